@@ -52,7 +52,7 @@ bench: build ## Benchmarks of the packages, then the built binary under load; it
 	cd bench && go run . -pgo ../internal/build/gatehouse.pgo
 
 faults: build ## Kills, fills, freezes and corrupts the built binary under load, compares answers from memory and explanations with the truth, mutates SAML answers, puts every XSS payload in every field
-	GATEHOUSE_ANSWERS=1000000 go test -count=1 -timeout=60m -v ./internal/answers/modeltest
+	GATEHOUSE_ANSWERS=1000000 go test -count=1 -timeout=60m -v ./internal/depcache/modeltest
 	GATEHOUSE_GATEWAYS=1000000 go test -count=1 -timeout=60m -run='^TestOneDecision' ./caddymodule/forwardauth >/dev/null
 	GATEHOUSE_MUTATIONS=10000 go test -count=1 -run='^Test(Mutations|ArtifactMutations|Costs|CiphertextsTellNothing)$$' -v ./idp/saml ./idp/saml/samlidp
 	GATEHOUSE_REHEARSALS=100000 go test -count=1 -run='^TestExplainedAsLive$$' -v ./caddymodule/protect

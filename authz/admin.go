@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/authz/consent"
 	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -28,22 +28,22 @@ func (s *Server) MaxLevelOf(apiClient string) int { return s.clients.MaxLevelOf(
 func (s *Server) PartitionsOf(apiClient string) []string { return s.clients.PartitionsOf(apiClient) }
 
 // Clients returns the registry, in which the commands change clients.
-func (s *Server) Clients() *registry.Registry { return s.clients }
+func (s *Server) Clients() *clientstore.Registry { return s.clients }
 
-// AuthorizeAPI authenticates a request to an API of another package. See registry.Registry.AuthorizeAPI.
+// AuthorizeAPI authenticates a request to an API of another package. See clientstore.Registry.AuthorizeAPI.
 func (s *Server) AuthorizeAPI(r *http.Request, api string) (client string, err error) {
 	return s.clients.AuthorizeAPI(r, api)
 }
 
 // RevokeEverything ends every token, code, grant and site session that was issued before now. also is done in the same
 // transaction.
-func (s *Server) RevokeEverything(ctx context.Context, by event.Actor, also ...func(storage.Tx) error) error {
+func (s *Server) RevokeEverything(ctx context.Context, by audit.Actor, also ...func(storage.Tx) error) error {
 	return s.tokens.RevokeEverything(ctx, by, also...)
 }
 
 // RevokeToken ends a token of any client: an access token alone, a refresh token together with its grant. An unknown
 // token is not an error.
-func (s *Server) RevokeToken(ctx context.Context, token string, by event.Actor) error {
+func (s *Server) RevokeToken(ctx context.Context, token string, by audit.Actor) error {
 	if secret.IsToken(secret.AppPassword, token) {
 		return s.personal.RevokeText(ctx, token, by)
 	}
@@ -51,7 +51,7 @@ func (s *Server) RevokeToken(ctx context.Context, token string, by event.Actor) 
 }
 
 // WithdrawConsent forgets what a person allowed a client and ends the grants that followed. It returns their number.
-func (s *Server) WithdrawConsent(ctx context.Context, subject, clientID string, by event.Actor) (n int, err error) {
+func (s *Server) WithdrawConsent(ctx context.Context, subject, clientID string, by audit.Actor) (n int, err error) {
 	e, err := s.deps.Events.New(eventConsentWithdrawn, by.Origin)
 	if err != nil {
 		return 0, err
@@ -87,7 +87,7 @@ func (s *Server) tellUnlinked(tx storage.Tx, person, clientID string, now time.T
 	if err != nil || !found { // the subject of the person at an unknown client cannot be computed
 		return err
 	}
-	return s.deps.Unlinked(tx, login.Unlinked{Person: person, Subject: s.tokens.SubjectFor(c, person), ClientID: clientID, Client: cmp.Or(c.Name, clientID), At: now})
+	return s.deps.Unlinked(tx, authn.Unlinked{Person: person, Subject: s.tokens.SubjectFor(c, person), ClientID: clientID, Client: cmp.Or(c.Name, clientID), At: now})
 }
 
 // IssueRequest asks for an access token of a client itself.
@@ -107,10 +107,10 @@ type Issued struct {
 
 // IssueToken issues an access token to a client as client_credentials would, without its secret. Errors: ErrUnknown, an
 // *Error with the reason of a refusal, a failure of storage.
-func (s *Server) IssueToken(ctx context.Context, q IssueRequest, by event.Actor) (Issued, error) {
+func (s *Server) IssueToken(ctx context.Context, q IssueRequest, by audit.Actor) (Issued, error) {
 	c, err := s.clients.Get(ctx, q.ClientID)
 	if errors.Is(err, storage.ErrNotFound) {
-		return Issued{}, registry.ErrUnknown
+		return Issued{}, clientstore.ErrUnknown
 	}
 	if err != nil {
 		return Issued{}, err
@@ -143,13 +143,13 @@ func (s *Server) Held(tx storage.Tx, personID, kind string, now time.Time) ([]It
 }
 
 // EndHeld ends one item of what a person holds of a kind, or all when item is empty. See Held.
-func (s *Server) EndHeld(ctx context.Context, personID, kind, item string, by event.Actor) error {
+func (s *Server) EndHeld(ctx context.Context, personID, kind, item string, by audit.Actor) error {
 	defer s.visits.Wake()
 	return s.endItems(ctx, itemKinds[kind], "", personID, item, by)
 }
 
 // RotateKeys publishes successors of the signing keys. See keys.Keys.Rotate.
-func (s *Server) RotateKeys(ctx context.Context, by event.Actor) error {
+func (s *Server) RotateKeys(ctx context.Context, by audit.Actor) error {
 	e, err := s.deps.Events.New(eventKeysRotated, by.Origin)
 	if err != nil {
 		return err
@@ -161,12 +161,12 @@ func (s *Server) RotateKeys(ctx context.Context, by event.Actor) error {
 }
 
 // RetireKey takes a signing key out of use at once. (keys.Keys.Retire)
-func (s *Server) RetireKey(ctx context.Context, id string, by event.Actor) error {
+func (s *Server) RetireKey(ctx context.Context, id string, by audit.Actor) error {
 	e, err := s.deps.Events.New(eventKeyRetired, by.Origin)
 	if err != nil {
 		return err
 	}
-	e = by.Fill(e, "", "key "+event.Clean(id))
+	e = by.Fill(e, "", "key "+audit.Clean(id))
 	return s.deps.Keys.Retire(ctx, id, func(tx storage.Tx) error { return s.deps.Events.Append(tx, e) })
 }
 

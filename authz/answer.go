@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/grant"
+	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/reply"
-	"github.com/gatehouse-id/gatehouse/internal/pace"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/ratelimit"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -21,7 +21,7 @@ func (s *Server) json(w http.ResponseWriter, r *http.Request, status int, v any)
 		s.fail(w, r, oauth.ServerError(err))
 		return
 	}
-	reply.WriteJSON(w, status, body)
+	jsonresponse.WriteJSON(w, status, body)
 }
 
 // fail writes err as an OAuth error and logs it, once.
@@ -33,11 +33,11 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	switch {
 	case e.RetryAfter > 0:
-		pace.RetryAfter(w, e.RetryAfter)
+		ratelimit.RetryAfter(w, e.RetryAfter)
 	case e.Status == http.StatusServiceUnavailable:
-		pace.RetryAfter(w, pace.Soon)
+		ratelimit.RetryAfter(w, ratelimit.Soon)
 	}
-	reply.Write(w, e.Status, reply.Error{Error: grant.ErrorCode(r, e.Code), Description: e.Description, Ref: ref})
+	jsonresponse.Write(w, e.Status, jsonresponse.Error{Error: grant.ErrorCode(r, e.Code), Description: e.Description, Ref: ref})
 }
 
 // record writes the one log line of a refusal (info) or failure (error) and keeps why. It returns the reference.
@@ -48,11 +48,11 @@ func (s *Server) record(r *http.Request, e *oauth.Error) (ref string) {
 // failPage writes err as a page for people and logs it. key is the message of a refusal; our own failures have messages
 // of their own. again is a link on our origin for "Start again", or "".
 func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error, key, again string) {
-	s.failWith(w, r, err, page.Failure{Key: key, Again: again})
+	s.failWith(w, r, err, web.Failure{Key: key, Again: again})
 }
 
 // failWith is failPage for a page that says more.
-func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error, f page.Failure) {
+func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error, f web.Failure) {
 	e := oauth.AsError(err)
 	switch e.Status {
 	case http.StatusServiceUnavailable:

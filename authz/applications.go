@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Applications returns the clients with a remembered consent or a live grant of a person, sorted by name.
 // WithdrawConsent takes both back. A removed or disabled client is listed as long as something of it is remembered.
-func (s *Server) Applications(tx storage.Tx, person string, now time.Time) ([]login.Application, error) {
+func (s *Server) Applications(tx storage.Tx, person string, now time.Time) ([]authn.Application, error) {
 	p, err := s.deps.Subjects.Get(tx, person)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
@@ -31,7 +31,7 @@ func (s *Server) Applications(tx storage.Tx, person string, now time.Time) ([]lo
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]*login.Application{}
+	found := map[string]*authn.Application{}
 	for i, h := range slices.Concat(given, live) {
 		a := found[h.ClientID]
 		if a == nil {
@@ -52,29 +52,29 @@ func (s *Server) Applications(tx storage.Tx, person string, now time.Time) ([]lo
 			}
 		}
 		for name := range strings.FieldsSeq(h.Scope) {
-			if !slices.ContainsFunc(a.Scopes, func(sc login.Scope) bool { return sc.Name == name }) {
-				a.Scopes = append(a.Scopes, login.Scope{Name: name, Description: s.clients.Scope(name).Description})
+			if !slices.ContainsFunc(a.Scopes, func(sc authn.Scope) bool { return sc.Name == name }) {
+				a.Scopes = append(a.Scopes, authn.Scope{Name: name, Description: s.clients.Scope(name).Description})
 			}
 		}
 		for _, d := range s.clients.DescribeDetails(string(h.AuthorizationDetails)) {
-			if !slices.ContainsFunc(a.Scopes, func(sc login.Scope) bool { return sc.Name == d.Type }) {
-				a.Scopes = append(a.Scopes, login.Scope{Name: d.Type, Description: d.Title[""]})
+			if !slices.ContainsFunc(a.Scopes, func(sc authn.Scope) bool { return sc.Name == d.Type }) {
+				a.Scopes = append(a.Scopes, authn.Scope{Name: d.Type, Description: d.Title[""]})
 			}
 		}
 	}
-	out := make([]login.Application, 0, len(found))
+	out := make([]authn.Application, 0, len(found))
 	for _, a := range found {
 		out = append(out, *a)
 	}
-	slices.SortFunc(out, func(a, b login.Application) int {
+	slices.SortFunc(out, func(a, b authn.Application) int {
 		return cmp.Or(strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), strings.Compare(a.ID, b.ID))
 	})
 	return out, nil
 }
 
 // application returns what is shown of a client; its id is the name of one that was removed.
-func (s *Server) application(tx storage.Tx, id string) (*login.Application, error) {
-	a := &login.Application{ID: id, Name: id}
+func (s *Server) application(tx storage.Tx, id string) (*authn.Application, error) {
+	a := &authn.Application{ID: id, Name: id}
 	c, found, err := s.clients.Find(tx, id)
 	if err != nil {
 		return nil, err

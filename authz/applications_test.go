@@ -10,12 +10,12 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
 
-func applications(t *testing.T, h *authztest.Harness, person string) (list []login.Application) {
+func applications(t *testing.T, h *authztest.Harness, person string) (list []authn.Application) {
 	t.Helper()
 	err := h.Store.View(t.Context(), func(tx storage.Tx) (err error) {
 		list, err = h.Server().Applications(tx, person, h.Clock.Now())
@@ -77,11 +77,11 @@ func TestApplications(t *testing.T) {
 func TestUnlinked(t *testing.T) {
 	t.Parallel()
 	var fails error
-	notes := storagetest.NewNotes[login.Unlinked]("unlinked")
-	h := authztest.New(t, authztest.WithClients(authztest.PairwiseClient("pair", "p.example.com")), authztest.WithUnlinked(func(tx storage.Tx, u login.Unlinked) error {
+	notes := storagetest.NewNotes[authn.Unlinked]("unlinked")
+	h := authztest.New(t, authztest.WithClients(authztest.PairwiseClient("pair", "p.example.com")), authztest.WithUnlinked(func(tx storage.Tx, u authn.Unlinked) error {
 		return errors.Join(fails, notes.Add(tx, u))
 	}))
-	wants := func(what string, want ...login.Unlinked) {
+	wants := func(what string, want ...authn.Unlinked) {
 		t.Helper()
 		for i := range want {
 			want[i].Person, want[i].At = authztest.Demo, h.Clock.Now()
@@ -106,7 +106,7 @@ func TestUnlinked(t *testing.T) {
 	if err := withdraw("shop"); err != nil {
 		t.Fatal(err)
 	}
-	wants("a grant", login.Unlinked{Subject: authztest.Demo, ClientID: "shop", Client: "The shop"})
+	wants("a grant", authn.Unlinked{Subject: authztest.Demo, ClientID: "shop", Client: "The shop"})
 	if err := withdraw("shop"); err != nil {
 		t.Fatal(err)
 	}
@@ -115,11 +115,11 @@ func TestUnlinked(t *testing.T) {
 	if err := withdraw("pair"); err != nil {
 		t.Fatal(err)
 	}
-	wants("a pairwise client", login.Unlinked{Subject: sub, ClientID: "pair", Client: "pair"})
+	wants("a pairwise client", authn.Unlinked{Subject: sub, ClientID: "pair", Client: "pair"})
 	path := authztest.Demo + "/consents"
 	h.Tokens("asks", authztest.Demo, "scope", "openid profile")
 	authztest.WantStatus(t, "DELETE of a consent", authztest.AsRegistrar(h, http.MethodDelete, path+"/asks"), 204)
-	wants("by the API", login.Unlinked{Subject: authztest.Demo, ClientID: "asks", Client: "The asks"})
+	wants("by the API", authn.Unlinked{Subject: authztest.Demo, ClientID: "asks", Client: "The asks"})
 	authztest.WantStatus(t, "DELETE of none", authztest.AsRegistrar(h, http.MethodDelete, path), 204)
 	wants("none by the API")
 	token := h.Tokens("asks", authztest.Demo, "scope", "openid profile").Access

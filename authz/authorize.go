@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/par"
-	"github.com/gatehouse-id/gatehouse/authz/reply"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/loopback"
-	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // authorizeRequest is an authorization request while it is checked.
@@ -121,7 +121,7 @@ func (s *Server) checkPush(ctx context.Context, f oauth.Form) (oauth.Form, error
 
 // headOnly answers a HEAD request that would lead on. (RFC 9110 9.3.2)
 func headOnly(w http.ResponseWriter) error {
-	reply.Headers(w.Header(), -1)
+	jsonresponse.Headers(w.Header(), -1)
 	w.Header().Del("Content-Type")
 	w.WriteHeader(http.StatusOK)
 	return nil
@@ -146,7 +146,7 @@ func authorizeForm(r *http.Request) (oauth.Form, error) {
 // refuseAuthorize writes the error of a check as a page or to the client.
 func (s *Server) refuseAuthorize(w http.ResponseWriter, r *http.Request, a *authorizeRequest, err error) error {
 	if a.page != "" {
-		s.failWith(w, r, err, page.Failure{Key: a.page, Details: s.redirectDetails(a)})
+		s.failWith(w, r, err, web.Failure{Key: a.page, Details: s.redirectDetails(a)})
 		return nil
 	}
 	if e := oauth.AsError(err); e.Status >= http.StatusInternalServerError && !slices.Contains(a.rec.Prompt, "none") {
@@ -159,12 +159,12 @@ func (s *Server) refuseAuthorize(w http.ResponseWriter, r *http.Request, a *auth
 
 // redirectDetails are the redirect URIs that a request has sent and that its client has, on a server for development.
 // Elsewhere a stranger would read what is registered.
-func (s *Server) redirectDetails(a *authorizeRequest) []page.FailureDetail {
+func (s *Server) redirectDetails(a *authorizeRequest) []web.FailureDetail {
 	u, err := url.Parse(s.cfg.Issuer)
 	if err != nil || !loopback.Is(u.Hostname()) || a.client == nil || !strings.HasPrefix(a.page, "error.redirect_uri") {
 		return nil
 	}
-	return []page.FailureDetail{
+	return []web.FailureDetail{
 		{Label: "error.redirect_uri.sent", Values: a.form.All("redirect_uri")}, {Label: "error.redirect_uri.registered", Values: a.client.RedirectURIs},
 	}
 }
@@ -183,7 +183,7 @@ func (s *Server) proceed(w http.ResponseWriter, r *http.Request, p *pendingReque
 		return s.refusePending(w, r, p, err)
 	}
 	result, err := s.requireSignIn(w, r, p, early)
-	if errors.Is(err, login.ErrResponded) {
+	if errors.Is(err, authn.ErrResponded) {
 		return nil
 	}
 	if err != nil {
@@ -209,8 +209,8 @@ func (s *Server) proceed(w http.ResponseWriter, r *http.Request, p *pendingReque
 }
 
 // requireSignIn returns the sign-in that satisfies the request, and asks for one where necessary. early can be nil.
-func (s *Server) requireSignIn(w http.ResponseWriter, r *http.Request, p *pendingRequest, early *earlyCode) (*login.Result, error) {
-	refusal := new(login.Refusal)
+func (s *Server) requireSignIn(w http.ResponseWriter, r *http.Request, p *pendingRequest, early *earlyCode) (*authn.Result, error) {
+	refusal := new(authn.Refusal)
 	if p.id == "" {
 		// First without a page: a browser that is already signed in needs no stored request.
 		d := s.demand(p)
@@ -227,7 +227,7 @@ func (s *Server) requireSignIn(w http.ResponseWriter, r *http.Request, p *pendin
 		}
 		if p.rec.has("none") && (err == nil || !refusal.Elsewhere) {
 			if err == nil {
-				err = &login.Refusal{Code: "login_required", Reason: "another person is signed in"}
+				err = &authn.Refusal{Code: "login_required", Reason: "another person is signed in"}
 			}
 			return nil, err
 		}
@@ -241,7 +241,7 @@ func (s *Server) requireSignIn(w http.ResponseWriter, r *http.Request, p *pendin
 	result, err := s.deps.Auth.Authenticate(w, r, s.demand(p))
 	if err == nil && !s.hinted(&p.rec, result) {
 		// OpenID Connect Core 3.1.2.1: only the person of id_token_hint gets a positive answer.
-		return nil, &login.Refusal{Code: "login_required", Reason: "another person signed in"}
+		return nil, &authn.Refusal{Code: "login_required", Reason: "another person signed in"}
 	}
 	return result, oauth.StorageError(err)
 }
@@ -251,8 +251,8 @@ func (q *requestRecord) has(prompt string) bool { return slices.Contains(q.Promp
 
 // demand returns what the request demands of a sign-in. Ages count back from the start of the request; otherwise
 // max_age=1 could never be met.
-func (s *Server) demand(p *pendingRequest) login.Demand {
-	d := login.Demand{
+func (s *Server) demand(p *pendingRequest) authn.Demand {
+	d := authn.Demand{
 		Level: p.rec.Level, SecondFactor: p.client.SecondFactor, Assurance: p.rec.Assurance, MaxAge: -1, Passive: p.rec.has("none"), Provider: p.rec.IDP, Providers: s.clients.Usable(p.client), Hint: p.rec.LoginHint, Locales: p.rec.Locales,
 		View: p.rec.View, CustomParams: p.rec.CustomParams, Params: p.rec.Params, Client: loginClient(p.client, p.rec.RedirectURI),
 		SelectAccount: p.rec.has("select_account"), Create: p.rec.has("create"),
@@ -287,7 +287,7 @@ func (s *Server) demand(p *pendingRequest) login.Demand {
 }
 
 // loginClient is what the sign-in and consent pages show of a client.
-func loginClient(c *client.Client, redirectURI string) login.Client {
+func loginClient(c *client.Client, redirectURI string) authn.Client {
 	name := c.Name
 	if name == "" {
 		name = c.ID
@@ -301,12 +301,12 @@ func loginClient(c *client.Client, redirectURI string) login.Client {
 	default:
 		name = c.Document.Host
 	}
-	return login.Client{ID: c.ID, Name: name, Targets: []string{client.RedirectTarget(redirectURI)}}
+	return authn.Client{ID: c.ID, Name: name, Targets: []string{client.RedirectTarget(redirectURI)}}
 }
 
 // refusePending writes the error of a checked request.
 func (s *Server) refusePending(w http.ResponseWriter, r *http.Request, p *pendingRequest, err error) error {
-	if refusal := new(login.Refusal); errors.As(err, &refusal) {
+	if refusal := new(authn.Refusal); errors.As(err, &refusal) {
 		err = refusalError(refusal)
 	}
 	again := ""
@@ -326,7 +326,7 @@ func (s *Server) refusePending(w http.ResponseWriter, r *http.Request, p *pendin
 }
 
 // refusalError translates a refusal of the sign-in. (token server document, "Authorization error extension fields")
-func refusalError(refusal *login.Refusal) error {
+func refusalError(refusal *authn.Refusal) error {
 	e := &oauth.Error{Status: http.StatusBadRequest, Code: refusal.Code, Description: refusal.Reason, Cause: refusal}
 	if refusal.SAMLStatus != "" {
 		e.Fields = map[string]string{"service_saml_error": refusal.SAMLStatus}

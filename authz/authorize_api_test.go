@@ -9,11 +9,11 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// TestAuthorizeAPI holds who is allowed an API of another package, by the errors of internal/login.
+// TestAuthorizeAPI holds who is allowed an API of another package, by the errors of internal/authn.
 func TestAuthorizeAPI(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.APIClients[0].APIs = append(c.APIClients[0].APIs, "configuration") }))
@@ -36,13 +36,13 @@ func TestAuthorizeAPI(t *testing.T) {
 		want error
 	}{
 		{"good", request(id, authztest.Secret(id)), "configuration", nil},
-		{"without the API", request(id, authztest.Secret(id)), "credentials", login.ErrNotAllowed},
-		{"wrong secret", request(id, authztest.Secret(id)+"x"), "configuration", login.ErrNoCredentials},
-		{"unknown", request("nobody", "x"), "configuration", login.ErrNoCredentials},
-		{"an OAuth client", request("shop", authztest.Secret("shop")), "configuration", login.ErrNoCredentials},
-		{"nothing", request("", ""), "configuration", login.ErrNoCredentials},
-		{"two of them", twice, "configuration", login.ErrNoCredentials},
-		{"a bearer token", bearer, "configuration", login.ErrNoCredentials},
+		{"without the API", request(id, authztest.Secret(id)), "credentials", authn.ErrNotAllowed},
+		{"wrong secret", request(id, authztest.Secret(id)+"x"), "configuration", authn.ErrNoCredentials},
+		{"unknown", request("nobody", "x"), "configuration", authn.ErrNoCredentials},
+		{"an OAuth client", request("shop", authztest.Secret("shop")), "configuration", authn.ErrNoCredentials},
+		{"nothing", request("", ""), "configuration", authn.ErrNoCredentials},
+		{"two of them", twice, "configuration", authn.ErrNoCredentials},
+		{"a bearer token", bearer, "configuration", authn.ErrNoCredentials},
 	} {
 		got, err := h.Server().AuthorizeAPI(tt.r, tt.api)
 		if !errors.Is(err, tt.want) || tt.want == nil && (err != nil || got != id) {
@@ -58,7 +58,7 @@ func TestAuthorizeAPI(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // no slow hash is computed for a caller that is gone
 	_, err = h.Server().AuthorizeAPI(request(id, authztest.Secret(id)).WithContext(ctx), "configuration")
-	if err == nil || errors.Is(err, login.ErrNoCredentials) || errors.Is(err, login.ErrNotAllowed) {
+	if err == nil || errors.Is(err, authn.ErrNoCredentials) || errors.Is(err, authn.ErrNotAllowed) {
 		t.Errorf("without a hash: %v, want an error that is no verdict", err)
 	}
 }

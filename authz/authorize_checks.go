@@ -12,10 +12,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -92,7 +92,7 @@ func (s *Server) checkRedirectURI(ctx context.Context, a *authorizeRequest) erro
 		return nil
 	}
 	a.page = "error.redirect_uri"
-	refusal.Learn(ctx, func(f *refusal.Refusal) { f.Registered = a.client.RedirectURIs })
+	denial.Learn(ctx, func(f *denial.Refusal) { f.Registered = a.client.RedirectURIs })
 	// The sent URI must satisfy the rules for registered ones too, before it is written into a Location header.
 	if err := a.client.ValidateRedirect(sent); err != nil {
 		return oauth.InvalidRequest(errors.Join(oauth.ErrRedirectURI, err), "redirect_uri is not registered")
@@ -163,7 +163,7 @@ func (s *Server) checkResponseType(_ context.Context, a *authorizeRequest) error
 		return oauth.UnsupportedResponseType(nil)
 	}
 	a.rec.ResponseType = kind
-	return s.clients.May(a.client, registry.Permission{Grant: grant})
+	return s.clients.May(a.client, clientstore.Permission{Grant: grant})
 }
 
 // checkResponseMode refuses a mode that is unknown, or in which this answer would not be safe.
@@ -187,11 +187,11 @@ func (s *Server) checkProvider(ctx context.Context, a *authorizeRequest) error {
 			return oauth.InvalidRequest(nil, "external_idp must start with "+externalIDPPrefix)
 		}
 		if id == "" || id == client.DefaultProvider || (idp != "" && idp != client.DefaultProvider && idp != id) {
-			return a.noProvider(registry.ErrProvider)
+			return a.noProvider(clientstore.ErrProvider)
 		}
 		idp = id
 	}
-	if err := s.clients.May(a.client, registry.Permission{Provider: cmp.Or(idp, a.client.IDPs[0])}); err != nil {
+	if err := s.clients.May(a.client, clientstore.Permission{Provider: cmp.Or(idp, a.client.IDPs[0])}); err != nil {
 		return a.noProvider(err)
 	}
 	a.rec.IDP = idp
@@ -238,12 +238,12 @@ func (s *Server) checkScope(_ context.Context, a *authorizeRequest) error {
 	}
 	a.rec.Scope = scope
 	a.rec.Level, a.rec.Assurance = s.clients.ScopeLevel(scope), s.clients.ScopeAssurance(scope) // the highest of the requested ones
-	return s.clients.May(a.client, registry.Permission{Grant: responseTypes[a.rec.ResponseType], Scope: scope})
+	return s.clients.May(a.client, clientstore.Permission{Grant: responseTypes[a.rec.ResponseType], Scope: scope})
 }
 
 func (s *Server) checkResources(_ context.Context, a *authorizeRequest) error {
 	a.rec.Resources = a.client.OwnResources(a.form.All("resource"))
-	return s.clients.May(a.client, registry.Permission{Resources: a.rec.Resources})
+	return s.clients.May(a.client, clientstore.Permission{Resources: a.rec.Resources})
 }
 
 // checkDetails reads the authorization details. They are for codes: the others would carry them through the browser.
@@ -255,7 +255,7 @@ func (s *Server) checkDetails(_ context.Context, a *authorizeRequest) (err error
 		return oauth.InvalidDetails(nil, "authorization_details needs the response type code")
 	}
 	a.rec.Level = max(a.rec.Level, s.clients.DetailsLevel(a.rec.AuthorizationDetails))
-	return s.clients.May(a.client, registry.Permission{Details: a.rec.AuthorizationDetails})
+	return s.clients.May(a.client, clientstore.Permission{Details: a.rec.AuthorizationDetails})
 }
 
 func (s *Server) checkPrompt(_ context.Context, a *authorizeRequest) error {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -360,7 +360,7 @@ func TestAuthorizeChanged(t *testing.T) {
 			h.Restart(func(cfg *authz.Config) { cfg.Clients = cfg.Clients[1:] })
 		}, "page"},
 		{"person blocked", func(h *authztest.Harness, _ *authztest.Browser) {
-			h.People.Change(authztest.Demo, func(s *login.Subject) { s.Active = false })
+			h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Active = false })
 		}, "asks"},
 		{"nothing", func(*authztest.Harness, *authztest.Browser) {}, "code"},
 	} {
@@ -395,13 +395,13 @@ func TestAuthorizeChanged(t *testing.T) {
 // TestAuthorizeInBetween holds that the transaction that issues a code checks everything once more.
 func TestAuthorizeInBetween(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*authztest.Harness, *login.Result){
-		"session ended": func(h *authztest.Harness, r *login.Result) { h.People.EndSession(r.SessionID) },
-		"person blocked": func(h *authztest.Harness, r *login.Result) {
-			h.People.Change(r.Subject, func(s *login.Subject) { s.Active = false })
+	for name, change := range map[string]func(*authztest.Harness, *authn.Result){
+		"session ended": func(h *authztest.Harness, r *authn.Result) { h.People.EndSession(r.SessionID) },
+		"person blocked": func(h *authztest.Harness, r *authn.Result) {
+			h.People.Change(r.Subject, func(s *authn.Subject) { s.Active = false })
 		},
-		"password changed": func(h *authztest.Harness, r *login.Result) {
-			h.People.Change(r.Subject, func(s *login.Subject) { s.Epoch++ })
+		"password changed": func(h *authztest.Harness, r *authn.Result) {
+			h.People.Change(r.Subject, func(s *authn.Subject) { s.Epoch++ })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -409,9 +409,9 @@ func TestAuthorizeInBetween(t *testing.T) {
 			h := authztest.New(t)
 			b := h.Browser("").SignIn(authztest.Demo)
 			start := authztest.BeginSite(t, h, authz.SiteDemand{Origin: authztest.WikiOrigin, Return: authztest.WikiOrigin + "/"})
-			h.People.After(func(r *login.Result) { change(h, r) })
+			h.People.After(func(r *authn.Result) { change(h, r) })
 			authztest.WantRedirectError(t, h, name, b.Authorize("shop"), "login_required")
-			h.People.Change(authztest.Demo, func(s *login.Subject) { s.Active = true })
+			h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Active = true })
 			if res := b.SignIn(authztest.Demo).Follow(start); strings.Contains(res.Location(), authz.SiteCodeParam) {
 				t.Errorf("Site = %q, want no code", res.Location())
 			}

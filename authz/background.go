@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -41,7 +41,7 @@ func (s *Server) LogoutFrames(ctx context.Context, person, session string) (fram
 }
 
 // Tell queues what receivers of shared signals are told of an event, in the transaction that appends it.
-func (s *Server) Tell(tx storage.Tx, e event.Event) error { return s.signals.Add(tx, e) }
+func (s *Server) Tell(tx storage.Tx, e audit.Event) error { return s.signals.Add(tx, e) }
 
 // Run does the work of the background until ctx ends. Several servers of one store can run at a time.
 func (s *Server) Run(ctx context.Context) error {

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
@@ -27,7 +27,7 @@ func onDisk(b *testing.B) *authztest.Harness {
 	// What a server also does: sealing the events.
 	ctx, stop := context.WithCancel(context.Background())
 	var beside sync.WaitGroup
-	beside.Go(func() { event.NewKeeper(store, nil, zap.NewNop()).Run(ctx) })
+	beside.Go(func() { audit.NewKeeper(store, nil, zap.NewNop()).Run(ctx) })
 	b.Cleanup(func() {
 		stop()
 		beside.Wait()

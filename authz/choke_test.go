@@ -14,9 +14,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-	"github.com/gatehouse-id/gatehouse/authz/trust"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
+	"github.com/gatehouse-id/gatehouse/authz/workload"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/modeltest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -49,7 +49,7 @@ func chokeHarness(t *testing.T) (*authztest.Harness, *authztest.BuildServer) {
 	issuer := authztest.NewBuildServer(t, jose.ES256)
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
 		c.Scopes = append(c.Scopes, client.Scope{Name: "high.read", Level: 2})
-		c.Providers = append(c.Providers, registry.Provider{ID: "partner"})
+		c.Providers = append(c.Providers, clientstore.Provider{ID: "partner"})
 		c.Clients = append(c.Clients, &client.Client{
 			ID: "source", Secrets: []secret.String{secret.New(authztest.Secret("source"))}, RedirectURIs: []string{"https://source.example.com/callback"}, Consent: "off",
 			Grants: []string{"authorization_code"}, Scopes: append([]string{"openid"}, chokeScopes...), IDPs: []string{"identity", "partner"},
@@ -99,7 +99,7 @@ func (c *choke) configure(changed client.Client) {
 	c.h.Restart(func(cfg *authz.Config) {
 		cfg.Trusted = nil
 		if slices.Contains(changed.Grants, "jwt_bearer") {
-			cfg.Trusted = []trust.Rule{{Issuer: c.issuer.URL, Client: changed.ID, Provider: "identity"}}
+			cfg.Trusted = []workload.Rule{{Issuer: c.issuer.URL, Client: changed.ID, Provider: "identity"}}
 		}
 		cfg.Clients = slices.DeleteFunc(slices.Clone(cfg.Clients), func(o *client.Client) bool { return o.ID == changed.ID })
 		cfg.Clients = append(cfg.Clients, &changed)
@@ -109,7 +109,7 @@ func (c *choke) configure(changed client.Client) {
 // try makes the request and returns the answer, which can hold a token.
 func (c *choke) try(t failer, w wish) url.Values {
 	c.h.People.SignInBy(w.provider)
-	c.h.People.After(func(r *login.Result) { r.Provider = w.provider })
+	c.h.People.After(func(r *authn.Result) { r.Provider = w.provider })
 	defer c.h.People.After(nil)
 	defer c.h.People.SignInBy("")
 	f := url.Values{"grant_type": {w.grant}, "scope": {strings.Join(w.scope, " ")}}

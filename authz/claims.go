@@ -11,9 +11,9 @@ import (
 	"slices"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/ida"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/authz/verified"
 )
 
 const (
@@ -67,7 +67,7 @@ func (p *claimsParameter) UnmarshalJSON(raw []byte) error {
 func wantedOf(of map[string]json.RawMessage) (out map[string]*wantedClaim, checked json.RawMessage, err error) {
 	out = map[string]*wantedClaim{}
 	for name, raw := range of {
-		if name == verified.Claim {
+		if name == ida.Claim {
 			checked = raw
 			continue
 		}
@@ -112,7 +112,7 @@ func (p claimsParameter) request(c *client.Client) token.ClaimsRequest {
 
 // verifiedOf returns what is asked for with verified_claims, or "" if one of the client's scopes gives none of it.
 func verifiedOf(c *client.Client, raw json.RawMessage) string {
-	r, err := verified.Parse(raw)
+	r, err := ida.Parse(raw)
 	if err != nil || len(c.AllowedClaims(r.Names())) == 0 {
 		return "" // it was checked before, if it is offered
 	}
@@ -136,7 +136,7 @@ func (s *Server) checkVerified(ctx context.Context, p claimsParameter) (asked bo
 		if raw == nil {
 			continue
 		}
-		if _, err := verified.Parse(raw); err != nil {
+		if _, err := ida.Parse(raw); err != nil {
 			return false, oauth.InvalidRequest(err, "verified_claims is not as OpenID Connect for Identity Assurance has it")
 		}
 	}
@@ -207,10 +207,10 @@ func (p *pendingRequest) claims() token.ClaimsRequest {
 func (p *pendingRequest) agreed() []string {
 	scope, claims := slices.Clone(p.rec.Scope), p.claims()
 	for _, raw := range []string{claims.VerifiedUserinfo, claims.VerifiedIDToken} {
-		if r, err := verified.Parse(json.RawMessage(raw)); err == nil {
+		if r, err := ida.Parse(json.RawMessage(raw)); err == nil {
 			claims.Userinfo = append(claims.Userinfo, p.client.AllowedClaims(r.Names())...)
-			if !slices.Contains(scope, verified.Claim) {
-				scope = append(scope, verified.Claim)
+			if !slices.Contains(scope, ida.Claim) {
+				scope = append(scope, ida.Claim)
 			}
 		}
 	}

@@ -13,11 +13,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/par"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -25,11 +25,11 @@ import (
 const consentPath = "/oauth/consent"
 
 // errSignedOut says that the sign-in ended while its request was under way.
-var errSignedOut = &login.Refusal{Code: "login_required", Reason: "the sign-in has ended"}
+var errSignedOut = &authn.Refusal{Code: "login_required", Reason: "the sign-in has ended"}
 
 // mustConsent tells whether the person must be asked, and returns the account name for the page. With prompt=none that
 // is consent_required.
-func (s *Server) mustConsent(ctx context.Context, p *pendingRequest, result *login.Result) (ask bool, account string, err error) {
+func (s *Server) mustConsent(ctx context.Context, p *pendingRequest, result *authn.Result) (ask bool, account string, err error) {
 	if !p.mayAsk(s) {
 		return false, "", nil
 	}
@@ -65,7 +65,7 @@ func (p *pendingRequest) mayAsk(s *Server) bool {
 }
 
 // askConsent shows the consent page.
-func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, p *pendingRequest, result *login.Result, account string) error {
+func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, p *pendingRequest, result *authn.Result, account string) error {
 	browser := s.jar.Get(r, cookie.KindBrowser)
 	if p.id == "" {
 		if err := s.storeRequest(w, r, p); err != nil {
@@ -73,20 +73,20 @@ func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, p *pendingRe
 		}
 		if browser == "" {
 			// The cookie has just been set: it comes back with the next request, which shows the page.
-			page.RedirectStatus(w, resumePath+"?flow="+url.QueryEscape(p.id), http.StatusFound)
+			web.RedirectStatus(w, resumePath+"?flow="+url.QueryEscape(p.id), http.StatusFound)
 			return nil
 		}
 	}
 	agreed := p.agreed()
-	scopes := make([]page.ScopeLine, len(agreed))
+	scopes := make([]web.ScopeLine, len(agreed))
 	for i, name := range agreed {
-		scopes[i] = page.ScopeLine{Name: name, Description: s.clients.Scope(name).Description}
+		scopes[i] = web.ScopeLine{Name: name, Description: s.clients.Scope(name).Description}
 	}
-	s.deps.Pages.Render(w, r, page.View{
+	s.deps.Pages.Render(w, r, web.View{
 		Template: "consent", Locales: p.rec.Locales, Mobile: p.rec.View == "mobile", Client: loginClient(p.client, p.rec.RedirectURI),
-		Data: page.Consent{
+		Data: web.Consent{
 			Action: consentPath + "?flow=" + url.QueryEscape(p.id), CSRF: s.deps.Pages.CSRF(browser, consentForm(p.id, result.Subject)),
-			RequestID: p.id, Account: account, Another: page.AnotherAccount(resumePath + "?flow=" + url.QueryEscape(p.id)), Owner: client.RedirectOwner(p.rec.RedirectURI), Scopes: scopes,
+			RequestID: p.id, Account: account, Another: web.AnotherAccount(resumePath + "?flow=" + url.QueryEscape(p.id)), Owner: client.RedirectOwner(p.rec.RedirectURI), Scopes: scopes,
 			Sites:        s.clients.Opens(p.client, p.rec.Scope, p.rec.Resources),
 			Unregistered: s.unregistered(p), Details: s.clients.DescribeDetails(p.rec.AuthorizationDetails),
 		},
@@ -94,7 +94,7 @@ func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, p *pendingRe
 	return nil
 }
 
-// username returns the name by which pages address a person, or a *login.Refusal.
+// username returns the name by which pages address a person, or a *authn.Refusal.
 func (s *Server) username(tx storage.Tx, person string) (string, error) {
 	subject, err := s.deps.Subjects.Get(tx, person)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -141,9 +141,9 @@ func (s *Server) handleConsent(w http.ResponseWriter, r *http.Request) error {
 	d := s.demand(p)
 	d.Passive = true
 	result, err := s.deps.Auth.Authenticate(w, r, d)
-	if refusal := new(login.Refusal); errors.As(err, &refusal) || (err == nil && result.Subject != subject) {
+	if refusal := new(authn.Refusal); errors.As(err, &refusal) || (err == nil && result.Subject != subject) {
 		// The person signs in again and is then asked again.
-		page.Redirect(w, resumePath+"?flow="+url.QueryEscape(p.id))
+		web.Redirect(w, resumePath+"?flow="+url.QueryEscape(p.id))
 		return nil
 	}
 	if err != nil {
@@ -165,12 +165,12 @@ func (s *Server) checkConsentPost(r *http.Request, id, subject string) error {
 	}
 	for name := range r.PostForm {
 		if name != "csrf" && name != "request" && name != "decision" {
-			return &page.Forbidden{Status: http.StatusForbidden, Reason: "the form has a field that is not its own"}
+			return &web.Forbidden{Status: http.StatusForbidden, Reason: "the form has a field that is not its own"}
 		}
 	}
 	decision := r.PostForm.Get("decision")
 	if r.PostForm.Get("request") != id || (decision != "allow" && decision != "deny") {
-		return &page.Forbidden{Status: http.StatusForbidden, Reason: "the form is of another request"}
+		return &web.Forbidden{Status: http.StatusForbidden, Reason: "the form is of another request"}
 	}
 	return nil
 }
@@ -179,17 +179,17 @@ func (s *Server) checkConsentPost(r *http.Request, id, subject string) error {
 type agreement struct {
 	*pendingRequest
 
-	result  *login.Result
+	result  *authn.Result
 	consent bool        // the person has just consented
-	given   event.Event // of that
-	from    event.Origin
+	given   audit.Event // of that
+	from    audit.Origin
 	now     time.Time
 	wish    consent.Wish        // to remember
 	claims  token.ClaimsRequest // of a code
 }
 
 // issueAnswer makes what a request asked for: a code, or with the implicit grant a token.
-func (s *Server) issueAnswer(r *http.Request, p *pendingRequest, result *login.Result, consent bool) (url.Values, error) {
+func (s *Server) issueAnswer(r *http.Request, p *pendingRequest, result *authn.Result, consent bool) (url.Values, error) {
 	a := &agreement{pendingRequest: p, result: result, consent: consent, from: s.deps.Origin(r), now: s.now(), wish: p.wish()}
 	var err error
 	if a.given, err = s.deps.Events.New(eventConsentGiven, a.from); err != nil {
@@ -271,7 +271,7 @@ func (s *Server) prepareEarly(r *http.Request, p *pendingRequest) (early *earlyC
 }
 
 // store stores the code for the sign-in of tx, if that is the one that the request demands.
-func (c *earlyCode) store(tx storage.Tx, result *login.Result) (err error) {
+func (c *earlyCode) store(tx storage.Tx, result *authn.Result) (err error) {
 	if c.stored = false; !c.server.hinted(&c.rec, result) {
 		return nil
 	}
@@ -283,8 +283,8 @@ func (c *earlyCode) store(tx storage.Tx, result *login.Result) (err error) {
 }
 
 // checkSignedIn checks what a code depends on: the person is active, the session is live and of the person's epoch, the
-// client is usable. Otherwise it returns a *login.Refusal. An empty clientID is not checked.
-func (s *Server) checkSignedIn(tx storage.Tx, clientID string, result *login.Result, now time.Time) (token.Standing, error) {
+// client is usable. Otherwise it returns a *authn.Refusal. An empty clientID is not checked.
+func (s *Server) checkSignedIn(tx storage.Tx, clientID string, result *authn.Result, now time.Time) (token.Standing, error) {
 	st, good, err := s.tokens.CheckStanding(tx, clientID, result.Subject)
 	if err != nil {
 		return st, err

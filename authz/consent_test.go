@@ -9,7 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -100,10 +100,10 @@ func TestConsentEvent(t *testing.T) {
 	b := h.Browser(authztest.Demo)
 	b.Code("asks")
 	b.Code("asks")
-	var found []event.Event
+	var found []audit.Event
 	err := h.Store.View(t.Context(), func(tx storage.Tx) error {
 		found = nil
-		for e, err := range event.OfPerson(tx, authztest.Demo) {
+		for e, err := range audit.OfPerson(tx, authztest.Demo) {
 			if err != nil {
 				return err
 			}

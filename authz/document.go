@@ -5,25 +5,25 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/authz/cimd"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/consent"
-	"github.com/gatehouse-id/gatehouse/authz/metadoc"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // Clients that nobody has registered: their id is the address of a metadata document, by which a person decides. (docs/
 // decisions/client-authentication.md#client-metadata-documents)
 
-var errDocumentChanged = refusal.New(refusal.ClientDocument, "the metadata document of the client has changed since the request began")
+var errDocumentChanged = denial.New(denial.ClientDocument, "the metadata document of the client has changed since the request began")
 
 // asking lets the metadata document of a client be fetched for a request.
 func (s *Server) asking(r *http.Request) *http.Request {
 	if !s.clients.Documents() {
 		return r
 	}
-	return r.WithContext(metadoc.Asking(r.Context(), s.deps.Origin(r).ClientIP, false))
+	return r.WithContext(cimd.Asking(r.Context(), s.deps.Origin(r).ClientIP, false))
 }
 
 // printOf changes with what a person sees of a client with a metadata document. Empty: it has none.
@@ -62,11 +62,11 @@ func targetOf(uri string) string {
 }
 
 // unregistered is what the consent page says of such a client. nil: the client is registered.
-func (s *Server) unregistered(p *pendingRequest) *page.Unregistered {
+func (s *Server) unregistered(p *pendingRequest) *web.Unregistered {
 	if p.client.Document == nil {
 		return nil
 	}
-	out := &page.Unregistered{Name: p.client.Name, Verified: p.client.Document.Trusted}
+	out := &web.Unregistered{Name: p.client.Name, Verified: p.client.Document.Trusted}
 	switch _, loopback := client.AnyPort(client.RedirectTarget(p.rec.RedirectURI)); {
 	case loopback:
 		out.Program = true
@@ -82,7 +82,7 @@ func (s *Server) unregistered(p *pendingRequest) *page.Unregistered {
 				name = known.Name
 			}
 		}
-		out.Resources = append(out.Resources, page.Resource{Name: name, Address: uri})
+		out.Resources = append(out.Resources, web.Resource{Name: name, Address: uri})
 	}
 	return out
 }

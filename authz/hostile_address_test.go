@@ -19,7 +19,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
-	"github.com/gatehouse-id/gatehouse/authz/signal"
+	"github.com/gatehouse-id/gatehouse/authz/ssf"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
 	"github.com/gatehouse-id/gatehouse/internal/outbound/outboundtest"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -36,12 +36,12 @@ func newCaller(t *testing.T, more ...authztest.Option) *authztest.Receiver {
 	t.Helper()
 	r := &authztest.Receiver{ID: "siem"}
 	r.Harness = authztest.New(t, append([]authztest.Option{
-		authztest.WithClients(authztest.ReceiverClient("siem", signal.ScopeManage)), authztest.WithConfig(func(c *authz.Config) {
-			c.Signals = signal.Config{On: true, All: true}
+		authztest.WithClients(authztest.ReceiverClient("siem", ssf.ScopeManage)), authztest.WithConfig(func(c *authz.Config) {
+			c.Signals = ssf.Config{On: true, All: true}
 			c.Registration.Who, c.Registration.Limit = "open", 1000
 		}),
 	}, more...)...)
-	r.Bearer = r.As("siem", signal.ScopeManage)
+	r.Bearer = r.As("siem", ssf.ScopeManage)
 	return r
 }
 

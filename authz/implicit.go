@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/authz/grant"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-	"github.com/gatehouse-id/gatehouse/authz/reply"
+	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -28,7 +28,7 @@ var responseTypes = map[string]string{responseCode: client.GrantCode, responseTo
 func (s *Server) issueImplicit(ctx context.Context, a *agreement) (url.Values, error) {
 	scope := a.rec.Scope
 	// Once more: the client can have changed while the request waited for the person.
-	if err := s.clients.May(a.client, registry.Permission{Grant: client.GrantImplicit, Scope: scope, Provider: a.result.Provider, Resources: a.rec.Resources}); err != nil {
+	if err := s.clients.May(a.client, clientstore.Permission{Grant: client.GrantImplicit, Scope: scope, Provider: a.result.Provider, Resources: a.rec.Resources}); err != nil {
 		return nil, err
 	}
 	id, err := s.tokens.NewGrantID(a.now)
@@ -59,7 +59,7 @@ func (s *Server) issueImplicit(ctx context.Context, a *agreement) (url.Values, e
 	}
 	return url.Values{
 		"access_token": {access.Token}, "token_type": {token.TypeBearer}, "scope": {strings.Join(scope, " ")},
-		"expires_in": {strconv.FormatInt(reply.Seconds(access.Rec.ExpiresAt.Sub(a.now)), 10)},
+		"expires_in": {strconv.FormatInt(jsonresponse.Seconds(access.Rec.ExpiresAt.Sub(a.now)), 10)},
 	}, nil
 }
 
@@ -68,7 +68,7 @@ func (s *Server) issueImplicit(ctx context.Context, a *agreement) (url.Values, e
 // docs/decisions/authorization.md#id-tokens-by-themselves)
 func (s *Server) issueIDToken(ctx context.Context, a *agreement) (url.Values, error) {
 	scope := a.client.StillAllowed(a.rec.Scope)
-	if err := s.clients.May(a.client, registry.Permission{Grant: client.GrantIDToken, Scope: scope, Provider: a.result.Provider}); err != nil {
+	if err := s.clients.May(a.client, clientstore.Permission{Grant: client.GrantIDToken, Scope: scope, Provider: a.result.Provider}); err != nil {
 		return nil, err
 	}
 	e, err := s.deps.Events.New(eventIDTokenIssued, a.from)

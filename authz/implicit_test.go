@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 // implicit runs an implicit flow of a person in a new browser and returns the answer in the fragment.
@@ -64,7 +64,7 @@ func TestImplicit(t *testing.T) {
 	authztest.WantStatus(t, "revoke", h.Revoke("fragment", token), 200)
 	authztest.WantActive(t, h, "revoked", token, false)
 	token = implicit(t, h).Get("access_token")
-	h.People.Change(authztest.Demo, func(s *login.Subject) { s.Epoch++ })
+	h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Epoch++ })
 	authztest.WantActive(t, h, "after a changed password", token, false)
 	h.Invariants(t)
 }
@@ -177,7 +177,7 @@ func TestIDTokenByItselfRefusals(t *testing.T) {
 func TestIDTokenByItselfAfterSignOut(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(idTokenOnly))
-	h.People.After(func(r *login.Result) { h.People.EndSession(r.SessionID) })
+	h.People.After(func(r *authn.Result) { h.People.EndSession(r.SessionID) })
 	_, answer := authztest.AnswerOf(t, h.Browser(authztest.Demo).Authorize("fragment", "response_type", "id_token", "code_challenge", "", "code_challenge_method", ""))
 	if answer.Get("error") != "login_required" || answer.Has("id_token") {
 		t.Errorf("answer = %v, want login_required", answer)

@@ -3,11 +3,11 @@ package authz
 import (
 	"context"
 
-	"github.com/gatehouse-id/gatehouse/authz/personal"
+	"github.com/gatehouse-id/gatehouse/authz/apppassword"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/recheck"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
-	"github.com/gatehouse-id/gatehouse/internal/watch"
 )
 
 // Introspect tells what an access token or app password says. See token.Ledger.Introspect.
@@ -27,7 +27,7 @@ func (s *Server) Recheck(ctx context.Context, text string) (*token.Introspection
 }
 
 // Observe is Recheck, and returns what the answer rests on. See token.Ledger.Observe.
-func (s *Server) Observe(ctx context.Context, text string) (*token.Introspection, watch.Basis, error) {
+func (s *Server) Observe(ctx context.Context, text string) (*token.Introspection, recheck.Basis, error) {
 	if isAppPassword(text) {
 		return s.personal.Observe(ctx, text)
 	}
@@ -42,17 +42,17 @@ func (s *Server) Use(ctx context.Context, text string) (*token.Introspection, er
 	return s.tokens.Use(ctx, text)
 }
 
-// UseAt is Use of an app password at a site. See personal.Passwords.Use.
-func (s *Server) UseAt(ctx context.Context, text, site string, from event.Origin) (*token.Introspection, error) {
+// UseAt is Use of an app password at a site. See apppassword.Passwords.Use.
+func (s *Server) UseAt(ctx context.Context, text, site string, from audit.Origin) (*token.Introspection, error) {
 	return s.personal.Use(ctx, text, site, from)
 }
 
 // AppPasswords are those of all persons.
-func (s *Server) AppPasswords() *personal.Passwords { return s.personal }
+func (s *Server) AppPasswords() *apppassword.Passwords { return s.personal }
 
 func isAppPassword(text string) bool { return secret.IsToken(secret.AppPassword, text) }
 
 // UpstreamToken returns a token for the upstream of a site. See exchange.Upstream.
-func (s *Server) UpstreamToken(ctx context.Context, token, audience, site string, from event.Origin) (string, error) {
+func (s *Server) UpstreamToken(ctx context.Context, token, audience, site string, from audit.Origin) (string, error) {
 	return s.upstream.Token(ctx, token, audience, site, from)
 }

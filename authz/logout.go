@@ -12,9 +12,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -26,7 +26,7 @@ const (
 // signOut is a sign-out while it is checked.
 type signOut struct {
 	form    oauth.Form
-	current *login.Result // the current sign-in; nil: signed out
+	current *authn.Result // the current sign-in; nil: signed out
 	account string
 	hint    token.HintClaims // zero: no hint, or a foreign one
 	hinted  bool             // the hint, or a site, names who is signed in
@@ -66,14 +66,14 @@ func (s *Server) handleLogout(w http.ResponseWriter, r *http.Request) error {
 			return s.keepPostedLogout(w, r, l)
 		}
 		delete(f.Values, "id_token_hint")
-		page.Redirect(w, logoutPath+"?"+f.Encode()) // nothing in it is secret
+		web.Redirect(w, logoutPath+"?"+f.Encode()) // nothing in it is secret
 		return nil
 	}
 	if l.current, err = s.deps.Auth.Current(r); err != nil {
 		return oauth.StorageError(err)
 	}
 	if err := s.checkLogout(r.Context(), l); errors.Is(err, errLogoutTarget) {
-		s.failWith(w, r, err, page.Failure{Key: "error.logout_target", Again: "/sign-out", AgainLabel: "account.sign_out"})
+		s.failWith(w, r, err, web.Failure{Key: "error.logout_target", Again: "/sign-out", AgainLabel: "account.sign_out"})
 		return nil
 	} else if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (s *Server) handleLogout(w http.ResponseWriter, r *http.Request) error {
 		}
 		return s.leave(w, r, l, http.StatusSeeOther)
 	}
-	if l.current == nil || l.hinted || page.FromHere(r) {
+	if l.current == nil || l.hinted || web.FromHere(r) {
 		return s.leave(w, r, l, http.StatusFound)
 	}
 	return s.askLogout(w, r, l)
@@ -106,7 +106,7 @@ func (s *Server) checkLogoutPost(r *http.Request, l *signOut) error {
 		}
 		return nil
 	}
-	if err := s.deps.Pages.CheckPost(r, browser, logoutForm); err != nil && !page.FromHere(r) {
+	if err := s.deps.Pages.CheckPost(r, browser, logoutForm); err != nil && !web.FromHere(r) {
 		return &oauth.Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the form is refused", Cause: err}
 	}
 	return nil
@@ -227,16 +227,16 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request, l *signOut, statu
 		target = via
 	}
 	if target != "" && len(frames) == 0 {
-		page.RedirectStatus(w, target, status)
+		web.RedirectStatus(w, target, status)
 		return nil
 	}
-	data := page.SignedOut{Frames: frames}
+	data := web.SignedOut{Frames: frames}
 	if target != "" {
 		data.Continue, data.GoOn = target, true // after a delay for the frames
 	} else if l.offered != "" {
 		data.Continue = client.WithQuery(l.offered, params)
 	}
-	s.deps.Pages.Render(w, r, page.View{Template: "signed_out", Data: data})
+	s.deps.Pages.Render(w, r, web.View{Template: "signed_out", Data: data})
 	return nil
 }
 
@@ -255,7 +255,7 @@ func (s *Server) askLogout(w http.ResponseWriter, r *http.Request, l *signOut) e
 	if l.hint.Audience != "" {
 		purpose, hidden["client_id"] = vouchedForm(l.hint.Audience), l.hint.Audience
 	}
-	view := page.View{Template: "sign_out", Data: page.SignOut{
+	view := web.View{Template: "sign_out", Data: web.SignOut{
 		Action: logoutPath, CSRF: s.deps.Pages.CSRF(browser, purpose), Account: l.account, Hidden: hidden, Cancel: "/account",
 	}}
 	if l.after != "" {

@@ -7,13 +7,13 @@ import (
 	"strconv"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/dcr"
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/authz/exchange"
+	"github.com/gatehouse-id/gatehouse/authz/ida"
 	"github.com/gatehouse-id/gatehouse/authz/idjag"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
-	"github.com/gatehouse-id/gatehouse/authz/registration"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/authz/verified"
 )
 
 // metadata is the answer of both discovery documents. It names only what is served. (OpenID Connect Discovery 3; RFC
@@ -81,9 +81,9 @@ type metadata struct {
 
 // addVerified says that verified claims are offered.
 func (m *metadata) addVerified() {
-	m.VerifiedClaims, m.TrustFrameworks, m.ClaimsInVerified = true, verified.Frameworks, verified.Claims
-	m.Evidence, m.EvidenceDocuments, m.EvidenceElectronic = verified.Evidence, verified.Documents, verified.Records
-	m.Claims = append(m.Claims, verified.Claim)
+	m.VerifiedClaims, m.TrustFrameworks, m.ClaimsInVerified = true, ida.Frameworks, ida.Claims
+	m.Evidence, m.EvidenceDocuments, m.EvidenceElectronic = ida.Evidence, ida.Documents, ida.Records
+	m.Claims = append(m.Claims, ida.Claim)
 }
 
 func (s *Server) metadata() metadata {
@@ -112,7 +112,7 @@ func (s *Server) metadata() metadata {
 	}
 	registers := ""
 	if s.registered.On() {
-		registers = at(registration.Path)
+		registers = at(dcr.Path)
 	}
 	return metadata{
 		ChainedTypes: chained, GrantProfiles: profiles,

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -36,7 +36,7 @@ func (s *Server) keep(w http.ResponseWriter, r *http.Request, store func(tx stor
 	if err := s.update(r.Context(), func(tx storage.Tx) error { return store(tx, id) }); err != nil {
 		return err
 	}
-	page.Redirect(w, r.URL.Path+"?"+url.Values{postedParam: {id}}.Encode())
+	web.Redirect(w, r.URL.Path+"?"+url.Values{postedParam: {id}}.Encode())
 	return nil
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -46,7 +46,7 @@ func (s *Server) Preview(ctx context.Context, c *client.Client, person string, s
 	if !slices.Contains(p.Scope, client.ScopeOpenID) {
 		return p, nil
 	}
-	var subject login.Subject
+	var subject authn.Subject
 	if err := s.deps.Store.View(ctx, func(tx storage.Tx) (err error) {
 		subject, err = s.deps.Subjects.Get(tx, person)
 		return err

@@ -12,8 +12,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -115,7 +115,7 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request, f oauth.Form) er
 	}
 	p, err := s.loadRequest(r, f.Get("flow"))
 	if errors.Is(err, errExpired) && p != nil && p.rec.isPlain() && f.Has("again") {
-		page.RedirectStatus(w, resumePath+"?"+p.rec.parameters().Encode(), http.StatusFound)
+		web.RedirectStatus(w, resumePath+"?"+p.rec.parameters().Encode(), http.StatusFound)
 		return nil
 	}
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *Server) resume(w http.ResponseWriter, r *http.Request, f oauth.Form) er
 	}
 	switch {
 	case f.Has("again") && p.rec.isPlain():
-		page.RedirectStatus(w, resumePath+"?"+p.rec.parameters().Encode(), http.StatusFound)
+		web.RedirectStatus(w, resumePath+"?"+p.rec.parameters().Encode(), http.StatusFound)
 		return nil
 	case f.Has("cancel"):
 		return s.refusePending(w, r, p, oauth.AccessDenied(oauth.ErrGivenUp))

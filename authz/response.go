@@ -10,7 +10,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // The response modes. (OAuth 2.0 Multiple Response Type Encoding Practices 2.1; OAuth 2.0 Form Post Response Mode 2)
@@ -46,7 +46,7 @@ func responseMode(a *authorizeRequest) string {
 // plainMode is responseMode for an answer that is not signed.
 func plainMode(a *authorizeRequest, mode string) string {
 	kind := a.form.Get("response_type")
-	if mode == modeFormPost && !page.IsFormTarget(a.rec.RedirectURI) { // an application's private scheme takes no form
+	if mode == modeFormPost && !web.IsFormTarget(a.rec.RedirectURI) { // an application's private scheme takes no form
 		mode = ""
 	}
 	switch {
@@ -76,21 +76,21 @@ func (s *Server) redirectClient(w http.ResponseWriter, r *http.Request, c *clien
 	switch mode {
 	case modeFragment:
 		// A redirect URI has no fragment of its own (RFC 6749 3.1.2)
-		page.RedirectStatus(w, rec.RedirectURI+"#"+params.Encode(), status)
+		web.RedirectStatus(w, rec.RedirectURI+"#"+params.Encode(), status)
 	case modeFormPost:
 		s.postClient(w, r, rec, params)
 	default:
-		page.RedirectStatus(w, client.WithQuery(rec.RedirectURI, params), status)
+		web.RedirectStatus(w, client.WithQuery(rec.RedirectURI, params), status)
 	}
 }
 
 // postClient answers with a page whose form goes to the client.
 func (s *Server) postClient(w http.ResponseWriter, r *http.Request, rec *requestRecord, params url.Values) {
-	data := page.FormPost{Action: rec.RedirectURI}
+	data := web.FormPost{Action: rec.RedirectURI}
 	for _, name := range slices.Sorted(maps.Keys(params)) {
-		data.Fields = append(data.Fields, page.Hidden{Name: name, Value: params.Get(name)})
+		data.Fields = append(data.Fields, web.Hidden{Name: name, Value: params.Get(name)})
 	}
-	view := page.View{Template: "form_post", Locales: rec.Locales, Mobile: rec.View == "mobile", Data: data}
+	view := web.View{Template: "form_post", Locales: rec.Locales, Mobile: rec.View == "mobile", Data: data}
 	view.Client.Name = client.RedirectOwner(rec.RedirectURI)
 	s.deps.Pages.Render(w, r, view)
 }

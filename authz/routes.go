@@ -9,14 +9,14 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/authz/dcr"
 	"github.com/gatehouse-id/gatehouse/authz/device"
 	"github.com/gatehouse-id/gatehouse/authz/grant"
+	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/registration"
-	"github.com/gatehouse-id/gatehouse/authz/reply"
-	"github.com/gatehouse-id/gatehouse/authz/signal"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/authz/ssf"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // route is one line of the table below.
@@ -57,7 +57,7 @@ func (s *Server) table() map[string]route {
 		"/.well-known/oauth-authorization-server": {handle: s.handleMetadata, methods: get, machine: true, public: true},
 	}
 	if s.registered.On() {
-		t[registration.Path] = route{handle: s.registered.Handle, methods: s.registered.Methods(), machine: true, public: true}
+		t[dcr.Path] = route{handle: s.registered.Handle, methods: s.registered.Methods(), machine: true, public: true}
 	}
 	for _, version := range []string{"/oauth", "/oauth/v1"} {
 		t[version+"/authorize"] = route{handle: s.handleAuthorize, methods: all}
@@ -68,13 +68,13 @@ func (s *Server) table() map[string]route {
 		t[version+"/revoke"] = route{handle: s.grants.HandleRevoke, methods: post, machine: true, cors: true, page: "error.revocation"}
 	}
 	if s.signals.On() {
-		t[signal.MetadataPath] = route{handle: s.handleSignalMetadata, methods: get, machine: true, public: true}
-		t[signal.StreamPath] = route{handle: s.signals.HandleStream, methods: []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete}, machine: true}
-		t[signal.StatusPath] = route{handle: s.signals.HandleStatus, methods: both, machine: true}
-		t[signal.AddPath] = route{handle: s.signals.HandleAdd, methods: post, machine: true}
-		t[signal.RemovePath] = route{handle: s.signals.HandleRemove, methods: post, machine: true}
-		t[signal.VerifyPath] = route{handle: s.signals.HandleVerify, methods: post, machine: true}
-		t[signal.PollPath] = route{handle: s.signals.HandlePoll, methods: post, machine: true}
+		t[ssf.MetadataPath] = route{handle: s.handleSignalMetadata, methods: get, machine: true, public: true}
+		t[ssf.StreamPath] = route{handle: s.signals.HandleStream, methods: []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete}, machine: true}
+		t[ssf.StatusPath] = route{handle: s.signals.HandleStatus, methods: both, machine: true}
+		t[ssf.AddPath] = route{handle: s.signals.HandleAdd, methods: post, machine: true}
+		t[ssf.RemovePath] = route{handle: s.signals.HandleRemove, methods: post, machine: true}
+		t[ssf.VerifyPath] = route{handle: s.signals.HandleVerify, methods: post, machine: true}
+		t[ssf.PollPath] = route{handle: s.signals.HandlePoll, methods: post, machine: true}
 	}
 	return t
 }
@@ -83,7 +83,7 @@ func (s *Server) table() map[string]route {
 func (s *Server) Paths() []string {
 	paths := []string{"/oauth/", device.EnterPath, "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"}
 	if s.signals.On() {
-		paths = append(paths, "/ssf/", signal.MetadataPath)
+		paths = append(paths, "/ssf/", ssf.MetadataPath)
 	}
 	return paths
 }
@@ -93,7 +93,7 @@ func (s *Server) Paths() []string {
 func (s *Server) routes() http.Handler {
 	table := s.table()
 	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
-		w := &page.Begun{ResponseWriter: out}
+		w := &web.Begun{ResponseWriter: out}
 		rt, found := table[r.URL.Path]
 		if strings.HasPrefix(r.URL.Path, usersPath) {
 			rt, found = table[usersPath], true // the only path with variable parts
@@ -103,7 +103,7 @@ func (s *Server) routes() http.Handler {
 			return
 		}
 		if !rt.plain {
-			r = s.deps.Refusals.Begin(w, r, s.deps.Origin(r).ClientIP, refusal.Refusal{Where: refusal.OAuth})
+			r = s.deps.Refusals.Begin(w, r, s.deps.Origin(r).ClientIP, denial.Refusal{Where: denial.OAuth})
 		}
 		defer s.recovered(w, r, rt)
 		if (rt.cors || rt.public) && s.cors(w, r, rt) {
@@ -156,7 +156,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, rt route, err er
 
 // recovered turns a panic into a 500 with a reference, or aborts an answer that has begun, and counts it: a count above
 // zero is a defect.
-func (s *Server) recovered(w *page.Begun, r *http.Request, rt route) {
+func (s *Server) recovered(w *web.Begun, r *http.Request, rt route) {
 	cause := recover()
 	if cause == nil {
 		return
@@ -169,11 +169,11 @@ func (s *Server) recovered(w *page.Begun, r *http.Request, rt route) {
 	s.deps.Log.Error("panic", zap.String("path", r.URL.Path), zap.String("ref", reference), zap.Any("panic", cause), zap.ByteString("stack", debug.Stack()))
 	w.AbortBegun()
 	if rt.machine {
-		reply.Write(w, http.StatusInternalServerError, reply.Error{
+		jsonresponse.Write(w, http.StatusInternalServerError, jsonresponse.Error{
 			Error: grant.ErrorCode(r, "server_error"), Description: "internal error, reference " + reference, Ref: reference,
 		})
 	} else {
-		s.deps.Pages.Fail(w, r, http.StatusInternalServerError, page.Failure{Key: "error.internal", Ref: reference})
+		s.deps.Pages.Fail(w, r, http.StatusInternalServerError, web.Failure{Key: "error.internal", Ref: reference})
 	}
 }
 

@@ -20,47 +20,47 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/authz/apppassword"
 	"github.com/gatehouse-id/gatehouse/authz/certificate"
+	"github.com/gatehouse-id/gatehouse/authz/cimd"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/details"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
+	"github.com/gatehouse-id/gatehouse/authz/dcr"
 	"github.com/gatehouse-id/gatehouse/authz/device"
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
-	"github.com/gatehouse-id/gatehouse/authz/envelope"
 	"github.com/gatehouse-id/gatehouse/authz/exchange"
 	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/idjag"
 	"github.com/gatehouse-id/gatehouse/authz/jar"
+	"github.com/gatehouse-id/gatehouse/authz/jwtresponse"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
-	"github.com/gatehouse-id/gatehouse/authz/metadoc"
+	"github.com/gatehouse-id/gatehouse/authz/logout"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/par"
-	"github.com/gatehouse-id/gatehouse/authz/parked"
-	"github.com/gatehouse-id/gatehouse/authz/personal"
-	"github.com/gatehouse-id/gatehouse/authz/registration"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-	"github.com/gatehouse-id/gatehouse/authz/signal"
-	"github.com/gatehouse-id/gatehouse/authz/site"
+	"github.com/gatehouse-id/gatehouse/authz/rar"
+	"github.com/gatehouse-id/gatehouse/authz/savedforms"
+	"github.com/gatehouse-id/gatehouse/authz/sitesession"
+	"github.com/gatehouse-id/gatehouse/authz/ssf"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/authz/trust"
-	"github.com/gatehouse-id/gatehouse/authz/visit"
+	"github.com/gatehouse-id/gatehouse/authz/workload"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Authenticator signs people in. identity implements it.
 type Authenticator interface {
 	// Authenticate returns the browser's sign-in when it satisfies d. Otherwise it redirects the browser to a page that
-	// leads back to d.Return and returns login.ErrResponded, or returns a *login.Refusal. Any other error is a failure,
+	// leads back to d.Return and returns authn.ErrResponded, or returns a *authn.Refusal. Any other error is a failure,
 	// not a verdict.
-	Authenticate(w http.ResponseWriter, r *http.Request, d login.Demand) (*login.Result, error)
+	Authenticate(w http.ResponseWriter, r *http.Request, d authn.Demand) (*authn.Result, error)
 	// Current returns the browser's sign-in, or nil when the browser is signed out. It shows no page.
-	Current(r *http.Request) (*login.Result, error)
+	Current(r *http.Request) (*authn.Result, error)
 	// SignOut ends the browser's session, if it has one, and clears its cookie. It writes no answer. via is a path on
 	// our origin that signs the browser out at its identity provider too and then redirects to ret; "" when the
 	// provider needs no visit.
@@ -70,13 +70,13 @@ type Authenticator interface {
 // Subjects reads persons and their sessions inside a transaction. identity implements it.
 type Subjects interface {
 	// Get returns the state of a person, or storage.ErrNotFound.
-	Get(tx storage.Tx, subject string) (login.Subject, error)
+	Get(tx storage.Tx, subject string) (authn.Subject, error)
 	// Session returns a live session, or storage.ErrNotFound when it has ended, has expired or never was.
-	Session(tx storage.Tx, id string, now time.Time) (login.Session, error)
+	Session(tx storage.Tx, id string, now time.Time) (authn.Session, error)
 	// Touch marks a session as used now. It writes at most once a minute.
 	Touch(ctx context.Context, id string) error
 	// Sessions returns the live sessions of a person, the oldest first.
-	Sessions(tx storage.Tx, subject string, now time.Time) ([]login.Session, error)
+	Sessions(tx storage.Tx, subject string, now time.Time) ([]authn.Session, error)
 	// CloseSession ends a session of a person, or returns storage.ErrNotFound when the person has no such session.
 	CloseSession(tx storage.Tx, subject, id string) error
 	// SignsIn reports whether people can sign in by a provider: it exists and is not disabled.
@@ -85,7 +85,7 @@ type Subjects interface {
 	// empty list.
 	Permissions(tx storage.Tx, partition string, groups []string) (map[string][]string, error)
 	// Needs returns the level that a sign-in of a person needs for a client, where no page can ask for more: that of the
-	// second step, asks being second_factor of the client, and of its organisations. A *login.Refusal: no sign-in does.
+	// second step, asks being second_factor of the client, and of its organisations. A *authn.Refusal: no sign-in does.
 	Needs(tx storage.Tx, client, asks, subject string, now time.Time) (level int, err error)
 	// Linked returns the person of an identity at a provider, or storage.ErrNotFound.
 	Linked(tx storage.Tx, provider, issuer, subject string) (person string, err error)
@@ -102,31 +102,31 @@ type Config struct {
 	APIClients []*client.APIClient
 	Scopes     []client.Scope
 	// Details are the types of authorization details (RFC 9396).
-	Details []details.Type
+	Details []rar.Type
 	// Resources are the sites that tokens can be meant for, for clients without audiences.
 	Resources []client.Resource
 	// Acceptances are the ways in which tokens open the sites of the configuration.
 	Acceptances []client.Acceptance
 	// Documents says which metadata documents of clients are fetched.
-	Documents metadoc.Config
+	Documents cimd.Config
 	// Trusted are issuers elsewhere whose tokens stand for clients.
-	Trusted []trust.Rule
+	Trusted []workload.Rule
 	// Registration says which clients can register themselves.
-	Registration registration.Config
-	Providers    []registry.Provider // besides identity, which always exists, and those of Deps.Providers
+	Registration dcr.Config
+	Providers    []clientstore.Provider // besides identity, which always exists, and those of Deps.Providers
 	// Partitioned says that persons are kept in partitions.
 	Partitioned bool
 	// SiteOrigins are the origins of the sites that declare login, the only places that a site flow returns to.
 	SiteOrigins []string
 	// AppPasswordSites are the sites that accept app passwords.
-	AppPasswordSites []personal.Site
+	AppPasswordSites []apppassword.Site
 	// PARRequired says that each authorization request is pushed (RFC 9126).
 	PARRequired bool
 	// CertificateEndpoints is the origin at which clients with a certificate find the endpoints (RFC 8705 5). Empty: the
 	// issuer.
 	CertificateEndpoints string
 	// Signals says whether receivers of shared signals are told what happens to people, and of whom.
-	Signals signal.Config
+	Signals ssf.Config
 	// OutboundAllow are networks besides public ones to which addresses of clients that were added by command can lead.
 	OutboundAllow []netip.Prefix
 }
@@ -137,17 +137,17 @@ type Deps struct {
 	Keys     *keys.Keys // signing keys, shared by the servers of one store
 	Keyring  *secret.Keyring
 	Hasher   *secret.Hasher // for client secrets in PHC form
-	Events   *event.Recorder
+	Events   *audit.Recorder
 	Auth     Authenticator
 	Subjects Subjects
 	// Passwords is for the password grant. nil: a client with that grant is an error.
 	Passwords grant.Passwords
 	// Providers knows the providers of this moment. nil: those of the configuration are all.
-	Providers registry.Providers
-	Pages     *page.Renderer
+	Providers clientstore.Providers
+	Pages     *web.Renderer
 	// Unlinked is called in the transaction in which a known client loses all access that a person had given to it. An
 	// error undoes the transaction. nil: nothing is called.
-	Unlinked func(tx storage.Tx, u login.Unlinked) error
+	Unlinked func(tx storage.Tx, u authn.Unlinked) error
 	// AppPasswords tells whether the settings allow app passwords. nil: they do.
 	AppPasswords func(tx storage.Tx) (bool, error)
 	// Experimental tells whether the settings offer experimental features: verified claims. nil: they do not.
@@ -156,7 +156,7 @@ type Deps struct {
 	// own page.
 	AfterLogout func(ctx context.Context) (string, error)
 	// Origin says where a request came from. Default: its peer address.
-	Origin func(*http.Request) event.Origin
+	Origin func(*http.Request) audit.Origin
 	// Certificate returns the certificate that the sender of a request has proved to hold the key of, or nil. An error is
 	// a verdict. nil: nobody has one.
 	Certificate func(*http.Request) (*certificate.Presented, error)
@@ -175,7 +175,7 @@ type Deps struct {
 	// OutboundAllow.
 	HTTP *http.Client
 	// Refusals keeps why somebody was refused. nil: they are logged alone.
-	Refusals *refusal.Recorder
+	Refusals *denial.Recorder
 	Log      *zap.Logger
 	Now      func() time.Time
 	Random   io.Reader
@@ -185,26 +185,26 @@ type Deps struct {
 type Server struct {
 	deps    Deps
 	cfg     Config
-	clients *registry.Registry
+	clients *clientstore.Registry
 	proofs  *dpop.Proofs
 	jar     cookie.Jar
 	mux     http.Handler
 	panics  atomic.Int64
 	sites   map[string]bool
-	visits  *visit.Visits
+	visits  *logout.Visits
 	tokens  *token.Ledger
 	// siteSessions are those of browsers at protected sites.
-	siteSessions *site.Sessions
-	parked       *parked.Forms
-	registered   *registration.Service
-	personal     *personal.Passwords
+	siteSessions *sitesession.Sessions
+	parked       *savedforms.Forms
+	registered   *dcr.Service
+	personal     *apppassword.Passwords
 	grants       *grant.Grants
 	devices      *device.Service
 	pushed       *par.Requests
 	upstream     *exchange.Upstream
 	objects      *jar.Objects
-	envelopes    *envelope.Envelopes
-	signals      *signal.Service
+	envelopes    *jwtresponse.Envelopes
+	signals      *ssf.Service
 }
 
 // New returns a server for one configuration. Several can share one store, such as during a reload.
@@ -222,10 +222,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		deps.Log = zap.NewNop()
 	}
 	if deps.Events == nil {
-		deps.Events = &event.Recorder{Random: deps.Random, Now: deps.Now}
+		deps.Events = &audit.Recorder{Random: deps.Random, Now: deps.Now}
 	}
 	if deps.Origin == nil {
-		deps.Origin = event.PeerOrigin
+		deps.Origin = audit.PeerOrigin
 	}
 	if deps.Admit == nil {
 		deps.Admit = func(*http.Request) bool { return true }
@@ -235,7 +235,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		s.sites[o] = true
 	}
 	var err error
-	s.clients, err = registry.New(ctx, cfg.registry(), registry.Deps{
+	s.clients, err = clientstore.New(ctx, cfg.registry(), clientstore.Deps{
 		Store: deps.Store, Keyring: deps.Keyring, Hasher: deps.Hasher, Events: deps.Events, Passwords: deps.Passwords != nil,
 		Providers: deps.Providers, HTTP: deps.HTTP, Origin: deps.Origin, Certificate: deps.Certificate, Called: deps.Called, ClientCalled: deps.ClientCalled, OrganisationOf: deps.OrganisationOf, Log: deps.Log, Now: deps.Now, Random: deps.Random,
 	})
@@ -249,16 +249,16 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("authz: %w", err)
 	}
-	s.visits = visit.New(cfg.Issuer, visit.Deps{
+	s.visits = logout.New(cfg.Issuer, logout.Deps{
 		Store: deps.Store, Keys: deps.Keys, Clients: s.clients, Tokens: s.tokens, Log: deps.Log, Now: deps.Now, Random: deps.Random,
 	})
-	s.siteSessions = site.New(site.Deps{Store: deps.Store, Tokens: s.tokens, Subjects: deps.Subjects, Log: deps.Log, Now: deps.Now})
-	s.parked = parked.New(parked.Deps{Store: deps.Store, Keyring: deps.Keyring, Sites: s.siteSessions, Now: deps.Now, Random: deps.Random})
-	s.personal = personal.New(personal.Deps{
+	s.siteSessions = sitesession.New(sitesession.Deps{Store: deps.Store, Tokens: s.tokens, Subjects: deps.Subjects, Log: deps.Log, Now: deps.Now})
+	s.parked = savedforms.New(savedforms.Deps{Store: deps.Store, Keyring: deps.Keyring, Sites: s.siteSessions, Now: deps.Now, Random: deps.Random})
+	s.personal = apppassword.New(apppassword.Deps{
 		Store: deps.Store, Tokens: s.tokens, Clients: s.clients, Events: deps.Events, Sites: cfg.AppPasswordSites, Allowed: deps.AppPasswords,
 		Log: deps.Log, Now: deps.Now, Random: deps.Random,
 	})
-	s.envelopes = envelope.New(cfg.Issuer, deps.Keys, deps.Now)
+	s.envelopes = jwtresponse.New(cfg.Issuer, deps.Keys, deps.Now)
 	s.proofs = dpop.New(dpop.Deps{Store: deps.Store, Keyring: deps.Keyring, Memory: deps.UsedProofs, Now: deps.Now})
 	s.grants = grant.New(cfg.Issuer, grant.Deps{
 		Prove: s.prove,
@@ -278,10 +278,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	s.upstream = exchange.NewUpstream(exchanges, deps.Now)
 	s.pushed = par.New(par.Deps{Store: deps.Store, Clients: s.clients, Check: s.checkPush, Bind: s.bindPush, Admit: deps.Admit, Now: deps.Now, Random: deps.Random})
 	s.objects = jar.New(cfg.Issuer, s.clients, deps.Now)
-	s.registered = registration.New(cfg.Issuer, cfg.Registration, registration.Deps{
+	s.registered = dcr.New(cfg.Issuer, cfg.Registration, dcr.Deps{
 		Clients: s.clients, Tokens: s.tokens, Origin: deps.Origin, Now: deps.Now, Random: deps.Random,
 	})
-	s.signals = signal.New(cfg.Issuer, cfg.Signals, signal.Deps{
+	s.signals = ssf.New(cfg.Issuer, cfg.Signals, ssf.Deps{
 		Store: deps.Store, Keys: deps.Keys, Keyring: deps.Keyring, Clients: s.clients, Tokens: s.tokens, Subjects: deps.Subjects, Events: deps.Events,
 		Origin: deps.Origin, HTTP: cmp.Or(deps.HTTP, outbound.New(false, cfg.OutboundAllow...)), Log: deps.Log.Named("signals"), Now: deps.Now, Random: deps.Random,
 	})
@@ -290,18 +290,18 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 }
 
 // registry is what concerns the clients.
-func (c *Config) registry() registry.Config {
-	return registry.Config{
+func (c *Config) registry() clientstore.Config {
+	return clientstore.Config{
 		Issuer: c.Issuer, Clients: c.Clients, APIClients: c.APIClients, Scopes: c.Scopes, Details: c.Details, Resources: c.Resources,
 		Acceptances: c.Acceptances, Documents: c.Documents, Trusted: c.Trusted, Providers: c.Providers, OutboundAllow: c.OutboundAllow,
 	}
 }
 
 // Check returns what New would refuse of a configuration, as far as it is known without the storage.
-func (c *Config) Check() []error { return registry.Check(c.registry()) }
+func (c *Config) Check() []error { return clientstore.Check(c.registry()) }
 
 // Parked are the forms that wait for a sign-in at a site.
-func (s *Server) Parked() *parked.Forms { return s.parked }
+func (s *Server) Parked() *savedforms.Forms { return s.parked }
 
 // ServeHTTP answers the paths of routes.go and 404 for others.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }

@@ -14,11 +14,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/recheck"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
-	"github.com/gatehouse-id/gatehouse/internal/watch"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -107,9 +107,9 @@ func (s *Server) handleSite(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	result, err := s.deps.Auth.Authenticate(w, r, s.siteDemand(id, &flow))
-	refusal := new(login.Refusal)
+	refusal := new(authn.Refusal)
 	switch {
-	case errors.Is(err, login.ErrResponded):
+	case errors.Is(err, authn.ErrResponded):
 		return nil
 	case errors.As(err, &refusal):
 		s.failPage(w, r, &oauth.Error{Status: http.StatusForbidden, Code: refusal.Code, Description: refusal.Reason, Cause: refusal}, "error.denied", "")
@@ -119,7 +119,7 @@ func (s *Server) handleSite(w http.ResponseWriter, r *http.Request) error {
 	}
 	code, err := s.issueSiteCode(r.Context(), id, &flow, result)
 	if errors.As(err, &refusal) { // the session has just ended: start again, which asks to sign in
-		page.RedirectStatus(w, sitePath+"?flow="+url.QueryEscape(id), http.StatusFound)
+		web.RedirectStatus(w, sitePath+"?flow="+url.QueryEscape(id), http.StatusFound)
 		return nil
 	}
 	if err != nil {
@@ -132,10 +132,10 @@ func (s *Server) handleSite(w http.ResponseWriter, r *http.Request) error {
 // toSite sends the browser to a URL of the site, by way of a page if it keeps what is after # in the address.
 func (s *Server) toSite(w http.ResponseWriter, r *http.Request, id string, flow *siteFlowRecord, to string) {
 	if !s.deps.Pages.KeepsFragment(r, fragmentName(id)) {
-		page.RedirectStatus(w, to, http.StatusFound)
+		web.RedirectStatus(w, to, http.StatusFound)
 		return
 	}
-	s.deps.Pages.Render(w, r, page.View{Template: "forward", Fragment: fragmentName(id), Data: page.Forward{Name: flow.host(), To: to, Last: true}})
+	s.deps.Pages.Render(w, r, web.View{Template: "forward", Fragment: fragmentName(id), Data: web.Forward{Name: flow.host(), To: to, Last: true}})
 }
 
 // fragmentName is the name under which a browser keeps what is after # in the address. It does not tell the id.
@@ -144,11 +144,11 @@ func fragmentName(id string) string { return hex.EncodeToString([]byte(secret.Ha
 // host is the name of the site.
 func (f *siteFlowRecord) host() string { return f.Origin[strings.Index(f.Origin, "://")+3:] }
 
-func (s *Server) siteDemand(id string, flow *siteFlowRecord) login.Demand {
+func (s *Server) siteDemand(id string, flow *siteFlowRecord) authn.Demand {
 	name := flow.host()
-	d := login.Demand{
+	d := authn.Demand{
 		Level: flow.Level, MaxAge: -1, Return: sitePath + "?flow=" + url.QueryEscape(id), Fragment: fragmentName(id),
-		Client: login.Client{ID: flow.Origin, Name: name, Targets: []string{flow.Origin}},
+		Client: authn.Client{ID: flow.Origin, Name: name, Targets: []string{flow.Origin}},
 	}
 	if flow.Another {
 		d.NotBefore = flow.CreatedAt
@@ -159,7 +159,7 @@ func (s *Server) siteDemand(id string, flow *siteFlowRecord) login.Demand {
 	return d
 }
 
-func (s *Server) issueSiteCode(ctx context.Context, id string, flow *siteFlowRecord, result *login.Result) (string, error) {
+func (s *Server) issueSiteCode(ctx context.Context, id string, flow *siteFlowRecord, result *authn.Result) (string, error) {
 	now := s.now()
 	code, err := secret.NewToken(s.deps.Random, secret.SiteCode)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *Server) issueSiteCode(ctx context.Context, id string, flow *siteFlowRec
 // FinishSite exchanges a one-time code for a session at the site. The code is valid once, for 60 seconds, at the site
 // and in the browser that began. Otherwise FinishSite returns an *oauth.Error invalid_grant, burns the code, and ends
 // the session that it opened before, if it did.
-func (s *Server) FinishSite(ctx context.Context, origin, code, binding string, from event.Origin) (SiteLogin, error) {
+func (s *Server) FinishSite(ctx context.Context, origin, code, binding string, from audit.Origin) (SiteLogin, error) {
 	refused := oauth.InvalidGrant(nil, "the code is not good here")
 	if !secret.IsToken(secret.SiteCode, code) {
 		return SiteLogin{}, refused
@@ -266,7 +266,7 @@ func (s *Server) SiteSession(ctx context.Context, origin, text string) (*token.I
 }
 
 // ObserveSite is SiteSession, and returns what the answer rests on. See site.Sessions.Observe.
-func (s *Server) ObserveSite(ctx context.Context, origin, text string) (*token.Introspection, watch.Basis, error) {
+func (s *Server) ObserveSite(ctx context.Context, origin, text string) (*token.Introspection, recheck.Basis, error) {
 	return s.siteSessions.Observe(ctx, origin, text)
 }
 

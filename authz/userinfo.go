@@ -9,8 +9,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
+	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 )
 
@@ -65,7 +65,7 @@ func (s *Server) handleUserinfo(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	reply.WriteJWT(w, "application/jwt", signed)
+	jsonresponse.WriteJWT(w, "application/jwt", signed)
 	return nil
 }
 

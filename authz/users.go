@@ -10,17 +10,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/apppassword"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/consent"
-	"github.com/gatehouse-id/gatehouse/authz/details"
 	"github.com/gatehouse-id/gatehouse/authz/grant"
+	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/personal"
-	"github.com/gatehouse-id/gatehouse/authz/reply"
+	"github.com/gatehouse-id/gatehouse/authz/rar"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -38,7 +38,7 @@ type Item struct {
 	CreatedAt time.Time `json:"created_at"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"` // absent: it does not expire
 	// AuthorizationDetails are those that the person has allowed. (RFC 9396)
-	AuthorizationDetails reply.Written `json:"authorization_details,omitempty"`
+	AuthorizationDetails jsonresponse.Written `json:"authorization_details,omitempty"`
 
 	// Of app passwords: the name that the person gave, the sites, and when, where and from which address it was last used.
 	Name        string    `json:"name,omitempty"`
@@ -51,11 +51,11 @@ type Item struct {
 // itemKind is a kind of items.
 type itemKind struct {
 	// list returns the items that the person has now.
-	list func(s *Server, tx storage.Tx, p login.Subject, now time.Time) ([]Item, error)
+	list func(s *Server, tx storage.Tx, p authn.Subject, now time.Time) ([]Item, error)
 	// end ends one item.
 	end func(s *Server, tx storage.Tx, person string, h *Item, now time.Time) error
 	// event is that of an end.
-	event event.Type
+	event audit.Type
 }
 
 // itemKinds are the last parts of the paths. (docs/decisions/introspection.md#what-a-person-holds)
@@ -69,7 +69,7 @@ var itemKinds = map[string]itemKind{
 	"consents": {(*Server).consentItems, endConsent, eventConsentWithdrawn},
 	"app_passwords": {(*Server).appPasswordItems, func(s *Server, tx storage.Tx, person string, h *Item, _ time.Time) error {
 		return s.personal.Drop(tx, person, h.ID)
-	}, personal.EventRevoked},
+	}, apppassword.EventRevoked},
 }
 
 // handleUsers serves GET and DELETE /oauth/api/v1/users/{id}/tokens, …/sessions, …/consents, …/app_passwords, and
@@ -98,11 +98,11 @@ func (s *Server) handleUsers(w http.ResponseWriter, r *http.Request) error {
 		}
 		return s.writeItems(w, r, h, partition, person)
 	}
-	if err := s.endItems(r.Context(), h, partition, person, item, event.Actor{ID: asker.ID, Origin: s.deps.Origin(r)}); err != nil {
+	if err := s.endItems(r.Context(), h, partition, person, item, audit.Actor{ID: asker.ID, Origin: s.deps.Origin(r)}); err != nil {
 		return err
 	}
 	s.visits.Wake() // clients hear of ended sessions
-	reply.Headers(w.Header(), -1)
+	jsonresponse.Headers(w.Header(), -1)
 	w.Header().Del("Content-Type")
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -113,8 +113,8 @@ func (s *Server) partitionOf(r *http.Request, asker *client.APIClient) (string, 
 	if !s.cfg.Partitioned {
 		return "", nil
 	}
-	partition, err := rest.PartitionOf(r, asker.Partitions, false)
-	if e := new(rest.Error); errors.As(err, &e) {
+	partition, err := jsonapi.PartitionOf(r, asker.Partitions, false)
+	if e := new(jsonapi.Error); errors.As(err, &e) {
 		if e.Status == http.StatusForbidden {
 			return "", &oauth.Error{Status: e.Status, Code: "access_denied", Description: e.Message}
 		}
@@ -159,7 +159,7 @@ func (s *Server) writeItems(w http.ResponseWriter, r *http.Request, h itemKind, 
 // listItems returns the items of a person of a partition ("": any), never nil, or a 404 when the person is unknown.
 func (s *Server) listItems(tx storage.Tx, h itemKind, partition, person string, now time.Time) ([]Item, error) {
 	p, err := s.deps.Subjects.Get(tx, person)
-	if errors.Is(err, storage.ErrNotFound) || err == nil && partition != "" && cmp.Or(p.Partition, event.DefaultPartition) != partition {
+	if errors.Is(err, storage.ErrNotFound) || err == nil && partition != "" && cmp.Or(p.Partition, audit.DefaultPartition) != partition {
 		return nil, oauth.NotFound()
 	}
 	if err != nil {
@@ -173,7 +173,7 @@ func (s *Server) listItems(tx storage.Tx, h itemKind, partition, person string, 
 }
 
 // endItems ends an item, or all items when it is empty.
-func (s *Server) endItems(ctx context.Context, h itemKind, partition, person, item string, by event.Actor) error {
+func (s *Server) endItems(ctx context.Context, h itemKind, partition, person, item string, by audit.Actor) error {
 	e, err := s.deps.Events.New(h.event, by.Origin)
 	if err != nil {
 		return oauth.ServerError(err)
@@ -206,18 +206,18 @@ func (s *Server) endItems(ctx context.Context, h itemKind, partition, person, it
 }
 
 // grantItems lists the grants of a person: each is the tokens of one sign-in at one client.
-func (s *Server) grantItems(tx storage.Tx, p login.Subject, now time.Time) (items []Item, err error) {
+func (s *Server) grantItems(tx storage.Tx, p authn.Subject, now time.Time) (items []Item, err error) {
 	live, err := s.tokens.LiveGrants(tx, p.ID, now)
 	for _, g := range live {
 		items = append(items, Item{
 			ID: g.ID, ClientID: g.ClientID, Scope: strings.Join(g.Scope, " "), CreatedAt: toSeconds(g.CreatedAt), ExpiresAt: toSeconds(g.ExpiresAt),
-			AuthorizationDetails: reply.Written(g.AuthorizationDetails),
+			AuthorizationDetails: jsonresponse.Written(g.AuthorizationDetails),
 		})
 	}
 	return items, err
 }
 
-func (s *Server) sessionItems(tx storage.Tx, p login.Subject, now time.Time) (items []Item, err error) {
+func (s *Server) sessionItems(tx storage.Tx, p authn.Subject, now time.Time) (items []Item, err error) {
 	live, err := s.deps.Subjects.Sessions(tx, p.ID, now)
 	for _, si := range live {
 		items = append(items, Item{ID: si.SessionID, CreatedAt: toSeconds(si.AuthTime), ExpiresAt: toSeconds(si.Ends)})
@@ -226,20 +226,20 @@ func (s *Server) sessionItems(tx storage.Tx, p login.Subject, now time.Time) (it
 }
 
 // consentItems lists the consents of a person; a client has one at most, so its id is the client's.
-func (s *Server) consentItems(tx storage.Tx, p login.Subject, _ time.Time) (items []Item, err error) {
+func (s *Server) consentItems(tx storage.Tx, p authn.Subject, _ time.Time) (items []Item, err error) {
 	for g, err := range consent.Of(tx, p.ID) {
 		if err != nil {
 			return nil, err
 		}
 		items = append(items, Item{
 			ID: g.ClientID, ClientID: g.ClientID, Scope: strings.Join(g.Scope, " "), CreatedAt: toSeconds(g.CreatedAt),
-			AuthorizationDetails: reply.Written(details.Join(g.Details)),
+			AuthorizationDetails: jsonresponse.Written(rar.Join(g.Details)),
 		})
 	}
 	return items, nil
 }
 
-func (s *Server) appPasswordItems(tx storage.Tx, p login.Subject, now time.Time) (items []Item, err error) {
+func (s *Server) appPasswordItems(tx storage.Tx, p authn.Subject, now time.Time) (items []Item, err error) {
 	live, err := s.personal.List(tx, p.ID, now)
 	for i := range live {
 		a := &live[i]

@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -45,7 +45,7 @@ func TestUsersTokens(t *testing.T) {
 	authztest.WantEvent(t, h, authztest.Demo, "token.RefreshTokenRevokedEvent", 2)
 	// Expired items are not listed.
 	h.Tokens("shop", authztest.Demo)
-	h.People.Change(authztest.Demo, func(s *login.Subject) { s.Epoch++ })
+	h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Epoch++ })
 	if got := authztest.HeldItems(t, h, path); len(got) != 0 {
 		t.Errorf("after a changed password: %+v", got)
 	}
@@ -157,8 +157,8 @@ func TestUsersOfPartitions(t *testing.T) {
 			ID: "west", Secrets: []secret.String{secret.New(authztest.Secret("west"))}, APIs: []string{"persons", "introspection"}, Partitions: []string{"west"},
 		})
 	}))
-	h.People.Change(authztest.Demo, func(s *login.Subject) { s.Partition = "west" })
-	h.People.Change(authztest.Guest, func(s *login.Subject) { s.Partition = "default" })
+	h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Partition = "west" })
+	h.People.Change(authztest.Guest, func(s *authn.Subject) { s.Partition = "default" })
 	mine, others := h.Tokens("shop", authztest.Demo), h.Tokens("shop", authztest.Guest)
 	ask := func(who, method, path string, partition ...string) int {
 		headers := authztest.Basic(who, authztest.Secret(who))

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 	"github.com/gatehouse-id/gatehouse/identity/access"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
 // siteAccess is what protect knows of requests for access.
@@ -23,7 +23,7 @@ func (s siteAccess) State(ctx context.Context, personID, site string) (protect.A
 }
 
 // Ask implements protect.Access.
-func (s siteAccess) Ask(ctx context.Context, site, reason string, by event.Actor) (problem string, err error) {
+func (s siteAccess) Ask(ctx context.Context, site, reason string, by audit.Actor) (problem string, err error) {
 	switch err = s.Service.Ask(ctx, site, reason, by); {
 	case errors.Is(err, access.ErrReason):
 		return "access.problem.reason", nil

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	_ "github.com/gatehouse-id/gatehouse/caddymodule"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

@@ -9,11 +9,11 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/api"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/scim"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
 
 // pathHandler serves the paths that it names, and those below each that ends with a slash.
@@ -24,7 +24,7 @@ type pathHandler interface {
 
 // openAPIs makes the JSON APIs of the identity service, for API clients.
 func (i *instance) openAPIs(a *App) error {
-	i.gate = &rest.Gate{
+	i.gate = &jsonapi.Gate{
 		Authorize: i.authz.AuthorizeAPI, Secure: isSecure, Partitioned: i.identity.Person.Partitioned(), Partitions: i.authz.PartitionsOf, Has: i.authz.Clients().HasAPI,
 		Log: a.log.Named("api"), Refusals: i.core.Refused, Issuer: i.issuer.String(),
 	}
@@ -32,8 +32,8 @@ func (i *instance) openAPIs(a *App) error {
 	if err != nil {
 		return err
 	}
-	settings := config.NewAPI(i.config, i.gate, i.pages.ReloadExtension)
-	i.apis = append(i.apis, doc, settings, newExplainer(i.gate, settings.On, a.Instance), i.openAuthZEN(a))
+	values := settings.NewAPI(i.config, i.gate, i.pages.ReloadExtension)
+	i.apis = append(i.apis, doc, values, newExplainer(i.gate, values.On, a.Instance), i.openAuthZEN(a))
 	served, err := api.New(api.Deps{
 		Store: i.core.Store, Gate: i.gate, Units: i.config.Units, Subject: i.identity.Person.Get, Identity: i.identity, CredentialsKey: a.credentials, MaxLevel: i.authz.MaxLevelOf, Origin: a.Origin,
 	})
@@ -59,7 +59,7 @@ func isSecure(r *http.Request) bool {
 			return v == "https"
 		}
 	}
-	return rest.Secure(r)
+	return jsonapi.Secure(r)
 }
 
 // serveAPI serves the request if its path belongs to an API.
@@ -78,7 +78,7 @@ func (i *instance) serveAPI(w http.ResponseWriter, r *http.Request) bool {
 func (i *instance) organisationOf(ctx context.Context, apiClient string) (string, error) {
 	id, exists, err := i.config.OrganisationOfClient(ctx, apiClient)
 	if err == nil && id != "" && !exists {
-		err = fmt.Errorf("the organisation of the API client is gone: %w", login.ErrNotAllowed)
+		err = fmt.Errorf("the organisation of the API client is gone: %w", authn.ErrNotAllowed)
 	}
 	return id, err
 }

@@ -23,34 +23,34 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/admin/console/layout"
+	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
 	"github.com/gatehouse-id/gatehouse/authz"
-	"github.com/gatehouse-id/gatehouse/authz/personal"
+	"github.com/gatehouse-id/gatehouse/authz/apppassword"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/clientcert"
-	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
-	"github.com/gatehouse-id/gatehouse/caddymodule/core"
-	"github.com/gatehouse-id/gatehouse/caddymodule/delivery"
-	"github.com/gatehouse-id/gatehouse/caddymodule/extauthz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/envoyauthz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/site"
-	"github.com/gatehouse-id/gatehouse/caddymodule/listener"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/routetree"
+	"github.com/gatehouse-id/gatehouse/caddymodule/inventory"
 	"github.com/gatehouse-id/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
+	"github.com/gatehouse-id/gatehouse/caddymodule/reloadlistener"
+	"github.com/gatehouse-id/gatehouse/caddymodule/sender"
 	"github.com/gatehouse-id/gatehouse/caddymodule/serviceprovider"
-	"github.com/gatehouse-id/gatehouse/caddymodule/sites"
+	"github.com/gatehouse-id/gatehouse/caddymodule/shared"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/access/notice"
 	"github.com/gatehouse-id/gatehouse/identity/api"
-	"github.com/gatehouse-id/gatehouse/identity/breach"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/pwned"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 func init() {
@@ -70,7 +70,7 @@ type App struct {
 	StorageRaw json.RawMessage `json:"storage,omitempty" caddy:"namespace=gatehouse.storage inline_key=module"`
 	// Keys of 32 bytes in base64 that seal private keys and other secrets at rest: the first seals, all of them open.
 	// Default: one that is made once and kept next to the storage directory, mode 0600.
-	EncryptionKeys []options.Sensitive `json:"encryption_keys,omitempty"`
+	EncryptionKeys []caddyfileutil.Sensitive `json:"encryption_keys,omitempty"`
 	// Scopes with a description, a level or a limit. Default: none.
 	Scopes []Scope `json:"scopes,omitempty"`
 	// The types of authorization details (RFC 9396) that clients can ask for. Default: none.
@@ -84,7 +84,7 @@ type App struct {
 	// The sites that other proxies serve and ask about. Default: none.
 	ForwardAuth *forwardauth.Gates `json:"forward_auth,omitempty"`
 	// The listener for Envoy's external authorization over gRPC. Default: none.
-	ExtAuthz *extauthz.Server `json:"ext_authz,omitempty"`
+	ExtAuthz *envoyauthz.Server `json:"ext_authz,omitempty"`
 	// The clients that are known by their metadata documents, without being registered. Default: on if a site has mcp.
 	ClientDocuments *client.Documents `json:"client_metadata_documents,omitempty"`
 	// Issuers elsewhere whose tokens stand for clients: build servers and clusters. Default: none.
@@ -121,66 +121,66 @@ type App struct {
 	// What delivers prompts on people's devices. Default: none, and every feature that needs them is off.
 	PushRaw json.RawMessage `json:"push,omitempty" caddy:"namespace=gatehouse.push inline_key=module"`
 	// Where the options stand in the Caddyfile, as file:line, for messages. Default: unknown.
-	Places options.Places `json:"places,omitempty"`
+	Places caddyfileutil.Places `json:"places,omitempty"`
 
 	ctx       caddy.Context
 	log       *zap.Logger
 	issuer    *url.URL
-	storage   core.Storage
+	storage   shared.Storage
 	keys      [][]byte
 	cost      secret.HashCost
-	brand     page.Brand
+	brand     web.Brand
 	extension string
 	// extensionFault says what of the extension is left out.
 	extensionFault error
 	allow          []netip.Prefix // of outbound
 	authz          authz.Config
 	persons        identity.Config
-	events         event.Retention
+	events         audit.Retention
 	webhooks       []notify.WebhookConfig
-	mailer         delivery.Mailer // nil: none
+	mailer         sender.Mailer // nil: none
 
 	accessMail notice.Config
-	vouching   []string        // clients that say by SCIM whose an address is
-	texter     delivery.Texter // nil: none
-	pusher     delivery.Pusher // nil: none
-	breach     breach.Config
+	vouching   []string      // clients that say by SCIM whose an address is
+	texter     sender.Texter // nil: none
+	pusher     sender.Pusher // nil: none
+	breach     pwned.Config
 	emitter    *caddyevents.App
 	begun      *startSignal // of the start of all apps
-	early      *core.Core   // opened by Provision and not yet taken by Start
-	findings   finding.List
-	firsts     []finding.Finding // about settings that an empty storage starts with
-	reloads    []finding.Finding // what check alone says, since each configuration without the listener wrapper has them
-	served     atomic.Bool       // a handler that serves the issuer has been provisioned
-	tree       *site.Tree
+	early      *shared.Core // opened by Provision and not yet taken by Start
+	findings   diagnostic.List
+	firsts     []diagnostic.Finding // about settings that an empty storage starts with
+	reloads    []diagnostic.Finding // what check alone says, since each configuration without the listener wrapper has them
+	served     atomic.Bool          // a handler that serves the issuer has been provisioned
+	tree       *routetree.Tree
 
 	idps            *provider.Set
-	bootstrap       []byte        // JSON of configuration units
-	initial         *config.Units // what an empty storage starts with
+	bootstrap       []byte          // JSON of configuration units
+	initial         *settings.Units // what an empty storage starts with
 	switches        map[string]bool
-	writtenPolicies map[string]config.FixedPolicy // those of the Caddyfile
+	writtenPolicies map[string]settings.FixedPolicy // those of the Caddyfile
 
 	certificates *clientcert.Source
 
-	console frame.Config
+	console layout.Config
 	owners  []string // of the console
 	others  []string // of them, who are not among the persons of the configuration
 
 	credentials secret.String // key of the credentials API; empty: it takes no passwords
 
-	behind *sites.Sites // what the configuration stands in front of
+	behind *inventory.Sites // what the configuration stands in front of
 
 	mu          sync.Mutex // guards what follows
 	sites       map[string]bool
 	mcp         mcp.Sites
 	resourcesAt []string            // places of the sites with resources
-	accepting   []personal.Site     // sites that accept app passwords
+	accepting   []apppassword.Site  // sites that accept app passwords
 	acceptingAt []string            // where they say so
 	rules       map[string]bool     // of the sites, see RegisterRules
 	guarded     map[string][]string // place of a protect without matcher -> the addresses of its site
 	policyUses  []policyUse
 	groupUses   []groupUse
-	probes      []func(context.Context) *finding.Finding // what check asks sites about
+	probes      []func(context.Context) *diagnostic.Finding // what check asks sites about
 
 	running atomic.Pointer[instance] // nil before Start and after Cleanup
 	ready   chan struct{}            // closed when Start or Cleanup is done
@@ -195,7 +195,7 @@ var (
 
 // CaddyModule implements caddy.Module.
 func (*App) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: options.AppName, New: func() caddy.Module { return new(App) }}
+	return caddy.ModuleInfo{ID: caddyfileutil.AppName, New: func() caddy.Module { return new(App) }}
 }
 
 // Provision resolves the configuration and reports all of its problems at once. It opens nothing unless a configuration
@@ -203,17 +203,17 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 func (a *App) Provision(ctx caddy.Context) error {
 	a.ctx, a.log = ctx, ctx.Logger()
 	a.ready, a.idps = make(chan struct{}), provider.NewSet(a.IDPsRaw)
-	r := options.NewResolverAt(a.Places)
+	r := caddyfileutil.NewResolverAt(a.Places)
 	if a.Issuer == "" {
 		r.Fail("issuer is missing: add for example https://auth.example.com")
 	}
 	a.issuer = &url.URL{}
-	if s, ok := r.Text("issuer", a.Issuer, options.CheckIssuer); ok {
-		a.issuer, _ = options.ParseIssuer(s)
+	if s, ok := r.Text("issuer", a.Issuer, caddyfileutil.CheckIssuer); ok {
+		a.issuer, _ = caddyfileutil.ParseIssuer(s)
 	}
 	for i, k := range a.EncryptionKeys {
 		if s, ok := r.Text(fmt.Sprintf("encryption_key %d", i+1), string(k), checkKey); ok {
-			key, _ := core.ParseKey(s)
+			key, _ := shared.ParseKey(s)
 			a.keys = append(a.keys, key)
 		}
 	}
@@ -284,12 +284,12 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.ForwardAuth == nil {
 		a.ForwardAuth = new(forwardauth.Gates)
 	}
-	a.behind = sites.New(ctx, a.ForwardAuth, a.Policies)
+	a.behind = inventory.New(ctx, a.ForwardAuth, a.Policies)
 	if err := a.ForwardAuth.Provision(ctx, a, slices.Sorted(maps.Keys(a.Policies)), a.Places); err != nil {
 		return err
 	}
 	if a.ExtAuthz != nil {
-		res := options.NewResolverAt(a.Places)
+		res := caddyfileutil.NewResolverAt(a.Places)
 		if err := a.ExtAuthz.Provision(res, a.log.Named("ext_authz")); err != nil {
 			return a.Places.LocateIn(err, "ext_authz")
 		}
@@ -316,10 +316,10 @@ func (a *App) openEarly() (err error) {
 	if caddy.ActiveContext().Context == nil {
 		return nil
 	}
-	if !listener.InUse() {
+	if !reloadlistener.InUse() {
 		a.log.Info("this reload can lose connections and requests: put `servers { listener_wrappers { gatehouse tls } }` into the global options, a line each")
 	}
-	if a.early, err = core.Open(a.ctx, a.storage, a.keys, a.cost, a.log); err != nil {
+	if a.early, err = shared.Open(a.ctx, a.storage, a.keys, a.cost, a.log); err != nil {
 		return a.Places.LocateIn(fmt.Errorf("gatehouse: %w", err), "storage")
 	}
 	return nil
@@ -335,11 +335,11 @@ func (a *App) loadStorage() error {
 	if err != nil {
 		return fmt.Errorf("gatehouse: storage: %w", err)
 	}
-	s, ok := mod.(core.Storage)
+	s, ok := mod.(shared.Storage)
 	if !ok {
 		return fmt.Errorf("gatehouse: storage module %T does not open a store", mod)
 	}
-	if err := core.CheckKeys(s, a.keys); err != nil {
+	if err := shared.CheckKeys(s, a.keys); err != nil {
 		return fmt.Errorf("gatehouse: storage: %w", err)
 	}
 	if s, ok := mod.(interface{ Advice() (reason, mend string) }); ok {
@@ -351,12 +351,12 @@ func (a *App) loadStorage() error {
 	return nil
 }
 
-func (a *App) newPages(key []byte) (*page.Renderer, error) {
-	return page.New(page.Config{Brand: a.brand, Locales: a.persons.Locales, Issuer: a.issuer.String(), Key: key, Extension: a.extension, Icons: a.idps.Icons(), Logos: a.logos(), EmailUsernames: a.persons.EmailUsernames, Log: a.log})
+func (a *App) newPages(key []byte) (*web.Renderer, error) {
+	return web.New(web.Config{Brand: a.brand, Locales: a.persons.Locales, Issuer: a.issuer.String(), Key: key, Extension: a.extension, Icons: a.idps.Icons(), Logos: a.logos(), EmailUsernames: a.persons.EmailUsernames, Log: a.log})
 }
 
 // Probe implements protect.App.
-func (a *App) Probe(ask func(context.Context) *finding.Finding) {
+func (a *App) Probe(ask func(context.Context) *diagnostic.Finding) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.probes = append(a.probes, ask)
@@ -375,7 +375,7 @@ func (a *App) RegisterSite(origins ...string) {
 }
 
 // AcceptAppPasswords names the sites that accept app passwords. Sites do so while they are provisioned, before Start.
-func (a *App) AcceptAppPasswords(place string, sites ...personal.Site) {
+func (a *App) AcceptAppPasswords(place string, sites ...apppassword.Site) {
 	if len(sites) == 0 {
 		return
 	}
@@ -531,7 +531,7 @@ func (a *App) enter(ctx context.Context) (*instance, error) {
 	if !errors.Is(err, errStopped) {
 		return inst, err
 	}
-	now, unknown := caddy.ActiveContext().AppIfConfigured(options.AppName)
+	now, unknown := caddy.ActiveContext().AppIfConfigured(caddyfileutil.AppName)
 	if b, ok := now.(*App); unknown == nil && ok && b != a {
 		return b.hold(ctx)
 	}
@@ -550,9 +550,9 @@ func (a *App) hold(ctx context.Context) (*instance, error) {
 }
 
 // Origin says where a request came from. Caddy decides which proxies to believe (trusted_proxies).
-func (a *App) Origin(r *http.Request) event.Origin {
+func (a *App) Origin(r *http.Request) audit.Origin {
 	ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
-	return event.Origin{ClientIP: ip, UserAgent: r.UserAgent(), Organisation: event.OrganisationOf(r.Context())}
+	return audit.Origin{ClientIP: ip, UserAgent: r.UserAgent(), Organisation: audit.OrganisationOf(r.Context())}
 }
 
 var (

@@ -11,15 +11,15 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/admins"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/clientcert"
-	"github.com/gatehouse-id/gatehouse/caddymodule/extauthz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/envoyauthz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
+	"github.com/gatehouse-id/gatehouse/caddymodule/roles"
 	"github.com/gatehouse-id/gatehouse/caddymodule/serviceprovider"
 	"github.com/gatehouse-id/gatehouse/identity/api"
 )
@@ -40,7 +40,7 @@ func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 	if err := a.readGlobal(d); err != nil {
 		return nil, err
 	}
-	return httpcaddyfile.App{Name: options.AppName, Value: caddyconfig.JSON(&a, nil)}, nil
+	return httpcaddyfile.App{Name: caddyfileutil.AppName, Value: caddyconfig.JSON(&a, nil)}, nil
 }
 
 // UnmarshalCaddyfile reads the global block:
@@ -83,29 +83,29 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 	start := d.Token()
-	a.Places = options.ReadPlaces(d, "")
+	a.Places = caddyfileutil.ReadPlaces(d, "")
 	if d.NextArg() {
 		return d.Errf("gatehouse: unexpected argument %q, its options stand in a block", d.Val())
 	}
 	words := forwardauth.Subdirectives(&a.ForwardAuth)
 	maps.Copy(words, clientcert.Subdirectives(&a.Certificates))
-	maps.Copy(words, options.Subdirectives{
-		"issuer":                    options.Value(&a.Issuer, options.CheckIssuer),
+	maps.Copy(words, caddyfileutil.Subdirectives{
+		"issuer":                    caddyfileutil.Value(&a.Issuer, caddyfileutil.CheckIssuer),
 		"storage":                   a.readStorage,
-		"encryption_key":            options.Values(&a.EncryptionKeys, checkKey),
+		"encryption_key":            caddyfileutil.Values(&a.EncryptionKeys, checkKey),
 		"scope":                     a.readScope,
 		"authorization_details":     a.readDetailType,
 		"client":                    a.readClient,
 		"api_client":                a.readAPIClient,
 		"policy":                    a.readPolicy,
-		"ext_authz":                 func(d *caddyfile.Dispenser) (err error) { a.ExtAuthz, err = extauthz.Read(d); return err },
+		"ext_authz":                 func(d *caddyfile.Dispenser) (err error) { a.ExtAuthz, err = envoyauthz.Read(d); return err },
 		"idp":                       a.readIDP,
 		"service_provider":          a.readServiceProvider,
-		"saml_sign":                 options.Values(&a.SAMLSign, nil),
+		"saml_sign":                 caddyfileutil.Values(&a.SAMLSign, nil),
 		"identity":                  func(d *caddyfile.Dispenser) error { return a.Identity.readBlock(d, a.Places) },
 		"events":                    a.Events.readBlock,
 		"par":                       client.ReadRequired("par", &a.PARRequired),
-		"shared_signals":            options.Value(&a.SharedSignals, checkSignals),
+		"shared_signals":            caddyfileutil.Value(&a.SharedSignals, checkSignals),
 		"outbound":                  a.Outbound.readBlock,
 		"registration":              func(d *caddyfile.Dispenser) (err error) { a.Registration, err = client.ReadRegistration(d); return err },
 		"client_metadata_documents": func(d *caddyfile.Dispenser) (err error) { a.ClientDocuments, err = client.ReadDocuments(d); return err },
@@ -114,14 +114,14 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 		"sms":                       a.readSMS,
 		"push":                      a.readPush,
 	})
-	if err := options.ReadBlock(d, "gatehouse", &reference.Gatehouse, words); err != nil {
+	if err := caddyfileutil.ReadBlock(d, "gatehouse", &reference.Gatehouse, words); err != nil {
 		return err
 	}
 	if err := a.checkIDPs(); err != nil {
 		return err
 	}
 	if a.Issuer == "" {
-		return options.At(start, errors.New("gatehouse: issuer is missing: add for example `issuer https://auth.example.com`"))
+		return caddyfileutil.At(start, errors.New("gatehouse: issuer is missing: add for example `issuer https://auth.example.com`"))
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func (a *App) readStorage(d *caddyfile.Dispenser) error {
 //	}
 func (a *App) readScope(d *caddyfile.Dispenser) error {
 	var s Scope
-	if err := options.ReadName(d, &s.Name, options.CheckScope); err != nil {
+	if err := caddyfileutil.ReadName(d, &s.Name, caddyfileutil.CheckScope); err != nil {
 		return err
 	}
 	for _, other := range a.Scopes {
@@ -201,11 +201,11 @@ func (a *App) readScope(d *caddyfile.Dispenser) error {
 			return d.Errf("scope %s is already defined at %s: keep one of them", s.Name, a.Places.Of("scope "+s.Name))
 		}
 	}
-	err := options.ReadBlock(d, "scope "+s.Name, &reference.Scope, options.Subdirectives{
-		"description": options.Text(&s.Description),
-		"level":       options.Value(&s.Level, options.CheckLevel),
-		"assurance":   options.Value(&s.Assurance, options.CheckLevel),
-		"usage_limit": options.Value(&s.UsageLimit, checkUsageLimit),
+	err := caddyfileutil.ReadBlock(d, "scope "+s.Name, &reference.Scope, caddyfileutil.Subdirectives{
+		"description": caddyfileutil.Text(&s.Description),
+		"level":       caddyfileutil.Value(&s.Level, caddyfileutil.CheckLevel),
+		"assurance":   caddyfileutil.Value(&s.Assurance, caddyfileutil.CheckLevel),
+		"usage_limit": caddyfileutil.Value(&s.UsageLimit, checkUsageLimit),
 	})
 	a.Scopes = append(a.Scopes, s)
 	return err
@@ -217,7 +217,7 @@ func (a *App) readScope(d *caddyfile.Dispenser) error {
 //		allow <network>...
 //	}
 func (o *Outbound) readBlock(d *caddyfile.Dispenser) error {
-	return options.Block(&reference.Outbound, options.Subdirectives{"allow": options.Values(&o.Allow, checkOpened)})(d)
+	return caddyfileutil.Block(&reference.Outbound, caddyfileutil.Subdirectives{"allow": caddyfileutil.Values(&o.Allow, checkOpened)})(d)
 }
 
 // readBlock reads
@@ -237,54 +237,54 @@ func (o *Outbound) readBlock(d *caddyfile.Dispenser) error {
 //		breach        { url <url>; file <file>; timeout <duration>; on_failure open|closed }
 //		<switch>      on|off
 //	}
-func (i *Identity) readBlock(d *caddyfile.Dispenser, places options.Places) error {
+func (i *Identity) readBlock(d *caddyfile.Dispenser, places caddyfileutil.Places) error {
 	start := d.Token()
-	words := options.Subdirectives{
+	words := caddyfileutil.Subdirectives{
 		"person":     func(d *caddyfile.Dispenser) error { return i.readPerson(d, places) },
 		"partitions": i.readPartitions,
-		"session": options.Block(&reference.Session, options.Subdirectives{
-			"idle":     options.Value(&i.Session.Idle, options.CheckDuration),
-			"absolute": options.Value(&i.Session.Absolute, options.CheckDuration),
-			"remember": options.Value(&i.Session.Remember, options.CheckDuration),
+		"session": caddyfileutil.Block(&reference.Session, caddyfileutil.Subdirectives{
+			"idle":     caddyfileutil.Value(&i.Session.Idle, caddyfileutil.CheckDuration),
+			"absolute": caddyfileutil.Value(&i.Session.Absolute, caddyfileutil.CheckDuration),
+			"remember": caddyfileutil.Value(&i.Session.Remember, caddyfileutil.CheckDuration),
 
-			"per_person": options.Value(&i.Session.PerPerson, checkPerPerson),
+			"per_person": caddyfileutil.Value(&i.Session.PerPerson, checkPerPerson),
 		}),
-		"lockout": options.Block(&reference.Lockout, options.Subdirectives{
-			"failures": options.Value(&i.Lockout.Failures, checkFailures),
-			"window":   options.Value(&i.Lockout.Window, options.CheckDuration),
+		"lockout": caddyfileutil.Block(&reference.Lockout, caddyfileutil.Subdirectives{
+			"failures": caddyfileutil.Value(&i.Lockout.Failures, checkFailures),
+			"window":   caddyfileutil.Value(&i.Lockout.Window, caddyfileutil.CheckDuration),
 		}),
-		"password_hash": options.Block(&reference.PasswordHash, options.Subdirectives{
-			"memory":      options.Value(&i.PasswordHash.Memory, checkHashMemory),
-			"iterations":  options.Value(&i.PasswordHash.Iterations, checkIterations),
-			"concurrency": options.Value(&i.PasswordHash.Concurrency, checkConcurrency),
+		"password_hash": caddyfileutil.Block(&reference.PasswordHash, caddyfileutil.Subdirectives{
+			"memory":      caddyfileutil.Value(&i.PasswordHash.Memory, checkHashMemory),
+			"iterations":  caddyfileutil.Value(&i.PasswordHash.Iterations, checkIterations),
+			"concurrency": caddyfileutil.Value(&i.PasswordHash.Concurrency, checkConcurrency),
 		}),
-		"locales":   options.Values(&i.Locales, checkLocale),
-		"extension": options.Value(&i.Extension, nil),
-		"bootstrap": options.Value(&i.Bootstrap, nil),
+		"locales":   caddyfileutil.Values(&i.Locales, checkLocale),
+		"extension": caddyfileutil.Value(&i.Extension, nil),
+		"bootstrap": caddyfileutil.Value(&i.Bootstrap, nil),
 
-		"credentials_key":  options.Value(&i.CredentialsKey, api.CheckCredentialsKey),
-		"passkeys":         options.Value(&i.Passkeys, checkOnOff),
-		"common_passwords": options.Value(&i.CommonPasswords, checkOnOff),
-		"second_factor":    options.Value(&i.SecondFactor, options.CheckSecondFactor),
-		"usernames":        options.Value(&i.Usernames, checkUsernames),
+		"credentials_key":  caddyfileutil.Value(&i.CredentialsKey, api.CheckCredentialsKey),
+		"passkeys":         caddyfileutil.Value(&i.Passkeys, checkOnOff),
+		"common_passwords": caddyfileutil.Value(&i.CommonPasswords, checkOnOff),
+		"second_factor":    caddyfileutil.Value(&i.SecondFactor, caddyfileutil.CheckSecondFactor),
+		"usernames":        caddyfileutil.Value(&i.Usernames, checkUsernames),
 
-		"scim_verifies_emails": options.Values(&i.SCIMVerifiesEmails, nil),
+		"scim_verifies_emails": caddyfileutil.Values(&i.SCIMVerifiesEmails, nil),
 
-		"admin":              func(d *caddyfile.Dispenser) (err error) { i.Admin, err = admins.Read(d); return err },
-		"access_mail":        options.Values(&i.AccessMail, checkEmail),
-		"access_mail_groups": options.Values(&i.AccessMailGroups, nil),
-		"brand": options.Block(&reference.Brand, options.Subdirectives{
-			"name":  options.Text(&i.Brand.Name),
-			"logo":  options.Value(&i.Brand.Logo, nil),
+		"admin":              func(d *caddyfile.Dispenser) (err error) { i.Admin, err = roles.Read(d); return err },
+		"access_mail":        caddyfileutil.Values(&i.AccessMail, checkEmail),
+		"access_mail_groups": caddyfileutil.Values(&i.AccessMailGroups, nil),
+		"brand": caddyfileutil.Block(&reference.Brand, caddyfileutil.Subdirectives{
+			"name":  caddyfileutil.Text(&i.Brand.Name),
+			"logo":  caddyfileutil.Value(&i.Brand.Logo, nil),
 			"color": i.Brand.readColor,
-			"help":  options.Value(&i.Brand.Help, checkHelp),
+			"help":  caddyfileutil.Value(&i.Brand.Help, checkHelp),
 		}),
 		"breach": i.Breach.readBlock,
 	}
 	maps.Copy(words, i.Switches.Subdirectives())
-	err := options.Block(&reference.Identity, words)(d)
+	err := caddyfileutil.Block(&reference.Identity, words)(d)
 	if err == nil && i.Partitions == nil && slices.ContainsFunc(i.Persons, func(p Person) bool { return p.Partition != "" }) {
-		err = options.At(start, errors.New("a person has a partition, but identity has no partitions: add them"))
+		err = caddyfileutil.At(start, errors.New("a person has a partition, but identity has no partitions: add them"))
 	}
 	return err
 }
@@ -294,16 +294,16 @@ func (b *Brand) readColor(d *caddyfile.Dispenser) error {
 	if d.CountRemainingArgs() == 0 {
 		return d.Err("color: a value is missing: # starts a comment, so write 2457d6 or \"#2457d6\"")
 	}
-	return options.ReadValue(d, &b.Color, checkColor)
+	return caddyfileutil.ReadValue(d, &b.Color, checkColor)
 }
 
 // readPartitions reads the names of the partitions, if there are any.
 func (i *Identity) readPartitions(d *caddyfile.Dispenser) error {
 	i.Partitions = new(Partitions)
 	if d.CountRemainingArgs() == 0 {
-		return options.NoMore(d, "partitions")
+		return caddyfileutil.NoMore(d, "partitions")
 	}
-	return options.Values(&i.Partitions.Names, checkPartition)(d)
+	return caddyfileutil.Values(&i.Partitions.Names, checkPartition)(d)
 }
 
 // readPerson reads
@@ -320,39 +320,39 @@ func (i *Identity) readPartitions(d *caddyfile.Dispenser) error {
 //		locale         <tag>
 //		partition      <name>
 //	}
-func (i *Identity) readPerson(d *caddyfile.Dispenser, places options.Places) error {
+func (i *Identity) readPerson(d *caddyfile.Dispenser, places caddyfileutil.Places) error {
 	start := d.Token()
 	var p Person
-	if err := options.ReadName(d, &p.Username, nil); err != nil {
+	if err := caddyfileutil.ReadName(d, &p.Username, nil); err != nil {
 		return err
 	}
 	var verified bool
-	err := options.ReadBlock(d, "person "+p.Username, &reference.Person, options.Subdirectives{
-		"password":       options.Value(&p.Password, checkPassword),
-		"password_hash":  options.Value(&p.PasswordHash, options.CheckPHC),
-		"name":           options.Text(&p.Name),
-		"given_name":     options.Text(&p.GivenName),
-		"family_name":    options.Text(&p.FamilyName),
-		"email":          options.Value(&p.Email, checkEmail),
-		"email_verified": options.Flag(&verified),
-		"groups":         options.Values(&p.Groups, nil),
-		"locale":         options.Value(&p.Locale, nil),
-		"partition":      options.Value(&p.Partition, checkPartition),
+	err := caddyfileutil.ReadBlock(d, "person "+p.Username, &reference.Person, caddyfileutil.Subdirectives{
+		"password":       caddyfileutil.Value(&p.Password, checkPassword),
+		"password_hash":  caddyfileutil.Value(&p.PasswordHash, caddyfileutil.CheckPHC),
+		"name":           caddyfileutil.Text(&p.Name),
+		"given_name":     caddyfileutil.Text(&p.GivenName),
+		"family_name":    caddyfileutil.Text(&p.FamilyName),
+		"email":          caddyfileutil.Value(&p.Email, checkEmail),
+		"email_verified": caddyfileutil.Flag(&verified),
+		"groups":         caddyfileutil.Values(&p.Groups, nil),
+		"locale":         caddyfileutil.Value(&p.Locale, nil),
+		"partition":      caddyfileutil.Value(&p.Partition, checkPartition),
 	})
 	if err != nil {
 		return err
 	}
 	for _, other := range i.Persons {
 		if other.Username == p.Username && other.Partition == p.Partition {
-			return options.At(start, fmt.Errorf("person %s is already defined at %s: keep one of them", p.Username, places.Of("person "+p.Username)))
+			return caddyfileutil.At(start, fmt.Errorf("person %s is already defined at %s: keep one of them", p.Username, places.Of("person "+p.Username)))
 		}
 	}
 	if verified {
 		p.EmailVerified = &verified
 	}
-	r := options.NewResolver(nil)
+	r := caddyfileutil.NewResolver(nil)
 	if p.build(r); r.Err() != nil {
-		return options.At(start, r.Err())
+		return caddyfileutil.At(start, r.Err())
 	}
 	i.Persons = append(i.Persons, p)
 	return nil

@@ -11,20 +11,20 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/core"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	"github.com/gatehouse-id/gatehouse/caddymodule/shared"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 var (
-	checkOnOff       = options.OneOf("on", "off")
-	checkUsernames   = options.OneOf("email")
-	checkUsageLimit  = options.Between(0, 1_000_000_000)
-	checkFailures    = options.Between(1, 1000)
-	checkPerPerson   = options.Between(1, 1000)
-	checkIterations  = options.Between(1, 20)
-	checkConcurrency = options.Between(1, 1024)
+	checkOnOff       = caddyfileutil.OneOf("on", "off")
+	checkUsernames   = caddyfileutil.OneOf("email")
+	checkUsageLimit  = caddyfileutil.Between(0, 1_000_000_000)
+	checkFailures    = caddyfileutil.Between(1, 1000)
+	checkPerPerson   = caddyfileutil.Between(1, 1000)
+	checkIterations  = caddyfileutil.Between(1, 20)
+	checkConcurrency = caddyfileutil.Between(1, 1024)
 )
 
 // parseSize reads a number of bytes such as 128MiB.
@@ -51,22 +51,22 @@ func checkHashMemory(s string) error {
 }
 
 func checkKey(s string) error {
-	_, err := core.ParseKey(s)
+	_, err := shared.ParseKey(s)
 	return err
 }
 
 // checkLocale accepts a language that Gatehouse has messages for. A language of custom messages need not be listed.
 func checkLocale(s string) error {
-	if err := page.CheckLocale(s); err != nil {
+	if err := web.CheckLocale(s); err != nil {
 		return fmt.Errorf("%s %w", s, err)
 	}
-	if base, _, _ := strings.Cut(strings.ReplaceAll(s, "_", "-"), "-"); !slices.Contains(page.Languages(), strings.ToLower(base)) {
-		return fmt.Errorf("there are no messages for %s, but for: %s", s, strings.Join(page.Languages(), ", "))
+	if base, _, _ := strings.Cut(strings.ReplaceAll(s, "_", "-"), "-"); !slices.Contains(web.Languages(), strings.ToLower(base)) {
+		return fmt.Errorf("there are no messages for %s, but for: %s", s, strings.Join(web.Languages(), ", "))
 	}
 	return nil
 }
 
-func checkPartition(s string) error { return login.CheckPartition(s) }
+func checkPartition(s string) error { return authn.CheckPartition(s) }
 
 func checkEmail(s string) error {
 	a, err := mail.ParseAddress(s)
@@ -94,7 +94,7 @@ func checkColor(s string) error {
 }
 
 func checkHelp(s string) error {
-	if !page.IsLink(s) {
+	if !web.IsLink(s) {
 		return fmt.Errorf("%q is not an http, https or mailto URL", s)
 	}
 	return nil
@@ -102,7 +102,7 @@ func checkHelp(s string) error {
 
 // checkOpened accepts a network that is written with its first address.
 func checkOpened(s string) error {
-	p, err := options.ParseNetwork(s)
+	p, err := caddyfileutil.ParseNetwork(s)
 	switch {
 	case err != nil:
 		return err

@@ -19,11 +19,11 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
 	"github.com/gatehouse-id/gatehouse/caddymodule"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
 )
 
@@ -252,13 +252,13 @@ func TestProvisionFaults(t *testing.T) {
 		"a private key":   {clientWithKeys(private), []string{"client a: jwks: ", "publish the public part alone", "what the keys sign is refused"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found, err := finding.Collect(func() error {
+			found, err := diagnostic.Collect(func() error {
 				return servertest.Validate(t, []byte(`{"admin":{"disabled":true},"apps":{"gatehouse":{"issuer":"http://localhost:8080"`+tt.app+`},`+anySite+`}}`))
 			})
 			if err != nil {
 				t.Errorf("Validate = %v, want a finding alone", err)
 			}
-			if len(found) != 1 || found[0].Severity != finding.Warning {
+			if len(found) != 1 || found[0].Severity != diagnostic.Warning {
 				t.Fatalf("findings = %v, want one warning", found)
 			}
 			for _, want := range tt.want {
@@ -360,8 +360,8 @@ func TestExampleIsFormatted(t *testing.T) {
 func TestSecretsAreNotPrinted(t *testing.T) {
 	t.Parallel()
 	a := &caddymodule.App{
-		EncryptionKeys: []options.Sensitive{servertest.TestKey},
-		Clients:        []client.Client{{ID: "a", Secrets: []options.Sensitive{servertest.TestSecret}, SecretHashes: []options.Sensitive{"$2a$hash"}}},
+		EncryptionKeys: []caddyfileutil.Sensitive{servertest.TestKey},
+		Clients:        []client.Client{{ID: "a", Secrets: []caddyfileutil.Sensitive{servertest.TestSecret}, SecretHashes: []caddyfileutil.Sensitive{"$2a$hash"}}},
 		Identity:       caddymodule.Identity{Persons: []caddymodule.Person{{Username: "demo", Password: servertest.TestPassword}}},
 	}
 	for _, text := range []string{fmt.Sprintf("%v", a.Clients), fmt.Sprintf("%+v", a.Identity), fmt.Sprintf("%#v", a.EncryptionKeys), fmt.Sprint(errors.New(fmt.Sprint(a.Clients[0])))} {

@@ -3,7 +3,7 @@ package caddymodule
 import (
 	"context"
 
-	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/identity"
 )
 
@@ -11,15 +11,15 @@ import (
 type authzProviders struct{ identity *identity.Service }
 
 // Providers implements authz.Providers.
-func (a authzProviders) Providers(ctx context.Context) ([]registry.Provider, uint64, error) {
+func (a authzProviders) Providers(ctx context.Context) ([]clientstore.Provider, uint64, error) {
 	list, version, err := a.identity.Federation.Providers(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
-	var out []registry.Provider
+	var out []clientstore.Provider
 	for _, p := range list {
 		if p.Managed {
-			out = append(out, registry.Provider{ID: p.ID, Disabled: p.Disabled, Managed: true})
+			out = append(out, clientstore.Provider{ID: p.ID, Disabled: p.Disabled, Managed: true})
 		}
 	}
 	return out, version, nil

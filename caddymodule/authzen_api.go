@@ -4,12 +4,12 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/authzen"
-	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
+	"github.com/gatehouse-id/gatehouse/admin/authzen"
+	"github.com/gatehouse-id/gatehouse/caddymodule/adminapi"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/internal/openapi"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
 // openAuthZEN makes the API by which others ask the policies. The answers are those of explain, without what is known
@@ -27,8 +27,8 @@ func (i *instance) openAuthZEN(a *App) *authzen.API {
 // nobodysClient is an id that no client can have.
 const nobodysClient = " "
 
-func askPolicies(inst *admin.Instance, r *http.Request, q authzen.Question) (d authzen.Decision, err error) {
-	in := admin.ExplainRequest{URL: q.URL, Method: q.Method, IP: q.IP, Gate: q.Gate, Person: q.Person, Client: q.Client, Level: q.Level, Scopes: q.Scopes}
+func askPolicies(inst *adminapi.Instance, r *http.Request, q authzen.Question) (d authzen.Decision, err error) {
+	in := adminapi.ExplainRequest{URL: q.URL, Method: q.Method, IP: q.IP, Gate: q.Gate, Person: q.Person, Client: q.Client, Level: q.Level, Scopes: q.Scopes}
 	if in.Client != "" {
 		if in.Client, err = usableClient(inst, r, in.Client); err != nil {
 			return d, err
@@ -48,8 +48,8 @@ func askPolicies(inst *admin.Instance, r *http.Request, q authzen.Question) (d a
 		out, err = inst.AnswerExplain(r, in)
 	}
 	if err != nil {
-		status, text := admin.Refused(err)
-		return d, (&rest.Error{Status: status, Message: text}).With(err)
+		status, text := adminapi.Refused(err)
+		return d, (&jsonapi.Error{Status: status, Message: text}).With(err)
 	}
 	d.Decision = (out.Verdict == protect.Allow || out.Verdict == protect.Open) && len(out.Steps) > 0
 	d.Context = map[string]any{"verdict": out.Verdict}
@@ -64,7 +64,7 @@ func askPolicies(inst *admin.Instance, r *http.Request, q authzen.Question) (d a
 }
 
 // usableClient returns the id of a client, or "" if it is unknown or disabled.
-func usableClient(inst *admin.Instance, r *http.Request, id string) (string, error) {
+func usableClient(inst *adminapi.Instance, r *http.Request, id string) (string, error) {
 	list, err := inst.Authz.Clients().List(r.Context())
 	if err != nil {
 		return "", err

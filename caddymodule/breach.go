@@ -5,9 +5,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
-	"github.com/gatehouse-id/gatehouse/identity/breach"
+	"github.com/gatehouse-id/gatehouse/identity/pwned"
 )
 
 // What happens to a password when it cannot be checked against known breaches.
@@ -26,7 +26,7 @@ type Breach struct {
 	// line. Default: none.
 	File string `json:"file,omitempty"`
 	// How long the service may take. Default: 1s.
-	Timeout options.Duration `json:"timeout,omitempty"`
+	Timeout caddyfileutil.Duration `json:"timeout,omitempty"`
 	// What happens to a password when the service does not answer: open accepts it, closed refuses it until the service
 	// answers. Default: open.
 	OnFailure string `json:"on_failure,omitempty"`
@@ -41,22 +41,22 @@ type Breach struct {
 //		on_failure open|closed
 //	}
 func (b *Breach) readBlock(d *caddyfile.Dispenser) error {
-	return options.Block(&reference.Breach, options.Subdirectives{
-		"url":        options.Value(&b.URL, breach.CheckURL),
-		"file":       options.Value(&b.File, nil),
-		"timeout":    options.Value(&b.Timeout, options.CheckDuration),
-		"on_failure": options.Value(&b.OnFailure, options.OneOf(breachOpen, breachClosed)),
+	return caddyfileutil.Block(&reference.Breach, caddyfileutil.Subdirectives{
+		"url":        caddyfileutil.Value(&b.URL, pwned.CheckURL),
+		"file":       caddyfileutil.Value(&b.File, nil),
+		"timeout":    caddyfileutil.Value(&b.Timeout, caddyfileutil.CheckDuration),
+		"on_failure": caddyfileutil.Value(&b.OnFailure, caddyfileutil.OneOf(breachOpen, breachClosed)),
 	})(d)
 }
 
-func (b *Breach) build(r *options.Resolver) breach.Config {
-	c := breach.Config{
-		URL: r.Plain("identity: breach url", b.URL, breach.CheckURL), File: r.Plain("identity: breach file", b.File, nil),
+func (b *Breach) build(r *caddyfileutil.Resolver) pwned.Config {
+	c := pwned.Config{
+		URL: r.Plain("identity: breach url", b.URL, pwned.CheckURL), File: r.Plain("identity: breach file", b.File, nil),
 		Timeout: r.Duration("identity: breach timeout", b.Timeout),
-		Closed:  r.Plain("identity: breach on_failure", b.OnFailure, options.OneOf(breachOpen, breachClosed)) == breachClosed,
+		Closed:  r.Plain("identity: breach on_failure", b.OnFailure, caddyfileutil.OneOf(breachOpen, breachClosed)) == breachClosed,
 	}
 	if c.File != "" { // it is opened again when the configuration starts
-		if checker, err := breach.New(c, nil); err != nil {
+		if checker, err := pwned.New(c, nil); err != nil {
 			r.Fail("identity: breach file: %s: write the path of the file, or remove the option", strings.TrimPrefix(err.Error(), "breach: file: "))
 		} else {
 			r.AddError(checker.Close())

@@ -9,34 +9,34 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/signal"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/authz/ssf"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/access/notice"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // signalsAll is the argument of shared_signals by which receivers hear of everybody.
 const signalsAll = "all"
 
-var checkSignals = options.OneOf("named", signalsAll)
+var checkSignals = caddyfileutil.OneOf("named", signalsAll)
 
 // The build methods turn the texts of the configuration into the configurations of the packages.
 
-func (a *App) buildAuthz(r *options.Resolver) authz.Config {
+func (a *App) buildAuthz(r *caddyfileutil.Resolver) authz.Config {
 	cfg := authz.Config{Issuer: a.issuer.String()}
 	for _, s := range a.Scopes {
-		name := r.Plain("scope", s.Name, options.CheckScope)
+		name := r.Plain("scope", s.Name, caddyfileutil.CheckScope)
 		of := "scope " + s.Name + ": "
 		cfg.Scopes = append(cfg.Scopes, client.Scope{
 			Name: name, Description: r.Plain(of+"description", s.Description, nil),
-			Level: r.Count(of+"level", s.Level, options.CheckLevel), Assurance: r.Count(of+"assurance", s.Assurance, options.CheckLevel),
+			Level: r.Count(of+"level", s.Level, caddyfileutil.CheckLevel), Assurance: r.Count(of+"assurance", s.Assurance, caddyfileutil.CheckLevel),
 			UsageLimit: r.Count(of+"usage_limit", s.UsageLimit, checkUsageLimit),
 		})
 	}
@@ -45,7 +45,7 @@ func (a *App) buildAuthz(r *options.Resolver) authz.Config {
 	}
 	cfg.PARRequired = a.PARRequired
 	of := r.Plain("shared_signals", a.SharedSignals, checkSignals)
-	cfg.Signals = signal.Config{On: of != "", All: of == signalsAll}
+	cfg.Signals = ssf.Config{On: of != "", All: of == signalsAll}
 	seen := map[string]bool{}
 	for i := range a.Clients {
 		c := a.Clients[i].Build(r)
@@ -85,7 +85,7 @@ func (a *App) buildAuthz(r *options.Resolver) authz.Config {
 }
 
 // checkPartitions refuses API clients that are limited to partitions that there are not.
-func (a *App) checkPartitions(r *options.Resolver) {
+func (a *App) checkPartitions(r *caddyfileutil.Resolver) {
 	known := a.persons.Partitions
 	a.authz.Partitioned = known.On
 	for _, c := range a.authz.APIClients {
@@ -94,14 +94,14 @@ func (a *App) checkPartitions(r *options.Resolver) {
 			case !known.On:
 				r.Fail("api_client %s: partitions is set, but identity has no partitions: add them", c.ID)
 				return
-			case name != event.DefaultPartition && len(known.Names) > 0 && !slices.Contains(known.Names, name):
+			case name != audit.DefaultPartition && len(known.Names) > 0 && !slices.Contains(known.Names, name):
 				r.Fail("api_client %s: identity has no partition %q", c.ID, name)
 			}
 		}
 	}
 }
 
-func (a *App) buildIdentity(r *options.Resolver) identity.Config {
+func (a *App) buildIdentity(r *caddyfileutil.Resolver) identity.Config {
 	i := &a.Identity
 	cfg := identity.Config{
 		Issuer:  a.issuer.String(),
@@ -113,7 +113,7 @@ func (a *App) buildIdentity(r *options.Resolver) identity.Config {
 
 			PerPerson: r.Count("identity: session per_person", i.Session.PerPerson, checkPerPerson),
 		},
-		Lockout: proof.Config{
+		Lockout: challenge.Config{
 			Failures: r.Count("identity: lockout failures", i.Lockout.Failures, checkFailures),
 			Window:   r.Duration("identity: lockout window", i.Lockout.Window),
 		},
@@ -135,7 +135,7 @@ func (a *App) buildIdentity(r *options.Resolver) identity.Config {
 		}
 	}
 	cfg.CommonPasswords = r.Plain("identity: common_passwords", i.CommonPasswords, checkOnOff) == "off"
-	cfg.SecondFactor = r.Plain("identity: second_factor", i.SecondFactor, options.CheckSecondFactor)
+	cfg.SecondFactor = r.Plain("identity: second_factor", i.SecondFactor, caddyfileutil.CheckSecondFactor)
 	if p := i.Partitions; p != nil {
 		cfg.Partitions = person.PartitionConfig{On: true, Names: r.List("identity: partitions", p.Names, checkPartition)}
 	}
@@ -165,7 +165,7 @@ func (a *App) buildIdentity(r *options.Resolver) identity.Config {
 	return cfg
 }
 
-func (a *App) buildServiceProviders(r *options.Resolver, cfg *identity.Config) {
+func (a *App) buildServiceProviders(r *caddyfileutil.Resolver, cfg *identity.Config) {
 	cfg.ServiceProviders.Sign = r.List("saml_sign", a.SAMLSign, nil)
 	seen := map[string]bool{}
 	for i := range a.ServiceProviders {
@@ -178,7 +178,7 @@ func (a *App) buildServiceProviders(r *options.Resolver, cfg *identity.Config) {
 	}
 }
 
-func (p *Person) build(r *options.Resolver) person.NewPerson {
+func (p *Person) build(r *caddyfileutil.Resolver) person.NewPerson {
 	of := "person " + p.Username + ": "
 	if p.Username == "" {
 		r.Fail("person: username is missing")
@@ -188,7 +188,7 @@ func (p *Person) build(r *options.Resolver) person.NewPerson {
 	}
 	return person.NewPerson{
 		Username: r.Plain("person", p.Username, nil), Password: secret.New(r.Plain(of+"password", string(p.Password), checkPassword)),
-		PasswordHash: r.Plain(of+"password_hash", string(p.PasswordHash), options.CheckPHC),
+		PasswordHash: r.Plain(of+"password_hash", string(p.PasswordHash), caddyfileutil.CheckPHC),
 		Name:         r.Plain(of+"name", p.Name, nil), GivenName: r.Plain(of+"given_name", p.GivenName, nil), FamilyName: r.Plain(of+"family_name", p.FamilyName, nil),
 		Email: r.Plain(of+"email", p.Email, checkEmail), EmailVerified: p.EmailVerified,
 		Groups: r.List(of+"groups", p.Groups, nil), Locale: r.Plain(of+"locale", p.Locale, nil),
@@ -196,7 +196,7 @@ func (p *Person) build(r *options.Resolver) person.NewPerson {
 	}
 }
 
-func (a *App) buildHashCost(r *options.Resolver) secret.HashCost {
+func (a *App) buildHashCost(r *caddyfileutil.Resolver) secret.HashCost {
 	p := a.Identity.PasswordHash
 	var cost secret.HashCost
 	if s, ok := r.Text("identity: password_hash memory", p.Memory, checkHashMemory); ok {
@@ -208,21 +208,21 @@ func (a *App) buildHashCost(r *options.Resolver) secret.HashCost {
 	return cost
 }
 
-func (a *App) buildBrand(r *options.Resolver) page.Brand {
+func (a *App) buildBrand(r *caddyfileutil.Resolver) web.Brand {
 	b := a.Identity.Brand
-	brand := page.Brand{Name: r.Plain("identity: brand name", b.Name, nil), Help: r.Plain("identity: brand help", b.Help, checkHelp)}
+	brand := web.Brand{Name: r.Plain("identity: brand name", b.Name, nil), Help: r.Plain("identity: brand help", b.Help, checkHelp)}
 	if color := r.Plain("identity: brand color", b.Color, checkColor); color != "" {
 		brand.Color = "#" + strings.TrimPrefix(color, "#")
 	}
 	if file, ok := r.Text("identity: brand logo", b.Logo, nil); ok {
 		var err error
-		if brand.Logo, brand.LogoType, err = options.ReadLogo(file); err == nil {
-			err = page.CheckPicture(brand.Logo)
+		if brand.Logo, brand.LogoType, err = caddyfileutil.ReadLogo(file); err == nil {
+			err = web.CheckPicture(brand.Logo)
 		}
 		if err != nil {
 			brand.Logo, brand.LogoType = nil, ""
 			const mend = "write the path of a picture, from the directory that Caddy runs in, and reload"
-			r.Lack(options.Fault{Option: "identity: brand logo", Reason: fmt.Sprintf("identity: brand logo: pages have no logo: %v", err), Mend: mend})
+			r.Lack(caddyfileutil.Fault{Option: "identity: brand logo", Reason: fmt.Sprintf("identity: brand logo: pages have no logo: %v", err), Mend: mend})
 		}
 	}
 	return brand
@@ -240,10 +240,10 @@ func (a *App) logos() map[string][]byte {
 }
 
 // build returns the networks that may be reached besides public addresses.
-func (o *Outbound) build(r *options.Resolver) []netip.Prefix {
+func (o *Outbound) build(r *caddyfileutil.Resolver) []netip.Prefix {
 	var out []netip.Prefix
 	for _, s := range r.List("outbound: allow", o.Allow, checkOpened) {
-		p, err := options.ParseNetwork(s)
+		p, err := caddyfileutil.ParseNetwork(s)
 		r.AddError(err)
 		out = append(out, p)
 	}

@@ -1,9 +1,9 @@
 package caddymodule
 
 import (
-	"github.com/gatehouse-id/gatehouse/caddymodule/admins"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/switches"
+	"github.com/gatehouse-id/gatehouse/caddymodule/roles"
 )
 
 // Every text of the configuration may hold Caddy's global placeholders, such as {env.X} and {file./path}. They are
@@ -16,11 +16,11 @@ type Scope struct {
 	// The description on the consent page. Default: the name.
 	Description string `json:"description,omitempty"`
 	// The authentication level that the person must have reached, 1 to 4. Default: any.
-	Level options.Count `json:"level,omitempty"`
+	Level caddyfileutil.Count `json:"level,omitempty"`
 	// The identity assurance level that the person must have, 1 to 4. Default: any.
-	Assurance options.Count `json:"assurance,omitempty"`
+	Assurance caddyfileutil.Count `json:"assurance,omitempty"`
 	// How often an access token with this scope may be used; the lowest of its scopes counts. Default: 0, unlimited.
-	UsageLimit options.Count `json:"usage_limit,omitempty"`
+	UsageLimit caddyfileutil.Count `json:"usage_limit,omitempty"`
 }
 
 // Identity is the identity service: the persons and how they sign in.
@@ -32,7 +32,7 @@ type Identity struct {
 	// default.
 	Partitions *Partitions `json:"partitions,omitempty"`
 	// Who has a role in the admin console. Default: the members of its groups.
-	Admin *admins.Admin `json:"admin,omitempty"`
+	Admin *roles.Admin `json:"admin,omitempty"`
 	// How long sign-ins last.
 	Session Session `json:"session,omitzero"`
 	// When failed sign-ins are slowed down.
@@ -51,7 +51,7 @@ type Identity struct {
 	Extension string `json:"extension,omitempty"`
 	// The AES-GCM key of the credentials API: 32, 48 or 64 hexadecimal digits. Default: none, and the API takes no
 	// passwords.
-	CredentialsKey options.Sensitive `json:"credentials_key,omitempty"`
+	CredentialsKey caddyfileutil.Sensitive `json:"credentials_key,omitempty"`
 	// Whether people can sign in with passkeys: on or off. Default: on where browsers allow them, which is for an https
 	// issuer with a host name of several parts, and for localhost.
 	Passkeys string `json:"passkeys,omitempty"`
@@ -89,9 +89,9 @@ type Person struct {
 	// The username; an e-mail address counts as the person's verified e-mail. Required.
 	Username string `json:"username"`
 	// The password, 8 to 256 characters. Default: none, and the person cannot sign in by password.
-	Password options.Sensitive `json:"password,omitempty"`
+	Password caddyfileutil.Sensitive `json:"password,omitempty"`
 	// The password as an Argon2id or bcrypt PHC string, instead of password. Default: none.
-	PasswordHash options.Sensitive `json:"password_hash,omitempty"`
+	PasswordHash caddyfileutil.Sensitive `json:"password_hash,omitempty"`
 	// The full name. Default: none.
 	Name string `json:"name,omitempty"`
 	// The given name. Default: none.
@@ -114,22 +114,22 @@ type Person struct {
 // Session says how long sign-ins last.
 type Session struct {
 	// Without any use. Default: 1h.
-	Idle options.Duration `json:"idle,omitempty"`
+	Idle caddyfileutil.Duration `json:"idle,omitempty"`
 	// At most. Default: 12h.
-	Absolute options.Duration `json:"absolute,omitempty"`
+	Absolute caddyfileutil.Duration `json:"absolute,omitempty"`
 	// At most, when the person asked to stay signed in. Default: 30d.
-	Remember options.Duration `json:"remember,omitempty"`
+	Remember caddyfileutil.Duration `json:"remember,omitempty"`
 	// How many a person has at once, 1 to 1000, and how many of their browsers are recognised. The one that was used
 	// longest ago makes room. Default: 50.
-	PerPerson options.Count `json:"per_person,omitempty"`
+	PerPerson caddyfileutil.Count `json:"per_person,omitempty"`
 }
 
 // Lockout says when failed sign-ins are slowed down. No lockout is permanent.
 type Lockout struct {
 	// How many failures of one person from one address cause no wait. Default: 5.
-	Failures options.Count `json:"failures,omitempty"`
+	Failures caddyfileutil.Count `json:"failures,omitempty"`
 	// The time in which they are counted. Default: 15m.
-	Window options.Duration `json:"window,omitempty"`
+	Window caddyfileutil.Duration `json:"window,omitempty"`
 }
 
 // PasswordHash is the cost of Argon2id.
@@ -137,9 +137,9 @@ type PasswordHash struct {
 	// Memory of one hash, 8MiB to 256MiB. Default: 19MiB.
 	Memory string `json:"memory,omitempty"`
 	// Passes over the memory. Default: 2.
-	Iterations options.Count `json:"iterations,omitempty"`
+	Iterations caddyfileutil.Count `json:"iterations,omitempty"`
 	// How many are computed at once. Default: one less than the processors, at least one.
-	Concurrency options.Count `json:"concurrency,omitempty"`
+	Concurrency caddyfileutil.Count `json:"concurrency,omitempty"`
 }
 
 // Brand is how the pages look.
@@ -165,10 +165,10 @@ type Outbound struct {
 // Events says how long events are kept, and where they are posted.
 type Events struct {
 	// Of all events except those of token_retention. Default: for ever.
-	Retention options.Duration `json:"retention,omitempty"`
+	Retention caddyfileutil.Duration `json:"retention,omitempty"`
 	// Of the tokens that clients got for themselves and of their failed authentications, which concern no person. The
 	// word forever keeps them. Default: 90d, or retention if that is shorter.
-	TokenRetention options.Duration `json:"token_retention,omitempty"`
+	TokenRetention caddyfileutil.Duration `json:"token_retention,omitempty"`
 	// Receivers of each event that concerns a person or the configuration. Default: none.
 	Webhooks []Webhook `json:"webhooks,omitempty"`
 }
@@ -178,5 +178,5 @@ type Webhook struct {
 	// Where they are posted to. Required.
 	URL string `json:"url"`
 	// What signs them, at least 32 characters: the key itself, or whsec_ and the key in Base64. Required.
-	Secret options.Sensitive `json:"secret"`
+	Secret caddyfileutil.Sensitive `json:"secret"`
 }

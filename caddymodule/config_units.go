@@ -11,12 +11,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -24,7 +24,7 @@ import (
 const maxBootstrap = 512 << 10
 
 // newUnits opens the configuration units over the store.
-func (a *App) newUnits(inst *instance, events *event.Recorder) (*config.Service, error) {
+func (a *App) newUnits(inst *instance, events *audit.Recorder) (*settings.Service, error) {
 	cfg := a.configOf()
 	cfg.Reserved = func(ctx context.Context, application string) (bool, error) {
 		named := slices.ContainsFunc(a.persons.ServiceProviders.Providers, func(p serviceprovider.Provider) bool { return p.ID == application })
@@ -45,13 +45,13 @@ func (a *App) newUnits(inst *instance, events *event.Recorder) (*config.Service,
 		}
 		return ids
 	}
-	return config.New(a.ctx, cfg, config.Deps{
+	return settings.New(a.ctx, cfg, settings.Deps{
 		Store: inst.core.Store, Keyring: inst.core.Keyring, Events: events, Origin: a.Origin, Log: a.log.Named("config"),
 	})
 }
 
-func (a *App) configOf() config.Config {
-	return config.Config{Fixed: a.fixedMethods(), Bootstrap: a.bootstrap, Verify: provider.Verify, VerifyMetadata: func(m string) error { return serviceprovider.CheckMetadata(m, time.Now()) }, Mail: a.mailer != nil, Switches: a.switches, Policies: a.writtenPolicies, CheckPolicy: a.policyLoader().Check, PolicyUsers: a.policyUsers}
+func (a *App) configOf() settings.Config {
+	return settings.Config{Fixed: a.fixedMethods(), Bootstrap: a.bootstrap, Verify: provider.Verify, VerifyMetadata: func(m string) error { return serviceprovider.CheckMetadata(m, time.Now()) }, Mail: a.mailer != nil, Switches: a.switches, Policies: a.writtenPolicies, CheckPolicy: a.policyLoader().Check, PolicyUsers: a.policyUsers}
 }
 
 // hasClient tells whether there is a client, of the Caddyfile or stored. It fetches no client ID metadata document.
@@ -65,7 +65,7 @@ func (i *instance) hasClient(ctx context.Context, id string) (has bool, err erro
 
 // loadBootstrap reads and checks the units that an empty storage starts with.
 func (a *App) loadBootstrap() (err error) {
-	r := options.NewResolverAt(a.Places)
+	r := caddyfileutil.NewResolverAt(a.Places)
 	file, ok := r.Text("identity: bootstrap", a.Identity.Bootstrap, nil)
 	if err := r.Err(); err != nil {
 		return err
@@ -99,13 +99,13 @@ func readBootstrap(file string) ([]byte, error) {
 	return raw, err
 }
 
-// allProblems names everything that is wrong with a file at once. The text of a rest.Error has only the first.
+// allProblems names everything that is wrong with a file at once. The text of a jsonapi.Error has only the first.
 func allProblems(err error) error {
-	e := new(rest.Error)
+	e := new(jsonapi.Error)
 	if !errors.As(err, &e) {
 		return err
 	}
-	details, ok := e.Details.([]rest.Problem)
+	details, ok := e.Details.([]jsonapi.Problem)
 	if !ok {
 		return err
 	}
@@ -117,10 +117,10 @@ func allProblems(err error) error {
 }
 
 // fixedMethods are the providers of the Caddyfile as the configuration API shows them.
-func (a *App) fixedMethods() []config.LoginMethod {
-	var out []config.LoginMethod
+func (a *App) fixedMethods() []settings.LoginMethod {
+	var out []settings.LoginMethod
 	for _, p := range a.persons.Providers {
-		m := config.LoginMethod{ID: p.ID, Name: p.Name, Type: a.idps.MethodType(p.ID), Enabled: !p.Disabled, IdentityAssuranceLevel: p.Assurance}
+		m := settings.LoginMethod{ID: p.ID, Name: p.Name, Type: a.idps.MethodType(p.ID), Enabled: !p.Disabled, IdentityAssuranceLevel: p.Assurance}
 		if m.Name == "" {
 			m.Name = p.ID
 		}

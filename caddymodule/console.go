@@ -8,17 +8,17 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/alert"
+	"github.com/gatehouse-id/gatehouse/admin"
+	"github.com/gatehouse-id/gatehouse/admin/alert"
+	"github.com/gatehouse-id/gatehouse/admin/console"
+	"github.com/gatehouse-id/gatehouse/admin/console/messages"
+	"github.com/gatehouse-id/gatehouse/admin/console/providers"
+	"github.com/gatehouse-id/gatehouse/admin/console/settingspages"
+	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
-	"github.com/gatehouse-id/gatehouse/caddymodule/console"
-	"github.com/gatehouse-id/gatehouse/caddymodule/console/messages"
-	"github.com/gatehouse-id/gatehouse/caddymodule/console/settings"
-	"github.com/gatehouse-id/gatehouse/caddymodule/console/setup"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
-	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -60,9 +60,9 @@ func (b *builder) openConsole() error {
 	for _, name := range b.owners {
 		id.Person.KeepName(name)
 	}
-	i.manage = &manage.Service{Identity: id, Authz: i.authz, Store: i.core.Store, Recorder: b.events, Keyring: i.core.Keyring, Outgoing: i.outgoing()}
+	i.manage = &admin.Service{Identity: id, Authz: i.authz, Store: i.core.Store, Recorder: b.events, Keyring: i.core.Keyring, Outgoing: i.outgoing()}
 	b.openBackups()
-	set := settings.Deps{Config: i.config, Store: i.core.Store, PlaceOf: b.Places.Of, Names: i.manage.Names}
+	set := settingspages.Deps{Config: i.config, Store: i.core.Store, PlaceOf: b.Places.Of, Names: i.manage.Names}
 	var sender notify.Sender
 	if i.mail != nil {
 		sender = i.mail
@@ -71,7 +71,7 @@ func (b *builder) openConsole() error {
 	i.console = console.New(b.console, console.Deps{
 		Identity: id, Manage: i.manage, Clients: i.authz.Clients(), Store: i.core.Store, Units: i.config.Units,
 		Pages: i.pages, PlaceOf: b.Places.Of, SourceOf: client.Source, Mails: i.mail != nil, Mail: sender, Now: i.now, Log: i.log,
-		Setup: setup.Deps{
+		Setup: providers.Deps{
 			Issuer: i.issuer.String(), Config: i.config, Providers: i.providers, Store: i.core.Store, PlaceOf: b.Places.Of, Now: i.now,
 			Authz: i.authz, PublicKey: i.core.Keys.Public, OlderKeys: i.core.Keyring.HasOlder, Names: i.manage.Names,
 		},
@@ -91,14 +91,14 @@ func (b *builder) openConsole() error {
 			}
 			return places, nil
 		},
-		Findings: func(ctx context.Context) ([]finding.Finding, error) { return i.findings(ctx, b.App) },
+		Findings: func(ctx context.Context) ([]diagnostic.Finding, error) { return i.findings(ctx, b.App) },
 		Machine:  i.machine,
 		Gateway:  b.behind.Console(b.Instance, i.core.Refused, i.manage, i.config, i.access, i.core.Decided),
 	})
 	i.alerts.Allow = i.console.MayAlert
 	i.config.OnSignInChange(i.console.TellOwners)
 	for _, name := range b.others {
-		made, err := i.manage.MakeOwner(b.ctx, name, b.console.OwnerGroup(), event.Actor{ID: "configuration", Name: "configuration"})
+		made, err := i.manage.MakeOwner(b.ctx, name, b.console.OwnerGroup(), audit.Actor{ID: "configuration", Name: "configuration"})
 		if made {
 			i.log.Info("an owner of the admin console was created: `caddy gatehouse admin invite` prints a link for the first sign-in", zap.String("username", name))
 		}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 
+	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
+	"github.com/gatehouse-id/gatehouse/caddymodule/adminapi"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
-	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
 	"github.com/gatehouse-id/gatehouse/caddymodule/explain"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 )
 
@@ -33,17 +33,17 @@ func (a *App) ScopeLevel(name string) (level, assurance int) {
 	return 0, 0
 }
 
-// Instance implements admin.App.
-func (a *App) Instance(ctx context.Context) (*admin.Instance, error) {
+// Instance implements adminapi.App.
+func (a *App) Instance(ctx context.Context) (*adminapi.Instance, error) {
 	inst, err := a.enter(ctx)
 	if err != nil {
 		return nil, errors.New(reason(err))
 	}
-	out := &admin.Instance{
+	out := &adminapi.Instance{
 		Scopes: a.Known().Scopes,
 		Sites:  a.guardedSites(), PlaceOf: a.Places.Of, Written: a.written, Reseal: inst.reseal, Explain: a.explain,
 		Issuer: inst.issuer.String(), Authz: inst.authz, Identity: inst.identity, Access: inst.access, Config: inst.config, Store: inst.core.Store, Place: inst.core.Place, Refusals: inst.core.Refused, Decisions: inst.core.Decided, Node: inst.core.Node, Backups: inst.backups, Recorder: inst.manage.Recorder,
-		Check: inst.health, Findings: func(ctx context.Context) ([]finding.Finding, error) { return inst.findings(ctx, a) },
+		Check: inst.health, Findings: func(ctx context.Context) ([]diagnostic.Finding, error) { return inst.findings(ctx, a) },
 		OwnerGroup: a.console.OwnerGroup(),
 		Providers:  inst.providers.Check, TestProvider: inst.providers.Test, Log: inst.log, Leave: inst.leave,
 	}
@@ -89,6 +89,6 @@ func (i *instance) health(ctx context.Context) (why string, err error) {
 }
 
 var (
-	_ protect.App = (*App)(nil)
-	_ admin.App   = (*App)(nil)
+	_ protect.App  = (*App)(nil)
+	_ adminapi.App = (*App)(nil)
 )

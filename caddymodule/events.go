@@ -14,16 +14,16 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/core"
-	"github.com/gatehouse-id/gatehouse/caddymodule/delivery"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
-	"github.com/gatehouse-id/gatehouse/identity/lookup"
+	"github.com/gatehouse-id/gatehouse/caddymodule/sender"
+	"github.com/gatehouse-id/gatehouse/caddymodule/shared"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/identity/personindex"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
-	"github.com/gatehouse-id/gatehouse/internal/tally"
+	"github.com/gatehouse-id/gatehouse/internal/stats"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -35,9 +35,9 @@ import (
 //		webhook         <url> { secret <secret> }
 //	}
 func (e *Events) readBlock(d *caddyfile.Dispenser) error {
-	return options.Block(&reference.Events, options.Subdirectives{
-		"retention":       options.Value(&e.Retention, options.CheckDuration),
-		"token_retention": options.Value(&e.TokenRetention, checkTokenRetention),
+	return caddyfileutil.Block(&reference.Events, caddyfileutil.Subdirectives{
+		"retention":       caddyfileutil.Value(&e.Retention, caddyfileutil.CheckDuration),
+		"token_retention": caddyfileutil.Value(&e.TokenRetention, checkTokenRetention),
 		"webhook":         e.readWebhook,
 	})(d)
 }
@@ -52,7 +52,7 @@ func checkTokenRetention(s string) error {
 	if s == keepForever {
 		return nil
 	}
-	if err := options.CheckDuration(s); err != nil {
+	if err := caddyfileutil.CheckDuration(s); err != nil {
 		return fmt.Errorf("%w, or %s", err, keepForever)
 	}
 	return nil
@@ -60,11 +60,11 @@ func checkTokenRetention(s string) error {
 
 // retention says how long events are kept. Events of tokens that clients get for themselves come with every job that
 // runs somewhere, so they do not stay for ever unless somebody says so. (docs/decisions/events.md#event-retention)
-func (e *Events) retention(r *options.Resolver) event.Retention {
-	out := event.Retention{Kept: r.Duration("events: retention", e.Retention)}
+func (e *Events) retention(r *caddyfileutil.Resolver) audit.Retention {
+	out := audit.Retention{Kept: r.Duration("events: retention", e.Retention)}
 	switch text, ok := r.Text("events: token_retention", string(e.TokenRetention), checkTokenRetention); {
 	case ok && text == keepForever:
-		out.Brief = event.Forever
+		out.Brief = audit.Forever
 	case ok:
 		out.Brief = r.Duration("events: token_retention", e.TokenRetention)
 	case out.Kept == 0 || out.Kept > defaultTokenRetention:
@@ -75,7 +75,7 @@ func (e *Events) retention(r *options.Resolver) event.Retention {
 
 func (e *Events) readWebhook(d *caddyfile.Dispenser) error {
 	var w Webhook
-	if err := options.ReadName(d, &w.URL, checkWebhookURL); err != nil {
+	if err := caddyfileutil.ReadName(d, &w.URL, checkWebhookURL); err != nil {
 		return err
 	}
 	for _, other := range e.Webhooks {
@@ -84,11 +84,11 @@ func (e *Events) readWebhook(d *caddyfile.Dispenser) error {
 		}
 	}
 	start := d.Token()
-	if err := options.ReadBlock(d, "webhook", &reference.EventWebhook, options.Subdirectives{"secret": options.Value(&w.Secret, delivery.CheckSecret)}); err != nil {
+	if err := caddyfileutil.ReadBlock(d, "webhook", &reference.EventWebhook, caddyfileutil.Subdirectives{"secret": caddyfileutil.Value(&w.Secret, sender.CheckSecret)}); err != nil {
 		return err
 	}
 	if w.Secret == "" {
-		return options.At(start, fmt.Errorf("webhook: secret is missing: it signs what is posted"))
+		return caddyfileutil.At(start, fmt.Errorf("webhook: secret is missing: it signs what is posted"))
 	}
 	e.Webhooks = append(e.Webhooks, w)
 	return nil
@@ -104,12 +104,12 @@ func checkWebhookURL(s string) error {
 }
 
 // buildWebhooks resolves where events are posted to.
-func (e *Events) buildWebhooks(r *options.Resolver) []notify.WebhookConfig {
+func (e *Events) buildWebhooks(r *caddyfileutil.Resolver) []notify.WebhookConfig {
 	var out []notify.WebhookConfig
 	seen := map[string]bool{}
 	for _, w := range e.Webhooks {
 		u := r.Plain("events: webhook", w.URL, checkWebhookURL)
-		key := r.Plain("events: webhook secret", string(w.Secret), delivery.CheckSecret)
+		key := r.Plain("events: webhook secret", string(w.Secret), sender.CheckSecret)
 		if w.URL == "" {
 			r.Fail("events: webhook: url is missing")
 		}
@@ -158,15 +158,15 @@ const maxUntold = 4096
 // teller passes events on: to webhooks, and to Caddy's events app.
 type teller struct {
 	webhooks []*notify.Webhook
-	also     func(tx storage.Tx, e event.Event) error // set before the first event; nil: no shared signals
+	also     func(tx storage.Tx, e audit.Event) error // set before the first event; nil: no shared signals
 	release  func()                                   // undoes Keeper.Use
-	untold   chan event.Event
+	untold   chan audit.Event
 	missed   atomic.Int64
 }
 
 // newEvents returns what records events, and what passes them on.
-func (a *App) newEvents(c *core.Core) (*event.Recorder, *teller, error) {
-	t := &teller{untold: make(chan event.Event, maxUntold)}
+func (a *App) newEvents(c *shared.Core) (*audit.Recorder, *teller, error) {
+	t := &teller{untold: make(chan audit.Event, maxUntold)}
 	for _, cfg := range a.webhooks {
 		cfg.Tried = c.Metrics.Posted
 		w, err := notify.NewWebhook(cfg, c.Store, nil, nil, a.log.Named("webhook"))
@@ -175,32 +175,32 @@ func (a *App) newEvents(c *core.Core) (*event.Recorder, *teller, error) {
 		}
 		t.webhooks = append(t.webhooks, w)
 	}
-	rec := &event.Recorder{Now: time.Now, Random: rand.Reader, Note: a.note, Lane: c.Node.Lane}
+	rec := &audit.Recorder{Now: time.Now, Random: rand.Reader, Note: a.note, Lane: c.Node.Lane}
 	if len(t.webhooks) > 0 || a.authz.Signals.On {
 		rec.Also = t.post
 	}
 	if a.persons.Partitions.On {
 		rec.PartitionOf = person.PartitionOfID
 	}
-	t.release = c.Keeper.Use(event.Settings{Retention: a.events, Tell: t.tell})
+	t.release = c.Keeper.Use(audit.Settings{Retention: a.events, Tell: t.tell})
 	return rec, t, nil
 }
 
 // note tells statistics and the lists of persons of an event. While persons are kept in partitions, each is counted on
 // its own too.
-func (a *App) note(tx storage.Tx, e event.Event) error {
+func (a *App) note(tx storage.Tx, e audit.Event) error {
 	partition := ""
 	if a.persons.Partitions.On {
 		partition = e.Partition
 	}
-	if err := tally.Event(tx, e, partition); err != nil {
+	if err := stats.Event(tx, e, partition); err != nil {
 		return err
 	}
-	return lookup.Note(tx, e)
+	return personindex.Note(tx, e)
 }
 
 // post stores what webhooks and receivers of shared signals are told, in the transaction of the event.
-func (t *teller) post(tx storage.Tx, at event.Ref, e event.Event) error {
+func (t *teller) post(tx storage.Tx, at audit.Ref, e audit.Event) error {
 	for _, w := range t.webhooks {
 		if err := w.Add(tx, at, e); err != nil {
 			return err
@@ -213,7 +213,7 @@ func (t *teller) post(tx storage.Tx, at event.Ref, e event.Event) error {
 }
 
 // tell passes an event on to emit. It never waits.
-func (t *teller) tell(e event.Event) {
+func (t *teller) tell(e audit.Event) {
 	select {
 	case t.untold <- e:
 	default:
@@ -245,7 +245,7 @@ func (t *teller) emit(ctx caddy.Context, app *caddyevents.App, begun <-chan stru
 }
 
 // eventData is what handlers of Caddy's events app read as {event.data.<name>}.
-func eventData(e event.Event) map[string]any {
+func eventData(e audit.Event) map[string]any {
 	info := e.Info()
 	return map[string]any{
 		"event_identifier": info.EventIdentifier, "person_id": info.PersonID, "occurred": info.Occurred, "event_type": info.EventType, "event_name": info.EventName,

@@ -17,8 +17,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -182,14 +182,14 @@ func TestVerifyEventsCommand(t *testing.T) {
 	s.Token()
 	type answer struct {
 		Sound  bool
-		Chains []event.Verified
+		Chains []audit.Verified
 	}
 	var v answer
 	servertest.Eventually(t, "everything is sealed", func() bool {
 		v = servertest.Decode[answer](t, s.Run("", "events", "verify", "--json"))
 		return v.Sound && len(v.Chains) == 2 && v.Chains[0].Unsealed == 0 && v.Chains[1].Unsealed == 0
 	})
-	byName := map[string]event.Verified{}
+	byName := map[string]audit.Verified{}
 	for _, c := range v.Chains {
 		byName[c.Chain] = c
 	}

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/caddymodule/adminapi"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/internal/openapi"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
 const (
@@ -22,13 +22,13 @@ const (
 type explainer struct {
 	http.Handler
 
-	gate     *rest.Gate
-	instance func(context.Context) (*admin.Instance, error)
+	gate     *jsonapi.Gate
+	instance func(context.Context) (*adminapi.Instance, error)
 }
 
-func newExplainer(gate *rest.Gate, on func(*http.Request) error, instance func(context.Context) (*admin.Instance, error)) *explainer {
+func newExplainer(gate *jsonapi.Gate, on func(*http.Request) error, instance func(context.Context) (*adminapi.Instance, error)) *explainer {
 	e := &explainer{gate: gate, instance: instance}
-	e.Handler = gate.Methods(explainAPI, on, map[string]rest.Handler{http.MethodPost: e.explain})
+	e.Handler = gate.Methods(explainAPI, on, map[string]jsonapi.Handler{http.MethodPost: e.explain})
 	return e
 }
 
@@ -36,12 +36,12 @@ func newExplainer(gate *rest.Gate, on func(*http.Request) error, instance func(c
 func (*explainer) Paths() []string { return []string{explainPath} }
 
 func (e *explainer) explain(w http.ResponseWriter, r *http.Request, _ string) error {
-	var in admin.ExplainRequest
-	if err := rest.Decode(w, r, maxExplain, &in); err != nil {
+	var in adminapi.ExplainRequest
+	if err := jsonapi.Decode(w, r, maxExplain, &in); err != nil {
 		return err
 	}
 	if in.URL == "" && in.Ref == "" {
-		return rest.Invalid(rest.Problem{Path: "url", Problem: "is required, or a ref"})
+		return jsonapi.Invalid(jsonapi.Problem{Path: "url", Problem: "is required, or a ref"})
 	}
 	for _, need := range []struct {
 		asked     bool
@@ -57,15 +57,15 @@ func (e *explainer) explain(w http.ResponseWriter, r *http.Request, _ string) er
 	}
 	inst, err := e.instance(r.Context())
 	if err != nil {
-		return (&rest.Error{Status: http.StatusServiceUnavailable, Message: "try again later"}).With(err)
+		return (&jsonapi.Error{Status: http.StatusServiceUnavailable, Message: "try again later"}).With(err)
 	}
 	defer inst.Leave()
 	out, err := inst.AnswerExplain(r, in)
 	if err != nil {
-		status, text := admin.Refused(err)
-		return (&rest.Error{Status: status, Message: text}).With(err)
+		status, text := adminapi.Refused(err)
+		return (&jsonapi.Error{Status: status, Message: text}).With(err)
 	}
-	rest.JSON(w, http.StatusOK, out)
+	jsonapi.JSON(w, http.StatusOK, out)
 	return nil
 }
 
@@ -75,19 +75,19 @@ func (e *explainer) may(r *http.Request, what, api string) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, login.ErrNotAllowed), errors.Is(err, login.ErrNoCredentials):
-		return (&rest.Error{Status: http.StatusForbidden, Message: "to ask about " + what + " the API client needs the API " + api}).With(err)
+	case errors.Is(err, authn.ErrNotAllowed), errors.Is(err, authn.ErrNoCredentials):
+		return (&jsonapi.Error{Status: http.StatusForbidden, Message: "to ask about " + what + " the API client needs the API " + api}).With(err)
 	}
-	return (&rest.Error{Status: http.StatusServiceUnavailable, Message: "try again later"}).With(err)
+	return (&jsonapi.Error{Status: http.StatusServiceUnavailable, Message: "try again later"}).With(err)
 }
 
 // describeExplain describes the operation for the OpenAPI document.
 func describeExplain() openapi.Operation {
 	return openapi.Operation{
 		Method: http.MethodPost, Path: explainPath, ID: "explain", Tag: explainAPI, Summary: "Tells what a request would get, how each rule stands to it, and which one decides",
-		Body: admin.ExplainRequest{},
+		Body: adminapi.ExplainRequest{},
 		Answers: []openapi.Answer{
-			{Status: http.StatusOK, Body: admin.ExplainAnswer{}},
+			{Status: http.StatusOK, Body: adminapi.ExplainAnswer{}},
 			{Status: http.StatusForbidden, Text: "The API client may not use this API, or not ask about persons (persons), tokens (introspection) or refusals (persons, events)"},
 			{Status: http.StatusNotFound, Text: "The person or refusal is unknown"},
 			{Status: http.StatusConflict, Text: "The configuration API is switched off"},

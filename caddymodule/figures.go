@@ -5,10 +5,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/console"
+	"github.com/gatehouse-id/gatehouse/admin/console"
 	"github.com/gatehouse-id/gatehouse/caddymodule/metrics"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -66,7 +66,7 @@ func (i *instance) sayReady(ctx context.Context) {
 	}
 	var persons int64
 	err := i.core.Store.View(ctx, func(tx storage.Tx) (err error) {
-		persons, _, err = i.identity.Person.CountPersons(tx, event.DefaultPartition)
+		persons, _, err = i.identity.Person.CountPersons(tx, audit.DefaultPartition)
 		return err
 	})
 	if err == nil {

@@ -8,48 +8,48 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/core"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/site"
+	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/routetree"
+	"github.com/gatehouse-id/gatehouse/caddymodule/shared"
 )
 
 // Found adds a finding about this configuration, and logs it. One that is there already is not logged again.
-func (a *App) Found(f finding.Finding) {
+func (a *App) Found(f diagnostic.Finding) {
 	if !a.findings.Add(f) {
 		return
 	}
-	finding.Report(f)
-	if f.Severity == finding.Warning { // an error stops the start, and is logged with that
+	diagnostic.Report(f)
+	if f.Severity == diagnostic.Warning { // an error stops the start, and is logged with that
 		a.logFinding(f)
 	}
 }
 
-func (a *App) logFinding(f finding.Finding) {
+func (a *App) logFinding(f diagnostic.Finding) {
 	a.log.Warn(f.Reason, zap.String("mend", f.Mend), zap.String("at", f.Place))
 }
 
 // warn adds a warning about an option.
 func (a *App) warn(option, reason, mend string) {
-	a.Found(finding.Finding{Severity: finding.Warning, Place: a.Places.Of(option), Reason: reason, Mend: mend, About: option})
+	a.Found(diagnostic.Finding{Severity: diagnostic.Warning, Place: a.Places.Of(option), Reason: reason, Mend: mend, About: option})
 }
 
 // checkBootstrap looks at the settings that an empty storage would start with.
 func (a *App) checkBootstrap() {
-	if kf, ok := a.storage.(core.KeyFiler); ok {
+	if kf, ok := a.storage.(shared.KeyFiler); ok {
 		if _, exists := kf.KeyFile(); exists {
 			return // the settings are in the storage
 		}
 	}
 	a.missingSenders(a.initial, func(option, reason, mend string) {
-		a.first(finding.Finding{Severity: finding.Warning, Place: a.Places.Of(option), Reason: reason, Mend: mend, About: option})
+		a.first(diagnostic.Finding{Severity: diagnostic.Warning, Place: a.Places.Of(option), Reason: reason, Mend: mend, About: option})
 	})
 }
 
 // first reports what is looked at again while the configuration runs, when the settings of the storage count, and so is
 // not among the findings that stay.
-func (a *App) first(f finding.Finding) {
+func (a *App) first(f diagnostic.Finding) {
 	a.firsts = append(a.firsts, f)
-	finding.Report(f)
+	diagnostic.Report(f)
 	a.logFinding(f)
 }
 
@@ -64,8 +64,8 @@ func (a *App) checkSites() error {
 	if !ok {
 		app = new(caddyhttp.App)
 	}
-	site.ReadFromRight(app)
-	a.tree, a.reloads = site.Read(app), site.Reloads(app)
+	routetree.ReadFromRight(app)
+	a.tree, a.reloads = routetree.Read(app), routetree.Reloads(app)
 	a.checkProxies(app)
 	for _, f := range a.tree.Check(a.issuer, a.Places.Of("issuer"), a.served.Load()) {
 		a.Found(f)

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 )
@@ -39,7 +39,7 @@ func (a *App) checkNames() {
 		known = append(known, s.Name)
 	}
 	for _, c := range a.authz.Clients {
-		for _, f := range options.Unknown(c.Scopes, known) {
+		for _, f := range caddyfileutil.Unknown(c.Scopes, known) {
 			a.warn("client "+c.ID+": scopes", fmt.Sprintf("client %s: no scope block and no standard has the scope %q", c.ID, f.Name), fmt.Sprintf("did you mean %q?", f.Near))
 		}
 	}
@@ -52,7 +52,7 @@ func (a *App) checkNames() {
 	for _, c := range a.authz.APIClients {
 		clients = append(clients, c.ID)
 	}
-	for _, f := range options.Unknown(a.vouching, clients) {
+	for _, f := range caddyfileutil.Unknown(a.vouching, clients) {
 		a.warn("identity: scim_verifies_emails", fmt.Sprintf("identity: scim_verifies_emails: the configuration has no client %q", f.Name), fmt.Sprintf("did you mean %q?", f.Near))
 	}
 }

@@ -7,22 +7,22 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/site"
+	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/routetree"
 )
 
 // checkProxies looks at the proxies that are believed, and at those that can ask.
 func (a *App) checkProxies(app *caddyhttp.App) {
 	found := func(place, reason, mend, about string) {
-		a.Found(finding.Finding{Severity: finding.Warning, Place: place, Reason: reason, Mend: mend, About: about})
+		a.Found(diagnostic.Finding{Severity: diagnostic.Warning, Place: place, Reason: reason, Mend: mend, About: about})
 	}
-	if site.TrustsStrangers(app) {
+	if routetree.TrustsStrangers(app) {
 		found("", "servers: trusted_proxies takes strangers for proxies, who then choose the address that rules, limits and events see",
 			"name the networks of the proxies alone, such as `trusted_proxies static 10.0.0.0/8`", "")
 	}
 	gates := a.ForwardAuth
 	asks := len(gates.From) > 0 || gates.Secret != "" || a.ExtAuthz != nil
-	if !asks && !slices.ContainsFunc(slices.Collect(maps.Values(app.Servers)), site.HasProxies) {
+	if !asks && !slices.ContainsFunc(slices.Collect(maps.Values(app.Servers)), routetree.HasProxies) {
 		for _, name := range slices.Sorted(maps.Keys(gates.Named)) {
 			block := "forward_auth " + name
 			found(a.Places.Of(block), block+": no proxy can ask for it", "name the network of the proxy in `forward_auth_from`", block)
@@ -64,8 +64,8 @@ func (a *App) checkTwice(place string, sites []string) {
 		for _, origin := range a.ForwardAuth.Named[name].Origins {
 			if slices.Contains(sites, origin) {
 				block := "forward_auth " + name
-				a.Found(finding.Finding{
-					Severity: finding.Warning, Place: a.Places.Of(block), About: block,
+				a.Found(diagnostic.Finding{
+					Severity: diagnostic.Warning, Place: a.Places.Of(block), About: block,
 					Reason: fmt.Sprintf("forward_auth %s: %s is a site of this Caddy too, which the protect at %s guards by rules of its own", name, origin, place),
 					Mend:   "keep the one that requests go through",
 				})

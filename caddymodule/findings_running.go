@@ -13,13 +13,13 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/dustin/go-humanize"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
-	"github.com/gatehouse-id/gatehouse/caddymodule/core"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
+	"github.com/gatehouse-id/gatehouse/admin/console/layout"
+	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/listeners"
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/caddymodule/shared"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -36,15 +36,15 @@ type watermarked interface {
 }
 
 // examine returns what is wrong at this moment: with the machine, the storage, and what the settings need.
-func (i *instance) examine(ctx context.Context, a *App) ([]finding.Finding, error) {
-	var out []finding.Finding
+func (i *instance) examine(ctx context.Context, a *App) ([]diagnostic.Finding, error) {
+	var out []diagnostic.Finding
 	warn := func(option, reason, mend string) {
-		out = append(out, finding.Finding{Severity: finding.Warning, Place: a.Places.Of(option), Reason: reason, Mend: mend, About: option})
+		out = append(out, diagnostic.Finding{Severity: diagnostic.Warning, Place: a.Places.Of(option), Reason: reason, Mend: mend, About: option})
 	}
 	i.examineMachine(a, warn)
 	var newest time.Time
 	err := i.core.View(ctx, func(tx storage.Tx) (err error) {
-		newest, err = event.Newest(tx)
+		newest, err = audit.Newest(tx)
 		return err
 	})
 	if err != nil {
@@ -73,7 +73,7 @@ func (i *instance) examine(ctx context.Context, a *App) ([]finding.Finding, erro
 	if err != nil {
 		return nil, err
 	}
-	found := func(f finding.Finding) { out = append(out, f) }
+	found := func(f diagnostic.Finding) { out = append(out, f) }
 	i.examinePolicies(a, units, book, found)
 	if err := i.examineGroups(ctx, a, book, found); err != nil {
 		return nil, err
@@ -94,8 +94,8 @@ func (i *instance) examine(ctx context.Context, a *App) ([]finding.Finding, erro
 			verb = "has expired"
 		}
 		if e.Over || e.Soon {
-			found(finding.Finding{
-				Severity: finding.Warning, Place: a.Places.Of("identity"), Reason: fmt.Sprintf("%s %s on %s", name, verb, e.NotAfter.UTC().Format(time.DateOnly)), About: "key_pair " + e.Name,
+			found(diagnostic.Finding{
+				Severity: diagnostic.Warning, Place: a.Places.Of("identity"), Reason: fmt.Sprintf("%s %s on %s", name, verb, e.NotAfter.UTC().Format(time.DateOnly)), About: "key_pair " + e.Name,
 				Mend: "rotate its key pair, beginning with `caddy gatehouse key-pair announce`; replace a certificate from elsewhere by the configuration API",
 			})
 		}
@@ -108,7 +108,7 @@ const maxExamined = 200
 
 // examineRights finds API clients that can do nothing, since their organisation is gone, and ways to sign in that
 // people with a role in the console have linked and that do not sign them in.
-func (i *instance) examineRights(ctx context.Context, a *App, u *config.Units, warn func(option, reason, mend string)) error {
+func (i *instance) examineRights(ctx context.Context, a *App, u *settings.Units, warn func(option, reason, mend string)) error {
 	for _, c := range a.authz.APIClients {
 		id, exists, err := i.config.OrganisationOfClient(ctx, c.ID)
 		if err != nil {
@@ -121,8 +121,8 @@ func (i *instance) examineRights(ctx context.Context, a *App, u *config.Units, w
 	refused := map[string]bool{}
 	err := i.core.View(ctx, func(tx storage.Tx) error {
 		clear(refused)
-		for role := range frame.Roles() {
-			group, err := i.identity.Person.GroupID(tx, event.DefaultPartition, a.console.Group(frame.Roles()[role]))
+		for role := range layout.Roles() {
+			group, err := i.identity.Person.GroupID(tx, audit.DefaultPartition, a.console.Group(layout.Roles()[role]))
 			if err != nil || group == "" {
 				if err != nil {
 					return err
@@ -168,7 +168,7 @@ func (i *instance) examineMachine(a *App, warn func(option, reason, mend string)
 		}
 	}
 	_, dir, isDir := strings.Cut(i.core.Place, " ")
-	kf, ok := a.storage.(core.KeyFiler)
+	kf, ok := a.storage.(shared.KeyFiler)
 	if !ok || !isDir {
 		return
 	}
@@ -181,7 +181,7 @@ func (i *instance) examineMachine(a *App, warn func(option, reason, mend string)
 }
 
 // missingSenders warns of what the settings switch on and what nothing sends messages for.
-func (a *App) missingSenders(u *config.Units, warn func(option, reason, mend string)) {
+func (a *App) missingSenders(u *settings.Units, warn func(option, reason, mend string)) {
 	f := u.Features
 	mail, sms := a.mailer != nil, a.texter != nil
 	activates := person.ActivatesByEmail(u)
@@ -246,11 +246,11 @@ func (a *App) examineStart(i *instance) error {
 }
 
 // probed asks the servers elsewhere that sites depend on.
-func (a *App) probed(ctx context.Context) (out []finding.Finding) {
+func (a *App) probed(ctx context.Context) (out []diagnostic.Finding) {
 	a.mu.Lock()
 	probes := slices.Clone(a.probes)
 	a.mu.Unlock()
-	found := make([]*finding.Finding, len(probes))
+	found := make([]*diagnostic.Finding, len(probes))
 	var all sync.WaitGroup
 	for i, probe := range probes {
 		all.Go(func() { found[i] = probe(ctx) })
@@ -265,7 +265,7 @@ func (a *App) probed(ctx context.Context) (out []finding.Finding) {
 }
 
 // findings are those of the configuration and those of this moment.
-func (i *instance) findings(ctx context.Context, a *App) ([]finding.Finding, error) {
+func (i *instance) findings(ctx context.Context, a *App) ([]diagnostic.Finding, error) {
 	now, err := i.examine(ctx, a)
 	all := a.findings.All()
 	for _, f := range slices.Concat(now, a.probed(ctx), a.reloads) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 )
 
 // checkValues finds values that are allowed each and contradict each other, and those that give something away.
@@ -37,9 +37,9 @@ func (a *App) checkLasting() {
 }
 
 // appPasswordsOff is the finding of a site that accepts app passwords while there are none.
-func appPasswordsOff(place string) finding.Finding {
-	return finding.Finding{
-		Severity: finding.Warning, Place: place, Reason: "protect: accept: app passwords are switched off, so the site takes none",
+func appPasswordsOff(place string) diagnostic.Finding {
+	return diagnostic.Finding{
+		Severity: diagnostic.Warning, Place: place, Reason: "protect: accept: app passwords are switched off, so the site takes none",
 		Mend: "write `app_passwords on` in `identity` or switch them on in the settings, or remove `accept`",
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
+	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
-	"github.com/gatehouse-id/gatehouse/internal/near"
+	"github.com/gatehouse-id/gatehouse/internal/spelling"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -48,7 +48,7 @@ const maxNamed = 1000
 
 // examineGroups warns of groups that something asks for and that do not exist. The first person who is given a group
 // makes it.
-func (i *instance) examineGroups(ctx context.Context, a *App, book *policy.Book, found func(finding.Finding)) error {
+func (i *instance) examineGroups(ctx context.Context, a *App, book *policy.Book, found func(diagnostic.Finding)) error {
 	written := a.Known().Groups
 	persons := i.identity.Person
 	return i.core.View(ctx, func(tx storage.Tx) error {
@@ -60,7 +60,7 @@ func (i *instance) examineGroups(ctx context.Context, a *App, book *policy.Book,
 					continue
 				}
 			}
-			if near.Word(use.group, written) != "" && !slices.Contains(written, use.group) {
+			if spelling.Word(use.group, written) != "" && !slices.Contains(written, use.group) {
 				continue // found in the configuration already
 			}
 			if slices.Contains(a.idps.Groups(), use.group) {
@@ -82,10 +82,10 @@ func (i *instance) examineGroups(ctx context.Context, a *App, book *policy.Book,
 			for _, g := range list {
 				names = append(names, g.Name)
 			}
-			if meant := near.Word(name, names); meant != "" {
+			if meant := spelling.Word(name, names); meant != "" {
 				mend = fmt.Sprintf("did you mean %q?", meant)
 			}
-			found(finding.Finding{Severity: finding.Warning, Place: use.place, Reason: fmt.Sprintf("the group %q does not exist, so nobody is in it", use.group), Mend: mend, About: "groups"})
+			found(diagnostic.Finding{Severity: diagnostic.Warning, Place: use.place, Reason: fmt.Sprintf("the group %q does not exist, so nobody is in it", use.group), Mend: mend, About: "groups"})
 		}
 		return nil
 	})

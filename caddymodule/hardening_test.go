@@ -8,7 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
 )
 
 // A browser that opens an https issuer is held to https from then on, and its pages allow nothing that they do not

@@ -10,8 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/idp"
 )
@@ -26,10 +26,10 @@ func (a *App) readIDP(d *caddyfile.Dispenser) error {
 	}
 	d.NextArg()
 	id := d.Val()
-	if err := options.Check(d, "idp", id, provider.CheckID); err != nil {
+	if err := caddyfileutil.Check(d, "idp", id, provider.CheckID); err != nil {
 		return err
 	}
-	if options.HasPlaceholder(id) {
+	if caddyfileutil.HasPlaceholder(id) {
 		return d.Errf("idp: the id %s must be known when the Caddyfile is read", id)
 	}
 	if a.IDPsRaw[id] != nil {
@@ -56,11 +56,11 @@ func (a *App) checkIDPs() error {
 	for i := range a.Clients {
 		c := &a.Clients[i]
 		for _, id := range c.IDPs {
-			if options.HasPlaceholder(id) || id == provider.OwnID || a.IDPsRaw[id] != nil {
+			if caddyfileutil.HasPlaceholder(id) || id == provider.OwnID || a.IDPsRaw[id] != nil {
 				continue
 			}
 			known := append([]string{provider.OwnID}, slices.Sorted(maps.Keys(a.IDPsRaw))...)
-			return c.ErrorAt(fmt.Errorf("client %s: idps: there is no provider %s: %s", c.ID, id, options.DidYouMean(id, known, fmt.Sprintf("add `idp %s ...`, or use one of %v", id, known))))
+			return c.ErrorAt(fmt.Errorf("client %s: idps: there is no provider %s: %s", c.ID, id, caddyfileutil.DidYouMean(id, known, fmt.Sprintf("add `idp %s ...`, or use one of %v", id, known))))
 		}
 	}
 	return nil
@@ -95,7 +95,7 @@ func (a *App) loadIDPs() error {
 		}
 	}
 	known := func(id string) bool {
-		return id == provider.OwnID || slices.ContainsFunc(a.authz.Providers, func(p registry.Provider) bool { return p.ID == id })
+		return id == provider.OwnID || slices.ContainsFunc(a.authz.Providers, func(p clientstore.Provider) bool { return p.ID == id })
 	}
 	for _, c := range a.authz.Clients {
 		for _, id := range c.IDPs {
@@ -104,7 +104,7 @@ func (a *App) loadIDPs() error {
 				for _, p := range a.authz.Providers {
 					ids = append(ids, p.ID)
 				}
-				return fmt.Errorf("gatehouse: client %s: idps: there is no provider %s: %s", c.ID, id, options.DidYouMean(id, ids, "use one of "+strings.Join(ids, ", ")))
+				return fmt.Errorf("gatehouse: client %s: idps: there is no provider %s: %s", c.ID, id, caddyfileutil.DidYouMean(id, ids, "use one of "+strings.Join(ids, ", ")))
 			}
 		}
 	}

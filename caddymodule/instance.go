@@ -11,23 +11,23 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/admin"
+	"github.com/gatehouse-id/gatehouse/admin/alert"
+	"github.com/gatehouse-id/gatehouse/admin/backup"
+	"github.com/gatehouse-id/gatehouse/admin/console"
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/assertion"
-	"github.com/gatehouse-id/gatehouse/caddymodule/alert"
-	"github.com/gatehouse-id/gatehouse/caddymodule/backup"
-	"github.com/gatehouse-id/gatehouse/caddymodule/console"
-	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
-	"github.com/gatehouse-id/gatehouse/caddymodule/manage"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy/stored"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
+	"github.com/gatehouse-id/gatehouse/caddymodule/shared"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/access"
-	"github.com/gatehouse-id/gatehouse/identity/breach"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/identity/pwned"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // instance is what one configuration runs. open makes it, and it ends when its last user leaves.
@@ -37,12 +37,12 @@ type instance struct {
 	providers  *provider.Manager
 	identity   *identity.Service
 	access     *access.Service
-	config     *config.Service
+	config     *settings.Service
 	policies   *stored.Keeper
-	pages      *page.Renderer
-	gate       *rest.Gate
+	pages      *web.Renderer
+	gate       *jsonapi.Gate
 	console    *console.Console
-	manage     *manage.Service
+	manage     *admin.Service
 	backups    *backup.Service
 	alerts     *alert.Service
 	apis       []pathHandler
@@ -51,9 +51,9 @@ type instance struct {
 	mail       *notify.Mail   // nil: none
 	texts      *notify.Texts  // nil: none
 	pushes     *notify.Pushes // nil: none
-	breach     *breach.Checker
+	breach     *pwned.Checker
 	issuer     *url.URL
-	core       *core.Core
+	core       *shared.Core
 	admit      func(*http.Request) bool // whether the network of a request may begin one more sign-in
 	hasRules   func(string) bool        // whether a site of this configuration has these rules
 	log        *zap.Logger
@@ -100,8 +100,8 @@ func (i *instance) work(a *App) {
 		var workers sync.WaitGroup
 		workers.Go(func() { i.watchCertificates(ctx) })
 		workers.Go(func() { i.logParties(ctx, a) })
-		workers.Go(func() { i.core.Node.Lead(ctx, core.RoleReseal, i.keepSealed) })
-		workers.Go(func() { i.core.Node.Lead(ctx, core.RoleManage, i.console.Run) })
+		workers.Go(func() { i.core.Node.Lead(ctx, shared.RoleReseal, i.keepSealed) })
+		workers.Go(func() { i.core.Node.Lead(ctx, shared.RoleManage, i.console.Run) })
 		workers.Go(func() { i.identity.ServiceProviders.Run(ctx) })
 		for _, w := range i.tell.webhooks {
 			workers.Go(func() { w.Run(ctx) })
@@ -167,5 +167,5 @@ func (i *instance) drained(most time.Duration) {
 
 // check tells whether the instance can serve and write.
 func (i *instance) check(ctx context.Context) error {
-	return core.Check(ctx, i.core.Node, i.core.Store)
+	return shared.Check(ctx, i.core.Node, i.core.Store)
 }

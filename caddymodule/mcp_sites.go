@@ -3,9 +3,9 @@ package caddymodule
 import (
 	"slices"
 
+	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/mcp"
 )
 
@@ -36,8 +36,8 @@ func (a *App) checkReach(place string) {
 	if place == "" || slices.Contains(a.tree.Whole(), place) {
 		return
 	}
-	a.Found(finding.Finding{
-		Severity: finding.Warning, Place: place,
+	a.Found(diagnostic.Finding{
+		Severity: diagnostic.Warning, Place: place,
 		Reason: "protect: mcp: clients do not find the metadata at /.well-known/oauth-protected-resource: this protect sees some paths of the site only",
 		Mend:   "write it outside of `handle` and `route`, with the path as its matcher: `protect /mcp* { mcp }`",
 	})

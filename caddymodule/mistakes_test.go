@@ -16,9 +16,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
+	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest/caddytest"
 )
 
 // mistake is a Caddyfile with a mistake that people make, in a directory of its own.
@@ -103,7 +103,7 @@ func (m *mistake) lines(start bool) (lines []string) {
 			lines = append(lines, "adapt    "+w.String())
 		}
 	}
-	found, err := finding.Collect(func() error {
+	found, err := diagnostic.Collect(func() error {
 		var config caddy.Config
 		if err := json.Unmarshal(raw, &config); err != nil {
 			return err
@@ -111,7 +111,7 @@ func (m *mistake) lines(start bool) (lines []string) {
 		return caddy.Validate(&config)
 	})
 	for _, f := range found {
-		if f.Severity == finding.Warning { // err has the others
+		if f.Severity == diagnostic.Warning { // err has the others
 			lines = append(lines, "warning  "+f.String())
 		}
 	}
@@ -132,11 +132,11 @@ func (m *mistake) lines(start bool) (lines []string) {
 	}
 	out, err := servertest.Run(m.T, "", "check", "--address", admin, "--json")
 	var answer struct {
-		Findings []finding.Finding `json:"findings"`
+		Findings []diagnostic.Finding `json:"findings"`
 	}
 	if out != "" {
 		answer.Findings = servertest.Decode[struct {
-			Findings []finding.Finding `json:"findings"`
+			Findings []diagnostic.Finding `json:"findings"`
 		}](m.T, out).Findings
 	}
 	for _, f := range answer.Findings {

@@ -7,22 +7,22 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/admin/console/layout"
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/assertion"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/caddymodule/console/frame"
-	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy/stored"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
+	"github.com/gatehouse-id/gatehouse/caddymodule/shared"
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/access/notice"
-	"github.com/gatehouse-id/gatehouse/identity/breach"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/identity/pwned"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -30,7 +30,7 @@ import (
 type builder struct {
 	*App
 	inst      *instance
-	events    *event.Recorder
+	events    *audit.Recorder
 	providers []federation.Provider // of the configuration file, ready
 }
 
@@ -58,7 +58,7 @@ func (a *App) open() (*instance, error) {
 func (b *builder) openCore() (err error) {
 	c := b.early
 	if b.early = nil; c == nil {
-		if c, err = core.Open(b.ctx, b.storage, b.keys, b.cost, b.log); err != nil {
+		if c, err = shared.Open(b.ctx, b.storage, b.keys, b.cost, b.log); err != nil {
 			return b.Places.LocateIn(err, "storage")
 		}
 	}
@@ -128,7 +128,7 @@ func (b *builder) openSenders() (err error) {
 }
 
 func (b *builder) openBreach() (err error) {
-	if b.inst.breach, err = breach.New(b.breach, nil); err != nil {
+	if b.inst.breach, err = pwned.New(b.breach, nil); err != nil {
 		return err
 	}
 	b.inst.onClose("file of breached passwords", b.inst.breach.Close)
@@ -140,7 +140,7 @@ func (b *builder) openIdentity() (err error) {
 	persons.Providers = b.providers
 	persons.Brand = b.brand.Name
 	persons.HasRole = func(partition string, groups []string) bool {
-		return b.console.RoleOf(partition, groups) != frame.Nobody
+		return b.console.RoleOf(partition, groups) != layout.Nobody
 	}
 	deps := identity.Deps{
 		Store: c.Store, Keyring: c.Keyring, Hasher: c.Hasher, Events: b.events, Pages: b.inst.pages, Origin: b.Origin, Admit: b.inst.admit, Refusals: c.Refused, Log: b.log.Named("identity"),
@@ -170,7 +170,7 @@ func (b *builder) openIdentity() (err error) {
 }
 
 // personOf finds the person of a refusal that has the id alone.
-func (b *builder) personOf(id *identity.Service) refusal.PersonFunc {
+func (b *builder) personOf(id *identity.Service) denial.PersonFunc {
 	return func(tx storage.Tx, personID string) (username, partition string, err error) {
 		who, err := id.Person.Get(tx, personID)
 		if errors.Is(err, storage.ErrNotFound) {
@@ -184,7 +184,7 @@ func (b *builder) personOf(id *identity.Service) refusal.PersonFunc {
 }
 
 // feature tells of a switch of the settings what it says in a transaction.
-func (b *builder) feature(of func(*config.Features) bool) func(storage.Tx) (bool, error) {
+func (b *builder) feature(of func(*settings.Features) bool) func(storage.Tx) (bool, error) {
 	return func(tx storage.Tx) (bool, error) {
 		units, err := b.inst.config.Units(tx)
 		if err != nil {
@@ -208,8 +208,8 @@ func (b *builder) openAuthz() (err error) {
 	}
 	b.inst.authz, err = authz.New(b.ctx, b.authz, authz.Deps{
 		Store: c.Store, Keys: c.Keys, Keyring: c.Keyring, Hasher: c.Hasher, Events: b.events, Auth: id, Subjects: id.Subjects(), Passwords: id, Providers: authzProviders{id},
-		AppPasswords: b.feature(func(f *config.Features) bool { return f.AppPasswordsEnabled }),
-		Experimental: b.feature(func(f *config.Features) bool { return f.ExperimentalFeaturesEnabled }),
+		AppPasswords: b.feature(func(f *settings.Features) bool { return f.AppPasswordsEnabled }),
+		Experimental: b.feature(func(f *settings.Features) bool { return f.ExperimentalFeaturesEnabled }),
 		Unlinked:     id.Account.Unlinked, AfterLogout: id.Front.AfterLogout, Pages: b.inst.pages, Origin: b.Origin, Certificate: b.certificates.Of, Called: c.Metrics.Sites.Called, ClientCalled: c.Metrics.Sites.ClientCalled, OrganisationOf: b.inst.organisationOf, Admit: b.inst.admit, Refusals: c.Refused, UsedProofs: c.Proofs, Log: b.log.Named("authz"),
 	})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/api"
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/openapi"
 )
 
@@ -24,7 +24,7 @@ func operations() []openapi.Operation {
 		Method: http.MethodGet, Path: openAPIPath, ID: "getOpenAPI", Tag: "description", Summary: "Reads this document", Public: true,
 		Answers: []openapi.Answer{{Status: http.StatusOK, Body: map[string]any{}}},
 	}
-	return slices.Concat(config.Operations(), api.Operations(), access.Operations(), describeAuthZEN(), []openapi.Operation{describeExplain(), own})
+	return slices.Concat(settings.Operations(), api.Operations(), access.Operations(), describeAuthZEN(), []openapi.Operation{describeExplain(), own})
 }
 
 // openAPI serves GET /api/openapi.json to everyone: the description is the same for all installations but for the

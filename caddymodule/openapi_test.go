@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
 	"github.com/gatehouse-id/gatehouse/internal/openapi/openapitest"
 )
 
@@ -88,7 +88,7 @@ func TestOpenAPIKnowsEveryRoute(t *testing.T) {
 	for path := range doc.Paths {
 		names[pathParameter.ReplaceAllString(path, "{}")] = true
 	}
-	for _, file := range []string{"../identity/config/routes.go", "../identity/keypair/routes.go", "../identity/api/routes.go", "../identity/access/routes.go"} {
+	for _, file := range []string{"../identity/settings/routes.go", "../identity/keystore/routes.go", "../identity/api/routes.go", "../identity/access/routes.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		if err != nil {
 			t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 )
 
 // A party is an identity provider or a service provider. What is wrong with the files of one must not keep the others
@@ -23,7 +23,7 @@ const (
 )
 
 // party returns the finding about one party.
-func (a *App) party(kind, id, text string) finding.Finding {
+func (a *App) party(kind, id, text string) diagnostic.Finding {
 	option := kind + " " + id
 	tries := "`caddy gatehouse idp test " + id + "` tries it"
 	mend := "put a file there that is right, and reload; " + tries
@@ -33,11 +33,11 @@ func (a *App) party(kind, id, text string) finding.Finding {
 	case strings.Contains(text, "metadata"):
 		mend = "put a file there that is right, or the https address of its metadata, which is fetched again and again; " + tries
 	}
-	return finding.Finding{Severity: finding.Warning, Place: a.Places.Of(option + ": metadata"), Reason: option + ": " + text, Mend: mend, About: option}
+	return diagnostic.Finding{Severity: diagnostic.Warning, Place: a.Places.Of(option + ": metadata"), Reason: option + ": " + text, Mend: mend, About: option}
 }
 
 // reportFaults reports what options name and what cannot be used.
-func (a *App) reportFaults(faults []options.Fault) {
+func (a *App) reportFaults(faults []caddyfileutil.Fault) {
 	for _, f := range faults {
 		a.warn(f.Option, f.Reason, f.Mend)
 	}
@@ -67,9 +67,9 @@ func (a *App) checkParties() {
 	}
 }
 
-func (a *App) extensionFinding(fault error) finding.Finding {
-	return finding.Finding{
-		Severity: finding.Warning, Place: a.Places.Of("identity: extension"), Reason: fmt.Sprintf("identity: extension: something is left out: %v", fault),
+func (a *App) extensionFinding(fault error) diagnostic.Finding {
+	return diagnostic.Finding{
+		Severity: diagnostic.Warning, Place: a.Places.Of("identity: extension"), Reason: fmt.Sprintf("identity: extension: something is left out: %v", fault),
 		Mend: "correct it, and reload", About: "identity: extension",
 	}
 }
@@ -84,7 +84,7 @@ func (i *instance) parties(ctx context.Context) (map[string]map[string][]string,
 }
 
 // examineParties adds a finding for everything that is wrong with a party.
-func (i *instance) examineParties(ctx context.Context, a *App, found func(finding.Finding)) error {
+func (i *instance) examineParties(ctx context.Context, a *App, found func(diagnostic.Finding)) error {
 	all, err := i.parties(ctx)
 	if err != nil {
 		return err

@@ -9,13 +9,13 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy/stored"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/internal/near"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/spelling"
 )
 
 // policyUse is a site that names a policy.
@@ -37,21 +37,21 @@ func (a *App) UsePolicy(name, site, place string) *policy.Policy {
 	if found == nil && !known {
 		// The storage may have it, which nobody knows before the start: examinePolicies looks there.
 		f := a.missingPolicy(use)
-		finding.Report(f)
+		diagnostic.Report(f)
 		a.log.Info(f.Reason, zap.String("mend", f.Mend), zap.String("at", f.Place))
 	}
 	return found
 }
 
 // missingPolicy is the finding of a site that names a policy which is not there.
-func (a *App) missingPolicy(u policyUse) finding.Finding {
+func (a *App) missingPolicy(u policyUse) diagnostic.Finding {
 	const reason = "the policy %s is not in the Caddyfile: until the configuration API has it, the site %s refuses everybody"
 
 	mend := fmt.Sprintf("write it in the global block, as `policy %s { ... }`, or store it by the configuration API", u.policy)
-	if meant := near.Word(u.policy, slices.Collect(maps.Keys(a.Policies))); meant != "" {
+	if meant := spelling.Word(u.policy, slices.Collect(maps.Keys(a.Policies))); meant != "" {
 		mend = fmt.Sprintf("did you mean %q?", meant)
 	}
-	return finding.Finding{Severity: finding.Warning, Place: u.place, Reason: fmt.Sprintf(reason, u.policy, siteOf(u.site)), Mend: mend, About: "site " + siteOf(u.site)}
+	return diagnostic.Finding{Severity: diagnostic.Warning, Place: u.place, Reason: fmt.Sprintf(reason, u.policy, siteOf(u.site)), Mend: mend, About: "site " + siteOf(u.site)}
 }
 
 // siteOf is a site without its place.
@@ -67,7 +67,7 @@ func (a *App) usesOfPolicies() []policyUse {
 	return slices.Clone(a.policyUses)
 }
 
-// policyUsers returns the sites that name a policy, for config.Config.
+// policyUsers returns the sites that name a policy, for settings.Config.
 func (a *App) policyUsers(name string) (out []string) {
 	for _, use := range a.usesOfPolicies() {
 		if use.policy == name && !slices.Contains(out, use.site) {
@@ -84,31 +84,31 @@ func (a *App) policyLoader() stored.Loader {
 }
 
 // fixedPolicies are the policies of the Caddyfile, as they are written there: Provision resolves their placeholders.
-func (a *App) fixedPolicies() map[string]config.FixedPolicy {
-	out := map[string]config.FixedPolicy{}
+func (a *App) fixedPolicies() map[string]settings.FixedPolicy {
+	out := map[string]settings.FixedPolicy{}
 	for name, p := range a.Policies {
-		out[name] = config.FixedPolicy{Place: a.Places.Of("policy " + name), Policy: config.Policy{Deny: shownRules(p.Deny), Allow: shownRules(p.Allow), Public: slices.Clone(p.Public)}}
+		out[name] = settings.FixedPolicy{Place: a.Places.Of("policy " + name), Policy: settings.Policy{Deny: shownRules(p.Deny), Allow: shownRules(p.Allow), Public: slices.Clone(p.Public)}}
 	}
 	return out
 }
 
-func shownRules(list []*policy.Rule) (out []config.PolicyRule) {
+func shownRules(list []*policy.Rule) (out []settings.PolicyRule) {
 	for _, r := range list {
 		n := r.Need
-		shown := config.PolicyRule{
+		shown := settings.PolicyRule{
 			Name: r.Name, When: slices.Clone(r.When), Message: r.Message,
-			Need: config.PolicyNeed{
+			Need: settings.PolicyNeed{
 				Groups: slices.Clone(n.Groups), Scopes: slices.Clone(n.Scopes), MaxAge: string(n.MaxAge), Persons: slices.Clone(n.Persons), Clients: slices.Clone(n.Clients), Providers: slices.Clone(n.Providers),
 			},
 		}
-		if level, err := options.ParseCount(string(n.Level)); err == nil {
+		if level, err := caddyfileutil.ParseCount(string(n.Level)); err == nil {
 			shown.Need.Level = level
 		}
-		if level, err := options.ParseCount(string(n.Assurance)); err == nil {
+		if level, err := caddyfileutil.ParseCount(string(n.Assurance)); err == nil {
 			shown.Need.Assurance = level
 		}
 		for _, c := range n.Claims {
-			shown.Need.Claims = append(shown.Need.Claims, config.PolicyClaim{Name: c.Name, Values: slices.Clone(c.Values)})
+			shown.Need.Claims = append(shown.Need.Claims, settings.PolicyClaim{Name: c.Name, Values: slices.Clone(c.Values)})
 		}
 		if raw, err := json.Marshal(r.Match); err != nil || json.Unmarshal(raw, &shown.Match) != nil {
 			shown.Match = nil
@@ -120,9 +120,9 @@ func shownRules(list []*policy.Rule) (out []config.PolicyRule) {
 
 // examinePolicies warns of policies that sites name and that are nowhere, and of those of the configuration API that
 // count for nothing.
-func (i *instance) examinePolicies(a *App, units *config.Units, book *policy.Book, found func(finding.Finding)) {
+func (i *instance) examinePolicies(a *App, units *settings.Units, book *policy.Book, found func(diagnostic.Finding)) {
 	warn := func(place, reason, mend string) {
-		found(finding.Finding{Severity: finding.Warning, Place: place, Reason: reason, Mend: mend, About: "policies"})
+		found(diagnostic.Finding{Severity: diagnostic.Warning, Place: place, Reason: reason, Mend: mend, About: "policies"})
 	}
 	for _, use := range a.usesOfPolicies() {
 		if a.Policies[use.policy] != nil || book.Named(use.policy) != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
 )
 
 // TestAddressBehindAProxyThatAppends tells the attack of a client that writes an address of its own into

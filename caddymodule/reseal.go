@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/command/admin"
+	"github.com/gatehouse-id/gatehouse/caddymodule/adminapi"
 )
 
 const (
@@ -18,7 +18,7 @@ const (
 // reseal seals what lasts and an older encryption key has sealed with the first one: the secrets of the next people
 // behind after, and before those the signing keys, settings and key pairs.
 // (docs/decisions/operation.md#encryption-keys)
-func (i *instance) reseal(ctx context.Context, after string) (out admin.Resealed, err error) {
+func (i *instance) reseal(ctx context.Context, after string) (out adminapi.Resealed, err error) {
 	out.Older = i.core.Keyring.HasOlder()
 	if after == "" {
 		if out.SigningKeys, err = i.core.Keys.Reseal(ctx); err == nil {
@@ -56,7 +56,7 @@ func (i *instance) resealAll(ctx context.Context) {
 	if !i.core.Keyring.HasOlder() {
 		return
 	}
-	var all admin.Resealed
+	var all adminapi.Resealed
 	for after, reported := "", 0; ; {
 		part, err := i.reseal(ctx, after)
 		if err != nil && ctx.Err() == nil {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/identity/scim"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 // scimScope is the scope of a client that may provision persons and groups.
@@ -18,11 +18,11 @@ const scimScope = "scim"
 // provisioner identifies the sender of a request to SCIM: an API client with persons, or a client whose own token has
 // the scope scim. A person's token is refused: the consent of one person gives no authority over all.
 // Those that vouch say of addresses that they are the person's.
-func (i *instance) provisioner(origin func(*http.Request) event.Origin, vouching []string) func(*http.Request) (scim.Caller, error) {
+func (i *instance) provisioner(origin func(*http.Request) audit.Origin, vouching []string) func(*http.Request) (scim.Caller, error) {
 	return func(r *http.Request) (out scim.Caller, err error) {
 		credentials := r.Header.Values("Authorization")
 		if len(credentials) != 1 {
-			return out, login.ErrNoCredentials
+			return out, authn.ErrNoCredentials
 		}
 		var client string
 		if scheme, token, ok := strings.Cut(credentials[0], " "); ok && strings.EqualFold(scheme, "bearer") { // RFC 6750 2.1
@@ -37,7 +37,7 @@ func (i *instance) provisioner(origin func(*http.Request) event.Origin, vouching
 			return scim.Caller{}, err
 		}
 		out.Vouches = slices.Contains(vouching, client)
-		out.Actor = event.Actor{ID: client, Name: client, Origin: origin(r)}
+		out.Actor = audit.Actor{ID: client, Name: client, Origin: origin(r)}
 		return out, nil
 	}
 }
@@ -54,11 +54,11 @@ func (i *instance) provisioningClient(ctx context.Context, text string) (string,
 	case err != nil:
 		return "", err
 	case !who.Active:
-		return "", login.ErrNoCredentials
+		return "", authn.ErrNoCredentials
 	case who.Person != nil, !slices.Contains(who.Scope, scimScope):
-		return "", login.ErrNotAllowed
+		return "", authn.ErrNotAllowed
 	case !who.MeantFor(i.issuer.String(), i.issuer.String()+"/scim/v2"):
-		return "", login.ErrNotAllowed // RFC 8707: it is meant for another resource
+		return "", authn.ErrNotAllowed // RFC 8707: it is meant for another resource
 	}
 	return who.ClientID, nil
 }

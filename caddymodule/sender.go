@@ -8,10 +8,10 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/core"
-	"github.com/gatehouse-id/gatehouse/caddymodule/delivery"
+	"github.com/gatehouse-id/gatehouse/caddymodule/sender"
+	"github.com/gatehouse-id/gatehouse/caddymodule/shared"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // loadGuest returns the guest module in a field of the app, which delivers messages. The zero value: none is
@@ -45,7 +45,7 @@ func openSender[M comparable, T, S any](option string, m M, transport func(M) (T
 }
 
 // senderDeps are the dependencies of a sender.
-func senderDeps[T any](a *App, c *core.Core, pages *page.Renderer, option string, t T) notify.Deps[T] {
+func senderDeps[T any](a *App, c *shared.Core, pages *web.Renderer, option string, t T) notify.Deps[T] {
 	return notify.Deps[T]{Store: c.Store, Keyring: c.Keyring, Transport: t, Words: pages.Words, Log: a.log.Named(option)}
 }
 
@@ -80,13 +80,13 @@ func (a *App) readMail(d *caddyfile.Dispenser) (err error) {
 
 // loadMail loads the module that delivers e-mails, if one is configured.
 func (a *App) loadMail() (err error) {
-	a.mailer, err = loadGuest[delivery.Mailer](a, "mail", "MailRaw", a.MailRaw)
+	a.mailer, err = loadGuest[sender.Mailer](a, "mail", "MailRaw", a.MailRaw)
 	return err
 }
 
 // openMail returns what sends e-mails, or nil where no mail is configured.
-func (a *App) openMail(c *core.Core, pages *page.Renderer) (*notify.Mail, error) {
-	transport := func(m delivery.Mailer) (notify.Transport, error) { return m.Transport(a.issuer.Hostname()) }
+func (a *App) openMail(c *shared.Core, pages *web.Renderer) (*notify.Mail, error) {
+	transport := func(m sender.Mailer) (notify.Transport, error) { return m.Transport(a.issuer.Hostname()) }
 	return openSender("mail", a.mailer, transport, func(t notify.Transport) (*notify.Mail, error) {
 		cfg := mailConfig(a, pages)
 		cfg.Tried = c.Metrics.Mailed
@@ -95,13 +95,13 @@ func (a *App) openMail(c *core.Core, pages *page.Renderer) (*notify.Mail, error)
 }
 
 // mailConfig says how e-mails look.
-func mailConfig(a *App, pages *page.Renderer) notify.MailConfig {
+func mailConfig(a *App, pages *web.Renderer) notify.MailConfig {
 	ground, ink := pages.Button()
 	return notify.MailConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Ground: ground, Ink: ink}
 }
 
 // smsConfig says how text messages look.
-func smsConfig(a *App, pages *page.Renderer) notify.SMSConfig {
+func smsConfig(a *App, pages *web.Renderer) notify.SMSConfig {
 	return notify.SMSConfig{Issuer: a.issuer.String(), Brand: pages.BrandName()}
 }
 
@@ -115,13 +115,13 @@ func (a *App) readSMS(d *caddyfile.Dispenser) (err error) {
 
 // loadSMS loads the module that delivers text messages, if one is configured.
 func (a *App) loadSMS() (err error) {
-	a.texter, err = loadGuest[delivery.Texter](a, "sms", "SMSRaw", a.SMSRaw)
+	a.texter, err = loadGuest[sender.Texter](a, "sms", "SMSRaw", a.SMSRaw)
 	return err
 }
 
 // openSMS returns what sends text messages, or nil where none is configured.
-func (a *App) openSMS(c *core.Core, pages *page.Renderer) (*notify.Texts, error) {
-	return openSender("sms", a.texter, delivery.Texter.SMSTransport, func(t notify.SMSTransport) (*notify.Texts, error) {
+func (a *App) openSMS(c *shared.Core, pages *web.Renderer) (*notify.Texts, error) {
+	return openSender("sms", a.texter, sender.Texter.SMSTransport, func(t notify.SMSTransport) (*notify.Texts, error) {
 		cfg := smsConfig(a, pages)
 		cfg.Tried = c.Metrics.Texted
 		return notify.NewTexts(cfg, senderDeps(a, c, pages, "sms", t))
@@ -138,13 +138,13 @@ func (a *App) readPush(d *caddyfile.Dispenser) (err error) {
 
 // loadPush loads the module that delivers prompts, if one is configured.
 func (a *App) loadPush() (err error) {
-	a.pusher, err = loadGuest[delivery.Pusher](a, "push", "PushRaw", a.PushRaw)
+	a.pusher, err = loadGuest[sender.Pusher](a, "push", "PushRaw", a.PushRaw)
 	return err
 }
 
 // openPush returns what sends prompts, or nil where none is configured.
-func (a *App) openPush(c *core.Core, pages *page.Renderer) (*notify.Pushes, error) {
-	return openSender("push", a.pusher, delivery.Pusher.PushTransport, func(t notify.PushTransport) (*notify.Pushes, error) {
+func (a *App) openPush(c *shared.Core, pages *web.Renderer) (*notify.Pushes, error) {
+	return openSender("push", a.pusher, sender.Pusher.PushTransport, func(t notify.PushTransport) (*notify.Pushes, error) {
 		return notify.NewPushes(notify.PushConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Tried: c.Metrics.Pushed}, senderDeps(a, c, pages, "push", t)), nil
 	})
 }

@@ -17,15 +17,15 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
-	"github.com/gatehouse-id/gatehouse/caddymodule/core"
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/site"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/routetree"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/slowbody"
 	"github.com/gatehouse-id/gatehouse/caddymodule/metrics"
-	"github.com/gatehouse-id/gatehouse/internal/pace"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/caddymodule/shared"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
+	"github.com/gatehouse-id/gatehouse/internal/ratelimit"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -56,8 +56,8 @@ func parseHandler(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	if err := handler.UnmarshalCaddyfile(h.Dispenser); err != nil {
 		return nil, err
 	}
-	if h.Option(options.AppName) == nil {
-		return nil, h.WrapErr(options.ErrNoApp("gatehouse"))
+	if h.Option(caddyfileutil.AppName) == nil {
+		return nil, h.WrapErr(caddyfileutil.ErrNoApp("gatehouse"))
 	}
 	return handler, nil
 }
@@ -70,7 +70,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.Errf("gatehouse: unexpected argument %q", d.Val())
 	}
 	if n := d.Nesting(); d.NextBlock(n) {
-		return options.At(at, errors.New("gatehouse: the directive of a site has no block: its options stand in the global block, `{ gatehouse { ... } }` at the top of the Caddyfile"))
+		return caddyfileutil.At(at, errors.New("gatehouse: the directive of a site has no block: its options stand in the global block, `{ gatehouse { ... } }` at the top of the Caddyfile"))
 	}
 	return nil
 }
@@ -78,9 +78,9 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // Provision finds the app.
 func (h *Handler) Provision(ctx caddy.Context) error {
 	h.log = ctx.Logger()
-	site.RefuseOtherHosts(ctx)
+	routetree.RefuseOtherHosts(ctx)
 	var err error
-	if h.app, err = options.App[*App](ctx, "gatehouse"); err != nil {
+	if h.app, err = caddyfileutil.App[*App](ctx, "gatehouse"); err != nil {
 		return err
 	}
 	h.origin = h.app.issuer.Scheme + "://" + h.app.issuer.Host
@@ -95,7 +95,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 func (h *Handler) ServeHTTP(answer http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
 	w := &statusWriter{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: answer}}
 	defer h.keepFromAccessLog(w, r)
-	page.HoldToHTTPS(w.Header(), h.origin)
+	web.HoldToHTTPS(w.Header(), h.origin)
 	body := slowbody.Limit(w, r, slowbody.FormTime)
 	defer body.Stop()
 	if len(r.Header["Expect"]) > 0 {
@@ -148,7 +148,7 @@ func (i *instance) serve(out *statusWriter, r *http.Request) {
 	case under(path, i.identity.Paths()):
 		i.identity.ServeHTTP(out, r)
 	case under(path, []string{"/api", "/scim"}):
-		i.gate.Fail(out, r, rest.NotFound())
+		i.gate.Fail(out, r, jsonapi.NotFound())
 	default:
 		i.identity.ServeElse(out, r)
 	}
@@ -227,7 +227,7 @@ func (h *Handler) serveHealth(w http.ResponseWriter, r *http.Request) {
 	status, answer := http.StatusOK, health{Status: "ok"}
 	if err := h.app.healthy(r.Context()); err != nil {
 		status, answer = http.StatusServiceUnavailable, health{Status: "unavailable", Reason: reason(err)}
-		pace.RetryAfter(w, pace.Soon)
+		ratelimit.RetryAfter(w, ratelimit.Soon)
 		h.log.Warn("not healthy", zap.Error(err))
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -260,12 +260,12 @@ func reason(err error) string {
 	case errors.Is(err, errStopped):
 		return "stopping"
 	default:
-		return core.Reason(err)
+		return shared.Reason(err)
 	}
 }
 
 func notReady(w http.ResponseWriter) {
-	pace.RetryAfter(w, time.Second)
+	ratelimit.RetryAfter(w, time.Second)
 	plain(w, http.StatusServiceUnavailable, "Not ready. Try again in a moment.\n")
 }
 

@@ -11,11 +11,11 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/command"
-	"github.com/gatehouse-id/gatehouse/caddymodule/core"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/cli"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	_ "github.com/gatehouse-id/gatehouse/caddymodule/postgres" // a storage module
+	"github.com/gatehouse-id/gatehouse/caddymodule/shared"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -57,12 +57,12 @@ func (b *BadgerStorage) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.Errf("storage badger: unexpected argument %q", d.Val())
 	}
-	return options.ReadBlock(d, "storage badger", &reference.Badger, options.Subdirectives{"min_free": options.Value(&b.MinFree, checkSize)})
+	return caddyfileutil.ReadBlock(d, "storage badger", &reference.Badger, caddyfileutil.Subdirectives{"min_free": caddyfileutil.Value(&b.MinFree, checkSize)})
 }
 
 // Provision resolves the options; it opens nothing.
 func (b *BadgerStorage) Provision(caddy.Context) error {
-	r := options.NewResolver(caddy.NewReplacer())
+	r := caddyfileutil.NewResolver(caddy.NewReplacer())
 	path := r.Plain("path", b.Path, nil)
 	if s, ok := r.Text("min_free", b.MinFree, checkSize); ok {
 		b.minFree, _ = parseSize(s)
@@ -95,12 +95,12 @@ func (b *BadgerStorage) Watermark() uint64 {
 // Size is the space that the directory takes on the disk.
 func (b *BadgerStorage) Size() (int64, error) { return badgerstore.SizeOnDisk(b.Path) }
 
-// Open implements core.Storage.
+// Open implements shared.Storage.
 func (b *BadgerStorage) Open(ctx context.Context, log *zap.Logger) (storage.Store, error) {
 	return badgerstore.Open(ctx, badgerstore.Options{Dir: b.Path, MinFree: b.minFree, Log: log})
 }
 
-// KeyFile implements core.KeyFiler. The file lies next to the directory, not inside: a copy of the directory alone
+// KeyFile implements shared.KeyFiler. The file lies next to the directory, not inside: a copy of the directory alone
 // opens nothing.
 func (b *BadgerStorage) KeyFile() (string, bool) {
 	_, err := os.Stat(filepath.Join(b.Path, "MANIFEST"))
@@ -120,7 +120,7 @@ func (b *BadgerStorage) RestoreTo(ctx context.Context, dir string, r io.Reader, 
 var (
 	_ caddy.Provisioner     = (*BadgerStorage)(nil)
 	_ caddyfile.Unmarshaler = (*BadgerStorage)(nil)
-	_ core.Storage          = (*BadgerStorage)(nil)
-	_ core.KeyFiler         = (*BadgerStorage)(nil)
-	_ command.Restorer      = (*BadgerStorage)(nil)
+	_ shared.Storage        = (*BadgerStorage)(nil)
+	_ shared.KeyFiler       = (*BadgerStorage)(nil)
+	_ cli.Restorer          = (*BadgerStorage)(nil)
 )

@@ -9,11 +9,11 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/backup"
-	"github.com/gatehouse-id/gatehouse/caddymodule/console/upkeep"
-	"github.com/gatehouse-id/gatehouse/caddymodule/core"
+	"github.com/gatehouse-id/gatehouse/admin/backup"
+	"github.com/gatehouse-id/gatehouse/admin/console/maintenance"
+	"github.com/gatehouse-id/gatehouse/caddymodule/shared"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -40,7 +40,7 @@ func (b *builder) openBackups() {
 // backupDir is the directory for the backups of the console: beside that of the storage, like the key file.
 func (b *builder) backupDir() string {
 	base := filepath.Join(caddy.AppDataDir(), "gatehouse")
-	if kf, ok := b.storage.(core.KeyFiler); ok {
+	if kf, ok := b.storage.(shared.KeyFiler); ok {
 		path, _ := kf.KeyFile()
 		base = strings.TrimSuffix(path, ".key")
 	}
@@ -48,12 +48,12 @@ func (b *builder) backupDir() string {
 }
 
 // upkeep is what the console's screens about the storage work with.
-func (b *builder) upkeep() upkeep.Deps {
+func (b *builder) upkeep() maintenance.Deps {
 	i := b.inst
 	engine, place, _ := strings.Cut(i.core.Place, " ")
-	d := upkeep.Deps{
+	d := maintenance.Deps{
 		Backups: i.backups, Engine: engine, Place: place, PlaceOf: b.Places.Of, Free: i.core.Metrics.Free(),
-		EndEverything: func(ctx context.Context, by event.Actor) error {
+		EndEverything: func(ctx context.Context, by audit.Actor) error {
 			return i.authz.RevokeEverything(ctx, by, session.EndAllSessions)
 		},
 	}

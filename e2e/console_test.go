@@ -133,7 +133,7 @@ func TestConsole(t *testing.T) {
 		}
 	}
 	t.Logf("%d pages of %d shapes looked at", c.looked, len(c.shapes))
-	for route := range strings.Lines(read(t, "../caddymodule/console/testdata/routes.txt")) {
+	for route := range strings.Lines(read(t, "../admin/console/testdata/routes.txt")) {
 		route = strings.TrimSpace(route)
 		is := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(route), `\{id\}`, "[^/]+") + " ")
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(seen)), is.MatchString) && !elsewhere(route) {

@@ -66,7 +66,7 @@ func newCrawlerOf(t *testing.T, edit func(caddyfile string) string) *crawler {
 		t.Fatalf("%v: make install", err)
 	}
 	c := &crawler{axe: string(axe), seen: map[string]bool{}, shapes: map[string]bool{}}
-	topics, err := filepath.Glob("../internal/page/messages/en/*.json")
+	topics, err := filepath.Glob("../internal/web/messages/en/*.json")
 	if err != nil || len(topics) == 0 {
 		t.Fatalf("%d files of messages, %v", len(topics), err)
 	}

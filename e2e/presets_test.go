@@ -42,7 +42,7 @@ func startStandIns(t *testing.T) *standIns {
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatalf("%v: build them at the root of the tree, as make test does: go build -o bin/standins ./internal/standins", err)
+		t.Fatalf("%v: build them at the root of the tree, as make test does: go build -o bin/standins ./internal/testidp", err)
 	}
 	w := &standIns{t: t, in: in, out: json.NewDecoder(out)}
 	t.Cleanup(func() {

@@ -141,7 +141,7 @@ func identityRooms(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rooms := []string{"../identity", "../identity/person", "../identity/session", "../identity/proof"}
+	rooms := []string{"../identity", "../identity/person", "../identity/session", "../identity/challenge"}
 	for _, f := range files {
 		if dir := filepath.Dir(f); !slices.Contains([]string{"api", "config", "keypair", "scim"}, filepath.Base(dir)) {
 			rooms = append(rooms, dir)
@@ -155,7 +155,7 @@ func identityRooms(t *testing.T) []string {
 func identityRoutes(t *testing.T) []string {
 	t.Helper()
 	rooms := identityRooms(t)
-	sources := map[string]*source{"page": readSource(t, "../internal/page")}
+	sources := map[string]*source{"page": readSource(t, "../internal/web")}
 	for _, dir := range rooms {
 		sources[filepath.Base(dir)] = readSource(t, dir)
 	}
@@ -198,7 +198,7 @@ var parameterName = regexp.MustCompile(`^[a-z][a-z_]*$`)
 func pageParameters(t *testing.T) []string {
 	t.Helper()
 	found := map[string]bool{}
-	for _, dir := range append(identityRooms(t), "../authz", "../authz/oauth", "../internal/page") {
+	for _, dir := range append(identityRooms(t), "../authz", "../authz/oauth", "../internal/web") {
 		src := readSource(t, dir)
 		src.calls(func(name string, call *ast.CallExpr) {
 			if (name == "Get" || name == "Has" || name == "FormValue") && len(call.Args) == 1 {

@@ -6,51 +6,51 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/identity/stepup"
-	"github.com/gatehouse-id/gatehouse/identity/trusted"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/trustedbrowser"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Authenticate returns the browser's sign-in if it satisfies d. Otherwise it stores d, bound to this browser, redirects
-// to the sign-in page and returns login.ErrResponded, or returns a *login.Refusal. Any other error: the sign-in is
+// to the sign-in page and returns authn.ErrResponded, or returns a *authn.Refusal. Any other error: the sign-in is
 // unknown.
-func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d login.Demand) (*login.Result, error) {
+func (s *Service) Authenticate(w http.ResponseWriter, r *http.Request, d authn.Demand) (*authn.Result, error) {
 	q, err := s.Front.Load(w, r)
 	if err != nil {
 		return nil, err
 	}
 	result, err := s.AuthenticateRequest(q, d)
-	if errors.As(err, new(*front.Answer)) {
+	if errors.As(err, new(*webflow.Answer)) {
 		s.Front.Render(q, err)
-		err = login.ErrResponded
+		err = authn.ErrResponded
 	}
 	return result, err
 }
 
 // authentication is a demand while it is answered.
 type authentication struct {
-	q        *front.Request
-	demand   login.Demand
+	q        *webflow.Request
+	demand   authn.Demand
 	known    *federation.Registry
 	reader   *federation.Member // the provider that reads the request. nil: no such provider is demanded
 	ways     *federation.Ways
-	refusal  *login.Refusal // by the provider that the browser comes from
-	standing *stepup.Standing
+	refusal  *authn.Refusal // by the provider that the browser comes from
+	standing *mfa.Standing
 }
 
 // authenticateSteps answer a demand, in this order. A step that returns neither a result nor an error leaves the answer
 // to the next one; the last one always answers.
-var authenticateSteps = []func(*Service, *authentication) (*login.Result, error){
+var authenticateSteps = []func(*Service, *authentication) (*authn.Result, error){
 	(*Service).checkReturn,    // a page needs a way back
 	(*Service).findProviders,  // and the level that is needed
 	(*Service).readIdentity,   // a provider that reads the request decides who is signed in
@@ -67,9 +67,9 @@ var authenticateSteps = []func(*Service, *authentication) (*login.Result, error)
 }
 
 // AuthenticateRequest is Authenticate for a request of one of our pages. A page that refuses is returned as a
-// *front.Answer.
-func (s *Service) AuthenticateRequest(q *front.Request, d login.Demand) (*login.Result, error) {
-	if !d.Client.SAML && !q.Settings.SignsInBy(d.Client.ID, config.ProtocolOpenID) {
+// *webflow.Answer.
+func (s *Service) AuthenticateRequest(q *webflow.Request, d authn.Demand) (*authn.Result, error) {
+	if !d.Client.SAML && !q.Settings.SignsInBy(d.Client.ID, settings.ProtocolOpenID) {
 		return nil, refuseProtocol()
 	}
 	if result, seeing, err := s.Front.AnswerSeeing(q, d); seeing {
@@ -94,11 +94,11 @@ func (s *Service) AuthenticateRequest(q *front.Request, d login.Demand) (*login.
 // refuseProtocol is the answer to an application that an organisation has made a service provider of type SAML, when it
 // asks by OpenID Connect.
 func refuseProtocol() error {
-	return &login.Refusal{Code: "access_denied", Reason: "the organisation of the application signs people in there by SAML alone"}
+	return &authn.Refusal{Code: "access_denied", Reason: "the organisation of the application signs people in there by SAML alone"}
 }
 
 // checkAssurance refuses the sign-in of a person whose identity is not assured well enough.
-func (s *Service) checkAssurance(a *authentication, result *login.Result) error {
+func (s *Service) checkAssurance(a *authentication, result *authn.Result) error {
 	need := a.demand.Assurance
 	if need == 0 {
 		return nil
@@ -114,21 +114,21 @@ func (s *Service) checkAssurance(a *authentication, result *login.Result) error 
 		return err
 	}
 	cause := fmt.Errorf("identity assurance level wanted: %d; there: %d", need, is)
-	s.Front.Refuse(a.q, refusal.Refusal{Where: refusal.SignIn, Reason: refusal.AssuranceTooLow, PersonID: result.Subject, ClientID: a.demand.Client.ID, Provider: result.Provider}, cause)
+	s.Front.Refuse(a.q, denial.Refusal{Where: denial.SignIn, Reason: denial.AssuranceTooLow, PersonID: result.Subject, ClientID: a.demand.Client.ID, Provider: result.Provider}, cause)
 	if a.demand.Passive {
-		return &login.Refusal{Code: front.UnmetLevel, Reason: "the identity of the person is not assured as required"}
+		return &authn.Refusal{Code: webflow.UnmetLevel, Reason: "the identity of the person is not assured as required"}
 	}
-	return &front.Answer{Status: http.StatusForbidden, Key: "error.assurance"}
+	return &webflow.Answer{Status: http.StatusForbidden, Key: "error.assurance"}
 }
 
-func (s *Service) checkReturn(a *authentication) (*login.Result, error) {
-	if !a.demand.Passive && page.LocalPath(a.demand.Return) == "" {
+func (s *Service) checkReturn(a *authentication) (*authn.Result, error) {
+	if !a.demand.Passive && web.LocalPath(a.demand.Return) == "" {
 		return nil, errors.New("identity: Demand.Return is not one of our paths")
 	}
 	return nil, nil
 }
 
-func (s *Service) findProviders(a *authentication) (_ *login.Result, err error) {
+func (s *Service) findProviders(a *authentication) (_ *authn.Result, err error) {
 	if a.known, err = s.Federation.Registry(a.q.Context(), a.q.Settings); err != nil {
 		return nil, err
 	}
@@ -136,12 +136,12 @@ func (s *Service) findProviders(a *authentication) (_ *login.Result, err error) 
 	a.demand.Level = max(a.demand.Level, a.q.Settings.RequiredLevel(a.demand.Client.ID))
 	var ok bool
 	if a.reader, ok = a.known.Reads(a.demand); !ok {
-		return nil, &login.Refusal{Code: "access_denied", Reason: "the identity provider is not available"}
+		return nil, &authn.Refusal{Code: "access_denied", Reason: "the identity provider is not available"}
 	}
 	return nil, nil
 }
 
-func (s *Service) readIdentity(a *authentication) (*login.Result, error) {
+func (s *Service) readIdentity(a *authentication) (*authn.Result, error) {
 	if a.reader == nil {
 		return nil, nil
 	}
@@ -163,36 +163,36 @@ func (s *Service) readIdentity(a *authentication) (*login.Result, error) {
 // askSecondStep demands the level of a second step where the settings, the client or the person want one. Sign-ins
 // that a provider reads from requests have been answered before: the proxy that vouches for them has asked for what it
 // wants.
-func (s *Service) askSecondStep(a *authentication) (*login.Result, error) {
+func (s *Service) askSecondStep(a *authentication) (*authn.Result, error) {
 	switch s.secondFactor(a.q.Settings, a.demand.Client.ID, a.demand.SecondFactor) {
-	case login.SecondFactorOnDemand:
+	case authn.SecondFactorOnDemand:
 		return nil, nil
-	case login.SecondFactorWhenSetUp:
+	case authn.SecondFactorWhenSetUp:
 		if a.q.SignIn == nil || !a.q.Protected {
 			return nil, nil
 		}
 	}
-	a.demand.Level = max(a.demand.Level, stepup.SecondFactorLevel)
+	a.demand.Level = max(a.demand.Level, mfa.SecondFactorLevel)
 	return nil, nil
 }
 
 // secondFactor returns when a sign-in for a client needs a second step. says is what the client itself says.
-func (s *Service) secondFactor(u *config.Units, client, says string) string {
+func (s *Service) secondFactor(u *settings.Units, client, says string) string {
 	return cmp.Or(u.SecondFactor(client, says), s.second)
 }
 
-func (s *Service) acceptSession(a *authentication) (*login.Result, error) {
+func (s *Service) acceptSession(a *authentication) (*authn.Result, error) {
 	if a.q.SignIn == nil || !s.Front.Satisfies(a.q.SignIn, a.demand) {
 		return nil, nil
 	}
 	if s.Trusted.Offers(a.q, a.demand) {
-		return nil, s.sendTo(a, trusted.OfferURL)
+		return nil, s.sendTo(a, trustedbrowser.OfferURL)
 	}
 	return s.accepted(a), nil
 }
 
 // accepted is the result of a sign-in that is good enough.
-func (s *Service) accepted(a *authentication) *login.Result {
+func (s *Service) accepted(a *authentication) *authn.Result {
 	if !a.demand.Unused {
 		s.Session.Use(a.q.Request, a.q.SignIn)
 	}
@@ -200,7 +200,7 @@ func (s *Service) accepted(a *authentication) *login.Result {
 }
 
 // trustBrowser takes a trusted browser for the second factor: in this result, the session keeps its level.
-func (s *Service) trustBrowser(a *authentication) (*login.Result, error) {
+func (s *Service) trustBrowser(a *authentication) (*authn.Result, error) {
 	if !s.needsLevel(a) {
 		return nil, nil
 	}
@@ -209,11 +209,11 @@ func (s *Service) trustBrowser(a *authentication) (*login.Result, error) {
 		return nil, err
 	}
 	result := *s.accepted(a)
-	result.Level = trusted.Level
+	result.Level = trustedbrowser.Level
 	return &result, nil
 }
 
-func (s *Service) checkOpen(a *authentication) (*login.Result, error) {
+func (s *Service) checkOpen(a *authentication) (*authn.Result, error) {
 	if !a.q.Settings.Features.LoginEnabled {
 		return nil, refuseClosed(a.demand)
 	}
@@ -221,14 +221,14 @@ func (s *Service) checkOpen(a *authentication) (*login.Result, error) {
 }
 
 // refuseClosed is the answer to a demand while signing in is switched off.
-func refuseClosed(d login.Demand) error {
+func refuseClosed(d authn.Demand) error {
 	if d.Passive {
-		return &login.Refusal{Code: "login_required", Reason: "signing in is switched off"}
+		return &authn.Refusal{Code: "login_required", Reason: "signing in is switched off"}
 	}
-	return &front.Answer{Status: http.StatusForbidden, Key: "error.closed", Cause: session.ErrClosed}
+	return &webflow.Answer{Status: http.StatusForbidden, Key: "error.closed", Cause: session.ErrClosed}
 }
 
-func (s *Service) passOnRefusal(a *authentication) (*login.Result, error) {
+func (s *Service) passOnRefusal(a *authentication) (*authn.Result, error) {
 	a.ways = a.known.Ways(a.demand)
 	now := s.now()
 	err := s.store.View(a.q.Context(), func(tx storage.Tx) (err error) {
@@ -250,7 +250,7 @@ func (s *Service) needsLevel(a *authentication) bool {
 }
 
 // stepUp sends the browser to the page that raises its sign-in, unless only a provider can reach the level.
-func (s *Service) stepUp(a *authentication) (*login.Result, error) {
+func (s *Service) stepUp(a *authentication) (*authn.Result, error) {
 	d := a.demand
 	switch {
 	case !s.needsLevel(a):
@@ -262,12 +262,12 @@ func (s *Service) stepUp(a *authentication) (*login.Result, error) {
 		}
 		return nil, nil
 	case d.Passive:
-		return nil, &login.Refusal{Code: "interaction_required", Reason: "the authentication level needs a step-up"}
+		return nil, &authn.Refusal{Code: "interaction_required", Reason: "the authentication level needs a step-up"}
 	}
-	return nil, s.sendTo(a, stepup.URL)
+	return nil, s.sendTo(a, mfa.URL)
 }
 
-func (s *Service) checkReachable(a *authentication) (*login.Result, error) {
+func (s *Service) checkReachable(a *authentication) (*authn.Result, error) {
 	d := a.demand
 	if !s.needsLevel(a) && d.Level > max(session.PasswordLevel, a.known.Reach) && len(a.ways.Providers) == 0 && !(d.Passive && a.q.SignIn == nil) {
 		return nil, federation.Unreachable(d)
@@ -277,30 +277,30 @@ func (s *Service) checkReachable(a *authentication) (*login.Result, error) {
 
 // checkPassive refuses a demand that forbids pages, unless a provider can know the person without asking: that takes a
 // redirect there and back.
-func (s *Service) checkPassive(a *authentication) (*login.Result, error) {
+func (s *Service) checkPassive(a *authentication) (*authn.Result, error) {
 	if !a.demand.Passive || (a.ways.Straight != nil && a.demand.Return != "") {
 		return nil, nil
 	}
-	return nil, &login.Refusal{
+	return nil, &authn.Refusal{
 		Code: "login_required", Reason: "nobody is signed in, or not as is demanded", Elsewhere: a.ways.Straight != nil,
 	}
 }
 
-func (s *Service) checkWays(a *authentication) (*login.Result, error) {
+func (s *Service) checkWays(a *authentication) (*authn.Result, error) {
 	if a.ways.None() {
 		return nil, s.Federation.RefuseExternal(a.q, a.demand, a.reader, idp.ErrNoIdentity)
 	}
 	return nil, nil
 }
 
-func (s *Service) redirectToSignIn(a *authentication) (*login.Result, error) {
+func (s *Service) redirectToSignIn(a *authentication) (*authn.Result, error) {
 	if p := a.ways.Straight; p != nil {
 		return nil, s.sendTo(a, func(id string) string { return federation.OnwardURL(a.q.Request, &a.demand, id, p.ID) })
 	}
 	if at := s.Enrol.SignUpURL(a.q.Settings, a.ways.Password); a.demand.Create && at != "" {
-		return nil, s.sendTo(a, func(id string) string { return front.WithSignIn(at, id) })
+		return nil, s.sendTo(a, func(id string) string { return webflow.WithSignIn(at, id) })
 	}
-	return nil, s.sendTo(a, front.FlowURL)
+	return nil, s.sendTo(a, webflow.FlowURL)
 }
 
 // sendTo stores the demand and redirects to the page that answers it. It returns an error in any case.
@@ -309,5 +309,5 @@ func (s *Service) sendTo(a *authentication, url func(flow string) string) error 
 	if err != nil {
 		return err
 	}
-	return cmp.Or(a.q.Redirect(url(id)), login.ErrResponded)
+	return cmp.Or(a.q.Redirect(url(id)), authn.ErrResponded)
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 // TestPasswordGrantAsksForTheSecondFactor: the right password of a person who has a PIN signs nobody in without a page,
@@ -18,7 +18,7 @@ func TestPasswordGrantAsksForTheSecondFactor(t *testing.T) {
 	t.Parallel()
 	h, u := identitytest.NewStepping(t, 1)
 	u.Features.PINEnabled = true
-	from := event.Origin{ClientIP: "203.0.113.7"}
+	from := audit.Origin{ClientIP: "203.0.113.7"}
 	if _, err := h.CheckPassword(t.Context(), "legacy", identitytest.Demo, identitytest.DemoPassword, from); err != nil {
 		t.Errorf("CheckPassword without a second factor: %v", err)
 	}
@@ -27,14 +27,14 @@ func TestPasswordGrantAsksForTheSecondFactor(t *testing.T) {
 	b.SetPIN("827164")
 	before := h.Events()
 	for range 10 {
-		if _, err := h.CheckPassword(t.Context(), "legacy", identitytest.Demo, identitytest.DemoPassword, from); !errors.Is(err, login.ErrSecondFactor) {
+		if _, err := h.CheckPassword(t.Context(), "legacy", identitytest.Demo, identitytest.DemoPassword, from); !errors.Is(err, authn.ErrSecondFactor) {
 			t.Fatalf("CheckPassword with a PIN: %v, want ErrSecondFactor", err)
 		}
 	}
 	if n := h.Events(); n["login.LoginSucceededEvent"] != before["login.LoginSucceededEvent"] || n["login.LoginFailedEvent"] != 10 {
 		t.Errorf("events = %v, want ten refused sign-ins", n)
 	}
-	if _, err := h.CheckPassword(t.Context(), "legacy", identitytest.Demo, "wrong", from); !errors.Is(err, login.ErrBadCredentials) {
+	if _, err := h.CheckPassword(t.Context(), "legacy", identitytest.Demo, "wrong", from); !errors.Is(err, authn.ErrBadCredentials) {
 		t.Errorf("CheckPassword with a wrong password: %v, want ErrBadCredentials: it must not tell of the PIN", err)
 	}
 	if _, err := h.CheckPasswordOnly(t.Context(), "legacy", identitytest.Demo, identitytest.DemoPassword, from); err != nil {
@@ -48,7 +48,7 @@ func TestPasswordGrantAsksForTheSecondFactor(t *testing.T) {
 
 func TestCheckPassword(t *testing.T) {
 	t.Parallel()
-	from := event.Origin{ClientIP: "192.0.2.1"}
+	from := audit.Origin{ClientIP: "192.0.2.1"}
 	t.Run("good", func(t *testing.T) {
 		t.Parallel()
 		h := identitytest.New(t)
@@ -74,7 +74,7 @@ func TestCheckPassword(t *testing.T) {
 		for name, c := range map[string][2]string{"wrong": {identitytest.Demo, "wrong password"}, "unknown": {"nobody", identitytest.DemoPassword}, "blocked": {identitytest.Demo, identitytest.DemoPassword}} {
 			before := h.Hasher.Computed()
 			_, err := h.CheckPassword(t.Context(), "legacy", c[0], c[1], from)
-			if !errors.Is(err, login.ErrBadCredentials) || h.Hasher.Computed() != before+1 {
+			if !errors.Is(err, authn.ErrBadCredentials) || h.Hasher.Computed() != before+1 {
 				t.Errorf("%s: %v after %d hashes, want ErrBadCredentials after one", name, err, h.Hasher.Computed()-before)
 			}
 		}
@@ -84,14 +84,14 @@ func TestCheckPassword(t *testing.T) {
 		h := identitytest.New(t)
 		b := h.Browser()
 		b.Wrong(identitytest.Demo, 2)
-		from := event.Origin{ClientIP: "203.0.113.7"} // the address of the browser
+		from := audit.Origin{ClientIP: "203.0.113.7"} // the address of the browser
 		for range 3 {
-			if _, err := h.CheckPassword(t.Context(), "legacy", identitytest.Demo, "wrong password", from); !errors.Is(err, login.ErrBadCredentials) {
+			if _, err := h.CheckPassword(t.Context(), "legacy", identitytest.Demo, "wrong password", from); !errors.Is(err, authn.ErrBadCredentials) {
 				t.Errorf("CheckPassword = %v, want ErrBadCredentials", err)
 			}
 		}
 		before := h.Hasher.Computed()
-		throttled := new(login.ThrottledError)
+		throttled := new(authn.ThrottledError)
 		if _, err := h.CheckPassword(t.Context(), "legacy", identitytest.Demo, identitytest.DemoPassword, from); !errors.As(err, &throttled) || throttled.Wait != 30*time.Second {
 			t.Errorf("sixth try = %v, want a wait of 30 s", err)
 		}

@@ -3,10 +3,10 @@ package identity
 import (
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -16,9 +16,9 @@ func (s *Service) showChoice(x *signIn) error {
 	if err != nil {
 		return err
 	}
-	data := page.Choose{
+	data := web.Choose{
 		Action: choicePath + "?flow=" + x.id, CSRF: csrf, Account: x.SignIn.Person.Username, Detail: x.SignIn.Person.Name,
-		Cancel: page.LocalPath(x.flow.Demand.Cancel),
+		Cancel: web.LocalPath(x.flow.Demand.Cancel),
 	}
 	s.pages.Render(x.W, x.Request.Request, s.Front.View(x.flow.Demand, "choose", http.StatusOK, data))
 	return nil
@@ -32,12 +32,12 @@ func choiceForm(id string, si *session.Current) string {
 }
 
 // handleChoose serves POST /sign-in/account?flow=….
-func (s *Service) handleChoose(q *front.Request) error {
+func (s *Service) handleChoose(q *webflow.Request) error {
 	id, f, err := s.Front.FlowIn(q)
 	if err != nil {
 		return err
 	}
-	q.Again = front.FlowURL(id)
+	q.Again = webflow.FlowURL(id)
 	if q.SignIn == nil { // signed out meanwhile
 		return q.Redirect(hereURL(id))
 	}
@@ -45,7 +45,7 @@ func (s *Service) handleChoose(q *front.Request) error {
 		return err
 	}
 	if q.PostForm.Get("choice") != "continue" {
-		return q.Redirect(front.AnotherInFlow(id))
+		return q.Redirect(webflow.AnotherInFlow(id))
 	}
 	now, hash := s.now(), secret.Hash(s.jar.Get(q.Request, session.CookieSession))
 	err = s.store.Update(q.Context(), func(tx storage.Tx) error {

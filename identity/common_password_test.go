@@ -8,9 +8,9 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
-	"github.com/gatehouse-id/gatehouse/identity/migration"
+	"github.com/gatehouse-id/gatehouse/identity/ldapmigration"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -28,7 +28,7 @@ func TestCommonPasswords(t *testing.T) {
 	t.Parallel()
 	h := identitytest.New(t, branded)
 	who := h.Add(person.NewPerson{Username: "maria@example.com"})
-	by := event.Actor{ID: "ops"}
+	by := audit.Actor{ID: "ops"}
 	for password, want := range weak {
 		for door, set := range map[string]func(secret.String) error{
 			"a new person": func(p secret.String) error {
@@ -46,8 +46,8 @@ func TestCommonPasswords(t *testing.T) {
 				t.Errorf("%s: %q = %v, want %q", door, password, err, want)
 			}
 		}
-		result, err := h.Migration.Import(t.Context(), []migration.Person{{NewPerson: person.NewPerson{Username: "maria", Email: "maria@example.com", Password: secret.New(password)}}}, migration.How{}, by)
-		if err != nil || result[0].Status != migration.Failed {
+		result, err := h.Migration.Import(t.Context(), []ldapmigration.Person{{NewPerson: person.NewPerson{Username: "maria", Email: "maria@example.com", Password: secret.New(password)}}}, ldapmigration.How{}, by)
+		if err != nil || result[0].Status != ldapmigration.Failed {
 			t.Errorf("an import: %q = %+v, %v, want failed", password, result, err)
 		}
 	}

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -20,11 +20,11 @@ type Credentials struct {
 	Username  string
 	Password  secret.String
 	Context   string // what the client says about its flow, for the event
-	Origin    event.Origin
+	Origin    audit.Origin
 }
 
 // MissingError says that the password is right, and that the person lacks attributes that the configuration demands: of
-// each entry any one (config.AttributeName and so on).
+// each entry any one (settings.AttributeName and so on).
 type MissingError struct{ AnyOf [][]string }
 
 func (e *MissingError) Error() string { return "required attributes are missing" }
@@ -64,11 +64,11 @@ func (s *Service) ValidateCredentials(ctx context.Context, c Credentials) (perso
 
 // validate writes that a password was right and returns the profile, or why the person must not use it.
 func (s *Service) validate(ctx context.Context, c Credentials, v verdict) (out person.Profile, err error) {
-	ev, err := s.Person.NewEvents(c.Origin, credentialsValidated, proof.LoginFailed)
+	ev, err := s.Person.NewEvents(c.Origin, credentialsValidated, challenge.LoginFailed)
 	if err != nil {
 		return out, err
 	}
-	id, now, client := v.account.ID, s.now(), event.Actor{ID: c.Client, Name: c.Client}
+	id, now, client := v.account.ID, s.now(), audit.Actor{ID: c.Client, Name: c.Client}
 	var refused error
 	err = s.store.Update(ctx, func(tx storage.Tx) error {
 		p, pw, err := v.account.Stored(tx)
@@ -107,8 +107,8 @@ func (s *Service) usable(tx storage.Tx, id string, p person.Record) (out person.
 		return out, nil, err
 	}
 	missing := out.Missing(u)
-	if !out.HasEmail(false) && !slices.ContainsFunc(missing, func(rule []string) bool { return slices.Contains(rule, config.AttributeEmail) }) {
-		missing = append(missing, []string{config.AttributeEmail}) // a Profile has at least one address
+	if !out.HasEmail(false) && !slices.ContainsFunc(missing, func(rule []string) bool { return slices.Contains(rule, settings.AttributeEmail) }) {
+		missing = append(missing, []string{settings.AttributeEmail}) // a Profile has at least one address
 	}
 	if len(missing) > 0 {
 		return person.Profile{}, &MissingError{missing}, nil

@@ -1,10 +1,10 @@
 package identity
 
 import (
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
 // Events of the sign-in itself.
 var (
-	credentialsValidated = event.Type{Type: "login.CredentialsValidatedEvent", Name: "Credentials Validated"}
+	credentialsValidated = audit.Type{Type: "login.CredentialsValidatedEvent", Name: "Credentials Validated"}
 )

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -108,28 +108,28 @@ func TestDemands(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		b    *identitytest.Browser
-		d    login.Demand
+		d    authn.Demand
 		want string // "result", "page" or the code of a refusal
 	}{
-		{"any", signedIn, login.Demand{MaxAge: -1}, "result"},
-		{"any, nobody", nobody, login.Demand{MaxAge: -1}, "page"},
-		{"passive", signedIn, login.Demand{MaxAge: -1, Passive: true}, "result"},
-		{"passive, nobody", nobody, login.Demand{MaxAge: -1, Passive: true}, "login_required"},
-		{"old enough", signedIn, login.Demand{MaxAge: 10 * time.Minute}, "result"},
-		{"too old", signedIn, login.Demand{MaxAge: 10*time.Minute - time.Second}, "page"},
-		{"too old, passive", signedIn, login.Demand{MaxAge: time.Minute, Passive: true}, "login_required"},
-		{"before", signedIn, login.Demand{MaxAge: -1, NotBefore: now}, "page"},
-		{"since", signedIn, login.Demand{MaxAge: -1, NotBefore: now.Add(-10 * time.Minute)}, "result"},
-		{"choice", signedIn, login.Demand{MaxAge: -1, SelectAccount: true}, "page"},
-		{"choice, nobody", nobody, login.Demand{MaxAge: -1, SelectAccount: true}, "page"},
-		{"choice, passive", signedIn, login.Demand{MaxAge: -1, SelectAccount: true, Passive: true}, "login_required"},
-		{"level", signedIn, login.Demand{MaxAge: -1, Level: 1}, "result"},
-		{"level too high", signedIn, login.Demand{MaxAge: -1, Level: 2}, "unmet_authentication_requirements"},
-		{"level too high, nobody", nobody, login.Demand{MaxAge: -1, Level: 2}, "unmet_authentication_requirements"},
-		{"level too high, passive", signedIn, login.Demand{MaxAge: -1, Level: 2, Passive: true}, "interaction_required"},
-		{"level too high, passive, nobody", nobody, login.Demand{MaxAge: -1, Level: 2, Passive: true}, "login_required"},
-		{"provider", signedIn, login.Demand{MaxAge: -1, Provider: "identity"}, "result"},
-		{"other provider", signedIn, login.Demand{MaxAge: -1, Provider: "corp"}, "access_denied"},
+		{"any", signedIn, authn.Demand{MaxAge: -1}, "result"},
+		{"any, nobody", nobody, authn.Demand{MaxAge: -1}, "page"},
+		{"passive", signedIn, authn.Demand{MaxAge: -1, Passive: true}, "result"},
+		{"passive, nobody", nobody, authn.Demand{MaxAge: -1, Passive: true}, "login_required"},
+		{"old enough", signedIn, authn.Demand{MaxAge: 10 * time.Minute}, "result"},
+		{"too old", signedIn, authn.Demand{MaxAge: 10*time.Minute - time.Second}, "page"},
+		{"too old, passive", signedIn, authn.Demand{MaxAge: time.Minute, Passive: true}, "login_required"},
+		{"before", signedIn, authn.Demand{MaxAge: -1, NotBefore: now}, "page"},
+		{"since", signedIn, authn.Demand{MaxAge: -1, NotBefore: now.Add(-10 * time.Minute)}, "result"},
+		{"choice", signedIn, authn.Demand{MaxAge: -1, SelectAccount: true}, "page"},
+		{"choice, nobody", nobody, authn.Demand{MaxAge: -1, SelectAccount: true}, "page"},
+		{"choice, passive", signedIn, authn.Demand{MaxAge: -1, SelectAccount: true, Passive: true}, "login_required"},
+		{"level", signedIn, authn.Demand{MaxAge: -1, Level: 1}, "result"},
+		{"level too high", signedIn, authn.Demand{MaxAge: -1, Level: 2}, "unmet_authentication_requirements"},
+		{"level too high, nobody", nobody, authn.Demand{MaxAge: -1, Level: 2}, "unmet_authentication_requirements"},
+		{"level too high, passive", signedIn, authn.Demand{MaxAge: -1, Level: 2, Passive: true}, "interaction_required"},
+		{"level too high, passive, nobody", nobody, authn.Demand{MaxAge: -1, Level: 2, Passive: true}, "login_required"},
+		{"provider", signedIn, authn.Demand{MaxAge: -1, Provider: "identity"}, "result"},
+		{"other provider", signedIn, authn.Demand{MaxAge: -1, Provider: "corp"}, "access_denied"},
 	} {
 		r := httptest.NewRequest(http.MethodGet, identitytest.Issuer+"/next", nil)
 		for name, v := range c.b.Cookies {
@@ -139,21 +139,21 @@ func TestDemands(t *testing.T) {
 		w := httptest.NewRecorder()
 		result, err := h.Authenticate(w, r, c.d)
 		got := "page"
-		if refusal := new(login.Refusal); errors.As(err, &refusal) {
+		if refusal := new(authn.Refusal); errors.As(err, &refusal) {
 			got = refusal.Code
 		} else if err == nil {
 			got = "result"
 			if result.Level != 1 || result.AMR[0] != "DEFAULT" || result.Provider != "identity" || !result.AuthTime.Equal(now.Add(-10*time.Minute)) {
 				t.Errorf("Authenticate(%s) = %+v", c.name, result)
 			}
-		} else if !errors.Is(err, login.ErrResponded) {
+		} else if !errors.Is(err, authn.ErrResponded) {
 			got = err.Error()
 		}
 		if got != c.want {
 			t.Errorf("Authenticate(%s) = %s, want %s", c.name, got, c.want)
 		}
 	}
-	if _, err := h.Authenticate(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, identitytest.Issuer+"/next", nil), login.Demand{MaxAge: -1, Return: "https://evil.example/"}); err == nil || errors.Is(err, login.ErrResponded) {
+	if _, err := h.Authenticate(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, identitytest.Issuer+"/next", nil), authn.Demand{MaxAge: -1, Return: "https://evil.example/"}); err == nil || errors.Is(err, authn.ErrResponded) {
 		t.Errorf("Authenticate(Return elsewhere) = %v, want an error", err)
 	}
 }
@@ -161,10 +161,10 @@ func TestDemands(t *testing.T) {
 // TestStrictDemandsEnd: even the strictest demand does not redirect in circles.
 func TestStrictDemandsEnd(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(h *identitytest.Harness, d *login.Demand){
-		"max_age 0":    func(_ *identitytest.Harness, d *login.Demand) { d.MaxAge = 0 },
-		"prompt=login": func(h *identitytest.Harness, d *login.Demand) { d.NotBefore = h.Clock.Now() },
-		"both and choice": func(h *identitytest.Harness, d *login.Demand) {
+	for name, change := range map[string]func(h *identitytest.Harness, d *authn.Demand){
+		"max_age 0":    func(_ *identitytest.Harness, d *authn.Demand) { d.MaxAge = 0 },
+		"prompt=login": func(h *identitytest.Harness, d *authn.Demand) { d.NotBefore = h.Clock.Now() },
+		"both and choice": func(h *identitytest.Harness, d *authn.Demand) {
 			d.MaxAge, d.NotBefore, d.SelectAccount = 0, h.Clock.Now(), true
 		},
 	} {
@@ -175,8 +175,8 @@ func TestStrictDemandsEnd(t *testing.T) {
 			b.SignIn(identitytest.Demo, identitytest.DemoPassword)
 			h.Clock.Advance(time.Minute)
 			before := h.Demand
-			var d login.Demand
-			h.Demand = func(r *http.Request) login.Demand {
+			var d authn.Demand
+			h.Demand = func(r *http.Request) authn.Demand {
 				if d.Return == "" {
 					d = before(r)
 					change(h, &d)
@@ -210,7 +210,7 @@ func TestChooseAccount(t *testing.T) {
 	b := h.Browser()
 	b.SignIn(identitytest.Demo, identitytest.DemoPassword)
 	h.Clock.Advance(time.Minute)
-	h.Demand = func(r *http.Request) login.Demand {
+	h.Demand = func(r *http.Request) authn.Demand {
 		d := before(r)
 		d.SelectAccount = true
 		return d
@@ -321,7 +321,7 @@ func TestHint(t *testing.T) {
 	h := identitytest.New(t)
 	before := h.Demand
 	for hint, want := range map[string]string{"anna": `value="anna"`, `"><script>`: `value="&#34;&gt;&lt;script&gt;"`, "a\x00b": `name="username" autocomplete`, strings.Repeat("a", 1<<20): `name="username" autocomplete`} {
-		h.Demand = func(r *http.Request) login.Demand {
+		h.Demand = func(r *http.Request) authn.Demand {
 			d := before(r)
 			d.Hint = hint
 			return d

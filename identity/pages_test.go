@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -23,12 +23,12 @@ import (
 func everyPage(t *testing.T, look func(t *testing.T, b *identitytest.Browser, method string, a *identitytest.Answer)) {
 	t.Helper()
 	h := identitytest.New(t, func(c *identity.Config) { c.Locales = []string{"en", "nl", "de", "fr"} })
-	u := config.Defaults()
+	u := settings.Defaults()
 	f := &u.Features
 	f.SignUpEnabled, f.PasswordResetEnabled, f.AcceptingInvitationEnabled, f.PINEnabled, f.SMSEnabled = true, true, true, true, true
 	f.GoogleAuthenticatorStepUpAuthenticationEnabled, f.ExternallyDeliveredCodeStepUp.Enabled = true, true
 	u.EmailNotifications.StepUpAuthentication, u.EmailNotifications.PasswordReset, u.Attributes.Verification.EmailEnabled = true, true, true
-	h.Units, h.Notices = func(storage.Tx) (*config.Units, error) { return &u, nil }, &notifytest.Notices{}
+	h.Units, h.Notices = func(storage.Tx) (*settings.Units, error) { return &u, nil }, &notifytest.Notices{}
 	h.Start()
 	person, stranger := h.Browser(), h.Browser()
 	person.SignIn(identitytest.Demo, identitytest.DemoPassword)

@@ -7,14 +7,14 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -24,7 +24,7 @@ const (
 )
 
 // offerPasskey returns the form of the sign-in page for people with a passkey, or nil where no passkey signs in.
-func (s *Service) offerPasskey(x *signIn) (*page.Passkey, error) {
+func (s *Service) offerPasskey(x *signIn) (*web.Passkey, error) {
 	if !x.ways.Passkey {
 		return nil, nil //nolint:nilnil // not offered
 	}
@@ -33,23 +33,23 @@ func (s *Service) offerPasskey(x *signIn) (*page.Passkey, error) {
 		return nil, err
 	}
 	csrf, err := s.Front.FormToken(x.Request, passkeyForm+":"+x.id)
-	return &page.Passkey{
-		Action: passkeySignInPath + "?flow=" + x.id, CSRF: csrf, Options: s.StepUp.Passkeys.UseOptions(challenge, nil), Again: front.FlowURL(x.id),
+	return &web.Passkey{
+		Action: passkeySignInPath + "?flow=" + x.id, CSRF: csrf, Options: s.StepUp.Passkeys.UseOptions(challenge, nil), Again: webflow.FlowURL(x.id),
 		Offer: x.ways.Password || x.ways.HasDomains(), Quiet: x.ways.Password, Remember: s.Session.OffersRemember(), Label: "sign_in.passkey",
 		Life: passkey.ChallengeSeconds,
 	}, err
 }
 
 // handlePasskey serves POST /sign-in/passkey?flow=…: the answer of a passkey.
-func (s *Service) handlePasskey(q *front.Request) error {
+func (s *Service) handlePasskey(q *webflow.Request) error {
 	x, err := s.signInPost(q, passkeyForm)
 	if err != nil {
 		return err
 	}
 	if !x.ways.Passkey {
-		return q.Redirect(front.FlowURL(x.id))
+		return q.Redirect(webflow.FlowURL(x.id))
 	}
-	in := page.SignIn{Remember: q.PostForm.Get("remember") != ""}
+	in := web.SignIn{Remember: q.PostForm.Get("remember") != ""}
 	challenge, err := s.StepUp.Passkeys.SpendChallenge(q.Context(), passkey.ChallengeSignIn, x.id)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (s *Service) handlePasskey(q *front.Request) error {
 	}
 	switch wait, err := s.signInByPasskey(x, challenge, in.Remember); {
 	case err == nil && wait > 0:
-		in.Problem, in.Wait = "problem.wait", front.RetryAfter(q.W, wait)
+		in.Problem, in.Wait = "problem.wait", webflow.RetryAfter(q.W, wait)
 		return s.signInPage(x, http.StatusTooManyRequests, in)
 	case err == nil:
 		return s.Front.Finish(q, x.id, x.flow)
@@ -74,13 +74,13 @@ func (s *Service) handlePasskey(q *front.Request) error {
 type passkeyTry struct {
 	client  string // that asked for the sign-in
 	account person.Holder
-	attempt proof.Attempt
-	from    event.Origin
+	attempt challenge.Attempt
+	from    audit.Origin
 }
 
 // signInByPasskey counts the attempt, checks the answer and opens the session. wait is how long no attempt is allowed.
 // person.ErrMismatch: the answer signs nobody in, for any reason.
-func (s *Service) signInByPasskey(x *signIn, challenge []byte, remember bool) (wait time.Duration, err error) {
+func (s *Service) signInByPasskey(x *signIn, asked []byte, remember bool) (wait time.Duration, err error) {
 	ctx, t := x.Context(), &passkeyTry{client: x.flow.Demand.Client.ID, from: s.origin(x.Request.Request)}
 	assertion, malformed := passkey.ReadAssertion(x.PostForm.Get("credential"))
 	var credential []byte // empty for a malformed answer, which counts like any other
@@ -93,18 +93,18 @@ func (s *Service) signInByPasskey(x *signIn, challenge []byte, remember bool) (w
 	}
 	device := s.Session.DeviceToken(x.Request.Request)
 	t.account = a
-	t.attempt, err = s.Proof.BeginAttempt(ctx, a, passkey.CredentialKey(credential), proof.Source{Address: t.from.ClientIP, Device: proof.Hashed(device)})
+	t.attempt, err = s.Proof.BeginAttempt(ctx, a, passkey.CredentialKey(credential), challenge.Source{Address: t.from.ClientIP, Device: challenge.Hashed(device)})
 	if err != nil {
 		return 0, err
 	}
 	if t.attempt.Wait > 0 {
-		s.refuseAccount(ctx, refusal.Refusal{Where: refusal.SignIn, Reason: refusal.Throttled, By: "passkey", ClientID: t.client}, a, t.from, nil)
+		s.refuseAccount(ctx, denial.Refusal{Where: denial.SignIn, Reason: denial.Throttled, By: "passkey", ClientID: t.client}, a, t.from, nil)
 		return t.attempt.Wait, nil
 	}
 	if malformed != nil {
 		return 0, s.refusePasskey(ctx, t, malformed)
 	}
-	key, copied, err := s.StepUp.Passkeys.Verify(&set, challenge, assertion, false)
+	key, copied, err := s.StepUp.Passkeys.Verify(&set, asked, assertion, false)
 	switch {
 	case err == nil && copied:
 		err = cmp.Or[error](s.StepUp.Suspect(ctx, a.ID, key, t.from), passkey.ErrCopied)
@@ -119,8 +119,8 @@ func (s *Service) signInByPasskey(x *signIn, challenge []byte, remember bool) (w
 			return 0, err
 		}
 	}
-	err = s.Front.Admit(x.W, x.Request.Request, x.flow, front.Identification{
-		Person: a.ID, Level: session.PasskeyLevel, AMR: session.AMRPasskey, Passkey: key.ID, Reason: front.ByPasskey, Remember: remember, Device: device, From: t.from,
+	err = s.Front.Admit(x.W, x.Request.Request, x.flow, webflow.Identification{
+		Person: a.ID, Level: session.PasskeyLevel, AMR: session.AMRPasskey, Passkey: key.ID, Reason: webflow.ByPasskey, Remember: remember, Device: device, From: t.from,
 		Prove: func(tx storage.Tx, now time.Time) (person.Record, error) {
 			rec, err := s.StepUp.Passkeys.Use(tx, a.ID, key, now)
 			if err != nil {
@@ -129,7 +129,7 @@ func (s *Service) signInByPasskey(x *signIn, challenge []byte, remember bool) (w
 			if err := s.Proof.Undo(tx, t.attempt, true, now); err != nil {
 				return rec, err
 			}
-			return rec, s.Proof.RememberDevice(tx, a.ID, rec.Epoch, proof.Hashed(device), now)
+			return rec, s.Proof.RememberDevice(tx, a.ID, rec.Epoch, challenge.Hashed(device), now)
 		},
 	})
 	if errors.Is(err, person.ErrMismatch) {
@@ -144,9 +144,9 @@ func (s *Service) refusePasskey(ctx context.Context, t *passkeyTry, cause error)
 		s.Proof.NotEvaluated(ctx, t.attempt)
 		return cause
 	}
-	why := refusal.Refusal{Where: refusal.SignIn, Reason: refusal.PasskeyRefused, By: "passkey", ClientID: t.client}
+	why := denial.Refusal{Where: denial.SignIn, Reason: denial.PasskeyRefused, By: "passkey", ClientID: t.client}
 	if a := t.account; a.ID != "" && a.Person.State != person.Active {
-		why.Reason = proof.ReasonOf(a.Person.State)
+		why.Reason = challenge.ReasonOf(a.Person.State)
 	}
 	s.refuseAccount(ctx, why, t.account, t.from, cause)
 	return cmp.Or(s.Proof.Failed(ctx, t.client, t.account, t.attempt, t.from), person.ErrMismatch)

@@ -11,20 +11,20 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
 // linkKinds are the pages that links open, by the kind of the link.
-var linkKinds = map[proof.LinkKind]string{
+var linkKinds = map[challenge.LinkKind]string{
 	"reset": "/reset", "activation": "/activate", "verification": "/verify", "invitation": "/invitation", "pin-reset": "/account/security/pin-reset",
 }
 
@@ -39,10 +39,10 @@ func linking(t *testing.T) *identitytest.Harness {
 }
 
 // newLink makes a link of a kind for a person, and returns its token.
-func newLink(h *identitytest.Harness, kind proof.LinkKind, personID string) (token string) {
+func newLink(h *identitytest.Harness, kind challenge.LinkKind, personID string) (token string) {
 	h.T.Helper()
 	err := h.Store.Store.Update(h.T.Context(), func(tx storage.Tx) error {
-		path, err := h.Proof.NewLink(tx, kind, personID, map[string]string{proof.LinkTo: identitytest.Demo}, time.Hour, h.Clock.Now())
+		path, err := h.Proof.NewLink(tx, kind, personID, map[string]string{challenge.LinkTo: identitytest.Demo}, time.Hour, h.Clock.Now())
 		_, token, _ = strings.Cut(path, "?token=")
 		return err
 	})
@@ -269,14 +269,14 @@ func TestPeersSwitches(t *testing.T) {
 	for name, c := range map[string]struct {
 		path   string
 		signed bool
-		on     func(*config.Units, bool)
+		on     func(*settings.Units, bool)
 		fields []string
 	}{
-		"peer 47: forgotten passwords": {"/forgot", false, func(u *config.Units, on bool) { u.Features.PasswordResetEnabled = on }, []string{"username", identitytest.Demo}},
-		"peer 47: sign-up":             {"/sign-up", false, func(u *config.Units, on bool) { u.Features.SignUpEnabled = on }, []string{"email", "new@example.com", "password", identitytest.FreshPassword}},
-		"peer 47: PINs":                {"/account/security/pin", true, func(u *config.Units, on bool) { u.Features.PINEnabled = on }, []string{"pin", "827164", "again", "827164"}},
-		"peer 47: sign-in":             {"/next", false, func(u *config.Units, on bool) { u.Features.LoginEnabled = on }, []string{"username", identitytest.Demo, "password", identitytest.DemoPassword}},
-		"peer 47: authenticator apps":  {"/account/security/authenticator", true, func(u *config.Units, on bool) { u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = on }, []string{"code", "000000"}},
+		"peer 47: forgotten passwords": {"/forgot", false, func(u *settings.Units, on bool) { u.Features.PasswordResetEnabled = on }, []string{"username", identitytest.Demo}},
+		"peer 47: sign-up":             {"/sign-up", false, func(u *settings.Units, on bool) { u.Features.SignUpEnabled = on }, []string{"email", "new@example.com", "password", identitytest.FreshPassword}},
+		"peer 47: PINs":                {"/account/security/pin", true, func(u *settings.Units, on bool) { u.Features.PINEnabled = on }, []string{"pin", "827164", "again", "827164"}},
+		"peer 47: sign-in":             {"/next", false, func(u *settings.Units, on bool) { u.Features.LoginEnabled = on }, []string{"username", identitytest.Demo, "password", identitytest.DemoPassword}},
+		"peer 47: authenticator apps":  {"/account/security/authenticator", true, func(u *settings.Units, on bool) { u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = on }, []string{"code", "000000"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -380,7 +380,7 @@ func TestPeersExpiry(t *testing.T) {
 				_, err := h.Proof.ReadLink(tx, kind, token, h.Clock.Now())
 				return err
 			})
-			if !errors.Is(err, proof.ErrNoLink) || h.Stored("identity_link") != 1 {
+			if !errors.Is(err, challenge.ErrNoLink) || h.Stored("identity_link") != 1 {
 				t.Errorf("ReadLink(%s) = %v with %d records, want ErrNoLink and 1", kind, err, h.Stored("identity_link"))
 			}
 		})

@@ -4,25 +4,25 @@ import (
 	"net/http"
 
 	"github.com/gatehouse-id/gatehouse/identity/federation"
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/qrlogin"
 	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // Paths returns the prefixes of the paths that ServeHTTP answers.
 func (s *Service) Paths() []string {
 	return append(serviceprovider.Paths(),
 		signInPath, signOutPath, "/step-up", "/push/", qrlogin.PhonePath, "/account", "/invitation", "/forgot", "/reset", "/sign-up", "/activate", "/verify",
-		page.LanguagePath, page.FaviconPath, "/assets/", "/saml/", "/oidc/", "/kerberos/", federation.DomainPath,
+		web.LanguagePath, web.FaviconPath, "/assets/", "/saml/", "/oidc/", "/kerberos/", federation.DomainPath,
 	)
 }
 
 // ServeElse answers a path that no part of the server has: the start page leads to the account, others are not found.
 func (s *Service) ServeElse(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
-		page.Redirect(w, person.DefaultReturn)
+		web.Redirect(w, person.DefaultReturn)
 		return
 	}
 	s.pages.Error(w, r, http.StatusNotFound, "error.not_found", "")
@@ -35,7 +35,7 @@ func (s *Service) routes() http.Handler {
 }
 
 // addRoutes adds every path of the service, the rooms above first.
-func (s *Service) addRoutes(mux front.Router) {
+func (s *Service) addRoutes(mux webflow.Router) {
 	s.identityRoutes(mux)
 	s.Account.Routes(mux)
 	s.Enrol.Routes(mux)
@@ -50,7 +50,7 @@ func (s *Service) addRoutes(mux front.Router) {
 }
 
 // identityRoutes adds the sign-in page and the sign-out.
-func (s *Service) identityRoutes(mux front.Router) {
+func (s *Service) identityRoutes(mux webflow.Router) {
 	mux.Handle(signInPath, s.Front.Pages(s.showSignIn, s.handleSignIn))
 	mux.Handle(choicePath, s.Front.Pages(nil, s.handleChoose))
 	mux.Handle(passkeySignInPath, s.Front.Pages(nil, s.handlePasskey))

@@ -9,36 +9,36 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity/account"
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/handover"
-	"github.com/gatehouse-id/gatehouse/identity/locker"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
-	"github.com/gatehouse-id/gatehouse/identity/stepup"
-	"github.com/gatehouse-id/gatehouse/identity/trusted"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/mfa"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/trustedbrowser"
+	"github.com/gatehouse-id/gatehouse/identity/uservalues"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // tie tells each room what the others do when something happens in it.
 func (s *Service) tie() {
 	s.Person.OnRemove(s.Session.ForgetSessions)
-	s.Person.OnRemove(locker.Forget)
+	s.Person.OnRemove(uservalues.Forget)
 	s.Person.OnRemove(handover.Forget)
-	s.Person.OnRemove(stepup.ForgetStepUp)
+	s.Person.OnRemove(mfa.ForgetStepUp)
 	s.Person.OnRemove(s.ServiceProviders.Forget)
-	s.Person.OnRemove(trusted.EndAll)
-	s.Session.OnFactor(trusted.EndAll)
+	s.Person.OnRemove(trustedbrowser.EndAll)
+	s.Session.OnFactor(trustedbrowser.EndAll)
 	s.Person.Watch(s.ServiceProviders.Beside(s.Person.Watcher()))
 	s.Person.OnChange(s.StepUp.LowerReached)
 	s.Person.OnPassword(s.Session.KeepSession)
 	s.Person.NameProvidersBy(s.Federation.ProviderName)
 	s.Session.TrustBy(s.Federation.Trusts)
 	s.Session.CountBy(s.Federation.SignsIn)
-	s.Session.OnForget(stepup.ForgetSetUps)
+	s.Session.OnForget(mfa.ForgetSetUps)
 	s.Session.OnForget(account.ForgetNewContact)
 	s.Front.AuthenticateBy(s)
 	s.Front.ProtectBy(s.StepUp.Protects)
-	s.Account.AskBy(func(u *config.Units) string { return s.secondFactor(u, "", "") })
+	s.Account.AskBy(func(u *settings.Units) string { return s.secondFactor(u, "", "") })
 	s.pages.SetPerson(s.account)
 	s.Federation.RaiseBy(federation.StepUps{Reachable: s.StepUp.Reachable, Passkeys: s.StepUp.HasPasskeys, SetUpLevel: s.StepUp.SetUpLevel, Phone: s.QRLogin.Level})
 	s.Federation.OnArrival(account.IsOwnCoupling, s.Account.CoupleOwn)
@@ -46,14 +46,14 @@ func (s *Service) tie() {
 	s.StepUp.AddSections(s.StepUp.MethodSections()...)
 	s.StepUp.AddSections(s.Account.IdentitiesSection)
 	s.StepUp.AddSections(s.Account.AppPasswordsSection)
-	s.Proof.SetTerms(proof.DeliveredStepUp, stepup.StepUpDelivery)
-	s.Proof.SetLinkPath(stepup.LinkPINReset, stepup.PINResetPath)
+	s.Proof.SetTerms(challenge.DeliveredStepUp, mfa.StepUpDelivery)
+	s.Proof.SetLinkPath(mfa.LinkPINReset, mfa.PINResetPath)
 }
 
 // ServeHTTP answers the paths of routes.go and 404 for others. A panic becomes a 500 page with a reference, or aborts
 // an answer that has begun.
 func (s *Service) ServeHTTP(out http.ResponseWriter, r *http.Request) {
-	w := &page.Begun{ResponseWriter: out}
+	w := &web.Begun{ResponseWriter: out}
 	defer func() {
 		v := recover()
 		if v == nil {

@@ -1,6 +1,6 @@
 // Package identity signs people in. It ties its rooms together (person, session, proof, front, federation, stepup,
 // actiontoken, enrol, account), serves the sign-in page, and answers authz, which it does not know, in the words of
-// internal/login. Rules of one room do not belong here.
+// internal/authn. Rules of one room do not belong here.
 package identity
 
 import (
@@ -20,27 +20,27 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/account"
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 	"github.com/gatehouse-id/gatehouse/identity/assurance"
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/handover"
-	"github.com/gatehouse-id/gatehouse/identity/migration"
+	"github.com/gatehouse-id/gatehouse/identity/ldapmigration"
+	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/qrlogin"
 	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/identity/stepup"
-	"github.com/gatehouse-id/gatehouse/identity/trusted"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/trustedbrowser"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -49,7 +49,7 @@ type Config struct {
 	Issuer  string             // no trailing slash
 	Persons []person.NewPerson // created if their username is free; never changed afterwards
 	Session session.Config
-	Lockout proof.Config
+	Lockout challenge.Config
 	Locales []string
 	// Partitions keep persons apart. Default: off.
 	Partitions person.PartitionConfig
@@ -78,10 +78,10 @@ type Deps struct {
 	// Keyring encrypts secrets in storage. Default: a new one, so a restart loses them.
 	Keyring *secret.Keyring
 	Hasher  *secret.Hasher
-	Events  *event.Recorder
-	Pages   *page.Renderer
+	Events  *audit.Recorder
+	Pages   *web.Renderer
 	// Units returns the settings of the configuration API as of tx. Default: the built-in ones.
-	Units func(tx storage.Tx) (*config.Units, error)
+	Units func(tx storage.Tx) (*settings.Units, error)
 	// Notify sends e-mails. nil: e-mail is off.
 	Notify notify.Sender
 	// SMS sends text messages. nil: text messages are off.
@@ -99,11 +99,11 @@ type Deps struct {
 	// written, and to others.
 	Trusted, Checked *http.Client
 	// Origin tells where a request came from. Default: its peer address.
-	Origin func(*http.Request) event.Origin
+	Origin func(*http.Request) audit.Origin
 	// Admit counts the flows that a sender begins; false: too many. Default: no limit.
 	Admit func(*http.Request) bool
 	// Refusals keeps why somebody was refused. nil: they are logged alone.
-	Refusals *refusal.Recorder
+	Refusals *denial.Recorder
 	Log      *zap.Logger
 	Now      func() time.Time
 	Random   io.Reader
@@ -112,16 +112,16 @@ type Deps struct {
 // Service signs people in. It is safe for concurrent use. Callers use its rooms directly.
 type Service struct {
 	Person      *person.Service
-	Migration   *migration.Service
+	Migration   *ldapmigration.Service
 	Session     *session.Service
-	Proof       *proof.Service
-	Front       *front.Service
+	Proof       *challenge.Service
+	Front       *webflow.Service
 	Federation  *federation.Service
-	StepUp      *stepup.Service
+	StepUp      *mfa.Service
 	ActionToken *actiontoken.Service
 
 	ServiceProviders *serviceprovider.Service
-	Trusted          *trusted.Service
+	Trusted          *trustedbrowser.Service
 	QRLogin          *qrlogin.Service
 	Assurance        *assurance.Service
 
@@ -132,14 +132,14 @@ type Service struct {
 	Differences []person.Difference
 
 	store   storage.Store
-	events  *event.Recorder
-	pages   *page.Renderer
-	units   func(tx storage.Tx) (*config.Units, error)
-	origin  func(*http.Request) event.Origin
+	events  *audit.Recorder
+	pages   *web.Renderer
+	units   func(tx storage.Tx) (*settings.Units, error)
+	origin  func(*http.Request) audit.Origin
 	jar     cookie.Jar
 	issuer  string
 	second  string // Config.SecondFactor
-	refused *refusal.Recorder
+	refused *denial.Recorder
 	log     *zap.Logger
 	now     func() time.Time
 	random  io.Reader
@@ -162,7 +162,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		store: deps.Store, events: deps.Events, pages: deps.Pages, units: deps.Units, origin: deps.Origin, jar: cookie.For(cfg.Issuer), issuer: cfg.Issuer, second: cmp.Or(cfg.SecondFactor, login.SecondFactorWhenSetUp),
+		store: deps.Store, events: deps.Events, pages: deps.Pages, units: deps.Units, origin: deps.Origin, jar: cookie.For(cfg.Issuer), issuer: cfg.Issuer, second: cmp.Or(cfg.SecondFactor, authn.SecondFactorWhenSetUp),
 		refused: deps.Refusals, log: deps.Log, now: deps.Now, random: deps.Random, part: deps.Hasher.Part(),
 	}
 	if err := s.furnish(ctx, cfg, deps); err != nil {
@@ -187,14 +187,14 @@ func (d *Deps) complete() error {
 		d.Log = zap.NewNop()
 	}
 	if d.Events == nil {
-		d.Events = &event.Recorder{Random: d.Random, Now: d.Now}
+		d.Events = &audit.Recorder{Random: d.Random, Now: d.Now}
 	}
 	if d.Origin == nil {
-		d.Origin = event.PeerOrigin
+		d.Origin = audit.PeerOrigin
 	}
 	if d.Units == nil {
-		standard := config.Defaults()
-		d.Units = func(storage.Tx) (*config.Units, error) { return &standard, nil }
+		standard := settings.Defaults()
+		d.Units = func(storage.Tx) (*settings.Units, error) { return &standard, nil }
 	}
 	if d.Admit == nil {
 		d.Admit = func(*http.Request) bool { return true }
@@ -228,19 +228,19 @@ func (s *Service) furnish(ctx context.Context, cfg Config, d Deps) (err error) {
 	}); err != nil {
 		return err
 	}
-	s.Migration = &migration.Service{Store: d.Store, Persons: s.Person}
+	s.Migration = &ldapmigration.Service{Store: d.Store, Persons: s.Person}
 	if s.Session, err = session.New(cfg.Session, session.Deps{
 		Person: s.Person, Store: d.Store, Units: d.Units, Origin: d.Origin, Jar: s.jar, Log: d.Log, Now: d.Now,
 	}); err != nil {
 		return err
 	}
-	if s.Proof, err = proof.New(cfg.Lockout, proof.Deps{
+	if s.Proof, err = challenge.New(cfg.Lockout, challenge.Deps{
 		Person: s.Person, Session: s.Session, Store: d.Store, Keyring: d.Keyring, Hasher: d.Hasher, Events: d.Events,
 		Units: d.Units, Origin: d.Origin, Refusals: d.Refusals, Log: d.Log, Now: d.Now, Random: d.Random,
 	}); err != nil {
 		return err
 	}
-	s.Front = front.New(front.Deps{
+	s.Front = webflow.New(webflow.Deps{
 		Person: s.Person, Session: s.Session, Proof: s.Proof, Store: d.Store, Events: d.Events, Units: d.Units,
 		Notify: d.Notify, Pages: d.Pages, Origin: d.Origin, Admit: d.Admit, Jar: s.jar, Refusals: d.Refusals, Log: d.Log, Now: d.Now,
 		Random: d.Random,
@@ -255,7 +255,7 @@ func (s *Service) furnish(ctx context.Context, cfg Config, d Deps) (err error) {
 	s.Proof.AskElsewhere(handover.New(handover.Deps{
 		Person: s.Person, Proof: s.Proof, Federation: s.Federation, Store: d.Store, Events: d.Events, Refusals: d.Refusals, Log: d.Log, Now: d.Now,
 	}).Ask)
-	if s.StepUp, err = stepup.New(!cfg.NoPasskeys, stepup.Deps{
+	if s.StepUp, err = mfa.New(!cfg.NoPasskeys, mfa.Deps{
 		Person: s.Person, Session: s.Session, Proof: s.Proof, Front: s.Front, Federation: s.Federation, Store: d.Store,
 		Keyring: d.Keyring, Hasher: d.Hasher, Events: d.Events, Units: d.Units, Notify: d.Notify, SMS: d.SMS,
 		Push: d.Push, Pages: d.Pages, Origin: d.Origin, Jar: s.jar, Issuer: cfg.Issuer, Log: d.Log,
@@ -273,7 +273,7 @@ func (s *Service) furnish(ctx context.Context, cfg Config, d Deps) (err error) {
 	}); err != nil {
 		return err
 	}
-	s.Trusted = trusted.New(trusted.Deps{
+	s.Trusted = trustedbrowser.New(trustedbrowser.Deps{
 		Person: s.Person, Session: s.Session, Front: s.Front, Store: d.Store, Events: d.Events, Units: d.Units, Pages: d.Pages, Origin: d.Origin, Jar: s.jar,
 		Now: d.Now, Random: d.Random,
 	})

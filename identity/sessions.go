@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -78,8 +78,8 @@ func (s *Service) ReadSession(ctx context.Context, id string) (out OpenSession, 
 }
 
 // EndSession ends a live session with its tokens, or returns storage.ErrNotFound.
-func (s *Service) EndSession(ctx context.Context, id string, by event.Actor) error {
-	ev, err := s.Person.NewEvents(by.Origin, front.SignedOut)
+func (s *Service) EndSession(ctx context.Context, id string, by audit.Actor) error {
+	ev, err := s.Person.NewEvents(by.Origin, webflow.SignedOut)
 	if err != nil {
 		return err
 	}

@@ -8,34 +8,34 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/identity/stepup"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 const signInPath = "/sign-in"
 
 // signIn is a request of the sign-in page: its flow and the ways to sign in for it.
 type signIn struct {
-	*front.Request
+	*webflow.Request
 
 	id   string // of the flow
-	flow front.FlowRecord
+	flow webflow.FlowRecord
 	ways *federation.Ways
 }
 
 // signInOf reads the sign-in that a request names.
-func (s *Service) signInOf(q *front.Request) (*signIn, error) {
+func (s *Service) signInOf(q *webflow.Request) (*signIn, error) {
 	id, f, err := s.Front.FlowIn(q)
 	if err != nil {
 		return nil, err
 	}
-	q.Again = front.FlowURL(id)
+	q.Again = webflow.FlowURL(id)
 	known, err := s.Federation.Registry(q.Context(), q.Settings)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (s *Service) signInOf(q *front.Request) (*signIn, error) {
 }
 
 // signInPost is signInOf for a POST of a form of the sign-in page, while signing in is switched on.
-func (s *Service) signInPost(q *front.Request, form string) (*signIn, error) {
+func (s *Service) signInPost(q *webflow.Request, form string) (*signIn, error) {
 	x, err := s.signInOf(q)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (s *Service) signInPost(q *front.Request, form string) (*signIn, error) {
 
 // showSignIn serves GET /sign-in?flow=…: the sign-in page, or the choice of an account. A person who has signed in
 // meanwhile (in another tab, or who returned by the back button) continues. Without a flow it starts one.
-func (s *Service) showSignIn(q *front.Request) error {
+func (s *Service) showSignIn(q *webflow.Request) error {
 	params := q.URL.Query()
 	if params.Get("flow") == "" {
 		return s.startSignIn(q)
@@ -83,7 +83,7 @@ func (s *Service) showSignIn(q *front.Request) error {
 	if !q.Settings.Features.LoginEnabled {
 		return session.ErrClosed
 	}
-	var in page.SignIn
+	var in web.SignIn
 	if !other {
 		in.Username = x.flow.Username()
 	}
@@ -94,11 +94,11 @@ func (s *Service) showSignIn(q *front.Request) error {
 		return q.Redirect(federation.PhoneURL(x.id, ""))
 	}
 	if to := s.externalSignIn(x); to != nil {
-		if front.CanKeep(q.Request, &d) && params.Get("hop") == "" {
-			s.pages.Render(q.W, q.Request, s.Front.View(d, "forward", http.StatusOK, page.Forward{Name: to.Host, To: front.FlowURL(x.id) + "&hop=1"}))
+		if webflow.CanKeep(q.Request, &d) && params.Get("hop") == "" {
+			s.pages.Render(q.W, q.Request, s.Front.View(d, "forward", http.StatusOK, web.Forward{Name: to.Host, To: webflow.FlowURL(x.id) + "&hop=1"}))
 			return nil
 		}
-		return q.LeaveTo(page.WithoutFragment(to.String()))
+		return q.LeaveTo(web.WithoutFragment(to.String()))
 	}
 	if in.Username == "" && q.SignIn != nil && !other && q.SignIn.Session.Provider == session.LocalProvider {
 		in.Username = q.SignIn.Person.Username // asked to sign in again
@@ -122,18 +122,18 @@ func (s *Service) continueAs(x *signIn, other bool) (string, error) {
 	if err != nil || !standing.Can(d.Level) {
 		return "", err
 	}
-	return stepup.URL(x.id), nil
+	return mfa.URL(x.id), nil
 }
 
 // startSignIn begins a sign-in that no application has asked for. The parameter redirect may name one of our paths or a
 // whitelisted URL to go to afterwards.
-func (s *Service) startSignIn(q *front.Request) error {
+func (s *Service) startSignIn(q *webflow.Request) error {
 	q.Again = signInPath
-	wanted := front.Allowed(q.Settings, q.URL.Query().Get("redirect"))
-	to := front.Landing(q.Settings, wanted)
-	d := login.Demand{MaxAge: -1, Return: page.LocalPath(to)}
+	wanted := webflow.Allowed(q.Settings, q.URL.Query().Get("redirect"))
+	to := webflow.Landing(q.Settings, wanted)
+	d := authn.Demand{MaxAge: -1, Return: web.LocalPath(to)}
 	if d.Return == "" { // elsewhere, by way of this page
-		d.Return, d.Client.Targets = signInPath, front.TargetsOf(to)
+		d.Return, d.Client.Targets = signInPath, webflow.TargetsOf(to)
 		if wanted != "" {
 			d.Return += "?" + url.Values{"redirect": {wanted}}.Encode()
 		}
@@ -142,13 +142,13 @@ func (s *Service) startSignIn(q *front.Request) error {
 		return s.startOther(q, d)
 	}
 	if _, err := s.AuthenticateRequest(q, d); err != nil {
-		return front.SignInError(err, signInPath)
+		return webflow.SignInError(err, signInPath)
 	}
 	return q.LeaveTo(to)
 }
 
 // startOther begins a sign-in with another account than the one that is signed in. That one stays until it is done.
-func (s *Service) startOther(q *front.Request, d login.Demand) error {
+func (s *Service) startOther(q *webflow.Request, d authn.Demand) error {
 	known, err := s.Federation.Registry(q.Context(), q.Settings)
 	if err != nil {
 		return err
@@ -158,24 +158,24 @@ func (s *Service) startOther(q *front.Request, d login.Demand) error {
 	if err != nil {
 		return err
 	}
-	return q.Redirect(front.AnotherInFlow(id))
+	return q.Redirect(webflow.AnotherInFlow(id))
 }
 
 // signInPage writes the form, with the providers that can be used instead. Where a username can lead to a provider, the
 // form asks for it first.
-func (s *Service) signInPage(x *signIn, status int, in page.SignIn) (err error) {
-	in.Action = front.FlowURL(x.id)
+func (s *Service) signInPage(x *signIn, status int, in web.SignIn) (err error) {
+	in.Action = webflow.FlowURL(x.id)
 	if in.CSRF, err = s.Front.FormToken(x.Request, "sign_in:"+x.id); err != nil {
 		return err
 	}
 	in.CanRemember = s.Session.OffersRemember()
-	in.Cancel = page.LocalPath(x.flow.Demand.Cancel)
+	in.Cancel = web.LocalPath(x.flow.Demand.Cancel)
 	in.NoForm = !x.ways.Password && !x.ways.HasDomains()
 	in.NoPassword = !x.ways.Password || (x.ways.HasDomains() && (in.Username == "" || in.Problem == "problem.username"))
 	in.Method = x.Settings.OwnName()
 	last := s.Federation.LastUsed(x.Request.Request)
 	for _, p := range x.ways.Providers {
-		b := page.Provider{Name: p.Name, URL: federation.ProviderURL(x.id, p.ID), Icon: s.pages.Icon(p.ID), Last: p.ID == last}
+		b := web.Provider{Name: p.Name, URL: federation.ProviderURL(x.id, p.ID), Icon: s.pages.Icon(p.ID), Last: p.ID == last}
 		if b.Last {
 			in.Providers = slices.Insert(in.Providers, 0, b)
 		} else {
@@ -194,19 +194,19 @@ func (s *Service) signInPage(x *signIn, status int, in page.SignIn) (err error) 
 }
 
 // signInProblem writes the form again, with what was wrong.
-func (s *Service) signInProblem(x *signIn, in page.SignIn, problem string) error {
+func (s *Service) signInProblem(x *signIn, in web.SignIn, problem string) error {
 	in.Problem = problem
 	return s.signInPage(x, http.StatusUnprocessableEntity, in)
 }
 
 // handleSignIn serves POST /sign-in?flow=….
-func (s *Service) handleSignIn(q *front.Request) error {
+func (s *Service) handleSignIn(q *webflow.Request) error {
 	x, err := s.signInPost(q, "sign_in")
 	if err != nil {
 		return err
 	}
 	username, password := strings.TrimSpace(q.PostForm.Get("username")), q.PostForm.Get("password")
-	in := page.SignIn{Username: username, Remember: q.PostForm.Get("remember") != ""}
+	in := web.SignIn{Username: username, Remember: q.PostForm.Get("remember") != ""}
 	if !person.IsText(username, person.MaxUsername) {
 		in.Username = "" // not shown again, but refused like any other
 	}
@@ -220,7 +220,7 @@ func (s *Service) handleSignIn(q *front.Request) error {
 	case password == "":
 		return s.signInProblem(x, in, "problem.password")
 	}
-	p, wait, err := s.Proof.ProvePassword(q.Request, proof.TypedPassword{Username: username, Password: password, Client: x.flow.Demand.Client.ID, Activates: true})
+	p, wait, err := s.Proof.ProvePassword(q.Request, challenge.TypedPassword{Username: username, Password: password, Client: x.flow.Demand.Client.ID, Activates: true})
 	if err == nil && wait == 0 {
 		err = s.Front.Succeed(q.W, q.Request, x.flow, in.Remember, p)
 	}
@@ -231,7 +231,7 @@ func (s *Service) handleSignIn(q *front.Request) error {
 	case errors.As(err, &inactive):
 		return s.Enrol.LeadToActivation(q, x.id, inactive)
 	case err == nil && wait > 0:
-		in.Problem, in.Wait = "problem.wait", front.RetryAfter(q.W, wait)
+		in.Problem, in.Wait = "problem.wait", webflow.RetryAfter(q.W, wait)
 		return s.signInPage(x, http.StatusTooManyRequests, in)
 	case err == nil:
 		return s.Front.Finish(q, x.id, x.flow)
@@ -240,7 +240,7 @@ func (s *Service) handleSignIn(q *front.Request) error {
 		return s.signInPage(x, http.StatusForbidden, in)
 	case errors.Is(err, person.ErrMismatch):
 		return s.signInProblem(x, in, "problem.mismatch")
-	case errors.Is(err, proof.ErrElsewhere):
+	case errors.Is(err, challenge.ErrElsewhere):
 		in.Problem = "problem.elsewhere"
 		return s.signInPage(x, http.StatusServiceUnavailable, in)
 	default:
@@ -250,16 +250,16 @@ func (s *Service) handleSignIn(q *front.Request) error {
 
 // handleUsername takes the first of two steps: the domain of an e-mail address can lead to a provider, otherwise the
 // password is asked for. The username is stored in the flow, since addresses are logged.
-func (s *Service) handleUsername(x *signIn, in page.SignIn) error {
+func (s *Service) handleUsername(x *signIn, in web.SignIn) error {
 	p := x.ways.ByUsername(in.Username)
 	if in.Username == "" || (p == nil && !x.ways.Password) {
 		return s.signInProblem(x, in, "problem.domain")
 	}
-	if err := s.Front.ChangeFlow(x.Context(), x.id, func(f *front.FlowRecord) { f.Typed = in.Username }); err != nil {
+	if err := s.Front.ChangeFlow(x.Context(), x.id, func(f *webflow.FlowRecord) { f.Typed = in.Username }); err != nil {
 		return err
 	}
 	if p != nil {
 		return x.Redirect(federation.ProviderURL(x.id, p.ID) + "&hop=1")
 	}
-	return x.Redirect(front.FlowURL(x.id) + "&choose=1")
+	return x.Redirect(webflow.FlowURL(x.id) + "&choose=1")
 }

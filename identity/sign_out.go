@@ -8,11 +8,11 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -32,7 +32,7 @@ func (s *Service) SignOut(w http.ResponseWriter, r *http.Request, ret string) (v
 }
 
 // signOut is SignOut for a request of one of our pages.
-func (s *Service) signOut(q *front.Request, ret string) (via string, err error) {
+func (s *Service) signOut(q *webflow.Request, ret string) (via string, err error) {
 	token := s.jar.Get(q.Request, session.CookieSession)
 	if !secret.IsToken(secret.Session, token) {
 		s.jar.Clear(q.W, session.CookieSession)
@@ -50,7 +50,7 @@ func (s *Service) signOut(q *front.Request, ret string) (via string, err error) 
 			via = at
 		}
 	}
-	ev, err := s.Person.NewEvents(s.origin(q.Request), front.SignedOut)
+	ev, err := s.Person.NewEvents(s.origin(q.Request), webflow.SignedOut)
 	if err != nil {
 		return "", err
 	}
@@ -77,21 +77,21 @@ func (s *Service) signOut(q *front.Request, ret string) (via string, err error) 
 
 // showSignOut serves GET /sign-out. It asks, and changes nothing, unless one of our own pages leads here.
 // (docs/decisions/sign-out.md#sign-out-at-the-issuer)
-func (s *Service) showSignOut(q *front.Request) error {
+func (s *Service) showSignOut(q *webflow.Request) error {
 	q.Again = signOutPath
-	if q.SignIn != nil && page.FromHere(q.Request) {
+	if q.SignIn != nil && web.FromHere(q.Request) {
 		return s.leave(q)
 	}
 	if q.SignIn == nil {
-		s.pages.Render(q.W, q.Request, page.View{Template: "signed_out", Data: page.SignedOut{}})
+		s.pages.Render(q.W, q.Request, web.View{Template: "signed_out", Data: web.SignedOut{}})
 		return nil
 	}
-	csrf, err := s.Front.FormToken(q, front.SessionForm(front.SignOutForm, q.SignIn))
+	csrf, err := s.Front.FormToken(q, webflow.SessionForm(webflow.SignOutForm, q.SignIn))
 	if err != nil {
 		return err
 	}
 	after, action := afterSignOut(q)
-	s.pages.Render(q.W, q.Request, page.View{Template: "sign_out", Client: login.Client{Targets: front.TargetsOf(after)}, Data: page.SignOut{
+	s.pages.Render(q.W, q.Request, web.View{Template: "sign_out", Client: authn.Client{Targets: webflow.TargetsOf(after)}, Data: web.SignOut{
 		Action: action, CSRF: csrf, Account: q.SignIn.Person.Username, Cancel: "/account",
 	}})
 	return nil
@@ -99,21 +99,21 @@ func (s *Service) showSignOut(q *front.Request) error {
 
 // afterSignOut returns where a browser is sent after a sign-out, "" for our own page, and the action of the form that
 // asks. The parameter redirect may name one of our paths or a whitelisted URL.
-func afterSignOut(q *front.Request) (after, action string) {
-	if after = front.Allowed(q.Settings, q.URL.Query().Get("redirect")); after != "" {
+func afterSignOut(q *webflow.Request) (after, action string) {
+	if after = webflow.Allowed(q.Settings, q.URL.Query().Get("redirect")); after != "" {
 		return after, signOutPath + "?" + url.Values{"redirect": {after}}.Encode()
 	}
-	return front.LogoutTarget(q.Settings), signOutPath
+	return webflow.LogoutTarget(q.Settings), signOutPath
 }
 
 // handleSignOut serves POST /sign-out.
-func (s *Service) handleSignOut(q *front.Request) error {
+func (s *Service) handleSignOut(q *webflow.Request) error {
 	q.Again = signOutPath
 	if q.SignIn == nil { // signed out already, perhaps in another tab
 		return q.Redirect(signOutPath)
 	}
-	if !page.FromHere(q.Request) {
-		if err := s.Front.CheckForm(q, front.SessionForm(front.SignOutForm, q.SignIn), signOutPath); err != nil {
+	if !web.FromHere(q.Request) {
+		if err := s.Front.CheckForm(q, webflow.SessionForm(webflow.SignOutForm, q.SignIn), signOutPath); err != nil {
 			return err
 		}
 	}
@@ -121,7 +121,7 @@ func (s *Service) handleSignOut(q *front.Request) error {
 }
 
 // leave signs the browser out and sends it on.
-func (s *Service) leave(q *front.Request) error {
+func (s *Service) leave(q *webflow.Request) error {
 	frames, err := s.Person.Watcher().LogoutFrames(q.Context(), q.SignIn.Session.PersonID, q.SignIn.ID)
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func (s *Service) leave(q *front.Request) error {
 		return err
 	}
 	if len(frames) > 0 {
-		s.pages.Render(q.W, q.Request, page.View{Template: "signed_out", Data: page.SignedOut{
+		s.pages.Render(q.W, q.Request, web.View{Template: "signed_out", Data: web.SignedOut{
 			Frames: frames, Continue: cmp.Or(via, after), GoOn: via != "" || after != "",
 		}})
 		return nil

@@ -6,17 +6,17 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/identity/stepup"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Current returns the browser's sign-in, or nil if it is not signed in. It shows no page.
-func (s *Service) Current(r *http.Request) (*login.Result, error) { return s.Session.CurrentOf(r) }
+func (s *Service) Current(r *http.Request) (*authn.Result, error) { return s.Session.CurrentOf(r) }
 
 // account returns the name of the person who is signed in, for pages of errors. "": nobody is, or it cannot be read.
 func (s *Service) account(r *http.Request) (name string) {
@@ -41,7 +41,7 @@ type Subjects struct{ s *Service }
 func (s *Service) Subjects() Subjects { return Subjects{s} }
 
 // Get returns the state of a person, or storage.ErrNotFound.
-func (x Subjects) Get(tx storage.Tx, subject string) (login.Subject, error) {
+func (x Subjects) Get(tx storage.Tx, subject string) (authn.Subject, error) {
 	return x.s.Person.Get(tx, subject)
 }
 
@@ -68,7 +68,7 @@ func (x Subjects) SignsIn(tx storage.Tx, provider string) (bool, error) {
 }
 
 // Needs returns the level that a sign-in of a person needs for a client which no page asks for it: that of the second
-// step and of the organisations of the client. asks is the second_factor of the client itself. A *login.Refusal: no
+// step and of the organisations of the client. asks is the second_factor of the client itself. A *authn.Refusal: no
 // sign-in of the person does.
 func (x Subjects) Needs(tx storage.Tx, client, asks, subject string, now time.Time) (level int, err error) {
 	s := x.s
@@ -80,17 +80,17 @@ func (x Subjects) Needs(tx storage.Tx, client, asks, subject string, now time.Ti
 	switch {
 	case err != nil:
 		return 0, err
-	case !u.SignsInBy(client, config.ProtocolOpenID):
+	case !u.SignsInBy(client, settings.ProtocolOpenID):
 		return 0, refuseProtocol()
 	case rec.Assurance.Level(now) < u.RequiredAssurance(client):
-		return 0, &login.Refusal{Code: "access_denied", Reason: "the identity of the person is not assured as the application requires"}
+		return 0, &authn.Refusal{Code: "access_denied", Reason: "the identity of the person is not assured as the application requires"}
 	}
-	second := s.secondFactor(u, client, asks) == login.SecondFactorAlways
-	if s.secondFactor(u, client, asks) == login.SecondFactorWhenSetUp {
+	second := s.secondFactor(u, client, asks) == authn.SecondFactorAlways
+	if s.secondFactor(u, client, asks) == authn.SecondFactorWhenSetUp {
 		second, err = s.StepUp.Protects(tx, &session.Current{Session: session.Record{PersonID: subject}, Person: rec}, u)
 	}
 	if level = u.RequiredLevel(client); second {
-		level = max(level, stepup.SecondFactorLevel)
+		level = max(level, mfa.SecondFactorLevel)
 	}
 	return level, err
 }
@@ -101,12 +101,12 @@ func (x Subjects) Permissions(tx storage.Tx, partition string, groups []string) 
 }
 
 // Session returns a live session, or storage.ErrNotFound if it has ended, has expired or never existed.
-func (x Subjects) Session(tx storage.Tx, id string, now time.Time) (login.Session, error) {
+func (x Subjects) Session(tx storage.Tx, id string, now time.Time) (authn.Session, error) {
 	return x.s.Session.Get(tx, id, now)
 }
 
 // Sessions returns the live sessions of a person, the oldest first.
-func (x Subjects) Sessions(tx storage.Tx, subject string, now time.Time) ([]login.Session, error) {
+func (x Subjects) Sessions(tx storage.Tx, subject string, now time.Time) ([]authn.Session, error) {
 	return x.s.Session.List(tx, subject, now)
 }
 

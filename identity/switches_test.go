@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -40,10 +40,10 @@ func TestLoginEnabled(t *testing.T) {
 	if !before.IsSignedIn() {
 		t.Error("who was signed in is so no more")
 	}
-	if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword, event.Origin{}); !errors.As(err, new(*login.Refusal)) {
+	if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword, audit.Origin{}); !errors.As(err, new(*authn.Refusal)) {
 		t.Errorf("CheckPassword = %v, want a refusal", err)
 	}
-	h.Demand = func(r *http.Request) login.Demand { return login.Demand{MaxAge: -1, Passive: true} }
+	h.Demand = func(r *http.Request) authn.Demand { return authn.Demand{MaxAge: -1, Passive: true} }
 	if a := b.Get("/next"); a.Code != http.StatusForbidden || strings.TrimSpace(a.Body.String()) != "login_required" {
 		t.Errorf("a passive demand = %d %s, want login_required", a.Code, a.Body)
 	}
@@ -70,7 +70,7 @@ func TestPasswordMethodOff(t *testing.T) {
 	if a := h.Browser().Get("/next"); a.Code != http.StatusForbidden || strings.Contains(a.Body.String(), `name="password"`) {
 		t.Errorf("the sign-in page while there is no way to sign in = %d\n%s", a.Code, a.Body)
 	}
-	if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword, event.Origin{}); !errors.As(err, new(*login.Refusal)) {
+	if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword, audit.Origin{}); !errors.As(err, new(*authn.Refusal)) {
 		t.Errorf("CheckPassword = %v, want a refusal", err)
 	}
 }
@@ -129,7 +129,7 @@ func wantPolicy(t *testing.T, page *identitytest.Answer, target string) {
 func TestRedirectParameter(t *testing.T) {
 	t.Parallel()
 	h, u := identitytest.NewConfigured(t)
-	u.Redirects.URLWhitelist = []config.WhitelistedURL{{ID: "1", URL: "https://www.example.com/a"}}
+	u.Redirects.URLWhitelist = []settings.WhitelistedURL{{ID: "1", URL: "https://www.example.com/a"}}
 	u.Redirects.URLAfterLogin, u.Redirects.URLAfterLogout = "/standard", "/standard"
 	for name, tt := range map[string]struct{ wanted, want string }{
 		"whitelisted":                         {"https://www.example.com/a/b?c=d", "https://www.example.com/a/b?c=d"},
@@ -201,16 +201,16 @@ func TestNameVisibleOnDashboard(t *testing.T) {
 func TestPasswordPolicyOnEveryWay(t *testing.T) {
 	t.Parallel()
 	h, u := identitytest.NewConfigured(t)
-	u.PasswordPolicy = config.PasswordPolicy{MinLength: 10, MaxLength: 20, LowerCaseCharRequired: true, UpperCaseCharRequired: true, SpecialCharRequired: true}
+	u.PasswordPolicy = settings.PasswordPolicy{MinLength: 10, MaxLength: 20, LowerCaseCharRequired: true, UpperCaseCharRequired: true, SpecialCharRequired: true}
 	persons := 0
 	ways := map[string]func(password string) error{
 		"a new person": func(p string) error {
 			persons++
-			_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: fmt.Sprintf("new-%d", persons), Password: secret.New(p)}, event.Actor{})
+			_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: fmt.Sprintf("new-%d", persons), Password: secret.New(p)}, audit.Actor{})
 			return err
 		},
 		"a change": func(p string) error {
-			return h.Person.SetPassword(t.Context(), identitytest.Demo, secret.New(p), event.Actor{})
+			return h.Person.SetPassword(t.Context(), identitytest.Demo, secret.New(p), audit.Actor{})
 		},
 		"an edit": func(p string) error {
 			who, err := h.Person.Person(t.Context(), identitytest.Demo)
@@ -252,18 +252,18 @@ func TestPasswordPolicyOnEveryWay(t *testing.T) {
 		})
 	}
 	t.Run("attack 226: twins in the first 72 bytes", func(t *testing.T) {
-		u.PasswordPolicy = config.Defaults().PasswordPolicy
+		u.PasswordPolicy = settings.Defaults().PasswordPolicy
 		one, two := strings.Repeat("x", 72)+"one", strings.Repeat("x", 72)+"two"
-		if err := h.Person.SetPassword(t.Context(), identitytest.Demo, secret.New(one), event.Actor{}); err != nil {
+		if err := h.Person.SetPassword(t.Context(), identitytest.Demo, secret.New(one), audit.Actor{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, two, event.Origin{}); !errors.Is(err, login.ErrBadCredentials) {
+		if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, two, audit.Origin{}); !errors.Is(err, authn.ErrBadCredentials) {
 			t.Errorf("CheckPassword of the twin = %v, want login.ErrBadCredentials", err)
 		}
-		if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, " "+one, event.Origin{}); !errors.Is(err, login.ErrBadCredentials) {
+		if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, " "+one, audit.Origin{}); !errors.Is(err, authn.ErrBadCredentials) {
 			t.Errorf("CheckPassword with a space before = %v, want login.ErrBadCredentials", err)
 		}
-		if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, one, event.Origin{}); err != nil {
+		if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, one, audit.Origin{}); err != nil {
 			t.Errorf("CheckPassword = %v", err)
 		}
 	})
@@ -273,7 +273,7 @@ func TestPasswordPolicyOnEveryWay(t *testing.T) {
 func TestCustomEmailValidation(t *testing.T) {
 	t.Parallel()
 	h, u := identitytest.NewConfigured(t)
-	old, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "old", Email: "old@elsewhere.example"}, event.Actor{})
+	old, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "old", Email: "old@elsewhere.example"}, audit.Actor{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +283,7 @@ func TestCustomEmailValidation(t *testing.T) {
 	for name, want := range map[string]bool{
 		"ann@example.com": true, "ann@example.com.evil": false, "ann@elsewhere.example": false, "Ann@example.com": false, `"x@y"@example.com`: false,
 	} {
-		_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "person" + strings.ToLower(secretName(name)), Email: name}, event.Actor{})
+		_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "person" + strings.ToLower(secretName(name)), Email: name}, audit.Actor{})
 		if invalid := new(person.ValidationError); (err == nil) != want || err != nil && (!errors.As(err, &invalid) || invalid.Field != "email") {
 			t.Errorf("a person with the address %s: %v, want good: %v", name, err, want)
 		}
@@ -319,7 +319,7 @@ func secretName(s string) string {
 func TestMandatoryFields(t *testing.T) {
 	t.Parallel()
 	h, u := identitytest.NewConfigured(t)
-	u.Attributes.PersonCreationMandatoryFields = config.PersonCreationMandatoryFields{FirstNameRequired: true, LastNameRequired: true, MobileNumberRequired: true}
+	u.Attributes.PersonCreationMandatoryFields = settings.PersonCreationMandatoryFields{FirstNameRequired: true, LastNameRequired: true, MobileNumberRequired: true}
 	phone := &person.Profile{PhoneNumbers: []person.PhoneNumber{{Value: "+31612345678", Primary: true}}}
 	for _, tt := range []struct {
 		person person.NewPerson
@@ -332,7 +332,7 @@ func TestMandatoryFields(t *testing.T) {
 		{person.NewPerson{Username: "c", GivenName: "G", FamilyName: "F"}, "phone_number"},
 		{person.NewPerson{Username: "d", GivenName: "G", FamilyName: "F", Profile: phone}, ""},
 	} {
-		_, err := h.Person.AddPerson(t.Context(), tt.person, event.Actor{})
+		_, err := h.Person.AddPerson(t.Context(), tt.person, audit.Actor{})
 		invalid := new(person.ValidationError)
 		if tt.field == "" && err != nil || tt.field != "" && (!errors.As(err, &invalid) || invalid.Field != tt.field) {
 			t.Errorf("AddPerson(%s) = %v, want a problem of %q", tt.person.Username, err, tt.field)

@@ -4,16 +4,16 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // hereParam marks an address of the sign-in page that shows our page: the browser has been at the page elsewhere.
 const hereParam = "here"
 
-// hereURL is front.FlowURL for answers to forms: a browser would not follow them to another origin, since the policy of
-// the form's page forbids it.
-func hereURL(id string) string { return front.FlowURL(id) + "&" + hereParam + "=1" }
+// hereURL is webflow.FlowURL for answers to forms: a browser would not follow them to another origin, since the policy
+// of the form's page forbids it.
+func hereURL(id string) string { return webflow.FlowURL(id) + "&" + hereParam + "=1" }
 
 // externalSignIn returns the page elsewhere that shows the sign-in in place of our own page, or nil. (identity service
 // document, "UIExtensionConfiguration") Its parameter return is our sign-in page of this flow, to which that page
@@ -33,7 +33,7 @@ func (s *Service) externalSignIn(x *signIn) *url.URL {
 	if f.Demand.Client.ID != "" {
 		q.Set("client_id", f.Demand.Client.ID)
 	}
-	if len(f.Demand.Locales) > 0 && page.CheckLocale(f.Demand.Locales[0]) == nil {
+	if len(f.Demand.Locales) > 0 && web.CheckLocale(f.Demand.Locales[0]) == nil {
 		q.Set("language", f.Demand.Locales[0])
 	}
 	to.RawQuery = q.Encode()

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 // TestLoginElsewhere: instead of our sign-in page, the browser is sent to the configured page. It comes back with the
@@ -15,8 +15,8 @@ import (
 func TestLoginElsewhere(t *testing.T) {
 	t.Parallel()
 	h, u := identitytest.NewConfigured(t)
-	h.Demand = func(r *http.Request) login.Demand {
-		return login.Demand{MaxAge: -1, Return: r.URL.RequestURI(), Locales: []string{"nl"}, Client: login.Client{ID: "shop", Name: "The shop"}}
+	h.Demand = func(r *http.Request) authn.Demand {
+		return authn.Demand{MaxAge: -1, Return: r.URL.RequestURI(), Locales: []string{"nl"}, Client: authn.Client{ID: "shop", Name: "The shop"}}
 	}
 	b := h.Browser()
 	if a := b.Get("/next"); a.Code != http.StatusOK || !strings.HasPrefix(a.URL, "/sign-in?flow=") {

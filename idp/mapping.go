@@ -6,7 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 // Bounds of what is accepted from providers.
@@ -97,7 +97,7 @@ func Single(values []string) string {
 
 // IsText tells whether s is UTF-8 without control characters, of at most limit characters.
 func IsText(s string, limit int) bool {
-	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= limit && !login.Turns(s) && !strings.ContainsFunc(s, unicode.IsControl)
+	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= limit && !authn.Turns(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
 // Printable returns the part of s that can be shown to a client: the ASCII characters that RFC 6749 4.1.2.1 allows in

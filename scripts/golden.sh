@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1-documents}
 
-made() { find docs internal/page/messages -type f -exec sha256sum {} + | sort -k 2; }
+made() { find docs internal/web/messages -type f -exec sha256sum {} + | sort -k 2; }
 before=$(made)
 mapfile -t packages < <(grep -rlE 'GATEHOUSE_GOLDEN|goldentest\.Documents' --include='*_test.go' . | xargs -n1 dirname | grep -v goldentest | sort -u)
 GATEHOUSE_GOLDEN=write go test -run='Documents$|AreSorted$' "${packages[@]}" >/dev/null || GATEHOUSE_GOLDEN=write go test -run='Documents$|AreSorted$' "${packages[@]}"

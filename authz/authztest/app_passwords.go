@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/apppassword"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/personal"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -20,13 +20,13 @@ const DavSite = "https://dav.example.com"
 const CodeSite = "https://code.example.com"
 
 // AProgram is where uses of app passwords come from.
-var AProgram = event.Origin{ClientIP: "192.0.2.7", UserAgent: "DAVx5"}
+var AProgram = audit.Origin{ClientIP: "192.0.2.7", UserAgent: "DAVx5"}
 
 // NewWithAppPasswords starts a server on which people can make app passwords.
 func NewWithAppPasswords(t *testing.T, opts ...Option) *Harness {
 	t.Helper()
 	return New(t, append(opts, WithConfig(func(c *authz.Config) {
-		c.AppPasswordSites = []personal.Site{
+		c.AppPasswordSites = []apppassword.Site{
 			{Origin: DavSite, Scopes: []string{"calendar", "secure.read"}},
 			{Origin: CodeSite, Groups: []string{"developers"}},
 		}
@@ -41,20 +41,20 @@ func NewWithAppPasswords(t *testing.T, opts ...Option) *Harness {
 func NothingElse(storage.Tx) error { return nil }
 
 // MakeAppPassword makes one for the calendar, changed by change.
-func MakeAppPassword(t *testing.T, h *Harness, change func(*login.AppPasswordRequest)) (string, error) {
+func MakeAppPassword(t *testing.T, h *Harness, change func(*authn.AppPasswordRequest)) (string, error) {
 	t.Helper()
-	q := login.AppPasswordRequest{
+	q := authn.AppPasswordRequest{
 		Person: Demo, Name: "Phone", Sites: []string{DavSite}, Scopes: []string{"calendar"}, Life: 90 * 24 * time.Hour, AuthTime: h.Clock.Now(), Level: 1,
 	}
 	if change != nil {
 		change(&q)
 	}
-	made, err := h.Server().AppPasswords().Make(t.Context(), q, event.Actor{ID: q.Person, Name: "demo", Origin: AProgram}, NothingElse, NothingElse)
+	made, err := h.Server().AppPasswords().Make(t.Context(), q, audit.Actor{ID: q.Person, Name: "demo", Origin: AProgram}, NothingElse, NothingElse)
 	return made.Reveal(), err
 }
 
 // MustMakeAppPassword makes an app password and returns its text.
-func MustMakeAppPassword(t *testing.T, h *Harness, change func(*login.AppPasswordRequest)) string {
+func MustMakeAppPassword(t *testing.T, h *Harness, change func(*authn.AppPasswordRequest)) string {
 	t.Helper()
 	made, err := MakeAppPassword(t, h, change)
 	if err != nil {

@@ -21,13 +21,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/certificate"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/keys/keystest"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
@@ -58,9 +58,9 @@ type Harness struct {
 
 	server       atomic.Pointer[authz.Server]
 	deps         authz.Deps
-	dynamic      registry.Providers
+	dynamic      clientstore.Providers
 	experimental func(storage.Tx) (bool, error)
-	unlinked     func(storage.Tx, login.Unlinked) error
+	unlinked     func(storage.Tx, authn.Unlinked) error
 	http         *http.Client
 	clientCalled func(id, address string)
 	called       func(id, address string)
@@ -86,7 +86,7 @@ func WithClients(clients ...*client.Client) Option {
 }
 
 // WithProviders adds identity providers that come and go.
-func WithProviders(p registry.Providers) Option { return func(h *Harness) { h.dynamic = p } }
+func WithProviders(p clientstore.Providers) Option { return func(h *Harness) { h.dynamic = p } }
 
 // WithExperiments offers experimental features.
 func WithExperiments() Option {
@@ -94,7 +94,7 @@ func WithExperiments() Option {
 }
 
 // WithUnlinked sets Deps.Unlinked.
-func WithUnlinked(f func(storage.Tx, login.Unlinked) error) Option {
+func WithUnlinked(f func(storage.Tx, authn.Unlinked) error) Option {
 	return func(h *Harness) { h.unlinked = f }
 }
 
@@ -156,16 +156,16 @@ func (h *Harness) makeDeps() {
 	h.must(keystest.Plant(h.Store.Store, h.Keyring, NewClock().Now))
 	h.Keys, err = keys.New(h.T.Context(), h.Store.Store, h.Keyring, h.Clock.Now, nil, log)
 	h.must(err)
-	pages, err := page.New(page.Config{Issuer: h.Issuer, Key: h.Keyring.Derive("csrf"), Log: log})
+	pages, err := web.New(web.Config{Issuer: h.Issuer, Key: h.Keyring.Derive("csrf"), Log: log})
 	h.must(err)
 	h.deps = authz.Deps{
 		Store: h.Store, Keys: h.Keys, Keyring: h.Keyring, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 64, Iterations: 1, Concurrency: 2}),
 		Auth: h.People, Subjects: h.People, Passwords: h.People, Providers: h.dynamic, Unlinked: h.unlinked, Experimental: h.experimental, HTTP: h.http, Certificate: h.certificate, ClientCalled: h.clientCalled, Called: h.called, Pages: pages, Log: log, Now: h.Clock.Now,
 	}
 	if h.addresses {
-		h.deps.Origin = func(r *http.Request) event.Origin { return event.Origin{ClientIP: r.Header.Get("X-Test-Address")} }
+		h.deps.Origin = func(r *http.Request) audit.Origin { return audit.Origin{ClientIP: r.Header.Get("X-Test-Address")} }
 	}
-	h.deps.Events = &event.Recorder{Random: rand.Reader, Now: h.Clock.Now}
+	h.deps.Events = &audit.Recorder{Random: rand.Reader, Now: h.Clock.Now}
 }
 
 // Server returns the server that answers now.
@@ -174,7 +174,7 @@ func (h *Harness) Server() *authz.Server { return h.server.Load() }
 // Move makes the server another node of the store, which numbers its events in this lane.
 func (h *Harness) Move(lane int) {
 	h.T.Helper()
-	h.deps.Events = &event.Recorder{Random: rand.Reader, Now: h.Clock.Now, Lane: func() int { return lane }}
+	h.deps.Events = &audit.Recorder{Random: rand.Reader, Now: h.Clock.Now, Lane: func() int { return lane }}
 	h.Restart(nil)
 }
 

@@ -18,8 +18,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/certificate"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/internal/jwa/signaturetest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
-	"github.com/gatehouse-id/gatehouse/internal/signature/signaturetest"
 )
 
 // AssertionType is the client_assertion_type of a JWT (RFC 7523 2.2).

@@ -17,7 +17,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/internal/event/eventtest"
+	"github.com/gatehouse-id/gatehouse/internal/audit/eventtest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -31,10 +31,10 @@ type People struct {
 
 	mu                  sync.Mutex // guards all below
 	secondFactor        bool
-	persons             map[string]login.Subject
+	persons             map[string]authn.Subject
 	sessions            map[string]*session
 	closing             map[string]bool // sessions of which a transaction says that they are closed, if it was kept
-	demands             []login.Demand
+	demands             []authn.Demand
 	touched             map[string]int
 	linked              map[string]string // provider, issuer, subject
 	made                int
@@ -45,20 +45,20 @@ type People struct {
 	panicGet            bool
 	by                  string   // provider; empty: identity
 	off                 []string // providers that are disabled
-	after               func(*login.Result)
+	after               func(*authn.Result)
 	vouched             string                             // the person that a proxy in front vouches for
 	store               storage.Store                      // set once
 	ended               func(person, session string) error // notifies the server of a sign-out; set once
 }
 
 type session struct {
-	login.Session
+	authn.Session
 
 	confirmed time.Time
 }
 
 // Admin is the actor of what a test does by command.
-var Admin = event.Actor{ID: "admin", Name: "admin API", Origin: event.Self}
+var Admin = audit.Actor{ID: "admin", Name: "admin API", Origin: audit.Self}
 
 // Demo and Guest are the persons of every harness.
 const (
@@ -67,9 +67,9 @@ const (
 )
 
 func newPeople(clock *Clock) *People {
-	p := &People{clock: clock, persons: map[string]login.Subject{}, sessions: map[string]*session{}, closing: map[string]bool{}, touched: map[string]int{}}
+	p := &People{clock: clock, persons: map[string]authn.Subject{}, sessions: map[string]*session{}, closing: map[string]bool{}, touched: map[string]int{}}
 	for id, name := range map[string]string{Demo: "demo", Guest: "guest"} {
-		p.persons[id] = login.Subject{
+		p.persons[id] = authn.Subject{
 			ID: id, Active: true, Epoch: 1, Groups: []string{"staff"}, Username: name + "@example.com",
 			Profile: map[string]string{
 				"name": name + " Person", "given_name": name, "family_name": "Person", "email": name + "@example.com", "email_verified": "true",
@@ -84,7 +84,7 @@ func newPeople(clock *Clock) *People {
 func (p *People) changed() { touch(p.store) }
 
 // Change changes a person, as an administrator would.
-func (p *People) Change(id string, change func(*login.Subject)) {
+func (p *People) Change(id string, change func(*authn.Subject)) {
 	defer p.changed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +117,7 @@ func (p *People) PanicOnGet() {
 }
 
 // After calls f with each sign-in that Authenticate is about to return, so that tests can change something in between.
-func (p *People) After(f func(*login.Result)) {
+func (p *People) After(f func(*authn.Result)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.after = f
@@ -132,7 +132,7 @@ func (p *People) Vouch(person string) {
 }
 
 // vouch is the sign-in of a person that a proxy vouches for, or nil.
-func (p *People) vouch(w http.ResponseWriter, r *http.Request, d login.Demand) (*login.Result, error) {
+func (p *People) vouch(w http.ResponseWriter, r *http.Request, d authn.Demand) (*authn.Result, error) {
 	p.mu.Lock()
 	person, known := p.vouched, p.current(r) != nil
 	p.mu.Unlock()
@@ -153,10 +153,10 @@ func (p *People) vouch(w http.ResponseWriter, r *http.Request, d login.Demand) (
 }
 
 // Demands returns the demands on sign-ins so far, the passive ones included.
-func (p *People) Demands() []login.Demand {
+func (p *People) Demands() []authn.Demand {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return append([]login.Demand(nil), p.demands...)
+	return append([]authn.Demand(nil), p.demands...)
 }
 
 // SignIn opens a session and returns its id, which is the cookie too.
@@ -166,8 +166,8 @@ func (p *People) SignIn(person string, level int) string {
 	p.made++
 	now := p.clock.Now()
 	s := &session{confirmed: now}
-	s.Session = login.Session{
-		Result: login.Result{
+	s.Session = authn.Session{
+		Result: authn.Result{
 			Subject: person, SessionID: "session-" + strconv.Itoa(p.made), AuthTime: now, Level: level, AMR: []string{"DEFAULT"}, Provider: "identity",
 		},
 		Epoch: p.persons[person].Epoch, Ends: now.Add(sessionEnds), Seen: now,
@@ -181,31 +181,31 @@ const Password = "the password of everybody"
 
 // CheckPassword implements grant.Passwords. The username "throttled" is throttled for a little more than a
 // minute.
-func (p *People) CheckPassword(_ context.Context, _, username, password string, _ event.Origin) (*login.Session, error) {
+func (p *People) CheckPassword(_ context.Context, _, username, password string, _ audit.Origin) (*authn.Session, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.failure != nil {
 		return nil, p.failure
 	}
 	if username == "throttled" {
-		return nil, &login.ThrottledError{Wait: time.Minute + time.Millisecond}
+		return nil, &authn.ThrottledError{Wait: time.Minute + time.Millisecond}
 	}
 	for id, s := range p.persons {
 		if s.Username != username || password != Password || !s.Active {
 			continue
 		}
 		if p.secondFactor {
-			return nil, login.ErrSecondFactor
+			return nil, authn.ErrSecondFactor
 		}
-		return &login.Session{
-			Result: login.Result{Subject: id, AuthTime: p.clock.Now(), Level: 1, AMR: []string{"DEFAULT"}, Provider: p.provider()}, Epoch: s.Epoch,
+		return &authn.Session{
+			Result: authn.Result{Subject: id, AuthTime: p.clock.Now(), Level: 1, AMR: []string{"DEFAULT"}, Provider: p.provider()}, Epoch: s.Epoch,
 		}, nil
 	}
-	return nil, login.ErrBadCredentials
+	return nil, authn.ErrBadCredentials
 }
 
 // CheckPasswordOnly implements grant.Passwords. It is CheckPassword for people who have set up nothing more.
-func (p *People) CheckPasswordOnly(ctx context.Context, clientID, username, password string, from event.Origin) (*login.Session, error) {
+func (p *People) CheckPasswordOnly(ctx context.Context, clientID, username, password string, from audit.Origin) (*authn.Session, error) {
 	p.mu.Lock()
 	more := p.secondFactor
 	p.secondFactor = false
@@ -220,7 +220,7 @@ func (p *People) CheckPasswordOnly(ctx context.Context, clientID, username, pass
 func (p *People) Needs(_ storage.Tx, _, asks, _ string, _ time.Time) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if asks == login.SecondFactorAlways || p.secondFactor && asks != login.SecondFactorOnDemand {
+	if asks == authn.SecondFactorAlways || p.secondFactor && asks != authn.SecondFactorOnDemand {
 		return 2, p.failure
 	}
 	return 0, p.failure
@@ -258,7 +258,7 @@ func (p *People) Touched(id string) int {
 }
 
 // Get implements authz.Subjects.
-func (p *People) Get(_ storage.Tx, subject string) (login.Subject, error) {
+func (p *People) Get(_ storage.Tx, subject string) (authn.Subject, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.panicGet {
@@ -287,20 +287,20 @@ func (p *People) isClosed(tx storage.Tx, id string) (bool, error) {
 }
 
 // Session implements authz.Subjects.
-func (p *People) Session(tx storage.Tx, id string, now time.Time) (login.Session, error) {
+func (p *People) Session(tx storage.Tx, id string, now time.Time) (authn.Session, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.sessions[id]
 	closed, err := closedSessions.Has(tx, id) // read in any case: what was read tells when the answer does not hold any more
 	switch {
 	case err != nil:
-		return login.Session{}, err
+		return authn.Session{}, err
 	case closed:
-		return login.Session{}, storage.ErrNotFound
+		return authn.Session{}, storage.ErrNotFound
 	case p.failure != nil:
-		return login.Session{}, p.failure
+		return authn.Session{}, p.failure
 	case s == nil || !s.Ends.After(now):
-		return login.Session{}, storage.ErrNotFound
+		return authn.Session{}, storage.ErrNotFound
 	}
 	return s.Session, nil
 }
@@ -355,10 +355,10 @@ func (p *People) Permissions(_ storage.Tx, _ string, groups []string) (map[strin
 }
 
 // Sessions implements authz.Subjects.
-func (p *People) Sessions(tx storage.Tx, subject string, now time.Time) ([]login.Session, error) {
+func (p *People) Sessions(tx storage.Tx, subject string, now time.Time) ([]authn.Session, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var out []login.Session
+	var out []authn.Session
 	for _, s := range p.sessions {
 		closed, err := p.isClosed(tx, s.SessionID)
 		if err != nil {
@@ -368,7 +368,7 @@ func (p *People) Sessions(tx storage.Tx, subject string, now time.Time) ([]login
 			out = append(out, s.Session)
 		}
 	}
-	slices.SortFunc(out, func(a, b login.Session) int {
+	slices.SortFunc(out, func(a, b authn.Session) int {
 		return cmp.Or(a.AuthTime.Compare(b.AuthTime), cmp.Compare(a.SessionID, b.SessionID))
 	})
 	return out, p.failure
@@ -405,7 +405,7 @@ func (p *People) Touch(_ context.Context, id string) error {
 }
 
 // Current implements authz.Authenticator.
-func (p *People) Current(r *http.Request) (*login.Result, error) {
+func (p *People) Current(r *http.Request) (*authn.Result, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.failure != nil {
@@ -443,7 +443,7 @@ func (p *People) hasClosed(ctx context.Context, id string) (closed bool) {
 }
 
 // Authenticate implements authz.Authenticator: a browser without a sufficient session is sent to the button.
-func (p *People) Authenticate(w http.ResponseWriter, r *http.Request, d login.Demand) (*login.Result, error) {
+func (p *People) Authenticate(w http.ResponseWriter, r *http.Request, d authn.Demand) (*authn.Result, error) {
 	result, err := p.vouch(w, r, d)
 	if result == nil && err == nil {
 		result, err = p.authenticate(w, r, d)
@@ -457,7 +457,7 @@ func (p *People) Authenticate(w http.ResponseWriter, r *http.Request, d login.De
 	return result, err
 }
 
-func (p *People) authenticate(w http.ResponseWriter, r *http.Request, d login.Demand) (*login.Result, error) {
+func (p *People) authenticate(w http.ResponseWriter, r *http.Request, d authn.Demand) (*authn.Result, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.panics {
@@ -470,17 +470,17 @@ func (p *People) authenticate(w http.ResponseWriter, r *http.Request, d login.De
 	p.demands = append(p.demands, d)
 	s := p.current(r)
 	now := p.clock.Now()
-	refusal := &login.Refusal{Code: "login_required", Reason: "nobody is signed in"}
+	refusal := &authn.Refusal{Code: "login_required", Reason: "nobody is signed in"}
 	if s != nil {
 		switch {
 		case d.MaxAge >= 0 && now.Sub(s.AuthTime) > d.MaxAge, !d.SelectAccount && s.AuthTime.Before(d.NotBefore):
 			refusal.Reason = "the sign-in is too old"
 		case d.SelectAccount && s.confirmed.Before(d.NotBefore):
-			refusal = &login.Refusal{Code: "account_selection_required", Reason: "the account has to be chosen"}
+			refusal = &authn.Refusal{Code: "account_selection_required", Reason: "the account has to be chosen"}
 		case s.Level < d.Level:
-			refusal = &login.Refusal{Code: "interaction_required", Reason: "the level is too low"}
+			refusal = &authn.Refusal{Code: "interaction_required", Reason: "the level is too low"}
 		case p.persons[s.Subject].Assurance.Level(now) < d.Assurance:
-			return nil, &login.Refusal{Code: "unmet_authentication_requirements", Reason: "the identity is not assured"}
+			return nil, &authn.Refusal{Code: "unmet_authentication_requirements", Reason: "the identity is not assured"}
 		default:
 			result := s.Result
 			return &result, nil
@@ -491,13 +491,13 @@ func (p *People) authenticate(w http.ResponseWriter, r *http.Request, d login.De
 		return nil, refusal
 	}
 	if d.Level > 3 {
-		return nil, &login.Refusal{Code: "unmet_authentication_requirements", Reason: "the level cannot be reached"}
+		return nil, &authn.Refusal{Code: "unmet_authentication_requirements", Reason: "the level cannot be reached"}
 	}
 	q := url.Values{"return": {d.Return}, "cancel": {d.Cancel}, "level": {strconv.Itoa(max(1, d.Level))}}
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	http.Redirect(w, r, buttonPath+"?"+q.Encode(), http.StatusSeeOther)
-	return nil, login.ErrResponded
+	return nil, authn.ErrResponded
 }
 
 // RefreshDetails implements authz.Subjects.

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -99,13 +99,13 @@ func (r *Receiver) Want(status int, method, target string, body any) *Response {
 type Object = map[string]any
 
 // Happens appends an event about a person.
-func (r *Receiver) Happens(kind, person string, change ...func(*event.Event)) {
+func (r *Receiver) Happens(kind, person string, change ...func(*audit.Event)) {
 	r.T.Helper()
 	id, err := secret.ID(rand.Reader, 8)
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	e := event.Event{ID: id, Type: kind, Occurred: r.Clock.Now(), PersonID: person, Actor: "ops"}
+	e := audit.Event{ID: id, Type: kind, Occurred: r.Clock.Now(), PersonID: person, Actor: "ops"}
 	for _, f := range change {
 		f(&e)
 	}

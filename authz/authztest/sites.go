@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/authz"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
 // WikiOrigin is the origin of a site.
@@ -38,7 +38,7 @@ func SiteCode(t *testing.T, h *Harness, b *Browser, d authz.SiteDemand) string {
 // FinishSite redeems the code of a sign-in at a site.
 func FinishSite(t *testing.T, h *Harness, origin, code, binding string) (authz.SiteLogin, error) {
 	t.Helper()
-	return h.Server().FinishSite(t.Context(), origin, code, binding, event.Origin{ClientIP: "192.0.2.1"})
+	return h.Server().FinishSite(t.Context(), origin, code, binding, audit.Origin{ClientIP: "192.0.2.1"})
 }
 
 // SiteActive reports whether a token opens a site.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/trust"
-	"github.com/gatehouse-id/gatehouse/internal/event/eventtest"
+	"github.com/gatehouse-id/gatehouse/authz/workload"
+	"github.com/gatehouse-id/gatehouse/internal/audit/eventtest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -136,9 +136,9 @@ func WithDeployment(b *BuildServer) Option {
 			ID: "deploy", AuthMethod: "workload", Grants: []string{"jwt_bearer", "client_credentials"}, Scopes: []string{"deploy.read", "deploy.write", "orders.read", "secure.read"},
 			Audiences: []string{"https://deploy.example.com"},
 		})
-		c.Trusted = []trust.Rule{{
+		c.Trusted = []workload.Rule{{
 			Issuer: b.URL, Client: "deploy", Scopes: []string{"deploy.read", "deploy.write", "secure.read"},
-			Match: []trust.Match{{Claim: "sub", Patterns: []string{"repo:example/app:ref:refs/heads/main", "repo:example/app:environment:*"}}, {Claim: "repository", Patterns: []string{"example/app"}}},
+			Match: []workload.Match{{Claim: "sub", Patterns: []string{"repo:example/app:ref:refs/heads/main", "repo:example/app:environment:*"}}, {Claim: "repository", Patterns: []string{"example/app"}}},
 		}}
 	})
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/gatehouse-id/gatehouse/internal/signature"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 	"github.com/gatehouse-id/gatehouse/internal/webpage"
 )
 
@@ -29,7 +29,7 @@ const (
 )
 
 // AssertionAlgorithms are the algorithms that an assertion can be signed with: never a shared secret, never none.
-var AssertionAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA, signature.Ed25519}
+var AssertionAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA, jwa.Ed25519}
 
 // ParseJWKS reads the public keys of a client.
 func ParseJWKS(raw []byte) (*jose.JSONWebKeySet, error) {
@@ -74,7 +74,7 @@ func parse(raw []byte, wanted func(*jose.JSONWebKey) bool) ([]jose.JSONWebKey, e
 	}
 	var keys []jose.JSONWebKey
 	for _, one := range set.Keys {
-		key, err := signature.ReadKey(one)
+		key, err := jwa.ReadKey(one)
 		if err != nil {
 			continue // of an unknown kind
 		}
@@ -110,7 +110,7 @@ func (c *Client) HasKeys() bool { return c.JWKS != nil || c.JWKSURI != "" }
 // RequestAlgorithms are the algorithms that it can sign authorization requests with.
 func (c *Client) RequestAlgorithms() []jose.SignatureAlgorithm {
 	if c.RequestAlg == string(jose.EdDSA) {
-		return []jose.SignatureAlgorithm{jose.EdDSA, signature.Ed25519}
+		return []jose.SignatureAlgorithm{jose.EdDSA, jwa.Ed25519}
 	}
 	if c.RequestAlg != "" {
 		return []jose.SignatureAlgorithm{jose.SignatureAlgorithm(c.RequestAlg)}

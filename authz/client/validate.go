@@ -11,7 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -120,7 +120,7 @@ func (c *Client) Validate() error {
 	if c.DPoPRequired && c.HasGrant(GrantImplicit) {
 		p.Addf("dpop: tokens of the grant implicit are given to the browser and cannot be bound to a key: use authorization_code")
 	}
-	p.oneOf("second_factor", c.SecondFactor, login.SecondFactorWhenSetUp, login.SecondFactorAlways, login.SecondFactorOnDemand)
+	p.oneOf("second_factor", c.SecondFactor, authn.SecondFactorWhenSetUp, authn.SecondFactorAlways, authn.SecondFactorOnDemand)
 	p.oneOf("consent", c.Consent, "on", "off", "always")
 	c.checkSubjectType(&p)
 	c.checkOtherURIs(&p)
@@ -245,7 +245,7 @@ func (c *Client) checkGrants(p *Problems) {
 	if c.HasGrant(GrantPassword) && c.Public { // docs/decisions/token-endpoint.md#password-grant
 		p.Addf("grants: a public client cannot use password: anyone who knows its name could try passwords")
 	}
-	if c.PasswordOnly && c.SecondFactor == login.SecondFactorAlways {
+	if c.PasswordOnly && c.SecondFactor == authn.SecondFactorAlways {
 		p.Addf("password_only: second_factor always demands a second step of everyone: keep one of them")
 	}
 	if c.PasswordOnly && !c.HasGrant(GrantPassword) {
@@ -321,7 +321,7 @@ func (c *APIClient) Validate() error {
 		p.Addf("introspection_alg: the API client does not introspect: add introspection to apis, or leave it out")
 	}
 	for _, name := range c.Partitions {
-		if err := login.CheckPartition(name); err != nil {
+		if err := authn.CheckPartition(name); err != nil {
 			p.Addf("partitions: %q %w", name, err)
 		}
 	}
@@ -408,7 +408,7 @@ func checkOrigin(o string) error {
 
 // IsText tells whether s is UTF-8 without control characters.
 func IsText(s string) bool {
-	return utf8.ValidString(s) && !login.Turns(s) && !strings.ContainsFunc(s, unicode.IsControl)
+	return utf8.ValidString(s) && !authn.Turns(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
 // Problems collects errors, so that the operator sees all of them at once.

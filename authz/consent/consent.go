@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/details"
+	"github.com/gatehouse-id/gatehouse/authz/rar"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -24,7 +24,7 @@ type Wish struct {
 // nothing is remembered.
 func Covers(tx storage.Tx, person, clientID string, w Wish) (bool, error) {
 	given, found, err := consents.Find(tx, storage.Key(person, clientID))
-	return found && client.IsSubset(w.Scope, given.Scope) && details.Covers(given.Details, w.Details), err
+	return found && client.IsSubset(w.Scope, given.Scope) && rar.Covers(given.Details, w.Details), err
 }
 
 // The bounds of the uses that are remembered of a person and a client.
@@ -40,7 +40,7 @@ func Allows(tx storage.Tx, person, clientID string, w Wish) (bool, error) {
 	}
 	given, _, err := consents.Find(tx, storage.Key(person, clientID))
 	return slices.ContainsFunc(given.Uses, func(u Use) bool {
-		return u.For == w.Use && client.IsSubset(w.Scope, u.Scope) && details.Covers(details.Split(u.Details), w.Details)
+		return u.For == w.Use && client.IsSubset(w.Scope, u.Scope) && rar.Covers(rar.Split(u.Details), w.Details)
 	}), err
 }
 
@@ -61,7 +61,7 @@ func Remember(tx storage.Tx, person, clientID string, w Wish, now time.Time) err
 			rec.Scope = append(rec.Scope, name)
 		}
 	}
-	rec.Details = details.Remember(rec.Details, w.Details)
+	rec.Details = rar.Remember(rec.Details, w.Details)
 	if w.Use != "" {
 		rec.Uses = newest(append(slices.Clone(rec.Uses), Use{w.Use, w.Scope, w.Details}))
 	}

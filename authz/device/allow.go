@@ -8,14 +8,14 @@ import (
 	"net/url"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/authz/consent"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -57,16 +57,16 @@ func (s *Service) HandleAllow(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	here := allowAt(q.id)
-	data := page.Device{
+	data := web.Device{
 		Action: here, CSRF: s.deps.Pages.CSRF(s.jar.Get(r, cookie.KindBrowser), allowForm(q.id, result.Subject)), Account: account,
-		Another: page.AnotherAccount(here), Code: showUserCode(q.rec.UserCode), Address: q.rec.Address, Time: q.rec.CreatedAt,
+		Another: web.AnotherAccount(here), Code: showUserCode(q.rec.UserCode), Address: q.rec.Address, Time: q.rec.CreatedAt,
 	}
 	for _, name := range q.rec.Scope {
-		data.Scopes = append(data.Scopes, page.ScopeLine{Name: name, Description: s.deps.Clients.Scope(name).Description})
+		data.Scopes = append(data.Scopes, web.ScopeLine{Name: name, Description: s.deps.Clients.Scope(name).Description})
 	}
 	data.Sites = s.deps.Clients.Opens(q.client, q.rec.Scope, q.rec.Resources)
 	data.Details = s.deps.Clients.DescribeDetails(q.rec.AuthorizationDetails)
-	s.deps.Pages.Render(w, r, page.View{Template: "device", Client: clientOf(q.client), Data: data})
+	s.deps.Pages.Render(w, r, web.View{Template: "device", Client: clientOf(q.client), Data: data})
 	return nil
 }
 
@@ -75,8 +75,8 @@ func allowAt(id string) string { return AllowPath + "?" + url.Values{flowParam: 
 // allowForm binds the form to its question and to the person who was asked.
 func allowForm(id, subject string) string { return "device " + id + " " + subject }
 
-func clientOf(c *client.Client) login.Client {
-	return login.Client{ID: c.ID, Name: cmp.Or(c.Name, c.ID)}
+func clientOf(c *client.Client) authn.Client {
+	return authn.Client{ID: c.ID, Name: cmp.Or(c.Name, c.ID)}
 }
 
 // ask returns the question of a visit. errLate: it is unknown in this browser, or over.
@@ -113,7 +113,7 @@ func (s *Service) ask(r *http.Request, id string) (*question, error) {
 
 // may asks whether the client is still allowed what its device has asked for.
 func (s *Service) may(c *client.Client, rec *requestRecord, provider string) error {
-	return s.deps.Clients.May(c, registry.Permission{Grant: grantName, Scope: rec.Scope, Provider: provider, Resources: rec.Resources, Details: rec.AuthorizationDetails})
+	return s.deps.Clients.May(c, clientstore.Permission{Grant: grantName, Scope: rec.Scope, Provider: provider, Resources: rec.Resources, Details: rec.AuthorizationDetails})
 }
 
 // level is the authentication level that the request takes.
@@ -128,8 +128,8 @@ func (rec *requestRecord) wish() consent.Wish {
 
 // demand is the sign-in that can approve a request: of the level of its scopes, by a provider of the client, and
 // recent.
-func (s *Service) demand(q *question) login.Demand {
-	d := login.Demand{
+func (s *Service) demand(q *question) authn.Demand {
+	d := authn.Demand{
 		Level: s.level(&q.rec), SecondFactor: q.client.SecondFactor, Assurance: s.deps.Clients.ScopeAssurance(q.rec.Scope), MaxAge: freshness, Providers: s.deps.Clients.Usable(q.client), Client: clientOf(q.client),
 		Return: allowAt(q.id),
 	}
@@ -156,8 +156,8 @@ func (s *Service) decide(w http.ResponseWriter, r *http.Request, q *question) er
 	d := s.demand(q)
 	d.Passive = true
 	result, err := s.deps.Auth.Authenticate(w, r, d)
-	if errors.As(err, new(*login.Refusal)) || err == nil && result.Subject != subject {
-		page.Redirect(w, allowAt(q.id)) // the person signs in again and is then asked again
+	if errors.As(err, new(*authn.Refusal)) || err == nil && result.Subject != subject {
+		web.Redirect(w, allowAt(q.id)) // the person signs in again and is then asked again
 		return nil
 	}
 	if err != nil {
@@ -166,16 +166,16 @@ func (s *Service) decide(w http.ResponseWriter, r *http.Request, q *question) er
 	a := answer{key: q.visit.Request, client: q.client, result: result, allow: r.PostForm.Get("decision") == "allow", visit: q.id}
 	err = s.settle(r.Context(), &a, s.deps.Origin(r))
 	switch {
-	case errors.As(err, new(*login.Refusal)):
-		page.Redirect(w, allowAt(q.id))
+	case errors.As(err, new(*authn.Refusal)):
+		web.Redirect(w, allowAt(q.id))
 	case errors.Is(err, errUnknown):
 		s.deps.FailPage(w, r, oauth.InvalidRequest(errLate, "the request of the device has expired"), "error.expired", EnterPath)
 	case err != nil:
 		return err
 	case a.allow:
-		s.deps.Pages.Render(w, r, page.View{Template: "message", Client: clientOf(q.client), Data: page.Message{Key: "device_allowed"}})
+		s.deps.Pages.Render(w, r, web.View{Template: "message", Client: clientOf(q.client), Data: web.Message{Key: "device_allowed"}})
 	default:
-		s.deps.Pages.Render(w, r, page.View{Template: "form", Client: clientOf(q.client), Data: page.Form{Key: "device_denied"}})
+		s.deps.Pages.Render(w, r, web.View{Template: "form", Client: clientOf(q.client), Data: web.Form{Key: "device_denied"}})
 	}
 	return nil
 }
@@ -187,7 +187,7 @@ func (s *Service) checkPost(r *http.Request, id, subject string) error {
 	}
 	decision := r.PostForm.Get("decision")
 	if len(r.PostForm) != 2 || decision != "allow" && decision != "deny" {
-		return &page.Forbidden{Status: http.StatusForbidden, Reason: "the form has a field that is not its own, or lacks one"}
+		return &web.Forbidden{Status: http.StatusForbidden, Reason: "the form has a field that is not its own, or lacks one"}
 	}
 	return nil
 }
@@ -196,13 +196,13 @@ func (s *Service) checkPost(r *http.Request, id, subject string) error {
 type answer struct {
 	key    string // of the request
 	client *client.Client
-	result *login.Result
+	result *authn.Result
 	allow  bool
 	visit  string // that is over then. Empty: none
 }
 
-// settle stores an answer. errUnknown: there is nothing to decide any more. A *login.Refusal: the sign-in has ended.
-func (s *Service) settle(ctx context.Context, a *answer, from event.Origin) error {
+// settle stores an answer. errUnknown: there is nothing to decide any more. A *authn.Refusal: the sign-in has ended.
+func (s *Service) settle(ctx context.Context, a *answer, from audit.Origin) error {
 	kind := eventDenied
 	if a.allow {
 		kind = eventApproved

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -57,7 +57,7 @@ func (s *Service) HandleApprove(w http.ResponseWriter, r *http.Request) error {
 	}
 	need, err := s.need(r.Context(), c, &rec, result.Subject)
 	switch {
-	case errors.As(err, new(*login.Refusal)):
+	case errors.As(err, new(*authn.Refusal)):
 		return &oauth.Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the person cannot sign in for this client", Cause: err}
 	case err != nil:
 		return err
@@ -72,14 +72,14 @@ func (s *Service) HandleApprove(w http.ResponseWriter, r *http.Request) error {
 	}
 	err = s.settle(r.Context(), &answer{key: key, client: c, result: result, allow: true}, s.deps.Origin(r))
 	switch {
-	case errors.As(err, new(*login.Refusal)):
+	case errors.As(err, new(*authn.Refusal)):
 		return inactive()
 	case errors.Is(err, errUnknown):
 		return noDevice()
 	case err != nil:
 		return err
 	}
-	reply.Headers(w.Header(), -1)
+	jsonresponse.Headers(w.Header(), -1)
 	w.Header().Del("Content-Type")
 	w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -107,7 +107,7 @@ func inactive() error {
 }
 
 // approver returns the sign-in behind the access token of a request, and its person.
-func (s *Service) approver(r *http.Request) (*login.Result, *login.Subject, error) {
+func (s *Service) approver(r *http.Request) (*authn.Result, *authn.Subject, error) {
 	text, ok := oauth.Bearer(r)
 	if !ok {
 		return nil, nil, &oauth.Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "an access token is required", Challenge: realm}
@@ -125,7 +125,7 @@ func (s *Service) approver(r *http.Request) (*login.Result, *login.Subject, erro
 			Challenge: realm + `, error="insufficient_scope", scope="` + ApproveScope + `"`,
 		}
 	}
-	return &login.Result{
+	return &authn.Result{
 		Subject: in.Person.ID, SessionID: in.SessionID, AuthTime: in.AuthTime, Level: in.Level, AMR: in.AMR, Provider: in.Provider, Details: in.Person.Details,
 	}, in.Person, nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 // TestDeviceEndsWithWhatItRestsOn: between the person's yes and the device's next question everything is looked at
@@ -22,10 +22,10 @@ func TestDeviceEndsWithWhatItRestsOn(t *testing.T) {
 		code string
 	}{
 		"the person is blocked": {func(_ *testing.T, h *authztest.Harness, _ *authztest.Browser) {
-			h.People.Change(authztest.Demo, func(s *login.Subject) { s.Active = false })
+			h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Active = false })
 		}, "invalid_grant"},
 		"the password is changed": {func(_ *testing.T, h *authztest.Harness, _ *authztest.Browser) {
-			h.People.Change(authztest.Demo, func(s *login.Subject) { s.Epoch++ })
+			h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Epoch++ })
 		}, "invalid_grant"},
 		"the session ends": {func(_ *testing.T, h *authztest.Harness, b *authztest.Browser) { h.People.EndSession(b.Session()) }, "invalid_grant"},
 		"the consent is withdrawn": {func(t *testing.T, h *authztest.Harness, _ *authztest.Browser) {
@@ -64,7 +64,7 @@ func TestDeviceEndsWithWhatItRestsOn(t *testing.T) {
 func TestDeviceOfALockedPerson(t *testing.T) {
 	t.Parallel()
 	lock := func(h *authztest.Harness, locked bool) {
-		h.People.Change(authztest.Demo, func(s *login.Subject) {
+		h.People.Change(authztest.Demo, func(s *authn.Subject) {
 			if s.Active = !locked; locked {
 				s.Epoch++
 			}
@@ -98,7 +98,7 @@ func TestDeviceOfALockedPerson(t *testing.T) {
 		b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
 		action, fields := authztest.Form(b.Follow(b.Enter(begun.Text("user_code")).Location()).Body)
 		fields.Set("decision", "allow")
-		h.People.After(func(*login.Result) {
+		h.People.After(func(*authn.Result) {
 			h.People.After(nil)
 			lock(h, true)
 		})
@@ -118,7 +118,7 @@ func TestDeviceOfALockedPerson(t *testing.T) {
 	}, authztest.WithTV())
 	authztest.Attack(t, "attack 4318: locked while consent is asked for", func(t *testing.T, h *authztest.Harness) {
 		b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
-		h.People.After(func(*login.Result) {
+		h.People.After(func(*authn.Result) {
 			h.People.After(nil)
 			lock(h, true)
 		})
@@ -143,11 +143,11 @@ func TestApprovalTakesTheSecondStep(t *testing.T) {
 		has    bool
 		status int
 	}{
-		"attack 2538: always":                   {login.SecondFactorAlways, false, 403},
-		"attack 2538: when set up, and it is":   {login.SecondFactorWhenSetUp, true, 403},
+		"attack 2538: always":                   {authn.SecondFactorAlways, false, 403},
+		"attack 2538: when set up, and it is":   {authn.SecondFactorWhenSetUp, true, 403},
 		"attack 2538: by default, and it is":    {"", true, 403},
 		"attack 2538: by default, and it isn't": {"", false, 204},
-		"attack 2538: on demand":                {login.SecondFactorOnDemand, true, 204},
+		"attack 2538: on demand":                {authn.SecondFactorOnDemand, true, 204},
 	} {
 		authztest.Attack(t, name, func(t *testing.T, h *authztest.Harness) {
 			begun := authztest.BeginDevice(t, h, "openid")

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
+	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -20,8 +20,8 @@ import (
 const grantName = client.GrantDevice
 
 var (
-	errTooMany = refusal.New(refusal.TooManyBegun, "too much was begun from this network")
-	errFull    = refusal.New(refusal.TooManyBegun, "the client has begun too many requests of devices")
+	errTooMany = denial.New(denial.TooManyBegun, "too much was begun from this network")
+	errFull    = denial.New(denial.TooManyBegun, "the client has begun too many requests of devices")
 )
 
 // candidates is how many user codes are tried. That all of them are taken does not happen.
@@ -39,8 +39,8 @@ func (s *Service) HandleBegin(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	refusal.Learn(r.Context(), func(a *refusal.Refusal) { a.ClientID = c.ID })
-	if err := s.deps.Clients.May(c, registry.Permission{Grant: grantName}); err != nil {
+	denial.Learn(r.Context(), func(a *denial.Refusal) { a.ClientID = c.ID })
+	if err := s.deps.Clients.May(c, clientstore.Permission{Grant: grantName}); err != nil {
 		return err
 	}
 	scope, err := s.deps.Clients.ScopesFor(c, f, grantName)
@@ -52,7 +52,7 @@ func (s *Service) HandleBegin(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	resources := c.OwnResources(f.All("resource"))
-	if err := s.deps.Clients.May(c, registry.Permission{Grant: grantName, Scope: scope, Resources: resources, Details: details}); err != nil {
+	if err := s.deps.Clients.May(c, clientstore.Permission{Grant: grantName, Scope: scope, Resources: resources, Details: details}); err != nil {
 		return err
 	}
 	if !s.deps.Admit(r) {
@@ -101,10 +101,10 @@ func (s *Service) HandleBegin(w http.ResponseWriter, r *http.Request) error {
 		return oauth.TooManyTries(errFull, wait)
 	}
 	shown = showUserCode(shown)
-	reply.Write(w, http.StatusOK, begunReply{
+	jsonresponse.Write(w, http.StatusOK, begunReply{
 		DeviceCode: code, UserCode: shown, VerificationURI: s.issuer + EnterPath,
 		VerificationURIComplete: s.issuer + EnterPath + "?" + url.Values{UserCodeParam: {shown}}.Encode(),
-		ExpiresIn:               reply.Seconds(lifetime), Interval: firstInterval,
+		ExpiresIn:               jsonresponse.Seconds(lifetime), Interval: firstInterval,
 	})
 	return nil
 }
@@ -119,7 +119,7 @@ type begunReply struct {
 	Interval                int    `json:"interval"`   // seconds
 }
 
-// AppendJSON implements reply.Body.
+// AppendJSON implements jsonresponse.Body.
 func (b begunReply) AppendJSON(dst []byte) []byte {
 	body, _ := json.Marshal(b) //nolint:errchkjson // texts and numbers are never refused
 	return append(dst, body...)

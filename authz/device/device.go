@@ -12,17 +12,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/answers"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/depcache"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -59,26 +59,26 @@ const (
 // Authenticator signs people in.
 type Authenticator interface {
 	// Authenticate returns the browser's sign-in when it satisfies d. Otherwise it redirects the browser to a page that
-	// leads back to d.Return and returns login.ErrResponded, or returns a *login.Refusal.
-	Authenticate(w http.ResponseWriter, r *http.Request, d login.Demand) (*login.Result, error)
+	// leads back to d.Return and returns authn.ErrResponded, or returns a *authn.Refusal.
+	Authenticate(w http.ResponseWriter, r *http.Request, d authn.Demand) (*authn.Result, error)
 	// Current returns the browser's sign-in, or nil when the browser is signed out. It shows no page.
-	Current(r *http.Request) (*login.Result, error)
+	Current(r *http.Request) (*authn.Result, error)
 }
 
 // Deps is what the grant works with. All are required.
 type Deps struct {
 	Store   storage.Store
 	Auth    Authenticator
-	Clients *registry.Registry
+	Clients *clientstore.Registry
 	Tokens  *token.Ledger
 	Grants  *grant.Grants
-	Events  *event.Recorder
-	Pages   *page.Renderer
+	Events  *audit.Recorder
+	Pages   *web.Renderer
 	// SignedIn checks that the person is active and the session live, and that the client is usable. Otherwise it
-	// returns a *login.Refusal.
-	SignedIn func(tx storage.Tx, clientID string, result *login.Result, now time.Time) (token.Standing, error)
+	// returns a *authn.Refusal.
+	SignedIn func(tx storage.Tx, clientID string, result *authn.Result, now time.Time) (token.Standing, error)
 	// Needs returns the level that a sign-in of a person needs for a client, where no page can ask for more: that of the
-	// second step, asks being second_factor of the client, and of its organisations. A *login.Refusal: no sign-in does.
+	// second step, asks being second_factor of the client, and of its organisations. A *authn.Refusal: no sign-in does.
 	Needs func(tx storage.Tx, client, asks, subject string, now time.Time) (level int, err error)
 	// Username returns the name of a person by which pages address them.
 	Username func(tx storage.Tx, person string) (string, error)
@@ -87,7 +87,7 @@ type Deps struct {
 	// Record notes why somebody was refused, for an answer that is written elsewhere.
 	Record func(r *http.Request, err error)
 	Admit  func(*http.Request) bool // whether a stranger may store one more request
-	Origin func(*http.Request) event.Origin
+	Origin func(*http.Request) audit.Origin
 	Now    func() time.Time
 	Random io.Reader
 }
@@ -99,7 +99,7 @@ type Service struct {
 	jar    cookie.Jar
 	polls  polls
 	// waits are the answers to devices that nobody has allowed yet.
-	waits *answers.Cache[waiting]
+	waits *depcache.Cache[waiting]
 }
 
 // waiting is a device that a person has not decided about.
@@ -114,7 +114,7 @@ const waitsKept = 8 << 20
 // New returns the grant of an issuer and adds it to those of the token endpoint.
 func New(issuer string, deps Deps) *Service {
 	s := &Service{deps: deps, issuer: issuer, jar: cookie.For(issuer)}
-	s.waits = answers.New(deps.Store, waitsKept, func(w waiting) int { return len(w.client) })
+	s.waits = depcache.New(deps.Store, waitsKept, func(w waiting) int { return len(w.client) })
 	deps.Grants.Serve(GrantType, grantName, s.redeem)
 	return s
 }
@@ -184,8 +184,8 @@ func showUserCode(code string) string {
 
 var (
 	errUnknown   = errors.New("no device waits with this code")
-	errWrongCode = refusal.New(refusal.WrongCode, "no device waits with this code")
-	errLate      = refusal.New(refusal.FlowExpired, "the request of the device has expired, was decided, or was entered in another browser")
+	errWrongCode = denial.New(denial.WrongCode, "no device waits with this code")
+	errLate      = denial.New(denial.FlowExpired, "the request of the device has expired, was decided, or was entered in another browser")
 )
 
 // undecided finds the request of a user code (its hash) that a person can decide about.

@@ -1,9 +1,9 @@
 package device
 
-import "github.com/gatehouse-id/gatehouse/internal/event"
+import "github.com/gatehouse-id/gatehouse/internal/audit"
 
 // The kinds of events of the package.
 var (
-	eventApproved = event.Type{Type: "device.DeviceApprovedEvent", Name: "Device Approved"}
-	eventDenied   = event.Type{Type: "device.DeviceDeniedEvent", Name: "Device Denied"}
+	eventApproved = audit.Type{Type: "device.DeviceApprovedEvent", Name: "Device Approved"}
+	eventDenied   = audit.Type{Type: "device.DeviceDeniedEvent", Name: "Device Denied"}
 )

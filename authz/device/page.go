@@ -9,11 +9,11 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/pace"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/ratelimit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -36,18 +36,18 @@ func (s *Service) HandleEnter(w http.ResponseWriter, r *http.Request) error {
 	if code != "" {
 		back += "?" + url.Values{UserCodeParam: {code}}.Encode()
 	}
-	result, err := s.deps.Auth.Authenticate(w, r, login.Demand{MaxAge: freshness, Return: back})
+	result, err := s.deps.Auth.Authenticate(w, r, authn.Demand{MaxAge: freshness, Return: back})
 	if err != nil {
 		return s.notSignedIn(w, r, err)
 	}
-	return s.showForm(w, r, result, page.Form{}, code)
+	return s.showForm(w, r, result, web.Form{}, code)
 }
 
 // notSignedIn answers for what Authenticate has returned.
 func (s *Service) notSignedIn(w http.ResponseWriter, r *http.Request, err error) error {
-	refused := new(login.Refusal)
+	refused := new(authn.Refusal)
 	switch {
-	case errors.Is(err, login.ErrResponded):
+	case errors.Is(err, authn.ErrResponded):
 		return nil
 	case errors.As(err, &refused):
 		s.deps.FailPage(w, r, &oauth.Error{Status: http.StatusForbidden, Code: refused.Code, Description: refused.Reason, Cause: refused}, "error.denied", EnterPath)
@@ -59,13 +59,13 @@ func (s *Service) notSignedIn(w http.ResponseWriter, r *http.Request, err error)
 // enterForm binds the form to the person.
 func enterForm(subject string) string { return "device of " + subject }
 
-func (s *Service) showForm(w http.ResponseWriter, r *http.Request, result *login.Result, form page.Form, value string) error {
+func (s *Service) showForm(w http.ResponseWriter, r *http.Request, result *authn.Result, form web.Form, value string) error {
 	browser, err := s.jar.Browser(w, r, s.newID)
 	if err != nil {
 		return err
 	}
-	field := page.Field{Name: UserCodeParam, Type: "code", InputMode: "text", Label: "device_code.label", Value: value, Required: true}
-	view := page.View{Template: "form", Status: http.StatusOK}
+	field := web.Field{Name: UserCodeParam, Type: "code", InputMode: "text", Label: "device_code.label", Value: value, Required: true}
+	view := web.View{Template: "form", Status: http.StatusOK}
 	switch {
 	case form.Wait > 0:
 		view.Status = http.StatusTooManyRequests
@@ -74,7 +74,7 @@ func (s *Service) showForm(w http.ResponseWriter, r *http.Request, result *login
 		field.Problem, form.Problem = form.Problem, ""
 	}
 	form.Key, form.Action, form.CSRF = "device_code", EnterPath, s.deps.Pages.CSRF(browser, enterForm(result.Subject))
-	form.Fields = page.Fields(form.Problem != "", field)
+	form.Fields = web.Fields(form.Problem != "", field)
 	view.Data = form
 	s.deps.Pages.Render(w, r, view)
 	return nil
@@ -89,7 +89,7 @@ func (s *Service) enter(w http.ResponseWriter, r *http.Request) error {
 		return oauth.StorageError(err)
 	}
 	if current == nil {
-		page.Redirect(w, EnterPath)
+		web.Redirect(w, EnterPath)
 		return nil
 	}
 	browser := s.jar.Get(r, cookie.KindBrowser)
@@ -98,7 +98,7 @@ func (s *Service) enter(w http.ResponseWriter, r *http.Request) error {
 	}
 	typed := r.PostForm.Get(UserCodeParam)
 	if typed == "" {
-		return s.showForm(w, r, current, page.Form{Problem: "problem.code_missing"}, "")
+		return s.showForm(w, r, current, web.Form{Problem: "problem.code_missing"}, "")
 	}
 	id, err := s.newID()
 	if err != nil {
@@ -130,12 +130,12 @@ func (s *Service) enter(w http.ResponseWriter, r *http.Request) error {
 		return err
 	case wait > 0:
 		s.deps.Record(r, oauth.TooManyTries(nil, wait))
-		return s.showForm(w, r, current, page.Form{Problem: "problem.wait", Wait: pace.RetryAfter(w, wait)}, "")
+		return s.showForm(w, r, current, web.Form{Problem: "problem.wait", Wait: ratelimit.RetryAfter(w, wait)}, "")
 	case !known:
 		s.deps.Record(r, &oauth.Error{Status: http.StatusUnprocessableEntity, Code: "access_denied", Description: "no device waits with this code", Cause: errWrongCode})
-		return s.showForm(w, r, current, page.Form{Problem: "problem.device_code"}, typed)
+		return s.showForm(w, r, current, web.Form{Problem: "problem.device_code"}, typed)
 	}
-	page.Redirect(w, AllowPath+"?"+url.Values{flowParam: {id}}.Encode())
+	web.Redirect(w, AllowPath+"?"+url.Values{flowParam: {id}}.Encode())
 	return nil
 }
 

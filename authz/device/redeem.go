@@ -6,21 +6,21 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/authz/consent"
 	"github.com/gatehouse-id/gatehouse/authz/grant"
+	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/answers"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/depcache"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 var (
 	errForeign  = errors.New("unknown device code, or another client's")
-	errRedeemed = refusal.New(refusal.CodeReplayed, "the device code was redeemed before")
+	errRedeemed = denial.New(denial.CodeReplayed, "the device code was redeemed before")
 	errEnded    = errors.New("client, person, session or consent has ended since the approval")
 )
 
@@ -30,13 +30,15 @@ type later struct{ code string }
 // Status is that of the answer.
 func (later) Status() int { return http.StatusBadRequest }
 
-// AppendJSON implements reply.Body.
-func (l later) AppendJSON(dst []byte) []byte { return reply.Error{Error: l.code}.AppendJSON(dst) }
+// AppendJSON implements jsonresponse.Body.
+func (l later) AppendJSON(dst []byte) []byte {
+	return jsonresponse.Error{Error: l.code}.AppendJSON(dst)
+}
 
 // redeem answers a device that asks for its tokens. (RFC 8628 3.4, 3.5) That it has to wait comes from memory until the
 // person decides. (docs/adr/0006-answers-in-memory.md) Then what was decided, the person and the client are looked at
 // each time.
-func (s *Service) redeem(ctx context.Context, q *grant.Request) (reply.Body, error) {
+func (s *Service) redeem(ctx context.Context, q *grant.Request) (jsonresponse.Body, error) {
 	code := q.Form.Get("device_code")
 	if code == "" {
 		return nil, oauth.InvalidRequest(nil, "device_code is missing")
@@ -45,7 +47,7 @@ func (s *Service) redeem(ctx context.Context, q *grant.Request) (reply.Body, err
 		return nil, refuse(errForeign)
 	}
 	key := hashOf(code)
-	question := answers.KeyOf(0, code)
+	question := depcache.KeyOf(0, code)
 	if w, found := s.waits.Find(question, q.Now); found && w.client == q.Client.ID {
 		return s.wait(ctx, q, key, w.interval)
 	}
@@ -66,7 +68,7 @@ func (s *Service) redeem(ctx context.Context, q *grant.Request) (reply.Body, err
 	if err != nil {
 		return nil, oauth.StorageError(err)
 	}
-	refusal.Learn(ctx, func(a *refusal.Refusal) { a.PersonID, a.Provider = rec.SignIn.Subject, rec.SignIn.Provider })
+	denial.Learn(ctx, func(a *denial.Refusal) { a.PersonID, a.Provider = rec.SignIn.Subject, rec.SignIn.Provider })
 	switch {
 	case rec.Decision == redeemed:
 		return nil, refuse(errRedeemed)
@@ -85,7 +87,7 @@ func refuse(cause error) error {
 }
 
 // wait tells a device to ask later. One that asks too early has to wait longer from then on.
-func (s *Service) wait(ctx context.Context, q *grant.Request, key string, interval int) (reply.Body, error) {
+func (s *Service) wait(ctx context.Context, q *grant.Request, key string, interval int) (jsonresponse.Body, error) {
 	last, asked := s.polls.last(key, q.Now)
 	if !asked || q.Now.Sub(last) >= time.Duration(interval)*time.Second-pollTolerance {
 		return later{"authorization_pending"}, nil
@@ -111,7 +113,7 @@ func (s *Service) wait(ctx context.Context, q *grant.Request, key string, interv
 }
 
 // give issues the tokens of an approved request.
-func (s *Service) give(ctx context.Context, q *grant.Request, key string, rec *requestRecord) (reply.Body, error) {
+func (s *Service) give(ctx context.Context, q *grant.Request, key string, rec *requestRecord) (jsonresponse.Body, error) {
 	scope := q.Client.StillAllowed(rec.Scope)
 	granted := s.deps.Clients.StillDetailed(q.Client, rec.AuthorizationDetails)
 	if len(scope) == 0 && granted == "" {
@@ -131,7 +133,7 @@ func (s *Service) give(ctx context.Context, q *grant.Request, key string, rec *r
 		return nil, err
 	}
 	for _, wanted := range [][]string{asked, resources} {
-		err := s.deps.Clients.May(q.Client, registry.Permission{Grant: grantName, Scope: scope, Provider: rec.SignIn.Provider, Resources: wanted, Details: details})
+		err := s.deps.Clients.May(q.Client, clientstore.Permission{Grant: grantName, Scope: scope, Provider: rec.SignIn.Provider, Resources: wanted, Details: details})
 		if err != nil {
 			return nil, err
 		}

@@ -13,9 +13,9 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
-	"github.com/gatehouse-id/gatehouse/internal/signature"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -35,7 +35,7 @@ const (
 )
 
 // algorithms are those of proofs, the preferred one first.
-var algorithms = []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, signature.Ed25519, jose.PS256, jose.RS256}
+var algorithms = []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jwa.Ed25519, jose.PS256, jose.RS256}
 
 // Algorithms are those of proofs, for metadata.
 func Algorithms() []string {
@@ -165,15 +165,15 @@ func (p *Proofs) Offer(h http.Header, f *Proof, err error) {
 }
 
 var (
-	errReplayed = refusal.New(refusal.ProofReplayed, "the proof was used before")
-	errNonce    = refusal.New(refusal.ProofInvalid, "the nonce of the proof has expired or is not ours")
-	errClock    = refusal.New(refusal.ProofInvalid, "the proof was made more than a minute ago or ahead, and has no nonce")
+	errReplayed = denial.New(denial.ProofReplayed, "the proof was used before")
+	errNonce    = denial.New(denial.ProofInvalid, "the nonce of the proof has expired or is not ours")
+	errClock    = denial.New(denial.ProofInvalid, "the proof was made more than a minute ago or ahead, and has no nonce")
 )
 
 // Invalid refuses a proof. (RFC 9449 5)
 func Invalid(cause error, text string) error {
 	if cause == nil {
-		cause = refusal.New(refusal.ProofInvalid, text)
+		cause = denial.New(denial.ProofInvalid, text)
 	}
 	return oauth.InvalidProof(cause, text)
 }
@@ -192,13 +192,13 @@ func (p *Proofs) Admit(ctx context.Context, h http.Header, about Request, byProo
 	case !byProof && jkt == "":
 		return nil, nil //nolint:nilnil // nothing has to be proved
 	case !byProof:
-		return nil, notBearer(refusal.New(refusal.KeyUnproved, "the token is bound to a key and was sent as a bearer token"), "the access token is bound to a key: send it by the scheme DPoP, with a proof")
+		return nil, notBearer(denial.New(denial.KeyUnproved, "the token is bound to a key and was sent as a bearer token"), "the access token is bound to a key: send it by the scheme DPoP, with a proof")
 	case jkt == "":
-		return nil, notBearer(refusal.New(refusal.KeyUnproved, "the token is bound to no key and was sent by the scheme DPoP"), "the access token is bound to no key: send it by the scheme Bearer")
+		return nil, notBearer(denial.New(denial.KeyUnproved, "the token is bound to no key and was sent by the scheme DPoP"), "the access token is bound to no key: send it by the scheme Bearer")
 	}
 	f, err := p.Check(h, about)
 	if err == nil && f.JKT != jkt {
-		err = notBearer(refusal.New(refusal.KeyUnproved, "the proof is signed with another key than that of the token"), "the access token is bound to another key")
+		err = notBearer(denial.New(denial.KeyUnproved, "the proof is signed with another key than that of the token"), "the access token is bound to another key")
 	}
 	if err == nil {
 		err = p.use(ctx, f)

@@ -22,7 +22,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/dpop/dpoptest"
-	"github.com/gatehouse-id/gatehouse/internal/signature"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 )
 
 // userinfo asks with a token by the scheme DPoP.
@@ -97,7 +97,7 @@ func TestDPoPAlgorithms(t *testing.T) {
 	if listed != "[ES256 EdDSA Ed25519 PS256 RS256]" {
 		t.Errorf("dpop_signing_alg_values_supported = %s", listed)
 	}
-	for _, key := range []authztest.KeyHolder{authztest.NewKeyHolder(t, h), {Key: dpoptest.KeyFor(t, edwards, jose.EdDSA), H: h}, {Key: dpoptest.KeyFor(t, edwards, signature.Ed25519), H: h}, {Key: dpoptest.KeyFor(t, small, jose.PS256), H: h}, {Key: dpoptest.KeyFor(t, small, jose.RS256), H: h}} {
+	for _, key := range []authztest.KeyHolder{authztest.NewKeyHolder(t, h), {Key: dpoptest.KeyFor(t, edwards, jose.EdDSA), H: h}, {Key: dpoptest.KeyFor(t, edwards, jwa.Ed25519), H: h}, {Key: dpoptest.KeyFor(t, small, jose.PS256), H: h}, {Key: dpoptest.KeyFor(t, small, jose.RS256), H: h}} {
 		authztest.WantBound(t, "algorithm", h, key.Token("reports", credentials()).Text("access_token"), key.JKT)
 	}
 }

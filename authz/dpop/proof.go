@@ -15,7 +15,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/gatehouse-id/gatehouse/internal/signature"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 )
 
 // proofType is the typ of a proof, which no other token has. (RFC 9449 4.2)
@@ -73,7 +73,7 @@ func parse(raw string) (payload []byte, by *signer, err error) {
 	case !fits(header.JSONWebKey.Key, alg):
 		return nil, nil, Invalid(nil, "the key of the DPoP proof is not one for its algorithm, or is too small or too large")
 	}
-	if payload, err = parsed.Verify(signature.Verifier(header.JSONWebKey.Key)); err != nil {
+	if payload, err = parsed.Verify(jwa.Verifier(header.JSONWebKey.Key)); err != nil {
 		return nil, nil, badSignature()
 	}
 	sum, err := header.JSONWebKey.Thumbprint(crypto.SHA256)
@@ -89,7 +89,7 @@ func fits(key any, alg jose.SignatureAlgorithm) bool {
 	case *ecdsa.PublicKey:
 		return alg == jose.ES256 && k.Curve == elliptic.P256()
 	case ed25519.PublicKey:
-		return signature.Suits(k, string(alg))
+		return jwa.Suits(k, string(alg))
 	case *rsa.PublicKey:
 		return (alg == jose.PS256 || alg == jose.RS256) && k.N.BitLen() >= minRSA && k.N.BitLen() <= maxRSA
 	}

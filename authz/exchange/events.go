@@ -1,9 +1,9 @@
 package exchange
 
-import "github.com/gatehouse-id/gatehouse/internal/event"
+import "github.com/gatehouse-id/gatehouse/internal/audit"
 
 // The kinds of events of the package.
 var (
-	eventExchanged = event.Type{Type: "token.TokenExchangedEvent", Name: "Token Exchanged"}
-	eventAsserted  = event.Type{Type: "token.IdentityAssertionIssuedEvent", Name: "Identity Assertion Issued"}
+	eventExchanged = audit.Type{Type: "token.TokenExchangedEvent", Name: "Token Exchanged"}
+	eventAsserted  = audit.Type{Type: "token.IdentityAssertionIssuedEvent", Name: "Identity Assertion Issued"}
 )

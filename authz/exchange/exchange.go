@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/authz/grant"
+	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -43,9 +43,9 @@ const (
 // Subjects reads people and sessions inside a transaction.
 type Subjects interface {
 	// Session returns a live session, or storage.ErrNotFound when it has ended, has expired or never was.
-	Session(tx storage.Tx, id string, now time.Time) (login.Session, error)
+	Session(tx storage.Tx, id string, now time.Time) (authn.Session, error)
 	// Needs returns the level that a sign-in of a person needs for a client, where no page can ask for more: that of the
-	// second step, asks being second_factor of the client, and of its organisations. A *login.Refusal: no sign-in does.
+	// second step, asks being second_factor of the client, and of its organisations. A *authn.Refusal: no sign-in does.
 	Needs(tx storage.Tx, client, asks, subject string, now time.Time) (level int, err error)
 }
 
@@ -53,9 +53,9 @@ type Subjects interface {
 type Deps struct {
 	Issuer   string
 	Keys     *keys.Keys
-	Events   *event.Recorder
+	Events   *audit.Recorder
 	Store    storage.Store
-	Clients  *registry.Registry
+	Clients  *clientstore.Registry
 	Tokens   *token.Ledger
 	Grants   *grant.Grants
 	Subjects Subjects
@@ -74,20 +74,20 @@ type request struct {
 	*grant.Request
 
 	kind     string
-	key      string             // of an access or refresh token
-	id       token.HintClaims   // of an ID token
-	workload *registry.Workload // of a token of a trusted issuer
-	actor    string             // key of the actor's access token. Empty: the client itself acts
-	scope    []string           // asked; empty: all that can be given
-	targets  []string           // audiences of the new token
-	details  string             // asked; empty: all that can be given
+	key      string                // of an access or refresh token
+	id       token.HintClaims      // of an ID token
+	workload *clientstore.Workload // of a token of a trusted issuer
+	actor    string                // key of the actor's access token. Empty: the client itself acts
+	scope    []string              // asked; empty: all that can be given
+	targets  []string              // audiences of the new token
+	details  string                // asked; empty: all that can be given
 	// elsewhere is the issuer that an identity assertion is for. Empty: an access token is wanted.
 	elsewhere string
 }
 
 // exchange gives a token for another one. (RFC 8693 2) There is no refresh token: the client can exchange again as long
 // as the token that it was sent is valid.
-func (s *service) exchange(ctx context.Context, q *grant.Request) (reply.Body, error) {
+func (s *service) exchange(ctx context.Context, q *grant.Request) (jsonresponse.Body, error) {
 	if err := s.deps.Clients.RefreshProviders(ctx); err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (s *service) exchange(ctx context.Context, q *grant.Request) (reply.Body, e
 	if len(scope) == 0 && details == "" {
 		return nil, oauth.InvalidScope(nil, "the client may have none of the scopes of the token")
 	}
-	err = s.deps.Clients.May(q.Client, registry.Permission{
+	err = s.deps.Clients.May(q.Client, clientstore.Permission{
 		Grant: client.GrantTokenExchange, Scope: scope, Details: details, Provider: sub.access.Provider, From: sub.from, To: x.targets,
 	})
 	if err != nil {
@@ -161,9 +161,9 @@ func (s *service) exchange(ctx context.Context, q *grant.Request) (reply.Body, e
 	if err != nil {
 		return nil, oauth.StorageError(err)
 	}
-	return &reply.Token{
+	return &jsonresponse.Token{
 		TokenType: rec.Confirmation.TokenType(), AccessToken: draft.Token, IssuedType: typeAccess,
-		ExpiresIn: reply.Seconds(rec.ExpiresAt.Sub(q.Now)), Scope: strings.Join(scope, " "), AuthorizationDetails: reply.Written(details),
+		ExpiresIn: jsonresponse.Seconds(rec.ExpiresAt.Sub(q.Now)), Scope: strings.Join(scope, " "), AuthorizationDetails: jsonresponse.Written(details),
 	}, nil
 }
 

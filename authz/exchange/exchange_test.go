@@ -17,10 +17,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/authz/exchange"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 // TestTokenIsExchanged: an API gets a token for another one, in the name of the person, and says that it acts.
@@ -152,11 +152,11 @@ func TestExchangeAttacks(t *testing.T) {
 	}, authztest.WithExchangers())
 	authztest.Attack(t, "peer 66: the token of a person whose provider the exchanging client is not allowed", func(t *testing.T, h *authztest.Harness) {
 		h.People.SignInBy("partner")
-		h.People.After(func(r *login.Result) { r.Provider = "partner" })
+		h.People.After(func(r *authn.Result) { r.Provider = "partner" })
 		shop := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read", "idp", "partner").Access
 		authztest.WantError(t, "the exchange", h.Token("api", authztest.ExchangeForm(shop)), http.StatusForbidden, "access_denied")
 	}, authztest.WithExchangers(), authztest.WithConfig(func(c *authz.Config) {
-		c.Providers = append(c.Providers, registry.Provider{ID: "partner"})
+		c.Providers = append(c.Providers, clientstore.Provider{ID: "partner"})
 		authztest.ChangeClient(c, "shop", func(c *client.Client) { c.IDPs = []string{"identity", "partner"} })
 	}))
 	for name, tt := range map[string]struct {
@@ -164,13 +164,13 @@ func TestExchangeAttacks(t *testing.T) {
 		has  bool
 		want string
 	}{
-		"attack 7231: always asked for":          {login.SecondFactorAlways, false, "invalid_request"},
+		"attack 7231: always asked for":          {authn.SecondFactorAlways, false, "invalid_request"},
 		"attack 7231: set up":                    {"", true, "invalid_request"},
-		"attack 7231: set up, asked on demand":   {login.SecondFactorOnDemand, true, ""},
+		"attack 7231: set up, asked on demand":   {authn.SecondFactorOnDemand, true, ""},
 		"attack 7231: not set up, nor asked for": {"", false, ""},
 	} {
 		authztest.Attack(t, name, func(t *testing.T, h *authztest.Harness) {
-			h.People.After(func(r *login.Result) { r.Level = 1 })
+			h.People.After(func(r *authn.Result) { r.Level = 1 })
 			all := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read")
 			h.People.SetUpSecondFactor(tt.has)
 			for kind, f := range map[string]url.Values{
@@ -181,18 +181,18 @@ func TestExchangeAttacks(t *testing.T) {
 					t.Errorf("Token by %s = %d %s, want %q", kind, res.Status, res.Body, tt.want)
 				}
 			}
-			h.People.After(func(r *login.Result) { r.Level = 2 })
+			h.People.After(func(r *authn.Result) { r.Level = 2 })
 			authztest.Exchanged(t, h, "api", h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access)
 		}, authztest.WithExchangers(), authztest.WithConfig(func(c *authz.Config) {
 			authztest.ChangeClient(c, "api", func(c *client.Client) { c.SecondFactor = tt.asks })
 		}))
 	}
 	authztest.Attack(t, "attack 7231: a second exchange passes over what the first could do without", func(t *testing.T, h *authztest.Harness) {
-		h.People.After(func(r *login.Result) { r.Level = 1 })
+		h.People.After(func(r *authn.Result) { r.Level = 1 })
 		first := authztest.Exchanged(t, h, "api", h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access, "audience", authztest.LedgerAPI)
 		refused(t, h, "by the client that asks", "warehouse", "invalid_request", authztest.ExchangeForm(first, "audience", authztest.LedgerAPI))
 	}, authztest.WithExchangers(), authztest.WithConfig(func(c *authz.Config) {
-		authztest.ChangeClient(c, "warehouse", func(c *client.Client) { c.SecondFactor = login.SecondFactorAlways })
+		authztest.ChangeClient(c, "warehouse", func(c *client.Client) { c.SecondFactor = authn.SecondFactorAlways })
 	}))
 	authztest.Attack(t, "attack 456: no token, an empty one, two, an old one, one of another type", func(t *testing.T, h *authztest.Harness) {
 		all := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read")
@@ -246,7 +246,7 @@ func TestExchangeAttacks(t *testing.T) {
 			"the token revoked": func(h *authztest.Harness, all authztest.Tokens) { h.Revoke("shop", all.Access) },
 			"the grant revoked": func(h *authztest.Harness, all authztest.Tokens) { h.Revoke("shop", all.Refresh) },
 			"the person blocked": func(h *authztest.Harness, _ authztest.Tokens) {
-				h.People.Change(authztest.Demo, func(s *login.Subject) { s.Active = false })
+				h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Active = false })
 			},
 			"the first client gone":    func(h *authztest.Harness, _ authztest.Tokens) { without(h, "shop") },
 			"the second client gone":   func(h *authztest.Harness, _ authztest.Tokens) { without(h, "api") },
@@ -305,7 +305,7 @@ func TestUpstreamGetsItsOwnToken(t *testing.T) {
 	const site = "https://api.example.com"
 	of := func(token string) string {
 		t.Helper()
-		text, err := h.Server().UpstreamToken(t.Context(), token, authztest.StockAPI, site, event.Origin{})
+		text, err := h.Server().UpstreamToken(t.Context(), token, authztest.StockAPI, site, audit.Origin{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -325,7 +325,7 @@ func TestUpstreamGetsItsOwnToken(t *testing.T) {
 	authztest.WantEvent(t, h, authztest.Demo, "token.TokenExchangedEvent", 1)
 	// Another site with the same upstream acts for itself.
 	const adminSite = "https://admin.example.com"
-	text, err := h.Server().UpstreamToken(t.Context(), shop.Access, authztest.StockAPI, adminSite, event.Origin{})
+	text, err := h.Server().UpstreamToken(t.Context(), shop.Access, authztest.StockAPI, adminSite, audit.Origin{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,12 +346,12 @@ func TestUpstreamGetsItsOwnToken(t *testing.T) {
 	second := of(other)
 	authztest.WantStatus(t, "revoke", h.Revoke("other", other), http.StatusOK)
 	authztest.WantActive(t, h, "after the revocation", second, false)
-	if _, err := h.Server().UpstreamToken(t.Context(), shop.Access, authztest.StockAPI, site, event.Origin{}); !errors.Is(err, exchange.ErrEnded) {
+	if _, err := h.Server().UpstreamToken(t.Context(), shop.Access, authztest.StockAPI, site, audit.Origin{}); !errors.Is(err, exchange.ErrEnded) {
 		t.Errorf("of an expired token: %v, want ErrEnded", err)
 	}
 	h.Restart(func(c *authz.Config) { c.Scopes = []client.Scope{{Name: "orders.read", UsageLimit: 2}} })
 	limited := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access
-	if _, err := h.Server().UpstreamToken(t.Context(), limited, authztest.StockAPI, site, event.Origin{}); !errors.Is(err, exchange.ErrLimited) {
+	if _, err := h.Server().UpstreamToken(t.Context(), limited, authztest.StockAPI, site, audit.Origin{}); !errors.Is(err, exchange.ErrLimited) {
 		t.Errorf("of a limited token: %v, want ErrLimited", err)
 	}
 	h.Invariants(t)

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
+	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -77,12 +77,12 @@ func (x *request) readAssertion() error {
 
 // assert gives an identity assertion for a token of the client itself: it says to the authorization server elsewhere
 // which person the client acts for. It opens nothing here.
-func (s *service) assert(ctx context.Context, x *request, sub *subject) (reply.Body, error) {
+func (s *service) assert(ctx context.Context, x *request, sub *subject) (jsonresponse.Body, error) {
 	c := x.Client
 	if sub.from != c.ID { // "MUST validate that the audience of the subject token matches the client_id"
 		return nil, refuse(errForeign)
 	}
-	err := s.deps.Clients.May(c, registry.Permission{Grant: client.GrantTokenExchange, Provider: sub.access.Provider, Elsewhere: x.elsewhere})
+	err := s.deps.Clients.May(c, clientstore.Permission{Grant: client.GrantTokenExchange, Provider: sub.access.Provider, Elsewhere: x.elsewhere})
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (s *service) assert(ctx context.Context, x *request, sub *subject) (reply.B
 	}
 	e.PersonID, e.ClientID, e.SessionID, e.Actor = sub.access.Subject, c.ID, sub.access.SessionID, c.ID
 	e.Reason = "for " + x.elsewhere + " as client " + there.ClientID
-	var who login.Subject
+	var who authn.Subject
 	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		again, err := s.judge(tx, x)
 		if err != nil {
@@ -142,7 +142,7 @@ func (s *service) assert(ctx context.Context, x *request, sub *subject) (reply.B
 	if err != nil {
 		return nil, oauth.ServerError(err)
 	}
-	return &reply.Token{
-		TokenType: notAToken, AccessToken: text, IssuedType: TypeIDJAG, ExpiresIn: reply.Seconds(assertionLifetime), Scope: says.Scope,
+	return &jsonresponse.Token{
+		TokenType: notAToken, AccessToken: text, IssuedType: TypeIDJAG, ExpiresIn: jsonresponse.Seconds(assertionLifetime), Scope: says.Scope,
 	}, nil
 }

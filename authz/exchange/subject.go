@@ -7,20 +7,20 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 var (
-	errInactive = refusal.New(refusal.SubjectToken, "subject_token is unknown, expired or revoked, or of another type than it says")
-	errLimited  = refusal.New(refusal.SubjectToken, "subject_token has a usage limit, which an exchange would lift")
-	errIssuer   = refusal.New(refusal.SubjectToken, "no issuer elsewhere is trusted")
-	errActor    = refusal.New(refusal.SubjectToken, "actor_token is not a valid access token of the client itself")
-	errForeign  = refusal.New(refusal.SubjectToken, "subject_token was issued to another client")
-	errChain    = refusal.New(refusal.SubjectToken, "the token was exchanged too often, or by the same actor before")
-	errWeak     = refusal.New(refusal.SecondFactorNeeded, "the sign-in of the token is too weak for the client that exchanges it")
-	errUnproved = refusal.New(refusal.KeyUnproved, "the token is bound to a key or certificate that the sender has not proved to have")
+	errInactive = denial.New(denial.SubjectToken, "subject_token is unknown, expired or revoked, or of another type than it says")
+	errLimited  = denial.New(denial.SubjectToken, "subject_token has a usage limit, which an exchange would lift")
+	errIssuer   = denial.New(denial.SubjectToken, "no issuer elsewhere is trusted")
+	errActor    = denial.New(denial.SubjectToken, "actor_token is not a valid access token of the client itself")
+	errForeign  = denial.New(denial.SubjectToken, "subject_token was issued to another client")
+	errChain    = denial.New(denial.SubjectToken, "the token was exchanged too often, or by the same actor before")
+	errWeak     = denial.New(denial.SecondFactorNeeded, "the sign-in of the token is too weak for the client that exchanges it")
+	errUnproved = denial.New(denial.KeyUnproved, "the token is bound to a key or certificate that the sender has not proved to have")
 )
 
 // refuse is the answer for a token that cannot be exchanged. (RFC 8693 2.2.2)
@@ -87,7 +87,7 @@ func (s *service) admit(tx storage.Tx, x *request, sub *subject) error {
 	}
 	need, err := s.deps.Subjects.Needs(tx, x.Client.ID, x.Client.SecondFactor, sub.access.Subject, x.Now)
 	switch {
-	case errors.As(err, new(*login.Refusal)):
+	case errors.As(err, new(*authn.Refusal)):
 		return refuse(err)
 	case err == nil && need > sub.access.Level:
 		return oauth.InvalidRequest(errWeak, "sign-ins of the person for the client need a second step or a higher level than the token has")

@@ -10,8 +10,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/grant"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/answers"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/depcache"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -36,7 +36,7 @@ type Upstream struct {
 	now  func() time.Time
 
 	mu    sync.Mutex // guards known
-	known map[answers.Key]sent
+	known map[depcache.Key]sent
 }
 
 type sent struct {
@@ -46,15 +46,15 @@ type sent struct {
 
 // NewUpstream returns the tokens for upstreams of one configuration.
 func NewUpstream(deps Deps, now func() time.Time) *Upstream {
-	return &Upstream{deps: deps, now: now, known: map[answers.Key]sent{}}
+	return &Upstream{deps: deps, now: now, known: map[depcache.Key]sent{}}
 }
 
 // Token returns a token for an upstream, for an access token that was looked at for this request: of the same client
 // and person, with the same scopes, for the audience alone, and with the site as who acts. It is a JWT, and ends with
 // the token that it came from. Errors: ErrLimited, ErrEnded.
-func (u *Upstream) Token(ctx context.Context, text, audience, site string, from event.Origin) (string, error) {
+func (u *Upstream) Token(ctx context.Context, text, audience, site string, from audit.Origin) (string, error) {
 	now := u.now().UTC()
-	question := answers.KeyOf(0, site+" "+audience+" "+text)
+	question := depcache.KeyOf(0, site+" "+audience+" "+text)
 	u.mu.Lock()
 	s, found := u.known[question]
 	u.mu.Unlock()
@@ -95,7 +95,7 @@ func failure(err error) error {
 }
 
 // draft makes the token for an upstream. renewable: the token that it comes from is valid for longer.
-func (u *Upstream) draft(ctx context.Context, key, audience, site string, from event.Origin, now time.Time) (draft *token.Draft, renewable bool, err error) {
+func (u *Upstream) draft(ctx context.Context, key, audience, site string, from audit.Origin, now time.Time) (draft *token.Draft, renewable bool, err error) {
 	s := &service{u.deps}
 	var sub *subject
 	var c *client.Client
@@ -144,7 +144,7 @@ func (u *Upstream) draft(ctx context.Context, key, audience, site string, from e
 }
 
 // keep remembers a token until its end, or until shortly before it if a longer one can be had.
-func (u *Upstream) keep(question answers.Key, s sent, renewable bool, now time.Time) {
+func (u *Upstream) keep(question depcache.Key, s sent, renewable bool, now time.Time) {
 	if renewable {
 		s.until = s.until.Add(-upstreamSpare)
 	}

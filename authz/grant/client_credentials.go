@@ -6,16 +6,16 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
+	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // grantClientCredentials gives a client a token of its own. (RFC 6749 4.4) There is no refresh token: the client can
 // ask again.
-func (s *Grants) grantClientCredentials(ctx context.Context, q *Request) (*reply.Token, error) {
+func (s *Grants) grantClientCredentials(ctx context.Context, q *Request) (*jsonresponse.Token, error) {
 	scope, err := s.clients.ScopesFor(q.Client, q.Form, client.GrantClientCredentials)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ type ownToken struct {
 
 func (s *Grants) issueOwn(ctx context.Context, q *Request, t ownToken) (*token.Draft, error) {
 	c := q.Client
-	if err := s.clients.May(c, registry.Permission{Grant: t.grant, Scope: t.scope, Resources: t.resources, Details: t.details}); err != nil {
+	if err := s.clients.May(c, clientstore.Permission{Grant: t.grant, Scope: t.scope, Resources: t.resources, Details: t.details}); err != nil {
 		return nil, err
 	}
 	i, err := s.tokens.DraftAccess(c, token.Access{

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/authz/consent"
+	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -51,8 +51,8 @@ const (
 // codeReasons are the reasons for log and event.
 var codeReasons = map[codeVerdict]error{
 	codeUnknown: errors.New("unknown code"), codeForeign: errors.New("the code is another client's"),
-	codeSpent:   refusal.New(refusal.CodeReplayed, "the code was used before"),
-	codeExpired: errors.New("expired code"), codeMismatch: refusal.New(refusal.ProofKey, "redirect_uri or code_verifier is wrong"),
+	codeSpent:   denial.New(denial.CodeReplayed, "the code was used before"),
+	codeExpired: errors.New("expired code"), codeMismatch: denial.New(denial.ProofKey, "redirect_uri or code_verifier is wrong"),
 	codeUnproved: errUnproved, codeEnded: errors.New("client, person or session has ended"),
 }
 
@@ -77,11 +77,11 @@ type codeGrant struct {
 	grant   token.Grant
 	access  *token.Draft
 	refresh *refreshDraft // nil: the client has no such grant
-	refusal event.Event   // of a code that is refused
+	refusal audit.Event   // of a code that is refused
 }
 
 // grantAuthorizationCode redeems a code. (RFC 6749 4.1.3; RFC 7636 4.6; token server document, "Token endpoint")
-func (s *Grants) grantAuthorizationCode(ctx context.Context, q *Request) (*reply.Token, error) {
+func (s *Grants) grantAuthorizationCode(ctx context.Context, q *Request) (*jsonresponse.Token, error) {
 	code := q.Form.Get("code")
 	if code == "" {
 		return nil, oauth.InvalidRequest(nil, "code is missing")
@@ -94,7 +94,7 @@ func (s *Grants) grantAuthorizationCode(ctx context.Context, q *Request) (*reply
 	if g.details, err = s.clients.DetailsFor(q.Form); err != nil {
 		return nil, err
 	}
-	if err := s.clients.May(q.Client, registry.Permission{Resources: g.resources, Details: g.details}); err != nil {
+	if err := s.clients.May(q.Client, clientstore.Permission{Resources: g.resources, Details: g.details}); err != nil {
 		return nil, err
 	}
 	var rec Code
@@ -107,7 +107,7 @@ func (s *Grants) grantAuthorizationCode(ctx context.Context, q *Request) (*reply
 	if err != nil {
 		return nil, err
 	}
-	refusal.Learn(ctx, func(a *refusal.Refusal) { a.PersonID, a.Provider = rec.Subject, rec.Provider })
+	denial.Learn(ctx, func(a *denial.Refusal) { a.PersonID, a.Provider = rec.Subject, rec.Provider })
 	if v == codeUnknown || v == codeExpired || v == codeEnded {
 		return nil, refuseCode(v, "") // nothing to write down
 	}
@@ -119,7 +119,7 @@ func (s *Grants) grantAuthorizationCode(ctx context.Context, q *Request) (*reply
 	if err := s.prepareRefusal(g, &rec, v); err != nil {
 		return nil, err
 	}
-	var answer *reply.Token
+	var answer *jsonresponse.Token
 	if v == codeGood {
 		if answer, err = s.codeAnswer(ctx, g, st); err != nil {
 			return nil, err
@@ -256,7 +256,7 @@ func (s *Grants) prepareCode(g *codeGrant, rec *Code, st *token.Standing) error 
 	if err != nil {
 		return err
 	}
-	if err := s.clients.May(g.Client, registry.Permission{Grant: client.GrantCode, Scope: scope, Provider: rec.Provider, Resources: resources, Details: details}); err != nil {
+	if err := s.clients.May(g.Client, clientstore.Permission{Grant: client.GrantCode, Scope: scope, Provider: rec.Provider, Resources: resources, Details: details}); err != nil {
 		return err
 	}
 	l := g.Client.Lifetimes
@@ -302,7 +302,7 @@ func (s *Grants) prepareRefusal(g *codeGrant, rec *Code, v codeVerdict) error {
 	return nil
 }
 
-func (s *Grants) codeAnswer(ctx context.Context, g *codeGrant, st token.Standing) (*reply.Token, error) {
+func (s *Grants) codeAnswer(ctx context.Context, g *codeGrant, st token.Standing) (*jsonresponse.Token, error) {
 	answer := s.respond(g.Client, g.access, g.Now)
 	if g.refresh != nil {
 		answer.RefreshToken = g.refresh.token

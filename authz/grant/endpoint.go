@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
+	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -23,9 +23,9 @@ import (
 type Request struct {
 	Client *client.Client
 	// Workload has shown its token in place of credentials of the client. nil: there was something else.
-	Workload *registry.Workload
+	Workload *clientstore.Workload
 	Form     oauth.Form
-	From     event.Origin
+	From     audit.Origin
 	Now      time.Time // of the whole request
 	// Proved is what the sender has proved to have. The tokens are bound to it.
 	Proved token.Confirmation
@@ -43,15 +43,15 @@ func (q *Request) Spend(tx storage.Tx) error {
 }
 
 // grantHandler returns the answer to a request whose client is allowed the grant.
-type grantHandler[B reply.Body] func(*Grants, context.Context, *Request) (B, error)
+type grantHandler[B jsonresponse.Body] func(*Grants, context.Context, *Request) (B, error)
 
 // Answer is a grantHandler of another package. An answer with a Status is written with that instead of 200.
-type Answer func(context.Context, *Request) (reply.Body, error)
+type Answer func(context.Context, *Request) (jsonresponse.Body, error)
 
 // served is one grant_type: the grant that the client must have, and what answers.
 type served struct {
 	grant  string
-	answer grantHandler[reply.Body]
+	answer grantHandler[jsonresponse.Body]
 }
 
 // tokenGrants is every grant_type of the package. Serve adds those of others.
@@ -65,13 +65,13 @@ var tokenGrants = map[string]served{
 }
 
 // ofClient is for a grant that concerns the client alone.
-func ofClient[B reply.Body](grant grantHandler[B]) grantHandler[reply.Body] {
-	return func(s *Grants, ctx context.Context, q *Request) (reply.Body, error) { return grant(s, ctx, q) }
+func ofClient[B jsonresponse.Body](grant grantHandler[B]) grantHandler[jsonresponse.Body] {
+	return func(s *Grants, ctx context.Context, q *Request) (jsonresponse.Body, error) { return grant(s, ctx, q) }
 }
 
 // ofPerson is for a grant that concerns a person, so a provider that has gone since must be known.
-func ofPerson[B reply.Body](grant grantHandler[B]) grantHandler[reply.Body] {
-	return func(s *Grants, ctx context.Context, q *Request) (reply.Body, error) {
+func ofPerson[B jsonresponse.Body](grant grantHandler[B]) grantHandler[jsonresponse.Body] {
+	return func(s *Grants, ctx context.Context, q *Request) (jsonresponse.Body, error) {
 		if err := s.clients.RefreshProviders(ctx); err != nil {
 			return nil, err
 		}
@@ -82,7 +82,7 @@ func ofPerson[B reply.Body](grant grantHandler[B]) grantHandler[reply.Body] {
 // Serve adds a grant_type of another package, for clients with a grant. Its answer calls RefreshProviders where it
 // concerns a person. Serve must not be called later than New's caller.
 func (s *Grants) Serve(name, grant string, answer Answer) {
-	s.served[name] = served{grant, func(_ *Grants, ctx context.Context, q *Request) (reply.Body, error) { return answer(ctx, q) }}
+	s.served[name] = served{grant, func(_ *Grants, ctx context.Context, q *Request) (jsonresponse.Body, error) { return answer(ctx, q) }}
 }
 
 // Types are the grant types served, for the metadata.
@@ -102,7 +102,7 @@ func (s *Grants) HandleToken(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	refusal.Learn(r.Context(), func(a *refusal.Refusal) { a.ClientID = c.ID })
+	denial.Learn(r.Context(), func(a *denial.Refusal) { a.ClientID = c.ID })
 	name := f.Get("grant_type")
 	if name == "" {
 		return oauth.InvalidRequest(nil, "grant_type is missing")
@@ -124,7 +124,7 @@ func (s *Grants) HandleToken(w http.ResponseWriter, r *http.Request) error {
 		}
 		q.Proved.X5T = bound
 	}
-	if err := s.clients.May(c, registry.Permission{Grant: served.grant, Unbound: issues && q.Proved.IsZero()}); err != nil {
+	if err := s.clients.May(c, clientstore.Permission{Grant: served.grant, Unbound: issues && q.Proved.IsZero()}); err != nil {
 		return err
 	}
 	answer, err := served.answer(s, r.Context(), q)
@@ -135,12 +135,12 @@ func (s *Grants) HandleToken(w http.ResponseWriter, r *http.Request) error {
 	if other, ok := answer.(interface{ Status() int }); ok {
 		status = other.Status()
 	}
-	reply.Write(w, status, answer)
+	jsonresponse.Write(w, status, answer)
 	return nil
 }
 
 // errUnproved is the cause of a refusal of what is bound to a key.
-var errUnproved = refusal.New(refusal.KeyUnproved, "it is bound to a key or certificate that the sender has not proved to have")
+var errUnproved = denial.New(denial.KeyUnproved, "it is bound to a key or certificate that the sender has not proved to have")
 
 // heldBy is what the refresh tokens of the client are bound to. Those of a client with credentials are bound to these
 // already, so that it can change its key. (RFC 9449 5)
@@ -152,8 +152,8 @@ func (q *Request) heldBy() token.Confirmation {
 }
 
 // authenticate returns the client of a request. One whose workload shows a token needs no other credentials.
-func (s *Grants) authenticate(r *http.Request, f oauth.Form) (*client.Client, *registry.Workload, error) {
-	if f.Get("grant_type") == typeJWTBearer && s.clients.TrustsIssuers() && !registry.HasCredentials(r.Header, f) {
+func (s *Grants) authenticate(r *http.Request, f oauth.Form) (*client.Client, *clientstore.Workload, error) {
+	if f.Get("grant_type") == typeJWTBearer && s.clients.TrustsIssuers() && !clientstore.HasCredentials(r.Header, f) {
 		w, err := s.clients.AuthenticateWorkload(r, f)
 		if err != nil {
 			return nil, nil, err
@@ -165,10 +165,10 @@ func (s *Grants) authenticate(r *http.Request, f oauth.Form) (*client.Client, *r
 }
 
 // respond makes the answer for an access token.
-func (s *Grants) respond(c *client.Client, i *token.Draft, now time.Time) *reply.Token {
-	t := &reply.Token{
-		TokenType: i.Rec.Confirmation.TokenType(), AccessToken: i.Token, ExpiresIn: reply.Seconds(i.Rec.ExpiresAt.Sub(now)), Scope: strings.Join(i.Rec.Scope, " "),
-		AuthorizationDetails: reply.Written(i.Rec.AuthorizationDetails),
+func (s *Grants) respond(c *client.Client, i *token.Draft, now time.Time) *jsonresponse.Token {
+	t := &jsonresponse.Token{
+		TokenType: i.Rec.Confirmation.TokenType(), AccessToken: i.Token, ExpiresIn: jsonresponse.Seconds(i.Rec.ExpiresAt.Sub(now)), Scope: strings.Join(i.Rec.Scope, " "),
+		AuthorizationDetails: jsonresponse.Written(i.Rec.AuthorizationDetails),
 	}
 	if i.Rec.Subject != "" {
 		t.ProfileID = s.tokens.ProfileID(c, i.Rec.Subject)

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -74,7 +74,7 @@ func TestTokenInUseEndsAtOnce(t *testing.T) {
 			return h.Server().RevokeEverything(ctx, authztest.Admin)
 		}},
 		"person blocked": {person, func(h *authztest.Harness, _ string) error {
-			h.People.Change(authztest.Demo, func(p *login.Subject) { p.Active = false })
+			h.People.Change(authztest.Demo, func(p *authn.Subject) { p.Active = false })
 			return nil
 		}},
 		"consent withdrawn": {person, func(h *authztest.Harness, _ string) error {

@@ -12,32 +12,32 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/authz/apppassword"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/envelope"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
+	"github.com/gatehouse-id/gatehouse/authz/jwtresponse"
+	"github.com/gatehouse-id/gatehouse/authz/logout"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/personal"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/authz/visit"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Passwords signs people in for clients that ask for the password themselves.
 type Passwords interface {
 	// CheckPassword returns the sign-in of a person, without a session, and the person's epoch when the password was
-	// checked; or login.ErrBadCredentials, login.ErrSecondFactor, or a *login.ThrottledError. Any other error is a
+	// checked; or authn.ErrBadCredentials, authn.ErrSecondFactor, or a *authn.ThrottledError. Any other error is a
 	// failure, not a verdict.
-	CheckPassword(ctx context.Context, clientID, username, password string, from event.Origin) (*login.Session, error)
-	// CheckPasswordOnly is CheckPassword without login.ErrSecondFactor: the password is enough.
-	CheckPasswordOnly(ctx context.Context, clientID, username, password string, from event.Origin) (*login.Session, error)
+	CheckPassword(ctx context.Context, clientID, username, password string, from audit.Origin) (*authn.Session, error)
+	// CheckPasswordOnly is CheckPassword without authn.ErrSecondFactor: the password is enough.
+	CheckPasswordOnly(ctx context.Context, clientID, username, password string, from audit.Origin) (*authn.Session, error)
 }
 
 // Subjects reads persons and their sessions inside a transaction.
 type Subjects interface {
 	// Session returns a live session, or storage.ErrNotFound when it has ended, has expired or never was.
-	Session(tx storage.Tx, id string, now time.Time) (login.Session, error)
+	Session(tx storage.Tx, id string, now time.Time) (authn.Session, error)
 	// Permissions returns the permissions of groups of a partition by the groups' names.
 	Permissions(tx storage.Tx, partition string, groups []string) (map[string][]string, error)
 	// RefreshDetails asks the identity provider of a session for the details of its person again, until ctx ends. nil:
@@ -48,18 +48,18 @@ type Subjects interface {
 // Deps is what the grants work with. All but Passwords are required.
 type Deps struct {
 	Store     storage.Store
-	Clients   *registry.Registry
+	Clients   *clientstore.Registry
 	Tokens    *token.Ledger
-	Visits    *visit.Visits
-	Personal  *personal.Passwords
+	Visits    *logout.Visits
+	Personal  *apppassword.Passwords
 	Subjects  Subjects
 	Passwords Passwords // nil: no client has the password grant
-	Envelopes *envelope.Envelopes
-	Events    *event.Recorder
+	Envelopes *jwtresponse.Envelopes
+	Events    *audit.Recorder
 	// Prove returns what a client has proved to have in a request, and what notes in a transaction that the proof was
 	// used. A nil function: nothing has to be noted.
 	Prove  func(http.ResponseWriter, *http.Request, *client.Client) (token.Confirmation, func(storage.Tx) error, error)
-	Origin func(*http.Request) event.Origin
+	Origin func(*http.Request) audit.Origin
 	Log    *zap.Logger
 	Now    func() time.Time
 	Random io.Reader
@@ -69,10 +69,10 @@ type Deps struct {
 type Grants struct {
 	issuer   string
 	deps     Deps
-	clients  *registry.Registry
+	clients  *clientstore.Registry
 	tokens   *token.Ledger
-	visits   *visit.Visits
-	personal *personal.Passwords
+	visits   *logout.Visits
+	personal *apppassword.Passwords
 	served   map[string]served
 	identity Answer // of identity assertions; nil: none are taken
 }

@@ -8,11 +8,11 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/envelope"
+	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
+	"github.com/gatehouse-id/gatehouse/authz/jwtresponse"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -68,7 +68,7 @@ func (s *Grants) HandleIntrospect(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	if !i.Active || !concerns(asker, i) {
-		return s.answerAbout(w, r, asker, reply.Inactive{})
+		return s.answerAbout(w, r, asker, jsonresponse.Inactive{})
 	}
 	if refresh && s.refreshDetails(r.Context(), text, i) {
 		w.Header().Set(headerDetails, "refreshed")
@@ -79,16 +79,16 @@ func (s *Grants) HandleIntrospect(w http.ResponseWriter, r *http.Request) error 
 }
 
 // answerAbout answers as the API client asks: by JSON, or by a JWT for it alone (RFC 9701).
-func (s *Grants) answerAbout(w http.ResponseWriter, r *http.Request, asker *client.APIClient, b reply.Body) error {
-	if !envelope.Accepts(r.Header, envelope.MediaIntrospection) {
-		reply.Write(w, http.StatusOK, b)
+func (s *Grants) answerAbout(w http.ResponseWriter, r *http.Request, asker *client.APIClient, b jsonresponse.Body) error {
+	if !jwtresponse.Accepts(r.Header, jwtresponse.MediaIntrospection) {
+		jsonresponse.Write(w, http.StatusOK, b)
 		return nil
 	}
 	signed, err := s.deps.Envelopes.Introspection(asker, b.AppendJSON(nil))
 	if err != nil {
 		return oauth.ServerError(err)
 	}
-	reply.WriteJWT(w, envelope.MediaIntrospection, signed)
+	jsonresponse.WriteJWT(w, jwtresponse.MediaIntrospection, signed)
 	return nil
 }
 
@@ -124,7 +124,7 @@ func (s *Grants) introspectAppPassword(w http.ResponseWriter, r *http.Request, a
 	case err != nil:
 		return err
 	case !i.Active:
-		return s.answerAbout(w, r, asker, reply.Inactive{})
+		return s.answerAbout(w, r, asker, jsonresponse.Inactive{})
 	}
 	return s.answerAbout(w, r, asker, s.introspectionBody(i))
 }
@@ -163,18 +163,18 @@ func (s *Grants) introspectRefresh(ctx context.Context, text string) (*token.Int
 // concerns tells whether the token is meant for one of the API client's audiences. One without audiences can read every
 // token.
 func concerns(c *client.APIClient, i *token.Introspection) bool {
-	if len(c.Partitions) > 0 && i.Person != nil && !slices.Contains(c.Partitions, cmp.Or(i.Person.Partition, event.DefaultPartition)) {
+	if len(c.Partitions) > 0 && i.Person != nil && !slices.Contains(c.Partitions, cmp.Or(i.Person.Partition, audit.DefaultPartition)) {
 		return false
 	}
 	return len(c.Audiences) == 0 || slices.ContainsFunc(i.Audience, func(a string) bool { return client.HasResource(c.Audiences, a) })
 }
 
-func (s *Grants) introspectionBody(i *token.Introspection) *reply.Introspection {
-	b := &reply.Introspection{
+func (s *Grants) introspectionBody(i *token.Introspection) *jsonresponse.Introspection {
+	b := &jsonresponse.Introspection{
 		Active: true, Scope: strings.Join(i.Scope, " "), ClientID: i.ClientID, TokenType: i.TokenType, Expires: i.ExpiresAt.Unix(),
 		IssuedAt: i.IssuedAt.Unix(), NotBefore: i.IssuedAt.Unix(), Subject: s.tokens.SubjectOf(i), Audience: i.Audience, Issuer: s.issuer,
 		AMR: i.AMR, ACR: token.ACR(i.Level), UsageLimit: i.UsageLimit, UsageCount: i.UsageCount,
-		Confirmation: reply.Confirmation(i.Confirmation), Actor: s.actorBody(i), AuthorizationDetails: reply.Written(i.AuthorizationDetails),
+		Confirmation: jsonresponse.Confirmation(i.Confirmation), Actor: s.actorBody(i), AuthorizationDetails: jsonresponse.Written(i.AuthorizationDetails),
 	}
 	if !i.AuthTime.IsZero() {
 		b.AuthTime = i.AuthTime.Unix()
@@ -191,15 +191,15 @@ func (s *Grants) introspectionBody(i *token.Introspection) *reply.Introspection 
 }
 
 // actorBody says who acts for the subject of a token.
-func (s *Grants) actorBody(i *token.Introspection) (out *reply.Actor) {
+func (s *Grants) actorBody(i *token.Introspection) (out *jsonresponse.Actor) {
 	for _, a := range slices.Backward(i.Actors) {
-		out = &reply.Actor{Subject: s.tokens.ActorSubject(i.Sector, a), ClientID: a.ClientID, Actor: out}
+		out = &jsonresponse.Actor{Subject: s.tokens.ActorSubject(i.Sector, a), ClientID: a.ClientID, Actor: out}
 	}
 	return out
 }
 
 // nameGroups adds what the scopes of the token give about the groups of its person.
-func nameGroups(b *reply.Introspection, i *token.Introspection) {
+func nameGroups(b *jsonresponse.Introspection, i *token.Introspection) {
 	for _, scope := range i.Scope {
 		switch scope {
 		case client.ScopeGroups:

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -191,7 +191,7 @@ func TestIntrospectAttacks(t *testing.T) {
 		}
 	})
 	authztest.Attack(t, "attack 93: what an answer says", func(t *testing.T, h *authztest.Harness) {
-		h.People.Change(authztest.Demo, func(p *login.Subject) {
+		h.People.Change(authztest.Demo, func(p *authn.Subject) {
 			p.Details = map[string][]string{"mail": {"demo@example.com"}, "role": {"a", "b"}}
 		})
 		got := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read")
@@ -220,7 +220,7 @@ func TestIntrospectAttacks(t *testing.T) {
 		}
 	})
 	authztest.Attack(t, "attack 96: everything of a person ends", func(t *testing.T, h *authztest.Harness) {
-		revokeAll(t, h, func() { h.People.Change(authztest.Demo, func(p *login.Subject) { p.Epoch++ }) }, true, false)
+		revokeAll(t, h, func() { h.People.Change(authztest.Demo, func(p *authn.Subject) { p.Epoch++ }) }, true, false)
 	})
 	authztest.Attack(t, "attack 96: everything of a client ends", func(t *testing.T, h *authztest.Harness) {
 		revokeAll(t, h, func() {
@@ -257,7 +257,7 @@ func TestIntrospectAttacks(t *testing.T) {
 			t.Error(err)
 		}
 		authztest.WantActive(t, h, "in the other server", before, false)
-		h.People.Change(authztest.Demo, func(p *login.Subject) { p.Epoch++ })
+		h.People.Change(authztest.Demo, func(p *authn.Subject) { p.Epoch++ })
 		if err := h.Server().Clients().Revoke(t.Context(), "shop", authztest.Admin); err != nil {
 			t.Error(err)
 		}
@@ -285,7 +285,7 @@ func revokeAll(t *testing.T, h *authztest.Harness, end func(), person, client bo
 func TestIntrospect(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
-	h.People.Change(authztest.Demo, func(p *login.Subject) {
+	h.People.Change(authztest.Demo, func(p *authn.Subject) {
 		p.Details = map[string][]string{"mail": {"demo@example.com"}, "role": {"a", "b"}}
 	})
 	got := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read", "resource", "https://api.example.com")

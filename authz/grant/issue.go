@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -31,7 +31,7 @@ type Issuance struct {
 }
 
 // IssueGrant stores a new grant and its tokens.
-func (s *Grants) IssueGrant(ctx context.Context, q *Request, i *Issuance) (*reply.Token, error) {
+func (s *Grants) IssueGrant(ctx context.Context, q *Request, i *Issuance) (*jsonresponse.Token, error) {
 	g, epoch := &i.Grant, i.Epoch
 	id, err := s.tokens.NewGrantID(q.Now)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Grants) IssueGrant(ctx context.Context, q *Request, i *Issuance) (*repl
 }
 
 // assured returns the scopes of a new grant for which the identity of its person is assured well enough.
-func (s *Grants) assured(i *Issuance, person *login.Subject, now time.Time) ([]string, error) {
+func (s *Grants) assured(i *Issuance, person *authn.Subject, now time.Time) ([]string, error) {
 	scope := s.clients.Assured(i.Grant.Scope, person, now)
 	if i.Whole && len(scope) < len(i.Grant.Scope) {
 		return nil, oauth.InvalidScope(nil, "a scope needs a person whose identity is better assured")

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/reply"
 )
 
 // typeJWTBearer is the grant_type of a workload that shows the token of a trusted issuer. (RFC 7523 2.1)
@@ -17,7 +17,7 @@ func (s *Grants) ServeIdentity(answer Answer) { s.identity = answer }
 
 // grantJWTBearer gives a workload a token of its client, which the token of the workload has authenticated. There is no
 // refresh token: the workload can show another token.
-func (s *Grants) grantJWTBearer(ctx context.Context, q *Request) (reply.Body, error) {
+func (s *Grants) grantJWTBearer(ctx context.Context, q *Request) (jsonresponse.Body, error) {
 	if q.Workload == nil && s.identity != nil {
 		return s.identity(ctx, q)
 	}

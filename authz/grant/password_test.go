@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -48,7 +48,7 @@ func TestPasswordGrant(t *testing.T) {
 	if _, given := once.JSON()["refresh_token"]; given || once.Status != 200 {
 		t.Errorf("limited = %d %s, want no refresh token", once.Status, once.Body)
 	}
-	h.People.Change(authztest.Demo, func(s *login.Subject) { s.Epoch++ })
+	h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Epoch++ })
 	authztest.WantActive(t, h, "after a changed password", next.Text("access_token"), false)
 	authztest.WantError(t, "refresh after a changed password", h.Refresh("legacy", next.Text("refresh_token")), 400, "invalid_grant")
 	h.Invariants(t)
@@ -107,12 +107,12 @@ func TestPasswordGrantAndTheSecondFactor(t *testing.T) {
 func TestPasswordGrantOfABlockedPerson(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
-	h.People.Change(authztest.Demo, func(s *login.Subject) { s.Active = false })
+	h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Active = false })
 	authztest.WantError(t, "blocked", byPassword(h), 400, "invalid_grant")
-	h.People.Change(authztest.Demo, func(s *login.Subject) { s.Active = true })
+	h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Active = true })
 	token := byPassword(h).Text("access_token")
 	authztest.WantActive(t, h, "active", token, true)
-	h.People.Change(authztest.Demo, func(s *login.Subject) { s.Active = false })
+	h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Active = false })
 	authztest.WantActive(t, h, "blocked", token, false)
 	h.Clock.Advance(time.Second)
 	h.Invariants(t)

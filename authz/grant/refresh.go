@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
+	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -34,7 +34,7 @@ const (
 	refreshUnproved // the key that it is bound to was not proved
 )
 
-var errRefreshReused = refusal.New(refusal.RefreshReplayed, "the refresh token was used before")
+var errRefreshReused = denial.New(denial.RefreshReplayed, "the refresh token was used before")
 
 // refreshReasons are for the log; the client reads one text for all of them.
 var refreshReasons = map[refreshVerdict]error{
@@ -123,7 +123,7 @@ type rotation struct {
 	access *token.Draft
 	next   *refreshDraft
 	sealed []byte // the answer
-	reuse  event.Event
+	reuse  audit.Event
 }
 
 // outcome is the result of a rotation.
@@ -138,7 +138,7 @@ type outcome struct {
 
 // grantRefresh rotates a refresh token. (RFC 6749 6; RFC 9700 4.14.2; docs/decisions/token-endpoint.md#refresh) A lost
 // answer or a second tab gets the same successor again within the grace period; any other second use ends the grant.
-func (s *Grants) grantRefresh(ctx context.Context, q *Request) (*reply.Token, error) {
+func (s *Grants) grantRefresh(ctx context.Context, q *Request) (*jsonresponse.Token, error) {
 	g := &rotation{Request: q, token: q.Form.Get("refresh_token"), resources: q.Client.OwnResources(q.Form.All("resource"))}
 	if g.token == "" {
 		return nil, oauth.InvalidRequest(nil, "refresh_token is missing")
@@ -150,7 +150,7 @@ func (s *Grants) grantRefresh(ctx context.Context, q *Request) (*reply.Token, er
 	if g.details, err = s.clients.DetailsFor(q.Form); err != nil {
 		return nil, err
 	}
-	if err := s.clients.May(q.Client, registry.Permission{Resources: g.resources, Details: g.details}); err != nil {
+	if err := s.clients.May(q.Client, clientstore.Permission{Resources: g.resources, Details: g.details}); err != nil {
 		return nil, err
 	}
 	if !secret.IsToken(secret.RefreshToken, g.token) {
@@ -192,7 +192,7 @@ func (s *Grants) grantRefresh(ctx context.Context, q *Request) (*reply.Token, er
 }
 
 // repeat gives the answer of an earlier rotation again.
-func (s *Grants) repeat(ctx context.Context, g *rotation, out outcome) (*reply.Token, error) {
+func (s *Grants) repeat(ctx context.Context, g *rotation, out outcome) (*jsonresponse.Token, error) {
 	if g.spent != nil {
 		if err := s.update(ctx, g.Spend); err != nil {
 			return nil, err
@@ -238,7 +238,7 @@ func (s *Grants) judgeRefresh(tx storage.Tx, g *rotation) (chain, outcome, error
 }
 
 // prepareRotation makes the successor, the access token, the answer and the event of a reuse.
-func (s *Grants) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*reply.Token, error) {
+func (s *Grants) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*jsonresponse.Token, error) {
 	e, err := s.deps.Events.New(eventRefreshReused, g.From)
 	if err != nil {
 		return nil, oauth.ServerError(err)
@@ -268,7 +268,7 @@ func (s *Grants) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := s.clients.May(g.Client, registry.Permission{Grant: client.GrantRefreshToken, Scope: scope, Provider: ch.grant.Provider, Resources: resources, Details: details}); err != nil {
+	if err := s.clients.May(g.Client, clientstore.Permission{Grant: client.GrantRefreshToken, Scope: scope, Provider: ch.grant.Provider, Resources: resources, Details: details}); err != nil {
 		return nil, err
 	}
 	if g.access, err = s.tokens.DraftGrantAccess(g.Client, ch.rec.GrantID, &ch.grant, scope, resources, details, g.Proved, eventAccessRefreshed, g.From, g.Now); err != nil {
@@ -296,7 +296,7 @@ func (s *Grants) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*
 	return answer, g.seal(answer)
 }
 
-func (g *rotation) seal(answer *reply.Token) error {
+func (g *rotation) seal(answer *jsonresponse.Token) error {
 	body, err := json.Marshal(answer)
 	if err == nil {
 		g.sealed, err = secret.SealWithToken(g.token, answerPurpose, body)
@@ -308,7 +308,7 @@ func (g *rotation) seal(answer *reply.Token) error {
 }
 
 // open reads the answer of the earlier rotation, which is at most as old as the grace period.
-func (g *rotation) open(out outcome) (*reply.Token, error) {
+func (g *rotation) open(out outcome) (*jsonresponse.Token, error) {
 	if !client.IsSubset(g.asked, out.scope) {
 		return nil, oauth.InvalidScope(nil, "scope is more than was granted")
 	}
@@ -316,11 +316,11 @@ func (g *rotation) open(out outcome) (*reply.Token, error) {
 	if err != nil {
 		return nil, oauth.ServerError(err)
 	}
-	answer := new(reply.Token)
+	answer := new(jsonresponse.Token)
 	if err := json.Unmarshal(body, answer); err != nil {
 		return nil, oauth.ServerError(err)
 	}
-	answer.ExpiresIn = max(0, answer.ExpiresIn-reply.Seconds(g.Now.Sub(out.spentAt)))
+	answer.ExpiresIn = max(0, answer.ExpiresIn-jsonresponse.Seconds(g.Now.Sub(out.spentAt)))
 	return answer, nil
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -120,14 +120,14 @@ func TestRefreshAfterEnd(t *testing.T) {
 		}
 	}
 	authztest.Attack(t, "attack 68: the person was blocked", ends(func(_ *testing.T, h *authztest.Harness) {
-		h.People.Change(authztest.Demo, func(p *login.Subject) { p.Active = false })
+		h.People.Change(authztest.Demo, func(p *authn.Subject) { p.Active = false })
 	}))
 	authztest.Attack(t, "attack 68: the person was blocked and unblocked", ends(func(_ *testing.T, h *authztest.Harness) {
-		h.People.Change(authztest.Demo, func(p *login.Subject) { p.Active, p.Epoch = false, p.Epoch+1 })
-		h.People.Change(authztest.Demo, func(p *login.Subject) { p.Active = true })
+		h.People.Change(authztest.Demo, func(p *authn.Subject) { p.Active, p.Epoch = false, p.Epoch+1 })
+		h.People.Change(authztest.Demo, func(p *authn.Subject) { p.Active = true })
 	}))
 	authztest.Attack(t, "attack 68: the password was changed", ends(func(_ *testing.T, h *authztest.Harness) {
-		h.People.Change(authztest.Demo, func(p *login.Subject) { p.Epoch++ })
+		h.People.Change(authztest.Demo, func(p *authn.Subject) { p.Epoch++ })
 	}))
 	authztest.Attack(t, "attack 68: the consent was withdrawn", ends(func(t *testing.T, h *authztest.Harness) {
 		if n, err := h.Server().WithdrawConsent(t.Context(), authztest.Demo, "shop", authztest.Admin); n != 1 || err != nil {
@@ -192,7 +192,7 @@ func TestRefreshGrace(t *testing.T) {
 	authztest.WantEvent(t, h, authztest.Demo, "token.AccessTokenRefreshedEvent", 1)
 	authztest.WantEvent(t, h, authztest.Demo, "token.RefreshTokenReusedEvent", 0)
 	// The end of the person ends the grace period too.
-	h.People.Change(authztest.Demo, func(p *login.Subject) { p.Active = false })
+	h.People.Change(authztest.Demo, func(p *authn.Subject) { p.Active = false })
 	authztest.WantError(t, "blocked", h.Refresh("shop", first.Refresh), 400, "invalid_grant")
 	h.Invariants(t)
 }

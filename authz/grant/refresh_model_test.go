@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/modeltest"
 )
 
@@ -115,7 +115,7 @@ func (m *model) revokeRefresh(t *rapid.T, f *family) {
 }
 
 func (m *model) changePassword(*rapid.T) {
-	m.h.People.Change(authztest.Demo, func(p *login.Subject) { p.Epoch++ })
+	m.h.People.Change(authztest.Demo, func(p *authn.Subject) { p.Epoch++ })
 	for _, f := range m.families {
 		f.dead = true
 	}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -28,16 +28,16 @@ func (s *Grants) HandleRevoke(w http.ResponseWriter, r *http.Request) error {
 		return oauth.InvalidRequest(nil, "token is missing")
 	}
 	// token_type_hint only speeds a search up (RFC 7009 2.1), and the token itself says what it is.
-	if err := s.Revoke(r.Context(), token, c.ID, event.Actor{ID: c.ID, Origin: s.deps.Origin(r)}); err != nil {
+	if err := s.Revoke(r.Context(), token, c.ID, audit.Actor{ID: c.ID, Origin: s.deps.Origin(r)}); err != nil {
 		return err
 	}
-	reply.WriteJSON(w, http.StatusOK, nil)
+	jsonresponse.WriteJSON(w, http.StatusOK, nil)
 	return nil
 }
 
 // Revoke ends a token: an access token alone, a refresh token with its grant and all tokens of it. The token must be
 // clientID's, unless that is empty; otherwise nothing happens.
-func (s *Grants) Revoke(ctx context.Context, token, clientID string, by event.Actor) error {
+func (s *Grants) Revoke(ctx context.Context, token, clientID string, by audit.Actor) error {
 	if secret.IsToken(secret.RefreshToken, token) {
 		return s.revokeRefresh(ctx, secret.Hash(token), clientID, by)
 	}
@@ -47,7 +47,7 @@ func (s *Grants) Revoke(ctx context.Context, token, clientID string, by event.Ac
 	return nil
 }
 
-func (s *Grants) revokeAccess(ctx context.Context, key, clientID string, by event.Actor) error {
+func (s *Grants) revokeAccess(ctx context.Context, key, clientID string, by audit.Actor) error {
 	e, err := s.deps.Events.New(eventAccessRevoked, by.Origin)
 	if err != nil {
 		return oauth.ServerError(err)
@@ -66,7 +66,7 @@ func (s *Grants) revokeAccess(ctx context.Context, key, clientID string, by even
 	})
 }
 
-func (s *Grants) revokeRefresh(ctx context.Context, key, clientID string, by event.Actor) error {
+func (s *Grants) revokeRefresh(ctx context.Context, key, clientID string, by audit.Actor) error {
 	e, err := s.deps.Events.New(EventRevoked, by.Origin)
 	if err != nil {
 		return oauth.ServerError(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -135,9 +135,9 @@ func TestCodeAttacks(t *testing.T) {
 	authztest.Attack(t, "attack 69: the person is disabled before the code is redeemed", func(t *testing.T, h *authztest.Harness) {
 		b := h.Browser(authztest.Demo)
 		code := b.Code("shop")
-		h.People.Change(authztest.Demo, func(p *login.Subject) { p.Active = false })
+		h.People.Change(authztest.Demo, func(p *authn.Subject) { p.Active = false })
 		authztest.WantError(t, "blocked", h.Redeem("shop", code), 400, "invalid_grant")
-		h.People.Change(authztest.Demo, func(p *login.Subject) { p.Active = true; p.Epoch++ })
+		h.People.Change(authztest.Demo, func(p *authn.Subject) { p.Active = true; p.Epoch++ })
 		authztest.WantError(t, "after a new password", h.Redeem("shop", code), 400, "invalid_grant")
 	})
 	authztest.Attack(t, "attack 72: 10,000 tokens and codes are unique", func(t *testing.T, h *authztest.Harness) {

@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -204,7 +204,7 @@ func TestAdmin(t *testing.T) {
 	authztest.WantActive(t, h, "stored", token.Text("access_token"), true)
 	for _, id := range []string{"stored", "shop"} {
 		c := client.Client{ID: id, Grants: []string{"client_credentials"}}
-		if _, err := s.Clients().Add(ctx, c, authztest.Admin); !errors.Is(err, registry.ErrExists) {
+		if _, err := s.Clients().Add(ctx, c, authztest.Admin); !errors.Is(err, clientstore.ErrExists) {
 			t.Errorf("AddClient(%q) = %v, want ErrClientExists", id, err)
 		}
 	}
@@ -234,7 +234,7 @@ func TestAdmin(t *testing.T) {
 			t.Errorf("IssueToken(%+v) = nil, want an error", q)
 		}
 	}
-	if err := s.Clients().Remove(ctx, "shop", authztest.Admin); !errors.Is(err, registry.ErrDeclared) {
+	if err := s.Clients().Remove(ctx, "shop", authztest.Admin); !errors.Is(err, clientstore.ErrDeclared) {
 		t.Errorf("RemoveClient(shop) = %v, want ErrClientFixed", err)
 	}
 	if err := s.Clients().Remove(ctx, "stored", authztest.Admin); err != nil {
@@ -243,7 +243,7 @@ func TestAdmin(t *testing.T) {
 	authztest.WantActive(t, h, "of a client that is gone", token.Text("access_token"), false)
 	authztest.WantError(t, "gone", h.Post("/oauth/token", f, basic...), 401, "invalid_client")
 	for name, err := range map[string]error{"RemoveClient": s.Clients().Remove(ctx, "stored", authztest.Admin), "RevokeClient": s.Clients().Revoke(ctx, "stored", authztest.Admin)} {
-		if !errors.Is(err, registry.ErrUnknown) {
+		if !errors.Is(err, clientstore.ErrUnknown) {
 			t.Errorf("%s = %v, want ErrClientUnknown", name, err)
 		}
 	}

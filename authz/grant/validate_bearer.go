@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
+	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 )
 
@@ -30,7 +30,7 @@ var errInvalidAccessToken = errors.New("the access token is unknown, expired, re
 
 // validateBearer tells a resource server what an access token says, and counts it as a use. (token server document,
 // "Custom token validation") It is deprecated there in favour of introspection.
-func (s *Grants) validateBearer(ctx context.Context, q *Request) (*reply.Validation, error) {
+func (s *Grants) validateBearer(ctx context.Context, q *Request) (*jsonresponse.Validation, error) {
 	text := q.Form.Get("token")
 	if text == "" {
 		return nil, oauth.InvalidRequest(nil, "token is missing")
@@ -47,7 +47,7 @@ func (s *Grants) validateBearer(ctx context.Context, q *Request) (*reply.Validat
 		return nil, err
 	} else if !stands { // no use
 		return nil, &oauth.Error{
-			Status: http.StatusForbidden, Code: "Unable to determine identity provider", Cause: registry.ErrProvider,
+			Status: http.StatusForbidden, Code: "Unable to determine identity provider", Cause: clientstore.ErrProvider,
 			Description: "the identity provider is disabled, does not exist or is not configured for the client",
 		}
 	}
@@ -59,8 +59,8 @@ func (s *Grants) validateBearer(ctx context.Context, q *Request) (*reply.Validat
 	if !in.Active {
 		return nil, oauth.InvalidGrant(errInvalidAccessToken, "access token is invalid or expired")
 	}
-	v := &reply.Validation{
-		TokenType: token.TypeBearer, ClientID: in.ClientID, ExpiresIn: reply.Seconds(in.ExpiresAt.Sub(q.Now)), Scope: strings.Join(in.Scope, " "),
+	v := &jsonresponse.Validation{
+		TokenType: token.TypeBearer, ClientID: in.ClientID, ExpiresIn: jsonresponse.Seconds(in.ExpiresAt.Sub(q.Now)), Scope: strings.Join(in.Scope, " "),
 		UsageLimit: in.UsageLimit, UsageCount: in.UsageCount,
 	}
 	if in.App != nil {
@@ -86,5 +86,5 @@ func (s *Grants) providerStands(ctx context.Context, in *token.Introspection) (b
 	if err := s.clients.RefreshProvider(ctx, in.Provider); err != nil {
 		return false, err
 	}
-	return s.clients.May(in.Client, registry.Permission{Provider: in.Provider}) == nil, nil
+	return s.clients.May(in.Client, clientstore.Permission{Provider: in.Provider}) == nil, nil
 }

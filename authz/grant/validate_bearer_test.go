@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -20,7 +20,7 @@ import (
 func TestValidateBearer(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(authztest.LimitUses))
-	h.People.Change(authztest.Demo, func(s *login.Subject) {
+	h.People.Change(authztest.Demo, func(s *authn.Subject) {
 		s.Details = map[string][]string{"branch": {"north"}, "roles": {"a", "b"}}
 	})
 	token := h.Tokens("shop", authztest.Demo, "scope", "openid profile").Access

@@ -11,14 +11,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/authz/grant"
+	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-	"github.com/gatehouse-id/gatehouse/authz/reply"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/authz/trust"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/authz/workload"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -29,10 +29,10 @@ const Profile = "urn:ietf:params:oauth:grant-profile:id-jag"
 const level = 1
 
 var (
-	errReplayed = refusal.New(refusal.AssertionReplayed, "the assertion was used before")
-	errPerson   = refusal.New(refusal.AssertionUntrusted, "no person is linked to the identity that the assertion names, or the person is blocked")
-	errWeak     = refusal.New(refusal.SecondFactorNeeded, "an identity assertion is no second step")
-	errUnproved = refusal.New(refusal.KeyUnproved, "the assertion is bound to a key that the sender has not proved to have")
+	errReplayed = denial.New(denial.AssertionReplayed, "the assertion was used before")
+	errPerson   = denial.New(denial.AssertionUntrusted, "no person is linked to the identity that the assertion names, or the person is blocked")
+	errWeak     = denial.New(denial.SecondFactorNeeded, "an identity assertion is no second step")
+	errUnproved = denial.New(denial.KeyUnproved, "the assertion is bound to a key that the sender has not proved to have")
 )
 
 // Subjects reads people inside a transaction.
@@ -40,14 +40,14 @@ type Subjects interface {
 	// Linked returns the person of an identity at a provider, or storage.ErrNotFound.
 	Linked(tx storage.Tx, provider, issuer, subject string) (person string, err error)
 	// Needs returns the level that a sign-in of a person needs for a client, where no page can ask for more: that of the
-	// second step, asks being second_factor of the client, and of its organisations. A *login.Refusal: no sign-in does.
+	// second step, asks being second_factor of the client, and of its organisations. A *authn.Refusal: no sign-in does.
 	Needs(tx storage.Tx, client, asks, subject string, now time.Time) (level int, err error)
 }
 
 // Deps is what identity assertions are taken with. All are required.
 type Deps struct {
 	Store    storage.Store
-	Clients  *registry.Registry
+	Clients  *clientstore.Registry
 	Tokens   *token.Ledger
 	Grants   *grant.Grants
 	Subjects Subjects
@@ -63,7 +63,7 @@ type service struct{ deps Deps }
 
 // answer gives an access token of the person. There is no refresh token: the client can show another assertion, and the
 // identity provider decides each time.
-func (s *service) answer(ctx context.Context, q *grant.Request) (reply.Body, error) {
+func (s *service) answer(ctx context.Context, q *grant.Request) (jsonresponse.Body, error) {
 	raw := q.Form.Get("assertion")
 	if raw == "" {
 		return nil, oauth.InvalidRequest(nil, "assertion is missing")
@@ -87,7 +87,7 @@ func (s *service) answer(ctx context.Context, q *grant.Request) (reply.Body, err
 	if err != nil {
 		return nil, err
 	}
-	if err := s.deps.Clients.May(q.Client, registry.Permission{Scope: scope, Provider: who.Provider, Resources: resources}); err != nil {
+	if err := s.deps.Clients.May(q.Client, clientstore.Permission{Scope: scope, Provider: who.Provider, Resources: resources}); err != nil {
 		return nil, err
 	}
 	if s.deps.Clients.ScopeLevel(scope) > level {
@@ -124,7 +124,7 @@ func refuse(cause error) error {
 
 // scope returns the scopes of the token: those asked for, which the assertion and the operator must allow, or all that
 // they and the client have in common.
-func (s *service) scope(q *grant.Request, who *trust.Identity) ([]string, error) {
+func (s *service) scope(q *grant.Request, who *workload.Identity) ([]string, error) {
 	allowed := func(name string) bool {
 		return (who.Scope == nil || slices.Contains(who.Scope, name)) && (who.Most == nil || slices.Contains(who.Most, name)) && q.Client.HasScope(name)
 	}
@@ -151,7 +151,7 @@ func (s *service) scope(q *grant.Request, who *trust.Identity) ([]string, error)
 
 // find returns the person of the assertion: the one who signs in with that very identity. An address in an
 // assertion finds nobody.
-func (s *service) find(ctx context.Context, q *grant.Request, who *trust.Identity) (person string, epoch int64, err error) {
+func (s *service) find(ctx context.Context, q *grant.Request, who *workload.Identity) (person string, epoch int64, err error) {
 	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
 		if person, err = s.deps.Subjects.Linked(tx, who.Provider, who.Issuer, who.Subject); errors.Is(err, storage.ErrNotFound) {
 			return refuse(errPerson)
@@ -167,7 +167,7 @@ func (s *service) find(ctx context.Context, q *grant.Request, who *trust.Identit
 		}
 		epoch = st.Subject.Epoch
 		need, err := s.deps.Subjects.Needs(tx, q.Client.ID, q.Client.SecondFactor, person, q.Now)
-		if errors.As(err, new(*login.Refusal)) {
+		if errors.As(err, new(*authn.Refusal)) {
 			return refuse(err)
 		}
 		if err == nil && need > level {

@@ -16,9 +16,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-	"github.com/gatehouse-id/gatehouse/authz/trust"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
+	"github.com/gatehouse-id/gatehouse/authz/workload"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -31,7 +31,7 @@ const (
 func withIdentities(b *authztest.BuildServer) authztest.Option {
 	return func(h *authztest.Harness) {
 		h.People.Link("corp", b.URL, "u1", authztest.Demo)
-		h.Config.Providers = append(h.Config.Providers, registry.Provider{ID: "corp"})
+		h.Config.Providers = append(h.Config.Providers, clientstore.Provider{ID: "corp"})
 		h.Config.Clients = append(h.Config.Clients,
 			&client.Client{
 				ID: "wiki", Secrets: []secret.String{secret.New(authztest.Secret("wiki"))}, Grants: []string{"authorization_code", "refresh_token", "jwt_bearer"}, IDPs: []string{"corp"},
@@ -40,7 +40,7 @@ func withIdentities(b *authztest.BuildServer) authztest.Option {
 			},
 			&client.Client{ID: "stranger", Secrets: []secret.String{secret.New(authztest.Secret("stranger"))}, Grants: []string{"client_credentials"}, Scopes: []string{"chat.read"}, IDPs: []string{"corp"}},
 		)
-		h.Config.Trusted = append(h.Config.Trusted, trust.Rule{Issuer: b.URL, Client: "wiki", Provider: "corp", Scopes: []string{"chat.read", "chat.write", "secure.read"}})
+		h.Config.Trusted = append(h.Config.Trusted, workload.Rule{Issuer: b.URL, Client: "wiki", Provider: "corp", Scopes: []string{"chat.read", "chat.write", "secure.read"}})
 	}
 }
 
@@ -94,7 +94,7 @@ func TestIdentityAssertion(t *testing.T) {
 		t.Errorf("metadata = %v", meta["authorization_grant_profiles_supported"])
 	}
 	// Blocking the person ends the token.
-	h.People.Change(authztest.Demo, func(s *login.Subject) { s.Active = false })
+	h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Active = false })
 	authztest.WantActive(t, h, "of a blocked person", res.Text("access_token"), false)
 	h.Invariants(t)
 }
@@ -184,9 +184,9 @@ func TestIdentityAssertionAttacks(t *testing.T) {
 		} {
 			authztest.WantError(t, name, h.Token("wiki", assertionFor(b.Sign(t, claims, authztest.IDJAGType))), 400, "invalid_grant")
 		}
-		h.People.Change(authztest.Demo, func(s *login.Subject) { s.Active = false })
+		h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Active = false })
 		authztest.WantError(t, "of a blocked person", h.Token("wiki", assertionFor(b.Sign(t, b.About(h), authztest.IDJAGType))), 400, "invalid_grant")
-		h.People.Change(authztest.Demo, func(s *login.Subject) { s.Active = true })
+		h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Active = true })
 		h.People.Link("corp", b.URL, "u1", "")
 		authztest.WantError(t, "after the identity was unlinked", h.Token("wiki", assertionFor(b.Sign(t, b.About(h), authztest.IDJAGType))), 400, "invalid_grant")
 	}, withIdentities(b))
@@ -195,9 +195,9 @@ func TestIdentityAssertionAttacks(t *testing.T) {
 		has  bool
 		want string
 	}{
-		"attack 3835: always asked for":          {login.SecondFactorAlways, false, "invalid_grant"},
+		"attack 3835: always asked for":          {authn.SecondFactorAlways, false, "invalid_grant"},
 		"attack 3835: set up":                    {"", true, "invalid_grant"},
-		"attack 3835: set up, asked on demand":   {login.SecondFactorOnDemand, true, ""},
+		"attack 3835: set up, asked on demand":   {authn.SecondFactorOnDemand, true, ""},
 		"attack 3835: not set up, nor asked for": {"", false, ""},
 	} {
 		authztest.Attack(t, name, func(t *testing.T, h *authztest.Harness) {
@@ -323,7 +323,7 @@ func TestIdentityAssertionsAreLimited(t *testing.T) {
 		h.Clock.Advance(25 * time.Hour)
 		authztest.WantError(t, "an old ID token", h.Token("shop", askAssertion(shop.ID)), 400, "invalid_request")
 		fresh := h.Tokens("shop", authztest.Demo, "scope", "openid")
-		h.People.Change(authztest.Demo, func(s *login.Subject) { s.Active = false })
+		h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Active = false })
 		authztest.WantError(t, "a blocked person", h.Token("shop", askAssertion(fresh.ID)), 400, "invalid_request")
 	}, asserters())
 }
@@ -333,19 +333,19 @@ func TestWrongIdentityAssertionRules(t *testing.T) {
 	t.Parallel()
 	b := authztest.NewBuildServer(t, jose.ES256)
 	h := authztest.New(t, withIdentities(b))
-	rule := func(change func(*trust.Rule)) func(*authz.Config) {
+	rule := func(change func(*workload.Rule)) func(*authz.Config) {
 		return func(c *authz.Config) {
-			r := trust.Rule{Issuer: b.URL, Client: "wiki", Provider: "corp"}
+			r := workload.Rule{Issuer: b.URL, Client: "wiki", Provider: "corp"}
 			change(&r)
-			c.Trusted = []trust.Rule{r}
+			c.Trusted = []workload.Rule{r}
 		}
 	}
 	for want, change := range map[string]func(*authz.Config){
-		`there is no client "nobody"`:             rule(func(r *trust.Rule) { r.Client = "nobody" }),
-		`jwt_bearer, which "shop" lacks`:          rule(func(r *trust.Rule) { r.Client = "shop" }),
-		`lacks the provider "other"`:              rule(func(r *trust.Rule) { r.Provider = "other" }),
-		"identity assertions for this server":     rule(func(r *trust.Rule) { r.Issuer = h.Issuer }),
-		"an identity assertion counts once":       rule(func(r *trust.Rule) { r.Reuse = true }),
+		`there is no client "nobody"`:             rule(func(r *workload.Rule) { r.Client = "nobody" }),
+		`jwt_bearer, which "shop" lacks`:          rule(func(r *workload.Rule) { r.Client = "shop" }),
+		`lacks the provider "other"`:              rule(func(r *workload.Rule) { r.Provider = "other" }),
+		"identity assertions for this server":     rule(func(r *workload.Rule) { r.Issuer = h.Issuer }),
+		"an identity assertion counts once":       rule(func(r *workload.Rule) { r.Reuse = true }),
 		"and for those of a trust_issuer with id": func(c *authz.Config) { c.Trusted = nil },
 	} {
 		if err := h.Try(change); err == nil || !strings.Contains(err.Error(), want) {

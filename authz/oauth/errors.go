@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -175,7 +175,7 @@ func StorageError(err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.As(err, new(*Error)) || errors.As(err, new(*login.Refusal)) || errors.Is(err, login.ErrResponded) {
+	if errors.As(err, new(*Error)) || errors.As(err, new(*authn.Refusal)) || errors.Is(err, authn.ErrResponded) {
 		return err
 	}
 	if storage.IsFailure(err) {

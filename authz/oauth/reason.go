@@ -7,71 +7,71 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 )
 
 // Causes of refusals that know the reason, for operators.
 var (
-	ErrNoClient       = refusal.New(refusal.ClientUnknown, "unknown client")
-	ErrClientDisabled = refusal.New(refusal.ClientDisabled, "the client is disabled")
-	ErrRedirectURI    = refusal.New(refusal.RedirectURI, "the redirect URI is not one of the client's")
-	ErrDenied         = refusal.New(refusal.ConsentDenied, "the person did not allow it")
-	ErrGivenUp        = refusal.New(refusal.ConsentDenied, "the person gave up")
-	errRequestObject  = refusal.New(refusal.RequestObject, "the signed request is not valid")
-	ErrForm           = refusal.New(refusal.FormRefused, "the form is not its own page's")
+	ErrNoClient       = denial.New(denial.ClientUnknown, "unknown client")
+	ErrClientDisabled = denial.New(denial.ClientDisabled, "the client is disabled")
+	ErrRedirectURI    = denial.New(denial.RedirectURI, "the redirect URI is not one of the client's")
+	ErrDenied         = denial.New(denial.ConsentDenied, "the person did not allow it")
+	ErrGivenUp        = denial.New(denial.ConsentDenied, "the person gave up")
+	errRequestObject  = denial.New(denial.RequestObject, "the signed request is not valid")
+	ErrForm           = denial.New(denial.FormRefused, "the form is not its own page's")
 )
 
 // reasons of the error codes, where the cause does not know better.
-var reasons = map[string]refusal.Reason{
-	"invalid_request":                   refusal.Malformed,
-	"invalid_grant":                     refusal.GrantInvalid,
-	"invalid_client":                    refusal.ClientAuth,
-	"unauthorized_client":               refusal.GrantNotAllowed,
-	"unsupported_grant_type":            refusal.GrantUnsupported,
-	"unsupported_response_type":         refusal.ResponseUnsupported,
-	"invalid_redirect_uri":              refusal.ClientMetadata,
-	"invalid_client_metadata":           refusal.ClientMetadata,
-	"invalid_scope":                     refusal.ScopeNotAllowed,
-	"invalid_target":                    refusal.ResourceNotAllowed,
-	"invalid_authorization_details":     refusal.DetailsRefused,
-	"access_denied":                     refusal.NotAllowed,
-	"not_found":                         refusal.NotFound,
-	"temporarily_unavailable":           refusal.Unavailable,
-	"server_error":                      refusal.Internal,
-	"invalid_token":                     refusal.TokenInactive,
-	"insufficient_scope":                refusal.ScopeMissing,
-	"login_required":                    refusal.SignInNeeded,
-	"interaction_required":              refusal.SignInNeeded,
-	"account_selection_required":        refusal.SignInNeeded,
-	"consent_required":                  refusal.ConsentNeeded,
-	"unmet_authentication_requirements": refusal.NoSecondFactor,
+var reasons = map[string]denial.Reason{
+	"invalid_request":                   denial.Malformed,
+	"invalid_grant":                     denial.GrantInvalid,
+	"invalid_client":                    denial.ClientAuth,
+	"unauthorized_client":               denial.GrantNotAllowed,
+	"unsupported_grant_type":            denial.GrantUnsupported,
+	"unsupported_response_type":         denial.ResponseUnsupported,
+	"invalid_redirect_uri":              denial.ClientMetadata,
+	"invalid_client_metadata":           denial.ClientMetadata,
+	"invalid_scope":                     denial.ScopeNotAllowed,
+	"invalid_target":                    denial.ResourceNotAllowed,
+	"invalid_authorization_details":     denial.DetailsRefused,
+	"access_denied":                     denial.NotAllowed,
+	"not_found":                         denial.NotFound,
+	"temporarily_unavailable":           denial.Unavailable,
+	"server_error":                      denial.Internal,
+	"invalid_token":                     denial.TokenInactive,
+	"insufficient_scope":                denial.ScopeMissing,
+	"login_required":                    denial.SignInNeeded,
+	"interaction_required":              denial.SignInNeeded,
+	"account_selection_required":        denial.SignInNeeded,
+	"consent_required":                  denial.ConsentNeeded,
+	"unmet_authentication_requirements": denial.NoSecondFactor,
 }
 
 // Refusal returns what is kept of the error of a request.
-func (e *Error) Refusal(r *http.Request) refusal.Refusal {
-	return refusal.Refusal{
-		Where: refusal.OAuth, Reason: e.reason(), Detail: e.Description, Status: e.Status, Code: e.Code,
+func (e *Error) Refusal(r *http.Request) denial.Refusal {
+	return denial.Refusal{
+		Where: denial.OAuth, Reason: e.reason(), Detail: e.Description, Status: e.Status, Code: e.Code,
 		Site: r.Host, Method: r.Method, Path: r.URL.Path,
 	}
 }
 
 // reason says why: what the cause knows, otherwise what the code says.
-func (e *Error) reason() refusal.Reason {
-	fallback := refusal.Malformed
+func (e *Error) reason() denial.Reason {
+	fallback := denial.Malformed
 	switch {
 	case e.Status == http.StatusTooManyRequests:
-		fallback = refusal.Throttled
+		fallback = denial.Throttled
 	case e.Status == http.StatusMethodNotAllowed:
-		fallback = refusal.MethodNotAllowed
+		fallback = denial.MethodNotAllowed
 	case reasons[e.Code] != "":
 		fallback = reasons[e.Code]
 	}
-	return refusal.ReasonOf(e.Cause, fallback)
+	return denial.ReasonOf(e.Cause, fallback)
 }
 
 // Learn notes what a request is about, in case that it is refused.
 func Learn(ctx context.Context, clientID, redirectURI, scope string) {
-	refusal.Learn(ctx, func(f *refusal.Refusal) {
+	denial.Learn(ctx, func(f *denial.Refusal) {
 		f.ClientID, f.WantedScopes = clientID, strings.Fields(scope)
 		if redirectURI == "" {
 			return

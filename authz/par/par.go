@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
+	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-	"github.com/gatehouse-id/gatehouse/authz/reply"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -33,15 +33,15 @@ const (
 )
 
 var (
-	errUnknown = refusal.New(refusal.FlowExpired, "the pushed request is unknown, has expired, was finished, or is another client's")
-	errTooMany = refusal.New(refusal.TooManyBegun, "too much was begun from this network")
-	errFull    = refusal.New(refusal.TooManyBegun, "the client has pushed too many requests that nobody has finished")
+	errUnknown = denial.New(denial.FlowExpired, "the pushed request is unknown, has expired, was finished, or is another client's")
+	errTooMany = denial.New(denial.TooManyBegun, "too much was begun from this network")
+	errFull    = denial.New(denial.TooManyBegun, "the client has pushed too many requests that nobody has finished")
 )
 
 // Deps is what pushed requests work with. All are required.
 type Deps struct {
 	Store   storage.Store
-	Clients *registry.Registry
+	Clients *clientstore.Registry
 	// Check returns the parameters of an authorization request, read from its request object if it has one, or what is
 	// wrong with them.
 	Check func(ctx context.Context, f oauth.Form) (oauth.Form, error)
@@ -75,7 +75,7 @@ func (p *Requests) Handle(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	refusal.Learn(r.Context(), func(a *refusal.Refusal) { a.ClientID = c.ID })
+	denial.Learn(r.Context(), func(a *denial.Refusal) { a.ClientID = c.ID })
 	if _, sent := f.Values["request_uri"]; sent {
 		return oauth.InvalidRequest(nil, "request_uri cannot be pushed") // RFC 9126 2.1
 	}
@@ -108,7 +108,7 @@ func (p *Requests) Handle(w http.ResponseWriter, r *http.Request) error {
 	if err := p.store(r.Context(), secret.Hash(id), &record{ClientID: c.ID, Params: checked.Values}, c.Public, spent); err != nil {
 		return err
 	}
-	reply.Write(w, http.StatusCreated, answer{RequestURI: Prefix + id, ExpiresIn: reply.Seconds(lifetime)})
+	jsonresponse.Write(w, http.StatusCreated, answer{RequestURI: Prefix + id, ExpiresIn: jsonresponse.Seconds(lifetime)})
 	return nil
 }
 
@@ -214,7 +214,7 @@ type answer struct {
 	ExpiresIn  int64  `json:"expires_in"` // seconds
 }
 
-// AppendJSON implements reply.Body.
+// AppendJSON implements jsonresponse.Body.
 func (a answer) AppendJSON(dst []byte) []byte {
 	body, _ := json.Marshal(a) //nolint:errchkjson // a text and a number are never refused
 	return append(dst, body...)

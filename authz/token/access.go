@@ -7,8 +7,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -27,11 +27,11 @@ const (
 type Draft struct {
 	Token, key string
 	Rec        Access
-	event      *event.Event // nil: it is counted together with others
+	event      *audit.Event // nil: it is counted together with others
 }
 
 // DraftAccess makes an access token for a client. Issue stores it, in the transaction of its cause.
-func (l *Ledger) DraftAccess(c *client.Client, rec Access, kind event.Type, from event.Origin) (*Draft, error) {
+func (l *Ledger) DraftAccess(c *client.Client, rec Access, kind audit.Type, from audit.Origin) (*Draft, error) {
 	rec.UsageLimit = l.deps.Clients.UsageLimit(rec.Scope)
 	i := &Draft{Rec: rec}
 	if !l.counts(c, &rec) {
@@ -88,7 +88,7 @@ func (l *Ledger) FindAccess(tx storage.Tx, key string) (rec Access, found bool, 
 func (l *Ledger) DropAccess(tx storage.Tx, key string) error { return accessTokens.Delete(tx, key) }
 
 // NewSignIn returns the record of a sign-in.
-func NewSignIn(result *login.Result) SignIn {
+func NewSignIn(result *authn.Result) SignIn {
 	return SignIn{
 		Subject: result.Subject, SessionID: result.SessionID, AuthTime: result.AuthTime, Level: result.Level, AMR: result.AMR, Provider: result.Provider,
 		Details: result.Details, References: result.References,

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 // withAssurance adds a scope that demands identity assurance level 2, for every client that can ask for it in a way of
@@ -29,9 +29,9 @@ func withAssurance() authztest.Option {
 
 // assure says how well the identity of the demo person is assured from now on. 0: not at all.
 func assure(h *authztest.Harness, level int, until time.Time) {
-	h.People.Change(authztest.Demo, func(s *login.Subject) {
+	h.People.Change(authztest.Demo, func(s *authn.Subject) {
 		if s.Assurance = nil; level > 0 {
-			s.Assurance = login.Assurance{{Kind: login.EvidenceDocument, By: "desk", Level: level, Since: h.Clock.Now(), Until: until}}
+			s.Assurance = authn.Assurance{{Kind: authn.EvidenceDocument, By: "desk", Level: level, Since: h.Clock.Now(), Until: until}}
 		}
 	})
 }
@@ -186,7 +186,7 @@ func TestScopeAssuranceOfAppPasswords(t *testing.T) {
 	h := authztest.NewWithAppPasswords(t, authztest.WithConfig(func(c *authz.Config) {
 		c.Scopes[1] = client.Scope{Name: "secure.read", Assurance: 2}
 	}))
-	named := func(q *login.AppPasswordRequest) { q.Scopes = []string{"calendar", "secure.read"} }
+	named := func(q *authn.AppPasswordRequest) { q.Scopes = []string{"calendar", "secure.read"} }
 	if _, err := authztest.MakeAppPassword(t, h, named); err == nil {
 		t.Error("an app password with a scope above the level of its person is made")
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/verified"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/authz/ida"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -39,7 +39,7 @@ func (l *Ledger) OffersVerified(ctx context.Context) (on bool, err error) {
 
 // AddVerified adds to claims of a person those that are verified and that a client has asked for. The client learns a
 // claim as verified only if it could learn the claim.
-func (l *Ledger) AddVerified(ctx context.Context, claims map[string]any, asked string, c *client.Client, person *login.Subject, now time.Time) error {
+func (l *Ledger) AddVerified(ctx context.Context, claims map[string]any, asked string, c *client.Client, person *authn.Subject, now time.Time) error {
 	if asked == "" || person == nil || len(person.Assurance) == 0 {
 		return nil
 	}
@@ -47,20 +47,20 @@ func (l *Ledger) AddVerified(ctx context.Context, claims map[string]any, asked s
 	if err != nil || !on {
 		return err
 	}
-	request, err := verified.Parse(json.RawMessage(asked))
+	request, err := ida.Parse(json.RawMessage(asked))
 	if err != nil {
 		return fmt.Errorf("verified claims that were asked for: %w", err)
 	}
 	allowed := func(claim string) bool { return len(l.deps.Clients.StillClaimed(c, []string{claim}, person, now)) > 0 }
 	if said := request.Answer(person.Assurance, allowed, now); said != nil {
-		claims[verified.Claim] = said
+		claims[ida.Claim] = said
 	}
 	return nil
 }
 
 // PersonClaims returns the known ones of these claims of a person in the types of OpenID Connect Core 5.1. Only
 // permissions, which belong to the groups, cost a transaction.
-func (l *Ledger) PersonClaims(ctx context.Context, person *login.Subject, names []string) (map[string]any, error) {
+func (l *Ledger) PersonClaims(ctx context.Context, person *authn.Subject, names []string) (map[string]any, error) {
 	out := map[string]any{}
 	for _, name := range names {
 		switch name {
@@ -97,7 +97,7 @@ func (l *Ledger) PersonClaims(ctx context.Context, person *login.Subject, names 
 
 // groupNames are the groups of a person in order, never nil: applications test for membership without asking whether
 // there is a list.
-func groupNames(person *login.Subject) []string {
+func groupNames(person *authn.Subject) []string {
 	return append([]string{}, slices.Sorted(slices.Values(person.Groups))...)
 }
 

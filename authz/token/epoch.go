@@ -9,7 +9,7 @@ import (
 	"time"
 	"weak"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -119,7 +119,7 @@ func endEverything(ctx context.Context, store storage.Store, also func(storage.T
 
 // RevokeEverything ends every token, code, grant and site session that was issued before now. also is done in the same
 // transaction, behind the event.
-func (l *Ledger) RevokeEverything(ctx context.Context, by event.Actor, also ...func(storage.Tx) error) error {
+func (l *Ledger) RevokeEverything(ctx context.Context, by audit.Actor, also ...func(storage.Tx) error) error {
 	e, err := l.deps.Events.New(eventAllRevoked, by.Origin)
 	if err != nil {
 		return err

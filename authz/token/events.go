@@ -1,8 +1,8 @@
 package token
 
-import "github.com/gatehouse-id/gatehouse/internal/event"
+import "github.com/gatehouse-id/gatehouse/internal/audit"
 
 var (
-	eventAllRevoked = event.Type{Type: "token.EverythingRevokedEvent", Name: "Everything Revoked"}
-	eventManyIssued = event.Type{Type: "token.AccessTokensIssuedEvent", Name: "Access Tokens Issued", Brief: true}
+	eventAllRevoked = audit.Type{Type: "token.EverythingRevokedEvent", Name: "Everything Revoked"}
+	eventManyIssued = audit.Type{Type: "token.AccessTokensIssuedEvent", Name: "Access Tokens Issued", Brief: true}
 )

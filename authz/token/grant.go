@@ -7,9 +7,9 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/places"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/sessionindex"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -41,7 +41,7 @@ func (l *Ledger) StoreGrant(tx storage.Tx, id string, g Grant, limit int) error 
 	if err := grants.Create(tx, id, g, g.ExpiresAt.Add(CollectMargin)); err != nil {
 		return fmt.Errorf("store grant: %w", err)
 	}
-	if err := places.Note(tx, places.Application, g.ClientID, g.SessionID, g.ExpiresAt); err != nil {
+	if err := sessionindex.Note(tx, sessionindex.Application, g.ClientID, g.SessionID, g.ExpiresAt); err != nil {
 		return err
 	}
 	return putHeld(tx, g.Subject, g.ClientID, append(have, heldGrant{ID: id, Session: g.SessionID, ExpiresAt: g.ExpiresAt}))
@@ -96,7 +96,7 @@ func (l *Ledger) DropGrants(tx storage.Tx, subject, clientID string, now time.Ti
 
 // DraftGrantAccess makes an access token of a grant, for a sender who has proved this. It ends with the grant at the
 // latest.
-func (l *Ledger) DraftGrantAccess(c *client.Client, id string, g *Grant, scope, resources []string, details string, proved Confirmation, kind event.Type, from event.Origin, now time.Time) (*Draft, error) {
+func (l *Ledger) DraftGrantAccess(c *client.Client, id string, g *Grant, scope, resources []string, details string, proved Confirmation, kind audit.Type, from audit.Origin, now time.Time) (*Draft, error) {
 	return l.DraftAccess(c, Access{
 		GrantID: id, ClientID: g.ClientID, Subject: g.Subject, Scope: scope, Audience: resources, Epochs: g.Epochs, CreatedAt: now,
 		ExpiresAt: g.Until(now.Add(c.Lifetimes.AccessToken)), Level: g.Level, AMR: g.AMR, AuthTime: g.AuthTime, References: g.References,

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
-	"github.com/gatehouse-id/gatehouse/internal/places"
+	"github.com/gatehouse-id/gatehouse/internal/sessionindex"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -41,7 +41,7 @@ func TestSigningInAgainAndAgainCostsTheSame(t *testing.T) {
 	}
 	authztest.WantActive(t, h, "the oldest, after 999 others", oldest.Refresh, false)
 	if err := inner.View(t.Context(), func(tx storage.Tx) error {
-		at, err := places.Sessions(tx, places.Application, "shop", "", 10)
+		at, err := sessionindex.Sessions(tx, sessionindex.Application, "shop", "", 10)
 		if len(at) != 1 {
 			t.Errorf("%d sessions are listed at the application, want the one of the browser", len(at))
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 // withGroups lets the client shop ask for what people's groups say, and gives the person groups.
@@ -39,7 +39,7 @@ func TestGroupsOfAMember(t *testing.T) {
 		t.Run(c.scope, func(t *testing.T) {
 			t.Parallel()
 			h := authztest.New(t, withGroups(true))
-			h.People.Change(authztest.Demo, func(s *login.Subject) { s.Groups = []string{"staff", "admins"} })
+			h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Groups = []string{"staff", "admins"} })
 			tokens := h.Tokens("shop", authztest.Demo, "scope", c.scope)
 			refreshed := h.Refresh("shop", tokens.Refresh)
 			for what, got := range map[string]map[string]any{
@@ -62,7 +62,7 @@ func TestGroupsOfAMember(t *testing.T) {
 func TestNobodysGroups(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, withGroups(true))
-	h.People.Change(authztest.Demo, func(s *login.Subject) { s.Groups = nil })
+	h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Groups = nil })
 	claims := authztest.IDClaims(t, h, h.Tokens("shop", authztest.Demo, "scope", "openid groups permissions").ID)
 	for _, name := range []string{"groups", "permissions"} {
 		if got, ok := claims[name].([]any); !ok || len(got) != 0 {

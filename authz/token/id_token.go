@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/envelope"
+	"github.com/gatehouse-id/gatehouse/authz/jwtresponse"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 // idTokenLifetime is how long an ID token is valid: long enough for a client to read it and to pass it to its own
@@ -46,7 +46,7 @@ type idTokenClaims struct {
 type IDToken struct {
 	Client  *client.Client
 	SignIn  SignIn
-	Subject login.Subject
+	Subject authn.Subject
 	Nonce   string
 	Scope   []string
 	Asked   ClaimsRequest
@@ -67,7 +67,7 @@ func (l *Ledger) SignIDToken(ctx context.Context, t IDToken, now time.Time) (str
 	if err != nil {
 		return "", err
 	}
-	return envelope.Encrypt(ctx, l.deps.Clients, c, c.IDTokenEncryption(), signed)
+	return jwtresponse.Encrypt(ctx, l.deps.Clients, c, c.IDTokenEncryption(), signed)
 }
 
 // algorithm is the one that the token is signed with.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 func TestIDToken(t *testing.T) {
@@ -135,7 +135,7 @@ func TestMethodReferences(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := authztest.New(t)
-			h.People.After(func(r *login.Result) { r.AMR, r.References, r.Level = c.words, c.references, 3 })
+			h.People.After(func(r *authn.Result) { r.AMR, r.References, r.Level = c.words, c.references, 3 })
 			claims := authztest.IDClaims(t, h, h.Browser(authztest.Demo).Tokens("shop").ID)
 			if got, err := json.Marshal(claims["amr"]); err != nil || string(got) != c.want || claims["acr"] != "urn:gatehouse:level:3" {
 				t.Errorf("amr = %s and acr = %v, want %s and level 3", got, claims["acr"], c.want)

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/details"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/internal/answers"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/authz/rar"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/depcache"
+	"github.com/gatehouse-id/gatehouse/internal/recheck"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
-	"github.com/gatehouse-id/gatehouse/internal/watch"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -34,7 +34,7 @@ type Introspection struct {
 	Level     int       // authentication level, 1 to 4. 0 for a client's own token
 	AMR       []string  // words of the token server document
 	SessionID string
-	Person    *login.Subject // nil for a client's own token
+	Person    *authn.Subject // nil for a client's own token
 	// Permissions are those of the person's groups, by the names of the groups. Describe alone sets them.
 	Permissions map[string][]string
 	// UsageLimit is how often the token can be used, UsageCount how often it was. 0 and 0: without limit.
@@ -64,7 +64,7 @@ type Introspection struct {
 
 // AuthorizedActions are the actions of the authorization details of a type.
 func (i *Introspection) AuthorizedActions(name string) []string {
-	return details.ActionsOf(i.AuthorizationDetails, name)
+	return rar.ActionsOf(i.AuthorizationDetails, name)
 }
 
 // Assurance is the identity assurance level of the person at a time. 0: nobody has assured it, or there is no person.
@@ -113,7 +113,7 @@ func (l *Ledger) Recheck(ctx context.Context, token string) (*Introspection, err
 }
 
 // Observe is Recheck, and returns what the answer rests on. It rests on the signing keys too: see keys.Keys.Version.
-func (l *Ledger) Observe(ctx context.Context, token string) (*Introspection, watch.Basis, error) {
+func (l *Ledger) Observe(ctx context.Context, token string) (*Introspection, recheck.Basis, error) {
 	return l.ask(ctx, aboutToken, token)
 }
 
@@ -148,11 +148,11 @@ type answer struct {
 }
 
 // ask answers from memory, or reads the token in one View.
-func (l *Ledger) ask(ctx context.Context, kind byte, token string) (*Introspection, watch.Basis, error) {
+func (l *Ledger) ask(ctx context.Context, kind byte, token string) (*Introspection, recheck.Basis, error) {
 	if len(token) > maxToken {
-		return &Introspection{}, watch.Basis{}, nil
+		return &Introspection{}, recheck.Basis{}, nil
 	}
-	now, question := l.now(), answers.KeyOf(kind, token)
+	now, question := l.now(), depcache.KeyOf(kind, token)
 	if a, basis, ok := l.answers.FindBasis(question, now); ok && (a.signed == 0 || a.signed == l.deps.Keys.Version()) {
 		in := a.in
 		return &in, basis, ctx.Err()
@@ -163,7 +163,7 @@ func (l *Ledger) ask(ctx context.Context, kind byte, token string) (*Introspecti
 	}
 	key, ok := l.AccessKey(token)
 	if !ok {
-		return &Introspection{}, watch.Basis{}, nil // without a storage read
+		return &Introspection{}, recheck.Basis{}, nil // without a storage read
 	}
 	a, basis, err := l.answers.Look(ctx, question, now, func(tx storage.Tx) (a *answer, until time.Time, err error) {
 		a = &answer{signed: signed}
@@ -238,7 +238,7 @@ func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time, out *Introspe
 // held is what an access token depends on.
 type held struct {
 	client    *client.Client
-	person    *login.Subject // nil: the client's own token
+	person    *authn.Subject // nil: the client's own token
 	grantEnds time.Time
 }
 

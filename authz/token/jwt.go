@@ -8,7 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
-	"github.com/gatehouse-id/gatehouse/internal/answers"
+	"github.com/gatehouse-id/gatehouse/internal/depcache"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -73,7 +73,7 @@ func (l *Ledger) AccessKey(token string) (string, bool) {
 	if strings.Count(token, ".") != 2 || len(token) > maxToken {
 		return "", false
 	}
-	now, question, version := l.now(), answers.KeyOf(aboutJWT, token), l.deps.Keys.Version()
+	now, question, version := l.now(), depcache.KeyOf(aboutJWT, token), l.deps.Keys.Version()
 	if j, ok := l.jwts.Find(question, now); ok && j.version == version {
 		return j.key, true
 	}

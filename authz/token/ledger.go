@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-	"github.com/gatehouse-id/gatehouse/internal/answers"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/depcache"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -28,8 +28,8 @@ type Ledger struct {
 	// pairwise is the key of pairwise subjects.
 	pairwise *secret.MACKey
 	pace     pace
-	answers  *answers.Cache[*answer] // about tokens
-	jwts     *answers.Cache[jwt]     // that were verified
+	answers  *depcache.Cache[*answer] // about tokens
+	jwts     *depcache.Cache[jwt]     // that were verified
 }
 
 // Deps is what the ledger works with. All but Verified are required.
@@ -37,9 +37,9 @@ type Deps struct {
 	Store    storage.Store
 	Keys     *keys.Keys
 	Keyring  *secret.Keyring
-	Events   *event.Recorder
+	Events   *audit.Recorder
 	Subjects Subjects
-	Clients  *registry.Registry
+	Clients  *clientstore.Registry
 	Now      func() time.Time
 	Random   io.Reader
 	// Verified tells whether the settings offer verified claims. nil: they do not.
@@ -49,7 +49,7 @@ type Deps struct {
 // Subjects reads persons inside a transaction.
 type Subjects interface {
 	// Get returns the state of a person, or storage.ErrNotFound.
-	Get(tx storage.Tx, subject string) (login.Subject, error)
+	Get(tx storage.Tx, subject string) (authn.Subject, error)
 	// SignsIn reports whether people can sign in by a provider: it exists and is not disabled.
 	SignsIn(tx storage.Tx, provider string) (bool, error)
 	// Permissions returns the permissions of groups by the groups' names.
@@ -59,8 +59,8 @@ type Subjects interface {
 // New returns the ledger of a store. Several can share one.
 func New(ctx context.Context, issuer string, deps Deps) (*Ledger, error) {
 	l := &Ledger{
-		deps: deps, issuer: issuer, answers: answers.New(deps.Store, answersKept, (*answer).weigh),
-		jwts: answers.New(deps.Store, jwtsKept, func(j jwt) int { return len(j.key) }),
+		deps: deps, issuer: issuer, answers: depcache.New(deps.Store, answersKept, (*answer).weigh),
+		jwts: depcache.New(deps.Store, jwtsKept, func(j jwt) int { return len(j.key) }),
 	}
 	var err error
 	if l.global, err = loadGlobalState(ctx, deps.Store); err != nil {
@@ -86,7 +86,7 @@ func (l *Ledger) now() time.Time { return l.deps.Now().UTC() }
 // Standing is the current state of what a record depends on.
 type Standing struct {
 	Client  *client.Client // nil: no client was asked for
-	Subject login.Subject  // zero: no person was asked for
+	Subject authn.Subject  // zero: no person was asked for
 	Epochs  Epochs
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -100,7 +100,7 @@ func (l *Ledger) SettleTallies(ctx context.Context) error {
 }
 
 func (l *Ledger) settleTally(ctx context.Context, key string) error {
-	made, err := l.deps.Events.New(eventManyIssued, event.Self)
+	made, err := l.deps.Events.New(eventManyIssued, audit.Self)
 	if err != nil {
 		return err
 	}

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/event/eventtest"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/audit/eventtest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // tokenEvents returns the events of tokens that clients got for themselves.
-func tokenEvents(t *testing.T, h *authztest.Harness, clientID string) (each int, together []event.Event) {
+func tokenEvents(t *testing.T, h *authztest.Harness, clientID string) (each int, together []audit.Event) {
 	t.Helper()
 	err := h.Store.View(t.Context(), func(tx storage.Tx) error {
 		each, together = 0, nil

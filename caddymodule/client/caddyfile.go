@@ -4,10 +4,10 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/details"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/authz/rar"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 // Read reads one more client than the others:
@@ -61,7 +61,7 @@ import (
 //	}
 func Read(d *caddyfile.Dispenser, others []Client) (c Client, err error) {
 	start := d.Token()
-	if err := options.ReadName(d, &c.ID, nil); err != nil {
+	if err := caddyfileutil.ReadName(d, &c.ID, nil); err != nil {
 		return c, err
 	}
 	for _, other := range others {
@@ -69,82 +69,82 @@ func Read(d *caddyfile.Dispenser, others []Client) (c Client, err error) {
 			return c, d.Errf("client %s is already defined at %s:%d: keep one of them", c.ID, other.token.File, other.token.Line)
 		}
 	}
-	if err := options.ReadBlock(d, "client "+c.ID, &reference.Client, c.subdirectives()); err != nil {
+	if err := caddyfileutil.ReadBlock(d, "client "+c.ID, &reference.Client, c.subdirectives()); err != nil {
 		return c, err
 	}
 	// What is wrong with the client as a whole is said here, where the line is known.
-	r := options.NewResolver(nil)
+	r := caddyfileutil.NewResolver(nil)
 	if c.Build(r); r.Err() != nil {
-		return c, options.At(start, r.Err())
+		return c, caddyfileutil.At(start, r.Err())
 	}
 	c.token = start
 	return c, nil
 }
 
-func (c *Client) subdirectives() options.Subdirectives {
-	return options.Subdirectives{
-		"name":                      options.Text(&c.Name),
-		"public":                    options.Flag(&c.Public),
-		"native":                    options.Flag(&c.Native),
-		"secret":                    options.Another(&c.Secrets, options.CheckSecret),
-		"secret_hash":               options.Another(&c.SecretHashes, options.CheckPHC),
+func (c *Client) subdirectives() caddyfileutil.Subdirectives {
+	return caddyfileutil.Subdirectives{
+		"name":                      caddyfileutil.Text(&c.Name),
+		"public":                    caddyfileutil.Flag(&c.Public),
+		"native":                    caddyfileutil.Flag(&c.Native),
+		"secret":                    caddyfileutil.Another(&c.Secrets, caddyfileutil.CheckSecret),
+		"secret_hash":               caddyfileutil.Another(&c.SecretHashes, caddyfileutil.CheckPHC),
 		"auth_method":               c.readAuthMethod,
-		"jwks":                      options.Value(&c.JWKS, nil),
-		"redirect_uris":             options.Values(&c.RedirectURIs, options.CheckURI),
-		"backchannel_logout_uri":    options.Value(&c.BackchannelLogoutURI, options.CheckURI),
-		"frontchannel_logout_uri":   options.Value(&c.FrontchannelLogoutURI, options.CheckURI),
-		"initiate_login_uri":        options.Value(&c.InitiateLoginURI, options.CheckURI),
-		"post_logout_redirect_uris": options.Values(&c.PostLogoutRedirectURIs, options.CheckURI),
-		"grants":                    options.Values(&c.Grants, checkGrant),
-		"scopes":                    options.Values(&c.Scopes, options.CheckScope),
+		"jwks":                      caddyfileutil.Value(&c.JWKS, nil),
+		"redirect_uris":             caddyfileutil.Values(&c.RedirectURIs, caddyfileutil.CheckURI),
+		"backchannel_logout_uri":    caddyfileutil.Value(&c.BackchannelLogoutURI, caddyfileutil.CheckURI),
+		"frontchannel_logout_uri":   caddyfileutil.Value(&c.FrontchannelLogoutURI, caddyfileutil.CheckURI),
+		"initiate_login_uri":        caddyfileutil.Value(&c.InitiateLoginURI, caddyfileutil.CheckURI),
+		"post_logout_redirect_uris": caddyfileutil.Values(&c.PostLogoutRedirectURIs, caddyfileutil.CheckURI),
+		"grants":                    caddyfileutil.Values(&c.Grants, checkGrant),
+		"scopes":                    caddyfileutil.Values(&c.Scopes, caddyfileutil.CheckScope),
 
-		"authorization_details_types": options.Values(&c.DetailTypes, details.CheckName),
+		"authorization_details_types": caddyfileutil.Values(&c.DetailTypes, rar.CheckName),
 
-		"default_scopes":     options.Values(&c.DefaultScopes, options.CheckScope),
-		"idps":               options.Values(&c.IDPs, options.CheckProviderID),
-		"consent":            options.Value(&c.Consent, checkConsent),
+		"default_scopes":     caddyfileutil.Values(&c.DefaultScopes, caddyfileutil.CheckScope),
+		"idps":               caddyfileutil.Values(&c.IDPs, caddyfileutil.CheckProviderID),
+		"consent":            caddyfileutil.Value(&c.Consent, checkConsent),
 		"pkce":               ReadRequired("pkce", &c.PKCERequired),
 		"par":                ReadRequired("par", &c.PARRequired),
 		"request_object":     ReadRequired("request_object", &c.SignedRequestRequired),
-		"request_object_alg": options.Value(&c.RequestAlg, checkRequestAlg),
+		"request_object_alg": caddyfileutil.Value(&c.RequestAlg, checkRequestAlg),
 		"dpop":               ReadRequired("dpop", &c.DPoPRequired),
 		"mtls":               ReadRequired("mtls", &c.MTLSRequired),
-		"fapi2":              options.Flag(&c.FAPI2),
-		"password_only":      options.Flag(&c.PasswordOnly),
-		"second_factor":      options.Value(&c.SecondFactor, options.CheckSecondFactor),
-		"id_token_alg":       options.Value(&c.IDTokenAlg, checkAlg),
+		"fapi2":              caddyfileutil.Flag(&c.FAPI2),
+		"password_only":      caddyfileutil.Flag(&c.PasswordOnly),
+		"second_factor":      caddyfileutil.Value(&c.SecondFactor, caddyfileutil.CheckSecondFactor),
+		"id_token_alg":       caddyfileutil.Value(&c.IDTokenAlg, checkAlg),
 		"id_token_claims":    c.readIDTokenClaims,
 
-		"authorization_response_alg": options.Value(&c.ResponseAlg, checkAlg),
+		"authorization_response_alg": caddyfileutil.Value(&c.ResponseAlg, checkAlg),
 		"id_token_encryption":        readEncryption("id_token_encryption", &c.IDTokenEncAlg, &c.IDTokenEnc),
-		"userinfo_alg":               options.Value(&c.UserinfoAlg, checkAlg),
+		"userinfo_alg":               caddyfileutil.Value(&c.UserinfoAlg, checkAlg),
 		"userinfo_encryption":        readEncryption("userinfo_encryption", &c.UserinfoEncAlg, &c.UserinfoEnc),
 
-		"token_format": options.Value(&c.TokenFormat, checkTokenFormat),
-		"subject_type": options.Value(&c.SubjectType, checkSubjectType),
+		"token_format": caddyfileutil.Value(&c.TokenFormat, checkTokenFormat),
+		"subject_type": caddyfileutil.Value(&c.SubjectType, checkSubjectType),
 		"app":          c.readApp,
-		"audiences":    options.Values(&c.Audiences, options.CheckURI),
+		"audiences":    caddyfileutil.Values(&c.Audiences, caddyfileutil.CheckURI),
 		"exchange":     c.readExchange,
-		"origins":      options.Values(&c.Origins, checkOrigin),
-		"max_sessions": options.Value(&c.MaxSessions, checkMaxSessions),
-		"disabled":     options.Flag(&c.Disabled),
-		"logo":         options.Value(&c.Logo, nil),
-		"lifetimes": options.Block(&reference.Lifetimes, options.Subdirectives{
-			"code":          options.Value(&c.Lifetimes.Code, options.CheckDuration),
-			"access_token":  options.Value(&c.Lifetimes.AccessToken, options.CheckDuration),
-			"refresh_token": options.Value(&c.Lifetimes.RefreshToken, options.CheckDuration),
-			"refresh_chain": options.Value(&c.Lifetimes.RefreshChain, options.CheckDuration),
-			"refresh_grace": options.Value(&c.Lifetimes.RefreshGrace, options.CheckDuration),
-			"session":       options.Value(&c.Lifetimes.Session, options.CheckDuration),
+		"origins":      caddyfileutil.Values(&c.Origins, checkOrigin),
+		"max_sessions": caddyfileutil.Value(&c.MaxSessions, checkMaxSessions),
+		"disabled":     caddyfileutil.Flag(&c.Disabled),
+		"logo":         caddyfileutil.Value(&c.Logo, nil),
+		"lifetimes": caddyfileutil.Block(&reference.Lifetimes, caddyfileutil.Subdirectives{
+			"code":          caddyfileutil.Value(&c.Lifetimes.Code, caddyfileutil.CheckDuration),
+			"access_token":  caddyfileutil.Value(&c.Lifetimes.AccessToken, caddyfileutil.CheckDuration),
+			"refresh_token": caddyfileutil.Value(&c.Lifetimes.RefreshToken, caddyfileutil.CheckDuration),
+			"refresh_chain": caddyfileutil.Value(&c.Lifetimes.RefreshChain, caddyfileutil.CheckDuration),
+			"refresh_grace": caddyfileutil.Value(&c.Lifetimes.RefreshGrace, caddyfileutil.CheckDuration),
+			"session":       caddyfileutil.Value(&c.Lifetimes.Session, caddyfileutil.CheckDuration),
 		}),
 	}
 }
 
 func (c *Client) readExchange(d *caddyfile.Dispenser) error {
 	c.Exchange = new(Exchange)
-	return options.Block(&reference.Exchange, options.Subdirectives{
-		"from": options.Values(&c.Exchange.From, nil),
-		"to":   options.Values(&c.Exchange.To, nil),
+	return caddyfileutil.Block(&reference.Exchange, caddyfileutil.Subdirectives{
+		"from": caddyfileutil.Values(&c.Exchange.From, nil),
+		"to":   caddyfileutil.Values(&c.Exchange.To, nil),
 
 		"id_jag": c.Exchange.readIDJAG,
 	})(d)
@@ -155,16 +155,16 @@ func (e *Exchange) readIDJAG(d *caddyfile.Dispenser) error {
 	if len(args) < 2 {
 		return d.Err("id_jag: want the issuer of the server elsewhere, the id of the client there, and scopes, as in: id_jag https://auth.chat.example wiki-at-chat chat.read")
 	}
-	if err := options.Check(d, "id_jag", args[0], client.CheckIssuer); err != nil {
+	if err := caddyfileutil.Check(d, "id_jag", args[0], client.CheckIssuer); err != nil {
 		return err
 	}
 	for _, scope := range args[2:] {
-		if err := options.Check(d, "id_jag", scope, options.CheckScope); err != nil {
+		if err := caddyfileutil.Check(d, "id_jag", scope, caddyfileutil.CheckScope); err != nil {
 			return err
 		}
 	}
 	e.IDJAG = append(e.IDJAG, IDJAG{Issuer: args[0], ClientID: args[1], Scopes: args[2:]})
-	return options.NoMore(d, "id_jag")
+	return caddyfileutil.NoMore(d, "id_jag")
 }
 
 func (c *Client) readApp(d *caddyfile.Dispenser) error {
@@ -180,10 +180,10 @@ func (c *Client) readApp(d *caddyfile.Dispenser) error {
 func ReadRequired(option string, required *bool) func(*caddyfile.Dispenser) error {
 	return func(d *caddyfile.Dispenser) error {
 		var word string
-		if err := options.ReadValue(d, &word, options.OneOf("required")); err != nil {
+		if err := caddyfileutil.ReadValue(d, &word, caddyfileutil.OneOf("required")); err != nil {
 			return err
 		}
-		if options.HasPlaceholder(word) {
+		if caddyfileutil.HasPlaceholder(word) {
 			return d.Errf("%s: want the word required", option)
 		}
 		*required = true
@@ -199,10 +199,10 @@ func readEncryption(option string, alg, enc *string) func(*caddyfile.Dispenser) 
 			return d.Errf("%s: want an algorithm and, if it is not A256GCM, the encryption of the content, as in: %s ECDH-ES A128CBC-HS256", option, option)
 		}
 		*alg = args[0]
-		err := options.Check(d, option, args[0], checkEncAlg)
+		err := caddyfileutil.Check(d, option, args[0], checkEncAlg)
 		if len(args) == 2 && err == nil {
 			*enc = args[1]
-			err = options.Check(d, option, args[1], checkEnc)
+			err = caddyfileutil.Check(d, option, args[1], checkEnc)
 		}
 		return err
 	}
@@ -210,10 +210,10 @@ func readEncryption(option string, alg, enc *string) func(*caddyfile.Dispenser) 
 
 func (c *Client) readIDTokenClaims(d *caddyfile.Dispenser) error {
 	var word string
-	if err := options.ReadValue(d, &word, options.OneOf("on", "off")); err != nil {
+	if err := caddyfileutil.ReadValue(d, &word, caddyfileutil.OneOf("on", "off")); err != nil {
 		return err
 	}
-	if options.HasPlaceholder(word) {
+	if caddyfileutil.HasPlaceholder(word) {
 		return d.Errf("id_token_claims: want on or off")
 	}
 	c.IDTokenClaims = word == "on"
@@ -235,7 +235,7 @@ func (c *Client) readIDTokenClaims(d *caddyfile.Dispenser) error {
 //	}
 func ReadAPIClient(d *caddyfile.Dispenser, others []APIClient) (c APIClient, err error) {
 	start := d.Token()
-	if err := options.ReadName(d, &c.ID, nil); err != nil {
+	if err := caddyfileutil.ReadName(d, &c.ID, nil); err != nil {
 		return c, err
 	}
 	for _, other := range others {
@@ -243,27 +243,27 @@ func ReadAPIClient(d *caddyfile.Dispenser, others []APIClient) (c APIClient, err
 			return c, d.Errf("api_client %s is already defined at %s:%d: keep one of them", c.ID, other.token.File, other.token.Line)
 		}
 	}
-	err = options.ReadBlock(d, "api_client "+c.ID, &reference.APIClient, options.Subdirectives{
-		"secret":       options.Another(&c.Secrets, options.CheckSecret),
-		"secret_hash":  options.Another(&c.SecretHashes, options.CheckPHC),
-		"organisation": options.Value(&c.Organisation, checkOrganisation),
-		"apis":         options.Values(&c.APIs, checkAPI),
-		"audiences":    options.Values(&c.Audiences, options.CheckURI),
+	err = caddyfileutil.ReadBlock(d, "api_client "+c.ID, &reference.APIClient, caddyfileutil.Subdirectives{
+		"secret":       caddyfileutil.Another(&c.Secrets, caddyfileutil.CheckSecret),
+		"secret_hash":  caddyfileutil.Another(&c.SecretHashes, caddyfileutil.CheckPHC),
+		"organisation": caddyfileutil.Value(&c.Organisation, checkOrganisation),
+		"apis":         caddyfileutil.Values(&c.APIs, checkAPI),
+		"audiences":    caddyfileutil.Values(&c.Audiences, caddyfileutil.CheckURI),
 
-		"introspection_alg": options.Value(&c.IntrospectionAlg, checkAlg),
+		"introspection_alg": caddyfileutil.Value(&c.IntrospectionAlg, checkAlg),
 
-		"partitions": options.Values(&c.Partitions, login.CheckPartition),
-		"max_level":  options.Value(&c.MaxLevel, options.CheckLevel),
-		"disabled":   options.Flag(&c.Disabled),
+		"partitions": caddyfileutil.Values(&c.Partitions, authn.CheckPartition),
+		"max_level":  caddyfileutil.Value(&c.MaxLevel, caddyfileutil.CheckLevel),
+		"disabled":   caddyfileutil.Flag(&c.Disabled),
 
 		"tls_client_auth": func(d *caddyfile.Dispenser) (err error) { c.CertificateSubject, err = readSubject(d); return err },
 	})
 	if err != nil {
 		return c, err
 	}
-	r := options.NewResolver(nil)
+	r := caddyfileutil.NewResolver(nil)
 	if c.Build(r); r.Err() != nil {
-		return c, options.At(start, r.Err())
+		return c, caddyfileutil.At(start, r.Err())
 	}
 	c.token = start
 	return c, nil

@@ -6,21 +6,21 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 )
 
 var (
-	checkGrant       = options.OneOf("authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "password", "validate_bearer", "device_code", "jwt_bearer", "token_exchange")
-	checkAuthMethod  = options.OneOf("basic", "post", "private_key_jwt", "tls_client_auth", "self_signed_tls_client_auth", "workload")
-	checkConsent     = options.OneOf("on", "off", "always")
-	checkRequestAlg  = options.OneOf("RS256", "PS256", "ES256", "EdDSA")
-	checkEncAlg      = options.OneOf("RSA-OAEP-256", "ECDH-ES", "ECDH-ES+A256KW")
-	checkEnc         = options.OneOf("A256GCM", "A128CBC-HS256")
-	checkAlg         = options.OneOf("RS256", "ES256", "EdDSA")
-	checkTokenFormat = options.OneOf("opaque", "jwt")
-	checkSubjectType = options.OneOf("public", "pairwise")
-	checkAPI         = options.OneOf("introspection", "configuration", "credentials", "events", "persons", "policies", "access", "access_decisions", "statistics", "storage", "sessions", "assurance", "administrators")
-	checkMaxSessions = options.Between(1, 1000)
+	checkGrant       = caddyfileutil.OneOf("authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "password", "validate_bearer", "device_code", "jwt_bearer", "token_exchange")
+	checkAuthMethod  = caddyfileutil.OneOf("basic", "post", "private_key_jwt", "tls_client_auth", "self_signed_tls_client_auth", "workload")
+	checkConsent     = caddyfileutil.OneOf("on", "off", "always")
+	checkRequestAlg  = caddyfileutil.OneOf("RS256", "PS256", "ES256", "EdDSA")
+	checkEncAlg      = caddyfileutil.OneOf("RSA-OAEP-256", "ECDH-ES", "ECDH-ES+A256KW")
+	checkEnc         = caddyfileutil.OneOf("A256GCM", "A128CBC-HS256")
+	checkAlg         = caddyfileutil.OneOf("RS256", "ES256", "EdDSA")
+	checkTokenFormat = caddyfileutil.OneOf("opaque", "jwt")
+	checkSubjectType = caddyfileutil.OneOf("public", "pairwise")
+	checkAPI         = caddyfileutil.OneOf("introspection", "configuration", "credentials", "events", "persons", "policies", "access", "access_decisions", "statistics", "storage", "sessions", "assurance", "administrators")
+	checkMaxSessions = caddyfileutil.Between(1, 1000)
 )
 
 // checkOrganisation accepts the id of an organisation, or *.

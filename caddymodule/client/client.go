@@ -5,7 +5,7 @@ package client
 import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 )
 
 // Client is an OAuth client.
@@ -20,9 +20,9 @@ type Client struct {
 	// port, and can have a private scheme of any form. Default: false.
 	Native bool `json:"native,omitempty"`
 	// Secrets of at least 32 characters, all valid at once, so that they can be rotated. Default: none.
-	Secrets []options.Sensitive `json:"secrets,omitempty"`
+	Secrets []caddyfileutil.Sensitive `json:"secrets,omitempty"`
 	// Secrets as Argon2id or bcrypt PHC strings. Default: none.
-	SecretHashes []options.Sensitive `json:"secret_hashes,omitempty"`
+	SecretHashes []caddyfileutil.Sensitive `json:"secret_hashes,omitempty"`
 	// How the client authenticates: post (its secret in the form, or as Basic credentials), basic (not in the form),
 	// private_key_jwt or self_signed_tls_client_auth, which need jwks and no secret, tls_client_auth, which needs
 	// certificate_subject, or workload, by the tokens of a trusted issuer. Default: post.
@@ -113,7 +113,7 @@ type Client struct {
 	// Origins of web pages that may call the token endpoint, besides those of its redirect URIs. Default: none.
 	Origins []string `json:"origins,omitempty"`
 	// How many sign-ins of one person the client may hold at once; the oldest is dropped. Default: 25.
-	MaxSessions options.Count `json:"max_sessions,omitempty"`
+	MaxSessions caddyfileutil.Count `json:"max_sessions,omitempty"`
 	// Whether the client is switched off: nothing of it is valid. Default: false.
 	Disabled bool `json:"disabled,omitempty"`
 	// How long what it gets is valid.
@@ -160,17 +160,17 @@ type MobileApp struct {
 // Lifetimes of what a client gets.
 type Lifetimes struct {
 	// Of an authorization code. Default: 30s.
-	Code options.Duration `json:"code,omitempty"`
+	Code caddyfileutil.Duration `json:"code,omitempty"`
 	// Of an access token. Default: 15m.
-	AccessToken options.Duration `json:"access_token,omitempty"`
+	AccessToken caddyfileutil.Duration `json:"access_token,omitempty"`
 	// Of one refresh token. Default: 30d.
-	RefreshToken options.Duration `json:"refresh_token,omitempty"`
+	RefreshToken caddyfileutil.Duration `json:"refresh_token,omitempty"`
 	// Of the whole rotation chain of refresh tokens. Default: 90d.
-	RefreshChain options.Duration `json:"refresh_chain,omitempty"`
+	RefreshChain caddyfileutil.Duration `json:"refresh_chain,omitempty"`
 	// How long a spent refresh token is answered with the same successor. Default: 10s.
-	RefreshGrace options.Duration `json:"refresh_grace,omitempty"`
+	RefreshGrace caddyfileutil.Duration `json:"refresh_grace,omitempty"`
 	// The oldest sign-in that the client accepts. Default: any.
-	Session options.Duration `json:"session,omitempty"`
+	Session caddyfileutil.Duration `json:"session,omitempty"`
 }
 
 // APIClient holds Basic credentials of the APIs. It is not an OAuth client.
@@ -178,9 +178,9 @@ type APIClient struct {
 	// The username. Required.
 	ID string `json:"id"`
 	// Secrets of at least 32 characters, all valid at once. Default: none.
-	Secrets []options.Sensitive `json:"secrets,omitempty"`
+	Secrets []caddyfileutil.Sensitive `json:"secrets,omitempty"`
 	// Secrets as Argon2id or bcrypt PHC strings. Default: none.
-	SecretHashes []options.Sensitive `json:"secret_hashes,omitempty"`
+	SecretHashes []caddyfileutil.Sensitive `json:"secret_hashes,omitempty"`
 	// The APIs it may use: introspection, configuration, credentials, events, persons, policies, access,
 	// access_decisions, statistics, storage, sessions, assurance, administrators. Default: none.
 	APIs []string `json:"apis,omitempty"`
@@ -194,7 +194,7 @@ type APIClient struct {
 	// is, or was.
 	Organisation string `json:"organisation,omitempty"`
 	// The highest authentication level, 1 to 4, of the LOGIN tokens that it makes for people. Default: 2.
-	MaxLevel options.Count `json:"max_level,omitempty"`
+	MaxLevel caddyfileutil.Count `json:"max_level,omitempty"`
 	// Whether the credentials are switched off. Default: false.
 	Disabled bool `json:"disabled,omitempty"`
 	// Whom its certificate names, by which it authenticates at the introspection endpoint. Default: none.
@@ -208,7 +208,7 @@ func (c *Client) ErrorAt(err error) error {
 	if c.token.File == "" {
 		return err
 	}
-	return options.At(c.token, err)
+	return caddyfileutil.At(c.token, err)
 }
 
 // Picture is the file of Logo, once the client is resolved. nil: none.

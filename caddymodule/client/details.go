@@ -7,10 +7,10 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/authz/details"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/authz/rar"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // DetailType is a type of authorization details (RFC 9396).
@@ -34,7 +34,7 @@ type DetailType struct {
 	// The members that every request has. Default: none.
 	Required []string `json:"required,omitempty"`
 	// The authentication level that the person must have reached, 1 to 4. Default: any.
-	Level options.Count `json:"level,omitempty"`
+	Level caddyfileutil.Count `json:"level,omitempty"`
 	// Whether people are asked: on (asked once for the same and remembered) or always. Default: on.
 	Consent string `json:"consent,omitempty"`
 	// Whether clients that no operator has registered can ask for it. Default: false.
@@ -54,8 +54,8 @@ type DetailMember struct {
 }
 
 var (
-	checkDetailKind    = options.OneOf(details.KindText, details.KindNumber, details.KindBoolean)
-	checkDetailConsent = options.OneOf("on", "always")
+	checkDetailKind    = caddyfileutil.OneOf(rar.KindText, rar.KindNumber, rar.KindBoolean)
+	checkDetailConsent = caddyfileutil.OneOf("on", "always")
 )
 
 // ReadDetailType reads one more type than the others:
@@ -79,54 +79,54 @@ var (
 //	}
 func ReadDetailType(d *caddyfile.Dispenser, others []DetailType) (t DetailType, err error) {
 	start := d.Token()
-	if err := options.ReadName(d, &t.Type, details.CheckName); err != nil {
+	if err := caddyfileutil.ReadName(d, &t.Type, rar.CheckName); err != nil {
 		return t, err
 	}
 	if slices.ContainsFunc(others, func(o DetailType) bool { return o.Type == t.Type }) {
 		return t, d.Errf("authorization_details %s is already defined: keep one of them", t.Type)
 	}
-	err = options.ReadBlock(d, "authorization_details "+t.Type, &reference.DetailType, options.Subdirectives{
+	err = caddyfileutil.ReadBlock(d, "authorization_details "+t.Type, &reference.DetailType, caddyfileutil.Subdirectives{
 		"description":  readTexts(&t.Description),
-		"locations":    options.Values(&t.Locations, nil),
-		"actions":      options.Values(&t.Actions, nil),
-		"datatypes":    options.Values(&t.DataTypes, nil),
-		"privileges":   options.Values(&t.Privileges, nil),
-		"identifier":   options.Flag(&t.Identifier),
+		"locations":    caddyfileutil.Values(&t.Locations, nil),
+		"actions":      caddyfileutil.Values(&t.Actions, nil),
+		"datatypes":    caddyfileutil.Values(&t.DataTypes, nil),
+		"privileges":   caddyfileutil.Values(&t.Privileges, nil),
+		"identifier":   caddyfileutil.Flag(&t.Identifier),
 		"member":       t.readMember,
-		"required":     options.Values(&t.Required, nil),
-		"level":        options.Value(&t.Level, options.CheckLevel),
-		"consent":      options.Value(&t.Consent, checkDetailConsent),
-		"unregistered": options.Flag(&t.Unregistered),
+		"required":     caddyfileutil.Values(&t.Required, nil),
+		"level":        caddyfileutil.Value(&t.Level, caddyfileutil.CheckLevel),
+		"consent":      caddyfileutil.Value(&t.Consent, checkDetailConsent),
+		"unregistered": caddyfileutil.Flag(&t.Unregistered),
 	})
 	if err != nil {
 		return t, err
 	}
-	return t, options.Adapt(start, func(r *options.Resolver) { t.Build(r) })
+	return t, caddyfileutil.Adapt(start, func(r *caddyfileutil.Resolver) { t.Build(r) })
 }
 
 func (t *DetailType) readMember(d *caddyfile.Dispenser) error {
 	var m DetailMember
-	if err := options.ReadName(d, &m.Name, details.CheckPath); err != nil {
+	if err := caddyfileutil.ReadName(d, &m.Name, rar.CheckPath); err != nil {
 		return err
 	}
-	err := options.ReadBlock(d, "member "+m.Name, &reference.DetailMember, options.Subdirectives{
+	err := caddyfileutil.ReadBlock(d, "member "+m.Name, &reference.DetailMember, caddyfileutil.Subdirectives{
 		"label":  readTexts(&m.Label),
-		"kind":   options.Value(&m.Kind, checkDetailKind),
-		"values": options.Values(&m.Values, nil),
+		"kind":   caddyfileutil.Value(&m.Kind, checkDetailKind),
+		"values": caddyfileutil.Values(&m.Values, nil),
 	})
 	t.Members = append(t.Members, m)
 	return err
 }
 
 // readTexts reads a text for one language, or for all that have none.
-func readTexts(dst *map[string]string) options.Subdirective {
+func readTexts(dst *map[string]string) caddyfileutil.Subdirective {
 	return func(d *caddyfile.Dispenser) error {
 		word, args := d.Val(), d.RemainingArgs()
 		language := ""
 		switch {
 		case len(args) == 2:
 			language, args = args[0], args[1:]
-			if err := page.CheckLocale(language); err != nil {
+			if err := web.CheckLocale(language); err != nil {
 				return d.Errf("%s: %q %w", word, language, err)
 			}
 		case len(args) != 1:
@@ -142,12 +142,12 @@ func readTexts(dst *map[string]string) options.Subdirective {
 			*dst = map[string]string{}
 		}
 		(*dst)[language] = args[0]
-		return options.NoMore(d, word)
+		return caddyfileutil.NoMore(d, word)
 	}
 }
 
 // Build returns the type. It is validated as a whole, unless a value is wrong or not known yet.
-func (t *DetailType) Build(r *options.Resolver) details.Type {
+func (t *DetailType) Build(r *caddyfileutil.Resolver) rar.Type {
 	of, before := fmt.Sprintf("authorization_details %s: ", t.Type), r.ProblemCount()
 	known := true
 	list := func(name string, vs []string) []string {
@@ -155,10 +155,10 @@ func (t *DetailType) Build(r *options.Resolver) details.Type {
 		known = known && len(out) == len(vs)
 		return out
 	}
-	texts := func(name string, of map[string]string) page.Texts {
-		out := page.Texts{}
+	texts := func(name string, of map[string]string) web.Texts {
+		out := web.Texts{}
 		for _, language := range slices.Sorted(maps.Keys(of)) {
-			if language != "" && page.CheckLocale(language) != nil {
+			if language != "" && web.CheckLocale(language) != nil {
 				r.Fail("%s: %q is not a language such as nl", name, language)
 			}
 			if text, ok := r.Text(name, of[language], nil); ok {
@@ -167,19 +167,19 @@ func (t *DetailType) Build(r *options.Resolver) details.Type {
 		}
 		return out
 	}
-	out := details.Type{
-		Name: r.Plain("authorization_details", t.Type, details.CheckName), Description: texts(of+"description", t.Description),
+	out := rar.Type{
+		Name: r.Plain("authorization_details", t.Type, rar.CheckName), Description: texts(of+"description", t.Description),
 		Locations: list("locations", t.Locations), Actions: list("actions", t.Actions), DataTypes: list("datatypes", t.DataTypes),
 		Privileges: list("privileges", t.Privileges), Identifier: t.Identifier, Required: list("required", t.Required),
-		Level: r.Count(of+"level", t.Level, options.CheckLevel), Always: r.Plain(of+"consent", t.Consent, checkDetailConsent) == "always", Open: t.Unregistered,
+		Level: r.Count(of+"level", t.Level, caddyfileutil.CheckLevel), Always: r.Plain(of+"consent", t.Consent, checkDetailConsent) == "always", Open: t.Unregistered,
 	}
 	for _, m := range t.Members {
 		at := "member " + m.Name + " "
-		out.Members = append(out.Members, details.Member{
+		out.Members = append(out.Members, rar.Member{
 			Path: m.Name, Label: texts(of+at+"label", m.Label), Kind: r.Plain(of+at+"kind", m.Kind, checkDetailKind), Of: list(at+"values", m.Values),
 		})
 	}
-	if r.ProblemCount() == before && (known && !options.HasPlaceholder(t.Type) || !r.Adapting()) {
+	if r.ProblemCount() == before && (known && !caddyfileutil.HasPlaceholder(t.Type) || !r.Adapting()) {
 		r.AddError(out.Validate())
 	}
 	return out

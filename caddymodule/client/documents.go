@@ -9,9 +9,9 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/dustin/go-humanize"
 
+	"github.com/gatehouse-id/gatehouse/authz/cimd"
 	authzclient "github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/metadoc"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 )
 
@@ -25,20 +25,20 @@ type Documents struct {
 	// The largest document that is read. Default: 64KiB.
 	MaxSize string `json:"max_size,omitempty"`
 	// How long a host has to answer. Default: 5s.
-	Timeout options.Duration `json:"timeout,omitempty"`
+	Timeout caddyfileutil.Duration `json:"timeout,omitempty"`
 	// The shortest time after which a document is fetched again. Default: 1h.
-	CacheMin options.Duration `json:"cache_min,omitempty"`
+	CacheMin caddyfileutil.Duration `json:"cache_min,omitempty"`
 	// The longest. Default: 24h.
-	CacheMax options.Duration `json:"cache_max,omitempty"`
+	CacheMax caddyfileutil.Duration `json:"cache_max,omitempty"`
 	// How many documents are remembered. Default: 1000.
-	Clients options.Count `json:"clients,omitempty"`
+	Clients caddyfileutil.Count `json:"clients,omitempty"`
 	// Private schemes of redirect URIs, besides those that are a domain name turned round. Default: cursor.
 	Schemes []string `json:"schemes,omitempty"`
 }
 
 var (
-	checkSwitch  = options.OneOf("on", "off")
-	checkClients = options.Between(1, 100_000)
+	checkSwitch  = caddyfileutil.OneOf("on", "off")
+	checkClients = caddyfileutil.Between(1, 100_000)
 )
 
 // ReadDocuments reads
@@ -55,41 +55,41 @@ func ReadDocuments(d *caddyfile.Dispenser) (*Documents, error) {
 	o, word := new(Documents), d.Val()
 	if d.NextArg() {
 		o.Switch = d.Val()
-		if err := options.Check(d, word, o.Switch, checkSwitch); err != nil {
+		if err := caddyfileutil.Check(d, word, o.Switch, checkSwitch); err != nil {
 			return nil, err
 		}
 	}
 	if d.NextArg() {
 		return nil, d.Errf("%s: unexpected argument %q", word, d.Val())
 	}
-	return o, options.ReadBlock(d, word, &reference.Documents, options.Subdirectives{
-		"trust":    options.Values(&o.Trust, checkTrusted),
-		"max_size": options.Value(&o.MaxSize, checkDocumentSize),
-		"timeout":  options.Value(&o.Timeout, checkDocumentTimeout),
+	return o, caddyfileutil.ReadBlock(d, word, &reference.Documents, caddyfileutil.Subdirectives{
+		"trust":    caddyfileutil.Values(&o.Trust, checkTrusted),
+		"max_size": caddyfileutil.Value(&o.MaxSize, checkDocumentSize),
+		"timeout":  caddyfileutil.Value(&o.Timeout, checkDocumentTimeout),
 		"cache":    o.readCache,
-		"clients":  options.Value(&o.Clients, checkClients),
-		"schemes":  options.Values(&o.Schemes, authzclient.CheckScheme),
+		"clients":  caddyfileutil.Value(&o.Clients, checkClients),
+		"schemes":  caddyfileutil.Values(&o.Schemes, authzclient.CheckScheme),
 	})
 }
 
 func (o *Documents) readCache(d *caddyfile.Dispenser) error {
-	args, err := options.ReadPair(d, "want the shortest and the longest time, as in: cache 1h 24h")
+	args, err := caddyfileutil.ReadPair(d, "want the shortest and the longest time, as in: cache 1h 24h")
 	if err != nil {
 		return err
 	}
 	for _, arg := range args {
-		if err := options.Check(d, "cache", arg, options.CheckDuration); err != nil {
+		if err := caddyfileutil.Check(d, "cache", arg, caddyfileutil.CheckDuration); err != nil {
 			return err
 		}
 	}
-	o.CacheMin, o.CacheMax = options.Duration(args[0]), options.Duration(args[1])
+	o.CacheMin, o.CacheMax = caddyfileutil.Duration(args[0]), caddyfileutil.Duration(args[1])
 	return nil
 }
 
 // Build returns the configuration.
-func (o *Documents) Build(r *options.Resolver) metadoc.Config {
+func (o *Documents) Build(r *caddyfileutil.Resolver) cimd.Config {
 	of := func(name string) string { return "client_metadata_documents: " + name }
-	cfg := metadoc.Config{
+	cfg := cimd.Config{
 		On:       r.Plain("client_metadata_documents", o.Switch, checkSwitch) == "on",
 		Trust:    r.List(of("trust"), o.Trust, checkTrusted),
 		Timeout:  r.Duration(of("timeout"), o.Timeout),
@@ -128,7 +128,7 @@ func checkDocumentSize(s string) error {
 }
 
 func checkDocumentTimeout(s string) error {
-	if err := options.CheckDuration(s); err != nil {
+	if err := caddyfileutil.CheckDuration(s); err != nil {
 		return err
 	}
 	if t, err := time.ParseDuration(s); err != nil || t > 5*time.Second {

@@ -6,14 +6,14 @@ import (
 	"unicode"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/trust"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/authz/workload"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 // Doubts returns what is allowed and probably not meant: times that never come, secrets that can be guessed or by which
 // one client can pass for another, and patterns that no token of a trusted issuer fits.
-func Doubts(clients []*client.Client, apis []*client.APIClient, trusted []trust.Rule) (out []options.Fault) {
+func Doubts(clients []*client.Client, apis []*client.APIClient, trusted []workload.Rule) (out []caddyfileutil.Fault) {
 	first := map[string]string{}
 	for _, c := range clients {
 		of := "client " + c.ID
@@ -29,9 +29,9 @@ func Doubts(clients []*client.Client, apis []*client.APIClient, trusted []trust.
 	return out
 }
 
-func doubtLifetimes(c *client.Client, of string) (out []options.Fault) {
+func doubtLifetimes(c *client.Client, of string) (out []caddyfileutil.Fault) {
 	never := func(option, format string, args ...any) {
-		out = append(out, options.Fault{Option: of + option, Reason: of + option + ": " + fmt.Sprintf(format, args...), Mend: "make it shorter, or the other one longer"})
+		out = append(out, caddyfileutil.Fault{Option: of + option, Reason: of + option + ": " + fmt.Sprintf(format, args...), Mend: "make it shorter, or the other one longer"})
 	}
 	l, full := c.Lifetimes, c.WithDefaults().Lifetimes
 	if l.RefreshToken > full.RefreshChain {
@@ -44,9 +44,9 @@ func doubtLifetimes(c *client.Client, of string) (out []options.Fault) {
 }
 
 // doubtSecrets looks at the secrets of one client. first are the clients by their secrets, so far.
-func doubtSecrets(of, id string, secrets []secret.String, hashes []string, first map[string]string) (out []options.Fault) {
+func doubtSecrets(of, id string, secrets []secret.String, hashes []string, first map[string]string) (out []caddyfileutil.Fault) {
 	say := func(option, reason string) {
-		out = append(out, options.Fault{Option: of + ": " + option, Reason: of + ": " + reason, Mend: "`caddy gatehouse secret` prints a good one"})
+		out = append(out, caddyfileutil.Fault{Option: of + ": " + option, Reason: of + ": " + reason, Mend: "`caddy gatehouse secret` prints a good one"})
 	}
 	kept := func(option, text string) {
 		if by := first[text]; by != "" && by != of {
@@ -67,13 +67,13 @@ func doubtSecrets(of, id string, secrets []secret.String, hashes []string, first
 	return out
 }
 
-func doubtMatches(r *trust.Rule) (out []options.Fault) {
+func doubtMatches(r *workload.Rule) (out []caddyfileutil.Fault) {
 	for _, m := range r.Match {
 		for _, pattern := range m.Patterns {
-			if instead := trust.Longer(m.Claim, pattern); instead != "" {
+			if instead := workload.Longer(m.Claim, pattern); instead != "" {
 				option := "trust_issuer " + r.Issuer + ": match"
 				const reason = "%s %s %s: subjects that begin so have more parts between colons, and a * does not stand for a colon, so the pattern fits no token"
-				out = append(out, options.Fault{Option: option, Reason: fmt.Sprintf(reason, option, m.Claim, pattern), Mend: "write for example " + instead})
+				out = append(out, caddyfileutil.Fault{Option: option, Reason: fmt.Sprintf(reason, option, m.Claim, pattern), Mend: "write for example " + instead})
 			}
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	authzclient "github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/registration"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/authz/dcr"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 )
 
@@ -23,16 +23,16 @@ type Registration struct {
 	// Private schemes of redirect URIs, besides those that are a domain name turned round. Default: cursor.
 	Schemes []string `json:"schemes,omitempty"`
 	// After what time a client is removed that nobody uses. Default: 30d.
-	Expires options.Duration `json:"expires,omitempty"`
+	Expires caddyfileutil.Duration `json:"expires,omitempty"`
 	// How many clients one network can register, as in 10/h. Default: 10/h.
 	Limit string `json:"limit,omitempty"`
 	// How many there can be that have registered themselves. Default: 1000.
-	Clients options.Count `json:"clients,omitempty"`
+	Clients caddyfileutil.Count `json:"clients,omitempty"`
 	// Whether a client can read, change and remove its registration (RFC 7592). Default: false.
 	Management bool `json:"management,omitempty"`
 }
 
-var checkWho = options.OneOf(registration.Open, registration.Token)
+var checkWho = caddyfileutil.OneOf(dcr.Open, dcr.Token)
 
 // ReadRegistration reads
 //
@@ -47,29 +47,29 @@ var checkWho = options.OneOf(registration.Open, registration.Token)
 func ReadRegistration(d *caddyfile.Dispenser) (*Registration, error) {
 	o, word := new(Registration), d.Val()
 	if !d.NextArg() {
-		return nil, d.Err("registration: say who can register: open, or token for those who have an access token with the scope " + registration.Scope)
+		return nil, d.Err("registration: say who can register: open, or token for those who have an access token with the scope " + dcr.Scope)
 	}
 	o.Who = d.Val()
-	if err := options.Check(d, word, o.Who, checkWho); err != nil {
+	if err := caddyfileutil.Check(d, word, o.Who, checkWho); err != nil {
 		return nil, err
 	}
 	if d.NextArg() {
 		return nil, d.Errf("%s: unexpected argument %q", word, d.Val())
 	}
-	return o, options.ReadBlock(d, word, &reference.Registration, options.Subdirectives{
-		"redirect_hosts": options.Values(&o.RedirectHosts, checkTrusted),
-		"schemes":        options.Values(&o.Schemes, authzclient.CheckScheme),
-		"expires":        options.Value(&o.Expires, options.CheckDuration),
-		"limit":          options.Value(&o.Limit, checkLimit),
-		"clients":        options.Value(&o.Clients, checkClients),
-		"management":     options.Flag(&o.Management),
+	return o, caddyfileutil.ReadBlock(d, word, &reference.Registration, caddyfileutil.Subdirectives{
+		"redirect_hosts": caddyfileutil.Values(&o.RedirectHosts, checkTrusted),
+		"schemes":        caddyfileutil.Values(&o.Schemes, authzclient.CheckScheme),
+		"expires":        caddyfileutil.Value(&o.Expires, caddyfileutil.CheckDuration),
+		"limit":          caddyfileutil.Value(&o.Limit, checkLimit),
+		"clients":        caddyfileutil.Value(&o.Clients, checkClients),
+		"management":     caddyfileutil.Flag(&o.Management),
 	})
 }
 
 // Build returns the configuration.
-func (o *Registration) Build(r *options.Resolver) registration.Config {
+func (o *Registration) Build(r *caddyfileutil.Resolver) dcr.Config {
 	of := func(name string) string { return "registration: " + name }
-	cfg := registration.Config{
+	cfg := dcr.Config{
 		Who:           r.Plain("registration", o.Who, checkWho),
 		RedirectHosts: r.List(of("redirect_hosts"), o.RedirectHosts, checkTrusted),
 		Schemes:       r.List(of("schemes"), o.Schemes, authzclient.CheckScheme),

@@ -15,21 +15,21 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/details"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/authz/rar"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 // Build returns the client. It is validated as a whole, unless a value is wrong or not known yet.
-func (c *Client) Build(r *options.Resolver) *client.Client {
+func (c *Client) Build(r *caddyfileutil.Resolver) *client.Client {
 	before := r.ProblemCount()
 	out := c.Resolve(r)
 	if r.Adapting() { // what is only known later must not look missing or wrong now
-		if options.HasPlaceholder(c.ID) {
+		if caddyfileutil.HasPlaceholder(c.ID) {
 			out.ID = "placeholder"
 		}
-		if options.HasPlaceholder(strings.Join(c.Grants, "")) || options.HasPlaceholder(strings.Join(c.Scopes, "")+strings.Join(c.DefaultScopes, "")) {
+		if caddyfileutil.HasPlaceholder(strings.Join(c.Grants, "")) || caddyfileutil.HasPlaceholder(strings.Join(c.Scopes, "")+strings.Join(c.DefaultScopes, "")) {
 			return out
 		}
 	}
@@ -40,9 +40,9 @@ func (c *Client) Build(r *options.Resolver) *client.Client {
 }
 
 // Resolve returns the client with each value checked by itself.
-func (c *Client) Resolve(r *options.Resolver) *client.Client {
+func (c *Client) Resolve(r *caddyfileutil.Resolver) *client.Client {
 	of := "client " + c.ID + ": "
-	c.logo = options.ReadPicture(r, of+"logo", c.Logo)
+	c.logo = caddyfileutil.ReadPicture(r, of+"logo", c.Logo)
 	jwks, jwksURI := readKeys(r, of+"jwks", c.JWKS)
 	return &client.Client{
 		ID: r.Plain("client", c.ID, nil), Name: r.Plain(of+"name", c.Name, nil), Public: c.Public, Native: c.Native,
@@ -51,15 +51,15 @@ func (c *Client) Resolve(r *options.Resolver) *client.Client {
 		JWKS:       jwks, JWKSURI: jwksURI, CertificateSubject: c.CertificateSubject.build(r, of+"auth_method"),
 		RedirectURIs:           uris(r, of+"redirect_uris", c.RedirectURIs),
 		PostLogoutRedirectURIs: uris(r, of+"post_logout_redirect_uris", c.PostLogoutRedirectURIs),
-		BackchannelLogoutURI:   r.Plain(of+"backchannel_logout_uri", c.BackchannelLogoutURI, options.CheckURI),
-		FrontchannelLogoutURI:  r.Plain(of+"frontchannel_logout_uri", c.FrontchannelLogoutURI, options.CheckURI),
-		InitiateLoginURI:       r.Plain(of+"initiate_login_uri", c.InitiateLoginURI, options.CheckURI),
+		BackchannelLogoutURI:   r.Plain(of+"backchannel_logout_uri", c.BackchannelLogoutURI, caddyfileutil.CheckURI),
+		FrontchannelLogoutURI:  r.Plain(of+"frontchannel_logout_uri", c.FrontchannelLogoutURI, caddyfileutil.CheckURI),
+		InitiateLoginURI:       r.Plain(of+"initiate_login_uri", c.InitiateLoginURI, caddyfileutil.CheckURI),
 		Grants:                 r.List(of+"grants", c.Grants, checkGrant),
-		Scopes:                 r.List(of+"scopes", c.Scopes, options.CheckScope),
-		DefaultScopes:          r.List(of+"default_scopes", c.DefaultScopes, options.CheckScope),
-		IDPs:                   r.List(of+"idps", c.IDPs, options.CheckProviderID),
+		Scopes:                 r.List(of+"scopes", c.Scopes, caddyfileutil.CheckScope),
+		DefaultScopes:          r.List(of+"default_scopes", c.DefaultScopes, caddyfileutil.CheckScope),
+		IDPs:                   r.List(of+"idps", c.IDPs, caddyfileutil.CheckProviderID),
 		Consent:                r.Plain(of+"consent", c.Consent, checkConsent), PKCERequired: c.PKCERequired, PARRequired: c.PARRequired, DPoPRequired: c.DPoPRequired, MTLSRequired: c.MTLSRequired, FAPI2: c.FAPI2, SignedRequestRequired: c.SignedRequestRequired,
-		RequestAlg: r.Plain(of+"request_object_alg", c.RequestAlg, checkRequestAlg), PasswordOnly: c.PasswordOnly, SecondFactor: r.Plain(of+"second_factor", c.SecondFactor, options.CheckSecondFactor),
+		RequestAlg: r.Plain(of+"request_object_alg", c.RequestAlg, checkRequestAlg), PasswordOnly: c.PasswordOnly, SecondFactor: r.Plain(of+"second_factor", c.SecondFactor, caddyfileutil.CheckSecondFactor),
 		SubjectType: r.Plain(of+"subject_type", c.SubjectType, checkSubjectType),
 		TokenFormat: r.Plain(of+"token_format", c.TokenFormat, checkTokenFormat), App: c.App.build(r, of),
 		IDTokenAlg: r.Plain(of+"id_token_alg", c.IDTokenAlg, checkAlg), IDTokenClaims: c.IDTokenClaims,
@@ -67,8 +67,8 @@ func (c *Client) Resolve(r *options.Resolver) *client.Client {
 		UserinfoAlg:    r.Plain(of+"userinfo_alg", c.UserinfoAlg, checkAlg),
 		UserinfoEncAlg: r.Plain(of+"userinfo_encryption", c.UserinfoEncAlg, checkEncAlg), UserinfoEnc: r.Plain(of+"userinfo_encryption", c.UserinfoEnc, checkEnc),
 		ResponseAlg: r.Plain(of+"authorization_response_alg", c.ResponseAlg, checkAlg),
-		Audiences:   r.List(of+"audiences", c.Audiences, options.CheckURI),
-		DetailTypes: r.List(of+"authorization_details_types", c.DetailTypes, details.CheckName),
+		Audiences:   r.List(of+"audiences", c.Audiences, caddyfileutil.CheckURI),
+		DetailTypes: r.List(of+"authorization_details_types", c.DetailTypes, rar.CheckName),
 		Exchange:    c.Exchange.build(r, of),
 		Origins:     r.List(of+"origins", c.Origins, checkOrigin),
 		MaxSessions: r.Count(of+"max_sessions", c.MaxSessions, checkMaxSessions), Disabled: c.Disabled,
@@ -83,21 +83,21 @@ func (c *Client) Resolve(r *options.Resolver) *client.Client {
 	}
 }
 
-func (e *Exchange) build(r *options.Resolver, of string) *client.Exchange {
+func (e *Exchange) build(r *caddyfileutil.Resolver, of string) *client.Exchange {
 	if e == nil {
 		return nil
 	}
 	out := &client.Exchange{From: r.List(of+"exchange from", e.From, nil), To: r.List(of+"exchange to", e.To, nil)}
 	if r.Adapting() && len(out.To) < len(e.To) {
-		out.To = append(out.To, options.StandInURI)
+		out.To = append(out.To, caddyfileutil.StandInURI)
 	}
 	for _, server := range e.IDJAG {
 		j := client.IDJAG{
 			Issuer: r.Plain(of+"exchange id_jag", server.Issuer, client.CheckIssuer), ClientID: r.Plain(of+"exchange id_jag", server.ClientID, nil),
-			Scopes: r.List(of+"exchange id_jag", server.Scopes, options.CheckScope),
+			Scopes: r.List(of+"exchange id_jag", server.Scopes, caddyfileutil.CheckScope),
 		}
-		if r.Adapting() && options.HasPlaceholder(server.Issuer+server.ClientID) {
-			j.Issuer, j.ClientID = options.StandInURI, "placeholder"
+		if r.Adapting() && caddyfileutil.HasPlaceholder(server.Issuer+server.ClientID) {
+			j.Issuer, j.ClientID = caddyfileutil.StandInURI, "placeholder"
 		}
 		out.IDJAG = append(out.IDJAG, j)
 	}
@@ -105,12 +105,12 @@ func (e *Exchange) build(r *options.Resolver, of string) *client.Exchange {
 }
 
 // Build returns the app of a client, or nil.
-func (a *MobileApp) build(r *options.Resolver, of string) *client.App {
+func (a *MobileApp) build(r *caddyfileutil.Resolver, of string) *client.App {
 	if a == nil {
 		return nil
 	}
 	member := func(name, v string) string {
-		if r.Adapting() && options.HasPlaceholder(v) {
+		if r.Adapting() && caddyfileutil.HasPlaceholder(v) {
 			return "placeholder"
 		}
 		return r.Plain(of+"app "+name, v, nil)
@@ -122,20 +122,20 @@ func (a *MobileApp) build(r *options.Resolver, of string) *client.App {
 const maxJWKS = 256 << 10
 
 // readKeys returns the public keys of a file, or where they are.
-func readKeys(r *options.Resolver, option, file string) (*jose.JSONWebKeySet, string) {
+func readKeys(r *caddyfileutil.Resolver, option, file string) (*jose.JSONWebKeySet, string) {
 	at, ok := r.Text(option, file, nil)
 	switch {
 	case !ok && file != "" && r.Adapting():
-		return nil, options.StandInURI
+		return nil, caddyfileutil.StandInURI
 	case !ok:
 		return nil, ""
 	case strings.Contains(at, "://"):
-		return nil, r.Plain(option, at, options.CheckURI)
+		return nil, r.Plain(option, at, caddyfileutil.CheckURI)
 	case r.Verbatim(): // a request must not read the server's files
 		r.Fail("%s: want the URL of a JSON Web Key Set", option)
 		return nil, ""
 	case r.Adapting(): // the file may lie on another machine
-		return nil, options.StandInURI
+		return nil, caddyfileutil.StandInURI
 	}
 	info, err := os.Stat(at)
 	if err == nil && info.Size() > maxJWKS {
@@ -150,7 +150,7 @@ func readKeys(r *options.Resolver, option, file string) (*jose.JSONWebKeySet, st
 		keys, err = client.ParseJWKS(raw)
 	}
 	if err != nil {
-		r.Lack(options.Fault{
+		r.Lack(caddyfileutil.Fault{
 			Option: option, Reason: fmt.Sprintf("%s: %s: %v: what the keys sign is refused", option, at, err),
 			Mend: "put a JSON Web Key Set with public keys there, and reload",
 		})
@@ -170,21 +170,21 @@ func noKeys() (*jose.JSONWebKeySet, string) {
 }
 
 // Build returns the API client. It is validated as a whole, unless a value is wrong or not known yet.
-func (c *APIClient) Build(r *options.Resolver) *client.APIClient {
+func (c *APIClient) Build(r *caddyfileutil.Resolver) *client.APIClient {
 	of := "api_client " + c.ID + ": "
 	before := r.ProblemCount()
 	out := &client.APIClient{
 		ID: r.Plain("api_client", c.ID, nil), Secrets: secrets(r, of+"secret", c.Secrets), SecretHashes: hashes(r, of+"secret_hash", c.SecretHashes),
-		APIs: r.List(of+"apis", c.APIs, checkAPI), Audiences: r.List(of+"audiences", c.Audiences, options.CheckURI),
-		Partitions: r.List(of+"partitions", c.Partitions, login.CheckPartition), Disabled: c.Disabled,
+		APIs: r.List(of+"apis", c.APIs, checkAPI), Audiences: r.List(of+"audiences", c.Audiences, caddyfileutil.CheckURI),
+		Partitions: r.List(of+"partitions", c.Partitions, authn.CheckPartition), Disabled: c.Disabled,
 		IntrospectionAlg: r.Plain(of+"introspection_alg", c.IntrospectionAlg, checkAlg), Organisation: r.Plain(of+"organisation", c.Organisation, checkOrganisation),
-		MaxLevel: r.Count(of+"max_level", c.MaxLevel, options.CheckLevel), CertificateSubject: c.CertificateSubject.build(r, of+"tls_client_auth"),
+		MaxLevel: r.Count(of+"max_level", c.MaxLevel, caddyfileutil.CheckLevel), CertificateSubject: c.CertificateSubject.build(r, of+"tls_client_auth"),
 	}
 	if r.Adapting() {
-		if options.HasPlaceholder(c.ID) {
+		if caddyfileutil.HasPlaceholder(c.ID) {
 			out.ID = "placeholder"
 		}
-		if options.HasPlaceholder(strings.Join(c.APIs, "")) {
+		if caddyfileutil.HasPlaceholder(strings.Join(c.APIs, "")) {
 			return out
 		}
 	}
@@ -194,25 +194,25 @@ func (c *APIClient) Build(r *options.Resolver) *client.APIClient {
 	return out
 }
 
-func secrets(r *options.Resolver, option string, vs []options.Sensitive) []secret.String {
+func secrets(r *caddyfileutil.Resolver, option string, vs []caddyfileutil.Sensitive) []secret.String {
 	var out []secret.String
 	for _, v := range vs {
-		switch s, ok := r.Text(option, string(v), options.CheckSecret); {
+		switch s, ok := r.Text(option, string(v), caddyfileutil.CheckSecret); {
 		case ok:
 			out = append(out, secret.New(s))
 		case v == "":
 			r.Fail("%s: the value is empty", option)
 		case r.Adapting():
-			out = append(out, secret.New(options.StandInSecret))
+			out = append(out, secret.New(caddyfileutil.StandInSecret))
 		}
 	}
 	return out
 }
 
-func hashes(r *options.Resolver, option string, vs []options.Sensitive) []string {
+func hashes(r *caddyfileutil.Resolver, option string, vs []caddyfileutil.Sensitive) []string {
 	var out []string
 	for _, v := range vs {
-		switch s, ok := r.Text(option, string(v), options.CheckPHC); {
+		switch s, ok := r.Text(option, string(v), caddyfileutil.CheckPHC); {
 		case ok:
 			out = append(out, s)
 		case v == "":
@@ -224,10 +224,10 @@ func hashes(r *options.Resolver, option string, vs []options.Sensitive) []string
 	return out
 }
 
-func uris(r *options.Resolver, option string, vs []string) []string {
-	out := r.List(option, vs, options.CheckURI)
+func uris(r *caddyfileutil.Resolver, option string, vs []string) []string {
+	out := r.List(option, vs, caddyfileutil.CheckURI)
 	if r.Adapting() && len(out) == 0 && len(vs) > 0 {
-		return []string{options.StandInURI}
+		return []string{caddyfileutil.StandInURI}
 	}
 	return out
 }
@@ -250,11 +250,11 @@ func Of(c *client.Client, written *Client) Client {
 	if written != nil {
 		keys, logo = cmp.Or(keys, written.JWKS), written.Logo
 	}
-	text := func(d time.Duration) options.Duration {
+	text := func(d time.Duration) caddyfileutil.Duration {
 		if d == 0 {
 			return ""
 		}
-		return options.Duration(d.String())
+		return caddyfileutil.Duration(d.String())
 	}
 	l := c.Lifetimes
 	return Client{
@@ -265,7 +265,7 @@ func Of(c *client.Client, written *Client) Client {
 		Grants: c.Grants, Scopes: c.Scopes, DefaultScopes: c.DefaultScopes, IDPs: c.IDPs, Consent: c.Consent, PKCERequired: c.PKCERequired, PARRequired: c.PARRequired, PasswordOnly: c.PasswordOnly, SecondFactor: c.SecondFactor,
 		SignedRequestRequired: c.SignedRequestRequired, RequestAlg: c.RequestAlg, ResponseAlg: c.ResponseAlg,
 		IDTokenEncAlg: c.IDTokenEncAlg, IDTokenEnc: c.IDTokenEnc, UserinfoAlg: c.UserinfoAlg, UserinfoEncAlg: c.UserinfoEncAlg, UserinfoEnc: c.UserinfoEnc,
-		IDTokenAlg: c.IDTokenAlg, IDTokenClaims: c.IDTokenClaims, Audiences: c.Audiences, Origins: c.Origins, MaxSessions: options.Count(strconv.Itoa(c.MaxSessions)), Disabled: c.Disabled,
+		IDTokenAlg: c.IDTokenAlg, IDTokenClaims: c.IDTokenClaims, Audiences: c.Audiences, Origins: c.Origins, MaxSessions: caddyfileutil.Count(strconv.Itoa(c.MaxSessions)), Disabled: c.Disabled,
 		Lifetimes: Lifetimes{
 			Code: text(l.Code), AccessToken: text(l.AccessToken), RefreshToken: text(l.RefreshToken), RefreshChain: text(l.RefreshChain),
 			RefreshGrace: text(l.RefreshGrace), Session: text(l.Session),

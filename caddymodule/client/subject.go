@@ -5,7 +5,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/certificate"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 )
 
 // Subject is the name in the certificates of a client. One member is set.
@@ -29,7 +29,7 @@ type Subject struct {
 func (c *Client) readAuthMethod(d *caddyfile.Dispenser) (err error) {
 	at := *d
 	if !at.NextArg() || at.Val() != client.MethodTLS {
-		return options.ReadValue(d, &c.AuthMethod, checkAuthMethod)
+		return caddyfileutil.ReadValue(d, &c.AuthMethod, checkAuthMethod)
 	}
 	d.NextArg()
 	c.AuthMethod = client.MethodTLS
@@ -44,12 +44,12 @@ func readSubject(d *caddyfile.Dispenser) (*Subject, error) {
 	}
 	s := certificate.SubjectOf(args[0], args[1])
 	if s == nil {
-		return nil, d.Errf("tls_client_auth: %s", options.OneOf(certificate.Kinds...)(args[0]))
+		return nil, d.Errf("tls_client_auth: %s", caddyfileutil.OneOf(certificate.Kinds...)(args[0]))
 	}
 	return (*Subject)(s), nil
 }
 
-func (s *Subject) build(r *options.Resolver, of string) *certificate.Subject {
+func (s *Subject) build(r *caddyfileutil.Resolver, of string) *certificate.Subject {
 	if s == nil {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (s *Subject) build(r *options.Resolver, of string) *certificate.Subject {
 	if kind == "" { // Validate says what is wrong
 		return (*certificate.Subject)(s)
 	}
-	if r.Adapting() && options.HasPlaceholder(name) {
+	if r.Adapting() && caddyfileutil.HasPlaceholder(name) {
 		return &certificate.Subject{DNS: "placeholder"}
 	}
 	return certificate.SubjectOf(kind, r.Plain(of, name, nil))

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 )
 
 // TestFor holds that each library's client is valid as it is made, and shows people with name and groups.
@@ -18,9 +18,9 @@ func TestFor(t *testing.T) {
 			continue
 		}
 		if !c.Public {
-			c.Secrets = []options.Sensitive{"0123456789012345678901234567890123456789"}
+			c.Secrets = []caddyfileutil.Sensitive{"0123456789012345678901234567890123456789"}
 		}
-		r := options.NewResolver(nil)
+		r := caddyfileutil.NewResolver(nil)
 		built := c.Build(r)
 		if err := r.Err(); err != nil {
 			t.Errorf("For(%q) makes an invalid client: %v", library, err)

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 )
 
 // Caddyfile returns the block of the Caddyfile that reads as this client, indented by one tab. Secrets and hashes are
@@ -23,7 +23,7 @@ func Source(stored *client.Client) string {
 	c.ID, c.Public, c.FAPI2, c.Scopes = stored.ID, stored.Public, stored.FAPI2, stored.Scopes
 	placeholder := "{env." + SecretName(stored.ID) + "}"
 	if !stored.Public && slices.Contains([]string{"", "post", "basic"}, stored.AuthMethod) {
-		c.Secrets = []options.Sensitive{options.Sensitive(placeholder)}
+		c.Secrets = []caddyfileutil.Sensitive{caddyfileutil.Sensitive(placeholder)}
 	}
 	return c.write(func(word string) string {
 		if word == placeholder {

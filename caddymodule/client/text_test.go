@@ -11,7 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 )
 
@@ -76,7 +76,7 @@ func TestStoredClientsAsCaddyfile(t *testing.T) {
 	t.Setenv("SHOP_SECRET", strings.Repeat("s3cret-", 6))
 	build := func(c Client) *client.Client {
 		t.Helper()
-		r := options.NewResolver(caddy.NewReplacer())
+		r := caddyfileutil.NewResolver(caddy.NewReplacer())
 		out := c.Build(r)
 		if r.Err() != nil {
 			t.Fatal(r.Err())
@@ -112,7 +112,7 @@ func TestStoredClientsAsCaddyfile(t *testing.T) {
 func TestQuotedWords(t *testing.T) {
 	t.Parallel()
 	for _, word := range []string{"", "{", "}", "a {", "#x", "a #x", `say "no"`, `back\slash`, `\`, "`tick`", "<<EOF", "ünï", `"`} {
-		c := Client{ID: "app", Name: word, Secrets: []options.Sensitive{"0123456789012345678901234567890123456789"}, Grants: []string{"client_credentials"}, Scopes: []string{"read"}}
+		c := Client{ID: "app", Name: word, Secrets: []caddyfileutil.Sensitive{"0123456789012345678901234567890123456789"}, Grants: []string{"client_credentials"}, Scopes: []string{"read"}}
 		if got := parse(t, c.Caddyfile()); got.Name != word {
 			t.Errorf("%q is read as %q:\n%s", word, got.Name, c.Caddyfile())
 		}

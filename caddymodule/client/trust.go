@@ -5,8 +5,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/authz/trust"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/authz/workload"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 )
 
@@ -53,22 +53,22 @@ type ClaimMatch struct {
 //	}
 func ReadTrusted(d *caddyfile.Dispenser) (t TrustedIssuer, err error) {
 	start := d.Token()
-	if err := options.ReadName(d, &t.Issuer, trust.CheckIssuer); err != nil {
+	if err := caddyfileutil.ReadName(d, &t.Issuer, workload.CheckIssuer); err != nil {
 		return t, err
 	}
-	err = options.ReadBlock(d, "trust_issuer "+t.Issuer, &reference.TrustedIssuer, options.Subdirectives{
-		"audience": options.Value(&t.Audience, nil),
+	err = caddyfileutil.ReadBlock(d, "trust_issuer "+t.Issuer, &reference.TrustedIssuer, caddyfileutil.Subdirectives{
+		"audience": caddyfileutil.Value(&t.Audience, nil),
 		"match":    t.readMatch,
-		"client":   options.Value(&t.Client, nil),
-		"scopes":   options.Values(&t.Scopes, options.CheckScope),
-		"jwks":     options.Value(&t.JWKS, nil),
-		"reuse":    options.Value(&t.Reuse, checkSwitch),
-		"id_jag":   options.Value(&t.IDJAG, options.CheckProviderID),
+		"client":   caddyfileutil.Value(&t.Client, nil),
+		"scopes":   caddyfileutil.Values(&t.Scopes, caddyfileutil.CheckScope),
+		"jwks":     caddyfileutil.Value(&t.JWKS, nil),
+		"reuse":    caddyfileutil.Value(&t.Reuse, checkSwitch),
+		"id_jag":   caddyfileutil.Value(&t.IDJAG, caddyfileutil.CheckProviderID),
 	})
 	if err != nil {
 		return t, err
 	}
-	return t, options.Adapt(start, func(r *options.Resolver) { t.Build(r) })
+	return t, caddyfileutil.Adapt(start, func(r *caddyfileutil.Resolver) { t.Build(r) })
 }
 
 func (t *TrustedIssuer) readMatch(d *caddyfile.Dispenser) error {
@@ -77,28 +77,28 @@ func (t *TrustedIssuer) readMatch(d *caddyfile.Dispenser) error {
 		return d.Err("match: want a claim and one or more patterns, as in: match sub repo:example/app:ref:refs/heads/main")
 	}
 	for _, pattern := range args[1:] {
-		if err := options.Check(d, "match", pattern, trust.CheckPattern); err != nil {
+		if err := caddyfileutil.Check(d, "match", pattern, workload.CheckPattern); err != nil {
 			return err
 		}
 	}
 	t.Match = append(t.Match, ClaimMatch{Claim: args[0], Values: args[1:]})
-	return options.NoMore(d, "match")
+	return caddyfileutil.NoMore(d, "match")
 }
 
 // Build returns the rule. It is validated as a whole, unless a value is wrong or not known yet.
-func (t *TrustedIssuer) Build(r *options.Resolver) trust.Rule {
+func (t *TrustedIssuer) Build(r *caddyfileutil.Resolver) workload.Rule {
 	of, before := fmt.Sprintf("trust_issuer %s: ", t.Issuer), r.ProblemCount()
 	keys, uri := readKeys(r, of+"jwks", t.JWKS)
-	rule := trust.Rule{
-		Issuer: r.Plain("trust_issuer", t.Issuer, trust.CheckIssuer), Audience: r.Plain(of+"audience", t.Audience, nil), Client: r.Plain(of+"client", t.Client, nil),
-		Scopes: r.List(of+"scopes", t.Scopes, options.CheckScope), Keys: keys, KeysURI: uri, Reuse: r.Plain(of+"reuse", t.Reuse, checkSwitch) == "on",
-		Provider: r.Plain(of+"id_jag", t.IDJAG, options.CheckProviderID),
+	rule := workload.Rule{
+		Issuer: r.Plain("trust_issuer", t.Issuer, workload.CheckIssuer), Audience: r.Plain(of+"audience", t.Audience, nil), Client: r.Plain(of+"client", t.Client, nil),
+		Scopes: r.List(of+"scopes", t.Scopes, caddyfileutil.CheckScope), Keys: keys, KeysURI: uri, Reuse: r.Plain(of+"reuse", t.Reuse, checkSwitch) == "on",
+		Provider: r.Plain(of+"id_jag", t.IDJAG, caddyfileutil.CheckProviderID),
 	}
-	unknown := options.HasPlaceholder(t.Issuer) || options.HasPlaceholder(t.Client) || options.HasPlaceholder(t.JWKS)
+	unknown := caddyfileutil.HasPlaceholder(t.Issuer) || caddyfileutil.HasPlaceholder(t.Client) || caddyfileutil.HasPlaceholder(t.JWKS)
 	for _, m := range t.Match {
-		patterns := r.List(of+"match", m.Values, trust.CheckPattern)
+		patterns := r.List(of+"match", m.Values, workload.CheckPattern)
 		unknown = unknown || len(patterns) < len(m.Values)
-		rule.Match = append(rule.Match, trust.Match{Claim: m.Claim, Patterns: patterns})
+		rule.Match = append(rule.Match, workload.Match{Claim: m.Claim, Patterns: patterns})
 	}
 	if r.ProblemCount() == before && !(unknown && r.Adapting()) {
 		r.AddError(rule.Validate())

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 )
 
 // Options say where the certificates of clients come from, and which of them are believed.
@@ -33,11 +33,11 @@ type Options struct {
 //	client_cert_header    <name>
 //	client_ca             <file>...
 //	mtls_endpoint_aliases <origin>
-func Subdirectives(o *Options) options.Subdirectives {
-	return options.Subdirectives{
-		"client_cert_header":    options.Value(&o.Header, checkHeader),
-		"client_ca":             options.Values(&o.Authorities, nil),
-		"mtls_endpoint_aliases": options.Value(&o.Endpoints, checkEndpoints),
+func Subdirectives(o *Options) caddyfileutil.Subdirectives {
+	return caddyfileutil.Subdirectives{
+		"client_cert_header":    caddyfileutil.Value(&o.Header, checkHeader),
+		"client_ca":             caddyfileutil.Values(&o.Authorities, nil),
+		"mtls_endpoint_aliases": caddyfileutil.Value(&o.Endpoints, checkEndpoints),
 	}
 }
 
@@ -67,7 +67,7 @@ const maxAuthorities = 1 << 20 // bytes of a file
 
 // Build returns where certificates come from. A file that cannot be used is a fault of the clients with certificates of
 // its authorities: they are refused.
-func (o *Options) Build(r *options.Resolver) *Source {
+func (o *Options) Build(r *caddyfileutil.Resolver) *Source {
 	s := &Source{
 		header:    http.CanonicalHeaderKey(r.Plain("client_cert_header", o.Header, checkHeader)),
 		endpoints: r.Plain("mtls_endpoint_aliases", o.Endpoints, checkEndpoints),
@@ -81,7 +81,7 @@ func (o *Options) Build(r *options.Resolver) *Source {
 			s.authorities = x509.NewCertPool()
 		}
 		if err := s.read(file); err != nil {
-			r.Lack(options.Fault{
+			r.Lack(caddyfileutil.Fault{
 				Option: "client_ca", Reason: fmt.Sprintf("client_ca: %s: %v: certificates of its authorities are refused", file, err),
 				Mend: "put the certificates of the authorities there, in PEM, and reload",
 			})

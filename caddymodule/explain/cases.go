@@ -16,8 +16,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/near"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/spelling"
 )
 
 // Cases are requests and what an operator wants them to get.
@@ -112,7 +112,7 @@ func (c *Cases) line(d *caddyfile.Dispenser) (err error) {
 		return c.readCaller(d, word)
 	}
 	known := append(slices.Collect(maps.Keys(wanted)), "site", "at", "person", "client")
-	if meant := near.Word(word, known); meant != "" {
+	if meant := spelling.Word(word, known); meant != "" {
 		return fmt.Errorf("unrecognized %q, did you mean %s?", word, meant)
 	}
 	slices.Sort(known)
@@ -141,7 +141,7 @@ func (c *Cases) readCaller(d *caddyfile.Dispenser, kind string) error {
 	if kind == "client" {
 		w.ClientID = name
 	} else {
-		w.Level, w.Person = 1, &login.Subject{ID: name, Active: true, Username: name, Profile: map[string]string{}, Details: map[string][]string{}}
+		w.Level, w.Person = 1, &authn.Subject{ID: name, Active: true, Username: name, Profile: map[string]string{}, Details: map[string][]string{}}
 	}
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		word, args := d.Val(), d.RemainingArgs()
@@ -180,7 +180,7 @@ func (o *caller) member(word string, args []string) (err error) {
 		w.Level, err = readLevel(args[0])
 	case "assurance":
 		level, err := readAssurance(args[0])
-		w.Person.Assurance = login.Assurance{{Kind: login.EvidenceDocument, By: "the case", Level: level}}
+		w.Person.Assurance = authn.Assurance{{Kind: authn.EvidenceDocument, By: "the case", Level: level}}
 		return err
 	case "age":
 		o.age, err = readAge(args[0])

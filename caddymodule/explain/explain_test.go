@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
 )
 
 // explainable is a site whose rules several kinds of requests meet.

@@ -8,19 +8,19 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
-	"github.com/gatehouse-id/gatehouse/internal/decision"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/decisionlog"
 )
 
 // Change is a request that other rules let in or refuse, unlike those that decided about it.
 type Change struct {
-	decision.Decision
+	decisionlog.Decision
 	Now  protect.Verdict `json:"now"` // what other rules say
 	Rule string          `json:"rule,omitempty"`
 }
 
 // Differences are the decisions whose shadow rules would have let in what was refused, or the reverse.
-func Differences(list []decision.Decision) (out []Change) {
+func Differences(list []decisionlog.Decision) (out []Change) {
 	for _, d := range list {
 		if now := protect.Verdict(d.Shadow); now.Passes() != protect.Verdict(d.Live).Passes() {
 			out = append(out, Change{d, now, d.ShadowRule})
@@ -31,7 +31,7 @@ func Differences(list []decision.Decision) (out []Change) {
 
 // Replay puts the requests of decisions to the routes again, and returns those that change sides. profiles are the
 // claims of the persons, by their ids. Requests for which there is no site any more are in unserved.
-func (s *Routes) Replay(ctx context.Context, list []decision.Decision, profiles map[string]map[string]string) (out []Change, unserved int, err error) {
+func (s *Routes) Replay(ctx context.Context, list []decisionlog.Decision, profiles map[string]map[string]string) (out []Change, unserved int, err error) {
 	for _, d := range list {
 		q := Request{URL: d.Site + (&url.URL{Path: d.Path}).EscapedPath(), Method: d.Method, IP: d.IP, Headers: http.Header{"Accept": {"*/*"}}}
 		if d.Navigates {
@@ -54,7 +54,7 @@ func (s *Routes) Replay(ctx context.Context, list []decision.Decision, profiles 
 }
 
 // callerIn is the caller of a decision.
-func callerIn(d decision.Decision, profile map[string]string) protect.Caller {
+func callerIn(d decisionlog.Decision, profile map[string]string) protect.Caller {
 	c := protect.Caller{Browser: d.Browser, Now: d.At}
 	if d.PersonID == "" && d.ClientID == "" {
 		return c
@@ -65,7 +65,7 @@ func callerIn(d decision.Decision, profile map[string]string) protect.Caller {
 	}
 	if d.PersonID != "" {
 		c.Who.Subject = d.PersonID
-		c.Who.Person = &login.Subject{ID: d.PersonID, Active: true, Username: d.Username, Groups: d.Groups, Partition: d.Partition, Profile: profile}
+		c.Who.Person = &authn.Subject{ID: d.PersonID, Active: true, Username: d.Username, Groups: d.Groups, Partition: d.Partition, Profile: profile}
 	}
 	return c
 }

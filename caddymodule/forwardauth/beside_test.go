@@ -17,7 +17,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 )
 
@@ -29,7 +29,7 @@ func (i *issuer) provisioned(g *Gates, policies map[string]*policy.Policy) *Gate
 	i.policies = policies
 	var names []string
 	for name, p := range policies {
-		if err := p.Provision(ctx, "policy "+name, options.NewResolver(caddy.NewReplacer())); err != nil {
+		if err := p.Provision(ctx, "policy "+name, caddyfileutil.NewResolver(caddy.NewReplacer())); err != nil {
 			i.t.Fatal(err)
 		}
 		names = append(names, name)
@@ -223,7 +223,7 @@ func TestProxiesThatAreBelieved(t *testing.T) {
 		"0.0.0.0/0": false, "::/0": false, "0.0.0.0/1": false, "128.0.0.0/1": false, "2000::/3": false, "::ffff:0.0.0.0/96": false, "64.0.0.0/2": false,
 		"10.0.0.0/8": true, "192.168.1.7": true, "fd00::/8": true, "fc00::/7": true, "2001:db8::/32": true, "fe80::/10": true, "::1": true,
 	} {
-		if err := options.CheckTrusted(network); (err == nil) != good {
+		if err := caddyfileutil.CheckTrusted(network); (err == nil) != good {
 			t.Errorf("CheckTrusted(%q) = %v, want it good: %t", network, err, good)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 )
 
@@ -16,18 +16,22 @@ import (
 //	forward_auth_any on|off
 //	forward_auth_from <network>...
 //	forward_auth_secret <secret>
-func Subdirectives(into **Gates) options.Subdirectives {
+func Subdirectives(into **Gates) caddyfileutil.Subdirectives {
 	made := func() *Gates {
 		if *into == nil {
 			*into = new(Gates)
 		}
 		return *into
 	}
-	return options.Subdirectives{
-		"forward_auth":        func(d *caddyfile.Dispenser) error { return made().readGate(d) },
-		"forward_auth_any":    func(d *caddyfile.Dispenser) error { return options.Value(&made().Any, checkSwitch)(d) },
-		"forward_auth_from":   func(d *caddyfile.Dispenser) error { return options.Values(&made().From, options.CheckTrusted)(d) },
-		"forward_auth_secret": func(d *caddyfile.Dispenser) error { return options.Value(&made().Secret, options.CheckSecret)(d) },
+	return caddyfileutil.Subdirectives{
+		"forward_auth":     func(d *caddyfile.Dispenser) error { return made().readGate(d) },
+		"forward_auth_any": func(d *caddyfile.Dispenser) error { return caddyfileutil.Value(&made().Any, checkSwitch)(d) },
+		"forward_auth_from": func(d *caddyfile.Dispenser) error {
+			return caddyfileutil.Values(&made().From, caddyfileutil.CheckTrusted)(d)
+		},
+		"forward_auth_secret": func(d *caddyfile.Dispenser) error {
+			return caddyfileutil.Value(&made().Secret, caddyfileutil.CheckSecret)(d)
+		},
 	}
 }
 
@@ -50,7 +54,7 @@ func checkName(s string) error {
 //	}
 func (g *Gates) readGate(d *caddyfile.Dispenser) error {
 	var name string
-	if err := options.ReadName(d, &name, checkName); err != nil {
+	if err := caddyfileutil.ReadName(d, &name, checkName); err != nil {
 		return err
 	}
 	if g.Named[name] != nil {
@@ -58,18 +62,18 @@ func (g *Gates) readGate(d *caddyfile.Dispenser) error {
 	}
 	start, gate := d.Token(), new(Gate)
 	known := gate.Subdirectives()
-	known["origins"] = options.Values(&gate.Origins, options.CheckIssuer)
-	known["login"] = options.Flag(&gate.Login)
-	known["client_certificate_header"] = options.Value(&gate.CertificateHeader, checkCertificateHeader)
+	known["origins"] = caddyfileutil.Values(&gate.Origins, caddyfileutil.CheckIssuer)
+	known["login"] = caddyfileutil.Flag(&gate.Login)
+	known["client_certificate_header"] = caddyfileutil.Value(&gate.CertificateHeader, checkCertificateHeader)
 	delete(known, "replay")
 	delete(known, "request_access")
 	delete(known, "mcp")
 	delete(known, "upstream_token")
-	if err := options.ReadBlock(d, "forward_auth "+name, &reference.ForwardAuth, known); err != nil {
+	if err := caddyfileutil.ReadBlock(d, "forward_auth "+name, &reference.ForwardAuth, known); err != nil {
 		return err
 	}
 	if gate.Login && len(gate.Origins) == 0 {
-		return options.At(start, fmt.Errorf("forward_auth %s: %w", name, errNoOrigin))
+		return caddyfileutil.At(start, fmt.Errorf("forward_auth %s: %w", name, errNoOrigin))
 	}
 	if g.Named == nil {
 		g.Named = map[string]*Gate{}

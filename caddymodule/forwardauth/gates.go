@@ -18,7 +18,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -33,7 +33,7 @@ type Gates struct {
 	// The networks of the proxies that may ask. Default: Caddy's trusted_proxies.
 	From []string `json:"from,omitempty"`
 	// A secret of which the header Gatehouse-Secret may vouch for a proxy with any address. Default: none.
-	Secret options.Sensitive `json:"secret,omitempty"`
+	Secret caddyfileutil.Sensitive `json:"secret,omitempty"`
 
 	from     []netip.Prefix
 	secret   secret.String
@@ -72,14 +72,14 @@ type narrowed struct {
 const maxNarrowed = 256
 
 // Provision prepares the gates. policies are the names of the policies of the app, and places says where it is written.
-func (g *Gates) Provision(ctx caddy.Context, app protect.App, policies []string, places options.Places) error {
+func (g *Gates) Provision(ctx caddy.Context, app protect.App, policies []string, places caddyfileutil.Places) error {
 	g.log = ctx.Logger().Named("forward_auth")
-	res := options.NewResolverAt(places)
-	for _, network := range res.List("forward_auth_from", g.From, options.CheckTrusted) {
-		found, _ := options.ParseNetwork(network)
+	res := caddyfileutil.NewResolverAt(places)
+	for _, network := range res.List("forward_auth_from", g.From, caddyfileutil.CheckTrusted) {
+		found, _ := caddyfileutil.ParseNetwork(network)
 		g.from = append(g.from, found)
 	}
-	if s, ok := res.Text("forward_auth_secret", string(g.Secret), options.CheckSecret); ok {
+	if s, ok := res.Text("forward_auth_secret", string(g.Secret), caddyfileutil.CheckSecret); ok {
 		g.secret = secret.New(s)
 	}
 	anyOrigin := res.Plain("forward_auth_any", g.Any, checkSwitch) == "on"
@@ -96,7 +96,7 @@ func (g *Gates) Provision(ctx caddy.Context, app protect.App, policies []string,
 		for _, text := range g.Named[name].Origins {
 			origin := plainOrigin(text)
 			if g.byOrigin[origin] != nil {
-				return options.AtPlace(places.Of(block+": origins"), fmt.Errorf("%s: the origin %s belongs to another forward_auth: name it once", block, origin))
+				return caddyfileutil.AtPlace(places.Of(block+": origins"), fmt.Errorf("%s: the origin %s belongs to another forward_auth: name it once", block, origin))
 			}
 			g.byOrigin[origin] = g.Named[name]
 		}
@@ -129,7 +129,7 @@ func (g *Gates) Provision(ctx caddy.Context, app protect.App, policies []string,
 // anyWord switches on the gate of all other origins, and is what that is called.
 const anyWord = "forward_auth_any"
 
-var checkSwitch = options.OneOf("on", "off")
+var checkSwitch = caddyfileutil.OneOf("on", "off")
 
 // Bare returns the gate of the origins that no forward_auth names, or nil.
 func (g *Gates) Bare() *protect.Protect {
@@ -147,8 +147,8 @@ const Alone = "*"
 func (g *Gates) DecidedAlone() *protect.Protect { return &g.alone.Protect }
 
 // placesOf are the places of a block, as protect names them.
-func placesOf(places options.Places, block string) options.Places {
-	out := options.Places{"protect": places.Of(block)}
+func placesOf(places caddyfileutil.Places, block string) caddyfileutil.Places {
+	out := caddyfileutil.Places{"protect": places.Of(block)}
 	for key, at := range places {
 		if option, ok := strings.CutPrefix(key, block+": "); ok {
 			out["protect: "+option] = at
@@ -159,14 +159,14 @@ func placesOf(places options.Places, block string) options.Places {
 
 var errNoOrigin = errors.New("login: name the origin of the site, such as origins https://wiki.example.com")
 
-func (g *Gate) provision(ctx caddy.Context, app protect.App, places options.Places) error {
-	res := options.NewResolverAt(nil)
-	g.Origins = res.List("origins", g.Origins, options.CheckIssuer)
+func (g *Gate) provision(ctx caddy.Context, app protect.App, places caddyfileutil.Places) error {
+	res := caddyfileutil.NewResolverAt(nil)
+	g.Origins = res.List("origins", g.Origins, caddyfileutil.CheckIssuer)
 	if err := res.Err(); err != nil {
 		return err
 	}
 	for i, text := range g.Origins {
-		origin, err := options.ParseIssuer(text)
+		origin, err := caddyfileutil.ParseIssuer(text)
 		if err != nil {
 			return err
 		}

@@ -14,16 +14,16 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	grpcstatus "google.golang.org/grpc/status"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/extauthz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/envoyauthz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 )
 
 func init() {
 	forwardauth.OtherTransports["Envoy over gRPC"] = func(t testing.TB, g *forwardauth.Gates) func(string, forwardauth.Question) (http.Header, int) {
 		t.Helper()
-		s := &extauthz.Server{Address: "127.0.0.1:0"}
-		if err := s.Provision(options.NewVerbatimResolver(), zap.NewNop()); err != nil {
+		s := &envoyauthz.Server{Address: "127.0.0.1:0"}
+		if err := s.Provision(caddyfileutil.NewVerbatimResolver(), zap.NewNop()); err != nil {
 			t.Fatal(err)
 		}
 		at, err := s.Start(g)

@@ -13,29 +13,29 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
+	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/apppassword"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/personal"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // issuer is an authorization server and the app around it, with answers that a test decides.
 type issuer struct {
 	t        testing.TB
-	pages    *page.Renderer
+	pages    *web.Renderer
 	policies map[string]*policy.Policy
 
 	mu       sync.Mutex                      // guards what follows
@@ -52,7 +52,7 @@ type issuer struct {
 
 func newIssuer(t testing.TB) *issuer {
 	t.Helper()
-	pages, err := page.New(page.Config{Issuer: "https://issuer.test", Key: make([]byte, 32)})
+	pages, err := web.New(web.Config{Issuer: "https://issuer.test", Key: make([]byte, 32)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,11 +103,11 @@ func (i *issuer) Recheck(_ context.Context, raw string) (*token.Introspection, e
 	return i.find(raw)
 }
 
-func (i *issuer) UseAt(ctx context.Context, text, _ string, _ event.Origin) (*token.Introspection, error) {
+func (i *issuer) UseAt(ctx context.Context, text, _ string, _ audit.Origin) (*token.Introspection, error) {
 	return i.Use(ctx, text)
 }
 
-func (i *issuer) AcceptAppPasswords(string, ...personal.Site) {}
+func (i *issuer) AcceptAppPasswords(string, ...apppassword.Site) {}
 
 func (*issuer) TokenIssuer() string { return "https://auth.test" }
 
@@ -137,7 +137,7 @@ func (i *issuer) BeginSite(_ context.Context, d authz.SiteDemand, binding string
 	return "https://issuer.test/oauth/site?flow=1", nil
 }
 
-func (i *issuer) FinishSite(_ context.Context, origin, code, binding string, _ event.Origin) (authz.SiteLogin, error) {
+func (i *issuer) FinishSite(_ context.Context, origin, code, binding string, _ audit.Origin) (authz.SiteLogin, error) {
 	i.mu.Lock()
 	got, ok := i.codes[origin+" "+code+" "+binding]
 	delete(i.codes, origin+" "+code+" "+binding)
@@ -161,18 +161,18 @@ func (i *issuer) Entrance(context.Context) (protect.Entrance, error) {
 	return protect.Entrance{Authority: i, Pages: i.pages, Proofs: i.proofs, Thumbprint: i.thumbprint, Leave: func() {}}, i.starting
 }
 
-func (*issuer) Origin(r *http.Request) event.Origin {
+func (*issuer) Origin(r *http.Request) audit.Origin {
 	ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
-	return event.Origin{ClientIP: ip}
+	return audit.Origin{ClientIP: ip}
 }
 
-func (*issuer) RequestReaders() []idp.RequestReader          { return nil }
-func (*issuer) ScopeLevel(string) (level, assurance int)     { return 0, 0 }
-func (*issuer) Known() policy.Names                          { return policy.Names{} }
-func (*issuer) Guard(string, []string)                       {}
-func (*issuer) Found(finding.Finding)                        {}
-func (*issuer) Probe(func(context.Context) *finding.Finding) {}
-func (*issuer) RegisterRules(string)                         {}
+func (*issuer) RequestReaders() []idp.RequestReader             { return nil }
+func (*issuer) ScopeLevel(string) (level, assurance int)        { return 0, 0 }
+func (*issuer) Known() policy.Names                             { return policy.Names{} }
+func (*issuer) Guard(string, []string)                          {}
+func (*issuer) Found(diagnostic.Finding)                        {}
+func (*issuer) Probe(func(context.Context) *diagnostic.Finding) {}
+func (*issuer) RegisterRules(string)                            {}
 
 func (*issuer) RegisterSite(...string) {}
 
@@ -187,7 +187,7 @@ func ann(groups ...string) *token.Introspection {
 	}
 	return &token.Introspection{
 		Active: true, Subject: "ann-1", ClientID: "app", Scope: []string{"read"}, Level: 2, AuthTime: time.Now(),
-		Person: &login.Subject{ID: "ann-1", Active: true, Username: "ann", Groups: groups},
+		Person: &authn.Subject{ID: "ann-1", Active: true, Username: "ann", Groups: groups},
 	}
 }
 
@@ -206,7 +206,7 @@ func (i *issuer) gates() *Gates {
 		Deny:  []*policy.Rule{{Name: "abroad", Match: caddyhttp.RawMatcherSets{{"not": []byte(`[{"client_ip":{"ranges":["192.0.2.0/24"]}}]`)}}}},
 		Allow: []*policy.Rule{{Name: "readers", Match: caddyhttp.RawMatcherSets{{"method": []byte(`["GET"]`)}}}},
 	}
-	if err := office.Provision(ctx, "policy office", options.NewResolver(caddy.NewReplacer())); err != nil {
+	if err := office.Provision(ctx, "policy office", caddyfileutil.NewResolver(caddy.NewReplacer())); err != nil {
 		i.t.Fatal(err)
 	}
 	i.policies = map[string]*policy.Policy{"office": office}

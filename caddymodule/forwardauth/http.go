@@ -16,7 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
-	"github.com/gatehouse-id/gatehouse/internal/pace"
+	"github.com/gatehouse-id/gatehouse/internal/ratelimit"
 )
 
 const (
@@ -139,7 +139,7 @@ func (g *Gates) fail(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	g.log.Error("nothing was decided", zap.Error(err))
-	pace.RetryAfter(w, pace.Soon)
+	ratelimit.RetryAfter(w, ratelimit.Soon)
 	refuse(w, http.StatusServiceUnavailable, "temporarily_unavailable", "try again later")
 }
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 const (
@@ -132,7 +132,7 @@ func (s *Server) facts(doc map[string]any) (a *answer, err error) {
 	if a.in.Level = s.cfg.levels[acr]; a.in.Level == 0 {
 		a.in.Level = token.ACRLevel(acr)
 	}
-	p := &login.Subject{
+	p := &authn.Subject{
 		ID: a.in.Subject, Active: true, Username: username, Partition: partition, Groups: groups, Profile: map[string]string{}, Details: map[string][]string{},
 	}
 	if err := profile(doc, p); err != nil {
@@ -196,7 +196,7 @@ var extras = []string{"ext", "user_details"}
 
 // profile reads all claims: those within others by their path too, and those of extras by their plain name, unless the
 // server says something else under it.
-func profile(doc map[string]any, p *login.Subject) error {
+func profile(doc map[string]any, p *authn.Subject) error {
 	if err := flatten(doc, "", p, nesting); err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func profile(doc map[string]any, p *login.Subject) error {
 	return nil
 }
 
-func flatten(doc map[string]any, prefix string, p *login.Subject, deep int) error {
+func flatten(doc map[string]any, prefix string, p *authn.Subject, deep int) error {
 	for name, v := range doc {
 		name = prefix + name
 		switch v := v.(type) {

@@ -15,9 +15,9 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/introspect"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 )
 
 const clientSecret = "s3cret/with+signs&=%"
@@ -50,7 +50,7 @@ func open(t *testing.T, change ...func(l *lab, o *introspect.Options)) *lab {
 	for _, c := range change {
 		c(l, o)
 	}
-	r := options.NewResolver(caddy.NewReplacer())
+	r := caddyfileutil.NewResolver(caddy.NewReplacer())
 	if o.SetUp(r); r.Err() != nil {
 		t.Fatal(r.Err())
 	}
@@ -162,7 +162,7 @@ func (l *lab) failed(what, text string) {
 		l.t.Errorf("%s: %+v, want an error", what, in)
 		return
 	}
-	if got := refusal.ReasonOf(err, refusal.Internal); got != refusal.AuthorityUnavailable {
+	if got := denial.ReasonOf(err, denial.Internal); got != denial.AuthorityUnavailable {
 		l.t.Errorf("%s: %v has the reason %s", what, err, got)
 	}
 }

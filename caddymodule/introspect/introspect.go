@@ -16,10 +16,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/answers"
 	"github.com/gatehouse-id/gatehouse/internal/breaker"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/depcache"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -47,12 +47,12 @@ type Server struct {
 	breaker breaker.Breaker
 	keys    keyCache
 	slots   chan struct{} // one for each running request
-	answers *answers.Cache[*answer]
-	limited *answers.Cache[struct{}]
+	answers *depcache.Cache[*answer]
+	limited *depcache.Cache[struct{}]
 
 	mu      sync.Mutex // guards the fields below
 	began   uint64     // flights so far
-	flights map[answers.Key]*flight
+	flights map[depcache.Key]*flight
 }
 
 // config is what the options say.
@@ -83,8 +83,8 @@ func newServer(cfg config, same [sha256.Size]byte, log *zap.Logger, now func() t
 	}
 	s := &Server{
 		cfg: cfg, host: u.Host, same: same, client: pooled(), log: log, now: now, random: random, slots: make(chan struct{}, requests),
-		answers: answers.New(nil, kept, (*answer).weigh), limited: answers.New(nil, limits, func(struct{}) int { return 0 }),
-		flights: map[answers.Key]*flight{},
+		answers: depcache.New(nil, kept, (*answer).weigh), limited: depcache.New(nil, limits, func(struct{}) int { return 0 }),
+		flights: map[depcache.Key]*flight{},
 	}
 	s.breaker.Changed = s.breakerChanged
 	s.keys.fetch = s.fetchKeys
@@ -124,7 +124,7 @@ func (s *Server) Recheck(ctx context.Context, text string) (*token.Introspection
 
 func (s *Server) look(ctx context.Context, text string, again bool) (*token.Introspection, error) {
 	arrived := s.now()
-	question := answers.KeyOf(aboutToken, text)
+	question := depcache.KeyOf(aboutToken, text)
 	if s.cfg.cache > 0 {
 		if a, ok := s.answers.Find(question, arrived); ok {
 			counters().requests.WithLabelValues(s.host, "cached").Inc()
@@ -134,7 +134,7 @@ func (s *Server) look(ctx context.Context, text string, again bool) (*token.Intr
 	}
 	var a *answer
 	var err error
-	if _, counted := s.limited.Find(answers.KeyOf(aboutLimit, text), arrived); counted {
+	if _, counted := s.limited.Find(depcache.KeyOf(aboutLimit, text), arrived); counted {
 		a, err = s.ask(ctx, text, again)
 	} else {
 		a, err = s.join(ctx, question, text, arrived, again)
@@ -148,7 +148,7 @@ func (s *Server) look(ctx context.Context, text string, again bool) (*token.Intr
 
 // join waits for the answer to a question. Requests with the same token ask once, but no request is answered by a
 // question that was older than the cache allows when the request arrived: the token may have been revoked in between.
-func (s *Server) join(ctx context.Context, question answers.Key, text string, arrived time.Time, again bool) (*answer, error) {
+func (s *Server) join(ctx context.Context, question depcache.Key, text string, arrived time.Time, again bool) (*answer, error) {
 	s.mu.Lock()
 	before := s.began
 	for {
@@ -178,7 +178,7 @@ func (s *Server) join(ctx context.Context, question answers.Key, text string, ar
 }
 
 // begin asks in a goroutine, so that the first one to ask can leave. s.mu is held.
-func (s *Server) begin(ctx context.Context, question answers.Key, text string) *flight {
+func (s *Server) begin(ctx context.Context, question depcache.Key, text string) *flight {
 	s.began++
 	f := &flight{number: s.began, asked: s.now(), done: make(chan struct{})}
 	s.flights[question] = f
@@ -197,13 +197,13 @@ func (s *Server) begin(ctx context.Context, question answers.Key, text string) *
 
 // keep remembers an answer. What counts is when the question was asked, not when the answer came. An inactive token is
 // not remembered, and neither is one whose uses are counted elsewhere.
-func (s *Server) keep(question answers.Key, text string, f *flight) {
+func (s *Server) keep(question depcache.Key, text string, f *flight) {
 	a := f.answer
 	switch {
 	case !a.in.Active:
 		return
 	case a.limited:
-		s.limited.Keep(answers.KeyOf(aboutLimit, text), struct{}{}, f.asked.Add(longestLimit), f.asked)
+		s.limited.Keep(depcache.KeyOf(aboutLimit, text), struct{}{}, f.asked.Add(longestLimit), f.asked)
 		return
 	}
 	until := f.asked.Add(s.cfg.cache)
@@ -242,7 +242,7 @@ func (s *Server) ask(ctx context.Context, text string, again bool) (a *answer, e
 
 // failure is the error of a question without a valid answer. It holds neither the token nor the address.
 func failure(format string, args ...any) error {
-	return refusal.New(refusal.AuthorityUnavailable, "the authorization server elsewhere: "+fmt.Sprintf(format, args...))
+	return denial.New(denial.AuthorityUnavailable, "the authorization server elsewhere: "+fmt.Sprintf(format, args...))
 }
 
 // Probe asks about a token that nobody has issued, to find out whether the server answers.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/introspect"
 )
 
@@ -46,7 +46,7 @@ func TestShapes(t *testing.T) {
 	}{
 		{
 			"keycloak", func(_ *lab, o *introspect.Options) {
-				o.Groups, o.Levels = []string{"groups", "realm_access.roles", "resource_access.shop.roles"}, map[string]options.Count{"gold": "3"}
+				o.Groups, o.Levels = []string{"groups", "realm_access.roles", "resource_access.shop.roles"}, map[string]caddyfileutil.Count{"gold": "3"}
 			},
 			"shop", "f:7c9e:alice", "alice", "",
 			[]string{"/office", "buyer", "offline_access", "staff"},

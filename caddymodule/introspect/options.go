@@ -13,7 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/internal/loopback"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -39,7 +39,7 @@ type Options struct {
 	// What the server calls this site or gateway. Required.
 	Client string `json:"client"`
 	// The secret of the client. Required, unless there is a key.
-	Secret options.Sensitive `json:"secret,omitempty"`
+	Secret caddyfileutil.Sensitive `json:"secret,omitempty"`
 	// How the client authenticates: basic, post or private_key_jwt. Default: basic with a secret, private_key_jwt with a
 	// key.
 	Auth string `json:"auth,omitempty"`
@@ -53,13 +53,13 @@ type Options struct {
 	// Default: answers are JSON.
 	JWKS string `json:"jwks,omitempty"`
 	// The longest time that a revoked token may still pass. Default: none, every request asks.
-	Cache options.Duration `json:"cache,omitempty"`
+	Cache caddyfileutil.Duration `json:"cache,omitempty"`
 	// The longest time that a request waits for the server, at most 5s. Default: 3s.
-	Timeout options.Duration `json:"timeout,omitempty"`
+	Timeout caddyfileutil.Duration `json:"timeout,omitempty"`
 	// The claims that name the groups of a person, such as realm_access.roles. Default: groups.
 	Groups []string `json:"groups,omitempty"`
 	// Authentication levels by acr values. Default: those of Gatehouse.
-	Levels map[string]options.Count `json:"levels,omitempty"`
+	Levels map[string]caddyfileutil.Count `json:"levels,omitempty"`
 
 	cfg config
 }
@@ -80,27 +80,27 @@ type Options struct {
 //	}
 func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	start := d.Token()
-	if err := options.ReadName(d, &o.URL, checkEndpoint); err != nil {
+	if err := caddyfileutil.ReadName(d, &o.URL, checkEndpoint); err != nil {
 		return err
 	}
-	err := options.ReadBlock(d, "introspect", &reference.Introspect, options.Subdirectives{
+	err := caddyfileutil.ReadBlock(d, "introspect", &reference.Introspect, caddyfileutil.Subdirectives{
 		"client":    o.readClient,
-		"auth":      options.Value(&o.Auth, checkAuth),
-		"key":       options.Value(&o.Key, nil),
-		"key_id":    options.Value(&o.KeyID, nil),
-		"issuer":    options.Value(&o.Issuer, options.CheckURI),
-		"jwks":      options.Value(&o.JWKS, checkEndpoint),
-		"cache":     options.Value(&o.Cache, options.CheckDuration),
-		"timeout":   options.Value(&o.Timeout, checkTimeout),
-		"groups":    options.Values(&o.Groups, nil),
+		"auth":      caddyfileutil.Value(&o.Auth, checkAuth),
+		"key":       caddyfileutil.Value(&o.Key, nil),
+		"key_id":    caddyfileutil.Value(&o.KeyID, nil),
+		"issuer":    caddyfileutil.Value(&o.Issuer, caddyfileutil.CheckURI),
+		"jwks":      caddyfileutil.Value(&o.JWKS, checkEndpoint),
+		"cache":     caddyfileutil.Value(&o.Cache, caddyfileutil.CheckDuration),
+		"timeout":   caddyfileutil.Value(&o.Timeout, checkTimeout),
+		"groups":    caddyfileutil.Values(&o.Groups, nil),
 		"map_level": o.readLevel,
 	})
 	if err != nil {
 		return err
 	}
-	r := options.NewResolver(nil)
+	r := caddyfileutil.NewResolver(nil)
 	if o.SetUp(r); r.Err() != nil {
-		return options.At(start, fmt.Errorf("protect: %w", r.Err()))
+		return caddyfileutil.At(start, fmt.Errorf("protect: %w", r.Err()))
 	}
 	return nil
 }
@@ -112,46 +112,46 @@ func (o *Options) readClient(d *caddyfile.Dispenser) error {
 	}
 	o.Client = args[0]
 	if len(args) == 2 {
-		o.Secret = options.Sensitive(args[1])
+		o.Secret = caddyfileutil.Sensitive(args[1])
 	}
-	return options.NoMore(d, "client")
+	return caddyfileutil.NoMore(d, "client")
 }
 
 func (o *Options) readLevel(d *caddyfile.Dispenser) error {
-	args, err := options.ReadPair(d, "want what the server says (acr) and the level that it stands for, such as `map_level gold 3`")
+	args, err := caddyfileutil.ReadPair(d, "want what the server says (acr) and the level that it stands for, such as `map_level gold 3`")
 	if err != nil {
 		return err
 	}
-	if err := options.Check(d, "map_level", args[1], options.CheckLevel); err != nil {
+	if err := caddyfileutil.Check(d, "map_level", args[1], caddyfileutil.CheckLevel); err != nil {
 		return err
 	}
 	if _, twice := o.Levels[args[0]]; twice {
 		return d.Errf("map_level: %s is there twice", args[0])
 	}
 	if o.Levels == nil {
-		o.Levels = map[string]options.Count{}
+		o.Levels = map[string]caddyfileutil.Count{}
 	}
-	o.Levels[args[0]] = options.Count(args[1])
+	o.Levels[args[0]] = caddyfileutil.Count(args[1])
 	return nil
 }
 
 // SetUp resolves and checks the options.
-func (o *Options) SetUp(r *options.Resolver) {
+func (o *Options) SetUp(r *caddyfileutil.Resolver) {
 	option := func(name string) string { return strings.TrimSpace("introspect " + name) }
 	o.cfg = config{
 		endpoint: r.Plain(option(""), o.URL, checkEndpoint), client: r.Plain(option("client"), o.Client, checkClient), auth: r.Plain(option("auth"), o.Auth, checkAuth),
-		issuer: r.Plain(option("issuer"), o.Issuer, options.CheckURI), jwks: r.Plain(option("jwks"), o.JWKS, checkEndpoint),
+		issuer: r.Plain(option("issuer"), o.Issuer, caddyfileutil.CheckURI), jwks: r.Plain(option("jwks"), o.JWKS, checkEndpoint),
 		cache: r.Duration(option("cache"), o.Cache), timeout: defaultTimeout, groups: r.List(option("groups"), o.Groups, nil), levels: map[string]int{},
 	}
 	c := &o.cfg
 	if text, ok := r.Text(option("timeout"), string(o.Timeout), checkTimeout); ok {
-		c.timeout = r.Duration(option("timeout"), options.Duration(text))
+		c.timeout = r.Duration(option("timeout"), caddyfileutil.Duration(text))
 	}
 	if len(c.groups) == 0 {
 		c.groups = []string{"groups"}
 	}
 	for acr, level := range o.Levels {
-		c.levels[r.Plain(option("map_level"), acr, nil)] = r.Count(option("map_level"), level, options.CheckLevel)
+		c.levels[r.Plain(option("map_level"), acr, nil)] = r.Count(option("map_level"), level, caddyfileutil.CheckLevel)
 	}
 	if text, ok := r.Text(option("client"), string(o.Secret), nil); ok {
 		c.secret = secret.New(text)
@@ -160,10 +160,10 @@ func (o *Options) SetUp(r *options.Resolver) {
 	if path, ok := r.Text(option("key"), o.Key, nil); ok && !r.Adapting() { // a Caddyfile may be adapted on another machine
 		var err error
 		if c.signer, err = readSigner(path, kid); err != nil {
-			r.Lack(options.Fault{Option: "introspect key", Reason: fmt.Sprintf("introspect key: %v: requests with a token get 503", err), Mend: "put the key there, and reload"})
+			r.Lack(caddyfileutil.Fault{Option: "introspect key", Reason: fmt.Sprintf("introspect key: %v: requests with a token get 503", err), Mend: "put the key there, and reload"})
 		}
 	}
-	if c.auth == "" && !options.HasPlaceholder(o.Auth) {
+	if c.auth == "" && !caddyfileutil.HasPlaceholder(o.Auth) {
 		if c.auth = authBasic; o.Key != "" {
 			c.auth = authKey
 		}
@@ -234,7 +234,7 @@ func checkEndpoint(s string) error {
 	return nil
 }
 
-func checkAuth(s string) error { return options.OneOf(authBasic, authPost, authKey)(s) }
+func checkAuth(s string) error { return caddyfileutil.OneOf(authBasic, authPost, authKey)(s) }
 
 func checkClient(s string) error {
 	if len(s) > maxText || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
@@ -244,7 +244,7 @@ func checkClient(s string) error {
 }
 
 func checkTimeout(s string) error {
-	if err := options.CheckDuration(s); err != nil {
+	if err := caddyfileutil.CheckDuration(s); err != nil {
 		return err
 	}
 	if d, err := time.ParseDuration(s); err != nil || d > maxTimeout {

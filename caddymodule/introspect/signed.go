@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/gatehouse-id/gatehouse/internal/signature"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 )
 
 const (
@@ -107,7 +107,7 @@ func (c *keyCache) verify(ctx context.Context, now time.Time, signed *jose.JSONW
 func verifyWith(keys []jose.JSONWebKey, signed *jose.JSONWebSignature) ([]byte, bool) {
 	header := signed.Signatures[0].Header
 	for _, k := range keys {
-		if (header.KeyID == "" || k.KeyID == header.KeyID) && (k.Algorithm == "" || k.Algorithm == header.Algorithm) && signature.Suits(k.Key, header.Algorithm) {
+		if (header.KeyID == "" || k.KeyID == header.KeyID) && (k.Algorithm == "" || k.Algorithm == header.Algorithm) && jwa.Suits(k.Key, header.Algorithm) {
 			if payload, err := signed.Verify(k.Key); err == nil {
 				return payload, true
 			}
@@ -141,7 +141,7 @@ func (s *Server) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
 		if err != nil {
 			continue
 		}
-		key, err := signature.ReadKey(raw)
+		key, err := jwa.ReadKey(raw)
 		if err != nil || !key.Valid() || !key.IsPublic() || key.Use != "" && key.Use != "sig" {
 			continue
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/internal/loopback"
 )
@@ -50,18 +50,18 @@ type Options struct {
 func (o *Options) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		o.Resource = d.Val()
-		if err := options.Check(d, "mcp", o.Resource, checkResource); err != nil {
+		if err := caddyfileutil.Check(d, "mcp", o.Resource, checkResource); err != nil {
 			return err
 		}
 	}
 	if d.NextArg() {
 		return d.Errf("mcp: unexpected argument %q", d.Val())
 	}
-	return options.ReadBlock(d, "mcp", &reference.MCP, options.Subdirectives{
-		"name":            options.Text(&o.Name),
-		"documentation":   options.Value(&o.Documentation, checkPage),
+	return caddyfileutil.ReadBlock(d, "mcp", &reference.MCP, caddyfileutil.Subdirectives{
+		"name":            caddyfileutil.Text(&o.Name),
+		"documentation":   caddyfileutil.Value(&o.Documentation, checkPage),
 		"tool":            o.readTool,
-		"challenge_tools": options.Value(&o.ChallengeTools, checkSwitch),
+		"challenge_tools": caddyfileutil.Value(&o.ChallengeTools, checkSwitch),
 	})
 }
 
@@ -91,7 +91,7 @@ func checkPage(s string) error {
 }
 
 // SetUp resolves and checks the options. sites are the origins of the site, and match the matcher of its protect.
-func (o *Options) SetUp(r *options.Resolver, sites []string, match []caddy.ModuleMap) {
+func (o *Options) SetUp(r *caddyfileutil.Resolver, sites []string, match []caddy.ModuleMap) {
 	o.Resource = r.Plain("mcp", o.Resource, checkResource)
 	o.Name = r.Plain("mcp name", o.Name, nil)
 	o.Documentation = r.Plain("mcp documentation", o.Documentation, checkPage)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/internal/strictjson"
 )
 
@@ -56,7 +56,7 @@ func (o *Options) readTool(d *caddyfile.Dispenser) error {
 		return d.Err("tool: want the name of a tool and the scopes that its calls need, such as tool delete_* tools.write")
 	}
 	for _, scope := range args[1:] {
-		if err := options.Check(d, "tool", scope, options.CheckScope); err != nil {
+		if err := caddyfileutil.Check(d, "tool", scope, caddyfileutil.CheckScope); err != nil {
 			return err
 		}
 	}
@@ -64,13 +64,13 @@ func (o *Options) readTool(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-var checkSwitch = options.OneOf("on", "off")
+var checkSwitch = caddyfileutil.OneOf("on", "off")
 
 // setUpTools resolves the tools.
-func (o *Options) setUpTools(r *options.Resolver) {
+func (o *Options) setUpTools(r *caddyfileutil.Resolver) {
 	for i := range o.Tools {
 		t := &o.Tools[i]
-		t.Name, t.Scopes = r.Plain("mcp tool", t.Name, nil), r.List("mcp tool", t.Scopes, options.CheckScope)
+		t.Name, t.Scopes = r.Plain("mcp tool", t.Name, nil), r.List("mcp tool", t.Scopes, caddyfileutil.CheckScope)
 		if t.Name == "" || len(t.Scopes) == 0 {
 			r.Fail("mcp tool: want the name of a tool and the scopes that its calls need")
 		}

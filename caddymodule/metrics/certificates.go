@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gatehouse-id/gatehouse/identity/keypair"
+	"github.com/gatehouse-id/gatehouse/identity/keystore"
 )
 
 // timeout is how long a scrape of the metrics waits for what is read from storage.
@@ -16,7 +16,7 @@ var descCertificate = prometheus.NewDesc("gatehouse_certificate_expiry_seconds",
 	"Seconds until a certificate of the configuration ends, negative when it has. Gatehouse's own has an empty name.", []string{"name"}, nil)
 
 // Expiries are the certificates of a configuration.
-type Expiries func(context.Context) ([]keypair.Expiry, error)
+type Expiries func(context.Context) ([]keystore.Expiry, error)
 
 // ShowCertificates shows the certificates of the newest configuration.
 func (m *Metrics) ShowCertificates(read Expiries) { m.certificates.Store(&read) }

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
@@ -31,7 +31,7 @@ func registered(t *testing.T) map[string][]string {
 	}
 	t.Cleanup(func() { store.Close() })
 	all := make(chan *prometheus.Desc, 1000)
-	New(store, event.NewKeeper(store, nil, zap.NewNop())).Describe(all)
+	New(store, audit.NewKeeper(store, nil, zap.NewNop())).Describe(all)
 	close(all)
 	out := map[string][]string{}
 	for d := range all {

@@ -15,10 +15,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
-	"github.com/gatehouse-id/gatehouse/internal/tally"
+	"github.com/gatehouse-id/gatehouse/internal/stats"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 	"github.com/gatehouse-id/gatehouse/storage/pgstore"
@@ -45,12 +45,12 @@ type Metrics struct {
 	sites          *prometheus.CounterVec // requests at protect, by site, result and reason
 
 	// Sites keeps what sites decide in storage too. nil: it is not kept.
-	Sites *tally.Buffer
+	Sites *stats.Buffer
 	// Unkept counts refusals whose references are not kept.
 	Unkept func() int64
 
-	events func() event.Stats             // of the keeper
-	growth func() map[string]event.Growth // of the keeper
+	events func() audit.Stats             // of the keeper
+	growth func() map[string]audit.Growth // of the keeper
 	stats  func() badgerstore.Stats       // nil: another engine
 	shared func() pgstore.Stats           // nil: another engine
 	hasher atomic.Pointer[secret.Hasher]
@@ -67,7 +67,7 @@ type statsKeeper interface{ Stats() badgerstore.Stats }
 type databaseStatsKeeper interface{ Stats() pgstore.Stats }
 
 // New returns the metrics of a store. Set Unkept before they are registered.
-func New(s storage.Store, k *event.Keeper) *Metrics {
+func New(s storage.Store, k *audit.Keeper) *Metrics {
 	m := &Metrics{
 		events: k.Stats, growth: k.Growth,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -377,19 +377,19 @@ func (r *resolved) counter(of *prometheus.CounterVec, endpoint string, o outcome
 func (m *Metrics) CountIntrospection(by string) { m.introspections.WithLabelValues(by).Inc() }
 
 // CountRefusal counts a refusal. Its reason is one of a closed list.
-func (m *Metrics) CountRefusal(f *refusal.Refusal) {
+func (m *Metrics) CountRefusal(f *denial.Refusal) {
 	m.refusals.WithLabelValues(f.Where, string(f.Reason)).Inc()
 	switch f.Where {
-	case refusal.SignIn:
+	case denial.SignIn:
 		m.signIns.WithLabelValues("refused", string(f.Reason), f.By, cmp.Or(f.Provider, session.LocalProvider)).Inc()
-	case refusal.StepUp:
+	case denial.StepUp:
 		m.stepUps.WithLabelValues("refused", string(f.Reason), f.By).Inc()
 	}
 }
 
 // CountCode counts the error codes of the token endpoint. They are constants of authz.
-func (m *Metrics) CountCode(f *refusal.Refusal) {
-	if f.Where == refusal.OAuth && endpoints[f.Path] == "token" {
+func (m *Metrics) CountCode(f *denial.Refusal) {
+	if f.Where == denial.OAuth && endpoints[f.Path] == "token" {
 		m.tokenErrors.WithLabelValues(f.Code).Inc()
 	}
 }
@@ -400,7 +400,7 @@ func (m *Metrics) CountSite(site, result, reason string) {
 	switch {
 	case result == "refused":
 		m.Sites.Site(site).Denied()
-	case reason == string(refusal.LevelTooLow), reason == string(refusal.SignInTooOld):
+	case reason == string(denial.LevelTooLow), reason == string(denial.SignInTooOld):
 		m.Sites.Site(site).Raised()
 	}
 }
@@ -417,7 +417,7 @@ func (m *Metrics) CountShadow(site, rule, live, shadow string) {
 const passed = "allow" // the verdict of a request that passes
 
 // Rule returns the counter of the decisions of a rule.
-func (m *Metrics) Rule(name string) *tally.RuleCount { return m.Sites.Rule(name) }
+func (m *Metrics) Rule(name string) *stats.RuleCount { return m.Sites.Rule(name) }
 
 // SitePasses returns the counter of the requests that a site lets pass.
 func (m *Metrics) SitePasses(site string) prometheus.Counter {
@@ -427,7 +427,7 @@ func (m *Metrics) SitePasses(site string) prometheus.Counter {
 // passes counts for the metrics and for the statistics.
 type passes struct {
 	prometheus.Counter
-	site *tally.SiteCounts
+	site *stats.SiteCounts
 }
 
 // Inc implements prometheus.Counter.
@@ -437,7 +437,7 @@ func (p passes) Inc() {
 }
 
 // CountEntry counts a sign-in or step-up that succeeded.
-func (m *Metrics) CountEntry(e refusal.Entry) {
+func (m *Metrics) CountEntry(e denial.Entry) {
 	if e.StepUp {
 		m.stepUps.WithLabelValues("ok", "", e.By).Inc()
 		return

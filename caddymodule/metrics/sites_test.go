@@ -8,8 +8,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/tally"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/stats"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -23,8 +23,8 @@ func TestSitesAreCountedForTheConsole(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	m := New(store, event.NewKeeper(store, nil, zap.NewNop()))
-	m.Sites = tally.NewBuffer(store, nil, rand.Reader, zap.NewNop())
+	m := New(store, audit.NewKeeper(store, nil, zap.NewNop()))
+	m.Sites = stats.NewBuffer(store, nil, rand.Reader, zap.NewNop())
 	const site = "wiki.example.com"
 	passes := m.SitePasses(site)
 	for range 3 {
@@ -43,9 +43,9 @@ func TestSitesAreCountedForTheConsole(t *testing.T) {
 	m.Sites.Flush(t.Context())
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	go func() { defer close(done); tally.New(store, nil, zap.NewNop()).Run(ctx) }()
+	go func() { defer close(done); stats.New(store, nil, zap.NewNop()).Run(ctx) }()
 	defer func() { stop(); <-done }()
-	want, got := map[string]int64{tally.Admissions: 3, tally.Denials: 2, tally.StepUps: 3, tally.Tried: 4, tally.TriedRefusals: 2, tally.TriedEntries: 1}, map[string]int64{}
+	want, got := map[string]int64{stats.Admissions: 3, stats.Denials: 2, stats.StepUps: 3, stats.Tried: 4, stats.TriedRefusals: 2, stats.TriedEntries: 1}, map[string]int64{}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for len(got) < len(want) {
@@ -54,7 +54,7 @@ func TestSitesAreCountedForTheConsole(t *testing.T) {
 			clear(got)
 			for measure := range want {
 				now := time.Now()
-				a, err := tally.Read(tx, tally.Query{Measure: measure, By: tally.Site, Unit: tally.Day, Since: now.Add(-24 * time.Hour), Until: now.Add(time.Hour)})
+				a, err := stats.Read(tx, stats.Query{Measure: measure, By: stats.Site, Unit: stats.Day, Since: now.Add(-24 * time.Hour), Until: now.Add(time.Hour)})
 				if err != nil {
 					return err
 				}

@@ -12,9 +12,9 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
-	"github.com/gatehouse-id/gatehouse/internal/near"
+	"github.com/gatehouse-id/gatehouse/internal/spelling"
 )
 
 // Subdirectives are the words that add to a policy:
@@ -32,8 +32,8 @@ import (
 //		...
 //		message <text>
 //	}
-func (p *Policy) Subdirectives() options.Subdirectives {
-	return options.Subdirectives{
+func (p *Policy) Subdirectives() caddyfileutil.Subdirectives {
+	return caddyfileutil.Subdirectives{
 		"allow": func(d *caddyfile.Dispenser) error { return readRule(d, &p.Allow, &reference.Allow) },
 		"deny":  func(d *caddyfile.Dispenser) error { return readRule(d, &p.Deny, &reference.Deny) },
 	}
@@ -48,7 +48,7 @@ func (p *Policy) Subdirectives() options.Subdirectives {
 //	}
 func ReadNamed(d *caddyfile.Dispenser, into map[string]*Policy, checkPublic func(string) error) error {
 	var name string
-	if err := options.ReadName(d, &name, checkPolicyName); err != nil {
+	if err := caddyfileutil.ReadName(d, &name, checkPolicyName); err != nil {
 		return err
 	}
 	if into[name] != nil {
@@ -56,12 +56,12 @@ func ReadNamed(d *caddyfile.Dispenser, into map[string]*Policy, checkPublic func
 	}
 	p := new(Policy)
 	start, known := d.Token(), p.Subdirectives()
-	known["public"] = options.Values(&p.Public, checkPublic)
-	if err := options.ReadBlock(d, "policy "+name, &reference.Policy, known); err != nil {
+	known["public"] = caddyfileutil.Values(&p.Public, checkPublic)
+	if err := caddyfileutil.ReadBlock(d, "policy "+name, &reference.Policy, known); err != nil {
 		return err
 	}
 	if p.Empty() && len(p.Public) == 0 {
-		return options.At(start, fmt.Errorf("policy %s: it has no rules: write allow or deny blocks", name))
+		return caddyfileutil.At(start, fmt.Errorf("policy %s: it has no rules: write allow or deny blocks", name))
 	}
 	into[name] = p
 	return nil
@@ -83,18 +83,18 @@ func readRule(d *caddyfile.Dispenser, into *[]*Rule, block *reference.Block) err
 		return d.Errf("%s: unexpected argument %q: its parts stand in a block", word, d.Val())
 	}
 	match := matcherTokens{}
-	known := options.Subdirectives{
-		"name":  options.Value(&r.Name, checkName),
+	known := caddyfileutil.Subdirectives{
+		"name":  caddyfileutil.Value(&r.Name, checkName),
 		"match": match.read,
 		"need":  r.Need.ReadLine,
 		"when":  r.readWhen,
 	}
 	deny := block == &reference.Deny
 	if deny {
-		known["message"] = options.Text(&r.Message)
+		known["message"] = caddyfileutil.Text(&r.Message)
 	}
 	start := d.Token()
-	if err := options.ReadBlock(d, word, block, known); err != nil {
+	if err := caddyfileutil.ReadBlock(d, word, block, known); err != nil {
 		return err
 	}
 	set, err := match.set(d)
@@ -102,17 +102,17 @@ func readRule(d *caddyfile.Dispenser, into *[]*Rule, block *reference.Block) err
 		return err
 	}
 	if err := CheckMatch(set); err != nil {
-		return options.At(start, fmt.Errorf("%s: match %w", word, err))
+		return caddyfileutil.At(start, fmt.Errorf("%s: match %w", word, err))
 	}
 	if len(set) > 0 {
 		r.Match = caddyhttp.RawMatcherSets{set}
 	}
 	if deny && r.everything() {
-		return options.At(start, errDenyAll)
+		return caddyfileutil.At(start, errDenyAll)
 	}
 	for _, other := range *into {
 		if r.Name != "" && other.Name == r.Name {
-			return options.At(start, fmt.Errorf("%s: there is a rule %s already, at %s: choose another name", word, r.Name, other.Place))
+			return caddyfileutil.At(start, fmt.Errorf("%s: there is a rule %s already, at %s: choose another name", word, r.Name, other.Place))
 		}
 	}
 	*into = append(*into, r)
@@ -133,28 +133,28 @@ func (r *Rule) readWhen(d *caddyfile.Dispenser) error {
 		return d.WrapErr(fmt.Errorf("when: %w", err))
 	}
 	r.When = append(r.When, text)
-	return options.NoMore(d, "when")
+	return caddyfileutil.NoMore(d, "when")
 }
 
 // ReadLine reads the words after need.
 func (n *Need) ReadLine(d *caddyfile.Dispenser) error {
-	read := options.Subdirectives{
-		"groups":    options.Values(&n.Groups, nil),
-		"scopes":    options.Values(&n.Scopes, options.CheckScope),
-		"level":     options.Value(&n.Level, options.CheckLevel),
-		"assurance": options.Value(&n.Assurance, options.CheckLevel),
-		"max_age":   options.Value(&n.MaxAge, options.CheckDuration),
+	read := caddyfileutil.Subdirectives{
+		"groups":    caddyfileutil.Values(&n.Groups, nil),
+		"scopes":    caddyfileutil.Values(&n.Scopes, caddyfileutil.CheckScope),
+		"level":     caddyfileutil.Value(&n.Level, caddyfileutil.CheckLevel),
+		"assurance": caddyfileutil.Value(&n.Assurance, caddyfileutil.CheckLevel),
+		"max_age":   caddyfileutil.Value(&n.MaxAge, caddyfileutil.CheckDuration),
 		"claim":     n.readClaim,
-		"person":    options.Values(&n.Persons, nil),
-		"client":    options.Values(&n.Clients, nil),
-		"provider":  options.Values(&n.Providers, nil),
+		"person":    caddyfileutil.Values(&n.Persons, nil),
+		"client":    caddyfileutil.Values(&n.Clients, nil),
+		"provider":  caddyfileutil.Values(&n.Providers, nil),
 	}
 	words := slices.Sorted(maps.Keys(read))
 	if !d.NextArg() {
 		return d.Errf("need: say what is needed: one of %s", strings.Join(words, ", "))
 	}
 	word := d.Val()
-	switch meant := near.Word(word, words); {
+	switch meant := spelling.Word(word, words); {
 	case read[word] == nil && meant != "":
 		return d.Errf("need: unrecognized %q, did you mean %s?", word, meant)
 	case read[word] == nil:
@@ -171,7 +171,7 @@ func (n *Need) readClaim(d *caddyfile.Dispenser) error {
 		return d.Err("claim: want a name and a value, as in: need claim department finance")
 	}
 	n.Claims = append(n.Claims, Claim{Name: args[0], Values: args[1:]})
-	return options.NoMore(d, "claim")
+	return caddyfileutil.NoMore(d, "claim")
 }
 
 // matcherTokens are the tokens of the matchers of a rule, by the name of the matcher, as Caddy reads those of a named
@@ -207,12 +207,12 @@ func (m matcherTokens) set(d *caddyfile.Dispenser) (caddy.ModuleMap, error) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		mod, err := caddy.GetModule("http.matchers." + name)
 		if err != nil {
-			return nil, options.At(m[name][0], fmt.Errorf("match: there is no matcher %s", name))
+			return nil, caddyfileutil.At(m[name][0], fmt.Errorf("match: there is no matcher %s", name))
 		}
 		matcher := mod.New()
 		reader, ok := matcher.(caddyfile.Unmarshaler)
 		if !ok {
-			return nil, options.At(m[name][0], fmt.Errorf("match: the matcher %s cannot be written in a Caddyfile", name))
+			return nil, caddyfileutil.At(m[name][0], fmt.Errorf("match: the matcher %s cannot be written in a Caddyfile", name))
 		}
 		if err := reader.UnmarshalCaddyfile(caddyfile.NewDispenser(m[name])); err != nil {
 			return nil, err

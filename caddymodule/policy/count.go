@@ -1,16 +1,16 @@
 package policy
 
-import "github.com/gatehouse-id/gatehouse/internal/tally"
+import "github.com/gatehouse-id/gatehouse/internal/stats"
 
 // Counter counts the decisions of rules, by their names in the statistics.
 type Counter interface {
-	Rule(name string) *tally.RuleCount
+	Rule(name string) *stats.RuleCount
 }
 
 // ruleCounter remembers where the decisions of a rule are counted, so that counting one costs no look-up and no memory.
 type ruleCounter struct {
 	of Counter // which the next configuration may replace
-	n  *tally.RuleCount
+	n  *stats.RuleCount
 }
 
 // CountAs says whose the rules are, such as policy office, so that their decisions are counted.
@@ -21,7 +21,7 @@ func (p *Policy) CountAs(owner string) {
 			kind = "allow"
 		}
 		r.owner = owner
-		r.counted = tally.RuleName(owner, kind, r.Name, r.Place)
+		r.counted = stats.RuleName(owner, kind, r.Name, r.Place)
 	}
 }
 

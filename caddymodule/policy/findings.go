@@ -7,17 +7,17 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 )
 
 // Names are those that a configuration knows. The storage may know more.
 type Names struct{ Scopes, Groups, Clients, Providers []string }
 
 // Findings are what is allowed in a policy and probably not meant.
-func (p *Policy) Findings(label string, known Names) (out []finding.Finding) {
+func (p *Policy) Findings(label string, known Names) (out []diagnostic.Finding) {
 	warn := func(r *Rule, reason, mend string) {
-		out = append(out, finding.Finding{Severity: finding.Warning, Place: r.Place, Reason: label + ": " + reason, Mend: mend, About: cmp.Or(r.owner, label)})
+		out = append(out, diagnostic.Finding{Severity: diagnostic.Warning, Place: r.Place, Reason: label + ": " + reason, Mend: mend, About: cmp.Or(r.owner, label)})
 	}
 	for i, r := range p.Deny {
 		for _, before := range p.Deny[:i] {
@@ -48,12 +48,12 @@ func (p *Policy) Findings(label string, known Names) (out []finding.Finding) {
 }
 
 // DeniesAlone is the finding of a named policy that has deny rules and no allow rules. ok is false for another one.
-func (p *Policy) DeniesAlone(name string) (f finding.Finding, ok bool) {
+func (p *Policy) DeniesAlone(name string) (f diagnostic.Finding, ok bool) {
 	if len(p.Deny) == 0 || len(p.Allow) > 0 {
 		return f, false
 	}
-	return finding.Finding{
-		Severity: finding.Warning, Place: p.Deny[0].Place, About: "policy " + name,
+	return diagnostic.Finding{
+		Severity: diagnostic.Warning, Place: p.Deny[0].Place, About: "policy " + name,
 		Reason: "policy " + name + ": it has deny rules alone, and lets everyone else in who has a session or a token",
 		Mend:   "add an allow rule, such as `allow { need groups staff }`, or one that asks for nothing if that is meant",
 	}, true
@@ -113,7 +113,7 @@ func (p *Policy) GroupsNeeded(fn func(group, place string)) {
 // Findings calls warn with the names in a need that nothing else in the configuration has.
 func (n *Need) Findings(known Names, warn func(reason, mend string)) {
 	each := func(names, known []string, text string) {
-		for _, f := range options.Unknown(names, known) {
+		for _, f := range caddyfileutil.Unknown(names, known) {
 			warn(fmt.Sprintf(text, f.Name), fmt.Sprintf("did you mean %q?", f.Near))
 		}
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-	"github.com/gatehouse-id/gatehouse/internal/near"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	"github.com/gatehouse-id/gatehouse/internal/spelling"
 )
 
 // remoteMatchers are the matchers that a policy of the configuration API can have. Others read files, variables or
@@ -85,7 +85,7 @@ func (r *Rule) load(ctx caddy.Context, before []*Rule) (of string, err error) {
 			return "when[" + strconv.Itoa(i) + "]", err
 		}
 	}
-	if err := r.provision(ctx, options.NewVerbatimResolver()); err != nil {
+	if err := r.provision(ctx, caddyfileutil.NewVerbatimResolver()); err != nil {
 		if text, ok := strings.CutPrefix(err.Error(), "match: "); ok {
 			return "match", errors.New(text)
 		}
@@ -99,7 +99,7 @@ func remoteSet(set caddy.ModuleMap) (of string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		if !slices.Contains(remoteMatchers, name) {
 			known := "known are: " + strings.Join(remoteMatchers, ", ")
-			if meant := near.Word(name, remoteMatchers); meant != "" {
+			if meant := spelling.Word(name, remoteMatchers); meant != "" {
 				known = fmt.Sprintf("did you mean %s?", meant)
 			}
 			return name, fmt.Errorf("there is no such matcher for policies of the configuration API, %s", known)

@@ -10,7 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 func load(t testing.TB, name, text string) (*Policy, string, error) {
@@ -36,7 +36,7 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%s: %v", at, err)
 	}
-	who := Facts{Now: monday, Browser: true, Who: &token.Introspection{Active: true, Level: 2, Person: &login.Subject{Groups: []string{"staff"}}}}
+	who := Facts{Now: monday, Browser: true, Who: &token.Introspection{Active: true, Level: 2, Person: &authn.Subject{Groups: []string{"staff"}}}}
 	for request, want := range map[string]Outcome{"GET /reports/1": Allowed, "POST /reports/1": Denied, "GET /abc": Allowed, "GET /abcde": Denied} {
 		if d := p.judge(t, request, who); d.Outcome != want {
 			t.Errorf("%s: %v, want %v", request, d.Outcome, want)
@@ -107,7 +107,7 @@ func TestLoadReadsNothingOfTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	who := Facts{Now: monday, Who: &token.Introspection{Active: true, Person: &login.Subject{Groups: []string{os.Getenv("PATH")}}}}
+	who := Facts{Now: monday, Who: &token.Introspection{Active: true, Person: &authn.Subject{Groups: []string{os.Getenv("PATH")}}}}
 	if d := p.judge(t, "GET /", who); d.Outcome != Denied {
 		t.Errorf("a group that is named by a placeholder: %v, want a refusal", d.Outcome)
 	}

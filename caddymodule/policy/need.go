@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-	"github.com/gatehouse-id/gatehouse/internal/near"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	"github.com/gatehouse-id/gatehouse/internal/spelling"
 )
 
 // Need is what is asked of the caller, all of it.
@@ -18,11 +18,11 @@ type Need struct {
 	// Scopes that a bearer token must have, all of them. A browser's session at the site has those whose levels it has.
 	Scopes []string `json:"scopes,omitempty"`
 	// The least authentication level, 1 to 4.
-	Level options.Count `json:"level,omitempty"`
+	Level caddyfileutil.Count `json:"level,omitempty"`
 	// The least identity assurance level of the person, 1 to 4.
-	Assurance options.Count `json:"assurance,omitempty"`
+	Assurance caddyfileutil.Count `json:"assurance,omitempty"`
 	// The oldest sign-in.
-	MaxAge options.Duration `json:"max_age,omitempty"`
+	MaxAge caddyfileutil.Duration `json:"max_age,omitempty"`
 	// Claims with one of the named values each.
 	Claims []Claim `json:"claims,omitempty"`
 	// The persons, by username or identifier, at least one.
@@ -46,14 +46,14 @@ type Claim struct {
 }
 
 // SetUp resolves and checks the options.
-func (n *Need) SetUp(res *options.Resolver) {
+func (n *Need) SetUp(res *caddyfileutil.Resolver) {
 	n.Groups = res.List("groups", n.Groups, nil)
-	n.Scopes = res.List("scopes", n.Scopes, options.CheckScope)
+	n.Scopes = res.List("scopes", n.Scopes, caddyfileutil.CheckScope)
 	n.Persons = res.List("person", n.Persons, nil)
 	n.Clients = res.List("client", n.Clients, nil)
 	n.Providers = res.List("provider", n.Providers, nil)
-	n.level = res.Count("level", n.Level, options.CheckLevel)
-	n.assurance = res.Count("assurance", n.Assurance, options.CheckLevel)
+	n.level = res.Count("level", n.Level, caddyfileutil.CheckLevel)
+	n.assurance = res.Count("assurance", n.Assurance, caddyfileutil.CheckLevel)
 	n.maxAge = res.Duration("max_age", n.MaxAge)
 	for i := range n.Claims {
 		c := &n.Claims[i]
@@ -176,10 +176,10 @@ func IsClaim(name string) bool { return slices.Contains(claims, name) }
 // MeantClaim returns the claim that a name was probably meant to be. "": it is one, or a detail of the operator's own.
 func MeantClaim(name string) string {
 	of, _, _ := strings.Cut(name, ".")
-	if len(name) < 4 || slices.Contains(claims, of) || options.HasPlaceholder(name) || strings.ContainsAny(name, "0123456789") {
+	if len(name) < 4 || slices.Contains(claims, of) || caddyfileutil.HasPlaceholder(name) || strings.ContainsAny(name, "0123456789") {
 		return ""
 	}
-	return near.Word(name, claims)
+	return spelling.Word(name, claims)
 }
 
 // Lookup returns the claim of a person or client under a name: a text, or several. Neither: it is absent.

@@ -12,7 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 )
 
 // CheckMatch refuses matchers that no request can match: a rule with them does nothing, and a protect with them guards
@@ -59,7 +59,7 @@ func checkMatcher(name string, raw json.RawMessage) error {
 			if addr, _, zoned := strings.Cut(s, "%"); zoned {
 				s = addr
 			}
-			n, err := options.ParseNetwork(s)
+			n, err := caddyfileutil.ParseNetwork(s)
 			switch {
 			case hasPlaceholder(s):
 			case err != nil:

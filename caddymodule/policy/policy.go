@@ -16,7 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 )
 
 // Policy is a list of rules. A deny rule that fits always wins. Otherwise the first allow rule decides whose request
@@ -62,18 +62,18 @@ type Rule struct {
 const maxRules = 200
 
 // Provision loads the matchers of all rules and checks the rest. label begins each message.
-func (p *Policy) Provision(ctx caddy.Context, label string, res *options.Resolver) error {
+func (p *Policy) Provision(ctx caddy.Context, label string, res *caddyfileutil.Resolver) error {
 	if len(p.Allow)+len(p.Deny) > maxRules {
 		return fmt.Errorf("%s: more than %d rules", label, maxRules)
 	}
 	for _, rule := range p.Deny {
 		if rule.everything() {
-			return options.AtPlace(rule.Place, fmt.Errorf("%s: %w", label, errDenyAll))
+			return caddyfileutil.AtPlace(rule.Place, fmt.Errorf("%s: %w", label, errDenyAll))
 		}
 	}
 	for _, rule := range p.rules() {
 		if err := rule.provision(ctx, res); err != nil {
-			return options.AtPlace(rule.Place, fmt.Errorf("%s: %w", label, err))
+			return caddyfileutil.AtPlace(rule.Place, fmt.Errorf("%s: %w", label, err))
 		}
 	}
 	return nil
@@ -90,7 +90,7 @@ func (r *Rule) everything() bool {
 // rules are all rules, in the order in which they are asked.
 func (p *Policy) rules() []*Rule { return slices.Concat(p.Deny, p.Allow) }
 
-func (r *Rule) provision(ctx caddy.Context, res *options.Resolver) error {
+func (r *Rule) provision(ctx caddy.Context, res *caddyfileutil.Resolver) error {
 	r.parts, r.paths = PartsOfAll(r.Match), prefixesOf(r.Match) // LoadModule empties the field
 	for _, set := range r.Match {
 		if err := CheckMatch(set); err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 // read returns the policy of a block of the Caddyfile.
@@ -25,8 +25,8 @@ func read(text string) (*Policy, error) {
 	d := caddyfile.NewTestDispenser("policy {\n" + text + "\n}")
 	d.Next()
 	known := p.Subdirectives()
-	known["public"] = options.Values(&p.Public, nil)
-	return p, options.ReadBlock(d, "policy", &reference.Policy, known)
+	known["public"] = caddyfileutil.Values(&p.Public, nil)
+	return p, caddyfileutil.ReadBlock(d, "policy", &reference.Policy, known)
 }
 
 func start(t testing.TB, text string) *Policy {
@@ -37,7 +37,7 @@ func start(t testing.TB, text string) *Policy {
 	}
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
 	t.Cleanup(cancel)
-	if err := p.Provision(ctx, "policy", options.NewResolver(caddy.NewReplacer())); err != nil {
+	if err := p.Provision(ctx, "policy", caddyfileutil.NewResolver(caddy.NewReplacer())); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -62,7 +62,7 @@ var monday = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 func somebody(level int, groups ...string) Facts {
 	return Facts{Browser: true, Now: monday, Who: &token.Introspection{
 		Active: true, Subject: "p1", Level: level, AuthTime: monday.Add(-time.Hour), ClientID: "wiki", Provider: "office",
-		Person: &login.Subject{ID: "p1", Username: "ada", Groups: groups, Profile: map[string]string{"department": "finance", "email": "ada@example.com"}, Details: map[string][]string{"roles": {"reader", "writer"}}},
+		Person: &authn.Subject{ID: "p1", Username: "ada", Groups: groups, Profile: map[string]string{"department": "finance", "email": "ada@example.com"}, Details: map[string][]string{"roles": {"reader", "writer"}}},
 	}}
 }
 
@@ -221,7 +221,7 @@ func TestLevelsOfScopes(t *testing.T) {
 		return map[string]int{"pay": 3, "read": 1}[scope], map[string]int{"vote": 2}[scope]
 	}
 	assured := func(f Facts) Facts {
-		f.Who.Person.Assurance = login.Assurance{{Kind: login.EvidenceDocument, By: "desk", Level: 2, Until: monday.Add(time.Hour)}}
+		f.Who.Person.Assurance = authn.Assurance{{Kind: authn.EvidenceDocument, By: "desk", Level: 2, Until: monday.Add(time.Hour)}}
 		return f
 	}
 	for name, c := range map[string]struct {
@@ -353,7 +353,7 @@ func TestProvisionErrors(t *testing.T) {
 		", at Caddyfile:7":     {Allow: []*Rule{{When: []string{"daily"}, Place: "Caddyfile:7"}}},
 		"policy staff: when: ": {Deny: []*Rule{{When: []string{"daily"}}}},
 	} {
-		if err := p.Provision(ctx, "policy staff", options.NewResolver(caddy.NewReplacer())); err == nil || !strings.Contains(err.Error(), want) {
+		if err := p.Provision(ctx, "policy staff", caddyfileutil.NewResolver(caddy.NewReplacer())); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

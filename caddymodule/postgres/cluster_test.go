@@ -11,9 +11,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/cluster"
-	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
@@ -120,17 +120,17 @@ func TestPausedNodeSealsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() }) //nolint:errcheck // in memory
-	rec := &event.Recorder{Now: clock, Random: rand.Reader}
-	made, err := rec.New(event.Type{Type: "server.TestEvent", Name: "Test"}, event.Self)
+	rec := &audit.Recorder{Now: clock, Random: rand.Reader}
+	made, err := rec.New(audit.Type{Type: "server.TestEvent", Name: "Test"}, audit.Self)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Update(t.Context(), func(tx storage.Tx) error { return rec.Append(tx, made) }); err != nil {
 		t.Fatal(err)
 	}
-	keeper := event.NewKeeper(s, clock, zap.NewNop())
+	keeper := audit.NewKeeper(s, clock, zap.NewNop())
 	storagetest.RefusedWhenOver(t, s, keeper.Seal)
-	defer keeper.Use(event.Settings{Retention: event.Retention{Kept: time.Hour}})()
+	defer keeper.Use(audit.Settings{Retention: audit.Retention{Kept: time.Hour}})()
 	now = now.Add(2 * time.Hour)
 	storagetest.RefusedWhenOver(t, s, func(ctx context.Context) error {
 		_, err := keeper.Collect(ctx)

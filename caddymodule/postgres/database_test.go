@@ -16,9 +16,9 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/cluster"
-	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/pgstore"
 	"github.com/gatehouse-id/gatehouse/storage/pgstore/pgtest"
@@ -234,11 +234,11 @@ func eventsOfTwoNodesAreVerified(t *testing.T, db *pgtest.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec := &event.Recorder{Now: time.Now, Random: rand.Reader, Lane: node.Lane}
+	rec := &audit.Recorder{Now: time.Now, Random: rand.Reader, Lane: node.Lane}
 	var both sync.WaitGroup
 	both.Go(func() {
 		for range 10 {
-			e, err := rec.New(event.Type{Type: "test.OtherNodeEvent", Name: "Other Node"}, event.Self)
+			e, err := rec.New(audit.Type{Type: "test.OtherNodeEvent", Name: "Other Node"}, audit.Self)
 			if err == nil {
 				err = other.Update(t.Context(), func(tx storage.Tx) error { return rec.Append(tx, e) })
 			}

@@ -7,8 +7,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/internal/answers"
-	"github.com/gatehouse-id/gatehouse/internal/watch"
+	"github.com/gatehouse-id/gatehouse/internal/depcache"
+	"github.com/gatehouse-id/gatehouse/internal/recheck"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/pgstore/pgtest"
 )
@@ -44,18 +44,18 @@ func TestRevocationEndsStreamsOfTheOtherNode(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	kept := answers.New(nodes[1], 1<<20, func(string) int { return 10 })
-	look := func(ctx context.Context, token string) (string, watch.Basis, error) {
+	kept := depcache.New(nodes[1], 1<<20, func(string) int { return 10 })
+	look := func(ctx context.Context, token string) (string, recheck.Basis, error) {
 		now := time.Now()
-		if a, on, ok := kept.FindBasis(answers.KeyOf(1, token), now); ok {
+		if a, on, ok := kept.FindBasis(depcache.KeyOf(1, token), now); ok {
 			return a, on, nil
 		}
-		return kept.Look(ctx, answers.KeyOf(1, token), now, func(tx storage.Tx) (string, time.Time, error) {
+		return kept.Look(ctx, depcache.KeyOf(1, token), now, func(tx storage.Tx) (string, time.Time, error) {
 			v, err := tx.Get([]byte("token/" + token))
 			return string(v), now.Add(time.Hour), err
 		})
 	}
-	list := watch.New(watch.Config[string, string]{
+	list := recheck.New(recheck.Config[string, string]{
 		Ask: look, Now: time.Now, Every: time.Hour,
 		After: func(d time.Duration, fn func()) func() bool { return time.AfterFunc(d, fn).Stop },
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/pgstore"
@@ -71,13 +71,13 @@ func (s *Storage) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.Errf("%s: there is more after the URL: other options stand in a block", name) // it may be a part of the password
 	}
-	if err := options.Check(d, name, s.URL, checkURL); err != nil {
+	if err := caddyfileutil.Check(d, name, s.URL, checkURL); err != nil {
 		return err
 	}
-	return options.ReadBlock(d, name, &reference.Postgres, options.Subdirectives{
-		"direct_url": options.Value(&s.DirectURL, checkURL),
-		"schema":     options.Value(&s.Schema, checkName), "cluster": options.Value(&s.Cluster, checkName),
-		"pool": options.Value(&s.Pool, checkPool), "durability": options.Value(&s.Durability, checkDurability),
+	return caddyfileutil.ReadBlock(d, name, &reference.Postgres, caddyfileutil.Subdirectives{
+		"direct_url": caddyfileutil.Value(&s.DirectURL, checkURL),
+		"schema":     caddyfileutil.Value(&s.Schema, checkName), "cluster": caddyfileutil.Value(&s.Cluster, checkName),
+		"pool": caddyfileutil.Value(&s.Pool, checkPool), "durability": caddyfileutil.Value(&s.Durability, checkDurability),
 	})
 }
 
@@ -115,7 +115,7 @@ func checkDurability(v string) error {
 
 // Provision resolves the options; it opens nothing.
 func (s *Storage) Provision(caddy.Context) error {
-	r := options.NewResolver(caddy.NewReplacer())
+	r := caddyfileutil.NewResolver(caddy.NewReplacer())
 	s.opt = pgstore.Options{
 		URL: r.Plain("url", s.URL, checkURL), Schema: r.Plain("schema", s.Schema, checkName), Cluster: r.Plain("cluster", s.Cluster, checkName),
 		Durability: r.Plain("durability", s.Durability, checkDurability), DirectURL: r.Plain("direct_url", s.DirectURL, checkURL),

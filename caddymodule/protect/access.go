@@ -8,11 +8,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
-	"github.com/gatehouse-id/gatehouse/internal/watch"
+	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/recheck"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // A person whom the groups, the needs or the rules of a site refuse can ask for access, and passes while an operator's
@@ -34,13 +34,13 @@ const (
 // Access keeps requests for access and what was granted.
 type Access interface {
 	// Holds tells whether a person has a grant for a site, and what that rests on.
-	Holds(ctx context.Context, personID, site string) (bool, watch.Basis, error)
+	Holds(ctx context.Context, personID, site string) (bool, recheck.Basis, error)
 	// Use is Holds for a request that counts as a use.
 	Use(ctx context.Context, personID, site string) (bool, error)
 	// State says what has become of the request of a person for a site, with the operator's note.
 	State(ctx context.Context, personID, site string) (state AccessState, note string, err error)
 	// Ask stores the request of the actor. problem is the key of a message that says why not, or "".
-	Ask(ctx context.Context, site, reason string, by event.Actor) (problem string, err error)
+	Ask(ctx context.Context, site, reason string, by audit.Actor) (problem string, err error)
 }
 
 // grantable are the verdicts that a grant overrules: never a deny rule, a level or the age of a sign-in.
@@ -103,7 +103,7 @@ func (p *Protect) besideGroups(rules policy.Selection, who *token.Introspection)
 }
 
 // offerAccess adds to the page of a refusal how to ask for access, or what has become of that.
-func (p *Protect) offerAccess(g *passage, in Entrance, s *site, f *refusal, out *page.Failure) {
+func (p *Protect) offerAccess(g *passage, in Entrance, s *site, f *refusal, out *web.Failure) {
 	reason, who := f.reason, g.who
 	if !p.asks || in.Access == nil || who == nil || who.Person == nil || reason != refusals.GroupMissing && reason != refusals.NeedUnmet && reason != refusals.NoRule {
 		return
@@ -147,7 +147,7 @@ func (p *Protect) askAccess(g *passage, rec *arrival, in Entrance) {
 		return
 	}
 	to := original(r).Query().Get("to")
-	if !isPlainTarget(to) || page.LocalPath(to) == "" {
+	if !isPlainTarget(to) || web.LocalPath(to) == "" {
 		to = "/"
 	}
 	binding, pages := rec.cookie(s.jar, cookie.KindBrowser), p.pages(in, s)
@@ -157,21 +157,21 @@ func (p *Protect) askAccess(g *passage, rec *arrival, in Entrance) {
 			return
 		}
 	}
-	form := page.Form{Key: "access", Fill: []any{"site", s.origin[len(s.scheme)+len("://"):]}, Action: requestURI(r), CSRF: in.Pages.CSRF(binding, "access "+s.origin), Cancel: to, Onward: true}
+	form := web.Form{Key: "access", Fill: []any{"site", s.origin[len(s.scheme)+len("://"):]}, Action: requestURI(r), CSRF: in.Pages.CSRF(binding, "access "+s.origin), Cancel: to, Onward: true}
 	status := http.StatusOK
 	if r.Method == http.MethodPost {
 		if err := pages.CheckPost(r, binding, "access "+s.origin); err != nil {
 			p.answer(g, refusal{reason: refusals.FormRefused, status: http.StatusForbidden, code: "invalid_request", text: "the form is not this browser's", page: "error.forbidden", cause: err})
 			return
 		}
-		by := event.Actor{ID: who.Subject, Name: who.Person.Username, Origin: p.origin(r), Session: who.SessionID}
+		by := audit.Actor{ID: who.Subject, Name: who.Person.Username, Origin: p.origin(r), Session: who.SessionID}
 		form.Problem, err = in.Access.Ask(r.Context(), s.origin, r.PostForm.Get("reason"), by)
 		switch {
 		case err != nil:
 			p.answer(g, cannotTell(err))
 			return
 		case form.Problem == "":
-			page.Redirect(g.ResponseWriter, s.origin+requestURI(r))
+			web.Redirect(g.ResponseWriter, s.origin+requestURI(r))
 			return
 		}
 		status = http.StatusUnprocessableEntity
@@ -190,7 +190,7 @@ func (p *Protect) askAccess(g *passage, rec *arrival, in Entrance) {
 	case AccessGranted:
 		form.Key, form.Action, form.Next, form.Cancel = "access.granted", "", to, ""
 	case AccessRefused, AccessNone:
-		form.Fields = page.Fields(form.Problem != "", page.Field{Name: "reason", Label: "access.reason", Required: true, Invalid: form.Problem != "", MinLength: 3, MaxLength: 300, Value: r.PostForm.Get("reason")})
+		form.Fields = web.Fields(form.Problem != "", web.Field{Name: "reason", Label: "access.reason", Required: true, Invalid: form.Problem != "", MinLength: 3, MaxLength: 300, Value: r.PostForm.Get("reason")})
 	}
-	pages.Render(g.ResponseWriter, asSent(r), page.View{Template: "form", Status: status, Data: form})
+	pages.Render(g.ResponseWriter, asSent(r), web.View{Template: "form", Status: status, Data: form})
 }

@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest/caddytest"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/recheck"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
-	"github.com/gatehouse-id/gatehouse/internal/watch"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -35,7 +35,7 @@ type fakeAccess struct {
 	used   int
 }
 
-func (f *fakeAccess) Holds(ctx context.Context, personID, site string) (ok bool, on watch.Basis, err error) {
+func (f *fakeAccess) Holds(ctx context.Context, personID, site string) (ok bool, on recheck.Basis, err error) {
 	find := func(tx storage.Tx) error {
 		if tx != nil {
 			if _, err := tx.GetMany([]byte("grants/all")); err != nil {
@@ -52,7 +52,7 @@ func (f *fakeAccess) Holds(ctx context.Context, personID, site string) (ok bool,
 		return nil
 	}
 	if f.store == nil {
-		return ok, watch.Basis{}, find(nil)
+		return ok, recheck.Basis{}, find(nil)
 	}
 	on.Reading, err = f.store.Track(ctx, find)
 	return ok, on, err
@@ -72,7 +72,7 @@ func (f *fakeAccess) State(_ context.Context, personID, site string) (AccessStat
 	return f.states[site+" "+personID], "<b>ask & wait</b>", nil
 }
 
-func (f *fakeAccess) Ask(_ context.Context, site, reason string, by event.Actor) (string, error) {
+func (f *fakeAccess) Ask(_ context.Context, site, reason string, by audit.Actor) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(reason) < 3 {

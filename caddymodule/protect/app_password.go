@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/authz/personal"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/authz/apppassword"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -20,7 +20,7 @@ const basicChallenge = `Basic realm="gatehouse", charset="UTF-8"`
 
 const acceptAppPasswords = "app_passwords"
 
-var checkAccept = options.OneOf(acceptAppPasswords)
+var checkAccept = caddyfileutil.OneOf(acceptAppPasswords)
 
 // notTaken says why a Basic header counts for nothing.
 type notTaken struct {
@@ -35,19 +35,19 @@ var (
 
 // appPasswordSites are the sites of this handler that accept app passwords. A person can choose the scopes that the
 // site asks for.
-func (p *Protect) appPasswordSites() (out []personal.Site) {
+func (p *Protect) appPasswordSites() (out []apppassword.Site) {
 	if !p.accepts {
 		return nil
 	}
 	scopes := p.everyScope()
 	for _, sites := range p.sites {
 		for _, s := range sites {
-			if !slices.ContainsFunc(out, func(have personal.Site) bool { return have.Origin == s.origin }) {
-				out = append(out, personal.Site{Origin: s.origin, Scopes: scopes, Groups: p.Groups, Partitions: p.Partitions})
+			if !slices.ContainsFunc(out, func(have apppassword.Site) bool { return have.Origin == s.origin }) {
+				out = append(out, apppassword.Site{Origin: s.origin, Scopes: scopes, Groups: p.Groups, Partitions: p.Partitions})
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b personal.Site) int { return strings.Compare(a.Origin, b.Origin) })
+	slices.SortFunc(out, func(a, b apppassword.Site) int { return strings.Compare(a.Origin, b.Origin) })
 	return out
 }
 

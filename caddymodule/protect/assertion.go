@@ -12,8 +12,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/assertion"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 )
 
 // defaultAssertion carries the signed assertion upstream. It is deleted from requests at every site.
@@ -36,10 +36,10 @@ func (p *Protect) readAssertion(d *caddyfile.Dispenser) error {
 	default:
 		p.Assertion = args[0]
 	}
-	if err := options.Check(d, "assertion", p.Assertion, checkIdentityHeader); err != nil {
+	if err := caddyfileutil.Check(d, "assertion", p.Assertion, checkIdentityHeader); err != nil {
 		return err
 	}
-	return options.NoMore(d, "assertion")
+	return caddyfileutil.NoMore(d, "assertion")
 }
 
 // assertable tells whether it is known for which site an assertion is made. A Host header that the client chooses would

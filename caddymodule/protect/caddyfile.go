@@ -13,7 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 )
@@ -38,7 +38,7 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	if len(matcher) > 0 {
 		p.Match = caddyhttp.RawMatcherSets{matcher}
 		if policy.AsksForPath(matcher) && h.Next() {
-			options.Warn(h, "protect", "the matcher leaves all other paths of the site open to everybody: "+
+			caddyfileutil.Warn(h, "protect", "the matcher leaves all other paths of the site open to everybody: "+
 				"protect the whole site, and name the paths that are open with `public` in the block of protect")
 			h.Reset()
 		}
@@ -47,10 +47,10 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 		return nil, err
 	}
 	if err := policy.CheckMatch(matcher); err != nil {
-		return nil, options.AtPlace(p.Place(), fmt.Errorf("protect: matcher: %w: nothing would be guarded", err))
+		return nil, caddyfileutil.AtPlace(p.Place(), fmt.Errorf("protect: matcher: %w: nothing would be guarded", err))
 	}
-	if h.Option(options.AppName) == nil {
-		return nil, options.AtPlace(p.Place(), options.ErrNoApp("protect"))
+	if h.Option(caddyfileutil.AppName) == nil {
+		return nil, caddyfileutil.AtPlace(p.Place(), caddyfileutil.ErrNoApp("protect"))
 	}
 	if p.Login && len(p.Origins) == 0 {
 		origins, err := originsOfSite(h)
@@ -72,7 +72,7 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	}
 	// Values without placeholders are checked here already, where the error can name file and line.
 	for _, hdr := range p.Headers {
-		if !options.HasPlaceholder(hdr.Name) {
+		if !caddyfileutil.HasPlaceholder(hdr.Name) {
 			p.headers = append(p.headers, hdr)
 		}
 	}
@@ -121,11 +121,11 @@ func (p *Protect) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if !d.Next() {
 		return d.ArgErr()
 	}
-	p.Places = options.ReadPlaces(d, "protect")
+	p.Places = caddyfileutil.ReadPlaces(d, "protect")
 	known := p.subdirectives()
 	for d.NextArg() {
 		v := d.Val()
-		if err := options.Check(d, "protect", v, options.CheckScope); err != nil {
+		if err := caddyfileutil.Check(d, "protect", v, caddyfileutil.CheckScope); err != nil {
 			return err
 		}
 		if _, option := known[v]; option {
@@ -136,34 +136,34 @@ func (p *Protect) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		}
 		p.Scopes = append(p.Scopes, v)
 	}
-	return options.ReadBlock(d, "protect", &reference.Protect, known)
+	return caddyfileutil.ReadBlock(d, "protect", &reference.Protect, known)
 }
 
-func (p *Protect) subdirectives() options.Subdirectives {
+func (p *Protect) subdirectives() caddyfileutil.Subdirectives {
 	known := p.Rules.Subdirectives()
-	maps.Copy(known, options.Subdirectives{
+	maps.Copy(known, caddyfileutil.Subdirectives{
 		"need":           p.Need.ReadLine,
-		"policy":         options.Values(&p.Policies, nil),
+		"policy":         caddyfileutil.Values(&p.Policies, nil),
 		"login":          p.readLogin,
 		"scopes":         p.readScopes,
-		"groups":         options.Values(&p.Groups, nil),
-		"partition":      options.Values(&p.Partitions, checkPartition),
-		"level":          options.Value(&p.Level, options.CheckLevel),
-		"audience":       options.Values(&p.Audience, options.CheckURI),
-		"clients":        options.Values(&p.Clients, nil),
-		"tokens":         options.Value(&p.Tokens, checkTokens),
+		"groups":         caddyfileutil.Values(&p.Groups, nil),
+		"partition":      caddyfileutil.Values(&p.Partitions, checkPartition),
+		"level":          caddyfileutil.Value(&p.Level, caddyfileutil.CheckLevel),
+		"audience":       caddyfileutil.Values(&p.Audience, caddyfileutil.CheckURI),
+		"clients":        caddyfileutil.Values(&p.Clients, nil),
+		"tokens":         caddyfileutil.Value(&p.Tokens, checkTokens),
 		"headers":        p.readHeader,
 		"assertion":      p.readAssertion,
-		"public":         options.Values(&p.Public, CheckPublic),
+		"public":         caddyfileutil.Values(&p.Public, CheckPublic),
 		"shadow":         p.readShadow,
-		"preflight":      options.Flag(&p.Preflight),
-		"session":        options.Value(&p.Session, options.CheckDuration),
-		"replay":         options.Value(&p.Replay, checkOnOff),
-		"request_access": options.Value(&p.RequestAccess, checkOnOff),
-		"strip_token":    options.Flag(&p.StripToken),
-		"upstream_token": options.Value(&p.UpstreamToken, checkTarget),
+		"preflight":      caddyfileutil.Flag(&p.Preflight),
+		"session":        caddyfileutil.Value(&p.Session, caddyfileutil.CheckDuration),
+		"replay":         caddyfileutil.Value(&p.Replay, checkOnOff),
+		"request_access": caddyfileutil.Value(&p.RequestAccess, checkOnOff),
+		"strip_token":    caddyfileutil.Flag(&p.StripToken),
+		"upstream_token": caddyfileutil.Value(&p.UpstreamToken, checkTarget),
 		"introspect":     p.readIntrospect,
-		"accept":         options.Values(&p.Accept, checkAccept),
+		"accept":         caddyfileutil.Values(&p.Accept, checkAccept),
 		"mcp":            p.readMCP,
 	})
 	return known
@@ -172,16 +172,16 @@ func (p *Protect) subdirectives() options.Subdirectives {
 func (p *Protect) readLogin(d *caddyfile.Dispenser) error {
 	p.Login = true
 	if d.CountRemainingArgs() == 0 {
-		return options.NoMore(d, "login")
+		return caddyfileutil.NoMore(d, "login")
 	}
-	return options.Values(&p.Origins, options.CheckIssuer)(d)
+	return caddyfileutil.Values(&p.Origins, caddyfileutil.CheckIssuer)(d)
 }
 
 func (p *Protect) readScopes(d *caddyfile.Dispenser) error {
 	if len(p.Scopes) > 0 {
 		return d.Errf("protect: scopes are already set: %s: name them all in one place", strings.Join(p.Scopes, " "))
 	}
-	return options.Values(&p.Scopes, options.CheckScope)(d)
+	return caddyfileutil.Values(&p.Scopes, caddyfileutil.CheckScope)(d)
 }
 
 func (p *Protect) readHeader(d *caddyfile.Dispenser) error {
@@ -189,14 +189,14 @@ func (p *Protect) readHeader(d *caddyfile.Dispenser) error {
 	if len(args) != 2 {
 		return d.Err("headers: want a header and a claim, as in: headers Remote-User sub")
 	}
-	if err := options.Check(d, "headers", args[0], checkIdentityHeader); err != nil {
+	if err := caddyfileutil.Check(d, "headers", args[0], checkIdentityHeader); err != nil {
 		return err
 	}
-	if err := options.Check(d, "headers", args[1], checkClaim); err != nil {
+	if err := caddyfileutil.Check(d, "headers", args[1], checkClaim); err != nil {
 		return err
 	}
 	p.Headers = append(p.Headers, IdentityHeader{Name: args[0], Claim: args[1]})
-	return options.NoMore(d, "headers")
+	return caddyfileutil.NoMore(d, "headers")
 }
 
 // originsOfSite returns the origins of the addresses of the site block that a directive stands in.
@@ -249,7 +249,7 @@ func originOfAddress(key string, option func(string) any) (string, error) {
 	} else if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
-	u, err := options.ParseIssuer(scheme + "://" + host)
+	u, err := caddyfileutil.ParseIssuer(scheme + "://" + host)
 	if err != nil {
 		return "", fmt.Errorf("the site address %s: %w", key, err)
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 )
 
 // globalBlock stands for the options of the app, which is not built into these tests.
 const globalBlock = "{\n\tgatehouse\n}\n"
 
 func init() {
-	httpcaddyfile.RegisterGlobalOption(options.AppName, func(d *caddyfile.Dispenser, _ any) (any, error) { return d.Next(), nil })
+	httpcaddyfile.RegisterGlobalOption(caddyfileutil.AppName, func(d *caddyfile.Dispenser, _ any) (any, error) { return d.Next(), nil })
 }
 
 func adaptSite(t *testing.T, text string) (string, error) {

@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -54,7 +54,7 @@ func (c credential) recheck(ctx context.Context, auth authority) (*token.Introsp
 }
 
 // use is ask for a request that counts as one use.
-func (c credential) use(r *http.Request, auth authority, origin func(*http.Request) event.Origin) (*token.Introspection, error) {
+func (c credential) use(r *http.Request, auth authority, origin func(*http.Request) audit.Origin) (*token.Introspection, error) {
 	if c.at == "" {
 		return auth.Use(r.Context(), c.token)
 	}

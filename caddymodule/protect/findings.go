@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 )
 
@@ -32,9 +32,9 @@ func (p *Protect) needGroups(fn func(group, place string)) {
 
 // findings are what is allowed and probably not meant: names that nothing else in the configuration has, and groups of
 // people who have no way to sign in.
-func (p *Protect) findings(known policy.Names) (out []finding.Finding) {
+func (p *Protect) findings(known policy.Names) (out []diagnostic.Finding) {
 	warn := func(option, reason, mend string) {
-		out = append(out, finding.Finding{Severity: finding.Warning, Place: p.Places.Of("protect: " + option), Reason: "protect: " + reason, Mend: mend, About: p.called()})
+		out = append(out, diagnostic.Finding{Severity: diagnostic.Warning, Place: p.Places.Of("protect: " + option), Reason: "protect: " + reason, Mend: mend, About: p.called()})
 	}
 	if p.open {
 		warn("", "the matcher leaves all other paths of the site open to everybody", "protect the whole site, and name the open paths with `public`")
@@ -57,7 +57,7 @@ func (p *Protect) findings(known policy.Names) (out []finding.Finding) {
 	for _, s := range p.Scopes {
 		if !slices.Contains(known.Scopes, s) {
 			warn("scopes", fmt.Sprintf("no client and no scope block names the scope %q, so no token of this configuration has it", s),
-				options.DidYouMean(s, known.Scopes, "name it in the `scopes` of a client"))
+				caddyfileutil.DidYouMean(s, known.Scopes, "name it in the `scopes` of a client"))
 		}
 	}
 	(&policy.Need{Groups: p.Groups}).Findings(known, func(reason, mend string) { warn("groups", reason, mend) })

@@ -8,7 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-id/gatehouse/authz"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 )
 
 // What package forwardauth needs to put the requests to this handler that another proxy asks about.
@@ -26,7 +26,7 @@ func (p *Protect) LeastLevel() int { return p.level }
 func (p *Protect) Matchers() caddyhttp.MatcherSets { return p.matchers }
 
 // Subdirectives are the words of the block, for a block that has them among others.
-func (p *Protect) Subdirectives() options.Subdirectives { return p.subdirectives() }
+func (p *Protect) Subdirectives() caddyfileutil.Subdirectives { return p.subdirectives() }
 
 // Guarded are the names of the headers that only protect may set, in their canonical form.
 func (p *Protect) Guarded() []string {
@@ -71,11 +71,11 @@ func (p *Protect) Further(scopes, groups, audience []string, level string) (*Pro
 		audience = p.Audience
 	}
 	f := &Protect{
-		Scopes: scopes, Groups: groups, Audience: audience, Clients: p.Clients, Level: options.Count(level), Partitions: p.Partitions, Login: p.Login, Origins: slices.Clone(p.Origins), Sites: slices.Clone(p.Sites),
+		Scopes: scopes, Groups: groups, Audience: audience, Clients: p.Clients, Level: caddyfileutil.Count(level), Partitions: p.Partitions, Login: p.Login, Origins: slices.Clone(p.Origins), Sites: slices.Clone(p.Sites),
 		Assertion: p.Assertion, Headers: slices.Clone(p.headers), Public: slices.Clone(p.fixed.public), Preflight: p.Preflight, StripToken: p.StripToken,
 		log: p.log, enter: p.enter, origin: p.origin, now: p.now, random: p.random, scopeLevel: p.scopeLevel,
 	}
-	if err := f.setUp(options.NewVerbatimResolver()); err != nil {
+	if err := f.setUp(caddyfileutil.NewVerbatimResolver()); err != nil {
 		return nil, err
 	}
 	f.takes.Any = true // p decides which tokens are named

@@ -27,17 +27,17 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/authz/parked"
+	"github.com/gatehouse-id/gatehouse/authz/savedforms"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest/caddytest"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/recheck"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
-	"github.com/gatehouse-id/gatehouse/internal/watch"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -58,7 +58,7 @@ type fakeAuthority struct {
 	ended    []string
 	usedAt   []string      // sites and addresses where app passwords were used
 	clock    time.Duration // how far the clock of protect is ahead
-	parked   *parked.Forms
+	parked   *savedforms.Forms
 	formers  map[string]string // persons of sessions, those that have ended too, by origin and token
 	closed   bool              // to strangers
 	access   *fakeAccess
@@ -72,7 +72,7 @@ type fakeAuthority struct {
 	shelf    *shelf // with store
 }
 
-// Former implements parked.Sites.
+// Former implements savedforms.Sites.
 func (f *fakeAuthority) Former(_ storage.Tx, origin, raw string) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -95,7 +95,7 @@ func (f *fakeAuthority) grants() Access {
 	return f.access
 }
 
-func newForms(t testing.TB, f *fakeAuthority) *parked.Forms {
+func newForms(t testing.TB, f *fakeAuthority) *savedforms.Forms {
 	t.Helper()
 	store, err := badgerstore.OpenMemory()
 	if err != nil {
@@ -106,7 +106,7 @@ func newForms(t testing.TB, f *fakeAuthority) *parked.Forms {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return parked.New(parked.Deps{Store: store, Keyring: ring, Sites: f, Now: f.now, Random: rand.Reader})
+	return savedforms.New(savedforms.Deps{Store: store, Keyring: ring, Sites: f, Now: f.now, Random: rand.Reader})
 }
 
 func newProofs(t testing.TB, f *fakeAuthority) *dpop.Proofs {
@@ -158,7 +158,7 @@ func (f *fakeAuthority) set(change func()) {
 }
 
 // observe asks, and returns what the answer rests on.
-func (f *fakeAuthority) observe(ctx context.Context, ask func() (*token.Introspection, error)) (who *token.Introspection, b watch.Basis, err error) {
+func (f *fakeAuthority) observe(ctx context.Context, ask func() (*token.Introspection, error)) (who *token.Introspection, b recheck.Basis, err error) {
 	if f.store == nil {
 		who, err = ask()
 		return who, b, err
@@ -174,11 +174,11 @@ func (f *fakeAuthority) observe(ctx context.Context, ask func() (*token.Introspe
 	return who, b, err
 }
 
-func (f *fakeAuthority) Observe(ctx context.Context, raw string) (*token.Introspection, watch.Basis, error) {
+func (f *fakeAuthority) Observe(ctx context.Context, raw string) (*token.Introspection, recheck.Basis, error) {
 	return f.observe(ctx, func() (*token.Introspection, error) { return f.Recheck(ctx, raw) })
 }
 
-func (f *fakeAuthority) ObserveSite(ctx context.Context, origin, raw string) (*token.Introspection, watch.Basis, error) {
+func (f *fakeAuthority) ObserveSite(ctx context.Context, origin, raw string) (*token.Introspection, recheck.Basis, error) {
 	return f.observe(ctx, func() (*token.Introspection, error) { return f.SiteSession(ctx, origin, raw) })
 }
 
@@ -238,7 +238,7 @@ func (f *fakeAuthority) Use(_ context.Context, raw string) (*token.Introspection
 	return f.answer(f.tokens, raw)
 }
 
-func (f *fakeAuthority) UseAt(_ context.Context, raw, site string, from event.Origin) (*token.Introspection, error) {
+func (f *fakeAuthority) UseAt(_ context.Context, raw, site string, from audit.Origin) (*token.Introspection, error) {
 	f.set(func() { f.usedAt = append(f.usedAt, site+" "+from.ClientIP) })
 	return f.answer(f.tokens, raw)
 }
@@ -254,7 +254,7 @@ func (f *fakeAuthority) BeginSite(_ context.Context, d authz.SiteDemand, binding
 	return fmt.Sprintf("https://issuer.test/oauth/site?flow=%d", len(f.flows)), f.err
 }
 
-func (f *fakeAuthority) FinishSite(_ context.Context, origin, code, binding string, _ event.Origin) (authz.SiteLogin, error) {
+func (f *fakeAuthority) FinishSite(_ context.Context, origin, code, binding string, _ audit.Origin) (authz.SiteLogin, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err != nil {
@@ -286,7 +286,7 @@ func (f *fakeAuthority) LogoutURL(origin string) string {
 func person(level int, groups ...string) *token.Introspection {
 	return &token.Introspection{
 		Active: true, Subject: "f81d4fae-7dec-11d0-a765-00a0c91e6bf6", ClientID: "shop", Scope: []string{"a", "b"}, Level: level, AuthTime: time.Now(),
-		Person: &login.Subject{
+		Person: &authn.Subject{
 			Active: true, Username: "demo@example.com", Groups: groups,
 			Profile: map[string]string{"name": "Demo Pérson", "email": "demo@example.com", "email_verified": "true"},
 		},
@@ -430,7 +430,7 @@ func (p *testProtect) Provision(ctx caddy.Context) error {
 		office := &policy.Policy{Allow: []*policy.Rule{{
 			Name: "office", Match: caddyhttp.RawMatcherSets{{"path": []byte(`["/office/*"]`)}}, Need: policy.Need{Groups: []string{"staff"}}, When: []string{"00:00-24:00 UTC"},
 		}}}
-		if name != "office" || office.Provision(ctx, "policy office", options.NewResolver(caddy.NewReplacer())) != nil {
+		if name != "office" || office.Provision(ctx, "policy office", caddyfileutil.NewResolver(caddy.NewReplacer())) != nil {
 			return nil
 		}
 		office.CountAs("policy office")
@@ -439,7 +439,7 @@ func (p *testProtect) Provision(ctx caddy.Context) error {
 }
 
 func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
-	pages, err := page.New(page.Config{Issuer: "https://issuer.test", Locales: []string{"en", "de"}, Key: make([]byte, 32)})
+	pages, err := web.New(web.Config{Issuer: "https://issuer.test", Locales: []string{"en", "de"}, Key: make([]byte, 32)})
 	if err != nil {
 		return err
 	}
@@ -462,11 +462,11 @@ func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
 		admit := func(*http.Request) bool { f.mu.Lock(); defer f.mu.Unlock(); return !f.closed }
 		return Entrance{Authority: f, Parked: f.parked, Access: f.grants(), Policies: f.policies(), Pages: pages, Counter: f.counter, Admit: admit, HasRules: f.hasRules, Leave: func() {}, Assertions: f.assertions, Proofs: f.proofs}, nil
 	}
-	p.origin = func(r *http.Request) event.Origin {
+	p.origin = func(r *http.Request) audit.Origin {
 		ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
-		return event.Origin{ClientIP: ip, UserAgent: r.UserAgent()}
+		return audit.Origin{ClientIP: ip, UserAgent: r.UserAgent()}
 	}
-	return p.setUp(options.NewResolver(caddy.NewReplacer()))
+	return p.setUp(caddyfileutil.NewResolver(caddy.NewReplacer()))
 }
 
 func init() { caddy.RegisterModule(new(testProtect)) }

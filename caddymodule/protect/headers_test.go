@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 func TestGuardedNames(t *testing.T) {
@@ -60,7 +60,7 @@ func TestClaim(t *testing.T) {
 	t.Parallel()
 	person := &token.Introspection{
 		Active: true, Subject: "p1", ClientID: "shop", Scope: []string{"a", "b"}, Level: 2,
-		Person: &login.Subject{
+		Person: &authn.Subject{
 			ID: "p1", Username: "demo", Groups: []string{"staff", "x,admin", "dev"},
 			Profile: map[string]string{"name": "Zoë", "email": "a@example.com", "email_verified": "false", "username": "root", "preferred_username": "root"},
 			Details: map[string][]string{"branch": {"1", "2"}},
@@ -69,7 +69,7 @@ func TestClaim(t *testing.T) {
 	person.AuthorizationDetails = `[{"actions":["read"],"type":"account"}]`
 	client := &token.Introspection{Active: true, Subject: "demo", ClientID: "demo"}
 	of := func(said ...string) *token.Introspection { // by a provider, about an address that is not verified here
-		return &token.Introspection{Active: true, Subject: "p2", Person: &login.Subject{
+		return &token.Introspection{Active: true, Subject: "p2", Person: &authn.Subject{
 			Profile: map[string]string{"email": "boss@example.com", "email_verified": "false"}, Details: map[string][]string{"email": {"a@partner.example"}, "email_verified": said},
 		}}
 	}

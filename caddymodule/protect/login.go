@@ -14,11 +14,11 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
+	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // The browser's side of protect. A navigation without a session becomes a flow at the issuer, bound to a cookie that is
@@ -41,7 +41,7 @@ const (
 	switchPath = ownPrefix + "another-account" // ?to=, a path of the site
 	signInPath = ownPrefix + "sign-in"         // the same
 	// languagePath is the language switch of the pages at a site: ?to=, a language, and back=, a path of the site.
-	languagePath = ownRoot + page.LanguagePath
+	languagePath = ownRoot + web.LanguagePath
 	// callbackPath?to= is where a browser comes back whose proxy keeps the cookies of other answers from it.
 	callbackPath = ownPrefix + "callback"
 
@@ -64,7 +64,7 @@ func (p *Protect) setSites() error {
 		origins = p.Sites
 	}
 	for i, o := range origins {
-		u, err := options.ParseIssuer(o)
+		u, err := caddyfileutil.ParseIssuer(o)
 		if err != nil {
 			return err
 		}
@@ -180,7 +180,7 @@ func (p *Protect) ownPath(g *passage, rec *arrival) bool {
 		p.answer(g, refusal{reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request", text: "the site is not known under this host", page: "error.bad_request"})
 		return true
 	}
-	page.HoldToHTTPS(g.Header(), g.site.origin)
+	web.HoldToHTTPS(g.Header(), g.site.origin)
 	in, err := g.open()
 	switch {
 	case err != nil:
@@ -197,7 +197,7 @@ func (p *Protect) ownPath(g *passage, rec *arrival) bool {
 		p.pages(in, g.site).ShowLanguage(g.ResponseWriter, asSent(g.r))
 	case own && u.Path == callbackPath && isNavigation(g.r):
 		if codes == nil {
-			page.Redirect(g.ResponseWriter, g.site.origin+wanted(u))
+			web.Redirect(g.ResponseWriter, g.site.origin+wanted(u))
 		} else {
 			p.finish(g, rec, in.Authority, codes)
 		}
@@ -220,7 +220,7 @@ func (p *Protect) ownPath(g *passage, rec *arrival) bool {
 // wanted returns the path of the site that the parameter to names, or that of the start page.
 func wanted(u *url.URL) string {
 	to := u.Query().Get("to")
-	if !isPlainTarget(to) || page.LocalPath(to) == "" {
+	if !isPlainTarget(to) || web.LocalPath(to) == "" {
 		return "/"
 	}
 	return to
@@ -231,7 +231,7 @@ func toParam(target string) string { return "to=" + url.QueryEscape(target) }
 // signIn sends the browser to the issuer, to come back to the demand's Return.
 func (p *Protect) signIn(g *passage, rec *arrival, auth authority, d authz.SiteDemand) bool {
 	w, r, s := g.ResponseWriter, g.r, g.site
-	page.HoldToHTTPS(w.Header(), s.origin)
+	web.HoldToHTTPS(w.Header(), s.origin)
 	if len(d.Return) > maxReturn {
 		return p.answer(g, refusal{reason: refusals.TooLong, status: http.StatusRequestURITooLong, code: "invalid_request", text: "the address is too long to come back to", page: "error.bad_request"})
 	}
@@ -259,7 +259,7 @@ func (p *Protect) signIn(g *passage, rec *arrival, auth authority, d authz.SiteD
 		}
 		return p.answer(g, cannotTell(err))
 	}
-	page.RedirectStatus(w, to, http.StatusFound)
+	web.RedirectStatus(w, to, http.StatusFound)
 	return false
 }
 
@@ -294,7 +294,7 @@ func (p *Protect) finish(g *passage, rec *arrival, auth authority, codes []strin
 			s.jar.Set(w, kindSession, got.Token, got.MaxAge)
 			s.jar.Set(w, kindTries, strconv.Itoa(tries+1), triesFor)
 			p.log.Info("signed in at site", zap.String("origin", s.origin), zap.String("client_ip", p.origin(r).ClientIP))
-			page.Redirect(w, clean)
+			web.Redirect(w, clean)
 			return
 		}
 		if e := new(oauth.Error); !errors.As(err, &e) || e.Code != "invalid_grant" {
@@ -310,7 +310,7 @@ func (p *Protect) finish(g *passage, rec *arrival, auth authority, codes []strin
 	case err != nil:
 		p.answer(g, cannotTell(err))
 	case p.examine(who, true) == allowed:
-		page.Redirect(w, clean)
+		web.Redirect(w, clean)
 	case binding == "" || tries > 0:
 		s.jar.Clear(w, kindTries)
 		p.answer(g, refusal{reason: refusals.FlowExpired, status: http.StatusBadRequest, code: "invalid_request", text: "the sign-in is not this browser's, or too old", page: "error.expired", again: requestURI(r)})
@@ -356,7 +356,7 @@ func (p *Protect) logout(g *passage, rec *arrival, auth authority) {
 		s.jar.Clear(w, kindSession)
 		s.jar.Clear(w, kindTries)
 	}
-	page.Redirect(w, to)
+	web.Redirect(w, to)
 }
 
 // signedOut serves the page after a sign-out, with the way back to the site.
@@ -367,14 +367,14 @@ func (p *Protect) signedOut(g *passage, rec *arrival, in Entrance) {
 	case err != nil:
 		p.answer(g, cannotTell(err))
 	case who.Active: // the page of an earlier sign-out
-		page.Redirect(g.ResponseWriter, g.site.origin+"/")
+		web.Redirect(g.ResponseWriter, g.site.origin+"/")
 	default:
-		p.pages(in, g.site).Render(g.ResponseWriter, asSent(g.r), page.View{Template: "signed_out", Data: page.SignedOut{Again: "/"}})
+		p.pages(in, g.site).Render(g.ResponseWriter, asSent(g.r), web.View{Template: "signed_out", Data: web.SignedOut{Again: "/"}})
 	}
 }
 
 // pages writes pages at a site.
-func (p *Protect) pages(in Entrance, s *site) *page.Renderer {
+func (p *Protect) pages(in Entrance, s *site) *web.Renderer {
 	return in.Pages.On(s.origin, ownRoot)
 }
 
@@ -423,7 +423,7 @@ func (p *Protect) page(g *passage, f refusal, ref string) {
 		writeRefusal(g.ResponseWriter, g.r, f, ref)
 		return
 	}
-	out := page.Failure{Key: f.page, Text: f.said, Again: f.again, AgainLabel: f.againLabel, Ref: ref}
+	out := web.Failure{Key: f.page, Text: f.said, Again: f.again, AgainLabel: f.againLabel, Ref: ref}
 	if who := g.who; f.status == http.StatusForbidden && who != nil && who.Active && who.Person != nil {
 		out.Account, out.Back = who.Person.Username, in.Pages.AccountURL()
 		out.Another = switchPath + "?" + toParam(requestURI(g.r))

@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
-	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
+	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 )
 
 // A site that clients of the Model Context Protocol find. Its metadata are served before anything is asked of a

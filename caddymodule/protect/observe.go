@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
-	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
+	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 )
 
 // passCounter remembers where the requests that pass are counted, so that counting one costs no look-up and no memory.

@@ -20,7 +20,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
-	"github.com/gatehouse-id/gatehouse/internal/tally"
+	"github.com/gatehouse-id/gatehouse/internal/stats"
 )
 
 // tracer keeps what is traced.
@@ -124,7 +124,7 @@ func (s sites) CountSite(site, result, reason string) {
 	s.vec.WithLabelValues(site, result, reason).Inc()
 }
 
-func (sites) Rule(string) *tally.RuleCount { return new(tally.RuleCount) }
+func (sites) Rule(string) *stats.RuleCount { return new(stats.RuleCount) }
 
 func (s sites) SitePasses(site string) prometheus.Counter {
 	return s.vec.WithLabelValues(site, "allowed", "")
@@ -156,11 +156,11 @@ type ruleNames struct {
 	names []string
 }
 
-func (r *ruleNames) Rule(name string) *tally.RuleCount {
+func (r *ruleNames) Rule(name string) *stats.RuleCount {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.names = append(r.names, name)
-	return new(tally.RuleCount)
+	return new(stats.RuleCount)
 }
 
 // TestRulesAreCounted: the rule that decides about a request is counted under whose it is, and looked up once.

@@ -11,11 +11,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
-	"github.com/gatehouse-id/gatehouse/internal/watch"
+	"github.com/gatehouse-id/gatehouse/internal/recheck"
 )
 
 // Requests that last (WebSockets, event streams, long answers, uploads) are judged again when their credential may have
-// ended, or the rules decide otherwise by the time of day. Package watch knows when.
+// ended, or the rules decide otherwise by the time of day. Package recheck knows when.
 
 // young is how long a request can last before it is taken up. What was revoked meanwhile is found then.
 const young = 50 * time.Millisecond
@@ -33,7 +33,7 @@ func (p *Protect) youth() time.Duration {
 	return young
 }
 
-type openEntry = watch.Entry[credential, standing]
+type openEntry = recheck.Entry[credential, standing]
 
 // standing is what the verdict about an open request rests on, besides the rules of its site and the time.
 type standing struct {
@@ -45,19 +45,19 @@ type standing struct {
 // observer is an authority that knows what its answers rest on. *authz.Server is one. Others are asked every few
 // seconds.
 type observer interface {
-	Observe(ctx context.Context, token string) (*token.Introspection, watch.Basis, error)
-	ObserveSite(ctx context.Context, origin, token string) (*token.Introspection, watch.Basis, error)
+	Observe(ctx context.Context, token string) (*token.Introspection, recheck.Basis, error)
+	ObserveSite(ctx context.Context, origin, token string) (*token.Introspection, recheck.Basis, error)
 	// KeysVersion is another one when tokens could have ended with a signing key.
 	KeysVersion() uint64
 }
 
 // openRequests returns the list of the requests that last.
-func (p *Protect) openRequests() *watch.List[credential, standing] {
-	return watch.New(watch.Config[credential, standing]{Ask: p.observe, Changed: p.situation, Now: p.now, After: p.after, Every: p.recheck})
+func (p *Protect) openRequests() *recheck.List[credential, standing] {
+	return recheck.New(recheck.Config[credential, standing]{Ask: p.observe, Changed: p.situation, Now: p.now, After: p.after, Every: p.recheck})
 }
 
 // observe looks the credential of a request up that has passed, and the grant and the policies that have let it in.
-func (p *Protect) observe(ctx context.Context, c credential) (s standing, on watch.Basis, err error) {
+func (p *Protect) observe(ctx context.Context, c credential) (s standing, on recheck.Basis, err error) {
 	in, err := p.enter(ctx)
 	if err != nil {
 		return s, on, err
@@ -65,7 +65,7 @@ func (p *Protect) observe(ctx context.Context, c credential) (s standing, on wat
 	defer in.Leave()
 	s.who, on, err = c.observe(ctx, in.Authority)
 	if err == nil && p.binder != nil && in.Policies != nil {
-		var also watch.Basis
+		var also recheck.Basis
 		s.book, also, err = in.Policies.Current(ctx)
 		on = on.And(also)
 	}
@@ -78,12 +78,12 @@ func (p *Protect) observe(ctx context.Context, c credential) (s standing, on wat
 }
 
 // observe is recheck, and returns what the answer rests on, if the authority knows.
-func (c credential) observe(ctx context.Context, from authority) (*token.Introspection, watch.Basis, error) {
+func (c credential) observe(ctx context.Context, from authority) (*token.Introspection, recheck.Basis, error) {
 	auth, ok := from.(observer)
 	switch {
 	case !ok:
 		who, err := c.recheck(ctx, from)
-		return who, watch.Basis{}, err
+		return who, recheck.Basis{}, err
 	case c.site == nil:
 		who, on, err := auth.Observe(ctx, c.token)
 		return c.here(who), on, err
@@ -156,7 +156,7 @@ func (g *passage) finish() {
 	}
 }
 
-// Judge implements watch.Open.
+// Judge implements recheck.Open.
 func (g *passage) Judge(s standing) (ok bool, next time.Time) {
 	p, who, browser := g.protect, s.who, g.credential.site != nil
 	rules, ok := g.rulesBy(s.book)
@@ -177,7 +177,7 @@ func (g *passage) Judge(s standing) (ok bool, next time.Time) {
 	return true, next
 }
 
-// End implements watch.Open.
+// End implements recheck.Open.
 func (g *passage) End() {
 	g.hangUp()
 	if g.cancel != nil {

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest/caddytest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -242,7 +242,7 @@ func TestEndOfGrantCutsOpenRequests(t *testing.T) {
 // What is open when a site gets other rules by a reload ends soon, and what is open at a site as before does not.
 func TestReloadWithOtherRulesEndsOpenRequests(t *testing.T) {
 	rules := func(level, place string) string {
-		p := &Protect{Level: options.Count(level), Need: policy.Need{Groups: []string{"staff"}}, Rules: policy.Policy{Deny: []*policy.Rule{{Place: place}}}}
+		p := &Protect{Level: caddyfileutil.Count(level), Need: policy.Need{Groups: []string{"staff"}}, Rules: policy.Policy{Deny: []*policy.Rule{{Place: place}}}}
 		return p.rulesText(&p.Rules, nil)
 	}
 	if one := rules("1", "Caddyfile:1"); one == rules("2", "Caddyfile:1") || one != rules("1", "Caddyfile:9") {
@@ -270,7 +270,7 @@ func TestTimeThatEndsOpenRequests(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	p := &Protect{Session: "12h", Login: true, Origins: []string{"https://a.test"}, Clients: []string{"shop"}}
 	p.now = func() time.Time { return now }
-	if err := p.setUp(options.NewResolver(nil)); err != nil {
+	if err := p.setUp(caddyfileutil.NewResolver(nil)); err != nil {
 		t.Fatal(err)
 	}
 	who := person(2)

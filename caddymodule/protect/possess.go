@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
+	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 )
 
 // A token that is bound to a key opens a site to those who prove to have the key, with each request anew.

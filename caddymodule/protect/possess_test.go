@@ -12,7 +12,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/dpop/dpoptest"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest/caddytest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 

@@ -22,22 +22,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/authz/apppassword"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
-	"github.com/gatehouse-id/gatehouse/authz/personal"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/introspect"
 	"github.com/gatehouse-id/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/decision"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
-	"github.com/gatehouse-id/gatehouse/internal/watch"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/decisionlog"
+	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/recheck"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 func init() {
@@ -61,7 +61,7 @@ type Protect struct {
 	Partitions []string `json:"partitions,omitempty"`
 	// The least authentication level, 1 to 4. Clients get the challenge of RFC 9470, browsers the sign-in page.
 	// Default: any.
-	Level options.Count `json:"level,omitempty"`
+	Level caddyfileutil.Count `json:"level,omitempty"`
 	// The resources that a bearer token must be meant for, at least one of them (RFC 8707). Default: a token without an
 	// audience, or one that is meant for the origin of the site.
 	Audience []string `json:"audience,omitempty"`
@@ -114,7 +114,7 @@ type Protect struct {
 	// as a bearer token or as the password of Basic. Default: nothing.
 	Accept []string `json:"accept,omitempty"`
 	// The oldest sign-in that this site accepts from a browser. Default: any, while the issuer's session lasts.
-	Session options.Duration `json:"session,omitempty"`
+	Session caddyfileutil.Duration `json:"session,omitempty"`
 	// The authorization server elsewhere whose bearer tokens are accepted, instead of those of this issuer. Default: none.
 	Introspect *introspect.Options `json:"introspect,omitempty"`
 	// What makes the site a resource server of the Model Context Protocol. Tokens must be meant for it then, and are kept
@@ -123,16 +123,16 @@ type Protect struct {
 	// The addresses of the site, which `caddy gatehouse check` asks. Default: the origins.
 	Sites []string `json:"sites,omitempty"`
 	// Where the directive and its options stand in the Caddyfile, as file:line, for messages. Default: unknown.
-	Places options.Places `json:"places,omitempty"`
+	Places caddyfileutil.Places `json:"places,omitempty"`
 
 	log     *zap.Logger
 	enter   func(context.Context) (Entrance, error)
-	origin  func(*http.Request) event.Origin
+	origin  func(*http.Request) audit.Origin
 	now     func() time.Time
 	random  io.Reader
 	recheck time.Duration // bounds how long an open request lasts that cannot be judged
 	after   func(time.Duration, func()) (stop func() bool)
-	opened  *watch.List[credential, standing] // the requests that last
+	opened  *recheck.List[credential, standing] // the requests that last
 
 	scopeLevel func(string) (level, assurance int)
 	asSession  bool // rules judge a token like a session: see Caller
@@ -179,10 +179,10 @@ type Entrance struct {
 	Parked    parking // nil: no form is kept
 	Access    Access  // nil: nobody can ask for access
 	Policies  library // nil: there are no policies but those of the Caddyfile
-	Pages     *page.Renderer
+	Pages     *web.Renderer
 	Counter   counter                  // nil: nothing is counted
 	Refusals  *refusals.Recorder       // nil: refusals are logged alone
-	Decisions *decision.Recorder       // nil: what shadow rules would decide is counted alone
+	Decisions *decisionlog.Recorder    // nil: what shadow rules would decide is counted alone
 	Admit     func(*http.Request) bool // whether a stranger may begin one more sign-in; nil: always
 	HasRules  func(text string) bool   // whether a site has these rules, see App.RegisterRules; nil: that is not known
 	Leave     func()
@@ -216,7 +216,7 @@ type App interface {
 	// TokenIssuer is the issuer of the access tokens.
 	TokenIssuer() string
 	// Origin says where a request came from.
-	Origin(r *http.Request) event.Origin
+	Origin(r *http.Request) audit.Origin
 	// RequestReaders are the identity providers that read requests, for handlers that the app knows nothing of.
 	RequestReaders() []idp.RequestReader
 	// ScopeLevel is the authentication level that a scope needs, and the identity assurance level. 0: any.
@@ -231,9 +231,9 @@ type App interface {
 	// Guard names the addresses of a site whose root needs credentials, and the place of the protect that says so.
 	Guard(place string, sites []string)
 	// Found reports what is wrong with the configuration.
-	Found(f finding.Finding)
+	Found(f diagnostic.Finding)
 	// Probe adds a question to others that `caddy gatehouse check` asks. nil: nothing is wrong.
-	Probe(ask func(context.Context) *finding.Finding)
+	Probe(ask func(context.Context) *diagnostic.Finding)
 	// RegisterRules says what decides about requests at a site, so that those which are open after a reload can be ended
 	// if it is something else then. Sites do so while they are provisioned.
 	RegisterRules(text string)
@@ -244,7 +244,7 @@ type App interface {
 	// MCP are the resources of all sites.
 	MCP() *mcp.Sites
 	// AcceptAppPasswords names the sites that accept app passwords. Sites do so while they are provisioned.
-	AcceptAppPasswords(place string, sites ...personal.Site)
+	AcceptAppPasswords(place string, sites ...apppassword.Site)
 	// AcceptTokens says which access tokens open a site. Sites do so while they are provisioned.
 	AcceptTokens(sites ...client.Acceptance)
 }
@@ -254,10 +254,10 @@ type authority interface {
 	Introspect(ctx context.Context, token string) (*token.Introspection, error)
 	Recheck(ctx context.Context, token string) (*token.Introspection, error)
 	Use(ctx context.Context, token string) (*token.Introspection, error)
-	UseAt(ctx context.Context, token, site string, from event.Origin) (*token.Introspection, error)
+	UseAt(ctx context.Context, token, site string, from audit.Origin) (*token.Introspection, error)
 	SiteSession(ctx context.Context, origin, token string) (*token.Introspection, error)
 	BeginSite(ctx context.Context, d authz.SiteDemand, binding string) (url string, err error)
-	FinishSite(ctx context.Context, origin, code, binding string, from event.Origin) (authz.SiteLogin, error)
+	FinishSite(ctx context.Context, origin, code, binding string, from audit.Origin) (authz.SiteLogin, error)
 	EndSite(ctx context.Context, origin, token string) (logoutURL string, err error)
 	LogoutURL(origin string) string
 }
@@ -271,9 +271,9 @@ func (*Protect) CaddyModule() caddy.ModuleInfo {
 // only.
 func (p *Protect) Provision(ctx caddy.Context) error {
 	p.log = ctx.Logger()
-	a, err := options.App[App](ctx, "protect")
+	a, err := caddyfileutil.App[App](ctx, "protect")
 	if err != nil {
-		return options.AtPlace(p.Place(), err)
+		return caddyfileutil.AtPlace(p.Place(), err)
 	}
 	if err := p.ProvisionIn(ctx, a); err != nil {
 		return err
@@ -291,12 +291,12 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 func (p *Protect) ProvisionIn(ctx caddy.Context, a App) error {
 	p.log = ctx.Logger()
 	p.enter, p.origin, p.idps, p.scopeLevel, p.issuer = a.Entrance, a.Origin, a.RequestReaders(), a.ScopeLevel, a.TokenIssuer()
-	res := options.NewResolverAt(p.Places)
+	res := caddyfileutil.NewResolverAt(p.Places)
 	if err := p.setUp(res); err != nil {
 		return err
 	}
 	for _, f := range res.Faults() {
-		a.Found(finding.Finding{Severity: finding.Warning, Place: p.Places.Of("protect: " + f.Option), Reason: "protect: " + f.Reason, Mend: f.Mend, About: p.called()})
+		a.Found(diagnostic.Finding{Severity: diagnostic.Warning, Place: p.Places.Of("protect: " + f.Option), Reason: "protect: " + f.Reason, Mend: f.Mend, About: p.called()})
 	}
 	matchers, err := json.Marshal(p.Match) // loading empties it
 	if err != nil {
@@ -356,22 +356,22 @@ func (p *Protect) scopeDemands(known []string) string {
 }
 
 // setUp turns the options into what ServeHTTP works with.
-func (p *Protect) setUp(res *options.Resolver) error {
-	p.Scopes = res.List("scopes", p.Scopes, options.CheckScope)
+func (p *Protect) setUp(res *caddyfileutil.Resolver) error {
+	p.Scopes = res.List("scopes", p.Scopes, caddyfileutil.CheckScope)
 	p.Groups = res.List("groups", p.Groups, nil)
 	p.Partitions = res.List("partition", p.Partitions, checkPartition)
-	p.Audience = res.List("audience", p.Audience, options.CheckURI)
+	p.Audience = res.List("audience", p.Audience, caddyfileutil.CheckURI)
 	p.Clients = res.List("clients", p.Clients, nil)
 	p.Tokens = res.Plain("tokens", p.Tokens, checkTokens)
 	p.Accept = res.List("accept", p.Accept, checkAccept)
 	p.accepts = len(p.Accept) > 0
 	p.Public = res.List("public", p.Public, CheckPublic)
-	p.level = res.Count("level", p.Level, options.CheckLevel)
+	p.level = res.Count("level", p.Level, caddyfileutil.CheckLevel)
 	p.reach = p.level
 	p.session = res.Duration("session", p.Session)
 	p.replay = res.Plain("replay", p.Replay, checkOnOff) == "on"
 	p.asks = res.Plain("request_access", p.RequestAccess, checkOnOff) == "on"
-	p.Origins = res.List("login", p.Origins, options.CheckIssuer)
+	p.Origins = res.List("login", p.Origins, caddyfileutil.CheckIssuer)
 	p.headers = nil
 	for _, h := range p.Headers {
 		name := res.Plain("headers", h.Name, checkIdentityHeader)
@@ -701,7 +701,7 @@ func (p *Protect) admits(partition string) bool {
 	if len(p.Partitions) == 0 {
 		return partition == ""
 	}
-	partition = cmp.Or(partition, event.DefaultPartition)
+	partition = cmp.Or(partition, audit.DefaultPartition)
 	return slices.ContainsFunc(p.Partitions, func(name string) bool { return name == partition || name == everyPartition })
 }
 

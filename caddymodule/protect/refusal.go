@@ -13,9 +13,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
-	"github.com/gatehouse-id/gatehouse/internal/pace"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
+	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/ratelimit"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // maxDrain is how many bytes of a refused request's body the server reads, so that the connection can be used again.
@@ -147,7 +147,7 @@ func (p *Protect) turnAway(g *passage, rec *arrival, auth authority, v verdict) 
 func (p *Protect) before(g *passage) string {
 	if from, err := url.Parse(g.r.Header.Get("Referer")); err == nil && from.Scheme+"://"+from.Host == g.site.origin && !strings.HasPrefix(from.Path, ownPrefix) {
 		query, _ := cutParam(from.RawQuery, authz.SiteCodeParam)
-		if to := (&url.URL{Path: from.Path, RawPath: from.RawPath, RawQuery: query}).RequestURI(); isPlainTarget(to) && page.LocalPath(to) != "" {
+		if to := (&url.URL{Path: from.Path, RawPath: from.RawPath, RawQuery: query}).RequestURI(); isPlainTarget(to) && web.LocalPath(to) != "" {
 			return to
 		}
 	}
@@ -159,7 +159,7 @@ func (p *Protect) answer(g *passage, f refusal) bool {
 	w, r := g.ResponseWriter, g.r
 	h := w.Header()
 	if f.status == http.StatusServiceUnavailable || f.status == http.StatusTooManyRequests {
-		pace.RetryAfter(w, pace.Soon)
+		ratelimit.RetryAfter(w, ratelimit.Soon)
 	}
 	switch {
 	case f.status == http.StatusUnauthorized, f.challenge != "":

@@ -14,10 +14,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/recheck"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
-	"github.com/gatehouse-id/gatehouse/internal/watch"
 )
 
 // A rehearsal sends a request that nobody has made through the very code that decides about requests, with an
@@ -87,7 +87,7 @@ func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller, nex
 		}
 		return in, nil
 	}
-	q.log, q.now, q.origin = zap.NewNop(), func() time.Time { return c.Now }, func(*http.Request) event.Origin { return event.Self }
+	q.log, q.now, q.origin = zap.NewNop(), func() time.Time { return c.Now }, func(*http.Request) audit.Origin { return audit.Self }
 	q.Shadow, q.asSession = nil, c.AsSession
 	out := Rehearsal{Place: p.Place()}
 	if p.Login && strings.HasPrefix(original(r).Path, ownPrefix) {
@@ -177,9 +177,9 @@ func (p *Protect) dress(r *http.Request, c Caller) error {
 // grants are the grants of access in a rehearsal, which uses none up.
 type grants func(ctx context.Context, personID, site string) (bool, error)
 
-func (f grants) Holds(ctx context.Context, personID, site string) (bool, watch.Basis, error) {
+func (f grants) Holds(ctx context.Context, personID, site string) (bool, recheck.Basis, error) {
 	ok, err := f(ctx, personID, site)
-	return ok, watch.Basis{}, err
+	return ok, recheck.Basis{}, err
 }
 
 func (f grants) Use(ctx context.Context, personID, site string) (bool, error) {
@@ -190,7 +190,7 @@ func (grants) State(context.Context, string, string) (AccessState, string, error
 	return AccessNone, "", nil
 }
 
-func (grants) Ask(context.Context, string, string, event.Actor) (string, error) { return "", nil }
+func (grants) Ask(context.Context, string, string, audit.Actor) (string, error) { return "", nil }
 
 const rehearsedVar = "gatehouse.rehearsed"
 
@@ -209,7 +209,7 @@ func (s *standIn) answer() (*token.Introspection, error) {
 // Sign implements asserter: nothing that a rehearsal makes can be verified.
 func (s *standIn) Sign(assertion.Statement) (string, error) { return "(a signed assertion)", nil }
 
-func (s *standIn) UpstreamToken(context.Context, string, string, string, event.Origin) (string, error) {
+func (s *standIn) UpstreamToken(context.Context, string, string, string, audit.Origin) (string, error) {
 	return "(a token for the upstream)", nil
 }
 
@@ -223,7 +223,7 @@ func (s *standIn) Recheck(context.Context, string) (*token.Introspection, error)
 
 func (s *standIn) Use(context.Context, string) (*token.Introspection, error) { return s.answer() }
 
-func (s *standIn) UseAt(context.Context, string, string, event.Origin) (*token.Introspection, error) {
+func (s *standIn) UseAt(context.Context, string, string, audit.Origin) (*token.Introspection, error) {
 	return s.answer()
 }
 
@@ -235,7 +235,7 @@ func (s *standIn) BeginSite(context.Context, authz.SiteDemand, string) (string, 
 	return "/oauth/site", nil
 }
 
-func (s *standIn) FinishSite(context.Context, string, string, string, event.Origin) (authz.SiteLogin, error) {
+func (s *standIn) FinishSite(context.Context, string, string, string, audit.Origin) (authz.SiteLogin, error) {
 	return authz.SiteLogin{}, &oauth.Error{Status: http.StatusBadRequest, Code: "invalid_grant", Description: "a rehearsal has no codes"}
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/finding"
 	"github.com/gatehouse-id/gatehouse/caddymodule/introspect"
 )
 
@@ -120,10 +120,10 @@ func (p *Protect) remoteFindings(warn func(option, reason, mend string)) {
 }
 
 // probe finds out for `caddy gatehouse check` whether the server answers.
-func (p *Protect) probe(ctx context.Context) *finding.Finding {
+func (p *Protect) probe(ctx context.Context) *diagnostic.Finding {
 	if err := p.remote.Probe(ctx); err != nil {
-		return &finding.Finding{
-			Severity: finding.Warning, Place: p.Places.Of("protect: introspect"), Reason: "protect: the server of introspect cannot be asked: " + err.Error(),
+		return &diagnostic.Finding{
+			Severity: diagnostic.Warning, Place: p.Places.Of("protect: introspect"), Reason: "protect: the server of introspect cannot be asked: " + err.Error(),
 			Mend: "look at the address, the client and its secret: until it answers, requests with a token get 503", About: p.called(),
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest/caddytest"
 )
 
 // other is an authorization server elsewhere.

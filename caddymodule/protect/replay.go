@@ -15,12 +15,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
-	"github.com/gatehouse-id/gatehouse/authz/parked"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/authz/savedforms"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/slowbody"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
+	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // A form that meets an ended session is kept, and sent after the sign-in. The page that asks has the address of the
@@ -33,13 +33,13 @@ const (
 	maxKind    = 200              // bytes of a Content-Type
 )
 
-// parking keeps forms until their person has signed in. *parked.Forms is one.
+// parking keeps forms until their person has signed in. *savedforms.Forms is one.
 type parking interface {
 	Former(ctx context.Context, origin, cookie string) (personID string, err error)
-	Keep(ctx context.Context, origin, browser, personID string, form parked.Form) (id string, err error)
-	Check(ctx context.Context, k parked.Key, personID string) error
-	Take(ctx context.Context, k parked.Key, personID, target string) (parked.Form, error)
-	Drop(ctx context.Context, k parked.Key) error
+	Keep(ctx context.Context, origin, browser, personID string, form savedforms.Form) (id string, err error)
+	Check(ctx context.Context, k savedforms.Key, personID string) error
+	Take(ctx context.Context, k savedforms.Key, personID, target string) (savedforms.Form, error)
+	Drop(ctx context.Context, k savedforms.Key) error
 }
 
 var (
@@ -47,7 +47,7 @@ var (
 	keptOfOther = refusal{reason: refusals.FormRefused, status: http.StatusForbidden, code: "access_denied", text: "the form is another account's", page: "error.kept_other", again: "/"}
 )
 
-var checkOnOff = options.OneOf("on", "off")
+var checkOnOff = caddyfileutil.OneOf("on", "off")
 
 // park keeps the form of a request whose session has ended. It returns the address of the page that sends it, or "" if
 // the request is no such form.
@@ -56,7 +56,7 @@ func (p *Protect) park(g *passage, rec *arrival) string {
 	text := rec.cookie(s.jar, kindSession)
 	target := requestURI(r)
 	if !p.replay || keeper == nil || text == "" || g.kept != "" || !isForm(r) || !ownRequest(r, s) ||
-		len(target) > maxReturn/2 || !isPlainTarget(target) || page.LocalPath(target) == "" {
+		len(target) > maxReturn/2 || !isPlainTarget(target) || web.LocalPath(target) == "" {
 		return ""
 	}
 	personID, err := keeper.Former(r.Context(), s.origin, text)
@@ -65,15 +65,15 @@ func (p *Protect) park(g *passage, rec *arrival) string {
 	}
 	// Who has no account here never gets this far.
 	defer slowbody.Limit(g.ResponseWriter, r, slowbody.FormTime).Stop()
-	body, err := io.ReadAll(io.LimitReader(r.Body, parked.MaxBody+1))
-	if err != nil || len(body) > parked.MaxBody || r.ContentLength >= 0 && int64(len(body)) != r.ContentLength || len(r.Trailer) > 0 {
+	body, err := io.ReadAll(io.LimitReader(r.Body, savedforms.MaxBody+1))
+	if err != nil || len(body) > savedforms.MaxBody || r.ContentLength >= 0 && int64(len(body)) != r.ContentLength || len(r.Trailer) > 0 {
 		return ""
 	}
 	browser, err := p.browser(g, rec)
 	if err != nil {
 		return p.unkept(err)
 	}
-	form := parked.Form{Target: target, ContentType: r.Header["Content-Type"][0], Body: body}
+	form := savedforms.Form{Target: target, ContentType: r.Header["Content-Type"][0], Body: body}
 	if from := r.Header["Referer"]; len(from) == 1 && p.before(g) != "/" {
 		form.Referer = s.origin + p.before(g)
 	}
@@ -96,7 +96,7 @@ func (p *Protect) unkept(cause error) string {
 // isForm tells whether a request is a form that a page has sent, small enough to be kept.
 func isForm(r *http.Request) bool {
 	kind := r.Header["Content-Type"]
-	if r.Method != http.MethodPost || !opensPage(r) || len(kind) != 1 || len(kind[0]) > maxKind || r.ContentLength > parked.MaxBody ||
+	if r.Method != http.MethodPost || !opensPage(r) || len(kind) != 1 || len(kind[0]) > maxKind || r.ContentLength > savedforms.MaxBody ||
 		len(r.Header["Content-Encoding"]) > 0 || len(r.Trailer) > 0 || r.Body == nil {
 		return false
 	}
@@ -146,12 +146,12 @@ func (p *Protect) resume(g *passage, rec *arrival) (answered bool) {
 }
 
 // keyOf names a form to this browser.
-func (g *passage) keyOf(rec *arrival, id string) parked.Key {
-	return parked.Key{Origin: g.site.origin, Browser: rec.cookie(g.site.jar, cookie.KindBrowser), ID: id}
+func (g *passage) keyOf(rec *arrival, id string) savedforms.Key {
+	return savedforms.Key{Origin: g.site.origin, Browser: rec.cookie(g.site.jar, cookie.KindBrowser), ID: id}
 }
 
 // keptPurpose is what the token of the page's form is for.
-func keptPurpose(k parked.Key) string { return "kept " + k.Origin + " " + k.ID }
+func keptPurpose(k savedforms.Key) string { return "kept " + k.Origin + " " + k.ID }
 
 // offer serves the page: to the person who sent the form, signed in well enough for where it goes.
 func (p *Protect) offer(g *passage, rec *arrival, in Entrance, id string) {
@@ -183,9 +183,9 @@ func (p *Protect) offer(g *passage, rec *arrival, in Entrance, id string) {
 		return
 	}
 	path, _, _ := strings.Cut(requestURI(g.r), "?")
-	p.pages(in, g.site).Render(g.ResponseWriter, asSent(g.r), page.View{Template: "form", Data: page.Form{
+	p.pages(in, g.site).Render(g.ResponseWriter, asSent(g.r), web.View{Template: "form", Data: web.Form{
 		Key: "kept", Fill: []any{"page", path}, Action: requestURI(g.r), CSRF: in.Pages.CSRF(key.Browser, keptPurpose(key)),
-		Other: &page.OtherButton{Name: "discard", Label: "kept.discard"}, Onward: true,
+		Other: &web.OtherButton{Name: "discard", Label: "kept.discard"}, Onward: true,
 	}})
 }
 
@@ -203,20 +203,20 @@ func (p *Protect) choose(g *passage, rec *arrival, in Entrance, id string) (answ
 		return false
 	}
 	err := in.Parked.Drop(g.r.Context(), key)
-	if err != nil && !errors.Is(err, parked.ErrGone) {
+	if err != nil && !errors.Is(err, savedforms.ErrGone) {
 		p.answer(g, cannotTell(err))
 		return true
 	}
-	page.Redirect(g.ResponseWriter, g.site.origin+"/")
+	web.Redirect(g.ResponseWriter, g.site.origin+"/")
 	return true
 }
 
 func keptRefusal(err error) refusal {
 	f := cannotTell(err)
 	switch {
-	case errors.Is(err, parked.ErrGone):
+	case errors.Is(err, savedforms.ErrGone):
 		f = nothingKept
-	case errors.Is(err, parked.ErrOther):
+	case errors.Is(err, savedforms.ErrOther):
 		f = keptOfOther
 	}
 	f.cause = err

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/authz/parked"
+	"github.com/gatehouse-id/gatehouse/authz/savedforms"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest/caddytest"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -117,7 +117,7 @@ func TestKeptForm(t *testing.T) {
 	for name, change := range map[string]func(*entry){
 		"fields":                  func(*entry) {},
 		"a file":                  func(e *entry) { e.kind, e.body = "multipart/form-data; boundary=x", file },
-		"the largest":             func(e *entry) { e.body = "a=" + strings.Repeat("x", parked.MaxBody-2) },
+		"the largest":             func(e *entry) { e.body = "a=" + strings.Repeat("x", savedforms.MaxBody-2) },
 		"nothing in it":           func(e *entry) { e.body = "" },
 		"to the start page":       func(e *entry) { e.target = "/" },
 		"a browser without hints": func(e *entry) { e.from = "-"; e.headers = []string{"Origin: " + g.origin(keptSite)} },
@@ -206,7 +206,7 @@ func TestNotEveryFormIsKept(t *testing.T) {
 			e.cookies[0] = cookie.For(g.origin(keptSite)).Name(kindSession) + "=" + newToken(t, secret.SiteSession)
 		},
 		"attack 342: a network that has begun too much": func(*entry) { g.fake.set(func() { g.fake.closed = true }) },
-		"attack 343: one byte too many":                 func(e *entry) { e.body = strings.Repeat("x", parked.MaxBody+1) },
+		"attack 343: one byte too many":                 func(e *entry) { e.body = strings.Repeat("x", savedforms.MaxBody+1) },
 		"attack 343: JSON":                              func(e *entry) { e.kind, e.body = "application/json", "{}" },
 		"attack 343: text/plain":                        func(e *entry) { e.kind = "text/plain" },
 		"attack 343: parts without a boundary":          func(e *entry) { e.kind = "multipart/form-data" },

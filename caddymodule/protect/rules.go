@@ -9,7 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 )
 
@@ -18,7 +18,7 @@ import (
 
 // loadRules puts the rules of the site together: those of the policies that it names, and its own.
 func (p *Protect) loadRules(ctx caddy.Context, use usePolicy) error {
-	res := options.NewResolverAt(p.Places)
+	res := caddyfileutil.NewResolverAt(p.Places)
 	if p.Need.SetUp(res); res.Err() != nil {
 		return fmt.Errorf("protect: need: %w", res.Err())
 	}
@@ -37,7 +37,7 @@ func (p *Protect) loadRules(ctx caddy.Context, use usePolicy) error {
 	}
 	if p.Shadow != nil {
 		if err := p.Shadow.load(ctx, res, p, use); err != nil {
-			return options.AtPlace(p.Places.Of("protect: shadow"), err)
+			return caddyfileutil.AtPlace(p.Places.Of("protect: shadow"), err)
 		}
 	}
 	return nil

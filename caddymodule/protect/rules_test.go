@@ -14,7 +14,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -246,7 +246,7 @@ func TestSiteNeed(t *testing.T) {
 func known(level int) *token.Introspection {
 	who := person(1, "staff")
 	if level > 0 {
-		who.Person.Assurance = login.Assurance{{Kind: login.EvidenceDocument, By: "desk", Level: level, Until: time.Now().Add(time.Hour)}}
+		who.Person.Assurance = authn.Assurance{{Kind: authn.EvidenceDocument, By: "desk", Level: level, Until: time.Now().Add(time.Hour)}}
 	}
 	return who
 }

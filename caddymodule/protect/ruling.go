@@ -12,8 +12,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
-	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
-	"github.com/gatehouse-id/gatehouse/internal/watch"
+	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/recheck"
 )
 
 // A site can name policies that are not in the Caddyfile but in the storage, where the configuration API changes them
@@ -33,7 +33,7 @@ type ruling struct {
 // library has the policies that are not in the Caddyfile.
 type library interface {
 	// Current returns those of this moment and what that rests on; while nothing changes, the same book.
-	Current(ctx context.Context) (*policy.Book, watch.Basis, error)
+	Current(ctx context.Context) (*policy.Book, recheck.Basis, error)
 }
 
 // binder makes the rulings of a site that names policies which are not in the Caddyfile.

@@ -14,8 +14,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/internal/recheck"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
-	"github.com/gatehouse-id/gatehouse/internal/watch"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -27,7 +27,7 @@ type shelf struct {
 	book *policy.Book
 }
 
-func (s *shelf) Current(ctx context.Context) (book *policy.Book, on watch.Basis, err error) {
+func (s *shelf) Current(ctx context.Context) (book *policy.Book, on recheck.Basis, err error) {
 	on.Until = s.fake.now().Add(time.Hour)
 	on.Reading, err = s.fake.store.Track(ctx, func(tx storage.Tx) error {
 		if _, err := tx.GetMany([]byte("policies/all")); err != nil {

@@ -8,11 +8,11 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
-	"github.com/gatehouse-id/gatehouse/internal/decision"
-	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/decisionlog"
+	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 )
 
 // Shadow is rules that are tried and not enforced. They stand in place of need, the policies and the rules of the site;
@@ -46,13 +46,13 @@ func (p *Protect) readShadow(d *caddyfile.Dispenser) error {
 	}
 	s := new(Shadow)
 	known := s.Rules.Subdirectives()
-	known["need"], known["policy"] = s.Need.ReadLine, options.Values(&s.Policies, nil)
+	known["need"], known["policy"] = s.Need.ReadLine, caddyfileutil.Values(&s.Policies, nil)
 	p.Shadow = s
-	return options.ReadBlock(d, "shadow", &reference.Shadow, known)
+	return caddyfileutil.ReadBlock(d, "shadow", &reference.Shadow, known)
 }
 
 // load prepares the rules.
-func (s *Shadow) load(ctx caddy.Context, res *options.Resolver, p *Protect, use usePolicy) error {
+func (s *Shadow) load(ctx caddy.Context, res *caddyfileutil.Resolver, p *Protect, use usePolicy) error {
 	if s.Need.SetUp(res); res.Err() != nil {
 		return fmt.Errorf("protect: shadow: need: %w", res.Err())
 	}
@@ -153,9 +153,9 @@ func askedAt(g *passage) string {
 }
 
 // describe says who has asked for what, without anything secret.
-func (p *Protect) describe(g *passage) decision.Decision {
+func (p *Protect) describe(g *passage) decisionlog.Decision {
 	r := g.r
-	out := decision.Decision{Site: askedAt(g), Method: r.Method, Path: original(r).Path, IP: p.origin(r).ClientIP, Browser: g.site != nil, Navigates: isNavigation(r)}
+	out := decisionlog.Decision{Site: askedAt(g), Method: r.Method, Path: original(r).Path, IP: p.origin(r).ClientIP, Browser: g.site != nil, Navigates: isNavigation(r)}
 	who := g.who
 	if who == nil || !who.Active {
 		return out

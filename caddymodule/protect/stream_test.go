@@ -17,7 +17,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest/caddytest"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )

@@ -5,7 +5,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 )
 
@@ -14,7 +14,7 @@ import (
 
 const anyTokens = "any"
 
-var checkTokens = options.OneOf(anyTokens)
+var checkTokens = caddyfileutil.OneOf(anyTokens)
 
 // meant reports whether a token can be used at the site. That of a server elsewhere names its audiences in ways that
 // only the operator knows.

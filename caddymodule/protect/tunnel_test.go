@@ -16,7 +16,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest/caddytest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 

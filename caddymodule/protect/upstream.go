@@ -8,8 +8,8 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
+	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // failed handles an error of the handlers behind protect. If the upstream cannot be reached, there is a line in the
@@ -43,7 +43,7 @@ func (g *passage) failed(err error) error {
 		return err
 	}
 	defer in.Leave()
-	p.pages(in, site).Fail(g.ResponseWriter, asSent(r), cause.StatusCode, page.Failure{
+	p.pages(in, site).Fail(g.ResponseWriter, asSent(r), cause.StatusCode, web.Failure{
 		Key: "error.upstream", Again: requestURI(r), AgainLabel: "error.upstream.again", Ref: ref,
 	})
 	return nil

@@ -8,13 +8,13 @@ import (
 	"strings"
 
 	upstreams "github.com/gatehouse-id/gatehouse/authz/exchange"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	refusals "github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 )
 
 // exchanger gives a token for an upstream in place of the client's. *authz.Server is one.
 type exchanger interface {
-	UpstreamToken(ctx context.Context, token, audience, site string, from event.Origin) (string, error)
+	UpstreamToken(ctx context.Context, token, audience, site string, from audit.Origin) (string, error)
 }
 
 // exchangeable tells whether every request that passes has a token of this issuer that can be exchanged.

@@ -8,7 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
 )
@@ -57,19 +57,19 @@ func (AppleIDP) CaddyModule() caddy.ModuleInfo {
 //		map, constant, level, couple, identify_by, domains, icon, timeout, name, disabled as for saml
 //	}
 func (o *AppleIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	return o.read(d, oidc.Apple, &reference.Apple, options.Subdirectives{
-		"team_id":                  options.Value(&o.TeamID, nil),
-		"key_id":                   options.Value(&o.KeyID, nil),
-		"key":                      options.Value(&o.Key, nil),
-		"jwks_uri":                 options.Value(&o.JWKSURI, nil),
-		"domain_verification_file": options.Value(&o.DomainVerificationFile, nil),
+	return o.read(d, oidc.Apple, &reference.Apple, caddyfileutil.Subdirectives{
+		"team_id":                  caddyfileutil.Value(&o.TeamID, nil),
+		"key_id":                   caddyfileutil.Value(&o.KeyID, nil),
+		"key":                      caddyfileutil.Value(&o.Key, nil),
+		"jwks_uri":                 caddyfileutil.Value(&o.JWKSURI, nil),
+		"domain_verification_file": caddyfileutil.Value(&o.DomainVerificationFile, nil),
 	}, o.build)
 }
 
 // Provision resolves the options.
 func (o *AppleIDP) Provision(caddy.Context) error { return o.provision(o.build) }
 
-func (o *AppleIDP) build(r *options.Resolver) {
+func (o *AppleIDP) build(r *caddyfileutil.Resolver) {
 	before := r.ProblemCount()
 	cfg := o.resolvePreset(r, oidc.Apple)
 	cfg.TeamID, cfg.KeyID, cfg.Key = r.Plain("team_id", o.TeamID, nil), r.Plain("key_id", o.KeyID, nil), r.Plain("key", o.Key, nil)
@@ -79,7 +79,7 @@ func (o *AppleIDP) build(r *options.Resolver) {
 }
 
 // readDomainFile returns the content of the file of the option. It is read only when the configuration is loaded.
-func readDomainFile(r *options.Resolver, name string) string {
+func readDomainFile(r *caddyfileutil.Resolver, name string) string {
 	const option = "domain_verification_file"
 	file, ok := r.Text(option, name, nil)
 	if !ok || r.Adapting() {
@@ -94,7 +94,7 @@ func readDomainFile(r *options.Resolver, name string) string {
 		err = errors.New("it is empty or too long: download it from Apple again")
 	}
 	if err != nil {
-		r.Lack(options.Fault{Option: option, Reason: fmt.Sprintf("%s: Apple cannot verify the domain: the file %s cannot be used: %v", option, file, err), Mend: "download it from Apple again, and reload"})
+		r.Lack(caddyfileutil.Fault{Option: option, Reason: fmt.Sprintf("%s: Apple cannot verify the domain: the file %s cannot be used: %v", option, file, err), Mend: "download it from Apple again, and reload"})
 		return ""
 	}
 	return string(raw)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
 	"github.com/gatehouse-id/gatehouse/idp/oidc/oidctest"
 )
 

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 )
 
 // What is allowed in a block and probably not meant: words of a pair in the wrong order, and details that nobody reads
@@ -23,43 +23,43 @@ var openIDNames = []string{"preferred_username", "sub"}
 
 // doubt adds what is probably wrong with a pair of an attribute and a detail. foreign reports whether a word is an
 // attribute at providers of this kind, and no detail.
-func doubt(r *options.Resolver, option, from, to string, foreign func(detail string) bool) {
-	if options.HasPlaceholder(from) || options.HasPlaceholder(to) {
+func doubt(r *caddyfileutil.Resolver, option, from, to string, foreign func(detail string) bool) {
+	if caddyfileutil.HasPlaceholder(from) || caddyfileutil.HasPlaceholder(to) {
 		return
 	}
 	swapped := foreign(to) || strings.Contains(to, ":") && !strings.Contains(from, ":")
-	switch meant := config.MeantClaim(to); {
-	case config.IsClaim(from) && swapped:
-		r.Lack(options.Fault{
+	switch meant := settings.MeantClaim(to); {
+	case settings.IsClaim(from) && swapped:
+		r.Lack(caddyfileutil.Fault{
 			Option: option, Reason: fmt.Sprintf("%s %s %s: the attribute of the provider comes first, and then the detail, so nobody gets the detail %s", option, from, to, from),
 			Mend: fmt.Sprintf("write `%s %s %s`", option, to, from),
 		})
 	case meant != "":
-		r.Lack(options.Fault{Option: option, Reason: fmt.Sprintf("%s %s %s: no standard detail is called %q", option, from, to, to), Mend: fmt.Sprintf("did you mean %q?", meant)})
+		r.Lack(caddyfileutil.Fault{Option: option, Reason: fmt.Sprintf("%s %s %s: no standard detail is called %q", option, from, to, to), Mend: fmt.Sprintf("did you mean %q?", meant)})
 	}
 }
 
 // doubtDetails looks at the details of a provider that browsers are sent to, or that is asked for passwords.
-func (o *RemoteOptions) doubtDetails(r *options.Resolver, foreign func(detail string) bool) {
+func (o *RemoteOptions) doubtDetails(r *caddyfileutil.Resolver, foreign func(detail string) bool) {
 	for _, m := range o.Map {
 		doubt(r, "map", m.From, m.To, foreign)
 	}
 	for _, c := range o.Constants {
-		switch meant := config.MeantClaim(c.Detail); {
-		case options.HasPlaceholder(c.Detail):
+		switch meant := settings.MeantClaim(c.Detail); {
+		case caddyfileutil.HasPlaceholder(c.Detail):
 		case isDetail(c.Value) && !isDetail(c.Detail):
-			r.Lack(options.Fault{
+			r.Lack(caddyfileutil.Fault{
 				Option: "constant", Reason: fmt.Sprintf("constant %s %s: the detail comes first, and then its value", c.Detail, c.Value), Mend: fmt.Sprintf("write `constant %s %s`", c.Value, c.Detail),
 			})
 		case meant != "":
-			r.Lack(options.Fault{Option: "constant", Reason: fmt.Sprintf("constant %s: no standard detail has this name", c.Detail), Mend: fmt.Sprintf("did you mean %q?", meant)})
+			r.Lack(caddyfileutil.Fault{Option: "constant", Reason: fmt.Sprintf("constant %s: no standard detail has this name", c.Detail), Mend: fmt.Sprintf("did you mean %q?", meant)})
 		}
 	}
 }
 
 // isDetail reports whether a word is the very name of a detail.
 func isDetail(word string) bool {
-	return config.IsClaim(word) || slices.Contains([]string{"email_verified", "phone_number_verified"}, word)
+	return settings.IsClaim(word) || slices.Contains([]string{"email_verified", "phone_number_verified"}, word)
 }
 
 // inDirectory reports whether a detail is the name of an attribute of directories.

@@ -10,8 +10,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/header"
@@ -33,7 +33,7 @@ type HeaderIDP struct {
 	// The header with the authentication level: a number, held between 1 and 4. Default: none.
 	LevelHeader string `json:"level_header,omitempty"`
 	// The authentication level where no header says it, 1 to 4. Default: 1.
-	Level options.Count `json:"level,omitempty"`
+	Level caddyfileutil.Count `json:"level,omitempty"`
 	// Headers that become user details. Default: none.
 	Attributes []HeaderAttribute `json:"attributes,omitempty"`
 	// Parameters of the authorization request that become user details. Default: none.
@@ -73,12 +73,12 @@ func (h *HeaderIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.Errf("idp header: unexpected argument %q, its options stand in a block", d.Val())
 	}
-	err := options.ReadBlock(d, "idp header", &reference.HeaderIDP, h.with(options.Subdirectives{
-		"trust":      options.Values(&h.Trust, options.CheckTrusted),
-		"user":       options.Value(&h.User, checkHeaderName),
+	err := caddyfileutil.ReadBlock(d, "idp header", &reference.HeaderIDP, h.with(caddyfileutil.Subdirectives{
+		"trust":      caddyfileutil.Values(&h.Trust, caddyfileutil.CheckTrusted),
+		"user":       caddyfileutil.Value(&h.User, checkHeaderName),
 		"level":      h.readLevel,
 		"attributes": h.readAttribute,
-		"parameters": options.Values(&h.Parameters, nil),
+		"parameters": caddyfileutil.Values(&h.Parameters, nil),
 	}))
 	if err != nil {
 		return err
@@ -86,9 +86,9 @@ func (h *HeaderIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if h.unknown() {
 		return nil
 	}
-	r := options.NewResolver(nil)
+	r := caddyfileutil.NewResolver(nil)
 	if h.build(r); r.Err() != nil {
-		return options.At(start, fmt.Errorf("idp header: %w", r.Err()))
+		return caddyfileutil.At(start, fmt.Errorf("idp header: %w", r.Err()))
 	}
 	return nil
 }
@@ -99,29 +99,29 @@ func (h *HeaderIDP) unknown() bool {
 	for _, a := range h.Attributes {
 		all = append(all, a.Header, a.Detail)
 	}
-	return slices.ContainsFunc(all, options.HasPlaceholder)
+	return slices.ContainsFunc(all, caddyfileutil.HasPlaceholder)
 }
 
 func (h *HeaderIDP) readLevel(d *caddyfile.Dispenser) error {
 	var v string
-	if err := options.ReadValue(d, &v, nil); err != nil {
+	if err := caddyfileutil.ReadValue(d, &v, nil); err != nil {
 		return err
 	}
-	if _, err := options.ParseCount(v); err == nil {
+	if _, err := caddyfileutil.ParseCount(v); err == nil {
 		if h.Level != "" {
 			return d.Errf("level: the number is already set: keep one of them")
 		}
-		if err := options.Check(d, "level", v, options.CheckLevel); err != nil {
+		if err := caddyfileutil.Check(d, "level", v, caddyfileutil.CheckLevel); err != nil {
 			return err
 		}
-		h.Level = options.Count(v)
+		h.Level = caddyfileutil.Count(v)
 		return nil
 	}
 	if h.LevelHeader != "" {
 		return d.Errf("level: the header is already set: keep one of them")
 	}
 	h.LevelHeader = v
-	return options.Check(d, "level", v, checkHeaderName)
+	return caddyfileutil.Check(d, "level", v, checkHeaderName)
 }
 
 func (h *HeaderIDP) readAttribute(d *caddyfile.Dispenser) error {
@@ -129,10 +129,10 @@ func (h *HeaderIDP) readAttribute(d *caddyfile.Dispenser) error {
 	if len(args) != 2 {
 		return d.Err("attributes: want a header and the user detail that it becomes, such as X-Remote-Email email")
 	}
-	if err := options.Check(d, "attributes", args[0], checkHeaderName); err != nil {
+	if err := caddyfileutil.Check(d, "attributes", args[0], checkHeaderName); err != nil {
 		return err
 	}
-	if err := options.Check(d, "attributes", args[1], nil); err != nil {
+	if err := caddyfileutil.Check(d, "attributes", args[1], nil); err != nil {
 		return err
 	}
 	h.Attributes = append(h.Attributes, HeaderAttribute{args[0], args[1]})
@@ -141,21 +141,21 @@ func (h *HeaderIDP) readAttribute(d *caddyfile.Dispenser) error {
 
 // Provision resolves the options.
 func (h *HeaderIDP) Provision(caddy.Context) error {
-	r := options.NewResolver(caddy.NewReplacer())
+	r := caddyfileutil.NewResolver(caddy.NewReplacer())
 	h.Name = r.Plain("name", h.Name, nil)
 	h.build(r)
 	h.faults = r.Faults()
 	return r.Err()
 }
 
-func (h *HeaderIDP) build(r *options.Resolver) {
+func (h *HeaderIDP) build(r *caddyfileutil.Resolver) {
 	before := r.ProblemCount()
 	h.assures(r)
 	cfg := header.Config{
 		User: r.Plain("user", h.User, checkHeaderName), LevelHeader: r.Plain("level_header", h.LevelHeader, checkHeaderName),
-		Level: r.Count("level", h.Level, options.CheckLevel), Parameters: r.List("parameters", h.Parameters, nil),
+		Level: r.Count("level", h.Level, caddyfileutil.CheckLevel), Parameters: r.List("parameters", h.Parameters, nil),
 	}
-	cfg.Trust = networks(r, "trust", h.Trust, options.CheckTrusted)
+	cfg.Trust = networks(r, "trust", h.Trust, caddyfileutil.CheckTrusted)
 	for _, a := range h.Attributes {
 		doubt(r, "attributes", a.Header, a.Detail, inHeader)
 		cfg.Attributes = append(cfg.Attributes, header.Attribute{
@@ -169,7 +169,7 @@ func (h *HeaderIDP) build(r *options.Resolver) {
 	var err error
 	h.provider, err = header.New(cfg)
 	r.AddError(err)
-	if err := (registry.Provider{ID: "header", Parameters: cfg.Parameters}).Validate(); err != nil {
+	if err := (clientstore.Provider{ID: "header", Parameters: cfg.Parameters}).Validate(); err != nil {
 		r.AddError(errors.Unwrap(err)) // the provider is named elsewhere in the message
 	}
 }
@@ -178,16 +178,16 @@ func (h *HeaderIDP) build(r *options.Resolver) {
 func (h *HeaderIDP) Source() idp.Provider { return h.provider }
 
 // networks resolves an option that lists networks.
-func networks(r *options.Resolver, option string, values []string, check func(string) error) (out []netip.Prefix) {
+func networks(r *caddyfileutil.Resolver, option string, values []string, check func(string) error) (out []netip.Prefix) {
 	for _, s := range r.List(option, values, check) {
-		n, _ := options.ParseNetwork(s)
+		n, _ := caddyfileutil.ParseNetwork(s)
 		out = append(out, n)
 	}
 	return out
 }
 
 func checkNetwork(s string) error {
-	_, err := options.ParseNetwork(s)
+	_, err := caddyfileutil.ParseNetwork(s)
 	return err
 }
 

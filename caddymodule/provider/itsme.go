@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
 )
@@ -31,9 +31,9 @@ type ItsmeIDP struct {
 	// Claims that are asked for by name. Default: none.
 	Claims []string `json:"claims,omitempty"`
 	// Authentication levels by acr values. Default: 2 for basic, 3 for advanced, or level for both.
-	Levels map[string]options.Count `json:"levels,omitempty"`
+	Levels map[string]caddyfileutil.Count `json:"levels,omitempty"`
 	// How long discovered metadata are used without looking again. Default: as the provider says, otherwise 1h.
-	MetadataExpiration options.Duration `json:"metadata_expiration,omitempty"`
+	MetadataExpiration caddyfileutil.Duration `json:"metadata_expiration,omitempty"`
 	// Whether itsme may sign people out by a frame: /oidc/<id>/frontchannel-logout. Default: false.
 	FrontChannelLogout bool `json:"front_channel_logout,omitempty"`
 }
@@ -60,26 +60,26 @@ func (ItsmeIDP) CaddyModule() caddy.ModuleInfo {
 //		map, constant, level, couple, identify_by, domains, icon, timeout, name, disabled as for saml
 //	}
 func (o *ItsmeIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	return o.read(d, oidc.Itsme, &reference.Itsme, options.Subdirectives{
-		"service_code":         options.Value(&o.ServiceCode, nil),
-		"security_level":       options.Value(&o.SecurityLevel, checkSecurityLevel),
-		"discovery_url":        options.Value(&o.DiscoveryURL, nil),
-		"key":                  options.Value(&o.Key, nil),
-		"claims":               options.Values(&o.Claims, nil),
+	return o.read(d, oidc.Itsme, &reference.Itsme, caddyfileutil.Subdirectives{
+		"service_code":         caddyfileutil.Value(&o.ServiceCode, nil),
+		"security_level":       caddyfileutil.Value(&o.SecurityLevel, checkSecurityLevel),
+		"discovery_url":        caddyfileutil.Value(&o.DiscoveryURL, nil),
+		"key":                  caddyfileutil.Value(&o.Key, nil),
+		"claims":               caddyfileutil.Values(&o.Claims, nil),
 		"map_level":            readLevels(&o.Levels),
-		"metadata_expiration":  options.Value(&o.MetadataExpiration, options.CheckDuration),
-		"front_channel_logout": options.Flag(&o.FrontChannelLogout),
+		"metadata_expiration":  caddyfileutil.Value(&o.MetadataExpiration, caddyfileutil.CheckDuration),
+		"front_channel_logout": caddyfileutil.Flag(&o.FrontChannelLogout),
 	}, o.build)
 }
 
-var checkSecurityLevel = options.OneOf("basic", "advanced")
+var checkSecurityLevel = caddyfileutil.OneOf("basic", "advanced")
 
 var securityLevels = map[string]string{"basic": oidc.ItsmeBasic, "advanced": oidc.ItsmeAdvanced}
 
 // Provision resolves the options.
 func (o *ItsmeIDP) Provision(caddy.Context) error { return o.provision(o.build) }
 
-func (o *ItsmeIDP) build(r *options.Resolver) {
+func (o *ItsmeIDP) build(r *caddyfileutil.Resolver) {
 	before := r.ProblemCount()
 	cfg := o.resolvePreset(r, oidc.Itsme)
 	cfg.ServiceCode, cfg.Key, cfg.DiscoveryURL = r.Plain("service_code", o.ServiceCode, nil), r.Plain("key", o.Key, nil), r.Plain("discovery_url", o.DiscoveryURL, nil)

@@ -7,9 +7,9 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/kerberos"
 )
@@ -58,22 +58,22 @@ func (k *KerberosIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.Errf("idp kerberos: unexpected argument %q, its options stand in a block", d.Val())
 	}
-	words := k.with(options.Subdirectives{
-		"keytab":   options.Value(&k.Keytab, nil),
-		"service":  options.Value(&k.Service, nil),
-		"realms":   options.Values(&k.Realms, nil),
-		"networks": options.Values(&k.Networks, checkNetwork),
+	words := k.with(caddyfileutil.Subdirectives{
+		"keytab":   caddyfileutil.Value(&k.Keytab, nil),
+		"service":  caddyfileutil.Value(&k.Service, nil),
+		"realms":   caddyfileutil.Values(&k.Realms, nil),
+		"networks": caddyfileutil.Values(&k.Networks, checkNetwork),
 		"auto":     readSwitch(&k.Auto),
 	})
 	for _, word := range reference.NotKerberos {
 		delete(words, word)
 	}
-	if err := options.ReadBlock(d, "idp kerberos", &reference.Kerberos, words); err != nil {
+	if err := caddyfileutil.ReadBlock(d, "idp kerberos", &reference.Kerberos, words); err != nil {
 		return err
 	}
-	r := options.NewResolver(nil)
+	r := caddyfileutil.NewResolver(nil)
 	if k.build(r); r.Err() != nil {
-		return options.At(start, fmt.Errorf("idp kerberos: %w", r.Err()))
+		return caddyfileutil.At(start, fmt.Errorf("idp kerberos: %w", r.Err()))
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func (k *KerberosIDP) Provision(caddy.Context) error {
 	return k.provision(k.build)
 }
 
-func (k *KerberosIDP) build(r *options.Resolver) {
+func (k *KerberosIDP) build(r *caddyfileutil.Resolver) {
 	before := r.ProblemCount()
 	k.remote = k.resolve(r, nowhere)
 	k.cfg = kerberos.Config{
@@ -125,8 +125,8 @@ var (
 )
 
 // keytabID names the key pair with the keytab of a login method. Empty: it has the keytab of the machine, or none.
-func keytabID(m *config.LoginMethod) string {
-	if m.Type != config.TypeKerberos || m.Kerberos == nil {
+func keytabID(m *settings.LoginMethod) string {
+	if m.Type != settings.TypeKerberos || m.Kerberos == nil {
 		return ""
 	}
 	return m.Kerberos.KeytabID
@@ -134,7 +134,7 @@ func keytabID(m *config.LoginMethod) string {
 
 // kerberosMethod is a login method of the configuration API. kept is the keytab of its key pair. Without a key pair it
 // has the keys of this machine.
-func kerberosMethod(m *config.LoginMethod, kept []byte) (cfg kerberos.Config, err error) {
+func kerberosMethod(m *settings.LoginMethod, kept []byte) (cfg kerberos.Config, err error) {
 	file := kerberos.DefaultKeytab()
 	cfg = kerberos.Config{Level: m.AuthenticationLevel, Auto: m.Kerberos != nil && m.Kerberos.AutoLoginEnabled, Mapping: mappingOf(m)}
 	if keytabID(m) != "" {

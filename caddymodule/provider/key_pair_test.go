@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
-	"github.com/gatehouse-id/gatehouse/identity/keypair"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
+	"github.com/gatehouse-id/gatehouse/identity/keystore"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
 var metadataCertificate = regexp.MustCompile(`(?s)<(?:\w+:)?X509Certificate>(.*?)</`)
@@ -34,7 +34,7 @@ func published(s *servertest.Server) (out []string) {
 }
 
 // of returns certificates as published has them.
-func certificatesOf(t *testing.T, parts ...*keypair.PublicPart) (out []string) {
+func certificatesOf(t *testing.T, parts ...*keystore.PublicPart) (out []string) {
 	t.Helper()
 	for _, p := range parts {
 		raw, err := base64.StdEncoding.DecodeString(p.PublicKey)
@@ -48,7 +48,7 @@ func certificatesOf(t *testing.T, parts ...*keypair.PublicPart) (out []string) {
 }
 
 // wantPublished demands these certificates in the metadata.
-func wantPublished(s *servertest.Server, what string, parts ...*keypair.PublicPart) {
+func wantPublished(s *servertest.Server, what string, parts ...*keystore.PublicPart) {
 	s.T.Helper()
 	want := certificatesOf(s.T, parts...)
 	if got := published(s); !slices.Equal(got, want) {
@@ -65,11 +65,11 @@ func TestRotateKeyPairByAPI(t *testing.T) {
 	}`)
 	s.MustLoad()
 	const own = "/v2/config/certificates/own"
-	step := func(path string) keypair.Rotation {
+	step := func(path string) keystore.Rotation {
 		t.Helper()
-		return servertest.Decode[keypair.Rotation](t, s.MustCall(http.MethodPost, own+path, nil, http.StatusOK))
+		return servertest.Decode[keystore.Rotation](t, s.MustCall(http.MethodPost, own+path, nil, http.StatusOK))
 	}
-	start := servertest.Decode[keypair.Rotation](t, s.MustCall(http.MethodGet, own+"/rotation", nil, http.StatusOK))
+	start := servertest.Decode[keystore.Rotation](t, s.MustCall(http.MethodGet, own+"/rotation", nil, http.StatusOK))
 	wantPublished(s, "before", start.Current)
 	announced := step("/rotation/announce")
 	wantPublished(s, "announced", start.Current, announced.Next)
@@ -79,7 +79,7 @@ func TestRotateKeyPairByAPI(t *testing.T) {
 	wantPublished(s, "switched", announced.Next, start.Current)
 	retired := step("/rotation/retire")
 	wantPublished(s, "retired", announced.Next)
-	if switched.Current.SHA256 != announced.Next.SHA256 || retired.Former != nil || retired.Stage != keypair.Idle {
+	if switched.Current.SHA256 != announced.Next.SHA256 || retired.Former != nil || retired.Stage != keystore.Idle {
 		t.Errorf("switched: %+v, retired: %+v", switched, retired)
 	}
 	renewed := step("/renew")
@@ -91,7 +91,7 @@ func TestRotateKeyPairByAPI(t *testing.T) {
 	}
 	wantPublished(s, "after a refusal", renewed.Current)
 	events := servertest.Decode[struct {
-		Events []event.Info `json:"resultSet"`
+		Events []audit.Info `json:"resultSet"`
 	}](t, s.MustCall(http.MethodGet, "/api/events?limit=100&offset=0&actor=admin", nil, http.StatusOK))
 	var said []string
 	for _, e := range events.Events {
@@ -119,10 +119,10 @@ func TestRotateKeyPairByCommand(t *testing.T) {
 	for _, pair := range []map[string]string{servertest.KeyPairOf(t, "saml", "RSA", key, 400*24*time.Hour), partner} {
 		s.MustCall(http.MethodPost, "/v2/config/certificates", map[string]any{"key_pair": pair}, http.StatusOK)
 	}
-	list := func() map[string]keypair.Rotation {
+	list := func() map[string]keystore.Rotation {
 		t.Helper()
-		out := map[string]keypair.Rotation{}
-		for _, p := range servertest.Decode[[]keypair.Rotation](t, s.Run("", "key-pair", "list", "--json")) {
+		out := map[string]keystore.Rotation{}
+		for _, p := range servertest.Decode[[]keystore.Rotation](t, s.Run("", "key-pair", "list", "--json")) {
 			out[p.Name] = p
 		}
 		return out
@@ -138,13 +138,13 @@ func TestRotateKeyPairByCommand(t *testing.T) {
 	s.Refused("the rotation is at the stage idle: the next step is announce, not switch", "", "key-pair", "switch", "saml")
 	out := s.Run("", "key-pair", "announce", "saml")
 	announced := list()["saml"]
-	if !strings.Contains(out, "caddy gatehouse key-pair switch saml\nSHA-256 "+announced.Next.SHA256+"\n-----BEGIN CERTIFICATE-----") || announced.Stage != keypair.Announced {
+	if !strings.Contains(out, "caddy gatehouse key-pair switch saml\nSHA-256 "+announced.Next.SHA256+"\n-----BEGIN CERTIFICATE-----") || announced.Stage != keystore.Announced {
 		t.Errorf("key-pair announce = %s, then %+v", out, announced)
 	}
 	wantPublished(s, "announced", start, announced.Next)
 	s.Refused("the next step is switch, not announce", "", "key-pair", "announce", announced.ID)
-	switched := servertest.Decode[keypair.Rotation](t, s.Run("", "key-pair", "switch", "saml", "--json"))
-	if switched.Stage != keypair.Switched || switched.Current.SHA256 != announced.Next.SHA256 || switched.Former.SHA256 != start.SHA256 {
+	switched := servertest.Decode[keystore.Rotation](t, s.Run("", "key-pair", "switch", "saml", "--json"))
+	if switched.Stage != keystore.Switched || switched.Current.SHA256 != announced.Next.SHA256 || switched.Former.SHA256 != start.SHA256 {
 		t.Errorf("key-pair switch = %+v", switched)
 	}
 	wantPublished(s, "switched", switched.Current, start)
@@ -164,14 +164,14 @@ func TestRotateKeyPairByCommand(t *testing.T) {
 	}
 	before := list()[""]
 	out = s.Run("", "key-pair", "renew", "own")
-	if now := list()[""]; now.Stage != keypair.Idle || now.Current.SHA256 == before.Current.SHA256 || now.Current.SHA256 == before.Next.SHA256 || !strings.Contains(out, now.Current.SHA256) {
+	if now := list()[""]; now.Stage != keystore.Idle || now.Current.SHA256 == before.Current.SHA256 || now.Current.SHA256 == before.Next.SHA256 || !strings.Contains(out, now.Current.SHA256) {
 		t.Errorf("key-pair renew = %s, then %+v", out, now)
 	}
 	if out := s.Run("", "key-pair", "list"); !strings.Contains(out, "\n(own) ") {
 		t.Errorf("key-pair list = %s", out)
 	}
 	events := servertest.Decode[struct {
-		Events []event.Info `json:"resultSet"`
+		Events []audit.Info `json:"resultSet"`
 	}](t, s.MustCall(http.MethodGet, "/api/events?limit=100&offset=0&actor=admin", nil, http.StatusOK))
 	var said []string
 	for _, e := range events.Events {

@@ -11,7 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/ldap"
@@ -35,7 +35,7 @@ type LDAPIDP struct {
 	// The account that searches for people. Default: none, people bind by the template.
 	BindDN string `json:"bind_dn,omitempty"`
 	// The password of that account.
-	BindPassword options.Sensitive `json:"bind_password,omitempty"`
+	BindPassword caddyfileutil.Sensitive `json:"bind_password,omitempty"`
 	// The name that a person binds by, with %s for what they type: a DN, or %s@domain at Active Directory. Default: none,
 	// people are searched for.
 	Template string `json:"template,omitempty"`
@@ -54,7 +54,7 @@ type LDAPIDP struct {
 	// Groups of the directory that are groups here. Default: none.
 	Groups *LDAPGroups `json:"groups,omitempty"`
 	// The largest number of connections to all servers, 1 to 200. Default: 8.
-	Pool options.Count `json:"pool,omitempty"`
+	Pool caddyfileutil.Count `json:"pool,omitempty"`
 	// What moves here from the directory: password, at the first sign-in. People have accounts here then, and the
 	// directory signs nobody in on a page of its own. Default: nothing.
 	Migrate string `json:"migrate,omitempty"`
@@ -115,49 +115,49 @@ func (l *LDAPIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.Errf("idp ldap: unexpected argument %q, its options stand in a block", d.Val())
 	}
 	g := &LDAPGroups{}
-	readGroups := options.Block(&reference.LDAPGroups, options.Subdirectives{
-		"base":  options.Value(&g.Base, nil),
-		"match": options.Value(&g.Match, nil),
+	readGroups := caddyfileutil.Block(&reference.LDAPGroups, caddyfileutil.Subdirectives{
+		"base":  caddyfileutil.Value(&g.Base, nil),
+		"match": caddyfileutil.Value(&g.Match, nil),
 		"map":   g.readMap,
 	})
-	err := options.ReadBlock(d, "idp ldap", &reference.LDAP, l.with(options.Subdirectives{
-		"url":            options.Values(&l.URLs, nil),
-		"starttls":       options.Flag(&l.StartTLS),
-		"ca":             options.Value(&l.CA, nil),
+	err := caddyfileutil.ReadBlock(d, "idp ldap", &reference.LDAP, l.with(caddyfileutil.Subdirectives{
+		"url":            caddyfileutil.Values(&l.URLs, nil),
+		"starttls":       caddyfileutil.Flag(&l.StartTLS),
+		"ca":             caddyfileutil.Value(&l.CA, nil),
 		"bind":           l.readBind,
-		"template":       options.Value(&l.Template, nil),
-		"base":           options.Value(&l.Base, nil),
-		"match":          options.Value(&l.Match, nil),
-		"networks":       options.Values(&l.Networks, checkNetwork),
-		"attributes":     options.Values(&l.Attributes, nil),
-		"email_verified": options.Flag(&l.EmailVerified),
+		"template":       caddyfileutil.Value(&l.Template, nil),
+		"base":           caddyfileutil.Value(&l.Base, nil),
+		"match":          caddyfileutil.Value(&l.Match, nil),
+		"networks":       caddyfileutil.Values(&l.Networks, checkNetwork),
+		"attributes":     caddyfileutil.Values(&l.Attributes, nil),
+		"email_verified": caddyfileutil.Flag(&l.EmailVerified),
 		"groups": func(d *caddyfile.Dispenser) error {
 			l.Groups = g
 			return readGroups(d)
 		},
-		"pool":    options.Value(&l.Pool, checkPool),
-		"migrate": options.Value(&l.Migrate, checkMigrate),
+		"pool":    caddyfileutil.Value(&l.Pool, checkPool),
+		"migrate": caddyfileutil.Value(&l.Migrate, checkMigrate),
 	}))
 	if err != nil {
 		return err
 	}
-	r := options.NewResolver(nil)
+	r := caddyfileutil.NewResolver(nil)
 	if l.build(r); r.Err() != nil {
-		return options.At(start, fmt.Errorf("idp ldap: %w", r.Err()))
+		return caddyfileutil.At(start, fmt.Errorf("idp ldap: %w", r.Err()))
 	}
 	return nil
 }
 
 func (l *LDAPIDP) readBind(d *caddyfile.Dispenser) error {
-	args, err := options.ReadPair(d, "want the DN of an account that searches for people and its password, such as `bind cn=reader,dc=example,dc=com {env.LDAP_PASSWORD}`")
+	args, err := caddyfileutil.ReadPair(d, "want the DN of an account that searches for people and its password, such as `bind cn=reader,dc=example,dc=com {env.LDAP_PASSWORD}`")
 	if err == nil {
-		l.BindDN, l.BindPassword = args[0], options.Sensitive(args[1])
+		l.BindDN, l.BindPassword = args[0], caddyfileutil.Sensitive(args[1])
 	}
 	return err
 }
 
 func (g *LDAPGroups) readMap(d *caddyfile.Dispenser) error {
-	args, err := options.ReadPair(d, "want a group of the directory and the group that it is here, such as `map cn=admins,ou=groups,dc=example,dc=com admins`")
+	args, err := caddyfileutil.ReadPair(d, "want a group of the directory and the group that it is here, such as `map cn=admins,ou=groups,dc=example,dc=com admins`")
 	if err == nil {
 		g.Map = append(g.Map, MappedGroup{args[0], args[1]})
 	}
@@ -177,7 +177,7 @@ func (l *LDAPIDP) Provision(caddy.Context) error {
 }
 
 // build resolves and checks the configuration, unless parts of it are not known yet.
-func (l *LDAPIDP) build(r *options.Resolver) {
+func (l *LDAPIDP) build(r *caddyfileutil.Resolver) {
 	before := r.ProblemCount()
 	l.remote = l.resolve(r, inDirectory)
 	l.cfg = ldap.Config{
@@ -195,7 +195,7 @@ func (l *LDAPIDP) build(r *options.Resolver) {
 		}
 		for _, m := range l.cfg.Groups.Map {
 			if strings.Contains(m.To, "=") && !strings.Contains(m.From, "=") {
-				r.Lack(options.Fault{
+				r.Lack(caddyfileutil.Fault{
 					Option: "groups map", Reason: fmt.Sprintf("groups map %s %s: the group of the directory comes first, and then the group here, so nobody gets the group %s", m.From, m.To, m.From),
 					Mend: fmt.Sprintf("write `map %s %s`", m.To, m.From),
 				})
@@ -217,7 +217,7 @@ func (l *LDAPIDP) build(r *options.Resolver) {
 }
 
 // readAuthorities returns the certificates of a PEM file, which is read only when the configuration is loaded.
-func (o *RemoteOptions) readAuthorities(r *options.Resolver, option, v string) *x509.CertPool {
+func (o *RemoteOptions) readAuthorities(r *caddyfileutil.Resolver, option, v string) *x509.CertPool {
 	file, ok := r.Text(option, v, nil)
 	if !ok || r.Adapting() {
 		return nil
@@ -238,7 +238,7 @@ func (l *LDAPIDP) unknown() bool {
 			all = append(all, m.From, m.To)
 		}
 	}
-	return l.RemoteOptions.unknown() || slices.ContainsFunc(all, options.HasPlaceholder)
+	return l.RemoteOptions.unknown() || slices.ContainsFunc(all, caddyfileutil.HasPlaceholder)
 }
 
 func (l *LDAPIDP) open(env idp.Env) (idp.Provider, error) { return ldap.New(l.cfg, env) }

@@ -17,15 +17,15 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
-	"github.com/gatehouse-id/gatehouse/identity/keypair"
+	"github.com/gatehouse-id/gatehouse/identity/keystore"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/kerberos"
 	"github.com/gatehouse-id/gatehouse/idp/ldap"
 	"github.com/gatehouse-id/gatehouse/idp/oauth2"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
-	idpremote "github.com/gatehouse-id/gatehouse/idp/remote"
+	idpremote "github.com/gatehouse-id/gatehouse/idp/providerhttp"
 	"github.com/gatehouse-id/gatehouse/idp/saml"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -46,7 +46,7 @@ type Manager struct {
 	fixed map[string]idp.Provider
 
 	mu      sync.Mutex // guards all below
-	seen    *config.Units
+	seen    *settings.Units
 	version uint64
 	managed map[string]managedProvider
 	failed  map[string]error // why login methods are left out
@@ -60,7 +60,7 @@ type Deps struct {
 	File   *Set
 	Allow  []netip.Prefix // networks that addresses of the configuration API can lie in, besides public ones
 	Store  storage.Store
-	Config *config.Service
+	Config *settings.Service
 	Log    *zap.Logger
 }
 
@@ -122,13 +122,13 @@ func (p *Manager) certificate(ctx context.Context, name string) (*x509.Certifica
 }
 
 // keytab returns the keytab that a login method names, or nil.
-func (p *Manager) keytab(ctx context.Context, m *config.LoginMethod) ([]byte, error) {
+func (p *Manager) keytab(ctx context.Context, m *settings.LoginMethod) ([]byte, error) {
 	name := keytabID(m)
 	if name == "" {
 		return nil, nil
 	}
 	k, err := p.deps.Config.KeyPairs().Get(ctx, name)
-	if err == nil && k.Type != keypair.Keytab {
+	if err == nil && k.Type != keystore.Keytab {
 		err = &idp.UnfitKey{Name: name, Problem: "is not of the type KEYTAB"}
 	}
 	if err != nil {
@@ -204,7 +204,7 @@ func (p *Manager) Warnings(ctx context.Context) map[string][]string {
 }
 
 // Providers implements identity.Manager.
-func (p *Manager) Providers(ctx context.Context, units *config.Units) ([]federation.Provider, uint64, error) {
+func (p *Manager) Providers(ctx context.Context, units *settings.Units) ([]federation.Provider, uint64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// A request that began before a change must not bring back what the change has ended.
@@ -217,12 +217,12 @@ func (p *Manager) Providers(ctx context.Context, units *config.Units) ([]federat
 
 // renew makes the providers that are new or changed and closes those that are gone. A provider that cannot be made is
 // left out: it must not break the other ways to sign in.
-func (p *Manager) renew(ctx context.Context, methods []config.LoginMethod, f *config.Features) {
+func (p *Manager) renew(ctx context.Context, methods []settings.LoginMethod, f *settings.Features) {
 	now, failed := map[string]managedProvider{}, map[string]error{}
 	var list []federation.Provider
 	changed := false
 	for _, m := range methods {
-		if !m.Enabled || m.ID == config.OwnMethod || p.deps.File.kinds[m.ID] != "" {
+		if !m.Enabled || m.ID == settings.OwnMethod || p.deps.File.kinds[m.ID] != "" {
 			continue
 		}
 		raw, err := methodKey(&m)
@@ -246,7 +246,7 @@ func (p *Manager) renew(ctx context.Context, methods []config.LoginMethod, f *co
 		list = append(list, federation.Provider{
 			ID: m.ID, Name: m.Name, Source: have.Provider, Path: methodPath(&m), Managed: true, Administrators: m.AdministratorsEnabled, Synchronise: m.SynchroniseAttributes, VerifiesEmail: m.AutoEmailVerification,
 			Activates: m.AutoActivationEnabled, Assurance: m.IdentityAssuranceLevel, Editable: editableOf(&m), Custom: customOf(&m), Excluded: excludedOf(&m), CoupleEmail: f.AutomatedExternalIdentityCouplingEnabled,
-			Migrates: f.MigrationEnabled && m.MigrationDuringSignUp && m.Type == config.TypeLDAP, Moving: movingOf(&m, f),
+			Migrates: f.MigrationEnabled && m.MigrationDuringSignUp && m.Type == settings.TypeLDAP, Moving: movingOf(&m, f),
 		})
 	}
 	for id, old := range p.managed {
@@ -359,7 +359,7 @@ func (p *Manager) KeyUses(ctx context.Context, id string) []idp.KeyUse {
 
 // Try is Test for a login method that need not be stored or switched on. Without a client id, what the provider says to
 // a client is left out.
-func (p *Manager) Try(ctx context.Context, m config.LoginMethod) (idp.Steps, error) {
+func (p *Manager) Try(ctx context.Context, m settings.LoginMethod) (idp.Steps, error) {
 	unknown := m.OIDC != nil && m.OIDC.ClientID == ""
 	if unknown {
 		named := *m.OIDC
@@ -403,13 +403,13 @@ func (p *Manager) running(ctx context.Context) map[string]idp.Provider {
 
 // make makes the provider of a login method. An API client that may change the configuration can name any address, so
 // every address is checked. kept is the keytab that it names.
-func (p *Manager) make(m *config.LoginMethod, kept []byte) (idp.Provider, error) {
+func (p *Manager) make(m *settings.LoginMethod, kept []byte) (idp.Provider, error) {
 	switch {
-	case m.Type == config.TypeQRCode:
+	case m.Type == settings.TypeQRCode:
 		return federation.Phone{}, nil
-	case m.Type == config.TypeLDAP && m.LDAP != nil:
+	case m.Type == settings.TypeLDAP && m.LDAP != nil:
 		return ldap.New(ldapMethod(m), p.env(m.ID, false))
-	case m.Type == config.TypeKerberos:
+	case m.Type == settings.TypeKerberos:
 		cfg, err := kerberosMethod(m, kept)
 		if err != nil {
 			return nil, err

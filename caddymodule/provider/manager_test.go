@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
@@ -45,7 +45,7 @@ func TestReloadWarnsOfStoredMetadata(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	units, err := config.New(t.Context(), config.Config{Verify: func(config.LoginMethod) error { return nil }, Bootstrap: stored}, config.Deps{Store: store, Keyring: ring})
+	units, err := settings.New(t.Context(), settings.Config{Verify: func(settings.LoginMethod) error { return nil }, Bootstrap: stored}, settings.Deps{Store: store, Keyring: ring})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestTryWhatIsNotAdded(t *testing.T) {
 			if allowed {
 				d.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 			}
-			steps, err := NewManager(d).Try(t.Context(), config.LoginMethod{ID: "new", Type: config.TypeOIDC, OIDC: &config.OIDCAttributes{Issuer: server.URL}})
+			steps, err := NewManager(d).Try(t.Context(), settings.LoginMethod{ID: "new", Type: settings.TypeOIDC, OIDC: &settings.OIDCAttributes{Issuer: server.URL}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,9 +7,9 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/ldap"
 	"github.com/gatehouse-id/gatehouse/idp/oauth2"
@@ -19,7 +19,7 @@ import (
 )
 
 // methodKey is what a provider is made of, secrets and all. It never leaves the memory.
-func methodKey(m *config.LoginMethod) ([]byte, error) {
+func methodKey(m *settings.LoginMethod) ([]byte, error) {
 	plain, err := json.Marshal(m)
 	if m.OIDC != nil {
 		plain = append(plain, m.OIDC.ClientSecret.Reveal()...)
@@ -37,19 +37,19 @@ func methodKey(m *config.LoginMethod) ([]byte, error) {
 }
 
 // methodPath is the first part of the addresses of a login method. Empty: it has none.
-func methodPath(m *config.LoginMethod) string {
+func methodPath(m *settings.LoginMethod) string {
 	switch m.Type {
-	case config.TypeSAML, config.TypeDigiD, config.TypeEIDAS:
+	case settings.TypeSAML, settings.TypeDigiD, settings.TypeEIDAS:
 		return "saml"
-	case config.TypeLDAP, config.TypeQRCode:
+	case settings.TypeLDAP, settings.TypeQRCode:
 		return ""
-	case config.TypeKerberos:
+	case settings.TypeKerberos:
 		return "kerberos"
 	}
 	return "oidc"
 }
 
-func mappingOf(m *config.LoginMethod) (out idp.Mapping) {
+func mappingOf(m *settings.LoginMethod) (out idp.Mapping) {
 	for _, a := range m.AttributeMappings {
 		out.Attributes = append(out.Attributes, idp.Attribute{From: a.MapFrom, To: a.MapTo})
 	}
@@ -62,7 +62,7 @@ func mappingOf(m *config.LoginMethod) (out idp.Mapping) {
 }
 
 // customOf are the details that become custom attributes of the person.
-func customOf(m *config.LoginMethod) (out []string) {
+func customOf(m *settings.LoginMethod) (out []string) {
 	for _, a := range m.CustomAttributeMappings {
 		if !slices.Contains(out, a.AttributeToMapTo) {
 			out = append(out, a.AttributeToMapTo)
@@ -72,7 +72,7 @@ func customOf(m *config.LoginMethod) (out []string) {
 }
 
 // excludedOf are the details that a login method drops: those that its type makes by itself, and no mapping.
-func excludedOf(m *config.LoginMethod) []string {
+func excludedOf(m *settings.LoginMethod) []string {
 	mapped := mappingOf(m).Attributes
 	return slices.DeleteFunc(slices.Clone(m.ExcludedUnmappedAttributes), func(name string) bool {
 		return slices.ContainsFunc(mapped, func(a idp.Attribute) bool { return a.To == name })
@@ -81,15 +81,15 @@ func excludedOf(m *config.LoginMethod) []string {
 
 // movingOf says how newcomers by a login method get at the accounts that they have. People of a directory type their
 // password on our page, so they are never asked.
-func movingOf(m *config.LoginMethod, f *config.Features) federation.Moving {
-	if !f.MigrationEnabled || !m.MigrationDuringSignUp || m.Type == config.TypeLDAP {
+func movingOf(m *settings.LoginMethod, f *settings.Features) federation.Moving {
+	if !f.MigrationEnabled || !m.MigrationDuringSignUp || m.Type == settings.TypeLDAP {
 		return federation.Moving{}
 	}
 	return federation.Moving{Ask: true, Trust: f.UnauthenticatedMigrationEnabled, Named: f.PersonIdentifierInExternalProfileRequiredForMigration}
 }
 
 // editableOf are the details that persons may change although the provider says them.
-func editableOf(m *config.LoginMethod) (out []string) {
+func editableOf(m *settings.LoginMethod) (out []string) {
 	for _, a := range m.AttributeMappings {
 		if a.Editable {
 			out = append(out, a.MapTo)
@@ -99,13 +99,13 @@ func editableOf(m *config.LoginMethod) (out []string) {
 }
 
 // samlMethod returns the configuration of a method that speaks SAML.
-func samlMethod(m *config.LoginMethod) (cfg saml.Config, ok bool) {
+func samlMethod(m *settings.LoginMethod) (cfg saml.Config, ok bool) {
 	switch {
-	case m.Type == config.TypeSAML && m.SAML != nil:
+	case m.Type == settings.TypeSAML && m.SAML != nil:
 		cfg = plainSAML(m)
-	case m.Type == config.TypeDigiD && m.DigiD != nil:
+	case m.Type == settings.TypeDigiD && m.DigiD != nil:
 		cfg = saml.Config{Metadata: m.DigiD.IDPMetadata, Scheme: saml.DigiD, Assurance: strings.ToLower(m.DigiD.RequiredAuthenticationLevel)}
-	case m.Type == config.TypeEIDAS && m.EIDAS != nil:
+	case m.Type == settings.TypeEIDAS && m.EIDAS != nil:
 		cfg = eidasMethod(m.EIDAS)
 	default:
 		return cfg, false
@@ -121,7 +121,7 @@ const (
 	eidasProduction = "urn:etoegang:EB:00000004000000149000:entities:0001"
 )
 
-func eidasMethod(a *config.EIDASAttributes) saml.Config {
+func eidasMethod(a *settings.EIDASAttributes) saml.Config {
 	cfg := saml.Config{
 		Metadata: a.IDPMetadata, Scheme: saml.EToegang, Assurance: strings.ToLower(a.RequiredLevelOfAssurance), EntityID: a.EntityID,
 		Via: map[string]string{"ACCEPTANCE": eidasAcceptance, "PRODUCTION": eidasProduction, "CUSTOM": a.AuthenticationServiceCustomValue}[a.AuthenticationService],
@@ -135,7 +135,7 @@ func eidasMethod(a *config.EIDASAttributes) saml.Config {
 	return cfg
 }
 
-func plainSAML(m *config.LoginMethod) saml.Config {
+func plainSAML(m *settings.LoginMethod) saml.Config {
 	cfg := saml.Config{Metadata: m.SAML.IDPMetadata, Level: m.AuthenticationLevel}
 	var classes []string
 	for _, l := range m.SAML.AuthenticationLevelMappings {
@@ -151,7 +151,7 @@ func plainSAML(m *config.LoginMethod) saml.Config {
 	return cfg
 }
 
-func oidcMethod(m *config.LoginMethod) oidc.Config {
+func oidcMethod(m *settings.LoginMethod) oidc.Config {
 	o := m.OIDC
 	cfg := oidc.Config{
 		Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: secret.New(o.ClientSecret.Reveal()), Key: o.SigningKeyID, Scopes: o.Scopes, Level: m.AuthenticationLevel,
@@ -175,7 +175,7 @@ func oidcMethod(m *config.LoginMethod) oidc.Config {
 	return cfg
 }
 
-func ldapMethod(m *config.LoginMethod) ldap.Config {
+func ldapMethod(m *settings.LoginMethod) ldap.Config {
 	l := m.LDAP
 	cfg := ldap.Config{
 		URLs:   strings.FieldsFunc(l.ServerURLs, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }),
@@ -184,7 +184,7 @@ func ldapMethod(m *config.LoginMethod) ldap.Config {
 	}
 	if l.IPRangeEnabled {
 		for _, r := range l.IPRanges {
-			if n, err := options.ParseNetwork(r); err == nil { // the unit has checked it
+			if n, err := caddyfileutil.ParseNetwork(r); err == nil { // the unit has checked it
 				cfg.Networks = append(cfg.Networks, n)
 			}
 		}
@@ -194,40 +194,40 @@ func ldapMethod(m *config.LoginMethod) ldap.Config {
 
 // socialPresets are the presets of the types with the attributes of a social network.
 var socialPresets = map[string]string{
-	config.TypeFacebook: oauth2.Facebook, config.TypeLinkedIn: oauth2.LinkedIn, config.TypeTwitter: oauth2.Twitter,
-	config.TypeGoogle: oidc.Google, config.TypeMicrosoft: oidc.Microsoft,
+	settings.TypeFacebook: oauth2.Facebook, settings.TypeLinkedIn: oauth2.LinkedIn, settings.TypeTwitter: oauth2.Twitter,
+	settings.TypeGoogle: oidc.Google, settings.TypeMicrosoft: oidc.Microsoft,
 }
 
 // social returns the attributes of a method at a social network, or nil.
-func social(m *config.LoginMethod) *config.SocialAttributes {
-	return map[string]*config.SocialAttributes{
-		config.TypeFacebook: m.Facebook, config.TypeLinkedIn: m.LinkedIn, config.TypeTwitter: m.Twitter, config.TypeGoogle: m.Google, config.TypeMicrosoft: m.Microsoft,
+func social(m *settings.LoginMethod) *settings.SocialAttributes {
+	return map[string]*settings.SocialAttributes{
+		settings.TypeFacebook: m.Facebook, settings.TypeLinkedIn: m.LinkedIn, settings.TypeTwitter: m.Twitter, settings.TypeGoogle: m.Google, settings.TypeMicrosoft: m.Microsoft,
 	}[m.Type]
 }
 
 // openID returns the configuration of a method that speaks OpenID Connect.
-func openID(m *config.LoginMethod) (cfg oidc.Config, ok bool) {
+func openID(m *settings.LoginMethod) (cfg oidc.Config, ok bool) {
 	switch {
-	case m.Type == config.TypeOIDC && m.OIDC != nil:
+	case m.Type == settings.TypeOIDC && m.OIDC != nil:
 		return oidcMethod(m), true
-	case (m.Type == config.TypeGoogle || m.Type == config.TypeMicrosoft) && social(m) != nil:
+	case (m.Type == settings.TypeGoogle || m.Type == settings.TypeMicrosoft) && social(m) != nil:
 		of := social(m)
 		return oidc.Config{
 			Preset: socialPresets[m.Type], ClientID: of.ClientID, ClientSecret: secret.New(of.ClientSecret.Reveal()), Level: m.AuthenticationLevel, Mapping: mappingOf(m),
 		}, true
-	case m.Type == config.TypeAzureADB2C && m.AzureADB2C != nil:
+	case m.Type == settings.TypeAzureADB2C && m.AzureADB2C != nil:
 		of := m.AzureADB2C
 		return oidc.Config{
 			Preset: oidc.AzureADB2C, Tenant: of.TenantID, ClientID: of.ApplicationID, ClientSecret: secret.New(of.ClientSecret.Reveal()), Policy: of.Policy,
 			FrontChannelLogout: of.FrontChannelLogoutEnabled, Level: m.AuthenticationLevel, Mapping: mappingOf(m),
 		}, true
-	case m.Type == config.TypeApple && m.Apple != nil:
+	case m.Type == settings.TypeApple && m.Apple != nil:
 		of := m.Apple
 		return oidc.Config{
 			Preset: oidc.Apple, ClientID: of.ClientID, TeamID: of.TeamID, KeyID: of.KeyID, Key: of.SigningKeyID, JWKSURL: of.JWKSURI, Scopes: someOf(of.Scopes),
 			Level: m.AuthenticationLevel, Mapping: mappingOf(m),
 		}, true
-	case m.Type == config.TypeItsme && m.Itsme != nil:
+	case m.Type == settings.TypeItsme && m.Itsme != nil:
 		of := m.Itsme
 		return oidc.Config{
 			Preset: oidc.Itsme, ClientID: of.ClientID, ServiceCode: of.LoginServiceCode, DiscoveryURL: of.DiscoveryURL, SecurityLevel: of.SecurityLevel,
@@ -246,22 +246,22 @@ func someOf(list []string) []string {
 	return list
 }
 
-func socialMethod(m *config.LoginMethod) oauth2.Config {
+func socialMethod(m *settings.LoginMethod) oauth2.Config {
 	of := social(m)
 	return oauth2.Config{
 		Preset: socialPresets[m.Type], ClientID: of.ClientID, ClientSecret: secret.New(of.ClientSecret.Reveal()), Level: m.AuthenticationLevel, Mapping: mappingOf(m),
 	}
 }
 
-// Verify returns nil if a provider can be made of a login method, otherwise a config.MethodError or
+// Verify returns nil if a provider can be made of a login method, otherwise a settings.MethodError or
 // ErrTypeNotSupported.
-func Verify(m config.LoginMethod) error {
+func Verify(m settings.LoginMethod) error {
 	switch {
-	case m.Type == config.TypeQRCode:
+	case m.Type == settings.TypeQRCode:
 		return nil
-	case m.Type == config.TypeLDAP && m.LDAP != nil:
+	case m.Type == settings.TypeLDAP && m.LDAP != nil:
 		return problemsOf(&m, ldapMethod(&m).Validate())
-	case m.Type == config.TypeKerberos:
+	case m.Type == settings.TypeKerberos:
 		cfg, err := kerberosMethod(&m, nil)
 		switch {
 		case err != nil:
@@ -284,5 +284,5 @@ func Verify(m config.LoginMethod) error {
 	if social(&m) != nil {
 		return problemsOf(&m, socialMethod(&m).Validate())
 	}
-	return config.ErrTypeNotSupported
+	return settings.ErrTypeNotSupported
 }

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
 
 // What is wrong with a provider is said in the words of the Caddyfile. A caller of the configuration API has other
@@ -33,36 +33,36 @@ func socialMembers(object string) members {
 const mutualKey = "saml_mutual_ssl_tls_attributes.client_key_pair_id"
 
 var membersOf = map[string]members{
-	config.TypeSAML:  below("saml_attributes", members{"metadata": "idp_metadata", "authn_context": "comparison", "map_level": "authentication_level_mappings"}),
-	config.TypeDigiD: below("digid_attributes", members{"metadata": "idp_metadata", "assurance": "required_authentication_level"}),
-	config.TypeEIDAS: below("eidas_attributes", members{
+	settings.TypeSAML:  below("saml_attributes", members{"metadata": "idp_metadata", "authn_context": "comparison", "map_level": "authentication_level_mappings"}),
+	settings.TypeDigiD: below("digid_attributes", members{"metadata": "idp_metadata", "assurance": "required_authentication_level"}),
+	settings.TypeEIDAS: below("eidas_attributes", members{
 		"metadata": "idp_metadata", "assurance": "required_level_of_assurance", "via": "authentication_service_custom_value", "entity_id": "entity_id",
 	}),
-	config.TypeOIDC: below("open_id_connect_attributes", members{ //nolint:gosec // names of members
+	settings.TypeOIDC: below("open_id_connect_attributes", members{ //nolint:gosec // names of members
 		"issuer": "issuer", "authorization_url": "authorization_url", "token_url": "id_token_url", "jwks_url": "jwks_url", "user_info_url": "user_info_url",
 		"end_session_url": "end_session_url", "discovery_url": "discovery_url", "client_id": "client_id", "client_secret": "client_secret",
 		"auth_method": "client_authentication_method", "scopes": "scopes", "claims": "claims", "metadata expiration": "metadata_expiration_time_in_seconds",
 	}),
-	config.TypeApple: below("apple_attributes", members{
+	settings.TypeApple: below("apple_attributes", members{
 		"client_id": "client_id", "team_id": "team_id", "key_id": "key_id", "key": "signing_key_id", "jwks_uri": "jwks_uri", "scopes": "scopes",
 	}),
-	config.TypeItsme: below("itsme_attributes", members{
+	settings.TypeItsme: below("itsme_attributes", members{
 		"client_id": "client_id", "service_code": "login_service_code", "security_level": "security_level", "discovery_url": "discovery_url", "issuer": "discovery_url",
 		"scopes": "scopes", "claims": "claims", "metadata expiration": "metadata_expiration_time_in_seconds",
 	}),
-	config.TypeAzureADB2C: below("azure_ad_b2c_attributes", members{
+	settings.TypeAzureADB2C: below("azure_ad_b2c_attributes", members{
 		"tenant": "tenant_id", "policy": "policy", "client_id": "application_id", "client_secret": "client_secret",
 	}),
-	config.TypeLDAP: below("ladp_attributes", members{
+	settings.TypeLDAP: below("ladp_attributes", members{
 		"url": "server_urls", "bind": "user_distinguished_name", "base": "base_suffix", "template": "authentication_dn_template", "match": "match_pattern",
 		"bind and template": "authentication_dn_template",
 	}),
-	config.TypeKerberos:  below("kerberos_attributes", members{"keytab": "keytab_id", "the keytab": "keytab_id"}),
-	config.TypeFacebook:  socialMembers("facebook_attributes"),
-	config.TypeGoogle:    socialMembers("google_attributes"),
-	config.TypeLinkedIn:  socialMembers("linkedin_attributes"),
-	config.TypeMicrosoft: socialMembers("microsoft_attributes"),
-	config.TypeTwitter:   socialMembers("twitter_attributes"),
+	settings.TypeKerberos:  below("kerberos_attributes", members{"keytab": "keytab_id", "the keytab": "keytab_id"}),
+	settings.TypeFacebook:  socialMembers("facebook_attributes"),
+	settings.TypeGoogle:    socialMembers("google_attributes"),
+	settings.TypeLinkedIn:  socialMembers("linkedin_attributes"),
+	settings.TypeMicrosoft: socialMembers("microsoft_attributes"),
+	settings.TypeTwitter:   socialMembers("twitter_attributes"),
 }
 
 // otherwise are problems whose text names options, with what it says of members.
@@ -87,7 +87,7 @@ var written = strings.NewReplacer(
 )
 
 // problemsOf returns what is wrong with a login method by its members. nil: nothing.
-func problemsOf(m *config.LoginMethod, err error) error {
+func problemsOf(m *settings.LoginMethod, err error) error {
 	problems := mappingProblems(m)
 	for _, one := range leaves(err) {
 		if text := one.Error(); !strings.HasPrefix(text, "map ") { // mappingProblems has said it
@@ -97,7 +97,7 @@ func problemsOf(m *config.LoginMethod, err error) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return config.MethodError(problems)
+	return settings.MethodError(problems)
 }
 
 // leaves returns the errors that were joined.
@@ -117,7 +117,7 @@ func leaves(err error) (out []error) {
 var firstOf = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
 // problemOf returns a problem, whose text begins with the option that it is about.
-func problemOf(m *config.LoginMethod, text string) rest.Problem {
+func problemOf(m *settings.LoginMethod, text string) jsonapi.Problem {
 	of := membersOf[m.Type]
 	text = strings.TrimPrefix(strings.TrimPrefix(text, "metadata: "), "the scheme ")
 	full := text
@@ -136,12 +136,12 @@ func problemOf(m *config.LoginMethod, text string) rest.Problem {
 			if member == "" {
 				member = of[option]
 			}
-			return rest.Problem{Path: member, Problem: o.problem}
+			return jsonapi.Problem{Path: member, Problem: o.problem}
 		}
 	}
 	member, problem := of[option], strings.TrimLeft(strings.TrimPrefix(text, option), ": ")
 	switch {
-	case option == "client_secret" && m.Type != config.TypeOIDC:
+	case option == "client_secret" && m.Type != settings.TypeOIDC:
 		problem = "is missing: the provider knows Gatehouse by it"
 	case option == "the keytab":
 		problem = text
@@ -158,11 +158,11 @@ func problemOf(m *config.LoginMethod, text string) rest.Problem {
 			problem = strings.ReplaceAll(problem, word, name[strings.LastIndexByte(name, '.')+1:])
 		}
 	}
-	return rest.Problem{Path: member, Problem: written.Replace(problem)}
+	return jsonapi.Problem{Path: member, Problem: written.Replace(problem)}
 }
 
 // classMember returns the member with the class that a problem quotes.
-func classMember(m *config.LoginMethod, text string) string {
+func classMember(m *settings.LoginMethod, text string) string {
 	const at = "saml_attributes.authentication_level_mappings"
 	if m.SAML == nil {
 		return at
@@ -179,7 +179,7 @@ func classMember(m *config.LoginMethod, text string) string {
 }
 
 // attributeMember returns the member with the attribute of a directory that a problem quotes.
-func attributeMember(m *config.LoginMethod, text string) string {
+func attributeMember(m *settings.LoginMethod, text string) string {
 	quoted := firstOf.FindString(text)
 	if m.LDAP != nil {
 		for i, name := range m.LDAP.AttributesToBeFetched {
@@ -202,18 +202,18 @@ func attributeMember(m *config.LoginMethod, text string) string {
 }
 
 // mappingProblems are those of the mappings.
-func mappingProblems(m *config.LoginMethod) (out []rest.Problem) {
+func mappingProblems(m *settings.LoginMethod) (out []jsonapi.Problem) {
 	const names = "must be a name of 1 to 256 printable characters"
 	var seen []idp.Attribute
 	add := func(at, from, to string, a idp.Attribute) {
 		const valid = "x"
 		switch {
 		case idp.Mapping{Attributes: []idp.Attribute{{From: a.From, To: valid}}}.Validate() != nil:
-			out = append(out, rest.Problem{Path: at + "." + from, Problem: names})
+			out = append(out, jsonapi.Problem{Path: at + "." + from, Problem: names})
 		case idp.Mapping{Attributes: []idp.Attribute{{From: valid, To: a.To}}}.Validate() != nil:
-			out = append(out, rest.Problem{Path: at + "." + to, Problem: names})
+			out = append(out, jsonapi.Problem{Path: at + "." + to, Problem: names})
 		case slices.Contains(seen, a):
-			out = append(out, rest.Problem{Path: at, Problem: "is there twice"})
+			out = append(out, jsonapi.Problem{Path: at, Problem: "is there twice"})
 		}
 		seen = append(seen, a)
 	}
@@ -228,9 +228,9 @@ func mappingProblems(m *config.LoginMethod) (out []rest.Problem) {
 }
 
 // metadataProblem is problemsOf for metadata that cannot be used.
-func metadataProblem(m *config.LoginMethod, err error) error {
+func metadataProblem(m *settings.LoginMethod, err error) error {
 	if err == nil {
 		return nil
 	}
-	return config.MethodError{{Path: membersOf[m.Type]["metadata"], Problem: "cannot be used: " + written.Replace(err.Error())}}
+	return settings.MethodError{{Path: membersOf[m.Type]["metadata"], Problem: "cannot be used: " + written.Replace(err.Error())}}
 }

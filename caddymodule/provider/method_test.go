@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
 	"github.com/gatehouse-id/gatehouse/idp/saml"
 )
@@ -16,12 +16,12 @@ import (
 // it.
 func TestLoginMethodMembers(t *testing.T) {
 	t.Parallel()
-	s, _ := samlMethod(&config.LoginMethod{
-		ID: "partner", Type: config.TypeSAML, AuthenticationLevel: 2,
-		AttributeMappings: []config.AttributeMapping{{MapFrom: "mail", MapTo: "email"}},
-		SAML: &config.SAMLAttributes{
+	s, _ := samlMethod(&settings.LoginMethod{
+		ID: "partner", Type: settings.TypeSAML, AuthenticationLevel: 2,
+		AttributeMappings: []settings.AttributeMapping{{MapFrom: "mail", MapTo: "email"}},
+		SAML: &settings.SAMLAttributes{
 			IDPMetadata: "https://partner.example.com/metadata", Comparison: "MINIMUM",
-			AuthenticationLevelMappings: []config.AuthenticationLevelMapping{{AuthnContextClassRefName: "urn:x:strong", AuthenticationLevel: 3}},
+			AuthenticationLevelMappings: []settings.AuthenticationLevelMapping{{AuthnContextClassRefName: "urn:x:strong", AuthenticationLevel: 3}},
 		},
 	})
 	if s.Metadata != "https://partner.example.com/metadata" || s.Level != 2 || s.Levels["urn:x:strong"] != 3 || s.AuthnContext == nil ||
@@ -35,20 +35,20 @@ func TestLoginMethodMembers(t *testing.T) {
 		t.Error(err)
 	}
 	for _, comparison := range []string{"EXACT", "MINIMUM", "MAXIMUM", "BETTER", ""} {
-		one, _ := samlMethod(&config.LoginMethod{Type: config.TypeSAML, SAML: &config.SAMLAttributes{
-			Comparison: comparison, AuthenticationLevelMappings: []config.AuthenticationLevelMapping{{AuthnContextClassRefName: "urn:x", AuthenticationLevel: 1}},
+		one, _ := samlMethod(&settings.LoginMethod{Type: settings.TypeSAML, SAML: &settings.SAMLAttributes{
+			Comparison: comparison, AuthenticationLevelMappings: []settings.AuthenticationLevelMapping{{AuthnContextClassRefName: "urn:x", AuthenticationLevel: 1}},
 		}})
 		if err := (saml.Config{Metadata: s.Metadata, AuthnContext: one.AuthnContext}).Validate(); err != nil {
 			t.Errorf("comparison %q: %v", comparison, err)
 		}
 	}
 
-	o := config.OIDCAttributes{
+	o := settings.OIDCAttributes{
 		ClientAuthenticationMethod: "CLIENT_SECRET_BASIC", ClientID: "gatehouse", ClientSecret: "secret", DiscoveryURL: "https://corp.example.com/.well-known/openid-configuration",
 		Issuer: "https://corp.example.com", Scopes: []string{"email"}, Claims: []string{"department"}, IDTokenEncryptionRequired: true,
 		UserInfoEncryptionRequired: true, FrontChannelLogoutEnabled: true, MetadataExpirationInSeconds: 600,
 	}
-	got := oidcMethod(&config.LoginMethod{ID: "corp", Type: config.TypeOIDC, AuthenticationLevel: 3, OIDC: &o})
+	got := oidcMethod(&settings.LoginMethod{ID: "corp", Type: settings.TypeOIDC, AuthenticationLevel: 3, OIDC: &o})
 	if got.ClientID != "gatehouse" || got.ClientSecret.Reveal() != "secret" || got.AuthMethod != oidc.AuthBasic || got.DiscoveryURL != o.DiscoveryURL || got.Issuer != o.Issuer ||
 		!slices.Equal(got.Scopes, o.Scopes) || got.Level != 3 || !got.IDTokenEncryptionRequired || !got.UserInfoEncryptionRequired || !got.FrontChannelLogout ||
 		got.MetadataExpiration != 10*time.Minute {
@@ -65,7 +65,7 @@ func TestLoginMethodMembers(t *testing.T) {
 	o.ClientAuthenticationMethod, o.SigningKeyID, o.ManualMetadataSetup = "PRIVATE_KEY_JWT", "corp-key", true
 	o.AuthorizationURL, o.IDTokenURL, o.UserInfoURL = "https://corp.example.com/a", "https://corp.example.com/t", "https://corp.example.com/u"
 	o.JWKSURL, o.EndSessionURL = "https://corp.example.com/k", "https://corp.example.com/e"
-	got = oidcMethod(&config.LoginMethod{ID: "corp", Type: config.TypeOIDC, OIDC: &o})
+	got = oidcMethod(&settings.LoginMethod{ID: "corp", Type: settings.TypeOIDC, OIDC: &o})
 	want := oidc.Metadata{AuthorizationURL: o.AuthorizationURL, TokenURL: o.IDTokenURL, UserInfoURL: o.UserInfoURL, JWKSURL: o.JWKSURL, EndSessionURL: o.EndSessionURL}
 	if got.AuthMethod != oidc.AuthPrivateKey || got.Key != "corp-key" || !got.ClientSecret.IsZero() || got.DiscoveryURL != "" || got.Metadata != want {
 		t.Errorf("oidcMethod() = %+v", got)
@@ -76,9 +76,9 @@ func TestLoginMethodMembers(t *testing.T) {
 func TestLoginMethodMembersOfSchemes(t *testing.T) {
 	t.Parallel()
 	const at = "https://service.example.com/metadata"
-	mtls := config.SAMLMutualTLS{ClientKeyPairID: "client", ServerCertificateID: "server"}
+	mtls := settings.SAMLMutualTLS{ClientKeyPairID: "client", ServerCertificateID: "server"}
 	for _, level := range []string{"BASIC", "MIDDLE", "SUBSTANTIAL", "HIGH"} {
-		m := config.LoginMethod{ID: "d", Type: config.TypeDigiD, SAMLMutualTLS: mtls, DigiD: &config.DigiDAttributes{IDPMetadata: at, RequiredAuthenticationLevel: level}}
+		m := settings.LoginMethod{ID: "d", Type: settings.TypeDigiD, SAMLMutualTLS: mtls, DigiD: &settings.DigiDAttributes{IDPMetadata: at, RequiredAuthenticationLevel: level}}
 		got, ok := samlMethod(&m)
 		if !ok || got.Metadata != at || got.Scheme != saml.DigiD || got.Assurance != strings.ToLower(level) || got.ClientKey != "client" || got.ServerCertificate != "server" || !got.NoFiles || Verify(m) != nil || methodPath(&m) != "saml" {
 			t.Errorf("samlMethod() = %+v, %v", got, Verify(m))
@@ -87,11 +87,11 @@ func TestLoginMethodMembersOfSchemes(t *testing.T) {
 			t.Error("DigiD without a certificate is taken")
 		}
 	}
-	a := config.EIDASAttributes{
+	a := settings.EIDASAttributes{
 		RequiredLevelOfAssurance: "SUBSTANTIAL", EntityID: "urn:etoegang:DV:00000001123456789000:entities:0001", SigningKeyID: "sign", EncryptionKeyID: "seal", IDPMetadata: at,
 		AuthenticationServiceCustomValue: "urn:etoegang:AD:1:entities:1",
 	}
-	m := config.LoginMethod{ID: "e", Type: config.TypeEIDAS, EIDAS: &a, SAMLMutualTLS: mtls, AttributeMappings: []config.AttributeMapping{{MapFrom: "urn:x:name", MapTo: "name"}}}
+	m := settings.LoginMethod{ID: "e", Type: settings.TypeEIDAS, EIDAS: &a, SAMLMutualTLS: mtls, AttributeMappings: []settings.AttributeMapping{{MapFrom: "urn:x:name", MapTo: "name"}}}
 	for service, via := range map[string]string{"": "", "NONE": "", "ACCEPTANCE": eidasAcceptance, "PRODUCTION": eidasProduction, "CUSTOM": a.AuthenticationServiceCustomValue} {
 		a.AuthenticationService = service
 		got, ok := samlMethod(&m)
@@ -108,7 +108,7 @@ func TestLoginMethodMembersOfSchemes(t *testing.T) {
 	if a.RequiredLevelOfAssurance = ""; Verify(m) == nil {
 		t.Error("eIDAS without a level is taken")
 	}
-	plain := config.LoginMethod{ID: "p", Type: config.TypeSAML, SAMLMutualTLS: mtls, SAML: &config.SAMLAttributes{IDPMetadata: at}}
+	plain := settings.LoginMethod{ID: "p", Type: settings.TypeSAML, SAMLMutualTLS: mtls, SAML: &settings.SAMLAttributes{IDPMetadata: at}}
 	if got, _ := samlMethod(&plain); got.ClientKey != "client" || got.ServerCertificate != "server" || Verify(plain) != nil {
 		t.Errorf("samlMethod() = %+v, %v", got, Verify(plain))
 	}
@@ -117,9 +117,9 @@ func TestLoginMethodMembersOfSchemes(t *testing.T) {
 // TestLoginMethodMembersOfPresets: likewise for providers that are known.
 func TestLoginMethodMembersOfPresets(t *testing.T) {
 	t.Parallel()
-	of := &config.SocialAttributes{ClientID: "gatehouse", ClientSecret: "secret"}
-	for preset, m := range map[string]config.LoginMethod{oidc.Google: {Type: config.TypeGoogle, Google: of}, oidc.Microsoft: {Type: config.TypeMicrosoft, Microsoft: of}} {
-		m.ID, m.AuthenticationLevel, m.AttributeMappings = "x", 2, []config.AttributeMapping{{MapFrom: "email", MapTo: "email"}}
+	of := &settings.SocialAttributes{ClientID: "gatehouse", ClientSecret: "secret"}
+	for preset, m := range map[string]settings.LoginMethod{oidc.Google: {Type: settings.TypeGoogle, Google: of}, oidc.Microsoft: {Type: settings.TypeMicrosoft, Microsoft: of}} {
+		m.ID, m.AuthenticationLevel, m.AttributeMappings = "x", 2, []settings.AttributeMapping{{MapFrom: "email", MapTo: "email"}}
 		got, ok := openID(&m)
 		if !ok || got.Preset != preset || got.ClientID != "gatehouse" || got.ClientSecret.Reveal() != "secret" || got.Level != 2 || len(got.Mapping.Attributes) != 1 || Verify(m) != nil {
 			t.Errorf("openID() of %s = %+v, %v", preset, got, Verify(m))
@@ -130,7 +130,7 @@ func TestLoginMethodMembersOfPresets(t *testing.T) {
 // TestLoginMethodMembersOfPolicies: likewise for a directory of Azure AD B2C.
 func TestLoginMethodMembersOfPolicies(t *testing.T) {
 	t.Parallel()
-	m := config.LoginMethod{ID: "x", Type: config.TypeAzureADB2C, AuthenticationLevel: 2, AzureADB2C: &config.AzureADB2CAttributes{
+	m := settings.LoginMethod{ID: "x", Type: settings.TypeAzureADB2C, AuthenticationLevel: 2, AzureADB2C: &settings.AzureADB2CAttributes{
 		TenantID: "contoso", ApplicationID: "gatehouse", ClientSecret: "secret", Policy: "B2C_1_sign_in", FrontChannelLogoutEnabled: true,
 	}}
 	got, ok := openID(&m)
@@ -149,10 +149,10 @@ func TestLoginMethodMembersOfPolicies(t *testing.T) {
 // TestLoginMethodMembersOfApple: likewise for Apple.
 func TestLoginMethodMembersOfApple(t *testing.T) {
 	t.Parallel()
-	a := config.AppleAttributes{
+	a := settings.AppleAttributes{
 		ClientID: "com.example.auth", TeamID: "ABCDE12345", KeyID: "FGHIJ67890", SigningKeyID: "apple", JWKSURI: "https://appleid.apple.com/auth/keys", Scopes: []string{"email"},
 	}
-	m := config.LoginMethod{ID: "x", Type: config.TypeApple, AuthenticationLevel: 2, AttributeMappings: []config.AttributeMapping{{MapFrom: "email", MapTo: "email"}}, Apple: &a}
+	m := settings.LoginMethod{ID: "x", Type: settings.TypeApple, AuthenticationLevel: 2, AttributeMappings: []settings.AttributeMapping{{MapFrom: "email", MapTo: "email"}}, Apple: &a}
 	got, ok := openID(&m)
 	if !ok || got.Preset != oidc.Apple || got.ClientID != a.ClientID || got.TeamID != a.TeamID || got.KeyID != a.KeyID || got.Key != a.SigningKeyID || got.JWKSURL != a.JWKSURI ||
 		!slices.Equal(got.Scopes, a.Scopes) || got.Level != 2 || len(got.Mapping.Attributes) != 1 || Verify(m) != nil {
@@ -172,11 +172,11 @@ func TestLoginMethodMembersOfApple(t *testing.T) {
 // TestLoginMethodMembersOfItsme: likewise for itsme.
 func TestLoginMethodMembersOfItsme(t *testing.T) {
 	t.Parallel()
-	a := config.ItsmeAttributes{
+	a := settings.ItsmeAttributes{
 		ClientID: "gatehouse", LoginServiceCode: "MY_LOGIN", DiscoveryURL: "https://idp.e2e.itsme.services/v2/.well-known/openid-configuration", SecurityLevel: "ADVANCED",
 		FrontChannelLogoutEnabled: true, MetadataExpirationInSeconds: 600, Scopes: []string{"eid"}, Claims: []string{"http://itsme.services/v2/claim/BEeidSn"},
 	}
-	m := config.LoginMethod{ID: "x", Type: config.TypeItsme, AuthenticationLevel: 3, Itsme: &a}
+	m := settings.LoginMethod{ID: "x", Type: settings.TypeItsme, AuthenticationLevel: 3, Itsme: &a}
 	got, ok := openID(&m)
 	if !ok || got.Preset != oidc.Itsme || got.ClientID != a.ClientID || got.ServiceCode != a.LoginServiceCode || got.DiscoveryURL != a.DiscoveryURL || got.SecurityLevel != oidc.ItsmeAdvanced ||
 		!got.FrontChannelLogout || got.MetadataExpiration != 10*time.Minute || !slices.Equal(got.Scopes, a.Scopes) || got.Level != 3 || Verify(m) != nil {
@@ -201,11 +201,11 @@ func TestLoginMethodMembersOfItsme(t *testing.T) {
 // TestLoginMethodMembersOfDirectories: likewise for a directory.
 func TestLoginMethodMembersOfDirectories(t *testing.T) {
 	t.Parallel()
-	l := config.LDAPAttributes{
+	l := settings.LDAPAttributes{
 		ServerURLs: "ldaps://a.example.com,ldaps://b.example.com\n ldap://c.example.com", BaseSuffix: "dc=example,dc=com", UserDistinguishedName: "cn=reader,dc=example,dc=com",
 		Password: "secret", MatchPattern: "(mail=%s)", IPRanges: []string{"10.0.0.0/8", "::1"}, AttributesToBeFetched: []string{"department"},
 	}
-	m := &config.LoginMethod{ID: "staff", Type: config.TypeLDAP, AuthenticationLevel: 2, LDAP: &l, AttributeMappings: []config.AttributeMapping{{MapFrom: "mail", MapTo: "email"}}}
+	m := &settings.LoginMethod{ID: "staff", Type: settings.TypeLDAP, AuthenticationLevel: 2, LDAP: &l, AttributeMappings: []settings.AttributeMapping{{MapFrom: "mail", MapTo: "email"}}}
 	got := ldapMethod(m)
 	if !slices.Equal(got.URLs, []string{"ldaps://a.example.com", "ldaps://b.example.com", "ldap://c.example.com"}) || got.Base != l.BaseSuffix || got.BindDN != l.UserDistinguishedName ||
 		got.BindPassword.Reveal() != "secret" || got.Match != l.MatchPattern || !slices.Equal(got.Attributes, l.AttributesToBeFetched) || got.Level != 2 || len(got.Mapping.Attributes) != 1 {

@@ -5,7 +5,7 @@ package provider
 import (
 	"errors"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
@@ -31,25 +31,25 @@ type IDPOptions struct {
 	// Whether the provider is switched off, and signs in no one. Default: false.
 	Disabled bool `json:"disabled,omitempty"`
 	// The identity assurance level of everybody who signs in there, 1 to 4. Default: 0, the provider assures nothing.
-	Assured options.Count `json:"identity_assurance_level,omitempty"`
+	Assured caddyfileutil.Count `json:"identity_assurance_level,omitempty"`
 
 	assurance int
-	faults    []options.Fault
+	faults    []caddyfileutil.Fault
 }
 
 // Common implements IDP.
 func (o *IDPOptions) Common() IDPOptions { return *o }
 
 // with adds the words of these options to those of a provider.
-func (o *IDPOptions) with(own options.Subdirectives) options.Subdirectives {
-	own["name"], own["disabled"] = options.Text(&o.Name), options.Flag(&o.Disabled)
-	own["assurance"] = options.Value(&o.Assured, options.CheckLevel)
+func (o *IDPOptions) with(own caddyfileutil.Subdirectives) caddyfileutil.Subdirectives {
+	own["name"], own["disabled"] = caddyfileutil.Text(&o.Name), caddyfileutil.Flag(&o.Disabled)
+	own["assurance"] = caddyfileutil.Value(&o.Assured, caddyfileutil.CheckLevel)
 	return own
 }
 
 // assures resolves how well the provider knows who its people are.
-func (o *IDPOptions) assures(r *options.Resolver) {
-	o.assurance = r.Count("assurance", o.Assured, options.CheckLevel)
+func (o *IDPOptions) assures(r *caddyfileutil.Resolver) {
+	o.assurance = r.Count("assurance", o.Assured, caddyfileutil.CheckLevel)
 }
 
 // CheckID accepts the id of a new provider.
@@ -57,5 +57,5 @@ func CheckID(s string) error {
 	if s == OwnID {
 		return errors.New("identity is the identity service itself: choose another id")
 	}
-	return options.CheckProviderID(s)
+	return caddyfileutil.CheckProviderID(s)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/oauth2"
@@ -30,7 +30,7 @@ type OAuth2IDP struct {
 	// What the provider calls Gatehouse. Required.
 	ClientID string `json:"client_id,omitempty"`
 	// The secret there. Required.
-	ClientSecret options.Sensitive `json:"client_secret,omitempty"`
+	ClientSecret caddyfileutil.Sensitive `json:"client_secret,omitempty"`
 	// How Gatehouse authenticates there: basic or post. Default: that of the preset, otherwise post.
 	AuthMethod string `json:"auth_method,omitempty"`
 	// The scopes that are requested. Default: those of the preset.
@@ -124,33 +124,33 @@ func (o *OAuth2IDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.Errf("idp %s: unexpected argument %q, its options stand in a block", kind, d.Val())
 	}
-	own := options.Subdirectives{
-		"client_id":         options.Value(&o.ClientID, nil),
-		"client_secret":     options.Value(&o.ClientSecret, nil),
-		"scopes":            options.Values(&o.Scopes, nil),
-		"authorization_url": options.Value(&o.AuthorizationURL, nil),
-		"token_url":         options.Value(&o.TokenURL, nil),
-		"profile_url":       options.Value(&o.ProfileURL, nil),
+	own := caddyfileutil.Subdirectives{
+		"client_id":         caddyfileutil.Value(&o.ClientID, nil),
+		"client_secret":     caddyfileutil.Value(&o.ClientSecret, nil),
+		"scopes":            caddyfileutil.Values(&o.Scopes, nil),
+		"authorization_url": caddyfileutil.Value(&o.AuthorizationURL, nil),
+		"token_url":         caddyfileutil.Value(&o.TokenURL, nil),
+		"profile_url":       caddyfileutil.Value(&o.ProfileURL, nil),
 	}
 	if o.preset != "" {
-		own["emails_url"] = options.Value(&o.EmailsURL, nil)
+		own["emails_url"] = caddyfileutil.Value(&o.EmailsURL, nil)
 	} else {
-		own["auth_method"] = options.Value(&o.AuthMethod, checkCodeAuth)
-		own["subject"] = options.Value(&o.Subject, nil)
-		own["email"] = options.Value(&o.Email, nil)
-		own["email_verified"] = options.Value(&o.EmailVerified, nil)
+		own["auth_method"] = caddyfileutil.Value(&o.AuthMethod, checkCodeAuth)
+		own["subject"] = caddyfileutil.Value(&o.Subject, nil)
+		own["email"] = caddyfileutil.Value(&o.Email, nil)
+		own["email_verified"] = caddyfileutil.Value(&o.EmailVerified, nil)
 	}
-	if err := options.ReadBlock(d, "idp "+kind, block, o.with(own)); err != nil {
+	if err := caddyfileutil.ReadBlock(d, "idp "+kind, block, o.with(own)); err != nil {
 		return err
 	}
-	r := options.NewResolver(nil)
+	r := caddyfileutil.NewResolver(nil)
 	if o.build(r); r.Err() != nil {
-		return options.At(start, fmt.Errorf("idp %s: %w", kind, r.Err()))
+		return caddyfileutil.At(start, fmt.Errorf("idp %s: %w", kind, r.Err()))
 	}
 	return nil
 }
 
-var checkCodeAuth = options.OneOf("basic", "post")
+var checkCodeAuth = caddyfileutil.OneOf("basic", "post")
 
 // Provision resolves the options.
 func (o *OAuth2IDP) Provision(caddy.Context) error {
@@ -158,7 +158,7 @@ func (o *OAuth2IDP) Provision(caddy.Context) error {
 }
 
 // build resolves and checks the configuration, unless parts of it are not known yet.
-func (o *OAuth2IDP) build(r *options.Resolver) {
+func (o *OAuth2IDP) build(r *caddyfileutil.Resolver) {
 	before := r.ProblemCount()
 	o.remote = o.resolve(r, inOpenID)
 	o.cfg = oauth2.Config{
@@ -181,7 +181,7 @@ func (o *OAuth2IDP) build(r *options.Resolver) {
 // unknown tells whether a value is only known when the configuration is loaded. The secret is not checked before.
 func (o *OAuth2IDP) unknown() bool {
 	all := append(slices.Clone(o.Scopes), o.ClientID, o.AuthMethod, o.AuthorizationURL, o.TokenURL, o.ProfileURL, o.EmailsURL, o.Subject, o.Email, o.EmailVerified, string(o.Timeout))
-	return o.RemoteOptions.unknown() || slices.ContainsFunc(all, options.HasPlaceholder)
+	return o.RemoteOptions.unknown() || slices.ContainsFunc(all, caddyfileutil.HasPlaceholder)
 }
 
 func (o *OAuth2IDP) open(env idp.Env) (idp.Provider, error) { return oauth2.New(o.cfg, env) }

@@ -8,7 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
@@ -27,7 +27,7 @@ type OIDCIDP struct {
 	// What the provider calls Gatehouse. Required.
 	ClientID string `json:"client_id,omitempty"`
 	// The secret there. Default: none.
-	ClientSecret options.Sensitive `json:"client_secret,omitempty"`
+	ClientSecret caddyfileutil.Sensitive `json:"client_secret,omitempty"`
 	// How Gatehouse authenticates there: basic, post, private_key_jwt or none. Default: basic with a secret, otherwise
 	// none.
 	AuthMethod string `json:"auth_method,omitempty"`
@@ -47,11 +47,11 @@ type OIDCIDP struct {
 	// Other audiences that an ID token may name besides Gatehouse. Default: none.
 	Audiences []string `json:"audiences,omitempty"`
 	// Authentication levels by acr values. Default: none.
-	Levels map[string]options.Count `json:"levels,omitempty"`
+	Levels map[string]caddyfileutil.Count `json:"levels,omitempty"`
 	// The addresses of a provider that publishes no metadata. Default: they are discovered.
 	Metadata *OIDCMetadata `json:"metadata,omitempty"`
 	// How long discovered metadata is used without looking again. Default: as the provider says, otherwise 1h.
-	MetadataExpiration options.Duration `json:"metadata_expiration,omitempty"`
+	MetadataExpiration caddyfileutil.Duration `json:"metadata_expiration,omitempty"`
 	// Whether an ID token that is not encrypted is refused. Default: false.
 	IDTokenEncryptionRequired bool `json:"id_token_encryption_required,omitempty"`
 	// Whether user info that is not encrypted is refused. Default: false.
@@ -120,32 +120,32 @@ func (o *OIDCIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.Errf("idp oidc: unexpected argument %q, its options stand in a block", d.Val())
 	}
 	m := &OIDCMetadata{}
-	err := options.ReadBlock(d, "idp oidc", &reference.OIDC, o.with(options.Subdirectives{
-		"issuer":        options.Value(&o.Issuer, nil),
-		"client_id":     options.Value(&o.ClientID, nil),
-		"client_secret": options.Value(&o.ClientSecret, nil),
-		"auth_method":   options.Value(&o.AuthMethod, checkProviderAuth),
-		"key":           options.Value(&o.Key, nil),
-		"key_id":        options.Value(&o.KeyID, nil),
-		"decrypt":       options.Values(&o.Decrypt, nil),
-		"scopes":        options.Values(&o.Scopes, nil),
-		"claims":        options.Value(&o.Claims, nil),
-		"response_mode": options.Value(&o.ResponseMode, nil),
-		"audiences":     options.Values(&o.Audiences, nil),
+	err := caddyfileutil.ReadBlock(d, "idp oidc", &reference.OIDC, o.with(caddyfileutil.Subdirectives{
+		"issuer":        caddyfileutil.Value(&o.Issuer, nil),
+		"client_id":     caddyfileutil.Value(&o.ClientID, nil),
+		"client_secret": caddyfileutil.Value(&o.ClientSecret, nil),
+		"auth_method":   caddyfileutil.Value(&o.AuthMethod, checkProviderAuth),
+		"key":           caddyfileutil.Value(&o.Key, nil),
+		"key_id":        caddyfileutil.Value(&o.KeyID, nil),
+		"decrypt":       caddyfileutil.Values(&o.Decrypt, nil),
+		"scopes":        caddyfileutil.Values(&o.Scopes, nil),
+		"claims":        caddyfileutil.Value(&o.Claims, nil),
+		"response_mode": caddyfileutil.Value(&o.ResponseMode, nil),
+		"audiences":     caddyfileutil.Values(&o.Audiences, nil),
 		"map_level":     readLevels(&o.Levels),
-		"metadata": options.Block(&reference.OIDCMetadata, options.Subdirectives{
-			"authorization_url": options.Value(&m.AuthorizationURL, nil),
-			"token_url":         options.Value(&m.TokenURL, nil),
-			"user_info_url":     options.Value(&m.UserInfoURL, nil),
-			"jwks_url":          options.Value(&m.JWKSURL, nil),
-			"end_session_url":   options.Value(&m.EndSessionURL, nil),
+		"metadata": caddyfileutil.Block(&reference.OIDCMetadata, caddyfileutil.Subdirectives{
+			"authorization_url": caddyfileutil.Value(&m.AuthorizationURL, nil),
+			"token_url":         caddyfileutil.Value(&m.TokenURL, nil),
+			"user_info_url":     caddyfileutil.Value(&m.UserInfoURL, nil),
+			"jwks_url":          caddyfileutil.Value(&m.JWKSURL, nil),
+			"end_session_url":   caddyfileutil.Value(&m.EndSessionURL, nil),
 		}),
-		"metadata_expiration":           options.Value(&o.MetadataExpiration, options.CheckDuration),
-		"id_token_encryption_required":  options.Flag(&o.IDTokenEncryptionRequired),
-		"user_info_encryption_required": options.Flag(&o.UserInfoEncryptionRequired),
-		"front_channel_logout":          options.Flag(&o.FrontChannelLogout),
+		"metadata_expiration":           caddyfileutil.Value(&o.MetadataExpiration, caddyfileutil.CheckDuration),
+		"id_token_encryption_required":  caddyfileutil.Flag(&o.IDTokenEncryptionRequired),
+		"user_info_encryption_required": caddyfileutil.Flag(&o.UserInfoEncryptionRequired),
+		"front_channel_logout":          caddyfileutil.Flag(&o.FrontChannelLogout),
 		"email_verified_strings":        readSwitch(&o.EmailVerifiedStrings),
-		"migrate":                       options.Value(&o.Migrate, checkMigrate),
+		"migrate":                       caddyfileutil.Value(&o.Migrate, checkMigrate),
 	}))
 	if err != nil {
 		return err
@@ -153,9 +153,9 @@ func (o *OIDCIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if *m != (OIDCMetadata{}) {
 		o.Metadata = m
 	}
-	r := options.NewResolver(nil)
+	r := caddyfileutil.NewResolver(nil)
 	if o.build(r); r.Err() != nil {
-		return options.At(start, fmt.Errorf("idp oidc: %w", r.Err()))
+		return caddyfileutil.At(start, fmt.Errorf("idp oidc: %w", r.Err()))
 	}
 	return nil
 }
@@ -180,7 +180,7 @@ func (o *OIDCIDP) Provision(caddy.Context) error {
 }
 
 // build resolves and checks the configuration, unless parts of it are not known yet.
-func (o *OIDCIDP) build(r *options.Resolver) {
+func (o *OIDCIDP) build(r *caddyfileutil.Resolver) {
 	before := r.ProblemCount()
 	o.remote = o.resolve(r, inOpenID)
 	r.Plain("migrate", o.Migrate, checkMigrate)
@@ -227,7 +227,7 @@ func (o *OIDCIDP) unknown() bool {
 	if o.Claims != "" && !json.Valid([]byte(o.Claims)) {
 		all = append(all, o.Claims)
 	}
-	return o.RemoteOptions.unknown() || slices.ContainsFunc(all, options.HasPlaceholder)
+	return o.RemoteOptions.unknown() || slices.ContainsFunc(all, caddyfileutil.HasPlaceholder)
 }
 
 func (o *OIDCIDP) open(env idp.Env) (idp.Provider, error) { return oidc.New(o.cfg, env) }

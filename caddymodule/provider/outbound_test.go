@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
 )
 
 // TestOutbound: what the configuration API names leads into our own network only where the operator has opened it.

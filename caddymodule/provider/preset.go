@@ -7,7 +7,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
@@ -27,7 +27,7 @@ type OIDCPreset struct {
 	// What the provider calls Gatehouse. Required.
 	ClientID string `json:"client_id,omitempty"`
 	// The secret there. Required.
-	ClientSecret options.Sensitive `json:"client_secret,omitempty"`
+	ClientSecret caddyfileutil.Sensitive `json:"client_secret,omitempty"`
 	// The scopes that are requested. Default: those for profile and address.
 	Scopes []string `json:"scopes,omitempty"`
 	// Whether the provider asks which account is meant. Default: false, it decides.
@@ -88,33 +88,33 @@ func (MicrosoftIDP) CaddyModule() caddy.ModuleInfo {
 }
 
 // read reads the block of a preset: own are the options that it has alone, build checks them.
-func (o *OIDCPreset) read(d *caddyfile.Dispenser, kind string, block *reference.Block, own options.Subdirectives, build func(*options.Resolver)) error {
+func (o *OIDCPreset) read(d *caddyfile.Dispenser, kind string, block *reference.Block, own caddyfileutil.Subdirectives, build func(*caddyfileutil.Resolver)) error {
 	d.Next()
 	start := d.Token()
 	if d.NextArg() {
 		return d.Errf("idp %s: unexpected argument %q, its options stand in a block", kind, d.Val())
 	}
-	own["client_id"], own["scopes"] = options.Value(&o.ClientID, nil), options.Values(&o.Scopes, nil)
-	own["issuer"] = options.Value(&o.Issuer, nil)
+	own["client_id"], own["scopes"] = caddyfileutil.Value(&o.ClientID, nil), caddyfileutil.Values(&o.Scopes, nil)
+	own["issuer"] = caddyfileutil.Value(&o.Issuer, nil)
 	switch kind {
 	case oidc.Apple, oidc.Itsme: // our key authenticates us
 	case oidc.AzureADB2C: // which knows no such prompt
-		own["client_secret"] = options.Value(&o.ClientSecret, nil)
+		own["client_secret"] = caddyfileutil.Value(&o.ClientSecret, nil)
 	default:
-		own["client_secret"], own["select_account"] = options.Value(&o.ClientSecret, nil), options.Flag(&o.SelectAccount)
+		own["client_secret"], own["select_account"] = caddyfileutil.Value(&o.ClientSecret, nil), caddyfileutil.Flag(&o.SelectAccount)
 	}
-	if err := options.ReadBlock(d, "idp "+kind, block, o.with(own)); err != nil {
+	if err := caddyfileutil.ReadBlock(d, "idp "+kind, block, o.with(own)); err != nil {
 		return err
 	}
-	r := options.NewResolver(nil)
+	r := caddyfileutil.NewResolver(nil)
 	if build(r); r.Err() != nil {
-		return options.At(start, fmt.Errorf("idp %s: %w", kind, r.Err()))
+		return caddyfileutil.At(start, fmt.Errorf("idp %s: %w", kind, r.Err()))
 	}
 	return nil
 }
 
 // resolvePreset resolves the shared options.
-func (o *OIDCPreset) resolvePreset(r *options.Resolver, kind string) oidc.Config {
+func (o *OIDCPreset) resolvePreset(r *caddyfileutil.Resolver, kind string) oidc.Config {
 	o.remote = o.resolve(r, inOpenID)
 	return oidc.Config{
 		Preset: kind, ClientID: r.Plain("client_id", o.ClientID, nil), ClientSecret: secretOf(r, "client_secret", o.ClientSecret),
@@ -124,10 +124,10 @@ func (o *OIDCPreset) resolvePreset(r *options.Resolver, kind string) oidc.Config
 }
 
 // settle checks the configuration, unless parts of it are not known yet. before is how many problems there were.
-func (o *OIDCPreset) settle(r *options.Resolver, before int, cfg oidc.Config, others ...string) {
+func (o *OIDCPreset) settle(r *caddyfileutil.Resolver, before int, cfg oidc.Config, others ...string) {
 	o.cfg = cfg
 	all := append(slices.Concat(o.Scopes, others), o.ClientID, o.Issuer, string(o.Timeout))
-	if r.ProblemCount() == before && !(r.Adapting() && (o.unknown() || slices.ContainsFunc(all, options.HasPlaceholder))) {
+	if r.ProblemCount() == before && !(r.Adapting() && (o.unknown() || slices.ContainsFunc(all, caddyfileutil.HasPlaceholder))) {
 		r.AddError(oneLine(o.cfg.Validate()))
 	}
 }
@@ -148,13 +148,13 @@ func (*OIDCPreset) path() string { return "oidc" }
 //		map, constant, level, couple, identify_by, domains, icon, timeout, name, disabled as for saml
 //	}
 func (o *GoogleIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	return o.read(d, oidc.Google, &reference.Google, options.Subdirectives{"hosted_domain": options.Values(&o.HostedDomains, nil)}, o.build)
+	return o.read(d, oidc.Google, &reference.Google, caddyfileutil.Subdirectives{"hosted_domain": caddyfileutil.Values(&o.HostedDomains, nil)}, o.build)
 }
 
 // Provision resolves the options.
 func (o *GoogleIDP) Provision(caddy.Context) error { return o.provision(o.build) }
 
-func (o *GoogleIDP) build(r *options.Resolver) {
+func (o *GoogleIDP) build(r *caddyfileutil.Resolver) {
 	before := r.ProblemCount()
 	cfg := o.resolvePreset(r, oidc.Google)
 	cfg.HostedDomains = r.List("hosted_domain", o.HostedDomains, nil)
@@ -175,17 +175,17 @@ func (o *GoogleIDP) build(r *options.Resolver) {
 //		map, constant, level, couple, identify_by, domains, icon, timeout, name, disabled as for saml
 //	}
 func (o *MicrosoftIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	return o.read(d, oidc.Microsoft, &reference.Microsoft, options.Subdirectives{
-		"tenant":               options.Value(&o.Tenant, nil),
-		"tenants":              options.Values(&o.Tenants, nil),
-		"front_channel_logout": options.Flag(&o.FrontChannelLogout),
+	return o.read(d, oidc.Microsoft, &reference.Microsoft, caddyfileutil.Subdirectives{
+		"tenant":               caddyfileutil.Value(&o.Tenant, nil),
+		"tenants":              caddyfileutil.Values(&o.Tenants, nil),
+		"front_channel_logout": caddyfileutil.Flag(&o.FrontChannelLogout),
 	}, o.build)
 }
 
 // Provision resolves the options.
 func (o *MicrosoftIDP) Provision(caddy.Context) error { return o.provision(o.build) }
 
-func (o *MicrosoftIDP) build(r *options.Resolver) {
+func (o *MicrosoftIDP) build(r *caddyfileutil.Resolver) {
 	before := r.ProblemCount()
 	cfg := o.resolvePreset(r, oidc.Microsoft)
 	cfg.Tenant, cfg.Tenants = r.Plain("tenant", o.Tenant, nil), r.List("tenants", o.Tenants, nil)
@@ -207,20 +207,20 @@ func (o *MicrosoftIDP) build(r *options.Resolver) {
 //		map, constant, level, couple, identify_by, domains, icon, timeout, name, disabled as for saml
 //	}
 func (o *AzureADB2CIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	return o.read(d, oidc.AzureADB2C, &reference.AzureADB2C, options.Subdirectives{
-		"tenant":               options.Value(&o.Tenant, nil),
-		"policy":               options.Value(&o.Policy, nil),
-		"policy_in":            options.Value(&o.PolicyIn, checkPolicyIn),
-		"front_channel_logout": options.Flag(&o.FrontChannelLogout),
+	return o.read(d, oidc.AzureADB2C, &reference.AzureADB2C, caddyfileutil.Subdirectives{
+		"tenant":               caddyfileutil.Value(&o.Tenant, nil),
+		"policy":               caddyfileutil.Value(&o.Policy, nil),
+		"policy_in":            caddyfileutil.Value(&o.PolicyIn, checkPolicyIn),
+		"front_channel_logout": caddyfileutil.Flag(&o.FrontChannelLogout),
 	}, o.build)
 }
 
-var checkPolicyIn = options.OneOf("path", "query")
+var checkPolicyIn = caddyfileutil.OneOf("path", "query")
 
 // Provision resolves the options.
 func (o *AzureADB2CIDP) Provision(caddy.Context) error { return o.provision(o.build) }
 
-func (o *AzureADB2CIDP) build(r *options.Resolver) {
+func (o *AzureADB2CIDP) build(r *caddyfileutil.Resolver) {
 	before := r.ProblemCount()
 	cfg := o.resolvePreset(r, oidc.AzureADB2C)
 	cfg.Tenant, cfg.Policy = r.Plain("tenant", o.Tenant, nil), r.Plain("policy", o.Policy, nil)

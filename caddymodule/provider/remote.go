@@ -10,7 +10,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -27,7 +27,7 @@ type RemoteOptions struct {
 	// User details that are the same for all accounts of the provider. Default: none.
 	Constants []ConstantDetail `json:"constants,omitempty"`
 	// The authentication level of a sign-in there, where nothing else says it, 1 to 4. Default: 1.
-	Level options.Count `json:"level,omitempty"`
+	Level caddyfileutil.Count `json:"level,omitempty"`
 	// What links an account at the provider to an existing person: email, a verified address. Default: none, the person
 	// is asked.
 	Couple string `json:"couple,omitempty"`
@@ -40,7 +40,7 @@ type RemoteOptions struct {
 	// A file with a PNG, JPEG or GIF picture of at most 64 KiB for the sign-in page. Default: a drawing.
 	Icon string `json:"icon,omitempty"`
 	// How long a person waits for the provider, at most 5s. Default: 5s.
-	Timeout options.Duration `json:"timeout,omitempty"`
+	Timeout caddyfileutil.Duration `json:"timeout,omitempty"`
 
 	remote   remote
 	unusable error // why the provider cannot be made
@@ -90,20 +90,20 @@ func (o *RemoteOptions) common() *RemoteOptions { return o }
 func (o *RemoteOptions) Source() idp.Provider { return nil }
 
 // with adds the words of these options to those of a provider.
-func (o *RemoteOptions) with(own options.Subdirectives) options.Subdirectives {
+func (o *RemoteOptions) with(own caddyfileutil.Subdirectives) caddyfileutil.Subdirectives {
 	own["map"] = o.readMap
 	own["constant"] = o.readConstant
-	own["level"] = options.Value(&o.Level, options.CheckLevel)
-	own["couple"] = options.Value(&o.Couple, checkCouple)
-	own["identify_by"] = options.Value(&o.IdentifyBy, nil)
-	own["domains"] = options.Values(&o.Domains, checkDomain)
-	own["icon"] = options.Value(&o.Icon, nil)
-	own["timeout"] = options.Value(&o.Timeout, checkProviderTimeout)
+	own["level"] = caddyfileutil.Value(&o.Level, caddyfileutil.CheckLevel)
+	own["couple"] = caddyfileutil.Value(&o.Couple, checkCouple)
+	own["identify_by"] = caddyfileutil.Value(&o.IdentifyBy, nil)
+	own["domains"] = caddyfileutil.Values(&o.Domains, checkDomain)
+	own["icon"] = caddyfileutil.Value(&o.Icon, nil)
+	own["timeout"] = caddyfileutil.Value(&o.Timeout, checkProviderTimeout)
 	return o.IDPOptions.with(own)
 }
 
 func (o *RemoteOptions) readMap(d *caddyfile.Dispenser) error {
-	args, err := options.ReadPair(d, "want an attribute of the provider and the user detail that it becomes, such as `map mail email`")
+	args, err := caddyfileutil.ReadPair(d, "want an attribute of the provider and the user detail that it becomes, such as `map mail email`")
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (o *RemoteOptions) readMap(d *caddyfile.Dispenser) error {
 }
 
 func (o *RemoteOptions) readConstant(d *caddyfile.Dispenser) error {
-	args, err := options.ReadPair(d, "want a user detail and its value, such as `constant branch north`")
+	args, err := caddyfileutil.ReadPair(d, "want a user detail and its value, such as `constant branch north`")
 	if err == nil {
 		o.Constants = append(o.Constants, ConstantDetail{args[0], args[1]})
 	}
@@ -124,38 +124,38 @@ func (o *RemoteOptions) readConstant(d *caddyfile.Dispenser) error {
 }
 
 // readSwitch reads on or off. The word alone is on.
-func readSwitch(to *bool) options.Subdirective {
+func readSwitch(to *bool) caddyfileutil.Subdirective {
 	return func(d *caddyfile.Dispenser) error {
 		word := d.Val()
 		*to = true
 		if !d.NextArg() {
 			return nil
 		}
-		if err := options.Check(d, word, d.Val(), options.OneOf("on", "off")); err != nil {
+		if err := caddyfileutil.Check(d, word, d.Val(), caddyfileutil.OneOf("on", "off")); err != nil {
 			return err
 		}
 		*to = d.Val() == "on"
-		return options.NoMore(d, word)
+		return caddyfileutil.NoMore(d, word)
 	}
 }
 
 // readLevels reads a name and the authentication level that it stands for.
-func readLevels(to *map[string]options.Count) options.Subdirective {
+func readLevels(to *map[string]caddyfileutil.Count) caddyfileutil.Subdirective {
 	return func(d *caddyfile.Dispenser) error {
-		args, err := options.ReadPair(d, "want what the provider says and the level that it stands for, such as `map_level urn:example:strong 3`")
+		args, err := caddyfileutil.ReadPair(d, "want what the provider says and the level that it stands for, such as `map_level urn:example:strong 3`")
 		if err != nil {
 			return err
 		}
-		if err := options.Check(d, "map_level", args[1], options.CheckLevel); err != nil {
+		if err := caddyfileutil.Check(d, "map_level", args[1], caddyfileutil.CheckLevel); err != nil {
 			return err
 		}
 		if _, ok := (*to)[args[0]]; ok {
 			return d.Errf("map_level: %s is there twice", args[0])
 		}
 		if *to == nil {
-			*to = map[string]options.Count{}
+			*to = map[string]caddyfileutil.Count{}
 		}
-		(*to)[args[0]] = options.Count(args[1])
+		(*to)[args[0]] = caddyfileutil.Count(args[1])
 		return nil
 	}
 }
@@ -163,11 +163,11 @@ func readLevels(to *map[string]options.Count) options.Subdirective {
 // resolve returns the options' values. Files are read only when the configuration is loaded: a Caddyfile may be adapted
 // on another machine.
 // foreign reports whether a detail is the name of an attribute at providers of this kind.
-func (o *RemoteOptions) resolve(r *options.Resolver, foreign func(detail string) bool) remote {
+func (o *RemoteOptions) resolve(r *caddyfileutil.Resolver, foreign func(detail string) bool) remote {
 	o.doubtDetails(r, foreign)
 	o.Name = r.Plain("name", o.Name, nil)
 	o.assures(r)
-	out := remote{level: r.Count("level", o.Level, options.CheckLevel), timeout: r.Duration("timeout", o.Timeout), identifyBy: r.Plain("identify_by", o.IdentifyBy, nil)}
+	out := remote{level: r.Count("level", o.Level, caddyfileutil.CheckLevel), timeout: r.Duration("timeout", o.Timeout), identifyBy: r.Plain("identify_by", o.IdentifyBy, nil)}
 	if s, ok := r.Text("timeout", string(o.Timeout), checkProviderTimeout); ok {
 		out.timeout, _ = caddy.ParseDuration(s)
 	}
@@ -181,15 +181,15 @@ func (o *RemoteOptions) resolve(r *options.Resolver, foreign func(detail string)
 	for _, domain := range r.List("domains", o.Domains, checkDomain) {
 		out.domains = append(out.domains, strings.ToLower(domain))
 	}
-	out.icon = options.ReadPicture(r, "icon", o.Icon)
+	out.icon = caddyfileutil.ReadPicture(r, "icon", o.Icon)
 	return out
 }
 
 // secretOf resolves a secret. Where it is known later, something stands in for it.
-func secretOf(r *options.Resolver, option string, v options.Sensitive) secret.String {
+func secretOf(r *caddyfileutil.Resolver, option string, v caddyfileutil.Sensitive) secret.String {
 	s, ok := r.Text(option, string(v), nil)
 	if !ok && v != "" && r.Adapting() {
-		s, ok = options.StandInSecret, true
+		s, ok = caddyfileutil.StandInSecret, true
 	}
 	if !ok {
 		return secret.String{}
@@ -198,36 +198,36 @@ func secretOf(r *options.Resolver, option string, v options.Sensitive) secret.St
 }
 
 // levels resolves what map_level says.
-func levels(r *options.Resolver, of map[string]options.Count) map[string]int {
+func levels(r *caddyfileutil.Resolver, of map[string]caddyfileutil.Count) map[string]int {
 	if len(of) == 0 {
 		return nil
 	}
 	out := map[string]int{}
 	for name, level := range of {
-		out[r.Plain("map_level", name, nil)] = r.Count("map_level", level, options.CheckLevel)
+		out[r.Plain("map_level", name, nil)] = r.Count("map_level", level, caddyfileutil.CheckLevel)
 	}
 	return out
 }
 
 // provision resolves the options when the configuration is loaded.
-func (o *RemoteOptions) provision(build func(*options.Resolver)) error {
-	r := options.NewResolver(caddy.NewReplacer())
+func (o *RemoteOptions) provision(build func(*caddyfileutil.Resolver)) error {
+	r := caddyfileutil.NewResolver(caddy.NewReplacer())
 	build(r)
 	o.faults = r.Faults()
 	return r.Err()
 }
 
 // without says that the provider cannot be made for want of a file.
-func (o *RemoteOptions) without(r *options.Resolver, option, format string, args ...any) {
+func (o *RemoteOptions) without(r *caddyfileutil.Resolver, option, format string, args ...any) {
 	o.unusable = fmt.Errorf(option+": "+format, args...)
-	r.Lack(options.Fault{
+	r.Lack(caddyfileutil.Fault{
 		Watched: true, Option: option, Reason: "nobody can sign in: " + o.unusable.Error(), Mend: "write the path of the file, from the directory that Caddy runs in, and reload",
 	})
 }
 
-var checkCouple = options.OneOf("email")
+var checkCouple = caddyfileutil.OneOf("email")
 
-var checkMigrate = options.OneOf("password")
+var checkMigrate = caddyfileutil.OneOf("password")
 
 func checkProviderTimeout(s string) error {
 	d, err := caddy.ParseDuration(s)
@@ -253,7 +253,7 @@ func (o *RemoteOptions) unknown() bool {
 	for _, c := range o.Constants {
 		all = append(all, c.Detail, c.Value)
 	}
-	return slices.ContainsFunc(all, options.HasPlaceholder)
+	return slices.ContainsFunc(all, caddyfileutil.HasPlaceholder)
 }
 
 // oneLine writes joined errors on one line.

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/servertest"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
 	"github.com/gatehouse-id/gatehouse/idp/oidc/oidctest"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
 )

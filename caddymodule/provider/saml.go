@@ -8,7 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/saml"
@@ -33,7 +33,7 @@ type SAMLIDP struct {
 	ExpiredCertificates string `json:"expired_certificates,omitempty"`
 	// How old metadata behind an address becomes before it is fetched again, at least 5m. Default: what the metadata
 	// says, or 1h.
-	Refresh options.Duration `json:"refresh,omitempty"`
+	Refresh caddyfileutil.Duration `json:"refresh,omitempty"`
 	// Whether sign-ins that begin at the provider are taken. Default: false.
 	AllowUnsolicited bool `json:"allow_unsolicited,omitempty"`
 	// Key pairs of the configuration by name: the first signs, all are in Gatehouse's metadata. Default: Gatehouse's
@@ -49,7 +49,7 @@ type SAMLIDP struct {
 	// The class of sign-in that is asked for. Default: the classes of levels that reach the level which is needed.
 	AuthnContext *SAMLAuthnContext `json:"authn_context,omitempty"`
 	// Authentication levels by the class that the provider names. Default: level for all.
-	Levels map[string]options.Count `json:"levels,omitempty"`
+	Levels map[string]caddyfileutil.Count `json:"levels,omitempty"`
 	// What the provider shows as the one who asks. Default: the name of the application.
 	ProviderName string `json:"provider_name,omitempty"`
 	// Whether the answer is asked for by artifact. Default: by POST.
@@ -114,32 +114,32 @@ func (s *SAMLIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.Errf("idp saml: unexpected argument %q, its options stand in a block", d.Val())
 	}
-	err := options.ReadBlock(d, "idp saml", &reference.SAML, s.with(options.Subdirectives{
-		"metadata":             options.Value(&s.Metadata, nil),
-		"metadata_certificate": options.Value(&s.MetadataCertificate, nil),
-		"entity":               options.Value(&s.Entity, nil),
-		"expired_certificates": options.Value(&s.ExpiredCertificates, options.OneOf("accept")),
-		"refresh":              options.Value(&s.Refresh, options.CheckDuration),
-		"allow_unsolicited":    options.Flag(&s.AllowUnsolicited),
-		"sign":                 options.Values(&s.Sign, nil),
-		"decrypt":              options.Values(&s.Decrypt, nil),
-		"name_id":              options.Value(&s.NameID, nil),
-		"subject":              options.Value(&s.Subject, nil),
+	err := caddyfileutil.ReadBlock(d, "idp saml", &reference.SAML, s.with(caddyfileutil.Subdirectives{
+		"metadata":             caddyfileutil.Value(&s.Metadata, nil),
+		"metadata_certificate": caddyfileutil.Value(&s.MetadataCertificate, nil),
+		"entity":               caddyfileutil.Value(&s.Entity, nil),
+		"expired_certificates": caddyfileutil.Value(&s.ExpiredCertificates, caddyfileutil.OneOf("accept")),
+		"refresh":              caddyfileutil.Value(&s.Refresh, caddyfileutil.CheckDuration),
+		"allow_unsolicited":    caddyfileutil.Flag(&s.AllowUnsolicited),
+		"sign":                 caddyfileutil.Values(&s.Sign, nil),
+		"decrypt":              caddyfileutil.Values(&s.Decrypt, nil),
+		"name_id":              caddyfileutil.Value(&s.NameID, nil),
+		"subject":              caddyfileutil.Value(&s.Subject, nil),
 		"authn_context":        s.readContext,
 		"map_level":            readLevels(&s.Levels),
-		"provider_name":        options.Text(&s.ProviderName),
-		"artifact":             options.Flag(&s.Artifact),
-		"entity_id":            options.Value(&s.EntityID, nil),
-		"client_key":           options.Value(&s.ClientKey, nil),
-		"server_certificate":   options.Value(&s.ServerCertificate, nil),
+		"provider_name":        caddyfileutil.Text(&s.ProviderName),
+		"artifact":             caddyfileutil.Flag(&s.Artifact),
+		"entity_id":            caddyfileutil.Value(&s.EntityID, nil),
+		"client_key":           caddyfileutil.Value(&s.ClientKey, nil),
+		"server_certificate":   caddyfileutil.Value(&s.ServerCertificate, nil),
 		"scheme":               s.readScheme,
 	}))
 	if err != nil {
 		return err
 	}
-	r := options.NewResolver(nil)
+	r := caddyfileutil.NewResolver(nil)
 	if s.build(r); r.Err() != nil {
-		return options.At(start, fmt.Errorf("idp saml: %w", r.Err()))
+		return caddyfileutil.At(start, fmt.Errorf("idp saml: %w", r.Err()))
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func (s *SAMLIDP) readContext(d *caddyfile.Dispenser) error {
 		return d.Err("authn_context: want a comparison and one class reference or more, such as `authn_context minimum urn:oasis:names:tc:SAML:2.0:ac:classes:PasswordProtectedTransport`")
 	}
 	s.AuthnContext = &SAMLAuthnContext{strings.ToLower(args[0]), args[1:]}
-	return options.NoMore(d, "authn_context")
+	return caddyfileutil.NoMore(d, "authn_context")
 }
 
 func (s *SAMLIDP) readScheme(d *caddyfile.Dispenser) error {
@@ -162,7 +162,7 @@ func (s *SAMLIDP) readScheme(d *caddyfile.Dispenser) error {
 	if len(args) == 3 {
 		s.Via = args[2]
 	}
-	return options.NoMore(d, "scheme")
+	return caddyfileutil.NoMore(d, "scheme")
 }
 
 // Provision resolves the options.
@@ -171,13 +171,13 @@ func (s *SAMLIDP) Provision(caddy.Context) error {
 }
 
 // build resolves and checks the configuration, unless parts of it are not known yet.
-func (s *SAMLIDP) build(r *options.Resolver) {
+func (s *SAMLIDP) build(r *caddyfileutil.Resolver) {
 	before := r.ProblemCount()
 	s.remote = s.resolve(r, nowhere)
 	s.cfg = saml.Config{
 		Metadata: r.Plain("metadata", s.Metadata, nil), MetadataCertificate: r.Plain("metadata_certificate", s.MetadataCertificate, nil),
 		Entity:        r.Plain("entity", s.Entity, nil),
-		AcceptExpired: r.Plain("expired_certificates", s.ExpiredCertificates, options.OneOf("accept")) != "",
+		AcceptExpired: r.Plain("expired_certificates", s.ExpiredCertificates, caddyfileutil.OneOf("accept")) != "",
 		Refresh:       r.Duration("refresh", s.Refresh), AllowUnsolicited: s.AllowUnsolicited, Sign: r.List("sign", s.Sign, nil), Decrypt: r.List("decrypt", s.Decrypt, nil),
 		NameID: r.Plain("name_id", s.NameID, nil), Subject: r.Plain("subject", s.Subject, nil), Levels: levels(r, s.Levels), Level: s.remote.level,
 		ProviderName: r.Plain("provider_name", s.ProviderName, nil), Artifact: s.Artifact, Mapping: s.remote.mapping,
@@ -205,7 +205,7 @@ func (s *SAMLIDP) unknown() bool {
 	for class, level := range s.Levels {
 		all = append(all, class, string(level))
 	}
-	return s.RemoteOptions.unknown() || slices.ContainsFunc(all, options.HasPlaceholder)
+	return s.RemoteOptions.unknown() || slices.ContainsFunc(all, caddyfileutil.HasPlaceholder)
 }
 
 func (s *SAMLIDP) open(env idp.Env) (idp.Provider, error) { return saml.New(s.cfg, env) }

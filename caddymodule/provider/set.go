@@ -8,18 +8,18 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/gatehouse-id/gatehouse/authz/registry"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 )
 
 // methodTypes are the types of login methods by the kinds of providers in the Caddyfile.
 var methodTypes = map[string]string{
-	"discord": config.TypeOIDC, "github": config.TypeOIDC, "oauth2": config.TypeOIDC,
-	"apple": config.TypeApple, "azure_ad_b2c": config.TypeAzureADB2C, "itsme": config.TypeItsme, "google": config.TypeGoogle, "microsoft": config.TypeMicrosoft,
-	"facebook": config.TypeFacebook, "linkedin": config.TypeLinkedIn, "twitter": config.TypeTwitter,
-	"saml": config.TypeSAML, "oidc": config.TypeOIDC, "ldap": config.TypeLDAP, "kerberos": config.TypeKerberos, "header": config.TypeHeader,
+	"discord": settings.TypeOIDC, "github": settings.TypeOIDC, "oauth2": settings.TypeOIDC,
+	"apple": settings.TypeApple, "azure_ad_b2c": settings.TypeAzureADB2C, "itsme": settings.TypeItsme, "google": settings.TypeGoogle, "microsoft": settings.TypeMicrosoft,
+	"facebook": settings.TypeFacebook, "linkedin": settings.TypeLinkedIn, "twitter": settings.TypeTwitter,
+	"saml": settings.TypeSAML, "oidc": settings.TypeOIDC, "ldap": settings.TypeLDAP, "kerberos": settings.TypeKerberos, "header": settings.TypeHeader,
 }
 
 // providerKinds returns the kind of each provider. It is asked before the modules are loaded, which takes their
@@ -83,19 +83,19 @@ type Set struct {
 	remotes  map[string]remoteIDP // those that the browser is sent to
 	icons    map[string][]byte
 	groups   []string // that providers give people
-	faults   map[string][]options.Fault
+	faults   map[string][]caddyfileutil.Fault
 }
 
 // NewSet reads what is needed of the configuration before the modules are loaded, which takes it away.
 func NewSet(raw caddy.ModuleMap) *Set {
-	return &Set{kinds: providerKinds(raw), keyUsers: providerKeys(raw, keyMembers), signers: providerKeys(raw, signers), all: map[string]IDP{}, remotes: map[string]remoteIDP{}, icons: map[string][]byte{}, faults: map[string][]options.Fault{}}
+	return &Set{kinds: providerKinds(raw), keyUsers: providerKeys(raw, keyMembers), signers: providerKeys(raw, signers), all: map[string]IDP{}, remotes: map[string]remoteIDP{}, icons: map[string][]byte{}, faults: map[string][]caddyfileutil.Fault{}}
 }
 
 // Add takes a provider that is ready, and returns what authz and identity have to know of it.
-func (s *Set) Add(id string, p IDP) (registry.Provider, federation.Provider) {
+func (s *Set) Add(id string, p IDP) (clientstore.Provider, federation.Provider) {
 	s.all[id] = p
 	o := p.Common()
-	known := registry.Provider{ID: id, Disabled: o.Disabled}
+	known := clientstore.Provider{ID: id, Disabled: o.Disabled}
 	provider := federation.Provider{ID: id, Name: o.Name, Disabled: o.Disabled, Source: p.Source(), Assurance: o.assurance}
 	s.faults[id] = o.faults
 	if directory, ok := p.(interface{ mappedGroups() []string }); ok {
@@ -114,7 +114,7 @@ func (s *Set) Add(id string, p IDP) (registry.Provider, federation.Provider) {
 	s.remotes[id] = far
 	if file, ok := p.(*SAMLIDP); ok {
 		for _, text := range file.cfg.Warnings(time.Now()) {
-			s.faults[id] = append(s.faults[id], options.Fault{Watched: true, Option: "metadata", Reason: text})
+			s.faults[id] = append(s.faults[id], caddyfileutil.Fault{Watched: true, Option: "metadata", Reason: text})
 		}
 	}
 	if len(r.remote.icon) > 0 {
@@ -135,7 +135,7 @@ func (s *Set) Address(id string) string {
 }
 
 // Faults returns what is wrong with the files of a provider.
-func (s *Set) Faults(id string) []options.Fault { return s.faults[id] }
+func (s *Set) Faults(id string) []caddyfileutil.Fault { return s.faults[id] }
 
 // Icons are the pictures of the providers by their ids.
 func (s *Set) Icons() map[string][]byte { return s.icons }
@@ -155,5 +155,5 @@ func (s *Set) MethodType(id string) string {
 	if t := methodTypes[s.kinds[id]]; t != "" {
 		return t
 	}
-	return config.TypeHeader
+	return settings.TypeHeader
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/config/kind"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/settings/kind"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/oauth2"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
@@ -22,23 +22,23 @@ import (
 // method cannot say is left out, and secrets are never shown. (docs/decisions/configuration.md#login-methods)
 
 // Shown adds to a provider, as the configuration API shows it, what its block says.
-func (s *Set) Shown(id string, m *config.LoginMethod) {
+func (s *Set) Shown(id string, m *settings.LoginMethod) {
 	p := s.all[id]
 	if far, ok := p.(remoteIDP); ok {
 		r := far.common().remote
 		m.AuthenticationLevel = r.level
 		m.AttributeMappings = mappings(id, r.mapping)
 	}
-	if shower, ok := p.(interface{ shown(m *config.LoginMethod) }); ok {
+	if shower, ok := p.(interface{ shown(m *settings.LoginMethod) }); ok {
 		shower.shown(m)
 	}
 }
 
 // mappings have the same ids after each start.
-func mappings(id string, m idp.Mapping) (out []config.AttributeMapping) {
+func mappings(id string, m idp.Mapping) (out []settings.AttributeMapping) {
 	for _, a := range m.Attributes {
 		name := uuid.NewSHA1(uuid.NameSpaceOID, []byte(id+"\x00"+a.From+"\x00"+a.To))
-		out = append(out, config.AttributeMapping{ID: name.String(), MapFrom: a.From, MapTo: a.To})
+		out = append(out, settings.AttributeMapping{ID: name.String(), MapFrom: a.From, MapTo: a.To})
 	}
 	return most(out, maxMappings)
 }
@@ -52,7 +52,7 @@ const (
 
 func most[T any](list []T, n int) []T { return list[:min(n, len(list))] }
 
-func (h *HeaderIDP) shown(m *config.LoginMethod) {
+func (h *HeaderIDP) shown(m *settings.LoginMethod) {
 	m.AuthenticationLevel = h.cfg.Level
 	var list idp.Mapping
 	for _, a := range h.cfg.Attributes {
@@ -61,16 +61,16 @@ func (h *HeaderIDP) shown(m *config.LoginMethod) {
 	m.AttributeMappings = mappings(m.ID, list)
 }
 
-func (s *SAMLIDP) shown(m *config.LoginMethod) {
+func (s *SAMLIDP) shown(m *settings.LoginMethod) {
 	c := &s.cfg
-	m.SAMLMutualTLS = config.SAMLMutualTLS{ClientKeyPairID: c.ClientKey, ServerCertificateID: c.ServerCertificate}
+	m.SAMLMutualTLS = settings.SAMLMutualTLS{ClientKeyPairID: c.ClientKey, ServerCertificateID: c.ServerCertificate}
 	switch c.Scheme {
 	case saml.DigiD:
-		m.Type, m.DigiD = config.TypeDigiD, &config.DigiDAttributes{IDPMetadata: metadataOf(c), RequiredAuthenticationLevel: strings.ToUpper(c.Assurance)}
+		m.Type, m.DigiD = settings.TypeDigiD, &settings.DigiDAttributes{IDPMetadata: metadataOf(c), RequiredAuthenticationLevel: strings.ToUpper(c.Assurance)}
 	case saml.EToegang:
-		m.Type, m.EIDAS = config.TypeEIDAS, eidasShown(c)
+		m.Type, m.EIDAS = settings.TypeEIDAS, eidasShown(c)
 	default:
-		m.SAML = &config.SAMLAttributes{IDPMetadata: metadataOf(c), AuthenticationLevelMappings: levelMappings(c)}
+		m.SAML = &settings.SAMLAttributes{IDPMetadata: metadataOf(c), AuthenticationLevelMappings: levelMappings(c)}
 		if c.AuthnContext != nil {
 			m.SAML.Comparison = strings.ToUpper(c.AuthnContext.Comparison)
 		}
@@ -97,7 +97,7 @@ func metadataOf(c *saml.Config) string {
 }
 
 // levelMappings are the classes that are asked for, in their order, and the others whose levels are known.
-func levelMappings(c *saml.Config) (out []config.AuthenticationLevelMapping) {
+func levelMappings(c *saml.Config) (out []settings.AuthenticationLevelMapping) {
 	var classes []string
 	if c.AuthnContext != nil {
 		classes = slices.Clone(c.AuthnContext.Classes)
@@ -112,13 +112,13 @@ func levelMappings(c *saml.Config) (out []config.AuthenticationLevelMapping) {
 		if level == 0 {
 			level = max(1, c.Level)
 		}
-		out = append(out, config.AuthenticationLevelMapping{AuthnContextClassRefName: class, AuthenticationLevel: level})
+		out = append(out, settings.AuthenticationLevelMapping{AuthnContextClassRefName: class, AuthenticationLevel: level})
 	}
 	return most(out, maxClasses)
 }
 
-func eidasShown(c *saml.Config) *config.EIDASAttributes {
-	a := &config.EIDASAttributes{IDPMetadata: metadataOf(c), RequiredLevelOfAssurance: strings.ToUpper(c.Assurance), EntityID: c.EntityID}
+func eidasShown(c *saml.Config) *settings.EIDASAttributes {
+	a := &settings.EIDASAttributes{IDPMetadata: metadataOf(c), RequiredLevelOfAssurance: strings.ToUpper(c.Assurance), EntityID: c.EntityID}
 	switch c.Via {
 	case "":
 	case eidasAcceptance:
@@ -137,9 +137,9 @@ func eidasShown(c *saml.Config) *config.EIDASAttributes {
 	return a
 }
 
-func (o *OIDCIDP) shown(m *config.LoginMethod) {
+func (o *OIDCIDP) shown(m *settings.LoginMethod) {
 	c := &o.cfg
-	m.OIDC = &config.OIDCAttributes{
+	m.OIDC = &settings.OIDCAttributes{
 		ClientAuthenticationMethod: map[string]string{oidc.AuthBasic: "CLIENT_SECRET_BASIC", oidc.AuthPrivateKey: "PRIVATE_KEY_JWT"}[c.AuthMethod],
 		ClientID:                   c.ClientID, SigningKeyID: c.Key, Issuer: c.Issuer, DiscoveryURL: c.DiscoveryURL,
 		AuthorizationURL: c.Metadata.AuthorizationURL, IDTokenURL: c.Metadata.TokenURL, UserInfoURL: c.Metadata.UserInfoURL, JWKSURL: c.Metadata.JWKSURL,
@@ -165,9 +165,9 @@ func claimsOf(raw json.RawMessage) []string {
 }
 
 // shown of a provider of OAuth 2.0, which the API has no type for, has its addresses in the places of those of OpenID.
-func (o *OAuth2IDP) shown(m *config.LoginMethod) {
+func (o *OAuth2IDP) shown(m *settings.LoginMethod) {
 	c := &o.cfg
-	of := &config.SocialAttributes{ClientID: c.ClientID}
+	of := &settings.SocialAttributes{ClientID: c.ClientID}
 	switch o.preset {
 	case oauth2.Facebook:
 		m.Facebook = of
@@ -176,44 +176,44 @@ func (o *OAuth2IDP) shown(m *config.LoginMethod) {
 	case oauth2.Twitter:
 		m.Twitter = of
 	default:
-		m.OIDC = &config.OIDCAttributes{
+		m.OIDC = &settings.OIDCAttributes{
 			ClientID: c.ClientID, Issuer: c.Issuer, AuthorizationURL: c.AuthorizationURL, IDTokenURL: c.TokenURL, UserInfoURL: c.ProfileURL, Scopes: c.Scopes, ManualMetadataSetup: o.preset == "",
 		}
 	}
 }
 
-func (o *GoogleIDP) shown(m *config.LoginMethod) {
-	m.Google = &config.SocialAttributes{ClientID: o.cfg.ClientID}
+func (o *GoogleIDP) shown(m *settings.LoginMethod) {
+	m.Google = &settings.SocialAttributes{ClientID: o.cfg.ClientID}
 }
 
-func (o *MicrosoftIDP) shown(m *config.LoginMethod) {
-	m.Microsoft = &config.SocialAttributes{ClientID: o.cfg.ClientID}
+func (o *MicrosoftIDP) shown(m *settings.LoginMethod) {
+	m.Microsoft = &settings.SocialAttributes{ClientID: o.cfg.ClientID}
 }
 
-func (o *AzureADB2CIDP) shown(m *config.LoginMethod) {
+func (o *AzureADB2CIDP) shown(m *settings.LoginMethod) {
 	c := &o.cfg
-	m.AzureADB2C = &config.AzureADB2CAttributes{TenantID: c.Tenant, ApplicationID: c.ClientID, Policy: c.Policy, FrontChannelLogoutEnabled: c.FrontChannelLogout}
+	m.AzureADB2C = &settings.AzureADB2CAttributes{TenantID: c.Tenant, ApplicationID: c.ClientID, Policy: c.Policy, FrontChannelLogoutEnabled: c.FrontChannelLogout}
 }
 
-func (o *AppleIDP) shown(m *config.LoginMethod) {
+func (o *AppleIDP) shown(m *settings.LoginMethod) {
 	c := &o.cfg
-	m.Apple = &config.AppleAttributes{
+	m.Apple = &settings.AppleAttributes{
 		ClientID: c.ClientID, TeamID: c.TeamID, KeyID: c.KeyID, JWKSURI: c.JWKSURL, SigningKeyID: c.Key, Scopes: c.Scopes, DomainVerificationFileContent: o.domainFile,
 	}
 }
 
-func (o *ItsmeIDP) shown(m *config.LoginMethod) {
+func (o *ItsmeIDP) shown(m *settings.LoginMethod) {
 	c := &o.cfg
-	m.Itsme = &config.ItsmeAttributes{
+	m.Itsme = &settings.ItsmeAttributes{
 		ClientID: c.ClientID, LoginServiceCode: c.ServiceCode, DiscoveryURL: c.DiscoveryURL, SecurityLevel: c.SecurityLevel, FrontChannelLogoutEnabled: c.FrontChannelLogout,
 		MetadataExpirationInSeconds: int(c.MetadataExpiration.Seconds()), Scopes: c.Scopes, Claims: claimsOf(c.Claims),
 	}
 }
 
-func (l *LDAPIDP) shown(m *config.LoginMethod) {
+func (l *LDAPIDP) shown(m *settings.LoginMethod) {
 	c := &l.cfg
 	m.AutoEmailVerification, m.MigrationDuringSignUp = c.EmailVerified, l.migrates()
-	m.LDAP = &config.LDAPAttributes{
+	m.LDAP = &settings.LDAPAttributes{
 		ServerURLs: strings.Join(c.URLs, " "), BaseSuffix: c.Base, UserDistinguishedName: c.BindDN, AuthenticationDNTemplate: c.Template, MatchPattern: c.Match,
 		IPRangeEnabled: len(c.Networks) > 0, IPRanges: most(networksShown(c.Networks), maxList), AttributesToBeFetched: most(c.Attributes, maxList),
 	}
@@ -226,6 +226,6 @@ func networksShown(networks []netip.Prefix) (out []string) {
 	return out
 }
 
-func (k *KerberosIDP) shown(m *config.LoginMethod) {
-	m.Kerberos = &config.KerberosAttributes{AutoLoginEnabled: k.cfg.Auto}
+func (k *KerberosIDP) shown(m *settings.LoginMethod) {
+	m.Kerberos = &settings.KerberosAttributes{AutoLoginEnabled: k.cfg.Auto}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp/oauth2"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -38,12 +38,12 @@ func TestShownMeansTheSame(t *testing.T) {
 			client_key backchannel
 			authn_context minimum urn:x:strong urn:x:weak
 			map_level urn:x:strong 3
-			map_level urn:x:weak 2`, "saml", config.TypeSAML},
-		"saml by a file":       {"metadata " + file, "saml", config.TypeSAML},
-		"saml with levels":     {"metadata https://partner.example.com/metadata\nlevel 3\nmap_level urn:x:weak 1", "saml", config.TypeSAML},
-		"saml without a level": {"metadata https://partner.example.com/metadata\nauthn_context exact urn:x:any", "saml", config.TypeSAML},
-		"digid":                {"metadata https://digid.example.com/metadata\nscheme digid substantial\nclient_key digid\nmap bsn bsn", "saml", config.TypeDigiD},
-		"etoegang":             {"metadata https://broker.example.com/metadata\nscheme etoegang low_plus " + eidasProduction + "\nentity_id urn:x:us\nsign ours\ndecrypt theirs", "saml", config.TypeEIDAS},
+			map_level urn:x:weak 2`, "saml", settings.TypeSAML},
+		"saml by a file":       {"metadata " + file, "saml", settings.TypeSAML},
+		"saml with levels":     {"metadata https://partner.example.com/metadata\nlevel 3\nmap_level urn:x:weak 1", "saml", settings.TypeSAML},
+		"saml without a level": {"metadata https://partner.example.com/metadata\nauthn_context exact urn:x:any", "saml", settings.TypeSAML},
+		"digid":                {"metadata https://digid.example.com/metadata\nscheme digid substantial\nclient_key digid\nmap bsn bsn", "saml", settings.TypeDigiD},
+		"etoegang":             {"metadata https://broker.example.com/metadata\nscheme etoegang low_plus " + eidasProduction + "\nentity_id urn:x:us\nsign ours\ndecrypt theirs", "saml", settings.TypeEIDAS},
 		"oidc": {`level 2
 			map mail email
 			issuer https://corp.example.com
@@ -55,7 +55,7 @@ func TestShownMeansTheSame(t *testing.T) {
 			metadata_expiration 2h
 			id_token_encryption_required
 			user_info_encryption_required
-			front_channel_logout`, "oidc", config.TypeOIDC},
+			front_channel_logout`, "oidc", settings.TypeOIDC},
 		"oidc with addresses": {`issuer https://corp.example.com
 			client_id gatehouse
 			client_secret secret-of-corp
@@ -66,7 +66,7 @@ func TestShownMeansTheSame(t *testing.T) {
 				user_info_url https://corp.example.com/userinfo
 				jwks_url https://corp.example.com/jwks
 				end_session_url https://corp.example.com/end
-			}`, "oidc", config.TypeOIDC},
+			}`, "oidc", settings.TypeOIDC},
 		"ldap": {`level 3
 			map mail email
 			url ldaps://one.example.com ldaps://two.example.com
@@ -74,20 +74,20 @@ func TestShownMeansTheSame(t *testing.T) {
 			base dc=example,dc=com
 			match (uid=%s)
 			networks 10.0.0.0/8 192.0.2.7
-			attributes mail cn`, "ldap", config.TypeLDAP},
-		"google":       {"client_id gatehouse\nclient_secret secret-of-google\nmap name name\nlevel 2", "google", config.TypeGoogle},
-		"microsoft":    {"client_id gatehouse\nclient_secret secret-of-microsoft", "microsoft", config.TypeMicrosoft},
-		"azure_ad_b2c": {"tenant contoso\npolicy B2C_1_signin\nclient_id gatehouse\nclient_secret secret-of-azure\nfront_channel_logout", "azure_ad_b2c", config.TypeAzureADB2C},
-		"apple":        {"client_id com.example.gatehouse\nteam_id ABCDE12345\nkey_id KEY1234567\nkey apple\nscopes name email", "apple", config.TypeApple},
-		"itsme":        {"client_id gatehouse\nservice_code LOGIN\nsecurity_level advanced\nclaims eid birthdate\nmetadata_expiration 1h\nlevel 2", "itsme", config.TypeItsme},
-		"facebook":     {"client_id gatehouse\nclient_secret secret-of-facebook\nlevel 2", "facebook", config.TypeFacebook},
+			attributes mail cn`, "ldap", settings.TypeLDAP},
+		"google":       {"client_id gatehouse\nclient_secret secret-of-google\nmap name name\nlevel 2", "google", settings.TypeGoogle},
+		"microsoft":    {"client_id gatehouse\nclient_secret secret-of-microsoft", "microsoft", settings.TypeMicrosoft},
+		"azure_ad_b2c": {"tenant contoso\npolicy B2C_1_signin\nclient_id gatehouse\nclient_secret secret-of-azure\nfront_channel_logout", "azure_ad_b2c", settings.TypeAzureADB2C},
+		"apple":        {"client_id com.example.gatehouse\nteam_id ABCDE12345\nkey_id KEY1234567\nkey apple\nscopes name email", "apple", settings.TypeApple},
+		"itsme":        {"client_id gatehouse\nservice_code LOGIN\nsecurity_level advanced\nclaims eid birthdate\nmetadata_expiration 1h\nlevel 2", "itsme", settings.TypeItsme},
+		"facebook":     {"client_id gatehouse\nclient_secret secret-of-facebook\nlevel 2", "facebook", settings.TypeFacebook},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := parsed(t, tt.kind, tt.block)
 			s := NewSet(nil)
 			s.Add("partner", p)
-			m := config.LoginMethod{ID: "partner", Type: methodTypes[tt.kind]}
+			m := settings.LoginMethod{ID: "partner", Type: methodTypes[tt.kind]}
 			s.Shown("partner", &m)
 			if m.Type != tt.of {
 				t.Errorf("type = %q, want %q", m.Type, tt.of)
@@ -164,7 +164,7 @@ func withoutSecret(c oidc.Config) oidc.Config {
 }
 
 // made is the configuration of the provider that a login method makes.
-func made(t *testing.T, m *config.LoginMethod) any {
+func made(t *testing.T, m *settings.LoginMethod) any {
 	t.Helper()
 	if c, ok := samlMethod(m); ok {
 		c.NoFiles = false
@@ -173,7 +173,7 @@ func made(t *testing.T, m *config.LoginMethod) any {
 	if c, ok := openID(m); ok {
 		return c
 	}
-	if m.Type == config.TypeLDAP {
+	if m.Type == settings.TypeLDAP {
 		return ldapMethod(m)
 	}
 	return socialMethod(m)

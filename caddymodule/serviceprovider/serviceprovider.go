@@ -7,10 +7,10 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 )
 
 // ServiceProvider is an application that signs people in by SAML 2.0. Gatehouse's metadata for it are at /sso/metadata.
@@ -31,7 +31,7 @@ type ServiceProvider struct {
 	// The groups of which a person has to be in one. Default: everybody can sign in.
 	Groups []string `json:"groups,omitempty"`
 	// The authentication level that every sign-in needs, 1 to 4. Default: any.
-	Level options.Count `json:"level,omitempty"`
+	Level caddyfileutil.Count `json:"level,omitempty"`
 	// When sign-ins need a second step: when_set_up, always or on_demand. Default: as the settings say.
 	SecondFactor string `json:"second_factor,omitempty"`
 	// Whether people are asked before attributes are told. Default: false.
@@ -77,11 +77,11 @@ type Name struct {
 }
 
 var (
-	checkFormat     = options.OneOf("persistent", "transient", "email", "unspecified")
-	checkNameFormat = options.OneOf("basic", "uri", "unspecified")
-	checkRequired   = options.OneOf("required")
-	checkSwitch     = options.OneOf("on", "off")
-	checkAccept     = options.OneOf("accept")
+	checkFormat     = caddyfileutil.OneOf("persistent", "transient", "email", "unspecified")
+	checkNameFormat = caddyfileutil.OneOf("basic", "uri", "unspecified")
+	checkRequired   = caddyfileutil.OneOf("required")
+	checkSwitch     = caddyfileutil.OneOf("on", "off")
+	checkAccept     = caddyfileutil.OneOf("accept")
 )
 
 // Read reads
@@ -104,7 +104,7 @@ var (
 //	}
 func Read(d *caddyfile.Dispenser, others []ServiceProvider) (p ServiceProvider, err error) {
 	start := d.Token()
-	if err := options.ReadName(d, &p.ID, checkID); err != nil {
+	if err := caddyfileutil.ReadName(d, &p.ID, checkID); err != nil {
 		return p, err
 	}
 	for _, o := range others {
@@ -112,28 +112,28 @@ func Read(d *caddyfile.Dispenser, others []ServiceProvider) (p ServiceProvider, 
 			return p, d.Errf("service_provider %s is already defined: keep one of them", p.ID)
 		}
 	}
-	err = options.ReadBlock(d, "service_provider "+p.ID, &reference.ServiceProvider, options.Subdirectives{
-		"name":            options.Text(&p.Name),
-		"metadata":        options.Value(&p.Metadata, nil),
+	err = caddyfileutil.ReadBlock(d, "service_provider "+p.ID, &reference.ServiceProvider, caddyfileutil.Subdirectives{
+		"name":            caddyfileutil.Text(&p.Name),
+		"metadata":        caddyfileutil.Value(&p.Metadata, nil),
 		"name_id":         p.readNameID,
 		"attributes":      p.readAttributes,
 		"attribute":       p.readAttribute,
-		"groups":          options.Values(&p.Groups, nil),
-		"level":           options.Value(&p.Level, options.CheckLevel),
-		"second_factor":   options.Value(&p.SecondFactor, options.CheckSecondFactor),
-		"consent":         options.Flag(&p.Consent),
+		"groups":          caddyfileutil.Values(&p.Groups, nil),
+		"level":           caddyfileutil.Value(&p.Level, caddyfileutil.CheckLevel),
+		"second_factor":   caddyfileutil.Value(&p.SecondFactor, caddyfileutil.CheckSecondFactor),
+		"consent":         caddyfileutil.Flag(&p.Consent),
 		"idp_initiated":   p.readInitiated,
-		"signed_requests": options.Value(&p.SignedRequests, checkRequired),
-		"encryption":      options.Value(&p.Encryption, checkSwitch),
+		"signed_requests": caddyfileutil.Value(&p.SignedRequests, checkRequired),
+		"encryption":      caddyfileutil.Value(&p.Encryption, checkSwitch),
 
-		"entity":               options.Value(&p.Entity, nil),
-		"metadata_certificate": options.Value(&p.MetadataCertificate, nil),
-		"expired_certificates": options.Value(&p.ExpiredCertificates, checkAccept),
+		"entity":               caddyfileutil.Value(&p.Entity, nil),
+		"metadata_certificate": caddyfileutil.Value(&p.MetadataCertificate, nil),
+		"expired_certificates": caddyfileutil.Value(&p.ExpiredCertificates, checkAccept),
 	})
 	if err != nil {
 		return p, err
 	}
-	return p, options.Adapt(start, func(r *options.Resolver) { p.Build(r) })
+	return p, caddyfileutil.Adapt(start, func(r *caddyfileutil.Resolver) { p.Build(r) })
 }
 
 // checkID accepts ids that can stand in addresses as they are.
@@ -154,7 +154,7 @@ func (p *ServiceProvider) readNameID(d *caddyfile.Dispenser) error {
 	if len(args) == 0 || len(args) > 2 {
 		return d.Err("name_id: want persistent, transient, email or unspecified, and perhaps the attribute that names people, as in: name_id unspecified username")
 	}
-	if err := options.Check(d, "name_id", args[0], checkFormat); err != nil {
+	if err := caddyfileutil.Check(d, "name_id", args[0], checkFormat); err != nil {
 		return err
 	}
 	p.NameID = args[0]
@@ -186,15 +186,15 @@ func (p *ServiceProvider) readAttributes(d *caddyfile.Dispenser) error {
 //	}
 func (p *ServiceProvider) readAttribute(d *caddyfile.Dispenser) error {
 	var a Attribute
-	if err := options.ReadName(d, &a.Source, nil); err != nil {
+	if err := caddyfileutil.ReadName(d, &a.Source, nil); err != nil {
 		return err
 	}
-	err := options.ReadBlock(d, "attribute "+a.Source, &reference.ServiceProviderAttribute, options.Subdirectives{
+	err := caddyfileutil.ReadBlock(d, "attribute "+a.Source, &reference.ServiceProviderAttribute, caddyfileutil.Subdirectives{
 		"as":         a.readName,
-		"label":      options.Text(&a.Label),
-		"required":   options.Flag(&a.Required),
-		"optional":   options.Flag(&a.Optional),
-		"unverified": options.Flag(&a.Unverified),
+		"label":      caddyfileutil.Text(&a.Label),
+		"required":   caddyfileutil.Flag(&a.Required),
+		"optional":   caddyfileutil.Flag(&a.Optional),
+		"unverified": caddyfileutil.Flag(&a.Unverified),
 	})
 	p.Attributes = append(p.Attributes, a)
 	return err
@@ -207,7 +207,7 @@ func (a *Attribute) readName(d *caddyfile.Dispenser) error {
 	}
 	n := Name{Name: args[0]}
 	if len(args) == 2 {
-		if err := options.Check(d, "as", args[1], checkNameFormat); err != nil {
+		if err := caddyfileutil.Check(d, "as", args[1], checkNameFormat); err != nil {
 			return err
 		}
 		n.Format = args[1]
@@ -222,11 +222,11 @@ func (p *ServiceProvider) readInitiated(d *caddyfile.Dispenser) error {
 }
 
 // doubt finds attributes that are probably misspelled.
-func (p *ServiceProvider) doubt(r *options.Resolver) {
+func (p *ServiceProvider) doubt(r *caddyfileutil.Resolver) {
 	say := func(option, word, without string) {
-		if meant := config.MeantClaim(word); meant != "" && !options.HasPlaceholder(word) {
+		if meant := settings.MeantClaim(word); meant != "" && !caddyfileutil.HasPlaceholder(word) {
 			option = "service_provider " + p.ID + ": " + option
-			r.Lack(options.Fault{Option: option, Reason: fmt.Sprintf("%s: no person has the attribute %q, so %s", option, word, without), Mend: fmt.Sprintf("did you mean %q?", meant)})
+			r.Lack(caddyfileutil.Fault{Option: option, Reason: fmt.Sprintf("%s: no person has the attribute %q, so %s", option, word, without), Mend: fmt.Sprintf("did you mean %q?", meant)})
 		}
 	}
 	say("name_id", p.NameAttribute, "probably nobody has a name there")
@@ -236,15 +236,15 @@ func (p *ServiceProvider) doubt(r *options.Resolver) {
 }
 
 // Build returns the service provider. It is validated as a whole, unless a value is not known yet.
-func (p *ServiceProvider) Build(r *options.Resolver) serviceprovider.Provider {
+func (p *ServiceProvider) Build(r *caddyfileutil.Resolver) serviceprovider.Provider {
 	of, before := "service_provider "+p.ID+": ", r.ProblemCount()
 	if err := checkID(p.ID); err != nil {
 		r.Fail("service_provider %v", err)
 	}
 	metadata, resolved := r.Text(of+"metadata", p.Metadata, nil)
 	out := serviceprovider.Provider{
-		ID: p.ID, Name: r.Plain(of+"name", p.Name, nil), Metadata: metadata, Groups: r.List(of+"groups", p.Groups, nil), Level: r.Count(of+"level", p.Level, options.CheckLevel),
-		SecondFactor: r.Plain(of+"second_factor", p.SecondFactor, options.CheckSecondFactor),
+		ID: p.ID, Name: r.Plain(of+"name", p.Name, nil), Metadata: metadata, Groups: r.List(of+"groups", p.Groups, nil), Level: r.Count(of+"level", p.Level, caddyfileutil.CheckLevel),
+		SecondFactor: r.Plain(of+"second_factor", p.SecondFactor, caddyfileutil.CheckSecondFactor),
 		Consent:      p.Consent, Starts: p.IDPInitiated, Relays: r.List(of+"idp_initiated", p.RelayStates, nil), Plain: r.Plain(of+"encryption", p.Encryption, checkSwitch) == "off",
 		Entity: r.Plain(of+"entity", p.Entity, nil), Certificate: r.Plain(of+"metadata_certificate", p.MetadataCertificate, nil),
 		AcceptExpired: r.Plain(of+"expired_certificates", p.ExpiredCertificates, checkAccept) != "",

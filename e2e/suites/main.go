@@ -30,28 +30,28 @@ type suite struct {
 }
 
 // shared are the prefixes that concern every suite.
-var shared = []string{"e2e/", "Makefile", "go.mod", "go.sum", "xcaddy.json", "gatehouse.go", "cmd/", "scripts/install.sh", "caddymodule/core/", "caddymodule/provider/"}
+var shared = []string{"e2e/", "Makefile", "go.mod", "go.sum", "xcaddy.json", "gatehouse.go", "cmd/", "scripts/install.sh", "caddymodule/shared/", "caddymodule/provider/"}
 
 var suites = []suite{
 	{
 		"SAML providers: SimpleSAMLphp and samlp",
 		[]string{"TestSAML", "TestSAMLGuide", "TestSAMLP", "TestSAMLReplay"},
-		[]string{"idp/", "identity/federation/", "identity/keypair/", "internal/signature/", "internal/outbound/", "scripts/simplesamlphp.sh", "docs/saml.md"},
+		[]string{"idp/", "identity/federation/", "identity/keystore/", "internal/jwa/", "internal/outbound/", "scripts/simplesamlphp.sh", "docs/saml.md"},
 	},
 	{
 		"SAML applications: mod_auth_mellon",
 		[]string{"TestMellon"},
-		[]string{"idp/saml/", "identity/serviceprovider/", "caddymodule/serviceprovider/", "identity/keypair/", "internal/signature/", "docs/saml-service-providers.md"},
+		[]string{"idp/saml/", "identity/serviceprovider/", "caddymodule/serviceprovider/", "identity/keystore/", "internal/jwa/", "docs/saml-service-providers.md"},
 	},
 	{
 		"OpenID providers: oidc-provider",
 		[]string{"TestOIDCProvider", "TestOIDCProviderDown"},
-		[]string{"idp/", "identity/federation/", "internal/breaker/", "internal/outbound/", "internal/signature/"},
+		[]string{"idp/", "identity/federation/", "internal/breaker/", "internal/outbound/", "internal/jwa/"},
 	},
 	{
 		"presets of providers",
 		[]string{"TestPresets"},
-		[]string{"idp/", "identity/federation/", "internal/standins/", "internal/outbound/", "internal/signature/"},
+		[]string{"idp/", "identity/federation/", "internal/testidp/", "internal/outbound/", "internal/jwa/"},
 	},
 	{
 		"Kerberos: MIT's KDC",
@@ -66,12 +66,12 @@ var suites = []suite{
 	{
 		"gateways: nginx, HAProxy, Envoy, Traefik",
 		[]string{"TestGateways", "TestDoctorAtNginx"},
-		[]string{"caddymodule/extauthz/", "caddymodule/forwardauth/", "caddymodule/protect/", "caddymodule/command/doctor/", "authz/site/", "internal/alias/", "internal/decision/", "docs/gateways.md", "docs/envoy.md"},
+		[]string{"caddymodule/envoyauthz/", "caddymodule/forwardauth/", "caddymodule/protect/", "admin/doctor/", "authz/sitesession/", "internal/alias/", "internal/decisionlog/", "docs/gateways.md", "docs/envoy.md"},
 	},
 	{
 		"MCP: the SDK and the suites of others",
 		[]string{"TestMCPClients", "TestMCPSuites"},
-		[]string{"authz/", "caddymodule/command/mcpcheck/", "caddymodule/mcp/", "caddymodule/protect/", "docs/mcp.md"},
+		[]string{"authz/", "admin/mcpcheck/", "caddymodule/mcp/", "caddymodule/protect/", "docs/mcp.md"},
 	},
 	{
 		"client libraries and the guides of docs/start",
@@ -84,7 +84,7 @@ var suites = []suite{
 	{
 		"clusters: PostgreSQL, PgBouncer, HAProxy",
 		[]string{"TestMakeCluster", "TestClusterGuide"},
-		[]string{"storage/", "caddymodule/postgres/", "internal/cluster/", "internal/watch/", "scripts/cluster.sh", "Caddyfile.example", "docs/cluster.md"},
+		[]string{"storage/", "caddymodule/postgres/", "internal/cluster/", "internal/recheck/", "scripts/cluster.sh", "Caddyfile.example", "docs/cluster.md"},
 	},
 }
 

@@ -11,9 +11,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/watch"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/recheck"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -67,7 +67,7 @@ type Terms struct {
 // Deps is what the requests work with. All but Tell are required.
 type Deps struct {
 	Store  storage.Store
-	Events *event.Recorder
+	Events *audit.Recorder
 	Now    func() time.Time
 	// Tell tells operators of an open request, and the person of a decision, in the transaction of its cause. nil:
 	// nobody is told.
@@ -113,7 +113,7 @@ func (r *requestRecord) holds(now time.Time) bool {
 // clean returns a text of one line, or ErrReason.
 func clean(text string, least int) (string, error) {
 	text = strings.TrimSpace(text)
-	if n := utf8.RuneCountInString(text); !utf8.ValidString(text) || n < least || n > maxReason || login.Turns(text) || strings.IndexFunc(text, unicode.IsControl) >= 0 {
+	if n := utf8.RuneCountInString(text); !utf8.ValidString(text) || n < least || n > maxReason || authn.Turns(text) || strings.IndexFunc(text, unicode.IsControl) >= 0 {
 		return "", ErrReason
 	}
 	return text, nil
@@ -121,7 +121,7 @@ func clean(text string, least int) (string, error) {
 
 // Ask stores the request of a person, who is the actor, and the event that tells operators of it. A person has one
 // request for a site, and can ask again an hour after the last time, unless it is still open.
-func (s *Service) Ask(ctx context.Context, site, reason string, by event.Actor) error {
+func (s *Service) Ask(ctx context.Context, site, reason string, by audit.Actor) error {
 	reason, err := clean(reason, minReason)
 	if err != nil {
 		return err
@@ -252,7 +252,7 @@ func (s *Service) List(ctx context.Context, f Filter) (out []Request, err error)
 }
 
 // Grant lets a person pass who has asked, or changes what was decided.
-func (s *Service) Grant(ctx context.Context, personID, site string, terms Terms, note string, by event.Actor) (Request, error) {
+func (s *Service) Grant(ctx context.Context, personID, site string, terms Terms, note string, by audit.Actor) (Request, error) {
 	if terms.For < 0 || terms.For > longest || terms.Uses < 0 || terms.Uses > mostUses || terms == (Terms{}) {
 		return Request{}, ErrTerms
 	}
@@ -266,7 +266,7 @@ func (s *Service) Grant(ctx context.Context, personID, site string, terms Terms,
 }
 
 // Refuse turns an open request down.
-func (s *Service) Refuse(ctx context.Context, personID, site, note string, by event.Actor) (Request, error) {
+func (s *Service) Refuse(ctx context.Context, personID, site, note string, by audit.Actor) (Request, error) {
 	return s.decide(ctx, personID, site, note, eventRefused, by, func(rec *requestRecord, _ time.Time) error {
 		if rec.State != Open {
 			return ErrState
@@ -277,7 +277,7 @@ func (s *Service) Refuse(ctx context.Context, personID, site, note string, by ev
 }
 
 // Revoke ends a grant at once.
-func (s *Service) Revoke(ctx context.Context, personID, site, note string, by event.Actor) (Request, error) {
+func (s *Service) Revoke(ctx context.Context, personID, site, note string, by audit.Actor) (Request, error) {
 	return s.decide(ctx, personID, site, note, eventRevoked, by, func(rec *requestRecord, now time.Time) error {
 		if !rec.holds(now) {
 			return ErrState
@@ -288,10 +288,10 @@ func (s *Service) Revoke(ctx context.Context, personID, site, note string, by ev
 }
 
 // Decision is Refuse or Revoke.
-type Decision = func(ctx context.Context, personID, site, note string, by event.Actor) (Request, error)
+type Decision = func(ctx context.Context, personID, site, note string, by audit.Actor) (Request, error)
 
 // decide changes the request of a person, with its event.
-func (s *Service) decide(ctx context.Context, personID, site, note string, kind event.Type, by event.Actor, change func(*requestRecord, time.Time) error) (out Request, err error) {
+func (s *Service) decide(ctx context.Context, personID, site, note string, kind audit.Type, by audit.Actor, change func(*requestRecord, time.Time) error) (out Request, err error) {
 	if note, err = clean(note, 0); err != nil {
 		return out, err
 	}
@@ -333,7 +333,7 @@ func (s *Service) decide(ctx context.Context, personID, site, note string, kind 
 
 // Holds tells whether a person has a grant for a site that lets pass now, and what that rests on. It counts no use: one
 // that has begun counts for what it has opened, too.
-func (s *Service) Holds(ctx context.Context, personID, site string) (ok bool, on watch.Basis, err error) {
+func (s *Service) Holds(ctx context.Context, personID, site string) (ok bool, on recheck.Basis, err error) {
 	now, key := s.deps.Now().UTC(), storage.Key(personID, site)
 	find := func(tx storage.Tx) error {
 		rec, _, err := requests.Find(tx, key)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/access"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -22,7 +22,7 @@ const wiki, files = "https://wiki.example.com", "https://files.example.com"
 type world struct {
 	*access.Service
 	now  time.Time
-	told []event.Event
+	told []audit.Event
 }
 
 func newWorld(t *testing.T) *world {
@@ -34,12 +34,12 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { store.Close() })
 	w := &world{now: time.Now()}
 	now := func() time.Time { return w.now }
-	also := func(_ storage.Tx, _ event.Ref, e event.Event) error { w.told = append(w.told, e); return nil }
-	w.Service = access.New(access.Deps{Store: store, Events: &event.Recorder{Random: rand.Reader, Now: now, Also: also}, Now: now})
+	also := func(_ storage.Tx, _ audit.Ref, e audit.Event) error { w.told = append(w.told, e); return nil }
+	w.Service = access.New(access.Deps{Store: store, Events: &audit.Recorder{Random: rand.Reader, Now: now, Also: also}, Now: now})
 	return w
 }
 
-var ada, ops = event.Actor{ID: "ada-id", Name: "ada@example.com"}, event.Actor{Name: "ops"}
+var ada, ops = audit.Actor{ID: "ada-id", Name: "ada@example.com"}, audit.Actor{Name: "ops"}
 
 func (w *world) ask(t *testing.T, site string) {
 	t.Helper()

@@ -7,19 +7,19 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // APIDeps are what the API works with, besides the requests. All are required.
 type APIDeps struct {
 	// Gate lets API clients in.
-	Gate *rest.Gate
+	Gate *jsonapi.Gate
 	// PartitionOf returns the partition of a person.
 	PartitionOf func(tx storage.Tx, personID string) (string, error)
 	// Origin says where a request came from.
-	Origin func(*http.Request) event.Origin
+	Origin func(*http.Request) audit.Origin
 }
 
 // API serves the requests to API clients. What it does is what the commands do. It is safe for concurrent use.
@@ -84,7 +84,7 @@ func (a *API) handleList(w http.ResponseWriter, r *http.Request, client string) 
 		out.Items = items[:f.Limit-1]
 		out.Next = out.Items[f.Limit-2].ID
 	}
-	rest.JSON(w, http.StatusOK, out)
+	jsonapi.JSON(w, http.StatusOK, out)
 	return nil
 }
 
@@ -145,7 +145,7 @@ func (a *API) sees(r *http.Request, client string) (func(storage.Tx, string) (bo
 func (a *API) find(r *http.Request, client string) (personID, site string, err error) {
 	personID, site, ok := parseID(r.PathValue("id"))
 	if !ok {
-		return "", "", rest.NotFound()
+		return "", "", jsonapi.NotFound()
 	}
 	sees, err := a.sees(r, client)
 	if err != nil || sees == nil {
@@ -156,7 +156,7 @@ func (a *API) find(r *http.Request, client string) (personID, site string, err e
 		return err
 	})
 	if err == nil && !ok {
-		err = rest.NotFound()
+		err = jsonapi.NotFound()
 	}
 	return personID, site, err
 }
@@ -177,13 +177,13 @@ func (a *API) handleGrant(w http.ResponseWriter, r *http.Request, client string)
 		return err
 	}
 	var in grantRequest
-	if err := rest.Decode(w, r, maxBody, &in); err != nil {
+	if err := jsonapi.Decode(w, r, maxBody, &in); err != nil {
 		return err
 	}
 	terms := Terms{Uses: in.Uses}
 	if in.For != "" {
 		if terms.For, err = time.ParseDuration(in.For); err != nil || terms.For <= 0 {
-			return rest.Invalid(rest.Problem{Path: "for", Problem: "must be a duration such as 8h"})
+			return jsonapi.Invalid(jsonapi.Problem{Path: "for", Problem: "must be a duration such as 8h"})
 		}
 	}
 	return answer(w, func() (Request, error) {
@@ -207,7 +207,7 @@ func (a *API) decide(w http.ResponseWriter, r *http.Request, client string, deci
 		return err
 	}
 	var in noteRequest
-	if err := rest.Decode(w, r, maxBody, &in); err != nil {
+	if err := jsonapi.Decode(w, r, maxBody, &in); err != nil {
 		return err
 	}
 	return answer(w, func() (Request, error) { return decide(r.Context(), personID, site, in.Note, a.actor(r, client)) })
@@ -218,10 +218,10 @@ func answer(w http.ResponseWriter, do func() (Request, error)) error {
 	if err != nil {
 		return refused(err)
 	}
-	rest.JSON(w, http.StatusOK, out)
+	jsonapi.JSON(w, http.StatusOK, out)
 	return nil
 }
 
-func (a *API) actor(r *http.Request, client string) event.Actor {
-	return event.Actor{ID: client, Name: client, Origin: a.deps.Origin(r)}
+func (a *API) actor(r *http.Request, client string) audit.Actor {
+	return audit.Actor{ID: client, Name: client, Origin: a.deps.Origin(r)}
 }

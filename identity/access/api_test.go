@@ -12,9 +12,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity/access"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -32,19 +32,19 @@ func newServed(t *testing.T) *served {
 	t.Helper()
 	s := &served{world: newWorld(t), T: t}
 	s.api = access.NewAPI(s.Service, access.APIDeps{
-		Gate: &rest.Gate{
+		Gate: &jsonapi.Gate{
 			Log: zap.NewNop(), Issuer: "https://auth.example.com", Partitioned: true,
 			Authorize: func(r *http.Request, api string) (string, error) {
 				id, password, _ := r.BasicAuth()
 				if password != "secret" || apis[id] == nil {
-					return "", login.ErrNoCredentials
+					return "", authn.ErrNoCredentials
 				}
 				for _, can := range apis[id] {
 					if can == api {
 						return id, nil
 					}
 				}
-				return "", login.ErrNotAllowed
+				return "", authn.ErrNotAllowed
 			},
 			Partitions: func(client string) []string {
 				if client == "north" {
@@ -57,9 +57,9 @@ func newServed(t *testing.T) *served {
 			if strings.HasPrefix(personID, "north-") {
 				return "north", nil
 			}
-			return event.DefaultPartition, nil
+			return audit.DefaultPartition, nil
 		},
-		Origin: func(*http.Request) event.Origin { return event.Origin{ClientIP: "192.0.2.7"} },
+		Origin: func(*http.Request) audit.Origin { return audit.Origin{ClientIP: "192.0.2.7"} },
 	})
 	return s
 }
@@ -193,7 +193,7 @@ func TestAPIRefuses(t *testing.T) {
 	if sites, _ := s.sites("north", ""); len(sites) != 0 {
 		t.Errorf("an API client of another partition sees %q", sites)
 	}
-	by := event.Actor{ID: "north-ben", Name: "ben"}
+	by := audit.Actor{ID: "north-ben", Name: "ben"}
 	if err := s.Ask(t.Context(), files, "to read them", by); err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
 
 // Errors that tell the caller what to do.
@@ -22,17 +22,17 @@ var (
 func refused(err error) error {
 	switch {
 	case errors.Is(err, ErrNone):
-		return rest.NotFound().With(err)
+		return jsonapi.NotFound().With(err)
 	case errors.Is(err, ErrState):
-		return (&rest.Error{Status: http.StatusConflict, Message: ErrState.Error()}).With(err)
+		return (&jsonapi.Error{Status: http.StatusConflict, Message: ErrState.Error()}).With(err)
 	case errors.Is(err, ErrTerms):
-		return rest.Invalid(rest.Problem{Path: "for", Problem: ErrTerms.Error()})
+		return jsonapi.Invalid(jsonapi.Problem{Path: "for", Problem: ErrTerms.Error()})
 	case errors.Is(err, ErrReason):
-		return rest.Invalid(rest.Problem{Path: "note", Problem: "must be one line of at most 300 characters"})
+		return jsonapi.Invalid(jsonapi.Problem{Path: "note", Problem: "must be one line of at most 300 characters"})
 	}
 	return err
 }
 
-func badQuery(message string) *rest.Error {
-	return &rest.Error{Status: http.StatusBadRequest, Message: message}
+func badQuery(message string) *jsonapi.Error {
+	return &jsonapi.Error{Status: http.StatusBadRequest, Message: message}
 }

@@ -3,14 +3,14 @@ package access
 import (
 	"net/http"
 
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/internal/openapi"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
 // Operations describes the routes for the OpenAPI document: a row for each operation. A test compares them with
 // routes.go.
 func Operations() []openapi.Operation {
-	partition := []openapi.Param{{Name: rest.PartitionHeader, Text: "Only persons of this partition, while persons are kept in partitions"}}
+	partition := []openapi.Param{{Name: jsonapi.PartitionHeader, Text: "Only persons of this partition, while persons are kept in partitions"}}
 	decided := func(conflict string) []openapi.Answer {
 		return []openapi.Answer{{Status: http.StatusOK, Body: Request{}}, {Status: http.StatusNotFound}, {Status: http.StatusConflict, Text: conflict}}
 	}

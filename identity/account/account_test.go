@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -36,7 +36,7 @@ func wantDone(t *testing.T, what string, a *identitytest.Answer, to string) {
 }
 
 // dashboard returns a harness with a signed-in browser, configuration units and a mailbox.
-func dashboard(t *testing.T) (*identitytest.Harness, *identitytest.Browser, *config.Units, *notifytest.Notices) {
+func dashboard(t *testing.T) (*identitytest.Harness, *identitytest.Browser, *settings.Units, *notifytest.Notices) {
 	t.Helper()
 	h, u := identitytest.NewConfigured(t)
 	h.Notices = new(notifytest.Notices)
@@ -393,8 +393,8 @@ func TestChangePasswordIsThrottled(t *testing.T) {
 func TestFirstPassword(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewElsewhere(t)
-	u := config.Defaults()
-	e.Units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	u := settings.Defaults()
+	e.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 	e.Start()
 	e.At("partner")
 	b := e.Browser()

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -24,9 +24,9 @@ var quiet = []string{"token.AccessTokenIssuedEvent", "token.TokenExchangedEvent"
 
 // readActivity returns events of a person, newest first from offset on, and the offset of the next older ones. next is
 // 0 at the end.
-func readActivity(tx storage.Tx, person string, offset int) (list []event.Event, next int, err error) {
+func readActivity(tx storage.Tx, person string, offset int) (list []audit.Event, next int, err error) {
 	for read := 0; read < activityScan || len(list) == 0 && offset <= activityDeep; {
-		found, total, err := event.Find(tx, event.Query{Person: person, Limit: activityPage, Offset: offset})
+		found, total, err := audit.Find(tx, audit.Query{Person: person, Limit: activityPage, Offset: offset})
 		if err != nil {
 			return nil, 0, err
 		}
@@ -47,8 +47,8 @@ func readActivity(tx storage.Tx, person string, offset int) (list []event.Event,
 }
 
 // showActivity serves GET /account/activity?from=…: what has happened to the account, newest first.
-func (s *Service) showActivity(q *front.Request) error {
-	a, err := s.front.VisitOf(q, front.ActivityPath)
+func (s *Service) showActivity(q *webflow.Request) error {
+	a, err := s.front.VisitOf(q, webflow.ActivityPath)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (s *Service) showActivity(q *front.Request) error {
 	if err != nil || from < 0 || from > activityDeep {
 		from = 0
 	}
-	part, next := page.Part{Empty: "activity.none"}, 0
+	part, next := web.Part{Empty: "activity.none"}, 0
 	err = s.store.View(q.Context(), func(tx storage.Tx) error {
 		list, n, err := readActivity(tx, a.SignIn.Session.PersonID, from)
 		if err != nil {
@@ -76,44 +76,44 @@ func (s *Service) showActivity(q *front.Request) error {
 		return err
 	}
 	if from > 0 {
-		part.Links = append(part.Links, page.Action{Label: "activity.newest", URL: front.ActivityPath})
+		part.Links = append(part.Links, web.Action{Label: "activity.newest", URL: webflow.ActivityPath})
 	}
 	if next > 0 && next <= activityDeep {
-		older := front.ActivityPath + "?" + url.Values{"from": {strconv.Itoa(next)}}.Encode()
-		part.Links = append(part.Links, page.Action{Label: "activity.older", URL: older})
+		older := webflow.ActivityPath + "?" + url.Values{"from": {strconv.Itoa(next)}}.Encode()
+		part.Links = append(part.Links, web.Action{Label: "activity.older", URL: older})
 	}
-	return s.render(a, http.StatusOK, page.Dashboard{Key: "activity", Parts: []page.Part{part}})
+	return s.render(a, http.StatusOK, web.Dashboard{Key: "activity", Parts: []web.Part{part}})
 }
 
 // byAnother tells whether an event was caused by somebody other than the person, who must not learn that somebody's
 // address.
-func byAnother(e event.Event) bool { return e.Actor != "" && e.Actor != e.PersonID }
+func byAnother(e audit.Event) bool { return e.Actor != "" && e.Actor != e.PersonID }
 
 // activityRow describes an event. A type without a message of its own is shown by its name.
-func (s *Service) activityRow(tx storage.Tx, e act) (page.Row, error) {
+func (s *Service) activityRow(tx storage.Tx, e act) (web.Row, error) {
 	name := ""
 	if e.application != "" {
 		var err error
 		if name, err = s.apps.ApplicationName(tx, e.application); err != nil {
-			return page.Row{}, err
+			return web.Row{}, err
 		}
 	}
-	row := page.Row{Icon: activityIcon(e.Type), Name: e.Name, Title: page.Say("activity." + e.Type)}
+	row := web.Row{Icon: activityIcon(e.Type), Name: e.Name, Title: web.Say("activity." + e.Type)}
 	switch {
 	case byAnother(e.Event):
-		row.Details = []page.Text{page.Say("activity.at", "time", e.Occurred), page.Say("activity.by_other")}
-	case e.ClientIP != "" && e.UserAgent != event.Self.UserAgent:
-		row.Details = []page.Text{page.Say("activity.from", "time", e.Occurred, "address", e.ClientIP), front.AgentText(e.UserAgent)}
+		row.Details = []web.Text{web.Say("activity.at", "time", e.Occurred), web.Say("activity.by_other")}
+	case e.ClientIP != "" && e.UserAgent != audit.Self.UserAgent:
+		row.Details = []web.Text{web.Say("activity.from", "time", e.Occurred, "address", e.ClientIP), webflow.AgentText(e.UserAgent)}
 	default:
-		row.Details = []page.Text{page.Say("activity.at", "time", e.Occurred)}
+		row.Details = []web.Text{web.Say("activity.at", "time", e.Occurred)}
 	}
-	if provider, ok := strings.CutPrefix(e.Reason, front.SignedInBy); ok {
-		row.Details = append(row.Details, page.Say("device.provider", "provider", provider))
-	} else if e.Reason == front.ByPasskey {
-		row.Details = append(row.Details, page.Say("activity.passkey"))
+	if provider, ok := strings.CutPrefix(e.Reason, webflow.SignedInBy); ok {
+		row.Details = append(row.Details, web.Say("device.provider", "provider", provider))
+	} else if e.Reason == webflow.ByPasskey {
+		row.Details = append(row.Details, web.Say("activity.passkey"))
 	}
 	if name != "" {
-		row.Details = append(row.Details, page.Say("activity.client", "client", name))
+		row.Details = append(row.Details, web.Say("activity.client", "client", name))
 	}
 	return row, nil
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
 // atOnce is how far apart the events of one act are at most.
@@ -18,12 +18,12 @@ var byTheWay = []string{
 
 // act is what a person sees as one: an event, and the application that it led to.
 type act struct {
-	event.Event
+	audit.Event
 	application string // id. Empty: none
 }
 
 // actsOf returns the acts of events, the newest first. What somebody else did is never part of an act of the person.
-func actsOf(list []event.Event) (out []act) {
+func actsOf(list []audit.Event) (out []act) {
 	for len(list) > 0 {
 		n := 1
 		for n < len(list) && list[n-1].Occurred.Sub(list[n].Occurred) <= atOnce && byAnother(list[n]) == byAnother(list[0]) {
@@ -36,9 +36,9 @@ func actsOf(list []event.Event) (out []act) {
 }
 
 // merge returns the acts among events of the same moment: those that only follow from others are left out.
-func merge(list []event.Event) (out []act) {
-	follows := func(e event.Event) bool { return slices.Contains(byTheWay, e.Type) }
-	alone := !slices.ContainsFunc(list, func(e event.Event) bool { return !follows(e) })
+func merge(list []audit.Event) (out []act) {
+	follows := func(e audit.Event) bool { return slices.Contains(byTheWay, e.Type) }
+	alone := !slices.ContainsFunc(list, func(e audit.Event) bool { return !follows(e) })
 	led := ""
 	for _, e := range list {
 		switch {

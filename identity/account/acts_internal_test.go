@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
 // TestActivityHasOneLineForOneAct: what happens at once for one reason is one line, with the application that it led
@@ -12,12 +12,12 @@ import (
 func TestActivityHasOneLineForOneAct(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	ev := func(kind string, before time.Duration, client string) event.Event {
-		return event.Event{Type: kind, Occurred: at.Add(-before), PersonID: "p", Actor: "p", ClientID: client}
+	ev := func(kind string, before time.Duration, client string) audit.Event {
+		return audit.Event{Type: kind, Occurred: at.Add(-before), PersonID: "p", Actor: "p", ClientID: client}
 	}
 	other := ev("session.SessionsEndedEvent", 3*time.Minute, "")
 	other.Actor = "admin"
-	got := actsOf([]event.Event{
+	got := actsOf([]audit.Event{
 		ev("token.IDTokenIssuedEvent", 0, "shop"), ev("login.LoginSucceededEvent", time.Second, ""),
 		ev("login.StepUpSucceededEvent", time.Minute, ""),
 		ev("person.RecoveryCodesMadeEvent", 2*time.Minute, ""), ev("person.StepUpMethodAddedEvent", 2*time.Minute, ""), ev("login.StepUpSucceededEvent", 2*time.Minute, ""),

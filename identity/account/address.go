@@ -6,14 +6,14 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // addressPath is the page for a postal address other than the main one, which is on the profile page itself.
-const addressPath = front.ProfilePath + "/address"
+const addressPath = webflow.ProfilePath + "/address"
 
 // mainAddress is the index of the address that the profile page shows, -1 if there is no address.
 func mainAddress(list []person.Address) int {
@@ -25,29 +25,29 @@ func mainAddress(list []person.Address) int {
 
 // addressParts lists the addresses other than the main one and links to the page that adds one. It is nil while there
 // is no main address.
-func addressParts(a *front.Visit, v *profilePage) []page.Part {
+func addressParts(a *webflow.Visit, v *profilePage) []web.Part {
 	if len(v.own.Addresses) == 0 {
 		return nil
 	}
-	part := page.Part{ID: "posts", Title: page.Say("profile.addresses.others"), Links: []page.Action{{Label: "profile.addresses.add", URL: addressPath}}}
+	part := web.Part{ID: "posts", Title: web.Say("profile.addresses.others"), Links: []web.Action{{Label: "profile.addresses.add", URL: addressPath}}}
 	for i, address := range v.own.Addresses {
 		if i == mainAddress(v.own.Addresses) {
 			continue
 		}
-		change := page.Action{Label: "profile.addresses.change", URL: addressPath + "?n=" + strconv.Itoa(i)}
-		row := page.Row{Icon: "mail", Name: address.Line(), Actions: []page.Action{change}}
+		change := web.Action{Label: "profile.addresses.change", URL: addressPath + "?n=" + strconv.Itoa(i)}
+		row := web.Row{Icon: "mail", Name: address.Line(), Actions: []web.Action{change}}
 		for _, do := range [][2]string{{"profile.make_primary", "primary"}, {"security.remove", "remove"}} {
-			fields := []page.Hidden{{Name: "do", Value: do[1]}, {Name: "was", Value: address.Key()}}
-			row.Actions = append(row.Actions, page.Action{Label: do[0], URL: addressPath, CSRF: a.CSRF, Fields: fields, Danger: do[1] == "remove"})
+			fields := []web.Hidden{{Name: "do", Value: do[1]}, {Name: "was", Value: address.Key()}}
+			row.Actions = append(row.Actions, web.Action{Label: do[0], URL: addressPath, CSRF: a.CSRF, Fields: fields, Danger: do[1] == "remove"})
 		}
 		part.Rows = append(part.Rows, row)
 	}
-	return []page.Part{part}
+	return []web.Part{part}
 }
 
 // showAddress serves GET /account/profile/address?n=…: an address other than the main one, or an empty form for a new
 // one.
-func (s *Service) showAddress(q *front.Request) error {
+func (s *Service) showAddress(q *webflow.Request) error {
 	n, err := strconv.Atoi(q.URL.Query().Get("n"))
 	self := addressPath
 	if err != nil || n < 0 || n >= person.MaxEntries {
@@ -59,17 +59,17 @@ func (s *Service) showAddress(q *front.Request) error {
 	if err != nil {
 		return err
 	}
-	q.Again = front.ProfilePath
+	q.Again = webflow.ProfilePath
 	v, err := s.readProfile(q)
 	if err != nil {
 		return err
 	}
-	if a.CSRF, err = s.front.FormToken(q, front.SessionForm(front.ProfilePath, a.SignIn)); err != nil {
+	if a.CSRF, err = s.front.FormToken(q, webflow.SessionForm(webflow.ProfilePath, a.SignIn)); err != nil {
 		return err
 	}
 	switch {
 	case n >= len(v.own.Addresses) || n >= 0 && n == mainAddress(v.own.Addresses):
-		return q.Redirect(front.ProfilePath)
+		return q.Redirect(webflow.ProfilePath)
 	case n >= 0:
 		address := v.own.Addresses[n]
 		v.values = valuesOf(person.Profile{Addresses: []person.Address{address}})
@@ -81,17 +81,17 @@ func (s *Service) showAddress(q *front.Request) error {
 
 // renderAddress writes the form. key names the address that it changes, "" for a new one; problem is what is wrong with
 // the form as a whole.
-func (s *Service) renderAddress(a *front.Visit, v *profilePage, status int, key, problem string) error {
+func (s *Service) renderAddress(a *webflow.Visit, v *profilePage, status int, key, problem string) error {
 	form := s.profileForm(a, v, "address", problem != "")
 	form.Action, form.Quiet = addressPath, false
-	form.Hidden = []page.Hidden{{Name: "do", Value: "save"}, {Name: "was", Value: key}}
-	return s.render(a, status, page.Dashboard{Key: "address", Cancel: front.ProfilePath, Problem: problem, Parts: []page.Part{{Form: form}}})
+	form.Hidden = []web.Hidden{{Name: "do", Value: "save"}, {Name: "was", Value: key}}
+	return s.render(a, status, web.Dashboard{Key: "address", Cancel: webflow.ProfilePath, Problem: problem, Parts: []web.Part{{Form: form}}})
 }
 
 // handleAddress serves POST /account/profile/address: an address other than the main one is added, changed, made the
 // main one or removed.
-func (s *Service) handleAddress(q *front.Request) error {
-	a, err := s.front.VisitPost(q, front.ProfilePath)
+func (s *Service) handleAddress(q *webflow.Request) error {
+	a, err := s.front.VisitPost(q, webflow.ProfilePath)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (s *Service) handleAddress(q *front.Request) error {
 	case "remove":
 		return s.changeAddress(a, key, "removed", func(p *person.Profile, i int) { p.Addresses = slices.Delete(p.Addresses, i, i+1) })
 	}
-	return &front.Answer{Status: http.StatusBadRequest, Key: "error.bad_request", Again: front.ProfilePath}
+	return &webflow.Answer{Status: http.StatusBadRequest, Key: "error.bad_request", Again: webflow.ProfilePath}
 }
 
 // applyTo returns an address as the form changes it.
@@ -130,7 +130,7 @@ func (v *profilePage) applyTo(old person.Address) person.Address {
 
 // checkAddress checks the form of an address. It returns what is wrong with the form as a whole, or "", and notes the
 // problems of fields.
-func (s *Service) checkAddress(a *front.Visit, v *profilePage, key string) string {
+func (s *Service) checkAddress(a *webflow.Visit, v *profilePage, key string) string {
 	v.problems = v.values.problems("address", a.Settings, s.now())
 	switch {
 	case key == "" && len(v.own.Addresses) >= person.MaxEntries:
@@ -142,7 +142,7 @@ func (s *Service) checkAddress(a *front.Visit, v *profilePage, key string) strin
 }
 
 // changeAddress changes the address that key names, or a new one if key is "" and the form was saved.
-func (s *Service) changeAddress(a *front.Visit, key, done string, change func(*person.Profile, int)) error {
+func (s *Service) changeAddress(a *webflow.Visit, key, done string, change func(*person.Profile, int)) error {
 	_, err := s.update(a, func(_ storage.Tx, d *person.Details) error {
 		p := &d.Profile
 		main, i := mainAddress(p.Addresses), -1
@@ -167,9 +167,9 @@ func (s *Service) changeAddress(a *front.Visit, key, done string, change func(*p
 	})
 	switch {
 	case errors.Is(err, person.ErrMismatch), errors.As(err, new(*person.ValidationError)):
-		return a.Redirect(front.ProfilePath)
+		return a.Redirect(webflow.ProfilePath)
 	case err != nil:
 		return err
 	}
-	return a.Redirect(doneURL(front.ProfilePath, done))
+	return a.Redirect(doneURL(webflow.ProfilePath, done))
 }

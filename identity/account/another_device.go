@@ -10,68 +10,68 @@ import (
 	"rsc.io/qr"
 
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
+	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
-	"github.com/gatehouse-id/gatehouse/identity/stepup"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 const (
-	anotherDevicePath = front.DevicesPath + "/sign-in"
+	anotherDevicePath = webflow.DevicesPath + "/sign-in"
 	ownLinksPerPerson = 10 // that a person makes before the first wait
 )
 
 // anotherDevicePart leads from the devices to the page that makes a link. It is nil if this sign-in cannot be carried
 // over.
-func anotherDevicePart(a *front.Visit) []page.Part {
+func anotherDevicePart(a *webflow.Visit) []web.Part {
 	if !actiontoken.GivesLinks(&a.SignIn.Session, a.Settings) {
 		return nil
 	}
-	return []page.Part{{
-		ID: "another", Title: page.Say("device.another"), Text: page.Say("device.another.text"),
-		Links: []page.Action{{Label: "account.another_device.title", URL: anotherDevicePath}},
+	return []web.Part{{
+		ID: "another", Title: web.Say("device.another"), Text: web.Say("device.another.text"),
+		Links: []web.Action{{Label: "account.another_device.title", URL: anotherDevicePath}},
 	}}
 }
 
 // visitAnotherDevice admits a person who can make a link. A link is a way to sign in, so it needs the level of setting
 // up a method.
-func (s *Service) visitAnotherDevice(q *front.Request, admit guard) (*front.Visit, error) {
+func (s *Service) visitAnotherDevice(q *webflow.Request, admit guard) (*webflow.Visit, error) {
 	if q.SignIn != nil && !actiontoken.GivesLinks(&q.SignIn.Session, q.Settings) {
 		if _, err := s.front.VisitOf(q, anotherDevicePath); err != nil {
 			return nil, err
 		}
-		return nil, front.NotFound()
+		return nil, webflow.NotFound()
 	}
-	return s.visit(q, admit, anotherDevicePath, func(_ storage.Tx, st *stepup.Standing) (int, error) { return st.SetUpLevel(), nil })
+	return s.visit(q, admit, anotherDevicePath, func(_ storage.Tx, st *mfa.Standing) (int, error) { return st.SetUpLevel(), nil })
 }
 
 // showAnotherDevice serves GET /account/devices/sign-in, which makes nothing yet.
-func (s *Service) showAnotherDevice(q *front.Request) error {
+func (s *Service) showAnotherDevice(q *webflow.Request) error {
 	a, err := s.visitAnotherDevice(q, s.front.VisitOf)
 	if err != nil {
 		return err
 	}
-	return s.renderAnotherDevice(a, http.StatusOK, page.Dashboard{})
+	return s.renderAnotherDevice(a, http.StatusOK, web.Dashboard{})
 }
 
-func (s *Service) renderAnotherDevice(a *front.Visit, status int, d page.Dashboard) error {
+func (s *Service) renderAnotherDevice(a *webflow.Visit, status int, d web.Dashboard) error {
 	d.Key = "another_device"
-	form := &page.PartForm{Action: anotherDevicePath, CSRF: a.CSRF, Submit: "device.another.make"}
+	form := &web.PartForm{Action: anotherDevicePath, CSRF: a.CSRF, Submit: "device.another.make"}
 	if len(d.Parts) == 0 {
-		d.Parts, d.Cancel = []page.Part{{Form: form}}, front.DevicesPath
+		d.Parts, d.Cancel = []web.Part{{Form: form}}, webflow.DevicesPath
 	} else {
 		form.Submit, form.Quiet = "device.another.again", true
-		d.Parts = append(d.Parts, page.Part{Text: page.Say("device.another.again.text"), Form: form})
+		d.Parts = append(d.Parts, web.Part{Text: web.Say("device.another.again.text"), Form: form})
 	}
 	return s.render(a, status, d)
 }
 
 // handleAnotherDevice serves POST /account/devices/sign-in: it makes a link that signs the person in once. Only this
 // answer shows the link.
-func (s *Service) handleAnotherDevice(q *front.Request) error {
+func (s *Service) handleAnotherDevice(q *webflow.Request) error {
 	a, err := s.visitAnotherDevice(q, s.front.VisitPost)
 	if err != nil {
 		return err
@@ -85,20 +85,20 @@ func (s *Service) handleAnotherDevice(q *front.Request) error {
 	case wait > 0:
 		return s.renderAnotherDevice(a, http.StatusTooManyRequests, throttle(a, wait))
 	}
-	link := s.issuer + actiontoken.TicketPath + "?" + url.Values{proof.LinkParam: {token}}.Encode()
+	link := s.issuer + actiontoken.TicketPath + "?" + url.Values{challenge.LinkParam: {token}}.Encode()
 	code, err := qr.Encode(link, qr.M)
 	if err != nil {
 		return err
 	}
-	return s.renderAnotherDevice(a, http.StatusOK, page.Dashboard{Parts: []page.Part{{
-		Text: page.Say("device.another.scan", "time", life),
-		Code: &page.Code{QR: page.NewQR(code.Size, code.Black), Text: page.Say("device.another.link"), Value: link},
+	return s.renderAnotherDevice(a, http.StatusOK, web.Dashboard{Parts: []web.Part{{
+		Text: web.Say("device.another.scan", "time", life),
+		Code: &web.Code{QR: web.NewQR(code.Size, code.Black), Text: web.Say("device.another.link"), Value: link},
 	}}})
 }
 
 // makeOwnLink makes the token of a link, in place of the person's last one. It gives no more than the session that
 // makes it, and ends with that session. person.ErrMismatch: by now the session is not allowed to.
-func (s *Service) makeOwnLink(a *front.Visit) (token string, life, wait time.Duration, err error) {
+func (s *Service) makeOwnLink(a *webflow.Visit) (token string, life, wait time.Duration, err error) {
 	if token, err = secret.NewToken(s.random, secret.ActionToken); err != nil {
 		return "", 0, 0, err
 	}

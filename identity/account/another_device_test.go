@@ -12,13 +12,13 @@ import (
 	"rsc.io/qr"
 
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 const (
@@ -29,10 +29,10 @@ const (
 var carriedLink = regexp.MustCompile(`<p class="secret" id="link"><code>(https://[^<]+)</code>`)
 
 // carrying is a dashboard whose users can make links for other devices.
-func carrying(t *testing.T) (*identitytest.Harness, *identitytest.Browser, *config.Units) {
+func carrying(t *testing.T) (*identitytest.Harness, *identitytest.Browser, *settings.Units) {
 	t.Helper()
 	h, b, u, _ := dashboard(t)
-	u.Features.ActionToken.Login = config.ActionTokenLogin{Enabled: true, TTL: 600, AuthenticationLevel: 1, UIGenerationEnabled: true}
+	u.Features.ActionToken.Login = settings.ActionTokenLogin{Enabled: true, TTL: 600, AuthenticationLevel: 1, UIGenerationEnabled: true}
 	return h, b, u
 }
 
@@ -53,7 +53,7 @@ func shownPath(t testing.TB, a *identitytest.Answer) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if drawn := page.NewQR(code.Size, code.Black); !strings.Contains(a.Body.String(), `<path d="`+drawn.Path+`"`) {
+	if drawn := web.NewQR(code.Size, code.Black); !strings.Contains(a.Body.String(), `<path d="`+drawn.Path+`"`) {
 		t.Errorf("the page does not draw the code of its link:\n%s", a.Body)
 	}
 	path, ok := strings.CutPrefix(html.UnescapeString(m[1]), identitytest.Issuer)
@@ -120,7 +120,7 @@ func TestAnotherDevice(t *testing.T) {
 func TestAnotherDeviceLevel(t *testing.T) {
 	t.Parallel()
 	h, u := identitytest.NewStepping(t, 3)
-	u.Features.ActionToken.Login = config.ActionTokenLogin{Enabled: true, TTL: 600, AuthenticationLevel: 4, UIGenerationEnabled: true}
+	u.Features.ActionToken.Login = settings.ActionTokenLogin{Enabled: true, TTL: 600, AuthenticationLevel: 4, UIGenerationEnabled: true}
 	b := h.Browser()
 	b.Plain()
 	enter := func(what, link string, want int) *identitytest.Browser {
@@ -224,41 +224,41 @@ func TestAnotherDeviceTime(t *testing.T) {
 // TestAnotherDeviceEnds: everything that invalidates a link.
 func TestAnotherDeviceEnds(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(h *identitytest.Harness, b *identitytest.Browser, u *config.Units){
-		"its time": func(h *identitytest.Harness, _ *identitytest.Browser, _ *config.Units) {
+	for name, end := range map[string]func(h *identitytest.Harness, b *identitytest.Browser, u *settings.Units){
+		"its time": func(h *identitytest.Harness, _ *identitytest.Browser, _ *settings.Units) {
 			h.Clock.Advance(10 * time.Minute)
 		},
-		"a newer one": func(_ *identitytest.Harness, b *identitytest.Browser, _ *config.Units) { carry(b) },
-		"signing out": func(_ *identitytest.Harness, b *identitytest.Browser, _ *config.Units) { b.Post(b.Get("/sign-out")) },
-		"all others": func(h *identitytest.Harness, b *identitytest.Browser, _ *config.Units) {
+		"a newer one": func(_ *identitytest.Harness, b *identitytest.Browser, _ *settings.Units) { carry(b) },
+		"signing out": func(_ *identitytest.Harness, b *identitytest.Browser, _ *settings.Units) { b.Post(b.Get("/sign-out")) },
+		"all others": func(h *identitytest.Harness, b *identitytest.Browser, _ *settings.Units) {
 			h.Browser().SignIn(identitytest.Demo, identitytest.DemoPassword)
 			wantDone(t, "the end", b.Fill(b.Get("/account/devices"), "/account/devices", "session", "others"), "/account/devices?done=ended")
 		},
-		"the switch": func(_ *identitytest.Harness, _ *identitytest.Browser, u *config.Units) {
+		"the switch": func(_ *identitytest.Harness, _ *identitytest.Browser, u *settings.Units) {
 			u.Features.ActionToken.Login.UIGenerationEnabled = false
 		},
-		"both switches": func(_ *identitytest.Harness, _ *identitytest.Browser, u *config.Units) {
+		"both switches": func(_ *identitytest.Harness, _ *identitytest.Browser, u *settings.Units) {
 			u.Features.ActionToken.Login.Enabled = false
 		},
-		"another password": func(_ *identitytest.Harness, b *identitytest.Browser, _ *config.Units) {
+		"another password": func(_ *identitytest.Harness, b *identitytest.Browser, _ *settings.Units) {
 			sendTo(b, "/account/security/password", "current", identitytest.DemoPassword, "password", "Another horse 2")
 		},
-		"a block": func(h *identitytest.Harness, _ *identitytest.Browser, _ *config.Units) {
-			if err := h.Person.SetState(t.Context(), identitytest.Demo, person.Blocked, event.Actor{}); err != nil {
+		"a block": func(h *identitytest.Harness, _ *identitytest.Browser, _ *settings.Units) {
+			if err := h.Person.SetState(t.Context(), identitytest.Demo, person.Blocked, audit.Actor{}); err != nil {
 				t.Error(err)
 			}
 		},
-		"its withdrawal": func(h *identitytest.Harness, _ *identitytest.Browser, _ *config.Units) {
-			if err := h.ActionToken.Revoke(t.Context(), h.Details(identitytest.Demo).ID, "", event.Actor{}); err != nil {
+		"its withdrawal": func(h *identitytest.Harness, _ *identitytest.Browser, _ *settings.Units) {
+			if err := h.ActionToken.Revoke(t.Context(), h.Details(identitytest.Demo).ID, "", audit.Actor{}); err != nil {
 				t.Error(err)
 			}
 		},
-		"the end of all sessions": func(h *identitytest.Harness, _ *identitytest.Browser, _ *config.Units) {
+		"the end of all sessions": func(h *identitytest.Harness, _ *identitytest.Browser, _ *settings.Units) {
 			if err := h.Store.Update(t.Context(), session.EndAllSessions); err != nil {
 				t.Error(err)
 			}
 		},
-		"the end of the session, from elsewhere": func(h *identitytest.Harness, b *identitytest.Browser, _ *config.Units) {
+		"the end of the session, from elsewhere": func(h *identitytest.Harness, b *identitytest.Browser, _ *settings.Units) {
 			s, err := h.SessionOf(b)
 			if err != nil {
 				t.Error(err)
@@ -295,7 +295,7 @@ func TestAnotherDeviceByAPI(t *testing.T) {
 	t.Parallel()
 	h, b, _ := carrying(t)
 	link := carry(b)
-	d, err := h.ActionToken.Process(t.Context(), link[strings.Index(link, "=")+1:], "", event.Actor{ID: "ops"})
+	d, err := h.ActionToken.Process(t.Context(), link[strings.Index(link, "=")+1:], "", audit.Actor{ID: "ops"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +314,7 @@ func TestAnotherDeviceByAPI(t *testing.T) {
 func TestAnotherDeviceOfProvider(t *testing.T) {
 	t.Parallel()
 	h := identitytest.NewActionTokens(t)
-	h.Set(func(u *config.Units) { u.Features.ActionToken.Login.UIGenerationEnabled = true })
+	h.Set(func(u *settings.Units) { u.Features.ActionToken.Login.UIGenerationEnabled = true })
 	h.At("partner")
 	b := h.Browser()
 	h.MustEnter(b, identitytest.Ann())
@@ -474,7 +474,7 @@ func TestAnotherDeviceAttacks(t *testing.T) {
 				t.Errorf("token %q = %d, want 400", bad, a.Code)
 			}
 		}
-		made, err := h.ActionToken.Make(t.Context(), h.Details(identitytest.Demo).ID, actiontoken.NewActionToken{Actions: []actiontoken.Action{{Type: actiontoken.ActionLogin}}}, event.Actor{})
+		made, err := h.ActionToken.Make(t.Context(), h.Details(identitytest.Demo).ID, actiontoken.NewActionToken{Actions: []actiontoken.Action{{Type: actiontoken.ActionLogin}}}, audit.Actor{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -489,7 +489,7 @@ func TestAnotherDeviceAttacks(t *testing.T) {
 func TestAnotherDeviceByPasskey(t *testing.T) {
 	t.Parallel()
 	h, u := identitytest.NewConfigured(t, identitytest.PasskeysOn)
-	u.Features.ActionToken.Login = config.ActionTokenLogin{Enabled: true, TTL: 600, AuthenticationLevel: 4, UIGenerationEnabled: true}
+	u.Features.ActionToken.Login = settings.ActionTokenLogin{Enabled: true, TTL: 600, AuthenticationLevel: 4, UIGenerationEnabled: true}
 	lost, second := identitytest.NewAuthenticator(t), identitytest.NewAuthenticator(t)
 	first := h.Browser()
 	first.SignIn(identitytest.Demo, identitytest.DemoPassword)

@@ -12,20 +12,20 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/identity/stepup"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 const (
-	appPasswordsPath      = front.SecurityPath + "/app-passwords"
+	appPasswordsPath      = webflow.SecurityPath + "/app-passwords"
 	appPasswordsPerPerson = 10 // that a person makes before the first wait
 	maxAppPasswordName    = 64 // characters
 	maxAppPasswordUses    = 1_000_000
@@ -38,14 +38,14 @@ var appPasswordDays = []string{"30", "90", "365"}
 type AppPasswords interface {
 	// OfferedTo returns the sites for which a person can make an app password, with the scopes that the level of their
 	// sign-in allows. Empty: none, or app passwords are switched off.
-	OfferedTo(tx storage.Tx, person string, level int) ([]login.AppPasswordSite, error)
+	OfferedTo(tx storage.Tx, person string, level int) ([]authn.AppPasswordSite, error)
 	// List returns the app passwords of a person that work now.
-	List(tx storage.Tx, person string, now time.Time) ([]login.AppPassword, error)
+	List(tx storage.Tx, person string, now time.Time) ([]authn.AppPassword, error)
 	// Make makes one. first is called in the transaction before anything is written, last afterwards. It returns
-	// login.ErrNotOffered or login.ErrTooManyAppPasswords.
-	Make(ctx context.Context, q login.AppPasswordRequest, by event.Actor, first, last func(tx storage.Tx) error) (secret.String, error)
+	// authn.ErrNotOffered or authn.ErrTooManyAppPasswords.
+	Make(ctx context.Context, q authn.AppPasswordRequest, by audit.Actor, first, last func(tx storage.Tx) error) (secret.String, error)
 	// Revoke ends one, or returns storage.ErrNotFound. first is called in the transaction before anything is written.
-	Revoke(ctx context.Context, person, id string, by event.Actor, first func(tx storage.Tx) error) error
+	Revoke(ctx context.Context, person, id string, by audit.Actor, first func(tx storage.Tx) error) error
 }
 
 // TieAppPasswords sets who keeps app passwords. It is called before the service is used, if at all.
@@ -54,37 +54,37 @@ func (s *Service) TieAppPasswords(p AppPasswords) { s.appPasswords = p }
 // noAppPasswords is the answer of a service without an authorization server.
 type noAppPasswords struct{}
 
-func (noAppPasswords) OfferedTo(storage.Tx, string, int) ([]login.AppPasswordSite, error) {
+func (noAppPasswords) OfferedTo(storage.Tx, string, int) ([]authn.AppPasswordSite, error) {
 	return nil, nil
 }
 
-func (noAppPasswords) List(storage.Tx, string, time.Time) ([]login.AppPassword, error) {
+func (noAppPasswords) List(storage.Tx, string, time.Time) ([]authn.AppPassword, error) {
 	return nil, nil
 }
 
-func (noAppPasswords) Make(context.Context, login.AppPasswordRequest, event.Actor, func(storage.Tx) error, func(storage.Tx) error) (secret.String, error) {
-	return secret.String{}, login.ErrNotOffered
+func (noAppPasswords) Make(context.Context, authn.AppPasswordRequest, audit.Actor, func(storage.Tx) error, func(storage.Tx) error) (secret.String, error) {
+	return secret.String{}, authn.ErrNotOffered
 }
 
-func (noAppPasswords) Revoke(context.Context, string, string, event.Actor, func(storage.Tx) error) error {
+func (noAppPasswords) Revoke(context.Context, string, string, audit.Actor, func(storage.Tx) error) error {
 	return storage.ErrNotFound
 }
 
 // AppPasswordsSection is the part of the security page about app passwords. It is nil where no site accepts any.
-func (s *Service) AppPasswordsSection(tx storage.Tx, si *session.Current, _ *stepup.Standing) (*page.SecuritySection, error) {
+func (s *Service) AppPasswordsSection(tx storage.Tx, si *session.Current, _ *mfa.Standing) (*web.SecuritySection, error) {
 	have, offered, err := s.readAppPasswords(tx, si, time.Time{}) // storage collects those that have expired
 	if err != nil || len(have)+len(offered) == 0 {
 		return nil, err
 	}
-	out := &page.SecuritySection{Key: "app_passwords", State: "off", Count: len(have), Actions: []page.SecurityAction{{Label: "security.app_passwords.manage", URL: appPasswordsPath}}}
+	out := &web.SecuritySection{Key: "app_passwords", State: "off", Count: len(have), Actions: []web.SecurityAction{{Label: "security.app_passwords.manage", URL: appPasswordsPath}}}
 	for i := range have {
 		out.State = "on"
-		out.Items = append(out.Items, page.Row{Icon: "key", Name: have[i].Name})
+		out.Items = append(out.Items, web.Row{Icon: "key", Name: have[i].Name})
 	}
 	return out, nil
 }
 
-func (s *Service) readAppPasswords(tx storage.Tx, si *session.Current, now time.Time) (have []login.AppPassword, offered []login.AppPasswordSite, err error) {
+func (s *Service) readAppPasswords(tx storage.Tx, si *session.Current, now time.Time) (have []authn.AppPassword, offered []authn.AppPasswordSite, err error) {
 	if have, err = s.appPasswords.List(tx, si.Session.PersonID, now); err == nil {
 		offered, err = s.appPasswords.OfferedTo(tx, si.Session.PersonID, si.Session.Level)
 	}
@@ -93,10 +93,10 @@ func (s *Service) readAppPasswords(tx storage.Tx, si *session.Current, now time.
 
 // appPasswordsVisit is a visit to the page of app passwords, with what the person typed.
 type appPasswordsVisit struct {
-	*front.Visit
+	*webflow.Visit
 
-	have    []login.AppPassword
-	offered []login.AppPasswordSite
+	have    []authn.AppPassword
+	offered []authn.AppPasswordSite
 	form    appPasswordForm
 }
 
@@ -109,22 +109,22 @@ type appPasswordForm struct {
 
 // visitAppPasswords admits a person who can make app passwords. One opens sites for a long time without a sign-in, so
 // it needs the level of setting up a method.
-func (s *Service) visitAppPasswords(q *front.Request, admit guard) (*appPasswordsVisit, error) {
+func (s *Service) visitAppPasswords(q *webflow.Request, admit guard) (*appPasswordsVisit, error) {
 	v := &appPasswordsVisit{form: appPasswordForm{days: appPasswordDays[1]}}
 	now := s.now()
 	var err error
-	v.Visit, err = s.visit(q, admit, appPasswordsPath, func(tx storage.Tx, st *stepup.Standing) (_ int, err error) {
+	v.Visit, err = s.visit(q, admit, appPasswordsPath, func(tx storage.Tx, st *mfa.Standing) (_ int, err error) {
 		v.have, v.offered, err = s.readAppPasswords(tx, q.SignIn, now)
 		return st.SetUpLevel(), err
 	})
 	if err == nil && len(v.have)+len(v.offered) == 0 {
-		err = front.NotFound()
+		err = webflow.NotFound()
 	}
 	return v, err
 }
 
 // showAppPasswords serves GET /account/security/app-passwords.
-func (s *Service) showAppPasswords(q *front.Request) error {
+func (s *Service) showAppPasswords(q *webflow.Request) error {
 	v, err := s.visitAppPasswords(q, s.front.VisitOf)
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (s *Service) showAppPasswords(q *front.Request) error {
 		v.form.sites = []string{v.offered[0].Origin}
 	}
 	v.form.scopes = v.scopeNames()
-	return s.renderAppPasswords(v, http.StatusOK, page.Dashboard{})
+	return s.renderAppPasswords(v, http.StatusOK, web.Dashboard{})
 }
 
 // scopeNames are the scopes of all sites, once each.
@@ -149,25 +149,25 @@ func (v *appPasswordsVisit) scopeNames() (names []string) {
 }
 
 // renderAppPasswords writes the page: what was just made, the app passwords, and the form for another one.
-func (s *Service) renderAppPasswords(v *appPasswordsVisit, status int, d page.Dashboard) error {
-	d.Key, d.Cancel = "app_passwords", front.SecurityPath
-	list := page.Part{Empty: "app_password.none"}
+func (s *Service) renderAppPasswords(v *appPasswordsVisit, status int, d web.Dashboard) error {
+	d.Key, d.Cancel = "app_passwords", webflow.SecurityPath
+	list := web.Part{Empty: "app_password.none"}
 	if len(v.have) > 0 {
-		list.ID, list.Title = "have", page.Say("app_password.have")
+		list.ID, list.Title = "have", web.Say("app_password.have")
 	}
 	for i := range v.have {
 		list.Rows = append(list.Rows, appPasswordRow(v.Visit, &v.have[i]))
 	}
 	d.Parts = append(d.Parts, list)
 	if len(v.offered) > 0 {
-		form := &page.PartForm{Action: appPasswordsPath, CSRF: v.CSRF, Submit: "app_password.make", Fields: page.Fields(d.Problem != "", v.fields()...)}
+		form := &web.PartForm{Action: appPasswordsPath, CSRF: v.CSRF, Submit: "app_password.make", Fields: web.Fields(d.Problem != "", v.fields()...)}
 		if len(d.Parts) > 1 {
 			form.Quiet = true
 			for i := range form.Fields {
 				form.Fields[i].Focus = false
 			}
 		}
-		d.Parts = append(d.Parts, page.Part{ID: "new", Title: page.Say("app_password.new"), Text: page.Say("app_password.new.text"), Form: form})
+		d.Parts = append(d.Parts, web.Part{ID: "new", Title: web.Say("app_password.new"), Text: web.Say("app_password.new.text"), Form: form})
 	}
 	return s.render(v.Visit, status, d)
 }
@@ -188,49 +188,49 @@ func hostsOf(sites []string) string {
 	return strings.Join(out, ", ")
 }
 
-func appPasswordRow(a *front.Visit, p *login.AppPassword) page.Row {
-	row := page.Row{Icon: "key", Name: p.Name, Details: []page.Text{
-		page.Say("app_password.for", "sites", hostsOf(p.Sites)), page.Say("app_password.since", "time", p.Since), page.Say("app_password.until", "time", p.Until),
+func appPasswordRow(a *webflow.Visit, p *authn.AppPassword) web.Row {
+	row := web.Row{Icon: "key", Name: p.Name, Details: []web.Text{
+		web.Say("app_password.for", "sites", hostsOf(p.Sites)), web.Say("app_password.since", "time", p.Since), web.Say("app_password.until", "time", p.Until),
 	}}
 	if p.Last.IsZero() {
-		row.Details = append(row.Details, page.Say("app_password.unused"))
+		row.Details = append(row.Details, web.Say("app_password.unused"))
 	} else {
-		row.Details = append(row.Details, page.Say("app_password.last", "time", p.Last, "address", p.LastAddress, "site", siteHost(p.LastSite)))
+		row.Details = append(row.Details, web.Say("app_password.last", "time", p.Last, "address", p.LastAddress, "site", siteHost(p.LastSite)))
 	}
 	if p.Limit > 0 {
-		row.Details = append(row.Details, page.Say("app_password.uses", "n", strconv.Itoa(p.Count), "most", strconv.Itoa(p.Limit)))
+		row.Details = append(row.Details, web.Say("app_password.uses", "n", strconv.Itoa(p.Count), "most", strconv.Itoa(p.Limit)))
 	}
 	for _, name := range p.Scopes {
-		row.Scopes = append(row.Scopes, page.ScopeLine{Name: name})
+		row.Scopes = append(row.Scopes, web.ScopeLine{Name: name})
 	}
-	row.Actions = []page.Action{{Label: "app_password.revoke", URL: appPasswordsPath, CSRF: a.CSRF, Fields: []page.Hidden{{Name: "revoke", Value: p.ID}}, Danger: true}}
+	row.Actions = []web.Action{{Label: "app_password.revoke", URL: appPasswordsPath, CSRF: a.CSRF, Fields: []web.Hidden{{Name: "revoke", Value: p.ID}}, Danger: true}}
 	return row
 }
 
 // fields are those of the form, as the person has filled it in.
-func (v *appPasswordsVisit) fields() []page.Field {
+func (v *appPasswordsVisit) fields() []web.Field {
 	f := &v.form
-	list := []page.Field{{
+	list := []web.Field{{
 		Name: "name", Label: "app_password.name", Hint: "app_password.name.hint", Value: f.name, Required: true, MaxLength: maxAppPasswordName, Problem: f.nameProblem,
 	}}
 	for i, o := range v.offered {
-		list = append(list, page.Field{
+		list = append(list, web.Field{
 			Name: "site", ID: "site-" + strconv.Itoa(i), Type: "checkbox", Label: "app_password.site", LabelFill: []any{"site", siteHost(o.Origin)}, Value: o.Origin,
 			Checked: slices.Contains(f.sites, o.Origin),
 		})
 	}
 	for i, name := range v.scopeNames() {
-		field := page.Field{
+		field := web.Field{
 			Name: "scope", ID: "scope-" + strconv.Itoa(i), Type: "checkbox", Label: "app_password.scope", LabelFill: []any{"scope", v.describe(name)}, Value: name,
 			Checked: slices.Contains(f.scopes, name),
 		}
 		list = append(list, field)
 	}
-	days := page.Field{Name: "days", Type: "select", Label: "app_password.days", Value: f.days}
+	days := web.Field{Name: "days", Type: "select", Label: "app_password.days", Value: f.days}
 	for _, n := range appPasswordDays {
-		days.Options = append(days.Options, page.Option{Value: n, Label: "app_password.days." + n})
+		days.Options = append(days.Options, web.Option{Value: n, Label: "app_password.days." + n})
 	}
-	return append(list, days, page.Field{
+	return append(list, days, web.Field{
 		Name: "uses", Label: "app_password.limit", Hint: "app_password.limit.hint", Value: f.uses, InputMode: "numeric", MaxLength: len(strconv.Itoa(maxAppPasswordUses)), Problem: f.usesProblem,
 	})
 }
@@ -248,11 +248,11 @@ func (v *appPasswordsVisit) describe(name string) string {
 }
 
 // read takes what was typed. problem is what is wrong with it as a whole, good tells whether it can be used.
-func (v *appPasswordsVisit) read() (q login.AppPasswordRequest, problem string, good bool) {
+func (v *appPasswordsVisit) read() (q authn.AppPasswordRequest, problem string, good bool) {
 	f := &v.form
 	f.name, f.days, f.uses = strings.TrimSpace(v.PostForm.Get("name")), v.PostForm.Get("days"), strings.TrimSpace(v.PostForm.Get("uses"))
 	f.sites, f.scopes = v.PostForm["site"], v.PostForm["scope"]
-	if f.name == "" || utf8.RuneCountInString(f.name) > maxAppPasswordName || !utf8.ValidString(f.name) || login.Turns(f.name) || strings.ContainsFunc(f.name, unicode.IsControl) {
+	if f.name == "" || utf8.RuneCountInString(f.name) > maxAppPasswordName || !utf8.ValidString(f.name) || authn.Turns(f.name) || strings.ContainsFunc(f.name, unicode.IsControl) {
 		f.nameProblem = "app_password.problem.name"
 	}
 	if f.uses != "" {
@@ -276,7 +276,7 @@ func (v *appPasswordsVisit) read() (q login.AppPasswordRequest, problem string, 
 
 // handleAppPasswords serves POST /account/security/app-passwords: it makes an app password, which only this answer
 // shows, or revokes one.
-func (s *Service) handleAppPasswords(q *front.Request) error {
+func (s *Service) handleAppPasswords(q *webflow.Request) error {
 	v, err := s.visitAppPasswords(q, s.front.VisitPost)
 	if err != nil {
 		return err
@@ -286,16 +286,16 @@ func (s *Service) handleAppPasswords(q *front.Request) error {
 	}
 	wanted, problem, good := v.read()
 	if !good {
-		return s.renderAppPasswords(v, http.StatusUnprocessableEntity, page.Dashboard{Problem: problem})
+		return s.renderAppPasswords(v, http.StatusUnprocessableEntity, web.Dashboard{Problem: problem})
 	}
 	made, wait, err := s.makeAppPassword(v, wanted)
 	switch {
 	case errors.Is(err, person.ErrMismatch):
 		return q.Redirect(appPasswordsPath)
-	case errors.Is(err, login.ErrNotOffered):
-		return s.renderAppPasswords(v, http.StatusUnprocessableEntity, page.Dashboard{Problem: "app_password.problem.offered"})
-	case errors.Is(err, login.ErrTooManyAppPasswords):
-		return s.renderAppPasswords(v, http.StatusUnprocessableEntity, page.Dashboard{Problem: "app_password.problem.many"})
+	case errors.Is(err, authn.ErrNotOffered):
+		return s.renderAppPasswords(v, http.StatusUnprocessableEntity, web.Dashboard{Problem: "app_password.problem.offered"})
+	case errors.Is(err, authn.ErrTooManyAppPasswords):
+		return s.renderAppPasswords(v, http.StatusUnprocessableEntity, web.Dashboard{Problem: "app_password.problem.many"})
 	case wait > 0:
 		return s.renderAppPasswords(v, http.StatusTooManyRequests, throttle(v.Visit, wait))
 	case err != nil:
@@ -310,9 +310,9 @@ func (s *Service) handleAppPasswords(q *front.Request) error {
 		return err
 	}
 	v.form = appPasswordForm{days: v.form.days, sites: v.form.sites, scopes: v.form.scopes}
-	return s.renderAppPasswords(v, http.StatusOK, page.Dashboard{Parts: []page.Part{{
-		ID: "made", Title: page.Say("app_password.made", "name", wanted.Name),
-		Code: &page.Code{Text: page.Say("app_password.made.text", "username", v.SignIn.Person.Username, "sites", hostsOf(wanted.Sites)), Value: made.Reveal()},
+	return s.renderAppPasswords(v, http.StatusOK, web.Dashboard{Parts: []web.Part{{
+		ID: "made", Title: web.Say("app_password.made", "name", wanted.Name),
+		Code: &web.Code{Text: web.Say("app_password.made.text", "username", v.SignIn.Person.Username, "sites", hostsOf(wanted.Sites)), Value: made.Reveal()},
 	}}})
 }
 
@@ -320,7 +320,7 @@ func (s *Service) handleAppPasswords(q *front.Request) error {
 var errWait = errors.New("too many app passwords in a short time")
 
 // makeAppPassword makes an app password and tells the person by e-mail. wait is how long none is made.
-func (s *Service) makeAppPassword(v *appPasswordsVisit, q login.AppPasswordRequest) (made secret.String, wait time.Duration, err error) {
+func (s *Service) makeAppPassword(v *appPasswordsVisit, q authn.AppPasswordRequest) (made secret.String, wait time.Duration, err error) {
 	now := s.now()
 	first := func(tx storage.Tx) (err error) {
 		wait = 0
@@ -337,7 +337,7 @@ func (s *Service) makeAppPassword(v *appPasswordsVisit, q login.AppPasswordReque
 }
 
 // tellAppPassword sends the notice of a new app password. No setting switches it off: it is sent wherever e-mails are.
-func (s *Service) tellAppPassword(tx storage.Tx, q login.AppPasswordRequest, now time.Time) error {
+func (s *Service) tellAppPassword(tx storage.Tx, q authn.AppPasswordRequest, now time.Time) error {
 	if s.notify == nil {
 		return nil
 	}
@@ -364,7 +364,7 @@ func (s *Service) revokeAppPassword(v *appPasswordsVisit, id string) error {
 		return err
 	}
 	if len(v.have) == 1 && len(v.offered) == 0 { // the page is gone with the last one
-		return v.Redirect(front.SecurityPath)
+		return v.Redirect(webflow.SecurityPath)
 	}
 	return v.Redirect(doneURL(appPasswordsPath, "revoked"))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -85,11 +85,11 @@ func TestActivityBehindTokens(t *testing.T) {
 	t.Parallel()
 	h, b, _, _ := dashboard(t)
 	id := h.Details(identitytest.Demo).ID
-	rec := &event.Recorder{Random: rand.Reader, Now: h.Clock.Now}
+	rec := &audit.Recorder{Random: rand.Reader, Now: h.Clock.Now}
 	for range 3 {
 		err := h.Store.Update(t.Context(), func(tx storage.Tx) error {
 			for range 300 {
-				e, err := rec.New(event.Type{Type: "token.AccessTokenRefreshedEvent", Name: "Access Token Refreshed"}, event.Origin{})
+				e, err := rec.New(audit.Type{Type: "token.AccessTokenRefreshedEvent", Name: "Access Token Refreshed"}, audit.Origin{})
 				if err != nil {
 					return err
 				}

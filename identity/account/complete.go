@@ -8,18 +8,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // completion is a sign-in that pauses so that the person can fill in what their profile lacks.
 type completion struct {
-	*front.Visit
+	*webflow.Visit
 
 	id      string
-	flow    front.FlowRecord
+	flow    webflow.FlowRecord
 	own     person.Profile
 	missing missingFields
 	typed   map[string]string
@@ -29,19 +29,19 @@ type completion struct {
 }
 
 // readCompletion reads the sign-in of a request and what is missing. If nothing is asked, it continues the sign-in and
-// returns front.ErrAnswered.
-func (s *Service) readCompletion(q *front.Request) (*completion, error) {
+// returns webflow.ErrAnswered.
+func (s *Service) readCompletion(q *webflow.Request) (*completion, error) {
 	id, flow, err := s.front.FlowIn(q)
 	if err != nil {
 		return nil, err
 	}
-	q.Again = front.CompleteURL(id)
+	q.Again = webflow.CompleteURL(id)
 	x := &completion{
-		Visit: &front.Visit{Request: q, Level: front.DashboardLevel(q.Settings), Path: q.Again},
+		Visit: &webflow.Visit{Request: q, Level: webflow.DashboardLevel(q.Settings), Path: q.Again},
 		id:    id, flow: flow, typed: map[string]string{}, problems: map[string]string{},
 	}
 	// A sign-in that cannot open the account pages must not change what is there.
-	asks := q.URL.Query().Get("later") == "" && q.SignIn != nil && q.SignIn.Session.Again && front.AsksMore(q.Settings) &&
+	asks := q.URL.Query().Get("later") == "" && q.SignIn != nil && q.SignIn.Session.Again && webflow.AsksMore(q.Settings) &&
 		q.SignIn.Session.Level >= x.Level
 	if asks {
 		if err := s.store.View(q.Context(), func(tx storage.Tx) error { return s.readMissing(tx, x) }); err != nil {
@@ -49,7 +49,7 @@ func (s *Service) readCompletion(q *front.Request) (*completion, error) {
 		}
 	}
 	if !asks || x.missing.isEmpty() {
-		return nil, cmp.Or(s.front.Return(q, id, flow), front.ErrAnswered)
+		return nil, cmp.Or(s.front.Return(q, id, flow), webflow.ErrAnswered)
 	}
 	return x, nil
 }
@@ -68,7 +68,7 @@ func (s *Service) readMissing(tx storage.Tx, x *completion) error {
 	if err != nil {
 		return err
 	}
-	x.Level = front.DashboardLevel(x.Settings)
+	x.Level = webflow.DashboardLevel(x.Settings)
 	level := s.contactLevel(st)
 	x.own = d.Profile
 	x.missing = s.findMissing(x.Settings, &x.own, fields, x.SignIn.Session.Level >= level)
@@ -84,32 +84,32 @@ func (s *Service) readMissing(tx storage.Tx, x *completion) error {
 
 // showComplete serves GET /sign-in/complete?flow=…: a person who has signed in before is asked, once per sign-in, for
 // what their profile lacks. The parameter later=1 skips that.
-func (s *Service) showComplete(q *front.Request) error {
+func (s *Service) showComplete(q *webflow.Request) error {
 	x, err := s.readCompletion(q)
 	if err != nil {
 		return err
 	}
-	return s.renderCompletion(x, http.StatusOK, page.Form{})
+	return s.renderCompletion(x, http.StatusOK, web.Form{})
 }
 
 // form binds the form to the sign-in and the session.
-func (x *completion) form() string { return front.SessionForm("complete:"+x.id, x.SignIn) }
+func (x *completion) form() string { return webflow.SessionForm("complete:"+x.id, x.SignIn) }
 
-func (s *Service) renderCompletion(x *completion, status int, in page.Form) error {
-	in.Key, in.Action = "complete", front.CompleteURL(x.id)
-	in.Fields = page.Fields(in.Problem != "", x.inputs()...)
-	in.Links = []page.FormLink{{Label: "complete.later", URL: front.CompleteURL(x.id) + "&later=1"}}
-	return s.front.RenderForm(x.Request, front.Detour{ID: x.id, Flow: x.flow, U: x.Settings}, x.form(), status, in)
+func (s *Service) renderCompletion(x *completion, status int, in web.Form) error {
+	in.Key, in.Action = "complete", webflow.CompleteURL(x.id)
+	in.Fields = web.Fields(in.Problem != "", x.inputs()...)
+	in.Links = []web.FormLink{{Label: "complete.later", URL: webflow.CompleteURL(x.id) + "&later=1"}}
+	return s.front.RenderForm(x.Request, webflow.Detour{ID: x.id, Flow: x.flow, U: x.Settings}, x.form(), status, in)
 }
 
 // inputs are the fields of the page.
-func (x *completion) inputs() (out []page.Field) {
+func (x *completion) inputs() (out []web.Field) {
 	for _, name := range completeFields {
 		shown, required := x.missing.asks(name)
 		if !shown {
 			continue
 		}
-		f := page.Field{Name: name, Label: "sign_up." + name, Value: x.typed[name], Required: required, MaxLength: person.MaxLine, Problem: x.problems[name]}
+		f := web.Field{Name: name, Label: "sign_up." + name, Value: x.typed[name], Required: required, MaxLength: person.MaxLine, Problem: x.problems[name]}
 		if !required && f.Problem == "" { // a problem says the same
 			f.Hint = "complete.one_of"
 		}
@@ -130,7 +130,7 @@ func (x *completion) inputs() (out []page.Field) {
 		}
 		out = append(out, f)
 	}
-	return append(out, front.CustomInputs(x.missing.custom, x.custom, x.problems)...)
+	return append(out, webflow.CustomInputs(x.missing.custom, x.custom, x.problems)...)
 }
 
 // read reads the form and notes the problems of its fields.
@@ -157,7 +157,7 @@ func (x *completion) read(now time.Time) {
 			x.problems[group[0]] = "problem.one_of"
 		}
 	}
-	x.custom = front.ReadCustom(x.missing.custom, x.PostForm, x.problems)
+	x.custom = webflow.ReadCustom(x.missing.custom, x.PostForm, x.problems)
 }
 
 // contact is the address or number that was typed. ok is false if the field is empty.
@@ -174,12 +174,12 @@ var contactKinds = []person.ContactKind{person.ContactEmail, person.ContactPhone
 
 // handleComplete serves POST /sign-in/complete?flow=…: what was missing is stored. An address or number that has to be
 // verified is stored only with its code, which the next page asks for.
-func (s *Service) handleComplete(q *front.Request) error {
+func (s *Service) handleComplete(q *webflow.Request) error {
 	x, err := s.readCompletion(q)
 	if err != nil {
 		return err
 	}
-	if err := s.front.CheckForm(q, x.form(), front.CompleteURL(x.id)); err != nil {
+	if err := s.front.CheckForm(q, x.form(), webflow.CompleteURL(x.id)); err != nil {
 		return err
 	}
 	x.read(s.now())
@@ -197,7 +197,7 @@ func (s *Service) handleComplete(q *front.Request) error {
 		}
 	}
 	if len(x.problems) > 0 {
-		return s.renderCompletion(x, http.StatusUnprocessableEntity, page.Form{})
+		return s.renderCompletion(x, http.StatusUnprocessableEntity, web.Form{})
 	}
 	_, err = s.update(x.Visit, func(_ storage.Tx, d *person.Details) error {
 		x.fill(&d.Profile, verify)
@@ -207,13 +207,13 @@ func (s *Service) handleComplete(q *front.Request) error {
 	case errors.Is(err, person.ErrMismatch):
 		return s.front.Return(q, x.id, x.flow)
 	case errors.As(err, new(*person.ValidationError)):
-		return s.renderCompletion(x, http.StatusUnprocessableEntity, page.Form{Problem: "problem.profile"})
+		return s.renderCompletion(x, http.StatusUnprocessableEntity, web.Form{Problem: "problem.profile"})
 	case err != nil:
 		return err
 	case len(verify) > 0:
 		return s.confirmCompletion(x, verify[0])
 	}
-	return q.Redirect(front.CompleteURL(x.id)) // more may be missing by now
+	return q.Redirect(webflow.CompleteURL(x.id)) // more may be missing by now
 }
 
 // fill writes what was typed into the profile where it is still empty: this page overwrites nothing. The contacts in
@@ -245,8 +245,8 @@ func (s *Service) confirmCompletion(x *completion, c person.Contact) error {
 	case err != nil:
 		return err
 	case wait > 0 && !sent:
-		in := page.Form{}
-		front.Waits(x.W, &in, "problem.sent", wait)
+		in := web.Form{}
+		webflow.Waits(x.W, &in, "problem.sent", wait)
 		return s.renderCompletion(x, http.StatusTooManyRequests, in)
 	}
 	return x.Redirect(confirmPath)

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -43,19 +43,19 @@ func TestExtraRegistrationLevel(t *testing.T) {
 // off, the field is not required any more or has a value, or the person is blocked.
 func TestExtraRegistrationMeanwhile(t *testing.T) {
 	t.Parallel()
-	for what, change := range map[string]func(e *identitytest.Elsewhere, u *config.Units){
-		"switched off": func(_ *identitytest.Elsewhere, u *config.Units) {
+	for what, change := range map[string]func(e *identitytest.Elsewhere, u *settings.Units){
+		"switched off": func(_ *identitytest.Elsewhere, u *settings.Units) {
 			u.Features.PostLoginExtraRegistrationAfterSecondLogin = false
 		},
-		"not demanded": func(_ *identitytest.Elsewhere, u *config.Units) {
+		"not demanded": func(_ *identitytest.Elsewhere, u *settings.Units) {
 			u.Attributes.PersonCreationMandatoryFields.LastNameRequired = false
 		},
-		"blocked": func(e *identitytest.Elsewhere, _ *config.Units) {
+		"blocked": func(e *identitytest.Elsewhere, _ *settings.Units) {
 			if err := e.Person.SetState(e.T.Context(), identitytest.Demo, person.Blocked, identitytest.Ops); err != nil {
 				e.T.Fatal(err)
 			}
 		},
-		"filled in": func(e *identitytest.Elsewhere, _ *config.Units) {
+		"filled in": func(e *identitytest.Elsewhere, _ *settings.Units) {
 			e.SetProfile(identitytest.Demo, func(p *person.Profile) { p.Name.LastName = "Hers" })
 		},
 	} {
@@ -84,7 +84,7 @@ func TestExtraRegistrationRaces(t *testing.T) {
 		e, u := extra(t)
 		u.Attributes.PersonCreationMandatoryFields.LastNameRequired = true
 		u.Attributes.PersonCreationMandatoryFields.MobileNumberRequired = true
-		identitytest.AskFor(u, config.OwnMethod, identitytest.CustomFields)
+		identitytest.AskFor(u, settings.OwnMethod, identitytest.CustomFields)
 		e.Browser().SignIn(identitytest.Demo, identitytest.DemoPassword)
 		b := e.Browser()
 		form := completes(b, identitytest.Demo, identitytest.DemoPassword)
@@ -103,7 +103,7 @@ func TestExtraRegistrationRaces(t *testing.T) {
 	t.Run("attack 282: 64 addresses at once get one code each at most, and no more than a person may have", func(t *testing.T) {
 		t.Parallel()
 		e, u := extra(t)
-		u.Attributes.Verification = config.Verification{EmailEnabled: true, EmailRequired: true}
+		u.Attributes.Verification = settings.Verification{EmailEnabled: true, EmailRequired: true}
 		mustAdd(e, "bob")
 		e.Browser().SignIn("bob", identitytest.DemoPassword)
 		b := e.Browser()
@@ -120,17 +120,17 @@ func TestExtraRegistrationRaces(t *testing.T) {
 // stays open.
 func TestExtraRegistrationTakesTime(t *testing.T) {
 	t.Parallel()
-	for what, demand := range map[string]func(*identitytest.Elsewhere, *login.Demand){
-		"max_age":      func(_ *identitytest.Elsewhere, d *login.Demand) { d.MaxAge = time.Minute },
-		"max_age=0":    func(e *identitytest.Elsewhere, d *login.Demand) { d.MaxAge, d.NotBefore = 0, e.Clock.Now() },
-		"prompt=login": func(e *identitytest.Elsewhere, d *login.Demand) { d.NotBefore = e.Clock.Now() },
+	for what, demand := range map[string]func(*identitytest.Elsewhere, *authn.Demand){
+		"max_age":      func(_ *identitytest.Elsewhere, d *authn.Demand) { d.MaxAge = time.Minute },
+		"max_age=0":    func(e *identitytest.Elsewhere, d *authn.Demand) { d.MaxAge, d.NotBefore = 0, e.Clock.Now() },
+		"prompt=login": func(e *identitytest.Elsewhere, d *authn.Demand) { d.NotBefore = e.Clock.Now() },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			e, u := extra(t)
 			u.Attributes.PersonCreationMandatoryFields.LastNameRequired = true
 			e.Browser().SignIn(identitytest.Demo, identitytest.DemoPassword)
-			e.Asking(func(d *login.Demand) { demand(e, d) })
+			e.Asking(func(d *authn.Demand) { demand(e, d) })
 			b := e.Browser()
 			form := completes(b, identitytest.Demo, identitytest.DemoPassword)
 			e.Clock.Advance(20 * time.Minute)
@@ -149,9 +149,9 @@ func TestExtraRegistrationTakesTime(t *testing.T) {
 func TestExtraRegistrationOfMethods(t *testing.T) {
 	t.Parallel()
 	e, u := extra(t)
-	identitytest.AskFor(u, config.OwnMethod, identitytest.CustomFields)
-	u.LoginMethods.LoginMethods = append(u.LoginMethods.LoginMethods, config.LoginMethod{
-		ID: "partner", Type: config.TypeOIDC, CustomAttributeFields: []config.CustomAttributeField{{ID: "badge", Name: "Badge", Type: config.FieldText}},
+	identitytest.AskFor(u, settings.OwnMethod, identitytest.CustomFields)
+	u.LoginMethods.LoginMethods = append(u.LoginMethods.LoginMethods, settings.LoginMethod{
+		ID: "partner", Type: settings.TypeOIDC, CustomAttributeFields: []settings.CustomAttributeField{{ID: "badge", Name: "Badge", Type: settings.FieldText}},
 	})
 	p := e.Add(person.NewPerson{Username: "ann", Password: secret.New(identitytest.DemoPassword), Profile: &person.Profile{CustomAttributes: identitytest.Attributes("team", "red", "shoe_size", "43", "news", "true")}})
 	if err := e.Store.Update(t.Context(), func(tx storage.Tx) error {

@@ -8,23 +8,23 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // extra returns a harness where persons are asked for missing details from their second sign-in on.
-func extra(t *testing.T) (*identitytest.Elsewhere, *config.Units) {
+func extra(t *testing.T) (*identitytest.Elsewhere, *settings.Units) {
 	t.Helper()
-	u := config.Defaults()
+	u := settings.Defaults()
 	u.Features.PostLoginExtraRegistrationAfterSecondLogin = true
 	e := identitytest.NewElsewhere(t)
-	e.Units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	e.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 	e.Notices = new(notifytest.Notices)
 	e.Start()
 	return e, &u
@@ -44,8 +44,8 @@ func TestExtraRegistration(t *testing.T) {
 	t.Parallel()
 	e, u := extra(t)
 	u.Attributes.PersonCreationMandatoryFields.FirstNameRequired = true
-	u.Profile.Rules = []config.AttributeRule{{AnyOf: []string{config.AttributeBirthDate, config.AttributePhone}}}
-	identitytest.AskFor(u, config.OwnMethod, identitytest.CustomFields)
+	u.Profile.Rules = []settings.AttributeRule{{AnyOf: []string{settings.AttributeBirthDate, settings.AttributePhone}}}
+	identitytest.AskFor(u, settings.OwnMethod, identitytest.CustomFields)
 	e.Browser().SignIn(identitytest.Demo, identitytest.DemoPassword) // the first sign-in
 	b := e.Browser()
 	form := completes(b, identitytest.Demo, identitytest.DemoPassword)
@@ -140,11 +140,11 @@ func TestExtraRegistrationIsAsked(t *testing.T) {
 	if a := e.Through(b, person); !strings.HasPrefix(a.URL, "/sign-in/complete?") {
 		t.Errorf("by a provider: at %s", a.URL)
 	}
-	e.Asking(func(d *login.Demand) { d.Passive = true })
+	e.Asking(func(d *authn.Demand) { d.Passive = true })
 	if a := e.Through(e.Browser(), person); !strings.HasPrefix(a.Body.String(), "signed in as ") {
 		t.Errorf("prompt=none: %d at %s", a.Code, a.URL)
 	}
-	e.Asking(func(d *login.Demand) { d.Passive = false })
+	e.Asking(func(d *authn.Demand) { d.Passive = false })
 	b = e.Browser()
 	a := b.Do(http.MethodGet, "/oidc/partner/callback?"+url.Values{"ticket": {e.Partner.Answer(person, nil)}}.Encode(), "")
 	lands("an answer that nobody has asked for", b, a.Header().Get("Location"), "/sign-in/complete?")
@@ -159,7 +159,7 @@ func TestExtraRegistrationIsAsked(t *testing.T) {
 func TestExtraRegistrationContacts(t *testing.T) {
 	t.Parallel()
 	e, u := extra(t)
-	u.Attributes.Verification = config.Verification{EmailEnabled: true, EmailRequired: true, MobileNumberEnabled: true}
+	u.Attributes.Verification = settings.Verification{EmailEnabled: true, EmailRequired: true, MobileNumberEnabled: true}
 	u.Attributes.PersonCreationMandatoryFields.MobileNumberRequired = true
 	u.Features.SMSEnabled = true
 	e.Texts = new(notifytest.Texts)
@@ -245,7 +245,7 @@ func TestExtraRegistrationAttacks(t *testing.T) {
 		}
 	})
 	t.Run("attack 241: an address without the level that it takes on the profile page", func(t *testing.T) {
-		u.Attributes.Verification = config.Verification{EmailEnabled: true, EmailRequired: true}
+		u.Attributes.Verification = settings.Verification{EmailEnabled: true, EmailRequired: true}
 		u.StepUp.Actions.ChangeEmailAuthenticationLevel = 2
 		mustAdd(e, "low")
 		e.Browser().SignIn("low", identitytest.DemoPassword)
@@ -265,7 +265,7 @@ func TestExtraRegistrationAttacks(t *testing.T) {
 // target.
 func TestExtraRegistrationEveryWay(t *testing.T) {
 	t.Parallel()
-	lacks := func(u *config.Units) {
+	lacks := func(u *settings.Units) {
 		u.Features.PostLoginExtraRegistrationAfterSecondLogin, u.Attributes.PersonCreationMandatoryFields.LastNameRequired = true, true
 	}
 	t.Run("action token", func(t *testing.T) {
@@ -291,9 +291,9 @@ func TestExtraRegistrationEveryWay(t *testing.T) {
 	t.Run("passkey", func(t *testing.T) {
 		t.Parallel()
 		h, k := identitytest.WithPasskey(t)
-		u := config.Defaults()
+		u := settings.Defaults()
 		lacks(&u)
-		h.Units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+		h.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 		h.Start()
 		b := h.Browser()
 		form := b.Get(b.TryPasskey(k).Header().Get("Location"))

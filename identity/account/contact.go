@@ -8,23 +8,23 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
+	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/identity/stepup"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-const contactPath = front.ProfilePath + "/contact"
+const contactPath = webflow.ProfilePath + "/contact"
 
-func changeEmailLevel(u *config.Units) int { return u.StepUp.Actions.ChangeEmailAuthenticationLevel }
+func changeEmailLevel(u *settings.Units) int { return u.StepUp.Actions.ChangeEmailAuthenticationLevel }
 
 // verifies tells whether a contact of this kind needs a code that was sent there.
-func (s *Service) verifies(kind person.ContactKind, u *config.Units) bool {
+func (s *Service) verifies(kind person.ContactKind, u *settings.Units) bool {
 	if kind == person.ContactPhone {
 		return s.person.VerifiesPhone(u)
 	}
@@ -37,11 +37,11 @@ var contactMethods = map[person.ContactKind]string{person.ContactEmail: "email",
 // contactLevel is the level that a change of contacts needs. If step-up codes are sent to a contact, or could be,
 // changing it also sets up that method. Otherwise a stolen password would be enough to redirect the codes, or to remove
 // the contact and set up another method.
-func (s *Service) contactLevel(st *stepup.Standing) int {
+func (s *Service) contactLevel(st *mfa.Standing) int {
 	u := st.Units
-	level := max(front.DashboardLevel(u), changeEmailLevel(u))
+	level := max(webflow.DashboardLevel(u), changeEmailLevel(u))
 	for kind, name := range contactMethods {
-		if m := stepup.Pick(st.All, name); m != nil && m.Level(u) > 0 && (s.verifies(kind, u) || slices.Contains(st.Has, m)) {
+		if m := mfa.Pick(st.All, name); m != nil && m.Level(u) > 0 && (s.verifies(kind, u) || slices.Contains(st.Has, m)) {
 			level = max(level, st.SetUpLevel())
 		}
 	}
@@ -53,14 +53,14 @@ func (s *Service) contactLevel(st *stepup.Standing) int {
 
 // handleContact serves POST /account/profile/contact: an e-mail address or telephone number is added, confirmed, made
 // the primary one or removed.
-func (s *Service) handleContact(q *front.Request) error {
-	q.Again = front.ProfilePath
+func (s *Service) handleContact(q *webflow.Request) error {
+	q.Again = webflow.ProfilePath
 	read, err := s.profileReader(q)
 	if err != nil {
 		return err
 	}
 	var v *profilePage
-	level, err := s.readLevel(q, func(tx storage.Tx, st *stepup.Standing) (_ int, err error) {
+	level, err := s.readLevel(q, func(tx storage.Tx, st *mfa.Standing) (_ int, err error) {
 		v, err = read(tx)
 		return s.contactLevel(st), err
 	})
@@ -70,7 +70,7 @@ func (s *Service) handleContact(q *front.Request) error {
 	if err != nil {
 		return err
 	}
-	a, err := s.front.VisitPost(q, front.ProfilePath, changeEmailLevel, func(*config.Units) int { return level })
+	a, err := s.front.VisitPost(q, webflow.ProfilePath, changeEmailLevel, func(*settings.Units) int { return level })
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (s *Service) handleContact(q *front.Request) error {
 	}
 	c := person.Contact{Kind: person.ContactKind(q.PostForm.Get("kind")), Value: strings.TrimSpace(q.PostForm.Get("value"))}
 	if c.Kind != person.ContactEmail && c.Kind != person.ContactPhone {
-		return &front.Answer{Status: http.StatusBadRequest, Key: "error.bad_request", Again: front.ProfilePath}
+		return &webflow.Answer{Status: http.StatusBadRequest, Key: "error.bad_request", Again: webflow.ProfilePath}
 	}
 	if q.PostForm.Get("do") == "add" {
 		return s.addContact(a, v, c)
@@ -88,7 +88,7 @@ func (s *Service) handleContact(q *front.Request) error {
 }
 
 // addContact adds a contact, or sends the code that confirms it.
-func (s *Service) addContact(a *front.Visit, v *profilePage, c person.Contact) error {
+func (s *Service) addContact(a *webflow.Visit, v *profilePage, c person.Contact) error {
 	if number, ok := person.ParsePhone(c.Value); ok && c.Kind == person.ContactPhone {
 		c.Value = number
 	}
@@ -103,7 +103,7 @@ func (s *Service) addContact(a *front.Visit, v *profilePage, c person.Contact) e
 }
 
 // editContact does one of the actions of a contact that the profile has.
-func (s *Service) editContact(a *front.Visit, v *profilePage, c person.Contact, do string) error {
+func (s *Service) editContact(a *webflow.Visit, v *profilePage, c person.Contact, do string) error {
 	verifies := s.verifies(c.Kind, a.Settings)
 	i, primary, verified := c.Find(&v.own)
 	isEmail := c.Kind == person.ContactEmail
@@ -117,22 +117,22 @@ func (s *Service) editContact(a *front.Visit, v *profilePage, c person.Contact, 
 	case do == "primary" && (verified || !verifies) && !(isEmail && v.locked("email")):
 		return s.changeContact(a, contactChange{apply: c.Prefer, done: "primary"})
 	case do == "remove" && !isEmail && len(v.own.PhoneNumbers) == 1 && a.Settings.Attributes.PersonCreationMandatoryFields.MobileNumberRequired:
-		return s.renderProfile(a, v, http.StatusUnprocessableEntity, page.Dashboard{Problem: "problem.phone_required"})
+		return s.renderProfile(a, v, http.StatusUnprocessableEntity, web.Dashboard{Problem: "problem.phone_required"})
 	case do == "remove" && !(primary && isEmail):
 		return s.changeContact(a, contactChange{apply: c.Drop, done: "removed"})
 	}
-	return a.Redirect(front.ProfilePath)
+	return a.Redirect(webflow.ProfilePath)
 }
 
 // refuseContact writes the page with the problem of a contact that was typed.
-func (s *Service) refuseContact(a *front.Visit, v *profilePage, c person.Contact, problem string) error {
+func (s *Service) refuseContact(a *webflow.Visit, v *profilePage, c person.Contact, problem string) error {
 	name := c.Field()
 	v.problems = map[string]string{name: problem}
 	v.edit = string(c.Kind)
 	if person.IsText(c.Value, person.MaxLine) {
 		v.values[name] = c.Value
 	}
-	return s.renderProfile(a, v, http.StatusUnprocessableEntity, page.Dashboard{})
+	return s.renderProfile(a, v, http.StatusUnprocessableEntity, web.Dashboard{})
 }
 
 // contactChange is a change of the person's contacts.
@@ -146,7 +146,7 @@ type contactChange struct {
 }
 
 // changeContact makes the change. A username that was the primary address follows that address.
-func (s *Service) changeContact(a *front.Visit, c contactChange) error {
+func (s *Service) changeContact(a *webflow.Visit, c contactChange) error {
 	err := s.applyContact(a, c, true)
 	if errors.Is(err, person.ErrUsernameTaken) { // the new address is another person's username, so this username stays
 		err = s.applyContact(a, c, false)
@@ -160,10 +160,10 @@ func (s *Service) changeContact(a *front.Visit, c contactChange) error {
 	case c.flow != "":
 		return a.Redirect(contactReturn(c.flow))
 	}
-	return a.Redirect(doneURL(front.ProfilePath, c.done))
+	return a.Redirect(doneURL(webflow.ProfilePath, c.done))
 }
 
-func (s *Service) applyContact(a *front.Visit, c contactChange, rename bool) error {
+func (s *Service) applyContact(a *webflow.Visit, c contactChange, rename bool) error {
 	// Verified: the request decides nothing about that. A contact was verified before, or spend has checked its code.
 	_, err := s.updateAs(a, person.Edit{By: s.actor(a), Verified: true}, func(tx storage.Tx, d *person.Details) error {
 		if c.spend != nil {
@@ -183,16 +183,16 @@ func (s *Service) applyContact(a *front.Visit, c contactChange, rename bool) err
 }
 
 // contactCode is the purpose of the code for a contact.
-func contactCode(a *front.Visit, c person.Contact) proof.CodePurpose {
-	return proof.CodePurpose{Purpose: "contact " + string(c.Kind), Subject: a.SignIn.ID, Bound: a.SignIn.ID, To: c.Value, Limit: a.SignIn.Session.PersonID}
+func contactCode(a *webflow.Visit, c person.Contact) challenge.CodePurpose {
+	return challenge.CodePurpose{Purpose: "contact " + string(c.Kind), Subject: a.SignIn.ID, Bound: a.SignIn.ID, To: c.Value, Limit: a.SignIn.Session.PersonID}
 }
 
 // sendContactCode sends a code to a contact that the person claims, and leads to the page that takes it.
-func (s *Service) sendContactCode(a *front.Visit, v *profilePage, c person.Contact) error {
+func (s *Service) sendContactCode(a *webflow.Visit, v *profilePage, c person.Contact) error {
 	wait, sent, err := s.sendCode(a, c, "")
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		return a.Redirect(front.ProfilePath)
+		return a.Redirect(webflow.ProfilePath)
 	case err != nil:
 		return err
 	case wait > 0 && !sent:
@@ -205,8 +205,8 @@ func (s *Service) sendContactCode(a *front.Visit, v *profilePage, c person.Conta
 
 // sendCode sends a code to a contact. If none is sent for now, wait says for how long, and sent whether an earlier one
 // for this contact still waits on the page that takes it. flow is the sign-in that continues afterwards, "" for none.
-func (s *Service) sendCode(a *front.Visit, c person.Contact, flow string) (wait time.Duration, sent bool, err error) {
-	code, err := proof.NewSentCode(s.random)
+func (s *Service) sendCode(a *webflow.Visit, c person.Contact, flow string) (wait time.Duration, sent bool, err error) {
+	code, err := challenge.NewSentCode(s.random)
 	if err != nil {
 		return 0, false, err
 	}
@@ -234,7 +234,7 @@ func (s *Service) sendCode(a *front.Visit, c person.Contact, flow string) (wait 
 }
 
 // deliverCode sends the code. The real owner of the address or number learns only that somebody claims it.
-func (s *Service) deliverCode(tx storage.Tx, a *front.Visit, c person.Contact, code string, now time.Time) error {
+func (s *Service) deliverCode(tx storage.Tx, a *webflow.Visit, c person.Contact, code string, now time.Time) error {
 	id, rec := a.SignIn.Session.PersonID, &a.SignIn.Person
 	if number, ok := person.ParsePhone(c.Value); ok && c.Kind == person.ContactPhone {
 		to := person.Recipient{ID: id, Record: rec, Profile: &person.Profile{PreferredLocale: rec.Locale}}

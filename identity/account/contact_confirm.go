@@ -5,40 +5,40 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
+	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
-	"github.com/gatehouse-id/gatehouse/identity/stepup"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-const confirmPath = front.ProfilePath + "/confirm"
+const confirmPath = webflow.ProfilePath + "/confirm"
 
 // contactReturn is where a person goes after confirming a contact, or without doing so.
 func contactReturn(flow string) string {
 	if flow != "" {
-		return front.CompleteURL(flow)
+		return webflow.CompleteURL(flow)
 	}
-	return front.ProfilePath
+	return webflow.ProfilePath
 }
 
 // confirmation is a visit of the page that takes the code for a contact.
 type confirmation struct {
-	*front.Visit
+	*webflow.Visit
 
 	contact person.Contact
 	flow    string       // the sign-in that continues afterwards. Empty: the person was at their profile
-	client  login.Client // that the sign-in leads to
+	client  authn.Client // that the sign-in leads to
 }
 
-// readConfirmation reads which contact waits for its code. If none does, it redirects and returns front.ErrAnswered.
-func (s *Service) readConfirmation(q *front.Request, admit guard) (*confirmation, error) {
+// readConfirmation reads which contact waits for its code. If none does, it redirects and returns webflow.ErrAnswered.
+func (s *Service) readConfirmation(q *webflow.Request, admit guard) (*confirmation, error) {
 	x, now := &confirmation{}, s.now()
 	var rec newContactRecord
-	var flow front.FlowRecord
-	a, err := s.visit(q, admit, confirmPath, func(tx storage.Tx, st *stepup.Standing) (_ int, err error) {
+	var flow webflow.FlowRecord
+	a, err := s.visit(q, admit, confirmPath, func(tx storage.Tx, st *mfa.Standing) (_ int, err error) {
 		if rec, _, err = newContacts.Find(tx, q.SignIn.ID); err == nil && rec.Flow != "" {
 			x.flow, flow, err = s.front.SignInIn(tx, q, rec.Flow, now)
 		}
@@ -48,37 +48,37 @@ func (s *Service) readConfirmation(q *front.Request, admit guard) (*confirmation
 		return nil, err
 	}
 	if !rec.ExpiresAt.After(now) || !s.verifies(rec.contact().Kind, a.Settings) {
-		return nil, cmp.Or(q.Redirect(contactReturn(rec.Flow)), front.ErrAnswered)
+		return nil, cmp.Or(q.Redirect(contactReturn(rec.Flow)), webflow.ErrAnswered)
 	}
 	x.Visit, x.contact, x.client = a, rec.contact(), flow.Demand.Client
 	return x, nil
 }
 
 // showConfirm serves GET /account/profile/confirm: the field for the code that was sent to a new address or number.
-func (s *Service) showConfirm(q *front.Request) error {
+func (s *Service) showConfirm(q *webflow.Request) error {
 	x, err := s.readConfirmation(q, s.front.VisitOf)
 	if err != nil {
 		return err
 	}
-	return s.renderConfirmation(x, http.StatusOK, page.Form{})
+	return s.renderConfirmation(x, http.StatusOK, web.Form{})
 }
 
-func (s *Service) renderConfirmation(x *confirmation, status int, f page.Form) error {
+func (s *Service) renderConfirmation(x *confirmation, status int, f web.Form) error {
 	f.Key, f.Fill, f.Action = "confirm."+string(x.contact.Kind), []any{"to", x.contact.Value}, confirmPath
 	f.CSRF, f.Cancel = x.CSRF, contactReturn(x.flow)
-	field := page.Field{Name: "code", Type: "code", Label: "confirm.code", Required: true, MaxLength: proof.MaxCode}
+	field := web.Field{Name: "code", Type: "code", Label: "confirm.code", Required: true, MaxLength: challenge.MaxCode}
 	if f.Problem == "problem.code" {
 		field.Problem, f.Problem = f.Problem, ""
 	}
-	f.Fields = page.Fields(f.Problem != "", field)
-	f.Other = &page.OtherButton{Name: "again", Label: "step_up.send_again"}
-	s.pages.Render(x.W, x.Request.Request, page.View{Template: "form", Status: status, Locales: x.SignIn.Locales(), Client: x.client, Data: f})
+	f.Fields = web.Fields(f.Problem != "", field)
+	f.Other = &web.OtherButton{Name: "again", Label: "step_up.send_again"}
+	s.pages.Render(x.W, x.Request.Request, web.View{Template: "form", Status: status, Locales: x.SignIn.Locales(), Client: x.client, Data: f})
 	return nil
 }
 
 // handleConfirm serves POST /account/profile/confirm: the right code proves that the address or number is the person's
 // own.
-func (s *Service) handleConfirm(q *front.Request) error {
+func (s *Service) handleConfirm(q *webflow.Request) error {
 	x, err := s.readConfirmation(q, s.front.VisitPost)
 	if err != nil {
 		return err
@@ -87,13 +87,13 @@ func (s *Service) handleConfirm(q *front.Request) error {
 		return s.sendAgain(x)
 	}
 	code := q.PostForm.Get("code")
-	if !person.IsText(code, proof.MaxCode) {
+	if !person.IsText(code, challenge.MaxCode) {
 		code = "-" // never right, and counted as an attempt
 	}
 	spend, err := s.proof.CheckCode(q.Context(), contactCode(x.Visit, x.contact), code)
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		return s.renderConfirmation(x, http.StatusUnprocessableEntity, page.Form{Problem: "problem.code"})
+		return s.renderConfirmation(x, http.StatusUnprocessableEntity, web.Form{Problem: "problem.code"})
 	case err != nil:
 		return err
 	}
@@ -118,8 +118,8 @@ func (s *Service) sendAgain(x *confirmation) error {
 	case err != nil:
 		return err
 	case wait > 0:
-		f := page.Form{}
-		front.Waits(x.W, &f, "problem.sent", wait)
+		f := web.Form{}
+		webflow.Waits(x.W, &f, "problem.sent", wait)
 		return s.renderConfirmation(x, http.StatusTooManyRequests, f)
 	}
 	return x.Redirect(confirmPath)

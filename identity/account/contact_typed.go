@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -13,12 +13,12 @@ import (
 // keepTypedContact keeps a contact that was typed in a session that has to step up first, so its field is filled in
 // afterwards. It is bound to the session and never part of a URL. A forged form keeps nothing; the guard refuses it
 // later.
-func (s *Service) keepTypedContact(q *front.Request) error {
-	form := front.SessionForm(front.ProfilePath, q.SignIn)
+func (s *Service) keepTypedContact(q *webflow.Request) error {
+	form := webflow.SessionForm(webflow.ProfilePath, q.SignIn)
 	if s.pages.CheckPost(q.Request, s.jar.Get(q.Request, cookie.KindBrowser), form) != nil || q.PostForm.Get("do") != "add" {
 		return nil
 	}
-	rec := newContactRecord{Kind: q.PostForm.Get("kind"), Value: strings.TrimSpace(q.PostForm.Get("value")), ExpiresAt: s.now().Add(front.FlowLife)}
+	rec := newContactRecord{Kind: q.PostForm.Get("kind"), Value: strings.TrimSpace(q.PostForm.Get("value")), ExpiresAt: s.now().Add(webflow.FlowLife)}
 	switch kind := person.ContactKind(rec.Kind); {
 	case kind != person.ContactEmail && kind != person.ContactPhone, rec.Value == "", !person.IsText(rec.Value, person.MaxLine):
 		return nil
@@ -39,7 +39,7 @@ func (v *profilePage) fillIn(now time.Time) {
 }
 
 // forgetTypedContact forgets the contact that was kept, once a form of the page is accepted.
-func (s *Service) forgetTypedContact(a *front.Visit, v *profilePage) error {
+func (s *Service) forgetTypedContact(a *webflow.Visit, v *profilePage) error {
 	if v.kept == (newContactRecord{}) {
 		return nil
 	}

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 )
 
 // TestCustomFieldsFromElsewhere: values from a directory that the form would refuse do not stop a person from changing
@@ -16,7 +16,7 @@ import (
 func TestCustomFieldsFromElsewhere(t *testing.T) {
 	t.Parallel()
 	h, u, _ := identitytest.NewWithSignUp(t)
-	identitytest.AskFor(u, config.OwnMethod, identitytest.CustomFields)
+	identitytest.AskFor(u, settings.OwnMethod, identitytest.CustomFields)
 	long := strings.Repeat("x", 1000)
 	h.SetProfile(identitytest.Demo, func(p *person.Profile) {
 		p.CustomAttributes = identitytest.Attributes("team", long, "shoe_size", "size XL", "news", "true")

@@ -7,37 +7,37 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/identity/trusted"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/trustedbrowser"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 const (
-	downloadPath = front.DataPath + "/download"
+	downloadPath = webflow.DataPath + "/download"
 	maxOwnEvents = 5000 // of the newest events, which a download holds
 )
 
 // showData serves GET /account/data: the download of the person's data, and the deletion of the account.
-func (s *Service) showData(q *front.Request) error {
-	a, err := s.front.VisitOf(q, front.DataPath)
+func (s *Service) showData(q *webflow.Request) error {
+	a, err := s.front.VisitOf(q, webflow.DataPath)
 	if err != nil {
 		return err
 	}
-	return s.render(a, http.StatusOK, page.Dashboard{Key: "data", Parts: []page.Part{
+	return s.render(a, http.StatusOK, web.Dashboard{Key: "data", Parts: []web.Part{
 		{
-			ID: "download", Title: page.Say("data.download"), Text: page.Say("data.download.text"),
-			Links: []page.Action{{Label: "data.download.submit", URL: downloadPath}},
+			ID: "download", Title: web.Say("data.download"), Text: web.Say("data.download.text"),
+			Links: []web.Action{{Label: "data.download.submit", URL: downloadPath}},
 		},
 		{
-			ID: "delete", Title: page.Say("data.delete"), Text: page.Say("data.delete.text"),
-			Links: []page.Action{{Label: "data.delete.next", URL: deletePath, Danger: true}},
+			ID: "delete", Title: web.Say("data.delete"), Text: web.Say("data.delete.text"),
+			Links: []web.Action{{Label: "data.delete.next", URL: deletePath, Danger: true}},
 		},
 	}})
 }
@@ -56,9 +56,9 @@ type ownData struct {
 	Accounts     []ownAccount        `json:"accounts_elsewhere"`
 	Sessions     []ownSession        `json:"sessions"`
 	Trusted      []ownTrusted        `json:"trusted_browsers,omitempty"`
-	Applications []login.Application `json:"applications"`
-	AppPasswords []login.AppPassword `json:"app_passwords,omitempty"`
-	Events       []event.Info        `json:"events"`
+	Applications []authn.Application `json:"applications"`
+	AppPasswords []authn.AppPassword `json:"app_passwords,omitempty"`
+	Events       []audit.Info        `json:"events"`
 }
 
 type ownSignIn struct {
@@ -101,7 +101,7 @@ type ownTrusted struct {
 }
 
 // readOwnData reads everything in one snapshot.
-func (s *Service) readOwnData(tx storage.Tx, of *session.Current, u *config.Units, now time.Time) (*ownData, error) {
+func (s *Service) readOwnData(tx storage.Tx, of *session.Current, u *settings.Units, now time.Time) (*ownData, error) {
 	id := of.Session.PersonID
 	d, err := s.person.Details(tx, id)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *Service) readOwnData(tx storage.Tx, of *session.Current, u *config.Unit
 			Level: o.Record.Level, This: o.ID == of.ID, Details: o.Record.Details,
 		})
 	}
-	trusts, err := trusted.OfPerson(tx, id, of.Session.Epoch, now)
+	trusts, err := trustedbrowser.OfPerson(tx, id, of.Session.Epoch, now)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (s *Service) readOwnData(tx storage.Tx, of *session.Current, u *config.Unit
 	}
 	for i := range out.Applications {
 		if out.Applications[i].Scopes == nil {
-			out.Applications[i].Scopes = []login.Scope{} // not null
+			out.Applications[i].Scopes = []authn.Scope{} // not null
 		}
 	}
 	if out.AppPasswords, err = s.appPasswords.List(tx, id, now); err != nil {
@@ -154,7 +154,7 @@ func (s *Service) readOwnData(tx storage.Tx, of *session.Current, u *config.Unit
 	return out, err
 }
 
-func (s *Service) readOwnSignIn(tx storage.Tx, of *session.Current, u *config.Units) (ownSignIn, error) {
+func (s *Service) readOwnSignIn(tx storage.Tx, of *session.Current, u *settings.Units) (ownSignIn, error) {
 	out := ownSignIn{Methods: []string{}}
 	st, err := s.stepup.StandingIn(tx, of, u)
 	if err != nil {
@@ -170,8 +170,8 @@ func (s *Service) readOwnSignIn(tx storage.Tx, of *session.Current, u *config.Un
 	return out, err
 }
 
-func readOwnEvents(tx storage.Tx, personID string) (out []event.Info, err error) {
-	for e, err := range event.OfPerson(tx, personID) {
+func readOwnEvents(tx storage.Tx, personID string) (out []audit.Info, err error) {
+	for e, err := range audit.OfPerson(tx, personID) {
 		if err != nil {
 			return nil, err
 		}
@@ -188,12 +188,12 @@ func readOwnEvents(tx storage.Tx, personID string) (out []event.Info, err error)
 }
 
 // showDownload serves GET /account/data/download: everything that is known of the person, as a file.
-func (s *Service) showDownload(q *front.Request) error {
+func (s *Service) showDownload(q *webflow.Request) error {
 	a, err := s.front.VisitOf(q, downloadPath)
 	if err != nil {
 		return err
 	}
-	q.Again = front.DataPath
+	q.Again = webflow.DataPath
 	now := s.now()
 	var d *ownData
 	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
@@ -209,11 +209,11 @@ func (s *Service) showDownload(q *front.Request) error {
 	}
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		return q.Redirect(front.DataPath)
+		return q.Redirect(webflow.DataPath)
 	case err != nil:
 		return err
 	}
-	front.Attach(q.W.Header(), "account-"+now.UTC().Format(time.DateOnly)+".json", "application/json")
+	webflow.Attach(q.W.Header(), "account-"+now.UTC().Format(time.DateOnly)+".json", "application/json")
 	if _, err := q.W.Write(append(body, '\n')); err != nil {
 		s.log.Debug("download not sent")
 	}
@@ -221,7 +221,7 @@ func (s *Service) showDownload(q *front.Request) error {
 }
 
 // recordDownload records the download before it is sent.
-func (s *Service) recordDownload(a *front.Visit, now time.Time) error {
+func (s *Service) recordDownload(a *webflow.Visit, now time.Time) error {
 	ev, err := s.person.NewEvents(s.originOf(a), dataDownloaded)
 	if err != nil {
 		return err
@@ -236,7 +236,7 @@ func (s *Service) recordDownload(a *front.Visit, now time.Time) error {
 
 // Export returns what the person of an id can download of themselves, for somebody else who is allowed to, and records
 // it with who that is.
-func (s *Service) Export(ctx context.Context, personID string, by event.Actor) ([]byte, error) {
+func (s *Service) Export(ctx context.Context, personID string, by audit.Actor) ([]byte, error) {
 	ev, err := s.person.NewEvents(by.Origin, dataDownloaded)
 	if err != nil {
 		return nil, err

@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -24,12 +24,12 @@ import (
 // given stands in for authz: it holds the applications that one person has given access to.
 type given struct {
 	person    string
-	list      []login.Application
+	list      []authn.Application
 	withdrawn []string
-	by        event.Actor
+	by        audit.Actor
 }
 
-func (g *given) Applications(_ storage.Tx, person string, _ time.Time) ([]login.Application, error) {
+func (g *given) Applications(_ storage.Tx, person string, _ time.Time) ([]authn.Application, error) {
 	if person != g.person {
 		return nil, nil
 	}
@@ -38,7 +38,7 @@ func (g *given) Applications(_ storage.Tx, person string, _ time.Time) ([]login.
 
 func (g *given) ApplicationName(_ storage.Tx, id string) (string, error) { return "The " + id, nil }
 
-func (g *given) WithdrawConsent(_ context.Context, person, application string, by event.Actor) (int, error) {
+func (g *given) WithdrawConsent(_ context.Context, person, application string, by audit.Actor) (int, error) {
 	g.withdrawn, g.by = append(g.withdrawn, person+" "+application), by
 	return 1, nil
 }
@@ -47,8 +47,8 @@ func TestAccountApplications(t *testing.T) {
 	t.Parallel()
 	h, b, _, _ := dashboard(t)
 	id := h.Details(identitytest.Demo).ID
-	apps := &given{person: id, list: []login.Application{{
-		ID: "shop", Name: "The shop <b>", Owner: "shop.example.com", Since: h.Clock.Now(), Scopes: []login.Scope{{Name: "openid"}, {Name: "orders.read", Description: "Read your orders"}},
+	apps := &given{person: id, list: []authn.Application{{
+		ID: "shop", Name: "The shop <b>", Owner: "shop.example.com", Since: h.Clock.Now(), Scopes: []authn.Scope{{Name: "openid"}, {Name: "orders.read", Description: "Read your orders"}},
 	}}}
 	h.Account.Tie(apps)
 	page := b.Get("/account/applications")
@@ -73,12 +73,12 @@ func TestAccountApplications(t *testing.T) {
 }
 
 // ownAccounts returns a harness with two providers, and a browser in which a person with a password is signed in.
-func ownAccounts(t *testing.T) (*identitytest.Elsewhere, *config.Units, *identitytest.Browser) {
+func ownAccounts(t *testing.T) (*identitytest.Elsewhere, *settings.Units, *identitytest.Browser) {
 	t.Helper()
 	e := identitytest.NewElsewhere(t)
-	u := config.Defaults()
+	u := settings.Defaults()
 	u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = true
-	e.Units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	e.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 	e.Start()
 	b := e.Browser()
 	b.SignIn(identitytest.Demo, identitytest.DemoPassword)
@@ -227,16 +227,16 @@ func TestActivity(t *testing.T) {
 	stranger := h.Browser()
 	stranger.Address = "198.51.100.66:1"
 	stranger.SignIn("mallory@example.com", "Mallory horse 3")
-	if err := h.Person.SetState(t.Context(), identitytest.Demo, person.Active, event.Actor{}); err != nil {
+	if err := h.Person.SetState(t.Context(), identitytest.Demo, person.Active, audit.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	id := h.Details(identitytest.Demo).ID
 	for i := range 30 {
-		kind := event.Type{Type: "person.SomethingNewEvent", Name: "Something New <b>"}
+		kind := audit.Type{Type: "person.SomethingNewEvent", Name: "Something New <b>"}
 		if i%2 == 0 {
-			kind = event.Type{Type: "token.AccessTokenRefreshedEvent", Name: "Access Token Refreshed"}
+			kind = audit.Type{Type: "token.AccessTokenRefreshedEvent", Name: "Access Token Refreshed"}
 		}
-		e, err := h.Deps.Events.New(kind, event.Origin{ClientIP: "192.0.2.1", UserAgent: "admin's browser"})
+		e, err := h.Deps.Events.New(kind, audit.Origin{ClientIP: "192.0.2.1", UserAgent: "admin's browser"})
 		if err == nil {
 			e.PersonID, e.Actor, e.AgentUser = id, "ops", "ops"
 			err = h.Store.Update(t.Context(), func(tx storage.Tx) error { return h.Deps.Events.Append(tx, e) })
@@ -276,7 +276,7 @@ func TestActivity(t *testing.T) {
 func TestDownload(t *testing.T) {
 	t.Parallel()
 	h, b, _, _ := dashboard(t)
-	h.Account.Tie(&given{person: h.Details(identitytest.Demo).ID, list: []login.Application{{ID: "shop", Name: "The shop"}}})
+	h.Account.Tie(&given{person: h.Details(identitytest.Demo).ID, list: []authn.Application{{ID: "shop", Name: "The shop"}}})
 	h.Add(person.NewPerson{Username: "mallory@example.com"})
 	a := b.Get("/account/data/download")
 	if a.Code != http.StatusOK || a.Header().Get("Cache-Control") != "no-store" || !strings.HasPrefix(a.Header().Get("Content-Disposition"), "attachment;") ||
@@ -288,7 +288,7 @@ func TestDownload(t *testing.T) {
 		Profile      person.Profile
 		Sessions     []map[string]any
 		Applications []map[string]any
-		Events       []event.Info
+		Events       []audit.Info
 	}
 	if err := json.Unmarshal(a.Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
@@ -328,7 +328,7 @@ func TestDeleteAccount(t *testing.T) {
 	other := h.Browser()
 	other.SignIn(identitytest.Demo, identitytest.DemoPassword)
 	before := h.Details(identitytest.Demo)
-	apps := &given{person: before.ID, list: []login.Application{{ID: "shop", Name: "The shop"}}}
+	apps := &given{person: before.ID, list: []authn.Application{{ID: "shop", Name: "The shop"}}}
 	h.Account.Tie(apps)
 	if a := sendTo(b, path, "password", "wrong"); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("with a wrong password = %d", a.Code)

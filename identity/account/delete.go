@@ -8,18 +8,18 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-const deletePath = front.DataPath + "/delete"
+const deletePath = webflow.DataPath + "/delete"
 
 // showDelete serves GET /account/data/delete: it explains what is lost and asks for a confirmation.
-func (s *Service) showDelete(q *front.Request) error {
+func (s *Service) showDelete(q *webflow.Request) error {
 	a, err := s.front.VisitOf(q, deletePath, changePasswordLevel)
 	if err != nil {
 		return err
@@ -32,28 +32,28 @@ func (s *Service) showDelete(q *front.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.renderDelete(a, owner, http.StatusOK, page.Dashboard{}, "")
+	return s.renderDelete(a, owner, http.StatusOK, web.Dashboard{}, "")
 }
 
 // renderDelete asks for the password, or for the username if there is no password.
-func (s *Service) renderDelete(a *front.Visit, owner person.Holder, status int, d page.Dashboard, problem string) error {
-	field := page.Field{Name: "password", Type: "password", Label: "account.password.current", Autocomplete: "current-password", Required: true, Problem: problem}
+func (s *Service) renderDelete(a *webflow.Visit, owner person.Holder, status int, d web.Dashboard, problem string) error {
+	field := web.Field{Name: "password", Type: "password", Label: "account.password.current", Autocomplete: "current-password", Required: true, Problem: problem}
 	if owner.PHC == "" {
-		field = page.Field{Name: "username", Label: "data.delete.type", LabelFill: []any{"account", owner.Person.Username}, Required: true, Problem: problem}
+		field = web.Field{Name: "username", Label: "data.delete.type", LabelFill: []any{"account", owner.Person.Username}, Required: true, Problem: problem}
 	}
-	d.Key, d.Cancel = "delete", front.DataPath
-	d.Parts = []page.Part{{Form: &page.PartForm{Action: deletePath, CSRF: a.CSRF, Submit: "data.delete.submit", Danger: true, Fields: page.Fields(d.Problem != "", field)}}}
+	d.Key, d.Cancel = "delete", webflow.DataPath
+	d.Parts = []web.Part{{Form: &web.PartForm{Action: deletePath, CSRF: a.CSRF, Submit: "data.delete.submit", Danger: true, Fields: web.Fields(d.Problem != "", field)}}}
 	return s.render(a, status, d)
 }
 
 // handleDelete serves POST /account/data/delete: everything of the person ends, and the username is free.
-func (s *Service) handleDelete(q *front.Request) error {
+func (s *Service) handleDelete(q *webflow.Request) error {
 	a, err := s.front.VisitPost(q, deletePath, changePasswordLevel)
 	if err != nil {
 		return err
 	}
 	var owner person.Holder
-	var granted []login.Application
+	var granted []authn.Application
 	now := s.now()
 	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
 		if owner, err = readOwner(tx, a.SignIn); err != nil {
@@ -69,31 +69,31 @@ func (s *Service) handleDelete(q *front.Request) error {
 		wait, err := s.confirmPassword(a, owner, q.PostForm.Get("password"))
 		switch {
 		case errors.Is(err, person.ErrMismatch):
-			return s.renderDelete(a, owner, http.StatusUnprocessableEntity, page.Dashboard{}, "problem.password_current")
+			return s.renderDelete(a, owner, http.StatusUnprocessableEntity, web.Dashboard{}, "problem.password_current")
 		case err != nil:
 			return err
 		case wait > 0:
 			return s.renderDelete(a, owner, http.StatusTooManyRequests, throttle(a, wait), "")
 		}
 	} else if strings.TrimSpace(q.PostForm.Get("username")) != owner.Person.Username {
-		return s.renderDelete(a, owner, http.StatusUnprocessableEntity, page.Dashboard{}, "problem.delete_username")
+		return s.renderDelete(a, owner, http.StatusUnprocessableEntity, web.Dashboard{}, "problem.delete_username")
 	}
 	err = s.person.RemovePerson(q.Context(), owner.ID, s.actor(a), func(tx storage.Tx, _ *person.Details) error { return s.recheck(tx, a, now) })
 	switch {
 	case errors.Is(err, person.ErrMismatch), errors.Is(err, person.ErrNoPerson):
-		return q.Redirect(front.DataPath)
+		return q.Redirect(webflow.DataPath)
 	case err != nil:
 		return err
 	}
 	s.withdrawAll(a, granted)
 	s.jar.Clear(a.W, session.CookieSession)
-	s.pages.Render(q.W, q.Request, page.View{Template: "message", Locales: a.SignIn.Locales(), Data: page.Message{Key: "deleted", Next: "/sign-in"}})
+	s.pages.Render(q.W, q.Request, web.View{Template: "message", Locales: a.SignIn.Locales(), Data: web.Message{Key: "deleted", Next: "/sign-in"}})
 	return nil
 }
 
 // withdrawAll forgets what a removed person had granted to applications. The grants are invalid already, so a failure
 // is only logged.
-func (s *Service) withdrawAll(a *front.Visit, granted []login.Application) {
+func (s *Service) withdrawAll(a *webflow.Visit, granted []authn.Application) {
 	by := s.caller(a)
 	ctx := context.WithoutCancel(a.Context())
 	for _, app := range granted {

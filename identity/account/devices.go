@@ -5,12 +5,12 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/identity/trusted"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/trustedbrowser"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -20,69 +20,69 @@ const (
 )
 
 // showDevices serves GET /account/devices: the browsers in which the person is signed in.
-func (s *Service) showDevices(q *front.Request) error {
-	a, err := s.front.VisitOf(q, front.DevicesPath)
+func (s *Service) showDevices(q *webflow.Request) error {
+	a, err := s.front.VisitOf(q, webflow.DevicesPath)
 	if err != nil {
 		return err
 	}
 	var list []session.Session
-	var trusts []trusted.Browser
+	var trusts []trustedbrowser.Browser
 	now := s.now()
 	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
 		if list, err = s.session.OpenSessions(tx, a.SignIn.Session.PersonID, a.SignIn.Session.Epoch, now); err != nil {
 			return err
 		}
-		trusts, err = trusted.OfPerson(tx, a.SignIn.Session.PersonID, a.SignIn.Session.Epoch, now)
+		trusts, err = trustedbrowser.OfPerson(tx, a.SignIn.Session.PersonID, a.SignIn.Session.Epoch, now)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	sessions := page.Part{}
+	sessions := web.Part{}
 	for _, open := range list {
 		row := s.deviceRow(open)
 		if open.ID == a.SignIn.ID {
-			row.Mark = page.Say("device.this")
-			sessions.Rows = append([]page.Row{row}, sessions.Rows...)
+			row.Mark = web.Say("device.this")
+			sessions.Rows = append([]web.Row{row}, sessions.Rows...)
 			continue
 		}
-		row.Actions = []page.Action{{Label: "device.end", URL: front.DevicesPath, CSRF: a.CSRF, Fields: []page.Hidden{{Name: "session", Value: open.ID}}}}
+		row.Actions = []web.Action{{Label: "device.end", URL: webflow.DevicesPath, CSRF: a.CSRF, Fields: []web.Hidden{{Name: "session", Value: open.ID}}}}
 		if len(sessions.Rows) < maxDevices {
 			sessions.Rows = append(sessions.Rows, row)
 		}
 	}
-	d := page.Dashboard{Key: "devices", Parts: append([]page.Part{sessions}, anotherDevicePart(a)...)}
+	d := web.Dashboard{Key: "devices", Parts: append([]web.Part{sessions}, anotherDevicePart(a)...)}
 	if len(trusts) > 0 {
 		d.Parts = append(d.Parts, trustedPart(a, trusts))
 	}
 	if len(list) > 1 {
-		d.Parts = append(d.Parts, page.Part{ID: "others", Title: page.Say("device.others"), Text: page.Say("device.others.text"), Form: &page.PartForm{
-			Action: front.DevicesPath, CSRF: a.CSRF, Submit: "device.end_others", Quiet: true, Hidden: []page.Hidden{{Name: "session", Value: allOthers}},
+		d.Parts = append(d.Parts, web.Part{ID: "others", Title: web.Say("device.others"), Text: web.Say("device.others.text"), Form: &web.PartForm{
+			Action: webflow.DevicesPath, CSRF: a.CSRF, Submit: "device.end_others", Quiet: true, Hidden: []web.Hidden{{Name: "session", Value: allOthers}},
 		}})
 	}
 	return s.render(a, http.StatusOK, d)
 }
 
 // trustedPart lists the browsers that count for the second factor.
-func trustedPart(a *front.Visit, list []trusted.Browser) page.Part {
-	part := page.Part{ID: "trusted", Title: page.Say("device.trusted"), Text: page.Say("device.trusted.text")}
+func trustedPart(a *webflow.Visit, list []trustedbrowser.Browser) web.Part {
+	part := web.Part{ID: "trusted", Title: web.Say("device.trusted"), Text: web.Say("device.trusted.text")}
 	for _, b := range list {
 		rec := b.Record
-		seen := page.Say("device.seen", "time", rec.Used)
+		seen := web.Say("device.seen", "time", rec.Used)
 		if rec.Address != "" {
-			seen = page.Say("device.seen_at", "time", rec.Used, "address", rec.Address)
+			seen = web.Say("device.seen_at", "time", rec.Used, "address", rec.Address)
 		}
-		part.Rows = append(part.Rows, page.Row{
-			Icon: "device", Title: front.AgentText(rec.Agent), Details: []page.Text{page.Say("device.trusted.until", "time", rec.ExpiresAt), seen},
-			Actions: []page.Action{{Label: "device.trusted.end", URL: front.DevicesPath, CSRF: a.CSRF, Fields: []page.Hidden{{Name: "trusted", Value: b.ID}}}},
+		part.Rows = append(part.Rows, web.Row{
+			Icon: "device", Title: webflow.AgentText(rec.Agent), Details: []web.Text{web.Say("device.trusted.until", "time", rec.ExpiresAt), seen},
+			Actions: []web.Action{{Label: "device.trusted.end", URL: webflow.DevicesPath, CSRF: a.CSRF, Fields: []web.Hidden{{Name: "trusted", Value: b.ID}}}},
 		})
 	}
 	return part
 }
 
 // endTrust ends the trust in one browser of the person.
-func (s *Service) endTrust(a *front.Visit, id string) error {
-	ev, err := s.person.NewEvents(s.originOf(a), trusted.Ended)
+func (s *Service) endTrust(a *webflow.Visit, id string) error {
+	ev, err := s.person.NewEvents(s.originOf(a), trustedbrowser.Ended)
 	if err != nil {
 		return err
 	}
@@ -96,24 +96,24 @@ func (s *Service) endTrust(a *front.Visit, id string) error {
 	})
 }
 
-func (s *Service) deviceRow(open session.Session) page.Row {
+func (s *Service) deviceRow(open session.Session) web.Row {
 	rec := open.Record
-	row := page.Row{Icon: "device", Title: front.AgentText(rec.Agent), Details: []page.Text{page.Say("device.since", "time", rec.OpenedAt())}}
+	row := web.Row{Icon: "device", Title: webflow.AgentText(rec.Agent), Details: []web.Text{web.Say("device.since", "time", rec.OpenedAt())}}
 	if rec.Address != "" {
-		row.Details = append(row.Details, page.Say("device.seen_at", "time", rec.Seen, "address", rec.Address))
+		row.Details = append(row.Details, web.Say("device.seen_at", "time", rec.Seen, "address", rec.Address))
 	} else {
-		row.Details = append(row.Details, page.Say("device.seen", "time", rec.Seen))
+		row.Details = append(row.Details, web.Say("device.seen", "time", rec.Seen))
 	}
 	if rec.Provider != session.LocalProvider && rec.Provider != "" {
-		row.Details = append(row.Details, page.Say("device.provider", "provider", s.federation.ProviderName(rec.Provider)))
+		row.Details = append(row.Details, web.Say("device.provider", "provider", s.federation.ProviderName(rec.Provider)))
 	}
 	return row
 }
 
 // handleDevices serves POST /account/devices: it ends one session of the person, all but this one, or the trust in a
 // browser.
-func (s *Service) handleDevices(q *front.Request) error {
-	a, err := s.front.VisitPost(q, front.DevicesPath)
+func (s *Service) handleDevices(q *webflow.Request) error {
+	a, err := s.front.VisitPost(q, webflow.DevicesPath)
 	if err != nil {
 		return err
 	}
@@ -128,16 +128,16 @@ func (s *Service) handleDevices(q *front.Request) error {
 	}
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		return q.Redirect(front.DevicesPath)
+		return q.Redirect(webflow.DevicesPath)
 	case err != nil:
 		return err
 	}
-	return q.Redirect(doneURL(front.DevicesPath, done))
+	return q.Redirect(doneURL(webflow.DevicesPath, done))
 }
 
 // endOne ends the session with this id, if it is another one of the person.
-func (s *Service) endOne(a *front.Visit, id string) error {
-	ev, err := s.person.NewEvents(s.originOf(a), front.SignedOut)
+func (s *Service) endOne(a *webflow.Visit, id string) error {
+	ev, err := s.person.NewEvents(s.originOf(a), webflow.SignedOut)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (s *Service) endOne(a *front.Visit, id string) error {
 
 // endOthers ends all other sessions of the person. Somebody who has stolen the cookie of this browser can have made a
 // link and would stay signed in, so this session gets a new cookie and the link is revoked.
-func (s *Service) endOthers(a *front.Visit) error {
+func (s *Service) endOthers(a *webflow.Visit) error {
 	ev, err := s.person.NewEvents(s.originOf(a), person.SessionsEnded)
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (s *Service) endOthers(a *front.Visit) error {
 		if own, err = s.session.Renew(tx, a.SignIn.ID, token); err != nil {
 			return err
 		}
-		if err := trusted.EndAll(tx, a.SignIn.Session.PersonID); err != nil {
+		if err := trustedbrowser.EndAll(tx, a.SignIn.Session.PersonID); err != nil {
 			return err
 		}
 		if err := revokeOwnLink(tx, a.SignIn.Session.PersonID, now); err != nil || ended == 0 {
@@ -194,7 +194,7 @@ func (s *Service) endOthers(a *front.Visit) error {
 }
 
 // endSessions ends the other sessions of the person that which selects, and returns their number.
-func (s *Service) endSessions(tx storage.Tx, a *front.Visit, now time.Time, which func(session.Session) bool) (ended int, err error) {
+func (s *Service) endSessions(tx storage.Tx, a *webflow.Visit, now time.Time, which func(session.Session) bool) (ended int, err error) {
 	list, err := s.session.OpenSessions(tx, a.SignIn.Session.PersonID, a.SignIn.Session.Epoch, now)
 	if err != nil {
 		return 0, err

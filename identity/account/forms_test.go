@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 )
 
 // accountForms are the forms below /account, each with fields that would change something.
@@ -120,7 +120,7 @@ func TestChangeLevels(t *testing.T) {
 func TestAccountBack(t *testing.T) {
 	t.Parallel()
 	_, b, u, _ := dashboard(t)
-	u.Redirects.URLWhitelist = []config.WhitelistedURL{{ID: "1", URL: "https://www.example.com/a"}}
+	u.Redirects.URLWhitelist = []settings.WhitelistedURL{{ID: "1", URL: "https://www.example.com/a"}}
 	for _, evil := range []string{"https://evil.example/", "//evil.example/", "javascript:alert(1)", `/\evil.example`, "https://www.example.com.evil/a"} {
 		t.Run("attack 281: the way back to another site: "+evil, func(t *testing.T) {
 			b.Get("/account?redirect=" + url.QueryEscape(evil))

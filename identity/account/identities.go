@@ -8,32 +8,32 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/identity/stepup"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-const identitiesPath = front.SecurityPath + "/accounts"
+const identitiesPath = webflow.SecurityPath + "/accounts"
 
 // IdentitiesSection is the part of the security page about the accounts elsewhere that sign the person in.
-func (s *Service) IdentitiesSection(tx storage.Tx, si *session.Current, _ *stepup.Standing) (*page.SecuritySection, error) {
+func (s *Service) IdentitiesSection(tx storage.Tx, si *session.Current, _ *mfa.Standing) (*web.SecuritySection, error) {
 	list, err := person.CoupledIdentities(tx, si.Session.PersonID)
 	if err != nil || len(list) == 0 && len(s.federation.Connectable()) == 0 {
 		return nil, err
 	}
-	out := &page.SecuritySection{Key: "accounts", State: "off", Actions: []page.SecurityAction{{Label: "security.accounts.manage", URL: identitiesPath}}}
+	out := &web.SecuritySection{Key: "accounts", State: "off", Actions: []web.SecurityAction{{Label: "security.accounts.manage", URL: identitiesPath}}}
 	for _, c := range list {
 		out.State = "on"
-		out.Items = append(out.Items, page.Row{Icon: "check", Name: s.federation.ProviderName(c.Provider)})
+		out.Items = append(out.Items, web.Row{Icon: "check", Name: s.federation.ProviderName(c.Provider)})
 	}
 	return out, nil
 }
@@ -46,14 +46,14 @@ func (l identityList) has(provider string) bool {
 }
 
 // allowsMore tells whether the settings allow the person one more account.
-func (l identityList) allowsMore(u *config.Units) bool {
+func (l identityList) allowsMore(u *settings.Units) bool {
 	return len(l) == 0 || u.Features.BindMultipleExternalAccountsWithOneCIMAccount
 }
 
 // visitIdentities admits a person who can connect and disconnect accounts. An account elsewhere is a way to sign in, so
 // it needs the level of setting up a method.
-func (s *Service) visitIdentities(q *front.Request, admit guard) (a *front.Visit, list identityList, err error) {
-	a, err = s.visit(q, admit, identitiesPath, func(tx storage.Tx, st *stepup.Standing) (_ int, err error) {
+func (s *Service) visitIdentities(q *webflow.Request, admit guard) (a *webflow.Visit, list identityList, err error) {
+	a, err = s.visit(q, admit, identitiesPath, func(tx storage.Tx, st *mfa.Standing) (_ int, err error) {
 		list, err = person.CoupledIdentities(tx, q.SignIn.Session.PersonID)
 		return max(st.SetUpLevel(), s.person.LinkLevel(&q.SignIn.Person)), err
 	})
@@ -64,7 +64,7 @@ func (s *Service) visitIdentities(q *front.Request, admit guard) (a *front.Visit
 }
 
 // showIdentities serves GET /account/security/accounts.
-func (s *Service) showIdentities(q *front.Request) error {
+func (s *Service) showIdentities(q *webflow.Request) error {
 	a, list, err := s.visitIdentities(q, s.front.VisitOf)
 	if err != nil {
 		return err
@@ -72,25 +72,25 @@ func (s *Service) showIdentities(q *front.Request) error {
 	return s.renderIdentities(a, list, http.StatusOK, "")
 }
 
-func (s *Service) renderIdentities(a *front.Visit, list identityList, status int, problem string) error {
-	action := func(label, do, id string) []page.Action {
-		return []page.Action{{Label: label, URL: identitiesPath, CSRF: a.CSRF, Fields: []page.Hidden{{Name: "do", Value: do}, {Name: "provider", Value: id}}}}
+func (s *Service) renderIdentities(a *webflow.Visit, list identityList, status int, problem string) error {
+	action := func(label, do, id string) []web.Action {
+		return []web.Action{{Label: label, URL: identitiesPath, CSRF: a.CSRF, Fields: []web.Hidden{{Name: "do", Value: do}, {Name: "provider", Value: id}}}}
 	}
-	have, more := page.Part{Empty: "accounts.none"}, page.Part{ID: "more", Title: page.Say("accounts.more")}
+	have, more := web.Part{Empty: "accounts.none"}, web.Part{ID: "more", Title: web.Say("accounts.more")}
 	for _, c := range list {
-		row := page.Row{Icon: "check", Name: s.federation.ProviderName(c.Provider), Actions: action("accounts.disconnect", "disconnect", c.Provider)}
+		row := web.Row{Icon: "check", Name: s.federation.ProviderName(c.Provider), Actions: action("accounts.disconnect", "disconnect", c.Provider)}
 		row.Actions[0].Danger = true
 		if !c.Record.Since.IsZero() {
-			row.Details = []page.Text{page.Say("accounts.since", "time", c.Record.Since)}
+			row.Details = []web.Text{web.Say("accounts.since", "time", c.Record.Since)}
 		}
 		have.Rows = append(have.Rows, row)
 	}
 	for _, p := range s.federation.Connectable() {
 		if list.allowsMore(a.Settings) && !list.has(p.ID) {
-			more.Rows = append(more.Rows, page.Row{Icon: "key", Name: p.Name, Actions: action("accounts.connect", "connect", p.ID)})
+			more.Rows = append(more.Rows, web.Row{Icon: "key", Name: p.Name, Actions: action("accounts.connect", "connect", p.ID)})
 		}
 	}
-	d := page.Dashboard{Key: "accounts", Problem: problem, Parts: []page.Part{have}}
+	d := web.Dashboard{Key: "accounts", Problem: problem, Parts: []web.Part{have}}
 	if len(more.Rows) > 0 {
 		d.Parts = append(d.Parts, more)
 	}
@@ -99,7 +99,7 @@ func (s *Service) renderIdentities(a *front.Visit, list identityList, status int
 
 // handleIdentities serves POST /account/security/accounts: it leads to a provider to connect an account there, or
 // disconnects one.
-func (s *Service) handleIdentities(q *front.Request) error {
+func (s *Service) handleIdentities(q *webflow.Request) error {
 	a, list, err := s.visitIdentities(q, s.front.VisitPost)
 	if err != nil {
 		return err
@@ -112,12 +112,12 @@ func (s *Service) handleIdentities(q *front.Request) error {
 	case do != "connect" || !known || !list.allowsMore(a.Settings) || list.has(id):
 		return q.Redirect(identitiesPath)
 	}
-	d := login.Demand{MaxAge: -1, Provider: id, Return: identitiesPath, Cancel: identitiesPath, Locales: a.SignIn.Locales()}
+	d := authn.Demand{MaxAge: -1, Provider: id, Return: identitiesPath, Cancel: identitiesPath, Locales: a.SignIn.Locales()}
 	flow, err := s.front.NewFlow(q.W, q.Request, d)
 	if err != nil {
 		return err
 	}
-	if err := s.front.ChangeFlow(q.Context(), flow, func(f *front.FlowRecord) { f.Couple = a.SignIn.ID }); err != nil {
+	if err := s.front.ChangeFlow(q.Context(), flow, func(f *webflow.FlowRecord) { f.Couple = a.SignIn.ID }); err != nil {
 		return err
 	}
 	return q.Redirect(federation.ProviderURL(flow, id) + "&hop=1")
@@ -128,21 +128,21 @@ func IsOwnCoupling(n *federation.Answer) bool { return n.Flow.Couple != "" }
 
 // CoupleOwn connects the identity of a provider's answer to the person who has requested it on the account page. It
 // signs nobody in.
-func (s *Service) CoupleOwn(q *front.Request, n *federation.Answer) error {
+func (s *Service) CoupleOwn(q *webflow.Request, n *federation.Answer) error {
 	a, list, err := s.visitIdentities(q, s.front.VisitOf)
 	if err != nil {
 		return err
 	}
 	if a.SignIn.ID != n.Flow.Couple { // requested by another person, or in another session
-		return &front.Answer{Status: http.StatusForbidden, Key: "error.forbidden", Again: identitiesPath}
+		return &webflow.Answer{Status: http.StatusForbidden, Key: "error.forbidden", Again: identitiesPath}
 	}
 	err = s.coupleAnswer(a, n)
 	switch {
 	case errors.Is(err, person.ErrCoupled), errors.Is(err, person.ErrCoupledOther):
-		s.front.Refuse(a.Request, refusal.Refusal{Reason: refusal.IdentityRefused, Provider: n.Provider.ID}, err)
+		s.front.Refuse(a.Request, denial.Refusal{Reason: denial.IdentityRefused, Provider: n.Provider.ID}, err)
 		return s.renderIdentities(a, list, http.StatusConflict, "problem.accounts_taken")
 	case errors.Is(err, federation.ErrUsed), errors.Is(err, person.ErrMismatch):
-		return &front.Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: identitiesPath}
+		return &webflow.Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: identitiesPath}
 	case err != nil:
 		return err
 	}
@@ -151,7 +151,7 @@ func (s *Service) CoupleOwn(q *front.Request, n *federation.Answer) error {
 
 // changeIdentities makes a change of the accounts elsewhere and records it, with the reason that change returns ("": no
 // event). person.ErrMismatch: by now the session is not allowed to.
-func (s *Service) changeIdentities(a *front.Visit, kind event.Type, change func(tx storage.Tx, have identityList, now time.Time) (reason string, err error)) error {
+func (s *Service) changeIdentities(a *webflow.Visit, kind audit.Type, change func(tx storage.Tx, have identityList, now time.Time) (reason string, err error)) error {
 	ev, err := s.person.NewEvents(s.originOf(a), kind)
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func (s *Service) changeIdentities(a *front.Visit, kind event.Type, change func(
 }
 
 // coupleAnswer uses up the answer and stores its identity.
-func (s *Service) coupleAnswer(a *front.Visit, n *federation.Answer) error {
+func (s *Service) coupleAnswer(a *webflow.Visit, n *federation.Answer) error {
 	personID := a.SignIn.Session.PersonID
 	return s.changeIdentities(a, federation.IdentityCoupled, func(tx storage.Tx, have identityList, now time.Time) (string, error) {
 		if !have.allowsMore(a.Settings) {
@@ -198,10 +198,10 @@ func (s *Service) coupleAnswer(a *front.Visit, n *federation.Answer) error {
 }
 
 // disconnect removes the identities at a provider from a person who has another way to sign in.
-func (s *Service) disconnect(a *front.Visit, list identityList, provider string) error {
+func (s *Service) disconnect(a *webflow.Visit, list identityList, provider string) error {
 	err := s.uncouple(a, provider)
 	switch {
-	case errors.Is(err, stepup.ErrLastWay):
+	case errors.Is(err, mfa.ErrLastWay):
 		return s.renderIdentities(a, list, http.StatusConflict, "problem.last_way")
 	case errors.Is(err, person.ErrMismatch):
 		return a.Redirect(identitiesPath)
@@ -212,7 +212,7 @@ func (s *Service) disconnect(a *front.Visit, list identityList, provider string)
 }
 
 // uncouple removes the identities and ends the other sessions that the provider has opened.
-func (s *Service) uncouple(a *front.Visit, provider string) error {
+func (s *Service) uncouple(a *webflow.Visit, provider string) error {
 	personID := a.SignIn.Session.PersonID
 	return s.changeIdentities(a, identityUncoupled, func(tx storage.Tx, have identityList, now time.Time) (string, error) {
 		if err := s.unlink(tx, a.Settings, personID, &a.SignIn.Person, have, provider); err != nil {
@@ -224,8 +224,8 @@ func (s *Service) uncouple(a *front.Visit, provider string) error {
 }
 
 // unlink removes the identities of a person at a provider. Errors: person.ErrMismatch if there are none,
-// stepup.ErrLastWay.
-func (s *Service) unlink(tx storage.Tx, u *config.Units, personID string, rec *person.Record, have identityList, provider string) error {
+// mfa.ErrLastWay.
+func (s *Service) unlink(tx storage.Tx, u *settings.Units, personID string, rec *person.Record, have identityList, provider string) error {
 	if !have.has(provider) { // disconnected already
 		return person.ErrMismatch
 	}
@@ -235,7 +235,7 @@ func (s *Service) unlink(tx storage.Tx, u *config.Units, personID string, rec *p
 		return err
 	}
 	if ok, err := s.stepup.HasWayIn(tx, u, personID, rec, rest, set.Usable()); err != nil || !ok {
-		return cmp.Or(err, stepup.ErrLastWay)
+		return cmp.Or(err, mfa.ErrLastWay)
 	}
 	for _, c := range have {
 		if c.Provider != provider {
@@ -249,8 +249,8 @@ func (s *Service) unlink(tx storage.Tx, u *config.Units, personID string, rec *p
 }
 
 // Unlink removes the identities of a person at a provider, for somebody else who is allowed to, and ends the sessions
-// that the provider has opened. Errors: person.ErrNoPerson, person.ErrMismatch if there are none, stepup.ErrLastWay.
-func (s *Service) Unlink(ctx context.Context, personID, provider string, by event.Actor) error {
+// that the provider has opened. Errors: person.ErrNoPerson, person.ErrMismatch if there are none, mfa.ErrLastWay.
+func (s *Service) Unlink(ctx context.Context, personID, provider string, by audit.Actor) error {
 	u, err := s.person.Settings(ctx)
 	if err == nil {
 		_, err = s.federation.Registry(ctx, u) // so Connectable knows providers that were added since

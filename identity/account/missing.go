@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 )
 
 // missingFields are the details that a profile still lacks.
@@ -43,7 +43,7 @@ func (m *missingFields) add(can func(string) bool, names ...string) {
 
 // findMissing returns what a profile lacks. contacts tells whether this sign-in is strong enough to set an address or a
 // number.
-func (s *Service) findMissing(u *config.Units, p *person.Profile, fields person.CustomFields, contacts bool) (m missingFields) {
+func (s *Service) findMissing(u *settings.Units, p *person.Profile, fields person.CustomFields, contacts bool) (m missingFields) {
 	can := func(name string) bool {
 		switch name {
 		case "email": // an address that cannot be confirmed would be asked for at each sign-in
@@ -63,7 +63,7 @@ func (s *Service) findMissing(u *config.Units, p *person.Profile, fields person.
 	for _, rule := range p.Missing(u) {
 		var names []string
 		for _, attribute := range rule {
-			names = append(names, front.AttributeFields[attribute]...)
+			names = append(names, webflow.AttributeFields[attribute]...)
 		}
 		if !slices.ContainsFunc(names, func(n string) bool { return slices.Contains(m.required, n) }) {
 			m.add(can, names...)

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -20,13 +20,13 @@ import (
 func TestOrganisationLinks(t *testing.T) {
 	t.Parallel()
 	h, b, u, _ := dashboard(t)
-	h.Account.Tie(&given{person: h.Details(identitytest.Demo).ID, list: []login.Application{{ID: "shop", Name: "The shop <b>"}, {ID: "other", Name: "Another one"}}})
+	h.Account.Tie(&given{person: h.Details(identitytest.Demo).ID, list: []authn.Application{{ID: "shop", Name: "The shop <b>"}, {ID: "other", Name: "Another one"}}})
 	shows := func() string { t.Helper(); return b.Get("/account/applications").Body.String() }
 	if body := shows(); strings.Contains(body, `class="away"`) {
 		t.Errorf("without an organisation the page leads elsewhere:\n%s", body)
 	}
-	shop := map[string]config.ServiceProvider{"shop": {ID: "shop"}}
-	u.Organisations = []config.Organisation{{ID: "acme", Name: "Acme <b>", ServiceProviders: shop}}
+	shop := map[string]settings.ServiceProvider{"shop": {ID: "shop"}}
+	u.Organisations = []settings.Organisation{{ID: "acme", Name: "Acme <b>", ServiceProviders: shop}}
 	if body := shows(); strings.Contains(body, `class="away"`) {
 		t.Errorf("an organisation without addresses has links:\n%s", body)
 	}
@@ -44,7 +44,7 @@ func TestOrganisationLinks(t *testing.T) {
 	if o.Name = ""; !strings.Contains(shows(), ">Your account at acme.example.com</a>") {
 		t.Errorf("an organisation without a name is not called by its host:\n%s", shows())
 	}
-	u.Organisations = append(u.Organisations, config.Organisation{ID: "later", LandingPageURL: "https://later.example.com/", ServiceProviders: shop})
+	u.Organisations = append(u.Organisations, settings.Organisation{ID: "later", LandingPageURL: "https://later.example.com/", ServiceProviders: shop})
 	if body := shows(); !strings.Contains(body, "https://later.example.com/") || strings.Contains(body, "https://shop.example.com/") {
 		t.Errorf("of two that claim an application not the last one has it:\n%s", body)
 	}
@@ -53,7 +53,7 @@ func TestOrganisationLinks(t *testing.T) {
 	}
 	t.Run("attack 276: addresses of an organisation that a browser would run", func(t *testing.T) {
 		for _, evil := range []string{"javascript:alert(1)", "JaVaScRiPt:alert(1)", "data:text/html,x", "vbscript:x", "//evil.example", "/account", "https://user@evil.example/", "mailto:a@b", "https://", "\x00https://x.example"} {
-			u.Organisations = []config.Organisation{{ID: "acme", LandingPageURL: evil, AccountLinkURL: evil, ServiceProviders: shop}}
+			u.Organisations = []settings.Organisation{{ID: "acme", LandingPageURL: evil, AccountLinkURL: evil, ServiceProviders: shop}}
 			if body := shows(); strings.Contains(body, `class="away"`) {
 				t.Errorf("%q is a link:\n%s", evil, body)
 			}
@@ -65,11 +65,11 @@ func TestOrganisationLinks(t *testing.T) {
 func TestOpenApplication(t *testing.T) {
 	t.Parallel()
 	h, b, u, _ := dashboard(t)
-	h.Account.Tie(&given{person: h.Details(identitytest.Demo).ID, list: []login.Application{{ID: "shop", Name: "The shop", Start: "https://shop.example.com/login?a=1&iss=x"}}})
+	h.Account.Tie(&given{person: h.Details(identitytest.Demo).ID, list: []authn.Application{{ID: "shop", Name: "The shop", Start: "https://shop.example.com/login?a=1&iss=x"}}})
 	if body := b.Get("/account/applications").Body.String(); strings.Count(body, `<a href="https://shop.example.com/login?a=1&amp;iss=x" rel="noopener noreferrer">Open The shop</a>`) != 1 {
 		t.Errorf("the page does not lead there:\n%s", body)
 	}
-	u.Organisations = []config.Organisation{{ID: "acme", LandingPageURL: "https://shop.example.com/start", ServiceProviders: map[string]config.ServiceProvider{"shop": {ID: "shop"}}}}
+	u.Organisations = []settings.Organisation{{ID: "acme", LandingPageURL: "https://shop.example.com/start", ServiceProviders: map[string]settings.ServiceProvider{"shop": {ID: "shop"}}}}
 	if body := b.Get("/account/applications").Body.String(); !strings.Contains(body, "https://shop.example.com/start") || strings.Contains(body, "/login") {
 		t.Errorf("the start page of the organisation does not take its place:\n%s", body)
 	}
@@ -83,7 +83,7 @@ func TestNotifyUnlinked(t *testing.T) {
 	unlink := func(what string, want ...string) {
 		t.Helper()
 		err := h.Store.Update(t.Context(), func(tx storage.Tx) error {
-			return h.Account.Unlinked(tx, login.Unlinked{Person: "person", Subject: "pairwise", ClientID: "shop", Client: "The shop", At: at})
+			return h.Account.Unlinked(tx, authn.Unlinked{Person: "person", Subject: "pairwise", ClientID: "shop", Client: "The shop", At: at})
 		})
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
@@ -95,19 +95,19 @@ func TestNotifyUnlinked(t *testing.T) {
 		}
 	}
 	unlink("no organisation")
-	u.Organisations = []config.Organisation{{ID: "acme", SupportEmail: "help@acme.example", ServiceProviders: map[string]config.ServiceProvider{"shop": {ID: "shop"}}}}
+	u.Organisations = []settings.Organisation{{ID: "acme", SupportEmail: "help@acme.example", ServiceProviders: map[string]settings.ServiceProvider{"shop": {ID: "shop"}}}}
 	o := &u.Organisations[0]
 	unlink("switched off")
 	o.NotifyWhenUserDoesUnlinkAccount = true
 	unlink("switched on", "account_unlinked help@acme.example")
-	o.ServiceProviders = map[string]config.ServiceProvider{"other": {ID: "other"}}
+	o.ServiceProviders = map[string]settings.ServiceProvider{"other": {ID: "other"}}
 	unlink("an application of somebody else")
-	o.ServiceProviders = map[string]config.ServiceProvider{"shop": {ID: "shop"}}
+	o.ServiceProviders = map[string]settings.ServiceProvider{"shop": {ID: "shop"}}
 	o.SupportEmail = ""
 	unlink("without an address")
 	o.SupportEmail, o.PreferredLanguage = "help@acme.example", "nl_NL"
 	tx := func(tx storage.Tx) error {
-		return h.Account.Unlinked(tx, login.Unlinked{Person: "person", Subject: "pairwise", ClientID: "shop", Client: "The shop", At: at})
+		return h.Account.Unlinked(tx, authn.Unlinked{Person: "person", Subject: "pairwise", ClientID: "shop", Client: "The shop", At: at})
 	}
 	if err := h.Store.Update(t.Context(), tx); err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestNotifyUnlinked(t *testing.T) {
 		leaves := func(person, client string) {
 			t.Helper()
 			if err := h.Store.Update(t.Context(), func(tx storage.Tx) error {
-				return h.Account.Unlinked(tx, login.Unlinked{Person: person, Subject: "pairwise", ClientID: client, Client: client, At: h.Clock.Now()})
+				return h.Account.Unlinked(tx, authn.Unlinked{Person: person, Subject: "pairwise", ClientID: client, Client: client, At: h.Clock.Now()})
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -130,7 +130,7 @@ func TestNotifyUnlinked(t *testing.T) {
 		told := slices.Repeat([]string{"account_unlinked help@acme.example"}, 5)
 		identitytest.WantNotices(t, "fifty times", m, told...)
 		leaves("another", "shop")
-		o.ServiceProviders["blog"] = config.ServiceProvider{ID: "blog"}
+		o.ServiceProviders["blog"] = settings.ServiceProvider{ID: "blog"}
 		leaves("flood", "blog")
 		identitytest.WantNotices(t, "another person, and another application", m, told[:2]...)
 		h.Clock.Advance(time.Hour)
@@ -148,7 +148,7 @@ func TestRequiredAuthenticationLevel(t *testing.T) {
 	t.Parallel()
 	h, u := identitytest.NewStepping(t, 0)
 	require := func(client string, level int) {
-		u.Organisations = []config.Organisation{{ID: "acme", ServiceProviders: map[string]config.ServiceProvider{client: {ID: client, RequiredAuthenticationLevel: level}}}}
+		u.Organisations = []settings.Organisation{{ID: "acme", ServiceProviders: map[string]settings.ServiceProvider{client: {ID: client, RequiredAuthenticationLevel: level}}}}
 	}
 	enters := func(b *identitytest.Browser) bool {
 		t.Helper()
@@ -169,7 +169,7 @@ func TestRequiredAuthenticationLevel(t *testing.T) {
 	if enters(b) || !strings.Contains(a.URL, "/step-up") && !strings.Contains(a.URL, "/account/security") {
 		t.Errorf("level 3 leads to %q, want a step-up", a.URL)
 	}
-	u.Organisations = append(u.Organisations, config.Organisation{ID: "other", ServiceProviders: map[string]config.ServiceProvider{"shop": {ID: "shop", RequiredAuthenticationLevel: 1}}})
+	u.Organisations = append(u.Organisations, settings.Organisation{ID: "other", ServiceProviders: map[string]settings.ServiceProvider{"shop": {ID: "shop", RequiredAuthenticationLevel: 1}}})
 	if enters(b) {
 		t.Error("another organisation that claims the application has taken the level away")
 	}
@@ -186,7 +186,7 @@ func TestRequiredAuthenticationLevel(t *testing.T) {
 		silent.Plain()
 		require("shop", 3)
 		before := h.Demand
-		h.Demand = func(r *http.Request) login.Demand {
+		h.Demand = func(r *http.Request) authn.Demand {
 			d := before(r)
 			d.Passive, d.Level = true, 1
 			return d
@@ -194,11 +194,11 @@ func TestRequiredAuthenticationLevel(t *testing.T) {
 		if a := silent.Get("/next"); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "interaction_required") {
 			t.Errorf("a passive request = %d %s, want interaction_required", a.Code, a.Body)
 		}
-		_, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword, event.Origin{ClientIP: "203.0.113.7"})
-		if refusal := new(login.Refusal); !errors.As(err, &refusal) || refusal.Code != "access_denied" {
+		_, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword, audit.Origin{ClientIP: "203.0.113.7"})
+		if refusal := new(authn.Refusal); !errors.As(err, &refusal) || refusal.Code != "access_denied" {
 			t.Errorf("the password grant: %v, want a refusal", err)
 		}
-		if _, err := h.CheckPasswordOnly(t.Context(), "other", identitytest.Demo, identitytest.DemoPassword, event.Origin{ClientIP: "203.0.113.7"}); err != nil {
+		if _, err := h.CheckPasswordOnly(t.Context(), "other", identitytest.Demo, identitytest.DemoPassword, audit.Origin{ClientIP: "203.0.113.7"}); err != nil {
 			t.Errorf("the password grant of another application: %v", err)
 		}
 	})

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/identity/stepup"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -19,7 +19,7 @@ const fewRecoveryCodes = 3
 
 // showAccount serves GET /account: who is signed in, and what needs their attention. The parameter redirect names where
 // they came from.
-func (s *Service) showAccount(q *front.Request) error {
+func (s *Service) showAccount(q *webflow.Request) error {
 	a, err := s.front.VisitOf(q, person.DefaultReturn)
 	if err != nil {
 		return err
@@ -27,8 +27,8 @@ func (s *Service) showAccount(q *front.Request) error {
 	if err := s.front.RememberBack(q); err != nil {
 		return err
 	}
-	var rows []page.Row
-	var cards []page.Card
+	var rows []web.Row
+	var cards []web.Card
 	now := s.now()
 	err = s.store.View(q.Context(), func(tx storage.Tx) error {
 		st, err := s.stepup.StandingIn(tx, a.SignIn, a.Settings)
@@ -42,15 +42,15 @@ func (s *Service) showAccount(q *front.Request) error {
 	if err != nil {
 		return err
 	}
-	d := page.Dashboard{Key: "overview", Names: furtherNames(a), Cards: cards}
+	d := web.Dashboard{Key: "overview", Names: furtherNames(a), Cards: cards}
 	if len(rows) > 0 {
-		d.Parts = append(d.Parts, page.Part{ID: "attention", Title: page.Say("account.attention"), Rows: rows})
+		d.Parts = append(d.Parts, web.Part{ID: "attention", Title: web.Say("account.attention"), Rows: rows})
 	}
 	return s.render(a, http.StatusOK, d)
 }
 
 // statusCards say how an account is protected, and who has access to it.
-func (s *Service) statusCards(tx storage.Tx, a *front.Visit, st *stepup.Standing, now time.Time) ([]page.Card, error) {
+func (s *Service) statusCards(tx storage.Tx, a *webflow.Visit, st *mfa.Standing, now time.Time) ([]web.Card, error) {
 	open, err := s.session.OpenSessions(tx, a.SignIn.Session.PersonID, a.SignIn.Session.Epoch, now)
 	if err != nil {
 		return nil, err
@@ -59,28 +59,28 @@ func (s *Service) statusCards(tx storage.Tx, a *front.Visit, st *stepup.Standing
 	if err != nil {
 		return nil, err
 	}
-	return []page.Card{
+	return []web.Card{
 		s.securityCard(a, st),
-		{Icon: "device", Title: "account.devices", URL: front.DevicesPath, Text: page.Say("card.devices", "n", len(open))},
-		{Icon: "app", Title: "account.applications", URL: front.ApplicationsPath, Text: page.Say("card.applications", "n", len(apps))},
+		{Icon: "device", Title: "account.devices", URL: webflow.DevicesPath, Text: web.Say("card.devices", "n", len(open))},
+		{Icon: "app", Title: "account.applications", URL: webflow.ApplicationsPath, Text: web.Say("card.applications", "n", len(apps))},
 	}, nil
 }
 
 // securityCard says what a sign-in asks for, not what it could ask for.
-func (s *Service) securityCard(a *front.Visit, st *stepup.Standing) page.Card {
-	out := page.Card{Icon: "lock", Title: "account.security", URL: front.SecurityPath, Text: page.Say("card.security.off"), Kind: "warn"}
+func (s *Service) securityCard(a *webflow.Visit, st *mfa.Standing) web.Card {
+	out := web.Card{Icon: "lock", Title: "account.security", URL: webflow.SecurityPath, Text: web.Say("card.security.off"), Kind: "warn"}
 	asks := s.secondFactor(a.Settings)
 	switch {
-	case asks == login.SecondFactorAlways, asks == login.SecondFactorWhenSetUp && st.Protects():
-		out.Text, out.Kind = page.Say("card.security.on"), "good"
+	case asks == authn.SecondFactorAlways, asks == authn.SecondFactorWhenSetUp && st.Protects():
+		out.Text, out.Kind = web.Say("card.security.on"), "good"
 	case st.Protects():
-		out.Text, out.Kind = page.Say("card.security.on_demand"), ""
+		out.Text, out.Kind = web.Say("card.security.on_demand"), ""
 	}
 	return out
 }
 
 // furtherNames are what else identifies the person: username, address and groups.
-func furtherNames(a *front.Visit) []string {
+func furtherNames(a *webflow.Visit) []string {
 	p := a.SignIn.Person
 	out := []string{p.Username}
 	if p.Email != "" && !strings.EqualFold(p.Email, p.Username) {
@@ -96,21 +96,21 @@ func furtherNames(a *front.Visit) []string {
 }
 
 // reminders lists what the person should do about their account.
-func (s *Service) reminders(a *front.Visit, st *stepup.Standing) (rows []page.Row) {
+func (s *Service) reminders(a *webflow.Visit, st *mfa.Standing) (rows []web.Row) {
 	add := func(icon, key, label, to string, fill ...any) {
-		rows = append(rows, page.Row{Icon: icon, Title: page.Say(key, fill...), Actions: []page.Action{{Label: label, URL: to}}})
+		rows = append(rows, web.Row{Icon: icon, Title: web.Say(key, fill...), Actions: []web.Action{{Label: label, URL: to}}})
 	}
 	switch p := a.SignIn.Person; {
 	case p.Email == "":
-		add("mail", "attention.email_missing", "attention.add", front.ProfilePath)
+		add("mail", "attention.email_missing", "attention.add", webflow.ProfilePath)
 	case !p.EmailVerified && s.front.VerifiesEmail(a.Settings):
-		add("mail", "attention.email_unverified", "attention.verify", front.ProfilePath)
+		add("mail", "attention.email_unverified", "attention.verify", webflow.ProfilePath)
 	}
-	if !st.Protects() && s.secondFactor(a.Settings) != login.SecondFactorAlways && len(st.Settable(session.PasswordLevel)) > 0 {
-		add("lock", "attention.second_missing", "attention.set_up", front.SecurityPath)
+	if !st.Protects() && s.secondFactor(a.Settings) != authn.SecondFactorAlways && len(st.Settable(session.PasswordLevel)) > 0 {
+		add("lock", "attention.second_missing", "attention.set_up", webflow.SecurityPath)
 	}
 	if st.Recovers() && len(st.Own.Recovery) < fewRecoveryCodes {
-		add("key", "attention.recovery", "security.recovery.new", stepup.RecoveryPath, "n", len(st.Own.Recovery))
+		add("key", "attention.recovery", "security.recovery.new", mfa.RecoveryPath, "n", len(st.Own.Recovery))
 	}
 	return rows
 }

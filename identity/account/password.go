@@ -6,35 +6,35 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
+	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/identity/stepup"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-const passwordPath = front.SecurityPath + "/password"
+const passwordPath = webflow.SecurityPath + "/password"
 
 // PasswordSection is the part of the security page about the password. It is nil while passwords are switched off.
-func PasswordSection(tx storage.Tx, si *session.Current, st *stepup.Standing) (*page.SecuritySection, error) {
+func PasswordSection(tx storage.Tx, si *session.Current, st *mfa.Standing) (*web.SecuritySection, error) {
 	if !st.Units.PasswordLogin() {
 		return nil, nil //nolint:nilnil // there is nothing to show
 	}
 	has, err := person.Passwords.Has(tx, si.Session.PersonID)
-	out := &page.SecuritySection{Key: "password", State: "off", Actions: []page.SecurityAction{{Label: "security.password.set", URL: passwordPath}}}
+	out := &web.SecuritySection{Key: "password", State: "off", Actions: []web.SecurityAction{{Label: "security.password.set", URL: passwordPath}}}
 	if has {
 		out.State, out.Actions[0].Label = "on", "security.password.change"
 	}
 	return out, err
 }
 
-func changePasswordLevel(u *config.Units) int {
+func changePasswordLevel(u *settings.Units) int {
 	return u.StepUp.Actions.ChangePasswordAuthenticationLevel
 }
 
@@ -51,8 +51,8 @@ func readOwner(tx storage.Tx, si *session.Current) (owner person.Holder, err err
 
 // visitPassword admits a person who can set their password. The first password is a new way to sign in, so it needs the
 // level of setting up a method.
-func (s *Service) visitPassword(q *front.Request, admit guard) (a *front.Visit, owner person.Holder, err error) {
-	a, err = s.visit(q, admit, passwordPath, func(tx storage.Tx, st *stepup.Standing) (level int, err error) {
+func (s *Service) visitPassword(q *webflow.Request, admit guard) (a *webflow.Visit, owner person.Holder, err error) {
+	a, err = s.visit(q, admit, passwordPath, func(tx storage.Tx, st *mfa.Standing) (level int, err error) {
 		owner, err = readOwner(tx, q.SignIn)
 		switch {
 		case err != nil, !q.Settings.PasswordLogin():
@@ -63,45 +63,45 @@ func (s *Service) visitPassword(q *front.Request, admit guard) (a *front.Visit, 
 		return changePasswordLevel(q.Settings), nil
 	})
 	if err == nil && !q.Settings.PasswordLogin() {
-		err = cmp.Or(q.Redirect(front.SecurityPath), front.ErrAnswered)
+		err = cmp.Or(q.Redirect(webflow.SecurityPath), webflow.ErrAnswered)
 	}
 	return a, owner, err
 }
 
 // showPassword serves GET /account/security/password.
-func (s *Service) showPassword(q *front.Request) error {
+func (s *Service) showPassword(q *webflow.Request) error {
 	a, owner, err := s.visitPassword(q, s.front.VisitOf)
 	if err != nil {
 		return err
 	}
-	return s.renderPassword(a, owner, http.StatusOK, page.Dashboard{}, "", "")
+	return s.renderPassword(a, owner, http.StatusOK, web.Dashboard{}, "", "")
 }
 
 // renderPassword writes the form. current and next are the problems of the two fields.
-func (s *Service) renderPassword(a *front.Visit, owner person.Holder, status int, d page.Dashboard, current, next string) error {
-	form := &page.PartForm{Action: passwordPath, CSRF: a.CSRF, Submit: "account.password.submit"}
+func (s *Service) renderPassword(a *webflow.Visit, owner person.Holder, status int, d web.Dashboard, current, next string) error {
+	form := &web.PartForm{Action: passwordPath, CSRF: a.CSRF, Submit: "account.password.submit"}
 	// Password managers store the username as it is typed on the sign-in page.
 	username := owner.Person.Username
-	if p := owner.Person.PartitionName(); p != event.DefaultPartition {
+	if p := owner.Person.PartitionName(); p != audit.DefaultPartition {
 		username = p + `\` + username
 	}
-	fields := []page.Field{{Name: "username", Label: "account.username", Value: username, Autocomplete: "username", ReadOnly: true}}
-	d.Key, d.Cancel = "password", front.SecurityPath
+	fields := []web.Field{{Name: "username", Label: "account.username", Value: username, Autocomplete: "username", ReadOnly: true}}
+	d.Key, d.Cancel = "password", webflow.SecurityPath
 	if owner.PHC != "" {
-		fields = append(fields, page.Field{
+		fields = append(fields, web.Field{
 			Name: "current", Type: "password", Label: "account.password.current", Autocomplete: "current-password", Required: true, Problem: current,
 		})
 	} else {
 		d.Key = "password_first"
 	}
-	form.Fields = page.Fields(d.Problem != "", append(fields, front.NewPasswordField(&a.Settings.PasswordPolicy, next))...)
-	d.Parts = []page.Part{{Form: form}}
+	form.Fields = web.Fields(d.Problem != "", append(fields, webflow.NewPasswordField(&a.Settings.PasswordPolicy, next))...)
+	d.Parts = []web.Part{{Form: form}}
 	return s.render(a, status, d)
 }
 
 // handlePassword serves POST /account/security/password: a new password, or the first one. Every other sign-in of the
 // person ends.
-func (s *Service) handlePassword(q *front.Request) error {
+func (s *Service) handlePassword(q *webflow.Request) error {
 	a, owner, err := s.visitPassword(q, s.front.VisitPost)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (s *Service) handlePassword(q *front.Request) error {
 		wait, err := s.confirmPassword(a, owner, q.PostForm.Get("current"))
 		switch {
 		case errors.Is(err, person.ErrMismatch):
-			return s.renderPassword(a, owner, http.StatusUnprocessableEntity, page.Dashboard{}, "problem.password_current", "")
+			return s.renderPassword(a, owner, http.StatusUnprocessableEntity, web.Dashboard{}, "problem.password_current", "")
 		case err != nil:
 			return err
 		case wait > 0:
@@ -118,8 +118,8 @@ func (s *Service) handlePassword(q *front.Request) error {
 		}
 	}
 	n, err := s.person.PreparePassword(q.Context(), q.PostForm.Get("password"), s.actor(a), a.SignIn.Person.Username, a.SignIn.Person.Email)
-	if problem := front.PasswordProblem(err); problem != "" {
-		return s.renderPassword(a, owner, http.StatusUnprocessableEntity, page.Dashboard{}, "", problem)
+	if problem := webflow.PasswordProblem(err); problem != "" {
+		return s.renderPassword(a, owner, http.StatusUnprocessableEntity, web.Dashboard{}, "", problem)
 	}
 	if err != nil {
 		return err
@@ -136,12 +136,12 @@ func (s *Service) handlePassword(q *front.Request) error {
 
 // changePassword replaces the password of owner, unless it was changed meanwhile. The session gets a new cookie, and
 // the browser stays known.
-func (s *Service) changePassword(a *front.Visit, owner person.Holder, n *person.HashedPassword) error {
+func (s *Service) changePassword(a *webflow.Visit, owner person.Holder, n *person.HashedPassword) error {
 	token, err := secret.NewToken(s.random, secret.Session)
 	if err != nil {
 		return err
 	}
-	device, rec := proof.Hashed(s.session.DeviceToken(a.Request.Request)), session.Record{}
+	device, rec := challenge.Hashed(s.session.DeviceToken(a.Request.Request)), session.Record{}
 	err = s.store.Update(a.Context(), func(tx storage.Tx) error {
 		if err := s.recheck(tx, a, n.Now); err != nil {
 			return err
@@ -158,8 +158,8 @@ func (s *Service) changePassword(a *front.Visit, owner person.Holder, n *person.
 			return err
 		}
 		if device != "" {
-			known := proof.DeviceRecord{Epoch: p.Epoch, Seen: n.Now}
-			if err := proof.DeviceRecords.Put(tx, storage.Key(owner.ID, device), known, n.Now.Add(session.DeviceLife)); err != nil {
+			known := challenge.DeviceRecord{Epoch: p.Epoch, Seen: n.Now}
+			if err := challenge.DeviceRecords.Put(tx, storage.Key(owner.ID, device), known, n.Now.Add(session.DeviceLife)); err != nil {
 				return err
 			}
 		}
@@ -175,17 +175,17 @@ func (s *Service) changePassword(a *front.Visit, owner person.Holder, n *person.
 // confirmPassword checks the password of a signed-in person. The attempt counts against the browser if the person has
 // signed in there by password, otherwise against the session. wait is how long no attempt is accepted;
 // person.ErrMismatch: the password is wrong, or was changed.
-func (s *Service) confirmPassword(a *front.Visit, owner person.Holder, password string) (wait time.Duration, err error) {
+func (s *Service) confirmPassword(a *webflow.Visit, owner person.Holder, password string) (wait time.Duration, err error) {
 	ctx, from := a.Context(), s.originOf(a)
-	device := proof.Hashed(s.session.DeviceToken(a.Request.Request))
-	at, err := s.proof.BeginAttempt(ctx, owner, owner.Person.Username, proof.Source{Address: from.ClientIP, Device: device, Session: a.SignIn.ID})
+	device := challenge.Hashed(s.session.DeviceToken(a.Request.Request))
+	at, err := s.proof.BeginAttempt(ctx, owner, owner.Person.Username, challenge.Source{Address: from.ClientIP, Device: device, Session: a.SignIn.ID})
 	if err != nil || at.Wait > 0 {
 		return at.Wait, err
 	}
 	_, err = s.person.Verify(ctx, owner, password)
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		s.front.Refuse(a.Request, refusal.Refusal{Where: refusal.Page, Reason: refusal.WrongPassword, By: "password"}, err)
+		s.front.Refuse(a.Request, denial.Refusal{Where: denial.Page, Reason: denial.WrongPassword, By: "password"}, err)
 		return 0, cmp.Or(s.proof.Failed(ctx, "", owner, at, from), person.ErrMismatch)
 	case err != nil:
 		s.proof.NotEvaluated(ctx, at)

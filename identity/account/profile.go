@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -47,7 +47,7 @@ func readWriters(tx storage.Tx, g *federation.Registry, personID string) (out []
 }
 
 // profileReader returns what reads the content of the page in a transaction.
-func (s *Service) profileReader(q *front.Request) (func(tx storage.Tx) (*profilePage, error), error) {
+func (s *Service) profileReader(q *webflow.Request) (func(tx storage.Tx) (*profilePage, error), error) {
 	g, err := s.federation.Registry(q.Context(), q.Settings)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (s *Service) profileReader(q *front.Request) (func(tx storage.Tx) (*profile
 }
 
 // readProfile reads the content of the page.
-func (s *Service) readProfile(q *front.Request) (v *profilePage, err error) {
+func (s *Service) readProfile(q *webflow.Request) (v *profilePage, err error) {
 	read, err := s.profileReader(q)
 	if err != nil {
 		return nil, err
@@ -84,8 +84,8 @@ func (s *Service) readProfile(q *front.Request) (v *profilePage, err error) {
 }
 
 // showProfile serves GET /account/profile?edit=…: what is known of the person, or the form for a part of that.
-func (s *Service) showProfile(q *front.Request) error {
-	self, edit := front.ProfilePath, q.URL.Query().Get("edit")
+func (s *Service) showProfile(q *webflow.Request) error {
+	self, edit := webflow.ProfilePath, q.URL.Query().Get("edit")
 	if slices.Contains(editable, edit) {
 		self = editURL(edit)
 	}
@@ -97,29 +97,29 @@ func (s *Service) showProfile(q *front.Request) error {
 	if err != nil {
 		return err
 	}
-	if a.CSRF, err = s.front.FormToken(q, front.SessionForm(front.ProfilePath, a.SignIn)); err != nil {
+	if a.CSRF, err = s.front.FormToken(q, webflow.SessionForm(webflow.ProfilePath, a.SignIn)); err != nil {
 		return err
 	}
 	v.edit = edit
 	v.fillIn(s.now())
-	return s.renderProfile(a, v, http.StatusOK, page.Dashboard{})
+	return s.renderProfile(a, v, http.StatusOK, web.Dashboard{})
 }
 
-func (s *Service) renderProfile(a *front.Visit, v *profilePage, status int, d page.Dashboard) error {
+func (s *Service) renderProfile(a *webflow.Visit, v *profilePage, status int, d web.Dashboard) error {
 	d.Key = "profile"
 	details, address := s.detailsPart(a, v, d.Problem != ""), s.addressPart(a, v, d.Problem != "")
 	switch v.edit { // one thing to do
 	case "details", "more":
-		d.Parts = []page.Part{details}
+		d.Parts = []web.Part{details}
 	case "address":
-		d.Parts = []page.Part{address}
+		d.Parts = []web.Part{address}
 	case string(person.ContactEmail):
-		d.Parts = []page.Part{s.emailPart(a, v)}
+		d.Parts = []web.Part{s.emailPart(a, v)}
 	case string(person.ContactPhone):
-		d.Parts = []page.Part{s.phonePart(a, v)}
+		d.Parts = []web.Part{s.phonePart(a, v)}
 	default:
 		v.edit = ""
-		d.Parts = []page.Part{details, s.emailPart(a, v), s.phonePart(a, v)}
+		d.Parts = []web.Part{details, s.emailPart(a, v), s.phonePart(a, v)}
 		if len(v.own.Addresses) > 0 {
 			d.Parts = append(d.Parts, address)
 		}
@@ -127,7 +127,7 @@ func (s *Service) renderProfile(a *front.Visit, v *profilePage, status int, d pa
 		d.Parts = append(d.Parts, customParts(a, v, d.Problem != "")...)
 	}
 	if v.edit != "" {
-		d.Cancel = front.ProfilePath
+		d.Cancel = webflow.ProfilePath
 	}
 	return s.render(a, status, d)
 }
@@ -135,17 +135,17 @@ func (s *Service) renderProfile(a *front.Visit, v *profilePage, status int, d pa
 // editable are the parts of the profile that have a form.
 var editable = []string{"details", "more", "address", string(person.ContactEmail), string(person.ContactPhone)}
 
-func editURL(part string) string { return front.ProfilePath + "?edit=" + part }
+func editURL(part string) string { return webflow.ProfilePath + "?edit=" + part }
 
 // detailsPart shows who the person is, or the form to change that.
-func (s *Service) detailsPart(a *front.Visit, v *profilePage, notice bool) page.Part {
-	part := page.Part{ID: "who", Title: page.Say("profile.details")}
+func (s *Service) detailsPart(a *webflow.Visit, v *profilePage, notice bool) web.Part {
+	part := web.Part{ID: "who", Title: web.Say("profile.details")}
 	if v.locked("given_name") || v.locked("family_name") || v.locked("locale") {
 		var names []string
 		for _, p := range v.writers {
 			names = append(names, p.Name)
 		}
-		part.Text = page.Say("profile.synchronised", "provider", strings.Join(names, ", "))
+		part.Text = web.Say("profile.synchronised", "provider", strings.Join(names, ", "))
 	}
 	if v.edit == "details" || v.edit == "more" {
 		part.Form = s.profileForm(a, v, "details", notice)
@@ -156,22 +156,22 @@ func (s *Service) detailsPart(a *front.Visit, v *profilePage, notice bool) page.
 			part.Facts = append(part.Facts, s.fact(a, f.name, value))
 		}
 	}
-	part.Links = []page.Action{{Label: "profile.edit", URL: editURL("details")}}
+	part.Links = []web.Action{{Label: "profile.edit", URL: editURL("details")}}
 	if !v.asksMore(a.Settings) {
-		part.Links = append(part.Links, page.Action{Label: "profile.more", URL: editURL("more")})
+		part.Links = append(part.Links, web.Action{Label: "profile.more", URL: editURL("more")})
 	}
 	if len(v.own.Addresses) == 0 {
-		part.Links = append(part.Links, page.Action{Label: "profile.address.add", URL: editURL("address")})
+		part.Links = append(part.Links, web.Action{Label: "profile.address.add", URL: editURL("address")})
 	}
 	return part
 }
 
 // fact is a value of the details as people read it.
-func (s *Service) fact(a *front.Visit, name, value string) page.Fact {
-	out := page.Fact{Label: "profile." + name, Value: value}
+func (s *Service) fact(a *webflow.Visit, name, value string) web.Fact {
+	out := web.Fact{Label: "profile." + name, Value: value}
 	switch name {
 	case "gender":
-		out.Text = page.Say("profile.gender." + value)
+		out.Text = web.Say("profile.gender." + value)
 	case "locale":
 		for _, l := range s.pages.Offered(a.Context()) {
 			if l.Tag == value {
@@ -183,29 +183,29 @@ func (s *Service) fact(a *front.Visit, name, value string) page.Fact {
 }
 
 // addressPart shows the main postal address, or the form to change it.
-func (s *Service) addressPart(a *front.Visit, v *profilePage, notice bool) page.Part {
-	part := page.Part{ID: "post", Title: page.Say("profile.address")}
+func (s *Service) addressPart(a *webflow.Visit, v *profilePage, notice bool) web.Part {
+	part := web.Part{ID: "post", Title: web.Say("profile.address")}
 	if v.edit == "address" {
 		part.Form = s.profileForm(a, v, "address", notice)
 		part.Form.Quiet = false
 		return part
 	}
 	if i := mainAddress(v.own.Addresses); i >= 0 {
-		part.Rows = []page.Row{{Icon: "mail", Name: v.own.Addresses[i].Line(), Actions: []page.Action{{Label: "profile.edit", URL: editURL("address")}}}}
+		part.Rows = []web.Row{{Icon: "mail", Name: v.own.Addresses[i].Line(), Actions: []web.Action{{Label: "profile.edit", URL: editURL("address")}}}}
 	}
 	return part
 }
 
 // asksMore tells whether the form of the details has the date of birth and the gender: if the profile has one of them,
 // if the settings ask for the date, or if the person does.
-func (v *profilePage) asksMore(u *config.Units) bool {
+func (v *profilePage) asksMore(u *settings.Units) bool {
 	return v.edit == "more" || v.values["date_of_birth"]+v.values["gender"] != "" || v.problems["date_of_birth"]+v.problems["gender"] != "" ||
-		slices.ContainsFunc(v.own.Missing(u), func(rule []string) bool { return slices.Contains(rule, config.AttributeBirthDate) })
+		slices.ContainsFunc(v.own.Missing(u), func(rule []string) bool { return slices.Contains(rule, settings.AttributeBirthDate) })
 }
 
 // handleProfile serves POST /account/profile: one of the forms.
-func (s *Service) handleProfile(q *front.Request) error {
-	a, err := s.front.VisitPost(q, front.ProfilePath)
+func (s *Service) handleProfile(q *webflow.Request) error {
+	a, err := s.front.VisitPost(q, webflow.ProfilePath)
 	if err != nil {
 		return err
 	}
@@ -219,27 +219,27 @@ func (s *Service) handleProfile(q *front.Request) error {
 	}
 	v.edit = form
 	v.values.read(q.PostForm, form, v.locked)
-	if l := v.values["locale"]; l != v.own.PreferredLocale && !slices.ContainsFunc(s.languages(a, ""), func(o page.Option) bool { return o.Value == l }) {
+	if l := v.values["locale"]; l != v.own.PreferredLocale && !slices.ContainsFunc(s.languages(a, ""), func(o web.Option) bool { return o.Value == l }) {
 		v.values["locale"] = v.own.PreferredLocale
 	}
 	if v.problems = v.values.problems(form, a.Settings, s.now()); len(v.problems) > 0 {
 		v.values.clear(v.problems)
-		return s.renderProfile(a, v, http.StatusUnprocessableEntity, page.Dashboard{})
+		return s.renderProfile(a, v, http.StatusUnprocessableEntity, web.Dashboard{})
 	}
 	return s.saveProfile(a, v, func(p *person.Profile) { v.values.applyTo(p, form, v.locked) })
 }
 
 // saveProfile changes the profile by a form of the page. The language of the browser follows that of the profile.
-func (s *Service) saveProfile(a *front.Visit, v *profilePage, change func(*person.Profile)) error {
+func (s *Service) saveProfile(a *webflow.Visit, v *profilePage, change func(*person.Profile)) error {
 	after, err := s.update(a, func(_ storage.Tx, d *person.Details) error {
 		change(&d.Profile)
 		return nil
 	})
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		return a.Redirect(front.ProfilePath)
+		return a.Redirect(webflow.ProfilePath)
 	case errors.As(err, new(*person.ValidationError)):
-		return s.renderProfile(a, v, http.StatusUnprocessableEntity, page.Dashboard{Problem: "problem.profile"})
+		return s.renderProfile(a, v, http.StatusUnprocessableEntity, web.Dashboard{Problem: "problem.profile"})
 	case err != nil:
 		return err
 	}
@@ -250,5 +250,5 @@ func (s *Service) saveProfile(a *front.Visit, v *profilePage, change func(*perso
 	default:
 		s.pages.Choose(a.W, a.Request.Request, after.Profile.PreferredLocale)
 	}
-	return a.Redirect(doneURL(front.ProfilePath, "saved"))
+	return a.Redirect(doneURL(webflow.ProfilePath, "saved"))
 }

@@ -8,10 +8,10 @@ import (
 
 	xlanguage "golang.org/x/text/language"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // profileFields are the fields of the two forms of a profile, and the part of the profile that each one shows.
@@ -103,13 +103,13 @@ func (t formValues) applyTo(p *person.Profile, form string, locked func(string) 
 }
 
 // mustHave tells whether the settings demand a field.
-func mustHave(u *config.Units, name string) bool {
+func mustHave(u *settings.Units, name string) bool {
 	must := u.Attributes.PersonCreationMandatoryFields
 	return name == "given_name" && must.FirstNameRequired || name == "family_name" && must.LastNameRequired
 }
 
 // problems checks a form and returns the problems by field.
-func (t formValues) problems(form string, u *config.Units, now time.Time) map[string]string {
+func (t formValues) problems(form string, u *settings.Units, now time.Time) map[string]string {
 	out := map[string]string{}
 	for _, f := range profileFields {
 		v := t[f.name]
@@ -147,15 +147,15 @@ func isCountry(s string) bool {
 }
 
 // profileForm is one of the two forms. notice says that the page has a problem above its forms.
-func (s *Service) profileForm(a *front.Visit, v *profilePage, form string, notice bool) *page.PartForm {
-	out := &page.PartForm{
-		Action: front.ProfilePath, CSRF: a.CSRF, Submit: "profile.save", Hidden: []page.Hidden{{Name: "form", Value: form}}, Quiet: form != "details",
+func (s *Service) profileForm(a *webflow.Visit, v *profilePage, form string, notice bool) *web.PartForm {
+	out := &web.PartForm{
+		Action: webflow.ProfilePath, CSRF: a.CSRF, Submit: "profile.save", Hidden: []web.Hidden{{Name: "form", Value: form}}, Quiet: form != "details",
 	}
 	for _, f := range profileFields {
 		if f.form != form || offered[f.name] && !v.asksMore(a.Settings) {
 			continue
 		}
-		field := page.Field{
+		field := web.Field{
 			Name: f.name, Label: "profile." + f.name, Value: v.values[f.name], Problem: v.problems[f.name], Autocomplete: f.autocomplete,
 			Required: mustHave(a.Settings, f.name), MaxLength: person.MaxLine,
 		}
@@ -180,25 +180,25 @@ func (s *Service) profileForm(a *front.Visit, v *profilePage, form string, notic
 		out.Fields = append(out.Fields, field)
 	}
 	if len(v.problems) > 0 {
-		out.Fields = page.Fields(notice, out.Fields...)
+		out.Fields = web.Fields(notice, out.Fields...)
 	}
 	return out
 }
 
-var genders = []page.Option{
+var genders = []web.Option{
 	{Value: "", Label: "profile.gender.none"}, {Value: "F", Label: "profile.gender.F"}, {Value: "M", Label: "profile.gender.M"}, {Value: "U", Label: "profile.gender.U"},
 }
 
 // languages are the languages on offer, and the chosen one even if it is not.
-func (s *Service) languages(a *front.Visit, chosen string) []page.Option {
-	out := []page.Option{{Value: "", Label: "profile.locale.none"}}
+func (s *Service) languages(a *webflow.Visit, chosen string) []web.Option {
+	out := []web.Option{{Value: "", Label: "profile.locale.none"}}
 	found := chosen == ""
 	for _, l := range s.pages.Offered(a.Context()) {
-		out = append(out, page.Option{Value: l.Tag, Label: l.Name})
+		out = append(out, web.Option{Value: l.Tag, Label: l.Name})
 		found = found || l.Tag == chosen
 	}
 	if !found {
-		out = append(out, page.Option{Value: chosen, Label: chosen})
+		out = append(out, web.Option{Value: chosen, Label: chosen})
 	}
 	return out
 }

@@ -10,18 +10,18 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/identity/stepup"
-	"github.com/gatehouse-id/gatehouse/identity/trusted"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/trustedbrowser"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -29,21 +29,21 @@ import (
 type Deps struct {
 	Person     *person.Service
 	Session    *session.Service
-	Proof      *proof.Service
-	Front      *front.Service
+	Proof      *challenge.Service
+	Front      *webflow.Service
 	Federation *federation.Service
-	StepUp     *stepup.Service
-	Trusted    *trusted.Service
+	StepUp     *mfa.Service
+	Trusted    *trustedbrowser.Service
 
 	Store  storage.Store
-	Events *event.Recorder
+	Events *audit.Recorder
 	// Units returns the settings as tx sees them.
-	Units func(tx storage.Tx) (*config.Units, error)
+	Units func(tx storage.Tx) (*settings.Units, error)
 	// Notify sends e-mails. nil: none are sent.
 	Notify notify.Sender
-	Pages  *page.Renderer
+	Pages  *web.Renderer
 	// Origin tells where a request came from.
-	Origin func(*http.Request) event.Origin
+	Origin func(*http.Request) audit.Origin
 	Jar    cookie.Jar
 	// Issuer is our own URL, without a trailing slash.
 	Issuer string
@@ -56,31 +56,31 @@ type Deps struct {
 type Service struct {
 	person     *person.Service
 	session    *session.Service
-	proof      *proof.Service
-	front      *front.Service
+	proof      *challenge.Service
+	front      *webflow.Service
 	federation *federation.Service
-	stepup     *stepup.Service
-	trusted    *trusted.Service
+	stepup     *mfa.Service
+	trusted    *trustedbrowser.Service
 
 	store  storage.Store
-	events *event.Recorder
-	units  func(tx storage.Tx) (*config.Units, error)
+	events *audit.Recorder
+	units  func(tx storage.Tx) (*settings.Units, error)
 	notify notify.Sender
-	pages  *page.Renderer
-	origin func(*http.Request) event.Origin
+	pages  *web.Renderer
+	origin func(*http.Request) audit.Origin
 	jar    cookie.Jar
 	issuer string
 	log    *zap.Logger
 	now    func() time.Time
 	random io.Reader
 
-	secondFactor func(*config.Units) string // when a sign-in here needs a second step: a constant of package login
+	secondFactor func(*settings.Units) string // when a sign-in here needs a second step: a constant of package login
 	apps         Applications
 	appPasswords AppPasswords
 }
 
 // AskBy sets what tells when a sign-in needs a second step. New calls it before the service is used.
-func (s *Service) AskBy(secondFactor func(*config.Units) string) { s.secondFactor = secondFactor }
+func (s *Service) AskBy(secondFactor func(*settings.Units) string) { s.secondFactor = secondFactor }
 
 // New returns a service.
 func New(d Deps) *Service {

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -22,17 +22,17 @@ func of(c *identitytest.CountingStore, send func() *identitytest.Answer) (a *ide
 }
 
 // accounting returns a signed-in browser, with settings under which the account pages show everything.
-func accounting(t *testing.T) (*identitytest.Harness, *identitytest.Browser, *config.Units, *notifytest.Notices) {
+func accounting(t *testing.T) (*identitytest.Harness, *identitytest.Browser, *settings.Units, *notifytest.Notices) {
 	t.Helper()
-	e, u, box := identitytest.NewElsewhere(t), config.Defaults(), new(notifytest.Notices)
+	e, u, box := identitytest.NewElsewhere(t), settings.Defaults(), new(notifytest.Notices)
 	h := e.Harness
-	h.Units, h.Notices = func(storage.Tx) (*config.Units, error) { return &u, nil }, box
+	h.Units, h.Notices = func(storage.Tx) (*settings.Units, error) { return &u, nil }, box
 	h.Start()
-	h.Account.Tie(&given{person: h.Details(identitytest.Demo).ID, list: []login.Application{{ID: "shop", Name: "The shop"}}})
+	h.Account.Tie(&given{person: h.Details(identitytest.Demo).ID, list: []authn.Application{{ID: "shop", Name: "The shop"}}})
 	b := h.Browser()
 	b.SignIn(identitytest.Demo, identitytest.DemoPassword)
 	u.Attributes.Verification.EmailEnabled = true
-	u.Features.ActionToken.Login = config.ActionTokenLogin{Enabled: true, TTL: 600, AuthenticationLevel: 1, UIGenerationEnabled: true}
+	u.Features.ActionToken.Login = settings.ActionTokenLogin{Enabled: true, TTL: 600, AuthenticationLevel: 1, UIGenerationEnabled: true}
 	wantDone(t, "an address", sendTo(b, "/account/profile", "form", "address", "street", "Main Street"), "/account/profile?done=saved")
 	return h, b, &u, box
 }
@@ -217,7 +217,7 @@ func TestOneConfigurationPerRequest(t *testing.T) {
 	after.StepUp.Actions.ChangePasswordAuthenticationLevel = 4
 	after.PasswordPolicy.MinLength = before.PasswordPolicy.MinLength + 1
 	present := before
-	h.Units = func(storage.Tx) (*config.Units, error) { return present, nil }
+	h.Units = func(storage.Tx) (*settings.Units, error) { return present, nil }
 	h.Start()
 	c := h.Count()
 	forms := b.Get("/account/profile?edit=details")
@@ -241,7 +241,7 @@ func TestOneConfigurationPerRequest(t *testing.T) {
 		}},
 	} {
 		t.Run(request.name, func(t *testing.T) {
-			page := func(first, later *config.Units) string {
+			page := func(first, later *settings.Units) string {
 				present = first
 				c.Viewed = func() { present = later }
 				a := request.send()

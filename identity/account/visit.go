@@ -7,23 +7,23 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/identity/stepup"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// guard admits a request to the page at path, or returns what answers it. It is front.VisitOf or front.VisitPost.
-type guard = func(q *front.Request, path string, further ...func(*config.Units) int) (*front.Visit, error)
+// guard admits a request to the page at path, or returns what answers it. It is webflow.VisitOf or webflow.VisitPost.
+type guard = func(q *webflow.Request, path string, further ...func(*settings.Units) int) (*webflow.Visit, error)
 
 // readLevel returns the level that a page demands of this person, as read finds it. read also reads what else the page
 // needs, so all of it is of one snapshot; nothing of that is shown before a guard has passed. A browser without a
 // sign-in needs the lowest level.
-func (s *Service) readLevel(q *front.Request, read levelReader) (level int, err error) {
+func (s *Service) readLevel(q *webflow.Request, read levelReader) (level int, err error) {
 	if q.SignIn == nil {
 		return session.PasswordLevel, nil
 	}
@@ -39,20 +39,20 @@ func (s *Service) readLevel(q *front.Request, read levelReader) (level int, err 
 }
 
 // levelReader reads what a page needs, and returns the level that the page demands of this person.
-type levelReader = func(tx storage.Tx, st *stepup.Standing) (level int, err error)
+type levelReader = func(tx storage.Tx, st *mfa.Standing) (level int, err error)
 
 // visit is admit for a page whose level read returns (see readLevel).
-func (s *Service) visit(q *front.Request, admit guard, path string, read levelReader, further ...func(*config.Units) int) (*front.Visit, error) {
+func (s *Service) visit(q *webflow.Request, admit guard, path string, read levelReader, further ...func(*settings.Units) int) (*webflow.Visit, error) {
 	q.Again = path
 	level, err := s.readLevel(q, read)
 	if err != nil {
 		return nil, err
 	}
-	return admit(q, path, append(further, func(*config.Units) int { return level })...)
+	return admit(q, path, append(further, func(*settings.Units) int { return level })...)
 }
 
 // recheck returns person.ErrMismatch when, by now, the session is not allowed what the visit was admitted for.
-func (s *Service) recheck(tx storage.Tx, a *front.Visit, now time.Time) error {
+func (s *Service) recheck(tx storage.Tx, a *webflow.Visit, now time.Time) error {
 	rec, err := s.session.Live(tx, a.SignIn.ID, now)
 	if errors.Is(err, storage.ErrNotFound) {
 		return person.ErrMismatch
@@ -68,11 +68,11 @@ func (s *Service) recheck(tx storage.Tx, a *front.Visit, now time.Time) error {
 }
 
 // update changes the person of the visit by change, in a transaction that begins with recheck.
-func (s *Service) update(a *front.Visit, change func(tx storage.Tx, d *person.Details) error) (person.Details, error) {
+func (s *Service) update(a *webflow.Visit, change func(tx storage.Tx, d *person.Details) error) (person.Details, error) {
 	return s.updateAs(a, person.Edit{By: s.actor(a)}, change)
 }
 
-func (s *Service) updateAs(a *front.Visit, e person.Edit, change func(tx storage.Tx, d *person.Details) error) (person.Details, error) {
+func (s *Service) updateAs(a *webflow.Visit, e person.Edit, change func(tx storage.Tx, d *person.Details) error) (person.Details, error) {
 	now := s.now()
 	return s.person.UpdatePerson(a.Context(), a.SignIn.Session.PersonID, e, func(tx storage.Tx, d *person.Details) error {
 		if err := s.recheck(tx, a, now); err != nil {
@@ -83,14 +83,14 @@ func (s *Service) updateAs(a *front.Visit, e person.Edit, change func(tx storage
 }
 
 // actor is the person of the visit, whose own session survives a new password.
-func (s *Service) actor(a *front.Visit) event.Actor {
+func (s *Service) actor(a *webflow.Visit) audit.Actor {
 	return s.front.Actor(a.Request.Request, a.SignIn)
 }
 
-func (s *Service) originOf(a *front.Visit) event.Origin { return s.origin(a.Request.Request) }
+func (s *Service) originOf(a *webflow.Visit) audit.Origin { return s.origin(a.Request.Request) }
 
 // render writes an account page in the person's language.
-func (s *Service) render(a *front.Visit, status int, d page.Dashboard) error {
+func (s *Service) render(a *webflow.Visit, status int, d web.Dashboard) error {
 	if d.Done == "" {
 		d.Done = doneMessage(a)
 	}
@@ -98,7 +98,7 @@ func (s *Service) render(a *front.Visit, status int, d page.Dashboard) error {
 	if err != nil {
 		return err
 	}
-	s.pages.Render(a.W, a.Request.Request, page.View{Template: "dashboard", Status: status, Locales: a.SignIn.Locales(), Nav: nav, Data: d})
+	s.pages.Render(a.W, a.Request.Request, web.View{Template: "dashboard", Status: status, Locales: a.SignIn.Locales(), Nav: nav, Data: d})
 	return nil
 }
 
@@ -106,7 +106,7 @@ func (s *Service) render(a *front.Visit, status int, d page.Dashboard) error {
 var doneWords = []string{"saved", "added", "removed", "primary", "password", "ended", "withdrawn", "connected", "disconnected", "revoked", "untrusted"}
 
 // doneMessage returns the message about what was done before the page was requested, or "".
-func doneMessage(a *front.Visit) string {
+func doneMessage(a *webflow.Visit) string {
 	if word := a.URL.Query().Get("done"); slices.Contains(doneWords, word) && a.Method == http.MethodGet {
 		return "done." + word
 	}
@@ -117,6 +117,6 @@ func doneMessage(a *front.Visit) string {
 func doneURL(path, word string) string { return path + "?" + url.Values{"done": {word}}.Encode() }
 
 // throttle begins a page that says how long no attempt is accepted.
-func throttle(a *front.Visit, wait time.Duration) page.Dashboard {
-	return page.Dashboard{Problem: "problem.wait", Wait: front.RetryAfter(a.W, wait)}
+func throttle(a *webflow.Visit, wait time.Duration) web.Dashboard {
+	return web.Dashboard{Problem: "problem.wait", Wait: webflow.RetryAfter(a.W, wait)}
 }

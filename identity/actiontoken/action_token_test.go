@@ -13,11 +13,11 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -26,7 +26,7 @@ import (
 func TestActionTokenLevel(t *testing.T) {
 	t.Parallel()
 	h := identitytest.NewActionTokens(t)
-	h.Set(func(u *config.Units) {
+	h.Set(func(u *settings.Units) {
 		u.Features.ActionToken.Login.AuthenticationLevel, u.Features.ActionToken.AppToWeb.AuthenticationLevel = 2, 3
 	})
 	for _, tt := range []struct {
@@ -68,7 +68,7 @@ func TestActionTokenLeadsOn(t *testing.T) {
 	}
 	// A URL that was taken off the list in the meantime is ignored.
 	page = b.Get(h.Link(actiontoken.NewActionToken{RedirectURI: identitytest.AppWelcome}))
-	h.Set(func(u *config.Units) { u.Features.ActionToken.WhitelistedURLs = nil })
+	h.Set(func(u *settings.Units) { u.Features.ActionToken.WhitelistedURLs = nil })
 	if a := b.Post(page); a.Code != 303 || a.Header().Get("Location") != "/account" {
 		t.Errorf("POST = %d to %q, want the account page", a.Code, a.Header().Get("Location"))
 	}
@@ -80,10 +80,10 @@ func TestActionTokenLinkEnds(t *testing.T) {
 	for name, end := range map[string]func(*identitytest.ActionTokens){
 		"two minutes": func(h *identitytest.ActionTokens) { h.Clock.Advance(2 * time.Minute) },
 		"another password": func(h *identitytest.ActionTokens) {
-			must(h, h.Person.SetPassword(t.Context(), identitytest.Demo, secret.New("another password 2"), event.Actor{}))
+			must(h, h.Person.SetPassword(t.Context(), identitytest.Demo, secret.New("another password 2"), audit.Actor{}))
 		},
 		"the person is blocked": func(h *identitytest.ActionTokens) {
-			must(h, h.Person.SetState(t.Context(), identitytest.Demo, person.Blocked, event.Actor{}))
+			must(h, h.Person.SetState(t.Context(), identitytest.Demo, person.Blocked, audit.Actor{}))
 		},
 		"all sessions ended": func(h *identitytest.ActionTokens) {
 			must(h, h.Person.EndSessions(t.Context(), identitytest.Demo, identitytest.Admin))
@@ -106,11 +106,11 @@ func TestActionTokenLinkEnds(t *testing.T) {
 	h := identitytest.NewActionTokens(t)
 	b, link := h.Browser(), h.Link(actiontoken.NewActionToken{})
 	page := b.Get(link)
-	h.Set(func(u *config.Units) { u.Features.LoginEnabled = false })
+	h.Set(func(u *settings.Units) { u.Features.LoginEnabled = false })
 	if a := b.Post(page); a.Code != 403 || b.IsSignedIn() {
 		t.Errorf("POST while nobody may sign in = %d, want 403", a.Code)
 	}
-	h.Set(func(u *config.Units) { u.Features.LoginEnabled = true })
+	h.Set(func(u *settings.Units) { u.Features.LoginEnabled = true })
 	if a := b.Post(page); a.Code != 303 || !b.IsSignedIn() {
 		t.Errorf("POST afterwards = %d, want 303", a.Code)
 	}
@@ -224,7 +224,7 @@ func TestActionTokenLinkAttacks(t *testing.T) {
 // lost is a Manager that cannot read its providers.
 type lost struct{}
 
-func (lost) Providers(context.Context, *config.Units) ([]federation.Provider, uint64, error) {
+func (lost) Providers(context.Context, *settings.Units) ([]federation.Provider, uint64, error) {
 	return nil, 0, storage.ErrUnavailable
 }
 

@@ -1,10 +1,10 @@
 package actiontoken
 
 import (
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 )
 
 // Routes adds the page of sign-ins by an action token.
-func (s *Service) Routes(mux front.Router) {
+func (s *Service) Routes(mux webflow.Router) {
 	mux.Handle(TicketPath, s.front.Pages(s.showTicket, s.handleTicket))
 }

@@ -10,12 +10,12 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -72,7 +72,7 @@ func (s *Service) readToken(tx storage.Tx, hash, partition string, now time.Time
 }
 
 // needs returns a feature that the token needs and that is switched off, or "".
-func (r *Record) needs(f *config.Features) string {
+func (r *Record) needs(f *settings.Features) string {
 	for _, a := range r.Actions {
 		switch {
 		case a.Type == ActionLogin && (r.AppToWeb && !f.ActionToken.AppToWeb.Enabled):
@@ -105,7 +105,7 @@ func (s *Service) Check(ctx context.Context, token, partition string) error {
 
 // Process does all actions of a token and uses it up, or does nothing. partition "": any. Errors: those of
 // readToken, and *FailedError.
-func (s *Service) Process(ctx context.Context, token, partition string, by event.Actor) (out ActionsDone, err error) {
+func (s *Service) Process(ctx context.Context, token, partition string, by audit.Actor) (out ActionsDone, err error) {
 	if !secret.IsToken(secret.ActionToken, token) {
 		return out, ErrNoToken
 	}
@@ -114,7 +114,7 @@ func (s *Service) Process(ctx context.Context, token, partition string, by event
 	if err != nil {
 		return out, err
 	}
-	ev, err := s.person.NewEvents(by.Origin, slices.Repeat([]event.Type{federation.IdentityCoupled}, maxActions)...)
+	ev, err := s.person.NewEvents(by.Origin, slices.Repeat([]audit.Type{federation.IdentityCoupled}, maxActions)...)
 	if err != nil {
 		return out, err
 	}
@@ -156,14 +156,14 @@ type actionRun struct {
 	known     *federation.Registry
 	unknown   error  // why the providers could not be read. Only actions that need a provider fail by it
 	ticket    string // of the sign-in that a LOGIN makes
-	by        event.Actor
+	by        audit.Actor
 	now       time.Time
-	coupled   []event.Event // one for each action
-	activated event.Event
+	coupled   []audit.Event // one for each action
+	activated audit.Event
 }
 
 // record appends an event about the person.
-func (r *actionRun) record(e event.Event, reason string) error {
+func (r *actionRun) record(e audit.Event, reason string) error {
 	e = r.by.Fill(e, r.rec.PersonID, reason)
 	e.Partition = r.owner.PartitionName()
 	return r.events.Append(r.tx, e)
@@ -175,7 +175,7 @@ func (r *actionRun) all() (out ActionsDone, err error) {
 	if err != nil {
 		return out, err
 	}
-	if r.rec.RedirectURI != "" && !config.Whitelisted(u.Features.ActionToken.WhitelistedURLs, r.rec.RedirectURI) { // removed from the list since
+	if r.rec.RedirectURI != "" && !settings.Whitelisted(u.Features.ActionToken.WhitelistedURLs, r.rec.RedirectURI) { // removed from the list since
 		return out, &FailedError{typesOf(r.rec.Actions), fmt.Errorf("%w: the redirect_uri is not whitelisted any more", ErrAction)}
 	}
 	out.Results, out.RedirectURI = make([]ActionResult, len(r.rec.Actions)), r.rec.RedirectURI
@@ -201,7 +201,7 @@ func (r *actionRun) all() (out ActionsDone, err error) {
 }
 
 // one does the action with this index.
-func (r *actionRun) one(i int, a Action, u *config.Units) (ActionResult, error) {
+func (r *actionRun) one(i int, a Action, u *settings.Units) (ActionResult, error) {
 	result := ActionResult{Type: a.Type, Status: "SUCCESS", Parameters: map[string]string{}}
 	var err error
 	switch a.Type {
@@ -233,7 +233,7 @@ func (r *actionRun) one(i int, a Action, u *config.Units) (ActionResult, error) 
 }
 
 // signIn stores a ticket that signs the person in, once and within minutes.
-func (r *actionRun) signIn(u *config.Units, result map[string]string) error {
+func (r *actionRun) signIn(u *settings.Units, result map[string]string) error {
 	if r.owner.State != person.Active {
 		return &person.StateError{State: r.owner.State}
 	}
@@ -259,7 +259,7 @@ func (r *actionRun) spare() error {
 
 // level is the authentication level of the LOGIN. That of a link which the person made is never above the present
 // setting.
-func (r *Record) level(f *config.ActionToken) int {
+func (r *Record) level(f *settings.ActionToken) int {
 	if r.Ceiling > 0 {
 		return min(r.Ceiling, r.wanted(f))
 	}
@@ -267,7 +267,7 @@ func (r *Record) level(f *config.ActionToken) int {
 }
 
 // wanted is level without a ceiling.
-func (r *Record) wanted(f *config.ActionToken) int {
+func (r *Record) wanted(f *settings.ActionToken) int {
 	switch {
 	case r.Session != "":
 		return min(r.Level, f.Login.AuthenticationLevel)

@@ -7,14 +7,14 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -22,16 +22,16 @@ import (
 type Deps struct {
 	Person     *person.Service
 	Session    *session.Service
-	Front      *front.Service
+	Front      *webflow.Service
 	Federation *federation.Service
 
 	Store  storage.Store
-	Events *event.Recorder
+	Events *audit.Recorder
 	// Units returns the settings as tx sees them.
-	Units func(tx storage.Tx) (*config.Units, error)
-	Pages *page.Renderer
+	Units func(tx storage.Tx) (*settings.Units, error)
+	Pages *web.Renderer
 	// Origin tells where a request came from.
-	Origin func(*http.Request) event.Origin
+	Origin func(*http.Request) audit.Origin
 	Jar    cookie.Jar
 	// Issuer is our own URL, without a trailing slash.
 	Issuer string
@@ -43,14 +43,14 @@ type Deps struct {
 type Service struct {
 	person     *person.Service
 	session    *session.Service
-	front      *front.Service
+	front      *webflow.Service
 	federation *federation.Service
 
 	store  storage.Store
-	events *event.Recorder
-	units  func(tx storage.Tx) (*config.Units, error)
-	pages  *page.Renderer
-	origin func(*http.Request) event.Origin
+	events *audit.Recorder
+	units  func(tx storage.Tx) (*settings.Units, error)
+	pages  *web.Renderer
+	origin func(*http.Request) audit.Origin
 	jar    cookie.Jar
 	issuer string
 	now    func() time.Time

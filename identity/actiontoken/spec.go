@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 )
 
 // The types of actions. (identity service document, TokenActionResult)
@@ -146,7 +146,7 @@ func (n *NewActionToken) has(kind string) bool {
 }
 
 // life is how long the token can be used.
-func (n *NewActionToken) life(f *config.ActionToken) time.Duration {
+func (n *NewActionToken) life(f *settings.ActionToken) time.Duration {
 	ttl := n.TTL
 	if ttl == 0 {
 		ttl = maxActionTTL

@@ -7,15 +7,15 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -35,9 +35,9 @@ func ticketURL(ticket string) string {
 
 // showTicket serves GET /sign-in/token?ticket=… and, for a link that a person has made, ?token=…: it moves either into
 // a cookie, so no later URL contains it, and asks. Opening the link uses nothing up, so mail scanners do no harm.
-func (s *Service) showTicket(q *front.Request) error {
+func (s *Service) showTicket(q *webflow.Request) error {
 	v := q.URL.Query()
-	if ticket, token := v.Get(TicketParam), v.Get(proof.LinkParam); ticket != "" || token != "" {
+	if ticket, token := v.Get(TicketParam), v.Get(challenge.LinkParam); ticket != "" || token != "" {
 		return s.keepTicket(q, ticket, token)
 	}
 	t, err := s.openTicket(q)
@@ -48,24 +48,24 @@ func (s *Service) showTicket(q *front.Request) error {
 	if err != nil {
 		return err
 	}
-	data := page.Token{Action: TicketPath, CSRF: csrf, Account: t.person.Username, Detail: t.person.Name, Made: t.maker != nil}
+	data := web.Token{Action: TicketPath, CSRF: csrf, Account: t.person.Username, Detail: t.person.Name, Made: t.maker != nil}
 	if q.SignIn != nil && q.SignIn.Session.PersonID != t.rec.PersonID {
 		data.Other, data.Cancel = q.SignIn.Person.Username, person.DefaultReturn
 	}
-	s.pages.Render(q.W, q.Request, page.View{Template: "token", Client: login.Client{Targets: front.TargetsOf(t.to)}, Data: data})
+	s.pages.Render(q.W, q.Request, web.View{Template: "token", Client: authn.Client{Targets: webflow.TargetsOf(t.to)}, Data: data})
 	return nil
 }
 
 // expired is the answer to a ticket or token that is invalid.
 func expired() error {
-	return &front.Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: person.DefaultReturn}
+	return &webflow.Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: person.DefaultReturn}
 }
 
 // keepTicket redirects the browser to the page without the ticket or token in its URL.
-func (s *Service) keepTicket(q *front.Request, ticket, token string) error {
+func (s *Service) keepTicket(q *webflow.Request, ticket, token string) error {
 	kind, value, life := secret.SignInTicket, ticket, ticketLife
 	if ticket == "" {
-		kind, value, life = secret.ActionToken, token, proof.LinkCookie
+		kind, value, life = secret.ActionToken, token, challenge.LinkCookie
 	}
 	if !secret.IsToken(kind, value) {
 		return expired()
@@ -75,8 +75,8 @@ func (s *Service) keepTicket(q *front.Request, ticket, token string) error {
 }
 
 // openTicket returns the ticket of the browser. A person who opens their own link where they are signed in keeps that
-// sign-in: they are redirected, the link stays unused, and the error is front.ErrAnswered.
-func (s *Service) openTicket(q *front.Request) (*ticket, error) {
+// sign-in: they are redirected, the link stays unused, and the error is webflow.ErrAnswered.
+func (s *Service) openTicket(q *webflow.Request) (*ticket, error) {
 	value := s.jar.Get(q.Request, kindTicket)
 	if !secret.IsToken(secret.SignInTicket, value) && !secret.IsToken(secret.ActionToken, value) {
 		return nil, s.ticketError(q, storage.ErrNotFound)
@@ -92,13 +92,13 @@ func (s *Service) openTicket(q *front.Request) (*ticket, error) {
 	}
 	if t.maker != nil && q.SignIn != nil && q.SignIn.Session.PersonID == t.rec.PersonID {
 		s.jar.Clear(q.W, kindTicket)
-		return nil, cmp.Or(q.LeaveTo(t.to), front.ErrAnswered)
+		return nil, cmp.Or(q.LeaveTo(t.to), webflow.ErrAnswered)
 	}
 	return t, nil
 }
 
 // ticketError is the answer if the ticket of the browser is invalid; any other error is returned as it is.
-func (s *Service) ticketError(q *front.Request, err error) error {
+func (s *Service) ticketError(q *webflow.Request, err error) error {
 	q.Again = TicketPath
 	if errors.Is(err, storage.ErrNotFound) {
 		s.jar.Clear(q.W, kindTicket)
@@ -121,7 +121,7 @@ type ticket struct {
 func (t *ticket) form() string { return "ticket:" + t.hash }
 
 // findTicket returns a valid ticket, or storage.ErrNotFound.
-func (s *Service) findTicket(tx storage.Tx, u *config.Units, hash string, now time.Time) (*ticket, error) {
+func (s *Service) findTicket(tx storage.Tx, u *settings.Units, hash string, now time.Time) (*ticket, error) {
 	t := &ticket{hash: hash}
 	var ok bool
 	var err error
@@ -150,7 +150,7 @@ func (s *Service) findTicket(tx storage.Tx, u *config.Units, hash string, now ti
 	if err != nil {
 		return nil, err
 	}
-	if t.to = front.Landing(u, ""); t.rec.RedirectURI != "" && config.Whitelisted(u.Features.ActionToken.WhitelistedURLs, t.rec.RedirectURI) {
+	if t.to = webflow.Landing(u, ""); t.rec.RedirectURI != "" && settings.Whitelisted(u.Features.ActionToken.WhitelistedURLs, t.rec.RedirectURI) {
 		t.to = t.rec.RedirectURI
 	}
 	return t, nil
@@ -158,7 +158,7 @@ func (s *Service) findTicket(tx storage.Tx, u *config.Units, hash string, now ti
 
 // readOwnLink returns an action token that a person has made on a page, as a ticket, and its id, or
 // storage.ErrNotFound. The caller checks whether it is valid.
-func readOwnLink(tx storage.Tx, hash string, f *config.ActionToken) (rec ticketRecord, id string, err error) {
+func readOwnLink(tx storage.Tx, hash string, f *settings.ActionToken) (rec ticketRecord, id string, err error) {
 	t, err := tokens.Get(tx, hash)
 	if err == nil && t.Session == "" { // an API client has to process it
 		err = storage.ErrNotFound
@@ -189,7 +189,7 @@ func (s *Service) newSession(t *ticket, now time.Time) session.Record {
 }
 
 // handleTicket serves POST /sign-in/token: the ticket is used up and signs the person in at its level.
-func (s *Service) handleTicket(q *front.Request) error {
+func (s *Service) handleTicket(q *webflow.Request) error {
 	t, err := s.openTicket(q)
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (s *Service) handleTicket(q *front.Request) error {
 	if err != nil {
 		return s.ticketError(q, err)
 	}
-	s.front.Entered(q.Context(), refusal.Entry{PersonID: t.rec.PersonID, Username: t.person.Username, By: "link", Provider: session.LocalProvider, Level: t.rec.Level})
+	s.front.Entered(q.Context(), denial.Entry{PersonID: t.rec.PersonID, Username: t.person.Username, By: "link", Provider: session.LocalProvider, Level: t.rec.Level})
 	s.jar.Clear(q.W, kindTicket)
 	s.jar.Set(q.W, session.CookieSession, token, 0)
 	s.pages.Choose(q.W, q.Request, t.person.Locale)
@@ -209,7 +209,7 @@ func (s *Service) handleTicket(q *front.Request) error {
 }
 
 // redeem uses a ticket up and opens the session. It returns the session's cookie and where the person goes.
-func (s *Service) redeem(q *front.Request, hash string) (token, to string, err error) {
+func (s *Service) redeem(q *webflow.Request, hash string) (token, to string, err error) {
 	if token, err = secret.NewToken(s.random, secret.Session); err != nil {
 		return "", "", err
 	}
@@ -218,11 +218,11 @@ func (s *Service) redeem(q *front.Request, hash string) (token, to string, err e
 		return "", "", err
 	}
 	from := s.origin(q.Request)
-	ev, err := s.person.NewEvents(from, front.LoginSucceeded, front.SignedOut, front.SignedOut, actionTokenUsed)
+	ev, err := s.person.NewEvents(from, webflow.LoginSucceeded, webflow.SignedOut, webflow.SignedOut, actionTokenUsed)
 	if err != nil {
 		return "", "", err
 	}
-	now, old := s.now(), proof.Hashed(s.jar.Get(q.Request, session.CookieSession))
+	now, old := s.now(), challenge.Hashed(s.jar.Get(q.Request, session.CookieSession))
 	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
 		u, err := s.units(tx)
 		if err != nil {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -20,7 +20,7 @@ const revokedAtOnce = 500 // records in one transaction
 // Make makes an action token for a person (id). The features that it needs are checked when it is used, and once more
 // whether the person has a role in the admin console.
 // Errors: person.ErrNoPerson, *person.ValidationError.
-func (s *Service) Make(ctx context.Context, personID string, n NewActionToken, by event.Actor) (ActionToken, error) {
+func (s *Service) Make(ctx context.Context, personID string, n NewActionToken, by audit.Actor) (ActionToken, error) {
 	if !person.IsID(personID) {
 		return ActionToken{}, person.ErrNoPerson
 	}
@@ -55,7 +55,7 @@ func (s *Service) Make(ctx context.Context, personID string, n NewActionToken, b
 		if err != nil {
 			return err
 		}
-		if n.RedirectURI != "" && !config.Whitelisted(u.Features.ActionToken.WhitelistedURLs, n.RedirectURI) {
+		if n.RedirectURI != "" && !settings.Whitelisted(u.Features.ActionToken.WhitelistedURLs, n.RedirectURI) {
 			return &person.ValidationError{Field: "redirect_uri", Problem: "is not whitelisted for action tokens"}
 		}
 		rec := Record{
@@ -95,7 +95,7 @@ func Put(tx storage.Tx, hash string, rec Record) error {
 
 // Revoke revokes an action token of a person (id), or all of them if tokenID is empty. Errors:
 // person.ErrNoPerson, ErrNoToken.
-func (s *Service) Revoke(ctx context.Context, personID, tokenID string, by event.Actor) error {
+func (s *Service) Revoke(ctx context.Context, personID, tokenID string, by audit.Actor) error {
 	if !person.IsID(personID) {
 		return person.ErrNoPerson
 	}
@@ -108,7 +108,7 @@ func (s *Service) Revoke(ctx context.Context, personID, tokenID string, by event
 }
 
 // revokeSome revokes as many tokens as fit into one transaction.
-func (s *Service) revokeSome(ctx context.Context, personID, tokenID string, by event.Actor) (more bool, err error) {
+func (s *Service) revokeSome(ctx context.Context, personID, tokenID string, by audit.Actor) (more bool, err error) {
 	ev, err := s.person.NewEvents(by.Origin, actionTokensRevoked)
 	if err != nil {
 		return false, err

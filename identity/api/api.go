@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/pace"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
+	"github.com/gatehouse-id/gatehouse/internal/ratelimit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -23,11 +23,11 @@ import (
 type Deps struct {
 	Store storage.Store
 	// Gate lets API clients in.
-	Gate *rest.Gate
+	Gate *jsonapi.Gate
 	// Units returns the configuration as a transaction sees it. nil: the defaults, with which every API is on.
-	Units func(tx storage.Tx) (*config.Units, error)
+	Units func(tx storage.Tx) (*settings.Units, error)
 	// Subject returns what is known about a person, or storage.ErrNotFound. nil: events name no usernames.
-	Subject func(tx storage.Tx, person string) (login.Subject, error)
+	Subject func(tx storage.Tx, person string) (authn.Subject, error)
 	// Identity knows persons and their passwords. nil: the credentials API is not available.
 	Identity *identity.Service
 	// CredentialsKey decrypts the passwords that API clients send: 16, 24 or 32 bytes. Default: no password is
@@ -36,7 +36,7 @@ type Deps struct {
 	// MaxLevel returns the highest level of the LOGIN tokens that an API client makes. nil, or 0: any.
 	MaxLevel func(client string) int
 	// Origin says where a request came from. Default: the server itself.
-	Origin func(*http.Request) event.Origin
+	Origin func(*http.Request) audit.Origin
 	Now    func() time.Time
 	Random io.Reader
 }
@@ -46,8 +46,8 @@ type API struct {
 	deps Deps
 
 	mux    http.Handler
-	opener *opener               // nil: there is no key
-	asks   *pace.Limiter[string] // by API client
+	opener *opener                    // nil: there is no key
+	asks   *ratelimit.Limiter[string] // by API client
 }
 
 // New returns the APIs.
@@ -59,9 +59,9 @@ func New(deps Deps) (*API, error) {
 		deps.Random = rand.Reader
 	}
 	if deps.Origin == nil {
-		deps.Origin = func(*http.Request) event.Origin { return event.Self }
+		deps.Origin = func(*http.Request) audit.Origin { return audit.Self }
 	}
-	a := &API{deps: deps, asks: pace.New[string](askLimits)}
+	a := &API{deps: deps, asks: ratelimit.New[string](askLimits)}
 	var err error
 	if a.opener, err = newOpener(deps.CredentialsKey); err != nil {
 		return nil, fmt.Errorf("api: the credentials key: %w", err)
@@ -74,7 +74,7 @@ func New(deps Deps) (*API, error) {
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
 
 // on returns a function that refuses requests while a feature is switched off.
-func (a *API) on(feature func(*config.Features) bool, off func() *rest.Error) func(*http.Request) error {
+func (a *API) on(feature func(*settings.Features) bool, off func() *jsonapi.Error) func(*http.Request) error {
 	return func(r *http.Request) error {
 		if a.deps.Units == nil {
 			return nil

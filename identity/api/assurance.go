@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/gatehouse-id/gatehouse/identity/assurance"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
 
 // handleIdentityCard serves POST /api/persons/{id}/identity-card. (docs/decisions/events.md#identity-assurance)
@@ -15,7 +15,7 @@ func (a *API) handleIdentityCard(w http.ResponseWriter, r *http.Request, client 
 		return err
 	}
 	var in assurance.Report
-	if err := rest.Decode(w, r, maxToken, &in); err != nil {
+	if err := jsonapi.Decode(w, r, maxToken, &in); err != nil {
 		return err
 	}
 	out, err := a.deps.Identity.Assurance.Report(r.Context(), id, in, a.actor(r, client))
@@ -25,7 +25,7 @@ func (a *API) handleIdentityCard(w http.ResponseWriter, r *http.Request, client 
 	if err != nil {
 		return refused(w, err)
 	}
-	rest.JSON(w, http.StatusOK, out)
+	jsonapi.JSON(w, http.StatusOK, out)
 	return nil
 }
 
@@ -39,7 +39,7 @@ func (a *API) handleAssurance(w http.ResponseWriter, r *http.Request, client str
 	if err != nil {
 		return missing(err)
 	}
-	rest.JSON(w, http.StatusOK, out)
+	jsonapi.JSON(w, http.StatusOK, out)
 	return nil
 }
 
@@ -52,6 +52,6 @@ func (a *API) handleWithdrawAssurance(w http.ResponseWriter, r *http.Request, cl
 	if err := a.deps.Identity.Assurance.Withdraw(r.Context(), id, a.actor(r, client)); err != nil {
 		return missing(err)
 	}
-	rest.Empty(w, http.StatusNoContent)
+	jsonapi.Empty(w, http.StatusNoContent)
 	return nil
 }

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -47,10 +47,10 @@ func TestIdentityCard(t *testing.T) {
 		t.Errorf("a card = %d %s, want %s", a.status(), got, want)
 	}
 	heard("")
-	h.set(func(u *config.Units) { u.EmailNotifications.ValidationOfIDCardCompleted = true })
+	h.set(func(u *settings.Units) { u.EmailNotifications.ValidationOfIDCardCompleted = true })
 	h.send(http.MethodPost, of+"/identity-card", good).check(t, "the card again", http.StatusOK, 0)
 	heard("id_card_validated ann@example.com")
-	h.set(func(u *config.Units) { u.EmailNotifications.ValidationOfIDCardFailed = true })
+	h.set(func(u *settings.Units) { u.EmailNotifications.ValidationOfIDCardFailed = true })
 
 	for name, body := range map[string]string{
 		"no result":             `{"document_type":"idcard"}`,

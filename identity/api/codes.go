@@ -4,9 +4,9 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
 
 // codeRequest is the body of POST /api/persons/{id}/codes.
@@ -23,7 +23,7 @@ func (a *API) handleMakeCode(w http.ResponseWriter, r *http.Request, client stri
 		return err
 	}
 	var in codeRequest
-	if err := rest.Decode(w, r, maxToken, &in); err != nil {
+	if err := jsonapi.Decode(w, r, maxToken, &in); err != nil {
 		return err
 	}
 	made, err := a.deps.Identity.Proof.MakeDeliveredCode(r.Context(), personID, in.For, a.actor(r, client))
@@ -31,11 +31,11 @@ func (a *API) handleMakeCode(w http.ResponseWriter, r *http.Request, client stri
 	switch {
 	case errors.As(err, &state):
 		return conflict("the person is in the wrong state for such a code").With(err)
-	case errors.Is(err, proof.ErrCodesOff):
+	case errors.Is(err, challenge.ErrCodesOff):
 		return conflict("codes for this are switched off").With(err)
 	case err != nil:
 		return refused(w, err)
 	}
-	rest.JSON(w, http.StatusCreated, made)
+	jsonapi.JSON(w, http.StatusCreated, made)
 	return nil
 }

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
 func TestMakeCode(t *testing.T) {
@@ -24,9 +24,9 @@ func TestMakeCode(t *testing.T) {
 	if a := h.call(http.MethodPost, path, body); a.status() != http.StatusConflict {
 		t.Errorf("a code, switched off = %d %s", a.status(), a.Body)
 	}
-	h.set(func(u *config.Units) { u.Features.ExternallyDeliveredCodeStepUp.Enabled = true })
+	h.set(func(u *settings.Units) { u.Features.ExternallyDeliveredCodeStepUp.Enabled = true })
 	a := h.call(http.MethodPost, path, body)
-	var made proof.DeliveredCode
+	var made challenge.DeliveredCode
 	if err := json.Unmarshal(a.Body.Bytes(), &made); err != nil || a.status() != http.StatusCreated || len(made.Code) != 9 || !made.ExpiresAt.Equal(h.clock.Now().Add(10*time.Minute)) {
 		t.Errorf("a code = %d %s", a.status(), a.Body)
 	}
@@ -45,7 +45,7 @@ func TestMakeCode(t *testing.T) {
 			t.Errorf("%s = %d %s, want %d", c.name, a.status(), a.Body, c.want)
 		}
 	}
-	if err := h.persons.Person.SetState(t.Context(), demo, person.Blocked, event.Actor{ID: "admin"}); err != nil {
+	if err := h.persons.Person.SetState(t.Context(), demo, person.Blocked, audit.Actor{ID: "admin"}); err != nil {
 		t.Fatal(err)
 	}
 	if a := h.call(http.MethodPost, path, body); a.status() != http.StatusConflict {

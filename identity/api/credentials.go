@@ -8,9 +8,9 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/pace"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
+	"github.com/gatehouse-id/gatehouse/internal/ratelimit"
 )
 
 const (
@@ -42,7 +42,7 @@ func (a *API) handleValidate(w http.ResponseWriter, r *http.Request, client stri
 		return err
 	}
 	var in credentialsRequest
-	if err := parameters(rest.Decode(w, r, maxCredentials, &in)); err != nil {
+	if err := parameters(jsonapi.Decode(w, r, maxCredentials, &in)); err != nil {
 		return err
 	}
 	if err := present(map[string]*string{"username": in.Username, "password": in.Password, "encryption_parameter": in.EncryptionParameter}); err != nil {
@@ -61,18 +61,18 @@ func (a *API) handleValidate(w http.ResponseWriter, r *http.Request, client stri
 	if err != nil {
 		return refusedCredentials(w, err)
 	}
-	rest.JSON(w, http.StatusOK, profile)
+	jsonapi.JSON(w, http.StatusOK, profile)
 	return nil
 }
 
 // refusedCredentials returns the answer for refused credentials.
 func refusedCredentials(w http.ResponseWriter, err error) error {
-	state, missing, throttled := new(person.StateError), new(identity.MissingError), new(login.ThrottledError)
+	state, missing, throttled := new(person.StateError), new(identity.MissingError), new(authn.ThrottledError)
 	switch {
-	case errors.Is(err, login.ErrBadCredentials):
+	case errors.Is(err, authn.ErrBadCredentials):
 		return badCredentials()
 	case errors.As(err, &throttled):
-		pace.RetryAfter(w, throttled.Wait)
+		ratelimit.RetryAfter(w, throttled.Wait)
 		return passwordBlocked()
 	case errors.As(err, &state) && state.State == person.Blocked:
 		return personBlocked(http.StatusUnauthorized)
@@ -80,7 +80,7 @@ func refusedCredentials(w http.ResponseWriter, err error) error {
 		return personInactive()
 	case errors.As(err, &missing):
 		return attributesMissing(missing.AnyOf)
-	case errors.As(err, new(*login.Refusal)):
+	case errors.As(err, new(*authn.Refusal)):
 		return credentialsOff().With(err)
 	}
 	return err
@@ -96,7 +96,7 @@ func encryption(err error) error {
 
 // parameters returns the answer for a malformed body, with the code for parameters.
 func parameters(err error) error {
-	e := new(rest.Error)
+	e := new(jsonapi.Error)
 	if !errors.As(err, &e) || e.Status != http.StatusBadRequest {
 		return err
 	}
@@ -107,16 +107,16 @@ func parameters(err error) error {
 
 // present returns the error for required members that are absent or empty.
 func present(members map[string]*string) error {
-	var absent []rest.Problem
+	var absent []jsonapi.Problem
 	for _, name := range []string{"username", "password", "encryption_parameter", "token"} {
 		if v, asked := members[name]; asked && (v == nil || *v == "") {
-			absent = append(absent, rest.Problem{Path: name, Problem: "is required"})
+			absent = append(absent, jsonapi.Problem{Path: name, Problem: "is required"})
 		}
 	}
 	if len(absent) == 0 {
 		return nil
 	}
-	return parameters(rest.Invalid(absent...))
+	return parameters(jsonapi.Invalid(absent...))
 }
 
 var contextPair = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}=[ -:<-~]*$`) // no semicolon in the value

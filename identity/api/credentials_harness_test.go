@@ -23,15 +23,15 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/api"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/event/eventtest"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/audit/eventtest"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
@@ -87,7 +87,7 @@ type people struct {
 	hasher  *secret.Hasher
 	logs    *observer.ObservedLogs
 	mu      sync.Mutex // guards units
-	units   config.Units
+	units   settings.Units
 	deps    api.Deps
 }
 
@@ -122,33 +122,33 @@ func newPeopleNotified(t testing.TB, mail notify.Sender, cost secret.HashCost, c
 	t.Cleanup(func() { store.Close() }) //nolint:errcheck // a memory store
 	core, logs := observer.New(zapcore.DebugLevel)
 	log := zap.New(core)
-	h := &people{TB: t, store: &flaky{Store: storagetest.Closures(t, store)}, clock: c, logs: logs, units: config.Defaults(), hasher: secret.NewHasher(cost)}
+	h := &people{TB: t, store: &flaky{Store: storagetest.Closures(t, store)}, clock: c, logs: logs, units: settings.Defaults(), hasher: secret.NewHasher(cost)}
 	cfg := identity.Config{Issuer: issuer, Persons: []person.NewPerson{{Username: demo, Password: secret.New(demoPassword), Name: "Demo Person", Groups: []string{"staff"}}}}
 	key, err := api.ParseCredentialsKey(hexKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	origin := func(*http.Request) event.Origin { return event.Origin{ClientIP: "203.0.113.7", UserAgent: "backend/1"} }
-	units := func(storage.Tx) (*config.Units, error) {
+	origin := func(*http.Request) audit.Origin { return audit.Origin{ClientIP: "203.0.113.7", UserAgent: "backend/1"} }
+	units := func(storage.Tx) (*settings.Units, error) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		u := h.units
 		return &u, nil
 	}
 	h.deps = api.Deps{
-		Store: h.store, Gate: &rest.Gate{Authorize: authorizeAll, Log: log, Issuer: issuer}, Units: units, CredentialsKey: key, Origin: origin, Now: c.Now, Random: rand.Reader,
+		Store: h.store, Gate: &jsonapi.Gate{Authorize: authorizeAll, Log: log, Issuer: issuer}, Units: units, CredentialsKey: key, Origin: origin, Now: c.Now, Random: rand.Reader,
 		MaxLevel: func(string) int { return 2 },
 	}
 	for _, fn := range change {
 		fn(&cfg, &h.deps)
 	}
-	pages, err := page.New(page.Config{Issuer: issuer, Key: make([]byte, 32), Random: rand.Reader, Log: log})
+	pages, err := web.New(web.Config{Issuer: issuer, Key: make([]byte, 32), Random: rand.Reader, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.persons, err = identity.New(t.Context(), cfg, identity.Deps{
 		Store: h.store, Hasher: h.hasher, Notify: mail, Pages: pages, Log: log, Now: c.Now, Random: rand.Reader, Origin: origin, Units: units,
-		Events: &event.Recorder{Random: rand.Reader, Now: c.Now, PartitionOf: person.PartitionOfID},
+		Events: &audit.Recorder{Random: rand.Reader, Now: c.Now, PartitionOf: person.PartitionOfID},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -165,15 +165,15 @@ func authorizeAll(r *http.Request, _ string) (string, error) {
 	id, password, ok := r.BasicAuth()
 	switch {
 	case !ok || password != "secret of "+id:
-		return "", login.ErrNoCredentials
+		return "", authn.ErrNoCredentials
 	case id == "other":
-		return "", login.ErrNotAllowed
+		return "", authn.ErrNotAllowed
 	}
 	return id, nil
 }
 
 // set changes the configuration.
-func (h *people) set(change func(*config.Units)) {
+func (h *people) set(change func(*settings.Units)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	change(&h.units)
@@ -191,7 +191,7 @@ func (h *people) person(username string) string {
 
 func (h *people) add(n person.NewPerson) string {
 	h.Helper()
-	p, err := h.persons.Person.AddPerson(h.Context(), n, event.Actor{ID: "test"})
+	p, err := h.persons.Person.AddPerson(h.Context(), n, audit.Actor{ID: "test"})
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func (h *people) add(n person.NewPerson) string {
 
 func (h *people) setState(personID string, to person.State) {
 	h.Helper()
-	if err := h.persons.Person.SetState(h.Context(), personID, to, event.Actor{ID: "test"}); err != nil {
+	if err := h.persons.Person.SetState(h.Context(), personID, to, audit.Actor{ID: "test"}); err != nil {
 		h.Fatal(err)
 	}
 }
@@ -295,7 +295,7 @@ func (h *people) validate(username, password string, header ...string) reply {
 }
 
 // events returns the events, the oldest first.
-func (h *people) events() (all []event.Event) {
+func (h *people) events() (all []audit.Event) {
 	h.Helper()
 	err := h.store.Store.View(h.Context(), func(tx storage.Tx) error {
 		all = nil

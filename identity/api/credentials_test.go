@@ -14,10 +14,10 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/api"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	signin "github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	signin "github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -138,7 +138,7 @@ func TestValidateEvents(t *testing.T) {
 	h.validate(demo, "wrong").check(t, "wrong", 401, 3013)
 	h.setState(demo, person.Blocked)
 	h.validate(demo, demoPassword).check(t, "blocked", 401, 1009)
-	var got []event.Event
+	var got []audit.Event
 	for _, e := range h.events()[before:] {
 		if strings.HasPrefix(e.Type, "login.") {
 			got = append(got, e)
@@ -147,7 +147,7 @@ func TestValidateEvents(t *testing.T) {
 	if len(got) != 3 {
 		t.Fatalf("%d events, want 3", len(got))
 	}
-	for i, want := range []event.Event{
+	for i, want := range []audit.Event{
 		{Type: "login.CredentialsValidatedEvent", Reason: "flow=checkout", Actor: "ops"}, {Type: "login.LoginFailedEvent"}, {Type: "login.LoginFailedEvent", Reason: "the person is blocked", Actor: "ops"},
 	} {
 		e := got[i]
@@ -161,18 +161,18 @@ func TestValidateEvents(t *testing.T) {
 func TestCredentialsSwitchedOff(t *testing.T) {
 	t.Parallel()
 	h := newPeople(t)
-	for name, change := range map[string]func(u *config.Units, on bool){
-		"credentials_api_enabled": func(u *config.Units, on bool) { u.Features.CredentialsAPIEnabled = on },
-		"login_enabled":           func(u *config.Units, on bool) { u.Features.LoginEnabled = on },
+	for name, change := range map[string]func(u *settings.Units, on bool){
+		"credentials_api_enabled": func(u *settings.Units, on bool) { u.Features.CredentialsAPIEnabled = on },
+		"login_enabled":           func(u *settings.Units, on bool) { u.Features.LoginEnabled = on },
 	} {
-		h.set(func(u *config.Units) { change(u, false) })
+		h.set(func(u *settings.Units) { change(u, false) })
 		a := h.validate(demo, demoPassword)
 		a.check(t, name+" off", 503, 1001)
 		if a.Header().Get("Retry-After") == "" {
 			t.Errorf("%s off: no Retry-After", name)
 		}
 		h.call(http.MethodPost, validatePath, "", "Authorization", "none").check(t, name+" off, without credentials", 401, 0)
-		h.set(func(u *config.Units) { change(u, true) })
+		h.set(func(u *settings.Units) { change(u, true) })
 		h.validate(demo, demoPassword).check(t, name+" on", 200, 0)
 	}
 	keyless := newPeople(t, func(_ *identity.Config, d *api.Deps) { d.CredentialsKey = secret.String{} })
@@ -188,27 +188,29 @@ func TestCredentialsRequiredAttributes(t *testing.T) {
 	h.add(person.NewPerson{Username: "bob", Email: "bob@example.com", Password: secret.New(demoPassword), Profile: &person.Profile{
 		PhoneNumbers: []person.PhoneNumber{{Value: "+31 20 123 4567"}}, DateOfBirth: "1990-12-31",
 	}})
-	rule := func(names ...string) func(*config.Units) {
-		return func(u *config.Units) { u.Profile.Rules = append(u.Profile.Rules, config.AttributeRule{AnyOf: names}) }
+	rule := func(names ...string) func(*settings.Units) {
+		return func(u *settings.Units) {
+			u.Profile.Rules = append(u.Profile.Rules, settings.AttributeRule{AnyOf: names})
+		}
 	}
-	email := func(u *config.Units) { u.Attributes.Verification.EmailRequired = true }
+	email := func(u *settings.Units) { u.Attributes.Verification.EmailRequired = true }
 	for _, tt := range []struct {
 		name, username string
-		change         []func(*config.Units)
+		change         []func(*settings.Units)
 		details        string // "" for 200
 	}{
-		{"verified e-mail", demo, []func(*config.Units){email}, ""},
-		{"e-mail that is not verified", "ann", []func(*config.Units){email}, `[{"any_of":["EMAIL"]}]`},
-		{"an e-mail is enough for a rule", "ann", []func(*config.Units){rule("EMAIL")}, ""},
-		{"no name", "ann", []func(*config.Units){rule("NAME")}, `[{"any_of":["NAME"]}]`},
-		{"a name", demo, []func(*config.Units){rule("NAME")}, ""},
-		{"one of several", "bob", []func(*config.Units){rule("NAME", "PHONE")}, ""},
-		{"none of several", "ann", []func(*config.Units){rule("BIRTH_DATE", "PHONE")}, `[{"any_of":["BIRTH_DATE","PHONE"]}]`},
-		{"date of birth", "bob", []func(*config.Units){rule("BIRTH_DATE")}, ""},
-		{"all that is missing", "bob", []func(*config.Units){email, rule("NAME"), rule("PHONE")}, `[{"any_of":["EMAIL"]},{"any_of":["NAME"]}]`},
-		{"a rule of nothing", "ann", []func(*config.Units){rule()}, ""},
+		{"verified e-mail", demo, []func(*settings.Units){email}, ""},
+		{"e-mail that is not verified", "ann", []func(*settings.Units){email}, `[{"any_of":["EMAIL"]}]`},
+		{"an e-mail is enough for a rule", "ann", []func(*settings.Units){rule("EMAIL")}, ""},
+		{"no name", "ann", []func(*settings.Units){rule("NAME")}, `[{"any_of":["NAME"]}]`},
+		{"a name", demo, []func(*settings.Units){rule("NAME")}, ""},
+		{"one of several", "bob", []func(*settings.Units){rule("NAME", "PHONE")}, ""},
+		{"none of several", "ann", []func(*settings.Units){rule("BIRTH_DATE", "PHONE")}, `[{"any_of":["BIRTH_DATE","PHONE"]}]`},
+		{"date of birth", "bob", []func(*settings.Units){rule("BIRTH_DATE")}, ""},
+		{"all that is missing", "bob", []func(*settings.Units){email, rule("NAME"), rule("PHONE")}, `[{"any_of":["EMAIL"]},{"any_of":["NAME"]}]`},
+		{"a rule of nothing", "ann", []func(*settings.Units){rule()}, ""},
 	} {
-		h.set(func(u *config.Units) { *u = config.Defaults() })
+		h.set(func(u *settings.Units) { *u = settings.Defaults() })
 		for _, change := range tt.change {
 			h.set(change)
 		}
@@ -260,7 +262,7 @@ func TestValidateUnknownIsWrong(t *testing.T) {
 func TestValidateSharesTheThrottle(t *testing.T) {
 	t.Parallel()
 	h := newPeople(t)
-	from := event.Origin{ClientIP: "203.0.113.7"}
+	from := audit.Origin{ClientIP: "203.0.113.7"}
 	for i, name := range []string{demo, strings.ToUpper(demo), " " + demo, "Demo@Example.com", "ｄemo@example.com"} {
 		if i%2 == 0 {
 			h.validate(name, "wrong").check(t, name, 401, 3013)
@@ -305,7 +307,7 @@ func TestValidateBusy(t *testing.T) {
 	people := make(chan error, 10)
 	all.Go(func() {
 		for i := range cap(people) { // who come in the middle of it all, one after the other
-			_, err := h.persons.CheckPassword(t.Context(), "shop", "visitor"+strconv.Itoa(i), "wrong", event.Origin{ClientIP: "198.51.100.1"})
+			_, err := h.persons.CheckPassword(t.Context(), "shop", "visitor"+strconv.Itoa(i), "wrong", audit.Origin{ClientIP: "198.51.100.1"})
 			people <- err
 		}
 	})

@@ -13,10 +13,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/scim"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
 // TestCustomFieldsComeOut: what a person has typed into the custom fields at sign-up is in the
@@ -24,10 +24,10 @@ import (
 func TestCustomFieldsComeOut(t *testing.T) {
 	t.Parallel()
 	h := newPeople(t)
-	h.set(func(u *config.Units) {
+	h.set(func(u *settings.Units) {
 		u.Features.SignUpEnabled = true
-		u.LoginMethods.LoginMethods = []config.LoginMethod{{ID: config.OwnMethod, Type: config.TypePassword, Enabled: true, CustomAttributeFields: []config.CustomAttributeField{
-			{ID: "team", Name: "Team", Type: config.FieldText}, {ID: "shoe_size", Name: "Shoe size", Type: config.FieldNumber}, {ID: "news", Name: "Newsletter", Type: config.FieldCheckbox},
+		u.LoginMethods.LoginMethods = []settings.LoginMethod{{ID: settings.OwnMethod, Type: settings.TypePassword, Enabled: true, CustomAttributeFields: []settings.CustomAttributeField{
+			{ID: "team", Name: "Team", Type: settings.FieldText}, {ID: "shoe_size", Name: "Shoe size", Type: settings.FieldNumber}, {ID: "news", Name: "Newsletter", Type: settings.FieldCheckbox},
 		}}}
 	})
 	h.signUp("new@example.com", "an orderly sort of pass 9", "custom.team", `Reds "&" <b>`, "custom.shoe_size", "43,5", "custom.news", "true")
@@ -41,7 +41,7 @@ func TestCustomFieldsComeOut(t *testing.T) {
 
 	server, err := scim.New(scim.Deps{
 		Identity: h.persons, Issuer: issuer, Log: zap.NewNop(),
-		Authorize: func(*http.Request) (scim.Caller, error) { return scim.Caller{Actor: event.Actor{ID: "hr"}}, nil },
+		Authorize: func(*http.Request) (scim.Caller, error) { return scim.Caller{Actor: audit.Actor{ID: "hr"}}, nil },
 		Enabled:   func(context.Context) (bool, error) { return true, nil },
 	})
 	if err != nil {

@@ -5,10 +5,10 @@ import (
 	"net/http"
 
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
-	"github.com/gatehouse-id/gatehouse/internal/pace"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
+	"github.com/gatehouse-id/gatehouse/internal/ratelimit"
 )
 
 // Every error code of the package, one line each. (identity service document, "Errors")
@@ -27,36 +27,36 @@ type missingAttributes struct {
 	AnyOf []string `json:"any_of"`
 }
 
-func credentialsOff() *rest.Error {
-	return &rest.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "credentials API not available"}
+func credentialsOff() *jsonapi.Error {
+	return &jsonapi.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "credentials API not available"}
 }
 
-func badHeader(name, problem string) *rest.Error {
-	return &rest.Error{Status: http.StatusBadRequest, Code: codeParameter, Message: "the header " + name + " " + problem}
+func badHeader(name, problem string) *jsonapi.Error {
+	return &jsonapi.Error{Status: http.StatusBadRequest, Code: codeParameter, Message: "the header " + name + " " + problem}
 }
 
-func badEncryption() *rest.Error {
-	return &rest.Error{Status: http.StatusBadRequest, Code: 3002, Message: "invalid parameter encryption"}
+func badEncryption() *jsonapi.Error {
+	return &jsonapi.Error{Status: http.StatusBadRequest, Code: 3002, Message: "invalid parameter encryption"}
 }
 
-func badCredentials() *rest.Error {
-	return &rest.Error{Status: http.StatusUnauthorized, Code: 3013, Message: "invalid credentials", Details: []detail{{3013, "problem.mismatch"}}}
+func badCredentials() *jsonapi.Error {
+	return &jsonapi.Error{Status: http.StatusUnauthorized, Code: 3013, Message: "invalid credentials", Details: []detail{{3013, "problem.mismatch"}}}
 }
 
-func personBlocked(status int) *rest.Error {
-	return &rest.Error{Status: status, Code: 1009, Message: "the person is blocked"}
+func personBlocked(status int) *jsonapi.Error {
+	return &jsonapi.Error{Status: status, Code: 1009, Message: "the person is blocked"}
 }
 
-func passwordBlocked() *rest.Error {
-	return &rest.Error{Status: http.StatusUnauthorized, Code: 1068, Message: "blocked for now: too many tries", Details: []detail{{1068, "problem.wait"}}}
+func passwordBlocked() *jsonapi.Error {
+	return &jsonapi.Error{Status: http.StatusUnauthorized, Code: 1068, Message: "blocked for now: too many tries", Details: []detail{{1068, "problem.wait"}}}
 }
 
-func personInactive() *rest.Error {
-	return &rest.Error{Status: http.StatusForbidden, Code: 1039, Message: "the person is inactive"}
+func personInactive() *jsonapi.Error {
+	return &jsonapi.Error{Status: http.StatusForbidden, Code: 1039, Message: "the person is inactive"}
 }
 
-func attributesMissing(anyOf [][]string) *rest.Error {
-	e := &rest.Error{Status: http.StatusForbidden, Code: 3003, Message: "the person lacks required verified attributes"}
+func attributesMissing(anyOf [][]string) *jsonapi.Error {
+	e := &jsonapi.Error{Status: http.StatusForbidden, Code: 3003, Message: "the person lacks required verified attributes"}
 	var list []missingAttributes
 	for _, names := range anyOf {
 		list = append(list, missingAttributes{names})
@@ -70,85 +70,87 @@ type failedActions struct {
 	Actions []string `json:"failed_actions"`
 }
 
-func noActionToken(status int) *rest.Error {
-	return &rest.Error{Status: status, Code: 3011, Message: "action token not found or invalid"}
+func noActionToken(status int) *jsonapi.Error {
+	return &jsonapi.Error{Status: status, Code: 3011, Message: "action token not found or invalid"}
 }
 
-func actionsFailed() *rest.Error {
-	return &rest.Error{Status: http.StatusBadRequest, Code: 3012, Message: "one or more actions failed"}
+func actionsFailed() *jsonapi.Error {
+	return &jsonapi.Error{Status: http.StatusBadRequest, Code: 3012, Message: "one or more actions failed"}
 }
 
-func coupledAlready() *rest.Error {
-	return &rest.Error{Status: http.StatusBadRequest, Code: 1052, Message: "the external identity is coupled with another account"}
+func coupledAlready() *jsonapi.Error {
+	return &jsonapi.Error{Status: http.StatusBadRequest, Code: 1052, Message: "the external identity is coupled with another account"}
 }
 
-func noProvider() *rest.Error {
-	return &rest.Error{Status: http.StatusBadRequest, Code: 1056, Message: "the identity provider does not exist or is disabled"}
+func noProvider() *jsonapi.Error {
+	return &jsonapi.Error{Status: http.StatusBadRequest, Code: 1056, Message: "the identity provider does not exist or is disabled"}
 }
 
-func wrongState() *rest.Error {
-	return &rest.Error{Status: http.StatusBadRequest, Code: 1063, Message: "the person is in the wrong state for login"}
+func wrongState() *jsonapi.Error {
+	return &jsonapi.Error{Status: http.StatusBadRequest, Code: 1063, Message: "the person is in the wrong state for login"}
 }
 
 // featureOff says which feature of action tokens is switched off.
-func featureOff(status int, feature string) *rest.Error {
+func featureOff(status int, feature string) *jsonapi.Error {
 	code := map[string]int{actiontoken.FeatureLogin: 1028, actiontoken.FeatureAppToWeb: 1060, actiontoken.FeatureCoupling: 1054}[feature]
-	return &rest.Error{Status: status, Code: code, Message: "the feature of action tokens " + feature + " is disabled"}
+	return &jsonapi.Error{Status: status, Code: code, Message: "the feature of action tokens " + feature + " is disabled"}
 }
 
 // conflict says which existing thing or which switch prevents the operation.
-func conflict(why string) *rest.Error { return &rest.Error{Status: http.StatusConflict, Message: why} }
+func conflict(why string) *jsonapi.Error {
+	return &jsonapi.Error{Status: http.StatusConflict, Message: why}
+}
 
-func personsOff() *rest.Error {
-	return &rest.Error{Status: http.StatusServiceUnavailable, Message: "person API not available"}
+func personsOff() *jsonapi.Error {
+	return &jsonapi.Error{Status: http.StatusServiceUnavailable, Message: "person API not available"}
 }
 
 // refused answers an invalid member with 400, a repetition that comes too soon with 429, and an unknown person or thing
 // with 404.
 func refused(w http.ResponseWriter, err error) error {
-	invalid, soon := new(person.ValidationError), new(proof.TooSoonError)
+	invalid, soon := new(person.ValidationError), new(challenge.TooSoonError)
 	switch {
 	case errors.As(err, &invalid):
-		return rest.Invalid(rest.Problem{Path: invalid.Field, Problem: invalid.Problem})
+		return jsonapi.Invalid(jsonapi.Problem{Path: invalid.Field, Problem: invalid.Problem})
 	case errors.As(err, &soon):
-		pace.RetryAfter(w, soon.Wait)
+		ratelimit.RetryAfter(w, soon.Wait)
 		return tooManyRequests().With(err)
 	}
 	return missing(err)
 }
 
-func tooManyRequests() *rest.Error {
-	return &rest.Error{Status: http.StatusTooManyRequests, Message: "too many requests"}
+func tooManyRequests() *jsonapi.Error {
+	return &jsonapi.Error{Status: http.StatusTooManyRequests, Message: "too many requests"}
 }
 
-func eventsOff() *rest.Error {
-	return &rest.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "events API not available"}
+func eventsOff() *jsonapi.Error {
+	return &jsonapi.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "events API not available"}
 }
 
-func sessionsOff() *rest.Error {
-	return &rest.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "session API not available"}
+func sessionsOff() *jsonapi.Error {
+	return &jsonapi.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "session API not available"}
 }
 
-func storageOff() *rest.Error {
-	return &rest.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "storage API not available"}
+func storageOff() *jsonapi.Error {
+	return &jsonapi.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "storage API not available"}
 }
 
-func statisticsOff() *rest.Error {
-	return &rest.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "statistics API not available"}
+func statisticsOff() *jsonapi.Error {
+	return &jsonapi.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "statistics API not available"}
 }
 
-func noIDs() *rest.Error {
-	return &rest.Error{Status: http.StatusBadRequest, Code: 4004, Message: "both user ID and actor ID are missing"}
+func noIDs() *jsonapi.Error {
+	return &jsonapi.Error{Status: http.StatusBadRequest, Code: 4004, Message: "both user ID and actor ID are missing"}
 }
 
-func badLimit() *rest.Error {
-	return &rest.Error{Status: http.StatusBadRequest, Code: 4002, Message: "invalid limit: it must be a number from 1 to 1000"}
+func badLimit() *jsonapi.Error {
+	return &jsonapi.Error{Status: http.StatusBadRequest, Code: 4002, Message: "invalid limit: it must be a number from 1 to 1000"}
 }
 
-func badOffset() *rest.Error {
-	return &rest.Error{Status: http.StatusBadRequest, Code: 4003, Message: "invalid offset: it must be at least 0"}
+func badOffset() *jsonapi.Error {
+	return &jsonapi.Error{Status: http.StatusBadRequest, Code: 4003, Message: "invalid offset: it must be at least 0"}
 }
 
-func badQuery(message string) *rest.Error {
-	return &rest.Error{Status: http.StatusBadRequest, Message: message}
+func badQuery(message string) *jsonapi.Error {
+	return &jsonapi.Error{Status: http.StatusBadRequest, Message: message}
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -23,7 +23,7 @@ const (
 
 // resultSet is the answer of the events API. (identity service document, "Events API records")
 type resultSet struct {
-	ResultSet  []event.Info `json:"resultSet"`
+	ResultSet  []audit.Info `json:"resultSet"`
 	Pagination pagination   `json:"pagination"`
 }
 
@@ -45,12 +45,12 @@ func (a *API) handleEvents(w http.ResponseWriter, r *http.Request, client string
 	}
 	answer := resultSet{Pagination: pagination{Offset: q.Offset, PageSize: q.Limit}}
 	err = a.deps.Store.View(r.Context(), func(tx storage.Tx) error {
-		found, total, err := event.Find(tx, q)
+		found, total, err := audit.Find(tx, q)
 		if err != nil {
 			return err
 		}
 		answer.Pagination.TotalResults = total
-		answer.ResultSet = make([]event.Info, len(found))
+		answer.ResultSet = make([]audit.Info, len(found))
 		names := map[string]string{}
 		for i, e := range found {
 			if answer.ResultSet[i], err = a.info(tx, e, names); err != nil {
@@ -59,22 +59,22 @@ func (a *API) handleEvents(w http.ResponseWriter, r *http.Request, client string
 		}
 		return nil
 	})
-	if errors.Is(err, event.ErrTooMany) {
+	if errors.Is(err, audit.ErrTooMany) {
 		return badQuery("there are too many events to look through: ask for a shorter time").With(err)
 	}
 	if err != nil {
 		return err
 	}
-	rest.JSON(w, http.StatusOK, answer)
+	jsonapi.JSON(w, http.StatusOK, answer)
 	return nil
 }
 
-func (a *API) info(tx storage.Tx, e event.Event, names map[string]string) (event.Info, error) {
+func (a *API) info(tx storage.Tx, e audit.Event, names map[string]string) (audit.Info, error) {
 	info := e.Info()
 	if e.AgentUser == "" && e.Actor != "" {
 		var err error
 		if info.EventAgentUser, err = a.nameOf(tx, e.Actor, names); err != nil {
-			return event.Info{}, err
+			return audit.Info{}, err
 		}
 	}
 	return info, nil
@@ -101,7 +101,7 @@ func (a *API) nameOf(tx storage.Tx, actor string, names map[string]string) (stri
 
 // readQuery reads the parameters actor, userId, limit, offset, since and until, each at most once. Other parameters are
 // ignored.
-func readQuery(raw string) (q event.Query, err error) {
+func readQuery(raw string) (q audit.Query, err error) {
 	if len(raw) > maxQuery {
 		return q, badQuery("the query is too long")
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -111,9 +111,9 @@ func TestEventInfo(t *testing.T) {
 	t.Parallel()
 	h := newEvents(t)
 	h.names[bob] = "bob@example.com"
-	first := h.add(ann, "ops", func(e *event.Event) { e.Reason, e.AgentUser = "asked for it", "Operations" })
+	first := h.add(ann, "ops", func(e *audit.Event) { e.Reason, e.AgentUser = "asked for it", "Operations" })
 	second := h.add(ann, bob)
-	third := h.add("", "ops", func(e *event.Event) { e.Partition = "west" })
+	third := h.add("", "ops", func(e *audit.Event) { e.Partition = "west" })
 	check := func(query, want string) {
 		t.Helper()
 		w := h.do("GET", "/api/events?limit=7&offset=0&"+query)
@@ -121,7 +121,7 @@ func TestEventInfo(t *testing.T) {
 			t.Errorf("events of %s = %d\n%s, want\n%s", query, w.Code, got, want)
 		}
 	}
-	info := func(e event.Event, person, partition, agent, more string) string {
+	info := func(e audit.Event, person, partition, agent, more string) string {
 		return fmt.Sprintf(`{"event_identifier":%q,%s"occurred":%d,"event_type":"person.PersonCreatedEvent","event_name":"Person Created","client_ip":"192.0.2.9",`+
 			`"user_agent":"curl/8","partition_id":%q,"event_agent_user":%q%s}`, e.ID, person, e.Occurred.UnixMilli(), partition, agent, more)
 	}
@@ -205,8 +205,8 @@ func TestEventsAttacks(t *testing.T) {
 	t.Parallel()
 	setup := func(t *testing.T) *eventsHarness {
 		h := newEvents(t)
-		h.add(ann, "ops", func(e *event.Event) { e.Partition = "east" })
-		h.add(bob, "ops\x00\x01x", func(e *event.Event) { e.Partition = "west" })
+		h.add(ann, "ops", func(e *audit.Event) { e.Partition = "east" })
+		h.add(bob, "ops\x00\x01x", func(e *audit.Event) { e.Partition = "west" })
 		return h
 	}
 	count := func(t *testing.T, w *httptest.ResponseRecorder) (n int, body map[string]any) {
@@ -260,7 +260,7 @@ func TestEventsAttacks(t *testing.T) {
 		t.Parallel()
 		h := newEvents(t)
 		for i, agent := range []string{"a\r\nclient_ip: 1.2.3.4", strings.Repeat("x", 1<<20), "\x1b[31m\x00", "\xff\xfe", `"},{"event_type":"forged`} {
-			e, err := h.rec.New(event.Type{Type: "login.LoginFailedEvent", Name: "Login Failed"}, event.Origin{ClientIP: "192.0.2.9", UserAgent: agent})
+			e, err := h.rec.New(audit.Type{Type: "login.LoginFailedEvent", Name: "Login Failed"}, audit.Origin{ClientIP: "192.0.2.9", UserAgent: agent})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -302,7 +302,7 @@ func TestEventsOfATime(t *testing.T) {
 	for range 10 { // one each second
 		h.add(ann, "ops")
 	}
-	h.add(ann, "ops", func(e *event.Event) { e.Partition = "west" })
+	h.add(ann, "ops", func(e *audit.Event) { e.Partition = "west" })
 	at := func(seconds int) string { return start.Add(time.Duration(seconds) * time.Second).Format(time.RFC3339) }
 	milli := func(seconds int) string {
 		return strconv.FormatInt(start.Add(time.Duration(seconds)*time.Second).UnixMilli(), 10)
@@ -354,7 +354,7 @@ func TestEventsOfATime(t *testing.T) {
 func TestEventsOfAPartition(t *testing.T) {
 	t.Parallel()
 	h := newEvents(t)
-	h.add(ann, "ops", func(e *event.Event) { e.Partition = "west" })
+	h.add(ann, "ops", func(e *audit.Event) { e.Partition = "west" })
 	h.add(bob, "ops")
 	h.gate.Partitioned = true
 	var only []string

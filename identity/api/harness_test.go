@@ -14,10 +14,10 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/gatehouse-id/gatehouse/identity/api"
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
@@ -29,10 +29,10 @@ const issuer = "https://auth.example.com"
 type eventsHarness struct {
 	testing.TB
 	*api.API
-	gate  *rest.Gate
+	gate  *jsonapi.Gate
 	store storage.Store
-	rec   *event.Recorder
-	units *config.Units
+	rec   *audit.Recorder
+	units *settings.Units
 	names map[string]string // usernames by person
 	logs  *observer.ObservedLogs
 	time  time.Time
@@ -47,18 +47,18 @@ func newEvents(t testing.TB) *eventsHarness {
 	t.Cleanup(func() { store.Close() }) //nolint:errcheck // a memory store
 	core, logs := observer.New(zapcore.DebugLevel)
 	tested := storagetest.Closures(t, store)
-	h := &eventsHarness{TB: t, store: tested, logs: logs, units: &config.Units{}, names: map[string]string{}, time: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
+	h := &eventsHarness{TB: t, store: tested, logs: logs, units: &settings.Units{}, names: map[string]string{}, time: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
 	h.units.Features.EventsAPIEnabled = true
-	h.rec = &event.Recorder{Random: strings.NewReader(strings.Repeat("0123456789abcdef", 1<<14)), Now: func() time.Time { return h.time }}
-	h.gate = &rest.Gate{Authorize: authorize, Log: zap.New(core), Issuer: issuer}
+	h.rec = &audit.Recorder{Random: strings.NewReader(strings.Repeat("0123456789abcdef", 1<<14)), Now: func() time.Time { return h.time }}
+	h.gate = &jsonapi.Gate{Authorize: authorize, Log: zap.New(core), Issuer: issuer}
 	h.API, err = api.New(api.Deps{
 		Store: tested, Gate: h.gate,
-		Units: func(storage.Tx) (*config.Units, error) { return h.units, nil },
-		Subject: func(_ storage.Tx, id string) (login.Subject, error) {
+		Units: func(storage.Tx) (*settings.Units, error) { return h.units, nil },
+		Subject: func(_ storage.Tx, id string) (authn.Subject, error) {
 			if name, ok := h.names[id]; ok {
-				return login.Subject{Username: name}, nil
+				return authn.Subject{Username: name}, nil
 			}
-			return login.Subject{}, storage.ErrNotFound
+			return authn.Subject{}, storage.ErrNotFound
 		},
 	})
 	if err != nil {
@@ -71,17 +71,17 @@ func authorize(r *http.Request, name string) (string, error) {
 	id, password, ok := r.BasicAuth()
 	switch {
 	case !ok || password != "secret of "+id:
-		return "", login.ErrNoCredentials
+		return "", authn.ErrNoCredentials
 	case id != "ops" || name != "events":
-		return "", login.ErrNotAllowed
+		return "", authn.ErrNotAllowed
 	}
 	return id, nil
 }
 
 // add appends an event.
-func (h *eventsHarness) add(person, actor string, more ...func(*event.Event)) event.Event {
+func (h *eventsHarness) add(person, actor string, more ...func(*audit.Event)) audit.Event {
 	h.Helper()
-	e, err := h.rec.New(event.Type{Type: "person.PersonCreatedEvent", Name: "Person Created"}, event.Origin{ClientIP: "192.0.2.9", UserAgent: "curl/8"})
+	e, err := h.rec.New(audit.Type{Type: "person.PersonCreatedEvent", Name: "Person Created"}, audit.Origin{ClientIP: "192.0.2.9", UserAgent: "curl/8"})
 	if err != nil {
 		h.Fatal(err)
 	}

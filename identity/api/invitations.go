@@ -8,7 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
 
 // handleInvite serves POST /api/persons/invitations: it invites a person by a link that is sent to their address.
@@ -18,19 +18,19 @@ func (a *API) handleInvite(w http.ResponseWriter, r *http.Request, client string
 		return err
 	}
 	var in enrol.NewInvitation
-	if err := rest.Decode(w, r, maxNewToken, &in); err != nil {
+	if err := jsonapi.Decode(w, r, maxNewToken, &in); err != nil {
 		return err
 	}
 	if in.Partition == "" {
 		in.Partition = partition
 	} else if partition != "" && partition != in.Partition {
-		return rest.Invalid(rest.Problem{Path: "partition", Problem: "is not the one that the request is about"})
+		return jsonapi.Invalid(jsonapi.Problem{Path: "partition", Problem: "is not the one that the request is about"})
 	}
 	made, err := a.deps.Identity.Enrol.Invite(r.Context(), in, a.actor(r, client))
 	if err != nil {
 		return refusedInvitation(w, err)
 	}
-	rest.JSON(w, http.StatusCreated, made)
+	jsonapi.JSON(w, http.StatusCreated, made)
 	return nil
 }
 
@@ -44,7 +44,7 @@ func (a *API) handleInviteAgain(w http.ResponseWriter, r *http.Request, client s
 	if err != nil {
 		return refusedInvitation(w, err)
 	}
-	rest.JSON(w, http.StatusCreated, made)
+	jsonapi.JSON(w, http.StatusCreated, made)
 	return nil
 }
 
@@ -57,7 +57,7 @@ func (a *API) handleWithdrawInvitation(w http.ResponseWriter, r *http.Request, c
 	if err := a.deps.Identity.Enrol.WithdrawInvitation(r.Context(), person, a.actor(r, client)); err != nil {
 		return refusedInvitation(w, err)
 	}
-	rest.Empty(w, http.StatusNoContent)
+	jsonapi.Empty(w, http.StatusNoContent)
 	return nil
 }
 
@@ -79,7 +79,7 @@ func refusedInvitation(w http.ResponseWriter, err error) error {
 func (a *API) idOf(r *http.Request, client string) (string, error) {
 	person, err := a.personOf(r, client)
 	if err == nil && (len(person) != 36 || uuid.Validate(person) != nil) {
-		err = rest.NotFound()
+		err = jsonapi.NotFound()
 	}
 	return person, err
 }

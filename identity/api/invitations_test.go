@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 )
 
 func TestInvitations(t *testing.T) {
@@ -22,7 +22,7 @@ func TestInvitations(t *testing.T) {
 	if a := h.call(http.MethodPost, path, guest); a.status() != http.StatusConflict {
 		t.Errorf("an invitation, switched off = %d %s, want 409", a.status(), a.Body)
 	}
-	h.set(func(u *config.Units) { u.Features.AcceptingInvitationEnabled = true })
+	h.set(func(u *settings.Units) { u.Features.AcceptingInvitationEnabled = true })
 	a := h.call(http.MethodPost, path, guest)
 	var made enrol.Invitation
 	if err := json.Unmarshal(a.Body.Bytes(), &made); err != nil || a.status() != http.StatusCreated {
@@ -79,7 +79,7 @@ func TestInvitations(t *testing.T) {
 	if a := h.call(http.MethodPost, again, map[string]any{}); a.status() != http.StatusNotFound {
 		t.Errorf("again, once it is withdrawn = %d, want 404", a.status())
 	}
-	h.set(func(u *config.Units) { u.Features.PersonAPIEnabled = false })
+	h.set(func(u *settings.Units) { u.Features.PersonAPIEnabled = false })
 	if a := h.call(http.MethodPost, path, map[string]any{"email": "a@example.com"}); a.status() != http.StatusServiceUnavailable {
 		t.Errorf("while the API is off = %d, want 503", a.status())
 	}

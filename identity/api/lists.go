@@ -7,10 +7,10 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/lookup"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
-	"github.com/gatehouse-id/gatehouse/internal/sheet"
+	"github.com/gatehouse-id/gatehouse/identity/personindex"
+	"github.com/gatehouse-id/gatehouse/internal/csvfile"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -48,7 +48,7 @@ func (a *API) handlePersons(w http.ResponseWriter, r *http.Request, client strin
 		return err
 	}
 	persons := a.deps.Identity.Person
-	var page lookup.Answer
+	var page personindex.Answer
 	err = a.deps.Store.View(r.Context(), func(tx storage.Tx) error {
 		if name := values.Get("group"); name != "" {
 			g, err := persons.Group(tx, q.Partition, name)
@@ -61,16 +61,16 @@ func (a *API) handlePersons(w http.ResponseWriter, r *http.Request, client strin
 			return nil
 		}
 		var err error
-		page, err = lookup.Find(tx, persons, q)
+		page, err = personindex.Find(tx, persons, q)
 		return err
 	})
 	if err == nil && table {
-		err = sheet.Answer(w, "persons.csv", func(w io.Writer) error { return lookup.Export(r.Context(), a.deps.Store, persons, q, w) })
+		err = csvfile.Answer(w, "persons.csv", func(w io.Writer) error { return personindex.Export(r.Context(), a.deps.Store, persons, q, w) })
 	}
 	switch {
 	case errors.Is(err, person.ErrNoGroup):
 		return badQuery("group: there is no such group")
-	case errors.Is(err, lookup.ErrCursor):
+	case errors.Is(err, personindex.ErrCursor):
 		return badQuery("after must be next of the page before, with the same parameters")
 	case err != nil || table:
 		return err
@@ -79,18 +79,18 @@ func (a *API) handlePersons(w http.ResponseWriter, r *http.Request, client strin
 	for _, f := range page.Persons {
 		out.Persons = append(out.Persons, listedPerson{f.Person, f.Seen})
 	}
-	rest.JSON(w, http.StatusOK, out)
+	jsonapi.JSON(w, http.StatusOK, out)
 	return nil
 }
 
 // readPersonsQuery reads the parameters, each at most once.
-func readPersonsQuery(values url.Values) (q lookup.Query, table bool, err error) {
+func readPersonsQuery(values url.Values) (q personindex.Query, table bool, err error) {
 	for _, name := range []string{"text", "group", "state", "seen_since", "seen_before", "order", "limit", "after", "format"} {
 		if len(values[name]) > 1 {
 			return q, false, badQuery(name + " is there twice")
 		}
 	}
-	q = lookup.Query{Text: values.Get("text"), State: person.State(values.Get("state")), After: values.Get("after"), Limit: listed}
+	q = personindex.Query{Text: values.Get("text"), State: person.State(values.Get("state")), After: values.Get("after"), Limit: listed}
 	switch q.State {
 	case "", person.Active, person.Inactive, person.Blocked, person.Removed:
 	default:

@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
 
 // numberRequest is the body of POST /api/persons/{id}/phone-numbers/code.
@@ -34,14 +34,14 @@ func (a *API) handleSendNumberCode(w http.ResponseWriter, r *http.Request, clien
 		return err
 	}
 	var in numberRequest
-	if err := rest.Decode(w, r, maxToken, &in); err != nil {
+	if err := jsonapi.Decode(w, r, maxToken, &in); err != nil {
 		return err
 	}
 	until, err := a.deps.Identity.Proof.SendNumberCode(r.Context(), person, in.Number, a.actor(r, client))
 	if err != nil {
 		return refusedNumber(w, err)
 	}
-	rest.JSON(w, http.StatusAccepted, numberSent{until})
+	jsonapi.JSON(w, http.StatusAccepted, numberSent{until})
 	return nil
 }
 
@@ -52,13 +52,13 @@ func (a *API) handleVerifyNumber(w http.ResponseWriter, r *http.Request, client 
 		return err
 	}
 	var in verifyRequest
-	if err := rest.Decode(w, r, maxToken, &in); err != nil {
+	if err := jsonapi.Decode(w, r, maxToken, &in); err != nil {
 		return err
 	}
 	if err := a.deps.Identity.Proof.VerifyNumber(r.Context(), person, in.Number, in.Code, a.actor(r, client)); err != nil {
 		return refusedNumber(w, err)
 	}
-	rest.Empty(w, http.StatusNoContent)
+	jsonapi.Empty(w, http.StatusNoContent)
 	return nil
 }
 
@@ -66,11 +66,11 @@ func (a *API) handleVerifyNumber(w http.ResponseWriter, r *http.Request, client 
 func refusedNumber(w http.ResponseWriter, err error) error {
 	state := new(person.StateError)
 	switch {
-	case errors.Is(err, proof.ErrWrongCode):
-		return rest.Invalid(rest.Problem{Path: "code", Problem: "is wrong, or not good any more"})
+	case errors.Is(err, challenge.ErrWrongCode):
+		return jsonapi.Invalid(jsonapi.Problem{Path: "code", Problem: "is wrong, or not good any more"})
 	case errors.As(err, &state):
 		return conflict("the person is blocked").With(err)
-	case errors.Is(err, proof.ErrTextsOff):
+	case errors.Is(err, challenge.ErrTextsOff):
 		return conflict("the validation of numbers is switched off").With(err)
 	}
 	return refused(w, err)

@@ -4,9 +4,9 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
 // TestNumbersRefused: without text messages no number is validated; malformed bodies are refused as elsewhere.
@@ -14,12 +14,12 @@ import (
 func TestNumbersRefused(t *testing.T) {
 	t.Parallel()
 	h := newPeople(t)
-	h.set(func(u *config.Units) {
+	h.set(func(u *settings.Units) {
 		u.Features.SMSEnabled, u.Features.MobileNumberValidationBackendServicesEnabled = true, true
 	})
 	p, err := h.persons.Person.AddPerson(t.Context(), person.NewPerson{Username: "tess", Profile: &person.Profile{
 		PhoneNumbers: []person.PhoneNumber{{Value: "+31612345678", Primary: true}},
-	}}, event.Actor{ID: "ops"})
+	}}, audit.Actor{ID: "ops"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,13 +6,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 	"github.com/gatehouse-id/gatehouse/identity/assurance"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/enrol"
-	"github.com/gatehouse-id/gatehouse/identity/locker"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/qrlogin"
+	"github.com/gatehouse-id/gatehouse/identity/uservalues"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/internal/openapi"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
 )
 
 // tokenDescribed is actionTokenRequest with its required members.
@@ -35,7 +35,7 @@ func Operations() []openapi.Operation {
 		{
 			Method: http.MethodPost, Path: "/api/credentials/validate", ID: "validateCredentials", Tag: credentialsAPI,
 			Summary: "Tells who a username and an encrypted password belong to",
-			Header:  []openapi.Param{about, {Name: rest.PartitionHeader, Text: "Where the username is; required while persons are kept in partitions"}},
+			Header:  []openapi.Param{about, {Name: jsonapi.PartitionHeader, Text: "Where the username is; required while persons are kept in partitions"}},
 			Body:    credentialsDescribed{},
 			Answers: []openapi.Answer{
 				{Status: http.StatusOK, Body: person.Profile{}},
@@ -80,7 +80,7 @@ func Operations() []openapi.Operation {
 				{Name: "after", Text: "next of the page before"},
 				{Name: "format", Text: "json, or csv for all of them in one file. Default: json"},
 			},
-			Header:  []openapi.Param{{Name: rest.PartitionHeader, Text: "Where the persons are; required while persons are kept in partitions"}},
+			Header:  []openapi.Param{{Name: jsonapi.PartitionHeader, Text: "Where the persons are; required while persons are kept in partitions"}},
 			Answers: []openapi.Answer{{Status: http.StatusOK, Body: personsAnswer{}}, {Status: http.StatusBadRequest, Text: "4002 limit; no code: another parameter"}},
 		},
 		{
@@ -98,7 +98,7 @@ func Operations() []openapi.Operation {
 		{
 			Method: http.MethodPost, Path: "/api/persons/{id}/codes", ID: "makeCode", Tag: personsAPI, Summary: "Makes a code for a person that somebody delivers, in place of the one before",
 			Body: codeRequest{}, Answers: []openapi.Answer{
-				{Status: http.StatusCreated, Body: proof.DeliveredCode{}},
+				{Status: http.StatusCreated, Body: challenge.DeliveredCode{}},
 				{Status: http.StatusForbidden, Text: "The person has a role in the admin console"},
 				{Status: http.StatusNotFound},
 				{Status: http.StatusConflict, Text: "Codes for this are switched off, or the person is in the wrong state"},
@@ -107,7 +107,7 @@ func Operations() []openapi.Operation {
 		},
 		{
 			Method: http.MethodPost, Path: "/api/persons/invitations", ID: "invitePerson", Tag: personsAPI, Summary: "Invites somebody: makes the person and sends a link",
-			Header: []openapi.Param{{Name: rest.PartitionHeader, Text: "Where the username is to be"}},
+			Header: []openapi.Param{{Name: jsonapi.PartitionHeader, Text: "Where the username is to be"}},
 			Body:   enrol.NewInvitation{}, Answers: []openapi.Answer{
 				{Status: http.StatusCreated, Body: enrol.Invitation{}},
 				{Status: http.StatusForbidden, Text: "One of the groups gives a role in the admin console"},
@@ -174,7 +174,7 @@ func Operations() []openapi.Operation {
 				{Name: "since", Text: "Only events from this time on: RFC 3339, or milliseconds since 1970"},
 				{Name: "until", Text: "Only events before this time"},
 			},
-			Header:  []openapi.Param{{Name: rest.PartitionHeader, Text: "Only events of this partition"}},
+			Header:  []openapi.Param{{Name: jsonapi.PartitionHeader, Text: "Only events of this partition"}},
 			Answers: []openapi.Answer{{Status: http.StatusOK, Body: resultSet{}}, {Status: http.StatusBadRequest, Text: "4002 limit, 4003 offset, 4004 neither id"}},
 		},
 		{
@@ -236,7 +236,7 @@ func Operations() []openapi.Operation {
 		},
 		{
 			Method: http.MethodGet, Path: "/api/storage/{id}/{key}", ID: "readValue", Tag: storageAPI, Summary: "Reads a value that the API client keeps for a person",
-			Answers: []openapi.Answer{{Status: http.StatusOK, Body: locker.Value{}}, {Status: http.StatusNotFound}},
+			Answers: []openapi.Answer{{Status: http.StatusOK, Body: uservalues.Value{}}, {Status: http.StatusNotFound}},
 		},
 		{
 			Method: http.MethodPut, Path: "/api/storage/{id}/{key}", ID: "storeValue", Tag: storageAPI, Summary: "Keeps a JSON value of at most 16 KiB for a person, in place of the one before",
@@ -266,7 +266,7 @@ func Operations() []openapi.Operation {
 				{Name: "until", Text: "Before this time. Default: now"},
 				{Name: "format", Text: "json or csv. Default: json"},
 			},
-			Header:  []openapi.Param{{Name: rest.PartitionHeader, Text: "Only what happened in this partition"}},
+			Header:  []openapi.Param{{Name: jsonapi.PartitionHeader, Text: "Only what happened in this partition"}},
 			Answers: []openapi.Answer{{Status: http.StatusOK, Body: statisticsAnswer{}}, {Status: http.StatusBadRequest, Text: "No such measure, unit or time"}},
 		},
 	}

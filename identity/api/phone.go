@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/gatehouse-id/gatehouse/identity/qrlogin"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
 
 // scannedRequest is the body of POST /api/persons/{id}/mobile-login.
@@ -32,14 +32,14 @@ func (a *API) handleScanned(w http.ResponseWriter, r *http.Request, client strin
 		return err
 	}
 	var in scannedRequest
-	if err := rest.Decode(w, r, maxToken, &in); err != nil {
+	if err := jsonapi.Decode(w, r, maxToken, &in); err != nil {
 		return err
 	}
 	out, err := a.deps.Identity.QRLogin.Look(r.Context(), in.Token, person, a.ceiling(client))
 	if err != nil {
 		return refusedPhone(err)
 	}
-	rest.JSON(w, http.StatusOK, out)
+	jsonapi.JSON(w, http.StatusOK, out)
 	return nil
 }
 
@@ -50,14 +50,14 @@ func (a *API) handlePhoneAnswer(w http.ResponseWriter, r *http.Request, client s
 		return err
 	}
 	var in phoneAnswer
-	if err := rest.Decode(w, r, maxToken, &in); err != nil {
+	if err := jsonapi.Decode(w, r, maxToken, &in); err != nil {
 		return err
 	}
 	answer := qrlogin.AppAnswer{Number: in.Number, Deny: !in.Approve, Factor: in.StepUpType}
 	if err := a.deps.Identity.QRLogin.AnswerFor(r.Context(), in.Token, person, answer, a.ceiling(client), a.actor(r, client)); err != nil {
 		return refusedPhone(err)
 	}
-	rest.Empty(w, http.StatusNoContent)
+	jsonapi.Empty(w, http.StatusNoContent)
 	return nil
 }
 
@@ -73,11 +73,11 @@ func (a *API) ceiling(client string) int {
 func refusedPhone(err error) error {
 	switch {
 	case errors.Is(err, qrlogin.ErrNoCode):
-		return rest.Invalid(rest.Problem{Path: "token", Problem: "belongs to no code, or not any more"})
+		return jsonapi.Invalid(jsonapi.Problem{Path: "token", Problem: "belongs to no code, or not any more"})
 	case errors.Is(err, qrlogin.ErrNumber):
-		return rest.Invalid(rest.Problem{Path: "number", Problem: "is not the one next to the code"})
+		return jsonapi.Invalid(jsonapi.Problem{Path: "number", Problem: "is not the one next to the code"})
 	case errors.Is(err, qrlogin.ErrFactor):
-		return rest.Invalid(rest.Problem{Path: "step_up_type", Problem: "must be what the settings demand: let the person show it first"})
+		return jsonapi.Invalid(jsonapi.Problem{Path: "step_up_type", Problem: "must be what the settings demand: let the person show it first"})
 	case errors.Is(err, qrlogin.ErrOff):
 		return conflict("signing in by a phone is switched off, or not possible by an app").With(err)
 	case errors.Is(err, qrlogin.ErrOver):

@@ -13,8 +13,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/api"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -84,9 +84,9 @@ func (h *people) shows() (s *screen, token, number, at string) {
 func phonePeople(t *testing.T, change ...func(*identity.Config, *api.Deps)) (h *people, path string) {
 	t.Helper()
 	h = newPeople(t, change...)
-	h.set(func(u *config.Units) {
+	h.set(func(u *settings.Units) {
 		u.Features.MobileAuthenticationEnabled = true
-		u.LoginMethods.MobileLogin = config.MobileLogin{Enabled: true, AllowedLoginAttempts: 2, LoginMessage: "Is it you?"}
+		u.LoginMethods.MobileLogin = settings.MobileLogin{Enabled: true, AllowedLoginAttempts: 2, LoginMessage: "Is it you?"}
 	})
 	return h, "/api/persons/" + h.person(demo) + "/mobile-login"
 }
@@ -138,7 +138,7 @@ func TestAppApproves(t *testing.T) {
 func TestAppStepUp(t *testing.T) {
 	t.Parallel()
 	h, path := phonePeople(t)
-	h.set(func(u *config.Units) {
+	h.set(func(u *settings.Units) {
 		u.Features.PINEnabled = true
 		u.LoginMethods.MobileLogin.StepUpType, u.LoginMethods.MobileLogin.StepUpMessage = "PIN", "Your PIN, please."
 	})
@@ -186,7 +186,7 @@ func TestAppAttacks(t *testing.T) {
 		h.clock.Advance(2 * time.Minute)
 		h.call(http.MethodPost, path+"/answer", map[string]any{"token": token, "approve": true, "number": number}).check(t, "a code of two minutes ago", http.StatusConflict, 0)
 		_, token, number, _ = h.shows()
-		h.set(func(u *config.Units) { u.LoginMethods.MobileLogin.AuthenticationType = "BROWSER" })
+		h.set(func(u *settings.Units) { u.LoginMethods.MobileLogin.AuthenticationType = "BROWSER" })
 		h.call(http.MethodPost, path, map[string]any{"token": token}).check(t, "apps approve nothing", http.StatusConflict, 0)
 		h.call(http.MethodPost, path+"/answer", map[string]any{"token": token, "approve": true, "number": number}).check(t, "apps approve nothing", http.StatusConflict, 0)
 	})
@@ -206,7 +206,7 @@ func TestAppAttacks(t *testing.T) {
 	t.Run("attack 271: an API client with max_level makes no higher sign-in", func(t *testing.T) {
 		t.Parallel()
 		h, path := phonePeople(t) // max_level 2
-		h.set(func(u *config.Units) {
+		h.set(func(u *settings.Units) {
 			u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled, u.LoginMethods.MobileLogin.StepUpType = true, "GOOGLE_AUTHENTICATOR"
 		})
 		s, token, number, at := h.shows()

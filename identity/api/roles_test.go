@@ -8,9 +8,9 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/api"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -24,7 +24,7 @@ func withRoles(c *identity.Config, _ *api.Deps) {
 // join puts a person into groups.
 func (h *people) join(personID string, groups ...string) {
 	h.Helper()
-	_, err := h.persons.Person.UpdatePerson(h.Context(), personID, person.Edit{By: event.Actor{ID: "test"}}, func(_ storage.Tx, d *person.Details) error {
+	_, err := h.persons.Person.UpdatePerson(h.Context(), personID, person.Edit{By: audit.Actor{ID: "test"}}, func(_ storage.Tx, d *person.Details) error {
 		d.Groups = groups
 		return nil
 	})
@@ -68,7 +68,7 @@ var onAdministrators = map[string]struct {
 func TestOperationsOnAdministrators(t *testing.T) {
 	t.Parallel()
 	h := newTokens(t, withRoles)
-	h.set(func(u *config.Units) {
+	h.set(func(u *settings.Units) {
 		u.Features.MobileAuthenticationEnabled, u.Features.AcceptingInvitationEnabled = true, true
 	})
 	ids := map[bool]string{false: h.add(person.NewPerson{Username: "guest"}), true: h.add(person.NewPerson{Username: "ada"})}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -45,7 +45,7 @@ func (a *API) handleSessions(w http.ResponseWriter, r *http.Request, client stri
 	if more {
 		out.Next = list[len(list)-1].ID
 	}
-	rest.JSON(w, http.StatusOK, out)
+	jsonapi.JSON(w, http.StatusOK, out)
 	return nil
 }
 
@@ -58,7 +58,7 @@ func (a *API) handleEndSessions(w http.ResponseWriter, r *http.Request, client s
 	if err := a.deps.Identity.Person.EndSessions(r.Context(), id, a.actor(r, client)); err != nil {
 		return missing(err)
 	}
-	rest.Empty(w, http.StatusNoContent)
+	jsonapi.Empty(w, http.StatusNoContent)
 	return nil
 }
 
@@ -68,7 +68,7 @@ func (a *API) handleSession(w http.ResponseWriter, r *http.Request, client strin
 	if err != nil {
 		return err
 	}
-	rest.JSON(w, http.StatusOK, found)
+	jsonapi.JSON(w, http.StatusOK, found)
 	return nil
 }
 
@@ -81,7 +81,7 @@ func (a *API) handleEndSession(w http.ResponseWriter, r *http.Request, client st
 	if err := a.deps.Identity.EndSession(r.Context(), found.ID, a.actor(r, client)); err != nil {
 		return noValue(err)
 	}
-	rest.Empty(w, http.StatusNoContent)
+	jsonapi.Empty(w, http.StatusNoContent)
 	return nil
 }
 
@@ -93,7 +93,7 @@ func (a *API) sessionOf(r *http.Request, client string) (out identity.OpenSessio
 	}
 	id := r.PathValue("session")
 	if id == "" || len(id) > maxID {
-		return out, rest.NotFound()
+		return out, jsonapi.NotFound()
 	}
 	if out, err = a.deps.Identity.ReadSession(r.Context(), id); err != nil || partition == "" {
 		return out, noValue(err)
@@ -101,7 +101,7 @@ func (a *API) sessionOf(r *http.Request, client string) (out identity.OpenSessio
 	return out, a.deps.Store.View(r.Context(), func(tx storage.Tx) error {
 		is, err := person.PartitionOfID(tx, out.PersonID)
 		if err == nil && is != partition {
-			err = rest.NotFound()
+			err = jsonapi.NotFound()
 		}
 		return err
 	})

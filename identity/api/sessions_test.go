@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -60,7 +60,7 @@ func TestSessionAPI(t *testing.T) {
 	first, cookie := h.signIn(ann)
 	h.send(http.MethodGet, of, "").check(t, "off by default", http.StatusServiceUnavailable, 1001)
 	h.send(http.MethodDelete, "/api/sessions/"+first, "").check(t, "off by default", http.StatusServiceUnavailable, 1001)
-	h.set(func(u *config.Units) { u.Features.SessionAPIEnabled = true })
+	h.set(func(u *settings.Units) { u.Features.SessionAPIEnabled = true })
 	if !h.opens(cookie) {
 		t.Fatal("the session is not there")
 	}
@@ -138,7 +138,7 @@ func TestSessionAPIAttacks(t *testing.T) {
 	t.Run("attack 770: a backend without the right, or of another partition, reads and ends sessions", func(t *testing.T) {
 		t.Parallel()
 		h := newPeople(t, westOnly)
-		h.set(func(u *config.Units) { u.Features.SessionAPIEnabled = true })
+		h.set(func(u *settings.Units) { u.Features.SessionAPIEnabled = true })
 		demoID := h.person(demo)
 		id, cookie := h.signIn(demoID)
 		for _, path := range []string{"/api/persons/" + demoID + "/sessions", "/api/sessions/" + id} {
@@ -155,7 +155,7 @@ func TestSessionAPIAttacks(t *testing.T) {
 	t.Run("attack 771: the id of a session is sent as its cookie", func(t *testing.T) {
 		t.Parallel()
 		h := newPeople(t)
-		h.set(func(u *config.Units) { u.Features.SessionAPIEnabled = true })
+		h.set(func(u *settings.Units) { u.Features.SessionAPIEnabled = true })
 		id, cookie := h.signIn(h.person(demo))
 		for _, value := range []string{id, "ghs_" + id, strings.ReplaceAll(id, "-", ""), secret.Hash(cookie)} {
 			if h.opens(value) {

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/internal/rest"
-	"github.com/gatehouse-id/gatehouse/internal/sheet"
-	"github.com/gatehouse-id/gatehouse/internal/tally"
+	"github.com/gatehouse-id/gatehouse/internal/csvfile"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
+	"github.com/gatehouse-id/gatehouse/internal/stats"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -39,7 +39,7 @@ type measuresAnswer struct {
 
 // handleMeasures serves GET /api/v1/statistics: what is counted. (docs/decisions/events.md#counters)
 func (a *API) handleMeasures(w http.ResponseWriter, _ *http.Request, _ string) error {
-	rest.JSON(w, http.StatusOK, measuresAnswer{tally.Measures()})
+	jsonapi.JSON(w, http.StatusOK, measuresAnswer{stats.Measures()})
 	return nil
 }
 
@@ -52,12 +52,12 @@ func (a *API) handleStatistics(w http.ResponseWriter, r *http.Request, client st
 	if q.Partition, err = a.deps.Gate.Partition(r, client, false); err != nil {
 		return err
 	}
-	var found tally.Answer
+	var found stats.Answer
 	err = a.deps.Store.View(r.Context(), func(tx storage.Tx) (err error) {
-		found, err = tally.Read(tx, q)
+		found, err = stats.Read(tx, q)
 		return err
 	})
-	if bad := new(tally.QueryError); errors.As(err, &bad) {
+	if bad := new(stats.QueryError); errors.As(err, &bad) {
 		return badQuery(bad.Problem)
 	}
 	if err != nil {
@@ -72,18 +72,18 @@ func (a *API) handleStatistics(w http.ResponseWriter, r *http.Request, client st
 	for _, s := range found.Series {
 		out.Series = append(out.Series, statisticsSeries(s))
 	}
-	rest.JSON(w, http.StatusOK, out)
+	jsonapi.JSON(w, http.StatusOK, out)
 	return nil
 }
 
 // writeStatistics answers with a table for spreadsheets.
-func writeStatistics(w http.ResponseWriter, found tally.Answer) error {
+func writeStatistics(w http.ResponseWriter, found stats.Answer) error {
 	h := w.Header()
-	h.Set("Content-Type", sheet.Type)
+	h.Set("Content-Type", csvfile.Type)
 	h.Set("Content-Disposition", `attachment; filename="statistics.csv"`)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	out := sheet.New(w, "start", "name", "count")
+	out := csvfile.New(w, "start", "name", "count")
 	for _, s := range found.Series {
 		for i, n := range s.Counts {
 			out.Row(found.Starts[i].Format(time.RFC3339), s.Name, strconv.FormatInt(n, 10))
@@ -94,7 +94,7 @@ func writeStatistics(w http.ResponseWriter, found tally.Answer) error {
 }
 
 // readStatistics reads the parameters by, unit, since, until and format, each at most once.
-func readStatistics(raw, measure string, now time.Time) (q tally.Query, table bool, err error) {
+func readStatistics(raw, measure string, now time.Time) (q stats.Query, table bool, err error) {
 	if len(raw) > maxQuery {
 		return q, false, badQuery("the query is too long")
 	}
@@ -107,9 +107,9 @@ func readStatistics(raw, measure string, now time.Time) (q tally.Query, table bo
 			return q, false, badQuery(name + " is there twice")
 		}
 	}
-	q = tally.Query{Measure: measure, By: tally.Dimension(values.Get("by")), Unit: tally.Unit(values.Get("unit"))}
+	q = stats.Query{Measure: measure, By: stats.Dimension(values.Get("by")), Unit: stats.Unit(values.Get("unit"))}
 	if q.Unit == "" {
-		q.Unit = tally.Day
+		q.Unit = stats.Day
 	}
 	switch values.Get("format") {
 	case "", "json":
@@ -130,7 +130,7 @@ func readStatistics(raw, measure string, now time.Time) (q tally.Query, table bo
 		q.Until = now
 	}
 	if q.Since.IsZero() {
-		q.Since = q.Until.Add(-map[tally.Unit]time.Duration{tally.Minute: time.Hour, tally.Hour: 24 * time.Hour, tally.Day: 30 * 24 * time.Hour}[q.Unit])
+		q.Since = q.Until.Add(-map[stats.Unit]time.Duration{stats.Minute: time.Hour, stats.Hour: 24 * time.Hour, stats.Day: 30 * 24 * time.Hour}[q.Unit])
 	}
 	return q, table, nil
 }

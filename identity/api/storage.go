@@ -6,15 +6,15 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/identity/locker"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/identity/uservalues"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // valuesAnswer is the answer of GET /api/storage/{id}.
 type valuesAnswer struct {
-	Values []locker.Value `json:"values" rest:"required"`
+	Values []uservalues.Value `json:"values" rest:"required"`
 }
 
 // handleValues serves GET /api/storage/{id}: all that the API client keeps for a person.
@@ -29,19 +29,19 @@ func (a *API) handleValues(w http.ResponseWriter, r *http.Request, client string
 		if err := a.exists(tx, id); err != nil {
 			return err
 		}
-		out.Values, err = locker.List(tx, id, client)
+		out.Values, err = uservalues.List(tx, id, client)
 		return err
 	})
 	if err != nil {
 		return noValue(err)
 	}
-	rest.JSON(w, http.StatusOK, out)
+	jsonapi.JSON(w, http.StatusOK, out)
 	return nil
 }
 
 // handleClearValues serves DELETE /api/storage/{id}.
 func (a *API) handleClearValues(w http.ResponseWriter, r *http.Request, client string) error {
-	return a.changeValues(w, r, client, func(tx storage.Tx, id string) error { return locker.Clear(tx, id, client) })
+	return a.changeValues(w, r, client, func(tx storage.Tx, id string) error { return uservalues.Clear(tx, id, client) })
 }
 
 // handleValue serves GET /api/storage/{id}/{key}.
@@ -50,43 +50,43 @@ func (a *API) handleValue(w http.ResponseWriter, r *http.Request, client string)
 	if err != nil {
 		return err
 	}
-	var v locker.Value
+	var v uservalues.Value
 	err = a.deps.Store.View(r.Context(), func(tx storage.Tx) (err error) {
 		if err = a.exists(tx, id); err == nil {
-			v, err = locker.Get(tx, id, client, r.PathValue("key"))
+			v, err = uservalues.Get(tx, id, client, r.PathValue("key"))
 		}
 		return err
 	})
 	if err != nil {
 		return noValue(err)
 	}
-	rest.Tagged(w, r, v.Tag, v)
+	jsonapi.Tagged(w, r, v.Tag, v)
 	return nil
 }
 
 // handlePutValue serves PUT /api/storage/{id}/{key}: the body is the value.
 func (a *API) handlePutValue(w http.ResponseWriter, r *http.Request, client string) error {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, locker.MaxValue+1))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, uservalues.MaxValue+1))
 	if err != nil {
 		if errors.As(err, new(*http.MaxBytesError)) {
-			return badQuery(locker.ErrValue.Error())
+			return badQuery(uservalues.ErrValue.Error())
 		}
 		return badQuery("the body could not be read").With(err)
 	}
-	v := locker.Value{Key: r.PathValue("key"), Value: json.RawMessage(body), UpdatedAt: a.deps.Now().UTC()}
+	v := uservalues.Value{Key: r.PathValue("key"), Value: json.RawMessage(body), UpdatedAt: a.deps.Now().UTC()}
 	if err := v.Check(); err != nil {
 		return badQuery(err.Error())
 	}
-	v.Tag = rest.Tag(v, 0)
+	v.Tag = jsonapi.Tag(v, 0)
 	fits := fitsTag(r)
-	return a.changeValues(w, r, client, func(tx storage.Tx, id string) error { return locker.Put(tx, id, client, v, fits) })
+	return a.changeValues(w, r, client, func(tx storage.Tx, id string) error { return uservalues.Put(tx, id, client, v, fits) })
 }
 
 // handleDeleteValue serves DELETE /api/storage/{id}/{key}.
 func (a *API) handleDeleteValue(w http.ResponseWriter, r *http.Request, client string) error {
 	fits := fitsTag(r)
 	return a.changeValues(w, r, client, func(tx storage.Tx, id string) error {
-		return locker.Delete(tx, id, client, r.PathValue("key"), fits)
+		return uservalues.Delete(tx, id, client, r.PathValue("key"), fits)
 	})
 }
 
@@ -104,12 +104,12 @@ func (a *API) changeValues(w http.ResponseWriter, r *http.Request, client string
 	})
 	switch {
 	case err == nil:
-		rest.Empty(w, http.StatusNoContent)
+		jsonapi.Empty(w, http.StatusNoContent)
 		return nil
-	case errors.Is(err, locker.ErrFull):
+	case errors.Is(err, uservalues.ErrFull):
 		return conflict(err.Error())
-	case errors.Is(err, locker.ErrChanged):
-		return &rest.Error{Status: http.StatusPreconditionFailed, Message: err.Error()}
+	case errors.Is(err, uservalues.ErrChanged):
+		return &jsonapi.Error{Status: http.StatusPreconditionFailed, Message: err.Error()}
 	}
 	return noValue(err)
 }
@@ -126,15 +126,15 @@ func (a *API) exists(tx storage.Tx, id string) error {
 // noValue answers a person or value that does not exist with 404.
 func noValue(err error) error {
 	if errors.Is(err, storage.ErrNotFound) {
-		return rest.NotFound()
+		return jsonapi.NotFound()
 	}
 	return missing(err)
 }
 
 // fitsTag returns a function that holds a value against If-Match and If-None-Match. (RFC 9110 13.1)
-func fitsTag(r *http.Request) func(*locker.Value) bool {
-	fits := rest.Precondition(r)
-	return func(before *locker.Value) bool {
+func fitsTag(r *http.Request) func(*uservalues.Value) bool {
+	fits := jsonapi.Precondition(r)
+	return func(before *uservalues.Value) bool {
 		switch {
 		case fits == nil:
 			return true

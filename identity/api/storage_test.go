@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 )
 
 func as(client string) []string {
@@ -71,11 +71,11 @@ func TestStorageAPI(t *testing.T) {
 		t.Errorf("after it: %s", a.ResponseRecorder.Body)
 	}
 
-	h.set(func(u *config.Units) { u.Features.StorageAPIEnabled = false })
+	h.set(func(u *settings.Units) { u.Features.StorageAPIEnabled = false })
 	if a := h.send(http.MethodGet, of, ""); a.status() != http.StatusServiceUnavailable || a.Code != 1001 {
 		t.Errorf("switched off: %d %s", a.status(), a.ResponseRecorder.Body)
 	}
-	h.set(func(u *config.Units) { u.Features.StorageAPIEnabled = true })
+	h.set(func(u *settings.Units) { u.Features.StorageAPIEnabled = true })
 	h.setState(ann, person.Removed)
 	for what := range h.dump() {
 		if strings.HasPrefix(what, "identity_value/") {

@@ -7,8 +7,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -33,7 +33,7 @@ func (a *API) handleToken(w http.ResponseWriter, r *http.Request, client string)
 	if err != nil {
 		return refusedToken(err)
 	}
-	rest.JSON(w, http.StatusOK, done)
+	jsonapi.JSON(w, http.StatusOK, done)
 	return nil
 }
 
@@ -57,7 +57,7 @@ func (a *API) handleCheckToken(w http.ResponseWriter, r *http.Request, client st
 	case err != nil:
 		return err
 	}
-	rest.Empty(w, http.StatusNoContent)
+	jsonapi.Empty(w, http.StatusNoContent)
 	return nil
 }
 
@@ -70,7 +70,7 @@ func (a *API) readToken(w http.ResponseWriter, r *http.Request, client string) (
 		return "", "", err
 	}
 	var in actionTokenRequest
-	if err := parameters(rest.Decode(w, r, maxToken, &in)); err != nil {
+	if err := parameters(jsonapi.Decode(w, r, maxToken, &in)); err != nil {
 		return "", "", err
 	}
 	if err := present(map[string]*string{"token": in.Token}); err != nil {
@@ -86,14 +86,14 @@ func (a *API) ownPartition(r *http.Request, client string) (string, error) {
 	return partition, parameters(err)
 }
 
-func (a *API) actor(r *http.Request, client string) event.Actor {
-	return event.Actor{ID: client, Name: client, Origin: a.deps.Origin(r), BelowRoles: true}
+func (a *API) actor(r *http.Request, client string) audit.Actor {
+	return audit.Actor{ID: client, Name: client, Origin: a.deps.Origin(r), BelowRoles: true}
 }
 
 // refusedToken returns the answer for a token that was refused.
 func refusedToken(err error) error {
 	off, state, failed := new(actiontoken.FeatureOffError), new(person.StateError), new(actiontoken.FailedError)
-	var e *rest.Error
+	var e *jsonapi.Error
 	switch {
 	case errors.Is(err, actiontoken.ErrNoToken):
 		return noActionToken(http.StatusBadRequest)
@@ -138,12 +138,12 @@ func (n *newTokenRequest) token(ceiling int) (actiontoken.NewActionToken, error)
 	out := actiontoken.NewActionToken{Actions: n.Actions, RedirectURI: n.RedirectURI, AppToWeb: n.AppToWeb, Ceiling: ceiling}
 	if n.TTL != nil {
 		if out.TTL = *n.TTL; out.TTL == 0 {
-			return out, rest.Invalid(rest.Problem{Path: "ttl", Problem: "must be 1 second at least"})
+			return out, jsonapi.Invalid(jsonapi.Problem{Path: "ttl", Problem: "must be 1 second at least"})
 		}
 	}
 	if n.Level != nil {
 		if out.Level = *n.Level; out.Level == 0 {
-			return out, rest.Invalid(rest.Problem{Path: "authentication_level", Problem: "must be 1 to 4"})
+			return out, jsonapi.Invalid(jsonapi.Problem{Path: "authentication_level", Problem: "must be 1 to 4"})
 		}
 	}
 	return out, nil
@@ -156,7 +156,7 @@ func (a *API) handleMakeToken(w http.ResponseWriter, r *http.Request, client str
 		return err
 	}
 	var in newTokenRequest
-	if err := rest.Decode(w, r, maxNewToken, &in); err != nil {
+	if err := jsonapi.Decode(w, r, maxNewToken, &in); err != nil {
 		return err
 	}
 	ceiling := a.ceiling(client)
@@ -166,12 +166,12 @@ func (a *API) handleMakeToken(w http.ResponseWriter, r *http.Request, client str
 	}
 	made, err := a.deps.Identity.ActionToken.Make(r.Context(), personID, want, a.actor(r, client))
 	if invalid := new(person.ValidationError); errors.As(err, &invalid) {
-		return rest.Invalid(rest.Problem{Path: invalid.Field, Problem: invalid.Problem})
+		return jsonapi.Invalid(jsonapi.Problem{Path: invalid.Field, Problem: invalid.Problem})
 	}
 	if err != nil {
 		return missing(err)
 	}
-	rest.JSON(w, http.StatusCreated, made)
+	jsonapi.JSON(w, http.StatusCreated, made)
 	return nil
 }
 
@@ -184,7 +184,7 @@ func (a *API) handleRevokeTokens(w http.ResponseWriter, r *http.Request, client 
 	if err := a.deps.Identity.ActionToken.Revoke(r.Context(), person, fold(r.PathValue("token")), a.actor(r, client)); err != nil {
 		return missing(err)
 	}
-	rest.Empty(w, http.StatusNoContent)
+	jsonapi.Empty(w, http.StatusNoContent)
 	return nil
 }
 
@@ -196,7 +196,7 @@ func (a *API) personOf(r *http.Request, client string) (string, error) {
 	}
 	id := fold(r.PathValue("id"))
 	if len(id) > maxID {
-		return "", rest.NotFound()
+		return "", jsonapi.NotFound()
 	}
 	if partition == "" {
 		return id, nil
@@ -204,7 +204,7 @@ func (a *API) personOf(r *http.Request, client string) (string, error) {
 	return id, a.deps.Store.View(r.Context(), func(tx storage.Tx) error {
 		is, err := person.PartitionOfID(tx, id)
 		if err == nil && is != partition {
-			err = rest.NotFound()
+			err = jsonapi.NotFound()
 		}
 		return err
 	})
@@ -216,7 +216,7 @@ const maxID = 64
 // sparing serves an operation that would let an API client into the account of the person whom the path names: one
 // with a role in the admin console is refused, in each transaction of the operation too.
 // (docs/decisions/console.md#programs-and-roles)
-func (a *API) sparing(serve rest.Handler) rest.Handler {
+func (a *API) sparing(serve jsonapi.Handler) jsonapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request, client string) error {
 		id, err := a.personOf(r, client)
 		if err != nil {
@@ -233,10 +233,10 @@ func (a *API) sparing(serve rest.Handler) rest.Handler {
 // missing answers an unknown token or person with 404, and a person who is spared with 403.
 func missing(err error) error {
 	if errors.Is(err, person.ErrSpared) {
-		return (&rest.Error{Status: http.StatusForbidden, Message: person.ErrSpared.Error()}).With(err)
+		return (&jsonapi.Error{Status: http.StatusForbidden, Message: person.ErrSpared.Error()}).With(err)
 	}
 	if errors.Is(err, person.ErrNoPerson) || errors.Is(err, actiontoken.ErrNoToken) {
-		return rest.NotFound()
+		return jsonapi.NotFound()
 	}
 	return err
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 	"github.com/gatehouse-id/gatehouse/identity/api"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp/idptest"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -52,10 +52,10 @@ func newTokens(t testing.TB, change ...func(*identity.Config, *api.Deps)) *peopl
 			{ID: "partner", Source: idptest.New(), Path: "oidc"}, {ID: "old", Source: idptest.New(), Path: "oidc", Disabled: true},
 		}
 	}}, change...)...)
-	h.set(func(u *config.Units) {
+	h.set(func(u *settings.Units) {
 		f := &u.Features.ActionToken
 		f.Login.Enabled, f.AppToWeb.Enabled, f.Coupling.Enabled = true, true, true
-		f.WhitelistedURLs = []config.WhitelistedURL{{ID: "1", URL: "https://app.example.com/welcome"}, {ID: "2", URL: "https://good.example/a"}}
+		f.WhitelistedURLs = []settings.WhitelistedURL{{ID: "1", URL: "https://app.example.com/welcome"}, {ID: "2", URL: "https://good.example/a"}}
 	})
 	return h
 }
@@ -198,30 +198,30 @@ func TestActionTokenSwitches(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		n      actiontoken.NewActionToken
-		change func(u *config.Units, on bool)
+		change func(u *settings.Units, on bool)
 		code   int
 	}{
-		{"login", actiontoken.NewActionToken{Actions: actions{signingIn()}}, func(u *config.Units, on bool) { u.Features.ActionToken.Login.Enabled = on }, 1028},
-		{"login_enabled", actiontoken.NewActionToken{Actions: actions{signingIn()}}, func(u *config.Units, on bool) { u.Features.LoginEnabled = on }, 1028},
-		{"app to web", web, func(u *config.Units, on bool) { u.Features.ActionToken.AppToWeb.Enabled = on }, 1060},
-		{"coupling", actiontoken.NewActionToken{Actions: actions{couple("partner", "1")}}, func(u *config.Units, on bool) { u.Features.ActionToken.Coupling.Enabled = on }, 1054},
-		{"coupling of a session", actiontoken.NewActionToken{Actions: actions{ofSession("1")}}, func(u *config.Units, on bool) { u.Features.ActionToken.Coupling.Enabled = on }, 1054},
+		{"login", actiontoken.NewActionToken{Actions: actions{signingIn()}}, func(u *settings.Units, on bool) { u.Features.ActionToken.Login.Enabled = on }, 1028},
+		{"login_enabled", actiontoken.NewActionToken{Actions: actions{signingIn()}}, func(u *settings.Units, on bool) { u.Features.LoginEnabled = on }, 1028},
+		{"app to web", web, func(u *settings.Units, on bool) { u.Features.ActionToken.AppToWeb.Enabled = on }, 1060},
+		{"coupling", actiontoken.NewActionToken{Actions: actions{couple("partner", "1")}}, func(u *settings.Units, on bool) { u.Features.ActionToken.Coupling.Enabled = on }, 1054},
+		{"coupling of a session", actiontoken.NewActionToken{Actions: actions{ofSession("1")}}, func(u *settings.Units, on bool) { u.Features.ActionToken.Coupling.Enabled = on }, 1054},
 	} {
 		token := h.make(demoID, tt.n).Token
-		h.set(func(u *config.Units) { tt.change(u, false) })
+		h.set(func(u *settings.Units) { tt.change(u, false) })
 		h.process(token).check(t, tt.name+" off", 503, tt.code)
 		h.checkToken(token).check(t, tt.name+" off, validate", 400, tt.code)
 		h.process(secret4(t)).check(t, tt.name+" off, unknown token", 400, 3011)
-		h.set(func(u *config.Units) { tt.change(u, true) })
+		h.set(func(u *settings.Units) { tt.change(u, true) })
 		h.checkToken(token).check(t, tt.name+" on, validate", 204, 0)
 	}
 	token := h.make(demoID, web).Token
-	h.set(func(u *config.Units) { u.Features.ActionToken.Login.Enabled = false })
+	h.set(func(u *settings.Units) { u.Features.ActionToken.Login.Enabled = false })
 	h.process(token).check(t, "app to web does not need login", 200, 0)
-	h.set(func(u *config.Units) { u.Features.CredentialsAPIEnabled = false })
+	h.set(func(u *settings.Units) { u.Features.CredentialsAPIEnabled = false })
 	h.process(secret4(t)).check(t, "the API off", 503, 1001)
 	h.checkToken(secret4(t)).check(t, "the API off, validate", 503, 1001)
-	h.set(func(u *config.Units) { u.Features.PersonAPIEnabled = false })
+	h.set(func(u *settings.Units) { u.Features.PersonAPIEnabled = false })
 	h.call(http.MethodPost, "/api/persons/"+demoID+"/tokens", web).check(t, "the person API off", 503, 0)
 }
 
@@ -229,7 +229,7 @@ func TestActionTokenSwitches(t *testing.T) {
 func TestActionTokenTTL(t *testing.T) {
 	t.Parallel()
 	h := newTokens(t)
-	h.set(func(u *config.Units) {
+	h.set(func(u *settings.Units) {
 		f := &u.Features.ActionToken
 		f.Login.TTL, f.AppToWeb.TTL, f.Coupling.TTL = 100, 50, 200
 	})
@@ -330,7 +330,7 @@ func TestRevokeTokens(t *testing.T) {
 	h.call(http.MethodDelete, "/api/persons/"+ann+"/tokens/"+other.ID, nil).check(t, "one again", 404, 0)
 	h.call(http.MethodDelete, "/api/persons/0198aaaa-0000-7000-8000-00000000000a/tokens", nil).check(t, "nobody", 404, 0)
 	for range 1203 { // more than one transaction bears
-		if _, err := h.persons.ActionToken.Make(t.Context(), ann, actiontoken.NewActionToken{Actions: actions{signingIn()}}, event.Actor{}); err != nil {
+		if _, err := h.persons.ActionToken.Make(t.Context(), ann, actiontoken.NewActionToken{Actions: actions{signingIn()}}, audit.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -407,7 +407,7 @@ func TestActionTokenRedirectURI(t *testing.T) {
 		}
 	})
 	token := h.make(demoID, actiontoken.NewActionToken{Actions: actions{signingIn()}, RedirectURI: welcome}).Token
-	h.set(func(u *config.Units) { u.Features.ActionToken.WhitelistedURLs = nil })
+	h.set(func(u *settings.Units) { u.Features.ActionToken.WhitelistedURLs = nil })
 	a := h.process(token)
 	a.check(t, "taken off the list since", 400, 3012)
 	if string(a.Details) != `{"failed_actions":["LOGIN"]}` {
@@ -468,7 +468,7 @@ func TestTokenAttacks(t *testing.T) {
 			check(t, "made from another partition", 404, 0)
 		h.call(http.MethodDelete, "/api/persons/"+demoID+"/tokens", nil, "X-Service-Persons-Partition-Id", "west").check(t, "revoked from another partition", 404, 0)
 		h.process(token, "X-Service-Persons-Partition-Id", "default", "X-Service-Persons-Partition-Id", "west").check(t, "two partitions", 400, 3001)
-		if err := h.persons.Person.SetPassword(t.Context(), demoID, secret.New("another password 2"), event.Actor{}); err != nil {
+		if err := h.persons.Person.SetPassword(t.Context(), demoID, secret.New("another password 2"), audit.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 		h.process(token).check(t, "after a change of the password", 400, 3011)
@@ -490,7 +490,7 @@ func TestTokenAttacks(t *testing.T) {
 	t.Run("attack 244: every path by every method, without credentials, with wrong ones, without the right", func(t *testing.T) {
 		t.Parallel()
 		h := newTokens(t)
-		h.set(func(u *config.Units) { u.Features.CredentialsAPIEnabled, u.Features.PersonAPIEnabled = false, false })
+		h.set(func(u *settings.Units) { u.Features.CredentialsAPIEnabled, u.Features.PersonAPIEnabled = false, false })
 		for _, path := range []string{validatePath, tokenPath, checkPath, "/api/persons/x/tokens", "/api/persons/x/tokens/y"} {
 			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PURGE"} {
 				for name, header := range map[string][]string{

@@ -3,14 +3,14 @@ package api
 import (
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/identity/trusted"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/identity/trustedbrowser"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // trustedAnswer is the answer of GET /api/persons/{id}/trusted-browsers.
 type trustedAnswer struct {
-	Browsers []trusted.Info `json:"browsers" rest:"required"`
+	Browsers []trustedbrowser.Info `json:"browsers" rest:"required"`
 }
 
 // handleTrusted serves GET /api/persons/{id}/trusted-browsers. (docs/decisions/events.md#session-api)
@@ -22,13 +22,13 @@ func (a *API) handleTrusted(w http.ResponseWriter, r *http.Request, client strin
 	out, now := trustedAnswer{}, a.deps.Now()
 	err = a.deps.Store.View(r.Context(), func(tx storage.Tx) error {
 		list, err := a.deps.Identity.Trusted.Listed(tx, id, now)
-		out.Browsers = append([]trusted.Info{}, list...)
+		out.Browsers = append([]trustedbrowser.Info{}, list...)
 		return err
 	})
 	if err != nil {
 		return missing(err)
 	}
-	rest.JSON(w, http.StatusOK, out)
+	jsonapi.JSON(w, http.StatusOK, out)
 	return nil
 }
 
@@ -44,8 +44,8 @@ func (a *API) handleUntrust(w http.ResponseWriter, r *http.Request, client strin
 	case err != nil:
 		return missing(err)
 	case ended == 0 && browser != "":
-		return rest.NotFound()
+		return jsonapi.NotFound()
 	}
-	rest.Empty(w, http.StatusNoContent)
+	jsonapi.Empty(w, http.StatusNoContent)
 	return nil
 }

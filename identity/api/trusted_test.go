@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/trusted"
-	"github.com/gatehouse-id/gatehouse/identity/trusted/trustedtest"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/trustedbrowser"
+	"github.com/gatehouse-id/gatehouse/identity/trustedbrowser/trustedtest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -45,7 +45,7 @@ func TestTrustedBrowsersAPI(t *testing.T) {
 	for _, method := range []string{http.MethodGet, http.MethodDelete} {
 		h.send(method, of, "").check(t, "off by default", http.StatusServiceUnavailable, 1001)
 	}
-	h.set(func(u *config.Units) { u.Features.SessionAPIEnabled = true })
+	h.set(func(u *settings.Units) { u.Features.SessionAPIEnabled = true })
 	if got := strings.TrimSpace(h.send(http.MethodGet, of, "").ResponseRecorder.Body.String()); got != `{"browsers":[]}` {
 		t.Errorf("no browser is listed as %s", got)
 	}
@@ -93,7 +93,7 @@ func TestTrustedBrowsersAPI(t *testing.T) {
 	}
 	var said []string
 	for _, e := range h.events() {
-		if e.Type == trusted.Ended.Type {
+		if e.Type == trustedbrowser.Ended.Type {
 			said = append(said, e.Actor+" "+e.PersonID+" "+e.Reason)
 		}
 	}
@@ -107,7 +107,7 @@ func TestTrustedBrowsersAPIAttacks(t *testing.T) {
 	t.Run("attack 885: a backend without the right, or of another partition", func(t *testing.T) {
 		t.Parallel()
 		h := newPeople(t, westOnly)
-		h.set(func(u *config.Units) { u.Features.SessionAPIEnabled = true })
+		h.set(func(u *settings.Units) { u.Features.SessionAPIEnabled = true })
 		demoID := h.person(demo)
 		h.trusts(demoID, "kept")
 		of := "/api/persons/" + demoID + "/trusted-browsers"
@@ -123,7 +123,7 @@ func TestTrustedBrowsersAPIAttacks(t *testing.T) {
 	t.Run("attack 887: another person's browser under this person's address", func(t *testing.T) {
 		t.Parallel()
 		h := newPeople(t)
-		h.set(func(u *config.Units) { u.Features.SessionAPIEnabled = true })
+		h.set(func(u *settings.Units) { u.Features.SessionAPIEnabled = true })
 		ann, ben := h.add(person.NewPerson{Username: "ann@example.com"}), h.add(person.NewPerson{Username: "ben@example.com"})
 		h.trusts(ann, "of-ann")
 		h.trusts(ben, "of-ben")
@@ -137,7 +137,7 @@ func TestTrustedBrowsersAPIAttacks(t *testing.T) {
 	t.Run("the list opens nothing", func(t *testing.T) {
 		t.Parallel()
 		h := newPeople(t)
-		h.set(func(u *config.Units) { u.Features.SessionAPIEnabled = true })
+		h.set(func(u *settings.Units) { u.Features.SessionAPIEnabled = true })
 		h.trusts(h.person(demo), "one")
 		a := h.send(http.MethodGet, "/api/persons/"+h.person(demo)+"/trusted-browsers", "")
 		if body := a.ResponseRecorder.Body.String(); !strings.Contains(body, "one") || strings.Contains(body, trustedtest.Secret) || strings.Contains(body, secret.Hash(trustedtest.Secret)) {

@@ -10,11 +10,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -92,7 +92,7 @@ func (r *Report) check(now time.Time) error {
 // Status is how well the identity of a person is assured.
 type Status struct {
 	Level    int              `json:"identity_assurance_level" rest:"required"` // 0: it is not
-	Evidence []login.Evidence `json:"evidence" rest:"required"`
+	Evidence []authn.Evidence `json:"evidence" rest:"required"`
 }
 
 // Deps is what the service works with.
@@ -127,29 +127,29 @@ func (s *Service) find(tx storage.Tx, personID string) (string, person.Record, e
 	return id, rec, err
 }
 
-func status(a login.Assurance, now time.Time) Status {
-	return Status{Level: a.Level(now), Evidence: append([]login.Evidence{}, a...)}
+func status(a authn.Assurance, now time.Time) Status {
+	return Status{Level: a.Level(now), Evidence: append([]authn.Evidence{}, a...)}
 }
 
 // Report takes what a backend says about an identity card of a person. The latest report of a backend counts: a refusal
 // takes back what it has validated before. Errors: person.ErrNoPerson, *person.ValidationError, ErrFull.
-func (s *Service) Report(ctx context.Context, personID string, r Report, by event.Actor) (Status, error) {
+func (s *Service) Report(ctx context.Context, personID string, r Report, by audit.Actor) (Status, error) {
 	now := s.deps.Now().UTC()
 	if err := r.check(now); err != nil {
 		return Status{}, err
 	}
-	kind, notice, on := eventValidated, notify.IDCardValidated, func(n *config.EmailNotifications) bool { return n.ValidationOfIDCardCompleted }
+	kind, notice, on := eventValidated, notify.IDCardValidated, func(n *settings.EmailNotifications) bool { return n.ValidationOfIDCardCompleted }
 	if r.Result == Refused {
-		kind, notice, on = eventRefused, notify.IDCardRefused, func(n *config.EmailNotifications) bool { return n.ValidationOfIDCardFailed }
+		kind, notice, on = eventRefused, notify.IDCardRefused, func(n *settings.EmailNotifications) bool { return n.ValidationOfIDCardFailed }
 	}
 	return s.change(ctx, personID, by, kind, now, func(tx storage.Tx, id string, rec *person.Record) error {
-		rec.Assurance = rec.Assurance.Without(login.EvidenceDocument, by.ID)
+		rec.Assurance = rec.Assurance.Without(authn.EvidenceDocument, by.ID)
 		if r.Result == Validated {
 			if len(rec.Assurance) >= maxEvidence {
 				return ErrFull
 			}
-			rec.Assurance = rec.Assurance.With(login.Evidence{
-				Kind: login.EvidenceDocument, By: by.ID, Level: r.Level, Since: now, Until: r.ExpiresAt.UTC(), Document: r.Document, Reference: r.Reference, Claims: r.Claims,
+			rec.Assurance = rec.Assurance.With(authn.Evidence{
+				Kind: authn.EvidenceDocument, By: by.ID, Level: r.Level, Since: now, Until: r.ExpiresAt.UTC(), Document: r.Document, Reference: r.Reference, Claims: r.Claims,
 			})
 		}
 		prof, err := person.ReadProfile(tx, id, rec)
@@ -161,7 +161,7 @@ func (s *Service) Report(ctx context.Context, personID string, r Report, by even
 }
 
 // Withdraw takes back all that shows who a person is, of every party, or returns person.ErrNoPerson.
-func (s *Service) Withdraw(ctx context.Context, personID string, by event.Actor) error {
+func (s *Service) Withdraw(ctx context.Context, personID string, by audit.Actor) error {
 	_, err := s.change(ctx, personID, by, eventWithdrawn, s.deps.Now(), func(_ storage.Tx, _ string, rec *person.Record) error {
 		rec.Assurance = nil
 		return nil
@@ -169,7 +169,7 @@ func (s *Service) Withdraw(ctx context.Context, personID string, by event.Actor)
 	return err
 }
 
-func (s *Service) change(ctx context.Context, personID string, by event.Actor, kind event.Type, now time.Time, fn func(storage.Tx, string, *person.Record) error) (out Status, err error) {
+func (s *Service) change(ctx context.Context, personID string, by audit.Actor, kind audit.Type, now time.Time, fn func(storage.Tx, string, *person.Record) error) (out Status, err error) {
 	err = s.deps.Person.Change(ctx, personID, by, kind, func(tx storage.Tx, id string, rec *person.Record) (bool, error) {
 		if rec.State == person.Removed {
 			return false, person.ErrNoPerson
@@ -183,12 +183,12 @@ func (s *Service) change(ctx context.Context, personID string, by event.Actor, k
 
 // BySignIn returns the assurance of a person who signs in by a provider whose people have a level, 0 for none, and
 // whether that is another one than before. says is what the provider said of the person.
-func BySignIn(before login.Assurance, provider string, level int, says map[string]string, now time.Time) (login.Assurance, bool) {
-	at := slices.IndexFunc(before, func(e login.Evidence) bool { return e.Kind == login.EvidenceSignIn && e.By == provider })
+func BySignIn(before authn.Assurance, provider string, level int, says map[string]string, now time.Time) (authn.Assurance, bool) {
+	at := slices.IndexFunc(before, func(e authn.Evidence) bool { return e.Kind == authn.EvidenceSignIn && e.By == provider })
 	if at < 0 && level == 0 {
 		return before, false
 	}
-	e := login.Evidence{Kind: login.EvidenceSignIn, By: provider, Level: level, Since: now.UTC(), Claims: map[string]string{}}
+	e := authn.Evidence{Kind: authn.EvidenceSignIn, By: provider, Level: level, Since: now.UTC(), Claims: map[string]string{}}
 	for _, name := range claims {
 		if v := says[name]; v != "" && person.IsText(v, maxText) {
 			e.Claims[name] = v
@@ -196,7 +196,7 @@ func BySignIn(before login.Assurance, provider string, level int, says map[strin
 	}
 	switch {
 	case level == 0:
-		return before.Without(login.EvidenceSignIn, provider), true
+		return before.Without(authn.EvidenceSignIn, provider), true
 	case at >= 0 && before[at].Level == level && maps.Equal(before[at].Claims, e.Claims):
 		return before, false
 	case at < 0 && len(before) >= maxEvidence:

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/assurance"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -49,7 +49,7 @@ func TestAssuranceBySignIn(t *testing.T) {
 	e.At("partner")
 	si := e.MustEnter(e.Browser(), identitytest.Ann())
 	have := assured(e.Harness, si.Subject)
-	if have.Level != 2 || len(have.Evidence) != 1 || have.Evidence[0].Kind != login.EvidenceSignIn || have.Evidence[0].By != "partner" || !have.Evidence[0].Since.Equal(e.Clock.Now()) {
+	if have.Level != 2 || len(have.Evidence) != 1 || have.Evidence[0].Kind != authn.EvidenceSignIn || have.Evidence[0].By != "partner" || !have.Evidence[0].Since.Equal(e.Clock.Now()) {
 		t.Fatalf("after the sign-in: %+v, want level 2 by partner", have)
 	}
 	before := e.Events()["person.IdentityAssuranceChangedEvent"]
@@ -60,7 +60,7 @@ func TestAssuranceBySignIn(t *testing.T) {
 	}
 	t.Run("attack 773: a profile update, by the person or by an administrator", func(t *testing.T) {
 		name := "Somebody Else"
-		_, err := e.Person.UpdatePerson(t.Context(), si.Subject, person.Edit{By: event.Actor{ID: si.Subject}}, func(_ storage.Tx, d *person.Details) error {
+		_, err := e.Person.UpdatePerson(t.Context(), si.Subject, person.Edit{By: audit.Actor{ID: si.Subject}}, func(_ storage.Tx, d *person.Details) error {
 			d.Profile.Name.FirstName, d.Profile.Name.LastName = name, name
 			d.Profile.CustomAttributes = append(d.Profile.CustomAttributes, person.CustomAttribute{Name: "identity_assurance_level", Value: "4"})
 			return nil
@@ -99,7 +99,7 @@ func TestServiceProviderAssurance(t *testing.T) {
 	t.Parallel()
 	h, u := identitytest.NewStepping(t, 0)
 	need := func(client string, level int) {
-		u.Organisations = []config.Organisation{{ID: "acme", ServiceProviders: map[string]config.ServiceProvider{client: {ID: client, RequiredIdentityAssuranceLevel: level}}}}
+		u.Organisations = []settings.Organisation{{ID: "acme", ServiceProviders: map[string]settings.ServiceProvider{client: {ID: client, RequiredIdentityAssuranceLevel: level}}}}
 	}
 	b := h.Browser()
 	b.Plain()
@@ -114,11 +114,11 @@ func TestServiceProviderAssurance(t *testing.T) {
 	if a := b.Get("/next"); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "Your identity needs to be confirmed") || !strings.Contains(a.Body.String(), "other=1") {
 		t.Errorf("without an identity: %d %s, want a page that says so and leads on", a.Code, a.Body)
 	}
-	if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword, event.Origin{ClientIP: "203.0.113.7"}); err == nil {
+	if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword, audit.Origin{ClientIP: "203.0.113.7"}); err == nil {
 		t.Error("the password grant passes by the demand")
 	}
 	before := h.Demand
-	h.Demand = func(r *http.Request) login.Demand {
+	h.Demand = func(r *http.Request) authn.Demand {
 		d := before(r)
 		d.Passive = true
 		return d

@@ -6,13 +6,13 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -26,17 +26,17 @@ func activateURL(flow string) string { return activatePath + "?" + url.Values{"f
 
 // LeadToActivation redirects a person whose password was right, and who is inactive, to the page that activates the
 // account. The sign-in waits meanwhile.
-func (s *Service) LeadToActivation(q *front.Request, flow string, who *person.InactiveError) error {
-	q.Again = front.FlowURL(flow)
-	ev, err := s.person.NewEvents(s.origin(q.Request), proof.LoginFailed)
+func (s *Service) LeadToActivation(q *webflow.Request, flow string, who *person.InactiveError) error {
+	q.Again = webflow.FlowURL(flow)
+	ev, err := s.person.NewEvents(s.origin(q.Request), challenge.LoginFailed)
 	if err != nil {
 		return err
 	}
 	e, now := ev[0], s.now()
 	e.PersonID, e.Provider, e.Reason = who.Account.ID, session.LocalProvider, "the person is inactive"
 	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
-		err := front.ChangeFlowIn(tx, flow, func(f *front.FlowRecord) {
-			f.Activating = &front.ActivatingRecord{PersonID: who.Account.ID, Epoch: who.Account.Person.Epoch, At: now}
+		err := webflow.ChangeFlowIn(tx, flow, func(f *webflow.FlowRecord) {
+			f.Activating = &webflow.ActivatingRecord{PersonID: who.Account.ID, Epoch: who.Account.Person.Epoch, At: now}
 			e.ClientID = f.Demand.Client.ID
 		})
 		if err != nil {
@@ -55,14 +55,14 @@ func (s *Service) LeadToActivation(q *front.Request, flow string, who *person.In
 
 // ActivateByPassword activates a person whose password was right, and signs them in: the method of usernames and
 // passwords has auto_activation_enabled.
-func (s *Service) ActivateByPassword(q *front.Request, id string, flow front.FlowRecord, who *person.InactiveError) error {
+func (s *Service) ActivateByPassword(q *webflow.Request, id string, flow webflow.FlowRecord, who *person.InactiveError) error {
 	from := s.origin(q.Request)
 	ev, err := s.person.NewEvents(from, person.EventActivated)
 	if err != nil {
 		return err
 	}
 	personID := who.Account.ID
-	done := event.Actor{ID: personID, Name: who.Account.Person.Username, Origin: from}.Fill(ev[0], personID, "by the password")
+	done := audit.Actor{ID: personID, Name: who.Account.Person.Username, Origin: from}.Fill(ev[0], personID, "by the password")
 	err = s.front.AdmitNew(q.W, q.Request, flow, personID, "", func(tx storage.Tx, now time.Time) (person.Record, error) {
 		rec, err := person.Records.Get(tx, personID)
 		if err == nil && (rec.Epoch != who.Account.Person.Epoch || !rec.AwaitsNow()) { // another password, or a block
@@ -75,7 +75,7 @@ func (s *Service) ActivateByPassword(q *front.Request, id string, flow front.Flo
 	})
 	switch {
 	case errors.Is(err, person.ErrMismatch), errors.Is(err, storage.ErrNotFound):
-		return q.Redirect(front.FlowURL(id))
+		return q.Redirect(webflow.FlowURL(id))
 	case err != nil:
 		return err
 	}
@@ -85,22 +85,22 @@ func (s *Service) ActivateByPassword(q *front.Request, id string, flow front.Flo
 // activation is a sign-in that waits until the person is activated.
 type activation struct {
 	id     string // of the flow
-	flow   front.FlowRecord
+	flow   webflow.FlowRecord
 	person person.Record
-	units  *config.Units
+	units  *settings.Units
 	// Of an activation by e-mail: where the link or the code goes, and whether a code was sent and can be typed.
 	mail     person.Recipient
 	codeSent bool
 }
 
 // readActivation returns the activation that the request names.
-func (s *Service) readActivation(q *front.Request) (*activation, error) {
+func (s *Service) readActivation(q *webflow.Request) (*activation, error) {
 	x, now := &activation{units: q.Settings}, s.now()
 	var err error
 	if x.id, x.flow, err = s.front.FlowIn(q); err != nil {
 		return nil, err
 	}
-	q.Again = front.FlowURL(x.id)
+	q.Again = webflow.FlowURL(x.id)
 	if err := checkOpen(q.Settings); err != nil {
 		return nil, err
 	}
@@ -152,42 +152,42 @@ func (s *Service) refreshActivation(tx storage.Tx, x *activation, now time.Time)
 func (x *activation) form() string { return "activate:" + x.id + ":" + x.flow.Activating.PersonID }
 
 // detour returns the flow for a page whose form can end at the address after the activation.
-func (x *activation) detour() front.Detour {
-	return withTargets(front.Detour{ID: x.id, Flow: x.flow, U: x.units}, afterActivation(x.units))
+func (x *activation) detour() webflow.Detour {
+	return withTargets(webflow.Detour{ID: x.id, Flow: x.flow, U: x.units}, afterActivation(x.units))
 }
 
 // afterActivation is where an activated person who is not signed in continues, or "".
-func afterActivation(u *config.Units) string {
+func afterActivation(u *settings.Units) string {
 	if u.Redirects.URLAfterActivation != "" {
-		return front.Absolute(u, u.Redirects.URLAfterActivation)
+		return webflow.Absolute(u, u.Redirects.URLAfterActivation)
 	}
 	return ""
 }
 
 // showActivate serves GET /sign-in/activate?flow=…: after the right password, a person types the code that activates
 // the account.
-func (s *Service) showActivate(q *front.Request) error {
+func (s *Service) showActivate(q *webflow.Request) error {
 	x, err := s.readActivation(q)
 	switch {
 	case err != nil:
 		return err
 	case x.byEmail():
-		return s.renderActivateByEmail(q, x, http.StatusOK, page.Form{})
+		return s.renderActivateByEmail(q, x, http.StatusOK, web.Form{})
 	}
 	return s.renderActivate(q, x, http.StatusOK, "")
 }
 
-func (s *Service) renderActivate(q *front.Request, x *activation, status int, problem string) error {
+func (s *Service) renderActivate(q *webflow.Request, x *activation, status int, problem string) error {
 	fields := codeFields("activate.code", problem)
 	fields[0].InputMode = "text" // such codes have letters
-	return s.front.RenderForm(q, x.detour(), x.form(), status, page.Form{
+	return s.front.RenderForm(q, x.detour(), x.form(), status, web.Form{
 		Key: "activate", Fill: []any{"account", x.person.Username}, Action: activateURL(x.id), Problem: problem,
-		Cancel: page.LocalPath(x.flow.Demand.Cancel), Fields: fields,
+		Cancel: web.LocalPath(x.flow.Demand.Cancel), Fields: fields,
 	})
 }
 
 // handleActivate serves POST /sign-in/activate?flow=….
-func (s *Service) handleActivate(q *front.Request) error {
+func (s *Service) handleActivate(q *webflow.Request) error {
 	x, err := s.readActivation(q)
 	if err == nil {
 		err = s.front.CheckForm(q, x.form(), activateURL(x.id))
@@ -211,20 +211,20 @@ func (s *Service) handleActivate(q *front.Request) error {
 }
 
 // showActivated serves GET /sign-in/activated?flow=…: the account is active, and the sign-in continues.
-func (s *Service) showActivated(q *front.Request) error {
+func (s *Service) showActivated(q *webflow.Request) error {
 	id, f, err := s.front.FlowIn(q)
 	if err != nil {
 		return err
 	}
-	s.pages.Render(q.W, q.Request, s.front.View(f.Demand, "message", http.StatusOK, page.Message{
-		Key: "activated", Next: front.FlowURL(id),
+	s.pages.Render(q.W, q.Request, s.front.View(f.Demand, "message", http.StatusOK, web.Message{
+		Key: "activated", Next: webflow.FlowURL(id),
 	}))
 	return nil
 }
 
 // withTargets adds the origin of a redirect to those that the forms of a page can lead to.
-func withTargets(a front.Detour, to string) front.Detour {
+func withTargets(a webflow.Detour, to string) webflow.Detour {
 	c := &a.Flow.Demand.Client
-	c.Targets = append(append([]string(nil), c.Targets...), front.TargetsOf(to)...)
+	c.Targets = append(append([]string(nil), c.Targets...), webflow.TargetsOf(to)...)
 	return a
 }

@@ -5,37 +5,37 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 const activationReason = "by a delivered code"
 
 // activationTerms are the terms of delivered codes that activate persons.
-func activationTerms(_ storage.Tx, _ string, rec *person.Record, u *config.Units) (proof.DeliveredTerms, error) {
+func activationTerms(_ storage.Tx, _ string, rec *person.Record, u *settings.Units) (challenge.DeliveredTerms, error) {
 	a := &u.Features.PersonActivation
 	switch {
 	case !a.Enabled || a.Type != person.ActivationByCode:
-		return proof.DeliveredTerms{}, proof.ErrCodesOff
+		return challenge.DeliveredTerms{}, challenge.ErrCodesOff
 	case rec.State != person.Inactive:
-		return proof.DeliveredTerms{}, &person.StateError{State: rec.State}
+		return challenge.DeliveredTerms{}, &person.StateError{State: rec.State}
 	}
 	c := &a.ExternallyDeliveredCode
-	return proof.DeliveredTerms{
+	return challenge.DeliveredTerms{
 		Life: seconds(a.ExpirationTime), After: seconds(c.UnavailabilityTime), Every: seconds(c.ResendCodeMinimumPeriod),
 	}, nil
 }
 
 // activateByCode makes the person active and redirects: signed in, if the settings say that the first sign-in does
 // both. person.ErrMismatch: the code is wrong or has ended.
-func (s *Service) activateByCode(q *front.Request, x *activation, code string) error {
+func (s *Service) activateByCode(q *webflow.Request, x *activation, code string) error {
 	personID, from := x.flow.Activating.PersonID, s.origin(q.Request)
-	spend, err := s.proof.CheckDeliveredCode(q.Context(), proof.DeliveredActivation, personID, code)
+	spend, err := s.proof.CheckDeliveredCode(q.Context(), challenge.DeliveredActivation, personID, code)
 	if errors.Is(err, person.ErrMismatch) {
 		return errors.Join(s.recordFailure(q, x), person.ErrMismatch)
 	}
@@ -46,7 +46,7 @@ func (s *Service) activateByCode(q *front.Request, x *activation, code string) e
 	if err != nil {
 		return err
 	}
-	done := event.Actor{ID: personID, Name: x.person.Username, Origin: from}.Fill(ev[0], personID, activationReason)
+	done := audit.Actor{ID: personID, Name: x.person.Username, Origin: from}.Fill(ev[0], personID, activationReason)
 	activate := func(tx storage.Tx, now time.Time) (person.Record, error) {
 		if err := s.refreshActivation(tx, x, now); err != nil {
 			return x.person, err
@@ -77,18 +77,18 @@ func (s *Service) activateByCode(q *front.Request, x *activation, code string) e
 }
 
 // recordFailure appends the event of a wrong code.
-func (s *Service) recordFailure(q *front.Request, x *activation) error {
+func (s *Service) recordFailure(q *webflow.Request, x *activation) error {
 	ev, err := s.person.NewEvents(s.origin(q.Request), activationFailed)
 	if err != nil {
 		return err
 	}
 	e := ev[0]
-	e.PersonID, e.ClientID, e.Ref = x.flow.Activating.PersonID, x.flow.Demand.Client.ID, refusal.RefOf(q.Context())
+	e.PersonID, e.ClientID, e.Ref = x.flow.Activating.PersonID, x.flow.Demand.Client.ID, denial.RefOf(q.Context())
 	e.Partition = x.person.PartitionName()
 	return s.store.Update(q.Context(), func(tx storage.Tx) error { return s.events.Append(tx, e) })
 }
 
 // logRefusal logs a wrong code of an activation.
-func (s *Service) logRefusal(q *front.Request, x *activation) {
-	s.front.Refuse(q, refusal.Refusal{Where: refusal.Page, Reason: refusal.WrongCode, PersonID: x.flow.Activating.PersonID}, nil)
+func (s *Service) logRefusal(q *webflow.Request, x *activation) {
+	s.front.Refuse(q, denial.Refusal{Where: denial.Page, Reason: denial.WrongCode, PersonID: x.flow.Activating.PersonID}, nil)
 }

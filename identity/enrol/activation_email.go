@@ -7,12 +7,12 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -27,8 +27,8 @@ func (x *activation) byMailedCode() bool {
 }
 
 // mailPurpose is what a code is for that is sent while the sign-in waits.
-func (x *activation) mailPurpose() proof.CodePurpose {
-	return proof.CodePurpose{
+func (x *activation) mailPurpose() challenge.CodePurpose {
+	return challenge.CodePurpose{
 		Purpose: "activation e-mail", Subject: x.id, Bound: x.mail.ID, To: person.FoldEmail(x.mail.Address()),
 		Limit: "activation:" + x.mail.ID,
 	}
@@ -36,15 +36,15 @@ func (x *activation) mailPurpose() proof.CodePurpose {
 
 // renderActivateByEmail writes the page of a sign-in that waits for activation by e-mail. It says where the link or the
 // code was sent.
-func (s *Service) renderActivateByEmail(q *front.Request, x *activation, status int, in page.Form) error {
+func (s *Service) renderActivateByEmail(q *webflow.Request, x *activation, status int, in web.Form) error {
 	in.Fill, in.Action = []any{"to", person.MaskEmail(x.mail.Address())}, activateURL(x.id)
-	in.Links = []page.FormLink{signInLink(x.id)}
+	in.Links = []web.FormLink{signInLink(x.id)}
 	switch {
 	case x.mail.Address() == "" || s.notify == nil:
-		in = page.Form{Key: "activate_none", Next: signInURL(x.id)}
+		in = web.Form{Key: "activate_none", Next: signInURL(x.id)}
 	case x.codeSent:
 		in.Key, in.Fields = "activate_code", codeFields("step_up.email.label", in.Problem)
-		in.Other = &page.OtherButton{Name: "send", Label: "step_up.send_again"}
+		in.Other = &web.OtherButton{Name: "send", Label: "step_up.send_again"}
 	case x.byMailedCode():
 		in.Key, in.Send = "activate_send", true
 	default:
@@ -53,32 +53,32 @@ func (s *Service) renderActivateByEmail(q *front.Request, x *activation, status 
 			in.Good = "activate_wait.sent"
 		}
 	}
-	return s.front.RenderForm(q, front.Detour{ID: x.id, Flow: x.flow, U: x.units}, x.form(), status, in)
+	return s.front.RenderForm(q, webflow.Detour{ID: x.id, Flow: x.flow, U: x.units}, x.form(), status, in)
 }
 
 // handleActivateByEmail serves the POST of that page, whose form was checked: it sends a link or a code, or the code
 // activates the account.
-func (s *Service) handleActivateByEmail(q *front.Request, x *activation) error {
+func (s *Service) handleActivateByEmail(q *webflow.Request, x *activation) error {
 	code := q.PostForm.Get("code")
 	switch {
 	case !x.byMailedCode() || q.PostForm.Get("send") != "":
 		return s.handleResendActivation(q, x)
 	case code == "":
-		return s.renderActivateByEmail(q, x, http.StatusUnprocessableEntity, page.Form{Problem: "problem.code_missing"})
+		return s.renderActivateByEmail(q, x, http.StatusUnprocessableEntity, web.Form{Problem: "problem.code_missing"})
 	}
 	err := s.activateByMailedCode(q, x, code)
 	switch {
 	case err == nil:
 		return s.front.Finish(q, x.id, x.flow)
-	case errors.Is(err, person.ErrMismatch), errors.Is(err, proof.ErrNoLink):
+	case errors.Is(err, person.ErrMismatch), errors.Is(err, challenge.ErrNoLink):
 		s.logRefusal(q, x)
-		return s.renderActivateByEmail(q, x, http.StatusUnprocessableEntity, page.Form{Problem: "problem.code"})
+		return s.renderActivateByEmail(q, x, http.StatusUnprocessableEntity, web.Form{Problem: "problem.code"})
 	}
 	return err
 }
 
 // activateByMailedCode activates the account and signs in, because the password was right in this browser a moment ago.
-func (s *Service) activateByMailedCode(q *front.Request, x *activation, code string) error {
+func (s *Service) activateByMailedCode(q *webflow.Request, x *activation, code string) error {
 	id, address := x.mail.ID, x.mail.Address()
 	spend, err := s.proof.CheckCode(q.Context(), x.mailPurpose(), code)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *Service) activateByMailedCode(q *front.Request, x *activation, code str
 	if err != nil {
 		return err
 	}
-	done := event.Actor{}.Fill(ev[0], id, "by a code")
+	done := audit.Actor{}.Fill(ev[0], id, "by a code")
 	return s.front.AdmitNew(q.W, q.Request, x.flow, id, "", func(tx storage.Tx, now time.Time) (person.Record, error) {
 		if err := s.refreshActivation(tx, x, now); err != nil {
 			return x.person, err
@@ -101,7 +101,7 @@ func (s *Service) activateByMailedCode(q *front.Request, x *activation, code str
 }
 
 // handleResendActivation sends the link or the code.
-func (s *Service) handleResendActivation(q *front.Request, x *activation) error {
+func (s *Service) handleResendActivation(q *webflow.Request, x *activation) error {
 	wait, err := s.resendActivation(q.Context(), x)
 	switch {
 	case err != nil:
@@ -120,7 +120,7 @@ func (s *Service) resendActivation(ctx context.Context, x *activation) (wait tim
 	if t.Address() == "" || s.notify == nil {
 		return 0, nil
 	}
-	code, err := proof.NewSentCode(s.random)
+	code, err := challenge.NewSentCode(s.random)
 	if err != nil {
 		return 0, err
 	}

@@ -9,16 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 // activatingByEmail returns a harness where new persons are activated by e-mail, with one such person and the link sent
 // to them.
-func activatingByEmail(t *testing.T) (h *identitytest.Harness, u *config.Units, p person.Person, link string) {
+func activatingByEmail(t *testing.T) (h *identitytest.Harness, u *settings.Units, p person.Person, link string) {
 	t.Helper()
 	h, u, _ = identitytest.NewWithSignUp(t)
 	a := &u.Features.PersonActivation

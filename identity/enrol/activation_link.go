@@ -5,18 +5,18 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 const (
-	linkActivation proof.LinkKind = "activation"
+	linkActivation challenge.LinkKind = "activation"
 
 	activationPath     = "/activate"
 	activationDonePath = activationPath + "/done"
@@ -40,14 +40,14 @@ func (s *Service) greet(tx storage.Tx, t person.Recipient, how person.Welcome, n
 
 // sendActivation sends the link that activates a person, in place of the previous one. flow is the sign-in that asked
 // for it, "" for none.
-func (s *Service) sendActivation(tx storage.Tx, t person.Recipient, flow string, u *config.Units, now time.Time) error {
+func (s *Service) sendActivation(tx storage.Tx, t person.Recipient, flow string, u *settings.Units, now time.Time) error {
 	t.Stranger = t.Record.Awaits == person.ReasonWeb
 	n := t.Notice(notify.Activation, now)
 	if n.To == "" {
 		return nil
 	}
 	var err error
-	data, life := map[string]string{proof.LinkTo: n.To, front.LinkFlow: flow}, seconds(u.Features.PersonActivation.ExpirationTime)
+	data, life := map[string]string{challenge.LinkTo: n.To, webflow.LinkFlow: flow}, seconds(u.Features.PersonActivation.ExpirationTime)
 	if n.Link, err = s.proof.NewLink(tx, linkActivation, t.ID, data, life, now); err != nil {
 		return err
 	}
@@ -55,13 +55,13 @@ func (s *Service) sendActivation(tx storage.Tx, t person.Recipient, flow string,
 }
 
 // activateReader makes a person active who has proved to read the address, and marks the address as verified.
-// proof.ErrNoLink: the person does not wait for activation.
+// challenge.ErrNoLink: the person does not wait for activation.
 func (s *Service) activateReader(
-	tx storage.Tx, id, address string, done event.Event, now time.Time,
+	tx storage.Tx, id, address string, done audit.Event, now time.Time,
 ) (person.Record, error) {
 	rec, err := person.Records.Get(tx, id)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && !rec.AwaitsNow() {
-		return rec, proof.ErrNoLink
+		return rec, challenge.ErrNoLink
 	}
 	if err != nil {
 		return rec, err
@@ -80,11 +80,11 @@ func (s *Service) activateReader(
 }
 
 // openActivation reads the link of the request and the sign-in that it was sent for.
-func (s *Service) openActivation(q *front.Request) (a front.Detour, o *proof.OpenLink, err error) {
+func (s *Service) openActivation(q *webflow.Request) (a webflow.Detour, o *challenge.OpenLink, err error) {
 	now := s.now()
 	a.U = q.Settings
-	o, err = s.front.LinkIn(q, linkActivation, "/sign-in", func(tx storage.Tx, o *proof.OpenLink) (err error) {
-		a.ID, a.Flow, err = s.front.SignInIn(tx, q, o.Record.Data[front.LinkFlow], now)
+	o, err = s.front.LinkIn(q, linkActivation, "/sign-in", func(tx storage.Tx, o *challenge.OpenLink) (err error) {
+		a.ID, a.Flow, err = s.front.SignInIn(tx, q, o.Record.Data[webflow.LinkFlow], now)
 		return err
 	})
 	if err == nil {
@@ -94,18 +94,18 @@ func (s *Service) openActivation(q *front.Request) (a front.Detour, o *proof.Ope
 }
 
 // showActivation serves GET /activate: it asks, and changes nothing.
-func (s *Service) showActivation(q *front.Request) error {
+func (s *Service) showActivation(q *webflow.Request) error {
 	a, o, err := s.openActivation(q)
 	if err != nil {
 		return err
 	}
-	return s.front.RenderForm(q, withTargets(a, afterActivation(a.U)), o.Form(), http.StatusOK, page.Form{
-		Key: "activate_link", Fill: []any{"to", o.Record.Data[proof.LinkTo]}, Action: activationPath,
+	return s.front.RenderForm(q, withTargets(a, afterActivation(a.U)), o.Form(), http.StatusOK, web.Form{
+		Key: "activate_link", Fill: []any{"to", o.Record.Data[challenge.LinkTo]}, Action: activationPath,
 	})
 }
 
 // handleActivation serves POST /activate: the person becomes active, and the link is used up.
-func (s *Service) handleActivation(q *front.Request) error {
+func (s *Service) handleActivation(q *webflow.Request) error {
 	a, o, err := s.openActivation(q)
 	if err == nil {
 		err = s.front.CheckLink(q, o)
@@ -116,14 +116,14 @@ func (s *Service) handleActivation(q *front.Request) error {
 	if err := s.activateByLink(q, o); err != nil {
 		return s.front.LinkError(q, linkActivation, "/sign-in", err)
 	}
-	s.jar.Clear(q.W, proof.LinkCookieOf(linkActivation))
+	s.jar.Clear(q.W, challenge.LinkCookieOf(linkActivation))
 	if to := afterActivation(a.U); to != "" && isPlainSignIn(a) {
 		return q.LeaveTo(to)
 	}
-	return q.Redirect(front.WithSignIn(activationDonePath, a.ID))
+	return q.Redirect(webflow.WithSignIn(activationDonePath, a.ID))
 }
 
-func (s *Service) activateByLink(q *front.Request, o *proof.OpenLink) error {
+func (s *Service) activateByLink(q *webflow.Request, o *challenge.OpenLink) error {
 	ev, err := s.person.NewEvents(s.origin(q.Request), person.EventActivated)
 	if err != nil {
 		return err
@@ -134,17 +134,17 @@ func (s *Service) activateByLink(q *front.Request, o *proof.OpenLink) error {
 		if err != nil {
 			return err
 		}
-		done := event.Actor{}.Fill(ev[0], link.PersonID, "by a link")
-		_, err = s.activateReader(tx, link.PersonID, link.Data[proof.LinkTo], done, now)
+		done := audit.Actor{}.Fill(ev[0], link.PersonID, "by a link")
+		_, err = s.activateReader(tx, link.PersonID, link.Data[challenge.LinkTo], done, now)
 		return err
 	})
 }
 
 // showActivationDone serves GET /activate/done?flow=…: the way to sign in.
-func (s *Service) showActivationDone(q *front.Request) error {
+func (s *Service) showActivationDone(q *webflow.Request) error {
 	a, err := s.detour(q, activationDonePath, always)
 	if err != nil {
 		return err
 	}
-	return s.front.RenderForm(q, a, "", http.StatusOK, page.Form{Key: "activate_done", Next: signInURL(a.ID)})
+	return s.front.RenderForm(q, a, "", http.StatusOK, web.Form{Key: "activate_done", Next: signInURL(a.ID)})
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -16,7 +16,7 @@ import (
 func TestActivatedByToken(t *testing.T) {
 	t.Parallel()
 	h, _, p, link := activatingByEmail(t)
-	admin := event.Actor{ID: "ops"}
+	admin := audit.Actor{ID: "ops"}
 	token, err := h.ActionToken.Make(t.Context(), p.ID, actiontoken.NewActionToken{
 		Actions: []actiontoken.Action{{Type: actiontoken.ActionActivatePerson}},
 	}, admin)

@@ -9,17 +9,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 const late = "late@example.com"
 
 // activatingByCode returns a harness where new persons are activated by a code, with one such person.
-func activatingByCode(t *testing.T) (*identitytest.Harness, *config.Units, person.Person) {
+func activatingByCode(t *testing.T) (*identitytest.Harness, *settings.Units, person.Person) {
 	t.Helper()
 	h, u := identitytest.NewConfigured(t)
 	a := &u.Features.PersonActivation
@@ -98,7 +98,7 @@ func TestActivationSwitch(t *testing.T) {
 	if n := h.Add(person.NewPerson{Username: "now@example.com"}); n.State != person.Active {
 		t.Errorf("a new person while switched off is %s, want ACTIVE", n.State)
 	}
-	if _, err := h.Proof.MakeDeliveredCode(t.Context(), p.ID, "activation", identitytest.Ops); !errors.Is(err, proof.ErrCodesOff) {
+	if _, err := h.Proof.MakeDeliveredCode(t.Context(), p.ID, "activation", identitytest.Ops); !errors.Is(err, challenge.ErrCodesOff) {
 		t.Errorf("a code while switched off = %v", err)
 	}
 }
@@ -108,7 +108,7 @@ func TestActivationType(t *testing.T) {
 	t.Parallel()
 	h, u, p := activatingByCode(t)
 	u.Features.PersonActivation.Type = "EMAIL"
-	if _, err := h.Proof.MakeDeliveredCode(t.Context(), p.ID, "activation", identitytest.Ops); !errors.Is(err, proof.ErrCodesOff) {
+	if _, err := h.Proof.MakeDeliveredCode(t.Context(), p.ID, "activation", identitytest.Ops); !errors.Is(err, challenge.ErrCodesOff) {
 		t.Errorf("a code = %v, want ErrCodesOff", err)
 	}
 	b := h.Browser()
@@ -133,7 +133,7 @@ func TestActivationExpires(t *testing.T) {
 	}
 	h.Clock.Advance(119 * time.Second)
 	try("a code on its way", http.StatusUnprocessableEntity)
-	soon := new(proof.TooSoonError)
+	soon := new(challenge.TooSoonError)
 	if _, err := h.Proof.MakeDeliveredCode(t.Context(), p.ID, "activation", identitytest.Ops); !errors.As(err, &soon) || soon.Wait != 181*time.Second {
 		t.Errorf("attack 267: another code within the period = %v, want to wait 181 s", err)
 	}

@@ -5,27 +5,27 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // offersMailReset tells whether a forgotten password can be replaced by a link in an e-mail.
-func (s *Service) offersMailReset(u *config.Units) bool {
+func (s *Service) offersMailReset(u *settings.Units) bool {
 	return u.Features.PasswordResetEnabled && u.PasswordLogin() && s.notify != nil
 }
 
 // offersTextReset tells whether a forgotten password can be replaced by a code in a text message.
-func (s *Service) offersTextReset(u *config.Units) bool {
+func (s *Service) offersTextReset(u *settings.Units) bool {
 	return u.Features.PasswordResetEnabled && u.PasswordLogin() && s.person.SendsTexts(u)
 }
 
 // offersReset tells whether there is any way to replace a forgotten password.
-func (s *Service) offersReset(u *config.Units) bool { return s.forgotURL(u) != "" }
+func (s *Service) offersReset(u *settings.Units) bool { return s.forgotURL(u) != "" }
 
 // forgotURL is the first page for a forgotten password, or "".
-func (s *Service) forgotURL(u *config.Units) string {
+func (s *Service) forgotURL(u *settings.Units) string {
 	switch {
 	case s.offersMailReset(u):
 		return forgotPath
@@ -36,15 +36,15 @@ func (s *Service) forgotURL(u *config.Units) string {
 }
 
 // OfferLinks adds the links of the sign-in page to the pages for new accounts and forgotten credentials.
-func (s *Service) OfferLinks(u *config.Units, flow string, in *page.SignIn) {
+func (s *Service) OfferLinks(u *settings.Units, flow string, in *web.SignIn) {
 	if at := s.forgotURL(u); at != "" {
-		in.ForgotURL = front.WithSignIn(at, flow)
+		in.ForgotURL = webflow.WithSignIn(at, flow)
 	}
 	if s.offersReminder(u) {
-		in.RemindURL = front.WithSignIn(forgotUsernamePath, flow)
+		in.RemindURL = webflow.WithSignIn(forgotUsernamePath, flow)
 	}
 	if s.offersSignUp(u) {
-		in.SignUpURL = front.WithSignIn(signUpPath, flow)
+		in.SignUpURL = webflow.WithSignIn(signUpPath, flow)
 	}
 }
 
@@ -52,16 +52,16 @@ func (s *Service) OfferLinks(u *config.Units, flow string, in *page.SignIn) {
 type forgotForm struct {
 	key        string // of the messages, and of the form's token
 	path, next string // of the form, and of the page after it
-	exists     func(*config.Units) bool
-	field      page.Field
-	links      func(front.Detour) []page.FormLink
+	exists     func(*settings.Units) bool
+	field      web.Field
+	links      func(webflow.Detour) []web.FormLink
 }
 
 // accountField asks for the username or an e-mail address.
-var accountField = page.Field{Name: "username", Label: "forgot.label", Autocomplete: "username"}
+var accountField = web.Field{Name: "username", Label: "forgot.label", Autocomplete: "username"}
 
 // showForgotForm serves the GET of a form.
-func (s *Service) showForgotForm(q *front.Request, f *forgotForm) error {
+func (s *Service) showForgotForm(q *webflow.Request, f *forgotForm) error {
 	a, err := s.detour(q, f.path, f.exists)
 	if err != nil {
 		return err
@@ -70,17 +70,17 @@ func (s *Service) showForgotForm(q *front.Request, f *forgotForm) error {
 	if f.field.Name == accountField.Name {
 		typed = a.Flow.Username()
 	}
-	return s.renderForgot(q, a, f, http.StatusOK, typed, page.Form{})
+	return s.renderForgot(q, a, f, http.StatusOK, typed, web.Form{})
 }
 
 // renderForgot writes the page of a form. typed is shown again.
 func (s *Service) renderForgot(
-	q *front.Request, a front.Detour, f *forgotForm, status int, typed string, in page.Form,
+	q *webflow.Request, a webflow.Detour, f *forgotForm, status int, typed string, in web.Form,
 ) error {
 	field := f.field
 	field.Value, field.Required = typed, true
 	field.Invalid = status == http.StatusUnprocessableEntity
-	in.Key, in.Action, in.Fields = f.key, front.WithSignIn(f.path, a.ID), page.Fields(in.Problem != "", field)
+	in.Key, in.Action, in.Fields = f.key, webflow.WithSignIn(f.path, a.ID), web.Fields(in.Problem != "", field)
 	if f.links != nil {
 		in.Links = f.links(a)
 	}
@@ -89,7 +89,7 @@ func (s *Service) renderForgot(
 }
 
 // readForgot reads the input of a form that was posted.
-func (s *Service) readForgot(q *front.Request, f *forgotForm) (a front.Detour, typed string, err error) {
+func (s *Service) readForgot(q *webflow.Request, f *forgotForm) (a webflow.Detour, typed string, err error) {
 	if a, err = s.detour(q, f.path, f.exists); err == nil {
 		err = s.front.CheckForm(q, f.key+":"+a.ID, q.Again)
 	}
@@ -101,16 +101,16 @@ func (s *Service) readForgot(q *front.Request, f *forgotForm) (a front.Detour, t
 
 // resetFunc sends a person with a username or an address what allows a new password. wait is how long nothing is
 // accepted.
-type resetFunc func(q *front.Request, a front.Detour, typed string) (wait time.Duration, err error)
+type resetFunc func(q *webflow.Request, a webflow.Detour, typed string) (wait time.Duration, err error)
 
 // handleForgotForm serves the POST of a form that asks for the username or an address.
-func (s *Service) handleForgotForm(q *front.Request, f *forgotForm, send resetFunc) error {
+func (s *Service) handleForgotForm(q *webflow.Request, f *forgotForm, send resetFunc) error {
 	a, typed, err := s.readForgot(q, f)
 	if err != nil {
 		return err
 	}
 	if typed == "" {
-		return s.renderForgot(q, a, f, http.StatusUnprocessableEntity, "", page.Form{Problem: "problem.username"})
+		return s.renderForgot(q, a, f, http.StatusUnprocessableEntity, "", web.Form{Problem: "problem.username"})
 	}
 	return s.answerForgot(q, a, f, echo(typed, person.MaxUsername), func() (time.Duration, error) {
 		return send(q, a, typed)
@@ -120,10 +120,10 @@ func (s *Service) handleForgotForm(q *front.Request, f *forgotForm, send resetFu
 // answerForgot does what a form asks for. The answer is the same whether the person exists or not. wait is how long
 // nothing is accepted.
 func (s *Service) answerForgot(
-	q *front.Request, a front.Detour, f *forgotForm, typed string, do func() (wait time.Duration, err error),
+	q *webflow.Request, a webflow.Detour, f *forgotForm, typed string, do func() (wait time.Duration, err error),
 ) error {
 	if !s.admit(q.Request) {
-		return front.ErrTooMany
+		return webflow.ErrTooMany
 	}
 	wait, err := do()
 	switch {
@@ -132,5 +132,5 @@ func (s *Service) answerForgot(
 	case wait > 0:
 		return s.renderForgot(q, a, f, http.StatusTooManyRequests, typed, waitForm(q, "problem.wait", wait))
 	}
-	return q.Redirect(front.WithSignIn(f.next, a.ID))
+	return q.Redirect(webflow.WithSignIn(f.next, a.ID))
 }

@@ -6,10 +6,10 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -21,14 +21,14 @@ const (
 
 // textReset is a request of the page for the code of a text message.
 type textReset struct {
-	front.Detour
+	webflow.Detour
 
 	rec     textResetRecord
 	browser string // hash of its cookie
 }
 
 // readTextReset reads what this browser has asked for.
-func (s *Service) readTextReset(q *front.Request) (x textReset, err error) {
+func (s *Service) readTextReset(q *webflow.Request) (x textReset, err error) {
 	if x.Detour, err = s.detour(q, forgotTextPath, s.offersTextReset); err != nil {
 		return x, err
 	}
@@ -41,7 +41,7 @@ func (s *Service) readTextReset(q *front.Request) (x textReset, err error) {
 		return x, leave(q, q.Again)
 	}
 	if err == nil {
-		q.Again = front.WithSignIn(forgotCodePath, x.ID)
+		q.Again = webflow.WithSignIn(forgotCodePath, x.ID)
 	}
 	return x, err
 }
@@ -49,7 +49,7 @@ func (s *Service) readTextReset(q *front.Request) (x textReset, err error) {
 func (x *textReset) form() string { return "forgot_code:" + x.ID }
 
 // showForgotCode serves GET /forgot/text/code?flow=…. The page is the same whether the person exists or not.
-func (s *Service) showForgotCode(q *front.Request) error {
+func (s *Service) showForgotCode(q *webflow.Request) error {
 	x, err := s.readTextReset(q)
 	if err != nil {
 		return err
@@ -57,12 +57,12 @@ func (s *Service) showForgotCode(q *front.Request) error {
 	return s.renderForgotCode(q, x, http.StatusOK, "")
 }
 
-func (s *Service) renderForgotCode(q *front.Request, x textReset, status int, problem string) error {
-	return s.front.RenderForm(q, x.Detour, x.form(), status, page.Form{
-		Key: "forgot_code", Action: front.WithSignIn(forgotCodePath, x.ID), Problem: problem,
+func (s *Service) renderForgotCode(q *webflow.Request, x textReset, status int, problem string) error {
+	return s.front.RenderForm(q, x.Detour, x.form(), status, web.Form{
+		Key: "forgot_code", Action: webflow.WithSignIn(forgotCodePath, x.ID), Problem: problem,
 		Fields: codeFields("forgot_code.label", problem),
-		Links: []page.FormLink{
-			{Label: "forgot_code.again", URL: front.WithSignIn(forgotTextPath, x.ID)},
+		Links: []web.FormLink{
+			{Label: "forgot_code.again", URL: webflow.WithSignIn(forgotTextPath, x.ID)},
 			signInLink(x.ID),
 		},
 	})
@@ -70,7 +70,7 @@ func (s *Service) renderForgotCode(q *front.Request, x textReset, status int, pr
 
 // handleForgotCode serves POST /forgot/text/code?flow=…: the right code opens the page for a new password, as a link
 // from an e-mail does.
-func (s *Service) handleForgotCode(q *front.Request) error {
+func (s *Service) handleForgotCode(q *webflow.Request) error {
 	x, err := s.readTextReset(q)
 	if err == nil {
 		err = s.front.CheckForm(q, x.form(), q.Again)
@@ -97,7 +97,7 @@ func (s *Service) handleForgotCode(q *front.Request) error {
 
 // startReset uses up the code and opens a link for a new password in this browser. person.ErrMismatch: the code was not
 // sent, or the number no longer belongs to the person.
-func (s *Service) startReset(q *front.Request, x textReset, spend func(storage.Tx) (bool, error)) error {
+func (s *Service) startReset(q *webflow.Request, x textReset, spend func(storage.Tx) (bool, error)) error {
 	if x.rec.PersonID == "" {
 		return person.ErrMismatch
 	}
@@ -124,7 +124,7 @@ func (s *Service) startReset(q *front.Request, x textReset, spend func(storage.T
 		if err := textResets.Delete(tx, x.browser); err != nil {
 			return err
 		}
-		data := map[string]string{front.LinkFlow: x.ID, proof.LinkNumber: x.rec.To}
+		data := map[string]string{webflow.LinkFlow: x.ID, challenge.LinkNumber: x.rec.To}
 		path, err = s.proof.NewLink(tx, linkReset, id, data, textedLinkLife, now)
 		return err
 	})
@@ -133,7 +133,7 @@ func (s *Service) startReset(q *front.Request, x textReset, spend func(storage.T
 	}
 	u, err := url.Parse(path)
 	if err == nil {
-		s.jar.Set(q.W, proof.LinkCookieOf(linkReset), u.Query().Get(proof.LinkParam), proof.LinkCookie)
+		s.jar.Set(q.W, challenge.LinkCookieOf(linkReset), u.Query().Get(challenge.LinkParam), challenge.LinkCookie)
 	}
 	return err
 }

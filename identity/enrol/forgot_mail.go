@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -32,9 +32,9 @@ const (
 func (s *Service) mailForm() *forgotForm {
 	return &forgotForm{
 		key: "forgot", path: forgotPath, next: forgotSentPath, exists: s.offersMailReset, field: accountField,
-		links: func(a front.Detour) (list []page.FormLink) {
+		links: func(a webflow.Detour) (list []web.FormLink) {
 			if s.offersTextReset(a.U) {
-				list = append(list, page.FormLink{Label: "forgot.text_message", URL: front.WithSignIn(forgotTextPath, a.ID)})
+				list = append(list, web.FormLink{Label: "forgot.text_message", URL: webflow.WithSignIn(forgotTextPath, a.ID)})
 			}
 			return append(list, s.reminderLinks(a)...)
 		},
@@ -42,24 +42,24 @@ func (s *Service) mailForm() *forgotForm {
 }
 
 // showForgot serves GET /forgot?flow=…: it asks for the username.
-func (s *Service) showForgot(q *front.Request) error { return s.showForgotForm(q, s.mailForm()) }
+func (s *Service) showForgot(q *webflow.Request) error { return s.showForgotForm(q, s.mailForm()) }
 
 // handleForgot serves POST /forgot?flow=….
-func (s *Service) handleForgot(q *front.Request) error {
-	return s.handleForgotForm(q, s.mailForm(), func(q *front.Request, a front.Detour, typed string) (time.Duration, error) {
+func (s *Service) handleForgot(q *webflow.Request) error {
+	return s.handleForgotForm(q, s.mailForm(), func(q *webflow.Request, a webflow.Detour, typed string) (time.Duration, error) {
 		return s.sendResets(q.Context(), typed, a.ID, s.origin(q.Request))
 	})
 }
 
 // showForgotSent serves GET /forgot/sent?flow=…: what happens next, whether the person exists or not.
-func (s *Service) showForgotSent(q *front.Request) error {
+func (s *Service) showForgotSent(q *webflow.Request) error {
 	a, err := s.detour(q, forgotPath, s.offersMailReset)
 	if err != nil {
 		return err
 	}
-	return s.front.RenderForm(q, a, "", http.StatusOK, page.Form{
+	return s.front.RenderForm(q, a, "", http.StatusOK, web.Form{
 		Key: "forgot_sent", Next: signInURL(a.ID),
-		Links: []page.FormLink{{Label: "forgot_sent.again", URL: front.WithSignIn(forgotPath, a.ID)}},
+		Links: []web.FormLink{{Label: "forgot_sent.again", URL: webflow.WithSignIn(forgotPath, a.ID)}},
 	})
 }
 
@@ -75,14 +75,14 @@ func foldInput(typed string) string {
 // sendResets sends a link for a new password to the persons that the username or address belongs to. For an unknown one
 // the same work is done, but the link never works and the notice is not sent. wait is how long nothing is accepted from
 // this address.
-func (s *Service) sendResets(ctx context.Context, typed, flow string, from event.Origin) (wait time.Duration, err error) {
-	ev, err := s.person.NewEvents(from, slices.Repeat([]event.Type{passwordResetRequested}, maxAccounts)...)
+func (s *Service) sendResets(ctx context.Context, typed, flow string, from audit.Origin) (wait time.Duration, err error) {
+	ev, err := s.person.NewEvents(from, slices.Repeat([]audit.Type{passwordResetRequested}, maxAccounts)...)
 	if err != nil {
 		return 0, err
 	}
 	now := s.now()
 	err = s.store.Update(ctx, func(tx storage.Tx) error {
-		wait, err = s.proof.CountRequest(tx, "reset-address", proof.Network(from.ClientIP), resetsPerAddress, now)
+		wait, err = s.proof.CountRequest(tx, "reset-address", challenge.Network(from.ClientIP), resetsPerAddress, now)
 		if err != nil || wait > 0 {
 			return err
 		}
@@ -146,7 +146,7 @@ func (s *Service) findRecipients(tx storage.Tx, typed string) ([]person.Recipien
 
 // sendReset sends one person the link, or the names of the providers to a person without a password. The same work is
 // done if no e-mail is sent.
-func (s *Service) sendReset(tx storage.Tx, t person.Recipient, typed, flow string, e event.Event, now time.Time) error {
+func (s *Service) sendReset(tx storage.Tx, t person.Recipient, typed, flow string, e audit.Event, now time.Time) error {
 	holder := t.ID // of the link
 	if holder == "" {
 		holder = "name:" + secret.Hash(foldInput(typed))
@@ -165,7 +165,7 @@ func (s *Service) sendReset(tx storage.Tx, t person.Recipient, typed, flow strin
 	if wait > 0 {
 		n.Kind = notify.Nothing
 	}
-	data := map[string]string{proof.LinkTo: n.To, front.LinkFlow: flow}
+	data := map[string]string{challenge.LinkTo: n.To, webflow.LinkFlow: flow}
 	path, err := s.proof.NewLink(tx, linkReset, holder, data, resetLife, now)
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func (s *Service) sendReset(tx storage.Tx, t person.Recipient, typed, flow strin
 }
 
 // appendRequest records that a new password was requested, for an unknown person as well.
-func (s *Service) appendRequest(tx storage.Tx, t person.Recipient, e event.Event, reason string) error {
+func (s *Service) appendRequest(tx storage.Tx, t person.Recipient, e audit.Event, reason string) error {
 	e.PersonID, e.Reason = t.ID, reason
 	if t.Record != nil {
 		e.Partition = t.Record.PartitionName()

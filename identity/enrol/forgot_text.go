@@ -4,14 +4,14 @@ import (
 	"context"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -28,9 +28,9 @@ const unknownNumber = "+99900000000"
 func (s *Service) textForm() *forgotForm {
 	return &forgotForm{
 		key: "forgot_text", path: forgotTextPath, next: forgotCodePath, exists: s.offersTextReset, field: accountField,
-		links: func(a front.Detour) (list []page.FormLink) {
+		links: func(a webflow.Detour) (list []web.FormLink) {
 			if s.offersMailReset(a.U) {
-				list = append(list, page.FormLink{Label: "forgot_text.mail", URL: front.WithSignIn(forgotPath, a.ID)})
+				list = append(list, web.FormLink{Label: "forgot_text.mail", URL: webflow.WithSignIn(forgotPath, a.ID)})
 			}
 			return append(list, s.reminderLinks(a)...)
 		},
@@ -38,28 +38,28 @@ func (s *Service) textForm() *forgotForm {
 }
 
 // showForgotText serves GET /forgot/text?flow=…: it asks for the username.
-func (s *Service) showForgotText(q *front.Request) error { return s.showForgotForm(q, s.textForm()) }
+func (s *Service) showForgotText(q *webflow.Request) error { return s.showForgotForm(q, s.textForm()) }
 
 // handleForgotText serves POST /forgot/text?flow=….
-func (s *Service) handleForgotText(q *front.Request) error {
-	return s.handleForgotForm(q, s.textForm(), func(q *front.Request, _ front.Detour, typed string) (time.Duration, error) {
-		device := proof.Hashed(s.session.DeviceToken(q.Request))
+func (s *Service) handleForgotText(q *webflow.Request) error {
+	return s.handleForgotForm(q, s.textForm(), func(q *webflow.Request, _ webflow.Detour, typed string) (time.Duration, error) {
+		device := challenge.Hashed(s.session.DeviceToken(q.Request))
 		return s.sendTextReset(q.Context(), typed, s.browser(q), device, s.origin(q.Request))
 	})
 }
 
 // browser returns the hash of the browser's cookie, or "" if it has none.
-func (s *Service) browser(q *front.Request) string {
-	return proof.Hashed(s.federation.BrowserID(q.Request))
+func (s *Service) browser(q *webflow.Request) string {
+	return challenge.Hashed(s.federation.BrowserID(q.Request))
 }
 
 // sendTextReset sends a code to the phone of the person that the typed name or address belongs to. For an unknown
 // person and for one without a number the same work is done, but the code never works and the message is not sent. wait
 // is how long nothing is accepted. It does not depend on whether the person exists.
 func (s *Service) sendTextReset(
-	ctx context.Context, typed, browser, device string, from event.Origin,
+	ctx context.Context, typed, browser, device string, from audit.Origin,
 ) (wait time.Duration, err error) {
-	code, err := proof.NewSentCode(s.random)
+	code, err := challenge.NewSentCode(s.random)
 	if err != nil {
 		return 0, err
 	}
@@ -69,7 +69,7 @@ func (s *Service) sendTextReset(
 	}
 	folded, now := foldInput(typed), s.now()
 	err = s.store.Update(ctx, func(tx storage.Tx) error {
-		wait, err = s.proof.CountRequest(tx, "reset-address", proof.Network(from.ClientIP), resetsPerAddress, now)
+		wait, err = s.proof.CountRequest(tx, "reset-address", challenge.Network(from.ClientIP), resetsPerAddress, now)
 		if err != nil || wait > 0 {
 			return err
 		}
@@ -91,7 +91,7 @@ func (s *Service) sendTextReset(
 			}
 		}
 		wait, err = s.proof.SendCode(tx, rec.codePurpose(browser), code, now, func(tx storage.Tx, code string) error {
-			ready, err := proof.OnceEvery(tx, "text-code", secret.Hash(target), textEvery, now)
+			ready, err := challenge.OnceEvery(tx, "text-code", secret.Hash(target), textEvery, now)
 			if err != nil {
 				return err
 			}
@@ -151,8 +151,8 @@ func (s *Service) canTextReset(tx storage.Tx, t person.Recipient) (bool, error) 
 
 // codePurpose is what the code is for. Waits are counted by the input alone: waits counted by the number would show
 // which input belongs to a number, and whether there is one.
-func (r *textResetRecord) codePurpose(browser string) proof.CodePurpose {
-	return proof.CodePurpose{
+func (r *textResetRecord) codePurpose(browser string) challenge.CodePurpose {
+	return challenge.CodePurpose{
 		Purpose: "reset", Subject: browser, Bound: r.PersonID + ":" + r.Typed, To: r.Typed, Limit: "reset:" + r.Typed,
 	}
 }

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -28,23 +28,23 @@ const (
 )
 
 // offersReminder tells whether a forgotten username can be sent in a text message.
-func (s *Service) offersReminder(u *config.Units) bool {
+func (s *Service) offersReminder(u *settings.Units) bool {
 	return u.Features.UsernameReminderViaSMSEnabled && u.PasswordLogin() && s.person.SendsTexts(u)
 }
 
 // reminderLinks is the link to the page for a forgotten username, if that page exists.
-func (s *Service) reminderLinks(a front.Detour) []page.FormLink {
+func (s *Service) reminderLinks(a webflow.Detour) []web.FormLink {
 	if !s.offersReminder(a.U) {
 		return nil
 	}
-	return []page.FormLink{{Label: "forgot_username.link", URL: front.WithSignIn(forgotUsernamePath, a.ID)}}
+	return []web.FormLink{{Label: "forgot_username.link", URL: webflow.WithSignIn(forgotUsernamePath, a.ID)}}
 }
 
 // reminderForm is the form for the usernames of a phone number.
 func (s *Service) reminderForm() *forgotForm {
 	return &forgotForm{
 		key: "forgot_username", path: forgotUsernamePath, next: forgotUsernameSentPath, exists: s.offersReminder,
-		field: page.Field{
+		field: web.Field{
 			Name: "number", Type: "tel", Label: "forgot_username.label", Hint: "forgot_username.hint", Autocomplete: "tel",
 			MaxLength: person.MaxTag,
 		},
@@ -52,12 +52,12 @@ func (s *Service) reminderForm() *forgotForm {
 }
 
 // showForgotUsername serves GET /forgot/username?flow=…: it asks for the phone number.
-func (s *Service) showForgotUsername(q *front.Request) error {
+func (s *Service) showForgotUsername(q *webflow.Request) error {
 	return s.showForgotForm(q, s.reminderForm())
 }
 
 // handleForgotUsername serves POST /forgot/username?flow=….
-func (s *Service) handleForgotUsername(q *front.Request) error {
+func (s *Service) handleForgotUsername(q *webflow.Request) error {
 	f := s.reminderForm()
 	a, typed, err := s.readForgot(q, f)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Service) handleForgotUsername(q *front.Request) error {
 	number, ok := person.ParsePhone(typed)
 	typed = echo(typed, person.MaxTag)
 	if !ok {
-		return s.renderForgot(q, a, f, http.StatusUnprocessableEntity, typed, page.Form{Problem: "problem.phone"})
+		return s.renderForgot(q, a, f, http.StatusUnprocessableEntity, typed, web.Form{Problem: "problem.phone"})
 	}
 	return s.answerForgot(q, a, f, typed, func() (time.Duration, error) {
 		return s.remind(q.Context(), number, s.origin(q.Request))
@@ -75,22 +75,22 @@ func (s *Service) handleForgotUsername(q *front.Request) error {
 
 // showForgotUsernameSent serves GET /forgot/username/sent?flow=…: what happens next, whether the number is known or
 // not.
-func (s *Service) showForgotUsernameSent(q *front.Request) error {
+func (s *Service) showForgotUsernameSent(q *webflow.Request) error {
 	a, err := s.detour(q, forgotUsernamePath, s.offersReminder)
 	if err != nil {
 		return err
 	}
-	return s.front.RenderForm(q, a, "", http.StatusOK, page.Form{
+	return s.front.RenderForm(q, a, "", http.StatusOK, web.Form{
 		Key: "forgot_username_sent", Next: signInURL(a.ID),
-		Links: []page.FormLink{{Label: "forgot_username_sent.again", URL: front.WithSignIn(forgotUsernamePath, a.ID)}},
+		Links: []web.FormLink{{Label: "forgot_username_sent.again", URL: webflow.WithSignIn(forgotUsernamePath, a.ID)}},
 	})
 }
 
 // remind sends the usernames of the persons with a verified number to that number, in one message. For an unknown
 // number the same work is done, but the message is not sent. wait is how long nothing is accepted. It does not depend
 // on whether the number is known.
-func (s *Service) remind(ctx context.Context, number string, from event.Origin) (wait time.Duration, err error) {
-	ev, err := s.person.NewEvents(from, slices.Repeat([]event.Type{usernameReminderSent}, maxAccounts)...)
+func (s *Service) remind(ctx context.Context, number string, from audit.Origin) (wait time.Duration, err error) {
+	ev, err := s.person.NewEvents(from, slices.Repeat([]audit.Type{usernameReminderSent}, maxAccounts)...)
 	if err != nil {
 		return 0, err
 	}
@@ -100,7 +100,7 @@ func (s *Service) remind(ctx context.Context, number string, from event.Origin) 
 			return err
 		}
 		// Not counted with codes: a person who gets the username usually asks for a code next.
-		ready, err := proof.OnceEvery(tx, "text-usernames", secret.Hash(number), textEvery, now)
+		ready, err := challenge.OnceEvery(tx, "text-usernames", secret.Hash(number), textEvery, now)
 		if err != nil {
 			return err
 		}
@@ -135,9 +135,9 @@ func (s *Service) remind(ctx context.Context, number string, from event.Origin) 
 
 // countReminder counts a request by its address and its number. wait is how long nothing is accepted.
 func (s *Service) countReminder(
-	tx storage.Tx, number string, from event.Origin, now time.Time,
+	tx storage.Tx, number string, from audit.Origin, now time.Time,
 ) (wait time.Duration, err error) {
-	wait, err = s.proof.CountRequest(tx, "remind-address", proof.Network(from.ClientIP), resetsPerAddress, now)
+	wait, err = s.proof.CountRequest(tx, "remind-address", challenge.Network(from.ClientIP), resetsPerAddress, now)
 	if err != nil || wait > 0 {
 		return wait, err
 	}

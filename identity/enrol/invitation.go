@@ -7,16 +7,16 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 const (
-	linkInvitation proof.LinkKind = "invitation"
+	linkInvitation challenge.LinkKind = "invitation"
 
 	invitationLife  = 7 * 24 * time.Hour
 	invitationEvery = time.Minute // between two links for one person
@@ -70,7 +70,7 @@ func (n *NewInvitation) person() person.NewPerson {
 
 // Invite creates an invited person and sends the link. Errors: person.ErrUsernameTaken, *person.ValidationError,
 // ErrInvitationsOff.
-func (s *Service) Invite(ctx context.Context, n NewInvitation, by event.Actor) (out Invitation, err error) {
+func (s *Service) Invite(ctx context.Context, n NewInvitation, by audit.Actor) (out Invitation, err error) {
 	if !person.IsEmail(n.Email) {
 		return out, &person.ValidationError{Field: "email", Problem: "is not an e-mail address"}
 	}
@@ -115,7 +115,7 @@ func (s *Service) Invite(ctx context.Context, n NewInvitation, by event.Actor) (
 
 // appendEvents records what happened to an invited person.
 func (s *Service) appendEvents(
-	tx storage.Tx, id string, rec *person.Record, by event.Actor, reason string, happened ...event.Event,
+	tx storage.Tx, id string, rec *person.Record, by audit.Actor, reason string, happened ...audit.Event,
 ) error {
 	for _, e := range happened {
 		e = by.Fill(e, id, reason)
@@ -138,7 +138,7 @@ func (s *Service) sendInvitation(
 	if !u.Features.AcceptingInvitationEnabled {
 		return out, ErrInvitationsOff
 	}
-	path, err := s.proof.NewLink(tx, linkInvitation, id, map[string]string{proof.LinkTo: email}, invitationLife, now)
+	path, err := s.proof.NewLink(tx, linkInvitation, id, map[string]string{challenge.LinkTo: email}, invitationLife, now)
 	if err != nil {
 		return out, err
 	}
@@ -164,8 +164,8 @@ func (s *Service) sendInvitation(
 }
 
 // InviteAgain sends an invited person (username or id) a new link, which ends the previous one and its count of
-// answers. Errors: person.ErrNoPerson, *person.StateError, *proof.TooSoonError, ErrInvitationsOff.
-func (s *Service) InviteAgain(ctx context.Context, usernameOrID string, by event.Actor) (out Invitation, err error) {
+// answers. Errors: person.ErrNoPerson, *person.StateError, *challenge.TooSoonError, ErrInvitationsOff.
+func (s *Service) InviteAgain(ctx context.Context, usernameOrID string, by audit.Actor) (out Invitation, err error) {
 	now := s.now()
 	err = s.person.Change(ctx, usernameOrID, by, personInvited, func(tx storage.Tx, id string, rec *person.Record) (bool, error) {
 		if rec.State == person.Removed {
@@ -179,7 +179,7 @@ func (s *Service) InviteAgain(ctx context.Context, usernameOrID string, by event
 			return false, err
 		}
 		if wait := inv.SentAt.Add(invitationEvery).Sub(now); wait > 0 {
-			return false, &proof.TooSoonError{Wait: wait}
+			return false, &challenge.TooSoonError{Wait: wait}
 		}
 		t, err := s.proof.LinkReached(tx, id, rec)
 		if err != nil {
@@ -194,7 +194,7 @@ func (s *Service) InviteAgain(ctx context.Context, usernameOrID string, by event
 
 // WithdrawInvitation removes an invited person (id) who has not accepted yet. Errors: person.ErrNoPerson,
 // *person.StateError.
-func (s *Service) WithdrawInvitation(ctx context.Context, id string, by event.Actor) error {
+func (s *Service) WithdrawInvitation(ctx context.Context, id string, by audit.Actor) error {
 	return s.person.RemovePerson(ctx, id, by, func(_ storage.Tx, d *person.Details) error {
 		if d.State != person.Invited {
 			return &person.StateError{State: d.State}

@@ -5,15 +5,15 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -22,12 +22,12 @@ type acceptance struct {
 	token               string // of the link
 	browser             string // hash of its cookie
 	inactive            bool   // the person needs an activation code as well
-	from                event.Origin
-	accepted, activated event.Event
+	from                audit.Origin
+	accepted, activated audit.Event
 	custom              []person.CustomAttribute // of the form
 }
 
-func (s *Service) prepareAcceptance(q *front.Request, token, browser string) (*acceptance, error) {
+func (s *Service) prepareAcceptance(q *webflow.Request, token, browser string) (*acceptance, error) {
 	from := s.origin(q.Request)
 	ev, err := s.person.NewEvents(from, invitationAccepted, person.EventActivated)
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Service) prepareAcceptance(q *front.Request, token, browser string) (*a
 }
 
 // needsCode tells whether a person who accepts an invitation must be activated by a code as well.
-func needsCode(a *config.PersonActivation) bool {
+func needsCode(a *settings.PersonActivation) bool {
 	return a.Enabled && a.Type == person.ActivationByCode &&
 		a.ExternallyDeliveredCode.ForceActivationAfterAcceptingInvitation
 }
@@ -107,7 +107,7 @@ func (x *invitation) verifyContacts() {
 
 // acceptByPassword gives the person the password, opens a session and redirects. person.ErrMismatch: the check is no
 // longer valid.
-func (s *Service) acceptByPassword(q *front.Request, x *invitation, phc string, custom []person.CustomAttribute) error {
+func (s *Service) acceptByPassword(q *webflow.Request, x *invitation, phc string, custom []person.CustomAttribute) error {
 	personID := x.id
 	e, err := s.prepareAcceptance(q, x.token, x.browser)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Service) acceptByPassword(q *front.Request, x *invitation, phc string, 
 			return err
 		})
 	} else {
-		err = s.front.AdmitNew(q.W, q.Request, front.FlowRecord{}, personID, "by invitation", accept)
+		err = s.front.AdmitNew(q.W, q.Request, webflow.FlowRecord{}, personID, "by invitation", accept)
 	}
 	if err != nil {
 		return err
@@ -137,28 +137,28 @@ func (s *Service) acceptByPassword(q *front.Request, x *invitation, phc string, 
 }
 
 // leaveInvitation redirects a person who has accepted, or says that the account is still inactive.
-func (s *Service) leaveInvitation(q *front.Request, x *invitation) error {
-	s.jar.Clear(q.W, proof.LinkCookieOf(linkInvitation))
+func (s *Service) leaveInvitation(q *webflow.Request, x *invitation) error {
+	s.jar.Clear(q.W, challenge.LinkCookieOf(linkInvitation))
 	if x.rec.State == person.Active {
 		return q.LeaveTo(afterEnrolment(x.units))
 	}
-	s.pages.Render(q.W, q.Request, page.View{
-		Template: "message", Locales: x.locales(), Data: page.Message{Key: "invitation_inactive", Next: "/sign-in"},
+	s.pages.Render(q.W, q.Request, web.View{
+		Template: "message", Locales: x.locales(), Data: web.Message{Key: "invitation_inactive", Next: "/sign-in"},
 	})
 	return nil
 }
 
 // acceptByProvider sends the person to a provider, whose identity signs the person in from now on. p is nil for an
 // unknown provider.
-func (s *Service) acceptByProvider(q *front.Request, x *invitation, p *federation.Member) error {
+func (s *Service) acceptByProvider(q *webflow.Request, x *invitation, p *federation.Member) error {
 	if p == nil {
-		return &front.Answer{Status: http.StatusForbidden, Key: "error.no_idp", Again: invitationPath}
+		return &webflow.Answer{Status: http.StatusForbidden, Key: "error.no_idp", Again: invitationPath}
 	}
 	id, err := s.front.NewFlow(q.W, q.Request, x.demand())
 	if err != nil {
 		return err
 	}
-	if err := s.front.ChangeFlow(q.Context(), id, func(f *front.FlowRecord) { f.Invited = x.id }); err != nil {
+	if err := s.front.ChangeFlow(q.Context(), id, func(f *webflow.FlowRecord) { f.Invited = x.id }); err != nil {
 		return err
 	}
 	return q.Redirect(federation.ProviderURL(id, p.ID) + "&hop=1")
@@ -169,14 +169,14 @@ func isInvited(a *federation.Answer) bool { return a.SignIn != "" && a.Flow.Invi
 
 // takeInvited takes the answer of the provider that an invited person was sent to: its identity becomes the person's.
 // The link must still be open in this browser.
-func (s *Service) takeInvited(q *front.Request, a *federation.Answer) error {
+func (s *Service) takeInvited(q *webflow.Request, a *federation.Answer) error {
 	x, err := s.coupleInvited(q, a)
 	switch {
 	case err == nil:
 		return s.leaveInvitation(q, x)
 	case errors.Is(err, person.ErrCoupled), errors.Is(err, person.ErrCoupledOther):
 		s.federation.RecordFailure(q.Request, "", a.Provider.ID, a.Flow.Invited, a.Provider.Name+": coupled already")
-		return &front.Answer{Status: http.StatusConflict, Key: "error.coupled", Again: invitationPath}
+		return &webflow.Answer{Status: http.StatusConflict, Key: "error.coupled", Again: invitationPath}
 	case errors.Is(err, federation.ErrUsed):
 		return answerUsed(invitationPath)
 	case errors.Is(err, person.ErrMismatch):
@@ -186,8 +186,8 @@ func (s *Service) takeInvited(q *front.Request, a *federation.Answer) error {
 }
 
 // coupleInvited accepts the invitation and links the identity to the person, in one transaction.
-func (s *Service) coupleInvited(q *front.Request, a *federation.Answer) (x *invitation, err error) {
-	e, err := s.prepareAcceptance(q, s.jar.Get(q.Request, proof.LinkCookieOf(linkInvitation)), s.browser(q))
+func (s *Service) coupleInvited(q *webflow.Request, a *federation.Answer) (x *invitation, err error) {
+	e, err := s.prepareAcceptance(q, s.jar.Get(q.Request, challenge.LinkCookieOf(linkInvitation)), s.browser(q))
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func (s *Service) coupleInvited(q *front.Request, a *federation.Answer) (x *invi
 			return err
 		}
 		if x.id != a.Flow.Invited {
-			return proof.ErrNoLink // another invitation was opened meanwhile
+			return challenge.ErrNoLink // another invitation was opened meanwhile
 		}
 		if err := s.person.CoupleProved(tx, a.Provider.ID, a.Identity, x.id, o.Now); err != nil {
 			return err

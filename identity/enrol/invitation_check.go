@@ -4,17 +4,17 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 const invitationCheckPath = invitationPath + "/check"
 
 // showInvitationCheck serves GET /invitation/check: it asks invited persons to prove who they are.
-func (s *Service) showInvitationCheck(q *front.Request) error {
+func (s *Service) showInvitationCheck(q *webflow.Request) error {
 	x, err := s.openInvitation(q)
 	switch {
 	case err != nil:
@@ -27,16 +27,16 @@ func (s *Service) showInvitationCheck(q *front.Request) error {
 	if way == nil && len(ways) == 1 {
 		way = ways[0]
 	}
-	return s.renderInvitationCheck(q, x, way, http.StatusOK, page.InvitationCheck{})
+	return s.renderInvitationCheck(q, x, way, http.StatusOK, web.InvitationCheck{})
 }
 
 // renderInvitationCheck writes the page of one way. way is nil for the choice between all ways.
 func (s *Service) renderInvitationCheck(
-	q *front.Request, x *invitation, way *invitationWay, status int, in page.InvitationCheck,
+	q *webflow.Request, x *invitation, way *invitationWay, status int, in web.InvitationCheck,
 ) (err error) {
 	in.Action, in.Skip = invitationCheckPath, x.units.Features.AllowSignUpWithoutInvitationValidation
 	for _, one := range s.waysOf(x) {
-		in.Choices = append(in.Choices, page.InvitationChoice{Way: one.name, URL: one.url()})
+		in.Choices = append(in.Choices, web.InvitationChoice{Way: one.name, URL: one.url()})
 	}
 	if way != nil {
 		in.Way, in.Action = way.name, way.url()
@@ -45,12 +45,12 @@ func (s *Service) renderInvitationCheck(
 	if in.CSRF, err = s.front.FormToken(q, x.form); err != nil {
 		return err
 	}
-	s.pages.Render(q.W, q.Request, page.View{Template: "invitation_check", Status: status, Locales: x.locales(), Data: in})
+	s.pages.Render(q.W, q.Request, web.View{Template: "invitation_check", Status: status, Locales: x.locales(), Data: in})
 	return nil
 }
 
 // describe fills in what the page of a way asks.
-func (x *invitation) describe(way *invitationWay, in *page.InvitationCheck) {
+func (x *invitation) describe(way *invitationWay, in *web.InvitationCheck) {
 	if way.name == "sms" {
 		to, _ := x.number()
 		in.Send, in.To, in.Sent = true, person.MaskPhone(to), x.codeSent
@@ -58,22 +58,22 @@ func (x *invitation) describe(way *invitationWay, in *page.InvitationCheck) {
 			return
 		}
 	}
-	f := page.Field{
+	f := web.Field{
 		Name: "answer", Label: "invitation_check." + way.name + ".label", Required: true, Invalid: in.Problem != "",
 	}
 	if way.name == "birthdate" {
 		f.Type, f.Autocomplete = "date", "bday"
 	} else {
-		f.Type, f.MaxLength = "code", proof.MaxCode
+		f.Type, f.MaxLength = "code", challenge.MaxCode
 	}
 	if way.name == "code" { // has letters
 		f.InputMode = "text"
 	}
-	in.Fields = page.Fields(in.Problem != "", f)
+	in.Fields = web.Fields(in.Problem != "", f)
 }
 
 // handleInvitationCheck serves POST /invitation/check.
-func (s *Service) handleInvitationCheck(q *front.Request) error {
+func (s *Service) handleInvitationCheck(q *webflow.Request) error {
 	x, err := s.openInvitation(q)
 	if err == nil {
 		err = s.front.CheckForm(q, x.form, invitationPath)
@@ -92,7 +92,7 @@ func (s *Service) handleInvitationCheck(q *front.Request) error {
 	case way.name == "sms" && q.PostForm.Get("send") != "":
 		return s.handleInvitationText(q, x, way)
 	case answer == "":
-		in := page.InvitationCheck{Problem: "problem.invitation_missing"}
+		in := web.InvitationCheck{Problem: "problem.invitation_missing"}
 		return s.renderInvitationCheck(q, x, way, http.StatusUnprocessableEntity, in)
 	default:
 		err = s.checkAnswer(q.Context(), x, x.actor(s.origin(q.Request)), way, answer)
@@ -101,18 +101,18 @@ func (s *Service) handleInvitationCheck(q *front.Request) error {
 	case err == nil:
 		return q.Redirect(invitationPath)
 	case errors.Is(err, person.ErrMismatch):
-		s.front.Refuse(q, refusal.Refusal{Where: refusal.Page, Reason: refusal.WrongAnswer, PersonID: x.id}, err)
+		s.front.Refuse(q, denial.Refusal{Where: denial.Page, Reason: denial.WrongAnswer, PersonID: x.id}, err)
 		return s.askAgain(q, way)
 	}
 	return s.invitationError(q, err)
 }
 
 // askAgain shows the page again after a wrong answer, unless that was the last one.
-func (s *Service) askAgain(q *front.Request, way *invitationWay) error {
+func (s *Service) askAgain(q *webflow.Request, way *invitationWay) error {
 	x, err := s.openInvitation(q)
 	if err != nil {
 		return err
 	}
-	in := page.InvitationCheck{Problem: "problem.invitation"}
+	in := web.InvitationCheck{Problem: "problem.invitation"}
 	return s.renderInvitationCheck(q, x, way, http.StatusUnprocessableEntity, in)
 }

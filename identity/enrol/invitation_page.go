@@ -5,18 +5,18 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 const invitationPath = "/invitation"
 
 // showInvitation serves GET /invitation: an invited person chooses how to sign in from now on.
-func (s *Service) showInvitation(q *front.Request) error {
+func (s *Service) showInvitation(q *webflow.Request) error {
 	x, err := s.openInvitation(q)
 	if err != nil {
 		return err
@@ -29,7 +29,7 @@ func (s *Service) showInvitation(q *front.Request) error {
 }
 
 // signInWays returns the ways to sign in that a person can choose who has passed the check.
-func (s *Service) signInWays(q *front.Request, x *invitation) (*federation.Ways, error) {
+func (s *Service) signInWays(q *webflow.Request, x *invitation) (*federation.Ways, error) {
 	q.Again = invitationPath
 	if !x.isChecked(x.browser) {
 		return nil, leave(q, invitationCheckPath)
@@ -43,40 +43,40 @@ func (s *Service) signInWays(q *front.Request, x *invitation) (*federation.Ways,
 
 // renderInvitation writes the page. problems are those of the password and the custom fields, by field.
 func (s *Service) renderInvitation(
-	q *front.Request, x *invitation, ways *federation.Ways, status int, custom []person.CustomAttribute,
+	q *webflow.Request, x *invitation, ways *federation.Ways, status int, custom []person.CustomAttribute,
 	problems map[string]string,
 ) (err error) {
-	in := page.Invitation{Action: invitationPath, Account: x.rec.Username}
+	in := web.Invitation{Action: invitationPath, Account: x.rec.Username}
 	if in.CSRF, err = s.front.FormToken(q, x.form); err != nil {
 		return err
 	}
 	if ways.Password {
-		password := front.NewPasswordField(&x.units.PasswordPolicy, problems["password"])
+		password := webflow.NewPasswordField(&x.units.PasswordPolicy, problems["password"])
 		password.Label = "invitation.password"
-		list := []page.Field{{
+		list := []web.Field{{
 			Name: "username", Label: "sign_in.username", Value: x.rec.Username, Autocomplete: "username", ReadOnly: true,
 		}}
-		list = append(list, front.CustomInputs(person.CustomFieldsOf(x.units, config.OwnMethod), custom, problems)...)
-		in.Fields = page.Fields(false, append(list, password)...)
+		list = append(list, webflow.CustomInputs(person.CustomFieldsOf(x.units, settings.OwnMethod), custom, problems)...)
+		in.Fields = web.Fields(false, append(list, password)...)
 	}
 	for _, p := range ways.Providers {
-		in.Providers = append(in.Providers, page.Provider{Name: p.Name, URL: p.ID, Icon: s.pages.Icon(p.ID)})
+		in.Providers = append(in.Providers, web.Provider{Name: p.Name, URL: p.ID, Icon: s.pages.Icon(p.ID)})
 	}
-	s.pages.Render(q.W, q.Request, page.View{
+	s.pages.Render(q.W, q.Request, web.View{
 		Template: "invitation", Status: status, Locales: x.locales(), Data: in,
-		Client: login.Client{Targets: front.TargetsOf(afterEnrolment(x.units))},
+		Client: authn.Client{Targets: webflow.TargetsOf(afterEnrolment(x.units))},
 	})
 	return nil
 }
 
 // demand is the sign-in by a provider that an invitation leads to.
-func (x *invitation) demand() login.Demand {
-	to := cmp.Or(page.LocalPath(afterEnrolment(x.units)), "/sign-in")
-	return login.Demand{MaxAge: -1, Return: to, Hint: x.inv.Email, Locales: x.locales()}
+func (x *invitation) demand() authn.Demand {
+	to := cmp.Or(web.LocalPath(afterEnrolment(x.units)), "/sign-in")
+	return authn.Demand{MaxAge: -1, Return: to, Hint: x.inv.Email, Locales: x.locales()}
 }
 
 // handleInvitation serves POST /invitation: a password, or the choice of a provider.
-func (s *Service) handleInvitation(q *front.Request) error {
+func (s *Service) handleInvitation(q *webflow.Request) error {
 	x, err := s.openInvitation(q)
 	if err == nil {
 		err = s.front.CheckForm(q, x.form, invitationPath)
@@ -92,10 +92,10 @@ func (s *Service) handleInvitation(q *front.Request) error {
 		return s.acceptByProvider(q, x, ways.Find(id))
 	}
 	if !ways.Password {
-		return &front.Answer{Status: http.StatusForbidden, Key: "error.closed"}
+		return &webflow.Answer{Status: http.StatusForbidden, Key: "error.closed"}
 	}
 	password, problems := q.PostForm.Get("password"), map[string]string{}
-	custom := front.ReadCustom(person.CustomFieldsOf(x.units, config.OwnMethod), q.PostForm, problems)
+	custom := webflow.ReadCustom(person.CustomFieldsOf(x.units, settings.OwnMethod), q.PostForm, problems)
 	if password == "" {
 		problems["password"] = "problem.password"
 	}
@@ -103,7 +103,7 @@ func (s *Service) handleInvitation(q *front.Request) error {
 		return s.renderInvitation(q, x, ways, http.StatusUnprocessableEntity, custom, problems)
 	}
 	phc, err := s.person.HashNew(q.Context(), password, person.NamesOf(&x.rec, &x.prof.Profile)...)
-	if problem := front.PasswordProblem(err); problem != "" {
+	if problem := webflow.PasswordProblem(err); problem != "" {
 		problems["password"] = problem
 		return s.renderInvitation(q, x, ways, http.StatusUnprocessableEntity, custom, problems)
 	}

@@ -5,11 +5,11 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -20,7 +20,7 @@ type invitation struct {
 	rec   person.Record
 	prof  person.ProfileRecord
 	inv   invitationRecord
-	units *config.Units
+	units *settings.Units
 
 	// Of a request for its pages:
 	browser  string // hash of the browser's cookie
@@ -28,7 +28,7 @@ type invitation struct {
 	codeSent bool   // a code was sent to this browser and can be typed
 }
 
-// readInvitation returns the invitation of a link. proof.ErrNoLink: the link is invalid or has ended.
+// readInvitation returns the invitation of a link. challenge.ErrNoLink: the link is invalid or has ended.
 func (s *Service) readInvitation(tx storage.Tx, token string, now time.Time) (*invitation, error) {
 	link, err := s.proof.ReadLink(tx, linkInvitation, token, now)
 	if err != nil {
@@ -42,27 +42,27 @@ func (s *Service) readInvitation(tx storage.Tx, token string, now time.Time) (*i
 }
 
 // loadInvitation is readInvitation for a link that is valid.
-func loadInvitation(tx storage.Tx, u *config.Units, token, id string) (x *invitation, err error) {
+func loadInvitation(tx storage.Tx, u *settings.Units, token, id string) (x *invitation, err error) {
 	x = &invitation{token: token, id: id, units: u}
 	if x.rec, err = person.Records.Get(tx, id); err == nil {
 		x.inv, err = invitations.Get(tx, id)
 	}
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		return nil, proof.ErrNoLink
+		return nil, challenge.ErrNoLink
 	case err != nil:
 		return nil, err
 	case x.rec.State != person.Invited, !u.Features.AcceptingInvitationEnabled:
-		return nil, proof.ErrNoLink
+		return nil, challenge.ErrNoLink
 	}
 	x.prof, err = person.ReadProfile(tx, id, &x.rec)
 	return x, err
 }
 
 // openInvitation returns the invitation whose link this browser has opened.
-func (s *Service) openInvitation(q *front.Request) (x *invitation, err error) {
+func (s *Service) openInvitation(q *webflow.Request) (x *invitation, err error) {
 	now, browser := s.now(), s.browser(q)
-	o, err := s.front.LinkIn(q, linkInvitation, "/sign-in", func(tx storage.Tx, o *proof.OpenLink) (err error) {
+	o, err := s.front.LinkIn(q, linkInvitation, "/sign-in", func(tx storage.Tx, o *challenge.OpenLink) (err error) {
 		if x, err = loadInvitation(tx, q.Settings, o.Token, o.Record.PersonID); err != nil {
 			return err
 		}
@@ -81,16 +81,16 @@ func (s *Service) openInvitation(q *front.Request) (x *invitation, err error) {
 	if err := checkOpen(q.Settings); err != nil {
 		return nil, err
 	}
-	if x.browser, x.form = proof.Hashed(token), o.Form(); x.isLocked(x.browser) {
+	if x.browser, x.form = challenge.Hashed(token), o.Form(); x.isLocked(x.browser) {
 		return nil, s.invitationError(q, errLocked)
 	}
 	return x, nil
 }
 
 // invitationError is the answer for an invitation that cannot continue.
-func (s *Service) invitationError(q *front.Request, err error) error {
+func (s *Service) invitationError(q *webflow.Request, err error) error {
 	if errors.Is(err, errLocked) {
-		return &front.Answer{Status: http.StatusForbidden, Key: "error.invitation_locked"}
+		return &webflow.Answer{Status: http.StatusForbidden, Key: "error.invitation_locked"}
 	}
 	return s.front.LinkError(q, linkInvitation, "/sign-in", err)
 }
@@ -99,6 +99,6 @@ func (s *Service) invitationError(q *front.Request, err error) error {
 func (x *invitation) locales() []string { return person.TheOnly(x.rec.Locale) }
 
 // actor returns the invited person as the cause of an event.
-func (x *invitation) actor(from event.Origin) event.Actor {
-	return event.Actor{ID: x.id, Name: x.rec.Username, Origin: from}
+func (x *invitation) actor(from audit.Origin) audit.Actor {
+	return audit.Actor{ID: x.id, Name: x.rec.Username, Origin: from}
 }

@@ -5,11 +5,11 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -25,13 +25,13 @@ func (x *invitation) number() (to, stored string) {
 
 // smsPurpose is what a code to the number of the invited person is for: the invitation, in one browser (hash of its
 // cookie).
-func (x *invitation) smsPurpose(browser string) proof.CodePurpose {
+func (x *invitation) smsPurpose(browser string) challenge.CodePurpose {
 	to, _ := x.number()
-	return proof.CodePurpose{Purpose: "invitation", Subject: x.id, Bound: browser, To: to, Limit: x.id}
+	return challenge.CodePurpose{Purpose: "invitation", Subject: x.id, Bound: browser, To: to, Limit: x.id}
 }
 
 // handleInvitationText serves the button that sends a code.
-func (s *Service) handleInvitationText(q *front.Request, x *invitation, way *invitationWay) error {
+func (s *Service) handleInvitationText(q *webflow.Request, x *invitation, way *invitationWay) error {
 	wait, err := s.sendInvitationText(q, x.token, x.browser)
 	switch {
 	case errors.Is(err, person.ErrMismatch):
@@ -39,15 +39,15 @@ func (s *Service) handleInvitationText(q *front.Request, x *invitation, way *inv
 	case err != nil:
 		return s.invitationError(q, err)
 	case wait > 0:
-		in := page.InvitationCheck{Problem: "problem.sent", Wait: front.RetryAfter(q.W, wait)}
+		in := web.InvitationCheck{Problem: "problem.sent", Wait: webflow.RetryAfter(q.W, wait)}
 		return s.renderInvitationCheck(q, x, way, http.StatusTooManyRequests, in)
 	}
 	return q.Redirect(way.url())
 }
 
 // sendInvitationText sends a code to the number of the invited person. wait is how long none is sent.
-func (s *Service) sendInvitationText(q *front.Request, token, browser string) (wait time.Duration, err error) {
-	code, err := proof.NewSentCode(s.random)
+func (s *Service) sendInvitationText(q *webflow.Request, token, browser string) (wait time.Duration, err error) {
+	code, err := challenge.NewSentCode(s.random)
 	if err != nil {
 		return 0, err
 	}

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -141,7 +141,7 @@ func TestInvitationAgain(t *testing.T) {
 	x := identitytest.NewInviting(t)
 	made := x.Invite(enrol.NewInvitation{Email: identitytest.Guest})
 	old := x.Link()
-	soon := new(proof.TooSoonError)
+	soon := new(challenge.TooSoonError)
 	if _, err := x.Enrol.InviteAgain(t.Context(), made.PersonID, identitytest.Ops); !errors.As(err, &soon) || soon.Wait <= 0 || soon.Wait > time.Minute {
 		t.Errorf("InviteAgain at once = %v, want to wait a minute", err)
 	}
@@ -245,12 +245,12 @@ func TestInvitationRefuses(t *testing.T) {
 func TestInvitationRedirects(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		change func(*config.Redirects)
+		change func(*settings.Redirects)
 		want   string
 	}{
-		"a path":           {func(r *config.Redirects) { r.URLAfterSignUp = "/welcome" }, "/welcome"},
-		"another site":     {func(r *config.Redirects) { r.URLAfterSignUp = "https://shop.example.com/welcome" }, "https://shop.example.com/welcome"},
-		"as after sign-in": {func(r *config.Redirects) { r.URLAfterLogin = "/in" }, "/in"},
+		"a path":           {func(r *settings.Redirects) { r.URLAfterSignUp = "/welcome" }, "/welcome"},
+		"another site":     {func(r *settings.Redirects) { r.URLAfterSignUp = "https://shop.example.com/welcome" }, "https://shop.example.com/welcome"},
+		"as after sign-in": {func(r *settings.Redirects) { r.URLAfterLogin = "/in" }, "/in"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -302,7 +302,7 @@ func TestInvitationByCode(t *testing.T) {
 	x := identitytest.NewInviting(t)
 	made := x.Invite(enrol.NewInvitation{Email: identitytest.Guest, DateOfBirth: "1990-12-31"})
 	link := x.Link()
-	if _, err := x.Proof.MakeDeliveredCode(t.Context(), made.PersonID, "invitation", identitytest.Ops); !errors.Is(err, proof.ErrCodesOff) {
+	if _, err := x.Proof.MakeDeliveredCode(t.Context(), made.PersonID, "invitation", identitytest.Ops); !errors.Is(err, challenge.ErrCodesOff) {
 		t.Errorf("MakeDeliveredCode while switched off = %v", err)
 	}
 	x.U.Features.InvitationVerificationRequired.ViaExternallyDeliveredCodeEnabled = true
@@ -311,7 +311,7 @@ func TestInvitationByCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := x.Proof.MakeDeliveredCode(t.Context(), made.PersonID, "invitation", identitytest.Ops); !errors.As(err, new(*proof.TooSoonError)) {
+	if _, err := x.Proof.MakeDeliveredCode(t.Context(), made.PersonID, "invitation", identitytest.Ops); !errors.As(err, new(*challenge.TooSoonError)) {
 		t.Errorf("attack 267: another code within the period = %v, want to wait", err)
 	}
 	b := x.Browser()

@@ -7,18 +7,18 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // invitationWay is a way in which an invited person proves to be the right one.
 type invitationWay struct {
 	name string // in forms and messages
-	on   func(*config.InvitationVerificationRequired) bool
+	on   func(*settings.InvitationVerificationRequired) bool
 	// can tells whether it is possible for the person.
 	can func(s *Service, x *invitation) bool
 	// check returns person.ErrMismatch for a wrong answer, otherwise what uses up a code. spend is false when another
@@ -33,7 +33,7 @@ func (w *invitationWay) url() string {
 var allWays = []*invitationWay{
 	{
 		name: "birthdate",
-		on:   func(v *config.InvitationVerificationRequired) bool { return v.ViaBirthdateEnabled },
+		on:   func(v *settings.InvitationVerificationRequired) bool { return v.ViaBirthdateEnabled },
 		can:  func(_ *Service, x *invitation) bool { return x.prof.Profile.DateOfBirth != "" },
 		check: func(_ context.Context, _ *Service, x *invitation, answer string) (func(storage.Tx) (bool, error), error) {
 			known := x.prof.Profile.DateOfBirth
@@ -45,7 +45,7 @@ var allWays = []*invitationWay{
 	},
 	{
 		name: "sms",
-		on:   func(v *config.InvitationVerificationRequired) bool { return v.ViaSMSEnabled },
+		on:   func(v *settings.InvitationVerificationRequired) bool { return v.ViaSMSEnabled },
 		can: func(s *Service, x *invitation) bool {
 			number, _ := x.number()
 			return s.person.SendsTexts(x.units) && number != ""
@@ -56,24 +56,24 @@ var allWays = []*invitationWay{
 	},
 	{
 		name: "code",
-		on:   func(v *config.InvitationVerificationRequired) bool { return v.ViaExternallyDeliveredCodeEnabled },
+		on:   func(v *settings.InvitationVerificationRequired) bool { return v.ViaExternallyDeliveredCodeEnabled },
 		can:  func(*Service, *invitation) bool { return true }, // the code can be on its way
 		check: func(ctx context.Context, s *Service, x *invitation, answer string) (func(storage.Tx) (bool, error), error) {
-			return s.proof.CheckDeliveredCode(ctx, proof.DeliveredInvitation, x.id, answer)
+			return s.proof.CheckDeliveredCode(ctx, challenge.DeliveredInvitation, x.id, answer)
 		},
 	},
 }
 
 // invitationTerms are the terms of delivered codes for invited persons.
-func invitationTerms(_ storage.Tx, _ string, rec *person.Record, u *config.Units) (proof.DeliveredTerms, error) {
+func invitationTerms(_ storage.Tx, _ string, rec *person.Record, u *settings.Units) (challenge.DeliveredTerms, error) {
 	switch f := &u.Features; {
 	case !f.AcceptingInvitationEnabled || !f.InvitationVerificationRequired.ViaExternallyDeliveredCodeEnabled:
-		return proof.DeliveredTerms{}, proof.ErrCodesOff
+		return challenge.DeliveredTerms{}, challenge.ErrCodesOff
 	case rec.State != person.Invited:
-		return proof.DeliveredTerms{}, &person.StateError{State: rec.State}
+		return challenge.DeliveredTerms{}, &person.StateError{State: rec.State}
 	default:
 		every := seconds(f.PersonActivation.ExternallyDeliveredCode.ResendCodeMinimumPeriod)
-		return proof.DeliveredTerms{Life: invitationLife, Every: every}, nil
+		return challenge.DeliveredTerms{Life: invitationLife, Every: every}, nil
 	}
 }
 
@@ -124,7 +124,7 @@ func (x *invitation) isLocked(browser string) bool {
 
 // checkAnswer counts an answer, then checks it, and stores that the browser has passed. errLocked: no more answers are
 // accepted. person.ErrMismatch: the answer is wrong.
-func (s *Service) checkAnswer(ctx context.Context, x *invitation, by event.Actor, way *invitationWay, answer string) error {
+func (s *Service) checkAnswer(ctx context.Context, x *invitation, by audit.Actor, way *invitationWay, answer string) error {
 	ev, err := s.person.NewEvents(by.Origin, invitationFailed, invitationLocked)
 	if err != nil {
 		return err

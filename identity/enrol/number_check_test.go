@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -31,7 +31,7 @@ func TestNumberCheck(t *testing.T) {
 	t.Parallel()
 	x := newTexted(t)
 	uma := x.withNumber("uma@example.com", "+31 6 8765 4321", false)
-	if _, err := x.Proof.SendNumberCode(t.Context(), uma.ID, "+31687654321", identitytest.Ops); !errors.Is(err, proof.ErrTextsOff) {
+	if _, err := x.Proof.SendNumberCode(t.Context(), uma.ID, "+31687654321", identitytest.Ops); !errors.Is(err, challenge.ErrTextsOff) {
 		t.Errorf("SendNumberCode, switched off = %v", err)
 	}
 	x.u.Features.MobileNumberValidationBackendServicesEnabled = true
@@ -58,16 +58,16 @@ func TestNumberCheck(t *testing.T) {
 		t.Fatalf("SendNumberCode = %v, %v, messages %+v", until, err, list)
 	}
 	code := list[0].Data["code"]
-	if _, err := x.Proof.SendNumberCode(t.Context(), uma.ID, "+31687654321", identitytest.Ops); !errors.As(err, new(*proof.TooSoonError)) {
+	if _, err := x.Proof.SendNumberCode(t.Context(), uma.ID, "+31687654321", identitytest.Ops); !errors.As(err, new(*challenge.TooSoonError)) {
 		t.Errorf("another code at once = %v, want to wait", err)
 	}
-	if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", "12345x", identitytest.Ops); !errors.Is(err, proof.ErrWrongCode) || x.isShown(uma.ID) {
+	if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", "12345x", identitytest.Ops); !errors.Is(err, challenge.ErrWrongCode) || x.isShown(uma.ID) {
 		t.Errorf("a wrong code = %v", err)
 	}
 	if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, identitytest.Ops); err != nil || !x.isShown(uma.ID) {
 		t.Errorf("the code = %v, verified: %t", err, x.isShown(uma.ID))
 	}
-	if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, identitytest.Ops); !errors.Is(err, proof.ErrWrongCode) {
+	if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, identitytest.Ops); !errors.Is(err, challenge.ErrWrongCode) {
 		t.Errorf("the code twice = %v", err)
 	}
 	if n := x.Events()["person.PhoneNumberCodeSentEvent"]; n != 1 {
@@ -89,7 +89,7 @@ func TestNumberCheckAttacks(t *testing.T) {
 	t.Run("attack 241: a code that another backend asked for", func(t *testing.T) {
 		t.Parallel()
 		x, uma, code := sent(t)
-		if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, event.Actor{ID: "other"}); !errors.Is(err, proof.ErrWrongCode) || x.isShown(uma.ID) {
+		if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, audit.Actor{ID: "other"}); !errors.Is(err, challenge.ErrWrongCode) || x.isShown(uma.ID) {
 			t.Errorf("VerifyNumber = %v", err)
 		}
 	})
@@ -97,11 +97,11 @@ func TestNumberCheckAttacks(t *testing.T) {
 		t.Parallel()
 		x, uma, code := sent(t)
 		for range 5 {
-			if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", "12345x", identitytest.Ops); !errors.Is(err, proof.ErrWrongCode) {
+			if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", "12345x", identitytest.Ops); !errors.Is(err, challenge.ErrWrongCode) {
 				t.Fatal(err)
 			}
 		}
-		if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, identitytest.Ops); !errors.Is(err, proof.ErrWrongCode) || x.isShown(uma.ID) {
+		if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, identitytest.Ops); !errors.Is(err, challenge.ErrWrongCode) || x.isShown(uma.ID) {
 			t.Errorf("the right code after five wrong ones = %v", err)
 		}
 	})

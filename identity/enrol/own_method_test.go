@@ -5,24 +5,24 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
 // ownMethod changes the method of usernames and passwords.
-func ownMethod(u *config.Units, change func(*config.LoginMethod)) {
-	m := config.LoginMethod{ID: config.OwnMethod, Name: "Username and password", Type: config.TypePassword, Enabled: true, AuthenticationLevel: 1}
+func ownMethod(u *settings.Units, change func(*settings.LoginMethod)) {
+	m := settings.LoginMethod{ID: settings.OwnMethod, Name: "Username and password", Type: settings.TypePassword, Enabled: true, AuthenticationLevel: 1}
 	change(&m)
-	u.LoginMethods.LoginMethods = []config.LoginMethod{m}
+	u.LoginMethods.LoginMethods = []settings.LoginMethod{m}
 }
 
 // TestActivationByPassword: with auto_activation_enabled the first right password activates, and signs in.
 func TestActivationByPassword(t *testing.T) {
 	t.Parallel()
 	h, u, p := activatingByCode(t)
-	ownMethod(u, func(m *config.LoginMethod) { m.AutoActivationEnabled = true })
+	ownMethod(u, func(m *settings.LoginMethod) { m.AutoActivationEnabled = true })
 	b := h.Browser()
 	if b.Try(late, "wrong password"); h.StateOf(p.ID) != person.Inactive {
 		t.Fatal("a wrong password activates")
@@ -30,7 +30,7 @@ func TestActivationByPassword(t *testing.T) {
 	if b.SignIn(late, identitytest.GuestPassword); h.StateOf(p.ID) != person.Active || !b.IsSignedIn() {
 		t.Errorf("after the right password the person is %s, signed in: %v", h.StateOf(p.ID), b.IsSignedIn())
 	}
-	if err := h.Person.SetState(t.Context(), p.ID, person.Inactive, event.Actor{ID: "test"}); err != nil {
+	if err := h.Person.SetState(t.Context(), p.ID, person.Inactive, audit.Actor{ID: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	again := h.Browser()
@@ -43,11 +43,11 @@ func TestActivationByPassword(t *testing.T) {
 func TestNameOfOwnMethod(t *testing.T) {
 	t.Parallel()
 	h, u := identitytest.NewConfigured(t)
-	ownMethod(u, func(m *config.LoginMethod) { m.Name = "Library <card>" })
+	ownMethod(u, func(m *settings.LoginMethod) { m.Name = "Library <card>" })
 	if a := h.Browser().Get("/next"); !strings.Contains(a.Body.String(), "<h2>Library &lt;card&gt;</h2>") {
 		t.Errorf("GET /next = %d without the name: %s", a.Code, a.Body)
 	}
-	ownMethod(u, func(*config.LoginMethod) {})
+	ownMethod(u, func(*settings.LoginMethod) {})
 	if a := h.Browser().Get("/next"); a.Code != http.StatusOK || strings.Contains(a.Body.String(), "<h2>") {
 		t.Errorf("GET /next = %d with a name that nobody has given", a.Code)
 	}
@@ -58,7 +58,7 @@ func TestNameOfOwnMethod(t *testing.T) {
 func TestSignUpAsksForAttributes(t *testing.T) {
 	t.Parallel()
 	h, u, _ := identitytest.NewWithSignUp(t)
-	u.Profile.Rules = []config.AttributeRule{{AnyOf: []string{config.AttributePhone, config.AttributeBirthDate}}, {AnyOf: []string{config.AttributeBirthDate, config.AttributeEmail}}}
+	u.Profile.Rules = []settings.AttributeRule{{AnyOf: []string{settings.AttributePhone, settings.AttributeBirthDate}}, {AnyOf: []string{settings.AttributeBirthDate, settings.AttributeEmail}}}
 	b := h.Browser()
 	page := b.Get("/sign-up")
 	for _, want := range []string{`name="phone"`, `name="date_of_birth"`} {
@@ -85,13 +85,13 @@ func TestSignUpAsksForAttributes(t *testing.T) {
 func TestRequiredAttributesOfNewPeople(t *testing.T) {
 	t.Parallel()
 	h, u := identitytest.NewConfigured(t)
-	u.Profile.Rules = []config.AttributeRule{{AnyOf: []string{config.AttributePhone}}}
-	_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "new@example.com"}, event.Actor{ID: "test"})
+	u.Profile.Rules = []settings.AttributeRule{{AnyOf: []string{settings.AttributePhone}}}
+	_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "new@example.com"}, audit.Actor{ID: "test"})
 	if err == nil || !strings.Contains(err.Error(), "phone_number is required") {
 		t.Errorf("AddPerson = %v, want it to demand a number", err)
 	}
 	with := &person.Profile{PhoneNumbers: []person.PhoneNumber{{Value: "+31 20 123 4567"}}}
-	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "new@example.com", Profile: with}, event.Actor{ID: "test"}); err != nil {
+	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "new@example.com", Profile: with}, audit.Actor{ID: "test"}); err != nil {
 		t.Errorf("AddPerson with a number = %v", err)
 	}
 }

@@ -4,34 +4,34 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // always is the condition of pages that exist under every configuration.
-func always(*config.Units) bool { return true }
+func always(*settings.Units) bool { return true }
 
 // detour reads what a page besides the sign-in page needs.
-func (s *Service) detour(q *front.Request, path string, exists func(*config.Units) bool) (front.Detour, error) {
+func (s *Service) detour(q *webflow.Request, path string, exists func(*settings.Units) bool) (webflow.Detour, error) {
 	a, err := s.front.DetourOf(q, path, exists)
-	q.Again = front.WithSignIn(path, a.ID)
+	q.Again = webflow.WithSignIn(path, a.ID)
 	return a, err
 }
 
 // leave redirects the browser, for a function that has no other result then.
-func leave(q *front.Request, to string) error {
+func leave(q *webflow.Request, to string) error {
 	if err := q.Redirect(to); err != nil {
 		return err
 	}
-	return front.ErrAnswered
+	return webflow.ErrAnswered
 }
 
 // checkOpen returns session.ErrClosed while sign-in is switched off.
-func checkOpen(u *config.Units) error {
+func checkOpen(u *settings.Units) error {
 	if !u.Features.LoginEnabled {
 		return session.ErrClosed
 	}
@@ -40,7 +40,7 @@ func checkOpen(u *config.Units) error {
 
 // answerUsed is the answer to a request that comes too late: another one was faster, or the settings have changed.
 func answerUsed(again string) error {
-	return &front.Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: again}
+	return &webflow.Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: again}
 }
 
 // signInURL is the page for a sign-in: the flow continues if there is one.
@@ -48,30 +48,30 @@ func signInURL(flow string) string {
 	if flow == "" {
 		return "/sign-in"
 	}
-	return front.FlowURL(flow) + "&choose=1"
+	return webflow.FlowURL(flow) + "&choose=1"
 }
 
 // signInLink is the link to that page.
-func signInLink(flow string) page.FormLink {
-	return page.FormLink{Label: "forgot_sent.submit", URL: signInURL(flow)}
+func signInLink(flow string) web.FormLink {
+	return web.FormLink{Label: "forgot_sent.submit", URL: signInURL(flow)}
 }
 
 // isPlainSignIn tells whether no application and no particular page asked for the sign-in.
-func isPlainSignIn(a front.Detour) bool {
+func isPlainSignIn(a webflow.Detour) bool {
 	d := a.Flow.Demand
-	return a.ID == "" || d.Client.ID == "" && (d.Return == "/sign-in" || d.Return == front.Landing(a.U, ""))
+	return a.ID == "" || d.Client.ID == "" && (d.Return == "/sign-in" || d.Return == webflow.Landing(a.U, ""))
 }
 
 // codeFields is the input of a page for a code. problem is a message key, "" for none.
-func codeFields(label, problem string) []page.Field {
-	return page.Fields(problem != "", page.Field{
-		Name: "code", Type: "code", Label: label, Required: true, Invalid: problem != "", MaxLength: proof.MaxCode,
+func codeFields(label, problem string) []web.Field {
+	return web.Fields(problem != "", web.Field{
+		Name: "code", Type: "code", Label: label, Required: true, Invalid: problem != "", MaxLength: challenge.MaxCode,
 	})
 }
 
 // waitForm is a form that says how long nothing is accepted.
-func waitForm(q *front.Request, problem string, wait time.Duration) (in page.Form) {
-	front.Waits(q.W, &in, problem, wait)
+func waitForm(q *webflow.Request, problem string, wait time.Duration) (in web.Form) {
+	webflow.Waits(q.W, &in, problem, wait)
 	return in
 }
 

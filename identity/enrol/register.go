@@ -9,15 +9,15 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -49,15 +49,15 @@ func askFirst(a *federation.Answer, n *federation.Newcomer) {
 type registration struct {
 	*federation.Answer
 
-	u     *config.Units
+	u     *settings.Units
 	says  person.NewPerson // what the provider says
 	named bool             // the newcomer gets a username that can be typed, and chooses a password
 	// chooses: the newcomer chooses the username too. It is the address otherwise.
 	chooses bool
 	fields  person.CustomFields
 	typed   signUpInput
-	again   bool              // the form was sent before
-	sent    proof.CodePurpose // of the code that was sent then
+	again   bool                  // the form was sent before
+	sent    challenge.CodePurpose // of the code that was sent then
 }
 
 // isFixed tells whether a part of the profile is set by the provider, now and at each sign-in.
@@ -69,7 +69,7 @@ func (x *registration) keepsEmail() bool {
 }
 
 // readRegistration reads the answer of the provider that the request names.
-func (s *Service) readRegistration(q *front.Request) (*registration, error) {
+func (s *Service) readRegistration(q *webflow.Request) (*registration, error) {
 	a, err := s.federation.AnswerIn(q)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (s *Service) readRegistration(q *front.Request) (*registration, error) {
 }
 
 // showRegister serves GET /sign-in/register?flow=…: a newcomer from a provider makes an account.
-func (s *Service) showRegister(q *front.Request) error {
+func (s *Service) showRegister(q *webflow.Request) error {
 	x, err := s.readRegistration(q)
 	if err != nil {
 		return err
@@ -117,31 +117,31 @@ func (s *Service) showRegister(q *front.Request) error {
 			t.Username = ""
 		}
 	}
-	return s.renderRegister(q, x, http.StatusOK, page.Form{})
+	return s.renderRegister(q, x, http.StatusOK, web.Form{})
 }
 
-func (s *Service) renderRegister(q *front.Request, x *registration, status int, in page.Form) error {
+func (s *Service) renderRegister(q *webflow.Request, x *registration, status int, in web.Form) error {
 	in.Key, in.Fill, in.Action = "register", []any{"provider", x.Provider.Name}, registerURL(x.Name)
 	if !x.named {
 		in.Key = "register_more"
 	}
-	in.Fields = page.Fields(in.Problem != "", x.inputs()...)
+	in.Fields = web.Fields(in.Problem != "", x.inputs()...)
 	if _, verified := person.VerifiedEmail(x.Identity); verified && !x.Known.NoPassword {
-		in.Links = []page.FormLink{{Label: "register.known", URL: federation.ConnectURL(x.Name)}}
+		in.Links = []web.FormLink{{Label: "register.known", URL: federation.ConnectURL(x.Name)}}
 	}
-	in.Cancel = page.LocalPath(x.Flow.Demand.Cancel)
+	in.Cancel = web.LocalPath(x.Flow.Demand.Cancel)
 	return s.front.RenderForm(q, x.detour(), x.form(), status, in)
 }
 
-func (x *registration) detour() front.Detour {
-	return front.Detour{ID: x.SignIn, Flow: x.Flow, U: x.u}
+func (x *registration) detour() webflow.Detour {
+	return webflow.Detour{ID: x.SignIn, Flow: x.Flow, U: x.u}
 }
 
 // form binds the form to the identity that it creates a person for.
 func (x *registration) form() string { return "register:" + x.Name + ":" + x.Key() }
 
 // handleRegister serves POST /sign-in/register?flow=…. It creates the person, unless a part must be confirmed first.
-func (s *Service) handleRegister(q *front.Request) error {
+func (s *Service) handleRegister(q *webflow.Request) error {
 	x, err := s.readRegistration(q)
 	if err == nil {
 		err = s.front.CheckForm(q, x.form(), q.Again)
@@ -150,7 +150,7 @@ func (s *Service) handleRegister(q *front.Request) error {
 		return err
 	}
 	if x.readForm(q); len(x.typed.problems) > 0 {
-		return s.renderRegister(q, x, http.StatusUnprocessableEntity, page.Form{})
+		return s.renderRegister(q, x, http.StatusUnprocessableEntity, web.Form{})
 	}
 	wait, err := s.countSignUp(q)
 	switch {
@@ -163,9 +163,9 @@ func (s *Service) handleRegister(q *front.Request) error {
 	if x.named {
 		// The same hash for a name that is taken, so the time does not show it.
 		x.typed.PHC, err = s.person.HashNew(q.Context(), q.PostForm.Get("password"), q.PostForm.Get("username"), x.typed.Email, x.says.Email)
-		if problem := front.PasswordProblem(err); problem != "" {
+		if problem := webflow.PasswordProblem(err); problem != "" {
 			x.typed.problem("password", problem)
-			return s.renderRegister(q, x, http.StatusUnprocessableEntity, page.Form{})
+			return s.renderRegister(q, x, http.StatusUnprocessableEntity, web.Form{})
 		}
 		if err != nil {
 			return err
@@ -192,7 +192,7 @@ func (s *Service) isUsernameTaken(ctx context.Context, x *registration) (taken b
 		return false, err
 	}
 	err = s.store.View(ctx, func(tx storage.Tx) error {
-		_, err := person.ReadName(tx, event.DefaultPartition, folded)
+		_, err := person.ReadName(tx, audit.DefaultPartition, folded)
 		if taken = err == nil; errors.Is(err, storage.ErrNotFound) {
 			return nil
 		}
@@ -219,7 +219,7 @@ func (x *registration) pending() *pendingSignUp {
 
 // keepInput stores the form with the answer of the provider, until the answer expires. spend uses up the code that has
 // confirmed a part; nil: none.
-func (s *Service) keepInput(q *front.Request, x *registration, spend func(storage.Tx) (bool, error)) error {
+func (s *Service) keepInput(q *webflow.Request, x *registration, spend func(storage.Tx) (bool, error)) error {
 	key := secret.Hash(x.Name)
 	raw, err := cbor.Marshal(x.typed)
 	if err != nil {
@@ -248,7 +248,7 @@ func (s *Service) keepInput(q *front.Request, x *registration, spend func(storag
 }
 
 // awaitRegister stores the form, and sends a code to the address or the number.
-func (s *Service) awaitRegister(q *front.Request, x *registration) error {
+func (s *Service) awaitRegister(q *webflow.Request, x *registration) error {
 	if err := s.keepInput(q, x, nil); err != nil {
 		return s.failRegister(q, x, err)
 	}

@@ -6,17 +6,17 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // readRegisterCode is readRegistration for the page that asks for a code.
-func (s *Service) readRegisterCode(q *front.Request) (*registration, error) {
+func (s *Service) readRegisterCode(q *webflow.Request) (*registration, error) {
 	x, err := s.readRegistration(q)
 	if err != nil {
 		return nil, err
@@ -28,16 +28,16 @@ func (s *Service) readRegisterCode(q *front.Request) (*registration, error) {
 }
 
 // showRegisterCode serves GET /sign-in/register/confirm?flow=…: it asks for the code that was sent.
-func (s *Service) showRegisterCode(q *front.Request) error {
+func (s *Service) showRegisterCode(q *webflow.Request) error {
 	x, err := s.readRegisterCode(q)
 	if err != nil {
 		return err
 	}
-	return s.renderSignUpCode(q, x.detour(), x.pending(), http.StatusOK, page.Form{})
+	return s.renderSignUpCode(q, x.detour(), x.pending(), http.StatusOK, web.Form{})
 }
 
 // handleRegisterCode serves POST /sign-in/register/confirm?flow=…: the code creates the person, or another one is sent.
-func (s *Service) handleRegisterCode(q *front.Request) error {
+func (s *Service) handleRegisterCode(q *webflow.Request) error {
 	x, err := s.readRegisterCode(q)
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (s *Service) handleRegisterCode(q *front.Request) error {
 	}
 	code := q.PostForm.Get("code")
 	if code == "" {
-		in := page.Form{Problem: "problem.code_missing"}
+		in := web.Form{Problem: "problem.code_missing"}
 		return s.renderSignUpCode(q, x.detour(), p, http.StatusUnprocessableEntity, in)
 	}
 	part := s.toConfirmNext(x)
@@ -65,7 +65,7 @@ func (s *Service) handleRegisterCode(q *front.Request) error {
 	}
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		in := page.Form{Problem: "problem.code"}
+		in := web.Form{Problem: "problem.code"}
 		return s.renderSignUpCode(q, x.detour(), p, http.StatusUnprocessableEntity, in)
 	case err != nil:
 		return s.failRegister(q, x, err)
@@ -74,7 +74,7 @@ func (s *Service) handleRegisterCode(q *front.Request) error {
 }
 
 // finishRegister creates the person and signs the person in. spend uses up the last code; nil: no code was needed.
-func (s *Service) finishRegister(q *front.Request, x *registration, spend func(storage.Tx) (bool, error)) error {
+func (s *Service) finishRegister(q *webflow.Request, x *registration, spend func(storage.Tx) (bool, error)) error {
 	err := s.register(q, x, spend)
 	switch {
 	case err == nil:
@@ -82,14 +82,14 @@ func (s *Service) finishRegister(q *front.Request, x *registration, spend func(s
 	case errors.Is(err, errAddressTaken) && spend != nil: // only its owner gets to know
 		p := x.pending()
 		p.typed.Verified, p.typed.PhoneProven = false, false
-		in := page.Form{Problem: "problem.code"}
+		in := web.Form{Problem: "problem.code"}
 		return s.renderSignUpCode(q, x.detour(), p, http.StatusUnprocessableEntity, in)
 	}
 	return s.failRegister(q, x, err)
 }
 
 // failRegister answers a registration that has failed.
-func (s *Service) failRegister(q *front.Request, x *registration, err error) error {
+func (s *Service) failRegister(q *webflow.Request, x *registration, err error) error {
 	q.Again = registerURL(x.Name)
 	problem := ""
 	switch {
@@ -100,7 +100,7 @@ func (s *Service) failRegister(q *front.Request, x *registration, err error) err
 	case errors.Is(err, federation.ErrBlocked):
 		reason := x.Provider.Name + ": the person is not active"
 		s.federation.RecordFailure(q.Request, x.Flow.Demand.Client.ID, x.Provider.ID, "", reason)
-		return &front.Answer{Status: http.StatusForbidden, Key: "error.denied"}
+		return &webflow.Answer{Status: http.StatusForbidden, Key: "error.denied"}
 	case errors.Is(err, person.ErrMismatch):
 		return q.Redirect(registerCodeURL(x.Name))
 	case errors.Is(err, federation.ErrUsed):
@@ -114,7 +114,7 @@ func (s *Service) failRegister(q *front.Request, x *registration, err error) err
 	default:
 		return err
 	}
-	return s.renderRegister(q, x, http.StatusUnprocessableEntity, page.Form{Problem: problem})
+	return s.renderRegister(q, x, http.StatusUnprocessableEntity, web.Form{Problem: problem})
 }
 
 // makeNewcomer returns the person that the provider's answer and the form create.
@@ -149,7 +149,7 @@ func (s *Service) makeNewcomer(x *registration) (*federation.Newcomer, error) {
 // register creates the person, links the identity and opens its session, in one transaction. Errors: errKnown,
 // errAddressTaken, federation.ErrAsk, federation.ErrBlocked, federation.ErrUsed, person.ErrMismatch,
 // person.ErrUsernameTaken, *person.ValidationError.
-func (s *Service) register(q *front.Request, x *registration, spend func(storage.Tx) (bool, error)) error {
+func (s *Service) register(q *webflow.Request, x *registration, spend func(storage.Tx) (bool, error)) error {
 	n, err := s.makeNewcomer(x)
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func (s *Service) register(q *front.Request, x *registration, spend func(storage
 			return err
 		}
 	}
-	hash := proof.Hashed(device)
+	hash := challenge.Hashed(device)
 	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
 		if spend != nil {
 			if ok, err := spend(tx); err != nil || !ok {
@@ -218,6 +218,6 @@ func putPassword(tx storage.Tx, f *federation.Match, phc, device string, now tim
 	if err := person.Passwords.Create(tx, f.ID, password, time.Time{}); err != nil {
 		return err
 	}
-	known := proof.DeviceRecord{Epoch: f.Person.Epoch, Seen: now}
-	return proof.DeviceRecords.Put(tx, storage.Key(f.ID, device), known, now.Add(session.DeviceLife))
+	known := challenge.DeviceRecord{Epoch: f.Person.Epoch, Seen: now}
+	return challenge.DeviceRecords.Put(tx, storage.Key(f.ID, device), known, now.Add(session.DeviceLife))
 }

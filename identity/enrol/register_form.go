@@ -3,14 +3,14 @@ package enrol
 import (
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/internal/username"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // inputs returns the fields of the page.
-func (x *registration) inputs() (list []page.Field) {
+func (x *registration) inputs() (list []web.Field) {
 	t := &x.typed
 	details := t.personFields(x.u)
 	for i := range details {
@@ -19,7 +19,7 @@ func (x *registration) inputs() (list []page.Field) {
 			f.Name == "family_name" && x.isFixed(f.Name, x.says.FamilyName)
 	}
 	if !x.named {
-		return append(details, front.CustomInputs(x.fields, t.Custom, t.problems)...)
+		return append(details, webflow.CustomInputs(x.fields, t.Custom, t.problems)...)
 	}
 	if x.chooses {
 		name := t.field("username", "text", t.Username, "username")
@@ -35,13 +35,13 @@ func (x *registration) inputs() (list []page.Field) {
 	} else {
 		list = append(list, t.emailFields(x.u)...)
 	}
-	list = append(append(list, details...), front.CustomInputs(x.fields, t.Custom, t.problems)...)
+	list = append(append(list, details...), webflow.CustomInputs(x.fields, t.Custom, t.problems)...)
 	return append(list, t.passwordField(x.u))
 }
 
 // readForm reads the form and notes what is wrong with each field. Values that are not asked for, or that cannot be
 // changed, are those of the provider.
-func (x *registration) readForm(q *front.Request) {
+func (x *registration) readForm(q *webflow.Request) {
 	t := readSignUp(q)
 	if x.named && !x.keepsEmail() {
 		t.checkEmail(x.u)
@@ -59,7 +59,7 @@ func (x *registration) readForm(q *front.Request) {
 		t.FamilyName = x.says.FamilyName
 		t.accept("family_name")
 	}
-	t.Custom = front.ReadCustom(x.fields, q.PostForm, t.problems)
+	t.Custom = webflow.ReadCustom(x.fields, q.PostForm, t.problems)
 	if x.named {
 		t.checkPassword(q)
 		if t.Username = t.Email; x.chooses {
@@ -70,7 +70,7 @@ func (x *registration) readForm(q *front.Request) {
 }
 
 // readUsername reads the username and notes what is wrong with it.
-func (t *signUpInput) readUsername(q *front.Request) {
+func (t *signUpInput) readUsername(q *webflow.Request) {
 	if t.Username = strings.TrimSpace(q.PostForm.Get("username")); !person.IsText(t.Username, person.MaxUsername) {
 		t.Username = "" // not shown again
 		t.problem("username", "problem.username_form")

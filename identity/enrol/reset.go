@@ -5,17 +5,17 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 const (
-	linkReset proof.LinkKind = "reset"
+	linkReset challenge.LinkKind = "reset"
 
 	resetPath     = "/reset"
 	resetDonePath = resetPath + "/done"
@@ -23,20 +23,20 @@ const (
 
 // resetRequest is a request of the page for a new password, which a link has opened.
 type resetRequest struct {
-	front.Detour
-	*proof.OpenLink
+	webflow.Detour
+	*challenge.OpenLink
 
 	username string
 	names    []string // that a new password must not repeat
 }
 
 // openReset reads the link of the request, its person, and the sign-in that it was sent for.
-func (s *Service) openReset(q *front.Request) (x resetRequest, err error) {
+func (s *Service) openReset(q *webflow.Request) (x resetRequest, err error) {
 	x.U = q.Settings
 	off, now := !s.offersReset(x.U), s.now()
-	x.OpenLink, err = s.front.LinkIn(q, linkReset, s.forgotURL(x.U), func(tx storage.Tx, o *proof.OpenLink) error {
+	x.OpenLink, err = s.front.LinkIn(q, linkReset, s.forgotURL(x.U), func(tx storage.Tx, o *challenge.OpenLink) error {
 		if off && o.Record.Data[handedOver] == "" {
-			return front.NotFound()
+			return webflow.NotFound()
 		}
 		p, err := person.Records.Get(tx, o.Record.PersonID)
 		if err != nil {
@@ -50,20 +50,20 @@ func (s *Service) openReset(q *front.Request) (x resetRequest, err error) {
 		if x.username, err = s.person.InPartition(p.PartitionName(), p.Username); err != nil {
 			return err
 		}
-		x.ID, x.Flow, err = s.front.SignInIn(tx, q, o.Record.Data[front.LinkFlow], now)
+		x.ID, x.Flow, err = s.front.SignInIn(tx, q, o.Record.Data[webflow.LinkFlow], now)
 		return err
 	})
 	if err == nil {
 		q.Again = resetPath
 	}
-	if off && errors.As(err, new(*front.Answer)) {
-		err = front.NotFound()
+	if off && errors.As(err, new(*webflow.Answer)) {
+		err = webflow.NotFound()
 	}
 	return x, err
 }
 
 // showReset serves GET /reset: the page for a new password.
-func (s *Service) showReset(q *front.Request) error {
+func (s *Service) showReset(q *webflow.Request) error {
 	x, err := s.openReset(q)
 	if err != nil {
 		return err
@@ -71,19 +71,19 @@ func (s *Service) showReset(q *front.Request) error {
 	return s.renderReset(q, x, http.StatusOK, "")
 }
 
-func (s *Service) renderReset(q *front.Request, x resetRequest, status int, problem string) error {
+func (s *Service) renderReset(q *webflow.Request, x resetRequest, status int, problem string) error {
 	// Password managers store the two together.
-	username := page.Field{
+	username := web.Field{
 		Name: "username", Label: "sign_in.username", Value: x.username, Autocomplete: "username", ReadOnly: true,
 	}
-	return s.front.RenderForm(q, x.Detour, x.Form(), status, page.Form{
-		Key: "reset", Action: resetPath, Fields: page.Fields(false, username, front.NewPasswordField(&x.U.PasswordPolicy, problem)),
+	return s.front.RenderForm(q, x.Detour, x.Form(), status, web.Form{
+		Key: "reset", Action: resetPath, Fields: web.Fields(false, username, webflow.NewPasswordField(&x.U.PasswordPolicy, problem)),
 	})
 }
 
 // handleReset serves POST /reset: the person gets the new password, the link is used up, and all sessions and tokens
 // end.
-func (s *Service) handleReset(q *front.Request) error {
+func (s *Service) handleReset(q *webflow.Request) error {
 	x, err := s.openReset(q)
 	if err == nil {
 		err = s.front.CheckLink(q, x.OpenLink)
@@ -96,26 +96,26 @@ func (s *Service) handleReset(q *front.Request) error {
 		return s.renderReset(q, x, http.StatusUnprocessableEntity, "problem.password")
 	}
 	err = s.reset(q.Context(), x, password, s.origin(q.Request))
-	switch problem := front.PasswordProblem(err); {
+	switch problem := webflow.PasswordProblem(err); {
 	case err == nil:
-		s.jar.Clear(q.W, proof.LinkCookieOf(linkReset))
+		s.jar.Clear(q.W, challenge.LinkCookieOf(linkReset))
 		if next := x.Record.Data[leadsTo]; next != "" {
 			return q.Redirect(next)
 		}
 		if !s.offersReset(x.U) { // a link that was handed over, see HandReset
 			return q.Redirect(signInURL(x.ID))
 		}
-		return q.Redirect(front.WithSignIn(resetDonePath, x.ID))
+		return q.Redirect(webflow.WithSignIn(resetDonePath, x.ID))
 	case problem != "":
 		return s.renderReset(q, x, http.StatusUnprocessableEntity, problem)
-	case errors.Is(err, proof.ErrNoLink), errors.Is(err, person.ErrNoPerson):
-		return s.front.LinkError(q, linkReset, s.forgotURL(x.U), proof.ErrNoLink)
+	case errors.Is(err, challenge.ErrNoLink), errors.Is(err, person.ErrNoPerson):
+		return s.front.LinkError(q, linkReset, s.forgotURL(x.U), challenge.ErrNoLink)
 	}
 	return err
 }
 
-func (s *Service) reset(ctx context.Context, x resetRequest, password string, from event.Origin) error {
-	by := event.Actor{ID: x.Record.PersonID, Name: x.username, Origin: from}
+func (s *Service) reset(ctx context.Context, x resetRequest, password string, from audit.Origin) error {
+	by := audit.Actor{ID: x.Record.PersonID, Name: x.username, Origin: from}
 	fresh, err := s.person.PreparePassword(ctx, password, by, x.names...)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (s *Service) reset(ctx context.Context, x resetRequest, password string, fr
 			return err
 		}
 		if x.ID != "" { // the sign-in that continues now
-			err := front.ChangeFlowIn(tx, x.ID, func(f *front.FlowRecord) { f.Typed = x.username })
+			err := webflow.ChangeFlowIn(tx, x.ID, func(f *webflow.FlowRecord) { f.Typed = x.username })
 			if err != nil && !errors.Is(err, storage.ErrNotFound) {
 				return err
 			}
@@ -167,9 +167,9 @@ func (s *Service) notifyReset(tx storage.Tx, id string, rec *person.Record, n *p
 
 // clearFailures forgets the wrong passwords of a person with a new one: the guesses of strangers must not delay the
 // person now.
-func (s *Service) clearFailures(tx storage.Tx, id string, from event.Origin) error {
-	for _, c := range s.proof.Counters("person:"+id, proof.Source{Address: from.ClientIP, Many: true}, false) {
-		if err := proof.FailureRecords.Delete(tx, c.Key); err != nil {
+func (s *Service) clearFailures(tx storage.Tx, id string, from audit.Origin) error {
+	for _, c := range s.proof.Counters("person:"+id, challenge.Source{Address: from.ClientIP, Many: true}, false) {
+		if err := challenge.FailureRecords.Delete(tx, c.Key); err != nil {
 			return err
 		}
 	}
@@ -177,10 +177,10 @@ func (s *Service) clearFailures(tx storage.Tx, id string, from event.Origin) err
 }
 
 // showResetDone serves GET /reset/done?flow=…: the way to sign in with the new password.
-func (s *Service) showResetDone(q *front.Request) error {
+func (s *Service) showResetDone(q *webflow.Request) error {
 	a, err := s.detour(q, forgotPath, s.offersReset)
 	if err != nil {
 		return err
 	}
-	return s.front.RenderForm(q, a, "", http.StatusOK, page.Form{Key: "reset_done", Next: signInURL(a.ID)})
+	return s.front.RenderForm(q, a, "", http.StatusOK, web.Form{Key: "reset_done", Next: signInURL(a.ID)})
 }

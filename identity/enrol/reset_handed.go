@@ -5,11 +5,11 @@ import (
 	"errors"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -37,16 +37,16 @@ type HandedReset struct {
 // HandReset makes a link for a new password of a person (username or id), for an administrator: it is sent to the
 // person's address, or with send false returned to be handed over. It ends the link of before. Errors:
 // person.ErrNoPerson, ErrNoReset.
-func (s *Service) HandReset(ctx context.Context, usernameOrID string, send bool, by event.Actor) (out HandedReset, err error) {
+func (s *Service) HandReset(ctx context.Context, usernameOrID string, send bool, by audit.Actor) (out HandedReset, err error) {
 	return s.handReset(ctx, usernameOrID, send, "", by)
 }
 
 // HandFirst is HandReset for a link that is returned and that leads, after the new password, to a path of this server.
-func (s *Service) HandFirst(ctx context.Context, usernameOrID, path string, by event.Actor) (out HandedReset, err error) {
+func (s *Service) HandFirst(ctx context.Context, usernameOrID, path string, by audit.Actor) (out HandedReset, err error) {
 	return s.handReset(ctx, usernameOrID, false, path, by)
 }
 
-func (s *Service) handReset(ctx context.Context, usernameOrID string, send bool, next string, by event.Actor) (out HandedReset, err error) {
+func (s *Service) handReset(ctx context.Context, usernameOrID string, send bool, next string, by audit.Actor) (out HandedReset, err error) {
 	ev, err := s.person.NewEvents(by.Origin, passwordResetRequested)
 	if err != nil {
 		return out, err
@@ -72,12 +72,12 @@ func (s *Service) handReset(ctx context.Context, usernameOrID string, send bool,
 		if err != nil {
 			return err
 		}
-		data := map[string]string{handedOver: "yes", front.LinkFlow: ""}
+		data := map[string]string{handedOver: "yes", webflow.LinkFlow: ""}
 		if next != "" {
 			data[leadsTo] = next
 		}
 		if send {
-			if data[proof.LinkTo] = t.Address(); t.Address() == "" || s.notify == nil {
+			if data[challenge.LinkTo] = t.Address(); t.Address() == "" || s.notify == nil {
 				return ErrNoReset
 			}
 		}

@@ -7,14 +7,14 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
 // TestHandedReset: an administrator hands over a link for a new password where people cannot ask for one themselves.
 func TestHandedReset(t *testing.T) {
 	t.Parallel()
 	h := identitytest.New(t)
-	admin := event.Actor{ID: "admin", Name: "admin"}
+	admin := audit.Actor{ID: "admin", Name: "admin"}
 	made, err := h.Enrol.HandReset(t.Context(), identitytest.Demo, false, admin)
 	if err != nil || made.Sent || !strings.HasPrefix(made.Link, identitytest.Issuer+"/reset?token=") {
 		t.Fatalf("HandReset = %+v, %v", made, err)

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -429,7 +429,7 @@ func TestResetAttacks(t *testing.T) {
 	t.Run("attack 226: the policy holds for a reset", func(t *testing.T) {
 		t.Parallel()
 		h, u, _ := identitytest.NewWithReset(t)
-		u.PasswordPolicy = config.PasswordPolicy{MinLength: 10, MaxLength: 20, LowerCaseCharRequired: true, UpperCaseCharRequired: true, SpecialCharRequired: true}
+		u.PasswordPolicy = settings.PasswordPolicy{MinLength: 10, MaxLength: 20, LowerCaseCharRequired: true, UpperCaseCharRequired: true, SpecialCharRequired: true}
 		b := h.Browser()
 		b.Forget(identitytest.Demo)
 		page := b.Get(h.Link(notify.ResetLink, identitytest.Demo))

@@ -1,11 +1,11 @@
 package enrol
 
 import (
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 )
 
 // Routes adds the pages for new accounts and for forgotten passwords and usernames.
-func (s *Service) Routes(mux front.Router) {
+func (s *Service) Routes(mux webflow.Router) {
 	mux.Handle(activatePath, s.front.Pages(s.showActivate, s.handleActivate))
 	mux.Handle(activatedPath, s.front.Pages(s.showActivated, nil))
 	mux.Handle(activationPath, s.front.Pages(s.showActivation, s.handleActivation))

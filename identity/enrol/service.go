@@ -9,17 +9,17 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -27,23 +27,23 @@ import (
 type Deps struct {
 	Person     *person.Service
 	Session    *session.Service
-	Proof      *proof.Service
-	Front      *front.Service
+	Proof      *challenge.Service
+	Front      *webflow.Service
 	Federation *federation.Service
 
 	Store storage.Store
 	// Keyring encrypts what must not be readable in storage.
 	Keyring *secret.Keyring
-	Events  *event.Recorder
+	Events  *audit.Recorder
 	// Units returns the settings as tx sees them.
-	Units func(tx storage.Tx) (*config.Units, error)
+	Units func(tx storage.Tx) (*settings.Units, error)
 	// Notify sends e-mails. nil: none are sent.
 	Notify notify.Sender
 	// SMS sends text messages. nil: none are sent.
 	SMS   notify.SMSSender
-	Pages *page.Renderer
+	Pages *web.Renderer
 	// Origin tells where a request came from.
-	Origin func(*http.Request) event.Origin
+	Origin func(*http.Request) audit.Origin
 	// Admit counts what strangers begin and store; false: this client began too much.
 	Admit func(*http.Request) bool
 	Jar   cookie.Jar
@@ -58,18 +58,18 @@ type Deps struct {
 type Service struct {
 	person     *person.Service
 	session    *session.Service
-	proof      *proof.Service
-	front      *front.Service
+	proof      *challenge.Service
+	front      *webflow.Service
 	federation *federation.Service
 
 	store   storage.Store
 	keyring *secret.Keyring
-	events  *event.Recorder
-	units   func(tx storage.Tx) (*config.Units, error)
+	events  *audit.Recorder
+	units   func(tx storage.Tx) (*settings.Units, error)
 	notify  notify.Sender
 	sms     notify.SMSSender
-	pages   *page.Renderer
-	origin  func(*http.Request) event.Origin
+	pages   *web.Renderer
+	origin  func(*http.Request) audit.Origin
 	admit   func(*http.Request) bool
 	jar     cookie.Jar
 	issuer  string
@@ -88,8 +88,8 @@ func New(d Deps) *Service {
 	}
 	s.person.OnRemove(forgetInvitation)
 	s.person.OnWelcome(s.greet)
-	s.proof.SetTerms(proof.DeliveredInvitation, invitationTerms)
-	s.proof.SetTerms(proof.DeliveredActivation, activationTerms)
+	s.proof.SetTerms(challenge.DeliveredInvitation, invitationTerms)
+	s.proof.SetTerms(challenge.DeliveredActivation, activationTerms)
 	s.proof.SetLinkPath(linkReset, resetPath)
 	s.proof.SetLinkPath(linkActivation, activationPath)
 	s.proof.SetLinkPath(linkVerification, verifyPath)

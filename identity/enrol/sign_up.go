@@ -5,11 +5,11 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -24,14 +24,14 @@ const (
 )
 
 // offersSignUp tells whether people can make accounts. Addresses that must be confirmed need a way to send e-mails.
-func (s *Service) offersSignUp(u *config.Units) bool {
+func (s *Service) offersSignUp(u *settings.Units) bool {
 	f := u.Features
 	sends := s.notify != nil || !u.Attributes.Verification.EmailEnabled && !person.ActivatesByEmail(u)
 	return f.SignUpEnabled && f.LoginEnabled && u.PasswordLogin() && sends
 }
 
 // SignUpURL is the page for a new account, or "" if people cannot make one, or cannot sign in with it then.
-func (s *Service) SignUpURL(u *config.Units, byPassword bool) string {
+func (s *Service) SignUpURL(u *settings.Units, byPassword bool) string {
 	if !byPassword || !s.offersSignUp(u) {
 		return ""
 	}
@@ -39,7 +39,7 @@ func (s *Service) SignUpURL(u *config.Units, byPassword bool) string {
 }
 
 // showSignUp serves GET /sign-up?flow=…. A form of this browser that waits for confirmation is filled in again.
-func (s *Service) showSignUp(q *front.Request) error {
+func (s *Service) showSignUp(q *webflow.Request) error {
 	a, p, err := s.readPending(q)
 	if err != nil {
 		return err
@@ -49,26 +49,26 @@ func (s *Service) showSignUp(q *front.Request) error {
 		t = &p.typed
 		t.emailAgain, t.phoneAgain = t.Email, t.Phone
 	}
-	return s.renderSignUp(q, a, http.StatusOK, t, page.Form{})
+	return s.renderSignUp(q, a, http.StatusOK, t, web.Form{})
 }
 
-func (s *Service) renderSignUp(q *front.Request, a front.Detour, status int, t *signUpInput, in page.Form) error {
-	in.Key, in.Action = "sign_up", front.WithSignIn(signUpPath, a.ID)
-	in.Links = []page.FormLink{signInLink(a.ID)}
-	in.Fields = page.Fields(in.Problem != "", t.fields(a.U)...)
+func (s *Service) renderSignUp(q *webflow.Request, a webflow.Detour, status int, t *signUpInput, in web.Form) error {
+	in.Key, in.Action = "sign_up", webflow.WithSignIn(signUpPath, a.ID)
+	in.Links = []web.FormLink{signInLink(a.ID)}
+	in.Fields = web.Fields(in.Problem != "", t.fields(a.U)...)
 	return s.renderWithTarget(q, a, "sign_up:"+a.ID, status, in)
 }
 
 // renderWithTarget writes a form after which the person can continue at another origin.
-func (s *Service) renderWithTarget(q *front.Request, a front.Detour, form string, status int, in page.Form) error {
-	if to := s.afterSignUp(a); page.LocalPath(to) == "" {
+func (s *Service) renderWithTarget(q *webflow.Request, a webflow.Detour, form string, status int, in web.Form) error {
+	if to := s.afterSignUp(a); web.LocalPath(to) == "" {
 		a = withTargets(a, to)
 	}
 	return s.front.RenderForm(q, a, form, status, in)
 }
 
 // afterSignUp is where a person continues after the sign-up: where the sign-in leads, else as the settings say.
-func (s *Service) afterSignUp(a front.Detour) string {
+func (s *Service) afterSignUp(a webflow.Detour) string {
 	if !isPlainSignIn(a) {
 		return a.Flow.Demand.Return
 	}
@@ -76,16 +76,16 @@ func (s *Service) afterSignUp(a front.Detour) string {
 }
 
 // afterEnrolment is where a new person continues who came for no application.
-func afterEnrolment(u *config.Units) string {
+func afterEnrolment(u *settings.Units) string {
 	if u.Redirects.URLAfterSignUp != "" {
-		return front.Absolute(u, u.Redirects.URLAfterSignUp)
+		return webflow.Absolute(u, u.Redirects.URLAfterSignUp)
 	}
-	return front.Landing(u, "")
+	return webflow.Landing(u, "")
 }
 
 // handleSignUp serves POST /sign-up?flow=…. It creates the person only if addresses are not confirmed; otherwise the
 // form waits.
-func (s *Service) handleSignUp(q *front.Request) error {
+func (s *Service) handleSignUp(q *webflow.Request) error {
 	a, err := s.detour(q, signUpPath, s.offersSignUp)
 	if err == nil {
 		err = s.front.CheckForm(q, "sign_up:"+a.ID, q.Again)
@@ -97,9 +97,9 @@ func (s *Service) handleSignUp(q *front.Request) error {
 	t.checkEmail(a.U)
 	t.checkPerson(a.U)
 	t.checkPassword(q)
-	t.Custom = front.ReadCustom(person.CustomFieldsOf(a.U, config.OwnMethod), q.PostForm, t.problems)
+	t.Custom = webflow.ReadCustom(person.CustomFieldsOf(a.U, settings.OwnMethod), q.PostForm, t.problems)
 	if len(t.problems) > 0 {
-		return s.renderSignUp(q, a, http.StatusUnprocessableEntity, t, page.Form{})
+		return s.renderSignUp(q, a, http.StatusUnprocessableEntity, t, web.Form{})
 	}
 	wait, err := s.countSignUp(q)
 	switch {
@@ -111,9 +111,9 @@ func (s *Service) handleSignUp(q *front.Request) error {
 	}
 	// The same hash for an address that is taken, so neither the answer nor the time shows it.
 	t.PHC, err = s.person.HashNew(q.Context(), q.PostForm.Get("password"), t.Email)
-	if problem := front.PasswordProblem(err); problem != "" {
+	if problem := webflow.PasswordProblem(err); problem != "" {
 		t.problem("password", problem)
-		return s.renderSignUp(q, a, http.StatusUnprocessableEntity, t, page.Form{})
+		return s.renderSignUp(q, a, http.StatusUnprocessableEntity, t, web.Form{})
 	}
 	if err != nil {
 		return err
@@ -126,17 +126,17 @@ func (s *Service) handleSignUp(q *front.Request) error {
 }
 
 // finish puts the phone number into its stored form, and notes the language of the page.
-func (t *signUpInput) finish(s *Service, q *front.Request, a front.Detour) {
+func (t *signUpInput) finish(s *Service, q *webflow.Request, a webflow.Detour) {
 	t.Phone, _ = person.ParsePhone(t.Phone)
 	t.Locale = s.pages.Lang(q.Request, a.Flow.Demand.Locales, a.Flow.Demand.Client.ID)
 }
 
 // countSignUp counts a form that would be hashed and stored. wait is how long none is accepted from this address.
-func (s *Service) countSignUp(q *front.Request) (wait time.Duration, err error) {
+func (s *Service) countSignUp(q *webflow.Request) (wait time.Duration, err error) {
 	if !s.admit(q.Request) {
-		return 0, front.ErrTooMany
+		return 0, webflow.ErrTooMany
 	}
-	now, from := s.now(), proof.Network(s.origin(q.Request).ClientIP)
+	now, from := s.now(), challenge.Network(s.origin(q.Request).ClientIP)
 	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
 		wait, err = s.proof.CountRequest(tx, "sign-up-address", from, signUpsPerAddress, now)
 		return err
@@ -147,7 +147,7 @@ func (s *Service) countSignUp(q *front.Request) (wait time.Duration, err error) 
 // finishSignUp creates the person and signs the person in, or sends the link that activates the account. spend uses up
 // the last code; nil: no code was needed. before is the form as it was before that code.
 func (s *Service) finishSignUp(
-	q *front.Request, a front.Detour, p *pendingSignUp, before signUpInput, spend func(storage.Tx) (bool, error),
+	q *webflow.Request, a webflow.Detour, p *pendingSignUp, before signUpInput, spend func(storage.Tx) (bool, error),
 ) error {
 	inactive := a.U.Features.PersonActivation.Enabled && !(p.typed.Verified && person.ActivatesByEmail(a.U))
 	c, err := s.prepareAccount(q, p, inactive, spend)
@@ -158,19 +158,19 @@ func (s *Service) finishSignUp(
 	default:
 		err = s.front.AdmitNew(q.W, q.Request, a.Flow, c.id, "signed up", c.create)
 	}
-	q.Again = front.WithSignIn(signUpPath, a.ID)
+	q.Again = webflow.WithSignIn(signUpPath, a.ID)
 	switch {
 	case err == nil && inactive:
 		s.jar.Clear(q.W, kindSignUp)
-		return q.Redirect(front.WithSignIn(signUpSentPath, a.ID))
+		return q.Redirect(webflow.WithSignIn(signUpSentPath, a.ID))
 	case err == nil:
 		s.jar.Clear(q.W, kindSignUp)
 		return q.LeaveTo(s.afterSignUp(a))
 	case errors.Is(err, person.ErrMismatch), errors.Is(err, person.ErrUsernameTaken) && p.typed.Verified:
 		p.typed = before
-		return s.renderSignUpCode(q, a, p, http.StatusUnprocessableEntity, page.Form{Problem: "problem.code"})
+		return s.renderSignUpCode(q, a, p, http.StatusUnprocessableEntity, web.Form{Problem: "problem.code"})
 	case errors.Is(err, person.ErrUsernameTaken):
-		return s.renderSignUp(q, a, http.StatusUnprocessableEntity, &p.typed, page.Form{Problem: "problem.sign_up"})
+		return s.renderSignUp(q, a, http.StatusUnprocessableEntity, &p.typed, web.Form{Problem: "problem.sign_up"})
 	case errors.As(err, new(*person.ValidationError)): // the settings have changed
 		return answerUsed(q.Again)
 	}
@@ -179,7 +179,7 @@ func (s *Service) finishSignUp(
 
 // storeInactive creates a person who must be activated. If the address is taken its owner gets a notice, and the answer
 // is the same.
-func (s *Service) storeInactive(q *front.Request, a front.Detour, c *newAccount) error {
+func (s *Service) storeInactive(q *webflow.Request, a webflow.Detour, c *newAccount) error {
 	now := s.now()
 	return s.store.Update(q.Context(), func(tx storage.Tx) error {
 		_, err := c.create(tx, now)
@@ -191,7 +191,7 @@ func (s *Service) storeInactive(q *front.Request, a front.Detour, c *newAccount)
 }
 
 // showSignUpSent serves GET /sign-up/sent?flow=…: how the account is activated, whether it was created or not.
-func (s *Service) showSignUpSent(q *front.Request) error {
+func (s *Service) showSignUpSent(q *webflow.Request) error {
 	a, err := s.detour(q, signUpPath, s.offersSignUp)
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func (s *Service) showSignUpSent(q *front.Request) error {
 	if !person.ActivatesByEmail(a.U) {
 		key = "sign_up_later"
 	}
-	return s.front.RenderForm(q, a, "", http.StatusOK, page.Form{
+	return s.front.RenderForm(q, a, "", http.StatusOK, web.Form{
 		Key: key, Fill: []any{"brand", s.pages.Name()}, Next: signInURL(a.ID),
 	})
 }

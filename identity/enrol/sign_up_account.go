@@ -7,10 +7,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -24,20 +24,20 @@ type newAccount struct {
 	prof     person.ProfileRecord
 	folded   string // username
 	pending  *pendingSignUp
-	by       event.Actor
-	happened []event.Event // created, signed up
+	by       audit.Actor
+	happened []audit.Event // created, signed up
 	spend    func(storage.Tx) (bool, error)
 }
 
 // prepareAccount makes the records and events of the person, before the transaction.
 func (s *Service) prepareAccount(
-	q *front.Request, p *pendingSignUp, inactive bool, spend func(storage.Tx) (bool, error),
+	q *webflow.Request, p *pendingSignUp, inactive bool, spend func(storage.Tx) (bool, error),
 ) (*newAccount, error) {
 	id, err := uuid.NewRandomFromReader(s.random)
 	if err != nil {
 		return nil, err
 	}
-	by := event.Actor{ID: id.String(), Name: p.typed.Email, Origin: s.origin(q.Request)}
+	by := audit.Actor{ID: id.String(), Name: p.typed.Email, Origin: s.origin(q.Request)}
 	c := &newAccount{Service: s, id: id.String(), inactive: inactive, pending: p, spend: spend, by: by}
 	n, err := s.person.Place(p.typed.newPerson())
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Service) findOwner(tx storage.Tx, address string) (*person.Recipient, e
 	if err != nil {
 		return nil, err
 	}
-	name, err := person.ReadName(tx, event.DefaultPartition, folded)
+	name, err := person.ReadName(tx, audit.DefaultPartition, folded)
 	id := name.PersonID
 	if errors.Is(err, storage.ErrNotFound) {
 		ids, err := person.ByVerifiedEmail(tx, address)

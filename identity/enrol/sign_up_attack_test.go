@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -196,7 +196,7 @@ func TestSignUpAttacks(t *testing.T) {
 	t.Run("attack 226: the policy holds for a sign-up", func(t *testing.T) {
 		t.Parallel()
 		h, u, _ := identitytest.NewWithSignUp(t)
-		u.PasswordPolicy = config.PasswordPolicy{MinLength: 10, MaxLength: 20, LowerCaseCharRequired: true, UpperCaseCharRequired: true, SpecialCharRequired: true}
+		u.PasswordPolicy = settings.PasswordPolicy{MinLength: 10, MaxLength: 20, LowerCaseCharRequired: true, UpperCaseCharRequired: true, SpecialCharRequired: true}
 		for _, password := range []string{"Aa!456789", "Aa!" + strings.Repeat("5", 18), "AA!4567890", "aa!4567890", "Aa34567890", "Aa!4567\x00890"} {
 			if a := signUp(h.Browser(), "email", identitytest.Newcomer, "password", password); a.Code != http.StatusUnprocessableEntity || strings.Contains(a.Body.String(), password) {
 				t.Errorf("%q = %d", password, a.Code)

@@ -7,13 +7,13 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -29,7 +29,7 @@ type pendingSignUp struct {
 const signUpPurpose = "sign-up that waits"
 
 // readPending reads the form of this browser that waits. nil: no form waits.
-func (s *Service) readPending(q *front.Request) (a front.Detour, p *pendingSignUp, err error) {
+func (s *Service) readPending(q *webflow.Request) (a webflow.Detour, p *pendingSignUp, err error) {
 	a, err = s.detour(q, signUpPath, s.offersSignUp)
 	token := s.jar.Get(q.Request, kindSignUp)
 	if err != nil || token == "" {
@@ -64,7 +64,7 @@ const (
 )
 
 // toConfirm is the part that is confirmed next, or "" if none is left.
-func (s *Service) toConfirm(u *config.Units, t *signUpInput) string {
+func (s *Service) toConfirm(u *settings.Units, t *signUpInput) string {
 	switch {
 	case s.front.VerifiesEmail(u) && !t.Verified:
 		return confirmEmail
@@ -80,12 +80,12 @@ func (t *signUpInput) confirm(part string) {
 }
 
 // codePurpose is what the code for a part is for.
-func (p *pendingSignUp) codePurpose(part string) proof.CodePurpose {
+func (p *pendingSignUp) codePurpose(part string) challenge.CodePurpose {
 	to := person.FoldEmail(p.typed.Email)
 	if part == confirmPhone {
 		to = p.typed.Phone
 	}
-	return proof.CodePurpose{
+	return challenge.CodePurpose{
 		Purpose: "sign-up " + part, Subject: p.hash, Bound: p.browser, To: to, Limit: "sign-up:" + secret.Hash(to),
 	}
 }
@@ -95,7 +95,7 @@ func (p *pendingSignUp) form() string { return "sign_up_code:" + p.hash }
 
 // awaitCode stores the form and sends a code to the address. For an address that is taken the form waits as well, for a
 // code that is never sent.
-func (s *Service) awaitCode(q *front.Request, a front.Detour, t *signUpInput) error {
+func (s *Service) awaitCode(q *webflow.Request, a webflow.Detour, t *signUpInput) error {
 	p, token, err := s.storeSignUp(q, t)
 	if err != nil {
 		return err
@@ -108,11 +108,11 @@ func (s *Service) awaitCode(q *front.Request, a front.Detour, t *signUpInput) er
 		return s.renderSignUp(q, a, http.StatusTooManyRequests, t, waitForm(q, "problem.sent", wait))
 	}
 	s.jar.Set(q.W, kindSignUp, token, signUpLife)
-	return q.Redirect(front.WithSignIn(signUpCodePath, a.ID))
+	return q.Redirect(webflow.WithSignIn(signUpCodePath, a.ID))
 }
 
 // storeSignUp stores the form for the browser that gets the token.
-func (s *Service) storeSignUp(q *front.Request, t *signUpInput) (p *pendingSignUp, token string, err error) {
+func (s *Service) storeSignUp(q *webflow.Request, t *signUpInput) (p *pendingSignUp, token string, err error) {
 	browser, err := s.jar.Browser(q.W, q.Request, s.front.NewID)
 	if err != nil {
 		return nil, "", err
@@ -141,28 +141,28 @@ func (s *Service) sealSignUp(p *pendingSignUp) (signUpRecord, error) {
 }
 
 // readConfirmation reads the form whose address or number is confirmed now.
-func (s *Service) readConfirmation(q *front.Request) (a front.Detour, p *pendingSignUp, err error) {
+func (s *Service) readConfirmation(q *webflow.Request) (a webflow.Detour, p *pendingSignUp, err error) {
 	a, p, err = s.readPending(q)
 	if err == nil && (p == nil || s.toConfirm(a.U, &p.typed) == "") { // nothing waits, or the settings have changed
 		err = leave(q, q.Again)
 	}
 	if err == nil {
-		q.Again = front.WithSignIn(signUpCodePath, a.ID)
+		q.Again = webflow.WithSignIn(signUpCodePath, a.ID)
 	}
 	return a, p, err
 }
 
 // showSignUpCode serves GET /sign-up/confirm?flow=…: it asks for the code that was sent.
-func (s *Service) showSignUpCode(q *front.Request) error {
+func (s *Service) showSignUpCode(q *webflow.Request) error {
 	a, p, err := s.readConfirmation(q)
 	if err != nil {
 		return err
 	}
-	return s.renderSignUpCode(q, a, p, http.StatusOK, page.Form{})
+	return s.renderSignUpCode(q, a, p, http.StatusOK, web.Form{})
 }
 
-func (s *Service) renderSignUpCode(q *front.Request, a front.Detour, p *pendingSignUp, status int, in page.Form) error {
-	in.Action = cmp.Or(p.action, front.WithSignIn(signUpCodePath, a.ID))
+func (s *Service) renderSignUpCode(q *webflow.Request, a webflow.Detour, p *pendingSignUp, status int, in web.Form) error {
+	in.Action = cmp.Or(p.action, webflow.WithSignIn(signUpCodePath, a.ID))
 	if s.toConfirm(a.U, &p.typed) == confirmPhone {
 		in.Key, in.Fill = "sign_up_phone", []any{"to", p.typed.Phone}
 		in.Fields = codeFields("step_up.sms.label", in.Problem)
@@ -170,14 +170,14 @@ func (s *Service) renderSignUpCode(q *front.Request, a front.Detour, p *pendingS
 		in.Key, in.Fill = "sign_up_code", []any{"to", p.typed.Email}
 		in.Fields = codeFields("step_up.email.label", in.Problem)
 	}
-	in.Other = &page.OtherButton{Name: "send", Label: "step_up.send_again"}
-	change := cmp.Or(p.change, front.WithSignIn(signUpPath, a.ID))
-	in.Links = []page.FormLink{{Label: "sign_up_code.change", URL: change}}
+	in.Other = &web.OtherButton{Name: "send", Label: "step_up.send_again"}
+	change := cmp.Or(p.change, webflow.WithSignIn(signUpPath, a.ID))
+	in.Links = []web.FormLink{{Label: "sign_up_code.change", URL: change}}
 	return s.renderWithTarget(q, a, p.form(), status, in)
 }
 
 // handleSignUpCode serves POST /sign-up/confirm?flow=…: the code creates the person, or another one is sent.
-func (s *Service) handleSignUpCode(q *front.Request) error {
+func (s *Service) handleSignUpCode(q *webflow.Request) error {
 	a, p, err := s.readConfirmation(q)
 	if err == nil {
 		err = s.front.CheckForm(q, p.form(), q.Again)
@@ -190,7 +190,7 @@ func (s *Service) handleSignUpCode(q *front.Request) error {
 	}
 	code := q.PostForm.Get("code")
 	if code == "" {
-		return s.renderSignUpCode(q, a, p, http.StatusUnprocessableEntity, page.Form{Problem: "problem.code_missing"})
+		return s.renderSignUpCode(q, a, p, http.StatusUnprocessableEntity, web.Form{Problem: "problem.code_missing"})
 	}
 	part, before := s.toConfirm(a.U, &p.typed), p.typed
 	spend, err := s.proof.CheckCode(q.Context(), p.codePurpose(part), code)
@@ -204,7 +204,7 @@ func (s *Service) handleSignUpCode(q *front.Request) error {
 	switch {
 	case errors.Is(err, person.ErrMismatch):
 		p.typed = before
-		return s.renderSignUpCode(q, a, p, http.StatusUnprocessableEntity, page.Form{Problem: "problem.code"})
+		return s.renderSignUpCode(q, a, p, http.StatusUnprocessableEntity, web.Form{Problem: "problem.code"})
 	case err != nil:
 		return err
 	}
@@ -213,7 +213,7 @@ func (s *Service) handleSignUpCode(q *front.Request) error {
 
 // keepConfirmation stores that the address is confirmed, while the number is not yet. person.ErrMismatch: the code or
 // the form is no longer there.
-func (s *Service) keepConfirmation(q *front.Request, p *pendingSignUp, spend func(storage.Tx) (bool, error)) error {
+func (s *Service) keepConfirmation(q *webflow.Request, p *pendingSignUp, spend func(storage.Tx) (bool, error)) error {
 	rec, err := s.sealSignUp(p)
 	if err != nil {
 		return err
@@ -230,7 +230,7 @@ func (s *Service) keepConfirmation(q *front.Request, p *pendingSignUp, spend fun
 }
 
 // sendNextCode sends the code for the part that is confirmed next, and shows the page that asks for it.
-func (s *Service) sendNextCode(q *front.Request, a front.Detour, p *pendingSignUp) error {
+func (s *Service) sendNextCode(q *webflow.Request, a webflow.Detour, p *pendingSignUp) error {
 	wait, err := s.sendSignUpCode(q, a.U, p)
 	switch {
 	case err != nil:
@@ -238,5 +238,5 @@ func (s *Service) sendNextCode(q *front.Request, a front.Detour, p *pendingSignU
 	case wait > 0:
 		return s.renderSignUpCode(q, a, p, http.StatusTooManyRequests, waitForm(q, "problem.sent", wait))
 	}
-	return q.Redirect(cmp.Or(p.action, front.WithSignIn(signUpCodePath, a.ID)))
+	return q.Redirect(cmp.Or(p.action, webflow.WithSignIn(signUpCodePath, a.ID)))
 }

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // signUpInput is the input of a sign-up form.
@@ -46,7 +46,7 @@ func (t *signUpInput) problem(field, key string) {
 func (t *signUpInput) accept(field string) { delete(t.problems, field) }
 
 // readSignUp reads the fields of a form. The password is read later, because hashing takes time.
-func readSignUp(q *front.Request) *signUpInput {
+func readSignUp(q *webflow.Request) *signUpInput {
 	t := &signUpInput{problems: map[string]string{}}
 	for field, v := range map[string]*string{
 		"email": &t.Email, "given_name": &t.GivenName, "family_name": &t.FamilyName, "phone": &t.Phone, "date_of_birth": &t.Birth,
@@ -61,7 +61,7 @@ func readSignUp(q *front.Request) *signUpInput {
 }
 
 // checkEmail notes what is wrong with the address.
-func (t *signUpInput) checkEmail(u *config.Units) {
+func (t *signUpInput) checkEmail(u *settings.Units) {
 	repeats := u.Attributes.SignUpFormFields.EmailConfirmationEnabled
 	switch {
 	case t.Email == "":
@@ -81,7 +81,7 @@ func isSignUpAddress(address string) bool {
 }
 
 // checkPassword notes that the password is missing.
-func (t *signUpInput) checkPassword(q *front.Request) {
+func (t *signUpInput) checkPassword(q *webflow.Request) {
 	if q.PostForm.Get("password") == "" {
 		t.problem("password", "problem.password")
 	}
@@ -89,11 +89,11 @@ func (t *signUpInput) checkPassword(q *front.Request) {
 
 // demanded are the rules of the settings that the form must meet: of each one field is enough. Rules with the address
 // are met, since the form has one.
-func demanded(u *config.Units) (groups [][]string) {
+func demanded(u *settings.Units) (groups [][]string) {
 	for _, rule := range u.Profile.Rules {
 		var fields []string
 		for _, attribute := range rule.AnyOf {
-			fields = append(fields, front.AttributeFields[attribute]...)
+			fields = append(fields, webflow.AttributeFields[attribute]...)
 		}
 		if len(fields) > 0 && !slices.Contains(fields, "email") {
 			groups = append(groups, fields)
@@ -103,7 +103,7 @@ func demanded(u *config.Units) (groups [][]string) {
 }
 
 // asks tells whether the form has a field, and whether it is required.
-func asks(u *config.Units, field string) (there, required bool) {
+func asks(u *settings.Units, field string) (there, required bool) {
 	must := u.Attributes.PersonCreationMandatoryFields
 	switch field {
 	case "given_name":
@@ -123,7 +123,7 @@ func asks(u *config.Units, field string) (there, required bool) {
 }
 
 // checkPerson notes what is wrong with the names, the date and the number.
-func (t *signUpInput) checkPerson(u *config.Units) {
+func (t *signUpInput) checkPerson(u *settings.Units) {
 	typed := map[string]string{"given_name": t.GivenName, "family_name": t.FamilyName, "date_of_birth": t.Birth, "phone": t.Phone}
 	for _, field := range []string{"given_name", "family_name", "date_of_birth"} {
 		if _, required := asks(u, field); required && typed[field] == "" {
@@ -146,7 +146,7 @@ func (t *signUpInput) checkPerson(u *config.Units) {
 
 const firstYear = 1880 // of a date of birth
 
-func (t *signUpInput) checkPhone(u *config.Units) {
+func (t *signUpInput) checkPhone(u *settings.Units) {
 	there, required := asks(u, "phone")
 	if !there {
 		t.Phone = ""
@@ -170,29 +170,29 @@ func (t *signUpInput) checkPhone(u *config.Units) {
 }
 
 // field returns a field of the form.
-func (t *signUpInput) field(name, kind, value, autocomplete string) page.Field {
-	return page.Field{
+func (t *signUpInput) field(name, kind, value, autocomplete string) web.Field {
+	return web.Field{
 		Name: name, Type: kind, Label: "sign_up." + name, Value: value, Autocomplete: autocomplete, Required: true,
 		MaxLength: person.MaxLine, Problem: t.problems[name],
 	}
 }
 
 // fields returns the fields of the form, with the input.
-func (t *signUpInput) fields(u *config.Units) []page.Field {
+func (t *signUpInput) fields(u *settings.Units) []web.Field {
 	list := append(t.emailFields(u), t.personFields(u)...)
-	list = append(list, front.CustomInputs(person.CustomFieldsOf(u, config.OwnMethod), t.Custom, t.problems)...)
+	list = append(list, webflow.CustomInputs(person.CustomFieldsOf(u, settings.OwnMethod), t.Custom, t.problems)...)
 	return append(list, t.passwordField(u))
 }
 
-func (t *signUpInput) passwordField(u *config.Units) page.Field {
-	f := front.NewPasswordField(&u.PasswordPolicy, t.problems["password"])
+func (t *signUpInput) passwordField(u *settings.Units) web.Field {
+	f := webflow.NewPasswordField(&u.PasswordPolicy, t.problems["password"])
 	f.Label = "sign_in.password"
 	return f
 }
 
 // emailFields returns the fields for the address.
-func (t *signUpInput) emailFields(u *config.Units) []page.Field {
-	list := []page.Field{t.field("email", "email", t.Email, "email")}
+func (t *signUpInput) emailFields(u *settings.Units) []web.Field {
+	list := []web.Field{t.field("email", "email", t.Email, "email")}
 	if u.Attributes.SignUpFormFields.EmailConfirmationEnabled {
 		list = append(list, t.field("email_again", "email", t.emailAgain, "off"))
 	}
@@ -200,8 +200,8 @@ func (t *signUpInput) emailFields(u *config.Units) []page.Field {
 }
 
 // personFields returns the fields for the names and the number.
-func (t *signUpInput) personFields(u *config.Units) (list []page.Field) {
-	for _, f := range []page.Field{
+func (t *signUpInput) personFields(u *settings.Units) (list []web.Field) {
+	for _, f := range []web.Field{
 		t.field("given_name", "text", t.GivenName, "given-name"), t.field("family_name", "text", t.FamilyName, "family-name"),
 		t.field("date_of_birth", "date", t.Birth, "bday"),
 	} {
@@ -242,7 +242,7 @@ func (t *signUpInput) personFields(u *config.Units) (list []page.Field) {
 func (t *signUpInput) newPerson() person.NewPerson {
 	return person.NewPerson{
 		Username: t.Email, Email: t.Email, EmailVerified: &t.Verified, GivenName: t.GivenName, FamilyName: t.FamilyName,
-		Locale: t.Locale, Partition: event.DefaultPartition, Profile: t.profile(),
+		Locale: t.Locale, Partition: audit.DefaultPartition, Profile: t.profile(),
 	}
 }
 

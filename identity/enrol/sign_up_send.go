@@ -3,19 +3,19 @@ package enrol
 import (
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // sendSignUpCode sends a code to the address or the number that is confirmed next. The owner of an address that is
 // taken gets a notice instead. wait is how long nothing is sent there.
-func (s *Service) sendSignUpCode(q *front.Request, u *config.Units, p *pendingSignUp) (wait time.Duration, err error) {
-	code, err := proof.NewSentCode(s.random)
+func (s *Service) sendSignUpCode(q *webflow.Request, u *settings.Units, p *pendingSignUp) (wait time.Duration, err error) {
+	code, err := challenge.NewSentCode(s.random)
 	if err != nil {
 		return 0, err
 	}
@@ -65,7 +65,7 @@ func (s *Service) notifyOwner(tx storage.Tx, typed *signUpInput, now time.Time) 
 		return err
 	}
 	key := secret.Hash(person.FoldEmail(typed.Email))
-	wait, err := s.proof.CountRequest(tx, "sign-up-told", key, proof.SentCodesMost, now)
+	wait, err := s.proof.CountRequest(tx, "sign-up-told", key, challenge.SentCodesMost, now)
 	if err != nil || wait > 0 {
 		return err
 	}

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -128,8 +128,8 @@ func TestSignUpFields(t *testing.T) {
 			t.Errorf("the plain form asks for %s", name)
 		}
 	}
-	u.Attributes.SignUpFormFields = config.SignUpFormFields{MobileNumberEnabled: true, MobileNumberConfirmationEnabled: true, EmailConfirmationEnabled: true}
-	u.Attributes.PersonCreationMandatoryFields = config.PersonCreationMandatoryFields{FirstNameRequired: true, LastNameRequired: true}
+	u.Attributes.SignUpFormFields = settings.SignUpFormFields{MobileNumberEnabled: true, MobileNumberConfirmationEnabled: true, EmailConfirmationEnabled: true}
+	u.Attributes.PersonCreationMandatoryFields = settings.PersonCreationMandatoryFields{FirstNameRequired: true, LastNameRequired: true}
 	good := map[string]string{
 		"email": identitytest.Newcomer, "email_again": "NEW@example.com", "given_name": "Nel", "family_name": "O'Neil", "phone": "+31 6 1234 5678", "phone_again": "0031612345678",
 		"password": identitytest.FreshPassword,
@@ -190,7 +190,7 @@ func TestSignUpFields(t *testing.T) {
 	if p := profileOf(h, identitytest.Newcomer); p.Name.DisplayName != "Nel O'Neil" || len(p.PhoneNumbers) != 1 || p.PhoneNumbers[0].Value != "+31612345678" || p.PhoneNumbers[0].Verified {
 		t.Errorf("profile = %+v", p)
 	}
-	u.Attributes.SignUpFormFields, u.Attributes.PersonCreationMandatoryFields.MobileNumberRequired = config.SignUpFormFields{}, true
+	u.Attributes.SignUpFormFields, u.Attributes.PersonCreationMandatoryFields.MobileNumberRequired = settings.SignUpFormFields{}, true
 	if a := send(h.Browser(), map[string]string{"phone": ""}); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), `id="phone-problem"`) {
 		t.Errorf("without a number that is required = %d", a.Code)
 	}
@@ -310,8 +310,8 @@ func profileOf(h *identitytest.Harness, username string) (p person.Profile) {
 func TestCreatePrompt(t *testing.T) {
 	t.Parallel()
 	h, u, _ := identitytest.NewWithSignUp(t)
-	asked := login.Demand{MaxAge: -1, Create: true, Client: login.Client{ID: "shop", Name: "The shop"}}
-	h.Demand = func(r *http.Request) login.Demand {
+	asked := authn.Demand{MaxAge: -1, Create: true, Client: authn.Client{ID: "shop", Name: "The shop"}}
+	h.Demand = func(r *http.Request) authn.Demand {
 		d := asked
 		d.Return = r.URL.RequestURI()
 		return d

@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -27,9 +27,9 @@ func TestSignInAsksForAnAddress(t *testing.T) {
 	}
 	h := identitytest.New(t, emailUsernames, func(c *identity.Config) { c.Locales = []string{"en", "nl", "de", "fr"} })
 	h.Notices = new(notifytest.Notices)
-	u := config.Defaults()
+	u := settings.Defaults()
 	u.Features.PasswordResetEnabled = true
-	h.Units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	h.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 	h.Start()
 	for lang, want := range map[string][2]string{
 		"en": {"E-mail address", "Enter your e-mail address."}, "nl": {"E-mailadres", "Vul je e-mailadres in."},

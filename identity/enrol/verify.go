@@ -4,17 +4,17 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 const (
-	linkVerification proof.LinkKind = "verification"
+	linkVerification challenge.LinkKind = "verification"
 
 	verifyPath   = "/verify"
 	verifiedPath = verifyPath + "/done"
@@ -48,22 +48,22 @@ func (s *Service) sendVerification(tx storage.Tx, t person.Recipient, how person
 }
 
 // showVerify serves GET /verify: it asks whether the address belongs to the account, and changes nothing.
-func (s *Service) showVerify(q *front.Request) error {
+func (s *Service) showVerify(q *webflow.Request) error {
 	var p person.Record
-	o, err := s.front.LinkIn(q, linkVerification, "", func(tx storage.Tx, o *proof.OpenLink) (err error) {
+	o, err := s.front.LinkIn(q, linkVerification, "", func(tx storage.Tx, o *challenge.OpenLink) (err error) {
 		p, err = person.Records.Get(tx, o.Record.PersonID)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return s.front.RenderForm(q, front.Detour{U: q.Settings}, o.Form(), http.StatusOK, page.Form{
+	return s.front.RenderForm(q, webflow.Detour{U: q.Settings}, o.Form(), http.StatusOK, web.Form{
 		Key: "verify", Fill: []any{"to", o.Record.Data[linkAddress], "account", p.Username}, Action: verifyPath,
 	})
 }
 
 // handleVerify serves POST /verify: the address is verified, and the link is used up.
-func (s *Service) handleVerify(q *front.Request) error {
+func (s *Service) handleVerify(q *webflow.Request) error {
 	o, err := s.front.LinkIn(q, linkVerification, "")
 	if err == nil {
 		err = s.front.CheckLink(q, o)
@@ -74,11 +74,11 @@ func (s *Service) handleVerify(q *front.Request) error {
 	if err := s.verifyByLink(q, o); err != nil {
 		return s.front.LinkError(q, linkVerification, "", err)
 	}
-	s.jar.Clear(q.W, proof.LinkCookieOf(linkVerification))
+	s.jar.Clear(q.W, challenge.LinkCookieOf(linkVerification))
 	return q.Redirect(verifiedPath)
 }
 
-func (s *Service) verifyByLink(q *front.Request, o *proof.OpenLink) error {
+func (s *Service) verifyByLink(q *webflow.Request, o *challenge.OpenLink) error {
 	ev, err := s.person.NewEvents(s.origin(q.Request), person.EventUpdated)
 	if err != nil {
 		return err
@@ -93,13 +93,14 @@ func (s *Service) verifyByLink(q *front.Request, o *proof.OpenLink) error {
 		if err != nil {
 			return err
 		}
-		e := event.Actor{ID: link.PersonID, Name: rec.Username}.Fill(ev[0], link.PersonID, "e-mail address verified")
+		e := audit.Actor{ID: link.PersonID, Name: rec.Username}.Fill(ev[0], link.PersonID, "e-mail address verified")
 		e.Partition = rec.PartitionName()
 		return s.events.Append(tx, e)
 	})
 }
 
-// putVerified stores that an address of a person is verified. proof.ErrNoLink: the person no longer has the address.
+// putVerified stores that an address of a person is verified. challenge.ErrNoLink: the person no longer has the
+// address.
 func putVerified(tx storage.Tx, id, address string, now time.Time) (person.Record, error) {
 	rec, err := person.Records.Get(tx, id)
 	if err != nil {
@@ -110,7 +111,7 @@ func putVerified(tx storage.Tx, id, address string, now time.Time) (person.Recor
 		return rec, err
 	}
 	if !verifyEmail(&prof, address) {
-		return rec, proof.ErrNoLink
+		return rec, challenge.ErrNoLink
 	}
 	rec.Take(&prof)
 	rec.UpdatedAt = now
@@ -121,10 +122,10 @@ func putVerified(tx storage.Tx, id, address string, now time.Time) (person.Recor
 }
 
 // showVerified serves GET /verify/done.
-func (s *Service) showVerified(q *front.Request) error {
+func (s *Service) showVerified(q *webflow.Request) error {
 	a, err := s.detour(q, verifiedPath, always)
 	if err != nil {
 		return err
 	}
-	return s.front.RenderForm(q, a, "", http.StatusOK, page.Form{Key: "verified", Next: person.DefaultReturn})
+	return s.front.RenderForm(q, a, "", http.StatusOK, web.Form{Key: "verified", Next: person.DefaultReturn})
 }

@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // fieldAgain marks an answer that one of our pages has posted.
@@ -33,10 +33,10 @@ func (s *Service) postAgain(w http.ResponseWriter, r *http.Request) bool {
 
 // redirect redirects to one of our paths. After our own form a page does that instead, since browsers apply its
 // form-action to every redirect that follows, and these end at other origins.
-func (s *Service) redirect(q *front.Request, name, to string) error {
+func (s *Service) redirect(q *webflow.Request, name, to string) error {
 	if !q.PostForm.Has(fieldAgain) {
 		return q.Redirect(to)
 	}
-	s.pages.Render(q.W, q.Request, page.View{Template: "forward", Data: page.Forward{Name: cmp.Or(name, q.Host), To: to}})
+	s.pages.Render(q.W, q.Request, web.View{Template: "forward", Data: web.Forward{Name: cmp.Or(name, q.Host), To: to}})
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 // TestAnswerWithoutCookies: the provider's page posts its answer without our cookies. A local issuer without https has
@@ -25,7 +25,7 @@ func TestAnswerWithoutCookies(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			e := identitytest.NewElsewhere(t, func(c *identity.Config) { c.Issuer = tt.issuer })
-			e.Asking(func(d *login.Demand) { d.Provider = "partner" })
+			e.Asking(func(d *authn.Demand) { d.Provider = "partner" })
 			b, without := e.Browser(), e.Browser()
 			without.Header = http.Header{"Sec-Fetch-Site": {"cross-site"}}
 			form := url.Values{"state": {identitytest.State(t, b.Leave("/next"))}, "ticket": {e.Partner.Answer(identitytest.Ann(), nil)}}

@@ -8,12 +8,12 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -24,11 +24,11 @@ type exchange struct {
 	// SignIn is the id of the sign-in that asked. Empty: the provider has answered without being asked, and Flow leads
 	// to the account page.
 	SignIn string
-	Flow   front.FlowRecord
+	Flow   webflow.FlowRecord
 }
 
 // chooseURL is the sign-in page that offers every way to sign in.
-func (x *exchange) chooseURL() string { return front.FlowURL(x.SignIn) + "&choose=1" }
+func (x *exchange) chooseURL() string { return webflow.FlowURL(x.SignIn) + "&choose=1" }
 
 // Answer is what a provider has answered in an exchange.
 type Answer struct {
@@ -36,9 +36,9 @@ type Answer struct {
 
 	Name     string // of the flow: it gives access to the answer, in the browser that was sent to the provider
 	Rec      providerFlowRecord
-	Identity *idp.Identity // verified. nil: not yet
-	Known    *Registry     // nil as long as Identity is
-	Settings *config.Units // of the request
+	Identity *idp.Identity   // verified. nil: not yet
+	Known    *Registry       // nil as long as Identity is
+	Settings *settings.Units // of the request
 }
 
 // Key is the key of the identity in person.Identities.
@@ -53,7 +53,7 @@ func (a *Answer) Done() string {
 }
 
 // AnswerIn returns the verified answer that a request names, judged by what its sign-in demands.
-func (s *Service) AnswerIn(q *front.Request) (*Answer, error) {
+func (s *Service) AnswerIn(q *webflow.Request) (*Answer, error) {
 	a := &Answer{Name: q.URL.Query().Get("flow"), Settings: q.Settings}
 	key := a.key()
 	var flowErr error
@@ -84,7 +84,7 @@ func (s *Service) AnswerIn(q *front.Request) (*Answer, error) {
 		return nil, err
 	}
 	if a.Rec.SignIn == "" {
-		a.Flow = front.FlowRecord{Demand: login.Demand{MaxAge: -1, Return: "/sign-in"}} // which redirects to the default page
+		a.Flow = webflow.FlowRecord{Demand: authn.Demand{MaxAge: -1, Return: "/sign-in"}} // which redirects to the default page
 	} else {
 		if flowErr != nil {
 			return nil, flowErr
@@ -95,13 +95,13 @@ func (s *Service) AnswerIn(q *front.Request) (*Answer, error) {
 		}
 	}
 	if misfit := a.misfit(); misfit != nil {
-		s.refuseAnswer(q, a, refusal.LevelTooLow, misfit)
+		s.refuseAnswer(q, a, denial.LevelTooLow, misfit)
 		s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, a.Provider.ID, "", a.Provider.Name+": "+misfit.Reason)
 		led, err := s.instead(q, &a.exchange)
 		if !led && err == nil {
 			err = s.refuse(q, a.Flow, misfit)
 		}
-		return nil, cmp.Or(err, front.ErrAnswered)
+		return nil, cmp.Or(err, webflow.ErrAnswered)
 	}
 	return a, nil
 }
@@ -153,13 +153,13 @@ func (p *Provider) vouchesFor(email string) bool {
 
 // misfit returns a refusal if the sign-in at the provider is too old, or too weak even with a step-up; nil if it fits.
 // Providers do not all do what they are told.
-func (a *Answer) misfit() *login.Refusal {
+func (a *Answer) misfit() *authn.Refusal {
 	at, d, began := a.Identity.AuthTime, a.Flow.Demand, a.Rec.CreatedAt
 	const skew = providerSkew
 	tooOld := isForced(d) && at.Add(skew).Before(began)
 	switch {
 	case !at.IsZero() && (tooOld || (d.MaxAge >= 0 && began.Sub(at) > d.MaxAge+skew)):
-		return &login.Refusal{Code: "login_required", Reason: "the identity provider has not asked the person again"}
+		return &authn.Refusal{Code: "login_required", Reason: "the identity provider has not asked the person again"}
 	case max(a.Identity.Level, a.Known.Reach) < d.Level:
 		return Unreachable(d)
 	}

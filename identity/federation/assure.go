@@ -5,7 +5,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/assurance"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -37,7 +37,7 @@ func Disown(tx storage.Tx, personID, provider string) error {
 	if err != nil || !found {
 		return err
 	}
-	left := rec.Assurance.Without(login.EvidenceSignIn, provider)
+	left := rec.Assurance.Without(authn.EvidenceSignIn, provider)
 	if len(left) == len(rec.Assurance) {
 		return nil
 	}

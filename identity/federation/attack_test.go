@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/idptest"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -26,7 +26,7 @@ func TestProviderAttacks(t *testing.T) {
 	newAt := func(t *testing.T, change ...func(*identity.Config)) *identitytest.Elsewhere {
 		t.Helper()
 		e := identitytest.NewElsewhere(t, change...)
-		e.Asking(func(d *login.Demand) { // /next?corp demands corp, everything else partner
+		e.Asking(func(d *authn.Demand) { // /next?corp demands corp, everything else partner
 			if d.Provider = "partner"; strings.HasPrefix(d.Return, "/next?corp") {
 				d.Provider = "corp"
 			}
@@ -205,17 +205,17 @@ func TestProviderAttacks(t *testing.T) {
 		t.Parallel()
 		e := newAt(t)
 		e.WithoutStepUp()
-		for name, change := range map[string]func(*login.Demand, *idp.Identity){
-			"old": func(d *login.Demand, id *idp.Identity) {
+		for name, change := range map[string]func(*authn.Demand, *idp.Identity){
+			"old": func(d *authn.Demand, id *idp.Identity) {
 				d.NotBefore, id.AuthTime = e.Clock.Now(), e.Clock.Now().Add(-time.Hour)
 			},
-			"aged": func(d *login.Demand, id *idp.Identity) {
+			"aged": func(d *authn.Demand, id *idp.Identity) {
 				d.MaxAge, id.AuthTime = time.Minute, e.Clock.Now().Add(-time.Hour)
 			},
-			"weak": func(d *login.Demand, id *idp.Identity) { d.Level, id.Level = 3, 2 },
+			"weak": func(d *authn.Demand, id *idp.Identity) { d.Level, id.Level = 3, 2 },
 		} {
 			id := identitytest.Known()
-			e.Asking(func(d *login.Demand) { d.MaxAge, d.NotBefore, d.Level = -1, time.Time{}, 0; change(d, id) })
+			e.Asking(func(d *authn.Demand) { d.MaxAge, d.NotBefore, d.Level = -1, time.Time{}, 0; change(d, id) })
 			b := e.Browser()
 			to := b.Do(http.MethodGet, identitytest.Callback(identitytest.State(t, b.Leave("/next")), e.Partner.Answer(id, nil)), "").Header().Get("Location")
 			a := b.Get(strings.Replace(to, "/sign-in/provider/done", "/sign-in/connect", 1))
@@ -227,8 +227,8 @@ func TestProviderAttacks(t *testing.T) {
 	t.Run("attack 122: a password that has leaked, on the page that connects, while passwords are off", func(t *testing.T) {
 		t.Parallel()
 		e := newAt(t)
-		u := config.Defaults()
-		e.Units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+		u := settings.Defaults()
+		e.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 		e.Start()
 		b := e.Browser()
 		page := e.WantAsked("address of somebody", b, identitytest.Known())
@@ -243,11 +243,11 @@ func TestProviderAttacks(t *testing.T) {
 	t.Run("attack 98: a sign-in of unknown age passed off as a new one", func(t *testing.T) {
 		t.Parallel()
 		e := newAt(t)
-		for name, change := range map[string]func(*login.Demand){
-			"max_age":      func(d *login.Demand) { d.MaxAge = time.Hour },
-			"prompt=login": func(d *login.Demand) { d.NotBefore = e.Clock.Now().Add(-time.Second) }, // from another tab
+		for name, change := range map[string]func(*authn.Demand){
+			"max_age":      func(d *authn.Demand) { d.MaxAge = time.Hour },
+			"prompt=login": func(d *authn.Demand) { d.NotBefore = e.Clock.Now().Add(-time.Second) }, // from another tab
 		} {
-			e.Asking(func(d *login.Demand) { d.MaxAge, d.NotBefore = -1, time.Time{} })
+			e.Asking(func(d *authn.Demand) { d.MaxAge, d.NotBefore = -1, time.Time{} })
 			b := e.Browser()
 			e.MustEnter(b, identitytest.Ann()) // the answer does not say when Ann signed in
 			e.Asking(change)

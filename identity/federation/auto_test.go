@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/idp/idptest"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 // automatic is a provider that browsers are sent to without a choice.
@@ -23,17 +23,17 @@ func (automatic) Auto() bool                                        { return tru
 // TestAutomaticProviderRefuses: a person who has not chosen the provider can still sign in by another way.
 func TestAutomaticProviderRefuses(t *testing.T) {
 	t.Parallel()
-	tooOld := func(d *login.Demand) { d.MaxAge = time.Hour }
+	tooOld := func(d *authn.Demand) { d.MaxAge = time.Hour }
 	for _, c := range []struct {
 		name   string
-		demand func(*login.Demand)
+		demand func(*authn.Demand)
 		answer func(e *identitytest.Elsewhere) string
 		shown  bool // the other ways
 	}{
-		{"refused", func(*login.Demand) {}, (*identitytest.Elsewhere).Refusing, true},
+		{"refused", func(*authn.Demand) {}, (*identitytest.Elsewhere).Refusing, true},
 		{"too old", tooOld, (*identitytest.Elsewhere).LongAgo, true},
-		{"refused, without another way", func(d *login.Demand) { d.Providers = []string{"partner"} }, (*identitytest.Elsewhere).Refusing, false},
-		{"too old, without another way", func(d *login.Demand) { tooOld(d); d.Providers = []string{"partner"} }, (*identitytest.Elsewhere).LongAgo, false},
+		{"refused, without another way", func(d *authn.Demand) { d.Providers = []string{"partner"} }, (*identitytest.Elsewhere).Refusing, false},
+		{"too old, without another way", func(d *authn.Demand) { tooOld(d); d.Providers = []string{"partner"} }, (*identitytest.Elsewhere).LongAgo, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

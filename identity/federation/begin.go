@@ -9,12 +9,12 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -33,20 +33,20 @@ func ProviderURL(flow, id string) string {
 
 // OnwardURL is ProviderURL for a browser that no page has led there. One that can have something after # in its address
 // goes by way of a page, which keeps that from the provider and for the return.
-func OnwardURL(r *http.Request, d *login.Demand, flow, id string) string {
-	if front.CanKeep(r, d) {
+func OnwardURL(r *http.Request, d *authn.Demand, flow, id string) string {
+	if webflow.CanKeep(r, d) {
 		return ProviderURL(flow, id) + "&hop=1"
 	}
 	return ProviderURL(flow, id)
 }
 
 // exchangeIn reads the sign-in and the provider that a request names, while people can sign in there.
-func (s *Service) exchangeIn(q *front.Request) (*exchange, *Ways, error) {
+func (s *Service) exchangeIn(q *webflow.Request) (*exchange, *Ways, error) {
 	id, f, err := s.front.FlowIn(q)
 	if err != nil {
 		return nil, nil, err
 	}
-	q.Again = front.FlowURL(id)
+	q.Again = webflow.FlowURL(id)
 	if !q.Settings.Features.LoginEnabled {
 		return nil, nil, session.ErrClosed
 	}
@@ -57,16 +57,16 @@ func (s *Service) exchangeIn(q *front.Request) (*exchange, *Ways, error) {
 	ways := known.Ways(f.Demand)
 	p := ways.Find(q.URL.Query().Get("idp"))
 	if p == nil {
-		return nil, nil, &front.Answer{Status: http.StatusForbidden, Key: "error.no_idp", Again: q.Again}
+		return nil, nil, &webflow.Answer{Status: http.StatusForbidden, Key: "error.no_idp", Again: q.Again}
 	}
 	if p.Phone {
-		return nil, nil, cmp.Or(q.Redirect(PhoneURL(id, p.ID)), front.ErrAnswered)
+		return nil, nil, cmp.Or(q.Redirect(PhoneURL(id, p.ID)), webflow.ErrAnswered)
 	}
 	return &exchange{Provider: p, SignIn: id, Flow: f}, ways, s.checkNetwork(q, p, ways)
 }
 
 // showProvider serves GET /sign-in/provider?flow=…&idp=…: it sends the browser to the provider, or asks for a password.
-func (s *Service) showProvider(q *front.Request) error {
+func (s *Service) showProvider(q *webflow.Request) error {
 	x, ways, err := s.exchangeIn(q)
 	if err != nil {
 		return err
@@ -78,11 +78,11 @@ func (s *Service) showProvider(q *front.Request) error {
 	if q.URL.Query().Get("hop") != "" {
 		// Browsers apply form-action to the redirects that follow a POST, and where the provider redirects to is
 		// unknown: so the chain ends here.
-		s.pages.Render(q.W, q.Request, s.front.View(*d, "forward", http.StatusOK, page.Forward{Name: p.Name, To: ProviderURL(x.SignIn, p.ID)}))
+		s.pages.Render(q.W, q.Request, s.front.View(*d, "forward", http.StatusOK, web.Forward{Name: p.Name, To: ProviderURL(x.SignIn, p.ID)}))
 		return nil
 	}
 	if !s.admit(q.Request) {
-		return front.ErrTooMany
+		return webflow.ErrTooMany
 	}
 	if x.Flow.Typed != "" && ways.ByUsername(x.Flow.Typed) == p {
 		d.Hint = x.Flow.Typed // other providers do not learn it
@@ -100,7 +100,7 @@ func (s *Service) showProvider(q *front.Request) error {
 }
 
 // begin asks the provider where to send the browser, and stores what is needed to read the answer.
-func (s *Service) begin(q *front.Request, x *exchange) (*idp.Next, error) {
+func (s *Service) begin(q *webflow.Request, x *exchange) (*idp.Next, error) {
 	name, err := secret.ID(s.random, flowNameBytes)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (s *Service) begin(q *front.Request, x *exchange) (*idp.Next, error) {
 		return nil, &providerError{err}
 	}
 	now, key := s.now(), secret.Hash(name)
-	rec := providerFlowRecord{Provider: p.ID, SignIn: x.SignIn, Tracker: secret.Hash(tracker), CreatedAt: now, ExpiresAt: now.Add(front.FlowLife)}
+	rec := providerFlowRecord{Provider: p.ID, SignIn: x.SignIn, Tracker: secret.Hash(tracker), CreatedAt: now, ExpiresAt: now.Add(webflow.FlowLife)}
 	if rec.State, err = s.Seal("flow", key, next.State); err != nil {
 		return nil, err
 	}
@@ -130,19 +130,19 @@ func (s *Service) begin(q *front.Request, x *exchange) (*idp.Next, error) {
 }
 
 // isForced tells whether the person must sign in again. (prompt=login, max_age=0)
-func isForced(d login.Demand) bool { return !d.NotBefore.IsZero() && !d.SelectAccount }
+func isForced(d authn.Demand) bool { return !d.NotBefore.IsZero() && !d.SelectAccount }
 
 // send sends the browser to where a provider wants it.
 func (s *Service) send(w http.ResponseWriter, r *http.Request, locales []string, next *idp.Next) {
 	if next.Form == nil {
-		page.Redirect(w, page.WithoutFragment(next.URL))
+		web.Redirect(w, web.WithoutFragment(next.URL))
 		return
 	}
-	form := page.FormPost{Action: next.Form.Action, Away: true}
+	form := web.FormPost{Action: next.Form.Action, Away: true}
 	for _, field := range next.Form.Fields {
-		form.Fields = append(form.Fields, page.Hidden{Name: field.Name, Value: field.Value})
+		form.Fields = append(form.Fields, web.Hidden{Name: field.Name, Value: field.Value})
 	}
-	s.pages.Render(w, r, page.View{Template: "form_post", Locales: locales, Data: form})
+	s.pages.Render(w, r, web.View{Template: "form_post", Locales: locales, Data: form})
 }
 
 // tracker returns the value of the tracker cookie, and sets a missing cookie.

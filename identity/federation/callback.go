@@ -8,12 +8,12 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -33,8 +33,8 @@ var signOuts = map[string]string{"saml": "slo"}
 var returns = map[string]bool{"slo": true, "signed-out": true}
 
 // handleProvider serves /saml/<id>/<op>, /oidc/<id>/<op> and /kerberos/<id>/<op>.
-func (s *Service) handleProvider(path string) front.Handler {
-	return func(q *front.Request) error {
+func (s *Service) handleProvider(path string) webflow.Handler {
+	return func(q *webflow.Request) error {
 		q.Foreign = true
 		known, err := s.Registry(q.Context(), q.Settings)
 		if err != nil {
@@ -50,26 +50,26 @@ func (s *Service) handleProvider(path string) front.Handler {
 		}
 		if p != nil {
 			if op == signOuts[path] && !s.admit(q.Request) {
-				return front.ErrTooMany
+				return webflow.ErrTooMany
 			}
 			if h, ok := p.Source.(idp.Handler); ok && h.Handle(q.W, q.Request, op, &host{s, p, op}) {
 				return nil
 			}
 		}
-		return front.NotFound()
+		return webflow.NotFound()
 	}
 }
 
 // callback takes the answer of a provider. What is verified is stored, and the browser returns by a GET from our own
 // origin, which sends the cookies that a POST from the provider's page does not. p is nil when the provider is unknown
 // or switched off.
-func (s *Service) callback(q *front.Request, p *Member) error {
+func (s *Service) callback(q *webflow.Request, p *Member) error {
 	if p == nil {
 		return forbidden("error.no_idp")
 	}
 	if q.Method != http.MethodGet && q.Method != http.MethodPost {
 		q.W.Header().Set("Allow", "GET, POST")
-		return &front.Answer{Status: http.StatusMethodNotAllowed, Key: "error.method"}
+		return &webflow.Answer{Status: http.StatusMethodNotAllowed, Key: "error.method"}
 	}
 	name, err := p.redirector.FlowOf(q.Request)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Service) callback(q *front.Request, p *Member) error {
 		return err
 	}
 	if name == "" && !s.admit(q.Request) { // no flow began here, and strangers have signatures verified
-		return front.ErrTooMany
+		return webflow.ErrTooMany
 	}
 	a, err := s.takeFlow(q, p, name)
 	switch {
@@ -100,11 +100,11 @@ func (s *Service) callback(q *front.Request, p *Member) error {
 
 // takeFlow uses up the flow of an answer, so of several answers only one finds it. The flow of an answer that was not
 // asked for begins here. errOtherBrowser, idp.ErrNoFlow.
-func (s *Service) takeFlow(q *front.Request, p *Member, name string) (*Answer, error) {
+func (s *Service) takeFlow(q *webflow.Request, p *Member, name string) (*Answer, error) {
 	a, now := &Answer{exchange: exchange{Provider: p}, Name: name}, s.now()
 	if name == "" {
 		tracker, err := s.tracker(q.W, q.Request)
-		a.Rec = providerFlowRecord{Provider: p.ID, Tracker: secret.Hash(tracker), Answered: true, CreatedAt: now, ExpiresAt: now.Add(front.FlowLife)}
+		a.Rec = providerFlowRecord{Provider: p.ID, Tracker: secret.Hash(tracker), Answered: true, CreatedAt: now, ExpiresAt: now.Add(webflow.FlowLife)}
 		return a, err
 	}
 	if len(name) > maxFlowName {
@@ -125,7 +125,7 @@ func (s *Service) takeFlow(q *front.Request, p *Member, name string) (*Answer, e
 }
 
 // lookAt reads the flow of an answer, which is open and belongs to the browser. errOtherBrowser, idp.ErrNoFlow.
-func (s *Service) lookAt(tx storage.Tx, q *front.Request, a *Answer, now time.Time) (err error) {
+func (s *Service) lookAt(tx storage.Tx, q *webflow.Request, a *Answer, now time.Time) (err error) {
 	a.Rec, err = ProviderFlows.Get(tx, a.key())
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
@@ -138,13 +138,13 @@ func (s *Service) lookAt(tx storage.Tx, q *front.Request, a *Answer, now time.Ti
 		return idp.ErrNoFlow
 	}
 	if a.SignIn = a.Rec.SignIn; a.SignIn != "" {
-		a.Flow, err = front.FlowRecords.Get(tx, a.SignIn)
+		a.Flow, err = webflow.FlowRecords.Get(tx, a.SignIn)
 	}
 	return err
 }
 
 // finish has the provider verify the answer and stores the identity.
-func (s *Service) finish(q *front.Request, a *Answer) error {
+func (s *Service) finish(q *webflow.Request, a *Answer) error {
 	id, err := s.verify(q, a)
 	rejection := new(idp.Rejection)
 	switch {
@@ -195,7 +195,7 @@ func isStorageError(err error) bool {
 }
 
 // verify returns the identity that the answer proves, checked by the rules of all providers.
-func (s *Service) verify(q *front.Request, a *Answer) (*idp.Identity, error) {
+func (s *Service) verify(q *webflow.Request, a *Answer) (*idp.Identity, error) {
 	var state []byte
 	if a.SignIn != "" {
 		var err error
@@ -229,8 +229,8 @@ func (s *Service) acceptable(id *idp.Identity) (*idp.Identity, error) {
 
 // rejected tells the application that the provider has not signed the person in, unless nobody has chosen the provider
 // and there are other ways. (token server document, "Authorization error extension fields")
-func (s *Service) rejected(q *front.Request, a *Answer, why *idp.Rejection) error {
-	s.refuseAnswer(q, a, refusal.ProviderRefused, why)
+func (s *Service) rejected(q *webflow.Request, a *Answer, why *idp.Rejection) error {
+	s.refuseAnswer(q, a, denial.ProviderRefused, why)
 	s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, a.Provider.ID, "", "refused by "+a.Provider.Name+": "+why.Reason)
 	if led, err := s.instead(q, &a.exchange); led || err != nil {
 		return err
@@ -239,7 +239,7 @@ func (s *Service) rejected(q *front.Request, a *Answer, why *idp.Rejection) erro
 	if d := &a.Flow.Demand; why.Cancelled && a.SignIn != "" && !d.Passive && d.Provider == "" {
 		return s.showTrouble(q, &a.exchange, "trouble.cancelled", http.StatusOK)
 	}
-	told := &login.Refusal{Code: "access_denied", Reason: "the identity provider has signed nobody in", SAMLStatus: why.SAMLStatus, Cause: why.Cause}
+	told := &authn.Refusal{Code: "access_denied", Reason: "the identity provider has signed nobody in", SAMLStatus: why.SAMLStatus, Cause: why.Cause}
 	if why.Passive || a.Flow.Demand.Passive {
 		told.Code = "login_required"
 	}
@@ -247,20 +247,20 @@ func (s *Service) rejected(q *front.Request, a *Answer, why *idp.Rejection) erro
 }
 
 // refuseAnswer records why an answer of a provider signs nobody in.
-func (s *Service) refuseAnswer(q *front.Request, a *Answer, reason refusal.Reason, cause error) {
-	s.front.Refuse(q, refusal.Refusal{
-		Where: refusal.SignIn, Reason: reason, By: "provider", Provider: a.Provider.ID, ClientID: a.Flow.Demand.Client.ID,
+func (s *Service) refuseAnswer(q *webflow.Request, a *Answer, reason denial.Reason, cause error) {
+	s.front.Refuse(q, denial.Refusal{
+		Where: denial.SignIn, Reason: reason, By: "provider", Provider: a.Provider.ID, ClientID: a.Flow.Demand.Client.ID,
 	}, cause)
 }
 
 // invalid answers, with one page for all causes, an answer that must not be believed.
-func (s *Service) invalid(q *front.Request, a *Answer, err error) error {
-	s.refuseAnswer(q, a, refusal.ProviderAnswer, err)
+func (s *Service) invalid(q *webflow.Request, a *Answer, err error) error {
+	s.refuseAnswer(q, a, denial.ProviderAnswer, err)
 	s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, a.Provider.ID, "", "an answer of "+a.Provider.Name+" was refused")
 	if a.Flow.Demand.Passive && a.Flow.Demand.Client.ID != "" {
-		return s.refuse(q, a.Flow, &login.Refusal{Code: "login_required", Reason: "the answer of the identity provider was refused"})
+		return s.refuse(q, a.Flow, &authn.Refusal{Code: "login_required", Reason: "the answer of the identity provider was refused"})
 	}
-	answer := &front.Answer{Status: http.StatusBadRequest, Key: "error.answer"}
+	answer := &webflow.Answer{Status: http.StatusBadRequest, Key: "error.answer"}
 	if a.SignIn != "" && s.jar.SameBrowser(q.Request, a.Flow.Browser) {
 		answer.Again = a.chooseURL()
 	}

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -35,7 +35,7 @@ type connecting struct {
 func (x *connecting) form() string {
 	form := "connect:" + x.Name + ":" + x.Key()
 	if x.owner != nil {
-		form = front.SessionForm(form, x.owner)
+		form = webflow.SessionForm(form, x.owner)
 	}
 	return form
 }
@@ -43,12 +43,12 @@ func (x *connecting) form() string {
 // showConnect serves GET /sign-in/connect?flow=…: a person whom a provider has named can have an account here already,
 // and proves it by its password. A way to sign in is as much as a method of their own, so a person who has set up one
 // steps up before it is added.
-func (s *Service) showConnect(q *front.Request) error {
+func (s *Service) showConnect(q *webflow.Request) error {
 	x, err := s.readConnect(q)
 	if err != nil {
 		return err
 	}
-	in := page.Connect{Username: x.email}
+	in := web.Connect{Username: x.email}
 	if n := x.Identity.Username; n != "" && person.IsText(n, person.MaxUsername) {
 		in.Username = n
 	}
@@ -56,7 +56,7 @@ func (s *Service) showConnect(q *front.Request) error {
 }
 
 // readConnect is AnswerIn for an identity that can be coupled by a password.
-func (s *Service) readConnect(q *front.Request) (*connecting, error) {
+func (s *Service) readConnect(q *webflow.Request) (*connecting, error) {
 	a, err := s.AnswerIn(q)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (s *Service) readConnect(q *front.Request) (*connecting, error) {
 }
 
 // linkLevel returns the level that a session of the person needs before an identity is linked.
-func (s *Service) linkLevel(q *front.Request, si *session.Current) (level int, err error) {
+func (s *Service) linkLevel(q *webflow.Request, si *session.Current) (level int, err error) {
 	err = s.store.View(q.Context(), func(tx storage.Tx) error {
 		level, err = s.linkLevelIn(tx, si)
 		return err
@@ -96,7 +96,7 @@ func (s *Service) linkLevelIn(tx storage.Tx, si *session.Current) (int, error) {
 	return max(level, s.person.LinkLevel(&si.Person)), err
 }
 
-func (s *Service) connectPage(q *front.Request, x *connecting, status int, in page.Connect) (err error) {
+func (s *Service) connectPage(q *webflow.Request, x *connecting, status int, in web.Connect) (err error) {
 	if in.CSRF, err = s.front.FormToken(q, x.form()); err != nil {
 		return err
 	}
@@ -104,13 +104,13 @@ func (s *Service) connectPage(q *front.Request, x *connecting, status int, in pa
 		in.Known = x.owner.Person.Username
 	}
 	in.New = x.isNew
-	in.Action, in.Provider, in.Account, in.Cancel = ConnectURL(x.Name), x.Provider.Name, x.email, page.LocalPath(x.Flow.Demand.Cancel)
+	in.Action, in.Provider, in.Account, in.Cancel = ConnectURL(x.Name), x.Provider.Name, x.email, web.LocalPath(x.Flow.Demand.Cancel)
 	s.pages.Render(q.W, q.Request, s.front.View(x.Flow.Demand, "connect", status, in))
 	return nil
 }
 
 // handleConnect serves POST /sign-in/connect?flow=….
-func (s *Service) handleConnect(q *front.Request) error {
+func (s *Service) handleConnect(q *webflow.Request) error {
 	x, err := s.readConnect(q)
 	if err != nil {
 		return err
@@ -121,15 +121,15 @@ func (s *Service) handleConnect(q *front.Request) error {
 	}
 	if x.isNew && q.PostForm.Get("new") != "" {
 		if err := s.declineAccount(q, x.Answer); err != nil {
-			return s.connected(q, x, page.Connect{}, err)
+			return s.connected(q, x, web.Connect{}, err)
 		}
 		return q.Redirect(x.Done())
 	}
 	if x.owner != nil {
-		return s.connected(q, x, page.Connect{}, s.linkOwn(q, x))
+		return s.connected(q, x, web.Connect{}, s.linkOwn(q, x))
 	}
-	in := page.Connect{Username: strings.TrimSpace(q.PostForm.Get("username"))}
-	typed := proof.TypedPassword{Username: in.Username, Password: q.PostForm.Get("password"), Client: x.Flow.Demand.Client.ID}
+	in := web.Connect{Username: strings.TrimSpace(q.PostForm.Get("username"))}
+	typed := challenge.TypedPassword{Username: in.Username, Password: q.PostForm.Get("password"), Client: x.Flow.Demand.Client.ID}
 	if !person.IsText(in.Username, person.MaxUsername) {
 		in.Username = ""
 	}
@@ -141,7 +141,7 @@ func (s *Service) handleConnect(q *front.Request) error {
 	}
 	p, wait, err := s.proof.ProvePassword(q.Request, typed)
 	if err == nil && wait > 0 {
-		in.Problem, in.Wait = "problem.wait", front.RetryAfter(q.W, wait)
+		in.Problem, in.Wait = "problem.wait", webflow.RetryAfter(q.W, wait)
 		return s.connectPage(q, x, http.StatusTooManyRequests, in)
 	}
 	if err == nil {
@@ -155,13 +155,13 @@ func (s *Service) handleConnect(q *front.Request) error {
 	return s.connected(q, x, in, err)
 }
 
-func (s *Service) refuseConnect(q *front.Request, x *connecting, in page.Connect, problem string) error {
+func (s *Service) refuseConnect(q *webflow.Request, x *connecting, in web.Connect, problem string) error {
 	in.Problem = problem
 	return s.connectPage(q, x, http.StatusUnprocessableEntity, in)
 }
 
 // connected answers after the identity is coupled, or with why it is not.
-func (s *Service) connected(q *front.Request, x *connecting, in page.Connect, err error) error {
+func (s *Service) connected(q *webflow.Request, x *connecting, in web.Connect, err error) error {
 	switch {
 	case err == nil:
 		return s.front.Finish(q, x.SignIn, x.Flow)
@@ -171,10 +171,10 @@ func (s *Service) connected(q *front.Request, x *connecting, in page.Connect, er
 	case errors.Is(err, person.ErrMismatch):
 		return s.refuseConnect(q, x, in, "problem.mismatch")
 	case errors.Is(err, person.ErrCoupled), errors.Is(err, person.ErrCoupledOther):
-		s.refuseAnswer(q, x.Answer, refusal.IdentityRefused, err)
+		s.refuseAnswer(q, x.Answer, denial.IdentityRefused, err)
 		s.RecordFailure(q.Request, x.Flow.Demand.Client.ID, x.Provider.ID, "", x.Provider.Name+": coupled already")
 		return s.refuseConnect(q, x, in, "problem.coupled")
-	case errors.Is(err, proof.ErrElsewhere):
+	case errors.Is(err, challenge.ErrElsewhere):
 		in.Problem = "problem.elsewhere"
 		return s.connectPage(q, x, http.StatusServiceUnavailable, in)
 	case errors.Is(err, ErrUsed):
@@ -186,7 +186,7 @@ func (s *Service) connected(q *front.Request, x *connecting, in page.Connect, er
 
 // connect couples the identity with the person whose password was right, and opens the session of that identity, if
 // what was verified still holds. errStepUp: the password is not enough.
-func (s *Service) connect(q *front.Request, a *Answer, p proof.RightPassword) error {
+func (s *Service) connect(q *webflow.Request, a *Answer, p challenge.RightPassword) error {
 	o, err := s.PrepareSession(q.Request, a)
 	if err != nil {
 		return err
@@ -224,14 +224,14 @@ func (s *Service) connect(q *front.Request, a *Answer, p proof.RightPassword) er
 
 // proveOwner signs the person in whose password was right, and notes with the answer that they may link it once they
 // have stepped up.
-func (s *Service) proveOwner(q *front.Request, a *Answer, p proof.RightPassword) (err error) {
+func (s *Service) proveOwner(q *webflow.Request, a *Answer, p challenge.RightPassword) (err error) {
 	if p.Device == "" {
 		if p.Device, err = s.front.NewID(); err != nil {
 			return err
 		}
 	}
 	key := a.key()
-	return s.front.Admit(q.W, q.Request, a.Flow, front.Identification{
+	return s.front.Admit(q.W, q.Request, a.Flow, webflow.Identification{
 		Person: p.Account.ID, Level: session.PasswordLevel, AMR: "DEFAULT", Device: p.Device, From: p.From,
 		Prove: func(tx storage.Tx, now time.Time) (person.Record, error) {
 			flow, _, err := ProviderFlows.Find(tx, key)
@@ -252,7 +252,7 @@ func (s *Service) proveOwner(q *front.Request, a *Answer, p proof.RightPassword)
 
 // linkOwn couples the identity with the person who has typed the password of the account and stepped up, if their
 // session still may.
-func (s *Service) linkOwn(q *front.Request, x *connecting) error {
+func (s *Service) linkOwn(q *webflow.Request, x *connecting) error {
 	o, err := s.PrepareSession(q.Request, x.Answer)
 	if err != nil {
 		return err

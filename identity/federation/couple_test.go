@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -97,7 +97,7 @@ func TestCoupleByEmailRefuses(t *testing.T) {
 		t.Parallel()
 		e := identitytest.NewElsewhere(t, identitytest.CoupleByEmail)
 		e.At("partner")
-		if err := e.Person.SetState(t.Context(), identitytest.Demo, person.Blocked, event.Actor{}); err != nil {
+		if err := e.Person.SetState(t.Context(), identitytest.Demo, person.Blocked, audit.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 		b := e.Browser()
@@ -164,8 +164,8 @@ func TestConnectIsThrottled(t *testing.T) {
 	if code != http.StatusTooManyRequests {
 		t.Errorf("sixth try: %d, want 429", code)
 	}
-	wait := new(login.ThrottledError)
-	if _, err := e.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword, event.Origin{ClientIP: "203.0.113.7"}); !errors.As(err, &wait) {
+	wait := new(authn.ThrottledError)
+	if _, err := e.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword, audit.Origin{ClientIP: "203.0.113.7"}); !errors.As(err, &wait) {
 		t.Errorf("the same person elsewhere: %v, want a wait: the tries of the page were not counted", err)
 	}
 }
@@ -191,7 +191,7 @@ func TestRemovedComesBack(t *testing.T) {
 	e := identitytest.NewElsewhere(t)
 	e.At("partner")
 	first := e.MustEnter(e.Browser(), identitytest.Ann())
-	if err := e.Person.SetState(t.Context(), first.Subject, person.Removed, event.Actor{}); err != nil {
+	if err := e.Person.SetState(t.Context(), first.Subject, person.Removed, audit.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	if second := e.MustEnter(e.Browser(), identitytest.Ann()); second.Subject == first.Subject {
@@ -321,7 +321,7 @@ func TestConnectNeedsNoClient(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewElsewhere(t)
 	e.At("partner")
-	e.Asking(func(d *login.Demand) { d.Client = login.Client{} })
+	e.Asking(func(d *authn.Demand) { d.Client = authn.Client{} })
 	b := e.Browser()
 	page := e.WantAsked("verified address of somebody", b, identitytest.Known())
 	if a := b.Post(page, "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Header().Get("Location") != "/next" {
@@ -336,9 +336,9 @@ func TestAutoActivation(t *testing.T) {
 	for _, kind := range []string{"EMAIL", "EXTERNALLY_DELIVERED_CODE"} {
 		for _, on := range []bool{false, true} {
 			e := identitytest.NewElsewhere(t, identitytest.CoupleByEmail, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Activates = on }))
-			u := config.Defaults()
+			u := settings.Defaults()
 			u.Features.PersonActivation.Enabled, u.Features.PersonActivation.Type = true, kind
-			e.Units, e.Notices = func(storage.Tx) (*config.Units, error) { return &u, nil }, &notifytest.Notices{}
+			e.Units, e.Notices = func(storage.Tx) (*settings.Units, error) { return &u, nil }, &notifytest.Notices{}
 			e.Start()
 			e.At("partner")
 			verified := true

@@ -3,7 +3,7 @@ package federation
 import (
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 )
 
 // DomainPath is where Apple looks for the file that proves a domain.
@@ -11,7 +11,7 @@ const DomainPath = "/.well-known/apple-developer-domain-association.txt"
 
 // showDomain serves GET /.well-known/apple-developer-domain-association.txt: the file of the first login method at
 // Apple that has one. It is served for a method that is off, too, because Apple wants it before people can sign in.
-func (s *Service) showDomain(q *front.Request) error {
+func (s *Service) showDomain(q *webflow.Request) error {
 	for i := range q.Settings.LoginMethods.LoginMethods {
 		a := q.Settings.LoginMethods.LoginMethods[i].Apple
 		if a == nil || a.DomainVerificationFileContent == "" {
@@ -26,5 +26,5 @@ func (s *Service) showDomain(q *front.Request) error {
 		}
 		return nil
 	}
-	return front.NotFound()
+	return webflow.NotFound()
 }

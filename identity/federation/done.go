@@ -4,22 +4,22 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // arrival is a purpose of an answer other than a sign-in.
 type arrival struct {
 	is   func(a *Answer) bool // tells whether the answer has this purpose
-	take func(q *front.Request, a *Answer) error
+	take func(q *webflow.Request, a *Answer) error
 }
 
 // OnArrival adds a purpose that an answer can have. New calls it before the service is used.
-func (s *Service) OnArrival(is func(*Answer) bool, take func(*front.Request, *Answer) error) {
+func (s *Service) OnArrival(is func(*Answer) bool, take func(*webflow.Request, *Answer) error) {
 	s.arrivals = append(s.arrivals, arrival{is, take})
 }
 
@@ -34,7 +34,7 @@ type Registration struct {
 func (s *Service) RegisterBy(r Registration) { s.registration = r }
 
 // showDone serves GET /sign-in/provider/done?flow=…: the browser returns with a verified identity and its cookies.
-func (s *Service) showDone(q *front.Request) error {
+func (s *Service) showDone(q *webflow.Request) error {
 	a, err := s.AnswerIn(q)
 	if err != nil {
 		return err
@@ -55,10 +55,10 @@ func (s *Service) showDone(q *front.Request) error {
 	case errors.Is(err, errRegister):
 		return s.ask(q, a, s.registration.URL(a.Name))
 	case errors.Is(err, ErrBlocked):
-		s.refuseAnswer(q, a, refusal.PersonBlocked, err)
+		s.refuseAnswer(q, a, denial.PersonBlocked, err)
 		s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, a.Provider.ID, "", a.Provider.Name+": the person is not active")
 		if a.Flow.Demand.Passive {
-			return s.refuse(q, a.Flow, &login.Refusal{Code: "login_required", Reason: "nobody is signed in"})
+			return s.refuse(q, a.Flow, &authn.Refusal{Code: "login_required", Reason: "nobody is signed in"})
 		}
 		return forbidden("error.denied")
 	case errors.Is(err, errRole):
@@ -72,13 +72,13 @@ func (s *Service) showDone(q *front.Request) error {
 
 // refuseRole answers an identity of a person with a role in the admin console, at a provider that no owner has allowed
 // for such people.
-func (s *Service) refuseRole(q *front.Request, a *Answer, err error) error {
-	s.refuseAnswer(q, a, refusal.ProviderNotOffered, err)
+func (s *Service) refuseRole(q *webflow.Request, a *Answer, err error) error {
+	s.refuseAnswer(q, a, denial.ProviderNotOffered, err)
 	s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, a.Provider.ID, "", a.Provider.Name+": not allowed for people with a role in the console")
 	if a.Flow.Demand.Passive {
-		return s.refuse(q, a.Flow, &login.Refusal{Code: "access_denied", Reason: "the identity provider is not allowed for people with a role in the console"})
+		return s.refuse(q, a.Flow, &authn.Refusal{Code: "access_denied", Reason: "the identity provider is not allowed for people with a role in the console"})
 	}
-	answer := &front.Answer{Status: http.StatusForbidden, Key: "error.role"}
+	answer := &webflow.Answer{Status: http.StatusForbidden, Key: "error.role"}
 	if a.SignIn != "" {
 		answer.Again = a.chooseURL()
 	}
@@ -87,13 +87,13 @@ func (s *Service) refuseRole(q *front.Request, a *Answer, err error) error {
 
 // refuseLinked answers an identity whose address belongs to an account that is linked to another identity at the same
 // provider. No password would change that, so none is asked for.
-func (s *Service) refuseLinked(q *front.Request, a *Answer, err error) error {
-	s.refuseAnswer(q, a, refusal.IdentityRefused, err)
+func (s *Service) refuseLinked(q *webflow.Request, a *Answer, err error) error {
+	s.refuseAnswer(q, a, denial.IdentityRefused, err)
 	s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, a.Provider.ID, "", a.Provider.Name+": the account is linked to another name there")
 	if a.Flow.Demand.Passive {
-		return s.refuse(q, a.Flow, &login.Refusal{Code: "interaction_required", Reason: "the account is linked to another name at the identity provider"})
+		return s.refuse(q, a.Flow, &authn.Refusal{Code: "interaction_required", Reason: "the account is linked to another name at the identity provider"})
 	}
-	answer := &front.Answer{Status: http.StatusForbidden, Key: "error.linked"}
+	answer := &webflow.Answer{Status: http.StatusForbidden, Key: "error.linked"}
 	if a.SignIn != "" {
 		answer.Again = a.chooseURL()
 	}
@@ -104,22 +104,22 @@ func (s *Service) refuseLinked(q *front.Request, a *Answer, err error) error {
 //
 // Where the answer was not asked for, a sign-in at the provider begins instead. Such an answer can be forced upon a
 // browser: a person who typed their password then would give their account to the identity of a stranger.
-func (s *Service) ask(q *front.Request, a *Answer, form string) error {
+func (s *Service) ask(q *webflow.Request, a *Answer, form string) error {
 	switch {
 	case a.SignIn == "":
-		id, err := s.front.NewFlow(q.W, q.Request, login.Demand{MaxAge: -1, Provider: a.Provider.ID, Return: person.DefaultReturn})
+		id, err := s.front.NewFlow(q.W, q.Request, authn.Demand{MaxAge: -1, Provider: a.Provider.ID, Return: person.DefaultReturn})
 		if err != nil {
 			return err
 		}
 		return q.Redirect(ProviderURL(id, a.Provider.ID))
 	case a.Flow.Demand.Passive: // OpenID Connect Core 3.1.2.1: no page
-		return s.refuse(q, a.Flow, &login.Refusal{Code: "interaction_required", Reason: "the person has not signed in here by the provider yet"})
+		return s.refuse(q, a.Flow, &authn.Refusal{Code: "interaction_required", Reason: "the person has not signed in here by the provider yet"})
 	}
 	return q.Redirect(form)
 }
 
 // signIn opens a session for the person of an identity.
-func (s *Service) signIn(q *front.Request, a *Answer) error {
+func (s *Service) signIn(q *webflow.Request, a *Answer) error {
 	o, err := s.PrepareSession(q.Request, a)
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (s *Service) signIn(q *front.Request, a *Answer) error {
 		return err
 	}
 	s.registration.Ask(a, n)
-	up, err := s.person.NewUpdate(q.Context(), person.Edit{By: event.Actor{Origin: s.origin(q.Request)}, Verified: true})
+	up, err := s.person.NewUpdate(q.Context(), person.Edit{By: audit.Actor{Origin: s.origin(q.Request)}, Verified: true})
 	if err != nil {
 		return err
 	}

@@ -7,11 +7,11 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -22,7 +22,7 @@ func endingURL(params url.Values) string { return "/sign-out/provider?" + params
 
 // EndAtProvider stores what a provider needs to sign the browser out there too, and returns the path that leads there
 // and then to ret; "" when the provider cannot do that. The caller ends the session afterwards.
-func (s *Service) EndAtProvider(q *front.Request, ret string) (string, error) {
+func (s *Service) EndAtProvider(q *webflow.Request, ret string) (string, error) {
 	if q.SignIn == nil || !q.SignIn.Session.Held {
 		return "", nil
 	}
@@ -61,7 +61,7 @@ func (s *Service) EndAtProvider(q *front.Request, ret string) (string, error) {
 }
 
 // heldOf returns what the provider keeps with the session of a request. nil: nothing.
-func (s *Service) heldOf(q *front.Request) ([]byte, error) {
+func (s *Service) heldOf(q *webflow.Request) ([]byte, error) {
 	var h session.ProviderRecord
 	err := s.store.View(q.Context(), func(tx storage.Tx) (err error) {
 		h, _, err = session.ProviderRecords.Find(tx, q.SignIn.ID)
@@ -74,7 +74,7 @@ func (s *Service) heldOf(q *front.Request) ([]byte, error) {
 }
 
 // showEnding serves GET /sign-out/provider?flow=…: the browser has signed out here and continues to the provider.
-func (s *Service) showEnding(q *front.Request) error {
+func (s *Service) showEnding(q *webflow.Request) error {
 	name := q.URL.Query().Get("flow")
 	key := secret.Hash(name)
 	var rec endingRecord
@@ -98,14 +98,14 @@ func (s *Service) showEnding(q *front.Request) error {
 	if p != nil && q.URL.Query().Get("hop") == "" {
 		// As for a sign-in: the chain of redirects that a form began ends here.
 		to := endingURL(url.Values{"flow": {name}, "hop": {"1"}})
-		s.pages.Render(q.W, q.Request, page.View{Template: "forward", Data: page.Forward{Name: p.Name, To: to}})
+		s.pages.Render(q.W, q.Request, web.View{Template: "forward", Data: web.Forward{Name: p.Name, To: to}})
 		return nil
 	}
 	return s.endThere(q, name, rec, p)
 }
 
 // endThere sends the browser to the provider, or on where the provider cannot help: the session here has ended anyway.
-func (s *Service) endThere(q *front.Request, name string, rec endingRecord, p *Member) error {
+func (s *Service) endThere(q *webflow.Request, name string, rec endingRecord, p *Member) error {
 	var next *idp.Next
 	key := secret.Hash(name)
 	raw, err := s.Unseal("farewell", key, rec.Held)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 )
 
 // Errors of identity providers.
@@ -39,11 +39,11 @@ var (
 
 // expired answers that a flow is unknown, used or too old.
 func expired() error {
-	return &front.Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: person.DefaultReturn}
+	return &webflow.Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: person.DefaultReturn}
 }
 
 // forbidden answers with a page that leads nowhere.
-func forbidden(key string) error { return &front.Answer{Status: http.StatusForbidden, Key: key} }
+func forbidden(key string) error { return &webflow.Answer{Status: http.StatusForbidden, Key: key} }
 
 // providerError is a failure of the provider, not ours.
 type providerError struct{ cause error }

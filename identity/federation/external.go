@@ -9,22 +9,22 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Reads returns the provider that a demand begins with if it is one that reads the request, otherwise nil. known is
 // false when there is no such provider.
-func (g *Registry) Reads(d login.Demand) (r *Member, known bool) {
+func (g *Registry) Reads(d authn.Demand) (r *Member, known bool) {
 	first := d.Provider
 	if first == "" && len(d.Providers) > 0 {
 		first = d.Providers[0]
@@ -41,7 +41,7 @@ func (g *Registry) Reads(d login.Demand) (r *Member, known bool) {
 
 // WithoutIdentity drops a provider that reads requests from a demand, for a request without an identity: the service
 // itself signs in then, where it may.
-func WithoutIdentity(d login.Demand, id string) login.Demand {
+func WithoutIdentity(d authn.Demand, id string) authn.Demand {
 	if d.Provider == "" {
 		return d
 	}
@@ -54,7 +54,7 @@ func WithoutIdentity(d login.Demand, id string) login.Demand {
 }
 
 // ResultFor is the session's result for one demand, with the parameters of that demand.
-func (s *Service) ResultFor(si *session.Current, d login.Demand) *login.Result {
+func (s *Service) ResultFor(si *session.Current, d authn.Demand) *authn.Result {
 	out := si.Result()
 	p, ok := s.fixed.byID[out.Provider]
 	if !ok || len(d.Params) == 0 {
@@ -75,7 +75,7 @@ func (s *Service) ResultFor(si *session.Current, d login.Demand) *login.Result {
 // AuthenticateExternal answers a demand with the identity that the request carries: it decides who is signed in, even
 // if another person was. A session of the same identity continues while it satisfies the demand; otherwise reading the
 // identity is a new sign-in.
-func (s *Service) AuthenticateExternal(q *front.Request, d login.Demand, p *Member, id *idp.Identity) (*login.Result, error) {
+func (s *Service) AuthenticateExternal(q *webflow.Request, d authn.Demand, p *Member, id *idp.Identity) (*authn.Result, error) {
 	folded, err := person.Fold(id.Subject)
 	if err != nil {
 		return nil, s.RefuseExternal(q, d, p, err)
@@ -98,13 +98,13 @@ func (s *Service) AuthenticateExternal(q *front.Request, d login.Demand, p *Memb
 
 // RefuseExternal is the answer when a provider has not signed the person in: a page, or a refusal if the demand forbids
 // pages. p is nil for the service itself. An unknown error is returned as it is.
-func (s *Service) RefuseExternal(q *front.Request, d login.Demand, p *Member, err error) error {
-	key, reason := "", refusal.IdentityRefused
+func (s *Service) RefuseExternal(q *webflow.Request, d authn.Demand, p *Member, err error) error {
+	key, reason := "", denial.IdentityRefused
 	switch {
 	case errors.Is(err, idp.ErrNoIdentity):
-		key, reason = "error.no_idp", refusal.ProviderNotOffered
+		key, reason = "error.no_idp", denial.ProviderNotOffered
 	case errors.Is(err, ErrBlocked):
-		key, reason = "error.denied", refusal.PersonBlocked
+		key, reason = "error.denied", denial.PersonBlocked
 	case errors.Is(err, errNameTaken), errors.As(err, new(*person.ValidationError)), errors.As(err, new(*idp.Rejection)):
 		key = "error.identity"
 	default:
@@ -114,13 +114,13 @@ func (s *Service) RefuseExternal(q *front.Request, d login.Demand, p *Member, er
 	if p != nil {
 		id = p.ID
 	}
-	s.front.Refuse(q, refusal.Refusal{Where: refusal.SignIn, Reason: reason, By: "request", Provider: id, ClientID: d.Client.ID}, err)
+	s.front.Refuse(q, denial.Refusal{Where: denial.SignIn, Reason: reason, By: "request", Provider: id, ClientID: d.Client.ID}, err)
 	if d.Passive {
-		return &login.Refusal{Code: "login_required", Reason: "the identity provider has signed nobody in"}
+		return &authn.Refusal{Code: "login_required", Reason: "the identity provider has signed nobody in"}
 	}
-	answer := &front.Answer{Status: http.StatusForbidden, Key: key}
+	answer := &webflow.Answer{Status: http.StatusForbidden, Key: key}
 	if key == "error.identity" { // the proxy can send another name the next time
-		answer.Again = page.LocalPath(d.Return)
+		answer.Again = web.LocalPath(d.Return)
 	}
 	return answer
 }
@@ -133,13 +133,13 @@ type externalSignIn struct {
 	token    string
 	id       string // of a new session
 	old      string // hash of the browser's session cookie
-	events   []event.Event
+	events   []audit.Event
 	session  session.Record
 }
 
 // prepareExternal makes what does not belong into the transaction: tokens, ids, events and records.
-func (s *Service) prepareExternal(q *front.Request, d login.Demand, p *Member, id *idp.Identity) (*externalSignIn, error) {
-	x := &externalSignIn{old: proof.Hashed(s.jar.Get(q.Request, session.CookieSession))}
+func (s *Service) prepareExternal(q *webflow.Request, d authn.Demand, p *Member, id *idp.Identity) (*externalSignIn, error) {
+	x := &externalSignIn{old: challenge.Hashed(s.jar.Get(q.Request, session.CookieSession))}
 	var err error
 	if x.person, x.folded, err = (person.NewPerson{Username: id.Subject, EmailVerified: new(bool)}).Record(); err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (s *Service) prepareExternal(q *front.Request, d login.Demand, p *Member, i
 		return nil, err
 	}
 	from, now := s.origin(q.Request), s.now()
-	if x.events, err = s.person.NewEvents(from, front.LoginSucceeded, person.EventCreated, front.SignedOut, front.SignedOut); err != nil {
+	if x.events, err = s.person.NewEvents(from, webflow.LoginSucceeded, person.EventCreated, webflow.SignedOut, webflow.SignedOut); err != nil {
 		return nil, err
 	}
 	x.person.CreatedAt, x.person.UpdatedAt, x.person.External = now, now, person.ExternalKey(p.ID, x.folded)
@@ -169,7 +169,7 @@ func (s *Service) prepareExternal(q *front.Request, d login.Demand, p *Member, i
 }
 
 // signInExternal opens a session for the person of an identity, and creates the person at the first sign-in.
-func (s *Service) signInExternal(q *front.Request, d login.Demand, p *Member, id *idp.Identity) (*session.Current, error) {
+func (s *Service) signInExternal(q *webflow.Request, d authn.Demand, p *Member, id *idp.Identity) (*session.Current, error) {
 	x, err := s.prepareExternal(q, d, p, id)
 	if err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func (s *Service) signInExternal(q *front.Request, d login.Demand, p *Member, id
 	if err != nil {
 		return nil, err
 	}
-	s.front.Entered(q.Context(), refusal.Entry{
+	s.front.Entered(q.Context(), denial.Entry{
 		PersonID: si.Session.PersonID, Username: si.Person.Username, ClientID: d.Client.ID, By: "request", Provider: p.ID, Level: si.Session.Level,
 	})
 	s.jar.Set(q.W, session.CookieSession, x.token, 0)
@@ -194,7 +194,7 @@ func (s *Service) signInExternal(q *front.Request, d login.Demand, p *Member, id
 type alongError struct{ error }
 
 // enterExternal is the transaction of signInExternal, with what the demand wants done along with it.
-func (s *Service) enterExternal(q *front.Request, d login.Demand, p *Member, x *externalSignIn) (si *session.Current, err error) {
+func (s *Service) enterExternal(q *webflow.Request, d authn.Demand, p *Member, x *externalSignIn) (si *session.Current, err error) {
 	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
 		m, err := x.match(tx)
 		if err != nil {
@@ -208,14 +208,14 @@ func (s *Service) enterExternal(q *front.Request, d login.Demand, p *Member, x *
 		}
 		rec.Cookie = secret.Hash(x.token)
 		si = &session.Current{ID: sid, Session: rec, Person: m.Person}
-		var happened []event.Event
+		var happened []audit.Event
 		if m.Created {
-			happened = append(happened, si.OwnEvent(x.events[1], front.SignedInBy+p.Name))
+			happened = append(happened, si.OwnEvent(x.events[1], webflow.SignedInBy+p.Name))
 		}
 		for i, o := range ended {
 			happened = append(happened, o.OwnEvent(x.events[2+i], o.Reason))
 		}
-		e := si.OwnEvent(x.events[0], front.SignedInBy+p.Name)
+		e := si.OwnEvent(x.events[0], webflow.SignedInBy+p.Name)
 		e.ClientID = d.Client.ID
 		if err := s.appendAll(tx, append(happened, e)); err != nil || d.Along == nil {
 			return err

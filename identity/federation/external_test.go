@@ -18,8 +18,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/idp/header"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -41,19 +41,19 @@ func withEdge(c *identity.Config) {
 // edge is a browser whose requests come through the proxy, unless the test changes its address.
 type edge struct {
 	*identitytest.Browser
-	demand  login.Demand
+	demand  authn.Demand
 	headers []string
 }
 
 // behind returns a browser whose requests get these headers from the proxy.
 func behind(h *identitytest.Harness, headers ...string) *edge {
-	e := &edge{Browser: h.Browser(), headers: headers, demand: login.Demand{MaxAge: -1, Providers: []string{"edge"}, Return: "/next", Client: login.Client{ID: "shop"}}}
+	e := &edge{Browser: h.Browser(), headers: headers, demand: authn.Demand{MaxAge: -1, Providers: []string{"edge"}, Return: "/next", Client: authn.Client{ID: "shop"}}}
 	e.Address = proxy
 	return e
 }
 
 // ask asks for a sign-in and returns the result, which is nil when a page or redirect was written.
-func (e *edge) ask() (*login.Result, *httptest.ResponseRecorder, error) {
+func (e *edge) ask() (*authn.Result, *httptest.ResponseRecorder, error) {
 	e.H.T.Helper()
 	r := httptest.NewRequest(http.MethodGet, identitytest.Issuer+"/next", nil)
 	r.RemoteAddr = e.Address
@@ -71,7 +71,7 @@ func (e *edge) ask() (*login.Result, *httptest.ResponseRecorder, error) {
 	return result, w, err
 }
 
-func (e *edge) mustSignIn() *login.Result {
+func (e *edge) mustSignIn() *authn.Result {
 	e.H.T.Helper()
 	result, w, err := e.ask()
 	if err != nil {
@@ -84,7 +84,7 @@ func (e *edge) mustSignIn() *login.Result {
 func (e *edge) wantPage(what, words string) {
 	e.H.T.Helper()
 	e.demand.Passive = false
-	if result, w, err := e.ask(); err != login.ErrResponded || w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), words) { //nolint:errorlint // as it is
+	if result, w, err := e.ask(); err != authn.ErrResponded || w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), words) { //nolint:errorlint // as it is
 		e.H.T.Errorf("Authenticate(%s) = %+v, %v, %d %s, want a 403 page with %q", what, result, err, w.Code, w.Body, words)
 	}
 	e.wantRefused(what, "login_required")
@@ -94,7 +94,7 @@ func (e *edge) wantRefused(what, code string) {
 	e.H.T.Helper()
 	e.demand.Passive = true
 	result, w, err := e.ask()
-	if refusal, ok := err.(*login.Refusal); !ok || refusal.Code != code || w.Body.Len() > 0 { //nolint:errorlint // as it is
+	if refusal, ok := err.(*authn.Refusal); !ok || refusal.Code != code || w.Body.Len() > 0 { //nolint:errorlint // as it is
 		e.H.T.Errorf("Authenticate(%s, passive) = %+v, %v, want %s", what, result, err, code)
 	}
 	if e.Session() != "" {
@@ -113,7 +113,7 @@ func TestHeaderSignIn(t *testing.T) {
 	if err != nil || p.Username != "Ann" || p.State != person.Active || p.EmailVerified {
 		t.Fatalf("Person = %+v, %v, want an active Ann", p, err)
 	}
-	want := &login.Result{
+	want := &authn.Result{
 		Subject: p.ID, SessionID: got.SessionID, AuthTime: h.Clock.Now(), Level: 2, AMR: []string{"IMPLICIT"}, Provider: "edge",
 		Details: map[string][]string{"email": {"ann@example.com"}, "branch": {"north"}},
 	}
@@ -150,12 +150,12 @@ func TestHeaderSignIn(t *testing.T) {
 		t.Errorf("in another browser = %+v, want the same person", r)
 	}
 	// Without the headers the session still works, like any session, but not for a client that needs another provider.
-	e.headers, e.demand = nil, login.Demand{MaxAge: -1, Providers: []string{"identity", "edge"}, Return: "/next"}
+	e.headers, e.demand = nil, authn.Demand{MaxAge: -1, Providers: []string{"identity", "edge"}, Return: "/next"}
 	if r := e.mustSignIn(); r.Subject != p.ID || r.Provider != "edge" {
 		t.Errorf("without headers = %+v, want the session", r)
 	}
 	e.demand.Providers = []string{"identity"}
-	if _, w, err := e.ask(); err != login.ErrResponded || !strings.HasPrefix(w.Header().Get("Location"), "/sign-in") { //nolint:errorlint // as it is
+	if _, w, err := e.ask(); err != authn.ErrResponded || !strings.HasPrefix(w.Header().Get("Location"), "/sign-in") { //nolint:errorlint // as it is
 		t.Errorf("for a client that may not use edge = %v, %d %q, want the sign-in page", err, w.Code, w.Header().Get("Location"))
 	}
 	h.CheckInvariants()
@@ -167,15 +167,15 @@ func TestHeaderSignInDoesWhatIsWantedAlong(t *testing.T) {
 	t.Parallel()
 	h := identitytest.New(t, withEdge)
 	c, wanted := h.Count(), storage.NewTable[string]("identity_along_test")
-	along := func(fails error) func(storage.Tx, *login.Result) error {
-		return func(tx storage.Tx, r *login.Result) error {
+	along := func(fails error) func(storage.Tx, *authn.Result) error {
+		return func(tx storage.Tx, r *authn.Result) error {
 			if _, err := session.Records.Get(tx, r.SessionID); err != nil {
 				return err
 			}
 			return errors.Join(wanted.Put(tx, r.Subject, r.SessionID, time.Time{}), fails)
 		}
 	}
-	kept := func(r *login.Result) (id string) {
+	kept := func(r *authn.Result) (id string) {
 		if err := h.Store.View(t.Context(), func(tx storage.Tx) (err error) {
 			id, _, err = wanted.Find(tx, r.Subject)
 			return err
@@ -195,7 +195,7 @@ func TestHeaderSignInDoesWhatIsWantedAlong(t *testing.T) {
 		t.Error("somebody who is signed in takes a transaction")
 	}
 	e = behind(h, "X-Remote-User", "ben")
-	e.demand.Along = along(&login.Refusal{Code: "login_required", Reason: "a test"})
+	e.demand.Along = along(&authn.Refusal{Code: "login_required", Reason: "a test"})
 	ben := e.mustSignIn()
 	if e.Session() == "" || kept(ben) != "" {
 		t.Errorf("where it fails: kept %q, want a sign-in alone", kept(ben))
@@ -252,7 +252,7 @@ func TestHeaderRefusals(t *testing.T) {
 	low.wantRefused("level", "interaction_required")
 
 	ann := behind(h, "X-Remote-User", "ann").mustSignIn()
-	if err := h.Person.SetState(t.Context(), "ann", person.Blocked, event.Actor{}); err != nil {
+	if err := h.Person.SetState(t.Context(), "ann", person.Blocked, audit.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := h.SessionByID(ann.SessionID); err == nil {
@@ -262,7 +262,7 @@ func TestHeaderRefusals(t *testing.T) {
 	}
 	behind(h, "X-Remote-User", "ann").wantPage("blocked", "You don’t have access")
 	// After a removal the username is free, so the next person of that name is a new one.
-	if err := h.Person.SetState(t.Context(), "ann", person.Removed, event.Actor{}); err != nil {
+	if err := h.Person.SetState(t.Context(), "ann", person.Removed, audit.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	if r := behind(h, "X-Remote-User", "ann").mustSignIn(); r.Subject == ann.Subject {
@@ -283,9 +283,9 @@ func TestHeaderFromStrangers(t *testing.T) {
 	e.Address = "203.0.113.7:4711"
 	e.wantPage("edge alone", "This sign-in method isn’t available here")
 	for _, provider := range []string{"", "edge"} {
-		e.demand = login.Demand{MaxAge: -1, Provider: provider, Providers: []string{"edge", "identity"}, Return: "/next"}
+		e.demand = authn.Demand{MaxAge: -1, Provider: provider, Providers: []string{"edge", "identity"}, Return: "/next"}
 		_, w, err := e.ask()
-		if err != login.ErrResponded || !strings.HasPrefix(w.Header().Get("Location"), "/sign-in") { //nolint:errorlint // as it is
+		if err != authn.ErrResponded || !strings.HasPrefix(w.Header().Get("Location"), "/sign-in") { //nolint:errorlint // as it is
 			t.Errorf("Authenticate(provider %q) = %v, %d %q, want the sign-in page", provider, err, w.Code, w.Header().Get("Location"))
 		}
 	}
@@ -294,7 +294,7 @@ func TestHeaderFromStrangers(t *testing.T) {
 	}
 	// A password then satisfies the same demand, so there is no endless redirect.
 	e.headers = nil
-	h.Demand = func(*http.Request) login.Demand { return e.demand }
+	h.Demand = func(*http.Request) authn.Demand { return e.demand }
 	page := e.Get("/next")
 	if a := e.Post(page, "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code != http.StatusSeeOther {
 		t.Fatalf("sign-in = %d %s", a.Code, a.Body)
@@ -381,7 +381,7 @@ func TestProviders(t *testing.T) {
 	if a := on.Browser().Try("ann", ""); a.Code == http.StatusSeeOther {
 		t.Error("signed in without a password")
 	}
-	if err := on.Person.SetPassword(t.Context(), "ann", secret.New("a password of Ann"), event.Actor{}); err != nil {
+	if err := on.Person.SetPassword(t.Context(), "ann", secret.New("a password of Ann"), audit.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	on.Browser().SignIn("ann", "a password of Ann")

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 // TestFragment: browsers pass on what is after # in an address with a redirect. A provider does not get what a person
@@ -16,7 +16,7 @@ func TestFragment(t *testing.T) {
 	const page, mark = "document", `data-fragment="f1"`
 	at := func(t *testing.T, name string) *identitytest.Elsewhere {
 		e := identitytest.NewElsewhere(t)
-		e.Asking(func(d *login.Demand) { d.Provider, d.Fragment = "partner", name })
+		e.Asking(func(d *authn.Demand) { d.Provider, d.Fragment = "partner", name })
 		return e
 	}
 	for name, tt := range map[string]struct {

@@ -7,11 +7,11 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -59,7 +59,7 @@ func (h *host) EndSessions(ctx context.Context, q idp.EndQuery, from *http.Reque
 // endSession ends a session if it is live, was opened with an identity of the provider, and has all the names.
 func (h *host) endSession(ctx context.Context, id string, names []string, from *http.Request) (done bool, err error) {
 	s, now := h.s, h.s.now()
-	ev, err := s.person.NewEvents(s.origin(from), front.SignedOut)
+	ev, err := s.person.NewEvents(s.origin(from), webflow.SignedOut)
 	if err != nil {
 		return false, err
 	}
@@ -152,10 +152,10 @@ func (h *host) Go(w http.ResponseWriter, r *http.Request, n *idp.Next) { h.s.sen
 func (h *host) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.As(err, new(*idp.Rejection)):
-		h.s.front.RefuseIn(r.Context(), refusal.Refusal{Reason: refusal.ProviderRefused, Provider: h.p.ID, Status: http.StatusForbidden}, err)
+		h.s.front.RefuseIn(r.Context(), denial.Refusal{Reason: denial.ProviderRefused, Provider: h.p.ID, Status: http.StatusForbidden}, err)
 		h.s.pages.Error(w, r, http.StatusForbidden, "error.refused", "")
 	case errors.As(err, new(*idp.Invalid)), errors.Is(err, idp.ErrReplayed), errors.Is(err, idp.ErrNoFlow):
-		h.s.front.RefuseIn(r.Context(), refusal.Refusal{Reason: refusal.ProviderAnswer, Provider: h.p.ID, Status: http.StatusBadRequest}, err)
+		h.s.front.RefuseIn(r.Context(), denial.Refusal{Reason: denial.ProviderAnswer, Provider: h.p.ID, Status: http.StatusBadRequest}, err)
 		key, again := "error.answer", ""
 		if returns[h.op] { // from a sign-out
 			key, again = "error.sign_out", h.Home()

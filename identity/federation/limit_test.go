@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 // TestProviderEndpointsAreBounded: endpoints where strangers can have signatures verified are limited per network.
@@ -58,7 +58,7 @@ func TestProviderEndpointsAreBounded(t *testing.T) {
 func TestUnaskedAnswerWithoutCookies(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewElsewhere(t, func(c *identity.Config) { c.Issuer = "http://localhost:8080" })
-	e.Asking(func(d *login.Demand) { d.Provider = "partner" })
+	e.Asking(func(d *authn.Demand) { d.Provider = "partner" })
 	b := e.Browser()
 	away := b.Leave("/next")
 	before := b.Cookie("tracker")
@@ -82,7 +82,7 @@ func TestUnaskedAnswerWithoutCookies(t *testing.T) {
 func TestTypedNameGoesToItsProvider(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewElsewhere(t, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Domains = []string{"partner.example"} }))
-	e.Asking(func(d *login.Demand) { d.Hint = "hint@shop.example" })
+	e.Asking(func(d *authn.Demand) { d.Hint = "hint@shop.example" })
 	b := e.Browser()
 	page := b.Get("/next")
 	b.Post(page, "username", "ann@partner.example")

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -29,7 +29,7 @@ func told(h *identitytest.Harness, kind notify.Kind) (n int) {
 func TestLinkingAsksForTheSecondFactor(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewLinking(t, true)
-	e.Asking(func(d *login.Demand) { d.Providers = []string{"partner"} })
+	e.Asking(func(d *authn.Demand) { d.Providers = []string{"partner"} })
 	b := e.Browser()
 	page := e.WantAsked("the username of carla", b, identitytest.Mallory())
 	if !strings.Contains(page.Body.String(), "mallory@evil.example") {
@@ -77,7 +77,7 @@ func TestLinkingAsksForTheSecondFactor(t *testing.T) {
 func TestLinkingWhileTheSessionFalls(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewLinking(t, true)
-	e.Asking(func(d *login.Demand) { d.Providers = []string{"partner"} })
+	e.Asking(func(d *authn.Demand) { d.Providers = []string{"partner"} })
 	b := e.Browser()
 	a := b.Post(e.WantAsked("the username of carla", b, identitytest.Mallory()), "username", "carla", "password", identitytest.DemoPassword)
 	ask := b.Get(a.Header().Get("Location"))
@@ -104,7 +104,7 @@ func TestLinkingWhileTheSessionFalls(t *testing.T) {
 func TestLinkingGivesNoLevelThatWasNotShown(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewLinking(t, false)
-	e.Asking(func(d *login.Demand) { d.Providers, d.Level = []string{"partner"}, 3 })
+	e.Asking(func(d *authn.Demand) { d.Providers, d.Level = []string{"partner"}, 3 })
 	b := e.Browser()
 	a := b.Post(e.WantAsked("the username of carla", b, identitytest.Mallory()), "username", "carla", "password", identitytest.DemoPassword)
 	if a.Code != http.StatusSeeOther {

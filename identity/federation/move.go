@@ -3,10 +3,10 @@ package federation
 import (
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -74,7 +74,7 @@ func (s *Service) accountOf(tx storage.Tx, name string) (string, error) {
 			return name, err
 		}
 	}
-	ids, err := s.person.ByExternalID(tx, event.DefaultPartition, name)
+	ids, err := s.person.ByExternalID(tx, audit.DefaultPartition, name)
 	if err != nil || len(ids) != 1 { // several: nobody is named
 		return "", err
 	}
@@ -98,7 +98,7 @@ func untouched(tx storage.Tx, id string, rec *person.Record) (bool, error) {
 
 // offersNew tells whether a newcomer who is asked for an account can say that they have none. Where the provider's
 // verified address is somebody's, they cannot.
-func (s *Service) offersNew(q *front.Request, a *Answer) (offer bool, err error) {
+func (s *Service) offersNew(q *webflow.Request, a *Answer) (offer bool, err error) {
 	if !a.moves() {
 		return false, nil
 	}
@@ -115,7 +115,7 @@ func (s *Service) offersNew(q *front.Request, a *Answer) (offer bool, err error)
 }
 
 // declineAccount notes that a newcomer has no account here.
-func (s *Service) declineAccount(q *front.Request, a *Answer) error {
+func (s *Service) declineAccount(q *webflow.Request, a *Answer) error {
 	key := a.key()
 	return s.store.Update(q.Context(), func(tx storage.Tx) error {
 		rec, _, err := ProviderFlows.Find(tx, key)

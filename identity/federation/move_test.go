@@ -7,10 +7,10 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
-	"github.com/gatehouse-id/gatehouse/identity/migration"
+	"github.com/gatehouse-id/gatehouse/identity/ldapmigration"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -31,12 +31,12 @@ func moving(t *testing.T, how federation.Moving) *identitytest.Elsewhere {
 // imported adds a person of another system.
 func imported(e *identitytest.Elsewhere, name, external, password string) string {
 	e.T.Helper()
-	p := migration.Person{NewPerson: person.NewPerson{Username: name}, ExternalID: external}
+	p := ldapmigration.Person{NewPerson: person.NewPerson{Username: name}, ExternalID: external}
 	if password != "" {
 		p.Password = secret.New(password)
 	}
-	out, err := e.Migration.Import(e.T.Context(), []migration.Person{p}, migration.How{}, event.Actor{})
-	if err != nil || out[0].Status != migration.Created {
+	out, err := e.Migration.Import(e.T.Context(), []ldapmigration.Person{p}, ldapmigration.How{}, audit.Actor{})
+	if err != nil || out[0].Status != ldapmigration.Created {
 		e.T.Fatalf("%s: %+v, %v", name, out, err)
 	}
 	return out[0].ID
@@ -137,7 +137,7 @@ func TestNewcomerIsNamedByTheProvider(t *testing.T) {
 			t.Errorf("an identifier of two: %s\n%s", a.URL, a.Body)
 		}
 		blocked := imported(e, "block", "E-21", "")
-		if err := e.Person.SetState(t.Context(), blocked, person.Blocked, event.Actor{}); err != nil {
+		if err := e.Person.SetState(t.Context(), blocked, person.Blocked, audit.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 		if a := reach("mallory-4", "E-21"); a.Code != http.StatusForbidden {

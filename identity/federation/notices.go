@@ -8,9 +8,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -38,7 +38,7 @@ func (s *Service) tellPerson(tx storage.Tx, a *Answer, m *Match, now time.Time) 
 }
 
 // NoticeTo is a notice to an organisation, in its language.
-func NoticeTo(o *config.Organisation, kind notify.Kind, at time.Time) notify.Notice {
+func NoticeTo(o *settings.Organisation, kind notify.Kind, at time.Time) notify.Notice {
 	n := notify.Notice{Kind: kind, To: o.SupportEmail, At: at}
 	if o.PreferredLanguage != "" {
 		n.Locales = []string{o.PreferredLanguage}

@@ -10,28 +10,28 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // checkNetwork refuses a browser at an address that the provider does not serve. The address is the one that events
 // have: that of the peer, or what a proxy says that the operator trusts.
-func (s *Service) checkNetwork(q *front.Request, p *Member, ways *Ways) error {
+func (s *Service) checkNetwork(q *webflow.Request, p *Member, ways *Ways) error {
 	addr, _ := netip.ParseAddr(s.origin(q.Request).ClientIP)
 	if p.Serves(addr) {
 		return nil
 	}
-	s.front.Refuse(q, refusal.Refusal{Where: refusal.SignIn, Reason: refusal.ProviderNotOffered, By: "provider", Provider: p.ID, Detail: "not from this address"}, nil)
-	answer := &front.Answer{Status: http.StatusForbidden, Key: "error.network"}
+	s.front.Refuse(q, denial.Refusal{Where: denial.SignIn, Reason: denial.ProviderNotOffered, By: "provider", Provider: p.ID, Detail: "not from this address"}, nil)
+	answer := &webflow.Answer{Status: http.StatusForbidden, Key: "error.network"}
 	if !ways.Alone() {
 		answer.Again = q.Again + "&choose=1"
 	}
@@ -44,25 +44,25 @@ func (x *exchange) passwordForm() string {
 }
 
 // askPassword writes the form for a password of the provider.
-func (s *Service) askPassword(q *front.Request, x *exchange, ways *Ways) error {
+func (s *Service) askPassword(q *webflow.Request, x *exchange, ways *Ways) error {
 	if x.Flow.Demand.Passive {
-		return s.refuse(q, x.Flow, &login.Refusal{Code: "login_required", Reason: "the person has to type a password"})
+		return s.refuse(q, x.Flow, &authn.Refusal{Code: "login_required", Reason: "the person has to type a password"})
 	}
 	username := ""
 	if x.Flow.Typed == "" || ways.ByUsername(x.Flow.Typed) == x.Provider {
 		username = x.Flow.Username()
 	}
-	return s.passwordPage(q, x, ways, http.StatusOK, username, page.Form{})
+	return s.passwordPage(q, x, ways, http.StatusOK, username, web.Form{})
 }
 
-func (s *Service) passwordPage(q *front.Request, x *exchange, ways *Ways, status int, username string, f page.Form) (err error) {
+func (s *Service) passwordPage(q *webflow.Request, x *exchange, ways *Ways, status int, username string, f web.Form) (err error) {
 	if !person.IsText(username, person.MaxUsername) {
 		username = ""
 	}
 	f.Key, f.Fill, f.Action = "directory", []any{"provider", x.Provider.Name}, ProviderURL(x.SignIn, x.Provider.ID)
-	f.Fields, f.Cancel = page.Credentials(username, f.Problem), page.LocalPath(x.Flow.Demand.Cancel)
+	f.Fields, f.Cancel = web.Credentials(username, f.Problem), web.LocalPath(x.Flow.Demand.Cancel)
 	if !ways.Alone() && x.Flow.Couple == "" {
-		f.Links = []page.FormLink{{Label: "trouble.other", URL: x.chooseURL()}}
+		f.Links = []web.FormLink{{Label: "trouble.other", URL: x.chooseURL()}}
 	}
 	if f.CSRF, err = s.front.FormToken(q, x.passwordForm()); err != nil {
 		return err
@@ -76,24 +76,24 @@ type typed struct {
 	*exchange
 
 	username, password string
-	origin             event.Origin
+	origin             audit.Origin
 	device             string
-	holder             person.Holder // of the account. Empty: no person here has it
-	attempt            proof.Attempt // without counters: none was counted
+	holder             person.Holder     // of the account. Empty: no person here has it
+	attempt            challenge.Attempt // without counters: none was counted
 }
 
 // errWait says that no attempt is accepted for now.
 var errWait = errors.New("too many tries")
 
 // handlePassword serves POST /sign-in/provider?flow=…&idp=…: the provider checks the password.
-func (s *Service) handlePassword(q *front.Request) error {
+func (s *Service) handlePassword(q *webflow.Request) error {
 	x, ways, err := s.exchangeIn(q)
 	if err != nil {
 		return err
 	}
 	if x.Provider.taker == nil {
 		q.W.Header().Set("Allow", "GET, HEAD")
-		return &front.Answer{Status: http.StatusMethodNotAllowed, Key: "error.method"}
+		return &webflow.Answer{Status: http.StatusMethodNotAllowed, Key: "error.method"}
 	}
 	if err := s.front.CheckForm(q, x.passwordForm(), ProviderURL(x.SignIn, x.Provider.ID)); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (s *Service) handlePassword(q *front.Request) error {
 		device: s.session.DeviceToken(q.Request),
 	}
 	problem := func(status int, key string) error {
-		return s.passwordPage(q, x, ways, status, t.username, page.Form{Problem: key})
+		return s.passwordPage(q, x, ways, status, t.username, web.Form{Problem: key})
 	}
 	switch {
 	case t.username == "":
@@ -111,7 +111,7 @@ func (s *Service) handlePassword(q *front.Request) error {
 	case t.password == "":
 		return problem(http.StatusUnprocessableEntity, "problem.password")
 	case !s.admit(q.Request):
-		return front.ErrTooMany
+		return webflow.ErrTooMany
 	}
 	id, err := s.checkTyped(q.Context(), t)
 	rejection := new(idp.Rejection)
@@ -119,11 +119,11 @@ func (s *Service) handlePassword(q *front.Request) error {
 	case err == nil:
 		return s.arrive(q, t, id)
 	case errors.Is(err, errWait):
-		s.refuseTyped(q, t, refusal.Throttled, nil)
-		wait := front.RetryAfter(q.W, t.attempt.Wait)
-		return s.passwordPage(q, x, ways, http.StatusTooManyRequests, t.username, page.Form{Problem: "problem.wait", Wait: wait})
+		s.refuseTyped(q, t, denial.Throttled, nil)
+		wait := webflow.RetryAfter(q.W, t.attempt.Wait)
+		return s.passwordPage(q, x, ways, http.StatusTooManyRequests, t.username, web.Form{Problem: "problem.wait", Wait: wait})
 	case errors.Is(err, idp.ErrCredentials):
-		s.refuseTyped(q, t, refusal.WrongPassword, err)
+		s.refuseTyped(q, t, denial.WrongPassword, err)
 		t.attempt.Provider = x.Provider.ID
 		if err := s.proof.Failed(q.Context(), x.Flow.Demand.Client.ID, t.holder, t.attempt, t.origin); err != nil {
 			return err
@@ -131,7 +131,7 @@ func (s *Service) handlePassword(q *front.Request) error {
 		return problem(http.StatusUnprocessableEntity, "problem.mismatch")
 	case errors.As(err, &rejection):
 		s.notTried(q.Context(), t)
-		s.refuseTyped(q, t, refusal.ProviderRefused, err)
+		s.refuseTyped(q, t, denial.ProviderRefused, err)
 		s.RecordFailure(q.Request, x.Flow.Demand.Client.ID, x.Provider.ID, t.holder.ID, "refused by "+x.Provider.Name+": "+rejection.Reason)
 		if rejection.Password {
 			return problem(http.StatusForbidden, "problem.directory_password")
@@ -146,10 +146,10 @@ func (s *Service) handlePassword(q *front.Request) error {
 }
 
 // refuseTyped records why a password signs nobody in.
-func (s *Service) refuseTyped(q *front.Request, t *typed, reason refusal.Reason, cause error) {
-	why := refusal.Refusal{Where: refusal.SignIn, Reason: reason, By: "provider", Provider: t.Provider.ID, ClientID: t.Flow.Demand.Client.ID}
+func (s *Service) refuseTyped(q *webflow.Request, t *typed, reason denial.Reason, cause error) {
+	why := denial.Refusal{Where: denial.SignIn, Reason: reason, By: "provider", Provider: t.Provider.ID, ClientID: t.Flow.Demand.Client.ID}
 	if t.holder.ID != "" {
-		why = proof.About(why, t.holder)
+		why = challenge.About(why, t.holder)
 	}
 	s.front.Refuse(q, why, cause)
 }
@@ -194,7 +194,7 @@ func (s *Service) countTyped(ctx context.Context, t *typed, account string) erro
 			return err
 		}
 	}
-	at, err := s.proof.BeginAttempt(ctx, t.holder, name, proof.Source{Address: t.origin.ClientIP, Device: proof.Hashed(t.device)})
+	at, err := s.proof.BeginAttempt(ctx, t.holder, name, challenge.Source{Address: t.origin.ClientIP, Device: challenge.Hashed(t.device)})
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func holderOf(tx storage.Tx, providerID, account string) (h person.Holder, err e
 }
 
 // arrive stores the identity, as an answer that a provider has given, and sends the browser on.
-func (s *Service) arrive(q *front.Request, t *typed, id *idp.Identity) error {
+func (s *Service) arrive(q *webflow.Request, t *typed, id *idp.Identity) error {
 	name, err := secret.ID(s.random, flowNameBytes)
 	if err != nil {
 		return err
@@ -238,7 +238,7 @@ func (s *Service) arrive(q *front.Request, t *typed, id *idp.Identity) error {
 	}
 	now, key := s.now(), a.key()
 	rec := providerFlowRecord{
-		Provider: t.Provider.ID, SignIn: t.SignIn, Tracker: secret.Hash(tracker), Answered: true, CreatedAt: now, ExpiresAt: now.Add(front.FlowLife),
+		Provider: t.Provider.ID, SignIn: t.SignIn, Tracker: secret.Hash(tracker), Answered: true, CreatedAt: now, ExpiresAt: now.Add(webflow.FlowLife),
 	}
 	if rec.Identity, err = s.Seal("identity", key, raw); err != nil {
 		return err
@@ -266,7 +266,7 @@ func (s *Service) prepareTaker(r *http.Request, p *Member, o *Opening) (err erro
 		}
 	}
 	if len(p.taker.OwnGroups()) > 0 {
-		o.groups, err = s.person.NewUpdate(r.Context(), person.Edit{By: event.Actor{Origin: s.origin(r), Name: p.Name}})
+		o.groups, err = s.person.NewUpdate(r.Context(), person.Edit{By: audit.Actor{Origin: s.origin(r), Name: p.Name}})
 	}
 	return err
 }
@@ -280,7 +280,7 @@ func (s *Service) bindTaker(tx storage.Tx, a *Answer, o *Opening, m *Match) erro
 	if err := a.setGroups(tx, o, m); err != nil {
 		return err
 	}
-	return s.proof.RememberDevice(tx, m.ID, m.Person.Epoch, proof.Hashed(o.device), o.Now)
+	return s.proof.RememberDevice(tx, m.ID, m.Person.Epoch, challenge.Hashed(o.device), o.Now)
 }
 
 // setGroups puts a person into the groups that their provider names, and takes them out of the others that belong to

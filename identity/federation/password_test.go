@@ -16,7 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/idptest"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -56,7 +56,7 @@ func (d *withDirectory) enter(b *identitytest.Browser, username, password string
 	return b.Post(d.form(b), "username", username, "password", password)
 }
 
-func (d *withDirectory) mustEnter(b *identitytest.Browser, username, password string) login.Session {
+func (d *withDirectory) mustEnter(b *identitytest.Browser, username, password string) authn.Session {
 	d.T.Helper()
 	a := d.enter(b, username, password)
 	if a.Code == http.StatusSeeOther {
@@ -277,7 +277,7 @@ func TestDirectoryAlone(t *testing.T) {
 	d := newWithDirectory(t)
 	passive := false
 	plain := d.Demand
-	d.Demand = func(r *http.Request) login.Demand {
+	d.Demand = func(r *http.Request) authn.Demand {
 		q := plain(r)
 		q.Providers, q.Passive, q.Hint = []string{"staff"}, passive, "eve"
 		return q

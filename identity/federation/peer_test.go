@@ -9,11 +9,11 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp/idptest"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -29,7 +29,7 @@ func TestProviderPeers(t *testing.T) {
 		m.list = []federation.Provider{{ID: "managed", Name: "Managed one", Source: source, Path: "oidc"}}
 		e.Manager = m
 		e.Start()
-		e.Asking(func(d *login.Demand) { d.Provider = "managed" })
+		e.Asking(func(d *authn.Demand) { d.Provider = "managed" })
 		ticket := source.Answer(identitytest.Ann(), nil)
 		answer := func(flow string) string {
 			return "/oidc/managed/callback?" + url.Values{"state": {flow}, "ticket": {ticket}}.Encode()
@@ -70,8 +70,8 @@ func TestProviderPeers(t *testing.T) {
 	t.Run("peer 29: sign-in that is switched off altogether", func(t *testing.T) {
 		t.Parallel()
 		e := identitytest.NewElsewhere(t)
-		u := config.Defaults()
-		e.Units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+		u := settings.Defaults()
+		e.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 		e.Start()
 		e.At("partner")
 		ticket := e.Partner.Answer(identitytest.Ann(), nil)
@@ -140,7 +140,7 @@ func TestProviderPeers(t *testing.T) {
 		t.Parallel()
 		const own = "http://localhost:8080"
 		e := identitytest.NewElsewhere(t, func(c *identity.Config) { c.Issuer = own })
-		e.Asking(func(d *login.Demand) { d.Provider = "partner" })
+		e.Asking(func(d *authn.Demand) { d.Provider = "partner" })
 		b, without := e.Browser(), e.Browser()
 		without.Header = http.Header{"Sec-Fetch-Site": {"cross-site"}, "X-Forwarded-Host": {"evil.example"}}
 		form := url.Values{"state": {identitytest.State(t, b.Leave("/next"))}, "ticket": {e.Partner.Answer(identitytest.Ann(), nil)}}

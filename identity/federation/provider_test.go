@@ -15,13 +15,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/idptest"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -29,7 +29,7 @@ func TestProviderSignIn(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewElsewhere(t)
 	e.At("partner")
-	e.Asking(func(d *login.Demand) {
+	e.Asking(func(d *authn.Demand) {
 		d.Hint, d.Locales, d.CustomParams, d.Level = "ann", []string{"nl"}, map[string][]string{"k": {"v"}}, 2
 	})
 	b := e.Browser()
@@ -40,7 +40,7 @@ func TestProviderSignIn(t *testing.T) {
 	if err != nil || p.Name != "Ann Partner" || p.GivenName != "Ann" || !p.EmailVerified || p.State != person.Active {
 		t.Fatalf("Person = %+v, %v, want an active Ann with a verified address", p, err)
 	}
-	want := login.Session{Result: login.Result{
+	want := authn.Session{Result: authn.Result{
 		Subject: p.ID, SessionID: got.SessionID, AuthTime: id.AuthTime, Level: 2, AMR: id.AMR, Provider: "partner", Details: id.Details,
 	}, Ends: e.Clock.Now().Add(time.Hour), Seen: e.Clock.Now()}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -94,7 +94,7 @@ func TestProviderKeepsTheSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.Asking(func(d *login.Demand) { d.NotBefore = e.Clock.Now() })
+	e.Asking(func(d *authn.Demand) { d.NotBefore = e.Clock.Now() })
 	e.Clock.Advance(time.Minute)
 	post("/next?again")
 	second, err := e.SessionOf(b)
@@ -139,21 +139,21 @@ func TestProviderChoice(t *testing.T) {
 	const password, partner, corp = `name="password"`, "Continue with Partner account", "Continue with corp"
 	for _, tc := range []struct {
 		name     string
-		demand   func(*login.Demand)
+		demand   func(*authn.Demand)
 		straight bool
 		has, not []string
 	}{
-		{"nobody named", func(*login.Demand) {}, false, []string{password, partner, corp}, nil},
-		{"identity is the default", func(d *login.Demand) { d.Providers = []string{"identity", "partner"} }, false, []string{password, partner}, []string{corp}},
-		{"another is the default", func(d *login.Demand) { d.Providers = []string{"partner", "identity"} }, true, nil, nil},
-		{"one alone", func(d *login.Demand) { d.Providers = []string{"partner"} }, true, nil, nil},
-		{"one alone, account to be selected", func(d *login.Demand) { d.Providers, d.SelectAccount = []string{"partner"}, true }, true, nil, nil},
-		{"two, account to be selected", func(d *login.Demand) { d.Providers, d.SelectAccount = []string{"partner", "corp"}, true }, false, []string{partner, corp}, []string{password}},
-		{"asked for", func(d *login.Demand) { d.Providers, d.Provider = []string{"identity", "partner"}, "partner" }, true, nil, nil},
-		{"identity asked for", func(d *login.Demand) { d.Provider = "identity" }, false, []string{password}, []string{partner, corp}},
-		{"level above a password's", func(d *login.Demand) { d.Providers, d.Level = []string{"identity", "partner", "corp"}, 2 }, false, []string{partner, corp}, []string{password}},
-		{"level above a password's, one left", func(d *login.Demand) { d.Providers, d.Level = []string{"identity", "partner"}, 2 }, true, nil, nil},
-		{"one is disabled", func(d *login.Demand) { d.Providers = []string{"identity", "off"} }, false, []string{password}, []string{"Continue with off"}},
+		{"nobody named", func(*authn.Demand) {}, false, []string{password, partner, corp}, nil},
+		{"identity is the default", func(d *authn.Demand) { d.Providers = []string{"identity", "partner"} }, false, []string{password, partner}, []string{corp}},
+		{"another is the default", func(d *authn.Demand) { d.Providers = []string{"partner", "identity"} }, true, nil, nil},
+		{"one alone", func(d *authn.Demand) { d.Providers = []string{"partner"} }, true, nil, nil},
+		{"one alone, account to be selected", func(d *authn.Demand) { d.Providers, d.SelectAccount = []string{"partner"}, true }, true, nil, nil},
+		{"two, account to be selected", func(d *authn.Demand) { d.Providers, d.SelectAccount = []string{"partner", "corp"}, true }, false, []string{partner, corp}, []string{password}},
+		{"asked for", func(d *authn.Demand) { d.Providers, d.Provider = []string{"identity", "partner"}, "partner" }, true, nil, nil},
+		{"identity asked for", func(d *authn.Demand) { d.Provider = "identity" }, false, []string{password}, []string{partner, corp}},
+		{"level above a password's", func(d *authn.Demand) { d.Providers, d.Level = []string{"identity", "partner", "corp"}, 2 }, false, []string{partner, corp}, []string{password}},
+		{"level above a password's, one left", func(d *authn.Demand) { d.Providers, d.Level = []string{"identity", "partner"}, 2 }, true, nil, nil},
+		{"one is disabled", func(d *authn.Demand) { d.Providers = []string{"identity", "off"} }, false, []string{password}, []string{"Continue with off"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -188,7 +188,7 @@ func TestProviderChoice(t *testing.T) {
 func TestLastProvider(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewElsewhere(t, identitytest.WithProvider("corp", func(p *federation.Provider) { p.Name = "Workplace" }))
-	e.Asking(func(d *login.Demand) {
+	e.Asking(func(d *authn.Demand) {
 		if d.Return == "/next?corp" {
 			d.Provider = "corp"
 		}
@@ -225,7 +225,7 @@ func TestLastProvider(t *testing.T) {
 func TestDomains(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewElsewhere(t, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Domains = []string{"partner.example"} }))
-	e.Asking(func(d *login.Demand) {
+	e.Asking(func(d *authn.Demand) {
 		if d.Return == "/next?hint" {
 			d.Hint = "ann@partner.example"
 		}
@@ -273,7 +273,7 @@ func TestDomains(t *testing.T) {
 func TestProviderDown(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewElsewhere(t, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Timeout = 500 * time.Millisecond }))
-	e.Asking(func(d *login.Demand) { d.Providers, d.Cancel = []string{"identity", "partner"}, "/cancel" })
+	e.Asking(func(d *authn.Demand) { d.Providers, d.Cancel = []string{"identity", "partner"}, "/cancel" })
 	b := e.Browser()
 	start := func() *identitytest.Answer {
 		link := slices.Collect(func(yield func(string) bool) {
@@ -318,8 +318,8 @@ func TestProviderRejection(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewElsewhere(t)
 	e.At("partner")
-	var refusals []*login.Refusal
-	ask := func(b *identitytest.Browser, target string) (refusal *login.Refusal) {
+	var refusals []*authn.Refusal
+	ask := func(b *identitytest.Browser, target string) (refusal *authn.Refusal) {
 		t.Helper()
 		r := identitytest.NewRequest(b, target)
 		w := identitytest.NewRecorder()
@@ -337,7 +337,7 @@ func TestProviderRejection(t *testing.T) {
 		t.Fatalf("refused = %d to %q, want back to whoever asked", a.Code, a.Header().Get("Location"))
 	}
 	refusals = append(refusals, ask(b, "/next"))
-	want := &login.Refusal{
+	want := &authn.Refusal{
 		Code: "access_denied", Reason: "the identity provider has signed nobody in", SAMLStatus: no.SAMLStatus,
 		Cause: ("no_existing_customer???&code=evil" + strings.Repeat("x", 300))[:256],
 	}
@@ -351,7 +351,7 @@ func TestProviderRejection(t *testing.T) {
 		t.Errorf("the refusal is told to another browser: %v", other)
 	}
 	// A sign-in that no application asked for ends at a page.
-	e.Asking(func(d *login.Demand) { d.Client = login.Client{} })
+	e.Asking(func(d *authn.Demand) { d.Client = authn.Client{} })
 	if a := b.Do(http.MethodGet, identitytest.Callback(identitytest.State(t, b.Leave("/next")), e.Partner.Answer(nil, no)), ""); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "You’re not signed in") {
 		t.Errorf("without a client: %d\n%s", a.Code, a.Body)
 	}
@@ -365,13 +365,13 @@ func TestPassiveProvider(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewElsewhere(t)
 	e.At("partner")
-	e.Asking(func(d *login.Demand) { d.Passive = true })
+	e.Asking(func(d *authn.Demand) { d.Passive = true })
 	b := e.Browser()
 	r := identitytest.NewRequest(b, "/next")
 	d := e.Demand(r)
 	d.Return = ""
 	_, err := e.Authenticate(identitytest.NewRecorder(), r, d)
-	if refusal := new(login.Refusal); !errors.As(err, &refusal) || refusal.Code != "login_required" || !refusal.Elsewhere {
+	if refusal := new(authn.Refusal); !errors.As(err, &refusal) || refusal.Code != "login_required" || !refusal.Elsewhere {
 		t.Fatalf("Authenticate without a Return = %v, want login_required elsewhere", err)
 	}
 	for name, end := range map[string]func(away string) *identitytest.Answer{
@@ -398,20 +398,20 @@ func TestProviderLevelAndAge(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewElsewhere(t)
 	e.At("partner")
-	var change func(*login.Demand)
-	e.Asking(func(d *login.Demand) { change(d) })
+	var change func(*authn.Demand)
+	e.Asking(func(d *authn.Demand) { change(d) })
 	for _, tc := range []struct {
 		name   string
-		demand func(*login.Demand)
+		demand func(*authn.Demand)
 		id     func(*idp.Identity)
 		want   string
 	}{
-		{"level reached", func(d *login.Demand) { d.Level = 3 }, func(i *idp.Identity) { i.Level = 3 }, ""},
-		{"level not reached", func(d *login.Demand) { d.Level = 3 }, func(i *idp.Identity) { i.Level = 2 }, "unmet_authentication_requirements"},
-		{"forced and done", func(d *login.Demand) { d.NotBefore = e.Clock.Now() }, func(i *idp.Identity) { i.AuthTime = e.Clock.Now() }, ""},
-		{"forced and not done", func(d *login.Demand) { d.NotBefore = e.Clock.Now() }, func(i *idp.Identity) { i.AuthTime = e.Clock.Now().Add(-time.Hour) }, "login_required"},
-		{"max_age met", func(d *login.Demand) { d.MaxAge = time.Hour }, func(i *idp.Identity) { i.AuthTime = e.Clock.Now().Add(-30 * time.Minute) }, ""},
-		{"max_age not met", func(d *login.Demand) { d.MaxAge = time.Hour }, func(i *idp.Identity) { i.AuthTime = e.Clock.Now().Add(-2 * time.Hour) }, "login_required"},
+		{"level reached", func(d *authn.Demand) { d.Level = 3 }, func(i *idp.Identity) { i.Level = 3 }, ""},
+		{"level not reached", func(d *authn.Demand) { d.Level = 3 }, func(i *idp.Identity) { i.Level = 2 }, "unmet_authentication_requirements"},
+		{"forced and done", func(d *authn.Demand) { d.NotBefore = e.Clock.Now() }, func(i *idp.Identity) { i.AuthTime = e.Clock.Now() }, ""},
+		{"forced and not done", func(d *authn.Demand) { d.NotBefore = e.Clock.Now() }, func(i *idp.Identity) { i.AuthTime = e.Clock.Now().Add(-time.Hour) }, "login_required"},
+		{"max_age met", func(d *authn.Demand) { d.MaxAge = time.Hour }, func(i *idp.Identity) { i.AuthTime = e.Clock.Now().Add(-30 * time.Minute) }, ""},
+		{"max_age not met", func(d *authn.Demand) { d.MaxAge = time.Hour }, func(i *idp.Identity) { i.AuthTime = e.Clock.Now().Add(-2 * time.Hour) }, "login_required"},
 	} {
 		change = tc.demand
 		id := identitytest.Ann()
@@ -467,7 +467,7 @@ type managerStub struct {
 	err     error
 }
 
-func (m *managerStub) Providers(context.Context, *config.Units) ([]federation.Provider, uint64, error) {
+func (m *managerStub) Providers(context.Context, *settings.Units) ([]federation.Provider, uint64, error) {
 	return m.list, m.version, m.err
 }
 
@@ -490,8 +490,8 @@ func TestManagedProviders(t *testing.T) {
 	if body := b.Get("/next?service").Body.String(); !strings.Contains(body, "Managed one") {
 		t.Errorf("page:\n%s", body)
 	}
-	service := func(r *http.Request) login.Demand {
-		return login.Demand{MaxAge: -1, Return: r.URL.RequestURI(), Provider: "identity", Providers: []string{"identity", "partner", "managed"}, Client: login.Client{ID: "shop"}}
+	service := func(r *http.Request) authn.Demand {
+		return authn.Demand{MaxAge: -1, Return: r.URL.RequestURI(), Provider: "identity", Providers: []string{"identity", "partner", "managed"}, Client: authn.Client{ID: "shop"}}
 	}
 	plain := e.Demand
 	e.Demand = service
@@ -499,7 +499,7 @@ func TestManagedProviders(t *testing.T) {
 		t.Errorf("page of the service itself:\n%s", body)
 	}
 	e.Demand = plain
-	e.Asking(func(d *login.Demand) { d.Provider = "managed" })
+	e.Asking(func(d *authn.Demand) { d.Provider = "managed" })
 	away := b.Leave("/next?x")
 	m.list, m.version = nil, 3
 	if a := b.Get("/oidc/managed/callback?" + url.Values{"state": {identitytest.State(t, away)}, "ticket": {source.Answer(identitytest.Ann(), nil)}}.Encode()); a.Code != http.StatusForbidden || b.IsSignedIn() {
@@ -515,15 +515,15 @@ func TestManagedProviders(t *testing.T) {
 func TestSessionsOfProvidersThatAreOff(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewElsewhere(t)
-	u, source := config.Defaults(), idptest.New()
+	u, source := settings.Defaults(), idptest.New()
 	own := u.LoginMethods.LoginMethods
-	with := func(more ...config.LoginMethod) { u.LoginMethods.LoginMethods = append(slices.Clone(own), more...) }
-	e.Units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	with := func(more ...settings.LoginMethod) { u.LoginMethods.LoginMethods = append(slices.Clone(own), more...) }
+	e.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 	e.Manager = &managerStub{list: []federation.Provider{{ID: "managed", Name: "Managed one", Source: source, Path: "oidc"}}, version: 1}
 	e.Start()
-	with(config.LoginMethod{ID: "managed", Type: config.TypeOIDC, Enabled: true, Removable: true})
+	with(settings.LoginMethod{ID: "managed", Type: settings.TypeOIDC, Enabled: true, Removable: true})
 	plain := e.Demand
-	e.Asking(func(d *login.Demand) { d.Provider = "managed" })
+	e.Asking(func(d *authn.Demand) { d.Provider = "managed" })
 	stored, declared := e.Browser(), e.Browser()
 	away := stored.Leave("/next")
 	stored.Get("/oidc/managed/callback?" + url.Values{"state": {identitytest.State(t, away)}, "ticket": {source.Answer(identitytest.Ann(), nil)}}.Encode())
@@ -546,9 +546,11 @@ func TestSessionsOfProvidersThatAreOff(t *testing.T) {
 		stored, declared bool
 	}{
 		{"as they were", func() {}, true, true},
-		{"attack 1811: one of the settings is off", func() { with(config.LoginMethod{ID: "managed", Type: config.TypeOIDC, Removable: true}) }, false, true},
+		{"attack 1811: one of the settings is off", func() { with(settings.LoginMethod{ID: "managed", Type: settings.TypeOIDC, Removable: true}) }, false, true},
 		{"attack 1811: it is removed", func() { with() }, false, true},
-		{"it is back", func() { with(config.LoginMethod{ID: "managed", Type: config.TypeOIDC, Enabled: true, Removable: true}) }, true, true},
+		{"it is back", func() {
+			with(settings.LoginMethod{ID: "managed", Type: settings.TypeOIDC, Enabled: true, Removable: true})
+		}, true, true},
 		{"attack 1811: one of the Caddyfile is off", func() { start(func(p *federation.Provider) { p.Disabled = true }) }, true, false},
 		{"it is back too", func() { start(func(p *federation.Provider) { p.Disabled = false }) }, true, true},
 		{"attack 1811: it is removed from the Caddyfile", func() { e.Config.Providers = e.Config.Providers[1:]; e.Start() }, true, false},
@@ -586,7 +588,7 @@ func TestProvidersStandByTheirNames(t *testing.T) {
 	if got := order(); got != "dhbecagyx" {
 		t.Errorf("the page has the providers in the order %s, want dhbecagyx", got)
 	}
-	e.Asking(func(d *login.Demand) { d.Providers = []string{"identity", "g", "x", "d", "y"} })
+	e.Asking(func(d *authn.Demand) { d.Providers = []string{"identity", "g", "x", "d", "y"} })
 	if got := order(); got != "gxdy" {
 		t.Errorf("the page has the providers of an application in the order %s, want its own, gxdy", got)
 	}
@@ -598,7 +600,7 @@ func TestCancelledAtProvider(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewElsewhere(t)
 	e.At("identity", "partner")
-	e.Asking(func(d *login.Demand) { d.Cancel = "/cancel" })
+	e.Asking(func(d *authn.Demand) { d.Cancel = "/cancel" })
 	gone := &idp.Rejection{Reason: "the provider has refused the sign-in", SAMLStatus: "urn:oasis:names:tc:SAML:2.0:status:AuthnFailed", Cancelled: true}
 	start := func() (*identitytest.Browser, *identitytest.Answer) {
 		b := e.Browser()
@@ -619,7 +621,7 @@ func TestCancelledAtProvider(t *testing.T) {
 	if a := b.Come(b.Leave(html.UnescapeString(again)), e.Partner.Answer(identitytest.Ann(), nil)); !strings.HasPrefix(a.Body.String(), "signed in as ") {
 		t.Errorf("once more: %d\n%s", a.Code, a.Body)
 	}
-	e.Asking(func(d *login.Demand) { d.Provider = "partner" })
+	e.Asking(func(d *authn.Demand) { d.Provider = "partner" })
 	b = e.Browser()
 	if a := b.Do(http.MethodGet, identitytest.Callback(identitytest.State(t, b.Leave("/next")), e.Partner.Answer(nil, gone)), ""); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next#" {
 		t.Errorf("at the provider of the application: %d to %q, want back to it", a.Code, a.Header().Get("Location"))

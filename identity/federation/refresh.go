@@ -7,9 +7,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -33,7 +33,7 @@ func (s *Service) RefreshDetails(ctx context.Context, subject, sessionID, provid
 	var (
 		rec  session.Record
 		held session.ProviderRecord
-		u    *config.Units
+		u    *settings.Units
 		now  = s.now()
 	)
 	err := s.store.View(ctx, func(tx storage.Tx) (err error) {

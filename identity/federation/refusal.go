@@ -8,14 +8,14 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -28,19 +28,19 @@ const (
 )
 
 // Unreachable says that no way to sign in reaches the level that is demanded.
-func Unreachable(d login.Demand) *login.Refusal {
-	code := front.UnmetLevel
+func Unreachable(d authn.Demand) *authn.Refusal {
+	code := webflow.UnmetLevel
 	if d.Passive {
 		code = "interaction_required"
 	}
-	return &login.Refusal{Code: code, Reason: "the authentication level cannot be reached"}
+	return &authn.Refusal{Code: code, Reason: "the authentication level cannot be reached"}
 }
 
 // refuse takes the browser back to the application that asked, which is told of the refusal there. Without an
 // application the person sees a page.
-func (s *Service) refuse(q *front.Request, f front.FlowRecord, why *login.Refusal) error {
+func (s *Service) refuse(q *webflow.Request, f webflow.FlowRecord, why *authn.Refusal) error {
 	if f.Demand.Client.ID == "" {
-		return &front.Answer{Status: http.StatusForbidden, Key: "error.refused", Again: f.Demand.Return}
+		return &webflow.Answer{Status: http.StatusForbidden, Key: "error.refused", Again: f.Demand.Return}
 	}
 	rec := refusalRecord{
 		Code: why.Code, Reason: idp.Printable(why.Reason), SAMLStatus: why.SAMLStatus, Cause: idp.Printable(why.Cause), ExpiresAt: s.now().Add(refusalLife),
@@ -58,7 +58,7 @@ func (s *Service) refuse(q *front.Request, f front.FlowRecord, why *login.Refusa
 func (s *Service) BrowserID(r *http.Request) string { return s.jar.Get(r, cookie.KindBrowser) }
 
 // refusalKey is the key of the refusal of a demand in a browser. Empty: there can be none.
-func (s *Service) refusalKey(r *http.Request, d login.Demand) string {
+func (s *Service) refusalKey(r *http.Request, d authn.Demand) string {
 	browser := s.BrowserID(r)
 	if d.Return == "" || browser == "" {
 		return ""
@@ -68,7 +68,7 @@ func (s *Service) refusalKey(r *http.Request, d login.Demand) string {
 
 // RefusalIn returns why a provider has not signed the person in for this demand in this browser. nil: none has refused.
 // The caller forgets the refusal when it has told it.
-func (s *Service) RefusalIn(tx storage.Tx, r *http.Request, d login.Demand, now time.Time) (*login.Refusal, error) {
+func (s *Service) RefusalIn(tx storage.Tx, r *http.Request, d authn.Demand, now time.Time) (*authn.Refusal, error) {
 	key := s.refusalKey(r, d)
 	if key == "" {
 		return nil, nil //nolint:nilnil // no refusal
@@ -77,18 +77,18 @@ func (s *Service) RefusalIn(tx storage.Tx, r *http.Request, d login.Demand, now 
 	if err != nil || !rec.ExpiresAt.After(now) {
 		return nil, err
 	}
-	return &login.Refusal{Code: rec.Code, Reason: rec.Reason, SAMLStatus: rec.SAMLStatus, Cause: rec.Cause}, nil
+	return &authn.Refusal{Code: rec.Code, Reason: rec.Reason, SAMLStatus: rec.SAMLStatus, Cause: rec.Cause}, nil
 }
 
 // ForgetRefusal deletes the refusal of a demand, which is told once.
-func (s *Service) ForgetRefusal(r *http.Request, d login.Demand) error {
+func (s *Service) ForgetRefusal(r *http.Request, d authn.Demand) error {
 	key := s.refusalKey(r, d)
 	return s.store.Update(r.Context(), func(tx storage.Tx) error { return refusals.Delete(tx, key) })
 }
 
 // providerFailed answers when a provider is down or slow: the person can try again or sign in another way. Errors that
 // are not the provider's are returned as they are.
-func (s *Service) providerFailed(q *front.Request, x *exchange, err error) error {
+func (s *Service) providerFailed(q *webflow.Request, x *exchange, err error) error {
 	status := http.StatusBadGateway
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -96,12 +96,12 @@ func (s *Service) providerFailed(q *front.Request, x *exchange, err error) error
 	case !errors.As(err, new(*providerError)):
 		return err
 	}
-	s.front.Refuse(q, refusal.Refusal{
-		Where: refusal.SignIn, Reason: refusal.ProviderFailed, By: "provider", Provider: x.Provider.ID, ClientID: x.Flow.Demand.Client.ID, Status: status,
+	s.front.Refuse(q, denial.Refusal{
+		Where: denial.SignIn, Reason: denial.ProviderFailed, By: "provider", Provider: x.Provider.ID, ClientID: x.Flow.Demand.Client.ID, Status: status,
 	}, err)
 	s.RecordFailure(q.Request, x.Flow.Demand.Client.ID, x.Provider.ID, "", "provider "+x.Provider.Name+" failed")
 	if x.Flow.Demand.Passive {
-		return s.refuse(q, x.Flow, &login.Refusal{Code: "temporarily_unavailable", Reason: "the identity provider does not answer"})
+		return s.refuse(q, x.Flow, &authn.Refusal{Code: "temporarily_unavailable", Reason: "the identity provider does not answer"})
 	}
 	if errors.As(err, new(*idp.Misconfigured)) {
 		return s.showTrouble(q, x, "trouble.setup", status)
@@ -111,9 +111,9 @@ func (s *Service) providerFailed(q *front.Request, x *exchange, err error) error
 
 // showTrouble shows why a provider has signed nobody in, and what the person can do: try again, sign in another way, or
 // go back to the application.
-func (s *Service) showTrouble(q *front.Request, x *exchange, key string, status int) error {
-	data := page.Trouble{
-		Key: key, Name: x.Provider.Name, Again: ProviderURL(x.SignIn, x.Provider.ID), Cancel: page.LocalPath(x.Flow.Demand.Cancel),
+func (s *Service) showTrouble(q *webflow.Request, x *exchange, key string, status int) error {
+	data := web.Trouble{
+		Key: key, Name: x.Provider.Name, Again: ProviderURL(x.SignIn, x.Provider.ID), Cancel: web.LocalPath(x.Flow.Demand.Cancel),
 	}
 	if known, err := s.Registry(q.Context(), q.Settings); err == nil && !known.Ways(x.Flow.Demand).Alone() {
 		data.Other = x.chooseURL()
@@ -123,7 +123,7 @@ func (s *Service) showTrouble(q *front.Request, x *exchange, key string, status 
 }
 
 // troubleView is the page of a trouble. It keeps nothing of an address that the provider has written.
-func (s *Service) troubleView(q *front.Request, x *exchange, status int, data page.Trouble) page.View {
+func (s *Service) troubleView(q *webflow.Request, x *exchange, status int, data web.Trouble) web.View {
 	v := s.front.View(x.Flow.Demand, "trouble", status, data)
 	if q.Foreign {
 		v.Fragment = ""
@@ -136,10 +136,10 @@ func (s *Service) RecordFailure(r *http.Request, client, provider, person, reaso
 	if !s.refused.AllowN(s.now(), 1) {
 		return
 	}
-	ev, err := s.person.NewEvents(s.origin(r), proof.LoginFailed)
+	ev, err := s.person.NewEvents(s.origin(r), challenge.LoginFailed)
 	if err == nil {
 		e := ev[0]
-		e.PersonID, e.ClientID, e.Provider, e.Reason, e.Ref = person, client, provider, reason, refusal.RefOf(r.Context())
+		e.PersonID, e.ClientID, e.Provider, e.Reason, e.Ref = person, client, provider, reason, denial.RefOf(r.Context())
 		err = s.store.Update(context.WithoutCancel(r.Context()), func(tx storage.Tx) error { return s.events.Append(tx, e) })
 	}
 	if err != nil {

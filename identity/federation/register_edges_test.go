@@ -7,20 +7,20 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // partnerMethod returns the login method of partner, which makes new persons register.
-func partnerMethod(x *identitytest.Registering) *config.LoginMethod {
+func partnerMethod(x *identitytest.Registering) *settings.LoginMethod {
 	list := x.U.LoginMethods.LoginMethods
-	return &list[slices.IndexFunc(list, func(m config.LoginMethod) bool { return m.ID == "partner" })]
+	return &list[slices.IndexFunc(list, func(m settings.LoginMethod) bool { return m.ID == "partner" })]
 }
 
 func TestForcedRegistrationUsernames(t *testing.T) {
@@ -61,7 +61,7 @@ func TestForcedRegistrationKnown(t *testing.T) {
 	if err := x.Person.SetState(t.Context(), x.Details("ann").ID, person.Blocked, identitytest.Ops); err != nil {
 		t.Fatal(err)
 	}
-	x.Asking(func(d *login.Demand) { d.Providers, d.Passive = []string{"partner"}, true })
+	x.Asking(func(d *authn.Demand) { d.Providers, d.Passive = []string{"partner"}, true })
 	other := identitytest.Known()
 	other.Subject = "4713"
 	if a := x.Through(x.Browser(), other); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "interaction_required") {

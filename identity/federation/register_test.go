@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -100,7 +100,7 @@ func TestForcedRegistrationOff(t *testing.T) {
 		t.Errorf("while nobody signs in: %d", a.Code)
 	}
 	x.U.Features.LoginEnabled = true
-	x.U.LoginMethods.LoginMethods = append([]config.LoginMethod{{ID: config.OwnMethod, Type: config.TypePassword}}, *method)
+	x.U.LoginMethods.LoginMethods = append([]settings.LoginMethod{{ID: settings.OwnMethod, Type: settings.TypePassword}}, *method)
 	x.At("partner")
 	x.MustEnter(x.Browser(), bob) // no registration: passwords are off, so one would be useless
 }
@@ -108,8 +108,8 @@ func TestForcedRegistrationOff(t *testing.T) {
 func TestForcedRegistrationConfirms(t *testing.T) {
 	t.Parallel()
 	x := identitytest.NewRegistering(t)
-	x.U.Attributes.PersonCreationMandatoryFields = config.PersonCreationMandatoryFields{FirstNameRequired: true, LastNameRequired: true, MobileNumberRequired: true}
-	x.U.Features.CustomEmailValidation = config.CustomEmailValidation{Enabled: true}
+	x.U.Attributes.PersonCreationMandatoryFields = settings.PersonCreationMandatoryFields{FirstNameRequired: true, LastNameRequired: true, MobileNumberRequired: true}
+	x.U.Features.CustomEmailValidation = settings.CustomEmailValidation{Enabled: true}
 	id := identitytest.Ann()
 	id.EmailVerified = false
 	b := x.Browser()
@@ -153,7 +153,7 @@ func TestForcedRegistrationConfirms(t *testing.T) {
 func TestForcedRegistrationPassive(t *testing.T) {
 	t.Parallel()
 	x := identitytest.NewRegistering(t)
-	x.Asking(func(d *login.Demand) { d.Providers, d.Passive = []string{"partner"}, true })
+	x.Asking(func(d *authn.Demand) { d.Providers, d.Passive = []string{"partner"}, true })
 	b := x.Browser()
 	if a := x.Through(b, identitytest.Ann()); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "interaction_required") || x.Persons() != 0 {
 		t.Errorf("prompt=none = %d %s", a.Code, a.Body)

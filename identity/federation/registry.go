@@ -9,29 +9,29 @@ import (
 	"golang.org/x/text/collate"
 	"golang.org/x/text/language"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Manager knows the providers of the configuration API.
 type Manager interface {
 	// Providers returns the providers of these settings. The version changes with them. Any error: they are unknown.
-	Providers(ctx context.Context, u *config.Units) (list []Provider, version uint64, err error)
+	Providers(ctx context.Context, u *settings.Units) (list []Provider, version uint64, err error)
 }
 
 // StepUps is what the ways to sign in need to know of step-ups.
 type StepUps struct {
 	// Reachable returns the highest level that some person could step up to, and the highest level that can be reached
 	// from a password.
-	Reachable func(u *config.Units) (reach, byPassword int)
+	Reachable func(u *settings.Units) (reach, byPassword int)
 	Passkeys  func() bool // tells whether there are passkeys at all
 	// SetUpLevel returns the level that a session of the person needs to add a way to sign in.
 	SetUpLevel func(tx storage.Tx, si *session.Current) (int, error)
 	// Phone returns the level of a sign-in that a phone approves, by a login method, "" for the service's own. 0: there is
 	// none. shown tells whether the sign-in page offers it.
-	Phone func(u *config.Units, method string) (level int, shown bool)
+	Phone func(u *settings.Units, method string) (level int, shown bool)
 }
 
 // RaiseBy sets how sign-ins are raised. New calls it before the service is used.
@@ -123,7 +123,7 @@ func (s *Service) SignsIn(tx storage.Tx, id string) (bool, error) {
 
 // Registry returns the providers of these settings, whether passwords sign people in, and which level can be stepped up
 // to.
-func (s *Service) Registry(ctx context.Context, u *config.Units) (*Registry, error) {
+func (s *Service) Registry(ctx context.Context, u *settings.Units) (*Registry, error) {
 	g, err := s.load(ctx, u)
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (s *Service) Registry(ctx context.Context, u *config.Units) (*Registry, err
 }
 
 // load returns the providers of these settings, including the disabled ones.
-func (s *Service) load(ctx context.Context, u *config.Units) (*Registry, error) {
+func (s *Service) load(ctx context.Context, u *settings.Units) (*Registry, error) {
 	if s.manager == nil {
 		return s.fixed, nil
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -121,14 +121,14 @@ func TestRenamingAttacks(t *testing.T) {
 		e := identitytest.NewElsewhere(t)
 		e.At("partner")
 		first := e.MustEnter(e.Browser(), named("4711", "persistent", "staff-7"))
-		if err := e.Person.SetState(t.Context(), first.Subject, person.Blocked, event.Actor{}); err != nil {
+		if err := e.Person.SetState(t.Context(), first.Subject, person.Blocked, audit.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 		b := e.Browser()
 		if a := e.Through(b, named("ann@partner.example", "email", "staff-7")); a.Code != 403 || b.IsSignedIn() {
 			t.Errorf("blocked: %d", a.Code)
 		}
-		if err := e.Person.RemovePerson(t.Context(), first.Subject, event.Actor{}, func(storage.Tx, *person.Details) error { return nil }); err != nil {
+		if err := e.Person.RemovePerson(t.Context(), first.Subject, audit.Actor{}, func(storage.Tx, *person.Details) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		for key := range e.Dump() {

@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -154,10 +154,10 @@ func TestLinkForAnAdministrator(t *testing.T) {
 }
 
 // helpdesk is an administrator below owner.
-var helpdesk = event.Actor{ID: "helpdesk", Name: "helpdesk", BelowOwner: true}
+var helpdesk = audit.Actor{ID: "helpdesk", Name: "helpdesk", BelowOwner: true}
 
 // setEmail changes the primary address of a person as the console does.
-func setEmail(h *identitytest.Harness, username, address string, by event.Actor) error {
+func setEmail(h *identitytest.Harness, username, address string, by audit.Actor) error {
 	_, err := h.Person.UpdatePerson(h.T.Context(), h.IDOf(username), person.Edit{By: by, Verified: true}, func(_ storage.Tx, d *person.Details) error {
 		d.Profile.EmailAddresses = []person.EmailAddress{{Primary: true, Verified: true, Value: address}}
 		return nil
@@ -198,7 +198,7 @@ func TestAddressOfSomebodyElse(t *testing.T) {
 	if err := setEmail(h, "puppet", "free@example.com", helpdesk); err != nil {
 		t.Errorf("an address of nobody = %v", err)
 	}
-	if err := setEmail(h, "puppet", "boss@example.com", event.Actor{ID: "owner"}); err != nil {
+	if err := setEmail(h, "puppet", "boss@example.com", audit.Actor{ID: "owner"}); err != nil {
 		t.Errorf("by an owner = %v", err)
 	}
 }
@@ -219,7 +219,7 @@ func TestStatedAddressLinksNobody(t *testing.T) {
 	}
 	next := identitytest.Ann()
 	next.Subject, next.Email, next.Details["email"] = "4712", "other@partner.example", []string{"other@partner.example"}
-	if err := setEmail(e.Harness, "puppet", next.Email, event.Actor{ID: "owner"}); err != nil {
+	if err := setEmail(e.Harness, "puppet", next.Email, audit.Actor{ID: "owner"}); err != nil {
 		t.Fatal(err)
 	}
 	if si := e.MustEnter(e.Browser(), next); si.Subject != e.IDOf("puppet") {

@@ -1,11 +1,11 @@
 package federation
 
 import (
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 )
 
 // Routes adds the pages of sign-ins by identity providers, and the endpoints of the providers themselves.
-func (s *Service) Routes(mux front.Router) {
+func (s *Service) Routes(mux webflow.Router) {
 	mux.Handle("/sign-in/provider", s.front.Pages(s.showProvider, s.handlePassword))
 	mux.Handle("/sign-in/provider/done", s.front.Pages(s.showDone, nil))
 	mux.Handle("/sign-in/connect", s.front.Pages(s.showConnect, s.handleConnect))

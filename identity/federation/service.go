@@ -12,16 +12,16 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -29,22 +29,22 @@ import (
 type Deps struct {
 	Person  *person.Service
 	Session *session.Service
-	Proof   *proof.Service
-	Front   *front.Service
+	Proof   *challenge.Service
+	Front   *webflow.Service
 
 	Store storage.Store
 	// Keyring seals what must not be readable in storage.
 	Keyring *secret.Keyring
-	Events  *event.Recorder
+	Events  *audit.Recorder
 	// Units returns the settings as tx sees them.
-	Units func(tx storage.Tx) (*config.Units, error)
+	Units func(tx storage.Tx) (*settings.Units, error)
 	// Notify sends e-mails. nil: e-mail is off.
 	Notify notify.Sender
-	Pages  *page.Renderer
+	Pages  *web.Renderer
 	// Manager knows the providers that change while the service runs. nil: all are in the configuration file.
 	Manager Manager
 	// Origin tells where a request came from.
-	Origin func(*http.Request) event.Origin
+	Origin func(*http.Request) audit.Origin
 	// Admit counts the flows that a sender begins; false: too many.
 	Admit func(*http.Request) bool
 	Jar   cookie.Jar
@@ -59,17 +59,17 @@ type Deps struct {
 type Service struct {
 	person  *person.Service
 	session *session.Service
-	proof   *proof.Service
-	front   *front.Service
+	proof   *challenge.Service
+	front   *webflow.Service
 
 	store   storage.Store
 	keyring *secret.Keyring
-	events  *event.Recorder
-	units   func(tx storage.Tx) (*config.Units, error)
+	events  *audit.Recorder
+	units   func(tx storage.Tx) (*settings.Units, error)
 	notify  notify.Sender
-	pages   *page.Renderer
+	pages   *web.Renderer
 	manager Manager
-	origin  func(*http.Request) event.Origin
+	origin  func(*http.Request) audit.Origin
 	admit   func(*http.Request) bool
 	jar     cookie.Jar
 	issuer  string

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/assurance"
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -39,7 +39,7 @@ const (
 // Opening is what a sign-in by a provider needs before its transaction.
 type Opening struct {
 	Now       time.Time
-	Ev        []event.Event
+	Ev        []audit.Event
 	token     string
 	sessionID string
 	old       string // hash of the browser's session cookie
@@ -47,12 +47,12 @@ type Opening struct {
 	locale    string // that the person prefers
 	device    string // of this browser, after a typed password
 	groups    *person.Update
-	entry     refusal.Entry
+	entry     denial.Entry
 }
 
 // PrepareSession makes what does not belong into the transaction of a sign-in: tokens, ids and events.
 func (s *Service) PrepareSession(r *http.Request, a *Answer) (o *Opening, err error) {
-	o = &Opening{Now: s.now(), old: proof.Hashed(s.jar.Get(r, session.CookieSession))}
+	o = &Opening{Now: s.now(), old: challenge.Hashed(s.jar.Get(r, session.CookieSession))}
 	if o.token, err = secret.NewToken(s.random, secret.Session); err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (s *Service) PrepareSession(r *http.Request, a *Answer) (o *Opening, err er
 	if err = s.prepareTaker(r, a.Provider, o); err != nil {
 		return nil, err
 	}
-	o.Ev, err = s.person.NewEvents(s.origin(r), front.LoginSucceeded, front.SignedOut, person.EventCreated, IdentityCoupled, person.EventActivated, front.SignedOut, assurance.EventSignedIn)
+	o.Ev, err = s.person.NewEvents(s.origin(r), webflow.LoginSucceeded, webflow.SignedOut, person.EventCreated, IdentityCoupled, person.EventActivated, webflow.SignedOut, assurance.EventSignedIn)
 	return o, err
 }
 
@@ -88,7 +88,7 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 		Details: id.Details, NotAfter: id.NotAfter, SignedInFor: secret.Hash(a.Flow.Demand.Return), Held: true,
 		Unproven: id.AuthTime.IsZero(),
 	}
-	rec.From(event.Origin{ClientIP: o.Ev[evSucceeded].ClientIP, UserAgent: o.Ev[evSucceeded].UserAgent})
+	rec.From(audit.Origin{ClientIP: o.Ev[evSucceeded].ClientIP, UserAgent: o.Ev[evSucceeded].UserAgent})
 	if !id.AuthTime.IsZero() && id.AuthTime.Before(o.Now) {
 		rec.AuthTime = id.AuthTime
 	}
@@ -101,7 +101,7 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 		return err
 	}
 	o.locale = m.Person.Locale
-	o.entry = refusal.Entry{PersonID: m.ID, Username: m.Person.Username, ClientID: a.Flow.Demand.Client.ID, By: "provider", Provider: a.Provider.ID, Level: rec.Level}
+	o.entry = denial.Entry{PersonID: m.ID, Username: m.Person.Username, ClientID: a.Flow.Demand.Client.ID, By: "provider", Provider: a.Provider.ID, Level: rec.Level}
 	if rec.Again, err = session.MarkSignedIn(tx, m.ID, o.Now); err != nil {
 		return err
 	}
@@ -116,12 +116,12 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 		return err
 	}
 	si := &session.Current{ID: sid, Session: rec, Person: m.Person}
-	var happened []event.Event
+	var happened []audit.Event
 	if assured {
-		happened = append(happened, si.OwnEvent(o.Ev[evAssured], front.SignedInBy+a.Provider.Name))
+		happened = append(happened, si.OwnEvent(o.Ev[evAssured], webflow.SignedInBy+a.Provider.Name))
 	}
 	if m.Created {
-		reason := person.ReasonWith(front.SignedInBy+a.Provider.Name, PersonFrom(a.Identity).LeftOut)
+		reason := person.ReasonWith(webflow.SignedInBy+a.Provider.Name, PersonFrom(a.Identity).LeftOut)
 		happened = append(happened, si.OwnEvent(o.Ev[evCreated], reason))
 	}
 	if m.Created || m.NewlyOne {
@@ -134,12 +134,12 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 	for i, x := range ended {
 		happened = append(happened, x.OwnEvent(o.Ev[[session.MostEnded]int{evSignedOut, evMadeRoom}[i]], x.Reason))
 	}
-	e := si.OwnEvent(o.Ev[evSucceeded], front.SignedInBy+a.Provider.Name)
+	e := si.OwnEvent(o.Ev[evSucceeded], webflow.SignedInBy+a.Provider.Name)
 	e.ClientID = a.Flow.Demand.Client.ID
 	return s.appendAll(tx, append(happened, e))
 }
 
-func (s *Service) appendAll(tx storage.Tx, list []event.Event) error {
+func (s *Service) appendAll(tx storage.Tx, list []audit.Event) error {
 	for _, e := range list {
 		if err := s.events.Append(tx, e); err != nil {
 			return err

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -77,8 +77,8 @@ func TestExcludedAttributes(t *testing.T) {
 func TestSynchroniseIsAChange(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewElsewhere(t, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Synchronise = true }))
-	u := config.Defaults()
-	e.Units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	u := settings.Defaults()
+	e.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 	e.Start()
 	e.At("partner")
 	si := e.MustEnter(e.Browser(), identitytest.Ann())

@@ -6,9 +6,9 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -23,7 +23,7 @@ func (m *Member) isAuto() bool { return m.challenger != nil && m.challenger.Auto
 
 // challenge asks a browser that brings no proof for one. asked: it has been answered. The page that comes with the
 // question is what a browser shows that has none: it leads to the other ways to sign in, and not back here.
-func (s *Service) challenge(q *front.Request, p *Member, name string) (asked bool, err error) {
+func (s *Service) challenge(q *webflow.Request, p *Member, name string) (asked bool, err error) {
 	if p.challenger == nil {
 		return false, nil
 	}
@@ -48,7 +48,7 @@ func (s *Service) challenge(q *front.Request, p *Member, name string) (asked boo
 	if !p.challenger.Challenge(q.W, q.Request) {
 		return false, nil
 	}
-	data := page.Trouble{Key: "trouble.ticket", Name: p.Name, Again: ProviderURL(a.SignIn, p.ID), Cancel: page.LocalPath(a.Flow.Demand.Cancel)}
+	data := web.Trouble{Key: "trouble.ticket", Name: p.Name, Again: ProviderURL(a.SignIn, p.ID), Cancel: web.LocalPath(a.Flow.Demand.Cancel)}
 	if !ways.Alone() {
 		data.Other, data.Next = a.chooseURL(), a.chooseURL()
 	}
@@ -58,7 +58,7 @@ func (s *Service) challenge(q *front.Request, p *Member, name string) (asked boo
 
 // instead leads a browser to the other ways to sign in if it was refused at a provider that nobody has to choose.
 // False: somebody has chosen the provider, or there is no other way.
-func (s *Service) instead(q *front.Request, x *exchange) (led bool, err error) {
+func (s *Service) instead(q *webflow.Request, x *exchange) (led bool, err error) {
 	if x.SignIn == "" || x.Flow.Demand.Passive || !x.Provider.isAuto() {
 		return false, nil
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 // Ways are how a person can sign in for a demand.
@@ -23,7 +23,7 @@ type Ways struct {
 }
 
 // Ways returns how a demand can be met.
-func (g *Registry) Ways(d login.Demand) *Ways {
+func (g *Registry) Ways(d authn.Demand) *Ways {
 	ids := d.Providers
 	switch {
 	case d.Provider != "":
@@ -55,7 +55,7 @@ func (g *Registry) Ways(d login.Demand) *Ways {
 
 // byPhone tells whether a phone can sign a person in for a demand, and whether the sign-in page offers it. A page
 // without navigation is on the phone itself. (docs/decisions/sign-in.md#signing-in-by-a-phone)
-func (g *Registry) byPhone(d login.Demand, method string) (possible, shown bool) {
+func (g *Registry) byPhone(d authn.Demand, method string) (possible, shown bool) {
 	if d.Passive || d.View == "mobile" {
 		return false, false
 	}
@@ -131,7 +131,7 @@ func (w *Ways) HasDomains() bool {
 }
 
 // OfService widens a demand for the service itself: the providers that it manages are its own.
-func (g *Registry) OfService(d login.Demand) login.Demand {
+func (g *Registry) OfService(d authn.Demand) authn.Demand {
 	if d.Provider != session.LocalProvider {
 		return d
 	}

@@ -13,12 +13,12 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/username"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -30,11 +30,11 @@ const patience = 4500 * time.Millisecond
 // Deps is what the service works with.
 type Deps struct {
 	Person     *person.Service
-	Proof      *proof.Service
+	Proof      *challenge.Service
 	Federation *federation.Service
 	Store      storage.Store
-	Events     *event.Recorder
-	Refusals   *refusal.Recorder
+	Events     *audit.Recorder
+	Refusals   *denial.Recorder
 	Log        *zap.Logger
 	Now        func() time.Time
 }
@@ -47,11 +47,11 @@ func New(d Deps) *Service { return &Service{d} }
 
 // newcomer is an unknown username with its password.
 type newcomer struct {
-	proof.Unknown
+	challenge.Unknown
 
 	partition, name string // as it was typed, without the partition
 	folded          string
-	more            proof.Attempt // at the accounts that directories have found
+	more            challenge.Attempt // at the accounts that directories have found
 }
 
 var (
@@ -62,9 +62,9 @@ var (
 	errWait  = errors.New("too many tries")
 )
 
-// Ask implements proof.Elsewhere: it returns who an unknown username and its password belong to. An empty Holder means
-// nobody. proof.ErrElsewhere: an old directory does not answer.
-func (s *Service) Ask(ctx context.Context, who proof.Unknown) (a person.Holder, more proof.Attempt, err error) {
+// Ask implements challenge.Elsewhere: it returns who an unknown username and its password belong to. An empty Holder
+// means nobody. challenge.ErrElsewhere: an old directory does not answer.
+func (s *Service) Ask(ctx context.Context, who challenge.Unknown) (a person.Holder, more challenge.Attempt, err error) {
 	known, err := s.Federation.Current(ctx)
 	if err != nil {
 		return a, more, err
@@ -75,7 +75,7 @@ func (s *Service) Ask(ctx context.Context, who proof.Unknown) (a person.Holder, 
 	}
 	n := &newcomer{Unknown: who}
 	var ok bool
-	if n.partition, n.name, ok = s.Person.SplitName(strings.TrimSpace(who.Username)); !ok || n.partition != event.DefaultPartition {
+	if n.partition, n.name, ok = s.Person.SplitName(strings.TrimSpace(who.Username)); !ok || n.partition != audit.DefaultPartition {
 		return a, more, nil // providers bring nobody into another partition
 	}
 	if n.folded, err = person.Fold(n.name); err != nil {
@@ -116,12 +116,12 @@ func (s *Service) askAll(ctx context.Context, n *newcomer, old []*federation.Mem
 			n.more.Refused = true
 		case errors.As(err, &rejection):
 			n.more.Refused = true
-			s.refuse(ctx, n, m, refusal.ProviderRefused, err)
+			s.refuse(ctx, n, m, denial.ProviderRefused, err)
 		case isOurs(err):
 			return a, err
 		default:
-			s.refuse(ctx, n, m, refusal.ProviderFailed, err)
-			down = proof.ErrElsewhere
+			s.refuse(ctx, n, m, denial.ProviderFailed, err)
+			down = challenge.ErrElsewhere
 		}
 	}
 	return a, down
@@ -173,7 +173,7 @@ func (s *Service) askOne(ctx context.Context, n *newcomer, m *federation.Member)
 
 // count counts the attempt for an account in addition to the typed name.
 func (s *Service) count(ctx context.Context, n *newcomer, a person.Holder, name string) error {
-	at, err := s.Proof.BeginAttempt(ctx, a, name, proof.Source{Address: n.From.ClientIP, Device: proof.Hashed(n.Device), Many: true})
+	at, err := s.Proof.BeginAttempt(ctx, a, name, challenge.Source{Address: n.From.ClientIP, Device: challenge.Hashed(n.Device), Many: true})
 	if err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (s *Service) take(ctx context.Context, n *newcomer, m *federation.Member, i
 	if p.Username = m.Names(id); p.Username == "" {
 		p.Username = n.name
 		if email, verified := person.VerifiedEmail(id); username.Reserved(n.folded) || strings.Contains(n.folded, "@") && (!verified || person.FoldEmail(email) != person.FoldEmail(n.name)) {
-			s.refuse(ctx, n, m, refusal.IdentityRefused, errName)
+			s.refuse(ctx, n, m, denial.IdentityRefused, errName)
 			return a, nil
 		}
 	}
@@ -286,7 +286,7 @@ func (s *Service) take(ctx context.Context, n *newcomer, m *federation.Member, i
 		e.Partition = d.PartitionName()
 		return s.Events.Append(tx, e)
 	}
-	made, err := s.create(ctx, p, event.Actor{Origin: n.From, Name: m.Name})
+	made, err := s.create(ctx, p, audit.Actor{Origin: n.From, Name: m.Name})
 	switch {
 	case err == nil:
 		return s.Person.HolderOf(ctx, made.ID)
@@ -299,7 +299,7 @@ func (s *Service) take(ctx context.Context, n *newcomer, m *federation.Member, i
 	case !errors.Is(err, errTaken) && !errors.As(err, new(*person.ValidationError)):
 		return a, err
 	}
-	s.refuse(ctx, n, m, refusal.IdentityRefused, err)
+	s.refuse(ctx, n, m, denial.IdentityRefused, err)
 	return a, nil
 }
 
@@ -307,7 +307,7 @@ func (s *Service) take(ctx context.Context, n *newcomer, m *federation.Member, i
 var errName = errors.New("the name that was typed can be no username here: map one, or say that the addresses of the directory are verified")
 
 // create creates the person, without an address that is not taken here.
-func (s *Service) create(ctx context.Context, p person.NewPerson, by event.Actor) (person.Details, error) {
+func (s *Service) create(ctx context.Context, p person.NewPerson, by audit.Actor) (person.Details, error) {
 	d, err := s.Person.CreateAs(ctx, p, by, person.ReasonMigration)
 	if invalid := new(person.ValidationError); errors.As(err, &invalid) && invalid.Field == "email" {
 		p.Email, p.EmailVerified, p.LeftOut = "", nil, append(p.LeftOut, person.LeftOut(*invalid))
@@ -387,7 +387,7 @@ func subjectKey(m *federation.Member, id *idp.Identity) string {
 }
 
 // refuse records why an old directory lets nobody in. Names and passwords are left out.
-func (s *Service) refuse(ctx context.Context, n *newcomer, m *federation.Member, reason refusal.Reason, err error) {
-	why := refusal.Refusal{Where: refusal.SignIn, Reason: reason, By: "provider", Provider: m.ID, ClientID: n.Client}
+func (s *Service) refuse(ctx context.Context, n *newcomer, m *federation.Member, reason denial.Reason, err error) {
+	why := denial.Refusal{Where: denial.SignIn, Reason: reason, By: "provider", Provider: m.ID, ClientID: n.Client}
 	s.Refusals.Refuse(ctx, s.Log, why, err, zap.String("client_ip", n.From.ClientIP))
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/idptest"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -117,10 +117,10 @@ func TestFirstSignInOfAClient(t *testing.T) {
 	t.Parallel()
 	o := newWithOld(t)
 	check := func(password string) error {
-		_, err := o.CheckPasswordOnly(t.Context(), "shop", "eve", password, event.Origin{ClientIP: "192.0.2.1"})
+		_, err := o.CheckPasswordOnly(t.Context(), "shop", "eve", password, audit.Origin{ClientIP: "192.0.2.1"})
 		return err
 	}
-	if err := check("wrong"); !errors.Is(err, login.ErrBadCredentials) {
+	if err := check("wrong"); !errors.Is(err, authn.ErrBadCredentials) {
 		t.Errorf("a wrong password: %v", err)
 	}
 	if err := check(evePassword); err != nil {
@@ -130,7 +130,7 @@ func TestFirstSignInOfAClient(t *testing.T) {
 		t.Errorf("again: %v, the directory was asked %d times", err, o.old.Tried())
 	}
 	o.old.Answer(func(context.Context) error { return errors.New("no route to host") })
-	if _, err := o.CheckPasswordOnly(t.Context(), "shop", "fay", "x", event.Origin{ClientIP: "192.0.2.1"}); !errors.Is(err, secret.ErrBusy) {
+	if _, err := o.CheckPasswordOnly(t.Context(), "shop", "fay", "x", audit.Origin{ClientIP: "192.0.2.1"}); !errors.Is(err, secret.ErrBusy) {
 		t.Errorf("while the directory is down: %v, want one that is answered by 503", err)
 	}
 }
@@ -202,7 +202,7 @@ func TestOldDirectoryIsAttacked(t *testing.T) {
 		t.Parallel()
 		o := newWithOld(t)
 		id, _ := o.signsIn("eve", evePassword)
-		if err := o.Person.SetState(t.Context(), id, person.Blocked, event.Actor{}); err != nil {
+		if err := o.Person.SetState(t.Context(), id, person.Blocked, audit.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 		stays := func(state string) {
@@ -218,7 +218,7 @@ func TestOldDirectoryIsAttacked(t *testing.T) {
 		}
 		stays("blocked")
 		o.Clock.Advance(20 * time.Minute)
-		if err := o.Person.SetState(t.Context(), id, person.Removed, event.Actor{}); err != nil {
+		if err := o.Person.SetState(t.Context(), id, person.Removed, audit.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 		stays("removed")
@@ -226,11 +226,11 @@ func TestOldDirectoryIsAttacked(t *testing.T) {
 	t.Run("attack 703: a person who was removed before, by another name", func(t *testing.T) {
 		t.Parallel()
 		o := newWithOld(t)
-		d, err := o.Person.CreatePerson(t.Context(), person.NewPerson{Username: "e.example", Email: "eve@example.com"}, event.Actor{})
+		d, err := o.Person.CreatePerson(t.Context(), person.NewPerson{Username: "e.example", Email: "eve@example.com"}, audit.Actor{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := o.Person.SetState(t.Context(), d.ID, person.Removed, event.Actor{}); err != nil {
+		if err := o.Person.SetState(t.Context(), d.ID, person.Removed, audit.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 		if _, ok := o.signsIn("eve", evePassword); ok {
@@ -241,7 +241,7 @@ func TestOldDirectoryIsAttacked(t *testing.T) {
 		t.Parallel()
 		o := newWithOld(t)
 		yes := true
-		if _, err := o.Person.CreatePerson(t.Context(), person.NewPerson{Username: "victim", Email: "eve@example.com", EmailVerified: &yes}, event.Actor{}); err != nil {
+		if _, err := o.Person.CreatePerson(t.Context(), person.NewPerson{Username: "victim", Email: "eve@example.com", EmailVerified: &yes}, audit.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 		proven := identitytest.Eve()

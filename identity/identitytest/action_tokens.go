@@ -7,8 +7,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -19,18 +19,18 @@ const AppWelcome = "https://app.example.com/welcome?from=token" //nolint:gosec /
 type ActionTokens struct {
 	*Elsewhere
 	mu sync.Mutex // guards u
-	u  config.Units
+	u  settings.Units
 }
 
 // NewActionTokens starts a harness with every feature of action tokens switched on.
 func NewActionTokens(t testing.TB, change ...func(*identity.Config)) *ActionTokens {
 	t.Helper()
-	h := &ActionTokens{u: config.Defaults()}
+	h := &ActionTokens{u: settings.Defaults()}
 	f := &h.u.Features.ActionToken
 	f.Login.Enabled, f.AppToWeb.Enabled, f.Coupling.Enabled = true, true, true
-	f.WhitelistedURLs = []config.WhitelistedURL{{ID: "1", URL: "https://app.example.com/welcome"}}
+	f.WhitelistedURLs = []settings.WhitelistedURL{{ID: "1", URL: "https://app.example.com/welcome"}}
 	h.Elsewhere = NewElsewhere(t, change...)
-	h.Units = func(storage.Tx) (*config.Units, error) {
+	h.Units = func(storage.Tx) (*settings.Units, error) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		u := h.u
@@ -41,7 +41,7 @@ func NewActionTokens(t testing.TB, change ...func(*identity.Config)) *ActionToke
 }
 
 // Set changes the configuration units.
-func (h *ActionTokens) Set(change func(*config.Units)) {
+func (h *ActionTokens) Set(change func(*settings.Units)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	change(&h.u)
@@ -50,11 +50,11 @@ func (h *ActionTokens) Set(change func(*config.Units)) {
 // Process makes a token for demo and processes it.
 func (h *ActionTokens) Process(n actiontoken.NewActionToken) (actiontoken.ActionsDone, error) {
 	h.T.Helper()
-	made, err := h.ActionToken.Make(h.T.Context(), h.DemoID(), n, event.Actor{ID: "ops"})
+	made, err := h.ActionToken.Make(h.T.Context(), h.DemoID(), n, audit.Actor{ID: "ops"})
 	if err != nil {
 		h.T.Fatal(err)
 	}
-	return h.ActionToken.Process(h.T.Context(), made.Token, "", event.Actor{ID: "ops"})
+	return h.ActionToken.Process(h.T.Context(), made.Token, "", audit.Actor{ID: "ops"})
 }
 
 // Link returns the path of the page that a LOGIN action leads to.

@@ -5,11 +5,11 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -32,18 +32,18 @@ const GuestPassword = "a guest comes 1"
 // Inviting is a harness where persons are invited by e-mail.
 type Inviting struct {
 	*Elsewhere
-	U *config.Units
+	U *settings.Units
 	M *notifytest.Notices
 }
 
 // NewInviting starts a harness where people are invited by e-mail.
 func NewInviting(t *testing.T) *Inviting {
 	t.Helper()
-	u := config.Defaults()
+	u := settings.Defaults()
 	u.Features.AcceptingInvitationEnabled = true
 	u.EmailNotifications.AccountInvitation = true
 	x := &Inviting{Elsewhere: NewElsewhere(t), U: &u, M: new(notifytest.Notices)}
-	x.Units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	x.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 	x.Notices = x.M
 	x.Start()
 	return x
@@ -80,12 +80,12 @@ func (x *Inviting) State(id string) person.State {
 }
 
 // NewWithReset returns a harness where people can reset their password.
-func NewWithReset(t *testing.T, change ...func(*identity.Config)) (*Harness, *config.Units, *notifytest.Notices) {
+func NewWithReset(t *testing.T, change ...func(*identity.Config)) (*Harness, *settings.Units, *notifytest.Notices) {
 	t.Helper()
 	h := New(t, change...)
-	u := config.Defaults()
+	u := settings.Defaults()
 	u.Features.PasswordResetEnabled = true
-	h.Units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	h.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 	h.Notices = new(notifytest.Notices)
 	h.Start()
 	return h, &u, h.Notices
@@ -117,12 +117,12 @@ func (h *Harness) Link(kind notify.Kind, to string) string {
 }
 
 // NewWithSignUp returns a harness where people can create their own accounts.
-func NewWithSignUp(t *testing.T, change ...func(*identity.Config)) (*Harness, *config.Units, *notifytest.Notices) {
+func NewWithSignUp(t *testing.T, change ...func(*identity.Config)) (*Harness, *settings.Units, *notifytest.Notices) {
 	t.Helper()
 	h := New(t, change...)
-	u := config.Defaults()
+	u := settings.Defaults()
 	u.Features.SignUpEnabled, u.Attributes.Verification.EmailEnabled = true, true
-	h.Units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	h.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 	h.Notices = new(notifytest.Notices)
 	h.Start()
 	return h, &u, h.Notices

@@ -3,14 +3,14 @@ package identitytest
 import (
 	"slices"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // CustomFields has one field of each type.
-var CustomFields = []config.CustomAttributeField{
-	{ID: "team", Name: `Team <b>"&{brand}`, Type: config.FieldText}, {ID: "shoe_size", Name: "Shoe size", Type: config.FieldNumber}, {ID: "news", Name: "Newsletter", Type: config.FieldCheckbox},
+var CustomFields = []settings.CustomAttributeField{
+	{ID: "team", Name: `Team <b>"&{brand}`, Type: settings.FieldText}, {ID: "shoe_size", Name: "Shoe size", Type: settings.FieldNumber}, {ID: "news", Name: "Newsletter", Type: settings.FieldCheckbox},
 }
 
 // Attributes returns custom attributes of names and values.
@@ -40,11 +40,11 @@ func (h *Harness) Custom(username string) []person.CustomAttribute {
 }
 
 // AskFor makes a method ask for custom fields.
-func AskFor(u *config.Units, method string, fields []config.CustomAttributeField) {
+func AskFor(u *settings.Units, method string, fields []settings.CustomAttributeField) {
 	list := slices.Clone(u.LoginMethods.LoginMethods)
-	i := slices.IndexFunc(list, func(m config.LoginMethod) bool { return m.ID == method })
+	i := slices.IndexFunc(list, func(m settings.LoginMethod) bool { return m.ID == method })
 	if i < 0 {
-		list, i = append(list, config.LoginMethod{ID: method, Type: config.TypePassword, Enabled: true}), len(list)
+		list, i = append(list, settings.LoginMethod{ID: method, Type: settings.TypePassword, Enabled: true}), len(list)
 	}
 	list[i].CustomAttributeFields = fields
 	u.LoginMethods.LoginMethods = list

@@ -22,17 +22,17 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/event/eventtest"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/audit/eventtest"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
@@ -95,9 +95,9 @@ type Harness struct {
 	Hasher  *secret.Hasher
 	Logs    *observer.ObservedLogs
 	Config  identity.Config
-	Demand  func(r *http.Request) login.Demand
-	Manager federation.Manager                      // nil: none
-	Units   func(storage.Tx) (*config.Units, error) // nil: nothing is configured
+	Demand  func(r *http.Request) authn.Demand
+	Manager federation.Manager                        // nil: none
+	Units   func(storage.Tx) (*settings.Units, error) // nil: nothing is configured
 	Keyring *secret.Keyring
 
 	Notices  *notifytest.Notices // nil: nothing is mailed
@@ -131,14 +131,14 @@ func New(t testing.TB, change ...func(*identity.Config)) *Harness {
 	h := &Harness{T: t, Store: &FaultyStore{Store: storagetest.Closures(t, store)}, Clock: c, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 100}), Sweep: store.Sweep}
 	// Tests that set up a method and sign in with the password alone again rely on on_demand. The default has its own
 	// tests.
-	h.Config = identity.Config{Issuer: Issuer, NoPasskeys: true, SecondFactor: login.SecondFactorOnDemand, Persons: []person.NewPerson{{
+	h.Config = identity.Config{Issuer: Issuer, NoPasskeys: true, SecondFactor: authn.SecondFactorOnDemand, Persons: []person.NewPerson{{
 		Username: Demo, Password: secret.New(DemoPassword), Name: "Demo Person", Groups: []string{"staff", "editors"},
 	}}}
 	for _, f := range change {
 		f(&h.Config)
 	}
-	h.Demand = func(r *http.Request) login.Demand {
-		return login.Demand{MaxAge: -1, Return: r.URL.RequestURI(), Client: login.Client{ID: "shop", Name: "The shop", Targets: []string{"https://shop.example.com"}}}
+	h.Demand = func(r *http.Request) authn.Demand {
+		return authn.Demand{MaxAge: -1, Return: r.URL.RequestURI(), Client: authn.Client{ID: "shop", Name: "The shop", Targets: []string{"https://shop.example.com"}}}
 	}
 	if h.Keyring, err = secret.NewKeyring(make([]byte, secret.KeySize)); err != nil {
 		t.Fatal(err)
@@ -149,9 +149,9 @@ func New(t testing.TB, change ...func(*identity.Config)) *Harness {
 
 // WithoutStepUp switches off the one method of step-up that is on by default.
 func (h *Harness) WithoutStepUp() {
-	u := config.Defaults()
+	u := settings.Defaults()
 	u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = false
-	h.Units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	h.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 	h.Start()
 }
 
@@ -161,7 +161,7 @@ func (h *Harness) Start() {
 	var core zapcore.Core
 	core, h.Logs = observer.New(zap.DebugLevel)
 	log := zap.New(core)
-	pages, err := page.New(page.Config{Issuer: h.Config.Issuer, Locales: h.Config.Locales, Key: make([]byte, 32), Random: rand.Reader, EmailUsernames: h.Config.EmailUsernames, Log: log})
+	pages, err := web.New(web.Config{Issuer: h.Config.Issuer, Locales: h.Config.Locales, Key: make([]byte, 32), Random: rand.Reader, EmailUsernames: h.Config.EmailUsernames, Log: log})
 	if err != nil {
 		h.T.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func (h *Harness) Start() {
 	}
 	h.Deps = identity.Deps{
 		Store: h.Store, Hasher: h.Hasher, Pages: pages, Log: log, Now: h.Clock.Now, Random: rand.Reader,
-		Events: &event.Recorder{Random: rand.Reader, Now: h.Clock.Now, PartitionOf: person.PartitionOfID}, Manager: h.Manager, Keyring: h.Keyring,
+		Events: &audit.Recorder{Random: rand.Reader, Now: h.Clock.Now, PartitionOf: person.PartitionOfID}, Manager: h.Manager, Keyring: h.Keyring,
 		Units: h.Units, Notify: sender, SMS: texts, Push: prompts, Breached: h.Breached, Admit: h.Admit,
 		KeyPair: h.keyPair, Trusted: h.Client, Checked: h.Client,
 	}
@@ -199,9 +199,9 @@ func (h *Harness) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	result, err := h.Authenticate(w, r, h.Demand(r))
-	refusal := new(login.Refusal)
+	refusal := new(authn.Refusal)
 	switch {
-	case errors.Is(err, login.ErrResponded):
+	case errors.Is(err, authn.ErrResponded):
 	case errors.As(err, &refusal):
 		http.Error(w, refusal.Code, http.StatusForbidden)
 	case err != nil:
@@ -382,7 +382,7 @@ func (h *Harness) Events() map[string]int {
 }
 
 // SessionOf returns the browser's session as authz would see it.
-func (h *Harness) SessionOf(b *Browser) (login.Session, error) {
+func (h *Harness) SessionOf(b *Browser) (authn.Session, error) {
 	h.T.Helper()
 	r := httptest.NewRequest(http.MethodGet, Issuer+"/x", nil)
 	for name, value := range b.Cookies {
@@ -390,13 +390,13 @@ func (h *Harness) SessionOf(b *Browser) (login.Session, error) {
 	}
 	result, err := h.Session.CurrentOf(r)
 	if err != nil || result == nil {
-		return login.Session{}, errors.Join(err, storage.ErrNotFound)
+		return authn.Session{}, errors.Join(err, storage.ErrNotFound)
 	}
 	return h.SessionByID(result.SessionID)
 }
 
 // SessionByID returns a session as authz would see it.
-func (h *Harness) SessionByID(id string) (s login.Session, err error) {
+func (h *Harness) SessionByID(id string) (s authn.Session, err error) {
 	h.T.Helper()
 	err = h.Store.Store.View(h.T.Context(), func(tx storage.Tx) error {
 		s, err = h.Session.Get(tx, id, h.Clock.Now())

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
@@ -51,7 +51,7 @@ func (h *Harness) Details(username string) person.Details {
 func (h *Harness) DemandLogin() {
 	from := h.Clock.Now().Add(time.Second)
 	before := h.Demand
-	h.Demand = func(r *http.Request) login.Demand {
+	h.Demand = func(r *http.Request) authn.Demand {
 		d := before(r)
 		d.NotBefore = from
 		return d
@@ -84,7 +84,7 @@ func (h *Harness) Add(n person.NewPerson) person.Person {
 }
 
 // Ops is an operator who changes people.
-var Ops = event.Actor{ID: "ops", Name: "ops"}
+var Ops = audit.Actor{ID: "ops", Name: "ops"}
 
 // IDOf returns the ID of a person.
 func (h *Harness) IDOf(username string) string {
@@ -97,7 +97,7 @@ func (h *Harness) IDOf(username string) string {
 }
 
 // Admin is the administrator who changes people.
-var Admin = event.Actor{ID: "ops", Name: "ops"}
+var Admin = audit.Actor{ID: "ops", Name: "ops"}
 
 // Stored counts the records of a table.
 func (h *Harness) Stored(table string) (n int) {
@@ -110,20 +110,20 @@ func (h *Harness) Stored(table string) (n int) {
 }
 
 // NewConfigured returns a harness with configuration units that the test can change.
-func NewConfigured(t *testing.T, change ...func(*identity.Config)) (*Harness, *config.Units) {
+func NewConfigured(t *testing.T, change ...func(*identity.Config)) (*Harness, *settings.Units) {
 	t.Helper()
 	h := New(t, change...)
-	u := config.Defaults()
-	h.Units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	u := settings.Defaults()
+	h.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 	h.Start()
 	return h, &u
 }
 
 // UnitsOf returns units as a service reads them from JSON.
-func UnitsOf(t *testing.T, raw string) *config.Units {
+func UnitsOf(t *testing.T, raw string) *settings.Units {
 	t.Helper()
 	h := New(t)
-	s, err := config.New(t.Context(), config.Config{Bootstrap: []byte(raw)}, config.Deps{Store: h.Store, Keyring: h.Keyring})
+	s, err := settings.New(t.Context(), settings.Config{Bootstrap: []byte(raw)}, settings.Deps{Store: h.Store, Keyring: h.Keyring})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/idptest"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -68,14 +68,14 @@ func (e *Elsewhere) WantAsked(what string, b *Browser, id *idp.Identity) *Answer
 // NewLinking returns a harness in which carla, who has a PIN (level 2) if pin is true, and a stranger at partner meet.
 func NewLinking(t *testing.T, pin bool) *Elsewhere {
 	t.Helper()
-	u := config.Defaults()
+	u := settings.Defaults()
 	u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = false
 	u.Features.PINEnabled, u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = true, true
 	u.EmailNotifications.IdentityCoupledToAccount = true
 	e := NewElsewhere(t, func(c *identity.Config) {
 		c.Persons = append(c.Persons, person.NewPerson{Username: "carla", Password: secret.New(DemoPassword), Email: "carla@example.com"})
 	})
-	e.Units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	e.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 	e.Notices = new(notifytest.Notices)
 	e.Start()
 	if pin {
@@ -121,19 +121,19 @@ func (b *Browser) AtOnce(n int, form *Answer, fields func(i int) []string) map[i
 // Registering is a harness where people who first sign in at partner must choose a username and a password.
 type Registering struct {
 	*Elsewhere
-	U *config.Units
+	U *settings.Units
 }
 
 // NewRegistering starts a harness with providers whose people register.
 func NewRegistering(t *testing.T, change ...func(*identity.Config)) *Registering {
 	t.Helper()
-	u := config.Defaults()
+	u := settings.Defaults()
 	u.Attributes.Verification.EmailEnabled = true
-	u.LoginMethods.LoginMethods = append(u.LoginMethods.LoginMethods, config.LoginMethod{
-		ID: "partner", Type: config.TypeOIDC, Enabled: true, ForceCreatingUsernameAndPasswordDuringSignUp: true,
+	u.LoginMethods.LoginMethods = append(u.LoginMethods.LoginMethods, settings.LoginMethod{
+		ID: "partner", Type: settings.TypeOIDC, Enabled: true, ForceCreatingUsernameAndPasswordDuringSignUp: true,
 	})
 	x := &Registering{Elsewhere: NewElsewhere(t, change...), U: &u}
-	x.Units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	x.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 	x.Notices = new(notifytest.Notices)
 	x.Start()
 	x.At("partner", "identity")
@@ -178,9 +178,9 @@ func NewElsewhere(t testing.TB, change ...func(*identity.Config)) *Elsewhere {
 }
 
 // Asking applies a change to every demand.
-func (e *Elsewhere) Asking(change func(*login.Demand)) {
+func (e *Elsewhere) Asking(change func(*authn.Demand)) {
 	plain := e.Demand
-	e.Demand = func(r *http.Request) login.Demand {
+	e.Demand = func(r *http.Request) authn.Demand {
 		d := plain(r)
 		change(&d)
 		return d
@@ -189,7 +189,7 @@ func (e *Elsewhere) Asking(change func(*login.Demand)) {
 
 // At demands a sign-in at one of these providers.
 func (e *Elsewhere) At(providers ...string) {
-	e.Asking(func(d *login.Demand) { d.Providers = providers })
+	e.Asking(func(d *authn.Demand) { d.Providers = providers })
 }
 
 // WithProvider returns a change of one of the configured providers.
@@ -252,7 +252,7 @@ func (e *Elsewhere) Through(b *Browser, id *idp.Identity) *Answer {
 }
 
 // MustEnter is through for a sign-in that must succeed, and returns the session.
-func (e *Elsewhere) MustEnter(b *Browser, id *idp.Identity) login.Session {
+func (e *Elsewhere) MustEnter(b *Browser, id *idp.Identity) authn.Session {
 	e.T.Helper()
 	a := e.Through(b, id)
 	if !strings.HasPrefix(a.Body.String(), "signed in as ") {

@@ -10,14 +10,14 @@ import (
 	"github.com/pquerna/otp/totp"
 
 	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 // NewWithPIN returns the harness of stepping for level 2, with e-mail and a demo person who has a PIN.
-func NewWithPIN(t *testing.T) (*Harness, *config.Units, *notifytest.Notices) {
+func NewWithPIN(t *testing.T) (*Harness, *settings.Units, *notifytest.Notices) {
 	t.Helper()
 	h, u := NewStepping(t, 2)
 	box := &notifytest.Notices{}
@@ -47,7 +47,7 @@ func RecoveryCodesOf(a *Answer) (out []string) {
 }
 
 // NewWithEmailCodes returns the harness of stepping for level 2, with codes by e-mail as the only method.
-func NewWithEmailCodes(t *testing.T) (*Harness, *config.Units, *notifytest.Notices) {
+func NewWithEmailCodes(t *testing.T) (*Harness, *settings.Units, *notifytest.Notices) {
 	t.Helper()
 	h, u := NewStepping(t, 2)
 	box := &notifytest.Notices{}
@@ -85,13 +85,13 @@ func (b *Browser) SetPIN(pin string) {
 
 // NewStepping returns a harness where every demand asks for a level, unless its URL has plain=, and authenticator apps
 // are on.
-func NewStepping(t *testing.T, level int, change ...func(*identity.Config)) (*Harness, *config.Units) {
+func NewStepping(t *testing.T, level int, change ...func(*identity.Config)) (*Harness, *settings.Units) {
 	t.Helper()
 	h, u := NewConfigured(t, change...)
 	u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = true
 	u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = true
 	before := h.Demand
-	h.Demand = func(r *http.Request) login.Demand {
+	h.Demand = func(r *http.Request) authn.Demand {
 		d := before(r)
 		if r.URL.Query().Get("plain") == "" {
 			d.Level = level

@@ -20,8 +20,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
-	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -153,7 +153,7 @@ func (m *Mail) compose(ctx context.Context, id string, n Notice) (Message, error
 }
 
 // Compose writes an e-mail.
-func (c MailConfig) Compose(words page.Words, id string, n Notice) (Message, error) {
+func (c MailConfig) Compose(words web.Words, id string, n Notice) (Message, error) {
 	if !isGreeted(n.Name) {
 		n.Name = ""
 	}

@@ -17,8 +17,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
-	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -51,8 +51,8 @@ type post struct {
 	store storage.Store
 	time  time.Time
 	log   *bytes.Buffer
-	over  []*page.Overrides
-	pages *page.Renderer
+	over  []*web.Overrides
+	pages *web.Renderer
 }
 
 func newPost(t *testing.T) *post {
@@ -64,10 +64,10 @@ func newPost(t *testing.T) *post {
 	}
 	t.Cleanup(func() { store.Close() }) //nolint:errcheck // a memory store
 	p.store = store
-	if p.pages, err = page.New(page.Config{Issuer: "https://auth.example.com", Key: make([]byte, 32), Locales: page.Languages(), Brand: page.Brand{Name: "Albers & Co"}}); err != nil {
+	if p.pages, err = web.New(web.Config{Issuer: "https://auth.example.com", Key: make([]byte, 32), Locales: web.Languages(), Brand: web.Brand{Name: "Albers & Co"}}); err != nil {
 		t.Fatal(err)
 	}
-	p.pages.SetOverrides(func(context.Context) []*page.Overrides { return p.over })
+	p.pages.SetOverrides(func(context.Context) []*web.Overrides { return p.over })
 	p.open(make([]byte, secret.KeySize))
 	return p
 }
@@ -134,7 +134,7 @@ var messageKey = regexp.MustCompile(`\bmail\.[a-z]`)
 func TestEveryKindHasWords(t *testing.T) {
 	t.Parallel()
 	p := newPost(t)
-	for _, lang := range page.Languages() {
+	for _, lang := range web.Languages() {
 		for _, kind := range notify.Kinds() {
 			n := sample(kind)
 			n.Locales = []string{lang}
@@ -226,7 +226,7 @@ func TestMailShowsCode(t *testing.T) {
 func TestCustomMessagesInMail(t *testing.T) {
 	t.Parallel()
 	p := newPost(t)
-	p.over = []*page.Overrides{{Default: map[string]string{
+	p.over = []*web.Overrides{{Default: map[string]string{
 		"mail.welcome.subject": "Hi\n{username}", "mail.welcome.text": "<b>{name}</b>\n\n\n\nsecond\nline {unknown}",
 	}, Locales: map[string]map[string]string{"xh": {"mail.greeting": "Molo {name}"}}}}
 	n := sample(notify.Welcome)
@@ -248,7 +248,7 @@ func TestMailIsText(t *testing.T) {
 			p := newPost(t)
 			n := sample(notify.EmailUpdated)
 			n.Name, n.Data["address"], n.Locales = evil, evil, []string{"en"}
-			p.over = []*page.Overrides{{Default: map[string]string{"mail.email_updated.subject": "Now " + strings.ReplaceAll(evil, "\r", "") + " {address}"}}}
+			p.over = []*web.Overrides{{Default: map[string]string{"mail.email_updated.subject": "Now " + strings.ReplaceAll(evil, "\r", "") + " {address}"}}}
 			m := p.one(n)
 			if strings.ContainsAny(m.Subject, "\r\n\u2028") || len([]rune(m.Subject)) > 200 {
 				t.Errorf("subject = %q, want one short line", m.Subject)

@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -19,15 +19,15 @@ import (
 func TestNotifyUncoupled(t *testing.T) {
 	t.Parallel()
 	yes := true
-	u := config.Defaults()
+	u := settings.Defaults()
 	u.EmailNotifications.ConfigurationErrorForAccountLinking = true
-	acme := config.Organisation{ID: "acme", SupportEmail: "help@acme.example", PreferredLanguage: "nl", ServiceProviders: map[string]config.ServiceProvider{"shop": {ID: "shop"}}}
-	u.Organisations = []config.Organisation{acme}
-	open := func(t *testing.T, u config.Units, change ...func(*identity.Config)) *identitytest.Elsewhere {
+	acme := settings.Organisation{ID: "acme", SupportEmail: "help@acme.example", PreferredLanguage: "nl", ServiceProviders: map[string]settings.ServiceProvider{"shop": {ID: "shop"}}}
+	u.Organisations = []settings.Organisation{acme}
+	open := func(t *testing.T, u settings.Units, change ...func(*identity.Config)) *identitytest.Elsewhere {
 		t.Helper()
 		e := identitytest.NewElsewhere(t, change...)
 		e.At("partner")
-		e.Units, e.Notices = func(storage.Tx) (*config.Units, error) { return &u, nil }, new(notifytest.Notices)
+		e.Units, e.Notices = func(storage.Tx) (*settings.Units, error) { return &u, nil }, new(notifytest.Notices)
 		e.Start()
 		return e
 	}
@@ -46,10 +46,10 @@ func TestNotifyUncoupled(t *testing.T) {
 	}
 	off, elsewhere, silent := u, u, u
 	off.EmailNotifications.ConfigurationErrorForAccountLinking = false
-	elsewhere.Organisations = []config.Organisation{{ID: "other", SupportEmail: "help@other.example", ServiceProviders: map[string]config.ServiceProvider{"other": {ID: "other"}}}}
-	silent.Organisations = []config.Organisation{{ID: "acme", ServiceProviders: acme.ServiceProviders}}
+	elsewhere.Organisations = []settings.Organisation{{ID: "other", SupportEmail: "help@other.example", ServiceProviders: map[string]settings.ServiceProvider{"other": {ID: "other"}}}}
+	silent.Organisations = []settings.Organisation{{ID: "acme", ServiceProviders: acme.ServiceProviders}}
 	for name, tt := range map[string]struct {
-		units  config.Units
+		units  settings.Units
 		change []func(*identity.Config)
 		id     *idp.Identity
 		want   []string

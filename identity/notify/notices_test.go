@@ -8,25 +8,25 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
-	"github.com/gatehouse-id/gatehouse/identity/migration"
+	"github.com/gatehouse-id/gatehouse/identity/ldapmigration"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // notified returns a harness whose notices the test reads.
-func notified(t *testing.T) (*identitytest.Harness, *config.EmailNotifications, *notifytest.Notices) {
+func notified(t *testing.T) (*identitytest.Harness, *settings.EmailNotifications, *notifytest.Notices) {
 	t.Helper()
 	h := identitytest.New(t)
-	u := config.Defaults()
-	h.Units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	u := settings.Defaults()
+	h.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 	h.Notices = new(notifytest.Notices)
 	h.Start()
 	return h, &u.EmailNotifications, h.Notices
@@ -52,14 +52,14 @@ func TestNotifyWelcome(t *testing.T) {
 	}
 	m.Take() // drops the notices of a transaction that was rolled back
 
-	imported := []migration.Person{{NewPerson: person.NewPerson{Username: "cid@example.com"}}}
-	if _, err := h.Migration.Import(t.Context(), imported, migration.How{}, identitytest.Ops); err != nil {
+	imported := []ldapmigration.Person{{NewPerson: person.NewPerson{Username: "cid@example.com"}}}
+	if _, err := h.Migration.Import(t.Context(), imported, ldapmigration.How{}, identitytest.Ops); err != nil {
 		t.Fatal(err)
 	}
 	identitytest.WantNotices(t, "an import, with the switch of the API", m)
 	on.Welcome.OnAPIEnabled, on.Welcome.OnMigrationEnabled = false, true
 	imported[0].Username = "dan@example.com"
-	if _, err := h.Migration.Import(t.Context(), imported, migration.How{}, identitytest.Ops); err != nil {
+	if _, err := h.Migration.Import(t.Context(), imported, ldapmigration.How{}, identitytest.Ops); err != nil {
 		t.Fatal(err)
 	}
 	identitytest.WantNotices(t, "an import, with its own switch", m, "welcome dan@example.com")
@@ -78,9 +78,9 @@ func TestNotifyWelcomeOnWeb(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := identitytest.NewElsewhere(t)
-			u := config.Defaults()
+			u := settings.Defaults()
 			u.EmailNotifications.Welcome.OnWebEnabled, u.EmailNotifications.Welcome.OnAPIEnabled = tt.on, true
-			e.Units, e.Notices = func(storage.Tx) (*config.Units, error) { return &u, nil }, new(notifytest.Notices)
+			e.Units, e.Notices = func(storage.Tx) (*settings.Units, error) { return &u, nil }, new(notifytest.Notices)
 			e.Start()
 			e.At("partner")
 			id := &idp.Identity{Issuer: "https://partner.example.com", Subject: "eve", Email: "eve@example.com", EmailVerified: tt.verified, Level: 1}
@@ -112,7 +112,7 @@ func TestNotifyIdentityCoupled(t *testing.T) {
 	couple("1")
 	identitytest.WantNotices(t, "coupled already", m)
 	if err := h.Store.Update(t.Context(), func(tx storage.Tx) error {
-		p, err := h.Person.ByUsername(tx, event.DefaultPartition, identitytest.Demo)
+		p, err := h.Person.ByUsername(tx, audit.DefaultPartition, identitytest.Demo)
 		if err != nil {
 			return err
 		}
@@ -131,8 +131,8 @@ func TestNotifyPasswordBlocked(t *testing.T) {
 	fail := func(username string) {
 		t.Helper()
 		for range 5 {
-			_, err := h.CheckPassword(t.Context(), "shop", username, "wrong password", event.Origin{ClientIP: "203.0.113.7"})
-			if !errors.Is(err, login.ErrBadCredentials) && !errors.As(err, new(*login.ThrottledError)) {
+			_, err := h.CheckPassword(t.Context(), "shop", username, "wrong password", audit.Origin{ClientIP: "203.0.113.7"})
+			if !errors.Is(err, authn.ErrBadCredentials) && !errors.As(err, new(*authn.ThrottledError)) {
 				t.Fatal(err)
 			}
 		}
@@ -226,22 +226,22 @@ func TestNotifyAttributesUpdate(t *testing.T) {
 	group := func(d *person.Details) { d.Groups = append(d.Groups, "more") }
 	password := func(*person.Details) {}
 	nothing := password
-	all := func(on *config.EmailNotifications) { on.AttributesUpdate.OnAllUpdated = true }
+	all := func(on *settings.EmailNotifications) { on.AttributesUpdate.OnAllUpdated = true }
 	tests := map[string]struct {
-		on   func(*config.EmailNotifications)
+		on   func(*settings.EmailNotifications)
 		edit func(*person.Details)
 		want []string
 	}{
-		"e-mail":      {func(on *config.EmailNotifications) { on.AttributesUpdate.OnEmailUpdated = true }, email, []string{"email_updated " + identitytest.Demo}},
+		"e-mail":      {func(on *settings.EmailNotifications) { on.AttributesUpdate.OnEmailUpdated = true }, email, []string{"email_updated " + identitytest.Demo}},
 		"e-mail, all": {all, email, []string{"email_updated " + identitytest.Demo}},
-		"e-mail, other switches": {func(on *config.EmailNotifications) {
+		"e-mail, other switches": {func(on *settings.EmailNotifications) {
 			on.AttributesUpdate.OnPhoneNumberUpdated, on.AttributesUpdate.OnPasswordUpdated = true, true
 		}, email, nil},
-		"phone number":                 {func(on *config.EmailNotifications) { on.AttributesUpdate.OnPhoneNumberUpdated = true }, phone, []string{"phone_number_updated " + identitytest.Demo}},
+		"phone number":                 {func(on *settings.EmailNotifications) { on.AttributesUpdate.OnPhoneNumberUpdated = true }, phone, []string{"phone_number_updated " + identitytest.Demo}},
 		"phone number, all":            {all, phone, []string{"phone_number_updated " + identitytest.Demo}},
-		"phone number, another switch": {func(on *config.EmailNotifications) { on.AttributesUpdate.OnEmailUpdated = true }, phone, nil},
+		"phone number, another switch": {func(on *settings.EmailNotifications) { on.AttributesUpdate.OnEmailUpdated = true }, phone, nil},
 		"name, all":                    {all, name, []string{"attributes_updated " + identitytest.Demo}},
-		"name, other switches": {func(on *config.EmailNotifications) {
+		"name, other switches": {func(on *settings.EmailNotifications) {
 			on.AttributesUpdate.OnEmailUpdated, on.AttributesUpdate.OnPhoneNumberUpdated = true, true
 		}, name, nil},
 		"a group, which is no attribute": {all, group, nil},

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -98,7 +98,7 @@ func hide(text string, words []string) string {
 	for _, w := range words {
 		text = strings.ReplaceAll(text, w, "…")
 	}
-	return event.Clean(text)
+	return audit.Clean(text)
 }
 
 // hiddenError is an error without the words of its message.

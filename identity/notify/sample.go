@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // Kinds returns every kind of notice, sorted.
@@ -33,7 +33,7 @@ func samples() map[string]string {
 }
 
 // SampleOf returns a notice with everything that its kind can have, made up. Its button leads to the account pages.
-func SampleOf(kind Kind, words page.Words, at time.Time) Notice {
+func SampleOf(kind Kind, words web.Words, at time.Time) Notice {
 	n := Notice{Kind: kind, To: "ann@example.com", PersonID: "1", Name: "Ann", At: at, Until: at.Add(30 * 24 * time.Hour), Data: samples()}
 	if action := "mail." + string(kind) + ".action"; words.T(action) != action {
 		n.Link = "/account"

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
-	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -21,7 +21,7 @@ type Deps[T any] struct {
 	Keyring   *secret.Keyring
 	Transport T
 	// Words returns the messages in the first available one of the languages.
-	Words  func(ctx context.Context, locales []string) page.Words
+	Words  func(ctx context.Context, locales []string) web.Words
 	Now    func() time.Time
 	Random io.Reader
 	Log    *zap.Logger

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -150,7 +150,7 @@ func (t *Texts) compose(ctx context.Context, m SMS) string {
 }
 
 // Compose writes a text message.
-func (c SMSConfig) Compose(words page.Words, m SMS) string {
+func (c SMSConfig) Compose(words web.Words, m SMS) string {
 	pairs := []any{"brand", c.Brand}
 	for name, v := range m.Data {
 		pairs = append(pairs, name, v)

@@ -16,8 +16,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
-	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
@@ -48,7 +48,7 @@ func newTextHarnessWithin(t *testing.T, url string, timeout time.Duration) *text
 	}
 	t.Cleanup(func() { store.Close() }) //nolint:errcheck // a memory store
 	x.store = store
-	pages, err := page.New(page.Config{Issuer: "https://auth.example.com", Key: make([]byte, 32), Locales: page.Languages(), Brand: page.Brand{Name: "Albers & Co"}})
+	pages, err := web.New(web.Config{Issuer: "https://auth.example.com", Key: make([]byte, 32), Locales: web.Languages(), Brand: web.Brand{Name: "Albers & Co"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestSMSKindsHaveWords(t *testing.T) {
 	x := newTextHarness(t, srv.URL)
 	for _, kind := range notify.TextKinds() {
 		seen := map[string]bool{}
-		for _, locale := range page.Languages() {
+		for _, locale := range web.Languages() {
 			x.send(notify.SMS{Kind: kind, To: "+31612345678", Locales: []string{locale}, Data: map[string]string{"code": "123456", "usernames": "ann"}})
 			x.round(1, 0, 0)
 			var body map[string]string

@@ -1,6 +1,6 @@
 // Package notify sends events to webhooks, and e-mails, text messages and prompts to people. All of it goes through
 // outboxes, so nothing is lost and no caller waits. When something is sent, and what it says, is decided elsewhere
-// (identity, internal/page).
+// (identity, internal/web).
 package notify
 
 import (
@@ -20,7 +20,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -62,7 +62,7 @@ func KeyText(key []byte) string { return secretPrefix + base64.StdEncoding.Encod
 type Webhook struct {
 	url    string
 	key    []byte
-	queue  *outbox.Queue[event.Ref]
+	queue  *outbox.Queue[audit.Ref]
 	store  storage.Store
 	client *http.Client
 	now    func() time.Time
@@ -94,7 +94,7 @@ func NewWebhook(c WebhookConfig, store storage.Store, client *http.Client, now f
 }
 
 // Add queues an event in the transaction that appends it.
-func (w *Webhook) Add(tx storage.Tx, at event.Ref, e event.Event) error {
+func (w *Webhook) Add(tx storage.Tx, at audit.Ref, e audit.Event) error {
 	return w.queue.Add(tx, e.ID, e.Occurred, at)
 }
 
@@ -109,16 +109,16 @@ type webhookBody struct {
 }
 
 type webhookData struct {
-	event.Info
+	audit.Info
 	Actor    string `json:"actor,omitempty"`
 	ClientID string `json:"client_id,omitempty"`
 }
 
 // send makes one try.
-func (w *Webhook) send(ctx context.Context, id string, at event.Ref) error {
-	var e event.Event
+func (w *Webhook) send(ctx context.Context, id string, at audit.Ref) error {
+	var e audit.Event
 	err := w.store.View(ctx, func(tx storage.Tx) (err error) {
-		e, err = event.Get(tx, at)
+		e, err = audit.Get(tx, at)
 		return err
 	})
 	if errors.Is(err, storage.ErrNotFound) {

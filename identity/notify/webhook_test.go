@@ -18,7 +18,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/gatehouse-id/gatehouse/identity/notify"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
@@ -26,7 +26,7 @@ import (
 
 const hookSecret = "the-secret-of-a-webhook-in-these-tests"
 
-var created = event.Type{Type: "person.PersonCreatedEvent", Name: "Person Created"}
+var created = audit.Type{Type: "person.PersonCreatedEvent", Name: "Person Created"}
 
 // delivery is a request that the receiver got.
 type delivery struct {
@@ -61,7 +61,7 @@ type harness struct {
 	*testing.T
 	*notify.Webhook
 	store storage.Store
-	rec   *event.Recorder
+	rec   *audit.Recorder
 	time  time.Time
 	log   *bytes.Buffer
 }
@@ -79,14 +79,14 @@ func newHarness(t *testing.T, url, key string) *harness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.rec = &event.Recorder{Random: rand.Reader, Now: func() time.Time { return h.time }, Also: h.Add}
+	h.rec = &audit.Recorder{Random: rand.Reader, Now: func() time.Time { return h.time }, Also: h.Add}
 	return h
 }
 
 // happen appends an event of Ann.
-func (h *harness) happen(kind event.Type, person string) event.Event {
+func (h *harness) happen(kind audit.Type, person string) audit.Event {
 	h.Helper()
-	e, err := h.rec.New(kind, event.Origin{ClientIP: "192.0.2.1", UserAgent: "curl"})
+	e, err := h.rec.New(kind, audit.Origin{ClientIP: "192.0.2.1", UserAgent: "curl"})
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestWebhookPostsSignedEvents(t *testing.T) {
 			srv, got := receiver(t)
 			h := newHarness(t, srv.URL+"/hook?token=abc", tt.secret)
 			e := h.happen(created, "ann")
-			h.happen(event.Type{Type: "token.AccessTokenIssuedEvent", Name: "Access Token Issued", Brief: true}, "") // concerns no person: not posted
+			h.happen(audit.Type{Type: "token.AccessTokenIssuedEvent", Name: "Access Token Issued", Brief: true}, "") // concerns no person: not posted
 			if sent, failed, err := h.Round(t.Context()); sent != 1 || failed != 0 || err != nil {
 				t.Fatalf("Round = %d, %d, %v, want one post", sent, failed, err)
 			}
@@ -215,12 +215,12 @@ func TestWebhookOfACollectedEvent(t *testing.T) {
 	srv, got := receiver(t)
 	h := newHarness(t, srv.URL, hookSecret)
 	h.happen(created, "ann")
-	k := event.NewKeeper(h.store, func() time.Time { return h.time }, zap.NewNop())
+	k := audit.NewKeeper(h.store, func() time.Time { return h.time }, zap.NewNop())
 	if err := k.Seal(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	h.time = h.time.Add(time.Hour)
-	k.Use(event.Settings{Retention: event.Retention{Kept: time.Minute}})
+	k.Use(audit.Settings{Retention: audit.Retention{Kept: time.Minute}})
 	if n, err := k.Collect(t.Context()); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}

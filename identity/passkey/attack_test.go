@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -405,7 +405,7 @@ func TestPasskeyAttacks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := h.Person.RemovePerson(t.Context(), p.ID, event.Actor{}, func(storage.Tx, *person.Details) error { return nil }); err != nil {
+		if err := h.Person.RemovePerson(t.Context(), p.ID, audit.Actor{}, func(storage.Tx, *person.Details) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		h.Start() // creates the configured person again

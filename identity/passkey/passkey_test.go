@@ -14,8 +14,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -129,10 +129,10 @@ func TestPasskeyAlgorithms(t *testing.T) {
 // TestPasskeyMeetsDemands: signing in with a passkey meets demands that the existing password session does not meet.
 func TestPasskeyMeetsDemands(t *testing.T) {
 	t.Parallel()
-	for name, demand := range map[string]func(*identitytest.Harness, *login.Demand){
-		"a level":       func(_ *identitytest.Harness, d *login.Demand) { d.Level = 3 },
-		"a new sign-in": func(h *identitytest.Harness, d *login.Demand) { d.NotBefore = h.Clock.Now() },
-		"an age":        func(_ *identitytest.Harness, d *login.Demand) { d.MaxAge = 0 },
+	for name, demand := range map[string]func(*identitytest.Harness, *authn.Demand){
+		"a level":       func(_ *identitytest.Harness, d *authn.Demand) { d.Level = 3 },
+		"a new sign-in": func(h *identitytest.Harness, d *authn.Demand) { d.NotBefore = h.Clock.Now() },
+		"an age":        func(_ *identitytest.Harness, d *authn.Demand) { d.MaxAge = 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,7 +142,7 @@ func TestPasskeyMeetsDemands(t *testing.T) {
 			h.Clock.Advance(time.Minute)
 			before := h.Demand
 			at := h.Clock.Now()
-			h.Demand = func(r *http.Request) login.Demand {
+			h.Demand = func(r *http.Request) authn.Demand {
 				d := before(r)
 				d.NotBefore = at
 				demand(h, &d)
@@ -163,7 +163,7 @@ func TestPasskeyStepUp(t *testing.T) {
 	b.SignIn(identitytest.Demo, identitytest.DemoPassword)
 	was := b.Session()
 	before := h.Demand
-	h.Demand = func(r *http.Request) login.Demand {
+	h.Demand = func(r *http.Request) authn.Demand {
 		d := before(r)
 		d.Level = 3
 		return d
@@ -244,13 +244,13 @@ func TestPasskeyWithoutPassword(t *testing.T) {
 func TestPasskeyState(t *testing.T) {
 	t.Parallel()
 	h, k := identitytest.WithPasskey(t)
-	if err := h.Person.SetPassword(t.Context(), identitytest.Demo, secret.New("another horse 22"), event.Actor{}); err != nil {
+	if err := h.Person.SetPassword(t.Context(), identitytest.Demo, secret.New("another horse 22"), audit.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	if a := h.Browser().TryPasskey(k); a.Code != http.StatusSeeOther {
 		t.Errorf("after a new password: status %d:\n%s", a.Code, a.Body)
 	}
-	if err := h.Person.SetState(t.Context(), identitytest.Demo, person.Blocked, event.Actor{}); err != nil {
+	if err := h.Person.SetState(t.Context(), identitytest.Demo, person.Blocked, audit.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	blocked := h.Browser().TryPasskey(k)
@@ -330,10 +330,10 @@ func TestPasskeysAreBounded(t *testing.T) {
 func TestRemovePasskeysByCommand(t *testing.T) {
 	t.Parallel()
 	h, k := identitytest.WithPasskey(t)
-	if err := h.StepUp.RemoveStepUp(t.Context(), identitytest.Demo, "passkey", event.Actor{ID: "admin"}); err != nil {
+	if err := h.StepUp.RemoveStepUp(t.Context(), identitytest.Demo, "passkey", audit.Actor{ID: "admin"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.StepUp.RemoveStepUp(t.Context(), identitytest.Demo, "passkey", event.Actor{ID: "admin"}); err == nil {
+	if err := h.StepUp.RemoveStepUp(t.Context(), identitytest.Demo, "passkey", audit.Actor{ID: "admin"}); err == nil {
 		t.Error("passkeys that are gone are removed again")
 	}
 	if a := h.Browser().TryPasskey(k); a.Code != http.StatusUnprocessableEntity {

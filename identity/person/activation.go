@@ -4,21 +4,21 @@ import (
 	"context"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // startsInactive tells whether a new person must be activated first: one that an administrator creates or that signs
 // up. Persons of the configuration file and imported persons are active at once.
-func startsInactive(u *config.Units, how Welcome) bool {
+func startsInactive(u *settings.Units, how Welcome) bool {
 	return u.Features.PersonActivation.Enabled && (how == ReasonAPI || how == ReasonWeb)
 }
 
 // Activate makes an inactive or invited person active, welcomes them and appends the event done. No session or token of
 // such a person exists, so none ends.
-func (s *Service) Activate(tx storage.Tx, personID string, rec Record, done event.Event, now time.Time) (Record, error) {
+func (s *Service) Activate(tx storage.Tx, personID string, rec Record, done audit.Event, now time.Time) (Record, error) {
 	how := rec.Awaits
 	rec.moveTo(Active)
 	rec.UpdatedAt = now
@@ -53,7 +53,7 @@ func (r *Record) moveTo(to State) {
 func (r *Record) isInvited() bool { return r.State == Blocked && r.Was == Invited }
 
 // ActivatesByEmail tells whether new persons are inactive until they have verified their e-mail address.
-func ActivatesByEmail(u *config.Units) bool {
+func ActivatesByEmail(u *settings.Units) bool {
 	return u.Features.PersonActivation.Enabled && u.Features.PersonActivation.Type == activationByEmail
 }
 

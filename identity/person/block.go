@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -19,7 +19,7 @@ const (
 
 // Block blocks a person as SetState does, until a time. Zero: until somebody lets them sign in again. The time of
 // somebody who is blocked changes. Errors: as SetState, and a *ValidationError for a time that has passed.
-func (s *Service) Block(ctx context.Context, usernameOrID string, until time.Time, by event.Actor) error {
+func (s *Service) Block(ctx context.Context, usernameOrID string, until time.Time, by audit.Actor) error {
 	now := s.now()
 	if !until.IsZero() && (!until.After(now) || until.After(now.Add(maxBlock))) {
 		return &ValidationError{"until", "must be in the next ten years"}
@@ -28,7 +28,7 @@ func (s *Service) Block(ctx context.Context, usernameOrID string, until time.Tim
 }
 
 // moveState sets the state of a person, Blocked until a time if it is not zero.
-func (s *Service) moveState(ctx context.Context, usernameOrID string, to State, until time.Time, by event.Actor) error {
+func (s *Service) moveState(ctx context.Context, usernameOrID string, to State, until time.Time, by audit.Actor) error {
 	ev, err := s.NewEvents(by.Origin, stateEvents[to], EventUpdated)
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (s *Service) moveState(ctx context.Context, usernameOrID string, to State, 
 }
 
 // moveIn is moveState in a transaction that has read the record.
-func (s *Service) moveIn(tx storage.Tx, id string, rec Record, to State, until time.Time, by event.Actor, ev []event.Event, now time.Time) error {
+func (s *Service) moveIn(tx storage.Tx, id string, rec Record, to State, until time.Time, by audit.Actor, ev []audit.Event, now time.Time) error {
 	c := changeContext{by, stateEvents[to], ev[0], now}
 	if to == Active && rec.isInvited() { // who is not active now, but invited
 		c.Kind, c.event, c.by.Reason = EventUpdated, ev[1], "state"
@@ -106,7 +106,7 @@ func (s *Service) EndBlocks(ctx context.Context) (n int, err error) {
 // endBlock ends the block of a key of blockEnds, unless it was ended or its time was changed.
 func (s *Service) endBlock(ctx context.Context, key string, now time.Time) (ended bool, err error) {
 	parts := storage.Parts(key)
-	ev, err := s.NewEvents(event.Self, EventActivated, EventUpdated)
+	ev, err := s.NewEvents(audit.Self, EventActivated, EventUpdated)
 	if err != nil {
 		return false, err
 	}
@@ -123,7 +123,7 @@ func (s *Service) endBlock(ctx context.Context, key string, now time.Time) (ende
 			return err
 		}
 		ended = true
-		return s.moveIn(tx, id, rec, Active, time.Time{}, event.Actor{Reason: "the time of the block is over"}, ev, now)
+		return s.moveIn(tx, id, rec, Active, time.Time{}, audit.Actor{Reason: "the time of the block is over"}, ev, now)
 	})
 	return ended, err
 }

@@ -5,7 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -54,7 +54,7 @@ func (s *Service) unsure(ctx context.Context, why error) error {
 	if !s.doubts.Allow() {
 		return nil
 	}
-	ev, err := s.NewEvents(event.Self, breachUnknown)
+	ev, err := s.NewEvents(audit.Self, breachUnknown)
 	if err != nil {
 		return err
 	}

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
-	"github.com/gatehouse-id/gatehouse/identity/migration"
+	"github.com/gatehouse-id/gatehouse/identity/ldapmigration"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -34,7 +34,7 @@ func (b *breachList) Breached(_ context.Context, password string) (bool, error) 
 func (b *breachList) Closed() bool { return b.closed }
 
 // withBreaches returns a harness whose password policy blocks breached passwords.
-func withBreaches(t *testing.T, b *breachList) (*identitytest.Harness, *config.Units) {
+func withBreaches(t *testing.T, b *breachList) (*identitytest.Harness, *settings.Units) {
 	t.Helper()
 	h, u := identitytest.NewConfigured(t)
 	u.PasswordPolicy.BreachedPasswordBlocked = true
@@ -60,9 +60,9 @@ var waysIn = map[string]func(h *identitytest.Harness, password string) error{
 		return err
 	},
 	"an import": func(h *identitytest.Harness, password string) error {
-		list := []migration.Person{{NewPerson: person.NewPerson{Username: "bob", Password: secret.New(password)}}}
-		out, err := h.Migration.Import(h.T.Context(), list, migration.How{}, identitytest.Ops)
-		if err == nil && out[0].Status == migration.Failed {
+		list := []ldapmigration.Person{{NewPerson: person.NewPerson{Username: "bob", Password: secret.New(password)}}}
+		out, err := h.Migration.Import(h.T.Context(), list, ldapmigration.How{}, identitytest.Ops)
+		if err == nil && out[0].Status == ldapmigration.Failed {
 			field, problem, _ := strings.Cut(out[0].Error, " ")
 			err = &person.ValidationError{Field: field, Problem: problem}
 		}
@@ -156,7 +156,7 @@ func TestBreachServiceDown(t *testing.T) {
 		list := &breachList{err: errors.New("down"), closed: true}
 		h, _ := withBreaches(t, list)
 		begin := time.Now()
-		if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword, event.Origin{ClientIP: "203.0.113.7"}); err != nil || list.asked != 0 {
+		if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword, audit.Origin{ClientIP: "203.0.113.7"}); err != nil || list.asked != 0 {
 			t.Errorf("CheckPassword = %v after %v, asked %d times", err, time.Since(begin), list.asked)
 		}
 	})

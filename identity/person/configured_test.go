@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -79,7 +79,7 @@ func TestPersonsThatDifferFromTheCaddyfile(t *testing.T) {
 		t.Errorf("groups = %v, want those of the storage", got)
 	}
 
-	if err := h.Person.SetState(t.Context(), ann.Username, person.Blocked, event.Actor{}); err != nil {
+	if err := h.Person.SetState(t.Context(), ann.Username, person.Blocked, audit.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	ann.Groups = []string{"staff"}

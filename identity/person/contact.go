@@ -3,11 +3,11 @@ package person
 import (
 	"slices"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 )
 
 // VerifiesPhone tells whether phone numbers are verified by a code.
-func (s *Service) VerifiesPhone(u *config.Units) bool {
+func (s *Service) VerifiesPhone(u *settings.Units) bool {
 	return s.SendsTexts(u) && u.Attributes.Verification.MobileNumberEnabled
 }
 
@@ -83,7 +83,7 @@ func (c Contact) Prefer(p *Profile) {
 }
 
 // Problem returns the message of why the contact cannot be added, or "".
-func (c Contact) Problem(u *config.Units, p *Profile, verifies bool) string {
+func (c Contact) Problem(u *settings.Units, p *Profile, verifies bool) string {
 	i, _, verified := c.Find(p)
 	_, isNumber := ParsePhone(c.Value)
 	switch {

@@ -3,20 +3,20 @@ package person
 import (
 	"slices"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // CustomFields are the operator's own fields that newcomers fill in. An answer becomes the custom attribute of the
 // field's id. (identity service document, LoginMethod, custom_attribute_fields)
-type CustomFields []config.CustomAttributeField
+type CustomFields []settings.CustomAttributeField
 
 // CustomFieldsOf returns the fields of these login methods, each id once.
-func CustomFieldsOf(u *config.Units, methods ...string) (out CustomFields) {
+func CustomFieldsOf(u *settings.Units, methods ...string) (out CustomFields) {
 	for _, m := range methods {
 		_, fields := u.Registration(m)
 		for _, f := range fields {
-			if !slices.ContainsFunc(out, func(o config.CustomAttributeField) bool { return o.ID == f.ID }) {
+			if !slices.ContainsFunc(out, func(o settings.CustomAttributeField) bool { return o.ID == f.ID }) {
 				out = append(out, f)
 			}
 		}
@@ -26,8 +26,8 @@ func CustomFieldsOf(u *config.Units, methods ...string) (out CustomFields) {
 
 // CustomFieldsFor returns the fields that a person fills in: those of the local login method and of the person's
 // providers.
-func CustomFieldsFor(tx storage.Tx, u *config.Units, personID string) (CustomFields, error) {
-	methods := []string{config.OwnMethod}
+func CustomFieldsFor(tx storage.Tx, u *settings.Units, personID string) (CustomFields, error) {
+	methods := []string{settings.OwnMethod}
 	for e, err := range IdentitiesOf.Scan(tx, storage.Range{Prefix: storage.Prefix(personID)}) {
 		if err != nil {
 			return nil, err
@@ -39,7 +39,7 @@ func CustomFieldsFor(tx storage.Tx, u *config.Units, personID string) (CustomFie
 
 // Have tells whether there is a field of this id.
 func (c CustomFields) Have(id string) bool {
-	return slices.ContainsFunc(c, func(f config.CustomAttributeField) bool { return f.ID == id })
+	return slices.ContainsFunc(c, func(f settings.CustomAttributeField) bool { return f.ID == id })
 }
 
 // Lacking returns the fields that these attributes do not answer.

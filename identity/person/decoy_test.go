@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
-	"github.com/gatehouse-id/gatehouse/identity/migration"
+	"github.com/gatehouse-id/gatehouse/identity/ldapmigration"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
@@ -34,8 +34,8 @@ func TestDecoys(t *testing.T) {
 				t.Fatalf("nobody, and nothing imported: %d hashes, want 1", got)
 			}
 		}
-		list := []migration.Person{{NewPerson: person.NewPerson{Username: "old@example.com", PasswordHash: "$pbkdf2-sha256$6400$0ZrzXitFSGltTQnBWOsdeA$xS3upr62e29h9/zIrz.USU3saLoax9c4c5xTWMHer.Y"}}}
-		if _, err := h.Migration.Import(t.Context(), list, migration.How{}, identitytest.Admin); err != nil {
+		list := []ldapmigration.Person{{NewPerson: person.NewPerson{Username: "old@example.com", PasswordHash: "$pbkdf2-sha256$6400$0ZrzXitFSGltTQnBWOsdeA$xS3upr62e29h9/zIrz.USU3saLoax9c4c5xTWMHer.Y"}}}
+		if _, err := h.Migration.Import(t.Context(), list, ldapmigration.How{}, identitytest.Admin); err != nil {
 			t.Fatal(err)
 		}
 		imported := cost("old@example.com")

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -148,7 +148,7 @@ func (s *Service) ListPersons(ctx context.Context, after string, limit int) (lis
 			return err
 		}
 		r := storage.Range{}
-		if partition == event.DefaultPartition {
+		if partition == audit.DefaultPartition {
 			err := scanNames(tx, partition, folded, false, limit, func(e nameEntry) (bool, error) { return true, take(e.id) })
 			if err != nil || !s.cfg.Partitions.On {
 				return err

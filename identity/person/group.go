@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -46,7 +46,7 @@ const (
 )
 
 // AddGroup makes a group. Errors: ErrGroupTaken, ErrNoPerson for a member, *ValidationError.
-func (s *Service) AddGroup(ctx context.Context, c GroupChange, by event.Actor) (g Group, err error) {
+func (s *Service) AddGroup(ctx context.Context, c GroupChange, by audit.Actor) (g Group, err error) {
 	if err := c.check(); err != nil {
 		return g, err
 	}
@@ -82,8 +82,8 @@ func (s *Service) AddGroup(ctx context.Context, c GroupChange, by event.Actor) (
 }
 
 // groupEvents makes the event of a change of a group, and one for each member that changes.
-func (s *Service) groupEvents(by event.Actor, kind event.Type, members int) ([]event.Event, error) {
-	kinds := append([]event.Type{kind}, slices.Repeat([]event.Type{EventUpdated}, members)...)
+func (s *Service) groupEvents(by audit.Actor, kind audit.Type, members int) ([]audit.Event, error) {
+	kinds := append([]audit.Type{kind}, slices.Repeat([]audit.Type{EventUpdated}, members)...)
 	ev, err := s.NewEvents(by.Origin, kinds...)
 	if err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (c *GroupChange) check() error {
 
 // UpdateGroup lets fn change a group. An error of fn undoes everything and is returned. Errors: ErrNoGroup,
 // ErrGroupTaken, ErrNoPerson for a member, *ValidationError, *TooManyError.
-func (s *Service) UpdateGroup(ctx context.Context, id string, by event.Actor, fn func(tx storage.Tx, now Group, c *GroupChange) error) (g Group, err error) {
+func (s *Service) UpdateGroup(ctx context.Context, id string, by audit.Actor, fn func(tx storage.Tx, now Group, c *GroupChange) error) (g Group, err error) {
 	ev, err := s.groupEvents(by, groupUpdated, maxMemberChanges)
 	if err != nil {
 		return g, err

@@ -8,12 +8,12 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // addMembers adds persons to a group. To a group a person of another partition is an unknown one.
-func (s *Service) addMembers(tx storage.Tx, group string, g *groupRecord, c *GroupChange, ev []event.Event, now time.Time) error {
+func (s *Service) addMembers(tx storage.Tx, group string, g *groupRecord, c *GroupChange, ev []audit.Event, now time.Time) error {
 	name := g.Name
 	var unknown []string
 	for i, id := range c.Add {
@@ -45,7 +45,7 @@ func (s *Service) addMembers(tx storage.Tx, group string, g *groupRecord, c *Gro
 }
 
 // setMember changes the groups of one person, with the event.
-func (s *Service) setMember(tx storage.Tx, id string, e event.Event, now time.Time, fn func(*Record) (bool, error)) error {
+func (s *Service) setMember(tx storage.Tx, id string, e audit.Event, now time.Time, fn func(*Record) (bool, error)) error {
 	rec, err := Records.Get(tx, id)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.State == Removed {
 		return ErrNoPerson
@@ -65,7 +65,7 @@ func (s *Service) setMember(tx storage.Tx, id string, e event.Event, now time.Ti
 	return s.events.Append(tx, e)
 }
 
-func (s *Service) changeMembers(tx storage.Tx, id string, g *groupRecord, c *GroupChange, ev []event.Event, now time.Time) error {
+func (s *Service) changeMembers(tx storage.Tx, id string, g *groupRecord, c *GroupChange, ev []audit.Event, now time.Time) error {
 	name := g.Name
 	for i, who := range c.Remove {
 		err := s.setMember(tx, who, ev[i], now, func(rec *Record) (bool, error) {

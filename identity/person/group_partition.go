@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -64,4 +64,4 @@ func scanGroupNames(tx storage.Tx, partition, after string, yield func(name, id 
 }
 
 // partitionName returns the name of the group's partition.
-func (r *groupRecord) partitionName() string { return cmp.Or(r.Partition, event.DefaultPartition) }
+func (r *groupRecord) partitionName() string { return cmp.Or(r.Partition, audit.DefaultPartition) }

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // RemoveGroup removes all members of a group, then the group. It can be repeated after an interruption.
-func (s *Service) RemoveGroup(ctx context.Context, id string, by event.Actor, allow func(tx storage.Tx, g Group) error) error {
+func (s *Service) RemoveGroup(ctx context.Context, id string, by audit.Actor, allow func(tx storage.Tx, g Group) error) error {
 	if err := s.settle(ctx, id); err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (s *Service) RemoveGroup(ctx context.Context, id string, by event.Actor, al
 }
 
 // emptyGroup removes some members of a group that is being removed, and the group with the last of them.
-func (s *Service) emptyGroup(ctx context.Context, id string, by event.Actor) (more bool, err error) {
+func (s *Service) emptyGroup(ctx context.Context, id string, by audit.Actor) (more bool, err error) {
 	ev, err := s.groupEvents(by, groupRemoved, groupChunk)
 	if err != nil {
 		return false, err

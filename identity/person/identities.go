@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -224,7 +224,7 @@ func ByVerifiedEmail(tx storage.Tx, email string) (ids []string, err error) {
 func byEmail(tx storage.Tx, email string, counts func(EmailAddress) bool) (ids []string, err error) {
 	folded := FoldEmail(email)
 	candidates := []string{}
-	for e, err := range EmailIndex.Scan(tx, storage.Range{Prefix: storage.Prefix(event.DefaultPartition, folded), Limit: maxSameEmail}) {
+	for e, err := range EmailIndex.Scan(tx, storage.Range{Prefix: storage.Prefix(audit.DefaultPartition, folded), Limit: maxSameEmail}) {
 		if err != nil {
 			return nil, err
 		}
@@ -232,7 +232,7 @@ func byEmail(tx storage.Tx, email string, counts func(EmailAddress) bool) (ids [
 		candidates = append(candidates, parts[len(parts)-1])
 	}
 	if name, err := Fold(email); err == nil { // persons older than the index are found by their username
-		rec, err := ReadName(tx, event.DefaultPartition, name)
+		rec, err := ReadName(tx, audit.DefaultPartition, name)
 		if err != nil && !errors.Is(err, storage.ErrNotFound) {
 			return nil, err
 		}

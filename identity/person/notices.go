@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -27,7 +27,7 @@ const (
 )
 
 // Enabled tells whether the settings say that such a person is welcomed.
-func (w Welcome) Enabled(u *config.EmailNotifications) bool {
+func (w Welcome) Enabled(u *settings.EmailNotifications) bool {
 	switch w {
 	case ReasonWeb:
 		return u.Welcome.OnWebEnabled
@@ -69,9 +69,9 @@ func (t Recipient) Address() string {
 }
 
 // Switches returns the settings of notices to persons. All are off if no e-mail can be sent.
-func (s *Service) Switches(tx storage.Tx) (*config.EmailNotifications, error) {
+func (s *Service) Switches(tx storage.Tx) (*settings.EmailNotifications, error) {
 	if s.notify == nil {
-		return new(config.EmailNotifications), nil
+		return new(settings.EmailNotifications), nil
 	}
 	u, err := s.units(tx)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *Service) SendNotice(tx storage.Tx, n notify.Notice) error {
 }
 
 // Notify sends a notice if its setting is on.
-func (s *Service) Notify(tx storage.Tx, t Recipient, kind notify.Kind, on func(*config.EmailNotifications) bool, now time.Time) error {
+func (s *Service) Notify(tx storage.Tx, t Recipient, kind notify.Kind, on func(*settings.EmailNotifications) bool, now time.Time) error {
 	u, err := s.Switches(tx)
 	if err != nil || !on(u) {
 		return err
@@ -216,7 +216,7 @@ func (s *Service) noticeDue(tx storage.Tx, key string, every time.Duration, now 
 }
 
 // before returns the profile before a change whose notice is on, or nil.
-func (s *Service) before(tx storage.Tx, id string, rec *Record, kind event.Type) (*Profile, error) {
+func (s *Service) before(tx storage.Tx, id string, rec *Record, kind audit.Type) (*Profile, error) {
 	u, err := s.Switches(tx)
 	if err != nil || !HearsOf(u, kind) {
 		return nil, err
@@ -226,7 +226,7 @@ func (s *Service) before(tx storage.Tx, id string, rec *Record, kind event.Type)
 }
 
 // HearsOf tells whether the notice of an event of this kind is on.
-func HearsOf(u *config.EmailNotifications, kind event.Type) bool {
+func HearsOf(u *settings.EmailNotifications, kind audit.Type) bool {
 	switch kind {
 	case personBlocked:
 		return u.AdministratorAccountBlocked
@@ -239,8 +239,8 @@ func HearsOf(u *config.EmailNotifications, kind event.Type) bool {
 }
 
 // tellDone sends the notice of what an administrator did to an account. prof is the result of before.
-func (s *Service) tellDone(tx storage.Tx, id string, was *Record, prof *Profile, kind event.Type, now time.Time) error {
-	kinds := map[event.Type]notify.Kind{personBlocked: notify.AccountBlocked, personRemoved: notify.AccountRemoved, passwordChanged: notify.PasswordUpdated}
+func (s *Service) tellDone(tx storage.Tx, id string, was *Record, prof *Profile, kind audit.Type, now time.Time) error {
+	kinds := map[audit.Type]notify.Kind{personBlocked: notify.AccountBlocked, personRemoved: notify.AccountRemoved, passwordChanged: notify.PasswordUpdated}
 	u, err := s.Switches(tx)
 	if err != nil || prof == nil || !HearsOf(u, kind) || was.State == Invited {
 		return err

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -26,7 +26,7 @@ type PartitionConfig struct {
 
 func (c PartitionConfig) check() error {
 	for _, n := range c.Names {
-		if err := login.CheckPartition(n); err != nil {
+		if err := authn.CheckPartition(n); err != nil {
 			return fmt.Errorf("partition %q %w", n, err)
 		}
 	}
@@ -39,7 +39,7 @@ func (s *Service) Partitioned() bool { return s.cfg.Partitions.On }
 // HasPartition tells whether persons can be in a partition: the default one, and the configured ones or any.
 func (s *Service) HasPartition(name string) bool {
 	names := s.cfg.Partitions.Names
-	return name == event.DefaultPartition || len(names) == 0 || slices.Contains(names, name)
+	return name == audit.DefaultPartition || len(names) == 0 || slices.Contains(names, name)
 }
 
 // InPartition returns partition\username, which names a person where only one field asks for it, or a *ValidationError
@@ -48,7 +48,7 @@ func (s *Service) InPartition(partition, username string) (string, error) {
 	if !s.cfg.Partitions.On {
 		return username, nil
 	}
-	if login.CheckPartition(partition) != nil {
+	if authn.CheckPartition(partition) != nil {
 		return "", &ValidationError{"partition", "is not a partition's name"}
 	}
 	return partition + `\` + username, nil
@@ -57,24 +57,24 @@ func (s *Service) InPartition(partition, username string) (string, error) {
 // SplitName returns the partition and the username of an entered name. ok is false if no person can have the name.
 func (s *Service) SplitName(typed string) (partition, username string, ok bool) {
 	if !s.cfg.Partitions.On {
-		return event.DefaultPartition, typed, true
+		return audit.DefaultPartition, typed, true
 	}
 	partition, username, found := strings.Cut(strings.TrimSpace(typed), `\`)
 	if !found {
-		return event.DefaultPartition, typed, true
+		return audit.DefaultPartition, typed, true
 	}
 	partition = strings.ToLower(partition)
-	return partition, username, login.CheckPartition(partition) == nil
+	return partition, username, authn.CheckPartition(partition) == nil
 }
 
 // Place checks the partition of a new person, and returns n with its name filled in.
 func (s *Service) Place(n NewPerson) (NewPerson, error) {
 	c := s.cfg.Partitions
 	if !c.On {
-		if n.Partition != "" && n.Partition != event.DefaultPartition {
+		if n.Partition != "" && n.Partition != audit.DefaultPartition {
 			return n, &ValidationError{"partition", "cannot be chosen: partitions are off"}
 		}
-		n.Partition = event.DefaultPartition
+		n.Partition = audit.DefaultPartition
 		return n, nil
 	}
 	partition, username, ok := s.SplitName(n.Username)
@@ -87,8 +87,8 @@ func (s *Service) Place(n NewPerson) (NewPerson, error) {
 	if strings.Contains(username, `\`) {
 		return n, errBackslash
 	}
-	known := len(c.Names) == 0 || n.Partition == event.DefaultPartition || slices.Contains(c.Names, n.Partition)
-	if !ok || login.CheckPartition(n.Partition) != nil || !known {
+	known := len(c.Names) == 0 || n.Partition == audit.DefaultPartition || slices.Contains(c.Names, n.Partition)
+	if !ok || authn.CheckPartition(n.Partition) != nil || !known {
 		return n, &ValidationError{"partition", "is not one of this service"}
 	}
 	return n, nil
@@ -121,7 +121,7 @@ func (s *Service) inside(partition, group string) string {
 	if !s.cfg.Partitions.On && stored(partition) == "" {
 		return group
 	}
-	return strings.TrimPrefix(group, cmp.Or(partition, event.DefaultPartition)+`\`)
+	return strings.TrimPrefix(group, cmp.Or(partition, audit.DefaultPartition)+`\`)
 }
 
 // errBackslash refuses a username that could pass for the person of another partition.
@@ -129,7 +129,7 @@ var errBackslash = &ValidationError{"username", `must not have a \, which stands
 
 // stored returns the partition as records hold it: "" for the default one.
 func stored(partition string) string {
-	if partition == event.DefaultPartition {
+	if partition == audit.DefaultPartition {
 		return ""
 	}
 	return partition
@@ -138,7 +138,7 @@ func stored(partition string) string {
 // PartitionName returns the name of the person's partition.
 func (r *Record) PartitionName() string {
 	if r.Partition == "" {
-		return event.DefaultPartition
+		return audit.DefaultPartition
 	}
 	return r.Partition
 }
@@ -152,7 +152,7 @@ func PartitionOfID(tx storage.Tx, id string) (string, error) {
 // PartitionOf returns the name of a person's partition.
 func (s *Service) PartitionOf(p Person) string {
 	if p.Partition == "" {
-		return event.DefaultPartition
+		return audit.DefaultPartition
 	}
 	return p.Partition
 }
@@ -160,7 +160,7 @@ func (s *Service) PartitionOf(p Person) string {
 // ReadName returns the person who has a folded username. The default partition has a table of its own, since it is
 // older than the others.
 func ReadName(tx storage.Tx, partition, folded string) (UsernameRecord, error) {
-	if partition == event.DefaultPartition {
+	if partition == audit.DefaultPartition {
 		return usernames.Get(tx, folded)
 	}
 	return partitionUsernames.Get(tx, storage.Key(partition, folded))
@@ -173,7 +173,7 @@ func createName(tx storage.Tx, partition, folded, id string) error {
 		return errBackslash
 	}
 	var err error
-	if rec := (UsernameRecord{PersonID: id}); partition == event.DefaultPartition {
+	if rec := (UsernameRecord{PersonID: id}); partition == audit.DefaultPartition {
 		err = usernames.Create(tx, folded, rec, time.Time{})
 	} else {
 		err = partitionUsernames.Create(tx, storage.Key(partition, folded), rec, time.Time{})
@@ -185,7 +185,7 @@ func createName(tx storage.Tx, partition, folded, id string) error {
 }
 
 func deleteName(tx storage.Tx, partition, folded string) error {
-	if partition == event.DefaultPartition {
+	if partition == audit.DefaultPartition {
 		return usernames.Delete(tx, folded)
 	}
 	return partitionUsernames.Delete(tx, storage.Key(partition, folded))
@@ -197,7 +197,7 @@ type nameEntry struct{ folded, id string }
 // scanNames yields the names of a partition in order, beginning after the folded name after. limit 0: all.
 func scanNames(tx storage.Tx, partition, after string, descending bool, limit int, yield func(nameEntry) (bool, error)) error {
 	table, prefix := usernames, ""
-	if partition != event.DefaultPartition {
+	if partition != audit.DefaultPartition {
 		table, prefix = partitionUsernames, string(storage.Prefix(partition))
 	}
 	r := storage.Range{Prefix: []byte(prefix), Descending: descending, Limit: limit}

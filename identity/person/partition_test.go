@@ -10,9 +10,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/event/eventtest"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/audit/eventtest"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -25,7 +25,7 @@ func TestPartitionsKeepUsernamesApart(t *testing.T) {
 	t.Parallel()
 	h := identitytest.New(t, partitioned())
 	add := func(n person.NewPerson) (person.Person, error) {
-		return h.Person.AddPerson(t.Context(), n, event.Actor{})
+		return h.Person.AddPerson(t.Context(), n, audit.Actor{})
 	}
 	here, err := add(person.NewPerson{Username: "anna", Password: secret.New("the one of default")})
 	if err != nil {
@@ -55,13 +55,13 @@ func TestPartitionsKeepUsernamesApart(t *testing.T) {
 	}
 	for username, password := range map[string]string{"anna": "the one of default", `acme\anna`: "the one of acme"} {
 		h.Browser().SignIn(username, password)
-		si, err := h.CheckPassword(t.Context(), "c", username, password, event.Origin{ClientIP: "203.0.113.1"})
+		si, err := h.CheckPassword(t.Context(), "c", username, password, audit.Origin{ClientIP: "203.0.113.1"})
 		if err != nil || (si.Subject == there.ID) != strings.HasPrefix(username, "acme") {
 			t.Errorf("CheckPassword(%q) = %+v, %v", username, si, err)
 		}
 	}
-	if _, err := h.CheckPassword(t.Context(), "c", "anna", "the one of acme", event.Origin{}); !errors.Is(err, login.ErrBadCredentials) {
-		t.Errorf("CheckPassword of one partition's password in another: %v, want %v", err, login.ErrBadCredentials)
+	if _, err := h.CheckPassword(t.Context(), "c", "anna", "the one of acme", audit.Origin{}); !errors.Is(err, authn.ErrBadCredentials) {
+		t.Errorf("CheckPassword of one partition's password in another: %v, want %v", err, authn.ErrBadCredentials)
 	}
 	h.CheckInvariants()
 }
@@ -70,16 +70,16 @@ func TestPartitionNames(t *testing.T) {
 	t.Parallel()
 	h := identitytest.New(t, partitioned("acme"))
 	for typed, want := range map[string]bool{`acme\a`: true, `default\a`: true, "b": true, `other\a`: false, `acme\a\b`: false, `Bad Name\a`: false, `\a`: false} {
-		_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: typed}, event.Actor{})
+		_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: typed}, audit.Actor{})
 		if invalid := new(person.ValidationError); (err == nil) != want || err != nil && !errors.As(err, &invalid) {
 			t.Errorf("AddPerson(%q) = %v, want it to be taken: %t", typed, err, want)
 		}
 	}
 	off := identitytest.New(t)
-	if _, err := off.Person.AddPerson(t.Context(), person.NewPerson{Username: "a", Partition: "acme"}, event.Actor{}); err == nil {
+	if _, err := off.Person.AddPerson(t.Context(), person.NewPerson{Username: "a", Partition: "acme"}, audit.Actor{}); err == nil {
 		t.Error("AddPerson with a partition while partitions are off: taken")
 	}
-	if _, err := off.Person.AddPerson(t.Context(), person.NewPerson{Username: `CORP\alice`}, event.Actor{}); !errors.As(err, new(*person.ValidationError)) {
+	if _, err := off.Person.AddPerson(t.Context(), person.NewPerson{Username: `CORP\alice`}, audit.Actor{}); !errors.As(err, new(*person.ValidationError)) {
 		t.Errorf(`AddPerson(CORP\alice) while partitions are off = %v, want a *ValidationError`, err)
 	}
 }
@@ -104,7 +104,7 @@ func TestListOfPartitions(t *testing.T) {
 	t.Parallel()
 	h := identitytest.New(t, partitioned())
 	for _, n := range []string{`b\2`, "z", `a\9`, `b\1`, "c"} {
-		if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: n}, event.Actor{}); err != nil {
+		if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: n}, audit.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -135,7 +135,7 @@ func TestListOfPartitions(t *testing.T) {
 func TestEventsOfPartitions(t *testing.T) {
 	t.Parallel()
 	h := identitytest.New(t, partitioned())
-	p, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: `acme\anna`, Password: secret.New(identitytest.DemoPassword)}, event.Actor{})
+	p, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: `acme\anna`, Password: secret.New(identitytest.DemoPassword)}, audit.Actor{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestEventsOfPartitions(t *testing.T) {
 	if a := h.Browser().Try(`acme\anna`, "wrong"); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("sign-in with a wrong password: status %d, want 422", a.Code)
 	}
-	if err := h.Person.SetState(t.Context(), p.ID, person.Blocked, event.Actor{}); err != nil {
+	if err := h.Person.SetState(t.Context(), p.ID, person.Blocked, audit.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}

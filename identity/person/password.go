@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/weakpassword"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -22,7 +22,7 @@ const MaxPassword = 256
 
 // SetPassword changes the password of a person (username or id). All sessions and tokens end, except the session that
 // by names. Errors: ErrNoPerson, *ValidationError, secret.ErrBusy.
-func (s *Service) SetPassword(ctx context.Context, usernameOrID string, password secret.String, by event.Actor) error {
+func (s *Service) SetPassword(ctx context.Context, usernameOrID string, password secret.String, by audit.Actor) error {
 	names, err := s.namesOf(ctx, usernameOrID)
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ type HashedPassword struct {
 
 // PreparePassword is called before the transaction that calls ReplacePassword. names are those of the person, which the
 // password must not repeat: see NamesOf. Errors: *ValidationError, secret.ErrBusy.
-func (s *Service) PreparePassword(ctx context.Context, password string, by event.Actor, names ...string) (*HashedPassword, error) {
+func (s *Service) PreparePassword(ctx context.Context, password string, by audit.Actor, names ...string) (*HashedPassword, error) {
 	phc, err := s.HashNew(ctx, password, names...)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (s *Service) PreparePassword(ctx context.Context, password string, by event
 }
 
 // ReplacePassword sets a new password within tx, with event and notice. All sessions, refresh tokens, links and action
-// tokens of the person end, except the session of the event.Actor. Error: ErrNoPerson.
+// tokens of the person end, except the session of the audit.Actor. Error: ErrNoPerson.
 func (s *Service) ReplacePassword(tx storage.Tx, id string, n *HashedPassword) (Record, error) {
 	rec, err := Records.Get(tx, id)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && rec.State == Removed {
@@ -193,7 +193,7 @@ const (
 )
 
 // PolicyError is the *ValidationError of a password that breaks rules of the policy, in the words of
-// config.PasswordPolicy.Check.
+// settings.PasswordPolicy.Check.
 type PolicyError struct {
 	Invalid *ValidationError
 	Broken  []string
@@ -204,7 +204,7 @@ func (e *PolicyError) Error() string { return e.Invalid.Error() }
 func (e *PolicyError) Unwrap() error { return e.Invalid }
 
 // policyProblem says everything that the policy requires, so that one more attempt is enough.
-func policyProblem(p config.PasswordPolicy) string {
+func policyProblem(p settings.PasswordPolicy) string {
 	text := fmt.Sprintf("must have %d to %d characters", p.MinLength, min(p.MaxLength, MaxPassword))
 	var classes []string
 	for _, c := range []struct {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -89,10 +89,10 @@ const (
 )
 
 // configuration is the actor of persons of the Caddyfile.
-var configuration = event.Actor{ID: "configuration", Name: "configuration"}
+var configuration = audit.Actor{ID: "configuration", Name: "configuration"}
 
 // AddPerson creates a person, or returns ErrUsernameTaken or a *ValidationError.
-func (s *Service) AddPerson(ctx context.Context, n NewPerson, by event.Actor) (Person, error) {
+func (s *Service) AddPerson(ctx context.Context, n NewPerson, by audit.Actor) (Person, error) {
 	d, err := s.CreatePerson(ctx, n, by)
 	if err != nil {
 		return Person{}, err
@@ -101,12 +101,12 @@ func (s *Service) AddPerson(ctx context.Context, n NewPerson, by event.Actor) (P
 }
 
 // CreatePerson is AddPerson, and returns everything that is stored.
-func (s *Service) CreatePerson(ctx context.Context, n NewPerson, by event.Actor) (Details, error) {
+func (s *Service) CreatePerson(ctx context.Context, n NewPerson, by audit.Actor) (Details, error) {
 	return s.CreateAs(ctx, n, by, ReasonAPI)
 }
 
 // CreateAs is CreatePerson for a person who comes in this way.
-func (s *Service) CreateAs(ctx context.Context, n NewPerson, by event.Actor, how Welcome) (Details, error) {
+func (s *Service) CreateAs(ctx context.Context, n NewPerson, by audit.Actor, how Welcome) (Details, error) {
 	n, err := s.Place(n)
 	if err == nil {
 		err = s.checkChosen(n.Username)
@@ -206,7 +206,7 @@ func (s *Service) idOf(n NewPerson) (string, error) {
 }
 
 // RemovePerson removes the person of an id if allow, which gets the person, returns no error.
-func (s *Service) RemovePerson(ctx context.Context, id string, by event.Actor, allow func(tx storage.Tx, d *Details) error) error {
+func (s *Service) RemovePerson(ctx context.Context, id string, by audit.Actor, allow func(tx storage.Tx, d *Details) error) error {
 	if !IsID(id) {
 		return ErrNoPerson
 	}
@@ -237,7 +237,7 @@ func (s *Service) remove(tx storage.Tx, id string, rec *Record) error {
 // SetState changes the state of a person and ends everything issued before. Removed frees the username and deletes
 // profile and password; no state follows it. Errors: ErrNoPerson, *ValidationError, *StateError for somebody who has to
 // accept an invitation to become active.
-func (s *Service) SetState(ctx context.Context, usernameOrID string, to State, by event.Actor) error {
+func (s *Service) SetState(ctx context.Context, usernameOrID string, to State, by audit.Actor) error {
 	if to == Removed {
 		return s.Change(ctx, usernameOrID, by, personRemoved, func(tx storage.Tx, id string, rec *Record) (bool, error) {
 			if rec.State == Removed {
@@ -253,7 +253,7 @@ func (s *Service) SetState(ctx context.Context, usernameOrID string, to State, b
 }
 
 // EndSessions ends every session and grant of a person at once.
-func (s *Service) EndSessions(ctx context.Context, usernameOrID string, by event.Actor) error {
+func (s *Service) EndSessions(ctx context.Context, usernameOrID string, by audit.Actor) error {
 	return s.Change(ctx, usernameOrID, by, SessionsEnded, func(_ storage.Tx, _ string, rec *Record) (bool, error) {
 		rec.Epoch++
 		return true, nil
@@ -262,7 +262,7 @@ func (s *Service) EndSessions(ctx context.Context, usernameOrID string, by event
 
 // Change reads a person, lets fn change the record and writes it with its event, in one transaction. fn returns
 // false if there is nothing to write.
-func (s *Service) Change(ctx context.Context, usernameOrID string, by event.Actor, kind event.Type, fn func(storage.Tx, string, *Record) (bool, error)) error {
+func (s *Service) Change(ctx context.Context, usernameOrID string, by audit.Actor, kind audit.Type, fn func(storage.Tx, string, *Record) (bool, error)) error {
 	ev, err := s.NewEvents(by.Origin, kind)
 	if err != nil {
 		return err
@@ -280,9 +280,9 @@ func (s *Service) Change(ctx context.Context, usernameOrID string, by event.Acto
 
 // changeContext is what a change of a person needs from before its transaction.
 type changeContext struct {
-	by    event.Actor
-	Kind  event.Type
-	event event.Event // of the kind
+	by    audit.Actor
+	Kind  audit.Type
+	event audit.Event // of the kind
 	Now   time.Time
 }
 
@@ -319,12 +319,12 @@ func (s *Service) changeIn(tx storage.Tx, id string, rec Record, c changeContext
 }
 
 // Get returns the state of a person, or storage.ErrNotFound. It is one read.
-func (s *Service) Get(tx storage.Tx, subject string) (login.Subject, error) {
+func (s *Service) Get(tx storage.Tx, subject string) (authn.Subject, error) {
 	rec, err := Records.Get(tx, subject)
 	if err != nil {
-		return login.Subject{}, err
+		return authn.Subject{}, err
 	}
-	sub := login.Subject{ID: subject, Active: rec.State == Active, Epoch: rec.Epoch, Partition: rec.Partition, Assurance: rec.Assurance}
+	sub := authn.Subject{ID: subject, Active: rec.State == Active, Epoch: rec.Epoch, Partition: rec.Partition, Assurance: rec.Assurance}
 	sub.Username, sub.Groups = s.outside(&rec)
 	sub.Profile = make(map[string]string, 8)
 	set := func(claim, v string) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -181,7 +181,7 @@ func TestSubject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	get := func(id string) (sub login.Subject, err error) {
+	get := func(id string) (sub authn.Subject, err error) {
 		err = h.Store.View(t.Context(), func(tx storage.Tx) error {
 			sub, err = h.Person.Get(tx, id)
 			return err

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -19,7 +19,7 @@ func (n *PhoneNumber) Is(number string) bool {
 const SentCodeLife = 10 * time.Minute
 
 // SendsTexts tells whether text messages are configured and switched on.
-func (s *Service) SendsTexts(u *config.Units) bool { return s.sms != nil && u.Features.SMSEnabled }
+func (s *Service) SendsTexts(u *settings.Units) bool { return s.sms != nil && u.Features.SMSEnabled }
 
 // ParsePhone returns a phone number in the form that text messages are sent to (ITU-T E.164). The number must have the
 // code of its country, after + or 00: without it the country is unknown.

@@ -11,7 +11,7 @@ import (
 
 	xlanguage "golang.org/x/text/language"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -263,7 +263,7 @@ func (s *Service) CheckConfigured(tx storage.Tx, p, before *ProfileRecord, now t
 
 // attributeMembers are the members of a profile that an attribute of the settings means.
 var attributeMembers = map[string]string{
-	config.AttributeName: "name", config.AttributePhone: "phone_number", config.AttributeBirthDate: "date_of_birth", config.AttributeEmail: "email",
+	settings.AttributeName: "name", settings.AttributePhone: "phone_number", settings.AttributeBirthDate: "date_of_birth", settings.AttributeEmail: "email",
 }
 
 // others names the attributes that could take the place of a required one.
@@ -285,15 +285,15 @@ func isWebAddress(s string) bool {
 }
 
 // Missing returns the rules of the configuration that a profile does not meet.
-func (p *Profile) Missing(u *config.Units) (out [][]string) {
+func (p *Profile) Missing(u *settings.Units) (out [][]string) {
 	if u.Attributes.Verification.EmailRequired && !p.HasEmail(true) {
-		out = append(out, []string{config.AttributeEmail})
+		out = append(out, []string{settings.AttributeEmail})
 	}
 	return append(out, p.unmet(u)...)
 }
 
 // unmet returns the rules of required attributes that a profile does not meet.
-func (p *Profile) unmet(u *config.Units) (out [][]string) {
+func (p *Profile) unmet(u *settings.Units) (out [][]string) {
 	for _, rule := range u.Profile.Rules {
 		met := len(rule.AnyOf) == 0
 		for _, attribute := range rule.AnyOf {
@@ -308,13 +308,13 @@ func (p *Profile) unmet(u *config.Units) (out [][]string) {
 
 func (p *Profile) has(attribute string) bool {
 	switch attribute {
-	case config.AttributeName:
+	case settings.AttributeName:
 		return p.Name.DisplayName != "" || p.Name.FirstName != "" || p.Name.LastName != ""
-	case config.AttributePhone:
+	case settings.AttributePhone:
 		return len(p.PhoneNumbers) > 0
-	case config.AttributeBirthDate:
+	case settings.AttributeBirthDate:
 		return p.DateOfBirth != ""
-	case config.AttributeEmail:
+	case settings.AttributeEmail:
 		return p.HasEmail(false)
 	}
 	return false

@@ -3,7 +3,7 @@ package person
 import (
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -60,7 +60,7 @@ type Record struct {
 	// Was is the state before the block, which the person has again after it. Empty: Active
 	Was State `cbor:"18,keyasint,omitempty"`
 	// Assurance is what shows who the person is. Package assurance alone writes it.
-	Assurance login.Assurance `cbor:"19,keyasint,omitempty"`
+	Assurance authn.Assurance `cbor:"19,keyasint,omitempty"`
 }
 
 // ProfileRecord is everything else that is stored of a person. What the Record also has is right there (see overlay).

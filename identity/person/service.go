@@ -11,10 +11,10 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
-	"github.com/gatehouse-id/gatehouse/internal/answers"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/depcache"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -39,9 +39,9 @@ type Deps struct {
 	Keyring *secret.Keyring
 	// Hasher computes slow hashes, a bounded number at a time.
 	Hasher *secret.Hasher
-	Events *event.Recorder
+	Events *audit.Recorder
 	// Units returns the settings as tx sees them.
-	Units func(tx storage.Tx) (*config.Units, error)
+	Units func(tx storage.Tx) (*settings.Units, error)
 	// Notify sends e-mails. nil: none are sent.
 	Notify notify.Sender
 	// SMS sends text messages. nil: none are sent.
@@ -57,9 +57,9 @@ type Deps struct {
 type Service struct {
 	store    storage.Store
 	hasher   *secret.Hasher
-	events   *event.Recorder
-	units    func(tx storage.Tx) (*config.Units, error)
-	settings *answers.One[*config.Units]
+	events   *audit.Recorder
+	units    func(tx storage.Tx) (*settings.Units, error)
+	settings *depcache.One[*settings.Units]
 	notify   notify.Sender
 	sms      notify.SMSSender
 	breached BreachCheck
@@ -89,7 +89,7 @@ func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		store: d.Store, hasher: d.Hasher, events: d.Events, units: d.Units, settings: answers.NewOne[*config.Units](d.Store),
+		store: d.Store, hasher: d.Hasher, events: d.Events, units: d.Units, settings: depcache.NewOne[*settings.Units](d.Store),
 		notify: d.Notify, sms: d.SMS, breached: d.Breached, log: d.Log, now: d.Now,
 		random: d.Random,
 		cfg:    cfg, made: d.Hasher.Part(), doubts: rate.NewLimiter(rate.Every(time.Minute), 10),
@@ -108,6 +108,6 @@ func (s *Service) View(ctx context.Context, fn func(storage.Tx) error) error {
 }
 
 // Settings returns the present settings, from memory while nothing changes.
-func (s *Service) Settings(ctx context.Context) (*config.Units, error) {
+func (s *Service) Settings(ctx context.Context) (*settings.Units, error) {
 	return s.settings.Ask(ctx, s.units)
 }

@@ -3,7 +3,7 @@ package person
 import (
 	"slices"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -17,7 +17,7 @@ func (s *Service) Spare(tx storage.Tx, id string) error {
 }
 
 // SpareNew returns ErrSpared if the actor must not make a person with a role.
-func (s *Service) SpareNew(by event.Actor, rec *Record) error {
+func (s *Service) SpareNew(by audit.Actor, rec *Record) error {
 	if by.BelowRoles && s.HasRole(rec) {
 		return ErrSpared
 	}
@@ -48,7 +48,7 @@ func (u *updateTx) spare(was, rec *Record, old, now *Profile) error {
 }
 
 // spareGroup returns ErrSpared if the actor must not change a group because one of its names gives a role.
-func (s *Service) spareGroup(by event.Actor, partition string, names ...string) error {
+func (s *Service) spareGroup(by audit.Actor, partition string, names ...string) error {
 	if by.BelowRoles && slices.ContainsFunc(names, func(name string) bool { return s.givesRole(partition, name) }) {
 		return ErrSpared
 	}

@@ -3,15 +3,15 @@ package person
 import (
 	"slices"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // RefuseOthers refuses an address that is verified for another person, as an address or as a username, from an
 // administrator below owner: applications know people by it. id is the person ("": a new one), before and was are the
 // profile and username until now (nil and "": none). ErrEmailTaken. (docs/decisions/persons.md#verified-marks)
-func RefuseOthers(tx storage.Tx, by event.Actor, id string, rec *Record, now, before *Profile, was string) error {
-	if !by.BelowOwner || rec.PartitionName() != event.DefaultPartition {
+func RefuseOthers(tx storage.Tx, by audit.Actor, id string, rec *Record, now, before *Profile, was string) error {
+	if !by.BelowOwner || rec.PartitionName() != audit.DefaultPartition {
 		return nil
 	}
 	var fresh []string
@@ -39,7 +39,7 @@ func RefuseOthers(tx storage.Tx, by event.Actor, id string, rec *Record, now, be
 }
 
 // markStated marks the addresses that are verified by the word of an administrator below owner alone.
-func (p *Profile) markStated(by event.Actor, before *Profile) {
+func (p *Profile) markStated(by audit.Actor, before *Profile) {
 	for i := range p.EmailAddresses {
 		e := &p.EmailAddresses[i]
 		e.Stated = e.Stated && e.Verified

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/text/secure/precis"
 	"golang.org/x/text/unicode/norm"
 
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 // IsID tells whether s has the form of a person's id, which no username can have.
@@ -64,7 +64,7 @@ func (s *Service) checkChosen(username string) error {
 // IsText tells whether s has at most limit characters, none of them a control character. Those that turn the direction
 // of what follows are: a name must not change how the text around it reads.
 func IsText(s string, limit int) bool {
-	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= limit && !login.Turns(s) && !strings.ContainsFunc(s, func(c rune) bool {
+	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= limit && !authn.Turns(s) && !strings.ContainsFunc(s, func(c rune) bool {
 		return unicode.IsControl(c) || c == '\u2028' || c == '\u2029'
 	})
 }

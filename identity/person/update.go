@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Edit says who changes a person, and how far the change is believed.
 type Edit struct {
-	By event.Actor
+	By audit.Actor
 	// Password is a new password, which the policy must allow. PasswordHash was made by another system. Neither: the
 	// password stays.
 	Password     secret.String
@@ -59,7 +59,7 @@ type Update struct {
 	s      *Service
 	now    time.Time
 	phc    string // hash of a new password. Empty: it stays
-	events map[event.Type]event.Event
+	events map[audit.Type]audit.Event
 }
 
 // NewUpdate prepares a change of a person. Errors: *ValidationError, secret.ErrBusy.
@@ -68,12 +68,12 @@ func (s *Service) NewUpdate(ctx context.Context, e Edit) (*Update, error) {
 	if err != nil {
 		return nil, err
 	}
-	kinds := []event.Type{EventUpdated, EventActivated, personBlocked, personInactive, passwordChanged}
+	kinds := []audit.Type{EventUpdated, EventActivated, personBlocked, personInactive, passwordChanged}
 	list, err := s.NewEvents(e.By.Origin, kinds...)
 	if err != nil {
 		return nil, err
 	}
-	u := &Update{Edit: e, s: s, now: s.now(), phc: phc, events: map[event.Type]event.Event{}}
+	u := &Update{Edit: e, s: s, now: s.now(), phc: phc, events: map[audit.Type]audit.Event{}}
 	for i, k := range kinds {
 		u.events[k] = list[i]
 	}
@@ -258,7 +258,7 @@ func (u *updateTx) write(was, rec *Record, old, prof *ProfileRecord, changes []s
 	return nil
 }
 
-func (u *updateTx) record(rec *Record, kind event.Type, reason string) error {
+func (u *updateTx) record(rec *Record, kind audit.Type, reason string) error {
 	e := u.By.Fill(u.events[kind], u.id, reason)
 	e.Partition = rec.PartitionName()
 	return u.s.events.Append(u.tx, e)
@@ -285,7 +285,7 @@ func (s *Service) KeepName(username string) {
 // IsKept tells whether the configuration names a person by the username.
 func (s *Service) IsKept(rec *Record) bool {
 	folded, err := Fold(rec.Username)
-	return err == nil && rec.PartitionName() == event.DefaultPartition && slices.Contains(s.kept, folded)
+	return err == nil && rec.PartitionName() == audit.DefaultPartition && slices.Contains(s.kept, folded)
 }
 
 // rename moves the key of a changed username. Another spelling of the same name has the same key.

@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -27,7 +27,7 @@ func TestUpdateInTransaction(t *testing.T) {
 		return nil
 	})
 	apply := func(address string) error {
-		up, err := h.Person.NewUpdate(t.Context(), person.Edit{By: event.Actor{ID: "ops"}, Verified: true})
+		up, err := h.Person.NewUpdate(t.Context(), person.Edit{By: audit.Actor{ID: "ops"}, Verified: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func TestUpdateInTransaction(t *testing.T) {
 	identitytest.WantNotices(t, "of the change", notices, string(notify.EmailUpdated)+" ann@example.com")
 	err := h.Person.View(t.Context(), func(tx storage.Tx) error {
 		for address, want := range map[string][]string{"ann@example.com": nil, "other@example.com": {p.ID}} {
-			if ids, err := h.Person.ByEmail(tx, event.DefaultPartition, address); err != nil || !slices.Equal(ids, want) {
+			if ids, err := h.Person.ByEmail(tx, audit.DefaultPartition, address); err != nil || !slices.Equal(ids, want) {
 				t.Errorf("ByEmail(%s) = %v, %v, want %v", address, ids, err, want)
 			}
 		}

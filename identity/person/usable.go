@@ -10,7 +10,7 @@ import (
 
 	xlanguage "golang.org/x/text/language"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 )
 
 // LeftOut is a value of another system that the profile of a person cannot have.
@@ -41,7 +41,7 @@ func ReasonWith(reason string, left []LeftOut) string {
 // an empty value does not count, space around a value is trimmed, and a value that cannot be kept is left out. It
 // leaves what makes a person unusable, the username and the primary address, for Records to refuse. u is nil if the
 // settings are not known yet. (docs/decisions/scim.md#values-of-other-systems)
-func (n NewPerson) Usable(u *config.Units, now time.Time) NewPerson {
+func (n NewPerson) Usable(u *settings.Units, now time.Time) NewPerson {
 	var prof ProfileRecord
 	if n.Profile != nil {
 		prof.Profile = n.Profile.Clone()
@@ -100,7 +100,7 @@ func (s *sieve) text(field string, v *string, limit int) {
 	}
 }
 
-func (s *sieve) profile(p *Profile, u *config.Units, before *Profile, now time.Time) {
+func (s *sieve) profile(p *Profile, u *settings.Units, before *Profile, now time.Time) {
 	s.text("given_name", &p.Name.FirstName, MaxLine)
 	s.text("family_name", &p.Name.LastName, MaxLine)
 	s.text("initials", &p.Name.Initials, MaxLine)
@@ -145,7 +145,7 @@ func (s *sieve) birth(p *Profile, now time.Time) {
 }
 
 // emails keeps each address once. An unusable one stays if it is the primary one, or if there is no other.
-func (s *sieve) emails(p *Profile, u *config.Units, before *Profile) {
+func (s *sieve) emails(p *Profile, u *settings.Units, before *Profile) {
 	usable := func(value string) bool {
 		known := before != nil && slices.ContainsFunc(before.EmailAddresses, func(e EmailAddress) bool { return e.Value == value })
 		return IsEmail(value) && (known || u == nil || u.Features.CustomEmailValidation.Check(value))

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -20,7 +20,7 @@ import (
 // scanned is a code that a phone has scanned.
 type scanned struct {
 	id   string // of the flow
-	flow front.FlowRecord
+	flow webflow.FlowRecord
 	rec  codeRecord
 	way  *way
 }
@@ -29,17 +29,17 @@ type scanned struct {
 type approver struct {
 	personID string
 	session  string // the person's on the phone. Empty: an app answers
-	by       event.Actor
+	by       audit.Actor
 	ceiling  int // of the level. 0: none
 }
 
 // read returns the code of a token, or ErrNoCode. ErrOff: phones sign nobody in by it, or not any more.
-func (s *Service) read(tx storage.Tx, u *config.Units, hash string, now time.Time) (x scanned, err error) {
+func (s *Service) read(tx storage.Tx, u *settings.Units, hash string, now time.Time) (x scanned, err error) {
 	if x.id, err = codeKeys.Get(tx, hash); err == nil {
 		x.rec, err = codes.Get(tx, x.id)
 	}
 	if err == nil {
-		x.flow, err = front.FlowRecords.Get(tx, x.id)
+		x.flow, err = webflow.FlowRecords.Get(tx, x.id)
 	}
 	if errors.Is(err, storage.ErrNotFound) || err == nil && (x.rec.Token != hash || !x.flow.ExpiresAt.After(now)) {
 		return x, ErrNoCode
@@ -114,7 +114,7 @@ func (s *Service) answer(ctx context.Context, hash string, who approver, deny, r
 		err = verdict
 	}
 	if errors.Is(err, ErrNumber) {
-		s.front.RefuseIn(ctx, refusal.Refusal{Where: refusal.SignIn, Reason: refusal.PhoneRefused, By: "phone", PersonID: who.personID}, err)
+		s.front.RefuseIn(ctx, denial.Refusal{Where: denial.SignIn, Reason: denial.PhoneRefused, By: "phone", PersonID: who.personID}, err)
 	}
 	return left, err
 }
@@ -192,7 +192,7 @@ func (s *Service) Look(ctx context.Context, token, personID string, ceiling int)
 }
 
 // readForApp is read for a person who uses an app.
-func (s *Service) readForApp(tx storage.Tx, u *config.Units, hash, personID string, now time.Time) (x scanned, err error) {
+func (s *Service) readForApp(tx storage.Tx, u *settings.Units, hash, personID string, now time.Time) (x scanned, err error) {
 	if _, err = person.Records.Get(tx, personID); errors.Is(err, storage.ErrNotFound) {
 		return x, person.ErrNoPerson
 	}
@@ -218,7 +218,7 @@ type AppAnswer struct {
 
 // AnswerFor answers for a person who uses an app, whose backend vouches for them. person.ErrNoPerson, ErrNumber,
 // ErrNoCode, ErrOff, ErrOver, ErrFactor, ErrPerson.
-func (s *Service) AnswerFor(ctx context.Context, token, personID string, in AppAnswer, ceiling int, by event.Actor) error {
+func (s *Service) AnswerFor(ctx context.Context, token, personID string, in AppAnswer, ceiling int, by audit.Actor) error {
 	hash, now := tokenHash(token), s.now()
 	var x scanned
 	err := s.store.View(ctx, func(tx storage.Tx) error {

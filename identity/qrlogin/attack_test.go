@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -225,7 +225,7 @@ func TestPhoneSignInAttacks(t *testing.T) {
 		h, u := phoning(t)
 		u.Features.PINEnabled = true
 		u.LoginMethods.MobileLogin.Enabled = false
-		qrMethod(u, config.LoginMethod{ID: "qr", Name: "Acme phone", AuthenticationLevel: 2})
+		qrMethod(u, settings.LoginMethod{ID: "qr", Name: "Acme phone", AuthenticationLevel: 2})
 		set := newPhone(h)
 		set.SetPIN("827164")
 		phone, b := newPhone(h), h.Browser()
@@ -253,7 +253,7 @@ func TestPhoneSignInAttacks(t *testing.T) {
 		h.Clock.Advance(30 * time.Minute)
 		before := h.Demand
 		from := h.Clock.Now()
-		h.Demand = func(r *http.Request) login.Demand {
+		h.Demand = func(r *http.Request) authn.Demand {
 			d := before(r)
 			d.NotBefore = from
 			return d
@@ -411,7 +411,7 @@ func TestPhoneSignInAttacks(t *testing.T) {
 		t.Parallel()
 		h, u := phoning(t)
 		u.LoginMethods.MobileLogin.Enabled = false
-		qrMethod(u, config.LoginMethod{ID: "qr", Name: "Acme phone", QRCode: &config.QRCodeAttributes{DeepLinkingEnabled: true, DeepLinkingRedirectURL: "acme://sign-in"}})
+		qrMethod(u, settings.LoginMethod{ID: "qr", Name: "Acme phone", QRCode: &settings.QRCodeAttributes{DeepLinkingEnabled: true, DeepLinkingRedirectURL: "acme://sign-in"}})
 		b := h.Browser()
 		code := byPhone(b, "/next")
 		for _, more := range []string{"&deep_linking_redirect_url=evil://x", "&redirect=https://evil.example/", "&return=https://evil.example/", "&idp=qr&idp=evil"} {

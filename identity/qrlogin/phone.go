@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
+	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/identity/stepup"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -23,7 +23,7 @@ const guessesPerNet = 20 // tokens of no code that a network sends before the fi
 // phone is a request of the page on the phone, of a person who is signed in there.
 type phone struct {
 	scanned
-	*front.Request
+	*webflow.Request
 
 	token string
 	lacks bool // the person has to confirm first who they are
@@ -39,13 +39,13 @@ func phoneURL(id string) string { return PhonePath + "?" + url.Values{"id": {id}
 
 // readPhone reads a request of the phone. The token is put into a cookie, and the browser sent on without it. Nothing
 // of the code is told before the person has signed in.
-func (s *Service) readPhone(q *front.Request) (x *phone, err error) {
-	if token := q.URL.Query().Get(proof.LinkParam); token != "" && q.Method != http.MethodPost {
+func (s *Service) readPhone(q *webflow.Request) (x *phone, err error) {
+	if token := q.URL.Query().Get(challenge.LinkParam); token != "" && q.Method != http.MethodPost {
 		if !secret.IsToken(secret.PhoneCode, token) {
 			return nil, noCode()
 		}
 		s.jar.Set(q.W, kindPhone, token, codeLife+approvalLife)
-		return nil, cmp.Or(q.Redirect(PhonePath), front.ErrAnswered)
+		return nil, cmp.Or(q.Redirect(PhonePath), webflow.ErrAnswered)
 	}
 	x = &phone{Request: q, token: s.jar.Get(q.Request, kindPhone)}
 	if x.token == "" {
@@ -62,23 +62,23 @@ func (s *Service) readPhone(q *front.Request) (x *phone, err error) {
 	case err != nil:
 		return nil, err
 	case q.URL.Query().Get("id") != x.rec.ID:
-		return nil, cmp.Or(q.Redirect(x.self()), front.ErrAnswered)
+		return nil, cmp.Or(q.Redirect(x.self()), webflow.ErrAnswered)
 	}
 	// The sign-in on the phone is as fresh as the application wants the one that it makes.
-	d := login.Demand{
+	d := authn.Demand{
 		Provider: session.LocalProvider, MaxAge: x.flow.Demand.MaxAge, NotBefore: x.flow.Demand.NotBefore, Return: x.self(), Level: session.PasswordLevel,
 	}
 	result, err := s.front.Authenticate(q, d)
 	if err != nil {
 		q.Again = x.self()
-		return nil, front.SignInError(err, x.self())
+		return nil, webflow.SignInError(err, x.self())
 	}
 	if q.SignIn == nil || q.SignIn.ID != result.SessionID { // ended or replaced this very moment
-		return nil, cmp.Or(q.Redirect(x.self()), front.ErrAnswered)
+		return nil, cmp.Or(q.Redirect(x.self()), webflow.ErrAnswered)
 	}
 	x.other, x.lacks = q.SignIn.Session.Provider != session.LocalProvider, x.scanned.lacks(&q.SignIn.Session)
 	if x.lacks && x.way.factor != "" {
-		var st *stepup.Standing
+		var st *mfa.Standing
 		if st, err = s.stepup.StandingOf(q.Context(), q.SignIn); err != nil {
 			return nil, err
 		}
@@ -88,12 +88,12 @@ func (s *Service) readPhone(q *front.Request) (x *phone, err error) {
 }
 
 // noCode is the answer to a token that leads to no code.
-func noCode() error { return &front.Answer{Status: http.StatusBadRequest, Key: "error.phone"} }
+func noCode() error { return &webflow.Answer{Status: http.StatusBadRequest, Key: "error.phone"} }
 
 // guessed counts a token of no code, and returns the answer.
-func (s *Service) guessed(q *front.Request) error {
+func (s *Service) guessed(q *webflow.Request) error {
 	s.jar.Clear(q.W, kindPhone)
-	network, now := proof.QueueOf(s.origin(q.Request).ClientIP), s.now()
+	network, now := challenge.QueueOf(s.origin(q.Request).ClientIP), s.now()
 	var wait time.Duration
 	err := s.store.Update(q.Context(), func(tx storage.Tx) (err error) {
 		wait, err = s.proof.CountRequest(tx, "phone-guess", network, guessesPerNet, now)
@@ -103,14 +103,14 @@ func (s *Service) guessed(q *front.Request) error {
 	case err != nil:
 		return err
 	case wait > 0:
-		front.RetryAfter(q.W, wait)
-		return &front.Answer{Status: http.StatusTooManyRequests, Key: "error.wait"}
+		webflow.RetryAfter(q.W, wait)
+		return &webflow.Answer{Status: http.StatusTooManyRequests, Key: "error.wait"}
 	}
 	return noCode()
 }
 
 // showPhone serves GET /phone, on the phone: who asks, and from where. It changes nothing.
-func (s *Service) showPhone(q *front.Request) error {
+func (s *Service) showPhone(q *webflow.Request) error {
 	x, err := s.readPhone(q)
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ var endPages = map[string]string{stateDenied: "scan_denied", stateWrong: "scan_w
 // answerPage writes the page on the phone. left is how many numbers can still be typed, for a problem with one.
 func (s *Service) answerPage(x *phone, status int, problem string, left int) (err error) {
 	state := x.rec.state(s.now())
-	in := page.Push{Fill: []any{"account", x.SignIn.Person.Username, "n", left}, Problem: problem}
+	in := web.Push{Fill: []any{"account", x.SignIn.Person.Username, "n", left}, Problem: problem}
 	switch {
 	case state == stateApproved && x.rec.PersonID == x.SignIn.Session.PersonID:
 		in.Key = "scan_approved"
@@ -145,7 +145,7 @@ func (s *Service) answerPage(x *phone, status int, problem string, left int) (er
 		in.Key = "scan_other"
 		return s.phonePage(x, status, in)
 	case x.lacks && x.way.factor != "" && !x.has:
-		in.Key, in.Message, in.Set = "scan_set_up", x.way.mobile.StepUpMessage, front.SecurityPath
+		in.Key, in.Message, in.Set = "scan_set_up", x.way.mobile.StepUpMessage, webflow.SecurityPath
 		return s.phonePage(x, status, in)
 	}
 	in.Action, in.Deny = x.self(), true
@@ -157,31 +157,31 @@ func (s *Service) answerPage(x *phone, status int, problem string, left int) (er
 		return s.phonePage(x, status, in)
 	}
 	in.Key = "scan_approve"
-	in.Fields = page.Fields(problem != "", page.Field{Name: "number", Type: "code", Label: "push.number", Autocomplete: "off", MaxLength: 2, Required: true, Invalid: problem != ""})
+	in.Fields = web.Fields(problem != "", web.Field{Name: "number", Type: "code", Label: "push.number", Autocomplete: "off", MaxLength: 2, Required: true, Invalid: problem != ""})
 	return s.phonePage(x, status, in)
 }
 
 // facts are what a person needs to see to know whether it is their own sign-in.
-func (x *phone) facts() []page.PushFact {
-	out := []page.PushFact{
-		{Label: "push.browser", Value: front.AgentText(x.rec.Agent)},
-		{Label: "push.address", Value: page.Say("push.value", "value", x.rec.Address)},
-		{Label: "push.time", Value: page.Say("push.at", "time", x.rec.At)},
+func (x *phone) facts() []web.PushFact {
+	out := []web.PushFact{
+		{Label: "push.browser", Value: webflow.AgentText(x.rec.Agent)},
+		{Label: "push.address", Value: web.Say("push.value", "value", x.rec.Address)},
+		{Label: "push.time", Value: web.Say("push.at", "time", x.rec.At)},
 	}
 	if x.rec.Name != "" {
-		out = append([]page.PushFact{{Label: "push.client", Value: page.Say("push.value", "value", x.rec.Name)}}, out...)
+		out = append([]web.PushFact{{Label: "push.client", Value: web.Say("push.value", "value", x.rec.Name)}}, out...)
 	}
 	return out
 }
 
-func (s *Service) phonePage(x *phone, status int, in page.Push) error {
-	s.pages.Render(x.W, x.Request.Request, page.View{Template: "push", Status: status, Locales: x.SignIn.Locales(), Data: in})
+func (s *Service) phonePage(x *phone, status int, in web.Push) error {
+	s.pages.Render(x.W, x.Request.Request, web.View{Template: "push", Status: status, Locales: x.SignIn.Locales(), Data: in})
 	return nil
 }
 
 // handlePhone serves POST /phone?id=…, on the phone: it approves with the number of the other screen, or denies. A
 // person who has to confirm first who they are is sent there.
-func (s *Service) handlePhone(q *front.Request) error {
+func (s *Service) handlePhone(q *webflow.Request) error {
 	x, err := s.readPhone(q)
 	if err == nil {
 		err = s.front.CheckForm(q, x.form(), x.self())
@@ -222,12 +222,12 @@ func (s *Service) confirm(x *phone) error {
 	if !x.has {
 		return x.Redirect(x.self())
 	}
-	id, err := s.front.NewFlow(x.W, x.Request.Request, login.Demand{MaxAge: -1, Return: x.self(), Client: login.Client{Name: x.rec.Name}})
+	id, err := s.front.NewFlow(x.W, x.Request.Request, authn.Demand{MaxAge: -1, Return: x.self(), Client: authn.Client{Name: x.rec.Name}})
 	if err == nil {
-		err = s.front.ChangeFlow(x.Context(), id, func(f *front.FlowRecord) { f.Method = x.way.factor })
+		err = s.front.ChangeFlow(x.Context(), id, func(f *webflow.FlowRecord) { f.Method = x.way.factor })
 	}
 	if err != nil {
 		return err
 	}
-	return x.Redirect(stepup.URL(id))
+	return x.Redirect(mfa.URL(id))
 }

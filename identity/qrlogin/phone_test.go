@@ -9,18 +9,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 // phones are the login methods of the settings by which phones sign people in.
 type phones struct{}
 
-func (phones) Providers(_ context.Context, u *config.Units) (list []federation.Provider, version uint64, _ error) {
+func (phones) Providers(_ context.Context, u *settings.Units) (list []federation.Provider, version uint64, _ error) {
 	for _, m := range u.LoginMethods.LoginMethods {
-		if m.Type == config.TypeQRCode && m.Enabled {
+		if m.Type == settings.TypeQRCode && m.Enabled {
 			list = append(list, federation.Provider{ID: m.ID, Name: m.Name, Source: federation.Phone{}, Managed: true})
 		}
 	}
@@ -28,20 +28,20 @@ func (phones) Providers(_ context.Context, u *config.Units) (list []federation.P
 }
 
 // phoning returns a harness where people sign in by their phone, and its settings.
-func phoning(t *testing.T) (*identitytest.Harness, *config.Units) {
+func phoning(t *testing.T) (*identitytest.Harness, *settings.Units) {
 	t.Helper()
 	h, u := identitytest.NewStepping(t, 0)
 	h.Manager = phones{}
 	h.Start()
 	u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = false
 	u.Features.MobileAuthenticationEnabled = true
-	u.LoginMethods.MobileLogin = config.MobileLogin{Enabled: true, ShowUseMobileToLogin: true, AllowedLoginAttempts: 3}
+	u.LoginMethods.MobileLogin = settings.MobileLogin{Enabled: true, ShowUseMobileToLogin: true, AllowedLoginAttempts: 3}
 	return h, u
 }
 
 // qrMethod adds a login method of type QR_CODE.
-func qrMethod(u *config.Units, m config.LoginMethod) {
-	m.Type, m.Enabled, m.Removable = config.TypeQRCode, true, true
+func qrMethod(u *settings.Units, m settings.LoginMethod) {
+	m.Type, m.Enabled, m.Removable = settings.TypeQRCode, true, true
 	u.LoginMethods.LoginMethods = append(u.LoginMethods.LoginMethods, m)
 }
 
@@ -228,7 +228,7 @@ func TestPhoneSwitches(t *testing.T) {
 	if a := h.Browser().Get("/sign-in/phone"); offered("/next") || a.Code != http.StatusNotFound {
 		t.Errorf("mobile_login off: the page = %d", a.Code)
 	}
-	qrMethod(u, config.LoginMethod{ID: "qr", Name: "Acme phone"})
+	qrMethod(u, settings.LoginMethod{ID: "qr", Name: "Acme phone"})
 	if !offered("/next") {
 		t.Error("mobile_login off: a login method of the type is not offered")
 	}
@@ -252,7 +252,7 @@ func TestPhoneSwitches(t *testing.T) {
 
 	u.LoginMethods.MobileLogin.ShowUseMobileToLogin = true
 	before := h.Demand
-	h.Demand = func(r *http.Request) login.Demand {
+	h.Demand = func(r *http.Request) authn.Demand {
 		d := before(r)
 		d.View = "mobile"
 		return d
@@ -286,7 +286,7 @@ func TestPhoneLoginMethod(t *testing.T) {
 	h, u := phoning(t)
 	u.Features.PINEnabled = true
 	u.LoginMethods.MobileLogin.Enabled = false
-	qrMethod(u, config.LoginMethod{ID: "qr", Name: "Acme phone", AuthenticationLevel: 2})
+	qrMethod(u, settings.LoginMethod{ID: "qr", Name: "Acme phone", AuthenticationLevel: 2})
 	phone, b := newPhone(h), h.Browser()
 	phone.SetPIN("827164")
 	h.Clock.Advance(time.Hour / 2)
@@ -295,7 +295,7 @@ func TestPhoneLoginMethod(t *testing.T) {
 		t.Errorf("the sign-in page:\n%s", a.Body)
 	}
 	before := h.Demand
-	h.Demand = func(r *http.Request) login.Demand {
+	h.Demand = func(r *http.Request) authn.Demand {
 		d := before(r)
 		if r.URL.Query().Get("plain") == "" {
 			d.Provider = "qr"
@@ -431,7 +431,7 @@ func TestPhoneTypes(t *testing.T) {
 	if a := phone.Do(http.MethodPost, form.URL, "number="+number); a.Code != http.StatusForbidden {
 		t.Errorf("APP: the browser of the phone approves: %d", a.Code)
 	}
-	qrMethod(u, config.LoginMethod{ID: "qr", Name: "Acme phone", QRCode: &config.QRCodeAttributes{MobileAuthenticationType: "BROWSER"}})
+	qrMethod(u, settings.LoginMethod{ID: "qr", Name: "Acme phone", QRCode: &settings.QRCodeAttributes{MobileAuthenticationType: "BROWSER"}})
 	u.LoginMethods.MobileLogin.Enabled = false
 	code := byPhone(b, "/next?x=1")
 	link, number = scan(code, t)
@@ -446,7 +446,7 @@ func TestPhoneLinks(t *testing.T) {
 	t.Parallel()
 	h, u := phoning(t)
 	u.LoginMethods.MobileLogin.Enabled = false
-	qrMethod(u, config.LoginMethod{ID: "qr", Name: "Acme phone", QRCode: &config.QRCodeAttributes{
+	qrMethod(u, settings.LoginMethod{ID: "qr", Name: "Acme phone", QRCode: &settings.QRCodeAttributes{
 		AndroidStoreLink: "https://play.example.com/acme", AppStoreLink: "https://apps.example.com/acme", DeepLinkingEnabled: true, DeepLinkingRedirectURL: "acme://sign-in?v=2",
 	}})
 	links := &u.LoginMethods.LoginMethods[len(u.LoginMethods.LoginMethods)-1]
@@ -459,11 +459,11 @@ func TestPhoneLinks(t *testing.T) {
 			t.Errorf("the page with the code has no %s:\n%s", want, code.Body)
 		}
 	}
-	links.QRCode = &config.QRCodeAttributes{DeepLinkingRedirectURL: "acme://sign-in"}
+	links.QRCode = &settings.QRCodeAttributes{DeepLinkingRedirectURL: "acme://sign-in"}
 	if a := b.Get(code.URL); strings.Contains(a.Body.String(), "acme:") || strings.Contains(a.Body.String(), "example.com/acme") {
 		t.Errorf("switched off:\n%s", a.Body)
 	}
-	links.QRCode = &config.QRCodeAttributes{AppStoreLink: "https://apps.example.com/acme", DeepLinkingEnabled: true, DeepLinkingRedirectURL: "acme://sign-in", MobileAuthenticationType: "BROWSER"}
+	links.QRCode = &settings.QRCodeAttributes{AppStoreLink: "https://apps.example.com/acme", DeepLinkingEnabled: true, DeepLinkingRedirectURL: "acme://sign-in", MobileAuthenticationType: "BROWSER"}
 	if a := b.Get(code.URL); strings.Contains(a.Body.String(), "acme:") || strings.Contains(a.Body.String(), "example.com/acme") {
 		t.Errorf("links to an app that cannot approve:\n%s", a.Body)
 	}

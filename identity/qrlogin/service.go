@@ -10,17 +10,17 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/identity/stepup"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -28,20 +28,20 @@ import (
 type Deps struct {
 	Person     *person.Service
 	Session    *session.Service
-	Proof      *proof.Service
-	Front      *front.Service
+	Proof      *challenge.Service
+	Front      *webflow.Service
 	Federation *federation.Service
-	StepUp     *stepup.Service
+	StepUp     *mfa.Service
 
 	Store storage.Store
 	// Keyring seals what must not be readable in storage.
 	Keyring *secret.Keyring
-	Events  *event.Recorder
+	Events  *audit.Recorder
 	// Units returns the settings as tx sees them.
-	Units func(tx storage.Tx) (*config.Units, error)
-	Pages *page.Renderer
+	Units func(tx storage.Tx) (*settings.Units, error)
+	Pages *web.Renderer
 	// Origin tells where a request came from.
-	Origin func(*http.Request) event.Origin
+	Origin func(*http.Request) audit.Origin
 	Jar    cookie.Jar
 	// Issuer is our own URL, without a trailing slash.
 	Issuer string
@@ -55,17 +55,17 @@ type Deps struct {
 type Service struct {
 	person     *person.Service
 	session    *session.Service
-	proof      *proof.Service
-	front      *front.Service
+	proof      *challenge.Service
+	front      *webflow.Service
 	federation *federation.Service
-	stepup     *stepup.Service
+	stepup     *mfa.Service
 
 	store   storage.Store
 	keyring *secret.Keyring
-	events  *event.Recorder
-	units   func(tx storage.Tx) (*config.Units, error)
-	pages   *page.Renderer
-	origin  func(*http.Request) event.Origin
+	events  *audit.Recorder
+	units   func(tx storage.Tx) (*settings.Units, error)
+	pages   *web.Renderer
+	origin  func(*http.Request) audit.Origin
 	jar     cookie.Jar
 	issuer  string
 	log     *zap.Logger

@@ -9,15 +9,15 @@ import (
 
 	"rsc.io/qr"
 
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -35,10 +35,10 @@ const (
 
 // waiting is a request of the page that shows a code.
 type waiting struct {
-	*front.Request
+	*webflow.Request
 
 	id   string // of the flow
-	flow front.FlowRecord
+	flow webflow.FlowRecord
 	way  *way
 	self string
 	rec  *codeRecord // nil: none was made
@@ -49,16 +49,16 @@ type waiting struct {
 func (x *waiting) form() string { return "phone-code:" + x.id }
 
 // readWaiting reads what the two handlers of the page share.
-func (s *Service) readWaiting(q *front.Request) (*waiting, error) {
+func (s *Service) readWaiting(q *webflow.Request) (*waiting, error) {
 	id, f, err := s.front.FlowIn(q)
 	if err != nil {
 		return nil, err
 	}
 	method := q.URL.Query().Get("idp")
-	q.Again = front.FlowURL(id)
+	q.Again = webflow.FlowURL(id)
 	x := &waiting{Request: q, id: id, flow: f, self: federation.PhoneURL(id, method)}
 	if q.SignIn != nil && s.front.Satisfies(q.SignIn, f.Demand) { // signed in meanwhile
-		return nil, cmp.Or(s.front.Return(q, id, f), front.ErrAnswered)
+		return nil, cmp.Or(s.front.Return(q, id, f), webflow.ErrAnswered)
 	}
 	if !q.Settings.Features.LoginEnabled {
 		return nil, session.ErrClosed
@@ -75,7 +75,7 @@ func (s *Service) readWaiting(q *front.Request) (*waiting, error) {
 		offered = p != nil && p.Phone
 	}
 	if x.way = s.wayOf(q.Settings, method); x.way == nil || !offered {
-		return nil, &front.Answer{Status: http.StatusForbidden, Key: "error.no_idp", Again: q.Again}
+		return nil, &webflow.Answer{Status: http.StatusForbidden, Key: "error.no_idp", Again: q.Again}
 	}
 	err = s.store.View(q.Context(), func(tx storage.Tx) error {
 		rec, found, err := codes.Find(tx, id)
@@ -84,13 +84,13 @@ func (s *Service) readWaiting(q *front.Request) (*waiting, error) {
 		}
 		return err
 	})
-	x.own = x.rec != nil && x.rec.Method == method && x.rec.Browser == proof.Hashed(s.jar.Get(q.Request, kindWaiting))
+	x.own = x.rec != nil && x.rec.Method == method && x.rec.Browser == challenge.Hashed(s.jar.Get(q.Request, kindWaiting))
 	return x, err
 }
 
 // showCode serves GET /sign-in/phone?flow=…: a code and a number, until a phone has approved it. Without a flow it
 // begins one.
-func (s *Service) showCode(q *front.Request) error {
+func (s *Service) showCode(q *webflow.Request) error {
 	if q.URL.Query().Get("flow") == "" {
 		return s.start(q)
 	}
@@ -99,13 +99,13 @@ func (s *Service) showCode(q *front.Request) error {
 		return err
 	}
 	if q.Method == http.MethodHead {
-		return s.codePage(x, http.StatusOK, page.Push{Key: "scan_again"})
+		return s.codePage(x, http.StatusOK, web.Push{Key: "scan_again"})
 	}
 	if x.rec == nil {
 		return s.make(x)
 	}
 	if !x.own { // it stands in another window, or the browser was closed meanwhile
-		return s.codePage(x, http.StatusOK, page.Push{Key: "scan_again"})
+		return s.codePage(x, http.StatusOK, web.Push{Key: "scan_again"})
 	}
 	switch x.rec.state(s.now()) {
 	case stateWaiting:
@@ -113,15 +113,15 @@ func (s *Service) showCode(q *front.Request) error {
 	case stateApproved:
 		return s.take(x)
 	case stateDenied:
-		return s.codePage(x, http.StatusOK, page.Push{Key: "scan_again", Problem: "problem.scan_denied"})
+		return s.codePage(x, http.StatusOK, web.Push{Key: "scan_again", Problem: "problem.scan_denied"})
 	case stateWrong:
-		return s.codePage(x, http.StatusOK, page.Push{Key: "scan_again", Problem: "problem.scan_wrong"})
+		return s.codePage(x, http.StatusOK, web.Push{Key: "scan_again", Problem: "problem.scan_wrong"})
 	}
-	return s.codePage(x, http.StatusOK, page.Push{Key: "scan_again", Problem: "problem.scan_over"})
+	return s.codePage(x, http.StatusOK, web.Push{Key: "scan_again", Problem: "problem.scan_over"})
 }
 
 // handleCode serves POST /sign-in/phone?flow=…: another code in place of the one before.
-func (s *Service) handleCode(q *front.Request) error {
+func (s *Service) handleCode(q *webflow.Request) error {
 	x, err := s.readWaiting(q)
 	if err == nil {
 		err = s.front.CheckForm(q, x.form(), x.self)
@@ -133,19 +133,19 @@ func (s *Service) handleCode(q *front.Request) error {
 }
 
 // start begins a sign-in that no application has asked for, and shows its code.
-func (s *Service) start(q *front.Request) error {
+func (s *Service) start(q *webflow.Request) error {
 	q.Again = federation.PhonePath
-	to := front.Landing(q.Settings, front.Allowed(q.Settings, q.URL.Query().Get("redirect")))
+	to := webflow.Landing(q.Settings, webflow.Allowed(q.Settings, q.URL.Query().Get("redirect")))
 	if q.SignIn != nil {
 		return q.LeaveTo(to)
 	}
 	if s.wayOf(q.Settings, "") == nil {
-		return front.NotFound()
+		return webflow.NotFound()
 	}
-	d := login.Demand{MaxAge: -1, Return: cmp.Or(page.LocalPath(to), person.DefaultReturn), Client: login.Client{Targets: front.TargetsOf(to)}}
+	d := authn.Demand{MaxAge: -1, Return: cmp.Or(web.LocalPath(to), person.DefaultReturn), Client: authn.Client{Targets: webflow.TargetsOf(to)}}
 	id, err := s.front.NewFlow(q.W, q.Request, d)
-	if err == nil && page.LocalPath(to) == "" {
-		err = s.front.ChangeFlow(q.Context(), id, func(f *front.FlowRecord) { f.Elsewhere = to })
+	if err == nil && web.LocalPath(to) == "" {
+		err = s.front.ChangeFlow(q.Context(), id, func(f *webflow.FlowRecord) { f.Elsewhere = to })
 	}
 	if err != nil {
 		return err
@@ -191,7 +191,7 @@ func (s *Service) make(x *waiting) error {
 	if rec.Number, err = s.newNumber(); err != nil {
 		return err
 	}
-	before, network, wait := "", proof.QueueOf(from.ClientIP), time.Duration(0)
+	before, network, wait := "", challenge.QueueOf(from.ClientIP), time.Duration(0)
 	if x.rec != nil {
 		before = x.rec.Token
 	}
@@ -222,8 +222,8 @@ func (s *Service) make(x *waiting) error {
 	case err != nil:
 		return err
 	case wait > 0:
-		s.front.Refuse(x.Request, refusal.Refusal{Where: refusal.SignIn, Reason: refusal.Throttled, By: "phone", ClientID: rec.Client}, errTooMany)
-		return s.codePage(x, http.StatusTooManyRequests, page.Push{Key: "scan_again", Problem: "problem.wait", Wait: front.RetryAfter(x.W, wait)})
+		s.front.Refuse(x.Request, denial.Refusal{Where: denial.SignIn, Reason: denial.Throttled, By: "phone", ClientID: rec.Client}, errTooMany)
+		return s.codePage(x, http.StatusTooManyRequests, web.Push{Key: "scan_again", Problem: "problem.wait", Wait: webflow.RetryAfter(x.W, wait)})
 	default:
 		s.jar.Set(x.W, kindWaiting, browser, 0)
 	}
@@ -234,14 +234,14 @@ func (s *Service) make(x *waiting) error {
 func (s *Service) waitPage(x *waiting) error {
 	open, err := s.keyring.Open(purpose(x.id), x.rec.Sealed)
 	if err != nil { // the key that sealed it is gone
-		return s.codePage(x, http.StatusOK, page.Push{Key: "scan_again"})
+		return s.codePage(x, http.StatusOK, web.Push{Key: "scan_again"})
 	}
-	in := page.Push{Key: "scan", Number: x.rec.Number, Refresh: true, Link: linkOf(s.issuer, string(open)), Open: x.way.open(string(open))}
+	in := web.Push{Key: "scan", Number: x.rec.Number, Refresh: true, Link: linkOf(s.issuer, string(open)), Open: x.way.open(string(open))}
 	code, err := qr.Encode(in.Link, qr.M)
 	if err != nil {
 		return err
 	}
-	drawn := page.NewQR(code.Size, code.Black)
+	drawn := web.NewQR(code.Size, code.Black)
 	in.QR = &drawn
 	if x.way.by != byBrowser {
 		in.Stores = x.way.stores()
@@ -250,26 +250,26 @@ func (s *Service) waitPage(x *waiting) error {
 }
 
 // stores are the places that have the app.
-func (w *way) stores() (out []page.FormLink) {
+func (w *way) stores() (out []web.FormLink) {
 	if w.links.AppStoreLink != "" {
-		out = append(out, page.FormLink{Label: "push_scan.app_store", URL: w.links.AppStoreLink})
+		out = append(out, web.FormLink{Label: "push_scan.app_store", URL: w.links.AppStoreLink})
 	}
 	if w.links.AndroidStoreLink != "" {
-		out = append(out, page.FormLink{Label: "push_scan.play_store", URL: w.links.AndroidStoreLink})
+		out = append(out, web.FormLink{Label: "push_scan.play_store", URL: w.links.AndroidStoreLink})
 	}
 	return out
 }
 
 func linkOf(issuer, token string) string {
-	return issuer + PhonePath + "?" + url.Values{proof.LinkParam: {token}}.Encode()
+	return issuer + PhonePath + "?" + url.Values{challenge.LinkParam: {token}}.Encode()
 }
 
 // codePage writes a page of the browser that waits. Without a code it has a button for one.
-func (s *Service) codePage(x *waiting, status int, in page.Push) (err error) {
+func (s *Service) codePage(x *waiting, status int, in web.Push) (err error) {
 	if in.ForClient = true; !x.only {
-		in.Others = front.FlowURL(x.id) + "&choose=1"
+		in.Others = webflow.FlowURL(x.id) + "&choose=1"
 	}
-	in.Cancel = page.LocalPath(x.flow.Demand.Cancel)
+	in.Cancel = web.LocalPath(x.flow.Demand.Cancel)
 	if in.QR == nil {
 		in.Action = x.self
 		if in.CSRF, err = s.front.FormToken(x.Request, x.form()); err != nil {

@@ -5,13 +5,13 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -26,11 +26,11 @@ func (s *Service) take(x *waiting) error {
 		return err
 	}
 	from := s.origin(x.Request.Request)
-	ev, err := s.person.NewEvents(from, front.LoginSucceeded, front.SignedOut, front.SignedOut)
+	ev, err := s.person.NewEvents(from, webflow.LoginSucceeded, webflow.SignedOut, webflow.SignedOut)
 	if err != nil {
 		return err
 	}
-	now, old, signedInFor := s.now(), proof.Hashed(s.jar.Get(x.Request.Request, session.CookieSession)), secret.Hash(x.flow.Demand.Return)
+	now, old, signedInFor := s.now(), challenge.Hashed(s.jar.Get(x.Request.Request, session.CookieSession)), secret.Hash(x.flow.Demand.Return)
 	var rec session.Record
 	var who person.Record
 	var taken bool
@@ -81,11 +81,11 @@ func (s *Service) take(x *waiting) error {
 		return err
 	case !taken:
 		s.jar.Clear(x.W, kindWaiting)
-		s.front.Refuse(x.Request, refusal.Refusal{Where: refusal.SignIn, Reason: refusal.PhoneRefused, By: "phone", ClientID: x.rec.Client}, ErrPerson)
+		s.front.Refuse(x.Request, denial.Refusal{Where: denial.SignIn, Reason: denial.PhoneRefused, By: "phone", ClientID: x.rec.Client}, ErrPerson)
 		x.rec = nil
-		return s.codePage(x, http.StatusOK, page.Push{Key: "scan_again", Problem: "problem.scan_over"})
+		return s.codePage(x, http.StatusOK, web.Push{Key: "scan_again", Problem: "problem.scan_over"})
 	}
-	s.front.Entered(x.Context(), refusal.Entry{PersonID: rec.PersonID, Username: who.Username, ClientID: x.rec.Client, By: "phone", Provider: rec.Provider, Level: rec.Level})
+	s.front.Entered(x.Context(), denial.Entry{PersonID: rec.PersonID, Username: who.Username, ClientID: x.rec.Client, By: "phone", Provider: rec.Provider, Level: rec.Level})
 	s.jar.Clear(x.W, kindWaiting)
 	s.jar.Set(x.W, session.CookieSession, token, 0)
 	s.pages.Choose(x.W, x.Request.Request, who.Locale)

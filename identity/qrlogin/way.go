@@ -4,9 +4,9 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/proof"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 )
 
 // What approves: mobile_login.authentication_type, and mobile_authentication_type of a login method.
@@ -28,13 +28,13 @@ type way struct {
 	level  int    // of a sign-in
 	by     string // what approves. Empty: either
 	factor string // the method of step-up that approves. Empty: the sign-in on the phone is enough
-	mobile config.MobileLogin
-	links  config.QRCodeAttributes
+	mobile settings.MobileLogin
+	links  settings.QRCodeAttributes
 }
 
 // Level returns the level of a sign-in by a login method, "" for the service's own. 0: phones sign nobody in this way.
 // shown tells whether the sign-in page offers the service's own.
-func (s *Service) Level(u *config.Units, method string) (level int, shown bool) {
+func (s *Service) Level(u *settings.Units, method string) (level int, shown bool) {
 	w := s.wayOf(u, method)
 	if w == nil {
 		return 0, false
@@ -43,15 +43,15 @@ func (s *Service) Level(u *config.Units, method string) (level int, shown bool) 
 }
 
 // wayOf returns the way of a login method, "" for the service's own, or nil while phones sign nobody in by it.
-func (s *Service) wayOf(u *config.Units, method string) *way {
+func (s *Service) wayOf(u *settings.Units, method string) *way {
 	mobile := u.LoginMethods.MobileLogin
 	w := &way{id: method, level: session.PasswordLevel, by: mobile.AuthenticationType, mobile: mobile}
 	if !u.Features.MobileAuthenticationEnabled || !u.Features.LoginEnabled || method == "" && !mobile.Enabled {
 		return nil
 	}
 	if method != "" {
-		i := slices.IndexFunc(u.LoginMethods.LoginMethods, func(m config.LoginMethod) bool {
-			return m.ID == method && m.Type == config.TypeQRCode && m.Enabled
+		i := slices.IndexFunc(u.LoginMethods.LoginMethods, func(m settings.LoginMethod) bool {
+			return m.ID == method && m.Type == settings.TypeQRCode && m.Enabled
 		})
 		if i < 0 {
 			return nil
@@ -89,7 +89,7 @@ func (w *way) open(token string) string {
 		return ""
 	}
 	v := to.Query()
-	v.Set(proof.LinkParam, token)
+	v.Set(challenge.LinkParam, token)
 	to.RawQuery = v.Encode()
 	return to.String()
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
 const benchUsers = 100_000
@@ -27,7 +27,7 @@ func benchHarness(b *testing.B) *harness {
 					Username: fmt.Sprintf("user%06d@example.com", i), GivenName: "Given", FamilyName: fmt.Sprintf("Family %d", i), Groups: []string{"staff"},
 					Directory: &person.Directory{ExternalID: fmt.Sprintf("e-%d", i), Title: fmt.Sprintf("Title %d", i%1000)},
 				}
-				if _, err := h.identity.Person.CreatePerson(b.Context(), n, event.Actor{}); err != nil {
+				if _, err := h.identity.Person.CreatePerson(b.Context(), n, audit.Actor{}); err != nil {
 					b.Error(err)
 				}
 			}

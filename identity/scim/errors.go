@@ -10,10 +10,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/pace"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
+	"github.com/gatehouse-id/gatehouse/internal/ratelimit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -64,7 +64,7 @@ func preconditionFailed() *Error {
 func asError(err error) *Error {
 	var (
 		ours    *Error
-		gate    *rest.Error
+		gate    *jsonapi.Error
 		invalid *person.ValidationError
 		many    *person.TooManyError
 	)
@@ -87,9 +87,9 @@ func asError(err error) *Error {
 		return notFound()
 	case errors.Is(err, storage.ErrTooLarge):
 		return &Error{Status: http.StatusRequestEntityTooLarge, Detail: "the request changes too much at once", cause: err}
-	case errors.Is(err, login.ErrNoCredentials):
+	case errors.Is(err, authn.ErrNoCredentials):
 		return &Error{Status: http.StatusUnauthorized, Detail: "authentication is required", cause: err}
-	case errors.Is(err, login.ErrNotAllowed):
+	case errors.Is(err, authn.ErrNotAllowed):
 		return &Error{Status: http.StatusForbidden, Detail: "these credentials are not for this API", cause: err}
 	case errors.Is(err, secret.ErrBusy), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), storage.IsFailure(err) && isStorage(err):
 		return &Error{Status: http.StatusServiceUnavailable, Detail: "try again later", cause: err}
@@ -123,28 +123,28 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Add("WWW-Authenticate", `Bearer realm="gatehouse", scope="scim"`) // RFC 6750 3
 		w.Header().Add("WWW-Authenticate", `Basic realm="gatehouse", charset="UTF-8"`)
 	case http.StatusServiceUnavailable:
-		pace.RetryAfter(w, pace.Soon)
+		ratelimit.RetryAfter(w, ratelimit.Soon)
 	}
 	body := e.body()
 	body.Ref = s.record(r, e)
-	refusal.Tell(w.Header(), body.Ref)
+	denial.Tell(w.Header(), body.Ref)
 	write(w, e.Status, body)
 }
 
 // record writes the log line, and keeps a refusal of the caller, whose reference it returns.
 func (s *Server) record(r *http.Request, e *Error) (ref string) {
-	f := refusal.Refusal{Where: refusal.API, Detail: e.Detail, Status: e.Status, Site: r.Host, Method: r.Method, Path: r.URL.Path}
+	f := denial.Refusal{Where: denial.API, Detail: e.Detail, Status: e.Status, Site: r.Host, Method: r.Method, Path: r.URL.Path}
 	switch e.Status {
 	case http.StatusUnauthorized:
-		f.Reason = refusal.ReasonOf(e.cause, refusal.NoCredentials)
+		f.Reason = denial.ReasonOf(e.cause, denial.NoCredentials)
 	case http.StatusForbidden:
-		f.Reason = refusal.NotAllowed
+		f.Reason = denial.NotAllowed
 	case http.StatusServiceUnavailable:
-		if f.Reason = refusal.Unavailable; e.cause == nil {
-			f.Reason = refusal.APIDisabled
+		if f.Reason = denial.Unavailable; e.cause == nil {
+			f.Reason = denial.APIDisabled
 		}
 	case http.StatusInternalServerError:
-		f.Reason = refusal.Internal
+		f.Reason = denial.Internal
 	default:
 		s.deps.Log.Info("request refused", zap.String("method", r.Method), zap.Int("status", e.Status), zap.String("scim_type", e.Type), zap.NamedError("cause", e.cause))
 		return ""

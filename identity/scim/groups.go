@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -65,7 +65,7 @@ func (s *Server) memberTrees(tx storage.Tx, group string) (out []any, err error)
 
 // holds refuses a group of another partition as one that does not exist.
 func (c *call) holds(g *person.Group) error {
-	if cmp.Or(g.Partition, event.DefaultPartition) != c.partition {
+	if cmp.Or(g.Partition, audit.DefaultPartition) != c.partition {
 		return notFound()
 	}
 	return nil

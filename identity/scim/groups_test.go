@@ -9,15 +9,15 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // groupsOf are the names of a person's groups as tokens tell them.
 func (h *harness) groupsOf(id string) string {
 	h.t.Helper()
-	var sub login.Subject
+	var sub authn.Subject
 	err := h.store.View(h.t.Context(), func(tx storage.Tx) (err error) {
 		sub, err = h.identity.Person.Get(tx, id)
 		return err
@@ -60,7 +60,7 @@ func TestGroups(t *testing.T) {
 		t.Errorf("groups of the user: %s", got.at("groups"))
 	}
 	err := h.store.View(t.Context(), func(tx storage.Tx) error {
-		p, err := h.identity.Person.Permissions(tx, event.DefaultPartition, []string{"staff", "unknown"})
+		p, err := h.identity.Person.Permissions(tx, audit.DefaultPartition, []string{"staff", "unknown"})
 		if got := fmt.Sprint(p); got != "map[staff:[read write] unknown:[]]" {
 			t.Errorf("Permissions = %s", got)
 		}
@@ -191,7 +191,7 @@ func TestLargeGroup(t *testing.T) {
 	h := newHarness(t)
 	var ids []string
 	for i := range 450 {
-		p, err := h.identity.Person.AddPerson(t.Context(), person.NewPerson{Username: fmt.Sprintf("p%d", i), Groups: []string{"crowd"}}, event.Actor{})
+		p, err := h.identity.Person.AddPerson(t.Context(), person.NewPerson{Username: fmt.Sprintf("p%d", i), Groups: []string{"crowd"}}, audit.Actor{})
 		if err != nil {
 			t.Fatal(err)
 		}

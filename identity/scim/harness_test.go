@@ -19,10 +19,10 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/scim"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
@@ -80,7 +80,7 @@ func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
 	tested := storagetest.Closures(t, store)
 	h := &harness{t: t, store: tested, logs: logs, header: http.Header{}}
 	log := zap.New(core)
-	pages, err := page.New(page.Config{Issuer: issuer, Key: make([]byte, 32), Random: rand.Reader, Log: log})
+	pages, err := web.New(web.Config{Issuer: issuer, Key: make([]byte, 32), Random: rand.Reader, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
 	}
 	h.identity, err = identity.New(t.Context(), cfg, identity.Deps{
 		Store: tested, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 100}), Pages: pages, Log: log, Now: c.Now,
-		Random: rand.Reader, Events: &event.Recorder{Random: rand.Reader, Now: c.Now},
+		Random: rand.Reader, Events: &audit.Recorder{Random: rand.Reader, Now: c.Now},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -100,15 +100,15 @@ func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
 		Authorize: func(r *http.Request) (scim.Caller, error) {
 			switch r.Header.Get("Authorization") {
 			case "Bearer good":
-				return scim.Caller{Actor: event.Actor{ID: "hr", Name: "hr"}, Partitions: h.only}, nil
+				return scim.Caller{Actor: audit.Actor{ID: "hr", Name: "hr"}, Partitions: h.only}, nil
 			case "Bearer vouching":
-				return scim.Caller{Actor: event.Actor{ID: "directory", Name: "directory"}, Vouches: true}, nil
+				return scim.Caller{Actor: audit.Actor{ID: "directory", Name: "directory"}, Vouches: true}, nil
 			case "Bearer weak":
-				return scim.Caller{}, login.ErrNotAllowed
+				return scim.Caller{}, authn.ErrNotAllowed
 			case "Bearer down":
 				return scim.Caller{}, storage.ErrUnavailable
 			}
-			return scim.Caller{}, login.ErrNoCredentials
+			return scim.Caller{}, authn.ErrNoCredentials
 		},
 		Enabled: func(context.Context) (bool, error) { return !h.off, nil },
 	})

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/internal/event/eventtest"
+	"github.com/gatehouse-id/gatehouse/internal/audit/eventtest"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -28,7 +28,7 @@ func withOwner(t *testing.T) (h *harness, ada, bob, group string) {
 	})
 	bob = h.add("bob@example.com", nil)
 	group = h.addGroup("editors", ada)
-	_, err := h.identity.Person.UpdateGroup(t.Context(), group, event.Actor{ID: "owner"}, func(_ storage.Tx, _ person.Group, c *person.GroupChange) error {
+	_, err := h.identity.Person.UpdateGroup(t.Context(), group, audit.Actor{ID: "owner"}, func(_ storage.Tx, _ person.Group, c *person.GroupChange) error {
 		c.Name = owners
 		return nil
 	})

@@ -13,10 +13,10 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
-	"github.com/gatehouse-id/gatehouse/internal/rest"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
 
 // prefix begins every path.
@@ -27,19 +27,19 @@ type Deps struct {
 	Identity *identity.Service
 	Issuer   string // no trailing slash
 	// Authorize returns the caller of a request: an API client with persons, or a client whose own token has the scope
-	// scim. It returns login.ErrNoCredentials, login.ErrNotAllowed or a *rest.Error; any other error means that it
+	// scim. It returns authn.ErrNoCredentials, authn.ErrNotAllowed or a *jsonapi.Error; any other error means that it
 	// cannot tell.
 	Authorize func(r *http.Request) (Caller, error)
 	// Enabled tells whether the API is switched on. Default: it is.
 	Enabled func(ctx context.Context) (bool, error)
 	// Refusals keeps why somebody was refused. nil: they are logged alone.
-	Refusals *refusal.Recorder
+	Refusals *denial.Recorder
 	Log      *zap.Logger
 }
 
 // Caller is the client that sends a request.
 type Caller struct {
-	event.Actor
+	audit.Actor
 
 	// Partitions are those that the client is limited to. None: all.
 	Partitions []string
@@ -88,7 +88,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // call is the caller of a request and its partition.
 type call struct {
-	by        event.Actor
+	by        audit.Actor
 	partition string
 	vouches   bool
 }
@@ -122,7 +122,7 @@ func (s *Server) enter(r *http.Request) (*call, error) {
 			return nil, &Error{Status: http.StatusServiceUnavailable, Detail: "the person API is switched off"}
 		}
 	}
-	c := &call{by: by.Actor, partition: event.DefaultPartition, vouches: by.Vouches}
+	c := &call{by: by.Actor, partition: audit.DefaultPartition, vouches: by.Vouches}
 	c.by.BelowRoles = true
 	if persons := s.deps.Identity.Person; persons.Partitioned() && !isDiscovery(r.URL.Path) {
 		c.partition, err = partitionOf(persons, r, by.Partitions)
@@ -137,15 +137,15 @@ func isDiscovery(path string) bool {
 }
 
 func partitionOf(persons *person.Service, r *http.Request, only []string) (string, error) {
-	name, err := rest.PartitionOf(r, only, true)
-	if e := new(rest.Error); errors.As(err, &e) && e.Status == http.StatusBadRequest {
+	name, err := jsonapi.PartitionOf(r, only, true)
+	if e := new(jsonapi.Error); errors.As(err, &e) && e.Status == http.StatusBadRequest {
 		return "", bad(invalidValue, e.Message)
 	}
 	if err != nil {
 		return "", err
 	}
-	if login.CheckPartition(name) != nil {
-		return "", bad(invalidValue, "the header "+rest.PartitionHeader+" names no partition")
+	if authn.CheckPartition(name) != nil {
+		return "", bad(invalidValue, "the header "+jsonapi.PartitionHeader+" names no partition")
 	}
 	if !persons.HasPartition(name) {
 		return "", &Error{Status: http.StatusForbidden, Detail: "there is no such partition"}

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -75,7 +75,7 @@ func TestUserIsGivenBack(t *testing.T) {
 	if again.raw != got.raw {
 		t.Errorf("PUT of what GET answered changes it:\n%s\n%s", got.raw, again.raw)
 	}
-	if _, err := h.identity.CheckPassword(t.Context(), "c", "bjensen@example.com", password, event.Origin{}); err != nil {
+	if _, err := h.identity.CheckPassword(t.Context(), "c", "bjensen@example.com", password, audit.Origin{}); err != nil {
 		t.Errorf("CheckPassword after POST and PUT without a password: %v, want nil", err)
 	}
 	h.checkLogs()
@@ -85,7 +85,7 @@ func TestProfileOfUser(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	id := h.want(http.StatusCreated, "POST", "/Users", fullUser).at("id")
-	var sub login.Subject
+	var sub authn.Subject
 	var p person.Profile
 	err := h.store.View(t.Context(), func(tx storage.Tx) (err error) {
 		if sub, err = h.identity.Person.Get(tx, id); err == nil {
@@ -167,12 +167,12 @@ func TestUserChanges(t *testing.T) {
 		t.Errorf("found %q, want ANNI", got)
 	}
 	h.want(200, "PUT", "/Users/"+other, user(`"userName":"other","password":"another horse 2"`))
-	if _, err := h.identity.CheckPassword(t.Context(), "c", "other", "another horse 2", event.Origin{}); err != nil {
+	if _, err := h.identity.CheckPassword(t.Context(), "c", "other", "another horse 2", audit.Origin{}); err != nil {
 		t.Errorf("CheckPassword after PUT: %v, want nil", err)
 	}
 	h.want(200, "PATCH", "/Users/"+other, patch("replace", "", map[string]any{"password": "a third horse 3", "title": "Boss"}))
-	if _, err := h.identity.CheckPassword(t.Context(), "c", "other", "another horse 2", event.Origin{}); !errors.Is(err, login.ErrBadCredentials) {
-		t.Errorf("CheckPassword with the old password: %v, want %v", err, login.ErrBadCredentials)
+	if _, err := h.identity.CheckPassword(t.Context(), "c", "other", "another horse 2", audit.Origin{}); !errors.Is(err, authn.ErrBadCredentials) {
+		t.Errorf("CheckPassword with the old password: %v, want %v", err, authn.ErrBadCredentials)
 	}
 	h.checkLogs("another horse 2", "a third horse 3")
 }
@@ -183,7 +183,7 @@ func TestActive(t *testing.T) {
 	id := h.add("anna", map[string]any{"password": password})
 	check := func(want error) {
 		t.Helper()
-		if _, err := h.identity.CheckPassword(t.Context(), "c", "anna", password, event.Origin{ClientIP: "203.0.113.7"}); !errors.Is(err, want) {
+		if _, err := h.identity.CheckPassword(t.Context(), "c", "anna", password, audit.Origin{ClientIP: "203.0.113.7"}); !errors.Is(err, want) {
 			t.Errorf("CheckPassword: %v, want %v", err, want)
 		}
 	}
@@ -207,7 +207,7 @@ func TestActive(t *testing.T) {
 	if after, active := epoch(); active || after == before {
 		t.Errorf("epoch %d after %d, active %t: want a new epoch and inactive", after, before, active)
 	}
-	check(login.ErrBadCredentials)
+	check(authn.ErrBadCredentials)
 	h.want(200, "PUT", "/Users/"+id, user(`"userName":"anna","active":true`))
 	check(nil)
 	born := h.want(201, "POST", "/Users", user(`"userName":"later","active":false,"password":"`+password+`"`))
@@ -270,10 +270,10 @@ func TestDeletedUser(t *testing.T) {
 		if n := h.want(200, "GET", "/Groups/"+group, nil).at("members"); n != "" {
 			t.Errorf("members = %s, want none", n)
 		}
-		if _, err := h.identity.CheckPassword(t.Context(), "c", "anna@example.com", password, event.Origin{}); !errors.Is(err, login.ErrBadCredentials) {
-			t.Errorf("CheckPassword with the old person's password: %v, want %v", err, login.ErrBadCredentials)
+		if _, err := h.identity.CheckPassword(t.Context(), "c", "anna@example.com", password, audit.Origin{}); !errors.Is(err, authn.ErrBadCredentials) {
+			t.Errorf("CheckPassword with the old person's password: %v, want %v", err, authn.ErrBadCredentials)
 		}
-		if err := h.identity.Person.SetState(t.Context(), id, person.Active, event.Actor{}); !errors.Is(err, person.ErrNoPerson) {
+		if err := h.identity.Person.SetState(t.Context(), id, person.Active, audit.Actor{}); !errors.Is(err, person.ErrNoPerson) {
 			t.Errorf("SetState of the removed person: %v, want %v", err, person.ErrNoPerson)
 		}
 		for _, filter := range []string{`externalId+eq+"e1"`, `id+eq+"` + id + `"`} {

@@ -8,14 +8,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/saml"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -25,9 +25,9 @@ const visitKept = 400 * 24 * time.Hour
 
 // demand is the sign-in that a request needs. false: no sign-in here can be what it asks for. cookie says that a
 // session is enough.
-func (o *open) demand(cookie bool) (login.Demand, bool) {
+func (o *open) demand(cookie bool) (authn.Demand, bool) {
 	level, ok := demanded(o.rec.Comparison, o.rec.Classes)
-	d := login.Demand{
+	d := authn.Demand{
 		Level: max(level, o.m.Level), SecondFactor: o.m.SecondFactor, MaxAge: -1, Passive: o.rec.Passive, Client: o.m.client(), Return: continueURL(o.name), Cancel: continueURL(o.name) + "&cancel=1",
 	}
 	d.Client.Targets = origin(o.rec.Service)
@@ -41,34 +41,34 @@ func (o *open) demand(cookie bool) (login.Demand, bool) {
 }
 
 // showContinue serves GET /sso/continue?flow=…: the answer to a request, once the person has signed in.
-func (s *Service) showContinue(q *front.Request) error {
+func (s *Service) showContinue(q *webflow.Request) error {
 	o, err := s.openOf(q)
 	if err != nil {
 		return err
 	}
 	q.Again = continueURL(o.name)
 	if q.URL.Query().Has("cancel") {
-		return s.refuse(q, o, samlidp.Responder, samlidp.AuthnFailed, refusal.Refusal{Reason: refusal.SignInNeeded}, errors.New("the person has cancelled the sign-in"))
+		return s.refuse(q, o, samlidp.Responder, samlidp.AuthnFailed, denial.Refusal{Reason: denial.SignInNeeded}, errors.New("the person has cancelled the sign-in"))
 	}
 	return s.answer(q, o, nil)
 }
 
 // answer signs the person in at the service provider, or asks first. decision is what the person has answered. nil:
 // nothing yet.
-func (s *Service) answer(q *front.Request, o *open, decision *decision) error {
+func (s *Service) answer(q *webflow.Request, o *open, decision *decision) error {
 	if o.rec.Unnamed {
-		return s.refuse(q, o, samlidp.Requester, samlidp.RequestUnsupported, refusal.Refusal{Reason: refusal.ServiceProviderRequest}, errors.New("the request has a Subject that is not a plain NameID"))
+		return s.refuse(q, o, samlidp.Requester, samlidp.RequestUnsupported, denial.Refusal{Reason: denial.ServiceProviderRequest}, errors.New("the request has a Subject that is not a plain NameID"))
 	}
 	format, err := o.m.format(o.meta, o.rec.Format, o.rec.Qualifier)
 	if err != nil {
-		return s.refuse(q, o, samlidp.Requester, samlidp.InvalidNameIDPolicy, refusal.Refusal{Reason: refusal.ServiceProviderRequest}, err)
+		return s.refuse(q, o, samlidp.Requester, samlidp.InvalidNameIDPolicy, denial.Refusal{Reason: denial.ServiceProviderRequest}, err)
 	}
 	d, ok := o.demand(q.Settings.Features.CookieBasedSAMLAuthentication)
 	if !ok {
-		return s.refuse(q, o, samlidp.Responder, samlidp.NoAuthnContext, refusal.Refusal{Reason: refusal.LevelTooLow}, errors.New("the request asks for a class of sign-in that there is not"))
+		return s.refuse(q, o, samlidp.Responder, samlidp.NoAuthnContext, denial.Refusal{Reason: denial.LevelTooLow}, errors.New("the request asks for a class of sign-in that there is not"))
 	}
 	result, err := s.front.Authenticate(q, d)
-	refused := new(login.Refusal)
+	refused := new(authn.Refusal)
 	switch {
 	case errors.As(err, &refused):
 		return s.refuseSignIn(q, o, refused)
@@ -81,12 +81,12 @@ func (s *Service) answer(q *front.Request, o *open, decision *decision) error {
 			return err
 		}
 		if !is {
-			return s.refuse(q, o, samlidp.Responder, samlidp.UnknownPrincipal, refusal.Refusal{Reason: refusal.ServiceProviderRequest}, errors.New("the request names another person than the one who has signed in"))
+			return s.refuse(q, o, samlidp.Responder, samlidp.UnknownPrincipal, denial.Refusal{Reason: denial.ServiceProviderRequest}, errors.New("the request names another person than the one who has signed in"))
 		}
 	}
 	class, ok := class(o.rec.Comparison, o.rec.Classes, result)
 	if !ok {
-		return s.refuse(q, o, samlidp.Responder, samlidp.NoAuthnContext, refusal.Refusal{Reason: refusal.LevelTooLow}, errors.New("the sign-in is of no class that the request asks for"))
+		return s.refuse(q, o, samlidp.Responder, samlidp.NoAuthnContext, denial.Refusal{Reason: denial.LevelTooLow}, errors.New("the sign-in is of no class that the request asks for"))
 	}
 	x := &entry{o: o, result: result, format: format, class: class, decision: decision}
 	if err := s.judge(q, x); err != nil {
@@ -99,7 +99,7 @@ func (s *Service) answer(q *front.Request, o *open, decision *decision) error {
 }
 
 // isPerson reports whether the person who has signed in is the one that the request names.
-func (s *Service) isPerson(q *front.Request, o *open, result *login.Result) (is bool, err error) {
+func (s *Service) isPerson(q *webflow.Request, o *open, result *authn.Result) (is bool, err error) {
 	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) error {
 		who, err := s.subjectIn(tx, result.Subject, result.Details)
 		if err != nil {
@@ -109,19 +109,19 @@ func (s *Service) isPerson(q *front.Request, o *open, result *login.Result) (is 
 		return err
 	})
 	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, person.ErrNoPerson) { // removed this very moment
-		return false, cmp.Or(q.Redirect(continueURL(o.name)), front.ErrAnswered)
+		return false, cmp.Or(q.Redirect(continueURL(o.name)), webflow.ErrAnswered)
 	}
 	return is, err
 }
 
 // refuseSignIn tells the service provider that there is no sign-in.
-func (s *Service) refuseSignIn(q *front.Request, o *open, r *login.Refusal) error {
-	why, detail := refusal.Refusal{Reason: refusal.SignInNeeded}, samlidp.AuthnFailed
+func (s *Service) refuseSignIn(q *webflow.Request, o *open, r *authn.Refusal) error {
+	why, detail := denial.Refusal{Reason: denial.SignInNeeded}, samlidp.AuthnFailed
 	switch {
 	case o.rec.Passive:
 		detail = samlidp.NoPassive
-	case r.Code == front.UnmetLevel:
-		why.Reason, detail = refusal.NoSecondFactor, samlidp.NoAuthnContext
+	case r.Code == webflow.UnmetLevel:
+		why.Reason, detail = denial.NoSecondFactor, samlidp.NoAuthnContext
 	}
 	return s.refuse(q, o, samlidp.Responder, detail, why, r)
 }
@@ -129,7 +129,7 @@ func (s *Service) refuseSignIn(q *front.Request, o *open, r *login.Refusal) erro
 // entry is a sign-in at a service provider that is about to happen.
 type entry struct {
 	o        *open
-	result   *login.Result
+	result   *authn.Result
 	format   string
 	class    string
 	decision *decision
@@ -140,7 +140,7 @@ type entry struct {
 }
 
 // judge decides what is told, and whether the person is asked. A person who may not sign in gets a page.
-func (s *Service) judge(q *front.Request, x *entry) error {
+func (s *Service) judge(q *webflow.Request, x *entry) error {
 	var have grantRecord
 	err := s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
 		if x.who, err = s.subjectIn(tx, x.result.Subject, x.result.Details); err != nil {
@@ -150,7 +150,7 @@ func (s *Service) judge(q *front.Request, x *entry) error {
 		return err
 	})
 	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, person.ErrNoPerson) { // removed this very moment
-		return cmp.Or(q.Redirect(continueURL(x.o.name)), front.ErrAnswered)
+		return cmp.Or(q.Redirect(continueURL(x.o.name)), webflow.ErrAnswered)
 	}
 	if err != nil {
 		return err
@@ -158,17 +158,17 @@ func (s *Service) judge(q *front.Request, x *entry) error {
 	reason, err := x.o.m.may(x.who, s.now())
 	if err != nil {
 		key := "error.denied"
-		if reason == refusal.AssuranceTooLow {
+		if reason == denial.AssuranceTooLow {
 			key = "error.assurance"
 		}
-		return s.deny(q, x, key, refusal.Refusal{Reason: reason, WantedGroups: x.o.m.Groups, Groups: x.who.Groups}, err)
+		return s.deny(q, x, key, denial.Refusal{Reason: reason, WantedGroups: x.o.m.Groups, Groups: x.who.Groups}, err)
 	}
 	all, missing := x.o.m.release(x.who)
 	if len(missing) > 0 {
 		cause := fmt.Errorf("the person lacks the attributes %q", missing)
-		err := s.deny(q, x, "error.attribute", refusal.Refusal{Reason: refusal.AttributeMissing}, cause)
-		if page := new(front.Answer); errors.As(err, &page) {
-			page.Again = front.ProfilePath
+		err := s.deny(q, x, "error.attribute", denial.Refusal{Reason: denial.AttributeMissing}, cause)
+		if page := new(webflow.Answer); errors.As(err, &page) {
+			page.Again = webflow.ProfilePath
 		}
 		return err
 	}
@@ -195,29 +195,29 @@ func (s *Service) judge(q *front.Request, x *entry) error {
 
 // deny shows a page that says why the person cannot sign in there. Where no page is allowed, the service provider is
 // told that it would take one. (SAML core 3.4.1, IsPassive)
-func (s *Service) deny(q *front.Request, x *entry, key string, why refusal.Refusal, cause error) error {
+func (s *Service) deny(q *webflow.Request, x *entry, key string, why denial.Refusal, cause error) error {
 	if x.o.rec.Passive {
-		return cmp.Or(s.refuse(q, x.o, samlidp.Responder, samlidp.NoPassive, why, cause), front.ErrAnswered)
+		return cmp.Or(s.refuse(q, x.o, samlidp.Responder, samlidp.NoPassive, why, cause), webflow.ErrAnswered)
 	}
 	why.ClientID = x.o.m.ID
 	return s.pageError(q, http.StatusForbidden, key, why, cause)
 }
 
 // may is the one place that decides who can sign in at a service provider.
-func (m *member) may(p *subject, now time.Time) (refusal.Reason, error) {
+func (m *member) may(p *subject, now time.Time) (denial.Reason, error) {
 	switch {
 	case !p.Active:
-		return refusal.PersonBlocked, errors.New("the person is not active")
+		return denial.PersonBlocked, errors.New("the person is not active")
 	case p.Assurance.Level(now) < m.Assurance:
-		return refusal.AssuranceTooLow, fmt.Errorf("identity assurance level wanted: %d; there: %d", m.Assurance, p.Assurance.Level(now))
+		return denial.AssuranceTooLow, fmt.Errorf("identity assurance level wanted: %d; there: %d", m.Assurance, p.Assurance.Level(now))
 	case len(m.Groups) > 0 && !slices.ContainsFunc(m.Groups, func(g string) bool { return slices.Contains(p.Groups, g) }):
-		return refusal.GroupMissing, errors.New("the person is in none of the groups of the service provider")
+		return denial.GroupMissing, errors.New("the person is in none of the groups of the service provider")
 	}
 	return "", nil
 }
 
 // respond stores the sign-in at the service provider and sends the browser there.
-func (s *Service) respond(q *front.Request, x *entry) error {
+func (s *Service) respond(q *webflow.Request, x *entry) error {
 	w, err := s.writer(q.Context())
 	if err != nil {
 		return err
@@ -230,7 +230,7 @@ func (s *Service) respond(q *front.Request, x *entry) error {
 	if err != nil {
 		return err
 	}
-	kinds := []event.Type{eventSignedIn}
+	kinds := []audit.Type{eventSignedIn}
 	if x.decision != nil {
 		kinds = append(kinds, eventAgreed)
 	}
@@ -238,7 +238,7 @@ func (s *Service) respond(q *front.Request, x *entry) error {
 	if err != nil {
 		return err
 	}
-	by := event.Actor{ID: x.who.ID, Name: x.who.Username, Session: x.result.SessionID}
+	by := audit.Actor{ID: x.who.ID, Name: x.who.Username, Session: x.result.SessionID}
 	for i := range ev {
 		ev[i] = by.Fill(ev[i], x.who.ID, x.o.m.Name)
 		ev[i].ClientID = x.o.m.ID
@@ -274,7 +274,7 @@ func (s *Service) respond(q *front.Request, x *entry) error {
 	case errors.Is(err, storage.ErrNotFound): // signed out meanwhile
 		return q.Redirect(continueURL(x.o.name))
 	case errors.Is(err, errNoName):
-		return s.deny(q, x, "error.attribute", refusal.Refusal{Reason: refusal.AttributeMissing}, err)
+		return s.deny(q, x, "error.attribute", denial.Refusal{Reason: denial.AttributeMissing}, err)
 	case errors.Is(err, idp.ErrReplayed):
 		return s.badRequest(q, x.o.m.ID, err)
 	case err != nil:

@@ -16,10 +16,10 @@ import (
 
 	"github.com/beevik/etree"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -319,15 +319,15 @@ func TestServiceProviderOfTheSameName(t *testing.T) {
 // else's, and asks less of people there.
 func TestServiceProviderTakesAName(t *testing.T) {
 	t.Parallel()
-	evil := config.Organisation{ID: "acme", ServiceProviders: map[string]config.ServiceProvider{"evil": {ID: "evil", Name: "Evil", SAMLMetadata: identitytest.MetadataAs(identitytest.WikiEntity, identitytest.WikiACS)}}}
+	evil := settings.Organisation{ID: "acme", ServiceProviders: map[string]settings.ServiceProvider{"evil": {ID: "evil", Name: "Evil", SAMLMetadata: identitytest.MetadataAs(identitytest.WikiEntity, identitytest.WikiACS)}}}
 	// lists lets these organisations be the ones of the settings, in this order.
-	lists := func(h *identitytest.Harness, list ...config.Organisation) {
-		u := config.Defaults()
+	lists := func(h *identitytest.Harness, list ...settings.Organisation) {
+		u := settings.Defaults()
 		u.Organisations = list
-		h.Units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+		h.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 	}
-	umbra := func(metadata string) config.Organisation {
-		return config.Organisation{ID: "umbra", ServiceProviders: map[string]config.ServiceProvider{"wiki": {ID: "wiki", Name: "The wiki", SAMLMetadata: metadata, RequiredAuthenticationLevel: 4}}}
+	umbra := func(metadata string) settings.Organisation {
+		return settings.Organisation{ID: "umbra", ServiceProviders: map[string]settings.ServiceProvider{"wiki": {ID: "wiki", Name: "The wiki", SAMLMetadata: metadata, RequiredAuthenticationLevel: 4}}}
 	}
 	entered := func(a *identitytest.Answer) bool {
 		return a.Code == http.StatusOK && strings.Contains(a.Body.String(), "SAMLResponse") && a.Deliver(t).Xml.FindElement("./Assertion") != nil
@@ -382,7 +382,7 @@ func TestServiceProviderTakesAName(t *testing.T) {
 		h := identitytest.NewServing(t)
 		excluding := evil
 		excluding.ServiceProviders = maps.Clone(evil.ServiceProviders)
-		excluding.ServiceProviders["wiki"] = config.ServiceProvider{ID: "wiki", Type: "OIDC"}
+		excluding.ServiceProviders["wiki"] = settings.ServiceProvider{ID: "wiki", Type: "OIDC"}
 		lists(h, excluding)
 		h.Serve(identitytest.Wiki())
 		b := h.Browser()

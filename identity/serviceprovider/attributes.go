@@ -4,10 +4,10 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -16,18 +16,18 @@ var verifiable = map[string]bool{"email": true, "phone_number": true}
 
 // canonical is the name of a claim, or the given name of another attribute.
 func canonical(source string) string {
-	name, _ := config.Claim(source)
+	name, _ := settings.Claim(source)
 	return name
 }
 
 func isClaim(name string) bool {
-	is, ok := config.Claim(name)
+	is, ok := settings.Claim(name)
 	return ok && is == name
 }
 
 // subject is a person who signs in at a service provider.
 type subject struct {
-	login.Subject
+	authn.Subject
 
 	custom map[string][]string // attributes that are no claims, by name
 }

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 const maxShown = 400 // attributes that one page asks about
@@ -39,17 +39,17 @@ func (d *decision) decide(all []told) {
 func releaseForm(x *entry) string { return "release:" + x.o.name + ":" + x.result.SessionID }
 
 // ask shows the page that asks the person what the service provider may know.
-func (s *Service) ask(q *front.Request, x *entry) error {
+func (s *Service) ask(q *webflow.Request, x *entry) error {
 	if x.o.rec.Passive {
-		return s.refuse(q, x.o, samlidp.Responder, samlidp.NoPassive, refusal.Refusal{Reason: refusal.ConsentNeeded}, errors.New("the person has to be asked what may be told"))
+		return s.refuse(q, x.o, samlidp.Responder, samlidp.NoPassive, denial.Refusal{Reason: denial.ConsentNeeded}, errors.New("the person has to be asked what may be told"))
 	}
 	csrf, err := s.front.FormToken(q, releaseForm(x))
 	if err != nil {
 		return err
 	}
-	data := page.Release{Action: continueURL(x.o.name), CSRF: csrf, Account: x.who.Username, Another: page.AnotherAccount(continueURL(x.o.name))}
+	data := web.Release{Action: continueURL(x.o.name), CSRF: csrf, Account: x.who.Username, Another: web.AnotherAccount(continueURL(x.o.name))}
 	for _, t := range x.told {
-		row := page.ReleaseRow{Name: t.Source, Label: t.Label, Optional: t.Optional}
+		row := web.ReleaseRow{Name: t.Source, Label: t.Label, Optional: t.Optional}
 		if name := canonical(t.Source); row.Label == "" && isClaim(name) {
 			row.Key = "attribute." + name
 		}
@@ -60,12 +60,12 @@ func (s *Service) ask(q *front.Request, x *entry) error {
 	}
 	client := x.o.m.client()
 	client.Targets = origin(x.o.rec.Service)
-	s.deps.Pages.Render(q.W, q.Request, page.View{Template: "release", Client: client, Data: data})
+	s.deps.Pages.Render(q.W, q.Request, web.View{Template: "release", Client: client, Data: data})
 	return nil
 }
 
 // handleConsent serves POST /sso/continue?flow=…, the form of that page.
-func (s *Service) handleConsent(q *front.Request) error {
+func (s *Service) handleConsent(q *webflow.Request) error {
 	o, err := s.openOf(q)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (s *Service) handleConsent(q *front.Request) error {
 		return err
 	}
 	if q.PostForm.Get("decision") != "allow" {
-		return s.refuse(q, o, samlidp.Responder, samlidp.RequestDenied, refusal.Refusal{Reason: refusal.ConsentDenied, Status: http.StatusForbidden}, errors.New("the person did not allow it"))
+		return s.refuse(q, o, samlidp.Responder, samlidp.RequestDenied, denial.Refusal{Reason: denial.ConsentDenied, Status: http.StatusForbidden}, errors.New("the person did not allow it"))
 	}
 	return s.answer(q, o, &decision{shown: listed(q.PostForm, "shown-"), allowed: listed(q.PostForm, "allowed-")})
 }

@@ -3,7 +3,7 @@ package serviceprovider
 import (
 	"slices"
 
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 // Classes of sign-ins. (SAML authentication context 3.4)
@@ -46,7 +46,7 @@ func demanded(comparison string, classes []string) (level int, ok bool) {
 }
 
 // class returns the class of a sign-in that answers a RequestedAuthnContext. false: it is of none that are asked for.
-func class(comparison string, classes []string, r *login.Result) (string, bool) {
+func class(comparison string, classes []string, r *authn.Result) (string, bool) {
 	own := classUnspecified
 	switch {
 	case r.Level >= 2:

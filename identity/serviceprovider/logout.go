@@ -16,14 +16,14 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -36,7 +36,7 @@ const (
 
 // Leave returns where a browser whose session ends goes first: to a page that tells the service providers which are
 // told by the browser, and leads to ret. Empty: there are none.
-func (s *Service) Leave(q *front.Request, ret string) (string, error) {
+func (s *Service) Leave(q *webflow.Request, ret string) (string, error) {
 	if q.SignIn == nil {
 		return "", nil
 	}
@@ -53,7 +53,7 @@ func (s *Service) Leave(q *front.Request, ret string) (string, error) {
 
 // byBrowser are the visits of a session whose service providers are told by the browser: those that take no
 // LogoutRequest without it. except is the entity that knows already.
-func (s *Service) byBrowser(q *front.Request, personID, id, except string) (list []farewellStep, err error) {
+func (s *Service) byBrowser(q *webflow.Request, personID, id, except string) (list []farewellStep, err error) {
 	var all []visitRecord
 	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) error {
 		all = nil
@@ -99,14 +99,14 @@ func leaveURL(name string, more ...string) string {
 
 // goes reports whether a request comes from the browser that tells them. The service providers know the name of this,
 // and must not read what another one is told.
-func (s *Service) goes(q *front.Request, rec farewellRecord) bool {
+func (s *Service) goes(q *webflow.Request, rec farewellRecord) bool {
 	token := s.deps.Jar.Get(q.Request, session.CookieSession)
 	return s.deps.Jar.SameBrowser(q.Request, rec.Browser) || token != "" && slices.Contains(rec.Sessions, secret.Hash(token))
 }
 
 // showLeave serves GET /sso/leave?flow=…: the page that tells every service provider in a frame. With to=<number> it
 // tells one of them, in a frame or in a tab; with end=1 it says who has not confirmed, and leads on.
-func (s *Service) showLeave(q *front.Request) error {
+func (s *Service) showLeave(q *webflow.Request) error {
 	params := q.URL.Query()
 	name, to, end := params.Get("flow"), -1, params.Has("end")
 	if name == "" || len(name) > maxName {
@@ -158,24 +158,24 @@ func (s *Service) showLeave(q *front.Request) error {
 	case to >= 0 && to < len(rec.Steps):
 		return s.tell(q, name, id, to, rec.Steps[to].Visit)
 	}
-	view := page.SigningOut{End: leaveURL(name, "end", "1"), Frames: rec.Frames}
+	view := web.SigningOut{End: leaveURL(name, "end", "1"), Frames: rec.Frames}
 	view.Apps = s.apps(q, name, rec)
-	s.deps.Pages.Render(q.W, q.Request, page.View{Template: "signing_out", Data: view})
+	s.deps.Pages.Render(q.W, q.Request, web.View{Template: "signing_out", Data: view})
 	return nil
 }
 
 // apps are the service providers that have not confirmed, with the address that tells each.
-func (s *Service) apps(q *front.Request, name string, rec farewellRecord) (list []page.SigningOutApp) {
+func (s *Service) apps(q *webflow.Request, name string, rec farewellRecord) (list []web.SigningOutApp) {
 	for i, step := range rec.Steps {
 		if m := s.visited(q, step.Visit); m != nil && !step.Done {
-			list = append(list, page.SigningOutApp{Name: m.Name, URL: leaveURL(name, "to", strconv.Itoa(i))})
+			list = append(list, web.SigningOutApp{Name: m.Name, URL: leaveURL(name, "to", strconv.Itoa(i))})
 		}
 	}
 	return list
 }
 
 // visited is the service provider of a visit. nil: there is no such one any more.
-func (s *Service) visited(q *front.Request, v visitRecord) *member {
+func (s *Service) visited(q *webflow.Request, v visitRecord) *member {
 	m := s.byID(q.Settings, v.Provider)
 	if m == nil || m.source.Known() == nil || m.source.Known().EntityID != v.Entity {
 		return nil
@@ -184,20 +184,20 @@ func (s *Service) visited(q *front.Request, v visitRecord) *member {
 }
 
 // remaining says which service providers have not confirmed, with a link to tell each once more.
-func (s *Service) remaining(q *front.Request, name string, rec farewellRecord) error {
-	view := page.SignedOut{Apps: s.apps(q, name, rec)}
+func (s *Service) remaining(q *webflow.Request, name string, rec farewellRecord) error {
+	view := web.SignedOut{Apps: s.apps(q, name, rec)}
 	if rec.Return != signOutPath {
 		view.Continue = rec.Return
 	}
-	s.deps.Pages.Render(q.W, q.Request, page.View{Template: "signed_out", Data: view})
+	s.deps.Pages.Render(q.W, q.Request, web.View{Template: "signed_out", Data: view})
 	return nil
 }
 
 // tell takes the browser to a service provider with a LogoutRequest.
-func (s *Service) tell(q *front.Request, name, id string, step int, v visitRecord) error {
+func (s *Service) tell(q *webflow.Request, name, id string, step int, v visitRecord) error {
 	m := s.visited(q, v)
 	if m == nil {
-		return front.NotFound()
+		return webflow.NotFound()
 	}
 	w, err := s.writer(q.Context())
 	if err != nil {
@@ -208,7 +208,7 @@ func (s *Service) tell(q *front.Request, name, id string, step int, v visitRecor
 		return err
 	}
 	if next == nil {
-		return front.NotFound()
+		return webflow.NotFound()
 	}
 	s.sendFramed(q, m, next)
 	return nil
@@ -219,7 +219,7 @@ func nameOf(v *visitRecord) samlidp.NameID {
 }
 
 // arrive leads a browser to the service provider that asked for the sign-out, or to where the person wanted to go.
-func (s *Service) arrive(q *front.Request, rec farewellRecord) error {
+func (s *Service) arrive(q *webflow.Request, rec farewellRecord) error {
 	if rec.Asker == "" {
 		return q.LeaveTo(cmp.Or(rec.Return, signOutPath))
 	}
@@ -234,7 +234,7 @@ func (s *Service) arrive(q *front.Request, rec farewellRecord) error {
 }
 
 // confirm answers the LogoutRequest of a service provider.
-func (s *Service) confirm(q *front.Request, m *member, meta *samlidp.Metadata, rec farewellRecord) error {
+func (s *Service) confirm(q *webflow.Request, m *member, meta *samlidp.Metadata, rec farewellRecord) error {
 	w, err := s.writer(q.Context())
 	if err != nil {
 		return err
@@ -255,7 +255,7 @@ func (s *Service) confirm(q *front.Request, m *member, meta *samlidp.Metadata, r
 }
 
 // handleLogout serves GET and POST /sso/logout: a service provider asks for a sign-out, or answers ours.
-func (s *Service) handleLogout(q *front.Request) error {
+func (s *Service) handleLogout(q *webflow.Request) error {
 	in, err := s.receive(q)
 	if err != nil {
 		return err
@@ -290,7 +290,7 @@ type asked struct {
 }
 
 // readLogout verifies a LogoutRequest.
-func (s *Service) readLogout(q *front.Request, in *samlidp.Incoming) (*member, *samlidp.Metadata, *asked, error) {
+func (s *Service) readLogout(q *webflow.Request, in *samlidp.Incoming) (*member, *samlidp.Metadata, *asked, error) {
 	m, meta, err := s.byEntity(q.Context(), q.Settings, in.Issuer)
 	if err != nil {
 		return nil, nil, nil, s.failed(q, m, err)
@@ -321,18 +321,18 @@ func (s *Service) readLogout(q *front.Request, in *samlidp.Incoming) (*member, *
 
 // refuseLogout answers a LogoutRequest that is refused: with a response if the service provider has signed it for us,
 // otherwise with a page.
-func (s *Service) refuseLogout(q *front.Request, m *member, meta *samlidp.Metadata, in *samlidp.Incoming, err error) error {
+func (s *Service) refuseLogout(q *webflow.Request, m *member, meta *samlidp.Metadata, in *samlidp.Incoming, err error) error {
 	refused := new(samlidp.RefusedRequest)
 	if !errors.As(err, &refused) {
 		return s.badRequest(q, m.ID, err)
 	}
-	s.front.Refuse(q, refusal.Refusal{Reason: refusal.ServiceProviderRequest, ClientID: m.ID}, err)
+	s.front.Refuse(q, denial.Refusal{Reason: denial.ServiceProviderRequest, ClientID: m.ID}, err)
 	w, err := s.writer(q.Context())
 	if err != nil {
 		return err
 	}
 	if in.Binding == samlidp.SOAP {
-		return cmp.Or(s.answerSOAP(q, w, refused.ID, samlidp.Requester, ""), front.ErrAnswered)
+		return cmp.Or(s.answerSOAP(q, w, refused.ID, samlidp.Requester, ""), webflow.ErrAnswered)
 	}
 	next, err := w.LogoutResponse(meta, in.Binding, refused.ID, in.Relay, samlidp.Requester, "")
 	switch {
@@ -342,12 +342,12 @@ func (s *Service) refuseLogout(q *front.Request, m *member, meta *samlidp.Metada
 		return s.badRequest(q, m.ID, refused)
 	}
 	s.send(q, m, next, true)
-	return front.ErrAnswered
+	return webflow.ErrAnswered
 }
 
 // confirmed reads the answer of a service provider to our LogoutRequest. The person is signed out here already. The
 // page says so, in a frame that no one sees or in a tab, whatever the answer says and even if it cannot be believed.
-func (s *Service) confirmed(q *front.Request, in *samlidp.Incoming) error {
+func (s *Service) confirmed(q *webflow.Request, in *samlidp.Incoming) error {
 	name, number, _ := strings.Cut(in.Relay, ".")
 	i, err := strconv.Atoi(number)
 	if err != nil || name == "" || len(name) > maxName {
@@ -396,7 +396,7 @@ func (s *Service) confirmed(q *front.Request, in *samlidp.Incoming) error {
 }
 
 // told is the page after an answer. Only the browser that tells them learns who is left.
-func (s *Service) told(q *front.Request, name string, rec farewellRecord) error {
+func (s *Service) told(q *webflow.Request, name string, rec farewellRecord) error {
 	if rec.Asker != "" || !s.goes(q, rec) {
 		rec = farewellRecord{Return: signOutPath}
 	}
@@ -417,7 +417,7 @@ type ending struct {
 
 // endFor ends the sessions that a LogoutRequest names, and marks it as used, both or neither. The record has the other
 // service providers that the browser takes the news to.
-func (s *Service) endFor(q *front.Request, m *member, meta *samlidp.Metadata, msg *asked) (rec farewellRecord, err error) {
+func (s *Service) endFor(q *webflow.Request, m *member, meta *samlidp.Metadata, msg *asked) (rec farewellRecord, err error) {
 	rec = farewellRecord{Asker: meta.EntityID, AskerRequest: msg.ID}
 	var list []ending
 	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) error {
@@ -444,7 +444,7 @@ func (s *Service) endFor(q *front.Request, m *member, meta *samlidp.Metadata, ms
 			return rec, err
 		}
 	}
-	events, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), slices.Repeat([]event.Type{eventSignedOut}, len(list))...)
+	events, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), slices.Repeat([]audit.Type{eventSignedOut}, len(list))...)
 	if err != nil {
 		return rec, err
 	}
@@ -475,7 +475,7 @@ func (s *Service) endFor(q *front.Request, m *member, meta *samlidp.Metadata, ms
 
 // endSession ends a session that a service provider knows, and returns the hash of the cookie that opened it. Empty:
 // it had ended.
-func (s *Service) endSession(tx storage.Tx, m *member, entity string, f ending, e event.Event, now time.Time) (key string, err error) {
+func (s *Service) endSession(tx storage.Tx, m *member, entity string, f ending, e audit.Event, now time.Time) (key string, err error) {
 	rec, err := s.deps.Session.Live(tx, f.session, now)
 	if errors.Is(err, storage.ErrNotFound) {
 		return "", nil
@@ -501,7 +501,7 @@ func (s *Service) endSession(tx storage.Tx, m *member, entity string, f ending, 
 	if err != nil {
 		return "", err
 	}
-	e = event.Actor{ID: f.person, Name: who.Username, Session: f.session}.Fill(e, f.person, m.Name)
+	e = audit.Actor{ID: f.person, Name: who.Username, Session: f.session}.Fill(e, f.person, m.Name)
 	e.ClientID = m.ID
 	return rec.Cookie, s.deps.Events.Append(tx, e)
 }
@@ -514,12 +514,12 @@ func forgetVisit(tx storage.Tx, key, id string, v visitRecord) error {
 }
 
 // handleSOAP serves POST /sso/logout/soap: a service provider asks for a sign-out without a browser.
-func (s *Service) handleSOAP(q *front.Request) error {
+func (s *Service) handleSOAP(q *webflow.Request) error {
 	if s.deps.KeyPair == nil {
-		return front.NotFound()
+		return webflow.NotFound()
 	}
 	if !s.deps.Admit(q.Request) {
-		return front.ErrTooMany
+		return webflow.ErrTooMany
 	}
 	raw, err := io.ReadAll(http.MaxBytesReader(q.W, q.Body, maxEnvelope))
 	if err != nil {
@@ -552,7 +552,7 @@ func (s *Service) handleSOAP(q *front.Request) error {
 }
 
 // answerSOAP answers a LogoutRequest that came without a browser.
-func (s *Service) answerSOAP(q *front.Request, w *samlidp.Writer, request, code, detail string) error {
+func (s *Service) answerSOAP(q *webflow.Request, w *samlidp.Writer, request, code, detail string) error {
 	doc, err := w.SOAPResponse(request, code, detail)
 	if err != nil {
 		return err

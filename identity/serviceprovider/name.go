@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp/saml"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -13,7 +13,7 @@ import (
 )
 
 // formats are the formats of names by their short names.
-var formats = config.SubjectFormats
+var formats = settings.SubjectFormats
 
 // spelled returns a format as SAML spells it. Many service providers name a format in the namespace of the other
 // version.

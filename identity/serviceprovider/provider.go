@@ -13,10 +13,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/loopback"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -150,7 +150,7 @@ type member struct {
 }
 
 // client is the service provider as pages show it.
-func (m *member) client() login.Client { return login.Client{ID: m.ID, Name: m.Name, SAML: true} }
+func (m *member) client() authn.Client { return authn.Client{ID: m.ID, Name: m.Name, SAML: true} }
 
 func (s *Service) member(p Provider, trusted bool) (*member, error) {
 	client := s.deps.Checked
@@ -187,7 +187,7 @@ func (p *Provider) Warnings(now time.Time) []string {
 
 // Warnings returns the service providers by their ids, with what is wrong with each. A list without texts is of one
 // that has nothing wrong.
-func (s *Service) Warnings(u *config.Units) map[string][]string {
+func (s *Service) Warnings(u *settings.Units) map[string][]string {
 	out := map[string][]string{}
 	for _, m := range s.members(u) {
 		out[m.ID] = m.source.Warnings()
@@ -202,7 +202,7 @@ func (s *Service) Warnings(u *config.Units) map[string][]string {
 
 // members returns the service providers of the configuration file and of the settings. Of several with one id or one
 // entity ID the first counts, and those of the file come first.
-func (s *Service) members(u *config.Units) []*member {
+func (s *Service) members(u *settings.Units) []*member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.seen == u {
@@ -210,7 +210,7 @@ func (s *Service) members(u *config.Units) []*member {
 	}
 	before := s.all
 	s.seen = u
-	s.all = slices.DeleteFunc(slices.Clone(s.fixed), func(m *member) bool { return !u.SignsInBy(m.ID, config.ProtocolSAML) })
+	s.all = slices.DeleteFunc(slices.Clone(s.fixed), func(m *member) bool { return !u.SignsInBy(m.ID, settings.ProtocolSAML) })
 	for _, p := range providersOf(u) {
 		if slices.ContainsFunc(s.all, func(m *member) bool { return m.ID == p.ID }) {
 			continue
@@ -231,7 +231,7 @@ func (s *Service) members(u *config.Units) []*member {
 }
 
 // byID returns a service provider by its id, or nil.
-func (s *Service) byID(u *config.Units, id string) *member {
+func (s *Service) byID(u *settings.Units, id string) *member {
 	for _, m := range s.members(u) {
 		if m.ID == id {
 			return m
@@ -244,7 +244,7 @@ func (s *Service) byID(u *config.Units, id string) *member {
 // file come first, even one that an organisation has excluded from SAML. Then comes the one that has signed people in
 // before, so that nobody takes its place by standing before it or while its metadata cannot be read.
 // (docs/decisions/saml.md#saml-service-providers)
-func (s *Service) byEntity(ctx context.Context, u *config.Units, entity string) (*member, *samlidp.Metadata, error) {
+func (s *Service) byEntity(ctx context.Context, u *settings.Units, entity string) (*member, *samlidp.Metadata, error) {
 	all := s.members(u)
 	if m, meta, err := firstOf(ctx, s.fixed, entity); m != nil {
 		if !slices.Contains(all, m) {
@@ -305,12 +305,12 @@ func arriving(ctx context.Context, waiting []*member, entity string) (*member, *
 }
 
 // providersOf are the service providers of the organisations that have SAML metadata, sorted by organisation and id.
-func providersOf(u *config.Units) (out []Provider) {
+func providersOf(u *settings.Units) (out []Provider) {
 	for i := range u.Organisations {
 		o := &u.Organisations[i]
 		for _, id := range slices.Sorted(maps.Keys(o.ServiceProviders)) {
 			sp := o.ServiceProviders[id]
-			if sp.SAMLMetadata == "" || !u.SignsInBy(id, config.ProtocolSAML) {
+			if sp.SAMLMetadata == "" || !u.SignsInBy(id, settings.ProtocolSAML) {
 				continue
 			}
 			own := &o.UserProfileAttributes
@@ -322,14 +322,14 @@ func providersOf(u *config.Units) (out []Provider) {
 			if p.Name == "" {
 				p.Name = id
 			}
-			for _, mapping := range []config.CustomAttributesMapping{own.CustomAttributeMappings, sp.CustomAttributeMappings} {
+			for _, mapping := range []settings.CustomAttributesMapping{own.CustomAttributeMappings, sp.CustomAttributeMappings} {
 				if mapping.AttributeToMapFrom != "" && mapping.AttributeToMapTo != "" {
 					p.Rename[mapping.AttributeToMapFrom] = mapping.AttributeToMapTo
 				}
 			}
 			attributes := maps.Clone(own.IdentityAttributes)
 			if attributes == nil {
-				attributes = map[string]config.IdentityAttribute{}
+				attributes = map[string]settings.IdentityAttribute{}
 			}
 			maps.Copy(attributes, sp.IdentityAttributes)
 			for _, key := range slices.Sorted(maps.Keys(attributes)) {
@@ -341,7 +341,7 @@ func providersOf(u *config.Units) (out []Provider) {
 	return out
 }
 
-func attributeOf(key string, a config.IdentityAttribute) Attribute {
+func attributeOf(key string, a settings.IdentityAttribute) Attribute {
 	out := Attribute{Source: a.AttributeName, Label: a.Label, Required: a.Required, Optional: a.Optional && !a.Required, Show: a.ShowExtendedFields}
 	if out.Source == "" {
 		out.Source = key
@@ -358,7 +358,7 @@ func attributeOf(key string, a config.IdentityAttribute) Attribute {
 }
 
 // subjectOf reads the free texts of the document. (docs/decisions/saml.md#saml-subject-names)
-func subjectOf(c config.SAMLSubjectName) Subject {
+func subjectOf(c settings.SAMLSubjectName) Subject {
 	out := Subject{Fallback: canonical(c.Default)}
 	for short, uri := range formats {
 		if strings.EqualFold(c.Format, short) || c.Format == uri {

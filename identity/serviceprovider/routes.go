@@ -1,6 +1,6 @@
 package serviceprovider
 
-import "github.com/gatehouse-id/gatehouse/identity/front"
+import "github.com/gatehouse-id/gatehouse/identity/webflow"
 
 // Paths of the identity provider.
 const (
@@ -17,7 +17,7 @@ const (
 func Paths() []string { return []string{"/sso/"} }
 
 // Routes adds the endpoints for service providers.
-func (s *Service) Routes(mux front.Router) {
+func (s *Service) Routes(mux webflow.Router) {
 	mux.Handle(metadataPath, s.front.Pages(s.showMetadata, nil))
 	mux.HandleFunc(signOnPath, s.front.Page(s.handleSignOn))
 	mux.Handle(continuePath, s.front.Pages(s.showContinue, s.handleConsent))

@@ -13,17 +13,17 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/saml"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
-	"github.com/gatehouse-id/gatehouse/internal/page"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -39,13 +39,13 @@ type Config struct {
 type Deps struct {
 	Person  *person.Service
 	Session *session.Service
-	Front   *front.Service
+	Front   *webflow.Service
 
 	Store  storage.Store
-	Events *event.Recorder
+	Events *audit.Recorder
 	// Units returns the settings as tx sees them.
-	Units func(tx storage.Tx) (*config.Units, error)
-	Pages *page.Renderer
+	Units func(tx storage.Tx) (*settings.Units, error)
+	Pages *web.Renderer
 	// KeyPair returns a key pair of the configuration by its name; "" is Gatehouse's own for SAML. nil: there are none,
 	// and nobody signs in at a service provider.
 	KeyPair func(ctx context.Context, name string) (*idp.Key, error)
@@ -54,7 +54,7 @@ type Deps struct {
 	// Once marks a message as used, or returns idp.ErrReplayed.
 	Once func(tx storage.Tx, key string, until time.Time) error
 	// Origin tells where a request came from.
-	Origin func(*http.Request) event.Origin
+	Origin func(*http.Request) audit.Origin
 	// Admit counts what a sender begins; false: too many.
 	Admit func(*http.Request) bool
 	Jar   cookie.Jar
@@ -68,13 +68,13 @@ type Deps struct {
 // Service signs people in at service providers. It is safe for concurrent use.
 type Service struct {
 	deps    Deps
-	front   *front.Service
+	front   *webflow.Service
 	sign    []string
 	fixed   []*member
 	logouts *outbox.Lanes[logoutRecord]
 
 	mu   sync.Mutex // guards what follows
-	seen *config.Units
+	seen *settings.Units
 	all  []*member // fixed, and those of seen
 }
 
@@ -128,23 +128,23 @@ func (s *Service) writer(ctx context.Context) (*samlidp.Writer, error) {
 
 // send sends a browser where a service provider wants it. away says that it redirects from there to other origins, as
 // after a logout message; browsers apply the form-action of our page to that.
-func (s *Service) send(q *front.Request, m *member, next *idp.Next, away bool) {
-	s.sendBy(q, m, next, page.FormPost{Away: away})
+func (s *Service) send(q *webflow.Request, m *member, next *idp.Next, away bool) {
+	s.sendBy(q, m, next, web.FormPost{Away: away})
 }
 
 // sendFramed is send for a logout message, which one of our pages can have in a frame.
-func (s *Service) sendFramed(q *front.Request, m *member, next *idp.Next) {
-	s.sendBy(q, m, next, page.FormPost{Away: true, Framed: true})
+func (s *Service) sendFramed(q *webflow.Request, m *member, next *idp.Next) {
+	s.sendBy(q, m, next, web.FormPost{Away: true, Framed: true})
 }
 
-func (s *Service) sendBy(q *front.Request, m *member, next *idp.Next, form page.FormPost) {
+func (s *Service) sendBy(q *webflow.Request, m *member, next *idp.Next, form web.FormPost) {
 	if next.Form == nil {
-		page.Redirect(q.W, next.URL)
+		web.Redirect(q.W, next.URL)
 		return
 	}
 	form.Action = next.Form.Action
 	for _, field := range next.Form.Fields {
-		form.Fields = append(form.Fields, page.Hidden{Name: field.Name, Value: field.Value})
+		form.Fields = append(form.Fields, web.Hidden{Name: field.Name, Value: field.Value})
 	}
-	s.deps.Pages.Render(q.W, q.Request, page.View{Template: "form_post", Client: m.client(), Data: form})
+	s.deps.Pages.Render(q.W, q.Request, web.View{Template: "form_post", Client: m.client(), Data: form})
 }

@@ -18,10 +18,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/saml"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
@@ -360,20 +360,20 @@ func TestServiceProviderNames(t *testing.T) {
 func TestServiceProviderOfAnOrganisation(t *testing.T) {
 	t.Parallel()
 	h := identitytest.NewServing(t)
-	u := config.Defaults()
-	u.Organisations = []config.Organisation{{
-		ID: "acme", Name: "Acme", UserProfileAttributes: config.UserProfileAttributes{
-			SAMLSubjectName: config.SAMLSubjectName{Type: "username"}, CustomAttributeMappings: config.CustomAttributesMapping{AttributeToMapFrom: "name", AttributeToMapTo: "cn"},
-			IdentityAttributes: map[string]config.IdentityAttribute{"name": {AttributeName: "display_name", Label: "What we call you", ShowExtendedFields: true}},
+	u := settings.Defaults()
+	u.Organisations = []settings.Organisation{{
+		ID: "acme", Name: "Acme", UserProfileAttributes: settings.UserProfileAttributes{
+			SAMLSubjectName: settings.SAMLSubjectName{Type: "username"}, CustomAttributeMappings: settings.CustomAttributesMapping{AttributeToMapFrom: "name", AttributeToMapTo: "cn"},
+			IdentityAttributes: map[string]settings.IdentityAttribute{"name": {AttributeName: "display_name", Label: "What we call you", ShowExtendedFields: true}},
 		},
-		ServiceProviders: map[string]config.ServiceProvider{"wiki": {
+		ServiceProviders: map[string]settings.ServiceProvider{"wiki": {
 			ID: "wiki", Name: "The wiki", SAMLMetadata: identitytest.MetadataAs(identitytest.WikiEntity, identitytest.WikiACS), IncludeUnmappedCustomAttributes: "true",
-			IdentityAttributes: map[string]config.IdentityAttribute{
+			IdentityAttributes: map[string]settings.IdentityAttribute{
 				"groups": {Optional: true}, "mail": {AttributeName: "email", Required: true, Verification: true, SAMLAttributeNames: map[string]string{"uri": "urn:oid:0.9.2342.19200300.100.1.3", "basic": "mail"}},
 			},
 		}},
 	}}
-	h.Units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+	h.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 	h.Serve()
 	b := h.Browser()
 	a := b.Enter(b.Request(h.AuthnRequest("_o1"), ""))
@@ -403,12 +403,12 @@ func TestServiceProviderOfAnOrganisation(t *testing.T) {
 	// Somebody who does not allow it.
 	other := h.Browser()
 	u2 := u
-	h.Units = func(storage.Tx) (*config.Units, error) { return &u2, nil }
+	h.Units = func(storage.Tx) (*settings.Units, error) { return &u2, nil }
 	o := u.Organisations[0]
 	sp := o.ServiceProviders["wiki"]
-	sp.IdentityAttributes = map[string]config.IdentityAttribute{"username": {}}
-	o.ServiceProviders = map[string]config.ServiceProvider{"wiki": sp}
-	u2.Organisations = []config.Organisation{o}
+	sp.IdentityAttributes = map[string]settings.IdentityAttribute{"username": {}}
+	o.ServiceProviders = map[string]settings.ServiceProvider{"wiki": sp}
+	u2.Organisations = []settings.Organisation{o}
 	h.Serve()
 	a = other.Enter(other.Request(h.AuthnRequest("_o4"), ""))
 	if d := other.Post(a, "decision", "deny").Deliver(t); !slices.Equal(d.Status(), []string{"Responder", "RequestDenied"}) {
@@ -423,9 +423,9 @@ func TestServiceProviderUnmapped(t *testing.T) {
 	h := identitytest.NewServing(t)
 	h.Config.Persons[0].Profile = &person.Profile{CustomAttributes: []person.CustomAttribute{{Name: "office", Value: "Utrecht"}, {Name: "desk", Value: "12"}}}
 	h.Config.Persons[0].Username = "mapped"
-	sp := config.ServiceProvider{
-		ID: "wiki", SAMLMetadata: identitytest.MetadataAs(identitytest.WikiEntity, identitytest.WikiACS), CustomAttributeMappings: config.CustomAttributesMapping{AttributeToMapFrom: "office", AttributeToMapTo: "l"},
-		IdentityAttributes: map[string]config.IdentityAttribute{"office": {}},
+	sp := settings.ServiceProvider{
+		ID: "wiki", SAMLMetadata: identitytest.MetadataAs(identitytest.WikiEntity, identitytest.WikiACS), CustomAttributeMappings: settings.CustomAttributesMapping{AttributeToMapFrom: "office", AttributeToMapTo: "l"},
+		IdentityAttributes: map[string]settings.IdentityAttribute{"office": {}},
 	}
 	for i, c := range []struct {
 		unmapped string
@@ -435,9 +435,9 @@ func TestServiceProviderUnmapped(t *testing.T) {
 		{"true", map[string][]string{"desk": {"12"}, "l": {"Utrecht"}}},
 	} {
 		sp.IncludeUnmappedCustomAttributes = c.unmapped
-		u := config.Defaults()
-		u.Organisations = []config.Organisation{{ID: "acme", ServiceProviders: map[string]config.ServiceProvider{"wiki": sp}}}
-		h.Units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+		u := settings.Defaults()
+		u.Organisations = []settings.Organisation{{ID: "acme", ServiceProviders: map[string]settings.ServiceProvider{"wiki": sp}}}
+		h.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 		h.Serve()
 		b := h.Browser()
 		a := b.Post(b.Request(h.AuthnRequest(fmt.Sprintf("_u%d", i)), ""), "username", "mapped", "password", identitytest.DemoPassword)

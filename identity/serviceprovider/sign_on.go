@@ -13,14 +13,14 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/identity/front"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
-	"github.com/gatehouse-id/gatehouse/internal/page"
-	"github.com/gatehouse-id/gatehouse/internal/refusal"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -36,10 +36,10 @@ const errorLogout = "error.service_provider_logout"
 var never time.Time
 
 // pageError is an error page that says why, with its reason for operators.
-func (s *Service) pageError(q *front.Request, status int, key string, why refusal.Refusal, cause error) error {
+func (s *Service) pageError(q *webflow.Request, status int, key string, why denial.Refusal, cause error) error {
 	why.Status = status
 	s.front.Refuse(q, why, cause)
-	out := &front.Answer{Status: status, Key: key, Cause: cause}
+	out := &webflow.Answer{Status: status, Key: key, Cause: cause}
 	if key == errorLogout {
 		out.Again, out.Label = signOutPath, "account.sign_out"
 	}
@@ -47,15 +47,15 @@ func (s *Service) pageError(q *front.Request, status int, key string, why refusa
 }
 
 // badRequest answers a message that cannot be believed, and any other error as it is.
-func (s *Service) badRequest(q *front.Request, provider string, err error) error {
+func (s *Service) badRequest(q *webflow.Request, provider string, err error) error {
 	if !errors.As(err, new(*idp.Invalid)) && !errors.Is(err, idp.ErrReplayed) {
 		return err
 	}
-	return s.pageError(q, http.StatusBadRequest, badKey(q), refusal.Refusal{Reason: refusal.ServiceProviderRequest, ClientID: provider}, err)
+	return s.pageError(q, http.StatusBadRequest, badKey(q), denial.Refusal{Reason: denial.ServiceProviderRequest, ClientID: provider}, err)
 }
 
 // badKey is the message about a request that is refused: for a sign-in, or for a sign-out.
-func badKey(q *front.Request) string {
+func badKey(q *webflow.Request) string {
 	if q.URL.Path == logoutPath {
 		return errorLogout
 	}
@@ -63,12 +63,12 @@ func badKey(q *front.Request) string {
 }
 
 // unknown answers a message of a service provider that nobody has registered.
-func (s *Service) unknown(q *front.Request) error {
-	return s.pageError(q, http.StatusBadRequest, badKey(q), refusal.Refusal{Reason: refusal.ServiceProviderUnknown}, s.unknownCause(q.Settings))
+func (s *Service) unknown(q *webflow.Request) error {
+	return s.pageError(q, http.StatusBadRequest, badKey(q), denial.Refusal{Reason: denial.ServiceProviderUnknown}, s.unknownCause(q.Settings))
 }
 
 // unknownCause says why a service provider is unknown. It can be one whose metadata has never been read.
-func (s *Service) unknownCause(u *config.Units) error {
+func (s *Service) unknownCause(u *settings.Units) error {
 	const text = "no service_provider has the issuer of the message as its entity ID"
 	var unread []string
 	for _, m := range s.members(u) {
@@ -83,9 +83,9 @@ func (s *Service) unknownCause(u *config.Units) error {
 }
 
 // showMetadata serves GET /sso/metadata.
-func (s *Service) showMetadata(q *front.Request) error {
+func (s *Service) showMetadata(q *webflow.Request) error {
 	if s.deps.KeyPair == nil {
-		return front.NotFound()
+		return webflow.NotFound()
 	}
 	keys, err := s.keys(q.Context())
 	if err != nil {
@@ -108,16 +108,16 @@ func (s *Service) showMetadata(q *front.Request) error {
 }
 
 // receive reads a message that a browser brings.
-func (s *Service) receive(q *front.Request) (*samlidp.Incoming, error) {
+func (s *Service) receive(q *webflow.Request) (*samlidp.Incoming, error) {
 	if q.Method != http.MethodGet && q.Method != http.MethodPost {
 		q.W.Header().Set("Allow", "GET, POST")
-		return nil, &front.Answer{Status: http.StatusMethodNotAllowed, Key: "error.method"}
+		return nil, &webflow.Answer{Status: http.StatusMethodNotAllowed, Key: "error.method"}
 	}
 	if s.deps.KeyPair == nil {
-		return nil, front.NotFound()
+		return nil, webflow.NotFound()
 	}
 	if !s.deps.Admit(q.Request) {
-		return nil, front.ErrTooMany
+		return nil, webflow.ErrTooMany
 	}
 	q.Body = http.MaxBytesReader(q.W, q.Body, idp.MaxBody)
 	in, err := samlidp.Receive(q.Request)
@@ -129,7 +129,7 @@ func (s *Service) receive(q *front.Request) (*samlidp.Incoming, error) {
 
 // handleSignOn serves GET and POST /sso/saml: a service provider asks for a sign-in. The request is kept, and the
 // browser continues without it. A POST from elsewhere carries no cookies, so it decides nothing.
-func (s *Service) handleSignOn(q *front.Request) error {
+func (s *Service) handleSignOn(q *webflow.Request) error {
 	in, err := s.receive(q)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func (s *Service) handleSignOn(q *front.Request) error {
 	now := s.now()
 	rec := requestRecord{
 		Provider: m.ID, Entity: meta.EntityID, ID: asked.ID, Service: asked.Service.Location, Relay: in.Relay, Format: asked.Format, Qualifier: asked.Qualifier,
-		Force: asked.Force, Passive: asked.Passive, Comparison: asked.Comparison, Classes: asked.Classes, Unnamed: asked.Unnamed, CreatedAt: now, ExpiresAt: now.Add(front.FlowLife),
+		Force: asked.Force, Passive: asked.Passive, Comparison: asked.Comparison, Classes: asked.Classes, Unnamed: asked.Unnamed, CreatedAt: now, ExpiresAt: now.Add(webflow.FlowLife),
 	}
 	if named := asked.Subject; named != nil {
 		rec.Subject = nameRef{named.Value, named.Format, named.Qualifier}
@@ -150,7 +150,7 @@ func (s *Service) handleSignOn(q *front.Request) error {
 }
 
 // requestOf verifies an AuthnRequest, and returns who it is from.
-func (s *Service) requestOf(q *front.Request, in *samlidp.Incoming) (*member, *samlidp.Request, *samlidp.Metadata, error) {
+func (s *Service) requestOf(q *webflow.Request, in *samlidp.Incoming) (*member, *samlidp.Request, *samlidp.Metadata, error) {
 	m, meta, err := s.byEntity(q.Context(), q.Settings, in.Issuer)
 	if err != nil {
 		return nil, nil, nil, s.failed(q, m, err)
@@ -174,11 +174,11 @@ func (s *Service) requestOf(q *front.Request, in *samlidp.Incoming) (*member, *s
 
 // checkEntity refuses a service provider that does not count for its entity ID. It must not sign people in under that
 // name, since it can ask less of them.
-func (s *Service) checkEntity(q *front.Request, m *member, meta *samlidp.Metadata) error {
+func (s *Service) checkEntity(q *webflow.Request, m *member, meta *samlidp.Metadata) error {
 	counts, _, err := s.byEntity(q.Context(), q.Settings, meta.EntityID)
 	switch {
 	case counts != nil && counts.ID != m.ID:
-		why := refusal.Refusal{Reason: refusal.ServiceProviderUnknown, ClientID: m.ID}
+		why := denial.Refusal{Reason: denial.ServiceProviderUnknown, ClientID: m.ID}
 		return s.pageError(q, http.StatusBadRequest, "error.service_provider", why, errors.New("another service_provider has its entity ID: give it one of its own"))
 	case err != nil:
 		return s.failed(q, m, err)
@@ -190,8 +190,8 @@ func (s *Service) checkEntity(q *front.Request, m *member, meta *samlidp.Metadat
 
 // failed answers that the metadata of a service provider, or what is stored of all, cannot be read. nil: it is unknown
 // which one it would be.
-func (s *Service) failed(q *front.Request, m *member, err error) error {
-	why := refusal.Refusal{Reason: refusal.Unavailable}
+func (s *Service) failed(q *webflow.Request, m *member, err error) error {
+	why := denial.Refusal{Reason: denial.Unavailable}
 	if m != nil {
 		why.ClientID = m.ID
 	}
@@ -199,7 +199,7 @@ func (s *Service) failed(q *front.Request, m *member, err error) error {
 }
 
 // keep stores a request and sends the browser on to its answer.
-func (s *Service) keep(q *front.Request, rec requestRecord) error {
+func (s *Service) keep(q *webflow.Request, rec requestRecord) error {
 	name, err := secret.ID(s.deps.Random, nameBytes)
 	if err != nil {
 		return err
@@ -221,7 +221,7 @@ func (s *Service) keep(q *front.Request, rec requestRecord) error {
 	if err != nil {
 		return s.badRequest(q, rec.Provider, err)
 	}
-	page.RedirectStatus(q.W, continueURL(name), http.StatusSeeOther)
+	web.RedirectStatus(q.W, continueURL(name), http.StatusSeeOther)
 	return nil
 }
 
@@ -240,18 +240,18 @@ func answerKey(rec requestRecord) string { return secret.Hash(storage.Key(rec.En
 func continueURL(name string) string { return continuePath + "?" + url.Values{"flow": {name}}.Encode() }
 
 // showStart serves GET /sso/start/{id}: a sign-in that begins here. (SAML profiles 4.1.5)
-func (s *Service) showStart(q *front.Request) error {
+func (s *Service) showStart(q *webflow.Request) error {
 	m := s.byID(q.Settings, q.PathValue("id"))
 	if m == nil || !m.Starts || s.deps.KeyPair == nil {
-		return front.NotFound()
+		return webflow.NotFound()
 	}
 	relay := q.URL.Query().Get("RelayState")
 	if relay != "" && !slices.Contains(m.Relays, relay) {
-		return s.pageError(q, http.StatusBadRequest, "error.service_provider", refusal.Refusal{Reason: refusal.ServiceProviderRequest, ClientID: m.ID},
+		return s.pageError(q, http.StatusBadRequest, "error.service_provider", denial.Refusal{Reason: denial.ServiceProviderRequest, ClientID: m.ID},
 			errors.New("the RelayState of the link is not one that the service provider's idp_initiated names"))
 	}
 	if !s.deps.Admit(q.Request) {
-		return front.ErrTooMany
+		return webflow.ErrTooMany
 	}
 	meta, err := m.source.Get(q.Context())
 	if err != nil {
@@ -262,7 +262,7 @@ func (s *Service) showStart(q *front.Request) error {
 	}
 	now := s.now()
 	return s.keep(q, requestRecord{
-		Provider: m.ID, Entity: meta.EntityID, Service: meta.DefaultService().Location, Relay: relay, CreatedAt: now, ExpiresAt: now.Add(front.FlowLife),
+		Provider: m.ID, Entity: meta.EntityID, Service: meta.DefaultService().Location, Relay: relay, CreatedAt: now, ExpiresAt: now.Add(webflow.FlowLife),
 	})
 }
 
@@ -278,10 +278,10 @@ type open struct {
 func (o *open) service() samlidp.Service { return samlidp.Service{Location: o.rec.Service} }
 
 // openOf returns the request that an address names, while its service provider still has the place for its response.
-func (s *Service) openOf(q *front.Request) (*open, error) {
+func (s *Service) openOf(q *webflow.Request) (*open, error) {
 	o := &open{name: q.URL.Query().Get("flow")}
 	if o.name == "" || len(o.name) > maxName || s.deps.KeyPair == nil {
-		return nil, front.NotFound()
+		return nil, webflow.NotFound()
 	}
 	err := s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
 		o.rec, _, err = requests.Find(tx, secret.Hash(o.name))
@@ -291,7 +291,7 @@ func (s *Service) openOf(q *front.Request) (*open, error) {
 		return nil, err
 	}
 	if o.rec.Provider == "" || !o.rec.ExpiresAt.After(s.now()) {
-		return nil, &front.Answer{Status: http.StatusBadRequest, Key: "error.expired"}
+		return nil, &webflow.Answer{Status: http.StatusBadRequest, Key: "error.expired"}
 	}
 	if o.m = s.byID(q.Settings, o.rec.Provider); o.m == nil {
 		return nil, s.unknown(q)
@@ -310,7 +310,7 @@ func (s *Service) openOf(q *front.Request) (*open, error) {
 }
 
 // refuse tells the service provider why there is no sign-in. The request is answered by that.
-func (s *Service) refuse(q *front.Request, o *open, code, detail string, why refusal.Refusal, cause error) error {
+func (s *Service) refuse(q *webflow.Request, o *open, code, detail string, why denial.Refusal, cause error) error {
 	why.ClientID = o.m.ID
 	s.front.Refuse(q, why, cause)
 	w, err := s.writer(q.Context())

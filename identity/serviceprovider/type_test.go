@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -19,24 +19,24 @@ func TestServiceProviderType(t *testing.T) {
 	t.Parallel()
 	metadata := identitytest.MetadataAs(identitytest.WikiEntity, identitytest.WikiACS)
 	for name, tt := range map[string]struct {
-		providers    []config.ServiceProvider // each of an organisation of its own
+		providers    []settings.ServiceProvider // each of an organisation of its own
 		saml, openid bool
 	}{
-		"none":                                 {[]config.ServiceProvider{{SAMLMetadata: metadata}}, true, true},
-		"SAML":                                 {[]config.ServiceProvider{{Type: "saml", SAMLMetadata: metadata}}, true, false},
-		"OIDC":                                 {[]config.ServiceProvider{{Type: "Oidc"}}, false, true},
-		"attack 868: SAML, and OIDC elsewhere": {[]config.ServiceProvider{{SAMLMetadata: metadata}, {Type: "OPENID_CONNECT"}}, false, true},
-		"SAML without metadata":                {[]config.ServiceProvider{{Type: "SAML"}}, false, true},
+		"none":                                 {[]settings.ServiceProvider{{SAMLMetadata: metadata}}, true, true},
+		"SAML":                                 {[]settings.ServiceProvider{{Type: "saml", SAMLMetadata: metadata}}, true, false},
+		"OIDC":                                 {[]settings.ServiceProvider{{Type: "Oidc"}}, false, true},
+		"attack 868: SAML, and OIDC elsewhere": {[]settings.ServiceProvider{{SAMLMetadata: metadata}, {Type: "OPENID_CONNECT"}}, false, true},
+		"SAML without metadata":                {[]settings.ServiceProvider{{Type: "SAML"}}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := identitytest.NewServing(t)
-			u := config.Defaults()
+			u := settings.Defaults()
 			for i, sp := range tt.providers {
 				sp.ID = "wiki"
-				u.Organisations = append(u.Organisations, config.Organisation{ID: string(rune('a' + i)), ServiceProviders: map[string]config.ServiceProvider{"wiki": sp}})
+				u.Organisations = append(u.Organisations, settings.Organisation{ID: string(rune('a' + i)), ServiceProviders: map[string]settings.ServiceProvider{"wiki": sp}})
 			}
-			h.Units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+			h.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 			h.Serve()
 			b := h.Browser()
 			b.SignIn(identitytest.Demo, identitytest.DemoPassword)
@@ -48,17 +48,17 @@ func TestServiceProviderType(t *testing.T) {
 				t.Errorf("a sign-in that begins here: %d", a.Code)
 			}
 			before := h.Demand
-			h.Demand = func(r *http.Request) login.Demand {
+			h.Demand = func(r *http.Request) authn.Demand {
 				d := before(r)
-				d.Client = login.Client{ID: "wiki", Name: "The wiki"}
+				d.Client = authn.Client{ID: "wiki", Name: "The wiki"}
 				return d
 			}
 			a = b.Get("/next")
 			if got := strings.HasPrefix(a.Body.String(), "signed in as "); got != tt.openid || !got && !strings.Contains(a.Body.String(), "access_denied") {
 				t.Errorf("by OpenID Connect: %d %s, want a sign-in %v", a.Code, a.Body, tt.openid)
 			}
-			_, err := h.CheckPassword(t.Context(), "wiki", identitytest.Demo, identitytest.DemoPassword, event.Origin{ClientIP: "203.0.113.7"})
-			if refusal := new(login.Refusal); errors.As(err, &refusal) == tt.openid {
+			_, err := h.CheckPassword(t.Context(), "wiki", identitytest.Demo, identitytest.DemoPassword, audit.Origin{ClientIP: "203.0.113.7"})
+			if refusal := new(authn.Refusal); errors.As(err, &refusal) == tt.openid {
 				t.Errorf("by the password grant: %v", err)
 			}
 		})
@@ -66,9 +66,9 @@ func TestServiceProviderType(t *testing.T) {
 	t.Run("attack 868: the service provider of the Caddyfile, which an organisation makes one of OpenID Connect", func(t *testing.T) {
 		t.Parallel()
 		h := identitytest.NewServing(t)
-		u := config.Defaults()
-		u.Organisations = []config.Organisation{{ID: "acme", ServiceProviders: map[string]config.ServiceProvider{"wiki": {ID: "wiki", Type: "OIDC"}}}}
-		h.Units = func(storage.Tx) (*config.Units, error) { return &u, nil }
+		u := settings.Defaults()
+		u.Organisations = []settings.Organisation{{ID: "acme", ServiceProviders: map[string]settings.ServiceProvider{"wiki": {ID: "wiki", Type: "OIDC"}}}}
+		h.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 		h.Serve(identitytest.Wiki())
 		if a := h.Browser().Request(h.AuthnRequest("_t2"), ""); a.Code != http.StatusBadRequest {
 			t.Errorf("by SAML: status %d, want 400\n%s", a.Code, a.Body)

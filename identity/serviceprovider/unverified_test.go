@@ -7,7 +7,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -30,7 +30,7 @@ func TestUnverifiedAddressInAssertions(t *testing.T) {
 			h := identitytest.NewServing(t, identitytest.Wiki(func(p *serviceprovider.Provider) {
 				p.Attributes = []serviceprovider.Attribute{{Source: "mail", Unverified: c.unverified}, {Source: "name"}}
 			}))
-			_, err := h.Person.UpdatePerson(t.Context(), h.IDOf(identitytest.Demo), person.Edit{By: event.Actor{ID: "ops"}, Verified: true}, func(_ storage.Tx, d *person.Details) error {
+			_, err := h.Person.UpdatePerson(t.Context(), h.IDOf(identitytest.Demo), person.Edit{By: audit.Actor{ID: "ops"}, Verified: true}, func(_ storage.Tx, d *person.Details) error {
 				d.Profile.EmailAddresses = []person.EmailAddress{{Primary: true, Verified: c.verified, Value: victim}}
 				return nil
 			})

@@ -9,11 +9,11 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samlidp"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -43,7 +43,7 @@ func (s *Service) Run(ctx context.Context) { s.logouts.Run(ctx, s.sendLogout) }
 
 // sendLogout makes one try. A service provider that is gone, or takes no such request any more, needs none.
 func (s *Service) sendLogout(ctx context.Context, _, _ string, rec logoutRecord) error {
-	var u *config.Units
+	var u *settings.Units
 	err := s.deps.Store.View(ctx, func(tx storage.Tx) (err error) {
 		u, err = s.deps.Units(tx)
 		return err
@@ -152,9 +152,9 @@ func (w *watching) SessionsEnded(tx storage.Tx, personID, except string) error {
 
 // Applications knows what people have granted to applications.
 type Applications interface {
-	Applications(tx storage.Tx, person string, now time.Time) ([]login.Application, error)
+	Applications(tx storage.Tx, person string, now time.Time) ([]authn.Application, error)
 	ApplicationName(tx storage.Tx, id string) (string, error)
-	WithdrawConsent(ctx context.Context, person, application string, by event.Actor) (int, error)
+	WithdrawConsent(ctx context.Context, person, application string, by audit.Actor) (int, error)
 }
 
 // prefix begins the ids of service providers among those of applications.
@@ -170,7 +170,7 @@ type applications struct {
 func (s *Service) With(a Applications) Applications { return &applications{a, s} }
 
 // Applications returns the applications that a person has granted something, sorted by name.
-func (a *applications) Applications(tx storage.Tx, personID string, now time.Time) ([]login.Application, error) {
+func (a *applications) Applications(tx storage.Tx, personID string, now time.Time) ([]authn.Application, error) {
 	list, err := a.next.Applications(tx, personID, now)
 	if err != nil {
 		return nil, err
@@ -187,16 +187,16 @@ func (a *applications) Applications(tx storage.Tx, personID string, now time.Tim
 		if m == nil {
 			continue
 		}
-		app := login.Application{ID: prefix + m.ID, Name: m.Name, Since: e.Value.First, Last: e.Value.Last}
+		app := authn.Application{ID: prefix + m.ID, Name: m.Name, Since: e.Value.First, Last: e.Value.Last}
 		if meta := m.source.Known(); meta != nil {
 			app.Owner = hostOf(meta.DefaultService())
 		}
 		for _, name := range e.Value.Told {
-			app.Scopes = append(app.Scopes, login.Scope{Name: name, Description: name})
+			app.Scopes = append(app.Scopes, authn.Scope{Name: name, Description: name})
 		}
 		list = append(list, app)
 	}
-	slices.SortStableFunc(list, func(a, b login.Application) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(list, func(a, b authn.Application) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil
 }
 
@@ -226,7 +226,7 @@ func (a *applications) ApplicationName(tx storage.Tx, id string) (string, error)
 
 // WithdrawConsent takes back what a person has allowed a service provider, and ends their sessions there as far as it
 // can be told. The name by which it knows the person stays: with another one it would find another account.
-func (a *applications) WithdrawConsent(ctx context.Context, personID, id string, by event.Actor) (n int, err error) {
+func (a *applications) WithdrawConsent(ctx context.Context, personID, id string, by audit.Actor) (n int, err error) {
 	own, is := strings.CutPrefix(id, prefix)
 	if !is {
 		return a.next.WithdrawConsent(ctx, personID, id, by)

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -23,16 +23,16 @@ type Current struct {
 func (c *Current) Locales() []string { return c.Person.Locales() }
 
 // Result returns the sign-in as applications see it.
-func (c *Current) Result() *login.Result {
-	return &login.Result{
+func (c *Current) Result() *authn.Result {
+	return &authn.Result{
 		Subject: c.Session.PersonID, SessionID: c.ID, AuthTime: c.Session.AuthTime, Level: c.Session.Level,
 		AMR: c.Session.AMR, References: c.Session.references(), Provider: c.Session.Provider, Details: c.Session.Details,
 	}
 }
 
 // OwnEvent completes an event that the person of the session has caused.
-func (c *Current) OwnEvent(e event.Event, reason string) event.Event {
-	by := event.Actor{ID: c.Session.PersonID, Name: c.Person.Username, Session: c.ID}
+func (c *Current) OwnEvent(e audit.Event, reason string) audit.Event {
+	by := audit.Actor{ID: c.Session.PersonID, Name: c.Person.Username, Session: c.ID}
 	if e.Counts() != "" {
 		e.Provider = c.Session.Provider
 	}
@@ -40,7 +40,7 @@ func (c *Current) OwnEvent(e event.Event, reason string) event.Event {
 }
 
 // CurrentOf returns the browser's sign-in, or nil. It shows no page.
-func (s *Service) CurrentOf(r *http.Request) (*login.Result, error) {
+func (s *Service) CurrentOf(r *http.Request) (*authn.Result, error) {
 	c, err := s.Read(r)
 	if err != nil || c == nil {
 		return nil, err

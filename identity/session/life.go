@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -110,7 +110,7 @@ func (s *Service) Collect(rec Record) time.Time {
 func (s *Service) Touch(ctx context.Context, id string) error { return s.mark(ctx, id, nil) }
 
 // mark is Touch, and records where the session was used from if that is known.
-func (s *Service) mark(ctx context.Context, id string, from *event.Origin) error {
+func (s *Service) mark(ctx context.Context, id string, from *audit.Origin) error {
 	now := s.now()
 	due := func(tx storage.Tx) (Record, bool, error) {
 		rec, err := s.Live(tx, id, now)

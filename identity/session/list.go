@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -40,22 +40,22 @@ func (s *Service) OpenSessions(tx storage.Tx, personID string, epoch int64, now 
 
 // Get returns a live session, or storage.ErrNotFound if it has ended, has expired or never existed. The caller compares
 // its epoch with the person's.
-func (s *Service) Get(tx storage.Tx, id string, now time.Time) (login.Session, error) {
+func (s *Service) Get(tx storage.Tx, id string, now time.Time) (authn.Session, error) {
 	rec, err := s.Live(tx, id, now)
 	if err != nil {
-		return login.Session{}, err
+		return authn.Session{}, err
 	}
 	c := Current{ID: id, Session: rec}
-	return login.Session{Result: *c.Result(), Epoch: rec.Epoch, Ends: s.ends(rec), Seen: rec.Seen}, nil
+	return authn.Session{Result: *c.Result(), Epoch: rec.Epoch, Ends: s.ends(rec), Seen: rec.Seen}, nil
 }
 
 // List returns the live sessions of a person, the oldest first.
-func (s *Service) List(tx storage.Tx, subject string, now time.Time) ([]login.Session, error) {
+func (s *Service) List(tx storage.Tx, subject string, now time.Time) ([]authn.Session, error) {
 	p, err := person.Records.Get(tx, subject)
 	if err != nil || p.State != person.Active {
 		return nil, err
 	}
-	var out []login.Session
+	var out []authn.Session
 	ids, err := listed(tx, subject)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (s *Service) List(tx storage.Tx, subject string, now time.Time) ([]login.Se
 			out = append(out, one)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b login.Session) int { return a.AuthTime.Compare(b.AuthTime) })
+	slices.SortStableFunc(out, func(a, b authn.Session) int { return a.AuthTime.Compare(b.AuthTime) })
 	return out, nil
 }
 

@@ -1,7 +1,7 @@
 package session
 
 import (
-	"github.com/gatehouse-id/gatehouse/internal/places"
+	"github.com/gatehouse-id/gatehouse/internal/sessionindex"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -11,11 +11,11 @@ func (s *Service) place(tx storage.Tx, id string, before, rec *Record) error {
 	was, is := before.places(), rec.places()
 	for kind, value := range is {
 		if was[kind] != value {
-			if err := places.Forget(tx, kind, was[kind], id); err != nil {
+			if err := sessionindex.Forget(tx, kind, was[kind], id); err != nil {
 				return err
 			}
 		}
-		if err := places.Note(tx, kind, value, id, ends); err != nil {
+		if err := sessionindex.Note(tx, kind, value, id, ends); err != nil {
 			return err
 		}
 	}
@@ -25,13 +25,13 @@ func (s *Service) place(tx storage.Tx, id string, before, rec *Record) error {
 // leave takes a session out of the lists.
 func leave(tx storage.Tx, id string, rec *Record) error {
 	for kind, value := range rec.places() {
-		if err := places.Forget(tx, kind, value, id); err != nil {
+		if err := sessionindex.Forget(tx, kind, value, id); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *Record) places() map[places.Kind]string {
-	return map[places.Kind]string{places.Address: r.Address, places.Device: places.DeviceOf(r.Agent)}
+func (r *Record) places() map[sessionindex.Kind]string {
+	return map[sessionindex.Kind]string{sessionindex.Address: r.Address, sessionindex.Device: sessionindex.DeviceOf(r.Agent)}
 }

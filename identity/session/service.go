@@ -9,10 +9,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
-	"github.com/gatehouse-id/gatehouse/internal/event"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -34,9 +34,9 @@ type Deps struct {
 	Person *person.Service
 	Store  storage.Store
 	// Units returns the settings as tx sees them.
-	Units func(tx storage.Tx) (*config.Units, error)
+	Units func(tx storage.Tx) (*settings.Units, error)
 	// Origin tells where a request came from.
-	Origin func(*http.Request) event.Origin
+	Origin func(*http.Request) audit.Origin
 	Jar    cookie.Jar
 	Log    *zap.Logger
 	Now    func() time.Time
@@ -46,8 +46,8 @@ type Deps struct {
 type Service struct {
 	person *person.Service
 	store  storage.Store
-	units  func(tx storage.Tx) (*config.Units, error)
-	origin func(*http.Request) event.Origin
+	units  func(tx storage.Tx) (*settings.Units, error)
+	origin func(*http.Request) audit.Origin
 	jar    cookie.Jar
 	log    *zap.Logger
 	now    func() time.Time

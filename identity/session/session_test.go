@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -176,7 +176,7 @@ func TestOwnPasswordChangeKeepsOwnSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	by := event.Actor{ID: s.Subject, Name: identitytest.Demo, Session: s.SessionID}
+	by := audit.Actor{ID: s.Subject, Name: identitytest.Demo, Session: s.SessionID}
 	if err := h.Person.SetPassword(t.Context(), s.Subject, secret.New("another one"), by); err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -35,12 +35,12 @@ func TestWatcher(t *testing.T) {
 			}
 		}, "all of PERSON but "},
 		"own password": {func(t *testing.T, h *identitytest.Harness, _ *identitytest.Browser, session string) {
-			if err := h.Person.SetPassword(t.Context(), identitytest.Demo, secret.New("another one"), event.Actor{Session: session}); err != nil {
+			if err := h.Person.SetPassword(t.Context(), identitytest.Demo, secret.New("another one"), audit.Actor{Session: session}); err != nil {
 				t.Error(err)
 			}
 		}, "all of PERSON but SESSION"},
 		"own block": {func(t *testing.T, h *identitytest.Harness, _ *identitytest.Browser, session string) {
-			if err := h.Person.SetState(t.Context(), identitytest.Demo, person.Blocked, event.Actor{Session: session}); err != nil {
+			if err := h.Person.SetState(t.Context(), identitytest.Demo, person.Blocked, audit.Actor{Session: session}); err != nil {
 				t.Error(err)
 			}
 		}, "all of PERSON but "},

@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/internal/login"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 const (
@@ -198,5 +198,5 @@ func isToken(s string) bool {
 }
 
 func isText(s string, limit int) bool {
-	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= limit && !login.Turns(s) && !strings.ContainsFunc(s, unicode.IsControl)
+	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= limit && !authn.Turns(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }

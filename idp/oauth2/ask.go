@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/idp/remote"
+	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -34,7 +34,7 @@ func (p *Provider) redeem(ctx context.Context, f *flow, code string) (token stri
 	if err != nil {
 		return "", until, fmt.Errorf("token endpoint: %w", err)
 	}
-	doc, err := remote.ReadObject(a.Body)
+	doc, err := providerhttp.ReadObject(a.Body)
 	if err != nil {
 		return "", until, fmt.Errorf("token endpoint: status %d: %w", a.Status, err)
 	}
@@ -48,21 +48,21 @@ func (p *Provider) redeem(ctx context.Context, f *flow, code string) (token stri
 	if err != nil || token == "" || len(token) > maxToken || !(strings.EqualFold(kind, "Bearer") || kind == "" && p.cfg.Preset != "") {
 		return "", until, errors.New("token endpoint: it gave no bearer access token")
 	}
-	if err := remote.CheckToken(token); err != nil {
+	if err := providerhttp.CheckToken(token); err != nil {
 		return "", until, fmt.Errorf("token endpoint: %w", err)
 	}
 	return token, doc.Until(p.env.Now()), nil
 }
 
 // askToken sends a form to the token endpoint, with our credentials.
-func (p *Provider) askToken(ctx context.Context, form url.Values) (*remote.Answer, error) {
+func (p *Provider) askToken(ctx context.Context, form url.Values) (*providerhttp.Answer, error) {
 	id, pass := p.cfg.ClientID, p.cfg.ClientSecret.Reveal()
 	if p.cfg.AuthMethod == AuthPost {
 		form.Set("client_id", id)
 		form.Set("client_secret", pass)
 		id, pass = "", ""
 	}
-	req, err := remote.Form(p.cfg.TokenURL, form, id, pass)
+	req, err := providerhttp.Form(p.cfg.TokenURL, form, id, pass)
 	if err != nil {
 		return nil, err
 	}
@@ -73,27 +73,27 @@ func (p *Provider) askToken(ctx context.Context, form url.Values) (*remote.Answe
 func (p *Provider) checkClient(ctx context.Context, steps *idp.Steps) {
 	code, err := secret.ID(p.env.Random, 32)
 	if err != nil {
-		steps.Fail(remote.StepClient, err, "")
+		steps.Fail(providerhttp.StepClient, err, "")
 		return
 	}
 	a, err := p.askToken(ctx, url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {p.redirect()}, "code_verifier": {code + code}})
 	if err != nil {
-		steps.Fail(remote.StepClient, fmt.Errorf("token endpoint: %w", err), "")
+		steps.Fail(providerhttp.StepClient, fmt.Errorf("token endpoint: %w", err), "")
 		return
 	}
 	steps.Connection(a.TLS, a.Header, p.env.Now())
 	failure := ""
-	if doc, err := remote.ReadObject(a.Body); err == nil {
+	if doc, err := providerhttp.ReadObject(a.Body); err == nil {
 		failure, _ = doc.Text("error") // Facebook writes an object
 	}
 	if failure == "incorrect_client_credentials" { // GitHub's, with status 200
 		failure = "invalid_client"
 	}
-	remote.CheckClient(steps, a.Status, failure, "bad_verification_code")
+	providerhttp.CheckClient(steps, a.Status, failure, "bad_verification_code")
 }
 
 // tokenError says why there is no token, without text of the provider.
-func tokenError(status int, doc remote.Object) error {
+func tokenError(status int, doc providerhttp.Object) error {
 	code, err := doc.Text("error")
 	switch {
 	case err != nil: // Facebook writes an object
@@ -107,12 +107,12 @@ func tokenError(status int, doc remote.Object) error {
 }
 
 // profile reads what stands at an address. Without a token it tells only the status.
-func (p *Provider) profile(ctx context.Context, address, token string) (remote.Object, int, error) {
+func (p *Provider) profile(ctx context.Context, address, token string) (providerhttp.Object, int, error) {
 	raw, status, err := p.fetch(ctx, address, token)
 	if err != nil {
 		return nil, status, err
 	}
-	o, err := remote.ReadObject(raw)
+	o, err := providerhttp.ReadObject(raw)
 	return o, status, err
 }
 

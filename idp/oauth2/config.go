@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/idp/remote"
+	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
 	"github.com/gatehouse-id/gatehouse/internal/loopback"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -196,14 +196,14 @@ func (c Config) hosts() map[string]bool {
 	out := map[string]bool{}
 	for _, s := range []string{c.TokenURL, c.ProfileURL, c.EmailsURL} {
 		if u, err := url.Parse(s); err == nil && u.Host != "" {
-			out[remote.HostPort(u)] = true
+			out[providerhttp.HostPort(u)] = true
 		}
 	}
 	return out
 }
 
 // identity returns the person whom a profile describes.
-func (p *Provider) identity(ctx context.Context, profile remote.Object, token string) (*idp.Identity, error) {
+func (p *Provider) identity(ctx context.Context, profile providerhttp.Object, token string) (*idp.Identity, error) {
 	flat := profile.Flatten()
 	subject := idp.Single(flat[p.cfg.Subject])
 	if subject == "" || !isID(at(profile, p.cfg.Subject)) {
@@ -241,7 +241,7 @@ func (p *Provider) identity(ctx context.Context, profile remote.Object, token st
 }
 
 // at returns what stands at a path of a profile.
-func at(o remote.Object, path string) any {
+func at(o providerhttp.Object, path string) any {
 	if v, there := o[path]; there || path == "" {
 		return v
 	}

@@ -22,7 +22,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/idp/remote"
+	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -36,7 +36,7 @@ const (
 type Provider struct {
 	cfg   Config
 	env   idp.Env
-	calls *remote.Caller
+	calls *providerhttp.Caller
 }
 
 var (
@@ -54,7 +54,7 @@ func New(cfg Config, env idp.Env) (*Provider, error) {
 		return nil, errors.New("oauth2: the environment is incomplete")
 	}
 	cfg = cfg.withDefaults()
-	return &Provider{cfg: cfg, env: env, calls: remote.New(env, cfg.hosts())}, nil
+	return &Provider{cfg: cfg, env: env, calls: providerhttp.New(env, cfg.hosts())}, nil
 }
 
 // Parameters implements idp.Provider: no parameters are copied.
@@ -131,7 +131,7 @@ func (p *Provider) FlowOf(r *http.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return remote.State(v)
+	return providerhttp.State(v)
 }
 
 func parametersOf(r *http.Request) (url.Values, error) {
@@ -217,7 +217,7 @@ func (p *Provider) readResponse(r *http.Request, f *flow) (code string, err erro
 	}
 	var given, failure, iss string
 	for name, into := range map[string]*string{"code": &code, "state": &given, "error": &failure, "iss": &iss} {
-		if *into, err = remote.One(v, name); err != nil {
+		if *into, err = providerhttp.One(v, name); err != nil {
 			return "", err
 		}
 	}
@@ -228,12 +228,12 @@ func (p *Provider) readResponse(r *http.Request, f *flow) (code string, err erro
 		return "", &idp.Invalid{Reason: "the answer is not from the provider that was asked (iss)"}
 	case v.Has("access_token"): // it was not asked for: it would be another way in (RFC 9700 2.1.2)
 		return "", &idp.Invalid{Reason: "the answer carries a token"}
-	case (code == "") == (failure == "") || len(code) > remote.MaxCode:
+	case (code == "") == (failure == "") || len(code) > providerhttp.MaxCode:
 		return "", &idp.Invalid{Reason: "the answer is neither a code nor an error"}
 	case failure == "":
 		return code, nil
 	}
-	stopped := remote.Stopped(failure)
+	stopped := providerhttp.Stopped(failure)
 	if !stopped && !slices.Contains([]string{"server_error", "temporarily_unavailable", "invalid_scope", "unauthorized_client"}, failure) {
 		failure = "an error"
 	}

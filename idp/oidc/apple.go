@@ -15,7 +15,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/idp/remote"
+	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
 )
 
 const (
@@ -128,7 +128,7 @@ func appleName(raw string) object {
 	if raw == "" || len(raw) > maxUser {
 		return nil
 	}
-	user, err := remote.ReadObject([]byte(raw))
+	user, err := providerhttp.ReadObject([]byte(raw))
 	if err != nil {
 		return nil
 	}

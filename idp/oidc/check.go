@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/idp/remote"
+	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -110,29 +110,29 @@ func (p *Provider) checkOwnKeys(ctx context.Context, steps *idp.Steps, m *metada
 func (p *Provider) checkClient(ctx context.Context, steps *idp.Steps, m *metadata) {
 	code, err := secret.ID(p.env.Random, 32)
 	if err != nil {
-		steps.Fail(remote.StepClient, err, "")
+		steps.Fail(providerhttp.StepClient, err, "")
 		return
 	}
 	req, err := p.tokenRequest(ctx, m, url.Values{
 		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {p.endpointURL("callback")}, "code_verifier": {code + code},
 	})
 	if err != nil {
-		steps.Fail(remote.StepClient, err, "")
+		steps.Fail(providerhttp.StepClient, err, "")
 		return
 	}
 	a, err := p.calls.Ask(ctx, req, "application/json")
 	if err != nil {
-		steps.Fail(remote.StepClient, fmt.Errorf("token endpoint: %w", err), "")
+		steps.Fail(providerhttp.StepClient, fmt.Errorf("token endpoint: %w", err), "")
 		return
 	}
-	doc, err := remote.ReadObject(a.Body)
+	doc, err := providerhttp.ReadObject(a.Body)
 	failure := ""
 	if err == nil {
 		failure, err = doc.Text("error")
 	}
 	if err != nil || a.Status == http.StatusOK {
-		steps.Fail(remote.StepClient, errors.New("the token endpoint answers an unknown code with something else than an error"), "look at the address of the token endpoint")
+		steps.Fail(providerhttp.StepClient, errors.New("the token endpoint answers an unknown code with something else than an error"), "look at the address of the token endpoint")
 		return
 	}
-	remote.CheckClient(steps, a.Status, failure)
+	providerhttp.CheckClient(steps, a.Status, failure)
 }

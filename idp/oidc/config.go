@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/idp/remote"
+	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
 	"github.com/gatehouse-id/gatehouse/internal/loopback"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -206,7 +206,7 @@ func (c Config) validateRequest() (wrong []error) {
 		wrong = append(wrong, fmt.Errorf("response_mode %q: want query or form_post", c.ResponseMode))
 	}
 	if len(c.Claims) > 0 {
-		if _, err := remote.ReadObject(c.Claims); err != nil || len(c.Claims) > maxClaims {
+		if _, err := providerhttp.ReadObject(c.Claims); err != nil || len(c.Claims) > maxClaims {
 			wrong = append(wrong, fmt.Errorf("claims: want a JSON object of at most %d bytes, as in OpenID Connect Core 5.5", maxClaims))
 		}
 	}
@@ -238,7 +238,7 @@ func (c Config) hosts() map[string]bool {
 	out := map[string]bool{}
 	for _, raw := range []string{c.Issuer, c.DiscoveryURL, c.Metadata.TokenURL, c.Metadata.UserInfoURL, c.Metadata.JWKSURL, c.JWKSURL} {
 		if u, err := url.Parse(raw); err == nil && raw != "" {
-			out[remote.HostPort(u)] = true
+			out[providerhttp.HostPort(u)] = true
 		}
 	}
 	return out

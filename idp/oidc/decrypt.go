@@ -10,7 +10,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/idp/remote"
+	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
 )
 
 // The encryption that we accept. Not accepted: RSA1_5 (padding oracles), PBES2 (the sender chooses how much work we
@@ -80,7 +80,7 @@ func (p *Provider) decrypt(ctx context.Context, raw string) ([]byte, error) {
 	if err != nil {
 		return nil, errOpen
 	}
-	fields, err := remote.ReadObject(header)
+	fields, err := providerhttp.ReadObject(header)
 	if err != nil {
 		return nil, errOpen
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/idp/remote"
+	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
 )
 
 // FlowOf implements idp.Redirector: state.
@@ -21,7 +21,7 @@ func (p *Provider) FlowOf(r *http.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return remote.State(v)
+	return providerhttp.State(v)
 }
 
 // parametersOf returns the parameters of an authorization response: from the query, or from the body if form_post was
@@ -63,7 +63,7 @@ func (p *Provider) readResponse(r *http.Request) (a response, err error) {
 		read["user"] = &a.user
 	}
 	for name, into := range read {
-		if *into, err = remote.One(v, name); err != nil {
+		if *into, err = providerhttp.One(v, name); err != nil {
 			return a, err
 		}
 	}
@@ -71,7 +71,7 @@ func (p *Provider) readResponse(r *http.Request) (a response, err error) {
 	if v.Has("id_token") || v.Has("access_token") {
 		return a, &idp.Invalid{Reason: "the answer carries tokens"}
 	}
-	if (a.code == "") == (a.failure == "") || len(a.code) > remote.MaxCode {
+	if (a.code == "") == (a.failure == "") || len(a.code) > providerhttp.MaxCode {
 		return a, &idp.Invalid{Reason: "the answer is neither a code nor an error"}
 	}
 	return a, nil
@@ -168,7 +168,7 @@ func rejectionOf(code string) error {
 	switch {
 	case code == "server_error" || code == "temporarily_unavailable":
 		return fmt.Errorf("the provider answers %s", code)
-	case remote.Stopped(code):
+	case providerhttp.Stopped(code):
 		return &idp.Rejection{Reason: "the provider answers " + code, Cancelled: true}
 	case !slices.Contains(known, code): // it came through the browser: unknown text is not repeated, not even in a log
 		return &idp.Rejection{Reason: "the provider answers an error"}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/oidc/oidctest"
-	"github.com/gatehouse-id/gatehouse/idp/remote"
+	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
 )
 
 const fuzzIssuer = "https://op.example"
@@ -126,7 +126,7 @@ func FuzzObject(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		o, err := remote.ReadObject(raw)
+		o, err := providerhttp.ReadObject(raw)
 		if err != nil {
 			return
 		}

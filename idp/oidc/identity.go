@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/idp/remote"
+	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
 )
 
 const (
@@ -217,7 +217,7 @@ func keptClaims(raw string) object {
 	if err != nil {
 		return object{}
 	}
-	claims, err := remote.ReadObject(payload)
+	claims, err := providerhttp.ReadObject(payload)
 	if err != nil {
 		return object{}
 	}

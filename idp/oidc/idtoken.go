@@ -13,7 +13,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/idp/remote"
+	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
 )
 
 // idToken is a verified ID token: the unverified token is not used after this.
@@ -48,7 +48,7 @@ func (p *Provider) verifyIDToken(ctx context.Context, m *metadata, raw, access s
 	if err := checked.Claims(&payload); err != nil {
 		return nil, &idp.Invalid{Reason: "the ID token cannot be read"}
 	}
-	claims, err := remote.ReadObject(payload)
+	claims, err := providerhttp.ReadObject(payload)
 	if err != nil {
 		return nil, &idp.Invalid{Reason: "the ID token cannot be read", Cause: err}
 	}

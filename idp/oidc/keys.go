@@ -11,8 +11,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/gatehouse-id/gatehouse/idp/remote"
-	"github.com/gatehouse-id/gatehouse/internal/signature"
+	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 )
 
 const (
@@ -89,7 +89,7 @@ func (s keySet) verify(token *jose.JSONWebSignature, fits func(issuer string, cl
 			continue
 		}
 		if key.issuer != "" {
-			if claims, err := remote.ReadObject(payload); err != nil || !fits(key.issuer, claims) {
+			if claims, err := providerhttp.ReadObject(payload); err != nil || !fits(key.issuer, claims) {
 				continue
 			}
 		}
@@ -108,7 +108,7 @@ func (s keySet) is(other keySet) bool {
 // secret.
 func candidates(keys []publicKey, header jose.Header) (out []publicKey) {
 	for _, k := range keys {
-		if (header.KeyID == "" || k.KeyID == header.KeyID) && (k.Algorithm == "" || k.Algorithm == header.Algorithm) && signature.Suits(k.Key, header.Algorithm) {
+		if (header.KeyID == "" || k.KeyID == header.KeyID) && (k.Algorithm == "" || k.Algorithm == header.Algorithm) && jwa.Suits(k.Key, header.Algorithm) {
 			out = append(out, k)
 		}
 	}
@@ -146,7 +146,7 @@ func readKeys(doc object) ([]publicKey, error) {
 		if err != nil {
 			continue
 		}
-		key, err := signature.ReadKey(raw)
+		key, err := jwa.ReadKey(raw)
 		if err != nil || !key.Valid() || !key.IsPublic() || (key.Use != "" && key.Use != "sig") {
 			continue
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/idp/remote"
+	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -84,7 +84,7 @@ func (p *Provider) verifyLogout(ctx context.Context, raw string) (*logoutToken, 
 	if err := checked.Claims(&payload); err != nil {
 		return nil, &idp.Invalid{Reason: "the logout token cannot be read"}
 	}
-	claims, err := remote.ReadObject(payload)
+	claims, err := providerhttp.ReadObject(payload)
 	if err != nil {
 		return nil, &idp.Invalid{Reason: "the logout token cannot be read", Cause: err}
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/idp/remote"
+	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
 )
 
 // skew is the accepted difference between clocks.
@@ -23,7 +23,7 @@ const skew = time.Minute
 type Provider struct {
 	cfg        Config
 	env        idp.Env
-	calls      *remote.Caller
+	calls      *providerhttp.Caller
 	discovered cache[*metadata]
 	keys       cache[keySet]
 	secret     appleSecret
@@ -62,7 +62,7 @@ func New(cfg Config, env idp.Env) (*Provider, error) {
 	cfg.Scopes, cfg.Decrypt, cfg.Audiences = slices.Clone(cfg.Scopes), slices.Clone(cfg.Decrypt), slices.Clone(cfg.Audiences)
 	cfg.Levels = maps.Clone(cfg.Levels)
 	p := &Provider{
-		cfg: cfg, env: env, calls: remote.New(env, cfg.hosts()), encrypts: encrypts,
+		cfg: cfg, env: env, calls: providerhttp.New(env, cfg.hosts()), encrypts: encrypts,
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.discovered = cache[*metadata]{p: p, fetch: p.discover}

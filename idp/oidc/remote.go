@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/idp/remote"
+	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
 )
 
 const (
@@ -24,7 +24,7 @@ const (
 
 var errClosed = errors.New("the configuration has changed meanwhile")
 
-type object = remote.Object
+type object = providerhttp.Object
 
 // cache holds a document that the provider publishes. It is fetched on first use, and again in the background when it
 // is old. A caller waits only while there is no document.
@@ -122,7 +122,7 @@ func (p *Provider) fetchObject(ctx context.Context, from string, media ...string
 }
 
 // fetch reads a published JSON document. The answer is not nil where there is one with status 200.
-func (p *Provider) fetch(ctx context.Context, from string, media ...string) (object, *remote.Answer, error) {
+func (p *Provider) fetch(ctx context.Context, from string, media ...string) (object, *providerhttp.Answer, error) {
 	req, err := http.NewRequest(http.MethodGet, from, nil) //nolint:noctx // Ask gives it one
 	if err != nil {
 		return nil, nil, errors.New("not an address")
@@ -134,7 +134,7 @@ func (p *Provider) fetch(ctx context.Context, from string, media ...string) (obj
 	if a.Status != http.StatusOK {
 		return nil, nil, fmt.Errorf("status %d", a.Status)
 	}
-	o, err := remote.ReadObject(a.Body)
+	o, err := providerhttp.ReadObject(a.Body)
 	return o, a, err
 }
 

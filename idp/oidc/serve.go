@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/idp/remote"
-	"github.com/gatehouse-id/gatehouse/internal/pace"
+	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
+	"github.com/gatehouse-id/gatehouse/internal/ratelimit"
 )
 
 // Handle implements idp.Handler.
@@ -43,7 +43,7 @@ func (p *Provider) answerLogout(w http.ResponseWriter, err error) {
 	if invalid := new(idp.Invalid); errors.As(err, &invalid) || errors.Is(err, idp.ErrReplayed) {
 		status, code = http.StatusBadRequest, "invalid_request"
 	} else {
-		pace.RetryAfter(w, pace.Soon)
+		ratelimit.RetryAfter(w, ratelimit.Soon)
 	}
 	p.env.Log.Info("logout token refused", zap.String("provider", p.env.ID), zap.Int("status", status), zap.Error(err))
 	w.Header().Set("Content-Type", "application/json;charset=UTF-8")
@@ -76,7 +76,7 @@ func (p *Provider) handleFrontChannel(w http.ResponseWriter, r *http.Request, h 
 	}
 	if _, err := h.EndSessions(r.Context(), idp.EndQuery{Issuer: v.Get("iss"), Sessions: []string{v.Get("sid")}}, r); err != nil {
 		p.env.Log.Error("front-channel logout failed", zap.String("provider", p.env.ID), zap.Error(err))
-		pace.RetryAfter(w, pace.Soon)
+		ratelimit.RetryAfter(w, ratelimit.Soon)
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
@@ -92,9 +92,9 @@ func (p *Provider) handleSignedOut(w http.ResponseWriter, r *http.Request, h idp
 	v, err := url.ParseQuery(r.URL.RawQuery)
 	state := ""
 	if err == nil {
-		state, err = remote.One(v, "state")
+		state, err = providerhttp.One(v, "state")
 	}
-	if err != nil || len(state) > remote.MaxFlow {
+	if err != nil || len(state) > providerhttp.MaxFlow {
 		h.Fail(w, r, &idp.Invalid{Reason: "the answer to a sign-out cannot be read"})
 		return
 	}
@@ -123,7 +123,7 @@ func (p *Provider) handleKeys(w http.ResponseWriter, r *http.Request) {
 	raw, marshalErr := json.Marshal(set)
 	if err = errors.Join(err, marshalErr); err != nil {
 		p.env.Log.Error("our keys cannot be published", zap.String("provider", p.env.ID), zap.Error(err))
-		pace.RetryAfter(w, pace.Soon)
+		ratelimit.RetryAfter(w, ratelimit.Soon)
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return

@@ -19,7 +19,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/gatehouse-id/gatehouse/idp/remote"
+	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -49,7 +49,7 @@ func (p *Provider) redeem(ctx context.Context, m *metadata, form url.Values) (*t
 	if err != nil {
 		return nil, err
 	}
-	doc, err := remote.ReadObject(a.Body)
+	doc, err := providerhttp.ReadObject(a.Body)
 	if err != nil {
 		return nil, fmt.Errorf("status %d: %w", a.Status, err)
 	}
@@ -76,7 +76,7 @@ func (p *Provider) redeem(ctx context.Context, m *metadata, form url.Values) (*t
 	if err != nil || t.access == "" || !strings.EqualFold(kind, "Bearer") { // RFC 6749 5.1, OpenID Connect Core 3.1.3.3
 		return nil, errors.New("it gave no bearer access token")
 	}
-	if err := remote.CheckToken(t.access); err != nil {
+	if err := providerhttp.CheckToken(t.access); err != nil {
 		return nil, err
 	}
 	t.until = doc.Until(p.env.Now())
@@ -110,7 +110,7 @@ func (p *Provider) tokenRequest(ctx context.Context, m *metadata, form url.Value
 	default:
 		form.Set("client_id", p.cfg.ClientID)
 	}
-	return remote.Form(m.TokenURL, form, id, pass)
+	return providerhttp.Form(m.TokenURL, form, id, pass)
 }
 
 // assertion is a JWT by which our key authenticates us. (RFC 7523 3) Its audience is the provider's issuer, not an

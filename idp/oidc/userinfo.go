@@ -11,7 +11,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/idp/remote"
+	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
 )
 
 const mediaJWT = "application/jwt"
@@ -43,7 +43,7 @@ func (p *Provider) userInfo(ctx context.Context, m *metadata, access, subject st
 	}
 	if a.Media == mediaJWT || p.cfg.Preset == Itsme { // itsme may call its JWT application/json
 		info, err = p.openUserInfo(ctx, m, strings.TrimSpace(string(a.Body)))
-	} else if info, err = remote.ReadObject(a.Body); err != nil {
+	} else if info, err = providerhttp.ReadObject(a.Body); err != nil {
 		err = &idp.Invalid{Reason: "userinfo cannot be read", Cause: err}
 	}
 	if err != nil {
@@ -70,7 +70,7 @@ func (p *Provider) openUserInfo(ctx context.Context, m *metadata, raw string) (o
 		raw = string(plain)
 		// only encrypted: it came in answer to our own request, over TLS
 		if strings.HasPrefix(strings.TrimSpace(raw), "{") {
-			info, err := remote.ReadObject(plain)
+			info, err := providerhttp.ReadObject(plain)
 			if err != nil {
 				return nil, &idp.Invalid{Reason: "userinfo cannot be read", Cause: err}
 			}
@@ -90,7 +90,7 @@ func (p *Provider) openUserInfo(ctx context.Context, m *metadata, raw string) (o
 	if err != nil {
 		return nil, &idp.Invalid{Reason: "userinfo does not hold", Cause: err}
 	}
-	info, err := remote.ReadObject(payload)
+	info, err := providerhttp.ReadObject(payload)
 	if err != nil {
 		return nil, &idp.Invalid{Reason: "userinfo cannot be read", Cause: err}
 	}

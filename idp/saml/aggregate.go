@@ -17,7 +17,7 @@ import (
 
 	dsig "github.com/russellhaering/goxmldsig"
 
-	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
+	"github.com/gatehouse-id/gatehouse/idp/saml/safexml"
 	"github.com/gatehouse-id/gatehouse/internal/webpage"
 )
 
@@ -43,7 +43,7 @@ func readDocument(r io.Reader, entity string, trust *x509.Certificate, now time.
 	if err != nil {
 		return nil, nil, err
 	}
-	if root, err = frontdoor.Metadata.Parse(raw, map[string]bool{}); err != nil {
+	if root, err = safexml.Metadata.Parse(raw, map[string]bool{}); err != nil {
 		return nil, nil, invalidMetadata(err)
 	}
 	root, err = signedBy(root, trust, now)
@@ -65,7 +65,7 @@ func signedBy(n *node, trust *x509.Certificate, now time.Time) (*node, error) {
 // pick reads one entity of a federation's metadata.
 func pick(r io.Reader, entity string, trust *x509.Certificate, now time.Time) (root *node, around []*node, err error) {
 	var seal *seal
-	picked, err := frontdoor.Pick(r, entity, func(root *node) (*frontdoor.Sealed, error) {
+	picked, err := safexml.Pick(r, entity, func(root *node) (*safexml.Sealed, error) {
 		sig, err := root.Child(nsDsig, "Signature")
 		if trust == nil || sig == nil || err != nil {
 			return nil, err
@@ -87,7 +87,7 @@ func pick(r io.Reader, entity string, trust *x509.Certificate, now time.Time) (r
 
 // seal is a valid signature of octets that are still to come.
 type seal struct {
-	form   frontdoor.Sealed
+	form   safexml.Sealed
 	hash   hash.Hash
 	digest []byte
 }
@@ -113,7 +113,7 @@ func openSeal(root, sig *node, trust *x509.Certificate, now time.Time) (*seal, e
 		return nil, err
 	}
 	// Only the octets that are signed are read from here on.
-	info, err := frontdoor.Metadata.Parse(octets, map[string]bool{})
+	info, err := safexml.Metadata.Parse(octets, map[string]bool{})
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func sealOf(info *node) (*seal, error) {
 		return nil, err
 	}
 	exclusive, prefixes, err := canonicalization(transforms.Elements[1])
-	out.form = frontdoor.Sealed{Exclusive: exclusive, Prefixes: prefixes, Octets: out.hash}
+	out.form = safexml.Sealed{Exclusive: exclusive, Prefixes: prefixes, Octets: out.hash}
 	return out, err
 }
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
+	"github.com/gatehouse-id/gatehouse/idp/saml/safexml"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
 )
 
@@ -171,11 +171,11 @@ func FuzzPick(f *testing.F) {
 	f.Add([]byte(`<EntitiesDescriptor xmlns="` + nsMetadata + `"><EntityDescriptor entityID="a"><x xmlns="" y='"&#xD;'>&lt;]]&gt;</x><?p q?></EntityDescriptor></EntitiesDescriptor>`))
 	f.Add([]byte(`<EntityDescriptor entityID="a" xmlns="` + nsMetadata + `"><![CDATA[<]]></EntityDescriptor>`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		picked, err := frontdoor.Pick(bytes.NewReader(raw), "a", nil)
+		picked, err := safexml.Pick(bytes.NewReader(raw), "a", nil)
 		if err != nil {
 			return
 		}
-		root, err := frontdoor.Metadata.Parse(raw, map[string]bool{})
+		root, err := safexml.Metadata.Parse(raw, map[string]bool{})
 		if err != nil {
 			return // limits of a whole document
 		}

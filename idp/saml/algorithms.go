@@ -13,17 +13,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
+	"github.com/gatehouse-id/gatehouse/idp/saml/safexml"
 )
 
 // Namespaces of the documents.
 const (
-	nsProtocol  = frontdoor.NSProtocol
-	nsAssertion = frontdoor.NSAssertion
-	nsMetadata  = frontdoor.NSMetadata
-	nsDsig      = frontdoor.NSDsig
-	nsXenc      = frontdoor.NSXenc
-	nsXenc11    = frontdoor.NSXenc11
+	nsProtocol  = safexml.NSProtocol
+	nsAssertion = safexml.NSAssertion
+	nsMetadata  = safexml.NSMetadata
+	nsDsig      = safexml.NSDsig
+	nsXenc      = safexml.NSXenc
+	nsXenc11    = safexml.NSXenc11
 	nsExcC14N   = "http://www.w3.org/2001/10/xml-exc-c14n#"
 	nsSOAP      = "http://schemas.xmlsoap.org/soap/envelope/"
 	nsXSI       = "http://www.w3.org/2001/XMLSchema-instance"
@@ -103,7 +103,7 @@ func (m *idpMetadata) verifyQuery(now time.Time, alg string, octets, sig []byte)
 // decodeBase64 decodes base64 that may contain white space, as XML allows.
 func decodeBase64(s string) ([]byte, error) {
 	s = strings.Map(func(c rune) rune {
-		if frontdoor.IsSpace(c) {
+		if safexml.IsSpace(c) {
 			return -1
 		}
 		return c

@@ -14,7 +14,7 @@ import (
 	schema "github.com/crewjam/saml"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
+	"github.com/gatehouse-id/gatehouse/idp/saml/safexml"
 )
 
 const (
@@ -120,11 +120,11 @@ func (p *Provider) call(ctx context.Context, to string, doc []byte) ([]byte, err
 	if res.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("resolve the artifact: the answer is %s", res.Status)
 	}
-	raw, err := io.ReadAll(io.LimitReader(res.Body, frontdoor.MaxMessage+1))
+	raw, err := io.ReadAll(io.LimitReader(res.Body, safexml.MaxMessage+1))
 	if err != nil {
 		return nil, fmt.Errorf("resolve the artifact: %w", err)
 	}
-	if len(raw) > frontdoor.MaxMessage {
+	if len(raw) > safexml.MaxMessage {
 		return nil, errors.New("resolve the artifact: the answer is too long")
 	}
 	return raw, nil

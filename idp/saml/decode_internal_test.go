@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
+	"github.com/gatehouse-id/gatehouse/idp/saml/safexml"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
 )
 
@@ -207,7 +207,7 @@ func TestLibraryBehindTheDoor(t *testing.T) {
 			t.Errorf("%s: readMetadata = %v after %d elements, want the entity and its role", name, err, calls)
 		}
 		calls = 0
-		if _, err := frontdoor.Messages.Parse([]byte(raw), map[string]bool{}); err == nil {
+		if _, err := safexml.Messages.Parse([]byte(raw), map[string]bool{}); err == nil {
 			t.Errorf("%s: a message may have it", name)
 		}
 	}

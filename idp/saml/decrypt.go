@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
+	"github.com/gatehouse-id/gatehouse/idp/saml/safexml"
 )
 
 // maxWrapped limits how often one message makes us use a private key: the number of our keys times the encrypted keys
@@ -89,7 +89,7 @@ func (v *verifier) decrypt(ctx context.Context, n *node, ids map[string]bool, sp
 			if err != nil {
 				continue
 			}
-			inner, err := frontdoor.Messages.Parse(plain, ids)
+			inner, err := safexml.Messages.Parse(plain, ids)
 			if err != nil || !inner.Is(space, name) {
 				return nil, errDecrypt
 			}

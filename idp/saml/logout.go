@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
+	"github.com/gatehouse-id/gatehouse/idp/saml/safexml"
 )
 
 const (
@@ -291,8 +291,8 @@ func (p *Provider) serveSOAP(w http.ResponseWriter, r *http.Request, h idp.Host)
 
 // logoutBySOAP returns the answer to a LogoutRequest in a SOAP envelope.
 func (p *Provider) logoutBySOAP(ctx context.Context, r *http.Request, h idp.Host) ([]byte, error) {
-	raw, err := io.ReadAll(io.LimitReader(r.Body, frontdoor.MaxMessage+1))
-	if err != nil || len(raw) > frontdoor.MaxMessage {
+	raw, err := io.ReadAll(io.LimitReader(r.Body, safexml.MaxMessage+1))
+	if err != nil || len(raw) > safexml.MaxMessage {
 		return nil, &idp.Invalid{Reason: "the message cannot be read, or is too long"}
 	}
 	m, err := p.metadata.get(ctx)

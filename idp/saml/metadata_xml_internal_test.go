@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf16"
 
-	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
+	"github.com/gatehouse-id/gatehouse/idp/saml/safexml"
 )
 
 // fixture reads a file of testdata. Its recipe is testdata/recipe.py.
@@ -144,7 +144,7 @@ func TestMetadataEncodings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			root, err := frontdoor.Metadata.Parse(raw, map[string]bool{})
+			root, err := safexml.Metadata.Parse(raw, map[string]bool{})
 			if err != nil || !strings.Contains(root.AllText(), "Café") {
 				t.Fatalf("Parse = %v, want a document that says Café", err)
 			}
@@ -158,7 +158,7 @@ func TestMetadataEncodings(t *testing.T) {
 		"UTF-32":     append([]byte{0xff, 0xfe, 0, 0}, '<', 0, 0, 0),
 		"Shift_JIS":  []byte(declare("Shift_JIS")),
 	} {
-		if _, err := frontdoor.Metadata.Parse(raw, map[string]bool{}); err == nil || !strings.Contains(err.Error(), "UTF-8") {
+		if _, err := safexml.Metadata.Parse(raw, map[string]bool{}); err == nil || !strings.Contains(err.Error(), "UTF-8") {
 			t.Errorf("Parse(%s) = %v, want an error that names UTF-8", name, err)
 		}
 	}
@@ -176,7 +176,7 @@ func TestRequestXML(t *testing.T) {
 	if hint := n.Elements[1].Elements[0]; hint.Space != "" || hint.Local != "hint" {
 		t.Errorf("the extension is {%s}%s, want it in no namespace", hint.Space, hint.Local)
 	}
-	if _, err := frontdoor.Messages.Parse(raw, map[string]bool{}); err == nil {
+	if _, err := safexml.Messages.Parse(raw, map[string]bool{}); err == nil {
 		t.Error("Messages.Parse = nil, want an error")
 	}
 	for _, inner := range []string{`<![CDATA[x]]>`, `<?x y?>`, `<!-- x -->`} {

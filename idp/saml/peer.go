@@ -11,7 +11,7 @@ import (
 	schema "github.com/crewjam/saml"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
+	"github.com/gatehouse-id/gatehouse/idp/saml/safexml"
 )
 
 // What stands here is for package samlidp, the other side of the protocol: it reads by the same reader, signs by the
@@ -34,10 +34,10 @@ type Node = node
 
 // Namespaces and formats of names.
 const (
-	NSAssertion       = frontdoor.NSAssertion
-	NSMetadata        = frontdoor.NSMetadata
-	NSDsig            = frontdoor.NSDsig
-	NSProtocol        = frontdoor.NSProtocol
+	NSAssertion       = safexml.NSAssertion
+	NSMetadata        = safexml.NSMetadata
+	NSDsig            = safexml.NSDsig
+	NSProtocol        = safexml.NSProtocol
 	FormatUnspecified = formatUnspecified
 	FormatEmail       = formatEmail
 	FormatPersistent  = formatPersistent
@@ -46,7 +46,7 @@ const (
 
 // OpenMessage reads a message, without verifying anything.
 func OpenMessage(raw []byte) (*Node, error) {
-	n, err := frontdoor.Requests.Parse(raw, map[string]bool{})
+	n, err := safexml.Requests.Parse(raw, map[string]bool{})
 	if err != nil {
 		return nil, invalidBy("the message is not well formed", err)
 	}
@@ -108,7 +108,7 @@ func OpenEnvelope(raw []byte) (*Node, error) {
 }
 
 func openEnvelope(raw []byte) (root, message *node, err error) {
-	if root, err = frontdoor.Messages.Parse(raw, map[string]bool{}); err != nil {
+	if root, err = safexml.Messages.Parse(raw, map[string]bool{}); err != nil {
 		return nil, nil, err
 	}
 	if !root.Is(nsSOAP, "Envelope") {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
+	"github.com/gatehouse-id/gatehouse/idp/saml/safexml"
 )
 
 const (
@@ -132,7 +132,7 @@ func statusCause(s *node) (string, error) {
 		if c == nil {
 			continue
 		}
-		if text := strings.Join(strings.FieldsFunc(c.AllText(), frontdoor.IsSpace), " "); text != "" {
+		if text := strings.Join(strings.FieldsFunc(c.AllText(), safexml.IsSpace), " "); text != "" {
 			return idp.Printable(text), nil
 		}
 	}
@@ -297,4 +297,4 @@ func parseTime(s string) (time.Time, error) {
 }
 
 // collapse removes white space around an xs:anyURI.
-func collapse(s string) string { return strings.TrimFunc(s, frontdoor.IsSpace) }
+func collapse(s string) string { return strings.TrimFunc(s, safexml.IsSpace) }

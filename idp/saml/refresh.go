@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
+	"github.com/gatehouse-id/gatehouse/idp/saml/safexml"
 )
 
 const (
@@ -233,9 +233,9 @@ func withoutAddress(err error) error {
 }
 
 func bounded(r io.Reader) ([]byte, error) {
-	raw, err := io.ReadAll(io.LimitReader(r, frontdoor.MaxMetadata+1))
-	if err == nil && len(raw) > frontdoor.MaxMetadata {
-		err = fmt.Errorf("it is longer than %d bytes", frontdoor.MaxMetadata)
+	raw, err := io.ReadAll(io.LimitReader(r, safexml.MaxMetadata+1))
+	if err == nil && len(raw) > safexml.MaxMetadata {
+		err = fmt.Errorf("it is longer than %d bytes", safexml.MaxMetadata)
 	}
 	return raw, err
 }

@@ -18,7 +18,7 @@ import (
 	dsig "github.com/russellhaering/goxmldsig"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
+	"github.com/gatehouse-id/gatehouse/idp/saml/safexml"
 )
 
 // publisher is the web server of the provider.
@@ -96,7 +96,7 @@ func TestRefresh(t *testing.T) {
 		"garbage":   func(p *publisher) { p.body = "<html>down</html>" },
 		"an error":  func(p *publisher) { p.code = http.StatusBadGateway },
 		"no answer": func(p *publisher) { p.err = errors.New("connection refused") },
-		"too long":  func(p *publisher) { p.body = strings.Repeat(" ", frontdoor.MaxMetadata+1) },
+		"too long":  func(p *publisher) { p.body = strings.Repeat(" ", safexml.MaxMetadata+1) },
 		"a redirect": func(p *publisher) {
 			p.code = http.StatusFound
 		},

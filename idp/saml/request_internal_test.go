@@ -17,7 +17,7 @@ import (
 	dsig "github.com/russellhaering/goxmldsig"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
+	"github.com/gatehouse-id/gatehouse/idp/saml/safexml"
 )
 
 func texts(elements []*etree.Element) []string {
@@ -244,7 +244,7 @@ func TestCustomParameters(t *testing.T) {
 					t.Fatal(err)
 				}
 				e = parsed(t, raw)
-				if _, err := frontdoor.Messages.Parse(raw, map[string]bool{}); err != nil {
+				if _, err := safexml.Messages.Parse(raw, map[string]bool{}); err != nil {
 					t.Errorf("our own front door says: %v", err)
 				}
 				ctx := dsig.NewDefaultValidationContext(&dsig.MemoryX509CertificateStore{Roots: []*x509.Certificate{ourKey().Certificate}})

@@ -10,7 +10,7 @@ import (
 	"github.com/beevik/etree"
 	dsig "github.com/russellhaering/goxmldsig"
 
-	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
+	"github.com/gatehouse-id/gatehouse/idp/saml/safexml"
 )
 
 // verifyElement verifies the signature in n. It returns the element again, built only from the signed octets. It
@@ -48,7 +48,7 @@ func verifyElement(n *node, certificates []*x509.Certificate, now time.Time) (*n
 		if err != nil {
 			continue
 		}
-		out, err := frontdoor.FromTree(signed)
+		out, err := safexml.FromTree(signed)
 		if err != nil {
 			return nil, err
 		}
@@ -153,7 +153,7 @@ func checkCanonicalization(n *node) error {
 		return err
 	}
 	for prefix := range strings.FieldsSeq(inclusive.Attrs["PrefixList"]) {
-		if algorithm != nsExcC14N || prefix == "xml" || prefix == "xmlns" || !frontdoor.IsNCName(strings.TrimPrefix(prefix, "#")) {
+		if algorithm != nsExcC14N || prefix == "xml" || prefix == "xmlns" || !safexml.IsNCName(strings.TrimPrefix(prefix, "#")) {
 			return errors.New("a malformed list of prefixes")
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/beevik/etree"
 
-	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
+	"github.com/gatehouse-id/gatehouse/idp/saml/safexml"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
 )
 
@@ -66,7 +66,7 @@ func TestVerifiedIsWhatWasSigned(t *testing.T) {
 			t.Parallel()
 			a := answer
 			a.Tamper = tt.wrap
-			root, err := frontdoor.FromTree(samltest.Parse(p.Response(a)).Root())
+			root, err := safexml.FromTree(samltest.Parse(p.Response(a)).Root())
 			if err != nil {
 				t.Fatal(err)
 			}

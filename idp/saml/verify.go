@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/idp"
-	"github.com/gatehouse-id/gatehouse/idp/saml/frontdoor"
+	"github.com/gatehouse-id/gatehouse/idp/saml/safexml"
 )
 
 // node is an element that the front door has let through.
-type node = frontdoor.Node
+type node = safexml.Node
 
 func invalid(reason string) error { return &idp.Invalid{Reason: reason} }
 
@@ -95,7 +95,7 @@ type logoutMessage struct {
 // has refused the sign-in, an *idp.Invalid if the answer is not valid, and another one if that cannot be decided.
 func (v *verifier) response(ctx context.Context, raw []byte, want expectation) (*verified, error) {
 	ids := map[string]bool{}
-	root, err := frontdoor.Messages.Parse(raw, ids)
+	root, err := safexml.Messages.Parse(raw, ids)
 	if err != nil {
 		return nil, invalidBy("the answer is not well formed", err)
 	}
@@ -260,7 +260,7 @@ func toward(n, inner *node) *node {
 // the Response in it, as response does.
 func (v *verifier) artifactResponse(ctx context.Context, raw []byte, resolve string, want expectation) (*verified, error) {
 	ids := map[string]bool{}
-	root, err := frontdoor.Messages.Parse(raw, ids)
+	root, err := safexml.Messages.Parse(raw, ids)
 	if err != nil {
 		return nil, invalidBy("the artifact's answer is not well formed", err)
 	}
@@ -333,7 +333,7 @@ func (v *verifier) checkArtifact(n *node, resolve string, want expectation) erro
 // logoutMessage verifies a LogoutRequest or LogoutResponse and marks a request as used. Errors are as for response.
 func (v *verifier) logoutMessage(ctx context.Context, raw []byte, want logoutExpectation) (*logoutMessage, error) {
 	ids := map[string]bool{}
-	n, err := frontdoor.Messages.Parse(raw, ids)
+	n, err := safexml.Messages.Parse(raw, ids)
 	if err != nil {
 		return nil, invalidBy("the message is not well formed", err)
 	}

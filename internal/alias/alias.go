@@ -1,5 +1,5 @@
 // Package alias has the words of the Caddyfile for switches of the settings, such as sign_up on. What a switch does and
-// what overrules it is for identity/config to say.
+// what overrules it is for identity/settings to say.
 package alias
 
 import "strings"

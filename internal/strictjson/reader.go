@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/gatehouse-id/gatehouse/internal/near"
+	"github.com/gatehouse-id/gatehouse/internal/spelling"
 )
 
 // reader reads values from text that is known to be JSON.
@@ -198,7 +198,7 @@ func (d *reader) object(v reflect.Value, path string) error {
 // pass reads over the value of an unknown member and notes the member.
 func (d *reader) pass(name, at string, known *fields) error {
 	text := "unknown member"
-	if meant := near.Word(name, slices.Collect(maps.Keys(known.names))); meant != "" {
+	if meant := spelling.Word(name, slices.Collect(maps.Keys(known.names))); meant != "" {
 		text += ", did you mean " + meant + "?"
 	}
 	if len(d.unknown) < maxProblems {

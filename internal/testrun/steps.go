@@ -11,9 +11,9 @@ var modules = []string{".", "e2e", "faults", "bench"}
 // raced are the packages that the race detector reads in `make test`: those whose own goroutines share memory, and that
 // need no Caddy, whose compilation for the detector takes minutes. `make nightly` has it read all.
 var raced = []string{
-	"./storage/...", "./internal/event/...", "./internal/outbox", "./internal/watch", "./internal/answers", "./internal/cluster", "./internal/secret/...",
-	"./internal/tally", "./internal/again", "./internal/breaker", "./internal/pace", "./internal/ring",
-	"./authz/token", "./authz/keys", "./authz/dpop", "./authz/personal", "./idp/ldap",
+	"./storage/...", "./internal/audit/...", "./internal/outbox", "./internal/recheck", "./internal/depcache", "./internal/cluster", "./internal/secret/...",
+	"./internal/stats", "./internal/periodic", "./internal/breaker", "./internal/ratelimit", "./internal/recentlog",
+	"./authz/token", "./authz/keys", "./authz/dpop", "./authz/apppassword", "./idp/ldap",
 }
 
 // alone are tests of one goroutine that take most of the time of these packages: they damage files, or count what is
@@ -25,11 +25,11 @@ var alone = "-skip=^Test(SearchOfManyNodes|SearchOfAPersonBehindManyOthers|Searc
 var steps = []step{
 	{"build", []command{
 		{".", compile, []string{"go", "run", "./internal/build", "-o", "bin/gatehouse"}},
-		{".", compile, []string{"go", "build", "-o", "bin/standins", "./internal/standins"}},
+		{".", compile, []string{"go", "build", "-o", "bin/standins", "./internal/testidp"}},
 	}},
 	{"format", []command{{".", nil, []string{".bin/format", "-d"}}}},
 	{"lint", each(modules, "go", "vet", "-vettool="+abs(".bin/lint"), "./...")},
-	{"rules", []command{test(".", "./internal/rules")}},
+	{"rules", []command{test(".", "./internal/archtest")}},
 	{"unit", []command{test(".", "-timeout=25m", "./...")}},
 	{"race", []command{test(".", append([]string{"-race", "-timeout=15m", alone}, raced...)...)}},
 	{"race-all", []command{test(".", "-race", "-timeout=40m", "./...")}},

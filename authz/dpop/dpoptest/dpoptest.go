@@ -15,7 +15,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"github.com/gatehouse-id/gatehouse/internal/signature/signaturetest"
+	"github.com/gatehouse-id/gatehouse/internal/jwa/signaturetest"
 )
 
 // Key is a key of a client.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddytest"
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest/caddytest"
 )
 
 func TestLimit(t *testing.T) {

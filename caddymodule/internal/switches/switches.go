@@ -1,5 +1,5 @@
 // Package switches reads the words of the block identity that stand for switches of the settings, such as sign_up on.
-// Which switches there are, and when something else overrules them, is for identity/config to say.
+// Which switches there are, and when something else overrules them, is for identity/settings to say.
 package switches
 
 import (
@@ -9,7 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/options"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/internal/alias"
 )
@@ -17,15 +17,15 @@ import (
 // Switches are words of the Caddyfile with on, off or a placeholder.
 type Switches map[string]string
 
-var checkValue = options.OneOf("on", "off")
+var checkValue = caddyfileutil.OneOf("on", "off")
 
 // Subdirectives returns the words, which write to s.
-func (s *Switches) Subdirectives() options.Subdirectives {
-	out := options.Subdirectives{}
+func (s *Switches) Subdirectives() caddyfileutil.Subdirectives {
+	out := caddyfileutil.Subdirectives{}
 	for _, a := range alias.Words {
 		out[a.Name] = func(d *caddyfile.Dispenser) error {
 			var value string
-			if err := options.ReadValue(d, &value, checkValue); err != nil {
+			if err := caddyfileutil.ReadValue(d, &value, checkValue); err != nil {
 				return err
 			}
 			if *s == nil {
@@ -39,7 +39,7 @@ func (s *Switches) Subdirectives() options.Subdirectives {
 }
 
 // Resolve returns the values of the switches by their paths.
-func (s Switches) Resolve(r *options.Resolver) map[string]bool {
+func (s Switches) Resolve(r *caddyfileutil.Resolver) map[string]bool {
 	out := map[string]bool{}
 	var names []string
 	for _, a := range alias.Words {
@@ -60,7 +60,7 @@ func (s Switches) Resolve(r *options.Resolver) map[string]bool {
 		case text != "":
 			r.Fail("identity: switches: %s %s", name, text)
 		default:
-			r.Fail("identity: switches: unknown switch %q, %s", name, options.DidYouMean(name, names, "known are: "+strings.Join(names, ", ")))
+			r.Fail("identity: switches: unknown switch %q, %s", name, caddyfileutil.DidYouMean(name, names, "known are: "+strings.Join(names, ", ")))
 		}
 	}
 	return out

@@ -18,8 +18,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/internal/watch"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/recheck"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -29,13 +29,13 @@ type Loader struct {
 	CheckPublic func(path string) error
 }
 
-// Check says what is wrong with a policy, and which member. It is for config.Config.
-func (l Loader) Check(name string, p config.Policy) (at string, err error) {
+// Check says what is wrong with a policy, and which member. It is for settings.Config.
+func (l Loader) Check(name string, p settings.Policy) (at string, err error) {
 	_, at, err = l.load(name, p)
 	return at, err
 }
 
-func (l Loader) load(name string, p config.Policy) (out *policy.Policy, at string, err error) {
+func (l Loader) load(name string, p settings.Policy) (out *policy.Policy, at string, err error) {
 	raw, err := json.Marshal(p)
 	if err != nil {
 		return nil, "", err
@@ -43,12 +43,12 @@ func (l Loader) load(name string, p config.Policy) (out *policy.Policy, at strin
 	return policy.Load(l.Ctx, name, raw, l.CheckPublic)
 }
 
-// Settings are the settings of a storage. *config.Service is one.
+// Settings are the settings of a storage. *settings.Service is one.
 type Settings interface {
 	// Units returns the settings as a transaction sees them.
-	Units(tx storage.Tx) (*config.Units, error)
+	Units(tx storage.Tx) (*settings.Units, error)
 	// IsCurrent tells whether they are the newest that have been read.
-	IsCurrent(u *config.Units) bool
+	IsCurrent(u *settings.Units) bool
 }
 
 // Keeper gives the policies of a storage. It is safe for concurrent use.
@@ -67,7 +67,7 @@ type Keeper struct {
 type page struct {
 	book    *policy.Book
 	reading *storage.Reading // nil: the store cannot tell when it changes
-	of      *config.Units
+	of      *settings.Units
 	text    map[string][]byte // JSON of the policies that are in the book, and of those that cannot be used
 }
 
@@ -80,33 +80,33 @@ func New(l Loader, store storage.Store, settings Settings, log *zap.Logger) *Kee
 const maxTries = 10
 
 // Current returns the policies of this moment, and what that rests on. While no policy changes, it is the same book.
-func (k *Keeper) Current(ctx context.Context) (*policy.Book, watch.Basis, error) {
+func (k *Keeper) Current(ctx context.Context) (*policy.Book, recheck.Basis, error) {
 	if now := k.now.Load(); now != nil && now.reading.Holds() {
 		return now.book, basisOf(now.reading), ctx.Err()
 	}
 	for range maxTries {
 		units, reading, err := k.read(ctx)
 		if err != nil {
-			return nil, watch.Basis{}, fmt.Errorf("policies of the configuration API: %w", err)
+			return nil, recheck.Basis{}, fmt.Errorf("policies of the configuration API: %w", err)
 		}
 		if book := k.turn(units, reading); book != nil {
 			return book, basisOf(reading), nil
 		}
 	}
-	return nil, watch.Basis{}, fmt.Errorf("%w: the policies of the configuration API do not stay for a moment", storage.ErrUnavailable)
+	return nil, recheck.Basis{}, fmt.Errorf("%w: the policies of the configuration API do not stay for a moment", storage.ErrUnavailable)
 }
 
 // forever is later than any other end of what an answer rests on.
 var forever = time.Date(9999, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-func basisOf(reading *storage.Reading) watch.Basis {
+func basisOf(reading *storage.Reading) recheck.Basis {
 	if reading == nil {
-		return watch.Basis{}
+		return recheck.Basis{}
 	}
-	return watch.Basis{Until: forever, Reading: reading}
+	return recheck.Basis{Until: forever, Reading: reading}
 }
 
-func (k *Keeper) read(ctx context.Context) (units *config.Units, reading *storage.Reading, err error) {
+func (k *Keeper) read(ctx context.Context) (units *settings.Units, reading *storage.Reading, err error) {
 	read := func(tx storage.Tx) (err error) {
 		units, err = k.settings.Units(tx)
 		return err
@@ -121,7 +121,7 @@ func (k *Keeper) read(ctx context.Context) (units *config.Units, reading *storag
 
 // turn returns the book of some settings. nil: there are newer ones, and an older book must not come back. A policy
 // that is as before is not prepared again.
-func (k *Keeper) turn(units *config.Units, reading *storage.Reading) *policy.Book {
+func (k *Keeper) turn(units *settings.Units, reading *storage.Reading) *policy.Book {
 	if now := k.now.Load(); now != nil && now.of == units {
 		k.now.CompareAndSwap(now, &page{book: now.book, reading: reading, of: units, text: now.text})
 		return now.book

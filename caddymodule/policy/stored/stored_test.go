@@ -13,8 +13,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy/stored"
-	"github.com/gatehouse-id/gatehouse/identity/config"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
@@ -24,7 +24,7 @@ import (
 type world struct {
 	testing.TB
 	store    *badgerstore.Store
-	settings *config.Service
+	settings *settings.Service
 	loader   stored.Loader
 }
 
@@ -39,19 +39,19 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unchecked := func(string, config.Policy) (string, error) { return "", nil }
-	settings, err := config.New(t.Context(), config.Config{CheckPolicy: unchecked}, config.Deps{Store: store, Keyring: ring})
+	unchecked := func(string, settings.Policy) (string, error) { return "", nil }
+	values, err := settings.New(t.Context(), settings.Config{CheckPolicy: unchecked}, settings.Deps{Store: store, Keyring: ring})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
 	t.Cleanup(cancel)
-	return &world{t, store, settings, stored.Loader{Ctx: ctx, CheckPublic: func(string) error { return nil }}}
+	return &world{t, store, values, stored.Loader{Ctx: ctx, CheckPublic: func(string) error { return nil }}}
 }
 
 func (w *world) set(units string) {
 	w.Helper()
-	if _, err := w.settings.Import(w.Context(), []byte(units), event.Actor{ID: "test"}); err != nil {
+	if _, err := w.settings.Import(w.Context(), []byte(units), audit.Actor{ID: "test"}); err != nil {
 		w.Fatal(err)
 	}
 }

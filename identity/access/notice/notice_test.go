@@ -13,11 +13,11 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/access/notice"
-	"github.com/gatehouse-id/gatehouse/identity/config"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/internal/event"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
@@ -48,10 +48,10 @@ func newOffice(t *testing.T, c notice.Config) *office {
 	o := &office{T: t, mails: new(notifytest.Notices), now: time.Date(2035, 11, 23, 12, 0, 0, 0, time.UTC)}
 	o.mails.In(store)
 	now := func() time.Time { return o.now }
-	events := &event.Recorder{Random: rand.Reader, Now: now}
+	events := &audit.Recorder{Random: rand.Reader, Now: now}
 	o.persons, err = person.New(t.Context(), person.Config{}, person.Deps{
 		Store: store, Keyring: ring, Hasher: secret.NewHasher(secret.HashCost{}), Events: events, Notify: o.mails, Log: zap.NewNop(), Now: now, Random: rand.Reader,
-		Units: func(storage.Tx) (*config.Units, error) { return new(config.Units), nil },
+		Units: func(storage.Tx) (*settings.Units, error) { return new(settings.Units), nil },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -61,17 +61,17 @@ func newOffice(t *testing.T, c notice.Config) *office {
 	return o
 }
 
-func (o *office) add(address string, verified bool, groups ...string) event.Actor {
+func (o *office) add(address string, verified bool, groups ...string) audit.Actor {
 	o.Helper()
-	p, err := o.persons.AddPerson(context.Background(), person.NewPerson{Username: strings.Split(address, "@")[0], Email: address, EmailVerified: &verified, Groups: groups}, event.Actor{})
+	p, err := o.persons.AddPerson(context.Background(), person.NewPerson{Username: strings.Split(address, "@")[0], Email: address, EmailVerified: &verified, Groups: groups}, audit.Actor{})
 	if err != nil {
 		o.Fatal(err)
 	}
 	o.mails.Take()
-	return event.Actor{ID: p.ID, Name: p.Username}
+	return audit.Actor{ID: p.ID, Name: p.Username}
 }
 
-func (o *office) ask(by event.Actor, site, reason string) {
+func (o *office) ask(by audit.Actor, site, reason string) {
 	o.Helper()
 	if err := o.Ask(o.Context(), site, reason, by); err != nil {
 		o.Fatal(err)
@@ -105,21 +105,21 @@ func TestWhoIsTold(t *testing.T) {
 			t.Errorf("operators are told %+v", n)
 		}
 	}
-	if _, err := o.Refuse(t.Context(), ada.ID, wiki, "Ask https://team.example.com first", event.Actor{Name: "ops"}); err != nil {
+	if _, err := o.Refuse(t.Context(), ada.ID, wiki, "Ask https://team.example.com first", audit.Actor{Name: "ops"}); err != nil {
 		t.Fatal(err)
 	}
 	sent = o.mails.Take()
 	if len(sent) != 1 || sent[0].Kind != notify.AccessRefused || sent[0].To != "ada@example.com" || sent[0].Link != "" || sent[0].Data["note"] != "Ask https://team.example.com first" {
 		t.Errorf("after a refusal %+v are told", sent)
 	}
-	if _, err := o.Grant(t.Context(), ada.ID, wiki, access.Terms{For: time.Hour}, "", event.Actor{Name: "ops"}); err != nil {
+	if _, err := o.Grant(t.Context(), ada.ID, wiki, access.Terms{For: time.Hour}, "", audit.Actor{Name: "ops"}); err != nil {
 		t.Fatal(err)
 	}
 	sent = o.mails.Take()
 	if len(sent) != 1 || sent[0].Kind != notify.AccessGranted || sent[0].To != "ada@example.com" || sent[0].Link != wiki+"/" || !sent[0].Until.Equal(o.now.Add(time.Hour)) {
 		t.Errorf("after a grant %+v are told", sent)
 	}
-	if _, err := o.Revoke(t.Context(), ada.ID, wiki, "", event.Actor{Name: "ops"}); err != nil || len(o.mails.Take()) > 0 {
+	if _, err := o.Revoke(t.Context(), ada.ID, wiki, "", audit.Actor{Name: "ops"}); err != nil || len(o.mails.Take()) > 0 {
 		t.Errorf("a withdrawal is told: %v", err)
 	}
 }
@@ -134,7 +134,7 @@ func TestOperatorsAreNotFlooded(t *testing.T) {
 		for range 24 {
 			o.ask(ada, wiki, "please")
 			told += len(o.mails.Take())
-			if _, err := o.Refuse(t.Context(), ada.ID, wiki, "", event.Actor{Name: "ops"}); err != nil {
+			if _, err := o.Refuse(t.Context(), ada.ID, wiki, "", audit.Actor{Name: "ops"}); err != nil {
 				t.Fatal(err)
 			}
 			o.mails.Take()
@@ -150,7 +150,7 @@ func TestOperatorsAreNotFlooded(t *testing.T) {
 		o.now = o.now.Add(time.Hour)
 		told = 0
 		for i := range 30 {
-			o.ask(event.Actor{ID: fmt.Sprint(i), Name: "https://evil.example"}, wiki, "let me in")
+			o.ask(audit.Actor{ID: fmt.Sprint(i), Name: "https://evil.example"}, wiki, "let me in")
 			for _, n := range o.mails.Take() {
 				if told++; strings.Contains(n.Data["person"], "evil") {
 					t.Errorf("operators read %q", n.Data["person"])

@@ -1,0 +1,209 @@
+package backup_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/admin/backup"
+	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
+)
+
+// clock is a clock that stands still until the test moves it.
+type clock struct {
+	mu  sync.Mutex // guards now
+	now time.Time
+}
+
+func (c *clock) Now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.now }
+
+func (c *clock) move(d time.Duration) { c.mu.Lock(); defer c.mu.Unlock(); c.now = c.now.Add(d) }
+
+// newScheduled is a service on a Wednesday, 12:00.
+func newScheduled(t *testing.T, write func(context.Context, io.Writer) error) (*backup.Service, *clock) {
+	t.Helper()
+	s, c := newService(t, write), &clock{now: time.Date(2035, 11, 21, 12, 0, 0, 0, time.UTC)}
+	s.Recorder.Now = c.Now
+	t.Cleanup(func() { _ = s.Close() })
+	return s, c
+}
+
+// due lets the worker look once, and waits for what it has begun.
+func due(t *testing.T, s *backup.Service) {
+	t.Helper()
+	if err := s.Due(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.Wait()
+}
+
+// plan returns the schedule.
+func plan(t *testing.T, s *backup.Service) (p backup.Planned) {
+	t.Helper()
+	err := s.Store.View(t.Context(), func(tx storage.Tx) (err error) {
+		p, err = s.Plan(tx)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestSchedule: backups are made at their hour, the oldest of the schedule are removed, and those of people stay.
+func TestSchedule(t *testing.T) {
+	t.Parallel()
+	s, c := newScheduled(t, nil)
+	due(t, s)
+	if got := list(t, s, 0); len(got) > 0 {
+		t.Fatalf("without a schedule there are backups: %+v", got)
+	}
+	for name, p := range map[string]backup.Schedule{
+		"an unknown word": {Every: "hourly", Keep: 2}, "no such hour": {Every: backup.Daily, Hour: 24, Keep: 2}, "no such day": {Every: backup.Weekly, Weekday: 7, Keep: 2},
+		"none kept": {Every: backup.Daily}, "too many kept": {Every: backup.Daily, Keep: backup.MostKept + 1},
+	} {
+		if err := s.SetPlan(t.Context(), p, by); !errors.Is(err, backup.ErrSchedule) {
+			t.Errorf("%s: %v, want %v", name, err, backup.ErrSchedule)
+		}
+	}
+	if err := s.SetPlan(t.Context(), backup.Schedule{Every: backup.Daily, Hour: 2, Keep: 2}, by); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context(), by); err != nil {
+		t.Fatal(err)
+	}
+	s.Wait()
+	if got := plan(t, s); !got.Next.Equal(time.Date(2035, 11, 22, 2, 0, 0, 0, time.UTC)) || !got.Last.IsZero() {
+		t.Errorf("plan = %+v, want the next one at 2 tomorrow", got)
+	}
+	c.move(14*time.Hour - time.Second)
+	due(t, s)
+	if got := list(t, s, 0); len(got) != 1 {
+		t.Errorf("before its time: %+v", got)
+	}
+	c.move(time.Second)
+	for range 4 {
+		due(t, s)
+		due(t, s) // once
+		c.move(24 * time.Hour)
+	}
+	due(t, s)
+	due(t, s)
+	got := list(t, s, 0)
+	if len(got) != 3 || got[0].By != "schedule" || got[0].State != backup.Done || got[2].By != "Ann" || len(files(t, s)) != 3 {
+		t.Errorf("after 5 nights there are %+v and the files %q, want two of the schedule and Ann's", got, files(t, s))
+	}
+	c.move(40 * 24 * time.Hour) // nobody was there
+	due(t, s)
+	due(t, s)
+	if got := plan(t, s); !got.Next.After(c.Now()) || !got.Last.Equal(c.Now()) || got.Problem != "" {
+		t.Errorf("plan = %+v, want one that was made up for", got)
+	}
+	s.Room = func() bool { return false }
+	c.move(24 * time.Hour)
+	due(t, s)
+	if got := plan(t, s); !strings.Contains(got.Problem, "room") {
+		t.Errorf("plan = %+v, want the problem", got)
+	}
+	s.Room = nil
+	if err := s.SetPlan(t.Context(), backup.Schedule{Every: backup.Weekly, Weekday: time.Wednesday, Hour: 12, Keep: 1}, by); err != nil {
+		t.Fatal(err)
+	}
+	if got := plan(t, s); got.Next.Weekday() != time.Wednesday || got.Next.Hour() != 12 || got.Next.Sub(c.Now()) > 7*24*time.Hour || got.Problem != "" {
+		t.Errorf("weekly plan = %+v at %s", got, c.Now())
+	}
+	if err := s.SetPlan(t.Context(), backup.Schedule{}, by); err != nil {
+		t.Fatal(err)
+	}
+	n := len(list(t, s, 0))
+	c.move(30 * 24 * time.Hour)
+	due(t, s)
+	if got := list(t, s, 0); len(got) != n {
+		t.Errorf("a schedule that is off has made %+v", got)
+	}
+}
+
+// TestScheduleOfSeveral: of several servers that look at once, one makes the backup.
+func TestScheduleOfSeveral(t *testing.T) {
+	t.Parallel()
+	s, c := newScheduled(t, nil)
+	if err := s.SetPlan(t.Context(), backup.Schedule{Every: backup.Daily, Hour: 2, Keep: 2}, by); err != nil {
+		t.Fatal(err)
+	}
+	c.move(24 * time.Hour)
+	all := []*backup.Service{s}
+	for range 3 {
+		all = append(all, &backup.Service{Store: s.Store, Recorder: s.Recorder, Dir: s.Dir, Host: "another", Log: s.Log})
+	}
+	var done sync.WaitGroup
+	for _, one := range all {
+		done.Go(func() {
+			if err := one.Due(t.Context()); err != nil {
+				t.Error(err)
+			}
+			one.Wait()
+		})
+	}
+	done.Wait()
+	if got := list(t, s, 0); len(got) != 1 || got[0].State != backup.Done {
+		t.Errorf("backups = %+v, want one", got)
+	}
+}
+
+// TestTrial: the newest backup is restored into a directory that is gone afterwards, and what was wrong with it is
+// said.
+func TestTrial(t *testing.T) {
+	t.Parallel()
+	s, _ := newScheduled(t, nil)
+	last := func() (got backup.Trial) {
+		t.Helper()
+		s.Wait()
+		err := s.Store.View(t.Context(), func(tx storage.Tx) (err error) {
+			got, err = s.LastTrial(tx, s.Recorder.Now())
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if err := s.Try(t.Context(), by); !errors.Is(err, backup.ErrUnsupported) {
+		t.Errorf("without an engine: %v", err)
+	}
+	s.Restore = func(ctx context.Context, dir string, r io.Reader, after func(storage.Tx) error) error {
+		return badgerstore.Restore(ctx, badgerstore.Options{Dir: dir, FreeSpace: func(string) (uint64, error) { return 1 << 40, nil }}, r, after)
+	}
+	if err := s.Try(t.Context(), by); !errors.Is(err, backup.ErrNone) {
+		t.Errorf("without a backup: %v", err)
+	}
+	if err := s.Start(t.Context(), by); err != nil {
+		t.Fatal(err)
+	}
+	s.Wait()
+	if err := s.Try(t.Context(), by); err != nil {
+		t.Fatal(err)
+	}
+	if got := last(); got.State != backup.Done || got.Records == 0 || got.By != "Ann" || got.Problem != "" || len(files(t, s)) != 1 {
+		t.Errorf("trial = %+v, and there are %q", got, files(t, s))
+	}
+	file := last().File
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, raw[:len(raw)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Try(t.Context(), by); err != nil {
+		t.Fatal(err)
+	}
+	if got := last(); got.State != backup.Failed || got.Problem == "" || len(files(t, s)) != 1 {
+		t.Errorf("trial of half a file = %+v, and there are %q", got, files(t, s))
+	}
+}

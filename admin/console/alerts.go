@@ -1,0 +1,382 @@
+package console
+
+import (
+	"errors"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/admin/alert"
+	"github.com/gatehouse-id/gatehouse/admin/console/layout"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/web"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	alertsPath = "/events/alerts"
+	saveAlert  = "save-alert"
+)
+
+// alertsScreen lists the alerts: filters of events whose new events are sent to somebody.
+func (c *Console) alertsScreen() *layout.Screen {
+	return &layout.Screen{
+		Name: "alerts", Path: alertsPath, Role: layout.Viewer, Show: c.showAlerts,
+		Acts: []*layout.Act{{Name: saveAlert, Role: layout.Operator, Hidden: true, Ask: c.askAlert, Do: c.addAlert}},
+	}
+}
+
+// alertScreen is one of them. It belongs to the person who has saved it last.
+func (c *Console) alertScreen() *layout.Screen {
+	is := func(paused bool) func(v *layout.Visit) bool {
+		return func(v *layout.Visit) bool { return shownAlert(v).Paused == paused }
+	}
+	return &layout.Screen{
+		Name: "alert", Path: alertsPath + "/{id}", Role: layout.Viewer, Find: c.findAlert, Rank: c.rankOfAlert, Show: c.showAlert,
+		Acts: []*layout.Act{
+			{Name: "edit-alert", Role: layout.Operator, Own: true, Ask: c.askAlert, Do: c.editAlert},
+			{Name: "test-alert", Role: layout.Operator, Own: true, Do: c.testAlert},
+			{Name: "pause-alert", Role: layout.Operator, Own: true, When: is(false), Do: c.pauseAlert(true)},
+			{Name: "resume-alert", Role: layout.Operator, Own: true, When: is(true), Do: c.pauseAlert(false)},
+			{Name: "remove-alert", Role: layout.Operator, Own: true, Danger: true, Do: c.removeAlert},
+		},
+	}
+}
+
+// shownAlert is the alert that the screen is about.
+func shownAlert(v *layout.Visit) *alert.Alert { return v.About.(*alert.Alert) }
+
+func alertPath(id string) string { return layout.Root + alertsPath + "/" + url.PathEscape(id) }
+
+// MayAlert tells whether a person may have alerts, as alert.Deps asks.
+func (c *Console) MayAlert(tx storage.Tx, _ string, p *person.Record) (bool, error) {
+	u, err := c.Units(tx)
+	return err == nil && u.Features.AdminConsoleEnabled && c.frame.RoleOf(p.PartitionName(), p.Groups) >= layout.Operator, err
+}
+
+// EventsOf is the page with the events that an alert selects.
+func EventsOf(f alert.Filter) string {
+	return layout.With(layout.Root+"/events", "person", f.Person, "kind", strings.Join(f.Types, ", "), "client", f.Client, "address", f.Address)
+}
+
+// by is the actor of an act on an alert. That of one's own is looked at again, too.
+func by(v *layout.Visit) audit.Actor {
+	a := v.Actor()
+	if a.Check == nil {
+		a.Check = v.Recheck
+	}
+	return a
+}
+
+func (c *Console) findAlert(v *layout.Visit) error {
+	return c.Store.View(v.Context(), func(tx storage.Tx) error {
+		a, err := c.Alerts.Get(tx, v.PathValue("id"))
+		if errors.Is(err, alert.ErrGone) {
+			return webflow.NotFound()
+		}
+		if err != nil {
+			return err
+		}
+		v.About, v.Called, v.Self = &a, a.Name, a.Owner == v.Me()
+		v.Rank, err = c.rankOfOwner(tx, a.Owner)
+		return err
+	})
+}
+
+// rankOfAlert is the role of its owner.
+func (c *Console) rankOfAlert(v *layout.Visit, tx storage.Tx) (layout.Role, error) {
+	a, err := c.Alerts.Get(tx, v.PathValue("id"))
+	if errors.Is(err, alert.ErrGone) { // it has just been removed
+		return layout.Nobody, nil
+	}
+	if err != nil {
+		return layout.Nobody, err
+	}
+	return c.rankOfOwner(tx, a.Owner)
+}
+
+func (c *Console) rankOfOwner(tx storage.Tx, id string) (layout.Role, error) {
+	_, p, err := c.Identity.Person.Find(tx, id)
+	if errors.Is(err, person.ErrNoPerson) || err == nil && p.State != person.Active {
+		return layout.Nobody, nil
+	}
+	if err != nil {
+		return layout.Nobody, err
+	}
+	return c.frame.RoleOf(p.PartitionName(), p.Groups), nil
+}
+
+// alertState says how an alert is.
+func alertState(a *alert.Alert) web.Cell {
+	cell := web.Cell{Text: web.Say("console.alert.works"), Kind: "good"}
+	switch {
+	case a.Stopped:
+		cell = web.Cell{Text: web.Say("console.alert.stopped"), Kind: "bad"}
+	case a.Paused:
+		cell = web.Cell{Text: web.Say("console.alert.paused"), Kind: "plain"}
+	case a.Problem != "":
+		cell = web.Cell{Text: web.Say("console.alert.failed"), Kind: "bad", Note: a.Problem}
+	}
+	return cell
+}
+
+// alertTo says where an alert goes.
+func alertTo(a *alert.Alert, owner string) web.Cell {
+	cell := web.Cell{Text: web.Say("console.alert.to." + string(a.To)), Note: a.Host}
+	if a.To == alert.Mail {
+		cell.Note = owner
+	}
+	return cell
+}
+
+func (c *Console) showAlerts(v *layout.Visit) (*web.Console, error) {
+	var list []alert.Alert
+	var names map[string]string
+	err := c.Store.View(v.Context(), func(tx storage.Tx) (err error) {
+		if list, err = c.Alerts.List(tx); err != nil {
+			return err
+		}
+		var ids []string
+		for i := range list {
+			ids = append(ids, list[i].Owner)
+		}
+		names, err = c.Manage.Names(tx, ids)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	t := &web.Table{Label: web.Say("console.alerts.title"), Columns: []string{"console.column.name", "console.column.to", "console.column.fired", "console.column.events", "console.column.state"}}
+	for i := range list {
+		a := &list[i]
+		t.Rows = append(t.Rows, web.TableRow{URL: alertPath(a.ID), Cells: []web.Cell{
+			{Name: a.Name}, alertTo(a, names[a.Owner]), timeCell(a.Fired), {Name: strconv.FormatInt(a.Told, 10)}, alertState(a),
+		}})
+	}
+	out := &web.Console{
+		Title: web.Say("console.alerts.title"), Lead: web.Say("console.alerts.text"), Up: upToEvents(),
+		Parts: []web.ConsolePart{{Table: t}},
+	}
+	if len(list) == 0 {
+		out.Parts[0].Empty = &web.Empty{Text: web.Say("console.alerts.none"), Next: &web.Action{Label: "console.events.title", URL: layout.Root + "/events"}}
+	}
+	return out, nil
+}
+
+// upToEvents leads to the events.
+func upToEvents() *web.Up {
+	return &web.Up{Label: web.Say("console.events.title"), URL: layout.Root + "/events"}
+}
+
+// timeCell is a time, or a dash for none.
+func timeCell(t time.Time) web.Cell {
+	if t.IsZero() {
+		return layout.OrNone("")
+	}
+	return web.Cell{Text: web.Say("console.time", "time", t)}
+}
+
+func (c *Console) showAlert(v *layout.Visit) (*web.Console, error) {
+	a := shownAlert(v)
+	var names map[string]string
+	err := c.Store.View(v.Context(), func(tx storage.Tx) (err error) {
+		names, err = c.Manage.Names(tx, []string{a.Owner, a.Filter.Person})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	fact := func(label string, cell web.Cell) web.ConsoleFact {
+		return web.ConsoleFact{Label: label, Cells: []web.Cell{cell}}
+	}
+	facts := []web.ConsoleFact{
+		fact("console.column.state", alertState(a)), fact("console.column.to", alertTo(a, names[a.Owner])), fact("console.field.owner", personCell(names, a.Owner, a.Owner)),
+		fact("console.column.created", timeCell(a.Made)), fact("console.column.fired", timeCell(a.Fired)), fact("console.column.events", web.Cell{Name: strconv.FormatInt(a.Told, 10)}),
+	}
+	if a.Waiting > 0 {
+		facts = append(facts, fact("console.field.waiting", web.Cell{Name: strconv.FormatInt(a.Waiting, 10)}))
+	}
+	if a.Tries > 0 {
+		facts = append(facts, fact("console.column.attempts", web.Cell{Name: strconv.Itoa(a.Tries)}))
+	}
+	return &web.Console{
+		Name: a.Name, Up: &web.Up{Label: web.Say("console.alerts.title"), URL: layout.Root + alertsPath}, Actions: v.Buttons(),
+		Parts: []web.ConsolePart{
+			{Facts: facts},
+			{ID: "filter", Title: web.Say("console.alert.filter"), Facts: filterFacts(&a.Filter, names), Actions: []web.Action{{Label: "console.event.more", URL: EventsOf(a.Filter)}}},
+		},
+	}, nil
+}
+
+// filterFacts say what an alert selects.
+func filterFacts(f *alert.Filter, names map[string]string) (facts []web.ConsoleFact) {
+	add := func(label string, cell web.Cell) {
+		if cell.Name != "" {
+			facts = append(facts, web.ConsoleFact{Label: label, Cells: []web.Cell{cell}})
+		}
+	}
+	var kinds []web.Cell
+	for _, kind := range f.Types {
+		cell := web.Cell{Text: kindText(kind), Name: kind}
+		if strings.HasSuffix(kind, "Event") { // more than the beginning of a type
+			cell.Note = kind
+		}
+		kinds = append(kinds, cell)
+	}
+	add("console.column.person", personCell(names, f.Person, f.Person))
+	if len(kinds) > 0 {
+		facts = append(facts, web.ConsoleFact{Label: "console.field.kind", Cells: kinds})
+	}
+	add("console.column.application", web.Cell{Name: f.Client})
+	add("console.column.address", web.Cell{Name: f.Address})
+	return facts
+}
+
+// filterFields are the parts of a filter that an alert keeps, in the order of the form.
+var filterFields = []string{"person", "kind", "client", "address"}
+
+// askAlert asks for what an alert is made of. A new one has the filter that the page of events has shown.
+func (c *Console) askAlert(v *layout.Visit) (q layout.Question, err error) {
+	values := map[string]string{"to": string(alert.Mail)}
+	if !c.Mails {
+		values["to"] = string(alert.Webhook)
+	}
+	if a, ok := v.About.(*alert.Alert); ok {
+		f := &a.Filter
+		values = map[string]string{"name": a.Name, "person": f.Person, "kind": strings.Join(f.Types, ", "), "client": f.Client, "address": f.Address, "to": string(a.To)}
+	} else {
+		for _, name := range filterFields {
+			values[name] = v.URL.Query().Get(name)
+		}
+	}
+	q.Fields = []web.Field{
+		{Name: "name", Label: "console.column.name", Required: true, MaxLength: alert.MaxName, Value: values["name"], Hint: "console.alert.name.hint"},
+		{Name: "person", Label: "console.column.person", Hint: "console.events.person.hint", Value: values["person"]},
+		{Name: "kind", Hint: "console.events.kind.hint", Value: values["kind"]},
+		{Name: "client", Label: "console.column.application", Value: values["client"]},
+		{Name: "address", Label: "console.column.address", Value: values["address"]},
+		{Name: "to", Type: "select", Label: "console.column.to", Value: values["to"], Options: []web.Option{{Value: string(alert.Mail), Label: "console.alert.to.mail"}, {Value: string(alert.Webhook), Label: "console.alert.to.webhook"}}},
+		{Name: "url", Label: "console.field.webhook_url", Hint: "console.alert.url.hint"},
+	}
+	return q, nil
+}
+
+// draftOf reads the form of an alert.
+func (c *Console) draftOf(v *layout.Visit, in url.Values) (d alert.Draft, err error) {
+	text := func(name string) string { return strings.TrimSpace(in.Get(name)) }
+	d = alert.Draft{Name: text("name"), To: alert.Kind(in.Get("to")), URL: text("url"), Filter: alert.Filter{Client: text("client"), Address: text("address"), Types: layout.Lines(in.Get("kind"))}}
+	who := text("person")
+	if who == "" {
+		return d, nil
+	}
+	p, err := c.personOf(v, who)
+	switch {
+	case err == nil:
+		d.Filter.Person = p.ID
+	case errors.Is(err, person.ErrNoPerson) && person.IsID(who):
+		d.Filter.Person, err = who, nil // a removed person can still have events
+	case errors.Is(err, person.ErrNoPerson):
+		err = &layout.Problem{Field: "person", Key: "console.problem.no_person"}
+	}
+	return d, err
+}
+
+// alertProblem is what an administrator is told of an alert that is not kept or not sent.
+func alertProblem(err error) error {
+	invalid, untaken := new(alert.InvalidError), new(alert.PostError)
+	switch {
+	case errors.As(err, &untaken):
+		return &layout.Problem{Key: "console.problem.webhook", Fill: []any{"reason", said(untaken.Cause)}}
+	case errors.As(err, &invalid) && invalid.Field == "url":
+		return &layout.Problem{Field: "url", Key: "console.problem.webhook", Fill: []any{"reason", said(invalid.Cause)}}
+	case errors.As(err, &invalid):
+		return &layout.Problem{Field: invalid.Field, Key: "console.problem.value"}
+	case errors.Is(err, alert.ErrEverything):
+		return &layout.Problem{Field: "kind", Key: "console.problem.everything"}
+	case errors.Is(err, alert.ErrMany):
+		return &layout.Problem{Key: "console.problem.many_alerts", Fill: []any{"n", alert.Most}}
+	case errors.Is(err, alert.ErrNoMail):
+		return &layout.Problem{Field: "to", Key: "console.problem.no_address"}
+	case errors.Is(err, alert.ErrGone):
+		return &layout.Problem{Key: "console.problem.gone"}
+	}
+	return err
+}
+
+// said is what an administrator reads of why an address does not answer. Which name server was asked is not among it.
+func said(err error) string {
+	if name := new(net.DNSError); errors.As(err, &name) {
+		return name.Name + ": " + name.Err
+	}
+	return err.Error()
+}
+
+func (c *Console) addAlert(v *layout.Visit, in url.Values) (layout.Result, error) {
+	d, err := c.draftOf(v, in)
+	if err != nil {
+		return layout.Result{}, err
+	}
+	id, secretText, err := c.Alerts.Add(v.Context(), d, by(v))
+	if err != nil {
+		return layout.Result{}, alertProblem(err)
+	}
+	return savedAlert(id, d.Name, secretText), nil
+}
+
+func (c *Console) editAlert(v *layout.Visit, in url.Values) (layout.Result, error) {
+	d, err := c.draftOf(v, in)
+	if err != nil {
+		return layout.Result{}, err
+	}
+	secretText, err := c.Alerts.Change(v.Context(), shownAlert(v).ID, d, by(v))
+	if err != nil {
+		return layout.Result{}, alertProblem(err)
+	}
+	return savedAlert(shownAlert(v).ID, d.Name, secretText), nil
+}
+
+// savedAlert leads to an alert, or shows the new secret of its webhook, the only time that it is shown.
+func savedAlert(id, name, secretText string) layout.Result {
+	if secretText == "" {
+		return layout.Result{To: alertPath(id)}
+	}
+	return layout.Result{Page: &web.Console{
+		Title: web.Say("console.secret.title"), Up: &web.Up{Name: name, URL: alertPath(id)},
+		Parts: []web.ConsolePart{{
+			Text:   web.Say("console.alert.secret"),
+			Secret: &web.Secret{Text: web.Say("console.secret.once"), Value: secretText}, Actions: []web.Action{{Label: "console.secret.kept", URL: alertPath(id)}},
+		}},
+	}}
+}
+
+func (c *Console) testAlert(v *layout.Visit, _ url.Values) (layout.Result, error) {
+	return layout.Result{}, alertProblem(c.Alerts.Test(v.Context(), shownAlert(v).ID, by(v)))
+}
+
+func (c *Console) pauseAlert(on bool) func(*layout.Visit, url.Values) (layout.Result, error) {
+	return func(v *layout.Visit, _ url.Values) (layout.Result, error) {
+		return layout.Result{}, alertProblem(c.Alerts.Pause(v.Context(), shownAlert(v).ID, on, by(v)))
+	}
+}
+
+func (c *Console) removeAlert(v *layout.Visit, _ url.Values) (layout.Result, error) {
+	return layout.Result{To: layout.Root + alertsPath}, alertProblem(c.Alerts.Remove(v.Context(), shownAlert(v).ID, by(v)))
+}
+
+// alertActions are the ways from the events to the alerts and the seals.
+func (c *Console) alertActions(v *layout.Visit, good bool) []web.Action {
+	list := []web.Action{{Label: "console.alerts.title", URL: layout.Root + alertsPath}, {Label: "console.chain.title", URL: layout.Root + chainPath}}
+	var params []string
+	for _, name := range filterFields {
+		params = append(params, name, v.URL.Query().Get(name))
+	}
+	at := layout.Root + alertsPath + "/" + saveAlert
+	if to := layout.With(at, params...); good && to != at && v.Role >= layout.Operator {
+		list = append(list, web.Action{Label: "console.act." + saveAlert, URL: to})
+	}
+	return list
+}

@@ -1,0 +1,183 @@
+package console
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/admin"
+	"github.com/gatehouse-id/gatehouse/admin/console/layout"
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/stats"
+	"github.com/gatehouse-id/gatehouse/internal/web"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// applicationScreen is one client. Those of the Caddyfile are shown and not changed.
+func (c *Console) applicationScreen() *layout.Screen {
+	// Who has the secret of a client that provisions people can become anyone.
+	may := func(v *layout.Visit) error {
+		if slices.Contains(shownClient(v).Scopes, provisioningScope) && v.Role != layout.Owner {
+			return layout.Denied("the client provisions people")
+		}
+		return nil
+	}
+	return &layout.Screen{
+		Name: "application", Path: "/applications/{id}", Role: layout.Viewer, Find: c.findApplication, Show: c.showApplication,
+		Acts: []*layout.Act{
+			{Name: "edit-client", Role: layout.Operator, May: may, When: func(v *layout.Visit) bool { return shownClient(v).Stored }, Ask: c.askEditClient, Do: c.editClient},
+			{Name: "rotate", Role: layout.Operator, May: may, When: hasSecret, Ask: askRotate, Do: c.rotate},
+			{Name: "end-old", Role: layout.Operator, Danger: true, When: hasSecret, Do: c.endOld},
+			{Name: "disable", Role: layout.Operator, Danger: true, When: func(v *layout.Visit) bool { return shownClient(v).Stored && !shownClient(v).Disabled }, Do: c.disable(true)},
+			{Name: "enable", Role: layout.Operator, May: may, When: func(v *layout.Visit) bool { return shownClient(v).Stored && shownClient(v).Disabled }, Do: c.disable(false)},
+			{Name: "revoke-client", Role: layout.Operator, Danger: true, Do: c.revokeClient},
+			{Name: "remove-client", Role: layout.Operator, Danger: true, When: func(v *layout.Visit) bool { return shownClient(v).Stored }, Do: c.removeClient},
+		},
+	}
+}
+
+func (c *Console) findApplication(v *layout.Visit) error {
+	list, err := c.Clients.List(v.Context())
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(list, func(a clientstore.Info) bool { return a.ID == v.PathValue("id") })
+	if i < 0 {
+		return webflow.NotFound()
+	}
+	v.About, v.Called = &list[i], cmp.Or(list[i].Name, list[i].ID)
+	return nil
+}
+
+// hasSecret tells whether the client has a secret that is made here.
+func hasSecret(v *layout.Visit) bool {
+	return shownClient(v).Stored && !shownClient(v).Public && slices.Contains([]string{"", "post", "basic"}, shownClient(v).AuthMethod)
+}
+
+func (c *Console) showApplication(v *layout.Visit) (*web.Console, error) {
+	a := shownClient(v)
+	out := &web.Console{Name: v.Called, Up: &web.Up{Label: web.Say("console.applications.title"), URL: layout.Root + "/applications"}, Tags: []web.Cell{enabledCell(a), originCell(a.Origin)}}
+	kind := "console.client.confidential"
+	if a.Public {
+		kind = "console.client.public"
+	}
+	facts := []web.ConsoleFact{
+		{Label: "console.field.client_id", Cells: []web.Cell{{Name: a.ID, Code: true}}},
+		{Label: "console.field.client_kind", Cells: []web.Cell{{Text: web.Say(kind)}}},
+		{Label: "console.field.grants", Cells: []web.Cell{layout.OrNone(strings.Join(a.Grants, ", "))}},
+		{Label: "console.field.scopes", Cells: []web.Cell{layout.OrNone(strings.Join(a.Scopes, ", "))}},
+	}
+	if a.Origin == clientstore.OriginConfiguration {
+		out.Lead = web.Say("console.client.declared")
+		if place := c.PlaceOf("client " + a.ID); place != "" {
+			facts = append(facts, web.ConsoleFact{Label: "console.field.origin", Cells: []web.Cell{{Name: place, Code: true}}})
+		}
+	}
+	if !a.CreatedAt.IsZero() {
+		facts = append(facts, web.ConsoleFact{Label: "console.column.created", Cells: []web.Cell{{Text: web.Say("console.time", "time", a.CreatedAt)}}})
+	}
+	used, err := c.usedFacts(v, a.ID)
+	if err != nil {
+		return nil, err
+	}
+	facts = append(facts, used...)
+	uris := web.ConsoleFact{Label: "console.field.redirect_uris"}
+	for _, u := range a.RedirectURIs {
+		uris.Cells = append(uris.Cells, web.Cell{Name: u, Code: true})
+	}
+	if len(uris.Cells) > 0 {
+		facts = append(facts, uris)
+	}
+	out.Parts = []web.ConsolePart{
+		{Facts: facts, Actions: append(v.Buttons(), web.Action{Label: "console.preview.title", URL: previewPath(a.ID)})},
+		{ID: "caddyfile", Title: web.Say("console.client.source"), Text: web.Say("console.client.source.text"), Source: c.SourceOf(&a.Client)},
+	}
+	return out, nil
+}
+
+// usedByPeople are the measures that say when an application was last used for a person.
+var usedByPeople = []string{audit.CountSignIn, audit.CountActive}
+
+// usedFacts say when an application was last used for a person, when it has shown who it is and from where, and in how
+// many sessions it has tokens, from what is counted and listed anyway.
+func (c *Console) usedFacts(v *layout.Visit, id string) ([]web.ConsoleFact, error) {
+	last, open, called := layout.OrNone(""), web.Cell{}, stats.Last{}
+	err := c.Store.View(v.Context(), func(tx storage.Tx) error {
+		last, open, called = layout.OrNone(""), web.Cell{}, stats.Last{}
+		var at time.Time
+		for _, measure := range usedByPeople {
+			l, _, err := stats.LastOf(tx, measure, stats.Application, id)
+			if err != nil {
+				return err
+			}
+			if l.At.After(at) {
+				at = l.At
+			}
+		}
+		if !at.IsZero() {
+			last = web.Cell{Text: web.Say("console.time", "time", at)}
+		}
+		n, more, err := c.Manage.CountSessions(tx, admin.SessionFilter{Application: id}, maxCounted, v.Now)
+		if err != nil {
+			return err
+		}
+		key := "console.count"
+		if more {
+			key = "console.count.more"
+		}
+		if open.Text = web.Say(key, "n", n); n > 0 {
+			open.URL = layout.With(layout.Root+"/sessions", "client", id)
+		}
+		if called, _, err = stats.LastOf(tx, stats.ClientCalls, stats.Application, id); err != nil {
+			return err
+		}
+		return nil
+	})
+	out := []web.ConsoleFact{{Label: "console.field.last_used", Cells: []web.Cell{last}}}
+	if !called.At.IsZero() {
+		out = append(out, web.ConsoleFact{Label: "console.field.client_called", Cells: []web.Cell{{Text: web.Say("console.time", "time", called.At), Note: called.Address}}})
+	}
+	return append(out, web.ConsoleFact{Label: "console.field.client_sessions", Cells: []web.Cell{open}}), err
+}
+
+func askRotate(v *layout.Visit) (layout.Question, error) {
+	return layout.Question{
+		Hidden: []web.Hidden{{Name: "seen", Value: shownClient(v).SecretsMark}},
+		Fields: []web.Field{{Name: "keep", Type: "checkbox", Checked: true, Hint: "console.field.keep.hint"}},
+	}, nil
+}
+
+// rotate makes a new secret. The one of before stays valid if the form says so, until it is ended.
+func (c *Console) rotate(v *layout.Visit, in url.Values) (layout.Result, error) {
+	secret, err := c.Clients.ReplaceSecret(v.Context(), shownClient(v).ID, in.Has("keep"), layout.Part(in, "seen"), v.Actor())
+	if err != nil {
+		return layout.Result{}, err
+	}
+	return c.secretPage(shownClient(v).ID, secret), nil
+}
+
+func (c *Console) endOld(v *layout.Visit, _ url.Values) (layout.Result, error) {
+	return layout.Result{}, c.Clients.EndOldSecrets(v.Context(), shownClient(v).ID, v.Actor())
+}
+
+func (c *Console) disable(to bool) func(*layout.Visit, url.Values) (layout.Result, error) {
+	return func(v *layout.Visit, _ url.Values) (layout.Result, error) {
+		return layout.Result{}, c.Clients.Change(v.Context(), shownClient(v).ID, "disabled", v.Actor(), func(n *client.Client) error {
+			n.Disabled = to
+			return nil
+		})
+	}
+}
+
+func (c *Console) revokeClient(v *layout.Visit, _ url.Values) (layout.Result, error) {
+	return layout.Result{}, c.Clients.Revoke(v.Context(), shownClient(v).ID, v.Actor())
+}
+
+func (c *Console) removeClient(v *layout.Visit, _ url.Values) (layout.Result, error) {
+	return layout.Result{To: layout.Root + "/applications"}, c.Clients.Remove(v.Context(), shownClient(v).ID, v.Actor())
+}

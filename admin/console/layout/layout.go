@@ -1,0 +1,80 @@
+// Package layout is what all screens of the admin console have in common: who may see and do what, how the age of a
+// sign-in is checked, how forms are guarded, the navigation, and how an act asks before it does anything. What the
+// screens show belongs to the packages that make them; how pages look belongs to internal/web.
+//
+// A screen is a value of type Screen. It says its path, the role that sees it, what it is about, how it is shown, and
+// its acts: each is a page that asks, with the numbers of what it hits, and a form that does it. Nothing else is to be
+// done for sign-in, level, age of the sign-in, rights, forged forms, and the navigation: the list of the screens is
+// their only source. Texts are messages that begin with console.
+package layout
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/web"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Root is where the console is.
+const Root = "/admin"
+
+// Config is what the operator has decided about the console.
+type Config struct {
+	// Level is the level that a session needs. Default: 2
+	Level int
+	// Groups are the names of the groups of the roles. Default: gatehouse- and the name of the role
+	Groups map[Role]string
+	// SeeAs is the role from which on somebody can look at the accounts of others. Default: nobody can
+	SeeAs Role
+}
+
+// Deps is what every screen needs.
+type Deps struct {
+	Identity *identity.Service
+	Store    storage.Store
+	Pages    *web.Renderer
+	Now      func() time.Time
+	// After is time.After. nil: that of package time
+	After func(time.Duration) <-chan time.Time
+}
+
+// Frame serves screens. It is safe for concurrent use.
+type Frame struct {
+	Deps
+	Config
+
+	screens []*Screen
+	mux     *http.ServeMux
+	streams streams
+}
+
+// New returns a frame without screens.
+func New(cfg Config, d Deps) *Frame {
+	if d.After == nil {
+		d.After = time.After
+	}
+	return &Frame{Deps: d, Config: cfg.complete(), mux: http.NewServeMux(), streams: streams{open: map[string]int{}, ended: make(chan struct{})}}
+}
+
+// Add adds screens, with the paths of what is done on them. The navigation has their order.
+func (f *Frame) Add(screens ...*Screen) {
+	for _, s := range screens {
+		f.screens = append(f.screens, s)
+		f.mux.Handle(Root+s.Path, f.Identity.Front.Pages(f.showScreen(s), nil))
+		for _, a := range s.Acts {
+			f.mux.Handle(Root+s.Path+"/"+a.Name, f.Identity.Front.Pages(f.showAct(s, a), f.handleAct(s, a)))
+		}
+	}
+}
+
+// Close adds the answer to a path that no screen has, as to everybody: who may not see the console learns nothing of
+// it. It is called once, after the last Add.
+func (f *Frame) Close() {
+	f.mux.Handle(Root+"/", f.Identity.Front.Pages(func(*webflow.Request) error { return webflow.NotFound() }, nil))
+}
+
+// ServeHTTP answers the paths of the screens, and 404 for others.
+func (f *Frame) ServeHTTP(w http.ResponseWriter, r *http.Request) { f.mux.ServeHTTP(w, r) }

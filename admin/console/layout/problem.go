@@ -1,0 +1,89 @@
+package layout
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/admin"
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
+	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/mfa"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+)
+
+// Problem is why an act is not done, for the person who asked for it.
+type Problem struct {
+	Field string // that is wrong, if one is
+	Key   string // of the message
+	Fill  []any
+}
+
+func (p *Problem) Error() string { return "console: " + p.Key }
+
+// fieldOf are the fields of forms by what the errors of persons and clients call them.
+var fieldOf = map[string]string{"username": "username", "email": "email", "emails": "email", "name": "name", "givenName": "given_name", "familyName": "family_name", "groups": "group", "permissions": "permissions", "locale": "locale"}
+
+// problems are what people are told of errors.
+var problems = []struct {
+	err error
+	Problem
+}{
+	{person.ErrNameKept, Problem{Field: "username", Key: "console.problem.name_kept"}},
+	{person.ErrUsernameTaken, Problem{Field: "username", Key: "console.problem.taken"}},
+	{person.ErrGroupTaken, Problem{Field: "group", Key: "console.problem.group_taken"}},
+	{person.ErrNoPerson, Problem{Field: "username", Key: "console.problem.no_person"}},
+	{person.ErrNoGroup, Problem{Field: "group", Key: "console.problem.no_group"}},
+	{enrol.ErrInvitationsOff, Problem{Key: "console.problem.invitations_off"}},
+	{enrol.ErrNoReset, Problem{Key: "console.problem.no_mail"}},
+	{challenge.ErrCodesOff, Problem{Key: "console.problem.codes_off"}},
+	{person.ErrEmailTaken, Problem{Field: "email", Key: "console.problem.email_taken"}},
+	{person.ErrMismatch, Problem{Key: "console.problem.gone"}},
+	{mfa.ErrNoMethod, Problem{Key: "console.problem.gone"}},
+	{mfa.ErrLastWay, Problem{Key: "console.problem.last_way"}},
+	{clientstore.ErrExists, Problem{Field: "client_id", Key: "console.problem.client_taken"}},
+	{clientstore.ErrUnknown, Problem{Key: "console.problem.gone"}},
+	{clientstore.ErrDeclared, Problem{Key: "console.problem.declared"}},
+	{clientstore.ErrChanged, Problem{Key: "console.problem.changed"}},
+	{admin.ErrGone, Problem{Key: "console.problem.gone"}},
+	{admin.ErrTrying, Problem{Key: "console.problem.trying"}},
+	{admin.ErrLate, Problem{Key: "console.problem.late"}},
+}
+
+// ProblemOf returns what a person is told of an error, or nil if it is not theirs.
+func ProblemOf(err error) *Problem {
+	if err == nil {
+		return nil
+	}
+	if p := new(Problem); errors.As(err, &p) {
+		return p
+	}
+	for i := range problems {
+		if errors.Is(err, problems[i].err) {
+			return &problems[i].Problem
+		}
+	}
+	if e := new(person.ValidationError); errors.As(err, &e) {
+		return &Problem{Field: fieldOf[e.Field], Key: "console.problem.value"}
+	}
+	if e := new(client.InvalidError); errors.As(err, &e) {
+		return &Problem{Key: "console.problem.client", Fill: []any{"reason", e.Error()}}
+	}
+	if e := new(challenge.TooSoonError); errors.As(err, &e) {
+		return &Problem{Key: "problem.wait", Fill: []any{"time", e.Wait}}
+	}
+	if errors.As(err, new(*person.StateError)) {
+		return &Problem{Key: "console.problem.state"}
+	}
+	if errors.As(err, new(*person.TooManyError)) {
+		return &Problem{Key: "console.problem.too_many"}
+	}
+	return nil
+}
+
+// Lines are the words of a field with one in each line, or with spaces or commas between.
+func Lines(s string) []string {
+	return slices.DeleteFunc(strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' || r == ' ' || r == '\t' }), func(w string) bool { return w == "" })
+}

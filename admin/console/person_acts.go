@@ -1,0 +1,263 @@
+package console
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/admin"
+	"github.com/gatehouse-id/gatehouse/admin/console/layout"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/web"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// What is done to a person. Each of it is one function of identity or manage, as for the commands.
+
+// numbers are what ends with a person's sign-ins.
+func numbers(v *layout.Visit) []any {
+	p := shownPerson(v)
+	return []any{"sessions", web.Say("console.number.sessions", "n", len(p.Sessions)), "tokens", web.Say("console.number.tokens", "n", len(p.Tokens)+len(p.AppPasswords))}
+}
+
+// askEnd says how much ends.
+func (c *Console) askEnd(v *layout.Visit) (layout.Question, error) {
+	return layout.Question{Fill: numbers(v)}, nil
+}
+
+// askPart asks about a part of the person that a parameter names.
+func askPart(param string) func(*layout.Visit) (layout.Question, error) {
+	return func(v *layout.Visit) (layout.Question, error) {
+		what, hidden := v.Chosen(param)
+		return layout.Question{Hidden: hidden, Fill: []any{"what", what}}, nil
+	}
+}
+
+func (c *Console) askEdit(v *layout.Visit) (layout.Question, error) {
+	p := shownPerson(v)
+	// Applications trust usernames, so the helpdesk chooses none.
+	return layout.Question{Submit: "console.save", Fields: []web.Field{
+		{Name: "username", Value: p.Username, Required: true, MaxLength: person.MaxUsername, ReadOnly: v.Role < layout.Operator},
+		{Name: "name", Value: p.Name, MaxLength: person.MaxName},
+		{Name: "given_name", Value: p.GivenName, MaxLength: person.MaxName},
+		{Name: "family_name", Value: p.FamilyName, MaxLength: person.MaxName},
+		{Name: "email", Type: "email", Value: p.Email},
+		{Name: "email_verified", Type: "checkbox", Checked: p.EmailVerified, Hint: "console.field.email_verified.hint"},
+		{Name: "locale", Value: p.Locale, Hint: "console.field.locale.hint"},
+	}}, nil
+}
+
+// edit changes the profile. What is as it was is not sent, so that nothing is overwritten that somebody else changes.
+func (c *Console) edit(v *layout.Visit, in url.Values) (layout.Result, error) {
+	p, change := shownPerson(v), admin.PersonChange{}
+	set := func(to **string, name, was string) {
+		if now := strings.TrimSpace(in.Get(name)); now != was {
+			*to = &now
+		}
+	}
+	if set(&change.Username, "username", p.Username); change.Username != nil && v.Role < layout.Operator {
+		return layout.Result{}, &layout.Problem{Field: "username", Key: "console.problem.username_not_yours"}
+	}
+	set(&change.Name, "name", p.Name)
+	set(&change.GivenName, "given_name", p.GivenName)
+	set(&change.FamilyName, "family_name", p.FamilyName)
+	set(&change.Email, "email", p.Email)
+	set(&change.Locale, "locale", p.Locale)
+	if verified := in.Has("email_verified"); verified != p.EmailVerified || change.Email != nil {
+		change.EmailVerified = &verified
+	}
+	return layout.Result{}, c.Manage.ChangePerson(v.Context(), p.ID, change, v.Actor(), func(tx storage.Tx, d *person.Details) error {
+		if err := v.Recheck(tx); err != nil {
+			return err
+		}
+		if !v.Outranks(c.frame.RoleOf(d.Partition, d.Groups)) {
+			return layout.Denied("the other one has as much to say")
+		}
+		return nil
+	})
+}
+
+func (c *Console) canReset(v *layout.Visit) bool {
+	return c.Mails && shownPerson(v).Email != "" && is(person.Active, person.Inactive)(v) && v.Settings.PasswordLogin()
+}
+
+func (c *Console) askReset(v *layout.Visit) (layout.Question, error) {
+	return layout.Question{Fill: []any{"email", shownPerson(v).Email}}, nil
+}
+
+// sendReset sends the person a link for a new password.
+func (c *Console) sendReset(v *layout.Visit, _ url.Values) (layout.Result, error) {
+	if !c.canReset(v) {
+		return layout.Result{}, &layout.Problem{Key: "console.problem.no_mail"}
+	}
+	_, err := c.Identity.Enrol.HandReset(v.Context(), shownPerson(v).ID, true, v.Actor())
+	return layout.Result{}, err
+}
+
+func (c *Console) canLink(v *layout.Visit) bool {
+	return is(person.Active, person.Inactive)(v) && v.Settings.PasswordLogin()
+}
+
+// makeLink shows a link for a new password once, for a person who gets no e-mail.
+func (c *Console) makeLink(v *layout.Visit, _ url.Values) (layout.Result, error) {
+	made, err := c.Identity.Enrol.HandReset(v.Context(), shownPerson(v).ID, false, v.Actor())
+	if err != nil {
+		return layout.Result{}, err
+	}
+	return layout.Result{Page: &web.Console{
+		Title: web.Say("console.act.link.title"), Up: v.Up(),
+		Parts: []web.ConsolePart{{Secret: &web.Secret{Text: web.Say("console.link.once", "name", v.Called, "time", made.ExpiresAt), Value: made.Link}}},
+	}}, nil
+}
+
+func (c *Console) inviteAgain(v *layout.Visit, _ url.Values) (layout.Result, error) {
+	made, err := c.Identity.Enrol.InviteAgain(v.Context(), shownPerson(v).ID, v.Actor())
+	if err != nil || made.Sent {
+		return layout.Result{}, err
+	}
+	return layout.Result{Page: &web.Console{
+		Title: web.Say("console.act.invite-again.title"), Up: v.Up(),
+		Parts: []web.ConsolePart{{Secret: &web.Secret{Text: web.Say("console.link.once", "name", v.Called, "time", made.ExpiresAt), Value: made.Link}}},
+	}}, nil
+}
+
+func (c *Console) unlock(v *layout.Visit, _ url.Values) (layout.Result, error) {
+	_, err := c.Identity.Proof.Unlock(v.Context(), shownPerson(v).ID, v.Actor())
+	return layout.Result{}, err
+}
+
+func (c *Console) endAll(v *layout.Visit, _ url.Values) (layout.Result, error) {
+	return layout.Result{}, c.Identity.Person.EndSessions(v.Context(), shownPerson(v).ID, v.Actor())
+}
+
+func (c *Console) endSession(v *layout.Visit, in url.Values) (layout.Result, error) {
+	return layout.Result{}, c.Manage.EndHeld(v.Context(), shownPerson(v).ID, "sessions", layout.Part(in, "session"), v.Actor())
+}
+
+// endHeld ends one of what the person holds.
+func (c *Console) endHeld(kind, param string) func(*layout.Visit, url.Values) (layout.Result, error) {
+	return func(v *layout.Visit, in url.Values) (layout.Result, error) {
+		return layout.Result{}, c.Manage.EndHeld(v.Context(), shownPerson(v).ID, kind, layout.Part(in, param), v.Actor())
+	}
+}
+
+func (c *Console) removeMethod(v *layout.Visit, in url.Values) (layout.Result, error) {
+	return layout.Result{}, c.Identity.StepUp.RemoveStepUp(v.Context(), shownPerson(v).ID, in.Get("method"), v.Actor())
+}
+
+func (c *Console) askBlock(v *layout.Visit) (layout.Question, error) {
+	return layout.Question{Fill: numbers(v), Fields: []web.Field{
+		{Name: "reason", MaxLength: person.MaxLine, Hint: "console.field.reason.hint"},
+		{Name: "until", Type: "date", Hint: "console.field.until.hint"},
+	}}, nil
+}
+
+// block blocks the person, until a day if one is entered. The reason stands in the event.
+func (c *Console) block(v *layout.Visit, in url.Values) (layout.Result, error) {
+	by := v.Actor()
+	by.Reason = strings.TrimSpace(in.Get("reason"))
+	if !person.IsText(by.Reason, person.MaxLine) {
+		return layout.Result{}, &layout.Problem{Field: "reason", Key: "console.problem.value"}
+	}
+	var until time.Time
+	if day := in.Get("until"); day != "" {
+		var err error
+		if until, err = time.Parse(time.DateOnly, day); err != nil {
+			return layout.Result{}, &layout.Problem{Field: "until", Key: "console.problem.until"}
+		}
+	}
+	err := c.Identity.Person.Block(v.Context(), shownPerson(v).ID, until, by)
+	if e := new(person.ValidationError); errors.As(err, &e) && e.Field == "until" {
+		err = &layout.Problem{Field: "until", Key: "console.problem.until"}
+	}
+	return layout.Result{}, err
+}
+
+func (c *Console) setState(to person.State) func(*layout.Visit, url.Values) (layout.Result, error) {
+	return func(v *layout.Visit, _ url.Values) (layout.Result, error) {
+		return layout.Result{}, c.Identity.Person.SetState(v.Context(), shownPerson(v).ID, to, v.Actor())
+	}
+}
+
+func (c *Console) remove(v *layout.Visit, _ url.Values) (layout.Result, error) {
+	err := c.Identity.Person.RemovePerson(v.Context(), shownPerson(v).ID, v.Actor(), func(tx storage.Tx, d *person.Details) error {
+		if err := v.Recheck(tx); err != nil {
+			return err
+		}
+		if rank := c.frame.RoleOf(d.Partition, d.Groups); rank >= v.Role {
+			return layout.Denied("the other one has as much to say")
+		}
+		return nil
+	})
+	return layout.Result{To: layout.Root + "/persons"}, err
+}
+
+func (c *Console) askJoin(*layout.Visit) (layout.Question, error) {
+	return layout.Question{Fields: []web.Field{{Name: "group", Required: true, MaxLength: person.MaxName}}}, nil
+}
+
+// join puts the person into a group.
+func (c *Console) join(v *layout.Visit, in url.Values) (layout.Result, error) {
+	return layout.Result{}, c.member(v, strings.TrimSpace(in.Get("group")), shownPerson(v).ID, true)
+}
+
+// leave takes the person out of a group.
+func (c *Console) leave(v *layout.Visit, in url.Values) (layout.Result, error) {
+	return layout.Result{}, c.member(v, in.Get("group"), shownPerson(v).ID, false)
+}
+
+// member puts a person into a group by its name or id, or takes one out. It is an act on the person, too, whose page it
+// may not have come from. A group that gives a role takes an owner, and the last owner stays.
+func (c *Console) member(v *layout.Visit, name, id string, in bool) error {
+	g, err := c.groupOf(v, name, id)
+	if err != nil {
+		return err
+	}
+	_, err = c.Identity.Person.UpdateGroup(v.Context(), g.ID, v.Actor(), func(tx storage.Tx, now person.Group, change *person.GroupChange) error {
+		if err := v.Recheck(tx); err != nil {
+			return err
+		}
+		if err := c.mayChange(v, now); err != nil {
+			return err
+		}
+		if id == v.Me() {
+			return layout.Denied("nobody does this to themselves")
+		}
+		_, rec, err := c.Identity.Person.Find(tx, id)
+		if err != nil {
+			return err
+		}
+		if !v.Outranks(c.frame.RoleOf(rec.PartitionName(), rec.Groups)) {
+			return layout.Denied("the other one has as much to say")
+		}
+		if in {
+			change.Add = []string{id}
+			return nil
+		}
+		if change.Remove = []string{id}; c.frame.RoleOfGroup(now.Partition, now.Name) == layout.Owner {
+			return c.keepsOwner(tx, id)
+		}
+		return nil
+	})
+	return err
+}
+
+// groupOf returns the group of a name or id, in the partition of a person.
+func (c *Console) groupOf(v *layout.Visit, name, personID string) (g person.Group, err error) {
+	err = c.Store.View(v.Context(), func(tx storage.Tx) error {
+		_, rec, err := c.Identity.Person.Find(tx, personID)
+		if err != nil {
+			return err
+		}
+		g, err = c.Identity.Person.Group(tx, rec.PartitionName(), name)
+		return err
+	})
+	if errors.Is(err, person.ErrNoGroup) && slices.Contains(c.frame.GroupNames(), name) && v.Role == layout.Owner {
+		// The first member of a group that gives a role makes it.
+		g, err = c.Identity.Person.AddGroup(v.Context(), person.GroupChange{Name: name, Partition: audit.DefaultPartition}, v.Actor())
+	}
+	return g, err
+}

@@ -1,0 +1,38 @@
+package console
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+)
+
+// TestInvitationsThatAreOff: it is said before somebody has filled in a form, and a form that is open already is
+// refused.
+func TestInvitationsThatAreOff(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.as("helpdesk@example.com")
+	made, err := h.id.Enrol.Invite(t.Context(), enrol.NewInvitation{Email: "new@example.com"}, audit.Actor{ID: "test"})
+	h.must(err)
+	pages := map[string][]string{
+		"/admin/persons/invite":                             {"addresses", "other@example.com"},
+		"/admin/persons/" + made.PersonID + "/invite-again": nil,
+	}
+	open := map[string]*answer{}
+	for at := range pages {
+		open[at] = b.get(at)
+	}
+	h.more = func(u *settings.Units) { u.Features.AcceptingInvitationEnabled = false }
+	for at, fields := range pages {
+		if a := b.get(at); a.Code != http.StatusOK || strings.Count(a.form(), "Invitations are off.") != 1 || strings.Contains(a.form(), "<form") || !strings.Contains(a.form(), `href="/admin/settings"`) {
+			t.Errorf("GET %s = %d, want no form and the reason\n%s", at, a.Code, a.form())
+		}
+		if a := b.submit(open[at], fields...); a.Code != http.StatusUnprocessableEntity || strings.Count(a.form(), "Invitations are off.") != 1 {
+			t.Errorf("the form of %s = %d, want 422 and the reason once\n%s", at, a.Code, a.form())
+		}
+	}
+}

@@ -1,0 +1,233 @@
+// Package sites has the screens of the admin console about what Gatehouse stands in front of: the sites, the people
+// that they have refused and why, the policies, and what a request would get. It decides nothing: the code that decides
+// at a site tells it what happens there. What all screens have in common is in package frame.
+package sites
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/admin"
+	"github.com/gatehouse-id/gatehouse/admin/console/layout"
+	"github.com/gatehouse-id/gatehouse/identity/access"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
+)
+
+// Deps is what the screens work with.
+type Deps struct {
+	// Sites returns the sites of the configuration, in the order of their names.
+	Sites func() ([]Site, error)
+	// Explain tells what a request gets that nobody has made. Its error is a *Wrong, or a failure.
+	Explain func(r *http.Request, q Question) (*Explanation, error)
+	// Rules returns the rules of a policy of the Caddyfile.
+	Rules func(policy string) []Rule
+	// Differences returns the newest requests at sites, by their origins, about which shadow rules say something else.
+	Differences func(ctx context.Context, origins []string, limit int) ([]Difference, error)
+	// TestPolicy puts cases to one policy alone, which need not be stored. p nil: that of the Caddyfile. Its error is a
+	// *Wrong, or a failure.
+	TestPolicy func(r *http.Request, name string, p *settings.Policy, cases string) ([]Tested, error)
+	// Doctor probes sites.
+	Doctor Doctor
+	// Settings have the policies.
+	Settings *settings.Service
+	// Access is what people have asked to open.
+	Access *access.Service
+	// Refusals are those of the last day.
+	Refusals *denial.Recorder
+	Manage   *admin.Service
+}
+
+// Site is an address that asks who its callers are.
+type Site struct {
+	ID    string // in addresses
+	Name  string // its host, by which it is counted. Empty: it is not known, and counted together with others
+	Gates []Gate
+}
+
+// hosts are the names under which requests of the site are refused.
+func (s *Site) hosts() (out []string) {
+	for _, g := range s.Gates {
+		for _, origin := range g.Origins {
+			if u, err := url.Parse(origin); err == nil {
+				out = append(out, u.Host)
+			}
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, s.ID)
+	}
+	return out
+}
+
+// Gate is one directive that decides about requests of a site.
+type Gate struct {
+	Kind     string // protect or forward_auth
+	Name     string // of a forward_auth
+	Place    string // file:line. Empty: unknown
+	Origins  []string
+	Paths    []string // empty: all
+	Open     []string // paths that are open to everybody
+	Asks     []string // what it asks of callers, in the words of the Caddyfile
+	Policies []string
+	Rules    []Rule // of the site itself
+	Trial    *Trial // rules that are tried and not enforced. nil: none
+}
+
+// Trial is rules that are tried in the shadow of those that hold.
+type Trial struct {
+	Asks     []string
+	Policies []string
+	Rules    []Rule
+}
+
+// Difference is a request about which shadow rules say something else than those that hold.
+type Difference struct {
+	At                           time.Time
+	Site, Method, Path           string
+	PersonID, Username, ClientID string
+	Live, LiveRule               string
+	Shadow, ShadowRule           string
+}
+
+// Rule lets requests in or refuses them.
+type Rule struct {
+	Kind  string // allow or deny
+	Name  string
+	Place string // empty: unknown
+	// Asks is what it is about, in the words of the Caddyfile. Empty: everything
+	Asks    []string
+	Counted string // under what its decisions are counted. Empty: they are not
+}
+
+// Question is a request that nobody has made.
+type Question struct {
+	URL, Method, Address, Person, Client string
+	At                                   string // RFC 3339. Empty: now
+	Level                                int    // of the sign-in. 0: that of the strongest session
+	Ref                                  string // in place of all this: the request of a refusal
+}
+
+// Explanation is what becomes of a request.
+type Explanation struct {
+	URL, Method string
+	Verdict     string
+	Gate        string // that decides for a site which another proxy serves
+	Handler     string // that would serve it
+	Caller      *Caller
+	Steps       []Step
+	// Status, Challenge and Message are what the client would see of a request that is kept.
+	Status             int
+	Challenge, Message string
+	Notes              []string
+}
+
+// decider is the rule that decides, and where it stands.
+func (e *Explanation) decider() (rule, place string) {
+	for i := len(e.Steps) - 1; i >= 0; i-- {
+		for _, l := range e.Steps[i].Rules {
+			if l.Decides {
+				return l.Rule, l.Place
+			}
+		}
+	}
+	return "", ""
+}
+
+// why is why the request is kept, or "".
+func (e *Explanation) why() string {
+	if len(e.Steps) == 0 {
+		return ""
+	}
+	return e.Steps[len(e.Steps)-1].Why
+}
+
+// Caller is what was known of who makes the request.
+type Caller struct {
+	PersonID, Username, ClientID string
+	Groups, Scopes               []string
+	Level                        int
+	SignedIn                     string // how long ago
+	Provider                     string
+}
+
+// Step is one directive on the way of a request.
+type Step struct {
+	Place, Verdict, Why string
+	WantedLevel         int
+	Rules               []Line
+	Headers             []Header // that go upstream
+}
+
+// Line says how one rule stands to a request.
+type Line struct {
+	Kind, Rule, Place, Fit string
+	Decides                bool
+}
+
+// Header is a header.
+type Header struct{ Name, Value string }
+
+// Tested is a case that was put to a policy.
+type Tested struct {
+	Caller, Method, URL string
+	Want                string // verdict. Empty: nothing was wanted
+	Got, Rule, Place    string
+	OK                  bool
+}
+
+// Wrong is an error of what is asked.
+type Wrong struct {
+	Field  string // empty: not one alone
+	Reason string
+}
+
+func (w *Wrong) Error() string { return w.Reason }
+
+// gateway is the screens.
+type gateway struct {
+	*layout.Frame
+	Deps
+}
+
+// Screens returns the screens, in the order of the navigation.
+func Screens(f *layout.Frame, d Deps) []*layout.Screen {
+	g := &gateway{f, d}
+	return []*layout.Screen{g.opensScreen(), g.sitesScreen(), g.siteScreen(), g.explainScreen(), g.policiesScreen(), g.policyScreen(), g.refusalsScreen(), g.refusalScreen(), g.requestsScreen(), g.requestScreen()}
+}
+
+const (
+	sitesPath    = "/sites"
+	explainPath  = "/sites/explain"
+	refusalsPath = "/refusals"
+)
+
+// SitePath is the page of a site.
+func SitePath(id string) string { return layout.Root + sitesPath + "/" + url.PathEscape(id) }
+
+// RefusalPath is the page that explains a refusal.
+func RefusalPath(ref string) string { return layout.Root + refusalsPath + "/" + url.PathEscape(ref) }
+
+// RefusalsOf is the list of the refusals of a person.
+func RefusalsOf(personID string) string {
+	return layout.With(layout.Root+refusalsPath, "person", personID)
+}
+
+func personPath(id string) string { return layout.Root + "/persons/" + url.PathEscape(id) }
+
+func applicationPath(id string) string { return layout.Root + "/applications/" + url.PathEscape(id) }
+
+// timeForm is how a time is entered, in UTC.
+const timeForm = "2006-01-02 15:04"
+
+// parseTime reads a time as people write it, or as programs do.
+func parseTime(s string) (time.Time, bool) {
+	for _, form := range []string{time.RFC3339, timeForm, "2006-01-02T15:04"} {
+		if at, err := time.Parse(form, s); err == nil {
+			return at, true
+		}
+	}
+	return time.Time{}, false
+}

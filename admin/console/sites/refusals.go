@@ -1,0 +1,183 @@
+package sites
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/gatehouse-id/gatehouse/admin/console/layout"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/web"
+)
+
+// refusalsScreen lists who was refused during the last day, by sites, at the sign-in and elsewhere.
+func (g *gateway) refusalsScreen() *layout.Screen {
+	return &layout.Screen{Name: "refusals", Path: refusalsPath, Icon: "alert", Role: layout.Viewer, Show: g.showRefusals}
+}
+
+// places are where somebody can be refused.
+var places = []string{denial.Site, denial.SignIn, denial.StepUp, denial.OAuth, denial.API, denial.Page}
+
+func (g *gateway) showRefusals(v *layout.Visit) (*web.Console, error) {
+	q := v.URL.Query()
+	fields := []web.Field{
+		{Name: "ref", Label: "console.field.ref", Hint: "console.field.ref.hint", Value: strings.TrimSpace(q.Get("ref"))},
+		{Name: "person", Type: "search", Label: "console.column.person", Hint: "console.events.person.hint", Value: strings.TrimSpace(q.Get("person"))},
+		{Name: "site", Label: "console.column.site", Value: strings.TrimSpace(q.Get("site"))},
+		{Name: "where", Type: "select", Label: "console.column.where", Value: q.Get("where"), Options: []web.Option{{Label: "console.any"}}},
+	}
+	for _, where := range places {
+		fields[3].Options = append(fields[3].Options, web.Option{Value: where, Label: "console.where." + where})
+	}
+	out := &web.Console{Title: web.Say("console.refusals.title"), Lead: web.Say("console.refusals.text"), Filter: &web.Filter{Action: v.Path(), Fields: fields}}
+	f := denial.Filter{Where: q.Get("where"), Behind: q.Get("after"), Limit: layout.Rows}
+	if slices.ContainsFunc(fields, func(f web.Field) bool { return f.Value != "" }) {
+		out.Filter.Clear = v.Path()
+	}
+	wrong := ""
+	if typed := fields[0].Value; typed != "" {
+		ref, err := denial.ParseRef(typed)
+		if err == nil {
+			if err := v.Redirect(RefusalPath(ref)); err != nil {
+				return nil, err
+			}
+			return nil, webflow.ErrAnswered
+		}
+		wrong = "ref"
+	}
+	if site := fields[2].Value; site != "" {
+		f.Sites = []string{site}
+		list, err := g.Sites()
+		if err != nil {
+			return nil, err
+		}
+		if i := slices.IndexFunc(list, func(s Site) bool { return s.ID == site }); i >= 0 {
+			f.Sites = list[i].hosts()
+		}
+	}
+	if who := fields[1].Value; who != "" {
+		p, err := g.Identity.Person.Person(v.Context(), who)
+		switch f.Person = p.ID; {
+		case errors.Is(err, person.ErrNoPerson) && person.IsID(who):
+			f.Person = who // who has been removed since
+		case errors.Is(err, person.ErrNoPerson):
+			wrong = "person"
+		case err != nil:
+			return nil, err
+		}
+	}
+	for i := range fields {
+		if fields[i].Name == wrong {
+			fields[i].Problem = "console.problem.filter"
+		}
+	}
+	var list []denial.Refusal
+	more := false
+	if wrong == "" {
+		var err error
+		if list, more, err = g.Refusals.List(v.Context(), f); err != nil {
+			return nil, err
+		}
+	}
+	t, next := g.refusalTable(list, false), ""
+	if more {
+		next = list[len(list)-1].Ref
+	}
+	t.First, t.Next = v.Pages(next)
+	out.Parts = []web.ConsolePart{{Table: t}}
+	switch {
+	case len(list) > 0:
+	case out.Filter.Clear == "":
+		out.Parts[0].Empty = &web.Empty{Text: web.Say("console.refusals.none")}
+	default:
+		out.Parts[0].Empty = &web.Empty{Text: web.Say("console.none"), Next: &web.Action{Label: "console.filter.clear", URL: v.Path()}}
+	}
+	return out, nil
+}
+
+// refusalTable lists refusals. Reasons are English, as in the log. at: those of one site
+func (g *gateway) refusalTable(list []denial.Refusal, at bool) *web.Table {
+	t := &web.Table{Label: web.Say("console.refusals.title"), Columns: []string{"console.column.request", "console.column.time", "console.column.person", "console.column.reason"}}
+	for i := range list {
+		f := &list[i]
+		what := web.Cell{Name: strings.TrimSpace(f.Method + " " + f.Site + f.Path), Note: f.Ref}
+		switch {
+		case at:
+			what.Name = strings.TrimSpace(f.Method + " " + f.Path)
+		case f.Where == denial.SignIn, f.Where == denial.StepUp, what.Name == "":
+			what = web.Cell{Text: web.Say("console.where." + f.Where), Note: f.Ref}
+		}
+		t.Rows = append(t.Rows, web.TableRow{URL: RefusalPath(f.Ref), Cells: []web.Cell{what, {Text: web.Say("console.time", "time", f.At)}, whoCell(f), {Name: f.Reason.Why(), Note: f.Detail}}})
+	}
+	return t
+}
+
+// whoCell is who was refused.
+func whoCell(f *denial.Refusal) web.Cell {
+	switch {
+	case f.PersonID != "":
+		return web.Cell{Name: cmp.Or(f.Username, f.PersonID), URL: personPath(f.PersonID)}
+	case f.Where == denial.SignIn || f.Where == denial.StepUp:
+		return web.Cell{Text: web.Say("console.explain.stranger"), Note: f.ClientID} // where they came from
+	case f.ClientID != "":
+		return web.Cell{Name: f.ClientID, URL: applicationPath(f.ClientID)}
+	}
+	return web.Cell{Text: web.Say("console.explain.stranger")}
+}
+
+// refusalScreen tells why somebody was refused, and what the same request would get now.
+func (g *gateway) refusalScreen() *layout.Screen {
+	return &layout.Screen{Name: "refusal", Path: refusalsPath + "/{id}", Role: layout.Viewer, Show: g.showRefusal}
+}
+
+func (g *gateway) showRefusal(v *layout.Visit) (*web.Console, error) {
+	out := &web.Console{Title: web.Say("console.refusal.title"), Up: &web.Up{Label: web.Say("console.refusals.title"), URL: layout.Root + refusalsPath}}
+	ref, err := denial.ParseRef(v.PathValue("id"))
+	if err != nil {
+		return nil, webflow.NotFound()
+	}
+	f, err := g.Refusals.Find(v.Context(), ref)
+	if errors.Is(err, denial.ErrUnknown) {
+		out.Parts = []web.ConsolePart{{Empty: &web.Empty{Text: web.Say("console.refusal.gone", "ref", ref), Next: &web.Action{Label: "console.refusals.title", URL: layout.Root + refusalsPath}}}}
+		return out, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	facts := []web.ConsoleFact{
+		{Label: "console.field.why", Cells: []web.Cell{{Name: f.Reason.Why(), Note: f.Detail}}},
+		{Label: "console.column.mend", Cells: []web.Cell{{Name: f.Reason.Mend()}}},
+		{Label: "console.column.person", Cells: []web.Cell{whoCell(&f)}},
+		{Label: "console.column.time", Cells: []web.Cell{{Text: web.Say("console.time", "time", f.At)}}},
+		{Label: "console.field.ref", Cells: []web.Cell{{Name: f.Ref, Code: true}}},
+		{Label: "console.column.where", Cells: []web.Cell{{Text: web.Say("console.where." + f.Where)}}},
+	}
+	if request := strings.TrimSpace(f.Method + " " + f.Site + f.Path); request != "" {
+		facts = append(facts, web.ConsoleFact{Label: "console.field.request", Cells: []web.Cell{{Name: request, Code: true}}})
+	}
+	out.Lead = web.Say("console.refusal.sentence", "text", strings.Replace(f.Sentence(), " (person "+f.PersonID+")", "", 1)) // their page is one click away
+	out.Parts = []web.ConsolePart{{Facts: facts}}
+	if f.PersonID != "" {
+		out.Parts[0].Actions = append(out.Parts[0].Actions, web.Action{Label: "console.refusals.person", URL: RefusalsOf(f.PersonID)})
+	}
+	if f.Where != denial.Site {
+		return out, nil
+	}
+	now, err := g.Explain(v.Request.Request, Question{Ref: f.Ref})
+	bad := new(Wrong)
+	switch {
+	case errors.As(err, &bad), errors.Is(err, person.ErrNoPerson):
+		out.Parts = append(out.Parts, web.ConsolePart{ID: "answer", Title: web.Say("console.refusal.now"), Text: web.Say("console.explain.problem", "reason", err.Error())})
+		return out, nil
+	case err != nil:
+		return nil, err
+	}
+	parts := explained(now)
+	parts[0].Title = web.Say("console.refusal.now")
+	parts[0].Actions = []web.Action{{Label: "console.refusal.other", URL: layout.With(layout.Root+explainPath, "url", now.URL, "method", now.Method, "person", f.PersonID)}}
+	out.Parts = append(out.Parts, parts...)
+	return out, nil
+}

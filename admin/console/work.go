@@ -1,0 +1,42 @@
+package console
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/internal/periodic"
+)
+
+const (
+	jobEvery    = 2 * time.Second  // how soon work on many persons begins
+	blocksEvery = 10 * time.Second // how soon after its time a block ends
+	// backupsEvery is how soon after its time a scheduled backup begins.
+	backupsEvery = 20 * time.Second
+)
+
+// Run does the jobs, sends alerts, makes the backups of the schedule and ends blocks whose time is over, until ctx
+// ends. One node at a time does it, and has the files of those backups.
+func (c *Console) Run(ctx context.Context) {
+	var jobs sync.WaitGroup
+	defer jobs.Wait()
+	jobs.Go(func() {
+		periodic.Every(ctx, jobEvery, c.Log, "work on many persons not done; retrying", func() error { return c.Manage.WorkOff(ctx) })
+	})
+	jobs.Go(func() {
+		periodic.Every(ctx, jobEvery, c.Log, "events not checked; retrying", func() error { return c.Manage.WorkOffChecks(ctx, c.Upkeep.Backups.Host) })
+	})
+	jobs.Go(func() { c.Alerts.Run(ctx) })
+	jobs.Go(func() {
+		periodic.Every(ctx, backupsEvery, c.Log, "scheduled backups not made; retrying", func() error { return c.Upkeep.Backups.Due(ctx) })
+	})
+	periodic.Every(ctx, blocksEvery, c.Log, "blocks not ended; retrying", func() error {
+		n, err := c.Identity.Person.EndBlocks(ctx)
+		if n > 0 {
+			c.Log.Info("blocks have ended", zap.Int("persons", n))
+		}
+		return err
+	})
+}

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-id/gatehouse/internal/cluster"
+)
+
+func nodesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "nodes", Short: "Lists the servers that use the storage", Args: cobra.NoArgs,
+		Long: `Lists the servers that share the storage: when each was started and last seen, how far its clock is ahead
+of that of the storage, how long it takes to write there, and what it alone does for all of them. A
+server that ended without a word, such as one that was killed, is listed for a day. With a storage
+that belongs to one server the list has this one.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var all []cluster.Info
+			if err := call(cmd, "/nodes", nil, &all); err != nil {
+				return err
+			}
+			lines := nodeTable(all).lines()
+			for _, n := range all {
+				if n.This && n.Written > 0 && n.Written < n.Format {
+					lines = append(lines, fmt.Sprintf("The records have format %d, so that servers can go back to the older version. When none will: caddy gatehouse upgrade finish", n.Written))
+				}
+				if n.Problem != "" {
+					lines = append(lines, "WRONG  "+n.Problem)
+				}
+			}
+			return printResult(cmd, all, lines...)
+		},
+	}
+}
+
+func nodeTable(all []cluster.Info) *table {
+	t := table{noun: "server", header: []string{"ID", "HOST", "VERSION", "STATE", "STARTED", "SEEN", "CLOCK", "LAG", "DOES"}}
+	for _, n := range all {
+		state := "running"
+		switch {
+		case n.This:
+			state = "this one"
+		case !n.Alive:
+			state = "gone"
+		}
+		t.rows = append(t.rows, []string{
+			n.ID, n.Host, n.Version, state, day(n.Started), day(n.Seen), fmt.Sprintf("%+d ms", n.Ahead), fmt.Sprintf("%d ms", n.Lag), strings.Join(n.Roles, ", "),
+		})
+	}
+	return &t
+}

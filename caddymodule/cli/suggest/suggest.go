@@ -1,0 +1,74 @@
+// Package suggest makes the errors of a command line say what was probably meant. It knows no command.
+package suggest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/gatehouse-id/gatehouse/internal/spelling"
+)
+
+// KnownCommand refuses a word that is not a command, and says which one was probably meant.
+func KnownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	var meant []string
+	if name := spelling.Word(args[0], names); name != "" {
+		meant = []string{cmd.CommandPath() + " " + name}
+	} else {
+		meant = pathsOf(cmd.Root(), args[0])
+	}
+	if len(meant) > 0 {
+		return fmt.Errorf("%s; did you mean %s?", text, strings.Join(meant, " or "))
+	}
+	return fmt.Errorf("%s; %q lists the commands", text, cmd.CommandPath()+" --help")
+}
+
+// pathsOf returns the commands of a name below others, such as person show for show.
+func pathsOf(root *cobra.Command, name string) (paths []string) {
+	for _, c := range root.Commands() {
+		if c.HasParent() && c.Parent().HasParent() && c.Name() == name && c.IsAvailableCommand() {
+			paths = append(paths, c.CommandPath())
+		}
+		paths = append(paths, pathsOf(c, name)...)
+	}
+	return paths
+}
+
+// ClearArguments makes a command and those below it say how they are written, where arguments are missing or too many,
+// and which flag a misspelled one was probably meant to be.
+func ClearArguments(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil && !cmd.HasSubCommands() {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return fmt.Errorf("%w: write %s", err, strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+			}
+			return nil
+		}
+	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		unknown := new(pflag.NotExistError)
+		if !errors.As(err, &unknown) {
+			return err
+		}
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if name := spelling.Word(unknown.GetSpecifiedName(), names); name != "" {
+			return fmt.Errorf("%w; did you mean --%s?", err, name)
+		}
+		return err
+	})
+	for _, sub := range cmd.Commands() {
+		ClearArguments(sub)
+	}
+}

@@ -1,6 +1,0 @@
-package messages
-
-import "github.com/gatehouse-id/gatehouse/internal/event"
-
-// testSent is the event of a test e-mail, which goes to the administrator who asks for it.
-var testSent = event.Type{Type: "console.TestMessageSentEvent", Name: "Test Message Sent"}

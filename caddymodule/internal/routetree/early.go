@@ -1,0 +1,70 @@
+package routetree
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
+)
+
+// stores are handlers that answer with what they have kept of another request.
+var stores = []string{"cache", "souin"}
+
+// late are handlers that look at placeholders when the answer is written, or whenever somebody asks for theirs.
+var late = []string{"map", "log_append", "intercept"}
+
+// ourPlaceholders begin with this. They are empty before protect has let the request in.
+var ourPlaceholders = []byte("http.auth.user.")
+
+// early notes the handlers in front of a protect that take no account of it.
+func (w *walk) early(protect *step, before []*step) {
+	warn := func(reason, mend string) {
+		f := diagnostic.Finding{Severity: diagnostic.Warning, Place: protect.place, Reason: reason, Mend: mend}
+		if !slices.Contains(w.found, f) {
+			w.found = append(w.found, f)
+		}
+	}
+	for _, s := range before {
+		directive := s.kind
+		if directive == "headers" {
+			directive = "header"
+		}
+		order := "write `order " + directive + " after protect` into the global options, or put both into a `route`, protect first"
+		switch {
+		case slices.Contains(stores, s.kind):
+			warn("protect: "+directive+" stands before it, and answers from its store without asking: what one person was shown, others are shown too", order)
+		case !slices.Contains(late, s.kind) && bytes.Contains(s.text(), ourPlaceholders):
+			warn("protect: "+directive+" stands before it, where the placeholders {http.auth.user.*} are still empty", order)
+		}
+	}
+}
+
+// text is the configuration of a handler, as far as it is looked at before the request goes on.
+func (s *step) text() (raw []byte) {
+	if raw = s.unknown; s.module != nil {
+		defer func() {
+			if recover() != nil { // a module of others that is not fit to be written once it is provisioned
+				raw = nil
+			}
+		}()
+		var err error
+		if raw, err = json.Marshal(s.module); err != nil {
+			return nil
+		}
+	}
+	if s.kind != "headers" {
+		return raw
+	}
+	var h struct {
+		Request  json.RawMessage `json:"request"`
+		Response struct {
+			Deferred bool            `json:"deferred"`
+			Require  json.RawMessage `json:"require"`
+		} `json:"response"`
+	}
+	if json.Unmarshal(raw, &h) == nil && (h.Response.Deferred || len(h.Response.Require) > 0) {
+		return h.Request
+	}
+	return raw
+}

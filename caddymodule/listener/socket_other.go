@@ -1,8 +1,0 @@
-//go:build !linux
-
-package listener
-
-import "net"
-
-// pin cannot choose among sockets here, so each configuration keeps its own.
-func pin(net.Listener) net.Listener { return nil }

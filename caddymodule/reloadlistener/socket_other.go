@@ -1,0 +1,8 @@
+//go:build !linux
+
+package reloadlistener
+
+import "net"
+
+// pin cannot choose among sockets here, so each configuration keeps its own.
+func pin(net.Listener) net.Listener { return nil }

@@ -1,0 +1,245 @@
+// Package shared is what the configurations of one process share: opened stores with their workers and counters, and
+// the keys and hashers of the vaults. A reload finds them open. It also sets how much memory and how many processors
+// the process takes. What is built anew for each configuration is not here.
+package shared
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/authz/dpop"
+	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/caddymodule/metrics"
+	"github.com/gatehouse-id/gatehouse/identity/personindex"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/cluster"
+	"github.com/gatehouse-id/gatehouse/internal/decisionlog"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/stats"
+	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/transfer"
+)
+
+// Two pools hold what outlives a configuration. At a reload the new configuration starts before the old one is cleaned
+// up, and finds the store open, with its workers and counters. A store closes with its last configuration, after its
+// vaults.
+var (
+	Stores = caddy.NewUsagePool() // place of the store -> *OpenStore
+	vaults = caddy.NewUsagePool() // place, keys and hash cost -> *vault
+)
+
+// OpenStore is a store that configurations share.
+type OpenStore struct {
+	storage.Store
+	Node    *cluster.Node
+	options string
+	Metrics *metrics.Metrics
+	Pace    *beginPace
+	Keeper  *audit.Keeper // of the store's events
+	Refused *denial.Recorder
+	Decided *decisionlog.Recorder
+	Proofs  *dpop.Memory
+	Shared  bool // several processes can use the store
+	log     *zap.Logger
+
+	Recorder atomic.Pointer[audit.Recorder] // of the newest configuration; nil: none has started yet
+
+	stop    context.CancelFunc // ends the keeper and the recorder
+	stopped chan struct{}      // closed when they have ended
+}
+
+// reopener is a store that opens itself again after a failure.
+type reopener interface {
+	OnReopen(tell func(failure error))
+}
+
+// What one node of a store does for all of them. (docs/cluster.md#workers)
+const (
+	roleEvents = "events"         // seals and collects events
+	roleKeys   = "keys"           // makes successors of signing keys
+	RoleReseal = "reseal"         // seals with the first encryption key what an older one has sealed
+	RoleManage = "administration" // does work on many persons, and ends blocks whose time is over
+	roleCounts = "statistics"     // moves what has happened into the counters
+	roleLists  = "lists"          // keeps the indexes by which persons are found
+)
+
+func newOpenStore(store storage.Store, node *cluster.Node, options string, log *zap.Logger) *OpenStore {
+	keeper := audit.NewKeeper(store, nil, log.Named("events"))
+	keeper.Links = node.HasLanes
+	o := &OpenStore{
+		Store: store, Node: node, options: options, Metrics: metrics.New(store, keeper), Pace: newBeginPace(time.Now), Keeper: keeper, log: log, stopped: make(chan struct{}),
+	}
+	if r, ok := store.(reopener); ok {
+		r.OnReopen(o.reopened)
+	}
+	o.Refused = denial.NewRecorder(store, o.Metrics, nil, nil, log.Named("refusals"))
+	o.Decided = decisionlog.NewRecorder(store, nil, log.Named("decisions"))
+	_, o.Shared = store.(storage.Shared)
+	o.Proofs = dpop.NewMemory(store, time.Now, log.Named("proofs"))
+	o.Metrics.Unkept = o.Refused.Lost
+	o.Metrics.Sites = stats.NewBuffer(store, nil, rand.Reader, log.Named("statistics"))
+	work, stop := context.WithCancel(context.Background())
+	o.stop = stop
+	go func() {
+		defer close(o.stopped)
+		joined, leave := context.WithCancel(context.Background())
+		var node, workers sync.WaitGroup
+		node.Go(func() { o.Node.Run(joined) })
+		workers.Go(func() { o.Node.Lead(work, roleEvents, o.Keeper.Run) })
+		workers.Go(func() { o.Refused.Run(work) })
+		workers.Go(func() { o.Decided.Run(work) })
+		workers.Go(func() { o.Proofs.Run(work) })
+		workers.Go(func() { o.Metrics.Sites.Run(work) })
+		workers.Go(func() { o.Node.Lead(work, roleCounts, stats.New(store, nil, log.Named("statistics")).Run) })
+		workers.Go(func() { o.Node.Lead(work, roleLists, personindex.New(store, nil, log.Named("lists")).Run) })
+		workers.Wait()
+		leave()
+		node.Wait()
+	}()
+	return o
+}
+
+// Destruct ends the workers and closes the store when the last configuration has let go of it.
+func (o *OpenStore) Destruct() error {
+	o.stop()
+	<-o.stopped
+	return o.Close()
+}
+
+// vault belongs to a store and one set of encryption keys. It holds the keys that sign tokens, the worker that rotates
+// them, and the bounded hasher of passwords. A reload that changes the keys makes another vault.
+type vault struct {
+	Keyring *secret.Keyring
+	Keys    *keys.Keys
+	Hasher  *secret.Hasher
+	stop    context.CancelFunc
+	stopped chan struct{}
+}
+
+// Destruct ends the worker and waits for it.
+func (v *vault) Destruct() error {
+	v.stop()
+	<-v.stopped
+	return nil
+}
+
+// Core is what one configuration holds of the pools. Call Release once to give it back.
+type Core struct {
+	*OpenStore
+	*vault
+
+	Place    string // of the store
+	vaultKey string
+}
+
+// Open takes a store and a vault from the pools, and opens them if they are not there. On an error it holds
+// nothing.
+func Open(ctx context.Context, s Storage, keys [][]byte, cost secret.HashCost, log *zap.Logger) (*Core, error) {
+	if n := cores(); cost.Concurrency <= 0 {
+		cost.Concurrency = max(1, n-1) // hashes leave one for everything else
+	}
+	paceCollector()
+	warnOfNewStore(s, len(keys) > 0, log)
+	if len(keys) == 0 {
+		key, err := storedKey(s, log)
+		if err != nil {
+			return nil, err
+		}
+		keys = [][]byte{key}
+	}
+	c := &Core{Place: s.Place()}
+	pooled, loaded, err := Stores.LoadOrNew(c.Place, func() (caddy.Destructor, error) {
+		store, err := s.Open(ctx, log.Named("storage"))
+		if errors.Is(err, fs.ErrPermission) {
+			return nil, fmt.Errorf("storage %s: this user cannot write to the directory of the storage: make it writable, or name another with `storage`: %w", s.Place(), err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		node, err := join(ctx, store, log)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("storage %s: %w", s.Place(), err), store.Close())
+		}
+		return newOpenStore(store, node, s.Options(), log), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.OpenStore = pooled.(*OpenStore) //nolint:forcetypeassert // nothing else is stored
+	if loaded && c.options != s.Options() {
+		_, err := Stores.Delete(c.Place)
+		return nil, errors.Join(fmt.Errorf("storage %s is open with other options (%s, now %s): restart to change them", c.Place, c.options, s.Options()), err)
+	}
+	if err := c.openVault(ctx, keys, cost, log); err != nil {
+		_, closeErr := Stores.Delete(c.Place)
+		return nil, errors.Join(err, closeErr)
+	}
+	return c, nil
+}
+
+// join makes this process a node of the store. It refuses a store with a part of a copy, and one of a newer version.
+func join(ctx context.Context, store storage.Store, log *zap.Logger) (*cluster.Node, error) {
+	if err := store.View(ctx, transfer.Complete); err != nil {
+		return nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return cluster.Join(ctx, store, cluster.Options{Host: host, Version: metrics.Version(), Log: log.Named("cluster")})
+}
+
+func (c *Core) openVault(ctx context.Context, sealing [][]byte, cost secret.HashCost, log *zap.Logger) error {
+	ring, err := secret.NewKeyring(sealing...)
+	if err != nil {
+		return err
+	}
+	fingerprint := sha256.New()
+	for _, key := range sealing {
+		fingerprint.Write(key)
+	}
+	c.vaultKey = fmt.Sprintf("%s %s %v", c.Place, hex.EncodeToString(fingerprint.Sum(nil)), cost)
+	node := c.Node
+	pooled, _, err := vaults.LoadOrNew(c.vaultKey, func() (caddy.Destructor, error) {
+		signing, err := keys.New(ctx, c.Store, ring, time.Now, rand.Reader, log.Named("keys"))
+		if err != nil {
+			return nil, fmt.Errorf("signing keys: %w (is encryption_key the one that sealed them?)", err)
+		}
+		work, stop := context.WithCancel(context.Background())
+		v := &vault{Keyring: ring, Keys: signing, Hasher: secret.NewHasher(cost), stop: stop, stopped: make(chan struct{})}
+		go func() {
+			defer close(v.stopped)
+			var workers sync.WaitGroup
+			workers.Go(func() { signing.Run(work) })
+			workers.Go(func() { node.Lead(work, roleKeys, signing.Renew) })
+			workers.Wait()
+		}()
+		return v, nil
+	})
+	if err != nil {
+		return err
+	}
+	c.vault = pooled.(*vault) //nolint:forcetypeassert // nothing else is stored
+	c.Metrics.Watch(c.Hasher)
+	return nil
+}
+
+// Release gives the vault and the store back.
+func (c *Core) Release() error {
+	_, err := vaults.Delete(c.vaultKey)
+	_, storeErr := Stores.Delete(c.Place)
+	return errors.Join(err, storeErr)
+}

@@ -1,0 +1,87 @@
+// Package challenge counts attempts, and makes, checks and spends the codes and links that prove who a person is. What
+// a proof is used for does not belong here: the packages that need one register their purposes and paths.
+package challenge
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// Config says when failed sign-ins are slowed down.
+type Config struct {
+	Failures int           // of one person from one address. Default: 5
+	Window   time.Duration // in which they count. Default: 15 minutes
+}
+
+// Deps is what the service works with.
+type Deps struct {
+	Person  *person.Service
+	Session *session.Service
+	Store   storage.Store
+	// Keyring derives the keys of the hashes of codes.
+	Keyring *secret.Keyring
+	// Hasher computes slow hashes, a bounded number at a time.
+	Hasher *secret.Hasher
+	Events *audit.Recorder
+	// Units returns the settings as tx sees them.
+	Units func(tx storage.Tx) (*settings.Units, error)
+	// Origin tells where a request came from.
+	Origin func(*http.Request) audit.Origin
+	// Refusals keeps why somebody was refused. nil: they are logged alone.
+	Refusals *denial.Recorder
+	Log      *zap.Logger
+	Now      func() time.Time
+	Random   io.Reader
+}
+
+// Service checks proofs. It is safe for concurrent use; purposes and paths are registered before it is used.
+type Service struct {
+	person   *person.Service
+	session  *session.Service
+	store    storage.Store
+	keyring  *secret.Keyring
+	hasher   *secret.Hasher
+	events   *audit.Recorder
+	units    func(tx storage.Tx) (*settings.Units, error)
+	origin   func(*http.Request) audit.Origin
+	refusals *denial.Recorder
+	log      *zap.Logger
+	now      func() time.Time
+	random   io.Reader
+
+	cfg        Config
+	deliveries map[DeliveredPurpose]deliveredTermsFunc
+	linkPaths  map[LinkKind]string
+	elsewhere  Elsewhere // nil: nobody
+}
+
+// New returns a service. It fails if the limits of cfg are too low.
+func New(cfg Config, d Deps) (*Service, error) {
+	if cfg.Failures == 0 {
+		cfg.Failures = 5
+	}
+	if cfg.Window == 0 {
+		cfg.Window = 15 * time.Minute
+	}
+	if cfg.Failures < 1 || cfg.Window < time.Second {
+		return nil, errors.New("identity: the lockout needs at least one failure and a window of one second")
+	}
+	return &Service{
+		person: d.Person, session: d.Session,
+		store: d.Store, keyring: d.Keyring, hasher: d.Hasher, events: d.Events, units: d.Units,
+		origin: d.Origin, refusals: d.Refusals, log: d.Log, now: d.Now, random: d.Random,
+		cfg: cfg,
+	}, nil
+}

@@ -1,9 +1,0 @@
-package front
-
-import "errors"
-
-// Errors of sign-ins under way.
-var (
-	// ErrTooMany says that too many sign-ins were begun from one network.
-	ErrTooMany = errors.New("too many sign-ins were begun from this network")
-)

@@ -1,0 +1,65 @@
+package keystore_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/identity/keystore"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+)
+
+// TestRotation: the next keys stand beside a pair until they take its place, and the former ones until they are
+// retired; all of them are sealed anew with the encryption key, and other keys end the rotation.
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	c, m := newCertificates(t), material()
+	by := audit.Actor{ID: "ops"}
+	sign := pairOf("sign", "EC", privateOf(m.ec), certOf(m.ec, c.now.AddDate(1, 0, 0)))
+	id := c.add(sign)
+	partner := c.add(pairOf("partner", "CERTIFICATE", "", certOf(m.ec, c.now.AddDate(1, 0, 0))))
+	pairs := c.service.KeyPairs()
+	want := func(what string, is, want error) {
+		t.Helper()
+		if !errors.Is(is, want) || want == nil && is != nil {
+			t.Errorf("%s = %v, want %v", what, is, want)
+		}
+	}
+	get := func(s *keystore.Service, name string) *keystore.Material {
+		t.Helper()
+		found, err := s.Get(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	want("Switch before Announce", pairs.Rotate(t.Context(), id, keystore.Switch, by), keystore.ErrStage)
+	want("Retire before Switch", pairs.Rotate(t.Context(), id, keystore.Retire, by), keystore.ErrStage)
+	want("Announce of a certificate alone", pairs.Rotate(t.Context(), partner, keystore.Announce, by), keystore.ErrNoPrivateKey)
+	want("Announce of an unknown pair", pairs.Rotate(t.Context(), "x", keystore.Announce, by), keystore.ErrUnknown)
+	want("Announce", pairs.Rotate(t.Context(), id, keystore.Announce, by), nil)
+	want("Announce twice", pairs.Rotate(t.Context(), id, keystore.Announce, by), keystore.ErrStage)
+	now := get(pairs, "sign")
+	if !m.ec.Equal(now.Key) || len(now.Beside) != 1 || now.Beside[0].Key == nil || m.ec.Equal(now.Beside[0].Key) {
+		t.Fatalf("after Announce: %d keys beside the first one", len(now.Beside))
+	}
+	next := now.Beside[0].Certificate
+	if err := c.sealing(t.Context(), nil, 8, 7).Reseal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	pairs = c.sealing(t.Context(), nil, 8).KeyPairs()
+	if resealed := get(pairs, "sign"); len(resealed.Beside) != 1 || !resealed.Beside[0].Certificate.Equal(next) || resealed.Beside[0].Key == nil {
+		t.Error("the next keys were not sealed anew")
+	}
+	want("Switch", pairs.Rotate(t.Context(), id, keystore.Switch, by), nil)
+	if now = get(pairs, "sign"); !now.Certificate.Equal(next) || len(now.Beside) != 1 || !m.ec.Equal(now.Beside[0].Key) {
+		t.Fatal("after Switch the next keys are not used, or the former ones are gone")
+	}
+	want("Retire", pairs.Rotate(t.Context(), id, keystore.Retire, by), nil)
+	if now = get(pairs, "sign"); !now.Certificate.Equal(next) || len(now.Beside) != 0 {
+		t.Error("after Retire the former keys are still there")
+	}
+	events := c.events()
+	if len(events) < 5 {
+		t.Errorf("events = %d, want one for each step", len(events))
+	}
+}

@@ -1,0 +1,179 @@
+package mfa
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/gatehouse-id/gatehouse/identity/passkey"
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/web"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const removePath = webflow.SecurityPath + "/remove"
+
+func removeURL(m *Method) string { return removePath + "?method=" + m.Name }
+
+// readRemoval reads which method a request wants to remove.
+func (s *Service) readRemoval(q *webflow.Request) (*Method, error) {
+	m := Pick(s.methods(), q.URL.Query().Get("method"))
+	if m == nil || m.remove == nil {
+		return nil, webflow.NotFound()
+	}
+	st, err := s.needSetUp(q, removeURL(m))
+	if err == nil && Pick(st.Has, m.Name) == nil {
+		err = redirectInstead(q, webflow.SecurityPath)
+	}
+	return m, err
+}
+
+// removeForm names the form that removes a method.
+func removeForm(q *webflow.Request, m *Method) string {
+	return webflow.SessionForm("remove "+m.Name, q.SignIn)
+}
+
+// showRemove serves GET /account/security/remove?method=…: a question; it changes nothing.
+func (s *Service) showRemove(q *webflow.Request) error {
+	m, err := s.readRemoval(q)
+	if err != nil {
+		return err
+	}
+	csrf, err := s.front.FormToken(q, removeForm(q, m))
+	if err != nil {
+		return err
+	}
+	s.pages.Render(q.W, q.Request, web.View{Template: "confirm", Data: web.Confirm{
+		Key: "remove." + m.Name, Action: removeURL(m), CSRF: csrf, Cancel: webflow.SecurityPath,
+	}})
+	return nil
+}
+
+// handleRemove serves POST /account/security/remove?method=….
+func (s *Service) handleRemove(q *webflow.Request) error {
+	m, err := s.readRemoval(q)
+	if err == nil {
+		err = s.front.CheckForm(q, removeForm(q, m), removeURL(m))
+	}
+	if err != nil {
+		return err
+	}
+	ev, err := s.person.NewEvents(s.origin(q.Request), stepUpRemoved)
+	if err != nil {
+		return err
+	}
+	now := s.now()
+	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+		st, err := s.CheckSetUp(tx, q.SignIn, now)
+		if err != nil || Pick(st.Has, m.Name) == nil {
+			return err
+		}
+		own := st.Own
+		m.remove(&own)
+		if err := putRecord(tx, q.SignIn.Session.PersonID, own); err != nil {
+			return err
+		}
+		if err := s.session.LowerSessions(tx, q.SignIn.Session.PersonID, m.Name, ""); err != nil {
+			return err
+		}
+		return s.events.Append(tx, q.SignIn.OwnEvent(ev[0], m.Name))
+	})
+	if err != nil && !errors.Is(err, person.ErrMismatch) {
+		return err
+	}
+	return q.Redirect(webflow.SecurityPath)
+}
+
+// RemoveStepUp takes a method away from a person who can no longer use it, such as after the loss of a phone:
+// authenticator, pin, push (all phones) or passkey (all passkeys). It returns person.ErrNoPerson, and ErrNoMethod when
+// the person does not have the method. Sessions that the method raised fall to what is left.
+func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string, by audit.Actor) error {
+	ev, err := s.person.NewEvents(by.Origin, stepUpRemoved)
+	if err != nil {
+		return err
+	}
+	now := s.now()
+	return s.store.Update(ctx, func(tx storage.Tx) error {
+		id, rec, err := s.person.Find(tx, usernameOrID)
+		if err != nil {
+			return err
+		}
+		own, err := readRecord(tx, id)
+		if err != nil {
+			return err
+		}
+		switch {
+		case method == TOTPMethod.Name && own.TOTP != nil:
+			TOTPMethod.remove(&own)
+		case method == pinMethod.Name && own.PIN != nil:
+			pinMethod.remove(&own)
+		case method == pushMethod.Name && len(own.Devices) > 0:
+			pushMethod.remove(&own)
+		case method == passkeyMethod.Name:
+			dropped, err := passkey.Drop(tx, id, "")
+			if err == nil && !dropped {
+				err = ErrNoMethod
+			}
+			if err != nil {
+				return err
+			}
+			if err := removeIdleRecovery(tx, id, &own); err != nil {
+				return err
+			}
+			if err := s.notifyPasskey(tx, id, &rec, passkeyRemoved, now); err != nil {
+				return err
+			}
+		default:
+			return ErrNoMethod
+		}
+		if err := putRecord(tx, id, own); err != nil {
+			return err
+		}
+		if err := s.session.LowerSessions(tx, id, method, ""); err != nil {
+			return err
+		}
+		e := by.Fill(ev[0], id, method)
+		e.Partition = rec.PartitionName()
+		return s.events.Append(tx, e)
+	})
+}
+
+// HasWayIn tells whether a person who has these linked identities and these passkeys left can still sign in.
+func (s *Service) HasWayIn(tx storage.Tx, u *settings.Units, personID string, rec *person.Record, left []person.Identity, keys []passkey.Passkey) (bool, error) {
+	if rec.External != "" {
+		return true, nil
+	}
+	for _, p := range s.federation.Connectable() {
+		if slices.ContainsFunc(left, func(c person.Identity) bool { return c.Provider == p.ID }) {
+			return true, nil
+		}
+	}
+	if !u.PasswordLogin() {
+		return false, nil // passkeys sign in where passwords do
+	}
+	if s.HasPasskeys() && len(keys) > 0 {
+		return true, nil
+	}
+	return person.Passwords.Has(tx, personID)
+}
+
+// ForgetStepUp removes everything that a removed person had set up. The removal of the person calls it.
+func ForgetStepUp(tx storage.Tx, personID string) error {
+	if err := passkey.Forget(tx, personID); err != nil {
+		return err
+	}
+	return records.Delete(tx, personID)
+}
+
+// ForgetSetUps removes the set-ups that were begun in a session. The end of the session calls it.
+func ForgetSetUps(tx storage.Tx, sessionID string) error {
+	for _, forget := range []func(storage.Tx, string) error{smsSetUps.Delete, totpSetUps.Delete, pushEnrols.Delete} {
+		if err := forget(tx, sessionID); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,272 @@
+package settings_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	anyProvider   = `{"id":"mine","name":"Mine","type":"SAML","enabled":true,"removable":true,"auto_email_verification":true,"authentication_level":4,"saml_attributes":{"idp_metadata":"https://mine.example/metadata"}}`
+	ownerProvider = `{"id":"mine","name":"Mine","type":"SAML","enabled":true,"removable":true,"administrators_enabled":true,"saml_attributes":{"idp_metadata":"https://mine.example/metadata"}}`
+)
+
+// TestSettingsOfSignIn: who may change the settings that decide who a person is. Without rights nobody does.
+func TestSettingsOfSignIn(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		body  string
+		least settings.Rights
+	}{
+		"a provider":                        {`{"login_methods":{"login_methods":[` + anyProvider + `]}}`, settings.SignIn},
+		"linking by address":                {`{"features":{"automated_external_identity_coupling_enabled":true}}`, settings.SignIn},
+		"moving without asking":             {`{"features":{"unauthenticated_migration_enabled":true}}`, settings.SignIn},
+		"tokens that sign in":               {`{"features":{"action_token":{"login":{"enabled":true}}}}`, settings.SignIn},
+		"tokens that link":                  {`{"features":{"action_token":{"coupling":{"enabled":true}}}}`, settings.SignIn},
+		"the level of a PIN":                {`{"step_up":{"authentication_methods":{"pin_authentication_level":4}}}`, settings.SignIn},
+		"no second step":                    {`{"step_up":{"second_factor":"ON_DEMAND"}}`, settings.SignIn},
+		"a sign-in page elsewhere":          {`{"ui_extension":{"base_url":"https://mine.example","login_path":"/in","enable_login_redirect":true}}`, settings.SignIn},
+		"no second step for an application": {`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"one":{"name":"One","second_factor":"ON_DEMAND"}}}]}`, settings.SignIn},
+		"less than always, perhaps":         {`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"one":{"name":"One","second_factor":"WHEN_SET_UP"}}}]}`, settings.SignIn},
+		"a trusted browser in its place":    {`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"one":{"name":"One","use_trusted_device":"true"}}}]}`, settings.SignIn},
+		"no trusted browser":                {`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"one":{"name":"One","use_trusted_device":"false"}}}]}`, settings.Ordinary},
+		"a second step for an application":  {`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"one":{"name":"One","second_factor":"ALWAYS"}}}]}`, settings.Ordinary},
+		"an application":                    {`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"one":{"name":"One"}}}]}`, settings.Ordinary},
+		"a provider for administrators":     {`{"login_methods":{"login_methods":[` + ownerProvider + `]}}`, settings.Owner},
+		"sign-up":                           {`{"features":{"sign_up_enabled":true}}`, settings.Ordinary},
+		"a URL for action tokens":           {`{"features":{"action_token":{"whitelisted_urls":[{"url":"https://app.example.com/"}]}}}`, settings.Ordinary},
+		"the length of passwords":           {`{"password_policy":{"min_length":12,"max_length":200,"lower_case_char_required":false,"upper_case_char_required":false,"special_char_required":false,"breached_password_blocked":false}}`, settings.Ordinary},
+		"a setting, and one of sign-in":     {`{"features":{"sign_up_enabled":true,"pin_enabled":true}}`, settings.SignIn},
+		"what is there, said once again":    {`{"features":{"login_enabled":true},"step_up":{"stategy":"USER_PREFERENCE"}}`, settings.Ordinary},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for rights := settings.Ordinary; rights <= settings.Owner; rights++ {
+				w := newWorld(t)
+				_, err := w.service.Import(settings.WithRights(t.Context(), rights), []byte(c.body), audit.Actor{ID: "someone"})
+				if allowed := rights >= c.least; (err == nil) != allowed {
+					t.Errorf("Import with rights %d = %v, want allowed %v", rights, err, allowed)
+				}
+			}
+			w := newWorld(t)
+			if _, err := w.service.Import(t.Context(), []byte(c.body), audit.Actor{ID: "someone"}); (err == nil) != (c.least == settings.Ordinary) {
+				t.Errorf("Import without rights = %v", err)
+			}
+		})
+	}
+}
+
+// TestLevelsOfApplications: an operator raises the levels that an application of an organisation asks for; owners lower
+// and remove them too.
+func TestLevelsOfApplications(t *testing.T) {
+	t.Parallel()
+	of := func(applications string) []byte {
+		return []byte(`{"organisations":[{"id":"acme","name":"Acme","service_providers":` + applications + `}]}`)
+	}
+	for name, tt := range map[string]struct {
+		body  []byte
+		least settings.Rights
+	}{
+		"raised":                                             {of(`{"one":` + leveled(4, 3) + `}`), settings.Ordinary},
+		"attack 7230: a lower level":                         {of(`{"one":` + leveled(2, 2) + `}`), settings.SignIn},
+		"attack 7230: a lower assurance":                     {of(`{"one":` + leveled(3, 1) + `}`), settings.SignIn},
+		"attack 7230: without the application":               {of(`{}`), settings.SignIn},
+		"attack 7230: without the organisation":              {[]byte(`{"organisations":[]}`), settings.SignIn},
+		"attack 7230: by an organisation that asks for less": {[]byte(`{"organisations":[{"id":"acme","name":"Acme"},{"id":"b","name":"B","service_providers":{"one":` + leveled(1, 1) + `}}]}`), settings.SignIn},
+		"in another organisation":                            {[]byte(`{"organisations":[{"id":"b","name":"B","service_providers":{"one":` + leveled(3, 2) + `}}]}`), settings.Ordinary},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for rights := settings.Ordinary; rights <= settings.Owner; rights++ {
+				w := newWorld(t)
+				if _, err := w.service.Import(t.Context(), of(`{"one":`+leveled(3, 2)+`}`), audit.Actor{ID: "someone"}); err != nil {
+					t.Fatal(err)
+				}
+				_, err := w.service.Import(settings.WithRights(t.Context(), rights), tt.body, audit.Actor{ID: "someone"})
+				allowed := rights >= tt.least
+				if (err == nil) != allowed {
+					t.Errorf("Import of %s with rights %d = %v, want allowed %v", tt.body, rights, err, allowed)
+				}
+				told := slices.ContainsFunc(w.events(), func(e audit.Event) bool { return e.Type == "configuration.SignInSettingsUpdatedEvent" })
+				if want := allowed && tt.least > settings.Ordinary; told != want {
+					t.Errorf("Import of %s with rights %d is told to owners: %v, want %v", tt.body, rights, told, want)
+				}
+			}
+		})
+	}
+}
+
+// TestMethodForAdministrators: what signs in administrators is changed by an owner alone, whatever is changed of it;
+// that it no longer does so takes nothing from anyone.
+func TestMethodForAdministrators(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	owner := settings.WithRights(t.Context(), settings.Owner)
+	if _, err := w.service.Import(owner, []byte(`{"login_methods":{"login_methods":[`+ownerProvider+`]}}`), audit.Actor{ID: "owner"}); err != nil {
+		t.Fatal(err)
+	}
+	post := func(method string) int {
+		return w.call(http.MethodPost, "/api/v2/config", `{"login_methods":{"login_methods":[`+method+`]}}`).status
+	}
+	if got := post(ownerProvider); got != 204 {
+		t.Errorf("POST of the method as it is = %d, want 204", got)
+	}
+	for _, other := range []string{
+		strings.Replace(ownerProvider, "https://mine.example/metadata", "https://evil.example/metadata", 1),
+		strings.Replace(ownerProvider, `"enabled":true`, `"enabled":true,"auto_email_verification":true`, 1),
+		strings.Replace(ownerProvider, `"id":"mine"`, `"id":"another"`, 1),
+	} {
+		if got := post(other); got != http.StatusForbidden {
+			t.Errorf("POST of %s = %d, want 403", other, got)
+		}
+	}
+	if got := post(anyProvider); got != 204 {
+		t.Errorf("POST without administrators_enabled = %d, want 204", got)
+	}
+	if got := post(ownerProvider); got != http.StatusForbidden {
+		t.Errorf("POST with administrators_enabled = %d, want 403", got)
+	}
+}
+
+// TestAdministratorsAPI: an API client with administrators changes what signs in administrators.
+func TestAdministratorsAPI(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	gate := &jsonapi.Gate{
+		Log: zap.NewNop(), Issuer: "https://auth.example.com", Secure: func(*http.Request) bool { return true }, Authorize: authorize,
+		Has: func(client, api string) bool { return client == "ops" && api == "administrators" },
+	}
+	w.handler = settings.NewAPI(w.service, gate, nil)
+	w.must(204, http.MethodPost, "/api/v2/config", `{"login_methods":{"login_methods":[`+ownerProvider+`]}}`)
+}
+
+// TestSignInSettingsAreTold: a change of the settings of sign-in has an event of its own, and the hook learns what has
+// changed; other changes do not.
+func TestSignInSettingsAreTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var told []string
+	var run storage.Tx
+	w.service.OnSignInChange(func(tx storage.Tx, by audit.Actor, paths []string, _ time.Time) error {
+		if tx != run { // what an earlier run of the closure has done was rolled back
+			told, run = nil, tx
+		}
+		told = append(told, by.ID+": "+strings.Join(paths, " "))
+		return nil
+	})
+	w.must(204, http.MethodPost, "/api/v2/config", `{"features":{"sign_up_enabled":true}}`)
+	if len(told) > 0 {
+		t.Errorf("told %q about a setting that is not one of sign-in", told)
+	}
+	w.must(204, http.MethodPost, "/api/v2/config", `{"features":{"sign_up_enabled":false,"pin_enabled":true}}`)
+	if len(told) != 1 || told[0] != "ops: features.pin_enabled" {
+		t.Errorf("told %q, want the change of features.pin_enabled alone", told)
+	}
+	var reasons []string
+	for _, e := range w.events() {
+		if e.Type == "configuration.SignInSettingsUpdatedEvent" {
+			reasons = append(reasons, e.Reason)
+		}
+	}
+	if len(reasons) != 1 || reasons[0] != "features.pin_enabled" {
+		t.Errorf("events %q, want one about features.pin_enabled", reasons)
+	}
+}
+
+// TestUndoNeedsTheSameRights: nobody undoes what they could not change.
+func TestUndoNeedsTheSameRights(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	owner := settings.WithRights(t.Context(), settings.Owner)
+	if _, err := w.service.Import(owner, []byte(`{"step_up":{"second_factor":"ALWAYS"}}`), audit.Actor{ID: "owner"}); err != nil {
+		t.Fatal(err)
+	}
+	last, err := w.service.LastChange(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.service.Undo(t.Context(), last.ID, audit.Actor{ID: "operator"}); err == nil {
+		t.Error("Undo without rights succeeds")
+	}
+	if _, err := w.service.Undo(owner, last.ID, audit.Actor{ID: "owner"}); err != nil {
+		t.Errorf("Undo as owner = %v", err)
+	}
+}
+
+// TestAPIClientOutlivesItsOrganisation: the API client of an organisation that is removed, names another client or
+// writes it in another case is never one of the whole server.
+func TestAPIClientOutlivesItsOrganisation(t *testing.T) {
+	t.Parallel()
+	const rest = `{"id":"other","name":"Umbra","username_for_basic_auth":"umbra-api","service_providers":{"theirs":{"name":"Theirs"}}}`
+	paths := []string{"/api/v2/config", "/api/v2/config/organisations", "/api/v2/config/features", "/api/config", "/v2/config/certificates"}
+	for name, change := range map[string]string{
+		"is removed":           `[` + rest + `]`,
+		"names another client": `[{"id":"acme","name":"Acme","username_for_basic_auth":"new-api"},` + rest + `]`,
+		"names nobody":         `[{"id":"acme","name":"Acme"},` + rest + `]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := owned(t)
+			w.must(204, http.MethodPost, "/api/v2/config", `{"organisations":`+change+`}`)
+			for _, path := range paths {
+				if a := w.asAcme(http.MethodGet, path, ""); a.status != http.StatusForbidden {
+					t.Errorf("GET %s = %d %.200s, want 403", path, a.status, a.body)
+				}
+			}
+			if a := w.asAcme(http.MethodPost, "/api/v2/config", `{"features":{"sign_up_enabled":true}}`); a.status != http.StatusForbidden {
+				t.Errorf("POST = %d %s, want 403", a.status, a.body)
+			}
+			if a := w.asAcme(http.MethodPost, "/api/v2/config", `{"organisations":[{"id":"acme","name":"Mine","username_for_basic_auth":"acme-api"}]}`); a.status != http.StatusForbidden {
+				t.Errorf("POST of the organisation = %d %s, want 403", a.status, a.body)
+			}
+			w.must(204, http.MethodPost, "/api/v2/config", `{"organisations":[{"id":"new","name":"New","username_for_basic_auth":"acme-api"}]}`)
+			if a := w.asAcme(http.MethodGet, "/api/v2/config/organisations", ""); a.status != 200 || !strings.Contains(a.body, `"New"`) {
+				t.Errorf("GET as the client of another organisation = %d %s, want that one", a.status, a.body)
+			}
+		})
+	}
+	t.Run("writes it in another case", func(t *testing.T) {
+		t.Parallel()
+		w := owned(t)
+		w.must(204, http.MethodPost, "/api/v2/config", `{"organisations":[{"id":"acme","name":"Acme","username_for_basic_auth":"ACME-api"},`+rest+`]}`)
+		if a := w.asAcme(http.MethodGet, "/api/v2/config/organisations", ""); a.status != 200 || strings.Contains(a.body, "Umbra") {
+			t.Errorf("GET of the organisations = %d %s, want its own alone", a.status, a.body)
+		}
+		if a := w.asAcme(http.MethodGet, "/api/v2/config/features", ""); a.status != http.StatusForbidden {
+			t.Errorf("GET of the features = %d, want 403", a.status)
+		}
+	})
+}
+
+// TestBoundAPIClient: what the Caddyfile says of an API client holds before the organisation is there, and after it.
+func TestBoundAPIClient(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	bound := func(to string) {
+		w.service = w.another(settings.Config{Fixed: []settings.LoginMethod{fixed}, Verify: verify, Clients: map[string]string{"ops": to}}, zap.NewNop())
+		w.handler = api(w.service)
+	}
+	w.must(204, http.MethodPost, "/api/v2/config", `{"organisations":[{"id":"acme","name":"Acme"},{"id":"other","name":"Umbra"}]}`)
+	for _, c := range []struct {
+		to                string
+		features, listing int
+	}{{"acme", 403, 200}, {"gone", 403, 403}, {settings.EveryOrganisation, 200, 200}} {
+		bound(c.to)
+		if got := w.call(http.MethodGet, "/api/v2/config/features", "").status; got != c.features {
+			t.Errorf("organisation %s: GET of the features = %d, want %d", c.to, got, c.features)
+		}
+		a := w.call(http.MethodGet, "/api/v2/config/organisations", "")
+		if a.status != c.listing || c.to == "acme" && strings.Contains(a.body, "Umbra") {
+			t.Errorf("organisation %s: GET of the organisations = %d %s, want %d", c.to, a.status, a.body, c.listing)
+		}
+	}
+}

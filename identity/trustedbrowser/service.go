@@ -1,0 +1,71 @@
+// Package trustedbrowser knows the browsers that persons trust. A person who has used a second factor can trust the
+// browser; then the browser counts for that factor at the next sign-ins, at applications whose organisation wants it
+// so. What a sign-in needs, and how a second factor is used, does not belong here.
+// (docs/decisions/pages.md#trusted-browsers)
+package trustedbrowser
+
+import (
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/web"
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	// Level is the level that a trusted browser gives to a sign-in, and the only one.
+	Level = 2
+
+	life       = 30 * 24 * time.Hour
+	perPerson  = 10 // browsers of a person. A further one takes the place of the oldest
+	cookieKind = "trusted"
+)
+
+// Deps is what the service works with.
+type Deps struct {
+	Person  *person.Service
+	Session *session.Service
+	Front   *webflow.Service
+
+	Store  storage.Store
+	Events *audit.Recorder
+	// Units returns the settings as tx sees them.
+	Units func(tx storage.Tx) (*settings.Units, error)
+	Pages *web.Renderer
+	// Origin tells where a request came from.
+	Origin func(*http.Request) audit.Origin
+	Jar    cookie.Jar
+	Now    func() time.Time
+	Random io.Reader
+}
+
+// Service keeps trusted browsers. It is safe for concurrent use.
+type Service struct {
+	person  *person.Service
+	session *session.Service
+	front   *webflow.Service
+
+	store  storage.Store
+	events *audit.Recorder
+	units  func(tx storage.Tx) (*settings.Units, error)
+	pages  *web.Renderer
+	origin func(*http.Request) audit.Origin
+	jar    cookie.Jar
+	now    func() time.Time
+	random io.Reader
+}
+
+// New returns a service.
+func New(d Deps) *Service {
+	return &Service{
+		person: d.Person, session: d.Session, front: d.Front, store: d.Store, events: d.Events, units: d.Units, pages: d.Pages, origin: d.Origin,
+		jar: d.Jar, now: d.Now, random: d.Random,
+	}
+}

@@ -1,0 +1,17 @@
+package archtest
+
+func init() {
+	mayImportRows(`
+admin/alert: identity/notify identity/person internal storage
+admin/authzen: internal
+admin/backup: internal storage storage/transfer
+admin/console/layout: admin authz identity internal storage
+admin/console/maintenance: admin/backup admin/console/layout identity internal storage
+admin/console/providers: admin/console/layout authz identity idp internal storage
+admin/console/sites: admin admin/console/layout authz identity internal storage
+admin/console: admin admin/alert admin/backup admin/diagnostic authz identity idp internal storage
+admin/doctor: internal/cookie
+admin/mcpcheck: 
+admin: authz identity idp internal storage
+`)
+}

@@ -1,0 +1,8 @@
+package archtest
+
+func init() {
+	mayImportRows(`
+idp: internal/breaker internal/keytab internal/authn internal/loopback internal/ratelimit internal/secret internal/jwa internal/strictjson internal/webpage
+idp/saml/safexml:
+`)
+}

@@ -1,0 +1,17 @@
+package archtest
+
+func init() {
+	mayImportRows(`
+internal: internal storage
+# it asks everybody
+internal/depcache/modeltest: authz identity internal storage
+internal/cluster: storage
+# it reads every table
+internal/authn: storage
+internal/loopback:
+internal/spelling:
+internal/secret:
+internal/testidp: idp
+internal/strictjson: internal/spelling
+`)
+}

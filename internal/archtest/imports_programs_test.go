@@ -1,0 +1,11 @@
+package archtest
+
+func init() {
+	mayImportRows(`
+.: caddymodule
+bench: faults storage
+cmd: .
+e2e:
+faults: storage
+`)
+}

@@ -1,0 +1,12 @@
+package archtest
+
+func init() {
+	mayImportRows(`
+storage:
+storage/badgerstore: storage storage/engine storage/transfer
+storage/engine: storage
+storage/pgstore: storage storage/engine storage/transfer
+storage/storagetest: storage
+storage/transfer: storage
+`)
+}

@@ -1,0 +1,42 @@
+package jwa
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// ReadKey reads a JSON Web Key. A certificate that cannot be read (x5c) does not matter where the key itself is there
+// too (RFC 7517 4.7): Go reads certificates as TLS needs them, and refuses a negative serial number, for example. The
+// key then keeps the thumbprint of the certificate, so that it never stands for another one.
+func ReadKey(raw []byte) (key jose.JSONWebKey, err error) {
+	err = json.Unmarshal(raw, &key)
+	if err == nil {
+		return key, nil
+	}
+	var members map[string]any
+	if json.Unmarshal(raw, &members) != nil || members["x5c"] == nil {
+		return jose.JSONWebKey{}, err
+	}
+	var der []byte
+	if chain, ok := members["x5c"].([]any); ok && len(chain) > 0 {
+		text, _ := chain[0].(string)
+		der, _ = base64.StdEncoding.DecodeString(text) // what is not base64 has the thumbprint of no certificate
+	}
+	for _, name := range []string{"x5c", "x5t", "x5t#S256", "x5u"} {
+		delete(members, name)
+	}
+	plain, failed := json.Marshal(members)
+	if failed != nil {
+		return jose.JSONWebKey{}, err
+	}
+	key = jose.JSONWebKey{}
+	if json.Unmarshal(plain, &key) != nil {
+		return jose.JSONWebKey{}, err
+	}
+	sum := sha256.Sum256(der)
+	key.CertificateThumbprintSHA256 = sum[:]
+	return key, nil
+}

@@ -1,0 +1,37 @@
+// Package periodic does work in the background again and again. What the work is, and which node does it, does not
+// belong here.
+package periodic
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Every calls do once in each interval until ctx ends, first after one interval. An error that lasts is logged once,
+// under the message failed.
+func Every(ctx context.Context, interval time.Duration, log *zap.Logger, failed string, do func() error) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	trouble := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := do()
+		if ctx.Err() != nil {
+			return
+		}
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		if text != "" && text != trouble {
+			log.Error(failed, zap.Error(err))
+		}
+		trouble = text
+	}
+}

@@ -1,0 +1,60 @@
+// Package ratelimit bounds how often something happens for each caller: an API client, a network. Each has a bucket of
+// its own, which fills again as time goes by, so one caller in a hurry slows nobody else down. The callers of this
+// package answer refusals; RetryAfter is what all their answers have in common.
+package ratelimit
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Limits are the bounds of one key and of the table of keys.
+type Limits struct {
+	PerSecond int // how fast a bucket fills
+	Burst     int // how much it holds
+	Keys      int // how many keys are remembered at once; 0: all, for keys that cannot be made up
+}
+
+// Limiter counts per key. The zero value is not usable.
+type Limiter[K comparable] struct {
+	limits Limits
+
+	mu      sync.Mutex // guards buckets
+	buckets map[K]*rate.Limiter
+}
+
+// New returns a Limiter in which every bucket is full.
+func New[K comparable](l Limits) *Limiter[K] {
+	return &Limiter[K]{limits: l, buckets: map[K]*rate.Limiter{}}
+}
+
+// Allow counts one more for a key. false: its bucket is empty.
+func (l *Limiter[K]) Allow(key K, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.buckets[key]
+	if b == nil {
+		l.makeRoom(now)
+		b = rate.NewLimiter(rate.Limit(l.limits.PerSecond), l.limits.Burst)
+		l.buckets[key] = b
+	}
+	return b.AllowN(now, 1)
+}
+
+// makeRoom forgets the keys whose buckets are full again when there are too many, or all keys when none is full. mu is
+// held.
+func (l *Limiter[K]) makeRoom(now time.Time) {
+	if l.limits.Keys == 0 || len(l.buckets) < l.limits.Keys {
+		return
+	}
+	for key, b := range l.buckets {
+		if b.TokensAt(now) >= float64(l.limits.Burst) {
+			delete(l.buckets, key)
+		}
+	}
+	if len(l.buckets) >= l.limits.Keys {
+		clear(l.buckets)
+	}
+}

@@ -1,0 +1,154 @@
+// Package recentlog keeps the newest records of one kind in storage: bounded in number, so that strangers cannot fill a
+// disk, and in each second, so that they cannot keep it busy. What a record says, and who may read it, does not belong
+// here.
+package recentlog
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+const (
+	// Size is how many records are kept at once, unless Tables says something else.
+	Size = 8192
+	// PerSecond is how many records are kept in one second.
+	PerSecond = 100
+
+	maxWaits  = 10 * PerSecond // records that wait for storage
+	writeWait = 500 * time.Millisecond
+)
+
+// Tables are where the records are. Slots are overwritten in order.
+type Tables[T any] struct {
+	Slots storage.Table[T]      // number of the slot, four hexadecimal digits -> record
+	Next  storage.Table[uint64] // "" -> the number of the next record
+	Size  uint64                // slots, at most 65,536. 0: Size
+	Kept  time.Duration         // how long a record can be read
+}
+
+// Ring keeps records. Add never waits for storage.
+type Ring[T any] struct {
+	tables Tables[T]
+	store  storage.Store
+	log    *zap.Logger
+	lost   atomic.Int64 // neither kept nor waiting
+
+	// Complete, if not nil, adds to a record what storage knows, when the record is written. An error keeps the whole
+	// batch from being written.
+	Complete func(tx storage.Tx, record *T) error
+
+	mu     sync.Mutex // guards what follows
+	waits  []waiting[T]
+	second int64 // that taken is about
+	taken  int
+
+	writing sync.Mutex // held while a batch is written
+}
+
+type waiting[T any] struct {
+	at     time.Time
+	record T
+}
+
+// New returns a ring that writes while Run runs. log is told when records cannot be written.
+func New[T any](store storage.Store, t Tables[T], log *zap.Logger) *Ring[T] {
+	if t.Size == 0 {
+		t.Size = Size
+	}
+	return &Ring[T]{tables: t, store: store, log: log}
+}
+
+// Add lets a record of the time at wait for storage. One too many is lost, and counted.
+func (r *Ring[T]) Add(at time.Time, record T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := at.Unix(); s != r.second {
+		r.second, r.taken = s, 0
+	}
+	if r.taken >= PerSecond || len(r.waits) >= maxWaits {
+		r.lost.Add(1)
+		return
+	}
+	r.taken++
+	r.waits = append(r.waits, waiting[T]{at, record})
+}
+
+// Lost is the number of records that are not kept, because there were too many in a second or storage failed.
+func (r *Ring[T]) Lost() int64 { return r.lost.Load() }
+
+// Run writes what waits, until ctx ends, and what waits then.
+func (r *Ring[T]) Run(ctx context.Context) {
+	tick := time.NewTicker(writeWait)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			r.Flush(last)
+			return
+		case <-tick.C:
+			r.Flush(ctx)
+		}
+	}
+}
+
+// Flush writes what waits, in one transaction. What cannot be written is lost, which the log is told.
+func (r *Ring[T]) Flush(ctx context.Context) {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	r.mu.Lock()
+	batch := r.waits
+	r.waits = nil
+	r.mu.Unlock()
+	if len(batch) == 0 {
+		return
+	}
+	err := r.store.Update(ctx, func(tx storage.Tx) error {
+		next, _, err := r.tables.Next.Find(tx, "")
+		if err != nil {
+			return err
+		}
+		for _, w := range batch {
+			if r.Complete != nil {
+				if err := r.Complete(tx, &w.record); err != nil {
+					return err
+				}
+			}
+			if err := r.tables.Slots.Put(tx, fmt.Sprintf("%04x", next%r.tables.Size), w.record, w.at.Add(r.tables.Kept)); err != nil {
+				return err
+			}
+			next++
+		}
+		return r.tables.Next.Put(tx, "", next, time.Time{})
+	})
+	if err != nil {
+		r.lost.Add(int64(len(batch)))
+		r.log.Warn("records are not kept", zap.Int("records", len(batch)), zap.Error(err))
+	}
+}
+
+// Each writes what waits and calls keep with each record, in the order of the slots, until it returns false. begin is
+// called before the first one, and again when the engine reads once more. An error is a failure of storage.
+func (r *Ring[T]) Each(ctx context.Context, begin func(), keep func(*T) bool) error {
+	r.Flush(ctx)
+	return r.store.View(ctx, func(tx storage.Tx) error {
+		begin()
+		for e, err := range r.tables.Slots.Scan(tx, storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			if !keep(&e.Value) {
+				return nil
+			}
+		}
+		return nil
+	})
+}

@@ -1,8 +1,0 @@
-package watch
-
-// Idle tells whether nothing is being asked, nor about to be.
-func (l *List[K, A]) Idle() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.workers == 0 && !l.ticking
-}

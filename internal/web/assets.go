@@ -1,0 +1,252 @@
+package web
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+var (
+	//go:embed assets/gatehouse.css
+	stylesheet string
+	// consoleSheet is for the admin console alone, on top of the other one.
+	//go:embed assets/console.css
+	consoleSheet string
+	//go:embed assets/icon.svg
+	iconSVG string
+)
+
+const (
+	defaultColor = "#3b5bdb"
+	textContrast = 4.5 // WCAG 2.2, 1.4.3
+	darkContrast = 5.5 // on dark grounds it takes a little more to look the same
+)
+
+// palette is the colors of one scheme by the names of their custom properties.
+type palette []struct{ name, value string }
+
+// The colors of the stylesheet, listed here so that the brand's color can be compared with them.
+var (
+	light = palette{
+		{"ink", "#171a21"},
+		{"ink-soft", "#565d6b"},
+		{"paper", "#f4f5f8"},
+		{"card", "#ffffff"},
+		{"line", "#dfe3ea"},
+		{"edge", "#868e9c"},
+		{"good", "#1b743c"},
+		{"warn", "#835600"},
+		{"bad", "#b3261e"},
+		{"good-soft", "#e7f6ec"},
+		{"warn-soft", "#fdf3dc"},
+		{"bad-soft", "#fdecea"},
+	}
+	dark = palette{
+		{"ink", "#eceff4"},
+		{"ink-soft", "#a5adbb"},
+		{"paper", "#0e1116"},
+		{"card", "#171b22"},
+		{"line", "#2c323d"},
+		{"edge", "#737c8b"},
+		{"good", "#6fd598"},
+		{"warn", "#eab654"},
+		{"bad", "#ff9b92"},
+		{"good-soft", "#14291c"},
+		{"warn-soft", "#2c230f"},
+		{"bad-soft", "#341a19"},
+	}
+)
+
+func (p palette) get(name string) color {
+	for _, c := range p {
+		if c.name == name {
+			return mustColor(c.value)
+		}
+	}
+	panic("page: no color " + name)
+}
+
+// accent returns the brand's color as links and buttons show it in this scheme, and the color of text on it.
+func (p palette) accent(brand color) (accent, ink color) {
+	white, black := mustColor("#ffffff"), mustColor("#0b0d11")
+	ratio := textContrast
+	if p.get("card").luminance() < 0.18 {
+		ratio = darkContrast
+	}
+	accent = brand.readable(ratio, p.get("card"), p.get("paper"))
+	if contrast(accent, white) >= contrast(accent, black) {
+		return accent, white
+	}
+	return accent, black
+}
+
+// themeColor is the color that a browser gives its own controls around a page.
+func themeColor(isDark bool) string {
+	if isDark {
+		return dark.get("card").String()
+	}
+	return light.get("card").String()
+}
+
+func (p palette) css(brand color) string {
+	var b strings.Builder
+	accent, ink := p.accent(brand)
+	fmt.Fprintf(&b, ":root{--accent:%s;--accent-ink:%s", accent, ink)
+	for _, c := range p {
+		fmt.Fprintf(&b, ";--%s:%s", c.name, c.value)
+	}
+	b.WriteString("}")
+	return b.String()
+}
+
+// assets are the files that pages refer to. Their names carry a hash of their content.
+type assets struct {
+	css, icon, logo string                   // paths
+	touch           string                   // path
+	console         string                   // path of the stylesheet of the admin console
+	schemes         [2]string                // paths of the stylesheet for light alone, and for dark alone
+	logoSize        [2]int                   // as displayed: at most 40 pixels high
+	icons           map[string]string        // paths, by the ids of providers
+	logos           map[string]*sizedPicture // by the ids of clients
+	scripts         map[string]string        // paths, by their names
+	files           map[string]file
+}
+
+type file struct {
+	name, contentType string
+	body              []byte
+}
+
+func newAssets(b Brand) (*assets, error) {
+	if b.Color == "" {
+		b.Color = defaultColor
+	}
+	brand, err := parseColor(b.Color)
+	if err != nil {
+		return nil, err
+	}
+	a := &assets{files: map[string]file{}}
+	css := light.css(brand) + "@media(prefers-color-scheme:dark){" + dark.css(brand) + "}\n" + stylesheet
+	a.css = a.add("gatehouse", "css", "text/css; charset=utf-8", []byte(css))
+	for i, of := range []palette{light, dark} {
+		alone := strings.Replace(of.css(brand)+"\n"+stylesheet, "color-scheme:light dark", "color-scheme:"+schemes[i], 1)
+		a.schemes[i] = a.add(schemes[i], "css", "text/css; charset=utf-8", []byte(alone))
+	}
+	a.console = a.add("console", "css", "text/css; charset=utf-8", []byte(consoleSheet))
+	if err := a.addScripts(); err != nil {
+		return nil, err
+	}
+	accent, ink := light.accent(brand)
+	icon := strings.NewReplacer("ACCENT", accent.String(), "INK", ink.String()).Replace(iconSVG)
+	a.icon = a.add("icon", "svg", "image/svg+xml", []byte(icon))
+	if err := a.addDrawings(accent, ink); err != nil {
+		return nil, err
+	}
+	if len(b.Logo) == 0 {
+		return a, nil
+	}
+	logo, err := checkPicture(b.Logo)
+	if err == nil && b.LogoType != "" && b.LogoType != logo.kind {
+		err = fmt.Errorf("is %s, not what its type says", logo.kind)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("page: the logo: %w", err)
+	}
+	a.logo = a.add("logo", strings.TrimPrefix(logo.kind, "image/"), logo.kind, b.Logo)
+	a.logoSize = [2]int{max(1, logo.width*40/logo.height), 40}
+	return a, nil
+}
+
+func (a *assets) add(name, ext, contentType string, body []byte) string {
+	sum := sha256.Sum256(body)
+	f := file{name: name + "-" + hex.EncodeToString(sum[:6]) + "." + ext, contentType: contentType, body: body}
+	a.files[name] = f
+	return "/assets/" + f.name
+}
+
+// addIcons adds the icons of providers by their ids.
+func (a *assets) addIcons(icons map[string][]byte) error {
+	a.icons = map[string]string{}
+	for id, raw := range icons {
+		p, err := checkPicture(raw)
+		if err != nil {
+			return fmt.Errorf("icon of %s: %w", id, err)
+		}
+		a.icons[id] = a.addNamed("provider", id, p, raw)
+	}
+	return nil
+}
+
+// addLogos adds the pictures of clients by their ids.
+func (a *assets) addLogos(logos map[string][]byte) error {
+	a.logos = map[string]*sizedPicture{}
+	for id, raw := range logos {
+		p, err := checkPicture(raw)
+		if err != nil {
+			return fmt.Errorf("logo of %s: %w", id, err)
+		}
+		a.logos[id] = p.size(a.addNamed("client", id, p, raw), clientLogo)
+	}
+	return nil
+}
+
+// addNamed adds a picture under a path that does not reveal the id.
+func (a *assets) addNamed(kind, id string, p picture, raw []byte) string {
+	sum := sha256.Sum256([]byte(id))
+	return a.add(kind+hex.EncodeToString(sum[:6]), strings.TrimPrefix(p.kind, "image/"), p.kind, raw)
+}
+
+// Icon returns the path of a provider's icon, or "".
+func (p *Renderer) Icon(id string) string { return p.assets.icons[id] }
+
+// Assets serves GET /assets/…: the stylesheet, the icon, the logo. Browsers keep a name with the current hash forever.
+// A name with another hash, from a page made before a reload or by another node, gets the current file, which browsers
+// must not keep.
+func (p *Renderer) Assets() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			p.Error(w, r, http.StatusMethodNotAllowed, "error.method", "")
+			return
+		}
+		path := strings.TrimPrefix(r.URL.Path, "/assets/")
+		if name, ok := strings.CutPrefix(path, "ext/"); ok {
+			p.serveExtension(w, r, name)
+			return
+		}
+		stem, _, _ := strings.Cut(path, "-")
+		f, ok := p.assets.files[stem]
+		if !ok {
+			f, ok = p.organisationsNow(r.Context()).files.files[stem]
+		}
+		if !ok || path == r.URL.Path || strings.Contains(path, "/") {
+			p.Error(w, r, http.StatusNotFound, "error.not_found", "")
+			return
+		}
+		keep := "no-cache"
+		if path == f.name {
+			keep = "public, max-age=31536000, immutable"
+		}
+		f.serve(w, r, keep)
+	})
+}
+
+// serve writes the file. keep is its Cache-Control.
+func (f file) serve(w http.ResponseWriter, r *http.Request, keep string) {
+	h := w.Header()
+	h.Set("Content-Type", f.contentType)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("ETag", `"`+f.name+`"`)
+	h.Set("Cache-Control", keep)
+	if r.Header.Get("If-None-Match") == `"`+f.name+`"` {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	h.Set("Content-Length", fmt.Sprint(len(f.body)))
+	w.Write(f.body) //nolint:errcheck // the browser went away
+}

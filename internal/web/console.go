@@ -1,0 +1,370 @@
+package web
+
+import (
+	"cmp"
+	"html/template"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Console is the data of console: a page of the admin console. Texts are messages; names and values are shown as they
+// are. Everything is optional but the title.
+type Console struct {
+	// Title is the heading. Name, what the page is about, takes its place if there is no such message.
+	Title Text
+	Name  string
+	Lead  Text
+	Tags  []Cell // next to the title
+	Up    *Up
+	// Done says what was just done, Problem what to do next.
+	Done, Problem Text
+	Actions       []Action // next to the title, such as what creates one more
+	Cards         []Card
+	Filter        *Filter
+	Parts         []ConsolePart
+	// Refresh is after how many seconds the browser loads the page again. 0: it does not
+	Refresh int
+	// Live is the path of a stream of new rows for the table. With scripts they are added as they come, in place of the
+	// Refresh. The page needs a Lead. Empty: there is no stream
+	Live string
+}
+
+// Up is the way to the page above.
+type Up struct {
+	Label Text
+	Name  string // in place of the label
+	URL   string
+}
+
+// Filter is the form above a list. It is sent by GET, so that what it selects stands in the address.
+type Filter struct {
+	Action string
+	Hidden []Hidden
+	Fields []Field
+	Submit string // message of the button. Default: that it filters
+	Clear  string // the list without a filter. Empty: nothing is filtered
+}
+
+// ConsolePart is a part of such a page.
+type ConsolePart struct {
+	ID          string // unique on the page; needed with a Title
+	Title, Text Text
+	Facts       []ConsoleFact
+	Charts      []Chart
+	Choices     []Choice // of what the part shows
+	Table       *Table
+	Fold        Text   // folds the table up behind these words. Empty: it stands open
+	Pick        *Pick  // what is done to the rows that are chosen
+	Empty       *Empty // in place of a table without rows
+	Secret      *Secret
+	Source      string // lines of a configuration, to copy
+	Frames      []Frame
+	Form        *ConsoleForm
+	Actions     []Action
+}
+
+// Frame shows another page within this one: a preview, which can do nothing.
+type Frame struct {
+	Title Text
+	URL   string // a path
+}
+
+// framed tells whether a page has frames.
+func (c Console) framed() bool {
+	return slices.ContainsFunc(c.Parts, func(p ConsolePart) bool { return len(p.Frames) > 0 })
+}
+
+// ConsoleFact is a name and what is known by it.
+type ConsoleFact struct {
+	Label string
+	Cells []Cell
+}
+
+// Table is a list. The first cell of a row is its name, and a link if the row has an address.
+type Table struct {
+	Label   Text
+	Columns []string // messages
+	Rows    []TableRow
+	// First and Next are the beginning and the following part of the list. Empty: no such part
+	First, Next string
+}
+
+// TableRow is a line of a table.
+type TableRow struct {
+	URL   string
+	Cells []Cell
+	Pick  string // value of the box that chooses it. Empty: it has none
+}
+
+// rows is what the template "rows" sees.
+type rows struct {
+	*frame
+	Table *Table
+	Pick  *Pick
+}
+
+// RowsOf returns what the template "rows" sees.
+func (f *frame) RowsOf(t *Table, p *Pick) rows { return rows{f, t, p} }
+
+// Rows returns the rows of a table alone, as a page of the console shows them.
+func (p *Renderer) Rows(r *http.Request, locales []string, t *Table) (string, error) {
+	f := frame{language: p.match(r, locales, ""), needed: new(scriptSet)}
+	var b strings.Builder
+	err := p.templates["console"].ExecuteTemplate(&b, "rows", f.RowsOf(t, nil))
+	return b.String(), err
+}
+
+// Reload is after how many seconds the browser loads the page again if it has no scripts. 0: it does not
+func (f *frame) Reload() int {
+	if c, ok := f.Data.(Console); ok && c.Live != "" {
+		return c.Refresh
+	}
+	return 0
+}
+
+// Pick makes the rows of a table eligible. The form is sent by GET to the address of the button that was used.
+type Pick struct {
+	Name    string // of the boxes
+	Hidden  []Hidden
+	All     Field // a box for all rows, also those of other pages
+	Actions []Action
+}
+
+// Cell is one value: a message, or a name if there is no such message. Kind makes it a mark: good, warn, bad or plain.
+type Cell struct {
+	Text Text
+	Name string
+	Hint Text
+	Note string // in place of the hint, as it is
+	Kind string
+	URL  string
+	Code bool // it is copied rather than read
+	// Quoted says that the name and the note are sentences, in which what stands between backquotes is copied.
+	Quoted bool
+}
+
+// Chart is a number over time, as bars. A table has the same for those who do not see it.
+type Chart struct {
+	Label  Text
+	URL    string // of what is counted. Empty: there is no such page
+	Total  string
+	Counts []int64
+	Bad    bool // it counts what should not happen
+	// Most is the highest of the counts in words, beside the top of the chart. Empty: there is nothing to see
+	Most string
+	// From and To are the ends of the axis below: when the first and the last count begin. Days says that they are days.
+	From, To time.Time
+	Days     bool
+	// Low and High are the ends of the axis of something else than time, as they are.
+	Low, High string
+}
+
+// Ends returns the words of the axis of a chart.
+func (f *frame) Ends(c Chart) []template.HTML {
+	if c.Low != "" {
+		return []template.HTML{template.HTML("<span>" + template.HTMLEscapeString(c.Low) + "</span>"), template.HTML("<span>" + template.HTMLEscapeString(c.High) + "</span>")} //nolint:gosec // escaped
+	}
+	if c.From.IsZero() {
+		return nil
+	}
+	f.Needs("time")
+	end := func(t time.Time) template.HTML {
+		kind, words := "time", t.UTC().Format("15:04")
+		if c.Days {
+			kind, words = "day", f.Day(t)
+		}
+		return template.HTML(`<time datetime="` + t.UTC().Format(time.RFC3339) + `" data-only="` + kind + `">` + template.HTMLEscapeString(words) + `</time>`) //nolint:gosec // escaped
+	}
+	return []template.HTML{end(c.From), end(c.To)}
+}
+
+// Choice is one of several that a part can show.
+type Choice struct {
+	Label, URL string
+	Current    bool
+}
+
+// bar is a rectangle of a chart.
+type bar struct{ X, Y, W, H int64 }
+
+// The sizes of a chart, in its own units.
+const (
+	barWidth, barGap, chartHeight = 8, 2, 48
+)
+
+// bars are what the template "chart" draws.
+type bars struct {
+	Width, Height int64
+	List          []bar
+}
+
+// Bars returns the rectangles of a chart. A number that is not zero is always seen.
+func (f *frame) Bars(c Chart) bars {
+	out := bars{Width: max(1, int64(len(c.Counts))*(barWidth+barGap)-barGap), Height: chartHeight}
+	most := int64(1)
+	for _, n := range c.Counts {
+		most = max(most, n)
+	}
+	for i, n := range c.Counts {
+		h := int64(1)
+		if n > 0 {
+			h = max(3, n*chartHeight/most)
+		}
+		out.List = append(out.List, bar{X: int64(i) * (barWidth + barGap), Y: chartHeight - h, W: barWidth, H: h})
+	}
+	return out
+}
+
+// Empty says that a list is empty, and what to do next.
+type Empty struct {
+	Text Text
+	Next *Action
+}
+
+// Secret is shown once.
+type Secret struct {
+	Text  Text
+	Value string
+}
+
+// ConsoleForm is a form that changes something. Cancel is the page that it was opened from.
+type ConsoleForm struct {
+	Action, CSRF, Submit, Cancel string
+	Hidden                       []Hidden
+	Fields                       []Field
+	Danger                       bool
+}
+
+// Files tells whether the form has files.
+func (c ConsoleForm) Files() bool {
+	return slices.ContainsFunc(c.Fields, func(f Field) bool { return f.Type == "file" })
+}
+
+// fields are those of its forms, in their order.
+func (c Console) fields() (out []Field) {
+	for _, p := range c.Parts {
+		if p.Form != nil {
+			out = append(out, p.Form.Fields...)
+		}
+	}
+	return out
+}
+
+// longCode is how many characters a value has at most that fits into one column of facts, and longWord how many a word
+// has that a table does not break.
+const longCode, longWord = 28, 20
+
+// Long tells whether the fact has a value that needs more space than the others.
+func (c ConsoleFact) Long() bool {
+	return slices.ContainsFunc(c.Cells, func(in Cell) bool { return in.Code && utf8.RuneCountInString(in.Name) > longCode })
+}
+
+// Trimmed returns the table without a last column of actions that offers nothing to who looks at it.
+func (f *frame) Trimmed(t *Table) *Table {
+	if t == nil || len(t.Columns) < 2 || t.Columns[len(t.Columns)-1] != "console.column.action" {
+		return t
+	}
+	last := len(t.Columns) - 1
+	offers := func(r TableRow) bool {
+		return len(r.Cells) > last && (r.Cells[last].Name != "" || r.Cells[last].Text.Key != "")
+	}
+	if slices.ContainsFunc(t.Rows, offers) {
+		return t
+	}
+	out := *t
+	out.Columns, out.Rows = t.Columns[:last], slices.Clone(t.Rows)
+	for i, r := range out.Rows {
+		out.Rows[i].Cells = r.Cells[:min(last, len(r.Cells))]
+	}
+	return &out
+}
+
+// cell is what the template "cell" sees.
+type cell struct {
+	Words template.HTML
+	Hint  template.HTML
+	Mark  bool
+	Kind  string // of the mark. Empty: plain
+	URL   string
+	Code  bool
+	Long  bool // a word is so long that a table has to break it
+}
+
+// Cell returns a cell with its words.
+func (f *frame) Cell(in Cell) cell {
+	out := cell{Words: breakable(in.Name), Hint: template.HTML(template.HTMLEscapeString(in.Note)), Kind: in.Kind, URL: LocalPath(in.URL), Code: in.Code} //nolint:gosec // escaped
+	if in.Quoted {
+		out.Words, out.Hint = backquoted(in.Name), backquoted(in.Note)
+	}
+	if out.Mark = in.Kind != ""; in.Kind == "plain" {
+		out.Kind = ""
+	}
+	if f.worded(in.Text, in.Name) {
+		out.Words = f.Rich(in.Text)
+	}
+	if in.Hint.Key != "" {
+		out.Hint = f.Rich(in.Hint)
+	}
+	read := elements.ReplaceAllString(string(out.Words), "")
+	out.Long = slices.ContainsFunc(strings.Fields(read), func(word string) bool { return utf8.RuneCountInString(word) > longWord })
+	return out
+}
+
+// breaks are the places where a long e-mail address can go on in the next line.
+var breaks = strings.NewReplacer("@", "@<wbr>", ".", ".<wbr>")
+
+// breakable returns a name as HTML. An e-mail address that is long breaks between its parts.
+func breakable(name string) template.HTML {
+	words := template.HTMLEscapeString(name)
+	if utf8.RuneCountInString(name) > longCode && strings.Contains(name, "@") && !strings.ContainsAny(name, " \t\n&/") {
+		words = breaks.Replace(words)
+	}
+	return template.HTML(words) //nolint:gosec // escaped
+}
+
+// elements are what stands between the words of a cell, such as that of a time.
+var elements = regexp.MustCompile(`<[^>]*>`)
+
+// backquoted shows what stands between backquotes as code.
+func backquoted(s string) template.HTML {
+	var b strings.Builder
+	for i, part := range strings.Split(s, "`") {
+		if part = template.HTMLEscapeString(part); i%2 == 1 {
+			part = "<code>" + part + "</code>"
+		}
+		b.WriteString(part)
+	}
+	return template.HTML(b.String()) //nolint:gosec // escaped
+}
+
+// Heading returns the title of a page of the console.
+func (f *frame) Heading() string {
+	c, _ := f.Data.(Console)
+	return f.nameOr(c.Title, c.Name)
+}
+
+// HeadingHTML returns the title where it is a headline.
+func (f *frame) HeadingHTML() template.HTML { return breakable(f.Heading()) }
+
+// UpName returns the name of the page above.
+func (f *frame) UpName(u Up) string { return cmp.Or(u.Name, f.Say(u.Label)) }
+
+// ColumnOf returns the heading of the column of a cell, which narrow windows show next to it.
+func (f *frame) ColumnOf(t Table, i int) string {
+	if i >= len(t.Columns) || t.Columns[i] == "" {
+		return ""
+	}
+	return f.T(t.Columns[i])
+}
+
+// RowName returns the words of the first cell of a row, which name what the row is about.
+func (f *frame) RowName(r TableRow) string {
+	if len(r.Cells) == 0 {
+		return ""
+	}
+	return f.nameOr(r.Cells[0].Text, r.Cells[0].Name)
+}
