@@ -59,22 +59,22 @@ func (c *ImportCount) add(status string) {
 func (s *Service) workOnImport(ctx context.Context, id string, rec jobRecord) (more bool, err error) {
 	switch rec.State {
 	case JobChecking:
-		err = s.over(ctx, id, JobChecking, s.checkImport(ctx, id, &rec))
+		err = s.failure(ctx, id, JobChecking, s.checkImport(ctx, id, &rec))
 		return err == nil, err
 	case JobRunning:
 		more, err = s.runPart(ctx, id, &rec)
 		early := err != nil
-		err = s.over(ctx, id, JobRunning, err)
+		err = s.failure(ctx, id, JobRunning, err)
 		return more || early, err
 	case JobWaiting: // for somebody
-		return false, s.over(ctx, id, JobWaiting, s.changeImport(ctx, id, JobWaiting, func(tx storage.Tx, _ *jobRecord) error { return openJobs.Delete(tx, id) }))
+		return false, s.failure(ctx, id, JobWaiting, s.changeImport(ctx, id, JobWaiting, func(tx storage.Tx, _ *jobRecord) error { return openJobs.Delete(tx, id) }))
 	}
 	return s.clearImport(ctx, id)
 }
 
-// over returns what has gone wrong with the work on an import. That somebody has stopped it has not, and nor has that
-// who asked for it has lost the right to it: that ends it.
-func (s *Service) over(ctx context.Context, id string, state JobState, err error) error {
+// failure returns what has gone wrong with the work on an import. That somebody has stopped it has not, and nor has
+// that who asked for it has lost the right to it: that ends it.
+func (s *Service) failure(ctx context.Context, id string, state JobState, err error) error {
 	lost := new(Refusal)
 	switch {
 	case errors.Is(err, errStopped):
@@ -82,7 +82,7 @@ func (s *Service) over(ctx context.Context, id string, state JobState, err error
 	case !errors.As(err, &lost):
 		return err
 	}
-	return s.over(ctx, id, state, s.changeImport(ctx, id, state, func(_ storage.Tx, now *jobRecord) error {
+	return s.failure(ctx, id, state, s.changeImport(ctx, id, state, func(_ storage.Tx, now *jobRecord) error {
 		now.State = JobRefused
 		return nil
 	}))
@@ -117,7 +117,7 @@ func (s *Service) checkImport(ctx context.Context, id string, rec *jobRecord) er
 		})
 	}
 	var in importer.Reader
-	err := unharmed(func() (err error) {
+	err := recovered(func() (err error) {
 		in, err = importer.Open(im.Kind, files...)
 		return err
 	})
@@ -128,7 +128,7 @@ func (s *Service) checkImport(ctx context.Context, id string, rec *jobRecord) er
 	for {
 		var p importer.Person
 		line := 0
-		err := unharmed(func() (err error) {
+		err := recovered(func() (err error) {
 			p, line, err = in.Next()
 			return err
 		})
@@ -172,8 +172,8 @@ func (s *Service) checkImport(ctx context.Context, id string, rec *jobRecord) er
 	}
 }
 
-// unharmed turns a panic over a file into an error: the file is somebody's, and the server goes on.
-func unharmed(read func() error) (err error) {
+// recovered turns a panic over a file into an error: the file is somebody's, and the server goes on.
+func recovered(read func() error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = errors.New("the file has what no export has")

@@ -19,8 +19,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// tie tells each room what the others do when something happens in it.
-func (s *Service) tie() {
+// registerHooks tells each room what the others do when something happens in it.
+func (s *Service) registerHooks() {
 	s.Person.OnRemove(s.Session.ForgetSessions)
 	s.Person.OnRemove(uservalues.Forget)
 	s.Person.OnRemove(handover.Forget)

@@ -165,10 +165,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		store: deps.Store, events: deps.Events, pages: deps.Pages, units: deps.Units, origin: deps.Origin, jar: cookie.For(cfg.Issuer), issuer: cfg.Issuer, second: cmp.Or(cfg.SecondFactor, authn.SecondFactorWhenSetUp),
 		refused: deps.Refusals, log: deps.Log, now: deps.Now, random: deps.Random, part: deps.Hasher.Part(),
 	}
-	if err := s.furnish(ctx, cfg, deps); err != nil {
+	if err := s.newServices(ctx, cfg, deps); err != nil {
 		return nil, err
 	}
-	s.tie()
+	s.registerHooks()
 	s.mux = s.routes()
 	differ, err := s.Person.Configure(ctx, cfg.Persons)
 	if err != nil {
@@ -220,8 +220,8 @@ func siteNames(cfg Config) []string {
 	return names
 }
 
-// furnish makes the rooms, the lower ones first.
-func (s *Service) furnish(ctx context.Context, cfg Config, d Deps) (err error) {
+// newServices makes the rooms, the lower ones first.
+func (s *Service) newServices(ctx context.Context, cfg Config, d Deps) (err error) {
 	if s.Person, err = person.New(ctx, person.Config{Partitions: cfg.Partitions, EmailUsernames: cfg.EmailUsernames, HasRole: cfg.HasRole, CommonPasswords: cfg.CommonPasswords, SiteNames: siteNames(cfg)}, person.Deps{
 		Store: d.Store, Keyring: d.Keyring, Hasher: d.Hasher, Events: d.Events, Units: d.Units, Notify: d.Notify,
 		SMS: d.SMS, Breached: d.Breached, Log: d.Log, Now: d.Now, Random: d.Random,

@@ -80,7 +80,7 @@ func (s *Service) signOut(q *webflow.Request, ret string) (via string, err error
 func (s *Service) showSignOut(q *webflow.Request) error {
 	q.Again = signOutPath
 	if q.SignIn != nil && web.FromHere(q.Request) {
-		return s.leave(q)
+		return s.signOutBrowser(q)
 	}
 	if q.SignIn == nil {
 		s.pages.Render(q.W, q.Request, web.View{Template: "signed_out", Data: web.SignedOut{}})
@@ -117,11 +117,11 @@ func (s *Service) handleSignOut(q *webflow.Request) error {
 			return err
 		}
 	}
-	return s.leave(q)
+	return s.signOutBrowser(q)
 }
 
-// leave signs the browser out and sends it on.
-func (s *Service) leave(q *webflow.Request) error {
+// signOutBrowser signs the browser out and sends it on.
+func (s *Service) signOutBrowser(q *webflow.Request) error {
 	frames, err := s.Person.Watcher().LogoutFrames(q.Context(), q.SignIn.Session.PersonID, q.SignIn.ID)
 	if err != nil {
 		return err

@@ -391,7 +391,7 @@ func (s *Service) Test(ctx context.Context, id string, by audit.Actor) error {
 	if err != nil {
 		return err
 	}
-	if err := s.post(ctx, id, &rec, try, message{Type: testType, Timestamp: s.now(), Data: messageData{ID: id, Name: rec.Name, Events: []told{}}}); err != nil {
+	if err := s.post(ctx, id, &rec, try, message{Type: testType, Timestamp: s.now(), Data: messageData{ID: id, Name: rec.Name, Events: []alertEvent{}}}); err != nil {
 		return &PostError{err}
 	}
 	return nil

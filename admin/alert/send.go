@@ -371,14 +371,14 @@ type message struct {
 }
 
 type messageData struct {
-	ID     string `json:"alert_id"`
-	Name   string `json:"alert"`
-	Count  int64  `json:"count"`
-	Events []told `json:"events"` // the first ones
+	ID     string       `json:"alert_id"`
+	Name   string       `json:"alert"`
+	Count  int64        `json:"count"`
+	Events []alertEvent `json:"events"` // the first ones
 }
 
-// told is an event, as other webhooks tell it.
-type told struct {
+// alertEvent is an event, as other webhooks tell it.
+type alertEvent struct {
 	audit.Info
 	Actor    string `json:"actor,omitempty"`
 	ClientID string `json:"client_id,omitempty"`
@@ -387,9 +387,9 @@ type told struct {
 // message tells of a bundle.
 func (s *Service) message(tx storage.Tx, id string, rec *record, b *bundleRecord, now time.Time) (message, error) {
 	found, err := readEvents(tx, b.First)
-	m := message{Type: alertType, Timestamp: now.Truncate(time.Millisecond), Data: messageData{ID: id, Name: rec.Name, Count: b.Count, Events: []told{}}}
+	m := message{Type: alertType, Timestamp: now.Truncate(time.Millisecond), Data: messageData{ID: id, Name: rec.Name, Count: b.Count, Events: []alertEvent{}}}
 	for i := range found {
-		m.Data.Events = append(m.Data.Events, told{found[i].Info(), found[i].Actor, found[i].ClientID})
+		m.Data.Events = append(m.Data.Events, alertEvent{found[i].Info(), found[i].Actor, found[i].ClientID})
 	}
 	return m, err
 }

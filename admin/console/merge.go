@@ -16,7 +16,7 @@ import (
 // mergeAct lets the account of the page take over another one. The first form asks which, the second one says what goes
 // over, what cannot, and what ends.
 func (c *Console) mergeAct() *layout.Act {
-	return &layout.Act{Name: "merge", Role: layout.Operator, Danger: true, When: is(person.Active), Ask: askMerge, Do: c.merge}
+	return &layout.Act{Name: "merge", Role: layout.Operator, Danger: true, When: inState(person.Active), Ask: askMerge, Do: c.merge}
 }
 
 func askMerge(*layout.Visit) (layout.Question, error) {

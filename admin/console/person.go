@@ -29,7 +29,7 @@ func (c *Console) personScreen() *layout.Screen {
 			{Name: "verify", Role: layout.Helpdesk, When: func(v *layout.Visit) bool { return shownPerson(v).Email != "" && !shownPerson(v).EmailVerified }, Ask: c.askVerify, Do: c.verify},
 			{Name: "reset", Role: layout.Helpdesk, When: c.canReset, Ask: c.askReset, Do: c.sendReset},
 			{Name: "link", Role: layout.Owner, When: c.canLink, Do: c.makeLink},
-			{Name: "invite-again", Role: layout.Helpdesk, When: is(person.Invited), Ask: askInviteAgain, Do: c.inviteAgain},
+			{Name: "invite-again", Role: layout.Helpdesk, When: inState(person.Invited), Ask: askInviteAgain, Do: c.inviteAgain},
 			{Name: "code", Role: layout.Operator, When: canHaveCode, Do: c.makeCode},
 			{Name: "unlock", Role: layout.Helpdesk, When: func(v *layout.Visit) bool { return !shownPerson(v).SignInWaits.IsZero() }, Do: c.unlock},
 			{Name: "end", Role: layout.Helpdesk, Own: true, Danger: true, When: func(v *layout.Visit) bool { return len(shownPerson(v).Sessions) > 0 }, Ask: c.askEnd, Do: c.endAll},
@@ -43,8 +43,8 @@ func (c *Console) personScreen() *layout.Screen {
 			{Name: "unlink", Role: layout.Helpdesk, Danger: true, Hidden: true, Ask: c.askUnlink, Do: c.unlink},
 			{Name: "join", Role: layout.Operator, Ask: c.askJoin, Do: c.join},
 			{Name: "leave", Role: layout.Operator, Danger: true, Hidden: true, Ask: askPart("group"), Do: c.leave},
-			{Name: "block", Role: layout.Helpdesk, Spares: true, Danger: true, When: is(person.Active, person.Inactive, person.Invited), Ask: c.askBlock, Do: c.block},
-			{Name: "unblock", Role: layout.Helpdesk, Spares: true, When: is(person.Blocked, person.Inactive), Do: c.setState(person.Active)},
+			{Name: "block", Role: layout.Helpdesk, Spares: true, Danger: true, When: inState(person.Active, person.Inactive, person.Invited), Ask: c.askBlock, Do: c.block},
+			{Name: "unblock", Role: layout.Helpdesk, Spares: true, When: inState(person.Blocked, person.Inactive), Do: c.setState(person.Active)},
 			c.seeAsAct(),
 			c.mergeAct(),
 			{Name: "data", Role: layout.Operator, Do: c.downloadData},
@@ -53,8 +53,8 @@ func (c *Console) personScreen() *layout.Screen {
 	}
 }
 
-// is tells whether the person is in one of the states.
-func is(of ...person.State) func(*layout.Visit) bool {
+// inState tells whether the person is in one of the states.
+func inState(of ...person.State) func(*layout.Visit) bool {
 	return func(v *layout.Visit) bool {
 		for _, s := range of {
 			if shownPerson(v).State == s {

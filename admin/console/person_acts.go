@@ -81,7 +81,7 @@ func (c *Console) edit(v *layout.Visit, in url.Values) (layout.Result, error) {
 }
 
 func (c *Console) canReset(v *layout.Visit) bool {
-	return c.Mails && shownPerson(v).Email != "" && is(person.Active, person.Inactive)(v) && v.Settings.PasswordLogin()
+	return c.Mails && shownPerson(v).Email != "" && inState(person.Active, person.Inactive)(v) && v.Settings.PasswordLogin()
 }
 
 func (c *Console) askReset(v *layout.Visit) (layout.Question, error) {
@@ -98,7 +98,7 @@ func (c *Console) sendReset(v *layout.Visit, _ url.Values) (layout.Result, error
 }
 
 func (c *Console) canLink(v *layout.Visit) bool {
-	return is(person.Active, person.Inactive)(v) && v.Settings.PasswordLogin()
+	return inState(person.Active, person.Inactive)(v) && v.Settings.PasswordLogin()
 }
 
 // makeLink shows a link for a new password once, for a person who gets no e-mail.

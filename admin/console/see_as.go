@@ -17,7 +17,7 @@ import (
 // (docs/decisions/console.md#seeing-an-account)
 func (c *Console) seeAsAct() *layout.Act {
 	return &layout.Act{
-		Name: "see-as", Role: layout.Operator, When: is(person.Active), Ask: askSeeAs, Do: c.seeAs,
+		Name: "see-as", Role: layout.Operator, When: inState(person.Active), Ask: askSeeAs, Do: c.seeAs,
 		May: func(v *layout.Visit) error {
 			switch {
 			case c.frame.SeeAs == layout.Nobody || v.Role < c.frame.SeeAs:
@@ -44,7 +44,7 @@ func (c *Console) seeAs(v *layout.Visit, in url.Values) (layout.Result, error) {
 	if by.Reason == "" || !person.IsText(by.Reason, person.MaxLine) {
 		return layout.Result{}, &layout.Problem{Field: "reason", Key: "console.problem.reason"}
 	}
-	if !is(person.Active)(v) {
+	if !inState(person.Active)(v) {
 		return layout.Result{}, &layout.Problem{Key: "console.problem.state"}
 	}
 	return layout.Result{To: person.DefaultReturn}, c.Identity.Front.BeginSeeing(v.Context(), shownPerson(v).ID, by)

@@ -88,8 +88,8 @@ type examination struct {
 	marker  string    // is in every made-up value
 	up      *upstream // nil: the application stays
 
-	seenWith *arrival // the request with the token alone
-	usual    reply    // to the page, with nothing made up
+	seenWith *received // the request with the token alone
+	usual    reply     // to the page, with nothing made up
 }
 
 // Run sends the probes, one after the other. An error means that they could not be sent.
@@ -205,7 +205,7 @@ func (e *examination) run(ctx context.Context, p probe) (Result, error) {
 func (e *examination) id(p probe) string { return e.marker + "-" + hex.EncodeToString([]byte(p.name)) }
 
 // judge tells what it means that a request has arrived, or not.
-func (e *examination) judge(p probe, status int, seen *arrival) (verdict, what string) {
+func (e *examination) judge(p probe, status int, seen *received) (verdict, what string) {
 	refused := "refused with " + fmt.Sprint(status)
 	if status == 0 {
 		refused = "refused without an answer"

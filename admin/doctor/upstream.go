@@ -26,11 +26,11 @@ type upstream struct {
 	conns    sync.WaitGroup
 
 	mu   sync.Mutex // guards seen
-	seen map[string]*arrival
+	seen map[string]*received
 }
 
-// arrival is a request that has arrived.
-type arrival struct {
+// received is a request that has arrived.
+type received struct {
 	line   string // method and target
 	header [][2]string
 }
@@ -40,7 +40,7 @@ func record(ctx context.Context, address string) (*upstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &upstream{listener: l, seen: map[string]*arrival{}}
+	u := &upstream{listener: l, seen: map[string]*received{}}
 	u.conns.Go(func() {
 		for {
 			conn, err := l.Accept()
@@ -66,7 +66,7 @@ func (u *upstream) serve(conn net.Conn) {
 		return
 	}
 	br := bufio.NewReader(io.LimitReader(conn, maxHead))
-	a := new(arrival)
+	a := new(received)
 	for first := true; ; first = false {
 		line, err := br.ReadString('\n')
 		if err != nil {
@@ -92,7 +92,7 @@ func (u *upstream) serve(conn net.Conn) {
 }
 
 // take returns the request of a probe, or nil.
-func (u *upstream) take(id string) *arrival {
+func (u *upstream) take(id string) *received {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	a := u.seen[id]
@@ -101,7 +101,7 @@ func (u *upstream) take(id string) *arrival {
 }
 
 // value returns the values of a header under exactly this name.
-func (a *arrival) value(name string) string {
+func (a *received) value(name string) string {
 	var out []string
 	for _, h := range a.header {
 		if strings.EqualFold(h[0], name) && h[1] != "" {
@@ -112,7 +112,7 @@ func (a *arrival) value(name string) string {
 }
 
 // carries returns the header that has the made-up value, among those that software takes for one of the names.
-func (a *arrival) carries(marker string, names []string) string {
+func (a *received) carries(marker string, names []string) string {
 	for _, h := range a.header {
 		same := func(name string) bool { return folded(name) == folded(h[0]) }
 		if strings.Contains(h[1], marker) && slices.ContainsFunc(names, same) {
@@ -128,7 +128,7 @@ func folded(name string) string {
 }
 
 // identity lists the identity headers without their values, which are nobody's business here.
-func (a *arrival) identity(names []string) string {
+func (a *received) identity(names []string) string {
 	var out []string
 	for _, name := range names {
 		if a.value(name) != "" {

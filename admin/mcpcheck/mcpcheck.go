@@ -211,20 +211,20 @@ func (c *check) first(ctx context.Context, name string, places []string, v any) 
 	return false
 }
 
-// answer is what came back, read to a bounded length.
-type answer struct {
+// response is what came back, read to a bounded length.
+type response struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
 // send makes a request as clients do.
-func (c *check) send(ctx context.Context, method, address, body string) (answer, error) {
+func (c *check) send(ctx context.Context, method, address, body string) (response, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	req.Header.Set("MCP-Protocol-Version", version)
@@ -233,9 +233,9 @@ func (c *check) send(ctx context.Context, method, address, body string) (answer,
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return answer{}, err
+		return response{}, err
 	}
 	defer res.Body.Close() //nolint:errcheck // only read
 	read, err := io.ReadAll(io.LimitReader(res.Body, maxBody))
-	return answer{res.StatusCode, res.Header, read}, err
+	return response{res.StatusCode, res.Header, read}, err
 }

@@ -30,7 +30,7 @@ const answersKept = 8 << 20
 // Passwords are the app passwords at the sites of one configuration. They are safe for concurrent use.
 type Passwords struct {
 	deps    Deps
-	answers *depcache.Cache[*answer]
+	answers *depcache.Cache[*passwordResponse]
 
 	mu   sync.Mutex        // guards all below
 	seen map[place]*recent // uses that are counted together
@@ -68,7 +68,7 @@ func New(deps Deps) *Passwords {
 	if deps.Allowed == nil {
 		deps.Allowed = func(storage.Tx) (bool, error) { return true, nil }
 	}
-	return &Passwords{deps: deps, answers: depcache.New(deps.Store, answersKept, (*answer).weigh), seen: map[place]*recent{}}
+	return &Passwords{deps: deps, answers: depcache.New(deps.Store, answersKept, (*passwordResponse).weigh), seen: map[place]*recent{}}
 }
 
 func (p *Passwords) now() time.Time { return p.deps.Now().UTC() }
@@ -84,13 +84,13 @@ func (s *Site) admits(who authn.Subject) bool {
 	return slices.Contains(s.Partitions, "*") || slices.Contains(s.Partitions, cmp.Or(who.Partition, audit.DefaultPartition))
 }
 
-// answer is what is kept about an app password without a usage limit.
-type answer struct {
+// passwordResponse is what is kept about an app password without a usage limit.
+type passwordResponse struct {
 	in    token.Introspection
 	until time.Time
 }
 
-func (a *answer) weigh() int { return a.in.Weigh() }
+func (a *passwordResponse) weigh() int { return a.in.Weigh() }
 
 // aboutPassword is the only kind of question.
 const aboutPassword = 0
@@ -120,8 +120,8 @@ func (p *Passwords) Observe(ctx context.Context, text string) (*token.Introspect
 	a, basis, ok := p.answers.FindBasis(question, now)
 	if !ok {
 		var err error
-		a, basis, err = p.answers.Look(ctx, question, now, func(tx storage.Tx) (a *answer, until time.Time, err error) {
-			a = new(answer)
+		a, basis, err = p.answers.Look(ctx, question, now, func(tx storage.Tx) (a *passwordResponse, until time.Time, err error) {
+			a = new(passwordResponse)
 			a.until, err = p.inspect(tx, secret.Hash(text), now, &a.in)
 			if a.in.UsageLimit > 0 {
 				return a, time.Time{}, err // every use would end it

@@ -56,14 +56,14 @@ type Documents struct {
 	now  func() time.Time
 
 	mu      sync.Mutex // guards all below; it is not held while a document is fetched
-	known   map[string]*known
+	known   map[string]*cachedDocument
 	failed  map[string]failure
 	running map[string]chan struct{} // closed when the fetch is done
 	minute  time.Time
 	callers map[string]int // fetches of this minute
 }
 
-type known struct {
+type cachedDocument struct {
 	*Document
 
 	used time.Time
@@ -83,7 +83,7 @@ func New(cfg Config, client *http.Client, now func() time.Time) *Documents {
 	if cfg.Schemes == nil {
 		cfg.Schemes = []string{"cursor"}
 	}
-	return &Documents{cfg: cfg, http: client, now: now, known: map[string]*known{}, failed: map[string]failure{}, running: map[string]chan struct{}{}, callers: map[string]int{}}
+	return &Documents{cfg: cfg, http: client, now: now, known: map[string]*cachedDocument{}, failed: map[string]failure{}, running: map[string]chan struct{}{}, callers: map[string]int{}}
 }
 
 // On tells whether documents are looked at.
@@ -192,7 +192,7 @@ func (d *Documents) Known(ctx context.Context, id string) *Document {
 	return have.Document
 }
 
-func (d *Documents) lastGood(ctx context.Context, have *known, err error) (*Document, error) {
+func (d *Documents) lastGood(ctx context.Context, have *cachedDocument, err error) (*Document, error) {
 	if have != nil && d.Refreshes(ctx, have.Until) {
 		return have.Document, nil
 	}
@@ -232,7 +232,7 @@ func (d *Documents) keep(id string, doc *Document, err error) {
 		}
 		delete(d.known, oldest)
 	}
-	d.known[id] = &known{doc, now}
+	d.known[id] = &cachedDocument{doc, now}
 }
 
 // AllowsOrigin tells whether scripts of an origin belong to a client that is remembered. every is the origin that

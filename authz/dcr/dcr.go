@@ -182,7 +182,7 @@ func (s *Service) Handle(w http.ResponseWriter, r *http.Request) error {
 		return refused(err)
 	}
 	denial.Learn(r.Context(), func(a *denial.Refusal) { a.ClientID = id })
-	return s.write(w, http.StatusCreated, &answer{ID: id, IssuedAt: now.Unix(), Secret: secretText, Token: text, metadata: m})
+	return s.write(w, http.StatusCreated, &registrationResponse{ID: id, IssuedAt: now.Unix(), Secret: secretText, Token: text, metadata: m})
 }
 
 // manage reads, changes or removes the registration of the client that the query names. Without the right token nobody
@@ -221,7 +221,7 @@ func (s *Service) manage(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	return s.write(w, http.StatusOK, &answer{ID: id, IssuedAt: reg.CreatedAt.Unix(), Token: text, metadata: m})
+	return s.write(w, http.StatusOK, &registrationResponse{ID: id, IssuedAt: reg.CreatedAt.Unix(), Token: text, metadata: m})
 }
 
 // change replaces what a client has said of itself, all of it (RFC 7592 2.2), by what passes the checks of a
@@ -340,8 +340,8 @@ func (s *Service) count(address string, now time.Time) bool {
 	return true
 }
 
-// answer is what a client gets. (RFC 7591 3.2.1; RFC 7592 3)
-type answer struct {
+// registrationResponse is what a client gets. (RFC 7591 3.2.1; RFC 7592 3)
+type registrationResponse struct {
 	metadata
 
 	ID        string `json:"client_id"`
@@ -352,7 +352,7 @@ type answer struct {
 	URI       string `json:"registration_client_uri,omitempty"`
 }
 
-func (s *Service) write(w http.ResponseWriter, status int, a *answer) error {
+func (s *Service) write(w http.ResponseWriter, status int, a *registrationResponse) error {
 	if a.Secret != "" {
 		a.SecretEnd = new(int64)
 	}

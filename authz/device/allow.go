@@ -163,7 +163,7 @@ func (s *Service) decide(w http.ResponseWriter, r *http.Request, q *question) er
 	if err != nil {
 		return oauth.StorageError(err)
 	}
-	a := answer{key: q.visit.Request, client: q.client, result: result, allow: r.PostForm.Get("decision") == "allow", visit: q.id}
+	a := approval{key: q.visit.Request, client: q.client, result: result, allow: r.PostForm.Get("decision") == "allow", visit: q.id}
 	err = s.settle(r.Context(), &a, s.deps.Origin(r))
 	switch {
 	case errors.As(err, new(*authn.Refusal)):
@@ -192,8 +192,8 @@ func (s *Service) checkPost(r *http.Request, id, subject string) error {
 	return nil
 }
 
-// answer is what a person decides about a request.
-type answer struct {
+// approval is what a person decides about a request.
+type approval struct {
 	key    string // of the request
 	client *client.Client
 	result *authn.Result
@@ -202,7 +202,7 @@ type answer struct {
 }
 
 // settle stores an answer. errUnknown: there is nothing to decide any more. A *authn.Refusal: the sign-in has ended.
-func (s *Service) settle(ctx context.Context, a *answer, from audit.Origin) error {
+func (s *Service) settle(ctx context.Context, a *approval, from audit.Origin) error {
 	kind := eventDenied
 	if a.allow {
 		kind = eventApproved

@@ -70,7 +70,7 @@ func (s *Service) HandleApprove(w http.ResponseWriter, r *http.Request) error {
 	if len(s.deps.Clients.Assured(rec.Scope, person, s.now())) < len(rec.Scope) {
 		return &oauth.Error{Status: http.StatusForbidden, Code: "unmet_authentication_requirements", Description: "a scope needs a person whose identity is better assured"}
 	}
-	err = s.settle(r.Context(), &answer{key: key, client: c, result: result, allow: true}, s.deps.Origin(r))
+	err = s.settle(r.Context(), &approval{key: key, client: c, result: result, allow: true}, s.deps.Origin(r))
 	switch {
 	case errors.As(err, new(*authn.Refusal)):
 		return inactive()

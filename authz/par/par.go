@@ -108,7 +108,7 @@ func (p *Requests) Handle(w http.ResponseWriter, r *http.Request) error {
 	if err := p.store(r.Context(), secret.Hash(id), &record{ClientID: c.ID, Params: checked.Values}, c.Public, spent); err != nil {
 		return err
 	}
-	jsonresponse.Write(w, http.StatusCreated, answer{RequestURI: Prefix + id, ExpiresIn: jsonresponse.Seconds(lifetime)})
+	jsonresponse.Write(w, http.StatusCreated, parResponse{RequestURI: Prefix + id, ExpiresIn: jsonresponse.Seconds(lifetime)})
 	return nil
 }
 
@@ -208,14 +208,14 @@ func Spend(tx storage.Tx, clientID, key string) error {
 	return pushed.Put(tx, key, rec, rec.ExpiresAt.Add(kept))
 }
 
-// answer is what a client gets for a request. (RFC 9126 2.2)
-type answer struct {
+// parResponse is what a client gets for a request. (RFC 9126 2.2)
+type parResponse struct {
 	RequestURI string `json:"request_uri"`
 	ExpiresIn  int64  `json:"expires_in"` // seconds
 }
 
 // AppendJSON implements jsonresponse.Body.
-func (a answer) AppendJSON(dst []byte) []byte {
+func (a parResponse) AppendJSON(dst []byte) []byte {
 	body, _ := json.Marshal(a) //nolint:errchkjson // a text and a number are never refused
 	return append(dst, body...)
 }

@@ -30,7 +30,7 @@ const answersKept = 8 << 20
 // Sessions are the sessions at the sites of one configuration. They are safe for concurrent use.
 type Sessions struct {
 	deps    Deps
-	answers *depcache.Cache[*answer]
+	answers *depcache.Cache[*sessionResponse]
 }
 
 // Deps is what the sessions work with. All are required.
@@ -52,7 +52,7 @@ type Subjects interface {
 
 // New returns the sessions of a store. Several can share one.
 func New(deps Deps) *Sessions {
-	return &Sessions{deps: deps, answers: depcache.New(deps.Store, answersKept, (*answer).weigh)}
+	return &Sessions{deps: deps, answers: depcache.New(deps.Store, answersKept, (*sessionResponse).weigh)}
 }
 
 // Create stores a session under the hash of its cookie.
@@ -89,8 +89,8 @@ func (s *Sessions) Former(tx storage.Tx, origin, text string) (personID string, 
 	return rec.Subject, nil
 }
 
-// answer is what a cookie says; who is nil: nothing.
-type answer struct {
+// sessionResponse is what a cookie says; who is nil: nothing.
+type sessionResponse struct {
 	who    *token.Introspection
 	origin string
 	seen   time.Time // when the issuer's session was marked as used
@@ -116,7 +116,7 @@ func (s *Sessions) Observe(ctx context.Context, origin, text string) (*token.Int
 	a, basis, ok := s.answers.FindBasis(question, now)
 	if !ok {
 		var err error
-		a, basis, err = s.answers.Look(ctx, question, now, func(tx storage.Tx) (*answer, time.Time, error) {
+		a, basis, err = s.answers.Look(ctx, question, now, func(tx storage.Tx) (*sessionResponse, time.Time, error) {
 			return s.read(tx, secret.Hash(text), now)
 		})
 		if err != nil {
@@ -140,8 +140,8 @@ func (s *Sessions) Observe(ctx context.Context, origin, text string) (*token.Int
 }
 
 // read returns the answer, and until when it stands if no record changes.
-func (s *Sessions) read(tx storage.Tx, hash string, now time.Time) (a *answer, until time.Time, err error) {
-	a = new(answer)
+func (s *Sessions) read(tx storage.Tx, hash string, now time.Time) (a *sessionResponse, until time.Time, err error) {
+	a = new(sessionResponse)
 	rec, found, err := sessions.Find(tx, hash)
 	if err != nil || !found || !rec.ExpiresAt.After(now) {
 		return a, until, err
@@ -170,10 +170,10 @@ func (s *Sessions) read(tx storage.Tx, hash string, now time.Time) (a *answer, u
 		Active: true, Subject: rec.Subject, TokenType: "session", IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: session.AuthTime,
 		Level: session.Level, AMR: session.AMR, SessionID: rec.SessionID, Person: &st.Subject, Provider: session.Provider,
 	}
-	return &answer{who: who, origin: rec.Origin, seen: session.Seen}, until, nil
+	return &sessionResponse{who: who, origin: rec.Origin, seen: session.Seen}, until, nil
 }
 
-func (a *answer) weigh() int {
+func (a *sessionResponse) weigh() int {
 	if a.who == nil {
 		return 0
 	}

@@ -36,15 +36,15 @@ var uris = map[kind]string{ //nolint:gosec // no credentials
 // supported are the kinds that a receiver can ask for. A verification belongs to the stream itself.
 var supported = []kind{sessionRevoked, credentialChange, claimsChange, levelChange, accountDisabled, accountEnabled, accountPurged}
 
-// told is what receivers are told when one of our events occurs.
-type told struct {
+// eventMapping is what receivers are told when one of our events occurs.
+type eventMapping struct {
 	kind       kind
 	credential string // "": the reason of the event names the method
 	change     string
 }
 
 // tells leads from the types of our events to what receivers are told.
-var tells = map[string][]told{
+var tells = map[string][]eventMapping{
 	"session.SessionsEndedEvent":      {{kind: sessionRevoked}},
 	"person.PersonBlockedEvent":       {{kind: accountDisabled}, {kind: sessionRevoked}},
 	"person.PersonDeactivatedEvent":   {{kind: accountDisabled}, {kind: sessionRevoked}},

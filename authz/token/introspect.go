@@ -140,8 +140,8 @@ const (
 	jwtsKept    = 4 << 20
 )
 
-// answer is what is kept about an active token without a usage limit.
-type answer struct {
+// cachedIntrospection is what is kept about an active token without a usage limit.
+type cachedIntrospection struct {
 	in     Introspection
 	until  time.Time
 	signed uint64 // the set of signing keys that has verified the JWT. 0: another token
@@ -165,8 +165,8 @@ func (l *Ledger) ask(ctx context.Context, kind byte, token string) (*Introspecti
 	if !ok {
 		return &Introspection{}, recheck.Basis{}, nil // without a storage read
 	}
-	a, basis, err := l.answers.Look(ctx, question, now, func(tx storage.Tx) (a *answer, until time.Time, err error) {
-		a = &answer{signed: signed}
+	a, basis, err := l.answers.Look(ctx, question, now, func(tx storage.Tx) (a *cachedIntrospection, until time.Time, err error) {
+		a = &cachedIntrospection{signed: signed}
 		a.until, err = l.inspect(tx, key, now, &a.in)
 		if p := a.in.Person; err == nil && kind == aboutTokenInFull && p != nil {
 			a.in.Permissions, err = l.deps.Subjects.Permissions(tx, p.Partition, p.Groups)
@@ -299,7 +299,7 @@ func (l *Ledger) holders(tx storage.Tx, rec *Access, now time.Time) (h held, ok 
 	return h, true, nil
 }
 
-func (a *answer) weigh() int { return a.in.Weigh() }
+func (a *cachedIntrospection) weigh() int { return a.in.Weigh() }
 
 // Weigh estimates the bytes that an Introspection takes in memory.
 func (i *Introspection) Weigh() int {

@@ -28,8 +28,8 @@ type Ledger struct {
 	// pairwise is the key of pairwise subjects.
 	pairwise *secret.MACKey
 	pace     pace
-	answers  *depcache.Cache[*answer] // about tokens
-	jwts     *depcache.Cache[jwt]     // that were verified
+	answers  *depcache.Cache[*cachedIntrospection] // about tokens
+	jwts     *depcache.Cache[jwt]                  // that were verified
 }
 
 // Deps is what the ledger works with. All but Verified are required.
@@ -59,7 +59,7 @@ type Subjects interface {
 // New returns the ledger of a store. Several can share one.
 func New(ctx context.Context, issuer string, deps Deps) (*Ledger, error) {
 	l := &Ledger{
-		deps: deps, issuer: issuer, answers: depcache.New(deps.Store, answersKept, (*answer).weigh),
+		deps: deps, issuer: issuer, answers: depcache.New(deps.Store, answersKept, (*cachedIntrospection).weigh),
 		jwts: depcache.New(deps.Store, jwtsKept, func(j jwt) int { return len(j.key) }),
 	}
 	var err error

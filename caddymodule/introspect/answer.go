@@ -22,38 +22,38 @@ const (
 	maxText   = 512         // bytes of a subject, username or client id
 )
 
-// answer is what the server has said about a token.
-type answer struct {
+// serverAnswer is what the server has said about a token.
+type serverAnswer struct {
 	in      token.Introspection
 	limited bool   // the server counts the uses
 	bound   bool   // to a key
 	why     string // an active token is not accepted. Empty: it is, or is not active
 }
 
-func (a *answer) weigh() int { return a.in.Weigh() }
+func (a *serverAnswer) weigh() int { return a.in.Weigh() }
 
 // read turns the server's words into what protect knows of a caller. (RFC 7662 2.2) An error means that they make no
 // sense; a token that cannot be accepted is inactive.
-func (s *Server) read(doc map[string]any) (*answer, error) {
+func (s *Server) read(doc map[string]any) (*serverAnswer, error) {
 	active, ok := doc["active"].(bool)
 	if !ok {
 		return nil, failure("its answer does not say whether the token is active, by true or false")
 	}
 	if !active {
-		return new(answer), nil
+		return new(serverAnswer), nil
 	}
 	a, err := s.facts(doc)
 	if err != nil {
 		return nil, failure("%v", err)
 	}
 	if why := s.unacceptable(doc, a); why != "" {
-		return &answer{why: why}, nil
+		return &serverAnswer{why: why}, nil
 	}
 	return a, nil
 }
 
 // unacceptable tells why an active token is not accepted. Empty: it is.
-func (s *Server) unacceptable(doc map[string]any, a *answer) string {
+func (s *Server) unacceptable(doc map[string]any, a *serverAnswer) string {
 	now := s.now()
 	kind := func(name string, fine ...string) bool {
 		v, there := doc[name]
@@ -80,7 +80,7 @@ func (s *Server) unacceptable(doc map[string]any, a *answer) string {
 }
 
 // facts reads the claims of an active token.
-func (s *Server) facts(doc map[string]any) (a *answer, err error) {
+func (s *Server) facts(doc map[string]any) (a *serverAnswer, err error) {
 	var wrong error
 	take := func(name string) string {
 		v, err := text(doc, name)
@@ -97,7 +97,7 @@ func (s *Server) facts(doc map[string]any) (a *answer, err error) {
 		wrong = errors.Join(wrong, err)
 		return v
 	}
-	a = new(answer)
+	a = new(serverAnswer)
 	a.in = token.Introspection{
 		Active: true, ClientID: take("client_id"), Subject: take("sub"), TokenType: token.TypeBearer, Audience: list("aud"), AMR: list("amr"), SessionID: take("sid"),
 		IssuedAt: when("iat"), ExpiresAt: when("exp"), AuthTime: when("auth_time"),

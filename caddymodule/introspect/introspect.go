@@ -47,7 +47,7 @@ type Server struct {
 	breaker breaker.Breaker
 	keys    keyCache
 	slots   chan struct{} // one for each running request
-	answers *depcache.Cache[*answer]
+	answers *depcache.Cache[*serverAnswer]
 	limited *depcache.Cache[struct{}]
 
 	mu      sync.Mutex // guards the fields below
@@ -72,7 +72,7 @@ type flight struct {
 	number uint64
 	asked  time.Time
 	done   chan struct{} // closed at the end, after the fields below are set
-	answer *answer
+	answer *serverAnswer
 	err    error
 }
 
@@ -83,7 +83,7 @@ func newServer(cfg config, same [sha256.Size]byte, log *zap.Logger, now func() t
 	}
 	s := &Server{
 		cfg: cfg, host: u.Host, same: same, client: pooled(), log: log, now: now, random: random, slots: make(chan struct{}, requests),
-		answers: depcache.New(nil, kept, (*answer).weigh), limited: depcache.New(nil, limits, func(struct{}) int { return 0 }),
+		answers: depcache.New(nil, kept, (*serverAnswer).weigh), limited: depcache.New(nil, limits, func(struct{}) int { return 0 }),
 		flights: map[depcache.Key]*flight{},
 	}
 	s.breaker.Changed = s.breakerChanged
@@ -132,7 +132,7 @@ func (s *Server) look(ctx context.Context, text string, again bool) (*token.Intr
 			return &in, ctx.Err()
 		}
 	}
-	var a *answer
+	var a *serverAnswer
 	var err error
 	if _, counted := s.limited.Find(depcache.KeyOf(aboutLimit, text), arrived); counted {
 		a, err = s.ask(ctx, text, again)
@@ -148,7 +148,7 @@ func (s *Server) look(ctx context.Context, text string, again bool) (*token.Intr
 
 // join waits for the answer to a question. Requests with the same token ask once, but no request is answered by a
 // question that was older than the cache allows when the request arrived: the token may have been revoked in between.
-func (s *Server) join(ctx context.Context, question depcache.Key, text string, arrived time.Time, again bool) (*answer, error) {
+func (s *Server) join(ctx context.Context, question depcache.Key, text string, arrived time.Time, again bool) (*serverAnswer, error) {
 	s.mu.Lock()
 	before := s.began
 	for {
@@ -218,7 +218,7 @@ const longestLimit = 24 * time.Hour
 
 // ask puts a question to the server. It goes on when the request that caused it has ended: what the server would do
 // with half a question is not known.
-func (s *Server) ask(ctx context.Context, text string, again bool) (a *answer, err error) {
+func (s *Server) ask(ctx context.Context, text string, again bool) (a *serverAnswer, err error) {
 	start := s.now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.timeout)
 	defer cancel()

@@ -47,7 +47,7 @@ func Register(reg *prometheus.Registry) error {
 }
 
 // count counts a question.
-func (s *Server) count(start time.Time, a *answer, err error) {
+func (s *Server) count(start time.Time, a *serverAnswer, err error) {
 	result := "failed"
 	if err == nil {
 		if result = "inactive"; a.in.Active {

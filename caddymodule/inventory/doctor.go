@@ -14,19 +14,19 @@ const (
 	probeTime       = 5 * time.Second
 )
 
-// physician has the doctor of the command look at sites, one at a time in this process, so that a form cannot be used
-// to keep a server busy. It goes to the addresses that the configuration names alone; whether the certificate there is
-// valid is not looked at, since nothing secret is sent.
-type physician struct{ at sync.Mutex }
+// doctorRunner has the doctor of the command look at sites, one at a time in this process, so that a form cannot be
+// used to keep a server busy. It goes to the addresses that the configuration names alone; whether the certificate
+// there is valid is not looked at, since nothing secret is sent.
+type doctorRunner struct{ at sync.Mutex }
 
 // onDuty is the physician of this process.
-var onDuty physician
+var onDuty doctorRunner
 
 // Proxies implements inventory.Doctor.
-func (*physician) Proxies() (all []string, own string) { return doctor.Proxies, doctor.Protect }
+func (*doctorRunner) Proxies() (all []string, own string) { return doctor.Proxies, doctor.Protect }
 
 // Examine implements inventory.Doctor.
-func (p *physician) Examine(ctx context.Context, e sites.Examination) (out []sites.Finding, err error) {
+func (p *doctorRunner) Examine(ctx context.Context, e sites.Examination) (out []sites.Finding, err error) {
 	if !p.at.TryLock() {
 		return nil, sites.ErrBusy
 	}

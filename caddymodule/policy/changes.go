@@ -39,7 +39,7 @@ func (s Selection) Changes(who Facts) (at time.Time) {
 
 // Changes is Changes of a Selection for one need: a sign-in gets too old, or what assures an identity ends.
 func (n *Need) Changes(who Facts) (at time.Time) {
-	if !who.known() {
+	if !who.signedIn() {
 		return at
 	}
 	if _, assurance := n.Levels(who); assurance > 0 && who.Who.Person != nil {

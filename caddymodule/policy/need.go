@@ -91,7 +91,7 @@ type Facts struct {
 	Demands func(scope string) (level, assurance int)
 }
 
-func (f Facts) known() bool { return f.Who != nil && f.Who.Active }
+func (f Facts) signedIn() bool { return f.Who != nil && f.Who.Active }
 
 // Levels are the least authentication level and the least identity assurance level that the need asks of a caller. 0:
 // any. What the scopes demand counts for browsers alone: a token had to meet it to get the scope.
@@ -111,7 +111,7 @@ func (n *Need) Levels(who Facts) (level, assurance int) {
 func (n *Need) Judge(who Facts) Outcome {
 	level, assurance := n.Levels(who)
 	switch {
-	case !who.known():
+	case !who.signedIn():
 		return SignIn
 	case !n.lasting(who):
 		return Denied

@@ -237,7 +237,7 @@ func (s Selection) Judge(who Facts) Decision {
 		}
 	}
 	if !s.closed {
-		if !who.known() {
+		if !who.signedIn() {
 			return Decision{Outcome: SignIn}
 		}
 		return Decision{Outcome: Allowed}

@@ -46,8 +46,8 @@ type Access interface {
 // grantable are the verdicts that a grant overrules: never a deny rule, a level or the age of a sign-in.
 var grantable = map[verdict]bool{notInGroup: true, needUnmet: true, noRule: true}
 
-// pardon returns the verdict for somebody who has a grant, and counts a use of it. Everybody else keeps v.
-func (p *Protect) pardon(ctx context.Context, in Entrance, rules policy.Selection, c credential, who *token.Introspection, v verdict, d policy.Decision) (verdict, policy.Decision, error) {
+// applyGrant returns the verdict for somebody who has a grant, and counts a use of it. Everybody else keeps v.
+func (p *Protect) applyGrant(ctx context.Context, in Entrance, rules policy.Selection, c credential, who *token.Introspection, v verdict, d policy.Decision) (verdict, policy.Decision, error) {
 	if !p.asks || in.Access == nil || c.site == nil || who == nil || who.Person == nil || !grantable[v] {
 		return v, d, nil
 	}
@@ -65,7 +65,7 @@ func (p *Protect) pardon(ctx context.Context, in Entrance, rules policy.Selectio
 }
 
 // pardoned tells whether a grant still lets the request pass that it has let in.
-func (g *passage) pardoned(rules policy.Selection, s standing, v verdict) bool {
+func (g *requestState) pardoned(rules policy.Selection, s openBasis, v verdict) bool {
 	if !s.granted || !grantable[v] {
 		return false
 	}
@@ -103,7 +103,7 @@ func (p *Protect) besideGroups(rules policy.Selection, who *token.Introspection)
 }
 
 // offerAccess adds to the page of a refusal how to ask for access, or what has become of that.
-func (p *Protect) offerAccess(g *passage, in Entrance, s *site, f *refusal, out *web.Failure) {
+func (p *Protect) offerAccess(g *requestState, in Entrance, s *site, f *refusal, out *web.Failure) {
 	reason, who := f.reason, g.who
 	if !p.asks || in.Access == nil || who == nil || who.Person == nil || reason != refusals.GroupMissing && reason != refusals.NeedUnmet && reason != refusals.NoRule {
 		return
@@ -129,12 +129,12 @@ func (p *Protect) offerAccess(g *passage, in Entrance, s *site, f *refusal, out 
 }
 
 // askAccess serves the page on which a person asks for access to the site.
-func (p *Protect) askAccess(g *passage, rec *arrival, in Entrance) {
+func (p *Protect) askAccess(g *requestState, rec *credentials, in Entrance) {
 	r, s := g.r, g.site
 	c := credential{site: s, token: rec.cookie(s.jar, kindSession)}
 	who, err := c.recheck(r.Context(), in.Authority)
 	if err != nil {
-		p.answer(g, cannotTell(err))
+		p.writeRefusal(g, cannotTell(err))
 		return
 	}
 	g.who = who
@@ -143,7 +143,7 @@ func (p *Protect) askAccess(g *passage, rec *arrival, in Entrance) {
 			p.signIn(g, rec, in.Authority, authz.SiteDemand{Return: s.origin + requestURI(r)})
 			return
 		}
-		p.answer(g, p.refusalOf(g, inactive))
+		p.writeRefusal(g, p.refusalOf(g, inactive))
 		return
 	}
 	to := original(r).Query().Get("to")
@@ -153,7 +153,7 @@ func (p *Protect) askAccess(g *passage, rec *arrival, in Entrance) {
 	binding, pages := rec.cookie(s.jar, cookie.KindBrowser), p.pages(in, s)
 	if len(binding) < minBinding {
 		if binding, err = p.browser(g, rec); err != nil {
-			p.answer(g, cannotTell(err))
+			p.writeRefusal(g, cannotTell(err))
 			return
 		}
 	}
@@ -161,14 +161,14 @@ func (p *Protect) askAccess(g *passage, rec *arrival, in Entrance) {
 	status := http.StatusOK
 	if r.Method == http.MethodPost {
 		if err := pages.CheckPost(r, binding, "access "+s.origin); err != nil {
-			p.answer(g, refusal{reason: refusals.FormRefused, status: http.StatusForbidden, code: "invalid_request", text: "the form is not this browser's", page: "error.forbidden", cause: err})
+			p.writeRefusal(g, refusal{reason: refusals.FormRefused, status: http.StatusForbidden, code: "invalid_request", text: "the form is not this browser's", page: "error.forbidden", cause: err})
 			return
 		}
 		by := audit.Actor{ID: who.Subject, Name: who.Person.Username, Origin: p.origin(r), Session: who.SessionID}
 		form.Problem, err = in.Access.Ask(r.Context(), s.origin, r.PostForm.Get("reason"), by)
 		switch {
 		case err != nil:
-			p.answer(g, cannotTell(err))
+			p.writeRefusal(g, cannotTell(err))
 			return
 		case form.Problem == "":
 			web.Redirect(g.ResponseWriter, s.origin+requestURI(r))
@@ -176,12 +176,12 @@ func (p *Protect) askAccess(g *passage, rec *arrival, in Entrance) {
 		}
 		status = http.StatusUnprocessableEntity
 	} else if !isNavigation(r) {
-		p.answer(g, *malformed("access is asked for on a page"))
+		p.writeRefusal(g, *malformed("access is asked for on a page"))
 		return
 	}
 	state, _, err := in.Access.State(r.Context(), who.Subject, s.origin)
 	if err != nil {
-		p.answer(g, cannotTell(err))
+		p.writeRefusal(g, cannotTell(err))
 		return
 	}
 	switch state {

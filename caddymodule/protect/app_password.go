@@ -76,7 +76,7 @@ func (p *Protect) appPasswordSite(r *http.Request, text string) string {
 // something else, such as the password of an account, which nobody looks at: guessing there counts against nobody and
 // finds nothing. What a browser adds to requests that another site causes does not count, so that a password which it
 // has remembered gives other sites no rights.
-func (p *Protect) basic(g *passage, rec *arrival) (text string, wrong bool) {
+func (p *Protect) basic(g *requestState, rec *credentials) (text string, wrong bool) {
 	password, is := rec.basic()
 	switch {
 	case !is:
@@ -92,7 +92,7 @@ func (p *Protect) basic(g *passage, rec *arrival) (text string, wrong bool) {
 }
 
 // basic returns the password of a Basic header. is tells whether there is one, malformed or not. (RFC 7617 2)
-func (rec *arrival) basic() (password string, is bool) {
+func (rec *credentials) basic() (password string, is bool) {
 	if len(rec.authorization) != 1 {
 		return "", false
 	}
@@ -139,7 +139,7 @@ func (p *Protect) offersBasic(r *http.Request, f refusal) bool {
 
 // strips tells whether the Authorization header is kept from the upstream. An app password always is: who has it can
 // use it for a long time. Where app passwords are accepted, Basic is not the upstream's.
-func (p *Protect) strips(rec *arrival) bool {
+func (p *Protect) strips(rec *credentials) bool {
 	text, _, bad := rec.bearer()
 	if text != "" || bad != nil {
 		return p.StripToken || secret.IsToken(secret.AppPassword, text)

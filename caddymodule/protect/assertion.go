@@ -58,7 +58,7 @@ func (p *Protect) assertable() error {
 }
 
 // assert signs for the upstream that this request has passed, who made it and for which site. (docs/assertion.md)
-func (p *Protect) assert(g *passage, who *token.Introspection) *refusal {
+func (p *Protect) assert(g *requestState, who *token.Introspection) *refusal {
 	if p.Assertion == "" {
 		return nil
 	}

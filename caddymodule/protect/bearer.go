@@ -19,25 +19,25 @@ const (
 	maxBearer = 8 << 10 // bytes of a bearer token; a JWT has a few thousand at most
 )
 
-// arrival holds the credentials that a request carried when it reached its first protect. A later protect finds them
-// here: by then they have been taken out of the request. It prints as "[redacted]".
-type arrival struct {
+// credentials holds the credentials that a request carried when it reached its first protect. A later protect finds
+// them here: by then they have been taken out of the request. It prints as "[redacted]".
+type credentials struct {
 	authorization, cookies, proofs []string
 }
 
 const arrivalVar = "gatehouse.received"
 
-func (*arrival) String() string { return "[redacted]" }
+func (*credentials) String() string { return "[redacted]" }
 
-func receive(r *http.Request) *arrival {
-	if rec, ok := caddyhttp.GetVar(r.Context(), arrivalVar).(*arrival); ok {
+func receive(r *http.Request) *credentials {
+	if rec, ok := caddyhttp.GetVar(r.Context(), arrivalVar).(*credentials); ok {
 		return rec
 	}
-	return &arrival{authorization: r.Header["Authorization"], cookies: r.Header["Cookie"], proofs: r.Header[dpop.Header]}
+	return &credentials{authorization: r.Header["Authorization"], cookies: r.Header["Cookie"], proofs: r.Header[dpop.Header]}
 }
 
 // cookie returns the one value of a cookie of the jar, or "".
-func (rec *arrival) cookie(j cookie.Jar, kind string) string {
+func (rec *credentials) cookie(j cookie.Jar, kind string) string {
 	if len(rec.cookies) == 0 {
 		return ""
 	}
@@ -46,7 +46,7 @@ func (rec *arrival) cookie(j cookie.Jar, kind string) string {
 
 // bearer returns the token of the Authorization header, or "" without one. byProof says that it has the scheme DPoP.
 // Other schemes than that and Bearer belong to the upstream. (RFC 6750 2.1, RFC 9449 7.1)
-func (rec *arrival) bearer() (token string, byProof bool, bad *refusal) {
+func (rec *credentials) bearer() (token string, byProof bool, bad *refusal) {
 	switch len(rec.authorization) {
 	case 0:
 		return "", false, nil
@@ -70,7 +70,7 @@ func (rec *arrival) bearer() (token string, byProof bool, bad *refusal) {
 // isForeign reports whether a bearer token is that of the application, in a request with a session of the site: the
 // scripts of many applications send tokens of their own. The session decides then, and the token goes on to the
 // upstream. (docs/decisions/gateway.md#bearer-tokens)
-func (p *Protect) isForeign(r *http.Request, rec *arrival, text string, bad *refusal) bool {
+func (p *Protect) isForeign(r *http.Request, rec *credentials, text string, bad *refusal) bool {
 	if !p.Login || len(rec.authorization) != 1 || text == "" && bad == nil || isOurs(text, p.issuer) {
 		return false
 	}

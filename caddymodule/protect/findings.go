@@ -34,7 +34,7 @@ func (p *Protect) needGroups(fn func(group, place string)) {
 // people who have no way to sign in.
 func (p *Protect) findings(known policy.Names) (out []diagnostic.Finding) {
 	warn := func(option, reason, mend string) {
-		out = append(out, diagnostic.Finding{Severity: diagnostic.Warning, Place: p.Places.Of("protect: " + option), Reason: "protect: " + reason, Mend: mend, About: p.called()})
+		out = append(out, diagnostic.Finding{Severity: diagnostic.Warning, Place: p.Places.Of("protect: " + option), Reason: "protect: " + reason, Mend: mend, About: p.label()})
 	}
 	if p.open {
 		warn("", "the matcher leaves all other paths of the site open to everybody", "protect the whole site, and name the open paths with `public`")

@@ -13,7 +13,7 @@ func FuzzBearer(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, v string) {
-		token, byProof, bad := (&arrival{authorization: []string{v}}).bearer()
+		token, byProof, bad := (&credentials{authorization: []string{v}}).bearer()
 		switch {
 		case bad != nil && token != "":
 			t.Fatalf("bearer(%q) = %q and a refusal", v, token)

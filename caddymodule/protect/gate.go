@@ -98,7 +98,7 @@ const callbackVar = "gatehouse.callback"
 func ByCallback(ctx context.Context) { caddyhttp.SetVar(ctx, callbackVar, true) }
 
 // returnTo is the URL to which the browser of a request comes back after a sign-in.
-func (g *passage) returnTo(target string) string {
+func (g *requestState) returnTo(target string) string {
 	if by, _ := caddyhttp.GetVar(g.r.Context(), callbackVar).(bool); by {
 		return g.site.origin + callbackPath + "?" + toParam(target)
 	}

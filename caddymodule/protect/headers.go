@@ -112,7 +112,7 @@ func isForwarded(name string) bool {
 }
 
 // form refuses requests that no upstream should see, from any sender.
-func (p *Protect) form(g *passage) *refusal {
+func (p *Protect) form(g *requestState) *refusal {
 	r := g.r
 	switch {
 	case r.Method == http.MethodTrace, r.Method == http.MethodConnect && !g.webSocket:
@@ -145,7 +145,7 @@ func plainConnection(v string) bool {
 
 // cleanse deletes the fields that only protect or a trusted proxy may set, in every spelling, on every path. What an
 // earlier protect has set stays in a request that this one does not guard.
-func (p *Protect) cleanse(g *passage, guarded bool) {
+func (p *Protect) cleanse(g *requestState, guarded bool) {
 	r := g.r
 	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
 	var kept []IdentityHeader
@@ -195,8 +195,8 @@ func (t *trailerGuard) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// introduce sets the identity headers and Caddy's placeholders.
-func (p *Protect) introduce(r *http.Request, who *token.Introspection) {
+// setIdentityHeaders sets the identity headers and Caddy's placeholders.
+func (p *Protect) setIdentityHeaders(r *http.Request, who *token.Introspection) {
 	values := make([]string, 0, len(p.headers))
 	for _, h := range p.headers {
 		v, _ := claim(who, h.Claim, p.now())
@@ -263,9 +263,9 @@ func placeholders(r *http.Request, who *token.Introspection, now func() time.Tim
 	return h
 }
 
-// detach takes Gatehouse's cookies and tokens out of the request before it goes upstream, and keeps them for a further
-// protect on the way.
-func (p *Protect) detach(g *passage, rec *arrival) {
+// stripCredentials takes Gatehouse's cookies and tokens out of the request before it goes upstream, and keeps them for
+// a further protect on the way.
+func (p *Protect) stripCredentials(g *requestState, rec *credentials) {
 	r := g.r
 	taken := false
 	if kept, found := withoutOurs(r.Header["Cookie"]); found {

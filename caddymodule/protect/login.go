@@ -166,7 +166,7 @@ func requestURI(r *http.Request) string {
 }
 
 // ownPath serves Gatehouse's own paths on a site with login. true: the request has been answered.
-func (p *Protect) ownPath(g *passage, rec *arrival) bool {
+func (p *Protect) ownPath(g *requestState, rec *credentials) bool {
 	u := original(g.r)
 	_, codes := cutParam(u.RawQuery, authz.SiteCodeParam)
 	own := strings.HasPrefix(u.Path, ownPrefix)
@@ -177,14 +177,14 @@ func (p *Protect) ownPath(g *passage, rec *arrival) bool {
 		caddyhttp.SetVar(g.r.Context(), caddyhttp.LogSkipVar, true) // the access log would keep the code; a line without it follows
 	}
 	if g.site = p.siteOf(g.r); g.site == nil {
-		p.answer(g, refusal{reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request", text: "the site is not known under this host", page: "error.bad_request"})
+		p.writeRefusal(g, refusal{reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request", text: "the site is not known under this host", page: "error.bad_request"})
 		return true
 	}
 	web.HoldToHTTPS(g.Header(), g.site.origin)
 	in, err := g.open()
 	switch {
 	case err != nil:
-		p.answer(g, cannotTell(err))
+		p.writeRefusal(g, cannotTell(err))
 	case own && u.Path == logoutPath:
 		p.logout(g, rec, in.Authority)
 	case own && u.Path == authz.SiteSignedOut && isNavigation(g.r):
@@ -208,9 +208,9 @@ func (p *Protect) ownPath(g *passage, rec *arrival) bool {
 		r.URL.Path, r.URL.RawPath = strings.TrimPrefix(u.Path, ownRoot), ""
 		p.pages(in, g.site).Assets().ServeHTTP(g.ResponseWriter, r)
 	case own:
-		p.answer(g, refusal{reason: refusals.NotFound, status: http.StatusNotFound, code: "invalid_request", text: "there is nothing here", page: "error.not_found"})
+		p.writeRefusal(g, refusal{reason: refusals.NotFound, status: http.StatusNotFound, code: "invalid_request", text: "there is nothing here", page: "error.not_found"})
 	case !isNavigation(g.r):
-		p.answer(g, *malformed("a sign-in ends with a navigation"))
+		p.writeRefusal(g, *malformed("a sign-in ends with a navigation"))
 	default:
 		p.finish(g, rec, in.Authority, codes)
 	}
@@ -229,11 +229,11 @@ func wanted(u *url.URL) string {
 func toParam(target string) string { return "to=" + url.QueryEscape(target) }
 
 // signIn sends the browser to the issuer, to come back to the demand's Return.
-func (p *Protect) signIn(g *passage, rec *arrival, auth authority, d authz.SiteDemand) bool {
+func (p *Protect) signIn(g *requestState, rec *credentials, auth authority, d authz.SiteDemand) bool {
 	w, r, s := g.ResponseWriter, g.r, g.site
 	web.HoldToHTTPS(w.Header(), s.origin)
 	if len(d.Return) > maxReturn {
-		return p.answer(g, refusal{reason: refusals.TooLong, status: http.StatusRequestURITooLong, code: "invalid_request", text: "the address is too long to come back to", page: "error.bad_request"})
+		return p.writeRefusal(g, refusal{reason: refusals.TooLong, status: http.StatusRequestURITooLong, code: "invalid_request", text: "the address is too long to come back to", page: "error.bad_request"})
 	}
 	most := maxTries
 	if rec.cookie(s.jar, kindSession) != "" {
@@ -241,30 +241,30 @@ func (p *Protect) signIn(g *passage, rec *arrival, auth authority, d authz.SiteD
 	}
 	if p.tries(rec, s) >= most {
 		s.jar.Clear(w, kindTries)
-		return p.answer(g, refusal{reason: refusals.CookiesMissing, status: http.StatusBadRequest, code: "invalid_request", text: "the browser does not keep the site's session", page: "error.expired", again: requestURI(r)})
+		return p.writeRefusal(g, refusal{reason: refusals.CookiesMissing, status: http.StatusBadRequest, code: "invalid_request", text: "the browser does not keep the site's session", page: "error.expired", again: requestURI(r)})
 	}
 	if in := g.entrance; in.Admit != nil && !in.Admit(r) {
-		return p.answer(g, refusal{reason: refusals.TooManyBegun, status: http.StatusTooManyRequests, code: "temporarily_unavailable", text: "too much was begun from this network", page: "error.unavailable"})
+		return p.writeRefusal(g, refusal{reason: refusals.TooManyBegun, status: http.StatusTooManyRequests, code: "temporarily_unavailable", text: "too much was begun from this network", page: "error.unavailable"})
 	}
 	binding, err := p.browser(g, rec)
 	if err != nil {
-		return p.answer(g, cannotTell(err))
+		return p.writeRefusal(g, cannotTell(err))
 	}
 	asked := p.demandOf(g)
 	d.Origin, d.Level, d.MaxAge = s.origin, asked.level, asked.maxAge
 	to, err := auth.BeginSite(r.Context(), d, binding)
 	if err != nil {
 		if e := new(oauth.Error); errors.As(err, &e) && e.Status < http.StatusInternalServerError {
-			return p.answer(g, refusal{reason: refusals.Malformed, status: http.StatusBadRequest, code: e.Code, text: e.Description, page: "error.bad_request", cause: err})
+			return p.writeRefusal(g, refusal{reason: refusals.Malformed, status: http.StatusBadRequest, code: e.Code, text: e.Description, page: "error.bad_request", cause: err})
 		}
-		return p.answer(g, cannotTell(err))
+		return p.writeRefusal(g, cannotTell(err))
 	}
 	web.RedirectStatus(w, to, http.StatusFound)
 	return false
 }
 
 // browser returns the value that binds flows to this browser, and sets the cookie if the browser has none.
-func (p *Protect) browser(g *passage, rec *arrival) (string, error) {
+func (p *Protect) browser(g *requestState, rec *credentials) (string, error) {
 	binding := rec.cookie(g.site.jar, cookie.KindBrowser)
 	if len(binding) >= minBinding {
 		return binding, nil
@@ -277,7 +277,7 @@ func (p *Protect) browser(g *passage, rec *arrival) (string, error) {
 }
 
 // finish exchanges the code that the browser brought for a session, and redirects to the URL without the code.
-func (p *Protect) finish(g *passage, rec *arrival, auth authority, codes []string) {
+func (p *Protect) finish(g *requestState, rec *credentials, auth authority, codes []string) {
 	w, r, s := g.ResponseWriter, g.r, g.site
 	clean := s.origin + requestURI(r)
 	tries := p.tries(rec, s)
@@ -298,7 +298,7 @@ func (p *Protect) finish(g *passage, rec *arrival, auth authority, codes []strin
 			return
 		}
 		if e := new(oauth.Error); !errors.As(err, &e) || e.Code != "invalid_grant" {
-			p.answer(g, cannotTell(err))
+			p.writeRefusal(g, cannotTell(err))
 			return
 		}
 	}
@@ -308,19 +308,19 @@ func (p *Protect) finish(g *passage, rec *arrival, auth authority, codes []strin
 	who, err := c.recheck(r.Context(), auth)
 	switch {
 	case err != nil:
-		p.answer(g, cannotTell(err))
+		p.writeRefusal(g, cannotTell(err))
 	case p.examine(who, true) == allowed:
 		web.Redirect(w, clean)
 	case binding == "" || tries > 0:
 		s.jar.Clear(w, kindTries)
-		p.answer(g, refusal{reason: refusals.FlowExpired, status: http.StatusBadRequest, code: "invalid_request", text: "the sign-in is not this browser's, or too old", page: "error.expired", again: requestURI(r)})
+		p.writeRefusal(g, refusal{reason: refusals.FlowExpired, status: http.StatusBadRequest, code: "invalid_request", text: "the sign-in is not this browser's, or too old", page: "error.expired", again: requestURI(r)})
 	default:
 		s.jar.Set(w, kindTries, "1", triesFor)
 		p.signIn(g, rec, auth, authz.SiteDemand{Return: clean})
 	}
 }
 
-func (p *Protect) tries(rec *arrival, s *site) int {
+func (p *Protect) tries(rec *credentials, s *site) int {
 	n, err := strconv.Atoi(rec.cookie(s.jar, kindTries))
 	if err != nil || n < 0 {
 		return 0
@@ -331,21 +331,21 @@ func (p *Protect) tries(rec *arrival, s *site) int {
 // logout ends the session of this site when the site or the person made the request, and redirects to the issuer's
 // sign-out. That asks first, unless a page of this site made the request: a link on another site or in an e-mail gets
 // no further than the question. (docs/decisions/gateway.md#site-sessions)
-func (p *Protect) logout(g *passage, rec *arrival, auth authority) {
+func (p *Protect) logout(g *requestState, rec *credentials, auth authority) {
 	w, r, s := g.ResponseWriter, g.r, g.site
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodPost:
-		p.answer(g, refusal{reason: refusals.MethodNotAllowed, status: http.StatusMethodNotAllowed, code: "invalid_request", text: "sign out by GET or POST", page: "error.method"})
+		p.writeRefusal(g, refusal{reason: refusals.MethodNotAllowed, status: http.StatusMethodNotAllowed, code: "invalid_request", text: "sign out by GET or POST", page: "error.method"})
 		return
 	case r.Method == http.MethodPost && !ownRequest(r, s):
-		p.answer(g, refusal{reason: refusals.FormRefused, status: http.StatusForbidden, code: "invalid_request", text: "the form is not this site's", page: "error.forbidden"})
+		p.writeRefusal(g, refusal{reason: refusals.FormRefused, status: http.StatusForbidden, code: "invalid_request", text: "the form is not this site's", page: "error.forbidden"})
 		return
 	}
 	to := auth.LogoutURL(s.origin)
 	if token := rec.cookie(s.jar, kindSession); ownRequest(r, s) && token != "" {
 		everywhere, err := auth.EndSite(r.Context(), s.origin, token)
 		if err != nil {
-			p.answer(g, cannotTell(err))
+			p.writeRefusal(g, cannotTell(err))
 			return
 		}
 		if from := r.Header["Sec-Fetch-Site"]; r.Method == http.MethodPost || len(from) == 1 && from[0] == "same-origin" {
@@ -360,12 +360,12 @@ func (p *Protect) logout(g *passage, rec *arrival, auth authority) {
 }
 
 // signedOut serves the page after a sign-out, with the way back to the site.
-func (p *Protect) signedOut(g *passage, rec *arrival, in Entrance) {
+func (p *Protect) signedOut(g *requestState, rec *credentials, in Entrance) {
 	c := credential{site: g.site, token: rec.cookie(g.site.jar, kindSession)}
 	who, err := c.recheck(g.r.Context(), in.Authority)
 	switch {
 	case err != nil:
-		p.answer(g, cannotTell(err))
+		p.writeRefusal(g, cannotTell(err))
 	case who.Active: // the page of an earlier sign-out
 		web.Redirect(g.ResponseWriter, g.site.origin+"/")
 	default:
@@ -413,7 +413,7 @@ func unasked(r *http.Request) bool {
 }
 
 // page writes the page of a refusal.
-func (p *Protect) page(g *passage, f refusal, ref string) {
+func (p *Protect) page(g *requestState, f refusal, ref string) {
 	s := g.site
 	if s == nil {
 		s = p.siteOf(g.r)

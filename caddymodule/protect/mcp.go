@@ -32,16 +32,16 @@ func (p *Protect) resourceServer() mcp.Site {
 
 // mayCall holds that a token has the scopes of the tools that its request calls. It is asked last: the body of a
 // request that is refused anyway is not read. false: it has been answered.
-func (p *Protect) mayCall(g *passage, who *token.Introspection) bool {
+func (p *Protect) mayCall(g *requestState, who *token.Introspection) bool {
 	if p.MCP == nil {
 		return true
 	}
 	needs, err := p.MCP.Needs(g.r)
 	if bad := new(mcp.BodyError); errors.As(err, &bad) {
-		return p.answer(g, refusal{reason: refusals.Malformed, status: bad.Status, code: "invalid_request", text: bad.Error(), page: "error.bad_request"})
+		return p.writeRefusal(g, refusal{reason: refusals.Malformed, status: bad.Status, code: "invalid_request", text: bad.Error(), page: "error.bad_request"})
 	}
 	if err != nil {
-		return p.answer(g, cannotTell(err))
+		return p.writeRefusal(g, cannotTell(err))
 	}
 	if g.needs = needs; hasScopes(who, needs) {
 		return true
@@ -53,7 +53,7 @@ func (p *Protect) mayCall(g *passage, who *token.Introspection) bool {
 	}
 	need.Scopes = slices.Concat(need.Scopes, needs)
 	g.decision.Need = &need
-	return p.answer(g, p.refusalOf(g, scopeMissing))
+	return p.writeRefusal(g, p.refusalOf(g, scopeMissing))
 }
 
 // begins reports whether a client whose credential got this verdict is told to begin anew.

@@ -51,7 +51,7 @@ func countRule(c counter, rule *policy.Rule) {
 }
 
 // check begins the span of the check of a request, below that of Caddy's directive tracing. nil: nothing is traced.
-func (p *Protect) check(g *passage) trace.Span {
+func (p *Protect) check(g *requestState) trace.Span {
 	parent := trace.SpanFromContext(g.r.Context())
 	if !parent.IsRecording() {
 		return nil
@@ -62,7 +62,7 @@ func (p *Protect) check(g *passage) trace.Span {
 }
 
 // checked ends the span of a check.
-func checked(span trace.Span, g *passage, passed bool) {
+func checked(span trace.Span, g *requestState, passed bool) {
 	span.SetAttributes(attribute.Bool("gatehouse.allowed", passed))
 	if who := g.who; who != nil && who.Active {
 		span.SetAttributes(attribute.String("gatehouse.client_id", who.ClientID))

@@ -134,7 +134,7 @@ func (s sites) SitePasses(site string) prometheus.Counter {
 func TestCountingCostsNothing(t *testing.T) {
 	p := &Protect{passes: new(atomic.Pointer[passCounter]), name: "wiki.example.com"}
 	c := &sites{prometheus.NewCounterVec(prometheus.CounterOpts{Name: "x"}, []string{"site", "result", "reason"})}
-	g := &passage{r: httptest.NewRequest(http.MethodGet, "/", nil)}
+	g := &requestState{r: httptest.NewRequest(http.MethodGet, "/", nil)}
 	rules := policy.Policy{Allow: []*policy.Rule{{Name: "staff"}}}
 	rules.CountAs("policy office")
 	if n := testing.AllocsPerRun(100, func() {

@@ -33,10 +33,10 @@ func (p *Protect) youth() time.Duration {
 	return young
 }
 
-type openEntry = recheck.Entry[credential, standing]
+type openEntry = recheck.Entry[credential, openBasis]
 
-// standing is what the verdict about an open request rests on, besides the rules of its site and the time.
-type standing struct {
+// openBasis is what the verdict about an open request rests on, besides the rules of its site and the time.
+type openBasis struct {
 	who     *token.Introspection
 	granted bool         // a grant lets the person pass, which is asked for requests that it has let in
 	book    *policy.Book // the policies that the site names and that are not in the Caddyfile
@@ -52,12 +52,12 @@ type observer interface {
 }
 
 // openRequests returns the list of the requests that last.
-func (p *Protect) openRequests() *recheck.List[credential, standing] {
-	return recheck.New(recheck.Config[credential, standing]{Ask: p.observe, Changed: p.situation, Now: p.now, After: p.after, Every: p.recheck})
+func (p *Protect) openRequests() *recheck.List[credential, openBasis] {
+	return recheck.New(recheck.Config[credential, openBasis]{Ask: p.observe, Changed: p.situation, Now: p.now, After: p.after, Every: p.recheck})
 }
 
 // observe looks the credential of a request up that has passed, and the grant and the policies that have let it in.
-func (p *Protect) observe(ctx context.Context, c credential) (s standing, on recheck.Basis, err error) {
+func (p *Protect) observe(ctx context.Context, c credential) (s openBasis, on recheck.Basis, err error) {
 	in, err := p.enter(ctx)
 	if err != nil {
 		return s, on, err
@@ -133,7 +133,7 @@ func (p *Protect) rulesText(rules *policy.Policy, matchers []byte) string {
 }
 
 // takeUp adds a request that has lasted to the list.
-func (g *passage) takeUp() {
+func (g *requestState) takeUp() {
 	entry := g.protect.opened.Add(g.credential, g)
 	g.mu.Lock()
 	over := g.over
@@ -145,7 +145,7 @@ func (g *passage) takeUp() {
 }
 
 // finish is called when the handler returns.
-func (g *passage) finish() {
+func (g *requestState) finish() {
 	g.retract()
 	g.mu.Lock()
 	entry := g.entry
@@ -157,7 +157,7 @@ func (g *passage) finish() {
 }
 
 // Judge implements recheck.Open.
-func (g *passage) Judge(s standing) (ok bool, next time.Time) {
+func (g *requestState) Judge(s openBasis) (ok bool, next time.Time) {
 	p, who, browser := g.protect, s.who, g.credential.site != nil
 	rules, ok := g.rulesBy(s.book)
 	if !ok {
@@ -178,7 +178,7 @@ func (g *passage) Judge(s standing) (ok bool, next time.Time) {
 }
 
 // End implements recheck.Open.
-func (g *passage) End() {
+func (g *requestState) End() {
 	g.hangUp()
 	if g.cancel != nil {
 		g.cancel() // ends the upstream's side, and the streams that have no connection of their own

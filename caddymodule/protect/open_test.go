@@ -275,19 +275,19 @@ func TestTimeThatEndsOpenRequests(t *testing.T) {
 	}
 	who := person(2)
 	who.AuthTime = now.Add(-time.Hour)
-	g := &passage{protect: p, credential: credential{site: new(site), token: "x"}}
-	if ok, next := g.Judge(standing{who: who}); !ok || !next.Equal(now.Add(11*time.Hour)) {
+	g := &requestState{protect: p, credential: credential{site: new(site), token: "x"}}
+	if ok, next := g.Judge(openBasis{who: who}); !ok || !next.Equal(now.Add(11*time.Hour)) {
 		t.Errorf("Judge = %t, %v, want until the sign-in is 12 h old", ok, next)
 	}
 	now = now.Add(11 * time.Hour)
-	if ok, _ := g.Judge(standing{who: who}); ok {
+	if ok, _ := g.Judge(openBasis{who: who}); ok {
 		t.Error("a sign-in that is too old is let in")
 	}
 	g.credential.site = nil
-	if ok, next := g.Judge(standing{who: who}); !ok || !next.IsZero() {
+	if ok, next := g.Judge(openBasis{who: who}); !ok || !next.IsZero() {
 		t.Errorf("Judge = %t, %v, want that time does not end a token's request", ok, next)
 	}
-	if ok, _ := g.Judge(standing{who: new(token.Introspection)}); ok {
+	if ok, _ := g.Judge(openBasis{who: new(token.Introspection)}); ok {
 		t.Error("an inactive token is let in")
 	}
 }

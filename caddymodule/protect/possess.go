@@ -23,9 +23,9 @@ const provedVar = "gatehouse.proved"
 
 func (proved) String() string { return "[redacted]" }
 
-// possess refuses a token whose sender does not prove to have what it is bound to. What is not active has not to be
+// checkProof refuses a token whose sender does not prove to have what it is bound to. What is not active has not to be
 // proved.
-func (p *Protect) possess(g *passage, rec *arrival, in Entrance, c credential, who *token.Introspection) *refusal {
+func (p *Protect) checkProof(g *requestState, rec *credentials, in Entrance, c credential, who *token.Introspection) *refusal {
 	if c.site != nil || who == nil || !who.Active {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (p *Protect) publicURL(r *http.Request) string {
 
 // askProof adds to a refusal of a credential that a token can come with a proof. A token by the scheme DPoP is answered
 // by that scheme. Clients of MCP look for Bearer first. (RFC 9449 7.1; docs/decisions/token-endpoint.md#dpop)
-func (p *Protect) askProof(g *passage, f refusal) {
+func (p *Protect) askProof(g *requestState, f refusal) {
 	h := g.Header()
 	switch {
 	case g.byProof && p.MCP == nil:

@@ -132,7 +132,7 @@ type Protect struct {
 	random  io.Reader
 	recheck time.Duration // bounds how long an open request lasts that cannot be judged
 	after   func(time.Duration, func()) (stop func() bool)
-	opened  *recheck.List[credential, standing] // the requests that last
+	opened  *recheck.List[credential, openBasis] // the requests that last
 
 	scopeLevel func(string) (level, assurance int)
 	asSession  bool // rules judge a token like a session: see Caller
@@ -296,7 +296,7 @@ func (p *Protect) ProvisionIn(ctx caddy.Context, a App) error {
 		return err
 	}
 	for _, f := range res.Faults() {
-		a.Found(diagnostic.Finding{Severity: diagnostic.Warning, Place: p.Places.Of("protect: " + f.Option), Reason: "protect: " + f.Reason, Mend: f.Mend, About: p.called()})
+		a.Found(diagnostic.Finding{Severity: diagnostic.Warning, Place: p.Places.Of("protect: " + f.Option), Reason: "protect: " + f.Reason, Mend: f.Mend, About: p.label()})
 	}
 	matchers, err := json.Marshal(p.Match) // loading empties it
 	if err != nil {
@@ -473,11 +473,11 @@ func (p *Protect) consistent() error {
 
 // ServeHTTP lets a request pass to the next handler or answers it.
 func (p *Protect) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	return p.pass(&passage{ResponseWriter: w, protect: p, r: r}, next)
+	return p.pass(&requestState{ResponseWriter: w, protect: p, r: r}, next)
 }
 
 // pass is the one way through protect, for requests and for those that are rehearsed.
-func (p *Protect) pass(g *passage, next caddyhttp.Handler) error {
+func (p *Protect) pass(g *requestState, next caddyhttp.Handler) error {
 	if !p.admit(g) {
 		return nil
 	}
@@ -485,7 +485,7 @@ func (p *Protect) pass(g *passage, next caddyhttp.Handler) error {
 }
 
 // admit decides about a request. false: it has been answered. A panic refuses the request.
-func (p *Protect) admit(g *passage) (ok bool) {
+func (p *Protect) admit(g *requestState) (ok bool) {
 	defer g.close()
 	defer func() {
 		if v := recover(); v != nil {
@@ -494,24 +494,24 @@ func (p *Protect) admit(g *passage) (ok bool) {
 				c.CountPanic()
 			}
 			p.log.Error("panic", zap.Any("panic", v), zap.Stack("stack"))
-			p.answer(g, refusal{reason: refusals.Internal, status: http.StatusInternalServerError, code: "server_error", text: "internal error", page: "error.internal"})
+			p.writeRefusal(g, refusal{reason: refusals.Internal, status: http.StatusInternalServerError, code: "server_error", text: "internal error", page: "error.internal"})
 		}
 	}()
 	shorten(g.r)
 	g.upgrade, g.webSocket = g.r.ProtoMajor == 1 && len(g.r.Header["Upgrade"]) > 0, isWebSocket(g.r)
 	if bad := p.form(g); bad != nil {
-		return p.answer(g, *bad)
+		return p.writeRefusal(g, *bad)
 	}
 	if p.metadata.Serve(g.ResponseWriter, g.r) {
 		return false
 	}
 	if err := p.bind(g); err != nil {
-		return p.answer(g, cannotTell(err))
+		return p.writeRefusal(g, cannotTell(err))
 	}
 	asks := g.ruling.asks
 	asks.Path = asks.Path || len(g.ruling.public) > 0
 	if bad := readable(g.r, asks); bad != nil {
-		return p.answer(g, *bad)
+		return p.writeRefusal(g, *bad)
 	}
 	guarded, err := p.guards(g.r)
 	p.cleanse(g, guarded)
@@ -519,14 +519,14 @@ func (p *Protect) admit(g *passage) (ok bool) {
 		provider.Cleanse(g.r)
 	}
 	if err != nil {
-		return p.answer(g, cannotTell(fmt.Errorf("matcher: %w", err)))
+		return p.writeRefusal(g, cannotTell(fmt.Errorf("matcher: %w", err)))
 	}
 	rec := receive(g.r)
 	if p.Login && p.ownPath(g, rec) {
 		return false
 	}
 	if guarded && g.ruling.missing != "" {
-		return p.answer(g, missing(g.ruling.missing))
+		return p.writeRefusal(g, missing(g.ruling.missing))
 	}
 	if p.replay && p.resume(g, rec) {
 		return false
@@ -535,7 +535,7 @@ func (p *Protect) admit(g *passage) (ok bool) {
 		return p.judge(g, rec)
 	}
 	if g.kept != "" { // nothing is kept for open paths
-		return p.answer(g, nothingKept)
+		return p.writeRefusal(g, nothingKept)
 	}
 	if guarded && p.closed(g) {
 		return false
@@ -543,12 +543,12 @@ func (p *Protect) admit(g *passage) (ok bool) {
 	if guarded || !introduced(g.r) {
 		placeholders(g.r, nil, p.now)
 	}
-	p.detach(g, rec)
+	p.stripCredentials(g, rec)
 	return true
 }
 
 // judge looks the credential of a request up and decides whether it may pass.
-func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
+func (p *Protect) judge(g *requestState, rec *credentials) (passed bool) {
 	began := p.now()
 	defer func() {
 		p.countJudged(g.entrance.Counter, began)
@@ -559,14 +559,14 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 	}
 	if bad := tokenInQuery(g.r.URL.RawQuery); bad != nil {
 		caddyhttp.SetVar(g.r.Context(), caddyhttp.LogSkipVar, true) // the access log would keep the token
-		return p.answer(g, *bad)
+		return p.writeRefusal(g, *bad)
 	}
 	text, byProof, bad := rec.bearer()
 	if g.foreign = p.isForeign(g.r, rec, text, bad); g.foreign {
 		text, byProof, bad = "", false, nil
 	}
 	if g.byProof = byProof; bad != nil {
-		return p.answer(g, *bad)
+		return p.writeRefusal(g, *bad)
 	}
 	wrong := false
 	if text == "" && p.accepts {
@@ -574,18 +574,18 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 	}
 	in, err := g.open()
 	if err != nil {
-		return p.answer(g, cannotTell(err))
+		return p.writeRefusal(g, cannotTell(err))
 	}
 	// A Bearer header of this issuer decides when it is present, valid or not; the cookie is then ignored.
 	c := credential{token: text, at: p.appPasswordSite(g.r, text)}
 	if text == "" && !wrong && p.Login {
 		if g.site = p.siteOf(g.r); g.site == nil {
-			return p.answer(g, refusal{reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request", text: "the site is not known under this host", page: "error.bad_request"})
+			return p.writeRefusal(g, refusal{reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request", text: "the site is not known under this host", page: "error.bad_request"})
 		}
 		c.site, c.token = g.site, rec.cookie(g.site.jar, kindSession)
 	}
 	if err := p.selectRules(g, g.r); err != nil {
-		return p.answer(g, cannotTell(err))
+		return p.writeRefusal(g, cannotTell(err))
 	}
 	if p.Shadow != nil {
 		tried := p.try(g)
@@ -603,17 +603,17 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 	}
 	who, err := c.ask(g.r, in.Authority)
 	if err != nil {
-		return p.answer(g, cannotTell(err))
+		return p.writeRefusal(g, cannotTell(err))
 	}
 	g.who = who
-	if bad := p.possess(g, rec, in, c, who); bad != nil {
-		return p.answer(g, *bad)
+	if bad := p.checkProof(g, rec, in, c, who); bad != nil {
+		return p.writeRefusal(g, *bad)
 	}
 	v, d := p.decide(g.rules, who, c.site != nil)
 	if v == allowed && (who.UsageLimit > 0 || who.AppPassword != "") && !c.used(g.r) {
 		// A request that passes counts as one use, even if it passes several protects.
 		if who, err = c.use(g.r, in.Authority, p.origin); err != nil {
-			return p.answer(g, cannotTell(err))
+			return p.writeRefusal(g, cannotTell(err))
 		}
 		g.who = who
 		if v, d = p.decide(g.rules, who, false); v == allowed {
@@ -621,8 +621,8 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 		}
 	}
 	if v != allowed {
-		if v, d, err = p.pardon(g.r.Context(), in, g.rules, c, who, v, d); err != nil {
-			return p.answer(g, cannotTell(err))
+		if v, d, err = p.applyGrant(g.r.Context(), in, g.rules, c, who, v, d); err != nil {
+			return p.writeRefusal(g, cannotTell(err))
 		}
 		c.granted = v == allowed
 	}
@@ -636,16 +636,16 @@ func (p *Protect) judge(g *passage, rec *arrival) (passed bool) {
 	if g.kept != "" && !p.resend(g, rec) {
 		return false
 	}
-	p.introduce(g.r, who)
+	p.setIdentityHeaders(g.r, who)
 	if bad := p.assert(g, who); bad != nil {
-		return p.answer(g, *bad)
+		return p.writeRefusal(g, *bad)
 	}
 	upstream, bad := p.exchange(g)
 	if bad != nil {
-		return p.answer(g, *bad)
+		return p.writeRefusal(g, *bad)
 	}
 	p.countPass(in.Counter)
-	if p.detach(g, rec); upstream != "" { // detach keeps the client's token for a further protect on the way
+	if p.stripCredentials(g, rec); upstream != "" { // detach keeps the client's token for a further protect on the way
 		g.r.Header["Authorization"] = []string{"Bearer " + upstream}
 	}
 	return true

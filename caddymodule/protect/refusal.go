@@ -58,7 +58,7 @@ var reasons = map[verdict]refusals.Reason{
 }
 
 // refusalOf returns the refusal for a verdict about the credential of a request.
-func (p *Protect) refusalOf(g *passage, v verdict) refusal {
+func (p *Protect) refusalOf(g *requestState, v verdict) refusal {
 	asked := p.demandOf(g)
 	if p.MCP != nil && begins(v) {
 		for _, name := range p.MCP.FirstScopes() {
@@ -125,7 +125,7 @@ func errorParams(code, text string) string {
 
 // turnAway answers a request that must not pass. A browser is sent to sign in, or to sign in at a higher level, if that
 // can help.
-func (p *Protect) turnAway(g *passage, rec *arrival, auth authority, v verdict) bool {
+func (p *Protect) turnAway(g *requestState, rec *credentials, auth authority, v verdict) bool {
 	if g.site != nil && slices.Contains([]verdict{noCredentials, inactive, tooOld, tooLow}, v) && isNavigation(g.r) {
 		g.reason = reasons[v]
 		p.countKept(g.entrance.Counter, "sign_in", g.reason)
@@ -140,11 +140,11 @@ func (p *Protect) turnAway(g *passage, rec *arrival, auth authority, v verdict) 
 			f.page, f.again = "error.kept", to
 		}
 	}
-	return p.answer(g, f)
+	return p.writeRefusal(g, f)
 }
 
 // before returns the path of the page of this site on which a form or link was used, or of the start page.
-func (p *Protect) before(g *passage) string {
+func (p *Protect) before(g *requestState) string {
 	if from, err := url.Parse(g.r.Header.Get("Referer")); err == nil && from.Scheme+"://"+from.Host == g.site.origin && !strings.HasPrefix(from.Path, ownPrefix) {
 		query, _ := cutParam(from.RawQuery, authz.SiteCodeParam)
 		if to := (&url.URL{Path: from.Path, RawPath: from.RawPath, RawQuery: query}).RequestURI(); isPlainTarget(to) && web.LocalPath(to) != "" {
@@ -154,8 +154,8 @@ func (p *Protect) before(g *passage) string {
 	return "/"
 }
 
-// answer writes a refusal, logs it and returns false. Browsers that open a page get one.
-func (p *Protect) answer(g *passage, f refusal) bool {
+// writeRefusal writes a refusal, logs it and returns false. Browsers that open a page get one.
+func (p *Protect) writeRefusal(g *requestState, f refusal) bool {
 	w, r := g.ResponseWriter, g.r
 	h := w.Header()
 	if f.status == http.StatusServiceUnavailable || f.status == http.StatusTooManyRequests {
@@ -192,7 +192,7 @@ func (p *Protect) answer(g *passage, f refusal) bool {
 }
 
 // record logs and keeps a refusal.
-func (p *Protect) record(g *passage, f refusal, ref string) {
+func (p *Protect) record(g *requestState, f refusal, ref string) {
 	r, asked := g.r, p.demandOf(g)
 	out := refusals.Refusal{
 		Ref: ref, Where: refusals.Site, Reason: cmp.Or(f.reason, refusals.Malformed), Detail: f.text, Status: f.status, Code: f.code,
@@ -227,7 +227,7 @@ func (p *Protect) record(g *passage, f refusal, ref string) {
 }
 
 // assuranceText says to operators which identity assurance level is lacking.
-func (p *Protect) assuranceText(g *passage) string {
+func (p *Protect) assuranceText(g *requestState) string {
 	is := 0
 	if g.who != nil {
 		is = g.who.Assurance(p.now())

@@ -98,7 +98,7 @@ func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller, nex
 		return out, err
 	}
 	passed := false
-	g := &passage{ResponseWriter: w, protect: &q, r: r}
+	g := &requestState{ResponseWriter: w, protect: &q, r: r}
 	err := q.pass(g, caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
 		passed = true
 		out.Headers = map[string]string{}

@@ -20,21 +20,21 @@ type remote struct {
 	server *introspect.Server
 }
 
-// asked is what a server has said of the token of this request, so that a further protect does not ask again: the
-// server may count each question as a use. It prints as "[redacted]".
-type asked struct {
+// earlierAnswer is what a server has said of the token of this request, so that a further protect does not ask again:
+// the server may count each question as a use. It prints as "[redacted]".
+type earlierAnswer struct {
 	server *introspect.Server
 	token  string
 	answer token.Introspection
 }
 
-func (*asked) String() string { return "[redacted]" }
+func (*earlierAnswer) String() string { return "[redacted]" }
 
 const askedVar = "gatehouse.asked"
 
 // Introspect asks the server, once a request.
 func (r remote) Introspect(ctx context.Context, text string) (*token.Introspection, error) {
-	if a, ok := caddyhttp.GetVar(ctx, askedVar).(*asked); ok && a.token == text && a.server.Same(r.server) {
+	if a, ok := caddyhttp.GetVar(ctx, askedVar).(*earlierAnswer); ok && a.token == text && a.server.Same(r.server) {
 		in := a.answer
 		return &in, nil
 	}
@@ -42,7 +42,7 @@ func (r remote) Introspect(ctx context.Context, text string) (*token.Introspecti
 	if err != nil {
 		return nil, err
 	}
-	caddyhttp.SetVar(ctx, askedVar, &asked{r.server, text, *in})
+	caddyhttp.SetVar(ctx, askedVar, &earlierAnswer{r.server, text, *in})
 	return in, nil
 }
 
@@ -124,7 +124,7 @@ func (p *Protect) probe(ctx context.Context) *diagnostic.Finding {
 	if err := p.remote.Probe(ctx); err != nil {
 		return &diagnostic.Finding{
 			Severity: diagnostic.Warning, Place: p.Places.Of("protect: introspect"), Reason: "protect: the server of introspect cannot be asked: " + err.Error(),
-			Mend: "look at the address, the client and its secret: until it answers, requests with a token get 503", About: p.called(),
+			Mend: "look at the address, the client and its secret: until it answers, requests with a token get 503", About: p.label(),
 		}
 	}
 	return nil

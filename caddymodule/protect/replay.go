@@ -51,7 +51,7 @@ var checkOnOff = caddyfileutil.OneOf("on", "off")
 
 // park keeps the form of a request whose session has ended. It returns the address of the page that sends it, or "" if
 // the request is no such form.
-func (p *Protect) park(g *passage, rec *arrival) string {
+func (p *Protect) park(g *requestState, rec *credentials) string {
 	r, s, keeper := g.r, g.site, g.entrance.Parked
 	text := rec.cookie(s.jar, kindSession)
 	target := requestURI(r)
@@ -120,33 +120,33 @@ func withParam(target, name, value string) string {
 
 // resume serves the page that asks whether a kept form is to be sent, and reads its answer. true: the request has been
 // answered. Otherwise it goes on, and resend puts the form in its place once it may pass.
-func (p *Protect) resume(g *passage, rec *arrival) (answered bool) {
+func (p *Protect) resume(g *requestState, rec *credentials) (answered bool) {
 	_, ids := cutParam(original(g.r).RawQuery, keptParam)
 	if ids == nil {
 		return false
 	}
 	if g.site = p.siteOf(g.r); g.site == nil {
-		p.answer(g, refusal{reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request", text: "the site is not known under this host", page: "error.bad_request"})
+		p.writeRefusal(g, refusal{reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request", text: "the site is not known under this host", page: "error.bad_request"})
 		return true
 	}
 	in, err := g.open()
 	switch {
 	case err != nil || in.Parked == nil:
-		p.answer(g, cannotTell(err))
+		p.writeRefusal(g, cannotTell(err))
 	case len(ids) != 1 || ids[0] == "":
-		p.answer(g, *malformed("one form is sent at a time"))
+		p.writeRefusal(g, *malformed("one form is sent at a time"))
 	case g.r.Method == http.MethodPost:
 		return p.choose(g, rec, in, ids[0])
 	case isNavigation(g.r):
 		p.offer(g, rec, in, ids[0])
 	default:
-		p.answer(g, *malformed("a kept form is sent from its page"))
+		p.writeRefusal(g, *malformed("a kept form is sent from its page"))
 	}
 	return true
 }
 
 // keyOf names a form to this browser.
-func (g *passage) keyOf(rec *arrival, id string) savedforms.Key {
+func (g *requestState) keyOf(rec *credentials, id string) savedforms.Key {
 	return savedforms.Key{Origin: g.site.origin, Browser: rec.cookie(g.site.jar, cookie.KindBrowser), ID: id}
 }
 
@@ -154,7 +154,7 @@ func (g *passage) keyOf(rec *arrival, id string) savedforms.Key {
 func keptPurpose(k savedforms.Key) string { return "kept " + k.Origin + " " + k.ID }
 
 // offer serves the page: to the person who sent the form, signed in well enough for where it goes.
-func (p *Protect) offer(g *passage, rec *arrival, in Entrance, id string) {
+func (p *Protect) offer(g *requestState, rec *credentials, in Entrance, id string) {
 	c := credential{site: g.site, token: rec.cookie(g.site.jar, kindSession)}
 	who, err := c.recheck(g.r.Context(), in.Authority)
 	if err == nil {
@@ -163,7 +163,7 @@ func (p *Protect) offer(g *passage, rec *arrival, in Entrance, id string) {
 		err = p.selectRules(g, as)
 	}
 	if err != nil {
-		p.answer(g, cannotTell(err))
+		p.writeRefusal(g, cannotTell(err))
 		return
 	}
 	v, d := p.decide(g.rules, who, true)
@@ -174,12 +174,12 @@ func (p *Protect) offer(g *passage, rec *arrival, in Entrance, id string) {
 		p.signIn(g, rec, in.Authority, authz.SiteDemand{Return: g.site.origin + requestURI(g.r)})
 		return
 	default:
-		p.answer(g, p.refusalOf(g, v))
+		p.writeRefusal(g, p.refusalOf(g, v))
 		return
 	}
 	key := g.keyOf(rec, id)
 	if err := in.Parked.Check(g.r.Context(), key, who.Subject); err != nil {
-		p.answer(g, keptRefusal(err))
+		p.writeRefusal(g, keptRefusal(err))
 		return
 	}
 	path, _, _ := strings.Cut(requestURI(g.r), "?")
@@ -190,12 +190,12 @@ func (p *Protect) offer(g *passage, rec *arrival, in Entrance, id string) {
 }
 
 // choose reads the answer of the page: the form is to be sent, or deleted.
-func (p *Protect) choose(g *passage, rec *arrival, in Entrance, id string) (answered bool) {
+func (p *Protect) choose(g *requestState, rec *credentials, in Entrance, id string) (answered bool) {
 	key, pages := g.keyOf(rec, id), p.pages(in, g.site)
 	defer slowbody.Limit(g.ResponseWriter, g.r, slowbody.FormTime).Stop()
 	if err := pages.CheckPost(g.r, key.Browser, keptPurpose(key)); err != nil {
 		f := refusal{reason: refusals.FormRefused, status: http.StatusForbidden, code: "invalid_request", text: "the form is not this browser's", page: "error.forbidden", cause: err}
-		p.answer(g, f)
+		p.writeRefusal(g, f)
 		return true
 	}
 	if g.r.PostForm.Get("discard") == "" {
@@ -204,7 +204,7 @@ func (p *Protect) choose(g *passage, rec *arrival, in Entrance, id string) (answ
 	}
 	err := in.Parked.Drop(g.r.Context(), key)
 	if err != nil && !errors.Is(err, savedforms.ErrGone) {
-		p.answer(g, cannotTell(err))
+		p.writeRefusal(g, cannotTell(err))
 		return true
 	}
 	web.Redirect(g.ResponseWriter, g.site.origin+"/")
@@ -225,10 +225,10 @@ func keptRefusal(err error) refusal {
 
 // resend puts a kept form in the place of the request, which may pass. The form is gone from then on, so that it is
 // sent once at most. false: the request has been answered.
-func (p *Protect) resend(g *passage, rec *arrival) bool {
+func (p *Protect) resend(g *requestState, rec *credentials) bool {
 	r := g.r
 	if g.credential.site == nil {
-		return p.answer(g, *malformed("a kept form is sent by a browser"))
+		return p.writeRefusal(g, *malformed("a kept form is sent by a browser"))
 	}
 	query, _ := cutParam(original(r).RawQuery, keptParam)
 	target := requestURI(r)
@@ -240,7 +240,7 @@ func (p *Protect) resend(g *passage, rec *arrival) bool {
 	in := g.entrance
 	form, err := in.Parked.Take(r.Context(), g.keyOf(rec, g.kept), g.who.Subject, target)
 	if err != nil {
-		return p.answer(g, keptRefusal(err))
+		return p.writeRefusal(g, keptRefusal(err))
 	}
 	// What the browser says now goes on, such as cookies of the application. Of the kept form there is what belongs to
 	// the body, and the page that it comes from.

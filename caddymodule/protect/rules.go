@@ -25,7 +25,7 @@ func (p *Protect) loadRules(ctx caddy.Context, use usePolicy) error {
 	if err := p.Rules.Provision(ctx, "protect", res); err != nil {
 		return err
 	}
-	p.Rules.CountAs(p.called())
+	p.Rules.CountAs(p.label())
 	parts := p.gather(p.Policies, &p.Rules, "policy", use)
 	rules := fixedOf(parts)
 	p.fixed = &ruling{rules: rules, public: append(slices.Clone(p.fixed.public), res.List("public", rules.Public, CheckPublic)...), asks: p.parts.Or(rules.Parts())}
@@ -53,7 +53,7 @@ type demand struct {
 }
 
 // demandOf is what the site asks of every request and the decision about this one in addition.
-func (p *Protect) demandOf(g *passage) demand {
+func (p *Protect) demandOf(g *requestState) demand {
 	d := g.decision
 	out := demand{level: p.level, maxAge: p.session, scopes: p.Scopes, rule: d.Rule}
 	if g.site != nil {
@@ -122,7 +122,7 @@ func (p *Protect) decideBy(need *policy.Need, rules policy.Selection, who *token
 }
 
 // selectRules finds the rules that concern a request.
-func (p *Protect) selectRules(g *passage, r *http.Request) (err error) {
+func (p *Protect) selectRules(g *requestState, r *http.Request) (err error) {
 	r = asUpstream(r)
 	if p.binder != nil {
 		g.came = takeSnapshot(r)
@@ -136,17 +136,17 @@ func (p *Protect) selectRules(g *passage, r *http.Request) (err error) {
 }
 
 // closed refuses an open request that a rule refuses to everybody.
-func (p *Protect) closed(g *passage) (refused bool) {
+func (p *Protect) closed(g *requestState) (refused bool) {
 	if g.ruling.rules.Empty() {
 		return false
 	}
 	if err := p.selectRules(g, g.r); err != nil {
-		p.answer(g, cannotTell(err))
+		p.writeRefusal(g, cannotTell(err))
 		return true
 	}
 	if d := g.rules.Judge(policy.Facts{Now: p.now()}); d.Outcome == policy.Denied && d.Rule != nil {
 		g.decision = d
-		p.answer(g, p.refusalOf(g, ruleDenied)) // which opens the entrance
+		p.writeRefusal(g, p.refusalOf(g, ruleDenied)) // which opens the entrance
 		countRule(g.entrance.Counter, d.Rule)
 		return true
 	}

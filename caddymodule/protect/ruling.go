@@ -73,8 +73,8 @@ func (p *Protect) user() string {
 	return place
 }
 
-// called is what counts and findings call the site: by a host, or by its place in the Caddyfile.
-func (p *Protect) called() string { return "site " + cmp.Or(p.name, p.Place(), "without a name") }
+// label is what counts and findings call the site: by a host, or by its place in the Caddyfile.
+func (p *Protect) label() string { return "site " + cmp.Or(p.name, p.Place(), "without a name") }
 
 // isLater tells whether the policy of a part is not in the Caddyfile.
 func (p part) isLater() bool { return p.rules == nil }
@@ -129,7 +129,7 @@ func (b *binder) at(book *policy.Book) *ruling {
 }
 
 // bind finds what decides about a request.
-func (p *Protect) bind(g *passage) error {
+func (p *Protect) bind(g *requestState) error {
 	if g.ruling = p.fixed; p.binder == nil {
 		return nil
 	}
@@ -174,7 +174,7 @@ func takeSnapshot(r *http.Request) *snapshot {
 }
 
 // rulesBy returns the rules that concern a request which lasts, by the policies of a moment. false: it may not go on.
-func (g *passage) rulesBy(book *policy.Book) (_ policy.Selection, ok bool) {
+func (g *requestState) rulesBy(book *policy.Book) (_ policy.Selection, ok bool) {
 	if g.came == nil {
 		return g.rules, true
 	}

@@ -68,7 +68,7 @@ func (s *Shadow) load(ctx caddy.Context, res *caddyfileutil.Resolver, p *Protect
 
 // try chooses the shadow rules that concern a request, before it changes on its way. What is returned is called once
 // the request has been decided, with whether it passes.
-func (p *Protect) try(g *passage) func(passed bool) {
+func (p *Protect) try(g *requestState) func(passed bool) {
 	chosen, err := p.Shadow.choose(g)
 	if err != nil {
 		p.log.Warn("shadow rules cannot be tried", zap.Error(err))
@@ -77,7 +77,7 @@ func (p *Protect) try(g *passage) func(passed bool) {
 	return func(passed bool) { p.compare(g, chosen, passed) }
 }
 
-func (s *Shadow) choose(g *passage) (out policy.Selection, err error) {
+func (s *Shadow) choose(g *requestState) (out policy.Selection, err error) {
 	now := s.fixed
 	if s.binder != nil {
 		var book *policy.Book
@@ -94,7 +94,7 @@ func (s *Shadow) choose(g *passage) (out policy.Selection, err error) {
 }
 
 // compare decides by the shadow rules and counts, keeps and tells what differs.
-func (p *Protect) compare(g *passage, chosen policy.Selection, passed bool) {
+func (p *Protect) compare(g *requestState, chosen policy.Selection, passed bool) {
 	live := Allow
 	if !passed {
 		if g.reason == refusals.Unavailable || g.reason == refusals.Internal || g.reason == "" {
@@ -142,7 +142,7 @@ func kept(reason refusals.Reason) Verdict {
 func (v Verdict) Passes() bool { return v == Allow || v == Open }
 
 // askedAt is the origin that the client has asked.
-func askedAt(g *passage) string {
+func askedAt(g *requestState) string {
 	switch {
 	case g.site != nil:
 		return g.site.origin
@@ -153,7 +153,7 @@ func askedAt(g *passage) string {
 }
 
 // describe says who has asked for what, without anything secret.
-func (p *Protect) describe(g *passage) decisionlog.Decision {
+func (p *Protect) describe(g *requestState) decisionlog.Decision {
 	r := g.r
 	out := decisionlog.Decision{Site: askedAt(g), Method: r.Method, Path: original(r).Path, IP: p.origin(r).ClientIP, Browser: g.site != nil, Navigates: isNavigation(r)}
 	who := g.who

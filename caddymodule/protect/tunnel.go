@@ -21,8 +21,8 @@ import (
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 )
 
-// passage is one request on its way through protect, and the answer that comes back.
-type passage struct {
+// requestState is one request on its way through protect, and the answer that comes back.
+type requestState struct {
 	http.ResponseWriter
 	protect    *Protect
 	r          *http.Request
@@ -59,7 +59,7 @@ type passage struct {
 }
 
 // open waits for the running instance and holds it, once a request.
-func (g *passage) open() (Entrance, error) {
+func (g *requestState) open() (Entrance, error) {
 	if !g.asked {
 		g.entrance, g.err = g.protect.enter(g.r.Context())
 		g.asked = true
@@ -67,7 +67,7 @@ func (g *passage) open() (Entrance, error) {
 	return g.entrance, g.err
 }
 
-func (g *passage) close() {
+func (g *requestState) close() {
 	if g.entrance.Leave != nil {
 		g.entrance.Leave()
 		g.entrance = Entrance{}
@@ -75,7 +75,7 @@ func (g *passage) close() {
 }
 
 // forward passes the request on. One that lasts is judged again whenever its credential may have ended.
-func (g *passage) forward(next caddyhttp.Handler) error {
+func (g *requestState) forward(next caddyhttp.Handler) error {
 	if g.credential.token != "" {
 		if g.webSocket || wantsEventStream(g.r) || g.r.ProtoMajor == 3 {
 			ctx, cancel := context.WithCancel(g.r.Context())
@@ -100,7 +100,7 @@ func (g *passage) forward(next caddyhttp.Handler) error {
 }
 
 // begin is called before any part of the answer is written.
-func (g *passage) begin() {
+func (g *requestState) begin() {
 	dropOurs(g.Header())
 	if g.credential.site != nil && !g.wrote {
 		keepPrivate(g.Header())
@@ -109,7 +109,7 @@ func (g *passage) begin() {
 }
 
 // WriteHeader, Write, ReadFrom and FlushError send the headers.
-func (g *passage) WriteHeader(status int) {
+func (g *requestState) WriteHeader(status int) {
 	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
 		g.begin()
 	} else {
@@ -118,7 +118,7 @@ func (g *passage) WriteHeader(status int) {
 	g.ResponseWriter.WriteHeader(status)
 }
 
-func (g *passage) Write(b []byte) (int, error) {
+func (g *requestState) Write(b []byte) (int, error) {
 	g.begin()
 	if g.ended.Load() {
 		return 0, errNoLonger
@@ -130,7 +130,7 @@ func (g *passage) Write(b []byte) (int, error) {
 const chunk = 256 << 10
 
 // ReadFrom lets files be sent without copying, a part at a time, so that a download ends with its credential.
-func (g *passage) ReadFrom(r io.Reader) (int64, error) {
+func (g *requestState) ReadFrom(r io.Reader) (int64, error) {
 	g.begin()
 	rf, ok := g.ResponseWriter.(io.ReaderFrom)
 	if !ok {
@@ -162,16 +162,16 @@ func (g *passage) ReadFrom(r io.Reader) (int64, error) {
 }
 
 // FlushError sends buffered data, for http.ResponseController.
-func (g *passage) FlushError() error {
+func (g *requestState) FlushError() error {
 	g.begin()
 	return http.NewResponseController(g.ResponseWriter).Flush()
 }
 
 // Flush sends buffered data.
-func (g *passage) Flush() { g.FlushError() } //nolint:errcheck // http.Flusher has no error
+func (g *requestState) Flush() { g.FlushError() } //nolint:errcheck // http.Flusher has no error
 
 // Hijack hands the connection over and remembers it, so that it can be closed.
-func (g *passage) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (g *requestState) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(g.ResponseWriter).Hijack()
 	if err == nil {
 		conn = &tunnel{Conn: conn}
@@ -198,7 +198,7 @@ func (t *tunnel) Write(b []byte) (int, error) {
 }
 
 // Unwrap returns the underlying writer for http.ResponseController.
-func (g *passage) Unwrap() http.ResponseWriter { return g.ResponseWriter }
+func (g *requestState) Unwrap() http.ResponseWriter { return g.ResponseWriter }
 
 // isWebSocket tells whether a request is a valid opening handshake. (RFC 6455 4.2.1, RFC 8441 5, RFC 9220)
 func isWebSocket(r *http.Request) bool {
@@ -227,7 +227,7 @@ var policyViolation = []byte{0x88, 2, 1008 >> 8, 1008 & 0xff}
 const closing = 100 * time.Millisecond
 
 // hangUp ends the connection of a WebSocket, or the answer that is being written.
-func (g *passage) hangUp() {
+func (g *requestState) hangUp() {
 	g.ended.Store(true)
 	g.mu.Lock()
 	defer g.mu.Unlock()

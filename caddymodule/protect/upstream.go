@@ -15,7 +15,7 @@ import (
 // failed handles an error of the handlers behind protect. If the upstream cannot be reached, there is a line in the
 // log, and a person gets a page, unless the site has an error page of its own.
 // (docs/decisions/gateway.md#upstream-errors)
-func (g *passage) failed(err error) error {
+func (g *requestState) failed(err error) error {
 	p, r := g.protect, g.r
 	// Error routes begin with the request as it is now. What was meant for the upstream is not for an error page, which
 	// another server may write.

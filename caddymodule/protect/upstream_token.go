@@ -43,7 +43,7 @@ func checkTarget(s string) error {
 
 // exchange returns the token that the upstream gets in place of the client's. "": the upstream gets none from here.
 // (docs/decisions/gateway.md#upstream-tokens)
-func (p *Protect) exchange(g *passage) (string, *refusal) {
+func (p *Protect) exchange(g *requestState) (string, *refusal) {
 	if p.UpstreamToken == "" {
 		return "", nil
 	}

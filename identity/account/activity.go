@@ -19,8 +19,8 @@ const (
 	activityDeep = 5000 // how many events the pages go back
 )
 
-// quiet are types of events that happen all the time without the person doing anything.
-var quiet = []string{"token.AccessTokenIssuedEvent", "token.TokenExchangedEvent", "token.AccessTokenRefreshedEvent", "token.AccessTokenRevokedEvent", "token.AppPasswordUsedEvent"}
+// routineEvents are types of events that happen all the time without the person doing anything.
+var routineEvents = []string{"token.AccessTokenIssuedEvent", "token.TokenExchangedEvent", "token.AccessTokenRefreshedEvent", "token.AccessTokenRevokedEvent", "token.AppPasswordUsedEvent"}
 
 // readActivity returns events of a person, newest first from offset on, and the offset of the next older ones. next is
 // 0 at the end.
@@ -35,7 +35,7 @@ func readActivity(tx storage.Tx, person string, offset int) (list []audit.Event,
 				return list, offset, nil
 			}
 			offset, read = offset+1, read+1
-			if e.PersonID == person && !slices.Contains(quiet, e.Type) {
+			if e.PersonID == person && !slices.Contains(routineEvents, e.Type) {
 				list = append(list, e)
 			}
 		}

@@ -107,7 +107,7 @@ func (s *Service) readActivation(q *webflow.Request) (*activation, error) {
 	err = s.store.View(q.Context(), func(tx storage.Tx) error { return s.fillActivation(tx, x, now) })
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		return nil, leave(q, q.Again) // the password comes first
+		return nil, redirectAway(q, q.Again) // the password comes first
 	case err != nil:
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func (s *Service) readTextReset(q *webflow.Request) (x textReset, err error) {
 		return err
 	})
 	if errors.Is(err, storage.ErrNotFound) || err == nil && !x.rec.ExpiresAt.After(s.now()) {
-		return x, leave(q, q.Again)
+		return x, redirectAway(q, q.Again)
 	}
 	if err == nil {
 		q.Again = webflow.WithSignIn(forgotCodePath, x.ID)

@@ -32,7 +32,7 @@ func (s *Service) showInvitation(q *webflow.Request) error {
 func (s *Service) signInWays(q *webflow.Request, x *invitation) (*federation.Ways, error) {
 	q.Again = invitationPath
 	if !x.isChecked(x.browser) {
-		return nil, leave(q, invitationCheckPath)
+		return nil, redirectAway(q, invitationCheckPath)
 	}
 	known, err := s.federation.Registry(q.Context(), q.Settings)
 	if err != nil {

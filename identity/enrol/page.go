@@ -22,8 +22,8 @@ func (s *Service) detour(q *webflow.Request, path string, exists func(*settings.
 	return a, err
 }
 
-// leave redirects the browser, for a function that has no other result then.
-func leave(q *webflow.Request, to string) error {
+// redirectAway redirects the browser, for a function that has no other result then.
+func redirectAway(q *webflow.Request, to string) error {
 	if err := q.Redirect(to); err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func (s *Service) readRegistration(q *webflow.Request) (*registration, error) {
 	x.named, x.fields = named && !a.Known.NoPassword, fields
 	x.chooses = x.named && !s.person.EmailUsernames()
 	if !x.named && len(fields) == 0 { // switched off meanwhile
-		return nil, leave(q, a.Done())
+		return nil, redirectAway(q, a.Done())
 	}
 	if len(a.Rec.Typed) > 0 {
 		raw, err := s.federation.Unseal(registerPurpose, secret.Hash(a.Name), a.Rec.Typed)

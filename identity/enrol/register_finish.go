@@ -22,7 +22,7 @@ func (s *Service) readRegisterCode(q *webflow.Request) (*registration, error) {
 		return nil, err
 	}
 	if !x.again || s.toConfirmNext(x) == "" || x.named && x.typed.PHC == "" { // the settings can have changed
-		return nil, leave(q, registerURL(x.Name))
+		return nil, redirectAway(q, registerURL(x.Name))
 	}
 	return x, nil
 }

@@ -144,7 +144,7 @@ func (s *Service) sealSignUp(p *pendingSignUp) (signUpRecord, error) {
 func (s *Service) readConfirmation(q *webflow.Request) (a webflow.Detour, p *pendingSignUp, err error) {
 	a, p, err = s.readPending(q)
 	if err == nil && (p == nil || s.toConfirm(a.U, &p.typed) == "") { // nothing waits, or the settings have changed
-		err = leave(q, q.Again)
+		err = redirectAway(q, q.Again)
 	}
 	if err == nil {
 		q.Again = webflow.WithSignIn(signUpCodePath, a.ID)

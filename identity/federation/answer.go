@@ -94,7 +94,7 @@ func (s *Service) AnswerIn(q *webflow.Request) (*Answer, error) {
 			return nil, forbidden("error.no_idp")
 		}
 	}
-	if misfit := a.misfit(); misfit != nil {
+	if misfit := a.checkFit(); misfit != nil {
 		s.refuseAnswer(q, a, denial.LevelTooLow, misfit)
 		s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, a.Provider.ID, "", a.Provider.Name+": "+misfit.Reason)
 		led, err := s.instead(q, &a.exchange)
@@ -151,9 +151,9 @@ func (p *Provider) vouchesFor(email string) bool {
 	return len(p.Domains) == 0 || slices.Contains(p.Domains, strings.ToLower(domain))
 }
 
-// misfit returns a refusal if the sign-in at the provider is too old, or too weak even with a step-up; nil if it fits.
-// Providers do not all do what they are told.
-func (a *Answer) misfit() *authn.Refusal {
+// checkFit returns a refusal if the sign-in at the provider is too old, or too weak even with a step-up; nil if it
+// fits. Providers do not all do what they are told.
+func (a *Answer) checkFit() *authn.Refusal {
 	at, d, began := a.Identity.AuthTime, a.Flow.Demand, a.Rec.CreatedAt
 	const skew = providerSkew
 	tooOld := isForced(d) && at.Add(skew).Before(began)

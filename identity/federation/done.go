@@ -12,15 +12,15 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// arrival is a purpose of an answer other than a sign-in.
-type arrival struct {
+// purpose is a purpose of an answer other than a sign-in.
+type purpose struct {
 	is   func(a *Answer) bool // tells whether the answer has this purpose
 	take func(q *webflow.Request, a *Answer) error
 }
 
 // OnArrival adds a purpose that an answer can have. New calls it before the service is used.
 func (s *Service) OnArrival(is func(*Answer) bool, take func(*webflow.Request, *Answer) error) {
-	s.arrivals = append(s.arrivals, arrival{is, take})
+	s.arrivals = append(s.arrivals, purpose{is, take})
 }
 
 // Registration is how someone whom a provider names for the first time gets an account.

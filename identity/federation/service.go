@@ -84,7 +84,7 @@ type Service struct {
 	lanes   [refreshLanes]chan struct{}
 
 	raising      StepUps
-	arrivals     []arrival
+	arrivals     []purpose
 	registration Registration
 }
 

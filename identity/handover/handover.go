@@ -24,8 +24,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// patience is how long a person waits for all old directories together.
-const patience = 4500 * time.Millisecond
+// directoryTimeout is how long a person waits for all old directories together.
+const directoryTimeout = 4500 * time.Millisecond
 
 // Deps is what the service works with.
 type Deps struct {
@@ -95,7 +95,7 @@ func (s *Service) Ask(ctx context.Context, who challenge.Unknown) (a person.Hold
 
 // askAll asks the directories in their order.
 func (s *Service) askAll(ctx context.Context, n *newcomer, old []*federation.Member) (a person.Holder, err error) {
-	asking, cancel := context.WithTimeout(ctx, patience)
+	asking, cancel := context.WithTimeout(ctx, directoryTimeout)
 	defer cancel()
 	addr, _ := netip.ParseAddr(n.From.ClientIP)
 	var down error
@@ -107,7 +107,7 @@ func (s *Service) askAll(ctx context.Context, n *newcomer, old []*federation.Mem
 		rejection := new(idp.Rejection)
 		switch {
 		case err == nil:
-			return s.take(ctx, n, m, id)
+			return s.takeOver(ctx, n, m, id)
 		case errors.Is(err, errKnown):
 			return s.holderOf(ctx, n, m, id)
 		case errors.Is(err, errWait):
@@ -245,8 +245,8 @@ func (s *Service) holder(ctx context.Context, n *newcomer, id string) (person.Ho
 	return a, nil
 }
 
-// take makes the account of a person whose password an old directory knows.
-func (s *Service) take(ctx context.Context, n *newcomer, m *federation.Member, id *idp.Identity) (a person.Holder, err error) {
+// takeOver makes the account of a person whose password an old directory knows.
+func (s *Service) takeOver(ctx context.Context, n *newcomer, m *federation.Member, id *idp.Identity) (a person.Holder, err error) {
 	p := federation.PersonFrom(id)
 	if p.Username = m.Names(id); p.Username == "" {
 		p.Username = n.name

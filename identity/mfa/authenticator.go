@@ -37,7 +37,7 @@ var TOTPMethod = Method{
 	check: checkTOTP,
 }
 
-func checkTOTP(_ context.Context, s *Service, a *answer) (spender, error) {
+func checkTOTP(_ context.Context, s *Service, a *response) (spender, error) {
 	before, purpose := a.own().TOTP, totpPurpose(a.signIn.Session.PersonID)
 	if before == nil {
 		return nil, person.ErrMismatch

@@ -24,7 +24,7 @@ var deliveredMethod = Method{
 		return u.StepUp.AuthenticationMethods.ExternallyDeliveredCodeAuthenticationLevel
 	},
 	has: func(storage.Tx, *session.Current, *Record) (bool, error) { return true, nil },
-	check: func(ctx context.Context, s *Service, a *answer) (spender, error) {
+	check: func(ctx context.Context, s *Service, a *response) (spender, error) {
 		spend, err := s.proof.CheckDeliveredCode(ctx, challenge.DeliveredStepUp, a.signIn.Session.PersonID, a.code)
 		if err != nil {
 			return nil, err

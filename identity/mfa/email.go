@@ -91,7 +91,7 @@ func (s *Service) sendCode(q *webflow.Request, x *stepUp, m *Method) error {
 }
 
 // checkCode checks a code that was sent for a step-up. It is no longer valid when the person now reads codes elsewhere.
-func checkCode(ctx context.Context, s *Service, a *answer) (spender, error) {
+func checkCode(ctx context.Context, s *Service, a *response) (spender, error) {
 	c := a.stepUp.code
 	spend, err := s.proof.CheckCode(ctx, c, a.code)
 	if err != nil {

@@ -27,7 +27,7 @@ type Method struct {
 	// locked tells whether a method that the person has is locked. nil: it never is.
 	locked func(own *Record) bool
 	// check verifies an answer. It returns person.ErrMismatch for a wrong one, otherwise what spends the right one.
-	check func(ctx context.Context, s *Service, a *answer) (spender, error)
+	check func(ctx context.Context, s *Service, a *response) (spender, error)
 	// wrong is the message for a wrong answer, and with the suffix _locked for the one that locked the method. Empty:
 	// the message for a wrong code.
 	wrong string
@@ -52,8 +52,8 @@ type Method struct {
 // own, and returns false when the answer is no longer valid.
 type spender func(tx storage.Tx, own *Record) (bool, error)
 
-// answer is what a person answers to the question of a method.
-type answer struct {
+// response is what a person answers to the question of a method.
+type response struct {
 	stepUp *stepUp
 	method *Method
 	signIn *session.Current
@@ -65,7 +65,7 @@ type answer struct {
 }
 
 // own is what the person had set up when the request began.
-func (a *answer) own() *Record { return &a.stepUp.standing.Own }
+func (a *response) own() *Record { return &a.stepUp.standing.Own }
 
 // allMethods returns all methods, the easiest to use first among those of one level.
 func allMethods() []*Method {

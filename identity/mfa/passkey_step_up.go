@@ -100,7 +100,7 @@ func (s *Service) handlePasskeyStepUp(q *webflow.Request) error {
 	if challenge == nil {
 		return s.passkeyStepUpPage(q, x, http.StatusUnprocessableEntity, web.StepUpPasskey{Problem: "problem.passkey_late"})
 	}
-	wait, err := s.tryAnswer(q, &answer{
+	wait, err := s.tryAnswer(q, &response{
 		stepUp: x.stepUp, method: &passkeyMethod, signIn: q.SignIn, from: s.origin(q.Request), code: q.PostForm.Get("credential"), challenge: challenge,
 	})
 	switch {
@@ -116,7 +116,7 @@ func (s *Service) handlePasskeyStepUp(q *webflow.Request) error {
 }
 
 // checkPasskey checks the answer of one of the person's own passkeys.
-func checkPasskey(ctx context.Context, s *Service, a *answer) (spender, error) {
+func checkPasskey(ctx context.Context, s *Service, a *response) (spender, error) {
 	key, err := s.verifyAnswer(ctx, a)
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func checkPasskey(ctx context.Context, s *Service, a *answer) (spender, error) {
 	}, nil
 }
 
-func (s *Service) verifyAnswer(ctx context.Context, a *answer) (key passkey.Passkey, err error) {
+func (s *Service) verifyAnswer(ctx context.Context, a *response) (key passkey.Passkey, err error) {
 	assertion, err := passkey.ReadAssertion(a.code)
 	if err != nil {
 		return key, err

@@ -45,7 +45,7 @@ func pinPurpose(personID string) string { return "step-up PIN " + personID }
 
 // checkPIN counts the attempt before it verifies the PIN: of any number of requests at once, at most pinTries are
 // verified.
-func checkPIN(ctx context.Context, s *Service, a *answer) (spender, error) {
+func checkPIN(ctx context.Context, s *Service, a *response) (spender, error) {
 	personID := a.signIn.Session.PersonID
 	ev, err := s.person.NewEvents(a.from, pinLocked)
 	if err != nil {

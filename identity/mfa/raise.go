@@ -35,7 +35,7 @@ func (s *Service) beginAttempt(q *webflow.Request, x *stepUp, m *Method) (challe
 
 // tryAnswer counts an answer, verifies it and raises the session. It returns how long no answer is accepted, and
 // person.ErrMismatch for a wrong answer.
-func (s *Service) tryAnswer(q *webflow.Request, a *answer) (wait time.Duration, err error) {
+func (s *Service) tryAnswer(q *webflow.Request, a *response) (wait time.Duration, err error) {
 	ctx := q.Context()
 	at, err := s.beginAttempt(q, a.stepUp, a.method)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Service) tryAnswer(q *webflow.Request, a *answer) (wait time.Duration, 
 }
 
 // recordFailure writes the events of a wrong answer.
-func (s *Service) recordFailure(ctx context.Context, a *answer, at challenge.Attempt) error {
+func (s *Service) recordFailure(ctx context.Context, a *response, at challenge.Attempt) error {
 	ev, err := s.person.NewEvents(a.from, stepUpFailed, challenge.LoginThrottled)
 	if err != nil {
 		return err

@@ -34,7 +34,7 @@ var recoveryMethod = Method{
 	Name:  session.MethodRecovery,
 	Level: func(u *settings.Units) int { return cmp.Or(TOTPMethod.Level(u), session.PasskeyLevel) },
 	has:   func(_ storage.Tx, _ *session.Current, own *Record) (bool, error) { return len(own.Recovery) > 0, nil },
-	check: func(_ context.Context, _ *Service, a *answer) (spender, error) {
+	check: func(_ context.Context, _ *Service, a *response) (spender, error) {
 		hash := codes.Hash(a.signIn.Session.PersonID, a.code)
 		if !slices.Contains(a.own().Recovery, hash) {
 			return nil, person.ErrMismatch

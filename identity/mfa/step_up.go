@@ -242,7 +242,7 @@ func (s *Service) handleStepUp(q *webflow.Request) error {
 	if !person.IsText(code, challenge.MaxCode) {
 		code = "-" // always wrong, but counted like any other
 	}
-	wait, err := s.tryAnswer(q, &answer{stepUp: x, method: m, signIn: q.SignIn, from: s.origin(q.Request), code: code})
+	wait, err := s.tryAnswer(q, &response{stepUp: x, method: m, signIn: q.SignIn, from: s.origin(q.Request), code: code})
 	switch {
 	case err == nil && wait > 0:
 		in := web.StepUp{Problem: "problem.wait", Wait: webflow.RetryAfter(q.W, wait)}

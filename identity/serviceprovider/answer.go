@@ -135,7 +135,7 @@ type entry struct {
 	decision *decision
 
 	who  *subject
-	told []told
+	told []releasedAttribute
 	asks bool // the person is asked first
 }
 

@@ -78,15 +78,15 @@ func (p *subject) values(source string) (values []string, verified bool) {
 	return p.custom[source], true
 }
 
-// told is an attribute with the values of a person.
-type told struct {
+// releasedAttribute is an attribute with the values of a person.
+type releasedAttribute struct {
 	Attribute
 
 	values []string
 }
 
 // release returns what a service provider is told of a person, and the required attributes that the person lacks.
-func (m *member) release(p *subject) (out []told, missing []string) {
+func (m *member) release(p *subject) (out []releasedAttribute, missing []string) {
 	rows := map[string]bool{}
 	for _, a := range m.Attributes {
 		rows[a.Source] = true
@@ -100,21 +100,21 @@ func (m *member) release(p *subject) (out []told, missing []string) {
 			}
 			continue
 		}
-		out = append(out, told{a, values})
+		out = append(out, releasedAttribute{a, values})
 	}
 	if !m.Unmapped {
 		return out, missing
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.custom)) {
 		if !rows[name] && len(p.custom[name]) > 0 && canonical(name) == name && !isClaim(name) {
-			out = append(out, told{Attribute{Source: name}, p.custom[name]})
+			out = append(out, releasedAttribute{Attribute{Source: name}, p.custom[name]})
 		}
 	}
 	return out, missing
 }
 
 // written are attributes as they stand in an assertion.
-func (m *member) written(list []told) (out []samlidp.Attribute) {
+func (m *member) written(list []releasedAttribute) (out []samlidp.Attribute) {
 	for _, t := range list {
 		if len(t.Names) == 0 {
 			name := t.Source
@@ -132,7 +132,7 @@ func (m *member) written(list []told) (out []samlidp.Attribute) {
 }
 
 // sources are the names of attributes.
-func sources(list []told) (out []string) {
+func sources(list []releasedAttribute) (out []string) {
 	for _, t := range list {
 		out = append(out, t.Source)
 	}

@@ -22,7 +22,7 @@ type decision struct {
 }
 
 // decide applies the answer to what the service provider would be told now. What was not on the page is not agreed to.
-func (d *decision) decide(all []told) {
+func (d *decision) decide(all []releasedAttribute) {
 	d.agreed, d.declined = nil, nil
 	for _, t := range all {
 		switch {

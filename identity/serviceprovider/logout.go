@@ -282,15 +282,15 @@ func (s *Service) handleLogout(q *webflow.Request) error {
 	return q.Redirect(at)
 }
 
-// asked is a verified LogoutRequest. used marks it as used.
-type asked struct {
+// verifiedLogout is a verified LogoutRequest. used marks it as used.
+type verifiedLogout struct {
 	*samlidp.Logout
 
 	used func(tx storage.Tx) error
 }
 
 // readLogout verifies a LogoutRequest.
-func (s *Service) readLogout(q *webflow.Request, in *samlidp.Incoming) (*member, *samlidp.Metadata, *asked, error) {
+func (s *Service) readLogout(q *webflow.Request, in *samlidp.Incoming) (*member, *samlidp.Metadata, *verifiedLogout, error) {
 	m, meta, err := s.byEntity(q.Context(), q.Settings, in.Issuer)
 	if err != nil {
 		return nil, nil, nil, s.failed(q, m, err)
@@ -298,7 +298,7 @@ func (s *Service) readLogout(q *webflow.Request, in *samlidp.Incoming) (*member,
 	if m == nil {
 		return nil, nil, nil, s.unknown(q)
 	}
-	out := &asked{used: func(storage.Tx) error { return errors.New("a LogoutRequest without an ID") }}
+	out := &verifiedLogout{used: func(storage.Tx) error { return errors.New("a LogoutRequest without an ID") }}
 	want := samlidp.LogoutWant{Destination: s.deps.Issuer + logoutPath, Now: s.now, Once: func(_ context.Context, key string, until time.Time) error {
 		out.used = func(tx storage.Tx) error { return s.deps.Once(tx, key, until) } // with what the request asks for, or not at all
 		return nil
@@ -379,7 +379,7 @@ func (s *Service) confirmed(q *webflow.Request, in *samlidp.Incoming) error {
 	}
 	if err != nil || !msg.Success {
 		s.deps.Log.Warn("a service provider has not confirmed a sign-out: the person can still be signed in there", zap.String("service_provider", m.ID), zap.NamedError("cause", err))
-		return s.told(q, name, rec)
+		return s.afterAnswer(q, name, rec)
 	}
 	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) (err error) {
 		var found bool
@@ -392,11 +392,11 @@ func (s *Service) confirmed(q *webflow.Request, in *samlidp.Incoming) error {
 	if err != nil {
 		return err
 	}
-	return s.told(q, name, rec)
+	return s.afterAnswer(q, name, rec)
 }
 
-// told is the page after an answer. Only the browser that tells them learns who is left.
-func (s *Service) told(q *webflow.Request, name string, rec farewellRecord) error {
+// afterAnswer is the page after an answer. Only the browser that tells them learns who is left.
+func (s *Service) afterAnswer(q *webflow.Request, name string, rec farewellRecord) error {
 	if rec.Asker != "" || !s.goes(q, rec) {
 		rec = farewellRecord{Return: signOutPath}
 	}
@@ -417,7 +417,7 @@ type ending struct {
 
 // endFor ends the sessions that a LogoutRequest names, and marks it as used, both or neither. The record has the other
 // service providers that the browser takes the news to.
-func (s *Service) endFor(q *webflow.Request, m *member, meta *samlidp.Metadata, msg *asked) (rec farewellRecord, err error) {
+func (s *Service) endFor(q *webflow.Request, m *member, meta *samlidp.Metadata, msg *verifiedLogout) (rec farewellRecord, err error) {
 	rec = farewellRecord{Asker: meta.EntityID, AskerRequest: msg.ID}
 	var list []ending
 	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) error {

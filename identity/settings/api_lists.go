@@ -27,7 +27,7 @@ func (a *API) getWhitelist(l whitelist) jsonapi.Handler {
 		if err != nil {
 			return err
 		}
-		return answer(w, r, st, l.view())
+		return writeView(w, r, st, l.view())
 	}
 }
 
@@ -126,7 +126,7 @@ func (a *API) getServiceProviders(w http.ResponseWriter, r *http.Request, client
 	if _, err := organisation(r, st.units); err != nil {
 		return err
 	}
-	return answer(w, r, st, providersView(r))
+	return writeView(w, r, st, providersView(r))
 }
 
 // postServiceProviders serves POST /api/v2/config/organisations/{organisation-id}/service-providers: the array replaces
@@ -197,7 +197,7 @@ func (a *API) getServiceProvider(w http.ResponseWriter, r *http.Request, client 
 	if v, _ := providerView(r)(st); v == nil {
 		return jsonapi.NotFound()
 	}
-	return answer(w, r, st, providerView(r))
+	return writeView(w, r, st, providerView(r))
 }
 
 // postServiceProvider serves POST /api/v2/config/organisations/{organisation-id}/service-providers/{serviceProviderId}:

@@ -24,7 +24,7 @@ func (a *API) getPolicies(w http.ResponseWriter, r *http.Request, _ string) erro
 	if err != nil {
 		return err
 	}
-	return answer(w, r, st, func(st *state) (any, uint64) { return a.s.entries(st), 0 })
+	return writeView(w, r, st, func(st *state) (any, uint64) { return a.s.entries(st), 0 })
 }
 
 // policyView is the policy of the path, or nil.
@@ -51,7 +51,7 @@ func (a *API) getPolicy(w http.ResponseWriter, r *http.Request, _ string) error 
 	if p, _ := v(st); p == nil {
 		return jsonapi.NotFound()
 	}
-	return answer(w, r, st, v)
+	return writeView(w, r, st, v)
 }
 
 // putPolicy serves PUT /api/v2/config/policies/{name}: the policy is made, or replaced as a whole.

@@ -106,7 +106,7 @@ func (a *API) getIdentityProviders(w http.ResponseWriter, r *http.Request, _ str
 	if err != nil {
 		return err
 	}
-	return answer(w, r, st, func(st *state) (any, uint64) {
+	return writeView(w, r, st, func(st *state) (any, uint64) {
 		list := []identityProvider{}
 		for _, m := range st.units.LoginMethods.LoginMethods {
 			if m.ID == OwnMethod {

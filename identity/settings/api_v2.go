@@ -23,7 +23,7 @@ func (a *API) getUnit(name string) jsonapi.Handler {
 		if err != nil {
 			return err
 		}
-		return answer(w, r, st.seenBy(client), unitView(un))
+		return writeView(w, r, st.seenBy(client), unitView(un))
 	}
 }
 

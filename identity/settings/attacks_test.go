@@ -17,7 +17,7 @@ import (
 )
 
 // unchanged fails when what fn does is not refused with one of these statuses, or leaves something behind.
-func (w *world) unchanged(name string, fn func() answer, statuses ...int) {
+func (w *world) unchanged(name string, fn func() writeView, statuses ...int) {
 	w.Helper()
 	before, n := w.read("/api/v2/config")+w.read("/api/config"), len(w.events())
 	a := fn()
@@ -59,8 +59,8 @@ func TestAttacksOnPasswordPolicy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.unchanged(name, func() answer { return w.call("POST", "/api/v2/config/password-policy", body) }, 400)
-			w.unchanged(name, func() answer { return w.call("POST", "/api/v2/config", `{"password_policy":`+body+`}`) }, 400)
+			w.unchanged(name, func() writeView { return w.call("POST", "/api/v2/config/password-policy", body) }, 400)
+			w.unchanged(name, func() writeView { return w.call("POST", "/api/v2/config", `{"password_policy":`+body+`}`) }, 400)
 		})
 	}
 }
@@ -104,10 +104,10 @@ func TestAttacksOnWhitelists(t *testing.T) {
 			w := newWorld(t)
 			body := fmt.Sprintf(`{"url":%s}`, quote(raw))
 			for _, path := range []string{"/api/v2/config/redirects/whitelisted-urls", "/api/v2/config/features/action-token/whitelisted-urls"} {
-				w.unchanged(name, func() answer { return w.call("POST", path, body) }, 400)
+				w.unchanged(name, func() writeView { return w.call("POST", path, body) }, 400)
 			}
-			w.unchanged(name, func() answer { return w.call("POST", "/api/v2/config/redirects", `{"url_whitelist":[`+body+`]}`) }, 400)
-			w.unchanged(name, func() answer {
+			w.unchanged(name, func() writeView { return w.call("POST", "/api/v2/config/redirects", `{"url_whitelist":[`+body+`]}`) }, 400)
+			w.unchanged(name, func() writeView {
 				return w.call("POST", "/api/v2/config/features", `{"action_token":{"whitelisted_urls":[`+body+`]}}`)
 			}, 400)
 		})
@@ -116,10 +116,10 @@ func TestAttacksOnWhitelists(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		w.must(200, "POST", "/api/v2/config/redirects/whitelisted-urls", `{"url":"https://www.example.com/"}`)
-		w.unchanged("a duplicate", func() answer {
+		w.unchanged("a duplicate", func() writeView {
 			return w.call("POST", "/api/v2/config/redirects/whitelisted-urls", `{"url":"https://www.example.com/"}`)
 		}, 400)
-		w.unchanged("a duplicate in one array", func() answer {
+		w.unchanged("a duplicate in one array", func() writeView {
 			return w.call("POST", "/api/v2/config/redirects", `{"url_whitelist":[{"url":"https://a.example"},{"url":"https://a.example"}]}`)
 		}, 400)
 	})
@@ -239,8 +239,8 @@ func TestAttacksOnExpressions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.unchanged(name, func() answer { return w.call("POST", "/api/v2/config/features", set(expr, "")) }, 400, 413)
-			w.unchanged(name, func() answer { return w.call("POST", "/api/v2/config/features", set("", expr)) }, 400, 413)
+			w.unchanged(name, func() writeView { return w.call("POST", "/api/v2/config/features", set(expr, "")) }, 400, 413)
+			w.unchanged(name, func() writeView { return w.call("POST", "/api/v2/config/features", set("", expr)) }, 400, 413)
 		})
 	}
 	w := newWorld(t)
@@ -331,10 +331,10 @@ func TestAttacksOnAccess(t *testing.T) {
 	})
 	t.Run("attack 257: a form that another site posts with remembered credentials", func(t *testing.T) {
 		for _, kind := range []string{"application/x-www-form-urlencoded", "text/plain", "multipart/form-data; boundary=x", "application/json"} {
-			w.unchanged(kind, func() answer {
+			w.unchanged(kind, func() writeView {
 				return w.call("POST", "/api/v2/config/features", `{"login_enabled":false}`, "Content-Type", kind, "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site")
 			}, 403, 415)
-			w.unchanged(kind, func() answer {
+			w.unchanged(kind, func() writeView {
 				return w.call("POST", "/api/v2/config/features", `{"login_enabled":false}`, "Content-Type", strings.Replace(kind, "json", "jsonp", 1))
 			}, 415)
 		}
@@ -386,7 +386,7 @@ func TestAttacksOnPaths(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{TB: t, store: w.store, service: w.service, handler: w.handler}
-			w.unchanged(name, func() answer { return w.call(tt.method, tt.path, tt.body) }, 400, 404)
+			w.unchanged(name, func() writeView { return w.call(tt.method, tt.path, tt.body) }, 400, 404)
 		})
 	}
 }
@@ -427,7 +427,7 @@ func TestAttacksOnBodies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{TB: t, store: w.store, service: w.service, handler: w.handler}
-			w.unchanged(name, func() answer { return w.call(tt.method, tt.path, tt.body) }, 400, 409, 413)
+			w.unchanged(name, func() writeView { return w.call(tt.method, tt.path, tt.body) }, 400, 409, 413)
 		})
 	}
 	t.Run("attack 252: two administrators with one state before their eyes", func(t *testing.T) {
@@ -456,7 +456,7 @@ func TestAttacksOnBodies(t *testing.T) {
 	})
 	t.Run("attack 252: a storage that fails in the middle", func(t *testing.T) {
 		w := prepared(t)
-		w.unchanged("a failing commit", func() answer {
+		w.unchanged("a failing commit", func() writeView {
 			w.store.failUpdates(true)
 			defer w.store.failUpdates(false)
 			return w.call("POST", units, `{"features":{"login_enabled":false},"messages":{"nl":{"a":"b"}}}`)

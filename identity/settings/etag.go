@@ -38,8 +38,8 @@ func ifMatch(r *http.Request, v view) func(*state) bool {
 	return func(st *state) bool { return holds(v.etag(st)) }
 }
 
-// answer writes a view of a state, or 304 when the client has it already.
-func answer(w http.ResponseWriter, r *http.Request, st *state, v view) error {
+// writeView writes a view of a state, or 304 when the client has it already.
+func writeView(w http.ResponseWriter, r *http.Request, st *state, v view) error {
 	body, _ := v(st)
 	jsonapi.Tagged(w, r, v.etag(st), body)
 	return nil

@@ -151,15 +151,15 @@ func (w *world) open(cfg settings.Config, log *zap.Logger) (*settings.Service, e
 	})
 }
 
-// answer is what came back.
-type answer struct {
+// writeView is what came back.
+type writeView struct {
 	status int
 	body   string
 	header http.Header
 }
 
 // call makes a request as the API client ops. A header "Authorization" with "" sends none.
-func (w *world) call(method, path, body string, headers ...string) answer {
+func (w *world) call(method, path, body string, headers ...string) writeView {
 	w.Helper()
 	r := httptest.NewRequest(method, "https://auth.example.com", bytes.NewReader([]byte(body)))
 	u, err := r.URL.Parse(path)
@@ -179,11 +179,11 @@ func (w *world) call(method, path, body string, headers ...string) answer {
 	}
 	rec := httptest.NewRecorder()
 	w.handler.ServeHTTP(rec, r)
-	return answer{rec.Code, rec.Body.String(), rec.Header()}
+	return writeView{rec.Code, rec.Body.String(), rec.Header()}
 }
 
 // must is call for what has to succeed.
-func (w *world) must(status int, method, path, body string, headers ...string) answer {
+func (w *world) must(status int, method, path, body string, headers ...string) writeView {
 	w.Helper()
 	a := w.call(method, path, body, headers...)
 	if a.status != status {

@@ -57,7 +57,7 @@ func owned(t *testing.T) *world {
 }
 
 // asAcme calls as the API client of acme.
-func (w *world) asAcme(method, path, body string, headers ...string) answer {
+func (w *world) asAcme(method, path, body string, headers ...string) writeView {
 	w.Helper()
 	r, _ := http.NewRequest(method, "/", http.NoBody) //nolint:noctx // only its header is used
 	r.SetBasicAuth("acme-api", "secret")
@@ -177,8 +177,8 @@ func TestAttacksOnOrganisations(t *testing.T) {
 				continue // another right
 			}
 			path = strings.NewReplacer("{organisation-id}", "other", "{serviceProviderId}", "theirs").Replace(path)
-			var a answer
-			w.unchanged(op, func() answer { a = w.asAcme(method, w.fill(path), good[op]); return a }, 200, 403, 404)
+			var a writeView
+			w.unchanged(op, func() writeView { a = w.asAcme(method, w.fill(path), good[op]); return a }, 200, 403, 404)
 			if strings.Contains(a.body, "Umbra") || strings.Contains(a.body, "heirs") || strings.Contains(a.body, "umbra") {
 				t.Errorf("%s tells of another organisation: %s", op, a.body)
 			}
@@ -249,7 +249,7 @@ func TestAttacksOnOrganisations(t *testing.T) {
 				want = []int{409}
 			}
 			w := &world{TB: t, store: w.store, service: w.service, handler: w.handler}
-			w.unchanged(name, func() answer { return w.asAcme(http.MethodPost, c.path, c.body) }, want...)
+			w.unchanged(name, func() writeView { return w.asAcme(http.MethodPost, c.path, c.body) }, want...)
 		})
 	}
 }

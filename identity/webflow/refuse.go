@@ -49,8 +49,8 @@ func (s *Service) Raised(q *Request, e denial.Entry) {
 	s.Entered(q.Context(), e)
 }
 
-// introduce notes who makes the request, and for which application.
-func (q *Request) introduce() {
+// noteRequester notes who makes the request, and for which application.
+func (q *Request) noteRequester() {
 	denial.Learn(q.Context(), func(f *denial.Refusal) {
 		if q.SignIn != nil {
 			f.PersonID, f.Username, f.Level = q.SignIn.Session.PersonID, q.SignIn.Person.Username, q.SignIn.Session.Level

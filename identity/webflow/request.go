@@ -141,7 +141,7 @@ func (s *Service) Load(w http.ResponseWriter, r *http.Request) (*Request, error)
 	if q.Settings != nil {
 		q.Request = r.WithContext(settings.Seen(r.Context(), q.Settings))
 	}
-	q.introduce()
+	q.noteRequester()
 	return q, err
 }
 

@@ -15,12 +15,12 @@ type Directory struct {
 	Network netip.Prefix
 
 	mu     sync.Mutex // guards all below
-	people map[string]known
+	people map[string]account
 	answer func(context.Context) error
 	tried  int
 }
 
-type known struct {
+type account struct {
 	password string
 	identity idp.Identity
 }
@@ -32,9 +32,9 @@ func (d *Directory) Put(name, password string, id idp.Identity) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.people == nil {
-		d.people = map[string]known{}
+		d.people = map[string]account{}
 	}
-	d.people[name] = known{password, id}
+	d.people[name] = account{password, id}
 }
 
 // Answer replaces what follows an attempt that was counted. nil: the people decide.

@@ -90,7 +90,7 @@ func (p *Provider) checkBackChannel(ctx context.Context, steps *idp.Steps, m *id
 	}
 	for _, index := range slices.Sorted(maps.Keys(m.ARS)) {
 		to := m.ARS[index]
-		switch status, err := p.knock(ctx, m, index, to); {
+		switch status, err := p.probe(ctx, m, index, to); {
 		case err != nil:
 			steps.Fail("artifact service", err, "compare client_key with what the provider knows of us, and server_certificate with what its server shows")
 			return false
@@ -103,8 +103,8 @@ func (p *Provider) checkBackChannel(ctx context.Context, steps *idp.Steps, m *id
 	return true
 }
 
-// knock resolves an artifact that nobody has issued, and returns the status of the answer.
-func (p *Provider) knock(ctx context.Context, m *idpMetadata, index int, to string) (int, error) {
+// probe resolves an artifact that nobody has issued, and returns the status of the answer.
+func (p *Provider) probe(ctx context.Context, m *idpMetadata, index int, to string) (int, error) {
 	artifact := binary.BigEndian.AppendUint16([]byte{0, artifactType}, uint16(index)) //nolint:gosec // read as 16 bits
 	source := sha1.Sum([]byte(m.EntityID))                                            //nolint:gosec // SAML bindings 3.6.4
 	artifact = append(append(artifact, source[:]...), make([]byte, 20)...)

@@ -9,12 +9,12 @@ import (
 // evenStep is the step of time in which failures are answered. Decrypting and verifying an answer takes far less.
 const evenStep = 500 * time.Millisecond
 
-// evenly reads an answer that is encrypted with CBC and not covered by a signature, as AD FS and Entra send by default:
-// the assertion is signed, then encrypted. An attacker who has recorded such an answer can change the ciphertext and
-// learn the plaintext, bit by bit, from how we fail. So all failures are one: the reason is the same until the
-// signature inside is verified, the page is the same anyway, and the time is a multiple of evenStep. A success tells
-// nothing, since the signature covers the whole plaintext, names the request, and counts once.
-func (v *verifier) evenly(ctx context.Context, read func() (*verified, error)) (*verified, error) {
+// readUniformly reads an answer that is encrypted with CBC and not covered by a signature, as AD FS and Entra send by
+// default: the assertion is signed, then encrypted. An attacker who has recorded such an answer can change the
+// ciphertext and learn the plaintext, bit by bit, from how we fail. So all failures are one: the reason is the same
+// until the signature inside is verified, the page is the same anyway, and the time is a multiple of evenStep. A
+// success tells nothing, since the signature covers the whole plaintext, names the request, and counts once.
+func (v *verifier) readUniformly(ctx context.Context, read func() (*verified, error)) (*verified, error) {
 	began := v.now()
 	out, err := read()
 	if err != nil {

@@ -147,7 +147,7 @@ func (v *verifier) answer(ctx context.Context, n *node, signed bool, ids map[str
 		return out, v.mark(ctx, "assertion", out.Issuer, out.ID, until)
 	}
 	if !signed && isMalleable(n) {
-		return v.evenly(ctx, read)
+		return v.readUniformly(ctx, read)
 	}
 	return read()
 }
@@ -237,7 +237,7 @@ func countSignatures(root, message *node) error {
 	if root != message { // the message of an artifact is inside another message
 		for n := root; n != message; {
 			known += len(n.Children(nsDsig, "Signature"))
-			n = toward(n, message)
+			n = childContaining(n, message)
 		}
 	}
 	if root.Count("Signature") != known {
@@ -246,10 +246,10 @@ func countSignatures(root, message *node) error {
 	return nil
 }
 
-// toward returns the child of n that contains the element inner.
-func toward(n, inner *node) *node {
+// childContaining returns the child of n that contains the element inner.
+func childContaining(n, inner *node) *node {
 	for _, c := range n.Elements {
-		if c == inner || toward(c, inner) != nil {
+		if c == inner || childContaining(c, inner) != nil {
 			return c
 		}
 	}

@@ -28,7 +28,7 @@ type role struct {
 // can lead with the same role, such as an old configuration and a new one: they work side by side.
 func (n *Node) Lead(ctx context.Context, name string, work func(ctx context.Context)) {
 	r := n.ask(name)
-	defer n.waive(r)
+	defer n.release(r)
 	if n.shared == nil {
 		work(ctx)
 		return
@@ -71,8 +71,8 @@ func (n *Node) ask(name string) *role {
 	return n.roles[name]
 }
 
-// waive says that one less in this process wants a role. The next beat gives up what nobody wants.
-func (n *Node) waive(r *role) {
+// release says that one less in this process wants a role. The next beat gives up what nobody wants.
+func (n *Node) release(r *role) {
 	defer n.look()
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -254,7 +254,7 @@ func (l *List[K, A]) work() {
 			continue
 		}
 		if err != nil {
-			l.doubt(g)
+			l.markStale(g)
 		} else {
 			l.judge(g, answer, basis)
 		}
@@ -277,8 +277,8 @@ func (l *List[K, A]) ask(key K) (answer A, basis Basis, err error) {
 	return l.cfg.Ask(ctx, key)
 }
 
-// doubt keeps a group that cannot be asked about for a while, and then ends it.
-func (l *List[K, A]) doubt(g *group[K, A]) {
+// markStale keeps a group that cannot be asked about for a while, and then ends it.
+func (l *List[K, A]) markStale(g *group[K, A]) {
 	g.answered = false
 	now := l.cfg.Now()
 	if now.Sub(g.sure) < l.cfg.Every {

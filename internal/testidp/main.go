@@ -32,8 +32,8 @@ type line struct {
 	Keys []keyPair `json:"keys"`
 }
 
-// known is one line of the input.
-type known struct {
+// account is one line of the input.
+type account struct {
 	Issuer string `json:"issuer"`
 }
 
@@ -52,7 +52,7 @@ func serve(in io.Reader, out io.Writer) error {
 		return err
 	}
 	for r := json.NewDecoder(in); ; {
-		var k known
+		var k account
 		if err := r.Decode(&k); err != nil {
 			if errors.Is(err, io.EOF) {
 				return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
 )
 
-// someone is a person who can be chosen at a provider.
-type someone struct {
+// person is a person who can be chosen at a provider.
+type person struct {
 	id, name string
 	be       func()
 }
@@ -19,7 +19,7 @@ type someone struct {
 type desk struct {
 	id, name string
 	people   *people
-	choice   []someone
+	choice   []person
 	// refusal is the answer for a person who has gone back, as the provider writes it. Its form is posted if post is set.
 	refusal url.Values
 	post    bool
@@ -55,7 +55,7 @@ func (d *desk) before(provider http.Handler) http.Handler {
 		case r.PostFormValue("do") == "cancel":
 			d.refuse(w, r, asked)
 		default:
-			i := slices.IndexFunc(d.choice, func(p someone) bool { return p.id == r.PostFormValue("person") })
+			i := slices.IndexFunc(d.choice, func(p person) bool { return p.id == r.PostFormValue("person") })
 			if i < 0 {
 				http.Error(w, "nobody has that name", http.StatusBadRequest)
 				return

@@ -54,7 +54,7 @@ func start(p *people) (all []standIn, keys []keyPair, err error) {
 		{"", "forge", "Forge", url.Values{"error": {"access_denied"}}},
 	} {
 		o := oauth2test.New(harness{}, c.preset)
-		d := &desk{id: c.id, name: c.name, people: p, refusal: c.refusal, choice: []someone{{"own", "Their only account", func() {}}}}
+		d := &desk{id: c.id, name: c.name, people: p, refusal: c.refusal, choice: []person{{"own", "Their only account", func() {}}}}
 		o.Front(d.before)
 		all = append(all, standIn{id: c.id, told: map[string]string{"url": o.URL, "client_id": oauth2test.ClientID, "client_secret": oauth2test.ClientSecret}})
 	}
@@ -81,7 +81,7 @@ func openID(o *oidctest.OP, d *desk, told map[string]string, others ...other) st
 	var own oidctest.Script
 	o.Change(func(s *oidctest.Script) { own = *s })
 	for _, x := range append([]other{{id: "own", name: "Ann Example"}}, others...) {
-		d.choice = append(d.choice, someone{x.id, x.name, func() {
+		d.choice = append(d.choice, person{x.id, x.name, func() {
 			o.Change(func(s *oidctest.Script) {
 				s.Sub, s.IDToken = cmp.Or(x.sub, own.Sub), maps.Clone(own.IDToken)
 				maps.Copy(s.IDToken, x.claims)

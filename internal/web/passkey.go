@@ -69,15 +69,15 @@ func (f *frame) Passkey(in *Passkey) passkey {
 	}
 }
 
-// stuck is what the template "stuck" sees.
-type stuck struct{ Summary, Text, Help, HelpText, Account, AccountText string }
+// helpBox is what the template "stuck" sees.
+type helpBox struct{ Summary, Text, Help, HelpText, Account, AccountText string }
 
 // Stuck says what a person can do who cannot use their passkey: passkey.help leads to the account, where a password and
 // a recovery code are enough, passkey.ask is for people without another way.
 //
 //	{{template "stuck" (.Stuck "passkey.ask")}}
-func (f *frame) Stuck(key string) stuck {
-	out := stuck{Summary: f.T("passkey.trouble"), Text: f.Say(Text{Key: key}), Help: f.Help, HelpText: f.T("footer.help")}
+func (f *frame) Stuck(key string) helpBox {
+	out := helpBox{Summary: f.T("passkey.trouble"), Text: f.Say(Text{Key: key}), Help: f.Help, HelpText: f.T("footer.help")}
 	if key == "passkey.help" {
 		out.Account, out.AccountText = "/account", f.T("error.back")
 	}

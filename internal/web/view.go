@@ -164,12 +164,12 @@ type Device struct {
 	Details      []Detail
 }
 
-// who is the account that a page is about, and the link for somebody else.
-type who struct{ Account, Hint, Another, NotYou string }
+// accountLine is the account that a page is about, and the link for somebody else.
+type accountLine struct{ Account, Hint, Another, NotYou string }
 
 // Who returns what the template who shows.
-func (f *frame) Who(account, another string) who {
-	return who{account, f.T("who.account"), LocalPath(another), f.T("who.another")}
+func (f *frame) Who(account, another string) accountLine {
+	return accountLine{account, f.T("who.account"), LocalPath(another), f.T("who.another")}
 }
 
 // ScopeLine is one permission. Description empty: the standard scopes have built-in descriptions, others show their

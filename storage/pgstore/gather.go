@@ -84,7 +84,7 @@ func (g *gather) serve(list []*asking) {
 // ask sends one statement.
 func (g *gather) ask(keys [][]byte) (map[string]row, error) {
 	s := g.store
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), roundTripTimeout)
 	defer cancel()
 	c, err := s.pool.get(ctx)
 	if err != nil {

@@ -105,8 +105,8 @@ func spotsOf(payload string) (spots []uint32, ok bool) {
 	return spots, true
 }
 
-// ears hear what the nodes write.
-type ears struct {
+// notifications hear what the nodes write.
+type notifications struct {
 	store   *Store
 	config  *pgconn.Config
 	channel string
@@ -125,14 +125,14 @@ type ears struct {
 // listen begins to listen. The channel is that of the table, whatever way leads there.
 func (s *Store) listen(config *pgconn.Config, channel string) {
 	ctx, stop := context.WithCancel(context.Background())
-	e := &ears{store: s, config: config, channel: channel, beat: payloadOfBeat + rand.Text(), stop: stop}
+	e := &notifications{store: s, config: config, channel: channel, beat: payloadOfBeat + rand.Text(), stop: stop}
 	e.timer = time.AfterFunc(silence, e.deafen)
 	s.ears = e
 	e.done.Go(func() { e.loop(ctx) })
 	e.done.Go(func() { e.sendBeats(ctx) })
 }
 
-func (e *ears) close() {
+func (e *notifications) close() {
 	if e == nil {
 		return
 	}
@@ -156,7 +156,7 @@ var errNoNotify = errors.New("the server has no notifications")
 var errNotHeard = errors.New("what this node says is not heard: does direct_url lead to the database of the URL?")
 
 // loop listens until ctx ends, or it is clear that the server tells nothing.
-func (e *ears) loop(ctx context.Context) {
+func (e *notifications) loop(ctx context.Context) {
 	for {
 		err := e.session(ctx)
 		e.deafen()
@@ -179,7 +179,7 @@ func (e *ears) loop(ctx context.Context) {
 }
 
 // tell logs once why the other nodes are not heard.
-func (e *ears) tell(err error, never bool) {
+func (e *notifications) tell(err error, never bool) {
 	e.mu.Lock()
 	first := !e.told
 	e.told = true
@@ -195,7 +195,7 @@ func (e *ears) tell(err error, never bool) {
 }
 
 // session listens on one session until it fails.
-func (e *ears) session(ctx context.Context) error {
+func (e *notifications) session(ctx context.Context) error {
 	config := e.config.Copy()
 	config.OnNotification = func(_ *pgconn.PgConn, n *pgconn.Notification) { e.hear(n.Payload) }
 	conn, err := pgconn.ConnectConfig(ctx, config)
@@ -232,20 +232,20 @@ func (e *ears) session(ctx context.Context) error {
 	}
 }
 
-func (e *ears) opened() {
+func (e *notifications) opened() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.open, e.beats, e.last = true, 0, time.Now()
 }
 
-func (e *ears) since() time.Duration {
+func (e *notifications) since() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return time.Since(e.last)
 }
 
 // deafen notes that nothing is heard, since the session has ended or no beat has come.
-func (e *ears) deafen() {
+func (e *notifications) deafen() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.beats = 0
@@ -253,7 +253,7 @@ func (e *ears) deafen() {
 }
 
 // hear takes a notification. It is called by the goroutine of the session.
-func (e *ears) hear(payload string) {
+func (e *notifications) hear(payload string) {
 	switch {
 	case payload == e.beat:
 		e.mu.Lock()
@@ -278,7 +278,7 @@ func (e *ears) hear(payload string) {
 }
 
 // sendBeats sends a beat every now and then while there is a session that may hear it.
-func (e *ears) sendBeats(ctx context.Context) {
+func (e *notifications) sendBeats(ctx context.Context) {
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
 	for {
@@ -299,7 +299,7 @@ func (e *ears) sendBeats(ctx context.Context) {
 // beatText needs no disk: a beat that is lost does no harm.
 const beatText = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)"
 
-func (e *ears) sendBeat(ctx context.Context) {
+func (e *notifications) sendBeat(ctx context.Context) {
 	p := e.store.pool
 	wait, cancel := context.WithTimeout(ctx, listenAnew)
 	defer cancel()

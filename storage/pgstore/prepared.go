@@ -30,7 +30,7 @@ func (c *session) prepare(q *texts) error {
 	if ok, err := c.direct(); !ok {
 		return err
 	}
-	if err := c.conn.Conn().SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.conn.Conn().SetDeadline(time.Now().Add(roundTripTimeout)); err != nil {
 		return err
 	}
 	ctx := context.Background()

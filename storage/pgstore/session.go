@@ -15,8 +15,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// patience is how long one round trip may take, which is a commit with its standbys at most.
-const patience = 10 * time.Second
+// roundTripTimeout is how long one round trip may take, which is a commit with its standbys at most.
+const roundTripTimeout = 10 * time.Second
 
 // The types of our parameters.
 const (
@@ -61,7 +61,7 @@ func (c *session) run(list ...statement) ([]*pgconn.Result, error) {
 	if c.trips != nil {
 		c.trips.Add(1)
 	}
-	if err := c.conn.Conn().SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.conn.Conn().SetDeadline(time.Now().Add(roundTripTimeout)); err != nil {
 		return nil, err
 	}
 	results, err := c.conn.ExecBatch(context.Background(), batch).ReadAll()
@@ -81,7 +81,7 @@ func (c *session) run(list ...statement) ([]*pgconn.Result, error) {
 
 // describe returns the columns of a query, which it does not run.
 func (c *session) describe(sql string) ([]pgconn.FieldDescription, error) {
-	if err := c.conn.Conn().SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.conn.Conn().SetDeadline(time.Now().Add(roundTripTimeout)); err != nil {
 		return nil, err
 	}
 	d, err := c.conn.Prepare(context.Background(), "", sql, nil)
@@ -133,7 +133,7 @@ var errPoolBusy = unavailable("all connections to the database are in use")
 
 // get returns a session that nobody else uses.
 func (p *pool) get(ctx context.Context) (*session, error) {
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(roundTripTimeout)
 	defer timer.Stop()
 	select {
 	case p.most <- struct{}{}:

@@ -78,7 +78,7 @@ type Store struct {
 	gather    *gather
 
 	marks *storage.Marks
-	ears  *ears // nil: the server tells nothing
+	ears  *notifications // nil: the server tells nothing
 }
 
 var (

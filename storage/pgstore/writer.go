@@ -275,7 +275,7 @@ func (w *writer) open() (*session, error) {
 		return c, nil
 	}
 	w.drop()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), roundTripTimeout)
 	defer cancel()
 	c, err := w.store.pool.connect(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {

@@ -110,8 +110,8 @@ func (t *texts) usesOf(key string) (out []string) {
 	return t.uses()[key]
 }
 
-// called is what an example is called in a language: the title of the page, or the subject of the e-mail.
-func (t *texts) called(v *layout.Visit, x *example, locale string) (string, error) {
+// title is what an example is called in a language: the title of the page, or the subject of the e-mail.
+func (t *texts) title(v *layout.Visit, x *example, locale string) (string, error) {
 	switch {
 	case x.page != nil:
 		return t.pages.TitleOf(v.Context(), x.page.View, x.page.Failure, locale)
@@ -141,7 +141,7 @@ func (t *texts) showPreviews(v *layout.Visit) (*web.Console, error) {
 	}
 	table := &web.Table{Label: web.Say("console.preview_group." + now), Columns: []string{"console.column.name", "console.column.key"}}
 	for _, x := range examples(now) {
-		name, err := t.called(v, &x, locale)
+		name, err := t.title(v, &x, locale)
 		if err != nil {
 			return nil, err
 		}
@@ -192,7 +192,7 @@ func verified(v *layout.Visit) string {
 
 func (t *texts) showPreview(v *layout.Visit) (*web.Console, error) {
 	x, locale := shownExample(v), t.locale(v)
-	name, err := t.called(v, x, locale)
+	name, err := t.title(v, x, locale)
 	if err != nil {
 		return nil, err
 	}

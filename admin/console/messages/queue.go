@@ -35,12 +35,12 @@ func (t *texts) queueScreen() *layout.Screen {
 	}
 }
 
-// joined is where a message is, as addresses have it. parted is its inverse.
-func joined(channel, key string) string {
+// encodeKey is where a message is, as addresses have it. parted is its inverse.
+func encodeKey(channel, key string) string {
 	return channel + "." + base64.RawURLEncoding.EncodeToString([]byte(key))
 }
 
-func parted(s string) (channel, key string) {
+func decodeKey(s string) (channel, key string) {
 	channel, encoded, _ := strings.Cut(s, ".")
 	raw, err := base64.RawURLEncoding.DecodeString(encoded)
 	if err != nil {
@@ -67,7 +67,7 @@ func (t *texts) queueFilter(q url.Values) (f queueFilter) {
 
 // queued reads a page of the list: one channel after the other.
 func (t *texts) queued(tx storage.Tx, f queueFilter, after string, now time.Time) (list []notify.Item, next string, err error) {
-	channel, key := parted(after)
+	channel, key := decodeKey(after)
 	for _, o := range t.Manage.Outgoing {
 		if f.channel != "" && o.Channel() != f.channel || channel != "" && o.Channel() != channel {
 			continue
@@ -79,7 +79,7 @@ func (t *texts) queued(tx storage.Tx, f queueFilter, after string, now time.Time
 		channel, key = "", ""
 		if list = append(list, some...); more {
 			last := list[len(list)-1]
-			return list, joined(last.Channel, last.Key), nil
+			return list, encodeKey(last.Channel, last.Key), nil
 		}
 	}
 	return list, "", nil
@@ -114,10 +114,10 @@ func (t *texts) showQueue(v *layout.Visit) (*web.Console, error) {
 		row := web.TableRow{Cells: []web.Cell{kind, recipient(m, people), {Text: web.Say("console.time", "time", m.Since)}, {Name: strconv.Itoa(m.Tries)}, nextCell(m), {}, {}}}
 		if p, known := people[m.PersonID]; m.PersonID == "" || !known || v.Outranks(t.rankOf(&p)) {
 			if !m.Late && !m.Trying {
-				row.Cells[5] = v.Link("send-now", "item", joined(m.Channel, m.Key))
+				row.Cells[5] = v.Link("send-now", "item", encodeKey(m.Channel, m.Key))
 			}
 			if !m.Trying {
-				row.Cells[6] = v.Link("drop-message", "item", joined(m.Channel, m.Key))
+				row.Cells[6] = v.Link("drop-message", "item", encodeKey(m.Channel, m.Key))
 			}
 		}
 		table.Rows = append(table.Rows, row)
@@ -190,7 +190,7 @@ func (t *texts) kindOf(v *layout.Visit, m *notify.Item) (web.Cell, error) {
 	if x == nil {
 		return web.Cell{Text: way}, nil
 	}
-	name, err := t.called(v, x, t.locale(v))
+	name, err := t.title(v, x, t.locale(v))
 	return web.Cell{Name: name, URL: previewPath(id), Hint: way}, err
 }
 
@@ -224,7 +224,7 @@ func nextCell(m *notify.Item) web.Cell {
 // askQueued says which message is hit.
 func (t *texts) askQueued(v *layout.Visit) (q layout.Question, err error) {
 	item, hidden := v.Chosen("item")
-	channel, key := parted(item)
+	channel, key := decodeKey(item)
 	var m notify.Item
 	var found bool
 	var people map[string]person.Person
@@ -278,11 +278,11 @@ func (t *texts) allowed(v *layout.Visit) func(storage.Tx, notify.Item) error {
 }
 
 func (t *texts) sendNow(v *layout.Visit, in url.Values) (layout.Result, error) {
-	channel, key := parted(in.Get("item"))
+	channel, key := decodeKey(in.Get("item"))
 	return layout.Result{}, t.Manage.SendNow(v.Context(), channel, key, v.Actor(), t.allowed(v))
 }
 
 func (t *texts) dropMessage(v *layout.Visit, in url.Values) (layout.Result, error) {
-	channel, key := parted(in.Get("item"))
+	channel, key := decodeKey(in.Get("item"))
 	return layout.Result{}, t.Manage.DropMessage(v.Context(), channel, key, v.Actor(), t.allowed(v))
 }

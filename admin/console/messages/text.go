@@ -117,7 +117,7 @@ func (t *texts) showText(v *layout.Visit) (*web.Console, error) {
 	if ids := t.usesOf(x.key); len(ids) > 0 {
 		used.Text, used.Table = web.Text{}, &web.Table{Label: used.Title, Columns: []string{"console.column.name", "console.column.key"}}
 		for _, id := range ids[:min(len(ids), layout.Rows)] {
-			name, err := t.called(v, exampleOf(id), t.locale(v)) // uses are found in examples
+			name, err := t.title(v, exampleOf(id), t.locale(v)) // uses are found in examples
 			if err != nil {
 				return nil, err
 			}

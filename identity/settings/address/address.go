@@ -124,8 +124,8 @@ func CheckPlain(raw string) error {
 
 var appURL = regexp.MustCompile(`^([a-z][a-z0-9+.-]*)://[!-~]*$`)
 
-// known are schemes that browsers or systems open themselves, so they lead to no app.
-var known = []string{
+// schemes are schemes that browsers or systems open themselves, so they lead to no app.
+var schemes = []string{
 	"about", "blob", "chrome", "content", "data", "file", "filesystem", "ftp", "http", "https", "intent", "jar", "javascript", "mailto", "resource", "sms", "tel",
 	"vbscript", "view-source", "ws", "wss",
 }
@@ -138,7 +138,7 @@ func CheckApp(raw string) error {
 			return nil
 		}
 	}
-	if m := appURL.FindStringSubmatch(raw); m == nil || slices.Contains(known, m[1]) || strings.ContainsAny(raw, "\\\"<>^`{|}") {
+	if m := appURL.FindStringSubmatch(raw); m == nil || slices.Contains(schemes, m[1]) || strings.ContainsAny(raw, "\\\"<>^`{|}") {
 		return errApp
 	}
 	return nil
