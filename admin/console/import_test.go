@@ -198,7 +198,7 @@ func TestImportKinds(t *testing.T) {
 		"dn: cn=wiki,ou=groups,dc=example,dc=com\nobjectClass: groupOfNames\ncn: wiki\nmember: uid=eve,ou=people,dc=example,dc=com\n"
 	files := map[string][2]string{"ldif": {ldif, "eve.moved"}, "csv": {"username,given_name,email,groups\nsue.moved,Sue,sue@csv.example,\"wiki;staff\"\n", "sue.moved"}}
 	for kind, f := range map[string][2]string{"keycloak": {"realm.json", "ada.moved"}, "authelia": {"users_database.yml", ".moved"}, "htpasswd": {"htpasswd", "dan.moved"}, "auth0": {"auth0.ndjson", "moved"}, "dex": {"dex.yaml", "moved"}} {
-		raw, err := os.ReadFile(filepath.Join("..", "command", "testdata", "movein", f[0]))
+		raw, err := os.ReadFile(filepath.Join("..", "..", "caddymodule", "cli", "testdata", "movein", f[0]))
 		h.must(err)
 		files[kind] = [2]string{string(raw), f[1]}
 	}

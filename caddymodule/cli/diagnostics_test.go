@@ -15,7 +15,7 @@ import (
 func TestDiagnosticsAreForOperators(t *testing.T) {
 	s := servertest.NewServer(t)
 	s.MustLoad()
-	source, err := os.ReadFile("admin/routes.go")
+	source, err := os.ReadFile("../adminapi/routes.go")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -162,7 +162,7 @@ func TestPlantedSecrets(t *testing.T) {
 	}
 	// What is not here is not there: the answer that says so is searched too.
 	about := map[string]string{"persons": id, "applications": "planted", "providers": "stored", "events": "1", "groups": theFirst("/admin/groups", `href="/admin/groups/([0-9a-f-]{30,})"`), "sites": theFirst("/admin/sites", `class="row" href="/admin/sites/([^"]+)"`)}
-	routes, err := os.ReadFile("../console/testdata/routes.txt")
+	routes, err := os.ReadFile("../../admin/console/testdata/routes.txt")
 	if err != nil {
 		t.Fatal(err)
 	}

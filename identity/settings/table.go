@@ -80,8 +80,8 @@ func (u *Units) complete() {
 
 func fill(v reflect.Value, _ place) {
 	switch {
-	case v.Kind() == reflect.Slice && v.IsNil():
-		v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+	case v.Kind() == reflect.Slice: // a copy, since the caller's value must not change
+		v.Set(reflect.AppendSlice(reflect.MakeSlice(v.Type(), 0, v.Len()), v))
 	case v.Kind() == reflect.Map && v.IsNil():
 		v.Set(reflect.MakeMap(v.Type()))
 	}
