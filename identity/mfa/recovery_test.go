@@ -38,7 +38,7 @@ func TestLostPasskey(t *testing.T) {
 	if shown.Code != http.StatusOK || len(codes) != 10 || !strings.HasPrefix(shown.Next(), "/account/security/passkeys/name?id=") {
 		t.Fatalf("after the first passkey: %d, %d codes, next %q:\n%s", shown.Code, len(codes), shown.Next(), shown.Body)
 	}
-	if got := b.Get("/account/security").Body.String(); !strings.Contains(got, "lose your phone or passkey: 10") {
+	if got := b.Get("/account/security").Body.String(); !strings.Contains(got, "10 codes left in case you lose your phone or passkey") {
 		t.Errorf("the page about signing in does not count the codes:\n%s", got)
 	}
 	second := identitytest.NewAuthenticator(t)

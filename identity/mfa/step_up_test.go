@@ -234,7 +234,7 @@ func TestRecoveryCodes(t *testing.T) {
 	if a := use(again, codes[3]); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("a recovery code a second time = %d", a.Code)
 	}
-	if a := b.Get("/account/security"); !strings.Contains(a.Body.String(), "lose your phone or passkey: 9") {
+	if a := b.Get("/account/security"); !strings.Contains(a.Body.String(), "9 codes left in case you lose your phone or passkey") {
 		t.Errorf("the security page does not tell what is left:\n%s", a.Body)
 	}
 	a := b.Post(b.Get("/account/security/recovery"))
