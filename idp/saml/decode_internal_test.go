@@ -258,7 +258,7 @@ func TestLibraryUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	door, err := filepath.Glob("frontdoor/*.go")
+	door, err := filepath.Glob("safexml/*.go")
 	if err != nil || len(door) == 0 {
 		t.Fatalf("files of the front door: %q, %v", door, err)
 	}

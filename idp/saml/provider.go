@@ -1,6 +1,6 @@
 // Package saml signs people in at SAML 2.0 identity providers. Gatehouse is the service provider.
 //
-// Answers are read by our own narrow parser (package frontdoor) and verified in verify.go and the files that it calls.
+// Answers are read by our own narrow parser (package safexml) and verified in verify.go and the files that it calls.
 // They return verified values, and nothing else is read. The messages that we send and the metadata of both sides are
 // the schema types of crewjam/saml (request.go, logout.go, artifact.go, spmetadata.go, idpmetadata.go). The front
 // door checks the provider's metadata before the library sees it (decode.go). The reasons are in
