@@ -1,7 +1,6 @@
-// Package admin is what administrators do that needs both identity and authz: what is known of a person, sessions, and
-// what is changed at once. `caddy gatehouse` and the admin console share it, so that they mean the same by the same
-// word. Who may do it is not here, nor how it is asked for: those belong to the packages command and console. What one
-// of the two halves can do alone is asked of that half.
+// Package admin carries out what administrators do that needs both identity and authz: reading all that is known of a
+// person, listing and ending sessions, importing people, bulk changes. `caddy gatehouse` and the admin console call the
+// same functions, so a word means the same in both. Their packages check who is allowed to.
 package admin
 
 import (

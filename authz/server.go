@@ -1,9 +1,9 @@
-// Package authz is an OAuth 2.0 authorization server and OpenID provider over plain net/http and storage. Persons and
-// their sign-in do not belong here: it asks an Authenticator and reads Subjects. Clients, tokens and keys have packages
-// of their own.
+// Package authz is an OAuth 2.0 authorization server and OpenID provider over plain net/http and storage. It signs no
+// one in itself: it asks an Authenticator, and reads people through Subjects. Clients, tokens and keys have packages of
+// their own.
 //
-// The documents behind it: the token server document, RFC 6749, 6750, 7009, 7636, 7662, 8414, 8707, 9068, 9207, OpenID
-// Connect Core, Discovery, RP-Initiated Logout, Back-Channel Logout, Front-Channel Logout.
+// The documents that it implements: the token server document, RFC 6749, 6750, 7009, 7636, 7662, 8414, 8707, 9068,
+// 9207, OpenID Connect Core, Discovery, RP-Initiated Logout, Back-Channel Logout, Front-Channel Logout.
 package authz
 
 import (

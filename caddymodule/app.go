@@ -1,5 +1,5 @@
-// Package caddymodule ties Gatehouse to Caddy: the app, its handler, and the modules for storage and messages. Packages
-// below it hold the other modules. Protocol rules are in authz and identity.
+// Package caddymodule connects Gatehouse to Caddy: the app, its handler, and the modules for storage and messages.
+// Packages below it hold the other modules. Protocol rules are in authz and identity.
 package caddymodule
 
 import (

@@ -1,6 +1,5 @@
-// Package identity signs people in. It ties its rooms together (person, session, proof, front, federation, stepup,
-// actiontoken, enrol, account), serves the sign-in page, and answers authz, which it does not know, in the words of
-// internal/authn. Rules of one room do not belong here.
+// Package identity signs people in. It connects the packages below it, serves the sign-in page, and answers authz
+// through the values of internal/authn.
 package identity
 
 import (

@@ -1,5 +1,5 @@
 // Package idp defines the sign-in at an external identity provider: the interfaces of providers and the values that
-// they return. Each kind of provider has a package below this one.
+// they return. Each protocol has a package below this one.
 package idp
 
 import (

@@ -1,6 +1,5 @@
-// Package alert tells administrators of events: a filter is kept with a name, and what it selects from then on goes to
-// an e-mail address or a webhook, bundled and bounded. Who may keep one belongs to the caller; what an event is, to
-// internal/audit. (docs/decisions/console.md#alerts)
+// Package alert tells administrators of events. A filter is stored under a name, and the events that it selects from
+// then on go to an e-mail address or a webhook, in bounded batches. (docs/decisions/console.md#alerts)
 package alert
 
 import (

@@ -1,6 +1,5 @@
-// Package authzen answers applications and gateways of others that ask whether somebody may do something (OpenID
-// AuthZEN Authorization API 1.0): it reads questions and writes decisions. What decides, and who somebody is, does not
-// belong here. (docs/decisions/operation.md#authzen)
+// Package authzen is a policy decision point for other applications and gateways (OpenID AuthZEN Authorization API
+// 1.0): it reads their questions, has each evaluated, and writes the decisions. (docs/decisions/operation.md#authzen)
 package authzen
 
 import (

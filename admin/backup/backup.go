@@ -1,6 +1,5 @@
-// Package backup makes copies of the store while it serves, and knows which were made: `caddy gatehouse backup` and the
-// admin console share it. How a copy is written belongs to storage/transfer and the engines; who may ask for one, to
-// the command and the console.
+// Package backup copies the store while it serves, on request or on a schedule, and lists and removes the copies.
+// `caddy gatehouse backup` and the admin console share it. The format of a copy is in storage/transfer.
 package backup
 
 import (

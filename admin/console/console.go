@@ -1,11 +1,11 @@
-// Package console is the admin console: pages below /admin of the issuer on which administrators look after persons,
-// groups, sessions and applications. What is done belongs to identity, authz and the package manage, which the commands
-// share. Who may see and do it, and what all pages have in common, is in the package frame.
+// Package console is the admin console: pages below /admin of the issuer on which administrators manage people, groups,
+// sessions and applications. The rights, forms and navigation that all screens share are in package layout; the changes
+// themselves are made by identity, authz and package admin, like those of the commands.
 //
 // A new screen is a file of its own with a value of type layout.Screen, and a line in the list of screens.go. Screens
-// about something else than people and applications stand in packages of their own beside frame, and the list takes
-// theirs. Tests take the list too, so that a screen or an act without a row in the table of rights fails them
-// (rights_test.go). Texts are messages that begin with console.
+// about other subjects have packages of their own next to layout, which the list includes. Tests read the list too, so
+// a screen or an act without a row in the table of rights fails them (rights_test.go). Texts are messages that begin
+// with console.
 package console
 
 import (

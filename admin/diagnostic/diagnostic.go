@@ -1,6 +1,5 @@
-// Package diagnostic is what is found wrong with a configuration before anyone stumbles over it. `caddy validate`, the
-// start and `caddy gatehouse check` report the same findings. How each is found is not here, but in the package that it
-// is about.
+// Package diagnostic represents findings about a configuration that will cause trouble later. `caddy validate`, the
+// start and `caddy gatehouse check` report the same ones. Each is found by the package that it is about.
 package diagnostic
 
 import (

@@ -1,6 +1,5 @@
-// Package doctor probes a running proxy that asks Gatehouse about its requests: what gets past it to the application
-// that should not. It sends requests through the proxy and records what arrives. Who may pass does not belong here, nor
-// what a command prints.
+// Package doctor tests a running proxy that asks Gatehouse about its requests. It sends requests through the proxy,
+// records which of them reach the application, and reports those that should have been stopped.
 package doctor
 
 import (

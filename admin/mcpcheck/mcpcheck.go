@@ -1,5 +1,5 @@
-// Package mcpcheck looks for an MCP server's authorization server as clients of the Model Context Protocol do, and says
-// what they find. It sends no token and changes nothing. Who may pass does not belong here.
+// Package mcpcheck discovers the authorization server of an MCP server as clients of the Model Context Protocol do, and
+// reports each step. It sends no token and changes nothing.
 package mcpcheck
 
 import (

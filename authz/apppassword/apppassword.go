@@ -1,6 +1,5 @@
-// Package apppassword keeps the app passwords of persons: secrets that a person makes for programs which cannot send
-// them to a sign-in page. They are made, listed, looked up, counted and revoked here. How a program sends one, and what
-// a site asks besides, do not belong here. (docs/decisions/introspection.md#app-passwords)
+// Package apppassword makes, lists, looks up, counts and revokes app passwords: secrets of a person for programs that
+// cannot show a sign-in page. (docs/decisions/introspection.md#app-passwords)
 package apppassword
 
 import (

@@ -1,6 +1,5 @@
-// Package assertion signs what an upstream can verify about a request: that it passed the gate, who made it, and that
-// the statement was made for this very request. Whether a request passes does not belong here.
-// (docs/assertion.md; docs/decisions/gateway.md#signed-assertions)
+// Package assertion signs statements about requests for the upstream to verify: that this very request passed the
+// gateway, and who made it. (docs/assertion.md; docs/decisions/gateway.md#signed-assertions)
 package assertion
 
 import (

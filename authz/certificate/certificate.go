@@ -1,6 +1,5 @@
-// Package certificate is about the X.509 certificates of clients (RFC 8705): when one can be relied on, whom it names,
-// what it is called in a token. How a certificate reaches us, and which client it lets in, does not belong here.
-// (docs/decisions/client-authentication.md#mutual-tls)
+// Package certificate validates the X.509 certificates of clients, matches them with the registered subject, and
+// computes the thumbprint that a token is bound to (RFC 8705). (docs/decisions/client-authentication.md#mutual-tls)
 package certificate
 
 import (

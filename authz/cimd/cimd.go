@@ -1,6 +1,5 @@
-// Package cimd knows clients by their metadata documents: a client id that is an address, and what is found there
-// (draft-ietf-oauth-client-id-metadata-document). It fetches, checks and remembers. What such a client may do is for
-// the registry to say, and asking people belongs to consent.
+// Package cimd resolves clients whose id is the address of their metadata document
+// (draft-ietf-oauth-client-id-metadata-document): it fetches, checks and caches the document.
 package cimd
 
 import (

@@ -1,5 +1,5 @@
-// Package client says what an OAuth client is and when one is valid: its members and their defaults, redirect URIs,
-// scopes, keys. It reads and writes nothing; which clients there are is the business of registry.
+// Package client defines an OAuth client: its members and their defaults, redirect URIs, scopes, keys, and when it is
+// valid. It reads and writes nothing; clients are stored by package clientstore.
 package client
 
 import (

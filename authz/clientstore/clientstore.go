@@ -1,6 +1,6 @@
-// Package clientstore knows the clients, API clients, scopes and identity providers of one configuration and those that
-// were added since. It authenticates clients, and its May is the one place that decides what a client is allowed.
-// Tokens do not belong here.
+// Package clientstore holds the clients, API clients, scopes and identity providers of one configuration, and the
+// clients that were added since. It authenticates clients, and its May is the only place that decides what a client is
+// allowed.
 package clientstore
 
 import (

@@ -1,5 +1,5 @@
-// Package consent remembers what persons have allowed clients. Whether a person is asked, and the page that asks, do
-// not belong here.
+// Package consent remembers which scopes and claims people have allowed each client. The page that asks is in package
+// authz.
 package consent
 
 import (

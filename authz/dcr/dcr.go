@@ -1,7 +1,5 @@
-// Package dcr lets clients register themselves (RFC 7591) and manage that (RFC 7592), within what the operator
-// allows. What a client is belongs to client, where it is stored to registry, and what such a client may ask for to
-// clients without an operator in general: the registry limits them.
-// (docs/decisions/client-authentication.md#dynamic-registration)
+// Package dcr lets clients register themselves (RFC 7591) and manage their registration (RFC 7592), within the
+// operator's limits. (docs/decisions/client-authentication.md#dynamic-registration)
 package dcr
 
 import (

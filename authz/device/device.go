@@ -1,6 +1,5 @@
-// Package device is the device authorization grant (RFC 8628): a device without a browser shows a short code, a person
-// enters it elsewhere and decides, and the device gets tokens. How the person signs in, and the tokens themselves, do
-// not belong here. (docs/decisions/token-endpoint.md#device-grant)
+// Package device implements the device authorization grant (RFC 8628): a device without a browser shows a short code, a
+// person enters it elsewhere and decides, and the device gets tokens. (docs/decisions/token-endpoint.md#device-grant)
 package device
 
 import (

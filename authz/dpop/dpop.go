@@ -1,6 +1,5 @@
-// Package dpop checks proofs of possession (RFC 9449): that the sender of a request has the key of a token, and has
-// signed for this request alone. What a token is bound to, and who must send a proof, does not belong here.
-// (docs/decisions/token-endpoint.md#dpop)
+// Package dpop verifies DPoP proofs (RFC 9449): that the sender of a request has the key of its token, and has signed
+// this request alone. (docs/decisions/token-endpoint.md#dpop)
 package dpop
 
 import (

@@ -1,6 +1,5 @@
-// Package exchange gives a client another token for one that it was sent (RFC 8693): for another audience, with fewer
-// scopes, and with the name of who acts. Which client can exchange what is for the registry to say; tokens themselves
-// are those of package token. (docs/decisions/token-endpoint.md#token-exchange)
+// Package exchange implements token exchange (RFC 8693): a client gets a token with another audience, fewer scopes, or
+// the name of the acting party, for one that it was sent. (docs/decisions/token-endpoint.md#token-exchange)
 package exchange
 
 import (

@@ -1,6 +1,5 @@
-// Package grant is what the token endpoint gives for what: for a code, a refresh token, a password, or to a client
-// itself; and what becomes of it: tokens are revoked and introspected. How a code comes to be, pages, and which clients
-// there are do not belong here; access tokens themselves are those of package token.
+// Package grant implements the token endpoint for codes, refresh tokens, passwords and clients' own tokens, and the
+// revocation and introspection endpoints. Other grants have packages of their own, such as device and exchange.
 package grant
 
 import (

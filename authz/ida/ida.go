@@ -1,6 +1,6 @@
-// Package ida reads which verified claims a client asks for, and gives those that a person's evidence supports,
-// with the verifier, the method and the time. Who may ask, and what verifies a claim, is not here.
-// (OpenID Connect for Identity Assurance 1.0; docs/decisions/events.md#verified-claims)
+// Package ida answers requests for verified claims with those that a person's evidence supports, together with the
+// verifier, the method and the time. (OpenID Connect for Identity Assurance 1.0;
+// docs/decisions/events.md#verified-claims)
 package ida
 
 import (

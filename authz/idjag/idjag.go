@@ -1,8 +1,6 @@
-// Package idjag gives a client an access token for an identity assertion (ID-JAG): the statement of an identity
-// provider that we trust for sign-in, which says for which person the client acts. Which issuers are trusted is in
-// package trust, which client can show what in the registry, and assertions that we give to our own clients are those
-// of package exchange. (draft-ietf-oauth-identity-assertion-authz-grant;
-// docs/decisions/token-endpoint.md#identity-assertions)
+// Package idjag gives a client an access token for an identity assertion (ID-JAG): a statement of a trusted identity
+// provider about the person for whom the client acts. Assertions for our own clients are issued by package exchange.
+// (draft-ietf-oauth-identity-assertion-authz-grant; docs/decisions/token-endpoint.md#identity-assertions)
 package idjag
 
 import (

@@ -1,6 +1,6 @@
-// Package jar reads authorization requests that clients have signed (RFC 9101, OpenID Connect Core 6.1): who has signed
-// one, whether it is for us and still valid, and which parameters it has. What makes the parameters valid, and what
-// follows from them, does not belong here. (docs/decisions/authorization.md#signed-requests)
+// Package jar verifies signed authorization requests (RFC 9101, OpenID Connect Core 6.1): signer, audience and
+// lifetime. It returns their parameters, which package authz checks like those of a plain request.
+// (docs/decisions/authorization.md#signed-requests)
 package jar
 
 import (

@@ -1,5 +1,4 @@
-// Package jsonresponse writes the answers of the endpoints that machines call: their headers, and their bodies as JSON.
-// What they say does not belong here.
+// Package jsonresponse writes JSON responses with the headers that OAuth endpoints need.
 package jsonresponse
 
 import (

@@ -1,6 +1,5 @@
-// Package jwtresponse puts answers into JWTs for the one client that they are meant for: authorization responses, the
-// answers of introspection and userinfo, ID tokens. Each is signed with the algorithm of that client, and encrypted for
-// a key of it where it asks for that. What they say does not belong here.
+// Package jwtresponse signs and encrypts responses for one client: JARM, introspection, userinfo, ID tokens. Each has
+// the algorithm of that client, and is encrypted for its key if it asks for that.
 package jwtresponse
 
 import (

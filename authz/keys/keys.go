@@ -1,5 +1,5 @@
-// Package keys holds the signing keys of a store. They rotate on a schedule and are published before they sign. What is
-// signed does not belong here, except for the types of tokens, so that no type passes for another.
+// Package keys holds the signing keys of a store. They rotate on a schedule and are published before they sign. It also
+// lists the types of JWTs, so none passes for another.
 package keys
 
 import (

@@ -1,5 +1,4 @@
-// Package keyset remembers public keys that others publish: when they are fetched again, and how long they hold. Where
-// they are, and what they may sign, does not belong here.
+// Package keyset caches the public keys that other parties publish, and decides when they are fetched again.
 package keyset
 
 import (

@@ -1,5 +1,5 @@
-// Package logout remembers which clients know which session, and tells them when it ends: by a logout token that is
-// posted to them, or by a page in a frame. When a session ends is the business of identity.
+// Package logout remembers which clients took part in a session and notifies them (OIDC back- and front-channel logout)
+// when it ends.
 package logout
 
 import (

@@ -1,5 +1,5 @@
-// Package oauth is how OAuth requests are read and errors are represented: a form has one reading, and an Error has the
-// codes of RFC 6749. The meaning of requests and the writing of answers do not belong here.
+// Package oauth parses OAuth requests and defines their errors: a form is read in one place and in one way, and an
+// Error has the codes of RFC 6749.
 package oauth
 
 import (

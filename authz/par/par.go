@@ -1,6 +1,5 @@
-// Package par keeps authorization requests that clients have pushed (RFC 9126): it takes them, finds them again by
-// their reference, and lets each be finished once. What makes a request valid, and what follows from it, does not
-// belong here. (docs/decisions/authorization.md#pushed-requests)
+// Package par stores pushed authorization requests (RFC 9126), finds them by their reference, and lets each be finished
+// once. (docs/decisions/authorization.md#pushed-requests)
 package par
 
 import (

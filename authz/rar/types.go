@@ -1,6 +1,5 @@
-// Package rar is about rich authorization requests (RFC 9396): which types of authorization details an operator has
-// declared, whether what a client asks for is of one of them, whether it is less than something else, and what a person
-// is shown of it. Which client can ask for a type, who is asked, and tokens do not belong here.
+// Package rar handles rich authorization requests (RFC 9396): it checks authorization details against the types that an
+// operator has declared, compares their extent, and describes them to people.
 // (docs/decisions/authorization.md#authorization-details)
 package rar
 

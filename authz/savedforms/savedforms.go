@@ -1,6 +1,5 @@
-// Package savedforms keeps forms that were sent to a protected site after the session there had ended, until the person
-// has signed in again and wants them sent. Which requests are forms, and how they are sent, do not belong here.
-// (docs/decisions/gateway.md#kept-forms)
+// Package savedforms keeps a POST that arrived after the session expired, encrypted, for ten minutes, so that it can be
+// replayed. (docs/decisions/gateway.md#kept-forms)
 package savedforms
 
 import (

@@ -1,5 +1,5 @@
-// Package sitesession keeps the sessions of browsers at protected sites: they are opened, looked up with each request,
-// and ended. How a browser gets there, and what a site demands, do not belong here.
+// Package sitesession stores the browser sessions of protected sites: it opens one for a one-time code, looks it up
+// with each request, and ends it.
 package sitesession
 
 import (

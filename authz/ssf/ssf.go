@@ -1,7 +1,6 @@
-// Package ssf tells receivers at once what happens to people whom they know: a session has ended, an account was
-// disabled, a credential has changed (OpenID Shared Signals Framework 1.0, CAEP 1.0, RISC 1.0). Receivers are clients
-// with the scope ssf.manage; each has one stream, by push (RFC 8935) or poll (RFC 8936). What happens, and when, does
-// not belong here. (docs/decisions/introspection.md#shared-signals)
+// Package ssf notifies receivers when a session of a person ends, an account is disabled or a credential changes
+// (OpenID Shared Signals Framework 1.0, CAEP 1.0, RISC 1.0). Receivers are clients with the scope ssf.manage; each has
+// one stream, by push (RFC 8935) or poll (RFC 8936). (docs/decisions/introspection.md#shared-signals)
 package ssf
 
 import (

@@ -1,5 +1,5 @@
-// Package token is the ledger of what was issued: grants of persons, access tokens, ID tokens, and the epochs that end
-// many of them at once. It drafts, stores, reads and ends them. Endpoints, codes and refresh tokens do not belong here.
+// Package token is the ledger of issued tokens. It drafts, stores, reads and revokes grants, access tokens and ID
+// tokens, and keeps the epochs that revoke many of them at once.
 package token
 
 import (

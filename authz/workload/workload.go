@@ -1,6 +1,5 @@
-// Package workload knows issuers elsewhere whose signed tokens stand for a client: a job of a build server or a
-// workload of a cluster shows such a token in place of a secret (RFC 7521, RFC 7523). It verifies them and says for
-// which client they stand. What that client may do is for the registry to say, and persons do not belong here.
+// Package workload authenticates clients by tokens of external issuers such as GitHub Actions and Kubernetes (RFC
+// 7523). It verifies the token and returns the client that it stands for.
 package workload
 
 import (

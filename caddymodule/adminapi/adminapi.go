@@ -1,6 +1,5 @@
-// Package adminapi is the operations of Caddy's admin API that serve `caddy gatehouse`: each reads a request, asks
-// identity or authz, and answers JSON. What the commands print, and what they ask at a terminal, is not here; rules for
-// persons, clients and tokens are in identity and authz.
+// Package adminapi serves `caddy gatehouse` on Caddy's admin API: each operation decodes a request, calls identity,
+// authz or package admin, and answers JSON.
 package adminapi
 
 import (

@@ -1,6 +1,5 @@
-// Package cli is `caddy gatehouse`: the commands, what they ask for and what they print. They run in a process of
-// their own and reach the server through Caddy's admin API alone. The operations behind that API are in the package
-// admin below this one; rules for persons, clients and tokens are in identity and authz.
+// Package cli is `caddy gatehouse`: its commands, prompts and output. They run in a process of their own and reach the
+// server through Caddy's admin API alone, whose operations are in package adminapi.
 package cli
 
 import (

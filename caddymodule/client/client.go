@@ -1,5 +1,5 @@
-// Package client is a client as an operator writes it: its JSON, its Caddyfile block, and what authz makes of them.
-// What a client may do is in package authz.
+// Package client reads clients as operators write them, in JSON and in the Caddyfile, and turns them into clients of
+// authz.
 package client
 
 import (

@@ -1,6 +1,5 @@
-// Package clientcert finds the certificate of the sender of a request: on the TLS connection, or in a header of a proxy
-// that ends TLS. What a certificate is good for does not belong here.
-// (docs/decisions/client-authentication.md#mutual-tls)
+// Package clientcert finds the client certificate of a request: on the TLS connection, or in a header of a trusted
+// proxy that terminates TLS. (docs/decisions/client-authentication.md#mutual-tls)
 package clientcert
 
 import (

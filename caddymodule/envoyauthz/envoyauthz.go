@@ -1,5 +1,5 @@
-// Package envoyauthz answers Envoy's external authorization over gRPC (envoy.service.auth.v3) on a listener of its own.
-// Who may pass is decided by package forwardauth, as for every other proxy.
+// Package envoyauthz serves Envoy's external authorization over gRPC (envoy.service.auth.v3) on a listener of its own.
+// Package forwardauth decides, as for every other proxy.
 package envoyauthz
 
 import (

@@ -1,7 +1,6 @@
-// Package explain tells what a request would get that nobody has made: which protects it meets behind the routes of a
-// configuration, how each of their rules stands to it, which one decides, and what the client would see. It decides
-// nothing: the request passes through Caddy's routes and through protect as any other does, with handlers taken out
-// that would answer it. Who the caller is, is for others to say.
+// Package explain evaluates a hypothetical request: which protect handlers it reaches, which rules match, and which one
+// decides. The request passes through Caddy's routes and through protect like any other, without the handlers that
+// would answer it.
 package explain
 
 import (

@@ -1,5 +1,6 @@
-// Package forwardauth lets other proxies ask whether a request may pass: the gates of the configuration, the questions
-// of each kind of proxy, and the answers that it understands. Who may pass is not decided here but by package protect.
+// Package forwardauth answers other proxies that ask whether a request is allowed. It reads the question of each kind
+// of proxy, has the gate of the configuration decide through package protect, and answers in the form that the proxy
+// understands.
 package forwardauth
 
 import (

@@ -1,6 +1,5 @@
-// Package introspect asks an authorization server elsewhere about the bearer tokens of a site, by token introspection
-// (RFC 7662), with signed answers where that server gives them (RFC 9701). It says what a token is; who may pass is
-// decided by package protect.
+// Package introspect asks another authorization server about the bearer tokens of a site, by token introspection (RFC
+// 7662), with signed answers where that server offers them (RFC 9701), and caches the answers.
 package introspect
 
 import (

@@ -1,6 +1,5 @@
-// Package inventory is what a configuration stands in front of: the directives that decide about requests, wherever in
-// the routes they are, and what they would do with a request that nobody has made. The commands, the API and the admin
-// console ask it. It decides nothing itself.
+// Package inventory lists the protected sites of a running configuration and can replay a request against them. The
+// commands, the API and the admin console ask it.
 package inventory
 
 import (

@@ -1,6 +1,6 @@
-// Package mcp makes a protected site one to which clients of the Model Context Protocol find their way: its metadata
-// (RFC 9728), the challenge that leads there, and which sites the authorization server knows as resources. Who may pass
-// is for protect to say, and what a token is for authz.
+// Package mcp makes a protected site discoverable for clients of the Model Context Protocol: it serves the metadata of
+// the resource (RFC 9728), writes the challenge that refers to it, and registers the site with the authorization
+// server.
 package mcp
 
 import (

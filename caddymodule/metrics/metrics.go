@@ -1,5 +1,4 @@
-// Package metrics counts what happens, for the metrics of Caddy. What is counted, and when, is decided by those who
-// count.
+// Package metrics declares the counters and histograms that Gatehouse adds to Caddy's metrics.
 package metrics
 
 import (

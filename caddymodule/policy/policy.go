@@ -1,6 +1,5 @@
-// Package policy decides who may do what, where and when at a protected site. A rule has a request part, in Caddy's own
-// matchers, and a person part. Who somebody is, and what a refused request gets for an answer, is not here but in
-// package protect.
+// Package policy evaluates the rules of protected sites. A rule has a request part, in Caddy's own matchers, and a
+// person part. Package protect asks it about each request and answers refused ones.
 package policy
 
 import (

@@ -1,5 +1,4 @@
-// Package postgres is the storage module of a PostgreSQL database: what the Caddyfile says of it. How records are kept
-// there does not belong here.
+// Package postgres is the Caddy module gatehouse.storage.postgres, which configures storage/pgstore.
 package postgres
 
 import (

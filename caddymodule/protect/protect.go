@@ -1,6 +1,6 @@
-// Package protect is the handler in front of upstreams: it lets a request pass for a bearer token or a browser session
-// that the authorization server of the same configuration accepts, and tells the upstream who it is. Tokens and
-// sessions themselves are in package authz.
+// Package protect is the handler in front of upstreams. It accepts a bearer token or browser session that the
+// authorization server of the same configuration has issued, applies the rules of the site, and passes the identity on
+// to the upstream.
 package protect
 
 import (

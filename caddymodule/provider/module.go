@@ -1,5 +1,5 @@
-// Package provider makes identity providers out of the Caddyfile and the configuration API: the modules
-// gatehouse.idp.*, and the manager of those that run. The protocols are in package idp and below.
+// Package provider makes identity providers from the Caddyfile and the configuration API. It has the modules
+// gatehouse.idp.* and the manager of the running providers; the protocols are in package idp and below.
 package provider
 
 import (

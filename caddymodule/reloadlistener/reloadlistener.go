@@ -1,8 +1,7 @@
-// Package reloadlistener keeps sockets and connections over reloads. Caddy opens a socket of its own for each
+// Package reloadlistener keeps sockets and connections open during reloads. Caddy opens a new socket for each
 // configuration, and closes the old one with the connections that wait in it; net/http drops a request that it reads
-// while it shuts down. With the listener wrapper of this package one socket stays for each address, and a connection
-// that stands between two requests moves to the newest configuration. What requests mean is not known here.
-// docs/decisions/operation.md#reloads says what remains.
+// while it shuts down. With the listener wrapper of this package one socket stays for each address, and an idle
+// connection moves to the newest configuration. docs/decisions/operation.md#reloads lists the limits.
 package reloadlistener
 
 import (

@@ -1,5 +1,5 @@
-// Package roles is who has a role in the admin console as an operator writes it: the JSON and the block of the
-// Caddyfile. What the roles may do is in package console.
+// Package roles reads from JSON and the Caddyfile who has a role in the admin console. The rights of each role are in
+// admin/console/layout.
 package roles
 
 import (

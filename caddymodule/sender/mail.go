@@ -1,5 +1,5 @@
-// Package sender holds the modules that deliver e-mails, text messages and prompts. What they say and when is in
-// identity/notify.
+// Package sender has the Caddy modules that deliver e-mails, text messages and prompts. identity/notify decides what is
+// sent.
 package sender
 
 import (

@@ -1,5 +1,4 @@
-// Package serviceprovider is a service provider as an operator writes it. Who may sign in there, and how, is
-// identity's.
+// Package serviceprovider reads SAML service providers as operators write them, in JSON and in the Caddyfile.
 package serviceprovider
 
 import (

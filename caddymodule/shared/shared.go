@@ -1,6 +1,5 @@
-// Package shared is what the configurations of one process share: opened stores with their workers and counters, and
-// the keys and hashers of the vaults. A reload finds them open. It also sets how much memory and how many processors
-// the process takes. What is built anew for each configuration is not here.
+// Package shared holds what survives a reload: the open store, background workers, keys and counters. It also sets the
+// limits of memory and processors for the process.
 package shared
 
 import (

@@ -1,6 +1,5 @@
-// Package access keeps what persons have asked to open and what operators have granted them for a while, and serves
-// both as a JSON API. Which requests a grant lets pass, and the pages, do not belong here.
-// (docs/decisions/gateway.md#requested-access)
+// Package access stores requests for access to a site and the temporary grants of operators, and serves both as a JSON
+// API. (docs/decisions/gateway.md#requested-access)
 package access
 
 import (

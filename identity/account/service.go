@@ -1,6 +1,5 @@
-// Package account serves the pages on which people look after their own account: profile, contacts, password, devices,
-// applications, data. Rules about what a person can be changed to belong to package person, the methods of a second
-// step and their pages to package stepup.
+// Package account serves the pages on which people manage their own account: profile, contacts, password, devices,
+// applications, data. Second factors have their pages in package mfa.
 package account
 
 import (

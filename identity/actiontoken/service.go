@@ -1,5 +1,5 @@
 // Package actiontoken makes tokens that do something once for a person: activate the account, link an identity, sign in
-// on another device. Links that are mailed belong to package proof.
+// on another device. Links in e-mails are made by package challenge.
 package actiontoken
 
 import (

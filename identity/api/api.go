@@ -1,4 +1,4 @@
-// Package api serves the JSON APIs of persons: credentials, action tokens, invitations, telephone numbers, delivered
+// Package api serves the JSON APIs about people: credentials, action tokens, invitations, telephone numbers, delivered
 // codes and events. (identity service document, "Credentials API", "Events API")
 package api
 

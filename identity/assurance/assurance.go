@@ -1,6 +1,5 @@
-// Package assurance keeps how well the identity of persons is assured: by providers that know their people, and by
-// backends that look at identity documents. Who may tell it that, and what needs it, is not here.
-// (docs/decisions/events.md#identity-assurance)
+// Package assurance records how well a person's identity is proven: by providers that have checked it, or by backends
+// that inspect identity documents. (docs/decisions/events.md#identity-assurance)
 package assurance
 
 import (

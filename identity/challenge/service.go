@@ -1,5 +1,5 @@
-// Package challenge counts attempts, and makes, checks and spends the codes and links that prove who a person is. What
-// a proof is used for does not belong here: the packages that need one register their purposes and paths.
+// Package challenge issues and verifies one-time codes, e-mail links and passwords, and throttles guesses. The packages
+// that need a proof register their purposes and paths with it.
 package challenge
 
 import (

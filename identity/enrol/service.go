@@ -1,5 +1,5 @@
 // Package enrol gives people an account and helps them back into it: sign-up, invitation, activation, registration
-// after a provider, forgotten passwords and usernames. The pages of a signed-in person do not belong here.
+// after a sign-in at a provider, forgotten passwords and usernames.
 package enrol
 
 import (

@@ -1,6 +1,6 @@
-// Package federation signs people in by identity providers: out to the provider, back with an answer, and on with a
-// session of the person whom the answer names. The protocols of providers do not belong here (package idp), nor do the
-// forms that a newcomer fills in (package enrol).
+// Package federation signs people in through identity providers: it sends the browser there, verifies the response, and
+// begins the session of the linked person. The protocols are in package idp; the registration form of new people is in
+// package enrol.
 package federation
 
 import (

@@ -1,6 +1,5 @@
-// Package handover takes people over from an old directory when they sign in for the first time: the directory is asked
-// about the password once, the account is made here with a hash of our own, and the directory is not asked again. How
-// directories are asked is for package idp, and files of people are for package migration.
+// Package handover moves people over from an old directory at their first sign-in: it has the directory verify the
+// password once, then creates the account with its own hash.
 // (docs/decisions/configuration.md#first-sign-in-by-an-old-directory)
 package handover
 

@@ -1,5 +1,5 @@
-// Package identitytest is a running identity service for tests: with a store in memory, a clock that stands still,
-// browsers that keep cookies, and what they meet elsewhere: mailboxes, phones, identity and service providers.
+// Package identitytest runs an identity service for tests: a store in memory, a stopped clock, browsers that keep
+// cookies, and the mailboxes, phones, identity and service providers that they meet.
 package identitytest
 
 import (

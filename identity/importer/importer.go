@@ -1,6 +1,6 @@
-// Package importer reads persons from files of other systems: CSV, JSON lines, LDIF, htpasswd, and what Keycloak,
-// Authelia, Auth0 and Dex have. It reads one person at a time, so a file can have any length. What becomes of a person
-// belongs to package migration.
+// Package importer reads people from the files of other systems: CSV, JSON lines, LDIF, htpasswd, and the exports of
+// Keycloak, Authelia, Auth0 and Dex. It reads one person at a time, so a file can have any length. Package
+// ldapmigration stores them.
 package importer
 
 import (

@@ -1,7 +1,6 @@
-// Package keystore keeps the key pairs and certificates that login methods sign, decrypt and authenticate with: it
-// checks each one when it comes in, seals its private key, and serves the certificates API. What a login method does
-// with a key pair belongs to its provider; which configuration unit names a key pair belongs to package config.
-// (identity service document, "KeyPair", "Certificates")
+// Package keystore keeps the key pairs and certificates with which login methods sign, decrypt and authenticate: it
+// checks each one when it is added, seals its private key, and serves the certificates API. (identity service document,
+// "KeyPair", "Certificates")
 package keystore
 
 import (

@@ -1,5 +1,5 @@
-// Package ldapmigration takes persons over from another system, with the hashes of their passwords and, if they were
-// UUIDs, their ids there. How files of other systems are read does not belong here, nor what a person can be.
+// Package ldapmigration creates people who come from another system, with their password hashes and, if these are
+// UUIDs, their ids. Package importer reads the files of such systems.
 package ldapmigration
 
 import (

@@ -1,5 +1,5 @@
-// Package mfa raises a sign-in to a higher level: the methods, the pages that set them up, and the way there and
-// back. Which level an application demands, and when a session ends, does not belong here.
+// Package mfa raises a sign-in to a higher level. It has the second factors, the pages that set them up, and the way to
+// the step-up page and back.
 package mfa
 
 import (

@@ -1,6 +1,5 @@
 // Package notify sends events to webhooks, and e-mails, text messages and prompts to people. All of it goes through
-// outboxes, so nothing is lost and no caller waits. When something is sent, and what it says, is decided elsewhere
-// (identity, internal/web).
+// outboxes, so nothing is lost and no caller waits.
 package notify
 
 import (

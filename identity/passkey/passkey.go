@@ -1,5 +1,5 @@
-// Package passkey keeps the passkeys of people and verifies what they answer. The pages about them, and what their use
-// is good for, do not belong here.
+// Package passkey stores the passkeys of people and verifies their assertions. The pages that add and use them are in
+// packages mfa and identity.
 package passkey
 
 import (

@@ -1,6 +1,5 @@
-// Package person knows who a person is: profile, groups, password, and identities at providers. Each change is one
-// transaction with its event and its notice. Sessions, sign-ins, pages and step-up methods do not belong here: their
-// packages register hooks for what they must do when a person changes.
+// Package person stores people: profile, groups, password, and identities at providers. Each change is one transaction
+// with its event and its notice. Packages above register hooks for what must happen when a person changes.
 package person
 
 import (

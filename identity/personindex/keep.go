@@ -1,6 +1,6 @@
-// Package personindex finds persons and lists them, in pages: by the beginning of a name, username, e-mail address or
-// id, by group, state and last sign-in. It keeps indexes of what the records of persons say, a moment behind them. Who
-// may see a person, and how one is changed, is not here. (docs/decisions/events.md#lists)
+// Package personindex finds and lists people, in pages: by the beginning of a name, username, e-mail address or id, by
+// group, state and last sign-in. Its indexes follow the records of people with a moment's delay.
+// (docs/decisions/events.md#lists)
 package personindex
 
 import (

@@ -1,5 +1,5 @@
-// Package pwned tells whether a password is known from a breach: by a file, or by a service that learns only five
-// digits of its hash. What follows from the answer belongs to package identity.
+// Package pwned reports whether a password is known from a breach: by a file, or by a service that learns only five
+// digits of its hash.
 package pwned
 
 import (

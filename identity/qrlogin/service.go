@@ -1,6 +1,5 @@
-// Package qrlogin signs people in by their phone: a browser shows a code, and the phone on which the person is signed
-// in scans and approves it. Links that sign in the person who opens them belong to package actiontoken, prompts that
-// are sent to a phone to package stepup.
+// Package qrlogin signs people in with their phone: a browser shows a code, and the person scans and approves it on a
+// phone that is signed in. Prompts that are sent to a phone are in package mfa.
 package qrlogin
 
 import (

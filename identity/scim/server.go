@@ -1,5 +1,5 @@
-// Package scim serves persons and groups by SCIM 2.0 (RFC 7643, RFC 7644) below /scim/v2. Rules about persons and
-// groups belong to package identity.
+// Package scim serves people and groups by SCIM 2.0 (RFC 7643, RFC 7644) below /scim/v2. It changes them through
+// package person, so the same rules apply as on the pages.
 package scim
 
 import (

@@ -1,6 +1,5 @@
-// Package serviceprovider signs people in at service providers, as their SAML 2.0 identity provider: it takes requests,
-// asks for the sign-in, decides who may and what is told, and ends the sessions again. How people sign in does not
-// belong here, nor do the messages (package samlidp).
+// Package serviceprovider signs people in at SAML 2.0 service providers: it takes their requests, asks for a sign-in,
+// decides about access and attributes, and ends the sessions again. The protocol is in package samlidp.
 package serviceprovider
 
 import (

@@ -1,5 +1,4 @@
-// Package session knows who is signed in in which browser, how strongly, and until when. How a person signs in or
-// raises a session does not belong here.
+// Package session stores who is signed in in which browser, at which level, and until when.
 package session
 
 import (

@@ -1,7 +1,6 @@
-// Package settings keeps the configuration units of the identity service: it checks a change as a whole, stores it in
+// Package settings stores the configuration units of the identity service: it checks a change as a whole, stores it in
 // one transaction with its event, and serves both versions of the configuration API. A change takes effect at once, on
-// every node. What a unit changes in the behaviour of Gatehouse does not belong here, nor do key pairs and certificates
-// (package keypair) or the Caddyfile. (identity service document, "Resources and fields", "Endpoints")
+// every node. (identity service document, "Resources and fields", "Endpoints")
 package settings
 
 import (

@@ -1,6 +1,5 @@
-// Package trustedbrowser knows the browsers that persons trust. A person who has used a second factor can trust the
-// browser; then the browser counts for that factor at the next sign-ins, at applications whose organisation wants it
-// so. What a sign-in needs, and how a second factor is used, does not belong here.
+// Package trustedbrowser remembers the browsers that people trust. After using a second factor, a person can trust the
+// browser; it then counts as that factor at later sign-ins, for applications whose organisation allows it.
 // (docs/decisions/pages.md#trusted-browsers)
 package trustedbrowser
 

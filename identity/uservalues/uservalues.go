@@ -1,6 +1,5 @@
-// Package uservalues keeps small values that applications store for persons, such as a setting of an application that
-// has no database. What a value means, and who may ask for it, is not here.
-// (docs/decisions/events.md#values-of-applications)
+// Package uservalues stores small values that applications keep for people, such as a preference of an application
+// without a database. (docs/decisions/events.md#values-of-applications)
 package uservalues
 
 import (

@@ -1,6 +1,5 @@
-// Package webflow is what all pages share: the request with its settings and sign-in, the sign-in under way, the guards
-// of forms, the writer of errors, and the way back to what asked for a sign-in. Pages of a room do not belong here, nor
-// do rules about people.
+// Package webflow carries a browser through a sign-in: request state, the pending flow, form tokens, error pages and
+// redirects.
 package webflow
 
 import (

@@ -1,5 +1,5 @@
-// Package header is the provider for a proxy in front that has authenticated the person and names them in request
-// headers. (token server document, "header authenticator")
+// Package header trusts a proxy in front that has authenticated the person and names them in request headers. (token
+// server document, "header authenticator")
 package header
 
 import (

@@ -1,4 +1,4 @@
-// Package idptest has an identity provider under the control of a test, and the contract tests of every idp.Redirector.
+// Package idptest has an identity provider that a test controls, and the contract tests of every idp.Redirector.
 package idptest
 
 import (

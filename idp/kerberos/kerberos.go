@@ -1,6 +1,5 @@
-// Package kerberos signs people in by the ticket that their computer has: a browser that is asked to negotiate sends
-// one (RFC 4559, RFC 4178, RFC 4120). Whose account here it opens, and what a browser without a ticket sees, is
-// identity's.
+// Package kerberos signs people in with the Kerberos ticket of their computer, which a browser sends when it is asked
+// to negotiate (RFC 4559, RFC 4178, RFC 4120).
 package kerberos
 
 import (

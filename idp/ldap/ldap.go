@@ -1,5 +1,5 @@
-// Package ldap signs people in by a directory: the password that they type on our page is tried at an LDAP server. How
-// often it may be tried, and whose account here it opens, is identity's.
+// Package ldap signs people in with the password of a directory: it binds at an LDAP server and reads the entry.
+// Package challenge throttles the attempts.
 package ldap
 
 import (

@@ -1,10 +1,8 @@
-// Package oauth2 is the provider that speaks OAuth 2.0 without OpenID Connect: people sign in by the authorization code
-// flow with PKCE, and who they are stands at an address of the provider that an access token opens. Presets know
-// GitHub, Discord, Facebook, LinkedIn and X. Providers of OpenID Connect belong to package oidc.
+// Package oauth2 signs people in at providers of OAuth 2.0 without OpenID Connect, by the authorization code flow with
+// PKCE, and reads their profile with the access token. It has presets for GitHub, Discord, Facebook, LinkedIn and X.
 //
-// The access token of a sign-in is kept sealed with its session, to read the profile again while it lives. No such
-// provider tells when or how a person signed in, so one that must have been just now is refused. (RFC 6749, RFC 7636,
-// RFC 9207, RFC 9700)
+// The access token is kept sealed with its session, to read the profile again while it is valid. No such provider tells
+// when or how a person signed in, so a sign-in that must be fresh is refused. (RFC 6749, RFC 7636, RFC 9207, RFC 9700)
 package oauth2
 
 import (

@@ -1,6 +1,6 @@
-// Package oidc is the provider that speaks OpenID Connect: Gatehouse as a relying party. It verifies the provider's
-// addresses, keys and answers before it uses them. It also does what go-oidc leaves to its caller: nonce, azp, acr,
-// auth_time, iss, encryption, refresh of metadata, bounds.
+// Package oidc signs people in at OpenID providers. It verifies a provider's addresses, keys and responses before it
+// uses them, and does what go-oidc leaves to its caller: nonce, azp, acr, auth_time, iss, encryption, refresh of
+// metadata, limits.
 package oidc
 
 import (

@@ -1,6 +1,6 @@
-// Package providerhttp makes the requests of a sign-in to one identity provider: bounded in size, time and number,
-// without redirects, and stopped for a moment while the provider does not answer. It reads JSON so that two readers
-// cannot take it for different things. What is asked, and what an answer means, does not belong here.
+// Package providerhttp makes the HTTP requests of a sign-in to one identity provider, with limits of size, time and
+// number, without redirects, and with a pause while the provider does not answer. It reads JSON strictly, so two
+// readers cannot understand it differently.
 package providerhttp
 
 import (

@@ -1,10 +1,10 @@
 // Package saml signs people in at SAML 2.0 identity providers. Gatehouse is the service provider.
 //
-// Answers are read by our own narrow parser (package safexml) and verified in verify.go and the files that it calls.
-// They return verified values, and nothing else is read. The messages that we send and the metadata of both sides are
-// the schema types of crewjam/saml (request.go, logout.go, artifact.go, spmetadata.go, idpmetadata.go). The front
-// door checks the provider's metadata before the library sees it (decode.go). The reasons are in
-// docs/adr/0004-saml-library.md. refresh.go keeps the provider's metadata current.
+// Responses are read by a narrow parser (package safexml) and verified in verify.go and the files that it calls, which
+// return verified values; nothing else is read. Messages that we send and the metadata of both sides are the schema
+// types of crewjam/saml (request.go, logout.go, artifact.go, spmetadata.go, idpmetadata.go). Package safexml checks the
+// provider's metadata before the library sees it (decode.go), and refresh.go keeps it current. The reasons are in
+// docs/adr/0004-saml-library.md.
 package saml
 
 import (

@@ -1,5 +1,4 @@
-// Package alias has the words of the Caddyfile for switches of the settings, such as sign_up on. What a switch does and
-// what overrules it is for identity/settings to say.
+// Package alias lists the options of the Caddyfile that stand for switches of the settings, such as sign_up on.
 package alias
 
 import "strings"

@@ -1,3 +1,3 @@
-// Package archtest holds tests of this tree: who imports whom, where clocks, routes and records stand, what documents
-// may say. What they refuse they refuse with the reason, so that the rule can be weighed against the case.
+// Package archtest tests the structure of this tree: imports, names, the files of routes and records, and the words of
+// documents. Each failure gives the reason of its rule, so the rule can be weighed against the case.
 package archtest

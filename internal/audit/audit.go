@@ -1,8 +1,7 @@
-// Package audit records what happens to persons, clients and configuration, in the transaction of its cause: a
-// successful operation has exactly one event, a failed one has no event; a client's own tokens beyond a rate share one
-// (docs/decisions/events.md#events-of-many-tokens). Events can be found by person and actor. They
-// are soon sealed into a chain of blocks, and collected at the end of their retention. docs/adr/0002-event-chain.md
-// explains why.
+// Package audit records what happens to people, clients and configuration, in the transaction of its cause: a
+// successful operation has exactly one event, and a failed one has none. Many tokens of one client share an event
+// (docs/decisions/events.md#events-of-many-tokens). Events are found by person and actor, sealed into a chain of blocks
+// soon after, and deleted at the end of their retention (docs/adr/0002-event-chain.md).
 package audit
 
 import (

@@ -1,5 +1,5 @@
-// Package breaker stops requests to a server that does not answer: those who need it get an error at once instead of
-// waiting, and the server is left alone for a moment. Timeouts, retries and what is asked do not belong here.
+// Package breaker is a circuit breaker: while a server does not answer, callers get an error at once, and the server is
+// left alone for a moment.
 package breaker
 
 import (

@@ -1,6 +1,5 @@
-// Package cluster is about the processes that share one storage, its nodes: which there are, which of them does what
-// the storage needs once, and what tells their storage from another. What they store does not belong here, nor how an
-// engine keeps it.
+// Package cluster coordinates the processes that share one storage: it registers each as a node, gives every task that
+// must run once to one of them, and compares their clocks and formats.
 package cluster
 
 import (

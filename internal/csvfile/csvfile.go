@@ -1,5 +1,5 @@
 // Package csvfile writes CSV files that people open in spreadsheets. A cell that a spreadsheet would compute is written
-// as text. What is in a file is not here.
+// as text.
 package csvfile
 
 import (

@@ -1,6 +1,5 @@
-// Package decisionlog keeps for a week what sites have decided about requests, so that an operator can see whom other
-// rules would have let in or refused. It keeps no token, cookie, query or body. Who decides, and by which rules, is not
-// here.
+// Package decisionlog keeps the decisions of protected sites for a week, so that an operator can see whom other rules
+// would have allowed or refused. It stores no token, cookie, query or body.
 package decisionlog
 
 import (

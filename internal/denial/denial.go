@@ -1,5 +1,5 @@
-// Package denial explains refusals: the closed list of reasons, the reference that stands on a page or in an answer,
-// and what is kept for a day to tell an operator who was refused what, and why. Who is refused is decided elsewhere.
+// Package denial explains refusals: it has the closed list of reasons, the reference that a page or response shows, and
+// a record for one day from which an operator learns who was refused what, and why.
 package denial
 
 import (

@@ -1,5 +1,5 @@
-// Package depcache keeps in memory what was asked of the store, such as whose token this is, as long as nothing has
-// changed that the answer rests on. What is asked does not belong here. (docs/adr/0006-answers-in-memory.md)
+// Package depcache caches answers from the store, such as the owner of a token, until a commit changes something that
+// they were read from. (docs/adr/0006-answers-in-memory.md)
 package depcache
 
 import (

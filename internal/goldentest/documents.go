@@ -1,5 +1,5 @@
-// Package goldentest writes the documents that tests make from the code. A document that is late fails no test:
-// `make golden` rewrites it.
+// Package goldentest writes the documents that tests generate from the code. An outdated document fails no test: `make
+// golden` rewrites it.
 package goldentest
 
 import (

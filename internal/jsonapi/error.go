@@ -1,6 +1,5 @@
-// Package jsonapi is what the JSON APIs of the identity service share: the authentication of API clients, the reading
-// of bodies, and the writing of answers and refusals. What an operation does belongs to its API. (identity service
-// document, "Errors", "Authentication")
+// Package jsonapi has the shared parts of the identity service's JSON APIs: authentication of API clients, request
+// bodies, responses and errors. (identity service document, "Errors", "Authentication")
 package jsonapi
 
 import (

@@ -1,5 +1,5 @@
-// Package jwa says which algorithms of JSON Web Signatures (RFC 7518, RFC 8037) a public key can be used with, so
-// that a key is never taken for one of another kind. Where keys come from, and what is signed, does not belong here.
+// Package jwa lists the algorithms of JSON Web Signatures (RFC 7518, RFC 8037) that fit a public key, so a key is never
+// used as one of another type.
 package jwa
 
 import (

@@ -1,5 +1,4 @@
-// Package keytab reads whose keys a keytab has, the file with the keys of a Kerberos service. What is decrypted with
-// them is the provider's.
+// Package keytab reads which principals a keytab, the key file of a Kerberos service, has keys for.
 package keytab
 
 import (

@@ -1,4 +1,4 @@
-// Package loopback decides which host names and addresses mean this machine. All of Gatehouse asks here.
+// Package loopback decides for all of Gatehouse which host names and addresses mean this machine.
 package loopback
 
 import (

@@ -1,5 +1,5 @@
-// Package modeltest checks the models that tests compare a server with. A model whose steps are requests is slow with
-// the race detector, so it runs fewer times there.
+// Package modeltest runs the models that tests compare a server with, and fewer of them under the race detector, where
+// requests are slow.
 package modeltest
 
 import (

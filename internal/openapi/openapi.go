@@ -1,5 +1,5 @@
-// Package openapi describes JSON APIs: a table of operations and the Go types of their bodies become one OpenAPI 3.1
-// document.
+// Package openapi describes JSON APIs: it makes an OpenAPI 3.1 document from a table of operations and the Go types of
+// their bodies.
 package openapi
 
 import (

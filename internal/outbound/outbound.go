@@ -1,5 +1,5 @@
-// Package outbound makes requests to configured addresses: bounded in time and size, without redirects and without
-// compression. An address that the operator has not written must belong to a public host.
+// Package outbound makes requests to configured addresses, limited in time and size, without redirects and compression.
+// An address that does not come from the operator must belong to a public host.
 package outbound
 
 import (

@@ -1,6 +1,6 @@
 // Package outbox delivers items to other systems without losing them and without making the caller wait. An item is
-// written in the transaction of its cause, claimed by a worker, retried with growing waits, and deleted once it is
-// delivered. What was given up can be kept for a while: see held.go.
+// written in the transaction of its cause, claimed by a worker, retried with growing pauses, and deleted once it is
+// delivered. One that cannot be delivered can be kept for a while (held.go).
 package outbox
 
 import (

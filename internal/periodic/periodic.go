@@ -1,5 +1,4 @@
-// Package periodic does work in the background again and again. What the work is, and which node does it, does not
-// belong here.
+// Package periodic repeats work in the background.
 package periodic
 
 import (

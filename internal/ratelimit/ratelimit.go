@@ -1,6 +1,6 @@
-// Package ratelimit bounds how often something happens for each caller: an API client, a network. Each has a bucket of
-// its own, which fills again as time goes by, so one caller in a hurry slows nobody else down. The callers of this
-// package answer refusals; RetryAfter is what all their answers have in common.
+// Package ratelimit limits how often each caller, such as an API client or a network, can do something. Each has a
+// bucket of its own that refills with time, so one caller slows down no other. Its callers answer refusals, with
+// RetryAfter.
 package ratelimit
 
 import (

@@ -1,6 +1,5 @@
-// Package recentlog keeps the newest records of one kind in storage: bounded in number, so that strangers cannot fill a
-// disk, and in each second, so that they cannot keep it busy. What a record says, and who may read it, does not belong
-// here.
+// Package recentlog keeps the newest records of one kind in storage, bounded in number, so that strangers cannot fill a
+// disk, and in rate, so that they cannot keep it busy.
 package recentlog
 
 import (

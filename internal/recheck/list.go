@@ -1,6 +1,5 @@
-// Package recheck has what is open judged again when the answer that it rests on may have changed: after the commit
-// that changes it, at the time when it ends, and every few seconds where that cannot be told. What is open, what is
-// asked and what is decided do not belong here. (docs/adr/0007-open-requests.md)
+// Package recheck re-evaluates open WebSockets and streams when a commit may have revoked their access, when it
+// expires, and every few seconds where neither can be known. (docs/adr/0007-open-requests.md)
 package recheck
 
 import (

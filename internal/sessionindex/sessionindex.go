@@ -1,7 +1,6 @@
-// Package sessionindex lists sessions by where they are: the IP address and the device that they were last used from,
-// the applications and sites that they were used at. An entry only proposes: who finds a session by one compares it
-// with its record. What a session is, and when it ends, belongs to identity/session; who may see it does not belong
-// here. (docs/decisions/console.md#lists-of-sessions)
+// Package sessionindex lists sessions by the IP address and device of their last use, and by the applications and sites
+// that they were used at. An entry is a hint: readers compare it with the record of the session.
+// (docs/decisions/console.md#lists-of-sessions)
 package sessionindex
 
 import (

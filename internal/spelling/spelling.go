@@ -1,4 +1,4 @@
-// Package spelling finds the word that a misspelled one was probably meant to be.
+// Package spelling suggests the known word that a misspelled one was probably meant to be.
 package spelling
 
 import (

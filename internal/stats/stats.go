@@ -1,6 +1,5 @@
-// Package stats counts what happens, per minute, hour and day: sign-ins, new accounts, persons who are active,
-// refusals. What is counted is written in the transaction of its cause, without reading anything, and moved into
-// counters by a worker. (docs/decisions/events.md#counters) What happens, and who may read the counters, is not here.
+// Package stats counts sign-ins, sign-ups and refusals by minute, hour and day. Each is noted in the transaction of its
+// cause, without reading anything, and added to the counters by a worker. (docs/decisions/events.md#counters)
 package stats
 
 import (

@@ -1,6 +1,5 @@
-// Package strictjson reads JSON so that two readers of one text cannot take it for different things: it refuses members
-// that are there twice, unknown members, text that is not UTF-8, and data after the value. Where the text comes from,
-// and how a refusal is answered, belongs to the callers.
+// Package strictjson reads JSON strictly, so two readers cannot understand a text differently: it rejects duplicate and
+// unknown members, text that is not UTF-8, and data after the value.
 package strictjson
 
 import (

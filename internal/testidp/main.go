@@ -1,8 +1,8 @@
-// Command standins serves stand-ins of the providers that presets know, for tests in a real browser. They are those of
-// the Go tests, with a page in front on which a person says who they are, and goes on or back.
+// Command testidp runs the test doubles of the providers that presets know, for tests in a real browser. They are those
+// of the Go tests, with a page in front on which a person chooses an identity, and continues or goes back.
 //
-// When it is ready it prints one line of JSON: what the operator of Gatehouse gets to know at each provider, and the
-// key pairs that Gatehouse needs there. Then it reads lines with the issuer of the Gatehouse that people come from,
+// When it is ready it prints one line of JSON: what the operator of Gatehouse gets from each provider, and the key
+// pairs that Gatehouse needs there. Then it reads lines with the issuer of the Gatehouse that people come from,
 // {"issuer":"http://localhost:8080"}, connects it as those providers do, and answers each with the same line. It ends
 // with its standard input.
 package main

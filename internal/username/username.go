@@ -1,5 +1,4 @@
-// Package username has the usernames that nobody gets by choosing them. How names are compared, and who has which, is
-// for identity/person to say.
+// Package username lists the usernames that no one can choose.
 package username
 
 import "slices"

@@ -1,4 +1,4 @@
-// Package web writes the HTML that people see: templates, the stylesheet, messages, and their protection
+// Package web renders the HTML that people see: templates, the stylesheet, messages, and their protection
 // (Content-Security-Policy, CSRF tokens). The caller decides what a page says; this package decides how it looks and
 // what it forbids.
 package web

@@ -1,5 +1,5 @@
-// Package webpage recognizes an HTML page where a document for a machine was expected: the page of a sign-in, a proxy
-// or an error. Which document was expected is not in it.
+// Package webpage recognizes an HTML page, such as one of a sign-in, a proxy or an error, where a document for a
+// machine was expected.
 package webpage
 
 import (

@@ -1,5 +1,5 @@
-// Package engine is what storage engines share: the writes of a batch over what is durable, and the form of a stored
-// record. What one database needs does not belong here.
+// Package engine has the shared parts of storage engines: the pending writes of a batch over the durable records, and
+// the encoding of a stored record.
 package engine
 
 import (

@@ -1,5 +1,5 @@
-// Package transfer moves all records of a store elsewhere, whatever its engine: into a backup, out of one, from one
-// store into another. How an engine keeps records does not belong here, nor what records mean.
+// Package transfer copies all records of a store, whatever its engine: into a backup, out of one, or into another
+// store.
 package transfer
 
 import (

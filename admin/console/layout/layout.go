@@ -1,11 +1,10 @@
-// Package layout is what all screens of the admin console have in common: who may see and do what, how the age of a
-// sign-in is checked, how forms are guarded, the navigation, and how an act asks before it does anything. What the
-// screens show belongs to the packages that make them; how pages look belongs to internal/web.
+// Package layout is the frame of all screens of the admin console: rights, the age of a sign-in, form tokens,
+// navigation, and the confirmation before an act.
 //
-// A screen is a value of type Screen. It says its path, the role that sees it, what it is about, how it is shown, and
-// its acts: each is a page that asks, with the numbers of what it hits, and a form that does it. Nothing else is to be
-// done for sign-in, level, age of the sign-in, rights, forged forms, and the navigation: the list of the screens is
-// their only source. Texts are messages that begin with console.
+// A screen is a value of type Screen. It declares its path, the role that sees it, its subject, how it is shown, and
+// its acts. An act is a page that asks for confirmation, with the number of records that it affects, and a form that
+// carries it out. Sign-in, level, age of the sign-in, rights, forged forms and navigation need nothing else: the list
+// of screens is their only source. Texts are messages that begin with console.
 package layout
 
 import (

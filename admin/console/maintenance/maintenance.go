@@ -1,7 +1,6 @@
-// Package maintenance is the part of the admin console about what keeps an installation going: the storage and its
-// backups, who waits for an invitation or an activation, and what is slowed down after failed attempts. What is done
-// belongs to admin/backup, authz and identity, and the commands share it; what all pages have in common is in package
-// frame.
+// Package maintenance has the screens of the admin console that keep an installation running: storage, backups, pending
+// invitations and activations, and throttled sign-ins. The work is done by admin/backup, authz and identity, as for the
+// commands.
 package maintenance
 
 import (

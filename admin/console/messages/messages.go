@@ -1,7 +1,6 @@
-// Package messages is the part of the admin console about what people read: the texts of pages, e-mails and text
-// messages in each language, what they look like, the brand, and which messages are not sent yet. Texts are stored in
-// the unit custom_messages, which belongs to identity/settings; how pages look is internal/web's, how mail does
-// identity/notify's. What all pages of the console have in common is in the package frame.
+// Package messages has the screens of the admin console for what people read: the texts of pages, e-mails and text
+// messages in each language, the brand, and the queue of messages that are not sent yet. Changed texts are stored in
+// the configuration unit custom_messages (identity/settings).
 package messages
 
 import (

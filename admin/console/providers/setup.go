@@ -1,6 +1,5 @@
-// Package providers is the part of the admin console where an installation is set up: sign-in providers, keys and
-// storage. What is done belongs to identity and authz, and the commands share it; who may do it, and what all
-// pages have in common, is in the package frame. People and applications do not belong here.
+// Package providers has the screens of the admin console on which an installation is set up: sign-in providers, keys
+// and storage.
 package providers
 
 import (

@@ -1,7 +1,6 @@
-// Package settingspages is the part of the admin console about the configuration units: what is set and where, how it
-// is changed, exported, imported and undone. What a unit may be and how it is stored belongs to identity/settings,
-// which the configuration API and the commands share; who may do it, and what all pages have in common, is in the
-// package frame. Sign-in providers, keys and policies have screens of their own elsewhere.
+// Package settingspages has the screens of the admin console for the configuration units: where a value is set, and how
+// it is changed, exported, imported and undone. Units are checked and stored by identity/settings, as for the
+// configuration API. Sign-in providers, keys and policies have screens of their own.
 package settingspages
 
 import (

@@ -1,6 +1,5 @@
-// Package sites has the screens of the admin console about what Gatehouse stands in front of: the sites, the people
-// that they have refused and why, the policies, and what a request would get. It decides nothing: the code that decides
-// at a site tells it what happens there. What all screens have in common is in package frame.
+// Package sites has the screens of the admin console for the protected sites: the sites, their refusals with the
+// reasons, the policies, and the outcome of a hypothetical request.
 package sites
 
 import (

@@ -1,5 +1,5 @@
-// Package inspect looks at a configuration before it runs, and at the addresses of a server from outside, for
-// `caddy gatehouse check`. What the running server says about itself is in package admin.
+// Package inspect checks a configuration before it runs, and the addresses of a server from outside, for `caddy
+// gatehouse check`.
 package inspect
 
 import (

@@ -1,5 +1,5 @@
-// Package movein makes Caddyfile blocks of the clients of other systems, and says what of them does not come. Persons
-// do not belong here: identity/importer reads them. What a client may do is for package client and authz to say.
+// Package movein converts the clients of other systems to Caddyfile blocks, and reports what cannot be converted.
+// People are imported by identity/importer.
 package movein
 
 import (

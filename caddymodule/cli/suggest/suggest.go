@@ -1,4 +1,4 @@
-// Package suggest makes the errors of a command line say what was probably meant. It knows no command.
+// Package suggest adds to the errors of a command line the command or flag that was probably meant.
 package suggest
 
 import (

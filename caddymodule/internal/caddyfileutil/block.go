@@ -1,6 +1,5 @@
-// Package caddyfileutil reads what an operator writes, for everything in caddymodule: the words of a Caddyfile block,
-// values with placeholders, and the checks of single values. What an option means stays with the package that declares
-// it.
+// Package caddyfileutil helps all of caddymodule to read Caddyfile blocks: options, placeholders, and the checks of
+// single values.
 package caddyfileutil
 
 import (

@@ -1,5 +1,4 @@
-// Package initwizard writes the first Caddyfile of a new operator. What it asks and prints at a terminal is in package
-// command.
+// Package initwizard writes the first Caddyfile of a new operator from the answers to a few questions.
 package initwizard
 
 import (

@@ -1,5 +1,5 @@
-// Package listeners tells whether another process listens where this one does. Caddy's sockets can be shared by several
-// processes (SO_REUSEPORT), and then the system deals the connections out among them.
+// Package listeners reports whether another process listens on the same address. Processes can share Caddy's sockets
+// (SO_REUSEPORT), and the system then distributes the connections among them.
 package listeners
 
 import (

@@ -1,6 +1,5 @@
-// Package reference lists what a Caddyfile can say to Gatehouse: each block with its options, their meaning, default
-// and an example. The parsers read only what stands here, the messages about unknown words name it, and
-// docs/caddyfile.md is written from it. What an option does is in the package that reads it.
+// Package reference lists the Caddyfile blocks and options of Gatehouse, each with its meaning, default and an example.
+// Parsers accept only what it lists, messages about unknown words name it, and docs/caddyfile is generated from it.
 package reference
 
 import "slices"

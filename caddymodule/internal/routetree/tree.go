@@ -1,6 +1,5 @@
-// Package routetree reads the routes of Caddy's http app: which handlers stand where, and which of them a request never
-// reaches. What a finding about them means for a configuration is decided here too, so that Caddy's structure is known
-// in one place.
+// Package routetree walks the routes of Caddy's http app: which handlers they have, and which of these a request never
+// reaches. Findings about them are made here too, so Caddy's structure is known in one place.
 package routetree
 
 import (

@@ -1,4 +1,4 @@
-// Package slowbody bounds the time in which the body of a request arrives. Its size does not belong here.
+// Package slowbody limits the time in which the body of a request must arrive.
 package slowbody
 
 import (

@@ -1,5 +1,5 @@
-// Package switches reads the words of the block identity that stand for switches of the settings, such as sign_up on.
-// Which switches there are, and when something else overrules them, is for identity/settings to say.
+// Package switches reads the options of the Caddyfile block identity that stand for a switch of the settings, such as
+// sign_up on. The switches are listed in internal/alias.
 package switches
 
 import (

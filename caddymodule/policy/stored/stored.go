@@ -1,6 +1,5 @@
-// Package stored keeps the policies of the configuration API ready for the sites that name them: as they are in the
-// storage at each moment, read and prepared once for each change. What a rule means does not belong here, nor how
-// policies are changed. (docs/decisions/operation.md#policies-of-the-configuration-api)
+// Package stored keeps the policies of the configuration API compiled for the sites that name them, and compiles them
+// again when they change. (docs/decisions/operation.md#policies-of-the-configuration-api)
 package stored
 
 import (

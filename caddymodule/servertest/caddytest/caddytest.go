@@ -1,4 +1,4 @@
-// Package caddytest holds what the tests of caddymodule and of the packages below it share.
+// Package caddytest has the helpers that tests of caddymodule and the packages below it share.
 package caddytest
 
 import (

@@ -1,5 +1,5 @@
-// Package notice tells operators by e-mail that somebody asks for access, and persons what was decided. When somebody
-// is told, and what else a decision does, do not belong here. (docs/decisions/gateway.md#requested-access)
+// Package notice sends the e-mails about requested access: to operators when someone asks, and to the person when it is
+// decided. (docs/decisions/gateway.md#requested-access)
 package notice
 
 import (

@@ -1,5 +1,5 @@
-// Package codes makes and checks what people type to confirm who they are: codes of an authenticator app, recovery
-// codes, and new PINs. It stores nothing, and does not know when such a code is accepted.
+// Package codes makes and checks what people type as a second factor: codes of an authenticator app, recovery codes,
+// and PINs. It stores nothing.
 package codes
 
 import (

@@ -1,5 +1,5 @@
-// Package ceremony is what browsers are asked of passkeys, in the form of their interface. (Web Authentication Level 3
-// 5.1.10 and 5.1.11, the JSON forms) It knows no persons, and checks no answer.
+// Package ceremony makes the options with which a page asks a browser for a passkey, in JSON. (Web Authentication Level
+// 3, 5.1.10 and 5.1.11)
 package ceremony
 
 import (

@@ -1,5 +1,5 @@
-// Package merge makes one account of two that belong to the same human: what can follow goes to the account that stays,
-// and the other one is removed. Who may ask for it is not here. (docs/decisions/console.md#merging-accounts)
+// Package merge combines two accounts of the same human: what can move goes to the account that stays, and the other
+// one is removed. (docs/decisions/console.md#merging-accounts)
 package merge
 
 import (

@@ -1,5 +1,4 @@
-// Package address reads addresses as a browser does, and refuses those that programs read differently. Where a person
-// is sent is not decided here.
+// Package address parses URLs as browsers do, and rejects those that programs read differently.
 package address
 
 import (

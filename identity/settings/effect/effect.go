@@ -1,4 +1,4 @@
-// Package effect says what each member of the configuration units does.
+// Package effect describes what each member of the configuration units does.
 package effect
 
 import (

@@ -1,5 +1,4 @@
-// Package kind has the kinds of texts in the settings: what each can hold. Which member is of which kind is not decided
-// here.
+// Package kind defines the kinds of text in the settings, and what each can contain.
 package kind
 
 import (

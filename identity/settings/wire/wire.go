@@ -1,5 +1,4 @@
-// Package wire tells which fields of a struct of the settings are on the wire, and how. What they may hold is not
-// decided here.
+// Package wire reports which fields of a settings struct appear in JSON, and under which names.
 package wire
 
 import (

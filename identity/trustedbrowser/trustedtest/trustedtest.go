@@ -1,4 +1,4 @@
-// Package trustedtest lets people in tests trust browsers, without an application that asks them.
+// Package trustedtest lets people in tests trust a browser without an application that asks them.
 package trustedtest
 
 import (

@@ -1,5 +1,5 @@
-// Package ldaptest is a directory under the control of a test: it answers like OpenLDAP or Active Directory, or as
-// badly as the test wants.
+// Package ldaptest is a directory that a test controls: it answers like OpenLDAP or Active Directory, or as badly as
+// the test wants.
 package ldaptest
 
 import (

@@ -1,5 +1,5 @@
-// Package oauth2test is a provider of OAuth 2.0 with a profile, for tests. It behaves like the one of a preset, with
-// what is odd about it, and refuses what that refuses.
+// Package oauth2test is a provider of OAuth 2.0 with a profile, for tests. It has the quirks of the provider of a
+// preset, and refuses what that provider refuses.
 package oauth2test
 
 import (

@@ -1,5 +1,5 @@
-// Package safexml reads the XML of other parties. It refuses what is not plain enough for every parser to read it
-// alike, before any library sees it. What a document means is decided by idp/saml.
+// Package safexml reads the XML of other parties. It rejects anything that parsers could read differently, before any
+// library sees it.
 package safexml
 
 import (

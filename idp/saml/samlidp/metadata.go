@@ -1,6 +1,5 @@
-// Package samlidp is the protocol of a SAML 2.0 identity provider: metadata of service providers, their requests, and
-// the messages that they get. Who signs in, and who may, does not belong here, nor do sessions or pages. Documents are
-// read and signed by package saml.
+// Package samlidp implements the protocol of a SAML 2.0 identity provider: the metadata of service providers, their
+// requests, and the messages for them. Documents are read and signed by package saml.
 package samlidp
 
 import (

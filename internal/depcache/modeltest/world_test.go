@@ -1,5 +1,5 @@
-// Package modeltest compares what servers say from memory with what they say from the store, while everything that the
-// answers rest on changes.
+// Package modeltest compares the cached answers of servers with those from the store, while everything that they depend
+// on changes.
 package modeltest
 
 import (

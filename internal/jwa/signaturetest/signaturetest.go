@@ -1,4 +1,4 @@
-// Package signaturetest signs by the newer name of EdDSA, which go-jose does not know. It is for tests alone.
+// Package signaturetest signs, in tests, with the newer name of EdDSA, which go-jose does not know.
 package signaturetest
 
 import (

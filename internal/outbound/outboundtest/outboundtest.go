@@ -1,5 +1,4 @@
-// Package outboundtest has addresses that a stranger must not make us connect to, and what waits behind them. It is for
-// tests alone.
+// Package outboundtest has, for tests, addresses to which strangers must not make us connect, and the servers at them.
 package outboundtest
 
 import (

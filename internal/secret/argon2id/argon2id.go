@@ -1,6 +1,6 @@
 // Package argon2id computes Argon2id (RFC 9106, version 1.3) in the goroutine of its caller and in memory that the
-// caller keeps. golang.org/x/crypto/argon2 starts goroutines for each slice, which run on any thread, and allocates the
-// memory of each computation anew; its results are the oracle of the tests here
+// caller keeps. golang.org/x/crypto/argon2 starts goroutines for each slice, which run on any thread, and allocates
+// memory for each computation; its results are the oracle of the tests here
 // (docs/decisions/sign-in.md#password-hashes).
 package argon2id
 

@@ -1,5 +1,5 @@
-// Package sample has every page with made-up data, in the shapes that matter: what previews show to administrators, and
-// what the tests of pages go through. Nothing in it is of anybody, and no address in it leads to a secret.
+// Package sample has every page with made-up data, in all relevant shapes, for the previews of administrators and the
+// tests of pages. It contains no real data, and no address in it leads to a secret.
 package sample
 
 import (

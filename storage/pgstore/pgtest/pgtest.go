@@ -1,4 +1,4 @@
-// Package pgtest starts a PostgreSQL server of its own for the tests of a package, in a directory that goes with it.
+// Package pgtest starts a PostgreSQL server for the tests of a package, in a temporary directory.
 package pgtest
 
 import (

@@ -1,4 +1,4 @@
-// Package referencetest goes through the tables of the Caddyfile, and writes their documents.
+// Package referencetest walks the tables of the Caddyfile reference in tests, and writes their documents.
 package referencetest
 
 import (
