@@ -156,6 +156,7 @@ type App struct {
 
 	idps            *provider.Set
 	bootstrap       []byte          // JSON of configuration units
+	bootstrapFault  error           // why there is none
 	initial         *settings.Units // what an empty storage starts with
 	switches        map[string]bool
 	writtenPolicies map[string]settings.FixedPolicy // those of the Caddyfile
@@ -275,9 +276,6 @@ func (a *App) Provision(ctx caddy.Context) error {
 			return a.Places.LocateIn(err, guest.name)
 		}
 	}
-	if err := a.loadBootstrap(); err != nil {
-		return err
-	}
 	a.checkNames()
 	a.checkValues()
 	a.checkParties()
@@ -300,6 +298,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	if err := a.loadStorage(); err != nil {
 		return a.Places.LocateIn(err, "storage")
+	}
+	if err := a.loadBootstrap(); err != nil {
+		return err
 	}
 	a.checkBootstrap()
 	if err := a.checkSites(); err != nil {

@@ -1,7 +1,7 @@
 package caddymodule
 
 import (
-	"strings"
+	"fmt"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
@@ -56,11 +56,21 @@ func (b *Breach) build(r *caddyfileutil.Resolver) pwned.Config {
 		Closed:  r.Plain("identity: breach on_failure", b.OnFailure, caddyfileutil.OneOf(breachOpen, breachClosed)) == breachClosed,
 	}
 	if c.File != "" { // it is opened again when the configuration starts
-		if checker, err := pwned.New(c, nil); err != nil {
-			r.Fail("identity: breach file: %s: write the path of the file, or remove the option", strings.TrimPrefix(err.Error(), "breach: file: "))
-		} else {
-			r.AddError(checker.Close())
+		checker, err := pwned.New(c, nil)
+		if r.AddError(err); err != nil {
+			return c
 		}
+		if fault := checker.Fault(); fault != nil {
+			verdict := "accepted without being looked up there"
+			if c.Closed {
+				verdict = "refused"
+			}
+			r.Lack(caddyfileutil.Fault{
+				Option: "identity: breach file", Reason: fmt.Sprintf("identity: breach file: %v: new passwords are %s", fault, verdict),
+				Mend: "write the path of the file, or remove the option",
+			})
+		}
+		r.AddError(checker.Close())
 	}
 	return c
 }

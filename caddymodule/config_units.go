@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
+	"github.com/gatehouse-id/gatehouse/caddymodule/shared"
 	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
@@ -51,7 +52,7 @@ func (a *App) newUnits(inst *instance, events *audit.Recorder) (*settings.Servic
 }
 
 func (a *App) configOf() settings.Config {
-	return settings.Config{Fixed: a.fixedMethods(), Bootstrap: a.bootstrap, Verify: provider.Verify, VerifyMetadata: func(m string) error { return serviceprovider.CheckMetadata(m, time.Now()) }, Mail: a.mailer != nil, Switches: a.switches, Policies: a.writtenPolicies, CheckPolicy: a.policyLoader().Check, PolicyUsers: a.policyUsers}
+	return settings.Config{Fixed: a.fixedMethods(), Bootstrap: a.bootstrap, BootstrapFault: a.bootstrapFault, Verify: provider.Verify, VerifyMetadata: func(m string) error { return serviceprovider.CheckMetadata(m, time.Now()) }, Mail: a.mailer != nil, Switches: a.switches, Policies: a.writtenPolicies, CheckPolicy: a.policyLoader().Check, PolicyUsers: a.policyUsers}
 }
 
 // hasClient tells whether there is a client, of the Caddyfile or stored. It fetches no client ID metadata document.
@@ -63,7 +64,8 @@ func (i *instance) hasClient(ctx context.Context, id string) (has bool, err erro
 	return has, err
 }
 
-// loadBootstrap reads and checks the units that an empty storage starts with.
+// loadBootstrap reads and checks the units that an empty storage starts with. A file that cannot be used stops the start
+// only if the storage has no units.
 func (a *App) loadBootstrap() (err error) {
 	r := caddyfileutil.NewResolverAt(a.Places)
 	file, ok := r.Text("identity: bootstrap", a.Identity.Bootstrap, nil)
@@ -78,11 +80,29 @@ func (a *App) loadBootstrap() (err error) {
 	if err == nil {
 		a.initial, err = a.configOf().Check(raw)
 	}
-	if err != nil {
-		return a.Places.Locate(fmt.Errorf("gatehouse: identity: bootstrap %s: %w", file, allProblems(err)))
+	if err == nil {
+		a.bootstrap = raw
+		return nil
 	}
-	a.bootstrap = raw
-	return nil
+	err = allProblems(err)
+	fault := a.Places.Locate(fmt.Errorf("gatehouse: identity: bootstrap %s: %w", file, err))
+	if a.startsEmpty() {
+		return fault
+	}
+	a.bootstrapFault = fault
+	a.warn("identity: bootstrap", fmt.Sprintf("identity: bootstrap %s: %v: an empty storage could not start with it", file, err), "correct it, or remove the option: this storage has its settings")
+	a.initial, err = a.configOf().Check([]byte("{}"))
+	return err
+}
+
+// startsEmpty reports whether the storage is sure to have no settings yet.
+func (a *App) startsEmpty() bool {
+	kf, ok := a.storage.(shared.KeyFiler)
+	if !ok {
+		return false
+	}
+	_, exists := kf.KeyFile()
+	return !exists
 }
 
 func readBootstrap(file string) ([]byte, error) {

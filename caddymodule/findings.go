@@ -35,10 +35,8 @@ func (a *App) warn(option, reason, mend string) {
 
 // checkBootstrap looks at the settings that an empty storage would start with.
 func (a *App) checkBootstrap() {
-	if kf, ok := a.storage.(shared.KeyFiler); ok {
-		if _, exists := kf.KeyFile(); exists {
-			return // the settings are in the storage
-		}
+	if _, ok := a.storage.(shared.KeyFiler); ok && !a.startsEmpty() {
+		return // the settings are in the storage
 	}
 	a.missingSenders(a.initial, func(option, reason, mend string) {
 		a.first(diagnostic.Finding{Severity: diagnostic.Warning, Place: a.Places.Of(option), Reason: reason, Mend: mend, About: option})

@@ -96,6 +96,14 @@ func (i *instance) examineParties(ctx context.Context, a *App, found func(diagno
 			}
 		}
 	}
+	if len(a.persons.ServiceProviders.Sign) > 0 {
+		if err := i.identity.ServiceProviders.CheckKeys(ctx); err != nil {
+			found(diagnostic.Finding{
+				Severity: diagnostic.Warning, Place: a.Places.Of("saml_sign"), Reason: fmt.Sprintf("saml_sign: nobody can sign in at a service provider: %v", err),
+				Mend: "name a key pair of the settings with an RSA key, or remove the option", About: "saml_sign",
+			})
+		}
+	}
 	if fault := i.pages.ExtensionFault(); fault != nil {
 		found(a.extensionFinding(fault))
 	}

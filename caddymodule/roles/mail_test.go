@@ -98,8 +98,13 @@ func TestBreach(t *testing.T) {
 	if said := set("one that nobody knows"); !strings.Contains(said, "cannot tell") {
 		t.Errorf("closed, and the service does not answer: %q, want a refusal", said)
 	}
-	s.InIdentity = "breach {\nfile " + list + ".none\n}"
-	if err := s.Load(); err == nil || !strings.Contains(err.Error(), "breach file") {
-		t.Errorf("a file that is not there: %v, want an error", err)
+	load("file " + list + ".none\non_failure closed")
+	if said := set("one that nobody knows"); !strings.Contains(said, "cannot tell") {
+		t.Errorf("closed, and the file is not there: %q, want a refusal", said)
+	}
+	s.WantFinding("warning Caddyfile:", "identity: breach file", "new passwords are refused")
+	load("file " + list + ".none")
+	if said := set("another that nobody knows"); said != "" {
+		t.Errorf("open, and the file is not there: %s", said)
 	}
 }

@@ -31,7 +31,7 @@ type list struct {
 
 // openList opens a file: sorted SHA-1 hashes in hexadecimal, each perhaps with a colon and a count, or passwords, one a
 // line.
-func openList(name string) (_ *list, err error) {
+func openList(name string) (out *list, err error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func openList(name string) (_ *list, err error) {
 	l := &list{file: f}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, f.Close())
+			out, err = nil, errors.Join(err, f.Close())
 		}
 	}()
 	info, err := f.Stat()

@@ -43,9 +43,10 @@ type Checker struct {
 	cfg    Config
 	client *http.Client
 	list   *list // may be nil
+	fault  error // of the file
 }
 
-// New returns a checker. It opens the file, and makes no request. client may be nil.
+// New returns a checker. It opens the file, and makes no request; see Fault. client may be nil.
 func New(c Config, client *http.Client) (*Checker, error) {
 	if c.URL == "" && c.File == "" {
 		c.URL = Public
@@ -63,13 +64,14 @@ func New(c Config, client *http.Client) (*Checker, error) {
 	}
 	b := &Checker{cfg: c, client: client}
 	if c.File != "" {
-		var err error
-		if b.list, err = openList(c.File); err != nil {
-			return nil, fmt.Errorf("breach: file: %w", err)
-		}
+		b.list, b.fault = openList(c.File)
 	}
 	return b, nil
 }
+
+// Fault returns why the file cannot be used, or nil. A password that the service does not know is then one of which
+// Breached cannot tell.
+func (c *Checker) Fault() error { return c.fault }
 
 // CheckURL returns what is wrong with the address of a service.
 func CheckURL(s string) error {
@@ -104,7 +106,14 @@ func (c *Checker) Breached(ctx context.Context, password string) (bool, error) {
 			return known, nil
 		}
 	}
-	return c.ask(ctx, strings.ToUpper(hex.EncodeToString(sum[:])))
+	if c.fault != nil && c.cfg.URL == "" {
+		return false, fmt.Errorf("breach: file: %w", c.fault)
+	}
+	known, err := c.ask(ctx, strings.ToUpper(hex.EncodeToString(sum[:])))
+	if err == nil && !known && c.fault != nil {
+		err = fmt.Errorf("breach: file: %w", c.fault)
+	}
+	return known, err
 }
 
 // ask asks the service.

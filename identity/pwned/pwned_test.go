@@ -225,9 +225,22 @@ func TestWrongConfiguration(t *testing.T) {
 		"a directory":           {File: t.TempDir()},
 		"unsorted hashes":       {File: file(t, strings.Repeat(unsorted, 300))},
 	} {
-		if b, err := pwned.New(c, nil); err == nil {
-			b.Close()
+		b, err := pwned.New(c, nil)
+		switch {
+		case c.File == "" && err == nil:
 			t.Errorf("New with %s succeeded", name)
+		case c.File == "":
+		case err != nil:
+			t.Errorf("New with %s: %v", name, err)
+		case b.Fault() == nil:
+			t.Errorf("New with %s: Fault = nil", name)
+		default:
+			if known, err := b.Breached(t.Context(), "password"); known || err == nil {
+				t.Errorf("Breached with %s = %v, %v, want an error", name, known, err)
+			}
+			if err := b.Close(); err != nil {
+				t.Errorf("Close with %s: %v", name, err)
+			}
 		}
 	}
 }

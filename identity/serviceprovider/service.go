@@ -100,6 +100,12 @@ func (s *Service) now() time.Time { return s.deps.Now().UTC() }
 // entityID is our name among service providers, and where our metadata are.
 func (s *Service) entityID() string { return s.deps.Issuer + metadataPath }
 
+// CheckKeys returns why people cannot sign in at any service provider for want of a key pair that signs, or nil.
+func (s *Service) CheckKeys(ctx context.Context) error {
+	_, err := s.keys(ctx)
+	return err
+}
+
 // keys returns the key pairs that sign, the first one first.
 func (s *Service) keys(ctx context.Context) ([]*idp.Key, error) {
 	var out, beside []*idp.Key // those beside are published, and the first one signs

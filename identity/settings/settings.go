@@ -42,6 +42,8 @@ type Config struct {
 	APIClients func() []string
 	// Bootstrap is the JSON of units that is applied when storage holds no unit. It may be empty.
 	Bootstrap []byte
+	// BootstrapFault says why Bootstrap cannot be had. It matters only when storage holds no unit: then New returns it.
+	BootstrapFault error
 	// Mail tells whether e-mails can be sent: some switches are then on unless somebody switches them off.
 	Mail bool
 	// Policies are those that the Caddyfile declares, by their names: shown, never stored, never changed.

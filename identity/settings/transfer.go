@@ -52,8 +52,13 @@ func (s *Service) editAll(ctx context.Context, raw []byte, by audit.Actor, read 
 // bootstrap applies the operator's units to a storage that was never configured.
 func (s *Service) bootstrap(ctx context.Context) error {
 	st, err := s.current(ctx)
-	if err != nil || st.version.Version > 0 || len(s.cfg.Bootstrap) == 0 {
+	switch {
+	case err != nil || st.version.Version > 0:
 		return err
+	case s.cfg.BootstrapFault != nil:
+		return s.cfg.BootstrapFault
+	case len(s.cfg.Bootstrap) == 0:
+		return nil
 	}
 	unconfigured := func(st *state) bool { return st.version.Version == 0 }
 	_, err = s.updateAll(WithRights(ctx, Owner), s.cfg.Bootstrap, audit.Actor{ID: "configuration", Origin: audit.Self}, unconfigured)

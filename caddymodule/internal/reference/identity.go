@@ -37,7 +37,7 @@ session {
 		{Word: "brand", Text: "How the pages look.", Blocks: []*Block{&Brand}},
 		{
 			Word: "bootstrap", Arguments: "<file>", Example: "bootstrap /etc/gatehouse/settings.json",
-			Text: "A JSON file of [settings](configuration.md) that an empty storage starts with. Later it counts no more: the settings are in the storage.",
+			Text: "A JSON file of [settings](configuration.md) that an empty storage starts with. Later it counts no more: the settings are in the storage, and a file that is gone is a warning.",
 		},
 		{
 			Word: "credentials_key", Arguments: "<hexadecimal digits>", Default: "none, and the credentials API takes no passwords", Example: "credentials_key {env.CREDENTIALS_KEY}",

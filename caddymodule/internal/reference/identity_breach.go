@@ -14,6 +14,6 @@ var Breach = Block{
 			Text: "A file that is asked first and needs no network: SHA-1 hashes in order, each with or without a colon and a count, or passwords, one a line.",
 		},
 		{Word: "timeout", Arguments: "<duration>", Default: "`1s`", Text: "How long the service may take.", Example: "timeout 2s"},
-		{Word: "on_failure", Arguments: "open|closed", Default: "`open`", Text: "When the service does not answer, `open` accepts the password and `closed` refuses it.", Example: "on_failure closed"},
+		{Word: "on_failure", Arguments: "open|closed", Default: "`open`", Text: "When the service does not answer or the file cannot be used, `open` accepts the password and `closed` refuses it.", Example: "on_failure closed"},
 	},
 }
