@@ -27,9 +27,8 @@ func doubt(r *caddyfileutil.Resolver, option, from, to string, foreign func(deta
 	if caddyfileutil.HasPlaceholder(from) || caddyfileutil.HasPlaceholder(to) {
 		return
 	}
-	swapped := foreign(to) || strings.Contains(to, ":") && !strings.Contains(from, ":")
 	switch meant := settings.MeantClaim(to); {
-	case settings.IsClaim(from) && swapped:
+	case swapped(from, to, foreign):
 		r.Lack(caddyfileutil.Fault{
 			Option: option, Reason: fmt.Sprintf("%s %s %s: the attribute of the provider comes first, and then the detail, so nobody gets the detail %s", option, from, to, from),
 			Mend: fmt.Sprintf("write `%s %s %s`", option, to, from),
@@ -37,6 +36,22 @@ func doubt(r *caddyfileutil.Resolver, option, from, to string, foreign func(deta
 	case meant != "":
 		r.Lack(caddyfileutil.Fault{Option: option, Reason: fmt.Sprintf("%s %s %s: no standard detail is called %q", option, from, to, to), Mend: fmt.Sprintf("did you mean %q?", meant)})
 	}
+}
+
+// swapped reports whether the detail of a pair comes first.
+func swapped(from, to string, foreign func(detail string) bool) bool {
+	return settings.IsClaim(from) && (foreign(to) || strings.Contains(to, ":") && !strings.Contains(from, ":"))
+}
+
+// foreignOf reports for a login method whether a detail is the name of an attribute at providers of its type.
+func foreignOf(m *settings.LoginMethod) func(detail string) bool {
+	switch m.Type {
+	case settings.TypeLDAP:
+		return inDirectory
+	case settings.TypeSAML, settings.TypeDigiD, settings.TypeEIDAS, settings.TypeKerberos:
+		return nowhere
+	}
+	return inOpenID
 }
 
 // doubtDetails looks at the details of a provider that browsers are sent to, or that is asked for passwords.

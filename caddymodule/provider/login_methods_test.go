@@ -99,6 +99,51 @@ func TestProvidersOfTheCaddyfileAreShown(t *testing.T) {
 	}
 }
 
+// TestMappingsThatGiveNobodyAnything: a mapping that is turned round or misspelled is refused at the mapping, by every
+// type of provider that has them, as the Caddyfile is warned of.
+func TestMappingsThatGiveNobodyAnything(t *testing.T) {
+	s := servertest.Configured(t, "")
+	s.MustLoad()
+	const (
+		ldap   = `"type":"LDAP","ladp_attributes":{"server_urls":"ldaps://ldap.example.com","user_distinguished_name":"cn=x,dc=example","password":"p","base_suffix":"dc=example"}`
+		oidc   = `"type":"OPEN_ID_CONNECT","open_id_connect_attributes":{"issuer":"https://corp.example.com","client_id":"x","client_secret":"a-secret-at-the-provider"}`
+		saml   = `"type":"SAML","saml_attributes":{"idp_metadata":"https://p.example.com/m"}`
+		google = `"type":"GOOGLE","google_attributes":{"clientId":"x","client_secret":"a-secret-at-the-provider"}`
+		at     = "login_methods.login_methods[0]."
+	)
+	mapping := func(from, to string) string {
+		return `"attribute_mappings":[{"map_from":"` + from + `","map_to":"` + to + `"}]`
+	}
+	custom := func(from, to string) string {
+		return `"custom_attribute_mappings":[{"attribute_to_map_from":"` + from + `","attribute_to_map_to":"` + to + `"}]`
+	}
+	for name, tt := range map[string]struct {
+		of, mappings, path, problem string // no path: it is stored
+	}{
+		"a directory":                {ldap, mapping("username", "uid"), "attribute_mappings[0]", "is the wrong way round"},
+		"OpenID":                     {oidc, mapping("username", "preferred_username"), "attribute_mappings[0]", "is the wrong way round"},
+		"Google":                     {google, mapping("id", "sub"), "attribute_mappings[0]", "is the wrong way round"},
+		"SAML":                       {saml, mapping("email", "urn:oid:0.9.2342.19200300.100.1.3"), "attribute_mappings[0]", "is the wrong way round"},
+		"a custom one":               {ldap, custom("email", "mail"), "custom_attribute_mappings[0]", "is the wrong way round"},
+		"a misspelled detail":        {oidc, mapping("mail", "emial"), "attribute_mappings[0].map_to", "did you mean email?"},
+		"a misspelled one of SAML":   {saml, mapping("givenName", "given_nmae"), "attribute_mappings[0].map_to", "did you mean given_name?"},
+		"the right way":              {ldap, mapping("uid", "username"), "", ""},
+		"an attribute of one's own":  {oidc, mapping("dept", "department_of_person"), "", ""},
+		"a field that is nearly one": {oidc, mapping("mail", "emails") + `,"custom_attribute_fields":[{"id":"emails","name":"emails","type":"TEXT"}]`, "", ""},
+		"another word for a claim":   {ldap, mapping("sn", "surname"), "", ""},
+	} {
+		body := servertest.Decode[any](t, `{"login_methods":{"login_methods":[{"id":"d","enabled":true,`+tt.of+`,`+tt.mappings+`}]}}`)
+		want := http.StatusNoContent
+		if tt.path != "" {
+			want = http.StatusBadRequest
+		}
+		resp, got := s.Call("POST", "/api/v2/config", body) //nolint:bodyclose // it is read and closed
+		if resp.StatusCode != want || tt.path != "" && (!strings.Contains(got, `"path":"`+at+tt.path+`"`) || !strings.Contains(got, tt.problem)) {
+			t.Errorf("POST of %s = %d %s, want %d %s: %s", name, resp.StatusCode, got, want, tt.path, tt.problem)
+		}
+	}
+}
+
 // TestProblemsNameMembers: what is wrong with a login method is said by the path to its member.
 func TestProblemsNameMembers(t *testing.T) {
 	s := servertest.Configured(t, "")

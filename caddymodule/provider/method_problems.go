@@ -204,6 +204,7 @@ func attributeMember(m *settings.LoginMethod, text string) string {
 // mappingProblems are those of the mappings.
 func mappingProblems(m *settings.LoginMethod) (out []jsonapi.Problem) {
 	const names = "must be a name of 1 to 256 printable characters"
+	foreign := foreignOf(m)
 	var seen []idp.Attribute
 	add := func(at, from, to string, a idp.Attribute) {
 		const valid = "x"
@@ -214,11 +215,17 @@ func mappingProblems(m *settings.LoginMethod) (out []jsonapi.Problem) {
 			out = append(out, jsonapi.Problem{Path: at + "." + to, Problem: names})
 		case slices.Contains(seen, a):
 			out = append(out, jsonapi.Problem{Path: at, Problem: "is there twice"})
+		case swapped(a.From, a.To, foreign):
+			out = append(out, jsonapi.Problem{Path: at, Problem: fmt.Sprintf("is the wrong way round: %s must be the attribute of the provider, and %s the detail", from, to)})
 		}
 		seen = append(seen, a)
 	}
 	for i, a := range m.AttributeMappings {
-		add(fmt.Sprintf("attribute_mappings[%d]", i), "map_from", "map_to", idp.Attribute{From: a.MapFrom, To: a.MapTo})
+		at := fmt.Sprintf("attribute_mappings[%d]", i)
+		add(at, "map_from", "map_to", idp.Attribute{From: a.MapFrom, To: a.MapTo})
+		if meant := settings.MeantClaim(a.MapTo); meant != "" && !slices.ContainsFunc(m.CustomAttributeFields, func(f settings.CustomAttributeField) bool { return f.Name == a.MapTo }) {
+			out = append(out, jsonapi.Problem{Path: at + ".map_to", Problem: "is not an attribute of a person: did you mean " + meant + "?"})
+		}
 	}
 	seen = nil // an attribute can be custom as well
 	for i, a := range m.CustomAttributeMappings {
