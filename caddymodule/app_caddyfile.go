@@ -37,7 +37,11 @@ func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 		return nil, d.Err("gatehouse is already set: one block holds all of it")
 	}
 	var a App
+	start := d.Token()
 	if err := a.readGlobal(d); err != nil {
+		return nil, err
+	}
+	if err := caddyfileutil.CheckAround(start); err != nil {
 		return nil, err
 	}
 	return httpcaddyfile.App{Name: caddyfileutil.AppName, Value: caddyconfig.JSON(&a, nil)}, nil
@@ -173,6 +177,9 @@ func (a *App) readStorage(d *caddyfile.Dispenser) error {
 	name := d.Val()
 	id := storageNamespace + "." + name
 	if _, err := caddy.GetModule(id); err != nil {
+		if d.NextArg() && slices.Contains([]string{"badger", "postgres"}, d.Val()) {
+			return d.Errf("storage: the module comes first: write `storage %s ...`", d.Val())
+		}
 		return d.Errf("storage: module %s is not built in: use badger or postgres", id)
 	}
 	mod, err := caddyfile.UnmarshalModule(d, id)

@@ -38,6 +38,9 @@ func (a *App) readIDP(d *caddyfile.Dispenser) error {
 	d.NextArg()
 	kind := d.Val()
 	if _, err := caddy.GetModule(provider.Namespace + "." + kind); err != nil {
+		if _, err := caddy.GetModule(provider.Namespace + "." + id); err == nil {
+			return d.Errf("idp: the id comes first, and then the kind: write `idp %s %s`", kind, id)
+		}
 		return d.Errf("idp %s: module %s.%s is not built in: use saml, oidc, google, microsoft, azure_ad_b2c, apple, itsme, oauth2, github, discord, facebook, linkedin, twitter, ldap, kerberos or header", id, provider.Namespace, kind)
 	}
 	mod, err := caddyfile.UnmarshalModule(d, provider.Namespace+"."+kind)

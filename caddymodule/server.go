@@ -56,6 +56,9 @@ func parseHandler(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	if err := handler.UnmarshalCaddyfile(h.Dispenser); err != nil {
 		return nil, err
 	}
+	if lines := caddyfileutil.Twice(h, "gatehouse"); lines != nil {
+		return nil, h.Errf("gatehouse: it stands in this site on line %d and on line %d: remove one of them", lines[0], lines[1])
+	}
 	if h.Option(caddyfileutil.AppName) == nil {
 		return nil, h.WrapErr(caddyfileutil.ErrNoApp("gatehouse"))
 	}

@@ -207,7 +207,7 @@ func (m matcherTokens) set(d *caddyfile.Dispenser) (caddy.ModuleMap, error) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		mod, err := caddy.GetModule("http.matchers." + name)
 		if err != nil {
-			return nil, caddyfileutil.At(m[name][0], fmt.Errorf("match: there is no matcher %s", name))
+			return nil, caddyfileutil.At(m[name][0], fmt.Errorf("match: %w", noMatcher(name)))
 		}
 		matcher := mod.New()
 		reader, ok := matcher.(caddyfile.Unmarshaler)
@@ -222,6 +222,31 @@ func (m matcherTokens) set(d *caddyfile.Dispenser) (caddy.ModuleMap, error) {
 		}
 	}
 	return set, nil
+}
+
+// timeWords and needWords are what people look for among matchers, and what is an option of the rule.
+var (
+	timeWords = []string{"time", "times", "day", "days", "weekday", "weekdays", "weekend", "hour", "hours", "date", "schedule", "between"}
+	needWords = []string{"group", "groups", "scope", "scopes", "level", "role", "roles", "user", "users", "person", "client", "provider", "claim", "max_age", "assurance"}
+)
+
+// noMatcher says what there is in place of a matcher.
+func noMatcher(name string) error {
+	var known []string
+	for _, m := range caddy.GetModules("http.matchers") {
+		known = append(known, m.ID.Name())
+	}
+	slices.Sort(known)
+	instead := "known are: " + strings.Join(known, ", ")
+	switch meant := spelling.Word(name, known); {
+	case slices.Contains(timeWords, name):
+		instead = "days and hours are an option of the rule, such as `when mon-fri 07:00-19:00 Europe/Amsterdam`"
+	case slices.Contains(needWords, name):
+		instead = "what people and clients must have is an option of the rule, such as `need groups staff`"
+	case meant != "":
+		instead = "did you mean " + meant + "?"
+	}
+	return fmt.Errorf("there is no matcher %s: %s", name, instead)
 }
 
 // AsksForPath reports whether a set of matchers can depend on the path. A matcher that is unknown here can.

@@ -122,6 +122,9 @@ func (p *Protect) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.ArgErr()
 	}
 	p.Places = caddyfileutil.ReadPlaces(d, "protect")
+	if err := caddyfileutil.CheckWriting(d, "protect"); err != nil {
+		return err
+	}
 	known := p.subdirectives()
 	for d.NextArg() {
 		v := d.Val()
@@ -171,6 +174,9 @@ func (p *Protect) subdirectives() caddyfileutil.Subdirectives {
 
 func (p *Protect) readLogin(d *caddyfile.Dispenser) error {
 	p.Login = true
+	if err := caddyfileutil.CheckAlone(d, "login"); err != nil {
+		return err
+	}
 	if d.CountRemainingArgs() == 0 {
 		return caddyfileutil.NoMore(d, "login")
 	}

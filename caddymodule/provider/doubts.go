@@ -2,6 +2,7 @@ package provider
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -70,6 +71,25 @@ func (o *RemoteOptions) doubtDetails(r *caddyfileutil.Resolver, foreign func(det
 			r.Lack(caddyfileutil.Fault{Option: "constant", Reason: fmt.Sprintf("constant %s: no standard detail has this name", c.Detail), Mend: fmt.Sprintf("did you mean %q?", meant)})
 		}
 	}
+}
+
+// doubtPort looks at the address of a directory, whose scheme and port contradict each other by the ports that are
+// usual.
+func doubtPort(r *caddyfileutil.Resolver, address string) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return
+	}
+	mend := ""
+	switch port := u.Port(); {
+	case u.Scheme == "ldaps" && (port == "389" || port == "3268"):
+		mend = fmt.Sprintf("write `ldaps://%s`, or `ldap://%s` with `starttls`", u.Hostname(), u.Host)
+	case u.Scheme == "ldap" && (port == "636" || port == "3269"):
+		mend = fmt.Sprintf("write `ldaps://%s`", u.Host)
+	default:
+		return
+	}
+	r.Lack(caddyfileutil.Fault{Option: "url", Reason: fmt.Sprintf("url %s: directories speak the other one of ldap and ldaps at port %s", address, u.Port()), Mend: mend})
 }
 
 // isDetail reports whether a word is the very name of a detail.

@@ -186,6 +186,9 @@ func (l *LDAPIDP) build(r *caddyfileutil.Resolver) {
 		Attributes: r.List("attributes", l.Attributes, nil), Mapping: l.remote.mapping, Level: l.remote.level, IdentifyBy: l.remote.identifyBy,
 		EmailVerified: l.EmailVerified, Pool: r.Count("pool", l.Pool, checkPool), Timeout: l.remote.timeout,
 	}
+	for _, address := range l.cfg.URLs {
+		doubtPort(r, address)
+	}
 	l.cfg.Networks = networks(r, "networks", l.Networks, checkNetwork)
 	l.cfg.BindPassword = secretOf(r, "bind", l.BindPassword)
 	if g := l.Groups; g != nil {

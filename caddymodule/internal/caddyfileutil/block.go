@@ -5,8 +5,10 @@ package caddyfileutil
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
@@ -41,6 +43,9 @@ func ReadBlock(d *caddyfile.Dispenser, of string, block *reference.Block, read S
 			return d.Errf("%s: %s is already set on line %d: keep one of them", of, word, seen[word])
 		}
 		seen[word] = line
+		if err := CheckWriting(d, word); err != nil {
+			return err
+		}
 		if err := read[word](d); err != nil {
 			return err
 		}
@@ -56,7 +61,52 @@ func unknownWord(word string, known []string) string {
 	if reference.Opens(word) {
 		return "which is an option of gatehouse itself: is a } missing in front of it?"
 	}
+	if isAddress(word) {
+		return "which is the address of a site: is a } missing in front of it?"
+	}
 	return "known are: " + strings.Join(known, ", ")
+}
+
+// CheckWriting refuses the writing of other formats in the arguments of the word that the dispenser stands on, and stays
+// there: an equals sign between word and value, and the quotation marks of a word processor. It repeats no value, which
+// can be secret.
+func CheckWriting(d *caddyfile.Dispenser, word string) (err error) {
+	n := 0
+	for ; d.NextArg(); n++ {
+		v := d.Val()
+		switch first, _ := utf8.DecodeRuneInString(v); {
+		case err != nil || d.Token().Quoted():
+		case n == 0 && (v == "=" || v == ":"):
+			err = d.Errf("%s: a value follows the word without %q: write `%s <value>`", word, v, word)
+		case strings.ContainsRune("\u201c\u201d\u201e\u201f\u00ab\u2018\u201a", first):
+			err = d.Errf("%s: %c is no quotation mark of a Caddyfile: write \" in place of both, or around them if they belong to the value", word, first)
+		}
+	}
+	for range n {
+		d.Prev()
+	}
+	return err
+}
+
+// on and off are words that people add to an option which has no value.
+var (
+	on  = []string{"on", "yes", "true", "enabled"}
+	off = []string{"off", "no", "false", "disabled"}
+)
+
+// CheckAlone refuses a word such as yes or no after an option that is a switch by itself, and stays there.
+func CheckAlone(d *caddyfile.Dispenser, word string) error {
+	if !d.NextArg() {
+		return nil
+	}
+	defer d.Prev()
+	switch v := d.Val(); {
+	case slices.Contains(on, v):
+		return d.Errf("%s: it is switched on by `%s` alone: remove %q", word, word, v)
+	case slices.Contains(off, v):
+		return d.Errf("%s: `%s` alone switches it on: remove the line to switch it off", word, word)
+	}
+	return nil
 }
 
 // NoMore refuses further arguments and a block, which would be ignored.
@@ -96,11 +146,35 @@ func ReadValue[T ~string](d *caddyfile.Dispenser, dst *T, fn func(string) error)
 		return missing(d, word, "a value is missing")
 	}
 	v := d.Val()
+	if err := checkUnit(d, word, v, fn); err != nil {
+		return err
+	}
 	if err := Check(d, word, v, fn); err != nil {
 		return err
 	}
 	*dst = T(v)
 	return NoMore(d, word)
+}
+
+var (
+	number = regexp.MustCompile(`^[0-9]+([.,][0-9]+)?$`)
+	unit   = regexp.MustCompile(`^[A-Za-z]{1,8}$`)
+)
+
+// checkUnit refuses a number whose unit stands apart.
+func checkUnit(d *caddyfile.Dispenser, word, v string, fn func(string) error) error {
+	if fn == nil || !number.MatchString(v) || !d.NextArg() {
+		return nil
+	}
+	defer d.Prev()
+	if !unit.MatchString(d.Val()) {
+		return nil
+	}
+	whole := v + d.Val()
+	if err := fn(whole); err != nil {
+		return d.WrapErr(fmt.Errorf("%s: %w", word, err))
+	}
+	return d.Errf("%s: the unit follows the number without a space: write `%s %s`", word, word, whole)
 }
 
 // Values reads one argument or more.
@@ -109,6 +183,9 @@ func Values[T ~string](dst *[]T, fn func(string) error) Subdirective {
 		word := d.Val()
 		for d.NextArg() {
 			v := d.Val()
+			if !d.Token().Quoted() && strings.HasSuffix(v, ",") {
+				return d.Errf("%s: spaces alone separate values: remove the commas", word)
+			}
 			if err := Check(d, word, v, fn); err != nil {
 				return err
 			}
@@ -153,6 +230,9 @@ func Text(dst *string) Subdirective {
 func Flag(dst *bool) Subdirective {
 	return func(d *caddyfile.Dispenser) error {
 		*dst = true
+		if err := CheckAlone(d, d.Val()); err != nil {
+			return err
+		}
 		return NoMore(d, d.Val())
 	}
 }

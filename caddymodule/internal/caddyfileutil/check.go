@@ -76,9 +76,14 @@ func CheckDuration(s string) error {
 	return nil
 }
 
+var numerals = []string{"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"}
+
 // ParseCount reads a whole number.
 func ParseCount(s string) (int, error) {
 	n, err := strconv.Atoi(s)
+	if i := slices.Index(numerals, strings.ToLower(s)); i >= 0 {
+		return 0, fmt.Errorf("write the number as %d, in digits", i)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("%q is not a whole number", s)
 	}
