@@ -25,16 +25,28 @@ func (a *App) checkValues() {
 
 // checkLasting finds times that never come, since another one is over before.
 func (a *App) checkLasting() {
-	const day, mend = 24 * time.Hour, "make it shorter, or the other one longer"
-	s := a.persons.Session
-	absolute, remember := cmp.Or(s.Absolute, day/2), cmp.Or(s.Remember, 30*day)
+	const mend = "make it shorter, or the other one longer"
+	s, absolute, remember := a.persons.Session, a.absolute(), a.remember()
 	if s.Idle > absolute {
 		a.warn("identity: session idle", fmt.Sprintf("identity: session idle: %s without use are never reached, since every sign-in ends after %s", s.Idle, absolute), mend)
 	}
 	if remember < absolute {
 		a.warn("identity: session absolute", fmt.Sprintf("identity: session absolute: people who ask to stay signed in stay for %s, and all others for %s", remember, absolute), mend)
 	}
+	for _, c := range a.authz.Clients {
+		if longest := a.LongestSignIn(); c.Lifetimes.Session > longest {
+			option := "client " + c.ID + ": lifetimes session"
+			a.warn(option, fmt.Sprintf("%s: no sign-in becomes %s old, since each ends after %s at the latest", option, c.Lifetimes.Session, longest), mend)
+		}
+	}
 }
+
+func (a *App) absolute() time.Duration { return cmp.Or(a.persons.Session.Absolute, 12*time.Hour) }
+
+func (a *App) remember() time.Duration { return cmp.Or(a.persons.Session.Remember, 30*24*time.Hour) }
+
+// LongestSignIn implements protect.App.
+func (a *App) LongestSignIn() time.Duration { return max(a.absolute(), a.remember()) }
 
 // appPasswordsOff is the finding of a site that accepts app passwords while there are none.
 func appPasswordsOff(place string) diagnostic.Finding {

@@ -34,7 +34,7 @@ type mistake struct {
 // and the mend, as far as it is ours: 10 is Caddy's.
 func TestMistakes(t *testing.T) {
 	files, err := filepath.Glob("testdata/mistakes/*.caddyfiletest")
-	if err != nil || len(files) != 71 {
+	if err != nil || len(files) != 72 {
 		t.Fatalf("%d files: %v", len(files), err)
 	}
 	home, err := os.Getwd()

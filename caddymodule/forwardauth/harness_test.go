@@ -178,6 +178,8 @@ func (*issuer) RegisterSite(...string) {}
 
 func (*issuer) NeedGroup(string, string) {}
 
+func (i *issuer) LongestSignIn() time.Duration { return 30 * 24 * time.Hour }
+
 func (i *issuer) UsePolicy(name, _, _ string) *policy.Policy { return i.policies[name] }
 
 // ann is a person in the groups staff and writers.

@@ -224,6 +224,8 @@ type App interface {
 	// UsePolicy returns a policy of the Caddyfile, or nil, and notes that a site names it. Sites do so while they are
 	// provisioned. "": a site that is not worth naming.
 	UsePolicy(name, site, place string) *policy.Policy
+	// LongestSignIn is how long a sign-in lasts at most.
+	LongestSignIn() time.Duration
 	// Known returns the names that the configuration knows.
 	Known() policy.Names
 	// NeedGroup notes that a site asks for a group of people here. Sites do so while they are provisioned.
@@ -297,6 +299,13 @@ func (p *Protect) ProvisionIn(ctx caddy.Context, a App) error {
 	}
 	for _, f := range res.Faults() {
 		a.Found(diagnostic.Finding{Severity: diagnostic.Warning, Place: p.Places.Of("protect: " + f.Option), Reason: "protect: " + f.Reason, Mend: f.Mend, About: p.label()})
+	}
+	if longest := a.LongestSignIn(); p.session > longest {
+		a.Found(diagnostic.Finding{
+			Severity: diagnostic.Warning, Place: p.Places.Of("protect: session"), About: p.label(),
+			Reason: fmt.Sprintf("protect: session: no sign-in becomes %s old, since each ends after %s at the latest", p.session, longest),
+			Mend:   "make it shorter, or `session` in `identity` longer",
+		})
 	}
 	matchers, err := json.Marshal(p.Match) // loading empties it
 	if err != nil {
