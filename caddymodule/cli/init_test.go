@@ -33,7 +33,7 @@ func TestInit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(strings.Join(strings.Fields(adapted), ""), `"listener_wrappers":[{"wrapper":"gatehouse"},{"wrapper":"tls"}]`) {
+	if !strings.Contains(strings.Join(strings.Fields(adapted), ""), `"wrapper":"gatehouse"},{"wrapper":"tls"}]`) {
 		t.Errorf("init wrote no listener wrapper, so reloads lose requests:\n%s", raw)
 	}
 	if err := servertest.Validate(t, []byte(adapted)); err != nil {

@@ -6,6 +6,7 @@ package reloadlistener
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -30,7 +31,10 @@ const (
 
 // Wrapper is the listener wrapper gatehouse, in front of TLS: a reload loses no connection that waits to be accepted,
 // and over plain HTTP no request.
-type Wrapper struct{}
+type Wrapper struct {
+	// Where it stands in the Caddyfile, as file:line, for messages. Default: unknown.
+	At string `json:"at,omitempty"`
+}
 
 // CaddyModule implements caddy.Module.
 func (Wrapper) CaddyModule() caddy.ModuleInfo {
@@ -45,8 +49,9 @@ func (Wrapper) CaddyModule() caddy.ModuleInfo {
 //			tls
 //		}
 //	}
-func (*Wrapper) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+func (w *Wrapper) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
+	w.At = fmt.Sprintf("%s:%d", d.File(), d.Line())
 	if d.NextArg() {
 		return d.Errf("gatehouse: unexpected argument %q", d.Val())
 	}
@@ -56,7 +61,7 @@ func (*Wrapper) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// KeepsSockets implements site.SocketKeeper.
+// KeepsSockets implements routetree.SocketKeeper.
 func (*Wrapper) KeepsSockets() {}
 
 // Provision asks the servers to report the states of their connections.

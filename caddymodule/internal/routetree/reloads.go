@@ -30,12 +30,12 @@ func Reloads(app *caddyhttp.App) (out []diagnostic.Finding) {
 		if !isOurs(srv) || !slices.ContainsFunc(srv.Listen, isTCP) {
 			continue
 		}
-		wrappers := wrappersOf(srv)
+		wrappers, at := wrappersOf(srv)
 		if i := slices.Index(wrappers, keeperName); i >= 0 && slices.Contains(wrappers[i:], tlsName) {
 			continue
 		}
 		f := diagnostic.Finding{
-			Severity: diagnostic.Warning, Reason: "the server at " + strings.Join(srv.Listen, ", ") + " can lose connections and requests at a reload",
+			Severity: diagnostic.Warning, Place: at, Reason: "the server at " + strings.Join(srv.Listen, ", ") + " can lose connections and requests at a reload",
 			Mend: "put `servers { listener_wrappers { gatehouse tls } }` into the global options, a line each",
 		}
 		if len(wrappers) > 0 {
@@ -51,17 +51,21 @@ func isTCP(listen string) bool {
 	return err == nil && strings.HasPrefix(address.Network, "tcp")
 }
 
-// wrappersOf returns the names of the listener wrappers of a server, "" for those that do not matter here.
-func wrappersOf(srv *caddyhttp.Server) (names []string) {
+// wrappersOf returns the names of the listener wrappers of a server, "" for those that do not matter here, and the place
+// of ours.
+func wrappersOf(srv *caddyhttp.Server) (names []string, at string) {
 	for _, raw := range srv.ListenerWrappersRaw {
 		var w struct {
 			Wrapper string `json:"wrapper"`
+			At      string `json:"at"`
 		}
 		_ = json.Unmarshal(raw, &w) // Caddy says what is wrong with it
-		names = append(names, w.Wrapper)
+		if names = append(names, w.Wrapper); w.Wrapper == keeperName {
+			at = w.At
+		}
 	}
 	if len(names) > 0 {
-		return names
+		return names, at
 	}
 	loaded := reflect.ValueOf(srv).Elem().FieldByName("listenerWrappers") // Caddy has no other way to see them
 	for i := range loaded.Len() {
@@ -69,10 +73,13 @@ func wrappersOf(srv *caddyhttp.Server) (names []string) {
 		switch t := loaded.Index(i).Elem().Type(); {
 		case t.Implements(reflect.TypeFor[SocketKeeper]()):
 			name = keeperName
+			if field := reflect.Indirect(loaded.Index(i).Elem()).FieldByName("At"); field.Kind() == reflect.String {
+				at = field.String()
+			}
 		case strings.HasSuffix(t.String(), "caddyhttp.tlsPlaceholderWrapper"):
 			name = tlsName
 		}
 		names = append(names, name)
 	}
-	return names
+	return names, at
 }

@@ -29,7 +29,7 @@ func TestReloads(t *testing.T) {
 		"with the wrapper":         {`":443"`, `{"wrapper":"gatehouse"},{"wrapper":"tls"}`, issuer, ""},
 		"among others":             {`":443"`, `{"wrapper":"proxy_protocol"},{"wrapper":"gatehouse"},{"wrapper":"http_redirect"},{"wrapper":"tls"}`, issuer, ""},
 		"others alone":             {`":443"`, `{"wrapper":"proxy_protocol"},{"wrapper":"tls"}`, issuer, before},
-		"after tls":                {`":443"`, `{"wrapper":"proxy_protocol"},{"wrapper":"tls"},{"wrapper":"gatehouse"}`, issuer, before},
+		"after tls":                {`":443"`, `{"wrapper":"proxy_protocol"},{"wrapper":"tls"},{"wrapper":"gatehouse","at":"Caddyfile:7"}`, issuer, before},
 		"without tls":              {`":443"`, `{"wrapper":"gatehouse"}`, issuer, before},
 		"a server of others":       {`":443"`, ``, proxy, ""},
 		"a unix socket":            {`"unix//run/caddy.sock"`, ``, issuer, ""},
@@ -51,6 +51,8 @@ func TestReloads(t *testing.T) {
 			case tt.want == "":
 			case len(found) != 1 || !strings.Contains(found[0].Mend, tt.want) || !strings.Contains(found[0].Reason, strings.ReplaceAll(strings.ReplaceAll(tt.listen, `"`, ""), ",", ", ")):
 				t.Errorf("Reloads() = %v, want one warning with the address and %q", found, tt.want)
+			case strings.Contains(tt.wrappers, "Caddyfile:7") && found[0].Place != "Caddyfile:7":
+				t.Errorf("Reloads() has the place %q, want that of the wrapper", found[0].Place)
 			}
 		})
 	}
