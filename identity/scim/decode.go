@@ -286,9 +286,7 @@ func (d *reader) object(in []*attribute, o object, path string) (object, error) 
 	for name, v := range o {
 		a := find(in, name)
 		if a == nil {
-			if path != "" || !foreign(name) {
-				d.omit(path + name)
-			}
+			d.omit(path + name)
 			continue
 		}
 		if a.mutability == readOnly || v == nil {

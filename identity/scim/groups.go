@@ -168,6 +168,7 @@ func memberError(err error) error {
 	text := "members names someone who is not a person of this service"
 	switch named, all := min(len(ids), maxUnknown), len(unknown.IDs); {
 	case named == 0:
+		text += fmt.Sprintf(": %d of the values cannot be an id", all)
 	case named < all:
 		text += fmt.Sprintf(": %s and %d more", strings.Join(ids[:named], ", "), all-named)
 	default:

@@ -48,6 +48,7 @@ func TestLeftOut(t *testing.T) {
 		"country of three":         {one("addresses", []any{m{"locality": "Boston", "country": "USA"}}), "", []any{"addresses", 0, "country"}, "US"},
 		"street of two lines":      {one("addresses", []any{m{"streetAddress": "1 Main St\r\nSuite 5"}}), "", []any{"addresses", 0, "streetAddress"}, "1 Main St Suite 5"},
 		"empty address of a house": {one("addresses", []any{m{"type": "work"}}), "", []any{"addresses"}, ""},
+		"extension of others":      {one("urn:okta:staff:1.0:user:custom", m{"a": "b"}), "urn:okta:staff:1.0:user:custom", []any{"title"}, ""},
 		"own attribute":            {one("costCode", "7"), "costCode", []any{"costCode"}, ""},
 		"own in a name":            {one("name", m{"givenName": "Jane", "pet": "Rex"}), "name.pet", []any{"name", "givenName"}, "Jane"},
 		"object for a text":        {one("title", m{"value": "x"}), "title", []any{"title"}, ""},
@@ -134,6 +135,7 @@ func TestPatchLeavesOut(t *testing.T) {
 		"own of several":      {`costCode[type eq "work"].value`, "7", "costCode.value"},
 		"sub-attribute":       {`phoneNumbers[type eq "work"].display`, "Jane", "phoneNumbers.display"},
 		"in an extension":     {enterprise + ":costCode", "7", enterprise + ":costCode"},
+		"extension of others": {"urn:okta:staff:1.0:user:a.b", "7", "urn:okta:staff:1.0:user:a.b"},
 		"without a path":      {"", map[string]any{"costCode": "7", "nickName": "jj"}, "costCode"},
 		"number":              {`phoneNumbers[type eq "work"].value`, "x1234", "phoneNumbers"},
 		"locale":              {"locale", "English (United States)", "locale"},
@@ -226,6 +228,10 @@ func TestStaleMember(t *testing.T) {
 		if a.status != http.StatusBadRequest || !strings.Contains(detail, stale) || !strings.Contains(detail, older) || strings.Contains(detail, anna) || strings.Contains(detail, "CN=x") {
 			t.Errorf("%s = %d %s, want 400 with the two unknown ids", name, a.status, a.raw)
 		}
+	}
+	alone := patch("add", "members", []any{map[string]any{"value": anna}, map[string]any{"value": "CN=x"}})
+	if a := h.do("PATCH", "/Groups/"+group, alone); a.status != http.StatusBadRequest || !strings.Contains(a.at("detail"), "1 of the values cannot be an id") {
+		t.Errorf("PATCH with a value that cannot be an id = %d %s, want 400 with their number", a.status, a.raw)
 	}
 	if got := h.memberNames(group); got != "" {
 		t.Errorf("members = %q after refusals", got)

@@ -50,7 +50,8 @@ func (d *reader) parsePatch(t *resourceType, v any) ([]operation, error) {
 			continue
 		}
 		if t.foreignPath(name) {
-			continue // as in a resource that is sent whole
+			d.omit(conditions.ReplaceAllString(name, "")) // as in a resource that is sent whole
+			continue
 		}
 		out = append(out, op)
 	}
