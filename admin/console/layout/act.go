@@ -175,6 +175,9 @@ func (v *Visit) Chosen(param string) (string, []web.Hidden) {
 
 // Up leads from the page of an act to its screen.
 func (v *Visit) Up() *web.Up {
+	if v.Words.Key != "" {
+		return &web.Up{Label: v.Words, URL: v.Path()}
+	}
 	if name := v.Called; name != "" {
 		return &web.Up{Name: name, URL: v.Path()}
 	}

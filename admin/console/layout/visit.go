@@ -39,6 +39,8 @@ type Visit struct {
 	// What the screen is about, as its Find has read it, and what it is called. nil: nothing of its own.
 	About  any
 	Called string
+	// Words is what it is called in words, if there are any.
+	Words web.Text
 	// Rank is the role that it has itself, Self that it is the person of the visit.
 	Rank Role
 	Self bool

@@ -96,7 +96,7 @@ func doing(path string, t reflect.Type) string {
 }
 
 func fieldOf(path, does string, at reflect.Value, check string) methodField {
-	f := methodField{web.Field{Name: path, Label: "console.member." + methodPath + path, Called: path, Hint: does, Quoted: true}, at, check}
+	f := methodField{web.Field{Name: path, Label: layout.MemberLabel(methodPath + path), Called: path, Hint: does, Quoted: true}, at, check}
 	kind, args, _ := strings.Cut(check, ",")
 	switch {
 	case at.Type() == secretType && does != "":
@@ -110,7 +110,7 @@ func fieldOf(path, does string, at reflect.Value, check string) methodField {
 	case kind == "enum":
 		f.Type = "select"
 		for _, word := range strings.Split(args, "|") {
-			f.Options = append(f.Options, web.Option{Value: word, Label: word})
+			f.Options = append(f.Options, web.Option{Value: word, Label: layout.WordLabel(word)})
 		}
 	}
 	return f

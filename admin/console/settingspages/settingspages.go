@@ -98,7 +98,7 @@ func (s *screens) showSettings(v *layout.Visit) (*web.Console, error) {
 			}
 		}
 		t.Rows = append(t.Rows, web.TableRow{URL: unitPath(u.Name), Cells: []web.Cell{
-			{Name: u.Name, Hint: web.Say("console.unit." + u.Name)}, number(differs), number(stored), number(declared),
+			{Text: web.Say("console.unit." + u.Name), Name: u.Name, Note: u.Name}, number(differs), number(stored), number(declared),
 		}})
 	}
 	out := &web.Console{Title: web.Say("console.settings.title"), Lead: web.Say("console.settings.text"), Actions: v.Buttons(), Parts: []web.ConsolePart{{Table: t}}}
@@ -146,15 +146,17 @@ func swapped(undo []settings.Change) *web.Table {
 	return changeTable(out)
 }
 
-// changeTable lists changes.
+// changeTable lists changes, each member for itself.
 func changeTable(list []settings.Change) *web.Table {
 	t := &web.Table{Label: web.Say("console.settings.changes"), Columns: []string{"console.column.member", "console.column.before", "console.column.after"}}
 	for _, c := range list {
-		from, to := short(string(c.From)), short(string(c.To))
 		if bytes.Equal(c.From, c.To) { // only secrets differ
-			to = web.Cell{Text: web.Say("console.settings.secret")}
+			t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{memberCell(c.Path, "`"+c.Path+"`"), layout.OrNone(""), {Text: web.Say("console.settings.secret")}}})
+			continue
 		}
-		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{{Name: c.Path}, from, to}})
+		for _, d := range differences(c.Path, decoded(c.From), decoded(c.To)) {
+			t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{memberCell(d.path, "`"+d.path+"`"), shown(d.from), shown(d.to)}})
+		}
 	}
 	return t
 }
@@ -163,16 +165,43 @@ func changeTable(list []settings.Change) *web.Table {
 const maxShown = 300
 
 // short is a JSON value in a table.
-func short(raw string) web.Cell {
-	switch {
-	case raw == "true", raw == "false":
-		return web.Cell{Text: web.Say("console.value." + raw)}
-	case raw == `""`, raw == "[]", raw == "{}", raw == "null", raw == "":
-		return layout.OrNone("")
+func short(raw string) web.Cell { return shown(decoded([]byte(raw))) }
+
+// decoded returns a JSON value. Numbers stay as they are written.
+func decoded(raw []byte) (value any) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if d.Decode(&value) != nil {
+		return nil
 	}
+	return value
+}
+
+// shown is a value in a table.
+func shown(value any) web.Cell {
 	var text string
-	if json.Unmarshal([]byte(raw), &text) != nil {
-		text = readable(raw, "")
+	switch v := value.(type) {
+	case nil:
+	case bool:
+		return web.Cell{Text: web.Say("console.value." + strconv.FormatBool(v))}
+	case string:
+		text = v
+	default:
+		if empty(value) {
+			return layout.OrNone("")
+		}
+		if words := texts(value); words != nil {
+			text = strings.Join(words, "\n")
+			break
+		}
+		raw, err := json.Marshal(value)
+		if err != nil {
+			return layout.OrNone("")
+		}
+		text = readable(string(raw), "")
+	}
+	if text == "" {
+		return layout.OrNone("")
 	}
 	if r := []rune(text); len(r) > maxShown {
 		text = string(r[:maxShown]) + "…"
@@ -358,6 +387,6 @@ func (s *screens) findUnit(v *layout.Visit) error {
 	if i < 0 {
 		return webflow.NotFound()
 	}
-	v.About, v.Called = &list[i], list[i].Name
+	v.About, v.Called, v.Words = &list[i], list[i].Name, web.Say("console.unit."+list[i].Name)
 	return nil
 }

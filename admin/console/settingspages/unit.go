@@ -42,9 +42,9 @@ func (s *screens) showUnit(v *layout.Visit) (*web.Console, error) {
 		if m.Origin != settings.FromDefault || m.Value != m.Standard {
 			t = changed
 		}
-		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{{Name: within(m.Path), Note: says(m.Path), Quoted: true}, short(m.Value), short(m.Standard), s.originCell(m)}})
+		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{memberCell(m.Path, "`"+within(m.Path)+"` "+says(m.Path)), valueCell(m, m.Value), valueCell(m, m.Standard), s.originCell(m)}})
 	}
-	out := &web.Console{Name: u.Name, Up: &web.Up{Label: web.Say("console.settings.title"), URL: layout.Root + settingsPath}, Lead: web.Say("console.unit." + u.Name), Actions: v.Buttons()}
+	out := &web.Console{Title: v.Words, Name: u.Name, Up: &web.Up{Label: web.Say("console.settings.title"), URL: layout.Root + settingsPath}, Actions: v.Buttons()}
 	if len(changed.Rows) > 0 {
 		out.Parts = append(out.Parts, web.ConsolePart{ID: "changed", Title: web.Say("console.unit.changed"), Table: changed})
 	}
@@ -76,6 +76,20 @@ func within(path string) string {
 		return path
 	}
 	return rest
+}
+
+// memberCell is a member in a table, by its label.
+func memberCell(path, note string) web.Cell {
+	return web.Cell{Text: web.Say(layout.MemberLabel(path)), Name: within(path), Note: note, Quoted: true}
+}
+
+// valueCell is a value of a member in a table.
+func valueCell(m settings.Member, raw string) web.Cell {
+	out := short(raw)
+	if kind, _, _ := strings.Cut(m.Check, ","); kind == "enum" && out.Name != "" {
+		out.Text, out.Code = web.Say(layout.WordLabel(out.Name)), false
+	}
+	return out
 }
 
 // linked matches a link of the reference, which leads to a file beside it.
@@ -182,7 +196,7 @@ func isField(m settings.Member) bool {
 
 // fieldOf is the field of a member, with its value.
 func fieldOf(m settings.Member) web.Field {
-	f := web.Field{Name: m.Path, Label: "console.member." + m.Path, Called: within(m.Path), Hint: says(m.Path), Quoted: true}
+	f := web.Field{Name: m.Path, Label: layout.MemberLabel(m.Path), Called: within(m.Path), Hint: says(m.Path), Quoted: true}
 	kind, args, _ := strings.Cut(m.Check, ",")
 	switch {
 	case m.Switch:
@@ -194,7 +208,7 @@ func fieldOf(m settings.Member) web.Field {
 			words = slices.Insert(words, 0, f.Value)
 		}
 		for _, word := range words {
-			f.Options = append(f.Options, web.Option{Value: word, Label: word})
+			f.Options = append(f.Options, web.Option{Value: word, Label: layout.WordLabel(word)})
 		}
 	default:
 		f.Value = textOf(m.Value)
@@ -250,7 +264,7 @@ func (s *screens) askUnit(v *layout.Visit) (layout.Question, error) {
 		t := &web.Table{Label: web.Say("console.unit.typed"), Columns: []string{"console.column.member", "console.column.now", "console.column.typed"}}
 		for _, m := range u.Members {
 			if isField(m) && typed(m, v.PostForm) != m.Value {
-				t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{{Name: within(m.Path)}, short(m.Value), short(typed(m, v.PostForm))}})
+				t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{memberCell(m.Path, ""), valueCell(m, m.Value), valueCell(m, typed(m, v.PostForm))}})
 			}
 		}
 		q.Parts = []web.ConsolePart{{ID: "typed", Title: web.Say("console.unit.typed"), Text: web.Say("console.unit.typed.text"), Table: t}}

@@ -1,0 +1,153 @@
+package console
+
+import (
+	"encoding/json"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/admin/console/layout"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/settings/effect"
+	settingswire "github.com/gatehouse-id/gatehouse/identity/settings/wire"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
+)
+
+// labels checks that a member has a label, and that each of its words has one.
+func labels(t *testing.T, known map[string]string, path, check string) {
+	t.Helper()
+	if key := layout.MemberLabel(path); known[key] == "" {
+		t.Errorf("%s has no label: there is no message %s", path, key)
+	}
+	kind, words, _ := strings.Cut(check, ",")
+	if kind != "enum" {
+		return
+	}
+	for word := range strings.SplitSeq(words, "|") {
+		if key := layout.WordLabel(word); known[key] == "" {
+			t.Errorf("the word %q of %s has no label: there is no message %s", word, path, key)
+		}
+	}
+}
+
+// TestMembersHaveLabels: every member of every unit, and every member of a login method that a form has, is called by
+// words for people. Other tests see to it that all languages have them.
+func TestMembersHaveLabels(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../../internal/web/messages/en/console-members.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var known map[string]string
+	if err := json.Unmarshal(raw, &known); err != nil {
+		t.Fatal(err)
+	}
+	h := newHarness(t)
+	units, _, err := h.settings.UnitStates(t.Context())
+	h.must(err)
+	members := 0
+	for _, u := range units {
+		for _, m := range u.Members {
+			labels(t, known, m.Path, m.Check)
+			members++
+		}
+	}
+	var walk func(rt reflect.Type, path string)
+	walk = func(rt reflect.Type, path string) {
+		for f := range settingswire.Fields(rt) {
+			at, ft := path+f.Name, f.Type
+			if ft.Kind() == reflect.Pointer {
+				ft = ft.Elem()
+			}
+			if ft.Kind() == reflect.Struct && ft != reflect.TypeFor[jsonapi.Secret]() {
+				walk(ft, at+".")
+				continue
+			}
+			if e, _ := effect.Of(at); (e.Does != "" || ft.Kind() == reflect.Slice) && !slices.Contains([]string{"id", "type", "enabled", "removable"}, f.Name) {
+				labels(t, known, at, f.Check)
+				members++
+			}
+		}
+	}
+	walk(reflect.TypeFor[settings.LoginMethod](), "login_methods.login_methods[].")
+	if members < 180 {
+		t.Errorf("%d members were looked at, want at least 180", members)
+	}
+}
+
+// TestSettingsSpeakToPeople: forms and tables call units, members and values by words, not by their names on the wire.
+func TestSettingsSpeakToPeople(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.as("owner@example.com")
+	h.edit(func(u *settings.Units) { u.StepUp.SecondFactor = "WHEN_SET_UP" })
+	for name, c := range map[string]struct {
+		path       string
+		want, miss []string
+	}{
+		"list":  {"/admin/settings", []string{">Ways to sign in<"}, []string{`class="row" href="/admin/settings/login_methods">login_methods`}},
+		"unit":  {"/admin/settings/step_up", []string{"<h1>Step-up</h1>", "When a second factor is needed", "For people who have set one up"}, []string{"<h1>step_up</h1>", "<code>WHEN_SET_UP</code>"}},
+		"form":  {"/admin/settings/step_up/edit-unit", []string{">Level of a PIN</label>", ">For people who have set one up</option>"}, []string{">WHEN_SET_UP</option>", ">authentication_methods.pin_authentication_level</label>"}},
+		"phone": {"/admin/settings/login_methods/edit-unit", []string{`value="" selected>Not set</option>`}, []string{">BROWSER</option>"}},
+	} {
+		a := b.get(c.path)
+		for _, want := range c.want {
+			if !strings.Contains(a.form(), want) {
+				t.Errorf("%s (%s) has no %q\n%s", name, c.path, want, a.form())
+			}
+		}
+		for _, miss := range c.miss {
+			if strings.Contains(a.form(), miss) {
+				t.Errorf("%s (%s) has %q\n%s", name, c.path, miss, a.form())
+			}
+		}
+	}
+}
+
+// TestChangesAreSingleMembers: the last change of a list is shown as the members that differ, with both values, however
+// long the list is.
+func TestChangesAreSingleMembers(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	method := func(id, name string) settings.LoginMethod {
+		return settings.LoginMethod{ID: id, Name: name, Type: settings.TypeOIDC, Removable: true, ExcludedUnmappedAttributes: []string{"groups"}, OIDC: &settings.OIDCAttributes{Issuer: "https://" + id + ".example", ClientID: "gatehouse"}}
+	}
+	h.edit(func(u *settings.Units) {
+		u.LoginMethods.LoginMethods = append(u.LoginMethods.LoginMethods, method("one", "First"), method("two", "Second"))
+	})
+	h.edit(func(u *settings.Units) {
+		for i := range u.LoginMethods.LoginMethods {
+			if m := &u.LoginMethods.LoginMethods[i]; m.ID == "two" {
+				m.Name, m.SynchroniseAttributes, m.ExcludedUnmappedAttributes = "Renamed", true, []string{"groups", "photo"}
+			}
+		}
+	})
+	b := h.as("owner@example.com")
+	_, last, _ := strings.Cut(b.get("/admin/settings").form(), `id="last"`)
+	last, _, _ = strings.Cut(last, "</table>")
+	for _, want := range []string{"Display name", "[two].name", "<code>Second</code>", "<code>Renamed</code>", "Update attributes at each sign-in", "Off", "On", "photo"} {
+		if !strings.Contains(last, want) {
+			t.Errorf("the last change has no %q:\n%s", want, last)
+		}
+	}
+	for _, miss := range []string{"[one]", "https://two.example", "&#34;", "…"} {
+		if strings.Contains(last, miss) {
+			t.Errorf("the last change has %q:\n%s", miss, last)
+		}
+	}
+	h.edit(func(u *settings.Units) {
+		list := &u.LoginMethods.LoginMethods
+		*list = slices.DeleteFunc(*list, func(m settings.LoginMethod) bool { return m.ID == "one" })
+	})
+	undo := b.get("/admin/settings/undo-settings").form()
+	for _, want := range []string{"[one].name", "<code>First</code>", "https://one.example"} {
+		if !strings.Contains(undo, want) {
+			t.Errorf("what an undo brings back has no %q:\n%s", want, undo)
+		}
+	}
+	if strings.Contains(undo, "[one].enabled") || strings.Contains(undo, "[two]") {
+		t.Errorf("an undo shows what it does not change:\n%s", undo)
+	}
+}
