@@ -21,7 +21,7 @@ func TestLiveEvents(t *testing.T) {
 	if out, err := s.gatehouse("", "gatehouse", "person", "add", "late-comer", "--address", s.Admin, "--no-password"); err != nil {
 		t.Fatalf("person add: %v\n%s", err, out)
 	}
-	b.until(`window.same && document.querySelector("tbody tr").textContent.includes("Person Created")`)
+	b.until(`window.same && document.querySelector("tbody tr").textContent.includes("Person created")`)
 	if first := b.text("tbody tr time"); strings.Contains(first, "T") && strings.Contains(first, "Z") {
 		t.Errorf("the time of a new row is not in words: %s", first)
 	}

@@ -14,7 +14,8 @@ const FormTime = 30 * time.Second
 // Limit bounds the time in which the body of a request arrives. The caller calls Stop once it is done with the request.
 // nil: there is no body.
 func Limit(w http.ResponseWriter, r *http.Request, most time.Duration) *Body {
-	if r.Body == nil || r.Body == http.NoBody {
+	// Caddy wraps NoBody, and a deadline that passes while nothing is to be read ends the connection of an open stream.
+	if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 		return nil
 	}
 	b := &Body{ReadCloser: r.Body, until: time.Now().Add(most)}

@@ -61,3 +61,14 @@ func TestLimit(t *testing.T) {
 		})
 	}
 }
+
+// TestNoLimitWithoutBody: an answer that lasts, such as a stream of events, has no body to wait for, even if a handler
+// above has wrapped the empty one.
+func TestNoLimitWithoutBody(t *testing.T) {
+	t.Parallel()
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Body = io.NopCloser(http.NoBody)
+	if b := Limit(httptest.NewRecorder(), r, time.Hour); b != nil {
+		t.Error("Limit of a request without a body bounds it")
+	}
+}
