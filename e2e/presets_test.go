@@ -31,7 +31,7 @@ type standIns struct {
 // startStandIns runs them until the end of the test.
 func startStandIns(t *testing.T) *standIns {
 	t.Helper()
-	cmd := exec.Command("../bin/standins")
+	cmd := exec.Command("../bin/testidp")
 	cmd.Env, cmd.Stderr = environ(t.TempDir()), t.Output()
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -42,13 +42,13 @@ func startStandIns(t *testing.T) *standIns {
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatalf("%v: build them at the root of the tree, as make test does: go build -o bin/standins ./internal/testidp", err)
+		t.Fatalf("%v: build them at the root of the tree, as make test does: go build -o bin/testidp ./internal/testidp", err)
 	}
 	w := &standIns{t: t, in: in, out: json.NewDecoder(out)}
 	t.Cleanup(func() {
 		in.Close()
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("the stand-ins ended: %v", err)
+			t.Errorf("the test providers ended: %v", err)
 		}
 	})
 	if err := w.out.Decode(w); err != nil {

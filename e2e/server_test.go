@@ -196,7 +196,7 @@ func (s *server) serve() {
 	s.t.Helper()
 	s.run(filepath.Join(s.dir, "Caddyfile"), s.dir, s.env()...)
 	s.await(s.Issuer + "/healthz")
-	s.await("http://" + s.Admin + "/gatehouse/check") // Caddy activates a configuration after its servers listen
+	s.await("http://" + s.Admin + "/gatehouse/clients") // Caddy activates a configuration after its servers listen
 }
 
 func (s *server) env() []string {

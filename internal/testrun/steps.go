@@ -25,7 +25,7 @@ var alone = "-skip=^Test(SearchOfManyNodes|SearchOfAPersonBehindManyOthers|Searc
 var steps = []step{
 	{"build", []command{
 		{".", compile, []string{"go", "run", "./internal/build", "-o", "bin/gatehouse"}},
-		{".", compile, []string{"go", "build", "-o", "bin/standins", "./internal/testidp"}},
+		{".", compile, []string{"go", "build", "-o", "bin/testidp", "./internal/testidp"}},
 	}},
 	{"format", []command{{".", nil, []string{".bin/format", "-d"}}}},
 	{"lint", each(modules, "go", "vet", "-vettool="+abs(".bin/lint"), "./...")},
