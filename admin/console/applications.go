@@ -138,6 +138,12 @@ func (c *Console) askAdd(*layout.Visit) (layout.Question, error) {
 	}}, nil
 }
 
+// addedFields are the fields of the form that adds a client, with the options that errors name.
+var addedFields = []clientField{
+	{Field: web.Field{Name: "client_id"}, option: "id"}, {Field: web.Field{Name: "name"}, option: "name"},
+	{Field: web.Field{Name: "redirect_uris"}, option: "redirect_uris"}, {Field: web.Field{Name: "scopes"}, option: "scopes"},
+}
+
 // provisioningScope lets a client change everyone, owners included, and what they sign in with.
 const provisioningScope = "scim"
 
@@ -161,7 +167,7 @@ func (c *Console) add(v *layout.Visit, in url.Values) (layout.Result, error) {
 	}
 	secret, err := c.Clients.Add(v.Context(), n, v.Actor())
 	if err != nil || secret == "" {
-		return layout.Result{To: applicationPath(n.ID)}, err
+		return layout.Result{To: applicationPath(n.ID)}, blamedClient(err, addedFields)
 	}
 	return c.secretPage(n.ID, secret), nil
 }

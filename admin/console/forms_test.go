@@ -203,3 +203,52 @@ func TestColumnsHaveTheirNames(t *testing.T) {
 		t.Errorf("the console has %d columns, want those of all tables", looked)
 	}
 }
+
+// TestProblemsAreAtTheirFields: what is wrong with an entry is said next to it, and everything typed is still there.
+func TestProblemsAreAtTheirFields(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.as("owner@example.com")
+	client := []string{"template", "web", "client_id", "blog", "name", "The blog", "redirect_uris", "https://blog.example/cb", "scopes", "openid"}
+	policy := []string{"policy", "office", "json", `{"allow":[{"need":{"groups":["staff"]}}]}`}
+	for name, c := range map[string]struct {
+		path    string
+		fields  []string
+		field   string
+		typed   string
+		problem string
+	}{
+		"redirect URI":     {"/admin/applications/add", append(client, "redirect_uris", "nonsense"), "redirect_uris", "nonsense", "must be absolute"},
+		"name of a policy": {"/admin/policies/add-policy", append(policy, "policy", "bad name"), "policy", "bad name", "must be letters"},
+		"rules":            {"/admin/policies/add-policy", append(policy, "policy", "bad name", "json", `{"allow":[{"nothing":1}]}`), "json", "nothing", "nothing"},
+		"hour":             {"/admin/storage/backup-schedule", []string{"every", "daily", "weekday", "0", "hour", "25", "keep", "7"}, "hour", "25", "from 0 to 23"},
+	} {
+		a := b.submit(b.get(c.path), c.fields...)
+		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), `id="`+c.field+`-problem"`) || !strings.Contains(a.form(), c.problem) || !strings.Contains(a.form(), c.typed) {
+			t.Errorf("%s: POST %s = %d, want a problem at %s that says %q, and %q again\n%s", name, c.path, a.Code, c.field, c.problem, c.typed, a.form())
+		}
+	}
+	for name, c := range map[string]struct{ query, field string }{
+		"IP address": {"url=https%3A%2F%2Fwiki.example.com%2F&address=999.1", "address"},
+		"time":       {"url=https%3A%2F%2Fwiki.example.com%2F&at=sometime", "at"},
+	} {
+		if a := b.get("/admin/sites/explain?" + c.query); !strings.Contains(a.form(), `id="`+c.field+`-problem"`) {
+			t.Errorf("%s: GET explain?%s has no problem at %s\n%s", name, c.query, c.field, a.form())
+		}
+	}
+}
+
+// TestPreviewsSpeakTheLanguageOfTheConsole: until another one is chosen, texts and previews are in the language that
+// the administrator reads.
+func TestPreviewsSpeakTheLanguageOfTheConsole(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.as("owner@example.com")
+	b.get("/language?to=de&back=%2Fadmin")
+	if a := b.get("/admin/messages/previews"); !strings.Contains(a.form(), `value="de" selected`) {
+		t.Errorf("previews are not in German:\n%s", a.form())
+	}
+	if a := b.get("/admin/messages/previews?locale=fr"); !strings.Contains(a.form(), `value="fr" selected`) {
+		t.Errorf("previews are not in the language that was chosen:\n%s", a.form())
+	}
+}

@@ -91,6 +91,7 @@ func (u *upkeep) askSchedule(v *layout.Visit) (q layout.Question, err error) {
 	for _, d := range weekdays {
 		day.Options = append(day.Options, web.Option{Value: strconv.Itoa(int(d)), Label: dayKey(d)})
 	}
+	q.Submit = "console.save"
 	q.Fields = []web.Field{
 		every, day,
 		{Name: "hour", InputMode: "numeric", MaxLength: 2, Required: true, Value: strconv.Itoa(p.Hour), Hint: "console.schedule.hour.hint"},
@@ -103,7 +104,7 @@ func (u *upkeep) setSchedule(v *layout.Visit, in url.Values) (layout.Result, err
 	number := func(name string, low, high int) (int, error) {
 		n, err := strconv.Atoi(in.Get(name))
 		if err != nil || n < low || n > high {
-			return 0, &layout.Problem{Field: name, Key: "console.problem.value"}
+			return 0, &layout.Problem{Field: name, Key: "console.problem.number", Fill: []any{"from", low, "to", high}}
 		}
 		return n, nil
 	}

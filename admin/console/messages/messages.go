@@ -88,9 +88,12 @@ func (t *texts) findLast(v *layout.Visit) error {
 // locale is the language that the address asks for, or the first.
 func (t *texts) locale(v *layout.Visit) string {
 	list := t.pages.Spoken(v.Context())
-	for _, l := range list {
-		if l.Locale == v.URL.Query().Get("locale") {
-			return l.Locale
+	spoken := t.pages.Lang(v.Request.Request, v.SignIn.Locales(), "") // that of the console
+	for _, locale := range []string{v.URL.Query().Get("locale"), spoken} {
+		for _, l := range list {
+			if l.Locale == locale {
+				return locale
+			}
 		}
 	}
 	return list[0].Locale

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -54,6 +55,9 @@ func (g *gateway) showExplain(v *layout.Visit) (*web.Console, error) {
 		}
 	}
 	q.Level, _ = strconv.Atoi(in.Get("level")) //nolint:errcheck // without a number it is that of the session
+	if _, err := netip.ParseAddr(q.Address); err != nil && q.Address != "" {
+		wrong = "address"
+	}
 	if wrong == "" {
 		found, err := g.Explain(v.Request.Request, q)
 		bad := new(Wrong)
@@ -71,8 +75,8 @@ func (g *gateway) showExplain(v *layout.Visit) (*web.Console, error) {
 	}
 	for i := range fields {
 		if fields[i].Name == wrong {
-			if fields[i].Problem = "console.problem.filter"; wrong == "at" {
-				fields[i].Problem = "console.problem.value"
+			if fields[i].Problem = "console.problem.value"; wrong == "person" {
+				fields[i].Problem = "console.problem.filter"
 			}
 		}
 	}

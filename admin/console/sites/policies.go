@@ -321,6 +321,9 @@ func parsePolicy(text string) (p settings.Policy, wrong *layout.Problem) {
 	return p, nil
 }
 
+// sampleName is a valid name of a policy.
+const sampleName = "policy"
+
 // problemOf is what is wrong with a policy, or nil for a failure.
 func problemOf(err error) *layout.Problem {
 	if e := new(jsonapi.Error); errors.As(err, &e) && e.Status < 500 {
@@ -356,6 +359,9 @@ func (g *gateway) storePolicy(v *layout.Visit, in url.Values, name string, befor
 	}
 	if err := g.Settings.CheckPolicy(v.Context(), name, p); err != nil {
 		if wrong := problemOf(err); wrong != nil {
+			if isNew && g.Settings.CheckPolicy(v.Context(), sampleName, p) == nil { // so it is the name
+				wrong.Field = "policy"
+			}
 			return layout.Result{}, wrong
 		}
 		return layout.Result{}, err
