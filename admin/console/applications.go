@@ -140,8 +140,10 @@ func (c *Console) askAdd(*layout.Visit) (layout.Question, error) {
 
 // addedFields are the fields of the form that adds a client, with the options that errors name.
 var addedFields = []clientField{
-	{Field: web.Field{Name: "client_id"}, option: "id"}, {Field: web.Field{Name: "name"}, option: "name"},
-	{Field: web.Field{Name: "redirect_uris"}, option: "redirect_uris"}, {Field: web.Field{Name: "scopes"}, option: "scopes"},
+	{Field: web.Field{Name: "client_id"}, option: "id"},
+	{Field: web.Field{Name: "name"}, option: "name"},
+	{Field: web.Field{Name: "redirect_uris"}, option: "redirect_uris"},
+	{Field: web.Field{Name: "scopes"}, option: "scopes"},
 }
 
 // provisioningScope lets a client change everyone, owners included, and what they sign in with.
