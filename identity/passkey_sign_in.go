@@ -120,9 +120,12 @@ func (s *Service) signInByPasskey(x *signIn, asked []byte, remember bool) (wait 
 		}
 	}
 	err = s.Front.Admit(x.W, x.Request.Request, x.flow, webflow.Identification{
-		Person: a.ID, Level: session.PasskeyLevel, AMR: session.AMRPasskey, Passkey: key.ID, Reason: webflow.ByPasskey, Remember: remember, Device: device, From: t.from,
+		Person: a.ID, Level: session.PasskeyLevel, AMR: session.AMRPasskey, Passkey: key.ID, Vouched: key.Vouched, Reason: webflow.ByPasskey, Remember: remember, Device: device, From: t.from,
 		Prove: func(tx storage.Tx, now time.Time) (person.Record, error) {
 			rec, err := s.StepUp.Passkeys.Use(tx, a.ID, key, now)
+			if err == nil && key.Vouched && s.Person.HasRole(&rec) {
+				err = person.ErrMismatch
+			}
 			if err != nil {
 				return rec, err
 			}

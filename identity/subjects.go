@@ -56,6 +56,9 @@ func (x Subjects) Linked(tx storage.Tx, provider, issuer, subject string) (strin
 	if err != nil {
 		return "", err
 	}
+	if known.Vouched && x.s.Person.HasRole(&rec) {
+		return "", storage.ErrNotFound
+	}
 	if admits, err := x.s.Federation.Admits(tx, provider, &rec); err != nil || !admits {
 		return "", cmp.Or(err, storage.ErrNotFound)
 	}

@@ -190,7 +190,13 @@ func (s *Service) coupleAnswer(a *webflow.Visit, n *federation.Answer) error {
 		if err != nil {
 			return "", err
 		}
-		if err := s.person.CoupleProved(tx, n.Provider.ID, n.Identity, personID, now); err != nil || known {
+		if err := s.person.CoupleProved(tx, n.Provider.ID, n.Identity, personID, now); err != nil {
+			return "", err
+		}
+		if vouched := a.SignIn.Session.Vouched; !known || !vouched { // their own session proves an older link
+			err = person.NoteVouched(tx, n.Provider.ID, n.Identity, vouched)
+		}
+		if err != nil || known {
 			return "", err
 		}
 		return "by " + n.Provider.Name, s.person.TellCoupled(tx, personID, &a.SignIn.Person, n.Provider.ID, n.Identity, now)

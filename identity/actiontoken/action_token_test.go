@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -336,4 +337,81 @@ func TestTicketOfAnAdministrator(t *testing.T) {
 			t.Errorf("%s: GET = %d, want a page that signs in: %v", name, a.Code, tt.want)
 		}
 	}
+}
+
+// TestCredentialsOfAnAPIClient: what is added in a session that an API client opened, or linked by it, signs in no one
+// who has a role in the console by then.
+func TestCredentialsOfAnAPIClient(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		own  bool // the person has signed in themselves
+		want bool // the sign-in with a role
+	}{
+		"attack 7247: in the session of an API client": {false, false},
+		"in a session of the person":                   {true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var role atomic.Bool
+			h := identitytest.NewActionTokens(t, identitytest.PasskeysOn, func(c *identity.Config) {
+				c.HasRole = func(string, []string) bool { return role.Load() }
+			})
+			h.At("identity")
+			b, key, id := h.Browser(), identitytest.NewAuthenticator(t), &idp.Identity{Issuer: identitytest.Known().Issuer, Subject: "somewhere"}
+			if tt.own {
+				b.SignIn(identitytest.Demo, identitytest.DemoPassword)
+			} else {
+				b.Post(b.Get(h.Link(actiontoken.NewActionToken{Ceiling: 1})))
+			}
+			const accounts = "/account/security/accounts"
+			away := b.Leave(b.Fill(b.Get(accounts), accounts, "do", "connect", "provider", "partner").Header().Get("Location"))
+			if a := b.Come(away, h.Partner.Answer(id, nil)); !strings.HasSuffix(a.URL, "?done=connected") {
+				t.Fatalf("connecting ends at %s: %d", a.URL, a.Code)
+			}
+			b.AddPasskey(key)
+			for _, admin := range []bool{false, true} {
+				role.Store(admin)
+				want := !admin || tt.want
+				h.At("identity")
+				in := h.Browser()
+				in.TryPasskey(key)
+				if in.IsSignedIn() != want {
+					t.Errorf("role %v: the passkey signs in: %v, want %v", admin, in.IsSignedIn(), want)
+				}
+				h.At("partner")
+				in = h.Browser()
+				h.Through(in, id)
+				if in.IsSignedIn() != want {
+					t.Errorf("role %v: the linked account signs in: %v, want %v", admin, in.IsSignedIn(), want)
+				}
+			}
+		})
+	}
+}
+
+// TestLinkOfAnAPIClient: an account that an API client has linked signs the person in until they get a role, and again
+// once they have connected it themselves.
+func TestLinkOfAnAPIClient(t *testing.T) {
+	t.Parallel()
+	var role atomic.Bool
+	h := identitytest.NewActionTokens(t, func(c *identity.Config) {
+		c.HasRole = func(string, []string) bool { return role.Load() }
+	})
+	h.At("partner")
+	id := &idp.Identity{Issuer: identitytest.Known().Issuer, Subject: "somewhere"}
+	couple := actiontoken.Action{Type: actiontoken.ActionCouple, Parameters: map[string]string{"idp_id": "partner", "external_id": id.Subject}}
+	if _, err := h.Process(actiontoken.NewActionToken{Actions: []actiontoken.Action{couple}}); err != nil {
+		t.Fatal(err)
+	}
+	enters := func(what string, want bool) {
+		t.Helper()
+		b := h.Browser()
+		h.Through(b, id)
+		if b.IsSignedIn() != want {
+			t.Errorf("%s: signed in: %v, want %v", what, b.IsSignedIn(), want)
+		}
+	}
+	enters("without a role", true)
+	role.Store(true)
+	enters("attack 7247: with a role", false)
 }

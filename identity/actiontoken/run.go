@@ -302,7 +302,15 @@ func (r *actionRun) couplePerson(i int, providerID string, id *idp.Identity, res
 		return federation.ErrNoProvider
 	}
 	result[paramIDP], result[paramExternal] = providerID, id.Subject
-	if err := r.federation.Couple(r.tx, r.rec.PersonID, providerID, id.Issuer, id.Subject, r.now); err != nil {
+	linked := &idp.Identity{Issuer: id.Issuer, Subject: id.Subject}
+	known, err := person.Identities.Has(r.tx, person.CoupledKey(providerID, linked))
+	if err == nil {
+		err = r.federation.Couple(r.tx, r.rec.PersonID, providerID, id.Issuer, id.Subject, r.now)
+	}
+	if err == nil && !known {
+		err = person.NoteVouched(r.tx, providerID, linked, true)
+	}
+	if err != nil {
 		return err
 	}
 	return r.record(r.coupled[i], "by "+p.Name)

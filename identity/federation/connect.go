@@ -276,6 +276,9 @@ func (s *Service) linkOwn(q *webflow.Request, x *connecting) error {
 		if err := s.person.CoupleProved(tx, x.Provider.ID, x.Identity, id, o.Now); err != nil {
 			return err
 		}
+		if err := person.NoteVouched(tx, x.Provider.ID, x.Identity, open.Session.Vouched); err != nil {
+			return err
+		}
 		return s.Bind(tx, x.Answer, o, &Match{ID: id, Person: open.Person, NewlyOne: true, linked: true, shown: &open.Session})
 	})
 	if err != nil {

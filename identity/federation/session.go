@@ -79,14 +79,18 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 	if err := s.bindTaker(tx, a, o, m); err != nil {
 		return err
 	}
-	if !a.Provider.admitsRoles() && s.person.HasRole(&m.Person) {
+	id := a.Identity
+	vouched, err := person.IsVouched(tx, a.Provider.ID, id)
+	if err != nil {
+		return err
+	}
+	if (vouched || !a.Provider.admitsRoles()) && s.person.HasRole(&m.Person) {
 		return errRole
 	}
-	id := a.Identity
 	rec := session.Record{
 		PersonID: m.ID, Epoch: m.Person.Epoch, AuthTime: o.Now, Opened: o.Now, Seen: o.Now, Level: id.Level, AMR: id.AMR, Provider: a.Provider.ID,
 		Details: id.Details, NotAfter: id.NotAfter, SignedInFor: secret.Hash(a.Flow.Demand.Return), Held: true,
-		Unproven: id.AuthTime.IsZero(),
+		Unproven: id.AuthTime.IsZero(), Vouched: vouched,
 	}
 	rec.From(audit.Origin{ClientIP: o.Ev[evSucceeded].ClientIP, UserAgent: o.Ev[evSucceeded].UserAgent})
 	if !id.AuthTime.IsZero() && id.AuthTime.Before(o.Now) {

@@ -156,7 +156,7 @@ func (s *Service) addPasskey(q *webflow.Request, key passkey.Passkey) (_ passkey
 		return key, nil, err
 	}
 	now, made := s.now(), false
-	key.Since = now.Truncate(time.Second)
+	key.Since, key.Vouched = now.Truncate(time.Second), q.SignIn.Session.Vouched
 	err = s.raise(q, gain{method: &passkeyMethod, passkey: key.ID, setUp: true, spend: func(tx storage.Tx, own *Record) (bool, error) {
 		made = false
 		st, err := s.CheckSetUp(tx, q.SignIn, now)

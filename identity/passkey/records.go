@@ -38,6 +38,8 @@ type Passkey struct {
 	Used           time.Time `cbor:"12,keyasint,omitempty"`
 	// Suspect says that its counter has gone back: it is no longer accepted.
 	Suspect bool `cbor:"13,keyasint,omitempty"`
+	// Vouched says that the session it was added in was opened by an API client: it shows no more than that session did.
+	Vouched bool `cbor:"14,keyasint,omitempty"`
 }
 
 // Challenge is what a passkey has to sign, once.

@@ -136,6 +136,27 @@ func (s *Service) CoupleProved(tx storage.Tx, providerID string, id *idp.Identit
 	return IdentitiesOf.Put(tx, storage.Key(personID, providerID, key), struct{}{}, time.Time{})
 }
 
+// NoteVouched stores whether a linked identity has no more than the word of an API client.
+func NoteVouched(tx storage.Tx, providerID string, id *idp.Identity, vouched bool) error {
+	key := CoupledKey(providerID, id)
+	rec, err := Identities.Get(tx, key)
+	if err != nil || rec.Vouched == vouched {
+		return err
+	}
+	rec.Vouched = vouched
+	return Identities.Put(tx, key, rec, time.Time{})
+}
+
+// IsVouched reports whether a linked identity has no more than the word of an API client.
+func IsVouched(tx storage.Tx, providerID string, id *idp.Identity) (bool, error) {
+	for _, key := range []string{CoupledKey(providerID, id), AnyIssuerKey(providerID, id.Subject)} {
+		if rec, found, err := Identities.Find(tx, key); err != nil || found {
+			return rec.Vouched, err
+		}
+	}
+	return false, nil
+}
+
 // CoupledKey returns the key of an identity, also if it is known only by its subject.
 func CoupledKey(providerID string, id *idp.Identity) string {
 	if id.Issuer == "" {

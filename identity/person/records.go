@@ -125,6 +125,8 @@ type IdentityRecord struct {
 	// which the identity is found when the provider names the person otherwise. Both can be empty.
 	Form   string `cbor:"5,keyasint,omitempty"`
 	Stable string `cbor:"6,keyasint,omitempty"`
+	// Vouched says that an API client has linked the identity, or opened the session in which it was linked.
+	Vouched bool `cbor:"7,keyasint,omitempty"`
 }
 
 // Locales returns the languages that the person has chosen.

@@ -105,5 +105,8 @@ func (s *Service) RenameIdentity(tx storage.Tx, old Identity, id *idp.Identity, 
 	if err := Uncouple(tx, old.Record.PersonID, old.Provider, old.Key); err != nil {
 		return err
 	}
-	return s.CoupleProved(tx, old.Provider, id, old.Record.PersonID, now)
+	if err := s.CoupleProved(tx, old.Provider, id, old.Record.PersonID, now); err != nil {
+		return err
+	}
+	return NoteVouched(tx, old.Provider, id, old.Record.Vouched)
 }

@@ -67,6 +67,7 @@ type Identification struct {
 	Level    int
 	AMR      string
 	Passkey  string // id of the passkey that was used. Empty: none
+	Vouched  bool   // as in session.Record
 	Reason   string // of the event
 	Remember bool
 	Device   string
@@ -92,7 +93,7 @@ func (s *Service) Admit(w http.ResponseWriter, r *http.Request, f FlowRecord, wh
 	now, old := s.now(), challenge.Hashed(s.jar.Get(r, session.CookieSession))
 	rec := session.Record{
 		PersonID: who.Person, AuthTime: now, Seen: now, Level: who.Level, AMR: []string{who.AMR}, Passkey: who.Passkey, Provider: session.LocalProvider,
-		Remembered: who.Remember && s.session.OffersRemember(), SignedInFor: secret.Hash(f.Demand.Return),
+		Remembered: who.Remember && s.session.OffersRemember(), SignedInFor: secret.Hash(f.Demand.Return), Vouched: who.Vouched,
 	}
 	rec.From(who.From)
 	var locale, username string
