@@ -3,6 +3,7 @@ package archtest
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -44,4 +45,46 @@ func TestPackageComments(t *testing.T) {
 			}
 		}
 	}
+}
+
+const maxArchitectureLines = 250
+
+// TestArchitectureNamesEveryPackage: ARCHITECTURE.md has a sentence for each package but those that help tests or stand
+// alone, names none that is gone, and stays short enough to be read in one sitting.
+func TestArchitectureNamesEveryPackage(t *testing.T) {
+	t.Parallel()
+	document := text(t, "ARCHITECTURE.md")
+	if n := strings.Count(document, "\n"); n > maxArchitectureLines {
+		t.Errorf("ARCHITECTURE.md has %d lines, want at most %d", n, maxArchitectureLines)
+	}
+	described := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m:^- |\\. )`([a-z0-9/]+)` [a-z]").FindAllStringSubmatch(section(t, document, "Packages"), -1) {
+		described[m[1]] = true
+	}
+	floors := []string{"admin", "authz", "caddymodule", "identity", "idp", "internal", "storage"}
+	for dir := range typedFiles(t).packages {
+		floor, _, _ := strings.Cut(dir, "/")
+		helps := strings.HasSuffix(dir, "test") && dir != "internal/archtest"
+		if !slices.Contains(floors, floor) || helps {
+			continue
+		}
+		if !described[dir] {
+			t.Errorf("ARCHITECTURE.md has no sentence about %s", dir)
+		}
+		delete(described, dir)
+	}
+	for dir := range described {
+		t.Errorf("ARCHITECTURE.md describes %s, which is not a package", dir)
+	}
+}
+
+// section returns the text below a heading of a document, up to the next of the same rank.
+func section(t *testing.T, document, heading string) string {
+	t.Helper()
+	_, after, ok := strings.Cut(document, "\n## "+heading+"\n")
+	if !ok {
+		t.Fatalf("there is no heading %q", heading)
+	}
+	text, _, _ := strings.Cut(after, "\n## ")
+	return text
 }
