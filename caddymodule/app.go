@@ -156,7 +156,7 @@ type App struct {
 
 	idps            *provider.Set
 	bootstrap       []byte          // JSON of configuration units
-	bootstrapFault  error           // why there is none
+	bootstrapFault  error           // why they cannot be used
 	initial         *settings.Units // what an empty storage starts with
 	switches        map[string]bool
 	writtenPolicies map[string]settings.FixedPolicy // those of the Caddyfile

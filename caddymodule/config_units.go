@@ -64,8 +64,8 @@ func (i *instance) hasClient(ctx context.Context, id string) (has bool, err erro
 	return has, err
 }
 
-// loadBootstrap reads and checks the units that an empty storage starts with. A file that cannot be used stops the start
-// only if the storage has no units.
+// loadBootstrap reads and checks the units that an empty storage starts with. An invalid file stops the start only if
+// the storage has no units.
 func (a *App) loadBootstrap() (err error) {
 	r := caddyfileutil.NewResolverAt(a.Places)
 	file, ok := r.Text("identity: bootstrap", a.Identity.Bootstrap, nil)

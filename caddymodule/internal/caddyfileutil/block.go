@@ -67,9 +67,9 @@ func unknownWord(word string, known []string) string {
 	return "known are: " + strings.Join(known, ", ")
 }
 
-// CheckWriting refuses the writing of other formats in the arguments of the word that the dispenser stands on, and stays
-// there: an equals sign between word and value, and the quotation marks of a word processor. It repeats no value, which
-// can be secret.
+// CheckWriting refuses the syntax of other formats in the arguments of the current word, such as an equals sign between
+// word and value, or the quotation marks of a word processor. The dispenser does not move. Errors contain no value,
+// since it can be secret.
 func CheckWriting(d *caddyfile.Dispenser, word string) (err error) {
 	n := 0
 	for ; d.NextArg(); n++ {

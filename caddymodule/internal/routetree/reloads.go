@@ -51,8 +51,8 @@ func isTCP(listen string) bool {
 	return err == nil && strings.HasPrefix(address.Network, "tcp")
 }
 
-// wrappersOf returns the names of the listener wrappers of a server, "" for those that do not matter here, and the place
-// of ours.
+// wrappersOf returns the names of the listener wrappers of a server, "" for irrelevant ones, and the place of
+// Gatehouse's own.
 func wrappersOf(srv *caddyhttp.Server) (names []string, at string) {
 	for _, raw := range srv.ListenerWrappersRaw {
 		var w struct {
