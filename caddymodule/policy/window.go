@@ -26,7 +26,7 @@ const (
 // parseWindow reads "[days] from-to zone".
 func parseWindow(text string) (w window, err error) {
 	words := strings.Fields(text)
-	if len(words) == 2 {
+	if len(words) == 2 && !strings.Contains(words[1], ":") { // every day
 		words = append([]string{"sun-sat"}, words...)
 	}
 	if len(words) != 3 {

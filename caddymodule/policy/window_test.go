@@ -57,6 +57,7 @@ func TestWindowErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                  "want days, hours and a time zone",
 		"07:00-19:00":                       "want days, hours and a time zone",
+		"mon-fri 19:00-07:00":               "want days, hours and a time zone",
 		"mon 07:00-19:00 UTC x":             "want days, hours and a time zone",
 		"mo 07:00-19:00 UTC":                "no days",
 		"mon- 07:00-19:00 UTC":              "no days",
