@@ -148,22 +148,34 @@ var faults = []fault{
 	{"address of an issuer", "", "idp corp oidc {\n issuer http://localhost:1\n client_id x\n client_secret the-secret-of-gatehouse-at-that-issuer\n}", "", "corp", "idp <id> oidc: issuer"},
 	{"key pair that signs for OpenID", "", "idp corp oidc {\n issuer http://localhost:1\n client_id x\n auth_method private_key_jwt\n key nowhere\n}", "", "idp corp: a key pair cannot be used", "idp <id> oidc: key"},
 	{"key pair that decrypts for OpenID", "", "idp corp oidc {\n issuer http://localhost:1\n client_id x\n client_secret the-secret-of-gatehouse-at-that-issuer\n decrypt nowhere\n}", "", "idp corp: a key pair cannot be used", "idp <id> oidc: decrypt"},
-	{"addresses of an OpenID provider", "", "idp corp oidc {\n issuer http://localhost:1\n client_id x\n client_secret the-secret-of-gatehouse-at-that-issuer\n metadata {\n  authorization_url http://localhost:1/a\n  token_url http://localhost:1/t\n" +
-		"  jwks_url http://localhost:1/k\n  user_info_url http://localhost:1/u\n  end_session_url http://localhost:1/e\n }\n}", "", "",
-		"metadata: authorization_url, metadata: token_url, metadata: jwks_url, metadata: user_info_url, metadata: end_session_url"},
-	{"key pair of Apple", "", "idp apple apple {\n client_id com.example.auth\n team_id ABCDE12345\n key_id FGHIJ67890\n key nowhere\n issuer http://localhost:1\n jwks_uri http://localhost:1/keys\n}", "", "idp apple: a key pair cannot be used",
-		"idp <id> apple: key, idp <id> apple: issuer, idp <id> apple: jwks_uri"},
-	{"file for Apple", "domain.txt", "idp apple apple {\n client_id com.example.auth\n team_id ABCDE12345\n key_id FGHIJ67890\n key nowhere\n issuer http://localhost:1\n domain_verification_file $DIR/domain.txt\n}", "", "idp apple",
-		"idp <id> apple: domain_verification_file"},
-	{"key pair and addresses of itsme", "", "idp itsme itsme {\n client_id gatehouse\n service_code MY_LOGIN\n key nowhere\n issuer http://localhost:1\n discovery_url http://localhost:1/metadata\n}", "", "idp itsme",
-		"idp <id> itsme: key, idp <id> itsme: issuer, idp <id> itsme: discovery_url"},
+	{
+		"addresses of an OpenID provider", "", "idp corp oidc {\n issuer http://localhost:1\n client_id x\n client_secret the-secret-of-gatehouse-at-that-issuer\n metadata {\n  authorization_url http://localhost:1/a\n  token_url http://localhost:1/t\n" +
+			"  jwks_url http://localhost:1/k\n  user_info_url http://localhost:1/u\n  end_session_url http://localhost:1/e\n }\n}", "", "",
+		"metadata: authorization_url, metadata: token_url, metadata: jwks_url, metadata: user_info_url, metadata: end_session_url",
+	},
+	{
+		"key pair of Apple", "", "idp apple apple {\n client_id com.example.auth\n team_id ABCDE12345\n key_id FGHIJ67890\n key nowhere\n issuer http://localhost:1\n jwks_uri http://localhost:1/keys\n}", "", "idp apple: a key pair cannot be used",
+		"idp <id> apple: key, idp <id> apple: issuer, idp <id> apple: jwks_uri",
+	},
+	{
+		"file for Apple", "domain.txt", "idp apple apple {\n client_id com.example.auth\n team_id ABCDE12345\n key_id FGHIJ67890\n key nowhere\n issuer http://localhost:1\n domain_verification_file $DIR/domain.txt\n}", "", "idp apple",
+		"idp <id> apple: domain_verification_file",
+	},
+	{
+		"key pair and addresses of itsme", "", "idp itsme itsme {\n client_id gatehouse\n service_code MY_LOGIN\n key nowhere\n issuer http://localhost:1\n discovery_url http://localhost:1/metadata\n}", "", "idp itsme",
+		"idp <id> itsme: key, idp <id> itsme: issuer, idp <id> itsme: discovery_url",
+	},
 	{"address of Azure AD B2C", "", "idp customers azure_ad_b2c {\n tenant contoso\n policy B2C_1_sign_in\n client_id gatehouse\n issuer http://localhost:1\n}", "", "customers", "idp <id> azure_ad_b2c: issuer"},
 	{"address of Google", "", "idp google google {\n client_id x\n client_secret the-secret-of-gatehouse-at-that-issuer\n issuer http://localhost:1\n}", "", "google", "idp <id> google: issuer"},
 	{"address of Microsoft", "", "idp work microsoft {\n client_id x\n client_secret the-secret-of-gatehouse-at-that-issuer\n tenants 72f988bf-86f1-41af-91ab-2d7cd011db47\n issuer http://localhost:1\n}", "", "work", "idp <id> microsoft: issuer"},
-	{"addresses of a provider of OAuth 2.0", "", "idp forge oauth2 {\n client_id x\n client_secret the-secret-of-gatehouse-at-that-issuer\n subject id\n authorization_url http://localhost:1/a\n token_url http://localhost:1/t\n profile_url http://localhost:1/p\n}", "", "",
-		"idp <id> oauth2: authorization_url, idp <id> oauth2: token_url, idp <id> oauth2: profile_url"},
-	{"addresses of a forge", "", "idp code github {\n client_id x\n client_secret the-secret-of-gatehouse-at-that-issuer\n authorization_url http://localhost:1/a\n token_url http://localhost:1/t\n profile_url http://localhost:1/p\n emails_url http://localhost:1/e\n}", "", "",
-		"idp <id> github: authorization_url, idp <id> github: token_url, idp <id> github: profile_url, idp <id> github: emails_url"},
+	{
+		"addresses of a provider of OAuth 2.0", "", "idp forge oauth2 {\n client_id x\n client_secret the-secret-of-gatehouse-at-that-issuer\n subject id\n authorization_url http://localhost:1/a\n token_url http://localhost:1/t\n profile_url http://localhost:1/p\n}", "", "",
+		"idp <id> oauth2: authorization_url, idp <id> oauth2: token_url, idp <id> oauth2: profile_url",
+	},
+	{
+		"addresses of a forge", "", "idp code github {\n client_id x\n client_secret the-secret-of-gatehouse-at-that-issuer\n authorization_url http://localhost:1/a\n token_url http://localhost:1/t\n profile_url http://localhost:1/p\n emails_url http://localhost:1/e\n}", "", "",
+		"idp <id> github: authorization_url, idp <id> github: token_url, idp <id> github: profile_url, idp <id> github: emails_url",
+	},
 	{"keytab", "http.keytab", "idp desk kerberos {\n keytab $DIR/http.keytab\n}", "", "idp desk", "idp <id> kerberos: keytab"},
 	{"authorities of a directory", "ca.pem", "idp directory ldap {\n url ldaps://localhost:1\n ca $DIR/ca.pem\n template uid=%s,dc=example,dc=com\n}", "", "idp directory", "idp <id> ldap: ca"},
 	{"address of a directory", "", "idp directory ldap {\n url ldaps://localhost:1\n template uid=%s,dc=example,dc=com\n}", "", "", "idp <id> ldap: url"},
@@ -182,8 +194,10 @@ var faults = []fault{
 	{"passwords from breaches", "breach/none/none.txt", "", "breach {\n file $DIR/breach\n}", "identity: breach file", "breach: file"},
 	{"address of passwords from breaches", "", "", "breach {\n url http://localhost:1/range/\n}", "", "breach: url"},
 	{"mail server", "", "mail smtp localhost:1 {\n from no-reply@example.com\n}", "", "", "gatehouse: mail"},
-	{"webhooks", "", "sms webhook http://localhost:1/sms\npush webhook http://localhost:1/push {\n secret the-secret-of-the-webhook-of-this-server\n}\nevents {\n webhook http://localhost:1/events {\n  secret the-secret-of-the-webhook-of-this-server\n }\n}", "", "",
-		"gatehouse: sms, gatehouse: push, events: webhook"},
+	{
+		"webhooks", "", "sms webhook http://localhost:1/sms\npush webhook http://localhost:1/push {\n secret the-secret-of-the-webhook-of-this-server\n}\nevents {\n webhook http://localhost:1/events {\n  secret the-secret-of-the-webhook-of-this-server\n }\n}", "", "",
+		"gatehouse: sms, gatehouse: push, events: webhook",
+	},
 }
 
 // trusting is a client of jobs at a build server, as far as what says where the keys of that are.

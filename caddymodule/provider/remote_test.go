@@ -242,9 +242,8 @@ func TestLoginMethodsSignIn(t *testing.T) {
 	if got := offers(); got != "Partner account, Corp" {
 		t.Errorf("offered: %s", got)
 	}
-	enter := func(id string) string {
+	enterBy := func(b *servertest.Browser, id string) string {
 		t.Helper()
-		b := servertest.NewBrowser(t)
 		_, body := b.Open(site)
 		_, rest, ok := strings.Cut(body, `href="/sign-in/provider?`)
 		for ok && !strings.HasPrefix(strings.SplitN(rest, `"`, 2)[0][strings.LastIndex(strings.SplitN(rest, `"`, 2)[0], "idp="):], "idp="+id) {
@@ -262,8 +261,16 @@ func TestLoginMethodsSignIn(t *testing.T) {
 		}
 		return body
 	}
-	if got := enter("partner"); !madeUp.MatchString(got) {
+	enter := func(id string) string {
+		t.Helper()
+		return enterBy(servertest.NewBrowser(t), id)
+	}
+	visitor := servertest.NewBrowser(t)
+	if got := enterBy(visitor, "partner"); !madeUp.MatchString(got) {
 		t.Errorf("by SAML: %s", got)
+	}
+	if _, body := visitor.Open(site); !madeUp.MatchString(body) {
+		t.Errorf("by SAML, once more: %s", body)
 	}
 	if got := enter("corp"); !madeUp.MatchString(got) {
 		t.Errorf("by OpenID Connect: %s", got)
@@ -275,6 +282,9 @@ func TestLoginMethodsSignIn(t *testing.T) {
 	}
 	if got := offers(); got != "Corp" {
 		t.Errorf("with one switched off: %s", got)
+	}
+	if page, body := visitor.Open(site); madeUp.MatchString(body) || page.Request.URL.Path != "/sign-in" {
+		t.Errorf("attack 1811: whom a provider signed in that is switched off opens the site: %s: %s", page.Request.URL, body)
 	}
 	if status, body := configure(); status != http.StatusNoContent {
 		t.Fatalf("configure: %d %s", status, body)
