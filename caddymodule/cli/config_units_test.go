@@ -52,6 +52,17 @@ func TestConfigurationByCommand(t *testing.T) {
 	s.Refused("no such file", "", "config", "import", filepath.Join(t.TempDir(), "nothing"))
 }
 
+// emptyRefuses fails the test unless an empty storage refuses to start with the file of bootstrap.
+func emptyRefuses(t *testing.T, s *servertest.Server, file, want string) {
+	t.Helper()
+	storage := s.Storage
+	defer func() { s.Storage = storage }()
+	s.Storage = "storage badger " + filepath.Join(t.TempDir(), "empty")
+	if err := s.Load(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
+		t.Errorf("load of an empty storage = %v, want %s and %q", err, file, want)
+	}
+}
+
 func TestBootstrap(t *testing.T) {
 	s := servertest.Configured(t, "")
 	file := filepath.Join(t.TempDir(), "identity.json")
@@ -74,15 +85,13 @@ func TestBootstrap(t *testing.T) {
 		`no JSON`: "not one JSON value",
 	} {
 		servertest.WriteFile(t, file, bad, 0o600)
-		if err := s.Load(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
-			t.Errorf("load with %s = %v, want %q", bad, err, want)
-		}
+		s.MustLoad()
+		s.WantFinding("warning Caddyfile:", "identity: bootstrap "+file, want)
+		emptyRefuses(t, s, file, want)
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Load(); err == nil || !strings.Contains(err.Error(), "no such file") {
-		t.Errorf("load without the file = %v", err)
-	}
+	emptyRefuses(t, s, file, "no such file")
 	s.MustCall("GET", "/api/v2/config/redirects", nil, http.StatusOK)
 }

@@ -215,7 +215,7 @@ func TestProtectCaddyfileRefuses(t *testing.T) {
 		{"partition", "partition Acme", "is not the name of a partition"},
 		{"partition without a name", "partition", "partition: a value is missing"},
 		{"partition twice", "partition a a", "named twice"},
-		{"preflight argument", "preflight on", "unexpected argument"},
+		{"preflight argument", "preflight on", "switched on by `preflight` alone: remove \"on\""},
 		{"scope", "scopes a\"b", "is not a scope"},
 		{"header", "headers Remote-User", "want a header and a claim"},
 		{"header name", "headers Cookie sub", "has a meaning of its own"},
@@ -225,7 +225,7 @@ func TestProtectCaddyfileRefuses(t *testing.T) {
 		{"session without login", "session 1h", "session is for sites with login"},
 		{"origin", "login wiki.example.com", "https://auth.example.com"},
 		{"origin http", "login http://wiki.example.com", "loopback hosts only"},
-		{"strip_token argument", "strip_token yes", "unexpected argument"},
+		{"strip_token argument", "strip_token yes", "switched on by `strip_token` alone: remove \"yes\""},
 		{"audience", "audience wiki", "is not an absolute URI"},
 	}
 	for _, tt := range tests {
