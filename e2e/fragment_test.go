@@ -197,6 +197,39 @@ func TestFragment(t *testing.T) {
 		b.until("location.href === " + quote(target))
 		keepsNothing(b, s.Issuer)
 	})
+	t.Run("sign-up", func(t *testing.T) {
+		m := newMailServer(t)
+		s := startEdited(t, "", func(caddyfile string) string { return mailed(m, caddyfile) }, "TEST_SMTP_PASSWORD="+m.password, "SSL_CERT_FILE="+m.certificate)
+		s.secret("password of the mail server", m.password)
+		if status, answer := s.configure(http.MethodPost, "/api/v2/config", `{"features":{"sign_up_enabled":true},"attributes":{"verification":{"email_enabled":true}}}`); status != http.StatusNoContent {
+			t.Fatalf("switch on sign-up: %d %s", status, answer)
+		}
+		password := random(12)
+		s.secret("password of the new person", password)
+		target := s.Wiki + "/app?x=1" + fragment
+		b := s.browse(t)
+		b.open(target)
+		b.click(`main a[href^="/sign-up"]`)
+		b.fill("#email", "nel@example.com")
+		b.fill("#password", "short")
+		b.click("main form button:not([type])") // refused, and shown again
+		b.fill("#password", password)
+		b.click("main form button:not([type])")
+		b.reaches(s.Issuer + "/sign-up/confirm")
+		_, parts := m.next(t)
+		code := sixDigits.FindStringSubmatch(parts["text/plain"])
+		if code == nil {
+			t.Fatalf("the mail has no code: %q", parts["text/plain"])
+		}
+		s.secret("code of the sign-up", code[1])
+		b.fill("#code", code[1])
+		b.click("main form button:not([type])")
+		b.until("location.href === " + quote(target))
+		if got := b.seen(); got.URI != "/app?x=1" || got.User != "nel@example.com" {
+			t.Errorf("the site saw %+v, want the new person", got)
+		}
+		keepsNothing(b, s.Issuer)
+	})
 	t.Run("another account", func(t *testing.T) {
 		s := startEdited(t, "", func(caddyfile string) string {
 			return strings.Replace(caddyfile, "\t\tlogin\n", "\t\tlogin\n\t\tgroups nobody\n", 1)
