@@ -72,6 +72,9 @@ func (w *walk) list(l list, here at) string {
 			inside.hosts = r.hosts
 		}
 		inside.partly, inside.early = here.partly || r.partly, slices.Clip(here.early)
+		if r.matched {
+			inside.early = append(inside.early, &r.matchers)
+		}
 		for j := range r.steps {
 			s := &r.steps[j]
 			switch {

@@ -14,10 +14,13 @@ var stores = []string{"cache", "souin"}
 // late are handlers that look at placeholders when the answer is written, or whenever somebody asks for theirs.
 var late = []string{"map", "log_append", "intercept"}
 
+// matcherKind is the kind of a step that stands for the matchers of a route.
+const matcherKind = "a matcher"
+
 // ourPlaceholders begin with this. They are empty before protect has let the request in.
 var ourPlaceholders = []byte("http.auth.user.")
 
-// early notes the handlers in front of a protect that take no account of it.
+// early notes the handlers and matchers in front of a protect that take no account of it.
 func (w *walk) early(protect *step, before []*step) {
 	warn := func(reason, mend string) {
 		f := diagnostic.Finding{Severity: diagnostic.Warning, Place: protect.place, Reason: reason, Mend: mend}
@@ -31,6 +34,9 @@ func (w *walk) early(protect *step, before []*step) {
 			directive = "header"
 		}
 		order := "write `order " + directive + " after protect` into the global options, or put both into a `route`, protect first"
+		if s.kind == matcherKind {
+			order = "let `protect` decide, by a rule with `match` and `need`, or put what it selects into a `route` behind protect"
+		}
 		switch {
 		case slices.Contains(stores, s.kind):
 			warn("protect: "+directive+" stands before it, and answers from its store without asking: what one person was shown, others are shown too", order)

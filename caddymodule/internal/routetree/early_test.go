@@ -38,6 +38,9 @@ func TestHandlersBeforeProtect(t *testing.T) {
 		"a header of the request":   {subroute(route(`{"handler":"headers","request":{"set":{"X-User":["{http.auth.user.id}"]}}}`), route(protect)), "header stands before it, " + empty},
 		"a map":                     {subroute(route(`{"handler":"map","source":"{http.auth.user.id}"}`), route(protect)), ""},
 		"a log":                     {subroute(route(`{"handler":"log_append","value":"{http.auth.user.id}"}`), route(protect)), ""},
+		"a matcher":                 {subroute(`{"match":[{"vars":{"{http.auth.user.id}":["ada"]}}],"handle":[`+proxy+`]}`, route(protect)), "a matcher stands before it, " + empty},
+		"a matcher of protect":      {subroute(`{"match":[{"vars":{"{http.auth.user.id}":["ada"]}}],"handle":[`+protect+`]}`, route(proxy)), "a matcher stands before it, " + empty},
+		"a matcher behind":          {subroute(route(protect), `{"match":[{"vars":{"{http.auth.user.id}":["ada"]}}],"handle":[`+proxy+`]}`), ""},
 		"variables":                 {subroute(route(`{"handler":"vars","who":"{http.auth.user.id}"}`), route(protect)), "vars stands before it, " + empty},
 	} {
 		t.Run(name, func(t *testing.T) {

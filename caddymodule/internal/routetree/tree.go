@@ -38,6 +38,7 @@ type route struct {
 	matched  bool     // it has matchers
 	partly   bool     // it has matchers other than of hosts
 	terminal bool
+	matchers step // as a step of its own
 	steps    []step
 }
 
@@ -104,6 +105,7 @@ func readRoute(r *caddyhttp.Route) route {
 	r = &kept
 	out := route{terminal: r.Terminal, matched: len(r.MatcherSets)+len(r.MatcherSetsRaw) > 0, hosts: hosts(r)}
 	out.partly = out.matched && out.hosts == nil
+	out.matchers = step{kind: matcherKind, module: []any{r.MatcherSetsRaw, r.MatcherSets}}
 	for _, set := range r.MatcherSets {
 		out.partly = out.partly || len(set) > 1
 	}
