@@ -19,10 +19,8 @@ import (
 const (
 	buttonPath    = "/test/sign-in" // where the button is
 	sessionCookie = "test-session"
+	sessionEnds   = 12 * time.Hour
 )
-
-// SessionEnds is how long a session lasts.
-const SessionEnds = 12 * time.Hour
 
 var never time.Time
 
@@ -172,7 +170,7 @@ func (p *People) SignIn(person string, level int) string {
 		Result: authn.Result{
 			Subject: person, SessionID: "session-" + strconv.Itoa(p.made), AuthTime: now, Level: level, AMR: []string{"DEFAULT"}, Provider: "identity",
 		},
-		Epoch: p.persons[person].Epoch, Ends: now.Add(SessionEnds), Seen: now,
+		Epoch: p.persons[person].Epoch, Ends: now.Add(sessionEnds), Seen: now,
 	}
 	p.sessions[s.SessionID] = s
 	return s.SessionID

@@ -164,11 +164,10 @@ func (s *Sessions) read(tx storage.Tx, hash string, now time.Time) (a *sessionRe
 	if session.Ends.Before(until) {
 		until = session.Ends
 	}
-	ends := until
 	until = st.Subject.AssuredUntil(until, now)
 	// A higher level that the session has reached since counts here too.
 	who := &token.Introspection{
-		Active: true, Subject: rec.Subject, TokenType: "session", IssuedAt: rec.CreatedAt, ExpiresAt: ends, AuthTime: session.AuthTime,
+		Active: true, Subject: rec.Subject, TokenType: "session", IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: session.AuthTime,
 		Level: session.Level, AMR: session.AMR, SessionID: rec.SessionID, Person: &st.Subject, Provider: session.Provider,
 	}
 	return &sessionResponse{who: who, origin: rec.Origin, seen: session.Seen}, until, nil

@@ -46,9 +46,6 @@ func TestSite(t *testing.T) {
 		got.SessionID != b.Session() || !got.AuthTime.Equal(authztest.Start) {
 		t.Errorf("SiteSession = %+v, %v", got, err)
 	}
-	if end := authztest.Start.Add(authztest.SessionEnds); !got.ExpiresAt.Equal(end) {
-		t.Errorf("the session of the site lasts until %s, want %s, when the sign-in ends", got.ExpiresAt, end)
-	}
 	for name, active := range map[string]bool{
 		"at another site": authztest.SiteActive(t, h, files, in.Token), "cut": authztest.SiteActive(t, h, authztest.WikiOrigin, in.Token[:len(in.Token)-1]),
 		"empty": authztest.SiteActive(t, h, authztest.WikiOrigin, ""), "an access token": authztest.SiteActive(t, h, authztest.WikiOrigin, h.Tokens("shop", authztest.Demo).Access),
