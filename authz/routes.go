@@ -126,10 +126,7 @@ func opensPage(r *http.Request) bool {
 	if (r.Method != http.MethodGet && r.Method != http.MethodHead) || len(r.Header["Authorization"]) > 0 {
 		return false
 	}
-	if mode := r.Header["Sec-Fetch-Mode"]; len(mode) > 0 {
-		return mode[0] == "navigate"
-	}
-	return slices.ContainsFunc(r.Header["Accept"], func(v string) bool { return strings.Contains(v, "text/html") })
+	return web.OpensPage(r)
 }
 
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, rt route, err error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // App passwords at a site. What they are is for package personal to say.
@@ -134,7 +135,7 @@ func (p *Protect) offersBasic(r *http.Request, f refusal) bool {
 	if site := r.Header["Sec-Fetch-Site"]; len(site) > 0 && (len(site) > 1 || site[0] != "none") {
 		return false
 	}
-	return len(r.Header["Origin"]) == 0 && len(r.Header["Referer"]) == 0 && !(p.Login && opensPage(r))
+	return len(r.Header["Origin"]) == 0 && len(r.Header["Referer"]) == 0 && !(p.Login && web.OpensPage(r))
 }
 
 // strips tells whether the Authorization header is kept from the upstream. An app password always is: who has it can

@@ -108,18 +108,7 @@ func (p *Protect) siteOf(r *http.Request) *site {
 
 // isNavigation tells whether a browser opens a page by its address: only then can it be sent to sign in.
 func isNavigation(r *http.Request) bool {
-	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && opensPage(r)
-}
-
-// opensPage tells whether a person sees the answer to a request as a page: a navigation, or a form that is sent.
-func opensPage(r *http.Request) bool {
-	if mode := r.Header["Sec-Fetch-Mode"]; len(mode) > 0 {
-		return len(mode) == 1 && mode[0] == "navigate"
-	}
-	if len(r.Header["Sec-Fetch-Site"]) > 0 || len(r.Header["Sec-Fetch-Dest"]) > 0 {
-		return false
-	}
-	return slices.ContainsFunc(r.Header["Accept"], func(v string) bool { return strings.Contains(v, "text/html") })
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && web.OpensPage(r)
 }
 
 // originalTarget returns the request target byte for byte.

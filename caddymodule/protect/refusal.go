@@ -182,7 +182,7 @@ func (p *Protect) writeRefusal(g *requestState, f refusal) bool {
 	}
 	ref := refusals.NewRef(p.random)
 	refusals.Tell(h, ref)
-	if p.Login && f.page != "" && opensPage(r) {
+	if p.Login && f.page != "" && web.OpensPage(r) {
 		p.page(g, f, ref)
 	} else {
 		writeRefusal(w, r, f, ref)

@@ -96,7 +96,7 @@ func (p *Protect) unkept(cause error) string {
 // isForm tells whether a request is a form that a page has sent, small enough to be kept.
 func isForm(r *http.Request) bool {
 	kind := r.Header["Content-Type"]
-	if r.Method != http.MethodPost || !opensPage(r) || len(kind) != 1 || len(kind[0]) > maxKind || r.ContentLength > savedforms.MaxBody ||
+	if r.Method != http.MethodPost || !web.OpensPage(r) || len(kind) != 1 || len(kind[0]) > maxKind || r.ContentLength > savedforms.MaxBody ||
 		len(r.Header["Content-Encoding"]) > 0 || len(r.Trailer) > 0 || r.Body == nil {
 		return false
 	}

@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -75,6 +76,17 @@ func FromHere(r *http.Request) bool {
 		}
 	}
 	return r.Header.Get("Sec-Purpose") == "" && r.Header.Get("Purpose") == ""
+}
+
+// OpensPage reports whether a person sees the answer to a request as a page: a navigation, or a form that is sent.
+func OpensPage(r *http.Request) bool {
+	if mode := r.Header["Sec-Fetch-Mode"]; len(mode) > 0 {
+		return len(mode) == 1 && mode[0] == "navigate"
+	}
+	if len(r.Header["Sec-Fetch-Site"]) > 0 || len(r.Header["Sec-Fetch-Dest"]) > 0 {
+		return false
+	}
+	return slices.ContainsFunc(r.Header["Accept"], func(v string) bool { return strings.Contains(v, "text/html") })
 }
 
 // sameOrigin decides what Sec-Fetch-Site means. It has no trusted origins.
