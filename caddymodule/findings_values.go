@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"cmp"
 	"fmt"
 	"net/url"
 	"strings"
@@ -26,9 +25,10 @@ func (a *App) checkValues() {
 // checkLasting finds times that never come, since another one is over before.
 func (a *App) checkLasting() {
 	const mend = "make it shorter, or the other one longer"
-	s, absolute, remember := a.persons.Session, a.absolute(), a.remember()
-	if s.Idle > absolute {
-		a.warn("identity: session idle", fmt.Sprintf("identity: session idle: %s without use are never reached, since every sign-in ends after %s", s.Idle, absolute), mend)
+	full := a.persons.Session.WithDefaults()
+	idle, absolute, remember := a.persons.Session.Idle, full.Absolute, full.Remember
+	if idle > absolute {
+		a.warn("identity: session idle", fmt.Sprintf("identity: session idle: %s without use are never reached, since every sign-in ends after %s", idle, absolute), mend)
 	}
 	if remember < absolute {
 		a.warn("identity: session absolute", fmt.Sprintf("identity: session absolute: people who ask to stay signed in stay for %s, and all others for %s", remember, absolute), mend)
@@ -41,12 +41,11 @@ func (a *App) checkLasting() {
 	}
 }
 
-func (a *App) absolute() time.Duration { return cmp.Or(a.persons.Session.Absolute, 12*time.Hour) }
-
-func (a *App) remember() time.Duration { return cmp.Or(a.persons.Session.Remember, 30*24*time.Hour) }
-
 // LongestSignIn implements protect.App.
-func (a *App) LongestSignIn() time.Duration { return max(a.absolute(), a.remember()) }
+func (a *App) LongestSignIn() time.Duration {
+	full := a.persons.Session.WithDefaults()
+	return max(full.Absolute, full.Remember)
+}
 
 // appPasswordsOff is the finding of a site that accepts app passwords while there are none.
 func appPasswordsOff(place string) diagnostic.Finding {

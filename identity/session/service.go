@@ -2,6 +2,7 @@
 package session
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"time"
@@ -58,20 +59,18 @@ type Service struct {
 	factorHooks []func(tx storage.Tx, person string) error
 }
 
+// WithDefaults returns the configuration with the defaults in place of what is 0.
+func (c Config) WithDefaults() Config {
+	c.Idle, c.Absolute, c.Remember = cmp.Or(c.Idle, time.Hour), cmp.Or(c.Absolute, 12*time.Hour), cmp.Or(c.Remember, 30*24*time.Hour)
+	if c.PerPerson <= 0 {
+		c.PerPerson = 50
+	}
+	return c
+}
+
 // New returns a service. It fails if sessions would last less than a minute.
 func New(cfg Config, d Deps) (*Service, error) {
-	if cfg.Idle == 0 {
-		cfg.Idle = time.Hour
-	}
-	if cfg.Absolute == 0 {
-		cfg.Absolute = 12 * time.Hour
-	}
-	if cfg.Remember == 0 {
-		cfg.Remember = 30 * 24 * time.Hour
-	}
-	if cfg.PerPerson <= 0 {
-		cfg.PerPerson = 50
-	}
+	cfg = cfg.WithDefaults()
 	if cfg.Idle < time.Minute || cfg.Absolute < time.Minute {
 		return nil, errors.New("identity: sessions must last at least a minute")
 	}
