@@ -106,14 +106,13 @@ func (c *Checker) Breached(ctx context.Context, password string) (bool, error) {
 			return known, nil
 		}
 	}
-	if c.fault != nil && c.cfg.URL == "" {
-		return false, fmt.Errorf("breach: file: %w", c.fault)
+	if c.cfg.URL != "" {
+		known, err := c.ask(ctx, strings.ToUpper(hex.EncodeToString(sum[:])))
+		if known || err != nil || c.fault == nil {
+			return known, err
+		}
 	}
-	known, err := c.ask(ctx, strings.ToUpper(hex.EncodeToString(sum[:])))
-	if err == nil && !known && c.fault != nil {
-		err = fmt.Errorf("breach: file: %w", c.fault)
-	}
-	return known, err
+	return false, fmt.Errorf("breach: file: %w", c.fault)
 }
 
 // ask asks the service.

@@ -62,17 +62,12 @@ type FixedPolicy struct {
 // absent part of the rule it would let in everyone.
 func (u *Units) refuseEmptyLists() error {
 	var empty []jsonapi.Problem
-	for _, un := range table {
-		if un.name != "policies" {
-			continue
+	u.visit(unitNamed("policies"), visitor{value: func(v reflect.Value, p place) {
+		harmless := p.path == "policies{}.public" || p.path == "policies{}.deny"
+		if v.Kind() == reflect.Slice && !v.IsNil() && v.Len() == 0 && !harmless {
+			empty = append(empty, jsonapi.Problem{Path: p.at, Problem: "is empty: leave it out if it does not matter"})
 		}
-		u.visit(un, visitor{value: func(v reflect.Value, p place) {
-			harmless := p.path == "policies{}.public" || p.path == "policies{}.deny"
-			if v.Kind() == reflect.Slice && !v.IsNil() && v.Len() == 0 && !harmless {
-				empty = append(empty, jsonapi.Problem{Path: p.at, Problem: "is empty: leave it out if it does not matter"})
-			}
-		}})
-	}
+	}})
 	if len(empty) > 0 {
 		return jsonapi.Invalid(empty[:min(len(empty), maxProblems)]...)
 	}

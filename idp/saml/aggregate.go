@@ -24,16 +24,13 @@ import (
 // aggregateTime is how long the metadata of a federation can take to arrive.
 const aggregateTime = 2 * time.Minute
 
-// pageHead is how many bytes show that a document is an HTML page.
-const pageHead = 512
-
 // readDocument reads metadata: a document with one entity that is meant, or with entity that one of a federation's.
 // With trust, that certificate must have signed the root or the entity, and only what is signed is returned. around
 // are the elements around it, as far as they are not in it.
 func readDocument(r io.Reader, entity string, trust *x509.Certificate, now time.Time) (root *node, around []*node, err error) {
 	whole := bufio.NewReader(r)
 	r = whole
-	if head, _ := whole.Peek(pageHead); webpage.Is(head) { // a shorter document, or an error, is met again below
+	if head, _ := whole.Peek(webpage.Head); webpage.Is(head) { // a shorter document, or an error, is met again below
 		return nil, nil, errors.New("it is an HTML page, not metadata: name the address of the metadata itself, or the file that is downloaded from it")
 	}
 	if entity != "" {

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// maxHead is how many bytes of a document are looked at.
-const maxHead = 512
+// Head is how many bytes of a document are looked at.
+const Head = 512
 
 // Is reports whether a document, of which raw is at least the beginning, is an HTML page.
 func Is(raw []byte) bool {
-	raw = bytes.TrimPrefix(raw[:min(len(raw), maxHead)], []byte("\xef\xbb\xbf"))
+	raw = bytes.TrimPrefix(raw[:min(len(raw), Head)], []byte("\xef\xbb\xbf"))
 	for {
 		raw = bytes.TrimLeft(raw, " \t\r\n\f")
 		end := ""
