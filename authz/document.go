@@ -34,8 +34,8 @@ func printOf(c *client.Client) string {
 	return c.Document.Print
 }
 
-// use is what a person allows a client besides scopes: for which resources. If nobody has registered it, also to whom,
-// and by which way. Empty: nothing besides.
+// use is what a person allows a client besides scopes: for which resources. If nobody has registered it, also to which
+// application, and by which way. Empty: nothing besides.
 func (p *pendingRequest) use() string {
 	resources := slices.Sorted(slices.Values(p.rec.Resources))
 	switch {

@@ -34,7 +34,7 @@ func (s *Service) routes() http.Handler {
 	return mux
 }
 
-// addRoutes adds every path of the service, the rooms above first.
+// addRoutes adds every path of the service, the packages above first.
 func (s *Service) addRoutes(mux webflow.Router) {
 	s.identityRoutes(mux)
 	s.Account.Routes(mux)

@@ -19,7 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// registerHooks tells each room what the others do when something happens in it.
+// registerHooks tells each package below what the others do when something happens in it.
 func (s *Service) registerHooks() {
 	s.Person.OnRemove(s.Session.ForgetSessions)
 	s.Person.OnRemove(uservalues.Forget)

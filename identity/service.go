@@ -108,7 +108,7 @@ type Deps struct {
 	Random   io.Reader
 }
 
-// Service signs people in. It is safe for concurrent use. Callers use its rooms directly.
+// Service signs people in. It is safe for concurrent use. Callers use its parts directly.
 type Service struct {
 	Person      *person.Service
 	Migration   *ldapmigration.Service
@@ -219,7 +219,7 @@ func siteNames(cfg Config) []string {
 	return names
 }
 
-// newServices makes the rooms, the lower ones first.
+// newServices makes the parts, the lower ones first.
 func (s *Service) newServices(ctx context.Context, cfg Config, d Deps) (err error) {
 	if s.Person, err = person.New(ctx, person.Config{Partitions: cfg.Partitions, EmailUsernames: cfg.EmailUsernames, HasRole: cfg.HasRole, CommonPasswords: cfg.CommonPasswords, SiteNames: siteNames(cfg)}, person.Deps{
 		Store: d.Store, Keyring: d.Keyring, Hasher: d.Hasher, Events: d.Events, Units: d.Units, Notify: d.Notify,

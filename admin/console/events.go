@@ -33,15 +33,15 @@ func (c *Console) eventsFileScreen() *layout.Screen {
 	return &layout.Screen{Name: "events", Path: "/events.csv", Role: layout.Viewer, Show: c.sendEvents}
 }
 
-// eventTable lists events. names are those of persons by their ids. whom adds the subject of each event.
-func (c *Console) eventTable(list []audit.Numbered, names map[string]string, whom bool) *web.Table {
+// eventTable lists events. names are those of persons by their ids. subjects adds the subject of each event.
+func (c *Console) eventTable(list []audit.Numbered, names map[string]string, subjects bool) *web.Table {
 	t := &web.Table{Label: web.Say("console.events.title"), Columns: []string{"console.column.event", "console.column.time", "console.column.person", "console.column.by", "console.column.from"}}
-	if !whom {
+	if !subjects {
 		t.Columns = []string{"console.column.event", "console.column.time", "console.column.by", "console.column.from"}
 	}
 	for _, e := range list {
 		row := web.TableRow{URL: eventPath(&e), Cells: []web.Cell{{Text: kindText(e.Type), Name: e.Name, Note: e.Reason}, {Text: web.Say("console.time", "time", e.Occurred)}}}
-		if whom {
+		if subjects {
 			row.Cells = append(row.Cells, subjectCell(names, &e.Event))
 		}
 		row.Cells = append(row.Cells, actorCell(names, &e.Event), web.Cell{Name: e.ClientIP, URL: eventsOf("address", e.ClientIP), Note: e.Ref})

@@ -38,7 +38,7 @@ func (c *Console) all() []*layout.Screen {
 	}, providers.LastScreens(c.Setup), settingspages.Screens(c.Settings), messages.Screens(c.frame, c.Messages), maintenance.Screens(c.frame, c.Upkeep))
 }
 
-// shownPerson is the person whom the screen is about.
+// shownPerson is the subject of the screen.
 func shownPerson(v *layout.Visit) *admin.PersonDetails { return v.About.(*admin.PersonDetails) }
 
 // shownGroup is the group that the screen is about, or nil.

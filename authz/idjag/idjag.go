@@ -1,5 +1,5 @@
 // Package idjag gives a client an access token for an identity assertion (ID-JAG): a statement of a trusted identity
-// provider about the person for whom the client acts. Assertions for our own clients are issued by package exchange.
+// provider about the person that the client acts for. Assertions for our own clients are issued by package exchange.
 // (draft-ietf-oauth-identity-assertion-authz-grant; docs/decisions/token-endpoint.md#identity-assertions)
 package idjag
 

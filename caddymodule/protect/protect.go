@@ -654,7 +654,7 @@ func (p *Protect) judge(g *requestState, rec *credentials) (passed bool) {
 		return p.writeRefusal(g, *bad)
 	}
 	p.countPass(in.Counter)
-	if p.stripCredentials(g, rec); upstream != "" { // detach keeps the client's token for a further protect on the way
+	if p.stripCredentials(g, rec); upstream != "" { // it keeps the client's token for a further protect on the way
 		g.r.Header["Authorization"] = []string{"Bearer " + upstream}
 	}
 	return true

@@ -284,7 +284,7 @@ func TestLoginMethodsSignIn(t *testing.T) {
 		t.Errorf("with one switched off: %s", got)
 	}
 	if page, body := visitor.Open(site); madeUp.MatchString(body) || page.Request.URL.Path != "/sign-in" {
-		t.Errorf("attack 1811: whom a provider signed in that is switched off opens the site: %s: %s", page.Request.URL, body)
+		t.Errorf("attack 1811: a session by a provider that is switched off opens the site: %s: %s", page.Request.URL, body)
 	}
 	if status, body := configure(); status != http.StatusNoContent {
 		t.Fatalf("configure: %d %s", status, body)

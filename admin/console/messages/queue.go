@@ -164,7 +164,7 @@ func (t *texts) channelFilter(v *layout.Visit, f queueFilter) *web.Filter {
 	return out
 }
 
-// peopleOf returns the persons whom messages go to, by their ids.
+// peopleOf returns the recipients of messages, by their ids.
 func (t *texts) peopleOf(tx storage.Tx, list []notify.Item) (map[string]person.Person, error) {
 	var ids []string
 	for i := range list {

@@ -81,7 +81,7 @@ var Gatehouse = Block{
 		},
 		{
 			Word: "shared_signals", Arguments: "named|all", Default: "none", Example: "shared_signals named",
-			Text: "Clients with the scope `ssf.manage` are told at once when a session ends, an account is disabled or a credential changes: of the people whom they have named, or of all. See [shared signals](shared-signals.md).",
+			Text: "Clients with the scope `ssf.manage` are told at once when a session ends, an account is disabled or a credential changes: of the people that they have named, or of all. See [shared signals](shared-signals.md).",
 		},
 		{Word: "outbound", Text: "Where the server may connect to.", Blocks: []*Block{&Outbound}},
 		{Word: "mail", Arguments: "<module> …", Text: "What delivers e-mails. Without it people get none, and nothing that needs e-mail is offered.", Blocks: []*Block{&SMTP}},
