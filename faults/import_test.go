@@ -112,7 +112,7 @@ func (s setup) imports(ctx context.Context, t *testing.T, m moved, flags ...stri
 	if missing == nil {
 		missing = json.Unmarshal(raw, &whole)
 	}
-	if missing != nil && ctx.Err() == nil && s.Server.Alive() {
+	if missing != nil && ctx.Err() == nil && !strings.Contains(said, "stopped at line ") {
 		t.Errorf("an import has no report: %v: %v: %s", missing, err, said)
 	}
 	return whole.Persons, said, err
