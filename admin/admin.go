@@ -96,7 +96,8 @@ func Typed(p person.Person) string {
 
 func (s *Service) sessionInfo(o session.Session, username string) SessionInfo {
 	return SessionInfo{
-		ID: o.ID, Person: o.Record.PersonID, Username: username, Since: o.Record.OpenedAt(), Seen: o.Record.Seen, Ends: s.Identity.Session.Latest(o.Record),
+		ID: o.ID, Person: o.Record.PersonID, Username: username, Since: o.Record.OpenedAt(), Seen: o.Record.Seen,
+		Ends:  s.Identity.Session.Latest(o.Record),
 		Level: o.Record.Level, Provider: o.Record.Provider, Address: o.Record.Address, Agent: o.Record.Agent,
 	}
 }
@@ -215,7 +216,9 @@ type PersonChange struct {
 }
 
 // ChangePerson changes the person of an id. allow can refuse it in the transaction of the change. nil: it is allowed.
-func (s *Service) ChangePerson(ctx context.Context, id string, c PersonChange, by audit.Actor, allow func(storage.Tx, *person.Details) error) error {
+func (s *Service) ChangePerson(ctx context.Context, id string, c PersonChange, by audit.Actor,
+	allow func(storage.Tx, *person.Details) error,
+) error {
 	_, err := s.Identity.Person.UpdatePerson(ctx, id, person.Edit{By: by, Verified: true}, func(tx storage.Tx, d *person.Details) error {
 		if allow != nil {
 			if err := allow(tx, d); err != nil {

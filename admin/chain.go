@@ -58,7 +58,10 @@ func (s *Service) CheckChain(ctx context.Context, by audit.Actor) error {
 // LastChainCheck returns the last check. Asked is zero if there was none.
 func (s *Service) LastChainCheck(tx storage.Tx) (c ChainCheck, err error) {
 	rec, _, err := chainChecks.Find(tx, theCheck)
-	c = ChainCheck{Waiting: rec.Waiting, Asked: rec.Asked, By: rec.By, Host: rec.Host, Ended: rec.Ended, Problems: rec.Problems, Failed: rec.Failed}
+	c = ChainCheck{
+		Waiting: rec.Waiting, Asked: rec.Asked, By: rec.By, Host: rec.Host, Ended: rec.Ended,
+		Problems: rec.Problems, Failed: rec.Failed,
+	}
 	for _, one := range rec.Chains {
 		c.Chains = append(c.Chains, CheckedChain(one))
 	}

@@ -45,7 +45,8 @@ func (s *Service) Events(tx storage.Tx, q audit.Search) (found []audit.Numbered,
 // ExportEvents writes the events that a search finds as a CSV file, newest first, part by part, whatever their number.
 func (s *Service) ExportEvents(ctx context.Context, q audit.Search, w io.Writer) error {
 	q.Limit = exportedEvents
-	out := csvfile.New(w, "time", "type", "name", "person_id", "username", "actor", "actor_name", "client_id", "ip_address", "user_agent", "reason", "reference", "id")
+	out := csvfile.New(w, "time", "type", "name", "person_id", "username", "actor", "actor_name", "client_id", "ip_address",
+		"user_agent", "reason", "reference", "id")
 	for {
 		var found []audit.Numbered
 		var next audit.Cursor
@@ -58,7 +59,8 @@ func (s *Service) ExportEvents(ctx context.Context, q audit.Search, w io.Writer)
 			return err
 		}
 		for _, e := range found {
-			out.Row(e.Occurred.UTC().Format(time.RFC3339Nano), e.Type, e.Name, e.PersonID, names[e.PersonID], e.Actor, e.AgentUser, e.ClientID, e.ClientIP, e.UserAgent, e.Reason, e.Ref, e.ID)
+			out.Row(e.Occurred.UTC().Format(time.RFC3339Nano), e.Type, e.Name, e.PersonID, names[e.PersonID], e.Actor, e.AgentUser, e.ClientID,
+				e.ClientIP, e.UserAgent, e.Reason, e.Ref, e.ID)
 		}
 		if err := out.Flush(); err != nil {
 			return err

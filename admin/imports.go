@@ -67,7 +67,8 @@ func (s *Service) workOnImport(ctx context.Context, id string, rec jobRecord) (m
 		err = s.failure(ctx, id, JobRunning, err)
 		return more || early, err
 	case JobWaiting: // for somebody
-		return false, s.failure(ctx, id, JobWaiting, s.changeImport(ctx, id, JobWaiting, func(tx storage.Tx, _ *jobRecord) error { return openJobs.Delete(tx, id) }))
+		return false, s.failure(ctx, id, JobWaiting,
+			s.changeImport(ctx, id, JobWaiting, func(tx storage.Tx, _ *jobRecord) error { return openJobs.Delete(tx, id) }))
 	}
 	return s.clearImport(ctx, id)
 }
@@ -255,7 +256,9 @@ func (s *Service) checkPart(ctx context.Context, id string, rec *jobRecord, b *b
 }
 
 // migrate hands persons to the import that the command uses.
-func (s *Service) migrate(ctx context.Context, rec *jobRecord, raw []json.RawMessage, check bool, allow func(storage.Tx, string, []string) error) ([]ldapmigration.Result, error) {
+func (s *Service) migrate(ctx context.Context, rec *jobRecord, raw []json.RawMessage, check bool,
+	allow func(storage.Tx, string, []string) error,
+) ([]ldapmigration.Result, error) {
 	list := make([]ldapmigration.Person, len(raw))
 	for i, r := range raw {
 		if err := json.Unmarshal(r, &list[i]); err != nil {

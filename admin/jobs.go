@@ -189,7 +189,10 @@ func (s *Service) StartJob(ctx context.Context, n NewJob, by audit.Actor) (id st
 	}
 	now := s.Recorder.Now().UTC()
 	id = u.String()
-	rec := jobRecord{Kind: n.Kind, Group: n.Group, Reason: n.Reason, By: n.By, Persons: n.Persons, Filter: n.Filter, State: JobRunning, Created: now, Changed: now}
+	rec := jobRecord{
+		Kind: n.Kind, Group: n.Group, Reason: n.Reason, By: n.By, Persons: n.Persons, Filter: n.Filter,
+		State: JobRunning, Created: now, Changed: now,
+	}
 	return id, s.Store.Update(ctx, func(tx storage.Tx) error {
 		rec := rec
 		if n.Group != "" {
@@ -371,7 +374,9 @@ func (s *Service) workOn(ctx context.Context, id string) (more bool, err error) 
 }
 
 // note writes how far a job is, unless it was stopped.
-func (s *Service) note(ctx context.Context, id string, did jobRecord, after string, took int, left []leftRecord, whole, over bool) (more bool, err error) {
+func (s *Service) note(ctx context.Context, id string, did jobRecord, after string, took int, left []leftRecord, whole,
+	over bool,
+) (more bool, err error) {
 	now := s.Recorder.Now().UTC()
 	err = s.Store.Update(ctx, func(tx storage.Tx) error {
 		more = false
@@ -439,7 +444,10 @@ func (s *Service) one(ctx context.Context, job string, j *jobRecord, id string) 
 
 // actor is who has asked for a job, as the cause of what it does.
 func (r *jobRecord) actor(check func(storage.Tx) error) audit.Actor {
-	return audit.Actor{ID: r.By.ID, Name: r.By.Name, Origin: audit.Origin{ClientIP: r.By.Address, UserAgent: r.By.Agent}, Reason: r.Reason, Check: check, BelowOwner: r.By.BelowOwner}
+	return audit.Actor{
+		ID: r.By.ID, Name: r.By.Name, Origin: audit.Origin{ClientIP: r.By.Address, UserAgent: r.By.Agent}, Reason: r.Reason,
+		Check: check, BelowOwner: r.By.BelowOwner,
+	}
 }
 
 // NoteExport records that somebody takes a list of persons away as a file, before they get it.

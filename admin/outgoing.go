@@ -36,18 +36,19 @@ func (s *Service) FindMessage(tx storage.Tx, channel, key string, now time.Time)
 // SendNow has a message sent that waits for its next try, or was given up. allow can refuse it in the transaction of
 // the change. Errors: ErrGone, ErrTrying, ErrLate, or that of allow.
 func (s *Service) SendNow(ctx context.Context, channel, key string, by audit.Actor, allow func(storage.Tx, notify.Item) error) error {
-	return s.changeMessage(ctx, channel, key, sentAgain, by, func(tx storage.Tx, o notify.Outgoing, m notify.Item, now time.Time) (bool, error) {
-		if m.Trying {
-			return false, ErrTrying
-		}
-		if m.Late {
-			return false, ErrLate
-		}
-		if err := allow(tx, m); err != nil {
-			return false, err
-		}
-		return o.Again(tx, key, now)
-	})
+	return s.changeMessage(ctx, channel, key, sentAgain, by,
+		func(tx storage.Tx, o notify.Outgoing, m notify.Item, now time.Time) (bool, error) {
+			if m.Trying {
+				return false, ErrTrying
+			}
+			if m.Late {
+				return false, ErrLate
+			}
+			if err := allow(tx, m); err != nil {
+				return false, err
+			}
+			return o.Again(tx, key, now)
+		})
 }
 
 // DropMessage deletes a message that is not handed over: it is never sent. allow can refuse it in the transaction of
@@ -66,7 +67,8 @@ func (s *Service) DropMessage(ctx context.Context, channel, key string, by audit
 
 // changeMessage changes a message as it is by now. Its event tells the kind, and not what the message says.
 func (s *Service) changeMessage(
-	ctx context.Context, channel, key string, kind audit.Type, by audit.Actor, change func(tx storage.Tx, o notify.Outgoing, m notify.Item, now time.Time) (bool, error),
+	ctx context.Context, channel, key string, kind audit.Type, by audit.Actor,
+	change func(tx storage.Tx, o notify.Outgoing, m notify.Item, now time.Time) (bool, error),
 ) error {
 	o := s.outgoing(channel)
 	if o == nil {

@@ -38,7 +38,9 @@ func (f SessionFilter) wanted() []wanted {
 
 // Sessions returns at most limit live sessions that a filter selects, behind one of them, and what continues the list.
 // There can be fewer, or none, although the list goes on.
-func (s *Service) Sessions(tx storage.Tx, f SessionFilter, after string, limit int, now time.Time) (list []SessionInfo, next string, err error) {
+func (s *Service) Sessions(tx storage.Tx, f SessionFilter, after string, limit int, now time.Time) (list []SessionInfo,
+	next string, err error,
+) {
 	found, next, err := s.selected(tx, f, after, limit, maxLooked, now)
 	if err != nil {
 		return nil, "", err
@@ -66,7 +68,9 @@ func (s *Service) CountSessions(tx storage.Tx, f SessionFilter, most int, now ti
 
 // selected returns at most limit live sessions that a filter selects, behind one of them, and what continues them. It
 // looks at no more than about looked sessions, so that there can be fewer although there are more.
-func (s *Service) selected(tx storage.Tx, f SessionFilter, after string, limit, looked int, now time.Time) (found []session.Session, next string, err error) {
+func (s *Service) selected(tx storage.Tx, f SessionFilter, after string, limit, looked int, now time.Time) (found []session.Session,
+	next string, err error,
+) {
 	all := f.wanted()
 	for read := 0; len(found) < limit && read < looked; {
 		some, n, last, err := s.sessionsBehind(tx, all, after, now)
@@ -99,7 +103,9 @@ const sessionsPart = 100
 
 // sessionsBehind returns some live sessions of the shortest list to read, or of all where no place is asked for. last
 // is the one that was looked at last, empty at the end.
-func (s *Service) sessionsBehind(tx storage.Tx, all []wanted, after string, now time.Time) (some []session.Session, read int, last string, err error) {
+func (s *Service) sessionsBehind(tx storage.Tx, all []wanted, after string, now time.Time) (some []session.Session, read int,
+	last string, err error,
+) {
 	if len(all) == 0 {
 		some, last, err = s.Identity.Session.All(tx, after, sessionsPart, now)
 		return some, sessionsPart, last, err

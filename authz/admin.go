@@ -87,7 +87,10 @@ func (s *Server) tellUnlinked(tx storage.Tx, person, clientID string, now time.T
 	if err != nil || !found { // the subject of the person at an unknown client cannot be computed
 		return err
 	}
-	return s.deps.Unlinked(tx, authn.Unlinked{Person: person, Subject: s.tokens.SubjectFor(c, person), ClientID: clientID, Client: cmp.Or(c.Name, clientID), At: now})
+	return s.deps.Unlinked(tx, authn.Unlinked{
+		Person: person, Subject: s.tokens.SubjectFor(c, person), ClientID: clientID,
+		Client: cmp.Or(c.Name, clientID), At: now,
+	})
 }
 
 // IssueRequest asks for an access token of a client itself.

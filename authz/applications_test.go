@@ -49,7 +49,8 @@ func TestApplications(t *testing.T) {
 		scopes = append(scopes, s.Name)
 	}
 	slices.Sort(scopes)
-	if want := []string{"email", "openid", "profile"}; !slices.Equal(scopes, want) || !list[1].Since.Equal(authztest.Start) || !list[1].Last.Equal(authztest.Start.Add(time.Hour)) {
+	if want := []string{"email", "openid", "profile"}; !slices.Equal(scopes, want) || !list[1].Since.Equal(authztest.Start) ||
+		!list[1].Last.Equal(authztest.Start.Add(time.Hour)) {
 		t.Errorf("the shop has %q since %s, last %s; want %q", scopes, list[1].Since, list[1].Last, want)
 	}
 	if !list[1].Until.After(list[1].Last) {
@@ -78,9 +79,10 @@ func TestUnlinked(t *testing.T) {
 	t.Parallel()
 	var fails error
 	notes := storagetest.NewNotes[authn.Unlinked]("unlinked")
-	h := authztest.New(t, authztest.WithClients(authztest.PairwiseClient("pair", "p.example.com")), authztest.WithUnlinked(func(tx storage.Tx, u authn.Unlinked) error {
-		return errors.Join(fails, notes.Add(tx, u))
-	}))
+	h := authztest.New(t, authztest.WithClients(authztest.PairwiseClient("pair", "p.example.com")),
+		authztest.WithUnlinked(func(tx storage.Tx, u authn.Unlinked) error {
+			return errors.Join(fails, notes.Add(tx, u))
+		}))
 	wants := func(what string, want ...authn.Unlinked) {
 		t.Helper()
 		for i := range want {

@@ -39,7 +39,8 @@ func TestUserinfoForATokenThatIsMeantForAnother(t *testing.T) {
 		if strings.HasSuffix(name, "POST") {
 			res = h.Do(http.MethodPost, "/oauth/userinfo", "", "Authorization", "Bearer "+token)
 		}
-		if res.Status != tt.want || tt.want == http.StatusUnauthorized && !strings.Contains(res.Header.Get("WWW-Authenticate"), `error="invalid_token"`) {
+		if res.Status != tt.want || tt.want == http.StatusUnauthorized &&
+			!strings.Contains(res.Header.Get("WWW-Authenticate"), `error="invalid_token"`) {
 			t.Errorf("%s: userinfo status = %d, want %d; %s", name, res.Status, tt.want, res.Body)
 		}
 	}
@@ -94,7 +95,8 @@ func TestConsentIsForTheResources(t *testing.T) {
 			}
 			before := len(b.Pages)
 			b.Code("asks", changes...)
-			return slices.ContainsFunc(b.Pages[before:], func(p *authztest.Response) bool { return strings.Contains(p.Body, "/oauth/consent?flow=") })
+			return slices.ContainsFunc(b.Pages[before:],
+				func(p *authztest.Response) bool { return strings.Contains(p.Body, "/oauth/consent?flow=") })
 		}
 		for _, tt := range []struct {
 			name      string

@@ -165,7 +165,8 @@ func (s *Server) redirectDetails(a *authorizeRequest) []web.FailureDetail {
 		return nil
 	}
 	return []web.FailureDetail{
-		{Label: "error.redirect_uri.sent", Values: a.form.All("redirect_uri")}, {Label: "error.redirect_uri.registered", Values: a.client.RedirectURIs},
+		{Label: "error.redirect_uri.sent", Values: a.form.All("redirect_uri")},
+		{Label: "error.redirect_uri.registered", Values: a.client.RedirectURIs},
 	}
 }
 
@@ -253,7 +254,8 @@ func (q *requestRecord) has(prompt string) bool { return slices.Contains(q.Promp
 // max_age=1 could never be met.
 func (s *Server) demand(p *pendingRequest) authn.Demand {
 	d := authn.Demand{
-		Level: p.rec.Level, SecondFactor: p.client.SecondFactor, Assurance: p.rec.Assurance, MaxAge: -1, Passive: p.rec.has("none"), Provider: p.rec.IDP, Providers: s.clients.Usable(p.client), Hint: p.rec.LoginHint, Locales: p.rec.Locales,
+		Level: p.rec.Level, SecondFactor: p.client.SecondFactor, Assurance: p.rec.Assurance, MaxAge: -1, Passive: p.rec.has("none"),
+		Provider: p.rec.IDP, Providers: s.clients.Usable(p.client), Hint: p.rec.LoginHint, Locales: p.rec.Locales,
 		View: p.rec.View, CustomParams: p.rec.CustomParams, Params: p.rec.Params, Client: loginClient(p.client, p.rec.RedirectURI),
 		SelectAccount: p.rec.has("select_account"), Create: p.rec.has("create"),
 	}

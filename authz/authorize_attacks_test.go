@@ -43,11 +43,13 @@ func TestAttacksOnRedirects(t *testing.T) {
 		try(t, "app", authztest.Evil+"/cb", "//evil.example/cb", "/cb", "javascript:alert(1)", "data:text/html,x")
 	})
 	t.Run("attack 2: variants of the path", func(t *testing.T) {
-		try(t, "app", "https://app/cb/", "https://app/cb/x", "https://app/cb/../evil", "https://app/cb%2f..%2fx", "https://app/cb.evil", "https://app/cb?x=1",
+		try(t, "app", "https://app/cb/", "https://app/cb/x", "https://app/cb/../evil", "https://app/cb%2f..%2fx",
+			"https://app/cb.evil", "https://app/cb?x=1",
 			"https://app/cb;x", "https://app/cbx", "https://app/c", "https://app", "https://app/%63b")
 	})
 	t.Run("attack 3: variants of the authority", func(t *testing.T) {
-		try(t, "app", "https://app@evil.example/cb", `https://evil.example\@app/cb`, "https://app%40evil.example/cb", "https://app:443@evil.example/cb",
+		try(t, "app", "https://app@evil.example/cb", `https://evil.example\@app/cb`, "https://app%40evil.example/cb",
+			"https://app:443@evil.example/cb",
 			"https://app%2eevil.example/cb", "https://evil.example#@app/cb")
 	})
 	t.Run("attack 4: variants of case, port and dots", func(t *testing.T) {
@@ -57,13 +59,17 @@ func TestAttacksOnRedirects(t *testing.T) {
 		try(t, "app", "https://app/cb#frag", "https://app/cb#", "https://app/cb%23")
 	})
 	t.Run("attack 8: characters that readers take for others", func(t *testing.T) {
-		try(t, "app", "https://app/cb\t", "https://app/cb\r\nX-Evil: 1", "https://app/cb\x00", " https://app/cb", "https://app/cb ", "https://app/cb%0d%0aX-Evil: 1",
+		try(t, "app", "https://app/cb\t", "https://app/cb\r\nX-Evil: 1", "https://app/cb\x00", " https://app/cb", "https://app/cb ",
+			"https://app/cb%0d%0aX-Evil: 1",
 			"https://app。/cb", "https://аpp/cb", "https://xn--pp-7kc/cb", "https://app/cb\u2028")
 	})
 	t.Run("attack 9: a redirect URI that answers in our place", func(t *testing.T) {
 		for _, name := range []string{"code", "state", "iss", "error", "response"} {
 			try(t, "app", "https://app/cb?"+name+"=x")
-			c := client.Client{ID: "x", Public: true, Grants: []string{"authorization_code"}, RedirectURIs: []string{"https://app/cb?" + name + "=x"}}
+			c := client.Client{
+				ID: "x", Public: true, Grants: []string{"authorization_code"},
+				RedirectURIs: []string{"https://app/cb?" + name + "=x"},
+			}
 			if err := c.Validate(); err == nil || !strings.Contains(err.Error(), name) {
 				t.Errorf("Validate(redirect URI with %s) = %v, want an error that names it", name, err)
 			}
@@ -76,8 +82,10 @@ func TestAttacksOnRedirects(t *testing.T) {
 				t.Errorf("Authorize(redirect_uri=%s) = %d %q, want a code there", uri, res.Status, res.Location())
 			}
 		}
-		try(t, "native", "http://localhost/cb", "http://localhost:8765/cb", "http://127.0.0.1:99999/cb", "http://127.0.0.1:01234/cb", "http://127.0.0.1:0/cb", "http://127.0.0.2/cb", "http://127.0.0.1:8765/other", "http://127.0.0.1:8765/cb?x=1",
-			"http://0x7f.1/cb", "http://127.1/cb", "https://127.0.0.1:8765/cb", "http://127.0.0.1:8765@evil.example/cb", "http://127.0.0.1.evil.example/cb",
+		try(t, "native", "http://localhost/cb", "http://localhost:8765/cb", "http://127.0.0.1:99999/cb", "http://127.0.0.1:01234/cb",
+			"http://127.0.0.1:0/cb", "http://127.0.0.2/cb", "http://127.0.0.1:8765/other", "http://127.0.0.1:8765/cb?x=1",
+			"http://0x7f.1/cb", "http://127.1/cb", "https://127.0.0.1:8765/cb", "http://127.0.0.1:8765@evil.example/cb",
+			"http://127.0.0.1.evil.example/cb",
 			"http://127.0.0.1:/cb", "http://127.0.0.1:99999999/cb", "http://[::1%25lo]:80/cb", "http://[::ffff:127.0.0.1]/cb")
 	})
 	t.Run("attack 11: no redirect URI", func(t *testing.T) {
@@ -159,7 +167,8 @@ func TestAttacksOnParameters(t *testing.T) {
 	})
 	t.Run("attack 18: the state comes back exactly or not at all", func(t *testing.T) {
 		for _, state := range []string{
-			"x", strings.Repeat("s", 1024), strings.Repeat("s", 4096), "état ✓ 漢字", `quotes " ' < > &`, "nul \x00 nul", "line\r\nX-Evil: 1", "a+b c%20d", "=&;#",
+			"x", strings.Repeat("s", 1024), strings.Repeat("s", 4096), "état ✓ 漢字", `quotes " ' < > &`, "nul \x00 nul",
+			"line\r\nX-Evil: 1", "a+b c%20d", "=&;#",
 		} {
 			if _, params := b.Authorize("shop", "state", state).Redirect(); params.Get("state") != state || params.Get("code") == "" {
 				t.Errorf("Authorize(state=%.40q) echoes %.40q", state, params.Get("state"))
@@ -174,7 +183,10 @@ func TestAttacksOnParameters(t *testing.T) {
 	})
 	t.Run("attack 19: every answer names the issuer", func(t *testing.T) {
 		issuer := h.Get("/.well-known/openid-configuration").Text("issuer")
-		for _, res := range []*authztest.Response{b.Authorize("shop"), b.Authorize("shop", "scope", "nonsense"), h.Browser("").Authorize("shop", "prompt", "none")} {
+		for _, res := range []*authztest.Response{
+			b.Authorize("shop"), b.Authorize("shop", "scope", "nonsense"),
+			h.Browser("").Authorize("shop", "prompt", "none"),
+		} {
 			if _, params := res.Redirect(); params.Get("iss") != issuer || issuer != h.Issuer {
 				t.Errorf("iss = %q, want %q", params.Get("iss"), issuer)
 			}
@@ -194,7 +206,8 @@ func TestAttacksOnParameters(t *testing.T) {
 	})
 	t.Run("attack 23: malformed challenges", func(t *testing.T) {
 		for _, challenge := range []string{
-			authztest.Challenge[:42], authztest.Challenge + "x", strings.Repeat("x", 129), authztest.Challenge[:42] + "+", authztest.Challenge[:42] + "/",
+			authztest.Challenge[:42], authztest.Challenge + "x", strings.Repeat("x", 129), authztest.Challenge[:42] + "+",
+			authztest.Challenge[:42] + "/",
 			authztest.Challenge[:42] + "=", authztest.Challenge[:41] + "é", authztest.Challenge + "\n",
 		} {
 			refused(t, "invalid_request", "spa", "code_challenge", challenge)
@@ -217,17 +230,22 @@ func TestAttacksOnParameters(t *testing.T) {
 		}
 		// HEAD looks, and issues and stores nothing.
 		signedIn := h.Browser(authztest.Demo).SignIn(authztest.Demo)
-		if res := signedIn.Head(h.AuthorizeURL("shop")); res.Status != http.StatusOK || res.Location() != "" || len(res.Header.Values("Set-Cookie")) > 0 {
+		if res := signedIn.Head(h.AuthorizeURL("shop")); res.Status != http.StatusOK || res.Location() != "" ||
+			len(res.Header.Values("Set-Cookie")) > 0 {
 			t.Errorf("HEAD /oauth/authorize = %d %v, want 200 and nothing issued", res.Status, res.Header)
 		}
-		if res := signedIn.Head(h.AuthorizeURL("shop", "redirect_uri", authztest.Evil)); res.Status != http.StatusBadRequest || res.Location() != "" {
+		if res := signedIn.Head(h.AuthorizeURL("shop", "redirect_uri", authztest.Evil)); res.Status != http.StatusBadRequest ||
+			res.Location() != "" {
 			t.Errorf("HEAD /oauth/authorize with a foreign redirect URI = %d, want 400", res.Status)
 		}
 		h.Invariants(t)
 	})
 	t.Run("attack 36: identity providers that are not the client's", func(t *testing.T) {
 		for _, with := range [][]string{
-			{"idp", "partner"}, {"idp", "../identity"}, {"external_idp", "urn:com:service:saml:idp:other-organisation"}, {"external_idp", "urn:com:service:saml:idp:"},
+			{"idp", "partner"},
+			{"idp", "../identity"},
+			{"external_idp", "urn:com:service:saml:idp:other-organisation"},
+			{"external_idp", "urn:com:service:saml:idp:"},
 		} {
 			res := b.Get(h.AuthorizeURL("shop", with...))
 			authztest.WantPage(t, strings.Join(with, "="), res, http.StatusForbidden)
@@ -250,12 +268,16 @@ func TestAttacksOnParameters(t *testing.T) {
 		refused(t, "invalid_request", "shop", "external_idp_custom_param.k", strings.Repeat("v", 513))
 		refused(t, "invalid_request", "shop", "external_idp_custom_param.", "v")
 		refused(t, "invalid_request", "shop", "external_idp_custom_param.k", "a\x01b")
-		authztest.WantPage(t, "1 MB value", b.Post("/oauth/authorize", h.Params("shop", "external_idp_custom_param.k", strings.Repeat("v", 1<<20))), http.StatusBadRequest)
+		authztest.WantPage(t, "1 MB value",
+			b.Post("/oauth/authorize", h.Params("shop", "external_idp_custom_param.k", strings.Repeat("v", 1<<20))), http.StatusBadRequest)
 		b.Code("shop", "external_idp_custom_param.k", "</a><x>]]>", `external_idp_custom_param."`, "v")
 		h.Invariants(t)
 	})
 	t.Run("attack 38: languages that are none", func(t *testing.T) {
-		for _, language := range []string{"../../etc/passwd", "en_US_<script>", "en\r\nX-Evil: 1", strings.Repeat("e", 10<<10), "{env.HOME}", "e", "en_USA_x"} {
+		for _, language := range []string{
+			"../../etc/passwd", "en_US_<script>", "en\r\nX-Evil: 1", strings.Repeat("e", 10<<10),
+			"{env.HOME}", "e", "en_USA_x",
+		} {
 			fresh := h.Browser("")
 			before := len(h.People.Demands())
 			res := fresh.Authorize("shop", "language", language, "ui_locales", language)
@@ -331,7 +353,8 @@ func TestAttacksOnFlows(t *testing.T) {
 		authztest.WantRedirectError(t, h, "nobody", h.Browser("").Authorize("shop", "prompt", "none"), "login_required")
 		b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
 		authztest.WantRedirectError(t, h, "no consent yet", b.Authorize("asks", "prompt", "none"), "consent_required")
-		authztest.WantRedirectError(t, h, "level 2", b.Authorize("shop", "prompt", "none", "acr_values", "urn:gatehouse:level:2"), "interaction_required")
+		authztest.WantRedirectError(t, h, "level 2", b.Authorize("shop", "prompt", "none", "acr_values", "urn:gatehouse:level:2"),
+			"interaction_required")
 		h.Invariants(t)
 	})
 	t.Run("attack 32: after a form the browser goes on by GET", func(t *testing.T) {

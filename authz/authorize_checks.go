@@ -147,7 +147,10 @@ func (s *Server) checkRepeats(_ context.Context, a *authorizeRequest) error {
 func (s *Server) checkObjects(_ context.Context, a *authorizeRequest) error {
 	for _, name := range []string{"request", "request_uri", "registration"} {
 		if _, sent := a.form.Values[name]; sent {
-			return &oauth.Error{Status: http.StatusBadRequest, Code: name + "_not_supported", Description: "the parameter " + name + " is not supported"}
+			return &oauth.Error{
+				Status: http.StatusBadRequest, Code: name + "_not_supported",
+				Description: "the parameter " + name + " is not supported",
+			}
 		}
 	}
 	return nil
@@ -201,7 +204,10 @@ func (s *Server) checkProvider(ctx context.Context, a *authorizeRequest) error {
 // noProvider is the document's 403 "Unable to determine identity provider".
 func (a *authorizeRequest) noProvider(cause error) error {
 	a.page = "error.no_idp"
-	return &oauth.Error{Status: http.StatusForbidden, Code: "access_denied", Description: "unable to determine identity provider", Cause: cause}
+	return &oauth.Error{
+		Status: http.StatusForbidden, Code: "access_denied", Description: "unable to determine identity provider",
+		Cause: cause,
+	}
 }
 
 // base64url of a SHA-256.

@@ -103,7 +103,11 @@ func TestAuthorizeRefuses(t *testing.T) {
 		{"implicit", "shop", []string{"response_type", "token"}, "unauthorized_client"},
 		{"hybrid", "shop", []string{"response_type", "code id_token"}, "unsupported_response_type"},
 		{"unknown response mode", "shop", []string{"response_mode", "web_message"}, "invalid_request"},
-		{"form post to an application's scheme", "native", []string{"response_mode", "form_post", "redirect_uri", "com.example.app:/cb"}, "invalid_request"},
+		{
+			"form post to an application's scheme", "native",
+			[]string{"response_mode", "form_post", "redirect_uri", "com.example.app:/cb"},
+			"invalid_request",
+		},
 		{"client credentials only", "machine", nil, "unauthorized_client"},
 		{"method without challenge", "shop", []string{"code_challenge", ""}, "invalid_request"},
 		{"no challenge where it must be", "strict", []string{"code_challenge", "", "code_challenge_method", ""}, "invalid_request"},
@@ -243,7 +247,8 @@ func TestAuthorizeForcedSelectAccount(t *testing.T) {
 func TestAuthorizeDemand(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
-	h.Browser("").Authorize("shop", "language", "nl_BE_x1", "ui_locales", "en fr-CA", "app_view", "mobile", "login_hint", "demo", "idp", "identity",
+	h.Browser("").Authorize("shop", "language", "nl_BE_x1", "ui_locales", "en fr-CA", "app_view", "mobile", "login_hint",
+		"demo", "idp", "identity",
 		"acr_values", "urn:gatehouse:level:3 urn:gatehouse:level:2", "external_idp_custom_param.branch", "north")
 	demands := h.People.Demands()
 	d := demands[len(demands)-1]
@@ -262,7 +267,8 @@ func TestAuthorizeLevel(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.Clients[0].Scopes = append(c.Clients[0].Scopes, "secure.read") }))
 	b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
-	authztest.WantRedirectError(t, h, "step-up under none", b.Authorize("shop", "scope", "openid secure.read", "prompt", "none"), "interaction_required")
+	authztest.WantRedirectError(t, h, "step-up under none", b.Authorize("shop", "scope", "openid secure.read", "prompt", "none"),
+		"interaction_required")
 	tokens := b.Tokens("shop", "scope", "openid secure.read")
 	if acr := authztest.IDClaims(t, h, tokens.ID)["acr"]; acr != "urn:gatehouse:level:2" {
 		t.Errorf("acr = %v, want level 2", acr)
@@ -326,7 +332,8 @@ func TestAuthorizeResumeKeepsParameters(t *testing.T) {
 	h := authztest.New(t)
 	b := h.Browser("")
 	with := []string{
-		"prompt", "consent", "max_age", "7", "login_hint", "demo", "acr_values", "urn:gatehouse:level:1", "ui_locales", "nl", "app_view", "mobile", "idp", "identity",
+		"prompt", "consent", "max_age", "7", "login_hint", "demo", "acr_values", "urn:gatehouse:level:1", "ui_locales", "nl", "app_view",
+		"mobile", "idp", "identity",
 		"resource", "https://api.example.com", "external_idp_custom_param.k", "v", "response_mode", "query",
 	}
 	u, err := url.Parse(b.Authorize("shop", with...).Location())

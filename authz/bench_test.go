@@ -61,7 +61,10 @@ func BenchmarkIntrospect(b *testing.B) {
 			}
 		}
 	})
-	for name, token := range map[string]string{"person": got.Access, "client": authztest.OwnToken(h).Text("access_token"), "forged": got.Access[:53] + "x"} {
+	for name, token := range map[string]string{
+		"person": got.Access, "client": authztest.OwnToken(h).Text("access_token"),
+		"forged": got.Access[:53] + "x",
+	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

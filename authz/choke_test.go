@@ -22,7 +22,10 @@ import (
 )
 
 var (
-	chokeGrants    = []string{"authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "password", "validate_bearer", "device_code", "token_exchange", "jwt_bearer"}
+	chokeGrants = []string{
+		"authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "password",
+		"validate_bearer", "device_code", "token_exchange", "jwt_bearer",
+	}
 	chokeScopes    = []string{"a.read", "b.read", "high.read"} // the last one needs level 2
 	chokeResources = []string{"https://one.example.com", "https://two.example.com"}
 )
@@ -51,7 +54,8 @@ func chokeHarness(t *testing.T) (*authztest.Harness, *authztest.BuildServer) {
 		c.Scopes = append(c.Scopes, client.Scope{Name: "high.read", Level: 2})
 		c.Providers = append(c.Providers, clientstore.Provider{ID: "partner"})
 		c.Clients = append(c.Clients, &client.Client{
-			ID: "source", Secrets: []secret.String{secret.New(authztest.Secret("source"))}, RedirectURIs: []string{"https://source.example.com/callback"}, Consent: "off",
+			ID: "source", Secrets: []secret.String{secret.New(authztest.Secret("source"))},
+			RedirectURIs: []string{"https://source.example.com/callback"}, Consent: "off",
 			Grants: []string{"authorization_code"}, Scopes: append([]string{"openid"}, chokeScopes...), IDPs: []string{"identity", "partner"},
 		})
 	}))
@@ -79,7 +83,8 @@ func (c *choke) allowed(w wish) bool {
 	case slices.Contains(w.scope, "high.read") && (w.grant == "client_credentials" || w.grant == "password" || w.grant == "jwt_bearer"):
 		return false // there is no person, or none who could be asked to step up
 	}
-	byPerson := w.grant == "authorization_code" || w.grant == "id_token" || w.grant == "implicit" || w.grant == "password" || w.grant == "device_code" || w.grant == "token_exchange"
+	byPerson := w.grant == "authorization_code" || w.grant == "id_token" || w.grant == "implicit" || w.grant == "password" ||
+		w.grant == "device_code" || w.grant == "token_exchange"
 	return !byPerson || w.provider == "identity"
 }
 
@@ -138,7 +143,8 @@ func (c *choke) try(t failer, w wish) url.Values {
 		f = c.h.CodeForm("choke", answer.Get("code"))
 	case "refresh_token":
 		liberal := c.client
-		liberal.Grants, liberal.Scopes, liberal.Audiences, liberal.Disabled = []string{"authorization_code", "refresh_token"}, append([]string{"openid"}, chokeScopes...), chokeResources, false
+		liberal.Grants, liberal.Scopes, liberal.Audiences, liberal.Disabled = []string{"authorization_code", "refresh_token"},
+			append([]string{"openid"}, chokeScopes...), chokeResources, false
 		c.configure(liberal)
 		c.h.People.After(nil)
 		f.Set("refresh_token", c.h.Tokens("choke", authztest.Demo, "scope", strings.Join(w.scope, " ")).Refresh)
@@ -157,7 +163,8 @@ func (c *choke) try(t failer, w wish) url.Values {
 		c.h.Browser(authztest.Demo).Decide(answer.Text("user_code"), "allow")
 		f = url.Values{"grant_type": {authztest.DeviceGrant}, "device_code": {answer.Text("device_code")}}
 	case "token_exchange":
-		f = authztest.ExchangeForm(c.h.Tokens("source", authztest.Demo, "scope", strings.Join(w.scope, " ")).Access, "scope", strings.Join(w.scope, " "), "audience", cmp.Or(w.resource, chokeResources[0]))
+		f = authztest.ExchangeForm(c.h.Tokens("source", authztest.Demo, "scope", strings.Join(w.scope, " ")).Access, "scope",
+			strings.Join(w.scope, " "), "audience", cmp.Or(w.resource, chokeResources[0]))
 	case "jwt_bearer":
 		f.Set("grant_type", authztest.JWTBearer)
 		f.Set("assertion", c.issuer.Sign(c.h.T, c.issuer.About(c.h, "client_id", "choke", "scope", nil, "resource", nil), authztest.IDJAGType))
@@ -190,9 +197,11 @@ func TestChokePoint(t *testing.T) {
 	other := h.Tokens("other", authztest.Guest).Access
 	modeltest.Check(t, func(t *rapid.T) {
 		c := &choke{h: h, other: other, issuer: issuer, client: client.Client{
-			ID: "choke", Secrets: []secret.String{secret.New(authztest.Secret("choke"))}, RedirectURIs: []string{"https://choke.example.com/callback"},
-			Consent: "off", Grants: subset(t, chokeGrants, "grant"), Scopes: append(subset(t, chokeScopes, "scope"), "openid"), Audiences: subset(t, chokeResources, "audience"),
-			Disabled: rapid.IntRange(0, 9).Draw(t, "disabled") == 0,
+			ID: "choke", Secrets: []secret.String{secret.New(authztest.Secret("choke"))},
+			RedirectURIs: []string{"https://choke.example.com/callback"},
+			Consent:      "off", Grants: subset(t, chokeGrants, "grant"), Scopes: append(subset(t, chokeScopes, "scope"), "openid"),
+			Audiences: subset(t, chokeResources, "audience"),
+			Disabled:  rapid.IntRange(0, 9).Draw(t, "disabled") == 0,
 		}}
 		if c.has("password") { // never together with a code
 			c.client.Grants = slices.DeleteFunc(c.client.Grants, func(g string) bool { return g == "authorization_code" })
@@ -223,8 +232,9 @@ func TestChokePointRestrictions(t *testing.T) {
 	h, issuer := chokeHarness(t)
 	other := h.Tokens("other", authztest.Guest).Access
 	full := client.Client{
-		ID: "choke", Secrets: []secret.String{secret.New(authztest.Secret("choke"))}, RedirectURIs: []string{"https://choke.example.com/callback"},
-		Consent: "off", Scopes: append([]string{"openid"}, chokeScopes...), Audiences: chokeResources,
+		ID: "choke", Secrets: []secret.String{secret.New(authztest.Secret("choke"))},
+		RedirectURIs: []string{"https://choke.example.com/callback"},
+		Consent:      "off", Scopes: append([]string{"openid"}, chokeScopes...), Audiences: chokeResources,
 	}
 	for _, tc := range []struct {
 		name     string
@@ -239,15 +249,24 @@ func TestChokePointRestrictions(t *testing.T) {
 			})
 		}, nil},
 		{"scope", func(c *client.Client, _ *wish) { c.Scopes = []string{"openid", "b.read"} }, []string{"validate_bearer"}},
-		{"level", func(_ *client.Client, w *wish) { w.scope = []string{"high.read"} }, []string{"authorization_code", "id_token", "implicit", "refresh_token", "validate_bearer", "device_code", "token_exchange"}},
+		{
+			"level", func(_ *client.Client, w *wish) { w.scope = []string{"high.read"} },
+			[]string{"authorization_code", "id_token", "implicit", "refresh_token", "validate_bearer", "device_code", "token_exchange"},
+		},
 		{"resource", func(c *client.Client, _ *wish) { c.Audiences = chokeResources[1:] }, []string{"validate_bearer"}},
-		{"provider", func(_ *client.Client, w *wish) { w.provider = "partner" }, []string{"client_credentials", "refresh_token", "validate_bearer", "jwt_bearer"}},
+		{
+			"provider", func(_ *client.Client, w *wish) { w.provider = "partner" },
+			[]string{"client_credentials", "refresh_token", "validate_bearer", "jwt_bearer"},
+		},
 		{"disabled", func(c *client.Client, _ *wish) { c.Disabled = true }, nil},
 	} {
 		for _, grant := range chokeGrants {
 			t.Run("peer 66: the restriction of "+tc.name+" for "+grant, func(t *testing.T) {
 				c := &choke{h: h, client: full, other: other, issuer: issuer}
-				c.client.Grants = []string{"authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "validate_bearer", "device_code", "token_exchange", "jwt_bearer"}
+				c.client.Grants = []string{
+					"authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "validate_bearer",
+					"device_code", "token_exchange", "jwt_bearer",
+				}
 				if grant == "password" {
 					c.client.Grants = []string{"password", "client_credentials"}
 				}

@@ -106,7 +106,8 @@ func parseClaims(raw string) (claimsParameter, error) {
 func (p claimsParameter) request(c *client.Client) token.ClaimsRequest {
 	known := func(of map[string]*wantedClaim) []string { return c.AllowedClaims(slices.Sorted(maps.Keys(of))) }
 	return token.ClaimsRequest{
-		Userinfo: known(p.Userinfo), IDToken: known(p.IDToken), VerifiedUserinfo: verifiedOf(c, p.VerifiedUserinfo), VerifiedIDToken: verifiedOf(c, p.VerifiedIDToken),
+		Userinfo: known(p.Userinfo), IDToken: known(p.IDToken), VerifiedUserinfo: verifiedOf(c, p.VerifiedUserinfo),
+		VerifiedIDToken: verifiedOf(c, p.VerifiedIDToken),
 	}
 }
 
@@ -157,7 +158,10 @@ func (s *Server) checkClaims(ctx context.Context, a *authorizeRequest) error {
 		return err
 	}
 	a.rec.Claims = raw
-	named := (&pendingRequest{client: a.client, rec: a.rec}).agreed() // a claim that is asked for by itself takes what the scope takes that gives it
+	named := (&pendingRequest{
+		client: a.client,
+		rec:    a.rec,
+	}).agreed() // a claim that is asked for by itself takes what the scope takes that gives it
 	a.rec.Level, a.rec.Assurance = max(a.rec.Level, s.clients.ScopeLevel(named)), max(a.rec.Assurance, s.clients.ScopeAssurance(named))
 	for _, of := range []map[string]*wantedClaim{p.IDToken, p.Userinfo} {
 		// OpenID Connect Core 5.5.1: a sub with a value is demanded, as id_token_hint demands it.
@@ -181,7 +185,10 @@ func (a *authorizeRequest) demandACR(wanted *wantedClaim) error {
 		}
 	}
 	if lowest == 0 && len(values) > 0 && wanted.Essential {
-		return &oauth.Error{Status: http.StatusBadRequest, Code: "unmet_authentication_requirements", Description: "none of the acr values is known"}
+		return &oauth.Error{
+			Status: http.StatusBadRequest, Code: "unmet_authentication_requirements",
+			Description: "none of the acr values is known",
+		}
 	}
 	a.rec.Level = max(a.rec.Level, lowest)
 	return nil

@@ -7,7 +7,10 @@ import (
 )
 
 func FuzzParseClaims(f *testing.F) {
-	for _, seed := range []string{`{"userinfo":{"name":null}}`, `{"id_token":{"sub":{"value":"x"}}}`, `{`, `{"userinfo":{"name":{"values":[1,{},[]]}}}`, "\x00"} {
+	for _, seed := range []string{
+		`{"userinfo":{"name":null}}`, `{"id_token":{"sub":{"value":"x"}}}`, `{`,
+		`{"userinfo":{"name":{"values":[1,{},[]]}}}`, "\x00",
+	} {
 		f.Add(seed)
 	}
 	c := &client.Client{Scopes: []string{"openid", "profile"}}

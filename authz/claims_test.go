@@ -24,9 +24,15 @@ func TestClaimsParameter(t *testing.T) {
 		{"none", "shop", "", "", ""},
 		{"essential name for userinfo", "shop", `{"userinfo":{"name":{"essential":true}}}`, "name", ""},
 		{"voluntary ones", "shop", `{"userinfo":{"email":null,"address":null},"id_token":{"email":null}}`, "email address", "email"},
-		{"for the ID token", "shop", `{"id_token":{"given_name":{"essential":true},"email_verified":null,"updated_at":null}}`, "", "given_name email_verified updated_at"},
+		{
+			"for the ID token", "shop", `{"id_token":{"given_name":{"essential":true},"email_verified":null,"updated_at":null}}`, "",
+			"given_name email_verified updated_at",
+		},
 		{"not known of the person", "shop", `{"userinfo":{"nickname":{"essential":true}}}`, "", ""},
-		{"unknown claims and members", "shop", `{"userinfo":{"http://x/y":null,"iss":null},"id_token":{"iss":{"value":"evil"},"exp":null},"other":{}}`, "", ""},
+		{
+			"unknown claims and members", "shop",
+			`{"userinfo":{"http://x/y":null,"iss":null},"id_token":{"iss":{"value":"evil"},"exp":null},"other":{}}`, "", "",
+		},
 		{"of a scope that the client may not have", "spa", `{"userinfo":{"phone_number":{"essential":true},"name":null}}`, "name", ""},
 		{"null", "shop", `{"userinfo":null,"id_token":null}`, "", ""},
 	} {
@@ -39,7 +45,8 @@ func TestClaimsParameter(t *testing.T) {
 				t.Errorf("iss = %v", iss)
 			}
 			again := h.Refresh(c.client, tokens.Refresh)
-			wantClaims(t, "userinfo after a refresh", h.Get("/oauth/userinfo", "Authorization", "Bearer "+again.Text("access_token")).JSON(), c.userinfo)
+			wantClaims(t, "userinfo after a refresh", h.Get("/oauth/userinfo", "Authorization", "Bearer "+again.Text("access_token")).JSON(),
+				c.userinfo)
 			wantClaims(t, "ID token after a refresh", authztest.IDClaimsFor(t, h, again.Text("id_token"), c.client), c.idToken)
 		})
 	}
@@ -79,7 +86,10 @@ func TestClaimsRefused(t *testing.T) {
 		"too many":                   {`{"userinfo":{` + strings.TrimSuffix(manyClaims(65), ",") + `}}`, "invalid_request"},
 		"two persons":                {`{"id_token":{"sub":{"values":["a","b"]}}}`, "invalid_request"},
 		"an unknown essential level": {`{"id_token":{"acr":{"essential":true,"values":["urn:else:9"]}}}`, "unmet_authentication_requirements"},
-		"a level out of reach":       {`{"id_token":{"acr":{"essential":true,"value":"urn:gatehouse:level:4"}}}`, "unmet_authentication_requirements"},
+		"a level out of reach": {
+			`{"id_token":{"acr":{"essential":true,"value":"urn:gatehouse:level:4"}}}`,
+			"unmet_authentication_requirements",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			authztest.WantRedirectError(t, h, name, b.Authorize("shop", "claims", c.claims), c.err)
@@ -114,7 +124,8 @@ func TestClaimsOfASubject(t *testing.T) {
 func TestClaimsLevel(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
-	tokens := h.Tokens("shop", authztest.Demo, "claims", `{"id_token":{"acr":{"essential":true,"values":["urn:gatehouse:level:2","urn:else:9"]},"auth_time":{"essential":true}}}`)
+	tokens := h.Tokens("shop", authztest.Demo, "claims",
+		`{"id_token":{"acr":{"essential":true,"values":["urn:gatehouse:level:2","urn:else:9"]},"auth_time":{"essential":true}}}`)
 	if c := authztest.IDClaims(t, h, tokens.ID); c["acr"] != "urn:gatehouse:level:2" || c["auth_time"] == nil {
 		t.Errorf("ID token = %v, want level 2 and auth_time", c)
 	}

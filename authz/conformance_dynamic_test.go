@@ -113,7 +113,10 @@ func (s *stranger) assertion(k *authztest.Signer, f url.Values) url.Values {
 }
 
 func (s *stranger) codeForm(code string) url.Values {
-	return url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {strangerRedirect}, "code_verifier": {authztest.Verifier}}
+	return url.Values{
+		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {strangerRedirect},
+		"code_verifier": {authztest.Verifier},
+	}
 }
 
 // TestConformanceDynamic runs the modules of the plan Dynamic OP: each client registers itself.
@@ -126,9 +129,10 @@ func TestConformanceDynamic(t *testing.T) {
 			t.Run(plan+"/"+module, func(t *testing.T) {
 				t.Parallel()
 				s := &stranger{t: t, published: map[string]string{}}
-				s.Harness = authztest.New(t, authztest.WithAddresses(), authztest.WithHTTP(&http.Client{Transport: s}), authztest.WithConfig(func(c *authz.Config) {
-					c.Registration.Who, c.Registration.Management = "open", true
-				}))
+				s.Harness = authztest.New(t, authztest.WithAddresses(), authztest.WithHTTP(&http.Client{Transport: s}),
+					authztest.WithConfig(func(c *authz.Config) {
+						c.Registration.Who, c.Registration.Management = "open", true
+					}))
 				s.b = s.Browser(authztest.Demo)
 				run(s)
 				s.Invariants(t)
@@ -143,7 +147,8 @@ func redirects(registered, sent, want string) func(*stranger) {
 		s.register(authztest.Object{"redirect_uris": []string{registered}})
 		res := s.b.Follow("/oauth/authorize?" + s.params(sent, "openid").Encode())
 		target, params := res.Redirect()
-		if want == "" && (res.Status != http.StatusBadRequest || res.Location() != "") || target != want || (want != "") != (params.Get("code") != "" && params.Get("foo") == "bar") {
+		if want == "" && (res.Status != http.StatusBadRequest || res.Location() != "") || target != want ||
+			(want != "") != (params.Get("code") != "" && params.Get("foo") == "bar") {
 			s.t.Errorf("authorize = %d %s, want a code at %q", res.Status, res.Location(), want)
 		}
 	}
@@ -165,7 +170,8 @@ var initiatedPlan = map[string]func(*stranger){
 	},
 	"oidcc-3rd_party-init-login-nohttps": func(s *stranger) {
 		for name, uri := range map[string]string{
-			"http": "http://rp.example/login", "a script": "javascript:alert(1)", "another host": "https://evil.example/login", "another port": "https://rp.example:8443/login",
+			"http": "http://rp.example/login", "a script": "javascript:alert(1)", "another host": "https://evil.example/login",
+			"another port": "https://rp.example:8443/login",
 			"a path alone": "/login", "credentials": "https://user@rp.example/login", "a fragment": "https://rp.example/login#x",
 		} {
 			raw := `{"redirect_uris":["` + strangerRedirect + `"],"initiate_login_uri":"` + uri + `"}`
@@ -182,7 +188,8 @@ var dynamicPlan = map[string]func(*stranger){
 	"oidcc-redirect-uri-query-mismatch": redirects(strangerRedirect+"?foo=bar", strangerRedirect+"?bar=foo", ""),
 	"oidcc-redirect-uri-query-added":    redirects(strangerRedirect+"?foo=bar", strangerRedirect+"?foo=bar&bar=foo", ""),
 	"oidcc-redirect-uri-regfrag": func(s *stranger) {
-		if res := authztest.Registers(s.Harness, `{"redirect_uris":["https://rp.example/cb#foobar"]}`); res.Status != http.StatusBadRequest || !strings.Contains(res.Body, `"invalid_redirect_uri"`) {
+		if res := authztest.Registers(s.Harness, `{"redirect_uris":["https://rp.example/cb#foobar"]}`); res.Status != http.StatusBadRequest ||
+			!strings.Contains(res.Body, `"invalid_redirect_uri"`) {
 			s.t.Errorf("register = %d %s, want invalid_redirect_uri", res.Status, res.Body)
 		}
 	},
@@ -204,20 +211,23 @@ var dynamicPlan = map[string]func(*stranger){
 		for range 2 {
 			res := s.tokens(s.register(nil), s.code("openid"))
 			claims := authztest.IDClaimsFor(s.t, s.Harness, res.Text("id_token"), s.id)
-			if info := s.Get("/oauth/userinfo", "Authorization", "Bearer "+res.Text("access_token")); info.Text("sub") != claims["sub"] || claims["sub"] == "" {
+			if info := s.Get("/oauth/userinfo", "Authorization", "Bearer "+res.Text("access_token")); info.Text("sub") != claims["sub"] ||
+				claims["sub"] == "" {
 				s.t.Errorf("userinfo = %d %s, want the sub of %v", info.Status, info.Body, claims)
 			}
 		}
 	},
 	"oidcc-idtoken-rs256": func(s *stranger) {
 		got := s.register(authztest.Object{"id_token_signed_response_alg": "RS256"})
-		if alg := jwtHeader(s.t, s.tokens(got, s.code("openid")).Text("id_token"))["alg"]; alg != "RS256" || got["id_token_signed_response_alg"] != "RS256" {
+		if alg := jwtHeader(s.t, s.tokens(got, s.code("openid")).Text("id_token"))["alg"]; alg != "RS256" ||
+			got["id_token_signed_response_alg"] != "RS256" {
 			s.t.Errorf("ID token is signed with %s after the registration %v", alg, got)
 		}
 	},
 	"oidcc-idtoken-unsigned": func(s *stranger) { // not offered, so refused
 		res := authztest.Registers(s.Harness, `{"redirect_uris":["`+strangerRedirect+`"],"id_token_signed_response_alg":"none"}`)
-		if algs := s.Get("/.well-known/openid-configuration").JSON()["id_token_signing_alg_values_supported"]; res.Status != http.StatusBadRequest || slices.Contains(algs.([]any), any("none")) {
+		algs := s.Get("/.well-known/openid-configuration").JSON()["id_token_signing_alg_values_supported"]
+		if res.Status != http.StatusBadRequest || slices.Contains(algs.([]any), any("none")) {
 			s.t.Errorf("register = %d %s with the algorithms %v, want none of them to be none", res.Status, res.Body, algs)
 		}
 	},
@@ -225,11 +235,13 @@ var dynamicPlan = map[string]func(*stranger){
 		got := s.register(authztest.Object{"userinfo_signed_response_alg": "RS256"})
 		tokens := s.tokens(got, s.code("openid"))
 		res := s.Get("/oauth/userinfo", "Authorization", "Bearer "+tokens.Text("access_token"))
-		if header := jwtHeader(s.t, res.Body); header["alg"] != "RS256" || !strings.HasPrefix(res.Header.Get("Content-Type"), "application/jwt") || got["userinfo_signed_response_alg"] != "RS256" {
+		if header := jwtHeader(s.t, res.Body); header["alg"] != "RS256" ||
+			!strings.HasPrefix(res.Header.Get("Content-Type"), "application/jwt") || got["userinfo_signed_response_alg"] != "RS256" {
 			s.t.Fatalf("userinfo = %d %s %s after the registration %v, want a JWT", res.Status, res.Header.Get("Content-Type"), res.Body, got)
 		}
 		claims := authztest.IDClaimsFor(s.t, s.Harness, tokens.Text("id_token"), s.id)
-		if _, info := authztest.ReadSigned(s.t, s.Harness, res.Body, jose.RS256); info["sub"] != claims["sub"] || info["iss"] != s.Issuer || info["aud"] != s.id {
+		if _, info := authztest.ReadSigned(s.t, s.Harness, res.Body, jose.RS256); info["sub"] != claims["sub"] ||
+			info["iss"] != s.Issuer || info["aud"] != s.id {
 			s.t.Errorf("userinfo says %v, want iss, aud and the sub of %v", info, claims)
 		}
 	},
@@ -245,7 +257,10 @@ var dynamicPlan = map[string]func(*stranger){
 	"oidcc-refresh-token-rp-key-rotation": func(s *stranger) {
 		old, next := authztest.NewSigner(s.t, "first", jose.RS256), authztest.NewSigner(s.t, "second", jose.RS256)
 		s.publish("/jwks", old.Set())
-		s.register(authztest.Object{"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": "https://rp.example/jwks", "grant_types": []string{"authorization_code", "refresh_token"}})
+		s.register(authztest.Object{
+			"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": "https://rp.example/jwks",
+			"grant_types": []string{"authorization_code", "refresh_token"},
+		})
 		res := s.Post("/oauth/token", s.assertion(old, s.codeForm(s.code("openid offline_access", "prompt", "consent"))))
 		authztest.WantStatus(s.t, "token", res, http.StatusOK)
 		s.publish("/jwks", next.Set())
@@ -288,7 +303,8 @@ var dynamicPlan = map[string]func(*stranger){
 		before := authztest.IDClaimsFor(s.t, s.Harness, first.Text("id_token"), s.id)
 		s.Clock.Advance(time.Minute)
 		f := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {first.Text("refresh_token")}}
-		authztest.WantError(s.t, "another client", s.Post("/oauth/token", f, authztest.Basic("other", authztest.Secret("other"))...), http.StatusBadRequest, "invalid_grant")
+		authztest.WantError(s.t, "another client", s.Post("/oauth/token", f, authztest.Basic("other", authztest.Secret("other"))...),
+			http.StatusBadRequest, "invalid_grant")
 		res := s.Post("/oauth/token", f, authztest.Basic(s.id, text)...)
 		authztest.WantStatus(s.t, "refresh", res, http.StatusOK)
 		after := authztest.IDClaimsFor(s.t, s.Harness, res.Text("id_token"), s.id)
@@ -301,8 +317,10 @@ var dynamicPlan = map[string]func(*stranger){
 	"oidcc-ensure-request-object-with-redirect-uri": func(s *stranger) {
 		s.register(nil)
 		v := s.params(strangerRedirect, "openid")
-		v.Set("request", authztest.PlainObject(s.t, authztest.Object{"client_id": s.id, "redirect_uri": "https://evil.example/cb", "response_type": "code"}))
-		if target, params := s.b.Follow("/oauth/authorize?" + v.Encode()).Redirect(); strings.Contains(target, "evil") || params.Get("code") != "" || params.Get("error") != "request_not_supported" {
+		v.Set("request", authztest.PlainObject(s.t,
+			authztest.Object{"client_id": s.id, "redirect_uri": "https://evil.example/cb", "response_type": "code"}))
+		if target, params := s.b.Follow("/oauth/authorize?" + v.Encode()).Redirect(); strings.Contains(target, "evil") ||
+			params.Get("code") != "" || params.Get("error") != "request_not_supported" {
 			s.t.Errorf("authorize = %s %v, want request_not_supported and nothing at the other address", target, params)
 		}
 	},
@@ -320,7 +338,8 @@ func (s *stranger) refusesReference(object string) {
 	v := s.params(strangerRedirect, "openid")
 	v.Set("request_uri", "https://rp.example/request.jwt")
 	target, params := s.b.Follow("/oauth/authorize?" + v.Encode()).Redirect()
-	if target != strangerRedirect || params.Get("error") != "request_uri_not_supported" || len(s.asked) > 0 || s.Get("/.well-known/openid-configuration").JSON()["request_uri_parameter_supported"] != false {
+	if target != strangerRedirect || params.Get("error") != "request_uri_not_supported" || len(s.asked) > 0 ||
+		s.Get("/.well-known/openid-configuration").JSON()["request_uri_parameter_supported"] != false {
 		s.t.Errorf("authorize = %s %v, fetched %q; want request_uri_not_supported", target, params, s.asked)
 	}
 }

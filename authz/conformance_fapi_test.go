@@ -47,7 +47,8 @@ func TestConformanceFAPI2(t *testing.T) {
 		for module, run := range fapiPlan {
 			t.Run(plan+"/"+authztest.FAPIPrefix+module, func(t *testing.T) {
 				t.Parallel()
-				run(&bank{h, t, first, dpoptest.NewKey(t), h.Browser(authztest.Demo), signed}, &bank{h, t, second, dpoptest.NewKey(t), h.Browser(authztest.Demo), signed})
+				run(&bank{h, t, first, dpoptest.NewKey(t), h.Browser(authztest.Demo), signed},
+					&bank{h, t, second, dpoptest.NewKey(t), h.Browser(authztest.Demo), signed})
 			})
 		}
 		for module, run := range fapiClockPlan { // these move the clock, which the others share
@@ -280,7 +281,8 @@ var fapiPlan = map[string]func(k, other *bank){
 		k.refused("token", k.Post("/oauth/token", k.assert(k.form(k.code()))), "invalid_dpop_proof", "invalid_request")
 	},
 	"ensure-client-id-in-token-endpoint": func(k, other *bank) {
-		k.refused("token", k.Post("/oauth/token", k.assert(k.form(k.code(), "client_id", other.signer.Client.ID)), k.proof()...), "invalid_client", "invalid_request")
+		k.refused("token", k.Post("/oauth/token", k.assert(k.form(k.code(), "client_id", other.signer.Client.ID)), k.proof()...),
+			"invalid_client", "invalid_request")
 	},
 	"ensure-client-assertion-in-token-endpoint": func(k, _ *bank) {
 		k.refused("token", k.Post("/oauth/token", k.form(k.code(), "client_id", k.signer.Client.ID), k.proof()...), "invalid_client")
@@ -296,19 +298,28 @@ var fapiPlan = map[string]func(k, other *bank){
 		f.Set("client_assertion", rsa.Sign(k.t, rsa.Claims(k.Harness), "JWT"))
 		k.refused("token", k.Post("/oauth/token", f, k.proof()...), "invalid_client")
 	},
-	"par-test-array-as-audience-fails":                                         asserts(false, claim("aud", func(k *bank) any { return []string{k.Issuer} })),
-	"par-test-par-endpoint-url-as-audience-fails":                              asserts(false, claim("aud", func(k *bank) any { return k.Issuer + "/oauth/par" })),
-	"par-test-token-endpoint-url-as-audience-fails":                            asserts(false, claim("aud", func(k *bank) any { return k.Issuer + "/oauth/token" })),
-	"ensure-client-assertion-with-wrong-aud-fails":                             asserts(false, claim("aud", func(*bank) any { return "https://other.example.com" })),
-	"ensure-client-assertion-with-no-sub-fails":                                asserts(false, claim("sub", func(*bank) any { return nil })),
-	"ensure-client-assertion-with-exp-is-5-minutes-in-past-fails":              asserts(false, claim("exp", func(k *bank) any { return k.Clock.Now().Add(-5 * time.Minute).Unix() })),
-	"par-ensure-jwt-client-assertions-nbf-8-seconds-in-the-future-is-accepted": asserts(true, claim("nbf", func(k *bank) any { return k.Clock.Now().Unix() + 8 })),
-	"par-ensure-jwt-client-assertions-nbf-over-60-seconds-in-the-future-fails": asserts(false, claim("nbf", func(k *bank) any { return k.Clock.Now().Unix() + 61 })),
+	"par-test-array-as-audience-fails": asserts(false,
+		claim("aud", func(k *bank) any { return []string{k.Issuer} })),
+	"par-test-par-endpoint-url-as-audience-fails": asserts(false,
+		claim("aud", func(k *bank) any { return k.Issuer + "/oauth/par" })),
+	"par-test-token-endpoint-url-as-audience-fails": asserts(false,
+		claim("aud", func(k *bank) any { return k.Issuer + "/oauth/token" })),
+	"ensure-client-assertion-with-wrong-aud-fails": asserts(false,
+		claim("aud", func(*bank) any { return "https://other.example.com" })),
+	"ensure-client-assertion-with-no-sub-fails": asserts(false, claim("sub", func(*bank) any { return nil })),
+	"ensure-client-assertion-with-exp-is-5-minutes-in-past-fails": asserts(false,
+		claim("exp", func(k *bank) any { return k.Clock.Now().Add(-5 * time.Minute).Unix() })),
+	"par-ensure-jwt-client-assertions-nbf-8-seconds-in-the-future-is-accepted": asserts(true,
+		claim("nbf", func(k *bank) any { return k.Clock.Now().Unix() + 8 })),
+	"par-ensure-jwt-client-assertions-nbf-over-60-seconds-in-the-future-fails": asserts(false,
+		claim("nbf", func(k *bank) any { return k.Clock.Now().Unix() + 61 })),
 	"ensure-dpopproof-with-iat-10seconds-before-succeeds": func(k, _ *bank) {
-		authztest.WantStatus(k.t, "token", k.Post("/oauth/token", k.assert(k.form(k.code())), k.proof(dpoptest.Claims{"iat": k.Clock.Now().Unix() - 10})...), http.StatusOK)
+		authztest.WantStatus(k.t, "token",
+			k.Post("/oauth/token", k.assert(k.form(k.code())), k.proof(dpoptest.Claims{"iat": k.Clock.Now().Unix() - 10})...), http.StatusOK)
 	},
 	"ensure-dpopproof-with-iat-10seconds-after-succeeds": func(k, _ *bank) {
-		authztest.WantStatus(k.t, "token", k.Post("/oauth/token", k.assert(k.form(k.code())), k.proof(dpoptest.Claims{"iat": k.Clock.Now().Unix() + 10})...), http.StatusOK)
+		authztest.WantStatus(k.t, "token",
+			k.Post("/oauth/token", k.assert(k.form(k.code())), k.proof(dpoptest.Claims{"iat": k.Clock.Now().Unix() + 10})...), http.StatusOK)
 	},
 	"ensure-dpop-auth-code-binding-success": func(k, _ *bank) { k.happy("dpop_jkt", k.proofs.JKT) },
 	"ensure-token-endpoint-fails-with-mismatched-dpop-jkt": func(k, other *bank) {
@@ -331,14 +342,16 @@ var fapiPlan = map[string]func(k, other *bank){
 		res := k.Post("/oauth/token", k.assert(k.form(k.code())), k.proof(times)...)
 		authztest.WantStatus(k.t, "token", res, http.StatusOK)
 		access := res.Text("access_token")
-		if got := k.resource("Authorization", "DPoP "+access, "DPoP", k.proofs.Proof("GET", k.Issuer+"/oauth/userinfo", access, k.Clock.Now(), times)); got != http.StatusOK {
+		if got := k.resource("Authorization", "DPoP "+access, "DPoP",
+			k.proofs.Proof("GET", k.Issuer+"/oauth/userinfo", access, k.Clock.Now(), times)); got != http.StatusOK {
 			k.t.Errorf("userinfo = %d, want 200", got)
 		}
 	},
 	"access-token-type-header-case-sensitivity": func(k, _ *bank) {
 		access := k.happy().Text("access_token")
 		for _, scheme := range []string{"DPoP", "dpop", "DPOP", "dPoP"} {
-			if got := k.resource("Authorization", scheme+" "+access, "DPoP", k.proofs.Proof("GET", k.Issuer+"/oauth/userinfo", access, k.Clock.Now())); got != http.StatusOK {
+			if got := k.resource("Authorization", scheme+" "+access, "DPoP",
+				k.proofs.Proof("GET", k.Issuer+"/oauth/userinfo", access, k.Clock.Now())); got != http.StatusOK {
 				k.t.Errorf("userinfo with the scheme %s = %d, want 200", scheme, got)
 			}
 		}
@@ -349,7 +362,8 @@ var fapiPlan = map[string]func(k, other *bank){
 		pushed := k.push("prompt", "consent")
 		authztest.WantStatus(k.t, "par", pushed, http.StatusCreated)
 		target, params := k.authorize(pushed)
-		if target != k.signer.Client.RedirectURIs[0] || params.Get("error") != "access_denied" || params.Get("iss") != k.Issuer || params.Get("state") != "the state" || params.Has("code") {
+		if target != k.signer.Client.RedirectURIs[0] || params.Get("error") != "access_denied" || params.Get("iss") != k.Issuer ||
+			params.Get("state") != "the state" || params.Has("code") {
 			k.t.Errorf("after a refusal: %s %v, want access_denied with iss and state", target, params)
 		}
 	},
@@ -401,7 +415,8 @@ var fapiPlan = map[string]func(k, other *bank){
 		asked := `{"id_token":{"name":null,"email":{"essential":true},"no_such_claim":null},"userinfo":{"name":{"essential":true},"email":null,"email_verified":{"value":true},"x":{"values":["y"]}}}`
 		res := k.happy("scope", "openid profile email", "claims", asked)
 		claims, access := authztest.IDClaimsFor(k.t, k.Harness, res.Text("id_token"), k.signer.Client.ID), res.Text("access_token")
-		info := k.Get("/oauth/userinfo", "Authorization", "DPoP "+access, "DPoP", k.proofs.Proof("GET", k.Issuer+"/oauth/userinfo", access, k.Clock.Now())).JSON()
+		info := k.Get("/oauth/userinfo", "Authorization", "DPoP "+access, "DPoP",
+			k.proofs.Proof("GET", k.Issuer+"/oauth/userinfo", access, k.Clock.Now())).JSON()
 		for _, name := range []string{"name", "email"} {
 			if claims[name] == nil || claims[name] != info[name] {
 				k.t.Errorf("%s = %v in the ID token and %v in userinfo, want it in both", name, claims[name], info[name])
@@ -423,7 +438,10 @@ var fapiPlan = map[string]func(k, other *bank){
 	},
 	"discovery-end-point-verification": func(k, _ *bank) {
 		d := k.Get("/.well-known/openid-configuration").JSON()
-		for _, name := range []string{"pushed_authorization_request_endpoint", "code_challenge_methods_supported", "dpop_signing_alg_values_supported", "authorization_response_iss_parameter_supported", "tls_client_certificate_bound_access_tokens"} {
+		for _, name := range []string{
+			"pushed_authorization_request_endpoint", "code_challenge_methods_supported",
+			"dpop_signing_alg_values_supported", "authorization_response_iss_parameter_supported", "tls_client_certificate_bound_access_tokens",
+		} {
 			if d[name] == nil || d[name] == false {
 				k.t.Errorf("the metadata have %s = %v", name, d[name])
 			}
@@ -455,8 +473,10 @@ func dpopNegative(k *bank) {
 	scheme, rest, _ := strings.Cut(at, "://")
 	host, path, _ := strings.Cut(rest, "/")
 	for name, good := range map[string]string{
-		"htu with a query and a fragment": proof(dpoptest.Claims{"htu": at + "?foo=bar#frag"}), "more claims": proof(dpoptest.Claims{"extra": "x", "more": 1}),
-		"more in the header": raw(dpoptest.Claims{"extra": "x"}), "htu in upper case": proof(dpoptest.Claims{"htu": strings.ToUpper(scheme+"://"+host) + "/" + path}),
+		"htu with a query and a fragment": proof(dpoptest.Claims{"htu": at + "?foo=bar#frag"}),
+		"more claims":                     proof(dpoptest.Claims{"extra": "x", "more": 1}),
+		"more in the header":              raw(dpoptest.Claims{"extra": "x"}),
+		"htu in upper case":               proof(dpoptest.Claims{"htu": strings.ToUpper(scheme+"://"+host) + "/" + path}),
 	} {
 		if got := ask(good); got != http.StatusOK {
 			k.t.Errorf("%s: %d, want 200", name, got)
@@ -468,14 +488,21 @@ func dpopNegative(k *bank) {
 	}
 	plain := strings.Split(proof(), ".")
 	for name, bad := range map[string][]string{
-		"a second use of a jti": {once}, "two proofs": {proof(), proof()}, "no proof": nil, "no JWT": {"nonsense"}, "a bad signature": {plain[0] + "." + plain[1] + "." + strings.Repeat("A", 86)},
-		"no typ": {raw(dpoptest.Claims{"typ": nil})}, "another typ": {raw(dpoptest.Claims{"typ": "JWT"})}, "no alg": {raw(dpoptest.Claims{"alg": nil})},
-		"alg none": {raw(dpoptest.Claims{"alg": "none"})}, "alg HS256": {raw(dpoptest.Claims{"alg": "HS256"})}, "no jwk": {raw(dpoptest.Claims{"jwk": nil})},
-		"the private key in jwk": {raw(dpoptest.Claims{"jwk": k.proofs.JWK(true)})}, "no jti": {proof(dpoptest.Claims{"jti": nil})}, "no htm": {proof(dpoptest.Claims{"htm": nil})},
-		"no htu": {proof(dpoptest.Claims{"htu": nil})}, "no iat": {proof(dpoptest.Claims{"iat": nil})}, "no ath": {proof(dpoptest.Claims{"ath": nil})}, "another ath": {proof(dpoptest.Claims{"ath": "x"})},
-		"another htm": {proof(dpoptest.Claims{"htm": "PUT"})}, "another htu": {proof(dpoptest.Claims{"htu": "https://else.example.com/oauth/userinfo"})},
-		"an hour in the future": {proof(dpoptest.Claims{"iat": now.Add(time.Hour).Unix()})}, "an hour in the past": {proof(dpoptest.Claims{"iat": now.Add(-time.Hour).Unix()})},
-		"another key": {dpoptest.NewKey(k.t).Proof("GET", at, access, now)},
+		"a second use of a jti": {once}, "two proofs": {proof(), proof()}, "no proof": nil, "no JWT": {"nonsense"},
+		"a bad signature": {plain[0] + "." + plain[1] + "." + strings.Repeat("A", 86)},
+		"no typ":          {raw(dpoptest.Claims{"typ": nil})}, "another typ": {raw(dpoptest.Claims{"typ": "JWT"})},
+		"no alg":   {raw(dpoptest.Claims{"alg": nil})},
+		"alg none": {raw(dpoptest.Claims{"alg": "none"})}, "alg HS256": {raw(dpoptest.Claims{"alg": "HS256"})},
+		"no jwk":                 {raw(dpoptest.Claims{"jwk": nil})},
+		"the private key in jwk": {raw(dpoptest.Claims{"jwk": k.proofs.JWK(true)})}, "no jti": {proof(dpoptest.Claims{"jti": nil})},
+		"no htm": {proof(dpoptest.Claims{"htm": nil})},
+		"no htu": {proof(dpoptest.Claims{"htu": nil})}, "no iat": {proof(dpoptest.Claims{"iat": nil})},
+		"no ath": {proof(dpoptest.Claims{"ath": nil})}, "another ath": {proof(dpoptest.Claims{"ath": "x"})},
+		"another htm":           {proof(dpoptest.Claims{"htm": "PUT"})},
+		"another htu":           {proof(dpoptest.Claims{"htu": "https://else.example.com/oauth/userinfo"})},
+		"an hour in the future": {proof(dpoptest.Claims{"iat": now.Add(time.Hour).Unix()})},
+		"an hour in the past":   {proof(dpoptest.Claims{"iat": now.Add(-time.Hour).Unix()})},
+		"another key":           {dpoptest.NewKey(k.t).Proof("GET", at, access, now)},
 	} {
 		if got := ask(bad...); got != http.StatusUnauthorized && got != http.StatusBadRequest {
 			k.t.Errorf("%s: %d, want 401 or 400", name, got)
@@ -537,11 +564,16 @@ func TestFAPI2RefusesRS256(t *testing.T) {
 func TestFAPI2Validate(t *testing.T) {
 	t.Parallel()
 	c := &client.Client{
-		ID: "bank", FAPI2: true, Secrets: []secret.String{secret.New(authztest.Secret("bank"))}, Grants: []string{"authorization_code", "password", "device_code"},
-		RedirectURIs: []string{"http://127.0.0.1/cb"}, IDTokenAlg: "RS256", RequestAlg: "RS256", Scopes: []string{"openid"}, Lifetimes: client.Lifetimes{Code: 2 * time.Minute},
+		ID: "bank", FAPI2: true, Secrets: []secret.String{secret.New(authztest.Secret("bank"))},
+		Grants:       []string{"authorization_code", "password", "device_code"},
+		RedirectURIs: []string{"http://127.0.0.1/cb"}, IDTokenAlg: "RS256", RequestAlg: "RS256", Scopes: []string{"openid"},
+		Lifetimes: client.Lifetimes{Code: 2 * time.Minute},
 	}
 	err := c.Validate()
-	for _, want := range []string{"must authenticate by", "remove password", "remove device_code", "id_token_alg", "request_object_alg", "wants https", "allows 1m0s"} {
+	for _, want := range []string{
+		"must authenticate by", "remove password", "remove device_code", "id_token_alg", "request_object_alg",
+		"wants https", "allows 1m0s",
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Validate = %v, want %q in it", err, want)
 		}

@@ -30,8 +30,9 @@ type suite struct {
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	for plan, modules := range map[string][]map[string]func(*suite){
-		"oidcc-basic-certification-test-plan": {basicPlan, parameterPlan}, "oidcc-formpost-basic-certification-test-plan": {basicPlan, parameterPlan},
-		"oidcc-config-certification-test-plan": {configPlan}, "oidcc-rp-initiated-logout-certification-test-plan": {logoutPlan},
+		"oidcc-basic-certification-test-plan":          {basicPlan, parameterPlan},
+		"oidcc-formpost-basic-certification-test-plan": {basicPlan, parameterPlan},
+		"oidcc-config-certification-test-plan":         {configPlan}, "oidcc-rp-initiated-logout-certification-test-plan": {logoutPlan},
 		"oidcc-backchannel-rp-initiated-logout-certification-test-plan":  {backchannelPlan},
 		"oidcc-frontchannel-rp-initiated-logout-certification-test-plan": {frontchannelPlan},
 	} {
@@ -174,7 +175,8 @@ var basicPlan = map[string]func(*suite){
 		}
 	},
 	"oidcc-idtoken-unsigned": func(s *suite) { // not offered, so never given
-		if algs, err := json.Marshal(s.discovery()["id_token_signing_alg_values_supported"]); err != nil || strings.Contains(string(algs), "none") {
+		if algs, err := json.Marshal(s.discovery()["id_token_signing_alg_values_supported"]); err != nil ||
+			strings.Contains(string(algs), "none") {
 			s.t.Errorf("algorithms %s, want none of them to be none", algs)
 		}
 	},
@@ -223,7 +225,8 @@ var basicPlan = map[string]func(*suite){
 		f := s.CodeForm("shop", code)
 		f.Del("code_verifier")
 		authztest.WantError(s.t, "second use", s.Token("shop", f), http.StatusBadRequest, "invalid_grant")
-		authztest.WantStatus(s.t, "userinfo afterwards", s.Get("/oauth/userinfo", "Authorization", "Bearer "+tokens.Access), http.StatusUnauthorized)
+		authztest.WantStatus(s.t, "userinfo afterwards", s.Get("/oauth/userinfo", "Authorization", "Bearer "+tokens.Access),
+			http.StatusUnauthorized)
 	},
 	"oidcc-server-client-secret-post": func(s *suite) {
 		f := s.CodeForm("poster", s.code("poster"))
@@ -385,7 +388,8 @@ var configPlan = map[string]func(*suite){
 			}
 		}
 		for name, want := range map[string]string{
-			"response_types_supported": "code", "subject_types_supported": "public", "id_token_signing_alg_values_supported": "RS256", "scopes_supported": "openid",
+			"response_types_supported": "code", "subject_types_supported": "public", "id_token_signing_alg_values_supported": "RS256",
+			"scopes_supported": "openid",
 			"claims_supported": "sub", "token_endpoint_auth_methods_supported": "client_secret_basic",
 		} {
 			if list, ok := doc[name].([]any); !ok || !slices.Contains(list, any(want)) {
@@ -510,7 +514,8 @@ var logoutPlan = map[string]func(*suite){
 var backchannelPlan = map[string]func(*suite){
 	"oidcc-backchannel-logout-discovery-endpoint-verification": func(s *suite) {
 		doc := s.discovery()
-		if doc["backchannel_logout_supported"] != true || doc["backchannel_logout_session_supported"] != true || doc["end_session_endpoint"] == nil {
+		if doc["backchannel_logout_supported"] != true || doc["backchannel_logout_session_supported"] != true ||
+			doc["end_session_endpoint"] == nil {
 			s.t.Errorf("discovery = %v", doc)
 		}
 	},
@@ -529,7 +534,8 @@ var backchannelPlan = map[string]func(*suite){
 				s.t.Errorf("%s = %v, want that of the ID token: %v", name, claims[name], id[name])
 			}
 		}
-		if events, ok := claims["events"].(map[string]any); !ok || events["http://schemas.openid.net/event/backchannel-logout"] == nil || claims["nonce"] != nil ||
+		if events, ok := claims["events"].(map[string]any); !ok || events["http://schemas.openid.net/event/backchannel-logout"] == nil ||
+			claims["nonce"] != nil ||
 			claims["iat"] == nil || claims["jti"] == nil || claims["aud"] != "listener" {
 			s.t.Errorf("logout token = %v", claims)
 		}
@@ -541,7 +547,8 @@ var backchannelPlan = map[string]func(*suite){
 var frontchannelPlan = map[string]func(*suite){
 	"oidcc-frontchannel-logout-discovery-endpoint-verification": func(s *suite) {
 		doc := s.discovery()
-		if doc["frontchannel_logout_supported"] != true || doc["frontchannel_logout_session_supported"] != true || doc["end_session_endpoint"] == nil {
+		if doc["frontchannel_logout_supported"] != true || doc["frontchannel_logout_session_supported"] != true ||
+			doc["end_session_endpoint"] == nil {
 			s.t.Errorf("discovery = %v", doc)
 		}
 	},
@@ -554,7 +561,8 @@ var frontchannelPlan = map[string]func(*suite){
 			s.t.Fatalf("logout = %d %s, want a page with a frame", res.Status, res.Body)
 		}
 		at, params := (&authztest.Response{Header: http.Header{"Location": {html.UnescapeString(frame[1])}}}).Redirect()
-		if at != "https://framed.example.com/frontchannel_logout" || len(params) != 2 || params.Get("iss") != s.Issuer || params.Get("sid") != sid || sid == "" {
+		if at != "https://framed.example.com/frontchannel_logout" || len(params) != 2 || params.Get("iss") != s.Issuer ||
+			params.Get("sid") != sid || sid == "" {
 			s.t.Errorf("the frame loads %s %v, want iss and the sid of the ID token: %s", at, params, sid)
 		}
 		_, next, _ := strings.Cut(res.Header.Get("Refresh"), "url=")

@@ -86,7 +86,8 @@ func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, p *pendingRe
 		Template: "consent", Locales: p.rec.Locales, Mobile: p.rec.View == "mobile", Client: loginClient(p.client, p.rec.RedirectURI),
 		Data: web.Consent{
 			Action: consentPath + "?flow=" + url.QueryEscape(p.id), CSRF: s.deps.Pages.CSRF(browser, consentForm(p.id, result.Subject)),
-			RequestID: p.id, Account: account, Another: web.AnotherAccount(resumePath + "?flow=" + url.QueryEscape(p.id)), Owner: client.RedirectOwner(p.rec.RedirectURI), Scopes: scopes,
+			RequestID: p.id, Account: account, Another: web.AnotherAccount(resumePath + "?flow=" + url.QueryEscape(p.id)),
+			Owner: client.RedirectOwner(p.rec.RedirectURI), Scopes: scopes,
 			Sites:        s.clients.Opens(p.client, p.rec.Scope, p.rec.Resources),
 			Unregistered: s.unregistered(p), Details: s.clients.DescribeDetails(p.rec.AuthorizationDetails),
 		},
@@ -244,8 +245,9 @@ func (s *Server) storeCode(tx storage.Tx, a *agreement, code string) error {
 	}
 	p := a.pendingRequest
 	return grant.StoreCode(tx, code, &grant.Code{
-		SignIn: token.NewSignIn(a.result), Epochs: st.Epochs, ClientID: p.client.ID, RedirectURI: p.rec.RedirectURI, RedirectSent: p.rec.RedirectSent,
-		Scope: p.rec.Scope, Nonce: p.rec.Nonce, Challenge: p.rec.Challenge, Resources: p.rec.Resources, CreatedAt: a.now,
+		SignIn: token.NewSignIn(a.result), Epochs: st.Epochs, ClientID: p.client.ID, RedirectURI: p.rec.RedirectURI,
+		RedirectSent: p.rec.RedirectSent,
+		Scope:        p.rec.Scope, Nonce: p.rec.Nonce, Challenge: p.rec.Challenge, Resources: p.rec.Resources, CreatedAt: a.now,
 		ExpiresAt: a.now.Add(p.client.Lifetimes.Code), Claims: a.claims, Confirmation: token.Confirmation{JKT: p.rec.Key},
 		AuthorizationDetails: p.rec.AuthorizationDetails,
 	})
@@ -265,7 +267,10 @@ func (s *Server) prepareEarly(r *http.Request, p *pendingRequest) (early *earlyC
 	if p.id != "" || p.rec.ResponseType == responseToken || p.rec.ResponseType == responseIDToken || p.mayAsk(s) {
 		return nil, nil //nolint:nilnil // it is answered after the sign-in
 	}
-	early = &earlyCode{agreement: agreement{pendingRequest: p, from: s.deps.Origin(r), now: s.now(), wish: p.wish(), claims: p.claims()}, server: s}
+	early = &earlyCode{
+		agreement: agreement{pendingRequest: p, from: s.deps.Origin(r), now: s.now(), wish: p.wish(), claims: p.claims()},
+		server:    s,
+	}
 	early.code, err = secret.NewToken(s.deps.Random, secret.Code)
 	return early, err
 }

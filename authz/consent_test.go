@@ -116,7 +116,8 @@ func TestConsentEvent(t *testing.T) {
 	if err != nil || len(found) != 1 {
 		t.Fatalf("events = %+v, %v, want one", found, err)
 	}
-	if e := found[0]; e.Name != "Consent Given" || e.ClientID != "asks" || e.Actor != authztest.Demo || e.AgentUser != "demo@example.com" || e.SessionID != b.Session() {
+	if e := found[0]; e.Name != "Consent Given" || e.ClientID != "asks" || e.Actor != authztest.Demo || e.AgentUser != "demo@example.com" ||
+		e.SessionID != b.Session() {
 		t.Errorf("event = %+v", e)
 	}
 }

@@ -20,10 +20,13 @@ func TestErrorsExplain(t *testing.T) {
 			changes []string
 			want    []string
 		}{
-			"no client":            {[]string{"client_id", ""}, []string{"name an app"}},
-			"unknown client":       {[]string{"client_id", "nobody"}, []string{"Unknown app"}},
-			"another redirect_uri": {[]string{"redirect_uri", "https://evil.example/cb?x=<b>"}, []string{"return address", "https://evil.example/cb?x=&lt;b&gt;", registered}},
-			"no redirect_uri":      {[]string{"redirect_uri", ""}, []string{"has no return address"}},
+			"no client":      {[]string{"client_id", ""}, []string{"name an app"}},
+			"unknown client": {[]string{"client_id", "nobody"}, []string{"Unknown app"}},
+			"another redirect_uri": {
+				[]string{"redirect_uri", "https://evil.example/cb?x=<b>"},
+				[]string{"return address", "https://evil.example/cb?x=&lt;b&gt;", registered},
+			},
+			"no redirect_uri": {[]string{"redirect_uri", ""}, []string{"has no return address"}},
 		} {
 			res := h.Get(h.AuthorizeURL("shop", tt.changes...))
 			for _, want := range tt.want {
@@ -40,15 +43,28 @@ func TestErrorsExplain(t *testing.T) {
 			change func(f url.Values)
 			want   string
 		}{
-			"another verifier":     {func(f url.Values) { f.Set("code_verifier", strings.Repeat("x", 43)) }, "code_verifier does not match the code_challenge of the authorization request"},
-			"no verifier":          {func(f url.Values) { f.Del("code_verifier") }, "code_verifier is missing: the authorization request had a code_challenge"},
-			"another redirect_uri": {func(f url.Values) { f.Set("redirect_uri", "https://shop.example.com/other") }, "redirect_uri is not that of the authorization request"},
-			"no redirect_uri":      {func(f url.Values) { f.Del("redirect_uri") }, "redirect_uri is missing: the authorization request had one"},
-			"an unknown code":      {func(f url.Values) { f.Set("code", f.Get("code")[:len(f.Get("code"))-4]+"AAAA") }, "code is invalid, expired or was used before"},
+			"another verifier": {
+				func(f url.Values) { f.Set("code_verifier", strings.Repeat("x", 43)) },
+				"code_verifier does not match the code_challenge of the authorization request",
+			},
+			"no verifier": {
+				func(f url.Values) { f.Del("code_verifier") },
+				"code_verifier is missing: the authorization request had a code_challenge",
+			},
+			"another redirect_uri": {
+				func(f url.Values) { f.Set("redirect_uri", "https://shop.example.com/other") },
+				"redirect_uri is not that of the authorization request",
+			},
+			"no redirect_uri": {func(f url.Values) { f.Del("redirect_uri") }, "redirect_uri is missing: the authorization request had one"},
+			"an unknown code": {
+				func(f url.Values) { f.Set("code", f.Get("code")[:len(f.Get("code"))-4]+"AAAA") },
+				"code is invalid, expired or was used before",
+			},
 		} {
 			f := h.CodeForm("shop", b.Code("shop"))
 			tt.change(f)
-			if res := h.Token("shop", f); res.Status != http.StatusBadRequest || res.Text("error") != "invalid_grant" || res.Text("error_description") != tt.want {
+			if res := h.Token("shop", f); res.Status != http.StatusBadRequest || res.Text("error") != "invalid_grant" ||
+				res.Text("error_description") != tt.want {
 				t.Errorf("%s = %d %s, want invalid_grant: %s", name, res.Status, res.Body, tt.want)
 			}
 		}
@@ -65,15 +81,24 @@ func TestErrorsExplain(t *testing.T) {
 			form   url.Values
 			want   string
 		}{
-			"scope": {"reports", url.Values{"grant_type": {"client_credentials"}, "scope": {"no.such.scope"}}, "the scope no.such.scope is unknown or not allowed to the client"},
-			"grant": {"shop", url.Values{"grant_type": {"password"}, "username": {"a"}, "password": {"b"}}, "the client may not use the grant password"},
+			"scope": {
+				"reports",
+				url.Values{"grant_type": {"client_credentials"}, "scope": {"no.such.scope"}},
+				"the scope no.such.scope is unknown or not allowed to the client",
+			},
+			"grant": {
+				"shop",
+				url.Values{"grant_type": {"password"}, "username": {"a"}, "password": {"b"}},
+				"the client may not use the grant password",
+			},
 		} {
 			if res := h.Token(tt.client, tt.form); res.Status != http.StatusBadRequest || res.Text("error_description") != tt.want {
 				t.Errorf("%s = %d %s, want %s", name, res.Status, res.Body, tt.want)
 			}
 		}
 		res := h.Browser(authztest.Demo).Authorize("shop", "resource", "https://elsewhere.example/api")
-		if _, params := res.Redirect(); params.Get("error") != "invalid_target" || !strings.Contains(params.Get("error_description"), "https://elsewhere.example/api") {
+		if _, params := res.Redirect(); params.Get("error") != "invalid_target" ||
+			!strings.Contains(params.Get("error_description"), "https://elsewhere.example/api") {
 			t.Errorf("a resource: %q", res.Location())
 		}
 	})

@@ -68,7 +68,8 @@ func calledForKeys(r *authztest.Receiver, addresses []string) (called int) {
 			continue
 		}
 		called++
-		if res := r.Post("/oauth/token", authztest.AssertionForm(k.Sign(r.T, k.Claims(r.Harness), ""))); res.Status < 400 || res.Text("access_token") != "" {
+		if res := r.Post("/oauth/token", authztest.AssertionForm(k.Sign(r.T, k.Claims(r.Harness), ""))); res.Status < 400 ||
+			res.Text("access_token") != "" {
 			r.T.Errorf("jwks_uri %s: token = %d %s", at, res.Status, res.Body)
 		}
 	}
@@ -87,9 +88,11 @@ func calledForLogout(r *authztest.Receiver, addresses []string) (called int) {
 		v := authztest.RegisteredParams(id, strangerRedirect, "openid")
 		v.Del("resource")
 		_, params := b.Follow("/oauth/authorize?" + v.Encode()).Redirect()
-		authztest.WantStatus(r.T.(*testing.T), "token", authztest.RedeemRegistered(r.Harness, id, params.Get("code"), strangerRedirect, authztest.Basic(id, key)...), http.StatusOK)
+		authztest.WantStatus(r.T.(*testing.T), "token",
+			authztest.RedeemRegistered(r.Harness, id, params.Get("code"), strangerRedirect, authztest.Basic(id, key)...), http.StatusOK)
 	}
-	if err := r.Store.Update(r.T.Context(), func(tx storage.Tx) error { return r.Server().SessionEnded(tx, authztest.Demo, b.Session()) }); err != nil {
+	if err := r.Store.Update(r.T.Context(),
+		func(tx storage.Tx) error { return r.Server().SessionEnded(tx, authztest.Demo, b.Session()) }); err != nil {
 		r.T.Fatal(err)
 	}
 	if err := r.Server().CatchUp(r.T.Context()); err != nil {
@@ -101,7 +104,8 @@ func calledForLogout(r *authztest.Receiver, addresses []string) (called int) {
 func calledForSignals(r *authztest.Receiver, addresses []string) (called int) {
 	r.T.Helper()
 	for _, at := range addresses {
-		res := r.Ask(r.Bearer, "POST", "/ssf/stream", authztest.Object{"delivery": authztest.Object{"method": authztest.PushMethod, "endpoint_url": at}})
+		res := r.Ask(r.Bearer, "POST", "/ssf/stream",
+			authztest.Object{"delivery": authztest.Object{"method": authztest.PushMethod, "endpoint_url": at}})
 		if res.Status != http.StatusCreated {
 			continue
 		}
@@ -151,9 +155,10 @@ func TestStrangersHosts(t *testing.T) {
 			}))
 			t.Cleanup(hostile.Close)
 			c := outbound.New(false, netip.MustParsePrefix("127.0.0.0/8"))
-			c.Timeout = 200 * time.Millisecond                                                                                 // as in real life, but for the waiting
-			inner := c.Transport.(*http.Transport)                                                                             //nolint:forcetypeassert,errcheck // of outbound
-			inner.TLSClientConfig = &tls.Config{RootCAs: hostile.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs} //nolint:forcetypeassert,errcheck,gosec // of httptest
+			c.Timeout = 200 * time.Millisecond                                            // as in real life, but for the waiting
+			inner := c.Transport.(*http.Transport)                                        //nolint:forcetypeassert,errcheck // of outbound
+			roots := hostile.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs //nolint:forcetypeassert,errcheck // of httptest
+			inner.TLSClientConfig = &tls.Config{RootCAs: roots}                           //nolint:forcetypeassert,errcheck,gosec // of httptest
 			c.Transport = marked{inner, what}
 			r := newCaller(t, authztest.WithHTTP(c))
 			var addresses []string
@@ -162,7 +167,8 @@ func TestStrangersHosts(t *testing.T) {
 			}
 			called := call(r, addresses)
 			if called != len(addresses) || met() != 0 || body.Load() > 64<<20 {
-				t.Errorf("%d of %d addresses were taken; %d requests followed a redirect, %d bytes were read of an endless answer", called, len(addresses), met(), body.Load())
+				t.Errorf("%d of %d addresses were taken; %d requests followed a redirect, %d bytes were read of an endless answer", called,
+					len(addresses), met(), body.Load())
 			}
 			inner.CloseIdleConnections()
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -217,7 +223,8 @@ func hostileAnswers(inside string, body *atomic.Int64) map[string]http.HandlerFu
 	}
 	return map[string]http.HandlerFunc{
 		"/301": away(301), "/302": away(302), "/303": away(303), "/307": away(307), "/308": away(308),
-		"/html": text("text/html", `<meta http-equiv="refresh" content="0; url=`+inside+`">`), "/deep": text("application/json", strings.Repeat("[", 1<<16)),
+		"/html":   text("text/html", `<meta http-equiv="refresh" content="0; url=`+inside+`">`),
+		"/deep":   text("application/json", strings.Repeat("[", 1<<16)),
 		"/jku":    text("application/json", `{"keys":[{"kty":"EC","jku":"`+inside+`","x5u":"`+inside+`"}],"$ref":"`+inside+`"}`),
 		"/header": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) },
 		"/link": func(w http.ResponseWriter, _ *http.Request) {

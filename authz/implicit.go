@@ -21,14 +21,18 @@ const (
 	responseIDToken = "id_token" // OpenID Connect Core 3.2
 )
 
-var responseTypes = map[string]string{responseCode: client.GrantCode, responseToken: client.GrantImplicit, responseIDToken: client.GrantIDToken}
+var responseTypes = map[string]string{
+	responseCode: client.GrantCode, responseToken: client.GrantImplicit,
+	responseIDToken: client.GrantIDToken,
+}
 
 // issueImplicit stores an access token that the browser carries to the client. (RFC 6749 4.2.2; token server document,
 // "Authorization endpoint") There is no refresh token, even if the client has that grant.
 func (s *Server) issueImplicit(ctx context.Context, a *agreement) (url.Values, error) {
 	scope := a.rec.Scope
 	// Once more: the client can have changed while the request waited for the person.
-	if err := s.clients.May(a.client, clientstore.Permission{Grant: client.GrantImplicit, Scope: scope, Provider: a.result.Provider, Resources: a.rec.Resources}); err != nil {
+	if err := s.clients.May(a.client,
+		clientstore.Permission{Grant: client.GrantImplicit, Scope: scope, Provider: a.result.Provider, Resources: a.rec.Resources}); err != nil {
 		return nil, err
 	}
 	id, err := s.tokens.NewGrantID(a.now)
@@ -39,7 +43,8 @@ func (s *Server) issueImplicit(ctx context.Context, a *agreement) (url.Values, e
 		SignIn: token.NewSignIn(a.result), ClientID: a.client.ID, Scope: scope, Resources: a.rec.Resources, CreatedAt: a.now,
 		ExpiresAt: a.now.Add(a.client.Lifetimes.AccessToken), Claims: a.pendingRequest.claims(),
 	}
-	access, err := s.tokens.DraftGrantAccess(a.client, id, &g, scope, g.Resources, "", token.Confirmation{}, grant.EventAccessIssued, a.from, a.now)
+	access, err := s.tokens.DraftGrantAccess(a.client, id, &g, scope, g.Resources, "", token.Confirmation{},
+		grant.EventAccessIssued, a.from, a.now)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +73,8 @@ func (s *Server) issueImplicit(ctx context.Context, a *agreement) (url.Values, e
 // docs/decisions/authorization.md#id-tokens-by-themselves)
 func (s *Server) issueIDToken(ctx context.Context, a *agreement) (url.Values, error) {
 	scope := a.client.StillAllowed(a.rec.Scope)
-	if err := s.clients.May(a.client, clientstore.Permission{Grant: client.GrantIDToken, Scope: scope, Provider: a.result.Provider}); err != nil {
+	if err := s.clients.May(a.client,
+		clientstore.Permission{Grant: client.GrantIDToken, Scope: scope, Provider: a.result.Provider}); err != nil {
 		return nil, err
 	}
 	e, err := s.deps.Events.New(eventIDTokenIssued, a.from)

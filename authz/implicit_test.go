@@ -34,7 +34,10 @@ func TestImplicit(t *testing.T) {
 		"with a challenge that no code would take": {"code_challenge_method", "plain"},
 	} {
 		got := implicit(t, h, changes...)
-		for param, want := range map[string]string{"token_type": "bearer", "expires_in": "900", "scope": "openid", "state": "the state", "iss": h.Issuer} {
+		for param, want := range map[string]string{
+			"token_type": "bearer", "expires_in": "900", "scope": "openid",
+			"state": "the state", "iss": h.Issuer,
+		} {
 			if got.Get(param) != want {
 				t.Errorf("%s: %s = %q, want %q", name, param, got.Get(param), want)
 			}
@@ -96,11 +99,13 @@ func TestImplicitErrors(t *testing.T) {
 	}
 	b := h.Browser(authztest.Demo)
 	b.Decision = "deny"
-	if mode, got := authztest.AnswerOf(t, b.Authorize("fragment", "response_type", "token")); mode != "fragment" || got.Get("error") != "access_denied" {
+	if mode, got := authztest.AnswerOf(t, b.Authorize("fragment", "response_type", "token")); mode != "fragment" ||
+		got.Get("error") != "access_denied" {
 		t.Errorf("denied = %v by %s, want access_denied in the fragment", got, mode)
 	}
 	b.Decision = "allow"
-	if mode, got := authztest.AnswerOf(t, b.Authorize("fragment", "response_type", "token")); mode != "fragment" || got.Get("access_token") == "" {
+	if mode, got := authztest.AnswerOf(t, b.Authorize("fragment", "response_type", "token")); mode != "fragment" ||
+		got.Get("access_token") == "" {
 		t.Errorf("allowed = %v by %s, want a token in the fragment", got, mode)
 	}
 	authztest.WantEvent(t, h, authztest.Demo, "consent.ConsentGivenEvent", 1)
@@ -178,7 +183,8 @@ func TestIDTokenByItselfAfterSignOut(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithConfig(idTokenOnly))
 	h.People.After(func(r *authn.Result) { h.People.EndSession(r.SessionID) })
-	_, answer := authztest.AnswerOf(t, h.Browser(authztest.Demo).Authorize("fragment", "response_type", "id_token", "code_challenge", "", "code_challenge_method", ""))
+	_, answer := authztest.AnswerOf(t,
+		h.Browser(authztest.Demo).Authorize("fragment", "response_type", "id_token", "code_challenge", "", "code_challenge_method", ""))
 	if answer.Get("error") != "login_required" || answer.Has("id_token") {
 		t.Errorf("answer = %v, want login_required", answer)
 	}

@@ -98,7 +98,10 @@ func (s *Server) metadata() metadata {
 			scopes = append(scopes, scope.Name)
 		}
 	}
-	methods := []string{"client_secret_basic", "client_secret_post", client.MethodPrivateKey, client.MethodTLS, client.MethodSelfSigned, "none"}
+	methods := []string{
+		"client_secret_basic", "client_secret_post", client.MethodPrivateKey, client.MethodTLS,
+		client.MethodSelfSigned, "none",
+	}
 	assertionAlgNames := make([]string, len(client.AssertionAlgorithms))
 	for i, alg := range client.AssertionAlgorithms {
 		assertionAlgNames[i] = string(alg)
@@ -119,16 +122,22 @@ func (s *Server) metadata() metadata {
 		Registration: registers, DetailTypes: s.clients.DetailTypes(), MutualEndpoints: s.mutualEndpoints(), BoundTokens: true,
 		Issuer: s.cfg.Issuer, Authorization: at("/oauth/authorize"), Token: at("/oauth/token"), Userinfo: at("/oauth/userinfo"),
 		JWKS: at("/oauth/jwks"), Revocation: at("/oauth/revoke"), Introspection: at("/oauth/api/v2/token/introspect"), EndSession: at(logoutPath),
-		PushedRequest: at("/oauth/par"), PushedRequired: s.cfg.PARRequired, DPoPAlgs: dpop.Algorithms(), DeviceAuthorization: at("/oauth/device_authorization"),
-		Scopes: scopes, ResponseTypes: []string{responseCode, responseToken, responseIDToken}, ResponseModes: responseModes,
+		PushedRequest: at("/oauth/par"), PushedRequired: s.cfg.PARRequired, DPoPAlgs: dpop.Algorithms(),
+		DeviceAuthorization: at("/oauth/device_authorization"),
+		Scopes:              scopes, ResponseTypes: []string{responseCode, responseToken, responseIDToken}, ResponseModes: responseModes,
 		Grants:    slices.Sorted(slices.Values(append(s.grants.Types(), client.GrantImplicit))),
-		ACRValues: []string{token.ACR(1)}, SubjectTypes: []string{client.SubjectPublic, client.SubjectPairwise}, IDTokenAlgs: algs, ResponseAlgs: algs,
+		ACRValues: []string{token.ACR(1)}, SubjectTypes: []string{client.SubjectPublic, client.SubjectPairwise},
+		IDTokenAlgs: algs, ResponseAlgs: algs,
 		IDTokenEncAlgs: client.EncryptionAlgorithms, IDTokenEncs: client.ContentEncryptions,
 		UserinfoAlgs: algs, UserinfoEncAlgs: client.EncryptionAlgorithms, UserinfoEncs: client.ContentEncryptions,
 		IntrospectionAlgs: algs,
-		RequestParameter:  true, RequestAlgs: assertionAlgNames, TokenAuthMethods: methods, TokenAuthAlgs: assertionAlgNames, RevocationAuthAlgs: assertionAlgNames, RevocationAuthMethods: methods, IntrospectionMethods: []string{"client_secret_basic", client.MethodTLS},
-		Claims: claimsSupported(), ChallengeMethods: []string{"S256"}, Prompts: []string{"none", "login", "consent", "select_account", "create"},
-		ClientDocuments: s.clients.Documents(), IssParameter: true, ClaimsParameter: true, BackchannelLogout: true, BackchannelSession: true, FrontchannelLogout: true, FrontchannelSession: true,
+		RequestParameter:  true, RequestAlgs: assertionAlgNames, TokenAuthMethods: methods, TokenAuthAlgs: assertionAlgNames,
+		RevocationAuthAlgs: assertionAlgNames, RevocationAuthMethods: methods,
+		IntrospectionMethods: []string{"client_secret_basic", client.MethodTLS},
+		Claims:               claimsSupported(), ChallengeMethods: []string{"S256"},
+		Prompts:         []string{"none", "login", "consent", "select_account", "create"},
+		ClientDocuments: s.clients.Documents(), IssParameter: true, ClaimsParameter: true, BackchannelLogout: true, BackchannelSession: true,
+		FrontchannelLogout: true, FrontchannelSession: true,
 	}
 }
 

@@ -25,7 +25,10 @@ func TestPeerOutbound(t *testing.T) {
 	t.Run("peer 36: jwks_uri of a client that was added while the server runs", func(t *testing.T) {
 		t.Parallel()
 		stored := 0
-		for _, uri := range []string{inside.URL + "/jwks", strings.Replace(inside.URL, "127.0.0.1", "localhost", 1), "https://169.254.169.254/latest", "https://10.0.0.1/jwks", "https://[::1]/jwks"} {
+		for _, uri := range []string{
+			inside.URL + "/jwks", strings.Replace(inside.URL, "127.0.0.1", "localhost", 1),
+			"https://169.254.169.254/latest", "https://10.0.0.1/jwks", "https://[::1]/jwks",
+		} {
 			s := authztest.NewSigner(t, "signer", jose.ES256)
 			s.Client.JWKS, s.Client.JWKSURI = nil, uri
 			h := authztest.New(t)
@@ -35,7 +38,8 @@ func TestPeerOutbound(t *testing.T) {
 			stored++
 			for _, kid := range []string{"one", "another"} {
 				s.Kid = kid
-				if res := h.Post("/oauth/token", authztest.AssertionForm(s.Sign(t, s.Claims(h), ""))); res.Status < 400 || strings.Contains(res.Body, "169.254") {
+				if res := h.Post("/oauth/token", authztest.AssertionForm(s.Sign(t, s.Claims(h), ""))); res.Status < 400 ||
+					strings.Contains(res.Body, "169.254") {
 					t.Errorf("%s: Token = %d %s, want a refusal", uri, res.Status, res.Body)
 				}
 				h.Clock.Advance(2 * time.Minute)
@@ -60,7 +64,8 @@ func TestPeerOutbound(t *testing.T) {
 		h.Config.Clients = append(h.Config.Clients, c) // for the harness alone
 		b := h.Browser(authztest.Demo)
 		b.Tokens("added")
-		if err := h.Store.Update(t.Context(), func(tx storage.Tx) error { return h.Server().SessionEnded(tx, authztest.Demo, b.Session()) }); err != nil {
+		if err := h.Store.Update(t.Context(),
+			func(tx storage.Tx) error { return h.Server().SessionEnded(tx, authztest.Demo, b.Session()) }); err != nil {
 			t.Fatal(err)
 		}
 		authztest.SendLogouts(t, h)

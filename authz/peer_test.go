@@ -18,7 +18,8 @@ import (
 func runningStates() (out []string) {
 	for _, start := range []string{"", `">`, `'>`, "</title>"} {
 		for _, text := range []string{
-			"<script>zz57()</script>", "<img src=x onerror=zz57()>", "<svg/onload=zz57()>", "javascript:zz57()", `" onfocus=zz57() autofocus="`, "' onfocus=zz57() x='", "&#60;script&#62;zz57",
+			"<script>zz57()</script>", "<img src=x onerror=zz57()>", "<svg/onload=zz57()>", "javascript:zz57()", `" onfocus=zz57() autofocus="`,
+			"' onfocus=zz57() x='", "&#60;script&#62;zz57",
 			"{{zz57}}${zz57}", "`zz57`", "\u2028zz57\u202e",
 		} {
 			out = append(out, start+text)
@@ -52,13 +53,16 @@ func TestPeersRedirects(t *testing.T) {
 	}
 	t.Run("peer 18: a path parameter that hides dot segments", func(t *testing.T) {
 		t.Parallel()
-		try(t, "https://app/cb/..;/x", "https://app/cb;a=b", "https://app/..;/cb", "https://app/x/..;/cb", "https://app/cb;/../x", "https://app/cb%3b/..", "https://app/;/cb",
+		try(t, "https://app/cb/..;/x", "https://app/cb;a=b", "https://app/..;/cb", "https://app/x/..;/cb", "https://app/cb;/../x",
+			"https://app/cb%3b/..", "https://app/;/cb",
 			"https://app/cb/.;/", "https://app/cb..;/")
 	})
 	t.Run("peer 19: several at signs", func(t *testing.T) {
 		t.Parallel()
-		try(t, "https://app@a@evil.example/cb", "https://app:1@2@evil.example/cb", "https://app@@evil.example/cb", "https://@app@evil.example/cb", "https://evil.example@@app/cb",
-			"https://app%40a@evil.example/cb", "https://app:@evil.example:@app/cb", `https://app\@evil.example@app/cb`, "https://evil.example@app/cb")
+		try(t, "https://app@a@evil.example/cb", "https://app:1@2@evil.example/cb", "https://app@@evil.example/cb", "https://@app@evil.example/cb",
+			"https://evil.example@@app/cb",
+			"https://app%40a@evil.example/cb", "https://app:@evil.example:@app/cb", `https://app\@evil.example@app/cb`,
+			"https://evil.example@app/cb")
 	})
 }
 
@@ -71,7 +75,10 @@ func TestPeersCodes(t *testing.T) {
 			name, client string
 			late         bool
 		}{
-			{"wrong client, too late", "other", true}, {"wrong client, in time", "other", false}, {"right client, too late", "shop", true}, {"right client, in time", "shop", false},
+			{"wrong client, too late", "other", true},
+			{"wrong client, in time", "other", false},
+			{"right client, too late", "shop", true},
+			{"right client, in time", "shop", false},
 		} {
 			code := h.Browser(authztest.Demo).Code("shop")
 			if c.late {
@@ -125,7 +132,8 @@ func TestPeersSecrets(t *testing.T) {
 			for n := 1; n < len(text); n += 3 {
 				out = append(out, text[:len(text)-n], text[n:])
 			}
-			out = append(out, text+"A", text+"=", text+"==", text+"%00", "A"+text, text+text, strings.ToUpper(text), strings.ToLower(text), " "+text, text+" ")
+			out = append(out, text+"A", text+"=", text+"==", text+"%00", "A"+text, text+text, strings.ToUpper(text),
+				strings.ToLower(text), " "+text, text+" ")
 			last := text[len(text)-1]
 			for _, c := range "AQgw0_-" { // bits of the last character that a lenient decoder ignores
 				if byte(c) != last {
@@ -155,11 +163,15 @@ func TestPeersSecrets(t *testing.T) {
 		text := authztest.Secret("reports")
 		for _, v := range variants(text) {
 			if v != text {
-				authztest.WantError(t, "secret "+v, h.Post("/oauth/token", authztest.ClientCredentials("reports.read"), authztest.Basic("reports", v)...), http.StatusUnauthorized, "invalid_client")
+				authztest.WantError(t, "secret "+v,
+					h.Post("/oauth/token", authztest.ClientCredentials("reports.read"), authztest.Basic("reports", v)...),
+					http.StatusUnauthorized, "invalid_client")
 			}
 		}
 		for _, v := range variants(authztest.Secret("ops")) {
-			authztest.WantError(t, "secret "+v, h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {tokens.Access}}, authztest.Basic("ops", v)...), http.StatusUnauthorized, "invalid_client")
+			authztest.WantError(t, "secret "+v,
+				h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {tokens.Access}}, authztest.Basic("ops", v)...),
+				http.StatusUnauthorized, "invalid_client")
 		}
 		authztest.WantStatus(t, "the refresh token itself", h.Refresh("shop", tokens.Refresh), http.StatusOK)
 	})
@@ -172,8 +184,10 @@ func TestPeersAssertions(t *testing.T) {
 	authztest.Attack(t, "peer 52: client assertions without times", func(t *testing.T, h *authztest.Harness) {
 		now := h.Clock.Now().Unix()
 		for name, exp := range map[string]any{
-			"missing": nil, "text": "2099-01-01", "a number as text": "4102444800", "zero": 0, "negative": -1, "in an hour": now + 3600, "in a thousand years": now + 31_536_000_000,
-			"a list": []int64{now + 60}, "an object": map[string]any{}, "true": true, "past": now - 1, "now": now, "not a number": "NaN",
+			"missing": nil, "text": "2099-01-01", "a number as text": "4102444800", "zero": 0, "negative": -1, "in an hour": now + 3600,
+			"in a thousand years": now + 31_536_000_000,
+			"a list":              []int64{now + 60}, "an object": map[string]any{}, "true": true, "past": now - 1,
+			"now": now, "not a number": "NaN",
 		} {
 			claims := s.Claims(h)
 			delete(claims, "exp")
@@ -184,19 +198,22 @@ func TestPeersAssertions(t *testing.T) {
 				if !iat {
 					delete(claims, "iat")
 				}
-				authztest.WantError(t, "exp "+name, h.Post("/oauth/token", authztest.AssertionForm(s.Sign(t, claims, ""))), http.StatusUnauthorized, "invalid_client")
+				authztest.WantError(t, "exp "+name, h.Post("/oauth/token", authztest.AssertionForm(s.Sign(t, claims, ""))),
+					http.StatusUnauthorized, "invalid_client")
 			}
 		}
 		for name, iat := range map[string]any{"in an hour": now + 3600, "text": "soon"} {
 			claims := s.Claims(h)
 			claims["iat"] = iat
-			authztest.WantError(t, "iat "+name, h.Post("/oauth/token", authztest.AssertionForm(s.Sign(t, claims, ""))), http.StatusUnauthorized, "invalid_client")
+			authztest.WantError(t, "iat "+name, h.Post("/oauth/token", authztest.AssertionForm(s.Sign(t, claims, ""))),
+				http.StatusUnauthorized, "invalid_client")
 		}
 		// RFC 7523 3: iat can be left out. exp bounds the age alone, and jti the uses.
 		claims := s.Claims(h)
 		delete(claims, "iat")
 		authztest.WantStatus(t, "without iat", h.Post("/oauth/token", authztest.AssertionForm(s.Sign(t, claims, ""))), http.StatusOK)
-		authztest.WantError(t, "again", h.Post("/oauth/token", authztest.AssertionForm(s.Sign(t, claims, ""))), http.StatusUnauthorized, "invalid_client")
+		authztest.WantError(t, "again", h.Post("/oauth/token", authztest.AssertionForm(s.Sign(t, claims, ""))),
+			http.StatusUnauthorized, "invalid_client")
 	}, authztest.WithClients(s.Client))
 }
 
@@ -205,7 +222,10 @@ func TestPeersTargets(t *testing.T) {
 	t.Parallel()
 	authztest.Attack(t, "peer 58: addresses that begin like the registered one", func(t *testing.T, h *authztest.Harness) {
 		for _, base := range []string{"https://shop.example.com", "https://wiki.example.com"} { // of a client, of a site
-			for _, tail := range []string{".evil", ".evil/", ":8443/", "@evil.example/", "/@evil.example", "//evil.example", "/x", "/../", "/%2e%2e/", "/?next=//evil.example", "/#x", "\\@evil.example/", "%2eevil/", "/;x"} {
+			for _, tail := range []string{
+				".evil", ".evil/", ":8443/", "@evil.example/", "/@evil.example", "//evil.example", "/x", "/../",
+				"/%2e%2e/", "/?next=//evil.example", "/#x", "\\@evil.example/", "%2eevil/", "/;x",
+			} {
 				b := h.Browser(authztest.Demo)
 				own := b.Tokens("shop").ID
 				res := b.Get("/oauth/logout?" + url.Values{"id_token_hint": {own}, "post_logout_redirect_uri": {base + tail}}.Encode())
@@ -219,7 +239,10 @@ func TestPeersTargets(t *testing.T) {
 		}
 		b := h.Browser(authztest.Demo)
 		b.Person = ""
-		for _, uri := range []string{"https://shop.example.com.evil/callback", "https://shop.example.com@evil.example/callback", "https://shop.example.com/callback.evil", "https://shop.example.com/callback/../x"} {
+		for _, uri := range []string{
+			"https://shop.example.com.evil/callback", "https://shop.example.com@evil.example/callback",
+			"https://shop.example.com/callback.evil", "https://shop.example.com/callback/../x",
+		} {
 			if res := b.Get(h.AuthorizeURL("shop", "redirect_uri", uri)); res.Location() != "" || res.Status != http.StatusBadRequest {
 				t.Errorf("Authorize to %s = %d %q", uri, res.Status, res.Location())
 			}
@@ -243,12 +266,14 @@ func TestPeersTargets(t *testing.T) {
 						t.Errorf("%s with the state %q has %d %s, with a harmless one %d", name, state, n, mark, want)
 					}
 				}
-				if policy := res.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe-inline") {
+				if policy := res.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") ||
+					strings.Contains(policy, "unsafe-inline") {
 					t.Errorf("%s: Content-Security-Policy = %q", name, policy)
 				}
 			}
 			for name, with := range map[string][]string{
-				"an unknown client": {"client_id", "nobody"}, "another address": {"redirect_uri", "https://evil.example/cb"}, "no provider": {"idp", "nobody"}, "the question for consent": {"prompt", "consent"},
+				"an unknown client": {"client_id", "nobody"}, "another address": {"redirect_uri", "https://evil.example/cb"},
+				"no provider": {"idp", "nobody"}, "the question for consent": {"prompt", "consent"},
 			} {
 				params := h.Params("asks", append([]string{"state", state}, with...)...)
 				for _, res := range []*authztest.Response{b.Get("/oauth/authorize?" + params.Encode()), b.Post("/oauth/authorize", params)} {
@@ -263,12 +288,18 @@ func TestPeersTargets(t *testing.T) {
 		for _, b := range []*authztest.Browser{h.Browser(""), h.Browser(authztest.Demo).SignIn(authztest.Demo)} {
 			b.Person = ""
 			for name, with := range map[string][]string{
-				"nothing wrong": nil, "nobody signed in": {"max_age", "0"}, "unknown scope": {"scope", "nonsense"}, "response type": {"response_type", "foo"},
-				"response mode": {"response_mode", "foo"}, "no challenge": {"code_challenge", ""}, "prompt": {"prompt", "none login"}, "resource": {"resource", "https://x.example.com"},
-				"max_age": {"max_age", "x"}, "claims": {"claims", "{"}, "request": {"request", "x"}, "idp": {"idp", "nobody"}, "form_post": {"response_mode", "form_post", "scope", "nonsense"},
-				"fragment": {"response_mode", "fragment", "scope", "nonsense"}, "level": {"acr_values", "urn:gatehouse:level:4"},
+				"nothing wrong": nil, "nobody signed in": {"max_age", "0"}, "unknown scope": {"scope", "nonsense"},
+				"response type": {"response_type", "foo"},
+				"response mode": {"response_mode", "foo"}, "no challenge": {"code_challenge", ""}, "prompt": {"prompt", "none login"},
+				"resource": {"resource", "https://x.example.com"},
+				"max_age":  {"max_age", "x"}, "claims": {"claims", "{"}, "request": {"request", "x"}, "idp": {"idp", "nobody"},
+				"form_post": {"response_mode", "form_post", "scope", "nonsense"},
+				"fragment":  {"response_mode", "fragment", "scope", "nonsense"}, "level": {"acr_values", "urn:gatehouse:level:4"},
 			} {
-				for _, uri := range []string{authztest.Evil + "/cb", "https://shop.example.com/callback/", "https://other.example.com/callback", "javascript:alert(1)"} {
+				for _, uri := range []string{
+					authztest.Evil + "/cb", "https://shop.example.com/callback/",
+					"https://other.example.com/callback", "javascript:alert(1)",
+				} {
 					changes := append([]string{"prompt", "none", "redirect_uri", uri}, with...)
 					res := b.Get(h.AuthorizeURL("asks", changes...))
 					authztest.WantPage(t, name+" to "+uri, res, http.StatusBadRequest)

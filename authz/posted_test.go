@@ -49,7 +49,8 @@ func TestPostedRequest(t *testing.T) {
 	authztest.WantPage(t, "an old address", b.Get(res.Location()), http.StatusBadRequest)
 	authztest.WantPage(t, "an address that never was", b.Get("/oauth/authorize?posted=x"), http.StatusBadRequest)
 	authztest.WantPage(t, "a long one", b.Get("/oauth/authorize?posted="+strings.Repeat("x", 2000)), http.StatusBadRequest)
-	authztest.WantPage(t, "too much", b.Post("/oauth/authorize", url.Values{"client_id": {"shop"}, "unknown": {strings.Repeat("x", 40_000)}}), http.StatusBadRequest)
+	authztest.WantPage(t, "too much", b.Post("/oauth/authorize", url.Values{"client_id": {"shop"}, "unknown": {strings.Repeat("x", 40_000)}}),
+		http.StatusBadRequest)
 	h.Invariants(t)
 }
 
@@ -92,7 +93,8 @@ func TestTextThatIsNoToken(t *testing.T) {
 		authztest.WantError(t, "Validate", h.Validate(text), http.StatusBadRequest, "invalid_grant")
 	}
 	// Everything else still has one reading.
-	authztest.WantError(t, "grant_type", h.Token("shop", url.Values{"grant_type": {"authorization_code"}, "code": {"a\x00b"}}), http.StatusBadRequest, "invalid_request")
+	authztest.WantError(t, "grant_type", h.Token("shop", url.Values{"grant_type": {"authorization_code"}, "code": {"a\x00b"}}),
+		http.StatusBadRequest, "invalid_request")
 	h.Invariants(t)
 }
 

@@ -55,7 +55,8 @@ func (s *Server) Preview(ctx context.Context, c *client.Client, person string, s
 	}
 	now := s.now()
 	raw, err := s.tokens.PreviewIDToken(ctx, token.IDToken{
-		Client: c, Subject: subject, Scope: p.Scope, Access: previewedToken, SignIn: token.SignIn{Subject: person, AuthTime: now, Level: max(level, p.Level, 1)},
+		Client: c, Subject: subject, Scope: p.Scope, Access: previewedToken,
+		SignIn: token.SignIn{Subject: person, AuthTime: now, Level: max(level, p.Level, 1)},
 	}, now)
 	if err != nil {
 		return p, err

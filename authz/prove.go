@@ -22,7 +22,9 @@ func (s *Server) Proofs() *dpop.Proofs { return s.proofs }
 
 // prove returns what a client has proved to have in a request to one of our endpoints. spent notes in a transaction
 // that the proof was used; nil: no proof was sent.
-func (s *Server) prove(w http.ResponseWriter, r *http.Request, c *client.Client) (proved token.Confirmation, spent func(storage.Tx) error, err error) {
+func (s *Server) prove(w http.ResponseWriter, r *http.Request, c *client.Client) (proved token.Confirmation,
+	spent func(storage.Tx) error, err error,
+) {
 	if len(r.Header[dpop.Header]) == 0 {
 		return proved, nil, nil
 	}
@@ -47,7 +49,9 @@ func (s *Server) addressOf(r *http.Request) string {
 }
 
 // bindPush lets the proof of a pushed request stand for dpop_jkt. (RFC 9449 10.1)
-func (s *Server) bindPush(w http.ResponseWriter, r *http.Request, c *client.Client, params map[string][]string) (spent func(storage.Tx) error, err error) {
+func (s *Server) bindPush(w http.ResponseWriter, r *http.Request, c *client.Client,
+	params map[string][]string,
+) (spent func(storage.Tx) error, err error) {
 	proved, spent, err := s.prove(w, r, c)
 	if err != nil || proved.JKT == "" {
 		return nil, err
@@ -71,7 +75,8 @@ func (s *Server) checkKey(_ context.Context, a *authorizeRequest) error {
 // proveHolder checks at one of our own resources that the sender of an access token may use it. byProof says that the
 // token came by the scheme DPoP.
 func (s *Server) proveHolder(w http.ResponseWriter, r *http.Request, text string, byProof bool, in *token.Introspection) error {
-	proof, err := s.proofs.Admit(r.Context(), r.Header, dpop.Request{Method: r.Method, URL: s.addressOf(r), Token: text}, byProof, in.Confirmation.JKT)
+	proof, err := s.proofs.Admit(r.Context(), r.Header, dpop.Request{Method: r.Method, URL: s.addressOf(r), Token: text},
+		byProof, in.Confirmation.JKT)
 	s.proofs.Offer(w.Header(), proof, err)
 	if err == nil && !in.Confirmation.MetBy(token.Confirmation{JKT: in.Confirmation.JKT, X5T: s.Thumbprint(r)}) {
 		err = &oauth.Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the access token is bound to a certificate"}

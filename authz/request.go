@@ -142,7 +142,10 @@ func (s *Server) refuseRequest(w http.ResponseWriter, r *http.Request, p *pendin
 		}
 		s.failPage(w, r, oauth.InvalidRequest(err, "the request has expired"), "error.expired", again)
 	case errors.Is(err, errBrowser):
-		s.failPage(w, r, &oauth.Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the request is of another browser", Cause: err}, "error.forbidden", "")
+		s.failPage(w, r, &oauth.Error{
+			Status: http.StatusForbidden, Code: "access_denied", Description: "the request is of another browser",
+			Cause: err,
+		}, "error.forbidden", "")
 	default:
 		s.failPage(w, r, err, "error.client", "")
 	}

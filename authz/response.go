@@ -59,7 +59,9 @@ func plainMode(a *authorizeRequest, mode string) string {
 }
 
 // redirectClient sends the answer of a request to the client, with iss and state.
-func (s *Server) redirectClient(w http.ResponseWriter, r *http.Request, c *client.Client, rec *requestRecord, params url.Values, status int) {
+func (s *Server) redirectClient(w http.ResponseWriter, r *http.Request, c *client.Client, rec *requestRecord,
+	params url.Values, status int,
+) {
 	params.Set("iss", s.cfg.Issuer) // RFC 9207 2
 	if rec.State != "" {
 		params.Set("state", rec.State) // RFC 6749 4.1.2: the exact value received

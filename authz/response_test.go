@@ -28,7 +28,11 @@ func TestResponseModes(t *testing.T) {
 		{"error by form", []string{"response_mode", "form_post", "scope", "nonsense"}, "form_post", "invalid_scope"},
 		{"early error in the fragment", []string{"response_mode", "fragment", "request", "x"}, "fragment", "request_not_supported"},
 		{"unknown mode", []string{"response_mode", "web_message"}, "query", "invalid_request"},
-		{"silent error by form", []string{"response_mode", "form_post", "prompt", "none", "acr_values", "urn:gatehouse:level:4"}, "form_post", "interaction_required"},
+		{
+			"silent error by form",
+			[]string{"response_mode", "form_post", "prompt", "none", "acr_values", "urn:gatehouse:level:4"},
+			"form_post", "interaction_required",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			mode, answer := authztest.AnswerOf(t, b.Authorize("shop", c.with...))
@@ -53,7 +57,8 @@ func TestFormPostAfterConsent(t *testing.T) {
 	for decision, want := range map[string]string{"allow": "code", "deny": "error"} {
 		b := h.Browser(authztest.Demo)
 		b.Decision = decision
-		if mode, answer := authztest.AnswerOf(t, b.Authorize("asks", "response_mode", "form_post", "prompt", "consent")); mode != "form_post" || !answer.Has(want) {
+		if mode, answer := authztest.AnswerOf(t, b.Authorize("asks", "response_mode", "form_post", "prompt", "consent")); mode != "form_post" ||
+			!answer.Has(want) {
 			t.Errorf("%s: answer by %s %v, want %s by form_post", decision, mode, answer, want)
 		}
 	}

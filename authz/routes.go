@@ -44,16 +44,19 @@ func (s *Server) table() map[string]route {
 		all  = []string{http.MethodGet, http.MethodHead, http.MethodPost}
 	)
 	t := map[string]route{
-		"/oauth/api/v2/token/introspect":          {handle: s.grants.HandleIntrospect, methods: post, machine: true, plain: true, page: "error.introspection"},
-		"/oauth/api/v1/users/":                    {handle: s.handleUsers, methods: []string{http.MethodGet, http.MethodDelete}, machine: true},
-		"/oauth/userinfo":                         {handle: s.handleUserinfo, methods: all, machine: true, cors: true, page: "error.userinfo"},
-		"/oauth/jwks":                             {handle: s.handleJWKS, methods: get, machine: true, public: true},
-		"/oauth/logout":                           {handle: s.handleLogout, methods: both},
-		"/oauth/consent":                          {handle: s.handleConsent, methods: post},
-		"/oauth/site":                             {handle: s.handleSite, methods: view},
-		"/device":                                 {handle: s.devices.HandleEnter, methods: both},
-		"/device/allow":                           {handle: s.devices.HandleAllow, methods: both},
-		"/.well-known/openid-configuration":       {handle: s.handleMetadata, methods: get, machine: true, public: true},
+		"/oauth/api/v2/token/introspect": {
+			handle: s.grants.HandleIntrospect, methods: post, machine: true, plain: true,
+			page: "error.introspection",
+		},
+		"/oauth/api/v1/users/":              {handle: s.handleUsers, methods: []string{http.MethodGet, http.MethodDelete}, machine: true},
+		"/oauth/userinfo":                   {handle: s.handleUserinfo, methods: all, machine: true, cors: true, page: "error.userinfo"},
+		"/oauth/jwks":                       {handle: s.handleJWKS, methods: get, machine: true, public: true},
+		"/oauth/logout":                     {handle: s.handleLogout, methods: both},
+		"/oauth/consent":                    {handle: s.handleConsent, methods: post},
+		"/oauth/site":                       {handle: s.handleSite, methods: view},
+		"/device":                           {handle: s.devices.HandleEnter, methods: both},
+		"/device/allow":                     {handle: s.devices.HandleAllow, methods: both},
+		"/.well-known/openid-configuration": {handle: s.handleMetadata, methods: get, machine: true, public: true},
 		"/.well-known/oauth-authorization-server": {handle: s.handleMetadata, methods: get, machine: true, public: true},
 	}
 	if s.registered.On() {
@@ -69,7 +72,10 @@ func (s *Server) table() map[string]route {
 	}
 	if s.signals.On() {
 		t[ssf.MetadataPath] = route{handle: s.handleSignalMetadata, methods: get, machine: true, public: true}
-		t[ssf.StreamPath] = route{handle: s.signals.HandleStream, methods: []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete}, machine: true}
+		t[ssf.StreamPath] = route{
+			handle:  s.signals.HandleStream,
+			methods: []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete}, machine: true,
+		}
 		t[ssf.StatusPath] = route{handle: s.signals.HandleStatus, methods: both, machine: true}
 		t[ssf.AddPath] = route{handle: s.signals.HandleAdd, methods: post, machine: true}
 		t[ssf.RemovePath] = route{handle: s.signals.HandleRemove, methods: post, machine: true}
@@ -163,7 +169,8 @@ func (s *Server) recovered(w *web.Begun, r *http.Request, rt route) {
 	}
 	s.panics.Add(1)
 	reference := s.record(r, &oauth.Error{Status: http.StatusInternalServerError, Code: "server_error", Description: "internal error"})
-	s.deps.Log.Error("panic", zap.String("path", r.URL.Path), zap.String("ref", reference), zap.Any("panic", cause), zap.ByteString("stack", debug.Stack()))
+	s.deps.Log.Error("panic", zap.String("path", r.URL.Path), zap.String("ref", reference), zap.Any("panic", cause),
+		zap.ByteString("stack", debug.Stack()))
 	w.AbortBegun()
 	if rt.machine {
 		jsonresponse.Write(w, http.StatusInternalServerError, jsonresponse.Error{

@@ -82,8 +82,10 @@ func TestMachinesInABrowser(t *testing.T) {
 			"typed, in full": {"Accept", "text/html,application/xhtml+xml,*/*;q=0.8", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Site", "none"},
 		} {
 			res := h.Do(http.MethodGet, h.Issuer+path, "", headers...)
-			if res.Status != want.status || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") || !strings.Contains(res.Body, want.title) {
-				t.Errorf("%s: GET %s = %d %s, want %d and a page titled %q\n%s", name, path, res.Status, res.Header.Get("Content-Type"), want.status, want.title, res.Body)
+			if res.Status != want.status || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") ||
+				!strings.Contains(res.Body, want.title) {
+				t.Errorf("%s: GET %s = %d %s, want %d and a page titled %q\n%s", name, path, res.Status, res.Header.Get("Content-Type"),
+					want.status, want.title, res.Body)
 			}
 			if challenge := res.Header.Get("WWW-Authenticate"); (challenge != "") != (want.status == 401) {
 				t.Errorf("%s: GET %s with the challenge %q", name, path, challenge)
@@ -100,11 +102,13 @@ func TestMachinesInABrowser(t *testing.T) {
 			if !strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") || res.Text("error") == "" {
 				t.Errorf("%s: GET %s = %d %s, want JSON", name, path, res.Status, res.Body)
 			}
-			if headers[len(headers)-2] != "Authorization" && (res.Status != plain.Status || res.Text("error_description") != plain.Text("error_description")) {
+			if headers[len(headers)-2] != "Authorization" &&
+				(res.Status != plain.Status || res.Text("error_description") != plain.Text("error_description")) {
 				t.Errorf("%s: GET %s = %d %s, want %d %s", name, path, res.Status, res.Body, plain.Status, plain.Body)
 			}
 		}
-		post := h.Do(http.MethodPost, h.Issuer+path, "grant_type=password", "Accept", "text/html", "Content-Type", "application/x-www-form-urlencoded")
+		post := h.Do(http.MethodPost, h.Issuer+path, "grant_type=password", "Accept", "text/html", "Content-Type",
+			"application/x-www-form-urlencoded")
 		if !strings.HasPrefix(post.Header.Get("Content-Type"), "application/json") {
 			t.Errorf("POST %s = %d %s, want JSON", path, post.Status, post.Body)
 		}
@@ -139,7 +143,8 @@ func TestAttacksOnCORS(t *testing.T) {
 	t.Run("attack 77: scripts of other origins", func(t *testing.T) {
 		for _, path := range append(open, closed...) {
 			for _, origin := range []string{
-				authztest.Evil, "null", "http://spa.example.com", "https://spa.example.com.evil.example", "https://spa.example.com:8443", "https://SPA.example.com", "*",
+				authztest.Evil, "null", "http://spa.example.com", "https://spa.example.com.evil.example", "https://spa.example.com:8443",
+				"https://SPA.example.com", "*",
 				"https://disabled.example.com", "http://localhost", "http://127.0.0.2", "https://127.0.0.1", "http://127.0.0.1.evil.example",
 			} {
 				for _, method := range []string{http.MethodOptions, http.MethodGet, http.MethodPost} {
@@ -160,7 +165,8 @@ func TestAttacksOnCORS(t *testing.T) {
 	})
 	for _, path := range open {
 		for _, origin := range []string{"https://spa.example.com", "https://shop.example.com", "https://tools.example.com"} {
-			res := h.Do(http.MethodOptions, path, "", "Origin", origin, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization")
+			res := h.Do(http.MethodOptions, path, "", "Origin", origin, "Access-Control-Request-Method", "POST",
+				"Access-Control-Request-Headers", "authorization")
 			if res.Status != http.StatusNoContent || res.Header.Get("Access-Control-Allow-Origin") != origin ||
 				!strings.Contains(res.Header.Get("Access-Control-Allow-Headers"), "Authorization") {
 				t.Errorf("preflight of %s from %s = %d %v", path, origin, res.Status, res.Header)
@@ -180,19 +186,25 @@ func TestAttacksOnCORS(t *testing.T) {
 func TestScriptsOfDevelopers(t *testing.T) {
 	t.Parallel()
 	app := func(id string, public bool, uri string) *client.Client {
-		c := &client.Client{ID: id, Public: public, RedirectURIs: []string{uri}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"}}
+		c := &client.Client{
+			ID: id, Public: public, RedirectURIs: []string{uri}, Grants: []string{"authorization_code"},
+			Scopes: []string{"openid"},
+		}
 		if !public {
 			c.Secrets = []secret.String{secret.New(authztest.Secret(id))}
 		}
 		return c
 	}
 	h := authztest.New(t, authztest.WithClients(
-		app("vite", true, "http://localhost:5173/callback"), app("web", false, "http://[::1]:8080/callback"), app("shouting", true, "https://APP.Example.com:443/cb"),
+		app("vite", true, "http://localhost:5173/callback"), app("web", false, "http://[::1]:8080/callback"),
+		app("shouting", true, "https://APP.Example.com:443/cb"),
 	), authztest.WithConfig(func(c *authz.Config) { c.Clients[0].Origins = []string{"https://TOOLS.example.com:443/"} }))
 	for origin, want := range map[string]bool{
-		"http://localhost:5173": true, "http://localhost:5174": true, "http://127.0.0.1:9": true, "http://[::1]:8080": true, "https://app.example.com": true,
+		"http://localhost:5173": true, "http://localhost:5174": true, "http://127.0.0.1:9": true, "http://[::1]:8080": true,
+		"https://app.example.com":      true,
 		"https://tools.example.com":    true,
-		"http://127.0.0.1.nip.io:5173": false, "http://localhost.evil.example": false, "https://app.example.com.evil.example": false, "http://app.example.com": false,
+		"http://127.0.0.1.nip.io:5173": false, "http://localhost.evil.example": false, "https://app.example.com.evil.example": false,
+		"http://app.example.com": false,
 	} {
 		res := h.Do(http.MethodOptions, "/oauth/token", "", "Origin", origin, "Access-Control-Request-Method", "POST")
 		if got := res.Header.Get("Access-Control-Allow-Origin") == origin; got != want {
@@ -208,12 +220,15 @@ func TestMetadataForEverybody(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
 	for _, path := range []string{"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/oauth/jwks"} {
-		res := h.Do(http.MethodOptions, path, "", "Origin", authztest.Evil, "Access-Control-Request-Method", "GET", "Access-Control-Request-Headers", "mcp-protocol-version")
-		if res.Status != http.StatusNoContent || res.Header.Get("Access-Control-Allow-Origin") != "*" || !strings.Contains(res.Header.Get("Access-Control-Allow-Headers"), "MCP-Protocol-Version") {
+		res := h.Do(http.MethodOptions, path, "", "Origin", authztest.Evil, "Access-Control-Request-Method", "GET",
+			"Access-Control-Request-Headers", "mcp-protocol-version")
+		if res.Status != http.StatusNoContent || res.Header.Get("Access-Control-Allow-Origin") != "*" ||
+			!strings.Contains(res.Header.Get("Access-Control-Allow-Headers"), "MCP-Protocol-Version") {
 			t.Errorf("preflight of %s = %d %v", path, res.Status, res.Header)
 		}
 		res = h.Get(path, "Origin", authztest.Evil)
-		if res.Status != http.StatusOK || res.Header.Get("Access-Control-Allow-Origin") != "*" || res.Header.Get("Access-Control-Allow-Credentials") != "" {
+		if res.Status != http.StatusOK || res.Header.Get("Access-Control-Allow-Origin") != "*" ||
+			res.Header.Get("Access-Control-Allow-Credentials") != "" {
 			t.Errorf("GET %s = %d %v", path, res.Status, res.Header)
 		}
 	}

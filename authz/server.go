@@ -237,7 +237,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	var err error
 	s.clients, err = clientstore.New(ctx, cfg.registry(), clientstore.Deps{
 		Store: deps.Store, Keyring: deps.Keyring, Hasher: deps.Hasher, Events: deps.Events, Passwords: deps.Passwords != nil,
-		Providers: deps.Providers, HTTP: deps.HTTP, Origin: deps.Origin, Certificate: deps.Certificate, Called: deps.Called, ClientCalled: deps.ClientCalled, OrganisationOf: deps.OrganisationOf, Log: deps.Log, Now: deps.Now, Random: deps.Random,
+		Providers: deps.Providers, HTTP: deps.HTTP, Origin: deps.Origin, Certificate: deps.Certificate, Called: deps.Called,
+		ClientCalled: deps.ClientCalled, OrganisationOf: deps.OrganisationOf, Log: deps.Log, Now: deps.Now, Random: deps.Random,
 	})
 	if err != nil {
 		return nil, err
@@ -252,8 +253,14 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	s.visits = logout.New(cfg.Issuer, logout.Deps{
 		Store: deps.Store, Keys: deps.Keys, Clients: s.clients, Tokens: s.tokens, Log: deps.Log, Now: deps.Now, Random: deps.Random,
 	})
-	s.siteSessions = sitesession.New(sitesession.Deps{Store: deps.Store, Tokens: s.tokens, Subjects: deps.Subjects, Log: deps.Log, Now: deps.Now})
-	s.parked = savedforms.New(savedforms.Deps{Store: deps.Store, Keyring: deps.Keyring, Sites: s.siteSessions, Now: deps.Now, Random: deps.Random})
+	s.siteSessions = sitesession.New(sitesession.Deps{
+		Store: deps.Store, Tokens: s.tokens, Subjects: deps.Subjects,
+		Log: deps.Log, Now: deps.Now,
+	})
+	s.parked = savedforms.New(savedforms.Deps{
+		Store: deps.Store, Keyring: deps.Keyring, Sites: s.siteSessions,
+		Now: deps.Now, Random: deps.Random,
+	})
 	s.personal = apppassword.New(apppassword.Deps{
 		Store: deps.Store, Tokens: s.tokens, Clients: s.clients, Events: deps.Events, Sites: cfg.AppPasswordSites, Allowed: deps.AppPasswords,
 		Log: deps.Log, Now: deps.Now, Random: deps.Random,
@@ -263,27 +270,37 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	s.grants = grant.New(cfg.Issuer, grant.Deps{
 		Prove: s.prove,
 		Store: deps.Store, Clients: s.clients, Tokens: s.tokens, Visits: s.visits, Personal: s.personal, Subjects: deps.Subjects,
-		Passwords: deps.Passwords, Envelopes: s.envelopes, Events: deps.Events, Origin: deps.Origin, Log: deps.Log, Now: deps.Now, Random: deps.Random,
+		Passwords: deps.Passwords, Envelopes: s.envelopes, Events: deps.Events, Origin: deps.Origin, Log: deps.Log,
+		Now: deps.Now, Random: deps.Random,
 	})
 	s.devices = device.New(cfg.Issuer, device.Deps{
 		Store: deps.Store, Auth: deps.Auth, Clients: s.clients, Tokens: s.tokens, Grants: s.grants, Events: deps.Events, Pages: deps.Pages,
-		SignedIn: s.checkSignedIn, Needs: deps.Subjects.Needs, Username: s.username, FailPage: s.failPage, Admit: deps.Admit, Origin: deps.Origin, Now: deps.Now,
+		SignedIn: s.checkSignedIn, Needs: deps.Subjects.Needs, Username: s.username, FailPage: s.failPage, Admit: deps.Admit,
+		Origin: deps.Origin, Now: deps.Now,
 		Record: func(r *http.Request, err error) { s.record(r, oauth.AsError(err)) }, Random: deps.Random,
 	})
 	if s.clients.TakesIdentities() {
 		idjag.Serve(idjag.Deps{Store: deps.Store, Clients: s.clients, Tokens: s.tokens, Grants: s.grants, Subjects: deps.Subjects})
 	}
-	exchanges := exchange.Deps{Issuer: cfg.Issuer, Keys: deps.Keys, Events: deps.Events, Store: deps.Store, Clients: s.clients, Tokens: s.tokens, Grants: s.grants, Subjects: deps.Subjects}
+	exchanges := exchange.Deps{
+		Issuer: cfg.Issuer, Keys: deps.Keys, Events: deps.Events, Store: deps.Store, Clients: s.clients,
+		Tokens: s.tokens, Grants: s.grants, Subjects: deps.Subjects,
+	}
 	exchange.Serve(exchanges)
 	s.upstream = exchange.NewUpstream(exchanges, deps.Now)
-	s.pushed = par.New(par.Deps{Store: deps.Store, Clients: s.clients, Check: s.checkPush, Bind: s.bindPush, Admit: deps.Admit, Now: deps.Now, Random: deps.Random})
+	s.pushed = par.New(par.Deps{
+		Store: deps.Store, Clients: s.clients, Check: s.checkPush, Bind: s.bindPush, Admit: deps.Admit,
+		Now: deps.Now, Random: deps.Random,
+	})
 	s.objects = jar.New(cfg.Issuer, s.clients, deps.Now)
 	s.registered = dcr.New(cfg.Issuer, cfg.Registration, dcr.Deps{
 		Clients: s.clients, Tokens: s.tokens, Origin: deps.Origin, Now: deps.Now, Random: deps.Random,
 	})
 	s.signals = ssf.New(cfg.Issuer, cfg.Signals, ssf.Deps{
-		Store: deps.Store, Keys: deps.Keys, Keyring: deps.Keyring, Clients: s.clients, Tokens: s.tokens, Subjects: deps.Subjects, Events: deps.Events,
-		Origin: deps.Origin, HTTP: cmp.Or(deps.HTTP, outbound.New(false, cfg.OutboundAllow...)), Log: deps.Log.Named("signals"), Now: deps.Now, Random: deps.Random,
+		Store: deps.Store, Keys: deps.Keys, Keyring: deps.Keyring, Clients: s.clients, Tokens: s.tokens,
+		Subjects: deps.Subjects, Events: deps.Events,
+		Origin: deps.Origin, HTTP: cmp.Or(deps.HTTP, outbound.New(false, cfg.OutboundAllow...)), Log: deps.Log.Named("signals"),
+		Now: deps.Now, Random: deps.Random,
 	})
 	s.mux = s.routes()
 	return s, nil

@@ -112,7 +112,8 @@ func (s *Server) handleSite(w http.ResponseWriter, r *http.Request) error {
 	case errors.Is(err, authn.ErrResponded):
 		return nil
 	case errors.As(err, &refusal):
-		s.failPage(w, r, &oauth.Error{Status: http.StatusForbidden, Code: refusal.Code, Description: refusal.Reason, Cause: refusal}, "error.denied", "")
+		s.failPage(w, r, &oauth.Error{Status: http.StatusForbidden, Code: refusal.Code, Description: refusal.Reason, Cause: refusal},
+			"error.denied", "")
 		return nil
 	case err != nil:
 		return oauth.StorageError(err)
@@ -135,7 +136,10 @@ func (s *Server) toSite(w http.ResponseWriter, r *http.Request, id string, flow 
 		web.RedirectStatus(w, to, http.StatusFound)
 		return
 	}
-	s.deps.Pages.Render(w, r, web.View{Template: "forward", Fragment: fragmentName(id), Data: web.Forward{Name: flow.host(), To: to, Last: true}})
+	s.deps.Pages.Render(w, r, web.View{
+		Template: "forward", Fragment: fragmentName(id),
+		Data: web.Forward{Name: flow.host(), To: to, Last: true},
+	})
 }
 
 // fragmentName is the name under which a browser keeps what is after # in the address. It does not tell the id.
@@ -239,7 +243,9 @@ func (s *Server) FinishSite(ctx context.Context, origin, code, binding string, f
 }
 
 // checkSiteCode tells whether a code is good here, and how long the cookie lives that it opens a session with.
-func (s *Server) checkSiteCode(tx storage.Tx, rec *siteCodeRecord, origin, binding string, now time.Time) (maxAge time.Duration, good bool, err error) {
+func (s *Server) checkSiteCode(tx storage.Tx, rec *siteCodeRecord, origin, binding string,
+	now time.Time,
+) (maxAge time.Duration, good bool, err error) {
 	if !rec.ExpiresAt.After(now) || rec.Origin != origin || !secret.New(rec.Binding).Equal(secret.Hash(binding)) {
 		return 0, false, nil
 	}

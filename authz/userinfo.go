@@ -38,7 +38,10 @@ func (s *Server) handleUserinfo(w http.ResponseWriter, r *http.Request) error {
 	}
 	// RFC 9068 4: the audience must be checked. A token that is for other resources tells no one who its person is.
 	if !in.Active || !in.MeantFor(s.cfg.Issuer, s.cfg.Issuer+"/oauth/userinfo") {
-		return challenge(byProof, &oauth.Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "the access token is not valid"})
+		return challenge(byProof, &oauth.Error{
+			Status: http.StatusUnauthorized, Code: "invalid_token",
+			Description: "the access token is not valid",
+		})
 	}
 	if err := s.proveHolder(w, r, text, byProof, in); err != nil {
 		return challenge(byProof, err)
@@ -72,7 +75,10 @@ func (s *Server) handleUserinfo(w http.ResponseWriter, r *http.Request) error {
 // sentToken returns the one token of a request: in the header or, with POST, in the form. (RFC 6750 2.1, 2.2) One in
 // the query (2.3) is not accepted, since URLs are logged. byProof says that it came by the scheme DPoP.
 func sentToken(r *http.Request) (token string, byProof bool, err error) {
-	none := &oauth.Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "an access token is required", Challenge: userinfoRealm + ", " + dpop.Challenge("")}
+	none := &oauth.Error{
+		Status: http.StatusUnauthorized, Code: "invalid_token", Description: "an access token is required",
+		Challenge: userinfoRealm + ", " + dpop.Challenge(""),
+	}
 	headers := r.Header.Values("Authorization")
 	if len(headers) > 1 {
 		return "", false, twoTokens()

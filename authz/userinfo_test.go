@@ -15,7 +15,8 @@ func TestUserinfo(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
 	profile := map[string]any{
-		"name": "demo Person", "given_name": "demo", "family_name": "Person", "preferred_username": "demo@example.com", "locale": "en", "updated_at": 1.7e9,
+		"name": "demo Person", "given_name": "demo", "family_name": "Person", "preferred_username": "demo@example.com",
+		"locale": "en", "updated_at": 1.7e9,
 	}
 	email := map[string]any{"email": "demo@example.com", "email_verified": true}
 	phone := map[string]any{"phone_number": "+31201234567", "phone_number_verified": false}
@@ -120,10 +121,13 @@ func TestMetadata(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"response_types_supported": `["code","token","id_token"]`, "response_modes_supported": `["query","fragment","form_post","query.jwt","fragment.jwt","form_post.jwt","jwt"]`, "subject_types_supported": `["public","pairwise"]`,
+		"response_types_supported":              `["code","token","id_token"]`,
+		"response_modes_supported":              `["query","fragment","form_post","query.jwt","fragment.jwt","form_post.jwt","jwt"]`,
+		"subject_types_supported":               `["public","pairwise"]`,
 		"grant_types_supported":                 `["authorization_code","client_credentials","implicit","password","refresh_token","urn:ietf:params:oauth:grant-type:device_code","urn:ietf:params:oauth:grant-type:token-exchange","urn:service:oauth2:grant_type:validate_bearer"]`,
 		"id_token_signing_alg_values_supported": `["RS256","ES256","EdDSA"]`, "code_challenge_methods_supported": `["S256"]`,
-		"authorization_response_iss_parameter_supported": `true`, "request_uri_parameter_supported": `false`, "claims_parameter_supported": `true`,
+		"authorization_response_iss_parameter_supported": `true`, "request_uri_parameter_supported": `false`,
+		"claims_parameter_supported":   `true`,
 		"backchannel_logout_supported": `true`, "backchannel_logout_session_supported": `true`, "frontchannel_logout_supported": `true`,
 		"introspection_endpoint_auth_methods_supported": `["client_secret_basic","tls_client_auth"]`,
 	} {

@@ -64,13 +64,15 @@ func TestUsersSessions(t *testing.T) {
 	one, two := h.Browser(authztest.Demo).SignIn(authztest.Demo), h.Browser(authztest.Demo).SignIn(authztest.Demo)
 	site := authztest.OpenSite(t, h, one)
 	items := authztest.HeldItems(t, h, path)
-	if len(items) != 2 || items[0].ID != one.Session() || items[0].ClientID != "" || !items[0].CreatedAt.Equal(authztest.Start) || items[0].ExpiresAt.IsZero() {
+	if len(items) != 2 || items[0].ID != one.Session() || items[0].ClientID != "" || !items[0].CreatedAt.Equal(authztest.Start) ||
+		items[0].ExpiresAt.IsZero() {
 		t.Errorf("items = %+v, want those of %s and %s", items, one.Session(), two.Session())
 	}
 	if !authztest.SiteActive(t, h, authztest.WikiOrigin, site.Token) {
 		t.Error("the site's session is not active")
 	}
-	authztest.WantError(t, "session of another person", authztest.AsRegistrar(h, http.MethodDelete, authztest.Guest+"/sessions/"+items[0].ID), 404, "not_found")
+	authztest.WantError(t, "session of another person", authztest.AsRegistrar(h, http.MethodDelete, authztest.Guest+"/sessions/"+items[0].ID),
+		404, "not_found")
 	authztest.WantStatus(t, "DELETE", authztest.AsRegistrar(h, http.MethodDelete, path+"/"+items[0].ID), 204)
 	if authztest.SiteActive(t, h, authztest.WikiOrigin, site.Token) {
 		t.Error("a site's session goes on without the issuer's")
@@ -103,7 +105,8 @@ func TestUsersConsents(t *testing.T) {
 	token := h.Tokens("asks", authztest.Demo, "scope", "openid profile").Access
 	h.Browser(authztest.Demo).Code(odd)
 	items := authztest.HeldItems(t, h, path)
-	if len(items) != 2 || items[0].ID != odd || items[1].ID != "asks" || items[1].ClientID != "asks" || items[1].Scope != "openid profile" || !items[1].ExpiresAt.IsZero() {
+	if len(items) != 2 || items[0].ID != odd || items[1].ID != "asks" || items[1].ClientID != "asks" || items[1].Scope != "openid profile" ||
+		!items[1].ExpiresAt.IsZero() {
 		t.Errorf("items = %+v", items)
 	}
 	authztest.WantStatus(t, "DELETE", authztest.AsRegistrar(h, http.MethodDelete, path+"/asks"), 204)
@@ -127,11 +130,14 @@ func TestUsersRefuses(t *testing.T) {
 	for _, method := range []string{http.MethodGet, http.MethodDelete} {
 		authztest.WantError(t, "nobody", h.Do(method, path, ""), 401, "invalid_client")
 		authztest.WantError(t, "wrong secret", h.Do(method, path, "", authztest.Basic("registrar", "x")...), 401, "invalid_client")
-		authztest.WantError(t, "OAuth client", h.Do(method, path, "", authztest.Basic("shop", authztest.Secret("shop"))...), 401, "invalid_client")
+		authztest.WantError(t, "OAuth client", h.Do(method, path, "", authztest.Basic("shop", authztest.Secret("shop"))...), 401,
+			"invalid_client")
 		authztest.WantError(t, "another API", h.Do(method, path, "", authztest.Basic("ops", authztest.Secret("ops"))...), 403, "access_denied")
 		for _, bad := range []string{
-			"", "x", "x/tokens", authztest.Demo, authztest.Demo + "/", authztest.Demo + "/codes", authztest.Demo + "/tokens/", authztest.Demo + "/tokens/a/b",
-			authztest.Demo + "/tokens/" + strings.Repeat("x", 10_000), "..%2f" + authztest.Demo + "/tokens", authztest.Demo + "%00/tokens", "%27%20OR%201=1--/tokens",
+			"", "x", "x/tokens", authztest.Demo, authztest.Demo + "/", authztest.Demo + "/codes", authztest.Demo + "/tokens/",
+			authztest.Demo + "/tokens/a/b",
+			authztest.Demo + "/tokens/" + strings.Repeat("x", 10_000), "..%2f" + authztest.Demo + "/tokens", authztest.Demo + "%00/tokens",
+			"%27%20OR%201=1--/tokens",
 			"{env.HOME}/tokens", authztest.Demo + "/tokens/nothing", authztest.Demo + "/consents/nothing", authztest.Demo + "/sessions/nothing",
 		} {
 			authztest.WantError(t, method+" "+bad[:min(len(bad), 60)], h.Do(method, authztest.UsersPath+bad, "", basic...), 404, "not_found")
@@ -145,7 +151,8 @@ func TestUsersRefuses(t *testing.T) {
 	h.Invariants(t)
 	h.AllowFailures()
 	h.Store.Fail(authztest.ErrFull)
-	authztest.WantError(t, "store fails", authztest.AsRegistrar(h, http.MethodDelete, authztest.Demo+"/tokens"), 503, "temporarily_unavailable")
+	authztest.WantError(t, "store fails", authztest.AsRegistrar(h, http.MethodDelete, authztest.Demo+"/tokens"), 503,
+		"temporarily_unavailable")
 }
 
 // TestUsersOfPartitions: the header of other APIs counts here too, and the limits of the API client.
@@ -154,7 +161,8 @@ func TestUsersOfPartitions(t *testing.T) {
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
 		c.Partitioned = true
 		c.APIClients = append(c.APIClients, &client.APIClient{
-			ID: "west", Secrets: []secret.String{secret.New(authztest.Secret("west"))}, APIs: []string{"persons", "introspection"}, Partitions: []string{"west"},
+			ID: "west", Secrets: []secret.String{secret.New(authztest.Secret("west"))}, APIs: []string{"persons", "introspection"},
+			Partitions: []string{"west"},
 		})
 	}))
 	h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Partition = "west" })

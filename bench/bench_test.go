@@ -88,7 +88,8 @@ func dexStandIn() http.Handler {
 
 func nodeStandIn(secret string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if id, got, _ := r.BasicAuth(); r.URL.Path != "/token" || id != "bench" || got != secret || r.FormValue("grant_type") != "client_credentials" {
+		if id, got, _ := r.BasicAuth(); r.URL.Path != "/token" || id != "bench" || got != secret ||
+			r.FormValue("grant_type") != "client_credentials" {
 			http.Error(w, `{"error":"invalid_client"}`, http.StatusUnauthorized)
 			return
 		}
@@ -150,7 +151,8 @@ func TestEveryRowIsMeasured(t *testing.T) {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	for _, row := range []string{
-		rowFloor, rowOpen, rowClient, rowPerson, rowCookie, rowJWT, rowProxy, rowNames, rowClean, rowForward, rowRespond, rowIntrospect, rowIntrospecting,
+		rowFloor, rowOpen, rowClient, rowPerson, rowCookie, rowJWT, rowProxy, rowNames, rowClean, rowForward, rowRespond,
+		rowIntrospect, rowIntrospecting,
 		rowBearer, rowProof, rowProofs, "verifying a signature by ES256, alone", rowPoll, rowPollRespond,
 		rowSelect, rowPlain16, rowInsert, rowPgRead, rowPgIssue, rowPgFlow, rowBadgerFlow, rowOneNode, rowTwoNodes,
 		rowNginx, rowNginxRespond, rowForwardAuth, rowCheck, rowCheckNothing, rowElsewhere,
@@ -166,16 +168,19 @@ func TestEveryRowIsMeasured(t *testing.T) {
 		}
 	}
 	for _, goal := range []string{
-		"protect / the same site without: client token", "… person's token", "… session cookie", "… JWT access token", "protect / plain Caddy's reverse_proxy",
+		"protect / the same site without: client token", "… person's token", "… session cookie", "… JWT access token",
+		"protect / plain Caddy's reverse_proxy",
 		"introspection / plain Caddy's respond, processor: client", "introspection / plain Caddy's respond, processor: person",
-		"protect with DPoP, µs of processor above a bearer token, one request at a time", "protect with DPoP, µs of processor above a bearer token",
+		"protect with DPoP, µs of processor above a bearer token, one request at a time",
+		"protect with DPoP, µs of processor above a bearer token",
 		"300 devices that wait, % of a processor", "300 devices that wait, % of a processor above plain Caddy's respond",
 		"client_credentials / our group commit", "client_credentials, p99 in ms", "code flow with an ID token / dex in memory: RS256",
 		"code flow with an ID token / dex in memory: ES256", "JWT by client_credentials / node-oidc-provider: ES256",
 		"nginx auth_request to Gatehouse / to plain Caddy's respond", "forward-auth, µs of processor above plain Caddy's respond",
 		"Envoy's check over gRPC, µs of processor above a handler that does nothing",
 		"protect with introspect, token in the cache / protect, person's token",
-		"on PostgreSQL: introspection / SELECT by its key", "plain Caddy's respond and one SELECT, one after the other / SELECT", "on PostgreSQL: client_credentials / INSERT", "on PostgreSQL: code flow / on Badger",
+		"on PostgreSQL: introspection / SELECT by its key", "plain Caddy's respond and one SELECT, one after the other / SELECT",
+		"on PostgreSQL: client_credentials / INSERT", "on PostgreSQL: code flow / on Badger",
 		"on PostgreSQL: two nodes on this machine / one", "on PostgreSQL: round trips to read a token",
 		"protect, bytes for each of 50 quiet WebSockets", "ms from a revocation until the WebSocket has ended, p99",
 		"one person again and again: the last fifth / the first", "introspection, p99 in ms at 1,000/s, 100 sign-ins a second tried",
@@ -206,7 +211,8 @@ func TestMissingPeerIsNamed(t *testing.T) {
 	b.notRun("a row", "dex")
 	t.Setenv("PEERS", "")
 	b.notRun("a row", "dex")
-	if text := b.print(); !strings.Contains(text, "not run: no dex in $PEERS\n") || !strings.Contains(text, "not run: no dex in $PEERS, which is not set\n") {
+	if text := b.print(); !strings.Contains(text, "not run: no dex in $PEERS\n") ||
+		!strings.Contains(text, "not run: no dex in $PEERS, which is not set\n") {
 		t.Errorf("the report says %s", text)
 	}
 }
@@ -219,7 +225,10 @@ func TestReportNamesWhatFallsShort(t *testing.T) {
 	r.atLeast("another", 0.97, 0.97)
 	r.atMost("a time", 15.4, 5)
 	text := r.print()
-	for _, line := range []string{`a ratio +>= 0\.97 +0\.94  falls short`, `another +>= 0\.97 +0\.97\n`, `a time +<= 5 +15\.4  falls short`, `1 of 3 goals reached`} {
+	for _, line := range []string{
+		`a ratio +>= 0\.97 +0\.94  falls short`, `another +>= 0\.97 +0\.97\n`, `a time +<= 5 +15\.4  falls short`,
+		`1 of 3 goals reached`,
+	} {
 		if !regexp.MustCompile(line).MatchString(text) {
 			t.Errorf("no line like %q in %s", line, text)
 		}
@@ -308,7 +317,8 @@ func TestDocumentGetsTheRun(t *testing.T) {
 		}
 	}
 	got, err := os.ReadFile(path)
-	want := `^above\n<!-- run: begin -->\n\n1970-01-01, on \d+ processors \(.+\), \d+ GiB .*\n\n` + "```text\nthe figures\n```" + `\n\n<!-- run: end -->\nbelow\n$`
+	want := `^above\n<!-- run: begin -->\n\n1970-01-01, on \d+ processors \(.+\), \d+ GiB .*\n\n` + "```text\nthe figures\n```" +
+		`\n\n<!-- run: end -->\nbelow\n$`
 	if err != nil || !regexp.MustCompile(want).Match(got) {
 		t.Errorf("the document is %s, %v, want %s", got, err, want)
 	}

@@ -23,7 +23,12 @@ func (b *bench) half() error {
 	var sync []float64
 	p99s := map[string][]float64{}
 	rates := map[string][]float64{}
-	targets := []namedTarget{{"client_credentials", b.issue(lab.MachineID)}, {"introspection", b.introspect("client", 64)}, {rowRespond, b.plain(2)}, {"load generator alone", b.floor(64)}}
+	targets := []namedTarget{
+		{"client_credentials", b.issue(lab.MachineID)},
+		{"introspection", b.introspect("client", 64)},
+		{rowRespond, b.plain(2)},
+		{"load generator alone", b.floor(64)},
+	}
 	for range *rounds {
 		for _, n := range targets {
 			peak, err := load(n.t, length(), 0)
@@ -101,7 +106,8 @@ func (b *bench) beside() error {
 		}
 	}
 	for _, n := range targets {
-		b.note(n.name+", p99 at 500/s idle, and beside 64 that issue tokens", "%.2f ms, %.2f ms", median(idle[n.name])/1000, median(busy[n.name])/1000)
+		b.note(n.name+", p99 at 500/s idle, and beside 64 that issue tokens", "%.2f ms, %.2f ms", median(idle[n.name])/1000,
+			median(busy[n.name])/1000)
 	}
 	i, w := median(idle["introspection"]), median(busy["introspection"])
 	b.atMost("introspection, p99 in ms beside 64 that issue tokens, above idle", (w-i)/1000, 2)
@@ -164,7 +170,8 @@ func (b *bench) flood() error {
 		}
 		idle, busy, floor = append(idle, i), append(busy, w), append(floor, f)
 	}
-	b.note("100 sign-ins a second: signed in, 503, 429, something else", "%d, %d, %d, %d", n.signedIn.Load(), n.busy.Load(), n.throttled.Load(), n.other.Load())
+	b.note("100 sign-ins a second: signed in, 503, 429, something else", "%d, %d, %d, %d", n.signedIn.Load(), n.busy.Load(),
+		n.throttled.Load(), n.other.Load())
 	b.note("load generator alone, p99 at 1,000/s", "%.2f ms", median(floor)/1000)
 	b.note("introspection, p99 at 1,000/s idle", "%.2f ms", median(idle)/1000)
 	b.atMost("100 sign-ins a second: refused without Retry-After, or answered wrongly", float64(n.silent.Load()+n.other.Load()), 0)

@@ -42,7 +42,9 @@ func allowing(addr string) error {
 func (b *bench) checkRequest() *authv3.CheckRequest {
 	host := strings.TrimPrefix(b.server.Wiki(), "http://")
 	return &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
-		Source: &authv3.AttributeContext_Peer{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{Address: "192.0.2.7"}}}},
+		Source: &authv3.AttributeContext_Peer{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{
+			SocketAddress: &corev3.SocketAddress{Address: "192.0.2.7"},
+		}}},
 		Request: &authv3.AttributeContext_Request{Http: &authv3.AttributeContext_HttpRequest{
 			Method: "GET", Scheme: "http", Host: host, Path: "/orders",
 			Headers: map[string]string{

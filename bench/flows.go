@@ -75,7 +75,8 @@ func anybody(n int64) string { return fmt.Sprintf("visitor-%d@example.com", n%in
 
 // flows compares code flows with an ID token, a new sign-in for each.
 func (b *bench) flows() error {
-	const rowRS, rowES, rowDex = "code flow, new sign-in, RS256", "code flow, new sign-in, ES256", "dex in memory, code flow, new sign-in, RS256"
+	const rowRS, rowES, rowDex = "code flow, new sign-in, RS256", "code flow, new sign-in, ES256",
+		"dex in memory, code flow, new sign-in, RS256"
 	// dex starts now, so ours does too: the tokens of the parts before are still being compacted.
 	if err := b.fresh(); err != nil {
 		return err
@@ -151,7 +152,8 @@ func (b *bench) flows() error {
 
 // jwts compares JWT access tokens by client credentials.
 func (b *bench) jwts() error {
-	const rowRS, rowES, rowPeer = "client_credentials, JWT, RS256", "client_credentials, JWT, ES256", "node-oidc-provider in memory, client_credentials, opaque"
+	const rowRS, rowES, rowPeer = "client_credentials, JWT, RS256", "client_credentials, JWT, ES256",
+		"node-oidc-provider in memory, client_credentials, opaque"
 	targets := []namedTarget{{rowRS, b.issue("jwt-rs256")}, {rowES, b.issue("jwt-es256")}}
 	peer, err := b.nodeProvider()
 	if err != nil {

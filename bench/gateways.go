@@ -27,7 +27,8 @@ const (
 
 // gateSettings are the gates of the rows.
 func gateSettings(s *lab.Server, grpc, elsewhere int) (gatehouse, sites string) {
-	gatehouse = fmt.Sprintf("\tforward_auth wiki {\n\t\torigins %s\n\t\tlogin\n\t}\n\tforward_auth_from 127.0.0.1\n\text_authz 127.0.0.1:%d\n", s.Wiki(), grpc)
+	gatehouse = fmt.Sprintf("\tforward_auth wiki {\n\t\torigins %s\n\t\tlogin\n\t}\n\tforward_auth_from 127.0.0.1\n\text_authz 127.0.0.1:%d\n",
+		s.Wiki(), grpc)
 	sites = fmt.Sprintf("http://localhost:%d {\n\tprotect %s {\n\t\tintrospect http://{echo}/introspect {\n\t\t\tclient bench %s\n\t\t\tcache 1h\n\t\t}\n\t}\n\treverse_proxy {echo}\n}\n",
 		elsewhere, lab.Scope, s.Machine)
 	return gatehouse, sites
@@ -49,7 +50,8 @@ func (b *bench) gates() error {
 		b.note(rowNginx, "not run: there is no nginx: make install")
 	} else {
 		defer asks.kill()
-		targets = append(targets, namedTarget{rowNginxRespond, b.behind(asks, 0, b.stock.pid())}, namedTarget{rowNginx, b.behind(asks, 1, b.server.PID())})
+		targets = append(targets, namedTarget{rowNginxRespond, b.behind(asks, 0, b.stock.pid())},
+			namedTarget{rowNginx, b.behind(asks, 1, b.server.PID())})
 	}
 	f, err := b.medians(targets...)
 	if err != nil {
@@ -118,7 +120,8 @@ func (b *bench) nginxConf(dir string, ports []int) string {
 	}
 	s.WriteString("\tproxy_http_version 1.1;\n")
 	for name, at := range map[string]string{
-		"upstream": b.echo, "caddy": fmt.Sprintf("127.0.0.1:%d", b.stock.ports[2]), "gatehouse": fmt.Sprintf("127.0.0.1:%d", b.server.Ports.Issuer),
+		"upstream": b.echo, "caddy": fmt.Sprintf("127.0.0.1:%d", b.stock.ports[2]),
+		"gatehouse": fmt.Sprintf("127.0.0.1:%d", b.server.Ports.Issuer),
 	} {
 		fmt.Fprintf(&s, "\tupstream %s {\n\t\tserver %s;\n\t\tkeepalive 32;\n\t\tkeepalive_requests 1000000000;\n\t}\n", name, at)
 	}

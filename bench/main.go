@@ -30,14 +30,16 @@ var (
 	websockets = flag.Int("websockets", 10_000, "quiet WebSockets, as far as the limit of open files allows")
 	tokens     = flag.Int("tokens", 1_000_000, "live tokens of the memory figures")
 	devices    = flag.Int("devices", 10_000, "devices that wait for a person")
-	only       = flag.String("only", "", "parts to run: speed, proofs, gates, devices, durable, half, beside, flood, flows, jwts, again, postgres, sockets, memory. Default: all")
-	profiled   = flag.String("profile", "", "write a processor profile of the server during this measurement to bin/")
-	guide      = flag.String("pgo", "", "write the profiles of all measurements of the server, as one, to this file: the build is guided by it")
-	role       = flag.String("role", "", "of a child process")
-	addr       = flag.String("addr", "", "of a child process")
-	rate       = flag.Int("rate", 0, "of a child process")
-	document   = flag.String("document", "", "a document whose last run is replaced by the report")
-	keepDirs   = flag.Bool("keep", false, "keep the working directory")
+	only       = flag.String("only", "",
+		"parts to run: speed, proofs, gates, devices, durable, half, beside, flood, flows, jwts, again, postgres, sockets, memory. Default: all")
+	profiled = flag.String("profile", "", "write a processor profile of the server during this measurement to bin/")
+	guide    = flag.String("pgo", "",
+		"write the profiles of all measurements of the server, as one, to this file: the build is guided by it")
+	role     = flag.String("role", "", "of a child process")
+	addr     = flag.String("addr", "", "of a child process")
+	rate     = flag.Int("rate", 0, "of a child process")
+	document = flag.String("document", "", "a document whose last run is replaced by the report")
+	keepDirs = flag.Bool("keep", false, "keep the working directory")
 )
 
 func main() {
@@ -49,7 +51,8 @@ func main() {
 		var text string
 		text, err = run(ctx)
 		fmt.Print(text)
-		err = errors.Join(err, os.WriteFile(filepath.Join("..", "bin", "bench.txt"), []byte(text), 0o644)) //nolint:gosec // figures are for everybody
+		err = errors.Join(err, os.WriteFile(filepath.Join("..", "bin", "bench.txt"), []byte(text),
+			0o644)) //nolint:gosec // figures are for everybody
 		if *document != "" && err == nil {
 			err = intoDocument(*document, text, time.Now())
 		}

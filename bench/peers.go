@@ -41,7 +41,10 @@ func (p *process) kill() {
 
 // launch starts a server and waits until its first port accepts connections.
 func (b *bench) launch(name string, ports []int, env []string, path string, args ...string) (*process, error) {
-	p := &process{cmd: exec.Command(path, args...), exited: make(chan struct{}), ports: ports, port: ports[0], log: filepath.Join(b.dir, name+".log")}
+	p := &process{
+		cmd: exec.Command(path, args...), exited: make(chan struct{}), ports: ports, port: ports[0],
+		log: filepath.Join(b.dir, name+".log"),
+	}
 	log, err := os.Create(p.log)
 	if err != nil {
 		return nil, err

@@ -44,7 +44,8 @@ func (b *bench) postgres() error {
 	defer db.Remove()
 	address := fmt.Sprintf("postgres://gatehouse@127.0.0.1:%d/gatehouse?sslmode=disable", db.Port)
 	if _, err := db.Query("CREATE TABLE raw (k bytea PRIMARY KEY, v bytea NOT NULL); INSERT INTO raw " +
-		fmt.Sprintf("SELECT sha256(n::text::bytea), sha256(n::text::bytea) || sha256(n::text::bytea) FROM generate_series(1, %d) n; ", databaseRows) + "ANALYZE raw"); err != nil {
+		fmt.Sprintf("SELECT sha256(n::text::bytea), sha256(n::text::bytea) || sha256(n::text::bytea) FROM generate_series(1, %d) n; ",
+			databaseRows) + "ANALYZE raw"); err != nil {
 		return err
 	}
 	var nodes [2]*bench
@@ -74,7 +75,8 @@ func (b *bench) postgres() error {
 	var trips [2][]float64 // of a token that is read, and of a code flow
 	var retries, commits float64
 	for range *rounds {
-		s, err := statements(b.ctx, address, 16, "SELECT v FROM raw WHERE k = sha256($1)", func(n int) []byte { return fmt.Append(nil, n%databaseRows+1) })
+		s, err := statements(b.ctx, address, 16, "SELECT v FROM raw WHERE k = sha256($1)",
+			func(n int) []byte { return fmt.Append(nil, n%databaseRows+1) })
 		if err := add(rowSelect, s, err); err != nil {
 			return err
 		}
@@ -92,7 +94,8 @@ func (b *bench) postgres() error {
 			return err
 		}
 		trips[0] = append(trips[0], (one.metric("round_trips")-before)/(one.asked()-asked))
-		s, err = statements(b.ctx, address, 64, "INSERT INTO raw (k, v) VALUES (sha256($1), sha256($1) || sha256($1) || sha256($1))", func(int) []byte { return []byte(rand.Text()) })
+		s, err = statements(b.ctx, address, 64, "INSERT INTO raw (k, v) VALUES (sha256($1), sha256($1) || sha256($1) || sha256($1))",
+			func(int) []byte { return []byte(rand.Text()) })
 		if err := add(rowInsert, s, err); err != nil {
 			return err
 		}

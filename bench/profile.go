@@ -20,9 +20,11 @@ type guides map[string]*profile.Profile
 // profileOf takes a profile of the server during a measurement, if it is asked for. Call the result when the
 // measurement has ended.
 func (b *bench) profileOf(name string, d time.Duration) func() {
-	guiding := *guide != "" && b.guides[name] == nil && !slices.ContainsFunc([]string{"plain Caddy", "load generator", "oauth2-proxy", "dex", "node-oidc-provider", "site without"}, func(other string) bool {
-		return strings.HasPrefix(name, other)
-	})
+	guiding := *guide != "" && b.guides[name] == nil &&
+		!slices.ContainsFunc([]string{"plain Caddy", "load generator", "oauth2-proxy", "dex", "node-oidc-provider", "site without"},
+			func(other string) bool {
+				return strings.HasPrefix(name, other)
+			})
 	if *profiled != name && !guiding {
 		return func() {}
 	}

@@ -43,13 +43,15 @@ func (b *bench) proving() error {
 		t.conns = conns
 		t.next = func() ([]byte, error) {
 			proof, err := p.Proof("GET", at, token, "")
-			return lab.Request("GET", strings.TrimSuffix(strings.TrimPrefix(at, "http://"), "/orders"), "/orders", "", "Authorization", "DPoP "+token, "DPoP", proof), err
+			return lab.Request("GET", strings.TrimSuffix(strings.TrimPrefix(at, "http://"), "/orders"), "/orders", "", "Authorization",
+				"DPoP "+token, "DPoP", proof), err
 		}
 		return t
 	}
 	one := b.api("client")
 	one.conns = 1
-	f, err := b.medians(namedTarget{rowBearer, one}, namedTarget{rowProof, proved(1)}, namedTarget{rowClient, b.api("client")}, namedTarget{rowProofs, proved(16)})
+	f, err := b.medians(namedTarget{rowBearer, one}, namedTarget{rowProof, proved(1)}, namedTarget{rowClient, b.api("client")},
+		namedTarget{rowProofs, proved(16)})
 	if err != nil {
 		return err
 	}

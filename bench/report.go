@@ -51,7 +51,8 @@ func (r *report) notRun(name, peer string) {
 
 func (r *report) print() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "\n%d processors, %s, %s/%s, medians of %d rounds of %g s\n", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, *rounds, *seconds)
+	fmt.Fprintf(&s, "\n%d processors, %s, %s/%s, medians of %d rounds of %g s\n", runtime.NumCPU(), runtime.Version(), runtime.GOOS,
+		runtime.GOARCH, *rounds, *seconds)
 	fmt.Fprintf(&s, "\n%-64s %9s %9s %9s %9s\n", "measured", "per s", "µs server", "p99 ms", "µs load")
 	for _, row := range r.rows {
 		s.WriteString(row + "\n")

@@ -145,7 +145,8 @@ func (b *bench) cuts() error {
 	if err != nil {
 		return err
 	}
-	b.note(fmt.Sprintf("revoked until all %d WebSockets of it have ended, median and last", shared), "%.0f ms, %.0f ms", median(many), many[len(many)-1])
+	b.note(fmt.Sprintf("revoked until all %d WebSockets of it have ended, median and last", shared), "%.0f ms, %.0f ms",
+		median(many), many[len(many)-1])
 	return nil
 }
 

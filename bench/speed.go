@@ -36,7 +36,8 @@ func (b *bench) medians(targets ...namedTarget) (map[string]figures, error) {
 func mediansOf(samples []sample) figures {
 	var r, c, o, p []float64
 	for _, s := range samples {
-		r, c, o, p = append(r, s.rate()), append(c, s.perRequest(s.cpu)), append(o, s.perRequest(s.own)), append(p, float64(s.p99.Microseconds())/1000)
+		r, c, o, p = append(r, s.rate()), append(c, s.perRequest(s.cpu)), append(o, s.perRequest(s.own)),
+			append(p, float64(s.p99.Microseconds())/1000)
 	}
 	return figures{median(r), median(c), median(o), median(p)}
 }

@@ -18,7 +18,10 @@ func (s siteAccess) State(ctx context.Context, personID, site string) (protect.A
 	if errors.Is(err, access.ErrNone) {
 		return protect.AccessNone, "", nil
 	}
-	states := map[access.State]protect.AccessState{access.Open: protect.AccessOpen, access.Granted: protect.AccessGranted, access.Refused: protect.AccessRefused}
+	states := map[access.State]protect.AccessState{
+		access.Open: protect.AccessOpen, access.Granted: protect.AccessGranted,
+		access.Refused: protect.AccessRefused,
+	}
 	return states[r.State], r.Note, err
 }
 

@@ -25,11 +25,13 @@ var secretParams = []string{
 // Location of its answer holds a secret: that log writes all three as they are. A line without it takes its place, so
 // that a client cannot hide a request by adding such a parameter. (docs/decisions/gateway.md#access-logs)
 func (h *Handler) keepFromAccessLog(w *statusWriter, r *http.Request) {
-	if !hasSecret(r.URL.RawQuery) && !forwardauth.HasSecret(r) && !slices.ContainsFunc(r.Header["Referer"], addressHasSecret) && !addressHasSecret(w.Header().Get("Location")) {
+	if !hasSecret(r.URL.RawQuery) && !forwardauth.HasSecret(r) && !slices.ContainsFunc(r.Header["Referer"], addressHasSecret) &&
+		!addressHasSecret(w.Header().Get("Location")) {
 		return
 	}
 	caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
-	h.log.Info("handled request, kept out of the access log", zap.String("method", r.Method), zap.String("host", r.Host), zap.String("path", r.URL.Path),
+	h.log.Info("handled request, kept out of the access log", zap.String("method", r.Method), zap.String("host", r.Host),
+		zap.String("path", r.URL.Path),
 		zap.Int("status", w.status), zap.String("client_ip", h.app.Origin(r).ClientIP))
 }
 

@@ -59,7 +59,8 @@ func TestAccessLogHoldsNoSecret(t *testing.T) {
 		if strings.Contains(line, canary) {
 			t.Errorf("a secret is in the log: %s", line)
 		}
-		if strings.Contains(line, "kept out of the access log") && !strings.Contains(line, `"client_ip":"127.0.0.1"`) && !strings.Contains(line, `"client_ip":"::1"`) {
+		if strings.Contains(line, "kept out of the access log") && !strings.Contains(line, `"client_ip":"127.0.0.1"`) &&
+			!strings.Contains(line, `"client_ip":"::1"`) {
 			t.Errorf("a line says nothing of who sent the request: %s", line)
 		}
 	}

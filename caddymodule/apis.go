@@ -25,7 +25,8 @@ type pathHandler interface {
 // openAPIs makes the JSON APIs of the identity service, for API clients.
 func (i *instance) openAPIs(a *App) error {
 	i.gate = &jsonapi.Gate{
-		Authorize: i.authz.AuthorizeAPI, Secure: isSecure, Partitioned: i.identity.Person.Partitioned(), Partitions: i.authz.PartitionsOf, Has: i.authz.Clients().HasAPI,
+		Authorize: i.authz.AuthorizeAPI, Secure: isSecure, Partitioned: i.identity.Person.Partitioned(), Partitions: i.authz.PartitionsOf,
+		Has: i.authz.Clients().HasAPI,
 		Log: a.log.Named("api"), Refusals: i.core.Refused, Issuer: i.issuer.String(),
 	}
 	doc, err := newOpenAPI(i.issuer.String())
@@ -35,14 +36,16 @@ func (i *instance) openAPIs(a *App) error {
 	values := settings.NewAPI(i.config, i.gate, i.pages.ReloadExtension)
 	i.apis = append(i.apis, doc, values, newExplainer(i.gate, values.On, a.Instance), i.openAuthZEN(a))
 	served, err := api.New(api.Deps{
-		Store: i.core.Store, Gate: i.gate, Units: i.config.Units, Subject: i.identity.Person.Get, Identity: i.identity, CredentialsKey: a.credentials, MaxLevel: i.authz.MaxLevelOf, Origin: a.Origin,
+		Store: i.core.Store, Gate: i.gate, Units: i.config.Units, Subject: i.identity.Person.Get, Identity: i.identity,
+		CredentialsKey: a.credentials, MaxLevel: i.authz.MaxLevelOf, Origin: a.Origin,
 	})
 	if err != nil {
 		return err
 	}
 	i.apis = append(i.apis, served, access.NewAPI(i.access, access.APIDeps{Gate: i.gate, PartitionOf: person.PartitionOfID, Origin: a.Origin}))
 	persons, err := scim.New(scim.Deps{
-		Identity: i.identity, Issuer: i.issuer.String(), Authorize: i.provisioner(a.Origin, a.vouching), Enabled: i.personAPI, Refusals: i.core.Refused, Log: a.log.Named("scim"),
+		Identity: i.identity, Issuer: i.issuer.String(), Authorize: i.provisioner(a.Origin, a.vouching), Enabled: i.personAPI,
+		Refusals: i.core.Refused, Log: a.log.Named("scim"),
 	})
 	if err != nil {
 		return err

@@ -353,7 +353,10 @@ func (a *App) loadStorage() error {
 }
 
 func (a *App) newPages(key []byte) (*web.Renderer, error) {
-	return web.New(web.Config{Brand: a.brand, Locales: a.persons.Locales, Issuer: a.issuer.String(), Key: key, Extension: a.extension, Icons: a.idps.Icons(), Logos: a.logos(), EmailUsernames: a.persons.EmailUsernames, Log: a.log})
+	return web.New(web.Config{
+		Brand: a.brand, Locales: a.persons.Locales, Issuer: a.issuer.String(), Key: key, Extension: a.extension,
+		Icons: a.idps.Icons(), Logos: a.logos(), EmailUsernames: a.persons.EmailUsernames, Log: a.log,
+	})
 }
 
 // Probe implements protect.App.

@@ -351,7 +351,8 @@ func (i *Identity) readPerson(d *caddyfile.Dispenser, places caddyfileutil.Place
 	}
 	for _, other := range i.Persons {
 		if other.Username == p.Username && other.Partition == p.Partition {
-			return caddyfileutil.At(start, fmt.Errorf("person %s is already defined at %s: keep one of them", p.Username, places.Of("person "+p.Username)))
+			return caddyfileutil.At(start,
+				fmt.Errorf("person %s is already defined at %s: keep one of them", p.Username, places.Of("person "+p.Username)))
 		}
 	}
 	if verified {

@@ -94,7 +94,8 @@ func TestEncryptionKey(t *testing.T) {
 		t.Error("the key file changed")
 	}
 	// Counters go on in the registry of each new configuration.
-	if _, body := s.Do(s.Request(http.MethodGet, "http://"+s.Admin+"/metrics", nil)); !strings.Contains(body, "gatehouse_token_responses_total 1\n") {
+	if _, body := s.Do(s.Request(http.MethodGet, "http://"+s.Admin+"/metrics", nil)); !strings.Contains(body,
+		"gatehouse_token_responses_total 1\n") {
 		t.Error("/metrics lost its counters at a reload")
 	}
 }
@@ -117,7 +118,8 @@ func TestOlderEncryptionKeyCanGo(t *testing.T) {
 	if _, now := s.Get("/oauth/jwks"); now != jwks {
 		t.Error("the signing keys changed when the older encryption key was removed")
 	}
-	if out := s.Run("", "keys", "reseal"); !strings.Contains(out, "has one encryption key") || !strings.Contains(out, "0 signing keys, 0 secrets") {
+	if out := s.Run("", "keys", "reseal"); !strings.Contains(out, "has one encryption key") ||
+		!strings.Contains(out, "0 signing keys, 0 secrets") {
 		t.Errorf("keys reseal with one key = %s", out)
 	}
 }
@@ -128,55 +130,109 @@ func TestProvision(t *testing.T) {
 	t.Setenv("GATEHOUSE_TEST_SHORT", "hunter2")
 	good := `"issuer":"{env.GATEHOUSE_TEST_ISSUER}"`
 	keys := filepath.Join(t.TempDir(), "keys.json")
-	servertest.WriteFile(t, keys, `{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`, 0o600) // RFC 8037 appendix A
+	servertest.WriteFile(t, keys, `{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`,
+		0o600) // RFC 8037 appendix A
 	for name, tt := range map[string]struct {
 		app  string
 		want []string // parts of the error; none: it is good
 	}{
-		"issuer by placeholder":         {good, nil},
-		"everything missing":            {``, []string{"issuer is missing"}},
-		"unknown member":                {good + `,"issuers":"x"`, []string{"issuers"}},
-		"placeholder that is not set":   {`"issuer":"{env.GATEHOUSE_TEST_NOTHING}"`, []string{"issuer", "{env.GATEHOUSE_TEST_NOTHING}", "set it"}},
+		"issuer by placeholder": {good, nil},
+		"everything missing":    {``, []string{"issuer is missing"}},
+		"unknown member":        {good + `,"issuers":"x"`, []string{"issuers"}},
+		"placeholder that is not set": {
+			`"issuer":"{env.GATEHOUSE_TEST_NOTHING}"`,
+			[]string{"issuer", "{env.GATEHOUSE_TEST_NOTHING}", "set it"},
+		},
 		"placeholder that is not known": {`"issuer":"{http.request.host}"`, []string{"issuer", "unrecognized placeholder"}},
 		"issuer with a path":            {`"issuer":"https://a.example.com/auth"`, []string{"a path (/auth)"}},
 		"idps":                          {good + `,"idps":{"edge":{"module":"header","trust":["10.0.0.0/8"],"user":"X-Remote-User"}}`, nil},
-		"idp without trust":             {good + `,"idps":{"edge":{"module":"header","user":"X-Remote-User"}}`, []string{"idp", "trust is missing"}},
-		"idp of another kind":           {good + `,"idps":{"corp":{"module":"oidc"}}`, []string{"gatehouse.idp.oidc"}},
-		"idp called identity":           {good + `,"idps":{"identity":{"module":"header","trust":["10.0.0.0/8"],"user":"X-Remote-User"}}`, []string{"choose another id"}},
-		"idp with a parameter of ours":  {good + `,"idps":{"edge":{"module":"header","trust":["10.0.0.0/8"],"user":"X-Remote-User","parameters":["state"]}}`, []string{`parameters: "state"`}},
+		"idp without trust": {
+			good + `,"idps":{"edge":{"module":"header","user":"X-Remote-User"}}`,
+			[]string{"idp", "trust is missing"},
+		},
+		"idp of another kind": {good + `,"idps":{"corp":{"module":"oidc"}}`, []string{"gatehouse.idp.oidc"}},
+		"idp called identity": {
+			good + `,"idps":{"identity":{"module":"header","trust":["10.0.0.0/8"],"user":"X-Remote-User"}}`,
+			[]string{"choose another id"},
+		},
+		"idp with a parameter of ours": {
+			good +
+				`,"idps":{"edge":{"module":"header","trust":["10.0.0.0/8"],"user":"X-Remote-User","parameters":["state"]}}`,
+			[]string{`parameters: "state"`},
+		},
 		"idps of a client": {
 			good + `,"clients":[{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"],"idps":["identity","edge"]}]`,
 			[]string{"client a: idps: there is no provider edge"},
 		},
-		"sms":                       {good + `,"sms":{"module":"webhook","url":"https://sms.example.com/send","headers":{"Authorization":"x"},"timeout":"3s"}`, nil},
-		"sms without its parts":     {good + `,"sms":{"module":"webhook"}`, []string{"sms webhook: url is missing"}},
-		"sms that takes too long":   {good + `,"sms":{"module":"webhook","url":"https://sms.example.com/send","timeout":"1m"}`, []string{"timeout is not between"}},
-		"sms over http":             {good + `,"sms":{"module":"webhook","url":"http://sms.example.com/send","headers":{"Host":"x"}}`, []string{"use https", "header Host is ours"}},
-		"sms by nobody":             {good + `,"sms":{"module":"pigeon"}`, []string{"gatehouse.sms.pigeon"}},
-		"push":                      {good + `,"push":{"module":"webhook","url":"https://push.example.com/send","secret":"` + strings.Repeat("s", 32) + `"}`, nil},
-		"push without its parts":    {good + `,"push":{"module":"webhook","url":"https://push.example.com/send"}`, []string{"push webhook: secret is missing"}},
-		"mail":                      {good + `,"mail":{"module":"smtp","server":"smtp.example.com:587","from":"a@example.com"}`, nil},
-		"mail without its parts":    {good + `,"mail":{"module":"smtp","server":"smtp.example.com","timeout":"1m"}`, []string{"want host and port", "from is missing"}},
-		"mail that takes too long":  {good + `,"mail":{"module":"smtp","server":"smtp.example.com:25","from":"a@example.com","timeout":"1m"}`, []string{"at most 25s"}},
-		"mail by nobody":            {good + `,"mail":{"module":"pigeon"}`, []string{"gatehouse.mail.pigeon"}},
-		"breaches":                  {good + `,"identity":{"breach":{"url":"breach.example.com","on_failure":"shrug"}}`, []string{"breach url: want a URL", `"shrug" is not known`}},
-		"networks that are opened":  {good + `,"outbound":{"allow":["10.0.0.0/8","192.168.1.5","fd00::/8"]}`, nil},
-		"networks that are none":    {good + `,"outbound":{"allow":["10.0.0.1/8","intranet",""]}`, []string{"write 10.0.0.0/8", `"intranet" is not an address or network`, "a value is empty"}},
-		"webhook of events":         {good + `,"events":{"webhooks":[{"url":"https://siem.example.com/","secret":"a-secret-of-at-least-32-characters"}]}`, nil},
-		"webhook without its parts": {good + `,"events":{"webhooks":[{},{"url":"ftp://x","secret":"hunter2"}]}`, []string{"url is missing", "secret is missing", "events: webhook: want a URL", "webhook secret"}},
-		"parts of identity":         {good + `,"identity":{"partitions":{"names":["Not One"]}}`, []string{"partitions: is not a name of 1 to 64"}},
-		"mail about access":         {good + `,"identity":{"access_mail":["ops@example.com"],"access_mail_groups":["admins"]},"mail":{"module":"smtp","server":"smtp.example.com:587","from":"a@example.com"}`, nil},
-		"access without mail":       {good + `,"identity":{"access_mail":["ops"],"access_mail_groups":["admins"]}`, []string{"identity: access_mail: nothing delivers e-mails: add mail", "want an e-mail address"}},
-		"other languages":           {good + `,"identity":{"locales":["nl","de-AT"]}`, nil},
-		"languages that are none":   {good + `,"identity":{"locales":["xh","../en"]}`, []string{"there are no messages for xh", "../en is not a locale"}},
-		"keys in a file":            {good + clientWithKeys(keys), nil},
-		"keys at a URL":             {good + clientWithKeys("https://a.example.com/jwks"), nil},
-		"keys beside a secret":      {good + strings.Replace(clientWithKeys(keys), `"grants"`, `"secrets":["`+servertest.TestSecret+`"],"grants"`, 1), []string{"remove either"}},
+		"sms": {good +
+			`,"sms":{"module":"webhook","url":"https://sms.example.com/send","headers":{"Authorization":"x"},"timeout":"3s"}`, nil},
+		"sms without its parts": {good + `,"sms":{"module":"webhook"}`, []string{"sms webhook: url is missing"}},
+		"sms that takes too long": {
+			good + `,"sms":{"module":"webhook","url":"https://sms.example.com/send","timeout":"1m"}`,
+			[]string{"timeout is not between"},
+		},
+		"sms over http": {
+			good + `,"sms":{"module":"webhook","url":"http://sms.example.com/send","headers":{"Host":"x"}}`,
+			[]string{"use https", "header Host is ours"},
+		},
+		"sms by nobody": {good + `,"sms":{"module":"pigeon"}`, []string{"gatehouse.sms.pigeon"}},
+		"push": {good + `,"push":{"module":"webhook","url":"https://push.example.com/send","secret":"` +
+			strings.Repeat("s", 32) + `"}`, nil},
+		"push without its parts": {
+			good + `,"push":{"module":"webhook","url":"https://push.example.com/send"}`,
+			[]string{"push webhook: secret is missing"},
+		},
+		"mail": {good + `,"mail":{"module":"smtp","server":"smtp.example.com:587","from":"a@example.com"}`, nil},
+		"mail without its parts": {
+			good + `,"mail":{"module":"smtp","server":"smtp.example.com","timeout":"1m"}`,
+			[]string{"want host and port", "from is missing"},
+		},
+		"mail that takes too long": {
+			good + `,"mail":{"module":"smtp","server":"smtp.example.com:25","from":"a@example.com","timeout":"1m"}`,
+			[]string{"at most 25s"},
+		},
+		"mail by nobody": {good + `,"mail":{"module":"pigeon"}`, []string{"gatehouse.mail.pigeon"}},
+		"breaches": {
+			good + `,"identity":{"breach":{"url":"breach.example.com","on_failure":"shrug"}}`,
+			[]string{"breach url: want a URL", `"shrug" is not known`},
+		},
+		"networks that are opened": {good + `,"outbound":{"allow":["10.0.0.0/8","192.168.1.5","fd00::/8"]}`, nil},
+		"networks that are none": {
+			good + `,"outbound":{"allow":["10.0.0.1/8","intranet",""]}`,
+			[]string{"write 10.0.0.0/8", `"intranet" is not an address or network`, "a value is empty"},
+		},
+		"webhook of events": {good +
+			`,"events":{"webhooks":[{"url":"https://siem.example.com/","secret":"a-secret-of-at-least-32-characters"}]}`, nil},
+		"webhook without its parts": {
+			good + `,"events":{"webhooks":[{},{"url":"ftp://x","secret":"hunter2"}]}`,
+			[]string{"url is missing", "secret is missing", "events: webhook: want a URL", "webhook secret"},
+		},
+		"parts of identity": {
+			good + `,"identity":{"partitions":{"names":["Not One"]}}`,
+			[]string{"partitions: is not a name of 1 to 64"},
+		},
+		"mail about access": {good +
+			`,"identity":{"access_mail":["ops@example.com"],"access_mail_groups":["admins"]},"mail":{"module":"smtp","server":"smtp.example.com:587","from":"a@example.com"}`, nil},
+		"access without mail": {
+			good + `,"identity":{"access_mail":["ops"],"access_mail_groups":["admins"]}`,
+			[]string{"identity: access_mail: nothing delivers e-mails: add mail", "want an e-mail address"},
+		},
+		"other languages": {good + `,"identity":{"locales":["nl","de-AT"]}`, nil},
+		"languages that are none": {
+			good + `,"identity":{"locales":["xh","../en"]}`,
+			[]string{"there are no messages for xh", "../en is not a locale"},
+		},
+		"keys in a file": {good + clientWithKeys(keys), nil},
+		"keys at a URL":  {good + clientWithKeys("https://a.example.com/jwks"), nil},
+		"keys beside a secret": {good + strings.Replace(clientWithKeys(keys), `"grants"`, `"secrets":["`+servertest.TestSecret+`"],"grants"`,
+			1), []string{"remove either"}},
 		"logout pages of others": {
-			good + strings.Replace(clientWithKeys(keys), `"grants"`, `"redirect_uris":["https://a.example.com/"],"frontchannel_logout_uri":"https://b.example.com/","grants"`, 1),
+			good + strings.Replace(clientWithKeys(keys), `"grants"`,
+				`"redirect_uris":["https://a.example.com/"],"frontchannel_logout_uri":"https://b.example.com/","grants"`, 1),
 			[]string{"frontchannel_logout_uri"},
 		},
-		"jwt access tokens": {good + `,"clients":[{"id":"a","secrets":["` + servertest.TestSecret + `"],"grants":["client_credentials"],"scopes":["x"],"token_format":"jwt"}]`, nil},
+		"jwt access tokens": {good + `,"clients":[{"id":"a","secrets":["` + servertest.TestSecret +
+			`"],"grants":["client_credentials"],"scopes":["x"],"token_format":"jwt"}]`, nil},
 		"app without a version": {
 			good + `,"clients":[{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"],"app":{"identifier":"x","platform":"y"}}]`,
 			[]string{"app: the version"},
@@ -186,13 +242,21 @@ func TestProvision(t *testing.T) {
 			[]string{"client a: secret: has 7 characters"},
 		},
 		"usage limit": {good + `,"scopes":[{"name":"x","usage_limit":-5}]`, []string{"is not between 0 and"}},
-		"numbers as numbers": {good + `,"scopes":[{"name":"x","usage_limit":5,"level":2}],"identity":{"session":{"idle":3600000000000}},"clients":[{"id":"a","public":true,` +
+		"numbers as numbers": {good +
+			`,"scopes":[{"name":"x","usage_limit":5,"level":2}],"identity":{"session":{"idle":3600000000000}},"clients":[{"id":"a","public":true,` +
 			`"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"],"lifetimes":{"code":30000000000}}]`, nil},
-		"client twice":            {good + `,"clients":[{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"]},{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"]}]`, []string{"client a is defined twice"}},
-		"person twice":            {good + `,"identity":{"persons":[{"username":"a","password":"long enough"},{"username":"A","password":"long enough"}]}`, []string{"person A is defined twice"}},
-		"partitions that are off": {good + `,"api_clients":[{"id":"a","secrets":["` + servertest.TestSecret + `"],"apis":["persons"],"partitions":["acme"]}]`, []string{"api_client a: partitions is set, but identity has no partitions"}},
+		"client twice": {good +
+			`,"clients":[{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"]},{"id":"a","public":true,"grants":["authorization_code"],"redirect_uris":["https://a.example.com/"],"scopes":["x"]}]`, []string{"client a is defined twice"}},
+		"person twice": {
+			good +
+				`,"identity":{"persons":[{"username":"a","password":"long enough"},{"username":"A","password":"long enough"}]}`,
+			[]string{"person A is defined twice"},
+		},
+		"partitions that are off": {good + `,"api_clients":[{"id":"a","secrets":["` + servertest.TestSecret +
+			`"],"apis":["persons"],"partitions":["acme"]}]`, []string{"api_client a: partitions is set, but identity has no partitions"}},
 		"a partition that there is not": {
-			good + `,"identity":{"partitions":{"names":["acme"]}},"api_clients":[{"id":"a","secrets":["` + servertest.TestSecret + `"],"apis":["persons"],"partitions":["acme","default","globex"]}]`,
+			good + `,"identity":{"partitions":{"names":["acme"]}},"api_clients":[{"id":"a","secrets":["` + servertest.TestSecret +
+				`"],"apis":["persons"],"partitions":["acme","default","globex"]}]`,
 			[]string{`api_client a: identity has no partition "globex"`},
 		},
 		"storage":               {good + `,"storage":{"module":"nothing"}`, []string{"gatehouse.storage.nothing"}},
@@ -200,12 +264,19 @@ func TestProvision(t *testing.T) {
 		"storage size":          {good + `,"storage":{"module":"badger","min_free":"much"}`, []string{"min_free"}},
 		"key":                   {good + `,"encryption_keys":["c2hvcnQ="]`, []string{"encryption_key 1: has 5 bytes"}},
 		"passkeys":              {good + `,"identity":{"passkeys":"on"}`, nil},
-		"usernames":             {good + `,"identity":{"usernames":"email","persons":[{"username":"ada@example.com"},{"username":"default\\bob@example.com"}],"partitions":{}}`, nil},
-		"usernames phone":       {good + `,"identity":{"usernames":"phone"}`, []string{`usernames: "phone" is not known`}},
-		"usernames and ada":     {good + `,"identity":{"usernames":"email","persons":[{"username":"ada"}]}`, []string{"person ada", "`usernames email`", "remove"}},
-		"passkeys nowhere":      {`"issuer":"http://127.0.0.1:8080","identity":{"passkeys":"on"}`, []string{"passkeys: browsers allow them"}},
-		"passkeys perhaps":      {good + `,"identity":{"passkeys":"perhaps"}`, []string{`passkeys: "perhaps" is not known`}},
-		"help that is none":     {good + `,"identity":{"brand":{"help":"javascript:alert(1)"}}`, []string{"brand help", "is not an http, https or mailto URL"}},
+		"usernames": {good +
+			`,"identity":{"usernames":"email","persons":[{"username":"ada@example.com"},{"username":"default\\bob@example.com"}],"partitions":{}}`, nil},
+		"usernames phone": {good + `,"identity":{"usernames":"phone"}`, []string{`usernames: "phone" is not known`}},
+		"usernames and ada": {
+			good + `,"identity":{"usernames":"email","persons":[{"username":"ada"}]}`,
+			[]string{"person ada", "`usernames email`", "remove"},
+		},
+		"passkeys nowhere": {`"issuer":"http://127.0.0.1:8080","identity":{"passkeys":"on"}`, []string{"passkeys: browsers allow them"}},
+		"passkeys perhaps": {good + `,"identity":{"passkeys":"perhaps"}`, []string{`passkeys: "perhaps" is not known`}},
+		"help that is none": {
+			good + `,"identity":{"brand":{"help":"javascript:alert(1)"}}`,
+			[]string{"brand help", "is not an http, https or mailto URL"},
+		},
 		"several at once": {
 			`"issuer":"ftp://x","encryption_keys":["x"],"identity":{"lockout":{"failures":0}}`,
 			[]string{"issuer: ", "encryption_key 1: ", "lockout failures: "},
@@ -237,23 +308,34 @@ func clientWithKeys(jwks string) string {
 func TestProvisionFaults(t *testing.T) {
 	dir := t.TempDir()
 	private := filepath.Join(dir, "private.json")
-	servertest.WriteFile(t, private, `{"keys":[{"kty":"OKP","crv":"Ed25519","d":"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`, 0o600)
+	servertest.WriteFile(t, private,
+		`{"keys":[{"kty":"OKP","crv":"Ed25519","d":"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`, 0o600)
 	for name, tt := range map[string]struct {
 		app  string
 		want []string // parts of the finding
 	}{
-		"no extension there": {`,"identity":{"extension":"` + filepath.Join(dir, "gone") + `"}`, []string{"identity: extension: ", "no such file"}},
-		"logo not there":     {`,"identity":{"brand":{"logo":"/nowhere/logo.png"}}`, []string{"brand logo", "/nowhere/logo.png"}},
+		"no extension there": {
+			`,"identity":{"extension":"` + filepath.Join(dir, "gone") + `"}`,
+			[]string{"identity: extension: ", "no such file"},
+		},
+		"logo not there": {`,"identity":{"brand":{"logo":"/nowhere/logo.png"}}`, []string{"brand logo", "/nowhere/logo.png"}},
 		"logo of a client": {
 			`,"clients":[{"id":"a","secrets":["` + servertest.TestSecret + `"],"grants":["client_credentials"],"scopes":["x"],"logo":"x"}]`,
 			[]string{"client a: logo: ", "x is not a .png, .jpg or .gif file"},
 		},
-		"keys in no file": {clientWithKeys(filepath.Join(dir, "keys.json")), []string{"client a: jwks: ", "no such file", "what the keys sign is refused"}},
-		"a private key":   {clientWithKeys(private), []string{"client a: jwks: ", "publish the public part alone", "what the keys sign is refused"}},
+		"keys in no file": {
+			clientWithKeys(filepath.Join(dir, "keys.json")),
+			[]string{"client a: jwks: ", "no such file", "what the keys sign is refused"},
+		},
+		"a private key": {
+			clientWithKeys(private),
+			[]string{"client a: jwks: ", "publish the public part alone", "what the keys sign is refused"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found, err := diagnostic.Collect(func() error {
-				return servertest.Validate(t, []byte(`{"admin":{"disabled":true},"apps":{"gatehouse":{"issuer":"http://localhost:8080"`+tt.app+`},`+anySite+`}}`))
+				return servertest.Validate(t,
+					[]byte(`{"admin":{"disabled":true},"apps":{"gatehouse":{"issuer":"http://localhost:8080"`+tt.app+`},`+anySite+`}}`))
 			})
 			if err != nil {
 				t.Errorf("Validate = %v, want a finding alone", err)
@@ -292,12 +374,18 @@ func atHome(t *testing.T) {
 		servertest.WriteFile(t, filepath.Join(dir, name), text, 0o600)
 	}
 	for name, value := range map[string]string{
-		"UNITS": filepath.Join(dir, "identity.json"), "GATEHOUSE_KEY": servertest.TestKey, "GATEHOUSE_OLD_KEY": servertest.OtherKey, "SHOP_SECRET": servertest.TestSecret, "WIKI_SECRET": servertest.TestSecret, "CODE_SECRET": servertest.TestSecret, "FORGE_SECRET": servertest.TestSecret, "API_SECRET": servertest.TestSecret,
-		"SHOP_OLD_SECRET": servertest.TestSecret + "-old", "OPS_SECRET": servertest.TestSecret, "S": servertest.TestSecret, "RS_SECRET": servertest.TestSecret, "CORP_SECRET": servertest.TestSecret, "LDAP_PASSWORD": servertest.TestSecret,
-		"DEMO_PASSWORD": servertest.TestPassword, "LOGO": filepath.Join(dir, "logo.png"), "OFFICE": "192.0.2.0/24", "EXT": t.TempDir(), "NET": "198.51.100.0/24",
+		"UNITS": filepath.Join(dir, "identity.json"), "GATEHOUSE_KEY": servertest.TestKey, "GATEHOUSE_OLD_KEY": servertest.OtherKey,
+		"SHOP_SECRET": servertest.TestSecret, "WIKI_SECRET": servertest.TestSecret, "CODE_SECRET": servertest.TestSecret,
+		"FORGE_SECRET": servertest.TestSecret, "API_SECRET": servertest.TestSecret,
+		"SHOP_OLD_SECRET": servertest.TestSecret + "-old", "OPS_SECRET": servertest.TestSecret, "S": servertest.TestSecret,
+		"RS_SECRET": servertest.TestSecret, "CORP_SECRET": servertest.TestSecret, "LDAP_PASSWORD": servertest.TestSecret,
+		"DEMO_PASSWORD": servertest.TestPassword, "LOGO": filepath.Join(dir, "logo.png"), "OFFICE": "192.0.2.0/24", "EXT": t.TempDir(),
+		"NET":  "198.51.100.0/24",
 		"HOOK": "https://hook.example.com/", "K": strings.Repeat("0123456789abcdef", 4), "SECOND": "second",
-		"SMTP_SERVER": "smtp.example.com:587", "SMTP_FROM": "Gatehouse <no-reply@example.com>", "SMTP_USER": "u", "SMTP_PASSWORD": servertest.TestSecret, "SMTP_TLS": "starttls",
-		"SMS_URL": "https://sms.example.com/", "SMS_TOKEN": servertest.TestSecret, "SMS_KEY": servertest.TestSecret, "SMS_FROM": "The shop", "PUSH_SECRET": servertest.TestSecret, "PUSH_TOKEN": "t",
+		"SMTP_SERVER": "smtp.example.com:587", "SMTP_FROM": "Gatehouse <no-reply@example.com>", "SMTP_USER": "u",
+		"SMTP_PASSWORD": servertest.TestSecret, "SMTP_TLS": "starttls",
+		"SMS_URL": "https://sms.example.com/", "SMS_TOKEN": servertest.TestSecret, "SMS_KEY": servertest.TestSecret, "SMS_FROM": "The shop",
+		"PUSH_SECRET": servertest.TestSecret, "PUSH_TOKEN": "t",
 	} {
 		t.Setenv(name, value)
 	}
@@ -361,10 +449,16 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	t.Parallel()
 	a := &caddymodule.App{
 		EncryptionKeys: []caddyfileutil.Sensitive{servertest.TestKey},
-		Clients:        []client.Client{{ID: "a", Secrets: []caddyfileutil.Sensitive{servertest.TestSecret}, SecretHashes: []caddyfileutil.Sensitive{"$2a$hash"}}},
-		Identity:       caddymodule.Identity{Persons: []caddymodule.Person{{Username: "demo", Password: servertest.TestPassword}}},
+		Clients: []client.Client{{
+			ID: "a", Secrets: []caddyfileutil.Sensitive{servertest.TestSecret},
+			SecretHashes: []caddyfileutil.Sensitive{"$2a$hash"},
+		}},
+		Identity: caddymodule.Identity{Persons: []caddymodule.Person{{Username: "demo", Password: servertest.TestPassword}}},
 	}
-	for _, text := range []string{fmt.Sprintf("%v", a.Clients), fmt.Sprintf("%+v", a.Identity), fmt.Sprintf("%#v", a.EncryptionKeys), fmt.Sprint(errors.New(fmt.Sprint(a.Clients[0])))} {
+	for _, text := range []string{
+		fmt.Sprintf("%v", a.Clients), fmt.Sprintf("%+v", a.Identity), fmt.Sprintf("%#v", a.EncryptionKeys),
+		fmt.Sprint(errors.New(fmt.Sprint(a.Clients[0]))),
+	} {
 		for _, s := range []string{servertest.TestKey, servertest.TestSecret, servertest.TestPassword, "$2a$hash"} {
 			if strings.Contains(text, s) {
 				t.Errorf("printed: %s", text)

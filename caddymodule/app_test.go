@@ -88,7 +88,8 @@ func TestServe(t *testing.T) {
 		_, body := s.Do(s.Request(http.MethodGet, "http://"+s.Admin+"/metrics", nil))
 		for _, want := range []string{
 			`gatehouse_requests_total{endpoint="token",outcome="ok"} 1`, "gatehouse_token_responses_total 1", "gatehouse_storage_commits_total ",
-			"gatehouse_storage_free_bytes ", "gatehouse_password_hash_queue 0", "gatehouse_panics_total 0", `gatehouse_requests_total{endpoint="other",outcome="refused"} 6`,
+			"gatehouse_storage_free_bytes ", "gatehouse_password_hash_queue 0", "gatehouse_panics_total 0",
+			`gatehouse_requests_total{endpoint="other",outcome="refused"} 6`,
 		} {
 			if !strings.Contains(body, want) {
 				t.Errorf("/metrics lacks %s", want)
@@ -130,7 +131,8 @@ func TestServeWhenStorageFails(t *testing.T) {
 	} {
 		broken := fmt.Errorf("%w: a commit failed: %w", storage.ErrUnavailable, tt.cause)
 		m.Fail.Store(&broken)
-		if resp, body = s.Get("/healthz"); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, tt.want) || strings.Contains(body, "secret") {
+		if resp, body = s.Get("/healthz"); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, tt.want) ||
+			strings.Contains(body, "secret") {
 			t.Errorf("GET /healthz after %v = %d %s, want 503 with %s", tt.cause, resp.StatusCode, body, tt.want)
 		}
 	}
@@ -154,7 +156,8 @@ func TestPanic(t *testing.T) {
 	r := s.Request(http.MethodPost, s.Issuer()+"/oauth/api/v2/token/introspect", strings.NewReader("token="+token))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.SetBasicAuth("ops", "the-secret-of-ops-in-all-of-these-tests")
-	if resp, body := s.Do(r); resp.StatusCode != http.StatusInternalServerError || strings.Contains(body, "goroutine") || strings.Contains(body, "the store is broken") {
+	if resp, body := s.Do(r); resp.StatusCode != http.StatusInternalServerError || strings.Contains(body, "goroutine") ||
+		strings.Contains(body, "the store is broken") {
 		t.Errorf("introspection = %d %s, want 500 without any detail", resp.StatusCode, body)
 	}
 	if got := s.Enters(token); got != http.StatusInternalServerError {
@@ -318,8 +321,11 @@ func TestFailedStart(t *testing.T) {
 			}
 			st.Close()
 		}, "is missing: put the file back"},
-		"no room":               {func(_ *testing.T, s *servertest.Server) { s.Storage += " {\n min_free 100000TiB\n}" }, "free"},
-		"a guest without a key": {func(_ *testing.T, s *servertest.Server) { s.Storage = "storage memory keyless" }, "encryption_key is required"},
+		"no room": {func(_ *testing.T, s *servertest.Server) { s.Storage += " {\n min_free 100000TiB\n}" }, "free"},
+		"a guest without a key": {
+			func(_ *testing.T, s *servertest.Server) { s.Storage = "storage memory keyless" },
+			"encryption_key is required",
+		},
 		"a directory that is a file": {func(t *testing.T, s *servertest.Server) {
 			servertest.WriteFile(t, filepath.Join(s.Dir, "store"), "x", 0o600)
 		}, "store"},
@@ -331,7 +337,8 @@ func TestFailedStart(t *testing.T) {
 			s.Admin = running.Admin
 			tt.prepare(t, s)
 			bystanderStarts.Store(0)
-			if err := caddy.Load(bytes.Replace(s.JSON(), []byte(`"apps":{`), []byte(`"apps":{"bystander":{},`), 1), true); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if err := caddy.Load(bytes.Replace(s.JSON(), []byte(`"apps":{`), []byte(`"apps":{"bystander":{},`), 1), true); err == nil ||
+				!strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("load = %v, want an error with %q", err, tt.want)
 			}
 			servertest.Eventually(t, "the running configuration alone uses its store", oneStoreOneUser)

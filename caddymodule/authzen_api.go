@@ -28,7 +28,10 @@ func (i *instance) openAuthZEN(a *App) *authzen.API {
 const nobodysClient = " "
 
 func askPolicies(inst *adminapi.Instance, r *http.Request, q authzen.Question) (d authzen.Decision, err error) {
-	in := adminapi.ExplainRequest{URL: q.URL, Method: q.Method, IP: q.IP, Gate: q.Gate, Person: q.Person, Client: q.Client, Level: q.Level, Scopes: q.Scopes}
+	in := adminapi.ExplainRequest{
+		URL: q.URL, Method: q.Method, IP: q.IP, Gate: q.Gate, Person: q.Person, Client: q.Client,
+		Level: q.Level, Scopes: q.Scopes,
+	}
 	if in.Client != "" {
 		if in.Client, err = usableClient(inst, r, in.Client); err != nil {
 			return d, err
@@ -54,7 +57,10 @@ func askPolicies(inst *adminapi.Instance, r *http.Request, q authzen.Question) (
 	d.Decision = (out.Verdict == protect.Allow || out.Verdict == protect.Open) && len(out.Steps) > 0
 	d.Context = map[string]any{"verdict": out.Verdict}
 	if n := len(out.Steps); n == 0 {
-		d.Context = map[string]any{"error": map[string]any{"status": http.StatusNotFound, "message": "no protect stands on the way of this request"}}
+		d.Context = map[string]any{"error": map[string]any{
+			"status":  http.StatusNotFound,
+			"message": "no protect stands on the way of this request",
+		}}
 	} else if last := out.Steps[n-1]; !d.Decision {
 		if d.Context["reason"] = last.Reason; last.WantedLevel > 0 {
 			d.Context["wanted_level"] = last.WantedLevel
@@ -87,15 +93,18 @@ func describeAuthZEN() []openapi.Operation {
 	several := []openapi.Answer{{Status: http.StatusOK, Body: map[string]any{}}, answers[1], answers[2]}
 	return []openapi.Operation{
 		{
-			Method: http.MethodPost, Path: "/access/v1/evaluation", ID: "evaluateAccess", Tag: explainAPI, Summary: "Decides whether a subject may do something with a resource (AuthZEN)",
-			Body: map[string]any{}, Answers: answers,
+			Method: http.MethodPost, Path: "/access/v1/evaluation", ID: "evaluateAccess", Tag: explainAPI,
+			Summary: "Decides whether a subject may do something with a resource (AuthZEN)",
+			Body:    map[string]any{}, Answers: answers,
 		},
 		{
-			Method: http.MethodPost, Path: "/access/v1/evaluations", ID: "evaluateAccesses", Tag: explainAPI, Summary: "Decides about up to 100 questions at once (AuthZEN)",
-			Body: map[string]any{}, Answers: several,
+			Method: http.MethodPost, Path: "/access/v1/evaluations", ID: "evaluateAccesses", Tag: explainAPI,
+			Summary: "Decides about up to 100 questions at once (AuthZEN)",
+			Body:    map[string]any{}, Answers: several,
 		},
 		{
-			Method: http.MethodGet, Path: "/.well-known/authzen-configuration", ID: "getAuthZENConfiguration", Tag: explainAPI, Summary: "Reads where to ask (AuthZEN)", Public: true,
+			Method: http.MethodGet, Path: "/.well-known/authzen-configuration", ID: "getAuthZENConfiguration", Tag: explainAPI,
+			Summary: "Reads where to ask (AuthZEN)", Public: true,
 			Answers: []openapi.Answer{{Status: http.StatusOK, Body: map[string]any{}}},
 		},
 	}

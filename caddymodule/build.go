@@ -141,7 +141,10 @@ func (a *App) buildIdentity(r *caddyfileutil.Resolver) identity.Config {
 	}
 	cfg.EmailUsernames = r.Plain("identity: usernames", i.Usernames, checkUsernames) == "email"
 	a.vouching = r.List("identity: scim_verifies_emails", i.SCIMVerifiesEmails, nil)
-	a.accessMail = notice.Config{Addresses: r.List("identity: access_mail", i.AccessMail, checkEmail), Groups: r.List("identity: access_mail_groups", i.AccessMailGroups, nil)}
+	a.accessMail = notice.Config{
+		Addresses: r.List("identity: access_mail", i.AccessMail, checkEmail),
+		Groups:    r.List("identity: access_mail_groups", i.AccessMailGroups, nil),
+	}
 	if a.MailRaw == nil && len(i.AccessMail)+len(i.AccessMailGroups) > 0 {
 		r.Fail("identity: access_mail: nothing delivers e-mails: add mail, or remove access_mail and access_mail_groups")
 	}
@@ -189,8 +192,9 @@ func (p *Person) build(r *caddyfileutil.Resolver) person.NewPerson {
 	return person.NewPerson{
 		Username: r.Plain("person", p.Username, nil), Password: secret.New(r.Plain(of+"password", string(p.Password), checkPassword)),
 		PasswordHash: r.Plain(of+"password_hash", string(p.PasswordHash), caddyfileutil.CheckPHC),
-		Name:         r.Plain(of+"name", p.Name, nil), GivenName: r.Plain(of+"given_name", p.GivenName, nil), FamilyName: r.Plain(of+"family_name", p.FamilyName, nil),
-		Email: r.Plain(of+"email", p.Email, checkEmail), EmailVerified: p.EmailVerified,
+		Name:         r.Plain(of+"name", p.Name, nil), GivenName: r.Plain(of+"given_name", p.GivenName, nil),
+		FamilyName: r.Plain(of+"family_name", p.FamilyName, nil),
+		Email:      r.Plain(of+"email", p.Email, checkEmail), EmailVerified: p.EmailVerified,
 		Groups: r.List(of+"groups", p.Groups, nil), Locale: r.Plain(of+"locale", p.Locale, nil),
 		Partition: r.Plain(of+"partition", p.Partition, checkPartition),
 	}
@@ -222,7 +226,10 @@ func (a *App) buildBrand(r *caddyfileutil.Resolver) web.Brand {
 		if err != nil {
 			brand.Logo, brand.LogoType = nil, ""
 			const mend = "write the path of a picture, from the directory that Caddy runs in, and reload"
-			r.Lack(caddyfileutil.Fault{Option: "identity: brand logo", Reason: fmt.Sprintf("identity: brand logo: pages have no logo: %v", err), Mend: mend})
+			r.Lack(caddyfileutil.Fault{
+				Option: "identity: brand logo", Reason: fmt.Sprintf("identity: brand logo: pages have no logo: %v", err),
+				Mend: mend,
+			})
 		}
 	}
 	return brand

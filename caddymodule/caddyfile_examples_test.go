@@ -52,7 +52,8 @@ func whole(p referencetest.Place, lines, needs, beside string) string {
 		}
 		return "{\n" + referencetest.Indent(lines) + "\n}\n\n" + serve
 	}
-	return "{\n\tgatehouse {\n\t\tissuer https://auth.example.com\n\t\t" + office + "\n\t}\n}\n\n" + serve + "\nwiki.example.com {\n" + referencetest.Indent(lines) + "\n\treverse_proxy localhost:9001\n}\n"
+	return "{\n\tgatehouse {\n\t\tissuer https://auth.example.com\n\t\t" + office + "\n\t}\n}\n\n" + serve + "\nwiki.example.com {\n" +
+		referencetest.Indent(lines) + "\n\treverse_proxy localhost:9001\n}\n"
 }
 
 // needs are the lines that the example of an option needs in its block.
@@ -90,7 +91,9 @@ func TestCaddyfileExamples(t *testing.T) {
 	certPEM := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))
 	for name, content := range map[string]string{
 		"ops.pem": keyPEM, "envoy.key": keyPEM, "envoy.crt": certPEM, "clients.crt": certPEM, "clients.pem": certPEM,
-		"logo.png": picture, "settings.json": "{}", "pwned.txt": "5BAA61E4C9B93F3F0682250B6CF8331B7EE68FD8:9\n", "apple-developer-domain-association.txt": "of Apple", "federation.pem": "", "directory-ca.pem": certPEM, "http.keytab": string(kerberostest.Keytab(t, "HTTP/auth.example.com")), "extension/en.json": "{}",
+		"logo.png": picture, "settings.json": "{}", "pwned.txt": "5BAA61E4C9B93F3F0682250B6CF8331B7EE68FD8:9\n",
+		"apple-developer-domain-association.txt": "of Apple", "federation.pem": "", "directory-ca.pem": certPEM,
+		"http.keytab": string(kerberostest.Keytab(t, "HTTP/auth.example.com")), "extension/en.json": "{}",
 	} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {

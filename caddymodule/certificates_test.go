@@ -38,7 +38,8 @@ func TestCertificateExpiry(t *testing.T) {
 	}
 	// A reload knows them too, and the newest configuration is the one that is asked.
 	s.MustLoad()
-	if _, metrics := s.Do(s.Request(http.MethodGet, "http://"+s.Admin+"/metrics", nil)); !strings.Contains(metrics, `gatehouse_certificate_expiry_seconds{name="old"}`) {
+	if _, metrics := s.Do(s.Request(http.MethodGet, "http://"+s.Admin+"/metrics", nil)); !strings.Contains(metrics,
+		`gatehouse_certificate_expiry_seconds{name="old"}`) {
 		t.Error("/metrics lost the certificates at a reload")
 	}
 }

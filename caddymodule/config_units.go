@@ -52,7 +52,11 @@ func (a *App) newUnits(inst *instance, events *audit.Recorder) (*settings.Servic
 }
 
 func (a *App) configOf() settings.Config {
-	return settings.Config{Fixed: a.fixedMethods(), Bootstrap: a.bootstrap, BootstrapFault: a.bootstrapFault, Verify: provider.Verify, VerifyMetadata: func(m string) error { return serviceprovider.CheckMetadata(m, time.Now()) }, Mail: a.mailer != nil, Switches: a.switches, Policies: a.writtenPolicies, CheckPolicy: a.policyLoader().Check, PolicyUsers: a.policyUsers}
+	return settings.Config{
+		Fixed: a.fixedMethods(), Bootstrap: a.bootstrap, BootstrapFault: a.bootstrapFault, Verify: provider.Verify,
+		VerifyMetadata: func(m string) error { return serviceprovider.CheckMetadata(m, time.Now()) }, Mail: a.mailer != nil, Switches: a.switches,
+		Policies: a.writtenPolicies, CheckPolicy: a.policyLoader().Check, PolicyUsers: a.policyUsers,
+	}
 }
 
 // hasClient tells whether there is a client, of the Caddyfile or stored. It fetches no client ID metadata document.
@@ -90,7 +94,8 @@ func (a *App) loadBootstrap() (err error) {
 		return fault
 	}
 	a.bootstrapFault = fault
-	a.warn("identity: bootstrap", fmt.Sprintf("identity: bootstrap %s: %v: an empty storage could not start with it", file, err), "correct it, or remove the option: this storage has its settings")
+	a.warn("identity: bootstrap", fmt.Sprintf("identity: bootstrap %s: %v: an empty storage could not start with it", file, err),
+		"correct it, or remove the option: this storage has its settings")
 	a.initial, err = a.configOf().Check([]byte("{}"))
 	return err
 }
@@ -140,7 +145,10 @@ func allProblems(err error) error {
 func (a *App) fixedMethods() []settings.LoginMethod {
 	var out []settings.LoginMethod
 	for _, p := range a.persons.Providers {
-		m := settings.LoginMethod{ID: p.ID, Name: p.Name, Type: a.idps.MethodType(p.ID), Enabled: !p.Disabled, IdentityAssuranceLevel: p.Assurance}
+		m := settings.LoginMethod{
+			ID: p.ID, Name: p.Name, Type: a.idps.MethodType(p.ID), Enabled: !p.Disabled,
+			IdentityAssuranceLevel: p.Assurance,
+		}
 		if m.Name == "" {
 			m.Name = p.ID
 		}

@@ -47,7 +47,8 @@ func (a *App) ownersInPersons() (others []string) {
 func (b *builder) openAlerts() {
 	i := b.inst
 	d := alert.Deps{
-		Store: i.core.Store, Persons: i.identity.Person, Recorder: b.events, Keyring: i.core.Keyring, Random: rand.Reader, Client: outbound.New(false, b.allow...), Link: console.EventsOf, Log: i.log.Named("alerts"),
+		Store: i.core.Store, Persons: i.identity.Person, Recorder: b.events, Keyring: i.core.Keyring, Random: rand.Reader,
+		Client: outbound.New(false, b.allow...), Link: console.EventsOf, Log: i.log.Named("alerts"),
 	}
 	if i.mail != nil {
 		d.Mail = i.mail
@@ -60,7 +61,10 @@ func (b *builder) openConsole() error {
 	for _, name := range b.owners {
 		id.Person.KeepName(name)
 	}
-	i.manage = &admin.Service{Identity: id, Authz: i.authz, Store: i.core.Store, Recorder: b.events, Keyring: i.core.Keyring, Outgoing: i.outgoing()}
+	i.manage = &admin.Service{
+		Identity: id, Authz: i.authz, Store: i.core.Store, Recorder: b.events,
+		Keyring: i.core.Keyring, Outgoing: i.outgoing(),
+	}
 	b.openBackups()
 	set := settingspages.Deps{Config: i.config, Store: i.core.Store, PlaceOf: b.Places.Of, Names: i.manage.Names}
 	var sender notify.Sender
@@ -78,7 +82,10 @@ func (b *builder) openConsole() error {
 		Alerts:   i.alerts,
 		Upkeep:   b.upkeep(),
 		Settings: set,
-		Messages: messages.Deps{Deps: set, Mail: mailConfig(b.App, i.pages), SMS: smsConfig(b.App, i.pages), Sender: sender, Recorder: b.events, Manage: i.manage},
+		Messages: messages.Deps{
+			Deps: set, Mail: mailConfig(b.App, i.pages), SMS: smsConfig(b.App, i.pages), Sender: sender,
+			Recorder: b.events, Manage: i.manage,
+		},
 		GroupUses: func(ctx context.Context, group string) (places []string, err error) {
 			book, _, err := i.policies.Current(ctx)
 			if err != nil {
@@ -100,13 +107,15 @@ func (b *builder) openConsole() error {
 	for _, name := range b.others {
 		made, err := i.manage.MakeOwner(b.ctx, name, b.console.OwnerGroup(), audit.Actor{ID: "configuration", Name: "configuration"})
 		if made {
-			i.log.Info("an owner of the admin console was created: `caddy gatehouse admin invite` prints a link for the first sign-in", zap.String("username", name))
+			i.log.Info("an owner of the admin console was created: `caddy gatehouse admin invite` prints a link for the first sign-in",
+				zap.String("username", name))
 		}
 		if err != nil {
 			if storage.IsFailure(err) {
 				return fmt.Errorf("admin %s: %w", name, err)
 			}
-			b.warn("identity: admin", fmt.Sprintf("admin %s: %v", name, err), "correct it and reload, or make the account and add it to the group "+b.console.OwnerGroup())
+			b.warn("identity: admin", fmt.Sprintf("admin %s: %v", name, err),
+				"correct it and reload, or make the account and add it to the group "+b.console.OwnerGroup())
 		}
 	}
 	return nil

@@ -32,14 +32,18 @@ func TestIssuerUnderAnotherHost(t *testing.T) {
 		return res.StatusCode, body
 	}
 	for _, path := range []string{"/", "/healthz", "/oauth/forward-auth", "/.well-known/openid-configuration", "/nothing"} {
-		for _, host := range []string{"127.0.0.1:" + port, "[::1]:" + port, "evil.example", "localhost.:" + port, "xlocalhost:" + port, "b.a.wild.localhost:" + port} {
+		for _, host := range []string{
+			"127.0.0.1:" + port, "[::1]:" + port, "evil.example", "localhost.:" + port, "xlocalhost:" + port,
+			"b.a.wild.localhost:" + port,
+		} {
 			if status, body := ask(host, path); status != http.StatusMisdirectedRequest {
 				t.Errorf("%s of %s = %d %q, want 421", path, host, status, body)
 			}
 		}
 	}
 	for host, want := range map[string]string{
-		"localhost:" + port + "/healthz": "ok", "LOCALHOST:" + port + "/healthz": "ok", "other.localhost:" + port + "/": "other", "a.wild.localhost:" + port + "/": "wild",
+		"localhost:" + port + "/healthz": "ok", "LOCALHOST:" + port + "/healthz": "ok", "other.localhost:" + port + "/": "other",
+		"a.wild.localhost:" + port + "/":   "wild",
 		"paths.localhost:" + port + "/one": "one", "paths.localhost:" + port + "/two": "",
 	} {
 		host, path, _ := strings.Cut(host, "/")

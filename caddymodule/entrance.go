@@ -18,7 +18,9 @@ func (a *App) Entrance(ctx context.Context) (protect.Entrance, error) {
 		return protect.Entrance{}, err
 	}
 	return protect.Entrance{
-		Authority: inst.authz, Parked: inst.authz.Parked(), Access: siteAccess{inst.access}, Policies: inst.policies, Pages: inst.pages, Counter: inst.core.Metrics, Refusals: inst.core.Refused, Decisions: inst.core.Decided, Admit: inst.admit, Assertions: inst.assertions, Proofs: inst.authz.Proofs(), Thumbprint: inst.authz.Thumbprint, Exchange: inst.authz,
+		Authority: inst.authz, Parked: inst.authz.Parked(), Access: siteAccess{inst.access}, Policies: inst.policies, Pages: inst.pages,
+		Counter: inst.core.Metrics, Refusals: inst.core.Refused, Decisions: inst.core.Decided, Admit: inst.admit, Assertions: inst.assertions,
+		Proofs: inst.authz.Proofs(), Thumbprint: inst.authz.Thumbprint, Exchange: inst.authz,
 		Leave: inst.leave,
 	}, nil
 }
@@ -42,7 +44,9 @@ func (a *App) Instance(ctx context.Context) (*adminapi.Instance, error) {
 	out := &adminapi.Instance{
 		Scopes: a.Known().Scopes,
 		Sites:  a.guardedSites(), PlaceOf: a.Places.Of, Written: a.written, Reseal: inst.reseal, Explain: a.explain,
-		Issuer: inst.issuer.String(), Authz: inst.authz, Identity: inst.identity, Access: inst.access, Config: inst.config, Store: inst.core.Store, Place: inst.core.Place, Refusals: inst.core.Refused, Decisions: inst.core.Decided, Node: inst.core.Node, Backups: inst.backups, Recorder: inst.manage.Recorder,
+		Issuer: inst.issuer.String(), Authz: inst.authz, Identity: inst.identity, Access: inst.access, Config: inst.config,
+		Store: inst.core.Store, Place: inst.core.Place, Refusals: inst.core.Refused, Decisions: inst.core.Decided, Node: inst.core.Node,
+		Backups: inst.backups, Recorder: inst.manage.Recorder,
 		Check: inst.health, Findings: func(ctx context.Context) ([]diagnostic.Finding, error) { return inst.findings(ctx, a) },
 		OwnerGroup: a.console.OwnerGroup(),
 		Providers:  inst.providers.Check, TestProvider: inst.providers.Test, Log: inst.log, Leave: inst.leave,

@@ -84,7 +84,8 @@ func (e *Events) readWebhook(d *caddyfile.Dispenser) error {
 		}
 	}
 	start := d.Token()
-	if err := caddyfileutil.ReadBlock(d, "webhook", &reference.EventWebhook, caddyfileutil.Subdirectives{"secret": caddyfileutil.Value(&w.Secret, sender.CheckSecret)}); err != nil {
+	if err := caddyfileutil.ReadBlock(d, "webhook", &reference.EventWebhook,
+		caddyfileutil.Subdirectives{"secret": caddyfileutil.Value(&w.Secret, sender.CheckSecret)}); err != nil {
 		return err
 	}
 	if w.Secret == "" {
@@ -248,8 +249,10 @@ func (t *teller) emit(ctx caddy.Context, app *caddyevents.App, begun <-chan stru
 func eventData(e audit.Event) map[string]any {
 	info := e.Info()
 	return map[string]any{
-		"event_identifier": info.EventIdentifier, "person_id": info.PersonID, "occurred": info.Occurred, "event_type": info.EventType, "event_name": info.EventName,
-		"client_ip": info.ClientIP, "user_agent": info.UserAgent, "partition_id": info.PartitionID, "event_agent_user": info.EventAgentUser, "reason": info.Reason,
+		"event_identifier": info.EventIdentifier, "person_id": info.PersonID, "occurred": info.Occurred, "event_type": info.EventType,
+		"event_name": info.EventName,
+		"client_ip":  info.ClientIP, "user_agent": info.UserAgent, "partition_id": info.PartitionID,
+		"event_agent_user": info.EventAgentUser, "reason": info.Reason,
 		"actor": e.Actor, "client_id": e.ClientID, "organisation_id": info.OrganisationID,
 	}
 }

@@ -86,10 +86,12 @@ func TestEventsAPI(t *testing.T) {
 		t.Fatalf("events = %d %v, want one", status, answer)
 	}
 	e := list[0].(map[string]any)
-	if e["event_type"] != "person.PersonCreatedEvent" || e["event_agent_user"] != "admin API" || e["client_ip"] != "127.0.0.1" || !strings.HasPrefix(e["user_agent"].(string), "Go-http-client") {
+	if e["event_type"] != "person.PersonCreatedEvent" || e["event_agent_user"] != "admin API" || e["client_ip"] != "127.0.0.1" ||
+		!strings.HasPrefix(e["user_agent"].(string), "Go-http-client") {
 		t.Errorf("event = %v, want who did it and from where", e)
 	}
-	if status, answer := eventsOf(s, "actor=admin&userId="+id+"&limit=1&offset=0"); status != http.StatusOK || answer["pagination"].(map[string]any)["totalResults"] != 1.0 {
+	if status, answer := eventsOf(s, "actor=admin&userId="+id+"&limit=1&offset=0"); status != http.StatusOK ||
+		answer["pagination"].(map[string]any)["totalResults"] != 1.0 {
 		t.Errorf("events of the command = %d %v, want one", status, answer)
 	}
 	resp, body := s.Get("/api/events?userId=" + id + "&limit=1&offset=0")
@@ -105,7 +107,8 @@ func TestEventsOfOrganisations(t *testing.T) {
 		"service_provider wiki {\n\t\t\tmetadata https://wiki.example.com/metadata\n\t\t}\n"
 	s.MustLoad()
 	file := filepath.Join(s.Dir, "organisations.json")
-	servertest.WriteFile(t, file, `{"features":{"configuration_api_enabled":true,"person_api_enabled":true},"organisations":[{"id":"acme","username_for_basic_auth":"acme-api"}]}`, 0o600)
+	servertest.WriteFile(t, file,
+		`{"features":{"configuration_api_enabled":true,"person_api_enabled":true},"organisations":[{"id":"acme","username_for_basic_auth":"acme-api"}]}`, 0o600)
 	s.Run("", "config", "import", file)
 	call := func(t *testing.T, client, path, kind, body string, want int) {
 		t.Helper()
@@ -116,15 +119,18 @@ func TestEventsOfOrganisations(t *testing.T) {
 			t.Fatalf("%s = %d %s, want %d", path, resp.StatusCode, body, want)
 		}
 	}
-	call(t, "acme-api", "/api/v2/config", "application/json", `{"organisations":[{"id":"acme","name":"Acme","username_for_basic_auth":"acme-api"}]}`, http.StatusNoContent)
+	call(t, "acme-api", "/api/v2/config", "application/json",
+		`{"organisations":[{"id":"acme","name":"Acme","username_for_basic_auth":"acme-api"}]}`, http.StatusNoContent)
 	s.Run("", "client", "add", "robot", "--grants", "client_credentials", "--scopes", "orders.read")
 	for _, id := range []string{"reports", "wiki", "robot"} {
 		t.Run("attack 870: an application of nobody's organisation: "+id, func(t *testing.T) {
-			call(t, "acme-api", "/api/v2/config/organisations/acme/service-providers", "application/json", `[{"id":"`+id+`","use_trusted_device":"true"}]`, http.StatusConflict)
+			call(t, "acme-api", "/api/v2/config/organisations/acme/service-providers", "application/json",
+				`[{"id":"`+id+`","use_trusted_device":"true"}]`, http.StatusConflict)
 		})
 	}
 	for client, person := range map[string]string{"acme-api": "ann@example.com", "other-api": "bob@example.com"} {
-		call(t, client, "/scim/v2/Users", "application/scim+json", `{"schemas":["urn:ietf:params:scim:schemas:core:2.0:User"],"userName":"`+person+`"}`, http.StatusCreated)
+		call(t, client, "/scim/v2/Users", "application/scim+json",
+			`{"schemas":["urn:ietf:params:scim:schemas:core:2.0:User"],"userName":"`+person+`"}`, http.StatusCreated)
 	}
 	for client, want := range map[string]struct {
 		organisation any
@@ -155,7 +161,8 @@ func TestEventOrigin(t *testing.T) {
 			s.Extra = "client legacy {\nsecret " + servertest.TestSecret + "\ngrants password\nscopes orders.read\ndefault_scopes orders.read\n}"
 			s.MustLoad()
 			id := addPerson(s, "ann@example.com")
-			r := s.Request(http.MethodPost, s.Issuer()+"/oauth/token", strings.NewReader("grant_type=password&username=ann@example.com&password=wrong"))
+			r := s.Request(http.MethodPost, s.Issuer()+"/oauth/token",
+				strings.NewReader("grant_type=password&username=ann@example.com&password=wrong"))
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 			r.Header.Set("X-Forwarded-For", "203.0.113.9")
 			r.Header.Set("X-Real-IP", "198.51.100.1")
@@ -197,7 +204,8 @@ func TestVerifyEventsCommand(t *testing.T) {
 		t.Errorf("verify = %+v, want events of both chains", v)
 	}
 	anchor := "default@" + byName["default"].Head
-	if out := s.Run("", "events", "verify", "--anchor", anchor); !strings.Contains(out, "\nsound\n") || !strings.Contains(out, anchor) || !strings.Contains(out, "sealed      through event") {
+	if out := s.Run("", "events", "verify", "--anchor", anchor); !strings.Contains(out, "\nsound\n") || !strings.Contains(out, anchor) ||
+		!strings.Contains(out, "sealed      through event") {
 		t.Errorf("verify = %s", out)
 	}
 	s.Refused("is not an anchor", "", "events", "verify", "--anchor", "x")
@@ -265,7 +273,11 @@ func TestRetention(t *testing.T) {
 		t.Errorf("verify = %s, want sound chains that begin later", out)
 	}
 	_, metrics := s.Do(s.Request(http.MethodGet, "http://"+s.Admin+"/metrics", nil))
-	for _, want := range []string{"gatehouse_events_collected_total ", "gatehouse_events_sealed_total ", "gatehouse_events_unsealed ", `gatehouse_events_by_type_total{type="person.PersonCreatedEvent"} `, `gatehouse_event_bytes_by_type_total{type="token.AccessTokenIssuedEvent"} `, `gatehouse_webhook_posts_total{outcome="taken"} 0`} {
+	for _, want := range []string{
+		"gatehouse_events_collected_total ", "gatehouse_events_sealed_total ", "gatehouse_events_unsealed ",
+		`gatehouse_events_by_type_total{type="person.PersonCreatedEvent"} `,
+		`gatehouse_event_bytes_by_type_total{type="token.AccessTokenIssuedEvent"} `, `gatehouse_webhook_posts_total{outcome="taken"} 0`,
+	} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("/metrics does not say %s", want)
 		}
@@ -322,7 +334,8 @@ func TestCaddyEvents(t *testing.T) {
 			defer heard.Unlock()
 			n := 0
 			for _, e := range heard.events {
-				if person, _ := e.Data["person_id"].(string); len(of) == 0 || slices.Contains(of, person) && e.Data["client_ip"] == "127.0.0.1" && e.Data["event_agent_user"] == "admin API" {
+				if person, _ := e.Data["person_id"].(string); len(of) == 0 || slices.Contains(of, person) && e.Data["client_ip"] == "127.0.0.1" &&
+					e.Data["event_agent_user"] == "admin API" {
 					n++
 				}
 			}

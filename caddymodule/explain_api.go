@@ -47,7 +47,9 @@ func (e *explainer) explain(w http.ResponseWriter, r *http.Request, _ string) er
 		asked     bool
 		what, api string
 	}{
-		{in.Person != "" || in.Ref != "", "persons", "persons"}, {in.Token != "", "tokens", "introspection"}, {in.Ref != "", "refusals", "events"},
+		{in.Person != "" || in.Ref != "", "persons", "persons"},
+		{in.Token != "", "tokens", "introspection"},
+		{in.Ref != "", "refusals", "events"},
 	} {
 		if need.asked {
 			if err := e.may(r, need.what, need.api); err != nil {
@@ -84,11 +86,15 @@ func (e *explainer) may(r *http.Request, what, api string) error {
 // describeExplain describes the operation for the OpenAPI document.
 func describeExplain() openapi.Operation {
 	return openapi.Operation{
-		Method: http.MethodPost, Path: explainPath, ID: "explain", Tag: explainAPI, Summary: "Tells what a request would get, how each rule stands to it, and which one decides",
-		Body: adminapi.ExplainRequest{},
+		Method: http.MethodPost, Path: explainPath, ID: "explain", Tag: explainAPI,
+		Summary: "Tells what a request would get, how each rule stands to it, and which one decides",
+		Body:    adminapi.ExplainRequest{},
 		Answers: []openapi.Answer{
 			{Status: http.StatusOK, Body: adminapi.ExplainAnswer{}},
-			{Status: http.StatusForbidden, Text: "The API client may not use this API, or not ask about persons (persons), tokens (introspection) or refusals (persons, events)"},
+			{
+				Status: http.StatusForbidden,
+				Text:   "The API client may not use this API, or not ask about persons (persons), tokens (introspection) or refusals (persons, events)",
+			},
 			{Status: http.StatusNotFound, Text: "The person or refusal is unknown"},
 			{Status: http.StatusConflict, Text: "The configuration API is switched off"},
 		},

@@ -60,7 +60,10 @@ func (i *instance) machine(ctx context.Context) (m console.Machine, err error) {
 
 // sayReady writes the one line that says what runs.
 func (i *instance) sayReady(ctx context.Context) {
-	fields := []zap.Field{zap.String("issuer", i.issuer.String()), zap.String("version", metrics.Version()), zap.String("storage", i.core.Place)}
+	fields := []zap.Field{
+		zap.String("issuer", i.issuer.String()), zap.String("version", metrics.Version()),
+		zap.String("storage", i.core.Place),
+	}
 	if clients, err := i.authz.Clients().List(ctx); err == nil {
 		fields = append(fields, zap.Int("clients", len(clients)))
 	}

@@ -40,12 +40,14 @@ func (a *App) checkNames() {
 	}
 	for _, c := range a.authz.Clients {
 		for _, f := range caddyfileutil.Unknown(c.Scopes, known) {
-			a.warn("client "+c.ID+": scopes", fmt.Sprintf("client %s: no scope block and no standard has the scope %q", c.ID, f.Name), fmt.Sprintf("did you mean %q?", f.Near))
+			a.warn("client "+c.ID+": scopes", fmt.Sprintf("client %s: no scope block and no standard has the scope %q", c.ID, f.Name),
+				fmt.Sprintf("did you mean %q?", f.Near))
 		}
 	}
 	for _, c := range a.authz.APIClients {
 		if slices.Contains(c.APIs, "credentials") && a.credentials.IsZero() {
-			a.warn("api_client "+c.ID+": apis", fmt.Sprintf("api_client %s: the credentials API takes no passwords", c.ID), "add `identity { credentials_key ... }`")
+			a.warn("api_client "+c.ID+": apis", fmt.Sprintf("api_client %s: the credentials API takes no passwords", c.ID),
+				"add `identity { credentials_key ... }`")
 		}
 	}
 	clients := a.Known().Clients
@@ -53,6 +55,7 @@ func (a *App) checkNames() {
 		clients = append(clients, c.ID)
 	}
 	for _, f := range caddyfileutil.Unknown(a.vouching, clients) {
-		a.warn("identity: scim_verifies_emails", fmt.Sprintf("identity: scim_verifies_emails: the configuration has no client %q", f.Name), fmt.Sprintf("did you mean %q?", f.Near))
+		a.warn("identity: scim_verifies_emails", fmt.Sprintf("identity: scim_verifies_emails: the configuration has no client %q", f.Name),
+			fmt.Sprintf("did you mean %q?", f.Near))
 	}
 }

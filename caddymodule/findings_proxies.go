@@ -40,7 +40,8 @@ func (a *App) checkProxies(app *caddyhttp.App) {
 		for _, name := range slices.Sorted(maps.Keys(gates.Named)) {
 			if gates.Named[name].CertificateHeader == "" {
 				block := "forward_auth " + name
-				found(a.Places.Of(block), block+": client_cert_header is not about the questions of other proxies, so that tokens which are bound to a certificate open nothing here",
+				found(a.Places.Of(block), block+
+					": client_cert_header is not about the questions of other proxies, so that tokens which are bound to a certificate open nothing here",
 					"add `client_certificate_header` if the proxy sets the header on each request", block)
 			}
 		}
@@ -66,8 +67,9 @@ func (a *App) checkTwice(place string, sites []string) {
 				block := "forward_auth " + name
 				a.Found(diagnostic.Finding{
 					Severity: diagnostic.Warning, Place: a.Places.Of(block), About: block,
-					Reason: fmt.Sprintf("forward_auth %s: %s is a site of this Caddy too, which the protect at %s guards by rules of its own", name, origin, place),
-					Mend:   "keep the one that requests go through",
+					Reason: fmt.Sprintf("forward_auth %s: %s is a site of this Caddy too, which the protect at %s guards by rules of its own",
+						name, origin, place),
+					Mend: "keep the one that requests go through",
 				})
 			}
 		}

@@ -51,7 +51,8 @@ func (i *instance) examine(ctx context.Context, a *App) ([]diagnostic.Finding, e
 		return nil, err
 	}
 	if ahead := newest.Sub(i.now()); ahead > clockSlack {
-		warn("storage", fmt.Sprintf("the clock is %s behind the newest record of the storage, so tokens and codes live too long", ahead.Round(time.Second)), "set the clock of this machine")
+		warn("storage", fmt.Sprintf("the clock is %s behind the newest record of the storage, so tokens and codes live too long",
+			ahead.Round(time.Second)), "set the clock of this machine")
 	}
 	units, err := i.config.Current(ctx)
 	if err != nil {
@@ -95,7 +96,8 @@ func (i *instance) examine(ctx context.Context, a *App) ([]diagnostic.Finding, e
 		}
 		if e.Over || e.Soon {
 			found(diagnostic.Finding{
-				Severity: diagnostic.Warning, Place: a.Places.Of("identity"), Reason: fmt.Sprintf("%s %s on %s", name, verb, e.NotAfter.UTC().Format(time.DateOnly)), About: "key_pair " + e.Name,
+				Severity: diagnostic.Warning, Place: a.Places.Of("identity"),
+				Reason: fmt.Sprintf("%s %s on %s", name, verb, e.NotAfter.UTC().Format(time.DateOnly)), About: "key_pair " + e.Name,
 				Mend: "rotate its key pair, beginning with `caddy gatehouse key-pair announce`; replace a certificate from elsewhere by the configuration API",
 			})
 		}
@@ -115,7 +117,8 @@ func (i *instance) examineRights(ctx context.Context, a *App, u *settings.Units,
 			return err
 		}
 		if id != "" && !exists {
-			warn("api_client "+c.ID, fmt.Sprintf("api_client %s: it belongs to the organisation %s, which does not exist, so it can do nothing", c.ID, id), "name another one by `organisation`, or none by `organisation *`")
+			warn("api_client "+c.ID, fmt.Sprintf("api_client %s: it belongs to the organisation %s, which does not exist, so it can do nothing",
+				c.ID, id), "name another one by `organisation`, or none by `organisation *`")
 		}
 	}
 	refused := map[string]bool{}
@@ -147,7 +150,8 @@ func (i *instance) examineRights(ctx context.Context, a *App, u *settings.Units,
 	})
 	for _, id := range slices.Sorted(maps.Keys(refused)) {
 		if refused[id] {
-			warn("identity", fmt.Sprintf("the login method %s does not sign in people with a role in the console, and some of them have linked it", id), "set its `administrators_enabled` by `caddy gatehouse config import`, or let an owner do so, if you trust it with their accounts")
+			warn("identity", fmt.Sprintf("the login method %s does not sign in people with a role in the console, and some of them have linked it",
+				id), "set its `administrators_enabled` by `caddy gatehouse config import`, or let an owner do so, if you trust it with their accounts")
 		}
 	}
 	return err
@@ -164,7 +168,8 @@ func (i *instance) examineMachine(a *App, warn func(option, reason, mend string)
 			low = lowFactor * w.Watermark()
 		}
 		if free := left(); free > 0 && free < low {
-			warn("storage", fmt.Sprintf("only %s are free at %s, and a full disk takes no writes", humanize.IBytes(free), i.core.Place), "make room, or move the storage")
+			warn("storage", fmt.Sprintf("only %s are free at %s, and a full disk takes no writes", humanize.IBytes(free), i.core.Place),
+				"make room, or move the storage")
 		}
 	}
 	_, dir, isDir := strings.Cut(i.core.Place, " ")
@@ -192,11 +197,20 @@ func (a *App) missingSenders(u *settings.Units, warn func(option, reason, mend s
 		path, reason, mend string
 	}{
 		{f.PasswordResetEnabled, mail, "features.password_reset_enabled", "is on, and there is no mail to send the link by", mendMail},
-		{f.SignUpEnabled && (u.Attributes.Verification.EmailEnabled || activates), mail, "features.sign_up_enabled", "is on, and there is no mail to confirm addresses by, so nobody can sign up", mendMail},
+		{
+			f.SignUpEnabled && (u.Attributes.Verification.EmailEnabled || activates), mail, "features.sign_up_enabled",
+			"is on, and there is no mail to confirm addresses by, so nobody can sign up", mendMail,
+		},
 		{activates, mail, "features.person_activation", "sends links by e-mail, and there is no mail", mendMail},
-		{u.Attributes.Verification.EmailRequired, mail, "attributes.verification.email_required", "is on, and there is no mail to send codes by", mendMail},
+		{
+			u.Attributes.Verification.EmailRequired, mail, "attributes.verification.email_required",
+			"is on, and there is no mail to send codes by", mendMail,
+		},
 		{f.SMSEnabled, sms, "features.sms_enabled", "is on, and there is nothing to send text messages by", mendSMS},
-		{f.UsernameReminderViaSMSEnabled, sms, "features.username_reminder_via_sms_enabled", "is on, and there is nothing to send text messages by", mendSMS},
+		{
+			f.UsernameReminderViaSMSEnabled, sms, "features.username_reminder_via_sms_enabled",
+			"is on, and there is nothing to send text messages by", mendSMS,
+		},
 	} {
 		if need.on && !need.there {
 			warn(a.Identity.Switches.Option(need.path, "identity: bootstrap"), "settings: "+need.path+" "+need.reason, need.mend)

@@ -17,7 +17,8 @@ func (a *App) checkValues() {
 	for i := range a.persons.Providers {
 		id := a.persons.Providers[i].ID
 		if u, err := url.Parse(a.idps.Address(id)); err == nil && u.Host != "" && strings.EqualFold(u.Host, a.issuer.Host) {
-			a.warn(kindIDP+" "+id, kindIDP+" "+id+": it is this issuer itself, so a sign-in there would never end", "name the provider elsewhere, or remove the block: the accounts here need none")
+			a.warn(kindIDP+" "+id, kindIDP+" "+id+": it is this issuer itself, so a sign-in there would never end",
+				"name the provider elsewhere, or remove the block: the accounts here need none")
 		}
 	}
 }
@@ -28,15 +29,18 @@ func (a *App) checkLasting() {
 	full := a.persons.Session.WithDefaults()
 	idle, absolute, remember := a.persons.Session.Idle, full.Absolute, full.Remember
 	if idle > absolute {
-		a.warn("identity: session idle", fmt.Sprintf("identity: session idle: %s without use are never reached, since every sign-in ends after %s", idle, absolute), mend)
+		a.warn("identity: session idle",
+			fmt.Sprintf("identity: session idle: %s without use are never reached, since every sign-in ends after %s", idle, absolute), mend)
 	}
 	if remember < absolute {
-		a.warn("identity: session absolute", fmt.Sprintf("identity: session absolute: people who ask to stay signed in stay for %s, and all others for %s", remember, absolute), mend)
+		a.warn("identity: session absolute",
+			fmt.Sprintf("identity: session absolute: people who ask to stay signed in stay for %s, and all others for %s", remember, absolute), mend)
 	}
 	for _, c := range a.authz.Clients {
 		if longest := a.LongestSignIn(); c.Lifetimes.Session > longest {
 			option := "client " + c.ID + ": lifetimes session"
-			a.warn(option, fmt.Sprintf("%s: no sign-in becomes %s old, since each ends after %s at the latest", option, c.Lifetimes.Session, longest), mend)
+			a.warn(option, fmt.Sprintf("%s: no sign-in becomes %s old, since each ends after %s at the latest", option,
+				c.Lifetimes.Session, longest), mend)
 		}
 	}
 }

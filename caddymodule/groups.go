@@ -85,7 +85,10 @@ func (i *instance) examineGroups(ctx context.Context, a *App, book *policy.Book,
 			if meant := spelling.Word(name, names); meant != "" {
 				mend = fmt.Sprintf("did you mean %q?", meant)
 			}
-			found(diagnostic.Finding{Severity: diagnostic.Warning, Place: use.place, Reason: fmt.Sprintf("the group %q does not exist, so nobody is in it", use.group), Mend: mend, About: "groups"})
+			found(diagnostic.Finding{
+				Severity: diagnostic.Warning, Place: use.place,
+				Reason: fmt.Sprintf("the group %q does not exist, so nobody is in it", use.group), Mend: mend, About: "groups",
+			})
 		}
 		return nil
 	})

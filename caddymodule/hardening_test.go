@@ -35,14 +35,20 @@ func TestHeadersOfHTTPSIssuer(t *testing.T) {
 		}
 		return res.Header
 	}
-	for _, path := range []string{"/sign-in", "/account", "/healthz", "/.well-known/openid-configuration", "/oauth/authorize", "/scim/v2/Users", "/nothing", "/oauth/jwks"} {
+	for _, path := range []string{
+		"/sign-in", "/account", "/healthz", "/.well-known/openid-configuration", "/oauth/authorize",
+		"/scim/v2/Users", "/nothing", "/oauth/jwks",
+	} {
 		if h := ask(path); h.Get("Strict-Transport-Security") != "max-age=31536000" || h.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: headers = %q, want HSTS and nosniff", path, h)
 		}
 	}
 	for _, path := range []string{"/sign-out", "/nothing"} {
 		h := ask(path)
-		for name, want := range map[string]string{"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin", "Permissions-Policy": "camera=()"} {
+		for name, want := range map[string]string{
+			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+			"Permissions-Policy": "camera=()",
+		} {
 			if got := h.Get(name); !strings.Contains(got, want) {
 				t.Errorf("%s: %s = %q, want %q", path, name, got, want)
 			}

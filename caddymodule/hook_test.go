@@ -20,7 +20,8 @@ func TestHooks(t *testing.T) {
 	}))
 	t.Cleanup(srv.Close)
 	hooks := func(url string) string {
-		return "sms webhook " + url + "/sms {\n\theader Authorization the-token-of-the-gateway\n}\npush webhook " + url + "/push {\n\tsecret " + servertest.TestSecret + "\n}"
+		return "sms webhook " + url + "/sms {\n\theader Authorization the-token-of-the-gateway\n}\npush webhook " + url + "/push {\n\tsecret " +
+			servertest.TestSecret + "\n}"
 	}
 	s.Extra = hooks(srv.URL)
 	s.MustLoad()

@@ -63,7 +63,8 @@ func (a *App) checkIDPs() error {
 				continue
 			}
 			known := append([]string{provider.OwnID}, slices.Sorted(maps.Keys(a.IDPsRaw))...)
-			return c.ErrorAt(fmt.Errorf("client %s: idps: there is no provider %s: %s", c.ID, id, caddyfileutil.DidYouMean(id, known, fmt.Sprintf("add `idp %s ...`, or use one of %v", id, known))))
+			return c.ErrorAt(fmt.Errorf("client %s: idps: there is no provider %s: %s", c.ID, id,
+				caddyfileutil.DidYouMean(id, known, fmt.Sprintf("add `idp %s ...`, or use one of %v", id, known))))
 		}
 	}
 	return nil
@@ -107,7 +108,8 @@ func (a *App) loadIDPs() error {
 				for _, p := range a.authz.Providers {
 					ids = append(ids, p.ID)
 				}
-				return fmt.Errorf("gatehouse: client %s: idps: there is no provider %s: %s", c.ID, id, caddyfileutil.DidYouMean(id, ids, "use one of "+strings.Join(ids, ", ")))
+				return fmt.Errorf("gatehouse: client %s: idps: there is no provider %s: %s", c.ID, id,
+					caddyfileutil.DidYouMean(id, ids, "use one of "+strings.Join(ids, ", ")))
 			}
 		}
 	}

@@ -175,7 +175,8 @@ func (m *mistake) prepare(name string) {
 			m.Fatal(err)
 		}
 	case "37_person_changed":
-		m.startOnce(strings.NewReplacer("another password of demo", "the first password of demo", "Demo Two", "Demo One", "staff admins\n", "staff\n",
+		m.startOnce(strings.NewReplacer("another password of demo", "the first password of demo", "Demo Two", "Demo One",
+			"staff admins\n", "staff\n",
 			"identity {\n", "identity {\n\t\t\tperson gone@example.com {\n\t\t\t\tname Gone\n\t\t\t}\n").Replace(m.text))
 	}
 }
@@ -187,7 +188,8 @@ func (m *mistake) startOnce(text string) {
 	if err != nil {
 		m.Fatal(err)
 	}
-	if err := caddy.Load([]byte(strings.Replace(string(raw), "{", `{"admin":{"disabled":true,"config":{"persist":false}},`, 1)), true); err != nil {
+	if err := caddy.Load([]byte(strings.Replace(string(raw), "{", `{"admin":{"disabled":true,"config":{"persist":false}},`, 1)),
+		true); err != nil {
 		m.Fatal(err)
 	}
 	(&servertest.Server{T: m.T}).Stop()

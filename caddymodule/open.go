@@ -36,10 +36,14 @@ type builder struct {
 
 // open opens what the configuration needs. On an error it has closed again what it opened.
 func (a *App) open() (*instance, error) {
-	b := &builder{App: a, inst: &instance{issuer: a.issuer, gates: a.ForwardAuth, log: a.log, gone: make(chan struct{}), now: time.Now, hasRules: a.hasRules}}
+	b := &builder{App: a, inst: &instance{
+		issuer: a.issuer, gates: a.ForwardAuth, log: a.log, gone: make(chan struct{}),
+		now: time.Now, hasRules: a.hasRules,
+	}}
 	b.inst.users.Store(1)
 	for _, open := range []func() error{
-		b.openCore, b.openPages, b.openEvents, b.openConfig, b.openProviders, b.openSenders, b.openBreach, b.openIdentity, b.openAuthz, b.openConsole, b.openAPIs, b.openMetrics,
+		b.openCore, b.openPages, b.openEvents, b.openConfig, b.openProviders, b.openSenders, b.openBreach, b.openIdentity, b.openAuthz,
+		b.openConsole, b.openAPIs, b.openMetrics,
 	} {
 		if err := open(); err != nil {
 			b.inst.close()
@@ -143,7 +147,8 @@ func (b *builder) openIdentity() (err error) {
 		return b.console.RoleOf(partition, groups) != layout.Nobody
 	}
 	deps := identity.Deps{
-		Store: c.Store, Keyring: c.Keyring, Hasher: c.Hasher, Events: b.events, Pages: b.inst.pages, Origin: b.Origin, Admit: b.inst.admit, Refusals: c.Refused, Log: b.log.Named("identity"),
+		Store: c.Store, Keyring: c.Keyring, Hasher: c.Hasher, Events: b.events, Pages: b.inst.pages, Origin: b.Origin, Admit: b.inst.admit,
+		Refusals: c.Refused, Log: b.log.Named("identity"),
 		Units: b.inst.config.Units, Manager: b.inst.providers, Breached: b.inst.breach, KeyPair: b.inst.providers.KeyPair,
 	}
 	deps.Trusted, deps.Checked = b.inst.providers.Clients()
@@ -201,16 +206,20 @@ func (b *builder) openAuthz() (err error) {
 	b.mu.Unlock()
 	b.authz.Resources = nil
 	for _, known := range b.mcp.Known() {
-		b.authz.Resources = append(b.authz.Resources, client.Resource{URI: known.Resource, Name: known.Name, Scopes: known.Scopes, Tools: known.Tools, First: known.First})
+		b.authz.Resources = append(b.authz.Resources,
+			client.Resource{URI: known.Resource, Name: known.Name, Scopes: known.Scopes, Tools: known.Tools, First: known.First})
 	}
 	if b.ClientDocuments == nil || b.ClientDocuments.Switch == "" {
 		b.authz.Documents.On = len(b.authz.Resources) > 0
 	}
 	b.inst.authz, err = authz.New(b.ctx, b.authz, authz.Deps{
-		Store: c.Store, Keys: c.Keys, Keyring: c.Keyring, Hasher: c.Hasher, Events: b.events, Auth: id, Subjects: id.Subjects(), Passwords: id, Providers: authzProviders{id},
+		Store: c.Store, Keys: c.Keys, Keyring: c.Keyring, Hasher: c.Hasher, Events: b.events, Auth: id, Subjects: id.Subjects(), Passwords: id,
+		Providers:    authzProviders{id},
 		AppPasswords: b.feature(func(f *settings.Features) bool { return f.AppPasswordsEnabled }),
 		Experimental: b.feature(func(f *settings.Features) bool { return f.ExperimentalFeaturesEnabled }),
-		Unlinked:     id.Account.Unlinked, AfterLogout: id.Front.AfterLogout, Pages: b.inst.pages, Origin: b.Origin, Certificate: b.certificates.Of, Called: c.Metrics.Sites.Called, ClientCalled: c.Metrics.Sites.ClientCalled, OrganisationOf: b.inst.organisationOf, Admit: b.inst.admit, Refusals: c.Refused, UsedProofs: c.Proofs, Log: b.log.Named("authz"),
+		Unlinked:     id.Account.Unlinked, AfterLogout: id.Front.AfterLogout, Pages: b.inst.pages, Origin: b.Origin,
+		Certificate: b.certificates.Of, Called: c.Metrics.Sites.Called, ClientCalled: c.Metrics.Sites.ClientCalled,
+		OrganisationOf: b.inst.organisationOf, Admit: b.inst.admit, Refusals: c.Refused, UsedProofs: c.Proofs, Log: b.log.Named("authz"),
 	})
 	if err != nil {
 		return err

@@ -24,7 +24,8 @@ func operations() []openapi.Operation {
 		Method: http.MethodGet, Path: openAPIPath, ID: "getOpenAPI", Tag: "description", Summary: "Reads this document", Public: true,
 		Answers: []openapi.Answer{{Status: http.StatusOK, Body: map[string]any{}}},
 	}
-	return slices.Concat(settings.Operations(), api.Operations(), access.Operations(), describeAuthZEN(), []openapi.Operation{describeExplain(), own})
+	return slices.Concat(settings.Operations(), api.Operations(), access.Operations(), describeAuthZEN(),
+		[]openapi.Operation{describeExplain(), own})
 }
 
 // openAPI serves GET /api/openapi.json to everyone: the description is the same for all installations but for the

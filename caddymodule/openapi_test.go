@@ -36,13 +36,16 @@ func TestOpenAPI(t *testing.T) {
 	s.InIdentity = "session_api on\ncredentials_key " + strings.Repeat("ab", 32) // without these the two APIs answer nothing but 503
 	s.MustLoad()
 	resp, body := s.Get("/api/openapi.json")
-	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "application/json;charset=UTF-8" || resp.Header.Get("X-Content-Type-Options") != "nosniff" {
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "application/json;charset=UTF-8" ||
+		resp.Header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Fatalf("GET /api/openapi.json = %d %v", resp.StatusCode, resp.Header)
 	}
-	if again, _ := s.Call(http.MethodGet, "/api/openapi.json", nil, "If-None-Match", resp.Header.Get("ETag")); again.StatusCode != http.StatusNotModified {
+	if again, _ := s.Call(http.MethodGet, "/api/openapi.json", nil, "If-None-Match",
+		resp.Header.Get("ETag")); again.StatusCode != http.StatusNotModified {
 		t.Errorf("with its ETag = %d, want 304", again.StatusCode)
 	}
-	if post, _ := s.Call(http.MethodPost, "/api/openapi.json", map[string]any{}); post.StatusCode != http.StatusMethodNotAllowed || post.Header.Get("Allow") != "GET, HEAD" {
+	if post, _ := s.Call(http.MethodPost, "/api/openapi.json", map[string]any{}); post.StatusCode != http.StatusMethodNotAllowed ||
+		post.Header.Get("Allow") != "GET, HEAD" {
 		t.Errorf("POST = %d %q", post.StatusCode, post.Header.Get("Allow"))
 	}
 	for _, wrong := range openapitest.Check([]byte(body)) {
@@ -64,7 +67,8 @@ func TestOpenAPI(t *testing.T) {
 				continue
 			}
 			r := s.Request(method, s.Issuer()+pathParameter.ReplaceAllString(path, "x"), nil)
-			if resp, text := s.Do(r); resp.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(resp.Header.Get("WWW-Authenticate"), "Basic ") {
+			if resp, text := s.Do(r); resp.StatusCode != http.StatusUnauthorized ||
+				!strings.HasPrefix(resp.Header.Get("WWW-Authenticate"), "Basic ") {
 				t.Errorf("%s %s without credentials = %d %s, want 401", method, path, resp.StatusCode, text)
 			}
 		}
@@ -88,7 +92,10 @@ func TestOpenAPIKnowsEveryRoute(t *testing.T) {
 	for path := range doc.Paths {
 		names[pathParameter.ReplaceAllString(path, "{}")] = true
 	}
-	for _, file := range []string{"../identity/settings/routes.go", "../identity/keystore/routes.go", "../identity/api/routes.go", "../identity/access/routes.go"} {
+	for _, file := range []string{
+		"../identity/settings/routes.go", "../identity/keystore/routes.go", "../identity/api/routes.go",
+		"../identity/access/routes.go",
+	} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		if err != nil {
 			t.Fatal(err)

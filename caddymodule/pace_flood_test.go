@@ -34,7 +34,8 @@ func TestFloodOfBeginnings(t *testing.T) {
 		res = ask(stranger, authorize)
 	}
 	if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" || n < 1000 {
-		t.Errorf("after %d sign-ins were begun from one address: %d with Retry-After %q, want 503 with one after some thousands", n, res.StatusCode, res.Header.Get("Retry-After"))
+		t.Errorf("after %d sign-ins were begun from one address: %d with Retry-After %q, want 503 with one after some thousands", n,
+			res.StatusCode, res.Header.Get("Retry-After"))
 	}
 	for range 6000 {
 		if res = ask(stranger, w.Wiki+"/"); res.StatusCode != http.StatusFound {

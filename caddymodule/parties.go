@@ -33,7 +33,10 @@ func (a *App) party(kind, id, text string) diagnostic.Finding {
 	case strings.Contains(text, "metadata"):
 		mend = "put a file there that is right, or the https address of its metadata, which is fetched again and again; " + tries
 	}
-	return diagnostic.Finding{Severity: diagnostic.Warning, Place: a.Places.Of(option + ": metadata"), Reason: option + ": " + text, Mend: mend, About: option}
+	return diagnostic.Finding{
+		Severity: diagnostic.Warning, Place: a.Places.Of(option + ": metadata"), Reason: option + ": " + text,
+		Mend: mend, About: option,
+	}
 }
 
 // reportFaults reports what options name and what cannot be used.
@@ -69,8 +72,9 @@ func (a *App) checkParties() {
 
 func (a *App) extensionFinding(fault error) diagnostic.Finding {
 	return diagnostic.Finding{
-		Severity: diagnostic.Warning, Place: a.Places.Of("identity: extension"), Reason: fmt.Sprintf("identity: extension: something is left out: %v", fault),
-		Mend: "correct it, and reload", About: "identity: extension",
+		Severity: diagnostic.Warning, Place: a.Places.Of("identity: extension"),
+		Reason: fmt.Sprintf("identity: extension: something is left out: %v", fault),
+		Mend:   "correct it, and reload", About: "identity: extension",
 	}
 }
 
@@ -99,8 +103,9 @@ func (i *instance) examineParties(ctx context.Context, a *App, found func(diagno
 	if len(a.persons.ServiceProviders.Sign) > 0 {
 		if err := i.identity.ServiceProviders.CheckKeys(ctx); err != nil {
 			found(diagnostic.Finding{
-				Severity: diagnostic.Warning, Place: a.Places.Of("saml_sign"), Reason: fmt.Sprintf("saml_sign: nobody can sign in at a service provider: %v", err),
-				Mend: "name a key pair of the settings with an RSA key, or remove the option", About: "saml_sign",
+				Severity: diagnostic.Warning, Place: a.Places.Of("saml_sign"),
+				Reason: fmt.Sprintf("saml_sign: nobody can sign in at a service provider: %v", err),
+				Mend:   "name a key pair of the settings with an RSA key, or remove the option", About: "saml_sign",
 			})
 		}
 	}

@@ -32,7 +32,10 @@ import (
 // parties is a configuration in which every party has a file of its own.
 func parties(s *servertest.Server) map[string]string {
 	files := map[string]string{}
-	for _, name := range []string{"sp.xml", "idp.xml", "federation.pem", "http.keytab", "ca.pem", "logo.png", "icon.png", "jwks.json", "issuer.json"} {
+	for _, name := range []string{
+		"sp.xml", "idp.xml", "federation.pem", "http.keytab", "ca.pem", "logo.png", "icon.png",
+		"jwks.json", "issuer.json",
+	} {
 		files[name] = filepath.Join(s.Dir, name)
 	}
 	files["de.json"] = filepath.Join(s.Dir, "ext", "de.json")
@@ -77,7 +80,8 @@ func parties(s *servertest.Server) map[string]string {
 
 // spMetadata is metadata of a service provider that is valid until some time.
 func spMetadata(until time.Time) string {
-	return `<EntityDescriptor xmlns="urn:oasis:names:tc:SAML:2.0:metadata" entityID="https://wiki.example.com/saml" validUntil="` + until.UTC().Format(time.RFC3339) + `">` +
+	return `<EntityDescriptor xmlns="urn:oasis:names:tc:SAML:2.0:metadata" entityID="https://wiki.example.com/saml" validUntil="` +
+		until.UTC().Format(time.RFC3339) + `">` +
 		`<SPSSODescriptor protocolSupportEnumeration="urn:oasis:names:tc:SAML:2.0:protocol"><AssertionConsumerService Binding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-POST" ` +
 		`Location="https://wiki.example.com/acs" index="0"/></SPSSODescriptor></EntityDescriptor>`
 }
@@ -107,14 +111,18 @@ func TestFaultOfOneParty(t *testing.T) {
 				if got := s.Enters(s.Token()); got != http.StatusOK {
 					t.Errorf("after the %s: the API answers %d to another client", when, got)
 				}
-				for _, about := range []string{"service_provider wiki", "idp partner", "idp desk", "idp directory", "client shop: logo", "client shop: jwks", "trust_issuer https://ci.example.com: jwks"} {
+				for _, about := range []string{
+					"service_provider wiki", "idp partner", "idp desk", "idp directory", "client shop: logo",
+					"client shop: jwks", "trust_issuer https://ci.example.com: jwks",
+				} {
 					s.WantFinding("warning", "Caddyfile:", about)
 				}
 				if state == "broken" {
 					s.WantFinding("warning", "Caddyfile:", "identity: extension", "de.json")
 				}
 			}
-			if _, metrics := s.Do(s.Request(http.MethodGet, "http://"+s.Admin+"/metrics", nil)); !strings.Contains(metrics, `gatehouse_party_warnings{id="wiki",kind="service_provider"} 1`) {
+			if _, metrics := s.Do(s.Request(http.MethodGet, "http://"+s.Admin+"/metrics", nil)); !strings.Contains(metrics,
+				`gatehouse_party_warnings{id="wiki",kind="service_provider"} 1`) {
 				t.Error("the metrics do not have a warning about the service provider wiki")
 			}
 		})
@@ -132,24 +140,72 @@ type fault struct {
 }
 
 var faults = []fault{
-	{"metadata of a service provider", "sp.xml", "service_provider wiki {\n metadata $DIR/sp.xml\n}", "", "service_provider wiki", "service_provider <id>: metadata"},
-	{"address of metadata of a service provider", "", "service_provider wiki {\n metadata http://localhost:1/metadata\n}", "", "", "service_provider <id>: metadata"},
-	{"addresses in metadata of a service provider", "", "service_provider wiki {\n metadata $DIR/addresses.xml\n}", "", "service_provider wiki", "service_provider <id>: metadata"},
-	{"certificate for metadata of a service provider", "by.pem", "service_provider wiki {\n metadata $DIR/good.xml\n metadata_certificate $DIR/by.pem\n}", "", "service_provider wiki", "service_provider <id>: metadata_certificate"},
-	{"key pair for service providers", "", "saml_sign nowhere\nservice_provider wiki {\n metadata $DIR/good.xml\n}", "", "saml_sign", "gatehouse: saml_sign"},
-	{"metadata of an identity provider", "idp.xml", "idp partner saml {\n metadata $DIR/idp.xml\n}", "", "idp partner", "idp <id> saml: metadata"},
-	{"address of metadata", "", "idp partner saml {\n metadata http://localhost:1/metadata\n}", "", "idp partner", "idp <id> saml: metadata"},
-	{"certificate for metadata of an identity provider", "by.pem", "idp partner saml {\n metadata http://localhost:1/metadata\n metadata_certificate $DIR/by.pem\n}", "", "idp partner", "idp <id> saml: metadata_certificate"},
-	{"key pair of an identity provider", "", "idp partner saml {\n metadata http://localhost:1/metadata\n sign nowhere\n}", "", "idp partner: a key pair cannot be used", "idp <id> saml: sign"},
-	{"key pair that decrypts for SAML", "", "idp partner saml {\n metadata http://localhost:1/metadata\n decrypt nowhere\n}", "", "idp partner: a key pair cannot be used", "idp <id> saml: decrypt"},
-	{"key pair of the back channel", "", "idp partner saml {\n metadata http://localhost:1/metadata\n artifact\n client_key nowhere\n}", "", "idp partner: a key pair cannot be used", "idp <id> saml: client_key"},
-	{"certificate of the back channel", "", "idp partner saml {\n metadata http://localhost:1/metadata\n artifact\n server_certificate nowhere\n}", "", "idp partner: a key pair cannot be used", "idp <id> saml: server_certificate"},
-	{"icon of an identity provider", "icon.png", "idp partner saml {\n metadata http://localhost:1/metadata\n icon $DIR/icon.png\n}", "", "idp partner", "idp <id> *: icon"},
-	{"address of an issuer", "", "idp corp oidc {\n issuer http://localhost:1\n client_id x\n client_secret the-secret-of-gatehouse-at-that-issuer\n}", "", "corp", "idp <id> oidc: issuer"},
-	{"key pair that signs for OpenID", "", "idp corp oidc {\n issuer http://localhost:1\n client_id x\n auth_method private_key_jwt\n key nowhere\n}", "", "idp corp: a key pair cannot be used", "idp <id> oidc: key"},
-	{"key pair that decrypts for OpenID", "", "idp corp oidc {\n issuer http://localhost:1\n client_id x\n client_secret the-secret-of-gatehouse-at-that-issuer\n decrypt nowhere\n}", "", "idp corp: a key pair cannot be used", "idp <id> oidc: decrypt"},
 	{
-		"addresses of an OpenID provider", "", "idp corp oidc {\n issuer http://localhost:1\n client_id x\n client_secret the-secret-of-gatehouse-at-that-issuer\n metadata {\n  authorization_url http://localhost:1/a\n  token_url http://localhost:1/t\n" +
+		"metadata of a service provider", "sp.xml", "service_provider wiki {\n metadata $DIR/sp.xml\n}", "", "service_provider wiki",
+		"service_provider <id>: metadata",
+	},
+	{
+		"address of metadata of a service provider", "", "service_provider wiki {\n metadata http://localhost:1/metadata\n}", "", "",
+		"service_provider <id>: metadata",
+	},
+	{
+		"addresses in metadata of a service provider", "", "service_provider wiki {\n metadata $DIR/addresses.xml\n}", "",
+		"service_provider wiki", "service_provider <id>: metadata",
+	},
+	{
+		"certificate for metadata of a service provider", "by.pem",
+		"service_provider wiki {\n metadata $DIR/good.xml\n metadata_certificate $DIR/by.pem\n}", "", "service_provider wiki",
+		"service_provider <id>: metadata_certificate",
+	},
+	{
+		"key pair for service providers", "", "saml_sign nowhere\nservice_provider wiki {\n metadata $DIR/good.xml\n}", "",
+		"saml_sign", "gatehouse: saml_sign",
+	},
+	{
+		"metadata of an identity provider", "idp.xml", "idp partner saml {\n metadata $DIR/idp.xml\n}", "", "idp partner",
+		"idp <id> saml: metadata",
+	},
+	{"address of metadata", "", "idp partner saml {\n metadata http://localhost:1/metadata\n}", "", "idp partner", "idp <id> saml: metadata"},
+	{
+		"certificate for metadata of an identity provider", "by.pem",
+		"idp partner saml {\n metadata http://localhost:1/metadata\n metadata_certificate $DIR/by.pem\n}", "", "idp partner",
+		"idp <id> saml: metadata_certificate",
+	},
+	{
+		"key pair of an identity provider", "", "idp partner saml {\n metadata http://localhost:1/metadata\n sign nowhere\n}", "",
+		"idp partner: a key pair cannot be used", "idp <id> saml: sign",
+	},
+	{
+		"key pair that decrypts for SAML", "", "idp partner saml {\n metadata http://localhost:1/metadata\n decrypt nowhere\n}", "",
+		"idp partner: a key pair cannot be used", "idp <id> saml: decrypt",
+	},
+	{
+		"key pair of the back channel", "", "idp partner saml {\n metadata http://localhost:1/metadata\n artifact\n client_key nowhere\n}", "",
+		"idp partner: a key pair cannot be used", "idp <id> saml: client_key",
+	},
+	{
+		"certificate of the back channel", "",
+		"idp partner saml {\n metadata http://localhost:1/metadata\n artifact\n server_certificate nowhere\n}", "",
+		"idp partner: a key pair cannot be used", "idp <id> saml: server_certificate",
+	},
+	{
+		"icon of an identity provider", "icon.png", "idp partner saml {\n metadata http://localhost:1/metadata\n icon $DIR/icon.png\n}", "",
+		"idp partner", "idp <id> *: icon",
+	},
+	{"address of an issuer", "", "idp corp oidc {\n issuer http://localhost:1\n client_id x\n client_secret the-secret-of-gatehouse-at-that-issuer\n}", "", "corp", "idp <id> oidc: issuer"},
+	{
+		"key pair that signs for OpenID", "",
+		"idp corp oidc {\n issuer http://localhost:1\n client_id x\n auth_method private_key_jwt\n key nowhere\n}", "",
+		"idp corp: a key pair cannot be used", "idp <id> oidc: key",
+	},
+	{
+		"key pair that decrypts for OpenID", "",
+		"idp corp oidc {\n issuer http://localhost:1\n client_id x\n client_secret the-secret-of-gatehouse-at-that-issuer\n decrypt nowhere\n}",
+		"", "idp corp: a key pair cannot be used", "idp <id> oidc: decrypt",
+	},
+	{
+		"addresses of an OpenID provider", "",
+		"idp corp oidc {\n issuer http://localhost:1\n client_id x\n client_secret the-secret-of-gatehouse-at-that-issuer\n metadata {\n  authorization_url http://localhost:1/a\n  token_url http://localhost:1/t\n" +
 			"  jwks_url http://localhost:1/k\n  user_info_url http://localhost:1/u\n  end_session_url http://localhost:1/e\n }\n}", "", "",
 		"metadata: authorization_url, metadata: token_url, metadata: jwks_url, metadata: user_info_url, metadata: end_session_url",
 	},
@@ -158,18 +214,25 @@ var faults = []fault{
 		"idp <id> apple: key, idp <id> apple: issuer, idp <id> apple: jwks_uri",
 	},
 	{
-		"file for Apple", "domain.txt", "idp apple apple {\n client_id com.example.auth\n team_id ABCDE12345\n key_id FGHIJ67890\n key nowhere\n issuer http://localhost:1\n domain_verification_file $DIR/domain.txt\n}", "", "idp apple",
+		"file for Apple", "domain.txt",
+		"idp apple apple {\n client_id com.example.auth\n team_id ABCDE12345\n key_id FGHIJ67890\n key nowhere\n issuer http://localhost:1\n domain_verification_file $DIR/domain.txt\n}", "", "idp apple",
 		"idp <id> apple: domain_verification_file",
 	},
 	{
-		"key pair and addresses of itsme", "", "idp itsme itsme {\n client_id gatehouse\n service_code MY_LOGIN\n key nowhere\n issuer http://localhost:1\n discovery_url http://localhost:1/metadata\n}", "", "idp itsme",
+		"key pair and addresses of itsme", "",
+		"idp itsme itsme {\n client_id gatehouse\n service_code MY_LOGIN\n key nowhere\n issuer http://localhost:1\n discovery_url http://localhost:1/metadata\n}", "", "idp itsme",
 		"idp <id> itsme: key, idp <id> itsme: issuer, idp <id> itsme: discovery_url",
 	},
-	{"address of Azure AD B2C", "", "idp customers azure_ad_b2c {\n tenant contoso\n policy B2C_1_sign_in\n client_id gatehouse\n issuer http://localhost:1\n}", "", "customers", "idp <id> azure_ad_b2c: issuer"},
+	{
+		"address of Azure AD B2C", "",
+		"idp customers azure_ad_b2c {\n tenant contoso\n policy B2C_1_sign_in\n client_id gatehouse\n issuer http://localhost:1\n}", "",
+		"customers", "idp <id> azure_ad_b2c: issuer",
+	},
 	{"address of Google", "", "idp google google {\n client_id x\n client_secret the-secret-of-gatehouse-at-that-issuer\n issuer http://localhost:1\n}", "", "google", "idp <id> google: issuer"},
 	{"address of Microsoft", "", "idp work microsoft {\n client_id x\n client_secret the-secret-of-gatehouse-at-that-issuer\n tenants 72f988bf-86f1-41af-91ab-2d7cd011db47\n issuer http://localhost:1\n}", "", "work", "idp <id> microsoft: issuer"},
 	{
-		"addresses of a provider of OAuth 2.0", "", "idp forge oauth2 {\n client_id x\n client_secret the-secret-of-gatehouse-at-that-issuer\n subject id\n authorization_url http://localhost:1/a\n token_url http://localhost:1/t\n profile_url http://localhost:1/p\n}", "", "",
+		"addresses of a provider of OAuth 2.0", "",
+		"idp forge oauth2 {\n client_id x\n client_secret the-secret-of-gatehouse-at-that-issuer\n subject id\n authorization_url http://localhost:1/a\n token_url http://localhost:1/t\n profile_url http://localhost:1/p\n}", "", "",
 		"idp <id> oauth2: authorization_url, idp <id> oauth2: token_url, idp <id> oauth2: profile_url",
 	},
 	{
@@ -177,20 +240,43 @@ var faults = []fault{
 		"idp <id> github: authorization_url, idp <id> github: token_url, idp <id> github: profile_url, idp <id> github: emails_url",
 	},
 	{"keytab", "http.keytab", "idp desk kerberos {\n keytab $DIR/http.keytab\n}", "", "idp desk", "idp <id> kerberos: keytab"},
-	{"authorities of a directory", "ca.pem", "idp directory ldap {\n url ldaps://localhost:1\n ca $DIR/ca.pem\n template uid=%s,dc=example,dc=com\n}", "", "idp directory", "idp <id> ldap: ca"},
-	{"address of a directory", "", "idp directory ldap {\n url ldaps://localhost:1\n template uid=%s,dc=example,dc=com\n}", "", "", "idp <id> ldap: url"},
-	{"logo of a client", "logo.png", "client shop {\n public\n redirect_uris https://shop.example.com/\n grants authorization_code\n scopes openid\n logo $DIR/logo.png\n}", "", "client shop: logo", "client <id>: logo"},
+	{
+		"authorities of a directory", "ca.pem",
+		"idp directory ldap {\n url ldaps://localhost:1\n ca $DIR/ca.pem\n template uid=%s,dc=example,dc=com\n}", "",
+		"idp directory", "idp <id> ldap: ca",
+	},
+	{
+		"address of a directory", "", "idp directory ldap {\n url ldaps://localhost:1\n template uid=%s,dc=example,dc=com\n}", "",
+		"", "idp <id> ldap: url",
+	},
+	{
+		"logo of a client", "logo.png",
+		"client shop {\n public\n redirect_uris https://shop.example.com/\n grants authorization_code\n scopes openid\n logo $DIR/logo.png\n}",
+		"", "client shop: logo", "client <id>: logo",
+	},
 	{"keys of a client", "jwks.json", keyed, "", "client shop: jwks", "client <id>: jwks"},
 	{"address of the keys of a client", "", strings.ReplaceAll(keyed, "$DIR", "http://localhost:1"), "", "", "client <id>: jwks"},
-	{"keys of a trusted issuer", "issuer.json", trusting + " jwks $DIR/issuer.json\n}", "", "trust_issuer https://ci.example.com: jwks", "trust_issuer <url>: jwks"},
+	{
+		"keys of a trusted issuer", "issuer.json", trusting + " jwks $DIR/issuer.json\n}", "", "trust_issuer https://ci.example.com: jwks",
+		"trust_issuer <url>: jwks",
+	},
 	{"address of the keys of a trusted issuer", "", trusting + " jwks https://localhost:1/jwks\n}", "", "", "trust_issuer <url>: jwks"},
 	{"trusted issuer without keys", "", trusting + "}", "", "", "gatehouse: trust_issuer"},
 	{"authorities of clients", "clients.pem", "client_ca $DIR/clients.pem", "", "client_ca", "gatehouse: client_ca"},
-	{"authorities of Envoy", "envoy.pem", "ext_authz 127.0.0.1:0 {\n tls $DIR/none.crt $DIR/none.key\n client_ca $DIR/envoy.pem\n}", "", "ext_authz: client_ca", "ext_authz <address>: client_ca"},
-	{"certificate of Envoy's listener", "envoy.crt", "ext_authz 127.0.0.1:0 {\n tls $DIR/envoy.crt $DIR/envoy.key\n}", "", "ext_authz: tls", "ext_authz <address>: tls"},
+	{
+		"authorities of Envoy", "envoy.pem", "ext_authz 127.0.0.1:0 {\n tls $DIR/none.crt $DIR/none.key\n client_ca $DIR/envoy.pem\n}", "",
+		"ext_authz: client_ca", "ext_authz <address>: client_ca",
+	},
+	{
+		"certificate of Envoy's listener", "envoy.crt", "ext_authz 127.0.0.1:0 {\n tls $DIR/envoy.crt $DIR/envoy.key\n}", "",
+		"ext_authz: tls", "ext_authz <address>: tls",
+	},
 	{"logo of the brand", "brand.png", "", "brand {\n logo $DIR/brand.png\n}", "identity: brand logo", "brand: logo"},
 	{"message of the extension", "ext/de.json", "", "extension $DIR/ext", "identity: extension", "identity: extension"},
-	{"deep directory of the extension", "deep/a/b/c/d/e/f/g/h/i/j/k.txt", "", "extension $DIR/deep", "identity: extension", "identity: extension"},
+	{
+		"deep directory of the extension", "deep/a/b/c/d/e/f/g/h/i/j/k.txt", "", "extension $DIR/deep",
+		"identity: extension", "identity: extension",
+	},
 	{"passwords from breaches", "breach/none/none.txt", "", "breach {\n file $DIR/breach\n}", "identity: breach file", "breach: file"},
 	{"address of passwords from breaches", "", "", "breach {\n url http://localhost:1/range/\n}", "", "breach: url"},
 	{"mail server", "", "mail smtp localhost:1 {\n from no-reply@example.com\n}", "", "", "gatehouse: mail"},
@@ -286,7 +372,8 @@ func TestEveryFaultHasARow(t *testing.T) {
 				option = "idp <id> *: " + o.Word
 			}
 			used[option] = true
-			if named := outside.MatchString(o.Arguments) || o.Word == "policy" || o.Word == "trust_issuer"; named && !rows[option] && harmless[option] == "" {
+			if named := outside.MatchString(o.Arguments) || o.Word == "policy" || o.Word == "trust_issuer"; named &&
+				!rows[option] && harmless[option] == "" {
 				t.Errorf("%s %s: no fault has a row, and harmless has no reason", option, o.Arguments)
 			}
 		}
@@ -314,7 +401,8 @@ func TestFaultsInTurn(t *testing.T) {
 			s := servertest.NewServer(t)
 			good := spMetadata(time.Now().AddDate(1, 0, 0))
 			servertest.WriteFile(t, filepath.Join(s.Dir, "good.xml"), good, 0o600)
-			servertest.WriteFile(t, filepath.Join(s.Dir, "addresses.xml"), strings.Replace(good, "https://wiki.example.com/acs", "javascript:alert(1)", 1), 0o600)
+			servertest.WriteFile(t, filepath.Join(s.Dir, "addresses.xml"),
+				strings.Replace(good, "https://wiki.example.com/acs", "javascript:alert(1)", 1), 0o600)
 			s.MustLoad()
 			in := func(text string) string { return strings.ReplaceAll(text, "$DIR", s.Dir) }
 			s.Extra, s.InIdentity = in(tt.extra), in(tt.identity)
@@ -376,7 +464,10 @@ func TestKeysThatAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		claims, _ := json.Marshal(map[string]any{"iss": "shop", "sub": "shop", "aud": s.Issuer(), "jti": tt.name, "iat": time.Now().Unix(), "exp": time.Now().Add(time.Minute).Unix()}) //nolint:errcheck // of texts
+		claims, _ := json.Marshal(map[string]any{
+			"iss": "shop", "sub": "shop", "aud": s.Issuer(), "jti": tt.name, "iat": time.Now().Unix(),
+			"exp": time.Now().Add(time.Minute).Unix(),
+		}) //nolint:errcheck // of texts
 		signed, err := signer.Sign(claims)
 		if err != nil {
 			t.Fatal(err)
@@ -386,7 +477,8 @@ func TestKeysThatAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := s.Request(http.MethodPost, s.Issuer()+"/oauth/token", strings.NewReader(url.Values{
-			"grant_type": {"client_credentials"}, "client_assertion": {assertion}, "client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
+			"grant_type": {"client_credentials"}, "client_assertion": {assertion},
+			"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
 		}.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		if res, body := s.Do(r); res.StatusCode != tt.want {
@@ -450,7 +542,8 @@ func TestStoredPolicyThatCannotBeUsed(t *testing.T) {
 	unchecked := settings.Config{CheckPolicy: func(string, settings.Policy) (string, error) { return "", nil }}
 	units, err := settings.New(t.Context(), unchecked, settings.Deps{Store: store, Keyring: ring})
 	if err == nil {
-		_, err = units.Import(t.Context(), []byte(`{"policies":{"office":{"allow":[{"match":[{"of_another_version":{}}]}]}}}`), audit.Actor{ID: "test"})
+		_, err = units.Import(t.Context(), []byte(`{"policies":{"office":{"allow":[{"match":[{"of_another_version":{}}]}]}}}`),
+			audit.Actor{ID: "test"})
 	}
 	if err := errors.Join(err, store.Close()); err != nil {
 		t.Fatal(err)

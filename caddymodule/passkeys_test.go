@@ -20,7 +20,8 @@ func TestPasskeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := (&http.Client{Transport: servertest.Patient{Transport: s.Transport}, Jar: jar}).Do(s.Request(http.MethodGet, s.Issuer()+"/sign-in", nil))
+		resp, err := (&http.Client{Transport: servertest.Patient{Transport: s.Transport}, Jar: jar}).Do(s.Request(http.MethodGet,
+			s.Issuer()+"/sign-in", nil))
 		if err != nil {
 			t.Fatal(err)
 		}

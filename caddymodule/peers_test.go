@@ -14,7 +14,10 @@ func TestPeersPermission(t *testing.T) {
 	s := servertest.NewServer(t)
 	s.MustLoad()
 	t.Run("peer 1: asking for permission without being a proxy that may", func(t *testing.T) {
-		for _, path := range []string{"/oauth/forward-auth", "/oauth/forward-auth?login", "/oauth/forward-auth?login&proxy=nginx", "/oauth/ext-authz", "/oauth/x", "/outpost.goauthentik.io/auth/nginx"} {
+		for _, path := range []string{
+			"/oauth/forward-auth", "/oauth/forward-auth?login", "/oauth/forward-auth?login&proxy=nginx",
+			"/oauth/ext-authz", "/oauth/x", "/outpost.goauthentik.io/auth/nginx",
+		} {
 			for _, header := range []string{"", "X-Original-URI", "X-Original-URL", "X-Forwarded-Uri"} {
 				r := s.Request(http.MethodGet, s.Issuer()+path, nil)
 				if header != "" {
@@ -50,8 +53,10 @@ func TestPeersPermission(t *testing.T) {
 			{strings.Repeat("B", 4000)},
 		}
 		for _, target := range []string{
-			"GET /oauth/userinfo", "POST /oauth/userinfo", "POST /oauth/token", "POST /oauth/revoke", "POST /oauth/api/v2/token/introspect", "POST /oauth/api/v1/token/introspect", "GET /oauth/api/v1/users/x/tokens",
-			"GET /api/v2/config", "POST /api/v2/config", "GET /api/config", "GET /api/events?limit=1&offset=0", "POST /api/credentials", "GET /scim/v2/Users", "POST /scim/v2/Bulk", "GET /scim/v2/Groups", "POST /api/persons/x/tokens",
+			"GET /oauth/userinfo", "POST /oauth/userinfo", "POST /oauth/token", "POST /oauth/revoke", "POST /oauth/api/v2/token/introspect",
+			"POST /oauth/api/v1/token/introspect", "GET /oauth/api/v1/users/x/tokens",
+			"GET /api/v2/config", "POST /api/v2/config", "GET /api/config", "GET /api/events?limit=1&offset=0", "POST /api/credentials",
+			"GET /scim/v2/Users", "POST /scim/v2/Bulk", "GET /scim/v2/Groups", "POST /api/persons/x/tokens",
 			"GET /oauth/logout", "GET /oauth/authorize", "GET /account", "GET /sign-in", "GET /healthz", "GET /oauth/jwks",
 		} {
 			method, path, _ := strings.Cut(target, " ")
@@ -93,12 +98,19 @@ func TestPeersPermission(t *testing.T) {
 			return changing.ReplaceAllString(res.Status+" "+res.Header.Get("Location")+" "+body, "")
 		}
 		names := []string{
-			"Forwarded", "X-Forwarded-Host", "X-Forwarded-Server", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Prefix", "X-Forwarded-Path", "X-Forwarded-Uri", "X-Forwarded-Scheme", "X-Forwarded-Ssl",
-			"X-Forwarded-By", "X-Forwarded-For", "X-Forwarded", "X-Host", "X-Original-Host", "X-Original-Url", "X-Original-Uri", "X-Rewrite-Url", "X-HTTP-Host-Override", "X-Http-Host", "X-Url-Scheme",
-			"X-Scheme", "Front-End-Https", "X-Proxy-Url", "X-ProxyUser-Ip", "X-Real-Ip", "X-Real-Host", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "Fastly-Client-Ip",
-			"X-Zitadel-Forward-Host", "X-Zitadel-Instance-Host", "X-Zitadel-Public-Host", "X-Envoy-Original-Path", "X-Envoy-External-Address", "X-Azure-Fdid", "X-Wap-Profile", "X-Backend-Host", "Base-Url", "Destination",
+			"Forwarded", "X-Forwarded-Host", "X-Forwarded-Server", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Prefix", "X-Forwarded-Path",
+			"X-Forwarded-Uri", "X-Forwarded-Scheme", "X-Forwarded-Ssl",
+			"X-Forwarded-By", "X-Forwarded-For", "X-Forwarded", "X-Host", "X-Original-Host", "X-Original-Url", "X-Original-Uri", "X-Rewrite-Url",
+			"X-HTTP-Host-Override", "X-Http-Host", "X-Url-Scheme",
+			"X-Scheme", "Front-End-Https", "X-Proxy-Url", "X-ProxyUser-Ip", "X-Real-Ip", "X-Real-Host", "X-Client-Ip", "X-Cluster-Client-Ip",
+			"True-Client-Ip", "Cf-Connecting-Ip", "Fastly-Client-Ip",
+			"X-Zitadel-Forward-Host", "X-Zitadel-Instance-Host", "X-Zitadel-Public-Host", "X-Envoy-Original-Path", "X-Envoy-External-Address",
+			"X-Azure-Fdid", "X-Wap-Profile", "X-Backend-Host", "Base-Url", "Destination",
 		}
-		for _, path := range []string{"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/oauth/jwks", "/sign-out", "/nothing", "/account", "/oauth/authorize?client_id=x"} {
+		for _, path := range []string{
+			"/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/oauth/jwks", "/sign-out",
+			"/nothing", "/account", "/oauth/authorize?client_id=x",
+		} {
 			want := read(path, "", "")
 			for _, name := range names {
 				for _, value := range []string{"evil.example", "for=1.2.3.4;host=evil.example;proto=https", "https", "/evil"} {
@@ -116,10 +128,13 @@ func TestPeersMissingParts(t *testing.T) {
 	s := servertest.NewServer(t)
 	t.Run("peer 12: what protect needs cannot be loaded", func(t *testing.T) {
 		for name, site := range map[string]string{
-			"groups": "groups {$GATEHOUSE_NOT_SET}", "groups at run time": "groups {env.GATEHOUSE_NOT_SET}", "a file of groups": "groups {file./nonexistent/groups}", "scopes": "scopes {env.GATEHOUSE_NOT_SET}",
-			"level": "level {env.GATEHOUSE_NOT_SET}", "partition": "partition {env.GATEHOUSE_NOT_SET}", "audience": "audience {env.GATEHOUSE_NOT_SET}", "public": "public {env.GATEHOUSE_NOT_SET}",
-			"another authorization server": "introspect https://auth.example.com/x", "its secret": "introspect https://auth.example.com/x {\n\t\t\tclient ops {env.GATEHOUSE_NOT_SET}\n\t\t}",
-			"a header": "headers {env.GATEHOUSE_NOT_SET} sub", "an empty list": "groups",
+			"groups": "groups {$GATEHOUSE_NOT_SET}", "groups at run time": "groups {env.GATEHOUSE_NOT_SET}",
+			"a file of groups": "groups {file./nonexistent/groups}", "scopes": "scopes {env.GATEHOUSE_NOT_SET}",
+			"level": "level {env.GATEHOUSE_NOT_SET}", "partition": "partition {env.GATEHOUSE_NOT_SET}",
+			"audience": "audience {env.GATEHOUSE_NOT_SET}", "public": "public {env.GATEHOUSE_NOT_SET}",
+			"another authorization server": "introspect https://auth.example.com/x",
+			"its secret":                   "introspect https://auth.example.com/x {\n\t\t\tclient ops {env.GATEHOUSE_NOT_SET}\n\t\t}",
+			"a header":                     "headers {env.GATEHOUSE_NOT_SET} sub", "an empty list": "groups",
 		} {
 			s.Site = "protect {\n\t\t" + site + "\n\t}"
 			if err := s.TryLoad(); err == nil {
@@ -139,7 +154,8 @@ func TestPeersMissingParts(t *testing.T) {
 		}
 		s.Site = ""
 		for name, more := range map[string]string{
-			"a secret": "client late {\n\t\t\tsecret {env.GATEHOUSE_NOT_SET}\n\t\t\tgrants client_credentials\n\t\t\tscopes a\n\t\t}", "a secret in a file": "api_client late {\n\t\t\tsecret {file./nonexistent/secret}\n\t\t\tapis events\n\t\t}",
+			"a secret":           "client late {\n\t\t\tsecret {env.GATEHOUSE_NOT_SET}\n\t\t\tgrants client_credentials\n\t\t\tscopes a\n\t\t}",
+			"a secret in a file": "api_client late {\n\t\t\tsecret {file./nonexistent/secret}\n\t\t\tapis events\n\t\t}",
 		} {
 			s.Extra = more
 			if err := s.TryLoad(); err == nil {

@@ -32,7 +32,8 @@ func TestPersonsGuide(t *testing.T) {
 	for i, path := range []string{"/Users", "/Groups"} {
 		made(p, path, strings.Replace(examples["json"][i], `"staff"`, `"guests"`, 1)) // staff is there: demo is in it
 	}
-	if status, o := p.SCIM(http.MethodGet, `/Users?filter=userName%20eq%20"bjensen@example.com"`, ""); status != http.StatusOK || o["totalResults"] != 1.0 {
+	if status, o := p.SCIM(http.MethodGet, `/Users?filter=userName%20eq%20"bjensen@example.com"`, ""); status != http.StatusOK ||
+		o["totalResults"] != 1.0 {
 		t.Errorf("GET = %d %v, want one person", status, o)
 	}
 	dir := t.TempDir()

@@ -51,7 +51,10 @@ func (a *App) missingPolicy(u policyUse) diagnostic.Finding {
 	if meant := spelling.Word(u.policy, slices.Collect(maps.Keys(a.Policies))); meant != "" {
 		mend = fmt.Sprintf("did you mean %q?", meant)
 	}
-	return diagnostic.Finding{Severity: diagnostic.Warning, Place: u.place, Reason: fmt.Sprintf(reason, u.policy, siteOf(u.site)), Mend: mend, About: "site " + siteOf(u.site)}
+	return diagnostic.Finding{
+		Severity: diagnostic.Warning, Place: u.place, Reason: fmt.Sprintf(reason, u.policy, siteOf(u.site)), Mend: mend,
+		About: "site " + siteOf(u.site),
+	}
 }
 
 // siteOf is a site without its place.
@@ -87,7 +90,10 @@ func (a *App) policyLoader() stored.Loader {
 func (a *App) fixedPolicies() map[string]settings.FixedPolicy {
 	out := map[string]settings.FixedPolicy{}
 	for name, p := range a.Policies {
-		out[name] = settings.FixedPolicy{Place: a.Places.Of("policy " + name), Policy: settings.Policy{Deny: shownRules(p.Deny), Allow: shownRules(p.Allow), Public: slices.Clone(p.Public)}}
+		out[name] = settings.FixedPolicy{
+			Place:  a.Places.Of("policy " + name),
+			Policy: settings.Policy{Deny: shownRules(p.Deny), Allow: shownRules(p.Allow), Public: slices.Clone(p.Public)},
+		}
 	}
 	return out
 }
@@ -98,7 +104,8 @@ func shownRules(list []*policy.Rule) (out []settings.PolicyRule) {
 		shown := settings.PolicyRule{
 			Name: r.Name, When: slices.Clone(r.When), Message: r.Message,
 			Need: settings.PolicyNeed{
-				Groups: slices.Clone(n.Groups), Scopes: slices.Clone(n.Scopes), MaxAge: string(n.MaxAge), Persons: slices.Clone(n.Persons), Clients: slices.Clone(n.Clients), Providers: slices.Clone(n.Providers),
+				Groups: slices.Clone(n.Groups), Scopes: slices.Clone(n.Scopes), MaxAge: string(n.MaxAge), Persons: slices.Clone(n.Persons),
+				Clients: slices.Clone(n.Clients), Providers: slices.Clone(n.Providers),
 			},
 		}
 		if level, err := caddyfileutil.ParseCount(string(n.Level)); err == nil {
@@ -129,7 +136,8 @@ func (i *instance) examinePolicies(a *App, units *settings.Units, book *policy.B
 			continue
 		}
 		if _, ok := units.Policies[use.policy]; ok {
-			warn(use.place, fmt.Sprintf("the policy %s of the configuration API cannot be used, so the site %s refuses everybody", use.policy, siteOf(use.site)), "store it again by the configuration API: the log says what is wrong")
+			warn(use.place, fmt.Sprintf("the policy %s of the configuration API cannot be used, so the site %s refuses everybody", use.policy,
+				siteOf(use.site)), "store it again by the configuration API: the log says what is wrong")
 			continue
 		}
 		found(a.missingPolicy(use))
@@ -141,6 +149,7 @@ func (i *instance) examinePolicies(a *App, units *settings.Units, book *policy.B
 	}
 	overruled := i.config.OverruledPolicies(units)
 	for _, name := range slices.Sorted(maps.Keys(overruled)) {
-		warn(overruled[name], fmt.Sprintf("policy %s: the configuration API has a policy of this name too, which counts for nothing", name), "remove it there, or rename this one")
+		warn(overruled[name], fmt.Sprintf("policy %s: the configuration API has a policy of this name too, which counts for nothing", name),
+			"remove it there, or rename this one")
 	}
 }

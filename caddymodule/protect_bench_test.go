@@ -156,7 +156,8 @@ http://127.0.0.1:0 {
 			for b.Loop() {
 				r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "http://127.0.0.1"+bb.path, nil)
 				r.Header = http.Header{
-					"Accept": {"*/*"}, "Accept-Encoding": {"gzip"}, "User-Agent": {"bench"}, "Authorization": {"Bearer " + bb.token}, "X-Request-Id": {"1"},
+					"Accept": {"*/*"}, "Accept-Encoding": {"gzip"}, "User-Agent": {"bench"},
+					"Authorization": {"Bearer " + bb.token}, "X-Request-Id": {"1"},
 				}
 				w := &sink{header: http.Header{}}
 				if server.ServeHTTP(w, r); w.status != http.StatusOK {
@@ -180,7 +181,8 @@ http://127.0.0.1:0 {
 		for _, proof := range proofs {
 			r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "http://127.0.0.1/protected", nil)
 			r.Header = http.Header{
-				"Accept": {"*/*"}, "Accept-Encoding": {"gzip"}, "User-Agent": {"bench"}, "Authorization": {"DPoP " + bound}, "Dpop": {proof}, "X-Request-Id": {"1"},
+				"Accept": {"*/*"}, "Accept-Encoding": {"gzip"}, "User-Agent": {"bench"}, "Authorization": {"DPoP " + bound},
+				"Dpop": {proof}, "X-Request-Id": {"1"},
 			}
 			w := &sink{header: http.Header{}}
 			if server.ServeHTTP(w, r); w.status != http.StatusOK {

@@ -70,7 +70,8 @@ func TestEnvoyNamesItsGateOverHTTP(t *testing.T) {
 	s.Config = func() string {
 		return config() + fmt.Sprintf("\nhttp://api.test:%s, http://other.test:%s {\n\tgatehouse\n}\n", port, port)
 	}
-	s.Extra = "forward_auth_from 127.0.0.1\n\t\tforward_auth api {\n\t\t\torigins https://api.test:" + port + "\n\t\t\tscopes orders.read\n\t\t}\n" +
+	s.Extra = "forward_auth_from 127.0.0.1\n\t\tforward_auth api {\n\t\t\torigins https://api.test:" + port +
+		"\n\t\t\tscopes orders.read\n\t\t}\n" +
 		"\t\tpolicy readers {\n\t\t\tallow {\n\t\t\t\tmatch method GET\n\t\t\t}\n\t\t}\n\t\tpolicy nobody {\n\t\t\tallow {\n\t\t\t\tneed person none\n\t\t\t}\n\t\t}"
 	s.Reload()
 	token := s.Token()
@@ -98,7 +99,8 @@ func TestEnvoyNamesItsGateOverHTTP(t *testing.T) {
 		resp, body := s.Do(r)
 		decision := map[bool]string{true: "allow", false: "deny"}[tt.want == http.StatusOK]
 		if resp.StatusCode != tt.want || resp.Header.Get("Gatehouse-Decision") != decision {
-			t.Errorf("%s %s about %s: status = %d, decision %q, want %d and %s; %s", tt.method, tt.path, tt.host, resp.StatusCode, resp.Header.Get("Gatehouse-Decision"), tt.want, decision, body)
+			t.Errorf("%s %s about %s: status = %d, decision %q, want %d and %s; %s", tt.method, tt.path, tt.host, resp.StatusCode,
+				resp.Header.Get("Gatehouse-Decision"), tt.want, decision, body)
 		}
 	}
 }

@@ -36,7 +36,8 @@ func TestQRGuide(t *testing.T) {
 	}
 	res, page := b.Open(s.Issuer() + html.UnescapeString(link[1]))
 	waits := res.Request.URL.String()
-	code, number := regexp.MustCompile(`<code>([^<]+)</code>`).FindStringSubmatch(page), regexp.MustCompile(`<p class="number"><b>([0-9]{2})</b>`).FindStringSubmatch(page)
+	code, number := regexp.MustCompile(`<code>([^<]+)</code>`).FindStringSubmatch(page),
+		regexp.MustCompile(`<p class="number"><b>([0-9]{2})</b>`).FindStringSubmatch(page)
 	if code == nil || number == nil {
 		t.Fatalf("%s shows no code:\n%s", waits, page)
 	}

@@ -26,9 +26,15 @@ func TestRefusalHeader(t *testing.T) {
 		"events API":        {"GET", w.Issuer() + "/api/events", "", nil, 401, []string{"error_message"}},
 		"credentials API":   {"POST", w.Issuer() + "/api/credentials/validate", "{}", nil, 401, []string{"error_message"}},
 		"SCIM":              {"GET", w.Issuer() + "/scim/v2/Users", "", nil, 401, []string{"detail", "ref", "schemas", "status"}},
-		"token endpoint":    {"POST", w.Issuer() + "/oauth/token", url.Values{"grant_type": {"client_credentials"}}.Encode(), form, 400, []string{"error", "error_description", "ref"}},
-		"site":              {"GET", "http://" + w.API + "/", "", nil, 401, []string{"error", "error_description", "ref"}},
-		"page":              {"GET", w.Issuer() + "/oauth/authorize?client_id=nobody", "", func(r *http.Request) { r.Header.Set("Accept", "text/html") }, 400, nil},
+		"token endpoint": {
+			"POST", w.Issuer() + "/oauth/token", url.Values{"grant_type": {"client_credentials"}}.Encode(), form, 400,
+			[]string{"error", "error_description", "ref"},
+		},
+		"site": {"GET", "http://" + w.API + "/", "", nil, 401, []string{"error", "error_description", "ref"}},
+		"page": {
+			"GET", w.Issuer() + "/oauth/authorize?client_id=nobody", "",
+			func(r *http.Request) { r.Header.Set("Accept", "text/html") }, 400, nil,
+		},
 	} {
 		r := w.Request(tt.method, tt.url, strings.NewReader(tt.body))
 		if tt.change != nil {

@@ -85,5 +85,6 @@ func (i *instance) resealAll(ctx context.Context) {
 	if all.Left > 0 {
 		say = i.log.Warn
 	}
-	say(all.Verdict(), zap.Int("people", all.People), zap.Int("sealed", all.Sealed), zap.Int("signing_keys", all.SigningKeys), zap.Int("left", all.Left))
+	say(all.Verdict(), zap.Int("people", all.People), zap.Int("sealed", all.Sealed), zap.Int("signing_keys", all.SigningKeys),
+		zap.Int("left", all.Left))
 }

@@ -41,7 +41,8 @@ func TestSCIMAtProtect(t *testing.T) {
 	}
 	patch := func(path, op string) {
 		t.Helper()
-		if status, o := p.SCIM(http.MethodPatch, path, `{"schemas":["`+servertest.PatchURN+`"],"Operations":[`+op+`]}`); status != http.StatusOK && status != http.StatusNoContent {
+		if status, o := p.SCIM(http.MethodPatch, path,
+			`{"schemas":["`+servertest.PatchURN+`"],"Operations":[`+op+`]}`); status != http.StatusOK && status != http.StatusNoContent {
 			t.Fatalf("PATCH %s = %d %v", path, status, o)
 		}
 	}
@@ -107,7 +108,8 @@ func TestWhoMayProvision(t *testing.T) {
 			t.Errorf("%s: GET /scim/v2/Users = %d %v, want %d", name, status, o, c.want)
 		}
 	}
-	r := p.Request(http.MethodPost, p.Issuer()+"/scim/v2/Users", strings.NewReader(`{"schemas":["`+servertest.UserURN+`"],"userName":"mallory"}`))
+	r := p.Request(http.MethodPost, p.Issuer()+"/scim/v2/Users",
+		strings.NewReader(`{"schemas":["`+servertest.UserURN+`"],"userName":"mallory"}`))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer "+p.Bearer)
 	r.Header.Set("Sec-Fetch-Site", "cross-site")

@@ -145,6 +145,7 @@ func (a *App) loadPush() (err error) {
 // openPush returns what sends prompts, or nil where none is configured.
 func (a *App) openPush(c *shared.Core, pages *web.Renderer) (*notify.Pushes, error) {
 	return openSender("push", a.pusher, sender.Pusher.PushTransport, func(t notify.PushTransport) (*notify.Pushes, error) {
-		return notify.NewPushes(notify.PushConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Tried: c.Metrics.Pushed}, senderDeps(a, c, pages, "push", t)), nil
+		return notify.NewPushes(notify.PushConfig{Issuer: a.issuer.String(), Brand: pages.BrandName(), Tried: c.Metrics.Pushed},
+			senderDeps(a, c, pages, "push", t)), nil
 	})
 }

@@ -115,7 +115,8 @@ func (h *Handler) ServeHTTP(answer http.ResponseWriter, r *http.Request, _ caddy
 		return nil
 	}
 	defer inst.leave()
-	if !isHost(r, inst.issuer) && !forwardauth.AnyHost(r.URL.Path) && !(r.Host == h.app.certificates.EndpointHost() && authz.TakesCertificates(r.URL.Path)) {
+	if !isHost(r, inst.issuer) && !forwardauth.AnyHost(r.URL.Path) &&
+		!(r.Host == h.app.certificates.EndpointHost() && authz.TakesCertificates(r.URL.Path)) {
 		plain(w, http.StatusMisdirectedRequest, "This is not the address of the issuer.\n")
 		return nil
 	}
@@ -166,7 +167,8 @@ func (i *instance) recovered(w *statusWriter, r *http.Request, cause any) {
 	if w.status == 0 {
 		ref = i.pages.Error(w, r, http.StatusInternalServerError, "error.internal", "")
 	}
-	i.log.Error("panic", zap.String("path", r.URL.Path), zap.String("reference", ref), zap.Any("panic", cause), zap.ByteString("stack", debug.Stack()))
+	i.log.Error("panic", zap.String("path", r.URL.Path), zap.String("reference", ref), zap.Any("panic", cause),
+		zap.ByteString("stack", debug.Stack()))
 	if ref == "" {
 		panic(http.ErrAbortHandler) // the answer has begun: the client must see that it is not whole
 	}

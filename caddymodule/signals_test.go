@@ -14,9 +14,11 @@ import (
 // profile that the scopes of its client give.
 func TestSharedSignals(t *testing.T) {
 	s := servertest.NewServer(t)
-	s.Extra = "shared_signals all\n client siem {\n\tsecret " + servertest.TestSecret + "\n\tgrants client_credentials\n\tscopes ssf.manage\n}\n"
+	s.Extra = "shared_signals all\n client siem {\n\tsecret " + servertest.TestSecret +
+		"\n\tgrants client_credentials\n\tscopes ssf.manage\n}\n"
 	s.MustLoad()
-	r := s.Request(http.MethodPost, s.Issuer()+"/oauth/token", strings.NewReader(url.Values{"grant_type": {"client_credentials"}, "scope": {"ssf.manage"}}.Encode()))
+	r := s.Request(http.MethodPost, s.Issuer()+"/oauth/token",
+		strings.NewReader(url.Values{"grant_type": {"client_credentials"}, "scope": {"ssf.manage"}}.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.SetBasicAuth("siem", servertest.TestSecret)
 	_, body := s.Do(r)
@@ -44,7 +46,10 @@ func TestSharedSignals(t *testing.T) {
 			told += string(payload)
 		}
 	}
-	for _, want := range []string{"risc/event-type/account-disabled", "caep/event-type/session-revoked", `"aud":"siem"`, `"iss":"` + s.Issuer() + `"`} {
+	for _, want := range []string{
+		"risc/event-type/account-disabled", "caep/event-type/session-revoked", `"aud":"siem"`,
+		`"iss":"` + s.Issuer() + `"`,
+	} {
 		if !strings.Contains(told, want) {
 			t.Errorf("told %s, want %s", told, want)
 		}

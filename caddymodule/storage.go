@@ -57,7 +57,8 @@ func (b *BadgerStorage) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if d.NextArg() {
 		return d.Errf("storage badger: unexpected argument %q", d.Val())
 	}
-	return caddyfileutil.ReadBlock(d, "storage badger", &reference.Badger, caddyfileutil.Subdirectives{"min_free": caddyfileutil.Value(&b.MinFree, checkSize)})
+	return caddyfileutil.ReadBlock(d, "storage badger", &reference.Badger,
+		caddyfileutil.Subdirectives{"min_free": caddyfileutil.Value(&b.MinFree, checkSize)})
 }
 
 // Provision resolves the options; it opens nothing.

@@ -33,7 +33,8 @@ func TestSwitchesInTheCaddyfile(t *testing.T) {
 	s.MustLoad()
 	offers(signUp, true)
 	offers(forgot, false)
-	if body := s.MustCall("GET", "/api/v2/config/features", nil, http.StatusOK); !strings.Contains(body, `"sign_up_enabled":true`) || !strings.Contains(body, `"password_reset_enabled":false`) {
+	if body := s.MustCall("GET", "/api/v2/config/features", nil, http.StatusOK); !strings.Contains(body, `"sign_up_enabled":true`) ||
+		!strings.Contains(body, `"password_reset_enabled":false`) {
 		t.Errorf("features = %s", body)
 	}
 	s.Extra = plain
@@ -41,7 +42,8 @@ func TestSwitchesInTheCaddyfile(t *testing.T) {
 	s.WantFinding("warning Caddyfile:", "features.sign_up_enabled")
 
 	t.Setenv("GATEHOUSE_SIGN_UP", "yes")
-	if err := s.Load(); err == nil || !strings.Contains(err.Error(), `identity: sign_up: "yes" is not known, want one of: on, off, at Caddyfile:`) {
+	if err := s.Load(); err == nil ||
+		!strings.Contains(err.Error(), `identity: sign_up: "yes" is not known, want one of: on, off, at Caddyfile:`) {
 		t.Errorf("load = %v", err)
 	}
 }

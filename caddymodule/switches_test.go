@@ -15,7 +15,10 @@ func TestSwitchesOfARunningServer(t *testing.T) {
 	s.MustLoad()
 	byPassword := func() (int, string) {
 		t.Helper()
-		form := url.Values{"grant_type": {"password"}, "username": {"demo@example.com"}, "password": {servertest.TestPassword}, "scope": {"profile"}}
+		form := url.Values{
+			"grant_type": {"password"}, "username": {"demo@example.com"},
+			"password": {servertest.TestPassword}, "scope": {"profile"},
+		}
 		r := s.Request(http.MethodPost, s.Issuer()+"/oauth/token", strings.NewReader(form.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.SetBasicAuth("legacy", servertest.TestSecret)
@@ -30,10 +33,12 @@ func TestSwitchesOfARunningServer(t *testing.T) {
 		t.Fatalf("Token = %d %s", status, body)
 	}
 	set("/api/v2/config/features", map[string]any{"login_enabled": false})
-	if status, body := byPassword(); status != http.StatusBadRequest || !strings.Contains(body, "invalid_grant") || !strings.Contains(body, "switched off") {
+	if status, body := byPassword(); status != http.StatusBadRequest || !strings.Contains(body, "invalid_grant") ||
+		!strings.Contains(body, "switched off") {
 		t.Errorf("Token while sign-in is switched off = %d %s", status, body)
 	}
-	if resp, body := s.Get("/sign-in"); resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "Sign-in is temporarily unavailable") {
+	if resp, body := s.Get("/sign-in"); resp.StatusCode != http.StatusForbidden ||
+		!strings.Contains(body, "Sign-in is temporarily unavailable") {
 		t.Errorf("the sign-in page while it is switched off = %d %s", resp.StatusCode, body)
 	}
 	set("/api/v2/config/features", map[string]any{"login_enabled": true})

@@ -13,8 +13,9 @@ func TestUnknownAPIPath(t *testing.T) {
 	s := servertest.NewServer(t)
 	s.MustLoad()
 	for path, want := range map[string]string{
-		"/api": "application/json", "/api/": "application/json", "/api/nothing": "application/json", "/api/eventsx": "application/json", "/scim/v1/Users": "application/json",
-		"/apix": "text/html", "/nothing": "text/html",
+		"/api": "application/json", "/api/": "application/json", "/api/nothing": "application/json", "/api/eventsx": "application/json",
+		"/scim/v1/Users": "application/json",
+		"/apix":          "text/html", "/nothing": "text/html",
 	} {
 		resp, body := s.Do(s.Request(http.MethodGet, s.Issuer()+path, nil))
 		if resp.StatusCode != http.StatusNotFound || !strings.HasPrefix(resp.Header.Get("Content-Type"), want) {

@@ -41,7 +41,10 @@ func TestWorkloadsGuide(t *testing.T) {
 			w.Write(keys)
 			return
 		}
-		json.NewEncoder(w).Encode(map[string]string{"issuer": github.URL, "jwks_uri": github.URL + "/keys"}) //nolint:errcheck,errchkjson // the test sees it
+		json.NewEncoder(w).Encode(map[string]string{
+			"issuer":   github.URL,
+			"jwks_uri": github.URL + "/keys",
+		}) //nolint:errcheck,errchkjson // the test sees it
 	}))
 	t.Cleanup(github.Close)
 
@@ -53,7 +56,8 @@ func TestWorkloadsGuide(t *testing.T) {
 	for _, m := range regexp.MustCompile("(?s)```caddyfile\n(.*?)```").FindAllStringSubmatch(jobs, -1) {
 		s.Extra += inside.FindStringSubmatch(m[1])[1] + "\n"
 	}
-	here := strings.NewReplacer("https://token.actions.githubusercontent.com", github.URL, "https://deploy.example.com", "http://"+s.API, "/etc/gatehouse/cluster-keys.json", file)
+	here := strings.NewReplacer("https://token.actions.githubusercontent.com", github.URL, "https://deploy.example.com", "http://"+s.API,
+		"/etc/gatehouse/cluster-keys.json", file)
 	s.Extra = here.Replace(s.Extra)
 	s.Site = "protect deploy.write {\n\t\taudience http://" + s.API + "\n\t}"
 	s.MustLoad()

@@ -51,7 +51,8 @@ func TestRequestAccess(t *testing.T) {
 	}
 	see("asked")
 	told("desk@example.com", person+" asks for access to "+strings.TrimPrefix(s.Wiki, "http://"), "Reason: I write the <minutes> & plans")
-	if out := s.must("", "access", "list", "--open"); !strings.Contains(out, person) || !strings.Contains(out, "I write the <minutes> & plans") {
+	if out := s.must("", "access", "list", "--open"); !strings.Contains(out, person) ||
+		!strings.Contains(out, "I write the <minutes> & plans") {
 		t.Errorf("access list = %s", out)
 	}
 	s.must("", "access", "refuse", person, s.Wiki, "--note", "Ask your <b>team lead</b> first.")
@@ -69,7 +70,8 @@ func TestRequestAccess(t *testing.T) {
 	if status := b.open(target); status != http.StatusForbidden {
 		t.Errorf("after the revocation the site answers %d", status)
 	}
-	if out := s.must("", "events", "list", "--json"); !strings.Contains(out, "access.AccessGrantedEvent") || !strings.Contains(out, "access.AccessRevokedEvent") {
+	if out := s.must("", "events", "list", "--json"); !strings.Contains(out, "access.AccessGrantedEvent") ||
+		!strings.Contains(out, "access.AccessRevokedEvent") {
 		t.Errorf("events of grants are missing: %s", out)
 	}
 	for _, wrong := range [][]string{

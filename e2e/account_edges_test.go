@@ -60,7 +60,8 @@ func TestTypedContact(t *testing.T) {
 	_, s := openShopEdited(t, func(caddyfile string) string {
 		return strings.Replace(caddyfile, "apis introspection", "apis introspection configuration", 1)
 	})
-	if status, answer := s.configure(http.MethodPost, "/api/v2/config", `{"features":{"pin_enabled":true},"step_up":{"actions":{"allow_set_initial_step_up_method_enabled":true,"change_email_authentication_level":2},"second_factor":"ON_DEMAND"}}`); status != http.StatusNoContent {
+	if status, answer := s.configure(http.MethodPost, "/api/v2/config",
+		`{"features":{"pin_enabled":true},"step_up":{"actions":{"allow_set_initial_step_up_method_enabled":true,"change_email_authentication_level":2},"second_factor":"ON_DEMAND"}}`); status != http.StatusNoContent {
 		t.Fatalf("configure: %d %s", status, answer)
 	}
 	pin := "8" + "27164"

@@ -18,8 +18,9 @@ func TestActivation(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: make install", err)
 	}
-	if status, answer := s.configure(http.MethodPost, "/api/v2/config", `{"features":{"person_activation":{"enabled":true,"type":"EXTERNALLY_DELIVERED_CODE",`+
-		`"activation_during_first_authentication_enabled":true}}}`); status != http.StatusNoContent {
+	if status, answer := s.configure(http.MethodPost, "/api/v2/config",
+		`{"features":{"person_activation":{"enabled":true,"type":"EXTERNALLY_DELIVERED_CODE",`+
+			`"activation_during_first_authentication_enabled":true}}}`); status != http.StatusNoContent {
 		t.Fatalf("switch activation on: %d %s", status, answer)
 	}
 	password := random(12)

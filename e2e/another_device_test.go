@@ -15,7 +15,8 @@ func TestAnotherDevice(t *testing.T) {
 		caddyfile = strings.Replace(caddyfile, "identity {", "identity {\n\t\t\tlocales en nl de fr", 1)
 		return strings.Replace(caddyfile, "apis introspection", "apis introspection configuration", 1)
 	})
-	if status, answer := s.configure(http.MethodPost, "/api/v2/config", `{"features":{"action_token":{"login":{"enabled":true,"ttl":600,"ui_generation_enabled":true}}}}`); status != http.StatusNoContent {
+	if status, answer := s.configure(http.MethodPost, "/api/v2/config",
+		`{"features":{"action_token":{"login":{"enabled":true,"ttl":600,"ui_generation_enabled":true}}}}`); status != http.StatusNoContent {
 		t.Fatalf("configure: %d %s", status, answer)
 	}
 	b := s.browse(t)

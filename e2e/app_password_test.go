@@ -52,7 +52,8 @@ func TestAppPassword(t *testing.T) {
 	}
 	b.open(s.Issuer + "/account/security/app-passwords")
 	see("used")
-	if text := b.text("main"); !strings.Contains(text, "Git on my <laptop>") || !strings.Contains(text, "127.0.0.1") && !strings.Contains(text, "::1") {
+	if text := b.text("main"); !strings.Contains(text, "Git on my <laptop>") || !strings.Contains(text, "127.0.0.1") &&
+		!strings.Contains(text, "::1") {
 		t.Errorf("the page does not say where the app password was used: %s", text)
 	}
 	b.click("section[aria-labelledby=have] form button")
@@ -93,7 +94,8 @@ func newGit(t *testing.T) *git {
 func (g *git) run(password string, args ...string) (string, error) {
 	g.t.Helper()
 	cmd := exec.CommandContext(g.t.Context(), "git", args...)
-	cmd.Env = append(os.Environ(), "HOME="+g.dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS="+filepath.Join(g.dir, ".ask"), "TEST_PASSWORD="+password,
+	cmd.Env = append(os.Environ(), "HOME="+g.dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0",
+		"GIT_ASKPASS="+filepath.Join(g.dir, ".ask"), "TEST_PASSWORD="+password,
 		"GIT_AUTHOR_NAME=Ann", "GIT_AUTHOR_EMAIL=ann@example.com", "GIT_COMMITTER_NAME=Ann", "GIT_COMMITTER_EMAIL=ann@example.com", "LC_ALL=C")
 	out, err := cmd.CombinedOutput()
 	return string(out), err

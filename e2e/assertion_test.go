@@ -31,7 +31,8 @@ func TestAssertionGuide(t *testing.T) {
 	token := g.clientCredentials("reports", g.value("REPORTS_SECRET"))
 	for _, line := range []string{"GET /report?x=1", "POST /a%2Fb", "GET /"} {
 		method, target, _ := strings.Cut(line, " ")
-		if status, _ := ask(t, origin, "", method, target, map[string]string{"Authorization": "Bearer " + token, "Remote_Assertion": "forged"}); status != http.StatusOK {
+		if status, _ := ask(t, origin, "", method, target,
+			map[string]string{"Authorization": "Bearer " + token, "Remote_Assertion": "forged"}); status != http.StatusOK {
 			t.Fatalf("%s through the gateway: status = %d", line, status)
 		}
 	}
@@ -73,7 +74,8 @@ func TestAssertionGuide(t *testing.T) {
 			if tt.assertion != "" {
 				header["Remote-Assertion"] = tt.assertion
 			}
-			if status, body := ask(t, at, tt.host, tt.method, tt.target, header); status != tt.want || strings.Contains(body, "Hello, reports") != (tt.want == 200) {
+			if status, body := ask(t, at, tt.host, tt.method, tt.target, header); status != tt.want ||
+				strings.Contains(body, "Hello, reports") != (tt.want == 200) {
 				t.Errorf("%s: %s: status = %d, %q, want %d", language, tt.name, status, body, tt.want)
 			}
 		}
@@ -93,7 +95,10 @@ func ask(t *testing.T, base, host, method, target string, header map[string]stri
 	for k, v := range header {
 		req.Header[k] = []string{v}
 	}
-	res, err := (&http.Client{Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(req)
+	res, err := (&http.Client{
+		Timeout:       30 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

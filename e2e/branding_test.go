@@ -36,20 +36,25 @@ func mark(t *testing.T, side int, fill color.Color) []byte {
 func TestBranding(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for name, c := range map[string]color.Color{"brand.png": color.NRGBA{0xc2, 0x41, 0x0c, 255}, "shop.png": color.NRGBA{0x16, 0x65, 0x34, 255}} {
+	for name, c := range map[string]color.Color{
+		"brand.png": color.NRGBA{0xc2, 0x41, 0x0c, 255},
+		"shop.png":  color.NRGBA{0x16, 0x65, 0x34, 255},
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), mark(t, 160, c), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p, s := openShopEdited(t, func(caddyfile string) string {
-		caddyfile = strings.Replace(caddyfile, "identity {", "identity {\n\t\t\tlocales en nl de fr\n\t\t\tbrand {\n\t\t\t\tname Albers\n\t\t\t\tlogo "+filepath.Join(dir, "brand.png")+
-			"\n\t\t\t\tcolor ffd43b\n\t\t\t\thelp https://help.example.com/\n\t\t\t}", 1)
+		caddyfile = strings.Replace(caddyfile, "identity {",
+			"identity {\n\t\t\tlocales en nl de fr\n\t\t\tbrand {\n\t\t\t\tname Albers\n\t\t\t\tlogo "+filepath.Join(dir, "brand.png")+
+				"\n\t\t\t\tcolor ffd43b\n\t\t\t\thelp https://help.example.com/\n\t\t\t}", 1)
 		caddyfile = strings.Replace(caddyfile, "apis introspection", "apis introspection configuration", 1)
 		return strings.Replace(caddyfile, "\t\t\tname \"The shop\"", "\t\t\tname \"The shop\"\n\t\t\tlogo "+filepath.Join(dir, "shop.png"), 1)
 	})
 	organisation := `{"organisations":[{"id":"acme","name":"Acme Trading","site_url":"https://acme.example/","support_url":"https://acme.example/help",` +
 		`"message_to_assist_user_during_migration_period_html":"<p>We have <b>moved</b>. <a href=\"https://acme.example/news\">What is new</a><script>alert(1)</script>",` +
-		`"logo_square_base64":"` + base64.StdEncoding.EncodeToString(mark(t, 64, color.Black)) + `","service_providers":{"shop":{"name":"Shop"}}}]}`
+		`"logo_square_base64":"` + base64.StdEncoding.EncodeToString(mark(t, 64, color.Black)) +
+		`","service_providers":{"shop":{"name":"Shop"}}}]}`
 	if status, text := s.configure("POST", "/api/v2/config", organisation); status != http.StatusNoContent {
 		t.Fatalf("POST of an organisation = %d %s", status, text)
 	}
@@ -85,7 +90,8 @@ func TestBranding(t *testing.T) {
 	b.click("button[value=allow]")
 	b.reaches(p.address + "/callback")
 	b.open(s.Issuer + "/account")
-	shows("the account page in French", `document.documentElement.lang === 'fr' && document.querySelector('footer .help').href === 'https://help.example.com/'`)
+	shows("the account page in French",
+		`document.documentElement.lang === 'fr' && document.querySelector('footer .help').href === 'https://help.example.com/'`)
 	b.open(s.Issuer + "/nowhere")
 	shows("an error in French", `document.documentElement.lang === 'fr'`)
 }

@@ -35,7 +35,8 @@ func TestBreachedPassword(t *testing.T) {
 	}
 	_, s := openShopEdited(t, func(c string) string {
 		c = strings.Replace(c, "apis introspection", "apis introspection configuration", 1)
-		return strings.Replace(c, "\n\t\tidentity {", fmt.Sprintf("\n\t\tidentity {\n\t\t\tbreach {\n\t\t\t\turl %s/range/\n\t\t\t\tfile %s\n\t\t\t}", service.URL, list), 1)
+		return strings.Replace(c, "\n\t\tidentity {",
+			fmt.Sprintf("\n\t\tidentity {\n\t\t\tbreach {\n\t\t\t\turl %s/range/\n\t\t\t\tfile %s\n\t\t\t}", service.URL, list), 1)
 	})
 	policy := func(blocked bool) {
 		t.Helper()

@@ -199,7 +199,8 @@ func (b *tab) watch() {
 		})
 	}
 	if err == nil { // all tabs have the focus, as a tab that is alone in its browser has
-		_, err = cdp.Call(b.ctx, chromedp.FromContext(b.ctx).Target, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+		_, err = cdp.Call(b.ctx, chromedp.FromContext(b.ctx).Target, emulation.SetFocusEmulationEnabled,
+			emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	}
 	if err != nil {
 		b.fatalf("open a tab: %v", err)

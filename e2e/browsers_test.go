@@ -45,7 +45,8 @@ func TestBrowsersAreSeparate(t *testing.T) {
 		t.Errorf("the cookie is not among the secrets %v", s.secrets)
 	}
 	other.open(web.URL)
-	if got := other.text("body") + eval[string](other, "document.cookie + (localStorage.who ?? '') + (sessionStorage.who ?? '')"); got != "" || len(other.cookies()) != 0 {
+	if got := other.text("body") + eval[string](other, "document.cookie + (localStorage.who ?? '') + (sessionStorage.who ?? '')"); got != "" ||
+		len(other.cookies()) != 0 {
 		t.Errorf("the second browser has %q and the cookies %v of the first", got, other.cookies())
 	}
 	second := one.tab()

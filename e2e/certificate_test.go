@@ -78,10 +78,12 @@ func TestMutualTLS(t *testing.T) {
 }
 `, ports[3], ports[4], s.Issuer, s.dir, at(1), apiScope, s.Issuer, s.dir, s.dir, at(1), asks, at(2), asks, apiScope, s.Echo))
 	s.run(filepath.Join(s.dir, "Caddyfile"), s.dir, "TEST_OPS_SECRET="+s.OpsSecret)
-	s.until(t, &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}, s.Issuer+"/healthz")
+	s.until(t, &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}},
+		s.Issuer+"/healthz")
 
 	cmd := exec.CommandContext(t.Context(), "node", "node/openid-client-mtls.mjs")
-	cmd.Env = environ(s.dir, "DIR="+s.dir, "ISSUER="+s.Issuer, "API="+at(2)+"/orders", "SCOPE="+apiScope, "API_CLIENT_SECRET="+s.OpsSecret, "THUMBPRINT="+thumbprint)
+	cmd.Env = environ(s.dir, "DIR="+s.dir, "ISSUER="+s.Issuer, "API="+at(2)+"/orders", "SCOPE="+apiScope, "API_CLIENT_SECRET="+s.OpsSecret,
+		"THUMBPRINT="+thumbprint)
 	out, err := cmd.CombinedOutput()
 	var steps []string
 	for line := range strings.Lines(string(out)) {
@@ -121,13 +123,17 @@ func certifyClients(t *testing.T, dir string, names ...string) map[string]string
 		}
 		return der
 	}
-	authority, signer := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, key()
+	authority, signer := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign,
+	}, key()
 	write("clients.pem", "CERTIFICATE", sign(authority, authority, signer.Public(), signer))
 	thumbprints := map[string]string{}
 	for i, name := range names {
 		k := key()
 		der := sign(&x509.Certificate{
-			SerialNumber: big.NewInt(int64(i) + 2), DNSNames: []string{name + ".example.com"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+			SerialNumber: big.NewInt(int64(i) + 2), DNSNames: []string{name + ".example.com"},
+			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		}, authority, k.Public(), signer)
 		secret, err := x509.MarshalPKCS8PrivateKey(k)
 		if err != nil {

@@ -134,7 +134,8 @@ func (p *shop) serve(w http.ResponseWriter, r *http.Request) {
 
 func page(w http.ResponseWriter, title, text string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	fmt.Fprintf(w, `<!doctype html><html lang="en"><title>Shop</title><h1>%s</h1><p id="text">%s</p>`, html.EscapeString(title), html.EscapeString(text))
+	fmt.Fprintf(w, `<!doctype html><html lang="en"><title>Shop</title><h1>%s</h1><p id="text">%s</p>`,
+		html.EscapeString(title), html.EscapeString(text))
 }
 
 // callback does what an application must do with the answer to an authorization request.
@@ -215,7 +216,10 @@ func TestShop(t *testing.T) {
 	checkRefresh(t, p)
 	checkClientCredentials(t, p)
 
-	b.open(s.Issuer + "/oauth/logout?" + url.Values{"id_token_hint": {p.rawID}, "post_logout_redirect_uri": {s.Callback + "/bye"}, "state": {"s1"}}.Encode())
+	b.open(s.Issuer + "/oauth/logout?" + url.Values{
+		"id_token_hint": {p.rawID}, "post_logout_redirect_uri": {s.Callback + "/bye"},
+		"state": {"s1"},
+	}.Encode())
 	if b.has("main form button:not([type])") {
 		b.click("main form button:not([type])")
 	}

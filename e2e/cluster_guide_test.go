@@ -37,13 +37,15 @@ func TestClusterGuide(t *testing.T) {
 		return name
 	}
 	ports := freePorts(t, 2)
-	config := strings.Replace(example(t, guide, "Behind HAProxy", "haproxy"), ":443 ssl crt /etc/haproxy/example.com.pem alpn h2,http/1.1", fmt.Sprintf(":%d", ports[0]), 1)
+	config := strings.Replace(example(t, guide, "Behind HAProxy", "haproxy"), ":443 ssl crt /etc/haproxy/example.com.pem alpn h2,http/1.1",
+		fmt.Sprintf(":%d", ports[0]), 1)
 	if out, err := exec.Command(installed(t, "haproxy"), "-c", "-f", write("haproxy.cfg", config)).CombinedOutput(); err != nil {
 		t.Errorf("HAProxy: %v\n%s", err, out)
 	}
 
 	users := write("users", `"gatehouse" "x"`+"\n")
-	config = strings.NewReplacer("6432", fmt.Sprint(ports[1]), "/etc/pgbouncer/userlist.txt", users).Replace(example(t, guide, "PgBouncer", "ini"))
+	config = strings.NewReplacer("6432", fmt.Sprint(ports[1]), "/etc/pgbouncer/userlist.txt",
+		users).Replace(example(t, guide, "PgBouncer", "ini"))
 	args := []string{installed(t, "pgbouncer"), write("pgbouncer.ini", config+"unix_socket_dir =\n")}
 	if os.Getuid() == 0 { // which PgBouncer refuses
 		for _, name := range []string{dir, filepath.Dir(dir), users, args[1]} {

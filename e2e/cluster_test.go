@@ -48,7 +48,8 @@ func TestMakeCluster(t *testing.T) {
 	}
 	for name, content := range map[string]string{"scripts/cluster.sh": script, "Caddyfile.example": example} {
 		name = filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(moved(content)), 0o700)); err != nil { //nolint:gosec // a script
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700),
+			os.WriteFile(name, []byte(moved(content)), 0o700)); err != nil { //nolint:gosec // a script
 			t.Fatal(err)
 		}
 	}
@@ -145,7 +146,8 @@ func TestMakeCluster(t *testing.T) {
 		return len(seen) == 2
 	}
 	until("the token opens the API at both nodes", both)
-	if status, _, answer := ask(http.MethodGet, look[1], "", func(*http.Request) {}); status != http.StatusOK || !strings.Contains(answer, "node-2") {
+	if status, _, answer := ask(http.MethodGet, look[1], "", func(*http.Request) {}); status != http.StatusOK ||
+		!strings.Contains(answer, "node-2") {
 		t.Errorf("HAProxy shows %d %.200s", status, answer)
 	}
 	s := &server{t: t, dir: t.TempDir()}

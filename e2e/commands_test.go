@@ -86,7 +86,8 @@ func TestTokenCommands(t *testing.T) {
 	if got := s.status(s.API, token); got != http.StatusUnauthorized {
 		t.Errorf("the API answers %d to a revoked token", got)
 	}
-	if out, err := s.gatehouse("", "gatehouse", "check", "--config", filepath.Join(s.dir, "Caddyfile"), "--adapter", "caddyfile"); err != nil || strings.Contains(out, `{"level"`) {
+	if out, err := s.gatehouse("", "gatehouse", "check", "--config", filepath.Join(s.dir, "Caddyfile"), "--adapter",
+		"caddyfile"); err != nil || strings.Contains(out, `{"level"`) {
 		t.Errorf("check: %v, want lines for people alone:\n%s", err, out)
 	}
 }

@@ -50,19 +50,22 @@ func TestConfigurationSurvivesKill(t *testing.T) {
 		}
 		return text
 	}
-	answered(http.StatusNoContent, "POST", "/api/v2/config", `{"login_methods":{"login_methods":[{"id":"corp","name":"Corp","type":"OPEN_ID_CONNECT","enabled":false,`+
-		`"open_id_connect_attributes":{"client_id":"x","client_secret":"`+hidden+`"}}]}}`)
+	answered(http.StatusNoContent, "POST", "/api/v2/config",
+		`{"login_methods":{"login_methods":[{"id":"corp","name":"Corp","type":"OPEN_ID_CONNECT","enabled":false,`+
+			`"open_id_connect_attributes":{"client_id":"x","client_secret":"`+hidden+`"}}]}}`)
 	for i := range 20 {
 		answered(http.StatusNoContent, "POST", "/api/v2/config/redirects", fmt.Sprintf(`{"url_after_login":"/round-%d"}`, i))
 		if i%10 != 9 {
 			continue
 		}
 		s.restart()
-		if text := answered(http.StatusOK, "GET", "/api/v2/config/redirects", ""); !strings.Contains(text, fmt.Sprintf(`"url_after_login":"/round-%d"`, i)) {
+		if text := answered(http.StatusOK, "GET", "/api/v2/config/redirects", ""); !strings.Contains(text,
+			fmt.Sprintf(`"url_after_login":"/round-%d"`, i)) {
 			t.Errorf("after SIGKILL: %s, want round %d", text, i)
 		}
 	}
-	if text := answered(http.StatusOK, "GET", "/api/v2/config/login-methods", ""); !strings.Contains(text, `"id":"corp"`) || strings.Contains(text, hidden) {
+	if text := answered(http.StatusOK, "GET", "/api/v2/config/login-methods", ""); !strings.Contains(text, `"id":"corp"`) ||
+		strings.Contains(text, hidden) {
 		t.Errorf("login methods after SIGKILL: %s", text)
 	}
 

@@ -16,7 +16,8 @@ func TestConsoleForms(t *testing.T) {
 		return strings.Replace(caddyfile, "\n\t\tidentity {", "\n\t\tidentity {\n\t\t\tadmin "+person+" {\n\t\t\t\tlevel 1\n\t\t\t}\n", 1)
 	})
 	providers := filepath.Join(t.TempDir(), "providers.json")
-	if err := os.WriteFile(providers, []byte(`{"login_methods":{"login_methods":[{"id":"corp","name":"Corp","type":"OPEN_ID_CONNECT","attribute_mappings":[{"map_from":"mail","map_to":"email"}],"open_id_connect_attributes":{"issuer":"https://login.corp.example","client_id":"gatehouse","client_secret":"secret-of-corp"}}]}}`), 0o600); err != nil {
+	if err := os.WriteFile(providers,
+		[]byte(`{"login_methods":{"login_methods":[{"id":"corp","name":"Corp","type":"OPEN_ID_CONNECT","attribute_mappings":[{"map_from":"mail","map_to":"email"}],"open_id_connect_attributes":{"issuer":"https://login.corp.example","client_id":"gatehouse","client_secret":"secret-of-corp"}}]}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.must("", "config", "import", providers)
@@ -64,7 +65,11 @@ func TestConsoleForms(t *testing.T) {
 	}
 	for _, width := range []int64{1280, 390} {
 		b.screen(width, 800, "light")
-		for name, path := range map[string]string{"application": "/admin/applications/blog/edit-client", "provider": "/admin/providers/corp/edit-provider", "policy": "/admin/settings/password_policy/edit-unit", "import": "/admin/persons/import", "overview": "/admin"} {
+		for name, path := range map[string]string{
+			"application": "/admin/applications/blog/edit-client",
+			"provider":    "/admin/providers/corp/edit-provider", "policy": "/admin/settings/password_policy/edit-unit",
+			"import": "/admin/persons/import", "overview": "/admin",
+		} {
 			b.open(s.Issuer + path)
 			b.shot("forms-" + name + "-" + strconv.FormatInt(width, 10))
 			if wide := eval[int64](b, "document.documentElement.scrollWidth"); wide > width {
@@ -82,7 +87,8 @@ func TestConsoleForms(t *testing.T) {
 	b.open(s.Issuer + "/admin/providers/corp/edit-provider")
 	b.fill("#name", "Corp of the house")
 	b.click("main form button:not([type])")
-	if after := s.must("", "config", "export"); !strings.Contains(after, `"Corp of the house"`) || !strings.Contains(after, `"map_from": "mail"`) {
+	if after := s.must("", "config", "export"); !strings.Contains(after, `"Corp of the house"`) ||
+		!strings.Contains(after, `"map_from": "mail"`) {
 		t.Errorf("the browser is at %s, and the provider is not changed: %s", b.location(), b.text("main"))
 	}
 	b.open(s.Issuer + "/admin/settings/password_policy/edit-unit")

@@ -27,10 +27,12 @@ func (c *crawler) walkConsole(state string) map[string]string {
 		next := queue[0]
 		queue = queue[1:]
 		u, err := url.Parse(next)
-		if err != nil || u.Path != "/admin" && !strings.HasPrefix(u.Path, "/admin/") || u.Query().Has("live") || strings.HasSuffix(u.Path, "/document") { // those load themselves again, or are previews of other pages
+		if err != nil || u.Path != "/admin" && !strings.HasPrefix(u.Path, "/admin/") || u.Query().Has("live") ||
+			strings.HasSuffix(u.Path, "/document") { // those load themselves again, or are previews of other pages
 			continue
 		}
-		kind := objectID.ReplaceAllString(strings.Replace(messageID.ReplaceAllString(u.Path, "${1}{id}"), "/applications/shop", "/applications/reports", 1), "{id}") + " " + strings.Join(slices.Sorted(maps.Keys(u.Query())), " ")
+		kind := objectID.ReplaceAllString(strings.Replace(messageID.ReplaceAllString(u.Path, "${1}{id}"), "/applications/shop",
+			"/applications/reports", 1), "{id}") + " " + strings.Join(slices.Sorted(maps.Keys(u.Query())), " ")
 		if visited[u.Path+kind] {
 			continue
 		}
@@ -104,10 +106,13 @@ func TestConsole(t *testing.T) {
 	roles := []string{"operator", "helpdesk", "viewer"}
 	people := ""
 	for _, role := range roles {
-		people += "\t\t\tperson " + role + "@example.com {\n\t\t\t\tpassword {env.TEST_PASSWORD}\n\t\t\t\tgroups gatehouse-" + role + "\n\t\t\t}\n"
+		people += "\t\t\tperson " + role + "@example.com {\n\t\t\t\tpassword {env.TEST_PASSWORD}\n\t\t\t\tgroups gatehouse-" + role +
+			"\n\t\t\t}\n"
 	}
 	c := newCrawlerOf(t, func(caddyfile string) string {
-		return strings.Replace(caddyfile, "\n\t\tidentity {", "\n\t\tidentity {\n\t\t\tadmin "+person+" {\n\t\t\t\tlevel 1\n\t\t\t\tsee_as owner\n\t\t\t}\n\t\t\tperson second@example.com {\n\t\t\t\tgroups staff\n\t\t\t}\n"+people, 1)
+		return strings.Replace(caddyfile, "\n\t\tidentity {",
+			"\n\t\tidentity {\n\t\t\tadmin "+person+
+				" {\n\t\t\t\tlevel 1\n\t\t\t\tsee_as owner\n\t\t\t}\n\t\t\tperson second@example.com {\n\t\t\t\tgroups staff\n\t\t\t}\n"+people, 1)
 	})
 	// A mail that the server refuses stays in the queue.
 	c.mail.refuse.Store(true)
@@ -145,7 +150,10 @@ func TestConsole(t *testing.T) {
 	c.b.fill("[name=reason]", "They cannot find their devices")
 	c.b.click("main form button:not([type])")
 	c.state = "an owner who sees somebody"
-	for _, path := range []string{"/account", "/account/profile", "/account/security", "/account/devices", "/account/applications", "/account/activity", "/account/data"} {
+	for _, path := range []string{
+		"/account", "/account/profile", "/account/security", "/account/devices", "/account/applications",
+		"/account/activity", "/account/data",
+	} {
 		c.visit(path)
 		c.b.screen(1280, 800, "light")
 		c.b.open(c.Issuer + path)
@@ -179,9 +187,12 @@ func TestConsole(t *testing.T) {
 // the others: each act is the same page with a form. The tests of the package console open all of them.
 func elsewhere(route string) bool {
 	return slices.ContainsFunc([]string{
-		"/admin/jobs/", "/admin/events/live", "/admin/events/alerts/{id}", "/admin/refusals/{id}", "/admin/requests/{id}", "/admin/requests/blocked/", "/admin/policies/{id}", "/admin/keys/", "/admin/providers/{id}/", "/admin/applications/{id}/", "/admin/persons/{id}/",
+		"/admin/jobs/", "/admin/events/live", "/admin/events/alerts/{id}", "/admin/refusals/{id}", "/admin/requests/{id}",
+		"/admin/requests/blocked/", "/admin/policies/{id}", "/admin/keys/", "/admin/providers/{id}/",
+		"/admin/applications/{id}/", "/admin/persons/{id}/",
 		"/admin/messages/undo-messages", "/admin/messages/texts/{id}/reset-message", "/admin/messages/previews/{id}/",
-		"/admin/persons/block-many", "/admin/persons/unblock-many", "/admin/persons/join-many", "/admin/persons/leave-many", "/admin/persons/end-many",
+		"/admin/persons/block-many", "/admin/persons/unblock-many", "/admin/persons/join-many", "/admin/persons/leave-many",
+		"/admin/persons/end-many",
 	}, func(begin string) bool { return strings.HasPrefix(route, begin) })
 }
 

@@ -38,7 +38,8 @@ func TestCrawl(t *testing.T) {
 	t.Parallel()
 	c := newCrawler(t)
 	pages := identityRoutes(t)
-	pages = append(pages, "/nowhere", "/oauth/authorize", "/oauth/authorize?client_id=nobody", "/oauth/logout", "/oauth/logout?client_id=shop", "/oauth/consent", "/oauth/site")
+	pages = append(pages, "/nowhere", "/oauth/authorize", "/oauth/authorize?client_id=nobody", "/oauth/logout", "/oauth/logout?client_id=shop",
+		"/oauth/consent", "/oauth/site")
 	c.walk("stranger", append(slices.Clone(pages), c.shop.address+"/")...)
 	if !c.has("#password") {
 		c.b.open(c.shop.address + "/")
@@ -47,7 +48,8 @@ func TestCrawl(t *testing.T) {
 	c.look("stranger: wrong password")
 	c.b.signIn(person, c.Password)
 	c.look("consent")
-	c.walk("signed in", append(slices.Clone(pages), c.shop.address+"/", c.shop.address+"/?prompt=select_account", c.shop.address+"/?prompt=login")...)
+	c.walk("signed in", append(slices.Clone(pages), c.shop.address+"/", c.shop.address+"/?prompt=select_account",
+		c.shop.address+"/?prompt=login")...)
 	c.raise()
 	c.walk("stepped up", append(slices.Clone(pages), c.shop.address+"/?acr_values=urn:gatehouse:level:3")...)
 	t.Logf("%d pages of %d shapes looked at, with %v", c.looked, len(c.shapes), c.on)
@@ -113,7 +115,8 @@ func (c *crawler) walk(state string, addresses ...string) {
 	}
 	c.postAll(addresses)
 	for i, f := range c.forms {
-		if f.asksFor() && !slices.ContainsFunc(c.forms[:i], func(g form) bool { return pathOf(g.Page) == pathOf(f.Page) && g.names() == f.names() }) {
+		if f.asksFor() && !slices.ContainsFunc(c.forms[:i],
+			func(g form) bool { return pathOf(g.Page) == pathOf(f.Page) && g.names() == f.names() }) {
 			c.fillIn(f)
 		}
 	}
@@ -153,7 +156,8 @@ func (c *crawler) visit(address string) []string {
 	if a.status >= 500 {
 		c.t.Errorf("%s: status %d", name, a.status)
 	}
-	public := strings.HasPrefix(a.where.Path, "/assets/") || a.where.Path == "/favicon.ico" || strings.HasPrefix(a.header.Get("Content-Type"), "application/samlmetadata+xml")
+	public := strings.HasPrefix(a.where.Path, "/assets/") || a.where.Path == "/favicon.ico" ||
+		strings.HasPrefix(a.header.Get("Content-Type"), "application/samlmetadata+xml")
 	if a.header.Get("Cache-Control") != "no-store" && !public {
 		c.t.Errorf("%s: Cache-Control %q, want no-store", name, a.header.Get("Cache-Control"))
 	}
@@ -214,13 +218,17 @@ func (c *crawler) headers(name string, a fetched) {
 			c.t.Errorf("%s: the policy has %s %q, want 'none'", name, d, directives[d])
 		}
 	}
-	if directives["style-src"] != "'self'" || directives["form-action"] == "" || strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") || strings.Contains(policy, "data:") {
+	if directives["style-src"] != "'self'" || directives["form-action"] == "" || strings.Contains(policy, "unsafe") ||
+		strings.Contains(policy, "*") || strings.Contains(policy, "data:") {
 		c.t.Errorf("attack 272: %s: the policy is %q", name, policy)
 	}
 	if s := directives["script-src"]; s != "" && s != "'none'" && s != "'self'" && !strings.HasPrefix(s, "'sha256-") {
 		c.t.Errorf("%s: scripts from %q", name, s)
 	}
-	for header, want := range map[string]string{"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Access-Control-Allow-Origin": ""} {
+	for header, want := range map[string]string{
+		"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff",
+		"Referrer-Policy": "same-origin", "Access-Control-Allow-Origin": "",
+	} {
 		if got := a.header.Get(header); got != want {
 			c.t.Errorf("%s: %s %q, want %q", name, header, got, want)
 		}
@@ -296,7 +304,8 @@ func (c *crawler) look(name string) {
 		if src == "" {
 			continue // the form that submits itself
 		}
-		if text := c.fetch("", src).body; text == "" || strings.Contains(text, "postMessage") || strings.Contains(text, "opener") || strings.Contains(text, "Storage") {
+		if text := c.fetch("", src).body; text == "" || strings.Contains(text, "postMessage") || strings.Contains(text, "opener") ||
+			strings.Contains(text, "Storage") {
 			c.t.Errorf("attack 287: %s: the script %s speaks to other windows or keeps something: %.100q", name, src, text)
 		}
 	}
@@ -421,7 +430,8 @@ func (f form) names() string {
 
 // samples are values for fields by type, in addition to those by autocomplete.
 var samples = map[string]string{
-	"text": "123456", "password": "never the password 1", "email": "nobody@example.com", "tel": "+31 20 123 4567", "search": "x", "url": "https://example.com/",
+	"text": "123456", "password": "never the password 1", "email": "nobody@example.com", "tel": "+31 20 123 4567", "search": "x",
+	"url":  "https://example.com/",
 	"date": "1990-05-04", "number": "1", "textarea": "x",
 }
 

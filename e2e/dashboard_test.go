@@ -47,10 +47,11 @@ func TestDashboard(t *testing.T) {
 	m := newMailServer(t)
 	p, s := openShopEdited(t, func(c string) string { return mailed(m, c) }, "TEST_SMTP_PASSWORD="+m.password, "SSL_CERT_FILE="+m.certificate)
 	s.secret("password of the mail server", m.password)
-	if status, answer := s.configure(http.MethodPost, "/api/v2/config", `{"attributes":{"name_visible_on_dashboard":true,"verification":{"email_enabled":true}},`+
-		`"features":{"google_authenticator_step_up_authentication_enabled":true,"pin_enabled":true},"step_up":{"actions":{"allow_set_initial_step_up_method_enabled":true}},`+
-		`"redirects":{"url_whitelist":[{"url":"`+p.address+`/"}]},`+
-		`"email_notifications":{"account_removed":true,"attributes_update":{"on_email_updated":true,"on_password_updated":true}}}`); status != http.StatusNoContent {
+	if status, answer := s.configure(http.MethodPost, "/api/v2/config",
+		`{"attributes":{"name_visible_on_dashboard":true,"verification":{"email_enabled":true}},`+
+			`"features":{"google_authenticator_step_up_authentication_enabled":true,"pin_enabled":true},"step_up":{"actions":{"allow_set_initial_step_up_method_enabled":true}},`+
+			`"redirects":{"url_whitelist":[{"url":"`+p.address+`/"}]},`+
+			`"email_notifications":{"account_removed":true,"attributes_update":{"on_email_updated":true,"on_password_updated":true}}}`); status != http.StatusNoContent {
 		t.Fatalf("configure: %d %s", status, answer)
 	}
 	b := s.browse(t)
@@ -146,7 +147,8 @@ func profileJourney(t *testing.T, s *server, b *tab, m *mailServer, see func(str
 	if header, _ := m.next(t); header.Get("To") != "<"+person+">" {
 		t.Errorf("the notice about the new address went to %s, want the old one", header.Get("To"))
 	}
-	if got := b.text(`section[aria-labelledby=emails] li:nth-child(2)`); !strings.Contains(got, "new@example.org") || !strings.Contains(got, "Primary") {
+	if got := b.text(`section[aria-labelledby=emails] li:nth-child(2)`); !strings.Contains(got, "new@example.org") ||
+		!strings.Contains(got, "Primary") {
 		t.Errorf("the addresses say %q", got)
 	}
 }
@@ -193,7 +195,8 @@ func passwordJourney(t *testing.T, s *server, b *tab, m *mailServer, see func(st
 func TestDashboardInEveryLanguage(t *testing.T) {
 	t.Parallel()
 	m := newMailServer(t)
-	s := startEdited(t, "http://localhost:9/callback", func(c string) string { return mailed(m, c) }, "TEST_SMTP_PASSWORD="+m.password, "SSL_CERT_FILE="+m.certificate)
+	s := startEdited(t, "http://localhost:9/callback", func(c string) string { return mailed(m, c) }, "TEST_SMTP_PASSWORD="+m.password,
+		"SSL_CERT_FILE="+m.certificate)
 	s.secret("password of the mail server", m.password)
 	b := s.browse(t)
 	b.open(s.Issuer + "/account")
@@ -224,7 +227,8 @@ func TestDashboardAccounts(t *testing.T) {
 		return strings.Replace(o.with(c), "apis introspection", "apis introspection configuration", 1)
 	})
 	o.serve(s)
-	if status, answer := s.configure(http.MethodPost, "/api/v2/config", `{"step_up":{"actions":{"allow_set_initial_step_up_method_enabled":true}}}`); status != http.StatusNoContent {
+	if status, answer := s.configure(http.MethodPost, "/api/v2/config",
+		`{"step_up":{"actions":{"allow_set_initial_step_up_method_enabled":true}}}`); status != http.StatusNoContent {
 		t.Fatalf("configure: %d %s", status, answer)
 	}
 	b := s.browse(t)

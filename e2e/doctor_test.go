@@ -71,7 +71,8 @@ func TestDoctorAtNginx(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := startEdited(t, "", func(text string) string {
-		gate := fmt.Sprintf("\t\tforward_auth doctor {\n\t\t\tscopes %s\n\t\t\tpublic %s\n\t\t}\n\t\tforward_auth_from 127.0.0.1\n\t\tidentity {", apiScope, open)
+		gate := fmt.Sprintf("\t\tforward_auth doctor {\n\t\t\tscopes %s\n\t\t\tpublic %s\n\t\t}\n\t\tforward_auth_from 127.0.0.1\n\t\tidentity {",
+			apiScope, open)
 		return strings.Replace(text, "\t\tidentity {", gate, 1)
 	})
 	at := strings.Replace(s.Issuer, "http://localhost", "127.0.0.1", 1)
@@ -79,8 +80,10 @@ func TestDoctorAtNginx(t *testing.T) {
 	guide := func(port, upstream int) string { // as TestGateways runs it, but without TLS, since the doctor must find the names
 		site := strings.NewReplacer(
 			"listen 443 ssl", fmt.Sprintf("listen 127.0.0.1:%d", port), "https://gatehouse", "http://gatehouse", "auth.example.com:443", at,
-			"auth.example.com", strings.TrimPrefix(s.Issuer, "http://"), "wiki.example.com", "localhost", "policy=wiki", "policy=doctor", "127.0.0.1:9001", fmt.Sprintf("127.0.0.1:%d", upstream),
-			"/etc/nginx/wiki.pem", s.dir+"/cert.pem", "/etc/nginx/wiki.key", s.dir+"/key.pem", "/etc/ssl/certs/ca-certificates.crt", s.dir+"/cert.pem",
+			"auth.example.com", strings.TrimPrefix(s.Issuer, "http://"), "wiki.example.com", "localhost", "policy=wiki", "policy=doctor",
+			"127.0.0.1:9001", fmt.Sprintf("127.0.0.1:%d", upstream),
+			"/etc/nginx/wiki.pem", s.dir+"/cert.pem", "/etc/nginx/wiki.key", s.dir+"/key.pem",
+			"/etc/ssl/certs/ca-certificates.crt", s.dir+"/cert.pem",
 		).Replace(example(t, string(document), "nginx", "nginx"))
 		head, _, _ := strings.Cut(nginxConf, "\tserver {\n")
 		return head + site + "}\n"
@@ -110,17 +113,27 @@ func TestDoctorAtNginx(t *testing.T) {
 			failed: []string{"X-Original-URL of a public page"},
 		},
 		{
-			name: "a prefix is open", replace: []string{"location / {", "location /healthz { proxy_pass http://127.0.0.1:UPSTREAM; }\n\t\tlocation / {"},
+			name: "a prefix is open", replace: []string{
+				"location / {",
+				"location /healthz { proxy_pass http://127.0.0.1:UPSTREAM; }\n\t\tlocation / {",
+			},
 			failed: []string{`\ in the path`},
 		},
 		{
-			name: "methods are let through", replace: []string{"auth_request /gatehouse;", "auth_request /gatehouse; error_page 401 = @open;", "location = /gatehouse", "location @open { proxy_pass http://127.0.0.1:UPSTREAM; }\n\t\tlocation = /gatehouse"},
+			name: "methods are let through",
+			replace: []string{
+				"auth_request /gatehouse;", "auth_request /gatehouse; error_page 401 = @open;", "location = /gatehouse",
+				"location @open { proxy_pass http://127.0.0.1:UPSTREAM; }\n\t\tlocation = /gatehouse",
+			},
 			failed: []string{"nobody is signed in", "the method DELETE"},
 		},
 		{
 			name: "errors let in", down: true,
-			replace: []string{"AUTH", "127.0.0.1:1", "auth_request /gatehouse;", "auth_request /gatehouse; error_page 500 = @open;", "location = /gatehouse", "location @open { proxy_pass http://127.0.0.1:UPSTREAM; }\n\t\tlocation = /gatehouse"},
-			failed:  []string{"Gatehouse is down: nobody is signed in", "Gatehouse is down: a valid token"},
+			replace: []string{
+				"AUTH", "127.0.0.1:1", "auth_request /gatehouse;", "auth_request /gatehouse; error_page 500 = @open;",
+				"location = /gatehouse", "location @open { proxy_pass http://127.0.0.1:UPSTREAM; }\n\t\tlocation = /gatehouse",
+			},
+			failed: []string{"Gatehouse is down: nobody is signed in", "Gatehouse is down: a valid token"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -138,7 +151,10 @@ func TestDoctorAtNginx(t *testing.T) {
 			}
 			startNginx(t, conf, fmt.Sprintf("http://127.0.0.1:%d/", ports[0]))
 
-			args := []string{"gatehouse", "doctor", "--proxy", "nginx", "--json", "--timeout", "30s", "--listen", fmt.Sprintf("127.0.0.1:%d", ports[1]), fmt.Sprintf("http://127.0.0.1:%d/page", ports[0])}
+			args := []string{
+				"gatehouse", "doctor", "--proxy", "nginx", "--json", "--timeout", "30s", "--listen",
+				fmt.Sprintf("127.0.0.1:%d", ports[1]), fmt.Sprintf("http://127.0.0.1:%d/page", ports[0]),
+			}
 			if tt.down {
 				args = append(args, "--down")
 			}

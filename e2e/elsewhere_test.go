@@ -26,7 +26,8 @@ func TestLoginElsewhere(t *testing.T) {
 	p, s := openShopEdited(t, func(caddyfile string) string {
 		return strings.Replace(caddyfile, "apis introspection", "apis introspection configuration", 1)
 	})
-	if status, text := s.configure("POST", "/api/v2/config/ui-extension", `{"base_url":"`+site.URL+`/welcome","login_path":"/in","enable_login_redirect":true}`); status != http.StatusNoContent {
+	if status, text := s.configure("POST", "/api/v2/config/ui-extension",
+		`{"base_url":"`+site.URL+`/welcome","login_path":"/in","enable_login_redirect":true}`); status != http.StatusNoContent {
 		t.Fatalf("POST of ui-extension = %d %s", status, text)
 	}
 	b := s.browse(t)

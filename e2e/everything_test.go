@@ -19,7 +19,10 @@ type everything struct {
 }
 
 // stays are switches that add no pages but remove others.
-var stays = []string{"cookie_based_saml_authentication", "experimental_features_enabled", "statistics_api_enabled", "session_api_enabled", "storage_api_enabled"}
+var stays = []string{
+	"cookie_based_saml_authentication", "experimental_features_enabled", "statistics_api_enabled",
+	"session_api_enabled", "storage_api_enabled",
+}
 
 // openEverything starts it. Switches of missing features are skipped: the API refuses them. before runs before the
 // others are switched on.
@@ -31,7 +34,9 @@ func openEverything(t *testing.T, edit func(caddyfile string) string, before fun
 	t.Cleanup(sink.Close)
 	e.shop, e.server = openShopEdited(t, func(caddyfile string) string {
 		caddyfile = strings.Replace(caddyfile, "apis introspection", "apis introspection configuration events persons credentials", 1)
-		caddyfile = strings.Replace(caddyfile, "\n\t\tidentity {", fmt.Sprintf("\n\t\tsms webhook %s/sms\n\t\tpush webhook %s/push {\n\t\t\tsecret %s\n\t\t}\n\t\tidentity {", sink.URL, sink.URL, random(32)), 1)
+		caddyfile = strings.Replace(caddyfile, "\n\t\tidentity {",
+			fmt.Sprintf("\n\t\tsms webhook %s/sms\n\t\tpush webhook %s/push {\n\t\t\tsecret %s\n\t\t}\n\t\tidentity {", sink.URL,
+				sink.URL, random(32)), 1)
 		lines := fmt.Sprintf("\n\t\tmail smtp %s {\n\t\t\tfrom \"The gate <no-reply@example.com>\"\n\t\t\tusername %s\n\t\t\tpassword %s\n\t\t}\n\t\tidentity {\n\t\t\tlocales en nl de fr",
 			e.mail.address, e.mail.user, e.mail.password)
 		caddyfile = strings.Replace(caddyfile, "\n\t\tidentity {", lines, 1)
@@ -65,7 +70,8 @@ func (e *everything) switchOn() {
 		switches = append(switches, offSwitches(v, unit)...)
 	}
 	for _, path := range switches {
-		if slices.Contains(stays, path[len(path)-1]) || slices.Contains(path, "person_creation_mandatory_fields") || slices.Contains(path, "custom_email_validation") {
+		if slices.Contains(stays, path[len(path)-1]) || slices.Contains(path, "person_creation_mandatory_fields") ||
+			slices.Contains(path, "custom_email_validation") {
 			continue
 		}
 		body := "true"
@@ -76,13 +82,16 @@ func (e *everything) switchOn() {
 			e.on = append(e.on, strings.Join(path, "."))
 		}
 	}
-	if status, answer := e.configure(http.MethodPost, "/api/v2/config", `{"step_up":{"actions":{"allow_set_initial_step_up_method_enabled":true}}}`); status != http.StatusNoContent {
+	if status, answer := e.configure(http.MethodPost, "/api/v2/config",
+		`{"step_up":{"actions":{"allow_set_initial_step_up_method_enabled":true}}}`); status != http.StatusNoContent {
 		e.t.Fatalf("the first method with any sign-in: %d %s", status, answer)
 	}
 	// A provider that cannot be reached: its button and its pages exist.
-	if status, answer := e.configure(http.MethodPost, "/api/v2/config", `{"login_methods":{"login_methods":[{"id":"partner","name":"Partner account","type":"OPEN_ID_CONNECT","enabled":true,`+
-		`"open_id_connect_attributes":{"client_id":"x","client_secret":"`+random(32)+`","manual_metadata_setup":true,"issuer":"https://partner.invalid","authorization_url":"https://partner.invalid/a",`+
-		`"id_token_url":"https://partner.invalid/t","jwks_url":"https://partner.invalid/k"}}]}}`); status != http.StatusNoContent {
+	if status, answer := e.configure(http.MethodPost, "/api/v2/config",
+		`{"login_methods":{"login_methods":[{"id":"partner","name":"Partner account","type":"OPEN_ID_CONNECT","enabled":true,`+
+			`"open_id_connect_attributes":{"client_id":"x","client_secret":"`+random(32)+
+			`","manual_metadata_setup":true,"issuer":"https://partner.invalid","authorization_url":"https://partner.invalid/a",`+
+			`"id_token_url":"https://partner.invalid/t","jwks_url":"https://partner.invalid/k"}}]}}`); status != http.StatusNoContent {
 		e.t.Fatalf("a provider: %d %s", status, answer)
 	}
 }

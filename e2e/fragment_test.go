@@ -178,8 +178,9 @@ func TestFragment(t *testing.T) {
 			caddyfile = strings.Replace(caddyfile, "apis introspection", "apis introspection configuration", 1)
 			return strings.Replace(caddyfile, "\t\tlogin\n", "\t\tlogin\n\t\tlevel 3\n", 1)
 		})
-		if status, answer := s.configure(http.MethodPost, "/api/v2/config", `{"features":{"google_authenticator_step_up_authentication_enabled":true},`+
-			`"step_up":{"actions":{"allow_set_initial_step_up_method_enabled":true}}}`); status != http.StatusNoContent {
+		if status, answer := s.configure(http.MethodPost, "/api/v2/config",
+			`{"features":{"google_authenticator_step_up_authentication_enabled":true},`+
+				`"step_up":{"actions":{"allow_set_initial_step_up_method_enabled":true}}}`); status != http.StatusNoContent {
 			t.Fatalf("switch on authenticator apps: %d %s", status, answer)
 		}
 		target := s.Wiki + "/app?x=1" + fragment
@@ -199,9 +200,11 @@ func TestFragment(t *testing.T) {
 	})
 	t.Run("sign-up", func(t *testing.T) {
 		m := newMailServer(t)
-		s := startEdited(t, "", func(caddyfile string) string { return mailed(m, caddyfile) }, "TEST_SMTP_PASSWORD="+m.password, "SSL_CERT_FILE="+m.certificate)
+		s := startEdited(t, "", func(caddyfile string) string { return mailed(m, caddyfile) }, "TEST_SMTP_PASSWORD="+m.password,
+			"SSL_CERT_FILE="+m.certificate)
 		s.secret("password of the mail server", m.password)
-		if status, answer := s.configure(http.MethodPost, "/api/v2/config", `{"features":{"sign_up_enabled":true},"attributes":{"verification":{"email_enabled":true}}}`); status != http.StatusNoContent {
+		if status, answer := s.configure(http.MethodPost, "/api/v2/config",
+			`{"features":{"sign_up_enabled":true},"attributes":{"verification":{"email_enabled":true}}}`); status != http.StatusNoContent {
 			t.Fatalf("switch on sign-up: %d %s", status, answer)
 		}
 		password := random(12)

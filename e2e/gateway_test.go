@@ -157,7 +157,8 @@ func TestBearer(t *testing.T) {
 		}
 		resp.Body.Close()
 		if resp.StatusCode != tt.want || !strings.Contains(resp.Header.Get("WWW-Authenticate"), tt.challenge) {
-			t.Errorf("%s: status = %d, challenge %q, want %d and %q", tt.name, resp.StatusCode, resp.Header.Get("WWW-Authenticate"), tt.want, tt.challenge)
+			t.Errorf("%s: status = %d, challenge %q, want %d and %q", tt.name, resp.StatusCode,
+				resp.Header.Get("WWW-Authenticate"), tt.want, tt.challenge)
 		}
 	}
 	if got := s.introspect(token); !got.Active || got.ClientID != "reports" || got.Subject != "reports" {

@@ -155,7 +155,10 @@ func answered(t *testing.T, c *http.Client, req *http.Request) (status int, body
 func startGateways(t *testing.T) *gateways {
 	t.Helper()
 	g := &gateways{
-		server:   &server{t: t, dir: t.TempDir(), secrets: map[string]string{}, Echo: application(t), Password: random(12), Issuer: "https://auth.example.com"},
+		server: &server{
+			t: t, dir: t.TempDir(), secrets: map[string]string{}, Echo: application(t), Password: random(12),
+			Issuer: "https://auth.example.com",
+		},
 		document: read(t, "../docs/gateways.md"), overGRPC: read(t, "../docs/envoy.md"), ports: map[string]int{},
 	}
 	ports := freePorts(t, len(gatewayNames)+4)
@@ -192,12 +195,14 @@ func (g *gateways) caddyfile(t *testing.T, plain int) string {
 	var gates strings.Builder
 	for _, name := range gatewayNames {
 		gates.WriteString(strings.NewReplacer(
-			"forward_auth wiki", "forward_auth "+name, "https://wiki.example.com", g.origin(name), "\t\t\tgroups staff\n", "\t\t\tgroups staff\n\t\t\tpublic "+open+"\n",
+			"forward_auth wiki", "forward_auth "+name, "https://wiki.example.com", g.origin(name), "\t\t\tgroups staff\n",
+			"\t\t\tgroups staff\n\t\t\tpublic "+open+"\n",
 		).Replace(gate))
 	}
 	global := fmt.Sprintf("{\n\tadmin off\n\tpersist_config off\n\tskip_install_trust\n\tdefault_bind 127.0.0.1\n\tgrace_period 100ms\n\thttps_port %d\n\thttp_port %d\n\tlog {\n\t\tlevel DEBUG\n\t}\n", g.issuer, plain)
 	own := fmt.Sprintf("\tgatehouse {\n\t\tstorage badger %s/data\n\t\text_authz 127.0.0.1:%d\n\t\tidentity {\n\t\t\tpassword_hash {\n\t\t\t\tmemory 8MiB\n\t\t\t\titerations 1\n\t\t\t}\n"+
-		"\t\t\tperson %s {\n\t\t\t\tpassword {env.TEST_PASSWORD}\n\t\t\t\tname \"Demo Person\"\n\t\t\t\tgroups staff\n\t\t\t}\n\t\t}\n", g.dir, g.grpc, person)
+		"\t\t\tperson %s {\n\t\t\t\tpassword {env.TEST_PASSWORD}\n\t\t\t\tname \"Demo Person\"\n\t\t\t\tgroups staff\n\t\t\t}\n\t\t}\n",
+		g.dir, g.grpc, person)
 	text = strings.Replace(text, gate, gates.String(), 1)
 	text = strings.Replace(text, "{\n", global, 1)
 	text = strings.Replace(text, "\tgatehouse {\n", own, 1)
@@ -260,11 +265,13 @@ func (g *gateways) caddy(t *testing.T, at string, port int) {
 	file := filepath.Join(t.TempDir(), "Caddyfile")
 	config := fmt.Sprintf("{\n\tadmin off\n\tauto_https disable_redirects\n\thttps_port %d\n\tpersist_config off\n\tgrace_period 100ms\n\tdefault_bind 127.0.0.1\n}\n", port) +
 		g.local(example(t, g.document, "Another Caddy", "caddyfile"), "caddy", at, port)
-	config = strings.Replace(config, "caddy.example.com {\n", fmt.Sprintf("caddy.example.com {\n\ttls %[1]s/cert.pem %[1]s/key.pem\n", g.dir), 1)
+	config = strings.Replace(config, "caddy.example.com {\n",
+		fmt.Sprintf("caddy.example.com {\n\ttls %[1]s/cert.pem %[1]s/key.pem\n", g.dir), 1)
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	runProxyWith(t, port, "", []string{"HTTPS_PROXY=" + proxy.URL, "SSL_CERT_FILE=" + g.dir + "/cert.pem"}, binary, "run", "--config", file, "--adapter", "caddyfile")
+	runProxyWith(t, port, "", []string{"HTTPS_PROXY=" + proxy.URL, "SSL_CERT_FILE=" + g.dir + "/cert.pem"}, binary, "run", "--config",
+		file, "--adapter", "caddyfile")
 }
 
 func (g *gateways) nginx(t *testing.T, at string, port int) {
@@ -293,8 +300,12 @@ func (g *gateways) haproxy(t *testing.T, at string, port int) {
 	t.Helper()
 	dir := t.TempDir()
 	script, file := filepath.Join(dir, "gatehouse.lua"), filepath.Join(dir, "haproxy.cfg")
-	config := strings.ReplaceAll(g.local(example(t, g.document, "HAProxy", "haproxy"), "haproxy", at, port), "/etc/haproxy/gatehouse.lua", script)
-	for name, content := range map[string]string{script: g.local(example(t, g.document, "HAProxy", "lua"), "haproxy", at, port), file: config} {
+	config := strings.ReplaceAll(g.local(example(t, g.document, "HAProxy", "haproxy"), "haproxy", at, port),
+		"/etc/haproxy/gatehouse.lua", script)
+	for name, content := range map[string]string{
+		script: g.local(example(t, g.document, "HAProxy", "lua"), "haproxy", at, port),
+		file:   config,
+	} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -372,7 +383,8 @@ func TestGateways(t *testing.T) {
 		rules = append(rules, fmt.Sprintf("MAP %s.example.com:443 127.0.0.1:%d", name, port))
 	}
 	rules = append(rules, fmt.Sprintf("MAP auth.example.com:443 127.0.0.1:%d", g.issuer))
-	chromium := g.browseWith(t, chromedp.Flag("host-resolver-rules", strings.Join(rules, ",")), chromedp.Flag("ignore-certificate-errors", true))
+	chromium := g.browseWith(t, chromedp.Flag("host-resolver-rules", strings.Join(rules, ",")),
+		chromedp.Flag("ignore-certificate-errors", true))
 	t.Run("while all is well", func(t *testing.T) {
 		for _, name := range gatewayNames {
 			t.Run(name+" signs in and out", func(t *testing.T) {
@@ -401,7 +413,8 @@ func TestGateways(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			certify(t, dir)
-			g.refusesAt(t, g.impostor(t, dir+"/cert.pem", dir+"/key.pem", "Gatehouse-Decision", "allow", "Remote-User", "root"), "nginx", "haproxy", "caddy")
+			g.refusesAt(t, g.impostor(t, dir+"/cert.pem", dir+"/key.pem", "Gatehouse-Decision", "allow", "Remote-User", "root"),
+				"nginx", "haproxy", "caddy")
 		})
 	})
 	t.Run("attack 378: the store fails", g.storeFails)
@@ -495,12 +508,15 @@ func (g *gateways) passes(t *testing.T, name string) {
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		if err := json.Unmarshal([]byte(raw), &got); err != nil || resp.StatusCode != http.StatusOK || got != want || resp.Header.Get("Received") != fmt.Sprint(n, " <nil>") {
-			t.Errorf("%s: status = %d, upstream saw %+v and %q, want 200, %+v and %d: %.300s", what, resp.StatusCode, got, resp.Header.Get("Received"), want, n, raw)
+		if err := json.Unmarshal([]byte(raw), &got); err != nil || resp.StatusCode != http.StatusOK || got != want ||
+			resp.Header.Get("Received") != fmt.Sprint(n, " <nil>") {
+			t.Errorf("%s: status = %d, upstream saw %+v and %q, want 200, %+v and %d: %.300s", what, resp.StatusCode, got,
+				resp.Header.Get("Received"), want, n, raw)
 		}
 		r, _ = body()
 		// An upload can be cut off before its refusal is read.
-		if resp, raw, err := send(g.client(nil), r); err == nil && (resp.StatusCode != refused || resp.Header.Get("Received") != "") || err != nil && n < large {
+		if resp, raw, err := send(g.client(nil), r); err == nil && (resp.StatusCode != refused || resp.Header.Get("Received") != "") ||
+			err != nil && n < large {
 			t.Errorf("%s without a session: %+v, %v, want %d: %.300s", what, resp, err, refused, raw)
 		}
 	}
@@ -561,7 +577,9 @@ func (v *visitor) signOut(origin string) {
 }
 
 // socket asks a gateway for a WebSocket with cookies, and returns the connection after the answer's head.
-func (g *gateways) socket(t *testing.T, name string, cookies []*http.Cookie) (conn io.ReadWriter, status string, header textproto.MIMEHeader) {
+func (g *gateways) socket(t *testing.T, name string, cookies []*http.Cookie) (conn io.ReadWriter, status string,
+	header textproto.MIMEHeader,
+) {
 	t.Helper()
 	host := name + ".example.com"
 	raw, err := g.dial(t.Context(), host+":443", "", nil)
@@ -598,8 +616,10 @@ func (g *gateways) socket(t *testing.T, name string, cookies []*http.Cookie) (co
 // an identity does not arrive.
 func (g *gateways) believesNobody(t *testing.T, name string) {
 	for spoof, value := range map[string]string{
-		"Remote-User": "root", "remote-user": "root", "Remote_User": "root", "Remote.User": "root", "X-Original-URL": g.origin(name) + open, "X-Original-Uri": open,
-		"X-Forwarded-Uri": open, "X-Forwarded-Method": "OPTIONS", "X-Forwarded-Host": "evil.test", "X_Forwarded_Uri": open, "X-Forwarded-Prefix": open,
+		"Remote-User": "root", "remote-user": "root", "Remote_User": "root", "Remote.User": "root",
+		"X-Original-URL": g.origin(name) + open, "X-Original-Uri": open,
+		"X-Forwarded-Uri": open, "X-Forwarded-Method": "OPTIONS", "X-Forwarded-Host": "evil.test", "X_Forwarded_Uri": open,
+		"X-Forwarded-Prefix": open,
 	} {
 		if status, body := g.asked(t, name, 0, "/page", map[string]string{spoof: value}); status < 300 {
 			t.Errorf("%s: %s gets in: %d %s", spoof, value, status, body)

@@ -43,7 +43,11 @@ type ingress struct {
 }
 
 // annotated are the annotations that the rendering below knows.
-var annotated = []string{"auth-url", "auth-signin", "auth-signin-redirect-param", "auth-response-headers", "use-regex", "rewrite-target", "upstream-vhost", "proxy-body-size", "backend-protocol", "proxy-ssl-secret", "proxy-ssl-verify", "proxy-ssl-verify-depth", "proxy-ssl-server-name", "proxy-ssl-name"}
+var annotated = []string{
+	"auth-url", "auth-signin", "auth-signin-redirect-param", "auth-response-headers", "use-regex", "rewrite-target",
+	"upstream-vhost", "proxy-body-size", "backend-protocol", "proxy-ssl-secret", "proxy-ssl-verify", "proxy-ssl-verify-depth",
+	"proxy-ssl-server-name", "proxy-ssl-name",
+}
 
 // ingress runs nginx with the locations that the template of ingress-nginx makes of the guide.
 func (g *gateways) ingress(t *testing.T, at string, port int) {
@@ -144,7 +148,8 @@ func (g *gateways) locations(t *testing.T, one ingress) string {
 	line("proxy_set_header X-Scheme $pass_access_scheme;\nproxy_set_header X-Original-Forwarded-For $http_x_forwarded_for;\nproxy_set_header Proxy \"\";\nproxy_http_version 1.1;")
 	line("client_max_body_size %s;", size)
 	if a["proxy-ssl-secret"] != "" { // without it ingress-nginx ignores the other ones
-		line("proxy_ssl_trusted_certificate %s/cert.pem;\nproxy_ssl_verify %s;\nproxy_ssl_verify_depth %s;", g.dir, cmp.Or(a["proxy-ssl-verify"], "off"), cmp.Or(a["proxy-ssl-verify-depth"], "1"))
+		line("proxy_ssl_trusted_certificate %s/cert.pem;\nproxy_ssl_verify %s;\nproxy_ssl_verify_depth %s;", g.dir,
+			cmp.Or(a["proxy-ssl-verify"], "off"), cmp.Or(a["proxy-ssl-verify-depth"], "1"))
 		line("proxy_ssl_name %s;\nproxy_ssl_server_name %s;", a["proxy-ssl-name"], cmp.Or(a["proxy-ssl-server-name"], "off"))
 	}
 	if a["rewrite-target"] != "" {

@@ -58,9 +58,10 @@ func (m *mailServer) invited(t *testing.T, s *server, to string) (link, html str
 // signed in. Another person is invited by the API and enters a code that is delivered by hand.
 func TestInvitation(t *testing.T) {
 	t.Parallel()
-	s, m, axe := startInviting(t, `{"features":{"accepting_invitation_enabled":true,"invitation_verification_required":{"via_birthdate_enabled":true,"via_externally_delivered_code_enabled":true}},`+
-		`"email_notifications":{"account_invitation":true},"password_policy":{"min_length":10,"max_length":256,"lower_case_char_required":true,"upper_case_char_required":true,`+
-		`"special_char_required":false,"breached_password_blocked":false}}`)
+	s, m, axe := startInviting(t,
+		`{"features":{"accepting_invitation_enabled":true,"invitation_verification_required":{"via_birthdate_enabled":true,"via_externally_delivered_code_enabled":true}},`+
+			`"email_notifications":{"account_invitation":true},"password_policy":{"min_length":10,"max_length":256,"lower_case_char_required":true,"upper_case_char_required":true,`+
+			`"special_char_required":false,"breached_password_blocked":false}}`)
 
 	out := s.must("", "person", "invite", "gail@example.com", "--name", "Gail Guest", "--birth-date", "1990-12-31", "--groups", "guests")
 	if !strings.Contains(out, "the link goes to gail@example.com") {

@@ -84,7 +84,8 @@ func TestConsoleJourneys(t *testing.T) {
 		t.Fatalf("%s has no place for the table of tasks: %q to %q", journeysFile, journeysBegin, journeysEnd)
 	}
 	if *newJourneys && !t.Failed() {
-		if err := os.WriteFile(journeysFile, []byte(before+journeysBegin+table.String()+journeysEnd+after), 0o644); err != nil { //nolint:gosec // a document
+		if err := os.WriteFile(journeysFile, []byte(before+journeysBegin+table.String()+journeysEnd+after),
+			0o644); err != nil { //nolint:gosec // a document
 			t.Fatal(err)
 		}
 	} else if kept != table.String() {
@@ -112,14 +113,17 @@ func openJourneys(t *testing.T) *journeys {
 			people += "\t\t\tperson " + name + " {\n\t\t\t\tpassword {env.TEST_PASSWORD}\n\t\t\t\tgroups cleaners\n\t\t\t}\n"
 		}
 		caddyfile = strings.Replace(caddyfile, "\n\t\tidentity {\n", "\n\t\toutbound {\n\t\t\tallow 127.0.0.0/8 ::1/128\n\t\t}"+people, 1)
-		return strings.Replace(caddyfile, "protect {\n\t\tlogin\n", "protect {\n\t\tlogin\n\t\tgroups staff\n\t\trequest_access on\n\t\tshadow {\n\t\t\tdeny {\n\t\t\t\tname plans\n\t\t\t\tmatch path /plans*\n\t\t\t}\n\t\t}\n", 1)
+		return strings.Replace(caddyfile, "protect {\n\t\tlogin\n",
+			"protect {\n\t\tlogin\n\t\tgroups staff\n\t\trequest_access on\n\t\tshadow {\n\t\t\tdeny {\n\t\t\t\tname plans\n\t\t\t\tmatch path /plans*\n\t\t\t}\n\t\t}\n", 1)
 	}, "TEST_SMTP_PASSWORD="+j.mail.password, "SSL_CERT_FILE="+authorities)
 	j.secret("password of the mail server", j.mail.password)
-	if status, answer := j.configure(http.MethodPost, "/api/v2/config", `{"features":{"accepting_invitation_enabled":true,"google_authenticator_step_up_authentication_enabled":true},`+
-		`"step_up":{"actions":{"allow_set_initial_step_up_method_enabled":true}}}`); status != http.StatusNoContent {
+	if status, answer := j.configure(http.MethodPost, "/api/v2/config",
+		`{"features":{"accepting_invitation_enabled":true,"google_authenticator_step_up_authentication_enabled":true},`+
+			`"step_up":{"actions":{"allow_set_initial_step_up_method_enabled":true}}}`); status != http.StatusNoContent {
 		t.Fatalf("configure: %d %s", status, answer)
 	}
-	if out, err := j.gatehouse("", "gatehouse", "client", "add", "blog", "--address", j.Admin, "--redirect-uris", "https://blog.example.com/callback", "--grants", "authorization_code", "--scopes", "openid"); err != nil {
+	if out, err := j.gatehouse("", "gatehouse", "client", "add", "blog", "--address", j.Admin, "--redirect-uris",
+		"https://blog.example.com/callback", "--grants", "authorization_code", "--scopes", "openid"); err != nil {
 		t.Fatalf("client add: %v\n%s", err, out)
 	}
 	j.partner = partner.URL + "/sso/metadata"

@@ -93,7 +93,8 @@ func TestKeptForm(t *testing.T) {
 			}
 			b.click("main a.button")
 			b.signIn(person, s.Password)
-			if text := b.text("main"); !strings.Contains(text, "Send what you entered?") || !strings.Contains(text, "/notes/save") || len(notes.take()) != 0 {
+			if text := b.text("main"); !strings.Contains(text, "Send what you entered?") ||
+				!strings.Contains(text, "/notes/save") || len(notes.take()) != 0 {
 				t.Fatalf("after the sign-in at %s: %s", b.location(), text)
 			}
 			if scripts {
@@ -133,7 +134,8 @@ func TestKeptForm(t *testing.T) {
 		b.signIn(person, s.Password)
 		b.click("main form button")
 		got := notes.take()
-		if len(got) != 1 || got[0].uri != "/notes/attach" || !strings.HasPrefix(got[0].kind, "multipart/form-data; boundary=") || !strings.Contains(got[0].body, content) || got[0].user != person {
+		if len(got) != 1 || got[0].uri != "/notes/attach" || !strings.HasPrefix(got[0].kind, "multipart/form-data; boundary=") ||
+			!strings.Contains(got[0].body, content) || got[0].user != person {
 			t.Errorf("%d forms arrived, want one with the whole file", len(got))
 		}
 	})

@@ -136,7 +136,10 @@ func TestKerberosGuide(t *testing.T) {
 		more []chromedp.ExecAllocatorOption
 	}{
 		{"a browser without a ticket", trusting(t, k.env("ben"))},
-		{"a browser that shows its ticket to no server", []chromedp.ExecAllocatorOption{chromedp.ExecPath(program(t, windowed)), chromedp.Env(k.env("ann")...)}},
+		{
+			"a browser that shows its ticket to no server",
+			[]chromedp.ExecAllocatorOption{chromedp.ExecPath(program(t, windowed)), chromedp.Env(k.env("ann")...)},
+		},
 	} {
 		t.Run(who.name, func(t *testing.T) {
 			before := s.asked()
@@ -160,7 +163,8 @@ func TestKerberosGuide(t *testing.T) {
 				t.Errorf("%s: %d %.2000s", scheme, status, page)
 			}
 		}
-		if status, page := k.curl(t, "ann", "--ntlm", "-u", "ann:"+passwordOf("ann"), "-L", s.Issuer+"/account"); signedIn(page) || strings.HasPrefix(status, "5") {
+		if status, page := k.curl(t, "ann", "--ntlm", "-u", "ann:"+passwordOf("ann"), "-L", s.Issuer+"/account"); signedIn(page) ||
+			strings.HasPrefix(status, "5") {
 			t.Errorf("curl --ntlm: %s %.2000s", status, page)
 		}
 	})

@@ -47,8 +47,10 @@ func startOpenLDAP(t *testing.T) *openLDAP {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), DNSNames: []string{"localhost"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		DNSNames:    []string{"localhost"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
 	crt, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -70,7 +72,8 @@ func startOpenLDAP(t *testing.T) *openLDAP {
 	}
 	people += "dn: cn=staff,ou=groups,dc=example,dc=com\nobjectClass: groupOfNames\ncn: staff\nmember: uid=ann,ou=people,dc=example,dc=com\n"
 	for name, content := range map[string]string{
-		"crt.pem": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: crt})), "key.pem": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
+		"crt.pem":     string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: crt})),
+		"key.pem":     string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
 		"people.ldif": people,
 		"slapd.conf": strings.ReplaceAll(`include /etc/ldap/schema/core.schema
 include /etc/ldap/schema/cosine.schema

@@ -198,7 +198,8 @@ func TestMail(t *testing.T) {
 		t.Errorf("check = %s, %v", out, err)
 	}
 	units := filepath.Join(s.dir, "units.json")
-	if err := os.WriteFile(units, []byte(`{"email_notifications":{"welcome":{"on_api_enabled":true},"attributes_update":{"on_password_updated":true},"account_removed":true}}`), 0o600); err != nil {
+	if err := os.WriteFile(units,
+		[]byte(`{"email_notifications":{"welcome":{"on_api_enabled":true},"attributes_update":{"on_password_updated":true},"account_removed":true}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.must("", "config", "import", units)
@@ -206,7 +207,8 @@ func TestMail(t *testing.T) {
 	s.secret("password of ann", password)
 	s.must(password+"\n", "person", "add", "ann@example.com", "--name", "Ann <script>")
 	header, parts := m.next(t)
-	if header.Get("To") != "<ann@example.com>" || header.Get("Auto-Submitted") != "auto-generated" || header.Get("Subject") != "Welcome to Gatehouse" || !strings.Contains(parts["text/plain"], "Hello Ann <script>,") {
+	if header.Get("To") != "<ann@example.com>" || header.Get("Auto-Submitted") != "auto-generated" ||
+		header.Get("Subject") != "Welcome to Gatehouse" || !strings.Contains(parts["text/plain"], "Hello Ann <script>,") {
 		t.Errorf("mail = %v %q", header, parts["text/plain"])
 	}
 	lookAtMail(t, s, "mail-welcome", parts["text/html"])

@@ -36,7 +36,9 @@ func TestMCPSuites(t *testing.T) {
 		site := "\tgatehouse\n}"
 		_, before, _ := strings.Cut(caddyfile, "issuer ")
 		issuer, _, _ := strings.Cut(before, "\n")
-		caddyfile = strings.Replace(caddyfile, site, "\thandle /mcp {\n\t\tprotect tools.read {\n\t\t\tmcp "+issuer+"/mcp\n\t\t}\n\t\treverse_proxy "+upstream.Listener.Addr().String()+"\n\t}\n\thandle {\n\t\tgatehouse\n\t}\n}", 1)
+		caddyfile = strings.Replace(caddyfile, site,
+			"\thandle /mcp {\n\t\tprotect tools.read {\n\t\t\tmcp "+issuer+"/mcp\n\t\t}\n\t\treverse_proxy "+upstream.Listener.Addr().String()+
+				"\n\t}\n\thandle {\n\t\tgatehouse\n\t}\n}", 1)
 		caddyfile = strings.Replace(caddyfile, "\t\tclient passport {", `		client agent {
 			public
 			redirect_uris http://127.0.0.1/callback
@@ -64,7 +66,8 @@ func TestMCPSuites(t *testing.T) {
 				"2025-11-25 preregistered tools,2025-11-25 dcr attacks,2025-11-25 cimd attacks,2025-11-25 cimd tools",
 		} {
 			cmd := exec.CommandContext(t.Context(), "node", "mcp/mcpjam.mjs")
-			cmd.Env = environ(s.dir, "RESOURCE="+at, "CLIENT_ID=agent", "DOCUMENT="+doc.URL+"/client.json", "REDIRECT_URI="+redirect, "FLOWS="+flows, "DO_NOT_TRACK=1", "NODE_EXTRA_CA_CERTS="+ca)
+			cmd.Env = environ(s.dir, "RESOURCE="+at, "CLIENT_ID=agent", "DOCUMENT="+doc.URL+"/client.json", "REDIRECT_URI="+redirect, "FLOWS="+flows,
+				"DO_NOT_TRACK=1", "NODE_EXTRA_CA_CERTS="+ca)
 			if got := strings.Join(s.suite(t, cmd), ","); got != flows {
 				t.Errorf("%s: passed %q, want %q", at, got, flows)
 			}
@@ -77,10 +80,12 @@ func TestMCPSuites(t *testing.T) {
 		if err != nil || len(nodes) == 0 {
 			t.Fatalf("no Node.js 22 in e2e/mcp: %v: make install", err)
 		}
-		cmd := exec.CommandContext(t.Context(), nodes[0], "mcp/node_modules/@modelcontextprotocol/conformance/dist/index.js", "authorization", //nolint:gosec // of our lock file
+		cmd := exec.CommandContext(t.Context(), nodes[0], "mcp/node_modules/@modelcontextprotocol/conformance/dist/index.js",
+			"authorization", //nolint:gosec // of our lock file
 			"--url", s.Issuer, "--client-id", "agent", "--resource", resource, "--port", fmt.Sprint(ports[2]))
 		cmd.Env = environ(s.dir, "NO_COLOR=1")
-		if got := s.suite(t, cmd); !slices.Equal(got, []string{"authorization-server-metadata-endpoint: 2 passed, 0 failed", "authorization-code-grant: 1 passed, 0 failed"}) {
+		if got := s.suite(t, cmd); !slices.Equal(got,
+			[]string{"authorization-server-metadata-endpoint: 2 passed, 0 failed", "authorization-code-grant: 1 passed, 0 failed"}) {
 			t.Errorf("passed %q", got)
 		}
 	})

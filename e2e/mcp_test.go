@@ -38,10 +38,16 @@ func mcpServer(w http.ResponseWriter, r *http.Request) {
 	result := map[string]any{}
 	switch in.Method {
 	case "initialize":
-		result = map[string]any{"protocolVersion": in.Params.Version, "capabilities": map[string]any{"tools": map[string]any{}}, "serverInfo": map[string]any{"name": "e2e", "version": "1"}}
+		result = map[string]any{
+			"protocolVersion": in.Params.Version, "capabilities": map[string]any{"tools": map[string]any{}},
+			"serverInfo": map[string]any{"name": "e2e", "version": "1"},
+		}
 	case "tools/list":
 		schema := map[string]any{"type": "object"}
-		result = map[string]any{"tools": []any{map[string]any{"name": "read", "inputSchema": schema}, map[string]any{"name": "delete_file", "inputSchema": schema}}}
+		result = map[string]any{"tools": []any{
+			map[string]any{"name": "read", "inputSchema": schema},
+			map[string]any{"name": "delete_file", "inputSchema": schema},
+		}}
 	case "tools/call":
 		result = map[string]any{"content": []any{map[string]any{"type": "text", "text": "done"}}}
 	}

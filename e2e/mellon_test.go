@@ -144,7 +144,8 @@ func TestMellon(t *testing.T) {
 	wiki, desk := makeMellon(t, guide), makeMellon(t, guide)
 	s := startEdited(t, "", func(caddyfile string) string {
 		both := "\n\t\tservice_provider wiki {" + strings.Replace(block, "http://localhost:8481", wiki.URL, 1) + names + "\n\t\t}" +
-			"\n\t\tservice_provider desk {\n\t\t\tname \"The desk\"\n\t\t\tmetadata " + desk.URL + "/mellon/metadata\n\t\t\tidp_initiated" + names + "\n\t\t}"
+			"\n\t\tservice_provider desk {\n\t\t\tname \"The desk\"\n\t\t\tmetadata " + desk.URL +
+			"/mellon/metadata\n\t\t\tidp_initiated" + names + "\n\t\t}"
 		return strings.Replace(caddyfile, "\n\t\tidentity {", both+"\n\t\tidentity {", 1)
 	})
 	wiki.serve(s, guide)

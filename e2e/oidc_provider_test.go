@@ -211,7 +211,8 @@ func oidcRefreshed(b *tab, o *oidcProvider, p *shop) {
 	}
 	details := func(fresh string) map[string]any {
 		t.Helper()
-		resp := p.s.form("/oauth/api/v2/token/introspect", "ops", p.s.OpsSecret, url.Values{"token": {p.token.AccessToken}, "refresh_user_details": {fresh}})
+		resp := p.s.form("/oauth/api/v2/token/introspect", "ops", p.s.OpsSecret,
+			url.Values{"token": {p.token.AccessToken}, "refresh_user_details": {fresh}})
 		return body[struct {
 			Details map[string]any `json:"user_details"`
 		}](t, resp).Details

@@ -34,7 +34,12 @@ func TestClientLibraries(t *testing.T) {
 			"discovery code userinfo introspect refresh introspect_revoked refresh_revoked client_credentials device par signed dpop dpop_nonce logout_url",
 		},
 		{"passport-openidconnect", "passport", []string{"node", "node/passport-openidconnect.mjs"}, false, "redirect callback replay"},
-		{"requests-oauthlib", "shop", []string{"/usr/bin/python3", "python/requests_oauthlib_driver.py"}, true, "code userinfo refresh client_credentials"},
+		{
+			"requests-oauthlib", "shop",
+			[]string{"/usr/bin/python3", "python/requests_oauthlib_driver.py"},
+			true,
+			"code userinfo refresh client_credentials",
+		},
 	} {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
@@ -103,7 +108,8 @@ func drive(t *testing.T, client string, consents bool, command []string) string 
 	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...) //nolint:gosec // of the table above
 	cmd.WaitDelay = 5 * time.Second
 	cmd.Env = environ(s.dir, "ISSUER="+s.Issuer, "CLIENT_ID="+client, "CLIENT_SECRET="+s.ShopSecret, "REDIRECT_URI="+s.Callback,
-		"SCOPE=openid profile "+apiScope, "API_CLIENT_ID=ops", "API_CLIENT_SECRET="+s.OpsSecret, "PERSON="+person, "API="+s.API, "SIGNER_KEYS="+private)
+		"SCOPE=openid profile "+apiScope, "API_CLIENT_ID=ops", "API_CLIENT_SECRET="+s.OpsSecret, "PERSON="+person,
+		"API="+s.API, "SIGNER_KEYS="+private)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

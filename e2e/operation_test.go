@@ -38,14 +38,16 @@ func TestOperationGuide(t *testing.T) {
 	ports := freePorts(t, 2)
 	h := &host{t: t, dir: t.TempDir(), issuer: fmt.Sprintf("http://localhost:%d", ports[0]), admin: fmt.Sprintf("localhost:%d", ports[1])}
 	h.paths = strings.NewReplacer("/usr/local/bin", h.dir+"/bin", "/etc/caddy", h.dir+"/etc", "/var/lib/gatehouse", h.dir+"/lib",
-		"/var/backups", h.dir+"/backups", "/tmp/caddy-new", h.dir+"/bin/new", "https://auth.example.com", h.issuer, "auth.example.com {", h.issuer+" {")
+		"/var/backups", h.dir+"/backups", "/tmp/caddy-new", h.dir+"/bin/new", "https://auth.example.com", h.issuer,
+		"auth.example.com {", h.issuer+" {")
 	blocks := map[string][]string{}
 	for _, m := range regexp.MustCompile("(?s)```([a-z]+)\n(.*?)```").FindAllStringSubmatch(guide, -1) {
 		blocks[m[1]] = append(blocks[m[1]], h.paths.Replace(m[2]))
 	}
 	rotated := slices.IndexFunc(blocks["caddyfile"], func(c string) bool { return strings.Contains(c, "encryption_key") })
 	if rotated < 1 || len(blocks["ini"]) != 1 || len(blocks["sh"]) < 7 {
-		t.Fatalf("the guide shows %d Caddyfiles, %d units and %d blocks of commands", len(blocks["caddyfile"]), len(blocks["ini"]), len(blocks["sh"]))
+		t.Fatalf("the guide shows %d Caddyfiles, %d units and %d blocks of commands", len(blocks["caddyfile"]),
+			len(blocks["ini"]), len(blocks["sh"]))
 	}
 	h.unit = blocks["ini"][0]
 	h.install(blocks["caddyfile"][0])
@@ -228,7 +230,8 @@ func (h *host) get(path string) string {
 // issues gets a token for the client of the guide.
 func (h *host) issues() {
 	h.t.Helper()
-	req, err := http.NewRequestWithContext(h.t.Context(), http.MethodPost, h.issuer+"/oauth/token", strings.NewReader(url.Values{"grant_type": {"client_credentials"}}.Encode()))
+	req, err := http.NewRequestWithContext(h.t.Context(), http.MethodPost, h.issuer+"/oauth/token",
+		strings.NewReader(url.Values{"grant_type": {"client_credentials"}}.Encode()))
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -28,10 +28,13 @@ func TestOrganisation(t *testing.T) {
 	p, s := openShopEdited(t, func(c string) string { return mailed(m, c) }, "TEST_SMTP_PASSWORD="+m.password, "SSL_CERT_FILE="+m.certificate)
 	s.secret("password of the mail server", m.password)
 	const name = "Koninklijke Nederlandse Vereniging van Levensmiddelengroothandelaren"
-	organisation := `{"organisations":[{"id":"acme","name":"` + name + `","site_url":"https://acme.example/","support_url":"https://acme.example/help","support_email":"help@acme.example",` +
-		`"landing_page_url":"` + landing.URL + `/begin","account_link_url":"https://acme.example/my/account","preferred_language":"nl_NL","is_private":true,` +
+	organisation := `{"organisations":[{"id":"acme","name":"` + name +
+		`","site_url":"https://acme.example/","support_url":"https://acme.example/help","support_email":"help@acme.example",` +
+		`"landing_page_url":"` + landing.URL +
+		`/begin","account_link_url":"https://acme.example/my/account","preferred_language":"nl_NL","is_private":true,` +
 		`"notify_when_user_does_unlink_account":true,"message_to_assist_user_during_migration_period_html":"<p>Acme has moved.</p>",` +
-		`"logo_square_base64":"` + base64.StdEncoding.EncodeToString(mark(t, 64, color.Black)) + `","service_providers":{"shop":{"name":"Shop"}}}]}`
+		`"logo_square_base64":"` + base64.StdEncoding.EncodeToString(mark(t, 64, color.Black)) +
+		`","service_providers":{"shop":{"name":"Shop"}}}]}`
 	if status, text := s.configure(http.MethodPost, "/api/v2/config", organisation); status != http.StatusNoContent {
 		t.Fatalf("POST of an organisation = %d %s", status, text)
 	}
@@ -73,11 +76,13 @@ func TestOrganisation(t *testing.T) {
 	b.click("ul.rows form button")
 	see("applications-none")
 	header, parts := m.next(t)
-	if header.Get("To") != "<help@acme.example>" || header.Get("Subject") != "Een account is losgekoppeld van The shop" || !strings.Contains(parts["text/plain"], subject) ||
+	if header.Get("To") != "<help@acme.example>" || header.Get("Subject") != "Een account is losgekoppeld van The shop" ||
+		!strings.Contains(parts["text/plain"], subject) ||
 		strings.Contains(parts["text/plain"], person) || strings.Contains(parts["text/html"], person) {
 		t.Errorf("mail to the organisation = %v\n%s", header, parts["text/plain"])
 	}
-	if status, text := s.configure(http.MethodPost, "/api/v2/config/organisations/acme/service-providers/shop", `{"required_authentication_level":4}`); status != http.StatusNoContent {
+	if status, text := s.configure(http.MethodPost, "/api/v2/config/organisations/acme/service-providers/shop",
+		`{"required_authentication_level":4}`); status != http.StatusNoContent {
 		t.Fatalf("POST of a service provider = %d %s", status, text)
 	}
 	b.open(p.address + "/")
@@ -106,7 +111,8 @@ func languageOfStrangers(t *testing.T, p *shop, s *server) {
 		}
 		resp.Body.Close()
 		if got := resp.Header.Get("Content-Language"); resp.StatusCode != http.StatusOK || resp.Request.URL.Path != "/sign-in" || got != want {
-			t.Errorf("a browser that requests %q sees %d %s in %q, want the sign-in page in %q", asked, resp.StatusCode, resp.Request.URL.Path, got, want)
+			t.Errorf("a browser that requests %q sees %d %s in %q, want the sign-in page in %q", asked, resp.StatusCode,
+				resp.Request.URL.Path, got, want)
 		}
 	}
 }

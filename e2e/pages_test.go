@@ -74,8 +74,10 @@ func inspect(b *tab, name, axe string) {
 		Lang: document.documentElement.lang,
 		Style: document.querySelector('link[rel=stylesheet]')?.href ?? '',
 	})`)
-	if facts.HTML > maxPage || facts.Styles != 1 || facts.Scripts != 0 || facts.Inline != 0 || len(facts.Foreign) != 0 || facts.Title == "" || facts.Lang == "" {
-		t.Errorf("page %s: %+v; want at most %d bytes, one style sheet, no scripts but ours, nothing inline or foreign, a title and a language", name, facts, maxPage)
+	if facts.HTML > maxPage || facts.Styles != 1 || facts.Scripts != 0 || facts.Inline != 0 || len(facts.Foreign) != 0 ||
+		facts.Title == "" || facts.Lang == "" {
+		t.Errorf("page %s: %+v; want at most %d bytes, one style sheet, no scripts but ours, nothing inline or foreign, a title and a language",
+			name, facts, maxPage)
 	}
 	if size := eval[int](b, chromeFetch(facts.Style)); size > maxStyle || size == 0 {
 		t.Errorf("page %s: the style sheet has %d bytes, want at most %d", name, size, maxStyle)

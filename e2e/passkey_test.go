@@ -15,7 +15,8 @@ func (b *tab) authenticator() webauthn.AuthenticatorID {
 	b.t.Helper()
 	call(b, webauthn.Enable, webauthn.EnableParams{})
 	return call(b, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{Options: &webauthn.VirtualAuthenticatorOptions{
-		Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: webauthn.AuthenticatorTransportInternal, HasResidentKey: true, HasUserVerification: true,
+		Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: webauthn.AuthenticatorTransportInternal, HasResidentKey: true,
+		HasUserVerification:         true,
 		AutomaticPresenceSimulation: true, IsUserVerified: true,
 	}}).AuthenticatorID
 }

@@ -21,7 +21,8 @@ func TestSigningInAgainAndAgain(t *testing.T) {
 		out := strings.Replace(caddyfile, "\n\t\tidentity {", "\n\t\tidentity {\n\t\t\tusernames email", 1)
 		at := strings.Index(out, "\treverse_proxy ")
 		end := at + strings.Index(out[at:], "\n")
-		return out[:at] + "\thandle /down/* {\n\t\treverse_proxy 127.0.0.1:" + strconv.Itoa(down) + "\n\t}\n\thandle {\n" + out[at:end] + "\n\t}" + out[end:]
+		return out[:at] + "\thandle /down/* {\n\t\treverse_proxy 127.0.0.1:" + strconv.Itoa(down) + "\n\t}\n\thandle {\n" +
+			out[at:end] + "\n\t}" + out[end:]
 	})
 	b := s.browse(t)
 	for n := range 4 {

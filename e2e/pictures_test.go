@@ -26,7 +26,8 @@ func TestPictures(t *testing.T) {
 	t.Parallel()
 	g := &guide{server: &server{t: t, dir: t.TempDir(), secrets: map[string]string{}}, blocks: blocksOf(read(t, "../README.md"))}
 	ports := freePorts(t, 3)
-	g.Admin, g.Issuer, g.Wiki, g.Password = fmt.Sprintf("localhost:%d", ports[0]), "https://auth.example.com", "https://wiki.example.com", random(12)
+	g.Admin, g.Issuer, g.Wiki, g.Password = fmt.Sprintf("localhost:%d", ports[0]), "https://auth.example.com",
+		"https://wiki.example.com", random(12)
 	g.secret("password", g.Password)
 	options := fmt.Sprintf("{\n\tadmin %s\n\tpersist_config off\n\tgrace_period 100ms\n\tskip_install_trust\n\tlocal_certs\n\tdefault_bind 127.0.0.1\n\thttps_port %d\n\thttp_port %d\n", g.Admin, ports[1], ports[2])
 	g.write(strings.Replace(strings.Replace(g.first("caddyfile"), "{\n", options, 1), "localhost:9001", echo(t), 1))
@@ -40,7 +41,8 @@ func TestPictures(t *testing.T) {
 	}}, g.Issuer+"/healthz")
 
 	b := g.browseWith(t, chromedp.Flag("host-resolver-rules", "MAP *.example.com "+here), chromedp.Flag("ignore-certificate-errors", true))
-	call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 700, DeviceScaleFactor: 2, Mobile: true})
+	call(b, emulation.SetDeviceMetricsOverride,
+		emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 700, DeviceScaleFactor: 2, Mobile: true})
 	b.open(g.Wiki + "/")
 	if !b.has("#password") {
 		t.Fatalf("the wiki leads to %s", b.location())
@@ -80,14 +82,17 @@ func TestPicturesOfConsole(t *testing.T) {
 	w.press("Run doctor")
 	w.click("main form button:not([type])")
 	w.looks("console-doctor")
-	if status, answer := j.configure(http.MethodPost, "/api/v2/config", `{"policies":{"office":{"deny":[{"name":"archive","match":[{"path":["/archive/*"]}]}],"allow":[{"name":"reports","need":{"groups":["staff"]}}]}},`+
-		`"login_methods":{"login_methods":[{"id":"partner","name":"Partner","type":"SAML","enabled":true,"saml_attributes":{"idp_metadata":`+quote(j.partner)+`}}]}}`); status != http.StatusNoContent {
+	if status, answer := j.configure(http.MethodPost, "/api/v2/config",
+		`{"policies":{"office":{"deny":[{"name":"archive","match":[{"path":["/archive/*"]}]}],"allow":[{"name":"reports","need":{"groups":["staff"]}}]}},`+
+			`"login_methods":{"login_methods":[{"id":"partner","name":"Partner","type":"SAML","enabled":true,"saml_attributes":{"idp_metadata":`+
+			quote(j.partner)+`}}]}}`); status != http.StatusNoContent {
 		t.Fatalf("configure: %d %s", status, answer)
 	}
 	w.open(j.Issuer + "/admin/policies/office")
 	w.looks("console-policy")
 	w.press("Test")
-	w.fill("[name=cases]", "site https://wiki.example.com\nperson eve {\n  groups guests\n}\n\nallow   "+person+" GET /reports/1\ndeny    eve GET /reports/1\nsign-in -   GET /reports/1\n?       eve GET /archive/1\n")
+	w.fill("[name=cases]", "site https://wiki.example.com\nperson eve {\n  groups guests\n}\n\nallow   "+person+
+		" GET /reports/1\ndeny    eve GET /reports/1\nsign-in -   GET /reports/1\n?       eve GET /archive/1\n")
 	w.click("main form button:not([type])")
 	w.looks("console-policy-test")
 	w.show("#tested")
@@ -142,6 +147,7 @@ func (b *tab) picture(name string) {
 	}
 	then, err := png.DecodeConfig(bytes.NewReader(kept))
 	if err != nil || then.Width != now.Width || then.Height != now.Height || len(kept) > 150<<10 {
-		b.t.Errorf("%s: %dx%d, %d bytes, %v; want %dx%d in at most 150 KB: go test -run TestPictures -pictures", file, then.Width, then.Height, len(kept), err, now.Width, now.Height)
+		b.t.Errorf("%s: %dx%d, %d bytes, %v; want %dx%d in at most 150 KB: go test -run TestPictures -pictures", file, then.Width, then.Height,
+			len(kept), err, now.Width, now.Height)
 	}
 }

@@ -15,7 +15,8 @@ func TestPIN(t *testing.T) {
 	m := newMailServer(t)
 	p, s := openShopEdited(t, func(c string) string { return mailed(m, c) }, "TEST_SMTP_PASSWORD="+m.password, "SSL_CERT_FILE="+m.certificate)
 	s.secret("password of the mail server", m.password)
-	if status, answer := s.configure(http.MethodPost, "/api/v2/config", `{"features":{"pin_enabled":true},"email_notifications":{"step_up_authentication":true,"pin_reset":true},"step_up":{"second_factor":"ON_DEMAND"}}`); status != http.StatusNoContent {
+	if status, answer := s.configure(http.MethodPost, "/api/v2/config",
+		`{"features":{"pin_enabled":true},"email_notifications":{"step_up_authentication":true,"pin_reset":true},"step_up":{"second_factor":"ON_DEMAND"}}`); status != http.StatusNoContent {
 		t.Fatalf("configure: %d %s", status, answer)
 	}
 	demand := p.address + "/?" + url.Values{"acr_values": {"urn:gatehouse:level:2"}}.Encode()

@@ -263,7 +263,12 @@ var presetVisits = []struct {
 	want    seen // whose User is the beginning of the username
 	refused []presetPerson
 }{
-	{"google", presetPerson{}, seen{User: "google-", Name: "Ann Example", Email: "ann@example.com"}, []presetPerson{{choice: "elsewhere"}, {choice: "private"}}},
+	{
+		"google",
+		presetPerson{},
+		seen{User: "google-", Name: "Ann Example", Email: "ann@example.com"},
+		[]presetPerson{{choice: "elsewhere"}, {choice: "private"}},
+	},
 	{"entra", presetPerson{}, seen{User: "entra-", Name: "Ann Example"}, []presetPerson{{choice: "elsewhere"}}},
 	{"customers", presetPerson{}, seen{User: "customers-", Name: "Ann Example"}, []presetPerson{{choice: "elsewhere"}}},
 	{"apple", presetPerson{}, seen{User: "apple-", Name: "Ann Example", Email: "dpdcnf87nu@privaterelay.appleid.com"}, nil},
@@ -283,7 +288,12 @@ var presetVisits = []struct {
 			{name: "s00000000:111222334"}, // not by the rule of eleven
 		},
 	},
-	{"eidas", presetPerson{name: "p-17"}, seen{User: "eidas-", Name: "Anna"}, []presetPerson{{name: "p-17", class: "urn:etoegang:core:assurance-class:loa2"}}},
+	{
+		"eidas",
+		presetPerson{name: "p-17"},
+		seen{User: "eidas-", Name: "Anna"},
+		[]presetPerson{{name: "p-17", class: "urn:etoegang:core:assurance-class:loa2"}},
+	},
 }
 
 // TestPresets signs in at the stand-in of each provider that a preset knows, twice, up to an upstream behind protect.
@@ -310,7 +320,8 @@ func TestPresets(t *testing.T) {
 				b.identify(at, v.person)
 				b.reaches(s.Wiki)
 				got := b.seen()
-				if got.URI != "/deep?x=1" || got.Name != v.want.Name || got.Email != v.want.Email || !strings.HasPrefix(got.User, v.want.User) || user != "" && got.User != user {
+				if got.URI != "/deep?x=1" || got.Name != v.want.Name || got.Email != v.want.Email || !strings.HasPrefix(got.User, v.want.User) ||
+					user != "" && got.User != user {
 					t.Errorf("at the %s sign-in the upstream saw %+v, want %+v", time, got, v.want)
 				}
 				user = got.User

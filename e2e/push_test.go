@@ -57,7 +57,8 @@ func TestPushStepUp(t *testing.T) {
 	b.click("main form button")
 	number = b.text("p.number b")
 	got := pushes.next(t)
-	if got.body["device"] == "" || got.body["person"] == "" || !strings.HasPrefix(got.body["approve_url"], s.Issuer+"/push/approve?id=") || got.body["title"] == "" || got.header.Get("webhook-signature") == "" {
+	if got.body["device"] == "" || got.body["person"] == "" || !strings.HasPrefix(got.body["approve_url"], s.Issuer+"/push/approve?id=") ||
+		got.body["title"] == "" || got.header.Get("webhook-signature") == "" {
 		t.Errorf("posted: %+v", got)
 	}
 	phone.open(got.body["approve_url"])

@@ -30,7 +30,8 @@ func TestRegistration(t *testing.T) {
 	configure(`{"attributes":{"verification":{"email_enabled":true},"person_creation_mandatory_fields":{"first_name_required":true,"last_name_required":true}},"features":{"sign_up_enabled":true},` +
 		`"login_methods":{"login_methods":[{"id":"identity","name":"Password","type":"USERNAME_AND_PASSWORD","enabled":true,"authentication_level":1,` + fields + `},` +
 		`{"id":"basic","name":"The corporation","type":"OPEN_ID_CONNECT","enabled":true,"force_creating_username_and_password_during_sign_up":true,` + fields + `,` +
-		`"open_id_connect_attributes":{"client_id":"basic","client_secret":"` + o.secret + `","issuer":"` + o.URL + `","discovery_url":"` + o.URL + `/.well-known/openid-configuration","scopes":["openid","profile","email"]}}]}}`)
+		`"open_id_connect_attributes":{"client_id":"basic","client_secret":"` + o.secret + `","issuer":"` + o.URL + `","discovery_url":"` +
+		o.URL + `/.well-known/openid-configuration","scopes":["openid","profile","email"]}}]}}`)
 	password := random(12)
 	s.secret("password of alice", password)
 

@@ -97,7 +97,10 @@ func (w *worker) advance(t *testing.T, n int64) {
 }
 
 func (w *worker) hammer(ctx context.Context, t *testing.T) {
-	client := &http.Client{Transport: &http.Transport{}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{
+		Transport:     &http.Transport{},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	defer client.CloseIdleConnections()
 	dials := 0
 	for ctx.Err() == nil {

@@ -210,8 +210,10 @@ func pageParameters(t *testing.T) []string {
 	}
 	// those that the authorization endpoint reads from a table
 	for _, p := range []string{
-		"client_id", "redirect_uri", "response_type", "response_mode", "scope", "state", "nonce", "prompt", "max_age", "ui_locales", "language", "app_view",
-		"login_hint", "acr_values", "claims", "external_idp", "external_idp_custom_param", "idp", "id_token_hint", "post_logout_redirect_uri", "resource",
+		"client_id", "redirect_uri", "response_type", "response_mode", "scope", "state", "nonce", "prompt", "max_age",
+		"ui_locales", "language", "app_view",
+		"login_hint", "acr_values", "claims", "external_idp", "external_idp_custom_param", "idp", "id_token_hint",
+		"post_logout_redirect_uri", "resource",
 	} {
 		found[p] = true
 	}

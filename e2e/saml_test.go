@@ -47,10 +47,17 @@ var samlProviders = []samlProvider{
 	{id: "email", name: "e-mail NameID", options: "couple email\nname_id email", settings: signing(true, true, map[string]any{
 		"authproc": map[string]any{"1": map[string]any{"class": "saml:AttributeNameID", "attribute": "mail", "Format": emailFormat}},
 	})},
-	{id: "keys", name: "with key pairs of the configuration", options: "couple email\nsign rollover\ndecrypt rollover", settings: signing(true, true, map[string]any{"assertion.encryption": true})},
-	{id: "sealed", name: "signed assertion, then encrypted", options: "couple email", settings: signing(true, false, map[string]any{"assertion.encryption": true})},
+	{
+		id: "keys", name: "with key pairs of the configuration", options: "couple email\nsign rollover\ndecrypt rollover",
+		settings: signing(true, true, map[string]any{"assertion.encryption": true}),
+	},
+	{
+		id: "sealed", name: "signed assertion, then encrypted", options: "couple email",
+		settings: signing(true, false, map[string]any{"assertion.encryption": true}),
+	},
 	{id: "renames", name: "identified by an attribute", options: "couple email\nidentify_by uid", settings: signing(true, true, map[string]any{
-		"authproc": map[string]any{"1": map[string]any{"class": "saml:PersistentNameID", "attribute": "uid"}}, "NameIDFormat": "urn:oasis:names:tc:SAML:2.0:nameid-format:persistent",
+		"authproc":     map[string]any{"1": map[string]any{"class": "saml:PersistentNameID", "attribute": "uid"}},
+		"NameIDFormat": "urn:oasis:names:tc:SAML:2.0:nameid-format:persistent",
 	})},
 	{id: "transient", name: "transient NameID", options: "couple email\nname_id transient", settings: signing(true, true)},
 }
@@ -106,7 +113,8 @@ func TestSAML(t *testing.T) {
 				t.Errorf("the upstream saw %+v", got)
 			}
 			// an artifact arrives by GET
-			if artifact := strings.Contains(read(t, s.log), `"method":"GET","host":"`+strings.TrimPrefix(s.Issuer, "http://")+`","path":"/saml/`+sp.id+`/acs"`); artifact != (sp.id == "artifact") {
+			if artifact := strings.Contains(read(t, s.log), `"method":"GET","host":"`+strings.TrimPrefix(s.Issuer, "http://")+`","path":"/saml/`+
+				sp.id+`/acs"`); artifact != (sp.id == "artifact") {
 				t.Errorf("the answer came by artifact: %t", artifact)
 			}
 		})
@@ -177,7 +185,8 @@ func addKeyPair(s *server, name string) {
 		return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 	}
 	s.secret("private key", base64.StdEncoding.EncodeToString(private))
-	body := fmt.Sprintf(`{"key_pair":{"name":%q,"key_type":"RSA","private_key":%q,"public_key":%q}}`, name, text("PRIVATE KEY", private), text("CERTIFICATE", cert))
+	body := fmt.Sprintf(`{"key_pair":{"name":%q,"key_type":"RSA","private_key":%q,"public_key":%q}}`, name, text("PRIVATE KEY", private),
+		text("CERTIFICATE", cert))
 	if status, answer := s.configure(http.MethodPost, "/v2/config/certificates", body); status != http.StatusOK {
 		s.t.Fatalf("add a key pair: %d %s", status, answer)
 	}

@@ -33,7 +33,8 @@ func startSAMLP(t *testing.T) (origin string) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "samlp"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "samlp"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour),
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -143,7 +144,8 @@ func TestSAMLReplay(t *testing.T) {
 	t.Parallel()
 	origin := startSAMLP(t)
 	_, s := openShopEdited(t, func(caddyfile string) string {
-		return strings.Replace(caddyfile, "\t\tapi_client ops {", "\t\tidp open saml {\n\t\t\tmetadata "+origin+"/open/metadata\n\t\t\tallow_unsolicited\n\t\t}\n\t\tapi_client ops {", 1)
+		return strings.Replace(caddyfile, "\t\tapi_client ops {",
+			"\t\tidp open saml {\n\t\t\tmetadata "+origin+"/open/metadata\n\t\t\tallow_unsolicited\n\t\t}\n\t\tapi_client ops {", 1)
 	})
 	t.Run("attack 163: the same answer again, and after a restart", func(t *testing.T) {
 		resp, err := http.Get(origin + "/open/start?to=" + s.Issuer)
@@ -162,7 +164,8 @@ func TestSAMLReplay(t *testing.T) {
 				t.Fatal(err)
 			}
 			resp.Body.Close()
-			return resp.StatusCode, slices.ContainsFunc(resp.Cookies(), func(c *http.Cookie) bool { return c.MaxAge >= 0 && strings.Contains(c.Name, "session") })
+			return resp.StatusCode, slices.ContainsFunc(resp.Cookies(),
+				func(c *http.Cookie) bool { return c.MaxAge >= 0 && strings.Contains(c.Name, "session") })
 		}
 		if status, session := post(); status != http.StatusSeeOther {
 			t.Fatalf("the answer: %d, session %t", status, session)
@@ -206,7 +209,8 @@ func (b *tab) leaves(origin string) {
 	b.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(step); strings.HasPrefix(b.location(), origin) || eval[string](b, "document.readyState") != "complete"; <-tick.C {
+	for end := time.Now().Add(step); strings.HasPrefix(b.location(), origin) ||
+		eval[string](b, "document.readyState") != "complete"; <-tick.C {
 		if time.Now().After(end) {
 			b.t.Fatalf("the browser stays at %s", b.location())
 		}
@@ -219,7 +223,8 @@ func (b *tab) refused(s *server) {
 	if got := b.location(); !strings.HasPrefix(got, s.Issuer) || b.has("input[type=password]") {
 		b.t.Errorf("the browser is at %s: %s", got, b.text("body"))
 	}
-	if got := eval[int64](b, "performance.getEntriesByType('navigation')[0].responseStatus"); got != http.StatusForbidden && got != http.StatusBadRequest {
+	if got := eval[int64](b, "performance.getEntriesByType('navigation')[0].responseStatus"); got != http.StatusForbidden &&
+		got != http.StatusBadRequest {
 		b.t.Errorf("the page has status %d", got)
 	}
 }

@@ -38,7 +38,8 @@ func leaks(log []byte, secrets map[string]string) []string {
 			}
 			found[f.secret] = true
 			around := log[max(0, i-200):min(len(log), i+len(f.text)+50)]
-			out = append(out, fmt.Sprintf("the log holds a secret (%s): …%s…", secrets[f.secret], bytes.ReplaceAll(around, []byte(f.text), []byte("<HERE>"))))
+			out = append(out, fmt.Sprintf("the log holds a secret (%s): …%s…", secrets[f.secret],
+				bytes.ReplaceAll(around, []byte(f.text), []byte("<HERE>"))))
 		}
 	}
 	slices.Sort(out)

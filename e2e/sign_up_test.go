@@ -71,7 +71,8 @@ func TestSignUp(t *testing.T) {
 	fill(again, "Nel@example.com")
 	again.click("main form button:not([type])")
 	again.reaches(s.Issuer + "/sign-up/confirm")
-	if header, parts := m.next(t); header.Get("Subject") != "You already have an account at Gatehouse" || !strings.Contains(parts["text/plain"], "nel@example.com") {
+	if header, parts := m.next(t); header.Get("Subject") != "You already have an account at Gatehouse" ||
+		!strings.Contains(parts["text/plain"], "nel@example.com") {
 		t.Errorf("mail = %v %q", header, parts["text/plain"])
 	}
 

@@ -86,7 +86,8 @@ func TestSMSStepUp(t *testing.T) {
 	}
 	texts := newHook(t)
 	p, s := openShopEdited(t, func(caddyfile string) string {
-		lines := "\n\t\tsms webhook " + texts.URL + "/send {\n\t\t\theader Authorization Bearer of-the-gateway\n\t\t\tfrom The gate\n\t\t}\n\t\tidentity {"
+		lines := "\n\t\tsms webhook " + texts.URL +
+			"/send {\n\t\t\theader Authorization Bearer of-the-gateway\n\t\t\tfrom The gate\n\t\t}\n\t\tidentity {"
 		return strings.Replace(caddyfile, "\n\t\tidentity {", lines, 1)
 	})
 	s.secret("token of the gateway", "of-the-gateway")
@@ -113,7 +114,8 @@ func TestSMSStepUp(t *testing.T) {
 	texts.down.Store(false)
 	got := texts.next(t)
 	code := textedCode.FindString(got.body["text"])
-	if got.body["to"] != "+31612345678" || got.body["from"] != "The gate" || got.body["id"] == "" || got.header.Get("Idempotency-Key") != got.body["id"] ||
+	if got.body["to"] != "+31612345678" || got.body["from"] != "The gate" || got.body["id"] == "" ||
+		got.header.Get("Idempotency-Key") != got.body["id"] ||
 		got.header.Get("Authorization") != "Bearer of-the-gateway" || !strings.HasSuffix(got.body["text"], "#"+code) {
 		t.Errorf("posted: %+v", got)
 	}

@@ -38,7 +38,8 @@ func readYAML(t *testing.T, text string, into any) {
 // foreign is a configuration of a guide for a proxy that this machine lacks.
 func (g *gateways) foreign(text, name, at string) string {
 	return strings.NewReplacer(
-		"http://10.0.0.2:9192", "http://"+at, "127.0.0.1:9001", g.Echo, "wiki.example.com", name+".example.com", "policy=wiki", "policy="+name, "policy: wiki", "policy: "+name,
+		"http://10.0.0.2:9192", "http://"+at, "127.0.0.1:9001", g.Echo, "wiki.example.com", name+".example.com", "policy=wiki", "policy="+name,
+		"policy: wiki", "policy: "+name,
 	).Replace(text)
 }
 
@@ -49,7 +50,10 @@ func (g *gateways) stands(t *testing.T, port int, h http.HandlerFunc) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0), TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}}
+	s := &http.Server{
+		Handler: h, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
+		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
+	}
 	go s.ServeTLS(l, g.dir+"/cert.pem", g.dir+"/key.pem") //nolint:errcheck // until it is closed
 	t.Cleanup(func() { s.Close() })                       //nolint:errcheck // of a test
 }

@@ -130,7 +130,8 @@ func TestExpressTokenStart(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "app.mjs"), []byte(strings.Join(lines, "")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	g.launch(app, dir, []string{"ISSUER=" + g.Issuer, "BASE_URL=" + app, "SESSION_SECRET=" + random(32), "CLIENT_SECRET=" + secret}, "node", "app.mjs")
+	g.launch(app, dir, []string{"ISSUER=" + g.Issuer, "BASE_URL=" + app, "SESSION_SECRET=" + random(32), "CLIENT_SECRET=" + secret},
+		"node", "app.mjs")
 	b := g.browse(t)
 	b.open(app + "/orders")
 	g.signInAda(b)
@@ -157,7 +158,8 @@ func TestNextStart(t *testing.T) {
 	if err := os.Rename(filepath.Join(dir, "lib", "auth.js"), options); err != nil {
 		t.Fatal(err)
 	}
-	settings := strings.Split(strings.TrimSpace(strings.ReplaceAll(read(t, filepath.Join(dir, ".env.local")), "CLIENT_SECRET=…", "CLIENT_SECRET="+secret)), "\n")
+	settings := strings.Split(strings.TrimSpace(strings.ReplaceAll(read(t, filepath.Join(dir, ".env.local")), "CLIENT_SECRET=…",
+		"CLIENT_SECRET="+secret)), "\n")
 	for i, s := range settings {
 		settings[i] = strings.ReplaceAll(s, "=…", "="+random(32))
 	}
@@ -184,7 +186,8 @@ func TestDjangoStart(t *testing.T) {
 	dir := t.TempDir()
 	g.save(dir)
 	_, port, _ := strings.Cut(app, "localhost:")
-	g.launch(app, dir, []string{"ISSUER=" + g.Issuer, "CLIENT_SECRET=" + secret}, "/usr/bin/python3", "shop.py", "runserver", "--noreload", "localhost:"+port)
+	g.launch(app, dir, []string{"ISSUER=" + g.Issuer, "CLIENT_SECRET=" + secret}, "/usr/bin/python3", "shop.py", "runserver",
+		"--noreload", "localhost:"+port)
 
 	b := g.browse(t)
 	b.open(app + "/")
@@ -209,7 +212,8 @@ func demo(t *testing.T, document, address string) (g *guide, here, command strin
 	_, from, _ := strings.Cut(address, "localhost:")
 	_, to, _ := strings.Cut(here, "localhost:")
 	g = &guide{server: &server{t: t, dir: t.TempDir(), secrets: map[string]string{}}, blocks: blocksOf(read(t, document))}
-	g.local = strings.NewReplacer(address, here, "runserver "+from, "runserver --noreload localhost:"+to, "http://localhost:8420", moved("http://localhost:8420"))
+	g.local = strings.NewReplacer(address, here, "runserver "+from, "runserver --noreload localhost:"+to, "http://localhost:8420",
+		moved("http://localhost:8420"))
 	g.write(strings.Replace(g.local.Replace(moved(example)), "{\n", fmt.Sprintf("{\n\tadmin localhost:%d\n", freePorts(t, 1)[0]), 1))
 	g.Issuer = moved("http://localhost:8420")
 	g.run(filepath.Join(g.dir, "Caddyfile"), g.dir)

@@ -142,9 +142,11 @@ func TestWikiStart(t *testing.T) {
 	}
 
 	ports := freePorts(t, 3)
-	g.Issuer, g.Wiki, g.Admin = fmt.Sprintf("http://localhost:%d", ports[0]), fmt.Sprintf("http://localhost:%d", ports[1]), fmt.Sprintf("localhost:%d", ports[2])
+	g.Issuer, g.Wiki, g.Admin = fmt.Sprintf("http://localhost:%d", ports[0]), fmt.Sprintf("http://localhost:%d", ports[1]),
+		fmt.Sprintf("localhost:%d", ports[2])
 	options := fmt.Sprintf("{\n\tadmin %s\n\tauto_https off\n\tpersist_config off\n\tgrace_period 100ms\n\tdefault_bind 127.0.0.1\n", g.Admin)
-	g.write(strings.NewReplacer("https://auth.wiki.example.com", g.Issuer, "auth.wiki.example.com {", g.Issuer+" {", "wiki.example.com {", g.Wiki+" {",
+	g.write(strings.NewReplacer("https://auth.wiki.example.com", g.Issuer, "auth.wiki.example.com {", g.Issuer+" {",
+		"wiki.example.com {", g.Wiki+" {",
 		"localhost:9001", echo(t), "\n{\n", "\n"+options).Replace(written))
 	g.run(filepath.Join(g.dir, "Caddyfile"), g.dir)
 	g.await(g.Issuer + "/healthz")
@@ -205,7 +207,10 @@ func TestProtectedAPIStart(t *testing.T) {
 	t.Parallel()
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(map[string]any{"caller": r.Header.Get("Remote-Client"), "orders": []any{map[string]any{"id": 1, "item": "a gate"}}})
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"caller": r.Header.Get("Remote-Client"),
+			"orders": []any{map[string]any{"id": 1, "item": "a gate"}},
+		})
 	}))
 	t.Cleanup(api.Close)
 	g := follow(t, "../docs/start/protected-api.md", nil, map[string]string{"localhost:9000": api.Listener.Addr().String()})

@@ -43,8 +43,9 @@ func TestStepUp(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: make install", err)
 	}
-	if status, answer := s.configure(http.MethodPost, "/api/v2/config", `{"features":{"google_authenticator_step_up_authentication_enabled":true,"pin_enabled":true},`+
-		`"step_up":{"actions":{"allow_set_initial_step_up_method_enabled":true}}}`); status != http.StatusNoContent {
+	if status, answer := s.configure(http.MethodPost, "/api/v2/config",
+		`{"features":{"google_authenticator_step_up_authentication_enabled":true,"pin_enabled":true},`+
+			`"step_up":{"actions":{"allow_set_initial_step_up_method_enabled":true}}}`); status != http.StatusNoContent {
 		t.Fatalf("switch on authenticator apps: %d %s", status, answer)
 	}
 	demand := p.address + "/?" + url.Values{"acr_values": {"urn:gatehouse:level:3"}}.Encode()
@@ -56,7 +57,8 @@ func TestStepUp(t *testing.T) {
 	b.click("main ul.providers a[href*=authenticator]")
 	inspect(b, "authenticator", string(axe))
 	secret := b.text("p.secret code")
-	if !b.has(`a[href^="otpauth://totp/Gatehouse:`+person+`?"][href*="secret=`+strings.ReplaceAll(secret, " ", "")+`"]`) || !b.has("button[data-copy=secret]:not([hidden])") {
+	if !b.has(`a[href^="otpauth://totp/Gatehouse:`+person+`?"][href*="secret=`+strings.ReplaceAll(secret, " ", "")+`"]`) ||
+		!b.has("button[data-copy=secret]:not([hidden])") {
 		t.Error("an app on the same phone cannot open the key, nor can it be copied")
 	}
 	s.secret("secret of the app", strings.ReplaceAll(secret, " ", ""))
@@ -66,7 +68,8 @@ func TestStepUp(t *testing.T) {
 	b.fill("#code", appCode(t, secret, 0))
 	b.click("main form button:not([type])")
 	inspect(b, "recovery", string(axe))
-	if !b.has("button[data-copy=codes]:not([hidden])") || !b.has("button[data-print]:not([hidden])") || !b.has("form[action$=file] button:not([type])") {
+	if !b.has("button[data-copy=codes]:not([hidden])") || !b.has("button[data-print]:not([hidden])") ||
+		!b.has("form[action$=file] button:not([type])") {
 		t.Error("the recovery codes cannot be copied, printed and downloaded")
 	}
 	recovery := b.text("ol.codes li code")

@@ -85,11 +85,29 @@ http://localhost:%d {
 	}{
 		"TLS 1.3": {&tls.Config{MinVersion: tls.VersionTLS13}, true},
 		"TLS 1.2": {&tls.Config{MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS12}, true},
-		"TLS 1.1": {&tls.Config{MinVersion: tls.VersionTLS11, MaxVersion: tls.VersionTLS11}, false},                                                                               //nolint:gosec // refused
-		"TLS 1.0": {&tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS10}, false},                                                                               //nolint:gosec // refused
-		"RC4":     {&tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_RC4_128_SHA}}, false},                                               //nolint:gosec // refused
-		"CBC":     {&tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA}}, false}, //nolint:gosec // refused
-		"static":  {&tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_RSA_WITH_3DES_EDE_CBC_SHA}}, false},             //nolint:gosec // refused
+		"TLS 1.1": {
+			&tls.Config{MinVersion: tls.VersionTLS11, MaxVersion: tls.VersionTLS11},
+			false,
+		}, //nolint:gosec // refused
+		"TLS 1.0": {
+			&tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS10},
+			false,
+		}, //nolint:gosec // refused
+		"RC4": {
+			&tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_RC4_128_SHA}},
+			false,
+		}, //nolint:gosec // refused
+		"CBC": {
+			&tls.Config{
+				MaxVersion:   tls.VersionTLS12,
+				CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA},
+			},
+			false,
+		}, //nolint:gosec // refused
+		"static": {&tls.Config{
+			MaxVersion:   tls.VersionTLS12,
+			CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_RSA_WITH_3DES_EDE_CBC_SHA},
+		}, false}, //nolint:gosec // refused
 	} {
 		if err := dial(c.config); (err == nil) != c.ok {
 			t.Errorf("attack 289: %s: %v, taken %t", name, err, c.ok)
@@ -183,7 +201,10 @@ func certify(t *testing.T, dir string) *x509.CertPool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "PRIVATE KEY", Bytes: secret}} {
+	for name, block := range map[string]*pem.Block{
+		"cert.pem": {Type: "CERTIFICATE", Bytes: der},
+		"key.pem":  {Type: "PRIVATE KEY", Bytes: secret},
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -50,7 +50,8 @@ func (g *gateways) traefik(t *testing.T, at string, port int) {
 	var c traefikConfig
 	readYAML(t, g.foreign(example(t, g.document, "Traefik", "yaml"), "traefik", at), &c)
 	// The longest rule goes first.
-	routers := slices.SortedFunc(maps.Keys(c.HTTP.Routers), func(a, b string) int { return len(c.HTTP.Routers[b].Rule) - len(c.HTTP.Routers[a].Rule) })
+	routers := slices.SortedFunc(maps.Keys(c.HTTP.Routers),
+		func(a, b string) int { return len(c.HTTP.Routers[b].Rule) - len(c.HTTP.Routers[a].Rule) })
 	for _, name := range routers {
 		if !traefikRule.MatchString(c.HTTP.Routers[name].Rule) {
 			t.Fatalf("the rule %s is unknown", c.HTTP.Routers[name].Rule)
@@ -96,7 +97,8 @@ func (g *gateways) traefik(t *testing.T, at string, port int) {
 			}
 			req.Header = r.Header.Clone()
 			for key, value := range map[string]string{
-				"X-Forwarded-Method": r.Method, "X-Forwarded-Proto": "https", "X-Forwarded-Host": r.Host, "X-Forwarded-Uri": r.URL.RequestURI(), "X-Forwarded-For": clientOf(r),
+				"X-Forwarded-Method": r.Method, "X-Forwarded-Proto": "https", "X-Forwarded-Host": r.Host, "X-Forwarded-Uri": r.URL.RequestURI(),
+				"X-Forwarded-For": clientOf(r),
 			} {
 				if req.Header.Get(key) == "" {
 					req.Header.Set(key, value)

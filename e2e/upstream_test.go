@@ -35,7 +35,8 @@ func echoes(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.Header.Get("Sec-Fetch-Mode") == "navigate" {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		fmt.Fprintf(w, `<!doctype html><html lang="en"><title>Upstream</title><main><h1>Upstream</h1><pre id="seen">%s</pre></main>`, html.EscapeString(string(raw)))
+		fmt.Fprintf(w, `<!doctype html><html lang="en"><title>Upstream</title><main><h1>Upstream</h1><pre id="seen">%s</pre></main>`,
+			html.EscapeString(string(raw)))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -128,8 +128,11 @@ func isFilledIn(text, canary string) bool {
 func TestIsFilledIn(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
-		"": false, "xq7z": false, `<svg/xq7z/onload=x>`: false, `xq7z{{printf "%d" 49}}{{.}}{{7*7}} 49`: false, "xq7z${7*7}#{7*7}<%= 7*7 %>{env.HOME}{$HOME}": false,
-		"xq7z49{{.}}{{7*7}}": true, `xq7z{{printf "%d" 49}}map[]{{7*7}}`: true, "a xq7z b xq7z${7*7}49<%= 7*7 %>{env.HOME}": true, "xq7z${7*7}#{7*7}<%= 7*7 %>/root": true,
+		"": false, "xq7z": false, `<svg/xq7z/onload=x>`: false, `xq7z{{printf "%d" 49}}{{.}}{{7*7}} 49`: false,
+		"xq7z${7*7}#{7*7}<%= 7*7 %>{env.HOME}{$HOME}": false,
+		"xq7z49{{.}}{{7*7}}":                          true, `xq7z{{printf "%d" 49}}map[]{{7*7}}`: true,
+		"a xq7z b xq7z${7*7}49<%= 7*7 %>{env.HOME}": true,
+		"xq7z${7*7}#{7*7}<%= 7*7 %>/root":           true,
 	} {
 		if got := isFilledIn(text, canary); got != want {
 			t.Errorf("isFilledIn(%q) = %t, want %t", text, got, want)
@@ -208,11 +211,16 @@ func TestXSS(t *testing.T) {
 // besiege tries these payloads on their own server. from is the place of the first in the sample.
 func besiege(t *testing.T, list []string, from int) {
 	t.Helper()
-	h := &hostile{from: from, password: random(12), routes: append(identityRoutes(t), "/nowhere", "/oauth/authorize", "/oauth/logout", "/oauth/site", "/oauth/consent"), parameters: pageParameters(t)}
+	h := &hostile{
+		from: from, password: random(12),
+		routes:     append(identityRoutes(t), "/nowhere", "/oauth/authorize", "/oauth/logout", "/oauth/site", "/oauth/consent"),
+		parameters: pageParameters(t),
+	}
 	h.everything = openEverything(t, func(caddyfile string) string {
 		var scopes strings.Builder
 		for i, p := range list {
-			fmt.Fprintf(&scopes, "\t\tscope hostile.%d {\n\t\t\tdescription \"%s\"\n\t\t}\n", i, strings.NewReplacer("{$HOME}", "", `"`, `\"`, "{", `\{`, "}", `\}`).Replace(p))
+			fmt.Fprintf(&scopes, "\t\tscope hostile.%d {\n\t\t\tdescription \"%s\"\n\t\t}\n",
+				i, strings.NewReplacer("{$HOME}", "", `"`, `\"`, "{", `\{`, "}", `\}`).Replace(p))
 		}
 		return strings.Replace(caddyfile, "\t\tclient shop {", scopes.String()+"\t\tclient shop {", 1)
 	}, func(e *everything) {
@@ -296,7 +304,8 @@ func (h *hostile) configureHostile(i int, p string) {
 	q := quote(p)
 	method := `"type":"OPEN_ID_CONNECT","enabled":true,"open_id_connect_attributes":{"client_id":"x","manual_metadata_setup":true,"issuer":"https://partner.invalid",` +
 		`"authorization_url":"https://partner.invalid/a","id_token_url":"https://partner.invalid/t","jwks_url":"https://partner.invalid/k"}`
-	organisation := `{"id":"evil","name":` + q + `,"message_to_assist_user_during_migration_period_html":` + q + `,"service_providers":{` + quote(clientID(i)) + `:{"name":` + q + `}}`
+	organisation := `{"id":"evil","name":` + q + `,"message_to_assist_user_during_migration_period_html":` + q + `,"service_providers":{` +
+		quote(clientID(i)) + `:{"name":` + q + `}}`
 	for _, member := range []string{"site_url", "support_url", "support_email", "landing_page_url", "account_link_url", "preferred_language"} {
 		with := organisation + `,"` + member + `":` + q // usually an address, which a payload is not
 		if status, _ := h.configure(http.MethodPost, "/api/v2/config", `{"organisations":[`+with+`}]}`); status == http.StatusNoContent {
@@ -306,9 +315,12 @@ func (h *hostile) configureHostile(i int, p string) {
 	taken := 0
 	for _, body := range []string{
 		`{"login_methods":{"login_methods":[{"id":"partner","name":` + q + `,` + method + `}]}}`,
-		`{"login_methods":{"login_methods":[{"id":"identity","name":` + q + `,"type":"USERNAME_AND_PASSWORD","enabled":true,"authentication_level":1,"custom_attribute_fields":[` +
-			`{"id":"a","name":` + q + `,"type":"TEXT"},{"id":"b","name":` + q + `,"type":"CHECKBOX"}]},{"id":"partner","name":` + q + `,` + method + `}]}}`,
-		`{"custom_messages":{"default":{"sign_in.title":` + q + `,"sign_in.username":` + q + `,"sign_in.submit":` + q + `,"account.overview.title":` + q + `,"footer.host":` + q + `}}}`,
+		`{"login_methods":{"login_methods":[{"id":"identity","name":` + q +
+			`,"type":"USERNAME_AND_PASSWORD","enabled":true,"authentication_level":1,"custom_attribute_fields":[` +
+			`{"id":"a","name":` + q + `,"type":"TEXT"},{"id":"b","name":` + q + `,"type":"CHECKBOX"}]},{"id":"partner","name":` +
+			q + `,` + method + `}]}}`,
+		`{"custom_messages":{"default":{"sign_in.title":` + q + `,"sign_in.username":` + q + `,"sign_in.submit":` + q +
+			`,"account.overview.title":` + q + `,"footer.host":` + q + `}}}`,
 		`{"messages":{"en":{"sign_in.password":` + q + `,"error.not_found.title":` + q + `,"error.not_found.text":` + q + `}}}`,
 		`{"organisations":[` + organisation + `}]}`,
 	} {
@@ -417,7 +429,8 @@ func (h *hostile) signInAs(i int, p string) {
 	h.t.Helper()
 	call(h.l.tab, emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{UserAgent: p})
 	address := h.Issuer + "/oauth/authorize?" + url.Values{
-		"client_id": {clientID(i)}, "redirect_uri": {"http://127.0.0.1:1/callback"}, "response_type": {"code"}, "scope": {fmt.Sprintf("openid hostile.%d", i)},
+		"client_id": {clientID(i)}, "redirect_uri": {"http://127.0.0.1:1/callback"}, "response_type": {"code"},
+		"scope":          {fmt.Sprintf("openid hostile.%d", i)},
 		"code_challenge": {strings.Repeat("x", 43)}, "code_challenge_method": {"S256"},
 	}.Encode()
 	h.look(address, p+" in the name of a client")
@@ -452,7 +465,8 @@ func (h *hostile) send(address string, form url.Values) {
 		h.t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if a := h.answerTo(req, h.l.jar(), []string{"Sec-Fetch-Site", "same-origin"}); a.status != http.StatusFound && a.status != http.StatusSeeOther {
+	if a := h.answerTo(req, h.l.jar(), []string{"Sec-Fetch-Site", "same-origin"}); a.status != http.StatusFound &&
+		a.status != http.StatusSeeOther {
 		h.t.Errorf("%s of the form = %d, want a redirect: %.300s", pathOf(address), a.status, a.body)
 	}
 }
@@ -475,12 +489,14 @@ func (h *hostile) pages(i int, p string) {
 			seen[u.Path+u.Query().Get("method")] = true
 		}
 		a := h.fetch(h.cookies(), address)
-		if !strings.HasPrefix(a.where.String(), h.Issuer) || !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") || a.header.Get("Content-Disposition") != "" {
+		if !strings.HasPrefix(a.where.String(), h.Issuer) || !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") ||
+			a.header.Get("Content-Disposition") != "" {
 			continue
 		}
 		h.look(address, fmt.Sprintf("%s, signed in as person %d, on %s", p, i, address))
 		forms = append(forms, readForms(h.l.tab)...)
-		queue = append(queue, eval[[]string](h.l.tab, `[...document.querySelectorAll('a[href]')].map(a => a.href).filter(a => a.startsWith(`+quote(h.Issuer+"/")+`))`)...)
+		queue = append(queue, eval[[]string](h.l.tab,
+			`[...document.querySelectorAll('a[href]')].map(a => a.href).filter(a => a.startsWith(`+quote(h.Issuer+"/")+`))`)...)
 	}
 	for _, f := range forms {
 		if !f.asksFor() || seen[f.Action+f.names()] {

@@ -82,7 +82,8 @@ func diskFull(t *testing.T, rep *report) {
 	}
 	s.Check(ctx, "after the full disk", true)
 	s.figures(rep)
-	rep.add("first 503 after %d ms, %d reads on the full disk, %d failed, recovered after %d ms", late.Milliseconds(), reads, unread, back.Milliseconds())
+	rep.add("first 503 after %d ms, %d reads on the full disk, %d failed, recovered after %d ms", late.Milliseconds(), reads,
+		unread, back.Milliseconds())
 	startOnFullDisk(t, s, img, good, rep)
 }
 
@@ -93,7 +94,8 @@ func (s setup) whileFull(t *testing.T, good string) (reads, failed int) {
 	ctx := t.Context()
 	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
 		if a := s.Server.Issue(ctx); a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" || a.Took > time.Second {
-			t.Errorf("Issue on the full disk = %d after %v, Retry-After %q, want 503 within 1 s: %v", a.Status, a.Took, a.Header.Get("Retry-After"), a.Err)
+			t.Errorf("Issue on the full disk = %d after %v, Retry-After %q, want 503 within 1 s: %v", a.Status, a.Took,
+				a.Header.Get("Retry-After"), a.Err)
 		}
 		if a := s.Server.Revoke(ctx, lab.MachineID, good); a.Status != http.StatusServiceUnavailable {
 			t.Errorf("Revoke on the full disk = %d, want 503", a.Status)
@@ -151,7 +153,8 @@ func startOnFullDisk(t *testing.T, s setup, img *Image, good string, rep *report
 	if !ok {
 		t.Fatal("no write succeeds 20 s after space was freed")
 	}
-	rep.add("started on the full disk after %d ms, %d reads, %d failed, recovered after %d ms", start.Milliseconds(), reads, unread, back.Milliseconds())
+	rep.add("started on the full disk after %d ms, %d reads, %d failed, recovered after %d ms", start.Milliseconds(), reads,
+		unread, back.Milliseconds())
 }
 
 // directoryRemoved is F6: the storage directory is emptied while the server runs. Nothing is acknowledged into files
@@ -176,7 +179,8 @@ func directoryRemoved(t *testing.T, rep *report) {
 			t.Errorf("Issue without a storage directory = %d, want 503: %v", a.Status, a.Err)
 		}
 	}
-	if a := s.Server.Get(ctx, s.Server.Issuer()+"/healthz"); a.Status != http.StatusServiceUnavailable || !strings.Contains(string(a.Body), "removed") {
+	if a := s.Server.Get(ctx, s.Server.Issuer()+"/healthz"); a.Status != http.StatusServiceUnavailable ||
+		!strings.Contains(string(a.Body), "removed") {
 		t.Errorf("/healthz = %d %s, want 503 with the reason", a.Status, a.Body)
 	}
 	begin := time.Now()

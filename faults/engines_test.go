@@ -144,7 +144,10 @@ func (e *engines) caddyfile(t *testing.T, dir string) string {
 		return "\t\t" + head + " {\n\t\t\t" + strings.Join(lines, "\n\t\t\t") + "\n\t\t}\n"
 	}
 	secret := "client_secret " + strings.Repeat("p", 40)
-	directory := []string{"url " + e.dir.URL(), "bind " + lab.DirectoryReader + " `" + lab.DirectoryPassword + "`", "base " + lab.DirectoryBase}
+	directory := []string{
+		"url " + e.dir.URL(), "bind " + lab.DirectoryReader + " `" + lab.DirectoryPassword + "`",
+		"base " + lab.DirectoryBase,
+	}
 	oauth2 := func(token, profile *lab.Partner) []string {
 		return []string{
 			"client_id gatehouse", secret, "authorization_url " + token.Origin() + "/authorize", "token_url " + token.Origin() + "/oauth2/token",
@@ -167,10 +170,12 @@ func (e *engines) caddyfile(t *testing.T, dir string) string {
 		block("idp staff ldap", directory...) +
 		block("idp branch ldap", "url "+e.dir.URL(), "template uid=%s,"+lab.DirectoryBase) +
 		block("idp old-directory ldap", append(slices.Clone(directory), "migrate password")...) +
-		block("idp old-server oidc", "issuer "+e.back.Origin(), "client_id gatehouse", secret, "map preferred_username username", "migrate password") +
+		block("idp old-server oidc", "issuer "+e.back.Origin(), "client_id gatehouse", secret,
+			"map preferred_username username", "migrate password") +
 		block("idp desk kerberos", "keytab "+keytab) +
 		block("idp edge header", "trust 127.0.0.0/8", "user X-Remote-User", "level X-Remote-Level") +
-		block("client sso", "secret "+strings.Repeat("s", 40), "redirect_uris "+lab.Callback, "grants authorization_code", "scopes openid", "consent off",
+		block("client sso", "secret "+strings.Repeat("s", 40), "redirect_uris "+lab.Callback, "grants authorization_code",
+			"scopes openid", "consent off",
 			"idps identity expired "+strings.Join(ids, " "))
 }
 
@@ -278,9 +283,13 @@ func (e *engines) newcomer() engine {
 // and what is left to fail is what browsers send.
 func ticket() engine {
 	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("visitor:password"))
-	begun := append([]byte("\x60\x82\x01\x00\x06\x06\x2b\x06\x01\x05\x05\x02\xa0\x82\x00\xf2\x30\x82\x00\xee"), make([]byte, 200)...) // SPNEGO, then nothing
+	begun := append([]byte("\x60\x82\x01\x00\x06\x06\x2b\x06\x01\x05\x05\x02\xa0\x82\x00\xf2\x30\x82\x00\xee"),
+		make([]byte, 200)...) // SPNEGO, then nothing
 	tokens := []string{"Negotiate", "Negotiate %", basic}
-	for _, raw := range [][]byte{nil, lab.Random(100), lab.Random(40 << 10), lab.Random(60 << 10), []byte("NTLMSSP\x00\x01\x00\x00\x00\x97\x82\x08\xe2"), begun, []byte("\x60\x84\xff\xff\xff\xff")} {
+	for _, raw := range [][]byte{
+		nil, lab.Random(100), lab.Random(40 << 10), lab.Random(60 << 10),
+		[]byte("NTLMSSP\x00\x01\x00\x00\x00\x97\x82\x08\xe2"), begun, []byte("\x60\x84\xff\xff\xff\xff"),
+	} {
 		tokens = append(tokens, "Negotiate "+base64.StdEncoding.EncodeToString(raw))
 	}
 	return engine{
@@ -310,7 +319,12 @@ func ticket() engine {
 func header() engine {
 	const user, level = "X-Remote-User", "X-Remote-Level"
 	broken := []http.Header{
-		{user: {"a", "b"}}, {user: {strings.Repeat("x", 5000)}}, {user: {"\xff\xfe"}}, {user: {"ann"}, level: {"high"}}, {user: {"ann"}, level: {"1", "4"}}, {user: {"a\tb"}},
+		{user: {"a", "b"}},
+		{user: {strings.Repeat("x", 5000)}},
+		{user: {"\xff\xfe"}},
+		{user: {"ann"}, level: {"high"}},
+		{user: {"ann"}, level: {"1", "4"}},
+		{user: {"a\tb"}},
 	}
 	return engine{
 		id: "edge", try: func(g *guest) (a lab.Answer, at string) {

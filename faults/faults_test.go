@@ -98,7 +98,10 @@ func TestFaults(t *testing.T) {
 		if !ok {
 			verdict = "FAIL"
 		}
-		table = append(table, line{verdict, fmt.Sprintf("%-4s %-34s %6.1f s  %s", f.id, f.name, time.Since(begin).Seconds(), strings.Join(r.words, ", "))})
+		table = append(table, line{
+			verdict,
+			fmt.Sprintf("%-4s %-34s %6.1f s  %s", f.id, f.name, time.Since(begin).Seconds(), strings.Join(r.words, ", ")),
+		})
 	}
 	var b strings.Builder
 	for _, l := range table {

@@ -59,7 +59,8 @@ func bitFlips(t *testing.T, rep *report) {
 		})
 	}
 	wg.Wait()
-	rep.add("%d flips: %d refused at start, %d detected on reading, %d without effect", n, out.refused.Load(), out.answered5xx.Load(), out.noEffect.Load())
+	rep.add("%d flips: %d refused at start, %d detected on reading, %d without effect", n, out.refused.Load(),
+		out.answered5xx.Load(), out.noEffect.Load())
 	rep.add("wrong active %d, missing without a report %d, panics %d", out.wrong.Load(), out.missing.Load(), out.panicked.Load())
 }
 

@@ -71,7 +71,8 @@ func newMoved(t *testing.T, prefix string, all int) moved {
 	}
 	for i := range all {
 		user := map[string]any{
-			"id": m.id(i), "username": m.username(i), "firstName": "Given", "lastName": fmt.Sprintf("Family %d", i), "email": fmt.Sprintf("%s-%d@moved.example", prefix, i),
+			"id": m.id(i), "username": m.username(i), "firstName": "Given", "lastName": fmt.Sprintf("Family %d", i),
+			"email":         fmt.Sprintf("%s-%d@moved.example", prefix, i),
 			"emailVerified": true, "enabled": true, "groups": []string{"/moved"}, "attributes": map[string]any{"locale": []string{"en"}},
 		}
 		credentials := []credential{{"password", movedSecret, movedData}}
@@ -138,7 +139,8 @@ func importKilled(t *testing.T, rep *report) {
 	}
 	for i := range m.all {
 		line := fmt.Sprintf("line %d: ", i+2)
-		if m.refused(i) && !strings.Contains(said, "\n"+line+"username ") || m.noted(i) && !strings.Contains(said, fmt.Sprintf("%s%q: the authenticator app", line, m.username(i))) {
+		if m.refused(i) && !strings.Contains(said, "\n"+line+"username ") || m.noted(i) &&
+			!strings.Contains(said, fmt.Sprintf("%s%q: the authenticator app", line, m.username(i))) {
 			t.Fatalf("a dry run says nothing of line %d: %.3000s", i+2, said)
 		}
 	}
@@ -162,7 +164,8 @@ func importKilled(t *testing.T, rep *report) {
 	between := s.moved(t, m)
 	counts, said, err = s.imports(t.Context(), t, m)
 	if err == nil || counts.Created+counts.Exists != m.good() || counts.Exists != between || counts.Failed != bad {
-		t.Errorf("the last run counts %+v, want %d persons in all, %d of them known, and %d refused: %v: %.2000s", counts, m.good(), between, bad, err, said)
+		t.Errorf("the last run counts %+v, want %d persons in all, %d of them known, and %d refused: %v: %.2000s", counts,
+			m.good(), between, bad, err, said)
 	}
 	if n := s.moved(t, m); n != m.good() {
 		t.Errorf("%d persons have come, want %d", n, m.good())
@@ -174,7 +177,8 @@ func importKilled(t *testing.T, rep *report) {
 	if a, at = fillIn(t.Context(), b, a, at, m.username(m.all-1), movedPassword); !isSignedIn(at) {
 		t.Errorf("the last of them does not sign in: %d at %s: %.500s", a.Status, at, a.Body)
 	}
-	rep.add("%d persons: %d there when the command was killed, %d when the server was, %d in the end, %d refused with their line", m.all, came, between, m.good(), bad)
+	rep.add("%d persons: %d there when the command was killed, %d when the server was, %d in the end, %d refused with their line",
+		m.all, came, between, m.good(), bad)
 }
 
 // once calls a function as soon as somebody is there.

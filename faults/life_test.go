@@ -32,7 +32,8 @@ func doubleOpen(t *testing.T, rep *report) {
 	if !gone || exit == nil {
 		t.Errorf("a second process on the same directory: ended %t, error %v", gone, exit)
 	}
-	if said := strings.ToLower(second.LogText()); !strings.Contains(said, "in use") && !strings.Contains(said, "another process") && !strings.Contains(said, "lock") {
+	if said := strings.ToLower(second.LogText()); !strings.Contains(said, "in use") && !strings.Contains(said, "another process") &&
+		!strings.Contains(said, "lock") {
 		t.Errorf("the second process does not say why it ends:\n%s", second.LogTail(5))
 	}
 	// A reload with other options for the same directory is refused, and the running configuration continues.

@@ -38,7 +38,8 @@ func mailDown(t *testing.T, rep *report) {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	s := start(t, lab.Config{Gatehouse: fmt.Sprintf("\t\tmail smtp %s {\n\t\t\tfrom no-reply@example.com\n\t\t\ttimeout 2s\n\t\t}", server.Addr)}, 1)
+	s := start(t, lab.Config{Gatehouse: fmt.Sprintf("\t\tmail smtp %s {\n\t\t\tfrom no-reply@example.com\n\t\t\ttimeout 2s\n\t\t}",
+		server.Addr)}, 1)
 	s.configure(t, map[string]any{"email_notifications": map[string]any{"welcome": map[string]any{"on_api_enabled": true}}})
 	per := cycles(20, 200)
 	n := 0
@@ -101,8 +102,10 @@ func mailDown(t *testing.T, rep *report) {
 		}
 		same[m.ID] = text
 	}
-	rep.add("%d mails, %d came again, all there %d ms after the server was back and kill -9", n, len(server.Mails())-len(ids), back.Milliseconds())
-	if log := s.Server.LogText(); strings.Contains(log, "mail-1@example.com") && strings.Contains(log, "not taken") && strings.Contains(log[strings.Index(log, "not taken"):], "mail-1@example.com") {
+	rep.add("%d mails, %d came again, all there %d ms after the server was back and kill -9", n,
+		len(server.Mails())-len(ids), back.Milliseconds())
+	if log := s.Server.LogText(); strings.Contains(log, "mail-1@example.com") && strings.Contains(log, "not taken") &&
+		strings.Contains(log[strings.Index(log, "not taken"):], "mail-1@example.com") {
 		t.Error("the log contains the address of a mail")
 	}
 }
@@ -113,7 +116,10 @@ func breachDown(t *testing.T, rep *report) {
 	p := partner(t, false)
 	c := lab.Config{Identity: fmt.Sprintf("\t\t\tbreach {\n\t\t\t\turl %s/range/\n\t\t\t}", p.Origin())}
 	s := start(t, c, 1)
-	policy := map[string]any{"min_length": 8, "max_length": 256, "lower_case_char_required": false, "upper_case_char_required": false, "special_char_required": false, "breached_password_blocked": true}
+	policy := map[string]any{
+		"min_length": 8, "max_length": 256, "lower_case_char_required": false, "upper_case_char_required": false,
+		"special_char_required": false, "breached_password_blocked": true,
+	}
 	s.configure(t, map[string]any{"password_policy": policy})
 	set := func(password string) lab.Answer {
 		t.Helper()
@@ -135,7 +141,8 @@ func breachDown(t *testing.T, rep *report) {
 		}
 		rep.add("%s %d ms", mode, a.Took.Milliseconds())
 	}
-	caddyfile := strings.Replace(s.Server.Caddyfile(s.Server.Ports, s.Server.Secrets, "closed"), "/range/\n", "/range/\n\t\t\t\ton_failure closed\n", 1)
+	caddyfile := strings.Replace(s.Server.Caddyfile(s.Server.Ports, s.Server.Secrets, "closed"), "/range/\n",
+		"/range/\n\t\t\t\ton_failure closed\n", 1)
 	if a := s.Server.Load(t.Context(), caddyfile); a.Status != http.StatusOK {
 		t.Fatalf("Load = %d %s: %v", a.Status, a.Body, a.Err)
 	}

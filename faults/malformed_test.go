@@ -40,25 +40,26 @@ func malformedRequests(host, path string) map[string][]byte {
 	form := func(body string, h ...string) []byte { return raw("application/x-www-form-urlencoded", body, h...) }
 	basic := func(s string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(s)) }
 	return map[string][]byte{
-		"long query value":      get("?client_id=" + long + "&state=" + long),
-		"repeated parameters":   get("?client_id=a&client_id=b&redirect_uri=x&redirect_uri=y"),
-		"broken escapes":        get("?client_id=%zz&state=%&scope=%00"),
-		"invalid UTF-8 query":   get("?client_id=%ff%fe&state=%c0%80"),
-		"semicolons":            get("?a=b;c=d;client_id=x"),
-		"placeholders":          get("?client_id={env.HOME}&state={{.}}&language={file./etc/passwd}"),
-		"long bearer":           get("", "Authorization", "Bearer "+long),
-		"bearer alone":          get("", "Authorization", "Bearer"),
-		"binary cookie":         get("", "Cookie", "gh=\xff\xfe; __Host-gh-x="+long),
-		"empty body":            form(""),
-		"long form value":       form("grant_type=" + long + "&token=" + long + "&username=" + long + "&csrf=" + long),
-		"oversized form":        form("a=" + strings.Repeat("b", 2<<20)),
-		"many fields":           form(strings.Repeat("a=b&", 20_000)),
-		"repeated form fields":  form("grant_type=client_credentials&grant_type=x&token=a&token=b"),
-		"invalid UTF-8 form":    form("grant_type=\xff\xfe&token=%ff&username=%c0%80"),
-		"NUL and line ends":     form("grant_type=a%00b&token=a%0d%0ab&username=a%00"),
-		"broken escapes form":   form("grant_type=%zz&token=%"),
-		"JSON body":             raw("application/json", `{"grant_type":"client_credentials"}`),
-		"multipart body":        raw("multipart/form-data; boundary=x", "--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--x--\r\n"),
+		"long query value":     get("?client_id=" + long + "&state=" + long),
+		"repeated parameters":  get("?client_id=a&client_id=b&redirect_uri=x&redirect_uri=y"),
+		"broken escapes":       get("?client_id=%zz&state=%&scope=%00"),
+		"invalid UTF-8 query":  get("?client_id=%ff%fe&state=%c0%80"),
+		"semicolons":           get("?a=b;c=d;client_id=x"),
+		"placeholders":         get("?client_id={env.HOME}&state={{.}}&language={file./etc/passwd}"),
+		"long bearer":          get("", "Authorization", "Bearer "+long),
+		"bearer alone":         get("", "Authorization", "Bearer"),
+		"binary cookie":        get("", "Cookie", "gh=\xff\xfe; __Host-gh-x="+long),
+		"empty body":           form(""),
+		"long form value":      form("grant_type=" + long + "&token=" + long + "&username=" + long + "&csrf=" + long),
+		"oversized form":       form("a=" + strings.Repeat("b", 2<<20)),
+		"many fields":          form(strings.Repeat("a=b&", 20_000)),
+		"repeated form fields": form("grant_type=client_credentials&grant_type=x&token=a&token=b"),
+		"invalid UTF-8 form":   form("grant_type=\xff\xfe&token=%ff&username=%c0%80"),
+		"NUL and line ends":    form("grant_type=a%00b&token=a%0d%0ab&username=a%00"),
+		"broken escapes form":  form("grant_type=%zz&token=%"),
+		"JSON body":            raw("application/json", `{"grant_type":"client_credentials"}`),
+		"multipart body": raw("multipart/form-data; boundary=x",
+			"--x\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--x--\r\n"),
 		"no content type":       raw("", "grant_type=client_credentials"),
 		"other charset":         raw("application/x-www-form-urlencoded; charset=utf-16", "grant_type=client_credentials"),
 		"broken content type":   raw(";;;=/", "a=b"),
@@ -69,10 +70,11 @@ func malformedRequests(host, path string) map[string][]byte {
 		"long Basic":            form("token=x", "Authorization", basic(long+":"+long)),
 		"two Authorizations":    form("token=x", "Authorization", basic("a:b"), "Authorization", "Bearer x"),
 		"HEAD":                  lab.Request("HEAD", host, path, ""),
-		"OPTIONS":               lab.Request("OPTIONS", host, path, "", "Origin", "https://evil.example", "Access-Control-Request-Method", "POST"),
-		"DELETE":                lab.Request("DELETE", host, path, ""),
-		"unknown method":        lab.Request("FOO", host, path, ""),
-		"odd path":              lab.Request("GET", host, path+"/%2e%2e/%00%ff//x", ""),
+		"OPTIONS": lab.Request("OPTIONS", host, path, "", "Origin", "https://evil.example",
+			"Access-Control-Request-Method", "POST"),
+		"DELETE":         lab.Request("DELETE", host, path, ""),
+		"unknown method": lab.Request("FOO", host, path, ""),
+		"odd path":       lab.Request("GET", host, path+"/%2e%2e/%00%ff//x", ""),
 	}
 }
 
@@ -201,5 +203,6 @@ func panicPoint(t *testing.T, rep *report) {
 	if n := disturbed.Load(); n > 0 || !server.Alive() {
 		t.Errorf("%d of %d other requests failed, alive %t", n, others.Load(), server.Alive())
 	}
-	rep.add("%d panics: upstream hits %d, %d other requests, %d failed, alive %t", panics, echo.Forbidden.Load(), others.Load(), disturbed.Load(), server.Alive())
+	rep.add("%d panics: upstream hits %d, %d other requests, %d failed, alive %t", panics, echo.Forbidden.Load(), others.Load(),
+		disturbed.Load(), server.Alive())
 }

@@ -75,6 +75,7 @@ func nodesDiskFull(t *testing.T, rep *report) {
 		}
 	}
 	c.Check(ctx, "after the full disk", true)
-	rep.add("first 503 after %d ms, %d rounds of reads on the full disk, none failed, wrote again %d ms after there was room", late.Milliseconds(), reads, back.Milliseconds())
+	rep.add("first 503 after %d ms, %d rounds of reads on the full disk, none failed, wrote again %d ms after there was room",
+		late.Milliseconds(), reads, back.Milliseconds())
 	c.report(t, rep)
 }

@@ -60,9 +60,11 @@ func patroniFailsOver(t *testing.T, rep *report) {
 		}
 	}
 	c.report(t, rep)
-	rep.add("%d servers killed, 503 for p50 %d ms, max %d ms", len(servers), median(servers).Milliseconds(), slices.Max(servers).Milliseconds())
+	rep.add("%d servers killed, 503 for p50 %d ms, max %d ms", len(servers), median(servers).Milliseconds(),
+		slices.Max(servers).Milliseconds())
 	if len(machines) > 0 {
-		rep.add("%d machines lost, 503 for p50 %d ms, max %d ms", len(machines), median(machines).Milliseconds(), slices.Max(machines).Milliseconds())
+		rep.add("%d machines lost, 503 for p50 %d ms, max %d ms", len(machines), median(machines).Milliseconds(),
+			slices.Max(machines).Milliseconds())
 	}
 	if m := slices.Max(servers); m > 20*time.Second {
 		t.Errorf("the failover took %v", m)

@@ -157,6 +157,7 @@ func nodeRaces(t *testing.T, rep *report) {
 			names += ", "
 		}
 	}
-	rep.add("%d races for %s, %d with a number of winners other than one, %d without an answer, %d a second", c.Raced.Load(), names, c.Doubles.Load(), failed.Load(),
+	rep.add("%d races for %s, %d with a number of winners other than one, %d without an answer, %d a second", c.Raced.Load(), names,
+		c.Doubles.Load(), failed.Load(),
 		int(float64(c.Raced.Load())/time.Since(begin).Seconds()))
 }

@@ -114,7 +114,8 @@ func (c *nodes) serve(t *testing.T, databases []string, old, replacement string)
 	t.Cleanup(echo.Close)
 	dir := t.TempDir()
 	first, err := lab.New(lab.Config{
-		Binary: binary(t), Dir: dir, Address: "127.0.0.2", Storage: storage(), Echo: echo.Addr, WebClients: nodeWorkers, Persons: 1, Gatehouse: scarceClient + racedClient,
+		Binary: binary(t), Dir: dir, Address: "127.0.0.2", Storage: storage(), Echo: echo.Addr, WebClients: nodeWorkers, Persons: 1,
+		Gatehouse: scarceClient + racedClient,
 	})
 	must(err)
 	t.Cleanup(first.Kill)
@@ -158,7 +159,8 @@ const scarceClient = `		scope scarce {
 		}`
 
 func (c *nodes) limited(ctx context.Context, scope string) lab.Answer {
-	return c.server().Post(ctx, "/oauth/token", "scarce", scarceSecret, url.Values{"grant_type": {"client_credentials"}, "scope": {lab.Scope + " " + scope}})
+	return c.server().Post(ctx, "/oauth/token", "scarce", scarceSecret,
+		url.Values{"grant_type": {"client_credentials"}, "scope": {lab.Scope + " " + scope}})
 }
 
 // judge looks at an answer that was not the one wanted: it must be 503 with Retry-After.
@@ -245,7 +247,8 @@ func (c *nodes) also(ctx context.Context, w *worker) {
 	var all sync.WaitGroup
 	for range scarce + 2 {
 		all.Go(func() {
-			_, out := c.Ledger.Do("use-limited", "scarce", a.Text("access_token"), func() lab.Answer { return w.server().Call(ctx, a.Text("access_token")) })
+			_, out := c.Ledger.Do("use-limited", "scarce", a.Text("access_token"),
+				func() lab.Answer { return w.server().Call(ctx, a.Text("access_token")) })
 			switch out {
 			case lab.OK:
 				in.Add(1)
@@ -323,7 +326,8 @@ func (c *nodes) lastAtFront(begin time.Time) (last time.Duration, n int, text st
 func (c *nodes) report(t *testing.T, rep *report) {
 	t.Helper()
 	setup{Run: c.Run}.figures(rep)
-	rep.add("503 with Retry-After %d, without an answer of a node that is gone %d, after %d ms at most", c.refused.Load(), c.cutOff.Load(), c.longest.Load())
+	rep.add("503 with Retry-After %d, without an answer of a node that is gone %d, after %d ms at most", c.refused.Load(),
+		c.cutOff.Load(), c.longest.Load())
 	if c.failed > 0 {
 		rep.add("through HAProxy %d failed then, the last sent after %d ms", c.failed, c.latest.Milliseconds())
 	}

@@ -27,7 +27,8 @@ func providersDown(t *testing.T, rep *report) {
 	expired := partner(t, true)
 	e := newEngines(t)
 	c := lab.Config{Persons: passwords, Global: servers("max_header_size 128KiB"), Dir: t.TempDir()} // tickets are long
-	c.Gatehouse = e.caddyfile(t, c.Dir) + fmt.Sprintf("\t\tidp expired saml {\n\t\t\tmetadata https://localhost:%d/saml/metadata\n\t\t}", expired.Port)
+	c.Gatehouse = e.caddyfile(t, c.Dir) + fmt.Sprintf("\t\tidp expired saml {\n\t\t\tmetadata https://localhost:%d/saml/metadata\n\t\t}",
+		expired.Port)
 	s := start(t, c, passwords)
 	s.awaitAll(t, e, "before anything fails")
 	s.renew(t, "first")
@@ -91,7 +92,8 @@ func (s setup) leftOver(t *testing.T, idle usage, rep *report) {
 	if !ok {
 		t.Errorf("%d goroutines and %d sockets are left, %d and %d before", now.goroutines, now.sockets, idle.goroutines, idle.sockets)
 	}
-	rep.add("goroutines %d (%d before), sockets %d (%d) after %d ms", now.goroutines, idle.goroutines, now.sockets, idle.sockets, took.Milliseconds())
+	rep.add("goroutines %d (%d before), sockets %d (%d) after %d ms", now.goroutines, idle.goroutines, now.sockets,
+		idle.sockets, took.Milliseconds())
 }
 
 // know has the server fetch what it keeps of the providers at back.

@@ -90,10 +90,12 @@ func timingOfPeople(t *testing.T, rep *report) {
 	var list []map[string]any
 	for i := range people {
 		list = append(list, map[string]any{"username": member(i), "password_hash": hashOfNobody, "name": "Somebody"},
-			map[string]any{"username": bare(i), "name": "Somebody"}, map[string]any{"username": asleep(i), "password_hash": hashOfNobody, "inactive": true})
+			map[string]any{"username": bare(i), "name": "Somebody"},
+			map[string]any{"username": asleep(i), "password_hash": hashOfNobody, "inactive": true})
 	}
 	for part := range slices.Chunk(list, 300) {
-		if a := s.admin(t, "/gatehouse/persons/import", map[string]any{"persons": part}); a.Status != http.StatusOK || strings.Contains(string(a.Body), "failed") {
+		if a := s.admin(t, "/gatehouse/persons/import", map[string]any{"persons": part}); a.Status != http.StatusOK ||
+			strings.Contains(string(a.Body), "failed") {
 			t.Fatalf("import = %d %.300s: %v", a.Status, a.Body, a.Err)
 		}
 	}
@@ -118,19 +120,24 @@ func timingOfPeople(t *testing.T, rep *report) {
 			}
 		}
 	}
-	t.Run("attack 218: time of a sign-in of nobody, with a wrong password, of somebody inactive and of one without a password", func(*testing.T) {
-		f := s.ask(t, "/sign-in", "password")
-		try := func(who func(int) string) func() []byte {
-			n := 0
-			return func() []byte {
-				n++
-				return f.sent(rnd, "username", who(n%people), "password", "not the password")
+	t.Run("attack 218: time of a sign-in of nobody, with a wrong password, of somebody inactive and of one without a password",
+		func(*testing.T) {
+			f := s.ask(t, "/sign-in", "password")
+			try := func(who func(int) string) func() []byte {
+				n := 0
+				return func() []byte {
+					n++
+					return f.sent(rnd, "username", who(n%people), "password", "not the password")
+				}
 			}
-		}
-		tell("sign-in", peopleSamples, http.StatusUnprocessableEntity, map[string]func() []byte{"nobody": try(nobody), "wrong password": try(member), "inactive": try(asleep), "without password": try(bare)})
-	})
+			tell("sign-in", peopleSamples, http.StatusUnprocessableEntity,
+				map[string]func() []byte{"nobody": try(nobody), "wrong password": try(member), "inactive": try(asleep), "without password": try(bare)})
+		})
 	t.Run("attack 218: time of a forgotten password of nobody and of somebody", func(*testing.T) {
-		s.configure(t, map[string]any{"features": map[string]any{"password_reset_enabled": true}, "email_notifications": map[string]any{"password_reset": true}})
+		s.configure(t, map[string]any{
+			"features":            map[string]any{"password_reset_enabled": true},
+			"email_notifications": map[string]any{"password_reset": true},
+		})
 		f := s.ask(t, "/forgot", "username")
 		ask := func(who func(int) string) func() []byte {
 			n := 0
@@ -139,10 +146,14 @@ func timingOfPeople(t *testing.T, rep *report) {
 				return f.sent(rnd, "username", who(n%people))
 			}
 		}
-		tell("forgotten password", resetSamples, http.StatusSeeOther, map[string]func() []byte{"nobody": ask(nobody), "with password": ask(member)})
+		tell("forgotten password", resetSamples, http.StatusSeeOther,
+			map[string]func() []byte{"nobody": ask(nobody), "with password": ask(member)})
 	})
 	t.Run("attack 219: time of a sign-up with an address that is known and one that is not", func(*testing.T) {
-		s.configure(t, map[string]any{"features": map[string]any{"sign_up_enabled": true}, "attributes": map[string]any{"verification": map[string]any{"email_enabled": true}}})
+		s.configure(t, map[string]any{
+			"features":   map[string]any{"sign_up_enabled": true},
+			"attributes": map[string]any{"verification": map[string]any{"email_enabled": true}},
+		})
 		f := s.ask(t, "/sign-up", "password")
 		sign := func(who func(int) string) func() []byte {
 			n := 0

@@ -17,7 +17,8 @@ const samples = 10_000
 // timing sends two kinds of requests in random order and checks whether the response times differ.
 func timing(t *testing.T, rep *report) {
 	s := start(t, lab.Config{Gatehouse: fmt.Sprintf(
-		"\t\tclient gone {\n\t\t\tsecret %s\n\t\t\tredirect_uris %s\n\t\t\tgrants authorization_code\n\t\t\tscopes openid\n\t\t\tdisabled\n\t\t}", strings.Repeat("g", 40), lab.Callback)}, 1)
+		"\t\tclient gone {\n\t\t\tsecret %s\n\t\t\tredirect_uris %s\n\t\t\tgrants authorization_code\n\t\t\tscopes openid\n\t\t\tdisabled\n\t\t}",
+		strings.Repeat("g", 40), lab.Callback)}, 1)
 	issue := func() string { return s.Server.Issue(t.Context()).Text("access_token") }
 	live, dead := issue(), issue()
 	if a := s.Server.Revoke(t.Context(), lab.MachineID, dead); a.Err != nil || a.Status != 200 {

@@ -61,7 +61,8 @@ func TestForgedForms(t *testing.T) {
 			if a.Code != http.StatusForbidden || strings.Contains(a.Body.String(), "/next?attacker") {
 				t.Errorf("%s: GET of a foreign flow: status %d, want 403 and no way into it:\n%s", name, a.Code, a.Body)
 			}
-			if a := b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code != http.StatusForbidden || b.Session() != "" {
+			if a := b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code != http.StatusForbidden ||
+				b.Session() != "" {
 				t.Errorf("%s: POST into a foreign flow: status %d, want 403", name, a.Code)
 			}
 		}
@@ -231,7 +232,10 @@ func TestWhatPagesGiveAway(t *testing.T) {
 		h := identitytest.New(t)
 		b := h.Browser()
 		form := b.Get("/next")
-		for _, a := range []*identitytest.Answer{form, b.Post(form, "username", identitytest.Demo, "password", "wrong"), b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword), b.Get("/account"), b.Get("/sign-out")} {
+		for _, a := range []*identitytest.Answer{
+			form, b.Post(form, "username", identitytest.Demo, "password", "wrong"),
+			b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword), b.Get("/account"), b.Get("/sign-out"),
+		} {
 			if a.Header().Get("Cache-Control") != "no-store" {
 				t.Errorf("%s: Cache-Control %q, want no-store", a.URL, a.Header().Get("Cache-Control"))
 			}
@@ -242,14 +246,18 @@ func TestWhatPagesGiveAway(t *testing.T) {
 		h := identitytest.New(t)
 		b := h.Browser()
 		b.Header = http.Header{"User-Agent": {"x\x1b[31m\r\nevil=1" + strings.Repeat("a", 10_000)}}
-		for _, username := range []string{"a\r\nlevel=error", "\x1b[2J", "{env.HOME}", "{{.}}", "'; DROP TABLE", strings.Repeat("a", 5000), "\u202eevil"} {
+		for _, username := range []string{
+			"a\r\nlevel=error", "\x1b[2J", "{env.HOME}", "{{.}}", "'; DROP TABLE",
+			strings.Repeat("a", 5000), "\u202eevil",
+		} {
 			if a := b.Try(username, "hunter2 hunter2"); a.Code != http.StatusUnprocessableEntity && a.Code != http.StatusTooManyRequests {
 				t.Errorf("username %.20q: status %d, want 422", username, a.Code)
 			}
 		}
 		for _, e := range h.Logs.All() {
 			for k, v := range e.ContextMap() {
-				if s := identitytest.ToString(v); e.Level > zap.InfoLevel || strings.ContainsAny(s, "\r\n\x1b") || len(s) > 1000 || strings.Contains(s, "hunter2") {
+				if s := identitytest.ToString(v); e.Level > zap.InfoLevel || strings.ContainsAny(s, "\r\n\x1b") || len(s) > 1000 ||
+					strings.Contains(s, "hunter2") {
 					t.Errorf("log %q: %s = %q", e.Message, k, s)
 				}
 			}

@@ -114,7 +114,10 @@ func (s *Service) checkAssurance(a *authentication, result *authn.Result) error 
 		return err
 	}
 	cause := fmt.Errorf("identity assurance level wanted: %d; there: %d", need, is)
-	s.Front.Refuse(a.q, denial.Refusal{Where: denial.SignIn, Reason: denial.AssuranceTooLow, PersonID: result.Subject, ClientID: a.demand.Client.ID, Provider: result.Provider}, cause)
+	s.Front.Refuse(a.q, denial.Refusal{
+		Where: denial.SignIn, Reason: denial.AssuranceTooLow, PersonID: result.Subject,
+		ClientID: a.demand.Client.ID, Provider: result.Provider,
+	}, cause)
 	if a.demand.Passive {
 		return &authn.Refusal{Code: webflow.UnmetLevel, Reason: "the identity of the person is not assured as required"}
 	}
@@ -269,7 +272,8 @@ func (s *Service) stepUp(a *authentication) (*authn.Result, error) {
 
 func (s *Service) checkReachable(a *authentication) (*authn.Result, error) {
 	d := a.demand
-	if !s.needsLevel(a) && d.Level > max(session.PasswordLevel, a.known.Reach) && len(a.ways.Providers) == 0 && !(d.Passive && a.q.SignIn == nil) {
+	if !s.needsLevel(a) && d.Level > max(session.PasswordLevel, a.known.Reach) && len(a.ways.Providers) == 0 &&
+		!(d.Passive && a.q.SignIn == nil) {
 		return nil, federation.Unreachable(d)
 	}
 	return nil, nil

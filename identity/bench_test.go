@@ -57,7 +57,12 @@ func BenchmarkPages(b *testing.B) {
 		browser *identitytest.Browser
 		path    string
 	}{
-		{stranger, form.URL}, {stranger, "/nowhere"}, {person, "/account"}, {person, "/account/security"}, {person, "/account/security/authenticator"}, {person, "/sign-out"},
+		{stranger, form.URL},
+		{stranger, "/nowhere"},
+		{person, "/account"},
+		{person, "/account/security"},
+		{person, "/account/security/authenticator"},
+		{person, "/sign-out"},
 	} {
 		path, _, _ := strings.Cut(of.path, "?")
 		b.Run(path[1:], func(b *testing.B) {

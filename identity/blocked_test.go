@@ -25,7 +25,8 @@ func TestBlockedWithTheRightPassword(t *testing.T) {
 	b := h.Browser()
 	for range 10 { // and is not throttled: it is no guess
 		a := b.Try(identitytest.Demo, identitytest.DemoPassword)
-		if text := a.Body.String(); a.Code != http.StatusForbidden || !strings.Contains(text, "This account is blocked. Contact your Gatehouse administrator.") || b.IsSignedIn() {
+		if text := a.Body.String(); a.Code != http.StatusForbidden ||
+			!strings.Contains(text, "This account is blocked. Contact your Gatehouse administrator.") || b.IsSignedIn() {
 			t.Fatalf("the right password: %d, want 403 and whom to ask\n%s", a.Code, a.Body)
 		}
 	}

@@ -35,7 +35,9 @@ func (s *Service) CheckPasswordOnly(ctx context.Context, clientID, username, pas
 }
 
 // checkPassword is CheckPassword. enough says that the password is enough for everyone.
-func (s *Service) checkPassword(ctx context.Context, clientID, username, password string, from audit.Origin, enough bool) (*authn.Session, error) {
+func (s *Service) checkPassword(ctx context.Context, clientID, username, password string, from audit.Origin,
+	enough bool,
+) (*authn.Session, error) {
 	lacks := s.StepUp.HasSecondFactor
 	if enough {
 		lacks = func(storage.Tx, *session.Current) (bool, error) { return false, nil }
@@ -118,7 +120,8 @@ func (s *Service) tryPassword(ctx context.Context, t passwordTry) error {
 	}
 	why := denial.Refusal{Where: denial.SignIn, Reason: denial.WrongPassword, By: "api", ClientID: t.client}
 	if at.Wait == 0 {
-		if err := s.Proof.Seek(ctx, &a, &at, challenge.Unknown{Username: t.username, Password: t.password, Client: t.client, From: t.origin}); err != nil {
+		if err := s.Proof.Seek(ctx, &a, &at,
+			challenge.Unknown{Username: t.username, Password: t.password, Client: t.client, From: t.origin}); err != nil {
 			s.Proof.NotEvaluated(ctx, at)
 			return err
 		}
@@ -162,7 +165,9 @@ func (s *Service) confirm(tx storage.Tx, v verdict, pw person.PasswordRecord, no
 }
 
 // signInByPassword returns a sign-in without a session. authn.ErrSecondFactor: the password is right, but not enough.
-func (s *Service) signInByPassword(ctx context.Context, clientID string, v verdict, from audit.Origin, lacks func(storage.Tx, *session.Current) (bool, error)) (*authn.Session, error) {
+func (s *Service) signInByPassword(ctx context.Context, clientID string, v verdict, from audit.Origin,
+	lacks func(storage.Tx, *session.Current) (bool, error),
+) (*authn.Session, error) {
 	ev, err := s.Person.NewEvents(from, webflow.LoginSucceeded, challenge.LoginFailed)
 	if err != nil {
 		return nil, err
@@ -196,10 +201,15 @@ func (s *Service) signInByPassword(ctx context.Context, clientID string, v verdi
 	switch {
 	case err != nil:
 	case more:
-		s.refuseAccount(ctx, denial.Refusal{Where: denial.SignIn, Reason: denial.SecondFactorNeeded, By: "api", ClientID: clientID}, v.account, from, nil)
+		s.refuseAccount(ctx, denial.Refusal{Where: denial.SignIn, Reason: denial.SecondFactorNeeded, By: "api", ClientID: clientID},
+			v.account, from, nil)
 		err = authn.ErrSecondFactor
 	default:
-		s.refused.Entered(ctx, s.log, denial.Entry{PersonID: v.account.ID, Username: username, ClientID: clientID, By: "api", Provider: session.LocalProvider, Level: si.Level})
+		s.refused.Entered(ctx, s.log,
+			denial.Entry{
+				PersonID: v.account.ID, Username: username, ClientID: clientID, By: "api",
+				Provider: session.LocalProvider, Level: si.Level,
+			})
 	}
 	return si, err
 }

@@ -27,7 +27,8 @@ func TestPasswordGrantAsksForTheSecondFactor(t *testing.T) {
 	b.SetPIN("827164")
 	before := h.Events()
 	for range 10 {
-		if _, err := h.CheckPassword(t.Context(), "legacy", identitytest.Demo, identitytest.DemoPassword, from); !errors.Is(err, authn.ErrSecondFactor) {
+		if _, err := h.CheckPassword(t.Context(), "legacy", identitytest.Demo, identitytest.DemoPassword,
+			from); !errors.Is(err, authn.ErrSecondFactor) {
 			t.Fatalf("CheckPassword with a PIN: %v, want ErrSecondFactor", err)
 		}
 	}
@@ -57,7 +58,8 @@ func TestCheckPassword(t *testing.T) {
 			t.Fatal(err)
 		}
 		p, err := h.Person.Person(t.Context(), identitytest.Demo)
-		if err != nil || si.Subject != p.ID || si.SessionID != "" || si.Level != 1 || si.Provider != "identity" || !si.AuthTime.Equal(h.Clock.Now()) {
+		if err != nil || si.Subject != p.ID || si.SessionID != "" || si.Level != 1 || si.Provider != "identity" ||
+			!si.AuthTime.Equal(h.Clock.Now()) {
 			t.Errorf("CheckPassword = %+v, %v", si, err)
 		}
 		if n := h.Events()["login.LoginSucceededEvent"]; n != 1 {
@@ -71,7 +73,10 @@ func TestCheckPassword(t *testing.T) {
 		if err := h.Person.SetState(t.Context(), identitytest.Demo, person.Blocked, identitytest.Admin); err != nil {
 			t.Fatal(err)
 		}
-		for name, c := range map[string][2]string{"wrong": {identitytest.Demo, "wrong password"}, "unknown": {"nobody", identitytest.DemoPassword}, "blocked": {identitytest.Demo, identitytest.DemoPassword}} {
+		for name, c := range map[string][2]string{
+			"wrong":   {identitytest.Demo, "wrong password"},
+			"unknown": {"nobody", identitytest.DemoPassword}, "blocked": {identitytest.Demo, identitytest.DemoPassword},
+		} {
 			before := h.Hasher.Computed()
 			_, err := h.CheckPassword(t.Context(), "legacy", c[0], c[1], from)
 			if !errors.Is(err, authn.ErrBadCredentials) || h.Hasher.Computed() != before+1 {
@@ -86,13 +91,15 @@ func TestCheckPassword(t *testing.T) {
 		b.Wrong(identitytest.Demo, 2)
 		from := audit.Origin{ClientIP: "203.0.113.7"} // the address of the browser
 		for range 3 {
-			if _, err := h.CheckPassword(t.Context(), "legacy", identitytest.Demo, "wrong password", from); !errors.Is(err, authn.ErrBadCredentials) {
+			if _, err := h.CheckPassword(t.Context(), "legacy", identitytest.Demo, "wrong password", from); !errors.Is(err,
+				authn.ErrBadCredentials) {
 				t.Errorf("CheckPassword = %v, want ErrBadCredentials", err)
 			}
 		}
 		before := h.Hasher.Computed()
 		throttled := new(authn.ThrottledError)
-		if _, err := h.CheckPassword(t.Context(), "legacy", identitytest.Demo, identitytest.DemoPassword, from); !errors.As(err, &throttled) || throttled.Wait != 30*time.Second {
+		if _, err := h.CheckPassword(t.Context(), "legacy", identitytest.Demo, identitytest.DemoPassword, from); !errors.As(err, &throttled) ||
+			throttled.Wait != 30*time.Second {
 			t.Errorf("sixth try = %v, want a wait of 30 s", err)
 		}
 		if a := b.Try(identitytest.Demo, identitytest.DemoPassword); a.Code != http.StatusTooManyRequests {

@@ -18,7 +18,8 @@ import (
 // weak are passwords that others try first, for a person called maria@example.com at a site called Acme Portal.
 var weak = map[string]string{
 	"12345678": person.CommonProblem, "PassWord1": person.CommonProblem, "qwertyuiop": person.CommonProblem,
-	"maria@example.com": person.RepeatsProblem, "Maria1999!": person.RepeatsProblem, "acme-portal": person.RepeatsProblem, "portal2026": person.RepeatsProblem,
+	"maria@example.com": person.RepeatsProblem, "Maria1999!": person.RepeatsProblem, "acme-portal": person.RepeatsProblem,
+	"portal2026": person.RepeatsProblem,
 }
 
 func branded(c *identity.Config) { c.Brand = "Acme Portal" }
@@ -37,7 +38,8 @@ func TestCommonPasswords(t *testing.T) {
 			},
 			"the command": func(p secret.String) error { return h.Person.SetPassword(t.Context(), "maria@example.com", p, by) },
 			"an update, as SCIM makes it": func(p secret.String) error {
-				_, err := h.Person.UpdatePerson(t.Context(), who.ID, person.Edit{By: by, Password: p}, func(storage.Tx, *person.Details) error { return nil })
+				_, err := h.Person.UpdatePerson(t.Context(), who.ID, person.Edit{By: by, Password: p},
+					func(storage.Tx, *person.Details) error { return nil })
 				return err
 			},
 		} {
@@ -46,7 +48,9 @@ func TestCommonPasswords(t *testing.T) {
 				t.Errorf("%s: %q = %v, want %q", door, password, err, want)
 			}
 		}
-		result, err := h.Migration.Import(t.Context(), []ldapmigration.Person{{NewPerson: person.NewPerson{Username: "maria", Email: "maria@example.com", Password: secret.New(password)}}}, ldapmigration.How{}, by)
+		result, err := h.Migration.Import(t.Context(),
+			[]ldapmigration.Person{{NewPerson: person.NewPerson{Username: "maria", Email: "maria@example.com", Password: secret.New(password)}}},
+			ldapmigration.How{}, by)
 		if err != nil || result[0].Status != ldapmigration.Failed {
 			t.Errorf("an import: %q = %+v, %v, want failed", password, result, err)
 		}

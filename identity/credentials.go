@@ -107,7 +107,8 @@ func (s *Service) usable(tx storage.Tx, id string, p person.Record) (out person.
 		return out, nil, err
 	}
 	missing := out.Missing(u)
-	if !out.HasEmail(false) && !slices.ContainsFunc(missing, func(rule []string) bool { return slices.Contains(rule, settings.AttributeEmail) }) {
+	if !out.HasEmail(false) && !slices.ContainsFunc(missing,
+		func(rule []string) bool { return slices.Contains(rule, settings.AttributeEmail) }) {
 		missing = append(missing, []string{settings.AttributeEmail}) // a Profile has at least one address
 	}
 	if len(missing) > 0 {

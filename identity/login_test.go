@@ -24,7 +24,10 @@ func TestSignInFlow(t *testing.T) {
 		t.Fatalf("GET /next: status %d to %q, want 303 to the sign-in page", first.Code, first.Header().Get("Location"))
 	}
 	form := b.Get(first.Header().Get("Location"))
-	for _, want := range []string{"Continue to The shop", `autocomplete="username"`, `autocomplete="current-password"`, "https://shop.example.com"} {
+	for _, want := range []string{
+		"Continue to The shop", `autocomplete="username"`, `autocomplete="current-password"`,
+		"https://shop.example.com",
+	} {
 		if !strings.Contains(form.Body.String()+form.Header().Get("Content-Security-Policy"), want) {
 			t.Errorf("sign-in page lacks %q:\n%s", want, form.Body)
 		}
@@ -57,7 +60,8 @@ func TestSeveralTabs(t *testing.T) {
 	b := h.Browser()
 	one, two, three := b.Get("/next?tab=1"), b.Get("/next?tab=2"), b.Get("/next?tab=3")
 	for i, tab := range []*identitytest.Answer{two, one} {
-		if a := b.Post(tab, "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code != http.StatusSeeOther || !strings.HasPrefix(a.Header().Get("Location"), "/next?tab=") {
+		if a := b.Post(tab, "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code != http.StatusSeeOther ||
+			!strings.HasPrefix(a.Header().Get("Location"), "/next?tab=") {
 			t.Errorf("tab %d: status %d to %q, want 303 to its own place", i, a.Code, a.Header().Get("Location"))
 		}
 	}
@@ -72,12 +76,19 @@ func TestExpiredFlow(t *testing.T) {
 	b := h.Browser()
 	form := b.Get("/next?x=1")
 	h.Clock.Advance(time.Hour)
-	for _, a := range []*identitytest.Answer{b.Get(form.URL), b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword)} {
-		if a.Code != http.StatusBadRequest || !strings.Contains(a.Body.String(), `href="/next?x=1"`) || !strings.Contains(a.Body.String(), "Start again") {
+	for _, a := range []*identitytest.Answer{
+		b.Get(form.URL),
+		b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword),
+	} {
+		if a.Code != http.StatusBadRequest || !strings.Contains(a.Body.String(), `href="/next?x=1"`) ||
+			!strings.Contains(a.Body.String(), "Start again") {
 			t.Errorf("expired flow: status %d, want 400 and a link to the same place:\n%s", a.Code, a.Body)
 		}
 	}
-	for _, target := range []string{"/sign-in?flow=nonsense", "/sign-in?flow=" + strings.Repeat("a", 2000), "/sign-in?flow=%00", "/sign-in?flow=a%2Fb"} {
+	for _, target := range []string{
+		"/sign-in?flow=nonsense", "/sign-in?flow=" + strings.Repeat("a", 2000),
+		"/sign-in?flow=%00", "/sign-in?flow=a%2Fb",
+	} {
 		if a := b.Get(target); a.Code != http.StatusBadRequest {
 			t.Errorf("GET %.40s: status %d, want 400", target, a.Code)
 		}
@@ -153,7 +164,8 @@ func TestDemands(t *testing.T) {
 			t.Errorf("Authenticate(%s) = %s, want %s", c.name, got, c.want)
 		}
 	}
-	if _, err := h.Authenticate(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, identitytest.Issuer+"/next", nil), authn.Demand{MaxAge: -1, Return: "https://evil.example/"}); err == nil || errors.Is(err, authn.ErrResponded) {
+	if _, err := h.Authenticate(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, identitytest.Issuer+"/next", nil),
+		authn.Demand{MaxAge: -1, Return: "https://evil.example/"}); err == nil || errors.Is(err, authn.ErrResponded) {
 		t.Errorf("Authenticate(Return elsewhere) = %v, want an error", err)
 	}
 }
@@ -203,7 +215,8 @@ func TestStrictDemandsEnd(t *testing.T) {
 func TestChooseAccount(t *testing.T) {
 	t.Parallel()
 	h := identitytest.New(t)
-	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", Password: secret.New("sailing tall 1")}, identitytest.Admin); err != nil {
+	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", Password: secret.New("sailing tall 1")},
+		identitytest.Admin); err != nil {
 		t.Fatal(err)
 	}
 	before := h.Demand
@@ -247,7 +260,11 @@ func TestEmptyFields(t *testing.T) {
 	b := h.Browser()
 	form := b.Get("/next")
 	before := h.Hasher.Computed()
-	for _, c := range []struct{ username, password, want string }{{"", "x", "Enter your username."}, {"  ", "", "Enter your username."}, {"anna", "", "Enter your password."}} {
+	for _, c := range []struct{ username, password, want string }{
+		{"", "x", "Enter your username."},
+		{"  ", "", "Enter your username."},
+		{"anna", "", "Enter your password."},
+	} {
 		a := b.Post(form, "username", c.username, "password", c.password)
 		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), c.want) {
 			t.Errorf("username %q, password %q: status %d, want 422 and %q", c.username, c.password, a.Code, c.want)
@@ -295,7 +312,8 @@ func TestStorageDown(t *testing.T) {
 	ask := signedIn.Get("/sign-out")
 	h.Store.Down.Store(true)
 	for name, a := range map[string]*identitytest.Answer{
-		"page": b.Do("GET", form.URL, ""), "form": b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword), "account": signedIn.Do("GET", "/account", ""),
+		"page": b.Do("GET", form.URL, ""), "form": b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword),
+		"account":       signedIn.Do("GET", "/account", ""),
 		"sign-out page": signedIn.Do("GET", "/sign-out", ""), "sign-out": signedIn.Post(ask), "next": signedIn.Do("GET", "/next", ""),
 	} {
 		if a.Code != http.StatusServiceUnavailable || (name != "next" && a.Header().Get("Retry-After") == "") {
@@ -307,7 +325,8 @@ func TestStorageDown(t *testing.T) {
 	}
 	h.Store.Down.Store(false)
 	h.Store.ReadOnly.Store(true)
-	if a := b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code != http.StatusServiceUnavailable || b.Session() != "" {
+	if a := b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code != http.StatusServiceUnavailable ||
+		b.Session() != "" {
 		t.Errorf("sign-in on a full disk: status %d, want 503", a.Code)
 	}
 	if !signedIn.IsSignedIn() {
@@ -320,7 +339,10 @@ func TestHint(t *testing.T) {
 	t.Parallel()
 	h := identitytest.New(t)
 	before := h.Demand
-	for hint, want := range map[string]string{"anna": `value="anna"`, `"><script>`: `value="&#34;&gt;&lt;script&gt;"`, "a\x00b": `name="username" autocomplete`, strings.Repeat("a", 1<<20): `name="username" autocomplete`} {
+	for hint, want := range map[string]string{
+		"anna": `value="anna"`, `"><script>`: `value="&#34;&gt;&lt;script&gt;"`,
+		"a\x00b": `name="username" autocomplete`, strings.Repeat("a", 1<<20): `name="username" autocomplete`,
+	} {
 		h.Demand = func(r *http.Request) authn.Demand {
 			d := before(r)
 			d.Hint = hint

@@ -71,8 +71,10 @@ const evilText = `"><script>alert(1)</script>{{.}}${7*7}`
 func evilQuery() string {
 	q := url.Values{}
 	for _, name := range []string{
-		"next", "redirect", "redirect_uri", "return", "return_to", "back", "to", "url", "target", "continue", "cancel", "again", "link", "id", "item", "method", "name", "email", "username",
-		"hint", "login_hint", "locale", "language", "ui_locales", "error", "message", "problem", "key", "page", "choose", "other", "hop", "idp", "state", "code", "type", "kind", "from", "client", "done", "sent",
+		"next", "redirect", "redirect_uri", "return", "return_to", "back", "to", "url", "target", "continue", "cancel", "again", "link", "id",
+		"item", "method", "name", "email", "username",
+		"hint", "login_hint", "locale", "language", "ui_locales", "error", "message", "problem", "key", "page", "choose", "other", "hop", "idp",
+		"state", "code", "type", "kind", "from", "client", "done", "sent",
 	} {
 		q.Set(name, "//evil.example/"+evilText)
 	}
@@ -90,21 +92,27 @@ func TestEveryPage(t *testing.T) {
 		everyPage(t, func(t *testing.T, _ *identitytest.Browser, method string, a *identitytest.Answer) {
 			h := a.Header()
 			if !isPage(a) {
-				if a.Header().Get("Location") == "" && a.Body.Len() > 0 && !strings.Contains(h.Get("Content-Security-Policy"), "default-src 'none'") && a.Code == http.StatusOK && !strings.HasPrefix(h.Get("Content-Disposition"), "attachment") {
+				if a.Header().Get("Location") == "" && a.Body.Len() > 0 && !strings.Contains(h.Get("Content-Security-Policy"), "default-src 'none'") &&
+					a.Code == http.StatusOK && !strings.HasPrefix(h.Get("Content-Disposition"), "attachment") {
 					t.Errorf("%s %.60s = %d %s without a policy", method, a.URL, a.Code, h.Get("Content-Type"))
 				}
 				return
 			}
 			directives := strings.Split(h.Get("Content-Security-Policy"), "; ")
-			for _, want := range []string{"default-src 'none'", "style-src 'self'", "img-src 'self'", "object-src 'none'", "base-uri 'none'", "frame-ancestors 'none'"} {
+			for _, want := range []string{
+				"default-src 'none'", "style-src 'self'", "img-src 'self'", "object-src 'none'",
+				"base-uri 'none'", "frame-ancestors 'none'",
+			} {
 				if !slices.Contains(directives, want) {
 					t.Errorf("%s %.60s: policy %q without %s", method, a.URL, directives, want)
 				}
 			}
-			if policy := h.Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") || !strings.Contains(policy, "form-action 'self'") {
+			if policy := h.Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") ||
+				!strings.Contains(policy, "form-action 'self'") {
 				t.Errorf("%s %.60s: policy %q", method, a.URL, policy)
 			}
-			if h.Get("X-Frame-Options") != "DENY" || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "same-origin" || len(h.Values("Content-Security-Policy")) != 1 {
+			if h.Get("X-Frame-Options") != "DENY" || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "same-origin" ||
+				len(h.Values("Content-Security-Policy")) != 1 {
 				t.Errorf("%s %.60s: headers %v", method, a.URL, h)
 			}
 		})
@@ -114,7 +122,8 @@ func TestEveryPage(t *testing.T) {
 		everyPage(t, func(t *testing.T, _ *identitytest.Browser, method string, a *identitytest.Answer) {
 			for _, c := range a.Result().Cookies() {
 				lax := c.SameSite == http.SameSiteLaxMode || (c.SameSite == http.SameSiteNoneMode && strings.HasSuffix(c.Name, "-track"))
-				if !strings.HasPrefix(c.Name, "__Host-gh-") || !c.Secure || !c.HttpOnly || c.Domain != "" || c.Path != "/" || !lax || len(c.Raw) > 4096 {
+				if !strings.HasPrefix(c.Name, "__Host-gh-") || !c.Secure || !c.HttpOnly || c.Domain != "" || c.Path != "/" ||
+					!lax || len(c.Raw) > 4096 {
 					t.Errorf("%s %.60s sets %s, want __Host-, Secure, HttpOnly, Lax and no Domain", method, a.URL, c.Raw)
 				}
 			}
@@ -123,7 +132,8 @@ func TestEveryPage(t *testing.T) {
 	t.Run("attack 276, 278, 283: what is asked for is not repeated as it is", func(t *testing.T) {
 		t.Parallel()
 		everyPage(t, func(t *testing.T, _ *identitytest.Browser, method string, a *identitytest.Answer) {
-			if body := a.Body.String(); strings.Contains(body, "<script>alert") || strings.Contains(body, "49}") || strings.Contains(body, `href="//evil`) || strings.Contains(body, `action="//evil`) {
+			if body := a.Body.String(); strings.Contains(body, "<script>alert") || strings.Contains(body, "49}") ||
+				strings.Contains(body, `href="//evil`) || strings.Contains(body, `action="//evil`) {
 				t.Errorf("%s %.60s repeats what was asked for:\n%.2000s", method, a.URL, body)
 			}
 			if l := a.Header().Get("Content-Language"); isPage(a) && !slices.Contains([]string{"en", "nl", "de", "fr"}, l) {
@@ -138,8 +148,10 @@ func TestEveryPage(t *testing.T) {
 			if strings.HasPrefix(a.URL, "/favicon.ico") && a.Header().Get("Content-Type") == "image/x-icon" {
 				return // the same for everybody
 			}
-			if a.Code != http.StatusMethodNotAllowed && a.Header().Get("Cache-Control") != "no-store" || isPage(a) && (!strings.Contains(vary, "Cookie") || !strings.Contains(vary, "Accept-Language")) {
-				t.Errorf("%s %.60s = %d: Cache-Control %q, Vary %q, want no-store, Cookie and Accept-Language", method, a.URL, a.Code, a.Header().Get("Cache-Control"), vary)
+			if a.Code != http.StatusMethodNotAllowed && a.Header().Get("Cache-Control") != "no-store" || isPage(a) &&
+				(!strings.Contains(vary, "Cookie") || !strings.Contains(vary, "Accept-Language")) {
+				t.Errorf("%s %.60s = %d: Cache-Control %q, Vary %q, want no-store, Cookie and Accept-Language", method, a.URL, a.Code,
+					a.Header().Get("Cache-Control"), vary)
 			}
 		})
 	})
@@ -181,7 +193,8 @@ func TestEveryPage(t *testing.T) {
 	t.Run("attack 284: what a browser fills in by itself can be seen, and is sent to us alone", func(t *testing.T) {
 		t.Parallel()
 		var filled atomic.Int64
-		form, input, attribute := regexp.MustCompile(`<form[^>]*>`), regexp.MustCompile(`<(?:input|select|textarea)[^>]*>`), regexp.MustCompile(`([a-z-]+)(?:="([^"]*)")?`)
+		form, input, attribute := regexp.MustCompile(`<form[^>]*>`), regexp.MustCompile(`<(?:input|select|textarea)[^>]*>`),
+			regexp.MustCompile(`([a-z-]+)(?:="([^"]*)")?`)
 		attributes := func(tag string) map[string]string {
 			out := map[string]string{}
 			for _, m := range attribute.FindAllStringSubmatch(tag, -1)[1:] {

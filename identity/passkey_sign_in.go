@@ -34,7 +34,8 @@ func (s *Service) offerPasskey(x *signIn) (*web.Passkey, error) {
 	}
 	csrf, err := s.Front.FormToken(x.Request, passkeyForm+":"+x.id)
 	return &web.Passkey{
-		Action: passkeySignInPath + "?flow=" + x.id, CSRF: csrf, Options: s.StepUp.Passkeys.UseOptions(challenge, nil), Again: webflow.FlowURL(x.id),
+		Action: passkeySignInPath + "?flow=" + x.id, CSRF: csrf, Options: s.StepUp.Passkeys.UseOptions(challenge, nil),
+		Again: webflow.FlowURL(x.id),
 		Offer: x.ways.Password || x.ways.HasDomains(), Quiet: x.ways.Password, Remember: s.Session.OffersRemember(), Label: "sign_in.passkey",
 		Life: passkey.ChallengeSeconds,
 	}, err
@@ -93,7 +94,8 @@ func (s *Service) signInByPasskey(x *signIn, asked []byte, remember bool) (wait 
 	}
 	device := s.Session.DeviceToken(x.Request.Request)
 	t.account = a
-	t.attempt, err = s.Proof.BeginAttempt(ctx, a, passkey.CredentialKey(credential), challenge.Source{Address: t.from.ClientIP, Device: challenge.Hashed(device)})
+	t.attempt, err = s.Proof.BeginAttempt(ctx, a, passkey.CredentialKey(credential),
+		challenge.Source{Address: t.from.ClientIP, Device: challenge.Hashed(device)})
 	if err != nil {
 		return 0, err
 	}
@@ -120,7 +122,8 @@ func (s *Service) signInByPasskey(x *signIn, asked []byte, remember bool) (wait 
 		}
 	}
 	err = s.Front.Admit(x.W, x.Request.Request, x.flow, webflow.Identification{
-		Person: a.ID, Level: session.PasskeyLevel, AMR: session.AMRPasskey, Passkey: key.ID, Vouched: key.Vouched, Reason: webflow.ByPasskey, Remember: remember, Device: device, From: t.from,
+		Person: a.ID, Level: session.PasskeyLevel, AMR: session.AMRPasskey, Passkey: key.ID, Vouched: key.Vouched, Reason: webflow.ByPasskey,
+		Remember: remember, Device: device, From: t.from,
 		Prove: func(tx storage.Tx, now time.Time) (person.Record, error) {
 			rec, err := s.StepUp.Passkeys.Use(tx, a.ID, key, now)
 			if err == nil && key.Vouched && s.Person.HasRole(&rec) {

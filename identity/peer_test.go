@@ -25,7 +25,8 @@ import (
 
 // linkKinds are the pages that links open, by the kind of the link.
 var linkKinds = map[challenge.LinkKind]string{
-	"reset": "/reset", "activation": "/activate", "verification": "/verify", "invitation": "/invitation", "pin-reset": "/account/security/pin-reset",
+	"reset": "/reset", "activation": "/activate", "verification": "/verify", "invitation": "/invitation",
+	"pin-reset": "/account/security/pin-reset",
 }
 
 // linking returns a harness in which every kind of link is switched on.
@@ -106,11 +107,13 @@ func TestPeersSessions(t *testing.T) {
 		victim.Cookies = maps.Clone(attacker.Cookies)
 		before := attacker.Session()
 		h.DemandLogin()
-		if a := victim.Post(victim.Get("/next?mine=1"), "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code != http.StatusSeeOther {
+		if a := victim.Post(victim.Get("/next?mine=1"), "username", identitytest.Demo, "password",
+			identitytest.DemoPassword); a.Code != http.StatusSeeOther {
 			t.Fatalf("sign-in: %d", a.Code)
 		}
 		if victim.Session() == before || attacker.IsSignedIn() {
-			t.Errorf("the victim has the session of before: %t, the attacker is still signed in: %t", victim.Session() == before, attacker.IsSignedIn())
+			t.Errorf("the victim has the session of before: %t, the attacker is still signed in: %t",
+				victim.Session() == before, attacker.IsSignedIn())
 		}
 		if si, err := h.SessionOf(victim); err != nil || si.Subject != h.IDOf(identitytest.Demo) {
 			t.Errorf("the victim's session = %+v, %v", si, err)
@@ -122,7 +125,10 @@ func TestPeersSessions(t *testing.T) {
 		attacker, victim := e.Browser(), e.Browser()
 		victim.SignIn(identitytest.Demo, identitytest.DemoPassword)
 		_, id, _ := strings.Cut(attacker.Do(http.MethodGet, "/next", "").Header().Get("Location"), "flow=")
-		for _, path := range []string{"/sign-in", "/sign-in/wait", "/sign-in/complete", "/step-up", "/sign-in/activate", "/sign-in/choose", "/sign-in/passkey", "/sign-in/connect", "/sign-in/register", "/sign-in/provider/done"} {
+		for _, path := range []string{
+			"/sign-in", "/sign-in/wait", "/sign-in/complete", "/step-up", "/sign-in/activate", "/sign-in/choose",
+			"/sign-in/passkey", "/sign-in/connect", "/sign-in/register", "/sign-in/provider/done",
+		} {
 			for _, method := range []string{http.MethodGet, http.MethodPost} {
 				a := victim.Do(method, path+"?flow="+id, "csrf=x&account=this")
 				if a.Code < 400 {
@@ -142,7 +148,8 @@ func TestPeersSessions(t *testing.T) {
 		h := identitytest.New(t)
 		b := h.Browser()
 		page := b.Get("/next?a=1")
-		a := b.Post(page, "username", identitytest.Demo, "password", identitytest.DemoPassword, "return", "https://evil.example", "redirect", "https://evil.example",
+		a := b.Post(page, "username", identitytest.Demo, "password", identitytest.DemoPassword, "return", "https://evil.example",
+			"redirect", "https://evil.example",
 			"return_to", "/evil", "client_id", "evil", "level", "4", "demand", `{"Level":4}`, "response_type", "token")
 		if a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next?a=1" {
 			t.Errorf("= %d to %q, want what the flow was begun for", a.Code, a.Header().Get("Location"))
@@ -272,11 +279,27 @@ func TestPeersSwitches(t *testing.T) {
 		on     func(*settings.Units, bool)
 		fields []string
 	}{
-		"peer 47: forgotten passwords": {"/forgot", false, func(u *settings.Units, on bool) { u.Features.PasswordResetEnabled = on }, []string{"username", identitytest.Demo}},
-		"peer 47: sign-up":             {"/sign-up", false, func(u *settings.Units, on bool) { u.Features.SignUpEnabled = on }, []string{"email", "new@example.com", "password", identitytest.FreshPassword}},
-		"peer 47: PINs":                {"/account/security/pin", true, func(u *settings.Units, on bool) { u.Features.PINEnabled = on }, []string{"pin", "827164", "again", "827164"}},
-		"peer 47: sign-in":             {"/next", false, func(u *settings.Units, on bool) { u.Features.LoginEnabled = on }, []string{"username", identitytest.Demo, "password", identitytest.DemoPassword}},
-		"peer 47: authenticator apps":  {"/account/security/authenticator", true, func(u *settings.Units, on bool) { u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = on }, []string{"code", "000000"}},
+		"peer 47: forgotten passwords": {
+			"/forgot", false, func(u *settings.Units, on bool) { u.Features.PasswordResetEnabled = on },
+			[]string{"username", identitytest.Demo},
+		},
+		"peer 47: sign-up": {
+			"/sign-up", false, func(u *settings.Units, on bool) { u.Features.SignUpEnabled = on },
+			[]string{"email", "new@example.com", "password", identitytest.FreshPassword},
+		},
+		"peer 47: PINs": {
+			"/account/security/pin", true, func(u *settings.Units, on bool) { u.Features.PINEnabled = on },
+			[]string{"pin", "827164", "again", "827164"},
+		},
+		"peer 47: sign-in": {
+			"/next", false, func(u *settings.Units, on bool) { u.Features.LoginEnabled = on },
+			[]string{"username", identitytest.Demo, "password", identitytest.DemoPassword},
+		},
+		"peer 47: authenticator apps": {
+			"/account/security/authenticator", true,
+			func(u *settings.Units, on bool) { u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = on },
+			[]string{"code", "000000"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -314,7 +337,8 @@ func TestPeersCodes(t *testing.T) {
 		h, _, box := identitytest.NewWithEmailCodes(t)
 		b := h.Plain()
 		page := b.Get("/next")
-		b.Post(page, "send", "yes", "email", "mallory@evil.example", "to", "mallory@evil.example", "address", "mallory@evil.example", "phone", "+31600000000")
+		b.Post(page, "send", "yes", "email", "mallory@evil.example", "to", "mallory@evil.example", "address",
+			"mallory@evil.example", "phone", "+31600000000")
 		if list := box.Take(); len(list) != 1 || list[0].To != identitytest.Demo {
 			t.Errorf("sent: %+v, want one code to %s", list, identitytest.Demo)
 		}
@@ -347,7 +371,8 @@ func TestPeersExpiry(t *testing.T) {
 		if h.Stored("identity_session") != 1 {
 			t.Fatal("the record of the session is gone")
 		}
-		if a := b.Do(http.MethodGet, "/account", ""); b.IsSignedIn() || a.Code != http.StatusSeeOther || !strings.HasPrefix(a.Header().Get("Location"), "/sign-in") {
+		if a := b.Do(http.MethodGet, "/account", ""); b.IsSignedIn() || a.Code != http.StatusSeeOther ||
+			!strings.HasPrefix(a.Header().Get("Location"), "/sign-in") {
 			t.Errorf("a session of yesterday opens the account: %d", a.Code)
 		}
 	})
@@ -358,7 +383,8 @@ func TestPeersExpiry(t *testing.T) {
 		b := h.Browser()
 		form := b.Get("/next")
 		h.Clock.Advance(90 * time.Minute)
-		if a := b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code != http.StatusBadRequest || b.IsSignedIn() {
+		if a := b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code != http.StatusBadRequest ||
+			b.IsSignedIn() {
 			t.Errorf("a sign-in page of before = %d, want 400", a.Code)
 		}
 	})

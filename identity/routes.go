@@ -14,7 +14,8 @@ import (
 // Paths returns the prefixes of the paths that ServeHTTP answers.
 func (s *Service) Paths() []string {
 	return append(serviceprovider.Paths(),
-		signInPath, signOutPath, "/step-up", "/push/", qrlogin.PhonePath, "/account", "/invitation", "/forgot", "/reset", "/sign-up", "/activate", "/verify",
+		signInPath, signOutPath, "/step-up", "/push/", qrlogin.PhonePath, "/account", "/invitation", "/forgot", "/reset",
+		"/sign-up", "/activate", "/verify",
 		web.LanguagePath, web.FaviconPath, "/assets/", "/saml/", "/oidc/", "/kerberos/", federation.DomainPath,
 	)
 }

@@ -40,7 +40,10 @@ func (s *Service) registerHooks() {
 	s.Front.ProtectBy(s.StepUp.Protects)
 	s.Account.AskBy(func(u *settings.Units) string { return s.secondFactor(u, "", "") })
 	s.pages.SetPerson(s.account)
-	s.Federation.RaiseBy(federation.StepUps{Reachable: s.StepUp.Reachable, Passkeys: s.StepUp.HasPasskeys, SetUpLevel: s.StepUp.SetUpLevel, Phone: s.QRLogin.Level})
+	s.Federation.RaiseBy(federation.StepUps{
+		Reachable: s.StepUp.Reachable, Passkeys: s.StepUp.HasPasskeys,
+		SetUpLevel: s.StepUp.SetUpLevel, Phone: s.QRLogin.Level,
+	})
 	s.Federation.OnArrival(account.IsOwnCoupling, s.Account.CoupleOwn)
 	s.StepUp.AddSections(account.PasswordSection)
 	s.StepUp.AddSections(s.StepUp.MethodSections()...)

@@ -161,7 +161,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		store: deps.Store, events: deps.Events, pages: deps.Pages, units: deps.Units, origin: deps.Origin, jar: cookie.For(cfg.Issuer), issuer: cfg.Issuer, second: cmp.Or(cfg.SecondFactor, authn.SecondFactorWhenSetUp),
+		store: deps.Store, events: deps.Events, pages: deps.Pages, units: deps.Units, origin: deps.Origin, jar: cookie.For(cfg.Issuer),
+		issuer: cfg.Issuer, second: cmp.Or(cfg.SecondFactor, authn.SecondFactorWhenSetUp),
 		refused: deps.Refusals, log: deps.Log, now: deps.Now, random: deps.Random, part: deps.Hasher.Part(),
 	}
 	if err := s.newServices(ctx, cfg, deps); err != nil {
@@ -221,10 +222,14 @@ func siteNames(cfg Config) []string {
 
 // newServices makes the parts, the lower ones first.
 func (s *Service) newServices(ctx context.Context, cfg Config, d Deps) (err error) {
-	if s.Person, err = person.New(ctx, person.Config{Partitions: cfg.Partitions, EmailUsernames: cfg.EmailUsernames, HasRole: cfg.HasRole, CommonPasswords: cfg.CommonPasswords, SiteNames: siteNames(cfg)}, person.Deps{
-		Store: d.Store, Keyring: d.Keyring, Hasher: d.Hasher, Events: d.Events, Units: d.Units, Notify: d.Notify,
-		SMS: d.SMS, Breached: d.Breached, Log: d.Log, Now: d.Now, Random: d.Random,
-	}); err != nil {
+	if s.Person, err = person.New(ctx,
+		person.Config{
+			Partitions: cfg.Partitions, EmailUsernames: cfg.EmailUsernames, HasRole: cfg.HasRole, CommonPasswords: cfg.CommonPasswords,
+			SiteNames: siteNames(cfg),
+		}, person.Deps{
+			Store: d.Store, Keyring: d.Keyring, Hasher: d.Hasher, Events: d.Events, Units: d.Units, Notify: d.Notify,
+			SMS: d.SMS, Breached: d.Breached, Log: d.Log, Now: d.Now, Random: d.Random,
+		}); err != nil {
 		return err
 	}
 	s.Migration = &ldapmigration.Service{Store: d.Store, Persons: s.Person}
@@ -252,7 +257,8 @@ func (s *Service) newServices(ctx context.Context, cfg Config, d Deps) (err erro
 		return err
 	}
 	s.Proof.AskElsewhere(handover.New(handover.Deps{
-		Person: s.Person, Proof: s.Proof, Federation: s.Federation, Store: d.Store, Events: d.Events, Refusals: d.Refusals, Log: d.Log, Now: d.Now,
+		Person: s.Person, Proof: s.Proof, Federation: s.Federation, Store: d.Store, Events: d.Events,
+		Refusals: d.Refusals, Log: d.Log, Now: d.Now,
 	}).Ask)
 	if s.StepUp, err = mfa.New(!cfg.NoPasskeys, mfa.Deps{
 		Person: s.Person, Session: s.Session, Proof: s.Proof, Front: s.Front, Federation: s.Federation, Store: d.Store,
@@ -263,7 +269,8 @@ func (s *Service) newServices(ctx context.Context, cfg Config, d Deps) (err erro
 		return err
 	}
 	if s.ServiceProviders, err = serviceprovider.New(cfg.ServiceProviders, serviceprovider.Deps{
-		Person: s.Person, Session: s.Session, Front: s.Front, Store: d.Store, Events: d.Events, Units: d.Units, Pages: d.Pages, KeyPair: d.KeyPair,
+		Person: s.Person, Session: s.Session, Front: s.Front, Store: d.Store, Events: d.Events, Units: d.Units,
+		Pages: d.Pages, KeyPair: d.KeyPair,
 		Trusted: d.Trusted, Checked: d.Checked, Origin: d.Origin, Admit: d.Admit, Jar: s.jar, Issuer: cfg.Issuer, Log: d.Log,
 		Once: func(tx storage.Tx, key string, until time.Time) error {
 			return federation.OnceIn(tx, "/sso", key, until)
@@ -273,7 +280,8 @@ func (s *Service) newServices(ctx context.Context, cfg Config, d Deps) (err erro
 		return err
 	}
 	s.Trusted = trustedbrowser.New(trustedbrowser.Deps{
-		Person: s.Person, Session: s.Session, Front: s.Front, Store: d.Store, Events: d.Events, Units: d.Units, Pages: d.Pages, Origin: d.Origin, Jar: s.jar,
+		Person: s.Person, Session: s.Session, Front: s.Front, Store: d.Store, Events: d.Events, Units: d.Units, Pages: d.Pages,
+		Origin: d.Origin, Jar: s.jar,
 		Now: d.Now, Random: d.Random,
 	})
 	s.ActionToken = actiontoken.New(actiontoken.Deps{
@@ -294,7 +302,8 @@ func (s *Service) newServices(ctx context.Context, cfg Config, d Deps) (err erro
 	})
 	s.Account = account.New(account.Deps{
 		Person: s.Person, Session: s.Session, Proof: s.Proof, Front: s.Front, Federation: s.Federation, StepUp: s.StepUp, Trusted: s.Trusted,
-		Store: d.Store, Events: d.Events, Units: d.Units, Notify: d.Notify, Pages: d.Pages, Origin: d.Origin, Jar: s.jar, Issuer: cfg.Issuer, Log: d.Log,
+		Store: d.Store, Events: d.Events, Units: d.Units, Notify: d.Notify, Pages: d.Pages, Origin: d.Origin, Jar: s.jar,
+		Issuer: cfg.Issuer, Log: d.Log,
 		Now: d.Now, Random: d.Random,
 	})
 	return nil

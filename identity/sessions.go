@@ -33,7 +33,8 @@ type OpenSession struct {
 func (s *Service) openSession(o session.Session) OpenSession {
 	rec := o.Record
 	return OpenSession{
-		ID: o.ID, PersonID: rec.PersonID, CreatedAt: rec.OpenedAt(), SignedInAt: rec.AuthTime, LastUsedAt: rec.Seen, ExpiresAt: s.Session.Ends(rec), Level: rec.Level,
+		ID: o.ID, PersonID: rec.PersonID, CreatedAt: rec.OpenedAt(), SignedInAt: rec.AuthTime, LastUsedAt: rec.Seen,
+		ExpiresAt: s.Session.Ends(rec), Level: rec.Level,
 		AMR: rec.AMR, Provider: rec.Provider, Remembered: rec.Remembered, ClientIP: rec.Address, UserAgent: rec.Agent,
 	}
 }

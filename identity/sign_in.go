@@ -95,7 +95,8 @@ func (s *Service) showSignIn(q *webflow.Request) error {
 	}
 	if to := s.externalSignIn(x); to != nil {
 		if webflow.CanKeep(q.Request, &d) && params.Get("hop") == "" {
-			s.pages.Render(q.W, q.Request, s.Front.View(d, "forward", http.StatusOK, web.Forward{Name: to.Host, To: webflow.FlowURL(x.id) + "&hop=1"}))
+			s.pages.Render(q.W, q.Request,
+				s.Front.View(d, "forward", http.StatusOK, web.Forward{Name: to.Host, To: webflow.FlowURL(x.id) + "&hop=1"}))
 			return nil
 		}
 		return q.LeaveTo(web.WithoutFragment(to.String()))
@@ -220,7 +221,8 @@ func (s *Service) handleSignIn(q *webflow.Request) error {
 	case password == "":
 		return s.signInProblem(x, in, "problem.password")
 	}
-	p, wait, err := s.Proof.ProvePassword(q.Request, challenge.TypedPassword{Username: username, Password: password, Client: x.flow.Demand.Client.ID, Activates: true})
+	p, wait, err := s.Proof.ProvePassword(q.Request,
+		challenge.TypedPassword{Username: username, Password: password, Client: x.flow.Demand.Client.ID, Activates: true})
 	if err == nil && wait == 0 {
 		err = s.Front.Succeed(q.W, q.Request, x.flow, in.Remember, p)
 	}

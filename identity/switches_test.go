@@ -40,7 +40,8 @@ func TestLoginEnabled(t *testing.T) {
 	if !before.IsSignedIn() {
 		t.Error("who was signed in is so no more")
 	}
-	if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword, audit.Origin{}); !errors.As(err, new(*authn.Refusal)) {
+	if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword,
+		audit.Origin{}); !errors.As(err, new(*authn.Refusal)) {
 		t.Errorf("CheckPassword = %v, want a refusal", err)
 	}
 	h.Demand = func(r *http.Request) authn.Demand { return authn.Demand{MaxAge: -1, Passive: true} }
@@ -64,13 +65,15 @@ func TestPasswordMethodOff(t *testing.T) {
 	b := h.Browser()
 	form := b.Get("/next")
 	u.LoginMethods.LoginMethods[0].Enabled = false
-	if a := b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code == http.StatusSeeOther || b.Session() != "" {
+	if a := b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code == http.StatusSeeOther ||
+		b.Session() != "" {
 		t.Errorf("a password while the method is off = %d", a.Code)
 	}
 	if a := h.Browser().Get("/next"); a.Code != http.StatusForbidden || strings.Contains(a.Body.String(), `name="password"`) {
 		t.Errorf("the sign-in page while there is no way to sign in = %d\n%s", a.Code, a.Body)
 	}
-	if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword, audit.Origin{}); !errors.As(err, new(*authn.Refusal)) {
+	if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword,
+		audit.Origin{}); !errors.As(err, new(*authn.Refusal)) {
 		t.Errorf("CheckPassword = %v, want a refusal", err)
 	}
 }
@@ -83,8 +86,14 @@ func TestRedirects(t *testing.T) {
 	}{
 		{"nothing set", "", "", "", "/account", "/sign-out"},
 		{"paths of ours", "", "/welcome", "/bye", "/welcome", "/bye"},
-		{"URLs", "", "https://www.example.com/in", "https://www.example.com/out?x=y", "https://www.example.com/in", "https://www.example.com/out?x=y"},
-		{"paths of the default origin", "https://www.example.com", "/welcome", "/bye", "https://www.example.com/welcome", "https://www.example.com/bye"},
+		{
+			"URLs", "", "https://www.example.com/in", "https://www.example.com/out?x=y", "https://www.example.com/in",
+			"https://www.example.com/out?x=y",
+		},
+		{
+			"paths of the default origin", "https://www.example.com", "/welcome", "/bye", "https://www.example.com/welcome",
+			"https://www.example.com/bye",
+		},
 		{"the default origin alone", "https://www.example.com", "", "", "https://www.example.com/", "/sign-out"},
 		{"a URL beside the default origin", "https://www.example.com", "https://app.example.com/", "", "https://app.example.com/", "/sign-out"},
 	} {
@@ -201,12 +210,16 @@ func TestNameVisibleOnDashboard(t *testing.T) {
 func TestPasswordPolicyOnEveryWay(t *testing.T) {
 	t.Parallel()
 	h, u := identitytest.NewConfigured(t)
-	u.PasswordPolicy = settings.PasswordPolicy{MinLength: 10, MaxLength: 20, LowerCaseCharRequired: true, UpperCaseCharRequired: true, SpecialCharRequired: true}
+	u.PasswordPolicy = settings.PasswordPolicy{
+		MinLength: 10, MaxLength: 20, LowerCaseCharRequired: true, UpperCaseCharRequired: true,
+		SpecialCharRequired: true,
+	}
 	persons := 0
 	ways := map[string]func(password string) error{
 		"a new person": func(p string) error {
 			persons++
-			_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: fmt.Sprintf("new-%d", persons), Password: secret.New(p)}, audit.Actor{})
+			_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: fmt.Sprintf("new-%d", persons), Password: secret.New(p)},
+				audit.Actor{})
 			return err
 		},
 		"a change": func(p string) error {
@@ -217,7 +230,8 @@ func TestPasswordPolicyOnEveryWay(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			_, err = h.Person.UpdatePerson(t.Context(), who.ID, person.Edit{Password: secret.New(p)}, func(storage.Tx, *person.Details) error { return nil })
+			_, err = h.Person.UpdatePerson(t.Context(), who.ID, person.Edit{Password: secret.New(p)},
+				func(storage.Tx, *person.Details) error { return nil })
 			return err
 		},
 	}
@@ -245,7 +259,8 @@ func TestPasswordPolicyOnEveryWay(t *testing.T) {
 					continue
 				}
 				err := set(tt.password)
-				if invalid := new(person.ValidationError); (err == nil) != tt.good || err != nil && (!errors.As(err, &invalid) || invalid.Field != "password") {
+				if invalid := new(person.ValidationError); (err == nil) != tt.good || err != nil &&
+					(!errors.As(err, &invalid) || invalid.Field != "password") {
 					t.Errorf("%s with %.30q: %v, want good: %v", way, tt.password, err, tt.good)
 				}
 			}
@@ -281,9 +296,11 @@ func TestCustomEmailValidation(t *testing.T) {
 	stored := `{"features":{"custom_email_validation":{"enabled":true,"before_at_regex":"[a-z]+","after_at_regex":"example\\.com"}}}`
 	*u = *identitytest.UnitsOf(t, stored)
 	for name, want := range map[string]bool{
-		"ann@example.com": true, "ann@example.com.evil": false, "ann@elsewhere.example": false, "Ann@example.com": false, `"x@y"@example.com`: false,
+		"ann@example.com": true, "ann@example.com.evil": false, "ann@elsewhere.example": false, "Ann@example.com": false,
+		`"x@y"@example.com`: false,
 	} {
-		_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "person" + strings.ToLower(secretName(name)), Email: name}, audit.Actor{})
+		_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "person" + strings.ToLower(secretName(name)), Email: name},
+			audit.Actor{})
 		if invalid := new(person.ValidationError); (err == nil) != want || err != nil && (!errors.As(err, &invalid) || invalid.Field != "email") {
 			t.Errorf("a person with the address %s: %v, want good: %v", name, err, want)
 		}
@@ -319,7 +336,10 @@ func secretName(s string) string {
 func TestMandatoryFields(t *testing.T) {
 	t.Parallel()
 	h, u := identitytest.NewConfigured(t)
-	u.Attributes.PersonCreationMandatoryFields = settings.PersonCreationMandatoryFields{FirstNameRequired: true, LastNameRequired: true, MobileNumberRequired: true}
+	u.Attributes.PersonCreationMandatoryFields = settings.PersonCreationMandatoryFields{
+		FirstNameRequired: true, LastNameRequired: true,
+		MobileNumberRequired: true,
+	}
 	phone := &person.Profile{PhoneNumbers: []person.PhoneNumber{{Value: "+31612345678", Primary: true}}}
 	for _, tt := range []struct {
 		person person.NewPerson

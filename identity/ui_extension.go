@@ -25,7 +25,8 @@ func (s *Service) externalSignIn(x *signIn) *url.URL {
 		return nil
 	}
 	to, err := url.Parse(strings.TrimSuffix(ui.BaseURL, "/") + ui.LoginPath)
-	if err != nil || to.Host == "" || (to.Scheme+"://"+to.Host == s.issuer && s.serves(to.Path)) { // one of our pages would redirect here again
+	if err != nil || to.Host == "" ||
+		(to.Scheme+"://"+to.Host == s.issuer && s.serves(to.Path)) { // one of our pages would redirect here again
 		return nil
 	}
 	q := to.Query()

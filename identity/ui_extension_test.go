@@ -45,7 +45,8 @@ func TestLoginElsewhere(t *testing.T) {
 	b = h.Browser()
 	to := sent(b, "/next")
 	q := to.Query()
-	if to.Scheme+"://"+to.Host+to.Path != "https://www.example.com/welcome/login" || q.Get("theme") != "dark" || q.Get("client_id") != "shop" || q.Get("language") != "nl" || len(q) != 4 {
+	if to.Scheme+"://"+to.Host+to.Path != "https://www.example.com/welcome/login" || q.Get("theme") != "dark" ||
+		q.Get("client_id") != "shop" || q.Get("language") != "nl" || len(q) != 4 {
 		t.Errorf("the browser is sent to %s", to)
 	}
 	back, ok := strings.CutPrefix(q.Get("return"), identitytest.Issuer)
@@ -59,7 +60,8 @@ func TestLoginElsewhere(t *testing.T) {
 	if a := b.Post(form, "username", identitytest.Demo, "password", "wrong"); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("a wrong password = %d, want the page again", a.Code)
 	}
-	if a := b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code != http.StatusSeeOther && !strings.Contains(a.Body.String(), "signed in as") {
+	if a := b.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code != http.StatusSeeOther &&
+		!strings.Contains(a.Body.String(), "signed in as") {
 		t.Errorf("the right password = %d %s", a.Code, a.Body)
 	}
 	if !b.IsSignedIn() {
@@ -69,7 +71,10 @@ func TestLoginElsewhere(t *testing.T) {
 		t.Errorf("the address to go on to in another browser = %d, want 403", stranger.Code)
 	}
 	t.Run("attack 281: nothing of a request says where a person is sent", func(t *testing.T) {
-		for _, target := range []string{"/sign-in?return=https://evil.example", "/sign-in?base_url=https://evil.example", "/sign-in?redirect=https://evil.example", "/sign-in?login_path=//evil.example"} {
+		for _, target := range []string{
+			"/sign-in?return=https://evil.example", "/sign-in?base_url=https://evil.example",
+			"/sign-in?redirect=https://evil.example", "/sign-in?login_path=//evil.example",
+		} {
 			if to := sent(h.Browser(), target); to.Host != "www.example.com" || strings.Contains(to.String(), "evil") {
 				t.Errorf("GET %s leads to %s", target, to)
 			}

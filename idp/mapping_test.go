@@ -16,8 +16,15 @@ func TestMapping(t *testing.T) {
 		many[i] = strings.Repeat("x", i+1)
 	}
 	m := idp.Mapping{
-		Attributes: []idp.Attribute{{"mail", "email"}, {"other", "email"}, {"role", "branch"}, {"many", "many"}, {"bad", "bad"}, {"absent", "absent"}},
-		Constants:  []idp.Constant{{"branch", "north"}, {"kind", "partner"}, {"kind", "guest"}},
+		Attributes: []idp.Attribute{
+			{"mail", "email"},
+			{"other", "email"},
+			{"role", "branch"},
+			{"many", "many"},
+			{"bad", "bad"},
+			{"absent", "absent"},
+		},
+		Constants: []idp.Constant{{"branch", "north"}, {"kind", "partner"}, {"kind", "guest"}},
 	}
 	if err := m.Validate(); err != nil {
 		t.Fatal(err)

@@ -43,7 +43,10 @@ func TestTable(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	people, others := storage.NewTable[person]("people"), storage.NewTable[person]("people2")
-	ada := person{Name: "Ada", Born: time.Date(2015, 12, 10, 1, 2, 3, 456789000, time.UTC), Emails: []string{"ada@example.org"}, Score: -7, Ignored: "x"}
+	ada := person{
+		Name: "Ada", Born: time.Date(2015, 12, 10, 1, 2, 3, 456789000, time.UTC),
+		Emails: []string{"ada@example.org"}, Score: -7, Ignored: "x",
+	}
 	update(t, s, func(tx storage.Tx) error {
 		return errors.Join(people.Create(tx, "ada", ada, time.Time{}), others.Create(tx, "ada", person{Name: "other"}, time.Time{}))
 	})
@@ -55,7 +58,8 @@ func TestTable(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if got.Name != ada.Name || !got.Born.Round(time.Microsecond).Equal(ada.Born) || !slices.Equal(got.Emails, ada.Emails) || got.Score != -7 || got.Ignored != "" {
+		if got.Name != ada.Name || !got.Born.Round(time.Microsecond).Equal(ada.Born) || !slices.Equal(got.Emails, ada.Emails) ||
+			got.Score != -7 || got.Ignored != "" {
 			t.Errorf("Get = %+v, want %+v", got, ada)
 		}
 		if _, err := people.Get(tx, "bob"); !errors.Is(err, storage.ErrNotFound) {
@@ -173,7 +177,8 @@ func TestTableMembersComeAndGo(t *testing.T) {
 	}
 	was, is := storage.NewTable[older]("t"), storage.NewTable[newer]("t")
 	update(t, s, func(tx storage.Tx) error {
-		if err := errors.Join(was.Put(tx, "old", older{"a"}, time.Time{}), is.Put(tx, "new", newer{"b", map[string]int{"x": 1}}, time.Time{})); err != nil {
+		if err := errors.Join(was.Put(tx, "old", older{"a"}, time.Time{}),
+			is.Put(tx, "new", newer{"b", map[string]int{"x": 1}}, time.Time{})); err != nil {
 			return err
 		}
 		o, err := is.Get(tx, "old")
@@ -215,7 +220,8 @@ func TestTableScan(t *testing.T) {
 	numbers, before, behind := storage.NewTable[int]("n"), storage.NewTable[int]("m"), storage.NewTable[int]("n0")
 	update(t, s, func(tx storage.Tx) error {
 		for i, key := range []string{"a", "b/1", "b/2", "b/3", "c"} {
-			if err := errors.Join(numbers.Put(tx, key, i, time.Time{}), before.Put(tx, key, -1, time.Time{}), behind.Put(tx, key, -1, time.Time{})); err != nil {
+			if err := errors.Join(numbers.Put(tx, key, i, time.Time{}), before.Put(tx, key, -1, time.Time{}),
+				behind.Put(tx, key, -1, time.Time{})); err != nil {
 				return err
 			}
 		}

@@ -83,7 +83,10 @@ type Filter struct {
 
 // search is the search for what came behind a place.
 func (f *Filter) search(behind audit.Cursor) audit.Search {
-	return audit.Search{Partition: audit.DefaultPartition, Person: f.Person, Client: f.Client, Address: f.Address, Types: f.Types, Following: true, Behind: behind, Limit: step}
+	return audit.Search{
+		Partition: audit.DefaultPartition, Person: f.Person, Client: f.Client, Address: f.Address, Types: f.Types,
+		Following: true, Behind: behind, Limit: step,
+	}
 }
 
 // Draft is an alert as somebody has written it.
@@ -390,7 +393,8 @@ func (s *Service) Test(ctx context.Context, id string, by audit.Actor) error {
 	if err != nil {
 		return err
 	}
-	if err := s.post(ctx, id, &rec, try, message{Type: testType, Timestamp: s.now(), Data: messageData{ID: id, Name: rec.Name, Events: []alertEvent{}}}); err != nil {
+	if err := s.post(ctx, id, &rec, try,
+		message{Type: testType, Timestamp: s.now(), Data: messageData{ID: id, Name: rec.Name, Events: []alertEvent{}}}); err != nil {
 		return &PostError{err}
 	}
 	return nil
@@ -438,7 +442,10 @@ func (s *Service) List(tx storage.Tx) (list []Alert, err error) {
 
 // alert returns an alert of its record.
 func (s *Service) alert(tx storage.Tx, id string, rec *record) (a Alert, err error) {
-	a = Alert{ID: id, Name: rec.Name, Owner: rec.Owner, Filter: rec.Filter.filter(), To: rec.To, Host: rec.Host, Paused: rec.Paused, Made: rec.Made}
+	a = Alert{
+		ID: id, Name: rec.Name, Owner: rec.Owner, Filter: rec.Filter.filter(), To: rec.To, Host: rec.Host,
+		Paused: rec.Paused, Made: rec.Made,
+	}
 	may, err := s.may(tx, rec.Owner)
 	if err != nil {
 		return a, err

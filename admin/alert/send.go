@@ -387,7 +387,10 @@ type alertEvent struct {
 // message tells of a bundle.
 func (s *Service) message(tx storage.Tx, id string, rec *record, b *bundleRecord, now time.Time) (message, error) {
 	found, err := readEvents(tx, b.First)
-	m := message{Type: alertType, Timestamp: now.Truncate(time.Millisecond), Data: messageData{ID: id, Name: rec.Name, Count: b.Count, Events: []alertEvent{}}}
+	m := message{
+		Type: alertType, Timestamp: now.Truncate(time.Millisecond),
+		Data: messageData{ID: id, Name: rec.Name, Count: b.Count, Events: []alertEvent{}},
+	}
 	for i := range found {
 		m.Data.Events = append(m.Data.Events, alertEvent{found[i].Info(), found[i].Actor, found[i].ClientID})
 	}

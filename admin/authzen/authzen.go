@@ -58,7 +58,10 @@ func New(issuer, api string, gate *jsonapi.Gate, asking func(r *http.Request) (a
 	post := func(h jsonapi.Handler) http.Handler {
 		return gate.Methods(api, nil, map[string]jsonapi.Handler{http.MethodPost: h})
 	}
-	a.routes = map[string]http.Handler{evaluationPath: post(a.evaluation), evaluationsPath: post(a.evaluations), metadataPath: http.HandlerFunc(a.metadata)}
+	a.routes = map[string]http.Handler{
+		evaluationPath: post(a.evaluation), evaluationsPath: post(a.evaluations),
+		metadataPath: http.HandlerFunc(a.metadata),
+	}
 	return a
 }
 
@@ -72,7 +75,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// Authorization API 1.0 10.1.3: the answer has the identifier of its request
-	if id := r.Header.Get("X-Request-ID"); id != "" && len(id) <= maxRequestID && !strings.ContainsFunc(id, func(c rune) bool { return c < ' ' || c > '~' }) {
+	if id := r.Header.Get("X-Request-ID"); id != "" && len(id) <= maxRequestID &&
+		!strings.ContainsFunc(id, func(c rune) bool { return c < ' ' || c > '~' }) {
 		w.Header().Set("X-Request-ID", id)
 	}
 	h.ServeHTTP(w, r)
@@ -86,7 +90,8 @@ func (a *API) metadata(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	jsonapi.JSON(w, http.StatusOK, map[string]string{
-		"policy_decision_point": a.issuer, "access_evaluation_endpoint": a.issuer + evaluationPath, "access_evaluations_endpoint": a.issuer + evaluationsPath,
+		"policy_decision_point": a.issuer, "access_evaluation_endpoint": a.issuer + evaluationPath,
+		"access_evaluations_endpoint": a.issuer + evaluationsPath,
 	})
 }
 
@@ -150,7 +155,10 @@ func (a *API) evaluations(w http.ResponseWriter, r *http.Request, _ string) erro
 		name, _ := options.text("evaluations_semantic")
 		known := false
 		if how, known = semantics[name]; !known {
-			return jsonapi.Invalid(jsonapi.Problem{Path: "options.evaluations_semantic", Problem: "want execute_all, deny_on_first_deny or permit_on_first_permit"})
+			return jsonapi.Invalid(jsonapi.Problem{
+				Path:    "options.evaluations_semantic",
+				Problem: "want execute_all, deny_on_first_deny or permit_on_first_permit",
+			})
 		}
 	}
 	ask, done, err := a.asking(r)

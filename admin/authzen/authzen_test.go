@@ -173,7 +173,10 @@ func TestAuthZEN(t *testing.T) {
 		}
 		return map[string]func(*testing.T){
 			"x-request-id-echoed": func(t *testing.T) {
-				for id, want := range map[string]string{"bfe9eb29-ab87-4ca3-be83-a1d5d8305716": "bfe9eb29-ab87-4ca3-be83-a1d5d8305716", strings.Repeat("x", 300): ""} {
+				for id, want := range map[string]string{
+					"bfe9eb29-ab87-4ca3-be83-a1d5d8305716": "bfe9eb29-ab87-4ca3-be83-a1d5d8305716",
+					strings.Repeat("x", 300):               "",
+				} {
 					for _, body := range []string{string(good), "{}", "nonsense"} {
 						if res, _ := p.send(t, http.MethodPost, path, "pep", body, "X-Request-ID", id); res.Header.Get("X-Request-ID") != want {
 							t.Errorf("X-Request-ID = %q, want %q", res.Header.Get("X-Request-ID"), want)
@@ -187,58 +190,76 @@ func TestAuthZEN(t *testing.T) {
 					t.Errorf("%s, then %s", first, again)
 				}
 			},
-			"reject-get-method":                want(http.StatusMethodNotAllowed, http.MethodGet, "pep", ""),
-			"reject-put-method":                want(http.StatusMethodNotAllowed, http.MethodPut, "pep", string(good)),
-			"reject-top-level-array":           want(http.StatusBadRequest, http.MethodPost, "pep", "["+string(good)+"]"),
-			"reject-non-json-content-type":     want(http.StatusUnsupportedMediaType, http.MethodPost, "pep", string(good), "Content-Type", "text/plain"),
-			"accept-content-type-with-charset": want(http.StatusOK, http.MethodPost, "pep", string(good), "Content-Type", "application/json; charset=utf-8"),
-			"reject-malformed-json":            want(http.StatusBadRequest, http.MethodPost, "pep", string(good[:len(good)-1])),
-			"reject-empty-body":                want(http.StatusBadRequest, http.MethodPost, "pep", ""),
-			"missing-credentials-returns-401":  want(http.StatusUnauthorized, http.MethodPost, "", string(good)),
-			"invalid-credentials-returns-401":  want(http.StatusUnauthorized, http.MethodPost, "nobody", string(good)),
-			"of-ours-another-api-returns-403":  want(http.StatusForbidden, http.MethodPost, "other", string(good)),
+			"reject-get-method":      want(http.StatusMethodNotAllowed, http.MethodGet, "pep", ""),
+			"reject-put-method":      want(http.StatusMethodNotAllowed, http.MethodPut, "pep", string(good)),
+			"reject-top-level-array": want(http.StatusBadRequest, http.MethodPost, "pep", "["+string(good)+"]"),
+			"reject-non-json-content-type": want(http.StatusUnsupportedMediaType, http.MethodPost, "pep", string(good),
+				"Content-Type", "text/plain"),
+			"accept-content-type-with-charset": want(http.StatusOK, http.MethodPost, "pep", string(good), "Content-Type",
+				"application/json; charset=utf-8"),
+			"reject-malformed-json":           want(http.StatusBadRequest, http.MethodPost, "pep", string(good[:len(good)-1])),
+			"reject-empty-body":               want(http.StatusBadRequest, http.MethodPost, "pep", ""),
+			"missing-credentials-returns-401": want(http.StatusUnauthorized, http.MethodPost, "", string(good)),
+			"invalid-credentials-returns-401": want(http.StatusUnauthorized, http.MethodPost, "nobody", string(good)),
+			"of-ours-another-api-returns-403": want(http.StatusForbidden, http.MethodPost, "other", string(good)),
 		}
 	}
 	for plan, modules := range map[string]map[string]func(*testing.T){
 		"authzen-pdp-evaluation-": {
 			"fixture-request-permit-decision": decides(true), "fixture-request-deny-decision": decides(false, "action.name", "POST"),
-			"request-with-optional-context":                      decides(true, "context.time", "1985-10-26T01:22-07:00", "context.ip", "203.0.113.7"),
-			"request-with-additional-properties":                 decides(true, "subject.properties.department", "Sales", "resource.properties.owner", "x", "action.properties.method", "GET"),
-			"of-ours-unknown-fields":                             decides(true, "subject.age", 7, "resource.x", "y", "action.z", true, "more", items{1}),
+			"request-with-optional-context": decides(true, "context.time", "1985-10-26T01:22-07:00",
+				"context.ip", "203.0.113.7"),
+			"request-with-additional-properties": decides(true, "subject.properties.department", "Sales",
+				"resource.properties.owner", "x", "action.properties.method", "GET"),
+			"of-ours-unknown-fields": decides(true, "subject.age", 7, "resource.x", "y",
+				"action.z", true, "more", items{1}),
 			"fixture-request-deny-based-on-properties":           decides(false, "action.name", "DELETE", "subject.properties.level", 2),
 			"fixture-request-permit-based-on-subject-properties": decides(true, "action.name", "DELETE", "subject.properties.level", 3),
-			"of-ours-permit-based-on-resource-properties":        decides(true, "resource.id", "/records/1", "resource.properties.hostname", "nowhere.example.com", "resource.properties.policy", "records"),
-			"missing-subject":                                    refuses("subject", nil), "missing-action": refuses("action", nil), "missing-resource": refuses("resource", nil),
-			"subject-missing-type": refuses("subject.type", nil), "subject-missing-id": refuses("subject.id", nil), "subject-is-string": refuses("subject", "demo@example.com"),
+			"of-ours-permit-based-on-resource-properties": decides(true, "resource.id", "/records/1", "resource.properties.hostname",
+				"nowhere.example.com", "resource.properties.policy", "records"),
+			"missing-subject": refuses("subject", nil), "missing-action": refuses("action", nil),
+			"missing-resource":     refuses("resource", nil),
+			"subject-missing-type": refuses("subject.type", nil), "subject-missing-id": refuses("subject.id", nil),
+			"subject-is-string":     refuses("subject", "demo@example.com"),
 			"resource-missing-type": refuses("resource.type", nil), "resource-missing-id": refuses("resource.id", nil),
 			"action-missing-name": refuses("action.name", nil), "action-name-is-number": refuses("action.name", 7),
-			"unknown-subject-fields-ignored": decides(true, "subject.foo", "bar"), "unknown-resource-fields-ignored": decides(true, "resource.foo", 1),
-			"unknown-action-fields-ignored": decides(true, "action.foo", nil, "action.bar", items{}), "unknown-top-level-fields-ignored": decides(true, "foo", map[string]any{}),
-			"of-ours-members-in-another-case": refuses("subject", nil, "Subject", map[string]any{"type": "user", "id": "demo@example.com"}),
+			"unknown-subject-fields-ignored":   decides(true, "subject.foo", "bar"),
+			"unknown-resource-fields-ignored":  decides(true, "resource.foo", 1),
+			"unknown-action-fields-ignored":    decides(true, "action.foo", nil, "action.bar", items{}),
+			"unknown-top-level-fields-ignored": decides(true, "foo", map[string]any{}),
+			"of-ours-members-in-another-case":  refuses("subject", nil, "Subject", map[string]any{"type": "user", "id": "demo@example.com"}),
 		},
 		"authzen-pdp-evaluations-": {
-			"batch-request-with-evaluations-array":    several([]bool{true, false}, of(p.question(), "", read, write)),
-			"batch-with-fixture-decisions-validated":  several([]bool{true, false}, of(p.question(), "", map[string]any{}, write)),
-			"batch-with-fully-specified-evaluations":  several([]bool{true, false, true}, of(nil, "", p.question(), p.question("action.name", "POST"), p.question("action.name", "PUT"))),
-			"batch-with-context-inheritance":          several([]bool{true, true}, of(p.question("context.ip", "203.0.113.7"), "", map[string]any{"context": map[string]any{"time": "x"}}, read)),
-			"evaluation-level-errors":                 several([]bool{true, false, true}, of(p.question(), "", read, map[string]any{"action": map[string]any{"name": "frobnicate"}}, read)),
-			"execute-all-explicit":                    several([]bool{true, false, true}, of(p.question(), "execute_all", read, write, read)),
-			"default-semantic-is-execute-all":         several([]bool{false, true, false}, of(p.question(), "", write, read, write)),
-			"deny-on-first-deny":                      several([]bool{true, false}, of(p.question(), "deny_on_first_deny", read, write, read)),
-			"permit-on-first-permit":                  several([]bool{false, true}, of(p.question(), "permit_on_first_permit", write, read, write)),
-			"per-eval-overrides-default":              several([]bool{true, false}, of(p.question(), "", read, locked)),
-			"missing-subject-returns-decision-false":  several([]bool{false, false}, of(p.question("subject", nil), "", read, read)),
-			"batch-with-properties-validated":         several([]bool{false, true}, of(p.question("action.name", "DELETE"), "", map[string]any{"subject": map[string]any{"properties": map[string]any{"level": 1}}}, map[string]any{"subject": map[string]any{"properties": map[string]any{"level": 4}}})),
-			"batch-with-subject-properties-validated": several([]bool{true}, of(p.question("subject.properties.level", 3), "", map[string]any{"action": map[string]any{"name": "can_delete"}})),
-			"batch-with-default-value-merging":        several([]bool{true, false}, of(p.question("resource.id", nil), "", map[string]any{"resource": map[string]any{"id": p.site + "/records/1"}}, locked)),
-			"unknown-top-level-fields-ignored":        several([]bool{true}, of(p.question("foo", "bar"), "", read)),
+			"batch-request-with-evaluations-array":   several([]bool{true, false}, of(p.question(), "", read, write)),
+			"batch-with-fixture-decisions-validated": several([]bool{true, false}, of(p.question(), "", map[string]any{}, write)),
+			"batch-with-fully-specified-evaluations": several([]bool{true, false, true},
+				of(nil, "", p.question(), p.question("action.name", "POST"), p.question("action.name", "PUT"))),
+			"batch-with-context-inheritance": several([]bool{true, true},
+				of(p.question("context.ip", "203.0.113.7"), "", map[string]any{"context": map[string]any{"time": "x"}}, read)),
+			"evaluation-level-errors": several([]bool{true, false, true},
+				of(p.question(), "", read, map[string]any{"action": map[string]any{"name": "frobnicate"}}, read)),
+			"execute-all-explicit":                   several([]bool{true, false, true}, of(p.question(), "execute_all", read, write, read)),
+			"default-semantic-is-execute-all":        several([]bool{false, true, false}, of(p.question(), "", write, read, write)),
+			"deny-on-first-deny":                     several([]bool{true, false}, of(p.question(), "deny_on_first_deny", read, write, read)),
+			"permit-on-first-permit":                 several([]bool{false, true}, of(p.question(), "permit_on_first_permit", write, read, write)),
+			"per-eval-overrides-default":             several([]bool{true, false}, of(p.question(), "", read, locked)),
+			"missing-subject-returns-decision-false": several([]bool{false, false}, of(p.question("subject", nil), "", read, read)),
+			"batch-with-properties-validated": several([]bool{false, true},
+				of(p.question("action.name", "DELETE"), "", map[string]any{"subject": map[string]any{"properties": map[string]any{"level": 1}}},
+					map[string]any{"subject": map[string]any{"properties": map[string]any{"level": 4}}})),
+			"batch-with-subject-properties-validated": several([]bool{true},
+				of(p.question("subject.properties.level", 3), "", map[string]any{"action": map[string]any{"name": "can_delete"}})),
+			"batch-with-default-value-merging": several([]bool{true, false},
+				of(p.question("resource.id", nil), "", map[string]any{"resource": map[string]any{"id": p.site + "/records/1"}}, locked)),
+			"unknown-top-level-fields-ignored": several([]bool{true}, of(p.question("foo", "bar"), "", read)),
 			"missing-evaluations-array-backward-compat": func(t *testing.T) {
 				if status, answer := p.ask(t, evaluations, p.question()); status != http.StatusOK || answer["decision"] != true {
 					t.Errorf("%d %v", status, answer)
 				}
 			},
 			"empty-evaluations-array-backward-compat": func(t *testing.T) {
-				if status, answer := p.ask(t, evaluations, of(p.question("action.name", "POST"), "")); status != http.StatusOK || answer["decision"] != false {
+				if status, answer := p.ask(t, evaluations, of(p.question("action.name", "POST"), "")); status != http.StatusOK ||
+					answer["decision"] != false {
 					t.Errorf("%d %v", status, answer)
 				}
 			},
@@ -270,16 +291,43 @@ func TestAuthZENDecisions(t *testing.T) {
 		changes []any
 		want    string
 	}{
-		"a person":              {nil, `{"context":{"verdict":"allow"},"decision":true}`},
-		"a rule that denies":    {[]any{"resource.id", p.site + "/records/locked"}, `{"context":{"reason":"denied_by_rule","verdict":"deny"},"decision":false}`},
-		"too weak a sign-in":    {[]any{"action.name", "DELETE"}, `{"context":{"reason":"level_too_low","verdict":"step-up","wanted_level":3},"decision":false}`},
-		"an unknown person":     {[]any{"subject.id", "demi@example.com"}, `{"context":{"reason":"no_credentials","verdict":"sign-in"},"decision":false}`},
-		"a stranger":            {[]any{"subject.type", "anonymous", "subject.id", "-"}, `{"context":{"reason":"no_credentials","verdict":"sign-in"},"decision":false}`},
-		"a public path":         {[]any{"subject.type", "anonymous", "subject.id", "-", "resource.id", p.site + "/health"}, `{"context":{"verdict":"public"},"decision":true}`},
-		"a client":              {[]any{"subject.type", "client", "subject.id", "reports", "action.name", "create"}, `{"context":{"verdict":"allow"},"decision":true}`},
-		"an unknown client":     {[]any{"subject.type", "client", "subject.id", "nobody", "action.name", "create"}, `{"context":{"reason":"no_credentials","verdict":"sign-in"},"decision":false}`},
-		"by a client":           {[]any{"subject.properties.client", "reports", "action.name", "POST"}, `{"context":{"verdict":"allow"},"decision":true}`},
-		"by an unknown client":  {[]any{"subject.properties.client", "nobody"}, `{"context":{"reason":"no_credentials","verdict":"sign-in"},"decision":false}`},
+		"a person": {nil, `{"context":{"verdict":"allow"},"decision":true}`},
+		"a rule that denies": {
+			[]any{"resource.id", p.site + "/records/locked"},
+			`{"context":{"reason":"denied_by_rule","verdict":"deny"},"decision":false}`,
+		},
+		"too weak a sign-in": {
+			[]any{"action.name", "DELETE"},
+			`{"context":{"reason":"level_too_low","verdict":"step-up","wanted_level":3},"decision":false}`,
+		},
+		"an unknown person": {
+			[]any{"subject.id", "demi@example.com"},
+			`{"context":{"reason":"no_credentials","verdict":"sign-in"},"decision":false}`,
+		},
+		"a stranger": {
+			[]any{"subject.type", "anonymous", "subject.id", "-"},
+			`{"context":{"reason":"no_credentials","verdict":"sign-in"},"decision":false}`,
+		},
+		"a public path": {
+			[]any{"subject.type", "anonymous", "subject.id", "-", "resource.id", p.site + "/health"},
+			`{"context":{"verdict":"public"},"decision":true}`,
+		},
+		"a client": {
+			[]any{"subject.type", "client", "subject.id", "reports", "action.name", "create"},
+			`{"context":{"verdict":"allow"},"decision":true}`,
+		},
+		"an unknown client": {
+			[]any{"subject.type", "client", "subject.id", "nobody", "action.name", "create"},
+			`{"context":{"reason":"no_credentials","verdict":"sign-in"},"decision":false}`,
+		},
+		"by a client": {
+			[]any{"subject.properties.client", "reports", "action.name", "POST"},
+			`{"context":{"verdict":"allow"},"decision":true}`,
+		},
+		"by an unknown client": {
+			[]any{"subject.properties.client", "nobody"},
+			`{"context":{"reason":"no_credentials","verdict":"sign-in"},"decision":false}`,
+		},
 		"a client as a list":    {[]any{"subject.properties.client", []any{}}, `subject.properties.client: want the id of the client`},
 		"another kind":          {[]any{"subject.type", "robot"}, `subject.type: want user, client or anonymous`},
 		"another action":        {[]any{"action.name", "frobnicate"}, `action.name: want an HTTP method`},
@@ -316,8 +364,10 @@ func TestAuthZENDecisions(t *testing.T) {
 			t.Errorf("101 questions = %d %v, want 400", status, answer)
 		}
 		for body, status := range map[string]int{
-			strings.Repeat("[", 70): http.StatusBadRequest, `{"subject":` + strings.Repeat(`{"a":`, 70): http.StatusBadRequest, "\"" + strings.Repeat("x", 300<<10) + "\"": http.StatusRequestEntityTooLarge,
-			`{"evaluations":{}}`: http.StatusBadRequest, `{"evaluations":[1]}`: http.StatusBadRequest, `{"evaluations":[null]}`: http.StatusBadRequest, "null": http.StatusBadRequest,
+			strings.Repeat("[", 70): http.StatusBadRequest, `{"subject":` + strings.Repeat(`{"a":`, 70): http.StatusBadRequest,
+			"\"" + strings.Repeat("x", 300<<10) + "\"": http.StatusRequestEntityTooLarge,
+			`{"evaluations":{}}`:                       http.StatusBadRequest, `{"evaluations":[1]}`: http.StatusBadRequest,
+			`{"evaluations":[null]}`: http.StatusBadRequest, "null": http.StatusBadRequest,
 		} {
 			if res, text := p.send(t, http.MethodPost, evaluations, "pep", body); res.StatusCode != status {
 				t.Errorf("%.40s = %d %s, want %d", body, res.StatusCode, text, status)
@@ -333,7 +383,8 @@ func TestAuthZENDecisions(t *testing.T) {
 		if fmt.Sprint(unknown["decision"]) != fmt.Sprint(known["decision"]) || strings.Contains(fmt.Sprint(unknown), "example.com") {
 			t.Errorf("unknown = %v, known = %v", unknown, known)
 		}
-		if res, _ := p.send(t, http.MethodPost, evaluation, "pep", "{}", "Origin", "https://evil.example.com"); res.StatusCode != http.StatusForbidden {
+		if res, _ := p.send(t, http.MethodPost, evaluation, "pep", "{}", "Origin",
+			"https://evil.example.com"); res.StatusCode != http.StatusForbidden {
 			t.Errorf("of another origin = %d, want 403", res.StatusCode)
 		}
 	})

@@ -340,7 +340,10 @@ func (s *Service) List(tx storage.Tx, most int, now time.Time) (list []Backup, e
 			return nil, err
 		}
 		r := &e.Value
-		b := Backup{ID: e.Key, File: r.File, Host: r.Host, By: r.By, Problem: r.Problem, State: r.State, Bytes: r.Bytes, Records: r.Records, Began: r.Began, Ended: r.Seen}
+		b := Backup{
+			ID: e.Key, File: r.File, Host: r.Host, By: r.By, Problem: r.Problem, State: r.State, Bytes: r.Bytes, Records: r.Records,
+			Began: r.Began, Ended: r.Seen,
+		}
 		if b.State == Running && now.Sub(r.Seen) >= silent { // the server that wrote it was ended
 			b.State, b.Problem = Failed, fmt.Sprintf("%s has not said anything since", cmp.Or(r.Host, "the command that writes it"))
 		}

@@ -41,7 +41,8 @@ func newService(t *testing.T, write func(context.Context, io.Writer) error) *bac
 		write = raw.Backup
 	}
 	return &backup.Service{
-		Store: &engine{raw, write}, Recorder: &audit.Recorder{Random: rand.Reader, Now: time.Now}, Dir: filepath.Join(t.TempDir(), "backups"), Host: "node-1", Log: zap.NewNop(),
+		Store: &engine{raw, write}, Recorder: &audit.Recorder{Random: rand.Reader, Now: time.Now}, Dir: filepath.Join(t.TempDir(), "backups"),
+		Host: "node-1", Log: zap.NewNop(),
 	}
 }
 
@@ -194,7 +195,8 @@ func TestCopyIsNoted(t *testing.T) {
 			}
 		}
 		got := list(t, s, 2*time.Minute)[0]
-		if got.File != "/mnt/"+name || got.State != tt.wantState || !strings.Contains(got.Problem, tt.wantWhy) || got.By != "Ann" || (got.Bytes == 0) != (name == "broken") {
+		if got.File != "/mnt/"+name || got.State != tt.wantState || !strings.Contains(got.Problem, tt.wantWhy) || got.By != "Ann" ||
+			(got.Bytes == 0) != (name == "broken") {
 			t.Errorf("%s: the newest is %+v, want %s and a problem with %q", name, got, tt.wantState, tt.wantWhy)
 		}
 	}

@@ -76,7 +76,8 @@ func (s *Service) SetPlan(ctx context.Context, p Schedule, by audit.Actor) error
 		return ErrUnsupported
 	}
 	known := p.Every == Off || p.Every == Daily || p.Every == Weekly
-	if !known || p.Hour < 0 || p.Hour > 23 || p.Weekday < time.Sunday || p.Weekday > time.Saturday || p.Every != Off && (p.Keep < 1 || p.Keep > MostKept) {
+	if !known || p.Hour < 0 || p.Hour > 23 || p.Weekday < time.Sunday || p.Weekday > time.Saturday || p.Every != Off &&
+		(p.Keep < 1 || p.Keep > MostKept) {
 		return ErrSchedule
 	}
 	e, err := s.Recorder.New(planned, by.Origin)

@@ -65,8 +65,9 @@ func TestSchedule(t *testing.T) {
 		t.Fatalf("without a schedule there are backups: %+v", got)
 	}
 	for name, p := range map[string]backup.Schedule{
-		"an unknown word": {Every: "hourly", Keep: 2}, "no such hour": {Every: backup.Daily, Hour: 24, Keep: 2}, "no such day": {Every: backup.Weekly, Weekday: 7, Keep: 2},
-		"none kept": {Every: backup.Daily}, "too many kept": {Every: backup.Daily, Keep: backup.MostKept + 1},
+		"an unknown word": {Every: "hourly", Keep: 2}, "no such hour": {Every: backup.Daily, Hour: 24, Keep: 2},
+		"no such day": {Every: backup.Weekly, Weekday: 7, Keep: 2},
+		"none kept":   {Every: backup.Daily}, "too many kept": {Every: backup.Daily, Keep: backup.MostKept + 1},
 	} {
 		if err := s.SetPlan(t.Context(), p, by); !errors.Is(err, backup.ErrSchedule) {
 			t.Errorf("%s: %v, want %v", name, err, backup.ErrSchedule)
@@ -115,7 +116,8 @@ func TestSchedule(t *testing.T) {
 	if err := s.SetPlan(t.Context(), backup.Schedule{Every: backup.Weekly, Weekday: time.Wednesday, Hour: 12, Keep: 1}, by); err != nil {
 		t.Fatal(err)
 	}
-	if got := plan(t, s); got.Next.Weekday() != time.Wednesday || got.Next.Hour() != 12 || got.Next.Sub(c.Now()) > 7*24*time.Hour || got.Problem != "" {
+	if got := plan(t, s); got.Next.Weekday() != time.Wednesday || got.Next.Hour() != 12 ||
+		got.Next.Sub(c.Now()) > 7*24*time.Hour || got.Problem != "" {
 		t.Errorf("weekly plan = %+v at %s", got, c.Now())
 	}
 	if err := s.SetPlan(t.Context(), backup.Schedule{}, by); err != nil {

@@ -60,7 +60,8 @@ func (c *Console) MayAlert(tx storage.Tx, _ string, p *person.Record) (bool, err
 
 // EventsOf is the page with the events that an alert selects.
 func EventsOf(f alert.Filter) string {
-	return layout.With(layout.Root+"/events", "person", f.Person, "kind", strings.Join(f.Types, ", "), "client", f.Client, "address", f.Address)
+	return layout.With(layout.Root+"/events", "person", f.Person, "kind", strings.Join(f.Types, ", "), "client",
+		f.Client, "address", f.Address)
 }
 
 // by is the actor of an act on an alert. That of one's own is looked at again, too.
@@ -150,7 +151,10 @@ func (c *Console) showAlerts(v *layout.Visit) (*web.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &web.Table{Label: web.Say("console.alerts.title"), Columns: []string{"console.column.name", "console.column.to", "console.column.fired", "console.column.events", "console.column.state"}}
+	t := &web.Table{
+		Label:   web.Say("console.alerts.title"),
+		Columns: []string{"console.column.name", "console.column.to", "console.column.fired", "console.column.events", "console.column.state"},
+	}
 	for i := range list {
 		a := &list[i]
 		t.Rows = append(t.Rows, web.TableRow{URL: alertPath(a.ID), Cells: []web.Cell{
@@ -162,7 +166,10 @@ func (c *Console) showAlerts(v *layout.Visit) (*web.Console, error) {
 		Parts: []web.ConsolePart{{Table: t}},
 	}
 	if len(list) == 0 {
-		out.Parts[0].Empty = &web.Empty{Text: web.Say("console.alerts.none"), Next: &web.Action{Label: "console.events.title", URL: layout.Root + "/events"}}
+		out.Parts[0].Empty = &web.Empty{
+			Text: web.Say("console.alerts.none"),
+			Next: &web.Action{Label: "console.events.title", URL: layout.Root + "/events"},
+		}
 	}
 	return out, nil
 }
@@ -194,8 +201,10 @@ func (c *Console) showAlert(v *layout.Visit) (*web.Console, error) {
 		return web.ConsoleFact{Label: label, Cells: []web.Cell{cell}}
 	}
 	facts := []web.ConsoleFact{
-		fact("console.column.state", alertState(a)), fact("console.column.to", alertTo(a, names[a.Owner])), fact("console.field.owner", personCell(names, a.Owner, a.Owner)),
-		fact("console.column.created", timeCell(a.Made)), fact("console.column.fired", timeCell(a.Fired)), fact("console.column.events", web.Cell{Name: strconv.FormatInt(a.Told, 10)}),
+		fact("console.column.state", alertState(a)), fact("console.column.to", alertTo(a, names[a.Owner])),
+		fact("console.field.owner", personCell(names, a.Owner, a.Owner)),
+		fact("console.column.created", timeCell(a.Made)), fact("console.column.fired", timeCell(a.Fired)),
+		fact("console.column.events", web.Cell{Name: strconv.FormatInt(a.Told, 10)}),
 	}
 	if a.Waiting > 0 {
 		facts = append(facts, fact("console.field.waiting", web.Cell{Name: strconv.FormatInt(a.Waiting, 10)}))
@@ -207,7 +216,10 @@ func (c *Console) showAlert(v *layout.Visit) (*web.Console, error) {
 		Name: a.Name, Up: &web.Up{Label: web.Say("console.alerts.title"), URL: layout.Root + alertsPath}, Actions: v.Buttons(),
 		Parts: []web.ConsolePart{
 			{Facts: facts},
-			{ID: "filter", Title: web.Say("console.alert.filter"), Facts: filterFacts(&a.Filter, names), Actions: []web.Action{{Label: "console.event.more", URL: EventsOf(a.Filter)}}},
+			{
+				ID: "filter", Title: web.Say("console.alert.filter"), Facts: filterFacts(&a.Filter, names),
+				Actions: []web.Action{{Label: "console.event.more", URL: EventsOf(a.Filter)}},
+			},
 		},
 	}, nil
 }
@@ -247,19 +259,31 @@ func (c *Console) askAlert(v *layout.Visit) (q layout.Question, err error) {
 	}
 	if a, ok := v.About.(*alert.Alert); ok {
 		f := &a.Filter
-		values = map[string]string{"name": a.Name, "person": f.Person, "kind": strings.Join(f.Types, ", "), "client": f.Client, "address": f.Address, "to": string(a.To)}
+		values = map[string]string{
+			"name": a.Name, "person": f.Person, "kind": strings.Join(f.Types, ", "), "client": f.Client,
+			"address": f.Address, "to": string(a.To),
+		}
 	} else {
 		for _, name := range filterFields {
 			values[name] = v.URL.Query().Get(name)
 		}
 	}
 	q.Fields = []web.Field{
-		{Name: "name", Label: "console.column.name", Required: true, MaxLength: alert.MaxName, Value: values["name"], Hint: "console.alert.name.hint"},
+		{
+			Name: "name", Label: "console.column.name", Required: true, MaxLength: alert.MaxName, Value: values["name"],
+			Hint: "console.alert.name.hint",
+		},
 		{Name: "person", Label: "console.column.person", Hint: "console.events.person.hint", Value: values["person"]},
 		{Name: "kind", Hint: "console.events.kind.hint", Value: values["kind"]},
 		{Name: "client", Label: "console.column.application", Value: values["client"]},
 		{Name: "address", Label: "console.column.address", Value: values["address"]},
-		{Name: "to", Type: "select", Label: "console.column.to", Value: values["to"], Options: []web.Option{{Value: string(alert.Mail), Label: "console.alert.to.mail"}, {Value: string(alert.Webhook), Label: "console.alert.to.webhook"}}},
+		{
+			Name: "to", Type: "select", Label: "console.column.to", Value: values["to"],
+			Options: []web.Option{
+				{Value: string(alert.Mail), Label: "console.alert.to.mail"},
+				{Value: string(alert.Webhook), Label: "console.alert.to.webhook"},
+			},
+		},
 		{Name: "url", Label: "console.field.webhook_url", Hint: "console.alert.url.hint"},
 	}
 	return q, nil
@@ -268,7 +292,10 @@ func (c *Console) askAlert(v *layout.Visit) (q layout.Question, err error) {
 // draftOf reads the form of an alert.
 func (c *Console) draftOf(v *layout.Visit, in url.Values) (d alert.Draft, err error) {
 	text := func(name string) string { return strings.TrimSpace(in.Get(name)) }
-	d = alert.Draft{Name: text("name"), To: alert.Kind(in.Get("to")), URL: text("url"), Filter: alert.Filter{Client: text("client"), Address: text("address"), Types: layout.Lines(in.Get("kind"))}}
+	d = alert.Draft{
+		Name: text("name"), To: alert.Kind(in.Get("to")), URL: text("url"),
+		Filter: alert.Filter{Client: text("client"), Address: text("address"), Types: layout.Lines(in.Get("kind"))},
+	}
 	who := text("person")
 	if who == "" {
 		return d, nil
@@ -347,8 +374,9 @@ func savedAlert(id, name, secretText string) layout.Result {
 	return layout.Result{Page: &web.Console{
 		Title: web.Say("console.secret.title"), Up: &web.Up{Name: name, URL: alertPath(id)},
 		Parts: []web.ConsolePart{{
-			Text:   web.Say("console.alert.secret"),
-			Secret: &web.Secret{Text: web.Say("console.secret.once"), Value: secretText}, Actions: []web.Action{{Label: "console.secret.kept", URL: alertPath(id)}},
+			Text:    web.Say("console.alert.secret"),
+			Secret:  &web.Secret{Text: web.Say("console.secret.once"), Value: secretText},
+			Actions: []web.Action{{Label: "console.secret.kept", URL: alertPath(id)}},
 		}},
 	}}
 }
@@ -369,7 +397,10 @@ func (c *Console) removeAlert(v *layout.Visit, _ url.Values) (layout.Result, err
 
 // alertActions are the ways from the events to the alerts and the seals.
 func (c *Console) alertActions(v *layout.Visit, good bool) []web.Action {
-	list := []web.Action{{Label: "console.alerts.title", URL: layout.Root + alertsPath}, {Label: "console.chain.title", URL: layout.Root + chainPath}}
+	list := []web.Action{
+		{Label: "console.alerts.title", URL: layout.Root + alertsPath},
+		{Label: "console.chain.title", URL: layout.Root + chainPath},
+	}
 	var params []string
 	for _, name := range filterFields {
 		params = append(params, name, v.URL.Query().Get(name))

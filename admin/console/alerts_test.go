@@ -100,7 +100,8 @@ func (r *receiver) take() (got []*http.Request, bodies []string) {
 func (h *harness) alertDeps() alert.Deps {
 	h.out = &wayOut{}
 	return alert.Deps{
-		Store: h.store, Persons: h.id.Person, Recorder: h.recorder, Keyring: h.keyring, Random: h.recorder.Random, Mail: h.notices, Link: EventsOf, Log: zap.NewNop(),
+		Store: h.store, Persons: h.id.Person, Recorder: h.recorder, Keyring: h.keyring, Random: h.recorder.Random, Mail: h.notices,
+		Link: EventsOf, Log: zap.NewNop(),
 		Client: &http.Client{Transport: h.out, Timeout: outbound.Timeout, CheckRedirect: outbound.New(false).CheckRedirect},
 	}
 }
@@ -112,7 +113,9 @@ func (h *harness) alert(username string) string {
 		return id
 	}
 	h.setEmail(username)
-	id, _, err := h.alerts.Add(h.t.Context(), alert.Draft{Name: "alert of " + username, To: alert.Mail, Filter: alert.Filter{Types: []string{"never"}}}, audit.Actor{ID: h.personID(username)})
+	id, _, err := h.alerts.Add(h.t.Context(),
+		alert.Draft{Name: "alert of " + username, To: alert.Mail, Filter: alert.Filter{Types: []string{"never"}}},
+		audit.Actor{ID: h.personID(username)})
 	h.must(err)
 	if h.alertsOf == nil {
 		h.alertsOf = map[string]string{}
@@ -127,7 +130,8 @@ func (h *harness) alertPaths(payload, q string, by audit.Actor) []string {
 	out := []string{layout.Root + "/events/alerts", layout.Root + "/events/alerts/save-alert?" + q}
 	h.setEmail("owner@example.com")
 	by.ID = h.personID("owner@example.com")
-	id, _, err := h.alerts.Add(h.t.Context(), alert.Draft{Name: payload, To: alert.Mail, Filter: alert.Filter{Client: payload, Address: "192.0.2.1"}}, by)
+	id, _, err := h.alerts.Add(h.t.Context(),
+		alert.Draft{Name: payload, To: alert.Mail, Filter: alert.Filter{Client: payload, Address: "192.0.2.1"}}, by)
 	if errors.As(err, new(*alert.InvalidError)) { // longer than a name
 		id = h.alert("owner@example.com")
 	} else {
@@ -167,14 +171,17 @@ func TestAlertByMail(t *testing.T) {
 	h := newHarness(t)
 	b := h.as("operator@example.com")
 	page := b.get("/admin/events?kind=x&address=192.0.2.1").Body.String()
-	if !strings.Contains(page, `href="/admin/events/alerts/save-alert?address=192.0.2.1&amp;kind=x"`) || !strings.Contains(page, `href="/admin/events/alerts"`) {
+	if !strings.Contains(page, `href="/admin/events/alerts/save-alert?address=192.0.2.1&amp;kind=x"`) ||
+		!strings.Contains(page, `href="/admin/events/alerts"`) {
 		t.Errorf("the events do not lead to the alerts\n%s", page)
 	}
-	if strings.Contains(b.get("/admin/events").Body.String(), "save-alert") || strings.Contains(h.as("viewer@example.com").get("/admin/events?kind=x").Body.String(), "save-alert") {
+	if strings.Contains(b.get("/admin/events").Body.String(), "save-alert") ||
+		strings.Contains(h.as("viewer@example.com").get("/admin/events?kind=x").Body.String(), "save-alert") {
 		t.Error("an alert of everything, or of a viewer, is offered")
 	}
 	h.happens("x.AEvent", "192.0.2.1", "before")
-	h.actHasEvent(b, h.personID("operator@example.com"), "/admin/events/alerts/save-alert?address=192.0.2.1&kind=x", "alert.AlertCreatedEvent", filled("address=192.0.2.1&kind=x", []string{"name", "Odd things"})...)
+	h.actHasEvent(b, h.personID("operator@example.com"), "/admin/events/alerts/save-alert?address=192.0.2.1&kind=x", "alert.AlertCreatedEvent",
+		filled("address=192.0.2.1&kind=x", []string{"name", "Odd things"})...)
 	list := func(want ...string) string {
 		t.Helper()
 		body := b.get("/admin/events/alerts").form()
@@ -203,8 +210,10 @@ func TestAlertByMail(t *testing.T) {
 	h.happens("x.DEvent", "192.0.2.1", "more")
 	h.round()
 	sent := h.notices.Take()
-	if len(sent) != 1 || sent[0].Kind != notify.EventAlert || sent[0].To != "operator@example.com" || sent[0].Data["count"] != "13" || sent[0].Data["alert"] != "Odd things" ||
-		strings.Count(sent[0].Data["events"], "Something · 192.0.2.1") != 10 || strings.Contains(sent[0].Data["events"], "evil") || sent[0].Link != "/admin/events?address=192.0.2.1&kind=x" {
+	if len(sent) != 1 || sent[0].Kind != notify.EventAlert || sent[0].To != "operator@example.com" || sent[0].Data["count"] != "13" ||
+		sent[0].Data["alert"] != "Odd things" ||
+		strings.Count(sent[0].Data["events"], "Something · 192.0.2.1") != 10 || strings.Contains(sent[0].Data["events"], "evil") ||
+		sent[0].Link != "/admin/events?address=192.0.2.1&kind=x" {
 		t.Fatalf("sent: %+v", sent)
 	}
 	h.clock.Advance(time.Minute)
@@ -247,7 +256,8 @@ func TestAlertByMail(t *testing.T) {
 	if sent = h.notices.Take(); len(sent) != 1 || sent[0].Kind != notify.Test || sent[0].To != "operator@example.com" {
 		t.Errorf("the test: %+v", sent)
 	}
-	h.actHasEvent(b, me, at+"/edit-alert", "alert.AlertChangedEvent", "name", "Other things", "kind", "y", "address", "192.0.2.1", "to", "mail")
+	h.actHasEvent(b, me, at+"/edit-alert", "alert.AlertChangedEvent", "name", "Other things", "kind", "y", "address",
+		"192.0.2.1", "to", "mail")
 	h.round()
 	h.happens("y.GEvent", "192.0.2.1", "")
 	h.happens("x.GEvent", "192.0.2.1", "")
@@ -283,7 +293,8 @@ func TestAlertByWebhook(t *testing.T) {
 	_, at, _ := strings.Cut(list(), `<a class="row" href="`)
 	at, _, _ = strings.Cut(at, `"`)
 	for _, path := range []string{"/admin/events/alerts", at, at + "/edit-alert"} {
-		if body := b.get(path).Body.String(); strings.Contains(body, "planted-path") || strings.Contains(body, m[1]) || path != at+"/edit-alert" && !strings.Contains(body, "hooks.example.com") {
+		if body := b.get(path).Body.String(); strings.Contains(body, "planted-path") || strings.Contains(body, m[1]) ||
+			path != at+"/edit-alert" && !strings.Contains(body, "hooks.example.com") {
 			t.Errorf("%s tells a secret, or does not tell the host\n%s", path, body)
 		}
 	}
@@ -305,10 +316,13 @@ func TestAlertByWebhook(t *testing.T) {
 		}
 	}
 	h.must(json.Unmarshal([]byte(bodies[0]), &body))
-	if r := tries[0]; r.URL.Path != "/planted-path" || r.Header.Get("webhook-signature") != "v1,"+notify.Sign(key, r.Header.Get("webhook-id"), r.Header.Get("webhook-timestamp"), []byte(bodies[0])) {
+	if r := tries[0]; r.URL.Path != "/planted-path" ||
+		r.Header.Get("webhook-signature") != "v1,"+
+			notify.Sign(key, r.Header.Get("webhook-id"), r.Header.Get("webhook-timestamp"), []byte(bodies[0])) {
 		t.Errorf("message to %s with %v", r.URL, r.Header)
 	}
-	if body.Type != "gatehouse.alert" || body.Data.Alert != "Odd things" || body.Data.Count != 2 || len(body.Data.Events) != 2 || body.Data.Events[0].Reason != "first" {
+	if body.Type != "gatehouse.alert" || body.Data.Alert != "Odd things" || body.Data.Count != 2 || len(body.Data.Events) != 2 ||
+		body.Data.Events[0].Reason != "first" {
 		t.Errorf("message: %s", bodies[0])
 	}
 	if body := list(); !strings.Contains(body, "Last try failed") || !strings.Contains(body, "status 500") {
@@ -366,10 +380,12 @@ func TestAlertByWebhook(t *testing.T) {
 		t.Errorf("test: %s", bodies)
 	}
 	// Without an address it stays; another one has another secret.
-	if a := b.acts(at+"/edit-alert", "name", "Odd things", "kind", "x", "to", "webhook", "url", ""); strings.Contains(a.Body.String(), "whsec_") {
+	if a := b.acts(at+"/edit-alert", "name", "Odd things", "kind", "x", "to", "webhook", "url",
+		""); strings.Contains(a.Body.String(), "whsec_") {
 		t.Error("a change of something else has made a new secret")
 	}
-	if a := b.acts(at+"/edit-alert", "name", "Odd things", "kind", "x", "to", "webhook", "url", "https://other.example.com/"); !strings.Contains(a.Body.String(), "whsec_") || strings.Contains(a.Body.String(), m[1]) {
+	if a := b.acts(at+"/edit-alert", "name", "Odd things", "kind", "x", "to", "webhook", "url",
+		"https://other.example.com/"); !strings.Contains(a.Body.String(), "whsec_") || strings.Contains(a.Body.String(), m[1]) {
 		t.Errorf("another address has no other secret\n%s", a.form())
 	}
 }
@@ -388,7 +404,10 @@ func TestAlertAttacks(t *testing.T) {
 		h := newHarness(t)
 		b := h.as("owner@example.com")
 		port, met := outboundtest.Inside(t)
-		urls := []string{"http://hooks.example.com/", "ftp://hooks.example.com/", "https://", "https://user:pw@hooks.example.com/", "https://hooks.example.com/#x", "javascript:alert(1)", "//hooks.example.com", "https://hooks.example.com/" + strings.Repeat("a", 3000)}
+		urls := []string{
+			"http://hooks.example.com/", "ftp://hooks.example.com/", "https://", "https://user:pw@hooks.example.com/",
+			"https://hooks.example.com/#x", "javascript:alert(1)", "//hooks.example.com", "https://hooks.example.com/" + strings.Repeat("a", 3000),
+		}
 		for _, host := range outboundtest.Hosts {
 			urls = append(urls, "https://"+host+":"+port+"/")
 		}
@@ -424,7 +443,8 @@ func TestAlertAttacks(t *testing.T) {
 		h.receive() // lets them be saved
 		const slow = 3
 		for i := range slow {
-			_, _, err := h.alerts.Add(t.Context(), alert.Draft{Name: fmt.Sprint("slow ", i), To: alert.Webhook, URL: "https://hooks.example.com/", Filter: filter}, by)
+			_, _, err := h.alerts.Add(t.Context(),
+				alert.Draft{Name: fmt.Sprint("slow ", i), To: alert.Webhook, URL: "https://hooks.example.com/", Filter: filter}, by)
 			h.must(err)
 		}
 		_, _, err := h.alerts.Add(t.Context(), alert.Draft{Name: "z", To: alert.Mail, Filter: filter}, by)
@@ -489,7 +509,8 @@ func TestAlertAttacks(t *testing.T) {
 			h := newHarness(t)
 			h.alert("operator@example.com")
 			h.setEmail("operator@example.com")
-			id, _, err := h.alerts.Add(t.Context(), alert.Draft{Name: "n", To: alert.Mail, Filter: alert.Filter{Types: []string{"x"}}}, audit.Actor{ID: h.personID("operator@example.com")})
+			id, _, err := h.alerts.Add(t.Context(), alert.Draft{Name: "n", To: alert.Mail, Filter: alert.Filter{Types: []string{"x"}}},
+				audit.Actor{ID: h.personID("operator@example.com")})
 			h.must(err)
 			h.round()
 			h.happens("x.AEvent", "192.0.2.1", "")
@@ -519,7 +540,9 @@ func TestAlertAttacks(t *testing.T) {
 	t.Run("attack 544: two workers at once", func(t *testing.T) {
 		h := newHarness(t)
 		got := h.receive()
-		_, _, err := h.alerts.Add(t.Context(), alert.Draft{Name: "n", To: alert.Webhook, URL: "https://hooks.example.com/", Filter: alert.Filter{Types: []string{"x"}}}, audit.Actor{ID: h.personID("owner@example.com")})
+		_, _, err := h.alerts.Add(t.Context(),
+			alert.Draft{Name: "n", To: alert.Webhook, URL: "https://hooks.example.com/", Filter: alert.Filter{Types: []string{"x"}}},
+			audit.Actor{ID: h.personID("owner@example.com")})
 		h.must(err)
 		h.round()
 		h.happens("x.AEvent", "192.0.2.1", "")

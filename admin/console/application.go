@@ -30,13 +30,25 @@ func (c *Console) applicationScreen() *layout.Screen {
 	return &layout.Screen{
 		Name: "application", Path: "/applications/{id}", Role: layout.Viewer, Find: c.findApplication, Show: c.showApplication,
 		Acts: []*layout.Act{
-			{Name: "edit-client", Role: layout.Operator, May: may, When: func(v *layout.Visit) bool { return shownClient(v).Stored }, Ask: c.askEditClient, Do: c.editClient},
+			{
+				Name: "edit-client", Role: layout.Operator, May: may, When: func(v *layout.Visit) bool { return shownClient(v).Stored },
+				Ask: c.askEditClient, Do: c.editClient,
+			},
 			{Name: "rotate", Role: layout.Operator, May: may, When: hasSecret, Ask: askRotate, Do: c.rotate},
 			{Name: "end-old", Role: layout.Operator, Danger: true, When: hasSecret, Do: c.endOld},
-			{Name: "disable", Role: layout.Operator, Danger: true, When: func(v *layout.Visit) bool { return shownClient(v).Stored && !shownClient(v).Disabled }, Do: c.disable(true)},
-			{Name: "enable", Role: layout.Operator, May: may, When: func(v *layout.Visit) bool { return shownClient(v).Stored && shownClient(v).Disabled }, Do: c.disable(false)},
+			{
+				Name: "disable", Role: layout.Operator, Danger: true,
+				When: func(v *layout.Visit) bool { return shownClient(v).Stored && !shownClient(v).Disabled }, Do: c.disable(true),
+			},
+			{
+				Name: "enable", Role: layout.Operator, May: may,
+				When: func(v *layout.Visit) bool { return shownClient(v).Stored && shownClient(v).Disabled }, Do: c.disable(false),
+			},
 			{Name: "revoke-client", Role: layout.Operator, Danger: true, Do: c.revokeClient},
-			{Name: "remove-client", Role: layout.Operator, Danger: true, When: func(v *layout.Visit) bool { return shownClient(v).Stored }, Do: c.removeClient},
+			{
+				Name: "remove-client", Role: layout.Operator, Danger: true, When: func(v *layout.Visit) bool { return shownClient(v).Stored },
+				Do: c.removeClient,
+			},
 		},
 	}
 }
@@ -61,7 +73,10 @@ func hasSecret(v *layout.Visit) bool {
 
 func (c *Console) showApplication(v *layout.Visit) (*web.Console, error) {
 	a := shownClient(v)
-	out := &web.Console{Name: v.Called, Up: &web.Up{Label: web.Say("console.applications.title"), URL: layout.Root + "/applications"}, Tags: []web.Cell{enabledCell(a), originCell(a.Origin)}}
+	out := &web.Console{
+		Name: v.Called, Up: &web.Up{Label: web.Say("console.applications.title"), URL: layout.Root + "/applications"},
+		Tags: []web.Cell{enabledCell(a), originCell(a.Origin)},
+	}
 	kind := "console.client.confidential"
 	if a.Public {
 		kind = "console.client.public"
@@ -79,7 +94,10 @@ func (c *Console) showApplication(v *layout.Visit) (*web.Console, error) {
 		}
 	}
 	if !a.CreatedAt.IsZero() {
-		facts = append(facts, web.ConsoleFact{Label: "console.column.created", Cells: []web.Cell{{Text: web.Say("console.time", "time", a.CreatedAt)}}})
+		facts = append(facts, web.ConsoleFact{
+			Label: "console.column.created",
+			Cells: []web.Cell{{Text: web.Say("console.time", "time", a.CreatedAt)}},
+		})
 	}
 	used, err := c.usedFacts(v, a.ID)
 	if err != nil {
@@ -140,7 +158,10 @@ func (c *Console) usedFacts(v *layout.Visit, id string) ([]web.ConsoleFact, erro
 	})
 	out := []web.ConsoleFact{{Label: "console.field.last_used", Cells: []web.Cell{last}}}
 	if !called.At.IsZero() {
-		out = append(out, web.ConsoleFact{Label: "console.field.client_called", Cells: []web.Cell{{Text: web.Say("console.time", "time", called.At), Note: called.Address}}})
+		out = append(out, web.ConsoleFact{
+			Label: "console.field.client_called",
+			Cells: []web.Cell{{Text: web.Say("console.time", "time", called.At), Note: called.Address}},
+		})
 	}
 	return append(out, web.ConsoleFact{Label: "console.field.client_sessions", Cells: []web.Cell{open}}), err
 }

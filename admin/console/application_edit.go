@@ -179,7 +179,9 @@ func clientFields(v *layout.Visit) (out []clientField) {
 		textField("initiate_login_uri", func(c *client.Client) *string { return &c.InitiateLoginURI }),
 	)
 	if v.Role == layout.Owner {
-		out = append(out, wordField("second_factor", []string{"", authn.SecondFactorWhenSetUp, authn.SecondFactorAlways, authn.SecondFactorOnDemand}, func(c *client.Client) *string { return &c.SecondFactor }))
+		out = append(out, wordField("second_factor",
+			[]string{"", authn.SecondFactorWhenSetUp, authn.SecondFactorAlways, authn.SecondFactorOnDemand},
+			func(c *client.Client) *string { return &c.SecondFactor }))
 	}
 	return out
 }
@@ -190,7 +192,10 @@ func (c *Console) askEditClient(v *layout.Visit) (layout.Question, error) {
 	a := shownClient(v)
 	q := layout.Question{Submit: "console.save", Hidden: []web.Hidden{{Name: "seen", Value: a.Mark}}}
 	sent := v.PostForm.Get("seen")
-	t := &web.Table{Label: web.Say("console.unit.typed"), Columns: []string{"console.column.member", "console.column.now", "console.column.typed"}}
+	t := &web.Table{
+		Label:   web.Say("console.unit.typed"),
+		Columns: []string{"console.column.member", "console.column.now", "console.column.typed"},
+	}
 	for _, f := range clientFields(v) {
 		now := f.get(&a.Client)
 		if f.Value = now; f.Type == "checkbox" {
@@ -198,7 +203,10 @@ func (c *Console) askEditClient(v *layout.Visit) (layout.Question, error) {
 		}
 		q.Fields = append(q.Fields, f.Field)
 		if typed := f.value(v.PostForm, &a.Client); typed != now {
-			t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{{Text: web.Say(cmp.Or(f.Label, "console.field."+f.Name))}, layout.OrNone(now), layout.OrNone(typed)}})
+			t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{
+				{Text: web.Say(cmp.Or(f.Label, "console.field."+f.Name))},
+				layout.OrNone(now), layout.OrNone(typed),
+			}})
 		}
 	}
 	if sent != "" && sent != a.Mark && len(t.Rows) > 0 {
@@ -246,7 +254,10 @@ func mayGive(v *layout.Visit, before []string, n *client.Client) error {
 	}
 	for _, g := range n.Grants {
 		if !slices.Contains(ordinaryGrants, g) && !slices.Contains(before, g) {
-			return &layout.Problem{Field: "grants", Key: "console.problem.grant_not_yours", Fill: []any{"grant", g, "grants", strings.Join(ordinaryGrants, ", ")}}
+			return &layout.Problem{
+				Field: "grants", Key: "console.problem.grant_not_yours",
+				Fill: []any{"grant", g, "grants", strings.Join(ordinaryGrants, ", ")},
+			}
 		}
 	}
 	return nil

@@ -15,7 +15,8 @@ import (
 func (h *harness) application(id string, scopes ...string) string {
 	h.t.Helper()
 	made, err := h.az.Clients().Add(h.t.Context(), client.Client{
-		ID: id, Name: "The wiki", RedirectURIs: []string{"https://wiki.example.com/cb?a=1,2"}, Grants: []string{"authorization_code", "refresh_token"}, Scopes: append([]string{"openid"}, scopes...),
+		ID: id, Name: "The wiki", RedirectURIs: []string{"https://wiki.example.com/cb?a=1,2"},
+		Grants: []string{"authorization_code", "refresh_token"}, Scopes: append([]string{"openid"}, scopes...),
 	}, audit.Actor{})
 	h.must(err)
 	return made
@@ -68,11 +69,20 @@ func TestApplicationsAreEdited(t *testing.T) {
 		{"post_logout_redirect_uris", "https://wiki.example.com/bye", func(c clientstore.Info) bool {
 			return slices.Equal(c.PostLogoutRedirectURIs, []string{"https://wiki.example.com/bye"})
 		}},
-		{"cors_origins", "https://app.example.com", func(c clientstore.Info) bool { return slices.Equal(c.Origins, []string{"https://app.example.com"}) }},
+		{
+			"cors_origins", "https://app.example.com",
+			func(c clientstore.Info) bool { return slices.Equal(c.Origins, []string{"https://app.example.com"}) },
+		},
 		{"scopes", "openid profile", func(c clientstore.Info) bool { return slices.Equal(c.Scopes, []string{"openid", "profile"}) }},
 		{"default_scopes", "openid", func(c clientstore.Info) bool { return slices.Equal(c.DefaultScopes, []string{"openid"}) }},
-		{"grants", "authorization_code refresh_token client_credentials", func(c clientstore.Info) bool { return slices.Contains(c.Grants, "client_credentials") }},
-		{"audiences", "https://api.example.com", func(c clientstore.Info) bool { return slices.Equal(c.Audiences, []string{"https://api.example.com"}) }},
+		{
+			"grants", "authorization_code refresh_token client_credentials",
+			func(c clientstore.Info) bool { return slices.Contains(c.Grants, "client_credentials") },
+		},
+		{
+			"audiences", "https://api.example.com",
+			func(c clientstore.Info) bool { return slices.Equal(c.Audiences, []string{"https://api.example.com"}) },
+		},
 		{"consent", "always", func(c clientstore.Info) bool { return c.Consent == "always" }},
 		{"token_format", "jwt", func(c clientstore.Info) bool { return c.TokenFormat == "jwt" }},
 		{"access_token", "1h30m", func(c clientstore.Info) bool { return c.Lifetimes.AccessToken.String() == "1h30m0s" }},
@@ -85,9 +95,18 @@ func TestApplicationsAreEdited(t *testing.T) {
 		{"id_token_claims", "yes", func(c clientstore.Info) bool { return c.IDTokenClaims }},
 		{"pkce_required", "yes", func(c clientstore.Info) bool { return c.PKCERequired }},
 		{"pkce_required", "", func(c clientstore.Info) bool { return !c.PKCERequired }},
-		{"backchannel_logout_uri", "https://wiki.example.com/out", func(c clientstore.Info) bool { return c.BackchannelLogoutURI == "https://wiki.example.com/out" }},
-		{"frontchannel_logout_uri", "https://wiki.example.com/frame", func(c clientstore.Info) bool { return c.FrontchannelLogoutURI == "https://wiki.example.com/frame" }},
-		{"initiate_login_uri", "https://wiki.example.com/in", func(c clientstore.Info) bool { return c.InitiateLoginURI == "https://wiki.example.com/in" }},
+		{
+			"backchannel_logout_uri", "https://wiki.example.com/out",
+			func(c clientstore.Info) bool { return c.BackchannelLogoutURI == "https://wiki.example.com/out" },
+		},
+		{
+			"frontchannel_logout_uri", "https://wiki.example.com/frame",
+			func(c clientstore.Info) bool { return c.FrontchannelLogoutURI == "https://wiki.example.com/frame" },
+		},
+		{
+			"initiate_login_uri", "https://wiki.example.com/in",
+			func(c clientstore.Info) bool { return c.InitiateLoginURI == "https://wiki.example.com/in" },
+		},
 		{"second_factor", "always", func(c clientstore.Info) bool { return c.SecondFactor == "always" }},
 	} {
 		before := len(h.allEvents(t.Context()))
@@ -96,7 +115,8 @@ func TestApplicationsAreEdited(t *testing.T) {
 			t.Errorf("%s = %q: status %d, want 303; the application is %+v\n%s", c.name, c.value, a.Code, h.clientOf("wiki").Client, a.form())
 			continue
 		}
-		if list := h.allEvents(t.Context())[before:]; len(list) != 1 || list[0].ClientID != "wiki" || list[0].Actor != h.personID("owner@example.com") || list[0].Reason != c.name {
+		if list := h.allEvents(t.Context())[before:]; len(list) != 1 || list[0].ClientID != "wiki" ||
+			list[0].Actor != h.personID("owner@example.com") || list[0].Reason != c.name {
 			t.Errorf("%s: the events are %+v, want one that names the field", c.name, list)
 		}
 	}
@@ -117,14 +137,16 @@ func TestApplicationsAreEdited(t *testing.T) {
 		{"frontchannel_logout_uri", "https://elsewhere.example/", "frontchannel_logout_uri"},
 		{"token_format", "paper", "paper"},
 	} {
-		if a := save(c.name, c.value); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), `id="`+c.name+`-problem"`) || !strings.Contains(a.form(), c.want) {
+		if a := save(c.name, c.value); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), `id="`+c.name+`-problem"`) ||
+			!strings.Contains(a.form(), c.want) {
 			t.Errorf("%s = %q: status %d, want 422 with %q at the field\n%s", c.name, c.value, a.Code, c.want, a.form())
 		}
 	}
 	if a := b.get("/admin/applications/shop"); strings.Contains(a.form(), "edit-client") || !strings.Contains(a.form(), "Caddyfile:12") {
 		t.Errorf("an application of the Caddyfile can be edited, or has no place:\n%s", a.form())
 	}
-	if a := b.acts("/admin/applications/shop/edit-client", "name", "Shop"); a.Code != http.StatusUnprocessableEntity || h.clientOf("shop").Name != "The shop" {
+	if a := b.acts("/admin/applications/shop/edit-client", "name", "Shop"); a.Code != http.StatusUnprocessableEntity ||
+		h.clientOf("shop").Name != "The shop" {
 		t.Errorf("an application of the Caddyfile is changed: %d\n%s", a.Code, a.form())
 	}
 }
@@ -140,7 +162,8 @@ func TestApplicationsMeanwhile(t *testing.T) {
 		asked := b.get("/admin/applications/wiki/edit-client")
 		h.must(h.az.Clients().Change(t.Context(), "wiki", "", audit.Actor{}, func(c *client.Client) error { c.Name = "Theirs"; return nil }))
 		a := b.submit(asked, append(asked.checked(t), "name", "Mine")...)
-		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), "Theirs") || !strings.Contains(a.form(), "Mine") || h.clientOf("wiki").Name != "Theirs" {
+		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), "Theirs") || !strings.Contains(a.form(), "Mine") ||
+			h.clientOf("wiki").Name != "Theirs" {
 			t.Errorf("a form of an older state = %d, want both names and no change: %s\n%s", a.Code, h.clientOf("wiki").Name, a.form())
 		}
 		if a := b.submit(a, append(a.checked(t), "name", "Mine")...); a.Code != http.StatusSeeOther || h.clientOf("wiki").Name != "Mine" {
@@ -193,7 +216,8 @@ func TestEditingApplicationsAttacks(t *testing.T) {
 			"the grant implicit":       {"grants", "authorization_code implicit"},
 		} {
 			asked := b.get("/admin/applications/wiki/edit-client")
-			if a := b.submit(asked, append(asked.checked(t), fields...)...); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), "Only an owner") {
+			if a := b.submit(asked, append(asked.checked(t), fields...)...); a.Code != http.StatusUnprocessableEntity ||
+				!strings.Contains(a.form(), "Only an owner") {
 				t.Errorf("attack: an operator gives %s = %d\n%s", what, a.Code, a.form())
 			}
 		}
@@ -201,7 +225,8 @@ func TestEditingApplicationsAttacks(t *testing.T) {
 		if asked.has("second_factor") {
 			t.Errorf("an operator is asked when the application needs a second factor")
 		}
-		b.submit(asked, append(asked.checked(t), "second_factor", "on_demand", "id", "directory", "disabled", "yes", "secrets", "x", "public", "yes")...)
+		b.submit(asked, append(asked.checked(t), "second_factor", "on_demand", "id", "directory", "disabled", "yes", "secrets",
+			"x", "public", "yes")...)
 		if after := h.clientOf("wiki"); after.Mark != before.Mark {
 			t.Errorf("attack: an operator has made %+v of %+v", after.Client, before.Client)
 		}
@@ -211,9 +236,11 @@ func TestEditingApplicationsAttacks(t *testing.T) {
 		// One that gets the scope while the form is open.
 		asked = b.get("/admin/applications/wiki/edit-client")
 		h.meanwhile.set(func() {
-			h.must(h.az.Clients().Change(t.Context(), "wiki", "", audit.Actor{}, func(c *client.Client) error { c.Scopes = append(c.Scopes, "scim"); return nil }))
+			h.must(h.az.Clients().Change(t.Context(), "wiki", "", audit.Actor{},
+				func(c *client.Client) error { c.Scopes = append(c.Scopes, "scim"); return nil }))
 		})
-		if a := b.submit(asked, append(asked.checked(t), "redirect_uris", "https://evil.example/cb")...); a.Code == http.StatusSeeOther || h.clientOf("wiki").RedirectURIs[0] != "https://wiki.example.com/cb?a=1,2" {
+		if a := b.submit(asked, append(asked.checked(t), "redirect_uris", "https://evil.example/cb")...); a.Code == http.StatusSeeOther ||
+			h.clientOf("wiki").RedirectURIs[0] != "https://wiki.example.com/cb?a=1,2" {
 			t.Errorf("attack: an application that provisions people by now has other redirect URIs: %d %v", a.Code, h.clientOf("wiki").RedirectURIs)
 		}
 	})

@@ -49,7 +49,13 @@ func (c *Console) showApplications(v *layout.Visit) (*web.Console, error) {
 		slices.SortStableFunc(list, func(a, b clientstore.Info) int { return used[a.ID].Compare(used[b.ID]) })
 		begin = 1 + slices.IndexFunc(list, func(a clientstore.Info) bool { return a.ID == after }) // 0 after one that is gone
 	}
-	t := &web.Table{Label: web.Say("console.applications.title"), Columns: []string{"console.column.application", "console.field.client_id", "console.field.grants", "console.column.state", "console.column.seen", "console.field.origin"}}
+	t := &web.Table{
+		Label: web.Say("console.applications.title"),
+		Columns: []string{
+			"console.column.application", "console.field.client_id", "console.field.grants", "console.column.state",
+			"console.column.seen", "console.field.origin",
+		},
+	}
 	next := ""
 	for i := begin; i < len(list); i++ {
 		a := &list[i]
@@ -64,13 +70,25 @@ func (c *Console) showApplications(v *layout.Visit) (*web.Console, error) {
 		if name == "" {
 			name = a.ID
 		}
-		t.Rows = append(t.Rows, web.TableRow{URL: applicationPath(a.ID), Cells: []web.Cell{{Name: name}, {Name: a.ID, Code: true}, {Name: strings.Join(a.Grants, ", ")}, enabledCell(a), usedCell(used[a.ID]), originCell(a.Origin)}})
+		t.Rows = append(t.Rows, web.TableRow{
+			URL: applicationPath(a.ID),
+			Cells: []web.Cell{
+				{Name: name},
+				{Name: a.ID, Code: true},
+				{Name: strings.Join(a.Grants, ", ")},
+				enabledCell(a),
+				usedCell(used[a.ID]), originCell(a.Origin),
+			},
+		})
 	}
 	t.First, t.Next = v.Pages(next)
 	out := &web.Console{Title: web.Say("console.applications.title"), Actions: v.Buttons(), Parts: []web.ConsolePart{{Table: t}}}
 	out.Filter = &web.Filter{Action: v.Path(), Fields: []web.Field{
 		{Name: "q", Type: "search", Label: "console.field.search", Value: q, EnterKeyHint: "search"},
-		{Name: "order", Type: "select", Label: "console.field.order", Value: order, Options: []web.Option{{Label: "console.order.id"}, {Value: orderUnused, Label: "console.order.unused"}}},
+		{
+			Name: "order", Type: "select", Label: "console.field.order", Value: order,
+			Options: []web.Option{{Label: "console.order.id"}, {Value: orderUnused, Label: "console.order.unused"}},
+		},
 	}}
 	if q != "" || order == orderUnused {
 		out.Filter.Clear = v.Path()
@@ -117,9 +135,18 @@ var templates = []struct {
 	client client.Client
 }{
 	{"web", client.Client{Grants: []string{"authorization_code", "refresh_token"}, Scopes: []string{"openid", "profile", "email"}}},
-	{"spa", client.Client{Public: true, Grants: []string{"authorization_code", "refresh_token"}, Scopes: []string{"openid", "profile", "email"}}},
-	{"native", client.Client{Public: true, Native: true, Grants: []string{"authorization_code", "refresh_token"}, Scopes: []string{"openid", "profile", "email"}}},
-	{"mcp", client.Client{Public: true, Native: true, Grants: []string{"authorization_code", "refresh_token"}, Scopes: []string{"openid", "profile", "email"}, Consent: "always"}},
+	{"spa", client.Client{
+		Public: true, Grants: []string{"authorization_code", "refresh_token"},
+		Scopes: []string{"openid", "profile", "email"},
+	}},
+	{"native", client.Client{
+		Public: true, Native: true, Grants: []string{"authorization_code", "refresh_token"},
+		Scopes: []string{"openid", "profile", "email"},
+	}},
+	{"mcp", client.Client{
+		Public: true, Native: true, Grants: []string{"authorization_code", "refresh_token"},
+		Scopes: []string{"openid", "profile", "email"}, Consent: "always",
+	}},
 	{"machine", client.Client{Grants: []string{"client_credentials"}}},
 	{"device", client.Client{Public: true, Grants: []string{"device_code", "refresh_token"}, Scopes: []string{"openid", "profile"}}},
 }
@@ -160,7 +187,8 @@ func (c *Console) add(v *layout.Visit, in url.Values) (layout.Result, error) {
 	if len(n.Grants) == 0 {
 		return layout.Result{}, &layout.Problem{Field: "template", Key: "console.problem.value"}
 	}
-	n.ID, n.Name, n.RedirectURIs = strings.TrimSpace(in.Get("client_id")), strings.TrimSpace(in.Get("name")), layout.Lines(in.Get("redirect_uris"))
+	n.ID, n.Name, n.RedirectURIs = strings.TrimSpace(in.Get("client_id")), strings.TrimSpace(in.Get("name")),
+		layout.Lines(in.Get("redirect_uris"))
 	if scopes := layout.Lines(in.Get("scopes")); len(scopes) > 0 {
 		n.Scopes = scopes
 	}
@@ -179,8 +207,9 @@ func (c *Console) secretPage(id, secret string) layout.Result {
 	return layout.Result{Page: &web.Console{
 		Title: web.Say("console.secret.title"), Up: &web.Up{Name: id, URL: applicationPath(id)},
 		Parts: []web.ConsolePart{{
-			Facts:  []web.ConsoleFact{{Label: "console.field.client_id", Cells: []web.Cell{{Name: id, Code: true}}}},
-			Secret: &web.Secret{Text: web.Say("console.secret.once"), Value: secret}, Actions: []web.Action{{Label: "console.secret.kept", URL: applicationPath(id)}},
+			Facts:   []web.ConsoleFact{{Label: "console.field.client_id", Cells: []web.Cell{{Name: id, Code: true}}}},
+			Secret:  &web.Secret{Text: web.Say("console.secret.once"), Value: secret},
+			Actions: []web.Action{{Label: "console.secret.kept", URL: applicationPath(id)}},
 		}},
 	}}
 }

@@ -45,7 +45,9 @@ func TestLastUseOfApplications(t *testing.T) {
 	h := newHarness(t)
 	secrets := map[string]string{}
 	for _, id := range []string{"alpha", "zeta"} {
-		made, err := h.az.Clients().Add(t.Context(), client.Client{ID: id, Grants: []string{"client_credentials"}, Scopes: []string{"orders.read"}, DefaultScopes: []string{"orders.read"}}, audit.Actor{})
+		made, err := h.az.Clients().Add(t.Context(),
+			client.Client{ID: id, Grants: []string{"client_credentials"}, Scopes: []string{"orders.read"}, DefaultScopes: []string{"orders.read"}},
+			audit.Actor{})
 		h.must(err)
 		secrets[id] = made
 	}
@@ -65,7 +67,8 @@ func TestLastUseOfApplications(t *testing.T) {
 	to, err := url.Parse(person.submit(asked, "decision", "allow").Header().Get("Location"))
 	h.must(err)
 	shopSecret := strings.Repeat("s3cret-", 6)
-	got := h.call("/oauth/token", "shop", shopSecret, url.Values{"grant_type": {"authorization_code"}, "code": {to.Query().Get("code")}, "redirect_uri": {"https://shop.example.com/cb"}})
+	got := h.call("/oauth/token", "shop", shopSecret,
+		url.Values{"grant_type": {"authorization_code"}, "code": {to.Query().Get("code")}, "redirect_uri": {"https://shop.example.com/cb"}})
 	token := regexp.MustCompile(`"access_token":"([^"]+)"`).FindStringSubmatch(got.Body.String())
 	if token == nil {
 		t.Fatalf("the code of %s: %d %s", to, got.Code, got.Body)
@@ -75,7 +78,8 @@ func TestLastUseOfApplications(t *testing.T) {
 		t.Fatalf("client credentials: %d %s", got.Code, got.Body)
 	}
 	h.clock.Advance(time.Minute)
-	if got := h.call("/oauth/api/v2/token/introspect", "billing", strings.Repeat("planted", 6), url.Values{"token": {token[1]}}); got.Code != http.StatusOK || !strings.Contains(got.Body.String(), `"active":true`) {
+	if got := h.call("/oauth/api/v2/token/introspect", "billing", strings.Repeat("planted", 6),
+		url.Values{"token": {token[1]}}); got.Code != http.StatusOK || !strings.Contains(got.Body.String(), `"active":true`) {
 		t.Fatalf("introspection: %d %s", got.Code, got.Body)
 	}
 	if got := h.call("/oauth/token", "zeta", "wrong", url.Values{"grant_type": {"client_credentials"}}); got.Code != http.StatusUnauthorized {
@@ -100,7 +104,8 @@ func TestLastUseOfApplications(t *testing.T) {
 			t.Errorf("row %d does not say %s: %s", i, want, rows[i])
 		}
 	}
-	if a := b.get(path + "?order=unused"); !slices.Equal(applicationsOn(a), []string{"zeta", "shop", "alpha"}) || !strings.Contains(a.form(), "<option value=\"unused\" selected") {
+	if a := b.get(path + "?order=unused"); !slices.Equal(applicationsOn(a), []string{"zeta", "shop", "alpha"}) ||
+		!strings.Contains(a.form(), "<option value=\"unused\" selected") {
 		t.Errorf("the longest unused first: %q\n%s", applicationsOn(a), a.form())
 	}
 	if a := b.get(path + "?order=unused&after=shop"); !slices.Equal(applicationsOn(a), []string{"alpha"}) {

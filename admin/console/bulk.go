@@ -23,7 +23,8 @@ import (
 // manyActs are what is done to many persons at once, by the kinds of jobs, in the order of their buttons.
 func (c *Console) manyActs() (out []*layout.Act) {
 	for _, kind := range []string{admin.JobBlock, admin.JobUnblock, admin.JobJoin, admin.JobLeave, admin.JobEnd} {
-		a := &layout.Act{Name: kind + "-many", Role: layout.Helpdesk, Hidden: true, Danger: kind == admin.JobBlock || kind == admin.JobEnd, Ask: c.askMany(kind), Do: c.many(kind)}
+		a := &layout.Act{Name: kind + "-many", Role: layout.Helpdesk, Hidden: true, Danger: kind == admin.JobBlock ||
+			kind == admin.JobEnd, Ask: c.askMany(kind), Do: c.many(kind)}
 		if kind == admin.JobJoin || kind == admin.JobLeave {
 			a.Role = layout.Operator
 		}
@@ -34,7 +35,10 @@ func (c *Console) manyActs() (out []*layout.Act) {
 
 // pick is what leads from the list to the acts on many persons. nil: the person of the visit may do none of them.
 func (c *Console) pick(v *layout.Visit, f personFilter) *web.Pick {
-	out := &web.Pick{Name: "person", All: web.Field{Name: "all", Type: "checkbox", Label: "console.pick.all", Hint: "console.pick.all.hint"}, Hidden: f.hidden()}
+	out := &web.Pick{
+		Name: "person", All: web.Field{Name: "all", Type: "checkbox", Label: "console.pick.all", Hint: "console.pick.all.hint"},
+		Hidden: f.hidden(),
+	}
 	for _, a := range v.Screen.Acts {
 		if strings.HasSuffix(a.Name, "-many") && v.May(a) == nil {
 			out.Actions = append(out.Actions, web.Action{Label: "console.act." + a.Name, URL: v.Path() + "/" + a.Name, Danger: a.Danger})
@@ -48,7 +52,12 @@ func (c *Console) pick(v *layout.Visit, f personFilter) *web.Pick {
 
 // hidden is the filter as fields of a form. The group is called in, since acts have a field of that name.
 func (f personFilter) hidden() []web.Hidden {
-	return []web.Hidden{{Name: "q", Value: f.q}, {Name: "in", Value: f.group}, {Name: "state", Value: f.state}, {Name: "partition", Value: f.partition}}
+	return []web.Hidden{
+		{Name: "q", Value: f.q},
+		{Name: "in", Value: f.group},
+		{Name: "state", Value: f.state},
+		{Name: "partition", Value: f.partition},
+	}
 }
 
 // sent are the fields that an act was opened with, or that its form has sent along.
@@ -156,7 +165,8 @@ func (c *Console) many(kind string) func(*layout.Visit, url.Values) (layout.Resu
 func requester(v *layout.Visit) admin.Requester {
 	by := v.Actor()
 	return admin.Requester{
-		ID: by.ID, Name: by.Name, Address: by.Origin.ClientIP, Agent: audit.Clean(by.Origin.UserAgent), Epoch: v.SignIn.Session.Epoch, Role: int(v.Role), BelowOwner: by.BelowOwner,
+		ID: by.ID, Name: by.Name, Address: by.Origin.ClientIP, Agent: audit.Clean(by.Origin.UserAgent), Epoch: v.SignIn.Session.Epoch,
+		Role: int(v.Role), BelowOwner: by.BelowOwner,
 	}
 }
 
@@ -291,14 +301,18 @@ func (c *Console) findJob(v *layout.Visit) error {
 // jobCell is the state of a job as a mark.
 func jobCell(s admin.JobState) web.Cell {
 	kind := map[admin.JobState]string{
-		admin.JobDone: "good", admin.JobRunning: "plain", admin.JobStopped: "warn", admin.JobRefused: "bad", admin.JobChecking: "plain", admin.JobWaiting: "warn", admin.JobFailed: "bad",
+		admin.JobDone: "good", admin.JobRunning: "plain", admin.JobStopped: "warn", admin.JobRefused: "bad", admin.JobChecking: "plain",
+		admin.JobWaiting: "warn", admin.JobFailed: "bad",
 	}[s]
 	return web.Cell{Text: web.Say("console.job." + string(s)), Kind: kind}
 }
 
 func (c *Console) showJob(v *layout.Visit) (*web.Console, error) {
 	j := shownJob(v)
-	out := &web.Console{Title: jobTitle(j.Kind), Up: &web.Up{Label: web.Say("console.persons.title"), URL: layout.Root + "/persons"}, Tags: []web.Cell{jobCell(j.State)}}
+	out := &web.Console{
+		Title: jobTitle(j.Kind), Up: &web.Up{Label: web.Say("console.persons.title"), URL: layout.Root + "/persons"},
+		Tags: []web.Cell{jobCell(j.State)},
+	}
 	if j.State == admin.JobRunning || j.State == admin.JobChecking {
 		out.Refresh, out.Lead = jobRefresh, web.Say("console.job.running.text", "n", jobRefresh)
 	}
@@ -354,7 +368,13 @@ func (c *Console) stopJob(v *layout.Visit, _ url.Values) (layout.Result, error) 
 // jobsPart lists the newest work on many persons. ok tells whether there was any.
 func (c *Console) jobsPart(tx storage.Tx) (part web.ConsolePart, ok bool, err error) {
 	list, err := c.Manage.Jobs(tx, lastJobs)
-	t := &web.Table{Label: web.Say("console.jobs.title"), Columns: []string{"console.column.action", "console.column.state", "console.job.count", "console.job.left", "console.column.by", "console.column.since"}}
+	t := &web.Table{
+		Label: web.Say("console.jobs.title"),
+		Columns: []string{
+			"console.column.action", "console.column.state", "console.job.count", "console.job.left",
+			"console.column.by", "console.column.since",
+		},
+	}
 	for _, j := range list {
 		t.Rows = append(t.Rows, web.TableRow{URL: jobPath(j.ID), Cells: []web.Cell{
 			{Text: jobTitle(j.Kind)},

@@ -19,7 +19,8 @@ import (
 func (h *harness) crowd(group string, many int) (ids []string) {
 	h.t.Helper()
 	for i := range many {
-		p, err := h.id.Person.AddPerson(h.t.Context(), person.NewPerson{Username: fmt.Sprintf("%s%03d@example.com", group, i), Groups: []string{group}}, audit.Actor{})
+		p, err := h.id.Person.AddPerson(h.t.Context(),
+			person.NewPerson{Username: fmt.Sprintf("%s%03d@example.com", group, i), Groups: []string{group}}, audit.Actor{})
 		h.must(err)
 		ids = append(ids, p.ID)
 	}
@@ -50,7 +51,8 @@ func TestBulk(t *testing.T) {
 	crowd := h.crowd("crowd", 45)
 	h.as("nobody@example.com")
 	b := h.as("helpdesk@example.com")
-	if a := b.get("/admin/persons"); !strings.Contains(a.form(), `formaction="/admin/persons/block-many"`) || strings.Contains(a.form(), "join-many") || strings.Contains(a.form(), "/export") {
+	if a := b.get("/admin/persons"); !strings.Contains(a.form(), `formaction="/admin/persons/block-many"`) ||
+		strings.Contains(a.form(), "join-many") || strings.Contains(a.form(), "/export") {
 		t.Fatalf("a helpdesk is not offered what they may do to many:\n%s", a.form())
 	}
 	if a := h.as("viewer@example.com").get("/admin/persons"); strings.Contains(a.form(), `name="person"`) {
@@ -60,7 +62,10 @@ func TestBulk(t *testing.T) {
 		t.Errorf("blocking nobody = %d", a.Code)
 	}
 	nobody := h.personID("nobody@example.com")
-	chosen := url.Values{"person": {nobody, h.personID("two.helpdesk@example.com"), h.personID("owner@example.com"), h.personID("helpdesk@example.com"), "x"}}.Encode()
+	chosen := url.Values{"person": {
+		nobody, h.personID("two.helpdesk@example.com"), h.personID("owner@example.com"),
+		h.personID("helpdesk@example.com"), "x",
+	}}.Encode()
 	asked := b.get("/admin/persons/block-many?" + chosen)
 	for _, want := range []string{"<dt>People</dt><dd><span>4</span>", "<dt>Sessions that end</dt><dd><span>2</span>"} {
 		if !strings.Contains(asked.form(), want) {
@@ -76,11 +81,13 @@ func TestBulk(t *testing.T) {
 		t.Fatal("the work fails")
 	}
 	a = b.get(job)
-	if h.inState([]string{nobody}, person.Blocked) != 1 || a.Header().Get("Refresh") != "" || strings.Count(a.form(), "Has an equal or higher role") != 3 {
+	if h.inState([]string{nobody}, person.Blocked) != 1 || a.Header().Get("Refresh") != "" ||
+		strings.Count(a.form(), "Has an equal or higher role") != 3 {
 		t.Errorf("after the work, whom a helpdesk may not block is not listed:\n%s", a.form())
 	}
 	happened := h.allEvents(t.Context())
-	if e := happened[len(happened)-1]; e.Type != "person.PersonBlockedEvent" || e.Actor != h.personID("helpdesk@example.com") || e.Reason != "reorganised" {
+	if e := happened[len(happened)-1]; e.Type != "person.PersonBlockedEvent" || e.Actor != h.personID("helpdesk@example.com") ||
+		e.Reason != "reorganised" {
 		t.Errorf("the event of a person has %s by %q because %q", e.Type, e.AgentUser, e.Reason)
 	}
 	if a := b.get("/admin/persons"); !strings.Contains(a.form(), job) {

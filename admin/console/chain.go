@@ -54,15 +54,26 @@ func (c *Console) showChain(v *layout.Visit) (*web.Console, error) {
 	fact := func(label string, cell web.Cell) web.ConsoleFact {
 		return web.ConsoleFact{Label: label, Cells: []web.Cell{cell}}
 	}
-	t := &web.Table{Label: web.Say("console.chain.title"), Columns: []string{"console.column.chain", "console.column.server", "console.column.checked", "console.column.sealed", "console.column.events"}}
+	t := &web.Table{
+		Label: web.Say("console.chain.title"),
+		Columns: []string{
+			"console.column.chain", "console.column.server", "console.column.checked", "console.column.sealed",
+			"console.column.events",
+		},
+	}
 	for _, one := range last.Chains {
 		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{
-			{Name: one.Chain}, layout.OrNone(one.Writer), {Name: strconv.FormatUint(one.Sealed, 10)}, timeCell(one.SealedAt), {Name: strconv.FormatUint(one.Events, 10)},
+			{Name: one.Chain},
+			layout.OrNone(one.Writer),
+			{Name: strconv.FormatUint(one.Sealed, 10)},
+			timeCell(one.SealedAt),
+			{Name: strconv.FormatUint(one.Events, 10)},
 		}})
 	}
 	out.Parts = []web.ConsolePart{
 		{Facts: []web.ConsoleFact{
-			fact("console.column.state", state), fact("console.column.time", timeCell(last.Ended)), fact("console.column.server", layout.OrNone(last.Host)), fact("console.column.by", layout.OrNone(last.By)),
+			fact("console.column.state", state), fact("console.column.time", timeCell(last.Ended)),
+			fact("console.column.server", layout.OrNone(last.Host)), fact("console.column.by", layout.OrNone(last.By)),
 		}},
 		{ID: "chains", Title: web.Say("console.chain.chains"), Text: web.Say("console.chain.chains.text"), Table: t},
 	}

@@ -96,7 +96,8 @@ type Console struct {
 
 // New returns a console.
 func New(cfg layout.Config, d Deps) *Console {
-	c := &Console{Deps: d, frame: layout.New(cfg, layout.Deps{Identity: d.Identity, Store: d.Store, Pages: d.Pages, Now: d.Now, After: d.After})}
+	c := &Console{Deps: d, frame: layout.New(cfg,
+		layout.Deps{Identity: d.Identity, Store: d.Store, Pages: d.Pages, Now: d.Now, After: d.After})}
 	c.screens = c.all()
 	c.frame.Add(c.screens...)
 	c.frame.Close()

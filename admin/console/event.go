@@ -47,7 +47,10 @@ func (c *Console) showEvent(v *layout.Visit) (*web.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &web.Console{Title: kindText(e.Type), Name: e.Name, Up: &web.Up{Label: web.Say("console.events.title"), URL: layout.Root + "/events"}}
+	out := &web.Console{
+		Title: kindText(e.Type), Name: e.Name,
+		Up: &web.Up{Label: web.Say("console.events.title"), URL: layout.Root + "/events"},
+	}
 	var facts []web.ConsoleFact
 	fact := func(label string, cells ...web.Cell) {
 		facts = append(facts, web.ConsoleFact{Label: label, Cells: cells})

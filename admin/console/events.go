@@ -35,12 +35,18 @@ func (c *Console) eventsFileScreen() *layout.Screen {
 
 // eventTable lists events. names are those of persons by their ids. subjects adds the subject of each event.
 func (c *Console) eventTable(list []audit.Numbered, names map[string]string, subjects bool) *web.Table {
-	t := &web.Table{Label: web.Say("console.events.title"), Columns: []string{"console.column.event", "console.column.time", "console.column.person", "console.column.by", "console.column.from"}}
+	t := &web.Table{
+		Label:   web.Say("console.events.title"),
+		Columns: []string{"console.column.event", "console.column.time", "console.column.person", "console.column.by", "console.column.from"},
+	}
 	if !subjects {
 		t.Columns = []string{"console.column.event", "console.column.time", "console.column.by", "console.column.from"}
 	}
 	for _, e := range list {
-		row := web.TableRow{URL: eventPath(&e), Cells: []web.Cell{{Text: kindText(e.Type), Name: e.Name, Note: e.Reason}, {Text: web.Say("console.time", "time", e.Occurred)}}}
+		row := web.TableRow{
+			URL:   eventPath(&e),
+			Cells: []web.Cell{{Text: kindText(e.Type), Name: e.Name, Note: e.Reason}, {Text: web.Say("console.time", "time", e.Occurred)}},
+		}
 		if subjects {
 			row.Cells = append(row.Cells, subjectCell(names, &e.Event))
 		}
@@ -92,7 +98,10 @@ func personCell(names map[string]string, id, otherwise string) web.Cell {
 func (c *Console) eventSearch(v *layout.Visit) (s audit.Search, wrong string, err error) {
 	q := v.URL.Query()
 	text := func(name string) string { return strings.TrimSpace(q.Get(name)) }
-	s = audit.Search{Partition: cmp.Or(q.Get("partition"), audit.DefaultPartition), Client: text("client"), Address: text("address"), Ref: text("ref"), Limit: layout.Rows}
+	s = audit.Search{
+		Partition: cmp.Or(q.Get("partition"), audit.DefaultPartition), Client: text("client"), Address: text("address"),
+		Ref: text("ref"), Limit: layout.Rows,
+	}
 	s.Types = strings.FieldsFunc(q.Get("kind"), func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })
 	if s.Behind, err = audit.ParseCursor(q.Get("after")); err != nil {
 		s.Behind = nil // the beginning

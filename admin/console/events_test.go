@@ -28,7 +28,9 @@ func TestEventsInTheLanguageOfTheReader(t *testing.T) {
 			h := newHarness(t)
 			b := h.as("operator@example.com")
 			h.setEmail("operator@example.com")
-			id, _, err := h.alerts.Add(t.Context(), alert.Draft{Name: "Odd things", To: alert.Mail, Filter: alert.Filter{Types: []string{"login.LoginFailedEvent", "group"}}}, audit.Actor{ID: h.personID("operator@example.com")})
+			id, _, err := h.alerts.Add(t.Context(),
+				alert.Draft{Name: "Odd things", To: alert.Mail, Filter: alert.Filter{Types: []string{"login.LoginFailedEvent", "group"}}},
+				audit.Actor{ID: h.personID("operator@example.com")})
 			h.must(err)
 			b.acts("/admin/persons/"+h.personID("nobody@example.com")+"/block", "reason", "x")
 			if a := b.get("/language?to=" + language + "&back=" + url.QueryEscape("/account")); a.Code != http.StatusOK {
@@ -71,7 +73,8 @@ func TestWebhookOfAnUnknownHost(t *testing.T) {
 		"invalid": &alert.InvalidError{Field: "url", Cause: name},
 	} {
 		p := new(layout.Problem)
-		if !errors.As(alertProblem(err), &p) || p.Key != "console.problem.webhook" || len(p.Fill) != 2 || p.Fill[1] != "hooks.example.com: no such host" {
+		if !errors.As(alertProblem(err), &p) || p.Key != "console.problem.webhook" || len(p.Fill) != 2 ||
+			p.Fill[1] != "hooks.example.com: no such host" {
 			t.Errorf("%s: the problem is %q %v", what, p.Key, p.Fill)
 		}
 	}

@@ -63,7 +63,10 @@ func another(m settings.Member) string {
 			}
 		}
 	}
-	return map[string]string{"origin": "https://other.example", "target": "https://other.example/next", "url": "https://ui.example/app", "path": "/enter", "regex": "[a-z.]+"}[kind]
+	return map[string]string{
+		"origin": "https://other.example", "target": "https://other.example/next", "url": "https://ui.example/app",
+		"path": "/enter", "regex": "[a-z.]+",
+	}[kind]
 }
 
 // TestEveryUnitIsSaved: the form of each unit is saved as its page shows it, as fields and as JSON. Nothing changes.
@@ -105,7 +108,10 @@ func TestEveryMemberIsSaved(t *testing.T) {
 	b := h.as("owner@example.com")
 	// What a member needs besides, and the other name of a setting that has two.
 	also := map[string][]string{"ui_extension.enable_login_redirect": {"ui_extension.base_url", "https://ui.example"}}
-	twins := []string{"features.externally_delivered_code_step_up.enabled", "features.step_up_authentication_method_externally_delivered_code_enabled"}
+	twins := []string{
+		"features.externally_delivered_code_step_up.enabled",
+		"features.step_up_authentication_method_externally_delivered_code_enabled",
+	}
 	list, _, err := h.settings.UnitStates(t.Context())
 	h.must(err)
 	changed := 0
@@ -144,7 +150,8 @@ func TestEveryMemberIsSaved(t *testing.T) {
 				switch {
 				case path == m.Path && value != want:
 					t.Errorf("%s = %s after saving, want %s", path, value, want)
-				case path != m.Path && value != before[path] && !slices.Contains(also[m.Path], path) && !(slices.Contains(twins, path) && slices.Contains(twins, m.Path)):
+				case path != m.Path && value != before[path] && !slices.Contains(also[m.Path], path) &&
+					!(slices.Contains(twins, path) && slices.Contains(twins, m.Path)):
 					t.Errorf("saving %s has changed %s from %s to %s", m.Path, path, before[path], value)
 				}
 			}
@@ -167,7 +174,8 @@ func TestPartOfAUnit(t *testing.T) {
 	if a := b.submit(seen, "json", file, "confirm", "yes"); a.Code != http.StatusSeeOther {
 		t.Errorf("an import of a part = %d\n%s", a.Code, a.form())
 	}
-	if got, want := h.units().PasswordPolicy, (settings.PasswordPolicy{MinLength: 20, MaxLength: 200, LowerCaseCharRequired: true}); got != want {
+	if got, want := h.units().PasswordPolicy,
+		(settings.PasswordPolicy{MinLength: 20, MaxLength: 200, LowerCaseCharRequired: true}); got != want {
 		t.Errorf("after an import of %s the policy is %+v, want %+v", file, got, want)
 	}
 	if a := b.acts("/admin/settings/password_policy/edit-json", "json", `{"min_length":12}`); a.Code != http.StatusOK {
@@ -209,7 +217,10 @@ func TestProblemsAreAtTheirFields(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	b := h.as("owner@example.com")
-	client := []string{"template", "web", "client_id", "blog", "name", "The blog", "redirect_uris", "https://blog.example/cb", "scopes", "openid"}
+	client := []string{
+		"template", "web", "client_id", "blog", "name", "The blog", "redirect_uris",
+		"https://blog.example/cb", "scopes", "openid",
+	}
 	policy := []string{"policy", "office", "json", `{"allow":[{"need":{"groups":["staff"]}}]}`}
 	for name, c := range map[string]struct {
 		path    string
@@ -218,14 +229,26 @@ func TestProblemsAreAtTheirFields(t *testing.T) {
 		typed   string
 		problem string
 	}{
-		"redirect URI":     {"/admin/applications/add", append(client, "redirect_uris", "nonsense"), "redirect_uris", "nonsense", "must be absolute"},
+		"redirect URI": {
+			"/admin/applications/add", append(client, "redirect_uris", "nonsense"), "redirect_uris",
+			"nonsense", "must be absolute",
+		},
 		"name of a policy": {"/admin/policies/add-policy", append(policy, "policy", "bad name"), "policy", "bad name", "must be letters"},
-		"rules":            {"/admin/policies/add-policy", append(policy, "policy", "bad name", "json", `{"allow":[{"nothing":1}]}`), "json", "nothing", "nothing"},
-		"hour":             {"/admin/storage/backup-schedule", []string{"every", "daily", "weekday", "0", "hour", "25", "keep", "7"}, "hour", "25", "from 0 to 23"},
+		"rules": {
+			"/admin/policies/add-policy", append(policy, "policy", "bad name", "json", `{"allow":[{"nothing":1}]}`),
+			"json", "nothing", "nothing",
+		},
+		"hour": {
+			"/admin/storage/backup-schedule",
+			[]string{"every", "daily", "weekday", "0", "hour", "25", "keep", "7"},
+			"hour", "25", "from 0 to 23",
+		},
 	} {
 		a := b.submit(b.get(c.path), c.fields...)
-		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), `id="`+c.field+`-problem"`) || !strings.Contains(a.form(), c.problem) || !strings.Contains(a.form(), c.typed) {
-			t.Errorf("%s: POST %s = %d, want a problem at %s that says %q, and %q again\n%s", name, c.path, a.Code, c.field, c.problem, c.typed, a.form())
+		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), `id="`+c.field+`-problem"`) ||
+			!strings.Contains(a.form(), c.problem) || !strings.Contains(a.form(), c.typed) {
+			t.Errorf("%s: POST %s = %d, want a problem at %s that says %q, and %q again\n%s", name, c.path, a.Code, c.field,
+				c.problem, c.typed, a.form())
 		}
 	}
 	for name, c := range map[string]struct{ query, field string }{

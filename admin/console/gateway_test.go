@@ -29,24 +29,38 @@ func (h *harness) gateway(m *admin.Service) sites.Deps {
 	h.access = access.New(access.Deps{Store: h.store, Events: h.recorder, Now: h.clock.Now})
 	h.refused = denial.NewRecorder(h.store, nil, h.clock.Now, rand.Reader, zap.NewNop())
 	h.ref = h.refused.Refuse(h.t.Context(), zap.NewNop(), denial.Refusal{
-		Where: denial.Site, Reason: denial.RuleDenied, Detail: "rule: nobody at night", Status: 403, Site: "wiki.example.com", Method: "GET", Path: "/admin",
+		Where: denial.Site, Reason: denial.RuleDenied, Detail: "rule: nobody at night", Status: 403, Site: "wiki.example.com",
+		Method: "GET", Path: "/admin",
 		PersonID: h.personID("nobody@example.com"), Username: "nobody@example.com",
 	}, nil)
 	h.sites = []sites.Site{
-		{ID: "shop.example.com", Name: "shop.example.com", Gates: []sites.Gate{{Kind: "forward_auth", Name: "shop", Origins: []string{"https://shop.example.com"}, Asks: []string{"login"}}}},
+		{
+			ID: "shop.example.com", Name: "shop.example.com",
+			Gates: []sites.Gate{{Kind: "forward_auth", Name: "shop", Origins: []string{"https://shop.example.com"}, Asks: []string{"login"}}},
+		},
 		{ID: "trial.example.com", Name: "trial.example.com", Gates: []sites.Gate{{
 			Kind: "protect", Place: "Caddyfile:50", Origins: []string{"https://trial.example.com"}, Asks: []string{"login"},
-			Trial: &sites.Trial{Policies: []string{"office"}, Asks: []string{"need groups staff"}, Rules: []sites.Rule{{Kind: "deny", Name: "plans", Place: "Caddyfile:55"}}},
+			Trial: &sites.Trial{
+				Policies: []string{"office"}, Asks: []string{"need groups staff"},
+				Rules: []sites.Rule{{Kind: "deny", Name: "plans", Place: "Caddyfile:55"}},
+			},
 		}}},
 		{ID: "wiki.example.com", Name: "wiki.example.com", Gates: []sites.Gate{{
-			Kind: "protect", Place: "Caddyfile:20", Origins: []string{"https://wiki.example.com"}, Paths: []string{"/admin*"}, Open: []string{"/healthz"}, Asks: []string{"login", "level 2"}, Policies: []string{"office"},
-			Rules: []sites.Rule{{Kind: "deny", Name: "nobody at night", Place: "Caddyfile:22", Asks: []string{"when 22:00-06:00"}, Counted: "site wiki.example.com: deny nobody at night"}, {Kind: "allow", Place: "Caddyfile:23"}},
+			Kind: "protect", Place: "Caddyfile:20", Origins: []string{"https://wiki.example.com"}, Paths: []string{"/admin*"},
+			Open: []string{"/healthz"}, Asks: []string{"login", "level 2"}, Policies: []string{"office"},
+			Rules: []sites.Rule{{
+				Kind: "deny", Name: "nobody at night", Place: "Caddyfile:22", Asks: []string{"when 22:00-06:00"},
+				Counted: "site wiki.example.com: deny nobody at night",
+			}, {Kind: "allow", Place: "Caddyfile:23"}},
 		}}},
 	}
 	return sites.Deps{
 		Refusals: h.refused, Manage: m, Settings: h.settings, Access: h.access,
 		Rules: func(policy string) []sites.Rule {
-			return map[string][]sites.Rule{"office": {{Kind: "allow", Name: "staff at work", Place: "Caddyfile:31", Asks: []string{"need groups staff", "when mon-fri 07:00-19:00"}, Counted: "policy office: allow staff at work"}}}[policy]
+			return map[string][]sites.Rule{"office": {{
+				Kind: "allow", Name: "staff at work", Place: "Caddyfile:31",
+				Asks: []string{"need groups staff", "when mon-fri 07:00-19:00"}, Counted: "policy office: allow staff at work",
+			}}}[policy]
 		},
 		Sites: func() ([]sites.Site, error) {
 			return h.sites, nil
@@ -56,8 +70,9 @@ func (h *harness) gateway(m *admin.Service) sites.Deps {
 				return nil, nil
 			}
 			return []sites.Difference{{
-				At: h.clock.Now(), Site: "https://trial.example.com", Method: "GET", Path: "/plans/2027", PersonID: h.personID("nobody@example.com"), Username: "nobody@example.com",
-				Live: "allow", LiveRule: "everybody", Shadow: "deny", ShadowRule: "plans",
+				At: h.clock.Now(), Site: "https://trial.example.com", Method: "GET", Path: "/plans/2027", PersonID: h.personID("nobody@example.com"),
+				Username: "nobody@example.com",
+				Live:     "allow", LiveRule: "everybody", Shadow: "deny", ShadowRule: "plans",
 			}}, nil
 		},
 		Doctor: &h.doctor,
@@ -65,7 +80,10 @@ func (h *harness) gateway(m *admin.Service) sites.Deps {
 			if strings.Contains(cases, "nonsense") {
 				return nil, &sites.Wrong{Field: "cases", Reason: "unrecognized nonsense"}
 			}
-			one := sites.Tested{Caller: "ann", Method: "GET", URL: "https://wiki.example.com/" + name, Want: "allow", Got: "allow", Rule: "staff at work", Place: "Caddyfile:31", OK: true}
+			one := sites.Tested{
+				Caller: "ann", Method: "GET", URL: "https://wiki.example.com/" + name, Want: "allow", Got: "allow",
+				Rule: "staff at work", Place: "Caddyfile:31", OK: true,
+			}
 			if p != nil && len(p.Deny) > 0 && p.Deny[0].Name == "nobody at all" {
 				one.Got, one.Rule, one.Place, one.OK = "deny", "nobody at all", "policies.x.deny[0]", false
 			}
@@ -81,11 +99,16 @@ func (h *harness) gateway(m *admin.Service) sites.Deps {
 				return nil, person.ErrNoPerson
 			}
 			return &sites.Explanation{
-				URL: q.URL, Method: q.Method, Verdict: "deny", Caller: &sites.Caller{PersonID: h.personID("nobody@example.com"), Username: "nobody@example.com", Groups: []string{"staff"}, Level: 1},
+				URL: q.URL, Method: q.Method, Verdict: "deny",
+				Caller: &sites.Caller{PersonID: h.personID("nobody@example.com"), Username: "nobody@example.com", Groups: []string{"staff"}, Level: 1},
 				Status: 403, Message: "Come back in the morning.", Notes: []string{"asked of " + q.Address + " at " + q.At},
-				Steps: []sites.Step{{Place: "Caddyfile:20", Verdict: "deny", Why: "a deny rule of the site fits the request", WantedLevel: 2, Rules: []sites.Line{
-					{Kind: "deny", Rule: "nobody at night", Place: "Caddyfile:22", Fit: "fits", Decides: true}, {Kind: "allow", Rule: "the rule at Caddyfile:23", Place: "Caddyfile:23", Fit: "not_asked"},
-				}}},
+				Steps: []sites.Step{{
+					Place: "Caddyfile:20", Verdict: "deny", Why: "a deny rule of the site fits the request",
+					WantedLevel: 2, Rules: []sites.Line{
+						{Kind: "deny", Rule: "nobody at night", Place: "Caddyfile:22", Fit: "fits", Decides: true},
+						{Kind: "allow", Rule: "the rule at Caddyfile:23", Place: "Caddyfile:23", Fit: "not_asked"},
+					},
+				}},
 			}, nil
 		},
 	}
@@ -97,19 +120,28 @@ func TestWhyWasThisPersonRefused(t *testing.T) {
 	h := newHarness(t)
 	b := h.as("helpdesk@example.com")
 	why := "/admin/refusals/" + h.ref
-	for _, from := range []string{"/admin/refusals", "/admin/sites/wiki.example.com", "/admin/refusals?person=nobody@example.com", "/admin/refusals?site=wiki.example.com&where=site"} {
+	for _, from := range []string{
+		"/admin/refusals", "/admin/sites/wiki.example.com", "/admin/refusals?person=nobody@example.com",
+		"/admin/refusals?site=wiki.example.com&where=site",
+	} {
 		if a := b.get(from); !strings.Contains(a.form(), `href="`+why+`"`) {
 			t.Errorf("%s does not lead to %s:\n%s", from, why, a.form())
 		}
 	}
-	for _, from := range []string{"/admin/refusals?site=shop.example.com", "/admin/refusals?person=owner@example.com", "/admin/refusals?where=oauth", "/admin/refusals?person=zzz", "/admin/sites/shop.example.com"} {
+	for _, from := range []string{
+		"/admin/refusals?site=shop.example.com", "/admin/refusals?person=owner@example.com",
+		"/admin/refusals?where=oauth", "/admin/refusals?person=zzz", "/admin/sites/shop.example.com",
+	} {
 		if a := b.get(from); a.Code != http.StatusOK || strings.Contains(a.form(), why) {
 			t.Errorf("%s = %d and shows the refusal of somebody else:\n%s", from, a.Code, a.form())
 		}
 	}
 	typed := strings.ToLower(strings.ReplaceAll(h.ref, "-", " "))
 	a := b.get("/admin/refusals?" + url.Values{"ref": {typed}}.Encode())
-	for _, want := range []string{"nobody at night", "Caddyfile:22", "was refused GET wiki.example.com/admin", "Change the rule that the detail names", "Come back in the morning.", `href="/admin/persons/` + h.personID("nobody@example.com") + `"`} {
+	for _, want := range []string{
+		"nobody at night", "Caddyfile:22", "was refused GET wiki.example.com/admin",
+		"Change the rule that the detail names", "Come back in the morning.", `href="/admin/persons/` + h.personID("nobody@example.com") + `"`,
+	} {
 		if a.url != why || !strings.Contains(a.form(), want) {
 			t.Errorf("the reference %q leads to %s without %q:\n%s", typed, a.url, want, a.form())
 		}
@@ -136,15 +168,20 @@ func TestExplainARequest(t *testing.T) {
 		}
 		return b.get("/admin/sites/explain?" + q.Encode())
 	}
-	a := ask("url", "https://wiki.example.com/admin", "person", "nobody@example.com", "address", "203.0.113.9", "at", "2035-11-21 23:30", "method", "POST", "level", "2")
-	for _, want := range []string{"POST https://wiki.example.com/admin", "Refused", "nobody at night", "Caddyfile:22", "asked of 203.0.113.9 at 2035-11-21T23:30:00Z", `value="2035-11-21 23:30"`, `<option value="POST" selected>`} {
+	a := ask("url", "https://wiki.example.com/admin", "person", "nobody@example.com", "address", "203.0.113.9", "at", "2035-11-21 23:30",
+		"method", "POST", "level", "2")
+	for _, want := range []string{
+		"POST https://wiki.example.com/admin", "Refused", "nobody at night", "Caddyfile:22",
+		"asked of 203.0.113.9 at 2035-11-21T23:30:00Z", `value="2035-11-21 23:30"`, `<option value="POST" selected>`,
+	} {
 		if !strings.Contains(a.form(), want) {
 			t.Errorf("the explanation lacks %q:\n%s", want, a.form())
 		}
 	}
 	for what, a := range map[string]*answer{
-		"Nothing is known by this value": ask("url", "https://wiki.example.com", "person", "zzz"), "want the whole address, not wiki": ask("url", "wiki"),
-		`id="at-problem"`: ask("url", "https://wiki.example.com", "at", "tonight"),
+		"Nothing is known by this value":   ask("url", "https://wiki.example.com", "person", "zzz"),
+		"want the whole address, not wiki": ask("url", "wiki"),
+		`id="at-problem"`:                  ask("url", "https://wiki.example.com", "at", "tonight"),
 	} {
 		if a.Code != http.StatusOK || !strings.Contains(a.form(), what) {
 			t.Errorf("%s = %d without %q:\n%s", a.url, a.Code, what, a.form())
@@ -158,11 +195,15 @@ func TestSites(t *testing.T) {
 	h := newHarness(t)
 	b := h.as("viewer@example.com")
 	a := b.get("/admin/sites?q=wiki")
-	if !strings.Contains(a.form(), `href="/admin/sites/wiki.example.com"`) || strings.Contains(a.form(), "shop.example.com") || !strings.Contains(a.form(), "login · level 2 · policy office") {
+	if !strings.Contains(a.form(), `href="/admin/sites/wiki.example.com"`) || strings.Contains(a.form(), "shop.example.com") ||
+		!strings.Contains(a.form(), "login · level 2 · policy office") {
 		t.Errorf("the list of sites:\n%s", a.form())
 	}
 	a = b.get("/admin/sites/wiki.example.com")
-	for _, want := range []string{"Caddyfile:20", "/admin*", "/healthz", "nobody at night", "when 22:00-06:00", "office", `href="/admin/sites/explain?url=https%3A%2F%2Fwiki.example.com%2Fadmin"`} {
+	for _, want := range []string{
+		"Caddyfile:20", "/admin*", "/healthz", "nobody at night", "when 22:00-06:00", "office",
+		`href="/admin/sites/explain?url=https%3A%2F%2Fwiki.example.com%2Fadmin"`,
+	} {
 		if !strings.Contains(a.form(), want) {
 			t.Errorf("the page of a site lacks %q:\n%s", want, a.form())
 		}
@@ -203,16 +244,22 @@ func TestShadowInTheConsole(t *testing.T) {
 	}
 	stop()
 	<-done
-	if !strings.Contains(a.form(), `href="/admin/sites/trial.example.com"`) || !strings.Contains(a.form(), `href="/admin/sites/wiki.example.com"`) {
+	if !strings.Contains(a.form(), `href="/admin/sites/trial.example.com"`) ||
+		!strings.Contains(a.form(), `href="/admin/sites/wiki.example.com"`) {
 		t.Errorf("the page of a policy does not lead to its sites:\n%s", a.form())
 	}
 	a = b.get("/admin/sites/trial.example.com")
-	for _, want := range []string{"<span>58</span>", "<span>17</span>", "<span>1</span>", "GET /plans/2027", "nobody@example.com", "Now decides: everybody", `href="/admin/policies/office"`, "Caddyfile:55", "need groups staff", `href="/admin/sites/trial.example.com?period=month"`} {
+	for _, want := range []string{
+		"<span>58</span>", "<span>17</span>", "<span>1</span>", "GET /plans/2027", "nobody@example.com",
+		"Now decides: everybody", `href="/admin/policies/office"`, "Caddyfile:55", "need groups staff",
+		`href="/admin/sites/trial.example.com?period=month"`,
+	} {
 		if !strings.Contains(a.form(), want) {
 			t.Errorf("the page of a site that tries rules lacks %q:\n%s", want, a.form())
 		}
 	}
-	if a := b.get("/admin/sites/wiki.example.com"); !strings.Contains(a.form(), "<span>31</span>") || !strings.Contains(a.form(), `href="/admin/policies/office"`) || strings.Contains(a.form(), `id="shadow"`) {
+	if a := b.get("/admin/sites/wiki.example.com"); !strings.Contains(a.form(), "<span>31</span>") ||
+		!strings.Contains(a.form(), `href="/admin/policies/office"`) || strings.Contains(a.form(), `id="shadow"`) {
 		t.Errorf("the page of a site that tries no rules:\n%s", a.form())
 	}
 }
@@ -237,11 +284,13 @@ func TestPolicyTestInTheConsole(t *testing.T) {
 	if a := b.get(office); strings.Contains(a.form(), `name="json"`) {
 		t.Errorf("a policy of the Caddyfile can be edited:\n%s", a.form())
 	}
-	see(b.submit(b.get(office), "cases", "allow ann GET /"), http.StatusOK, "GET https://wiki.example.com/office", "staff at work", "Caddyfile:31", "All 2 cases get the wanted result.", "Needs a sign-in", "allow ann GET /</textarea>")
+	see(b.submit(b.get(office), "cases", "allow ann GET /"), http.StatusOK, "GET https://wiki.example.com/office", "staff at work",
+		"Caddyfile:31", "All 2 cases get the wanted result.", "Needs a sign-in", "allow ann GET /</textarea>")
 	see(b.submit(b.get(office), "cases", "nonsense"), http.StatusUnprocessableEntity, "unrecognized nonsense", "nonsense</textarea>")
 	see(b.get(nights), http.StatusOK, "nobody at night")
 	edited := `{"deny":[{"name":"nobody at all","when":["12:00-13:00"]}]}`
-	see(b.submit(b.get(nights), "cases", "allow ann GET /", "json", edited), http.StatusOK, "As it is stored", "As edited", "nobody at all", "1 of 2 cases doesn’t get the wanted result.", "Not what was wanted")
+	see(b.submit(b.get(nights), "cases", "allow ann GET /", "json", edited), http.StatusOK, "As it is stored", "As edited", "nobody at all",
+		"1 of 2 cases doesn’t get the wanted result.", "Not what was wanted")
 	see(b.submit(b.get(nights), "cases", "allow ann GET /", "json", `{"deny":[{"name":`), http.StatusUnprocessableEntity, "saved like this")
 	see(b.get("/admin/policies/nights"), http.StatusOK, "nobody at night")
 }
@@ -255,8 +304,12 @@ func TestOverruledPolicy(t *testing.T) {
 		t.Errorf("there is no stored one:\n%s", a.form())
 	}
 	h.policy("nights", "nobody at night")
-	h.declared["nights"] = settings.FixedPolicy{Place: "Caddyfile:60", Policy: settings.Policy{Allow: []settings.PolicyRule{{Name: "anybody"}}}}
-	if a := b.get("/admin/policies/nights"); !strings.Contains(a.form(), "A stored policy of the same name") || !strings.Contains(a.form(), "&#34;name&#34;: &#34;nobody at night&#34;") {
+	h.declared["nights"] = settings.FixedPolicy{
+		Place:  "Caddyfile:60",
+		Policy: settings.Policy{Allow: []settings.PolicyRule{{Name: "anybody"}}},
+	}
+	if a := b.get("/admin/policies/nights"); !strings.Contains(a.form(), "A stored policy of the same name") ||
+		!strings.Contains(a.form(), "&#34;name&#34;: &#34;nobody at night&#34;") {
 		t.Errorf("the page does not show the stored one:\n%s", a.form())
 	}
 }
@@ -284,35 +337,46 @@ func TestDoctorInTheConsole(t *testing.T) {
 	const wiki, shop = "/admin/sites/wiki.example.com/doctor", "/admin/sites/shop.example.com/doctor"
 	ask := func(target string, fields ...string) *answer { return b.submit(b.get(target), fields...) }
 	h.doctor.found = []sites.Finding{{Probe: "nobody is signed in", Verdict: "ok", What: "refused with 302"}}
-	if a := ask(wiki, "origin", "https://wiki.example.com"); a.Code != http.StatusOK || !strings.Contains(a.form(), "were refused, as they should be") || !strings.Contains(a.form(), "refused with 302") {
+	if a := ask(wiki, "origin", "https://wiki.example.com"); a.Code != http.StatusOK ||
+		!strings.Contains(a.form(), "were refused, as they should be") || !strings.Contains(a.form(), "refused with 302") {
 		t.Errorf("a sound site: %d\n%s", a.Code, a.form())
 	}
-	if want := (sites.Examination{URL: "https://wiki.example.com/admin", Public: "/healthz", Proxy: "protect"}); len(h.doctor.asked) != 1 || h.doctor.asked[0] != want {
+	if want := (sites.Examination{URL: "https://wiki.example.com/admin", Public: "/healthz", Proxy: "protect"}); len(h.doctor.asked) != 1 ||
+		h.doctor.asked[0] != want {
 		t.Errorf("the doctor looked at %v, want %v", h.doctor.asked, want)
 	}
 	events := h.allEvents(t.Context())
-	if e := events[len(events)-1]; e.Type != "console.SiteExaminationEvent" || e.Actor != h.personID("operator@example.com") || e.Reason != "https://wiki.example.com" {
+	if e := events[len(events)-1]; e.Type != "console.SiteExaminationEvent" || e.Actor != h.personID("operator@example.com") ||
+		e.Reason != "https://wiki.example.com" {
 		t.Errorf("the event of the examination is %+v", e)
 	}
-	h.doctor.found = append(h.doctor.found, sites.Finding{Probe: "the method HEAD", Verdict: "failed", What: "the answer is 200", Mend: "take the matcher away"}, sites.Finding{Probe: "// in front of the path", Verdict: "warning", What: "the answer is 404"})
+	h.doctor.found = append(h.doctor.found,
+		sites.Finding{Probe: "the method HEAD", Verdict: "failed", What: "the answer is 200", Mend: "take the matcher away"},
+		sites.Finding{Probe: "// in front of the path", Verdict: "warning", What: "the answer is 404"})
 	for _, want := range []string{"that should be refused got past", "the method HEAD", "take the matcher away", "Doubtful"} {
 		if a := ask(shop, "origin", "https://shop.example.com", "proxy", "nginx"); !strings.Contains(a.form(), want) {
 			t.Errorf("what got past lacks %q:\n%s", want, a.form())
 		}
 	}
 	h.doctor.err = sites.ErrBusy
-	if a := ask(wiki, "origin", "https://wiki.example.com"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), "half a minute") {
+	if a := ask(wiki, "origin", "https://wiki.example.com"); a.Code != http.StatusUnprocessableEntity ||
+		!strings.Contains(a.form(), "half a minute") {
 		t.Errorf("a doctor who is busy: %d\n%s", a.Code, a.form())
 	}
 	h.doctor.err = &sites.Wrong{Reason: "the proxy: connection refused"}
-	if a := ask(wiki, "origin", "https://wiki.example.com"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), "connection refused") {
+	if a := ask(wiki, "origin", "https://wiki.example.com"); a.Code != http.StatusUnprocessableEntity ||
+		!strings.Contains(a.form(), "connection refused") {
 		t.Errorf("a site that is down: %d\n%s", a.Code, a.form())
 	}
 	t.Run("attack 833: the doctor goes nowhere but to the sites of the configuration", func(t *testing.T) {
 		h.doctor.asked, h.doctor.err = nil, nil
 		before := h.events()
 		for _, fields := range [][]string{
-			{"origin", "http://169.254.169.254"}, {"origin", "https://shop.example.com"}, {"origin", ""}, {"origin", "https://wiki.example.com@evil.example"}, {"url", "http://127.0.0.1:2019/", "origin", "http://127.0.0.1:2019"},
+			{"origin", "http://169.254.169.254"},
+			{"origin", "https://shop.example.com"},
+			{"origin", ""},
+			{"origin", "https://wiki.example.com@evil.example"},
+			{"url", "http://127.0.0.1:2019/", "origin", "http://127.0.0.1:2019"},
 		} {
 			if a := ask(wiki, fields...); a.Code != http.StatusUnprocessableEntity {
 				t.Errorf("%q = %d, want 422", fields, a.Code)
@@ -354,13 +418,21 @@ func TestWhatCanThisPersonOpen(t *testing.T) {
 		h.must(err)
 	}
 	add(client.Client{ID: "robot", Grants: []string{"client_credentials"}})
-	add(client.Client{ID: "closed", Name: "Closed", RedirectURIs: []string{"https://closed.example.com/cb"}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"}, Disabled: true})
-	want("everything", "https://wiki.example.com/admin", "nobody at night", "Caddyfile:22", "Refused", `href="/admin/applications/shop"`, "The shop", "Allowed", "the client is disabled", `href="/admin/sites/explain?person=`+id+`&amp;url=https%3A%2F%2Fwiki.example.com%2Fadmin"`)
+	add(client.Client{
+		ID: "closed", Name: "Closed", RedirectURIs: []string{"https://closed.example.com/cb"},
+		Grants: []string{"authorization_code"}, Scopes: []string{"openid"}, Disabled: true,
+	})
+	want("everything", "https://wiki.example.com/admin", "nobody at night", "Caddyfile:22", "Refused", `href="/admin/applications/shop"`,
+		"The shop", "Allowed", "the client is disabled",
+		`href="/admin/sites/explain?person=`+id+`&amp;url=https%3A%2F%2Fwiki.example.com%2Fadmin"`)
 	if a := b.get(opens + "?q=robot"); strings.Contains(a.form(), "/admin/applications/robot") {
 		t.Errorf("an application without people is listed:\n%s", a.form())
 	}
 	for i := range 60 {
-		add(client.Client{ID: fmt.Sprintf("app%02d", i), RedirectURIs: []string{"https://app.example.com/cb"}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"}})
+		add(client.Client{
+			ID: fmt.Sprintf("app%02d", i), RedirectURIs: []string{"https://app.example.com/cb"},
+			Grants: []string{"authorization_code"}, Scopes: []string{"openid"},
+		})
 	}
 	if a := b.get(opens); !strings.Contains(a.form(), `rel="next"`) || strings.Contains(a.form(), "app59") {
 		t.Errorf("65 applications are on one page:\n%s", a.form())
@@ -376,7 +448,10 @@ func TestWhatCanThisPersonOpen(t *testing.T) {
 
 // policies are those of the Caddyfile, of which the wiki uses one.
 func policies(c *settings.Config) {
-	c.Policies = map[string]settings.FixedPolicy{"office": {Place: "Caddyfile:30", Policy: settings.Policy{Allow: []settings.PolicyRule{{Name: "staff at work"}}}}}
+	c.Policies = map[string]settings.FixedPolicy{"office": {
+		Place:  "Caddyfile:30",
+		Policy: settings.Policy{Allow: []settings.PolicyRule{{Name: "staff at work"}}},
+	}}
 	c.PolicyUsers = func(name string) []string {
 		if name == "office" || name == "used" {
 			return []string{"wiki.example.com (Caddyfile:20)"}
@@ -399,7 +474,10 @@ func (h *harness) policy(name, rule string) string {
 		rule = "long"
 	}
 	_, err := h.settings.Edit(settings.WithRights(h.t.Context(), settings.Owner), audit.Actor{ID: "admin"}, func(u *settings.Units) error {
-		u.Policies[name] = settings.Policy{Deny: []settings.PolicyRule{{Name: rule, When: []string{"22:00-06:00"}, Match: []map[string]any{{"path": []any{long}}}}}}
+		u.Policies[name] = settings.Policy{Deny: []settings.PolicyRule{{
+			Name: rule, When: []string{"22:00-06:00"},
+			Match: []map[string]any{{"path": []any{long}}},
+		}}}
 		return nil
 	})
 	h.must(err)
@@ -422,20 +500,24 @@ func TestPolicies(t *testing.T) {
 		}
 		return a
 	}
-	see(b.get("/admin/policies"), 200, `href="/admin/policies/office"`, `href="/admin/policies/used"`, "wiki.example.com (Caddyfile:20)", `href="/admin/policies/add-policy"`)
-	if a := see(b.get("/admin/policies/office"), 200, "staff at work", "Caddyfile:31", "Caddyfile:30", "when mon-fri 07:00-19:00", "in the Caddyfile"); strings.Contains(a.form(), "edit-policy") || strings.Contains(a.form(), "remove-policy") {
+	see(b.get("/admin/policies"), 200, `href="/admin/policies/office"`, `href="/admin/policies/used"`, "wiki.example.com (Caddyfile:20)",
+		`href="/admin/policies/add-policy"`)
+	if a := see(b.get("/admin/policies/office"), 200, "staff at work", "Caddyfile:31", "Caddyfile:30", "when mon-fri 07:00-19:00",
+		"in the Caddyfile"); strings.Contains(a.form(), "edit-policy") || strings.Contains(a.form(), "remove-policy") {
 		t.Errorf("a policy of the Caddyfile can be changed:\n%s", a.form())
 	}
 	see(b.get("/admin/policies/used"), 200, "nobody at night", "deny[0]", "when 22:00-06:00", `href="/admin/policies/used/edit-policy"`)
 	see(b.acts("/admin/policies/used/remove-policy"), 422, "is used by wiki.example.com")
-	see(b.acts("/admin/policies/office/edit-policy", "json", `{"public":["/"]}`, "confirm", "yes"), 422, "is written in the Caddyfile (Caddyfile:30)")
+	see(b.acts("/admin/policies/office/edit-policy", "json", `{"public":["/"]}`, "confirm", "yes"), 422,
+		"is written in the Caddyfile (Caddyfile:30)")
 
 	edit := "/admin/policies/used/edit-policy"
 	see(b.acts(edit, "json", `{"deny": [`, "confirm", "yes"), 422, "saved like this")
 	see(b.acts(edit, "json", `{"denies": []}`, "confirm", "yes"), 422, "denies")
 	see(b.acts(edit, "json", `{}`, "confirm", "yes"), 422, "it has no rules")
 	const next = `{"deny":[{"name":"nobody at noon","when":["12:00-13:00"],"match":[{"path":["nobody at night"]}]}]}`
-	see(b.acts(edit, "json", next), 422, "&#34;name&#34;: &#34;nobody at night&#34;", "&#34;name&#34;: &#34;nobody at noon&#34;", "Look at the changes", `value="yes"`)
+	see(b.acts(edit, "json", next), 422, "&#34;name&#34;: &#34;nobody at night&#34;", "&#34;name&#34;: &#34;nobody at noon&#34;",
+		"Look at the changes", `value="yes"`)
 	see(b.get("/admin/policies/used"), 200, "when 22:00-06:00")
 	see(b.acts(edit, "json", next, "confirm", "yes"), 200, "when 12:00-13:00", "Saved.")
 
@@ -445,14 +527,17 @@ func TestPolicies(t *testing.T) {
 	see(b.get("/admin/policies/used"), 200, "somebody else")
 
 	see(b.acts("/admin/policies/add-policy", "policy", "office", "json", next, "confirm", "yes"), 422, "exists")
-	see(b.acts("/admin/policies/add-policy", "policy", "lunch", "json", next, "confirm", "yes"), 200, "nobody at noon", "The policy has been stored")
+	see(b.acts("/admin/policies/add-policy", "policy", "lunch", "json", next, "confirm", "yes"), 200, "nobody at noon",
+		"The policy has been stored")
 	see(b.acts("/admin/policies/lunch/remove-policy"), 200, "The policy has been removed")
 	if a := b.get("/admin/policies/lunch"); a.Code != http.StatusNotFound {
 		t.Errorf("a removed policy: %d", a.Code)
 	}
 	owner := h.personID("operator@example.com")
-	h.actHasEvent(b, owner, "/admin/policies/add-policy", "configuration.ConfigurationUpdatedEvent", "policy", "tea", "json", next, "confirm", "yes")
-	h.actHasEvent(b, owner, "/admin/policies/tea/edit-policy", "configuration.ConfigurationUpdatedEvent", "json", strings.ReplaceAll(next, "noon", "five"), "confirm", "yes")
+	h.actHasEvent(b, owner, "/admin/policies/add-policy", "configuration.ConfigurationUpdatedEvent", "policy", "tea",
+		"json", next, "confirm", "yes")
+	h.actHasEvent(b, owner, "/admin/policies/tea/edit-policy", "configuration.ConfigurationUpdatedEvent", "json",
+		strings.ReplaceAll(next, "noon", "five"), "confirm", "yes")
 	h.actHasEvent(b, owner, "/admin/policies/tea/remove-policy", "configuration.ConfigurationUpdatedEvent")
 }
 
@@ -497,7 +582,8 @@ func TestRequests(t *testing.T) {
 	}
 	h.actHasEvent(b, me, path+"/revoke-access", "access.AccessRevokedEvent")
 	see(b.acts(path+"/refuse"), 422, "Someone else changed it")
-	h.actHasEvent(b, me, "/admin/requests/"+h.request("two.nobody@example.com")+"/refuse", "access.AccessRefusedEvent", "note", "ask your team")
+	h.actHasEvent(b, me, "/admin/requests/"+h.request("two.nobody@example.com")+"/refuse",
+		"access.AccessRefusedEvent", "note", "ask your team")
 	for _, username := range []string{"operator@example.com", "two.owner@example.com"} {
 		if a := b.get("/admin/requests/" + h.request(username) + "/grant"); a.Code != http.StatusForbidden {
 			t.Errorf("an operator grants %s access: %d", username, a.Code)

@@ -57,7 +57,10 @@ func (c *Console) showGroups(v *layout.Visit) (*web.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &web.Table{Label: web.Say("console.groups.title"), Columns: []string{"console.column.group", "console.column.members", "console.column.role"}}
+	t := &web.Table{
+		Label:   web.Say("console.groups.title"),
+		Columns: []string{"console.column.group", "console.column.members", "console.column.role"},
+	}
 	for _, g := range list {
 		row := web.TableRow{URL: groupPath(g.ID), Cells: []web.Cell{{Name: g.Name}, {Text: web.Say("console.count", "n", g.Members)}, {}}}
 		if r := c.frame.RoleOfGroup(g.Partition, g.Name); r != layout.Nobody {
@@ -67,7 +70,10 @@ func (c *Console) showGroups(v *layout.Visit) (*web.Console, error) {
 	}
 	t.First, t.Next = v.Pages(next)
 	out := &web.Console{Title: web.Say("console.groups.title"), Actions: v.Buttons(), Parts: []web.ConsolePart{{Table: t}}}
-	out.Filter = &web.Filter{Action: v.Path(), Fields: []web.Field{{Name: "q", Type: "search", Label: "console.field.search", Value: q, EnterKeyHint: "search"}}}
+	out.Filter = &web.Filter{
+		Action: v.Path(),
+		Fields: []web.Field{{Name: "q", Type: "search", Label: "console.field.search", Value: q, EnterKeyHint: "search"}},
+	}
 	if q != "" {
 		out.Filter.Clear = v.Path()
 	}
@@ -169,15 +175,27 @@ func (c *Console) showGroup(v *layout.Visit) (*web.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	facts := []web.ConsoleFact{{Label: "console.column.members", Cells: []web.Cell{{Text: web.Say("console.count", "n", g.Members)}}}, {Label: "console.field.permissions", Cells: []web.Cell{layout.OrNone(strings.Join(g.Permissions, ", "))}}}
+	facts := []web.ConsoleFact{
+		{Label: "console.column.members", Cells: []web.Cell{{Text: web.Say("console.count", "n", g.Members)}}},
+		{Label: "console.field.permissions", Cells: []web.Cell{layout.OrNone(strings.Join(g.Permissions, ", "))}},
+	}
 	uses, err := c.usesFact(v)
 	if err != nil {
 		return nil, err
 	}
-	facts = append(facts, uses, web.ConsoleFact{Label: "console.column.created", Cells: []web.Cell{{Text: web.Say("console.time", "time", g.CreatedAt)}}})
-	t := &web.Table{Label: web.Say("console.column.members"), Columns: []string{"console.column.person", "console.column.email", "console.column.state", "console.column.action"}}
+	facts = append(facts, uses, web.ConsoleFact{
+		Label: "console.column.created",
+		Cells: []web.Cell{{Text: web.Say("console.time", "time", g.CreatedAt)}},
+	})
+	t := &web.Table{
+		Label:   web.Say("console.column.members"),
+		Columns: []string{"console.column.person", "console.column.email", "console.column.state", "console.column.action"},
+	}
 	for _, p := range people {
-		row := web.TableRow{URL: personPath(p.ID), Cells: []web.Cell{{Name: admin.Typed(p), Note: p.Name}, {Name: p.Email}, stateCell(p.State), {}}}
+		row := web.TableRow{
+			URL:   personPath(p.ID),
+			Cells: []web.Cell{{Name: admin.Typed(p), Note: p.Name}, {Name: p.Email}, stateCell(p.State), {}},
+		}
 		if p.ID != v.Me() && v.Outranks(c.frame.RoleOf(p.Partition, p.Groups)) {
 			row.Cells[3] = v.Link("remove-member", "person", p.ID)
 		}
@@ -206,7 +224,10 @@ func (c *Console) usesFact(v *layout.Visit) (web.ConsoleFact, error) {
 }
 
 func (c *Console) askMember(*layout.Visit) (layout.Question, error) {
-	return layout.Question{Fields: []web.Field{{Name: "username", Required: true, MaxLength: person.MaxUsername, Hint: "console.field.member.hint"}}}, nil
+	return layout.Question{Fields: []web.Field{{
+		Name: "username", Required: true, MaxLength: person.MaxUsername,
+		Hint: "console.field.member.hint",
+	}}}, nil
 }
 
 // personOf returns the person of a username or id.
@@ -243,13 +264,14 @@ func (c *Console) editGroup(v *layout.Visit, in url.Values) (layout.Result, erro
 	if c.frame.RoleOfGroup(shownGroup(v).Partition, name) != layout.Nobody {
 		return layout.Result{}, &layout.Problem{Field: "group", Key: "console.problem.role"}
 	}
-	_, err := c.Identity.Person.UpdateGroup(v.Context(), shownGroup(v).ID, v.Actor(), func(tx storage.Tx, now person.Group, change *person.GroupChange) error {
-		if c.frame.RoleOfGroup(now.Partition, now.Name) != layout.Nobody {
-			return layout.Denied("the rights of the console hang on the group")
-		}
-		change.Name, change.Permissions = name, layout.Lines(in.Get("permissions"))
-		return v.Recheck(tx)
-	})
+	_, err := c.Identity.Person.UpdateGroup(v.Context(), shownGroup(v).ID, v.Actor(),
+		func(tx storage.Tx, now person.Group, change *person.GroupChange) error {
+			if c.frame.RoleOfGroup(now.Partition, now.Name) != layout.Nobody {
+				return layout.Denied("the rights of the console hang on the group")
+			}
+			change.Name, change.Permissions = name, layout.Lines(in.Get("permissions"))
+			return v.Recheck(tx)
+		})
 	return layout.Result{}, err
 }
 

@@ -105,7 +105,10 @@ func newHarness(t *testing.T) *harness {
 // newHarnessOver is newHarness with a store over that in memory, or in place of it.
 func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harness {
 	t.Helper()
-	h := &harness{t: t, clock: &clock{now: time.Date(2035, 11, 21, 12, 0, 0, 0, time.UTC)}, notices: &notifytest.Notices{}, on: true, providers: &fakeProviders{}, ticks: make(chan time.Time), pauses: make(chan struct{}, 1000)}
+	h := &harness{
+		t: t, clock: &clock{now: time.Date(2035, 11, 21, 12, 0, 0, 0, time.UTC)}, notices: &notifytest.Notices{}, on: true,
+		providers: &fakeProviders{}, ticks: make(chan time.Time), pauses: make(chan struct{}, 1000),
+	}
 	raw, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = h.clock.Now })
 	h.must(err)
 	kept := over(raw)
@@ -123,7 +126,8 @@ func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harne
 	events.Also = func(tx storage.Tx, _ audit.Ref, e audit.Event) error { return stats.Event(tx, e, e.Partition) }
 	h.recorder, h.counts = events, stats.NewBuffer(h.store, h.clock.Now, rand.Reader, zap.NewNop())
 	stored := settings.Config{
-		Fixed: []settings.LoginMethod{{ID: "declared", Name: "Declared", Type: settings.TypeSAML, Enabled: true}}, Verify: func(settings.LoginMethod) error { return nil },
+		Fixed:    []settings.LoginMethod{{ID: "declared", Name: "Declared", Type: settings.TypeSAML, Enabled: true}},
+		Verify:   func(settings.LoginMethod) error { return nil },
 		Switches: map[string]bool{"features.accepting_invitation_enabled": true},
 	}
 	policies(&stored)
@@ -146,7 +150,10 @@ func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harne
 	cfg := identity.Config{Issuer: issuer, Locales: []string{"en", "nl", "de", "fr"}, NoPasskeys: true}
 	for _, name := range []string{"nobody", "viewer", "helpdesk", "operator", "owner"} {
 		for _, prefix := range []string{"", "two."} {
-			p := person.NewPerson{Username: prefix + name + "@example.com", Password: secret.New(password), Name: strings.ToUpper(name[:1]) + name[1:] + " Example", Groups: []string{"staff"}}
+			p := person.NewPerson{
+				Username: prefix + name + "@example.com", Password: secret.New(password),
+				Name: strings.ToUpper(name[:1]) + name[1:] + " Example", Groups: []string{"staff"},
+			}
 			if name != "nobody" {
 				p.Groups = append(p.Groups, "gatehouse-"+name)
 			}
@@ -154,7 +161,8 @@ func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harne
 		}
 	}
 	h.id, err = identity.New(context.WithoutCancel(t.Context()), cfg, identity.Deps{
-		Store: h.store, Hasher: hasher, Pages: pages, Log: zap.NewNop(), Now: h.clock.Now, Random: rand.Reader, Events: events, Keyring: keyring, Units: units, Notify: h.notices,
+		Store: h.store, Hasher: hasher, Pages: pages, Log: zap.NewNop(), Now: h.clock.Now, Random: rand.Reader, Events: events, Keyring: keyring,
+		Units: units, Notify: h.notices,
 	})
 	h.must(err)
 	h.must(keystest.Plant(kept, keyring, h.clock.Now))
@@ -162,16 +170,22 @@ func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harne
 	h.must(err)
 	h.keys = signing
 	h.az, err = authz.New(t.Context(), authz.Config{Issuer: issuer, Clients: []*client.Client{{
-		ID: "shop", Name: "The shop", Secrets: []secret.String{secret.New(strings.Repeat("s3cret-", 6))}, RedirectURIs: []string{"https://shop.example.com/cb"}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"},
-	}}, APIClients: []*client.APIClient{{ID: "billing", Secrets: []secret.String{secret.New(strings.Repeat("planted", 6))}, APIs: []string{"events", "introspection"}}}}, authz.Deps{
-		Store: h.store, Keys: signing, Keyring: keyring, Hasher: hasher, Events: events, Auth: h.id, Subjects: h.id.Subjects(), Passwords: h.id, Pages: pages, Log: zap.NewNop(), Now: h.clock.Now,
+		ID: "shop", Name: "The shop", Secrets: []secret.String{secret.New(strings.Repeat("s3cret-", 6))},
+		RedirectURIs: []string{"https://shop.example.com/cb"}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"},
+	}}, APIClients: []*client.APIClient{{
+		ID: "billing", Secrets: []secret.String{secret.New(strings.Repeat("planted", 6))},
+		APIs: []string{"events", "introspection"},
+	}}}, authz.Deps{
+		Store: h.store, Keys: signing, Keyring: keyring, Hasher: hasher, Events: events, Auth: h.id, Subjects: h.id.Subjects(), Passwords: h.id,
+		Pages: pages, Log: zap.NewNop(), Now: h.clock.Now,
 		Called: h.counts.Called, ClientCalled: h.counts.ClientCalled, Origin: audit.PeerOrigin,
 	})
 	h.must(err)
 	h.id.Person.Watch(h.az)
 	h.id.Account.Tie(h.az)
 	deps := Deps{
-		Identity: h.id, Manage: &admin.Service{Identity: h.id, Authz: h.az, Store: h.store, Recorder: events, Keyring: keyring}, Clients: h.az.Clients(), Store: h.store, Units: units, Pages: pages, Mails: true, Now: h.clock.Now, Log: zap.NewNop(),
+		Identity: h.id, Manage: &admin.Service{Identity: h.id, Authz: h.az, Store: h.store, Recorder: events, Keyring: keyring},
+		Clients: h.az.Clients(), Store: h.store, Units: units, Pages: pages, Mails: true, Now: h.clock.Now, Log: zap.NewNop(),
 		After: func(time.Duration) <-chan time.Time {
 			h.pauses <- struct{}{}
 			return h.ticks
@@ -236,7 +250,10 @@ func (h *harness) job() string {
 	if h.jobID != "" {
 		return h.jobID
 	}
-	n := admin.NewJob{Kind: admin.JobEnd, By: admin.Requester{ID: h.personID("helpdesk@example.com"), Name: "helpdesk@example.com", Role: int(layout.Helpdesk)}}
+	n := admin.NewJob{
+		Kind: admin.JobEnd,
+		By:   admin.Requester{ID: h.personID("helpdesk@example.com"), Name: "helpdesk@example.com", Role: int(layout.Helpdesk)},
+	}
 	n.Filter.Text = "zzz"
 	id, err := h.console.Manage.StartJob(h.t.Context(), n, audit.Actor{ID: "test"})
 	h.must(err)

@@ -54,17 +54,21 @@ func (c *Console) askImport(v *layout.Visit) (layout.Question, error) {
 	return layout.Question{Submit: "console.import.look", Facts: facts, Fields: []web.Field{
 		{Name: "kind", Type: "select", Label: "console.import.kind", Options: kinds, Value: importer.Keycloak},
 		{Name: "update", Type: "checkbox", Label: "console.import.update", Hint: "console.import.update.hint"},
-		{Name: "file", Type: "file", Label: "console.import.file", Hint: "console.import.file.hint", HintFill: []any{"n", admin.MaxImport >> 20}, Required: true},
+		{
+			Name: "file", Type: "file", Label: "console.import.file", Hint: "console.import.file.hint",
+			HintFill: []any{"n", admin.MaxImport >> 20}, Required: true,
+		},
 		{Name: "hashes", Type: "file", Label: "console.import.hashes", Hint: "console.import.hashes.hint"},
 	}}, nil
 }
 
 // importFile takes a file. Nobody comes before somebody has seen what would.
 func (c *Console) importFile(v *layout.Visit, in url.Values) (layout.Result, error) {
-	id, err := c.Manage.StartImport(v.Context(), admin.NewImport{Kind: in.Get("kind"), Update: in.Has("update"), By: requester(v), Next: func() (io.Reader, error) {
-		_, file, err := v.Upload.Next()
-		return file, err
-	}})
+	id, err := c.Manage.StartImport(v.Context(),
+		admin.NewImport{Kind: in.Get("kind"), Update: in.Has("update"), By: requester(v), Next: func() (io.Reader, error) {
+			_, file, err := v.Upload.Next()
+			return file, err
+		}})
 	large := new(http.MaxBytesError)
 	switch {
 	case errors.As(err, &large), errors.Is(err, admin.ErrImportLarge):
@@ -108,7 +112,13 @@ func countFacts(n admin.ImportCount, skipped int) (out []web.ConsoleFact) {
 	for _, f := range []struct {
 		label string
 		n     int
-	}{{"console.import.created", n.Created}, {"console.import.updated", n.Updated}, {"console.import.exists", n.Exists}, {"console.import.failed", n.Failed}, {"console.import.skipped", skipped}} {
+	}{
+		{"console.import.created", n.Created},
+		{"console.import.updated", n.Updated},
+		{"console.import.exists", n.Exists},
+		{"console.import.failed", n.Failed},
+		{"console.import.skipped", skipped},
+	} {
 		if f.n > 0 || f.label == "console.import.created" {
 			out = append(out, web.ConsoleFact{Label: f.label, Cells: []web.Cell{{Text: web.Say("console.count", "n", f.n)}}})
 		}
@@ -119,7 +129,8 @@ func countFacts(n admin.ImportCount, skipped int) (out []web.ConsoleFact) {
 // showImport adds what the page of an import shows.
 func (c *Console) showImport(v *layout.Visit, out *web.Console, facts []web.ConsoleFact) error {
 	j := shownJob(v)
-	facts = append([]web.ConsoleFact{{Label: "console.import.kind", Cells: []web.Cell{{Text: web.Say("console.import." + j.Import.Kind)}}}}, facts...)
+	facts = append([]web.ConsoleFact{{Label: "console.import.kind", Cells: []web.Cell{{Text: web.Say("console.import." + j.Import.Kind)}}}},
+		facts...)
 	counted := j.Import.Came
 	switch j.State {
 	case admin.JobChecking:
@@ -132,7 +143,10 @@ func (c *Console) showImport(v *layout.Visit, out *web.Console, facts []web.Cons
 		out.Lead = web.Say("console.import.failed.text")
 		facts = append(facts, web.ConsoleFact{Label: "console.import.problem", Cells: []web.Cell{{Name: j.Import.Problem}}})
 	case admin.JobRunning:
-		facts = append(facts, web.ConsoleFact{Label: "console.import.progress", Cells: []web.Cell{{Text: web.Say("console.import.of", "n", total(counted), "all", total(j.Import.Checked))}}})
+		facts = append(facts, web.ConsoleFact{
+			Label: "console.import.progress",
+			Cells: []web.Cell{{Text: web.Say("console.import.of", "n", total(counted), "all", total(j.Import.Checked))}},
+		})
 	}
 	out.Parts = []web.ConsolePart{{Facts: append(facts, countFacts(counted, j.Import.Skipped)...), Actions: v.Buttons()}}
 	if j.Import.Parts == 0 {
@@ -145,9 +159,16 @@ func (c *Console) showImport(v *layout.Visit, out *web.Console, facts []web.Cons
 		rows, next, err = c.Manage.ImportRows(tx, j.ID, j.Import, v.URL.Query().Get("after"), remarkable)
 		return err
 	})
-	t := &web.Table{Label: web.Say("console.import.report"), Columns: []string{"console.column.person", "console.column.outcome", "console.import.remarks", "console.import.line"}}
+	t := &web.Table{
+		Label:   web.Say("console.import.report"),
+		Columns: []string{"console.column.person", "console.column.outcome", "console.import.remarks", "console.import.line"},
+	}
 	for _, r := range rows {
-		row := web.TableRow{Cells: []web.Cell{layout.OrNone(r.Username), outcomeCell(&r), {Name: strings.Join(remarksOf(&r), "; ")}, {Name: strconv.Itoa(r.Line)}}}
+		row := web.TableRow{Cells: []web.Cell{
+			layout.OrNone(r.Username), outcomeCell(&r),
+			{Name: strings.Join(remarksOf(&r), "; ")},
+			{Name: strconv.Itoa(r.Line)},
+		}}
 		if r.ID != "" && r.Status != ldapmigration.Failed {
 			row.URL = personPath(r.ID)
 		}

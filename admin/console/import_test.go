@@ -142,7 +142,8 @@ func TestImport(t *testing.T) {
 		t.Errorf("%d parts wait, want 1", n)
 	}
 	report := b.submit(b.get(path + "/import-report"))
-	if !strings.HasPrefix(report.Header().Get("Content-Disposition"), "attachment") || !strings.Contains(report.Body.String(), "2,dan.moved,created") || strings.Contains(report.Body.String(), "saltsalt") {
+	if !strings.HasPrefix(report.Header().Get("Content-Disposition"), "attachment") ||
+		!strings.Contains(report.Body.String(), "2,dan.moved,created") || strings.Contains(report.Body.String(), "saltsalt") {
 		t.Errorf("the report is:\n%s", report.Body)
 	}
 
@@ -151,7 +152,8 @@ func TestImport(t *testing.T) {
 		t.Errorf("after the question: %d\n%s", a.Code, a.form())
 	}
 	h.must(h.console.Manage.WorkOff(t.Context()))
-	if a = b.get(path); !strings.Contains(a.form(), "Done") || !strings.Contains(a.form(), "Created") || strings.Contains(a.form(), "/run-import") {
+	if a = b.get(path); !strings.Contains(a.form(), "Done") || !strings.Contains(a.form(), "Created") ||
+		strings.Contains(a.form(), "/run-import") {
 		t.Errorf("the page of what has come:\n%s", a.form())
 	}
 	created := 0
@@ -196,8 +198,14 @@ func TestImportKinds(t *testing.T) {
 	b := h.as("operator@example.com")
 	const ldif = "dn: uid=eve,ou=people,dc=example,dc=com\nobjectClass: inetOrgPerson\nuid: eve.moved\ncn: Eve\nsn: Moved\nmail: eve@ldif.example\n\n" +
 		"dn: cn=wiki,ou=groups,dc=example,dc=com\nobjectClass: groupOfNames\ncn: wiki\nmember: uid=eve,ou=people,dc=example,dc=com\n"
-	files := map[string][2]string{"ldif": {ldif, "eve.moved"}, "csv": {"username,given_name,email,groups\nsue.moved,Sue,sue@csv.example,\"wiki;staff\"\n", "sue.moved"}}
-	for kind, f := range map[string][2]string{"keycloak": {"realm.json", "ada.moved"}, "authelia": {"users_database.yml", ".moved"}, "htpasswd": {"htpasswd", "dan.moved"}, "auth0": {"auth0.ndjson", "moved"}, "dex": {"dex.yaml", "moved"}} {
+	files := map[string][2]string{
+		"ldif": {ldif, "eve.moved"},
+		"csv":  {"username,given_name,email,groups\nsue.moved,Sue,sue@csv.example,\"wiki;staff\"\n", "sue.moved"},
+	}
+	for kind, f := range map[string][2]string{
+		"keycloak": {"realm.json", "ada.moved"}, "authelia": {"users_database.yml", ".moved"},
+		"htpasswd": {"htpasswd", "dan.moved"}, "auth0": {"auth0.ndjson", "moved"}, "dex": {"dex.yaml", "moved"},
+	} {
 		raw, err := os.ReadFile(filepath.Join("..", "..", "caddymodule", "cli", "testdata", "movein", f[0]))
 		h.must(err)
 		files[kind] = [2]string{string(raw), f[1]}
@@ -236,7 +244,8 @@ func TestImportAttacks(t *testing.T) {
 		for _, role := range []string{"operator", "owner"} {
 			b := h.as(role + "@example.com")
 			user := "mallory." + role
-			a, path := b.imports("keycloak", fmt.Sprintf(`{"users":[{"username":%q,"groups":["/gatehouse-owner","gatehouse-helpdesk","/writers"]}]}`, user))
+			a, path := b.imports("keycloak",
+				fmt.Sprintf(`{"users":[{"username":%q,"groups":["/gatehouse-owner","gatehouse-helpdesk","/writers"]}]}`, user))
 			if !strings.Contains(a.form(), "gives a role") {
 				t.Errorf("the dry run says:\n%s", a.form())
 			}
@@ -256,7 +265,10 @@ func TestImportAttacks(t *testing.T) {
 		_, err := h.id.Person.AddPerson(t.Context(), person.NewPerson{Username: "passkey.alone"}, audit.Actor{})
 		h.must(err)
 		users := ""
-		for _, name := range []string{"owner@example.com", "two.operator@example.com", "operator@example.com", "viewer@example.com", "passkey.alone"} {
+		for _, name := range []string{
+			"owner@example.com", "two.operator@example.com", "operator@example.com",
+			"viewer@example.com", "passkey.alone",
+		} {
 			users += fmt.Sprintf(`{"username":%q,"firstName":"Mallory","email":"mallory-%s@example.com","emailVerified":true,"credentials":[{"type":"password","secretData":"{\"value\":\"04961CKXHgV0d9gMl9CFwnvHx4ZqGdqu1v62qnkZ/Go=\",\"salt\":\"c2FsdHNhbHRzYWx0c2FsdA==\"}","credentialData":"{\"hashIterations\":1000,\"algorithm\":\"pbkdf2-sha256\"}"}]},`, name, strings.TrimSuffix(name, "@example.com"))
 		}
 		file := `{"users":[` + strings.TrimSuffix(users, ",") + `]}`
@@ -268,7 +280,10 @@ func TestImportAttacks(t *testing.T) {
 			_, path := b.imports("keycloak", file, fields...)
 			b.acts(path + "/run-import")
 			h.must(h.console.Manage.WorkOff(t.Context()))
-			for name, may := range map[string]bool{"owner@example.com": false, "two.operator@example.com": false, "operator@example.com": false, "viewer@example.com": false, "passkey.alone": true} {
+			for name, may := range map[string]bool{
+				"owner@example.com": false, "two.operator@example.com": false, "operator@example.com": false,
+				"viewer@example.com": false, "passkey.alone": true,
+			} {
 				p, err := h.id.Person.Person(t.Context(), name)
 				h.must(err)
 				if changed := p.GivenName == "Mallory"; changed != (may && update) {
@@ -334,7 +349,8 @@ func TestImportAttacks(t *testing.T) {
 			"far too large":       {"htpasswd", strings.Repeat("# nothing\n", admin.MaxImport/10+100_000)},
 			"too large as a tree": {"authelia", "users:\n" + strings.Repeat("  # nothing\n", 2<<20/12+1)},
 		} {
-			if a := b.upload(importPath, "kind", c.kind, "@file", c.file); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), "too large") {
+			if a := b.upload(importPath, "kind", c.kind, "@file", c.file); a.Code != http.StatusUnprocessableEntity ||
+				!strings.Contains(a.form(), "too large") {
 				t.Errorf("%s: %d\n%s", name, a.Code, a.form())
 			}
 		}
@@ -343,8 +359,12 @@ func TestImportAttacks(t *testing.T) {
 			bomb += fmt.Sprintf("  %c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat("*"+string(c-1)+",", 9), ","))
 		}
 		for name, c := range map[string]struct{ kind, file, want string }{
-			"nested JSON":        {"keycloak", `{"users":[` + strings.Repeat("[", 1<<20), "Not read"},
-			"nested attributes":  {"auth0", `{"user_id":"x","email":"a@example.com","user_metadata":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + "}", "is not the JSON of a user"},
+			"nested JSON": {"keycloak", `{"users":[` + strings.Repeat("[", 1<<20), "Not read"},
+			"nested attributes": {
+				"auth0",
+				`{"user_id":"x","email":"a@example.com","user_metadata":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + "}",
+				"is not the JSON of a user",
+			},
 			"a line of a MB":     {"htpasswd", strings.Repeat("a", 1<<20), "Not read"},
 			"YAML of references": {"authelia", bomb, ""},
 			"another kind":       {"keycloak", "dan:" + danHash, "Not read"},
@@ -391,15 +411,19 @@ func TestImportAttacks(t *testing.T) {
 		}{
 			"no token":                   {[]string{field("kind", "htpasswd"), file}, 403},
 			"the token of somebody else": {[]string{field("csrf", other.get(importPath).csrf()), field("kind", "htpasswd"), file}, 403},
-			"the token of another form":  {[]string{field("csrf", b.get(layout.Root+"/persons/create").csrf()), field("kind", "htpasswd"), file}, 403},
-			"the token behind the file":  {[]string{field("kind", "htpasswd"), file, field("csrf", own)}, 403},
-			"a field behind the file":    {[]string{field("csrf", own), field("kind", "htpasswd"), file, field("update", "yes")}, 422},
-			"two kinds":                  {[]string{field("csrf", own), field("kind", "htpasswd"), field("kind", "dex"), file}, 400},
-			"two files":                  {[]string{field("csrf", own), field("kind", "htpasswd"), file, file}, 422},
-			"no file":                    {[]string{field("csrf", own), field("kind", "htpasswd")}, 422},
-			"no kind":                    {[]string{field("csrf", own), field("kind", "hydra"), file}, 422},
-			"many fields":                {append([]string{field("csrf", own)}, strings.Split(strings.Repeat(field("x", "y")+"\x00", 40), "\x00")[:40]...), 400},
-			"a field that is larger":     {[]string{field("csrf", own), field("kind", strings.Repeat("x", 100_000)), file}, 413},
+			"the token of another form": {[]string{
+				field("csrf", b.get(layout.Root+"/persons/create").csrf()),
+				field("kind", "htpasswd"), file,
+			}, 403},
+			"the token behind the file": {[]string{field("kind", "htpasswd"), file, field("csrf", own)}, 403},
+			"a field behind the file":   {[]string{field("csrf", own), field("kind", "htpasswd"), file, field("update", "yes")}, 422},
+			"two kinds":                 {[]string{field("csrf", own), field("kind", "htpasswd"), field("kind", "dex"), file}, 400},
+			"two files":                 {[]string{field("csrf", own), field("kind", "htpasswd"), file, file}, 422},
+			"no file":                   {[]string{field("csrf", own), field("kind", "htpasswd")}, 422},
+			"no kind":                   {[]string{field("csrf", own), field("kind", "hydra"), file}, 422},
+			"many fields": {append([]string{field("csrf", own)},
+				strings.Split(strings.Repeat(field("x", "y")+"\x00", 40), "\x00")[:40]...), 400},
+			"a field that is larger": {[]string{field("csrf", own), field("kind", strings.Repeat("x", 100_000)), file}, 413},
 		} {
 			kind, body := form(c.parts...)
 			if a := b.send(importPath, kind, body); a.Code != c.want {
@@ -447,7 +471,8 @@ func TestImportAttacks(t *testing.T) {
 			lines += fmt.Sprintf("late%03d:%s\n", i, danHash)
 		}
 		a, path := b.imports("htpasswd", lines)
-		if !strings.Contains(a.form(), "late049") || strings.Contains(a.form(), "late050") || !strings.Contains(b.get(path+"?after=1").form(), "late050") {
+		if !strings.Contains(a.form(), "late049") || strings.Contains(a.form(), "late050") ||
+			!strings.Contains(b.get(path+"?after=1").form(), "late050") {
 			t.Errorf("the report is not in pages of 50:\n%s", a.form())
 		}
 		b.acts(path + "/run-import")
@@ -555,7 +580,8 @@ func TestImportsThatWait(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if taken.Load() != admin.MaxImportsWaiting || refused.Load() != 20-admin.MaxImportsWaiting || h.kept("manage_import_file") != admin.MaxImportsWaiting {
+		if taken.Load() != admin.MaxImportsWaiting || refused.Load() != 20-admin.MaxImportsWaiting ||
+			h.kept("manage_import_file") != admin.MaxImportsWaiting {
 			t.Errorf("%d are taken, %d refused, %d pieces kept", taken.Load(), refused.Load(), h.kept("manage_import_file"))
 		}
 	})
@@ -585,7 +611,8 @@ func TestImportStops(t *testing.T) {
 	h.meanwhile.set(count)
 	h.must(h.console.Manage.WorkOff(t.Context()))
 	if !h.exists("late000") || h.exists("late119") || h.kept("manage_import_whom") != 0 {
-		t.Errorf("the first has come: %t, the last: %t, and %d parts are left", h.exists("late000"), h.exists("late119"), h.kept("manage_import_whom"))
+		t.Errorf("the first has come: %t, the last: %t, and %d parts are left", h.exists("late000"), h.exists("late119"),
+			h.kept("manage_import_whom"))
 	}
 	if a := b.get(path); !strings.Contains(a.form(), "Stopped") {
 		t.Errorf("the page says:\n%s", a.form())

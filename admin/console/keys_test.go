@@ -39,12 +39,14 @@ func TestKeysInTheConsole(t *testing.T) {
 		t.Errorf("the keys for a viewer = %d\n%s", shown.Code, shown.form())
 	}
 	file := viewer.submit(viewer.get("/admin/keys/public-key?key=" + before))
-	if file.Code != http.StatusOK || !strings.Contains(file.Header().Get("Content-Disposition"), "attachment") || !strings.Contains(file.Body.String(), `"kid": "`+before) || strings.Contains(file.Body.String(), `"d"`) {
+	if file.Code != http.StatusOK || !strings.Contains(file.Header().Get("Content-Disposition"), "attachment") ||
+		!strings.Contains(file.Body.String(), `"kid": "`+before) || strings.Contains(file.Body.String(), `"d"`) {
 		t.Errorf("the public part = %d %s", file.Code, file.Body)
 	}
 	token, err := h.keys.Sign("ES256", keys.TypeIDToken, map[string]string{})
 	h.must(err)
-	if a := owner.acts("/admin/keys/retire-key?key=" + before); a.Code != http.StatusOK || !strings.Contains(a.form(), `role="status"`) || strings.Contains(a.form(), before) {
+	if a := owner.acts("/admin/keys/retire-key?key=" + before); a.Code != http.StatusOK || !strings.Contains(a.form(), `role="status"`) ||
+		strings.Contains(a.form(), before) {
 		t.Errorf("after one was retired: %d\n%s", a.Code, a.form())
 	}
 	if _, err := h.keys.Verify(token, keys.TypeIDToken); err == nil || signs() == before || signs() == "" {
@@ -78,7 +80,8 @@ func TestRotatePairInTheConsole(t *testing.T) {
 	h.must(err)
 	now := h.clock.Now()
 	h.providers.certificates = map[string][]*x509.Certificate{"declared": {
-		{Raw: []byte("a"), Subject: pkix.Name{CommonName: "old signer"}, NotAfter: now.Add(-time.Hour)}, {Raw: []byte("b"), Subject: pkix.Name{CommonName: "new signer"}, NotAfter: now.Add(12*24*time.Hour + time.Hour)},
+		{Raw: []byte("a"), Subject: pkix.Name{CommonName: "old signer"}, NotAfter: now.Add(-time.Hour)},
+		{Raw: []byte("b"), Subject: pkix.Name{CommonName: "new signer"}, NotAfter: now.Add(12*24*time.Hour + time.Hour)},
 	}}
 	h.providers.uses = map[string][]idp.KeyUse{"declared": {{Use: idp.UseSign}, {Use: idp.UseDecrypt}}}
 	owner, viewer := h.as("owner@example.com"), h.as("viewer@example.com")
@@ -91,7 +94,8 @@ func TestRotatePairInTheConsole(t *testing.T) {
 		}
 	}
 	step := func(act string) string { return "/admin/keys/" + act + "?pair=own" }
-	see(owner.get("/admin/providers/declared"), 200, "old signer", "Expired", "new signer", "12 days left", "own key pair", `href="`+step("announce-pair")+`"`)
+	see(owner.get("/admin/providers/declared"), 200, "old signer", "Expired", "new signer", "12 days left", "own key pair",
+		`href="`+step("announce-pair")+`"`)
 	if a := viewer.get("/admin/providers/declared"); strings.Contains(a.form(), "announce-pair") || !strings.Contains(a.form(), "new signer") {
 		t.Errorf("the page for a viewer:\n%s", a.form())
 	}
@@ -106,7 +110,8 @@ func TestRotatePairInTheConsole(t *testing.T) {
 		t.Fatalf("after the next key was announced: %d beside it", len(pair.Beside))
 	}
 	next := pair.Beside[0].Certificate
-	if pem := viewer.submit(viewer.get("/admin/keys/public-pair?pair=own")); strings.Count(pem.Body.String(), "BEGIN CERTIFICATE") != 2 || strings.Contains(pem.Body.String(), "PRIVATE") {
+	if pem := viewer.submit(viewer.get("/admin/keys/public-pair?pair=own")); strings.Count(pem.Body.String(), "BEGIN CERTIFICATE") != 2 ||
+		strings.Contains(pem.Body.String(), "PRIVATE") {
 		t.Errorf("the public part has not both certificates: %s", pem.Body)
 	}
 	see(owner.acts(step("switch-pair")), 200, `href="`+step("retire-pair")+`"`)
@@ -121,7 +126,8 @@ func TestRotatePairInTheConsole(t *testing.T) {
 					t.Errorf("%s tells the private key", path)
 				}
 			}
-			if file := b.submit(b.get("/admin/keys/public-pair?pair=own")).Body.String(); strings.Contains(file, private) || strings.Contains(file, "PRIVATE") || strings.Count(file, "BEGIN CERTIFICATE") != 2 {
+			if file := b.submit(b.get("/admin/keys/public-pair?pair=own")).Body.String(); strings.Contains(file, private) ||
+				strings.Contains(file, "PRIVATE") || strings.Count(file, "BEGIN CERTIFICATE") != 2 {
 				t.Errorf("the public part is %s", file)
 			}
 		}
@@ -131,7 +137,8 @@ func TestRotatePairInTheConsole(t *testing.T) {
 			}
 		}
 	})
-	if pair, err = h.settings.KeyPairs().Get(t.Context(), ""); err != nil || !pair.Certificate.Equal(next) || len(pair.Beside) != 1 || !pair.Beside[0].Certificate.Equal(before.Certificate) || pair.Beside[0].Key == nil {
+	if pair, err = h.settings.KeyPairs().Get(t.Context(), ""); err != nil || !pair.Certificate.Equal(next) || len(pair.Beside) != 1 ||
+		!pair.Beside[0].Certificate.Equal(before.Certificate) || pair.Beside[0].Key == nil {
 		t.Fatalf("after the switch: %v, %d beside it", err, len(pair.Beside))
 	}
 	see(owner.acts(step("retire-pair")), 200, `href="`+step("announce-pair")+`"`)

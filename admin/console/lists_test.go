@@ -92,7 +92,11 @@ func TestApplicationsWithAddresses(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	b, id := h.as("operator@example.com"), "https://app.example.com/client.json"
-	_, err := h.az.Clients().Add(t.Context(), client.Client{ID: id, RedirectURIs: []string{"https://app.example.com/cb"}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"}}, audit.Actor{})
+	_, err := h.az.Clients().Add(t.Context(),
+		client.Client{
+			ID: id, RedirectURIs: []string{"https://app.example.com/cb"}, Grants: []string{"authorization_code"},
+			Scopes: []string{"openid"},
+		}, audit.Actor{})
 	h.must(err)
 	if a := b.get(applicationPath(id)); a.Code != http.StatusOK || !strings.Contains(a.form(), id) {
 		t.Errorf("GET %s = %d\n%s", a.url, a.Code, a.form())
@@ -121,7 +125,8 @@ func TestOverviewCounts(t *testing.T) {
 	<-done
 	for _, period := range []string{"hour", "day", "month", "nonsense"} {
 		a := b.get("/admin?period=" + period)
-		if a.Code != 200 || !strings.Contains(a.form(), "<b>2</b>") || !strings.Contains(a.form(), "<rect") || !strings.Contains(a.form(), "<details>") {
+		if a.Code != 200 || !strings.Contains(a.form(), "<b>2</b>") || !strings.Contains(a.form(), "<rect") ||
+			!strings.Contains(a.form(), "<details>") {
 			t.Errorf("the overview of %s = %d\n%s", period, a.Code, a.form())
 		}
 		if active := strings.Contains(a.form(), "Active people per day"); active != (period == "month") {
@@ -151,7 +156,10 @@ func TestOverviewOfServers(t *testing.T) {
 	}
 	a := h.as("viewer@example.com").get("/admin").form()
 	for _, want := range []string{
-		"gate-1", "v1.2.2", "3 ms", "41 ms", "Running", "Does not answer", "Does not serve", "its clock is &lt;b&gt;wrong", "E-mails not sent yet", "17", "More than 1000", "5.0 GiB", "surf", `>surf</a>`, "9 days left", "later", `href="/admin/keys"`, `href="/admin/events?type=login.LoginFailedEvent"`, `href="/admin/storage"`, `href="/admin/messages/queue?channel=mail"`, `href="/admin/messages/queue?channel=push"`,
+		"gate-1", "v1.2.2", "3 ms", "41 ms", "Running", "Does not answer", "Does not serve", "its clock is &lt;b&gt;wrong",
+		"E-mails not sent yet", "17", "More than 1000", "5.0 GiB", "surf", `>surf</a>`, "9 days left", "later", `href="/admin/keys"`,
+		`href="/admin/events?type=login.LoginFailedEvent"`, `href="/admin/storage"`, `href="/admin/messages/queue?channel=mail"`,
+		`href="/admin/messages/queue?channel=push"`,
 	} {
 		if !strings.Contains(a, want) {
 			t.Errorf("the overview lacks %q\n%s", want, a)
@@ -206,7 +214,8 @@ func TestEventsAsFile(t *testing.T) {
 	h := newHarness(t)
 	b := h.as("viewer@example.com")
 	for i := range 600 {
-		_, err := h.id.Person.AddPerson(t.Context(), person.NewPerson{Username: fmt.Sprintf("p%03d@example.com", i)}, audit.Actor{ID: "ops", Name: `=HYPERLINK("http://evil.example")`, Origin: audit.Origin{ClientIP: "192.0.2.9"}})
+		_, err := h.id.Person.AddPerson(t.Context(), person.NewPerson{Username: fmt.Sprintf("p%03d@example.com", i)},
+			audit.Actor{ID: "ops", Name: `=HYPERLINK("http://evil.example")`, Origin: audit.Origin{ClientIP: "192.0.2.9"}})
 		h.must(err)
 	}
 	first := b.get("/admin/events?address=192.0.2.9")
@@ -214,17 +223,20 @@ func TestEventsAsFile(t *testing.T) {
 		t.Errorf("the list has no way to the file\n%s", first.form())
 	}
 	a := b.get("/admin/events.csv?address=192.0.2.9&after=5")
-	if lines := strings.Count(a.Body.String(), "\r\n"); a.Code != http.StatusOK || lines != 601 || !strings.HasPrefix(a.Header().Get("Content-Type"), "text/csv") {
+	if lines := strings.Count(a.Body.String(), "\r\n"); a.Code != http.StatusOK || lines != 601 ||
+		!strings.HasPrefix(a.Header().Get("Content-Type"), "text/csv") {
 		t.Errorf("GET %s = %d, %d lines of %s, want 601 of text/csv", a.url, a.Code, lines, a.Header().Get("Content-Type"))
 	}
-	if strings.Contains(a.Body.String(), ",=HYPERLINK") || strings.Contains(a.Body.String(), `,"=HYPERLINK`) || !strings.Contains(a.Body.String(), "'=HYPERLINK") {
+	if strings.Contains(a.Body.String(), ",=HYPERLINK") || strings.Contains(a.Body.String(), `,"=HYPERLINK`) ||
+		!strings.Contains(a.Body.String(), "'=HYPERLINK") {
 		t.Error("the file has a formula")
 	}
 	if a := b.get("/admin/events.csv?from=nonsense"); a.Code != http.StatusOK || !strings.Contains(a.form(), `aria-invalid`) {
 		t.Errorf("a file of nothing clear = %d\n%s", a.Code, a.form())
 	}
 	one := b.get(newestEvent(b))
-	if !strings.Contains(one.form(), "/admin/events?address=192.0.2.9") || !strings.Contains(one.form(), "/admin/events?kind=person.PersonCreatedEvent") {
+	if !strings.Contains(one.form(), "/admin/events?address=192.0.2.9") ||
+		!strings.Contains(one.form(), "/admin/events?kind=person.PersonCreatedEvent") {
 		t.Errorf("the page of an event leads to no others\n%s", one.form())
 	}
 	for _, at := range []string{"/admin/events/999999", "/admin/events/zzz", "/admin/events/0", "/admin/events/1023:1"} {
@@ -264,7 +276,8 @@ func TestSessionsByPlace(t *testing.T) {
 			t.Errorf("%q shows %d sessions, want %d", query, rows, want)
 		}
 	}
-	if a := b.get("/admin/sessions"); !strings.Contains(a.form(), `<option value="Firefox / Linux"`) || !strings.Contains(a.form(), "/admin/sessions?device=Firefox") {
+	if a := b.get("/admin/sessions"); !strings.Contains(a.form(), `<option value="Firefox / Linux"`) ||
+		!strings.Contains(a.form(), "/admin/sessions?device=Firefox") {
 		t.Errorf("no way to the sessions of a device\n%s", a.form())
 	}
 	inShop.submit(inShop.get("/sign-out"))
@@ -277,7 +290,11 @@ func TestSessionsByPlace(t *testing.T) {
 func TestSecondClick(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	_, err := h.az.Clients().Add(t.Context(), client.Client{ID: "wiki", RedirectURIs: []string{"https://wiki.example.com/cb"}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"}}, audit.Actor{})
+	_, err := h.az.Clients().Add(t.Context(),
+		client.Client{
+			ID: "wiki", RedirectURIs: []string{"https://wiki.example.com/cb"}, Grants: []string{"authorization_code"},
+			Scopes: []string{"openid"},
+		}, audit.Actor{})
 	h.must(err)
 	b := h.as("owner@example.com")
 	form := b.get(applicationPath("wiki") + "/rotate")
@@ -295,7 +312,8 @@ func TestApplicationIsUsed(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	b := h.as("viewer@example.com")
-	if a := b.get(applicationPath("shop")); !strings.Contains(a.form(), "<dt>Last sign-in</dt><dd><span>—</span>") || strings.Contains(a.form(), "client=shop") {
+	if a := b.get(applicationPath("shop")); !strings.Contains(a.form(), "<dt>Last sign-in</dt><dd><span>—</span>") ||
+		strings.Contains(a.form(), "client=shop") {
 		t.Errorf("an application that nobody has used says:\n%s", a.form())
 	}
 	e, err := h.recorder.New(audit.Type{Type: "token.TokenIssuedEvent", Name: "Token Issued", Counts: audit.CountActive}, audit.Self)

@@ -129,10 +129,12 @@ func TestLiveEvents(t *testing.T) {
 	b := h.as("viewer@example.com")
 	h.happens("x.AEvent", "192.0.2.1", "from before")
 	a := b.get("/admin/events?kind=x&live=1")
-	if got := a.Header().Get("Refresh"); got != "" || !strings.Contains(a.Body.String(), `<noscript><meta http-equiv="refresh" content="5"></noscript>`) {
+	if got := a.Header().Get("Refresh"); got != "" ||
+		!strings.Contains(a.Body.String(), `<noscript><meta http-equiv="refresh" content="5"></noscript>`) {
 		t.Errorf("the live page has Refresh %q, want it without scripts alone", got)
 	}
-	if csp := a.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "connect-src 'self'") || !strings.Contains(csp, "script-src 'self'") {
+	if csp := a.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "connect-src 'self'") ||
+		!strings.Contains(csp, "script-src 'self'") {
 		t.Errorf("policy of the live page = %s", csp)
 	}
 	if csp := b.get("/admin/events").Header().Get("Content-Security-Policy"); strings.Contains(csp, "connect-src") {
@@ -140,7 +142,8 @@ func TestLiveEvents(t *testing.T) {
 	}
 	w := b.live("/admin/events?kind=x&live=1")
 	text, _ := w.step()
-	if w.code != http.StatusOK || w.header.Get("Content-Type") != "text/event-stream" || !strings.Contains(w.header.Get("Cache-Control"), "no-transform") || text != "retry: 1000\n\n" {
+	if w.code != http.StatusOK || w.header.Get("Content-Type") != "text/event-stream" ||
+		!strings.Contains(w.header.Get("Cache-Control"), "no-transform") || text != "retry: 1000\n\n" {
 		t.Fatalf("the stream begins with status %d, %v: %q", w.code, w.header, text)
 	}
 	h.happens("x.BEvent", "192.0.2.2", "<b>one</b>")
@@ -148,7 +151,8 @@ func TestLiveEvents(t *testing.T) {
 	h.happens("x.DEvent", "192.0.2.4", "two")
 	text, _ = w.step()
 	id, rows, _ := strings.Cut(text, "\nevent: rows\ndata: <tr")
-	if strings.Count(text, "<tr") != 2 || !strings.Contains(rows, "&lt;b&gt;one&lt;/b&gt;") || strings.Contains(text, "another") || strings.Index(text, "two") > strings.Index(text, "one") {
+	if strings.Count(text, "<tr") != 2 || !strings.Contains(rows, "&lt;b&gt;one&lt;/b&gt;") || strings.Contains(text, "another") ||
+		strings.Index(text, "two") > strings.Index(text, "one") {
 		t.Errorf("the stream has sent %q, want two rows, the newest first", text)
 	}
 	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n\n"), "\n") {

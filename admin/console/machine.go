@@ -42,7 +42,13 @@ func (c *Console) machineParts(v *layout.Visit) ([]web.ConsolePart, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &web.Table{Label: web.Say("console.machine.nodes"), Columns: []string{"console.column.server", "console.column.version", "console.column.started", "console.column.answers", "console.column.write_delay", "console.column.state"}}
+	t := &web.Table{
+		Label: web.Say("console.machine.nodes"),
+		Columns: []string{
+			"console.column.server", "console.column.version", "console.column.started", "console.column.answers",
+			"console.column.write_delay", "console.column.state",
+		},
+	}
 	for i := range m.Nodes {
 		t.Rows = append(t.Rows, nodeRow(&m.Nodes[i]))
 	}
@@ -54,12 +60,16 @@ func (c *Console) machineParts(v *layout.Visit) ([]web.ConsolePart, error) {
 		}
 		cells := []web.Cell{{Name: strconv.Itoa(n), URL: messages.QueuePath(kind)}}
 		if n >= MostWaiting {
-			cells = []web.Cell{{Text: web.Say("console.count.more", "n", MostWaiting), Kind: "warn"}, {Text: web.Say("console.queue.title"), URL: messages.QueuePath(kind)}}
+			cells = []web.Cell{
+				{Text: web.Say("console.count.more", "n", MostWaiting), Kind: "warn"},
+				{Text: web.Say("console.queue.title"), URL: messages.QueuePath(kind)},
+			}
 		}
 		part.Facts = append(part.Facts, web.ConsoleFact{Label: "console.machine.waiting." + kind, Cells: cells})
 	}
 	if m.Free > 0 {
-		part.Facts = append(part.Facts, web.ConsoleFact{Label: "console.machine.free", Cells: []web.Cell{{Name: humanize.IBytes(m.Free), URL: layout.Root + "/storage"}}})
+		part.Facts = append(part.Facts,
+			web.ConsoleFact{Label: "console.machine.free", Cells: []web.Cell{{Name: humanize.IBytes(m.Free), URL: layout.Root + "/storage"}}})
 	}
 	out := []web.ConsolePart{part}
 	if expiring, ok := providers.Expiring(v, m.Certificates, c.Setup); ok {
@@ -125,7 +135,10 @@ func (c *Console) latencyPart(v *layout.Visit) (web.ConsolePart, error) {
 		}
 	}
 	slow := within(counts, total)
-	part.Charts = []web.Chart{{Label: web.Say("console.latency.chart"), Total: slow, Counts: counts, Most: strconv.FormatInt(slices.Max(counts), 10), Low: latencyCell(0).Name, High: latencyCell(len(counts) - 1).Name}}
+	part.Charts = []web.Chart{{
+		Label: web.Say("console.latency.chart"), Total: slow, Counts: counts,
+		Most: strconv.FormatInt(slices.Max(counts), 10), Low: latencyCell(0).Name, High: latencyCell(len(counts) - 1).Name,
+	}}
 	part.Table, part.Fold = t, web.Say("console.chart.table")
 	return part, nil
 }

@@ -55,15 +55,33 @@ func TestStoredTextStaysText(t *testing.T) {
 			g, err := h.id.Person.AddGroup(t.Context(), person.GroupChange{Name: group, Permissions: []string{payload}, Add: []string{victim}}, by)
 			h.must(err)
 			id := "app" + string(rune('a'+i%26)) + string(rune('a'+i/26))
-			_, err = h.az.Clients().Add(t.Context(), client.Client{ID: id, Name: payload, Secrets: []secret.String{secret.New(strings.Repeat("s", 40))}, Grants: []string{"client_credentials"}}, by)
+			_, err = h.az.Clients().Add(t.Context(),
+				client.Client{
+					ID: id, Name: payload, Secrets: []secret.String{secret.New(strings.Repeat("s", 40))},
+					Grants: []string{"client_credentials"},
+				}, by)
 			h.must(err)
-			refused := h.refused.Refuse(t.Context(), zap.NewNop(), denial.Refusal{Where: denial.Site, Reason: denial.RuleDenied, Detail: payload, Site: payload, Method: "GET", Path: payload, PersonID: victim, Username: payload}, nil)
+			refused := h.refused.Refuse(t.Context(), zap.NewNop(),
+				denial.Refusal{
+					Where: denial.Site, Reason: denial.RuleDenied, Detail: payload, Site: payload, Method: "GET", Path: payload,
+					PersonID: victim, Username: payload,
+				}, nil)
 			h.policy("xss", strings.TrimSpace(payload))
 			gate := &h.sites[2].Gates[0]
-			gate.Asks, gate.Paths, gate.Policies, gate.Rules[0].Name, gate.Rules[0].Asks = []string{payload}, []string{payload}, []string{payload}, payload, []string{payload}
-			gate.Trial = &sites.Trial{Asks: []string{payload}, Policies: []string{payload}, Rules: []sites.Rule{{Kind: "deny", Name: payload, Place: payload, Asks: []string{payload}}}}
-			q := url.Values{"q": {payload}, "ref": {payload}, "site": {payload}, "where": {payload}, "person": {payload}, "address": {payload}, "group": {payload}, "kind": {payload}, "client": {payload}, "device": {payload}, "param": {payload}, "what": {payload}}.Encode()
-			hostile := map[string]string{"persons": victim, "groups": g.ID, "applications": id, "refusals": refused, "policies": "xss", "sites": h.sites[2].ID, "requests": h.request("nobody@example.com", payload)}
+			gate.Asks, gate.Paths, gate.Policies, gate.Rules[0].Name, gate.Rules[0].Asks = []string{payload}, []string{payload},
+				[]string{payload}, payload, []string{payload}
+			gate.Trial = &sites.Trial{
+				Asks: []string{payload}, Policies: []string{payload},
+				Rules: []sites.Rule{{Kind: "deny", Name: payload, Place: payload, Asks: []string{payload}}},
+			}
+			q := url.Values{
+				"q": {payload}, "ref": {payload}, "site": {payload}, "where": {payload}, "person": {payload}, "address": {payload},
+				"group": {payload}, "kind": {payload}, "client": {payload}, "device": {payload}, "param": {payload}, "what": {payload},
+			}.Encode()
+			hostile := map[string]string{
+				"persons": victim, "groups": g.ID, "applications": id, "refusals": refused, "policies": "xss",
+				"sites": h.sites[2].ID, "requests": h.request("nobody@example.com", payload),
+			}
 			var every []string
 			for j, route := range routes {
 				path := strings.TrimPrefix(route, layout.Root)
@@ -76,13 +94,25 @@ func TestStoredTextStaysText(t *testing.T) {
 				}
 				every = append(every, at(path, about), at(path, about)+"?"+q)
 			}
-			for k, path := range slices.Concat(every, h.setupPaths(payload, q), h.upkeepPaths(payload, q, by), h.alertPaths(payload, q, by), h.settingsPaths(payload, q), h.messagesPaths(payload, q), []string{
-				layout.Root, personPath(victim), personPath(victim) + "/edit", personPath(victim) + "/leave?" + url.Values{"group": {group}}.Encode(), groupPath(g.ID), groupPath(g.ID) + "/edit-group", applicationPath(id), applicationPath(id) + "/disable",
-				layout.Root + "/persons?" + q, layout.Root + "/groups?" + q, layout.Root + "/sessions?" + q, layout.Root + "/sessions/end-listed?" + q, applicationPath("shop") + "/preview?" + q, applicationPath("shop") + "/preview?" + url.Values{"person": {victim}, "scopes": {"openid " + payload}}.Encode(), layout.Root + "/applications?" + q, layout.Root + "/events?" + q, layout.Root + "/events", layout.Root + "/events/1", newestEvent(b), layout.Root + "/groups", layout.Root + "/applications",
-				layout.Root + "/sites?" + q, layout.Root + "/sites/" + h.sites[2].ID, layout.Root + "/refusals?" + q, layout.Root + "/refusals?ref=" + url.QueryEscape(payload), layout.Root + "/refusals", layout.Root + "/refusals/" + refused, personPath(victim) + "/opens", layout.Root + "/policies?" + q, layout.Root + "/policies/xss", layout.Root + "/policies/xss/edit-policy", layout.Root + "/requests?" + q,
-				layout.Root + "/sites/explain?" + url.Values{"url": {payload}, "person": {payload}, "at": {payload}, "address": {payload}, "method": {payload}, "level": {payload}}.Encode(),
-				layout.Root + "/sites/explain?" + url.Values{"url": {"https://" + payload}, "address": {payload}}.Encode(),
-			}) {
+			for k, path := range slices.Concat(every, h.setupPaths(payload, q), h.upkeepPaths(payload, q, by), h.alertPaths(payload, q, by),
+				h.settingsPaths(payload, q), h.messagesPaths(payload, q), []string{
+					layout.Root, personPath(victim), personPath(victim) + "/edit", personPath(victim) + "/leave?" + url.Values{"group": {group}}.Encode(),
+					groupPath(g.ID), groupPath(g.ID) + "/edit-group", applicationPath(id), applicationPath(id) + "/disable",
+					layout.Root + "/persons?" + q, layout.Root + "/groups?" + q, layout.Root + "/sessions?" + q, layout.Root + "/sessions/end-listed?" + q,
+					applicationPath("shop") + "/preview?" + q,
+					applicationPath("shop") + "/preview?" + url.Values{"person": {victim}, "scopes": {"openid " + payload}}.Encode(),
+					layout.Root + "/applications?" + q, layout.Root + "/events?" + q, layout.Root + "/events", layout.Root + "/events/1", newestEvent(b),
+					layout.Root + "/groups", layout.Root + "/applications",
+					layout.Root + "/sites?" + q, layout.Root + "/sites/" + h.sites[2].ID, layout.Root + "/refusals?" + q,
+					layout.Root + "/refusals?ref=" + url.QueryEscape(payload), layout.Root + "/refusals", layout.Root + "/refusals/" + refused,
+					personPath(victim) + "/opens", layout.Root + "/policies?" + q, layout.Root + "/policies/xss",
+					layout.Root + "/policies/xss/edit-policy", layout.Root + "/requests?" + q,
+					layout.Root + "/sites/explain?" + url.Values{
+						"url": {payload}, "person": {payload}, "at": {payload}, "address": {payload},
+						"method": {payload}, "level": {payload},
+					}.Encode(),
+					layout.Root + "/sites/explain?" + url.Values{"url": {"https://" + payload}, "address": {payload}}.Encode(),
+				}) {
 				if k >= len(every) && (i+k-len(every))%thin != 0 {
 					continue
 				}
@@ -132,7 +162,8 @@ func markup(body string) string {
 			switch {
 			case strings.HasPrefix(a.Key, "on"), strings.Contains(a.Key, canary):
 				return "the attribute " + a.Key
-			case n.Data == "script" && a.Key == "src" && !strings.HasPrefix(a.Val, "/assets/"), strings.HasPrefix(value, "javascript:") && a.Key != "value" && a.Key != "content":
+			case n.Data == "script" && a.Key == "src" && !strings.HasPrefix(a.Val, "/assets/"), strings.HasPrefix(value, "javascript:") &&
+				a.Key != "value" && a.Key != "content":
 				return "a script"
 			}
 		}

@@ -41,17 +41,22 @@ func TestRightsThatAreLostMeanwhile(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	t.Run("attack 551: the role is lost between the check and the change", func(t *testing.T) {
-		_, err := h.az.Clients().Add(t.Context(), client.Client{ID: "wiki", RedirectURIs: []string{"https://wiki.example.com/cb"}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"}}, audit.Actor{})
+		_, err := h.az.Clients().Add(t.Context(),
+			client.Client{
+				ID: "wiki", RedirectURIs: []string{"https://wiki.example.com/cb"}, Grants: []string{"authorization_code"},
+				Scopes: []string{"openid"},
+			}, audit.Actor{})
 		h.must(err)
 		victim := h.personID("nobody@example.com")
 		// member puts somebody into a group, or takes them out.
 		member := func(group, id string, in bool) {
-			_, err := h.id.Person.UpdateGroup(t.Context(), h.groupID(group), audit.Actor{ID: "test"}, func(_ storage.Tx, _ person.Group, c *person.GroupChange) error {
-				if c.Add = []string{id}; !in {
-					c.Add, c.Remove = nil, []string{id}
-				}
-				return nil
-			})
+			_, err := h.id.Person.UpdateGroup(t.Context(), h.groupID(group), audit.Actor{ID: "test"},
+				func(_ storage.Tx, _ person.Group, c *person.GroupChange) error {
+					if c.Add = []string{id}; !in {
+						c.Add, c.Remove = nil, []string{id}
+					}
+					return nil
+				})
 			h.must(err)
 		}
 		operator := h.personID("operator@example.com")

@@ -65,7 +65,8 @@ func TestMembersHaveLabels(t *testing.T) {
 				walk(ft, at+".")
 				continue
 			}
-			if e, _ := effect.Of(at); (e.Does != "" || ft.Kind() == reflect.Slice) && !slices.Contains([]string{"id", "type", "enabled", "removable"}, f.Name) {
+			if e, _ := effect.Of(at); (e.Does != "" || ft.Kind() == reflect.Slice) &&
+				!slices.Contains([]string{"id", "type", "enabled", "removable"}, f.Name) {
 				labels(t, known, at, f.Check)
 				members++
 			}
@@ -87,9 +88,17 @@ func TestSettingsSpeakToPeople(t *testing.T) {
 		path       string
 		want, miss []string
 	}{
-		"list":  {"/admin/settings", []string{">Ways to sign in<"}, []string{`class="row" href="/admin/settings/login_methods">login_methods`}},
-		"unit":  {"/admin/settings/step_up", []string{"<h1>Step-up</h1>", "When a second factor is needed", "For people who have set one up"}, []string{"<h1>step_up</h1>", "<code>WHEN_SET_UP</code>"}},
-		"form":  {"/admin/settings/step_up/edit-unit", []string{">Level of a PIN</label>", ">For people who have set one up</option>"}, []string{">WHEN_SET_UP</option>", ">authentication_methods.pin_authentication_level</label>"}},
+		"list": {"/admin/settings", []string{">Ways to sign in<"}, []string{`class="row" href="/admin/settings/login_methods">login_methods`}},
+		"unit": {
+			"/admin/settings/step_up",
+			[]string{"<h1>Step-up</h1>", "When a second factor is needed", "For people who have set one up"},
+			[]string{"<h1>step_up</h1>", "<code>WHEN_SET_UP</code>"},
+		},
+		"form": {
+			"/admin/settings/step_up/edit-unit",
+			[]string{">Level of a PIN</label>", ">For people who have set one up</option>"},
+			[]string{">WHEN_SET_UP</option>", ">authentication_methods.pin_authentication_level</label>"},
+		},
 		"phone": {"/admin/settings/login_methods/edit-unit", []string{`value="" selected>Not set</option>`}, []string{">BROWSER</option>"}},
 	} {
 		a := b.get(c.path)
@@ -112,7 +121,10 @@ func TestChangesAreSingleMembers(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	method := func(id, name string) settings.LoginMethod {
-		return settings.LoginMethod{ID: id, Name: name, Type: settings.TypeOIDC, Removable: true, ExcludedUnmappedAttributes: []string{"groups"}, OIDC: &settings.OIDCAttributes{Issuer: "https://" + id + ".example", ClientID: "gatehouse"}}
+		return settings.LoginMethod{
+			ID: id, Name: name, Type: settings.TypeOIDC, Removable: true, ExcludedUnmappedAttributes: []string{"groups"},
+			OIDC: &settings.OIDCAttributes{Issuer: "https://" + id + ".example", ClientID: "gatehouse"},
+		}
 	}
 	h.edit(func(u *settings.Units) {
 		u.LoginMethods.LoginMethods = append(u.LoginMethods.LoginMethods, method("one", "First"), method("two", "Second"))
@@ -127,7 +139,10 @@ func TestChangesAreSingleMembers(t *testing.T) {
 	b := h.as("owner@example.com")
 	_, last, _ := strings.Cut(b.get("/admin/settings").form(), `id="last"`)
 	last, _, _ = strings.Cut(last, "</table>")
-	for _, want := range []string{"Display name", "[two].name", "<code>Second</code>", "<code>Renamed</code>", "Update attributes at each sign-in", "Off", "On", "photo"} {
+	for _, want := range []string{
+		"Display name", "[two].name", "<code>Second</code>", "<code>Renamed</code>",
+		"Update attributes at each sign-in", "Off", "On", "photo",
+	} {
 		if !strings.Contains(last, want) {
 			t.Errorf("the last change has no %q:\n%s", want, last)
 		}

@@ -20,11 +20,17 @@ func (c *Console) mergeAct() *layout.Act {
 }
 
 func askMerge(*layout.Visit) (layout.Question, error) {
-	return layout.Question{Submit: "console.merge.look", Fields: []web.Field{{Name: "other", Required: true, MaxLength: person.MaxUsername, Hint: "console.field.member.hint"}}}, nil
+	return layout.Question{
+		Submit: "console.merge.look",
+		Fields: []web.Field{{Name: "other", Required: true, MaxLength: person.MaxUsername, Hint: "console.field.member.hint"}},
+	}, nil
 }
 
 // mergeProblems are what is said of accounts that cannot be merged.
-var mergeProblems = map[error]string{merge.ErrSame: "console.problem.same_account", merge.ErrPartition: "console.problem.partition", merge.ErrState: "console.problem.state"}
+var mergeProblems = map[error]string{
+	merge.ErrSame: "console.problem.same_account", merge.ErrPartition: "console.problem.partition",
+	merge.ErrState: "console.problem.state",
+}
 
 func mergeProblem(err error) error {
 	for known, key := range mergeProblems {
@@ -66,15 +72,16 @@ func (c *Console) merge(v *layout.Visit, in url.Values) (layout.Result, error) {
 		return layout.Result{Ask: &q}, mergeProblem(err)
 	}
 	m := merge.Service{Persons: c.Identity.Person, Store: c.Store, Events: c.Manage.Recorder}
-	return layout.Result{}, mergeProblem(m.Merge(v.Context(), shownPerson(v).ID, other.ID, v.Actor(), func(tx storage.Tx, keep, gone *person.Details) error {
-		if err := v.Recheck(tx); err != nil {
-			return err
-		}
-		if !v.Outranks(c.frame.RoleOf(keep.Partition, keep.Groups)) {
-			return layout.Denied("the other one has as much to say")
-		}
-		return c.mayTakeOver(v, gone.Partition, gone.Groups)
-	}))
+	return layout.Result{}, mergeProblem(m.Merge(v.Context(), shownPerson(v).ID, other.ID, v.Actor(),
+		func(tx storage.Tx, keep, gone *person.Details) error {
+			if err := v.Recheck(tx); err != nil {
+				return err
+			}
+			if !v.Outranks(c.frame.RoleOf(keep.Partition, keep.Groups)) {
+				return layout.Denied("the other one has as much to say")
+			}
+			return c.mayTakeOver(v, gone.Partition, gone.Groups)
+		}))
 }
 
 // askTakeOver says what goes over and what ends.
@@ -102,12 +109,18 @@ func (c *Console) askTakeOver(v *layout.Visit, other person.Person) (q layout.Qu
 	count := func(label string, n int) {
 		q.Facts = append(q.Facts, web.ConsoleFact{Label: label, Cells: []web.Cell{{Text: web.Say("console.count", "n", n)}}})
 	}
-	q.Facts = []web.ConsoleFact{{Label: "console.merge.removed", Cells: []web.Cell{{Name: admin.Typed(other), URL: personPath(other.ID)}, {Name: other.Name}}}}
+	q.Facts = []web.ConsoleFact{{
+		Label: "console.merge.removed",
+		Cells: []web.Cell{{Name: admin.Typed(other), URL: personPath(other.ID)}, {Name: other.Name}},
+	}}
 	list("console.merge.providers", named(plan.Providers))
 	list("console.groups.title", plan.Groups)
 	list("console.merge.addresses", append(plan.Addresses, plan.Numbers...))
 	if len(plan.Left) > 0 {
-		q.Facts = append(q.Facts, web.ConsoleFact{Label: "console.merge.left", Cells: []web.Cell{{Name: strings.Join(named(plan.Left), ", "), Kind: "warn"}}})
+		q.Facts = append(q.Facts, web.ConsoleFact{
+			Label: "console.merge.left",
+			Cells: []web.Cell{{Name: strings.Join(named(plan.Left), ", "), Kind: "warn"}},
+		})
 	}
 	count("console.fact.sessions", len(d.Sessions))
 	count("console.fact.tokens", len(d.Tokens)+len(d.AppPasswords))

@@ -38,7 +38,10 @@ func TestMerge(t *testing.T) {
 	theirs, own := h.as("two.nobody@example.com"), h.as("nobody@example.com")
 	b := h.as("operator@example.com")
 	path := personPath(keep) + "/merge"
-	for who, want := range map[string]string{"nowhere@example.com": "No one has that username", "nobody@example.com": "That is this account", "operator@example.com": "own account"} {
+	for who, want := range map[string]string{
+		"nowhere@example.com": "No one has that username", "nobody@example.com": "That is this account",
+		"operator@example.com": "own account",
+	} {
 		if a := b.acts(path, "other", who); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), want) {
 			t.Errorf("merge with %s: %d\n%s", who, a.Code, a.form())
 		}
@@ -69,7 +72,9 @@ func TestMerge(t *testing.T) {
 			t.Errorf("address %+v", e)
 		}
 	}
-	if !slices.Equal(providers, []string{"corp", "lab"}) || !slices.Equal(addresses, []string{"nobody@example.com", "two.nobody@example.com"}) || !slices.Equal(d.Groups, []string{"staff", "editors"}) {
+	if !slices.Equal(providers, []string{"corp", "lab"}) ||
+		!slices.Equal(addresses, []string{"nobody@example.com", "two.nobody@example.com"}) ||
+		!slices.Equal(d.Groups, []string{"staff", "editors"}) {
 		t.Errorf("linked %q, addresses %q, groups %q", providers, addresses, d.Groups)
 	}
 	if _, err := h.id.Person.Person(t.Context(), "two.nobody@example.com"); err == nil {
@@ -86,7 +91,8 @@ func TestMerge(t *testing.T) {
 	}
 	found := false
 	for _, e := range h.allEvents(t.Context()) {
-		found = found || e.Type == "person.PersonsMergedEvent" && e.PersonID == keep && e.Actor == h.personID("operator@example.com") && e.Reason == "two.nobody@example.com "+gone
+		found = found || e.Type == "person.PersonsMergedEvent" && e.PersonID == keep && e.Actor == h.personID("operator@example.com") &&
+			e.Reason == "two.nobody@example.com "+gone
 	}
 	if !found {
 		t.Errorf("no event tells of it: %s", h.events()[len(before):])
@@ -143,7 +149,8 @@ func TestMergeRights(t *testing.T) {
 			t.Errorf("a role goes over that has come in between: %d", a.Code)
 		}
 		// An owner can: it is theirs to give.
-		if a := owner.acts(personPath(keep)+"/merge", "other", blocked, "confirmed", blocked); a.Code != http.StatusOK || !strings.Contains(a.form(), "have been merged") {
+		if a := owner.acts(personPath(keep)+"/merge", "other", blocked, "confirmed", blocked); a.Code != http.StatusOK ||
+			!strings.Contains(a.form(), "have been merged") {
 			t.Errorf("an owner: %d\n%s", a.Code, a.form())
 		}
 	})

@@ -47,7 +47,10 @@ func (h *harness) messagesDeps(s settingspages.Deps) messages.Deps {
 	s.PlaceOf = func(option string) string {
 		return map[string]string{"identity: brand name": "Caddyfile:9"}[option]
 	}
-	return messages.Deps{Deps: s, Mail: notify.MailConfig{Issuer: issuer, Brand: "Albers"}, SMS: notify.SMSConfig{Issuer: issuer, Brand: "Albers"}, Sender: h.notices, Recorder: h.recorder}
+	return messages.Deps{
+		Deps: s, Mail: notify.MailConfig{Issuer: issuer, Brand: "Albers"},
+		SMS: notify.SMSConfig{Issuer: issuer, Brand: "Albers"}, Sender: h.notices, Recorder: h.recorder,
+	}
 }
 
 // messagesPaths writes a payload into texts of a page, a mail and a text message, and returns the screens that show it.
@@ -57,14 +60,22 @@ func (h *harness) messagesPaths(payload, q string) (out []string) {
 	item := "?item=mail." + base64.RawURLEncoding.EncodeToString([]byte(h.failing(payload)))
 	out = append(out, queuePath+"/send-now"+item, queuePath+"/drop-message"+item)
 	h.edit(func(u *settings.Units) {
-		u.CustomMessages.Default = settings.Translations{"xss": text, "sign_in.title": text, "mail.welcome.text": text, "mail.welcome.subject": text, "mail.welcome.action": text, "sms.usernames": text}
+		u.CustomMessages.Default = settings.Translations{
+			"xss": text, "sign_in.title": text, "mail.welcome.text": text,
+			"mail.welcome.subject": text, "mail.welcome.action": text, "sms.usernames": text,
+		}
 		u.CustomMessages.Locales["nl"] = settings.Translations{"mail.greeting": text, "sign_in.submit": text}
 		u.Messages = settings.Messages{"de": {"sign_in.title": text}}
 	})
 	for _, path := range []string{
-		"", "?" + q, "?state=changed&locale=nl", "/texts/xss", "/texts/sign_in.title", "/texts/sign_in.title?" + q, "/texts/sign_in.title/edit-message?locale=default", "/texts/sign_in.title/edit-message?" + q, "/texts/mail.greeting/reset-message?locale=nl", "/undo-messages",
-		"/previews", "/previews?" + q, "/previews?group=mail", "/previews?group=sms", "/previews/sign_in", "/previews/sign_in?locale=nl", "/previews/mail.welcome", "/previews/mail.welcome?" + q, "/previews/mail.welcome?locale=nl", "/previews/sms.usernames",
-		"/previews/sign_in/document", "/previews/sign_in/document?locale=nl&scheme=dark", "/previews/sign_in/document?" + q, "/previews/mail.welcome/document", "/previews/mail.welcome/document?locale=nl", "/previews/mail.welcome/send-test", "/brand", "/queue", "/queue?" + q, "/queue?state=failed&channel=" + url.QueryEscape(payload),
+		"", "?" + q, "?state=changed&locale=nl", "/texts/xss", "/texts/sign_in.title", "/texts/sign_in.title?" + q,
+		"/texts/sign_in.title/edit-message?locale=default", "/texts/sign_in.title/edit-message?" + q,
+		"/texts/mail.greeting/reset-message?locale=nl", "/undo-messages",
+		"/previews", "/previews?" + q, "/previews?group=mail", "/previews?group=sms", "/previews/sign_in", "/previews/sign_in?locale=nl",
+		"/previews/mail.welcome", "/previews/mail.welcome?" + q, "/previews/mail.welcome?locale=nl", "/previews/sms.usernames",
+		"/previews/sign_in/document", "/previews/sign_in/document?locale=nl&scheme=dark", "/previews/sign_in/document?" + q,
+		"/previews/mail.welcome/document", "/previews/mail.welcome/document?locale=nl", "/previews/mail.welcome/send-test", "/brand", "/queue",
+		"/queue?" + q, "/queue?state=failed&channel=" + url.QueryEscape(payload),
 	} {
 		out = append(out, layout.Root+"/messages"+path)
 	}
@@ -74,10 +85,11 @@ func (h *harness) messagesPaths(payload, q string) (out []string) {
 // unverify gives somebody an address that is not verified.
 func (h *harness) unverify(username string) {
 	h.t.Helper()
-	_, err := h.id.Person.UpdatePerson(h.t.Context(), h.personID(username), person.Edit{By: audit.Actor{ID: "test"}}, func(_ storage.Tx, d *person.Details) error {
-		d.Profile.EmailAddresses = []person.EmailAddress{{Value: "victim@example.com", Primary: true}}
-		return nil
-	})
+	_, err := h.id.Person.UpdatePerson(h.t.Context(), h.personID(username), person.Edit{By: audit.Actor{ID: "test"}},
+		func(_ storage.Tx, d *person.Details) error {
+			d.Profile.EmailAddresses = []person.EmailAddress{{Value: "victim@example.com", Primary: true}}
+			return nil
+		})
 	h.must(err)
 }
 
@@ -107,7 +119,10 @@ func TestTextsAreListed(t *testing.T) {
 			next = strings.ReplaceAll(before[strings.LastIndex(before, `"`)+1:], "&amp;", "&")
 		}
 	}
-	for _, key := range []string{"sign_in.title", "mail.welcome.text", "sms.usernames", "error.expired.title", "console.messages.title", "problem.code"} {
+	for _, key := range []string{
+		"sign_in.title", "mail.welcome.text", "sms.usernames", "error.expired.title",
+		"console.messages.title", "problem.code",
+	} {
 		if !seen[key] {
 			t.Errorf("%s is not listed", key)
 		}
@@ -115,8 +130,12 @@ func TestTextsAreListed(t *testing.T) {
 	if len(seen) < 1900 || seen["addressed.sign_in.username"] {
 		t.Errorf("%d texts are listed on %d pages", len(seen), pages)
 	}
-	for q, want := range map[string]string{"q=sign_in.title": "sign_in.title", "q=Uitloggen&locale=nl": "sign_out", "area=sms": "sms.usernames"} {
-		if a := b.get("/admin/messages?" + q); !strings.Contains(a.form(), "/admin/messages/texts/"+want) || strings.Contains(a.form(), "texts/consent.title") {
+	for q, want := range map[string]string{
+		"q=sign_in.title": "sign_in.title", "q=Uitloggen&locale=nl": "sign_out",
+		"area=sms": "sms.usernames",
+	} {
+		if a := b.get("/admin/messages?" + q); !strings.Contains(a.form(), "/admin/messages/texts/"+want) ||
+			strings.Contains(a.form(), "texts/consent.title") {
 			t.Errorf("?%s does not find %s alone:\n%s", q, want, a.form())
 		}
 	}
@@ -138,7 +157,10 @@ func TestTextsAreEdited(t *testing.T) {
 	if got := h.units().CustomMessages.Locales["nl"]["sign_in.title"]; got != "Kom binnen" {
 		t.Fatalf("stored is %q", got)
 	}
-	for _, where := range []string{path, "/admin/messages?locale=nl&state=changed", "/admin/messages/previews/sign_in?locale=nl", "/admin/messages/previews/sign_in/document?locale=nl", "/language?to=nl&back=/sign-in"} {
+	for _, where := range []string{
+		path, "/admin/messages?locale=nl&state=changed", "/admin/messages/previews/sign_in?locale=nl",
+		"/admin/messages/previews/sign_in/document?locale=nl", "/language?to=nl&back=/sign-in",
+	} {
 		if a := b.get(where); !strings.Contains(a.Body.String(), "Kom binnen") && !strings.HasPrefix(where, "/language") {
 			t.Errorf("%s does not show the text:\n%s", where, a.Body)
 		}
@@ -170,7 +192,8 @@ func TestTextsAreEdited(t *testing.T) {
 			u.CustomMessages.Locales["nl"] = settings.Translations{"sign_in.title": "Van een ander"}
 		})
 		a := b.submit(asked, "text", "Van mij")
-		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), "Van mij") || !strings.Contains(a.form(), "Van een ander") || h.units().CustomMessages.Locales["nl"]["sign_in.title"] != "Van een ander" {
+		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), "Van mij") || !strings.Contains(a.form(), "Van een ander") ||
+			h.units().CustomMessages.Locales["nl"]["sign_in.title"] != "Van een ander" {
 			t.Errorf("an older form = %d\n%s", a.Code, a.form())
 		}
 	})
@@ -204,7 +227,9 @@ func TestTextsAreChecked(t *testing.T) {
 	if after := h.units(); len(after.CustomMessages.Default) != len(before.CustomMessages.Default) || len(after.CustomMessages.Locales) != 0 {
 		t.Errorf("stored is %+v", after.CustomMessages)
 	}
-	if a := b.acts("/admin/messages/texts/mail.step_up_code.text/edit-message?locale=en", "text", "It is\r\n\r\n{code}\r\n\r\nfor {name}"); a.Code != http.StatusOK || h.units().CustomMessages.Locales["en"]["mail.step_up_code.text"] != "It is\n\n{code}\n\nfor {name}" {
+	if a := b.acts("/admin/messages/texts/mail.step_up_code.text/edit-message?locale=en", "text",
+		"It is\r\n\r\n{code}\r\n\r\nfor {name}"); a.Code != http.StatusOK ||
+		h.units().CustomMessages.Locales["en"]["mail.step_up_code.text"] != "It is\n\n{code}\n\nfor {name}" {
 		t.Errorf("a good text = %d, %q", a.Code, h.units().CustomMessages.Locales)
 	}
 }
@@ -230,12 +255,16 @@ func TestPreviewsDoNothing(t *testing.T) {
 	t.Run("attack 831: previews are inert", func(t *testing.T) {
 		for i, id := range ids {
 			locale, scheme := web.Languages()[i%4], []string{"light", "dark"}[i%2]
-			a := b.do(http.MethodGet, "/admin/messages/previews/"+url.PathEscape(id)+"/document?"+url.Values{"locale": {locale}, "scheme": {scheme}}.Encode(), "")
+			a := b.do(http.MethodGet, "/admin/messages/previews/"+url.PathEscape(id)+"/document?"+
+				url.Values{"locale": {locale}, "scheme": {scheme}}.Encode(), "")
 			body, csp := a.Body.String(), a.Header().Get("Content-Security-Policy")
 			if a.Code != http.StatusOK || !strings.Contains(body, `lang="`+locale+`"`) {
 				t.Fatalf("%s in %s = %d\n%s", id, locale, a.Code, body)
 			}
-			for _, never := range []string{"<script", "<iframe", " action=", " formaction=", " autofocus", `type="hidden"`, "http-equiv", `<a href`, " onclick", "<base"} {
+			for _, never := range []string{
+				"<script", "<iframe", " action=", " formaction=", " autofocus", `type="hidden"`, "http-equiv",
+				`<a href`, " onclick", "<base",
+			} {
 				if strings.Contains(body, never) {
 					t.Errorf("%s has %q:\n%s", id, never, body)
 				}
@@ -245,15 +274,20 @@ func TestPreviewsDoNothing(t *testing.T) {
 					t.Errorf("%s has the value of a cookie", id)
 				}
 			}
-			for _, want := range []string{"sandbox allow-same-origin;", "default-src 'none'", "form-action 'none'", "frame-ancestors 'self'", "base-uri 'none'"} {
+			for _, want := range []string{
+				"sandbox allow-same-origin;", "default-src 'none'", "form-action 'none'",
+				"frame-ancestors 'self'", "base-uri 'none'",
+			} {
 				if !strings.Contains(csp, want) {
 					t.Errorf("%s has the policy %q, want %s", id, csp, want)
 				}
 			}
-			if strings.Contains(csp, "script-src") || a.Header().Get("X-Frame-Options") != "SAMEORIGIN" || a.Header().Get("Cache-Control") != "no-store" || a.Header().Get("Refresh") != "" || len(a.Result().Cookies()) > 0 {
+			if strings.Contains(csp, "script-src") || a.Header().Get("X-Frame-Options") != "SAMEORIGIN" ||
+				a.Header().Get("Cache-Control") != "no-store" || a.Header().Get("Refresh") != "" || len(a.Result().Cookies()) > 0 {
 				t.Errorf("%s has the headers %v", id, a.Header())
 			}
-			if !strings.Contains(body, `<meta name="color-scheme" content="`+scheme+`"/>`) || !strings.HasPrefix(id, "mail.") && !strings.Contains(body, "/assets/"+scheme+"-") {
+			if !strings.Contains(body, `<meta name="color-scheme" content="`+scheme+`"/>`) || !strings.HasPrefix(id, "mail.") &&
+				!strings.Contains(body, "/assets/"+scheme+"-") {
 				t.Errorf("%s is not %s:\n%.600s", id, scheme, body)
 			}
 		}
@@ -267,7 +301,8 @@ func TestPreviewsDoNothing(t *testing.T) {
 		}
 	}
 	shown := b.get("/admin/messages/previews/sign_in")
-	if csp := shown.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "frame-src 'self';") || strings.Count(shown.form(), `sandbox="allow-same-origin"`) != 2 {
+	if csp := shown.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "frame-src 'self';") ||
+		strings.Count(shown.form(), `sandbox="allow-same-origin"`) != 2 {
 		t.Errorf("the page of a preview has the policy %q\n%s", csp, shown.form())
 	}
 	if csp := b.get("/admin/messages").Header().Get("Content-Security-Policy"); strings.Contains(csp, "frame-src") {
@@ -294,9 +329,11 @@ func TestTestMails(t *testing.T) {
 	}
 	b, by := h.as("operator@example.com"), h.personID("operator@example.com")
 	t.Run("attack 832: a test goes to nobody else", func(t *testing.T) {
-		h.actHasEvent(b, by, path+"/send-test", "console.TestMessageSentEvent", "locale", "nl", "to", "victim@example.com", "address", "victim@example.com", "person", h.personID("nobody@example.com"))
+		h.actHasEvent(b, by, path+"/send-test", "console.TestMessageSentEvent", "locale", "nl", "to", "victim@example.com", "address",
+			"victim@example.com", "person", h.personID("nobody@example.com"))
 		sent := h.notices.Take()
-		if len(sent) != 1 || sent[0].To != "operator@example.com" || !sent[0].Sample || sent[0].PersonID != by || !slices.Equal(sent[0].Locales, []string{"nl"}) || sent[0].Link != "/account" || sent[0].Kind != notify.ResetLink {
+		if len(sent) != 1 || sent[0].To != "operator@example.com" || !sent[0].Sample || sent[0].PersonID != by ||
+			!slices.Equal(sent[0].Locales, []string{"nl"}) || sent[0].Link != "/account" || sent[0].Kind != notify.ResetLink {
 			t.Fatalf("sent is %+v", sent)
 		}
 	})
@@ -306,7 +343,8 @@ func TestTestMails(t *testing.T) {
 		}
 	}
 	h.notices.Take()
-	if a := b.submit(b.get(path + "/send-test")); a.Code != http.StatusUnprocessableEntity || len(h.notices.Take()) > 0 || !strings.Contains(a.form(), "10 tests") {
+	if a := b.submit(b.get(path + "/send-test")); a.Code != http.StatusUnprocessableEntity || len(h.notices.Take()) > 0 ||
+		!strings.Contains(a.form(), "10 tests") {
 		t.Errorf("the eleventh test in an hour = %d\n%s", a.Code, a.form())
 	}
 	h.clock.Advance(61 * time.Minute)
@@ -329,7 +367,10 @@ func TestBrandIsShown(t *testing.T) {
 		u.Organisations = []settings.Organisation{{ID: "acme", Name: "Acme Limited", SupportEmail: "help@acme.example"}}
 	})
 	a := h.as("viewer@example.com").get("/admin/messages/brand")
-	for _, want := range []string{"Gatehouse", "Caddyfile:9", " : 1", "Acme Limited", "name Gatehouse", `/admin/messages/previews/sign_in/document`, "Legible"} {
+	for _, want := range []string{
+		"Gatehouse", "Caddyfile:9", " : 1", "Acme Limited", "name Gatehouse",
+		`/admin/messages/previews/sign_in/document`, "Legible",
+	} {
 		if !strings.Contains(a.form(), want) {
 			t.Errorf("the brand does not say %q:\n%s", want, a.form())
 		}

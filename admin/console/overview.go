@@ -68,16 +68,23 @@ func (c *Console) showOverview(v *layout.Visit) (*web.Console, error) {
 		{Icon: "person", Title: "console.persons.title", URL: layout.Root + "/persons", Text: web.Say("console.count", "n", persons)},
 		{Icon: "device", Title: "console.sessions.title", URL: layout.Root + "/sessions", Text: web.Say("console.count", "n", sessions)},
 		{Icon: "app", Title: "console.applications.title", URL: layout.Root + "/applications", Text: web.Say("console.count", "n", len(clients))},
-		{Icon: "alert", Title: "console.findings.title", URL: layout.Root + "#findings", Text: web.Say("console.count", "n", len(found)), Kind: map[bool]string{true: "warn", false: "good"}[len(found) > 0]},
+		{
+			Icon: "alert", Title: "console.findings.title", URL: layout.Root + "#findings", Text: web.Say("console.count", "n", len(found)),
+			Kind: map[bool]string{true: "warn", false: "good"}[len(found) > 0],
+		},
 	}}
 	if failed > 0 {
 		text := web.Say("console.count", "n", failed)
 		if failed > maxFailed {
 			text = web.Say("console.count.more", "n", maxFailed)
 		}
-		out.Cards = append(out.Cards, web.Card{Icon: "mail", Title: "console.overview.failed", URL: messages.FailedPath, Text: text, Kind: "warn"})
+		out.Cards = append(out.Cards,
+			web.Card{Icon: "mail", Title: "console.overview.failed", URL: messages.FailedPath, Text: text, Kind: "warn"})
 	}
-	happened := web.ConsolePart{ID: "events", Title: web.Say("console.overview.events"), Table: c.eventTable(list, names, true), Actions: []web.Action{{Label: "console.person.events.all", URL: layout.Root + "/events"}}}
+	happened := web.ConsolePart{
+		ID: "events", Title: web.Say("console.overview.events"), Table: c.eventTable(list, names, true),
+		Actions: []web.Action{{Label: "console.person.events.all", URL: layout.Root + "/events"}},
+	}
 	counted, err := c.numbers(v)
 	if err != nil {
 		return nil, err
@@ -128,7 +135,8 @@ func causeOf(f *diagnostic.Finding, guarded []sites.Site) string {
 	for i := range guarded {
 		for _, g := range guarded[i].Gates {
 			at := func(r sites.Rule) bool { return r.Place == f.Place }
-			if f.Place != "" && (g.Place == f.Place || slices.ContainsFunc(g.Rules, at)) || kind == "site" && name != "" && g.Place == name || kind == "forward_auth" && g.Name == name {
+			if f.Place != "" && (g.Place == f.Place || slices.ContainsFunc(g.Rules, at)) || kind == "site" && name != "" && g.Place == name ||
+				kind == "forward_auth" && g.Name == name {
 				return sites.SitePath(guarded[i].ID)
 			}
 		}
@@ -154,13 +162,24 @@ func findingsPart(found []diagnostic.Finding, guarded []sites.Site) web.ConsoleP
 		part.Text = web.Say("console.findings.none")
 		return part
 	}
-	t := &web.Table{Label: web.Say("console.findings.title"), Columns: []string{"console.column.finding", "console.column.severity", "console.column.mend", "console.column.place"}}
+	t := &web.Table{
+		Label:   web.Say("console.findings.title"),
+		Columns: []string{"console.column.finding", "console.column.severity", "console.column.mend", "console.column.place"},
+	}
 	for _, f := range found {
 		kind := "warn"
 		if f.Severity == diagnostic.Error {
 			kind = "bad"
 		}
-		t.Rows = append(t.Rows, web.TableRow{URL: causeOf(&f, guarded), Cells: []web.Cell{{Name: f.Reason, Quoted: true}, {Text: web.Say("console.severity." + string(f.Severity)), Kind: kind}, {Name: f.Mend, Quoted: true}, {Name: f.Place, Code: f.Place != ""}}})
+		t.Rows = append(t.Rows, web.TableRow{
+			URL: causeOf(&f, guarded),
+			Cells: []web.Cell{
+				{Name: f.Reason, Quoted: true},
+				{Text: web.Say("console.severity." + string(f.Severity)), Kind: kind},
+				{Name: f.Mend, Quoted: true},
+				{Name: f.Place, Code: f.Place != ""},
+			},
+		})
 	}
 	part.Table = t
 	return part

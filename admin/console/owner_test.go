@@ -21,11 +21,12 @@ func TestOwnersAreToldOnce(t *testing.T) {
 		rights settings.Rights
 		told   bool
 	}{
-		"a login method":           {method + `}`, settings.Owner, true},
-		"the second step":          {`{"step_up":{"second_factor":"ALWAYS"}}`, settings.Owner, true},
-		"a level of step-up":       {`{"step_up":{"authentication_methods":{"pin_authentication_level":4}}}`, settings.SignIn, true},
-		"linking by address":       {`{"features":{"automated_external_identity_coupling_enabled":true}}`, settings.SignIn, true},
-		"all of these":             {method + `,"step_up":{"second_factor":"ALWAYS"},"features":{"automated_external_identity_coupling_enabled":true}}`, settings.Owner, true},
+		"a login method":     {method + `}`, settings.Owner, true},
+		"the second step":    {`{"step_up":{"second_factor":"ALWAYS"}}`, settings.Owner, true},
+		"a level of step-up": {`{"step_up":{"authentication_methods":{"pin_authentication_level":4}}}`, settings.SignIn, true},
+		"linking by address": {`{"features":{"automated_external_identity_coupling_enabled":true}}`, settings.SignIn, true},
+		"all of these": {method +
+			`,"step_up":{"second_factor":"ALWAYS"},"features":{"automated_external_identity_coupling_enabled":true}}`, settings.Owner, true},
 		"the second step of one":   {`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"one":{"name":"One","second_factor":"ON_DEMAND"}}}]}`, settings.SignIn, true},
 		"something else":           {`{"features":{"sign_up_enabled":true}}`, settings.Owner, false},
 		"a change that is refused": {`{"step_up":{"second_factor":"ALWAYS"}}`, settings.Ordinary, false},
@@ -37,7 +38,8 @@ func TestOwnersAreToldOnce(t *testing.T) {
 			h.settings.OnSignInChange(h.console.TellOwners)
 			told := func(rights settings.Rights) string {
 				h.notices.Take()
-				_, err := h.settings.Import(settings.WithRights(context.WithoutCancel(t.Context()), rights), []byte(tt.body), audit.Actor{ID: "someone"})
+				_, err := h.settings.Import(settings.WithRights(context.WithoutCancel(t.Context()), rights), []byte(tt.body),
+					audit.Actor{ID: "someone"})
 				if (err == nil) != (rights != settings.Ordinary) {
 					t.Fatalf("Import = %v", err)
 				}

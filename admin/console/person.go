@@ -26,24 +26,40 @@ func (c *Console) personScreen() *layout.Screen {
 		Name: "person", Path: "/persons/{id}", Role: layout.Viewer, Find: c.findPerson, Rank: c.rankOfPerson, Show: c.showPerson,
 		Acts: []*layout.Act{
 			{Name: "edit", Role: layout.Helpdesk, Ask: c.askEdit, Do: c.edit},
-			{Name: "verify", Role: layout.Helpdesk, When: func(v *layout.Visit) bool { return shownPerson(v).Email != "" && !shownPerson(v).EmailVerified }, Ask: c.askVerify, Do: c.verify},
+			{
+				Name: "verify", Role: layout.Helpdesk,
+				When: func(v *layout.Visit) bool { return shownPerson(v).Email != "" && !shownPerson(v).EmailVerified },
+				Ask:  c.askVerify, Do: c.verify,
+			},
 			{Name: "reset", Role: layout.Helpdesk, When: c.canReset, Ask: c.askReset, Do: c.sendReset},
 			{Name: "link", Role: layout.Owner, When: c.canLink, Do: c.makeLink},
 			{Name: "invite-again", Role: layout.Helpdesk, When: inState(person.Invited), Ask: askInviteAgain, Do: c.inviteAgain},
 			{Name: "code", Role: layout.Operator, When: canHaveCode, Do: c.makeCode},
 			{Name: "unlock", Role: layout.Helpdesk, When: func(v *layout.Visit) bool { return !shownPerson(v).SignInWaits.IsZero() }, Do: c.unlock},
-			{Name: "end", Role: layout.Helpdesk, Own: true, Danger: true, When: func(v *layout.Visit) bool { return len(shownPerson(v).Sessions) > 0 }, Ask: c.askEnd, Do: c.endAll},
+			{
+				Name: "end", Role: layout.Helpdesk, Own: true, Danger: true,
+				When: func(v *layout.Visit) bool { return len(shownPerson(v).Sessions) > 0 }, Ask: c.askEnd, Do: c.endAll,
+			},
 			{Name: "end-session", Role: layout.Helpdesk, Own: true, Danger: true, Hidden: true, Ask: askPart("session"), Do: c.endSession},
-			{Name: "untrust-all", Role: layout.Helpdesk, Danger: true, When: func(v *layout.Visit) bool { return len(shownPerson(v).TrustedBrowsers) > 0 }, Ask: askUntrust, Do: c.untrustAll},
+			{
+				Name: "untrust-all", Role: layout.Helpdesk, Danger: true,
+				When: func(v *layout.Visit) bool { return len(shownPerson(v).TrustedBrowsers) > 0 }, Ask: askUntrust, Do: c.untrustAll,
+			},
 			{Name: "untrust", Role: layout.Helpdesk, Danger: true, Hidden: true, Ask: askPart("browser"), Do: c.untrust},
 			{Name: "revoke", Role: layout.Helpdesk, Danger: true, Hidden: true, Ask: askPart("token"), Do: c.endHeld("tokens", "token")},
 			{Name: "withdraw", Role: layout.Helpdesk, Danger: true, Hidden: true, Ask: askPart("client"), Do: c.endHeld("consents", "client")},
-			{Name: "revoke-password", Role: layout.Helpdesk, Danger: true, Hidden: true, Ask: askPart("password"), Do: c.endHeld("app_passwords", "password")},
+			{
+				Name: "revoke-password", Role: layout.Helpdesk, Danger: true, Hidden: true, Ask: askPart("password"),
+				Do: c.endHeld("app_passwords", "password"),
+			},
 			{Name: "remove-method", Role: layout.Helpdesk, Danger: true, Hidden: true, Ask: askPart("method"), Do: c.removeMethod},
 			{Name: "unlink", Role: layout.Helpdesk, Danger: true, Hidden: true, Ask: c.askUnlink, Do: c.unlink},
 			{Name: "join", Role: layout.Operator, Ask: c.askJoin, Do: c.join},
 			{Name: "leave", Role: layout.Operator, Danger: true, Hidden: true, Ask: askPart("group"), Do: c.leave},
-			{Name: "block", Role: layout.Helpdesk, Spares: true, Danger: true, When: inState(person.Active, person.Inactive, person.Invited), Ask: c.askBlock, Do: c.block},
+			{
+				Name: "block", Role: layout.Helpdesk, Spares: true, Danger: true, When: inState(person.Active, person.Inactive, person.Invited),
+				Ask: c.askBlock, Do: c.block,
+			},
 			{Name: "unblock", Role: layout.Helpdesk, Spares: true, When: inState(person.Blocked, person.Inactive), Do: c.setState(person.Active)},
 			c.seeAsAct(),
 			c.mergeAct(),
@@ -93,7 +109,10 @@ func (c *Console) rankOfPerson(v *layout.Visit, tx storage.Tx) (layout.Role, err
 
 func (c *Console) showPerson(v *layout.Visit) (*web.Console, error) {
 	p := shownPerson(v)
-	out := &web.Console{Name: v.Called, Up: &web.Up{Label: web.Say("console.persons.title"), URL: layout.Root + "/persons"}, Tags: []web.Cell{stateCell(p.State)}}
+	out := &web.Console{
+		Name: v.Called, Up: &web.Up{Label: web.Say("console.persons.title"), URL: layout.Root + "/persons"},
+		Tags: []web.Cell{stateCell(p.State)},
+	}
 	if v.Rank != layout.Nobody {
 		out.Tags = append(out.Tags, roleCell(v.Rank))
 	}
@@ -105,14 +124,17 @@ func (c *Console) showPerson(v *layout.Visit) (*web.Console, error) {
 	var happened []audit.Numbered
 	var names map[string]string
 	err := c.Store.View(v.Context(), func(tx storage.Tx) (err error) {
-		happened, _, names, err = c.Manage.Events(tx, audit.Search{Partition: cmp.Or(p.Partition, audit.DefaultPartition), Person: p.ID, Limit: lastEvents})
+		happened, _, names, err = c.Manage.Events(tx,
+			audit.Search{Partition: cmp.Or(p.Partition, audit.DefaultPartition), Person: p.ID, Limit: lastEvents})
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	out.Parts = []web.ConsolePart{
-		{Facts: c.profile(v), Actions: append(v.Buttons(), c.waysOn(p.ID)...)}, c.methodsPart(v), c.groupsPart(v), c.sessionsPart(v), c.accessPart(v), c.consentsPart(v),
+		{Facts: c.profile(v), Actions: append(v.Buttons(), c.waysOn(p.ID)...)},
+		c.methodsPart(v), c.groupsPart(v), c.sessionsPart(v),
+		c.accessPart(v), c.consentsPart(v),
 	}
 	if len(p.Linked) > 0 {
 		out.Parts = slices.Insert(out.Parts, 2, c.linkedPart(v))
@@ -147,7 +169,10 @@ func roleCell(r layout.Role) web.Cell {
 
 func (c *Console) profile(v *layout.Visit) []web.ConsoleFact {
 	p := shownPerson(v)
-	facts := []web.ConsoleFact{{Label: "console.field.name", Cells: []web.Cell{layout.OrNone(p.Name)}}, {Label: "console.field.email", Cells: []web.Cell{layout.OrNone(p.Email)}}}
+	facts := []web.ConsoleFact{
+		{Label: "console.field.name", Cells: []web.Cell{layout.OrNone(p.Name)}},
+		{Label: "console.field.email", Cells: []web.Cell{layout.OrNone(p.Email)}},
+	}
 	if p.Email != "" {
 		mark := web.Cell{Text: web.Say("console.email.unverified"), Kind: "warn"}
 		if p.EmailVerified {
@@ -166,16 +191,25 @@ func (c *Console) profile(v *layout.Visit) []web.ConsoleFact {
 		web.ConsoleFact{Label: "console.column.created", Cells: []web.Cell{{Text: web.Say("console.time", "time", p.CreatedAt)}}},
 	)
 	if !p.SignedIn.IsZero() {
-		facts = append(facts, web.ConsoleFact{Label: "console.field.signed_in", Cells: []web.Cell{{Text: web.Say("console.time", "time", p.SignedIn)}}})
+		facts = append(facts, web.ConsoleFact{
+			Label: "console.field.signed_in",
+			Cells: []web.Cell{{Text: web.Say("console.time", "time", p.SignedIn)}},
+		})
 	}
 	if !p.BlockedUntil.IsZero() {
-		facts = append(facts, web.ConsoleFact{Label: "console.field.blocked", Cells: []web.Cell{{Text: web.Say("console.time", "time", p.BlockedUntil), Kind: "bad"}}})
+		facts = append(facts, web.ConsoleFact{
+			Label: "console.field.blocked",
+			Cells: []web.Cell{{Text: web.Say("console.time", "time", p.BlockedUntil), Kind: "bad"}},
+		})
 	}
 	if place := c.PlaceOf("person " + p.Username); place != "" {
 		facts = append(facts, web.ConsoleFact{Label: "console.field.origin", Cells: []web.Cell{{Name: place, Code: true}}})
 	}
 	if !p.SignInWaits.IsZero() {
-		facts = append(facts, web.ConsoleFact{Label: "console.field.waits", Cells: []web.Cell{{Text: web.Say("console.person.waits", "time", p.SignInWaits), Kind: "warn"}}})
+		facts = append(facts, web.ConsoleFact{
+			Label: "console.field.waits",
+			Cells: []web.Cell{{Text: web.Say("console.person.waits", "time", p.SignInWaits), Kind: "warn"}},
+		})
 	}
 	return facts
 }
@@ -183,7 +217,10 @@ func (c *Console) profile(v *layout.Visit) []web.ConsoleFact {
 // methodsPart is how the person signs in.
 func (c *Console) methodsPart(v *layout.Visit) web.ConsolePart {
 	set := shownPerson(v).StepUp
-	t := &web.Table{Label: web.Say("console.person.methods"), Columns: []string{"console.column.method", "console.column.state", "console.column.action"}}
+	t := &web.Table{
+		Label:   web.Say("console.person.methods"),
+		Columns: []string{"console.column.method", "console.column.state", "console.column.action"},
+	}
 	add := func(name string, has bool, state web.Text, removable bool) {
 		if !has {
 			return
@@ -212,7 +249,10 @@ func (c *Console) methodsPart(v *layout.Visit) web.ConsolePart {
 
 // linkedPart is which accounts elsewhere sign the person in.
 func (c *Console) linkedPart(v *layout.Visit) web.ConsolePart {
-	t := &web.Table{Label: web.Say("console.person.linked"), Columns: []string{"console.column.provider", "console.column.since", "console.column.action"}}
+	t := &web.Table{
+		Label:   web.Say("console.person.linked"),
+		Columns: []string{"console.column.provider", "console.column.since", "console.column.action"},
+	}
 	for _, l := range shownPerson(v).Linked {
 		row := web.TableRow{Cells: []web.Cell{{Name: l.Name}, layout.OrNone(""), v.Link("unlink", "provider", l.Provider)}}
 		if !l.Since.IsZero() {
@@ -240,13 +280,25 @@ func (c *Console) groupsPart(v *layout.Visit) web.ConsolePart {
 }
 
 func (c *Console) sessionsPart(v *layout.Visit) web.ConsolePart {
-	t := &web.Table{Label: web.Say("console.sessions.title"), Columns: []string{"console.column.device", "console.column.address", "console.column.level", "console.column.seen", "console.column.action"}}
+	t := &web.Table{
+		Label: web.Say("console.sessions.title"),
+		Columns: []string{
+			"console.column.device", "console.column.address", "console.column.level", "console.column.seen",
+			"console.column.action",
+		},
+	}
 	for _, s := range shownPerson(v).Sessions {
 		first := web.Cell{Text: webflow.AgentText(s.Agent)}
 		if s.ID == v.SignIn.ID {
 			first.Hint = web.Say("console.session.this")
 		}
-		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{first, {Name: s.Address}, {Text: web.Say("console.level", "n", s.Level)}, {Text: web.Say("console.time", "time", s.Seen)}, v.Link("end-session", "session", s.ID)}})
+		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{
+			first,
+			{Name: s.Address},
+			{Text: web.Say("console.level", "n", s.Level)},
+			{Text: web.Say("console.time", "time", s.Seen)},
+			v.Link("end-session", "session", s.ID),
+		}})
 	}
 	part := web.ConsolePart{ID: "sessions", Title: web.Say("console.sessions.title"), Table: t}
 	if len(t.Rows) == 0 {
@@ -256,7 +308,9 @@ func (c *Console) sessionsPart(v *layout.Visit) web.ConsolePart {
 }
 
 // heldPart lists what the person holds.
-func (c *Console) heldPart(v *layout.Visit, id string, items []authz.Item, row func(*authz.Item) web.TableRow, columns ...string) web.ConsolePart {
+func (c *Console) heldPart(v *layout.Visit, id string, items []authz.Item, row func(*authz.Item) web.TableRow,
+	columns ...string,
+) web.ConsolePart {
 	t := &web.Table{Label: web.Say("console.person." + id), Columns: columns}
 	for i := range items {
 		t.Rows = append(t.Rows, row(&items[i]))
@@ -270,18 +324,33 @@ func (c *Console) heldPart(v *layout.Visit, id string, items []authz.Item, row f
 
 func (c *Console) accessPart(v *layout.Visit) web.ConsolePart {
 	return c.heldPart(v, "access", shownPerson(v).Tokens, func(i *authz.Item) web.TableRow {
-		return web.TableRow{Cells: []web.Cell{{Name: i.ClientID, URL: applicationPath(i.ClientID)}, {Name: i.Scope}, {Text: web.Say("console.time", "time", i.CreatedAt)}, v.Link("revoke", "token", i.ID)}}
+		return web.TableRow{Cells: []web.Cell{
+			{Name: i.ClientID, URL: applicationPath(i.ClientID)},
+			{Name: i.Scope},
+			{Text: web.Say("console.time", "time", i.CreatedAt)},
+			v.Link("revoke", "token", i.ID),
+		}}
 	}, "console.column.application", "console.column.scopes", "console.column.created", "console.column.action")
 }
 
 func (c *Console) consentsPart(v *layout.Visit) web.ConsolePart {
 	return c.heldPart(v, "consents", shownPerson(v).Consents, func(i *authz.Item) web.TableRow {
-		return web.TableRow{Cells: []web.Cell{{Name: i.ClientID, URL: applicationPath(i.ClientID)}, {Name: i.Scope}, {Text: web.Say("console.time", "time", i.CreatedAt)}, v.Link("withdraw", "client", i.ClientID)}}
+		return web.TableRow{Cells: []web.Cell{
+			{Name: i.ClientID, URL: applicationPath(i.ClientID)},
+			{Name: i.Scope},
+			{Text: web.Say("console.time", "time", i.CreatedAt)},
+			v.Link("withdraw", "client", i.ClientID),
+		}}
 	}, "console.column.application", "console.column.scopes", "console.column.created", "console.column.action")
 }
 
 func (c *Console) appPasswordsPart(v *layout.Visit) web.ConsolePart {
 	return c.heldPart(v, "app_passwords", shownPerson(v).AppPasswords, func(i *authz.Item) web.TableRow {
-		return web.TableRow{Cells: []web.Cell{{Name: i.Name}, {Name: strings.Join(i.Sites, ", ")}, {Text: web.Say("console.time", "time", i.CreatedAt)}, v.Link("revoke-password", "password", i.ID)}}
+		return web.TableRow{Cells: []web.Cell{
+			{Name: i.Name},
+			{Name: strings.Join(i.Sites, ", ")},
+			{Text: web.Say("console.time", "time", i.CreatedAt)},
+			v.Link("revoke-password", "password", i.ID),
+		}}
 	}, "console.column.name", "console.column.sites", "console.column.created", "console.column.action")
 }

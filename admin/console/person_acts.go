@@ -20,7 +20,10 @@ import (
 // numbers are what ends with a person's sign-ins.
 func numbers(v *layout.Visit) []any {
 	p := shownPerson(v)
-	return []any{"sessions", web.Say("console.number.sessions", "n", len(p.Sessions)), "tokens", web.Say("console.number.tokens", "n", len(p.Tokens)+len(p.AppPasswords))}
+	return []any{
+		"sessions", web.Say("console.number.sessions", "n", len(p.Sessions)), "tokens",
+		web.Say("console.number.tokens", "n", len(p.Tokens)+len(p.AppPasswords)),
+	}
 }
 
 // askEnd says how much ends.
@@ -109,7 +112,10 @@ func (c *Console) makeLink(v *layout.Visit, _ url.Values) (layout.Result, error)
 	}
 	return layout.Result{Page: &web.Console{
 		Title: web.Say("console.act.link.title"), Up: v.Up(),
-		Parts: []web.ConsolePart{{Secret: &web.Secret{Text: web.Say("console.link.once", "name", v.Called, "time", made.ExpiresAt), Value: made.Link}}},
+		Parts: []web.ConsolePart{{Secret: &web.Secret{
+			Text:  web.Say("console.link.once", "name", v.Called, "time", made.ExpiresAt),
+			Value: made.Link,
+		}}},
 	}}, nil
 }
 
@@ -120,7 +126,10 @@ func (c *Console) inviteAgain(v *layout.Visit, _ url.Values) (layout.Result, err
 	}
 	return layout.Result{Page: &web.Console{
 		Title: web.Say("console.act.invite-again.title"), Up: v.Up(),
-		Parts: []web.ConsolePart{{Secret: &web.Secret{Text: web.Say("console.link.once", "name", v.Called, "time", made.ExpiresAt), Value: made.Link}}},
+		Parts: []web.ConsolePart{{Secret: &web.Secret{
+			Text:  web.Say("console.link.once", "name", v.Called, "time", made.ExpiresAt),
+			Value: made.Link,
+		}}},
 	}}, nil
 }
 
@@ -216,32 +225,33 @@ func (c *Console) member(v *layout.Visit, name, id string, in bool) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.Identity.Person.UpdateGroup(v.Context(), g.ID, v.Actor(), func(tx storage.Tx, now person.Group, change *person.GroupChange) error {
-		if err := v.Recheck(tx); err != nil {
-			return err
-		}
-		if err := c.mayChange(v, now); err != nil {
-			return err
-		}
-		if id == v.Me() {
-			return layout.Denied("nobody does this to themselves")
-		}
-		_, rec, err := c.Identity.Person.Find(tx, id)
-		if err != nil {
-			return err
-		}
-		if !v.Outranks(c.frame.RoleOf(rec.PartitionName(), rec.Groups)) {
-			return layout.Denied("the other one has as much to say")
-		}
-		if in {
-			change.Add = []string{id}
+	_, err = c.Identity.Person.UpdateGroup(v.Context(), g.ID, v.Actor(),
+		func(tx storage.Tx, now person.Group, change *person.GroupChange) error {
+			if err := v.Recheck(tx); err != nil {
+				return err
+			}
+			if err := c.mayChange(v, now); err != nil {
+				return err
+			}
+			if id == v.Me() {
+				return layout.Denied("nobody does this to themselves")
+			}
+			_, rec, err := c.Identity.Person.Find(tx, id)
+			if err != nil {
+				return err
+			}
+			if !v.Outranks(c.frame.RoleOf(rec.PartitionName(), rec.Groups)) {
+				return layout.Denied("the other one has as much to say")
+			}
+			if in {
+				change.Add = []string{id}
+				return nil
+			}
+			if change.Remove = []string{id}; c.frame.RoleOfGroup(now.Partition, now.Name) == layout.Owner {
+				return c.keepsOwner(tx, id)
+			}
 			return nil
-		}
-		if change.Remove = []string{id}; c.frame.RoleOfGroup(now.Partition, now.Name) == layout.Owner {
-			return c.keepsOwner(tx, id)
-		}
-		return nil
-	})
+		})
 	return err
 }
 

@@ -23,12 +23,13 @@ func (c *Console) askVerify(v *layout.Visit) (layout.Question, error) {
 // verify marks the e-mail address that the page has shown as the person's own.
 func (c *Console) verify(v *layout.Visit, in url.Values) (layout.Result, error) {
 	verified, email := true, in.Get("email")
-	return layout.Result{}, c.Manage.ChangePerson(v.Context(), shownPerson(v).ID, admin.PersonChange{EmailVerified: &verified}, v.Actor(), func(_ storage.Tx, d *person.Details) error {
-		if d.Profile.PrimaryEmail().Value != email {
-			return &layout.Problem{Key: "console.problem.changed"}
-		}
-		return nil
-	})
+	return layout.Result{}, c.Manage.ChangePerson(v.Context(), shownPerson(v).ID, admin.PersonChange{EmailVerified: &verified}, v.Actor(),
+		func(_ storage.Tx, d *person.Details) error {
+			if d.Profile.PrimaryEmail().Value != email {
+				return &layout.Problem{Key: "console.problem.changed"}
+			}
+			return nil
+		})
 }
 
 // codePurpose is what a one-time code is good for in the state of a person.
@@ -58,7 +59,10 @@ func (c *Console) makeCode(v *layout.Visit, _ url.Values) (layout.Result, error)
 	}
 	out := &web.Console{
 		Title: web.Say("console.act.code"), Up: v.Up(),
-		Parts: []web.ConsolePart{{Secret: &web.Secret{Text: web.Say("console.code.once", "name", v.Called, "time", made.ExpiresAt), Value: made.Code}}},
+		Parts: []web.ConsolePart{{Secret: &web.Secret{
+			Text:  web.Say("console.code.once", "name", v.Called, "time", made.ExpiresAt),
+			Value: made.Code,
+		}}},
 	}
 	if made.NotBefore != nil {
 		out.Lead = web.Say("console.code.after", "time", *made.NotBefore)
@@ -94,7 +98,13 @@ func (c *Console) downloadData(v *layout.Visit, _ url.Values) (layout.Result, er
 
 // trustedPart is which browsers count for the second factor of the person.
 func (c *Console) trustedPart(v *layout.Visit) web.ConsolePart {
-	t := &web.Table{Label: web.Say("device.trusted"), Columns: []string{"console.column.device", "console.column.address", "console.column.since", "console.column.seen", "console.column.until", "console.column.action"}}
+	t := &web.Table{
+		Label: web.Say("device.trusted"),
+		Columns: []string{
+			"console.column.device", "console.column.address", "console.column.since", "console.column.seen",
+			"console.column.until", "console.column.action",
+		},
+	}
 	for _, b := range shownPerson(v).TrustedBrowsers {
 		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{
 			{Text: webflow.AgentText(b.UserAgent)},

@@ -107,7 +107,8 @@ func TestMoreOfAPerson(t *testing.T) {
 		t.Errorf("a code that is switched off = %d\n%s", a.Code, a.form())
 	}
 	a := b.submit(b.get(path + "/data"))
-	if a.Code != http.StatusOK || !strings.HasPrefix(a.Header().Get("Content-Disposition"), "attachment") || !strings.Contains(a.Body.String(), `"username": "nobody@example.com"`) ||
+	if a.Code != http.StatusOK || !strings.HasPrefix(a.Header().Get("Content-Disposition"), "attachment") ||
+		!strings.Contains(a.Body.String(), `"username": "nobody@example.com"`) ||
 		!strings.Contains(a.Body.String(), "https://corp.example.com") {
 		t.Errorf("the data of a person = %d %v\n%s", a.Code, a.Header(), a.Body)
 	}

@@ -75,14 +75,19 @@ func (c *Console) showPersons(v *layout.Visit) (*web.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &web.Table{Label: web.Say("console.persons.title"), Columns: []string{"console.column.person", "console.column.groups", "console.column.state", "console.field.signed_in"}}
+	t := &web.Table{
+		Label:   web.Say("console.persons.title"),
+		Columns: []string{"console.column.person", "console.column.groups", "console.column.state", "console.field.signed_in"},
+	}
 	for _, p := range list {
 		note := []string{p.Name, p.Email}
 		if strings.EqualFold(p.Email, p.Username) {
 			note = note[:1]
 		}
 		row := web.TableRow{URL: personPath(p.ID), Pick: p.ID, Cells: []web.Cell{
-			{Name: admin.Typed(p.Person), Note: strings.Trim(strings.Join(note, " · "), " ·")}, {Name: strings.Join(p.Groups, ", ")}, stateCell(p.State), layout.OrNone(""),
+			{Name: admin.Typed(p.Person), Note: strings.Trim(strings.Join(note, " · "), " ·")},
+			{Name: strings.Join(p.Groups, ", ")},
+			stateCell(p.State), layout.OrNone(""),
 		}}
 		if !p.Seen.IsZero() {
 			row.Cells[3] = web.Cell{Text: web.Say("console.time", "time", p.Seen)}
@@ -90,7 +95,10 @@ func (c *Console) showPersons(v *layout.Visit) (*web.Console, error) {
 		t.Rows = append(t.Rows, row)
 	}
 	t.First, t.Next = v.Pages(next)
-	out := &web.Console{Title: web.Say("console.persons.title"), Actions: v.Buttons(), Filter: c.personFilters(v, f), Parts: []web.ConsolePart{{Table: t}}}
+	out := &web.Console{
+		Title: web.Say("console.persons.title"), Actions: v.Buttons(), Filter: c.personFilters(v, f),
+		Parts: []web.ConsolePart{{Table: t}},
+	}
 	if hasJobs {
 		out.Parts = append(out.Parts, jobs)
 	}
@@ -150,7 +158,8 @@ func (c *Console) findPersons(tx storage.Tx, f personFilter, after string) (list
 	if err != nil || !ok {
 		return nil, "", err
 	}
-	found, err := personindex.Find(tx, c.Identity.Person, personindex.Query{Partition: q.Partition, Text: q.Text, Group: q.Group, State: q.State, After: after, Limit: layout.Rows})
+	found, err := personindex.Find(tx, c.Identity.Person,
+		personindex.Query{Partition: q.Partition, Text: q.Text, Group: q.Group, State: q.State, After: after, Limit: layout.Rows})
 	if errors.Is(err, personindex.ErrCursor) { // of another list
 		return nil, "", nil
 	}
@@ -171,8 +180,9 @@ func (c *Console) askCreate(*layout.Visit) (layout.Question, error) {
 // create adds a person.
 func (c *Console) create(v *layout.Visit, in url.Values) (layout.Result, error) {
 	n := person.NewPerson{
-		Username: strings.TrimSpace(in.Get("username")), GivenName: strings.TrimSpace(in.Get("given_name")), FamilyName: strings.TrimSpace(in.Get("family_name")),
-		Email: strings.TrimSpace(in.Get("email")), Password: secret.New(in.Get("password")), Groups: layout.Lines(in.Get("group")),
+		Username: strings.TrimSpace(in.Get("username")), GivenName: strings.TrimSpace(in.Get("given_name")),
+		FamilyName: strings.TrimSpace(in.Get("family_name")),
+		Email:      strings.TrimSpace(in.Get("email")), Password: secret.New(in.Get("password")), Groups: layout.Lines(in.Get("group")),
 	}
 	if in.Get("password") == "" {
 		n.Password = secret.String{}
@@ -226,7 +236,10 @@ func invitationsOff(v *layout.Visit) *web.Empty {
 	if v.Settings.Features.AcceptingInvitationEnabled {
 		return nil
 	}
-	return &web.Empty{Text: web.Say("console.problem.invitations_off"), Next: &web.Action{Label: "console.settings.title", URL: layout.Root + "/settings"}}
+	return &web.Empty{
+		Text: web.Say("console.problem.invitations_off"),
+		Next: &web.Action{Label: "console.settings.title", URL: layout.Root + "/settings"},
+	}
 }
 
 // invite invites the owners of addresses, one by one. What came of each is shown.
@@ -246,7 +259,10 @@ func (c *Console) invite(v *layout.Visit, in url.Values) (layout.Result, error) 
 	if err := c.mayGive(v, groups); err != nil {
 		return layout.Result{}, err
 	}
-	t := &web.Table{Label: web.Say("console.act.invite"), Columns: []string{"console.column.email", "console.column.outcome", "console.column.link"}}
+	t := &web.Table{
+		Label:   web.Say("console.act.invite"),
+		Columns: []string{"console.column.email", "console.column.outcome", "console.column.link"},
+	}
 	for _, a := range addresses {
 		made, err := c.Identity.Enrol.Invite(v.Context(), enrol.NewInvitation{Email: a, Groups: groups}, v.Actor())
 		row := web.TableRow{Cells: []web.Cell{{Name: a}, {Text: web.Say("console.invited.sent"), Kind: "good"}, {}}}
@@ -265,7 +281,10 @@ func (c *Console) invite(v *layout.Visit, in url.Values) (layout.Result, error) 
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	return layout.Result{Page: &web.Console{Title: web.Say("console.done.invite"), Up: v.Up(), Lead: web.Say("console.invited.text"), Parts: []web.ConsolePart{{Table: t}}}}, nil
+	return layout.Result{Page: &web.Console{
+		Title: web.Say("console.done.invite"), Up: v.Up(), Lead: web.Say("console.invited.text"),
+		Parts: []web.ConsolePart{{Table: t}},
+	}}, nil
 }
 
 // personPath is the page of a person.

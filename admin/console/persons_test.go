@@ -28,7 +28,8 @@ func TestInvitationsThatAreOff(t *testing.T) {
 	}
 	h.more = func(u *settings.Units) { u.Features.AcceptingInvitationEnabled = false }
 	for at, fields := range pages {
-		if a := b.get(at); a.Code != http.StatusOK || strings.Count(a.form(), "Invitations are off.") != 1 || strings.Contains(a.form(), "<form") || !strings.Contains(a.form(), `href="/admin/settings"`) {
+		if a := b.get(at); a.Code != http.StatusOK || strings.Count(a.form(), "Invitations are off.") != 1 ||
+			strings.Contains(a.form(), "<form") || !strings.Contains(a.form(), `href="/admin/settings"`) {
 			t.Errorf("GET %s = %d, want no form and the reason\n%s", at, a.Code, a.form())
 		}
 		if a := b.submit(open[at], fields...); a.Code != http.StatusUnprocessableEntity || strings.Count(a.form(), "Invitations are off.") != 1 {

@@ -19,7 +19,10 @@ import (
 // previewScreen tries a sign-in of a person at an application without anybody signing in: whether it would succeed, and
 // what the application would learn. Nothing is issued.
 func (c *Console) previewScreen() *layout.Screen {
-	return &layout.Screen{Name: "preview", Path: "/applications/{id}/preview", Role: layout.Viewer, Find: c.findApplication, Show: c.showPreview}
+	return &layout.Screen{
+		Name: "preview", Path: "/applications/{id}/preview", Role: layout.Viewer,
+		Find: c.findApplication, Show: c.showPreview,
+	}
 }
 
 func previewPath(id string) string { return applicationPath(id) + "/preview" }
@@ -27,7 +30,8 @@ func previewPath(id string) string { return applicationPath(id) + "/preview" }
 func (c *Console) showPreview(v *layout.Visit) (*web.Console, error) {
 	a, who, scopes := shownClient(v), strings.TrimSpace(v.URL.Query().Get("person")), strings.TrimSpace(v.URL.Query().Get("scopes"))
 	out := &web.Console{
-		Title: web.Say("console.preview.title"), Lead: web.Say("console.preview.text", "name", v.Called), Up: &web.Up{Name: v.Called, URL: applicationPath(a.ID)},
+		Title: web.Say("console.preview.title"), Lead: web.Say("console.preview.text", "name", v.Called),
+		Up: &web.Up{Name: v.Called, URL: applicationPath(a.ID)},
 		Filter: &web.Filter{Action: v.Path(), Submit: "console.preview.show", Fields: []web.Field{
 			{Name: "person", Label: "console.field.username", Value: who, Hint: "console.field.member.hint", Required: true},
 			{Name: "scopes", Label: "console.field.scopes", Value: scopes, Hint: "console.preview.scopes.hint"},
@@ -64,7 +68,10 @@ func (c *Console) showPreview(v *layout.Visit) (*web.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Parts = []web.ConsolePart{{ID: "sign-in", Title: web.Say("console.preview.sign_in"), Facts: previewFacts(&d, &use, &made, a.RedirectURIs)}, claimsPart(&made)}
+	out.Parts = []web.ConsolePart{{
+		ID: "sign-in", Title: web.Say("console.preview.sign_in"),
+		Facts: previewFacts(&d, &use, &made, a.RedirectURIs),
+	}, claimsPart(&made)}
 	return out, nil
 }
 
@@ -80,11 +87,15 @@ func previewFacts(d *admin.PersonDetails, use *admin.Use, made *authz.Preview, r
 	}
 	scopes := web.ConsoleFact{Label: "console.field.scopes", Cells: []web.Cell{layout.OrNone(strings.Join(made.Scope, ", "))}}
 	if len(made.Refused) > 0 {
-		scopes.Cells = append(scopes.Cells, web.Cell{Text: web.Say("console.preview.refused", "scopes", strings.Join(made.Refused, ", ")), Kind: "bad"})
+		scopes.Cells = append(scopes.Cells,
+			web.Cell{Text: web.Say("console.preview.refused", "scopes", strings.Join(made.Refused, ", ")), Kind: "bad"})
 	}
 	facts = append(facts, scopes)
 	if made.Level > 0 {
-		facts = append(facts, web.ConsoleFact{Label: "console.column.level", Cells: []web.Cell{{Text: web.Say("console.level", "n", made.Level)}}})
+		facts = append(facts, web.ConsoleFact{
+			Label: "console.column.level",
+			Cells: []web.Cell{{Text: web.Say("console.level", "n", made.Level)}},
+		})
 	}
 	asks := "console.preview.asks.no"
 	if made.Asks {
@@ -103,7 +114,10 @@ func previewFacts(d *admin.PersonDetails, use *admin.Use, made *authz.Preview, r
 
 // claimsPart lists the claims, and where the application finds each.
 func claimsPart(made *authz.Preview) web.ConsolePart {
-	t := &web.Table{Label: web.Say("console.preview.claims"), Columns: []string{"console.column.claim", "console.column.value", "console.column.id_token", "console.column.userinfo"}}
+	t := &web.Table{
+		Label:   web.Say("console.preview.claims"),
+		Columns: []string{"console.column.claim", "console.column.value", "console.column.id_token", "console.column.userinfo"},
+	}
 	all := maps.Clone(made.Userinfo)
 	maps.Copy(all, made.IDToken)
 	in := func(claims map[string]any, name string) web.Cell {
@@ -118,7 +132,12 @@ func claimsPart(made *authz.Preview) web.ConsolePart {
 			raw, _ := json.Marshal(all[name]) // it has been JSON
 			text = string(raw)
 		}
-		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{{Name: name, Code: true}, {Name: text}, in(made.IDToken, name), in(made.Userinfo, name)}})
+		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{
+			{Name: name, Code: true},
+			{Name: text},
+			in(made.IDToken, name),
+			in(made.Userinfo, name),
+		}})
 	}
 	part := web.ConsolePart{ID: "claims", Title: web.Say("console.preview.claims"), Text: web.Say("console.preview.claims.text"), Table: t}
 	if len(t.Rows) == 0 {

@@ -16,10 +16,19 @@ func TestPreview(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	for _, c := range []client.Client{
-		{ID: "wiki", Public: true, RedirectURIs: []string{"https://wiki.example.com/cb"}, Grants: []string{"authorization_code"}, Scopes: []string{"openid", "profile", "groups"}},
-		{ID: "eager", Public: true, RedirectURIs: []string{"https://eager.example.com/cb"}, Grants: []string{"authorization_code"}, Scopes: []string{"openid", "profile"}, IDTokenClaims: true, Consent: "off"},
+		{
+			ID: "wiki", Public: true, RedirectURIs: []string{"https://wiki.example.com/cb"}, Grants: []string{"authorization_code"},
+			Scopes: []string{"openid", "profile", "groups"},
+		},
+		{
+			ID: "eager", Public: true, RedirectURIs: []string{"https://eager.example.com/cb"}, Grants: []string{"authorization_code"},
+			Scopes: []string{"openid", "profile"}, IDTokenClaims: true, Consent: "off",
+		},
 		{ID: "batch", Grants: []string{"client_credentials"}},
-		{ID: "old", Public: true, RedirectURIs: []string{"https://old.example.com/cb"}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"}, Disabled: true},
+		{
+			ID: "old", Public: true, RedirectURIs: []string{"https://old.example.com/cb"}, Grants: []string{"authorization_code"},
+			Scopes: []string{"openid"}, Disabled: true,
+		},
 	} {
 		_, err := h.az.Clients().Add(t.Context(), c, audit.Actor{})
 		h.must(err)
@@ -32,10 +41,18 @@ func TestPreview(t *testing.T) {
 	}{
 		{"nobody is chosen", "wiki", "", []string{`name="person"`}, []string{`id="claims"`}},
 		{"somebody unknown", "wiki", "person=nowhere@example.com", []string{"No one has that username"}, []string{`id="claims"`}},
-		{"claims of the scopes", "wiki", "person=nobody@example.com", []string{"Nobody Example", "[&#34;staff&#34;]", id, "is asked before"}, []string{"at_hash", "auth_time"}},
+		{
+			"claims of the scopes", "wiki", "person=nobody@example.com",
+			[]string{"Nobody Example", "[&#34;staff&#34;]", id, "is asked before"},
+			[]string{"at_hash", "auth_time"},
+		},
 		{"by id", "wiki", "person=" + id, []string{"Nobody Example"}, nil},
 		{"fewer scopes", "wiki", "person=" + id + "&scopes=openid", []string{id}, []string{"staff"}},
-		{"a scope that is not allowed", "wiki", "person=" + id + "&scopes=openid+email", []string{"Not allowed: email"}, []string{"email_verified"}},
+		{
+			"a scope that is not allowed", "wiki", "person=" + id + "&scopes=openid+email",
+			[]string{"Not allowed: email"},
+			[]string{"email_verified"},
+		},
 		{"no claims", "wiki", "person=" + id + "&scopes=profile", []string{"the scope openid"}, []string{"Nobody Example"}},
 		{"without consent", "eager", "person=" + id, []string{"isn’t asked"}, nil},
 		{"no people", "batch", "person=" + id, []string{"No one signs in here"}, []string{`id="claims"`}},
@@ -95,7 +112,8 @@ func TestTemplates(t *testing.T) {
 func TestSessionsOfAPlaceEnd(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	helpdesk, nobody, other, owner := h.as("helpdesk@example.com"), h.as("nobody@example.com"), h.as("two.nobody@example.com"), h.as("owner@example.com")
+	helpdesk, nobody, other, owner := h.as("helpdesk@example.com"), h.as("nobody@example.com"), h.as("two.nobody@example.com"),
+		h.as("owner@example.com")
 	in := func(b *browser) bool { return b.do(http.MethodGet, "/account", "").Code == http.StatusOK }
 	if a := helpdesk.get("/admin/sessions"); strings.Contains(a.form(), "end-listed") {
 		t.Error("a list without a filter offers to end all sessions")

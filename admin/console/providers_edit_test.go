@@ -49,11 +49,16 @@ func TestProvidersAreEdited(t *testing.T) {
 	t.Parallel()
 	// The values by the last part of a field's name. Others are texts.
 	typed := map[string]string{
-		"authentication_level": "2", "identity_assurance_level": "1", "attribute_mappings": "mail = email\ngivenName = first_name", "custom_attribute_mappings": "dept = department",
-		"custom_attribute_fields": "Shoe size = NUMBER", "excluded_unmapped_attributes": "groups\nphoto", "idp_metadata": "https://other.example/metadata", "comparison": "MINIMUM",
-		"authentication_level_mappings": "urn:oasis:names:tc:SAML:2.0:ac:classes:X509 = 3", "client_authentication_method": "PRIVATE_KEY_JWT", "scopes": "openid\nemail", "claims": "email", "ip_ranges": "10.0.0.0/8",
-		"attributes_to_be_fetched": "mail\ncn", "mobile_authentication_type": "BROWSER", "deep_linking_redirect_url": "https://other.example/app", "security_level": "ADVANCED",
-		"required_authentication_level": "HIGH", "required_level_of_assurance": "HIGH", "authentication_service": "PRODUCTION", "metadata_expiration_time_in_seconds": "600", "server_urls": "ldaps://other.example",
+		"authentication_level": "2", "identity_assurance_level": "1", "attribute_mappings": "mail = email\ngivenName = first_name",
+		"custom_attribute_mappings": "dept = department",
+		"custom_attribute_fields":   "Shoe size = NUMBER", "excluded_unmapped_attributes": "groups\nphoto",
+		"idp_metadata": "https://other.example/metadata", "comparison": "MINIMUM",
+		"authentication_level_mappings": "urn:oasis:names:tc:SAML:2.0:ac:classes:X509 = 3", "client_authentication_method": "PRIVATE_KEY_JWT",
+		"scopes": "openid\nemail", "claims": "email", "ip_ranges": "10.0.0.0/8",
+		"attributes_to_be_fetched": "mail\ncn", "mobile_authentication_type": "BROWSER", "deep_linking_redirect_url": "https://other.example/app",
+		"security_level":                "ADVANCED",
+		"required_authentication_level": "HIGH", "required_level_of_assurance": "HIGH", "authentication_service": "PRODUCTION",
+		"metadata_expiration_time_in_seconds": "600", "server_urls": "ldaps://other.example",
 	}
 	for _, c := range []struct {
 		method settings.LoginMethod
@@ -61,8 +66,14 @@ func TestProvidersAreEdited(t *testing.T) {
 	}{
 		{settings.LoginMethod{Type: settings.TypeSAML, SAML: &settings.SAMLAttributes{IDPMetadata: "https://idp.example/metadata"}}, 14},
 		{settings.LoginMethod{Type: settings.TypeSAML}, 14},
-		{settings.LoginMethod{Type: settings.TypeOIDC, OIDC: &settings.OIDCAttributes{Issuer: "https://login.corp.example", ClientID: "gatehouse", ClientSecret: "planted-secret"}}, 25},
-		{settings.LoginMethod{Type: settings.TypeLDAP, LDAP: &settings.LDAPAttributes{ServerURLs: "ldaps://ldap.example", Password: "planted-secret"}}, 18},
+		{settings.LoginMethod{
+			Type: settings.TypeOIDC,
+			OIDC: &settings.OIDCAttributes{Issuer: "https://login.corp.example", ClientID: "gatehouse", ClientSecret: "planted-secret"},
+		}, 25},
+		{settings.LoginMethod{
+			Type: settings.TypeLDAP,
+			LDAP: &settings.LDAPAttributes{ServerURLs: "ldaps://ldap.example", Password: "planted-secret"},
+		}, 18},
 		{settings.LoginMethod{Type: settings.TypeKerberos}, 11},
 		{settings.LoginMethod{Type: settings.TypeQRCode}, 14},
 		{settings.LoginMethod{Type: settings.TypeGoogle, Google: &settings.SocialAttributes{ClientID: "x", ClientSecret: "planted-secret"}}, 13},
@@ -70,7 +81,10 @@ func TestProvidersAreEdited(t *testing.T) {
 		{settings.LoginMethod{Type: settings.TypeItsme}, 17},
 		{settings.LoginMethod{Type: settings.TypeDigiD}, 13},
 		{settings.LoginMethod{Type: settings.TypeEIDAS}, 13},
-		{settings.LoginMethod{Type: settings.TypeAzureADB2C, AzureADB2C: &settings.AzureADB2CAttributes{TenantID: "t", ClientSecret: "planted-secret"}}, 14},
+		{settings.LoginMethod{
+			Type:       settings.TypeAzureADB2C,
+			AzureADB2C: &settings.AzureADB2CAttributes{TenantID: "t", ClientSecret: "planted-secret"},
+		}, 14},
 		{settings.LoginMethod{Type: settings.TypePassword, ID: settings.OwnMethod}, 3},
 	} {
 		t.Run(c.method.Type, func(t *testing.T) {
@@ -94,7 +108,8 @@ func TestProvidersAreEdited(t *testing.T) {
 			}
 			for _, name := range names {
 				last := name[strings.LastIndexByte(name, '.')+1:]
-				if strings.HasSuffix(last, "_id") && last != "client_id" && last != "tenant_id" && last != "team_id" && last != "key_id" && last != "application_id" && last != "entity_id" || last == "client_secret" || last == "password" {
+				if strings.HasSuffix(last, "_id") && last != "client_id" && last != "tenant_id" && last != "team_id" && last != "key_id" &&
+					last != "application_id" && last != "entity_id" || last == "client_secret" || last == "password" {
 					continue // key pairs that there are not; secrets are below
 				}
 				if m.Type == settings.TypeQRCode && last == "identity_assurance_level" {
@@ -154,7 +169,10 @@ func TestEditingProviders(t *testing.T) {
 		u.LoginMethods.LoginMethods = append(u.LoginMethods.LoginMethods, settings.LoginMethod{
 			ID: "corp", Name: "Corp", Type: settings.TypeOIDC, Enabled: true,
 			AttributeMappings: []settings.AttributeMapping{{MapFrom: "mail", MapTo: "email", Editable: true}},
-			OIDC:              &settings.OIDCAttributes{Issuer: "https://login.corp.example", ClientID: "gatehouse", ClientSecret: "planted-old", ClientAuthenticationMethod: "CLIENT_SECRET_BASIC"},
+			OIDC: &settings.OIDCAttributes{
+				Issuer: "https://login.corp.example", ClientID: "gatehouse", ClientSecret: "planted-old",
+				ClientAuthenticationMethod: "CLIENT_SECRET_BASIC",
+			},
 		})
 	})
 	save := func(fields ...string) *answer {
@@ -168,7 +186,8 @@ func TestEditingProviders(t *testing.T) {
 	}
 	t.Run("attack 2920: a secret is sent to another address", func(t *testing.T) {
 		a := save("open_id_connect_attributes.issuer", "https://evil.example")
-		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), `id="`+secret+`-problem"`) || !strings.Contains(a.form(), "must be given again") || h.method("corp").OIDC.Issuer != "https://login.corp.example" {
+		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), `id="`+secret+`-problem"`) ||
+			!strings.Contains(a.form(), "must be given again") || h.method("corp").OIDC.Issuer != "https://login.corp.example" {
 			t.Errorf("attack: another issuer with the stored secret = %d\n%s", a.Code, a.form())
 		}
 	})
@@ -177,11 +196,13 @@ func TestEditingProviders(t *testing.T) {
 		t.Errorf("another issuer and secret = %d\n%s", a.Code, a.form())
 	}
 	t.Run("attack 792: a form with a secret that is shown again", func(t *testing.T) {
-		if a := save(secret, "planted-again", "open_id_connect_attributes.discovery_url", "nowhere"); strings.Contains(a.Body.String(), "planted") || a.Code != http.StatusUnprocessableEntity {
+		if a := save(secret, "planted-again", "open_id_connect_attributes.discovery_url", "nowhere"); strings.Contains(a.Body.String(),
+			"planted") || a.Code != http.StatusUnprocessableEntity {
 			t.Errorf("the form that is shown again = %d, or has the secret\n%s", a.Code, a.form())
 		}
 	})
-	if a := save("attribute_mappings", "mail = email\r\nphone = mobile_phone"); a.Code != http.StatusSeeOther || len(h.method("corp").AttributeMappings) != 2 || !h.method("corp").AttributeMappings[0].Editable {
+	if a := save("attribute_mappings", "mail = email\r\nphone = mobile_phone"); a.Code != http.StatusSeeOther ||
+		len(h.method("corp").AttributeMappings) != 2 || !h.method("corp").AttributeMappings[0].Editable {
 		t.Errorf("another mapping = %d: %+v\n%s", a.Code, h.method("corp").AttributeMappings, a.form())
 	}
 	for _, c := range []struct{ name, value, want string }{
@@ -192,7 +213,8 @@ func TestEditingProviders(t *testing.T) {
 		{"open_id_connect_attributes.scopes", `a"b`, "must be a scope"},
 		{"open_id_connect_attributes.client_authentication_method", "PIGEON", "client_authentication_method"},
 	} {
-		if a := save(c.name, c.value, secret, "planted-too"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), `id="`+c.name+`-problem"`) || !strings.Contains(a.form(), c.want) {
+		if a := save(c.name, c.value, secret, "planted-too"); a.Code != http.StatusUnprocessableEntity ||
+			!strings.Contains(a.form(), `id="`+c.name+`-problem"`) || !strings.Contains(a.form(), c.want) {
 			t.Errorf("%s = %q: status %d, want 422 with %q at the field\n%s", c.name, c.value, a.Code, c.want, a.form())
 		}
 	}
@@ -205,7 +227,8 @@ func TestEditingProviders(t *testing.T) {
 				}
 			}
 		})
-		if a := b.submit(asked, append(asked.checked(t), "name", "Mine")...); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), "Theirs") || h.method("corp").Name != "Theirs" {
+		if a := b.submit(asked, append(asked.checked(t), "name", "Mine")...); a.Code != http.StatusUnprocessableEntity ||
+			!strings.Contains(a.form(), "Theirs") || h.method("corp").Name != "Theirs" {
 			t.Errorf("a form of an older state = %d, want both names and no change\n%s", a.Code, a.form())
 		}
 	})

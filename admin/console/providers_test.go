@@ -80,9 +80,11 @@ func (h *harness) addProvider(id, name string) {
 				return nil
 			}
 		}
-		u.LoginMethods.LoginMethods = append(u.LoginMethods.LoginMethods, settings.LoginMethod{ID: id, Name: name, Type: settings.TypeOIDC, OIDC: &settings.OIDCAttributes{
-			Issuer: "https://login.corp.example", ClientID: "gatehouse", ClientSecret: "planted-provider-secret", ClientAuthenticationMethod: "CLIENT_SECRET_BASIC",
-		}})
+		u.LoginMethods.LoginMethods = append(u.LoginMethods.LoginMethods,
+			settings.LoginMethod{ID: id, Name: name, Type: settings.TypeOIDC, OIDC: &settings.OIDCAttributes{
+				Issuer: "https://login.corp.example", ClientID: "gatehouse", ClientSecret: "planted-provider-secret",
+				ClientAuthenticationMethod: "CLIENT_SECRET_BASIC",
+			}})
 		return nil
 	})
 	h.must(err)
@@ -95,8 +97,12 @@ func TestProviderByItsMetadata(t *testing.T) {
 	h := newHarness(t)
 	b := h.as("owner@example.com")
 	asked := b.get("/admin/providers/add-provider")
-	for what, at := range map[string]string{"does not answer": "https://down.example/metadata", "is not encrypted": "http://login.corp.example/metadata"} {
-		if a := b.submit(asked, "kind", "saml", "metadata_url", at); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), `id="metadata_url-problem"`) {
+	for what, at := range map[string]string{
+		"does not answer":  "https://down.example/metadata",
+		"is not encrypted": "http://login.corp.example/metadata",
+	} {
+		if a := b.submit(asked, "kind", "saml", "metadata_url", at); a.Code != http.StatusUnprocessableEntity ||
+			!strings.Contains(a.form(), `id="metadata_url-problem"`) {
 			t.Errorf("an address that %s = %d\n%s", what, a.Code, a.form())
 		}
 	}
@@ -108,14 +114,19 @@ func TestProviderByItsMetadata(t *testing.T) {
 		t.Fatalf("it is saved before anybody has seen it: %v %v", u.LoginMethods.LoginMethods, err)
 	}
 	const secret = "what the provider calls us"
-	fields := []string{"metadata_url", "https://login.corp.example/.well-known/openid-configuration", "provider_name", "Corp <b>", "provider_id", "declared", "client_id", "gatehouse", "client_secret", secret}
-	if a := b.submit(found, fields...); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), `id="provider_id-problem"`) || strings.Contains(a.Body.String(), secret) {
+	fields := []string{
+		"metadata_url", "https://login.corp.example/.well-known/openid-configuration", "provider_name", "Corp <b>",
+		"provider_id", "declared", "client_id", "gatehouse", "client_secret", secret,
+	}
+	if a := b.submit(found, fields...); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), `id="provider_id-problem"`) ||
+		strings.Contains(a.Body.String(), secret) {
 		t.Errorf("a taken id = %d\n%s", a.Code, a.form())
 	}
 	fields[5] = "corp"
 	a := b.submit(found, fields...)
 	a = b.get(a.Header().Get("Location"))
-	if a.Code != http.StatusOK || !strings.HasPrefix(a.url, "/admin/providers/corp") || !strings.Contains(a.form(), issuer+"/oidc/corp/callback") || strings.Contains(a.Body.String(), secret) {
+	if a.Code != http.StatusOK || !strings.HasPrefix(a.url, "/admin/providers/corp") ||
+		!strings.Contains(a.form(), issuer+"/oidc/corp/callback") || strings.Contains(a.Body.String(), secret) {
 		t.Fatalf("the page of the new provider: %d %s\n%s", a.Code, a.url, a.form())
 	}
 	u, err := h.settings.Current(t.Context())
@@ -125,7 +136,8 @@ func TestProviderByItsMetadata(t *testing.T) {
 			t.Errorf("the provider was added as %+v", m)
 		}
 	}
-	if a := b.acts("/admin/providers/corp/enable-provider"); a.Code != http.StatusOK || !strings.Contains(a.form(), `href="/admin/providers/corp/disable-provider"`) {
+	if a := b.acts("/admin/providers/corp/enable-provider"); a.Code != http.StatusOK ||
+		!strings.Contains(a.form(), `href="/admin/providers/corp/disable-provider"`) {
 		t.Errorf("switched on: %d\n%s", a.Code, a.form())
 	}
 	for _, down := range []string{"", "corp"} {

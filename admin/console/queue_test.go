@@ -58,9 +58,11 @@ func (textServer) Check(context.Context) error { return nil }
 func (h *harness) openQueues(m *admin.Service, pages *web.Renderer) {
 	h.t.Helper()
 	var err error
-	h.mail, err = notify.NewMail(notify.MailConfig{Issuer: issuer, Brand: "Albers"}, notify.Deps[notify.Transport]{Store: h.store, Keyring: h.keyring, Transport: &h.server, Words: pages.Words, Now: h.clock.Now})
+	h.mail, err = notify.NewMail(notify.MailConfig{Issuer: issuer, Brand: "Albers"},
+		notify.Deps[notify.Transport]{Store: h.store, Keyring: h.keyring, Transport: &h.server, Words: pages.Words, Now: h.clock.Now})
 	h.must(err)
-	texts, err := notify.NewTexts(notify.SMSConfig{Issuer: issuer, Brand: "Albers"}, notify.Deps[notify.SMSTransport]{Store: h.store, Keyring: h.keyring, Transport: textServer{}, Words: pages.Words, Now: h.clock.Now})
+	texts, err := notify.NewTexts(notify.SMSConfig{Issuer: issuer, Brand: "Albers"},
+		notify.Deps[notify.SMSTransport]{Store: h.store, Keyring: h.keyring, Transport: textServer{}, Words: pages.Words, Now: h.clock.Now})
 	h.must(err)
 	m.Outgoing = []notify.Outgoing{h.mail, texts}
 }
@@ -137,8 +139,12 @@ func TestQueueOfMessages(t *testing.T) {
 		t.Errorf("an empty queue = %d\n%s", a.Code, a.form())
 	}
 	t.Run("attack 889: the queue tells nothing of what messages say", func(t *testing.T) {
-		h.queue(notify.Notice{Kind: notify.ResetLink, To: "nobody@example.com", PersonID: nobody, Link: "/reset?ticket=planted-ticket-88", Data: map[string]string{"code": "planted-code-77", "username": "nobody@example.com"}})
-		h.server.answer(errors.New("451 spam: planted-code-77 and https://auth.example.com/reset?ticket=3Dplanted-ticket-88 (" + strings.Repeat("x", 600) + ")"))
+		h.queue(notify.Notice{
+			Kind: notify.ResetLink, To: "nobody@example.com", PersonID: nobody, Link: "/reset?ticket=planted-ticket-88",
+			Data: map[string]string{"code": "planted-code-77", "username": "nobody@example.com"},
+		})
+		h.server.answer(errors.New("451 spam: planted-code-77 and https://auth.example.com/reset?ticket=3Dplanted-ticket-88 (" +
+			strings.Repeat("x", 600) + ")"))
 		h.tries()
 		for _, path := range append(h.queued(operator, "send-now"), queuePath, h.queued(operator, "drop-message")[0]) {
 			a := operator.get(path)
@@ -154,7 +160,8 @@ func TestQueueOfMessages(t *testing.T) {
 			}
 		}
 	})
-	if a := viewer.get(queuePath); strings.Contains(a.form(), "/send-now") || strings.Contains(a.form(), "/drop-message") || !strings.Contains(a.form(), personPath(nobody)) {
+	if a := viewer.get(queuePath); strings.Contains(a.form(), "/send-now") || strings.Contains(a.form(), "/drop-message") ||
+		!strings.Contains(a.form(), personPath(nobody)) {
 		t.Errorf("a viewer sees:\n%s", a.form())
 	}
 	if list := h.queued(h.as("helpdesk@example.com"), "drop-message"); len(list) > 0 {
@@ -173,10 +180,12 @@ func TestQueueOfMessages(t *testing.T) {
 	h.queue(notify.Notice{Kind: notify.Welcome, To: "nobody@example.com", PersonID: nobody})
 	h.server.answer(fmt.Errorf("550 no such user: %w", outbox.ErrRefused))
 	h.tries()
-	if a := operator.get(queuePath + "?state=failed&channel=mail"); h.waits() != 0 || !strings.Contains(a.form(), "550 no such user") || !strings.Contains(a.form(), "state=failed") {
+	if a := operator.get(queuePath + "?state=failed&channel=mail"); h.waits() != 0 || !strings.Contains(a.form(), "550 no such user") ||
+		!strings.Contains(a.form(), "state=failed") {
 		t.Errorf("what was given up is shown so:\n%s", a.form())
 	}
-	if a := operator.get(layout.Root); !strings.Contains(a.form(), "Failed messages") || !strings.Contains(a.form(), `href="/admin/messages/queue?state=failed"`) {
+	if a := operator.get(layout.Root); !strings.Contains(a.form(), "Failed messages") ||
+		!strings.Contains(a.form(), `href="/admin/messages/queue?state=failed"`) {
 		t.Errorf("the overview does not say that a message was given up:\n%s", a.form())
 	}
 	if list := h.queued(operator, "send-now", "?state=failed&channel=sms"); len(list) > 0 {

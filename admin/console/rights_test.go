@@ -187,7 +187,11 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	t.Run("attack 531: who may not gets 403 and is not shown the way", func(t *testing.T) {
-		_, err := h.az.Clients().Add(t.Context(), client.Client{ID: "wiki", RedirectURIs: []string{"https://wiki.example.com/cb"}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"}}, audit.Actor{})
+		_, err := h.az.Clients().Add(t.Context(),
+			client.Client{
+				ID: "wiki", RedirectURIs: []string{"https://wiki.example.com/cb"}, Grants: []string{"authorization_code"},
+				Scopes: []string{"openid"},
+			}, audit.Actor{})
 		h.must(err)
 		rows := map[string]bool{}
 		for col, role := range []string{"viewer", "helpdesk", "operator", "owner"} {
@@ -222,7 +226,8 @@ func TestRights(t *testing.T) {
 				}
 				for _, s := range h.console.screens {
 					target := at(s.Path, h.objects(s.Path, role)[0])
-					if a := b.do(http.MethodGet, target, ""); c != "" && a.Code != http.StatusForbidden || c == "" && !strings.HasPrefix(a.Header().Get("Location"), "/sign-in") {
+					if a := b.do(http.MethodGet, target, ""); c != "" && a.Code != http.StatusForbidden || c == "" &&
+						!strings.HasPrefix(a.Header().Get("Location"), "/sign-in") {
 						t.Errorf("GET %s by %q: status %d to %q", target, c, a.Code, a.Header().Get("Location"))
 					}
 				}
@@ -267,7 +272,11 @@ func TestForgedForms(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	t.Run("attack 532: forged forms", func(t *testing.T) {
-		_, err := h.az.Clients().Add(t.Context(), client.Client{ID: "wiki", RedirectURIs: []string{"https://wiki.example.com/cb"}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"}}, audit.Actor{})
+		_, err := h.az.Clients().Add(t.Context(),
+			client.Client{
+				ID: "wiki", RedirectURIs: []string{"https://wiki.example.com/cb"}, Grants: []string{"authorization_code"},
+				Scopes: []string{"openid"},
+			}, audit.Actor{})
 		h.must(err)
 		browsers := map[string]*browser{}
 		for _, role := range []string{"viewer", "helpdesk", "operator", "owner"} {
@@ -293,7 +302,10 @@ func TestForgedForms(t *testing.T) {
 					if token == "" {
 						t.Errorf("%s: %s has no form", role, target)
 					}
-					for what, wrong := range map[string]string{"no token": "", "the token of another session": browsers["two."+role].get(target).csrf(), "the token of another form": last} {
+					for what, wrong := range map[string]string{
+						"no token": "", "the token of another session": browsers["two."+role].get(target).csrf(),
+						"the token of another form": last,
+					} {
 						if a := own.do(http.MethodPost, target, url.Values{"csrf": {wrong}, "username": {"x"}}.Encode()); a.Code != http.StatusForbidden {
 							t.Errorf("%s: POST %s with %s = %d, want 403", role, target, what, a.Code)
 						}
@@ -416,9 +428,12 @@ func TestNobodyRaisesThemselves(t *testing.T) {
 		nobody, owners := personPath(h.personID("nobody@example.com")), groupPath(h.groupID("gatehouse-owner"))
 		refused("an operator makes an owner", operator.acts(nobody+"/join", "group", "gatehouse-owner"))
 		refused("an operator makes a helpdesk", operator.acts(nobody+"/join", "group", "gatehouse-helpdesk"))
-		refused("an operator creates an owner", operator.acts("/admin/persons/create", "username", "evil@example.com", "password", password, "group", "gatehouse-owner"))
-		refused("an operator invites an owner", operator.acts("/admin/persons/invite", "addresses", "evil@example.com", "group", "gatehouse-owner"))
-		refused("an operator names a group like that of the owners", operator.acts(groupPath(h.groupID("staff"))+"/edit-group", "group", "gatehouse-owner"))
+		refused("an operator creates an owner",
+			operator.acts("/admin/persons/create", "username", "evil@example.com", "password", password, "group", "gatehouse-owner"))
+		refused("an operator invites an owner",
+			operator.acts("/admin/persons/invite", "addresses", "evil@example.com", "group", "gatehouse-owner"))
+		refused("an operator names a group like that of the owners",
+			operator.acts(groupPath(h.groupID("staff"))+"/edit-group", "group", "gatehouse-owner"))
 		refused("an operator joins themselves", operator.acts(groupPath(h.groupID("staff"))+"/add-member", "username", "operator@example.com"))
 		staff := groupPath(h.groupID("staff"))
 		for _, name := range []string{"owner@example.com", "two.operator@example.com"} {
@@ -433,8 +448,10 @@ func TestNobodyRaisesThemselves(t *testing.T) {
 		if a := operator.acts("/admin/groups/create-group", "group", "cleaners"); a.Code != http.StatusOK {
 			t.Errorf("an operator makes a group: %d", a.Code)
 		}
-		refused("an operator puts an owner into a group on its page", operator.acts(groupPath(h.groupID("cleaners"))+"/add-member", "username", "owner@example.com"))
-		refused("a helpdesk puts people into groups", h.as("helpdesk@example.com").acts("/admin/persons/invite", "addresses", "evil@example.com", "group", "staff"))
+		refused("an operator puts an owner into a group on its page",
+			operator.acts(groupPath(h.groupID("cleaners"))+"/add-member", "username", "owner@example.com"))
+		refused("a helpdesk puts people into groups",
+			h.as("helpdesk@example.com").acts("/admin/persons/invite", "addresses", "evil@example.com", "group", "staff"))
 		refused("an owner takes the rights from themselves", owner.acts(owners+"/remove-member?person="+h.personID("owner@example.com")))
 
 		h.id.Person.KeepName("two.owner@example.com")
@@ -452,7 +469,8 @@ func TestNobodyRaisesThemselves(t *testing.T) {
 		if a.Code != http.StatusConflict || !strings.Contains(a.Body.String(), "last owner") {
 			t.Errorf("the last owner deletes the own account: %d\n%s", a.Code, a.Body)
 		}
-		err := h.id.Person.RemovePerson(t.Context(), h.personID("owner@example.com"), audit.Actor{ID: "admin"}, func(storage.Tx, *person.Details) error { return nil })
+		err := h.id.Person.RemovePerson(t.Context(), h.personID("owner@example.com"), audit.Actor{ID: "admin"},
+			func(storage.Tx, *person.Details) error { return nil })
 		if err == nil || !strings.Contains(err.Error(), "last owner") {
 			t.Errorf("a command removes the last owner: %v", err)
 		}
@@ -463,7 +481,8 @@ func TestNobodyRaisesThemselves(t *testing.T) {
 func TestPasswordsAreNotShown(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	a := h.as("operator@example.com").acts("/admin/persons/create", "username", "nobody@example.com", "given_name", "Carla", "password", "what Carla chose 1")
+	a := h.as("operator@example.com").acts("/admin/persons/create", "username", "nobody@example.com", "given_name", "Carla",
+		"password", "what Carla chose 1")
 	if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), `value="Carla"`) {
 		t.Errorf("a taken username = %d\n%s", a.Code, a.form())
 	}
@@ -489,7 +508,10 @@ func TestEveryActHasItsEvent(t *testing.T) {
 	}{
 		{victim + "/untrust?browser=one", "login.BrowserTrustEndedEvent", nil},
 		{victim + "/untrust-all", "login.BrowserTrustEndedEvent", nil},
-		{victim + "/edit", "person.PersonUpdatedEvent", []string{"name", "Somebody Else", "email", "nobody@example.com", "username", "nobody@example.com"}},
+		{
+			victim + "/edit", "person.PersonUpdatedEvent",
+			[]string{"name", "Somebody Else", "email", "nobody@example.com", "username", "nobody@example.com"},
+		},
 		{victim + "/verify", "person.PersonUpdatedEvent", nil},
 		{victim + "/data", "person.DataDownloadedEvent", nil},
 		{victim + "/code", "person.DeliveredCodeMadeEvent", nil},
@@ -507,7 +529,10 @@ func TestEveryActHasItsEvent(t *testing.T) {
 		{jobPath(h.job()) + "/stop-job", "console.BulkChangeStoppedEvent", nil},
 		{"/admin/persons/export", "console.PersonsExportedEvent", nil},
 		{"/admin/groups/create-group", "group.GroupCreatedEvent", []string{"group", "editors", "permissions", "wiki.edit"}},
-		{"/admin/applications/add", "client.ClientAddedEvent", []string{"template", "web", "client_id", "blog", "redirect_uris", "https://blog.example.com/cb"}},
+		{
+			"/admin/applications/add", "client.ClientAddedEvent",
+			[]string{"template", "web", "client_id", "blog", "redirect_uris", "https://blog.example.com/cb"},
+		},
 		{"/admin/applications/blog/rotate", "client.ClientSecretReplacedEvent", []string{"keep", "yes"}},
 		{"/admin/applications/blog/end-old", "", nil},
 		{"/admin/applications/blog/disable", "client.ClientUpdatedEvent", nil},

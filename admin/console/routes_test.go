@@ -53,7 +53,8 @@ func (h *harness) routes() (out []string) {
 func routeOf(routes []string, path string) (found string) {
 	path, _, _ = strings.Cut(path, "?")
 	for _, route := range routes {
-		alike := slices.EqualFunc(strings.Split(route, "/"), strings.Split(path, "/"), func(of, at string) bool { return of == at || of == "{id}" && at != "" })
+		alike := slices.EqualFunc(strings.Split(route, "/"), strings.Split(path, "/"),
+			func(of, at string) bool { return of == at || of == "{id}" && at != "" })
 		if alike && (found == "" || strings.Contains(found, "{id}")) {
 			found = route
 		}

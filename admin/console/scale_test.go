@@ -103,7 +103,10 @@ func (h *harness) populate(persons, events int) {
 		h.must(h.store.Update(h.t.Context(), func(tx storage.Tx) error {
 			for i := from; i < min(from+together, persons); i++ {
 				name := fmt.Sprintf("user%07d@example.com", i)
-				rec := person.Record{State: person.Active, Username: name, GivenName: fmt.Sprintf("Given%d", i%5000), FamilyName: fmt.Sprintf("Family%d", i/10), Email: name, CreatedAt: now, UpdatedAt: now}
+				rec := person.Record{
+					State: person.Active, Username: name, GivenName: fmt.Sprintf("Given%d", i%5000),
+					FamilyName: fmt.Sprintf("Family%d", i/10), Email: name, CreatedAt: now, UpdatedAt: now,
+				}
 				rec.Name = rec.GivenName + " " + rec.FamilyName
 				if i%200 == 1 {
 					rec.Groups = []string{"staff"}
@@ -115,7 +118,11 @@ func (h *harness) populate(persons, events int) {
 					return err
 				}
 				if i%10 == 0 {
-					if err := session.Records.Put(tx, id(i), session.Record{PersonID: id(i), AuthTime: now, Opened: now, Seen: now, Level: 1, AMR: []string{"pwd"}, Address: fmt.Sprintf("192.0.2.%d", i%250)}, time.Time{}); err != nil {
+					if err := session.Records.Put(tx, id(i),
+						session.Record{
+							PersonID: id(i), AuthTime: now, Opened: now, Seen: now, Level: 1, AMR: []string{"pwd"},
+							Address: fmt.Sprintf("192.0.2.%d", i%250),
+						}, time.Time{}); err != nil {
 						return err
 					}
 					if err := sessionindex.Note(tx, sessionindex.Address, fmt.Sprintf("192.0.2.%d", i%250), id(i), time.Time{}); err != nil {
@@ -129,7 +136,10 @@ func (h *harness) populate(persons, events int) {
 			return nil
 		}))
 	}
-	bulk := &audit.Recorder{Random: rand.Reader, Now: h.clock.Now, PartitionOf: func(storage.Tx, string) (string, error) { return audit.DefaultPartition, nil }}
+	bulk := &audit.Recorder{
+		Random: rand.Reader, Now: h.clock.Now,
+		PartitionOf: func(storage.Tx, string) (string, error) { return audit.DefaultPartition, nil },
+	}
 	about := events
 	if events > 4*persons {
 		about = persons
@@ -179,10 +189,18 @@ func (h *harness) pagesToMeasure(persons int) []string {
 	one := h.personID(middle + "@example.com")
 	q := func(path string, pairs ...string) string { return layout.With(layout.Root+path, pairs...) }
 	return []string{
-		q(""), q("", "period", "hour"), q("", "period", "month"), q("/persons"), q("/persons", "q", middle), q("/persons", "q", "user0"), q("/persons", "q", "given77"), q("/persons", "q", "given77 family7"), q("/persons", "q", one[:6]), q("/persons", "q", "nobody at all"),
-		q("/persons", "group", "staff"), q("/persons", "group", "staff", "q", "given"), q("/persons", "state", "BLOCKED"), q("/persons", "state", "BLOCKED", "group", "staff"), q("/persons/" + one), q("/persons/" + one + "/edit"), q("/persons/" + one + "/block"), q("/persons/" + one + "/opens"),
-		q("/groups"), q("/groups/" + h.groupID("staff")), q("/sessions"), q("/sessions", "address", "192.0.2.7"), q("/applications"), q("/applications/shop"), q("/sites"), q("/sites/explain"), q("/refusals"), q("/requests"), q("/policies"), q("/providers"), q("/api-clients"), q("/keys"),
-		q("/events"), q("/events", "person", middle+"@example.com"), q("/events", "kind", "person.PersonBlockedEvent"), q("/events", "kind", "person"), q("/events", "address", "192.0.2.7"), q("/events", "kind", "person.PersonBlockedEvent", "address", "192.0.2.8"), q("/events", "client", "nobody"), q("/events", "since", "2035-11-21"), q("/events/1"),
+		q(""), q("", "period", "hour"), q("", "period", "month"), q("/persons"), q("/persons", "q", middle), q("/persons", "q", "user0"),
+		q("/persons", "q", "given77"), q("/persons", "q", "given77 family7"), q("/persons", "q", one[:6]), q("/persons", "q", "nobody at all"),
+		q("/persons", "group", "staff"), q("/persons", "group", "staff", "q", "given"), q("/persons", "state", "BLOCKED"),
+		q("/persons", "state", "BLOCKED", "group", "staff"), q("/persons/" + one), q("/persons/" + one + "/edit"),
+		q("/persons/" + one + "/block"), q("/persons/" + one + "/opens"),
+		q("/groups"), q("/groups/" + h.groupID("staff")), q("/sessions"), q("/sessions", "address", "192.0.2.7"), q("/applications"),
+		q("/applications/shop"), q("/sites"), q("/sites/explain"), q("/refusals"), q("/requests"), q("/policies"), q("/providers"),
+		q("/api-clients"), q("/keys"),
+		q("/events"), q("/events", "person", middle+"@example.com"), q("/events", "kind", "person.PersonBlockedEvent"),
+		q("/events", "kind", "person"), q("/events", "address", "192.0.2.7"),
+		q("/events", "kind", "person.PersonBlockedEvent", "address", "192.0.2.8"), q("/events", "client", "nobody"),
+		q("/events", "since", "2035-11-21"), q("/events/1"),
 		q("/events/live"), q("/events/alerts"), q("/events/chain"), q("/storage"), q("/messages"), q("/messages/queue"),
 		q("/persons/block-many", "all", "yes", "state", "BLOCKED"), q("/persons/export"),
 	}

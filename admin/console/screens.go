@@ -35,7 +35,8 @@ func (c *Console) all() []*layout.Screen {
 		c.alertsScreen(),
 		c.alertScreen(),
 		c.eventScreen(),
-	}, providers.LastScreens(c.Setup), settingspages.Screens(c.Settings), messages.Screens(c.frame, c.Messages), maintenance.Screens(c.frame, c.Upkeep))
+	}, providers.LastScreens(c.Setup), settingspages.Screens(c.Settings), messages.Screens(c.frame, c.Messages),
+		maintenance.Screens(c.frame, c.Upkeep))
 }
 
 // shownPerson is the subject of the screen.

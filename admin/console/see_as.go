@@ -53,7 +53,8 @@ func (c *Console) seeAs(v *layout.Visit, in url.Values) (layout.Result, error) {
 // MaySee tells whether the person of a session may look at the account of a person now.
 func (c *Console) MaySee(u *settings.Units, by *session.Current, personID string, p *person.Record) bool {
 	role := c.frame.RoleOf(by.Person.PartitionName(), by.Person.Groups)
-	return u.Features.AdminConsoleEnabled && c.frame.SeeAs != layout.Nobody && role >= max(c.frame.SeeAs, layout.Operator) && by.Session.Level >= c.frame.Level &&
+	return u.Features.AdminConsoleEnabled && c.frame.SeeAs != layout.Nobody && role >= max(c.frame.SeeAs, layout.Operator) &&
+		by.Session.Level >= c.frame.Level &&
 		personID != by.Session.PersonID && c.frame.RoleOf(p.PartitionName(), p.Groups) < role
 }
 

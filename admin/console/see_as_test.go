@@ -15,7 +15,10 @@ import (
 )
 
 // seenPages are the pages that are looked at.
-var seenPages = []string{"/account", "/account/profile", "/account/security", "/account/devices", "/account/applications", "/account/activity"}
+var seenPages = []string{
+	"/account", "/account/profile", "/account/security", "/account/devices",
+	"/account/applications", "/account/activity",
+}
 
 // stop sends the form that ends it.
 func (b *browser) stop() *answer { return b.submit(b.get("/account")) }
@@ -43,7 +46,9 @@ func TestSeeAs(t *testing.T) {
 	for _, at := range seenPages {
 		a := b.get(at)
 		body := a.Body.String()
-		if a.Code != http.StatusOK || a.url != at || !strings.Contains(body, "operator@example.com") || !strings.Contains(body, "looking at the account of <b>nobody@example.com") && !strings.Contains(body, "the account of nobody@example.com") || !strings.Contains(body, "12:16") {
+		if a.Code != http.StatusOK || a.url != at || !strings.Contains(body, "operator@example.com") ||
+			!strings.Contains(body, "looking at the account of <b>nobody@example.com") &&
+				!strings.Contains(body, "the account of nobody@example.com") || !strings.Contains(body, "12:16") {
 			t.Errorf("GET %s = %d without the banner\n%s", at, a.Code, body)
 		}
 		if strings.Contains(body, `action="/sign-out"`) {
@@ -58,7 +63,8 @@ func TestSeeAs(t *testing.T) {
 	}
 	told := 0
 	for _, n := range h.notices.Take() {
-		if n.Kind == notify.AccountSeen && n.PersonID == id && n.Data["administrator"] == "operator@example.com" && n.Until.Equal(h.clock.Now().Add(15*time.Minute)) {
+		if n.Kind == notify.AccountSeen && n.PersonID == id && n.Data["administrator"] == "operator@example.com" &&
+			n.Until.Equal(h.clock.Now().Add(15*time.Minute)) {
 			told++
 		}
 	}
@@ -78,14 +84,16 @@ func TestSeeAs(t *testing.T) {
 	if a := b.stop(); a.Header().Get("Location") != path {
 		t.Errorf("stopping leads to %d %q", a.Code, a.Header().Get("Location"))
 	}
-	if a := b.get("/account"); strings.Contains(a.Body.String(), "nobody@example.com") || !strings.Contains(a.Body.String(), "operator@example.com") {
+	if a := b.get("/account"); strings.Contains(a.Body.String(), "nobody@example.com") ||
+		!strings.Contains(a.Body.String(), "operator@example.com") {
 		t.Errorf("after the end the account is not the own one\n%s", a.Body)
 	}
 	var kinds []string
 	for _, e := range h.allEvents(t.Context()) {
 		if strings.HasPrefix(e.Type, "person.AccountSeen") {
 			kinds = append(kinds, e.Type)
-			if e.Actor != h.personID("operator@example.com") || e.PersonID != id || e.Type == "person.AccountSeenEvent" && e.Reason != "ticket 4711" {
+			if e.Actor != h.personID("operator@example.com") || e.PersonID != id || e.Type == "person.AccountSeenEvent" &&
+				e.Reason != "ticket 4711" {
 				t.Errorf("event = %+v", e)
 			}
 		}
@@ -105,8 +113,10 @@ func TestSeeAsChangesNothing(t *testing.T) {
 		other := personPath(h.personID("two.nobody@example.com"))
 		before := h.events()
 		for _, at := range []string{
-			"/account/profile", "/account/contact", "/account/address", "/account/confirm", "/account/devices", "/account/applications", "/account/identities", "/account/data/delete", "/account/password", "/account/app-passwords",
-			"/account/security/authenticator", "/account/security/pin", "/account/security/recovery", "/account/security/passkey", "/sign-out", "/sign-in", "/step-up", "/account/another-device", "/phone", "/forgot", "/account/connect",
+			"/account/profile", "/account/contact", "/account/address", "/account/confirm", "/account/devices", "/account/applications",
+			"/account/identities", "/account/data/delete", "/account/password", "/account/app-passwords",
+			"/account/security/authenticator", "/account/security/pin", "/account/security/recovery", "/account/security/passkey", "/sign-out",
+			"/sign-in", "/step-up", "/account/another-device", "/phone", "/forgot", "/account/connect",
 			path + "/edit", path + "/block", path + "/see-as", other + "/remove", "/admin/persons/create", "/sso/saml",
 		} {
 			for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
@@ -117,17 +127,25 @@ func TestSeeAsChangesNothing(t *testing.T) {
 				}
 			}
 		}
-		for _, at := range []string{"/account/data", "/account/data/download", "/account/app-passwords", "/account/password", "/account/security/authenticator", "/account/another-device", "/admin", "/admin/persons", path, "/step-up", "/sign-in", "/sign-out"} {
+		for _, at := range []string{
+			"/account/data", "/account/data/download", "/account/app-passwords", "/account/password",
+			"/account/security/authenticator", "/account/another-device", "/admin", "/admin/persons", path, "/step-up", "/sign-in", "/sign-out",
+		} {
 			if a := b.do(http.MethodGet, at, ""); a.Code != http.StatusForbidden && a.Code != http.StatusNotFound {
 				t.Errorf("GET %s = %d to %q", at, a.Code, a.Header().Get("Location"))
 			}
 		}
-		q := url.Values{"response_type": {"code"}, "client_id": {"shop"}, "redirect_uri": {"https://shop.example.com/cb"}, "scope": {"openid"}, "state": {"s"}}
-		if a := b.get("/oauth/authorize?" + q.Encode()); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "someone else’s account") {
+		q := url.Values{
+			"response_type": {"code"}, "client_id": {"shop"}, "redirect_uri": {"https://shop.example.com/cb"},
+			"scope": {"openid"}, "state": {"s"},
+		}
+		if a := b.get("/oauth/authorize?" + q.Encode()); a.Code != http.StatusForbidden ||
+			!strings.Contains(a.Body.String(), "someone else’s account") {
 			t.Errorf("an authorization request = %d\n%s", a.Code, a.Body)
 		}
 		q.Set("prompt", "none")
-		if a := b.do(http.MethodGet, "/oauth/authorize?"+q.Encode(), ""); strings.Contains(a.Header().Get("Location"), "code=") || !strings.Contains(a.Header().Get("Location"), "error=login_required") {
+		if a := b.do(http.MethodGet, "/oauth/authorize?"+q.Encode(), ""); strings.Contains(a.Header().Get("Location"), "code=") ||
+			!strings.Contains(a.Header().Get("Location"), "error=login_required") {
 			t.Errorf("a passive authorization request = %d %q", a.Code, a.Header().Get("Location"))
 		}
 		if after := h.events(); after != before {
@@ -145,7 +163,8 @@ func TestSeeAsChangesNothing(t *testing.T) {
 	})
 	t.Run("attack 555: seeing somebody with as much to say, oneself, without a reason, or when it is off", func(t *testing.T) {
 		for who, whom := range map[string][]string{
-			"operator@example.com": {"operator@example.com", "two.operator@example.com", "owner@example.com"}, "owner@example.com": {"owner@example.com", "two.owner@example.com"},
+			"operator@example.com": {"operator@example.com", "two.operator@example.com", "owner@example.com"},
+			"owner@example.com":    {"owner@example.com", "two.owner@example.com"},
 			"helpdesk@example.com": {"two.nobody@example.com"}, "viewer@example.com": {"two.nobody@example.com"},
 		} {
 			b := h.as(who)
@@ -210,22 +229,24 @@ func TestSeeAsChangesNothing(t *testing.T) {
 func (h *harness) moves(username, group string, in bool) {
 	h.t.Helper()
 	id := h.personID(username)
-	_, err := h.id.Person.UpdateGroup(h.t.Context(), h.groupID(group), audit.Actor{ID: "test"}, func(_ storage.Tx, _ person.Group, c *person.GroupChange) error {
-		if c.Add = []string{id}; !in {
-			c.Add, c.Remove = nil, []string{id}
-		}
-		return nil
-	})
+	_, err := h.id.Person.UpdateGroup(h.t.Context(), h.groupID(group), audit.Actor{ID: "test"},
+		func(_ storage.Tx, _ person.Group, c *person.GroupChange) error {
+			if c.Add = []string{id}; !in {
+				c.Add, c.Remove = nil, []string{id}
+			}
+			return nil
+		})
 	h.must(err)
 }
 
 // setEmail gives a person an address.
 func (h *harness) setEmail(username string) {
 	h.t.Helper()
-	_, err := h.id.Person.UpdatePerson(h.t.Context(), h.personID(username), person.Edit{By: audit.Actor{ID: "test"}, Verified: true}, func(_ storage.Tx, d *person.Details) error {
-		d.Profile.EmailAddresses = []person.EmailAddress{{Value: username, Primary: true, Verified: true}}
-		return nil
-	})
+	_, err := h.id.Person.UpdatePerson(h.t.Context(), h.personID(username), person.Edit{By: audit.Actor{ID: "test"}, Verified: true},
+		func(_ storage.Tx, d *person.Details) error {
+			d.Profile.EmailAddresses = []person.EmailAddress{{Value: username, Primary: true, Verified: true}}
+			return nil
+		})
 	h.must(err)
 }
 

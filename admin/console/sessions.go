@@ -76,7 +76,10 @@ func (c *Console) askEndListed(v *layout.Visit) (q layout.Question, err error) {
 	f := filterOf(sent(v))
 	for name, value := range valuesOf(f) {
 		q.Hidden = append(q.Hidden, web.Hidden{Name: name, Value: value[0]})
-		label := map[string]string{"address": "console.column.address", "client": "console.column.application", "site": "console.column.site", "device": "console.column.device"}[name]
+		label := map[string]string{
+			"address": "console.column.address", "client": "console.column.application", "site": "console.column.site",
+			"device": "console.column.device",
+		}[name]
 		q.Facts = append(q.Facts, web.ConsoleFact{Label: label, Cells: []web.Cell{{Name: value[0]}}})
 	}
 	slices.SortFunc(q.Hidden, func(a, b web.Hidden) int { return strings.Compare(a.Name, b.Name) })
@@ -134,12 +137,14 @@ func (c *Console) endListed(v *layout.Visit, in url.Values) (layout.Result, erro
 	}
 	back := v.Path() + "?" + valuesOf(f).Encode()
 	out := &web.Console{
-		Title: web.Say("console.act.end-listed"), Up: v.Up(), Done: web.Say("console.sessions.ended", "n", ended, "left", web.Say("console.number.left", "n", left)),
+		Title: web.Say("console.act.end-listed"), Up: v.Up(),
+		Done:  web.Say("console.sessions.ended", "n", ended, "left", web.Say("console.number.left", "n", left)),
 		Parts: []web.ConsolePart{{Actions: []web.Action{{Label: "console.sessions.title", URL: back}}}},
 	}
 	if more {
 		out.Lead = web.Say("console.sessions.ended.more")
-		out.Parts[0].Actions = append(out.Parts[0].Actions, web.Action{Label: "console.act.end-listed", URL: v.Path() + "/end-listed?" + valuesOf(f).Encode(), Danger: true})
+		out.Parts[0].Actions = append(out.Parts[0].Actions,
+			web.Action{Label: "console.act.end-listed", URL: v.Path() + "/end-listed?" + valuesOf(f).Encode(), Danger: true})
 	}
 	return layout.Result{Page: out}, nil
 }
@@ -160,7 +165,13 @@ func (c *Console) showSessions(v *layout.Visit) (*web.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &web.Table{Label: web.Say("console.sessions.title"), Columns: []string{"console.column.person", "console.column.device", "console.column.address", "console.column.level", "console.column.since", "console.column.seen"}}
+	t := &web.Table{
+		Label: web.Say("console.sessions.title"),
+		Columns: []string{
+			"console.column.person", "console.column.device", "console.column.address", "console.column.level",
+			"console.column.since", "console.column.seen",
+		},
+	}
 	for _, s := range list {
 		t.Rows = append(t.Rows, web.TableRow{URL: personPath(s.Person) + "#sessions", Cells: []web.Cell{
 			{Name: s.Username},

@@ -47,7 +47,10 @@ func (h *harness) settingsPaths(payload, q string) (out []string) {
 		u.CustomMessages.Default = settings.Translations{"xss": text}
 		u.Organisations = []settings.Organisation{{ID: "acme", Name: text}}
 	})
-	for _, path := range []string{"/settings", "/settings?" + q, "/settings/custom_messages", "/settings/custom_messages/edit-json", "/settings/organisations", "/settings/organisations/edit-json", "/settings/undo-settings"} {
+	for _, path := range []string{
+		"/settings", "/settings?" + q, "/settings/custom_messages", "/settings/custom_messages/edit-json",
+		"/settings/organisations", "/settings/organisations/edit-json", "/settings/undo-settings",
+	} {
 		out = append(out, layout.Root+path)
 	}
 	return out
@@ -56,7 +59,8 @@ func (h *harness) settingsPaths(payload, q string) (out []string) {
 // edit changes the settings.
 func (h *harness) edit(fn func(u *settings.Units)) {
 	h.t.Helper()
-	_, err := h.settings.Edit(settings.WithRights(h.t.Context(), settings.Owner), audit.Actor{ID: h.personID("two.owner@example.com")}, func(u *settings.Units) error { fn(u); return nil })
+	_, err := h.settings.Edit(settings.WithRights(h.t.Context(), settings.Owner), audit.Actor{ID: h.personID("two.owner@example.com")},
+		func(u *settings.Units) error { fn(u); return nil })
 	h.must(err)
 }
 
@@ -108,7 +112,10 @@ func TestSettingsAreShown(t *testing.T) {
 	h := newHarness(t)
 	b := h.as("viewer@example.com")
 	list := b.get("/admin/settings").form()
-	for _, unit := range []string{"attributes", "custom_messages", "features", "login_methods", "organisations", "redirects", "step_up", "ui_extension", "email_notifications", "password_policy", "profile", "messages", "policies"} {
+	for _, unit := range []string{
+		"attributes", "custom_messages", "features", "login_methods", "organisations", "redirects", "step_up",
+		"ui_extension", "email_notifications", "password_policy", "profile", "messages", "policies",
+	} {
 		if !strings.Contains(list, `href="/admin/settings/`+unit+`"`) {
 			t.Errorf("the list has no way to %s:\n%s", unit, list)
 		}
@@ -122,11 +129,13 @@ func TestSettingsAreShown(t *testing.T) {
 	if a := b.get("/admin/settings/login_methods"); !strings.Contains(a.form(), "Caddyfile:20") {
 		t.Errorf("a provider of the Caddyfile has no place:\n%s", a.form())
 	}
-	if a := b.get("/admin/settings/features"); !strings.Contains(a.form(), "Caddyfile:7") || strings.Contains(a.form(), "Overrules the Caddyfile") {
+	if a := b.get("/admin/settings/features"); !strings.Contains(a.form(), "Caddyfile:7") ||
+		strings.Contains(a.form(), "Overrules the Caddyfile") {
 		t.Errorf("a switch of the Caddyfile has no place:\n%s", a.form())
 	}
 	h.edit(func(u *settings.Units) { u.Features.AcceptingInvitationEnabled = false })
-	if a := b.get("/admin/settings/features"); !strings.Contains(a.form(), "Overrules the Caddyfile") || !strings.Contains(a.form(), "\tinvitations off\n") {
+	if a := b.get("/admin/settings/features"); !strings.Contains(a.form(), "Overrules the Caddyfile") ||
+		!strings.Contains(a.form(), "\tinvitations off\n") {
 		t.Errorf("a stored switch that the Caddyfile sets otherwise:\n%s", a.form())
 	}
 }
@@ -138,7 +147,8 @@ func TestSwitchesAreFields(t *testing.T) {
 	b := h.as("owner@example.com") // the lifetime of action tokens is a setting of sign-in
 	before := h.units()
 	asked := b.get("/admin/settings/features/edit-unit")
-	a := b.submit(asked, append(asked.checked(t), "features.sign_up_enabled", "yes", "features.action_token.login.ttl", "120", "features.person_activation.type", "EXTERNALLY_DELIVERED_CODE")...)
+	a := b.submit(asked, append(asked.checked(t), "features.sign_up_enabled", "yes", "features.action_token.login.ttl", "120",
+		"features.person_activation.type", "EXTERNALLY_DELIVERED_CODE")...)
 	if a.Code != http.StatusSeeOther {
 		t.Fatalf("POST edit-unit = %d\n%s", a.Code, a.form())
 	}
@@ -166,10 +176,13 @@ func TestSwitchesAreFields(t *testing.T) {
 			t.Errorf("%s = %d, want a problem with %q at its field\n%s", what, a.Code, c.want, a.form())
 		}
 	}
-	if a := b.acts("/admin/settings/step_up/edit-json", "json", `{"stategy": "STRONGEST_AVAILABLE", "nothing": 1}`); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), "nothing") || !strings.Contains(a.form(), "STRONGEST_AVAILABLE") {
+	if a := b.acts("/admin/settings/step_up/edit-json", "json",
+		`{"stategy": "STRONGEST_AVAILABLE", "nothing": 1}`); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), "nothing") ||
+		!strings.Contains(a.form(), "STRONGEST_AVAILABLE") {
 		t.Errorf("JSON with an unknown member = %d, want its name, and what was typed\n%s", a.Code, a.form())
 	}
-	if a := b.acts("/admin/settings/step_up/edit-json", "json", `{"stategy": "STRONGEST_AVAILABLE"}`); a.Code != http.StatusOK || h.units().StepUp.Strategy != "STRONGEST_AVAILABLE" || h.units().StepUp.Actions.DefaultStepUpAuthenticationLevel != 2 {
+	if a := b.acts("/admin/settings/step_up/edit-json", "json", `{"stategy": "STRONGEST_AVAILABLE"}`); a.Code != http.StatusOK ||
+		h.units().StepUp.Strategy != "STRONGEST_AVAILABLE" || h.units().StepUp.Actions.DefaultStepUpAuthenticationLevel != 2 {
 		t.Errorf("JSON of a unit = %d, %+v", a.Code, h.units().StepUp)
 	}
 }
@@ -185,19 +198,22 @@ func TestSettingsMeanwhile(t *testing.T) {
 		h.edit(func(u *settings.Units) { u.Redirects.URLAfterLogin = "https://theirs.example/" })
 		a := b.submit(fields, append(fields.checked(t), "redirects.url_after_login", "https://mine.example/")...)
 		for name, a := range map[string]*answer{"fields": a, "JSON": b.submit(text, "json", `{"url_after_login": "https://mine.example/"}`)} {
-			if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), "have changed since") || !strings.Contains(a.form(), "https://mine.example/") || !strings.Contains(a.form(), "https://theirs.example/") {
+			if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), "have changed since") ||
+				!strings.Contains(a.form(), "https://mine.example/") || !strings.Contains(a.form(), "https://theirs.example/") {
 				t.Errorf("%s of an older version = %d, want both values\n%s", name, a.Code, a.form())
 			}
 		}
 		if got := h.units().Redirects.URLAfterLogin; got != "https://theirs.example/" {
 			t.Errorf("the form has written %s", got)
 		}
-		if a := b.submit(a, append(a.checked(t), "redirects.url_after_login", "https://mine.example/")...); a.Code != http.StatusSeeOther || h.units().Redirects.URLAfterLogin != "https://mine.example/" {
+		if a := b.submit(a, append(a.checked(t), "redirects.url_after_login", "https://mine.example/")...); a.Code != http.StatusSeeOther ||
+			h.units().Redirects.URLAfterLogin != "https://mine.example/" {
 			t.Errorf("saved after a look = %d\n%s", a.Code, a.form())
 		}
 		seen := b.submit(b.get("/admin/settings/import-settings"), "json", `{"redirects":{"url_after_login":"https://file.example/"}}`)
 		h.edit(func(u *settings.Units) { u.Redirects.URLAfterLogout = "https://theirs.example/" })
-		if a := b.submit(seen, "json", `{"redirects":{"url_after_login":"https://file.example/"}}`, "confirm", "yes"); a.Code != http.StatusUnprocessableEntity || h.units().Redirects.URLAfterLogin != "https://mine.example/" {
+		if a := b.submit(seen, "json", `{"redirects":{"url_after_login":"https://file.example/"}}`, "confirm",
+			"yes"); a.Code != http.StatusUnprocessableEntity || h.units().Redirects.URLAfterLogin != "https://mine.example/" {
 			t.Errorf("an import that was compared with older settings = %d\n%s", a.Code, a.form())
 		}
 		undo := b.get("/admin/settings/undo-settings")
@@ -220,7 +236,10 @@ func TestUndoOfSettings(t *testing.T) {
 		u.Features.AcceptingInvitationEnabled, u.Redirects.URLAfterLogin = false, "https://new.example/"
 	})
 	asked := b.get("/admin/settings/undo-settings")
-	for _, want := range []string{"features.accepting_invitation_enabled", "redirects.url_after_login", "https://new.example/", "two.owner@example.com"} {
+	for _, want := range []string{
+		"features.accepting_invitation_enabled", "redirects.url_after_login", "https://new.example/",
+		"two.owner@example.com",
+	} {
 		if !strings.Contains(asked.form(), want) {
 			t.Errorf("the page does not say %s:\n%s", want, asked.form())
 		}
@@ -229,7 +248,8 @@ func TestUndoOfSettings(t *testing.T) {
 	if u := h.units(); a.Code != http.StatusSeeOther || !u.Features.AcceptingInvitationEnabled || u.Redirects.URLAfterLogin != "" {
 		t.Fatalf("undone = %d: %+v\n%s", a.Code, u.Redirects, a.form())
 	}
-	if a := b.get("/admin/settings/features"); strings.Contains(a.form(), "Overrules the Caddyfile") || !strings.Contains(a.form(), "Caddyfile:7") {
+	if a := b.get("/admin/settings/features"); strings.Contains(a.form(), "Overrules the Caddyfile") ||
+		!strings.Contains(a.form(), "Caddyfile:7") {
 		t.Errorf("the switch does not follow the Caddyfile again:\n%s", a.form())
 	}
 	if a := b.acts("/admin/settings/undo-settings"); a.Code != http.StatusOK || h.units().Redirects.URLAfterLogin != "https://new.example/" {
@@ -243,11 +263,15 @@ func TestSettingsFile(t *testing.T) {
 	h := newHarness(t)
 	viewer, b := h.as("viewer@example.com"), h.as("operator@example.com")
 	file := `{"redirects":{"url_after_login":"https://file.example/"}}`
-	if a := viewer.submit(viewer.get("/admin/settings/compare-settings"), "json", file); a.Code != http.StatusOK || !strings.Contains(a.form(), "redirects.url_after_login") {
+	if a := viewer.submit(viewer.get("/admin/settings/compare-settings"), "json", file); a.Code != http.StatusOK ||
+		!strings.Contains(a.form(), "redirects.url_after_login") {
 		t.Errorf("compared = %d\n%s", a.Code, a.form())
 	}
 	asked := b.get("/admin/settings/import-settings")
-	for what, text := range map[string]string{"no JSON": "{", "an unknown unit": `{"nothing":{}}`, "a wrong value": `{"password_policy":{"min_length":"x"}}`, "no change": `{}`} {
+	for what, text := range map[string]string{
+		"no JSON": "{", "an unknown unit": `{"nothing":{}}`,
+		"a wrong value": `{"password_policy":{"min_length":"x"}}`, "no change": `{}`,
+	} {
 		if a := b.submit(asked, "json", text); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), `id="json-problem"`) {
 			t.Errorf("%s = %d\n%s", what, a.Code, a.form())
 		}
@@ -260,7 +284,8 @@ func TestSettingsFile(t *testing.T) {
 	if a := b.submit(seen, "json", other, "confirm", "yes"); a.Code != http.StatusOK || h.units().Redirects.URLAfterLogin != "" {
 		t.Errorf("what was not shown is imported: %d", a.Code)
 	}
-	if a := b.submit(seen, "json", file, "confirm", "yes"); a.Code != http.StatusSeeOther || h.units().Redirects.URLAfterLogin != "https://file.example/" {
+	if a := b.submit(seen, "json", file, "confirm", "yes"); a.Code != http.StatusSeeOther ||
+		h.units().Redirects.URLAfterLogin != "https://file.example/" {
 		t.Errorf("imported = %d\n%s", a.Code, a.form())
 	}
 	a := viewer.submit(viewer.get("/admin/settings/export-settings"))
@@ -279,12 +304,24 @@ func TestSettingsHaveNoSecrets(t *testing.T) {
 	h := newHarness(t)
 	t.Run("attack 792: planted secrets are in no page and no export", func(t *testing.T) {
 		method := func(id, secret string) settings.LoginMethod {
-			return settings.LoginMethod{ID: id, Name: id, Type: settings.TypeOIDC, Removable: true, OIDC: &settings.OIDCAttributes{Issuer: "https://login.corp.example", ClientID: "gatehouse", ClientSecret: jsonapi.Secret(secret), ClientAuthenticationMethod: "CLIENT_SECRET_BASIC"}}
+			return settings.LoginMethod{
+				ID: id, Name: id, Type: settings.TypeOIDC, Removable: true,
+				OIDC: &settings.OIDCAttributes{
+					Issuer: "https://login.corp.example", ClientID: "gatehouse", ClientSecret: jsonapi.Secret(secret),
+					ClientAuthenticationMethod: "CLIENT_SECRET_BASIC",
+				},
+			}
 		}
 		h.edit(func(u *settings.Units) {
 			u.LoginMethods.LoginMethods = append(u.LoginMethods.LoginMethods, method("one", "planted-old"),
-				settings.LoginMethod{ID: "ldap", Name: "ldap", Type: settings.TypeLDAP, Removable: true, LDAP: &settings.LDAPAttributes{ServerURLs: "ldaps://ldap.example", Password: "planted-ldap"}},
-				settings.LoginMethod{ID: "google", Name: "google", Type: settings.TypeGoogle, Removable: true, Google: &settings.SocialAttributes{ClientID: "x", ClientSecret: "planted-google"}})
+				settings.LoginMethod{
+					ID: "ldap", Name: "ldap", Type: settings.TypeLDAP, Removable: true,
+					LDAP: &settings.LDAPAttributes{ServerURLs: "ldaps://ldap.example", Password: "planted-ldap"},
+				},
+				settings.LoginMethod{
+					ID: "google", Name: "google", Type: settings.TypeGoogle, Removable: true,
+					Google: &settings.SocialAttributes{ClientID: "x", ClientSecret: "planted-google"},
+				})
 		})
 		h.edit(func(u *settings.Units) { u.LoginMethods.LoginMethods[1].OIDC.ClientSecret = "planted-new" })
 		_, err := h.settings.KeyPairs().Get(t.Context(), "")

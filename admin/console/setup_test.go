@@ -52,7 +52,11 @@ func (h *harness) setupObjects(path string) []string {
 func (h *harness) setupPaths(payload, q string) (out []string) {
 	h.t.Helper()
 	h.addProvider("corp", strings.TrimSpace(payload))
-	for _, path := range []string{"/providers", "/providers/corp", "/providers/corp/edit-provider", "/providers/corp/disable-provider", "/providers/add-provider?" + q, "/api-clients?" + q, "/keys", "/keys/retire-key?key=" + url.QueryEscape(payload), "/keys/renew-pair?pair=" + url.QueryEscape(payload)} {
+	for _, path := range []string{
+		"/providers", "/providers/corp", "/providers/corp/edit-provider", "/providers/corp/disable-provider",
+		"/providers/add-provider?" + q, "/api-clients?" + q, "/keys", "/keys/retire-key?key=" + url.QueryEscape(payload),
+		"/keys/renew-pair?pair=" + url.QueryEscape(payload),
+	} {
 		out = append(out, layout.Root+path)
 	}
 	return out
@@ -61,9 +65,12 @@ func (h *harness) setupPaths(payload, q string) (out []string) {
 // setup is what the screens of package setup work with here.
 func (h *harness) setup() providers.Deps {
 	m := &admin.Service{Identity: h.id, Authz: h.az, Store: h.store}
-	return providers.Deps{Authz: h.az, PublicKey: h.keys.Public, OlderKeys: func() bool { return false }, Names: m.Names, Issuer: issuer, Config: h.settings, Providers: h.providers, Store: h.store, Now: h.clock.Now, PlaceOf: func(option string) string {
-		return map[string]string{"idp declared": "Caddyfile:20", "api_client billing": "Caddyfile:40"}[option]
-	}}
+	return providers.Deps{
+		Authz: h.az, PublicKey: h.keys.Public, OlderKeys: func() bool { return false }, Names: m.Names, Issuer: issuer,
+		Config: h.settings, Providers: h.providers, Store: h.store, Now: h.clock.Now, PlaceOf: func(option string) string {
+			return map[string]string{"idp declared": "Caddyfile:20", "api_client billing": "Caddyfile:40"}[option]
+		},
+	}
 }
 
 // TestEverySetupActHasItsEvent: what is set up in the console is recorded with who did it. "-" changes nothing.
@@ -77,7 +84,13 @@ func TestEverySetupActHasItsEvent(t *testing.T) {
 		path, event string
 		fields      []string
 	}{
-		{"/admin/providers/add-provider", "configuration.ConfigurationUpdatedEvent", []string{"found", "yes", "kind", "saml", "metadata_url", "https://login.corp.example/metadata", "provider_name", "Corp", "provider_id", "corp"}},
+		{
+			"/admin/providers/add-provider", "configuration.ConfigurationUpdatedEvent",
+			[]string{
+				"found", "yes", "kind", "saml", "metadata_url", "https://login.corp.example/metadata", "provider_name",
+				"Corp", "provider_id", "corp",
+			},
+		},
 		{"/admin/providers/corp/test-provider", "-", nil},
 		{"/admin/providers/corp/edit-provider", "configuration.ConfigurationUpdatedEvent", []string{"name", "Corp of the house"}},
 		{"/admin/providers/corp/enable-provider", "configuration.ConfigurationUpdatedEvent", nil},

@@ -34,7 +34,8 @@ func TestNumbersOfManySites(t *testing.T) {
 	go func() { defer close(done); stats.New(h.store, h.clock.Now, zap.NewNop()).Run(ctx) }()
 	defer func() { stop(); <-done }()
 	b := h.as("viewer@example.com")
-	for !strings.Contains(b.get(sites.SitePath("s000.example.com")).form(), ">48<") && t.Context().Err() == nil { // the worker has not come yet
+	for !strings.Contains(b.get(sites.SitePath("s000.example.com")).form(), ">48<") &&
+		t.Context().Err() == nil { // the worker has not come yet
 	}
 	if a := b.get(sites.SitePath("s149.example.com")); !strings.Contains(a.form(), ">41<") {
 		t.Errorf("the page of the last site does not show its 41 refusals:\n%s", a.form())

@@ -63,7 +63,10 @@ func TestTrustedBrowsersOfAPerson(t *testing.T) {
 	a := b.get(path)
 	_, part, _ := strings.Cut(a.form(), "Trusted browsers")
 	part, _, _ = strings.Cut(part, "</table>")
-	for _, want := range []string{"Firefox", "Linux", "192.0.2.77", "21 November 2035, 12:02", "21 November 2035, 13:02", "21 December 2035", path + "/untrust?browser=third"} {
+	for _, want := range []string{
+		"Firefox", "Linux", "192.0.2.77", "21 November 2035, 12:02", "21 November 2035, 13:02", "21 December 2035",
+		path + "/untrust?browser=third",
+	} {
 		if !strings.Contains(part, want) {
 			t.Errorf("the part does not have %q:\n%s", want, part)
 		}
@@ -85,7 +88,8 @@ func TestTrustedBrowsersOfAPerson(t *testing.T) {
 		t.Fatalf("one browser: %d, trusted are %q\n%s", a.Code, h.trustedBy(name), a.Body)
 	}
 	e := h.lastEvent()
-	if e.Type != trustedbrowser.Ended.Type || e.PersonID != h.personID(name) || e.Actor != h.personID("helpdesk@example.com") || e.AgentUser != "helpdesk@example.com" {
+	if e.Type != trustedbrowser.Ended.Type || e.PersonID != h.personID(name) || e.Actor != h.personID("helpdesk@example.com") ||
+		e.AgentUser != "helpdesk@example.com" {
 		t.Errorf("the event of it: %+v", e)
 	}
 	before := h.events()
@@ -102,7 +106,8 @@ func TestTrustedBrowsersOfAPerson(t *testing.T) {
 	if !strings.Contains(asked.form(), "has 2 trusted browsers,") {
 		t.Errorf("the question does not say how many:\n%s", asked.form())
 	}
-	if a := b.submit(asked); a.Code != http.StatusSeeOther || h.trustedBy(name) != "" || h.trustedBy("two.nobody@example.com") != "of-another" {
+	if a := b.submit(asked); a.Code != http.StatusSeeOther || h.trustedBy(name) != "" ||
+		h.trustedBy("two.nobody@example.com") != "of-another" {
 		t.Errorf("all browsers: %d, trusted are %q", a.Code, h.trustedBy(name))
 	}
 	if e := h.lastEvent(); e.Type != trustedbrowser.Ended.Type || e.Actor != h.personID("helpdesk@example.com") || e.Reason != "all browsers" {
@@ -125,7 +130,13 @@ func TestTrustedBrowserAttacks(t *testing.T) {
 	for name, attack := range map[string]func(t *testing.T, h *harness){
 		"attack 885: by a viewer, and by a helpdesk of an owner": func(t *testing.T, h *harness) {
 			for _, c := range []struct{ by, of string }{
-				{"viewer", "nobody"}, {"viewer", "two.viewer"}, {"helpdesk", "owner"}, {"helpdesk", "operator"}, {"helpdesk", "two.helpdesk"}, {"operator", "owner"}, {"nobody", "two.nobody"},
+				{"viewer", "nobody"},
+				{"viewer", "two.viewer"},
+				{"helpdesk", "owner"},
+				{"helpdesk", "operator"},
+				{"helpdesk", "two.helpdesk"},
+				{"operator", "owner"},
+				{"nobody", "two.nobody"},
 			} {
 				of := c.of + "@example.com"
 				b, path := h.as(c.by+"@example.com"), personPath(h.personID(of))
@@ -194,7 +205,10 @@ func TestTrustedBrowserAttacks(t *testing.T) {
 			b, path := h.as("helpdesk@example.com"), personPath(h.personID("nobody@example.com"))
 			h.trusts("nobody@example.com", "kept")
 			h.trusts("owner@example.com", "of-the-owner")
-			for _, id := range []string{"of-the-owner", h.personID("owner@example.com") + "/of-the-owner", "../" + h.personID("owner@example.com") + "/of-the-owner", ""} {
+			for _, id := range []string{
+				"of-the-owner", h.personID("owner@example.com") + "/of-the-owner",
+				"../" + h.personID("owner@example.com") + "/of-the-owner", "",
+			} {
 				if a := post(b, path+"/untrust", b.get(path+"/untrust?browser=kept").csrf(), id); a.Code != http.StatusUnprocessableEntity {
 					t.Errorf("the browser %q: %d, want 422", id, a.Code)
 				}

@@ -48,7 +48,10 @@ type backed struct {
 // upkeep is what the screens of package upkeep work with here.
 func (h *harness) upkeep(raw storage.Backuper) maintenance.Deps {
 	h.t.Helper()
-	h.backups = &backup.Service{Store: backed{h.store, raw}, Recorder: h.recorder, Dir: filepath.Join(h.t.TempDir(), "backups"), Host: "node-1", Log: zap.NewNop()}
+	h.backups = &backup.Service{
+		Store: backed{h.store, raw}, Recorder: h.recorder, Dir: filepath.Join(h.t.TempDir(), "backups"),
+		Host: "node-1", Log: zap.NewNop(),
+	}
 	h.t.Cleanup(func() { h.must(h.backups.Close()) })
 	return maintenance.Deps{
 		Backups: h.backups, Engine: "badger", Place: "/var/lib/gatehouse/store",
@@ -64,7 +67,10 @@ func (h *harness) upkeep(raw storage.Backuper) maintenance.Deps {
 func (h *harness) upkeepPaths(payload, q string, by audit.Actor) (out []string) {
 	h.t.Helper()
 	h.copyTo(payload, by)
-	for _, path := range []string{"/requests/waiting?" + q, "/requests/blocked?" + q, "/requests/blocked/unblock-address?" + q, "/storage?" + q, "/storage/backup-now?" + q, "/storage/backup-schedule?" + q, "/storage/test-restore?" + q} {
+	for _, path := range []string{
+		"/requests/waiting?" + q, "/requests/blocked?" + q, "/requests/blocked/unblock-address?" + q,
+		"/storage?" + q, "/storage/backup-now?" + q, "/storage/backup-schedule?" + q, "/storage/test-restore?" + q,
+	} {
 		out = append(out, layout.Root+path)
 	}
 	return out
@@ -102,9 +108,11 @@ func TestBackupSchedule(t *testing.T) {
 			t.Errorf("%s=%s: status %d, want 422", name, value, a.Code)
 		}
 	}
-	h.actHasEvent(b, me, "/admin/storage/backup-schedule", "storage.BackupScheduleChangedEvent", "every", "weekly", "weekday", "4", "hour", "2", "keep", "3")
+	h.actHasEvent(b, me, "/admin/storage/backup-schedule", "storage.BackupScheduleChangedEvent", "every", "weekly", "weekday", "4",
+		"hour", "2", "keep", "3")
 	shows(b, "a schedule", "Every week", "Thursday", "02:00 UTC", "22 November 2035")
-	if a := b.acts("/admin/storage/test-restore"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "no complete backup") {
+	if a := b.acts("/admin/storage/test-restore"); a.Code != http.StatusUnprocessableEntity ||
+		!strings.Contains(a.Body.String(), "no complete backup") {
 		t.Errorf("a test without a backup: status %d\n%s", a.Code, a.form())
 	}
 	h.clock.Advance(14 * time.Hour)
@@ -136,7 +144,8 @@ func TestStorageScreen(t *testing.T) {
 			}
 		}
 	}
-	shows("before", "/var/lib/gatehouse/store", "Caddyfile:3", "3.0 MiB", "5.0 GiB", "No backup has been made yet", `href="/admin/storage/backup-now"`, "caddy gatehouse restore")
+	shows("before", "/var/lib/gatehouse/store", "Caddyfile:3", "3.0 MiB", "5.0 GiB", "No backup has been made yet",
+		`href="/admin/storage/backup-now"`, "caddy gatehouse restore")
 	h.actHasEvent(b, by, "/admin/storage/backup-now", "storage.BackupStartedEvent")
 	list := h.wholeBackups()
 	if len(list) != 1 {
@@ -236,16 +245,21 @@ func TestBlockedAddresses(t *testing.T) {
 	attempt(110, func(i int) string { return "stranger" + strconv.Itoa(i) }, "2001:db8::7")
 	attempt(10, func(int) string { return "one name" }, "198.51.100.10")
 	page := operator.get("/admin/requests/blocked").form()
-	for _, want := range []string{"198.51.100.9", "2001:db8::/64", "Sign-ins from an address", "198.51.100.10", "An unknown username", "/admin/requests/blocked/unblock-address?address=198.51.100.9"} {
+	for _, want := range []string{
+		"198.51.100.9", "2001:db8::/64", "Sign-ins from an address", "198.51.100.10", "An unknown username",
+		"/admin/requests/blocked/unblock-address?address=198.51.100.9",
+	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q\n%s", want, page)
 		}
 	}
-	if viewed := h.as("viewer@example.com").get("/admin/requests/blocked").form(); !strings.Contains(viewed, "198.51.100.9") || strings.Contains(viewed, "unblock-address") {
+	if viewed := h.as("viewer@example.com").get("/admin/requests/blocked").form(); !strings.Contains(viewed, "198.51.100.9") ||
+		strings.Contains(viewed, "unblock-address") {
 		t.Errorf("a viewer sees\n%s", viewed)
 	}
 	h.actHasEvent(operator, by, "/admin/requests/blocked/unblock-address?address=2001:db8::%2F64", "login.FailuresForgottenEvent")
-	if page := operator.get("/admin/requests/blocked").form(); strings.Contains(page, "2001:db8::/64") || !strings.Contains(page, "198.51.100.9") {
+	if page := operator.get("/admin/requests/blocked").form(); strings.Contains(page, "2001:db8::/64") ||
+		!strings.Contains(page, "198.51.100.9") {
 		t.Errorf("after the network was unblocked:\n%s", page)
 	}
 	if a := operator.acts("/admin/requests/blocked/unblock-address?address=203.0.113.99"); a.Code != http.StatusUnprocessableEntity {
@@ -263,7 +277,8 @@ func TestBlockedAreListedInParts(t *testing.T) {
 	h := newHarness(t)
 	for i := range 12 {
 		for range 20 {
-			_, err := h.id.Proof.BeginAttempt(t.Context(), person.Holder{}, "name"+strconv.Itoa(i), challenge.Source{Address: "198.51.100." + strconv.Itoa(i)})
+			_, err := h.id.Proof.BeginAttempt(t.Context(), person.Holder{}, "name"+strconv.Itoa(i),
+				challenge.Source{Address: "198.51.100." + strconv.Itoa(i)})
 			h.must(err)
 		}
 	}
@@ -311,11 +326,13 @@ func TestWaitingPeople(t *testing.T) {
 		}
 	}
 	b := h.as("helpdesk@example.com")
-	if page := b.get("/admin/requests/waiting").form(); !strings.Contains(page, "new@example.com") || !strings.Contains(page, "first@example.com") {
+	if page := b.get("/admin/requests/waiting").form(); !strings.Contains(page, "new@example.com") ||
+		!strings.Contains(page, "first@example.com") {
 		t.Errorf("the list lacks somebody:\n%s", page)
 	}
 	h.must(h.id.Person.SetState(t.Context(), "nobody@example.com", person.Inactive, audit.Actor{ID: "test"}))
-	if page := b.get("/admin/requests/waiting?state=INACTIVE").form(); !strings.Contains(page, "nobody@example.com") || !strings.Contains(page, "/unblock") {
+	if page := b.get("/admin/requests/waiting?state=INACTIVE").form(); !strings.Contains(page, "nobody@example.com") ||
+		!strings.Contains(page, "/unblock") {
 		t.Errorf("somebody who has signed up is not listed:\n%s", page)
 	}
 }

@@ -26,7 +26,8 @@ func (c *Console) Run(ctx context.Context) {
 		periodic.Every(ctx, jobEvery, c.Log, "work on many persons not done; retrying", func() error { return c.Manage.WorkOff(ctx) })
 	})
 	jobs.Go(func() {
-		periodic.Every(ctx, jobEvery, c.Log, "events not checked; retrying", func() error { return c.Manage.WorkOffChecks(ctx, c.Upkeep.Backups.Host) })
+		periodic.Every(ctx, jobEvery, c.Log, "events not checked; retrying",
+			func() error { return c.Manage.WorkOffChecks(ctx, c.Upkeep.Backups.Host) })
 	})
 	jobs.Go(func() { c.Alerts.Run(ctx) })
 	jobs.Go(func() {

@@ -215,7 +215,8 @@ func (e *examination) judge(p probe, status int, seen *received) (verdict, what 
 	case p.expects == passes:
 		return OK, "it arrived with " + seen.identity(e.Headers)
 	case seen == nil && p.first && status < 300:
-		return Failed, fmt.Sprintf("the proxy answered %d, and nothing arrived at %s: is it the address that the proxy passes requests to?", status, e.up.address())
+		return Failed, fmt.Sprintf("the proxy answered %d, and nothing arrived at %s: is it the address that the proxy passes requests to?",
+			status, e.up.address())
 	case seen == nil && p.first && status >= 500 && !e.Down:
 		return Warning, fmt.Sprintf("refused with %d, which is no answer that a person can use", status)
 	case seen == nil:
@@ -254,7 +255,10 @@ func (e *examination) send(ctx context.Context, p probe) (out reply, err error) 
 		if splitErr != nil {
 			name = e.host
 		}
-		d := &tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12, ServerName: name, InsecureSkipVerify: e.Insecure, NextProtos: []string{"http/1.1"}}} //nolint:gosec // the operator's choice
+		d := &tls.Dialer{Config: &tls.Config{
+			MinVersion: tls.VersionTLS12, ServerName: name, InsecureSkipVerify: e.Insecure,
+			NextProtos: []string{"http/1.1"},
+		}} //nolint:gosec // the operator's choice
 		conn, err = d.DialContext(ctx, "tcp", e.address)
 	} else {
 		conn, err = new(net.Dialer).DialContext(ctx, "tcp", e.address)

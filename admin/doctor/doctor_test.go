@@ -39,7 +39,8 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case g.down.Load():
 		http.Error(w, "down", http.StatusInternalServerError)
 		return
-	case g.has("lets everything in"), g.has("lets OPTIONS in") && r.Method == http.MethodOptions, method == http.MethodOptions && r.Method != method, g.has("public by prefix") && strings.HasPrefix(r.RequestURI, "/healthz/"), path == "/healthz":
+	case g.has("lets everything in"), g.has("lets OPTIONS in") && r.Method == http.MethodOptions, method == http.MethodOptions &&
+		r.Method != method, g.has("public by prefix") && strings.HasPrefix(r.RequestURI, "/healthz/"), path == "/healthz":
 	case g.has("lets cookies in") && strings.Contains(r.Header.Get("Cookie"), "%00"):
 	case g.has("refuses everything"), !good:
 		w.WriteHeader(map[bool]int{true: http.StatusInternalServerError, false: http.StatusUnauthorized}[g.has("breaks")])
@@ -139,15 +140,18 @@ func TestBadProxies(t *testing.T) {
 		verdict string
 		probes  []string // some of those that must have it
 	}{
-		"lets everything in":            {Failed, []string{"nobody is signed in", "an invalid token", "the method DELETE"}},
-		"lets OPTIONS in":               {Failed, []string{"the method OPTIONS"}},
-		"lets cookies in":               {Failed, []string{"malformed cookies"}},
-		"believes X-Original-URI":       {Failed, []string{"X-Original-URI of a public page"}},
-		"believes X-Forwarded-Method":   {Failed, []string{"X-Forwarded-Method of a public page"}},
-		"believes aliases":              {Failed, []string{"X_Forwarded_Uri of a public page"}},
-		"public by prefix":              {Failed, []string{"/../ in the path", "/%2e%2e/ in the path"}},
-		"forgets a header":              {Failed, []string{"made-up identity headers", "made-up identity headers in lower case"}},
-		"forgets aliases":               {Failed, []string{"made-up identity headers with _", "made-up identity headers with .", "made-up identity headers as in CGI"}},
+		"lets everything in":          {Failed, []string{"nobody is signed in", "an invalid token", "the method DELETE"}},
+		"lets OPTIONS in":             {Failed, []string{"the method OPTIONS"}},
+		"lets cookies in":             {Failed, []string{"malformed cookies"}},
+		"believes X-Original-URI":     {Failed, []string{"X-Original-URI of a public page"}},
+		"believes X-Forwarded-Method": {Failed, []string{"X-Forwarded-Method of a public page"}},
+		"believes aliases":            {Failed, []string{"X_Forwarded_Uri of a public page"}},
+		"public by prefix":            {Failed, []string{"/../ in the path", "/%2e%2e/ in the path"}},
+		"forgets a header":            {Failed, []string{"made-up identity headers", "made-up identity headers in lower case"}},
+		"forgets aliases": {
+			Failed,
+			[]string{"made-up identity headers with _", "made-up identity headers with .", "made-up identity headers as in CGI"},
+		},
 		"removes what Connection names": {Failed, []string{"Connection names the identity headers"}},
 		"hands X-Original-URL on":       {Warning, []string{"headers by which frameworks read another path"}},
 		"hands certificates on":         {Warning, []string{"a made-up certificate of the client"}},
@@ -187,10 +191,22 @@ func TestLive(t *testing.T) {
 		"a good one": {page: func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://auth.example.com/oauth/site?id="+r.Header.Get(markHeader), http.StatusFound)
 		}},
-		"an open page":           {page: func(http.ResponseWriter, *http.Request) {}, failed: []string{"nobody is signed in", "malformed cookies"}},
-		"one that lets HEAD in":  {page: let(func(r *http.Request) bool { return r.Method == http.MethodHead }, http.StatusOK), failed: []string{"the method HEAD"}},
-		"one that believes":      {page: let(func(r *http.Request) bool { return r.Header.Get("X-Original-Uri") != "" }, http.StatusNotFound), warned: []string{"X-Original-URI of a public page"}},
-		"an application that is": {page: let(func(r *http.Request) bool { return r.Header.Get("Cookie") != "" }, http.StatusSeeOther), warned: []string{"malformed cookies"}},
+		"an open page": {
+			page:   func(http.ResponseWriter, *http.Request) {},
+			failed: []string{"nobody is signed in", "malformed cookies"},
+		},
+		"one that lets HEAD in": {
+			page:   let(func(r *http.Request) bool { return r.Method == http.MethodHead }, http.StatusOK),
+			failed: []string{"the method HEAD"},
+		},
+		"one that believes": {
+			page:   let(func(r *http.Request) bool { return r.Header.Get("X-Original-Uri") != "" }, http.StatusNotFound),
+			warned: []string{"X-Original-URI of a public page"},
+		},
+		"an application that is": {
+			page:   let(func(r *http.Request) bool { return r.Header.Get("Cookie") != "" }, http.StatusSeeOther),
+			warned: []string{"malformed cookies"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -203,7 +219,8 @@ func TestLive(t *testing.T) {
 				tt.page(w, r)
 			}))
 			t.Cleanup(server.Close)
-			report, err := Run(t.Context(), Options{Live: true, Proxy: Protect, URL: server.URL + "/page", Public: "/healthz", Token: "good", Wait: 30 * time.Second})
+			report, err := Run(t.Context(),
+				Options{Live: true, Proxy: Protect, URL: server.URL + "/page", Public: "/healthz", Token: "good", Wait: 30 * time.Second})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -229,7 +246,8 @@ func TestLive(t *testing.T) {
 					t.Errorf("%s: %s, want a warning", want, verdicts[want])
 				}
 			}
-			if len(report.Probes) < 20 || len(tt.failed) == 0 && report.Failed > 0 || len(tt.warned) == 0 && report.Warnings > 0 || report.Skipped > 0 {
+			if len(report.Probes) < 20 || len(tt.failed) == 0 && report.Failed > 0 || len(tt.warned) == 0 &&
+				report.Warnings > 0 || report.Skipped > 0 {
 				t.Errorf("the report is %+v", report)
 			}
 		})
@@ -257,7 +275,10 @@ func TestHostileAnswer(t *testing.T) {
 	const far = 64 << 20
 	for name, tt := range map[string]struct{ begin, more string }{
 		"attack 892: a head without an end": {"HTTP/1.1 401 Unauthorized\r\n", "X-Filler: " + strings.Repeat("x", 4<<10) + "\r\n"},
-		"attack 892: a body without an end": {"HTTP/1.1 401 Unauthorized\r\nTransfer-Encoding: chunked\r\n\r\n", "1000\r\n" + strings.Repeat("x", 4<<10) + "\r\n"},
+		"attack 892: a body without an end": {
+			"HTTP/1.1 401 Unauthorized\r\nTransfer-Encoding: chunked\r\n\r\n",
+			"1000\r\n" + strings.Repeat("x", 4<<10) + "\r\n",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -276,8 +297,10 @@ func TestHostileAnswer(t *testing.T) {
 				}
 			}))
 			t.Cleanup(server.Close)
-			report, err := Run(t.Context(), Options{Live: true, Proxy: Protect, URL: server.URL + "/page", Public: "/healthz", Wait: 30 * time.Second})
-			if head := strings.Contains(tt.more, "X-Filler"); head && (err == nil || !strings.Contains(err.Error(), "256 KiB")) || !head && (err != nil || report.Failed > 0) {
+			report, err := Run(t.Context(),
+				Options{Live: true, Proxy: Protect, URL: server.URL + "/page", Public: "/healthz", Wait: 30 * time.Second})
+			if head := strings.Contains(tt.more, "X-Filler"); head && (err == nil || !strings.Contains(err.Error(), "256 KiB")) || !head &&
+				(err != nil || report.Failed > 0) {
 				t.Errorf("Run = %+v, %v", report, err)
 			}
 			if n := most.Load(); n > far/2 { // what the system holds between the two comes on top

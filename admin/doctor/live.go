@@ -17,7 +17,8 @@ func live(list []probe) []probe {
 
 // refusals are what Gatehouse, and the proxies in front of it, answer to a request that may not pass.
 var refusals = []int{
-	http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusMisdirectedRequest, http.StatusTooManyRequests,
+	http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusMisdirectedRequest,
+	http.StatusTooManyRequests,
 	http.StatusRequestHeaderFieldsTooLarge, http.StatusNotImplemented, http.StatusServiceUnavailable, http.StatusHTTPVersionNotSupported,
 }
 

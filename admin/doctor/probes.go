@@ -89,7 +89,10 @@ func (e *examination) whileUp(nobody, valid probe, get func(string, kind, ...str
 func (e *examination) whenDown(nobody, valid probe) []probe {
 	valid.expects = refuses
 	spoofed := probe{name: "identity headers", method: "GET", target: e.path, header: e.madeUp(asWritten)}
-	browser := probe{name: "a page for a browser", method: "GET", target: e.path, header: []string{"Sec-Fetch-Mode: navigate", "Cookie: " + e.cookies()}}
+	browser := probe{
+		name: "a page for a browser", method: "GET", target: e.path,
+		header: []string{"Sec-Fetch-Mode: navigate", "Cookie: " + e.cookies()},
+	}
 	list := []probe{nobody, valid, spoofed, browser}
 	for i := range list {
 		list[i].kind = aboutDown
@@ -117,7 +120,10 @@ func (e *examination) madeUp(spell func(string) string) (lines []string) {
 // spoofs are requests of somebody who may pass and makes up who they are.
 func (e *examination) spoofs() (out []probe) {
 	add := func(name string, k kind, header []string) {
-		out = append(out, probe{name: name, kind: k, expects: strips, token: true, method: "GET", target: e.path, header: header, names: e.Headers})
+		out = append(out, probe{
+			name: name, kind: k, expects: strips, token: true, method: "GET", target: e.path,
+			header: header, names: e.Headers,
+		})
 	}
 	add("made-up identity headers", aboutIdentity, e.madeUp(asWritten))
 	add("made-up identity headers in upper case", aboutIdentity, e.madeUp(upperCase))
@@ -129,12 +135,18 @@ func (e *examination) spoofs() (out []probe) {
 	add("Connection names the identity headers", aboutConnection, []string{"Connection: close, " + strings.Join(e.Headers, ", ")})
 
 	passedOn := []string{"X-Original-URL", "X-Original-URI", "X-Rewrite-URL", "X-Original-Method"}
-	p := probe{name: "headers by which frameworks read another path", kind: aboutPassedOn, expects: strips, token: true, mild: true, method: "GET", target: e.path, names: passedOn}
+	p := probe{
+		name: "headers by which frameworks read another path", kind: aboutPassedOn, expects: strips, token: true, mild: true,
+		method: "GET", target: e.path, names: passedOn,
+	}
 	for _, name := range passedOn {
 		p.header = append(p.header, name+": /"+e.marker)
 	}
 	certificates := []string{"Client-Cert", "Client-Cert-Chain", "X-Client-Cert", "X-Forwarded-Client-Cert", "X-SSL-Client-Cert"}
-	c := probe{name: "a made-up certificate of the client", kind: aboutCertificate, expects: strips, token: true, mild: true, method: "GET", target: e.path, names: certificates}
+	c := probe{
+		name: "a made-up certificate of the client", kind: aboutCertificate, expects: strips, token: true, mild: true, method: "GET",
+		target: e.path, names: certificates,
+	}
 	for _, name := range certificates {
 		c.header = append(c.header, name+": "+e.marker)
 	}
@@ -159,7 +171,10 @@ func (e *examination) otherURLs() (out []probe) {
 		{"X_Forwarded_Uri", e.Public},
 		{"X_Original_URL", full},
 	} {
-		out = append(out, probe{name: h.name + " of a public page", kind: aboutURL, method: "GET", target: e.path, header: []string{h.name + ": " + h.value}})
+		out = append(out, probe{
+			name: h.name + " of a public page", kind: aboutURL, method: "GET", target: e.path,
+			header: []string{h.name + ": " + h.value},
+		})
 	}
 	return out
 }

@@ -73,7 +73,8 @@ var metadataParam = regexp.MustCompile(`resource_metadata="([^"]+)"`)
 
 // challenge sends a request without a token. It returns where the refusal says that the metadata are, or "".
 func (c *check) challenge(ctx context.Context, server *url.URL) (named string, ok bool) {
-	body := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{},"clientInfo":{"name":"gatehouse","version":"1"}}}`
+	body := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version +
+		`","capabilities":{},"clientInfo":{"name":"gatehouse","version":"1"}}}`
 	res, err := c.send(ctx, http.MethodPost, server.String(), body)
 	if err != nil {
 		c.say("request without a token", Failed, "%v", err)
@@ -82,7 +83,8 @@ func (c *check) challenge(ctx context.Context, server *url.URL) (named string, o
 	h := res.header.Get("WWW-Authenticate")
 	switch {
 	case res.status != http.StatusUnauthorized:
-		c.say("request without a token", Failed, "the answer is %d in place of 401, so clients do not look for an authorization server", res.status)
+		c.say("request without a token", Failed, "the answer is %d in place of 401, so clients do not look for an authorization server",
+			res.status)
 		return "", false
 	case len(h) < 7 || !strings.EqualFold(h[:7], "Bearer "):
 		c.say("request without a token", Warning, "401, and WWW-Authenticate does not begin with Bearer: clients do not read it")
@@ -168,7 +170,10 @@ func (c *check) issuer(ctx context.Context, issuer string) {
 		result string // if it is not good
 		what   string
 	}{
-		{"issuer", doc.Issuer == issuer, Failed, fmt.Sprintf("the resource says %q, the server %q: they must be the same text", issuer, doc.Issuer)},
+		{
+			"issuer", doc.Issuer == issuer, Failed,
+			fmt.Sprintf("the resource says %q, the server %q: they must be the same text", issuer, doc.Issuer),
+		},
 		{"endpoints", doc.Authorize != "" && doc.Token != "", Failed, "the authorization or token endpoint is missing"},
 		{"PKCE", slices.Contains(doc.Challenges, "S256"), Failed, "code_challenge_methods_supported lacks S256: clients stop"},
 		{"clients by metadata document", doc.Documents, Warning, "not supported: clients need another way to be known"},

@@ -90,7 +90,8 @@ func TestAppPasswordSaysWhoseItIs(t *testing.T) {
 		t.Errorf("app password = %q, want a prefix for scanners and at least 160 random bits", text)
 	}
 	in, err := h.Server().Introspect(t.Context(), text)
-	if err != nil || !in.Active || in.Subject != authztest.Demo || in.Person == nil || in.ClientID != "" || !slices.Equal(in.Scope, []string{"calendar"}) || in.Level != 1 {
+	if err != nil || !in.Active || in.Subject != authztest.Demo || in.Person == nil || in.ClientID != "" ||
+		!slices.Equal(in.Scope, []string{"calendar"}) || in.Level != 1 {
 		t.Errorf("Introspect = %+v, %v", in, err)
 	}
 	if !in.At(authztest.DavSite) || in.At(authztest.CodeSite) || in.At("") {
@@ -129,7 +130,8 @@ func TestAppPasswordOpensNoOtherDoor(t *testing.T) {
 		if len(usedEvents(t, h)) != 0 {
 			t.Error("a refused question counts as a use")
 		}
-		if got := ask("dav"); !strings.Contains(got, `"active":true`) || !strings.Contains(got, authztest.DavSite) || !strings.Contains(got, "demo@example.com") {
+		if got := ask("dav"); !strings.Contains(got, `"active":true`) || !strings.Contains(got, authztest.DavSite) ||
+			!strings.Contains(got, "demo@example.com") {
 			t.Errorf("introspection by the resource server of the site = %s", got)
 		}
 		if got := usedEvents(t, h); len(got) != 1 || !strings.Contains(got[0], authztest.DavSite) {
@@ -144,7 +146,8 @@ func TestAppPasswordEnds(t *testing.T) {
 	const expires = "attack 367: expired"
 	for name, end := range map[string]func(t *testing.T, h *authztest.Harness, text string){
 		"attack 367: revoked by the person": func(t *testing.T, h *authztest.Harness, _ string) {
-			if err := h.Server().AppPasswords().Revoke(t.Context(), authztest.Demo, listed(t, h)[0].ID, authztest.Admin, authztest.NothingElse); err != nil {
+			if err := h.Server().AppPasswords().Revoke(t.Context(), authztest.Demo, listed(t, h)[0].ID, authztest.Admin,
+				authztest.NothingElse); err != nil {
 				t.Error(err)
 			}
 			authztest.WantEvent(t, h, authztest.Demo, "token.AppPasswordRevokedEvent", 1)
@@ -154,7 +157,8 @@ func TestAppPasswordEnds(t *testing.T) {
 			if len(items) != 1 || items[0].Scope != "calendar" {
 				t.Fatalf("items = %+v", items)
 			}
-			authztest.WantStatus(t, "DELETE", authztest.AsRegistrar(h, http.MethodDelete, authztest.Demo+"/app_passwords/"+items[0].ID), http.StatusNoContent)
+			authztest.WantStatus(t, "DELETE", authztest.AsRegistrar(h, http.MethodDelete, authztest.Demo+"/app_passwords/"+items[0].ID),
+				http.StatusNoContent)
 			authztest.WantEvent(t, h, authztest.Demo, "token.AppPasswordRevokedEvent", 1)
 		},
 		"attack 367: found in a public place": func(t *testing.T, h *authztest.Harness, text string) {
@@ -176,7 +180,8 @@ func TestAppPasswordEnds(t *testing.T) {
 			}
 		},
 		"attack 367: person removed": func(t *testing.T, h *authztest.Harness, _ string) {
-			if err := h.Store.Update(t.Context(), func(tx storage.Tx) error { return h.Server().AppPasswords().Forget(tx, authztest.Demo) }); err != nil {
+			if err := h.Store.Update(t.Context(),
+				func(tx storage.Tx) error { return h.Server().AppPasswords().Forget(tx, authztest.Demo) }); err != nil {
 				t.Error(err)
 			}
 		},
@@ -236,8 +241,10 @@ func TestAppPasswordIsChosenFromWhatIsOffered(t *testing.T) {
 			}
 		}
 		for name, change := range map[string]func(*authn.AppPasswordRequest){
-			"no name": func(q *authn.AppPasswordRequest) { q.Name = "" }, "for ever": func(q *authn.AppPasswordRequest) { q.Life = 400 * 24 * time.Hour },
-			"no lifetime": func(q *authn.AppPasswordRequest) { q.Life = 0 }, "a negative number of uses": func(q *authn.AppPasswordRequest) { q.Limit = -1 },
+			"no name":                   func(q *authn.AppPasswordRequest) { q.Name = "" },
+			"for ever":                  func(q *authn.AppPasswordRequest) { q.Life = 400 * 24 * time.Hour },
+			"no lifetime":               func(q *authn.AppPasswordRequest) { q.Life = 0 },
+			"a negative number of uses": func(q *authn.AppPasswordRequest) { q.Limit = -1 },
 		} {
 			if _, err := authztest.MakeAppPassword(t, h, change); err == nil {
 				t.Errorf("%s: Make = nil, want an error", name)
@@ -269,13 +276,15 @@ func TestUsesOfAnAppPasswordAreEvents(t *testing.T) {
 	if got := usedEvents(t, h); len(got) != 1 || !strings.HasPrefix(got[0], authztest.AProgram.ClientIP+" at "+authztest.DavSite) {
 		t.Fatalf("events of 1000 uses in a minute = %q, want one at once", got)
 	}
-	if last := listed(t, h)[0]; last.LastAddress != authztest.AProgram.ClientIP || last.LastSite != authztest.DavSite || !last.Last.Equal(h.Clock.Now()) {
+	if last := listed(t, h)[0]; last.LastAddress != authztest.AProgram.ClientIP || last.LastSite != authztest.DavSite ||
+		!last.Last.Equal(h.Clock.Now()) {
 		t.Errorf("last use = %+v", last)
 	}
 	if _, err := use(t, h, text, authztest.DavSite, audit.Origin{ClientIP: "198.51.100.9"}); err != nil {
 		t.Error(err)
 	}
-	if got := usedEvents(t, h); len(got) != 2 || !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "198.51.100.9 ") }) {
+	if got := usedEvents(t, h); len(got) != 2 ||
+		!slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "198.51.100.9 ") }) {
 		t.Errorf("events = %q, want that of the other address at once", got)
 	}
 	h.Clock.Advance(time.Minute)
@@ -288,7 +297,8 @@ func TestUsesOfAnAppPasswordAreEvents(t *testing.T) {
 	end()
 	h.Server().AppPasswords().Run(ended) // what a server writes at its end
 	got := usedEvents(t, h)
-	if len(got) != 5 || !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, authztest.AProgram.ClientIP+" 999 more times from ") }) ||
+	if len(got) != 5 || !slices.ContainsFunc(got,
+		func(s string) bool { return strings.HasPrefix(s, authztest.AProgram.ClientIP+" 999 more times from ") }) ||
 		!slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, authztest.AProgram.ClientIP+" 2 more times from ") }) {
 		t.Errorf("events = %q, want the others of each minute together", got)
 	}

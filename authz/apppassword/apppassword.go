@@ -154,7 +154,8 @@ func (p *Passwords) inspect(tx storage.Tx, hash string, now time.Time, out *toke
 		return until, err
 	}
 	*out = token.Introspection{
-		Active: true, Scope: p.deps.Clients.Assured(rec.Scope, &st.Subject, now), Subject: rec.Person, TokenType: token.TypeBearer, IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt,
+		Active: true, Scope: p.deps.Clients.Assured(rec.Scope, &st.Subject, now), Subject: rec.Person, TokenType: token.TypeBearer,
+		IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt,
 		AuthTime: rec.AuthTime, Audience: rec.Sites, Level: rec.Level, AMR: rec.AMR, Person: &st.Subject, UsageLimit: rec.UsageLimit,
 		Provider: rec.Provider, AppPassword: rec.ID,
 	}

@@ -81,7 +81,9 @@ func isOffered(offered []authn.AppPasswordSite, sites, scopes []string) bool {
 
 // Make makes an app password and returns it. first is called in the transaction before anything is written, and last
 // after that; their errors undo it.
-func (p *Passwords) Make(ctx context.Context, q authn.AppPasswordRequest, by audit.Actor, first, last func(tx storage.Tx) error) (secret.String, error) {
+func (p *Passwords) Make(ctx context.Context, q authn.AppPasswordRequest, by audit.Actor, first,
+	last func(tx storage.Tx) error,
+) (secret.String, error) {
 	if q.Name == "" || q.Life <= 0 || q.Life > maxLife || q.Limit < 0 || q.Limit > maxLimit {
 		return secret.String{}, errRequest
 	}

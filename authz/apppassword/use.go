@@ -179,7 +179,8 @@ func (p *Passwords) writeDue(ctx context.Context, all bool) error {
 	}
 	p.mu.Unlock()
 	for i, u := range list {
-		reason := fmt.Sprintf("%d more times from %s to %s at %s", u.count, u.since.Format(time.RFC3339), u.last.Format(time.RFC3339), siteName(u.site))
+		reason := fmt.Sprintf("%d more times from %s to %s at %s", u.count, u.since.Format(time.RFC3339),
+			u.last.Format(time.RFC3339), siteName(u.site))
 		if err := p.write(ctx, u, u.count, reason); err != nil {
 			p.mu.Lock()
 			p.due = append(p.due, list[i:]...)

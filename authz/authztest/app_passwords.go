@@ -44,12 +44,14 @@ func NothingElse(storage.Tx) error { return nil }
 func MakeAppPassword(t *testing.T, h *Harness, change func(*authn.AppPasswordRequest)) (string, error) {
 	t.Helper()
 	q := authn.AppPasswordRequest{
-		Person: Demo, Name: "Phone", Sites: []string{DavSite}, Scopes: []string{"calendar"}, Life: 90 * 24 * time.Hour, AuthTime: h.Clock.Now(), Level: 1,
+		Person: Demo, Name: "Phone", Sites: []string{DavSite}, Scopes: []string{"calendar"}, Life: 90 * 24 * time.Hour,
+		AuthTime: h.Clock.Now(), Level: 1,
 	}
 	if change != nil {
 		change(&q)
 	}
-	made, err := h.Server().AppPasswords().Make(t.Context(), q, audit.Actor{ID: q.Person, Name: "demo", Origin: AProgram}, NothingElse, NothingElse)
+	made, err := h.Server().AppPasswords().Make(t.Context(), q, audit.Actor{ID: q.Person, Name: "demo", Origin: AProgram},
+		NothingElse, NothingElse)
 	return made.Reveal(), err
 }
 

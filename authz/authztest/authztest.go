@@ -127,7 +127,10 @@ func New(t testing.TB, opts ...Option) *Harness {
 	web := httptest.NewServer(h.handler())
 	t.Cleanup(web.Close)
 	h.Issuer, h.Config.Issuer = web.URL, web.URL
-	h.Client = &http.Client{Transport: web.Client().Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	h.Client = &http.Client{
+		Transport:     web.Client().Transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	for _, o := range opts {
 		o(h)
 	}
@@ -160,7 +163,8 @@ func (h *Harness) makeDeps() {
 	h.must(err)
 	h.deps = authz.Deps{
 		Store: h.Store, Keys: h.Keys, Keyring: h.Keyring, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 64, Iterations: 1, Concurrency: 2}),
-		Auth: h.People, Subjects: h.People, Passwords: h.People, Providers: h.dynamic, Unlinked: h.unlinked, Experimental: h.experimental, HTTP: h.http, Certificate: h.certificate, ClientCalled: h.clientCalled, Called: h.called, Pages: pages, Log: log, Now: h.Clock.Now,
+		Auth: h.People, Subjects: h.People, Passwords: h.People, Providers: h.dynamic, Unlinked: h.unlinked, Experimental: h.experimental,
+		HTTP: h.http, Certificate: h.certificate, ClientCalled: h.clientCalled, Called: h.called, Pages: pages, Log: log, Now: h.Clock.Now,
 	}
 	if h.addresses {
 		h.deps.Origin = func(r *http.Request) audit.Origin { return audit.Origin{ClientIP: r.Header.Get("X-Test-Address")} }
@@ -221,7 +225,8 @@ func (h *Harness) Log() string { return h.log.String() }
 func World() authz.Config {
 	confidential := func(id string, grants ...string) *client.Client {
 		return &client.Client{
-			ID: id, Name: "The " + id, Secrets: []secret.String{secret.New(Secret(id))}, RedirectURIs: []string{"https://" + id + ".example.com/callback"},
+			ID: id, Name: "The " + id, Secrets: []secret.String{secret.New(Secret(id))},
+			RedirectURIs:           []string{"https://" + id + ".example.com/callback"},
 			PostLogoutRedirectURIs: []string{"https://" + id + ".example.com/"}, Grants: grants, Consent: "off",
 			Scopes: []string{"openid", "profile", "email", "address", "phone", "orders.read", "orders.write"}, DefaultScopes: []string{"openid"},
 			Audiences: []string{"https://api.example.com"},
@@ -250,21 +255,26 @@ func World() authz.Config {
 	rs.RedirectURIs, rs.PostLogoutRedirectURIs = nil, nil
 	legacy := confidential("legacy", "password", "refresh_token")
 	fragment := public("fragment", "https://fragment.example.com/callback")
-	fragment.Grants, fragment.Scopes, fragment.Audiences = []string{"implicit"}, []string{"openid", "profile", "orders.read"}, []string{"https://api.example.com"}
+	fragment.Grants, fragment.Scopes, fragment.Audiences = []string{"implicit"}, []string{"openid", "profile", "orders.read"},
+		[]string{"https://api.example.com"}
 	jwt := confidential("jwt", "authorization_code", "refresh_token", "client_credentials")
 	jwt.TokenFormat = "jwt"
 	phone := public("phone", "com.example.app:/cb")
 	phone.App = &client.App{Identifier: "com.example.app", Platform: "android", Version: "4.2.0"}
 	return authz.Config{
 		Clients: []*client.Client{
-			confidential("shop", "authorization_code", "refresh_token"), other, asks, disabled, two, reports, post, rs, legacy, fragment, jwt, phone, public("spa", "https://spa.example.com/"),
+			confidential("shop", "authorization_code", "refresh_token"), other, asks, disabled, two, reports, post, rs, legacy, fragment, jwt, phone,
+			public("spa", "https://spa.example.com/"),
 			public("native", "http://127.0.0.1/cb", "http://[::1]/cb", "com.example.app:/cb"),
 		},
 		APIClients: []*client.APIClient{
 			{ID: "ops", Secrets: []secret.String{secret.New(Secret("ops"))}, APIs: []string{"introspection"}},
 			{ID: "auditor", Secrets: []secret.String{secret.New(Secret("auditor"))}, APIs: []string{"events"}},
 			{ID: "registrar", Secrets: []secret.String{secret.New(Secret("registrar"))}, APIs: []string{"persons"}},
-			{ID: "narrow", Secrets: []secret.String{secret.New(Secret("narrow"))}, APIs: []string{"introspection"}, Audiences: []string{"https://narrow.example.com"}},
+			{
+				ID: "narrow", Secrets: []secret.String{secret.New(Secret("narrow"))}, APIs: []string{"introspection"},
+				Audiences: []string{"https://narrow.example.com"},
+			},
 		},
 		Scopes: []client.Scope{
 			{Name: "orders.read", Description: "Read your orders"}, {Name: "secure.read", Description: "Read what is secret", Level: 2},

@@ -144,7 +144,8 @@ func (b *Browser) Post(target string, f url.Values, headers ...string) *Response
 	if len(headers) == 0 {
 		headers = []string{"Sec-Fetch-Site", "same-origin", "Origin", b.h.Issuer}
 	}
-	return b.h.do(b.client, http.MethodPost, target, f.Encode(), append([]string{"Content-Type", "application/x-www-form-urlencoded"}, headers...)...)
+	return b.h.do(b.client, http.MethodPost, target, f.Encode(),
+		append([]string{"Content-Type", "application/x-www-form-urlencoded"}, headers...)...)
 }
 
 // SignIn signs the person in without any flow.

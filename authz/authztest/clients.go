@@ -51,7 +51,8 @@ func NewSigner(t testing.TB, id string, alg jose.SignatureAlgorithm) *Signer {
 	}
 	s.Client = &client.Client{
 		ID: id, AuthMethod: "private_key_jwt", Grants: []string{"client_credentials", "authorization_code", "refresh_token"}, Consent: "off",
-		RedirectURIs: []string{"https://" + id + ".example.com/callback"}, Scopes: []string{"openid"}, DefaultScopes: []string{"openid"}, JWKS: s.Set(),
+		RedirectURIs: []string{"https://" + id + ".example.com/callback"}, Scopes: []string{"openid"},
+		DefaultScopes: []string{"openid"}, JWKS: s.Set(),
 	}
 	return s
 }
@@ -68,7 +69,8 @@ var AssertionIDs atomic.Int64
 func (s *Signer) Claims(h *Harness) map[string]any {
 	now := h.Clock.Now().Unix()
 	return map[string]any{
-		"iss": s.Client.ID, "sub": s.Client.ID, "aud": h.Issuer, "iat": now, "exp": now + 60, "jti": "jti " + strconv.FormatInt(AssertionIDs.Add(1), 10),
+		"iss": s.Client.ID, "sub": s.Client.ID, "aud": h.Issuer, "iat": now, "exp": now + 60,
+		"jti": "jti " + strconv.FormatInt(AssertionIDs.Add(1), 10),
 	}
 }
 
@@ -121,7 +123,8 @@ func AssertionForm(assertion string, more ...string) url.Values {
 // Robot is a client that authenticates by certificate.
 func Robot(id string, change func(*client.Client)) *client.Client {
 	c := &client.Client{
-		ID: id, AuthMethod: "tls_client_auth", Grants: []string{"client_credentials", "authorization_code", "refresh_token", "device_code"}, Consent: "off",
+		ID: id, AuthMethod: "tls_client_auth", Grants: []string{"client_credentials", "authorization_code", "refresh_token", "device_code"},
+		Consent:      "off",
 		RedirectURIs: []string{"https://" + id + ".example.com/callback"}, Scopes: []string{"openid"}, DefaultScopes: []string{"openid"},
 		CertificateSubject: &certificate.Subject{DNS: id + ".example.com"},
 	}
@@ -140,7 +143,8 @@ func RawBasic(text string) []string {
 func PairwiseClient(id, host string) *client.Client {
 	return &client.Client{
 		ID: id, Secrets: []secret.String{secret.New(Secret(id))}, RedirectURIs: []string{"https://" + host + "/" + id + "/callback"},
-		PostLogoutRedirectURIs: []string{"https://" + host + "/"}, Grants: []string{"authorization_code", "refresh_token", "client_credentials"}, Consent: "off",
-		Scopes: []string{"openid", "profile"}, DefaultScopes: []string{"openid"}, SubjectType: "pairwise",
+		PostLogoutRedirectURIs: []string{"https://" + host + "/"}, Grants: []string{"authorization_code", "refresh_token", "client_credentials"},
+		Consent: "off",
+		Scopes:  []string{"openid", "profile"}, DefaultScopes: []string{"openid"}, SubjectType: "pairwise",
 	}
 }

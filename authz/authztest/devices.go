@@ -17,13 +17,15 @@ func WithTV() Option {
 	return WithClients(
 		&client.Client{
 			ID: "tv", Name: "The television", Public: true, Grants: []string{"device_code", "refresh_token"},
-			Scopes: []string{"openid", "profile", "orders.read", "secure.read"}, DefaultScopes: []string{"openid"}, Audiences: []string{"https://api.example.com"},
+			Scopes: []string{"openid", "profile", "orders.read", "secure.read"}, DefaultScopes: []string{"openid"},
+			Audiences: []string{"https://api.example.com"},
 		},
 		&client.Client{
 			ID: "radio", Secrets: []secret.String{secret.New(Secret("radio"))}, Grants: []string{"device_code"}, Scopes: []string{"openid"},
 		},
 		&client.Client{
-			ID: "wallet", Secrets: []secret.String{secret.New(Secret("wallet"))}, Grants: []string{"authorization_code", "refresh_token"}, Consent: "off",
+			ID: "wallet", Secrets: []secret.String{secret.New(Secret("wallet"))}, Grants: []string{"authorization_code", "refresh_token"},
+			Consent:      "off",
 			RedirectURIs: []string{"https://wallet.example.com/callback"}, Scopes: []string{"openid", "access:device-authorization:approve"},
 		},
 	)

@@ -12,7 +12,8 @@ import (
 // change is a name and a value that replaces it; an empty value removes it.
 func (h *Harness) Params(client string, changes ...string) url.Values {
 	v := url.Values{
-		"response_type": {"code"}, "client_id": {client}, "redirect_uri": {h.client(client).RedirectURIs[0]}, "scope": {"openid"}, "state": {"the state"},
+		"response_type": {"code"}, "client_id": {client}, "redirect_uri": {h.client(client).RedirectURIs[0]},
+		"scope": {"openid"}, "state": {"the state"},
 		"nonce": {"the nonce"}, "code_challenge": {Challenge}, "code_challenge_method": {"S256"},
 	}
 	for i := 0; i+1 < len(changes); i += 2 {

@@ -67,13 +67,17 @@ const (
 )
 
 func newPeople(clock *Clock) *People {
-	p := &People{clock: clock, persons: map[string]authn.Subject{}, sessions: map[string]*session{}, closing: map[string]bool{}, touched: map[string]int{}}
+	p := &People{
+		clock: clock, persons: map[string]authn.Subject{}, sessions: map[string]*session{}, closing: map[string]bool{},
+		touched: map[string]int{},
+	}
 	for id, name := range map[string]string{Demo: "demo", Guest: "guest"} {
 		p.persons[id] = authn.Subject{
 			ID: id, Active: true, Epoch: 1, Groups: []string{"staff"}, Username: name + "@example.com",
 			Profile: map[string]string{
 				"name": name + " Person", "given_name": name, "family_name": "Person", "email": name + "@example.com", "email_verified": "true",
-				"phone_number": "+31201234567", "phone_number_verified": "false", "address": "1 Main Street", "updated_at": "1700000000", "locale": "en",
+				"phone_number": "+31201234567", "phone_number_verified": "false", "address": "1 Main Street",
+				"updated_at": "1700000000", "locale": "en",
 			},
 		}
 	}
@@ -168,7 +172,8 @@ func (p *People) SignIn(person string, level int) string {
 	s := &session{confirmed: now}
 	s.Session = authn.Session{
 		Result: authn.Result{
-			Subject: person, SessionID: "session-" + strconv.Itoa(p.made), AuthTime: now, Level: level, AMR: []string{"DEFAULT"}, Provider: "identity",
+			Subject: person, SessionID: "session-" + strconv.Itoa(p.made), AuthTime: now, Level: level,
+			AMR: []string{"DEFAULT"}, Provider: "identity",
 		},
 		Epoch: p.persons[person].Epoch, Ends: now.Add(sessionEnds), Seen: now,
 	}
@@ -425,7 +430,8 @@ func (p *People) current(r *http.Request) *session {
 		return nil
 	}
 	s := p.sessions[c.Value]
-	if s == nil || p.hasClosed(r.Context(), c.Value) || !s.Ends.After(p.clock.Now()) || !p.persons[s.Subject].Active || p.persons[s.Subject].Epoch != s.Epoch {
+	if s == nil || p.hasClosed(r.Context(), c.Value) || !s.Ends.After(p.clock.Now()) || !p.persons[s.Subject].Active ||
+		p.persons[s.Subject].Epoch != s.Epoch {
 		return nil
 	}
 	return s

@@ -19,7 +19,8 @@ const ToolsResource = "https://mcp.example.com"
 // DocumentParams returns the parameters of an authorization request of such a client.
 func DocumentParams(redirect, scope string) url.Values {
 	return url.Values{
-		"response_type": {"code"}, "client_id": {DocumentID}, "redirect_uri": {redirect}, "scope": {scope}, "state": {"s"}, "resource": {ToolsResource + "/"},
+		"response_type": {"code"}, "client_id": {DocumentID}, "redirect_uri": {redirect}, "scope": {scope}, "state": {"s"},
+		"resource":       {ToolsResource + "/"},
 		"code_challenge": {Challenge}, "code_challenge_method": {"S256"},
 	}
 }
@@ -43,7 +44,10 @@ func AllowDocument(t *testing.T, h *Harness, b *Browser, v url.Values) (code str
 func NewWithRegistration(t *testing.T, change ...func(*authz.Config)) *Harness {
 	return New(t, WithAddresses(), WithConfig(func(c *authz.Config) {
 		c.Registration.Who = "open"
-		c.Resources = []client.Resource{{URI: ToolsResource, Name: "Tools of the office", Scopes: []string{"tools.read", "tools.write"}, Tools: []string{"tools.write"}, First: []string{"tools.read", "tools.write"}}}
+		c.Resources = []client.Resource{{
+			URI: ToolsResource, Name: "Tools of the office", Scopes: []string{"tools.read", "tools.write"},
+			Tools: []string{"tools.write"}, First: []string{"tools.read", "tools.write"},
+		}}
 		for _, f := range change {
 			f(c)
 		}

@@ -37,7 +37,8 @@ type Receiver struct {
 // ReceiverClient returns a client that receives shared signals.
 func ReceiverClient(id string, scopes ...string) *client.Client {
 	return &client.Client{
-		ID: id, Secrets: []secret.String{secret.New(Secret(id))}, Grants: []string{"client_credentials"}, Scopes: append(scopes, "openid", "profile", "email", "groups"),
+		ID: id, Secrets: []secret.String{secret.New(Secret(id))}, Grants: []string{"client_credentials"},
+		Scopes: append(scopes, "openid", "profile", "email", "groups"),
 	}
 }
 

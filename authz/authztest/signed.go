@@ -59,7 +59,8 @@ func (s *Signer) Object(t testing.TB, h *Harness, changes map[string]any) string
 // PushForm pushes what a client sends, authenticated by its key.
 func (s *Signer) PushForm(t testing.TB, h *Harness, more ...string) *Response {
 	t.Helper()
-	return h.Post("/oauth/par", AssertionForm(s.Sign(t, s.Claims(h), ""), append([]string{"grant_type", "", "client_id", s.Client.ID}, more...)...))
+	return h.Post("/oauth/par", AssertionForm(s.Sign(t, s.Claims(h), ""),
+		append([]string{"grant_type", "", "client_id", s.Client.ID}, more...)...))
 }
 
 // RedeemSigned redeems a code by an assertion.
@@ -76,7 +77,8 @@ func PlainObject(t testing.TB, claims map[string]any) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","typ":"`+RequestType+`"}`)) + "." + base64.RawURLEncoding.EncodeToString(payload) + "."
+	return base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","typ":"`+RequestType+`"}`)) + "." +
+		base64.RawURLEncoding.EncodeToString(payload) + "."
 }
 
 // ReadSigned verifies a JWT by the published keys, and returns its type and claims.

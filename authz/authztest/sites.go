@@ -54,7 +54,8 @@ func SiteActive(t *testing.T, h *Harness, origin, token string) bool {
 // OpenSite signs a browser in at a site.
 func OpenSite(t *testing.T, h *Harness, b *Browser) authz.SiteLogin {
 	t.Helper()
-	in, err := FinishSite(t, h, WikiOrigin, SiteCode(t, h, b, authz.SiteDemand{Origin: WikiOrigin, Return: WikiOrigin + "/page?a=1&b"}), SiteBinding)
+	in, err := FinishSite(t, h, WikiOrigin, SiteCode(t, h, b, authz.SiteDemand{Origin: WikiOrigin, Return: WikiOrigin + "/page?a=1&b"}),
+		SiteBinding)
 	if err != nil {
 		t.Fatalf("FinishSite = %v", err)
 	}

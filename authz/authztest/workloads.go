@@ -48,7 +48,10 @@ func WithExchangers() Option {
 
 // ExchangeForm returns the form that exchanges an access token.
 func ExchangeForm(token string, more ...string) url.Values {
-	f := url.Values{"grant_type": {ExchangeGrant}, "subject_token": {token}, "subject_token_type": {TokenType + "access_token"}, "audience": {StockAPI}}
+	f := url.Values{
+		"grant_type": {ExchangeGrant}, "subject_token": {token}, "subject_token_type": {TokenType + "access_token"},
+		"audience": {StockAPI},
+	}
 	for i := 0; i+1 < len(more); i += 2 {
 		if f.Set(more[i], more[i+1]); more[i+1] == "" {
 			f.Del(more[i])
@@ -72,7 +75,10 @@ const IDJAGType = "oauth-id-jag+jwt"
 
 // About is an identity assertion about u1 for the client wiki.
 func (b *BuildServer) About(h *Harness, changes ...any) map[string]any {
-	return b.Job(h, append([]any{"sub", "u1", "client_id", "wiki", "scope", "chat.read chat.write orders.read", "resource", "https://tools.example.com", "repository", nil}, changes...)...)
+	return b.Job(h, append([]any{
+		"sub", "u1", "client_id", "wiki", "scope", "chat.read chat.write orders.read", "resource",
+		"https://tools.example.com", "repository", nil,
+	}, changes...)...)
 }
 
 // JWTBearer is the grant type of assertions (RFC 7523).
@@ -133,12 +139,16 @@ func (b *BuildServer) Job(h *Harness, changes ...any) map[string]any {
 func WithDeployment(b *BuildServer) Option {
 	return WithConfig(func(c *authz.Config) {
 		c.Clients = append(c.Clients, &client.Client{
-			ID: "deploy", AuthMethod: "workload", Grants: []string{"jwt_bearer", "client_credentials"}, Scopes: []string{"deploy.read", "deploy.write", "orders.read", "secure.read"},
+			ID: "deploy", AuthMethod: "workload", Grants: []string{"jwt_bearer", "client_credentials"},
+			Scopes:    []string{"deploy.read", "deploy.write", "orders.read", "secure.read"},
 			Audiences: []string{"https://deploy.example.com"},
 		})
 		c.Trusted = []workload.Rule{{
 			Issuer: b.URL, Client: "deploy", Scopes: []string{"deploy.read", "deploy.write", "secure.read"},
-			Match: []workload.Match{{Claim: "sub", Patterns: []string{"repo:example/app:ref:refs/heads/main", "repo:example/app:environment:*"}}, {Claim: "repository", Patterns: []string{"example/app"}}},
+			Match: []workload.Match{
+				{Claim: "sub", Patterns: []string{"repo:example/app:ref:refs/heads/main", "repo:example/app:environment:*"}},
+				{Claim: "repository", Patterns: []string{"example/app"}},
+			},
 		}}
 	})
 }

@@ -217,7 +217,8 @@ func anyName(cert *x509.Certificate, tag int, passes func(is []byte) bool) bool 
 			continue
 		}
 		var all asn1.RawValue
-		if rest, err := asn1.Unmarshal(e.Value, &all); err != nil || len(rest) > 0 || all.Tag != asn1.TagSequence || all.Class != asn1.ClassUniversal {
+		if rest, err := asn1.Unmarshal(e.Value, &all); err != nil || len(rest) > 0 || all.Tag != asn1.TagSequence ||
+			all.Class != asn1.ClassUniversal {
 			return false
 		}
 		for list := all.Bytes; len(list) > 0; {

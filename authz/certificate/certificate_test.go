@@ -116,12 +116,14 @@ func testSubjectDN(t *testing.T) {
 		if got := s.Matches(tt.cert); got != tt.want {
 			t.Errorf("Matches(%q) for %s = %v, want %v", tt.dn, tt.cert.Subject, got, tt.want)
 		}
-		if own := (&certificate.Subject{DN: certificate.NameOf(tt.cert.RawSubject)}); own.DN != "" && !strings.Contains(own.DN, "\x00") && !own.Matches(tt.cert) {
+		if own := (&certificate.Subject{DN: certificate.NameOf(tt.cert.RawSubject)}); own.DN != "" &&
+			!strings.Contains(own.DN, "\x00") && !own.Matches(tt.cert) {
 			t.Errorf("the name %q that is shown of a certificate is not that of the certificate", own.DN)
 		}
 	}
 	for _, dn := range []string{
-		"", "robot", "CN=", "CN", "=robot", "CN=robot,", ",CN=robot", "CN=robot;O=Example", `CN="robot"`, "CN=<robot>", `CN=robot\`, `CN=ro\bot`, `CN=ro\zz`,
+		"", "robot", "CN=", "CN", "=robot", "CN=robot,", ",CN=robot", "CN=robot;O=Example", `CN="robot"`, "CN=<robot>",
+		`CN=robot\`, `CN=ro\bot`, `CN=ro\zz`,
 		"FOO=bar", "1=x", "1..2=x", "01.2=x", "CN=#zz", "CN=#0500", "CN=#", "CN=robot+", "CN=\xff", `CN=\ff`, "CN=a\x00b",
 	} {
 		s := certificate.Subject{DN: dn}

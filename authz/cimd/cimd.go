@@ -82,7 +82,10 @@ func New(cfg Config, client *http.Client, now func() time.Time) *Documents {
 	if cfg.Schemes == nil {
 		cfg.Schemes = []string{"cursor"}
 	}
-	return &Documents{cfg: cfg, http: client, now: now, known: map[string]*cachedDocument{}, failed: map[string]failure{}, running: map[string]chan struct{}{}, callers: map[string]int{}}
+	return &Documents{
+		cfg: cfg, http: client, now: now, known: map[string]*cachedDocument{}, failed: map[string]failure{},
+		running: map[string]chan struct{}{}, callers: map[string]int{},
+	}
 }
 
 // On tells whether documents are looked at.

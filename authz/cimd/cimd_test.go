@@ -37,7 +37,10 @@ type host struct {
 func (h *host) RoundTrip(r *http.Request) (*http.Response, error) {
 	h.mu.Lock()
 	h.asked++
-	res := &http.Response{StatusCode: h.status, Header: h.header.Clone(), Body: io.NopCloser(strings.NewReader(h.body)), ContentLength: -1, Request: r}
+	res := &http.Response{
+		StatusCode: h.status, Header: h.header.Clone(), Body: io.NopCloser(strings.NewReader(h.body)),
+		ContentLength: -1, Request: r,
+	}
 	hold, began := h.hold, h.began
 	h.mu.Unlock()
 	if began != nil {
@@ -62,7 +65,8 @@ func (h *host) count() int {
 }
 
 func doc(more string) string {
-	return `{"client_id":"` + id + `","client_name":"An app","redirect_uris":["http://localhost/callback"],"token_endpoint_auth_method":"none"` + more + `}`
+	return `{"client_id":"` + id +
+		`","client_name":"An app","redirect_uris":["http://localhost/callback"],"token_endpoint_auth_method":"none"` + more + `}`
 }
 
 func newHost(body string) *host {
@@ -79,7 +83,10 @@ func documents(h http.RoundTripper, c *clock, change ...func(*cimd.Config)) *cim
 	for _, f := range change {
 		f(&cfg)
 	}
-	return cimd.New(cfg, &http.Client{Transport: h, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, c.now)
+	return cimd.New(cfg, &http.Client{
+		Transport:     h,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, c.now)
 }
 
 func asking(t *testing.T, from string) context.Context {
@@ -91,13 +98,21 @@ func TestAddressesOfDocuments(t *testing.T) {
 	t.Parallel()
 	d := documents(newHost(""), new(clock))
 	for text, want := range map[string]bool{
-		id: true, "https://claude.ai/oauth/claude-code-client-metadata": true, "https://app.example:8443/c": true, "https://app.example/c?v=2": true, "https://app.example/": false,
-		"https://app.example/c/": true, "http://app.example/c": false, "https://app.example": false, "https://app.example/a/../c": false, "https://app.example/./c": false,
-		"https://app.example/%2e%2e/c": false, "https://app.example/.%2E/c": false, "https://app.example/c#x": false, "https://app.example/c#": false,
-		"https://user@app.example/c": false, "https://user:pw@app.example/c": false, "https://@app.example/c": false, "https:///c": false, "https:app.example/c": false,
-		"HTTPS://app.example/c": false, "https://APP.example/c": false, "https://app.example./c": false, "https://app.example:/c": false, "https://app.example\\@other.example/c": false,
-		"https://app.example/c d": false, "https://app.example/\x7fc": false, "https://äpp.example/c": false, "https://app.example/ä": false, "https://app%2eexample/c": false,
-		"ftp://app.example/c": false, "javascript:alert(1)": false, "https://app.example/" + strings.Repeat("c", 128): false, "": false, "shop": false,
+		id: true, "https://claude.ai/oauth/claude-code-client-metadata": true, "https://app.example:8443/c": true,
+		"https://app.example/c?v=2": true, "https://app.example/": false,
+		"https://app.example/c/": true, "http://app.example/c": false, "https://app.example": false, "https://app.example/a/../c": false,
+		"https://app.example/./c":      false,
+		"https://app.example/%2e%2e/c": false, "https://app.example/.%2E/c": false, "https://app.example/c#x": false,
+		"https://app.example/c#":     false,
+		"https://user@app.example/c": false, "https://user:pw@app.example/c": false, "https://@app.example/c": false, "https:///c": false,
+		"https:app.example/c":   false,
+		"HTTPS://app.example/c": false, "https://APP.example/c": false, "https://app.example./c": false, "https://app.example:/c": false,
+		"https://app.example\\@other.example/c": false,
+		"https://app.example/c d":               false, "https://app.example/\x7fc": false, "https://äpp.example/c": false,
+		"https://app.example/ä":   false,
+		"https://app%2eexample/c": false,
+		"ftp://app.example/c":     false, "javascript:alert(1)": false, "https://app.example/" + strings.Repeat("c", 128): false,
+		"": false, "shop": false,
 	} {
 		if got := d.Takes(text); got != want {
 			t.Errorf("Takes(%q) = %t, want %t", text, got, want)
@@ -119,49 +134,67 @@ func TestDocumentRules(t *testing.T) {
 		change func(*host)
 		want   string // of the error; empty: it is good
 	}{
-		"good":                             {body(doc("")), ""},
-		"unknown members":                  {body(doc(`,"application_type":"native","x":{"y":[1]}`)), ""},
-		"20 KB":                            {body(doc(`,"x":"` + strings.Repeat("x", 20<<10) + `"`)), ""},
-		"without a method":                 {body(strings.Replace(doc(""), `,"token_endpoint_auth_method":"none"`, "", 1)), ""},
-		"application/…+json":               {with(func(h *host) { h.header.Set("Content-Type", "application/cimd+json; charset=utf-8") }), ""},
-		"keys":                             {body(keys(`,"jwks":{"keys":[` + key + `]}`)), ""},
-		"keys at the same host":            {body(keys(`,"jwks_uri":"https://app.example/keys.json"`)), ""},
-		"one redirect URI of two":          {body(strings.Replace(doc(""), `["`, `["http://app.example/","`, 1)), ""},
-		"Cursor":                           {body(strings.Replace(doc(""), `["`, `["cursor://anysphere.cursor-mcp/oauth/callback","`, 1)), ""},
-		"another client_id":                {body(strings.Replace(doc(""), "client.json", "client.jsoN", 1)), "its client_id is not its address"},
-		"no client_id":                     {body(`{"redirect_uris":["https://app.example/cb"]}`), "its client_id is not its address"},
-		"a secret":                         {body(doc(`,"client_secret":"x"`)), "it has a secret"},
-		"an empty secret":                  {body(doc(`,"client_secret":""`)), "it has a secret"},
-		"the end of a secret":              {body(doc(`,"client_secret_expires_at":0`)), "it has a secret"},
-		"client_secret_basic":              {body(strings.Replace(doc(""), `"none"`, `"client_secret_basic"`, 1)), "token_endpoint_auth_method"},
-		"client_secret_post":               {body(strings.Replace(doc(""), `"none"`, `"client_secret_post"`, 1)), "token_endpoint_auth_method"},
-		"client_secret_jwt":                {body(strings.Replace(doc(""), `"none"`, `"client_secret_jwt"`, 1)), "token_endpoint_auth_method"},
-		"a private key":                    {body(keys(`,"jwks":{"keys":[` + private + `]}`)), "private or symmetric"},
-		"a symmetric key":                  {body(keys(`,"jwks":{"keys":[{"kty":"oct","k":"AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ"}]}`)), "private or symmetric"},
-		"keys at another host":             {body(keys(`,"jwks_uri":"https://other.example/keys.json"`)), "not at the same host"},
-		"keys by http":                     {body(keys(`,"jwks_uri":"http://app.example/keys.json"`)), "not at the same host"},
-		"no keys":                          {body(keys("")), "jwks"},
-		"no redirect URI":                  {body(strings.Replace(doc(""), "http://localhost/callback", "", 1)), "no redirect URI"},
-		"a redirect URI that runs":         {body(strings.Replace(doc(""), "http://localhost/callback", "javascript:alert(1)", 1)), "no redirect URI"},
-		"a redirect URI of another scheme": {body(strings.Replace(doc(""), "http://localhost/callback", "other://callback", 1)), "no redirect URI"},
-		"another grant":                    {body(doc(`,"grant_types":["client_credentials"]`)), "grant_types"},
-		"another response type":            {body(doc(`,"response_types":["token"]`)), "response_types"},
-		"a name that turns writing":        {body(strings.Replace(doc(""), "An app", "Mail \u202eknaB", 1)), "turns the direction"},
-		"a name that turns it, escaped":    {body(strings.Replace(doc(""), "An app", `\u2067knaB\u2069`, 1)), "turns the direction"},
-		"an array":                         {body(`[` + doc("") + `]`), "not a JSON object"},
-		"no JSON":                          {body("active"), "not a JSON object"},
-		"null":                             {body("null"), "not a JSON object"},
-		"HTML":                             {with(func(h *host) { h.header.Set("Content-Type", "text/html") }), "an HTML page, not a client metadata document"},
-		"HTML as JSON":                     {body("<!DOCTYPE html><title>Sign in</title>"), "an HTML page, not a client metadata document"},
-		"text":                             {with(func(h *host) { h.header.Set("Content-Type", "text/plain") }), "Content-Type"},
-		"no type":                          {with(func(h *host) { h.header.Del("Content-Type") }), "Content-Type"},
-		"too large":                        {body(doc(`,"x":"` + strings.Repeat("x", 64<<10) + `"`)), "larger than"},
-		"301":                              {with(func(h *host) { h.status = 301; h.header.Set("Location", "https://other.example/") }), "301 in place of 200"},
-		"302":                              {with(func(h *host) { h.status = 302; h.header.Set("Location", "https://127.0.0.1/") }), "302 in place of 200"},
-		"201":                              {with(func(h *host) { h.status = 201 }), "201 in place of 200"},
-		"204":                              {with(func(h *host) { h.status = 204; h.body = "" }), "204 in place of 200"},
-		"404":                              {with(func(h *host) { h.status = 404 }), "404 in place of 200"},
-		"500":                              {with(func(h *host) { h.status = 500 }), "its host answers 500"},
+		"good":                    {body(doc("")), ""},
+		"unknown members":         {body(doc(`,"application_type":"native","x":{"y":[1]}`)), ""},
+		"20 KB":                   {body(doc(`,"x":"` + strings.Repeat("x", 20<<10) + `"`)), ""},
+		"without a method":        {body(strings.Replace(doc(""), `,"token_endpoint_auth_method":"none"`, "", 1)), ""},
+		"application/…+json":      {with(func(h *host) { h.header.Set("Content-Type", "application/cimd+json; charset=utf-8") }), ""},
+		"keys":                    {body(keys(`,"jwks":{"keys":[` + key + `]}`)), ""},
+		"keys at the same host":   {body(keys(`,"jwks_uri":"https://app.example/keys.json"`)), ""},
+		"one redirect URI of two": {body(strings.Replace(doc(""), `["`, `["http://app.example/","`, 1)), ""},
+		"Cursor":                  {body(strings.Replace(doc(""), `["`, `["cursor://anysphere.cursor-mcp/oauth/callback","`, 1)), ""},
+		"another client_id":       {body(strings.Replace(doc(""), "client.json", "client.jsoN", 1)), "its client_id is not its address"},
+		"no client_id":            {body(`{"redirect_uris":["https://app.example/cb"]}`), "its client_id is not its address"},
+		"a secret":                {body(doc(`,"client_secret":"x"`)), "it has a secret"},
+		"an empty secret":         {body(doc(`,"client_secret":""`)), "it has a secret"},
+		"the end of a secret":     {body(doc(`,"client_secret_expires_at":0`)), "it has a secret"},
+		"client_secret_basic":     {body(strings.Replace(doc(""), `"none"`, `"client_secret_basic"`, 1)), "token_endpoint_auth_method"},
+		"client_secret_post":      {body(strings.Replace(doc(""), `"none"`, `"client_secret_post"`, 1)), "token_endpoint_auth_method"},
+		"client_secret_jwt":       {body(strings.Replace(doc(""), `"none"`, `"client_secret_jwt"`, 1)), "token_endpoint_auth_method"},
+		"a private key":           {body(keys(`,"jwks":{"keys":[` + private + `]}`)), "private or symmetric"},
+		"a symmetric key": {
+			body(keys(`,"jwks":{"keys":[{"kty":"oct","k":"AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ"}]}`)),
+			"private or symmetric",
+		},
+		"keys at another host": {body(keys(`,"jwks_uri":"https://other.example/keys.json"`)), "not at the same host"},
+		"keys by http":         {body(keys(`,"jwks_uri":"http://app.example/keys.json"`)), "not at the same host"},
+		"no keys":              {body(keys("")), "jwks"},
+		"no redirect URI":      {body(strings.Replace(doc(""), "http://localhost/callback", "", 1)), "no redirect URI"},
+		"a redirect URI that runs": {
+			body(strings.Replace(doc(""), "http://localhost/callback", "javascript:alert(1)", 1)),
+			"no redirect URI",
+		},
+		"a redirect URI of another scheme": {
+			body(strings.Replace(doc(""), "http://localhost/callback", "other://callback", 1)),
+			"no redirect URI",
+		},
+		"another grant":                 {body(doc(`,"grant_types":["client_credentials"]`)), "grant_types"},
+		"another response type":         {body(doc(`,"response_types":["token"]`)), "response_types"},
+		"a name that turns writing":     {body(strings.Replace(doc(""), "An app", "Mail \u202eknaB", 1)), "turns the direction"},
+		"a name that turns it, escaped": {body(strings.Replace(doc(""), "An app", `\u2067knaB\u2069`, 1)), "turns the direction"},
+		"an array":                      {body(`[` + doc("") + `]`), "not a JSON object"},
+		"no JSON":                       {body("active"), "not a JSON object"},
+		"null":                          {body("null"), "not a JSON object"},
+		"HTML": {
+			with(func(h *host) { h.header.Set("Content-Type", "text/html") }),
+			"an HTML page, not a client metadata document",
+		},
+		"HTML as JSON": {body("<!DOCTYPE html><title>Sign in</title>"), "an HTML page, not a client metadata document"},
+		"text":         {with(func(h *host) { h.header.Set("Content-Type", "text/plain") }), "Content-Type"},
+		"no type":      {with(func(h *host) { h.header.Del("Content-Type") }), "Content-Type"},
+		"too large":    {body(doc(`,"x":"` + strings.Repeat("x", 64<<10) + `"`)), "larger than"},
+		"301": {
+			with(func(h *host) { h.status = 301; h.header.Set("Location", "https://other.example/") }),
+			"301 in place of 200",
+		},
+		"302": {
+			with(func(h *host) { h.status = 302; h.header.Set("Location", "https://127.0.0.1/") }),
+			"302 in place of 200",
+		},
+		"201": {with(func(h *host) { h.status = 201 }), "201 in place of 200"},
+		"204": {with(func(h *host) { h.status = 204; h.body = "" }), "204 in place of 200"},
+		"404": {with(func(h *host) { h.status = 404 }), "404 in place of 200"},
+		"500": {with(func(h *host) { h.status = 500 }), "its host answers 500"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -45,7 +45,8 @@ func isID(id string) bool {
 	if err != nil || u.User != nil || u.Opaque != "" || u.Hostname() == "" || u.String() != id {
 		return false
 	}
-	if strings.ToLower(u.Host) != u.Host || strings.Contains(u.Host, "%") || strings.HasSuffix(u.Host, ":") || strings.HasSuffix(u.Hostname(), ".") {
+	if strings.ToLower(u.Host) != u.Host || strings.Contains(u.Host, "%") || strings.HasSuffix(u.Host, ":") ||
+		strings.HasSuffix(u.Hostname(), ".") {
 		return false
 	}
 	for i := range len(id) {

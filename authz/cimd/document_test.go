@@ -37,7 +37,10 @@ func (d *documentHost) RoundTrip(r *http.Request) (*http.Response, error) {
 		status = http.StatusBadGateway
 	}
 	body := fmt.Sprintf(`{"client_id":"%s","client_name":"%s","redirect_uris":[%s],"grant_types":["authorization_code","refresh_token"],"token_endpoint_auth_method":"none"}`, authztest.DocumentID, d.name, d.uris)
-	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: -1, Request: r}, nil
+	return &http.Response{
+		StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(body)), ContentLength: -1, Request: r,
+	}, nil
 }
 
 func (d *documentHost) set(change func()) {
@@ -47,10 +50,16 @@ func (d *documentHost) set(change func()) {
 }
 
 func newDocumentHarness(t *testing.T, change ...func(*authz.Config)) (*authztest.Harness, *documentHost) {
-	d := &documentHost{name: "Assistant", uris: `"http://localhost/callback","https://app.example/callback","cursor://anysphere.cursor-mcp/oauth/callback"`}
+	d := &documentHost{
+		name: "Assistant",
+		uris: `"http://localhost/callback","https://app.example/callback","cursor://anysphere.cursor-mcp/oauth/callback"`,
+	}
 	return authztest.New(t, authztest.WithHTTP(&http.Client{Transport: d}), authztest.WithConfig(func(c *authz.Config) {
 		c.Documents.On = true
-		c.Resources = []client.Resource{{URI: authztest.ToolsResource, Name: "Tools of the office", Scopes: []string{"tools.read", "tools.write"}, First: []string{"tools.read"}}}
+		c.Resources = []client.Resource{{
+			URI: authztest.ToolsResource, Name: "Tools of the office", Scopes: []string{"tools.read", "tools.write"},
+			First: []string{"tools.read"},
+		}}
 		for _, f := range change {
 			f(c)
 		}
@@ -61,7 +70,8 @@ const loopbackURI = "http://localhost:33418/callback"
 
 func redeemDocument(h *authztest.Harness, code, redirect string) *authztest.Response {
 	return h.Post("/oauth/token", url.Values{
-		"grant_type": {"authorization_code"}, "client_id": {authztest.DocumentID}, "code": {code}, "redirect_uri": {redirect}, "code_verifier": {authztest.Verifier}, "resource": {authztest.ToolsResource},
+		"grant_type": {"authorization_code"}, "client_id": {authztest.DocumentID}, "code": {code}, "redirect_uri": {redirect},
+		"code_verifier": {authztest.Verifier}, "resource": {authztest.ToolsResource},
 	})
 }
 
@@ -101,7 +111,8 @@ func TestClientByItsDocument(t *testing.T) {
 		t.Fatalf("token = %d %s", res.Status, res.Body)
 	}
 	about := h.Introspect(res.Text("access_token")).JSON()
-	if about["active"] != true || about["client_id"] != authztest.DocumentID || fmt.Sprint(about["aud"]) != authztest.ToolsResource && fmt.Sprint(about["aud"]) != "["+authztest.ToolsResource+"]" {
+	if about["active"] != true || about["client_id"] != authztest.DocumentID || fmt.Sprint(about["aud"]) != authztest.ToolsResource &&
+		fmt.Sprint(about["aud"]) != "["+authztest.ToolsResource+"]" {
 		t.Errorf("introspection = %v", about)
 	}
 	d.set(func() {
@@ -186,7 +197,8 @@ func TestRememberedDocumentCostsNothing(t *testing.T) {
 	})
 	s := &viewStore{LookupStore: &authztest.LookupStore{Store: disk}}
 	d := &documentHost{name: "Assistant", uris: `"http://localhost/callback"`}
-	h := authztest.New(t, authztest.WithStore(s), authztest.WithHTTP(&http.Client{Transport: d}), authztest.WithConfig(func(c *authz.Config) { c.Documents.On = true }))
+	h := authztest.New(t, authztest.WithStore(s), authztest.WithHTTP(&http.Client{Transport: d}),
+		authztest.WithConfig(func(c *authz.Config) { c.Documents.On = true }))
 	ask := func(id, redirect string) *authztest.Response {
 		return h.Get("/oauth/authorize?" + url.Values{"response_type": {"code"}, "client_id": {id}, "redirect_uri": {redirect}}.Encode())
 	}
@@ -210,7 +222,10 @@ func TestRememberedDocumentCostsNothing(t *testing.T) {
 			t.Errorf("%d fetches, want one", d.asked)
 		}
 	})
-	added := client.Client{ID: authztest.DocumentID, Public: true, RedirectURIs: []string{wrong}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"}}
+	added := client.Client{
+		ID: authztest.DocumentID, Public: true, RedirectURIs: []string{wrong}, Grants: []string{"authorization_code"},
+		Scopes: []string{"openid"},
+	}
 	if _, err := h.Server().Clients().Add(t.Context(), added, authztest.Admin); err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +262,8 @@ func TestConsentNamesTheHost(t *testing.T) {
 		b := h.Browser(authztest.Demo)
 		b.Decision = "-"
 		page := b.Follow("/oauth/authorize?" + authztest.DocumentParams(redirect, "tools.read").Encode())
-		for _, text := range append(want, "<h1>app.example wants to access your account</h1>", "It calls itself “Your bank &lt;b&gt;”. Nobody has verified that.", "Tools of the office (https://mcp.example.com)") {
+		for _, text := range append(want, "<h1>app.example wants to access your account</h1>",
+			"It calls itself “Your bank &lt;b&gt;”. Nobody has verified that.", "Tools of the office (https://mcp.example.com)") {
 			if !strings.Contains(page.Body, text) {
 				t.Errorf("for %s the page lacks %q:\n%s", redirect, text, page.Body)
 			}
@@ -255,7 +271,8 @@ func TestConsentNamesTheHost(t *testing.T) {
 	}
 	b := trusting.Browser(authztest.Demo)
 	b.Decision = "-"
-	if page := b.Follow("/oauth/authorize?" + authztest.DocumentParams(loopbackURI, "tools.read").Encode()); strings.Contains(page.Body, "Nobody has verified") || !strings.Contains(page.Body, "Assistant") {
+	if page := b.Follow("/oauth/authorize?" + authztest.DocumentParams(loopbackURI, "tools.read").Encode()); strings.Contains(page.Body,
+		"Nobody has verified") || !strings.Contains(page.Body, "Assistant") {
 		t.Errorf("the page of a client of a trusted host:\n%s", page.Body)
 	}
 }
@@ -297,7 +314,8 @@ func TestDocumentAllowsNoMore(t *testing.T) {
 	h, d := newDocumentHarness(t)
 	b := h.Browser(authztest.Demo)
 	for scope, want := range map[string]string{"orders.read": "invalid_scope", "scim": "invalid_scope", "openid groups": "invalid_scope"} {
-		if _, params := b.Follow("/oauth/authorize?" + authztest.DocumentParams(loopbackURI, scope).Encode()).Redirect(); params.Get("error") != want {
+		if _, params := b.Follow("/oauth/authorize?" +
+			authztest.DocumentParams(loopbackURI, scope).Encode()).Redirect(); params.Get("error") != want {
 			t.Errorf("scope %s = %v, want %s", scope, params, want)
 		}
 	}
@@ -317,12 +335,19 @@ func TestDocumentAllowsNoMore(t *testing.T) {
 	if _, params := b.SignIn(authztest.Demo).Follow("/oauth/authorize?" + v.Encode()).Redirect(); params.Get("error") != "consent_required" {
 		t.Errorf("without a page = %v", params)
 	}
-	for _, redirect := range []string{"http://127.0.0.1:33418/callback", "http://localhost:33418/other", "https://localhost/callback", "cursor://other/callback", "http://localhost.evil.example/callback"} {
-		if res := b.Get("/oauth/authorize?" + authztest.DocumentParams(redirect, "tools.read").Encode()); res.Status != http.StatusBadRequest || res.Location() != "" {
+	for _, redirect := range []string{
+		"http://127.0.0.1:33418/callback", "http://localhost:33418/other", "https://localhost/callback",
+		"cursor://other/callback", "http://localhost.evil.example/callback",
+	} {
+		if res := b.Get("/oauth/authorize?" + authztest.DocumentParams(redirect, "tools.read").Encode()); res.Status != http.StatusBadRequest ||
+			res.Location() != "" {
 			t.Errorf("redirect URI %s = %d %s, want a page", redirect, res.Status, res.Location())
 		}
 	}
-	for _, id := range []string{"https://app.example/", "http://app.example/client.json", "https://app.example/a/../client.json", "https://app.example/other.json"} {
+	for _, id := range []string{
+		"https://app.example/", "http://app.example/client.json", "https://app.example/a/../client.json",
+		"https://app.example/other.json",
+	} {
 		v := authztest.DocumentParams(loopbackURI, "tools.read")
 		v.Set("client_id", id)
 		if res := b.Get("/oauth/authorize?" + v.Encode()); res.Status != http.StatusBadRequest || res.Location() != "" {
@@ -334,7 +359,11 @@ func TestDocumentAllowsNoMore(t *testing.T) {
 			t.Errorf("%d fetches, want one of the client and one of the address with another client_id", d.asked)
 		}
 	})
-	if res := h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {authztest.DocumentID}, "scope": {"tools.read"}}); res.Status != http.StatusBadRequest {
+	if res := h.Post("/oauth/token",
+		url.Values{
+			"grant_type": {"client_credentials"}, "client_id": {authztest.DocumentID},
+			"scope": {"tools.read"},
+		}); res.Status != http.StatusBadRequest {
 		t.Errorf("client_credentials = %d %s, want 400", res.Status, res.Body)
 	}
 }

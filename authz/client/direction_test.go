@@ -12,7 +12,10 @@ import (
 func TestNamesThatTurn(t *testing.T) {
 	t.Parallel()
 	named := func(name string) error {
-		c := &client.Client{ID: "app", Name: name, Public: true, RedirectURIs: []string{"https://app.example.com/cb"}, Grants: []string{"authorization_code"}, Scopes: []string{"openid"}}
+		c := &client.Client{
+			ID: "app", Name: name, Public: true, RedirectURIs: []string{"https://app.example.com/cb"},
+			Grants: []string{"authorization_code"}, Scopes: []string{"openid"},
+		}
 		return c.Validate()
 	}
 	for _, c := range "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069" {

@@ -67,7 +67,8 @@ func (c *Client) ExchangeTargets(asked []string) []string {
 // CheckIssuer says what is wrong with the issuer of an authorization server elsewhere. (RFC 8414 2)
 func CheckIssuer(s string) error {
 	u, err := url.Parse(s)
-	if err != nil || u.Host == "" || u.User != nil || len(s) > maxTarget || strings.ContainsAny(s, "?# ") || (u.Scheme != "https" && (u.Scheme != "http" || !loopback.Is(u.Hostname()))) {
+	if err != nil || u.Host == "" || u.User != nil || len(s) > maxTarget || strings.ContainsAny(s, "?# ") ||
+		(u.Scheme != "https" && (u.Scheme != "http" || !loopback.Is(u.Hostname()))) {
 		return fmt.Errorf("%q is not an issuer such as https://auth.example.com", s)
 	}
 	return nil
@@ -81,7 +82,8 @@ func (c *Client) checkExchange(p *Problems) {
 		p.Addf("exchange is missing: token_exchange needs the audiences that tokens are exchanged for: add `exchange { to https://api.example.com }`")
 	case !has && c.Exchange != nil:
 		p.Addf("exchange: the client does not have the grant token_exchange")
-	case c.Exchange != nil && (slices.Contains(c.Exchange.From, "") || slices.ContainsFunc(c.Exchange.To, func(to string) bool { return to == "" || len(to) > maxTarget || !IsText(to) })):
+	case c.Exchange != nil && (slices.Contains(c.Exchange.From, "") ||
+		slices.ContainsFunc(c.Exchange.To, func(to string) bool { return to == "" || len(to) > maxTarget || !IsText(to) })):
 		p.Addf("exchange: a client or audience is empty, too long or has control characters")
 	}
 	if c.Exchange == nil {

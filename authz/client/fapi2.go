@@ -38,7 +38,11 @@ func (c *Client) checkFAPI2(p *Problems) {
 			p.Addf("fapi2: grants: the profile has authorization_code, refresh_token and client_credentials: remove %s", g)
 		}
 	}
-	for _, o := range [...]struct{ option, alg string }{{"id_token_alg", c.IDTokenAlg}, {"request_object_alg", c.RequestAlg}, {"authorization_response_alg", c.ResponseAlg}} {
+	for _, o := range [...]struct{ option, alg string }{
+		{"id_token_alg", c.IDTokenAlg},
+		{"request_object_alg", c.RequestAlg},
+		{"authorization_response_alg", c.ResponseAlg},
+	} {
 		if o.alg == "RS256" {
 			p.Addf("fapi2: %s: the profile refuses RS256: choose ES256 or EdDSA", o.option)
 		}

@@ -90,7 +90,8 @@ func parse(raw []byte, wanted func(*jose.JSONWebKey) bool) ([]jose.JSONWebKey, e
 
 // CanSign tells whether a public key is one for signatures that are accepted.
 func CanSign(key *jose.JSONWebKey) bool {
-	if !key.Valid() || (key.Use != "" && key.Use != "sig") || (key.Algorithm != "" && !slices.Contains(AssertionAlgorithms, jose.SignatureAlgorithm(key.Algorithm))) {
+	if !key.Valid() || (key.Use != "" && key.Use != "sig") ||
+		(key.Algorithm != "" && !slices.Contains(AssertionAlgorithms, jose.SignatureAlgorithm(key.Algorithm))) {
 		return false
 	}
 	switch k := key.Key.(type) {
@@ -163,7 +164,8 @@ func (c *Client) checkKeys(p *Problems) {
 		} else if !strings.HasPrefix(c.JWKSURI, "https://") && !strings.HasPrefix(c.JWKSURI, "http://") {
 			p.Addf("jwks: %q: must be https", c.JWKSURI)
 		}
-	case len(c.JWKS.Keys) == 0 || len(c.JWKS.Keys) > maxClientKeys || slices.ContainsFunc(c.JWKS.Keys, func(k jose.JSONWebKey) bool { return !k.IsPublic() || !CanSign(&k) && !canEncrypt(&k) }),
+	case len(c.JWKS.Keys) == 0 || len(c.JWKS.Keys) > maxClientKeys ||
+		slices.ContainsFunc(c.JWKS.Keys, func(k jose.JSONWebKey) bool { return !k.IsPublic() || !CanSign(&k) && !canEncrypt(&k) }),
 		c.signs() && !slices.ContainsFunc(c.JWKS.Keys, func(k jose.JSONWebKey) bool { return CanSign(&k) }):
 		p.Addf("jwks: want 1 to %d public keys for RS256, PS256, ES256 or EdDSA", maxClientKeys)
 	}

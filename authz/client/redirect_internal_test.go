@@ -57,8 +57,12 @@ func TestValidateRedirectURI(t *testing.T) {
 // FuzzAllowsRedirect: an allowed URI differs from the registered one at most by the port of a loopback host, and only
 // for public clients.
 func FuzzAllowsRedirect(f *testing.F) {
-	registered := []string{"https://app/cb", "http://127.0.0.1/cb", "http://127.0.0.1:80/cb?x=1", "http://[::1]/cb", "com.example.app:/cb", "http://localhost/cb"}
-	for _, s := range append(registered, "http://127.0.0.1:1234/cb", "http://127.0.0.1:1234@evil/cb", "http://[::1]:99999/cb", "http://127.0.0.1:/cb", "https://app/cb/", "http://localhost:55611/cb") {
+	registered := []string{
+		"https://app/cb", "http://127.0.0.1/cb", "http://127.0.0.1:80/cb?x=1", "http://[::1]/cb",
+		"com.example.app:/cb", "http://localhost/cb",
+	}
+	for _, s := range append(registered, "http://127.0.0.1:1234/cb", "http://127.0.0.1:1234@evil/cb", "http://[::1]:99999/cb",
+		"http://127.0.0.1:/cb", "https://app/cb/", "http://localhost:55611/cb") {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, sent string) {
@@ -81,7 +85,8 @@ func FuzzAllowsRedirect(f *testing.F) {
 				t.Fatalf("allowed(%q, %q) although one is no URI", reg, sent)
 			}
 			loopback := b.Hostname() == "127.0.0.1" || b.Hostname() == "::1" || b.Hostname() == "localhost"
-			if !loopback || a.Scheme != b.Scheme || a.Hostname() != b.Hostname() || a.RequestURI() != b.RequestURI() || b.User != nil || b.Fragment != "" {
+			if !loopback || a.Scheme != b.Scheme || a.Hostname() != b.Hostname() || a.RequestURI() != b.RequestURI() ||
+				b.User != nil || b.Fragment != "" {
 				t.Errorf("allowed(%q, %q) = true", reg, sent)
 			}
 		}

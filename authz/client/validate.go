@@ -126,7 +126,8 @@ func (c *Client) Validate() error {
 	c.checkOtherURIs(&p)
 	p.oneOf("token_format", c.TokenFormat, formatOpaque, FormatJWT)
 	if c.TokenFormat == FormatJWT && c.Lifetimes.AccessToken > MaxJWTLifetime {
-		p.Addf("lifetimes: access_token is %s, and more than %s is too long for a JWT, whose key must stay published", c.Lifetimes.AccessToken, MaxJWTLifetime)
+		p.Addf("lifetimes: access_token is %s, and more than %s is too long for a JWT, whose key must stay published",
+			c.Lifetimes.AccessToken, MaxJWTLifetime)
 	}
 	if c.App != nil {
 		c.App.check(&p)
@@ -219,7 +220,10 @@ func DecodeKeyedHash(text string) ([]byte, error) {
 }
 
 // grantNames are the grants in the order in which messages name them.
-var grantNames = []string{GrantCode, GrantRefreshToken, GrantClientCredentials, GrantIDToken, GrantImplicit, GrantPassword, GrantValidateBearer, GrantDevice, GrantJWTBearer, GrantTokenExchange}
+var grantNames = []string{
+	GrantCode, GrantRefreshToken, GrantClientCredentials, GrantIDToken, GrantImplicit, GrantPassword,
+	GrantValidateBearer, GrantDevice, GrantJWTBearer, GrantTokenExchange,
+}
 
 func (c *Client) checkGrants(p *Problems) {
 	if len(c.Grants) == 0 {
@@ -227,7 +231,8 @@ func (c *Client) checkGrants(p *Problems) {
 	}
 	for _, g := range c.Grants {
 		switch g {
-		case GrantCode, GrantRefreshToken, GrantClientCredentials, GrantIDToken, GrantImplicit, GrantPassword, GrantValidateBearer, GrantDevice, GrantJWTBearer, GrantTokenExchange:
+		case GrantCode, GrantRefreshToken, GrantClientCredentials, GrantIDToken, GrantImplicit, GrantPassword, GrantValidateBearer, GrantDevice,
+			GrantJWTBearer, GrantTokenExchange:
 		default:
 			p.Addf("grants: %q is none of %s", g, strings.Join(grantNames, ", "))
 		}
@@ -292,7 +297,10 @@ func (c *Client) checkLimits(p *Problems) {
 }
 
 // apis are the APIs that an API client can be given.
-var apis = []string{"introspection", "configuration", "credentials", "events", "persons", "policies", "access", "access_decisions", "statistics", "storage", "sessions", "assurance", "administrators"}
+var apis = []string{
+	"introspection", "configuration", "credentials", "events", "persons", "policies", "access", "access_decisions",
+	"statistics", "storage", "sessions", "assurance", "administrators",
+}
 
 // Validate returns all that is wrong with an API client, or nil.
 func (c *APIClient) Validate() error {

@@ -122,7 +122,9 @@ func (r *Registry) authenticateByKey(ctx context.Context, p identification) (*cl
 // Signed returns what one of the keys of a client has signed with one of the algorithms. A type in the header must be
 // one of types: what was signed for another purpose is refused (RFC 8725 3.11). Keys that the header brings or points
 // to do not count.
-func (r *Registry) Signed(ctx context.Context, c *client.Client, raw string, algorithms []jose.SignatureAlgorithm, types ...string) ([]byte, error) {
+func (r *Registry) Signed(ctx context.Context, c *client.Client, raw string, algorithms []jose.SignatureAlgorithm,
+	types ...string,
+) ([]byte, error) {
 	parsed, err := jose.ParseSignedCompact(raw, algorithms)
 	if err != nil {
 		return nil, err
@@ -142,7 +144,8 @@ func (r *Registry) Signed(ctx context.Context, c *client.Client, raw string, alg
 		return nil, err
 	}
 	for _, key := range keys {
-		if !client.CanSign(&key) || (header.KeyID != "" && key.KeyID != "" && key.KeyID != header.KeyID) || (key.Algorithm != "" && !jwa.Same(key.Algorithm, header.Algorithm)) {
+		if !client.CanSign(&key) || (header.KeyID != "" && key.KeyID != "" && key.KeyID != header.KeyID) ||
+			(key.Algorithm != "" && !jwa.Same(key.Algorithm, header.Algorithm)) {
 			continue
 		}
 		if payload, err := parsed.Verify(jwa.Verifier(key.Key)); err == nil {
@@ -218,7 +221,8 @@ func (r *Registry) keysOf(ctx context.Context, c *client.Client, wanted func(jos
 	if c.JWKS != nil {
 		return c.JWKS.Keys, nil
 	}
-	keys, err := r.remote.set(c.ID+" "+c.JWKSURI).Find(ctx, r.now(), wanted, func(ctx context.Context) ([]jose.JSONWebKey, error) { return r.fetchKeys(ctx, c) })
+	keys, err := r.remote.set(c.ID+" "+c.JWKSURI).Find(ctx, r.now(), wanted,
+		func(ctx context.Context) ([]jose.JSONWebKey, error) { return r.fetchKeys(ctx, c) })
 	if keys == nil {
 		return nil, oauth.TemporarilyUnavailable(fmt.Errorf("keys of client %s: %w", c.ID, err))
 	}

@@ -54,10 +54,12 @@ func TestPrivateKeyJWT(t *testing.T) {
 			res := h.Post("/oauth/token", authztest.AssertionForm(s.Sign(t, s.Claims(h), ""), "grant_type", "authorization_code", "code", code,
 				"redirect_uri", s.Client.RedirectURIs[0], "code_verifier", authztest.Verifier))
 			authztest.WantStatus(t, "code", res, http.StatusOK)
-			res = h.Post("/oauth/token", authztest.AssertionForm(s.Sign(t, s.Claims(h), ""), "grant_type", "refresh_token", "refresh_token", res.Text("refresh_token")))
+			res = h.Post("/oauth/token",
+				authztest.AssertionForm(s.Sign(t, s.Claims(h), ""), "grant_type", "refresh_token", "refresh_token", res.Text("refresh_token")))
 			authztest.WantStatus(t, "refresh", res, http.StatusOK)
 			access := res.Text("access_token")
-			authztest.WantStatus(t, "revoke", h.Post("/oauth/revoke", authztest.AssertionForm(s.Sign(t, s.Claims(h), ""), "grant_type", "", "token", access)), http.StatusOK)
+			authztest.WantStatus(t, "revoke",
+				h.Post("/oauth/revoke", authztest.AssertionForm(s.Sign(t, s.Claims(h), ""), "grant_type", "", "token", access)), http.StatusOK)
 			authztest.WantActive(t, h, "after revoke", access, false)
 			h.Invariants(t)
 		})
@@ -133,16 +135,27 @@ func TestPrivateKeyJWTAttacks(t *testing.T) {
 		}
 		h.Restart(nil)
 		authztest.WantError(t, "replay", h.Post("/oauth/token", authztest.AssertionForm(once)), http.StatusUnauthorized, "invalid_client")
-		authztest.WantError(t, "replay at revoke", h.Post("/oauth/revoke", authztest.AssertionForm(once, "grant_type", "", "token", "x")), http.StatusUnauthorized, "invalid_client")
+		authztest.WantError(t, "replay at revoke", h.Post("/oauth/revoke", authztest.AssertionForm(once, "grant_type", "", "token", "x")),
+			http.StatusUnauthorized, "invalid_client")
 		// A client with a key cannot authenticate in another way, nor one with a secret by an assertion.
-		authztest.WantError(t, "name alone", h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {"signer"}}), http.StatusUnauthorized, "invalid_client")
-		authztest.WantError(t, "a secret", h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}}, authztest.Basic("signer", authztest.Secret("signer"))...), http.StatusUnauthorized, "invalid_client")
+		authztest.WantError(t, "name alone", h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {"signer"}}),
+			http.StatusUnauthorized, "invalid_client")
+		authztest.WantError(t, "a secret",
+			h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}}, authztest.Basic("signer", authztest.Secret("signer"))...),
+			http.StatusUnauthorized, "invalid_client")
 		fresh := func() string { return s.Sign(t, s.Claims(h), "") }
-		authztest.WantError(t, "type missing", h.Post("/oauth/token", authztest.AssertionForm(fresh(), "client_assertion_type", "")), http.StatusUnauthorized, "invalid_client")
-		authztest.WantError(t, "type of SAML", h.Post("/oauth/token", authztest.AssertionForm(fresh(), "client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:saml2-bearer")), http.StatusUnauthorized, "invalid_client")
-		authztest.WantError(t, "another client_id", h.Post("/oauth/token", authztest.AssertionForm(fresh(), "client_id", "shop")), http.StatusBadRequest, "invalid_request")
-		authztest.WantError(t, "Basic beside it", h.Post("/oauth/token", authztest.AssertionForm(fresh()), authztest.Basic("shop", authztest.Secret("shop"))...), http.StatusBadRequest, "invalid_request")
-		authztest.WantError(t, "a secret beside it", h.Post("/oauth/token", authztest.AssertionForm(fresh(), "client_secret", "x")), http.StatusBadRequest, "invalid_request")
+		authztest.WantError(t, "type missing", h.Post("/oauth/token", authztest.AssertionForm(fresh(), "client_assertion_type", "")),
+			http.StatusUnauthorized, "invalid_client")
+		authztest.WantError(t, "type of SAML",
+			h.Post("/oauth/token", authztest.AssertionForm(fresh(), "client_assertion_type",
+				"urn:ietf:params:oauth:client-assertion-type:saml2-bearer")), http.StatusUnauthorized, "invalid_client")
+		authztest.WantError(t, "another client_id", h.Post("/oauth/token", authztest.AssertionForm(fresh(), "client_id", "shop")),
+			http.StatusBadRequest, "invalid_request")
+		authztest.WantError(t, "Basic beside it",
+			h.Post("/oauth/token", authztest.AssertionForm(fresh()), authztest.Basic("shop", authztest.Secret("shop"))...),
+			http.StatusBadRequest, "invalid_request")
+		authztest.WantError(t, "a secret beside it", h.Post("/oauth/token", authztest.AssertionForm(fresh(), "client_secret", "x")),
+			http.StatusBadRequest, "invalid_request")
 		if strings.Contains(h.Log(), once) || strings.Contains(h.Log(), good[:40]) {
 			t.Error("an assertion is in the log")
 		}
@@ -207,7 +220,8 @@ func TestJWKSURI(t *testing.T) {
 	h.Clock.Advance(24 * time.Hour)
 	authztest.WantError(t, "a day later", ask(next), http.StatusServiceUnavailable, "temporarily_unavailable")
 	for name, bad := range map[string]any{
-		"private": jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: next.Key, KeyID: next.Kid}}}, "none": map[string]any{"keys": []any{}}, "no set": []any{},
+		"private": jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: next.Key, KeyID: next.Kid}}},
+		"none":    map[string]any{"keys": []any{}}, "no set": []any{},
 	} {
 		publish(bad)
 		h.Clock.Advance(time.Minute)

@@ -348,7 +348,8 @@ func (r *Registry) AuthenticateAPI(req *http.Request, api string) (*client.APICl
 		return reg.client, nil
 	}
 	if api == "introspection" && r.isOAuthClient(req, p) {
-		return nil, r.refuseClient(req, p.id, oauth.InvalidClientFor(err, "only an api_client can introspect, and "+oauth.Quoted(p.id)+" is a client"))
+		return nil, r.refuseClient(req, p.id,
+			oauth.InvalidClientFor(err, "only an api_client can introspect, and "+oauth.Quoted(p.id)+" is a client"))
 	}
 	return nil, r.refuseClient(req, p.id, oauth.InvalidClient(err))
 }
@@ -375,7 +376,10 @@ func (r *Registry) belong(req *http.Request, id, api string) error {
 	}
 	organisation, err := r.deps.OrganisationOf(req.Context(), id)
 	if errors.Is(err, authn.ErrNotAllowed) {
-		return &oauth.Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the organisation of the API client does not exist any more", Cause: err}
+		return &oauth.Error{
+			Status: http.StatusForbidden, Code: "access_denied",
+			Description: "the organisation of the API client does not exist any more", Cause: err,
+		}
 	}
 	if err == nil && organisation != "" {
 		audit.Belongs(req, organisation)

@@ -15,7 +15,10 @@ import (
 
 // An Authorization header has one reading or is refused, and encoded values come back.
 func FuzzBasic(f *testing.F) {
-	for _, seed := range []string{"Basic c2hvcDpzZWNyZXQ=", "basic c2hvcDpzZWNyZXQ=", "Basic", "Basic a, Basic b", "Bearer x", "Basic =", "Basic  YTpi", "Basic YSUzQWI6Yg=="} {
+	for _, seed := range []string{
+		"Basic c2hvcDpzZWNyZXQ=", "basic c2hvcDpzZWNyZXQ=", "Basic", "Basic a, Basic b", "Bearer x", "Basic =",
+		"Basic  YTpi", "Basic YSUzQWI6Yg==",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, header string) {
@@ -48,7 +51,10 @@ func FuzzBasic(f *testing.F) {
 
 // Other text than an assertion is refused. An assertion names a valid client id, the same as client_id.
 func FuzzReadAssertion(f *testing.F) {
-	for _, seed := range []string{"", "a.b.c", "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ4In0.", "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJzaG9wIn0.AA", "eyJhbGciOiJFUzI1NiIsImNyaXQiOlsieCJdfQ.eyJzdWIiOltdfQ.AA"} {
+	for _, seed := range []string{
+		"", "a.b.c", "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ4In0.", "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJzaG9wIn0.AA",
+		"eyJhbGciOiJFUzI1NiIsImNyaXQiOlsieCJdfQ.eyJzdWIiOltdfQ.AA",
+	} {
 		f.Add(seed, "shop")
 	}
 	f.Fuzz(func(t *testing.T, raw, id string) {

@@ -51,23 +51,42 @@ func TestCallsOfClients(t *testing.T) {
 	}{
 		{"client credentials", func() *authztest.Response { return h.Token("reports", owned, from...) }, 200, "client reports 192.0.2.7"},
 		{"by the form", func() *authztest.Response {
-			return h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {"poster"}, "client_secret": {authztest.Secret("poster")}, "scope": {"orders.read"}}, from...)
+			return h.Post("/oauth/token",
+				url.Values{
+					"grant_type": {"client_credentials"}, "client_id": {"poster"}, "client_secret": {authztest.Secret("poster")},
+					"scope": {"orders.read"},
+				}, from...)
 		}, 200, "client poster 192.0.2.7"},
 		{"a code", func() *authztest.Response { return h.Token("shop", h.CodeForm("shop", code), from...) }, 200, "client shop 192.0.2.7"},
-		{"the same code again", func() *authztest.Response { return h.Token("shop", h.CodeForm("shop", code), from...) }, 400, "client shop 192.0.2.7"},
+		{
+			"the same code again", func() *authztest.Response { return h.Token("shop", h.CodeForm("shop", code), from...) }, 400,
+			"client shop 192.0.2.7",
+		},
 		{"a refresh", func() *authztest.Response {
 			return h.Token("other", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {tokens.Refresh}}, from...)
 		}, 200, "client other 192.0.2.7"},
 		{"a grant that it may not use", func() *authztest.Response {
 			return h.Token("shop", url.Values{"grant_type": {"client_credentials"}}, from...)
 		}, 400, "client shop 192.0.2.7"},
-		{"a pushed request", func() *authztest.Response { return h.Call("/oauth/par", "shop", h.Params("shop"), from...) }, 201, "client shop 192.0.2.7"},
+		{
+			"a pushed request", func() *authztest.Response { return h.Call("/oauth/par", "shop", h.Params("shop"), from...) }, 201,
+			"client shop 192.0.2.7",
+		},
 		{"the validation of a token", func() *authztest.Response {
 			return h.Token("rs", url.Values{"grant_type": {"urn:service:oauth2:grant_type:validate_bearer"}, "token": {tokens.Access}}, from...)
 		}, 0, "client rs 192.0.2.7"},
-		{"introspection", func() *authztest.Response { return introspect(tokens.Access, "ops", authztest.Secret("ops")) }, 200, "api ops 192.0.2.7"},
-		{"introspection without the right", func() *authztest.Response { return introspect(tokens.Access, "auditor", authztest.Secret("auditor")) }, 403, ""},
-		{"introspection with the credentials of a client", func() *authztest.Response { return introspect(tokens.Access, "other", authztest.Secret("other")) }, 401, ""},
+		{
+			"introspection", func() *authztest.Response { return introspect(tokens.Access, "ops", authztest.Secret("ops")) },
+			200, "api ops 192.0.2.7",
+		},
+		{
+			"introspection without the right",
+			func() *authztest.Response { return introspect(tokens.Access, "auditor", authztest.Secret("auditor")) }, 403, "",
+		},
+		{
+			"introspection with the credentials of a client",
+			func() *authztest.Response { return introspect(tokens.Access, "other", authztest.Secret("other")) }, 401, "",
+		},
 		{"introspection with a wrong secret", func() *authztest.Response { return introspect(tokens.Access, "ops", "wrong") }, 401, ""},
 		{"revocation", func() *authztest.Response {
 			return h.Call("/oauth/revoke", "other", url.Values{"token": {tokens.Access}}, from...)
@@ -83,7 +102,8 @@ func TestCallsOfClients(t *testing.T) {
 			return h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {"reports"}}, from...)
 		}, 401, ""},
 		{"a disabled client", func() *authztest.Response {
-			return h.Post("/oauth/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"x"}}, append(authztest.Basic("disabled", authztest.Secret("disabled")), from...)...)
+			return h.Post("/oauth/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"x"}},
+				append(authztest.Basic("disabled", authztest.Secret("disabled")), from...)...)
 		}, 401, ""},
 		{"an unknown client", func() *authztest.Response {
 			return h.Post("/oauth/token", owned, append(authztest.Basic("nobody", "x"), from...)...)

@@ -60,7 +60,8 @@ func (r *Registry) Bind(req *http.Request, c *client.Client) (thumbprint string,
 	}
 	p, refused := r.presented(req)
 	if refused != nil {
-		return "", oauth.InvalidRequest(refused, "the tokens of the client are bound to its certificate, and the request came without a valid one")
+		return "", oauth.InvalidRequest(refused,
+			"the tokens of the client are bound to its certificate, and the request came without a valid one")
 	}
 	return p.Thumbprint(), nil
 }
@@ -96,7 +97,8 @@ func (r *Registry) checkNamed(p *certificate.Presented, s *certificate.Subject) 
 	if !s.Matches(p.Leaf) {
 		kind, _ := s.Name()
 		is := certificate.NameOf(p.Leaf.RawSubject)
-		return refuseCertificate("the certificate has another %s than the client; its subject is %q", kind, strings.ToValidUTF8(is[:min(len(is), maxShownName)], ""))
+		return refuseCertificate("the certificate has another %s than the client; its subject is %q", kind,
+			strings.ToValidUTF8(is[:min(len(is), maxShownName)], ""))
 	}
 	return nil
 }

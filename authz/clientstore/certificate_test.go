@@ -68,7 +68,8 @@ func issue(t testing.TB, by *certified, change func(*x509.Certificate)) *certifi
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(authztest.AssertionIDs.Add(1)), NotBefore: authztest.Start.Add(-time.Hour), NotAfter: authztest.Start.Add(24 * time.Hour),
+		SerialNumber: big.NewInt(authztest.AssertionIDs.Add(1)), NotBefore: authztest.Start.Add(-time.Hour),
+		NotAfter:    authztest.Start.Add(24 * time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	if change != nil {
@@ -134,31 +135,39 @@ func asks(id string, more ...string) url.Values {
 func TestClientWithCertificate(t *testing.T) {
 	t.Parallel()
 	ca, pool := authority(t)
-	h := authztest.New(t, withCertificates(pool), authztest.WithClients(authztest.Robot("robot", nil)), authztest.WithConfig(func(c *authz.Config) {
-		c.APIClients = append(c.APIClients, &client.APIClient{ID: "gateway", APIs: []string{"introspection"}, CertificateSubject: &certificate.Subject{DNS: "gateway.example.com"}})
-	}))
+	h := authztest.New(t, withCertificates(pool), authztest.WithClients(authztest.Robot("robot", nil)),
+		authztest.WithConfig(func(c *authz.Config) {
+			c.APIClients = append(c.APIClients,
+				&client.APIClient{ID: "gateway", APIs: []string{"introspection"}, CertificateSubject: &certificate.Subject{DNS: "gateway.example.com"}})
+		}))
 	cert := issue(t, ca, host("robot.example.com"))
 	for name, headers := range map[string][]string{"verified by Caddy": cert.verified(), "verified by us": cert.headers()} {
 		authztest.WantStatus(t, name, h.Post("/oauth/token", asks("robot"), headers...), http.StatusOK)
 	}
 	pushed := h.Post("/oauth/par", h.Params("robot"), cert.verified()...)
 	authztest.WantStatus(t, "par", pushed, http.StatusCreated)
-	res := h.Browser(authztest.Demo).Follow("/oauth/authorize?" + url.Values{"client_id": {"robot"}, "request_uri": {pushed.Text("request_uri")}}.Encode())
+	res := h.Browser(authztest.Demo).Follow("/oauth/authorize?" +
+		url.Values{"client_id": {"robot"}, "request_uri": {pushed.Text("request_uri")}}.Encode())
 	_, params := res.Redirect()
 	form := h.CodeForm("robot", params.Get("code"))
 	form.Set("client_id", "robot")
 	tokens := h.Post("/oauth/token", form, cert.verified()...)
 	authztest.WantStatus(t, "code", tokens, http.StatusOK)
-	tokens = h.Post("/oauth/token", asks("robot", "grant_type", "refresh_token", "refresh_token", tokens.Text("refresh_token")), cert.verified()...)
+	tokens = h.Post("/oauth/token", asks("robot", "grant_type", "refresh_token", "refresh_token", tokens.Text("refresh_token")),
+		cert.verified()...)
 	authztest.WantStatus(t, "refresh", tokens, http.StatusOK)
-	authztest.WantStatus(t, "device", h.Post("/oauth/device_authorization", url.Values{"client_id": {"robot"}}, cert.verified()...), http.StatusOK)
+	authztest.WantStatus(t, "device", h.Post("/oauth/device_authorization", url.Values{"client_id": {"robot"}}, cert.verified()...),
+		http.StatusOK)
 	gateway := issue(t, ca, host("gateway.example.com"))
 	about := url.Values{"token": {tokens.Text("access_token")}, "client_id": {"gateway"}}
-	if res := h.Post("/oauth/api/v2/token/introspect", about, gateway.verified()...); res.Status != http.StatusOK || !strings.Contains(res.Body, `"active":true`) {
+	if res := h.Post("/oauth/api/v2/token/introspect", about, gateway.verified()...); res.Status != http.StatusOK ||
+		!strings.Contains(res.Body, `"active":true`) {
 		t.Errorf("introspection = %d %s, want an active token", res.Status, res.Body)
 	}
-	authztest.WantStatus(t, "introspection with another certificate", h.Post("/oauth/api/v2/token/introspect", about, cert.verified()...), http.StatusUnauthorized)
-	authztest.WantStatus(t, "revoke", h.Post("/oauth/revoke", url.Values{"client_id": {"robot"}, "token": {tokens.Text("access_token")}}, cert.verified()...), http.StatusOK)
+	authztest.WantStatus(t, "introspection with another certificate",
+		h.Post("/oauth/api/v2/token/introspect", about, cert.verified()...), http.StatusUnauthorized)
+	authztest.WantStatus(t, "revoke",
+		h.Post("/oauth/revoke", url.Values{"client_id": {"robot"}, "token": {tokens.Text("access_token")}}, cert.verified()...), http.StatusOK)
 	authztest.WantActive(t, h, "after revoke", tokens.Text("access_token"), false)
 	methods, err := json.Marshal(h.Get("/.well-known/openid-configuration").JSON()["token_endpoint_auth_methods_supported"])
 	if err != nil || !strings.Contains(string(methods), `"tls_client_auth","self_signed_tls_client_auth"`) {
@@ -172,7 +181,8 @@ func TestClientCertificateAttacks(t *testing.T) {
 	ca, pool := authority(t)
 	stranger, _ := authority(t)
 	disabled := authztest.Robot("sleeper", func(c *client.Client) { c.Disabled = true })
-	h := authztest.New(t, withCertificates(pool), authztest.WithClients(authztest.Robot("robot", nil), authztest.Robot("other", func(c *client.Client) { c.ID = "second" }), disabled))
+	h := authztest.New(t, withCertificates(pool),
+		authztest.WithClients(authztest.Robot("robot", nil), authztest.Robot("other", func(c *client.Client) { c.ID = "second" }), disabled))
 	good := issue(t, ca, host("robot.example.com"))
 	t.Run("attack 441: certificates that are not the client's", func(t *testing.T) {
 		for name, headers := range map[string][]string{
@@ -195,21 +205,24 @@ func TestClientCertificateAttacks(t *testing.T) {
 			}).headers(),
 			"issued by a client": issue(t, good, host("robot.example.com")).headers(),
 		} {
-			if res := h.Post("/oauth/token", asks("robot"), headers...); res.Status != http.StatusUnauthorized || res.Text("error") != "invalid_client" {
+			if res := h.Post("/oauth/token", asks("robot"), headers...); res.Status != http.StatusUnauthorized ||
+				res.Text("error") != "invalid_client" {
 				t.Errorf("%s: %d %s, want 401 invalid_client", name, res.Status, res.Body)
 			}
 		}
 	})
 	for name, try := range map[string]*authztest.Response{
-		"a secret beside it":     h.Post("/oauth/token", asks("robot", "client_secret", authztest.Secret("robot")), good.verified()...),
-		"an empty secret":        h.Post("/oauth/token", asks("robot", "client_secret", ""), append(good.verified(), authztest.Basic("robot", "x")...)...),
-		"for another client":     h.Post("/oauth/token", asks("second"), good.verified()...),
-		"for an unknown client":  h.Post("/oauth/token", asks("nobody"), good.verified()...),
-		"for a disabled client":  h.Post("/oauth/token", asks("sleeper"), issue(t, ca, host("sleeper.example.com")).verified()...),
-		"for a client's secret":  h.Post("/oauth/token", asks("reports"), good.verified()...),
-		"introspection by OAuth": h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {"x"}, "client_id": {"robot"}}, good.verified()...),
-		"introspection of ops":   h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {"x"}, "client_id": {"ops"}}, good.verified()...),
-		"introspection of none":  h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {"x"}}, good.verified()...),
+		"a secret beside it": h.Post("/oauth/token", asks("robot", "client_secret", authztest.Secret("robot")), good.verified()...),
+		"an empty secret": h.Post("/oauth/token", asks("robot", "client_secret", ""),
+			append(good.verified(), authztest.Basic("robot", "x")...)...),
+		"for another client":    h.Post("/oauth/token", asks("second"), good.verified()...),
+		"for an unknown client": h.Post("/oauth/token", asks("nobody"), good.verified()...),
+		"for a disabled client": h.Post("/oauth/token", asks("sleeper"), issue(t, ca, host("sleeper.example.com")).verified()...),
+		"for a client's secret": h.Post("/oauth/token", asks("reports"), good.verified()...),
+		"introspection by OAuth": h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {"x"}, "client_id": {"robot"}},
+			good.verified()...),
+		"introspection of ops":  h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {"x"}, "client_id": {"ops"}}, good.verified()...),
+		"introspection of none": h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {"x"}}, good.verified()...),
 	} {
 		if try.Status != http.StatusUnauthorized {
 			t.Errorf("%s: %d %s, want 401", name, try.Status, try.Body)
@@ -217,10 +230,12 @@ func TestClientCertificateAttacks(t *testing.T) {
 	}
 	t.Run("attack 442: a connection that outlives the certificate", func(t *testing.T) {
 		h.Clock.Advance(25 * time.Hour)
-		authztest.WantStatus(t, "expired on an open connection", h.Post("/oauth/token", asks("robot"), good.verified()...), http.StatusUnauthorized)
+		authztest.WantStatus(t, "expired on an open connection", h.Post("/oauth/token", asks("robot"), good.verified()...),
+			http.StatusUnauthorized)
 	})
 	without := authztest.New(t, authztest.WithClients(authztest.Robot("robot", nil)))
-	authztest.WantStatus(t, "a header where nobody has a certificate", without.Post("/oauth/token", asks("robot"), good.verified()...), http.StatusUnauthorized)
+	authztest.WantStatus(t, "a header where nobody has a certificate",
+		without.Post("/oauth/token", asks("robot"), good.verified()...), http.StatusUnauthorized)
 	h.Invariants(t)
 }
 
@@ -232,13 +247,19 @@ func TestSelfSignedCertificate(t *testing.T) {
 	t.Parallel()
 	mine, next := issue(t, nil, nil), issue(t, nil, nil)
 	byKey := issue(t, nil, nil)
-	set := &jose.JSONWebKeySet{Keys: []jose.JSONWebKey{mine.jwk(), {Key: next.key.Public(), CertificateThumbprintSHA256: thumb(next)}, {Key: byKey.key.Public()}}}
-	h := authztest.New(t, withCertificates(nil), authztest.WithClients(authztest.Robot("robot", func(c *client.Client) { selfSigned(c); c.JWKS = set })))
+	set := &jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
+		mine.jwk(),
+		{Key: next.key.Public(), CertificateThumbprintSHA256: thumb(next)},
+		{Key: byKey.key.Public()},
+	}}
+	h := authztest.New(t, withCertificates(nil),
+		authztest.WithClients(authztest.Robot("robot", func(c *client.Client) { selfSigned(c); c.JWKS = set })))
 	for name, cert := range map[string]*certified{"by x5c": mine, "by x5t#S256": next, "by its key": byKey} {
 		authztest.WantStatus(t, name, h.Post("/oauth/token", asks("robot"), cert.headers()...), http.StatusOK)
 	}
 	again := &certified{key: mine.key} // another certificate with the key of a registered one
-	raw, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(7), NotAfter: mine.cert.NotAfter}, mine.cert, mine.key.Public(), mine.key)
+	raw, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(7), NotAfter: mine.cert.NotAfter},
+		mine.cert, mine.key.Public(), mine.key)
 	if err == nil {
 		again.cert, err = x509.ParseCertificate(raw)
 	}
@@ -246,7 +267,10 @@ func TestSelfSignedCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("attack 442: certificates that are not in the jwks", func(t *testing.T) {
-		for name, headers := range map[string][]string{"none": nil, "another": issue(t, nil, nil).headers(), "another of the same key": again.headers(), "another, verified": issue(t, nil, nil).verified()} {
+		for name, headers := range map[string][]string{
+			"none": nil, "another": issue(t, nil, nil).headers(),
+			"another of the same key": again.headers(), "another, verified": issue(t, nil, nil).verified(),
+		} {
 			if res := h.Post("/oauth/token", asks("robot"), headers...); res.Status != http.StatusUnauthorized {
 				t.Errorf("%s: %d %s, want 401", name, res.Status, res.Body)
 			}
@@ -271,10 +295,12 @@ func TestSelfSignedCertificateFromURL(t *testing.T) {
 	published.Store(first)
 	keys := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fetches.Add(1)
-		json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{published.Load().jwk()}}) //nolint:errcheck,errchkjson // the client went away
+		set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{published.Load().jwk()}}
+		json.NewEncoder(w).Encode(set) //nolint:errcheck,errchkjson // the client went away
 	}))
 	t.Cleanup(keys.Close)
-	h := authztest.New(t, withCertificates(nil), authztest.WithClients(authztest.Robot("robot", func(c *client.Client) { selfSigned(c); c.JWKSURI = keys.URL })))
+	h := authztest.New(t, withCertificates(nil),
+		authztest.WithClients(authztest.Robot("robot", func(c *client.Client) { selfSigned(c); c.JWKSURI = keys.URL })))
 	authztest.WantStatus(t, "first", h.Post("/oauth/token", asks("robot"), first.headers()...), http.StatusOK)
 	published.Store(second)
 	for range 3 {
@@ -294,12 +320,15 @@ func TestClientCertificateValidate(t *testing.T) {
 		change func(*client.Client)
 		want   string
 	}{
-		"no name":       {func(c *client.Client) { c.CertificateSubject = nil }, "needs the name in the certificate"},
-		"two names":     {func(c *client.Client) { c.CertificateSubject.IP = "192.0.2.1" }, "exactly one of"},
-		"a bad name":    {func(c *client.Client) { c.CertificateSubject = &certificate.Subject{DN: "robot"} }, "subject_dn"},
-		"a secret too":  {func(c *client.Client) { c.Secrets = []secret.String{secret.New(authztest.Secret("x"))} }, "has a certificate instead"},
-		"keys too":      {func(c *client.Client) { c.JWKSURI = "https://robot.example.com/jwks" }, "jwks: it is for"},
-		"other method":  {func(c *client.Client) { c.AuthMethod = "private_key_jwt"; c.JWKSURI = "https://robot.example.com/jwks" }, "certificate_subject: it is for"},
+		"no name":      {func(c *client.Client) { c.CertificateSubject = nil }, "needs the name in the certificate"},
+		"two names":    {func(c *client.Client) { c.CertificateSubject.IP = "192.0.2.1" }, "exactly one of"},
+		"a bad name":   {func(c *client.Client) { c.CertificateSubject = &certificate.Subject{DN: "robot"} }, "subject_dn"},
+		"a secret too": {func(c *client.Client) { c.Secrets = []secret.String{secret.New(authztest.Secret("x"))} }, "has a certificate instead"},
+		"keys too":     {func(c *client.Client) { c.JWKSURI = "https://robot.example.com/jwks" }, "jwks: it is for"},
+		"other method": {
+			func(c *client.Client) { c.AuthMethod = "private_key_jwt"; c.JWKSURI = "https://robot.example.com/jwks" },
+			"certificate_subject: it is for",
+		},
 		"public":        {func(c *client.Client) { c.Public = true }, "remove public or auth_method"},
 		"no keys":       {selfSigned, "self_signed_tls_client_auth needs a file or a URL"},
 		"without fault": {nil, ""},
@@ -310,7 +339,8 @@ func TestClientCertificateValidate(t *testing.T) {
 		}
 	}
 	api := &client.APIClient{ID: "gateway", APIs: []string{"events"}, CertificateSubject: &certificate.Subject{}}
-	if err := api.Validate(); err == nil || !strings.Contains(err.Error(), "exactly one of") || !strings.Contains(err.Error(), "it is for introspection") {
+	if err := api.Validate(); err == nil || !strings.Contains(err.Error(), "exactly one of") ||
+		!strings.Contains(err.Error(), "it is for introspection") {
 		t.Errorf("Validate = %v", err)
 	}
 }
@@ -343,12 +373,14 @@ func TestPublicClientWithCertificate(t *testing.T) {
 		}
 		authztest.WantStatus(t, "refresh without one", h.Post("/oauth/token", again), http.StatusBadRequest)
 		authztest.WantStatus(t, "userinfo", h.Get("/oauth/userinfo", append(bearer, mine.headers()...)...), http.StatusOK)
-		authztest.WantStatus(t, "userinfo with another certificate", h.Get("/oauth/userinfo", append(bearer, other.headers()...)...), http.StatusUnauthorized)
+		authztest.WantStatus(t, "userinfo with another certificate", h.Get("/oauth/userinfo", append(bearer, other.headers()...)...),
+			http.StatusUnauthorized)
 		authztest.WantStatus(t, "userinfo without one", h.Get("/oauth/userinfo", bearer...), http.StatusUnauthorized)
 		authztest.WantStatus(t, "refresh", h.Post("/oauth/token", again, mine.headers()...), http.StatusOK)
 	})
 	for name, change := range map[string]func(*client.Client){
-		"dpop too": func(c *client.Client) { c.DPoPRequired = true }, "implicit": func(c *client.Client) { c.Grants = append(c.Grants, "implicit") },
+		"dpop too": func(c *client.Client) { c.DPoPRequired = true },
+		"implicit": func(c *client.Client) { c.Grants = append(c.Grants, "implicit") },
 	} {
 		c := *app
 		c.Grants = append([]string{}, app.Grants...)

@@ -92,7 +92,9 @@ func noSecret(id string) error {
 }
 
 // change reads a stored client, lets fn change it and writes it with its event, unless it was changed in between.
-func (r *Registry) change(ctx context.Context, id string, kind audit.Type, seen, reason string, by audit.Actor, fn func(c *client.Client) error) error {
+func (r *Registry) change(ctx context.Context, id string, kind audit.Type, seen, reason string, by audit.Actor,
+	fn func(c *client.Client) error,
+) error {
 	if r.declares(id) {
 		return ErrDeclared
 	}

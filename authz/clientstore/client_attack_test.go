@@ -54,7 +54,8 @@ func TestClientAttacks(t *testing.T) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		for path, basic := range map[string][]string{
-			"/oauth/token": authztest.Basic("shop", authztest.Secret("nobody")), "/oauth/revoke": authztest.Basic("nobody", authztest.Secret("nobody")),
+			"/oauth/token":                   authztest.Basic("shop", authztest.Secret("nobody")),
+			"/oauth/revoke":                  authztest.Basic("nobody", authztest.Secret("nobody")),
 			"/oauth/api/v2/token/introspect": authztest.Basic("ops", authztest.Secret("nobody")),
 		} {
 			r := httptest.NewRequestWithContext(gone, http.MethodPost, path, strings.NewReader("grant_type=client_credentials&token=x"))
@@ -94,8 +95,10 @@ func TestClientAttacks(t *testing.T) {
 			}
 		}
 		f.Set("client_id", "a b")
-		authztest.WantStatus(t, "raw a+b, said to be a b", h.Post("/oauth/token", f, authztest.RawBasic("a+b:"+url.QueryEscape(odd["a b"]))...), 200)
-		authztest.WantError(t, "raw a+b with its secret, said to be a b", h.Post("/oauth/token", f, authztest.RawBasic("a+b:"+odd["a+b"])...), 401, "invalid_client")
+		authztest.WantStatus(t, "raw a+b, said to be a b",
+			h.Post("/oauth/token", f, authztest.RawBasic("a+b:"+url.QueryEscape(odd["a b"]))...), 200)
+		authztest.WantError(t, "raw a+b with its secret, said to be a b", h.Post("/oauth/token", f, authztest.RawBasic("a+b:"+odd["a+b"])...),
+			401, "invalid_client")
 		f.Del("client_id")
 		authztest.WantError(t, "raw a:b", h.Post("/oauth/token", f, authztest.RawBasic("a:b:"+odd["a:b"])...), 401, "invalid_client")
 		authztest.WantStatus(t, "raw a+b as a b", h.Post("/oauth/token", f, authztest.RawBasic("a+b:"+url.QueryEscape(odd["a b"]))...), 200)
@@ -103,30 +106,41 @@ func TestClientAttacks(t *testing.T) {
 	authztest.Attack(t, "attack 58: half a credential", func(t *testing.T, h *authztest.Harness) {
 		f := url.Values{"grant_type": {"client_credentials"}}
 		for name, headers := range map[string][]string{
-			"empty secret": authztest.RawBasic("shop:"), "no colon": authztest.RawBasic("shop"), "not base64": {"Authorization", "Basic %%%"}, "nothing": {"Authorization", "Basic"},
-			"bearer": {"Authorization", "Bearer " + good}, "empty id": authztest.RawBasic(":" + good), "control": authztest.RawBasic("shop\x00:" + good),
+			"empty secret": authztest.RawBasic("shop:"), "no colon": authztest.RawBasic("shop"), "not base64": {"Authorization", "Basic %%%"},
+			"nothing": {"Authorization", "Basic"},
+			"bearer":  {"Authorization", "Bearer " + good}, "empty id": authztest.RawBasic(":" + good),
+			"control":       authztest.RawBasic("shop\x00:" + good),
 			"raw base64url": {"Authorization", "Basic " + base64.RawURLEncoding.EncodeToString([]byte("shop:"+good+"??>"))},
 			"half a rune":   authztest.RawBasic("sh\xffop:" + good), "bad escape": authztest.RawBasic("shop%zz:" + good),
 		} {
 			authztest.WantError(t, name, h.Post("/oauth/token", f, headers...), 401, "invalid_client")
 		}
-		authztest.WantError(t, "as public", h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {"reports"}}), 401, "invalid_client")
+		authztest.WantError(t, "as public", h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {"reports"}}),
+			401, "invalid_client")
 		post := func(id, text string) *authztest.Response {
-			return h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {id}, "client_secret": {text}, "scope": {"openid"}})
+			return h.Post("/oauth/token",
+				url.Values{"grant_type": {"client_credentials"}, "client_id": {id}, "client_secret": {text}, "scope": {"openid"}})
 		}
 		authztest.WantError(t, "post, not enabled", post("headers", authztest.Secret("headers")), 401, "invalid_client")
 		authztest.WantError(t, "post, wrong", post("poster", authztest.Secret("shop")), 401, "invalid_client")
 		authztest.WantError(t, "post, no id", post("", authztest.Secret("poster")), 401, "invalid_client")
 		authztest.WantStatus(t, "post", post("poster", authztest.Secret("poster")), 200)
-		authztest.WantStatus(t, "post, by default", h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {"reports"}, "client_secret": {authztest.Secret("reports")}}), 200)
-		authztest.WantError(t, "an assertion", h.Post("/oauth/token", url.Values{"client_id": {"shop"}, "client_assertion": {"e30.e30."}}), 401, "invalid_client")
+		authztest.WantStatus(t, "post, by default",
+			h.Post("/oauth/token", url.Values{
+				"grant_type": {"client_credentials"}, "client_id": {"reports"},
+				"client_secret": {authztest.Secret("reports")},
+			}), 200)
+		authztest.WantError(t, "an assertion", h.Post("/oauth/token", url.Values{"client_id": {"shop"}, "client_assertion": {"e30.e30."}}), 401,
+			"invalid_client")
 	}, authztest.WithClients(&client.Client{
-		ID: "headers", AuthMethod: "basic", Secrets: []secret.String{secret.New(authztest.Secret("headers"))}, Grants: []string{"client_credentials"}, Scopes: []string{"openid"},
+		ID: "headers", AuthMethod: "basic", Secrets: []secret.String{secret.New(authztest.Secret("headers"))},
+		Grants: []string{"client_credentials"}, Scopes: []string{"openid"},
 	}))
 	authztest.Attack(t, "attack 59: a public client asks for client_credentials", func(t *testing.T, h *authztest.Harness) {
 		authztest.WantError(t, "spa", h.Token("spa", url.Values{"grant_type": {"client_credentials"}}), 400, "unauthorized_client")
 		authztest.WantError(t, "shop", h.Token("shop", url.Values{"grant_type": {"client_credentials"}}), 400, "unauthorized_client")
-		authztest.WantError(t, "reports", h.Token("reports", url.Values{"grant_type": {"authorization_code"}, "code": {"x"}}), 400, "unauthorized_client")
+		authztest.WantError(t, "reports", h.Token("reports", url.Values{"grant_type": {"authorization_code"}, "code": {"x"}}),
+			400, "unauthorized_client")
 	})
 }
 
@@ -145,7 +159,8 @@ func TestClientWork(t *testing.T) {
 		}
 	})
 	t.Run("attack 56,74: an unknown client costs as much as a wrong secret", func(t *testing.T) {
-		if _, err := h.Server().Clients().Add(t.Context(), client.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a"}}, authztest.Admin); err != nil {
+		if _, err := h.Server().Clients().Add(t.Context(),
+			client.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a"}}, authztest.Admin); err != nil {
 			t.Fatal(err)
 		}
 		f := url.Values{"grant_type": {"client_credentials"}}
@@ -186,14 +201,16 @@ func TestClientWork(t *testing.T) {
 // odd are client ids and their secrets, all different in one character that some reading changes.
 var odd = map[string]string{
 	"a+b": "+++++++++++++++++++++++++++++++++", "a b": strings.Repeat("secret with spaces ", 3), "a:b": ":::::::::::::::::::::::::::::::::",
-	"a%": "%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%", "a%20b": strings.Repeat("%20", 20), "ünï": strings.Repeat("ü", 33), "a%2Bb": strings.Repeat("%2B", 20),
-	"a": "b:" + strings.Repeat(":", 40),
+	"a%": "%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%", "a%20b": strings.Repeat("%20", 20), "ünï": strings.Repeat("ü", 33),
+	"a%2Bb": strings.Repeat("%2B", 20),
+	"a":     "b:" + strings.Repeat(":", 40),
 }
 
 func oddClients() (out []*client.Client) {
 	for id, text := range odd {
 		out = append(out, &client.Client{
-			ID: id, Secrets: []secret.String{secret.New(strings.TrimSpace(text))}, Grants: []string{"client_credentials"}, Scopes: []string{"a"}, DefaultScopes: []string{"a"},
+			ID: id, Secrets: []secret.String{secret.New(strings.TrimSpace(text))}, Grants: []string{"client_credentials"}, Scopes: []string{"a"},
+			DefaultScopes: []string{"a"},
 		})
 		odd[id] = strings.TrimSpace(text)
 	}

@@ -16,8 +16,9 @@ import (
 const detailsParam = "authorization_details"
 
 var (
-	errDetailType = denial.New(denial.DetailsRefused, "the client may not ask for authorization details of this type: name it in authorization_details_types")
-	errMore       = denial.New(denial.DetailsRefused, "the authorization details are more than was granted")
+	errDetailType = denial.New(denial.DetailsRefused,
+		"the client may not ask for authorization details of this type: name it in authorization_details_types")
+	errMore = denial.New(denial.DetailsRefused, "the authorization details are more than was granted")
 )
 
 // DetailsFor returns what a client asks for with the parameter authorization_details of f. Empty: nothing. May says
@@ -99,7 +100,8 @@ func (r *Registry) mayDetails(c *client.Client, a Permission) error {
 func (r *Registry) checkDetails(c *client.Client) error {
 	for _, name := range c.DetailTypes {
 		if !r.details.Has(name) {
-			return client.Invalidf("client %q: authorization_details_types: %q is not declared: add `authorization_details %s { … }`", c.ID, name, name)
+			return client.Invalidf("client %q: authorization_details_types: %q is not declared: add `authorization_details %s { … }`", c.ID,
+				name, name)
 		}
 	}
 	return nil

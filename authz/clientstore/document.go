@@ -115,7 +115,10 @@ func (d *readyDocuments) keep(ctx context.Context, store storage.Store, id strin
 func (r *Registry) described(doc *cimd.Document, raw []byte) *entry[client.Client] {
 	c := r.complete(&doc.Client)
 	c.Scopes, c.DefaultScopes, c.DetailTypes = r.asked, []string{client.ScopeOpenID}, r.StrangerDetails(c.DetailTypes)
-	c.Document = &client.Document{Host: cimd.HostOf(c.ID), Trusted: r.docs.Trusts(c.ID), Print: doc.Print, JSON: raw, Schemes: r.docs.Schemes()}
+	c.Document = &client.Document{
+		Host: cimd.HostOf(c.ID), Trusted: r.docs.Trusts(c.ID), Print: doc.Print, JSON: raw,
+		Schemes: r.docs.Schemes(),
+	}
 	return &entry[client.Client]{client: c, credential: r.checks.credential("client", c.ID, nil, nil), until: doc.Until}
 }
 

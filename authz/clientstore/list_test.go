@@ -11,7 +11,8 @@ import (
 func TestClientsAreListedOnce(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
-	if _, err := h.Server().Clients().Add(t.Context(), client.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a"}}, authztest.Admin); err != nil {
+	if _, err := h.Server().Clients().Add(t.Context(),
+		client.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a"}}, authztest.Admin); err != nil {
 		t.Fatal(err)
 	}
 	list, err := h.Server().Clients().List(t.Context())

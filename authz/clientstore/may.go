@@ -164,7 +164,8 @@ func (r *Registry) May(c *client.Client, a Permission) error {
 	}
 	for _, name := range a.Scope {
 		if !c.HasScope(name) {
-			return oauth.InvalidScope(nil, "the scope "+oauth.Quoted(name)+" is unknown or not allowed to the client") // one is enough for the whole request
+			return oauth.InvalidScope(nil,
+				"the scope "+oauth.Quoted(name)+" is unknown or not allowed to the client") // one is enough for the whole request
 		}
 		if isOwn(a.Grant) && r.needsPerson(name) {
 			return oauth.InvalidScope(nil, "the scope "+oauth.Quoted(name)+" needs a person")

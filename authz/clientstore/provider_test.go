@@ -22,15 +22,20 @@ import (
 func withProviders() authztest.Option {
 	client := func(id string, idps ...string) *client.Client {
 		return &client.Client{
-			ID: id, Secrets: []secret.String{secret.New(authztest.Secret(id))}, RedirectURIs: []string{"https://" + id + ".example.com/callback"}, Consent: "off",
+			ID: id, Secrets: []secret.String{secret.New(authztest.Secret(id))},
+			RedirectURIs: []string{"https://" + id + ".example.com/callback"}, Consent: "off",
 			Grants: []string{"authorization_code", "refresh_token"}, Scopes: []string{"openid"}, IDPs: idps,
 		}
 	}
 	jwt := client("front-jwt", "edge")
 	jwt.TokenFormat = "jwt"
 	return authztest.WithConfig(func(c *authz.Config) {
-		c.Providers = []clientstore.Provider{{ID: "edge", Parameters: []string{"branch", "desk"}}, {ID: "off", Disabled: true, Parameters: []string{"room"}}}
-		c.Clients = append(c.Clients, client("front", "edge"), client("both", "identity", "edge", "off"), client("closed", "off", "identity"), jwt)
+		c.Providers = []clientstore.Provider{
+			{ID: "edge", Parameters: []string{"branch", "desk"}},
+			{ID: "off", Disabled: true, Parameters: []string{"room"}},
+		}
+		c.Clients = append(c.Clients, client("front", "edge"), client("both", "identity", "edge", "off"),
+			client("closed", "off", "identity"), jwt)
 	})
 }
 
@@ -68,7 +73,8 @@ func TestAuthorizeProvider(t *testing.T) {
 			res := h.Browser("").Authorize(tc.client, "idp", tc.idp)
 			demands := h.People.Demands()[before:]
 			if tc.providers == nil {
-				if res.Status != http.StatusForbidden || !strings.Contains(res.Body, "This sign-in method isn’t available here") || len(demands) > 0 || res.Location() != "" {
+				if res.Status != http.StatusForbidden || !strings.Contains(res.Body, "This sign-in method isn’t available here") ||
+					len(demands) > 0 || res.Location() != "" {
 					t.Errorf("Authorize = %d %q, %d demands, want the 403 page", res.Status, res.Location(), len(demands))
 				}
 				return
@@ -102,7 +108,10 @@ func TestUserDetails(t *testing.T) {
 	for _, client := range []string{"front", "front-jwt"} {
 		tokens := h.Tokens(client, authztest.Demo)
 		refreshed := h.Refresh(client, tokens.Refresh)
-		for name, token := range map[string]string{"access": tokens.Access, "refreshed": refreshed.Text("access_token"), "refresh": refreshed.Text("refresh_token")} {
+		for name, token := range map[string]string{
+			"access": tokens.Access, "refreshed": refreshed.Text("access_token"),
+			"refresh": refreshed.Text("refresh_token"),
+		} {
 			for _, again := range []string{"", "false", "true"} {
 				res := ask(token, again)
 				if diff := cmp.Diff(want, res.JSON()["user_details"]); diff != "" {
@@ -118,7 +127,8 @@ func TestUserDetails(t *testing.T) {
 		if diff := cmp.Diff(map[string]any{"email": "ann@example.com", "branch": "north,south"}, v["user_attributes"]); diff != "" {
 			t.Errorf("%s: user_attributes (-want +got):\n%s", client, diff)
 		}
-		if parts := strings.Split(tokens.Access, "."); client == "front-jwt" && (len(parts) != 3 || strings.Contains(decode(t, parts[1]), "ann@example.com")) {
+		if parts := strings.Split(tokens.Access, "."); client == "front-jwt" &&
+			(len(parts) != 3 || strings.Contains(decode(t, parts[1]), "ann@example.com")) {
 			t.Errorf("the JWT %s tells the details", tokens.Access)
 		}
 		if id := decode(t, strings.Split(tokens.ID, ".")[1]); strings.Contains(id, "ann@example.com") || strings.Contains(id, `"pwd"`) {
@@ -143,7 +153,8 @@ func TestProviderParameters(t *testing.T) {
 		demands := h.People.Demands()
 		return res, demands[len(demands)-1].Params
 	}
-	if _, got := last("both", "branch", "north", "room", "12", "other", "x", "desk", ""); !cmp.Equal(got, map[string][]string{"branch": {"north"}}) {
+	if _, got := last("both", "branch", "north", "room", "12", "other", "x", "desk", ""); !cmp.Equal(got,
+		map[string][]string{"branch": {"north"}}) {
 		t.Errorf("Params = %v, want branch alone", got)
 	}
 	if _, got := last("shop", "branch", "north"); got != nil {
@@ -192,9 +203,12 @@ func TestProviderConfig(t *testing.T) {
 		change func(*authz.Config)
 		want   string
 	}{
-		"unknown":  {func(c *authz.Config) { c.Providers = nil }, `there is no identity provider "edge"`},
-		"twice":    {func(c *authz.Config) { c.Providers = append(c.Providers, c.Providers[0]) }, `idp "edge" is declared twice`},
-		"identity": {func(c *authz.Config) { c.Providers = append(c.Providers, clientstore.Provider{ID: "identity"}) }, `idp "identity" is declared twice`},
+		"unknown": {func(c *authz.Config) { c.Providers = nil }, `there is no identity provider "edge"`},
+		"twice":   {func(c *authz.Config) { c.Providers = append(c.Providers, c.Providers[0]) }, `idp "edge" is declared twice`},
+		"identity": {
+			func(c *authz.Config) { c.Providers = append(c.Providers, clientstore.Provider{ID: "identity"}) },
+			`idp "identity" is declared twice`,
+		},
 		"our parameter": {func(c *authz.Config) {
 			c.Providers = append(c.Providers, clientstore.Provider{ID: "x", Parameters: []string{"client_id"}})
 		}, "meaning of its own"},
@@ -207,7 +221,8 @@ func TestProviderConfig(t *testing.T) {
 		}
 	}
 	client := client.Client{ID: "added", Grants: []string{"client_credentials"}, Scopes: []string{"x"}, IDPs: []string{"partner"}}
-	if _, err := h.Server().Clients().Add(t.Context(), client, authztest.Admin); err == nil || !strings.Contains(err.Error(), `no identity provider "partner"`) {
+	if _, err := h.Server().Clients().Add(t.Context(), client, authztest.Admin); err == nil ||
+		!strings.Contains(err.Error(), `no identity provider "partner"`) {
 		t.Errorf("AddClient = %v, want it refused", err)
 	}
 	client.IDPs = []string{"edge"}

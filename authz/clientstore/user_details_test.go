@@ -31,8 +31,10 @@ func TestRefreshUserDetails(t *testing.T) {
 	})
 	ask := func(token, refresh string) any {
 		t.Helper()
-		res := h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {token}, "refresh_user_details": {refresh}}, authztest.Basic("ops", authztest.Secret("ops"))...)
-		if want := map[string]string{"true": "refreshed"}[refresh]; res.JSON()["active"] == true && res.Header.Get("Gatehouse-User-Details") != want {
+		res := h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {token}, "refresh_user_details": {refresh}},
+			authztest.Basic("ops", authztest.Secret("ops"))...)
+		if want := map[string]string{"true": "refreshed"}[refresh]; res.JSON()["active"] == true &&
+			res.Header.Get("Gatehouse-User-Details") != want {
 			t.Errorf("refresh_user_details=%s: Gatehouse-User-Details = %q, want %q", refresh, res.Header.Get("Gatehouse-User-Details"), want)
 		}
 		return res.JSON()["user_details"]
@@ -86,16 +88,20 @@ func TestRefreshUserDetailsAttack(t *testing.T) {
 			},
 		} {
 			h.People.OnRefresh(refresh)
-			res := h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {token}, "refresh_user_details": {"true"}}, authztest.Basic("ops", authztest.Secret("ops"))...)
-			if diff := cmp.Diff(want, res.JSON()["user_details"]); diff != "" || res.Status != http.StatusOK || res.Header.Get("Gatehouse-User-Details") != "cached" {
-				t.Errorf("%s: %d, Gatehouse-User-Details %q, want cached, user_details (-want +got):\n%s", name, res.Status, res.Header.Get("Gatehouse-User-Details"), diff)
+			res := h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {token}, "refresh_user_details": {"true"}},
+				authztest.Basic("ops", authztest.Secret("ops"))...)
+			if diff := cmp.Diff(want, res.JSON()["user_details"]); diff != "" || res.Status != http.StatusOK ||
+				res.Header.Get("Gatehouse-User-Details") != "cached" {
+				t.Errorf("%s: %d, Gatehouse-User-Details %q, want cached, user_details (-want +got):\n%s", name, res.Status,
+					res.Header.Get("Gatehouse-User-Details"), diff)
 			}
 		}
 		if got := strings.Count(h.Log(), "user details not refreshed"); got != 3 {
 			t.Errorf("%d log lines say that nothing was fetched, want 3", got)
 		}
 		own := authztest.OwnToken(h).Text("access_token")
-		res := h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {own}, "refresh_user_details": {"true"}}, authztest.Basic("ops", authztest.Secret("ops"))...)
+		res := h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {own}, "refresh_user_details": {"true"}},
+			authztest.Basic("ops", authztest.Secret("ops"))...)
 		if got := res.Header.Get("Gatehouse-User-Details"); res.JSON()["active"] != true || got != "cached" {
 			t.Errorf("a client's own token: %d %s, Gatehouse-User-Details = %q, want cached", res.Status, res.Body, got)
 		}
@@ -141,7 +147,8 @@ func TestManagedProviders(t *testing.T) {
 	if res, _ := demand("both", "idp", "partner"); res.Status != http.StatusForbidden {
 		t.Errorf("before it is there: %d, want 403", res.Status)
 	}
-	d.set(nil, clientstore.Provider{ID: "partner", Managed: true}, clientstore.Provider{ID: "out", Managed: true, Disabled: true}, clientstore.Provider{ID: "edge", Managed: true})
+	d.set(nil, clientstore.Provider{ID: "partner", Managed: true}, clientstore.Provider{ID: "out", Managed: true, Disabled: true},
+		clientstore.Provider{ID: "edge", Managed: true})
 	for _, tc := range []struct {
 		client, param, value string
 		provider             string
@@ -171,7 +178,8 @@ func TestManagedProviders(t *testing.T) {
 			continue
 		}
 		if got.Provider != tc.provider || !slices.Equal(got.Providers, tc.providers) {
-			t.Errorf("Authorize(%s, %q) = %d, demand of %q, %q, want %q, %q", tc.client, changes, res.Status, got.Provider, got.Providers, tc.provider, tc.providers)
+			t.Errorf("Authorize(%s, %q) = %d, demand of %q, %q, want %q, %q", tc.client, changes, res.Status, got.Provider, got.Providers,
+				tc.provider, tc.providers)
 		}
 	}
 	for name, other := range map[string]string{"another provider": "edge", "the same": "partner", "the service itself": "identity"} {

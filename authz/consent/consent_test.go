@@ -24,7 +24,10 @@ func TestManyLargeConsentsFitIntoARecord(t *testing.T) {
 		}
 	})
 	for i := range 120 {
-		w := consent.Wish{Use: fmt.Sprint(i), Scope: []string{"openid"}, Details: fmt.Sprintf(`[{"identifier":"%s%d","type":"a"}]`, strings.Repeat("x", 8<<10), i)}
+		w := consent.Wish{
+			Use: fmt.Sprint(i), Scope: []string{"openid"},
+			Details: fmt.Sprintf(`[{"identifier":"%s%d","type":"a"}]`, strings.Repeat("x", 8<<10), i),
+		}
 		allowed := false
 		err := store.Update(t.Context(), func(tx storage.Tx) (err error) {
 			if err := consent.Remember(tx, "p", "c", w, time.Unix(1, 0)); err != nil {

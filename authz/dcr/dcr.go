@@ -156,7 +156,10 @@ func (s *Service) Handle(w http.ResponseWriter, r *http.Request) error {
 	from := s.deps.Origin(r)
 	now := s.deps.Now().UTC().Truncate(time.Second)
 	if !s.count(from.ClientIP, now) {
-		return &oauth.Error{Status: http.StatusTooManyRequests, Code: "temporarily_unavailable", Description: "too many clients were registered", Cause: errMany, RetryAfter: s.cfg.Per}
+		return &oauth.Error{
+			Status: http.StatusTooManyRequests, Code: "temporarily_unavailable", Description: "too many clients were registered",
+			Cause: errMany, RetryAfter: s.cfg.Per,
+		}
 	}
 	if err := s.use(r); err != nil {
 		return err
@@ -244,7 +247,8 @@ func (s *Service) change(r *http.Request, id, hash string, reg *clientstore.Regi
 	if err != nil {
 		return m, oauth.ServerError(err)
 	}
-	if err := s.deps.Clients.Reregister(r.Context(), clientstore.Registered{Client: c, Metadata: said, Token: hash}, s.deps.Origin(r)); err != nil {
+	if err := s.deps.Clients.Reregister(r.Context(), clientstore.Registered{Client: c, Metadata: said, Token: hash},
+		s.deps.Origin(r)); err != nil {
 		return m, unknown(refused(err))
 	}
 	return m, nil

@@ -34,11 +34,16 @@ func TestClientRegistersItself(t *testing.T) {
 	got := authztest.MustRegister(t, h, cursorMetadata)
 	id, _ := got["client_id"].(string)
 	issued, _ := got["client_id_issued_at"].(float64)
-	if len(id) < 20 || int64(issued) != authztest.Start.Unix() || got["token_endpoint_auth_method"] != "none" || got["client_name"] != "Cursor" || got["scope"] != "openid" ||
-		fmt.Sprint(got["grant_types"]) != "[authorization_code refresh_token]" || fmt.Sprint(got["response_types"]) != "[code]" || got["application_type"] != "native" {
+	if len(id) < 20 || int64(issued) != authztest.Start.Unix() || got["token_endpoint_auth_method"] != "none" ||
+		got["client_name"] != "Cursor" || got["scope"] != "openid" ||
+		fmt.Sprint(got["grant_types"]) != "[authorization_code refresh_token]" || fmt.Sprint(got["response_types"]) != "[code]" ||
+		got["application_type"] != "native" {
 		t.Errorf("registration = %v", got)
 	}
-	for _, name := range []string{"client_secret", "client_secret_expires_at", "software_id", "contacts", "disabled", "consent", "registration_access_token", "registration_client_uri"} {
+	for _, name := range []string{
+		"client_secret", "client_secret_expires_at", "software_id", "contacts", "disabled", "consent",
+		"registration_access_token", "registration_client_uri",
+	} {
 		if got[name] != nil {
 			t.Errorf("the answer has %s: %v", name, got[name])
 		}
@@ -46,13 +51,17 @@ func TestClientRegistersItself(t *testing.T) {
 	b := h.Browser(authztest.Demo)
 	b.Decision = "-"
 	page := b.Follow("/oauth/authorize?" + authztest.RegisteredParams(id, cursorRedirect, "tools.read").Encode())
-	for _, text := range []string{"<h1>cursor wants to access your account</h1>", "It calls itself “Cursor”. Nobody has verified that.", "opens cursor links", "Tools of the office (https://mcp.example.com)"} {
+	for _, text := range []string{
+		"<h1>cursor wants to access your account</h1>", "It calls itself “Cursor”. Nobody has verified that.",
+		"opens cursor links", "Tools of the office (https://mcp.example.com)",
+	} {
 		if !strings.Contains(page.Body, text) {
 			t.Errorf("the page lacks %q:\n%s", text, page.Body)
 		}
 	}
 	b = h.Browser(authztest.Demo)
-	code, asked := authztest.AllowDocument(t, h, b, authztest.RegisteredParams(id, "http://localhost:33418/callback", "tools.read offline_access"))
+	code, asked := authztest.AllowDocument(t, h, b,
+		authztest.RegisteredParams(id, "http://localhost:33418/callback", "tools.read offline_access"))
 	if !asked {
 		t.Error("nobody was asked for a client that no operator has registered")
 	}
@@ -78,7 +87,8 @@ func TestRegisteredClientWithASecret(t *testing.T) {
 	const redirect = "https://app.example/cb?tenant=1"
 	got := authztest.MustRegister(t, h, `{"redirect_uris":["`+redirect+`"],"scope":"openid tools.read scim orders.write"}`)
 	id, text := got["client_id"].(string), fmt.Sprint(got["client_secret"])
-	if got["client_secret_expires_at"] != 0.0 || got["token_endpoint_auth_method"] != "client_secret_basic" || got["scope"] != "openid tools.read" || len(text) < 32 {
+	if got["client_secret_expires_at"] != 0.0 || got["token_endpoint_auth_method"] != "client_secret_basic" ||
+		got["scope"] != "openid tools.read" || len(text) < 32 {
 		t.Errorf("registration = %v", got)
 	}
 	b := h.Browser(authztest.Demo)
@@ -122,10 +132,14 @@ func TestRegistrationRefusesMetadata(t *testing.T) {
 			return `{"redirect_uris":["http://localhost/cb"],"token_endpoint_auth_method":"none"` + more + `}`
 		}
 		for name, tt := range map[string]struct{ body, want string }{
-			"hosts that are allowed":     {redirects("https://claude.ai/cb", "https://www.cursor.com/cb", "http://127.0.0.1:1/cb", "com.example.app:/cb"), ""},
-			"a host that is not":         {redirects("https://claude.ai.evil.example/cb"), "invalid_redirect_uri"},
-			"a host above":               {redirects("https://cursor.com/cb"), "invalid_redirect_uri"},
-			"one of three":               {redirects("https://claude.ai/cb", "http://localhost/cb", "https://evil.example/cb"), "invalid_redirect_uri"},
+			"hosts that are allowed": {redirects("https://claude.ai/cb", "https://www.cursor.com/cb", "http://127.0.0.1:1/cb",
+				"com.example.app:/cb"), ""},
+			"a host that is not": {redirects("https://claude.ai.evil.example/cb"), "invalid_redirect_uri"},
+			"a host above":       {redirects("https://cursor.com/cb"), "invalid_redirect_uri"},
+			"one of three": {
+				redirects("https://claude.ai/cb", "http://localhost/cb", "https://evil.example/cb"),
+				"invalid_redirect_uri",
+			},
 			"a script":                   {redirects("javascript:alert(1)"), "invalid_redirect_uri"},
 			"data":                       {redirects("data:text/html,x"), "invalid_redirect_uri"},
 			"a file":                     {redirects("file:///etc/passwd"), "invalid_redirect_uri"},
@@ -153,25 +167,30 @@ func TestRegistrationRefusesMetadata(t *testing.T) {
 			"a frame of another host":    {with(`,"frontchannel_logout_uri":"https://evil.example/x"`), "invalid_client_metadata"},
 			"a method that is not known": {strings.Replace(with(""), `"none"`, `"tls_client_auth_x"`, 1), "invalid_client_metadata"},
 			"a key method without keys":  {strings.Replace(with(""), `"none"`, `"private_key_jwt"`, 1), "invalid_client_metadata"},
-			"keys without https":         {strings.Replace(with(`,"jwks_uri":"http://127.0.0.1/"`), `"none"`, `"private_key_jwt"`, 1), "invalid_client_metadata"},
-			"no object":                  {`["redirect_uris"]`, "invalid_client_metadata"},
-			"no JSON":                    {`redirect_uris=x`, "invalid_client_metadata"},
-			"deep":                       {`{"a":` + strings.Repeat("[", 50) + strings.Repeat("]", 50) + `}`, "invalid_client_metadata"},
-			"large":                      {with(`,"x":"` + strings.Repeat("x", 40<<10) + `"`), "invalid_request"},
-			"a name in other letters":    {`{"REDIRECT_URIS":["http://localhost/cb"]}`, "invalid_redirect_uri"},
-			"a name that turns writing":  {with(`,"client_name":"Mail \u202eknaB"`), "invalid_client_metadata"},
-			"a name that isolates":       {with(`,"client_name":"\u2066Bank\u2069"`), "invalid_client_metadata"},
-			"a name from right to left":  {with(`,"client_name":"\u05d3\u05d5\u05d0\u05e8"`), ""},
+			"keys without https": {
+				strings.Replace(with(`,"jwks_uri":"http://127.0.0.1/"`), `"none"`, `"private_key_jwt"`, 1),
+				"invalid_client_metadata",
+			},
+			"no object":                 {`["redirect_uris"]`, "invalid_client_metadata"},
+			"no JSON":                   {`redirect_uris=x`, "invalid_client_metadata"},
+			"deep":                      {`{"a":` + strings.Repeat("[", 50) + strings.Repeat("]", 50) + `}`, "invalid_client_metadata"},
+			"large":                     {with(`,"x":"` + strings.Repeat("x", 40<<10) + `"`), "invalid_request"},
+			"a name in other letters":   {`{"REDIRECT_URIS":["http://localhost/cb"]}`, "invalid_redirect_uri"},
+			"a name that turns writing": {with(`,"client_name":"Mail \u202eknaB"`), "invalid_client_metadata"},
+			"a name that isolates":      {with(`,"client_name":"\u2066Bank\u2069"`), "invalid_client_metadata"},
+			"a name from right to left": {with(`,"client_name":"\u05d3\u05d5\u05d0\u05e8"`), ""},
 		} {
 			res := authztest.Registers(h, tt.body)
-			if got := res.Text("error"); got != tt.want || (tt.want == "") != (res.Status == http.StatusCreated) || (tt.want != "" && res.Status != http.StatusBadRequest) {
+			if got := res.Text("error"); got != tt.want || (tt.want == "") != (res.Status == http.StatusCreated) ||
+				(tt.want != "" && res.Status != http.StatusBadRequest) {
 				t.Errorf("%s: %d %s, want %q", name, res.Status, res.Body, tt.want)
 			}
 		}
 		if res := h.Do(http.MethodPost, "/oauth/register", with(""), "Content-Type", "text/plain"); res.Status != http.StatusBadRequest {
 			t.Errorf("as text = %d %s, want 400", res.Status, res.Body)
 		}
-		if res := h.Do(http.MethodOptions, "/oauth/register", "", "Origin", "https://inspector.example", "Access-Control-Request-Method", "POST"); res.Header.Get("Access-Control-Allow-Origin") != "*" {
+		if res := h.Do(http.MethodOptions, "/oauth/register", "", "Origin", "https://inspector.example", "Access-Control-Request-Method",
+			"POST"); res.Header.Get("Access-Control-Allow-Origin") != "*" {
 			t.Errorf("a client inside a browser cannot register: %v", res.Header)
 		}
 		h.Invariants(t)
@@ -183,11 +202,13 @@ func TestRegistrationAllowsNoMore(t *testing.T) {
 	t.Parallel()
 	t.Run("attack 461: more than a stranger may", func(t *testing.T) {
 		h := authztest.NewWithRegistration(t)
-		got := authztest.MustRegister(t, h, `{"redirect_uris":["http://localhost/cb"],"token_endpoint_auth_method":"client_secret_post","scope":"orders.read scim","grant_types":["authorization_code","client_credentials","password","implicit"]}`)
+		got := authztest.MustRegister(t, h,
+			`{"redirect_uris":["http://localhost/cb"],"token_endpoint_auth_method":"client_secret_post","scope":"orders.read scim","grant_types":["authorization_code","client_credentials","password","implicit"]}`)
 		id, text := got["client_id"].(string), got["client_secret"].(string)
 		b := h.Browser(authztest.Demo)
 		for scope, want := range map[string]string{"orders.read": "invalid_scope", "scim": "invalid_scope", "openid groups": "invalid_scope"} {
-			if _, params := b.Follow("/oauth/authorize?" + authztest.RegisteredParams(id, "http://localhost/cb", scope).Encode()).Redirect(); params.Get("error") != want {
+			if _, params := b.Follow("/oauth/authorize?" +
+				authztest.RegisteredParams(id, "http://localhost/cb", scope).Encode()).Redirect(); params.Get("error") != want {
 				t.Errorf("scope %s = %v, want %s", scope, params, want)
 			}
 		}
@@ -202,13 +223,20 @@ func TestRegistrationAllowsNoMore(t *testing.T) {
 			t.Errorf("the implicit grant = %s %v, want an error", target, params)
 		}
 		for _, grant := range []string{"client_credentials", "password"} {
-			f := url.Values{"grant_type": {grant}, "client_id": {id}, "client_secret": {text}, "scope": {"openid"}, "username": {authztest.Demo}, "password": {"x"}}
+			f := url.Values{
+				"grant_type": {grant}, "client_id": {id}, "client_secret": {text}, "scope": {"openid"},
+				"username": {authztest.Demo}, "password": {"x"},
+			}
 			if res := h.Post("/oauth/token", f); res.Status != http.StatusBadRequest || res.Text("error") != "unauthorized_client" {
 				t.Errorf("%s = %d %s, want unauthorized_client", grant, res.Status, res.Body)
 			}
 		}
-		for _, redirect := range []string{"http://127.0.0.1/cb", "http://localhost/other", "https://localhost/cb", "http://localhost.evil.example/cb"} {
-			if res := b.Get("/oauth/authorize?" + authztest.RegisteredParams(id, redirect, "openid").Encode()); res.Status != http.StatusBadRequest || res.Location() != "" {
+		for _, redirect := range []string{
+			"http://127.0.0.1/cb", "http://localhost/other", "https://localhost/cb",
+			"http://localhost.evil.example/cb",
+		} {
+			if res := b.Get("/oauth/authorize?" +
+				authztest.RegisteredParams(id, redirect, "openid").Encode()); res.Status != http.StatusBadRequest || res.Location() != "" {
 				t.Errorf("redirect URI %s = %d %s, want a page", redirect, res.Status, res.Location())
 			}
 		}
@@ -227,7 +255,8 @@ func TestRegistrationIsBounded(t *testing.T) {
 		ids := []string{}
 		for i := range 11 {
 			res := from("192.0.2.1")
-			if want := i < 10; want != (res.Status == http.StatusCreated) || (!want && (res.Status != http.StatusTooManyRequests || res.Header.Get("Retry-After") == "")) {
+			if want := i < 10; want != (res.Status == http.StatusCreated) ||
+				(!want && (res.Status != http.StatusTooManyRequests || res.Header.Get("Retry-After") == "")) {
 				t.Errorf("registration %d of one address = %d %s", i+1, res.Status, res.Body)
 			}
 			ids = append(ids, res.Text("client_id"))
@@ -268,7 +297,8 @@ func TestRegistrationIsBounded(t *testing.T) {
 				t.Errorf("after %v more, %d clients are there, want %d", step.after, got, step.want)
 			}
 		}
-		if res := b.Get("/oauth/authorize?" + authztest.RegisteredParams(ids[0], "http://localhost/callback", "tools.read").Encode()); res.Status != http.StatusBadRequest {
+		if res := b.Get("/oauth/authorize?" +
+			authztest.RegisteredParams(ids[0], "http://localhost/callback", "tools.read").Encode()); res.Status != http.StatusBadRequest {
 			t.Errorf("authorize of a client that is gone = %d, want 400", res.Status)
 		}
 		if res := from("192.0.2.3"); res.Status != http.StatusCreated {
@@ -280,7 +310,10 @@ func TestRegistrationIsBounded(t *testing.T) {
 // With "token" only those register who have an access token for it.
 func TestRegistrationByToken(t *testing.T) {
 	t.Parallel()
-	registrar := &client.Client{ID: "onboarding", Secrets: []secret.String{secret.New(authztest.Secret("onboarding"))}, Grants: []string{"client_credentials"}, Scopes: []string{"client.register", "other"}}
+	registrar := &client.Client{
+		ID: "onboarding", Secrets: []secret.String{secret.New(authztest.Secret("onboarding"))},
+		Grants: []string{"client_credentials"}, Scopes: []string{"client.register", "other"},
+	}
 	h := authztest.NewWithRegistration(t, func(c *authz.Config) {
 		c.Registration.Who = "token"
 		c.Clients = append(c.Clients, registrar)
@@ -289,7 +322,8 @@ func TestRegistrationByToken(t *testing.T) {
 		return h.Token("onboarding", url.Values{"grant_type": {"client_credentials"}, "scope": {scope}}).Text("access_token")
 	}
 	good := tokenFor("client.register")
-	bound := authztest.NewKeyHolder(t, h).Token("onboarding", url.Values{"grant_type": {"client_credentials"}, "scope": {"client.register"}}).Text("access_token")
+	bound := authztest.NewKeyHolder(t, h).Token("onboarding",
+		url.Values{"grant_type": {"client_credentials"}, "scope": {"client.register"}}).Text("access_token")
 	for name, tt := range map[string]struct {
 		header string
 		want   int
@@ -305,7 +339,8 @@ func TestRegistrationByToken(t *testing.T) {
 		if tt.header != "" {
 			headers = []string{"Authorization", tt.header}
 		}
-		if res := authztest.Registers(h, cursorMetadata, headers...); res.Status != tt.want || (tt.want != 201) != (res.Header.Get("WWW-Authenticate") != "") {
+		if res := authztest.Registers(h, cursorMetadata, headers...); res.Status != tt.want ||
+			(tt.want != 201) != (res.Header.Get("WWW-Authenticate") != "") {
 			t.Errorf("with a token %s = %d %s, want %d", name, res.Status, res.Body, tt.want)
 		}
 	}
@@ -315,7 +350,10 @@ func TestRegistrationByToken(t *testing.T) {
 // refused cost none.
 func TestRegistrationTokenIsUsedUp(t *testing.T) {
 	t.Parallel()
-	registrar := &client.Client{ID: "onboarding", Secrets: []secret.String{secret.New(authztest.Secret("onboarding"))}, Grants: []string{"client_credentials"}, Scopes: []string{"client.register"}}
+	registrar := &client.Client{
+		ID: "onboarding", Secrets: []secret.String{secret.New(authztest.Secret("onboarding"))},
+		Grants: []string{"client_credentials"}, Scopes: []string{"client.register"},
+	}
 	h := authztest.NewWithRegistration(t, func(c *authz.Config) {
 		c.Registration.Who, c.Clients = "token", append(c.Clients, registrar)
 		c.Scopes = append(c.Scopes, client.Scope{Name: "client.register", UsageLimit: 1})
@@ -343,7 +381,8 @@ func TestRegistrationIsOff(t *testing.T) {
 	}
 	h.Restart(func(c *authz.Config) { c.Registration.Who = "open" })
 	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
-		if res := h.Do(method, "/oauth/register?client_id=x", ""); res.Status != http.StatusMethodNotAllowed || res.Header.Get("Allow") != "POST" {
+		if res := h.Do(method, "/oauth/register?client_id=x", ""); res.Status != http.StatusMethodNotAllowed ||
+			res.Header.Get("Allow") != "POST" {
 			t.Errorf("%s = %d, want 405", method, res.Status)
 		}
 	}
@@ -353,7 +392,8 @@ func TestRegistrationIsOff(t *testing.T) {
 func TestClientManagesItsRegistration(t *testing.T) {
 	t.Parallel()
 	h := authztest.NewWithRegistration(t, func(c *authz.Config) { c.Registration.Management = true })
-	got := authztest.MustRegister(t, h, `{"redirect_uris":["http://localhost/cb"],"token_endpoint_auth_method":"client_secret_post","client_name":"First","grant_types":["authorization_code","refresh_token"]}`)
+	got := authztest.MustRegister(t, h,
+		`{"redirect_uris":["http://localhost/cb"],"token_endpoint_auth_method":"client_secret_post","client_name":"First","grant_types":["authorization_code","refresh_token"]}`)
 	id, token, uri := got["client_id"].(string), got["registration_access_token"].(string), got["registration_client_uri"].(string)
 	path := strings.TrimPrefix(uri, h.Issuer)
 	auth := []string{"Authorization", "Bearer " + token, "Content-Type", "application/json"}
@@ -361,16 +401,23 @@ func TestClientManagesItsRegistration(t *testing.T) {
 		t.Errorf("registration_client_uri = %s", uri)
 	}
 	seen := h.Do(http.MethodGet, path, "", auth...)
-	if about := seen.JSON(); seen.Status != http.StatusOK || about["client_name"] != "First" || about["client_secret"] != nil || about["registration_access_token"] != token || about["registration_client_uri"] != uri {
+	if about := seen.JSON(); seen.Status != http.StatusOK || about["client_name"] != "First" || about["client_secret"] != nil ||
+		about["registration_access_token"] != token || about["registration_client_uri"] != uri {
 		t.Errorf("read = %d %s", seen.Status, seen.Body)
 	}
 	b := h.Browser(authztest.Demo)
 	code, _ := authztest.AllowDocument(t, h, b, authztest.RegisteredParams(id, "http://localhost/cb", "tools.read"))
-	changed := h.Do(http.MethodPut, path, `{"client_id":"`+id+`","client_secret":"`+got["client_secret"].(string)+`","redirect_uris":["http://localhost/cb","https://app.example/cb"],"client_name":"Second"}`, auth...)
-	if about := changed.JSON(); changed.Status != http.StatusOK || about["client_name"] != "Second" || about["token_endpoint_auth_method"] != "client_secret_post" || fmt.Sprint(about["grant_types"]) != "[authorization_code]" {
+	changed := h.Do(http.MethodPut, path,
+		`{"client_id":"`+id+`","client_secret":"`+got["client_secret"].(string)+
+			`","redirect_uris":["http://localhost/cb","https://app.example/cb"],"client_name":"Second"}`, auth...)
+	if about := changed.JSON(); changed.Status != http.StatusOK || about["client_name"] != "Second" ||
+		about["token_endpoint_auth_method"] != "client_secret_post" || fmt.Sprint(about["grant_types"]) != "[authorization_code]" {
 		t.Errorf("change = %d %s", changed.Status, changed.Body)
 	}
-	f := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {"http://localhost/cb"}, "code_verifier": {authztest.Verifier}, "client_id": {id}, "client_secret": {got["client_secret"].(string)}}
+	f := url.Values{
+		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {"http://localhost/cb"},
+		"code_verifier": {authztest.Verifier}, "client_id": {id}, "client_secret": {got["client_secret"].(string)},
+	}
 	if res := h.Post("/oauth/token", f); res.Status != http.StatusOK {
 		t.Errorf("token by the secret of before = %d %s", res.Status, res.Body)
 	}
@@ -405,15 +452,24 @@ func TestManagementAttacks(t *testing.T) {
 	h := authztest.NewWithRegistration(t, func(c *authz.Config) { c.Registration.Management = true })
 	mine, other := authztest.MustRegister(t, h, cursorMetadata), authztest.MustRegister(t, h, cursorMetadata)
 	body := func(id string) string {
-		return `{"client_id":"` + id + `","redirect_uris":["http://localhost/cb"],"token_endpoint_auth_method":"none","scope":"scim orders.read","grant_types":["authorization_code","client_credentials"],"disabled":false}`
+		return `{"client_id":"` + id +
+			`","redirect_uris":["http://localhost/cb"],"token_endpoint_auth_method":"none","scope":"scim orders.read","grant_types":["authorization_code","client_credentials"],"disabled":false}`
 	}
 	do := func(method, id, token string) *authztest.Response {
-		return h.Do(method, "/oauth/register?client_id="+url.QueryEscape(id), body(id), "Authorization", "Bearer "+token, "Content-Type", "application/json")
+		return h.Do(method, "/oauth/register?client_id="+url.QueryEscape(id), body(id), "Authorization", "Bearer "+token,
+			"Content-Type", "application/json")
 	}
 	id, token := mine["client_id"].(string), mine["registration_access_token"].(string)
 	t.Run("attack 463: registration tokens of others", func(t *testing.T) {
 		var refusals []string
-		for _, tt := range []struct{ id, token string }{{other["client_id"].(string), token}, {"shop", token}, {"unknown", token}, {id, token[:len(token)-1] + "x"}, {id, ""}, {"", token}} {
+		for _, tt := range []struct{ id, token string }{
+			{other["client_id"].(string), token},
+			{"shop", token},
+			{"unknown", token},
+			{id, token[:len(token)-1] + "x"},
+			{id, ""},
+			{"", token},
+		} {
 			for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
 				res := do(method, tt.id, tt.token)
 				if res.Status != http.StatusUnauthorized {
@@ -427,7 +483,8 @@ func TestManagementAttacks(t *testing.T) {
 		}
 	})
 	t.Run("peer 38: a change beyond the policy", func(t *testing.T) {
-		if res := do(http.MethodPut, id, token); res.Status != http.StatusOK || res.JSON()["scope"] != "openid" || fmt.Sprint(res.JSON()["grant_types"]) != "[authorization_code]" {
+		if res := do(http.MethodPut, id, token); res.Status != http.StatusOK || res.JSON()["scope"] != "openid" ||
+			fmt.Sprint(res.JSON()["grant_types"]) != "[authorization_code]" {
 			t.Errorf("PUT = %d %s", res.Status, res.Body)
 		}
 	})
@@ -448,7 +505,8 @@ func TestManagementAttacks(t *testing.T) {
 		}
 	})
 	b := h.Browser(authztest.Demo)
-	if res := b.Get("/oauth/authorize?" + authztest.RegisteredParams(id, "http://localhost/cb", "openid").Encode()); res.Status != http.StatusBadRequest {
+	if res := b.Get("/oauth/authorize?" +
+		authztest.RegisteredParams(id, "http://localhost/cb", "openid").Encode()); res.Status != http.StatusBadRequest {
 		t.Errorf("authorize of a disabled client = %d, want 400", res.Status)
 	}
 	disable(false)
@@ -477,8 +535,9 @@ func TestNativeClientOfAnOperator(t *testing.T) {
 	t.Parallel()
 	desk := func(native bool) *client.Client {
 		return &client.Client{
-			ID: "desk", Native: native, Secrets: []secret.String{secret.New(authztest.Secret("desk"))}, RedirectURIs: []string{"http://localhost/cb", "cursor://desk.example/cb"},
-			Grants: []string{"authorization_code"}, Scopes: []string{"openid"}, Consent: "off",
+			ID: "desk", Native: native, Secrets: []secret.String{secret.New(authztest.Secret("desk"))},
+			RedirectURIs: []string{"http://localhost/cb", "cursor://desk.example/cb"},
+			Grants:       []string{"authorization_code"}, Scopes: []string{"openid"}, Consent: "off",
 		}
 	}
 	if err := desk(false).Validate(); err == nil || !strings.Contains(err.Error(), "private scheme cursor") {
@@ -487,8 +546,9 @@ func TestNativeClientOfAnOperator(t *testing.T) {
 	h := authztest.New(t, authztest.WithClients(desk(true)))
 	b := h.Browser(authztest.Demo)
 	for redirect, want := range map[string]bool{
-		"http://localhost:40123/cb": true, "http://localhost/cb": true, "cursor://desk.example/cb": true, "http://127.0.0.1/cb": false, "http://localhost:1/other": false,
-		"cursor://other/cb": false, "https://localhost/cb": false,
+		"http://localhost:40123/cb": true, "http://localhost/cb": true, "cursor://desk.example/cb": true, "http://127.0.0.1/cb": false,
+		"http://localhost:1/other": false,
+		"cursor://other/cb":        false, "https://localhost/cb": false,
 	} {
 		res := b.Authorize("desk", "redirect_uri", redirect)
 		if target, params := res.Redirect(); (target == redirect && params.Get("code") != "") != want {

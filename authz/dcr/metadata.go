@@ -75,12 +75,16 @@ func readMetadata(r *http.Request) (m metadata, err error) {
 	}
 	in := reader{members: members}
 	m = metadata{
-		ID: in.text("client_id"), Name: cimd.NameOf(in.text("client_name"), ""), Application: in.text("application_type"), Redirects: in.list("redirect_uris"),
-		Method: in.text("token_endpoint_auth_method"), Grants: in.list("grant_types"), Responses: in.list("response_types"), Scope: in.text("scope"),
+		ID: in.text("client_id"), Name: cimd.NameOf(in.text("client_name"), ""), Application: in.text("application_type"),
+		Redirects: in.list("redirect_uris"),
+		Method:    in.text("token_endpoint_auth_method"), Grants: in.list("grant_types"),
+		Responses: in.list("response_types"), Scope: in.text("scope"),
 		KeysURI: in.text("jwks_uri"), PostLogout: in.list("post_logout_redirect_uris"), BackchannelLogout: in.text("backchannel_logout_uri"),
-		FrontchannelLogout: in.text("frontchannel_logout_uri"), InitiateLogin: in.text("initiate_login_uri"), SubjectType: in.text("subject_type"), IDTokenAlg: in.text("id_token_signed_response_alg"),
+		FrontchannelLogout: in.text("frontchannel_logout_uri"), InitiateLogin: in.text("initiate_login_uri"),
+		SubjectType: in.text("subject_type"), IDTokenAlg: in.text("id_token_signed_response_alg"),
 		UserinfoAlg: in.text("userinfo_signed_response_alg"),
-		Pushed:      in.flag("require_pushed_authorization_requests"), Bound: in.flag("dpop_bound_access_tokens"), Details: in.list("authorization_details_types"),
+		Pushed:      in.flag("require_pushed_authorization_requests"), Bound: in.flag("dpop_bound_access_tokens"),
+		Details: in.list("authorization_details_types"),
 	}
 	if authn.Turns(in.text("client_name")) {
 		return m, invalidMetadata("client_name has a character that turns the direction of writing")
@@ -183,7 +187,8 @@ func (s *Service) apply(c *client.Client, m *metadata) error {
 		return invalidMetadata("scope is malformed")
 	}
 	allowed := s.deps.Clients.StrangerScopes()
-	if c.DefaultScopes = slices.DeleteFunc(asked, func(name string) bool { return !slices.Contains(allowed, name) }); len(c.DefaultScopes) == 0 {
+	if c.DefaultScopes = slices.DeleteFunc(asked,
+		func(name string) bool { return !slices.Contains(allowed, name) }); len(c.DefaultScopes) == 0 {
 		c.DefaultScopes = []string{client.ScopeOpenID}
 	}
 	m.Scope = strings.Join(c.DefaultScopes, " ")
@@ -200,7 +205,8 @@ func (s *Service) apply(c *client.Client, m *metadata) error {
 // applyRedirects checks the redirect URIs. One that is refused refuses the registration: the client must learn of it.
 func (s *Service) applyRedirects(c *client.Client, m *metadata) error {
 	if len(m.Redirects) == 0 || len(m.Redirects) > maxRedirects {
-		return oauth.InvalidRedirectURI(denial.New(denial.ClientMetadata, "too few or too many redirect URIs"), "redirect_uris must have 1 to 20 addresses")
+		return oauth.InvalidRedirectURI(denial.New(denial.ClientMetadata, "too few or too many redirect URIs"),
+			"redirect_uris must have 1 to 20 addresses")
 	}
 	for _, uri := range m.Redirects {
 		if err := c.ValidateRedirect(uri); err != nil {
@@ -209,7 +215,8 @@ func (s *Service) applyRedirects(c *client.Client, m *metadata) error {
 	}
 	for _, uri := range slices.Concat(m.Redirects, m.PostLogout) {
 		if !s.allowsHost(uri) {
-			return oauth.InvalidRedirectURI(denial.New(denial.ClientMetadata, "a redirect URI has a host that redirect_hosts lacks"), "a redirect URI has a host that is not allowed here")
+			return oauth.InvalidRedirectURI(denial.New(denial.ClientMetadata, "a redirect URI has a host that redirect_hosts lacks"),
+				"a redirect URI has a host that is not allowed here")
 		}
 	}
 	c.RedirectURIs = m.Redirects

@@ -113,7 +113,10 @@ func (s *Service) ask(r *http.Request, id string) (*question, error) {
 
 // may asks whether the client is still allowed what its device has asked for.
 func (s *Service) may(c *client.Client, rec *requestRecord, provider string) error {
-	return s.deps.Clients.May(c, clientstore.Permission{Grant: grantName, Scope: rec.Scope, Provider: provider, Resources: rec.Resources, Details: rec.AuthorizationDetails})
+	return s.deps.Clients.May(c, clientstore.Permission{
+		Grant: grantName, Scope: rec.Scope, Provider: provider, Resources: rec.Resources,
+		Details: rec.AuthorizationDetails,
+	})
 }
 
 // level is the authentication level that the request takes.
@@ -130,7 +133,8 @@ func (rec *requestRecord) wish() consent.Wish {
 // recent.
 func (s *Service) demand(q *question) authn.Demand {
 	d := authn.Demand{
-		Level: s.level(&q.rec), SecondFactor: q.client.SecondFactor, Assurance: s.deps.Clients.ScopeAssurance(q.rec.Scope), MaxAge: freshness, Providers: s.deps.Clients.Usable(q.client), Client: clientOf(q.client),
+		Level: s.level(&q.rec), SecondFactor: q.client.SecondFactor, Assurance: s.deps.Clients.ScopeAssurance(q.rec.Scope), MaxAge: freshness,
+		Providers: s.deps.Clients.Usable(q.client), Client: clientOf(q.client),
 		Return: allowAt(q.id),
 	}
 	if limit := q.client.Lifetimes.Session; limit > 0 {

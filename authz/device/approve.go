@@ -53,12 +53,18 @@ func (s *Service) HandleApprove(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if rec.AuthorizationDetails != "" { // the application knows nothing but the code
-		return &oauth.Error{Status: http.StatusForbidden, Code: "consent_required", Description: "the person has to be shown the authorization_details: approve on the page"}
+		return &oauth.Error{
+			Status: http.StatusForbidden, Code: "consent_required",
+			Description: "the person has to be shown the authorization_details: approve on the page",
+		}
 	}
 	need, err := s.need(r.Context(), c, &rec, result.Subject)
 	switch {
 	case errors.As(err, new(*authn.Refusal)):
-		return &oauth.Error{Status: http.StatusForbidden, Code: "access_denied", Description: "the person cannot sign in for this client", Cause: err}
+		return &oauth.Error{
+			Status: http.StatusForbidden, Code: "access_denied",
+			Description: "the person cannot sign in for this client", Cause: err,
+		}
 	case err != nil:
 		return err
 	case result.Level < need:
@@ -68,7 +74,10 @@ func (s *Service) HandleApprove(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if len(s.deps.Clients.Assured(rec.Scope, person, s.now())) < len(rec.Scope) {
-		return &oauth.Error{Status: http.StatusForbidden, Code: "unmet_authentication_requirements", Description: "a scope needs a person whose identity is better assured"}
+		return &oauth.Error{
+			Status: http.StatusForbidden, Code: "unmet_authentication_requirements",
+			Description: "a scope needs a person whose identity is better assured",
+		}
 	}
 	err = s.settle(r.Context(), &approval{key: key, client: c, result: result, allow: true}, s.deps.Origin(r))
 	switch {
@@ -110,7 +119,10 @@ func inactive() error {
 func (s *Service) approver(r *http.Request) (*authn.Result, *authn.Subject, error) {
 	text, ok := oauth.Bearer(r)
 	if !ok {
-		return nil, nil, &oauth.Error{Status: http.StatusUnauthorized, Code: "invalid_token", Description: "an access token is required", Challenge: realm}
+		return nil, nil, &oauth.Error{
+			Status: http.StatusUnauthorized, Code: "invalid_token",
+			Description: "an access token is required", Challenge: realm,
+		}
 	}
 	in, err := s.deps.Tokens.Introspect(r.Context(), text)
 	if err != nil {
@@ -126,7 +138,8 @@ func (s *Service) approver(r *http.Request) (*authn.Result, *authn.Subject, erro
 		}
 	}
 	return &authn.Result{
-		Subject: in.Person.ID, SessionID: in.SessionID, AuthTime: in.AuthTime, Level: in.Level, AMR: in.AMR, Provider: in.Provider, Details: in.Person.Details,
+		Subject: in.Person.ID, SessionID: in.SessionID, AuthTime: in.AuthTime, Level: in.Level, AMR: in.AMR, Provider: in.Provider,
+		Details: in.Person.Details,
 	}, in.Person, nil
 }
 

@@ -27,7 +27,10 @@ func TestDeviceEndsWithWhatItRestsOn(t *testing.T) {
 		"the password is changed": {func(_ *testing.T, h *authztest.Harness, _ *authztest.Browser) {
 			h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Epoch++ })
 		}, "invalid_grant"},
-		"the session ends": {func(_ *testing.T, h *authztest.Harness, b *authztest.Browser) { h.People.EndSession(b.Session()) }, "invalid_grant"},
+		"the session ends": {
+			func(_ *testing.T, h *authztest.Harness, b *authztest.Browser) { h.People.EndSession(b.Session()) },
+			"invalid_grant",
+		},
 		"the consent is withdrawn": {func(t *testing.T, h *authztest.Harness, _ *authztest.Browser) {
 			if _, err := h.Server().WithdrawConsent(t.Context(), authztest.Demo, "tv", authztest.Admin); err != nil {
 				t.Fatal(err)
@@ -131,7 +134,8 @@ func TestDeviceOfALockedPerson(t *testing.T) {
 
 // approveAs allows a device with a token, as an application of the person.
 func approveAs(h *authztest.Harness, begun *authztest.Response, token string) *authztest.Response {
-	return h.Post("/oauth/device_authorization/approve?user_code="+url.QueryEscape(begun.Text("user_code")), url.Values{}, "Authorization", "Bearer "+token)
+	return h.Post("/oauth/device_authorization/approve?user_code="+url.QueryEscape(begun.Text("user_code")), url.Values{},
+		"Authorization", "Bearer "+token)
 }
 
 // TestApprovalTakesTheSecondStep: an application that approves a device stands for the page, which would ask for the
@@ -153,7 +157,8 @@ func TestApprovalTakesTheSecondStep(t *testing.T) {
 			begun := authztest.BeginDevice(t, h, "openid")
 			token := h.Tokens("wallet", authztest.Demo, "scope", "openid access:device-authorization:approve").Access
 			h.People.SetUpSecondFactor(tt.has)
-			if res := approveAs(h, begun, token); res.Status != tt.status || tt.status == 403 && res.Text("error") != "insufficient_user_authentication" {
+			if res := approveAs(h, begun, token); res.Status != tt.status || tt.status == 403 &&
+				res.Text("error") != "insufficient_user_authentication" {
 				t.Errorf("Approve = %d %s, want %d", res.Status, res.Body, tt.status)
 			}
 		}, authztest.WithTV(), authztest.WithConfig(func(c *authz.Config) {
@@ -197,9 +202,14 @@ func TestDeviceAttacks(t *testing.T) {
 		form := url.Values{"grant_type": {authztest.DeviceGrant}, "device_code": {begun.Text("device_code")}}
 		authztest.WantError(t, "another client", h.Token("radio", form), 400, "invalid_grant")
 		authztest.WantError(t, "a client without the grant", h.Token("shop", form), 400, "unauthorized_client")
-		authztest.WantError(t, "a name alone for one with a secret", h.Post("/oauth/token", url.Values{"grant_type": {authztest.DeviceGrant}, "device_code": {begun.Text("device_code")}, "client_id": {"radio"}}), 401, "invalid_client")
+		authztest.WantError(t, "a name alone for one with a secret",
+			h.Post("/oauth/token", url.Values{
+				"grant_type": {authztest.DeviceGrant}, "device_code": {begun.Text("device_code")},
+				"client_id": {"radio"},
+			}), 401, "invalid_client")
 		for _, code := range []string{"", "x", begun.Text("user_code"), begun.Text("device_code") + "x", strings.Repeat("x", 100_000)} {
-			if res := h.Token("tv", url.Values{"grant_type": {authztest.DeviceGrant}, "device_code": {code}}); res.Status < 400 || res.Status >= 500 {
+			if res := h.Token("tv", url.Values{"grant_type": {authztest.DeviceGrant}, "device_code": {code}}); res.Status < 400 ||
+				res.Status >= 500 {
 				t.Errorf("device_code of %d bytes = %d %s", len(code), res.Status, res.Body)
 			}
 		}
@@ -211,8 +221,10 @@ func TestDeviceAttacks(t *testing.T) {
 		authztest.WantError(t, "without its secret", h.Post(path, url.Values{"client_id": {"radio"}}), 401, "invalid_client")
 		authztest.WantError(t, "unknown", h.Post(path, url.Values{"client_id": {"nobody"}}), 401, "invalid_client")
 		authztest.WantError(t, "a scope that it lacks", h.Call(path, "tv", url.Values{"scope": {"openid orders.write"}}), 400, "invalid_scope")
-		authztest.WantError(t, "a resource that it lacks", h.Call(path, "tv", url.Values{"resource": {"https://other.example.com"}}), 400, "invalid_target")
-		authztest.WantError(t, "twice", h.Do(http.MethodPost, path, "client_id=tv&scope=openid&scope=profile", "Content-Type", authztest.FormType), 400, "invalid_request")
+		authztest.WantError(t, "a resource that it lacks", h.Call(path, "tv", url.Values{"resource": {"https://other.example.com"}}),
+			400, "invalid_target")
+		authztest.WantError(t, "twice",
+			h.Do(http.MethodPost, path, "client_id=tv&scope=openid&scope=profile", "Content-Type", authztest.FormType), 400, "invalid_request")
 		authztest.WantStatus(t, "GET", h.Get(path+"?client_id=tv"), http.StatusMethodNotAllowed)
 	}, authztest.WithTV())
 	authztest.Attack(t, "50 devices with one device code", func(t *testing.T, h *authztest.Harness) {
@@ -240,20 +252,25 @@ func TestDeviceAttacks(t *testing.T) {
 		for range 9 { // 50 in the hour
 			other := h.Browser(authztest.Guest)
 			for range 5 {
-				authztest.WantStatus(t, "another session of the network", other.Enter("BBBB-BBBB", from("203.0.113.7")...), http.StatusUnprocessableEntity)
+				authztest.WantStatus(t, "another session of the network", other.Enter("BBBB-BBBB", from("203.0.113.7")...),
+					http.StatusUnprocessableEntity)
 			}
 		}
-		authztest.WantStatus(t, "one more session", h.Browser(authztest.Guest).Enter(begun.Text("user_code"), from("203.0.113.7")...), http.StatusTooManyRequests)
-		authztest.WantStatus(t, "elsewhere", h.Browser(authztest.Guest).Enter(begun.Text("user_code"), from("2001:db8::1")...), http.StatusSeeOther)
+		authztest.WantStatus(t, "one more session", h.Browser(authztest.Guest).Enter(begun.Text("user_code"), from("203.0.113.7")...),
+			http.StatusTooManyRequests)
+		authztest.WantStatus(t, "elsewhere", h.Browser(authztest.Guest).Enter(begun.Text("user_code"), from("2001:db8::1")...),
+			http.StatusSeeOther)
 		for i := range 10 {
 			other := h.Browser(authztest.Guest)
 			for range 5 {
 				other.Enter("BBBB-BBBB", from("2001:db8::"+string(rune('1'+i%9)))...)
 			}
 		}
-		authztest.WantStatus(t, "an address of the same network", h.Browser(authztest.Guest).Enter(begun.Text("user_code"), from("2001:db8::ffff:1")...), http.StatusTooManyRequests)
+		authztest.WantStatus(t, "an address of the same network",
+			h.Browser(authztest.Guest).Enter(begun.Text("user_code"), from("2001:db8::ffff:1")...), http.StatusTooManyRequests)
 		h.Clock.Advance(time.Hour)
-		authztest.WantStatus(t, "an hour later", h.Browser(authztest.Guest).Enter(authztest.BeginDevice(t, h, "openid").Text("user_code"), from("203.0.113.7")...), http.StatusSeeOther)
+		authztest.WantStatus(t, "an hour later",
+			h.Browser(authztest.Guest).Enter(authztest.BeginDevice(t, h, "openid").Text("user_code"), from("203.0.113.7")...), http.StatusSeeOther)
 	}, authztest.WithTV(), authztest.WithAddresses())
 	authztest.Attack(t, "addresses that tell whether a code is right", func(t *testing.T, h *authztest.Harness) {
 		begun := authztest.BeginDevice(t, h, "openid")
@@ -262,7 +279,10 @@ func TestDeviceAttacks(t *testing.T) {
 		if action, _ := authztest.Form(right.Body); right.Status != wrong.Status || action != "/device" {
 			t.Errorf("right %d, wrong %d", right.Status, wrong.Status)
 		}
-		for _, query := range []string{"?user_code=%00", "?user_code=" + strings.Repeat("B", 9000), "?user_code=<script>", "?flow=x", "?user_code=BBBBBBBB&user_code=CCCCCCCC"} {
+		for _, query := range []string{
+			"?user_code=%00", "?user_code=" + strings.Repeat("B", 9000), "?user_code=<script>", "?flow=x",
+			"?user_code=BBBBBBBB&user_code=CCCCCCCC",
+		} {
 			if res := b.Follow("/device" + query); res.Status >= 500 || strings.Contains(res.Body, "<script>") {
 				t.Errorf("/device%s = %d", query, res.Status)
 			}
@@ -278,14 +298,18 @@ func TestDeviceAttacks(t *testing.T) {
 		authztest.WantPage(t, "the question in another browser", thief.Follow(at), http.StatusBadRequest)
 		authztest.WantPage(t, "its form in another browser", thief.SignIn(authztest.Demo).Post(action, fields), http.StatusBadRequest)
 		for name, headers := range map[string][]string{
-			"from another site": {"Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example.com"}, "from a sister site": {"Sec-Fetch-Site", "same-site"}, "from nowhere": {"X-Nothing", "x"},
+			"from another site":  {"Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example.com"},
+			"from a sister site": {"Sec-Fetch-Site", "same-site"}, "from nowhere": {"X-Nothing", "x"},
 		} {
 			authztest.WantPage(t, name, victim.Post(action, fields, headers...), http.StatusForbidden)
 			authztest.WantStatus(t, "a code "+name, victim.Enter(begun.Text("user_code"), headers...), http.StatusForbidden)
 		}
 		for name, change := range map[string]func(url.Values){
-			"no token": func(f url.Values) { f.Del("csrf") }, "another token": func(f url.Values) { f.Set("csrf", "x") }, "no decision": func(f url.Values) { f.Del("decision") },
-			"another decision": func(f url.Values) { f.Set("decision", "yes") }, "two": func(f url.Values) { f["decision"] = []string{"deny", "allow"} }, "one field more": func(f url.Values) { f.Set("x", "y") },
+			"no token": func(f url.Values) { f.Del("csrf") }, "another token": func(f url.Values) { f.Set("csrf", "x") },
+			"no decision":      func(f url.Values) { f.Del("decision") },
+			"another decision": func(f url.Values) { f.Set("decision", "yes") },
+			"two":              func(f url.Values) { f["decision"] = []string{"deny", "allow"} },
+			"one field more":   func(f url.Values) { f.Set("x", "y") },
 		} {
 			changed := url.Values{}
 			for k, v := range fields {
@@ -307,7 +331,8 @@ func TestDeviceAttacks(t *testing.T) {
 		begun := authztest.BeginDevice(t, h, "openid")
 		b := h.Browser(authztest.Demo)
 		for _, res := range []*authztest.Response{b.Follow("/device"), b.Follow(b.Enter(begun.Text("user_code")).Location())} {
-			if policy := res.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") || res.Header.Get("Cache-Control") != "no-store" {
+			if policy := res.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors 'none'") ||
+				res.Header.Get("Cache-Control") != "no-store" {
 				t.Errorf("policy = %q, Cache-Control = %q", policy, res.Header.Get("Cache-Control"))
 			}
 		}

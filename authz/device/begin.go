@@ -52,7 +52,8 @@ func (s *Service) HandleBegin(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	resources := c.OwnResources(f.All("resource"))
-	if err := s.deps.Clients.May(c, clientstore.Permission{Grant: grantName, Scope: scope, Resources: resources, Details: details}); err != nil {
+	if err := s.deps.Clients.May(c,
+		clientstore.Permission{Grant: grantName, Scope: scope, Resources: resources, Details: details}); err != nil {
 		return err
 	}
 	if !s.deps.Admit(r) {

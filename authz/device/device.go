@@ -129,7 +129,9 @@ func (s *Service) view(ctx context.Context, fn func(storage.Tx) error) error {
 func (s *Service) now() time.Time { return s.deps.Now().UTC() }
 
 // count counts one more in a window, or returns how long to wait.
-func count(tx storage.Tx, table storage.Table[countRecord], key string, window time.Duration, most int, now time.Time) (wait time.Duration, err error) {
+func count(tx storage.Tx, table storage.Table[countRecord], key string, window time.Duration, most int,
+	now time.Time,
+) (wait time.Duration, err error) {
 	rec, found, err := table.Find(tx, key)
 	if err != nil {
 		return 0, err

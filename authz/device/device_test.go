@@ -24,7 +24,8 @@ func TestDeviceGrant(t *testing.T) {
 		t.Errorf("user_code = %q", code)
 	}
 	doc := begun.JSON()
-	if doc["verification_uri"] != h.Issuer+"/device" || doc["verification_uri_complete"] != h.Issuer+"/device?user_code="+code || doc["expires_in"] != 600.0 || doc["interval"] != 5.0 {
+	if doc["verification_uri"] != h.Issuer+"/device" || doc["verification_uri_complete"] != h.Issuer+"/device?user_code="+code ||
+		doc["expires_in"] != 600.0 || doc["interval"] != 5.0 {
 		t.Errorf("answer = %s", begun.Body)
 	}
 	authztest.WantError(t, "before the person", authztest.PollDevice(h, begun), 400, "authorization_pending")
@@ -36,7 +37,10 @@ func TestDeviceGrant(t *testing.T) {
 		t.Errorf("the page for the code = %d %s, want the code filled in and nothing looked up", form.Status, form.Body)
 	}
 	asked := phone.Follow(phone.Enter(" " + strings.ToLower(strings.ReplaceAll(code, "-", "")) + "\u2011").Location())
-	for _, want := range []string{"The television", code, "Read your orders", "demo@example.com", "127.0.0.1", "12:00", "started this yourself"} {
+	for _, want := range []string{
+		"The television", code, "Read your orders", "demo@example.com", "127.0.0.1", "12:00",
+		"started this yourself",
+	} {
 		if !strings.Contains(asked.Body, want) {
 			t.Errorf("the question does not name %q: %s", want, asked.Body)
 		}
@@ -70,7 +74,8 @@ func TestDeviceDenied(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithTV())
 	begun := authztest.BeginDevice(t, h, "openid")
-	if res := h.Browser(authztest.Demo).Decide(begun.Text("user_code"), "deny"); res.Status != http.StatusOK || !strings.Contains(res.Body, "gets no access") {
+	if res := h.Browser(authztest.Demo).Decide(begun.Text("user_code"), "deny"); res.Status != http.StatusOK ||
+		!strings.Contains(res.Body, "gets no access") {
 		t.Errorf("Deny = %d %s", res.Status, res.Body)
 	}
 	authztest.WantError(t, "the device", authztest.PollDevice(h, begun), 400, "access_denied")
@@ -144,7 +149,8 @@ func TestWaitingDeviceCostsNoRead(t *testing.T) {
 	t.Parallel()
 	h, store := authztest.WithLookups(t, authztest.WithTV())
 	browser := h.Browser(authztest.Demo)
-	allowed, denied, late, hasty := authztest.BeginDevice(t, h, "openid"), authztest.BeginDevice(t, h, "openid"), authztest.BeginDevice(t, h, "openid"), authztest.BeginDevice(t, h, "openid")
+	allowed, denied, late, hasty := authztest.BeginDevice(t, h, "openid"), authztest.BeginDevice(t, h, "openid"),
+		authztest.BeginDevice(t, h, "openid"), authztest.BeginDevice(t, h, "openid")
 	all := []*authztest.Response{allowed, denied, late, hasty}
 	lookups, updates := store.Lookups.Load(), store.Updates.Load()
 	for range 10 {
@@ -159,7 +165,8 @@ func TestWaitingDeviceCostsNoRead(t *testing.T) {
 	if n := store.Updates.Load() - updates; n != 0 {
 		t.Errorf("devices that wait write %d times, want never", n)
 	}
-	authztest.WantError(t, "another client with the code", h.Token("radio", url.Values{"grant_type": {authztest.DeviceGrant}, "device_code": {allowed.Text("device_code")}}), 400, "invalid_grant")
+	authztest.WantError(t, "another client with the code",
+		h.Token("radio", url.Values{"grant_type": {authztest.DeviceGrant}, "device_code": {allowed.Text("device_code")}}), 400, "invalid_grant")
 	browser.Decide(allowed.Text("user_code"), "allow")
 	browser.Decide(denied.Text("user_code"), "deny")
 	authztest.WantStatus(t, "allowed", authztest.PollDevice(h, allowed), http.StatusOK)
@@ -194,7 +201,8 @@ func TestDeviceLevel(t *testing.T) {
 	begun = authztest.BeginDevice(t, h, "openid secure.read")
 	phone.Decide(begun.Text("user_code"), "allow")
 	res := authztest.PollDevice(h, begun)
-	if in := h.Introspect(res.Text("access_token")).JSON(); in["acr"] == nil || !strings.HasSuffix(in["acr"].(string), "2") { //nolint:forcetypeassert // checked
+	if in := h.Introspect(res.Text("access_token")).JSON(); in["acr"] == nil ||
+		!strings.HasSuffix(in["acr"].(string), "2") { //nolint:forcetypeassert // checked
 		t.Errorf("token of level 2 = %s, %v", res.Body, in)
 	}
 	h.Invariants(t)

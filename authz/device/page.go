@@ -50,7 +50,8 @@ func (s *Service) notSignedIn(w http.ResponseWriter, r *http.Request, err error)
 	case errors.Is(err, authn.ErrResponded):
 		return nil
 	case errors.As(err, &refused):
-		s.deps.FailPage(w, r, &oauth.Error{Status: http.StatusForbidden, Code: refused.Code, Description: refused.Reason, Cause: refused}, "error.denied", EnterPath)
+		s.deps.FailPage(w, r, &oauth.Error{Status: http.StatusForbidden, Code: refused.Code, Description: refused.Reason, Cause: refused},
+			"error.denied", EnterPath)
 		return nil
 	}
 	return oauth.StorageError(err)
@@ -132,7 +133,10 @@ func (s *Service) enter(w http.ResponseWriter, r *http.Request) error {
 		s.deps.Record(r, oauth.TooManyTries(nil, wait))
 		return s.showForm(w, r, current, web.Form{Problem: "problem.wait", Wait: ratelimit.RetryAfter(w, wait)}, "")
 	case !known:
-		s.deps.Record(r, &oauth.Error{Status: http.StatusUnprocessableEntity, Code: "access_denied", Description: "no device waits with this code", Cause: errWrongCode})
+		s.deps.Record(r, &oauth.Error{
+			Status: http.StatusUnprocessableEntity, Code: "access_denied",
+			Description: "no device waits with this code", Cause: errWrongCode,
+		})
 		return s.showForm(w, r, current, web.Form{Problem: "problem.device_code"}, typed)
 	}
 	web.Redirect(w, AllowPath+"?"+url.Values{flowParam: {id}}.Encode())
@@ -142,7 +146,8 @@ func (s *Service) enter(w http.ResponseWriter, r *http.Request) error {
 // refuseForm answers a form that is not that of our page.
 func (s *Service) refuseForm(w http.ResponseWriter, r *http.Request, err error) error {
 	s.deps.Record(r, &oauth.Error{
-		Status: http.StatusForbidden, Code: "access_denied", Description: "the form of the device page is refused", Cause: errors.Join(oauth.ErrForm, err),
+		Status: http.StatusForbidden, Code: "access_denied", Description: "the form of the device page is refused",
+		Cause: errors.Join(oauth.ErrForm, err),
 	})
 	s.deps.Pages.Refuse(w, r, err, EnterPath)
 	return nil
@@ -168,7 +173,8 @@ func (s *Service) entry(r *http.Request, session string) entry {
 
 // count counts an entry, or returns how long to wait.
 func (e entry) count(tx storage.Tx, now time.Time) (wait time.Duration, err error) {
-	if wait, err = count(tx, tries, storage.Key("session", e.session), sessionWindow, sessionEntries, now); err != nil || wait > 0 || e.network == "" {
+	if wait, err = count(tx, tries, storage.Key("session", e.session), sessionWindow, sessionEntries, now); err != nil ||
+		wait > 0 || e.network == "" {
 		return wait, err
 	}
 	return count(tx, tries, storage.Key("network", e.network), networkWindow, networkEntries, now)

@@ -73,7 +73,10 @@ func (s *Service) redeem(ctx context.Context, q *grant.Request) (jsonresponse.Bo
 	case rec.Decision == redeemed:
 		return nil, refuse(errRedeemed)
 	case rec.Decision == denied:
-		return nil, &oauth.Error{Status: http.StatusBadRequest, Code: "access_denied", Description: "the request was denied", Cause: oauth.ErrDenied}
+		return nil, &oauth.Error{
+			Status: http.StatusBadRequest, Code: "access_denied",
+			Description: "the request was denied", Cause: oauth.ErrDenied,
+		}
 	case !rec.ExpiresAt.After(q.Now):
 		return nil, &oauth.Error{Status: http.StatusBadRequest, Code: "expired_token", Description: "the device code has expired"}
 	case rec.Decision == pending:
@@ -133,7 +136,8 @@ func (s *Service) give(ctx context.Context, q *grant.Request, key string, rec *r
 		return nil, err
 	}
 	for _, wanted := range [][]string{asked, resources} {
-		err := s.deps.Clients.May(q.Client, clientstore.Permission{Grant: grantName, Scope: scope, Provider: rec.SignIn.Provider, Resources: wanted, Details: details})
+		err := s.deps.Clients.May(q.Client,
+			clientstore.Permission{Grant: grantName, Scope: scope, Provider: rec.SignIn.Provider, Resources: wanted, Details: details})
 		if err != nil {
 			return nil, err
 		}

@@ -191,13 +191,16 @@ func (p *Proofs) Admit(ctx context.Context, h http.Header, about Request, byProo
 	case !byProof && jkt == "":
 		return nil, nil //nolint:nilnil // nothing has to be proved
 	case !byProof:
-		return nil, notBearer(denial.New(denial.KeyUnproved, "the token is bound to a key and was sent as a bearer token"), "the access token is bound to a key: send it by the scheme DPoP, with a proof")
+		return nil, notBearer(denial.New(denial.KeyUnproved, "the token is bound to a key and was sent as a bearer token"),
+			"the access token is bound to a key: send it by the scheme DPoP, with a proof")
 	case jkt == "":
-		return nil, notBearer(denial.New(denial.KeyUnproved, "the token is bound to no key and was sent by the scheme DPoP"), "the access token is bound to no key: send it by the scheme Bearer")
+		return nil, notBearer(denial.New(denial.KeyUnproved, "the token is bound to no key and was sent by the scheme DPoP"),
+			"the access token is bound to no key: send it by the scheme Bearer")
 	}
 	f, err := p.Check(h, about)
 	if err == nil && f.JKT != jkt {
-		err = notBearer(denial.New(denial.KeyUnproved, "the proof is signed with another key than that of the token"), "the access token is bound to another key")
+		err = notBearer(denial.New(denial.KeyUnproved, "the proof is signed with another key than that of the token"),
+			"the access token is bound to another key")
 	}
 	if err == nil {
 		err = p.use(ctx, f)

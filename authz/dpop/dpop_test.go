@@ -27,7 +27,8 @@ import (
 
 // userinfo asks with a token by the scheme DPoP.
 func userinfo(k authztest.KeyHolder, token string, changes ...dpoptest.Claims) *authztest.Response {
-	return k.H.Get("/oauth/userinfo", "Authorization", "DPoP "+token, "DPoP", k.Proof("GET", k.H.Issuer+"/oauth/userinfo", token, k.H.Clock.Now(), changes...))
+	return k.H.Get("/oauth/userinfo", "Authorization", "DPoP "+token, "DPoP",
+		k.Proof("GET", k.H.Issuer+"/oauth/userinfo", token, k.H.Clock.Now(), changes...))
 }
 
 func credentials() url.Values { return url.Values{"grant_type": {"client_credentials"}} }
@@ -45,16 +46,24 @@ func TestDPoP(t *testing.T) {
 		access := res.Text("access_token")
 		authztest.WantBound(t, id, h, access, key.JKT)
 		authztest.WantStatus(t, id+": userinfo", userinfo(key, access), http.StatusOK)
-		authztest.WantStatus(t, id+": userinfo, scheme in lower case", h.Get("/oauth/userinfo", "Authorization", "dpop "+access, "DPoP", key.Proof("GET", h.Issuer+"/oauth/userinfo?x=1#y", access, h.Clock.Now())), http.StatusOK)
+		authztest.WantStatus(t, id+": userinfo, scheme in lower case",
+			h.Get("/oauth/userinfo", "Authorization", "dpop "+access, "DPoP",
+				key.Proof("GET", h.Issuer+"/oauth/userinfo?x=1#y", access, h.Clock.Now())), http.StatusOK)
 		res = key.Token(id, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {res.Text("refresh_token")}})
 		authztest.WantStatus(t, id+": refreshed", res, http.StatusOK)
 		authztest.WantBound(t, id+", refreshed", h, res.Text("access_token"), key.JKT)
 	}
 	authztest.WantBound(t, "a client's own token", h, key.Token("reports", credentials()).Text("access_token"), key.JKT)
-	authztest.WantBound(t, "by password", h, key.Token("legacy", url.Values{"grant_type": {"password"}, "username": {"demo@example.com"}, "password": {authztest.Password}, "scope": {"openid"}}).Text("access_token"), key.JKT)
+	authztest.WantBound(t, "by password", h,
+		key.Token("legacy", url.Values{
+			"grant_type": {"password"}, "username": {"demo@example.com"}, "password": {authztest.Password},
+			"scope": {"openid"},
+		}).Text("access_token"), key.JKT)
 	begun := authztest.BeginDevice(t, h, "openid")
 	h.Browser(authztest.Demo).Decide(begun.Text("user_code"), "allow")
-	authztest.WantBound(t, "a device", h, key.Token("tv", url.Values{"grant_type": {authztest.DeviceGrant}, "device_code": {begun.Text("device_code")}}).Text("access_token"), key.JKT)
+	authztest.WantBound(t, "a device", h,
+		key.Token("tv", url.Values{"grant_type": {authztest.DeviceGrant}, "device_code": {begun.Text("device_code")}}).Text("access_token"),
+		key.JKT)
 
 	plain := h.Token("reports", credentials())
 	if got := plain.Text("token_type"); got != "bearer" {
@@ -97,7 +106,13 @@ func TestDPoPAlgorithms(t *testing.T) {
 	if listed != "[ES256 EdDSA Ed25519 PS256 RS256]" {
 		t.Errorf("dpop_signing_alg_values_supported = %s", listed)
 	}
-	for _, key := range []authztest.KeyHolder{authztest.NewKeyHolder(t, h), {Key: dpoptest.KeyFor(t, edwards, jose.EdDSA), H: h}, {Key: dpoptest.KeyFor(t, edwards, jwa.Ed25519), H: h}, {Key: dpoptest.KeyFor(t, small, jose.PS256), H: h}, {Key: dpoptest.KeyFor(t, small, jose.RS256), H: h}} {
+	for _, key := range []authztest.KeyHolder{
+		authztest.NewKeyHolder(t, h),
+		{Key: dpoptest.KeyFor(t, edwards, jose.EdDSA), H: h},
+		{Key: dpoptest.KeyFor(t, edwards, jwa.Ed25519), H: h},
+		{Key: dpoptest.KeyFor(t, small, jose.PS256), H: h},
+		{Key: dpoptest.KeyFor(t, small, jose.RS256), H: h},
+	} {
 		authztest.WantBound(t, "algorithm", h, key.Token("reports", credentials()).Text("access_token"), key.JKT)
 	}
 }
@@ -158,7 +173,10 @@ func TestDPoPRequired(t *testing.T) {
 	if !strings.Contains(h.Log(), "proof_missing") {
 		t.Error("the log does not say that the proof is missing")
 	}
-	bad := &client.Client{ID: "bad", Public: true, RedirectURIs: []string{"https://bad.example.com/"}, Grants: []string{"implicit"}, Scopes: []string{"openid"}, DPoPRequired: true}
+	bad := &client.Client{
+		ID: "bad", Public: true, RedirectURIs: []string{"https://bad.example.com/"}, Grants: []string{"implicit"},
+		Scopes: []string{"openid"}, DPoPRequired: true,
+	}
 	if err := bad.Validate(); err == nil || !strings.Contains(err.Error(), "implicit") {
 		t.Errorf("a client with the grant implicit: Validate() = %v, want an error about the grant", err)
 	}
@@ -243,7 +261,8 @@ func TestDPoPNonce(t *testing.T) {
 func TestDPoPFromScripts(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
-	res := h.Do(http.MethodOptions, "/oauth/token", "", "Origin", "https://spa.example.com", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "dpop")
+	res := h.Do(http.MethodOptions, "/oauth/token", "", "Origin", "https://spa.example.com", "Access-Control-Request-Method", "POST",
+		"Access-Control-Request-Headers", "dpop")
 	if got := res.Header.Get("Access-Control-Allow-Headers"); !strings.Contains(got, "DPoP") {
 		t.Errorf("Access-Control-Allow-Headers = %q, want DPoP among them", got)
 	}
@@ -306,7 +325,8 @@ func TestDPoPAttacks(t *testing.T) {
 			return out
 		}
 		private, other, symmetric := header(), header(), header("alg", "HS256")
-		private["jwk"], other["jwk"], symmetric["jwk"] = key.JWK(true), dpoptest.NewKey(t).JWK(false), dpoptest.Claims{"kty": "oct", "k": "c2VjcmV0"}
+		private["jwk"], other["jwk"], symmetric["jwk"] = key.JWK(true), dpoptest.NewKey(t).JWK(false),
+			dpoptest.Claims{"kty": "oct", "k": "c2VjcmV0"}
 		without := header()
 		delete(without, "jwk")
 		critical := header()
@@ -314,20 +334,27 @@ func TestDPoPAttacks(t *testing.T) {
 		good := key.Proof("POST", at, "", now)
 		unsigned := good[:strings.LastIndexByte(good, '.')+1]
 		all := map[string]string{
-			"empty": "", "no JWT": "x", "three dots": "...", "another typ": key.Sign("JWT", claims()), "no typ": key.Raw(dpoptest.Claims{"alg": "ES256", "jwk": key.JWK(false)}, claims()),
-			"alg none": key.Raw(header("alg", "none"), claims()), "alg HS256": key.Raw(symmetric, claims()), "alg HS256 with a public key": key.Raw(header("alg", "HS256"), claims()),
-			"alg of another kind of key": key.Raw(header("alg", "RS256"), claims()), "alg EdDSA": key.Raw(header("alg", "EdDSA"), claims()), "alg Ed25519": key.Raw(header("alg", "Ed25519"), claims()),
-			"ES384": dpoptest.KeyFor(t, p384, jose.ES384).Sign("dpop+jwt", claims()), "a private key": key.Raw(private, claims()), "another key": key.Raw(other, claims()),
-			"no key": key.Raw(without, claims()), "crit": key.Raw(critical, claims()), "no signature": unsigned, "cut": good[:len(good)-2], "another signature": unsigned + "AAAA",
+			"empty": "", "no JWT": "x", "three dots": "...", "another typ": key.Sign("JWT", claims()),
+			"no typ":   key.Raw(dpoptest.Claims{"alg": "ES256", "jwk": key.JWK(false)}, claims()),
+			"alg none": key.Raw(header("alg", "none"), claims()), "alg HS256": key.Raw(symmetric, claims()),
+			"alg HS256 with a public key": key.Raw(header("alg", "HS256"), claims()),
+			"alg of another kind of key":  key.Raw(header("alg", "RS256"), claims()), "alg EdDSA": key.Raw(header("alg", "EdDSA"), claims()),
+			"alg Ed25519": key.Raw(header("alg", "Ed25519"), claims()),
+			"ES384":       dpoptest.KeyFor(t, p384, jose.ES384).Sign("dpop+jwt", claims()), "a private key": key.Raw(private, claims()),
+			"another key": key.Raw(other, claims()),
+			"no key":      key.Raw(without, claims()), "crit": key.Raw(critical, claims()), "no signature": unsigned, "cut": good[:len(good)-2],
+			"another signature":         unsigned + "AAAA",
 			"claims that are no object": key.Raw(header(), nil), "two in one": good + ", " + good, "long": strings.Repeat("x", 20_000),
 			"a signature of another key": unsigned + strings.SplitN(dpoptest.NewKey(t).Proof("POST", at, "", now), ".", 3)[2],
-			"other claims":               strings.Replace(good, ".", ".e30", 1), "no claims": unsigned[:strings.IndexByte(good, '.')+1] + good[len(unsigned)-1:],
+			"other claims":               strings.Replace(good, ".", ".e30", 1),
+			"no claims":                  unsigned[:strings.IndexByte(good, '.')+1] + good[len(unsigned)-1:],
 		}
 		for _, when := range []string{"", ", when the key is known"} {
 			for name, proof := range all {
 				authztest.WantError(t, name+when, h.Token("reports", credentials(), "DPoP", proof), 400, "invalid_dpop_proof")
 			}
-			authztest.WantError(t, "two proofs"+when, h.Token("reports", credentials(), "DPoP", good, "DPoP", key.Proof("POST", at, "", now)), 400, "invalid_dpop_proof")
+			authztest.WantError(t, "two proofs"+when, h.Token("reports", credentials(), "DPoP", good, "DPoP", key.Proof("POST", at, "", now)),
+				400, "invalid_dpop_proof")
 			authztest.WantStatus(t, "the good one"+when, h.Token("reports", credentials(), "DPoP", good), http.StatusOK)
 			good = key.Proof("POST", at, "", now)
 		}
@@ -338,15 +365,22 @@ func TestDPoPAttacks(t *testing.T) {
 			changes dpoptest.Claims
 			code    string
 		}{
-			"another method": {dpoptest.Claims{"htm": "GET"}, ""}, "a method in lower case": {dpoptest.Claims{"htm": "post"}, ""}, "no method": {dpoptest.Claims{"htm": nil}, ""},
-			"another path": {dpoptest.Claims{"htu": h.Issuer + "/oauth/revoke"}, ""}, "another host": {dpoptest.Claims{"htu": "https://evil.example.com/oauth/token"}, ""},
-			"another scheme": {dpoptest.Claims{"htu": strings.Replace(h.Issuer, "http:", "https:", 1) + "/oauth/token"}, ""}, "a path alone": {dpoptest.Claims{"htu": "/oauth/token"}, ""},
-			"a user in the address": {dpoptest.Claims{"htu": strings.Replace(h.Issuer, "//", "//a@", 1) + "/oauth/token"}, ""}, "no address": {dpoptest.Claims{"htu": nil}, ""},
-			"no jti": {dpoptest.Claims{"jti": nil}, ""}, "an empty jti": {dpoptest.Claims{"jti": ""}, ""}, "a long jti": {dpoptest.Claims{"jti": strings.Repeat("x", 1000)}, ""}, "a number as jti": {dpoptest.Claims{"jti": 1}, ""},
-			"no iat": {dpoptest.Claims{"iat": nil}, ""}, "a text as iat": {dpoptest.Claims{"iat": "now"}, ""}, "an iat beyond time": {dpoptest.Claims{"iat": 1e300}, ""},
+			"another method": {dpoptest.Claims{"htm": "GET"}, ""}, "a method in lower case": {dpoptest.Claims{"htm": "post"}, ""},
+			"no method":             {dpoptest.Claims{"htm": nil}, ""},
+			"another path":          {dpoptest.Claims{"htu": h.Issuer + "/oauth/revoke"}, ""},
+			"another host":          {dpoptest.Claims{"htu": "https://evil.example.com/oauth/token"}, ""},
+			"another scheme":        {dpoptest.Claims{"htu": strings.Replace(h.Issuer, "http:", "https:", 1) + "/oauth/token"}, ""},
+			"a path alone":          {dpoptest.Claims{"htu": "/oauth/token"}, ""},
+			"a user in the address": {dpoptest.Claims{"htu": strings.Replace(h.Issuer, "//", "//a@", 1) + "/oauth/token"}, ""},
+			"no address":            {dpoptest.Claims{"htu": nil}, ""},
+			"no jti":                {dpoptest.Claims{"jti": nil}, ""}, "an empty jti": {dpoptest.Claims{"jti": ""}, ""},
+			"a long jti": {dpoptest.Claims{"jti": strings.Repeat("x", 1000)}, ""}, "a number as jti": {dpoptest.Claims{"jti": 1}, ""},
+			"no iat": {dpoptest.Claims{"iat": nil}, ""}, "a text as iat": {dpoptest.Claims{"iat": "now"}, ""},
+			"an iat beyond time":        {dpoptest.Claims{"iat": 1e300}, ""},
 			"a minute and a second old": {dpoptest.Claims{"iat": h.Clock.Now().Add(-61 * time.Second).Unix()}, "use_dpop_nonce"},
 			"a minute and a second new": {dpoptest.Claims{"iat": h.Clock.Now().Add(61 * time.Second).Unix()}, "use_dpop_nonce"},
-			"a nonce of its own":        {dpoptest.Claims{"nonce": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}, "use_dpop_nonce"}, "a nonce that is no nonce": {dpoptest.Claims{"nonce": "x"}, "use_dpop_nonce"},
+			"a nonce of its own":        {dpoptest.Claims{"nonce": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}, "use_dpop_nonce"},
+			"a nonce that is no nonce":  {dpoptest.Claims{"nonce": "x"}, "use_dpop_nonce"},
 		} {
 			if tc.code == "" {
 				tc.code = "invalid_dpop_proof"
@@ -354,14 +388,17 @@ func TestDPoPAttacks(t *testing.T) {
 			authztest.WantError(t, name, key.Token("reports", credentials(), tc.changes), 400, tc.code)
 		}
 		for name, changes := range map[string]dpoptest.Claims{
-			"59 seconds old": {"iat": h.Clock.Now().Add(-59 * time.Second).Unix()}, "59 seconds new": {"iat": h.Clock.Now().Add(59 * time.Second).Unix()},
-			"a query, a fragment and capitals": {"htu": strings.Replace(h.Issuer, "http:", "HTTP:", 1) + "/oauth/%74oken?a=b#c"}, "further claims": {"exp": 1, "nbf": 1, "foo": "bar"},
+			"59 seconds old":                   {"iat": h.Clock.Now().Add(-59 * time.Second).Unix()},
+			"59 seconds new":                   {"iat": h.Clock.Now().Add(59 * time.Second).Unix()},
+			"a query, a fragment and capitals": {"htu": strings.Replace(h.Issuer, "http:", "HTTP:", 1) + "/oauth/%74oken?a=b#c"},
+			"further claims":                   {"exp": 1, "nbf": 1, "foo": "bar"},
 		} {
 			authztest.WantStatus(t, name, key.Token("reports", credentials(), changes), http.StatusOK)
 		}
 	})
 	authztest.Attack(t, "peer 52: a proof without iat", func(t *testing.T, h *authztest.Harness) {
-		authztest.WantError(t, "no iat", authztest.NewKeyHolder(t, h).Token("reports", credentials(), dpoptest.Claims{"iat": nil}), 400, "invalid_dpop_proof")
+		authztest.WantError(t, "no iat", authztest.NewKeyHolder(t, h).Token("reports", credentials(), dpoptest.Claims{"iat": nil}),
+			400, "invalid_dpop_proof")
 	})
 	authztest.Attack(t, "attack 404: a bound token without its key", func(t *testing.T, h *authztest.Harness) {
 		key, thief := authztest.NewKeyHolder(t, h), authztest.NewKeyHolder(t, h)
@@ -371,14 +408,19 @@ func TestDPoPAttacks(t *testing.T) {
 		proof := func(k authztest.KeyHolder, token string) string { return k.Proof("GET", at, token, h.Clock.Now()) }
 		free := h.Tokens("spa", authztest.Demo).Access
 		for name, headers := range map[string][]string{
-			"as a bearer token": {"Authorization", "Bearer " + access}, "as a bearer token with its proof": {"Authorization", "Bearer " + access, "DPoP", proof(key, access)},
-			"without a proof": {"Authorization", "DPoP " + access}, "a proof of another key": {"Authorization", "DPoP " + access, "DPoP", proof(thief, access)},
-			"a proof for no token": {"Authorization", "DPoP " + access, "DPoP", proof(key, "")}, "a proof for another token": {"Authorization", "DPoP " + access, "DPoP", proof(key, free)},
-			"a free token with a proof": {"Authorization", "DPoP " + free, "DPoP", proof(thief, free)}, "an unknown token": {"Authorization", "DPoP x", "DPoP", proof(key, "x")},
+			"as a bearer token":                {"Authorization", "Bearer " + access},
+			"as a bearer token with its proof": {"Authorization", "Bearer " + access, "DPoP", proof(key, access)},
+			"without a proof":                  {"Authorization", "DPoP " + access},
+			"a proof of another key":           {"Authorization", "DPoP " + access, "DPoP", proof(thief, access)},
+			"a proof for no token":             {"Authorization", "DPoP " + access, "DPoP", proof(key, "")},
+			"a proof for another token":        {"Authorization", "DPoP " + access, "DPoP", proof(key, free)},
+			"a free token with a proof":        {"Authorization", "DPoP " + free, "DPoP", proof(thief, free)},
+			"an unknown token":                 {"Authorization", "DPoP x", "DPoP", proof(key, "x")},
 		} {
 			res := h.Get("/oauth/userinfo", headers...)
 			challenge := res.Header.Get("WWW-Authenticate")
-			if res.Status != http.StatusUnauthorized || !strings.Contains(challenge, `DPoP algs="ES256 EdDSA Ed25519 PS256 RS256"`) || strings.HasPrefix(headers[1], "DPoP") != strings.HasPrefix(challenge, "DPoP ") {
+			if res.Status != http.StatusUnauthorized || !strings.Contains(challenge, `DPoP algs="ES256 EdDSA Ed25519 PS256 RS256"`) ||
+				strings.HasPrefix(headers[1], "DPoP") != strings.HasPrefix(challenge, "DPoP ") {
 				t.Errorf("%s = %d %s, challenge %q, want 401 and a challenge by the scheme that was used", name, res.Status, res.Body, challenge)
 			}
 		}
@@ -399,7 +441,8 @@ func TestDPoPAttacks(t *testing.T) {
 		authztest.WantStatus(t, "its holder", res, http.StatusOK)
 		h.Clock.Advance(time.Minute)
 		authztest.WantError(t, "the spent one with another key", thief.Token("spa", form), 400, "invalid_grant")
-		authztest.WantStatus(t, "the grant goes on", key.Token("spa", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {res.Text("refresh_token")}}), http.StatusOK)
+		authztest.WantStatus(t, "the grant goes on",
+			key.Token("spa", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {res.Text("refresh_token")}}), http.StatusOK)
 
 		// A client with credentials can change its key, and the token of a refresh without a proof is bound to none.
 		shop := key.Token("shop", h.CodeForm("shop", h.Browser(authztest.Demo).Code("shop")))

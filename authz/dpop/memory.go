@@ -23,7 +23,8 @@ const (
 	stripes = 64
 )
 
-var errUntold = denial.New(denial.ProofInvalid, "the proof is older than this server, and the one before has ended without storing which proofs were used")
+var errUntold = denial.New(denial.ProofInvalid,
+	"the proof is older than this server, and the one before has ended without storing which proofs were used")
 
 // Memory knows the proofs that were used at resources, for the one process that uses a store. They are written a little
 // later, for the process after this one. A process that could not do so, since it was killed, leaves a mark, and the

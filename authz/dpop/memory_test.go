@@ -114,7 +114,8 @@ func (s *resource) proof(changes ...dpoptest.Claims) string {
 // ask returns the error code of a request with a proof, "": it passes, and the nonce of the answer.
 func (s *resource) ask(proof string) (code, nonce string) {
 	answer := http.Header{}
-	f, err := s.proofs.Admit(s.t.Context(), http.Header{dpop.Header: {proof}}, dpop.Request{Method: http.MethodGet, URL: at, Token: text}, true, s.key.JKT)
+	f, err := s.proofs.Admit(s.t.Context(), http.Header{dpop.Header: {proof}},
+		dpop.Request{Method: http.MethodGet, URL: at, Token: text}, true, s.key.JKT)
 	s.proofs.Offer(answer, f, err)
 	if e := new(oauth.Error); errors.As(err, &e) {
 		code = e.Code
@@ -195,7 +196,8 @@ func TestAttackAfterAKill(t *testing.T) {
 		s := newResource(t)
 		nonce := dpoptest.Claims{"nonce": s.nonce()}
 		spent := map[string]string{
-			"by its time": s.proof(), "by a time that is ahead": s.proof(dpoptest.Claims{"iat": s.now().Add(time.Minute - time.Second).Unix()}), "by a nonce": s.proof(nonce),
+			"by its time": s.proof(), "by a time that is ahead": s.proof(dpoptest.Claims{"iat": s.now().Add(time.Minute - time.Second).Unix()}),
+			"by a nonce": s.proof(nonce),
 		}
 		for name, proof := range spent {
 			s.want(name, proof, passes)
@@ -328,7 +330,8 @@ func TestNoMemoryWhereOthersWrite(t *testing.T) {
 	proof := s.proof()
 	for i := range 50 {
 		all.Go(func() {
-			_, err := two[i%2].Admit(t.Context(), http.Header{dpop.Header: {proof}}, dpop.Request{Method: http.MethodGet, URL: at, Token: text}, true, s.key.JKT)
+			_, err := two[i%2].Admit(t.Context(), http.Header{dpop.Header: {proof}},
+				dpop.Request{Method: http.MethodGet, URL: at, Token: text}, true, s.key.JKT)
 			if err == nil {
 				passed.Add(1)
 			}

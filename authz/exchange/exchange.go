@@ -129,7 +129,8 @@ func (s *service) exchange(ctx context.Context, q *grant.Request) (jsonresponse.
 		}
 		sub.grant.Scope, sub.grant.Resources, sub.grant.AuthorizationDetails = scope, x.targets, details
 	}
-	rec.ClientID, rec.Scope, rec.Audience, rec.CreatedAt, rec.ExpiresAt, rec.Confirmation = q.Client.ID, scope, x.targets, q.Now, q.Now.Add(q.Client.Lifetimes.AccessToken), q.Proved
+	rec.ClientID, rec.Scope, rec.Audience, rec.CreatedAt, rec.ExpiresAt, rec.Confirmation = q.Client.ID, scope, x.targets, q.Now,
+		q.Now.Add(q.Client.Lifetimes.AccessToken), q.Proved
 	rec.AuthorizationDetails = details
 	if sub.ends.Before(rec.ExpiresAt) {
 		rec.ExpiresAt = sub.ends
@@ -162,7 +163,8 @@ func (s *service) exchange(ctx context.Context, q *grant.Request) (jsonresponse.
 	}
 	return &jsonresponse.Token{
 		TokenType: rec.Confirmation.TokenType(), AccessToken: draft.Token, IssuedType: typeAccess,
-		ExpiresIn: jsonresponse.Seconds(rec.ExpiresAt.Sub(q.Now)), Scope: strings.Join(scope, " "), AuthorizationDetails: jsonresponse.Written(details),
+		ExpiresIn: jsonresponse.Seconds(rec.ExpiresAt.Sub(q.Now)), Scope: strings.Join(scope, " "),
+		AuthorizationDetails: jsonresponse.Written(details),
 	}, nil
 }
 
@@ -266,7 +268,8 @@ func (s *service) readActor(x *request) error {
 func (s *service) narrow(x *request, sub *subject) ([]string, error) {
 	scope := x.scope
 	if len(scope) == 0 {
-		scope = slices.DeleteFunc(slices.Clone(sub.scope), func(name string) bool { return name == client.ScopeOffline || !x.Client.HasScope(name) })
+		scope = slices.DeleteFunc(slices.Clone(sub.scope),
+			func(name string) bool { return name == client.ScopeOffline || !x.Client.HasScope(name) })
 	}
 	switch {
 	case len(scope) == 0 && sub.details != "":

@@ -31,19 +31,22 @@ func TestTokenIsExchanged(t *testing.T) {
 	res := h.Token("api", authztest.ExchangeForm(shop, "scope", "orders.read"))
 	authztest.WantStatus(t, "exchange", res, http.StatusOK)
 	authztest.WantAPIHeaders(t, "exchange", res)
-	if res.Text("issued_token_type") != authztest.TokenType+"access_token" || authztest.ScopesOf(res) != "orders.read" || res.Text("refresh_token") != "" || res.Text("token_type") != "bearer" {
+	if res.Text("issued_token_type") != authztest.TokenType+"access_token" || authztest.ScopesOf(res) != "orders.read" ||
+		res.Text("refresh_token") != "" || res.Text("token_type") != "bearer" {
 		t.Errorf("answer = %s", res.Body)
 	}
 	about := h.Introspect(res.Text("access_token")).JSON()
 	want := map[string]any{"sub": "api", "client_id": "api"}
 	aud, _ := about["aud"].([]any)
 	act, _ := about["act"].(map[string]any)
-	if about["active"] != true || about["sub"] != h.Introspect(shop).JSON()["sub"] || about["client_id"] != "api" || !slices.Equal(authztest.Texts(aud), []string{authztest.StockAPI}) || act["sub"] != want["sub"] || act["client_id"] != want["client_id"] {
+	if about["active"] != true || about["sub"] != h.Introspect(shop).JSON()["sub"] || about["client_id"] != "api" ||
+		!slices.Equal(authztest.Texts(aud), []string{authztest.StockAPI}) || act["sub"] != want["sub"] || act["client_id"] != want["client_id"] {
 		t.Errorf("introspection = %v", about)
 	}
 	authztest.WantReason(t, h, "token.TokenExchangedEvent", "a token of client shop for "+authztest.StockAPI)
 	// A second API passes it on: both act, the later one first.
-	second := h.Introspect(authztest.Exchanged(t, h, "warehouse", authztest.Exchanged(t, h, "api", shop, "audience", authztest.LedgerAPI), "audience", "")).JSON()
+	second := h.Introspect(authztest.Exchanged(t, h, "warehouse", authztest.Exchanged(t, h, "api", shop, "audience", authztest.LedgerAPI),
+		"audience", "")).JSON()
 	act, _ = second["act"].(map[string]any)
 	before, _ := act["act"].(map[string]any)
 	if act["sub"] != "warehouse" || before["sub"] != "api" || before["act"] != nil {
@@ -115,7 +118,9 @@ func TestOtherTokensAreExchanged(t *testing.T) {
 		t.Fatalf("ID token: %v", err)
 	}
 	h.People.EndSession(claims.SID)
-	authztest.WantError(t, "the ID token after the sign-out", h.Token("api", authztest.ExchangeForm(all.ID, "subject_token_type", authztest.TokenType+"id_token", "scope", "orders.read")), http.StatusBadRequest, "invalid_request")
+	authztest.WantError(t, "the ID token after the sign-out",
+		h.Token("api", authztest.ExchangeForm(all.ID, "subject_token_type", authztest.TokenType+"id_token", "scope", "orders.read")),
+		http.StatusBadRequest, "invalid_request")
 	h.Invariants(t)
 }
 
@@ -125,40 +130,48 @@ func TestExchangeAttacks(t *testing.T) {
 		t.Helper()
 		authztest.WantError(t, what, h.Token(by, f), http.StatusBadRequest, code)
 	}
-	authztest.Attack(t, "attack 455: the token of another client, for another audience, with more scopes", func(t *testing.T, h *authztest.Harness) {
-		shop := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access
-		foreign := h.Tokens("other", authztest.Demo, "scope", "openid orders.read").Access
-		refused(t, h, "of a client that is not listed", "api", "invalid_target", authztest.ExchangeForm(foreign))
-		if says := h.Token("api", authztest.ExchangeForm(foreign)).Text("error_description"); strings.Contains(says, "other") || !strings.Contains(says, "tokens of the client") {
-			t.Errorf("of a client that is not listed: %q, want the reason without the name of the other client", says)
-		}
-		says := h.Token("api", authztest.ExchangeForm(shop, "audience", "https://bank.example.com")).Text("error_description")
-		if says != "the audience https://bank.example.com is unknown or not allowed to the client" {
-			t.Errorf("another audience: %q, want its name", says)
-		}
-		refused(t, h, "by a client that does not list it", "stranger", "invalid_target", authztest.ExchangeForm(shop))
-		refused(t, h, "another audience", "api", "invalid_target", authztest.ExchangeForm(shop, "audience", "https://bank.example.com"))
-		refused(t, h, "another resource beside a good audience", "api", "invalid_target", authztest.ExchangeForm(shop, "resource", "https://bank.example.com"))
-		refused(t, h, "no audience where there are two", "api", "invalid_request", authztest.ExchangeForm(shop, "audience", ""))
-		two := authztest.ExchangeForm(shop)
-		two["audience"] = []string{authztest.StockAPI, "https://bank.example.com"}
-		refused(t, h, "two audiences, one of them not allowed", "api", "invalid_target", two)
-		refused(t, h, "more scopes than the token has", "api", "invalid_scope", authztest.ExchangeForm(shop, "scope", "orders.read orders.write"))
-		refused(t, h, "a scope that the client lacks", "warehouse", "invalid_scope", authztest.ExchangeForm(authztest.Exchanged(t, h, "api", shop), "audience", authztest.LedgerAPI, "scope", "email"))
-		refused(t, h, "without the grant", "other", "unauthorized_client", authztest.ExchangeForm(shop))
-		authztest.WantError(t, "without credentials", h.Post("/oauth/token", authztest.ExchangeForm(shop)), http.StatusBadRequest, "invalid_request")
-		authztest.WantError(t, "by name alone", h.Post("/oauth/token", authztest.ExchangeForm(shop, "client_id", "api")), http.StatusUnauthorized, "invalid_client")
-		authztest.WantEvent(t, h, authztest.Demo, "token.TokenExchangedEvent", 1)
-	}, authztest.WithExchangers())
-	authztest.Attack(t, "peer 66: the token of a person whose provider the exchanging client is not allowed", func(t *testing.T, h *authztest.Harness) {
-		h.People.SignInBy("partner")
-		h.People.After(func(r *authn.Result) { r.Provider = "partner" })
-		shop := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read", "idp", "partner").Access
-		authztest.WantError(t, "the exchange", h.Token("api", authztest.ExchangeForm(shop)), http.StatusForbidden, "access_denied")
-	}, authztest.WithExchangers(), authztest.WithConfig(func(c *authz.Config) {
-		c.Providers = append(c.Providers, clientstore.Provider{ID: "partner"})
-		authztest.ChangeClient(c, "shop", func(c *client.Client) { c.IDPs = []string{"identity", "partner"} })
-	}))
+	authztest.Attack(t, "attack 455: the token of another client, for another audience, with more scopes",
+		func(t *testing.T, h *authztest.Harness) {
+			shop := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access
+			foreign := h.Tokens("other", authztest.Demo, "scope", "openid orders.read").Access
+			refused(t, h, "of a client that is not listed", "api", "invalid_target", authztest.ExchangeForm(foreign))
+			if says := h.Token("api", authztest.ExchangeForm(foreign)).Text("error_description"); strings.Contains(says, "other") ||
+				!strings.Contains(says, "tokens of the client") {
+				t.Errorf("of a client that is not listed: %q, want the reason without the name of the other client", says)
+			}
+			says := h.Token("api", authztest.ExchangeForm(shop, "audience", "https://bank.example.com")).Text("error_description")
+			if says != "the audience https://bank.example.com is unknown or not allowed to the client" {
+				t.Errorf("another audience: %q, want its name", says)
+			}
+			refused(t, h, "by a client that does not list it", "stranger", "invalid_target", authztest.ExchangeForm(shop))
+			refused(t, h, "another audience", "api", "invalid_target", authztest.ExchangeForm(shop, "audience", "https://bank.example.com"))
+			refused(t, h, "another resource beside a good audience", "api", "invalid_target",
+				authztest.ExchangeForm(shop, "resource", "https://bank.example.com"))
+			refused(t, h, "no audience where there are two", "api", "invalid_request", authztest.ExchangeForm(shop, "audience", ""))
+			two := authztest.ExchangeForm(shop)
+			two["audience"] = []string{authztest.StockAPI, "https://bank.example.com"}
+			refused(t, h, "two audiences, one of them not allowed", "api", "invalid_target", two)
+			refused(t, h, "more scopes than the token has", "api", "invalid_scope",
+				authztest.ExchangeForm(shop, "scope", "orders.read orders.write"))
+			refused(t, h, "a scope that the client lacks", "warehouse", "invalid_scope",
+				authztest.ExchangeForm(authztest.Exchanged(t, h, "api", shop), "audience", authztest.LedgerAPI, "scope", "email"))
+			refused(t, h, "without the grant", "other", "unauthorized_client", authztest.ExchangeForm(shop))
+			authztest.WantError(t, "without credentials", h.Post("/oauth/token", authztest.ExchangeForm(shop)),
+				http.StatusBadRequest, "invalid_request")
+			authztest.WantError(t, "by name alone", h.Post("/oauth/token", authztest.ExchangeForm(shop, "client_id", "api")),
+				http.StatusUnauthorized, "invalid_client")
+			authztest.WantEvent(t, h, authztest.Demo, "token.TokenExchangedEvent", 1)
+		}, authztest.WithExchangers())
+	authztest.Attack(t, "peer 66: the token of a person whose provider the exchanging client is not allowed",
+		func(t *testing.T, h *authztest.Harness) {
+			h.People.SignInBy("partner")
+			h.People.After(func(r *authn.Result) { r.Provider = "partner" })
+			shop := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read", "idp", "partner").Access
+			authztest.WantError(t, "the exchange", h.Token("api", authztest.ExchangeForm(shop)), http.StatusForbidden, "access_denied")
+		}, authztest.WithExchangers(), authztest.WithConfig(func(c *authz.Config) {
+			c.Providers = append(c.Providers, clientstore.Provider{ID: "partner"})
+			authztest.ChangeClient(c, "shop", func(c *client.Client) { c.IDPs = []string{"identity", "partner"} })
+		}))
 	for name, tt := range map[string]struct {
 		asks string
 		has  bool
@@ -187,59 +200,82 @@ func TestExchangeAttacks(t *testing.T) {
 			authztest.ChangeClient(c, "api", func(c *client.Client) { c.SecondFactor = tt.asks })
 		}))
 	}
-	authztest.Attack(t, "attack 7231: a second exchange passes over what the first could do without", func(t *testing.T, h *authztest.Harness) {
-		h.People.After(func(r *authn.Result) { r.Level = 1 })
-		first := authztest.Exchanged(t, h, "api", h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access, "audience", authztest.LedgerAPI)
-		refused(t, h, "by the client that asks", "warehouse", "invalid_request", authztest.ExchangeForm(first, "audience", authztest.LedgerAPI))
-	}, authztest.WithExchangers(), authztest.WithConfig(func(c *authz.Config) {
-		authztest.ChangeClient(c, "warehouse", func(c *client.Client) { c.SecondFactor = authn.SecondFactorAlways })
-	}))
+	authztest.Attack(t, "attack 7231: a second exchange passes over what the first could do without",
+		func(t *testing.T, h *authztest.Harness) {
+			h.People.After(func(r *authn.Result) { r.Level = 1 })
+			first := authztest.Exchanged(t, h, "api", h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access,
+				"audience", authztest.LedgerAPI)
+			refused(t, h, "by the client that asks", "warehouse", "invalid_request", authztest.ExchangeForm(first, "audience", authztest.LedgerAPI))
+		}, authztest.WithExchangers(), authztest.WithConfig(func(c *authz.Config) {
+			authztest.ChangeClient(c, "warehouse", func(c *client.Client) { c.SecondFactor = authn.SecondFactorAlways })
+		}))
 	authztest.Attack(t, "attack 456: no token, an empty one, two, an old one, one of another type", func(t *testing.T, h *authztest.Harness) {
 		all := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read")
 		refused(t, h, "none", "api", "invalid_request", authztest.ExchangeForm("", "subject_token", ""))
-		refused(t, h, "empty", "api", "invalid_request", url.Values{"grant_type": {authztest.ExchangeGrant}, "subject_token": {""}, "subject_token_type": {authztest.TokenType + "access_token"}, "audience": {authztest.StockAPI}})
+		refused(t, h, "empty", "api", "invalid_request",
+			url.Values{
+				"grant_type": {authztest.ExchangeGrant}, "subject_token": {""}, "subject_token_type": {authztest.TokenType + "access_token"},
+				"audience": {authztest.StockAPI},
+			})
 		refused(t, h, "without a type", "api", "invalid_request", authztest.ExchangeForm(all.Access, "subject_token_type", ""))
 		twice := authztest.ExchangeForm(all.Access)
 		twice["subject_token"] = []string{all.Access, all.Access}
 		refused(t, h, "two", "api", "invalid_request", twice)
-		authztest.WantStatus(t, "in the address", h.Post("/oauth/token?subject_token="+all.Access, authztest.ExchangeForm("", "subject_token", ""), authztest.Basic("api", authztest.Secret("api"))...), http.StatusBadRequest)
+		authztest.WantStatus(t, "in the address",
+			h.Post("/oauth/token?subject_token="+all.Access, authztest.ExchangeForm("", "subject_token", ""),
+				authztest.Basic("api", authztest.Secret("api"))...), http.StatusBadRequest)
 		for _, kind := range []string{"refresh_token", "id_token", "jwt", "saml2", "access_token2"} {
-			refused(t, h, "an access token as "+kind, "api", "invalid_request", authztest.ExchangeForm(all.Access, "subject_token_type", authztest.TokenType+kind))
+			refused(t, h, "an access token as "+kind, "api", "invalid_request",
+				authztest.ExchangeForm(all.Access, "subject_token_type", authztest.TokenType+kind))
 		}
 		refused(t, h, "an ID token as an access token", "api", "invalid_request", authztest.ExchangeForm(all.ID))
-		refused(t, h, "another's refresh token", "api", "invalid_request", authztest.ExchangeForm(all.Refresh, "subject_token_type", authztest.TokenType+"refresh_token"))
-		refused(t, h, "a refresh token is asked for", "api", "invalid_request", authztest.ExchangeForm(all.Access, "requested_token_type", authztest.TokenType+"refresh_token"))
+		refused(t, h, "another's refresh token", "api", "invalid_request",
+			authztest.ExchangeForm(all.Refresh, "subject_token_type", authztest.TokenType+"refresh_token"))
+		refused(t, h, "a refresh token is asked for", "api", "invalid_request",
+			authztest.ExchangeForm(all.Access, "requested_token_type", authztest.TokenType+"refresh_token"))
 		refused(t, h, "nonsense", "api", "invalid_request", authztest.ExchangeForm("nonsense"))
 		refused(t, h, "cut short", "api", "invalid_request", authztest.ExchangeForm(all.Access[:len(all.Access)-1]))
-		refused(t, h, "the actor's type alone", "api", "invalid_request", authztest.ExchangeForm(all.Access, "actor_token_type", authztest.TokenType+"access_token"))
-		refused(t, h, "another's token as the actor's", "api", "invalid_request", authztest.ExchangeForm(all.Access, "actor_token", all.Access, "actor_token_type", authztest.TokenType+"access_token"))
+		refused(t, h, "the actor's type alone", "api", "invalid_request",
+			authztest.ExchangeForm(all.Access, "actor_token_type", authztest.TokenType+"access_token"))
+		refused(t, h, "another's token as the actor's", "api", "invalid_request",
+			authztest.ExchangeForm(all.Access, "actor_token", all.Access, "actor_token_type", authztest.TokenType+"access_token"))
 		h.Clock.Advance(16 * time.Minute)
 		refused(t, h, "expired", "api", "invalid_request", authztest.ExchangeForm(all.Access))
 		h.Clock.Advance(time.Hour)
-		refused(t, h, "an expired ID token", "api", "invalid_request", authztest.ExchangeForm(all.ID, "subject_token_type", authztest.TokenType+"id_token", "scope", "orders.read"))
+		refused(t, h, "an expired ID token", "api", "invalid_request",
+			authztest.ExchangeForm(all.ID, "subject_token_type", authztest.TokenType+"id_token", "scope", "orders.read"))
 		if strings.Contains(h.Log(), all.Access) || strings.Contains(h.Log(), all.ID[:60]) {
 			t.Error("a token is in the log")
 		}
 	}, authztest.WithExchangers())
-	authztest.Attack(t, "peer 33: without a subject token neither the client nor who acts takes its place", func(t *testing.T, h *authztest.Harness) {
-		shop := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access
-		own := h.Token("api", url.Values{"grant_type": {"client_credentials"}, "scope": {"orders.read"}}).Text("access_token")
-		acting := []string{"actor_token", own, "actor_token_type", authztest.TokenType + "access_token"}
-		for name, subject := range map[string]url.Values{
-			"missing": {}, "a type alone": {"subject_token_type": {authztest.TokenType + "access_token"}}, "empty": {"subject_token": {""}, "subject_token_type": {authztest.TokenType + "access_token"}},
-			"spaces": {"subject_token": {"  "}, "subject_token_type": {authztest.TokenType + "access_token"}}, "an empty type": {"subject_token": {shop}, "subject_token_type": {""}},
-			"twice, one of them empty": {"subject_token": {"", shop}, "subject_token_type": {authztest.TokenType + "access_token"}}, "two types": {"subject_token": {shop}, "subject_token_type": {authztest.TokenType + "access_token", authztest.TokenType + "jwt"}},
-			"an unknown type": {"subject_token": {shop}, "subject_token_type": {"urn:example:token"}}, "the word null": {"subject_token": {"null"}, "subject_token_type": {authztest.TokenType + "access_token"}},
-			"the id of the client": {"subject_token": {"api"}, "subject_token_type": {authztest.TokenType + "access_token"}}, "another spelling": {"Subject_Token": {shop}, "subject_token_type": {authztest.TokenType + "access_token"}},
-		} {
-			for _, more := range [][]string{nil, acting} {
-				f := authztest.ExchangeForm("", append([]string{"subject_token", "", "subject_token_type", ""}, more...)...)
-				maps.Copy(f, subject)
-				refused(t, h, name, "api", "invalid_request", f)
+	authztest.Attack(t, "peer 33: without a subject token neither the client nor who acts takes its place",
+		func(t *testing.T, h *authztest.Harness) {
+			shop := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access
+			own := h.Token("api", url.Values{"grant_type": {"client_credentials"}, "scope": {"orders.read"}}).Text("access_token")
+			acting := []string{"actor_token", own, "actor_token_type", authztest.TokenType + "access_token"}
+			for name, subject := range map[string]url.Values{
+				"missing": {}, "a type alone": {"subject_token_type": {authztest.TokenType + "access_token"}},
+				"empty":                    {"subject_token": {""}, "subject_token_type": {authztest.TokenType + "access_token"}},
+				"spaces":                   {"subject_token": {"  "}, "subject_token_type": {authztest.TokenType + "access_token"}},
+				"an empty type":            {"subject_token": {shop}, "subject_token_type": {""}},
+				"twice, one of them empty": {"subject_token": {"", shop}, "subject_token_type": {authztest.TokenType + "access_token"}},
+				"two types": {
+					"subject_token":      {shop},
+					"subject_token_type": {authztest.TokenType + "access_token", authztest.TokenType + "jwt"},
+				},
+				"an unknown type":      {"subject_token": {shop}, "subject_token_type": {"urn:example:token"}},
+				"the word null":        {"subject_token": {"null"}, "subject_token_type": {authztest.TokenType + "access_token"}},
+				"the id of the client": {"subject_token": {"api"}, "subject_token_type": {authztest.TokenType + "access_token"}},
+				"another spelling":     {"Subject_Token": {shop}, "subject_token_type": {authztest.TokenType + "access_token"}},
+			} {
+				for _, more := range [][]string{nil, acting} {
+					f := authztest.ExchangeForm("", append([]string{"subject_token", "", "subject_token_type", ""}, more...)...)
+					maps.Copy(f, subject)
+					refused(t, h, name, "api", "invalid_request", f)
+				}
 			}
-		}
-		authztest.WantEvent(t, h, authztest.Demo, "token.TokenExchangedEvent", 0)
-	}, authztest.WithExchangers())
+			authztest.WantEvent(t, h, authztest.Demo, "token.TokenExchangedEvent", 0)
+		}, authztest.WithExchangers())
 	t.Run("attack 457: an exchanged token outlives what it came from", func(t *testing.T) {
 		t.Parallel()
 		for name, end := range map[string]func(h *authztest.Harness, all authztest.Tokens){
@@ -263,7 +299,8 @@ func TestExchangeAttacks(t *testing.T) {
 				authztest.WantActive(t, h, "before", twice, true)
 				end(h, all)
 				authztest.WantActive(t, h, "after", twice, false)
-				authztest.WantError(t, "exchanged again", h.Token("ledger", authztest.ExchangeForm(twice, "audience", authztest.LedgerAPI)), http.StatusBadRequest, "invalid_request")
+				authztest.WantError(t, "exchanged again", h.Token("ledger", authztest.ExchangeForm(twice, "audience", authztest.LedgerAPI)),
+					http.StatusBadRequest, "invalid_request")
 				h.Invariants(t)
 			})
 		}
@@ -288,13 +325,16 @@ func TestExchangeAttacks(t *testing.T) {
 		authztest.WantStatus(t, "the first", res, http.StatusOK)
 		authztest.WantBound(t, "exchanged", h, res.Text("access_token"), key.JKT)
 		authztest.WantError(t, "the second", h.Token("api", authztest.ExchangeForm(shop), proof...), http.StatusBadRequest, "invalid_dpop_proof")
-		authztest.WantError(t, "in another grant", h.Token("api", url.Values{"grant_type": {"client_credentials"}, "scope": {"orders.read"}}, proof...), http.StatusBadRequest, "invalid_dpop_proof")
+		authztest.WantError(t, "in another grant",
+			h.Token("api", url.Values{"grant_type": {"client_credentials"}, "scope": {"orders.read"}}, proof...),
+			http.StatusBadRequest, "invalid_dpop_proof")
 		authztest.WantEvent(t, h, authztest.Demo, "token.TokenExchangedEvent", 1)
 	}, authztest.WithExchangers())
 	authztest.Attack(t, "attack 459: a token with a usage limit", func(t *testing.T, h *authztest.Harness) {
 		limited := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access
 		refused(t, h, "its exchange", "api", "invalid_request", authztest.ExchangeForm(limited))
-	}, authztest.WithExchangers(), authztest.WithConfig(func(c *authz.Config) { c.Scopes = []client.Scope{{Name: "orders.read", UsageLimit: 2}} }))
+	}, authztest.WithExchangers(),
+		authztest.WithConfig(func(c *authz.Config) { c.Scopes = []client.Scope{{Name: "orders.read", UsageLimit: 2}} }))
 }
 
 // TestUpstreamGetsItsOwnToken: the token of a request is exchanged for one that its upstream can verify, and the same
@@ -319,7 +359,8 @@ func TestUpstreamGetsItsOwnToken(t *testing.T) {
 	before, about := h.Introspect(shop.Access).JSON(), h.Introspect(up).JSON()
 	aud, _ := about["aud"].([]any)
 	act, _ := about["act"].(map[string]any)
-	if about["sub"] != before["sub"] || about["client_id"] != "shop" || about["scope"] != before["scope"] || !slices.Equal(authztest.Texts(aud), []string{authztest.StockAPI}) || act["sub"] != site || act["client_id"] != nil {
+	if about["sub"] != before["sub"] || about["client_id"] != "shop" || about["scope"] != before["scope"] ||
+		!slices.Equal(authztest.Texts(aud), []string{authztest.StockAPI}) || act["sub"] != site || act["client_id"] != nil {
 		t.Errorf("introspection = %v", about)
 	}
 	authztest.WantEvent(t, h, authztest.Demo, "token.TokenExchangedEvent", 1)
@@ -346,12 +387,14 @@ func TestUpstreamGetsItsOwnToken(t *testing.T) {
 	second := of(other)
 	authztest.WantStatus(t, "revoke", h.Revoke("other", other), http.StatusOK)
 	authztest.WantActive(t, h, "after the revocation", second, false)
-	if _, err := h.Server().UpstreamToken(t.Context(), shop.Access, authztest.StockAPI, site, audit.Origin{}); !errors.Is(err, exchange.ErrEnded) {
+	if _, err := h.Server().UpstreamToken(t.Context(), shop.Access, authztest.StockAPI, site,
+		audit.Origin{}); !errors.Is(err, exchange.ErrEnded) {
 		t.Errorf("of an expired token: %v, want ErrEnded", err)
 	}
 	h.Restart(func(c *authz.Config) { c.Scopes = []client.Scope{{Name: "orders.read", UsageLimit: 2}} })
 	limited := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access
-	if _, err := h.Server().UpstreamToken(t.Context(), limited, authztest.StockAPI, site, audit.Origin{}); !errors.Is(err, exchange.ErrLimited) {
+	if _, err := h.Server().UpstreamToken(t.Context(), limited, authztest.StockAPI, site,
+		audit.Origin{}); !errors.Is(err, exchange.ErrLimited) {
 		t.Errorf("of a limited token: %v, want ErrLimited", err)
 	}
 	h.Invariants(t)

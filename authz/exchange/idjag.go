@@ -82,7 +82,10 @@ func (s *service) assert(ctx context.Context, x *request, sub *subject) (jsonres
 	if sub.from != c.ID { // "MUST validate that the audience of the subject token matches the client_id"
 		return nil, refuse(errForeign)
 	}
-	err := s.deps.Clients.May(c, clientstore.Permission{Grant: client.GrantTokenExchange, Provider: sub.access.Provider, Elsewhere: x.elsewhere})
+	err := s.deps.Clients.May(c, clientstore.Permission{
+		Grant:    client.GrantTokenExchange,
+		Provider: sub.access.Provider, Elsewhere: x.elsewhere,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +135,8 @@ func (s *service) assert(ctx context.Context, x *request, sub *subject) (jsonres
 	}
 	says := assertion{
 		Issuer: s.deps.Issuer, Subject: s.deps.Tokens.SubjectFor(c, sub.access.Subject), Audience: x.elsewhere, ClientID: there.ClientID, ID: id,
-		IssuedAt: x.Now.Unix(), Expires: x.Now.Add(assertionLifetime).Unix(), AuthTime: sub.access.AuthTime.Unix(), ACR: token.ACR(sub.access.Level),
+		IssuedAt: x.Now.Unix(), Expires: x.Now.Add(assertionLifetime).Unix(), AuthTime: sub.access.AuthTime.Unix(),
+		ACR:   token.ACR(sub.access.Level),
 		Scope: strings.Join(x.scope, " "), Resource: x.targets, Confirmation: token.Confirmation{JKT: x.Proved.JKT},
 	}
 	if slices.Contains(sub.scope, "email") && who.Profile["email_verified"] == "true" {

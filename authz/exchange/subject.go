@@ -123,9 +123,13 @@ func (s *service) ofRefresh(tx storage.Tx, x *request) (*subject, error) {
 	if !usable {
 		return nil, refuse(errInactive)
 	}
-	return &subject{from: x.Client.ID, scope: scope, details: s.deps.Clients.StillDetailed(x.Client, g.AuthorizationDetails), ends: g.ExpiresAt, access: token.Access{
-		GrantID: id, Subject: g.Subject, Level: g.Level, AMR: g.AMR, AuthTime: g.AuthTime, SessionID: g.SessionID, Provider: g.Provider, References: g.References,
-	}}, nil
+	return &subject{
+		from: x.Client.ID, scope: scope, details: s.deps.Clients.StillDetailed(x.Client, g.AuthorizationDetails),
+		ends: g.ExpiresAt, access: token.Access{
+			GrantID: id, Subject: g.Subject, Level: g.Level, AMR: g.AMR, AuthTime: g.AuthTime, SessionID: g.SessionID, Provider: g.Provider,
+			References: g.References,
+		},
+	}, nil
 }
 
 // ofIDToken: an ID token says who signed in, and no scopes. It is worth something while that session lives.
@@ -153,8 +157,9 @@ func (s *service) ofIDToken(tx storage.Tx, x *request) (*subject, error) {
 	return &subject{
 		from: x.id.Audience, scope: s.deps.Clients.StillGiven(st.Client, st.Client.Scopes, &st.Subject, x.Now), ends: ends,
 		access: token.Access{
-			Subject: si.Subject, Level: si.Level, AMR: si.AMR, AuthTime: si.AuthTime, SessionID: si.SessionID, Provider: si.Provider, References: si.References,
-			Sources: []token.Source{{ClientID: x.id.Audience, Epoch: st.Epochs.Client}},
+			Subject: si.Subject, Level: si.Level, AMR: si.AMR, AuthTime: si.AuthTime, SessionID: si.SessionID, Provider: si.Provider,
+			References: si.References,
+			Sources:    []token.Source{{ClientID: x.id.Audience, Epoch: st.Epochs.Client}},
 		},
 		grant: &token.Grant{SignIn: si, ClientID: x.Client.ID, CreatedAt: x.Now, ExpiresAt: ends, Confirmation: x.Proved},
 	}, nil
@@ -170,9 +175,12 @@ func (s *service) ofWorkload(tx storage.Tx, x *request) (*subject, error) {
 	if !ok {
 		return nil, refuse(errInactive)
 	}
-	return &subject{from: c.ID, scope: s.deps.Clients.StillGiven(c, c.Scopes, nil, x.Now), ends: x.workload.Statement.Expires, access: token.Access{
-		Sources: []token.Source{{ClientID: c.ID, Epoch: st.Epochs.Client}},
-	}}, nil
+	return &subject{
+		from: c.ID, scope: s.deps.Clients.StillGiven(c, c.Scopes, nil, x.Now),
+		ends: x.workload.Statement.Expires, access: token.Access{
+			Sources: []token.Source{{ClientID: c.ID, Epoch: st.Epochs.Client}},
+		},
+	}, nil
 }
 
 // act puts who acts before those who acted already: the holder of the actor's token, or the client. (RFC 8693 4.1)
@@ -193,7 +201,8 @@ func (s *service) act(tx storage.Tx, x *request, sub *subject) error {
 			sub.ends = rec.ExpiresAt
 		}
 		sub.access.Sources = append(sub.access.Sources, token.Source{
-			Key: x.actor, ClientID: rec.ClientID, Epoch: rec.Epochs.Client, GrantID: rec.GrantID, Person: rec.Subject, PersonEpoch: rec.Epochs.Person,
+			Key: x.actor, ClientID: rec.ClientID, Epoch: rec.Epochs.Client, GrantID: rec.GrantID, Person: rec.Subject,
+			PersonEpoch: rec.Epochs.Person,
 		})
 	}
 	have := sub.access.Actors

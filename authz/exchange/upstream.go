@@ -95,7 +95,9 @@ func failure(err error) error {
 }
 
 // draft makes the token for an upstream. renewable: the token that it comes from is valid for longer.
-func (u *Upstream) draft(ctx context.Context, key, audience, site string, from audit.Origin, now time.Time) (draft *token.Draft, renewable bool, err error) {
+func (u *Upstream) draft(ctx context.Context, key, audience, site string, from audit.Origin, now time.Time) (draft *token.Draft,
+	renewable bool, err error,
+) {
 	s := &service{u.deps}
 	var sub *subject
 	var c *client.Client
@@ -128,7 +130,8 @@ func (u *Upstream) draft(ctx context.Context, key, audience, site string, from a
 		return nil, false, failure(err)
 	}
 	rec := sub.access
-	rec.ClientID, rec.Scope, rec.Audience, rec.CreatedAt, rec.ExpiresAt = sub.from, sub.scope, []string{audience}, now, now.Add(upstreamLifetime)
+	rec.ClientID, rec.Scope, rec.Audience, rec.CreatedAt, rec.ExpiresAt = sub.from, sub.scope, []string{audience}, now,
+		now.Add(upstreamLifetime)
 	rec.AuthorizationDetails = sub.details
 	if renewable = sub.ends.After(rec.ExpiresAt); !renewable {
 		rec.ExpiresAt = sub.ends

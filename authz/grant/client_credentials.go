@@ -25,7 +25,8 @@ func (s *Grants) grantClientCredentials(ctx context.Context, q *Request) (*jsonr
 		return nil, err
 	}
 	i, err := s.issueOwn(ctx, q, ownToken{
-		grant: client.GrantClientCredentials, scope: scope, details: asked, resources: q.Client.OwnResources(q.Form.All("resource")), lifetime: q.Client.Lifetimes.AccessToken,
+		grant: client.GrantClientCredentials, scope: scope, details: asked, resources: q.Client.OwnResources(q.Form.All("resource")),
+		lifetime: q.Client.Lifetimes.AccessToken,
 	})
 	if err != nil {
 		return nil, err
@@ -49,7 +50,10 @@ type ownToken struct {
 
 func (s *Grants) issueOwn(ctx context.Context, q *Request, t ownToken) (*token.Draft, error) {
 	c := q.Client
-	if err := s.clients.May(c, clientstore.Permission{Grant: t.grant, Scope: t.scope, Resources: t.resources, Details: t.details}); err != nil {
+	if err := s.clients.May(c, clientstore.Permission{
+		Grant: t.grant, Scope: t.scope, Resources: t.resources,
+		Details: t.details,
+	}); err != nil {
 		return nil, err
 	}
 	i, err := s.tokens.DraftAccess(c, token.Access{

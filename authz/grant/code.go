@@ -89,7 +89,10 @@ func (s *Grants) grantAuthorizationCode(ctx context.Context, q *Request) (*jsonr
 	if !secret.IsToken(secret.Code, code) {
 		return nil, refuseCode(codeUnknown, "")
 	}
-	g := &codeGrant{Request: q, key: secret.Hash(code), challenge: challengeOf(q.Form.Get("code_verifier")), resources: q.Client.OwnResources(q.Form.All("resource"))}
+	g := &codeGrant{
+		Request: q, key: secret.Hash(code), challenge: challengeOf(q.Form.Get("code_verifier")),
+		resources: q.Client.OwnResources(q.Form.All("resource")),
+	}
 	var err error
 	if g.details, err = s.clients.DetailsFor(q.Form); err != nil {
 		return nil, err
@@ -256,7 +259,11 @@ func (s *Grants) prepareCode(g *codeGrant, rec *Code, st *token.Standing) error 
 	if err != nil {
 		return err
 	}
-	if err := s.clients.May(g.Client, clientstore.Permission{Grant: client.GrantCode, Scope: scope, Provider: rec.Provider, Resources: resources, Details: details}); err != nil {
+	if err := s.clients.May(g.Client,
+		clientstore.Permission{
+			Grant: client.GrantCode, Scope: scope, Provider: rec.Provider, Resources: resources,
+			Details: details,
+		}); err != nil {
 		return err
 	}
 	l := g.Client.Lifetimes
@@ -274,7 +281,8 @@ func (s *Grants) prepareCode(g *codeGrant, rec *Code, st *token.Standing) error 
 		CreatedAt: g.Now, ExpiresAt: ends, Nonce: rec.Nonce, Claims: rec.Claims,
 		Confirmation: g.heldBy(), AuthorizationDetails: granted,
 	}
-	if g.access, err = s.tokens.DraftGrantAccess(g.Client, g.grantID, &g.grant, scope, resources, details, g.Proved, EventAccessIssued, g.From, g.Now); err != nil {
+	if g.access, err = s.tokens.DraftGrantAccess(g.Client, g.grantID, &g.grant, scope, resources, details, g.Proved,
+		EventAccessIssued, g.From, g.Now); err != nil {
 		return err
 	}
 	if refreshes {

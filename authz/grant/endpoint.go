@@ -167,7 +167,8 @@ func (s *Grants) authenticate(r *http.Request, f oauth.Form) (*client.Client, *c
 // respond makes the answer for an access token.
 func (s *Grants) respond(c *client.Client, i *token.Draft, now time.Time) *jsonresponse.Token {
 	t := &jsonresponse.Token{
-		TokenType: i.Rec.Confirmation.TokenType(), AccessToken: i.Token, ExpiresIn: jsonresponse.Seconds(i.Rec.ExpiresAt.Sub(now)), Scope: strings.Join(i.Rec.Scope, " "),
+		TokenType: i.Rec.Confirmation.TokenType(), AccessToken: i.Token, ExpiresIn: jsonresponse.Seconds(i.Rec.ExpiresAt.Sub(now)),
+		Scope:                strings.Join(i.Rec.Scope, " "),
 		AuthorizationDetails: jsonresponse.Written(i.Rec.AuthorizationDetails),
 	}
 	if i.Rec.Subject != "" {

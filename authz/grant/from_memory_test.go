@@ -19,7 +19,8 @@ func TestTokenInUseIsReadOnce(t *testing.T) {
 	t.Parallel()
 	h, s := authztest.WithLookups(t, authztest.WithConfig(authztest.LimitUses))
 	for what, token := range map[string]string{
-		"client": authztest.OwnToken(h).Text("access_token"), "person": h.Tokens("shop", authztest.Demo).Access, "JWT": h.Tokens("jwt", authztest.Demo).Access,
+		"client": authztest.OwnToken(h).Text("access_token"), "person": h.Tokens("shop", authztest.Demo).Access,
+		"JWT": h.Tokens("jwt", authztest.Demo).Access,
 	} {
 		if n := s.Asks(t, h, token, 10); n != 1 {
 			t.Errorf("%s: %d of 10 questions reached the store, want 1", what, n)
@@ -144,7 +145,10 @@ func TestTokenInUseEndsAtOnce(t *testing.T) {
 		s.Asks(t, h, signed, 2)
 		site := authztest.OpenSite(t, h, h.Browser(authztest.Demo))
 		authztest.SiteActive(t, h, authztest.WikiOrigin, site.Token)
-		for _, text := range []string{token + " ", token[:len(token)-1], " " + token, signed + "=", signed[:len(signed)-2], site.Token, "", "unknown"} {
+		for _, text := range []string{
+			token + " ", token[:len(token)-1], " " + token, signed + "=", signed[:len(signed)-2],
+			site.Token, "", "unknown",
+		} {
 			if in, err := h.Server().Introspect(t.Context(), text); err != nil || in.Active {
 				t.Errorf("Introspect(%.12q…) = %+v, %v, want inactive", text, in, err)
 			}

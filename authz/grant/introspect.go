@@ -174,7 +174,8 @@ func (s *Grants) introspectionBody(i *token.Introspection) *jsonresponse.Introsp
 		Active: true, Scope: strings.Join(i.Scope, " "), ClientID: i.ClientID, TokenType: i.TokenType, Expires: i.ExpiresAt.Unix(),
 		IssuedAt: i.IssuedAt.Unix(), NotBefore: i.IssuedAt.Unix(), Subject: s.tokens.SubjectOf(i), Audience: i.Audience, Issuer: s.issuer,
 		AMR: i.AMR, ACR: token.ACR(i.Level), UsageLimit: i.UsageLimit, UsageCount: i.UsageCount,
-		Confirmation: jsonresponse.Confirmation(i.Confirmation), Actor: s.actorBody(i), AuthorizationDetails: jsonresponse.Written(i.AuthorizationDetails),
+		Confirmation: jsonresponse.Confirmation(i.Confirmation), Actor: s.actorBody(i),
+		AuthorizationDetails: jsonresponse.Written(i.AuthorizationDetails),
 	}
 	if !i.AuthTime.IsZero() {
 		b.AuthTime = i.AuthTime.Unix()

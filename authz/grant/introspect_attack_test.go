@@ -60,7 +60,8 @@ func TestRevokeAttacks(t *testing.T) {
 		authztest.WantStatus(t, "long garbage", h.Revoke("shop", strings.Repeat("x", 10_000)), 200)
 		authztest.WantError(t, "empty", h.Revoke("shop", ""), 400, "invalid_request")
 		authztest.WantError(t, "none", h.Call("/oauth/revoke", "shop", url.Values{}), 400, "invalid_request")
-		authztest.WantError(t, "stranger", h.Post("/oauth/revoke", url.Values{"token": {"x"}}, authztest.Basic("x", "y")...), 401, "invalid_client")
+		authztest.WantError(t, "stranger", h.Post("/oauth/revoke", url.Values{"token": {"x"}}, authztest.Basic("x", "y")...), 401,
+			"invalid_client")
 		authztest.WantError(t, "GET", h.Get("/oauth/revoke?token=x"), 405, "invalid_request")
 	})
 	authztest.Attack(t, "attack 83: a wrong hint", func(t *testing.T, h *authztest.Harness) {
@@ -110,14 +111,16 @@ func TestIntrospectAttacks(t *testing.T) {
 		for name, res := range map[string]*authztest.Response{
 			"unknown":      h.Post(authztest.IntrospectPath, f, authztest.Basic("nobody", "wrong")...),
 			"OAuth, wrong": h.Post(authztest.IntrospectPath, f, authztest.Basic("shop", "wrong")...),
-			"body secret":  h.Post(authztest.IntrospectPath, url.Values{"token": f["token"], "client_id": {"ops"}, "client_secret": {authztest.Secret("ops")}}),
+			"body secret": h.Post(authztest.IntrospectPath,
+				url.Values{"token": f["token"], "client_id": {"ops"}, "client_secret": {authztest.Secret("ops")}}),
 		} {
 			if res.Status != 401 || res.Body != wrong.Body || !strings.HasPrefix(res.Header.Get("WWW-Authenticate"), "Basic ") {
 				t.Errorf("%s = %d %s, want the bytes of a wrong secret", name, res.Status, res.Body)
 			}
 		}
 		// A client with the right secret learns that it cannot ask, and nothing else.
-		if res := authztest.IntrospectAs(h, "shop", f); res.Status != 401 || res.Text("error") != "invalid_client" || strings.Contains(res.Body, "active") {
+		if res := authztest.IntrospectAs(h, "shop", f); res.Status != 401 || res.Text("error") != "invalid_client" ||
+			strings.Contains(res.Body, "active") {
 			t.Errorf("OAuth = %d %s, want 401 invalid_client", res.Status, res.Body)
 		}
 		authztest.WantError(t, "another API", authztest.IntrospectAs(h, "auditor", f), 403, "access_denied")
@@ -180,14 +183,16 @@ func TestIntrospectAttacks(t *testing.T) {
 			t.Errorf("Allow = %q, want POST", res.Header.Get("Allow"))
 		}
 		authztest.WantError(t, "query", h.Post(authztest.IntrospectPath+"?token="+token, url.Values{}, basic...), 400, "invalid_request")
-		authztest.WantError(t, "query and body", h.Post(authztest.IntrospectPath+"?token="+token, url.Values{"token": {token}}, basic...), 400, "invalid_request")
+		authztest.WantError(t, "query and body", h.Post(authztest.IntrospectPath+"?token="+token, url.Values{"token": {token}}, basic...), 400,
+			"invalid_request")
 		res = h.Do(http.MethodPost, authztest.IntrospectPath, `{"token":"`+token+`"}`, append(basic, "Content-Type", "application/json")...)
 		authztest.WantError(t, "JSON", res, 400, "invalid_request")
 		authztest.WantError(t, "none", h.Post(authztest.IntrospectPath, url.Values{}, basic...), 400, "invalid_request")
 		authztest.WantError(t, "empty", h.Introspect(""), 400, "invalid_request")
 		authztest.WantStatus(t, "v1", h.Post("/oauth/v1/api/v2/token/introspect", url.Values{}, basic...), 404)
 		for value, status := range map[string]int{"true": 200, "false": 200, "": 200, "TRUE": 400, "1": 400, "yes": 400} {
-			authztest.WantStatus(t, "refresh_user_details="+value, authztest.IntrospectAs(h, "ops", url.Values{"token": {token}, "refresh_user_details": {value}}), status)
+			authztest.WantStatus(t, "refresh_user_details="+value,
+				authztest.IntrospectAs(h, "ops", url.Values{"token": {token}, "refresh_user_details": {value}}), status)
 		}
 	})
 	authztest.Attack(t, "attack 93: what an answer says", func(t *testing.T, h *authztest.Harness) {
@@ -197,10 +202,14 @@ func TestIntrospectAttacks(t *testing.T) {
 		got := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read")
 		want := map[string][]string{
 			"person": {
-				"active", "scope", "client_id", "token_type", "exp", "iat", "nbf", "sub", "iss", "username", "amr", "acr", "auth_time", "app_identifier", "app_platform",
+				"active", "scope", "client_id", "token_type", "exp", "iat", "nbf", "sub", "iss", "username", "amr", "acr", "auth_time",
+				"app_identifier", "app_platform",
 				"app_version", "user_details", "group_permissions",
 			},
-			"client": {"active", "scope", "client_id", "token_type", "exp", "iat", "nbf", "sub", "iss", "app_identifier", "app_platform", "app_version"},
+			"client": {
+				"active", "scope", "client_id", "token_type", "exp", "iat", "nbf", "sub", "iss", "app_identifier",
+				"app_platform", "app_version",
+			},
 		}
 		for what, token := range map[string]string{"person": got.Access, "client": authztest.OwnToken(h).Text("access_token")} {
 			res := h.Introspect(token)
@@ -291,20 +300,25 @@ func TestIntrospect(t *testing.T) {
 	got := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read", "resource", "https://api.example.com")
 	now := authztest.Start.Unix()
 	want := map[string]any{
-		"active": true, "scope": "openid orders.read", "client_id": "shop", "token_type": "bearer", "exp": now + 900, "iat": now, "nbf": now, "sub": authztest.Demo,
-		"aud": []string{"https://api.example.com"}, "iss": h.Issuer, "username": "demo@example.com", "amr": []string{"DEFAULT"}, "acr": "urn:gatehouse:level:1",
-		"auth_time": now, "app_identifier": "", "app_platform": "", "app_version": "", "user_details": map[string]any{"mail": "demo@example.com", "role": []string{"a", "b"}},
+		"active": true, "scope": "openid orders.read", "client_id": "shop", "token_type": "bearer", "exp": now + 900, "iat": now,
+		"nbf": now, "sub": authztest.Demo,
+		"aud": []string{"https://api.example.com"}, "iss": h.Issuer, "username": "demo@example.com", "amr": []string{"DEFAULT"},
+		"acr":       "urn:gatehouse:level:1",
+		"auth_time": now, "app_identifier": "", "app_platform": "", "app_version": "",
+		"user_details":      map[string]any{"mail": "demo@example.com", "role": []string{"a", "b"}},
 		"group_permissions": map[string]any{"staff": []string{"read"}},
 	}
 	sameJSON(t, "access token", h.Introspect(got.Access).JSON(), want)
 	want["token_type"], want["exp"] = "refresh_token", now+30*24*3600
 	sameJSON(t, "refresh token", h.Introspect(got.Refresh).JSON(), want)
 	sameJSON(t, "own", h.Introspect(authztest.OwnToken(h).Text("access_token")).JSON(), map[string]any{
-		"active": true, "scope": "reports.read", "client_id": "reports", "token_type": "bearer", "exp": now + 900, "iat": now, "nbf": now, "sub": "reports",
+		"active": true, "scope": "reports.read", "client_id": "reports", "token_type": "bearer", "exp": now + 900, "iat": now,
+		"nbf": now, "sub": "reports",
 		"iss": h.Issuer, "app_identifier": "", "app_platform": "", "app_version": "",
 	})
 	i, err := h.Server().Introspect(t.Context(), got.Access)
-	if err != nil || !i.Active || !slices.Equal(i.Scope, []string{"openid", "orders.read"}) || i.Subject != authztest.Demo || i.Person.Username != "demo@example.com" {
+	if err != nil || !i.Active || !slices.Equal(i.Scope, []string{"openid", "orders.read"}) || i.Subject != authztest.Demo ||
+		i.Person.Username != "demo@example.com" {
 		t.Fatalf("Introspect = %+v, %v", i, err)
 	}
 	// A refresh token opens nothing.

@@ -17,7 +17,8 @@ func TestIntrospectBasic(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("a-b_c+d%41", 4)
 	h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) {
-		c.APIClients = append(c.APIClients, &client.APIClient{ID: "api-one", Secrets: []secret.String{secret.New(text)}, APIs: []string{"introspection"}})
+		c.APIClients = append(c.APIClients,
+			&client.APIClient{ID: "api-one", Secrets: []secret.String{secret.New(text)}, APIs: []string{"introspection"}})
 	}))
 	token := h.Tokens("shop", authztest.Demo).Access
 	encode := strings.NewReplacer("-", "%2D", "_", "%5F", "+", "%2B", "%", "%25").Replace // as oauth4webapi does

@@ -33,8 +33,9 @@ func (s *Grants) grantJWTBearer(ctx context.Context, q *Request) (jsonresponse.B
 		return nil, err
 	}
 	i, err := s.issueOwn(ctx, q, ownToken{
-		grant: client.GrantJWTBearer, scope: scope, details: asked, resources: q.Client.OwnResources(q.Form.All("resource")), lifetime: q.Client.Lifetimes.AccessToken,
-		reason: q.Workload.String(),
+		grant: client.GrantJWTBearer, scope: scope, details: asked, resources: q.Client.OwnResources(q.Form.All("resource")),
+		lifetime: q.Client.Lifetimes.AccessToken,
+		reason:   q.Workload.String(),
 	})
 	if err != nil {
 		return nil, err

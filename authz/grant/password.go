@@ -29,7 +29,8 @@ func (s *Grants) grantPassword(ctx context.Context, q *Request) (*jsonresponse.T
 	}
 	resources := q.Client.OwnResources(q.Form.All("resource"))
 	// Before the password is looked at, and again below for the provider that did.
-	if err := s.clients.May(q.Client, clientstore.Permission{Grant: client.GrantPassword, Scope: scope, Provider: client.DefaultProvider, Resources: resources}); err != nil {
+	if err := s.clients.May(q.Client,
+		clientstore.Permission{Grant: client.GrantPassword, Scope: scope, Provider: client.DefaultProvider, Resources: resources}); err != nil {
 		return nil, err
 	}
 	if s.deps.Passwords == nil {
@@ -53,7 +54,8 @@ func (s *Grants) grantPassword(ctx context.Context, q *Request) (*jsonresponse.T
 		return nil, oauth.InvalidScope(nil, "a scope needs a higher authentication level than a password")
 	}
 	return s.IssueGrant(ctx, q, &Issuance{
-		Grant: token.Grant{SignIn: token.NewSignIn(&si.Result), Scope: scope, Resources: resources}, Resources: resources, Epoch: si.Epoch, Whole: true,
+		Grant: token.Grant{SignIn: token.NewSignIn(&si.Result), Scope: scope, Resources: resources}, Resources: resources,
+		Epoch: si.Epoch, Whole: true,
 	})
 }
 

@@ -16,7 +16,10 @@ import (
 
 // byPassword uses the password grant of the client legacy as the person demo.
 func byPassword(h *authztest.Harness, changes ...string) *authztest.Response {
-	f := url.Values{"grant_type": {"password"}, "username": {"demo@example.com"}, "password": {authztest.Password}, "scope": {"openid orders.read"}}
+	f := url.Values{
+		"grant_type": {"password"}, "username": {"demo@example.com"}, "password": {authztest.Password},
+		"scope": {"openid orders.read"},
+	}
 	for i := 0; i+1 < len(changes); i += 2 {
 		f.Set(changes[i], changes[i+1])
 	}
@@ -33,7 +36,8 @@ func TestPasswordGrant(t *testing.T) {
 	authztest.WantStatus(t, "password", res, 200)
 	authztest.WantAPIHeaders(t, "password", res)
 	got := h.Introspect(res.Text("access_token")).JSON()
-	if got["sub"] != authztest.Demo || got["client_id"] != "legacy" || got["scope"] != "openid orders.read" || got["acr"] != "urn:gatehouse:level:1" {
+	if got["sub"] != authztest.Demo || got["client_id"] != "legacy" || got["scope"] != "openid orders.read" ||
+		got["acr"] != "urn:gatehouse:level:1" {
 		t.Errorf("Introspect = %v", got)
 	}
 	if res.Text("id_token") == "" || res.Text("profile_id") != "static" || res.JSON()["expires_in"] != 900.0 {
@@ -43,7 +47,9 @@ func TestPasswordGrant(t *testing.T) {
 	next := h.Refresh("legacy", res.Text("refresh_token"))
 	authztest.WantStatus(t, "refresh", next, 200)
 	authztest.WantActive(t, h, "refreshed", next.Text("access_token"), true)
-	authztest.WantStatus(t, "v1", h.Call("/oauth/v1/token", "legacy", url.Values{"grant_type": {"password"}, "username": {"demo@example.com"}, "password": {authztest.Password}}), 200)
+	authztest.WantStatus(t, "v1",
+		h.Call("/oauth/v1/token", "legacy",
+			url.Values{"grant_type": {"password"}, "username": {"demo@example.com"}, "password": {authztest.Password}}), 200)
 	once := byPassword(h, "scope", "two.read")
 	if _, given := once.JSON()["refresh_token"]; given || once.Status != 200 {
 		t.Errorf("limited = %d %s, want no refresh token", once.Status, once.Body)
@@ -98,7 +104,8 @@ func TestPasswordGrantAndTheSecondFactor(t *testing.T) {
 		}))
 		h.People.SetUpSecondFactor(true)
 		res := byPassword(h)
-		if res.Status != status || status == 400 && (res.Text("error") != "invalid_grant" || !strings.Contains(res.Text("error_description"), "second factor")) {
+		if res.Status != status || status == 400 &&
+			(res.Text("error") != "invalid_grant" || !strings.Contains(res.Text("error_description"), "second factor")) {
 			t.Errorf("password_only %t = %d %s, want %d", only, res.Status, res.Body, status)
 		}
 	}

@@ -268,10 +268,15 @@ func (s *Grants) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := s.clients.May(g.Client, clientstore.Permission{Grant: client.GrantRefreshToken, Scope: scope, Provider: ch.grant.Provider, Resources: resources, Details: details}); err != nil {
+	if err := s.clients.May(g.Client,
+		clientstore.Permission{
+			Grant: client.GrantRefreshToken, Scope: scope, Provider: ch.grant.Provider, Resources: resources,
+			Details: details,
+		}); err != nil {
 		return nil, err
 	}
-	if g.access, err = s.tokens.DraftGrantAccess(g.Client, ch.rec.GrantID, &ch.grant, scope, resources, details, g.Proved, eventAccessRefreshed, g.From, g.Now); err != nil {
+	if g.access, err = s.tokens.DraftGrantAccess(g.Client, ch.rec.GrantID, &ch.grant, scope, resources, details, g.Proved,
+		eventAccessRefreshed, g.From, g.Now); err != nil {
 		return nil, err
 	}
 	// RFC 6749 6: the new refresh token has the scope of the old one, not the narrower one asked for this access token.

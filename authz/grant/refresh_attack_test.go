@@ -33,7 +33,8 @@ func TestRefreshAttacks(t *testing.T) {
 		if authztest.ScopesOf(whole) != "openid orders.read" {
 			t.Errorf("none asked = %q, want the original ones", authztest.ScopesOf(whole))
 		}
-		authztest.WantError(t, "more, later", authztest.RefreshWith(h, "shop", whole.Text("refresh_token"), "scope", "openid orders.read orders.write"), 400, "invalid_scope")
+		authztest.WantError(t, "more, later",
+			authztest.RefreshWith(h, "shop", whole.Text("refresh_token"), "scope", "openid orders.read orders.write"), 400, "invalid_scope")
 	})
 	authztest.Attack(t, "attack 61: more scope within the grace", func(t *testing.T, h *authztest.Harness) {
 		got := h.Tokens("shop", authztest.Demo, "scope", "orders.read")
@@ -47,7 +48,8 @@ func TestRefreshAttacks(t *testing.T) {
 		h.Clock.Advance(grace)
 		authztest.WantError(t, "reuse", h.Refresh("shop", first.Refresh), 400, "invalid_grant")
 		for what, token := range map[string]string{
-			"first access": first.Access, "second access": second.Text("access_token"), "second refresh": second.Text("refresh_token"), "first refresh": first.Refresh,
+			"first access": first.Access, "second access": second.Text("access_token"), "second refresh": second.Text("refresh_token"),
+			"first refresh": first.Refresh,
 		} {
 			authztest.WantActive(t, h, what, token, false)
 		}
@@ -307,7 +309,10 @@ func TestResources(t *testing.T) {
 		return strings.Join(out, " ")
 	}
 	for _, tc := range []struct{ name, body, want string }{
-		{"none", "", ""}, {"one", "&resource=" + a, a}, {"two", "&resource=" + b + "&resource=" + a, a + " " + b}, {"twice", "&resource=" + a + "&resource=" + a, a},
+		{"none", "", ""},
+		{"one", "&resource=" + a, a},
+		{"two", "&resource=" + b + "&resource=" + a, a + " " + b},
+		{"twice", "&resource=" + a + "&resource=" + a, a},
 	} {
 		res := authztest.PostRaw(h, "/oauth/token", "grant_type=client_credentials"+tc.body)
 		if got := aud(res.Text("access_token")); got != tc.want {

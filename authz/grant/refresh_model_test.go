@@ -160,7 +160,8 @@ func TestRefreshModel(t *testing.T) {
 		m := &model{h: h, browser: h.Browser(authztest.Demo)}
 		rt.Repeat(map[string]func(*rapid.T){
 			"redeem": m.redeem, "refresh": m.on(m.refresh), "refresh again": m.on(m.refresh), "replay": m.on(m.replay), "foreign": m.on(m.foreign),
-			"revoke access": m.on(m.revokeAccess), "revoke refresh": m.on(m.revokeRefresh), "password": m.changePassword, "restart": m.restart, "advance": m.advance, "": m.check,
+			"revoke access": m.on(m.revokeAccess), "revoke refresh": m.on(m.revokeRefresh), "password": m.changePassword, "restart": m.restart,
+			"advance": m.advance, "": m.check,
 		})
 	})
 }

@@ -25,7 +25,8 @@ func TestReplayAfterASweep(t *testing.T) {
 		h.Sweep()
 		authztest.WantError(t, "replay", h.Post("/oauth/token", authztest.AssertionForm(raw)), http.StatusUnauthorized, "invalid_client")
 		claims["jti"] = "another"
-		authztest.WantStatus(t, "one of the same age that was not used", h.Post("/oauth/token", authztest.AssertionForm(s.Sign(t, claims, ""))), http.StatusOK)
+		authztest.WantStatus(t, "one of the same age that was not used", h.Post("/oauth/token", authztest.AssertionForm(s.Sign(t, claims, ""))),
+			http.StatusOK)
 		h.Invariants(t)
 	})
 	t.Run("attack 41: a code whose tokens are in use", func(t *testing.T) {

@@ -25,8 +25,10 @@ func TestResourceAsURLClassesWriteIt(t *testing.T) {
 		c.APIClients[3].Audiences = []string{"https://api.example.com:443/"}
 	}))
 	for sent, want := range map[string]string{
-		"https://api.example.com/": "https://API.example.com", "https://api.example.com:443": "https://API.example.com", "HTTPS://Api.Example.COM": "https://API.example.com",
-		"http://LOCALHOST/mcp": "http://localhost:80/mcp", "https://api.example.com/v1/": "https://api.example.com/v1/", "urn:example:api": "urn:example:api",
+		"https://api.example.com/": "https://API.example.com", "https://api.example.com:443": "https://API.example.com",
+		"HTTPS://Api.Example.COM": "https://API.example.com",
+		"http://LOCALHOST/mcp":    "http://localhost:80/mcp", "https://api.example.com/v1/": "https://api.example.com/v1/",
+		"urn:example:api": "urn:example:api",
 	} {
 		res := authztest.OwnToken(h, "resource", sent)
 		if aud, ok := h.Introspect(res.Text("access_token")).JSON()["aud"].([]any); !ok || len(aud) != 1 || aud[0] != want {
@@ -34,8 +36,10 @@ func TestResourceAsURLClassesWriteIt(t *testing.T) {
 		}
 	}
 	for _, sent := range []string{
-		"http://api.example.com/", "https://api.example.com:8443/", "https://api.example.com//", "https://api.example.com/V1/", "https://api.example.com/v1", "https://api.example.com/?x=1",
-		"https://api.example.com/#a", "https://a@api.example.com/", "http://localhost/mcp/", "URN:example:api", "https://api.example.com.evil.example/",
+		"http://api.example.com/", "https://api.example.com:8443/", "https://api.example.com//", "https://api.example.com/V1/",
+		"https://api.example.com/v1", "https://api.example.com/?x=1",
+		"https://api.example.com/#a", "https://a@api.example.com/", "http://localhost/mcp/", "URN:example:api",
+		"https://api.example.com.evil.example/",
 	} {
 		authztest.WantError(t, sent, authztest.OwnToken(h, "resource", sent), http.StatusBadRequest, "invalid_target")
 	}
@@ -49,7 +53,8 @@ func TestResourceAsURLClassesWriteIt(t *testing.T) {
 	}), http.StatusOK)
 	// An API client that spells its audience in another way still reads the token.
 	token := h.Tokens("shop", authztest.Demo, "resource", "https://api.example.com").Access
-	if res := h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {token}}, authztest.Basic("narrow", authztest.Secret("narrow"))...); res.JSON()["active"] != true {
+	if res := h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {token}},
+		authztest.Basic("narrow", authztest.Secret("narrow"))...); res.JSON()["active"] != true {
 		t.Errorf("Introspect as narrow = %s, want active", res.Body)
 	}
 	h.Invariants(t)

@@ -181,8 +181,9 @@ func TestVerifier(t *testing.T) {
 	// A public client, a confidential one that need not send a challenge and does, and one that must.
 	for _, id := range []string{"spa", "shop", "other"} {
 		for name, verifier := range map[string]string{
-			"none": "", "short": authztest.Verifier[:42], "other": strings.Repeat("a", 43), "padded": authztest.Verifier + "=", "the challenge": authztest.Challenge,
-			"long": strings.Repeat("a", 129),
+			"none": "", "short": authztest.Verifier[:42], "other": strings.Repeat("a", 43), "padded": authztest.Verifier + "=",
+			"the challenge": authztest.Challenge,
+			"long":          strings.Repeat("a", 129),
 		} {
 			code := b.Code(id)
 			f := h.CodeForm(id, code)
@@ -245,7 +246,8 @@ func TestVerifierIsNoSecret(t *testing.T) {
 	authztest.WantError(t, "the secret of another client", h.Post("/oauth/token", f), 401, "invalid_client")
 	f.Del("client_secret")
 	f.Del("client_id")
-	authztest.WantError(t, "another client", h.Post("/oauth/token", f, authztest.Basic("other", authztest.Secret("other"))...), 400, "invalid_grant")
+	authztest.WantError(t, "another client", h.Post("/oauth/token", f, authztest.Basic("other", authztest.Secret("other"))...), 400,
+		"invalid_grant")
 	authztest.WantStatus(t, "its secret", h.Redeem("shop", code), 200)
 	h.Invariants(t)
 }
@@ -299,12 +301,14 @@ func TestRequestAttacks(t *testing.T) {
 	authztest.Attack(t, "attack 48: two Authorization headers", func(t *testing.T, h *authztest.Harness) {
 		basic := authztest.Basic("reports", authztest.Secret("reports"))
 		authztest.WantError(t, "two", authztest.PostRaw(h, "/oauth/token", "grant_type=client_credentials", basic...), 400, "invalid_request")
-		res := h.Do(http.MethodPost, "/oauth/token", "grant_type=client_credentials", "Content-Type", authztest.FormType, "Authorization", basic[1]+", "+basic[1])
+		res := h.Do(http.MethodPost, "/oauth/token", "grant_type=client_credentials", "Content-Type", authztest.FormType,
+			"Authorization", basic[1]+", "+basic[1])
 		authztest.WantError(t, "joined", res, 400, "invalid_request")
 	})
 	authztest.Attack(t, "attack 49: secrets in the query", func(t *testing.T, h *authztest.Harness) {
 		for _, q := range []string{
-			"client_id=poster&client_secret=" + authztest.Secret("poster"), "client_secret=" + authztest.Secret("poster"), "code=c-o-d-e", "refresh_token=r-t",
+			"client_id=poster&client_secret=" + authztest.Secret("poster"), "client_secret=" + authztest.Secret("poster"),
+			"code=c-o-d-e", "refresh_token=r-t",
 			"password=p-w", "grant_type=client_credentials",
 		} {
 			res := h.Do(http.MethodPost, "/oauth/token?"+q, "grant_type=client_credentials&scope=openid", "Content-Type", authztest.FormType)
@@ -316,24 +320,28 @@ func TestRequestAttacks(t *testing.T) {
 	})
 	authztest.Attack(t, "attack 51: other content types", func(t *testing.T, h *authztest.Harness) {
 		for _, ct := range []string{
-			"application/json", "text/plain", "multipart/form-data; boundary=x", "", authztest.FormType + "; charset=utf-16", authztest.FormType + "; charset=utf-8; charset=utf-16",
+			"application/json", "text/plain", "multipart/form-data; boundary=x", "", authztest.FormType + "; charset=utf-16",
+			authztest.FormType + "; charset=utf-8; charset=utf-16",
 			authztest.FormType + "; boundary=x",
 		} {
 			res := authztest.PostRaw(h, "/oauth/token", "grant_type=client_credentials", "Content-Type", ct)
 			authztest.WantError(t, ct, res, 400, "invalid_request")
 		}
-		res := authztest.PostRaw(h, "/oauth/token", "grant_type=client_credentials", "Content-Type", authztest.FormType, "Content-Type", authztest.FormType)
+		res := authztest.PostRaw(h, "/oauth/token", "grant_type=client_credentials", "Content-Type", authztest.FormType,
+			"Content-Type", authztest.FormType)
 		authztest.WantError(t, "twice", res, 400, "invalid_request")
 		res = authztest.PostRaw(h, "/oauth/token", "grant_type=client_credentials", "Content-Type", authztest.FormType+"; charset=UTF-8")
 		authztest.WantStatus(t, "utf-8", res, 200)
 	})
 	authztest.Attack(t, "attack 52: all parameters in the query", func(t *testing.T, h *authztest.Harness) {
-		authztest.WantError(t, "query", authztest.PostRaw(h, "/oauth/token?grant_type=client_credentials&scope=reports.read", ""), 400, "invalid_request")
+		authztest.WantError(t, "query", authztest.PostRaw(h, "/oauth/token?grant_type=client_credentials&scope=reports.read", ""), 400,
+			"invalid_request")
 		authztest.WantError(t, "nothing", authztest.PostRaw(h, "/oauth/token", ""), 400, "invalid_request")
 	})
 	authztest.Attack(t, "attack 53: bodies with two readings", func(t *testing.T, h *authztest.Harness) {
 		for _, body := range []string{
-			"grant_type=client_credentials;scope=reports.read", "grant_type=client_credentials&scope=%zz", "grant_type=client_credentials&scope=a%00b",
+			"grant_type=client_credentials;scope=reports.read", "grant_type=client_credentials&scope=%zz",
+			"grant_type=client_credentials&scope=a%00b",
 			"grant_type=client_credentials&scope=%c0%af", "\ufeffgrant_type=client_credentials", "grant_type=client_credentials&scope=\xff",
 			"grant_type=client_credentials&scope=a%0d%0ab",
 		} {
@@ -348,7 +356,8 @@ func TestRequestAttacks(t *testing.T) {
 	})
 	authztest.Attack(t, "attack 54: grant types that are none", func(t *testing.T, h *authztest.Harness) {
 		for _, gt := range []string{
-			"foo", "CLIENT_CREDENTIALS", "client_credentials ", " client_credentials", "implicit", "validate_bearer", "URN:service:oauth2:grant_type:validate_bearer",
+			"foo", "CLIENT_CREDENTIALS", "client_credentials ", " client_credentials", "implicit", "validate_bearer",
+			"URN:service:oauth2:grant_type:validate_bearer",
 			"device_code", "URN:ietf:params:oauth:grant-type:device_code",
 		} {
 			authztest.WantError(t, gt, authztest.OwnToken(h, "grant_type", gt), 400, "unsupported_grant_type")
@@ -362,13 +371,17 @@ func TestRequestAttacks(t *testing.T) {
 		}
 		for name, scope := range map[string]string{"long": strings.Repeat("a", 50_000), "many": many.String()} {
 			authztest.WantError(t, name, authztest.OwnToken(h, "scope", scope), 400, "invalid_scope")
-			res := h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "scope": {scope}}, authztest.Basic("reports", strings.Repeat("x", 40))...)
+			res := h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "scope": {scope}},
+				authztest.Basic("reports", strings.Repeat("x", 40))...)
 			authztest.WantError(t, name+", a stranger", res, 401, "invalid_client")
 		}
 		authztest.WantError(t, "body", authztest.OwnToken(h, "scope", strings.Repeat("a", 70_000)), 400, "invalid_request")
 	})
 	authztest.Attack(t, "attack 63: scopes that are none", func(t *testing.T, h *authztest.Harness) {
-		for _, scope := range []string{`reports.read "x"`, `reports.read\x`, "reports.read\x7f", "reports.reäd", "unknown", "reports.read unknown", "openid"} {
+		for _, scope := range []string{
+			`reports.read "x"`, `reports.read\x`, "reports.read\x7f", "reports.reäd", "unknown",
+			"reports.read unknown", "openid",
+		} {
 			authztest.WantError(t, scope, authztest.OwnToken(h, "scope", scope), 400, "invalid_scope")
 		}
 		res := authztest.OwnToken(h, "scope", "reports.read orders.read reports.read")
@@ -379,7 +392,8 @@ func TestRequestAttacks(t *testing.T) {
 	})
 	authztest.Attack(t, "attack 76: other spellings of the path", func(t *testing.T, h *authztest.Harness) {
 		for _, path := range []string{
-			"//oauth/token", "/oauth/./token", "/oauth/token/", "/OAuth/Token", "/oauth/v2/token", "/oauth/v1/../token", "/oauth//token", "/oauth/token;x",
+			"//oauth/token", "/oauth/./token", "/oauth/token/", "/OAuth/Token", "/oauth/v2/token", "/oauth/v1/../token",
+			"/oauth//token", "/oauth/token;x",
 		} {
 			authztest.WantStatus(t, path, authztest.PostRaw(h, h.Issuer+path, "grant_type=client_credentials"), 404)
 		}
@@ -403,7 +417,8 @@ func TestRequestAttacks(t *testing.T) {
 			}
 		}
 		res := h.Do(http.MethodPost, "/oauth/token", "", "Origin", "https://spa.example.com", "Content-Type", authztest.FormType)
-		if got := res.Header.Get("Access-Control-Allow-Origin"); got != "https://spa.example.com" || res.Header.Get("Access-Control-Allow-Credentials") != "" {
+		if got := res.Header.Get("Access-Control-Allow-Origin"); got != "https://spa.example.com" ||
+			res.Header.Get("Access-Control-Allow-Credentials") != "" {
 			t.Errorf("token from the client's origin: %q, want it allowed without credentials", got)
 		}
 		res = h.Do(http.MethodPost, "/oauth/api/v2/token/introspect", "", "Origin", "https://spa.example.com", "Content-Type", authztest.FormType)

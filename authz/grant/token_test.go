@@ -31,7 +31,10 @@ func TestToken(t *testing.T) {
 	}{
 		{"code", code, []string{"access_token", "expires_in", "id_token", "profile_id", "refresh_token", "scope", "token_type"}},
 		{"code without openid and refresh", plain, []string{"access_token", "expires_in", "profile_id", "scope", "token_type"}},
-		{"refresh", h.Refresh("shop", code.Text("refresh_token")), []string{"access_token", "expires_in", "id_token", "profile_id", "refresh_token", "scope", "token_type"}},
+		{
+			"refresh", h.Refresh("shop", code.Text("refresh_token")),
+			[]string{"access_token", "expires_in", "id_token", "profile_id", "refresh_token", "scope", "token_type"},
+		},
 		{"client_credentials", authztest.OwnToken(h), []string{"access_token", "expires_in", "scope", "token_type"}},
 	} {
 		authztest.WantStatus(t, tc.name, tc.res, http.StatusOK)
@@ -71,12 +74,15 @@ func TestScopes(t *testing.T) {
 			t.Errorf("%s: scope = %d %s, want %q", tc.name, res.Status, res.Body, tc.want)
 		}
 	}
-	res := h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {"poster"}, "client_secret": {authztest.Secret("poster")}})
+	res := h.Post("/oauth/token",
+		url.Values{"grant_type": {"client_credentials"}, "client_id": {"poster"}, "client_secret": {authztest.Secret("poster")}})
 	authztest.WantError(t, "none and no defaults", res, 400, "invalid_scope")
-	if got := h.Tokens("shop", authztest.Demo, "scope", "openid offline_access"); authztest.ScopesOf(h.Introspect(got.Access)) != "offline_access openid" {
+	if got := h.Tokens("shop", authztest.Demo, "scope",
+		"openid offline_access"); authztest.ScopesOf(h.Introspect(got.Access)) != "offline_access openid" {
 		t.Error("offline_access is not granted")
 	}
-	authztest.WantError(t, "offline_access of a client that cannot refresh", authztest.OwnToken(h, "scope", "offline_access"), 400, "invalid_scope")
+	authztest.WantError(t, "offline_access of a client that cannot refresh", authztest.OwnToken(h, "scope", "offline_access"), 400,
+		"invalid_scope")
 	h.Invariants(t)
 }
 
@@ -85,7 +91,10 @@ func TestOAuth2Package(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
 	ep := oauth2.Endpoint{AuthURL: h.Issuer + "/oauth/authorize", TokenURL: h.Issuer + "/oauth/token"}
-	for client, style := range map[string]oauth2.AuthStyle{"shop": oauth2.AuthStyleInHeader, "poster": oauth2.AuthStyleInParams, "spa": oauth2.AuthStyleAutoDetect} {
+	for client, style := range map[string]oauth2.AuthStyle{
+		"shop": oauth2.AuthStyleInHeader, "poster": oauth2.AuthStyleInParams,
+		"spa": oauth2.AuthStyleAutoDetect,
+	} {
 		c := &oauth2.Config{ClientID: client, ClientSecret: authztest.Secret(client), Endpoint: ep, Scopes: []string{"openid", "profile"}}
 		c.Endpoint.AuthStyle = style
 		for _, known := range h.Config.Clients {
@@ -193,7 +202,9 @@ func TestAdmin(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
 	ctx, s := t.Context(), h.Server()
-	text, err := s.Clients().Add(ctx, client.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a", "b"}, DefaultScopes: []string{"a"}}, authztest.Admin)
+	text, err := s.Clients().Add(ctx,
+		client.Client{ID: "stored", Grants: []string{"client_credentials"}, Scopes: []string{"a", "b"}, DefaultScopes: []string{"a"}},
+		authztest.Admin)
 	if err != nil || len(text) < 32 {
 		t.Fatalf("AddClient = %q, %v, want a secret", text, err)
 	}
@@ -229,7 +240,12 @@ func TestAdmin(t *testing.T) {
 		t.Error(err)
 	}
 	authztest.WantActive(t, h, "revoked", issued.Token.Reveal(), false)
-	for _, q := range []authz.IssueRequest{{ClientID: "shop"}, {ClientID: "stored", Scope: []string{"c"}}, {ClientID: "nobody"}, {ClientID: "stored", Lifetime: -1}} {
+	for _, q := range []authz.IssueRequest{
+		{ClientID: "shop"},
+		{ClientID: "stored", Scope: []string{"c"}},
+		{ClientID: "nobody"},
+		{ClientID: "stored", Lifetime: -1},
+	} {
 		if _, err := s.IssueToken(ctx, q, authztest.Admin); err == nil {
 			t.Errorf("IssueToken(%+v) = nil, want an error", q)
 		}
@@ -242,13 +258,20 @@ func TestAdmin(t *testing.T) {
 	}
 	authztest.WantActive(t, h, "of a client that is gone", token.Text("access_token"), false)
 	authztest.WantError(t, "gone", h.Post("/oauth/token", f, basic...), 401, "invalid_client")
-	for name, err := range map[string]error{"RemoveClient": s.Clients().Remove(ctx, "stored", authztest.Admin), "RevokeClient": s.Clients().Revoke(ctx, "stored", authztest.Admin)} {
+	for name, err := range map[string]error{
+		"RemoveClient": s.Clients().Remove(ctx, "stored", authztest.Admin),
+		"RevokeClient": s.Clients().Revoke(ctx, "stored", authztest.Admin),
+	} {
 		if !errors.Is(err, clientstore.ErrUnknown) {
 			t.Errorf("%s = %v, want ErrClientUnknown", name, err)
 		}
 	}
 	// A later client of that id inherits nothing.
-	if _, err := s.Clients().Add(ctx, client.Client{ID: "stored", Secrets: []secret.String{secret.New(text)}, Grants: []string{"client_credentials"}, Scopes: []string{"a"}, DefaultScopes: []string{"a"}}, authztest.Admin); err != nil {
+	if _, err := s.Clients().Add(ctx,
+		client.Client{
+			ID: "stored", Secrets: []secret.String{secret.New(text)}, Grants: []string{"client_credentials"}, Scopes: []string{"a"},
+			DefaultScopes: []string{"a"},
+		}, authztest.Admin); err != nil {
 		t.Fatal(err)
 	}
 	authztest.WantActive(t, h, "of the former client", token.Text("access_token"), false)
@@ -260,10 +283,14 @@ func TestAdmin(t *testing.T) {
 func TestClientTwice(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
-	if _, err := h.Server().Clients().Add(t.Context(), client.Client{ID: "later", Grants: []string{"client_credentials"}}, authztest.Admin); err != nil {
+	if _, err := h.Server().Clients().Add(t.Context(), client.Client{ID: "later", Grants: []string{"client_credentials"}},
+		authztest.Admin); err != nil {
 		t.Fatal(err)
 	}
-	later := &client.Client{ID: "later", Secrets: []secret.String{secret.New(authztest.Secret("later"))}, Grants: []string{"client_credentials"}}
+	later := &client.Client{
+		ID: "later", Secrets: []secret.String{secret.New(authztest.Secret("later"))},
+		Grants: []string{"client_credentials"},
+	}
 	if err := h.Try(func(c *authz.Config) { c.Clients = append(slices.Clone(c.Clients), later) }); err == nil {
 		t.Error("New = nil, want an error for a client that is stored too")
 	}

@@ -60,7 +60,8 @@ func (s *Grants) validateBearer(ctx context.Context, q *Request) (*jsonresponse.
 		return nil, oauth.InvalidGrant(errInvalidAccessToken, "access token is invalid or expired")
 	}
 	v := &jsonresponse.Validation{
-		TokenType: token.TypeBearer, ClientID: in.ClientID, ExpiresIn: jsonresponse.Seconds(in.ExpiresAt.Sub(q.Now)), Scope: strings.Join(in.Scope, " "),
+		TokenType: token.TypeBearer, ClientID: in.ClientID, ExpiresIn: jsonresponse.Seconds(in.ExpiresAt.Sub(q.Now)),
+		Scope:      strings.Join(in.Scope, " "),
 		UsageLimit: in.UsageLimit, UsageCount: in.UsageCount,
 	}
 	if in.App != nil {

@@ -18,7 +18,8 @@ import (
 func prove(h *authztest.Harness, level int) {
 	h.People.Change(authztest.Demo, func(s *authn.Subject) {
 		s.Assurance = authn.Assurance{{
-			Kind: authn.EvidenceDocument, By: "desk", Level: level, Since: h.Clock.Now(), Until: h.Clock.Now().Add(time.Hour), Document: "idcard", Reference: "case 7",
+			Kind: authn.EvidenceDocument, By: "desk", Level: level, Since: h.Clock.Now(), Until: h.Clock.Now().Add(time.Hour),
+			Document: "idcard", Reference: "case 7",
 			Claims: map[string]string{"given_name": "Ann", "birthdate": "1990-12-31"},
 		}}
 	})
@@ -75,13 +76,15 @@ func TestVerifiedClaims(t *testing.T) {
 		t.Errorf("attack 781: refreshed after the refusal: %s", got)
 	}
 	for name, claims := range map[string]string{
-		"no claims": `{"userinfo":{"verified_claims":{"verification":{"trust_framework":null},"claims":{}}}}`, "no framework": `{"id_token":{"verified_claims":{"claims":{"given_name":null}}}}`,
-		"null": `{"userinfo":{"verified_claims":null}}`,
+		"no claims":    `{"userinfo":{"verified_claims":{"verification":{"trust_framework":null},"claims":{}}}}`,
+		"no framework": `{"id_token":{"verified_claims":{"claims":{"given_name":null}}}}`,
+		"null":         `{"userinfo":{"verified_claims":null}}`,
 	} {
 		authztest.WantRedirectError(t, h, name, b.Authorize("shop", "claims", claims), "invalid_request")
 	}
 	m := h.Get("/.well-known/openid-configuration").JSON()
-	if m["verified_claims_supported"] != true || len(m["trust_frameworks_supported"].([]any)) != 1 || len(m["claims_in_verified_claims_supported"].([]any)) != 3 {
+	if m["verified_claims_supported"] != true || len(m["trust_frameworks_supported"].([]any)) != 1 ||
+		len(m["claims_in_verified_claims_supported"].([]any)) != 3 {
 		t.Errorf("metadata = %v", m)
 	}
 	h.Invariants(t)
@@ -135,7 +138,8 @@ func TestVerifiedClaimsOff(t *testing.T) {
 		}))
 		prove(h, 3)
 		all := h.Tokens("shop", authztest.Demo, "claims", asked)
-		if got := h.Get("/oauth/userinfo", "Authorization", "Bearer "+all.Access).JSON(); got["verified_claims"] != nil || authztest.IDClaims(t, h, all.ID)["verified_claims"] != nil {
+		if got := h.Get("/oauth/userinfo", "Authorization", "Bearer "+all.Access).JSON(); got["verified_claims"] != nil ||
+			authztest.IDClaims(t, h, all.ID)["verified_claims"] != nil {
 			t.Errorf("userinfo = %v", got)
 		}
 	})

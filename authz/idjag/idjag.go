@@ -28,7 +28,8 @@ const level = 1
 
 var (
 	errReplayed = denial.New(denial.AssertionReplayed, "the assertion was used before")
-	errPerson   = denial.New(denial.AssertionUntrusted, "no person is linked to the identity that the assertion names, or the person is blocked")
+	errPerson   = denial.New(denial.AssertionUntrusted,
+		"no person is linked to the identity that the assertion names, or the person is blocked")
 	errWeak     = denial.New(denial.SecondFactorNeeded, "an identity assertion is no second step")
 	errUnproved = denial.New(denial.KeyUnproved, "the assertion is bound to a key that the sender has not proved to have")
 )
@@ -101,7 +102,8 @@ func (s *service) answer(ctx context.Context, q *grant.Request) (jsonresponse.Bo
 		},
 		Resources: resources, Epoch: epoch, Whole: true, Alone: true, Reason: "identity assertion of " + who.Issuer,
 		Spend: func(tx storage.Tx) error {
-			if linked, err := s.deps.Subjects.Linked(tx, who.Provider, who.Issuer, who.Subject); errors.Is(err, storage.ErrNotFound) || err == nil && linked != person {
+			if linked, err := s.deps.Subjects.Linked(tx, who.Provider, who.Issuer, who.Subject); errors.Is(err, storage.ErrNotFound) ||
+				err == nil && linked != person {
 				return refuse(errPerson) // unlinked since
 			} else if err != nil {
 				return err
@@ -124,7 +126,8 @@ func refuse(cause error) error {
 // they and the client have in common.
 func (s *service) scope(q *grant.Request, who *workload.Identity) ([]string, error) {
 	allowed := func(name string) bool {
-		return (who.Scope == nil || slices.Contains(who.Scope, name)) && (who.Most == nil || slices.Contains(who.Most, name)) && q.Client.HasScope(name)
+		return (who.Scope == nil || slices.Contains(who.Scope, name)) && (who.Most == nil || slices.Contains(who.Most, name)) &&
+			q.Client.HasScope(name)
 	}
 	if !q.Form.Has("scope") && who.Scope != nil {
 		scope := slices.DeleteFunc(slices.Clone(who.Scope), func(name string) bool { return !allowed(name) })

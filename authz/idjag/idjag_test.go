@@ -34,13 +34,19 @@ func withIdentities(b *authztest.BuildServer) authztest.Option {
 		h.Config.Providers = append(h.Config.Providers, clientstore.Provider{ID: "corp"})
 		h.Config.Clients = append(h.Config.Clients,
 			&client.Client{
-				ID: "wiki", Secrets: []secret.String{secret.New(authztest.Secret("wiki"))}, Grants: []string{"authorization_code", "refresh_token", "jwt_bearer"}, IDPs: []string{"corp"},
-				RedirectURIs: []string{"https://wiki.example.com/callback"}, Scopes: []string{"openid", "chat.read", "chat.write", "orders.read", "secure.read"}, DefaultScopes: []string{"chat.read"},
+				ID: "wiki", Secrets: []secret.String{secret.New(authztest.Secret("wiki"))},
+				Grants: []string{"authorization_code", "refresh_token", "jwt_bearer"}, IDPs: []string{"corp"},
+				RedirectURIs: []string{"https://wiki.example.com/callback"},
+				Scopes:       []string{"openid", "chat.read", "chat.write", "orders.read", "secure.read"}, DefaultScopes: []string{"chat.read"},
 				Audiences: []string{"https://tools.example.com", "https://api.example.com"},
 			},
-			&client.Client{ID: "stranger", Secrets: []secret.String{secret.New(authztest.Secret("stranger"))}, Grants: []string{"client_credentials"}, Scopes: []string{"chat.read"}, IDPs: []string{"corp"}},
+			&client.Client{
+				ID: "stranger", Secrets: []secret.String{secret.New(authztest.Secret("stranger"))},
+				Grants: []string{"client_credentials"}, Scopes: []string{"chat.read"}, IDPs: []string{"corp"},
+			},
 		)
-		h.Config.Trusted = append(h.Config.Trusted, workload.Rule{Issuer: b.URL, Client: "wiki", Provider: "corp", Scopes: []string{"chat.read", "chat.write", "secure.read"}})
+		h.Config.Trusted = append(h.Config.Trusted,
+			workload.Rule{Issuer: b.URL, Client: "wiki", Provider: "corp", Scopes: []string{"chat.read", "chat.write", "secure.read"}})
 	}
 }
 
@@ -62,18 +68,23 @@ func TestIdentityAssertion(t *testing.T) {
 	}
 	in := h.Introspect(res.Text("access_token")).JSON()
 	aud, _ := in["aud"].([]any)
-	if in["sub"] != authztest.Demo || in["client_id"] != "wiki" || in["username"] == nil || !slices.Equal(authztest.Texts(aud), []string{"https://tools.example.com"}) || in["auth_time"] != float64(h.Clock.Now().Unix()-60) {
+	if in["sub"] != authztest.Demo || in["client_id"] != "wiki" || in["username"] == nil ||
+		!slices.Equal(authztest.Texts(aud), []string{"https://tools.example.com"}) || in["auth_time"] != float64(h.Clock.Now().Unix()-60) {
 		t.Errorf("introspection = %v", in)
 	}
 	authztest.WantReason(t, h, "token.AccessTokenIssuedEvent", "identity assertion of "+b.URL)
-	for name, said := range map[string]float64{"a sign-in that is still to come": float64(h.Clock.Now().Unix() + 86400), "a time without end": 1e300} {
+	for name, said := range map[string]float64{
+		"a sign-in that is still to come": float64(h.Clock.Now().Unix() + 86400),
+		"a time without end":              1e300,
+	} {
 		raw := b.Sign(t, b.About(h, "auth_time", said, "jti", name), authztest.IDJAGType)
 		later := h.Introspect(h.Token("wiki", assertionFor(raw)).Text("access_token")).JSON()["auth_time"]
 		if later, _ := later.(float64); later <= 0 || later > float64(h.Clock.Now().Unix()) {
 			t.Errorf("%s: auth_time = %v, want no later than the assertion", name, later)
 		}
 	}
-	less := h.Token("wiki", assertionFor(b.Sign(t, b.About(h), authztest.IDJAGType), "scope", "chat.read", "resource", "https://tools.example.com"))
+	less := h.Token("wiki", assertionFor(b.Sign(t, b.About(h), authztest.IDJAGType), "scope", "chat.read", "resource",
+		"https://tools.example.com"))
 	if authztest.WantStatus(t, "less", less, http.StatusOK); authztest.ScopesOf(less) != "chat.read" {
 		t.Errorf("scope = %q", authztest.ScopesOf(less))
 	}
@@ -90,7 +101,8 @@ func TestIdentityAssertion(t *testing.T) {
 		t.Errorf("token_type = %q", proved.Text("token_type"))
 	}
 	meta := h.Get("/.well-known/oauth-authorization-server").JSON()
-	if profiles, _ := meta["authorization_grant_profiles_supported"].([]any); !slices.Equal(authztest.Texts(profiles), []string{"urn:ietf:params:oauth:grant-profile:id-jag"}) {
+	if profiles, _ := meta["authorization_grant_profiles_supported"].([]any); !slices.Equal(authztest.Texts(profiles),
+		[]string{"urn:ietf:params:oauth:grant-profile:id-jag"}) {
 		t.Errorf("metadata = %v", meta["authorization_grant_profiles_supported"])
 	}
 	// Blocking the person ends the token.
@@ -108,24 +120,36 @@ func TestIdentityAssertionAttacks(t *testing.T) {
 		h := authztest.New(t, authztest.WithDeployment(other), withIdentities(b))
 		now := h.Clock.Now().Unix()
 		for name, raw := range map[string]string{
-			"another issuer": b.Sign(t, b.About(h, "iss", "https://evil.example"), authztest.IDJAGType), "another key": other.Sign(t, b.About(h), authztest.IDJAGType),
-			"another audience": b.Sign(t, b.About(h, "aud", "https://other.example"), authztest.IDJAGType), "two audiences": b.Sign(t, b.About(h, "aud", []string{h.Issuer, "https://other.example"}), authztest.IDJAGType),
-			"another client": b.Sign(t, b.About(h, "client_id", "shop"), authztest.IDJAGType), "no client": b.Sign(t, b.About(h, "client_id", nil), authztest.IDJAGType),
-			"type JWT": b.Sign(t, b.About(h), "JWT"), "no type": b.Sign(t, b.About(h), ""), "type of an access token": b.Sign(t, b.About(h), "at+jwt"),
-			"expired": b.Sign(t, b.About(h, "exp", now), authztest.IDJAGType), "old": b.Sign(t, b.About(h, "iat", now-700), authztest.IDJAGType), "of the future": b.Sign(t, b.About(h, "iat", now+300), authztest.IDJAGType),
-			"no jti": b.Sign(t, b.About(h, "jti", nil), authztest.IDJAGType), "no exp": b.Sign(t, b.About(h, "exp", nil), authztest.IDJAGType), "no sub": b.Sign(t, b.About(h, "sub", nil), authztest.IDJAGType),
-			"bound to a certificate": b.Sign(t, b.About(h, "cnf", map[string]any{"x5t#S256": "x"}), authztest.IDJAGType), "text": "x.y.z", "resource of a number": b.Sign(t, b.About(h, "resource", 1), authztest.IDJAGType),
+			"another issuer":   b.Sign(t, b.About(h, "iss", "https://evil.example"), authztest.IDJAGType),
+			"another key":      other.Sign(t, b.About(h), authztest.IDJAGType),
+			"another audience": b.Sign(t, b.About(h, "aud", "https://other.example"), authztest.IDJAGType),
+			"two audiences":    b.Sign(t, b.About(h, "aud", []string{h.Issuer, "https://other.example"}), authztest.IDJAGType),
+			"another client":   b.Sign(t, b.About(h, "client_id", "shop"), authztest.IDJAGType),
+			"no client":        b.Sign(t, b.About(h, "client_id", nil), authztest.IDJAGType),
+			"type JWT":         b.Sign(t, b.About(h), "JWT"), "no type": b.Sign(t, b.About(h), ""),
+			"type of an access token": b.Sign(t, b.About(h), "at+jwt"),
+			"expired":                 b.Sign(t, b.About(h, "exp", now), authztest.IDJAGType),
+			"old":                     b.Sign(t, b.About(h, "iat", now-700), authztest.IDJAGType),
+			"of the future":           b.Sign(t, b.About(h, "iat", now+300), authztest.IDJAGType),
+			"no jti":                  b.Sign(t, b.About(h, "jti", nil), authztest.IDJAGType),
+			"no exp":                  b.Sign(t, b.About(h, "exp", nil), authztest.IDJAGType),
+			"no sub":                  b.Sign(t, b.About(h, "sub", nil), authztest.IDJAGType),
+			"bound to a certificate":  b.Sign(t, b.About(h, "cnf", map[string]any{"x5t#S256": "x"}), authztest.IDJAGType), "text": "x.y.z",
+			"resource of a number":          b.Sign(t, b.About(h, "resource", 1), authztest.IDJAGType),
 			"a trusted issuer of workloads": other.Sign(t, other.About(h), authztest.IDJAGType),
 		} {
 			authztest.WantError(t, name, h.Token("wiki", assertionFor(raw)), 400, "invalid_grant")
 		}
 		good := func() string { return b.Sign(t, b.About(h), authztest.IDJAGType) }
 		authztest.WantError(t, "without credentials", h.Post("/oauth/token", assertionFor(good(), "client_id", "wiki")), 400, "invalid_grant")
-		authztest.WantError(t, "with a wrong secret", h.Post("/oauth/token", assertionFor(good()), authztest.Basic("wiki", "wrong")...), 401, "invalid_client")
+		authztest.WantError(t, "with a wrong secret", h.Post("/oauth/token", assertionFor(good()), authztest.Basic("wiki", "wrong")...),
+			401, "invalid_client")
 		authztest.WantError(t, "by another client", h.Token("stranger", assertionFor(good())), 400, "unauthorized_client")
-		authztest.WantError(t, "as a client assertion", h.Post("/oauth/token", authztest.AssertionForm(good(), "scope", "chat.read")), 401, "invalid_client")
+		authztest.WantError(t, "as a client assertion", h.Post("/oauth/token", authztest.AssertionForm(good(), "scope", "chat.read")),
+			401, "invalid_client")
 		authztest.WantError(t, "a job's token", h.Token("wiki", assertionFor(other.Sign(t, other.Job(h), "JWT"))), 400, "invalid_grant")
-		authztest.WantError(t, "with details", h.Token("wiki", assertionFor(good(), "authorization_details", `[{"type":"a"}]`)), 400, "invalid_authorization_details")
+		authztest.WantError(t, "with details", h.Token("wiki", assertionFor(good(), "authorization_details", `[{"type":"a"}]`)), 400,
+			"invalid_authorization_details")
 		authztest.WantActive(t, h, "as an access token", good(), false)
 		authztest.WantStatus(t, "as it is meant", h.Token("wiki", assertionFor(good())), http.StatusOK)
 		h.Invariants(t)
@@ -143,7 +167,8 @@ func TestIdentityAssertionAttacks(t *testing.T) {
 		} {
 			public, err := json.Marshal(kind.from.Set().Keys[0])
 			payload, err2 := json.Marshal(kind.claims)
-			embedding, err3 := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: evil.Key}, (&jose.SignerOptions{EmbedJWK: true}).WithType(jose.ContentType(kind.typ)))
+			embedding, err3 := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: evil.Key},
+				(&jose.SignerOptions{EmbedJWK: true}).WithType(jose.ContentType(kind.typ)))
 			if err := errors.Join(err, err2, err3); err != nil {
 				t.Fatal(err)
 			}
@@ -155,11 +180,15 @@ func TestIdentityAssertionAttacks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			none := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","typ":"`+kind.typ+`"}`)) + "." + base64.RawURLEncoding.EncodeToString(payload) + "."
+			none := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","typ":"`+kind.typ+`"}`)) + "." +
+				base64.RawURLEncoding.EncodeToString(payload) + "."
 			for name, raw := range map[string]string{
-				"HS256 with the issuer's public key": authztest.SignWith(t, jose.HS256, public, kind.from.Kid, kind.claims, kind.typ), "no signature": none,
-				"a key of its own in the header": own, "a kid that is not known": authztest.SignWith(t, jose.ES256, evil.Key, "unknown", kind.claims, kind.typ),
-				"another's key under a known kid": authztest.SignWith(t, jose.ES256, evil.Key, kind.from.Kid, kind.claims, kind.typ), "no kid": authztest.SignWith(t, jose.ES256, evil.Key, "", kind.claims, kind.typ),
+				"HS256 with the issuer's public key": authztest.SignWith(t, jose.HS256, public, kind.from.Kid, kind.claims, kind.typ),
+				"no signature":                       none,
+				"a key of its own in the header":     own,
+				"a kid that is not known":            authztest.SignWith(t, jose.ES256, evil.Key, "unknown", kind.claims, kind.typ),
+				"another's key under a known kid":    authztest.SignWith(t, jose.ES256, evil.Key, kind.from.Kid, kind.claims, kind.typ),
+				"no kid":                             authztest.SignWith(t, jose.ES256, evil.Key, "", kind.claims, kind.typ),
 			} {
 				authztest.WantError(t, kind.typ+", "+name, kind.post(raw), http.StatusBadRequest, "invalid_grant")
 			}
@@ -179,16 +208,20 @@ func TestIdentityAssertionAttacks(t *testing.T) {
 		h.People.Link("corp", "https://another.example", "u2", authztest.Guest)
 		h.People.Link("partner", b.URL, "u3", authztest.Guest)
 		for name, claims := range map[string]map[string]any{
-			"unknown": b.About(h, "sub", "u9"), "the subject in other letters": b.About(h, "sub", "U1"), "by an address": b.About(h, "sub", "demo@example.com", "email", "demo@example.com", "email_verified", true),
-			"of another issuer": b.About(h, "sub", "u2"), "of another provider": b.About(h, "sub", "u3"), "by our own id": b.About(h, "sub", authztest.Demo),
+			"unknown": b.About(h, "sub", "u9"), "the subject in other letters": b.About(h, "sub", "U1"),
+			"by an address":     b.About(h, "sub", "demo@example.com", "email", "demo@example.com", "email_verified", true),
+			"of another issuer": b.About(h, "sub", "u2"), "of another provider": b.About(h, "sub", "u3"),
+			"by our own id": b.About(h, "sub", authztest.Demo),
 		} {
 			authztest.WantError(t, name, h.Token("wiki", assertionFor(b.Sign(t, claims, authztest.IDJAGType))), 400, "invalid_grant")
 		}
 		h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Active = false })
-		authztest.WantError(t, "of a blocked person", h.Token("wiki", assertionFor(b.Sign(t, b.About(h), authztest.IDJAGType))), 400, "invalid_grant")
+		authztest.WantError(t, "of a blocked person", h.Token("wiki", assertionFor(b.Sign(t, b.About(h), authztest.IDJAGType))), 400,
+			"invalid_grant")
 		h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Active = true })
 		h.People.Link("corp", b.URL, "u1", "")
-		authztest.WantError(t, "after the identity was unlinked", h.Token("wiki", assertionFor(b.Sign(t, b.About(h), authztest.IDJAGType))), 400, "invalid_grant")
+		authztest.WantError(t, "after the identity was unlinked", h.Token("wiki", assertionFor(b.Sign(t, b.About(h), authztest.IDJAGType))), 400,
+			"invalid_grant")
 	}, withIdentities(b))
 	for name, tt := range map[string]struct {
 		asks string
@@ -233,7 +266,8 @@ func TestIdentityAssertionAttacks(t *testing.T) {
 func asserters() authztest.Option {
 	return authztest.WithConfig(func(c *authz.Config) {
 		authztest.ChangeClient(c, "shop", func(c *client.Client) {
-			c.Grants, c.Exchange = append(slices.Clone(c.Grants), "token_exchange"), &client.Exchange{IDJAG: []client.IDJAG{{Issuer: chat, ClientID: "shop-at-chat", Scopes: []string{"chat.read", "chat.write"}}}}
+			c.Grants, c.Exchange = append(slices.Clone(c.Grants), "token_exchange"),
+				&client.Exchange{IDJAG: []client.IDJAG{{Issuer: chat, ClientID: "shop-at-chat", Scopes: []string{"chat.read", "chat.write"}}}}
 		})
 		authztest.ChangeClient(c, "two", func(c *client.Client) {
 			c.Grants, c.Exchange = append(slices.Clone(c.Grants), "token_exchange"), &client.Exchange{From: []string{"shop"}, To: []string{chat}}
@@ -242,7 +276,11 @@ func asserters() authztest.Option {
 }
 
 func askAssertion(token string, more ...string) url.Values {
-	return authztest.ExchangeForm(token, append([]string{"subject_token_type", authztest.TokenType + "id_token", "requested_token_type", idJAG, "audience", chat, "scope", "chat.read"}, more...)...)
+	return authztest.ExchangeForm(token,
+		append([]string{
+			"subject_token_type", authztest.TokenType + "id_token", "requested_token_type", idJAG, "audience", chat, "scope",
+			"chat.read",
+		}, more...)...)
 }
 
 // TestIdentityAssertionIsIssued: an application gets an assertion about the person who has signed in, for the
@@ -253,7 +291,8 @@ func TestIdentityAssertionIsIssued(t *testing.T) {
 	tokens := h.Tokens("shop", authztest.Demo, "scope", "openid email")
 	res := h.Token("shop", askAssertion(tokens.ID, "resource", "https://api.chat.example"))
 	authztest.WantStatus(t, "an assertion", res, http.StatusOK)
-	if res.Text("issued_token_type") != idJAG || res.Text("token_type") != "N_A" || res.JSON()["expires_in"] != 300.0 || authztest.ScopesOf(res) != "chat.read" || res.Text("refresh_token") != "" {
+	if res.Text("issued_token_type") != idJAG || res.Text("token_type") != "N_A" || res.JSON()["expires_in"] != 300.0 ||
+		authztest.ScopesOf(res) != "chat.read" || res.Text("refresh_token") != "" {
 		t.Errorf("answer = %s", res.Body)
 	}
 	parsed, err := jose.ParseSignedCompact(res.Text("access_token"), []jose.SignatureAlgorithm{jose.RS256, jose.ES256})
@@ -267,8 +306,10 @@ func TestIdentityAssertionIsIssued(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := float64(h.Clock.Now().Unix())
-	if parsed.Signatures[0].Header.ExtraHeaders[jose.HeaderType] != authztest.IDJAGType || claims["iss"] != h.Issuer || claims["sub"] != authztest.Demo || claims["aud"] != chat || claims["client_id"] != "shop-at-chat" ||
-		claims["scope"] != "chat.read" || claims["iat"] != now || claims["exp"] != now+300 || claims["email"] != "demo@example.com" || claims["email_verified"] != true || len(claims["jti"].(string)) < 20 {
+	if parsed.Signatures[0].Header.ExtraHeaders[jose.HeaderType] != authztest.IDJAGType || claims["iss"] != h.Issuer ||
+		claims["sub"] != authztest.Demo || claims["aud"] != chat || claims["client_id"] != "shop-at-chat" ||
+		claims["scope"] != "chat.read" || claims["iat"] != now || claims["exp"] != now+300 || claims["email"] != "demo@example.com" ||
+		claims["email_verified"] != true || len(claims["jti"].(string)) < 20 {
 		t.Errorf("claims = %s", raw)
 	}
 	authztest.WantReason(t, h, "token.IdentityAssertionIssuedEvent", "for "+chat+" as client shop-at-chat")
@@ -278,16 +319,19 @@ func TestIdentityAssertionIsIssued(t *testing.T) {
 		t.Errorf("the second = %s", again.Body)
 	}
 	// Without a scope in the assertion, the server there would give all that the client has there.
-	if raw, err := base64.RawURLEncoding.DecodeString(strings.Split(again.Text("access_token"), ".")[1]); err != nil || !strings.Contains(string(raw), `"scope":"chat.read chat.write"`) {
+	if raw, err := base64.RawURLEncoding.DecodeString(strings.Split(again.Text("access_token"), ".")[1]); err != nil ||
+		!strings.Contains(string(raw), `"scope":"chat.read chat.write"`) {
 		t.Errorf("asked without a scope = %s, %v", raw, err)
 	}
 	key := authztest.NewKeyHolder(t, h)
 	bound := h.Token("shop", askAssertion(tokens.ID), key.ProofFor("/oauth/token")...)
-	if raw, err := base64.RawURLEncoding.DecodeString(strings.Split(bound.Text("access_token"), ".")[1]); err != nil || !strings.Contains(string(raw), `"cnf":{"jkt":"`+key.JKT+`"}`) {
+	if raw, err := base64.RawURLEncoding.DecodeString(strings.Split(bound.Text("access_token"), ".")[1]); err != nil ||
+		!strings.Contains(string(raw), `"cnf":{"jkt":"`+key.JKT+`"}`) {
 		t.Errorf("bound = %s, %v", raw, err)
 	}
 	meta := h.Get("/.well-known/oauth-authorization-server").JSON()
-	if chained, _ := meta["identity_chaining_requested_token_types_supported"].([]any); !slices.Equal(authztest.Texts(chained), []string{idJAG}) {
+	if chained, _ := meta["identity_chaining_requested_token_types_supported"].([]any); !slices.Equal(authztest.Texts(chained),
+		[]string{idJAG}) {
 		t.Errorf("metadata = %v", meta["identity_chaining_requested_token_types_supported"])
 	}
 	h.Invariants(t)
@@ -302,12 +346,18 @@ func TestIdentityAssertionsAreLimited(t *testing.T) {
 			by, code string
 			form     url.Values
 		}{
-			"another server":           {"shop", "invalid_target", askAssertion(shop.ID, "audience", "https://evil.example")},
-			"the server with a slash":  {"shop", "invalid_target", askAssertion(shop.ID, "audience", chat+"/")},
-			"no server":                {"shop", "invalid_request", askAssertion(shop.ID, "audience", "")},
-			"another scope":            {"shop", "invalid_scope", askAssertion(shop.ID, "scope", "chat.admin")},
-			"an access token":          {"shop", "invalid_request", askAssertion(shop.Access, "subject_token_type", authztest.TokenType+"access_token")},
-			"an actor":                 {"shop", "invalid_request", askAssertion(shop.ID, "actor_token", shop.Access, "actor_token_type", authztest.TokenType+"access_token")},
+			"another server":          {"shop", "invalid_target", askAssertion(shop.ID, "audience", "https://evil.example")},
+			"the server with a slash": {"shop", "invalid_target", askAssertion(shop.ID, "audience", chat+"/")},
+			"no server":               {"shop", "invalid_request", askAssertion(shop.ID, "audience", "")},
+			"another scope":           {"shop", "invalid_scope", askAssertion(shop.ID, "scope", "chat.admin")},
+			"an access token": {
+				"shop", "invalid_request",
+				askAssertion(shop.Access, "subject_token_type", authztest.TokenType+"access_token"),
+			},
+			"an actor": {
+				"shop", "invalid_request",
+				askAssertion(shop.ID, "actor_token", shop.Access, "actor_token_type", authztest.TokenType+"access_token"),
+			},
 			"another client's token":   {"two", "invalid_request", askAssertion(shop.ID)},
 			"a resource with fragment": {"shop", "invalid_target", askAssertion(shop.ID, "resource", "https://api.chat.example/#x")},
 			"details":                  {"shop", "invalid_authorization_details", askAssertion(shop.ID, "authorization_details", `[{"type":"a"}]`)},
@@ -357,7 +407,10 @@ func TestWrongIdentityAssertionRules(t *testing.T) {
 		"the id of the client there is missing":        {Issuer: chat},
 		"a scope has a character":                      {Issuer: chat, ClientID: "x", Scopes: []string{"a b"}},
 	} {
-		c := client.Client{ID: "x", Secrets: []secret.String{secret.New(authztest.Secret("x"))}, Grants: []string{"token_exchange"}, Scopes: []string{"openid"}, Exchange: &client.Exchange{IDJAG: []client.IDJAG{j}}}
+		c := client.Client{
+			ID: "x", Secrets: []secret.String{secret.New(authztest.Secret("x"))}, Grants: []string{"token_exchange"},
+			Scopes: []string{"openid"}, Exchange: &client.Exchange{IDJAG: []client.IDJAG{j}},
+		}
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error = %v, want %q", err, want)
 		}

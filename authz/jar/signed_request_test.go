@@ -34,18 +34,21 @@ func TestSignedRequest(t *testing.T) {
 			s.Client.RedirectURIs = append(s.Client.RedirectURIs, "https://signer.example.com/other")
 			h := authztest.New(t, authztest.WithClients(s.Client))
 			object := s.Object(t, h, map[string]any{
-				"scope": "openid profile", "state": "inside", "nonce": "the nonce inside", "max_age": 600, "resource": []string{"https://a.example.com", "https://b.example.com"},
-				"claims": map[string]any{"id_token": map[string]any{"email": nil}}, "prompt": "login",
+				"scope": "openid profile", "state": "inside", "nonce": "the nonce inside", "max_age": 600,
+				"resource": []string{"https://a.example.com", "https://b.example.com"},
+				"claims":   map[string]any{"id_token": map[string]any{"email": nil}}, "prompt": "login",
 			})
 			at := openSigned(s, object) + "&" + url.Values{
-				"state": {"outside"}, "nonce": {"outside"}, "scope": {"openid email"}, "redirect_uri": {"https://signer.example.com/other"}, "response_type": {"token"}, "prompt": {"none"},
+				"state": {"outside"}, "nonce": {"outside"}, "scope": {"openid email"}, "redirect_uri": {"https://signer.example.com/other"},
+				"response_type": {"token"}, "prompt": {"none"},
 				"code_challenge": {"x"}, "response_mode": {"fragment"},
 			}.Encode()
 			pushed := s.PushForm(t, h, "request", object, "state", "outside")
 			authztest.WantStatus(t, "PAR", pushed, http.StatusCreated)
 			h.Clock.Advance(59 * time.Second)
 			for name, address := range map[string]string{
-				"by value": at, "pushed": "/oauth/authorize?" + url.Values{"client_id": {"signer"}, "request_uri": {pushed.Text("request_uri")}}.Encode(),
+				"by value": at, "pushed": "/oauth/authorize?" +
+					url.Values{"client_id": {"signer"}, "request_uri": {pushed.Text("request_uri")}}.Encode(),
 			} {
 				target, answer := h.Browser(authztest.Demo).Follow(address).Redirect()
 				if target != s.Client.RedirectURIs[0] || answer.Get("state") != "inside" || answer.Get("iss") != h.Issuer {
@@ -56,7 +59,8 @@ func TestSignedRequest(t *testing.T) {
 				if got := authztest.ScopesOf(res); got != "openid profile" {
 					t.Errorf("%s: scope = %q", name, got)
 				}
-				if claims := authztest.IDClaimsFor(t, h, res.Text("id_token"), "signer"); claims["nonce"] != "the nonce inside" || claims["email"] != "demo@example.com" {
+				if claims := authztest.IDClaimsFor(t, h, res.Text("id_token"), "signer"); claims["nonce"] != "the nonce inside" ||
+					claims["email"] != "demo@example.com" {
 					t.Errorf("%s: ID token = %v", name, claims)
 				}
 				if got := h.Introspect(res.Text("access_token")).JSON()["aud"]; len(got.([]any)) != 2 { //nolint:forcetypeassert // a list
@@ -78,8 +82,12 @@ func TestSignedRequestRequired(t *testing.T) {
 		_, answer := h.Browser(authztest.Demo).Follow(address).Redirect()
 		return answer
 	}
-	plain, bare := h.AuthorizeURL("signer"), openSigned(s, s.Sign(t, s.Request(h, map[string]any{"nbf": nil, "exp": nil, "iat": nil, "iss": nil}), ""))
-	for name, address := range map[string]string{"not signed": plain, "without times": bare, "by its other type": openSigned(s, s.Sign(t, s.Request(h, nil), "JWT"))} {
+	plain, bare := h.AuthorizeURL("signer"),
+		openSigned(s, s.Sign(t, s.Request(h, map[string]any{"nbf": nil, "exp": nil, "iat": nil, "iss": nil}), ""))
+	for name, address := range map[string]string{
+		"not signed": plain, "without times": bare,
+		"by its other type": openSigned(s, s.Sign(t, s.Request(h, nil), "JWT")),
+	} {
 		if answer := answer(address); answer.Get("code") == "" {
 			t.Errorf("%s: %v, want a code", name, answer)
 		}
@@ -94,11 +102,13 @@ func TestSignedRequestRequired(t *testing.T) {
 	if answer := answer(openSigned(s, s.Object(t, h, nil))); answer.Get("code") == "" {
 		t.Errorf("signed = %v, want a code", answer)
 	}
-	if res := h.Post("/oauth/authorize", url.Values{"client_id": {"signer"}, "request": {s.Object(t, h, nil)}}); !strings.HasPrefix(res.Location(), "/oauth/authorize?posted=") {
+	if res := h.Post("/oauth/authorize",
+		url.Values{"client_id": {"signer"}, "request": {s.Object(t, h, nil)}}); !strings.HasPrefix(res.Location(), "/oauth/authorize?posted=") {
 		t.Errorf("posted = %d %q", res.Status, res.Location())
 	}
 	doc := h.Get("/.well-known/openid-configuration").JSON()
-	if algs, _ := json.Marshal(doc["request_object_signing_alg_values_supported"]); doc["request_parameter_supported"] != true || doc["request_uri_parameter_supported"] != false ||
+	if algs, _ := json.Marshal(doc["request_object_signing_alg_values_supported"]); doc["request_parameter_supported"] != true ||
+		doc["request_uri_parameter_supported"] != false ||
 		string(algs) != `["RS256","PS256","ES256","EdDSA","Ed25519"]` {
 		t.Errorf("metadata = %v", doc)
 	}
@@ -127,7 +137,8 @@ func TestSignedRequestStartsAgain(t *testing.T) {
 // Signing. TestConformanceFAPI2 has the others.
 func TestConformanceMessageSigning(t *testing.T) {
 	t.Parallel()
-	s, other, rsa := authztest.NewSigner(t, "signer", jose.ES256), authztest.NewSigner(t, "other-signer", jose.ES256), authztest.NewSigner(t, "rsa-signer", jose.PS256)
+	s, other, rsa := authztest.NewSigner(t, "signer", jose.ES256), authztest.NewSigner(t, "other-signer", jose.ES256),
+		authztest.NewSigner(t, "rsa-signer", jose.PS256)
 	s.Client.SignedRequestRequired, other.Client.SignedRequestRequired, rsa.Client.SignedRequestRequired = true, true, true
 	rsa.Client.RequestAlg, rsa.Client.JWKS.Keys[0].Algorithm = "PS256", ""
 	h := authztest.New(t, authztest.WithClients(s.Client, other.Client, rsa.Client))
@@ -137,7 +148,8 @@ func TestConformanceMessageSigning(t *testing.T) {
 		t.Helper()
 		res := s.PushForm(t, h, append(beside, "request", object)...)
 		authztest.WantStatus(t, "PAR", res, http.StatusCreated)
-		_, answer := h.Browser(authztest.Demo).Follow("/oauth/authorize?" + url.Values{"client_id": {s.Client.ID}, "request_uri": {res.Text("request_uri")}}.Encode()).Redirect()
+		_, answer := h.Browser(authztest.Demo).Follow("/oauth/authorize?" +
+			url.Values{"client_id": {s.Client.ID}, "request_uri": {res.Text("request_uri")}}.Encode()).Redirect()
 		authztest.WantStatus(t, "code", s.RedeemSigned(t, h, answer.Get("code")), http.StatusOK)
 		if state := answer.Get("state"); state != "the state" && state != "" {
 			t.Errorf("state = %q", state)
@@ -164,7 +176,10 @@ func TestConformanceMessageSigning(t *testing.T) {
 				t.Errorf("answer = %v, want no state", answer)
 			}
 		},
-		"ensure-expired-request-object-fails":              func(t *testing.T) { bad(t, s.Object(t, h, changes{"exp": now - 300, "nbf": now - 600})) },
+		"ensure-expired-request-object-fails": func(t *testing.T) {
+			bad(t,
+				s.Object(t, h, changes{"exp": now - 300, "nbf": now - 600}))
+		},
 		"ensure-request-object-without-exp-fails":          func(t *testing.T) { bad(t, s.Object(t, h, changes{"exp": nil})) },
 		"ensure-request-object-without-nbf-fails":          func(t *testing.T) { bad(t, s.Object(t, h, changes{"nbf": nil})) },
 		"ensure-request-object-with-exp-over-60-fails":     func(t *testing.T) { bad(t, s.Object(t, h, changes{"exp": now + 70*60})) },
@@ -177,7 +192,11 @@ func TestConformanceMessageSigning(t *testing.T) {
 		"ensure-matching-key-in-authorization-request": func(t *testing.T) {
 			bad(t, authztest.SignWith(t, jose.ES256, other.Key, s.Kid, s.Request(h, nil), authztest.RequestType))
 		},
-		"ensure-request-object-with-invalid-signature-fails": func(t *testing.T) { object := s.Object(t, h, nil); bad(t, object[:len(object)-8]+"AAAAAAAA") },
+		"ensure-request-object-with-invalid-signature-fails": func(t *testing.T) {
+			object := s.Object(t, h, nil)
+			bad(t,
+				object[:len(object)-8]+"AAAAAAAA")
+		},
 		"ensure-request-object-signature-algorithm-is-not-none": func(t *testing.T) {
 			bad(t, authztest.PlainObject(t, s.Request(h, nil)))
 		},
@@ -254,9 +273,10 @@ func TestSignedRequestAttacks(t *testing.T) {
 			"another one than its key":  authztest.SignWith(t, jose.PS256, s.Key, s.Kid, s.Request(h, nil), authztest.RequestType),
 			"another client's key":      authztest.SignWith(t, jose.ES256, other.Key, other.Kid, s.Request(h, nil), authztest.RequestType),
 			"without a signature":       parts[0] + "." + parts[1] + ".",
-			"another payload":           parts[0] + "." + strings.Split(authztest.PlainObject(t, s.Request(h, map[string]any{"scope": "openid email"})), ".")[1] + "." + parts[2],
-			"no JWT":                    "nonsense",
-			"too long":                  s.Object(t, h, map[string]any{"x": strings.Repeat("x", 25<<10)}),
+			"another payload": parts[0] + "." +
+				strings.Split(authztest.PlainObject(t, s.Request(h, map[string]any{"scope": "openid email"})), ".")[1] + "." + parts[2],
+			"no JWT":   "nonsense",
+			"too long": s.Object(t, h, map[string]any{"x": strings.Repeat("x", 25<<10)}),
 		})
 	})
 	t.Run("attack 432: a request object that brings its key, or says where it is", func(t *testing.T) {
@@ -313,8 +333,10 @@ func TestSignedRequestAttacks(t *testing.T) {
 			authztest.WantPage(t, name, b.Get(address), http.StatusBadRequest)
 		}
 		// A parameter that is listed inside is not several parameters.
-		authztest.WantRedirectError(t, h, "a list", b.Get(openSigned(s, s.Object(t, h, map[string]any{"scope": []string{"openid", "email"}}))), "invalid_scope")
-		authztest.WantError(t, "of a client without keys", h.Call("/oauth/par", "shop", h.Params("shop", "request", good)), http.StatusBadRequest, "request_not_supported")
+		authztest.WantRedirectError(t, h, "a list", b.Get(openSigned(s, s.Object(t, h, map[string]any{"scope": []string{"openid", "email"}}))),
+			"invalid_scope")
+		authztest.WantError(t, "of a client without keys", h.Call("/oauth/par", "shop", h.Params("shop", "request", good)),
+			http.StatusBadRequest, "request_not_supported")
 		if strings.Contains(h.Log(), good) {
 			t.Error("a request object is in the log")
 		}

@@ -12,7 +12,8 @@ import (
 
 // texts are strings that JSON can write in several ways.
 var texts = []string{
-	"", "a", "openid profile", "\x00", "\b\f\n\r\t", "\x1f", "\x7f", `"\/`, "<script>&amp;</script>", "josé", "日本", "\u2028\u2029", "\ufffd", "\xff", "a\xc3", "\U0001f600", "\xed\xa0\x80",
+	"", "a", "openid profile", "\x00", "\b\f\n\r\t", "\x1f", "\x7f", `"\/`, "<script>&amp;</script>", "josé", "日本", "\u2028\u2029", "\ufffd",
+	"\xff", "a\xc3", "\U0001f600", "\xed\xa0\x80",
 }
 
 // fill sets every member of a struct from a text and a number. New members are filled too, so none is forgotten.
@@ -104,7 +105,11 @@ func TestAnswersAreThoseOfEncodingJSON(t *testing.T) {
 			checkAll(t, text, n)
 		}
 	}
-	for _, b := range []Body{&Token{}, &Introspection{}, &Validation{}, &Error{}, Details(nil), Details{}, &Introspection{GroupPermissions: map[string][]string{"b": nil, "a": {}}}} {
+	for _, b := range []Body{
+		&Token{}, &Introspection{}, &Validation{}, &Error{}, Details(nil),
+		Details{},
+		&Introspection{GroupPermissions: map[string][]string{"b": nil, "a": {}}},
+	} {
 		wantSame(t, b)
 	}
 	if got := string(Inactive{}.AppendJSON(nil)); got != `{"active":false}` {
@@ -126,8 +131,9 @@ func TestHeadersAreOfOneAnswer(t *testing.T) {
 		w := httptest.NewRecorder()
 		Write(w, http.StatusOK, Inactive{})
 		want := http.Header{
-			"Content-Type": {"application/json;charset=UTF-8"}, "Cache-Control": {"no-store"}, "Pragma": {"no-cache"}, "X-Content-Type-Options": {"nosniff"},
-			"Content-Length": {"16"},
+			"Content-Type": {"application/json;charset=UTF-8"}, "Cache-Control": {"no-store"}, "Pragma": {"no-cache"},
+			"X-Content-Type-Options": {"nosniff"},
+			"Content-Length":         {"16"},
 		}
 		if h := w.Header(); !reflect.DeepEqual(h, want) || w.Body.String() != `{"active":false}` {
 			t.Fatalf("answer %v %s, want %v", h, w.Body, want)

@@ -65,7 +65,8 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 // open decrypts what was sent to the client, and returns the JWT inside.
 func (r *recipient) open(t *testing.T, raw string, how client.Encryption) string {
 	t.Helper()
-	sealed, err := jose.ParseEncryptedCompact(raw, []jose.KeyAlgorithm{jose.KeyAlgorithm(how.Alg)}, []jose.ContentEncryption{jose.ContentEncryption(how.Enc)})
+	sealed, err := jose.ParseEncryptedCompact(raw, []jose.KeyAlgorithm{jose.KeyAlgorithm(how.Alg)},
+		[]jose.ContentEncryption{jose.ContentEncryption(how.Enc)})
 	if err != nil {
 		t.Fatalf("%q: %v, want it encrypted by %v", raw, err, how)
 	}
@@ -134,15 +135,18 @@ func TestSignedUserinfo(t *testing.T) {
 	if _, claims := authztest.ReadSigned(t, h, info.Body, jose.EdDSA); claims["email"] != "demo@example.com" || claims["aud"] != "shop" {
 		t.Errorf("claims = %v", claims)
 	}
-	if info := h.Get("/oauth/userinfo", "Authorization", "Bearer "+h.Tokens("other", authztest.Demo).Access); info.JSON()["sub"] != authztest.Demo {
+	if info := h.Get("/oauth/userinfo", "Authorization",
+		"Bearer "+h.Tokens("other", authztest.Demo).Access); info.JSON()["sub"] != authztest.Demo {
 		t.Errorf("of another client = %s, want JSON", info.Body)
 	}
 	authztest.WantError(t, "no token", h.Get("/oauth/userinfo"), http.StatusUnauthorized, "invalid_token")
 	doc := h.Get("/.well-known/openid-configuration").JSON()
 	for member, want := range map[string]string{
 		"userinfo_signing_alg_values_supported":    `["RS256","ES256","EdDSA"]`,
-		"id_token_encryption_alg_values_supported": `["RSA-OAEP-256","ECDH-ES","ECDH-ES+A256KW"]`, "userinfo_encryption_alg_values_supported": `["RSA-OAEP-256","ECDH-ES","ECDH-ES+A256KW"]`,
-		"id_token_encryption_enc_values_supported": `["A256GCM","A128CBC-HS256"]`, "userinfo_encryption_enc_values_supported": `["A256GCM","A128CBC-HS256"]`,
+		"id_token_encryption_alg_values_supported": `["RSA-OAEP-256","ECDH-ES","ECDH-ES+A256KW"]`,
+		"userinfo_encryption_alg_values_supported": `["RSA-OAEP-256","ECDH-ES","ECDH-ES+A256KW"]`,
+		"id_token_encryption_enc_values_supported": `["A256GCM","A128CBC-HS256"]`,
+		"userinfo_encryption_enc_values_supported": `["A256GCM","A128CBC-HS256"]`,
 	} {
 		if got, _ := json.Marshal(doc[member]); string(got) != want {
 			t.Errorf("%s = %s, want %s", member, got, want)
@@ -163,16 +167,34 @@ func TestEncryptionValidate(t *testing.T) {
 		"for a URL": {func(c *client.Client) {
 			c.IDTokenEncAlg, c.JWKS, c.JWKSURI = "ECDH-ES", nil, "https://x.example.com/jwks"
 		}, ""},
-		"without keys":         {func(c *client.Client) { c.IDTokenEncAlg, c.JWKS = "ECDH-ES", nil }, "jwks is missing: id_token_encryption needs"},
-		"without a fitting":    {func(c *client.Client) { c.IDTokenEncAlg = "RSA-OAEP-256"; c.JWKS.Keys = c.JWKS.Keys[:1] }, "no key of jwks is for RSA-OAEP-256"},
-		"a key for signatures": {func(c *client.Client) { c.IDTokenEncAlg = "ECDH-ES"; c.JWKS.Keys = c.JWKS.Keys[:2] }, "no key of jwks is for ECDH-ES"},
-		"RSA1_5":               {func(c *client.Client) { c.IDTokenEncAlg = "RSA1_5" }, `id_token_encryption: "RSA1_5" is none of`},
-		"dir":                  {func(c *client.Client) { c.UserinfoEncAlg, c.UserinfoAlg = "dir", "RS256" }, `userinfo_encryption: "dir" is none of`},
-		"unknown content":      {func(c *client.Client) { c.IDTokenEncAlg, c.IDTokenEnc = "ECDH-ES", "A1" }, `id_token_encryption: "A1" is none of`},
-		"content alone":        {func(c *client.Client) { c.IDTokenEnc, c.JWKS = "A256GCM", nil }, "A256GCM needs one of"},
-		"not signed":           {func(c *client.Client) { c.UserinfoEncAlg = "ECDH-ES" }, "add userinfo_alg"},
-		"keys for nothing":     {func(*client.Client) {}, "or remove jwks"},
-		"none to sign with":    {func(c *client.Client) { c.RequestAlg, c.JWKS.Keys = "ES256", c.JWKS.Keys[2:] }, "jwks: want 1 to 64 public keys for RS256"},
+		"without keys": {
+			func(c *client.Client) { c.IDTokenEncAlg, c.JWKS = "ECDH-ES", nil },
+			"jwks is missing: id_token_encryption needs",
+		},
+		"without a fitting": {
+			func(c *client.Client) { c.IDTokenEncAlg = "RSA-OAEP-256"; c.JWKS.Keys = c.JWKS.Keys[:1] },
+			"no key of jwks is for RSA-OAEP-256",
+		},
+		"a key for signatures": {
+			func(c *client.Client) { c.IDTokenEncAlg = "ECDH-ES"; c.JWKS.Keys = c.JWKS.Keys[:2] },
+			"no key of jwks is for ECDH-ES",
+		},
+		"RSA1_5": {func(c *client.Client) { c.IDTokenEncAlg = "RSA1_5" }, `id_token_encryption: "RSA1_5" is none of`},
+		"dir": {
+			func(c *client.Client) { c.UserinfoEncAlg, c.UserinfoAlg = "dir", "RS256" },
+			`userinfo_encryption: "dir" is none of`,
+		},
+		"unknown content": {
+			func(c *client.Client) { c.IDTokenEncAlg, c.IDTokenEnc = "ECDH-ES", "A1" },
+			`id_token_encryption: "A1" is none of`,
+		},
+		"content alone":    {func(c *client.Client) { c.IDTokenEnc, c.JWKS = "A256GCM", nil }, "A256GCM needs one of"},
+		"not signed":       {func(c *client.Client) { c.UserinfoEncAlg = "ECDH-ES" }, "add userinfo_alg"},
+		"keys for nothing": {func(*client.Client) {}, "or remove jwks"},
+		"none to sign with": {
+			func(c *client.Client) { c.RequestAlg, c.JWKS.Keys = "ES256", c.JWKS.Keys[2:] },
+			"jwks: want 1 to 64 public keys for RS256",
+		},
 	} {
 		r := newRecipient(t, c.change)
 		err := r.Validate()
@@ -203,7 +225,8 @@ func TestEncryptionAttacks(t *testing.T) {
 		})
 		h := authztest.New(t, authztest.WithClients(r.Client))
 		b := h.Browser(authztest.Demo)
-		authztest.WantError(t, "while the keys cannot be fetched", h.Redeem("recipient", b.Code("recipient")), http.StatusServiceUnavailable, "temporarily_unavailable")
+		authztest.WantError(t, "while the keys cannot be fetched", h.Redeem("recipient", b.Code("recipient")), http.StatusServiceUnavailable,
+			"temporarily_unavailable")
 		keys.Store(all[:1])
 		h.Clock.Advance(2 * time.Minute)
 		authztest.WantError(t, "with a key for signatures", h.Redeem("recipient", b.Code("recipient")), http.StatusBadRequest, "invalid_request")

@@ -34,10 +34,19 @@ func TestSignedResponses(t *testing.T) {
 		{name: "with another algorithm", client: "spa", mode: "jwt", want: "query"},
 		{name: "after consent", client: "asks", mode: "form_post.jwt", want: "form_post"},
 		{name: "a token by jwt", client: "fragment", mode: "jwt", want: "fragment", with: []string{"response_type", "token"}},
-		{name: "an ID token by a form", client: "fragment", mode: "form_post.jwt", want: "form_post", with: []string{"response_type", "id_token"}},
+		{
+			name: "an ID token by a form", client: "fragment", mode: "form_post.jwt", want: "form_post",
+			with: []string{"response_type", "id_token"},
+		},
 		{name: "an error by jwt", client: "shop", mode: "jwt", want: "query", with: []string{"scope", "nonsense"}, err: "invalid_scope"},
-		{name: "an error in the fragment", client: "shop", mode: "fragment.jwt", want: "fragment", with: []string{"max_age", "x"}, err: "invalid_request"},
-		{name: "a late error by a form", client: "shop", mode: "form_post.jwt", want: "form_post", with: []string{"prompt", "none"}, err: "login_required"},
+		{
+			name: "an error in the fragment", client: "shop", mode: "fragment.jwt", want: "fragment",
+			with: []string{"max_age", "x"}, err: "invalid_request",
+		},
+		{
+			name: "a late error by a form", client: "shop", mode: "form_post.jwt", want: "form_post",
+			with: []string{"prompt", "none"}, err: "login_required",
+		},
 		{name: "no state", client: "shop", mode: "jwt", want: "query", with: []string{"state", ""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -71,7 +80,8 @@ func TestSignedResponses(t *testing.T) {
 	doc := h.Get("/.well-known/openid-configuration").JSON()
 	for member, want := range map[string]string{
 		"response_modes_supported":                   `["query","fragment","form_post","query.jwt","fragment.jwt","form_post.jwt","jwt"]`,
-		"authorization_signing_alg_values_supported": `["RS256","ES256","EdDSA"]`, "introspection_signing_alg_values_supported": `["RS256","ES256","EdDSA"]`,
+		"authorization_signing_alg_values_supported": `["RS256","ES256","EdDSA"]`,
+		"introspection_signing_alg_values_supported": `["RS256","ES256","EdDSA"]`,
 	} {
 		if got, _ := json.Marshal(doc[member]); string(got) != want {
 			t.Errorf("%s = %s, want %s", member, got, want)
@@ -81,7 +91,8 @@ func TestSignedResponses(t *testing.T) {
 
 // signedAnswer asks about a token for a signed answer.
 func signedAnswer(h *authztest.Harness, asker, token string) *authztest.Response {
-	return h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {token}}, append(authztest.Basic(asker, authztest.Secret(asker)), "Accept", "application/token-introspection+jwt")...)
+	return h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {token}},
+		append(authztest.Basic(asker, authztest.Secret(asker)), "Accept", "application/token-introspection+jwt")...)
 }
 
 // TestSignedIntrospection: an API client that asks for it gets what it would get anyway, signed and for it alone.
@@ -93,12 +104,14 @@ func TestSignedIntrospection(t *testing.T) {
 	check := func(what, asker, token string, alg jose.SignatureAlgorithm, active bool) {
 		t.Helper()
 		res := signedAnswer(h, asker, token)
-		if media := res.Header.Get("Content-Type"); res.Status != http.StatusOK || media != "application/token-introspection+jwt" || res.Header.Get("Cache-Control") != "no-store" {
+		if media := res.Header.Get("Content-Type"); res.Status != http.StatusOK || media != "application/token-introspection+jwt" ||
+			res.Header.Get("Cache-Control") != "no-store" {
 			t.Fatalf("%s = %d %s %s", what, res.Status, media, res.Body)
 		}
 		typ, claims := authztest.ReadSigned(t, h, res.Body, alg)
 		answer, _ := claims["token_introspection"].(map[string]any)
-		if typ != "token-introspection+jwt" || claims["iss"] != h.Issuer || claims["aud"] != asker || claims["iat"] != float64(h.Clock.Now().Unix()) || len(claims) != 4 || answer["active"] != active {
+		if typ != "token-introspection+jwt" || claims["iss"] != h.Issuer || claims["aud"] != asker ||
+			claims["iat"] != float64(h.Clock.Now().Unix()) || len(claims) != 4 || answer["active"] != active {
 			t.Errorf("%s: typ %v, claims %v", what, typ, claims)
 		}
 		plain := h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {token}}, authztest.Basic(asker, authztest.Secret(asker))...).JSON()
@@ -111,10 +124,12 @@ func TestSignedIntrospection(t *testing.T) {
 	check("nonsense", "ops", "nonsense", jose.RS256, false)
 	check("a token for others", "narrow", tokens.Access, jose.EdDSA, false)
 	for accept, signed := range map[string]bool{
-		"application/json": false, "*/*": false, "application/token-introspection+jwt;q=0": false, "application/token-introspection+jwt; q=0.5, application/json": true,
-		"text/html, APPLICATION/token-introspection+jwt": true, "application/token-introspection": false, ";;": false,
+		"application/json": false, "*/*": false, "application/token-introspection+jwt;q=0": false,
+		"application/token-introspection+jwt; q=0.5, application/json": true,
+		"text/html, APPLICATION/token-introspection+jwt":               true, "application/token-introspection": false, ";;": false,
 	} {
-		res := h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {tokens.Access}}, append(authztest.Basic("ops", authztest.Secret("ops")), "Accept", accept)...)
+		res := h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {tokens.Access}},
+			append(authztest.Basic("ops", authztest.Secret("ops")), "Accept", accept)...)
 		if got := res.JSON() == nil; got != signed {
 			t.Errorf("Accept %s: signed %t, want %t", accept, got, signed)
 		}
@@ -130,7 +145,10 @@ func TestSignedResponseAttacks(t *testing.T) {
 		b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
 		tokens := h.Tokens("shop", authztest.Demo)
 		_, answer := b.Authorize("shop", "response_mode", "jwt").Redirect()
-		for name, text := range map[string]string{"a response": answer.Get("response"), "an introspection answer": signedAnswer(h, "ops", tokens.Access).Body} {
+		for name, text := range map[string]string{
+			"a response":              answer.Get("response"),
+			"an introspection answer": signedAnswer(h, "ops", tokens.Access).Body,
+		} {
 			authztest.WantActive(t, h, name+" as an access token", text, false)
 			if res := h.Get("/oauth/userinfo", "Authorization", "Bearer "+text); res.Status != http.StatusUnauthorized {
 				t.Errorf("%s at userinfo = %d", name, res.Status)
@@ -151,7 +169,8 @@ func TestSignedResponseAttacks(t *testing.T) {
 			}
 		}
 		for _, mode := range []string{"form_post.jwt", "jwt.jwt", ".jwt", "web_message.jwt"} {
-			if _, answer := h.Browser(authztest.Demo).Authorize("phone", "response_mode", mode).Redirect(); answer.Get("error") != "invalid_request" {
+			if _, answer := h.Browser(authztest.Demo).Authorize("phone", "response_mode",
+				mode).Redirect(); answer.Get("error") != "invalid_request" {
 				t.Errorf("%s to a private scheme = %v, want invalid_request", mode, answer)
 			}
 		}

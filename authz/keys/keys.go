@@ -74,7 +74,9 @@ type signingKey struct {
 }
 
 // New reads the keys of the store and makes those that are missing. now and random nil: the system's.
-func New(ctx context.Context, store storage.Store, keyring *secret.Keyring, now func() time.Time, random io.Reader, log *zap.Logger) (*Keys, error) {
+func New(ctx context.Context, store storage.Store, keyring *secret.Keyring, now func() time.Time, random io.Reader,
+	log *zap.Logger,
+) (*Keys, error) {
 	if now == nil {
 		now = time.Now
 	}
@@ -290,7 +292,10 @@ func (k *Keys) open(key *signingKey) error {
 		return errors.New("not a signing key")
 	}
 	key.private, key.signers = private, map[string]jose.Signer{}
-	for _, typ := range []string{TypeIDToken, TypeAccessToken, TypeLogout, TypeAssertion, TypeSecurityEvent, TypeIntrospection, TypeResponse, TypeIdentity} {
+	for _, typ := range []string{
+		TypeIDToken, TypeAccessToken, TypeLogout, TypeAssertion, TypeSecurityEvent, TypeIntrospection,
+		TypeResponse, TypeIdentity,
+	} {
 		opts := (&jose.SignerOptions{}).WithHeader("kid", key.id)
 		if typ != "" {
 			opts = opts.WithType(jose.ContentType(typ))
@@ -413,7 +418,10 @@ func (k *Keys) List() []Info {
 	now := k.now()
 	var out []Info
 	for _, key := range k.snapshot() {
-		info := Info{ID: key.id, Algorithm: key.Algorithm, Use: "signs", CreatedAt: key.CreatedAt, ActiveFrom: key.ActiveFrom, RetiresAt: key.RetiresAt, GoneAt: key.GoneAt}
+		info := Info{
+			ID: key.id, Algorithm: key.Algorithm, Use: "signs", CreatedAt: key.CreatedAt, ActiveFrom: key.ActiveFrom,
+			RetiresAt: key.RetiresAt, GoneAt: key.GoneAt,
+		}
 		switch {
 		case key.ActiveFrom.After(now):
 			info.Use = "next"

@@ -122,7 +122,8 @@ func TestKeysRotate(t *testing.T) {
 				t.Errorf("%s at %s: the new key signs: %v, want %v", name, w.clock.Now(), now != first, c.newSigns)
 			}
 			if !published(k, now) || published(k, first) != c.oldOnShow {
-				t.Errorf("%s at %s: new key on show %v, old one %v, want true and %v", name, w.clock.Now(), published(k, now), published(k, first), c.oldOnShow)
+				t.Errorf("%s at %s: new key on show %v, old one %v, want true and %v", name, w.clock.Now(), published(k, now),
+					published(k, first), c.oldOnShow)
 			}
 			if _, err := k.Verify(token, "JWT"); err != nil {
 				t.Errorf("%s at %s: Verify(old token) = %v", name, w.clock.Now(), err)
@@ -338,7 +339,8 @@ func TestKeysVerify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: public}, (&jose.SignerOptions{}).WithType("JWT").WithHeader("kid", id))
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: public},
+		(&jose.SignerOptions{}).WithType("JWT").WithHeader("kid", id))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +353,8 @@ func TestKeysVerify(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, raw := range map[string]string{
-		"empty": "", "garbage": "a.b.c", "of another server": foreign, "HMAC with the public key": hmac, "cut": good[:len(good)-2], "longer": good + "AAAA",
+		"empty": "", "garbage": "a.b.c", "of another server": foreign, "HMAC with the public key": hmac,
+		"cut": good[:len(good)-2], "longer": good + "AAAA",
 		"huge": string(bytes.Repeat([]byte("a"), 1<<20)),
 	} {
 		if _, err := k.Verify(raw, "JWT"); err == nil {

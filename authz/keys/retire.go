@@ -60,7 +60,8 @@ func (k *Keys) Retire(ctx context.Context, id string, also func(tx storage.Tx) e
 		newest := newestKey(others, key.Algorithm)
 		switch {
 		case newest == nil || !newest.RetiresAt.IsZero() && !newest.RetiresAt.After(now):
-			if err := signingKeys.Create(tx, freshID, keyRecord{Algorithm: key.Algorithm, Private: sealed, CreatedAt: now, ActiveFrom: now}, never); err != nil {
+			if err := signingKeys.Create(tx, freshID, keyRecord{Algorithm: key.Algorithm, Private: sealed, CreatedAt: now, ActiveFrom: now},
+				never); err != nil {
 				return err
 			}
 		case newest.ActiveFrom.After(now) && len(signing(others, now)) == 0:

@@ -46,12 +46,16 @@ func TestBackchannelLogout(t *testing.T) {
 	}
 	claims := authztest.LogoutToken(t, h, tokens[0])
 	now := float64(h.Clock.Now().Unix())
-	for name, want := range map[string]any{"iss": h.Issuer, "aud": "listener", "sub": authztest.Demo, "sid": session, "iat": now, "exp": now + 120} {
+	for name, want := range map[string]any{
+		"iss": h.Issuer, "aud": "listener", "sub": authztest.Demo, "sid": session,
+		"iat": now, "exp": now + 120,
+	} {
 		if claims[name] != want {
 			t.Errorf("%s = %v, want %v", name, claims[name], want)
 		}
 	}
-	if events, err := json.Marshal(claims["events"]); err != nil || string(events) != `{"http://schemas.openid.net/event/backchannel-logout":{}}` {
+	if events, err := json.Marshal(claims["events"]); err != nil ||
+		string(events) != `{"http://schemas.openid.net/event/backchannel-logout":{}}` {
 		t.Errorf("events = %s, %v", events, err)
 	}
 	if claims["nonce"] != nil || claims["jti"] == nil {
@@ -95,7 +99,8 @@ func TestBackchannelLogoutRetries(t *testing.T) {
 		b := h.Browser(authztest.Demo)
 		b.Tokens("listener")
 		b.Tokens("well")
-		if err := h.Store.Update(t.Context(), func(tx storage.Tx) error { return h.Server().SessionEnded(tx, authztest.Demo, b.Session()) }); err != nil {
+		if err := h.Store.Update(t.Context(),
+			func(tx storage.Tx) error { return h.Server().SessionEnded(tx, authztest.Demo, b.Session()) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -204,7 +209,8 @@ func TestSessionsEnded(t *testing.T) {
 		all = append(all, b)
 	}
 	h.Tokens("listener", authztest.Guest)
-	if err := h.Store.Update(t.Context(), func(tx storage.Tx) error { return h.Server().SessionsEnded(tx, authztest.Demo, all[1].Session()) }); err != nil {
+	if err := h.Store.Update(t.Context(),
+		func(tx storage.Tx) error { return h.Server().SessionsEnded(tx, authztest.Demo, all[1].Session()) }); err != nil {
 		t.Fatal(err)
 	}
 	authztest.SendLogouts(t, h)
@@ -234,7 +240,8 @@ func TestBackchannelLogoutAddress(t *testing.T) {
 		h.Config.Clients = append(h.Config.Clients, c) // for the harness alone
 		b := h.Browser(authztest.Demo)
 		b.Tokens("added")
-		if err := h.Store.Update(t.Context(), func(tx storage.Tx) error { return h.Server().SessionEnded(tx, authztest.Demo, b.Session()) }); err != nil {
+		if err := h.Store.Update(t.Context(),
+			func(tx storage.Tx) error { return h.Server().SessionEnded(tx, authztest.Demo, b.Session()) }); err != nil {
 			t.Fatal(err)
 		}
 		authztest.SendLogouts(t, h)
@@ -267,13 +274,18 @@ func TestFrontchannelLogout(t *testing.T) {
 	b := h.Browser(authztest.Demo)
 	hint := b.Tokens("front").ID
 	session := b.Session()
-	target := "/oauth/logout?" + url.Values{"id_token_hint": {hint}, "post_logout_redirect_uri": {"https://front.example.com/"}, "state": {"s"}}.Encode()
+	target := "/oauth/logout?" + url.Values{
+		"id_token_hint": {hint}, "post_logout_redirect_uri": {"https://front.example.com/"},
+		"state": {"s"},
+	}.Encode()
 	res := b.Get(target)
-	frame := "https://front.example.com/out?a=b&amp;" + strings.ReplaceAll(url.Values{"iss": {h.Issuer}, "sid": {session}}.Encode(), "&", "&amp;")
+	frame := "https://front.example.com/out?a=b&amp;" +
+		strings.ReplaceAll(url.Values{"iss": {h.Issuer}, "sid": {session}}.Encode(), "&", "&amp;")
 	if res.Status != http.StatusOK || !strings.Contains(res.Body, `<iframe src="`+frame+`"`) {
 		t.Errorf("logout = %d %s, want a frame of %s", res.Status, res.Body, frame)
 	}
-	if policy := res.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "; frame-src https://front.example.com;") && !strings.Contains(policy, " frame-src https://front.example.com;") {
+	if policy := res.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "; frame-src https://front.example.com;") &&
+		!strings.Contains(policy, " frame-src https://front.example.com;") {
 		t.Errorf("policy %q, want the client's origin in frame-src", policy)
 	}
 	if got := res.Header.Get("Refresh"); got != "3; url=https://front.example.com/?state=s" {

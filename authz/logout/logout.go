@@ -161,7 +161,8 @@ func (v *Visits) postLogout(ctx context.Context, c *client.Client, rec logoutRec
 	}
 	now := v.now()
 	token, err := v.deps.Keys.Sign(c.IDTokenAlg, keys.TypeLogout, logoutClaims{
-		Issuer: v.issuer, Subject: v.deps.Tokens.SubjectFor(c, rec.Person), Audience: c.ID, IssuedAt: now.Unix(), Expires: now.Add(logoutLifetime).Unix(), ID: id,
+		Issuer: v.issuer, Subject: v.deps.Tokens.SubjectFor(c, rec.Person), Audience: c.ID, IssuedAt: now.Unix(),
+		Expires: now.Add(logoutLifetime).Unix(), ID: id,
 		Events: map[string]struct{}{logoutEvent: {}}, Session: rec.Session,
 	})
 	if err != nil {

@@ -111,7 +111,8 @@ func TestLogoutByPost(t *testing.T) {
 	h := authztest.New(t)
 	b := h.Browser(authztest.Demo)
 	own := b.Tokens("shop").ID
-	res := h.Post("/oauth/logout", url.Values{"id_token_hint": {own}, "post_logout_redirect_uri": {"https://shop.example.com/"}, "state": {"s"}})
+	res := h.Post("/oauth/logout",
+		url.Values{"id_token_hint": {own}, "post_logout_redirect_uri": {"https://shop.example.com/"}, "state": {"s"}})
 	if res.Status != http.StatusSeeOther {
 		t.Fatalf("Logout(POST of a client) = %d, want 303", res.Status)
 	}
@@ -212,11 +213,16 @@ func TestLogoutFromOurOwnPage(t *testing.T) {
 	b := h.Browser(authztest.Demo)
 	b.Tokens("shop")
 	b.Person = ""
-	for _, foreign := range [][]string{fetch("cross-site", "document"), fetch("none", "document"), fetch("same-origin", "iframe"), append(fetch("same-origin", "document"), "Sec-Purpose", "prefetch")} {
-		if res := b.Get("/oauth/logout", foreign...); outcome(res) != asked_ || !strings.Contains(res.Body, "Stay signed in") || !authztest.SignedIn(b) {
+	for _, foreign := range [][]string{
+		fetch("cross-site", "document"), fetch("none", "document"), fetch("same-origin", "iframe"),
+		append(fetch("same-origin", "document"), "Sec-Purpose", "prefetch"),
+	} {
+		if res := b.Get("/oauth/logout", foreign...); outcome(res) != asked_ ||
+			!strings.Contains(res.Body, "Stay signed in") || !authztest.SignedIn(b) {
 			t.Errorf("Logout(%q) = %s, want a question that can be turned down", foreign, outcome(res))
 		}
-		if res := b.Post("/oauth/logout", url.Values{"csrf": {"guessed"}}, foreign...); res.Status != http.StatusForbidden || !authztest.SignedIn(b) {
+		if res := b.Post("/oauth/logout", url.Values{"csrf": {"guessed"}}, foreign...); res.Status != http.StatusForbidden ||
+			!authztest.SignedIn(b) {
 			t.Errorf("POST with a wrong token, %q = %d", foreign, res.Status)
 		}
 	}

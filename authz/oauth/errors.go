@@ -47,7 +47,8 @@ func InvalidRequest(cause error, description string) error {
 // InvalidRequestObject refuses a request that the client has signed. (RFC 9101 7)
 func InvalidRequestObject(cause error, why string) error {
 	return &Error{
-		Status: http.StatusBadRequest, Code: "invalid_request_object", Description: "the signed request is not valid: " + why, Cause: errors.Join(errRequestObject, cause),
+		Status: http.StatusBadRequest, Code: "invalid_request_object", Description: "the signed request is not valid: " + why,
+		Cause: errors.Join(errRequestObject, cause),
 	}
 }
 
@@ -63,7 +64,10 @@ func InvalidClient(cause error) error {
 
 // InvalidClientFor is InvalidClient for a caller that has proved to be somebody else, and can know the reason.
 func InvalidClientFor(cause error, description string) error {
-	return &Error{Status: http.StatusUnauthorized, Code: "invalid_client", Description: description, Cause: cause, Challenge: `Basic realm="gatehouse", charset="UTF-8"`}
+	return &Error{
+		Status: http.StatusUnauthorized, Code: "invalid_client", Description: description, Cause: cause,
+		Challenge: `Basic realm="gatehouse", charset="UTF-8"`,
+	}
 }
 
 // UnauthorizedClient is a client that is not allowed the grant. (RFC 6749 4.1.2.1, 5.2)
@@ -78,7 +82,10 @@ func UnsupportedGrantType(cause error) error {
 
 // UnsupportedResponseType is an unknown response_type. (RFC 6749 4.1.2.1)
 func UnsupportedResponseType(cause error) error {
-	return &Error{Status: http.StatusBadRequest, Code: "unsupported_response_type", Description: "response type is not supported", Cause: cause}
+	return &Error{
+		Status: http.StatusBadRequest, Code: "unsupported_response_type",
+		Description: "response type is not supported", Cause: cause,
+	}
 }
 
 // InvalidScope is a scope that is malformed or not allowed. (RFC 6749 4.1.2.1, 5.2)
@@ -124,7 +131,10 @@ const CodeUseNonce = "use_dpop_nonce"
 
 // UseNonce asks for a proof with the nonce that comes with the answer. (RFC 9449 8)
 func UseNonce(cause error) error {
-	return &Error{Status: http.StatusBadRequest, Code: CodeUseNonce, Description: "the DPoP proof needs the nonce of this answer", Cause: cause}
+	return &Error{
+		Status: http.StatusBadRequest, Code: CodeUseNonce, Description: "the DPoP proof needs the nonce of this answer",
+		Cause: cause,
+	}
 }
 
 // InvalidProof refuses a DPoP proof, or a request without one. (RFC 9449 5)
@@ -151,7 +161,10 @@ func TemporarilyUnavailable(cause error) error {
 // TooManyTries refuses to check passwords for a while (RFC 6585 4), as the sign-in page does. RFC 6749 has no code for
 // it.
 func TooManyTries(cause error, wait time.Duration) error {
-	return &Error{Status: http.StatusTooManyRequests, Code: "temporarily_unavailable", Description: "too many tries", Cause: cause, RetryAfter: wait}
+	return &Error{
+		Status: http.StatusTooManyRequests, Code: "temporarily_unavailable", Description: "too many tries",
+		Cause: cause, RetryAfter: wait,
+	}
 }
 
 // AsError turns any error into an Error: a failure of storage is 503, an unknown error 500.

@@ -55,7 +55,8 @@ func (f Form) Encode() string { return url.Values(f.Values).Encode() }
 // bodyOnly are the parameters that are read from a body alone. In a query they would reach logs and Referer headers,
 // and in both places it would be open which one counts.
 var bodyOnly = []string{
-	"grant_type", "assertion", "code", "code_verifier", "redirect_uri", "client_id", "client_secret", "client_assertion", "client_assertion_type",
+	"grant_type", "assertion", "code", "code_verifier", "redirect_uri", "client_id", "client_secret",
+	"client_assertion", "client_assertion_type",
 	"refresh_token", "scope", "resource", "username", "password", "token", "token_type_hint", "access_token", "refresh_user_details",
 	"subject_token", "actor_token", "authorization_details",
 }

@@ -188,7 +188,10 @@ func (p *Requests) Find(ctx context.Context, clientID, requestURI string) (f oau
 
 // gone is the refusal of a reference. (RFC 9101 7)
 func gone() error {
-	return &oauth.Error{Status: http.StatusBadRequest, Code: "invalid_request_uri", Description: "the pushed request has expired or was used before", Cause: errUnknown}
+	return &oauth.Error{
+		Status: http.StatusBadRequest, Code: "invalid_request_uri",
+		Description: "the pushed request has expired or was used before", Cause: errUnknown,
+	}
 }
 
 // Spend finishes a pushed request, in the transaction that issues its answer. A second time is refused.

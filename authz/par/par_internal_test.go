@@ -48,7 +48,11 @@ func TestPushesWithoutEnd(t *testing.T) {
 		after       time.Duration
 		refused     bool
 	}{
-		{"a", "shop", false, 0, false}, {"b", "shop", false, 0, true}, {"c", "shop", true, 0, false}, {"d", "other", false, 0, false}, {"e", "shop", false, lifetime, false},
+		{"a", "shop", false, 0, false},
+		{"b", "shop", false, 0, true},
+		{"c", "shop", true, 0, false},
+		{"d", "other", false, 0, false},
+		{"e", "shop", false, lifetime, false},
 	} {
 		at = at.Add(step.after)
 		err := push(step.key, step.client, step.public)

@@ -16,7 +16,8 @@ import (
 func push(t *testing.T, h *authztest.Harness, id string, changes ...string) string {
 	t.Helper()
 	res := h.Call("/oauth/par", id, h.Params(id, changes...))
-	if res.Status != http.StatusCreated || !strings.HasPrefix(res.Text("request_uri"), "urn:ietf:params:oauth:request_uri:") || res.JSON()["expires_in"] != 60.0 {
+	if res.Status != http.StatusCreated || !strings.HasPrefix(res.Text("request_uri"), "urn:ietf:params:oauth:request_uri:") ||
+		res.JSON()["expires_in"] != 60.0 {
 		t.Fatalf("PAR = %d %s, want 201", res.Status, res.Body)
 	}
 	authztest.WantAPIHeaders(t, "PAR", res)
@@ -77,7 +78,8 @@ func TestPushedRequestErrors(t *testing.T) {
 	authztest.WantError(t, "no credentials", h.Post("/oauth/par", with()), 401, "invalid_client")
 	authztest.WantError(t, "wrong ones", h.Post("/oauth/par", with(), authztest.Basic("shop", "wrong")...), 401, "invalid_client")
 	authztest.WantError(t, "disabled", h.Call("/oauth/par", "disabled", h.Params("disabled")), 401, "invalid_client")
-	authztest.WantError(t, "no challenge of a public client", h.Call("/oauth/par", "spa", h.Params("spa", "code_challenge", "", "code_challenge_method", "")), 400, "invalid_request")
+	authztest.WantError(t, "no challenge of a public client",
+		h.Call("/oauth/par", "spa", h.Params("spa", "code_challenge", "", "code_challenge_method", "")), 400, "invalid_request")
 	authztest.WantStatus(t, "GET", h.Get("/oauth/par?client_id=shop"), http.StatusMethodNotAllowed)
 	h.Invariants(t)
 }
@@ -133,13 +135,17 @@ func TestPushedRequestAttacks(t *testing.T) {
 			authztest.WantPage(t, name, b.Get(address), http.StatusBadRequest)
 		}
 		for name, address := range map[string]string{
-			"twice": at + "&request_uri=urn:ietf:params:oauth:request_uri:x", "of another address": "/oauth/authorize?client_id=shop&request_uri=https://evil.example.com/request",
+			"twice":              at + "&request_uri=urn:ietf:params:oauth:request_uri:x",
+			"of another address": "/oauth/authorize?client_id=shop&request_uri=https://evil.example.com/request",
 		} {
-			if target, answer := b.Get(address).Redirect(); target != "https://shop.example.com/callback" || answer.Get("error") == "" || answer.Has("code") {
+			if target, answer := b.Get(address).Redirect(); target != "https://shop.example.com/callback" ||
+				answer.Get("error") == "" || answer.Has("code") {
 				t.Errorf("%s = %s %v, want an error for the client", name, target, answer)
 			}
 		}
-		if _, answer := b.Follow(at + "&redirect_uri=https://evil.example.com/&scope=orders.write&state=x&prompt=none").Redirect(); answer.Get("code") == "" || answer.Get("state") != "the state" {
+		if _, answer := b.Follow(at +
+			"&redirect_uri=https://evil.example.com/&scope=orders.write&state=x&prompt=none").Redirect(); answer.Get("code") == "" ||
+			answer.Get("state") != "the state" {
 			t.Errorf("with more in the address = %v, want what was pushed", answer)
 		}
 	})

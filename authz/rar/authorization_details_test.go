@@ -82,7 +82,10 @@ func TestAuthorizationDetails(t *testing.T) {
 	b := h.Browser(authztest.Demo)
 	code := b.Code("asks", "scope", "openid", "authorization_details", payment, "ui_locales", "nl")
 	page := b.Pages[len(b.Pages)-1].Body
-	for _, want := range []string{"Start a payment", "Amount", "12.50", "amount.currency", "EUR", "The bakery", "initiate", "status", "https://bank.example.com"} {
+	for _, want := range []string{
+		"Start a payment", "Amount", "12.50", "amount.currency", "EUR", "The bakery", "initiate", "status",
+		"https://bank.example.com",
+	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the consent page lacks %q: %s", want, page)
 		}
@@ -130,11 +133,12 @@ func TestAuthorizationDetailsEverywhere(t *testing.T) {
 	t.Parallel()
 	s := authztest.NewSigner(t, "signer", jose.ES256)
 	s.Client.DetailTypes = []string{"payment"}
-	h := authztest.New(t, detailTypes(), authztest.WithExchangers(), authztest.WithTV(), authztest.WithClients(s.Client), authztest.WithConfig(func(c *authz.Config) {
-		for _, id := range []string{"api", "tv"} {
-			authztest.ChangeClient(c, id, func(c *client.Client) { c.DetailTypes = []string{"account", "payment"} })
-		}
-	}))
+	h := authztest.New(t, detailTypes(), authztest.WithExchangers(), authztest.WithTV(), authztest.WithClients(s.Client),
+		authztest.WithConfig(func(c *authz.Config) {
+			for _, id := range []string{"api", "tv"} {
+				authztest.ChangeClient(c, id, func(c *client.Client) { c.DetailTypes = []string{"account", "payment"} })
+			}
+		}))
 	signed := h.Tokens("jwt", authztest.Demo, "authorization_details", payment)
 	raw, err := base64.RawURLEncoding.DecodeString(strings.Split(signed.Access, ".")[1])
 	var claims map[string]any
@@ -142,8 +146,10 @@ func TestAuthorizationDetailsEverywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantDetails(t, "the JWT", claims, paid)
-	asJWT := h.Post(authztest.IntrospectPath, url.Values{"token": {signed.Access}}, append(authztest.Basic("ops", authztest.Secret("ops")), "Accept", "application/token-introspection+jwt")...)
-	if raw, err = base64.RawURLEncoding.DecodeString(strings.Split(asJWT.Body, ".")[1]); err != nil || !strings.Contains(string(raw), `"authorization_details":`+paid) {
+	asJWT := h.Post(authztest.IntrospectPath, url.Values{"token": {signed.Access}},
+		append(authztest.Basic("ops", authztest.Secret("ops")), "Accept", "application/token-introspection+jwt")...)
+	if raw, err = base64.RawURLEncoding.DecodeString(strings.Split(asJWT.Body, ".")[1]); err != nil ||
+		!strings.Contains(string(raw), `"authorization_details":`+paid) {
 		t.Errorf("introspection as a JWT = %s, %v", raw, err)
 	}
 	// Pushed, as an array inside a signed request.
@@ -153,7 +159,8 @@ func TestAuthorizationDetailsEverywhere(t *testing.T) {
 	}
 	pushed := s.PushForm(t, h, "request", s.Object(t, h, map[string]any{"authorization_details": array}))
 	authztest.WantStatus(t, "PAR", pushed, http.StatusCreated)
-	_, answer := h.Browser(authztest.Demo).Follow("/oauth/authorize?" + url.Values{"client_id": {"signer"}, "request_uri": {pushed.Text("request_uri")}}.Encode()).Redirect()
+	_, answer := h.Browser(authztest.Demo).Follow("/oauth/authorize?" +
+		url.Values{"client_id": {"signer"}, "request_uri": {pushed.Text("request_uri")}}.Encode()).Redirect()
 	wantDetails(t, "a pushed request", s.RedeemSigned(t, h, answer.Get("code")).JSON(), paid)
 	// A client itself; what needs a person it does not get.
 	own := authztest.ClientCredentials("reports.read")
@@ -175,7 +182,8 @@ func TestAuthorizationDetailsEverywhere(t *testing.T) {
 	// An exchange passes on what the exchanging client may have, or less.
 	shop := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read", "authorization_details", payment).Access
 	wantDetails(t, "exchanged", h.Introspect(authztest.Exchanged(t, h, "api", shop)).JSON(), paid)
-	if got := detailsIn(t, h.Introspect(authztest.Exchanged(t, h, "api", shop, "authorization_details", narrower)).JSON()); !strings.Contains(got, `["status"]`) {
+	if got := detailsIn(t, h.Introspect(authztest.Exchanged(t, h, "api", shop, "authorization_details",
+		narrower)).JSON()); !strings.Contains(got, `["status"]`) {
 		t.Errorf("exchanged for less: %s", got)
 	}
 	h.Restart(func(c *authz.Config) {
@@ -218,12 +226,14 @@ func TestAuthorizationDetailsAreAskedAgain(t *testing.T) {
 				t.Error("a transfer was not asked about")
 			}
 		}
-		in := h.Introspect(h.Redeem("shop", b.Code("shop", "authorization_details", `[{"type":"transfer","actions":["send"]}]`)).Text("access_token")).JSON()
+		in := h.Introspect(h.Redeem("shop",
+			b.Code("shop", "authorization_details", `[{"type":"transfer","actions":["send"]}]`)).Text("access_token")).JSON()
 		if in["acr"] != "urn:gatehouse:level:2" {
 			t.Errorf("acr = %v, want level 2", in["acr"])
 		}
 		// The API and the account page show what was allowed.
-		person := h.Do(http.MethodGet, "/oauth/api/v1/users/"+authztest.Demo+"/consents", "", authztest.Basic("registrar", authztest.Secret("registrar"))...)
+		person := h.Do(http.MethodGet, "/oauth/api/v1/users/"+authztest.Demo+"/consents", "",
+			authztest.Basic("registrar", authztest.Secret("registrar"))...)
 		if !strings.Contains(person.Body, `"authorization_details":[`) || !strings.Contains(person.Body, "The bakery") {
 			t.Errorf("consents = %s", person.Body)
 		}
@@ -239,16 +249,21 @@ func TestAuthorizationDetailsAttacks(t *testing.T) {
 			"no JSON": "payment", "no array": `{"type":"account"}`, "empty": "[]", "no object": `["account"]`, "no type": `[{"actions":["read"]}]`,
 			"unknown type": `[{"type":"loan"}]`, "type of a number": `[{"type":1}]`, "unknown member": `[{"type":"account","owner":"me"}]`,
 			"a member of another type": `[{"type":"account","amount":{"value":"1"}}]`, "unknown action": `[{"type":"account","actions":["delete"]}]`,
-			"action that is no list": `[{"type":"account","actions":"read"}]`, "no actions": `[{"type":"account","actions":[]}]`, "an action twice": `[{"type":"account","actions":["read","read"]}]`,
-			"a common member that the type lacks": `[{"type":"account","datatypes":["all"]}]`, "a member twice": `[{"type":"account","type":"payment"}]`,
-			"missing member": `[{"type":"payment","actions":["status"]}]`, "null": `[{"type":"account","identifier":null}]`, "unknown currency": strings.Replace(payment, "EUR", "XYZ", 1),
+			"action that is no list": `[{"type":"account","actions":"read"}]`, "no actions": `[{"type":"account","actions":[]}]`,
+			"an action twice":                     `[{"type":"account","actions":["read","read"]}]`,
+			"a common member that the type lacks": `[{"type":"account","datatypes":["all"]}]`,
+			"a member twice":                      `[{"type":"account","type":"payment"}]`,
+			"missing member":                      `[{"type":"payment","actions":["status"]}]`, "null": `[{"type":"account","identifier":null}]`,
+			"unknown currency":  strings.Replace(payment, "EUR", "XYZ", 1),
 			"a point in a name": strings.Replace(payment, `"amount":{"value":"12.50","currency":"EUR"}`, `"amount.value":"12.50"`, 1),
 			"too deep":          strings.Replace(payment, `"12.50"`, strings.Repeat("[", 20)+strings.Repeat("]", 20), 1),
-			"too large":         strings.Replace(account, "NL01", strings.Repeat("x", 9<<10), 1), "a long text": strings.Replace(account, "NL01", strings.Repeat("x", 600), 1), "too many": many,
+			"too large":         strings.Replace(account, "NL01", strings.Repeat("x", 9<<10), 1),
+			"a long text":       strings.Replace(account, "NL01", strings.Repeat("x", 600), 1), "too many": many,
 			"a number in place of a text": strings.Replace(payment, `"12.50"`, "12.50", 1), "two documents": account + account,
 			"a control character": `[{"type":"account","identifier":"a\u0007"}]`, "no text": `[{"type":"account","identifier":" "}]`,
 		} {
-			authztest.WantRedirectError(t, h, name, h.Browser(authztest.Demo).Authorize("asks", "authorization_details", text), "invalid_authorization_details")
+			authztest.WantRedirectError(t, h, name, h.Browser(authztest.Demo).Authorize("asks", "authorization_details", text),
+				"invalid_authorization_details")
 			push := h.Params("asks", "authorization_details", text)
 			authztest.WantError(t, name+", pushed", h.Call("/oauth/par", "asks", push), 400, "invalid_authorization_details")
 			own := authztest.ClientCredentials("reports.read")
@@ -257,16 +272,23 @@ func TestAuthorizationDetailsAttacks(t *testing.T) {
 			tv := url.Values{"scope": {"openid"}, "authorization_details": {text}}
 			authztest.WantError(t, name+", of a device", h.Call("/oauth/device_authorization", "tv", tv), 400, "invalid_authorization_details")
 		}
-		authztest.WantRedirectError(t, h, "another client", h.Browser(authztest.Demo).Authorize("two", "authorization_details", account), "invalid_authorization_details")
-		authztest.WantRedirectError(t, h, "an ID token", h.Browser(authztest.Demo).Authorize("fragment", "response_type", "token", "scope", "openid", "authorization_details", account), "invalid_authorization_details")
-		authztest.WantError(t, "in the query", h.Post("/oauth/token?"+url.Values{"authorization_details": {account}}.Encode(), authztest.ClientCredentials("reports.read"), authztest.Basic("reports", authztest.Secret("reports"))...), 400, "invalid_request")
+		authztest.WantRedirectError(t, h, "another client", h.Browser(authztest.Demo).Authorize("two", "authorization_details", account),
+			"invalid_authorization_details")
+		authztest.WantRedirectError(t, h, "an ID token",
+			h.Browser(authztest.Demo).Authorize("fragment", "response_type", "token", "scope", "openid", "authorization_details", account),
+			"invalid_authorization_details")
+		authztest.WantError(t, "in the query",
+			h.Post("/oauth/token?"+url.Values{"authorization_details": {account}}.Encode(), authztest.ClientCredentials("reports.read"),
+				authztest.Basic("reports", authztest.Secret("reports"))...), 400, "invalid_request")
 	}, detailTypes(), authztest.WithTV())
 	authztest.Attack(t, "attack 512: more than was granted", func(t *testing.T, h *authztest.Harness) {
 		b := h.Browser(authztest.Demo)
 		more := strings.Replace(narrower, `["status"]`, `["initiate","status"]`, 1)
 		for name, text := range map[string]string{
-			"another action": more, "another amount": strings.Replace(narrower, "12.50", "99", 1), "another type": account, "beside it": narrower[:len(narrower)-1] + "," + account[1:],
-			"without the location": strings.Replace(narrower, `"locations":["https://bank.example.com"],`, "", 1), "without the receiver": strings.Replace(narrower, `,"to":"The bakery"`, "", 1),
+			"another action": more, "another amount": strings.Replace(narrower, "12.50", "99", 1), "another type": account,
+			"beside it":            narrower[:len(narrower)-1] + "," + account[1:],
+			"without the location": strings.Replace(narrower, `"locations":["https://bank.example.com"],`, "", 1),
+			"without the receiver": strings.Replace(narrower, `,"to":"The bakery"`, "", 1),
 		} {
 			form := h.CodeForm("shop", b.Code("shop", "authorization_details", narrower))
 			form.Set("authorization_details", text)
@@ -276,17 +298,24 @@ func TestAuthorizationDetailsAttacks(t *testing.T) {
 			authztest.WantError(t, name+", by a refresh", h.Token("shop", refresh), 400, "invalid_authorization_details")
 			authztest.WantStatus(t, name+", the refresh token afterwards", h.Refresh("shop", got.Refresh), http.StatusOK)
 			authztest.WantError(t, name+", by a repeated refresh", h.Token("shop", refresh), 400, "invalid_authorization_details")
-			authztest.WantError(t, name+", by an exchange", h.Token("api", authztest.ExchangeForm(got.Access, "authorization_details", text)), 400, "invalid_authorization_details")
+			authztest.WantError(t, name+", by an exchange", h.Token("api", authztest.ExchangeForm(got.Access, "authorization_details", text)), 400,
+				"invalid_authorization_details")
 		}
 		none := b.Tokens("shop", "scope", "openid orders.read")
-		authztest.WantError(t, "by a grant without any", h.Token("shop", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {none.Refresh}, "authorization_details": {account}}), 400, "invalid_authorization_details")
-		authztest.WantError(t, "by an exchange without any", h.Token("api", authztest.ExchangeForm(none.Access, "authorization_details", account)), 400, "invalid_authorization_details")
+		authztest.WantError(t, "by a grant without any",
+			h.Token("shop", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {none.Refresh}, "authorization_details": {account}}), 400,
+			"invalid_authorization_details")
+		authztest.WantError(t, "by an exchange without any",
+			h.Token("api", authztest.ExchangeForm(none.Access, "authorization_details", account)), 400, "invalid_authorization_details")
 	}, detailTypes(), authztest.WithExchangers(), authztest.WithConfig(func(c *authz.Config) {
 		authztest.ChangeClient(c, "api", func(c *client.Client) { c.DetailTypes = []string{"payment", "account"} })
 	}))
 	authztest.Attack(t, "attack 513: markup and text that runs the other way", func(t *testing.T, h *authztest.Harness) {
 		const evil = `<script>alert(1)</script>"'><img src=x onerror=alert(1)>`
-		text, err := json.Marshal([]map[string]any{{"type": "payment", "actions": []string{"status"}, "amount": map[string]string{"value": evil}, "to": evil}})
+		text, err := json.Marshal([]map[string]any{{
+			"type": "payment", "actions": []string{"status"},
+			"amount": map[string]string{"value": evil}, "to": evil,
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +326,9 @@ func TestAuthorizationDetailsAttacks(t *testing.T) {
 			t.Errorf("consent page = %s", page)
 		}
 		for _, hidden := range []string{"\u202e", "\u200b", "\u2066", "\u2028", "\ufeff", "\ue000", "\u0085"} {
-			authztest.WantRedirectError(t, h, fmt.Sprintf("%+q", hidden), h.Browser(authztest.Demo).Authorize("asks", "authorization_details", strings.Replace(payment, "bakery", "b"+hidden+"akery", 1)), "invalid_authorization_details")
+			authztest.WantRedirectError(t, h, fmt.Sprintf("%+q", hidden),
+				h.Browser(authztest.Demo).Authorize("asks", "authorization_details", strings.Replace(payment, "bakery", "b"+hidden+"akery", 1)),
+				"invalid_authorization_details")
 		}
 	}, detailTypes())
 }
@@ -329,7 +360,8 @@ func TestDetailsOfADeviceAreShown(t *testing.T) {
 	begun := h.Call("/oauth/device_authorization", "tv", url.Values{"scope": {"openid"}, "authorization_details": {payment}})
 	authztest.WantStatus(t, "device", begun, http.StatusOK)
 	token := h.Tokens("wallet", authztest.Demo, "scope", "openid access:device-authorization:approve").Access
-	approved := h.Post("/oauth/device_authorization/approve?user_code="+url.QueryEscape(begun.Text("user_code")), url.Values{}, "Authorization", "Bearer "+token)
+	approved := h.Post("/oauth/device_authorization/approve?user_code="+url.QueryEscape(begun.Text("user_code")), url.Values{},
+		"Authorization", "Bearer "+token)
 	authztest.WantError(t, "by an application", approved, 403, "consent_required")
 	authztest.WantError(t, "the device", authztest.PollDevice(h, begun), 400, "authorization_pending")
 	h.Browser(authztest.Demo).Decide(begun.Text("user_code"), "allow")
@@ -344,7 +376,8 @@ func TestAuthorizationDetailsOfStrangers(t *testing.T) {
 	h := authztest.NewWithRegistration(t, func(c *authz.Config) {
 		c.Details = []rar.Type{{Name: "payment", Actions: []string{"initiate"}}, {Name: "account", Actions: []string{"read"}, Open: true}}
 	})
-	got := authztest.MustRegister(t, h, `{"redirect_uris":["https://app.example.com/cb"],"token_endpoint_auth_method":"none","authorization_details_types":["account","payment","loan"],"dpop_bound_access_tokens":true}`)
+	got := authztest.MustRegister(t, h,
+		`{"redirect_uris":["https://app.example.com/cb"],"token_endpoint_auth_method":"none","authorization_details_types":["account","payment","loan"],"dpop_bound_access_tokens":true}`)
 	if fmt.Sprint(got["authorization_details_types"]) != "[account]" || got["dpop_bound_access_tokens"] != true {
 		t.Errorf("registration = %v", got)
 	}
@@ -358,7 +391,8 @@ func TestAuthorizationDetailsOfStrangers(t *testing.T) {
 	if answer.Get("code") == "" {
 		t.Fatalf("account: %v; log: %s", answer, h.Log())
 	}
-	authztest.WantError(t, "without a proof", authztest.RedeemRegistered(h, id, answer.Get("code"), "https://app.example.com/cb"), 400, "invalid_dpop_proof")
+	authztest.WantError(t, "without a proof", authztest.RedeemRegistered(h, id, answer.Get("code"), "https://app.example.com/cb"),
+		400, "invalid_dpop_proof")
 	if _, answer := ask(`[{"type":"payment","actions":["initiate"]}]`).Redirect(); answer.Get("error") != "invalid_authorization_details" {
 		t.Errorf("payment: %v", answer)
 	}

@@ -15,7 +15,10 @@ var awkward = []string{`"`, `\`, `{`, `}`, `[`, `],[`, `type`, `"type":"b"`, `\"
 // TestDetailsAreTakenApart: without reading JSON, details are split at the right places and have the right type.
 func TestDetailsAreTakenApart(t *testing.T) {
 	t.Parallel()
-	types, err := New([]Type{{Name: "a", Identifier: true, Members: []Member{{Path: "b.type"}, {Path: "c"}}}, {Name: "urn:z", Identifier: true}})
+	types, err := New([]Type{
+		{Name: "a", Identifier: true, Members: []Member{{Path: "b.type"}, {Path: "c"}}},
+		{Name: "urn:z", Identifier: true},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +75,8 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	for i := range maxRemembered { // of the size of a request, and longer where JSON writes < in six bytes
 		known = Remember(known, `[{"identifier":"`+strings.Repeat(`\u003c`, maxSize-i)+`","type":"a"}]`)
 	}
-	if size := len(Join(known)); size > maxRememberedText+maxRemembered || len(known) != 2 || !strings.Contains(known[1], `"`+strings.Repeat(`\u003c`, maxSize-maxRemembered+1)+`"`) {
+	if size := len(Join(known)); size > maxRememberedText+maxRemembered || len(known) != 2 ||
+		!strings.Contains(known[1], `"`+strings.Repeat(`\u003c`, maxSize-maxRemembered+1)+`"`) {
 		t.Errorf("%d with %d bytes are remembered", len(known), size)
 	}
 }

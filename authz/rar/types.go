@@ -129,7 +129,8 @@ func (t *Type) Validate() error {
 
 // CheckName says what is wrong with the name of a type.
 func CheckName(s string) error {
-	if s == "" || len(s) > 128 || strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`"\<>&`, c) }) {
+	if s == "" || len(s) > 128 ||
+		strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune(`"\<>&`, c) }) {
 		return fmt.Errorf("%q is not the name of a type: 1 to 128 printable characters without spaces, such as payment_initiation", s)
 	}
 	return nil

@@ -41,13 +41,17 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w := &world{store: store, now: time.Now()}
-	w.Forms = savedforms.New(savedforms.Deps{Store: store, Keyring: ring, Sites: nobody{}, Now: func() time.Time { return w.now }, Random: rand.Reader})
+	w.Forms = savedforms.New(savedforms.Deps{
+		Store: store, Keyring: ring, Sites: nobody{},
+		Now: func() time.Time { return w.now }, Random: rand.Reader,
+	})
 	return w
 }
 
 func (w *world) keep(t *testing.T, person string, size int) (string, error) {
 	t.Helper()
-	return w.Keep(t.Context(), site, "browser of "+person, person, savedforms.Form{Target: "/save", ContentType: "text/x", Body: bytes.Repeat([]byte("s3cr"), size/4)})
+	return w.Keep(t.Context(), site, "browser of "+person, person,
+		savedforms.Form{Target: "/save", ContentType: "text/x", Body: bytes.Repeat([]byte("s3cr"), size/4)})
 }
 
 // records returns how many forms a store has, and fails the test if one can be read there.
@@ -59,7 +63,8 @@ func (w *world) records(t *testing.T) (n int) {
 			if err != nil {
 				return err
 			}
-			if n++; bytes.Contains(rec.Value, []byte("s3crs3crs3cr")) || bytes.Contains(rec.Value, []byte("browser of")) || bytes.Contains(rec.Value, []byte("/save")) {
+			if n++; bytes.Contains(rec.Value, []byte("s3crs3crs3cr")) || bytes.Contains(rec.Value, []byte("browser of")) ||
+				bytes.Contains(rec.Value, []byte("/save")) {
 				t.Errorf("a record can be read by who has the store: %.200q", rec.Value)
 			}
 		}

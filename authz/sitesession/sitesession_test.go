@@ -42,20 +42,24 @@ func TestSite(t *testing.T) {
 		t.Errorf("SiteLogin = %+v", in)
 	}
 	got, err := h.Server().SiteSession(t.Context(), authztest.WikiOrigin, in.Token)
-	if err != nil || !got.Active || got.Subject != authztest.Demo || got.Person == nil || got.Person.Username != "demo@example.com" || got.Level != 1 ||
+	if err != nil || !got.Active || got.Subject != authztest.Demo || got.Person == nil ||
+		got.Person.Username != "demo@example.com" || got.Level != 1 ||
 		got.SessionID != b.Session() || !got.AuthTime.Equal(authztest.Start) {
 		t.Errorf("SiteSession = %+v, %v", got, err)
 	}
 	for name, active := range map[string]bool{
-		"at another site": authztest.SiteActive(t, h, files, in.Token), "cut": authztest.SiteActive(t, h, authztest.WikiOrigin, in.Token[:len(in.Token)-1]),
-		"empty": authztest.SiteActive(t, h, authztest.WikiOrigin, ""), "an access token": authztest.SiteActive(t, h, authztest.WikiOrigin, h.Tokens("shop", authztest.Demo).Access),
+		"at another site": authztest.SiteActive(t, h, files, in.Token),
+		"cut":             authztest.SiteActive(t, h, authztest.WikiOrigin, in.Token[:len(in.Token)-1]),
+		"empty":           authztest.SiteActive(t, h, authztest.WikiOrigin, ""),
+		"an access token": authztest.SiteActive(t, h, authztest.WikiOrigin, h.Tokens("shop", authztest.Demo).Access),
 	} {
 		if active {
 			t.Errorf("SiteSession(%s) is active", name)
 		}
 	}
 	// The second site shows no page: the person is already signed in.
-	if code := authztest.SiteCode(t, h, h.Browser("").SignIn(authztest.Demo), authz.SiteDemand{Origin: files, Return: files + "/"}); code == "" {
+	if code := authztest.SiteCode(t, h, h.Browser("").SignIn(authztest.Demo),
+		authz.SiteDemand{Origin: files, Return: files + "/"}); code == "" {
 		t.Error("no code for the second site")
 	}
 	if h.Active(in.Token) {
@@ -71,7 +75,8 @@ func TestSiteFragment(t *testing.T) {
 	h := authztest.New(t)
 	mark := regexp.MustCompile(`data-fragment="([0-9a-f]{16})" data-cookie="([a-zA-Z0-9_-]+)"`)
 	begin := func() string {
-		start, err := h.Server().BeginSite(t.Context(), authz.SiteDemand{Origin: authztest.WikiOrigin, Return: authztest.WikiOrigin + "/page?a=1"}, authztest.SiteBinding)
+		start, err := h.Server().BeginSite(t.Context(),
+			authz.SiteDemand{Origin: authztest.WikiOrigin, Return: authztest.WikiOrigin + "/page?a=1"}, authztest.SiteBinding)
 		if err != nil {
 			t.Fatalf("BeginSite = %v", err)
 		}
@@ -176,7 +181,11 @@ func TestSiteDemands(t *testing.T) {
 	h := authztest.New(t)
 	b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
 	h.Clock.Advance(time.Hour)
-	in, err := authztest.FinishSite(t, h, authztest.WikiOrigin, authztest.SiteCode(t, h, b, authz.SiteDemand{Origin: authztest.WikiOrigin, Return: authztest.WikiOrigin + "/", Level: 2, MaxAge: time.Minute}), authztest.SiteBinding)
+	in, err := authztest.FinishSite(t, h, authztest.WikiOrigin,
+		authztest.SiteCode(t, h, b, authz.SiteDemand{
+			Origin: authztest.WikiOrigin, Return: authztest.WikiOrigin + "/", Level: 2,
+			MaxAge: time.Minute,
+		}), authztest.SiteBinding)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +282,8 @@ func TestSiteCode(t *testing.T) {
 func TestSiteCodeRace(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)
-	code := authztest.SiteCode(t, h, h.Browser(authztest.Demo), authz.SiteDemand{Origin: authztest.WikiOrigin, Return: authztest.WikiOrigin + "/"})
+	code := authztest.SiteCode(t, h, h.Browser(authztest.Demo),
+		authz.SiteDemand{Origin: authztest.WikiOrigin, Return: authztest.WikiOrigin + "/"})
 	var good atomic.Int32
 	var wg sync.WaitGroup
 	for range 50 {
@@ -302,7 +312,8 @@ func TestSiteStorageFails(t *testing.T) {
 	if _, err := h.Server().SiteSession(t.Context(), authztest.WikiOrigin, in.Token); err == nil {
 		t.Error("SiteSession = nil error while storage fails")
 	}
-	if _, err := h.Server().BeginSite(t.Context(), authz.SiteDemand{Origin: authztest.WikiOrigin, Return: authztest.WikiOrigin + "/"}, authztest.SiteBinding); err == nil {
+	if _, err := h.Server().BeginSite(t.Context(), authz.SiteDemand{Origin: authztest.WikiOrigin, Return: authztest.WikiOrigin + "/"},
+		authztest.SiteBinding); err == nil {
 		t.Error("BeginSite = nil error while storage fails")
 	}
 	_, err := authztest.FinishSite(t, h, authztest.WikiOrigin, code, authztest.SiteBinding)

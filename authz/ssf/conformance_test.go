@@ -19,8 +19,11 @@ func TestConformanceSSF(t *testing.T) {
 	t.Parallel()
 	for module, run := range map[string]func(*testing.T){
 		ssfPlan + "openid-ssf-transmitter-metadata": signalMetadata, ssfPlan + "openid-ssf-stream-control-happy-path": signalStream,
-		ssfPlan + "openid-ssf-stream-subject-control":                                      signalSubjects,
-		ssfPlan + "openid-ssf-transmitter-stream-verification-push":                        func(t *testing.T) { signalVerifiedByPush(t, "Bearer of-the-receiver") },
+		ssfPlan + "openid-ssf-stream-subject-control": signalSubjects,
+		ssfPlan + "openid-ssf-transmitter-stream-verification-push": func(t *testing.T) {
+			signalVerifiedByPush(t,
+				"Bearer of-the-receiver")
+		},
 		ssfPlan + "openid-ssf-transmitter-stream-verification-error-push-no-auth":          func(t *testing.T) { signalVerifiedByPush(t, "") },
 		ssfPlan + "openid-ssf-transmitter-stream-verification-poll-only":                   func(t *testing.T) { signalVerified(t, pollOnly) },
 		ssfPlan + "openid-ssf-transmitter-stream-verification-ack-only":                    func(t *testing.T) { signalVerified(t, ackOnly) },
@@ -97,7 +100,8 @@ func signalVerifiedByPush(t *testing.T, header string) {
 	id := r.Want(http.StatusCreated, "POST", "/ssf/stream", authztest.Object{"delivery": delivery}).Text("stream_id")
 	r.Want(http.StatusNoContent, "POST", "/ssf/verify", authztest.Object{"stream_id": id, "state": "pushed"})
 	requests, bodies := pushed(r)
-	if len(requests) != 1 || !slices.Equal(requests[0].Header.Values("Authorization"), slices.DeleteFunc([]string{header}, func(s string) bool { return s == "" })) {
+	if len(requests) != 1 || !slices.Equal(requests[0].Header.Values("Authorization"),
+		slices.DeleteFunc([]string{header}, func(s string) bool { return s == "" })) {
 		t.Fatalf("pushed %v, want one request with the header %q", requests, header)
 	}
 	verification(r, map[string]authztest.Object{"it": read(r, bodies[0])}, id, "pushed")

@@ -222,7 +222,8 @@ func (s *Service) round(ctx context.Context, d due, c *client.Client) (n int, er
 	state := deliveryRecord{}
 	if failed != nil {
 		state = deliveryRecord{Tries: mine.Tries + 1, Next: s.now().Add(min(pushFirst<<min(mine.Tries, 10), pushMost))}
-		s.deps.Log.Warn("shared signal not delivered; it is tried again", zap.String("client_id", c.ID), zap.Time("next_try", state.Next), zap.Error(failed))
+		s.deps.Log.Warn("shared signal not delivered; it is tried again", zap.String("client_id", c.ID),
+			zap.Time("next_try", state.Next), zap.Error(failed))
 	}
 	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		if err := deleteItems(tx, done); err != nil {

@@ -27,8 +27,10 @@ const (
 func newReceiver(t *testing.T, all bool) *authztest.Receiver {
 	t.Helper()
 	r := &authztest.Receiver{ID: "siem", Status: http.StatusAccepted}
-	r.Harness = authztest.New(t, authztest.WithClients(authztest.ReceiverClient("siem", ssf.ScopeManage), authztest.ReceiverClient("soc", ssf.ScopeManage), authztest.ReceiverClient("reader", ssf.ScopeRead)),
-		authztest.WithHTTP(&http.Client{Transport: r}), authztest.WithConfig(func(c *authz.Config) { c.Signals = ssf.Config{On: true, All: all} }))
+	r.Harness = authztest.New(t, authztest.WithClients(authztest.ReceiverClient("siem", ssf.ScopeManage),
+		authztest.ReceiverClient("soc", ssf.ScopeManage), authztest.ReceiverClient("reader", ssf.ScopeRead)),
+		authztest.WithHTTP(&http.Client{Transport: r}),
+		authztest.WithConfig(func(c *authz.Config) { c.Signals = ssf.Config{On: true, All: all} }))
 	r.Bearer = r.As("siem", ssf.ScopeManage)
 	return r
 }

@@ -107,7 +107,10 @@ func (s *Service) Add(tx storage.Tx, e audit.Event) error {
 }
 
 // suffix makes ids of the security events that come of one of our events.
-var suffix = map[kind]string{sessionRevoked: "-s", credentialChange: "-c", claimsChange: "-t", levelChange: "-l", accountDisabled: "-d", accountEnabled: "-e", accountPurged: "-p"}
+var suffix = map[kind]string{
+	sessionRevoked: "-s", credentialChange: "-c", claimsChange: "-t", levelChange: "-l", accountDisabled: "-d",
+	accountEnabled: "-e", accountPurged: "-p",
+}
 
 // SessionEnded queues that a session has ended, in the transaction that ends it.
 func (s *Service) SessionEnded(tx storage.Tx, person, session string) error {

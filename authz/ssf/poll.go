@@ -56,7 +56,8 @@ func (s *Service) HandlePoll(w http.ResponseWriter, r *http.Request) error {
 	}
 	gone := sent.Ack
 	for id, e := range sent.Errors {
-		s.deps.Log.Warn("shared signal refused by its receiver", zap.String("client_id", c.ID), zap.String("jti", oauth.Printable(id)), zap.String("err", oauth.Printable(e.Code)))
+		s.deps.Log.Warn("shared signal refused by its receiver", zap.String("client_id", c.ID), zap.String("jti", oauth.Printable(id)),
+			zap.String("err", oauth.Printable(e.Code)))
 		gone = append(gone, id)
 	}
 	var rec streamRecord

@@ -27,7 +27,8 @@ func signalPush(t *testing.T) {
 		t.Fatalf("%d pushed, want 2", len(requests))
 	}
 	for i, q := range requests {
-		if q.URL.String() != "https://siem.example.com/events" || q.Header.Get("Authorization") != "Bearer of-the-receiver" || q.Header.Get("Content-Type") != "application/secevent+jwt" ||
+		if q.URL.String() != "https://siem.example.com/events" || q.Header.Get("Authorization") != "Bearer of-the-receiver" ||
+			q.Header.Get("Content-Type") != "application/secevent+jwt" ||
 			q.Header.Get("Accept") != "application/json" {
 			t.Errorf("pushed to %s with %v", q.URL, q.Header)
 		}
@@ -69,7 +70,11 @@ func signalPush(t *testing.T) {
 	}
 
 	// Another address does not get the header of this one.
-	r.Want(http.StatusOK, "PATCH", "/ssf/stream", authztest.Object{"stream_id": id, "delivery": authztest.Object{"method": authztest.PushMethod, "endpoint_url": "https://other.example.com/"}})
+	r.Want(http.StatusOK, "PATCH", "/ssf/stream",
+		authztest.Object{
+			"stream_id": id,
+			"delivery":  authztest.Object{"method": authztest.PushMethod, "endpoint_url": "https://other.example.com/"},
+		})
 	blocked()
 	if requests, _ = pushed(r); len(requests) != 2 || requests[0].Header.Get("Authorization") != "" {
 		t.Errorf("%d pushed to another address", len(requests))
@@ -95,7 +100,8 @@ func sessionsEnd(r *authztest.Receiver, n int) {
 	r.T.Helper()
 	for i := range n {
 		session := fmt.Sprintf("session-%04d", i)
-		if err := r.Store.Update(r.T.Context(), func(tx storage.Tx) error { return r.Server().SessionEnded(tx, authztest.Demo, session) }); err != nil {
+		if err := r.Store.Update(r.T.Context(),
+			func(tx storage.Tx) error { return r.Server().SessionEnded(tx, authztest.Demo, session) }); err != nil {
 			r.T.Fatal(err)
 		}
 	}
@@ -172,7 +178,11 @@ func TestSharedSignalsChangedWhilePushed(t *testing.T) {
 		t.Errorf("%d pushed after the pause, want 1", len(got))
 	}
 	if got := pushedWhile(func() {
-		r.Want(http.StatusOK, "PATCH", "/ssf/stream", authztest.Object{"stream_id": id, "delivery": authztest.Object{"method": authztest.PushMethod, "endpoint_url": "https://new.example.com/"}})
+		r.Want(http.StatusOK, "PATCH", "/ssf/stream",
+			authztest.Object{
+				"stream_id": id,
+				"delivery":  authztest.Object{"method": authztest.PushMethod, "endpoint_url": "https://new.example.com/"},
+			})
 	}); len(got) != 2 || got[1].URL.Host != "new.example.com" || got[1].Header.Get("Authorization") != "" {
 		t.Errorf("%d pushed, the last to %v", len(got), got[len(got)-1].URL)
 	}
@@ -271,9 +281,11 @@ func TestSharedSignalsAttacks(t *testing.T) {
 		inside := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 		t.Cleanup(inside.Close)
 		r := &authztest.Receiver{ID: "siem"}
-		r.Harness = authztest.New(t, authztest.WithClients(authztest.ReceiverClient("siem", ssf.ScopeManage)), authztest.WithConfig(func(c *authz.Config) { c.Signals = ssf.Config{On: true, All: true} }))
+		r.Harness = authztest.New(t, authztest.WithClients(authztest.ReceiverClient("siem", ssf.ScopeManage)),
+			authztest.WithConfig(func(c *authz.Config) { c.Signals = ssf.Config{On: true, All: true} }))
 		r.Bearer = r.As("siem", ssf.ScopeManage)
-		r.Want(http.StatusCreated, "POST", "/ssf/stream", authztest.Object{"delivery": authztest.Object{"method": authztest.PushMethod, "endpoint_url": inside.URL}})
+		r.Want(http.StatusCreated, "POST", "/ssf/stream",
+			authztest.Object{"delivery": authztest.Object{"method": authztest.PushMethod, "endpoint_url": inside.URL}})
 		r.Happens("person.PersonBlockedEvent", authztest.Demo)
 		pushed(r)
 		if asked.Load() != 0 || !strings.Contains(r.Log(), "the address is not a public one") {

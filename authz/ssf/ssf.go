@@ -137,8 +137,9 @@ func (s *Service) receiver(r *http.Request, scope string) (*client.Client, error
 	denial.Learn(r.Context(), func(a *denial.Refusal) { a.ClientID = in.ClientID })
 	if in.Person != nil || !slices.Contains(in.Scope, scope) && !slices.Contains(in.Scope, ScopeManage) {
 		return nil, &oauth.Error{
-			Status: http.StatusForbidden, Code: "insufficient_scope", Description: "this needs an access token of a client itself with the scope " + scope,
-			Cause: errScope, Challenge: realm + `, error="insufficient_scope", scope="` + scope + `"`, // RFC 6750 3.1
+			Status: http.StatusForbidden, Code: "insufficient_scope",
+			Description: "this needs an access token of a client itself with the scope " + scope,
+			Cause:       errScope, Challenge: realm + `, error="insufficient_scope", scope="` + scope + `"`, // RFC 6750 3.1
 		}
 	}
 	c, err := s.deps.Clients.Get(r.Context(), in.ClientID)

@@ -50,15 +50,27 @@ func signalStream(t *testing.T) {
 	if strings.Contains(got.Body, "of-the-receiver") {
 		t.Error("the answer shows the authorization header")
 	}
-	s = r.Want(http.StatusOK, "PATCH", "/ssf/stream", authztest.Object{"stream_id": id, "events_requested": []string{revokedURI, "https://example.com/unknown"}, "description": "a test"}).JSON()
-	if !slices.Equal(s["events_delivered"].([]any), []any{revokedURI}) || s["description"] != "a test" || s["delivery"].(authztest.Object)["endpoint_url"] != "https://siem.example.com/events" {
+	s = r.Want(http.StatusOK, "PATCH", "/ssf/stream",
+		authztest.Object{
+			"stream_id": id, "events_requested": []string{revokedURI, "https://example.com/unknown"},
+			"description": "a test",
+		}).JSON()
+	if !slices.Equal(s["events_delivered"].([]any), []any{revokedURI}) || s["description"] != "a test" ||
+		s["delivery"].(authztest.Object)["endpoint_url"] != "https://siem.example.com/events" {
 		t.Errorf("after PATCH %v", s)
 	}
-	if got := r.Want(http.StatusOK, "PATCH", "/ssf/stream", authztest.Object{"stream_id": id, "events_requested": []string{"https://example.com/unknown"}}); !strings.Contains(got.Body, `"events_delivered":[]`) {
+	if got := r.Want(http.StatusOK, "PATCH", "/ssf/stream",
+		authztest.Object{"stream_id": id, "events_requested": []string{"https://example.com/unknown"}}); !strings.Contains(got.Body,
+		`"events_delivered":[]`) {
 		t.Errorf("nothing to deliver: %s", got.Body)
 	}
-	s = r.Want(http.StatusOK, "PUT", "/ssf/stream", authztest.Object{"stream_id": id, "iss": r.Issuer, "aud": []string{"siem"}, "delivery": authztest.Object{"method": authztest.PollMethod}}).JSON()
-	if len(s["events_delivered"].([]any)) != 7 || s["description"] != nil || s["delivery"].(authztest.Object)["endpoint_url"] != r.Issuer+"/ssf/poll" {
+	s = r.Want(http.StatusOK, "PUT", "/ssf/stream",
+		authztest.Object{
+			"stream_id": id, "iss": r.Issuer, "aud": []string{"siem"},
+			"delivery": authztest.Object{"method": authztest.PollMethod},
+		}).JSON()
+	if len(s["events_delivered"].([]any)) != 7 || s["description"] != nil ||
+		s["delivery"].(authztest.Object)["endpoint_url"] != r.Issuer+"/ssf/poll" {
 		t.Errorf("after PUT %v", s)
 	}
 	if st := r.Want(http.StatusOK, "GET", "/ssf/status?stream_id="+id, nil).JSON(); st["status"] != "enabled" {
@@ -80,12 +92,19 @@ func signalErrors(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	t.Run(ssfErrors+"create-stream-with-broken-input", func(t *testing.T) {
 		for name, body := range map[string]any{
-			"no JSON": "{", "an array": "[]", "null": "null", "a member twice": `{"description":"a","description":"b"}`, "another type": `{"events_requested":"x"}`,
-			"method": authztest.Object{"delivery": authztest.Object{"method": "smoke"}}, "no address": authztest.Object{"delivery": authztest.Object{"method": authztest.PushMethod}},
-			"http": authztest.Object{"delivery": authztest.Object{"method": authztest.PushMethod, "endpoint_url": "http://a.example"}}, "user": authztest.Object{"delivery": authztest.Object{"method": authztest.PushMethod, "endpoint_url": "https://a:b@a.example"}},
-			"fragment": authztest.Object{"delivery": authztest.Object{"method": authztest.PushMethod, "endpoint_url": "https://a.example/#x"}},
-			"header":   authztest.Object{"delivery": authztest.Object{"method": authztest.PushMethod, "endpoint_url": "https://a.example", "authorization_header": "a\r\nb: c"}},
-			"no URI":   authztest.Object{"events_requested": []string{"x y"}}, "description": authztest.Object{"description": long}, "id": authztest.Object{"stream_id": "mine"},
+			"no JSON": "{", "an array": "[]", "null": "null", "a member twice": `{"description":"a","description":"b"}`,
+			"another type": `{"events_requested":"x"}`,
+			"method":       authztest.Object{"delivery": authztest.Object{"method": "smoke"}},
+			"no address":   authztest.Object{"delivery": authztest.Object{"method": authztest.PushMethod}},
+			"http":         authztest.Object{"delivery": authztest.Object{"method": authztest.PushMethod, "endpoint_url": "http://a.example"}},
+			"user":         authztest.Object{"delivery": authztest.Object{"method": authztest.PushMethod, "endpoint_url": "https://a:b@a.example"}},
+			"fragment":     authztest.Object{"delivery": authztest.Object{"method": authztest.PushMethod, "endpoint_url": "https://a.example/#x"}},
+			"header": authztest.Object{"delivery": authztest.Object{
+				"method": authztest.PushMethod, "endpoint_url": "https://a.example",
+				"authorization_header": "a\r\nb: c",
+			}},
+			"no URI": authztest.Object{"events_requested": []string{"x y"}}, "description": authztest.Object{"description": long},
+			"id": authztest.Object{"stream_id": "mine"},
 		} {
 			if res := r.Ask(r.Bearer, "POST", "/ssf/stream", body); res.Status != http.StatusBadRequest || res.Text("error") != "invalid_request" {
 				t.Errorf("%s: %d %s", name, res.Status, res.Body)
@@ -110,8 +129,14 @@ func signalErrors(t *testing.T) {
 		{"replace-stream", "PUT", "/ssf/stream", authztest.Object{"stream_id": id, "delivery": authztest.Object{"method": authztest.PollMethod}}},
 		{"read-status", "GET", "/ssf/status?stream_id=" + id, nil},
 		{"update-status", "POST", "/ssf/status", authztest.Object{"stream_id": id, "status": "disabled"}},
-		{"add-subject", "POST", "/ssf/subjects/add", authztest.Object{"stream_id": id, "subject": authztest.Object{"format": "opaque", "id": authztest.Demo}}},
-		{"remove-subject", "POST", "/ssf/subjects/remove", authztest.Object{"stream_id": id, "subject": authztest.Object{"format": "opaque", "id": authztest.Demo}}},
+		{
+			"add-subject", "POST", "/ssf/subjects/add",
+			authztest.Object{"stream_id": id, "subject": authztest.Object{"format": "opaque", "id": authztest.Demo}},
+		},
+		{
+			"remove-subject", "POST", "/ssf/subjects/remove",
+			authztest.Object{"stream_id": id, "subject": authztest.Object{"format": "opaque", "id": authztest.Demo}},
+		},
 		{"verify-stream", "POST", "/ssf/verify", authztest.Object{"stream_id": id}},
 		{"delete-stream", "DELETE", "/ssf/stream?stream_id=" + id, nil},
 	}
@@ -146,8 +171,10 @@ func signalErrors(t *testing.T) {
 	for _, method := range []string{"PATCH", "PUT"} {
 		t.Run(ssfErrors+map[string]string{"PATCH": "update", "PUT": "replace"}[method]+"-stream-with-invalid-body", func(t *testing.T) {
 			for name, body := range map[string]any{
-				"no JSON": "{", "an array": "[]", "null": "null", "nothing": "", "another type": authztest.Object{"stream_id": id, "events_requested": "x"}, "a number": authztest.Object{"stream_id": 7},
-				"method": authztest.Object{"stream_id": id, "delivery": authztest.Object{"method": "smoke"}}, "no address": authztest.Object{"stream_id": id, "delivery": authztest.Object{"method": authztest.PushMethod}},
+				"no JSON": "{", "an array": "[]", "null": "null", "nothing": "",
+				"another type": authztest.Object{"stream_id": id, "events_requested": "x"}, "a number": authztest.Object{"stream_id": 7},
+				"method":     authztest.Object{"stream_id": id, "delivery": authztest.Object{"method": "smoke"}},
+				"no address": authztest.Object{"stream_id": id, "delivery": authztest.Object{"method": authztest.PushMethod}},
 			} {
 				if res := r.Ask(r.Bearer, method, "/ssf/stream", body); res.Status != http.StatusBadRequest || res.Text("error") != "invalid_request" {
 					t.Errorf("%s: %d %s", name, res.Status, res.Body)
@@ -156,7 +183,8 @@ func signalErrors(t *testing.T) {
 		})
 	}
 	t.Run("peer 62: the stream of another client, by one that has the right to have its own", func(t *testing.T) {
-		theirs := r.Ask(soc, "POST", "/ssf/stream", authztest.Object{"delivery": authztest.Object{"method": authztest.PollMethod}}).Text("stream_id")
+		theirs := r.Ask(soc, "POST", "/ssf/stream",
+			authztest.Object{"delivery": authztest.Object{"method": authztest.PollMethod}}).Text("stream_id")
 		for _, c := range calls[1:] {
 			target := c.path
 			if c.body != nil { // a right to what the address names says nothing about what the body names
@@ -179,13 +207,18 @@ func signalErrors(t *testing.T) {
 	})
 	for _, missing := range calls[2:9] {
 		if missing.method != "GET" {
-			if res := r.Ask(r.Bearer, missing.method, missing.path, authztest.Object{"status": "enabled", "delivery": authztest.Object{"method": authztest.PollMethod}}); res.Status != http.StatusBadRequest {
+			if res := r.Ask(r.Bearer, missing.method, missing.path,
+				authztest.Object{
+					"status":   "enabled",
+					"delivery": authztest.Object{"method": authztest.PollMethod},
+				}); res.Status != http.StatusBadRequest {
 				t.Errorf("%s %s without stream_id = %d", missing.method, missing.path, res.Status)
 			}
 		}
 	}
 	for name, body := range map[string]authztest.Object{
-		"another issuer": {"iss": "https://else.example"}, "another audience": {"aud": "soc"}, "other events": {"events_supported": []string{revokedURI}},
+		"another issuer": {"iss": "https://else.example"}, "another audience": {"aud": "soc"},
+		"other events": {"events_supported": []string{revokedURI}},
 	} {
 		body["stream_id"] = id
 		if res := r.Ask(r.Bearer, "PATCH", "/ssf/stream", body); res.Status != http.StatusBadRequest {
@@ -213,7 +246,8 @@ func signalPoll(t *testing.T) {
 	r := newReceiver(t, true)
 	id := create(r, authztest.PollMethod)
 	r.Want(http.StatusNoContent, "POST", "/ssf/verify", authztest.Object{"stream_id": id, "state": "a state"})
-	if res := r.Ask(r.Bearer, "POST", "/ssf/verify", authztest.Object{"stream_id": id}); res.Status != http.StatusTooManyRequests || res.Header.Get("Retry-After") == "" {
+	if res := r.Ask(r.Bearer, "POST", "/ssf/verify", authztest.Object{"stream_id": id}); res.Status != http.StatusTooManyRequests ||
+		res.Header.Get("Retry-After") == "" {
 		t.Errorf("a second verification at once: %d", res.Status)
 	}
 	first := poll(r)
@@ -237,7 +271,8 @@ func signalPoll(t *testing.T) {
 		t.Errorf("blocked: %v", got)
 	}
 	for jti, s := range blocked {
-		if subject := s["sub_id"].(authztest.Object); subject["format"] != "iss_sub" || subject["iss"] != r.Issuer || subject["sub"] != authztest.Demo {
+		if subject := s["sub_id"].(authztest.Object); subject["format"] != "iss_sub" || subject["iss"] != r.Issuer ||
+			subject["sub"] != authztest.Demo {
 			t.Errorf("%s is about %v", jti, subject)
 		}
 		for _, e := range s["events"].(authztest.Object) {
@@ -252,7 +287,8 @@ func signalPoll(t *testing.T) {
 	r.Happens("person.StepUpMethodAddedEvent", authztest.Demo, func(e *audit.Event) { e.Reason = "pin" })
 	r.Happens("person.PersonUpdatedEvent", authztest.Demo)
 	r.Happens("login.LoginFailedEvent", authztest.Demo) // nobody's business
-	if err := r.Store.Update(t.Context(), func(tx storage.Tx) error { return r.Server().SessionEnded(tx, authztest.Demo, session) }); err != nil {
+	if err := r.Store.Update(t.Context(),
+		func(tx storage.Tx) error { return r.Server().SessionEnded(tx, authztest.Demo, session) }); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]authztest.Object{}
@@ -260,14 +296,17 @@ func signalPoll(t *testing.T) {
 		for uri, e := range s["events"].(authztest.Object) {
 			seen[uri] = e.(authztest.Object)
 			if uri == revokedURI || uri == levelURI {
-				if subject := s["sub_id"].(authztest.Object); subject["format"] != "complex" || subject["session"].(authztest.Object)["id"] != session || subject["user"].(authztest.Object)["sub"] != authztest.Demo {
+				if subject := s["sub_id"].(authztest.Object); subject["format"] != "complex" ||
+					subject["session"].(authztest.Object)["id"] != session || subject["user"].(authztest.Object)["sub"] != authztest.Demo {
 					t.Errorf("%s is about %v", uri, subject)
 				}
 			}
 		}
 	}
-	if len(seen) != 4 || seen[changedURI]["credential_type"] != "pin" || seen[changedURI]["change_type"] != "create" || seen[levelURI]["namespace"] != r.Issuer ||
-		!strings.HasSuffix(seen[levelURI]["current_level"].(string), "3") || seen[levelURI]["initiating_entity"] != "user" || len(seen[claimsURI]["claims"].(authztest.Object)) == 0 {
+	if len(seen) != 4 || seen[changedURI]["credential_type"] != "pin" || seen[changedURI]["change_type"] != "create" ||
+		seen[levelURI]["namespace"] != r.Issuer ||
+		!strings.HasSuffix(seen[levelURI]["current_level"].(string), "3") || seen[levelURI]["initiating_entity"] != "user" ||
+		len(seen[claimsURI]["claims"].(authztest.Object)) == 0 {
 		t.Errorf("events %v", seen)
 	}
 	res := r.Want(http.StatusOK, "POST", "/ssf/poll", authztest.Object{"returnImmediately": true, "maxEvents": 1})
@@ -311,10 +350,13 @@ func signalSubjects(t *testing.T) {
 			}
 		}
 		for name, bad := range map[string]authztest.Object{
-			"none": nil, "another issuer": {"format": "iss_sub", "iss": "https://else.example", "sub": "x"}, "another format": {"format": "email", "email": "demo@example.com"},
-			"no identifier": {"format": "opaque"}, "too long": {"format": "opaque", "id": strings.Repeat("x", 300)}, "no user": {"format": "complex"},
+			"none": nil, "another issuer": {"format": "iss_sub", "iss": "https://else.example", "sub": "x"},
+			"another format": {"format": "email", "email": "demo@example.com"},
+			"no identifier":  {"format": "opaque"}, "too long": {"format": "opaque", "id": strings.Repeat("x", 300)},
+			"no user": {"format": "complex"},
 		} {
-			if res := r.Ask(r.Bearer, "POST", "/ssf/subjects/add", authztest.Object{"stream_id": id, "subject": bad}); res.Status != http.StatusBadRequest {
+			if res := r.Ask(r.Bearer, "POST", "/ssf/subjects/add",
+				authztest.Object{"stream_id": id, "subject": bad}); res.Status != http.StatusBadRequest {
 				t.Errorf("%s: %d %s", name, res.Status, res.Body)
 			}
 		}

@@ -42,7 +42,8 @@ func (s *Service) HandleStatus(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	e.Actor, e.ClientID, e.Reason = c.ID, c.ID, sent.Status
-	if err := s.change(r.Context(), c.ID, sent.ID, e, func(rec *streamRecord) { rec.Status, rec.Reason = sent.Status, sent.Reason }); err != nil {
+	if err := s.change(r.Context(), c.ID, sent.ID, e,
+		func(rec *streamRecord) { rec.Status, rec.Reason = sent.Status, sent.Reason }); err != nil {
 		return err
 	}
 	return write(w, http.StatusOK, sent)

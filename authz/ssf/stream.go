@@ -236,7 +236,10 @@ func (s *Service) createStream(w http.ResponseWriter, r *http.Request, c *client
 				return err
 			}
 			if other.Key == c.ID {
-				return &oauth.Error{Status: http.StatusConflict, Code: "invalid_request", Description: "the client has a stream already", Cause: errHasStream}
+				return &oauth.Error{
+					Status: http.StatusConflict, Code: "invalid_request",
+					Description: "the client has a stream already", Cause: errHasStream,
+				}
 			}
 			n++
 		}
@@ -282,7 +285,8 @@ func (s *Service) changeStream(w http.ResponseWriter, r *http.Request, c *client
 		return err
 	}
 	err := s.change(r.Context(), c.ID, fresh.ID, e, func(now *streamRecord) {
-		now.Method, now.Endpoint, now.Header, now.Requested, now.Description = fresh.Method, fresh.Endpoint, fresh.Header, fresh.Requested, fresh.Description
+		now.Method, now.Endpoint, now.Header, now.Requested, now.Description = fresh.Method, fresh.Endpoint, fresh.Header,
+			fresh.Requested, fresh.Description
 	})
 	if err != nil {
 		return err

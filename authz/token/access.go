@@ -90,7 +90,8 @@ func (l *Ledger) DropAccess(tx storage.Tx, key string) error { return accessToke
 // NewSignIn returns the record of a sign-in.
 func NewSignIn(result *authn.Result) SignIn {
 	return SignIn{
-		Subject: result.Subject, SessionID: result.SessionID, AuthTime: result.AuthTime, Level: result.Level, AMR: result.AMR, Provider: result.Provider,
-		Details: result.Details, References: result.References,
+		Subject: result.Subject, SessionID: result.SessionID, AuthTime: result.AuthTime, Level: result.Level, AMR: result.AMR,
+		Provider: result.Provider,
+		Details:  result.Details, References: result.References,
 	}
 }

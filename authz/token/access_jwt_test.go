@@ -61,7 +61,8 @@ func TestAccessJWT(t *testing.T) {
 			}
 			delete(claims, "jti")
 			want := map[string]any{
-				"iss": h.Issuer, "sub": authztest.Demo, "aud": []any{"https://api.example.com"}, "client_id": "jwt", "cid": "jwt", "iat": now, "exp": now + 900,
+				"iss": h.Issuer, "sub": authztest.Demo, "aud": []any{"https://api.example.com"}, "client_id": "jwt", "cid": "jwt",
+				"iat": now, "exp": now + 900,
 				"auth_time": now, "scope": "openid profile", "acr": "urn:gatehouse:level:1", "amr": []any{"pwd"},
 			}
 			if fmt.Sprint(claims) != fmt.Sprint(want) {
@@ -82,7 +83,8 @@ func TestAccessJWT(t *testing.T) {
 			claims = accessJWT(t, h, own, alg)
 			delete(claims, "jti")
 			want = map[string]any{
-				"iss": h.Issuer, "sub": "jwt", "aud": []any{h.Issuer}, "client_id": "jwt", "cid": "jwt", "iat": now, "exp": now + 900, "scope": "two.read", "usl": 2.0,
+				"iss": h.Issuer, "sub": "jwt", "aud": []any{h.Issuer}, "client_id": "jwt", "cid": "jwt", "iat": now, "exp": now + 900,
+				"scope": "two.read", "usl": 2.0,
 			}
 			if fmt.Sprint(claims) != fmt.Sprint(want) {
 				t.Errorf("claims of a client's own = %v, want %v", claims, want)
@@ -145,7 +147,8 @@ func TestAccessTokensAreSignedWithES256(t *testing.T) {
 		want("stored-late", "ES256")
 		h.Restart(nil)
 	}
-	err := h.Server().Clients().Change(t.Context(), "stored", "", authztest.Admin, func(c *client.Client) error { c.Name = "Renamed"; return nil })
+	err := h.Server().Clients().Change(t.Context(), "stored", "", authztest.Admin,
+		func(c *client.Client) error { c.Name = "Renamed"; return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +174,8 @@ func TestAccessJWTAttacks(t *testing.T) {
 		other := h.Tokens("jwt", authztest.Guest).Access
 		parts, theirs := strings.Split(token, "."), strings.Split(other, ".")
 		for _, forged := range []string{
-			"eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0In0." + parts[1] + ".", parts[0] + "." + parts[1] + ".", parts[0] + "." + parts[1] + "." + theirs[2],
+			"eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0In0." + parts[1] + ".", parts[0] + "." + parts[1] + ".",
+			parts[0] + "." + parts[1] + "." + theirs[2],
 			parts[0] + "." + theirs[1] + "." + parts[2], token + "x", token[:len(token)-1], token + ".", "..", strings.Repeat("a", 20_000) + ".b.c",
 		} {
 			authztest.WantActive(t, h, forged[:min(len(forged), 40)], forged, false)
@@ -197,7 +201,8 @@ func TestMobileApp(t *testing.T) {
 	first := code("phone", authztest.Demo)
 	token := first.Text("access_token")
 	for what, got := range map[string]map[string]any{
-		"introspection": h.Introspect(token).JSON(), "validation": h.Validate(token).JSON(), "introspection of a refresh token": h.Introspect(first.Text("refresh_token")).JSON(),
+		"introspection": h.Introspect(token).JSON(), "validation": h.Validate(token).JSON(),
+		"introspection of a refresh token": h.Introspect(first.Text("refresh_token")).JSON(),
 	} {
 		if got["app_identifier"] != "com.example.app" || got["app_platform"] != "android" || got["app_version"] != "4.2.0" {
 			t.Errorf("%s = %v", what, got)
@@ -232,7 +237,8 @@ func TestMobileApp(t *testing.T) {
 			t.Errorf("%s: profile_id = %q beside %q, want the same: %t", name, got, profile, tc.same)
 		}
 	}
-	if web := code("shop", authztest.Demo); web.Text("profile_id") != "static" || h.Introspect(web.Text("access_token")).JSON()["app_identifier"] != "" {
+	if web := code("shop", authztest.Demo); web.Text("profile_id") != "static" ||
+		h.Introspect(web.Text("access_token")).JSON()["app_identifier"] != "" {
 		t.Errorf("a web client = %s, want profile_id static and no app", web.Body)
 	}
 	h.Browser(authztest.Demo).Code("phone")

@@ -43,9 +43,11 @@ func TestScopeAssurance(t *testing.T) {
 	h := authztest.New(t, withAssurance())
 	b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
 	b.Code("shop", "scope", "openid orders.read")
-	authztest.WantRedirectError(t, h, "below the level", b.Authorize("shop", "scope", "openid identity.read"), "unmet_authentication_requirements")
+	authztest.WantRedirectError(t, h, "below the level", b.Authorize("shop", "scope", "openid identity.read"),
+		"unmet_authentication_requirements")
 	assure(h, 1, time.Time{})
-	authztest.WantRedirectError(t, h, "a level below", b.Authorize("shop", "scope", "openid identity.read"), "unmet_authentication_requirements")
+	authztest.WantRedirectError(t, h, "a level below", b.Authorize("shop", "scope", "openid identity.read"),
+		"unmet_authentication_requirements")
 	assure(h, 2, time.Time{})
 	tokens := b.Tokens("shop", "scope", "openid identity.read")
 	if got := h.Introspect(tokens.Access).Text("scope"); got != "openid identity.read" {
@@ -54,7 +56,8 @@ func TestScopeAssurance(t *testing.T) {
 	if demands := h.People.Demands(); demands[len(demands)-1].Assurance != 2 {
 		t.Errorf("demand = %+v, want assurance 2", demands[len(demands)-1])
 	}
-	authztest.WantRedirectError(t, h, "the highest of several", b.Authorize("shop", "scope", "openid identity.read email"), "unmet_authentication_requirements")
+	authztest.WantRedirectError(t, h, "the highest of several", b.Authorize("shop", "scope", "openid identity.read email"),
+		"unmet_authentication_requirements")
 	h.Invariants(t)
 }
 
@@ -80,10 +83,12 @@ func TestScopeAssuranceTakenBack(t *testing.T) {
 	}
 	assure(h, 0, time.Time{})
 	res := h.Refresh("shop", tokens.Refresh)
-	if authztest.WantStatus(t, "refresh", res, http.StatusOK); authztest.ScopesOf(res) != "openid" || scope(res.Text("access_token")) != "openid" {
+	if authztest.WantStatus(t, "refresh", res, http.StatusOK); authztest.ScopesOf(res) != "openid" ||
+		scope(res.Text("access_token")) != "openid" {
 		t.Errorf("refreshed below the level: %s", res.Body)
 	}
-	authztest.WantError(t, "attack 775: the scope is asked for at a refresh", authztest.RefreshWith(h, "shop", res.Text("refresh_token"), "scope", "identity.read"), 400, "invalid_scope")
+	authztest.WantError(t, "attack 775: the scope is asked for at a refresh",
+		authztest.RefreshWith(h, "shop", res.Text("refresh_token"), "scope", "identity.read"), 400, "invalid_scope")
 	assure(h, 2, time.Time{})
 	if res = h.Refresh("shop", res.Text("refresh_token")); res.Text("scope") != "openid identity.read" {
 		t.Errorf("refreshed at the level again: %s", res.Body)
@@ -103,7 +108,8 @@ func TestScopeAssuranceAttacks(t *testing.T) {
 		assure(h, 2, time.Time{})
 		code := h.Browser(authztest.Demo).Code("shop", "scope", "openid identity.read")
 		assure(h, 0, time.Time{})
-		if res := h.Redeem("shop", code); res.Status != http.StatusOK || authztest.ScopesOf(res) != "openid" || scope(res.Text("access_token")) != "openid" {
+		if res := h.Redeem("shop", code); res.Status != http.StatusOK || authztest.ScopesOf(res) != "openid" ||
+			scope(res.Text("access_token")) != "openid" {
 			t.Errorf("tokens = %d %s, want openid alone", res.Status, res.Body)
 		}
 	})
@@ -122,9 +128,12 @@ func TestScopeAssuranceAttacks(t *testing.T) {
 			t.Errorf("exchanged without naming scopes: %q", got)
 		}
 		authztest.WantError(t, "by name", h.Token("api", authztest.ExchangeForm(all.Access, "scope", "identity.read")), 400, "invalid_scope")
-		authztest.WantError(t, "of an ID token", h.Token("api", authztest.ExchangeForm(all.ID, "subject_token_type", authztest.TokenType+"id_token", "scope", "identity.read")), 400, "invalid_scope")
+		authztest.WantError(t, "of an ID token",
+			h.Token("api", authztest.ExchangeForm(all.ID, "subject_token_type", authztest.TokenType+"id_token", "scope", "identity.read")),
+			400, "invalid_scope")
 		machine := h.Token("reports", url.Values{"grant_type": {"client_credentials"}, "scope": {"orders.read"}}).Text("access_token")
-		authztest.WantError(t, "of a client's own token", h.Token("api", authztest.ExchangeForm(machine, "scope", "identity.read")), 400, "invalid_scope")
+		authztest.WantError(t, "of a client's own token", h.Token("api", authztest.ExchangeForm(machine, "scope", "identity.read")), 400,
+			"invalid_scope")
 	})
 	t.Run("attack 777: a device asks for the scope", func(t *testing.T) {
 		assure(h, 1, time.Time{})
@@ -135,7 +144,8 @@ func TestScopeAssuranceAttacks(t *testing.T) {
 		}
 		token := h.Tokens("wallet", authztest.Demo, "scope", "openid access:device-authorization:approve").Access
 		at := "/oauth/device_authorization/approve?user_code=" + url.QueryEscape(begun.Text("user_code"))
-		authztest.WantError(t, "by an application", h.Post(at, url.Values{}, "Authorization", "Bearer "+token), 403, "unmet_authentication_requirements")
+		authztest.WantError(t, "by an application", h.Post(at, url.Values{}, "Authorization", "Bearer "+token), 403,
+			"unmet_authentication_requirements")
 		h.Clock.Advance(6 * time.Second)
 		authztest.WantError(t, "the device", authztest.PollDevice(h, begun), 400, "authorization_pending")
 		assure(h, 2, time.Time{})
@@ -152,8 +162,12 @@ func TestScopeAssuranceAttacks(t *testing.T) {
 		}
 	})
 	t.Run("attack 778: a client asks for itself, or with a password", func(t *testing.T) {
-		authztest.WantError(t, "for itself", h.Token("reports", url.Values{"grant_type": {"client_credentials"}, "scope": {"identity.read"}}), 400, "invalid_scope")
-		form := url.Values{"grant_type": {"password"}, "username": {"demo@example.com"}, "password": {authztest.Password}, "scope": {"openid identity.read"}}
+		authztest.WantError(t, "for itself", h.Token("reports", url.Values{"grant_type": {"client_credentials"}, "scope": {"identity.read"}}),
+			400, "invalid_scope")
+		form := url.Values{
+			"grant_type": {"password"}, "username": {"demo@example.com"}, "password": {authztest.Password},
+			"scope": {"openid identity.read"},
+		}
 		assure(h, 1, time.Time{})
 		authztest.WantError(t, "with a password", h.Token("legacy", form), 400, "invalid_scope")
 		assure(h, 2, time.Time{})

@@ -39,7 +39,9 @@ func (l *Ledger) OffersVerified(ctx context.Context) (on bool, err error) {
 
 // AddVerified adds to claims of a person those that are verified and that a client has asked for. The client learns a
 // claim as verified only if it could learn the claim.
-func (l *Ledger) AddVerified(ctx context.Context, claims map[string]any, asked string, c *client.Client, person *authn.Subject, now time.Time) error {
+func (l *Ledger) AddVerified(ctx context.Context, claims map[string]any, asked string, c *client.Client,
+	person *authn.Subject, now time.Time,
+) error {
 	if asked == "" || person == nil || len(person.Assurance) == 0 {
 		return nil
 	}

@@ -96,11 +96,14 @@ func (l *Ledger) DropGrants(tx storage.Tx, subject, clientID string, now time.Ti
 
 // DraftGrantAccess makes an access token of a grant, for a sender who has proved this. It ends with the grant at the
 // latest.
-func (l *Ledger) DraftGrantAccess(c *client.Client, id string, g *Grant, scope, resources []string, details string, proved Confirmation, kind audit.Type, from audit.Origin, now time.Time) (*Draft, error) {
+func (l *Ledger) DraftGrantAccess(c *client.Client, id string, g *Grant, scope, resources []string, details string, proved Confirmation,
+	kind audit.Type, from audit.Origin, now time.Time,
+) (*Draft, error) {
 	return l.DraftAccess(c, Access{
 		GrantID: id, ClientID: g.ClientID, Subject: g.Subject, Scope: scope, Audience: resources, Epochs: g.Epochs, CreatedAt: now,
 		ExpiresAt: g.Until(now.Add(c.Lifetimes.AccessToken)), Level: g.Level, AMR: g.AMR, AuthTime: g.AuthTime, References: g.References,
-		SessionID: g.SessionID, Provider: g.Provider, Claims: g.Claims.Userinfo, Verified: g.Claims.VerifiedUserinfo, Confirmation: proved, AuthorizationDetails: details,
+		SessionID: g.SessionID, Provider: g.Provider, Claims: g.Claims.Userinfo, Verified: g.Claims.VerifiedUserinfo, Confirmation: proved,
+		AuthorizationDetails: details,
 	}, kind, from)
 }
 

@@ -74,7 +74,10 @@ func TestNobodysGroups(t *testing.T) {
 // TestIDTokenClaims: a library that reads nothing but the ID token shows people with their name and address.
 func TestIDTokenClaims(t *testing.T) {
 	t.Parallel()
-	want := map[string]any{"name": "demo Person", "preferred_username": "demo@example.com", "email": "demo@example.com", "email_verified": true}
+	want := map[string]any{
+		"name": "demo Person", "preferred_username": "demo@example.com",
+		"email": "demo@example.com", "email_verified": true,
+	}
 	for _, on := range []bool{true, false} {
 		h := authztest.New(t, withGroups(on))
 		claims := authztest.IDClaims(t, h, h.Tokens("shop", authztest.Demo, "scope", "openid profile email groups").ID)

@@ -162,7 +162,8 @@ func methodReferences(si SignIn) []string {
 		}
 	}
 	// Something one knows and something one has. A PIN and a password are of the same kind. (RFC 8176 2, "mfa")
-	if slices.Contains(out, "pwd") && slices.ContainsFunc(out, func(ref string) bool { return ref == "otp" || ref == "sms" || ref == "mca" }) && !slices.Contains(out, "mfa") {
+	if slices.Contains(out, "pwd") &&
+		slices.ContainsFunc(out, func(ref string) bool { return ref == "otp" || ref == "sms" || ref == "mca" }) && !slices.Contains(out, "mfa") {
 		out = append(out, "mfa")
 	}
 	return slices.Compact(out)

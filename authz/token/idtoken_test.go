@@ -42,7 +42,8 @@ func TestIDToken(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx := oidc.ClientContext(context.Background(), h.Client)
-			verified, err := provider.Verifier(&oidc.Config{ClientID: "shop", Now: h.Clock.Now, SupportedSigningAlgs: []string{alg}}).Verify(ctx, tokens.ID)
+			verified, err := provider.Verifier(&oidc.Config{ClientID: "shop", Now: h.Clock.Now, SupportedSigningAlgs: []string{alg}}).Verify(ctx,
+				tokens.ID)
 			if err != nil {
 				t.Fatalf("Verify with %s alone = %v", alg, err)
 			}

@@ -210,7 +210,8 @@ func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time, out *Introspe
 		Stranger: c.IsStranger(), Subject: rec.Subject, TokenType: rec.Confirmation.TokenType(),
 		IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: rec.AuthTime, Audience: rec.Audience, Level: rec.Level,
 		AMR: rec.AMR, SessionID: rec.SessionID, Person: h.person, UsageLimit: rec.UsageLimit, Provider: rec.Provider,
-		Claims: l.deps.Clients.StillClaimed(c, rec.Claims, h.person, now), Verified: rec.Verified, Sector: c.Sector(), App: c.App, Confirmation: rec.Confirmation, Actors: rec.Actors,
+		Claims: l.deps.Clients.StillClaimed(c, rec.Claims, h.person, now), Verified: rec.Verified, Sector: c.Sector(), App: c.App,
+		Confirmation: rec.Confirmation, Actors: rec.Actors,
 		AuthorizationDetails: l.deps.Clients.StillDetailed(c, rec.AuthorizationDetails),
 	}
 	if out.Subject == "" {
@@ -303,7 +304,8 @@ func (a *cachedIntrospection) weigh() int { return a.in.Weigh() }
 
 // Weigh estimates the bytes that an Introspection takes in memory.
 func (i *Introspection) Weigh() int {
-	n := 512 + len(i.ClientID) + len(i.Subject) + len(i.SessionID) + len(i.Confirmation.JKT) + len(i.Confirmation.X5T) + len(i.AuthorizationDetails) + len(i.Verified)
+	n := 512 + len(i.ClientID) + len(i.Subject) + len(i.SessionID) + len(i.Confirmation.JKT) +
+		len(i.Confirmation.X5T) + len(i.AuthorizationDetails) + len(i.Verified)
 	for _, list := range [...][]string{i.Scope, i.Audience, i.AMR, i.Claims} {
 		n += textsWeigh(list)
 	}

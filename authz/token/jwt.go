@@ -46,7 +46,8 @@ func (l *Ledger) signAccess(c *client.Client, rec *Access) (token, key string, e
 	claims := accessClaims{
 		Issuer: l.issuer, Expires: rec.ExpiresAt.Unix(), Audience: rec.Audience, Subject: l.SubjectFor(c, rec.Subject), ClientID: c.ID,
 		IssuedAt: rec.CreatedAt.Unix(), ID: id, Scope: strings.Join(rec.Scope, " "), ACR: ACR(rec.Level), CID: c.ID, UsageLimit: rec.UsageLimit,
-		Confirmation: rec.Confirmation, Actor: l.actorClaim(c.Sector(), rec.Actors), AuthorizationDetails: json.RawMessage(rec.AuthorizationDetails),
+		Confirmation: rec.Confirmation, Actor: l.actorClaim(c.Sector(), rec.Actors),
+		AuthorizationDetails: json.RawMessage(rec.AuthorizationDetails),
 	}
 	if len(claims.Audience) == 0 {
 		claims.Audience = []string{l.issuer} // RFC 9068 3: a default resource indicator
@@ -54,7 +55,8 @@ func (l *Ledger) signAccess(c *client.Client, rec *Access) (token, key string, e
 	if rec.Subject == "" {
 		claims.Subject = c.ID // RFC 9068 2.2: the client of a token without a person
 	} else {
-		claims.AuthTime, claims.AMR = rec.AuthTime.Unix(), methodReferences(SignIn{AMR: rec.AMR, Provider: rec.Provider, References: rec.References})
+		claims.AuthTime, claims.AMR = rec.AuthTime.Unix(),
+			methodReferences(SignIn{AMR: rec.AMR, Provider: rec.Provider, References: rec.References})
 	}
 	token, err = l.deps.Keys.Sign(cmp.Or(c.AccessTokenAlg, c.IDTokenAlg), keys.TypeAccessToken, claims)
 	return token, jwtKey(id), err

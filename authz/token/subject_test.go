@@ -14,7 +14,8 @@ import (
 // and clients of other hosts read another one. (OpenID Connect Core 8.1)
 func TestPairwiseSubject(t *testing.T) {
 	t.Parallel()
-	h := authztest.New(t, authztest.WithClients(authztest.PairwiseClient("pair", "p.example.com"), authztest.PairwiseClient("same", "p.example.com"), authztest.PairwiseClient("else", "q.example.com")))
+	h := authztest.New(t, authztest.WithClients(authztest.PairwiseClient("pair", "p.example.com"),
+		authztest.PairwiseClient("same", "p.example.com"), authztest.PairwiseClient("else", "q.example.com")))
 	subjects := map[string]string{}
 	for _, client := range []string{"pair", "same", "else"} {
 		tokens := h.Tokens(client, authztest.Demo)
@@ -34,7 +35,10 @@ func TestPairwiseSubject(t *testing.T) {
 				t.Errorf("%s of %s says sub = %v, want %q", what, client, got, sub)
 			}
 		}
-		for what, res := range map[string]*authztest.Response{"introspection": h.Introspect(tokens.Access), "userinfo": h.Get("/oauth/userinfo", "Authorization", "Bearer "+tokens.Access)} {
+		for what, res := range map[string]*authztest.Response{
+			"introspection": h.Introspect(tokens.Access),
+			"userinfo":      h.Get("/oauth/userinfo", "Authorization", "Bearer "+tokens.Access),
+		} {
 			if strings.Contains(res.Body, authztest.Demo) {
 				t.Errorf("%s of %s shows the public identifier: %s", what, client, res.Body)
 			}
@@ -43,7 +47,8 @@ func TestPairwiseSubject(t *testing.T) {
 		if err != nil || in.Subject != authztest.Demo {
 			t.Errorf("protect reads %q, %v, want the public identifier", in.Subject, err)
 		}
-		if own := h.Introspect(h.Token(client, url.Values{"grant_type": {"client_credentials"}, "scope": {"profile"}}).Text("access_token")).Text("sub"); own != client {
+		if own := h.Introspect(h.Token(client,
+			url.Values{"grant_type": {"client_credentials"}, "scope": {"profile"}}).Text("access_token")).Text("sub"); own != client {
 			t.Errorf("a token of %s itself has sub %q, want the client", client, own)
 		}
 	}
@@ -81,7 +86,11 @@ func TestPairwiseHints(t *testing.T) {
 		{"public sub in claims", "pair", []string{"claims", `{"id_token":{"sub":{"value":"` + authztest.Demo + `"}}}`}, "login_required"},
 		{"pairwise sub of another sector", "shop", []string{"claims", `{"id_token":{"sub":{"value":"` + sub + `"}}}`}, "login_required"},
 		{"hint and claims", "pair", []string{"id_token_hint", own, "claims", `{"id_token":{"sub":{"value":"` + sub + `"}}}`}, ""},
-		{"hint against claims", "pair", []string{"id_token_hint", guest, "claims", `{"id_token":{"sub":{"value":"` + sub + `"}}}`}, "invalid_request"},
+		{
+			"hint against claims", "pair",
+			[]string{"id_token_hint", guest, "claims", `{"id_token":{"sub":{"value":"` + sub + `"}}}`},
+			"invalid_request",
+		},
 	} {
 		_, params := b.Authorize(c.client, append(c.with, "prompt", "none")...).Redirect()
 		if params.Get("error") != c.want {

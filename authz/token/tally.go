@@ -111,7 +111,8 @@ func (l *Ledger) settleTally(ctx context.Context, key string) error {
 		}
 		e := made
 		e.ClientID, e.Actor = rec.ClientID, rec.ClientID
-		e.Reason = fmt.Sprintf("%d more access tokens from %s to %s", rec.Tokens, rec.Minute.Format(time.RFC3339), rec.Minute.Add(tallyTime).Format(time.RFC3339))
+		e.Reason = fmt.Sprintf("%d more access tokens from %s to %s", rec.Tokens, rec.Minute.Format(time.RFC3339),
+			rec.Minute.Add(tallyTime).Format(time.RFC3339))
 		if err := tallies.Delete(tx, key); err != nil {
 			return err
 		}

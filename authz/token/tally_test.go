@@ -62,7 +62,8 @@ func TestBusyClientDoesNotFillTheDisk(t *testing.T) {
 	settle()
 	settle()
 	each, together := tokenEvents(t, h, "reports")
-	if each != 10 || len(together) != 1 || !strings.HasPrefix(together[0].Reason, "25 more access tokens from 2035-03-01T12:00:00Z to 2035-03-01T12:01:00Z") {
+	if each != 10 || len(together) != 1 ||
+		!strings.HasPrefix(together[0].Reason, "25 more access tokens from 2035-03-01T12:00:00Z to 2035-03-01T12:01:00Z") {
 		t.Fatalf("after the minute: %d events and %+v, want 10 and one of 25 tokens", each, together)
 	}
 	if each, together := tokenEvents(t, h, "jwt"); each != 1 || len(together) != 0 {
@@ -105,7 +106,8 @@ func TestBusyClientOfTwoNodes(t *testing.T) {
 		reasons = append(reasons, e.Reason)
 	}
 	slices.Sort(reasons)
-	if each != 20 || len(reasons) != 2 || !strings.HasPrefix(reasons[0], "5 more access tokens") || !strings.HasPrefix(reasons[1], "7 more access tokens") {
+	if each != 20 || len(reasons) != 2 || !strings.HasPrefix(reasons[0], "5 more access tokens") ||
+		!strings.HasPrefix(reasons[1], "7 more access tokens") {
 		t.Errorf("%d events and %q, want 10 of each node, one of 5 tokens and one of 7", each, reasons)
 	}
 	h.Invariants(t)
@@ -126,7 +128,8 @@ func TestBusyClientAllAtOnce(t *testing.T) {
 		}
 		return &authztest.Response{}
 	})
-	if each, together := tokenEvents(t, h, "reports"); len(done) != 4 || each != 10 || len(together) != 1 || !strings.HasPrefix(together[0].Reason, "54 more") {
+	if each, together := tokenEvents(t, h, "reports"); len(done) != 4 || each != 10 || len(together) != 1 ||
+		!strings.HasPrefix(together[0].Reason, "54 more") {
 		t.Errorf("%d events and %+v, want 10 and one of 54 tokens", each, together)
 	}
 	h.Invariants(t)

@@ -19,7 +19,10 @@ func TestUsageLimit(t *testing.T) {
 		name, scope string
 		limit       float64 // 0: unlimited
 	}{
-		{"none", "orders.read", 0}, {"one", "orders.read two.read", 2}, {"the lowest wins", "ten.read two.read orders.read", 2}, {"the other alone", "ten.read", 10},
+		{"none", "orders.read", 0},
+		{"one", "orders.read two.read", 2},
+		{"the lowest wins", "ten.read two.read orders.read", 2},
+		{"the other alone", "ten.read", 10},
 	} {
 		token := authztest.OwnToken(h, "scope", tc.scope).Text("access_token")
 		for i := range 12 {
@@ -52,7 +55,8 @@ func TestUsageLimitLooksAgain(t *testing.T) {
 	h := authztest.New(t, authztest.WithConfig(authztest.LimitUses))
 	token := authztest.OwnToken(h, "scope", "two.read").Text("access_token")
 	again := func() *authztest.Response {
-		return h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {token}, "recheck": {"true"}}, authztest.Basic("ops", authztest.Secret("ops"))...)
+		return h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {token}, "recheck": {"true"}},
+			authztest.Basic("ops", authztest.Secret("ops"))...)
 	}
 	for n := range 2 {
 		for range 3 {
@@ -184,7 +188,8 @@ func TestUsageLimitCostsTheOthersNothing(t *testing.T) {
 	h := authztest.New(t, authztest.WithConfig(authztest.LimitUses))
 	counted.Store = h.Store.Store
 	h.Store.Store = counted
-	free, bound := authztest.OwnToken(h, "scope", "orders.read").Text("access_token"), authztest.OwnToken(h, "scope", "ten.read").Text("access_token")
+	free, bound := authztest.OwnToken(h, "scope", "orders.read").Text("access_token"),
+		authztest.OwnToken(h, "scope", "ten.read").Text("access_token")
 	if got := counted.Work(func() { h.Introspect(free) }); got[1] != 0 || got[2] > 3 { // the token, its client, what concerns all tokens
 		t.Errorf("an unlimited token: %d views, %d updates, %d reads; want no update and 3 reads", got[0], got[1], got[2])
 	}

@@ -99,7 +99,10 @@ func (t *Issuers) tryIdentity(ctx context.Context, r *rule, parsed *jose.JSONWeb
 		return nil, err
 	}
 	st := r.statement(&c.claims)
-	out := &Identity{Issuer: c.Issuer, Subject: c.Subject, Provider: r.Provider, Most: r.Scopes, AuthTime: at(*c.IssuedAt), seen: st.seen, until: st.until}
+	out := &Identity{
+		Issuer: c.Issuer, Subject: c.Subject, Provider: r.Provider, Most: r.Scopes, AuthTime: at(*c.IssuedAt),
+		seen: st.seen, until: st.until,
+	}
 	if c.AuthTime != nil {
 		out.AuthTime = at(min(max(*c.AuthTime, 0), *c.IssuedAt)) // not after it was said
 	}

@@ -40,7 +40,8 @@ func (k *keySet) verify(ctx context.Context, parsed *jose.JSONWebSignature, now 
 		return nil, err
 	}
 	for _, key := range keys {
-		if (header.KeyID != "" && key.KeyID != "" && key.KeyID != header.KeyID) || (key.Algorithm != "" && !jwa.Same(key.Algorithm, header.Algorithm)) {
+		if (header.KeyID != "" && key.KeyID != "" && key.KeyID != header.KeyID) ||
+			(key.Algorithm != "" && !jwa.Same(key.Algorithm, header.Algorithm)) {
 			continue
 		}
 		if payload, err := parsed.Verify(jwa.Verifier(key.Key)); err == nil {

@@ -136,9 +136,10 @@ func (t *Issuers) Verify(ctx context.Context, raw, clientID string) (*Statement,
 	if typ, named := header.ExtraHeaders[jose.HeaderType]; named && !strings.EqualFold(fmt.Sprint(typ), "JWT") {
 		return nil, invalid("it is another kind of token") // RFC 8725 3.11
 	}
-	return byRules(t, parsed, func(r *rule) bool { return r.Provider == "" && (clientID == "" || r.Client == clientID) }, func(r *rule) (*Statement, error) {
-		return t.try(ctx, r, parsed)
-	})
+	return byRules(t, parsed, func(r *rule) bool { return r.Provider == "" && (clientID == "" || r.Client == clientID) },
+		func(r *rule) (*Statement, error) {
+			return t.try(ctx, r, parsed)
+		})
 }
 
 // byRules returns what a token is by one of the rules of its issuer that fit.
@@ -190,7 +191,8 @@ func (r *rule) matches(payload []byte, subject string) error {
 	for _, m := range r.Match {
 		value, isText := all[m.Claim].(string)
 		if !isText || !slices.ContainsFunc(m.Patterns, func(p string) bool { return fits(p, value) }) {
-			return denial.New(denial.AssertionUntrusted, fmt.Sprintf("match of trust_issuer: the claim %s is not as it says in the assertion of %s", m.Claim, subject))
+			return denial.New(denial.AssertionUntrusted,
+				fmt.Sprintf("match of trust_issuer: the claim %s is not as it says in the assertion of %s", m.Claim, subject))
 		}
 	}
 	return nil

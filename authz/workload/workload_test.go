@@ -34,13 +34,16 @@ func TestJobGetsTokenWithoutSecret(t *testing.T) {
 		t.Errorf("introspection = %v", about)
 	}
 	authztest.WantReason(t, h, "token.AccessTokenIssuedEvent", "workload repo:example/app:ref:refs/heads/main of "+b.URL)
-	authztest.WantStatus(t, "the environment staging", h.Post("/oauth/token", authztest.JobForm(b.Sign(t, b.Job(h, "sub", "repo:example/app:environment:staging"), ""))), http.StatusOK)
+	authztest.WantStatus(t, "the environment staging",
+		h.Post("/oauth/token", authztest.JobForm(b.Sign(t, b.Job(h, "sub", "repo:example/app:environment:staging"), ""))), http.StatusOK)
 	res = h.Post("/oauth/token", authztest.JobForm(b.Sign(t, b.Job(h), ""), "scope", "deploy.read", "client_id", "deploy"))
 	authztest.WantStatus(t, "the client named, another scope", res, http.StatusOK)
 	// The same token is the client assertion of any other request.
 	res = h.Post("/oauth/token", authztest.AssertionForm(b.Sign(t, b.Job(h), ""), "scope", "deploy.read"))
 	authztest.WantStatus(t, "as a client assertion", res, http.StatusOK)
-	authztest.WantStatus(t, "revoke", h.Post("/oauth/revoke", authztest.AssertionForm(b.Sign(t, b.Job(h), ""), "grant_type", "", "token", res.Text("access_token"))), http.StatusOK)
+	authztest.WantStatus(t, "revoke",
+		h.Post("/oauth/revoke", authztest.AssertionForm(b.Sign(t, b.Job(h), ""), "grant_type", "", "token", res.Text("access_token"))),
+		http.StatusOK)
 	authztest.WantActive(t, h, "after revoke", res.Text("access_token"), false)
 	if n := b.Fetches.Load(); n != 2 {
 		t.Errorf("%d fetches, want the metadata and the keys once", n)
@@ -63,7 +66,12 @@ func TestPodTokenFromFile(t *testing.T) {
 		r.Match = []workload.Match{{Claim: "sub", Patterns: []string{"system:serviceaccount:shop:*"}}}
 	}))
 	pod := func(changes ...any) map[string]any {
-		return b.Job(h, append([]any{"iss", "https://kubernetes.default.svc.cluster.local", "aud", []string{"gatehouse"}, "sub", "system:serviceaccount:shop:worker", "jti", nil}, changes...)...)
+		return b.Job(h, append([]any{
+			"iss", "https://kubernetes.default.svc.cluster.local", "aud",
+			[]string{"gatehouse"},
+			"sub",
+			"system:serviceaccount:shop:worker", "jti", nil,
+		}, changes...)...)
 	}
 	raw := b.Sign(t, pod(), "")
 	for range 3 {
@@ -72,8 +80,12 @@ func TestPodTokenFromFile(t *testing.T) {
 	if res := h.Post("/oauth/token", authztest.JobForm(raw, "scope", "")); authztest.ScopesOf(res) != "deploy.write" {
 		t.Errorf("without a scope = %d %s, want those of the rule", res.Status, res.Body)
 	}
-	authztest.WantError(t, "another namespace", h.Post("/oauth/token", authztest.JobForm(b.Sign(t, pod("sub", "system:serviceaccount:shop-evil:worker"), ""))), http.StatusBadRequest, "invalid_grant")
-	authztest.WantError(t, "a longer name", h.Post("/oauth/token", authztest.JobForm(b.Sign(t, pod("sub", "system:serviceaccount:shop:worker:x"), ""))), http.StatusBadRequest, "invalid_grant")
+	authztest.WantError(t, "another namespace",
+		h.Post("/oauth/token", authztest.JobForm(b.Sign(t, pod("sub", "system:serviceaccount:shop-evil:worker"), ""))),
+		http.StatusBadRequest, "invalid_grant")
+	authztest.WantError(t, "a longer name",
+		h.Post("/oauth/token", authztest.JobForm(b.Sign(t, pod("sub", "system:serviceaccount:shop:worker:x"), ""))),
+		http.StatusBadRequest, "invalid_grant")
 	h.Clock.Advance(11 * time.Minute)
 	authztest.WantError(t, "eleven minutes old", h.Post("/oauth/token", authztest.JobForm(raw)), http.StatusBadRequest, "invalid_grant")
 	if n := b.Fetches.Load(); n != 0 {
@@ -129,46 +141,59 @@ func TestWorkloadAttacks(t *testing.T) {
 		}
 		refused(t, h, "for another client", authztest.JobForm(b.Sign(t, b.Job(h), ""), "client_id", "reports"))
 		authztest.WantError(t, "none", h.Post("/oauth/token", authztest.JobForm("")), http.StatusBadRequest, "invalid_request")
-		authztest.WantStatus(t, "in the address", h.Post("/oauth/token?assertion="+b.Sign(t, b.Job(h), ""), authztest.JobForm("")), http.StatusBadRequest)
-		authztest.WantError(t, "as a client assertion", h.Post("/oauth/token", authztest.AssertionForm(b.Sign(t, b.Job(h, "sub", "repo:example/app:pull_request"), ""))), http.StatusUnauthorized, "invalid_client")
+		authztest.WantStatus(t, "in the address", h.Post("/oauth/token?assertion="+b.Sign(t, b.Job(h), ""), authztest.JobForm("")),
+			http.StatusBadRequest)
+		authztest.WantError(t, "as a client assertion",
+			h.Post("/oauth/token", authztest.AssertionForm(b.Sign(t, b.Job(h, "sub", "repo:example/app:pull_request"), ""))),
+			http.StatusUnauthorized, "invalid_client")
 		if strings.Contains(h.Log(), good[:60]) {
 			t.Error("a token is in the log")
 		}
 		authztest.WantEvent(t, h, "", "token.AccessTokenIssuedEvent", 0)
 		h.Invariants(t)
 	})
-	authztest.Attack(t, "attack 452: a token of a job used twice, by many at the same time, after a restart, in another way", func(t *testing.T, h *authztest.Harness) {
-		raw := b.Sign(t, b.Job(h), "")
-		answers := authztest.Together(20, func(int) *authztest.Response { return h.Post("/oauth/token", authztest.JobForm(raw)) })
-		if n := authztest.CountStatus(answers, http.StatusOK); n != 1 || authztest.CountStatus(answers, http.StatusBadRequest) != 19 {
-			t.Errorf("one token was taken %d times, want once", n)
-		}
-		h.Restart(nil)
-		h.Clock.Advance(4 * time.Minute)
-		refused(t, h, "replay", authztest.JobForm(raw))
-		authztest.WantError(t, "replay as a client assertion", h.Post("/oauth/token", authztest.AssertionForm(raw)), http.StatusUnauthorized, "invalid_client")
-		raw = b.Sign(t, b.Job(h), "")
-		authztest.WantStatus(t, "as a client assertion", h.Post("/oauth/token", authztest.AssertionForm(raw, "scope", "deploy.read")), http.StatusOK)
-		refused(t, h, "then as a grant", authztest.JobForm(raw))
-		// The record of its use stays as long as the token could be good.
-		h.Clock.Advance(5 * time.Minute)
-		h.Sweep()
-		refused(t, h, "after a sweep", authztest.JobForm(raw))
-	}, authztest.WithDeployment(b))
+	authztest.Attack(t, "attack 452: a token of a job used twice, by many at the same time, after a restart, in another way",
+		func(t *testing.T, h *authztest.Harness) {
+			raw := b.Sign(t, b.Job(h), "")
+			answers := authztest.Together(20, func(int) *authztest.Response { return h.Post("/oauth/token", authztest.JobForm(raw)) })
+			if n := authztest.CountStatus(answers, http.StatusOK); n != 1 || authztest.CountStatus(answers, http.StatusBadRequest) != 19 {
+				t.Errorf("one token was taken %d times, want once", n)
+			}
+			h.Restart(nil)
+			h.Clock.Advance(4 * time.Minute)
+			refused(t, h, "replay", authztest.JobForm(raw))
+			authztest.WantError(t, "replay as a client assertion", h.Post("/oauth/token", authztest.AssertionForm(raw)),
+				http.StatusUnauthorized, "invalid_client")
+			raw = b.Sign(t, b.Job(h), "")
+			authztest.WantStatus(t, "as a client assertion", h.Post("/oauth/token", authztest.AssertionForm(raw, "scope", "deploy.read")),
+				http.StatusOK)
+			refused(t, h, "then as a grant", authztest.JobForm(raw))
+			// The record of its use stays as long as the token could be good.
+			h.Clock.Advance(5 * time.Minute)
+			h.Sweep()
+			refused(t, h, "after a sweep", authztest.JobForm(raw))
+		}, authztest.WithDeployment(b))
 	authztest.Attack(t, "attack 453: more than the workload is given", func(t *testing.T, h *authztest.Harness) {
 		ask := func(more ...string) *authztest.Response {
 			return h.Post("/oauth/token", authztest.JobForm(b.Sign(t, b.Job(h), ""), more...))
 		}
 		authztest.WantError(t, "a scope of the client, not of the rule", ask("scope", "orders.read"), http.StatusBadRequest, "invalid_scope")
-		authztest.WantError(t, "the same as a client assertion", h.Post("/oauth/token", authztest.AssertionForm(b.Sign(t, b.Job(h), ""), "scope", "orders.read")), http.StatusBadRequest, "invalid_scope")
+		authztest.WantError(t, "the same as a client assertion",
+			h.Post("/oauth/token", authztest.AssertionForm(b.Sign(t, b.Job(h), ""), "scope", "orders.read")), http.StatusBadRequest, "invalid_scope")
 		authztest.WantError(t, "a scope of nobody", ask("scope", "admin"), http.StatusBadRequest, "invalid_scope")
 		authztest.WantError(t, "a scope that needs a person", ask("scope", "secure.read"), http.StatusBadRequest, "invalid_scope")
 		authztest.WantError(t, "another resource", ask("resource", "https://api.example.com"), http.StatusBadRequest, "invalid_target")
 		// Nobody is the client by its name, nor by a secret.
-		authztest.WantError(t, "the name alone", h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {"deploy"}, "scope": {"deploy.read"}}), http.StatusUnauthorized, "invalid_client")
-		authztest.WantError(t, "a secret", h.Token("deploy", url.Values{"grant_type": {"client_credentials"}, "scope": {"deploy.read"}}), http.StatusUnauthorized, "invalid_client")
-		authztest.WantError(t, "another client's credentials beside it", h.Token("shop", authztest.JobForm(b.Sign(t, b.Job(h), ""))), http.StatusBadRequest, "unauthorized_client")
-		authztest.WantError(t, "a client assertion beside it", h.Post("/oauth/token", authztest.JobForm(b.Sign(t, b.Job(h), ""), "client_assertion_type", authztest.AssertionType, "client_assertion", b.Sign(t, b.Job(h), ""))), http.StatusBadRequest, "invalid_request")
+		authztest.WantError(t, "the name alone",
+			h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {"deploy"}, "scope": {"deploy.read"}}),
+			http.StatusUnauthorized, "invalid_client")
+		authztest.WantError(t, "a secret", h.Token("deploy", url.Values{"grant_type": {"client_credentials"}, "scope": {"deploy.read"}}),
+			http.StatusUnauthorized, "invalid_client")
+		authztest.WantError(t, "another client's credentials beside it", h.Token("shop", authztest.JobForm(b.Sign(t, b.Job(h), ""))),
+			http.StatusBadRequest, "unauthorized_client")
+		authztest.WantError(t, "a client assertion beside it",
+			h.Post("/oauth/token", authztest.JobForm(b.Sign(t, b.Job(h), ""), "client_assertion_type", authztest.AssertionType, "client_assertion",
+				b.Sign(t, b.Job(h), ""))), http.StatusBadRequest, "invalid_request")
 		h.Restart(func(c *authz.Config) {
 			authztest.ChangeClient(c, "deploy", func(c *client.Client) { c.Grants = []string{"client_credentials"} })
 		})
@@ -188,7 +213,8 @@ func TestWorkloadAttacks(t *testing.T) {
 		b.JwksURI.Store(&uri)
 		h := authztest.New(t, authztest.WithDeployment(b))
 		for range 5 {
-			authztest.WantError(t, "keys in our network", h.Post("/oauth/token", authztest.JobForm(b.Sign(t, b.Job(h), ""))), http.StatusServiceUnavailable, "temporarily_unavailable")
+			authztest.WantError(t, "keys in our network", h.Post("/oauth/token", authztest.JobForm(b.Sign(t, b.Job(h), ""))),
+				http.StatusServiceUnavailable, "temporarily_unavailable")
 		}
 		if n := hits.Load(); n != 0 {
 			t.Errorf("%d requests to an address of the metadata, want none", n)

@@ -147,13 +147,15 @@ func Refused(err error) (status int, text string) {
 	switch {
 	case is(person.ErrUsernameTaken, person.ErrGroupTaken, clientstore.ErrExists, clientstore.ErrDeclared, clientstore.ErrChanged):
 		return http.StatusConflict, err.Error()
-	case is(person.ErrNoPerson, actiontoken.ErrNoToken, mfa.ErrNoMethod, person.ErrNoGroup, clientstore.ErrUnknown, denial.ErrUnknown, keys.ErrUnknown, errUnknownItem):
+	case is(person.ErrNoPerson, actiontoken.ErrNoToken, mfa.ErrNoMethod, person.ErrNoGroup, clientstore.ErrUnknown, denial.ErrUnknown,
+		keys.ErrUnknown, errUnknownItem):
 		return http.StatusNotFound, err.Error()
 	case is(enrol.ErrInvitationsOff, enrol.ErrNoReset, challenge.ErrCodesOff, mfa.ErrLastWay):
 		return http.StatusConflict, err.Error()
 	case errors.As(err, new(*person.UncertainError)):
 		return http.StatusServiceUnavailable, err.Error()
-	case is(secret.ErrBusy, storage.ErrFull, storage.ErrUnavailable, storage.ErrCorrupt, storage.ErrReadOnly, context.Canceled, context.DeadlineExceeded):
+	case is(secret.ErrBusy, storage.ErrFull, storage.ErrUnavailable, storage.ErrCorrupt, storage.ErrReadOnly, context.Canceled,
+		context.DeadlineExceeded):
 		return http.StatusServiceUnavailable, "try again later; the log of the server has the reason"
 	}
 	if e := new(oauth.Error); errors.As(err, &e) && e.Status < http.StatusInternalServerError {

@@ -108,7 +108,8 @@ func adminListEvents(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 			names[p.ID] = Typed(p)
 		}
 		for _, e := range found {
-			out.Items = append(out.Items, EventInfo{Info: e.Info(), Number: e.Number, Chain: e.Chain, Actor: e.Actor, ClientID: e.ClientID, Username: names[e.PersonID]})
+			out.Items = append(out.Items,
+				EventInfo{Info: e.Info(), Number: e.Number, Chain: e.Chain, Actor: e.Actor, ClientID: e.ClientID, Username: names[e.PersonID]})
 		}
 		out.Next = next
 		return nil

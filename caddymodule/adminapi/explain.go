@@ -99,7 +99,8 @@ func (i *Instance) grantNotes(r *http.Request, notes []string, a *explain.Answer
 		if err != nil {
 			return nil, err
 		}
-		note := fmt.Sprintf("%s has granted %s access to %s until %s", found.By, found.Username, found.Site, found.Ends.UTC().Format(time.RFC3339))
+		note := fmt.Sprintf("%s has granted %s access to %s until %s", found.By, found.Username, found.Site,
+			found.Ends.UTC().Format(time.RFC3339))
 		if found.Uses > 0 {
 			note += fmt.Sprintf(", %d of %d uses are left", found.Uses-found.Used, found.Uses)
 		}

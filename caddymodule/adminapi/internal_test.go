@@ -29,7 +29,10 @@ func TestBody(t *testing.T) {
 		want       string // part of the error. Empty: none
 	}{
 		{"a group without permissions", `{"group":"staff","permissions":null}`, new(GroupRequest), ""},
-		{"a profile without addresses", `{"persons":[{"username":"u","password":"p","profile":{"email_addresses":null,"name":{"first_name":"U"}}}]}`, new(importRequest), ""},
+		{
+			"a profile without addresses",
+			`{"persons":[{"username":"u","password":"p","profile":{"email_addresses":null,"name":{"first_name":"U"}}}]}`, new(importRequest), "",
+		},
 		{"an action token", `{"person":"u","make":{"actions":[{"type":"LOGIN","parameters":null}],"ttl":60}}`, new(ActionTokenRequest), ""},
 		{"a client", `{"id":"c","secrets":["s"],"max_sessions":3,"lifetimes":{"code":"30s","session":1000000000},"app":{"identifier":"a","platform":"b","version":"c"}}`, new(client.Client), ""},
 		{"a token", `{"client":"c","scope":["a"],"lifetime":"1m"}`, new(IssueRequest), ""},
@@ -52,7 +55,8 @@ func TestBody(t *testing.T) {
 		}
 	}
 	var in GroupRequest
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(`{"group":"staff","permissions":null,"add":["a"]}`))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/",
+		strings.NewReader(`{"group":"staff","permissions":null,"add":["a"]}`))
 	if err := body(r, &in); err != nil || in.Group != "staff" || in.Permissions != nil || len(in.Add) != 1 {
 		t.Errorf("body = %+v, %v, want the group, one person to add and no permissions", in, err)
 	}
@@ -73,13 +77,16 @@ func TestAdminRefusal(t *testing.T) {
 		"a caller who left":          {fmt.Errorf("%w: %w", context.Canceled, inner), http.StatusServiceUnavailable, "try again later"},
 		"a failure of OAuth":         {oauth.ServerError(inner), http.StatusInternalServerError, "internal error"},
 		"a failure behind a refusal": {oauth.InvalidScope(inner, "scope is not allowed"), http.StatusBadRequest, "scope is not allowed"},
-		"a failure of settings":      {(&jsonapi.Error{Status: http.StatusConflict, Message: "changed meanwhile"}).With(inner), http.StatusConflict, "changed meanwhile"},
-		"an unknown person":          {fmt.Errorf("ada: %w", person.ErrNoPerson), http.StatusNotFound, "ada: no such person"},
-		"a username that is taken":   {person.ErrUsernameTaken, http.StatusConflict, "taken"},
-		"a bad member":               {&person.ValidationError{Field: "email", Problem: "is wrong"}, http.StatusBadRequest, "email is wrong"},
-		"a bad client":               {(&authzclient.Client{ID: "x"}).Validate(), http.StatusBadRequest, "grants"},
-		"a bad parameter":            {badRequestf("limit is not between 1 and %d", 5), http.StatusBadRequest, "limit is not between 1 and 5"},
-		"a long body":                {badRequest{&http.MaxBytesError{Limit: 5}}, http.StatusRequestEntityTooLarge, "5 bytes"},
+		"a failure of settings": {
+			(&jsonapi.Error{Status: http.StatusConflict, Message: "changed meanwhile"}).With(inner),
+			http.StatusConflict, "changed meanwhile",
+		},
+		"an unknown person":        {fmt.Errorf("ada: %w", person.ErrNoPerson), http.StatusNotFound, "ada: no such person"},
+		"a username that is taken": {person.ErrUsernameTaken, http.StatusConflict, "taken"},
+		"a bad member":             {&person.ValidationError{Field: "email", Problem: "is wrong"}, http.StatusBadRequest, "email is wrong"},
+		"a bad client":             {(&authzclient.Client{ID: "x"}).Validate(), http.StatusBadRequest, "grants"},
+		"a bad parameter":          {badRequestf("limit is not between 1 and %d", 5), http.StatusBadRequest, "limit is not between 1 and 5"},
+		"a long body":              {badRequest{&http.MaxBytesError{Limit: 5}}, http.StatusRequestEntityTooLarge, "5 bytes"},
 	} {
 		status, text := Refused(c.err)
 		if status != c.status || !strings.Contains(text, c.text) || strings.Contains(text, "vlog") {
@@ -93,7 +100,8 @@ func TestSuggestions(t *testing.T) {
 	t.Parallel()
 	people := []string{"ada@example.com", "ada@example.net", "ben@example.com", "carl"}
 	for typed, want := range map[string]string{
-		"ada": "[ada@example.com ada@example.net]", "Ben": "[ben@example.com]", "bne@example.com": "[ben@example.com]", "car1": "[carl]", "zoe": "[]",
+		"ada": "[ada@example.com ada@example.net]", "Ben": "[ben@example.com]", "bne@example.com": "[ben@example.com]",
+		"car1": "[carl]", "zoe": "[]",
 	} {
 		if got := fmt.Sprint(closest(typed, people)); got != want {
 			t.Errorf("closest(%q) = %s, want %s", typed, got, want)
@@ -102,11 +110,13 @@ func TestSuggestions(t *testing.T) {
 	i := &Instance{Sites: []string{"https://wiki.example.com", "https://shop.example.com:8443"}}
 	none := explain.BadRequest{Err: fmt.Errorf("%w x", explain.ErrNoSite)}
 	for address, want := range map[string]string{
-		"https://wki.example.com/x": "did you mean https://wiki.example.com?", "http://wiki.example.com/x": "did you mean https://wiki.example.com?",
+		"https://wki.example.com/x":  "did you mean https://wiki.example.com?",
+		"http://wiki.example.com/x":  "did you mean https://wiki.example.com?",
 		"https://shop.example.com/x": "did you mean https://shop.example.com:8443?", "https://nowhere.test/": "",
 	} {
 		err := i.aboutSite(address, none)
-		if !errors.As(err, new(explain.BadRequest)) || !strings.Contains(err.Error(), want) || want == "" && strings.Contains(err.Error(), "mean") {
+		if !errors.As(err, new(explain.BadRequest)) || !strings.Contains(err.Error(), want) || want == "" &&
+			strings.Contains(err.Error(), "mean") {
 			t.Errorf("aboutSite(%q) = %v, want %q", address, err, want)
 		}
 	}

@@ -76,7 +76,10 @@ type PersonsPage struct {
 type personFilter struct{ match, group, state string }
 
 func (f personFilter) selects(p person.Person) bool {
-	return (f.match == "" || strings.Contains(strings.ToLower(strings.Join([]string{p.ID, Typed(p), p.Name, p.GivenName, p.FamilyName, p.Email}, "\n")), f.match)) &&
+	return (f.match == "" || strings.Contains(strings.ToLower(strings.Join([]string{
+		p.ID, Typed(p), p.Name, p.GivenName, p.FamilyName,
+		p.Email,
+	}, "\n")), f.match)) &&
 		(f.group == "" || slices.Contains(p.Groups, f.group)) &&
 		(f.state == "" || strings.EqualFold(string(p.State), f.state))
 }

@@ -30,8 +30,9 @@ type AccessToken struct {
 func adminIssueToken(i *Instance, r *http.Request, in IssueRequest) (any, error) {
 	res := caddyfileutil.NewVerbatimResolver()
 	q := authz.IssueRequest{
-		ClientID: in.Client, Scope: res.List("scope", in.Scope, caddyfileutil.CheckScope), Resources: res.List("resources", in.Resources, caddyfileutil.CheckURI),
-		Lifetime: res.Duration("lifetime", in.Lifetime),
+		ClientID: in.Client, Scope: res.List("scope", in.Scope, caddyfileutil.CheckScope),
+		Resources: res.List("resources", in.Resources, caddyfileutil.CheckURI),
+		Lifetime:  res.Duration("lifetime", in.Lifetime),
 	}
 	if err := res.Err(); err != nil {
 		return nil, badRequest{err}

@@ -39,7 +39,8 @@ they have, such as DATABASE_URL.`,
 			}
 			accepter, ok := s.(lossAccepter)
 			if !ok {
-				return fmt.Errorf("storage %s belongs to one server, which notices itself when something is missing: there is nothing to accept", s.Place())
+				return fmt.Errorf("storage %s belongs to one server, which notices itself when something is missing: there is nothing to accept",
+					s.Place())
 			}
 			after, err := adminapi.LossAccepted(ctx)
 			if err != nil {

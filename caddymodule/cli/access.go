@@ -11,8 +11,10 @@ import (
 )
 
 func accessCommands() *cobra.Command {
-	return group("access", "Decides about access that people have asked for at sites with request_access", listAccessCommand(), grantAccessCommand(),
-		decideAccessCommand("refuse", "Turns a request down", "The person reads the note on the page of the site, and can ask again an hour after the request."),
+	return group("access", "Decides about access that people have asked for at sites with request_access",
+		listAccessCommand(), grantAccessCommand(),
+		decideAccessCommand("refuse", "Turns a request down",
+			"The person reads the note on the page of the site, and can ask again an hour after the request."),
 		decideAccessCommand("revoke", "Ends a grant", "The person is refused from the next request on. Open connections end immediately."))
 }
 

@@ -26,7 +26,8 @@ Anyone who has the link can use it, so hand it over to that person alone.`,
 			if err := call(cmd, "/admins", adminapi.PersonRequest{Person: args[0]}, &out); err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "%s is an owner of %s; the link is valid until %s\n", out.Username, out.Console, out.ExpiresAt.UTC().Format(time.RFC3339)); err != nil {
+			if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "%s is an owner of %s; the link is valid until %s\n", out.Username, out.Console,
+				out.ExpiresAt.UTC().Format(time.RFC3339)); err != nil {
 				return err
 			}
 			return printResult(cmd, out, out.Link)

@@ -24,10 +24,12 @@ func TestPersonAdministration(t *testing.T) {
 	for _, name := range []string{"ada@example.com", "alan", "grace"} {
 		s.Run("the password of "+name+"\n", "person", "add", name, "--groups", "staff", "--name", "Person "+name)
 	}
-	if out := s.Run("", "person", "find", "GRACE"); !strings.HasPrefix(out, "USERNAME") || !strings.Contains(out, "grace") || !strings.HasSuffix(out, "\n1 person\n") {
+	if out := s.Run("", "person", "find", "GRACE"); !strings.HasPrefix(out, "USERNAME") || !strings.Contains(out, "grace") ||
+		!strings.HasSuffix(out, "\n1 person\n") {
 		t.Errorf("person find = %s, want a header, grace and 1 person", out)
 	}
-	if out := s.Run("", "person", "list", "--group", "staff", "--limit", "2"); !strings.Contains(out, "2 persons\nThere are more") || strings.Contains(out, "grace") {
+	if out := s.Run("", "person", "list", "--group", "staff", "--limit", "2"); !strings.Contains(out, "2 persons\nThere are more") ||
+		strings.Contains(out, "grace") {
 		t.Errorf("person list --limit 2 = %s", out)
 	}
 	if out := s.Run("", "person", "list", "--state", "blocked"); out != "0 persons\n" {
@@ -40,7 +42,8 @@ func TestPersonAdministration(t *testing.T) {
 
 	s.Run("", "person", "set", "alan", "--name", "Alan Turing", "--email", "alan@example.com", "--email-verified")
 	s.Refused("locale", "", "person", "set", "alan", "--locale", "nowhere land")
-	if out := s.Run("", "person", "show", "alan"); !strings.Contains(out, "Alan Turing") || !strings.Contains(out, "alan@example.com (verified)") || !strings.Contains(out, "signs in with  password") {
+	if out := s.Run("", "person", "show", "alan"); !strings.Contains(out, "Alan Turing") ||
+		!strings.Contains(out, "alan@example.com (verified)") || !strings.Contains(out, "signs in with  password") {
 		t.Errorf("person show = %s", out)
 	}
 	shown := servertest.Decode[map[string]any](t, s.Run("", "person", "show", "alan", "--json"))
@@ -81,7 +84,10 @@ func TestPersonMerge(t *testing.T) {
 	s.Refused("no person adda; did you mean ada?", "", "person", "merge", "ada", "adda", "--yes")
 	for _, flags := range [][]string{{"--dry-run"}, {"--yes"}} {
 		out := s.Run("", append([]string{"person", "merge", "ada", "old-ada"}, flags...)...)
-		for _, want := range []string{"groups             press", "addresses          ada@old.example.com", "linked accounts    none", "tokens that end    0"} {
+		for _, want := range []string{
+			"groups             press", "addresses          ada@old.example.com", "linked accounts    none",
+			"tokens that end    0",
+		} {
 			if !strings.Contains(out, want) {
 				t.Errorf("person merge %s lacks %q:\n%s", flags, want, out)
 			}
@@ -102,7 +108,8 @@ func TestPersonMerge(t *testing.T) {
 	}
 	events := servertest.Decode[[]map[string]any](t, s.Run("", "events", "list", "--json", "--type", "person.PersonsMerged"))
 	removed := servertest.Decode[[]map[string]any](t, s.Run("", "events", "list", "--json", "--type", "person.PersonRemoved"))
-	if len(events) != 1 || len(removed) != 1 || events[0]["event_agent_user"] != removed[0]["event_agent_user"] || events[0]["event_agent_user"] == "" {
+	if len(events) != 1 || len(removed) != 1 || events[0]["event_agent_user"] != removed[0]["event_agent_user"] ||
+		events[0]["event_agent_user"] == "" {
 		t.Errorf("events of the merge = %v, of the removal = %v", events, removed)
 	}
 	s.Refused("no person old-ada", "", "person", "merge", "ada", "old-ada", "--yes")
@@ -137,7 +144,8 @@ func TestShellCompletesNames(t *testing.T) {
 			t.Errorf("__complete %q = %q, %v, want %s", args, out, err, want)
 		}
 	}
-	if out, err := servertest.Run(t, "", "__complete", "client", "show", "--address", "127.0.0.1:1", "repo"); err != nil || strings.Contains(out, "reports") {
+	if out, err := servertest.Run(t, "", "__complete", "client", "show", "--address", "127.0.0.1:1", "repo"); err != nil ||
+		strings.Contains(out, "reports") {
 		t.Errorf("without a server: %q, %v, want nothing", out, err)
 	}
 }
@@ -147,7 +155,8 @@ func TestClientShowLeavesNothingOut(t *testing.T) {
 	s := servertest.NewServer(t)
 	logo := filepath.Join(s.Dir, "shop.png")
 	var picture bytes.Buffer
-	if err := errors.Join(png.Encode(&picture, image.NewGray(image.Rect(0, 0, 8, 8))), os.WriteFile(logo, picture.Bytes(), 0o600)); err != nil {
+	if err := errors.Join(png.Encode(&picture, image.NewGray(image.Rect(0, 0, 8, 8))),
+		os.WriteFile(logo, picture.Bytes(), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	keys := filepath.Join(s.Dir, "keys.json")
@@ -183,14 +192,18 @@ func TestClientShowLeavesNothingOut(t *testing.T) {
 	s.MustLoad()
 	shown := servertest.Decode[map[string]any](t, s.Run("", "client", "show", "shop", "--json"))
 	for member, want := range map[string]string{
-		"subject_type": "pairwise", "backchannel_logout_uri": "https://shop.example.com/back", "frontchannel_logout_uri": "https://shop.example.com/front", "logo": logo,
+		"subject_type": "pairwise", "backchannel_logout_uri": "https://shop.example.com/back",
+		"frontchannel_logout_uri": "https://shop.example.com/front", "logo": logo,
 	} {
 		if shown[member] != want {
 			t.Errorf("client show shop --json: %s = %v, want %s", member, shown[member], want)
 		}
 	}
 	out := s.Run("", "client", "show", "shop")
-	for _, want := range []string{"pairwise", "https://shop.example.com/back", "https://shop.example.com/front", logo, "post (in the form, or Basic credentials)"} {
+	for _, want := range []string{
+		"pairwise", "https://shop.example.com/back", "https://shop.example.com/front", logo,
+		"post (in the form, or Basic credentials)",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("client show shop = %s, want %s in it", out, want)
 		}
@@ -218,7 +231,8 @@ func TestClientShowLeavesNothingOut(t *testing.T) {
 func TestClientAdministration(t *testing.T) {
 	s := servertest.NewServer(t)
 	s.MustLoad()
-	added := servertest.Decode[map[string]string](t, s.Run("", "client", "add", "batch", "--grants", "client_credentials", "--scopes", "orders.read", "--json"))
+	added := servertest.Decode[map[string]string](t,
+		s.Run("", "client", "add", "batch", "--grants", "client_credentials", "--scopes", "orders.read", "--json"))
 	token := func(secret string) int {
 		t.Helper()
 		r := s.Request(http.MethodPost, s.Issuer()+"/oauth/token", strings.NewReader("grant_type=client_credentials&scope=orders.read"))
@@ -244,7 +258,8 @@ func TestClientAdministration(t *testing.T) {
 		t.Errorf("tokens after a rotation = %d, %d, want 401 and 200", a, b)
 	}
 	s.Run("", "client", "set", "batch", "--name", "Nightly batch")
-	if out := s.Run("", "client", "show", "batch"); !strings.Contains(out, "Nightly batch") || !strings.Contains(out, "orders.read") || strings.Contains(out, last) {
+	if out := s.Run("", "client", "show", "batch"); !strings.Contains(out, "Nightly batch") || !strings.Contains(out, "orders.read") ||
+		strings.Contains(out, last) {
 		t.Errorf("client show = %s", out)
 	}
 	s.Run("", "client", "disable", "batch")
@@ -368,7 +383,8 @@ func TestSessionCommands(t *testing.T) {
 	if out := s.Run("", "person", "sessions", "demo@example.com"); out != "0 sessions\n" {
 		t.Errorf("person sessions = %q", out)
 	}
-	if out := s.Run("", "events", "list", "--type", "login.LoginSucceeded", "--person", "demo@example.com", "--since", "today"); !strings.HasSuffix(out, "\n2 events\n") {
+	if out := s.Run("", "events", "list", "--type", "login.LoginSucceeded", "--person", "demo@example.com", "--since",
+		"today"); !strings.HasSuffix(out, "\n2 events\n") {
 		t.Errorf("events list = %s, want both sign-ins", out)
 	}
 }

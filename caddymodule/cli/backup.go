@@ -138,7 +138,8 @@ directory is not used before the restore has finished; if it is interrupted, run
 					lines = append(lines, "A backup holds no encryption key: put the old one at "+path+", mode 0600, or give it as encryption_key.")
 				}
 			}
-			return printResult(cmd, map[string]any{"storage": s.Place(), "records": records, "newest_event": newest.UTC(), "sessions_ended": true}, lines...)
+			return printResult(cmd, map[string]any{"storage": s.Place(), "records": records, "newest_event": newest.UTC(), "sessions_ended": true},
+				lines...)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "storage", "", "The storage directory, where --config does not say it")

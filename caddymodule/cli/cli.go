@@ -57,7 +57,8 @@ func addCommands(root *cobra.Command) {
 		{"Applications", []*cobra.Command{clientCommands(), tokenCommands(), providerCommands(), policyCommands(), mcpCommands()}},
 		{"Look", []*cobra.Command{whyCommand(), explainCommand(), eventCommands(), doctorCommand(), nodesCommand()}},
 		{"Keep", []*cobra.Command{
-			backupCommand(), restoreCommand(), configCommands(), keyCommands(), keyPairCommands(), storageCommands(), upgradeCommands(), acceptLossCommand(),
+			backupCommand(), restoreCommand(), configCommands(), keyCommands(), keyPairCommands(), storageCommands(),
+			upgradeCommands(), acceptLossCommand(),
 		}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
@@ -72,7 +73,10 @@ func addCommands(root *cobra.Command) {
 
 // group is a command that only has subcommands.
 func group(use, short string, sub ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Args: suggest.KnownCommand, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd := &cobra.Command{
+		Use: use, Short: short, Args: suggest.KnownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
 	cmd.AddCommand(sub...)
 	return cmd
 }
@@ -194,7 +198,8 @@ func ownWords(address string, err error) error {
 	text := err.Error()
 	_, answer, answered := strings.Cut(text, "caddy responded with error: HTTP ")
 	if !answered {
-		return fmt.Errorf("no admin API at %s: is the server running, without `admin off`? Name the address with --address or --config (%w)", address, err)
+		return fmt.Errorf("no admin API at %s: is the server running, without `admin off`? Name the address with --address or --config (%w)",
+			address, err)
 	}
 	status, raw, _ := strings.Cut(answer, ": ")
 	var e adminapi.Refusal

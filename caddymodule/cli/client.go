@@ -31,12 +31,14 @@ func clientFlags(f *pflag.FlagSet, c *client.Client) {
 	f.StringVar(&c.Name, "name", "", "The name that people see")
 	f.StringSliceVar(&c.RedirectURIs, "redirect-uris", nil, "Where the browser may be sent after authorization")
 	f.StringSliceVar(&c.PostLogoutRedirectURIs, "post-logout-redirect-uris", nil, "Where the browser may be sent after sign-out")
-	f.StringSliceVar(&c.Grants, "grants", nil, "authorization_code, refresh_token, client_credentials, id_token, implicit, password, validate_bearer, device_code, jwt_bearer, token_exchange")
+	f.StringSliceVar(&c.Grants, "grants", nil,
+		"authorization_code, refresh_token, client_credentials, id_token, implicit, password, validate_bearer, device_code, jwt_bearer, token_exchange")
 	f.StringSliceVar(&c.Scopes, "scopes", nil, "The scopes it may ask for")
 	f.StringSliceVar(&c.DefaultScopes, "default-scopes", nil, "The scopes it gets when it asks for none")
 	f.StringSliceVar(&c.Audiences, "audiences", nil, "The resources it may ask tokens for")
 	f.StringVar(&c.Consent, "consent", "", "on, off or always")
-	f.StringVar(&c.AuthMethod, "auth-method", "", "post (default: in the form or Basic credentials), basic, private_key_jwt, tls_client_auth or self_signed_tls_client_auth")
+	f.StringVar(&c.AuthMethod, "auth-method", "",
+		"post (default: in the form or Basic credentials), basic, private_key_jwt, tls_client_auth or self_signed_tls_client_auth")
 	f.Var(subjectFlag{c}, "certificate-subject", "The name in the certificate of tls_client_auth, such as san_dns=robot.example.com")
 	f.BoolVar(&c.IDTokenClaims, "id-token-claims", false, "The claims of the scopes are in the ID token too")
 	f.BoolVar(&c.PasswordOnly, "password-only", false, "The grant password signs people in who have set up a second factor, without it")
@@ -48,8 +50,10 @@ func clientFlags(f *pflag.FlagSet, c *client.Client) {
 	f.BoolVar(&c.MTLSRequired, "mtls-required", false, "The access tokens of the client are bound to its certificate (RFC 8705)")
 	f.StringSliceVar(&c.DetailTypes, "authorization-details-types", nil, "The types of authorization details it may ask for (RFC 9396)")
 	f.BoolVar(&c.SignedRequestRequired, "require-signed-request-object", false, "The client must sign its authorization requests (RFC 9101)")
-	f.StringVar(&c.RequestAlg, "request-object-signing-alg", "", "The only signature of its authorization requests: RS256, PS256, ES256 or EdDSA")
-	f.StringVar(&c.ResponseAlg, "authorization-signed-response-alg", "", "The signature of its authorization responses, where it asks for signed ones: RS256, ES256 or EdDSA")
+	f.StringVar(&c.RequestAlg, "request-object-signing-alg", "",
+		"The only signature of its authorization requests: RS256, PS256, ES256 or EdDSA")
+	f.StringVar(&c.ResponseAlg, "authorization-signed-response-alg", "",
+		"The signature of its authorization responses, where it asks for signed ones: RS256, ES256 or EdDSA")
 	f.BoolVar(&c.DPoPRequired, "dpop-required", false, "The access tokens of the client must be bound to a key (DPoP)")
 }
 

@@ -22,7 +22,10 @@ func TestClientFlagsChangeClients(t *testing.T) {
 			t.Errorf("`client set --%s` changes nothing", f.Name)
 		}
 	})
-	for _, name := range []string{"authorization-details-types", "require-signed-request-object", "request-object-signing-alg", "authorization-signed-response-alg"} {
+	for _, name := range []string{
+		"authorization-details-types", "require-signed-request-object", "request-object-signing-alg",
+		"authorization-signed-response-alg",
+	} {
 		if flags.Lookup(name) == nil {
 			t.Errorf("there is no flag --%s", name)
 		}

@@ -30,7 +30,8 @@ func TestCommands(t *testing.T) {
 			t.Errorf("check --config = %s, %v", out, err)
 		}
 		servertest.WriteFile(t, config, string(s.Broken()), 0o600)
-		if _, err := servertest.Run(t, "", "check", "--config", config); err == nil || !strings.Contains(err.Error(), "client reports is defined twice") {
+		if _, err := servertest.Run(t, "", "check", "--config", config); err == nil ||
+			!strings.Contains(err.Error(), "client reports is defined twice") {
 			t.Errorf("check of a broken configuration = %v", err)
 		}
 	})
@@ -97,7 +98,8 @@ func TestCommands(t *testing.T) {
 	})
 
 	t.Run("client", func(t *testing.T) {
-		added := servertest.Decode[map[string]string](t, s.Run("", "client", "add", "robot", "--grants", "client_credentials", "--scopes", "orders.read,x", "--json"))
+		added := servertest.Decode[map[string]string](t,
+			s.Run("", "client", "add", "robot", "--grants", "client_credentials", "--scopes", "orders.read,x", "--json"))
 		if added["id"] != "robot" || len(added["secret"]) < 43 {
 			t.Errorf("client add = %v", added)
 		}
@@ -110,30 +112,38 @@ func TestCommands(t *testing.T) {
 		s.Refused("exists already", "", "client", "add", "robot", "--grants", "client_credentials", "--scopes", "x")
 		s.Refused("exists already", "", "client", "add", "reports", "--grants", "client_credentials", "--scopes", "x")
 		s.Refused("is not known", "", "client", "add", "old", "--grants", "ciba", "--scopes", "x")
-		s.Refused("redirect_uris", "", "client", "add", "web", "--grants", "authorization_code", "--scopes", "x", "--redirect-uris", "javascript:alert(1)")
+		s.Refused("redirect_uris", "", "client", "add", "web", "--grants", "authorization_code", "--scopes", "x",
+			"--redirect-uris", "javascript:alert(1)")
 
-		s.Refused("want one of subject_dn", "", "client", "add", "certified", "--grants", "client_credentials", "--scopes", "x", "--auth-method", "tls_client_auth", "--certificate-subject", "dns=a.example")
-		s.Refused("needs the name in the certificate", "", "client", "add", "certified", "--grants", "client_credentials", "--scopes", "x", "--auth-method", "tls_client_auth")
-		s.Run("", "client", "add", "certified", "--grants", "client_credentials", "--scopes", "x", "--auth-method", "tls_client_auth", "--certificate-subject", "san_dns=a.example")
+		s.Refused("want one of subject_dn", "", "client", "add", "certified", "--grants", "client_credentials", "--scopes", "x", "--auth-method",
+			"tls_client_auth", "--certificate-subject", "dns=a.example")
+		s.Refused("needs the name in the certificate", "", "client", "add", "certified", "--grants", "client_credentials", "--scopes", "x",
+			"--auth-method", "tls_client_auth")
+		s.Run("", "client", "add", "certified", "--grants", "client_credentials", "--scopes", "x", "--auth-method", "tls_client_auth",
+			"--certificate-subject", "san_dns=a.example")
 		s.Run("", "client", "set", "certified", "--certificate-subject", "subject_dn=CN=robot,O=Example")
-		if out := s.Run("", "client", "show", "certified", "--json"); !strings.Contains(strings.ReplaceAll(out, " ", ""), `"subject_dn":"CN=robot,O=Example"`) || strings.Contains(out, "a.example") {
+		if out := s.Run("", "client", "show", "certified", "--json"); !strings.Contains(strings.ReplaceAll(out, " ", ""),
+			`"subject_dn":"CN=robot,O=Example"`) || strings.Contains(out, "a.example") {
 			t.Errorf("client show certified = %s", out)
 		}
 		s.Run("", "client", "remove", "certified", "--yes")
 
 		signer := filepath.Join(t.TempDir(), "signer.json")
-		servertest.WriteFile(t, signer, `{"id":"signer","auth_method":"private_key_jwt","jwks":"/etc/passwd","grants":["client_credentials"],"scopes":["x"]}`, 0o600)
+		servertest.WriteFile(t, signer,
+			`{"id":"signer","auth_method":"private_key_jwt","jwks":"/etc/passwd","grants":["client_credentials"],"scopes":["x"]}`, 0o600)
 		s.Refused("jwks: want the URL", "", "client", "add", "--file", signer) // a request reads no file of the server
 
 		t.Setenv("GATEHOUSE_TEST_NAME", "out of the environment")
 		file := filepath.Join(t.TempDir(), "client.json")
-		servertest.WriteFile(t, file, `{"id":"spa","name":"{env.GATEHOUSE_TEST_NAME}","public":true,"grants":["authorization_code"],"redirect_uris":["https://spa.example.com/"],"scopes":["openid"],"lifetimes":{"access_token":"5m"}}`, 0o600)
+		servertest.WriteFile(t, file,
+			`{"id":"spa","name":"{env.GATEHOUSE_TEST_NAME}","public":true,"grants":["authorization_code"],"redirect_uris":["https://spa.example.com/"],"scopes":["openid"],"lifetimes":{"access_token":"5m"}}`, 0o600)
 		if out := s.Run("", "client", "add", "--file", file); strings.Contains(out, "secret") {
 			t.Errorf("a public client got a secret: %s", out)
 		}
 		out := s.Run("", "client", "list", "--json")
 		list := servertest.Decode[[]map[string]any](t, out)
-		if len(list) != 3 || strings.Contains(out, "hmac:") || strings.Contains(out, servertest.TestSecret) || !strings.Contains(out, "{env.GATEHOUSE_TEST_NAME}") || !strings.Contains(out, "5m0s") {
+		if len(list) != 3 || strings.Contains(out, "hmac:") || strings.Contains(out, servertest.TestSecret) ||
+			!strings.Contains(out, "{env.GATEHOUSE_TEST_NAME}") || !strings.Contains(out, "5m0s") {
 			t.Errorf("client list = %s", out)
 		}
 		if out := s.Run("", "client", "list"); !strings.HasPrefix(out, "ID") || !strings.HasSuffix(out, "\n3 clients\n") {
@@ -142,8 +152,10 @@ func TestCommands(t *testing.T) {
 	})
 
 	t.Run("client of a library", func(t *testing.T) {
-		wiki := servertest.Decode[map[string]string](t, s.Run("", "client", "add", "wiki", "--for", "oauth2-proxy", "--url", "https://wiki.example.com", "--json"))
-		if list := s.Run("", "client", "list", "--json"); wiki["secret"] == "" || !strings.Contains(list, "https://wiki.example.com/oauth2/callback") || !strings.Contains(list, `"id_token_claims":true`) {
+		wiki := servertest.Decode[map[string]string](t,
+			s.Run("", "client", "add", "wiki", "--for", "oauth2-proxy", "--url", "https://wiki.example.com", "--json"))
+		if list := s.Run("", "client", "list", "--json"); wiki["secret"] == "" ||
+			!strings.Contains(list, "https://wiki.example.com/oauth2/callback") || !strings.Contains(list, `"id_token_claims":true`) {
 			t.Errorf("client add --for = %v, then client list = %s", wiki, list)
 		}
 		s.Refused("want one of", "", "client", "add", "wiki2", "--for", "nothing", "--url", "https://wiki.example.com")
@@ -180,17 +192,20 @@ func TestCommands(t *testing.T) {
 func TestCommandsWithoutServer(t *testing.T) {
 	one, err := servertest.Run(t, "", "secret")
 	two, err2 := servertest.Run(t, "", "secret", "--json")
-	if err != nil || err2 != nil || len(strings.TrimSpace(one)) != 43 || servertest.Decode[map[string]string](t, two)["secret"] == strings.TrimSpace(one) {
+	if err != nil || err2 != nil || len(strings.TrimSpace(one)) != 43 ||
+		servertest.Decode[map[string]string](t, two)["secret"] == strings.TrimSpace(one) {
 		t.Errorf("secret = %q, %q, %v, %v", one, two, err, err2)
 	}
 	addr := servertest.FreeAddr(t)
-	if _, err := servertest.Run(t, "", "person", "list", "--address", addr); err == nil || !strings.Contains(err.Error(), "admin off") || !strings.Contains(err.Error(), addr) {
+	if _, err := servertest.Run(t, "", "person", "list", "--address", addr); err == nil || !strings.Contains(err.Error(), "admin off") ||
+		!strings.Contains(err.Error(), addr) {
 		t.Errorf("no server: %v", err)
 	}
 	config := filepath.Join(t.TempDir(), "Caddyfile")
 	servertest.WriteFile(t, config, "{\n\tadmin off\n\tgatehouse {\n\t\tissuer http://localhost:8420\n\t}\n}\n", 0o600)
 	for _, args := range [][]string{{"person", "list"}, {"client", "list"}, {"token", "revoke", "x"}, {"backup", "x"}} {
-		if _, err := servertest.Run(t, "", append(args, "--config", config, "--adapter", "caddyfile")...); err == nil || !strings.Contains(err.Error(), "has `admin off`") {
+		if _, err := servertest.Run(t, "", append(args, "--config", config, "--adapter", "caddyfile")...); err == nil ||
+			!strings.Contains(err.Error(), "has `admin off`") {
 			t.Errorf("%v with admin off: %v", args, err)
 		}
 	}
@@ -248,7 +263,8 @@ func TestCommandsWithoutServer(t *testing.T) {
 		{"config", "import"},
 		{"config", "diff"},
 	} {
-		if out, err := servertest.Run(t, "", append(args, "--help")...); err != nil || !strings.Contains(out, "Usage:") || !strings.Contains(out, "--json") {
+		if out, err := servertest.Run(t, "", append(args, "--help")...); err != nil || !strings.Contains(out, "Usage:") ||
+			!strings.Contains(out, "--json") {
 			t.Errorf("%v --help = %s, %v", args, out, err)
 		}
 	}
@@ -284,7 +300,8 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 
 	store := filepath.Join(s.Dir, "store")
-	if _, err := servertest.Run(t, "", "restore", file, "--storage", store); err == nil || !strings.Contains(err.Error(), "uses the directory") {
+	if _, err := servertest.Run(t, "", "restore", file, "--storage", store); err == nil ||
+		!strings.Contains(err.Error(), "uses the directory") {
 		t.Errorf("restore into a directory in use = %v", err)
 	}
 	if got := s.Enters(token); got != http.StatusOK {
@@ -301,7 +318,8 @@ func TestBackupAndRestore(t *testing.T) {
 	if _, err := servertest.Run(t, "", "restore", cut, "--config", config); err == nil {
 		t.Error("a backup that was cut short was restored")
 	}
-	if out, err := servertest.Run(t, "", "restore", file, "--config", config); err != nil || !strings.Contains(out, "Older tokens and sessions are ended") ||
+	if out, err := servertest.Run(t, "", "restore", file, "--config", config); err != nil ||
+		!strings.Contains(out, "Older tokens and sessions are ended") ||
 		!regexp.MustCompile(`: \d+ records, the newest event of 20\d\d-\d\d-\d\d \d\d:\d\d\n`).MatchString(out) {
 		t.Fatalf("restore = %s, %v", out, err)
 	}
@@ -374,7 +392,10 @@ func TestAdminAttacks(t *testing.T) {
 			"empty": ``, "not JSON": `x`, "unknown member": `{"username":"x","admin":true}`, "two values": person + person, "array": `[]`,
 			"too large": `{"username":"` + strings.Repeat("x", 2<<20) + `"}`,
 		} {
-			for _, path := range []string{"/persons", "/persons/password", "/persons/state", "/persons/step-up", "/clients", "/tokens", "/tokens/introspect", "/tokens/revoke"} {
+			for _, path := range []string{
+				"/persons", "/persons/password", "/persons/state", "/persons/step-up", "/clients", "/tokens",
+				"/tokens/introspect", "/tokens/revoke",
+			} {
 				r := s.Request(http.MethodPost, admin+"/gatehouse"+path, strings.NewReader(body))
 				r.Header.Set("Content-Type", "application/json")
 				want := http.StatusBadRequest
@@ -386,7 +407,10 @@ func TestAdminAttacks(t *testing.T) {
 				}
 			}
 		}
-		for path, want := range map[string]int{"/gatehouse/persons?limit=0": 400, "/gatehouse/persons?limit=501": 400, "/gatehouse/nothing": 404} {
+		for path, want := range map[string]int{
+			"/gatehouse/persons?limit=0": 400, "/gatehouse/persons?limit=501": 400,
+			"/gatehouse/nothing": 404,
+		} {
 			if resp, _ := s.Do(s.Request(http.MethodGet, admin+path, nil)); resp.StatusCode != want {
 				t.Errorf("GET %s = %d, want %d", path, resp.StatusCode, want)
 			}

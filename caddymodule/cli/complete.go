@@ -73,9 +73,10 @@ func completeKeyPairs(cmd *cobra.Command, args []string, _ string) ([]cobra.Comp
 
 // completeFlag completes the values of a flag of the command.
 func completeFlag(cmd *cobra.Command, name string, with cobra.CompletionFunc) {
-	if err := cmd.RegisterFlagCompletionFunc(name, func(cmd *cobra.Command, _ []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return with(cmd, nil, text)
-	}); err != nil {
+	if err := cmd.RegisterFlagCompletionFunc(name,
+		func(cmd *cobra.Command, _ []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return with(cmd, nil, text)
+		}); err != nil {
 		panic(err) // the flag is not defined
 	}
 }

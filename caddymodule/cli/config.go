@@ -16,7 +16,8 @@ import (
 )
 
 func configCommands() *cobra.Command {
-	return group("config", "Exports, imports and compares the configuration units", exportConfigCommand(), importConfigCommand(), diffConfigCommand())
+	return group("config", "Exports, imports and compares the configuration units", exportConfigCommand(),
+		importConfigCommand(), diffConfigCommand())
 }
 
 func exportConfigCommand() *cobra.Command {

@@ -25,13 +25,16 @@ func TestConfigurationByCommand(t *testing.T) {
 	if out := s.Run("", "config", "import", file); strings.TrimSpace(out) != "0 members changed" {
 		t.Errorf("config import of what was exported = %s", out)
 	}
-	servertest.WriteFile(t, file, `{"features":{"configuration_api_enabled":false},"password_policy":{"min_length":12,"max_length":64,"lower_case_char_required":false,`+
-		`"upper_case_char_required":false,"special_char_required":false,"breached_password_blocked":false}}`, 0o600)
-	if out := s.Run("", "config", "diff", file); !strings.Contains(out, "features.configuration_api_enabled: true -> false\n") || !strings.Contains(out, "password_policy.min_length: 8 -> 12") {
+	servertest.WriteFile(t, file,
+		`{"features":{"configuration_api_enabled":false},"password_policy":{"min_length":12,"max_length":64,"lower_case_char_required":false,`+
+			`"upper_case_char_required":false,"special_char_required":false,"breached_password_blocked":false}}`, 0o600)
+	if out := s.Run("", "config", "diff", file); !strings.Contains(out, "features.configuration_api_enabled: true -> false\n") ||
+		!strings.Contains(out, "password_policy.min_length: 8 -> 12") {
 		t.Errorf("config diff = %s", out)
 	}
 	s.MustCall("GET", "/api/v2/config/features", nil, http.StatusOK)
-	if out := servertest.Decode[[]map[string]any](t, s.Run("", "config", "import", file, "--json")); len(out) != 3 || out[0]["path"] != "features.configuration_api_enabled" || out[0]["to"] != false {
+	if out := servertest.Decode[[]map[string]any](t, s.Run("", "config", "import", file, "--json")); len(out) != 3 ||
+		out[0]["path"] != "features.configuration_api_enabled" || out[0]["to"] != false {
 		t.Errorf("config import --json = %v", out)
 	}
 	s.MustCall("GET", "/api/v2/config/features", nil, http.StatusConflict)

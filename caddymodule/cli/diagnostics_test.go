@@ -23,7 +23,8 @@ func TestDiagnosticsAreForOperators(t *testing.T) {
 	if len(routes) < 40 {
 		t.Fatalf("only %d routes are found", len(routes))
 	}
-	routes = append(routes, []string{"", "GET", "/metrics"}, []string{"", "GET", "/config/"}, []string{"", "POST", "/load"}, []string{"", "GET", "/debug/pprof/"})
+	routes = append(routes, []string{"", "GET", "/metrics"}, []string{"", "GET", "/config/"}, []string{"", "POST", "/load"},
+		[]string{"", "GET", "/debug/pprof/"})
 	body := func(method string) *strings.Reader {
 		if method == http.MethodGet {
 			return strings.NewReader("")
@@ -37,7 +38,8 @@ func TestDiagnosticsAreForOperators(t *testing.T) {
 				r := s.Request(method, site+sent, body(method))
 				r.Header.Set("Content-Type", "application/json")
 				res, text := s.Do(r)
-				if res.StatusCode < http.StatusBadRequest && res.StatusCode != http.StatusSeeOther || res.StatusCode >= http.StatusInternalServerError || strings.Contains(text, "go_goroutines") {
+				if res.StatusCode < http.StatusBadRequest && res.StatusCode != http.StatusSeeOther ||
+					res.StatusCode >= http.StatusInternalServerError || strings.Contains(text, "go_goroutines") {
 					t.Errorf("peer 61: %s %s at %s = %d %.200s", method, sent, site, res.StatusCode, text)
 				}
 			}

@@ -79,7 +79,10 @@ func (s *eventSearch) query(now time.Time) (url.Values, error) {
 		return nil, err
 	}
 	q := url.Values{"type": s.types}
-	for name, v := range map[string]string{"person": s.person, "client": s.client, "actor": s.actor, "address": s.address, "ref": s.ref, "partition": s.partition} {
+	for name, v := range map[string]string{
+		"person": s.person, "client": s.client, "actor": s.actor, "address": s.address,
+		"ref": s.ref, "partition": s.partition,
+	} {
 		if v != "" {
 			q.Set(name, v)
 		}
@@ -155,7 +158,10 @@ func listEvents(cmd *cobra.Command, q url.Values, most int) error {
 
 // eventCells is the event as a line of a table.
 func eventCells(e *adminapi.EventInfo) []string {
-	cells := []string{time.UnixMilli(e.Occurred).Format("2006-01-02 15:04:05"), e.EventName, cmp.Or(e.Username, e.PersonID), e.EventAgentUser, e.ClientID, e.ClientIP, e.Reason}
+	cells := []string{
+		time.UnixMilli(e.Occurred).Format("2006-01-02 15:04:05"), e.EventName, cmp.Or(e.Username, e.PersonID), e.EventAgentUser,
+		e.ClientID, e.ClientIP, e.Reason,
+	}
 	for i, c := range cells {
 		cells[i] = cmp.Or(strings.Map(printable, c), "-")
 	}
@@ -250,12 +256,15 @@ func verifyLines(answer adminapi.VerifyAnswer) []string {
 	}
 	var lines []string
 	for _, v := range answer.Chains {
-		lines = append(lines, fmt.Sprintf("%s: %s events in %s blocks", v.Chain, humanize.Comma(int64(v.Events)), humanize.Comma(int64(v.Blocks)))) //nolint:gosec // no chain is that long
+		lines = append(lines, fmt.Sprintf("%s: %s events in %s blocks", v.Chain, humanize.Comma(int64(v.Events)),
+			humanize.Comma(int64(v.Blocks)))) //nolint:gosec // no chain is that long
 		if v.From > 1 {
-			lines = append(lines, fmt.Sprintf("  begins      with event %d, those before were collected by %s", v.From, v.CutAt.Format(time.RFC3339)))
+			lines = append(lines, fmt.Sprintf("  begins      with event %d, those before were collected by %s", v.From,
+				v.CutAt.Format(time.RFC3339)))
 		}
 		if v.Blocks > 0 {
-			lines = append(lines, fmt.Sprintf("  sealed      through event %d, at %s", v.Sealed, v.SealedAt.Format(time.RFC3339)), "  head        "+v.Chain+"@"+v.Head)
+			lines = append(lines, fmt.Sprintf("  sealed      through event %d, at %s", v.Sealed, v.SealedAt.Format(time.RFC3339)),
+				"  head        "+v.Chain+"@"+v.Head)
 		}
 		if v.Unsealed > 0 {
 			lines = append(lines, fmt.Sprintf("  not sealed  %d events behind", v.Unsealed))

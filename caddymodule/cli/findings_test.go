@@ -50,7 +50,8 @@ func TestCheckAdvisesListenerWrapper(t *testing.T) {
 	}
 	for _, addr := range []string{s.Addr, s.API} {
 		_, port, _ := strings.Cut(addr, ":")
-		s.WantFinding("warning", "the server at :"+port+" can lose connections and requests at a reload", "`servers { listener_wrappers { gatehouse tls } }`")
+		s.WantFinding("warning", "the server at :"+port+" can lose connections and requests at a reload",
+			"`servers { listener_wrappers { gatehouse tls } }`")
 	}
 	if all, err := s.Findings(); err != nil || strings.Count(all, "at a reload") != 2 {
 		t.Errorf("check = %v, want a warning about each of two servers:\n%s", err, all)
@@ -135,5 +136,6 @@ func TestClientAddWarnsOfScope(t *testing.T) {
 		t.Errorf("client add = %s", out)
 	}
 	s.Refused(`did you mean "reports"?`, "", "token", "issue", "--client", "report")
-	s.Refused("has a *", "", "client", "add", "wild", "--grants", "authorization_code", "--scopes", "openid", "--redirect-uris", "https://*.example.com/cb")
+	s.Refused("has a *", "", "client", "add", "wild", "--grants", "authorization_code", "--scopes", "openid", "--redirect-uris",
+		"https://*.example.com/cb")
 }

@@ -13,7 +13,8 @@ import (
 )
 
 func groupCommands() *cobra.Command {
-	return group("group", "Adds, lists, changes and removes groups of people; partition\\name is a group of another partition", listGroupsCommand(), addGroupCommand(), setGroupCommand(),
+	return group("group", "Adds, lists, changes and removes groups of people; partition\\name is a group of another partition",
+		listGroupsCommand(), addGroupCommand(), setGroupCommand(),
 		memberCommand("join", "Puts people into a group", func(in *adminapi.GroupRequest, who []string) { in.Add = who }),
 		memberCommand("leave", "Takes people out of a group", func(in *adminapi.GroupRequest, who []string) { in.Remove = who }),
 		removeGroupCommand())
@@ -27,7 +28,8 @@ func listGroupsCommand() *cobra.Command {
 			all := []person.Group{}
 			for after := ""; ; {
 				var page adminapi.GroupsPage
-				if err := call(cmd, "/groups?limit=500&partition="+url.QueryEscape(partition)+"&after="+url.QueryEscape(after), nil, &page); err != nil {
+				if err := call(cmd, "/groups?limit=500&partition="+url.QueryEscape(partition)+"&after="+url.QueryEscape(after),
+					nil, &page); err != nil {
 					return err
 				}
 				all = append(all, page.Items...)
@@ -106,7 +108,8 @@ func changeGroup(cmd *cobra.Command, in adminapi.GroupRequest) error {
 	if err := call(cmd, "/groups/change", in, &g); err != nil {
 		return err
 	}
-	return printResult(cmd, g, fmt.Sprintf("%s: %s, permissions: %s", g.Name, count(int(g.Members), "member"), strings.Join(g.Permissions, ",")))
+	return printResult(cmd, g, fmt.Sprintf("%s: %s, permissions: %s", g.Name, count(int(g.Members), "member"),
+		strings.Join(g.Permissions, ",")))
 }
 
 func removeGroupCommand() *cobra.Command {

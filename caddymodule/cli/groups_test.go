@@ -25,13 +25,16 @@ func TestCheckReportsGroupsThatDoNotExist(t *testing.T) {
 	s.Extra += "policy office {\n\t\t\tdeny {\n\t\t\t\tmatch path /b\n\t\t\t\tneed groups guests\n\t\t\t}\n\t\t}"
 	s.Extra += "\nidp directory ldap {\n\t\t\turl ldap://127.0.0.1:1\n\t\t\ttemplate uid=%s,ou=people,dc=example,dc=com\n\t\t\tgroups {\n\t\t\t\tmap admins mapped\n\t\t\t}\n\t\t}"
 	s.MustLoad()
-	s.MustCall("PUT", servertest.PoliciesPath+"/later", servertest.RuleJSON{"allow": []servertest.RuleJSON{{"need": servertest.RuleJSON{"groups": []string{"testers", "staff"}}}}}, http.StatusCreated)
+	s.MustCall("PUT", servertest.PoliciesPath+"/later",
+		servertest.RuleJSON{"allow": []servertest.RuleJSON{{"need": servertest.RuleJSON{"groups": []string{"testers", "staff"}}}}},
+		http.StatusCreated)
 	s.Run("", "group", "add", "tester")
 	for _, group := range []string{"readers", "robots", "admins", "guests"} {
 		s.WantFinding("warning Caddyfile:", `the group "`+group+`" does not exist, so nobody is in it`, "caddy gatehouse group add "+group)
 	}
 	s.WantFinding("warning policies.later.allow[0]", `the group "testers" does not exist`, `did you mean "tester"?`)
-	if all, _ := s.Findings(); strings.Contains(all, `"staff"`) || strings.Contains(all, `"mapped"`) || strings.Count(all, "does not exist") != 5 {
+	if all, _ := s.Findings(); strings.Contains(all, `"staff"`) || strings.Contains(all, `"mapped"`) ||
+		strings.Count(all, "does not exist") != 5 {
 		t.Errorf("findings:\n%s", all)
 	}
 	for _, group := range []string{"readers", "robots", "admins", "guests", "testers"} {

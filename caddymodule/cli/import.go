@@ -133,7 +133,8 @@ func (im *upload) send() error {
 	}
 	var answer adminapi.ImportAnswer
 	if err := call(im.cmd, "/persons/import", im.request, &answer); err != nil {
-		return fmt.Errorf("stopped at line %d: %w; what was imported stays: repeat the command, or go on with --from %d", im.lines[0], err, im.lines[0])
+		return fmt.Errorf("stopped at line %d: %w; what was imported stays: repeat the command, or go on with --from %d",
+			im.lines[0], err, im.lines[0])
 	}
 	if len(answer.Results) != len(im.lines) {
 		return fmt.Errorf("stopped at line %d: the server's answer does not fit", im.lines[0])

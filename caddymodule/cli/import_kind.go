@@ -88,7 +88,8 @@ profile as the credentials API answers it.`,
 			}
 			m, known := movings[kind]
 			if !known {
-				return fmt.Errorf("%q is not a kind of export%s: want one of %s", kind, meantKind(kind), strings.Join(slices.Sorted(maps.Keys(movings)), ", "))
+				return fmt.Errorf("%q is not a kind of export%s: want one of %s", kind, meantKind(kind),
+					strings.Join(slices.Sorted(maps.Keys(movings)), ", "))
 			}
 			if len(files) == 0 {
 				return fmt.Errorf("no file given: write %s", strings.TrimSuffix(cmd.UseLine(), " [flags]"))

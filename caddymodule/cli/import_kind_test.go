@@ -47,18 +47,21 @@ func TestImportFromOtherSystems(t *testing.T) {
 		t.Errorf("dry run = %v, want it to say that one person would not come", err)
 	}
 	dry := servertest.Decode[report](t, text)
-	if dry.Persons.Created != 1 || dry.Persons.Failed != 1 || dry.Persons.Skipped != 1 || len(dry.Persons.Notes) != 1 || !strings.Contains(dry.Persons.Notes[0].Text, "authenticator app") ||
+	if dry.Persons.Created != 1 || dry.Persons.Failed != 1 || dry.Persons.Skipped != 1 || len(dry.Persons.Notes) != 1 ||
+		!strings.Contains(dry.Persons.Notes[0].Text, "authenticator app") ||
 		dry.Persons.Notes[0].Line != 4 || dry.Persons.Errors[0].Line != 28 {
 		t.Errorf("the report of the dry run is %s", text)
 	}
 	p.Refused("no person ada.moved", "", "person", "show", "ada.moved")
 
 	out, text, err := imports("keycloak", export("realm.json"))
-	if err == nil || !strings.Contains(err.Error(), "1 person not imported") || !strings.Contains(out, "client moved-shop {") || !strings.Contains(out, "{env.MOVED_SHOP_SECRET}") ||
+	if err == nil || !strings.Contains(err.Error(), "1 person not imported") || !strings.Contains(out, "client moved-shop {") ||
+		!strings.Contains(out, "{env.MOVED_SHOP_SECRET}") ||
 		strings.Contains(out, "shop.example.com/*") || servertest.Decode[report](t, text).Caddyfile != out {
 		t.Errorf("import = %v:\n%s%s", err, out, text)
 	}
-	if got := servertest.Decode[person.Details](t, p.Run("", "person", "show", "ada.moved", "--json")); got.ID != realmID || len(got.Groups) != 1 {
+	if got := servertest.Decode[person.Details](t, p.Run("", "person", "show", "ada.moved", "--json")); got.ID != realmID ||
+		len(got.Groups) != 1 {
 		t.Errorf("ada is %+v, want her with the id %s", got, realmID)
 	}
 	p.Token("legacy", p.Password("ada.moved", "correct horse 1"))
@@ -72,17 +75,20 @@ func TestImportFromOtherSystems(t *testing.T) {
 	}
 	p.Token("legacy", p.Password("cid.moved", "correct horse 1"))
 
-	if _, text, err := imports("htpasswd", export("htpasswd")); err == nil || servertest.Decode[report](t, text).Persons.Created != 1 || servertest.Decode[report](t, text).Persons.Errors[0].Line != 2 {
+	if _, text, err := imports("htpasswd", export("htpasswd")); err == nil || servertest.Decode[report](t, text).Persons.Created != 1 ||
+		servertest.Decode[report](t, text).Persons.Errors[0].Line != 2 {
 		t.Errorf("import = %v:\n%s, want one person and one line that is refused", err, text)
 	}
 	p.Token("legacy", p.Password("dan.moved", "correct horse 1"))
 
-	if _, text, err := imports("auth0", export("auth0.ndjson")); err != nil || servertest.Decode[report](t, text).Persons.Created != 1 || len(servertest.Decode[report](t, text).Persons.Notes) != 1 {
+	if _, text, err := imports("auth0", export("auth0.ndjson")); err != nil || servertest.Decode[report](t, text).Persons.Created != 1 ||
+		len(servertest.Decode[report](t, text).Persons.Notes) != 1 {
 		t.Errorf("import = %v:\n%s", err, text)
 	}
 
 	dex, text, err := imports("dex", export("dex.yaml"), "--dry-run")
-	if err != nil || servertest.Decode[report](t, text).Persons.Created != 1 || servertest.Decode[report](t, text).Persons.Notes[0].Line != 13 {
+	if err != nil || servertest.Decode[report](t, text).Persons.Created != 1 ||
+		servertest.Decode[report](t, text).Persons.Notes[0].Line != 13 {
 		t.Errorf("dry run = %v:\n%s", err, text)
 	}
 	p.Refused("no person eve.moved", "", "person", "show", "eve.moved@example.com")
@@ -97,7 +103,8 @@ func TestImportFromOtherSystems(t *testing.T) {
 	t.Run("what is printed is a Caddyfile", func(t *testing.T) {
 		s := servertest.NewServer(t)
 		s.Extra = dex + hydra
-		if adapted := string(s.JSON()); !strings.Contains(adapted, "moved-corp") || !strings.Contains(adapted, "moved-wiki") || !strings.Contains(adapted, "moved-job") || !strings.Contains(adapted, "moved-app") {
+		if adapted := string(s.JSON()); !strings.Contains(adapted, "moved-corp") || !strings.Contains(adapted, "moved-wiki") ||
+			!strings.Contains(adapted, "moved-job") || !strings.Contains(adapted, "moved-app") {
 			t.Errorf("adapted: %s", adapted)
 		}
 	})

@@ -41,7 +41,8 @@ dora,{MD5}AAAA,,,,
 		t.Errorf("import of a file with wrong lines = %v, want it said", err)
 	}
 	got := servertest.Decode[summary](t, out).Persons
-	if got.Created != 2 || got.Failed != 3 || len(got.Errors) != 3 || got.Errors[0].Line != 3 || !strings.HasPrefix(got.Errors[0].Error, "password must have") ||
+	if got.Created != 2 || got.Failed != 3 || len(got.Errors) != 3 || got.Errors[0].Line != 3 ||
+		!strings.HasPrefix(got.Errors[0].Error, "password must have") ||
 		got.Errors[1].Line != 5 || got.Errors[2].Line != 6 {
 		t.Errorf("import = %s", out)
 	}
@@ -68,7 +69,8 @@ dora,{MD5}AAAA,,,,
 		if out := p.Run(in.String(), "import", "jsonl", "-"); !strings.Contains(out, "1000 persons: 1000 created, 0 updated, 0 exist, 0 failed") {
 			t.Errorf("import = %s", out)
 		}
-		if out := p.Run(in.String(), "import", "jsonl", "-", "--from", "501"); !strings.Contains(out, "500 persons: 0 created, 0 updated, 500 exist, 0 failed") {
+		if out := p.Run(in.String(), "import", "jsonl", "-", "--from", "501"); !strings.Contains(out,
+			"500 persons: 0 created, 0 updated, 500 exist, 0 failed") {
 			t.Errorf("import again = %s", out)
 		}
 		all := servertest.Decode[[]person.Person](t, p.Run("", "person", "list", "--json"))
@@ -118,7 +120,8 @@ func TestGroupCommands(t *testing.T) {
 		t.Errorf("protect = %d after group join, want 200", status)
 	}
 	list := servertest.Decode[[]person.Group](t, p.Run("", "group", "list", "--json"))
-	if len(list) != 2 || list[0].Name != "crew" || list[0].Members != 1 || fmt.Sprint(list[0].Permissions) != "[sail row]" || list[1].Name != "staff" {
+	if len(list) != 2 || list[0].Name != "crew" || list[0].Members != 1 || fmt.Sprint(list[0].Permissions) != "[sail row]" ||
+		list[1].Name != "staff" {
 		t.Errorf("group list = %+v", list)
 	}
 	p.Run("", "group", "leave", "crew", "demo@example.com")
@@ -166,10 +169,14 @@ func TestPartitionsOfServer(t *testing.T) {
 	s.Run("another of acme\n", "person", "add", "ben", "--partition", "acme")
 	s.Refused("is not one of this service", "a password of it\n", "person", "add", `other\anna`)
 	s.Refused("is taken", "the one of acme\n", "person", "add", "anna", "--partition", "acme")
-	if out := s.Run("", "person", "list"); !strings.Contains(out, "\nacme\\anna ") || !strings.Contains(out, "Anna of Acme") || !strings.Contains(out, "\nanna ") {
+	if out := s.Run("", "person", "list"); !strings.Contains(out, "\nacme\\anna ") || !strings.Contains(out, "Anna of Acme") ||
+		!strings.Contains(out, "\nanna ") {
 		t.Errorf("person list = %s", out)
 	}
-	for username, password := range map[string]string{"anna": "the one of default", `acme\anna`: "the one of acme", `acme\ben`: "another of acme"} {
+	for username, password := range map[string]string{
+		"anna": "the one of default", `acme\anna`: "the one of acme",
+		`acme\ben`: "another of acme",
+	} {
 		if status := s.Enters(p.Token("legacy", p.Password(username, password))); status != http.StatusOK {
 			t.Errorf("protect = %d for %s, want 200", status, username)
 		}

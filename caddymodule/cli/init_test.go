@@ -13,7 +13,8 @@ import (
 // init writes a Caddyfile that is accepted and says what it needs. A second run loses nothing.
 func TestInit(t *testing.T) {
 	dir := t.TempDir()
-	out, err := servertest.Run(t, "", "init", "--domain", "Wiki.Example.com", "--upstream", "localhost:9001", "--email", "ada@example.com", "--dir", dir)
+	out, err := servertest.Run(t, "", "init", "--domain", "Wiki.Example.com", "--upstream", "localhost:9001", "--email",
+		"ada@example.com", "--dir", dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,10 +40,12 @@ func TestInit(t *testing.T) {
 	if err := servertest.Validate(t, []byte(adapted)); err != nil {
 		t.Errorf("validate: %v", err)
 	}
-	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 || !strings.Contains(string(raw), "\n\t\t\tadmin ada@example.com\n") || !strings.Contains(string(raw), "\n\t\t\tinvitations on\n") {
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 || !strings.Contains(string(raw), "\n\t\t\tadmin ada@example.com\n") ||
+		!strings.Contains(string(raw), "\n\t\t\tinvitations on\n") {
 		t.Errorf("init left %v (%v), want one Caddyfile with an owner of the console, which switches invitations on:\n%s", files, err, raw)
 	}
-	_, err = servertest.Run(t, "", "init", "--domain", "other.example.com", "--upstream", "localhost:9001", "--email", "bob@example.com", "--dir", dir)
+	_, err = servertest.Run(t, "", "init", "--domain", "other.example.com", "--upstream", "localhost:9001", "--email",
+		"bob@example.com", "--dir", dir)
 	if err == nil || !strings.Contains(err.Error(), "exists, and is not overwritten") {
 		t.Errorf("init again = %v", err)
 	}
@@ -57,7 +60,9 @@ func TestInitAsks(t *testing.T) {
 	if err != nil || !strings.Contains(out, "auth.wiki.example.com") {
 		t.Fatalf("init = %s, %v", out, err)
 	}
-	answer := servertest.Decode[struct{ Issuer, Caddyfile string }](t, must(servertest.Run(t, "", "init", "--domain", "a.example.com", "--upstream", "localhost:9001", "--email", "ada@example.com", "--dir", t.TempDir(), "--json")))
+	answer := servertest.Decode[struct{ Issuer, Caddyfile string }](t,
+		must(servertest.Run(t, "", "init", "--domain", "a.example.com", "--upstream", "localhost:9001", "--email", "ada@example.com",
+			"--dir", t.TempDir(), "--json")))
 	if answer.Issuer != "auth.a.example.com" || answer.Caddyfile == "" {
 		t.Errorf("init --json = %+v", answer)
 	}
@@ -77,7 +82,8 @@ func TestInitAsksAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	raw, err := os.ReadFile(filepath.Join(dir, "Caddyfile"))
-	if err != nil || !strings.Contains(string(raw), "\nwiki.example.com {") || !strings.Contains(string(raw), "reverse_proxy localhost:9001\n") {
+	if err != nil || !strings.Contains(string(raw), "\nwiki.example.com {") ||
+		!strings.Contains(string(raw), "reverse_proxy localhost:9001\n") {
 		t.Errorf("init wrote, after all answers, %s, %v", raw, err)
 	}
 	if _, err := servertest.Run(t, "", "init", "--dir", dir); err == nil || !strings.Contains(err.Error(), "exists, and is not overwritten") {

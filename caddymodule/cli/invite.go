@@ -34,7 +34,8 @@ or id of a person who is invited already: the earlier link stops working.
 			if out.Sent {
 				return printResult(cmd, out, fmt.Sprintf("invited %s (%s); the link goes to %s, %s", out.Username, out.PersonID, out.Email, until))
 			}
-			if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "invited %s (%s); no e-mail is sent: hand the link over, %s\n", out.Username, out.PersonID, until); err != nil {
+			if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "invited %s (%s); no e-mail is sent: hand the link over, %s\n", out.Username,
+				out.PersonID, until); err != nil {
 				return err
 			}
 			return printResult(cmd, out, out.Link)

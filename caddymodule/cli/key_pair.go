@@ -14,15 +14,17 @@ import (
 )
 
 func keyPairCommands() *cobra.Command {
-	return group("key-pair", "Lists and rotates the key pairs by which providers and SAML applications know Gatehouse", append(completeArguments(completeKeyPairs,
-		keyPairStep(keystore.Announce, "Publishes the next keys of a pair beside those in use", `Makes the next keys of a pair, and publishes them in the metadata and key sets beside those in use, which stay in
+	return group("key-pair", "Lists and rotates the key pairs by which providers and SAML applications know Gatehouse",
+		append(completeArguments(completeKeyPairs,
+			keyPairStep(keystore.Announce, "Publishes the next keys of a pair beside those in use", `Makes the next keys of a pair, and publishes them in the metadata and key sets beside those in use, which stay in
 use. Prints their certificate, for those who do not read metadata. Go on with switch when everyone knows it.`),
-		keyPairStep(keystore.Switch, "Uses the keys that were announced", `Lets the keys that were announced take the place of those in use. The former ones stay published and decrypt what is
+			keyPairStep(keystore.Switch, "Uses the keys that were announced", `Lets the keys that were announced take the place of those in use. The former ones stay published and decrypt what is
 still encrypted for them. Go on with retire when everyone has read the new metadata.`),
-		keyPairStep(keystore.Retire, "Removes the former keys of a pair", "Removes the keys that others have taken the place of: what is still encrypted for them cannot be read any more."),
-		keyPairStep(keystore.Renew, "Replaces the keys of a pair immediately", `Replaces the keys of a pair immediately, such as those that may have leaked, and ends a rotation. Everybody who knows the
+			keyPairStep(keystore.Retire, "Removes the former keys of a pair",
+				"Removes the keys that others have taken the place of: what is still encrypted for them cannot be read any more."),
+			keyPairStep(keystore.Renew, "Replaces the keys of a pair immediately", `Replaces the keys of a pair immediately, such as those that may have leaked, and ends a rotation. Everybody who knows the
 old certificate refuses what Gatehouse signs until the new metadata is read.`),
-	), listKeyPairsCommand())...)
+		), listKeyPairsCommand())...)
 }
 
 func listKeyPairsCommand() *cobra.Command {
@@ -44,7 +46,10 @@ func listKeyPairsCommand() *cobra.Command {
 				if p.Current != nil {
 					now = p.Current
 				}
-				t.rows = append(t.rows, []string{cmp.Or(p.Name, "("+p.ID+")"), p.KeyType, string(p.Stage), cmp.Or(string(p.NextStep), "-"), day(since), day(now.NotAfter), now.SHA256[:min(16, len(now.SHA256))], strings.Join(p.UsedBy, ", ")})
+				t.rows = append(t.rows, []string{
+					cmp.Or(p.Name, "("+p.ID+")"), p.KeyType, string(p.Stage), cmp.Or(string(p.NextStep), "-"), day(since),
+					day(now.NotAfter), now.SHA256[:min(16, len(now.SHA256))], strings.Join(p.UsedBy, ", "),
+				})
 			}
 			return printResult(cmd, all, t.lines()...)
 		},
@@ -54,7 +59,8 @@ func listKeyPairsCommand() *cobra.Command {
 // keyPairStep is the command of a step.
 func keyPairStep(step keystore.Step, short, long string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: string(step) + " [name or id]", Short: short, Long: long + "\nWithout a name it is Gatehouse's own key pair.", Args: cobra.MaximumNArgs(1),
+		Use: string(step) + " [name or id]", Short: short, Long: long + "\nWithout a name it is Gatehouse's own key pair.",
+		Args:    cobra.MaximumNArgs(1),
 		Example: "  caddy gatehouse key-pair " + string(step) + " saml-2026",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := strings.Join(args, "")

@@ -20,7 +20,8 @@ needs no server of its own and no admin API. The exit status is 0 only if no ste
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		steps, err := mcpcheck.Run(cmd.Context(), &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}, args[0])
+		steps, err := mcpcheck.Run(cmd.Context(),
+			&http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}, args[0])
 		if err != nil {
 			return err
 		}

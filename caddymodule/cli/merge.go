@@ -31,7 +31,8 @@ first; --dry-run shows it and changes nothing.`,
 			if dry {
 				return printResult(cmd, plan, mergeLines(&plan)...)
 			}
-			question := strings.Join(mergeLines(&plan), "\n") + "\nMerge " + plan.Removed.Username + " into " + plan.Person.Username + " permanently?"
+			question := strings.Join(mergeLines(&plan), "\n") + "\nMerge " + plan.Removed.Username + " into " +
+				plan.Person.Username + " permanently?"
 			if err := confirm(cmd, question); err != nil {
 				return err
 			}
@@ -40,7 +41,8 @@ first; --dry-run shows it and changes nothing.`,
 			if err := call(cmd, "/persons/merge", in, &plan); err != nil {
 				return err
 			}
-			return printResult(cmd, plan, append(mergeLines(&plan), fmt.Sprintf("merged %s into %s", plan.Removed.Username, plan.Person.Username))...)
+			return printResult(cmd, plan,
+				append(mergeLines(&plan), fmt.Sprintf("merged %s into %s", plan.Removed.Username, plan.Person.Username))...)
 		},
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "Show what would go over, and change nothing")

@@ -46,7 +46,8 @@ func nodeTable(all []cluster.Info) *table {
 			state = "gone"
 		}
 		t.rows = append(t.rows, []string{
-			n.ID, n.Host, n.Version, state, day(n.Started), day(n.Seen), fmt.Sprintf("%+d ms", n.Ahead), fmt.Sprintf("%d ms", n.Lag), strings.Join(n.Roles, ", "),
+			n.ID, n.Host, n.Version, state, day(n.Started), day(n.Seen), fmt.Sprintf("%+d ms", n.Ahead), fmt.Sprintf("%d ms", n.Lag),
+			strings.Join(n.Roles, ", "),
 		})
 	}
 	return &t

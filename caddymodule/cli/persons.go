@@ -262,7 +262,8 @@ func signOutCommand() *cobra.Command {
 func revokeAppPasswordCommand() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
-		Use: "revoke-app-password <username or id> [<id>]", Short: "Revokes an app password of a person, or all of them", Args: cobra.RangeArgs(1, 2),
+		Use: "revoke-app-password <username or id> [<id>]", Short: "Revokes an app password of a person, or all of them",
+		Args: cobra.RangeArgs(1, 2),
 		Long: `Revokes an app password of a person by the id that "person show" has, or all with --all.
 "token revoke" takes an app password itself, where one was found in a wrong place.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -326,7 +327,8 @@ for the second factor again. Sessions go on; "person sign-out" ends them and the
 func unlockCommand() *cobra.Command {
 	var address string
 	cmd := &cobra.Command{
-		Use: "unlock [<username or id>]", Short: "Forgets failed sign-ins, so that a person or an address need not wait", Args: cobra.MaximumNArgs(1),
+		Use: "unlock [<username or id>]", Short: "Forgets failed sign-ins, so that a person or an address need not wait",
+		Args: cobra.MaximumNArgs(1),
 		Long: `Forgets the failed sign-ins of a person, or what is counted against an address. "person unblock" lifts a block by an
 administrator, "person remove-step-up" removes a locked PIN.`,
 		RunE: func(cmd *cobra.Command, args []string) error {

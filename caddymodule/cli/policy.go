@@ -17,7 +17,8 @@ import (
 )
 
 func policyCommands() *cobra.Command {
-	return group("policy", "Tests the rules of sites, and shows what other rules would change", policyTestCommand(), policyDiffCommand(), policyReplayCommand())
+	return group("policy", "Tests the rules of sites, and shows what other rules would change", policyTestCommand(),
+		policyDiffCommand(), policyReplayCommand())
 }
 
 const maxSince = 7 * 24 * time.Hour
@@ -37,13 +38,17 @@ func printChanges(cmd *cobra.Command, all int, lost int64, changes []explain.Cha
 		changes = []explain.Change{}
 	}
 	slices.SortStableFunc(changes, func(a, b explain.Change) int {
-		return cmp.Or(strings.Compare(a.Site, b.Site), strings.Compare(a.Username, b.Username), strings.Compare(a.Path, b.Path), a.At.Compare(b.At))
+		return cmp.Or(strings.Compare(a.Site, b.Site), strings.Compare(a.Username, b.Username),
+			strings.Compare(a.Path, b.Path), a.At.Compare(b.At))
 	})
 	t := table{noun: "change", header: []string{"TIME", "WHO", "METHOD", "ADDRESS", "GOT", "WOULD GET", "RULE"}}
 	for i := range changes {
 		c := &changes[i]
 		who := cmp.Or(c.Username, c.PersonID, c.ClientID, "a stranger")
-		t.rows = append(t.rows, []string{c.At.Local().Format("2006-01-02 15:04"), who, c.Method, c.Site + c.Path, c.Live, string(c.Now), cmp.Or(c.Rule, "-")})
+		t.rows = append(t.rows, []string{
+			c.At.Local().Format("2006-01-02 15:04"), who, c.Method, c.Site + c.Path, c.Live,
+			string(c.Now), cmp.Or(c.Rule, "-"),
+		})
 	}
 	lines := append(t.lines(), fmt.Sprintf("Compared: %s.", count(all, "decision")))
 	if lost > 0 {

@@ -27,7 +27,8 @@ the Caddyfile. The server does the same automatically after a start with several
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s looked at\n", count(all.People, "person"))
 			}
 			return printResult(cmd, all,
-				fmt.Sprintf("Sealed again: %s, %s of %s.", count(all.SigningKeys, "signing key"), count(all.Sealed, "secret"), count(all.People, "person")),
+				fmt.Sprintf("Sealed again: %s, %s of %s.", count(all.SigningKeys, "signing key"), count(all.Sealed, "secret"),
+					count(all.People, "person")),
 				fmt.Sprintf("Opened by no key: %s.", count(all.Left, "secret")), "In short, "+all.Verdict()+".")
 		},
 	}

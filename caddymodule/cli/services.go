@@ -38,7 +38,8 @@ func providerCommands() *cobra.Command {
 		},
 	}
 	test := &cobra.Command{
-		Use: "test <id>", Short: "Tries, step by step, what a sign-in at an identity provider needs", Args: cobra.ExactArgs(1), ValidArgsFunction: completeProviders,
+		Use: "test <id>", Short: "Tries, step by step, what a sign-in at an identity provider needs", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: completeProviders,
 		Long: `Lets the running server try what a sign-in at an identity provider needs: its metadata and keys, its certificates
 and clock, its addresses, and whether it knows Gatehouse. Each step is printed, with what to do where one
 fails. It signs nobody in. The exit status is 0 only if no step has failed.

@@ -62,7 +62,8 @@ needs the old one.`,
 			if report.Expired > 0 {
 				lines = append(lines, count(report.Expired, "record")+" expired meanwhile.")
 			}
-			return printResult(cmd, report, append(lines, "The encryption key is not in it: the new configuration needs the old key as encryption_key.")...)
+			return printResult(cmd, report,
+				append(lines, "The encryption key is not in it: the new configuration needs the old key as encryption_key.")...)
 		},
 	}
 }
@@ -228,7 +229,8 @@ func warnOfPassword(cmd *cobra.Command, args ...string) {
 		}
 		if _, has := u.User.Password(); has || u.Query().Has("password") {
 			//nolint:errcheck // the terminal is gone
-			fmt.Fprintln(cmd.ErrOrStderr(), "warning: other users of this machine can read the password on the command line, and the shell keeps it: write {env.DATABASE_URL} or {file./path} instead")
+			fmt.Fprintln(cmd.ErrOrStderr(),
+				"warning: other users of this machine can read the password on the command line, and the shell keeps it: write {env.DATABASE_URL} or {file./path} instead")
 		}
 	}
 }

@@ -25,7 +25,8 @@ func TestStorageCopy(t *testing.T) {
 	store, table := filepath.Join(s.Dir, "store"), filepath.Join(t.TempDir(), "table")
 	refused := func(want string, args ...string) {
 		t.Helper()
-		if out, err := servertest.Run(t, "", append([]string{"storage", "copy"}, args...)...); err == nil || !strings.Contains(err.Error(), want) {
+		if out, err := servertest.Run(t, "", append([]string{"storage", "copy"}, args...)...); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("storage copy %v = %s, %v, want an error with %q", args, out, err, want)
 		}
 	}
@@ -68,7 +69,8 @@ func TestStorageCopy(t *testing.T) {
 	s.Stop()
 
 	fromBackup := filepath.Join(t.TempDir(), "table")
-	if out, err := servertest.Run(t, "", "storage", "copy", file, "table:"+fromBackup, "--json"); err != nil || !strings.Contains(out, `"sha256"`) {
+	if out, err := servertest.Run(t, "", "storage", "copy", file, "table:"+fromBackup, "--json"); err != nil ||
+		!strings.Contains(out, `"sha256"`) {
 		t.Fatalf("storage copy of a backup = %s, %v", out, err)
 	}
 	s.Storage = "storage table " + fromBackup
@@ -81,7 +83,8 @@ func TestStorageCopy(t *testing.T) {
 	t.Run("restored", func(t *testing.T) {
 		s.Storage = "storage table " + filepath.Join(t.TempDir(), "table")
 		servertest.WriteFile(t, config, string(s.JSON()), 0o600)
-		if out, err := servertest.Run(t, "", "restore", file, "--config", config); err != nil || !strings.Contains(out, "Older tokens and sessions are ended") {
+		if out, err := servertest.Run(t, "", "restore", file, "--config", config); err != nil ||
+			!strings.Contains(out, "Older tokens and sessions are ended") {
 			t.Fatalf("restore = %s, %v", out, err)
 		}
 		s.MustLoad()

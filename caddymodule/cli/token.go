@@ -15,7 +15,8 @@ import (
 )
 
 func tokenCommands() *cobra.Command {
-	return group("token", "Issues, reads and revokes access tokens, and makes action tokens", issueTokenCommand(), introspectCommand(), revokeTokenCommand(), revokeAllCommand(),
+	return group("token", "Issues, reads and revokes access tokens, and makes action tokens", issueTokenCommand(), introspectCommand(),
+		revokeTokenCommand(), revokeAllCommand(),
 		makeActionTokenCommand(), revokeActionTokensCommand())
 }
 

@@ -44,7 +44,8 @@ func TestUntrustCommand(t *testing.T) {
 		t.Fatalf("%d trusted browsers are shown, want 3", n)
 	}
 	text := s.Run("", "person", "show", "demo@example.com")
-	if !strings.Contains(text, "3 trusted browsers") || !strings.Contains(text, "192.0.2.77") || strings.Contains(text, secret.Hash(trustedtest.Secret)) {
+	if !strings.Contains(text, "3 trusted browsers") || !strings.Contains(text, "192.0.2.77") ||
+		strings.Contains(text, secret.Hash(trustedtest.Secret)) {
 		t.Errorf("person show = %s", text)
 	}
 	if out := s.Run("", "person", "untrust", "demo@example.com", "second"); out != "browser second is no longer trusted\n" {

@@ -28,9 +28,11 @@ of its own needs no such command.`,
 				return err
 			}
 			if answer.Before == answer.Now {
-				return printResult(cmd, answer, fmt.Sprintf("nothing to do: the records have format %d, the newest that this version knows", answer.Now))
+				return printResult(cmd, answer,
+					fmt.Sprintf("nothing to do: the records have format %d, the newest that this version knows", answer.Now))
 			}
-			return printResult(cmd, answer, fmt.Sprintf("the records had format %d and have %d from now on: an older version can no longer use them", answer.Before, answer.Now))
+			return printResult(cmd, answer,
+				fmt.Sprintf("the records had format %d and have %d from now on: an older version can no longer use them", answer.Before, answer.Now))
 		},
 	}
 }

@@ -196,7 +196,8 @@ func readEncryption(option string, alg, enc *string) func(*caddyfile.Dispenser) 
 	return func(d *caddyfile.Dispenser) error {
 		args := d.RemainingArgs()
 		if len(args) < 1 || len(args) > 2 {
-			return d.Errf("%s: want an algorithm and, if it is not A256GCM, the encryption of the content, as in: %s ECDH-ES A128CBC-HS256", option, option)
+			return d.Errf("%s: want an algorithm and, if it is not A256GCM, the encryption of the content, as in: %s ECDH-ES A128CBC-HS256",
+				option, option)
 		}
 		*alg = args[0]
 		err := caddyfileutil.Check(d, option, args[0], checkEncAlg)

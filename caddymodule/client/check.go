@@ -10,7 +10,8 @@ import (
 )
 
 var (
-	checkGrant       = caddyfileutil.OneOf("authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "password", "validate_bearer", "device_code", "jwt_bearer", "token_exchange")
+	checkGrant = caddyfileutil.OneOf("authorization_code", "refresh_token", "client_credentials", "id_token", "implicit", "password",
+		"validate_bearer", "device_code", "jwt_bearer", "token_exchange")
 	checkAuthMethod  = caddyfileutil.OneOf("basic", "post", "private_key_jwt", "tls_client_auth", "self_signed_tls_client_auth", "workload")
 	checkConsent     = caddyfileutil.OneOf("on", "off", "always")
 	checkRequestAlg  = caddyfileutil.OneOf("RS256", "PS256", "ES256", "EdDSA")
@@ -19,7 +20,8 @@ var (
 	checkAlg         = caddyfileutil.OneOf("RS256", "ES256", "EdDSA")
 	checkTokenFormat = caddyfileutil.OneOf("opaque", "jwt")
 	checkSubjectType = caddyfileutil.OneOf("public", "pairwise")
-	checkAPI         = caddyfileutil.OneOf("introspection", "configuration", "credentials", "events", "persons", "policies", "access", "access_decisions", "statistics", "storage", "sessions", "assurance", "administrators")
+	checkAPI         = caddyfileutil.OneOf("introspection", "configuration", "credentials", "events", "persons", "policies", "access",
+		"access_decisions", "statistics", "storage", "sessions", "assurance", "administrators")
 	checkMaxSessions = caddyfileutil.Between(1, 1000)
 )
 
@@ -33,7 +35,8 @@ func checkOrganisation(s string) error {
 
 func checkOrigin(s string) error {
 	u, err := url.Parse(s)
-	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.User != nil || strings.TrimPrefix(s, u.Scheme+"://"+u.Host) != "" {
+	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" || u.User != nil ||
+		strings.TrimPrefix(s, u.Scheme+"://"+u.Host) != "" {
 		return fmt.Errorf("%q is not an origin such as https://app.example.com", s)
 	}
 	return nil

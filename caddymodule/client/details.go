@@ -171,12 +171,14 @@ func (t *DetailType) Build(r *caddyfileutil.Resolver) rar.Type {
 		Name: r.Plain("authorization_details", t.Type, rar.CheckName), Description: texts(of+"description", t.Description),
 		Locations: list("locations", t.Locations), Actions: list("actions", t.Actions), DataTypes: list("datatypes", t.DataTypes),
 		Privileges: list("privileges", t.Privileges), Identifier: t.Identifier, Required: list("required", t.Required),
-		Level: r.Count(of+"level", t.Level, caddyfileutil.CheckLevel), Always: r.Plain(of+"consent", t.Consent, checkDetailConsent) == "always", Open: t.Unregistered,
+		Level: r.Count(of+"level", t.Level, caddyfileutil.CheckLevel), Always: r.Plain(of+"consent", t.Consent, checkDetailConsent) == "always",
+		Open: t.Unregistered,
 	}
 	for _, m := range t.Members {
 		at := "member " + m.Name + " "
 		out.Members = append(out.Members, rar.Member{
-			Path: m.Name, Label: texts(of+at+"label", m.Label), Kind: r.Plain(of+at+"kind", m.Kind, checkDetailKind), Of: list(at+"values", m.Values),
+			Path: m.Name, Label: texts(of+at+"label", m.Label), Kind: r.Plain(of+at+"kind", m.Kind, checkDetailKind),
+			Of: list(at+"values", m.Values),
 		})
 	}
 	if r.ProblemCount() == before && (known && !caddyfileutil.HasPlaceholder(t.Type) || !r.Adapting()) {

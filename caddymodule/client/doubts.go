@@ -31,7 +31,10 @@ func Doubts(clients []*client.Client, apis []*client.APIClient, trusted []worklo
 
 func doubtLifetimes(c *client.Client, of string) (out []caddyfileutil.Fault) {
 	never := func(option, format string, args ...any) {
-		out = append(out, caddyfileutil.Fault{Option: of + option, Reason: of + option + ": " + fmt.Sprintf(format, args...), Mend: "make it shorter, or the other one longer"})
+		out = append(out, caddyfileutil.Fault{
+			Option: of + option, Reason: of + option + ": " + fmt.Sprintf(format, args...),
+			Mend: "make it shorter, or the other one longer",
+		})
 	}
 	l, full := c.Lifetimes, c.WithDefaults().Lifetimes
 	if l.RefreshToken > full.RefreshChain {
@@ -46,7 +49,10 @@ func doubtLifetimes(c *client.Client, of string) (out []caddyfileutil.Fault) {
 // doubtSecrets looks at the secrets of one client. first are the clients by their secrets, so far.
 func doubtSecrets(of, id string, secrets []secret.String, hashes []string, first map[string]string) (out []caddyfileutil.Fault) {
 	say := func(option, reason string) {
-		out = append(out, caddyfileutil.Fault{Option: of + ": " + option, Reason: of + ": " + reason, Mend: "`caddy gatehouse secret` prints a good one"})
+		out = append(out, caddyfileutil.Fault{
+			Option: of + ": " + option, Reason: of + ": " + reason,
+			Mend: "`caddy gatehouse secret` prints a good one",
+		})
 	}
 	kept := func(option, text string) {
 		if by := first[text]; by != "" && by != of {
@@ -73,7 +79,10 @@ func doubtMatches(r *workload.Rule) (out []caddyfileutil.Fault) {
 			if instead := workload.Longer(m.Claim, pattern); instead != "" {
 				option := "trust_issuer " + r.Issuer + ": match"
 				const reason = "%s %s %s: subjects that begin so have more parts between colons, and a * does not stand for a colon, so the pattern fits no token"
-				out = append(out, caddyfileutil.Fault{Option: option, Reason: fmt.Sprintf(reason, option, m.Claim, pattern), Mend: "write for example " + instead})
+				out = append(out, caddyfileutil.Fault{
+					Option: option, Reason: fmt.Sprintf(reason, option, m.Claim, pattern),
+					Mend: "write for example " + instead,
+				})
 			}
 		}
 	}

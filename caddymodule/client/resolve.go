@@ -29,7 +29,8 @@ func (c *Client) Build(r *caddyfileutil.Resolver) *client.Client {
 		if caddyfileutil.HasPlaceholder(c.ID) {
 			out.ID = "placeholder"
 		}
-		if caddyfileutil.HasPlaceholder(strings.Join(c.Grants, "")) || caddyfileutil.HasPlaceholder(strings.Join(c.Scopes, "")+strings.Join(c.DefaultScopes, "")) {
+		if caddyfileutil.HasPlaceholder(strings.Join(c.Grants, "")) ||
+			caddyfileutil.HasPlaceholder(strings.Join(c.Scopes, "")+strings.Join(c.DefaultScopes, "")) {
 			return out
 		}
 	}
@@ -58,20 +59,24 @@ func (c *Client) Resolve(r *caddyfileutil.Resolver) *client.Client {
 		Scopes:                 r.List(of+"scopes", c.Scopes, caddyfileutil.CheckScope),
 		DefaultScopes:          r.List(of+"default_scopes", c.DefaultScopes, caddyfileutil.CheckScope),
 		IDPs:                   r.List(of+"idps", c.IDPs, caddyfileutil.CheckProviderID),
-		Consent:                r.Plain(of+"consent", c.Consent, checkConsent), PKCERequired: c.PKCERequired, PARRequired: c.PARRequired, DPoPRequired: c.DPoPRequired, MTLSRequired: c.MTLSRequired, FAPI2: c.FAPI2, SignedRequestRequired: c.SignedRequestRequired,
-		RequestAlg: r.Plain(of+"request_object_alg", c.RequestAlg, checkRequestAlg), PasswordOnly: c.PasswordOnly, SecondFactor: r.Plain(of+"second_factor", c.SecondFactor, caddyfileutil.CheckSecondFactor),
-		SubjectType: r.Plain(of+"subject_type", c.SubjectType, checkSubjectType),
-		TokenFormat: r.Plain(of+"token_format", c.TokenFormat, checkTokenFormat), App: c.App.build(r, of),
+		Consent:                r.Plain(of+"consent", c.Consent, checkConsent), PKCERequired: c.PKCERequired, PARRequired: c.PARRequired,
+		DPoPRequired: c.DPoPRequired, MTLSRequired: c.MTLSRequired, FAPI2: c.FAPI2, SignedRequestRequired: c.SignedRequestRequired,
+		RequestAlg: r.Plain(of+"request_object_alg", c.RequestAlg, checkRequestAlg), PasswordOnly: c.PasswordOnly,
+		SecondFactor: r.Plain(of+"second_factor", c.SecondFactor, caddyfileutil.CheckSecondFactor),
+		SubjectType:  r.Plain(of+"subject_type", c.SubjectType, checkSubjectType),
+		TokenFormat:  r.Plain(of+"token_format", c.TokenFormat, checkTokenFormat), App: c.App.build(r, of),
 		IDTokenAlg: r.Plain(of+"id_token_alg", c.IDTokenAlg, checkAlg), IDTokenClaims: c.IDTokenClaims,
-		IDTokenEncAlg: r.Plain(of+"id_token_encryption", c.IDTokenEncAlg, checkEncAlg), IDTokenEnc: r.Plain(of+"id_token_encryption", c.IDTokenEnc, checkEnc),
+		IDTokenEncAlg:  r.Plain(of+"id_token_encryption", c.IDTokenEncAlg, checkEncAlg),
+		IDTokenEnc:     r.Plain(of+"id_token_encryption", c.IDTokenEnc, checkEnc),
 		UserinfoAlg:    r.Plain(of+"userinfo_alg", c.UserinfoAlg, checkAlg),
-		UserinfoEncAlg: r.Plain(of+"userinfo_encryption", c.UserinfoEncAlg, checkEncAlg), UserinfoEnc: r.Plain(of+"userinfo_encryption", c.UserinfoEnc, checkEnc),
-		ResponseAlg: r.Plain(of+"authorization_response_alg", c.ResponseAlg, checkAlg),
-		Audiences:   r.List(of+"audiences", c.Audiences, caddyfileutil.CheckURI),
-		DetailTypes: r.List(of+"authorization_details_types", c.DetailTypes, rar.CheckName),
-		Exchange:    c.Exchange.build(r, of),
-		Origins:     r.List(of+"origins", c.Origins, checkOrigin),
-		MaxSessions: r.Count(of+"max_sessions", c.MaxSessions, checkMaxSessions), Disabled: c.Disabled,
+		UserinfoEncAlg: r.Plain(of+"userinfo_encryption", c.UserinfoEncAlg, checkEncAlg),
+		UserinfoEnc:    r.Plain(of+"userinfo_encryption", c.UserinfoEnc, checkEnc),
+		ResponseAlg:    r.Plain(of+"authorization_response_alg", c.ResponseAlg, checkAlg),
+		Audiences:      r.List(of+"audiences", c.Audiences, caddyfileutil.CheckURI),
+		DetailTypes:    r.List(of+"authorization_details_types", c.DetailTypes, rar.CheckName),
+		Exchange:       c.Exchange.build(r, of),
+		Origins:        r.List(of+"origins", c.Origins, checkOrigin),
+		MaxSessions:    r.Count(of+"max_sessions", c.MaxSessions, checkMaxSessions), Disabled: c.Disabled,
 		Lifetimes: client.Lifetimes{
 			Code:         r.Duration(of+"lifetimes code", c.Lifetimes.Code),
 			AccessToken:  r.Duration(of+"lifetimes access_token", c.Lifetimes.AccessToken),
@@ -115,7 +120,10 @@ func (a *MobileApp) build(r *caddyfileutil.Resolver, of string) *client.App {
 		}
 		return r.Plain(of+"app "+name, v, nil)
 	}
-	return &client.App{Identifier: member("identifier", a.Identifier), Platform: member("platform", a.Platform), Version: member("version", a.Version)}
+	return &client.App{
+		Identifier: member("identifier", a.Identifier), Platform: member("platform", a.Platform),
+		Version: member("version", a.Version),
+	}
 }
 
 // maxJWKS is the size in bytes of a file with keys.
@@ -174,11 +182,14 @@ func (c *APIClient) Build(r *caddyfileutil.Resolver) *client.APIClient {
 	of := "api_client " + c.ID + ": "
 	before := r.ProblemCount()
 	out := &client.APIClient{
-		ID: r.Plain("api_client", c.ID, nil), Secrets: secrets(r, of+"secret", c.Secrets), SecretHashes: hashes(r, of+"secret_hash", c.SecretHashes),
-		APIs: r.List(of+"apis", c.APIs, checkAPI), Audiences: r.List(of+"audiences", c.Audiences, caddyfileutil.CheckURI),
+		ID: r.Plain("api_client", c.ID, nil), Secrets: secrets(r, of+"secret", c.Secrets),
+		SecretHashes: hashes(r, of+"secret_hash", c.SecretHashes),
+		APIs:         r.List(of+"apis", c.APIs, checkAPI), Audiences: r.List(of+"audiences", c.Audiences, caddyfileutil.CheckURI),
 		Partitions: r.List(of+"partitions", c.Partitions, authn.CheckPartition), Disabled: c.Disabled,
-		IntrospectionAlg: r.Plain(of+"introspection_alg", c.IntrospectionAlg, checkAlg), Organisation: r.Plain(of+"organisation", c.Organisation, checkOrganisation),
-		MaxLevel: r.Count(of+"max_level", c.MaxLevel, caddyfileutil.CheckLevel), CertificateSubject: c.CertificateSubject.build(r, of+"tls_client_auth"),
+		IntrospectionAlg:   r.Plain(of+"introspection_alg", c.IntrospectionAlg, checkAlg),
+		Organisation:       r.Plain(of+"organisation", c.Organisation, checkOrganisation),
+		MaxLevel:           r.Count(of+"max_level", c.MaxLevel, caddyfileutil.CheckLevel),
+		CertificateSubject: c.CertificateSubject.build(r, of+"tls_client_auth"),
 	}
 	if r.Adapting() {
 		if caddyfileutil.HasPlaceholder(c.ID) {
@@ -259,13 +270,18 @@ func Of(c *client.Client, written *Client) Client {
 	l := c.Lifetimes
 	return Client{
 		DPoPRequired: c.DPoPRequired, MTLSRequired: c.MTLSRequired, FAPI2: c.FAPI2,
-		TokenFormat: c.TokenFormat, App: (*MobileApp)(c.App), Exchange: ofExchange(c.Exchange), DetailTypes: c.DetailTypes, SubjectType: c.SubjectType, JWKS: keys, Logo: logo,
+		TokenFormat: c.TokenFormat, App: (*MobileApp)(c.App), Exchange: ofExchange(c.Exchange), DetailTypes: c.DetailTypes,
+		SubjectType: c.SubjectType, JWKS: keys, Logo: logo,
 		BackchannelLogoutURI: c.BackchannelLogoutURI, FrontchannelLogoutURI: c.FrontchannelLogoutURI, InitiateLoginURI: c.InitiateLoginURI,
-		ID: c.ID, Name: c.Name, Public: c.Public, Native: c.Native, AuthMethod: c.AuthMethod, CertificateSubject: (*Subject)(c.CertificateSubject), RedirectURIs: c.RedirectURIs, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
-		Grants: c.Grants, Scopes: c.Scopes, DefaultScopes: c.DefaultScopes, IDPs: c.IDPs, Consent: c.Consent, PKCERequired: c.PKCERequired, PARRequired: c.PARRequired, PasswordOnly: c.PasswordOnly, SecondFactor: c.SecondFactor,
+		ID: c.ID, Name: c.Name, Public: c.Public, Native: c.Native, AuthMethod: c.AuthMethod,
+		CertificateSubject: (*Subject)(c.CertificateSubject), RedirectURIs: c.RedirectURIs, PostLogoutRedirectURIs: c.PostLogoutRedirectURIs,
+		Grants: c.Grants, Scopes: c.Scopes, DefaultScopes: c.DefaultScopes, IDPs: c.IDPs, Consent: c.Consent, PKCERequired: c.PKCERequired,
+		PARRequired: c.PARRequired, PasswordOnly: c.PasswordOnly, SecondFactor: c.SecondFactor,
 		SignedRequestRequired: c.SignedRequestRequired, RequestAlg: c.RequestAlg, ResponseAlg: c.ResponseAlg,
-		IDTokenEncAlg: c.IDTokenEncAlg, IDTokenEnc: c.IDTokenEnc, UserinfoAlg: c.UserinfoAlg, UserinfoEncAlg: c.UserinfoEncAlg, UserinfoEnc: c.UserinfoEnc,
-		IDTokenAlg: c.IDTokenAlg, IDTokenClaims: c.IDTokenClaims, Audiences: c.Audiences, Origins: c.Origins, MaxSessions: caddyfileutil.Count(strconv.Itoa(c.MaxSessions)), Disabled: c.Disabled,
+		IDTokenEncAlg: c.IDTokenEncAlg, IDTokenEnc: c.IDTokenEnc, UserinfoAlg: c.UserinfoAlg, UserinfoEncAlg: c.UserinfoEncAlg,
+		UserinfoEnc: c.UserinfoEnc,
+		IDTokenAlg:  c.IDTokenAlg, IDTokenClaims: c.IDTokenClaims, Audiences: c.Audiences, Origins: c.Origins,
+		MaxSessions: caddyfileutil.Count(strconv.Itoa(c.MaxSessions)), Disabled: c.Disabled,
 		Lifetimes: Lifetimes{
 			Code: text(l.Code), AccessToken: text(l.AccessToken), RefreshToken: text(l.RefreshToken), RefreshChain: text(l.RefreshChain),
 			RefreshGrace: text(l.RefreshGrace), Session: text(l.Session),

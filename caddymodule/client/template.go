@@ -63,7 +63,8 @@ func (c *Client) For(library, address string) error {
 		}
 	}
 	if len(c.RedirectURIs) == 0 {
-		return fmt.Errorf("the address of the application or its redirect URIs are missing: %s is called back at %s below the address", library, t.callback)
+		return fmt.Errorf("the address of the application or its redirect URIs are missing: %s is called back at %s below the address",
+			library, t.callback)
 	}
 	if len(c.Grants) == 0 {
 		c.Grants = []string{"authorization_code", "refresh_token"}

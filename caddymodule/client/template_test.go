@@ -25,7 +25,8 @@ func TestFor(t *testing.T) {
 		if err := r.Err(); err != nil {
 			t.Errorf("For(%q) makes an invalid client: %v", library, err)
 		}
-		if !built.IDTokenClaims || !slices.Contains(built.Scopes, "groups") || !strings.HasPrefix(built.RedirectURIs[0], "https://app.example.com/") {
+		if !built.IDTokenClaims || !slices.Contains(built.Scopes, "groups") ||
+			!strings.HasPrefix(built.RedirectURIs[0], "https://app.example.com/") {
 			t.Errorf("For(%q) = %+v", library, built)
 		}
 		if strings.Contains(strings.TrimPrefix(built.RedirectURIs[0], "https://"), "//") {
@@ -36,11 +37,15 @@ func TestFor(t *testing.T) {
 
 func TestForKeepsWhatIsSaid(t *testing.T) {
 	t.Parallel()
-	c := Client{ID: "app", Name: "The app", RedirectURIs: []string{"https://app.example.com/back"}, Scopes: []string{"openid"}, Grants: []string{"authorization_code"}}
+	c := Client{
+		ID: "app", Name: "The app", RedirectURIs: []string{"https://app.example.com/back"}, Scopes: []string{"openid"},
+		Grants: []string{"authorization_code"},
+	}
 	if err := c.For("oauth2-proxy", ""); err != nil {
 		t.Fatal(err)
 	}
-	if c.Name != "The app" || c.RedirectURIs[0] != "https://app.example.com/back" || len(c.Scopes) != 1 || len(c.Grants) != 1 || !c.IDTokenClaims {
+	if c.Name != "The app" || c.RedirectURIs[0] != "https://app.example.com/back" || len(c.Scopes) != 1 ||
+		len(c.Grants) != 1 || !c.IDTokenClaims {
 		t.Errorf("For = %+v, want what the client said", c)
 	}
 }

@@ -80,7 +80,13 @@ func (c *Client) write(literal func(word string) string) string {
 	for _, must := range []struct {
 		option string
 		on     bool
-	}{{"pkce", c.PKCERequired}, {"par", c.PARRequired}, {"request_object", c.SignedRequestRequired}, {"dpop", c.DPoPRequired}, {"mtls", c.MTLSRequired}} {
+	}{
+		{"pkce", c.PKCERequired},
+		{"par", c.PARRequired},
+		{"request_object", c.SignedRequestRequired},
+		{"dpop", c.DPoPRequired},
+		{"mtls", c.MTLSRequired},
+	} {
 		if must.on {
 			b.line(must.option, "required")
 		}
@@ -132,7 +138,13 @@ func (c *Client) write(literal func(word string) string) string {
 }
 
 func (s *Subject) write(b *block, method string) {
-	for _, n := range []struct{ kind, name string }{{"subject_dn", s.DN}, {"san_dns", s.DNS}, {"san_uri", s.URI}, {"san_ip", s.IP}, {"san_email", s.Email}} {
+	for _, n := range []struct{ kind, name string }{
+		{"subject_dn", s.DN},
+		{"san_dns", s.DNS},
+		{"san_uri", s.URI},
+		{"san_ip", s.IP},
+		{"san_email", s.Email},
+	} {
 		if n.name != "" {
 			b.line("auth_method", method, n.kind, n.name)
 		}
@@ -216,7 +228,8 @@ func texts[S ~string](list []S) []string {
 // Ends of lines become blanks.
 func Quote(word string) string {
 	word = strings.Join(strings.FieldsFunc(word, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
-	plain := word != "" && word != "{" && word != "}" && !strings.HasPrefix(word, "#") && !strings.HasPrefix(word, "<<") && !strings.HasSuffix(word, "{") &&
+	plain := word != "" && word != "{" && word != "}" && !strings.HasPrefix(word, "#") && !strings.HasPrefix(word, "<<") &&
+		!strings.HasSuffix(word, "{") &&
 		!strings.ContainsAny(word, " \t\"`\\")
 	if plain {
 		return word

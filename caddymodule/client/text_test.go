@@ -112,7 +112,10 @@ func TestStoredClientsAsCaddyfile(t *testing.T) {
 func TestQuotedWords(t *testing.T) {
 	t.Parallel()
 	for _, word := range []string{"", "{", "}", "a {", "#x", "a #x", `say "no"`, `back\slash`, `\`, "`tick`", "<<EOF", "ünï", `"`} {
-		c := Client{ID: "app", Name: word, Secrets: []caddyfileutil.Sensitive{"0123456789012345678901234567890123456789"}, Grants: []string{"client_credentials"}, Scopes: []string{"read"}}
+		c := Client{
+			ID: "app", Name: word, Secrets: []caddyfileutil.Sensitive{"0123456789012345678901234567890123456789"},
+			Grants: []string{"client_credentials"}, Scopes: []string{"read"},
+		}
 		if got := parse(t, c.Caddyfile()); got.Name != word {
 			t.Errorf("%q is read as %q:\n%s", word, got.Name, c.Caddyfile())
 		}

@@ -90,8 +90,10 @@ func (t *TrustedIssuer) Build(r *caddyfileutil.Resolver) workload.Rule {
 	of, before := fmt.Sprintf("trust_issuer %s: ", t.Issuer), r.ProblemCount()
 	keys, uri := readKeys(r, of+"jwks", t.JWKS)
 	rule := workload.Rule{
-		Issuer: r.Plain("trust_issuer", t.Issuer, workload.CheckIssuer), Audience: r.Plain(of+"audience", t.Audience, nil), Client: r.Plain(of+"client", t.Client, nil),
-		Scopes: r.List(of+"scopes", t.Scopes, caddyfileutil.CheckScope), Keys: keys, KeysURI: uri, Reuse: r.Plain(of+"reuse", t.Reuse, checkSwitch) == "on",
+		Issuer: r.Plain("trust_issuer", t.Issuer, workload.CheckIssuer), Audience: r.Plain(of+"audience", t.Audience, nil),
+		Client: r.Plain(of+"client", t.Client, nil),
+		Scopes: r.List(of+"scopes", t.Scopes, caddyfileutil.CheckScope), Keys: keys, KeysURI: uri,
+		Reuse:    r.Plain(of+"reuse", t.Reuse, checkSwitch) == "on",
 		Provider: r.Plain(of+"id_jag", t.IDJAG, caddyfileutil.CheckProviderID),
 	}
 	unknown := caddyfileutil.HasPlaceholder(t.Issuer) || caddyfileutil.HasPlaceholder(t.Client) || caddyfileutil.HasPlaceholder(t.JWKS)

@@ -95,7 +95,10 @@ func forClient(name string) func(*x509.Certificate) {
 
 func newMutual(t *testing.T, gatehouse, api string) *mutual {
 	t.Helper()
-	m := &mutual{Server: servertest.NewServer(t), verified: servertest.FreeAddr(t), asked: "mtls." + servertest.FreeAddr(t), proxied: servertest.FreeAddr(t), direct: servertest.FreeAddr(t), program: servertest.FreeAddr(t)}
+	m := &mutual{
+		Server: servertest.NewServer(t), verified: servertest.FreeAddr(t), asked: "mtls." + servertest.FreeAddr(t),
+		proxied: servertest.FreeAddr(t), direct: servertest.FreeAddr(t), program: servertest.FreeAddr(t),
+	}
 	m.ca = issueCertificate(t, nil, func(c *x509.Certificate) {
 		c.IsCA, c.BasicConstraintsValid, c.KeyUsage = true, true, x509.KeyUsageCertSign
 	})
@@ -106,13 +109,17 @@ func newMutual(t *testing.T, gatehouse, api string) *mutual {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string][]byte{"ca.pem": m.ca.pem(), "cert.pem": web.pem(), "key.pem": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})} {
+	for name, content := range map[string][]byte{
+		"ca.pem": m.ca.pem(), "cert.pem": web.pem(),
+		"key.pem": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
+	} {
 		if err := os.WriteFile(filepath.Join(m.Dir, name), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	_, proxyPort, _ := strings.Cut(m.proxied, ":")
-	text := strings.NewReplacer("DIR", m.Dir, "ADMIN", m.Admin, "VERIFIED", m.verified, "ASKED", m.asked, "PROXYPORT", proxyPort, "PROXIED", m.proxied, "STRANGER", m.direct,
+	text := strings.NewReplacer("DIR", m.Dir, "ADMIN", m.Admin, "VERIFIED", m.verified, "ASKED", m.asked, "PROXYPORT", proxyPort, "PROXIED",
+		m.proxied, "STRANGER", m.direct,
 		"PROGRAM", m.program, "MORE", gatehouse, "GUARDED", api).Replace(`{
 	admin ADMIN
 	persist_config off
@@ -196,9 +203,12 @@ func (m *mutual) call(cert *issued, address, path string, form url.Values, heade
 	if cert != nil {
 		config.Certificates = []tls.Certificate{{Certificate: [][]byte{cert.cert.Raw}, PrivateKey: cert.key}}
 	}
-	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true, DialContext: func(ctx context.Context, network, to string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, strings.TrimPrefix(to, "mtls."))
-	}}
+	transport := &http.Transport{
+		TLSClientConfig: config, DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, to string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, strings.TrimPrefix(to, "mtls."))
+		},
+	}
 	scheme := "http://"
 	if address == m.verified || address == m.asked {
 		scheme = "https://"
@@ -280,13 +290,17 @@ func TestClientCertificates(t *testing.T) {
 			}
 		}
 		for at, want := range map[string]string{m.direct: "in ", m.proxied: "in " + robot.structured()} {
-			if status, body := m.call(nil, at, "/api/x", nil, "Client-Cert", robot.structured(), "Client-Cert-Chain", "x"); status != 200 || body != want {
+			if status, body := m.call(nil, at, "/api/x", nil, "Client-Cert", robot.structured(), "Client-Cert-Chain", "x"); status != 200 ||
+				body != want {
 				t.Errorf("an upstream behind %s reads %d %q, want %q", at, status, body, want)
 			}
 		}
 	})
 	// The alias serves what clients with a certificate need, and nothing for browsers.
-	for path, want := range map[string]int{"/oauth/userinfo": 401, "/sign-in": 421, "/oauth/authorize": 421, "/.well-known/openid-configuration": 421} {
+	for path, want := range map[string]int{
+		"/oauth/userinfo": 401, "/sign-in": 421, "/oauth/authorize": 421,
+		"/.well-known/openid-configuration": 421,
+	} {
 		if status, _ := m.call(robot, m.asked, path, nil); status != want {
 			t.Errorf("%s at the alias = %d, want %d", path, status, want)
 		}
@@ -298,7 +312,8 @@ func TestClientCertificates(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &metadata); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := metadata.Aliases["token_endpoint"], fmt.Sprintf("https://%s/oauth/token", m.asked); got != want || len(metadata.Aliases) != 6 {
+	if got, want := metadata.Aliases["token_endpoint"], fmt.Sprintf("https://%s/oauth/token", m.asked); got != want ||
+		len(metadata.Aliases) != 6 {
 		t.Errorf("mtls_endpoint_aliases = %v", metadata.Aliases)
 	}
 }
@@ -322,7 +337,8 @@ func TestBoundTokens(t *testing.T) {
 		}`, "protect orders.read")
 	mine, other := issueCertificate(t, nil, forClient("bound.example.com")), issueCertificate(t, nil, forClient("bound.example.com"))
 	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {"bound"}, "client_secret": {servertest.TestSecret}}
-	if status, body := m.call(nil, m.asked, "/oauth/token", form); status != http.StatusBadRequest || !strings.Contains(body, "invalid_request") {
+	if status, body := m.call(nil, m.asked, "/oauth/token", form); status != http.StatusBadRequest ||
+		!strings.Contains(body, "invalid_request") {
 		t.Errorf("token without a certificate = %d %s, want 400 invalid_request", status, body)
 	}
 	_, body := m.call(mine, m.asked, "/oauth/token", form)
@@ -360,9 +376,16 @@ func TestBoundTokens(t *testing.T) {
 				t.Errorf("userinfo = %d %s, want %d", status, body, want)
 			}
 		}
-		question := []string{"X-Forwarded-Method", "GET", "X-Forwarded-Proto", "https", "X-Forwarded-Host", "api.example.com", "X-Forwarded-Uri", "/x"}
-		for sent, want := range map[string]int{mine.structured(): 200, other.structured(): 401, "": 401, ":garbage:": 400, mine.structured() + "," + other.structured(): 400} {
-			if status, body := m.call(mine, m.proxied, "/oauth/forward-auth?policy=api", nil, slices.Concat(question, bearer, []string{"Client-Cert", sent})...); status != want {
+		question := []string{
+			"X-Forwarded-Method", "GET", "X-Forwarded-Proto", "https", "X-Forwarded-Host",
+			"api.example.com", "X-Forwarded-Uri", "/x",
+		}
+		for sent, want := range map[string]int{
+			mine.structured(): 200, other.structured(): 401, "": 401, ":garbage:": 400,
+			mine.structured() + "," + other.structured(): 400,
+		} {
+			if status, body := m.call(mine, m.proxied, "/oauth/forward-auth?policy=api", nil,
+				slices.Concat(question, bearer, []string{"Client-Cert", sent})...); status != want {
 				t.Errorf("a question with %.20q = %d %s, want %d", sent, status, body, want)
 			}
 		}

@@ -44,12 +44,16 @@ func Subdirectives(o *Options) caddyfileutil.Subdirectives {
 // forwarded begins the names of headers that proxies alone may send. Some of them mean something else.
 const forwarded = "X-Forwarded-"
 
-var others = []string{forwarded + "For", forwarded + "Host", forwarded + "Proto", forwarded + "Port", forwarded + "Uri", forwarded + "Method", forwarded + "Prefix"}
+var others = []string{
+	forwarded + "For", forwarded + "Host", forwarded + "Proto", forwarded + "Port", forwarded + "Uri",
+	forwarded + "Method", forwarded + "Prefix",
+}
 
 // checkHeader takes only what protect removes from the requests of everybody but trusted proxies.
 func checkHeader(name string) error {
 	key := http.CanonicalHeaderKey(name)
-	if key == "Client-Cert" || strings.HasPrefix(key, forwarded) && len(key) > len(forwarded) && httpguts.ValidHeaderFieldName(name) && !slices.Contains(others, key) {
+	if key == "Client-Cert" || strings.HasPrefix(key, forwarded) && len(key) > len(forwarded) && httpguts.ValidHeaderFieldName(name) &&
+		!slices.Contains(others, key) {
 		return nil
 	}
 	return fmt.Errorf("%q cannot be the header of a certificate: want Client-Cert, or a name that begins with X-Forwarded-", name)

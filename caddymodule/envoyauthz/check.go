@@ -84,7 +84,10 @@ func question(about *authv3.AttributeContext) (q forwardauth.Question, err error
 	case r.GetQuery() != "" || r.GetFragment() != "":
 		return q, malformed("query and fragment are part of the path")
 	}
-	q = forwardauth.Question{Method: r.GetMethod(), Scheme: r.GetScheme(), Host: r.GetHost(), Target: r.GetPath(), Client: source(about.GetSource()), Certificate: about.GetSource().GetCertificate()}
+	q = forwardauth.Question{
+		Method: r.GetMethod(), Scheme: r.GetScheme(), Host: r.GetHost(), Target: r.GetPath(),
+		Client: source(about.GetSource()), Certificate: about.GetSource().GetCertificate(),
+	}
 	if q.Header, err = headers(r); err != nil {
 		return q, err
 	}
@@ -204,7 +207,10 @@ func denied(code codes.Code, httpStatus int, h http.Header, body []byte) *authv3
 	if httpStatus < http.StatusMultipleChoices || typev3.StatusCode_name[int32(httpStatus)] == "" { //nolint:gosec // of HTTP
 		httpStatus = http.StatusForbidden // Envoy refuses an answer with a status that it does not know
 	}
-	out := &authv3.DeniedHttpResponse{Status: &typev3.HttpStatus{Code: typev3.StatusCode(httpStatus)}, Body: string(body)} //nolint:gosec // of HTTP
+	out := &authv3.DeniedHttpResponse{
+		Status: &typev3.HttpStatus{Code: typev3.StatusCode(httpStatus)},
+		Body:   string(body),
+	} //nolint:gosec // of HTTP
 	if !utf8.ValidString(out.Body) {
 		out.Body = ""
 	}
@@ -218,7 +224,8 @@ func denied(code codes.Code, httpStatus int, h http.Header, body []byte) *authv3
 		}
 	}
 	return &authv3.CheckResponse{
-		Status: &status.Status{Code: int32(code)}, HttpResponse: &authv3.CheckResponse_DeniedResponse{DeniedResponse: out}, //nolint:gosec // below 17
+		Status:       &status.Status{Code: int32(code)},
+		HttpResponse: &authv3.CheckResponse_DeniedResponse{DeniedResponse: out}, //nolint:gosec // below 17
 	}
 }
 

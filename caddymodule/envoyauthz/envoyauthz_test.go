@@ -85,10 +85,15 @@ func dial(t testing.TB, address string, creds credentials.TransportCredentials) 
 // request is what Envoy asks about GET https://wiki.test/a?x=1.
 func request(change ...func(*authv3.AttributeContext)) *authv3.CheckRequest {
 	about := &authv3.AttributeContext{
-		Source: &authv3.AttributeContext_Peer{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{Address: "192.0.2.7"}}}},
+		Source: &authv3.AttributeContext_Peer{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{
+			SocketAddress: &corev3.SocketAddress{Address: "192.0.2.7"},
+		}}},
 		Request: &authv3.AttributeContext_Request{Http: &authv3.AttributeContext_HttpRequest{
 			Method: "GET", Host: "wiki.test", Scheme: "https", Path: "/a?x=1", Protocol: "HTTP/1.1",
-			Headers: map[string]string{":method": "GET", ":path": "/a?x=1", ":authority": "wiki.test", "authorization": "Bearer t", "accept": "text/html"},
+			Headers: map[string]string{
+				":method": "GET", ":path": "/a?x=1", ":authority": "wiki.test",
+				"authorization": "Bearer t", "accept": "text/html",
+			},
 		}},
 	}
 	for _, fn := range change {
@@ -137,15 +142,18 @@ func TestCheckTellsEnvoyWhoItIs(t *testing.T) {
 		t.Errorf("headers to set: %s", diff)
 	}
 	// Envoy sets first and removes then: what is set must not be removed.
-	if diff := cmp.Diff([]string{"remote-email", "remote_user", "x-original-url"}, ok.GetHeadersToRemove(), cmpopts.SortSlices(strings.Compare)); diff != "" {
+	if diff := cmp.Diff([]string{"remote-email", "remote_user", "x-original-url"}, ok.GetHeadersToRemove(),
+		cmpopts.SortSlices(strings.Compare)); diff != "" {
 		t.Errorf("headers to remove: %s", diff)
 	}
 	want := forwardauth.Question{
-		Method: "GET", Scheme: "https", Host: "wiki.test", Target: "/a?x=1", Client: netip.MustParseAddr("192.0.2.7"), Gate: "wiki", Narrow: map[string][]string{"level": {"2"}},
+		Method: "GET", Scheme: "https", Host: "wiki.test", Target: "/a?x=1", Client: netip.MustParseAddr("192.0.2.7"), Gate: "wiki",
+		Narrow: map[string][]string{"level": {"2"}},
 		Header: http.Header{"Authorization": {"Bearer t"}, "Accept": {"text/html"}, "Cookie": {"theirs=1; gh-x-site=secret"}},
 	}
 	asked := f.take()
-	if len(asked) != 1 || !cmp.Equal(asked[0], want, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmpopts.IgnoreUnexported(want)) {
+	if len(asked) != 1 || !cmp.Equal(asked[0], want, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+		cmpopts.IgnoreUnexported(want)) {
 		t.Errorf("asked %+v, want %+v", asked, want)
 	}
 }
@@ -196,8 +204,10 @@ func TestCheckReadsOneSource(t *testing.T) {
 	_, err := envoy.Check(t.Context(), request(func(about *authv3.AttributeContext) {
 		h := httpOf(about).Headers
 		for name, value := range map[string]string{
-			":path": "/healthz", ":method": "OPTIONS", ":authority": "public.test", ":scheme": "http", "host": "public.test", "x-forwarded-for": "10.0.0.1",
-			"x-forwarded-uri": "/healthz", "x-forwarded-method": "OPTIONS", "x-original-url": "https://public.test/healthz", "x-envoy-original-path": "/healthz",
+			":path": "/healthz", ":method": "OPTIONS", ":authority": "public.test", ":scheme": "http", "host": "public.test",
+			"x-forwarded-for": "10.0.0.1",
+			"x-forwarded-uri": "/healthz", "x-forwarded-method": "OPTIONS", "x-original-url": "https://public.test/healthz",
+			"x-envoy-original-path": "/healthz",
 		} {
 			h[name] = value
 		}
@@ -206,7 +216,8 @@ func TestCheckReadsOneSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := f.take()[0]
-	if q.Method != "GET" || q.Scheme != "https" || q.Host != "wiki.test" || q.Target != "/a?x=1" || q.Client != netip.MustParseAddr("192.0.2.7") {
+	if q.Method != "GET" || q.Scheme != "https" || q.Host != "wiki.test" || q.Target != "/a?x=1" ||
+		q.Client != netip.MustParseAddr("192.0.2.7") {
 		t.Errorf("asked about %s %s://%s%s of %v", q.Method, q.Scheme, q.Host, q.Target, q.Client)
 	}
 	for name := range q.Header {
@@ -224,7 +235,10 @@ func TestCheckReadsHeaderMap(t *testing.T) {
 	envoy := dial(t, s.at.String(), nil)
 	_, err := envoy.Check(t.Context(), request(func(about *authv3.AttributeContext) {
 		httpOf(about).HeaderMap = &corev3.HeaderMap{Headers: []*corev3.HeaderValue{
-			{Key: ":path", RawValue: []byte("/other")}, {Key: "cookie", RawValue: []byte("a=1")}, {Key: "cookie", RawValue: []byte("b=2")}, {Key: "x-text", Value: "v"},
+			{Key: ":path", RawValue: []byte("/other")},
+			{Key: "cookie", RawValue: []byte("a=1")},
+			{Key: "cookie", RawValue: []byte("b=2")},
+			{Key: "x-text", Value: "v"},
 		}}
 	}))
 	if err != nil {
@@ -262,7 +276,8 @@ func TestCheckRefusesWhatNoRequestIs(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 				continue
 			}
-			if got := res.GetDeniedResponse().GetStatus().GetCode(); got != http.StatusBadRequest || res.GetStatus().GetCode() != int32(codes.InvalidArgument) || res.GetOkResponse() != nil {
+			if got := res.GetDeniedResponse().GetStatus().GetCode(); got != http.StatusBadRequest ||
+				res.GetStatus().GetCode() != int32(codes.InvalidArgument) || res.GetOkResponse() != nil {
 				t.Errorf("%s: %v, want 400", name, res)
 			}
 		}
@@ -296,7 +311,8 @@ func TestCheckDenies(t *testing.T) {
 	} {
 		f.decide = func(forwardauth.Question) (forwardauth.Answer, error) {
 			return forwardauth.Answer{
-				Status: tt.status, Header: http.Header{"Www-Authenticate": {"Bearer", "Basic"}, "Set-Cookie": {"a=1", "b=2"}}, Body: []byte(`{"error":"x"}`),
+				Status: tt.status, Header: http.Header{"Www-Authenticate": {"Bearer", "Basic"}, "Set-Cookie": {"a=1", "b=2"}},
+				Body:     []byte(`{"error":"x"}`),
 				Identity: http.Header{"Remote-User": {"ada"}}, // not for one who is refused
 			}, nil
 		}
@@ -305,7 +321,8 @@ func TestCheckDenies(t *testing.T) {
 			t.Fatalf("%s: %v", tt.name, err)
 		}
 		d := res.GetDeniedResponse()
-		if int(d.GetStatus().GetCode()) != tt.want || res.GetStatus().GetCode() != int32(tt.code) || d.GetBody() != `{"error":"x"}` || res.GetOkResponse() != nil {
+		if int(d.GetStatus().GetCode()) != tt.want || res.GetStatus().GetCode() != int32(tt.code) || d.GetBody() != `{"error":"x"}` ||
+			res.GetOkResponse() != nil {
 			t.Errorf("%s: %v, want %d", tt.name, res, tt.want)
 		}
 		got := map[string][]string{}
@@ -334,12 +351,18 @@ func TestCheckInDoubtIsUnavailable(t *testing.T) {
 			decide func(forwardauth.Question) (forwardauth.Answer, error)
 			want   codes.Code
 		}{
-			"the store fails": {func(forwardauth.Question) (forwardauth.Answer, error) { return forwardauth.Answer{Status: 503}, nil }, codes.Unavailable},
+			"the store fails": {
+				func(forwardauth.Question) (forwardauth.Answer, error) { return forwardauth.Answer{Status: 503}, nil },
+				codes.Unavailable,
+			},
 			"an error": {func(forwardauth.Question) (forwardauth.Answer, error) {
 				return forwardauth.Answer{}, errors.New("secret detail")
 			}, codes.Unavailable},
-			"an internal error": {func(forwardauth.Question) (forwardauth.Answer, error) { return forwardauth.Answer{Status: 500}, nil }, codes.Unavailable},
-			"a panic":           {func(forwardauth.Question) (forwardauth.Answer, error) { panic("fake") }, codes.Internal},
+			"an internal error": {
+				func(forwardauth.Question) (forwardauth.Answer, error) { return forwardauth.Answer{Status: 500}, nil },
+				codes.Unavailable,
+			},
+			"a panic": {func(forwardauth.Question) (forwardauth.Answer, error) { panic("fake") }, codes.Internal},
 		} {
 			f.decide = tt.decide
 			res, err := envoy.Check(t.Context(), request())
@@ -381,7 +404,10 @@ func FuzzCheck(f *testing.F) {
 				r := httpOf(about)
 				r.Method, r.Host, r.Path, r.Headers = method, host, path, map[string]string{name: value}
 				if raw {
-					r.HeaderMap = &corev3.HeaderMap{Headers: []*corev3.HeaderValue{{Key: name, RawValue: []byte(value)}, {Key: name, RawValue: []byte(value)}}}
+					r.HeaderMap = &corev3.HeaderMap{Headers: []*corev3.HeaderValue{
+						{Key: name, RawValue: []byte(value)},
+						{Key: name, RawValue: []byte(value)},
+					}}
 				}
 				about.ContextExtensions = map[string]string{extension: policy}
 			})
@@ -389,7 +415,9 @@ func FuzzCheck(f *testing.F) {
 			if err != nil || (res.GetOkResponse() == nil) == (res.GetDeniedResponse() == nil) {
 				t.Fatalf("check = %v, %v", res, err)
 			}
-			if res.GetOkResponse() != nil && (strings.ContainsAny(name+value, "\r\n\x00") || extension != "policy" && extension != "scope" && extension != "group" && extension != "level" && extension != "audience") {
+			if res.GetOkResponse() != nil &&
+				(strings.ContainsAny(name+value, "\r\n\x00") || extension != "policy" && extension != "scope" && extension != "group" &&
+					extension != "level" && extension != "audience") {
 				t.Errorf("%q: %q with %q passed", name, value, extension)
 			}
 		}

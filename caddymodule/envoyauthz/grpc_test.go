@@ -41,8 +41,13 @@ func TestEnvoyAsksOverGRPC(t *testing.T) {
 	envoy := authv3.NewAuthorizationClient(conn)
 	about := func(host string, headers map[string]string) *authv3.CheckRequest {
 		return &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
-			Source:  &authv3.AttributeContext_Peer{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{Address: "192.0.2.7"}}}},
-			Request: &authv3.AttributeContext_Request{Http: &authv3.AttributeContext_HttpRequest{Method: "GET", Scheme: "https", Host: host, Path: "/orders?x=1", Headers: headers}},
+			Source: &authv3.AttributeContext_Peer{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{
+				SocketAddress: &corev3.SocketAddress{Address: "192.0.2.7"},
+			}}},
+			Request: &authv3.AttributeContext_Request{Http: &authv3.AttributeContext_HttpRequest{
+				Method: "GET", Scheme: "https", Host: host,
+				Path: "/orders?x=1", Headers: headers,
+			}},
 		}}
 	}
 	check := func(host string, headers map[string]string) (*authv3.CheckResponse, error) {
@@ -50,7 +55,8 @@ func TestEnvoyAsksOverGRPC(t *testing.T) {
 	}
 	passes := func(what string) {
 		t.Helper()
-		res, err := check("orders.example.com", map[string]string{"authorization": "Bearer " + token, "remote-client": "root", "remote_client": "root", "x-original-url": "/"})
+		res, err := check("orders.example.com",
+			map[string]string{"authorization": "Bearer " + token, "remote-client": "root", "remote_client": "root", "x-original-url": "/"})
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
@@ -58,7 +64,8 @@ func TestEnvoyAsksOverGRPC(t *testing.T) {
 		for _, h := range res.GetOkResponse().GetHeaders() {
 			set[h.GetHeader().GetKey()] = h.GetHeader().GetValue()
 		}
-		if set["remote-client"] != "reports" || strings.Count(set["remote-assertion"], ".") != 2 || !strings.Contains(removed, "remote_client") || !strings.Contains(removed, "x-original-url") {
+		if set["remote-client"] != "reports" || strings.Count(set["remote-assertion"], ".") != 2 || !strings.Contains(removed, "remote_client") ||
+			!strings.Contains(removed, "x-original-url") {
 			t.Fatalf("%s: %v", what, res)
 		}
 	}
@@ -66,7 +73,8 @@ func TestEnvoyAsksOverGRPC(t *testing.T) {
 	if res, err := check("orders.example.com", nil); err != nil || res.GetDeniedResponse().GetStatus().GetCode() != http.StatusUnauthorized {
 		t.Errorf("without a token: %v, %v", res, err)
 	}
-	if res, err := check("orders.example.com/../x", map[string]string{"authorization": "Bearer " + token}); err != nil || res.GetDeniedResponse().GetStatus().GetCode() != http.StatusBadRequest {
+	if res, err := check("orders.example.com/../x", map[string]string{"authorization": "Bearer " + token}); err != nil ||
+		res.GetDeniedResponse().GetStatus().GetCode() != http.StatusBadRequest {
 		t.Errorf("a host that is none: %v, %v", res, err)
 	}
 	for range 3 { // each is another configuration
@@ -78,7 +86,8 @@ func TestEnvoyAsksOverGRPC(t *testing.T) {
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.SetBasicAuth("reports", servertest.TestSecret)
 	s.Do(r)
-	if res, err := check("orders.example.com", map[string]string{"authorization": "Bearer " + token}); err != nil || res.GetDeniedResponse().GetStatus().GetCode() != http.StatusUnauthorized {
+	if res, err := check("orders.example.com", map[string]string{"authorization": "Bearer " + token}); err != nil ||
+		res.GetDeniedResponse().GetStatus().GetCode() != http.StatusUnauthorized {
 		t.Errorf("with a revoked token: %v, %v", res, err)
 	}
 	broken := fmt.Errorf("%w: /secret/path is on fire", storage.ErrUnavailable)

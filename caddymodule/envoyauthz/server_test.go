@@ -57,7 +57,8 @@ func (a *authority) issue(name string) (certificate, key string) {
 		a.t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, BasicConstraintsValid: true, IsCA: a.cert == nil,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
@@ -123,7 +124,8 @@ func TestOnlyClientsWithACertificateAsk(t *testing.T) {
 		for name, creds := range map[string]credentials.TransportCredentials{
 			"without a certificate": ours.client(nil), "with a certificate of another authority": ours.client(other), "without TLS": nil,
 		} {
-			if _, err := dial(t, s.at.String(), creds).Check(t.Context(), request()); grpcstatus.Code(err) != codes.Unavailable || len(f.take()) > 0 {
+			if _, err := dial(t, s.at.String(), creds).Check(t.Context(), request()); grpcstatus.Code(err) != codes.Unavailable ||
+				len(f.take()) > 0 {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -138,7 +140,10 @@ func TestRenewedCertificateIsServed(t *testing.T) {
 	s := &Server{Address: "127.0.0.1:0", Certificate: certificate, Key: key}
 	serve(t, s, &fake{decide: lets})
 	serial := func() string {
-		dialer := &tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, NextProtos: []string{"h2"}}} //nolint:gosec // only looked at
+		dialer := &tls.Dialer{Config: &tls.Config{
+			MinVersion: tls.VersionTLS12, InsecureSkipVerify: true,
+			NextProtos: []string{"h2"},
+		}} //nolint:gosec // only looked at
 		found, err := dialer.DialContext(t.Context(), "tcp", s.at.String())
 		if err != nil {
 			t.Fatal(err)
@@ -256,9 +261,15 @@ func TestFilesOfEnvoy(t *testing.T) {
 		s    *Server
 		want string
 	}{
-		{"another key", &Server{Address: "127.0.0.1:9191", Certificate: certificate, Key: filepath.Join(a.dir, "authority.key")}, "private key does not match"},
+		{
+			"another key", &Server{Address: "127.0.0.1:9191", Certificate: certificate, Key: filepath.Join(a.dir, "authority.key")},
+			"private key does not match",
+		},
 		{"no file", &Server{Address: "127.0.0.1:9191", Certificate: "none.crt", Key: key}, "none.crt"},
-		{"no certificate in client_ca", &Server{Address: "127.0.0.1:9191", Certificate: certificate, Key: key, ClientCA: key}, "holds no certificate"},
+		{
+			"no certificate in client_ca", &Server{Address: "127.0.0.1:9191", Certificate: certificate, Key: key, ClientCA: key},
+			"holds no certificate",
+		},
 	} {
 		res := caddyfileutil.NewVerbatimResolver()
 		if err := tt.s.Provision(res, zap.NewNop()); err != nil {

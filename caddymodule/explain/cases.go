@@ -50,7 +50,8 @@ type caller struct {
 
 // wanted are the words that begin a case.
 var wanted = map[string]protect.Verdict{
-	"allow": protect.Allow, "deny": protect.Deny, "sign-in": protect.SignIn, "step-up": protect.StepUp, "renew": protect.Again, "public": protect.Open, "invalid": protect.Invalid, "?": "",
+	"allow": protect.Allow, "deny": protect.Deny, "sign-in": protect.SignIn, "step-up": protect.StepUp, "renew": protect.Again,
+	"public": protect.Open, "invalid": protect.Invalid, "?": "",
 }
 
 // ReadCases reads a file of cases, in the syntax of a Caddyfile:
@@ -141,7 +142,10 @@ func (c *Cases) readCaller(d *caddyfile.Dispenser, kind string) error {
 	if kind == "client" {
 		w.ClientID = name
 	} else {
-		w.Level, w.Person = 1, &authn.Subject{ID: name, Active: true, Username: name, Profile: map[string]string{}, Details: map[string][]string{}}
+		w.Level, w.Person = 1, &authn.Subject{
+			ID: name, Active: true, Username: name, Profile: map[string]string{},
+			Details: map[string][]string{},
+		}
 	}
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		word, args := d.Val(), d.RemainingArgs()
@@ -297,7 +301,9 @@ type Outcome struct {
 }
 
 // Run puts every case to what answers. now is the time of cases that name none.
-func (c *Cases) Run(ctx context.Context, ask func(context.Context, Request, protect.Caller) (*Answer, error), now time.Time) (out []Outcome, err error) {
+func (c *Cases) Run(ctx context.Context, ask func(context.Context, Request, protect.Caller) (*Answer, error),
+	now time.Time,
+) (out []Outcome, err error) {
 	for i := range c.List {
 		k := &c.List[i]
 		a, err := ask(ctx, k.Request, c.callerOf(k, now))

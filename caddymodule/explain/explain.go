@@ -215,7 +215,8 @@ func (q Request) build(ctx context.Context, c protect.Caller) (r *http.Request, 
 		r.TLS = &tls.ConnectionState{HandshakeComplete: true, ServerName: u.Hostname()}
 	}
 	for name, values := range q.Headers {
-		if !httpguts.ValidHeaderFieldName(name) || slices.ContainsFunc(values, func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) }) {
+		if !httpguts.ValidHeaderFieldName(name) ||
+			slices.ContainsFunc(values, func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) }) {
 			return nil, "", badf("header: %q cannot be sent", name)
 		}
 		if http.CanonicalHeaderKey(name) == "Host" {

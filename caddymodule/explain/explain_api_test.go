@@ -33,12 +33,14 @@ func explained(s *servertest.Server, client string, body map[string]any, want in
 // An API client gets the answer of the command, and is told nothing that it could not read elsewhere.
 func TestExplainByAPI(t *testing.T) {
 	s := servertest.NewServer(t)
-	s.Extra = servertest.APIClient("rules", "policies") + servertest.APIClient("all", "policies persons introspection events configuration") + servertest.APIClient("other", "configuration persons")
+	s.Extra = servertest.APIClient("rules", "policies") + servertest.APIClient("all",
+		"policies persons introspection events configuration") + servertest.APIClient("other", "configuration persons")
 	s.Site = "protect orders.read {\n\t\tpolicy office\n\t}"
 	s.MustLoad()
 	site := "http://" + s.API
 	token := s.Token()
-	if got := explained(s, "rules", map[string]any{"url": site + "/a", "client": "reports", "scopes": []string{"orders.read"}}, http.StatusOK); !strings.Contains(got, `"reason":"policy_missing"`) {
+	if got := explained(s, "rules", map[string]any{"url": site + "/a", "client": "reports", "scopes": []string{"orders.read"}},
+		http.StatusOK); !strings.Contains(got, `"reason":"policy_missing"`) {
 		t.Errorf("without the policy: %s", got)
 	}
 	body := map[string]any{"allow": []map[string]any{{"name": "a", "match": []map[string]any{{"path": []string{"/a"}}}}}}
@@ -48,15 +50,20 @@ func TestExplainByAPI(t *testing.T) {
 	}
 	s.Run(string(raw), "config", "import", "-")
 	got := explained(s, "rules", map[string]any{"url": site + "/a", "client": "reports", "scopes": []string{"orders.read"}}, http.StatusOK)
-	for _, want := range []string{`"verdict":"allow"`, `"rule":"a","place":"policies.office.allow[0]","fit":"fits","decides":true`, `"client_id":"reports"`} {
+	for _, want := range []string{
+		`"verdict":"allow"`, `"rule":"a","place":"policies.office.allow[0]","fit":"fits","decides":true`,
+		`"client_id":"reports"`,
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("explain has no %s: %s", want, got)
 		}
 	}
-	if got := explained(s, "all", map[string]any{"url": site + "/b", "token": token}, http.StatusOK); !strings.Contains(got, `"verdict":"deny"`) || strings.Contains(got, token) {
+	if got := explained(s, "all", map[string]any{"url": site + "/b", "token": token}, http.StatusOK); !strings.Contains(got,
+		`"verdict":"deny"`) || strings.Contains(got, token) {
 		t.Errorf("with a token: %s", got)
 	}
-	if got := explained(s, "all", map[string]any{"url": site + "/b", "person": "demo@example.com"}, http.StatusOK); !strings.Contains(got, `"username":"demo@example.com"`) {
+	if got := explained(s, "all", map[string]any{"url": site + "/b", "person": "demo@example.com"}, http.StatusOK); !strings.Contains(got,
+		`"username":"demo@example.com"`) {
 		t.Errorf("a person: %s", got)
 	}
 	for name, tt := range map[string]struct {
@@ -67,16 +74,26 @@ func TestExplainByAPI(t *testing.T) {
 	}{
 		"without credentials": {"", map[string]any{"url": site}, 401, "authentication is required"},
 		"of another API":      {"other", map[string]any{"url": site}, 403, "may not use this API"},
-		"about a person":      {"rules", map[string]any{"url": site, "person": "demo@example.com"}, 403, "to ask about persons the API client needs the API persons"},
-		"about nobody":        {"rules", map[string]any{"url": site, "person": "nobody@example.com"}, 403, "to ask about persons"},
-		"about a token":       {"rules", map[string]any{"url": site, "token": token}, 403, "to ask about tokens the API client needs the API introspection"},
-		"about a refusal":     {"rules", map[string]any{"ref": "AAAA-BBBB"}, 403, "to ask about persons"},
-		"no such refusal":     {"all", map[string]any{"ref": "AAAA-BBBB"}, 404, "no refusal of the last 24 hours"},
-		"no such person":      {"all", map[string]any{"url": site, "person": "demi@example.com"}, 404, "did you mean demo@example.com?"},
-		"nothing":             {"rules", map[string]any{}, 400, "url: is required, or a ref"},
-		"a wrong member":      {"rules", map[string]any{"uri": site}, 400, "uri: unknown member"},
-		"a wrong address":     {"rules", map[string]any{"url": "/a"}, 400, "want the whole address"},
-		"a wrong level":       {"rules", map[string]any{"url": site, "level": 9}, 400, "want 1 to 4"},
+		"about a person": {
+			"rules",
+			map[string]any{"url": site, "person": "demo@example.com"},
+			403,
+			"to ask about persons the API client needs the API persons",
+		},
+		"about nobody": {"rules", map[string]any{"url": site, "person": "nobody@example.com"}, 403, "to ask about persons"},
+		"about a token": {
+			"rules",
+			map[string]any{"url": site, "token": token},
+			403,
+			"to ask about tokens the API client needs the API introspection",
+		},
+		"about a refusal": {"rules", map[string]any{"ref": "AAAA-BBBB"}, 403, "to ask about persons"},
+		"no such refusal": {"all", map[string]any{"ref": "AAAA-BBBB"}, 404, "no refusal of the last 24 hours"},
+		"no such person":  {"all", map[string]any{"url": site, "person": "demi@example.com"}, 404, "did you mean demo@example.com?"},
+		"nothing":         {"rules", map[string]any{}, 400, "url: is required, or a ref"},
+		"a wrong member":  {"rules", map[string]any{"uri": site}, 400, "uri: unknown member"},
+		"a wrong address": {"rules", map[string]any{"url": "/a"}, 400, "want the whole address"},
+		"a wrong level":   {"rules", map[string]any{"url": site, "level": 9}, 400, "want 1 to 4"},
 	} {
 		if got := explained(s, tt.client, tt.body, tt.status); !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %s, want %q", name, got, tt.want)
@@ -105,8 +122,17 @@ func TestExplainGate(t *testing.T) {
 		args string
 		want []string
 	}{
-		{"--url https://wiki.example.com/x --person demo@example.com", []string{"allow: it passes", "gate", "forward_auth wiki", "Remote-User: demo@example.com", "no site here serves wiki.example.com: another proxy does, and asks forward_auth wiki"}},
-		{"--url https://wiki.example.com/x", []string{"sign-in: ", "client sees  302", "a proxy with the profile nginx gets 401 in place of 302"}},
+		{
+			"--url https://wiki.example.com/x --person demo@example.com",
+			[]string{
+				"allow: it passes", "gate", "forward_auth wiki", "Remote-User: demo@example.com",
+				"no site here serves wiki.example.com: another proxy does, and asks forward_auth wiki",
+			},
+		},
+		{
+			"--url https://wiki.example.com/x",
+			[]string{"sign-in: ", "client sees  302", "a proxy with the profile nginx gets 401 in place of 302"},
+		},
 		{"--url https://other.example.com/x --gate office --client reports", []string{"gate", "policy office", "> allow readers: fits"}},
 		{"--url https://other.example.com/x --gate office --client reports --method POST", []string{"deny: it is refused"}},
 	} {
@@ -150,7 +176,10 @@ func TestExplainGrantedAccess(t *testing.T) {
 	w.Run("", "access", "grant", "demo@example.com", site, "--for", "1h", "--uses", "2")
 	for range 3 { // more often than there are uses
 		out := ask()
-		for _, want := range []string{"allow: it passes", "groups and rules refuse it, and access that an operator has granted lets it pass", "has granted demo@example.com access to " + site + " until ", "2 of 2 uses are left"} {
+		for _, want := range []string{
+			"allow: it passes", "groups and rules refuse it, and access that an operator has granted lets it pass",
+			"has granted demo@example.com access to " + site + " until ", "2 of 2 uses are left",
+		} {
 			if !strings.Contains(out, want) {
 				t.Errorf("with a grant: %s\nwant %q in it", out, want)
 			}

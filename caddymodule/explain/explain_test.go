@@ -75,18 +75,48 @@ func TestExplain(t *testing.T) {
 		args string
 		want []string
 	}{
-		{"--url $/reports/1", []string{"sign-in: it needs a sign-in", "a stranger", "allow reports: after sign-in (Caddyfile:", "allow vault: no: another request", "client sees  302"}},
-		{"--url $/reports/1 --person demo@example.com", []string{"allow: it passes", "demo@example.com (by session; groups staff; signed in 0s; level 1)", "> allow reports: fits (Caddyfile:", "Remote-User: demo@example.com", "Remote-Groups: staff", "goes on to  static_response"}},
-		{"--url $/archive/1 --person demo@example.com", []string{"deny: it is refused", "> deny  archive: fits", "client sees  403 access_denied", "message      The archive is closed until Monday."}},
-		{"--url $/vault/1 --person demo@example.com --level 1", []string{"step-up: it needs a stronger sign-in", "(level 3)", "> allow vault: after step-up", "client sees  302"}},
+		{"--url $/reports/1", []string{
+			"sign-in: it needs a sign-in", "a stranger", "allow reports: after sign-in (Caddyfile:",
+			"allow vault: no: another request", "client sees  302",
+		}},
+		{
+			"--url $/reports/1 --person demo@example.com",
+			[]string{
+				"allow: it passes", "demo@example.com (by session; groups staff; signed in 0s; level 1)", "> allow reports: fits (Caddyfile:",
+				"Remote-User: demo@example.com", "Remote-Groups: staff", "goes on to  static_response",
+			},
+		},
+		{
+			"--url $/archive/1 --person demo@example.com",
+			[]string{
+				"deny: it is refused", "> deny  archive: fits", "client sees  403 access_denied",
+				"message      The archive is closed until Monday.",
+			},
+		},
+		{
+			"--url $/vault/1 --person demo@example.com --level 1",
+			[]string{"step-up: it needs a stronger sign-in", "(level 3)", "> allow vault: after step-up", "client sees  302"},
+		},
 		{"--url $/vault/1 --person demo@example.com --level 3", []string{"allow: it passes"}},
-		{"--url $/office/1 --person demo@example.com --at 2026-11-23T12:00:00Z --ip 10.1.2.3", []string{"allow: it passes", "> allow office: fits"}},
-		{"--url $/office/1 --person demo@example.com --at 2026-11-22T12:00:00Z --ip 10.1.2.3", []string{"deny: it is refused", "allow office: no: another time"}},
-		{"--url $/office/1 --person demo@example.com --at 2026-11-23T12:00:00Z", []string{"deny: it is refused", "no allow rule of the site fits", "allow office: no: another request"}},
+		{
+			"--url $/office/1 --person demo@example.com --at 2026-11-23T12:00:00Z --ip 10.1.2.3",
+			[]string{"allow: it passes", "> allow office: fits"},
+		},
+		{
+			"--url $/office/1 --person demo@example.com --at 2026-11-22T12:00:00Z --ip 10.1.2.3",
+			[]string{"deny: it is refused", "allow office: no: another time"},
+		},
+		{
+			"--url $/office/1 --person demo@example.com --at 2026-11-23T12:00:00Z",
+			[]string{"deny: it is refused", "no allow rule of the site fits", "allow office: no: another request"},
+		},
 		{"--url $/healthz", []string{"public: it passes without"}},
 		{"--url $/moved/x", []string{"sign-in: ", "allow moved: after sign-in"}},
 		{"--url $/reports//x --person demo@example.com", []string{"invalid: it is refused for everyone", "client sees  400"}},
-		{"--url $/nothing --client reports --scopes orders.read", []string{"client reports (by token; scopes orders.read)", "deny: it is refused"}},
+		{
+			"--url $/nothing --client reports --scopes orders.read",
+			[]string{"client reports (by token; scopes orders.read)", "deny: it is refused"},
+		},
 		{"--url $/reports/1 --token ghat_nothing", []string{"sign-in: ", "note", "the token is unknown, expired, revoked or used up"}},
 		{"--url $/reports/1 --method POST --header Remote-User:root", []string{"client sees  401 unauthorized", "challenge    Bearer realm"}},
 	} {
@@ -122,7 +152,8 @@ func TestExplain(t *testing.T) {
 	if _, body := b.Open(site + "/local/1"); body != "inside" {
 		t.Errorf("a page for those who signed in here: %s", body)
 	}
-	if out := w.Run("", "explain", "--person", "demo@example.com", "--url", site+"/local/1"); !strings.Contains(out, "provider identity") || !strings.Contains(out, "> allow local: fits") {
+	if out := w.Run("", "explain", "--person", "demo@example.com", "--url", site+"/local/1"); !strings.Contains(out, "provider identity") ||
+		!strings.Contains(out, "> allow local: fits") {
 		t.Errorf("explain after the sign-in = %s", out)
 	}
 	res, body := b.Open(site + "/archive/1?token=in-the-query")
@@ -131,11 +162,13 @@ func TestExplain(t *testing.T) {
 		t.Fatalf("the archive: %d %s", res.StatusCode, body)
 	}
 	out := w.Run("", "explain", "--ref", ref)
-	if !strings.Contains(out, "was refused GET "+host+"/archive/1") || !strings.Contains(out, "now:") || !strings.Contains(out, "> deny  archive: fits") || strings.Contains(out, "in-the-query") {
+	if !strings.Contains(out, "was refused GET "+host+"/archive/1") || !strings.Contains(out, "now:") ||
+		!strings.Contains(out, "> deny  archive: fits") || strings.Contains(out, "in-the-query") {
 		t.Errorf("explain --ref = %s", out)
 	}
 	answer := servertest.Decode[map[string]any](t, w.Run("", "explain", "--ref", ref, "--json"))
-	if answer["url"] != site+"/archive/1" || answer["verdict"] != "deny" || answer["status"] != float64(403) || answer["refused"].(map[string]any)["ref"] != ref {
+	if answer["url"] != site+"/archive/1" || answer["verdict"] != "deny" || answer["status"] != float64(403) ||
+		answer["refused"].(map[string]any)["ref"] != ref {
 		t.Errorf("explain --ref --json = %v", answer)
 	}
 }
@@ -197,7 +230,8 @@ public  -      GET  http://`+s.Addr+`/anything
 		t.Errorf("policy test of cases that fail: %v", err)
 	}
 	for _, want := range []string{
-		"wiki.cases:19: want allow, got deny: the rule archive at ", "wiki.cases:20: want allow, got deny: no rule decides, but protect at ", "no allow rule of the site fits",
+		"wiki.cases:19: want allow, got deny: the rule archive at ", "wiki.cases:20: want allow, got deny: no rule decides, but protect at ",
+		"no allow rule of the site fits",
 		"wiki.cases:21: want the rule vault to decide: the rule reports at ", filepath.Base(config) + ":",
 	} {
 		if !strings.Contains(out, want) {

@@ -19,7 +19,8 @@ func TestPolicyOfTheAPIHoldsAtOnce(t *testing.T) {
 	s.Extra += "policy fixed {\n\t\t\tpublic /healthz\n\t\t}"
 	s.Site = "protect orders.read {\n\t\tpolicy office\n\t}"
 	s.MustLoad()
-	s.WantFinding("warning Caddyfile:", "the policy office is not in the Caddyfile: until the configuration API has it, the site http://"+s.API+" refuses everybody", "store it by the configuration API")
+	s.WantFinding("warning Caddyfile:", "the policy office is not in the Caddyfile: until the configuration API has it, the site http://"+
+		s.API+" refuses everybody", "store it by the configuration API")
 	token := s.Token()
 	enter := func(path string, want int, headers ...string) {
 		t.Helper()
@@ -34,7 +35,10 @@ func TestPolicyOfTheAPIHoldsAtOnce(t *testing.T) {
 	bearer := []string{"Authorization", "Bearer " + token}
 	enter("/a", http.StatusForbidden, bearer...)
 	enter("/a", http.StatusForbidden)
-	body := servertest.RuleJSON{"allow": []servertest.RuleJSON{{"name": "a", "match": []servertest.RuleJSON{{"path": []string{"/a", "/ws"}}}, "need": servertest.RuleJSON{"clients": []string{"reports"}}}}, "public": []string{"/open"}}
+	body := servertest.RuleJSON{"allow": []servertest.RuleJSON{{
+		"name": "a", "match": []servertest.RuleJSON{{"path": []string{"/a", "/ws"}}},
+		"need": servertest.RuleJSON{"clients": []string{"reports"}},
+	}}, "public": []string{"/open"}}
 	s.MustCall("PUT", servertest.PoliciesPath+"/office", body, http.StatusCreated)
 	enter("/a", http.StatusOK, bearer...)
 	enter("/a", http.StatusUnauthorized)
@@ -47,7 +51,10 @@ func TestPolicyOfTheAPIHoldsAtOnce(t *testing.T) {
 	enter("/a", http.StatusOK, bearer...)
 	enter("/b", http.StatusForbidden, bearer...)
 
-	body["deny"] = []servertest.RuleJSON{{"match": []servertest.RuleJSON{{"path": []string{"/a"}}}, "need": servertest.RuleJSON{"clients": []string{"reports"}}}}
+	body["deny"] = []servertest.RuleJSON{{
+		"match": []servertest.RuleJSON{{"path": []string{"/a"}}},
+		"need":  servertest.RuleJSON{"clients": []string{"reports"}},
+	}}
 	s.MustCall("PUT", servertest.PoliciesPath+"/office", body, http.StatusNoContent)
 	enter("/a", http.StatusForbidden, bearer...)
 	for method, path := range map[string]string{"PUT": "/fixed", "DELETE": "/office"} {
@@ -56,12 +63,17 @@ func TestPolicyOfTheAPIHoldsAtOnce(t *testing.T) {
 		}
 	}
 	list := s.MustCall("GET", servertest.PoliciesPath, nil, http.StatusOK)
-	for _, want := range []string{`"name":"fixed","source":"CADDYFILE","place":"Caddyfile:`, `"policy":{"public":["/healthz"]}`, `"name":"office","source":"API","used_by":["http://` + s.API + ` (Caddyfile:`} {
+	for _, want := range []string{
+		`"name":"fixed","source":"CADDYFILE","place":"Caddyfile:`, `"policy":{"public":["/healthz"]}`,
+		`"name":"office","source":"API","used_by":["http://` + s.API + ` (Caddyfile:`,
+	} {
 		if !strings.Contains(list, want) {
 			t.Errorf("the list has no %s: %s", want, list)
 		}
 	}
-	if got := s.MustCall("PUT", servertest.PoliciesPath+"/office", servertest.RuleJSON{"allow": []servertest.RuleJSON{{"when": []string{"always"}}}}, http.StatusBadRequest); !strings.Contains(got, "allow[0].when[0]") || !strings.Contains(got, "want days, hours and a time zone") {
+	if got := s.MustCall("PUT", servertest.PoliciesPath+"/office",
+		servertest.RuleJSON{"allow": []servertest.RuleJSON{{"when": []string{"always"}}}}, http.StatusBadRequest); !strings.Contains(got,
+		"allow[0].when[0]") || !strings.Contains(got, "want days, hours and a time zone") {
 		t.Errorf("hours that are none: %s", got)
 	}
 	if out := s.Run("", "config", "export"); !strings.Contains(out, `"office"`) || strings.Contains(out, "/healthz") {
@@ -89,7 +101,8 @@ func TestChangedPolicyOfTheAPICutsStreams(t *testing.T) {
 	s := servertest.WithPolicies(t)
 	s.Site = "route {\n\t\tprotect orders.read {\n\t\t\tpolicy office\n\t\t}\n\t\treverse_proxy " + echo(t) + "\n\t}"
 	s.MustLoad()
-	s.MustCall("PUT", servertest.PoliciesPath+"/office", servertest.RuleJSON{"allow": []servertest.RuleJSON{{"match": []servertest.RuleJSON{{"path": []string{"/ws"}}}}}}, http.StatusCreated)
+	s.MustCall("PUT", servertest.PoliciesPath+"/office",
+		servertest.RuleJSON{"allow": []servertest.RuleJSON{{"match": []servertest.RuleJSON{{"path": []string{"/ws"}}}}}}, http.StatusCreated)
 	conn, err := net.Dial("tcp", s.API)
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +111,9 @@ func TestChangedPolicyOfTheAPICutsStreams(t *testing.T) {
 	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.WriteString(conn, "GET /ws HTTP/1.1\r\nHost: "+s.API+"\r\nAuthorization: Bearer "+s.Token()+"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(conn,
+		"GET /ws HTTP/1.1\r\nHost: "+s.API+"\r\nAuthorization: Bearer "+s.Token()+
+			"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	br := bufio.NewReader(conn)
@@ -107,7 +122,8 @@ func TestChangedPolicyOfTheAPICutsStreams(t *testing.T) {
 		t.Fatalf("status %v, %v", resp, err)
 	}
 	resp.Body.Close()
-	s.MustCall("PUT", servertest.PoliciesPath+"/office", servertest.RuleJSON{"allow": []servertest.RuleJSON{{"match": []servertest.RuleJSON{{"path": []string{"/other"}}}}}}, http.StatusNoContent)
+	s.MustCall("PUT", servertest.PoliciesPath+"/office",
+		servertest.RuleJSON{"allow": []servertest.RuleJSON{{"match": []servertest.RuleJSON{{"path": []string{"/other"}}}}}}, http.StatusNoContent)
 	if rest, err := io.ReadAll(br); err != nil || len(rest) == 0 {
 		t.Errorf("the end of the connection was % x, %v, want a close frame", rest, err)
 	}

@@ -48,7 +48,8 @@ func TestPolicies(t *testing.T) {
 	if _, body := b.Open(site + "/own"); body != "inside" {
 		t.Errorf("what the site's own rule allows: %s", body)
 	}
-	if res, body := b.Open(site + "/archive/1999"); res.StatusCode != http.StatusForbidden || !strings.Contains(body, "The archive is closed until Monday.") {
+	if res, body := b.Open(site + "/archive/1999"); res.StatusCode != http.StatusForbidden ||
+		!strings.Contains(body, "The archive is closed until Monday.") {
 		t.Errorf("what a rule refuses: %d, %s", res.StatusCode, body)
 	}
 	if res, body := b.Open(site + "/vault/x"); strings.Contains(body, "inside") || !strings.HasPrefix(res.Request.URL.String(), w.Issuer()) {
@@ -56,10 +57,11 @@ func TestPolicies(t *testing.T) {
 	}
 	w.Extra = "policy office {\n\t\t\tallow {\n\t\t\t\tneed groups admins\n\t\t\t}\n\t\t}"
 	w.Reload()
-	servertest.Eventually(t, "a refusal after the policy has changed", func() bool { // a connection that was open can get one more answer of before
-		res, _ := b.Open(site + "/reports/2026")
-		return res.StatusCode == http.StatusForbidden
-	})
+	servertest.Eventually(t, "a refusal after the policy has changed",
+		func() bool { // a connection that was open can get one more answer of before
+			res, _ := b.Open(site + "/reports/2026")
+			return res.StatusCode == http.StatusForbidden
+		})
 	log, err := os.ReadFile(w.Log)
 	if err != nil || !strings.Contains(string(log), "rule: archive") {
 		t.Errorf("the log does not name the rule (%v)", err)
@@ -91,7 +93,8 @@ func TestPolicyFindings(t *testing.T) {
 	s.WantFinding("warning Caddyfile:", `nobody in the configuration is in the group "staf"`, `did you mean "staff"?`)
 	s.Site = "protect orders.read {\n\t\tpolicy offices\n\t}"
 	s.MustLoad()
-	s.WantFinding("warning Caddyfile:", "the policy offices is not in the Caddyfile: until the configuration API has it, the site http://"+s.API+" refuses everybody", `did you mean "office"?`)
+	s.WantFinding("warning Caddyfile:", "the policy offices is not in the Caddyfile: until the configuration API has it, the site http://"+
+		s.API+" refuses everybody", `did you mean "office"?`)
 	if got := s.Enters(s.Token()); got != http.StatusForbidden {
 		t.Errorf("a site with a policy that does not exist answers %d, want 403", got)
 	}

@@ -31,7 +31,9 @@ func Differences(list []decisionlog.Decision) (out []Change) {
 
 // Replay puts the requests of decisions to the routes again, and returns those that change sides. profiles are the
 // claims of the persons, by their ids. Requests for which there is no site any more are in unserved.
-func (s *Routes) Replay(ctx context.Context, list []decisionlog.Decision, profiles map[string]map[string]string) (out []Change, unserved int, err error) {
+func (s *Routes) Replay(ctx context.Context, list []decisionlog.Decision, profiles map[string]map[string]string) (out []Change,
+	unserved int, err error,
+) {
 	for _, d := range list {
 		q := Request{URL: d.Site + (&url.URL{Path: d.Path}).EscapedPath(), Method: d.Method, IP: d.IP, Headers: http.Header{"Accept": {"*/*"}}}
 		if d.Navigates {
@@ -60,12 +62,16 @@ func callerIn(d decisionlog.Decision, profile map[string]string) protect.Caller 
 		return c
 	}
 	c.Who = &token.Introspection{
-		Active: true, Subject: d.ClientID, ClientID: d.ClientID, Scope: d.Scopes, Audience: d.Audience, Level: d.Level, AuthTime: d.AuthTime, Provider: d.Provider,
+		Active: true, Subject: d.ClientID, ClientID: d.ClientID, Scope: d.Scopes, Audience: d.Audience, Level: d.Level,
+		AuthTime: d.AuthTime, Provider: d.Provider,
 		TokenType: token.TypeBearer,
 	}
 	if d.PersonID != "" {
 		c.Who.Subject = d.PersonID
-		c.Who.Person = &authn.Subject{ID: d.PersonID, Active: true, Username: d.Username, Groups: d.Groups, Partition: d.Partition, Profile: profile}
+		c.Who.Person = &authn.Subject{
+			ID: d.PersonID, Active: true, Username: d.Username, Groups: d.Groups,
+			Partition: d.Partition, Profile: profile,
+		}
 	}
 	return c
 }

@@ -24,12 +24,16 @@ type server struct {
 }
 
 // harmless are the handlers that only change the request, or the answer on its way back. They run in a rehearsal too.
-var harmless = []string{"http.handlers.rewrite", "http.handlers.headers", "http.handlers.vars", "http.handlers.map", "http.handlers.request_body"}
+var harmless = []string{
+	"http.handlers.rewrite", "http.handlers.headers", "http.handlers.vars", "http.handlers.map",
+	"http.handlers.request_body",
+}
 
 // passing are handlers that let every request through, and have effects that a rehearsal must not have or does not
 // need.
 var passing = []string{
-	"http.handlers.encode", "http.handlers.tracing", "http.handlers.log_append", "http.handlers.templates", "http.handlers.intercept", "http.handlers.push",
+	"http.handlers.encode", "http.handlers.tracing", "http.handlers.log_append", "http.handlers.templates",
+	"http.handlers.intercept", "http.handlers.push",
 }
 
 // New reads the routes of an app that has been provisioned in a context.

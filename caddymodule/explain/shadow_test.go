@@ -44,7 +44,8 @@ func TestShadow(t *testing.T) {
 		}
 	}
 	out := w.Run("", "policy", "diff", "--since", "1h")
-	if !strings.Contains(out, "demo@example.com  GET     "+site+"/plans/2027  allow  deny       plans") || !strings.Contains(out, "1 change") || strings.Contains(out, "/page") || strings.Contains(out, "in-the-query") {
+	if !strings.Contains(out, "demo@example.com  GET     "+site+"/plans/2027  allow  deny       plans") ||
+		!strings.Contains(out, "1 change") || strings.Contains(out, "/page") || strings.Contains(out, "in-the-query") {
 		t.Errorf("policy diff = %s", out)
 	}
 	_, metrics := w.Do(w.Request(http.MethodGet, "http://"+w.Admin+"/metrics", nil))
@@ -56,7 +57,8 @@ func TestShadow(t *testing.T) {
 			t.Errorf("/metrics lacks %s", want)
 		}
 	}
-	if lines := logged(w, "shadow rule differs", `"rule":"plans"`, `"username":"demo@example.com"`); len(lines) != 1 || strings.Contains(lines[0], "in-the-query") {
+	if lines := logged(w, "shadow rule differs", `"rule":"plans"`, `"username":"demo@example.com"`); len(lines) != 1 ||
+		strings.Contains(lines[0], "in-the-query") {
 		t.Errorf("log lines of three requests that differ = %q, want one", lines)
 	}
 	// Another configuration is asked about the same requests, and not started.

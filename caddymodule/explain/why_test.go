@@ -42,16 +42,22 @@ func TestWhyOfASite(t *testing.T) {
 		t.Fatalf("a person who is in none of the groups gets %d and no reference: %s", res.StatusCode, body)
 	}
 	out := w.Run("", "why", strings.ToLower(ref))
-	for _, want := range []string{"guest@example.com (person ", "was refused GET " + strings.TrimPrefix(w.Wiki, "http://") + "/reports: not in a required group", "wanted: staff; there: guests", "Add the person"} {
+	for _, want := range []string{
+		"guest@example.com (person ",
+		"was refused GET " + strings.TrimPrefix(w.Wiki, "http://") + "/reports: not in a required group",
+		"wanted: staff; there: guests", "Add the person",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("why %s = %s, want %q in it", ref, out, want)
 		}
 	}
 	answer := servertest.Decode[map[string]any](t, w.Run("", "why", ref, "--json"))
-	if answer["ref"] != ref || answer["reason"] != "group_missing" || answer["username"] != "guest@example.com" || answer["path"] != "/reports" || strings.Contains(out, "in-the-query") {
+	if answer["ref"] != ref || answer["reason"] != "group_missing" || answer["username"] != "guest@example.com" ||
+		answer["path"] != "/reports" || strings.Contains(out, "in-the-query") {
 		t.Errorf("why --json = %v", answer)
 	}
-	lines := logged(w, `"request refused"`, ref, `"username":"guest@example.com"`, `"wanted_groups":["staff"]`, `"groups":["guests"]`, `"reason":"group_missing"`, `"path":"/reports"`, `"method":"GET"`)
+	lines := logged(w, `"request refused"`, ref, `"username":"guest@example.com"`, `"wanted_groups":["staff"]`, `"groups":["guests"]`,
+		`"reason":"group_missing"`, `"path":"/reports"`, `"method":"GET"`)
 	if len(lines) != 1 || strings.Contains(lines[0], "in-the-query") {
 		t.Errorf("log lines of the refusal = %q, want one that names person, site, path and groups", lines)
 	}
@@ -68,7 +74,8 @@ func TestWhyOfASite(t *testing.T) {
 	if got["error"] != "unauthorized" || !servertest.Reference.MatchString(got["ref"]) {
 		t.Fatalf("a request without a token gets %s, want a reference", body)
 	}
-	if out := w.Run("", "why", got["ref"]); !strings.Contains(out, "somebody who was not signed in was refused GET "+w.API+"/: no token or session") {
+	if out := w.Run("", "why", got["ref"]); !strings.Contains(out,
+		"somebody who was not signed in was refused GET "+w.API+"/: no token or session") {
 		t.Errorf("why = %s", out)
 	}
 }
@@ -83,7 +90,10 @@ func TestWhyOfASignIn(t *testing.T) {
 	pages := map[string]string{}
 	for _, tt := range []struct{ name, username, password, reason, said string }{
 		{"wrong password", "demo@example.com", "typed-secret-1", "wrong_password", "demo@example.com (person "},
-		{"unknown name", "typed-name@example.com", "typed-secret-2", "unknown_name", "somebody who was not signed in was refused the sign-in by password"},
+		{
+			"unknown name", "typed-name@example.com", "typed-secret-2", "unknown_name",
+			"somebody who was not signed in was refused the sign-in by password",
+		},
 		{"blocked", "blocked@example.com", servertest.TestPassword, "person_blocked", "blocked@example.com (person "},
 	} {
 		b := servertest.NewBrowser(t)
@@ -99,7 +109,8 @@ func TestWhyOfASignIn(t *testing.T) {
 		if out := w.Run("", "why", ref); !strings.Contains(out, tt.said) || strings.Contains(out, "typed-") {
 			t.Errorf("%s: why = %s, want %q and nothing that was typed", tt.name, out, tt.said)
 		}
-		if lines := logged(w, `"sign-in refused"`, ref, `"reason":"`+tt.reason+`"`, `"by":"password"`, `"client_ip":"127.0.0.1"`); len(lines) != 1 {
+		if lines := logged(w, `"sign-in refused"`, ref, `"reason":"`+tt.reason+`"`, `"by":"password"`,
+			`"client_ip":"127.0.0.1"`); len(lines) != 1 {
 			t.Errorf("%s: log lines = %q, want one with its reason", tt.name, lines)
 		}
 		r := w.Request(http.MethodGet, w.Issuer()+"/api/events", nil)
@@ -118,10 +129,12 @@ func TestWhyOfASignIn(t *testing.T) {
 	if res, body := servertest.NewBrowser(t).SignIn(w.Wiki + "/"); res.StatusCode != http.StatusOK {
 		t.Fatalf("sign-in: %d %s", res.StatusCode, body)
 	}
-	if lines := logged(w, `"msg":"signed in"`, `"username":"demo@example.com"`, `"by":"password"`, `"provider":"identity"`, `"level":1`); len(lines) != 1 {
+	if lines := logged(w, `"msg":"signed in"`, `"username":"demo@example.com"`, `"by":"password"`, `"provider":"identity"`,
+		`"level":1`); len(lines) != 1 {
 		t.Errorf("log lines of a sign-in = %q, want one", lines)
 	}
-	if lines := logged(w, `"gatehouse ready"`, `"issuer":"`+w.Issuer()+`"`, `"clients":1`, `"persons":2`, `"version":`, `"storage":`); len(lines) != 1 {
+	if lines := logged(w, `"gatehouse ready"`, `"issuer":"`+w.Issuer()+`"`, `"clients":1`, `"persons":2`, `"version":`,
+		`"storage":`); len(lines) != 1 {
 		t.Errorf("log lines of the start = %q, want one for the last configuration", logged(w, "gatehouse ready"))
 	}
 	if lines := logged(w, "typed-"); len(lines) != 0 {
@@ -149,7 +162,10 @@ func TestWhyOfASignIn(t *testing.T) {
 func TestWhyOfAClient(t *testing.T) {
 	w := servertest.NewWalk(t)
 	authorize := func(client, redirect string) (int, string) {
-		q := url.Values{"client_id": {client}, "redirect_uri": {redirect}, "response_type": {"code"}, "scope": {"orders.read"}, "state": {"the-state"}}
+		q := url.Values{
+			"client_id": {client}, "redirect_uri": {redirect}, "response_type": {"code"},
+			"scope": {"orders.read"}, "state": {"the-state"},
+		}
 		res, body := w.Get("/oauth/authorize?" + q.Encode())
 		return res.StatusCode, body
 	}
@@ -166,10 +182,26 @@ func TestWhyOfAClient(t *testing.T) {
 		ask                func() (int, string)
 		logged             []string
 	}{
-		{"unknown client", "client_unknown", "no client has this client_id", func() (int, string) { return authorize("shopp", "https://shop.example/cb") }, []string{`"client_id":"shopp"`, `"redirect_host":"shop.example"`, `"wanted_scopes":["orders.read"]`}},
-		{"redirect URI", "redirect_uri_not_registered", "its host is evil.example", func() (int, string) { return authorize("reports", "https://evil.example/cb?x=the-query") }, []string{`"client_id":"reports"`, `"redirect_host":"evil.example"`}},
-		{"wrong secret", "client_secret_wrong", "client reports was refused POST ", func() (int, string) { return token("reports", "a-wrong-secret-of-this-test", grant) }, []string{`"client_id":"reports"`, `"error":"invalid_client"`}},
-		{"scope", "scope_not_allowed", "scopes wanted: everything", func() (int, string) { return token("reports", servertest.TestSecret, grant) }, []string{`"client_id":"reports"`, `"wanted_scopes":["everything"]`}},
+		{
+			"unknown client", "client_unknown", "no client has this client_id",
+			func() (int, string) { return authorize("shopp", "https://shop.example/cb") },
+			[]string{`"client_id":"shopp"`, `"redirect_host":"shop.example"`, `"wanted_scopes":["orders.read"]`},
+		},
+		{
+			"redirect URI", "redirect_uri_not_registered", "its host is evil.example",
+			func() (int, string) { return authorize("reports", "https://evil.example/cb?x=the-query") },
+			[]string{`"client_id":"reports"`, `"redirect_host":"evil.example"`},
+		},
+		{
+			"wrong secret", "client_secret_wrong", "client reports was refused POST ",
+			func() (int, string) { return token("reports", "a-wrong-secret-of-this-test", grant) },
+			[]string{`"client_id":"reports"`, `"error":"invalid_client"`},
+		},
+		{
+			"scope", "scope_not_allowed", "scopes wanted: everything",
+			func() (int, string) { return token("reports", servertest.TestSecret, grant) },
+			[]string{`"client_id":"reports"`, `"wanted_scopes":["everything"]`},
+		},
 		{"an API without credentials", "no_credentials", "was refused GET ", func() (int, string) {
 			res, _ := w.Get("/api/events")
 			return res.StatusCode, res.Header.Get("Gatehouse-Ref")
@@ -199,7 +231,10 @@ func TestWhyOfAClient(t *testing.T) {
 		}
 	}
 	_, metrics := w.Do(w.Request(http.MethodGet, "http://"+w.Admin+"/metrics", nil))
-	for _, want := range []string{`gatehouse_token_errors_total{error="invalid_client"} 1`, `gatehouse_token_errors_total{error="invalid_scope"} 1`} {
+	for _, want := range []string{
+		`gatehouse_token_errors_total{error="invalid_client"} 1`,
+		`gatehouse_token_errors_total{error="invalid_scope"} 1`,
+	} {
 		if !strings.Contains(metrics, want+"\n") {
 			t.Errorf("/metrics lacks %s", want)
 		}

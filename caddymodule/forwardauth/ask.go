@@ -142,7 +142,10 @@ func (g *Gates) Ask(ctx context.Context, q Question) (Answer, error) {
 
 // positive is the one place that says that a request may pass. r is what its upstream would get.
 func (g *Gate) positive(r *http.Request, sent http.Header) Answer {
-	a := Answer{Passed: true, Status: http.StatusOK, Identity: make(http.Header, len(g.identity)+1), Cookie: strings.Join(r.Header["Cookie"], "; ")}
+	a := Answer{
+		Passed: true, Status: http.StatusOK, Identity: make(http.Header, len(g.identity)+1),
+		Cookie: strings.Join(r.Header["Cookie"], "; "),
+	}
 	for _, name := range g.remove {
 		value := ""
 		if slices.Contains(g.identity, name) {
@@ -166,7 +169,8 @@ func (g *Gate) positive(r *http.Request, sent http.Header) Answer {
 
 // notAsked are headers of the connection between the client and the proxy, and of a body that is not here.
 var notAsked = []string{
-	"Connection", "Content-Length", "Expect", "Http2-Settings", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+	"Connection", "Content-Length", "Expect", "Http2-Settings", "Keep-Alive", "Proxy-Connection", "Te", "Trailer",
+	"Transfer-Encoding", "Upgrade",
 	secretHeader,
 }
 
@@ -181,7 +185,8 @@ func (q *Question) check() error {
 		return malformed("the scheme is missing, or neither http nor https")
 	case len(q.Host) > 255 || !hostForm.MatchString(q.Host) || hasPort && (err != nil || n == 0 || n > math.MaxUint16):
 		return malformed("the host is missing or malformed")
-	case q.Target == "" || q.Target[0] != '/' || len(q.Target) > maxTarget || strings.ContainsFunc(q.Target, func(c rune) bool { return c <= ' ' || c == 0x7f }):
+	case q.Target == "" || q.Target[0] != '/' || len(q.Target) > maxTarget ||
+		strings.ContainsFunc(q.Target, func(c rune) bool { return c <= ' ' || c == 0x7f }):
 		return malformed("the path is missing or malformed")
 	}
 	return nil

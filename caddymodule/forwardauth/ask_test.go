@@ -39,7 +39,10 @@ func headers(pairs ...string) http.Header {
 func onWiki(target string, pairs ...string) Question {
 	h := headers(pairs...)
 	h.Set("Sec-Fetch-Mode", "navigate")
-	return Question{Method: http.MethodGet, Scheme: "https", Host: "wiki.test", Target: target, Header: h, Gate: "wiki", Client: netip.MustParseAddr("192.0.2.7")}
+	return Question{
+		Method: http.MethodGet, Scheme: "https", Host: "wiki.test", Target: target, Header: h, Gate: "wiki",
+		Client: netip.MustParseAddr("192.0.2.7"),
+	}
 }
 
 func TestPersonBehindAnotherProxy(t *testing.T) {
@@ -102,7 +105,8 @@ func TestPersonBehindAnotherProxy(t *testing.T) {
 		q := onWiki("/api", "Referer", wiki+"/page")
 		q.Header.Set("Sec-Fetch-Mode", "cors")
 		a := ask(t, g, q)
-		if want := `"login_url":"` + wiki + `/.gatehouse/sign-in?to=%2Fpage"`; a.Status != http.StatusUnauthorized || !strings.Contains(string(a.Body), want) {
+		if want := `"login_url":"` + wiki + `/.gatehouse/sign-in?to=%2Fpage"`; a.Status != http.StatusUnauthorized ||
+			!strings.Contains(string(a.Body), want) {
 			t.Errorf("status = %d, body = %s, want %s", a.Status, a.Body, want)
 		}
 	})
@@ -126,7 +130,10 @@ func TestProgramBehindAnotherProxy(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
 	g := i.gates()
-	q := Question{Method: http.MethodPost, Scheme: "http", Host: "api.test:8080", Target: "/orders", Gate: "api", Header: headers("Authorization", "Bearer "+i.bearer(ann()))}
+	q := Question{
+		Method: http.MethodPost, Scheme: "http", Host: "api.test:8080", Target: "/orders", Gate: "api",
+		Header: headers("Authorization", "Bearer "+i.bearer(ann())),
+	}
 
 	a := ask(t, g, q)
 	if v, there := a.Identity["Authorization"]; !a.Passed || !there || v[0] != "" || !slices.Contains(a.Remove, "Authorization") {
@@ -136,7 +143,8 @@ func TestProgramBehindAnotherProxy(t *testing.T) {
 		t.Error("the question has been changed")
 	}
 	for name, more := range map[string]url.Values{
-		"scope": {"scope": {"read write"}}, "group": {"group": {"admins"}}, "level": {"level": {"3"}}, "audience": {"audience": {"https://other.test"}},
+		"scope": {"scope": {"read write"}}, "group": {"group": {"admins"}}, "level": {"level": {"3"}},
+		"audience": {"audience": {"https://other.test"}},
 	} {
 		q.Narrow = more
 		if a := ask(t, g, q); a.Passed {

@@ -77,7 +77,10 @@ func TestOriginsBesideAGate(t *testing.T) {
 		} {
 			for _, way := range transports(t, g) {
 				for who, want := range map[string]int{guest: tt.guest, machine: tt.guest, staff: tt.staff} {
-					_, got := way.ask("", Question{Method: "GET", Scheme: tt.scheme, Host: tt.host, Target: "/", Header: headers("Authorization", who), Client: netip.MustParseAddr("192.0.2.7")})
+					_, got := way.ask("", Question{
+						Method: "GET", Scheme: tt.scheme, Host: tt.host, Target: "/", Header: headers("Authorization", who),
+						Client: netip.MustParseAddr("192.0.2.7"),
+					})
 					if got != want {
 						t.Errorf("forward_auth_any %q, %s asks about %s://%s: status = %d, want %d", anyOrigin, way.name, tt.scheme, tt.host, got, want)
 					}
@@ -145,7 +148,10 @@ func TestTokensBehindAnotherProxy(t *testing.T) {
 			if way.name == "envoy" && tt.narrow != nil {
 				continue // over HTTP it asks for nothing more
 			}
-			_, got := way.ask(tt.gate, Question{Method: "GET", Scheme: "https", Host: tt.host, Target: "/", Header: headers("Authorization", tt.authorization), Client: netip.MustParseAddr("192.0.2.7"), Narrow: tt.narrow})
+			_, got := way.ask(tt.gate, Question{
+				Method: "GET", Scheme: "https", Host: tt.host, Target: "/",
+				Header: headers("Authorization", tt.authorization), Client: netip.MustParseAddr("192.0.2.7"), Narrow: tt.narrow,
+			})
 			if got != tt.want {
 				t.Errorf("%s asks for %q about %s with %v: status = %d, want %d", way.name, tt.gate, tt.host, tt.narrow, got, tt.want)
 			}
@@ -162,7 +168,8 @@ func TestUnknownAddressOpensNothing(t *testing.T) {
 	authorization := "Bearer " + i.bearer(ann())
 	for _, way := range transports(t, g) {
 		for client, want := range map[netip.Addr]int{{}: 400, netip.MustParseAddr("203.0.113.9"): 403, netip.MustParseAddr("192.0.2.7"): 200} {
-			_, got := way.ask("blocked", Question{Method: "GET", Scheme: "https", Host: "a.test", Target: "/", Header: headers("Authorization", authorization), Client: client})
+			_, got := way.ask("blocked",
+				Question{Method: "GET", Scheme: "https", Host: "a.test", Target: "/", Header: headers("Authorization", authorization), Client: client})
 			if got != want {
 				t.Errorf("%s asks about a client at %v: status = %d, want %d", way.name, client, got, want)
 			}
@@ -208,7 +215,10 @@ func TestCertificateThatTheClientNames(t *testing.T) {
 			{"mtls", "mtls.test", "Client-Cert", 401},
 			{"mtls", "mtls.test", "X-Certificate", 200},
 		} {
-			c := by(kind, tt.gate, Question{Method: "GET", Scheme: "https", Host: tt.host, Target: "/", Header: headers("Authorization", authorization, tt.header, value)})
+			c := by(kind, tt.gate, Question{
+				Method: "GET", Scheme: "https", Host: tt.host, Target: "/",
+				Header: headers("Authorization", authorization, tt.header, value),
+			})
 			if res := c.do(g); res.StatusCode != tt.want {
 				t.Errorf("%s: %s at the gate %q: status = %d, want %d", kind, tt.header, tt.gate, res.StatusCode, tt.want)
 			}
@@ -220,7 +230,8 @@ func TestCertificateThatTheClientNames(t *testing.T) {
 func TestProxiesThatAreBelieved(t *testing.T) {
 	t.Parallel()
 	for network, good := range map[string]bool{
-		"0.0.0.0/0": false, "::/0": false, "0.0.0.0/1": false, "128.0.0.0/1": false, "2000::/3": false, "::ffff:0.0.0.0/96": false, "64.0.0.0/2": false,
+		"0.0.0.0/0": false, "::/0": false, "0.0.0.0/1": false, "128.0.0.0/1": false, "2000::/3": false,
+		"::ffff:0.0.0.0/96": false, "64.0.0.0/2": false,
 		"10.0.0.0/8": true, "192.168.1.7": true, "fd00::/8": true, "fc00::/7": true, "2001:db8::/32": true, "fe80::/10": true, "::1": true,
 	} {
 		if err := caddyfileutil.CheckTrusted(network); (err == nil) != good {

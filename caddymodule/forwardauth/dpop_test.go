@@ -41,7 +41,8 @@ func TestBoundTokenBehindAnotherProxy(t *testing.T) {
 	bound := i.bearer(who)
 	question := func(authorization string, proofs ...string) Question {
 		q := Question{
-			Method: http.MethodGet, Scheme: "https", Host: "api.test:443", Target: "/orders?x=1", Gate: "api", Client: netip.MustParseAddr("192.0.2.7"),
+			Method: http.MethodGet, Scheme: "https", Host: "api.test:443", Target: "/orders?x=1", Gate: "api",
+			Client: netip.MustParseAddr("192.0.2.7"),
 			Header: headers("Authorization", authorization),
 		}
 		for _, proof := range proofs {
@@ -54,7 +55,8 @@ func TestBoundTokenBehindAnotherProxy(t *testing.T) {
 	q := question("DPoP "+bound, proof())
 	q.Narrow = url.Values{"group": {"staff"}} // a second look at the same request asks for no second proof
 	a := ask(t, g, q)
-	if !a.Passed || a.Identity.Get("Remote-User") != "ann" || !slices.Contains(a.Remove, "Authorization") || !slices.Contains(a.Remove, "Dpop") {
+	if !a.Passed || a.Identity.Get("Remote-User") != "ann" || !slices.Contains(a.Remove, "Authorization") ||
+		!slices.Contains(a.Remove, "Dpop") {
 		t.Errorf("with a proof: %d %s, identity %v, removes %q", a.Status, a.Body, a.Identity, a.Remove)
 	}
 	for name, again := range map[string]Question{
@@ -63,7 +65,8 @@ func TestBoundTokenBehindAnotherProxy(t *testing.T) {
 		"two proofs":               question("DPoP "+bound, proof(), proof()),
 	} {
 		a := ask(t, g, again)
-		if challenge := strings.Join(a.Header.Values("WWW-Authenticate"), "; "); a.Passed || a.Status != http.StatusUnauthorized || !strings.Contains(challenge, "DPoP algs=") {
+		if challenge := strings.Join(a.Header.Values("WWW-Authenticate"), "; "); a.Passed || a.Status != http.StatusUnauthorized ||
+			!strings.Contains(challenge, "DPoP algs=") {
 			t.Errorf("%s: passed = %t, status = %d, challenge %q, want 401 and DPoP", name, a.Passed, a.Status, challenge)
 		}
 	}

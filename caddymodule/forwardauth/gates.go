@@ -97,7 +97,8 @@ func (g *Gates) Provision(ctx caddy.Context, app protect.App, policies []string,
 		for _, text := range g.Named[name].Origins {
 			origin := plainOrigin(text)
 			if g.byOrigin[origin] != nil {
-				return caddyfileutil.AtPlace(places.Of(block+": origins"), fmt.Errorf("%s: the origin %s belongs to another forward_auth: name it once", block, origin))
+				return caddyfileutil.AtPlace(places.Of(block+": origins"),
+					fmt.Errorf("%s: the origin %s belongs to another forward_auth: name it once", block, origin))
 			}
 			g.byOrigin[origin] = g.Named[name]
 		}
@@ -212,7 +213,8 @@ func (g *Gates) find(name, scheme, host string) (*Gate, error) {
 			return gate, nil
 		}
 		if g.bare == nil || g.isNamed(host) {
-			return nil, malformed("no forward_auth has the origin " + origin + ": name it in origins, or let the proxy ask for a forward_auth or a policy by its name")
+			return nil, malformed("no forward_auth has the origin " + origin +
+				": name it in origins, or let the proxy ask for a forward_auth or a policy by its name")
 		}
 		return g.bare, nil
 	}

@@ -20,7 +20,8 @@ import (
 )
 
 func init() {
-	forwardauth.OtherTransports["Envoy over gRPC"] = func(t testing.TB, g *forwardauth.Gates) func(string, forwardauth.Question) (http.Header, int) {
+	forwardauth.OtherTransports["Envoy over gRPC"] = func(t testing.TB, g *forwardauth.Gates) func(string,
+		forwardauth.Question) (http.Header, int) {
 		t.Helper()
 		s := &envoyauthz.Server{Address: "127.0.0.1:0"}
 		if err := s.Provision(caddyfileutil.NewVerbatimResolver(), zap.NewNop()); err != nil {
@@ -67,7 +68,9 @@ func overGRPC(t testing.TB, envoy authv3.AuthorizationClient, gate string, q for
 		}
 	}
 	in := &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
-		Source:  &authv3.AttributeContext_Peer{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{Address: q.Client.String()}}}},
+		Source: &authv3.AttributeContext_Peer{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{
+			SocketAddress: &corev3.SocketAddress{Address: q.Client.String()},
+		}}},
 		Request: &authv3.AttributeContext_Request{Http: r}, ContextExtensions: map[string]string{},
 	}}
 	if gate != "" {

@@ -63,7 +63,8 @@ func HasSecret(r *http.Request) bool {
 	if !Serves(r.URL.Path) {
 		return false
 	}
-	return len(r.Header[secretHeader]) > 0 || slices.ContainsFunc(slices.Concat(r.Header["X-Forwarded-Uri"], r.Header["X-Original-Url"]), protect.HasSecret)
+	return len(r.Header[secretHeader]) > 0 ||
+		slices.ContainsFunc(slices.Concat(r.Header["X-Forwarded-Uri"], r.Header["X-Original-Url"]), protect.HasSecret)
 }
 
 // ServeHTTP serves /oauth/forward-auth, /oauth/forward-auth/site/…, /oauth/ext-authz/… and
@@ -155,7 +156,8 @@ func refuse(w http.ResponseWriter, status int, code, text string) {
 
 // trusts tells whether the peer may ask.
 func (g *Gates) trusts(r *http.Request) bool {
-	if sent := r.Header[secretHeader]; len(sent) == 1 && !g.secret.IsZero() && subtle.ConstantTimeCompare([]byte(sent[0]), []byte(g.secret.Reveal())) == 1 {
+	if sent := r.Header[secretHeader]; len(sent) == 1 && !g.secret.IsZero() &&
+		subtle.ConstantTimeCompare([]byte(sent[0]), []byte(g.secret.Reveal())) == 1 {
 		return true
 	}
 	if len(g.from) == 0 {
@@ -184,7 +186,8 @@ func (g *Gates) client(r *http.Request) netip.Addr {
 		return netip.Addr{}
 	}
 	// With trusted_proxies_strict Caddy reads the list as it is read here, and it knows its proxies.
-	if server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server.TrustedProxiesStrict > 0 && byCaddy(r) && len(g.from) == 0 {
+	if server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server.TrustedProxiesStrict > 0 &&
+		byCaddy(r) && len(g.from) == 0 {
 		ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 		found, _ := netip.ParseAddr(ip) //nolint:errcheck // it is unknown then
 		return found

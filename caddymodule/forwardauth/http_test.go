@@ -119,7 +119,8 @@ func TestEveryProxyIsUnderstood(t *testing.T) {
 			if kind == "nginx" {
 				want = http.StatusUnauthorized // it knows no 302
 			}
-			if res.StatusCode != want || !strings.HasPrefix(res.Header.Get("Location"), "https://issuer.test/") || len(res.Header["Set-Cookie"]) != 1 {
+			if res.StatusCode != want || !strings.HasPrefix(res.Header.Get("Location"), "https://issuer.test/") ||
+				len(res.Header["Set-Cookie"]) != 1 {
 				t.Errorf("a stranger: status = %d, headers %v", res.StatusCode, res.Header)
 			}
 			script := onWiki("/page")
@@ -145,19 +146,23 @@ func TestWhatAProxyIsNotBelieved(t *testing.T) {
 	g := i.gates()
 	session := i.session(wiki, ann())
 	requests := map[string]func(set func(part string, values ...string), h http.Header){
-		"attack 371: no method":                   func(set func(string, ...string), _ http.Header) { set("method") },
-		"attack 371: two methods":                 func(set func(string, ...string), _ http.Header) { set("method", "GET", "POST") },
-		"attack 371: joined methods":              func(set func(string, ...string), _ http.Header) { set("method", "GET, POST") },
-		"attack 371: a method with spaces":        func(set func(string, ...string), _ http.Header) { set("method", "GET /") },
-		"attack 371: no address":                  func(set func(string, ...string), _ http.Header) { set("uri") },
-		"attack 371: two addresses":               func(set func(string, ...string), _ http.Header) { set("uri", "/open", "/page") },
-		"attack 371: joined addresses":            func(set func(string, ...string), _ http.Header) { set("uri", "/open,/page") },
-		"attack 371: no slash":                    func(set func(string, ...string), _ http.Header) { set("uri", "page") },
-		"attack 371: a user in the host":          func(set func(string, ...string), _ http.Header) { set("host", "wiki.test@evil.test") },
-		"attack 371: a control character":         func(set func(string, ...string), _ http.Header) { set("uri", "/op\x01en") },
-		"attack 371: another site":                func(set func(string, ...string), _ http.Header) { set("host", "evil.test") },
-		"peer 8: an alias":                        func(_ func(string, ...string), h http.Header) { h["X_forwarded_proto"] = []string{"https"} },
-		"attack 372: an alias with dots":          func(_ func(string, ...string), h http.Header) { h["X.original.url"] = []string{wiki + "/open"} },
+		"attack 371: no method":            func(set func(string, ...string), _ http.Header) { set("method") },
+		"attack 371: two methods":          func(set func(string, ...string), _ http.Header) { set("method", "GET", "POST") },
+		"attack 371: joined methods":       func(set func(string, ...string), _ http.Header) { set("method", "GET, POST") },
+		"attack 371: a method with spaces": func(set func(string, ...string), _ http.Header) { set("method", "GET /") },
+		"attack 371: no address":           func(set func(string, ...string), _ http.Header) { set("uri") },
+		"attack 371: two addresses":        func(set func(string, ...string), _ http.Header) { set("uri", "/open", "/page") },
+		"attack 371: joined addresses":     func(set func(string, ...string), _ http.Header) { set("uri", "/open,/page") },
+		"attack 371: no slash":             func(set func(string, ...string), _ http.Header) { set("uri", "page") },
+		"attack 371: a user in the host":   func(set func(string, ...string), _ http.Header) { set("host", "wiki.test@evil.test") },
+		"attack 371: a control character":  func(set func(string, ...string), _ http.Header) { set("uri", "/op\x01en") },
+		"attack 371: another site":         func(set func(string, ...string), _ http.Header) { set("host", "evil.test") },
+		"peer 8: an alias":                 func(_ func(string, ...string), h http.Header) { h["X_forwarded_proto"] = []string{"https"} },
+		"attack 372: an alias with dots": func(_ func(string, ...string),
+			h http.Header,
+		) {
+			h["X.original.url"] = []string{wiki + "/open"}
+		},
 		"attack 372: an alias of the credentials": func(_ func(string, ...string), h http.Header) { h["Sec_fetch_mode"] = []string{"cors"} },
 		"attack 372: an alias of the identity":    func(_ func(string, ...string), h http.Header) { h["Remote_user"] = []string{"root"} },
 		"peer 1: another kind's address":          func(_ func(string, ...string), h http.Header) { h.Set("X-Original-Uri", "/open") },
@@ -165,8 +170,16 @@ func TestWhatAProxyIsNotBelieved(t *testing.T) {
 			h.Add("X-Original-Method", "PUT")
 			h.Add("X-Forwarded-Method", "PUT")
 		},
-		"attack 372: another kind's host":                    func(_ func(string, ...string), h http.Header) { h.Set("X-Original-Host", "evil.test") },
-		"peer 3: an open path in the header of another kind": func(_ func(string, ...string), h http.Header) { h.Add("X-Forwarded-Uri", "/open") },
+		"attack 372: another kind's host": func(_ func(string, ...string),
+			h http.Header,
+		) {
+			h.Set("X-Original-Host", "evil.test")
+		},
+		"peer 3: an open path in the header of another kind": func(_ func(string, ...string),
+			h http.Header,
+		) {
+			h.Add("X-Forwarded-Uri", "/open")
+		},
 	}
 	refusedBy := func(t *testing.T, name string, change func(func(string, ...string), http.Header)) {
 		t.Helper()
@@ -256,7 +269,8 @@ func TestParametersOfForwardAuth(t *testing.T) {
 		g := i.gates()
 		session := i.session(wiki, ann())
 		for more, want := range map[string]int{
-			"": 200, "&login": 200, "&group=writers": 200, "&group=admins": 403, "&level=2": 200, "&level=3": 302, "&level=9": 400, "&public=/": 400, "&policy=api": 400,
+			"": 200, "&login": 200, "&group=writers": 200, "&group=admins": 403, "&level=2": 200, "&level=3": 302, "&level=9": 400,
+			"&public=/": 400, "&policy=api": 400,
 			"&proxy=nginx": 400, "&group=": 400, "&scope=": 400, "&audience=": 400, "&policy=": 400, "&%zz": 400, "&profile=apache": 400,
 		} {
 			c := by("traefik", "wiki", onWiki("/page", "Cookie", session))
@@ -296,7 +310,10 @@ func TestNginxComesBackByTheCallback(t *testing.T) {
 		t.Fatalf("the browser comes back to %s, want %s", back, want)
 	}
 	own := func(target, cookies string) *http.Response {
-		c := check{path: ownPath + target, peer: "127.0.0.1:1", host: "auth.test", method: http.MethodGet, header: onWiki("/", "Cookie", cookies).Header}
+		c := check{
+			path: ownPath + target, peer: "127.0.0.1:1", host: "auth.test", method: http.MethodGet,
+			header: onWiki("/", "Cookie", cookies).Header,
+		}
 		c.header.Set("X-Forwarded-Proto", "https")
 		c.header.Set("X-Forwarded-Host", "wiki.test")
 		return c.do(g)
@@ -369,7 +386,8 @@ func TestClientAddressBehindProxies(t *testing.T) {
 		t.Parallel()
 		g := newIssuer(t).gates()
 		for list, want := range map[string]string{
-			"192.0.2.1": "192.0.2.1", "10.1.1.1, 192.0.2.1": "192.0.2.1", "192.0.2.1,127.0.0.1": "192.0.2.1", "[2001:db8::1]:443": "2001:db8::1", "192.0.2.1:99": "192.0.2.1",
+			"192.0.2.1": "192.0.2.1", "10.1.1.1, 192.0.2.1": "192.0.2.1", "192.0.2.1,127.0.0.1": "192.0.2.1", "[2001:db8::1]:443": "2001:db8::1",
+			"192.0.2.1:99": "192.0.2.1",
 			"192.0.2.1, x": "invalid IP", "": "invalid IP", "127.0.0.1": "127.0.0.1",
 		} {
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -387,14 +405,18 @@ func FuzzForwardAuth(f *testing.F) {
 	g := i.gates()
 	for _, kind := range kinds {
 		c := by(kind, "wiki", onWiki("/page"))
-		f.Add(c.path, c.method, c.header.Get("X-Forwarded-Method"), c.header.Get("X-Forwarded-Host"), c.header.Get("X-Forwarded-Uri"), c.header.Get("X-Original-Url"), "Cookie", "a=b")
+		f.Add(c.path, c.method, c.header.Get("X-Forwarded-Method"), c.header.Get("X-Forwarded-Host"), c.header.Get("X-Forwarded-Uri"),
+			c.header.Get("X-Original-Url"), "Cookie", "a=b")
 	}
 	f.Fuzz(func(t *testing.T, path, method, forwarded, host, uri, original, name, value string) {
 		if !strings.HasPrefix(path, "/") || method == "" {
 			return
 		}
 		c := check{path: path, peer: "127.0.0.1:1", host: host, method: http.MethodGet, header: http.Header{name: {value}}}
-		for name, v := range map[string]string{"X-Forwarded-Method": forwarded, "X-Forwarded-Proto": "https", "X-Forwarded-Host": host, "X-Forwarded-Uri": uri, "X-Original-Method": method, "X-Original-Url": original} {
+		for name, v := range map[string]string{
+			"X-Forwarded-Method": forwarded, "X-Forwarded-Proto": "https", "X-Forwarded-Host": host,
+			"X-Forwarded-Uri": uri, "X-Original-Method": method, "X-Original-Url": original,
+		} {
 			if v != "" {
 				c.header[name] = []string{v}
 			}

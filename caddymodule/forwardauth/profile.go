@@ -68,7 +68,8 @@ func one(h http.Header, name string) (string, error) {
 	}
 	// A comma may stand in a path, but several values that something has joined must not be taken for one.
 	path, _, _ := strings.Cut(values[0], "?")
-	if strings.Contains(path, ",/") || strings.Contains(path, ",http") || (!strings.HasPrefix(path, "/") && !strings.Contains(path, "://") && strings.Contains(path, ",")) {
+	if strings.Contains(path, ",/") || strings.Contains(path, ",http") ||
+		(!strings.HasPrefix(path, "/") && !strings.Contains(path, "://") && strings.Contains(path, ",")) {
 		return "", malformed(name + " has several values")
 	}
 	return values[0], nil
@@ -130,7 +131,8 @@ func agree(h http.Header, q *Question) error {
 
 // read are headers that decide, besides those of the proxies.
 var read = []string{
-	"Accept", "Access-Control-Request-Method", "Authorization", "Cookie", "Origin", "Referer", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", secretHeader,
+	"Accept", "Access-Control-Request-Method", "Authorization", "Cookie", "Origin", "Referer", "Sec-Fetch-Dest", "Sec-Fetch-Mode",
+	"Sec-Fetch-Site", secretHeader,
 }
 
 // aliases returns the first header whose name some server takes for one that is read here. "": nobody has sent one.

@@ -36,7 +36,10 @@ func transports(t testing.TB, g *Gates) (out []transport) {
 		out = append(out, transport{name, open(t, g), true})
 	}
 	for _, kind := range kinds {
-		out = append(out, transport{kind, func(gate string, q Question) (http.Header, int) { return overHTTP(g, kind, gate, q) }, kind == "envoy"})
+		out = append(out, transport{
+			kind, func(gate string, q Question) (http.Header, int) { return overHTTP(g, kind, gate, q) },
+			kind == "envoy",
+		})
 	}
 	return append(out, transport{"the question itself", func(gate string, q Question) (http.Header, int) {
 		q.Gate = gate
@@ -68,7 +71,10 @@ func overHTTP(g *Gates, kind, gate string, q Question) (http.Header, int) {
 		return nil, res.StatusCode
 	}
 	up := q.Header.Clone()
-	for _, name := range []string{"Remote-User", "Remote-Name", "Remote-Email", "Remote-Groups", "Remote-Assertion", "Authorization", "Cookie"} {
+	for _, name := range []string{
+		"Remote-User", "Remote-Name", "Remote-Email", "Remote-Groups", "Remote-Assertion",
+		"Authorization", "Cookie",
+	} {
 		if values, there := res.Header[name]; there {
 			up[name] = values
 		}
@@ -112,23 +118,28 @@ func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 func someRequest(r *rand.Rand, sessions, bearers []string) (gate string, q Question, spoofs bool) {
 	gate = pick(r, "wiki", "wiki", "api", "office")
 	q = Question{
-		Method: pick(r, "GET", "GET", "GET", "GET", "GET", "GET", "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PROPFIND"), Scheme: "https", Host: pick(r, "wiki.test", "wiki.test:443", "WIKI.test"),
-		Target: pick(r, "/", "/open", "/page", "/", "/open", "/page", "/a/b", "/x.html", "/open/", "/OPEN", "/page", "/a/../open", "//open", "/open;x", "/%6fpen", "/open%2f", "/.gatehouse/logout", "/.gatehouse/x", "/open/../page", "/page%00", "/a%20b", "/%c3%a4"),
+		Method: pick(r, "GET", "GET", "GET", "GET", "GET", "GET", "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PROPFIND"),
+		Scheme: "https", Host: pick(r, "wiki.test", "wiki.test:443", "WIKI.test"),
+		Target: pick(r, "/", "/open", "/page", "/", "/open", "/page", "/a/b", "/x.html", "/open/", "/OPEN", "/page", "/a/../open", "//open",
+			"/open;x", "/%6fpen", "/open%2f", "/.gatehouse/logout", "/.gatehouse/x", "/open/../page", "/page%00", "/a%20b", "/%c3%a4"),
 		Client: netip.MustParseAddr(pick(r, "192.0.2.7", "203.0.113.9", "2001:db8::1")), Header: http.Header{},
 	}
-	q.Target += pick(r, "", "", "", "?x=1", "?x=2", "?a=b&c", "?y", "?access_token=abc", "?gatehouse_code=none", "?x=1&gatehouse_code=a&gatehouse_code=b")
+	q.Target += pick(r, "", "", "", "?x=1", "?x=2", "?a=b&c", "?y", "?access_token=abc", "?gatehouse_code=none",
+		"?x=1&gatehouse_code=a&gatehouse_code=b")
 	h := q.Header
 	switch r.IntN(6) {
 	case 0, 1:
 		h.Set("Cookie", pick(r, sessions...))
 	case 2:
-		h.Set("Cookie", pick(r, "a=b", "=", sessions[0][:20], sessions[0][:len(sessions[0])-1], sessions[0]+"x; "+sessions[0], ";;;", "theme=dark; "+pick(r, sessions...)+"; "+pick(r, sessions...)))
+		h.Set("Cookie", pick(r, "a=b", "=", sessions[0][:20], sessions[0][:len(sessions[0])-1], sessions[0]+"x; "+sessions[0], ";;;",
+			"theme=dark; "+pick(r, sessions...)+"; "+pick(r, sessions...)))
 	case 3:
 		h.Add("Cookie", "a=b")
 		h.Add("Cookie", pick(r, sessions...))
 	}
 	if r.IntN(3) == 0 {
-		h.Add("Authorization", pick(r, append([]string{"Bearer", "Bearer x", "bearer  y=", "Basic YTpi", "Bearer x y", "BEARER " + bearers[0]}, bearers...)...))
+		h.Add("Authorization", pick(r,
+			append([]string{"Bearer", "Bearer x", "bearer  y=", "Basic YTpi", "Bearer x y", "BEARER " + bearers[0]}, bearers...)...))
 		if r.IntN(8) == 0 {
 			h.Add("Authorization", "Bearer "+pick(r, bearers...))
 		}
@@ -148,7 +159,8 @@ func someRequest(r *rand.Rand, sessions, bearers []string) (gate string, q Quest
 	}
 	if r.IntN(12) == 0 {
 		spoofs = true
-		name := pick(r, "Remote_user", "remote.user", "REMOTE_GROUPS", "X-Forwarded-Uri", "X-Original-Url", "X-Original-Uri", "X-Original-Method", "X-Rewrite-Url", "X_forwarded_for", "X.Forwarded.Host", "Authorization_", "Sec_Fetch_Mode", "X_Original_URL")
+		name := pick(r, "Remote_user", "remote.user", "REMOTE_GROUPS", "X-Forwarded-Uri", "X-Original-Url", "X-Original-Uri", "X-Original-Method",
+			"X-Rewrite-Url", "X_forwarded_for", "X.Forwarded.Host", "Authorization_", "Sec_Fetch_Mode", "X_Original_URL")
 		h[http.CanonicalHeaderKey(name)] = []string{pick(r, "/open", "root", "GET", "evil.test")}
 	}
 	return gate, q, spoofs
@@ -173,7 +185,10 @@ func TestOneDecisionForEveryGateway(t *testing.T) {
 		for name, gate := range map[string]*Gate{"wiki": g.Named["wiki"], "api": g.Named["api"], "office": g.policies["office"]} {
 			fronts[name] = &gate.Protect
 		}
-		sessions := []string{i.session(wiki, ann()), i.session(wiki, ann("staff")), i.session(wiki, ann("staff", "x")), i.session(wiki, ann("guests")), i.session("https://other.test", ann())}
+		sessions := []string{
+			i.session(wiki, ann()), i.session(wiki, ann("staff")), i.session(wiki, ann("staff", "x")),
+			i.session(wiki, ann("guests")), i.session("https://other.test", ann()),
+		}
 		bearers := []string{i.bearer(ann()), i.bearer(ann("staff")), i.bearer(ann("guests"))}
 		for n, b := range bearers {
 			bearers[n] = "Bearer " + b
@@ -220,7 +235,10 @@ func sameArrives(t *testing.T, what string, got, want http.Header) {
 	t.Helper()
 	for name, values := range got {
 		plain := http.CanonicalHeaderKey(strings.NewReplacer("_", "-", ".", "-").Replace(name))
-		if !slices.Contains([]string{"Remote-User", "Remote-Name", "Remote-Email", "Remote-Groups", "Remote-Assertion", "Cookie", "Authorization"}, plain) || strings.Join(values, "") == "" {
+		if !slices.Contains([]string{
+			"Remote-User", "Remote-Name", "Remote-Email", "Remote-Groups", "Remote-Assertion", "Cookie",
+			"Authorization",
+		}, plain) || strings.Join(values, "") == "" {
 			continue
 		}
 		if plain == "Remote-Assertion" || strings.Join(values, "; ") != strings.Join(want[plain], "; ") {

@@ -99,7 +99,8 @@ func (s *Server) facts(doc map[string]any) (a *serverAnswer, err error) {
 	}
 	a = new(serverAnswer)
 	a.in = token.Introspection{
-		Active: true, ClientID: take("client_id"), Subject: take("sub"), TokenType: token.TypeBearer, Audience: list("aud"), AMR: list("amr"), SessionID: take("sid"),
+		Active: true, ClientID: take("client_id"), Subject: take("sub"), TokenType: token.TypeBearer, Audience: list("aud"),
+		AMR: list("amr"), SessionID: take("sid"),
 		IssuedAt: when("iat"), ExpiresAt: when("exp"), AuthTime: when("auth_time"),
 	}
 	for _, some := range list("scope") { // RFC 7662 2.2: one text with spaces. Some servers write an array.
@@ -133,7 +134,8 @@ func (s *Server) facts(doc map[string]any) (a *serverAnswer, err error) {
 		a.in.Level = token.ACRLevel(acr)
 	}
 	p := &authn.Subject{
-		ID: a.in.Subject, Active: true, Username: username, Partition: partition, Groups: groups, Profile: map[string]string{}, Details: map[string][]string{},
+		ID: a.in.Subject, Active: true, Username: username, Partition: partition, Groups: groups, Profile: map[string]string{},
+		Details: map[string][]string{},
 	}
 	if err := profile(doc, p); err != nil {
 		return nil, err

@@ -41,7 +41,8 @@ func (s *Server) assertion() (string, error) {
 	}
 	now := s.now()
 	claims, err := json.Marshal(map[string]any{
-		"iss": s.cfg.client, "sub": s.cfg.client, "aud": cmp.Or(s.cfg.issuer, s.cfg.endpoint), "jti": id, "iat": now.Unix(), "exp": now.Add(assertionLife).Unix(),
+		"iss": s.cfg.client, "sub": s.cfg.client, "aud": cmp.Or(s.cfg.issuer, s.cfg.endpoint), "jti": id, "iat": now.Unix(),
+		"exp": now.Add(assertionLife).Unix(),
 	})
 	if err != nil {
 		return "", err
@@ -74,7 +75,8 @@ func readSigner(path, kid string) (*signer, error) {
 		}
 		kid = base64.RawURLEncoding.EncodeToString(sum)
 	}
-	signs, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: key, KeyID: kid}}, (&jose.SignerOptions{}).WithType("JWT"))
+	signs, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: key, KeyID: kid}},
+		(&jose.SignerOptions{}).WithType("JWT"))
 	if err != nil {
 		return nil, fmt.Errorf("the file %s: %w", path, err)
 	}

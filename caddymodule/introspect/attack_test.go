@@ -40,13 +40,18 @@ func TestAnswersThatLie(t *testing.T) {
 		}
 		const good = `{"active":true,"sub":"alice","client_id":"shop"}`
 		answers := map[string]http.HandlerFunc{
-			"active as a text": raw("application/json", `{"active":"true","sub":"alice"}`), "active as a number": raw("application/json", `{"active":1}`),
-			"active missing": raw("application/json", `{}`), "active null": raw("application/json", `{"active":null}`), "Active": raw("application/json", `{"Active":true}`),
-			"active twice": raw("application/json", `{"active":false,"active":true}`), "an array": raw("application/json", `[{"active":true}]`), "nothing": raw("application/json", ``),
-			"two objects": raw("application/json", good+good), "cut": raw("application/json", good[:20]), "not JSON": raw("application/json", "active"),
-			"deep": raw("application/json", strings.Repeat(`{"a":`, 10_000)+"1"+strings.Repeat("}", 10_000)),
-			"HTML": raw("text/html", good), "no type": raw("", good), "a JWT that was not asked for": raw("application/token-introspection+jwt", "e30.e30."),
-			"huge": raw("application/json", `{"active":true,"sub":"alice","x":"`+strings.Repeat("x", 300<<10)+`"}`),
+			"active as a text":   raw("application/json", `{"active":"true","sub":"alice"}`),
+			"active as a number": raw("application/json", `{"active":1}`),
+			"active missing":     raw("application/json", `{}`), "active null": raw("application/json", `{"active":null}`),
+			"Active":       raw("application/json", `{"Active":true}`),
+			"active twice": raw("application/json", `{"active":false,"active":true}`), "an array": raw("application/json", `[{"active":true}]`),
+			"nothing":     raw("application/json", ``),
+			"two objects": raw("application/json", good+good), "cut": raw("application/json", good[:20]),
+			"not JSON": raw("application/json", "active"),
+			"deep":     raw("application/json", strings.Repeat(`{"a":`, 10_000)+"1"+strings.Repeat("}", 10_000)),
+			"HTML":     raw("text/html", good), "no type": raw("", good),
+			"a JWT that was not asked for": raw("application/token-introspection+jwt", "e30.e30."),
+			"huge":                         raw("application/json", `{"active":true,"sub":"alice","x":"`+strings.Repeat("x", 300<<10)+`"}`),
 			"compressed": func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Encoding", "gzip")
 				raw("application/json", good)(w, r)
@@ -55,12 +60,17 @@ func TestAnswersThatLie(t *testing.T) {
 				http.Redirect(w, r, inside.URL, http.StatusTemporaryRedirect)
 			},
 			"another place": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, inside.URL, http.StatusFound) },
-			"500":           status(500), "503": status(503), "401": status(401), "403": status(403), "400": status(400), "429": status(429), "201": status(201), "204": status(204),
-			"hangs up":         func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-			"sub as an object": raw("application/json", `{"active":true,"sub":{"a":1}}`), "sub with a line end": raw("application/json", `{"active":true,"sub":"a\nb"}`),
-			"groups of numbers": raw("application/json", `{"active":true,"sub":"alice","groups":[1]}`), "aud as a number": raw("application/json", `{"active":true,"aud":7}`),
-			"exp as a text": raw("application/json", `{"active":true,"exp":"never"}`), "exp before all time": raw("application/json", `{"active":true,"exp":-1}`),
-			"scope as an object": raw("application/json", `{"active":true,"scope":{}}`), "client as a list": raw("application/json", `{"active":true,"client_id":["a"]}`),
+			"500":           status(500), "503": status(503), "401": status(401), "403": status(403), "400": status(400), "429": status(429),
+			"201": status(201), "204": status(204),
+			"hangs up":            func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			"sub as an object":    raw("application/json", `{"active":true,"sub":{"a":1}}`),
+			"sub with a line end": raw("application/json", `{"active":true,"sub":"a\nb"}`),
+			"groups of numbers":   raw("application/json", `{"active":true,"sub":"alice","groups":[1]}`),
+			"aud as a number":     raw("application/json", `{"active":true,"aud":7}`),
+			"exp as a text":       raw("application/json", `{"active":true,"exp":"never"}`),
+			"exp before all time": raw("application/json", `{"active":true,"exp":-1}`),
+			"scope as an object":  raw("application/json", `{"active":true,"scope":{}}`),
+			"client as a list":    raw("application/json", `{"active":true,"client_id":["a"]}`),
 			"ten thousand claims": func(w http.ResponseWriter, _ *http.Request) {
 				doc := active()
 				for i := range 10_000 {
@@ -121,19 +131,26 @@ func TestNotAccepted(t *testing.T) {
 		t.Parallel()
 		l := open(t, with(func(o *introspect.Options) { o.Issuer = "https://login.example.com" }))
 		for name, change := range map[string]map[string]any{
-			"bound in an unknown way": {"cnf": map[string]any{"jwk": map[string]any{}}}, "bound in two ways": {"cnf": map[string]any{"jkt": "x", "kid": "x"}}, "a cnf of nothing": {"cnf": map[string]any{}},
+			"bound in an unknown way": {"cnf": map[string]any{"jwk": map[string]any{}}},
+			"bound in two ways":       {"cnf": map[string]any{"jkt": "x", "kid": "x"}}, "a cnf of nothing": {"cnf": map[string]any{}},
 			"a thumbprint that is no text": {"cnf": map[string]any{"jkt": 7}},
-			"a cnf that is a text":         {"cnf": "x"}, "token type DPoP": {"token_type": "DPoP"}, "token type N_A": {"token_type": "N_A"}, "token type as a list": {"token_type": []string{"Bearer"}},
-			"a refresh token": {"token_type": "refresh_token"}, "Hydra's refresh token": {"token_use": "refresh_token"}, "Keycloak's refresh token": {"typ": "Refresh"},
-			"an offline token": {"typ": "Offline"}, "an ID token": {"typ": "ID"}, "expired": {"exp": start.Unix()}, "not valid yet": {"nbf": start.Unix() + 61},
-			"another issuer": {"iss": "https://evil.example"}, "an issuer with a slash": {"iss": "https://login.example.com/"}, "an issuer of another kind": {"iss": 7},
+			"a cnf that is a text":         {"cnf": "x"}, "token type DPoP": {"token_type": "DPoP"}, "token type N_A": {"token_type": "N_A"},
+			"token type as a list": {"token_type": []string{"Bearer"}},
+			"a refresh token":      {"token_type": "refresh_token"}, "Hydra's refresh token": {"token_use": "refresh_token"},
+			"Keycloak's refresh token": {"typ": "Refresh"},
+			"an offline token":         {"typ": "Offline"}, "an ID token": {"typ": "ID"}, "expired": {"exp": start.Unix()},
+			"not valid yet":  {"nbf": start.Unix() + 61},
+			"another issuer": {"iss": "https://evil.example"}, "an issuer with a slash": {"iss": "https://login.example.com/"},
+			"an issuer of another kind": {"iss": 7},
 		} {
 			l.says("token", active(change))
 			l.refused(name, "token")
 		}
 		for name, change := range map[string]map[string]any{
-			"of the issuer": {"iss": "https://login.example.com"}, "of Keycloak": {"typ": "Bearer", "token_type": "Bearer"}, "a JWT": {"typ": "at+jwt"}, "without exp": {"exp": nil},
-			"valid soon": {"nbf": start.Unix() + 59}, "bound by DPoP": {"cnf": map[string]any{"jkt": "x"}, "token_type": "DPoP"}, "bound by a certificate": {"cnf": map[string]any{"x5t#S256": "x"}},
+			"of the issuer": {"iss": "https://login.example.com"}, "of Keycloak": {"typ": "Bearer", "token_type": "Bearer"},
+			"a JWT": {"typ": "at+jwt"}, "without exp": {"exp": nil},
+			"valid soon": {"nbf": start.Unix() + 59}, "bound by DPoP": {"cnf": map[string]any{"jkt": "x"}, "token_type": "DPoP"},
+			"bound by a certificate": {"cnf": map[string]any{"x5t#S256": "x"}},
 		} {
 			l.says("token", active(change))
 			l.accepted(name, "token")

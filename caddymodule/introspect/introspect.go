@@ -234,7 +234,8 @@ func (s *Server) ask(ctx context.Context, text string, again bool) (a *serverAns
 	}
 	a, err = s.read(doc)
 	if err == nil && a.why != "" {
-		s.log.Info("the authorization server calls a token active that is not accepted", zap.String("server", s.host), zap.String("reason", a.why))
+		s.log.Info("the authorization server calls a token active that is not accepted", zap.String("server", s.host),
+			zap.String("reason", a.why))
 	}
 	return a, err
 }

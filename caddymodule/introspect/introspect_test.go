@@ -53,7 +53,12 @@ func TestShapes(t *testing.T) {
 			3,
 			map[string]string{"email": "alice@example.com", "email_verified": "truetrue", "name": "Alice Example"},
 		},
-		{"hydra", groups("ext.groups"), "9f1e", "alice@id", "", "", []string{"staff"}, 0, map[string]string{"email": "alice@example.com", "email_verified": "truetrue", "department": "sales", "ext.department": "sales"}},
+		{
+			"hydra", groups("ext.groups"), "9f1e", "alice@id", "", "",
+			[]string{"staff"},
+			0,
+			map[string]string{"email": "alice@example.com", "email_verified": "truetrue", "department": "sales", "ext.department": "sales"},
+		},
 		{
 			"zitadel", groups("urn:zitadel:iam:org:project:roles"), "2201@corp", "163840776835432705", "alice@corp.zitadel.cloud", "",
 			[]string{"buyer", "staff"},
@@ -72,7 +77,8 @@ func TestShapes(t *testing.T) {
 			if p.ID != tt.sub || p.Username != tt.user || p.Partition != tt.partition || !slices.Equal(p.Groups, tt.groups) || in.Level != tt.level {
 				t.Errorf("person %+v of level %d", p, in.Level)
 			}
-			if !slices.Contains(in.Scope, "orders.read") || !slices.Contains(in.Audience, "https://api.example.com") || in.ExpiresAt.Unix() != 1790000300 {
+			if !slices.Contains(in.Scope, "orders.read") || !slices.Contains(in.Audience, "https://api.example.com") ||
+				in.ExpiresAt.Unix() != 1790000300 {
 				t.Errorf("scope %q, audience %q, until %v", in.Scope, in.Audience, in.ExpiresAt)
 			}
 			for name, want := range tt.claims {

@@ -27,7 +27,8 @@ var counters = sync.OnceValue(func() *series {
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}, []string{"server"}),
 		breaker: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "gatehouse_remote_introspection_breakers_open", Help: "Sites at which an authorization server elsewhere is left alone since it does not answer, by server.",
+			Name: "gatehouse_remote_introspection_breakers_open",
+			Help: "Sites at which an authorization server elsewhere is left alone since it does not answer, by server.",
 		}, []string{"server"}),
 	}
 })
@@ -62,7 +63,8 @@ func (s *Server) breakerChanged(open bool) {
 	gauge := counters().breaker.WithLabelValues(s.host)
 	if open {
 		gauge.Inc()
-		s.log.Error("the authorization server elsewhere does not answer: requests are refused, and it is asked again every few seconds", zap.String("server", s.host))
+		s.log.Error("the authorization server elsewhere does not answer: requests are refused, and it is asked again every few seconds",
+			zap.String("server", s.host))
 		return
 	}
 	gauge.Dec()

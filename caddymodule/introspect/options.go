@@ -139,9 +139,11 @@ func (o *Options) readLevel(d *caddyfile.Dispenser) error {
 func (o *Options) SetUp(r *caddyfileutil.Resolver) {
 	option := func(name string) string { return strings.TrimSpace("introspect " + name) }
 	o.cfg = config{
-		endpoint: r.Plain(option(""), o.URL, checkEndpoint), client: r.Plain(option("client"), o.Client, checkClient), auth: r.Plain(option("auth"), o.Auth, checkAuth),
+		endpoint: r.Plain(option(""), o.URL, checkEndpoint), client: r.Plain(option("client"), o.Client, checkClient),
+		auth:   r.Plain(option("auth"), o.Auth, checkAuth),
 		issuer: r.Plain(option("issuer"), o.Issuer, caddyfileutil.CheckURI), jwks: r.Plain(option("jwks"), o.JWKS, checkEndpoint),
-		cache: r.Duration(option("cache"), o.Cache), timeout: defaultTimeout, groups: r.List(option("groups"), o.Groups, nil), levels: map[string]int{},
+		cache: r.Duration(option("cache"), o.Cache), timeout: defaultTimeout, groups: r.List(option("groups"), o.Groups, nil),
+		levels: map[string]int{},
 	}
 	c := &o.cfg
 	if text, ok := r.Text(option("timeout"), string(o.Timeout), checkTimeout); ok {
@@ -160,7 +162,10 @@ func (o *Options) SetUp(r *caddyfileutil.Resolver) {
 	if path, ok := r.Text(option("key"), o.Key, nil); ok && !r.Adapting() { // a Caddyfile may be adapted on another machine
 		var err error
 		if c.signer, err = readSigner(path, kid); err != nil {
-			r.Lack(caddyfileutil.Fault{Option: "introspect key", Reason: fmt.Sprintf("introspect key: %v: requests with a token get 503", err), Mend: "put the key there, and reload"})
+			r.Lack(caddyfileutil.Fault{
+				Option: "introspect key", Reason: fmt.Sprintf("introspect key: %v: requests with a token get 503", err),
+				Mend: "put the key there, and reload",
+			})
 		}
 	}
 	if c.auth == "" && !caddyfileutil.HasPlaceholder(o.Auth) {

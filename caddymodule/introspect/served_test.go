@@ -14,14 +14,16 @@ import (
 
 // introspecting is a site that asks a server elsewhere.
 func introspecting(endpoint, more string) string {
-	return "protect {\n\t\tintrospect " + endpoint + " {\n\t\t\tclient ops the-secret-of-ops-in-all-of-these-tests\n\t\t}\n\t\t" + more + "\n\t}\n"
+	return "protect {\n\t\tintrospect " + endpoint + " {\n\t\t\tclient ops the-secret-of-ops-in-all-of-these-tests\n\t\t}\n\t\t" +
+		more + "\n\t}\n"
 }
 
 // A gateway asks a Gatehouse elsewhere, here itself by way of its address: a use of a token counts there, once a
 // request, and a revocation counts at once.
 func TestIntrospectAtGatehouse(t *testing.T) {
 	s := servertest.NewServer(t)
-	s.Extra = "scope orders.read {\n\t\t\tusage_limit 3\n\t\t}\n\t\tclient free {\n\t\t\tsecret " + servertest.TestSecret + "\n\t\t\tgrants client_credentials\n\t\t\tscopes a\n\t\t\tdefault_scopes a\n\t\t}"
+	s.Extra = "scope orders.read {\n\t\t\tusage_limit 3\n\t\t}\n\t\tclient free {\n\t\t\tsecret " + servertest.TestSecret +
+		"\n\t\t\tgrants client_credentials\n\t\t\tscopes a\n\t\t\tdefault_scopes a\n\t\t}"
 	own := s.Issuer() + "/oauth/api/v2/token/introspect"
 	s.Site = introspecting(own, "scopes orders.read") + "\t" + introspecting(own, "need client reports")
 	s.MustLoad()
@@ -64,8 +66,14 @@ func TestIntrospectElsewhere(t *testing.T) {
 			"no-staff": {"active": true, "sub": "2", "username": "bob", "aud": "https://api.example.com"},
 			"other":    {"active": true, "sub": "1", "username": "ada", "groups": []string{"staff"}, "aud": "https://other.example.com"},
 			"nowhere":  {"active": true, "sub": "1", "username": "ada", "groups": []string{"staff"}},
-			"north":    {"active": true, "sub": "1", "username": "ada", "groups": []string{"staff"}, "aud": "https://api.example.com", "partition": "north"},
-			"bound":    {"active": true, "sub": "1", "groups": []string{"staff"}, "aud": "https://api.example.com", "cnf": map[string]any{"jkt": "x"}},
+			"north": {
+				"active": true, "sub": "1", "username": "ada", "groups": []string{"staff"},
+				"aud": "https://api.example.com", "partition": "north",
+			},
+			"bound": {
+				"active": true, "sub": "1", "groups": []string{"staff"}, "aud": "https://api.example.com",
+				"cnf": map[string]any{"jkt": "x"},
+			},
 		}
 		doc := docs[r.PostFormValue("token")]
 		if doc == nil {
@@ -79,7 +87,8 @@ func TestIntrospectElsewhere(t *testing.T) {
 	s.Site = introspecting(elsewhere.URL, "groups staff\n\t\taudience https://api.example.com")
 	s.MustLoad()
 	for token, want := range map[string]int{
-		"of-staff": http.StatusOK, "no-staff": http.StatusForbidden, "other": http.StatusUnauthorized, "nowhere": http.StatusUnauthorized, "north": http.StatusForbidden,
+		"of-staff": http.StatusOK, "no-staff": http.StatusForbidden, "other": http.StatusUnauthorized, "nowhere": http.StatusUnauthorized,
+		"north": http.StatusForbidden,
 		"bound": http.StatusUnauthorized, "unknown": http.StatusUnauthorized, s.Token(): http.StatusUnauthorized, "": http.StatusBadRequest,
 	} {
 		if got := s.Enters(token); got != want {
@@ -87,7 +96,10 @@ func TestIntrospectElsewhere(t *testing.T) {
 		}
 	}
 	_, figures := s.Do(s.Request(http.MethodGet, "http://"+s.Admin+"/metrics", nil))
-	for _, want := range []string{`gatehouse_remote_introspections_total{result="active",server="`, `gatehouse_remote_introspections_total{result="inactive",server="`, `gatehouse_remote_introspection_seconds_count{server="`} {
+	for _, want := range []string{
+		`gatehouse_remote_introspections_total{result="active",server="`,
+		`gatehouse_remote_introspections_total{result="inactive",server="`, `gatehouse_remote_introspection_seconds_count{server="`,
+	} {
 		if !strings.Contains(figures, want) {
 			t.Errorf("/metrics lacks %s", want)
 		}
@@ -100,7 +112,8 @@ func TestIntrospectElsewhere(t *testing.T) {
 	r := s.Request(http.MethodGet, "http://"+s.API+"/", nil)
 	r.Header.Set("Authorization", "Bearer of-staff")
 	resp, body := s.Do(r)
-	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !strings.Contains(body, "temporarily_unavailable") || strings.Contains(body, "in\n") {
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" ||
+		!strings.Contains(body, "temporarily_unavailable") || strings.Contains(body, "in\n") {
 		t.Errorf("while the server is away: %d %v %s", resp.StatusCode, resp.Header, body)
 	}
 	s.WantFinding("warning", "Caddyfile:", "the server of introspect cannot be asked: the authorization server elsewhere: status 500")
@@ -110,7 +123,8 @@ func TestIntrospectElsewhere(t *testing.T) {
 		}
 	}
 	s.WantFinding("introspect", "is left alone for some seconds")
-	if _, figures := s.Do(s.Request(http.MethodGet, "http://"+s.Admin+"/metrics", nil)); !strings.Contains(figures, `gatehouse_remote_introspection_breakers_open{server="`+strings.TrimPrefix(elsewhere.URL, "http://")+`"} 1`) {
+	if _, figures := s.Do(s.Request(http.MethodGet, "http://"+s.Admin+"/metrics", nil)); !strings.Contains(figures,
+		`gatehouse_remote_introspection_breakers_open{server="`+strings.TrimPrefix(elsewhere.URL, "http://")+`"} 1`) {
 		t.Error("/metrics does not tell that the server is left alone")
 	}
 	s.MustLoad() // a reload begins anew

@@ -107,7 +107,8 @@ func (c *keyCache) verify(ctx context.Context, now time.Time, signed *jose.JSONW
 func verifyWith(keys []jose.JSONWebKey, signed *jose.JSONWebSignature) ([]byte, bool) {
 	header := signed.Signatures[0].Header
 	for _, k := range keys {
-		if (header.KeyID == "" || k.KeyID == header.KeyID) && (k.Algorithm == "" || k.Algorithm == header.Algorithm) && jwa.Suits(k.Key, header.Algorithm) {
+		if (header.KeyID == "" || k.KeyID == header.KeyID) && (k.Algorithm == "" || k.Algorithm == header.Algorithm) &&
+			jwa.Suits(k.Key, header.Algorithm) {
 			if payload, err := signed.Verify(k.Key); err == nil {
 				return payload, true
 			}

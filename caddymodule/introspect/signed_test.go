@@ -114,26 +114,31 @@ func TestSignedAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, raw := range map[string]string{
-		"alg none": none + "." + parts[1] + ".", "alg none, with the signature": none + "." + parts[1] + "." + parts[2], "no signature": parts[0] + "." + parts[1] + ".",
-		"the claims of another":               parts[0] + "." + strings.Split(sign(t, jose.ES256, other, "one", typ, claims()), ".")[1] + "." + parts[2][1:],
-		"the key of another":                  sign(t, jose.ES256, other, "one", typ, claims()),
-		"an unknown key":                      sign(t, jose.ES256, other, "three", typ, claims()),
-		"the public key as a secret":          sign(t, jose.HS256, hmacOf, "one", typ, claims()),
-		"an access token":                     sign(t, jose.ES256, key, "one", "at+jwt", claims()),
-		"no type":                             sign(t, jose.ES256, key, "one", "", claims()),
-		"type JWT":                            sign(t, jose.ES256, key, "one", "JWT", claims()),
-		"no aud":                              sign(t, jose.ES256, key, "one", typ, claims(map[string]any{"aud": nil})),
-		"aud of another":                      sign(t, jose.ES256, key, "one", typ, claims(map[string]any{"aud": "other"})),
-		"aud as a number":                     sign(t, jose.ES256, key, "one", typ, claims(map[string]any{"aud": []any{"ops", 7}})),
-		"no iss":                              sign(t, jose.ES256, key, "one", typ, claims(map[string]any{"iss": nil})),
-		"another iss":                         sign(t, jose.ES256, key, "one", typ, claims(map[string]any{"iss": issuer + "/"})),
-		"no iat":                              sign(t, jose.ES256, key, "one", typ, claims(map[string]any{"iat": nil})),
-		"an answer of the day before":         sign(t, jose.ES256, key, "one", typ, claims(map[string]any{"iat": start.Unix() - 86400})),
-		"an answer of tomorrow":               sign(t, jose.ES256, key, "one", typ, claims(map[string]any{"iat": start.Unix() + 86400})),
-		"an answer that has expired":          sign(t, jose.ES256, key, "one", typ, claims(map[string]any{"exp": start.Unix()})),
-		"no token_introspection":              sign(t, jose.ES256, key, "one", typ, claims(map[string]any{"token_introspection": nil, "active": true, "sub": "alice"})),
-		"token_introspection as a text":       sign(t, jose.ES256, key, "one", typ, claims(map[string]any{"token_introspection": `{"active":true}`})),
-		"active as a text":                    sign(t, jose.ES256, key, "one", typ, claims(map[string]any{"token_introspection": map[string]any{"active": "true"}})),
+		"alg none": none + "." + parts[1] + ".", "alg none, with the signature": none + "." + parts[1] + "." + parts[2],
+		"no signature": parts[0] + "." + parts[1] + ".",
+		"the claims of another": parts[0] + "." + strings.Split(sign(t, jose.ES256, other, "one", typ, claims()), ".")[1] +
+			"." + parts[2][1:],
+		"the key of another":          sign(t, jose.ES256, other, "one", typ, claims()),
+		"an unknown key":              sign(t, jose.ES256, other, "three", typ, claims()),
+		"the public key as a secret":  sign(t, jose.HS256, hmacOf, "one", typ, claims()),
+		"an access token":             sign(t, jose.ES256, key, "one", "at+jwt", claims()),
+		"no type":                     sign(t, jose.ES256, key, "one", "", claims()),
+		"type JWT":                    sign(t, jose.ES256, key, "one", "JWT", claims()),
+		"no aud":                      sign(t, jose.ES256, key, "one", typ, claims(map[string]any{"aud": nil})),
+		"aud of another":              sign(t, jose.ES256, key, "one", typ, claims(map[string]any{"aud": "other"})),
+		"aud as a number":             sign(t, jose.ES256, key, "one", typ, claims(map[string]any{"aud": []any{"ops", 7}})),
+		"no iss":                      sign(t, jose.ES256, key, "one", typ, claims(map[string]any{"iss": nil})),
+		"another iss":                 sign(t, jose.ES256, key, "one", typ, claims(map[string]any{"iss": issuer + "/"})),
+		"no iat":                      sign(t, jose.ES256, key, "one", typ, claims(map[string]any{"iat": nil})),
+		"an answer of the day before": sign(t, jose.ES256, key, "one", typ, claims(map[string]any{"iat": start.Unix() - 86400})),
+		"an answer of tomorrow":       sign(t, jose.ES256, key, "one", typ, claims(map[string]any{"iat": start.Unix() + 86400})),
+		"an answer that has expired":  sign(t, jose.ES256, key, "one", typ, claims(map[string]any{"exp": start.Unix()})),
+		"no token_introspection": sign(t, jose.ES256, key, "one", typ,
+			claims(map[string]any{"token_introspection": nil, "active": true, "sub": "alice"})),
+		"token_introspection as a text": sign(t, jose.ES256, key, "one", typ,
+			claims(map[string]any{"token_introspection": `{"active":true}`})),
+		"active as a text": sign(t, jose.ES256, key, "one", typ,
+			claims(map[string]any{"token_introspection": map[string]any{"active": "true"}})),
 		"JSON in place of a JWT":              `{"active":true}`,
 		"nothing":                             "",
 		"a JWT in JSON":                       `{"payload":"` + parts[1] + `","protected":"` + parts[0] + `","signature":"` + parts[2] + `"}`,
@@ -195,11 +200,13 @@ func TestPrivateKeyJWT(t *testing.T) {
 			if err := json.Unmarshal(payload, &claims); err != nil {
 				t.Fatal(err)
 			}
-			if signed.Signatures[0].Header.KeyID != "ops-1" || claims["iss"] != "ops" || claims["sub"] != "ops" || claims["aud"] != issuer || claims["jti"] == "" ||
+			if signed.Signatures[0].Header.KeyID != "ops-1" || claims["iss"] != "ops" || claims["sub"] != "ops" ||
+				claims["aud"] != issuer || claims["jti"] == "" ||
 				claims["exp"] != float64(start.Unix()+60) {
 				t.Errorf("the assertion says %v", claims)
 			}
-			if f.Get("client_assertion_type") != "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" || f.Has("client_secret") || l.header.Get("Authorization") != "" {
+			if f.Get("client_assertion_type") != "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" || f.Has("client_secret") ||
+				l.header.Get("Authorization") != "" {
 				t.Errorf("form = %v", f)
 			}
 			if f.Get("client_assertion") == l.asked[1].Get("client_assertion") {

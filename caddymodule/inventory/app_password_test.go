@@ -87,10 +87,12 @@ func TestAppPasswordFromPageToProgram(t *testing.T) {
 		t.Fatalf("the page does not show an app password: %d\n%s", made.StatusCode, body)
 	}
 	password := html.UnescapeString(shown[1])
-	if _, body := b.Open(w.Issuer() + appPasswordsPage); strings.Contains(body, password) || !strings.Contains(body, "Git &lt;b&gt;") || !strings.Contains(body, "Not used yet") {
+	if _, body := b.Open(w.Issuer() + appPasswordsPage); strings.Contains(body, password) || !strings.Contains(body, "Git &lt;b&gt;") ||
+		!strings.Contains(body, "Not used yet") {
 		t.Errorf("the page shows the app password again, or does not list it:\n%s", body)
 	}
-	if res, body := ask(w, w.Wiki+"/repo.git", "git", password); res.StatusCode != http.StatusOK || !strings.Contains(body, "demo@example.com") || strings.Contains(body, "Authorization") {
+	if res, body := ask(w, w.Wiki+"/repo.git", "git", password); res.StatusCode != http.StatusOK ||
+		!strings.Contains(body, "demo@example.com") || strings.Contains(body, "Authorization") {
 		t.Errorf("a program gets %d %s, want the upstream, which knows the person and not the app password", res.StatusCode, body)
 	}
 	if res, _ := ask(w, w.Shop+"/app/", "git", password); res.StatusCode == http.StatusOK {
@@ -100,7 +102,8 @@ func TestAppPasswordFromPageToProgram(t *testing.T) {
 	if !strings.Contains(body, "127.0.0.1 at "+strings.TrimPrefix(w.Wiki, "http://")) {
 		t.Errorf("the page does not say when and where it was used:\n%s", body)
 	}
-	if out := w.Run("", "person", "show", "demo@example.com"); !strings.Contains(out, "1 app password") || !strings.Contains(out, w.Wiki) || strings.Contains(out, "ghpw_") {
+	if out := w.Run("", "person", "show", "demo@example.com"); !strings.Contains(out, "1 app password") || !strings.Contains(out, w.Wiki) ||
+		strings.Contains(out, "ghpw_") {
 		t.Errorf("person show = %s, want the app password without its secret", out)
 	}
 	res, body = b.Submit(res, formOf(body, `name="revoke"`), url.Values{})
@@ -128,8 +131,10 @@ func TestAccountPasswordByBasicCountsNothing(t *testing.T) {
 		w.Reload()
 		for _, password := range []string{servertest.TestPassword, "wrong"} {
 			for range 30 { // more than the attempts before the first wait
-				if res, body := ask(w, w.Wiki+"/", "demo@example.com", password); res.StatusCode != http.StatusUnauthorized || len(res.Header.Values("WWW-Authenticate")) != 3 || strings.Contains(body, "header") {
-					t.Fatalf("Basic with a password = %d %q %s, want 401 that asks for Bearer, Basic and DPoP", res.StatusCode, res.Header.Values("WWW-Authenticate"), body)
+				if res, body := ask(w, w.Wiki+"/", "demo@example.com", password); res.StatusCode != http.StatusUnauthorized ||
+					len(res.Header.Values("WWW-Authenticate")) != 3 || strings.Contains(body, "header") {
+					t.Fatalf("Basic with a password = %d %q %s, want 401 that asks for Bearer, Basic and DPoP", res.StatusCode,
+						res.Header.Values("WWW-Authenticate"), body)
 				}
 			}
 		}

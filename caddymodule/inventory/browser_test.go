@@ -25,12 +25,14 @@ func TestProtectWithBrowser(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &got); err != nil || res.StatusCode != http.StatusOK || res.Request.URL.String() != w.Wiki+path {
 		t.Fatalf("after sign-in: %d at %s by way of %q: %s", res.StatusCode, res.Request.URL, b.Hops, body)
 	}
-	if got.Target != path || got.Header.Get("Remote-User") != "demo@example.com" || got.Header.Get("Remote-Name") != "Demo Person" || got.Header.Get("Remote-Groups") != "staff" || got.Header.Get("Cookie") != "" {
+	if got.Target != path || got.Header.Get("Remote-User") != "demo@example.com" || got.Header.Get("Remote-Name") != "Demo Person" ||
+		got.Header.Get("Remote-Groups") != "staff" || got.Header.Get("Cookie") != "" {
 		t.Errorf("the upstream saw %s with %v", got.Target, got.Header)
 	}
 	// The second site signs in without a question.
 	res, body = b.Open(w.Shop + "/app/cart?id=7")
-	if err := json.Unmarshal([]byte(body), &got); err != nil || res.StatusCode != http.StatusOK || res.Request.URL.String() != w.Shop+"/app/cart?id=7" || got.Target != "/cart?id=7" {
+	if err := json.Unmarshal([]byte(body), &got); err != nil || res.StatusCode != http.StatusOK ||
+		res.Request.URL.String() != w.Shop+"/app/cart?id=7" || got.Target != "/cart?id=7" {
 		t.Fatalf("the second site: %d at %s by way of %q: %s", res.StatusCode, res.Request.URL, b.Hops, body)
 	}
 	if user := got.Header.Get("X-Auth-User"); len(user) != 36 || got.Header.Get("Cookie") != "" {
@@ -97,7 +99,8 @@ func TestProtectBlockedPerson(t *testing.T) {
 	}
 	state := func(to string) {
 		t.Helper()
-		r := w.Request(http.MethodPost, "http://"+w.Admin+"/gatehouse/persons/state", strings.NewReader(`{"person":"demo@example.com","state":"`+to+`"}`))
+		r := w.Request(http.MethodPost, "http://"+w.Admin+"/gatehouse/persons/state",
+			strings.NewReader(`{"person":"demo@example.com","state":"`+to+`"}`))
 		r.Header.Set("Content-Type", "application/json")
 		if res, body := w.Do(r); res.StatusCode != http.StatusOK {
 			t.Fatalf("state %s: %d %s", to, res.StatusCode, body)
@@ -152,7 +155,8 @@ func TestProtectScopeWithLevel(t *testing.T) {
 	}
 	for _, path := range []string{"/", "/need/1", "/", "/need/1"} {
 		res, body := b.Open(site + path)
-		if strings.Contains(body, "the ledger") || res.StatusCode != http.StatusForbidden || !strings.HasPrefix(res.Request.URL.String(), w.Issuer()) {
+		if strings.Contains(body, "the ledger") || res.StatusCode != http.StatusForbidden ||
+			!strings.HasPrefix(res.Request.URL.String(), w.Issuer()) {
 			t.Errorf("%s with level 1: %d at %s: %.3000s, want the issuer's refusal", path, res.StatusCode, res.Request.URL, body)
 		}
 	}

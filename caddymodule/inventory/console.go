@@ -15,7 +15,9 @@ import (
 )
 
 // Console is what the screens of the admin console work with. instance holds the running configuration.
-func (s *Sites) Console(instance func(context.Context) (*adminapi.Instance, error), refusals *denial.Recorder, m *admin.Service, values *settings.Service, asked *access.Service, decided *decisionlog.Recorder) sites.Deps {
+func (s *Sites) Console(instance func(context.Context) (*adminapi.Instance, error), refusals *denial.Recorder, m *admin.Service,
+	values *settings.Service, asked *access.Service, decided *decisionlog.Recorder,
+) sites.Deps {
 	return sites.Deps{
 		Sites: s.List, Refusals: refusals, Manage: m, Settings: values, Access: asked,
 		Rules: func(name string) []sites.Rule {
@@ -50,7 +52,10 @@ func (s *Sites) Console(instance func(context.Context) (*adminapi.Instance, erro
 				return nil, err
 			}
 			defer inst.Leave()
-			in := adminapi.ExplainRequest{URL: q.URL, Method: q.Method, IP: q.Address, Person: q.Person, Client: q.Client, Level: q.Level, At: q.At, Ref: q.Ref}
+			in := adminapi.ExplainRequest{
+				URL: q.URL, Method: q.Method, IP: q.Address, Person: q.Person, Client: q.Client,
+				Level: q.Level, At: q.At, Ref: q.Ref,
+			}
 			a, err := inst.AnswerExplain(r, in)
 			if err == nil {
 				return explanationOf(&a), nil
@@ -65,17 +70,23 @@ func (s *Sites) Console(instance func(context.Context) (*adminapi.Instance, erro
 
 // fits are the keys of the words that say how a rule stands to a request.
 var fits = map[string]string{
-	policy.Fits: "fits", policy.OtherRequest: "other_request", policy.OtherTime: "other_time", policy.OtherCaller: "other_caller", policy.AfterSignIn: "after_sign_in",
-	policy.AfterStepUp: "after_step_up", policy.AfterNewSignIn: "after_new_sign_in", policy.WithScopes: "with_scopes", policy.NotAsked: "not_asked",
+	policy.Fits: "fits", policy.OtherRequest: "other_request", policy.OtherTime: "other_time", policy.OtherCaller: "other_caller",
+	policy.AfterSignIn: "after_sign_in",
+	policy.AfterStepUp: "after_step_up", policy.AfterNewSignIn: "after_new_sign_in", policy.WithScopes: "with_scopes",
+	policy.NotAsked: "not_asked",
 }
 
 // explanationOf is an answer as the console shows it.
 func explanationOf(a *adminapi.ExplainAnswer) *sites.Explanation {
 	out := &sites.Explanation{
-		URL: a.URL, Method: a.Method, Verdict: string(a.Verdict), Gate: a.Gate, Handler: a.Handler, Status: a.Status, Challenge: a.Challenge, Message: a.Message, Notes: a.Notes,
+		URL: a.URL, Method: a.Method, Verdict: string(a.Verdict), Gate: a.Gate, Handler: a.Handler, Status: a.Status, Challenge: a.Challenge,
+		Message: a.Message, Notes: a.Notes,
 	}
 	if c := a.Caller; c != nil {
-		out.Caller = &sites.Caller{PersonID: c.PersonID, Username: c.Username, ClientID: c.ClientID, Groups: c.Groups, Scopes: c.Scopes, Level: c.Level, SignedIn: c.SignedIn, Provider: c.Provider}
+		out.Caller = &sites.Caller{
+			PersonID: c.PersonID, Username: c.Username, ClientID: c.ClientID, Groups: c.Groups, Scopes: c.Scopes,
+			Level: c.Level, SignedIn: c.SignedIn, Provider: c.Provider,
+		}
 	}
 	for i := range a.Steps {
 		s := &a.Steps[i]

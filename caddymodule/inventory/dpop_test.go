@@ -16,7 +16,8 @@ import (
 func TestDPoPSite(t *testing.T) {
 	s := servertest.NewServer(t)
 	s.Site = "protect orders.read {\n\t\tmcp\n\t}"
-	s.Extra += "client bound {\n\t\t\tsecret " + servertest.TestSecret + "\n\t\t\tgrants client_credentials\n\t\t\tscopes orders.read scim\n\t\t\tdpop required\n\t\t}"
+	s.Extra += "client bound {\n\t\t\tsecret " + servertest.TestSecret +
+		"\n\t\t\tgrants client_credentials\n\t\t\tscopes orders.read scim\n\t\t\tdpop required\n\t\t}"
 	s.MustLoad()
 	site, key := "http://"+s.API, dpoptest.NewKey(t)
 	ask := func(proofs ...string) (int, string) {
@@ -55,17 +56,20 @@ func TestDPoPSite(t *testing.T) {
 		t.Errorf("with a proof = %d %v, want 200", res.StatusCode, res.Header)
 	}
 	for name, res := range map[string]*http.Response{
-		"the proof again": get(site+"/a?b", "DPoP "+answer.Token, proof), "as a bearer token": get(site+"/a", "Bearer "+answer.Token), "without a proof": get(site+"/a", "DPoP "+answer.Token),
+		"the proof again": get(site+"/a?b", "DPoP "+answer.Token, proof), "as a bearer token": get(site+"/a", "Bearer "+answer.Token),
+		"without a proof": get(site+"/a", "DPoP "+answer.Token),
 	} {
 		challenges := res.Header.Values("WWW-Authenticate")
-		if res.StatusCode != http.StatusUnauthorized || len(challenges) != 2 || !strings.HasPrefix(challenges[0], "Bearer ") || !strings.Contains(challenges[0], "resource_metadata=") || !strings.HasPrefix(challenges[1], `DPoP algs="ES256 `) {
+		if res.StatusCode != http.StatusUnauthorized || len(challenges) != 2 || !strings.HasPrefix(challenges[0], "Bearer ") ||
+			!strings.Contains(challenges[0], "resource_metadata=") || !strings.HasPrefix(challenges[1], `DPoP algs="ES256 `) {
 			t.Errorf("%s = %d, challenges %q, want 401, Bearer with the metadata first, and DPoP", name, res.StatusCode, challenges)
 		}
 	}
 	if res := get(s.Issuer()+"/scim/v2/Users", "Bearer "+answer.Token); res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("SCIM with it as a bearer token = %d, want 401", res.StatusCode)
 	}
-	if _, body := s.Do(s.Request(http.MethodGet, site+"/.well-known/oauth-protected-resource", nil)); !strings.Contains(body, `"dpop_signing_alg_values_supported":["ES256","EdDSA","Ed25519","PS256","RS256"]`) {
+	if _, body := s.Do(s.Request(http.MethodGet, site+"/.well-known/oauth-protected-resource", nil)); !strings.Contains(body,
+		`"dpop_signing_alg_values_supported":["ES256","EdDSA","Ed25519","PS256","RS256"]`) {
 		t.Errorf("metadata of the site = %s, want the algorithms of proofs", body)
 	}
 }

@@ -33,7 +33,8 @@ func TestLogoutIsTold(t *testing.T) {
 		consent off
 	}`
 	s.MustLoad()
-	authorize := s.Issuer() + "/oauth/authorize?" + url.Values{"response_type": {"code"}, "client_id": {"party"}, "redirect_uri": {party.URL + "/cb"}, "scope": {"openid"}}.Encode()
+	authorize := s.Issuer() + "/oauth/authorize?" +
+		url.Values{"response_type": {"code"}, "client_id": {"party"}, "redirect_uri": {party.URL + "/cb"}, "scope": {"openid"}}.Encode()
 	servertest.NewBrowser(t).SignIn(authorize)
 	form := url.Values{"grant_type": {"authorization_code"}, "code": {<-codes}, "redirect_uri": {party.URL + "/cb"}}
 	r := s.Request(http.MethodPost, s.Issuer()+"/oauth/token", strings.NewReader(form.Encode()))

@@ -98,7 +98,10 @@ func TestPartitionsMeetUpstream(t *testing.T) {
 	expect(every, theirs, map[string]string{"Remote-User": `acme\anna@example.com`})
 	for name, c := range map[string]struct {
 		site, token string
-	}{"another partition than default": {s.API, theirs}, "a group of the same name": {closed, theirs}, "a group of another partition": {every, mine}} {
+	}{
+		"another partition than default": {s.API, theirs}, "a group of the same name": {closed, theirs},
+		"a group of another partition": {every, mine},
+	} {
 		if status, _ := ask(c.site, c.token); status != http.StatusForbidden {
 			t.Errorf("%s: status = %d, want 403", name, status)
 		}

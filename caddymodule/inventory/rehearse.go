@@ -35,7 +35,9 @@ func (s shelf) Current(context.Context) (*policy.Book, recheck.Basis, error) {
 
 // test puts the cases of a text to one policy alone, as `caddy gatehouse policy test` puts those of a file to the
 // sites. p nil: that of the Caddyfile. Persons whom the text does not describe are those of the storage.
-func (s *Sites) test(r *http.Request, inst *adminapi.Instance, name string, p *settings.Policy, text string) (out []sites.Tested, err error) {
+func (s *Sites) test(r *http.Request, inst *adminapi.Instance, name string, p *settings.Policy,
+	text string,
+) (out []sites.Tested, err error) {
 	rules := s.named[name]
 	if p != nil {
 		raw, err := json.Marshal(p)

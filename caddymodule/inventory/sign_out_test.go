@@ -21,7 +21,8 @@ func TestSignOutOfSiteAtOnce(t *testing.T) {
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	r.Header.Set("Sec-Fetch-Mode", "navigate")
 	res, body := b.Send(r, err)
-	if res.Request.URL.String() != w.Wiki+"/.gatehouse/signed-out" || !strings.Contains(body, "You’re signed out") || !strings.Contains(body, `href="/"`) {
+	if res.Request.URL.String() != w.Wiki+"/.gatehouse/signed-out" || !strings.Contains(body, "You’re signed out") ||
+		!strings.Contains(body, `href="/"`) {
 		t.Errorf("sign-out ends at %s by way of %q: %s", res.Request.URL, b.Hops, body)
 	}
 	for _, site := range []string{w.Shop, w.Wiki} {
@@ -55,7 +56,8 @@ func TestExpectContinueAtIssuer(t *testing.T) {
 	s.MustLoad()
 	for _, target := range []string{"/nothing", "/api/v2/config", "/oauth/authorize", "/scim/v2/Users", "/healthz", "/oauth/userinfo"} {
 		conn := caddytest.Dial(t, s.Addr)
-		if _, err := conn.Write([]byte("PUT " + target + " HTTP/1.1\r\nHost: " + s.Addr + "\r\nExpect: 100-continue\r\nContent-Length: 2000\r\nContent-Type: application/json\r\n\r\n")); err != nil {
+		if _, err := conn.Write([]byte("PUT " + target + " HTTP/1.1\r\nHost: " + s.Addr +
+			"\r\nExpect: 100-continue\r\nContent-Length: 2000\r\nContent-Type: application/json\r\n\r\n")); err != nil {
 			t.Fatal(err)
 		}
 		res, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: http.MethodPut})

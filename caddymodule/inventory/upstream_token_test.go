@@ -41,7 +41,8 @@ func TestUpstreamNeverSeesTheClientsToken(t *testing.T) {
 	if err != nil || json.Unmarshal(raw, &claims) != nil {
 		t.Fatalf("the token of the upstream: %v", err)
 	}
-	if !slices.Equal(claims.Audience, []string{"https://stock.example.com"}) || claims.Client != "reports" || claims.Scope != "orders.read" || claims.Actor.Subject != "http://"+s.API {
+	if !slices.Equal(claims.Audience, []string{"https://stock.example.com"}) || claims.Client != "reports" || claims.Scope != "orders.read" ||
+		claims.Actor.Subject != "http://"+s.API {
 		t.Errorf("claims = %+v", claims)
 	}
 	if _, again := ask("/"); again != seen {

@@ -44,9 +44,11 @@ func TestUsageLimit(t *testing.T) {
 			case 0:
 				ok = s.Enters(token) == http.StatusOK
 			case 1:
-				ok = strings.Contains(post("/oauth/api/v2/token/introspect", "ops", "the-secret-of-ops-in-all-of-these-tests", url.Values{"token": {token}}), `"usage_limit":30`)
+				ok = strings.Contains(post("/oauth/api/v2/token/introspect", "ops", "the-secret-of-ops-in-all-of-these-tests",
+					url.Values{"token": {token}}), `"usage_limit":30`)
 			case 2:
-				ok = strings.Contains(post("/oauth/token", "rs", servertest.TestSecret, url.Values{"grant_type": {"urn:service:oauth2:grant_type:validate_bearer"}, "token": {token}}), `"usage_limit":30`)
+				ok = strings.Contains(post("/oauth/token", "rs", servertest.TestSecret,
+					url.Values{"grant_type": {"urn:service:oauth2:grant_type:validate_bearer"}, "token": {token}}), `"usage_limit":30`)
 			}
 			if ok {
 				good.Add(1)

@@ -33,14 +33,17 @@ func TestUsersAtProtect(t *testing.T) {
 		resp, body := s.Do(r)
 		return resp.StatusCode, body
 	}
-	_, body := call(http.MethodPost, "/oauth/token", "legacy", url.Values{"grant_type": {"password"}, "username": {"demo@example.com"}, "password": {servertest.TestPassword}})
+	_, body := call(http.MethodPost, "/oauth/token", "legacy",
+		url.Values{"grant_type": {"password"}, "username": {"demo@example.com"}, "password": {servertest.TestPassword}})
 	var answer struct {
 		AccessToken string `json:"access_token"`
 	}
 	if err := json.Unmarshal([]byte(body), &answer); err != nil || strings.Count(answer.AccessToken, ".") != 2 {
 		t.Fatalf("Token = %s, want a JWT", body)
 	}
-	if status, body := call(http.MethodPost, "/oauth/token", "legacy", url.Values{"grant_type": {"password"}, "username": {"demo@example.com"}, "password": {"wrong"}}); status != http.StatusBadRequest || !strings.Contains(body, "invalid_grant") {
+	if status, body := call(http.MethodPost, "/oauth/token", "legacy",
+		url.Values{"grant_type": {"password"}, "username": {"demo@example.com"}, "password": {"wrong"}}); status != http.StatusBadRequest ||
+		!strings.Contains(body, "invalid_grant") {
 		t.Errorf("Token(wrong password) = %d %s, want invalid_grant", status, body)
 	}
 	if got := s.Enters(answer.AccessToken); got != http.StatusOK {

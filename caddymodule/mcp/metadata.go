@@ -75,7 +75,8 @@ func (s *Sites) Add(site Site, issuer string, proofs []string) {
 	}
 	for _, resource := range o.resources {
 		body, err := json.Marshal(metadata{
-			Resource: resource, Servers: []string{cmp.Or(site.Issuer, issuer)}, Scopes: scopes, Methods: []string{"header"}, Proofs: proofs, Name: o.Name, Documentation: o.Documentation,
+			Resource: resource, Servers: []string{cmp.Or(site.Issuer, issuer)}, Scopes: scopes, Methods: []string{"header"}, Proofs: proofs,
+			Name: o.Name, Documentation: o.Documentation,
 		})
 		u, broken := url.Parse(resource)
 		if err != nil || broken != nil {

@@ -34,15 +34,18 @@ func tokenFor(s *servertest.Server, resource string) (token, failure string) {
 func TestMCPSiteIsFound(t *testing.T) {
 	s := servertest.NewServer(t)
 	s.Site = "protect /tools* orders.read {\n\t\tmcp {\n\t\t\tname Tools of the office\n\t\t\tdocumentation https://docs.example.com/tools\n\t\t}\n\t}\n\tprotect /whole {\n\t\tmcp\n\t\tneed scopes orders.read offline_access\n\t}"
-	s.Extra += "client other {\n\t\t\tsecret " + servertest.TestSecret + "\n\t\t\tgrants client_credentials\n\t\t\tscopes orders.read\n\t\t\tdefault_scopes orders.read\n\t\t\taudiences https://elsewhere.example.com\n\t\t}"
+	s.Extra += "client other {\n\t\t\tsecret " + servertest.TestSecret +
+		"\n\t\t\tgrants client_credentials\n\t\t\tscopes orders.read\n\t\t\tdefault_scopes orders.read\n\t\t\taudiences https://elsewhere.example.com\n\t\t}"
 	s.MustLoad()
 	site := "http://" + s.API
 	refused, _ := s.Do(s.Request(http.MethodPost, site+"/tools", strings.NewReader("{}")))
 	challenge := refused.Header.Get("WWW-Authenticate")
-	if want := `Bearer realm="gatehouse", scope="orders.read", resource_metadata="` + site + `/.well-known/oauth-protected-resource/tools"`; refused.StatusCode != http.StatusUnauthorized || challenge != want {
+	if want := `Bearer realm="gatehouse", scope="orders.read", resource_metadata="` + site +
+		`/.well-known/oauth-protected-resource/tools"`; refused.StatusCode != http.StatusUnauthorized || challenge != want {
 		t.Errorf("a request without a token = %d, WWW-Authenticate: %s, want 401 and %s", refused.StatusCode, challenge, want)
 	}
-	if h := refused.Header; h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Access-Control-Expose-Headers") != "WWW-Authenticate, DPoP-Nonce" {
+	if h := refused.Header; h.Get("Access-Control-Allow-Origin") != "*" ||
+		h.Get("Access-Control-Expose-Headers") != "WWW-Authenticate, DPoP-Nonce" {
 		t.Errorf("a script of another origin cannot read the challenge: %v", h)
 	}
 
@@ -56,16 +59,20 @@ func TestMCPSiteIsFound(t *testing.T) {
 	}
 	found, body := s.Do(s.Request(http.MethodGet, site+"/.well-known/oauth-protected-resource/tools", nil))
 	got := servertest.Decode[document](t, body)
-	if found.StatusCode != http.StatusOK || found.Header.Get("Content-Type") != "application/json" || found.Header.Get("Access-Control-Allow-Origin") != "*" ||
+	if found.StatusCode != http.StatusOK || found.Header.Get("Content-Type") != "application/json" ||
+		found.Header.Get("Access-Control-Allow-Origin") != "*" ||
 		got.Resource != site+"/tools" || !slices.Equal(got.Servers, []string{s.Issuer()}) || !slices.Equal(got.Scopes, []string{"orders.read"}) ||
-		!slices.Equal(got.Methods, []string{"header"}) || got.Name != "Tools of the office" || got.Documentation != "https://docs.example.com/tools" {
+		!slices.Equal(got.Methods, []string{"header"}) || got.Name != "Tools of the office" ||
+		got.Documentation != "https://docs.example.com/tools" {
 		t.Errorf("metadata = %d %v %s", found.StatusCode, found.Header, body)
 	}
-	if _, body := s.Do(s.Request(http.MethodGet, site+"/.well-known/oauth-protected-resource/whole", nil)); !slices.Equal(servertest.Decode[document](t, body).Scopes, []string{"orders.read"}) {
+	if _, body := s.Do(s.Request(http.MethodGet, site+"/.well-known/oauth-protected-resource/whole",
+		nil)); !slices.Equal(servertest.Decode[document](t, body).Scopes, []string{"orders.read"}) {
 		t.Errorf("metadata name offline_access, which only clients ask for: %s", body)
 	}
 	for target, want := range map[string]int{"": 200, "/none": 200, "/tools/": 200} { // the first two reach the site, which answers "in"
-		if res, body := s.Do(s.Request(http.MethodGet, site+"/.well-known/oauth-protected-resource"+target, nil)); res.StatusCode != want || (target == "/tools/") != strings.HasPrefix(body, "{") {
+		if res, body := s.Do(s.Request(http.MethodGet, site+"/.well-known/oauth-protected-resource"+target, nil)); res.StatusCode != want ||
+			(target == "/tools/") != strings.HasPrefix(body, "{") {
 			t.Errorf("metadata at %q = %d %s", target, res.StatusCode, body)
 		}
 	}
@@ -73,7 +80,8 @@ func TestMCPSiteIsFound(t *testing.T) {
 	if res, _ := s.Do(r); res.StatusCode != http.StatusNoContent || res.Header.Get("Access-Control-Allow-Headers") != "MCP-Protocol-Version" {
 		t.Errorf("preflight of metadata = %d %v", res.StatusCode, res.Header)
 	}
-	if res, _ := s.Do(s.Request(http.MethodPost, site+"/.well-known/oauth-protected-resource/tools", nil)); res.StatusCode != http.StatusMethodNotAllowed {
+	if res, _ := s.Do(s.Request(http.MethodPost, site+"/.well-known/oauth-protected-resource/tools",
+		nil)); res.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("POST of metadata = %d, want 405", res.StatusCode)
 	}
 
@@ -98,7 +106,10 @@ func TestMCPSiteIsFound(t *testing.T) {
 			t.Errorf("a token for %s, which is below the site: %q, or it does not pass", resource, failure)
 		}
 	}
-	for _, resource := range []string{site + "/tools#x", site + "/tools?x", site + "/tools/x?y", site + "/toolsx", site + "/tools/../whole", site + "/tools/%2e%2E/whole", site + "/tools/a%2Fb", site + "/", "https://elsewhere.example.com", site} {
+	for _, resource := range []string{
+		site + "/tools#x", site + "/tools?x", site + "/tools/x?y", site + "/toolsx", site + "/tools/../whole",
+		site + "/tools/%2e%2E/whole", site + "/tools/a%2Fb", site + "/", "https://elsewhere.example.com", site,
+	} {
 		if token, failure = tokenFor(s, resource); failure != "invalid_target" {
 			t.Errorf("a token for %s = %q, %q, want invalid_target", resource, token, failure)
 		}
@@ -113,7 +124,8 @@ func TestMCPSiteAtTheRoot(t *testing.T) {
 	s.MustLoad()
 	site := "http://" + s.API
 	for _, path := range []string{"", "/"} {
-		if _, body := s.Do(s.Request(http.MethodGet, site+"/.well-known/oauth-protected-resource"+path, nil)); !strings.Contains(body, `"resource":"`+site+`"`) {
+		if _, body := s.Do(s.Request(http.MethodGet, site+"/.well-known/oauth-protected-resource"+path, nil)); !strings.Contains(body,
+			`"resource":"`+site+`"`) {
 			t.Errorf("metadata at %q = %s", path, body)
 		}
 	}
@@ -144,7 +156,9 @@ func TestMCPSiteKnowsClientsByTheirDocuments(t *testing.T) {
 	if !supported() {
 		t.Error("with a site that has mcp, documents are not supported")
 	}
-	res, _ := s.Do(s.Request(http.MethodGet, s.Issuer()+"/oauth/authorize?"+url.Values{"client_id": {"https://" + s.API + "/client.json"}, "redirect_uri": {"http://localhost/"}}.Encode(), nil))
+	res, _ := s.Do(s.Request(http.MethodGet,
+		s.Issuer()+"/oauth/authorize?"+
+			url.Values{"client_id": {"https://" + s.API + "/client.json"}, "redirect_uri": {"http://localhost/"}}.Encode(), nil))
 	if res.StatusCode != http.StatusBadRequest {
 		t.Errorf("a document inside the network = %d, want 400", res.StatusCode)
 	}
@@ -170,7 +184,8 @@ func callTool(name string) string {
 func TestMCPToolsNeedScopes(t *testing.T) {
 	s := servertest.NewServer(t)
 	s.Site = "protect tools.read {\n\t\tmcp {\n\t\t\ttool delete_* tools.write\n\t\t\ttool *_user tools.admin tools.write\n\t\t\ttool exact tools.exact\n\t\t}\n\t}\n\trespond \"got: {http.request.body}\""
-	s.Extra = "client agent {\n\t\t\tsecret " + servertest.TestSecret + "\n\t\t\tgrants client_credentials\n\t\t\tscopes tools.read tools.write tools.admin\n\t\t}"
+	s.Extra = "client agent {\n\t\t\tsecret " + servertest.TestSecret +
+		"\n\t\t\tgrants client_credentials\n\t\t\tscopes tools.read tools.write tools.admin\n\t\t}"
 	s.MustLoad()
 	site := "http://" + s.API
 	tokenFor := func(scope string) string {
@@ -184,7 +199,8 @@ func TestMCPToolsNeedScopes(t *testing.T) {
 		}](t, body).Token
 	}
 	reader, writer := tokenFor("tools.read"), tokenFor("tools.read tools.write")
-	if _, body := s.Do(s.Request(http.MethodGet, site+"/.well-known/oauth-protected-resource", nil)); !strings.Contains(body, `"scopes_supported":["tools.admin","tools.exact","tools.read","tools.write"]`) {
+	if _, body := s.Do(s.Request(http.MethodGet, site+"/.well-known/oauth-protected-resource", nil)); !strings.Contains(body,
+		`"scopes_supported":["tools.admin","tools.exact","tools.read","tools.write"]`) {
 		t.Errorf("metadata = %s", body)
 	}
 	const insufficient = `Bearer realm="gatehouse", error="insufficient_scope", error_description="the token lacks a scope that is required here", scope="`
@@ -197,41 +213,62 @@ func TestMCPToolsNeedScopes(t *testing.T) {
 			status      int
 			want        string // in the challenge
 		}{
-			"a tool without a rule":         {reader, callTool("list"), nil, 200, ""},
-			"a tool with one":               {reader, callTool("delete_file"), nil, 403, insufficient + `tools.read tools.write"`},
-			"with the scope":                {writer, callTool("delete_file"), nil, 200, ""},
-			"with two rules":                {writer, callTool("delete_user"), nil, 403, insufficient + `tools.read tools.admin tools.write"`},
-			"a name in capitals":            {reader, callTool("DELETE_FILE"), nil, 403, insufficient + `tools.read tools.write"`},
-			"a name after a space":          {reader, callTool(" delete_file"), nil, 400, ""},
-			"a name before a tab":           {reader, callTool(`delete_file\t`), nil, 400, ""},
-			"a name with a hidden sign":     {reader, callTool(`\u200bdelete_file`), nil, 400, ""},
-			"a name after a wide space":     {reader, callTool(`\u3000delete_file`), nil, 400, ""},
-			"a name that no line has":       {reader, callTool("remove_file"), nil, 200, ""},
-			"nearly a name":                 {writer, callTool("exactly"), nil, 200, ""},
-			"a name":                        {writer, callTool("exact"), nil, 403, insufficient + `tools.read tools.exact"`},
-			"another method":                {reader, initialize, nil, 200, ""},
-			"an answer":                     {reader, `{"jsonrpc":"2.0","id":1,"result":{"method":"tools/call"}}`, nil, 200, ""},
-			"headers that agree":            {writer, callTool("delete_file"), []string{"Mcp-Method", "tools/call", "Mcp-Name", "delete_file"}, 200, ""},
-			"an encoded header":             {writer, callTool("délete"), []string{"Mcp-Method", "tools/call", "Mcp-Name", "=?base64?ZMOpbGV0ZQ==?="}, 200, ""},
-			"another name in the header":    {reader, callTool("delete_file"), []string{"Mcp-Method", "tools/call", "Mcp-Name", "list"}, 400, ""},
-			"another method in the header":  {writer, callTool("delete_file"), []string{"Mcp-Method", "initialize"}, 400, ""},
-			"two headers":                   {writer, callTool("list"), []string{"Mcp-Name", "list", "Mcp-Name", "list"}, 400, ""},
-			"headers without a body":        {writer, "", []string{"Mcp-Method", "tools/call"}, 400, ""},
-			"a batch":                       {reader, batch(initialize, callTool("list")), nil, 200, ""},
-			"a batch with a tool":           {reader, batch(initialize, callTool("list"), callTool("delete_file")), nil, 403, insufficient + `tools.read tools.write"`},
-			"a batch with headers":          {writer, batch(callTool("list")), []string{"Mcp-Method", "tools/call"}, 400, ""},
-			"a method twice":                {reader, `{"method":"initialize","method":"tools/call","params":{"name":"delete_file"}}`, nil, 400, ""},
-			"a method in other letters":     {reader, `{"method":"initialize","Method":"tools/call","params":{"name":"delete_file"}}`, nil, 400, ""},
-			"a name in other letters":       {reader, `{"method":"tools/call","params":{"name":"list","NAME":"delete_file"}}`, nil, 400, ""},
-			"an escaped name":               {reader, `{"method":"tools/call","params":{"name":"delete\u005ffile"}}`, nil, 403, insufficient + `tools.read tools.write"`},
+			"a tool without a rule":     {reader, callTool("list"), nil, 200, ""},
+			"a tool with one":           {reader, callTool("delete_file"), nil, 403, insufficient + `tools.read tools.write"`},
+			"with the scope":            {writer, callTool("delete_file"), nil, 200, ""},
+			"with two rules":            {writer, callTool("delete_user"), nil, 403, insufficient + `tools.read tools.admin tools.write"`},
+			"a name in capitals":        {reader, callTool("DELETE_FILE"), nil, 403, insufficient + `tools.read tools.write"`},
+			"a name after a space":      {reader, callTool(" delete_file"), nil, 400, ""},
+			"a name before a tab":       {reader, callTool(`delete_file\t`), nil, 400, ""},
+			"a name with a hidden sign": {reader, callTool(`\u200bdelete_file`), nil, 400, ""},
+			"a name after a wide space": {reader, callTool(`\u3000delete_file`), nil, 400, ""},
+			"a name that no line has":   {reader, callTool("remove_file"), nil, 200, ""},
+			"nearly a name":             {writer, callTool("exactly"), nil, 200, ""},
+			"a name":                    {writer, callTool("exact"), nil, 403, insufficient + `tools.read tools.exact"`},
+			"another method":            {reader, initialize, nil, 200, ""},
+			"an answer":                 {reader, `{"jsonrpc":"2.0","id":1,"result":{"method":"tools/call"}}`, nil, 200, ""},
+			"headers that agree": {
+				writer, callTool("delete_file"),
+				[]string{"Mcp-Method", "tools/call", "Mcp-Name", "delete_file"},
+				200, "",
+			},
+			"an encoded header": {
+				writer, callTool("délete"),
+				[]string{"Mcp-Method", "tools/call", "Mcp-Name", "=?base64?ZMOpbGV0ZQ==?="},
+				200, "",
+			},
+			"another name in the header":   {reader, callTool("delete_file"), []string{"Mcp-Method", "tools/call", "Mcp-Name", "list"}, 400, ""},
+			"another method in the header": {writer, callTool("delete_file"), []string{"Mcp-Method", "initialize"}, 400, ""},
+			"two headers":                  {writer, callTool("list"), []string{"Mcp-Name", "list", "Mcp-Name", "list"}, 400, ""},
+			"headers without a body":       {writer, "", []string{"Mcp-Method", "tools/call"}, 400, ""},
+			"a batch":                      {reader, batch(initialize, callTool("list")), nil, 200, ""},
+			"a batch with a tool": {
+				reader, batch(initialize, callTool("list"), callTool("delete_file")), nil, 403,
+				insufficient + `tools.read tools.write"`,
+			},
+			"a batch with headers":      {writer, batch(callTool("list")), []string{"Mcp-Method", "tools/call"}, 400, ""},
+			"a method twice":            {reader, `{"method":"initialize","method":"tools/call","params":{"name":"delete_file"}}`, nil, 400, ""},
+			"a method in other letters": {reader, `{"method":"initialize","Method":"tools/call","params":{"name":"delete_file"}}`, nil, 400, ""},
+			"a name in other letters":   {reader, `{"method":"tools/call","params":{"name":"list","NAME":"delete_file"}}`, nil, 400, ""},
+			"an escaped name": {
+				reader, `{"method":"tools/call","params":{"name":"delete\u005ffile"}}`, nil, 403,
+				insufficient + `tools.read tools.write"`,
+			},
 			"a call of nothing":             {reader, `{"method":"tools/call"}`, nil, 400, ""},
 			"two messages after each other": {reader, initialize + callTool("delete_file"), nil, 400, ""},
 			"no JSON":                       {reader, "name=delete_file", nil, 400, ""},
 			"a body that is compressed":     {reader, initialize, []string{"Content-Encoding", "gzip"}, 415, ""},
 			"a body of 1 MiB and more":      {reader, `{"method":"x","params":"` + strings.Repeat("x", 1<<20) + `"}`, nil, 413, ""},
-			"an upgrade":                    {reader, "", []string{"Upgrade", "websocket", "Connection", "Upgrade", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="}, 400, ""},
-			"no token":                      {"", "no JSON", nil, 401, ""},
-			"a stream of notifications":     {reader, "", nil, 200, ""},
+			"an upgrade": {
+				reader, "",
+				[]string{
+					"Upgrade", "websocket", "Connection", "Upgrade", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key",
+					"dGhlIHNhbXBsZSBub25jZQ==",
+				},
+				400, "",
+			},
+			"no token":                  {"", "no JSON", nil, 401, ""},
+			"a stream of notifications": {reader, "", nil, 200, ""},
 		} {
 			method := http.MethodPost
 			if tt.body == "" {
@@ -260,16 +297,21 @@ func TestMCPFirstScopes(t *testing.T) {
 	s := servertest.NewServer(t)
 	site := "http://" + s.API
 	const tools = "\t\t\ttool delete_* tools.write\n\t\t\ttool never tools.secret\n"
-	s.Extra = "client agent {\n\t\t\tsecret " + servertest.TestSecret + "\n\t\t\tgrants client_credentials\n\t\t\tscopes other tools.read tools.write tools.admin\n\t\t}"
+	s.Extra = "client agent {\n\t\t\tsecret " + servertest.TestSecret +
+		"\n\t\t\tgrants client_credentials\n\t\t\tscopes other tools.read tools.write tools.admin\n\t\t}"
 	for name, tt := range map[string]struct {
 		site, challenge string
 		allowed         string // scopes of a token that was asked for without scope
 	}{
 		"as it is": {
-			"protect tools.read {\n\t\tmcp {\n" + tools + "\t\t}\n\t\tallow {\n\t\t\tmatch path /admin\n\t\t\tneed scopes tools.admin\n\t\t}\n\t\tallow {\n\t\t\tmatch not path /admin\n\t\t}\n\t}",
+			"protect tools.read {\n\t\tmcp {\n" + tools +
+				"\t\t}\n\t\tallow {\n\t\t\tmatch path /admin\n\t\t\tneed scopes tools.admin\n\t\t}\n\t\tallow {\n\t\t\tmatch not path /admin\n\t\t}\n\t}",
 			"tools.read tools.write tools.secret", "tools.admin tools.read tools.write",
 		},
-		"challenge_tools off": {"protect tools.read {\n\t\tmcp {\n\t\t\tchallenge_tools off\n" + tools + "\t\t}\n\t}", "tools.read", "tools.read"},
+		"challenge_tools off": {
+			"protect tools.read {\n\t\tmcp {\n\t\t\tchallenge_tools off\n" + tools + "\t\t}\n\t}",
+			"tools.read", "tools.read",
+		},
 	} {
 		s.Site = tt.site
 		s.MustLoad()
@@ -278,8 +320,10 @@ func TestMCPFirstScopes(t *testing.T) {
 			if token != "" {
 				r.Header.Set("Authorization", "Bearer "+token)
 			}
-			if res, _ := s.Do(r); res.StatusCode != http.StatusUnauthorized || !strings.Contains(res.Header.Get("WWW-Authenticate"), `scope="`+tt.challenge+`"`) {
-				t.Errorf("%s: token %q = %d %s, want 401 and the scopes %s", name, token, res.StatusCode, res.Header.Get("WWW-Authenticate"), tt.challenge)
+			if res, _ := s.Do(r); res.StatusCode != http.StatusUnauthorized ||
+				!strings.Contains(res.Header.Get("WWW-Authenticate"), `scope="`+tt.challenge+`"`) {
+				t.Errorf("%s: token %q = %d %s, want 401 and the scopes %s", name, token, res.StatusCode,
+					res.Header.Get("WWW-Authenticate"), tt.challenge)
 			}
 		}
 		ask := func(scope string) (status int, given string) {
@@ -322,7 +366,8 @@ func TestMCPClientRegistersItself(t *testing.T) {
 	s := servertest.NewServer(t)
 	s.Site = "protect orders.read {\n\t\tmcp\n\t}"
 	register := func() (int, string) {
-		r := s.Request(http.MethodPost, s.Issuer()+"/oauth/register", strings.NewReader(`{"redirect_uris":["http://localhost/cb"],"token_endpoint_auth_method":"none","client_name":"Editor"}`))
+		r := s.Request(http.MethodPost, s.Issuer()+"/oauth/register",
+			strings.NewReader(`{"redirect_uris":["http://localhost/cb"],"token_endpoint_auth_method":"none","client_name":"Editor"}`))
 		r.Header.Set("Content-Type", "application/json")
 		res, body := s.Do(r)
 		return res.StatusCode, body
@@ -346,7 +391,8 @@ func TestMCPClientRegistersItself(t *testing.T) {
 	if status, body = register(); status != http.StatusTooManyRequests {
 		t.Errorf("register beyond the limit = %d %s, want 429", status, body)
 	}
-	if out := s.Run("", "client", "list"); !strings.Contains(out, "registration") || !strings.Contains(out, "Caddyfile:") || !strings.Contains(out, "Editor") {
+	if out := s.Run("", "client", "list"); !strings.Contains(out, "registration") || !strings.Contains(out, "Caddyfile:") ||
+		!strings.Contains(out, "Editor") {
 		t.Errorf("client list:\n%s", out)
 	}
 	if out := s.Run("", "client", "show", id); !strings.Contains(out, "registration") {
@@ -382,7 +428,8 @@ func TestMCPCheck(t *testing.T) {
 	s.MustLoad()
 	// The server that goes with a reload closes connections without an answer.
 	for range 50 {
-		if out, err = servertest.Run(t, "", "mcp", "check", "http://"+s.API+"/mcp"); !strings.Contains(out, "EOF") && !strings.Contains(out, "reset by peer") {
+		if out, err = servertest.Run(t, "", "mcp", "check", "http://"+s.API+"/mcp"); !strings.Contains(out, "EOF") &&
+			!strings.Contains(out, "reset by peer") {
 			break
 		}
 	}

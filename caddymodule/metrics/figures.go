@@ -21,8 +21,10 @@ const (
 )
 
 var (
-	descBuild    = prometheus.NewDesc("gatehouse_build_info", "Always 1: the version of Gatehouse, and of Go.", []string{"version", "goversion"}, nil)
-	descWaiting  = prometheus.NewDesc("gatehouse_messages_waiting", "Messages that are not handed over yet, up to 1,000, by kind (mail, sms, push).", []string{"kind"}, nil)
+	descBuild = prometheus.NewDesc("gatehouse_build_info", "Always 1: the version of Gatehouse, and of Go.",
+		[]string{"version", "goversion"}, nil)
+	descWaiting = prometheus.NewDesc("gatehouse_messages_waiting",
+		"Messages that are not handed over yet, up to 1,000, by kind (mail, sms, push).", []string{"kind"}, nil)
 	descSessions = prometheus.NewDesc("gatehouse_sessions", "Sessions that are kept, up to 100,000, counted once a minute.", nil, nil)
 )
 

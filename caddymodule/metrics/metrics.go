@@ -89,10 +89,12 @@ func New(s storage.Store, k *audit.Keeper) *Metrics {
 		Name: "gatehouse_mails_total", Help: "E-mails handed to the mail server, by outcome (taken, failed); what failed is tried again.",
 	}, []string{"outcome"})
 	m.texts = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "gatehouse_text_messages_total", Help: "Text messages handed over, by outcome (taken, failed); what failed is tried again until it is too late.",
+		Name: "gatehouse_text_messages_total",
+		Help: "Text messages handed over, by outcome (taken, failed); what failed is tried again until it is too late.",
 	}, []string{"outcome"})
 	m.pushes = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "gatehouse_pushes_total", Help: "Prompts on devices handed over, by outcome (taken, failed); what failed is tried again until it is too late.",
+		Name: "gatehouse_pushes_total",
+		Help: "Prompts on devices handed over, by outcome (taken, failed); what failed is tried again until it is too late.",
 	}, []string{"outcome"})
 	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "gatehouse_refusals_total", Help: "Refusals, by where (site, sign_in, step_up, oauth, api, page) and reason.",
@@ -101,16 +103,19 @@ func New(s storage.Store, k *audit.Keeper) *Metrics {
 		Name: "gatehouse_sign_ins_total", Help: "Sign-ins, by result (ok, refused), reason of a refusal, method and identity provider.",
 	}, []string{"result", "reason", "method", "idp"})
 	m.shadows = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "gatehouse_policy_shadow_total", Help: "Requests at sites with shadow rules, by site, the shadow rule that would decide, the verdict, and the verdict of the shadow rules.",
+		Name: "gatehouse_policy_shadow_total",
+		Help: "Requests at sites with shadow rules, by site, the shadow rule that would decide, the verdict, and the verdict of the shadow rules.",
 	}, []string{"site", "rule", "live", "shadow"})
 	m.sites = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "gatehouse_protect_requests_total", Help: "Requests that protect has judged, by site, result (allowed, sign_in, refused) and reason.",
+		Name: "gatehouse_protect_requests_total",
+		Help: "Requests that protect has judged, by site, result (allowed, sign_in, refused) and reason.",
 	}, []string{"site", "result", "reason"})
 	m.tokenErrors = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "gatehouse_token_errors_total", Help: "Token requests that were answered with an error, by its code.",
 	}, []string{"error"})
 	m.stepUps = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "gatehouse_step_ups_total", Help: "Sign-ins that were confirmed by a further method, by result (ok, refused), reason of a refusal and method.",
+		Name: "gatehouse_step_ups_total",
+		Help: "Sign-ins that were confirmed by a further method, by result (ok, refused), reason of a refusal and method.",
 	}, []string{"result", "reason", "method"})
 	for _, outcome := range []string{"taken", "failed"} {
 		m.webhooks.WithLabelValues(outcome)
@@ -127,7 +132,8 @@ func New(s storage.Store, k *audit.Keeper) *Metrics {
 	m.asked = m.introspections.WithLabelValues("endpoint")
 	m.introspections.WithLabelValues("protect")
 	m.resolved = map[string]*resolved{}
-	for _, name := range slices.Concat(slices.Collect(maps.Values(endpoints)), []string{"assets", "scim", "provider", "service_provider", "configuration", "other"}) {
+	for _, name := range slices.Concat(slices.Collect(maps.Values(endpoints)),
+		[]string{"assets", "scim", "provider", "service_provider", "configuration", "other"}) {
 		m.resolved[name] = new(resolved)
 	}
 	return m
@@ -154,19 +160,26 @@ var (
 	descSync     = prometheus.NewDesc("gatehouse_storage_sync_seconds_total", "Time that batches took, sync included.", nil, nil)
 	descLastSync = prometheus.NewDesc("gatehouse_storage_last_sync_seconds", "Time that the last batch took, sync included.", nil, nil)
 	descFree     = prometheus.NewDesc("gatehouse_storage_free_bytes", "Free space when last looked at.", nil, nil)
-	descReopened = prometheus.NewDesc("gatehouse_storage_reopenings_total", "Times that the store was opened again after a failed commit. Anything above zero is a fault of the disk.", nil, nil)
-	descRetries  = prometheus.NewDesc("gatehouse_storage_retries_total", "Transactions that ran again after a conflict or a lost connection, by operation (update, view, sweep). PostgreSQL only.", []string{"operation"}, nil)
-	descTrips    = prometheus.NewDesc("gatehouse_storage_round_trips_total", "Round trips to the database. PostgreSQL only.", nil, nil)
-	descHears    = prometheus.NewDesc("gatehouse_storage_notified", "1 while the database tells at once what other nodes write, otherwise 0. PostgreSQL only.", nil, nil)
-	descHashed   = prometheus.NewDesc("gatehouse_password_hashes_total", "Slow password hashes computed.", nil, nil)
-	descQueue    = prometheus.NewDesc("gatehouse_password_hash_queue", "Password hashes that wait for their turn.", nil, nil)
+	descReopened = prometheus.NewDesc("gatehouse_storage_reopenings_total",
+		"Times that the store was opened again after a failed commit. Anything above zero is a fault of the disk.", nil, nil)
+	descRetries = prometheus.NewDesc("gatehouse_storage_retries_total",
+		"Transactions that ran again after a conflict or a lost connection, by operation (update, view, sweep). PostgreSQL only.",
+		[]string{"operation"}, nil)
+	descTrips = prometheus.NewDesc("gatehouse_storage_round_trips_total", "Round trips to the database. PostgreSQL only.", nil, nil)
+	descHears = prometheus.NewDesc("gatehouse_storage_notified",
+		"1 while the database tells at once what other nodes write, otherwise 0. PostgreSQL only.", nil, nil)
+	descHashed = prometheus.NewDesc("gatehouse_password_hashes_total", "Slow password hashes computed.", nil, nil)
+	descQueue  = prometheus.NewDesc("gatehouse_password_hash_queue", "Password hashes that wait for their turn.", nil, nil)
 
-	descUnkept    = prometheus.NewDesc("gatehouse_refusals_unkept_total", "Refusals whose references are not kept: more than 100 in a second, or storage failed.", nil, nil)
+	descUnkept = prometheus.NewDesc("gatehouse_refusals_unkept_total",
+		"Refusals whose references are not kept: more than 100 in a second, or storage failed.", nil, nil)
 	descSealed    = prometheus.NewDesc("gatehouse_events_sealed_total", "Events sealed into the chain.", nil, nil)
 	descCollected = prometheus.NewDesc("gatehouse_events_collected_total", "Events removed after their retention.", nil, nil)
 	descGrowth    = prometheus.NewDesc("gatehouse_events_by_type_total", "Events sealed, by type.", []string{"type"}, nil)
-	descBytes     = prometheus.NewDesc("gatehouse_event_bytes_by_type_total", "Bytes of sealed events as they are stored, without indexes, by type.", []string{"type"}, nil)
-	descBehind    = prometheus.NewDesc("gatehouse_events_unsealed", "Events that were not sealed yet at the last look, twice a second.", nil, nil)
+	descBytes     = prometheus.NewDesc("gatehouse_event_bytes_by_type_total",
+		"Bytes of sealed events as they are stored, without indexes, by type.", []string{"type"}, nil)
+	descBehind = prometheus.NewDesc("gatehouse_events_unsealed",
+		"Events that were not sealed yet at the last look, twice a second.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -185,7 +198,11 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.tokenErrors.Describe(ch)
 	m.sites.Describe(ch)
 	m.shadows.Describe(ch)
-	for _, d := range []*prometheus.Desc{descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descReopened, descRetries, descTrips, descHears, descHashed, descQueue, descCertificate, descParty, descBuild, descWaiting, descSessions, descUnkept, descSealed, descCollected, descGrowth, descBytes, descBehind} {
+	for _, d := range []*prometheus.Desc{
+		descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descReopened, descRetries,
+		descTrips, descHears, descHashed, descQueue, descCertificate, descParty, descBuild, descWaiting, descSessions, descUnkept, descSealed,
+		descCollected, descGrowth, descBytes, descBehind,
+	} {
 		ch <- d
 	}
 }
@@ -276,9 +293,11 @@ var endpoints = map[string]string{
 	"/api/events":                    "events",
 	"/api/credentials/validate":      "credentials",
 	"/api/credentials/token":         "action_token", "/api/credentials/tokens/validate": "action_token", "/sign-in/token": "action_token",
-	"/.well-known/openid-configuration": "discovery", "/.well-known/oauth-authorization-server": "discovery", "/.well-known/authzen-configuration": "discovery",
-	"/access/v1/evaluation": "access", "/access/v1/evaluations": "access",
-	"/ssf/stream": "ssf", "/ssf/status": "ssf", "/ssf/subjects/add": "ssf", "/ssf/subjects/remove": "ssf", "/ssf/verify": "ssf", "/ssf/poll": "ssf_poll",
+	"/.well-known/openid-configuration": "discovery", "/.well-known/oauth-authorization-server": "discovery",
+	"/.well-known/authzen-configuration": "discovery",
+	"/access/v1/evaluation":              "access", "/access/v1/evaluations": "access",
+	"/ssf/stream": "ssf", "/ssf/status": "ssf", "/ssf/subjects/add": "ssf", "/ssf/subjects/remove": "ssf",
+	"/ssf/verify": "ssf", "/ssf/poll": "ssf_poll",
 	"/favicon.ico": "assets", "/sign-in": "sign_in", "/sign-out": "sign_out", "/account": "account", "/step-up": "step_up",
 }
 
@@ -313,11 +332,13 @@ func (m *Metrics) CountRequest(path string, status int) {
 		endpoint = "assets"
 	case strings.HasPrefix(path, "/scim/v2/"):
 		endpoint = "scim"
-	case strings.HasPrefix(path, "/saml/"), strings.HasPrefix(path, "/oidc/"), strings.HasPrefix(path, "/kerberos/"), strings.HasPrefix(path, "/sign-in/provider"):
+	case strings.HasPrefix(path, "/saml/"), strings.HasPrefix(path, "/oidc/"), strings.HasPrefix(path, "/kerberos/"),
+		strings.HasPrefix(path, "/sign-in/provider"):
 		endpoint = "provider"
 	case strings.HasPrefix(path, "/sso/"):
 		endpoint = "service_provider"
-	case strings.HasPrefix(path, "/api/config"), strings.HasPrefix(path, "/api/v2/"), path == "/api/v1/explain", strings.HasPrefix(path, "/v2/config/"):
+	case strings.HasPrefix(path, "/api/config"), strings.HasPrefix(path, "/api/v2/"), path == "/api/v1/explain",
+		strings.HasPrefix(path, "/v2/config/"):
 		endpoint = "configuration"
 	default:
 		endpoint = "other"

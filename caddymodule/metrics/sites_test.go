@@ -45,7 +45,10 @@ func TestSitesAreCountedForTheConsole(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); stats.New(store, nil, zap.NewNop()).Run(ctx) }()
 	defer func() { stop(); <-done }()
-	want, got := map[string]int64{stats.Admissions: 3, stats.Denials: 2, stats.StepUps: 3, stats.Tried: 4, stats.TriedRefusals: 2, stats.TriedEntries: 1}, map[string]int64{}
+	want, got := map[string]int64{
+		stats.Admissions: 3, stats.Denials: 2, stats.StepUps: 3, stats.Tried: 4, stats.TriedRefusals: 2,
+		stats.TriedEntries: 1,
+	}, map[string]int64{}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for len(got) < len(want) {
@@ -54,7 +57,10 @@ func TestSitesAreCountedForTheConsole(t *testing.T) {
 			clear(got)
 			for measure := range want {
 				now := time.Now()
-				a, err := stats.Read(tx, stats.Query{Measure: measure, By: stats.Site, Unit: stats.Day, Since: now.Add(-24 * time.Hour), Until: now.Add(time.Hour)})
+				a, err := stats.Read(tx, stats.Query{
+					Measure: measure, By: stats.Site, Unit: stats.Day, Since: now.Add(-24 * time.Hour),
+					Until: now.Add(time.Hour),
+				})
 				if err != nil {
 					return err
 				}

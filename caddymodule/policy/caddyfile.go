@@ -227,7 +227,10 @@ func (m matcherTokens) set(d *caddyfile.Dispenser) (caddy.ModuleMap, error) {
 // timeWords and needWords are what people look for among matchers, and what is an option of the rule.
 var (
 	timeWords = []string{"time", "times", "day", "days", "weekday", "weekdays", "weekend", "hour", "hours", "date", "schedule", "between"}
-	needWords = []string{"group", "groups", "scope", "scopes", "level", "role", "roles", "user", "users", "person", "client", "provider", "claim", "max_age", "assurance"}
+	needWords = []string{
+		"group", "groups", "scope", "scopes", "level", "role", "roles", "user", "users", "person", "client", "provider",
+		"claim", "max_age", "assurance",
+	}
 )
 
 // noMatcher says what there is in place of a matcher.

@@ -17,7 +17,10 @@ type Names struct{ Scopes, Groups, Clients, Providers []string }
 // Findings are what is allowed in a policy and probably not meant.
 func (p *Policy) Findings(label string, known Names) (out []diagnostic.Finding) {
 	warn := func(r *Rule, reason, mend string) {
-		out = append(out, diagnostic.Finding{Severity: diagnostic.Warning, Place: r.Place, Reason: label + ": " + reason, Mend: mend, About: cmp.Or(r.owner, label)})
+		out = append(out, diagnostic.Finding{
+			Severity: diagnostic.Warning, Place: r.Place, Reason: label + ": " + reason, Mend: mend,
+			About: cmp.Or(r.owner, label),
+		})
 	}
 	for i, r := range p.Deny {
 		for _, before := range p.Deny[:i] {
@@ -38,7 +41,8 @@ func (p *Policy) Findings(label string, known Names) (out []diagnostic.Finding) 
 	}
 	for _, r := range p.Deny {
 		if open := p.coveredBy(r); open != "" {
-			warn(r, fmt.Sprintf("%s refuses persons on a path that is open to everybody by public %s", r.Label(), open), "leave the path out of public")
+			warn(r, fmt.Sprintf("%s refuses persons on a path that is open to everybody by public %s", r.Label(), open),
+				"leave the path out of public")
 		}
 	}
 	for _, r := range p.rules() {

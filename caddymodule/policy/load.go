@@ -18,7 +18,10 @@ import (
 
 // remoteMatchers are the matchers that a policy of the configuration API can have. Others read files, variables or
 // expressions of the server, which is for the operator who writes the Caddyfile.
-var remoteMatchers = []string{"client_ip", "header", "header_regexp", "host", "method", "not", "path", "path_regexp", "protocol", "query", "remote_ip"}
+var remoteMatchers = []string{
+	"client_ip", "header", "header_regexp", "host", "method", "not", "path", "path_regexp",
+	"protocol", "query", "remote_ip",
+}
 
 // Load reads and prepares the JSON of a policy that somebody has sent, and not the operator's own configuration: no
 // placeholder is resolved, and rules are named by their place in the JSON. checkPublic checks a public path. On an

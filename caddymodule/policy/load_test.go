@@ -36,8 +36,14 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%s: %v", at, err)
 	}
-	who := Facts{Now: monday, Browser: true, Who: &token.Introspection{Active: true, Level: 2, Person: &authn.Subject{Groups: []string{"staff"}}}}
-	for request, want := range map[string]Outcome{"GET /reports/1": Allowed, "POST /reports/1": Denied, "GET /abc": Allowed, "GET /abcde": Denied} {
+	who := Facts{
+		Now: monday, Browser: true,
+		Who: &token.Introspection{Active: true, Level: 2, Person: &authn.Subject{Groups: []string{"staff"}}},
+	}
+	for request, want := range map[string]Outcome{
+		"GET /reports/1": Allowed, "POST /reports/1": Denied,
+		"GET /abc": Allowed, "GET /abcde": Denied,
+	} {
 		if d := p.judge(t, request, who); d.Outcome != want {
 			t.Errorf("%s: %v, want %v", request, d.Outcome, want)
 		}
@@ -46,7 +52,8 @@ func TestLoad(t *testing.T) {
 		t.Errorf("a stranger: %+v", d)
 	}
 	who.Who.Person.Groups = []string{"guests", "staff"}
-	if d := p.judge(t, "GET /archive/1", who); d.Outcome != Denied || d.Rule == nil || d.Rule.Label() != "archive" || d.Rule.Message != "Closed." {
+	if d := p.judge(t, "GET /archive/1", who); d.Outcome != Denied || d.Rule == nil || d.Rule.Label() != "archive" ||
+		d.Rule.Message != "Closed." {
 		t.Errorf("what the deny rule refuses: %+v", d)
 	}
 	if !p.Parts().Path {
@@ -67,7 +74,10 @@ func TestLoadErrors(t *testing.T) {
 		{`{"deny":[{"message":"no"}]}`, "deny[0]: deny: this rule refuses everybody everything"},
 		{`{"allow":[{"match":[{"path":7}]}]}`, "allow[0].match: "},
 		{`{"allow":[{"match":[{}]}]}`, "allow[0].match[0]: is empty"},
-		{`{"allow":[{"match":[{"paths":["/x"]}]}]}`, "allow[0].match[0].paths: there is no such matcher for policies of the configuration API, did you mean path?"},
+		{
+			`{"allow":[{"match":[{"paths":["/x"]}]}]}`,
+			"allow[0].match[0].paths: there is no such matcher for policies of the configuration API, did you mean path?",
+		},
 		{`{"allow":[{"match":[{"path_regexp":{"pattern":"("}}]}]}`, "allow[0].match: "},
 		{`{"allow":[{"name":"a"},{"name":"a"}]}`, "allow[1].name: there is a rule a already"},
 		{`{"public":["x"]}`, "public[0]: want a path"},

@@ -76,7 +76,8 @@ func (n *Need) OldestSignIn() time.Duration { return n.maxAge }
 
 // IsEmpty tells whether nothing is asked.
 func (n *Need) IsEmpty() bool {
-	return len(n.Groups)+len(n.Scopes)+len(n.Claims)+len(n.Persons)+len(n.Clients)+len(n.Providers) == 0 && n.Level == "" && n.Assurance == "" && n.MaxAge == ""
+	return len(n.Groups)+len(n.Scopes)+len(n.Claims)+len(n.Persons)+len(n.Clients)+len(n.Providers) == 0 && n.Level == "" &&
+		n.Assurance == "" && n.MaxAge == ""
 }
 
 // Facts are what is known of the caller.
@@ -139,9 +140,11 @@ func (n *Need) lacksScope(who *token.Introspection) bool {
 func (n *Need) lasting(f Facts) bool {
 	who := f.Who
 	switch {
-	case len(n.Groups) > 0 && (who.Person == nil || !slices.ContainsFunc(n.Groups, func(g string) bool { return slices.Contains(who.Person.Groups, g) })):
+	case len(n.Groups) > 0 && (who.Person == nil ||
+		!slices.ContainsFunc(n.Groups, func(g string) bool { return slices.Contains(who.Person.Groups, g) })):
 		return false
-	case len(n.Persons) > 0 && (who.Person == nil || !slices.Contains(n.Persons, who.Person.Username) && !slices.Contains(n.Persons, who.Person.ID)):
+	case len(n.Persons) > 0 && (who.Person == nil || !slices.Contains(n.Persons, who.Person.Username) &&
+		!slices.Contains(n.Persons, who.Person.ID)):
 		return false
 	case len(n.Clients) > 0 && !slices.Contains(n.Clients, who.ClientID):
 		return false
@@ -154,7 +157,8 @@ func (n *Need) lasting(f Facts) bool {
 // hasClaim tells whether a claim has one of some values.
 func hasClaim(who *token.Introspection, c Claim, now time.Time) bool {
 	one, many := Lookup(who, c.Name, now)
-	return one != "" && slices.Contains(c.Values, one) || slices.ContainsFunc(many, func(v string) bool { return slices.Contains(c.Values, v) })
+	return one != "" && slices.Contains(c.Values, one) ||
+		slices.ContainsFunc(many, func(v string) bool { return slices.Contains(c.Values, v) })
 }
 
 // detailsClaim are the authorization details in JSON; with the name of a type behind it, the actions of that type.
@@ -165,8 +169,10 @@ const assuranceClaim = "identity_assurance_level"
 
 // claims are the names that Lookup gives a meaning of its own, and those of a profile.
 var claims = []string{
-	"id", "sub", "client_id", "scope", "aud", "amr", "sid", "level", "acr", detailsClaim, assuranceClaim, "username", "preferred_username", "groups", "partition",
-	"name", "given_name", "family_name", "middle_name", "nickname", "email", "email_verified", "phone_number", "phone_number_verified", "locale", "birthdate",
+	"id", "sub", "client_id", "scope", "aud", "amr", "sid", "level", "acr", detailsClaim, assuranceClaim, "username",
+	"preferred_username", "groups", "partition",
+	"name", "given_name", "family_name", "middle_name", "nickname", "email", "email_verified", "phone_number",
+	"phone_number_verified", "locale", "birthdate",
 	"gender", "zoneinfo", "profile", "picture", "website", "address", "updated_at",
 }
 

@@ -96,7 +96,10 @@ func checkMatcher(name string, raw json.RawMessage) error {
 // beginsElsewhere are patterns of which each match begins with something else than a slash.
 var beginsElsewhere = regexp.MustCompile(`^\^[A-Za-z0-9]`)
 
-var protocols = []string{"http", "https", "grpc", "http/1.0", "http/1.0+", "http/1.1", "http/1.1+", "http/2", "http/2+", "http/3", "http/3+"}
+var protocols = []string{
+	"http", "https", "grpc", "http/1.0", "http/1.0+", "http/1.1", "http/1.1+", "http/2",
+	"http/2+", "http/3", "http/3+",
+}
 
 func hasPlaceholder(s string) bool { return strings.Contains(s, "{") }
 
@@ -151,6 +154,7 @@ func (r *Rule) matchesAll() bool {
 	}
 	return slices.ContainsFunc(sets, func(set caddy.ModuleMap) bool {
 		var paths []string
-		return len(set) == 1 && json.Unmarshal(set["path"], &paths) == nil && slices.ContainsFunc(paths, func(p string) bool { return p == "*" || p == "/*" })
+		return len(set) == 1 && json.Unmarshal(set["path"], &paths) == nil &&
+			slices.ContainsFunc(paths, func(p string) bool { return p == "*" || p == "/*" })
 	})
 }

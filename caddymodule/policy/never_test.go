@@ -100,7 +100,10 @@ func TestPartsOfMatchers(t *testing.T) {
 		}
 		p := partsOf(set)
 		var got []string
-		for name, is := range map[string]bool{"1 path": p.Path, "2 method": p.Method, "3 query": p.Query, "4 host": p.Host, "5 address": p.Address} {
+		for name, is := range map[string]bool{
+			"1 path": p.Path, "2 method": p.Method, "3 query": p.Query, "4 host": p.Host,
+			"5 address": p.Address,
+		} {
 			if is {
 				got = append(got, name)
 			}

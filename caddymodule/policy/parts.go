@@ -63,7 +63,10 @@ func partsOf(set caddy.ModuleMap) (out Parts) {
 			}
 		case name == "expression", name == "vars", name == "vars_regexp", name == "file":
 			text := strings.ReplaceAll(strings.ToLower(string(raw)), "uri.path", "")
-			parts = Parts{Path: true, Method: byMethod.MatchString(text), Query: byQuery.MatchString(text), Host: byHost.MatchString(text), Address: byAddress.MatchString(text)}
+			parts = Parts{
+				Path: true, Method: byMethod.MatchString(text), Query: byQuery.MatchString(text), Host: byHost.MatchString(text),
+				Address: byAddress.MatchString(text),
+			}
 		default:
 			parts = Parts{Path: true, Method: true, Query: true, Host: true}
 		}

@@ -62,7 +62,11 @@ var monday = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 func somebody(level int, groups ...string) Facts {
 	return Facts{Browser: true, Now: monday, Who: &token.Introspection{
 		Active: true, Subject: "p1", Level: level, AuthTime: monday.Add(-time.Hour), ClientID: "wiki", Provider: "office",
-		Person: &authn.Subject{ID: "p1", Username: "ada", Groups: groups, Profile: map[string]string{"department": "finance", "email": "ada@example.com"}, Details: map[string][]string{"roles": {"reader", "writer"}}},
+		Person: &authn.Subject{
+			ID: "p1", Username: "ada", Groups: groups,
+			Profile: map[string]string{"department": "finance", "email": "ada@example.com"},
+			Details: map[string][]string{"roles": {"reader", "writer"}},
+		},
 	}}
 }
 
@@ -353,7 +357,8 @@ func TestProvisionErrors(t *testing.T) {
 		", at Caddyfile:7":     {Allow: []*Rule{{When: []string{"daily"}, Place: "Caddyfile:7"}}},
 		"policy staff: when: ": {Deny: []*Rule{{When: []string{"daily"}}}},
 	} {
-		if err := p.Provision(ctx, "policy staff", caddyfileutil.NewResolver(caddy.NewReplacer())); err == nil || !strings.Contains(err.Error(), want) {
+		if err := p.Provision(ctx, "policy staff", caddyfileutil.NewResolver(caddy.NewReplacer())); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -361,7 +366,10 @@ func TestProvisionErrors(t *testing.T) {
 
 // What is known of the paths of a rule never changes what its matchers say.
 func FuzzPrefixes(f *testing.F) {
-	for _, path := range []string{"/admin/x", "/ADMIN/x", "//admin/x", "/./admin/x", "/admin", "/admin/../x", "/%61dmin/x", "/ſtaff/x", "/\u212aelvin", "/a.php", "/files/a.php/x", "/"} {
+	for _, path := range []string{
+		"/admin/x", "/ADMIN/x", "//admin/x", "/./admin/x", "/admin", "/admin/../x", "/%61dmin/x", "/ſtaff/x",
+		"/\u212aelvin", "/a.php", "/files/a.php/x", "/",
+	} {
 		f.Add(path)
 	}
 	p := start(f, "allow {\nmatch path /admin/* /staff/* /kelvin\n}\nallow {\nmatch path /files/*.php\n}\nallow {\nmatch path *.php\n}\nallow {\nmatch path /%61dmin/*\n}\nallow {\nmatch path //admin/*\n}")

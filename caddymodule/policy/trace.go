@@ -29,7 +29,10 @@ type Line struct {
 }
 
 // fits are the words for what is lacking.
-var fits = map[Outcome]string{Allowed: Fits, SignIn: AfterSignIn, StepUp: AfterStepUp, Renew: AfterNewSignIn, Scope: WithScopes, Unassured: WithAssurance, Denied: OtherCaller}
+var fits = map[Outcome]string{
+	Allowed: Fits, SignIn: AfterSignIn, StepUp: AfterStepUp, Renew: AfterNewSignIn, Scope: WithScopes,
+	Unassured: WithAssurance, Denied: OtherCaller,
+}
 
 // Trace says how each rule stands to a request of which it has selected the rules, and which has decided. selected
 // tells whether the rules were asked at all.

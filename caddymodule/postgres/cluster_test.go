@@ -25,14 +25,16 @@ func TestNodes(t *testing.T) {
 	s.MustLoad()
 	servertest.Eventually(t, "a storage of its own has one server, which does everything", func() bool {
 		out := s.Run("", "nodes")
-		return strings.Contains(out, "this one") && strings.Contains(out, "1 server") && strings.Contains(out, "events, keys, lists, reseal, statistics")
+		return strings.Contains(out, "this one") && strings.Contains(out, "1 server") &&
+			strings.Contains(out, "events, keys, lists, reseal, statistics")
 	})
 	s.Stop()
 
 	dir := filepath.Join(t.TempDir(), "table")
 	s.Storage, s.Key = "storage table "+dir, "encryption_key AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 	servertest.TableClocks.Store(dir, 6*time.Second)
-	if err := s.Load(); err == nil || !strings.Contains(err.Error(), "the clock of this machine differs too much") || !strings.Contains(err.Error(), "behind") {
+	if err := s.Load(); err == nil || !strings.Contains(err.Error(), "the clock of this machine differs too much") ||
+		!strings.Contains(err.Error(), "behind") {
 		t.Errorf("load with a wrong clock = %v", err)
 	}
 	s.Stop()
@@ -101,7 +103,8 @@ func TestCopyOfAStorageInUse(t *testing.T) {
 	}
 	s.Stop()
 	to := filepath.Join(t.TempDir(), "to")
-	if out, err := servertest.Run(t, "", "storage", "copy", "table:"+dir, to); err == nil || !strings.Contains(err.Error(), "a server on elsewhere uses this storage") {
+	if out, err := servertest.Run(t, "", "storage", "copy", "table:"+dir, to); err == nil ||
+		!strings.Contains(err.Error(), "a server on elsewhere uses this storage") {
 		t.Errorf("storage copy = %s, %v, want that it is in use", out, err)
 	}
 	servertest.TableClocks.Store(dir, time.Minute)

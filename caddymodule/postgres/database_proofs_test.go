@@ -49,7 +49,8 @@ func aProofCountsOnce(t *testing.T, db *pgtest.Server) {
 	at := key.Proof("POST", first.Issuer+"/oauth/token", "", first.Clock.Now())
 	once("a token", func(h *authztest.Harness) *authztest.Response { return h.Token("reports", form, "DPoP", at) })
 
-	res := first.Token("spa", first.CodeForm("spa", first.Browser(authztest.Demo).Code("spa")), "DPoP", key.Proof("POST", first.Issuer+"/oauth/token", "", first.Clock.Now()))
+	res := first.Token("spa", first.CodeForm("spa", first.Browser(authztest.Demo).Code("spa")), "DPoP",
+		key.Proof("POST", first.Issuer+"/oauth/token", "", first.Clock.Now()))
 	access := res.Text("access_token")
 	at = key.Proof("GET", first.Issuer+"/oauth/userinfo", access, first.Clock.Now())
 	once("userinfo", func(h *authztest.Harness) *authztest.Response {

@@ -117,7 +117,8 @@ func lostWritesAreNotServed(t *testing.T, db *pgtest.Server) {
 		"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'gatehouse'")
 
 	wants(s, http.StatusServiceUnavailable, "a token whose revocation was lost", token)
-	if resp, body := s.Get("/healthz"); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "it has lost what was answered: see caddy gatehouse accept-loss") {
+	if resp, body := s.Get("/healthz"); resp.StatusCode != http.StatusServiceUnavailable ||
+		!strings.Contains(body, "it has lost what was answered: see caddy gatehouse accept-loss") {
 		t.Errorf("healthz = %d %s", resp.StatusCode, body)
 	}
 	r := s.Request(http.MethodPost, s.Issuer()+"/oauth/token", strings.NewReader("grant_type=client_credentials"))
@@ -156,17 +157,29 @@ func strangeDatabaseIsRefused(t *testing.T, db *pgtest.Server) {
 		typo  [2]string // in the URL
 		want  []string
 	}{
-		"a misspelt option":       {typo: [2]string{"sslmode=", "sslmod="}, want: []string{"option", "sslmod", "check how it is written"}},
-		"an unknown mode":         {typo: [2]string{"sslmode=disable", "sslmode=off"}, want: []string{"cannot be read", "sslmode", "postgres://USER"}},
+		"a misspelt option": {typo: [2]string{"sslmode=", "sslmod="}, want: []string{"option", "sslmod", "check how it is written"}},
+		"an unknown mode": {
+			typo: [2]string{"sslmode=disable", "sslmode=off"},
+			want: []string{"cannot be read", "sslmode", "postgres://USER"},
+		},
 		"another protocol":        {typo: [2]string{"postgres://", "mysql://"}, want: []string{"cannot be read", "postgres://USER"}},
 		"another user":            {typo: [2]string{"gatehouse:", "gatehose:"}, want: []string{"refuses user or password"}},
 		"no such database":        {typo: [2]string{"/gatehouse?", "/gatehose?"}, want: []string{"no such database", "createdb"}},
 		"an unknown host":         {typo: [2]string{"127.0.0.1", "db.invalid"}, want: []string{"db.invalid", "check its name"}},
 		"a port without a server": {typo: [2]string{db.Address(), "127.0.0.1:1"}, want: []string{"does not answer", "is it running"}},
-		"newer tables":            {setup: "UPDATE gatehouse_meta SET value = '9' WHERE name = 'format'", want: []string{"newer version of Gatehouse (format 9", "start that version"}},
-		"newer records":           {want: []string{"its records have format 9, this version reads", "use that version"}},
-		"another cluster":         {more: "cluster test", want: []string{`that of the cluster "gatehouse", this node is of "test"`, "correct the URL"}},
-		"foreign tables":          {setup: "ALTER TABLE gatehouse_kv ADD more int", want: []string{"tables of somebody else", "use another database"}},
+		"newer tables": {
+			setup: "UPDATE gatehouse_meta SET value = '9' WHERE name = 'format'",
+			want:  []string{"newer version of Gatehouse (format 9", "start that version"},
+		},
+		"newer records": {want: []string{"its records have format 9, this version reads", "use that version"}},
+		"another cluster": {
+			more: "cluster test",
+			want: []string{`that of the cluster "gatehouse", this node is of "test"`, "correct the URL"},
+		},
+		"foreign tables": {
+			setup: "ALTER TABLE gatehouse_kv ADD more int",
+			want:  []string{"tables of somebody else", "use another database"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			schema := "strange_" + strings.ReplaceAll(name, " ", "_")
@@ -255,7 +268,8 @@ func eventsOfTwoNodesAreVerified(t *testing.T, db *pgtest.Server) {
 		out := s.Run("", "events", "verify")
 		return strings.HasSuffix(out, "sound\n") && !strings.Contains(out, "not sealed")
 	})
-	if out := s.Run("", "events", "verify"); !strings.Contains(out, "default/node2: 10 events in ") || !strings.Contains(out, "written by  elsewhere") {
+	if out := s.Run("", "events", "verify"); !strings.Contains(out, "default/node2: 10 events in ") ||
+		!strings.Contains(out, "written by  elsewhere") {
 		t.Errorf("events verify = %s, want the chain of the other node and who writes it", out)
 	}
 	listed := s.Run("", "events", "list", "--limit", "1000")
@@ -299,7 +313,8 @@ func eventsOfTwoNodesAreVerified(t *testing.T, db *pgtest.Server) {
 	}
 	ofOther := func(v []byte) bool { return bytes.Contains(v, []byte("test.OtherNodeEvent")) }
 	for whose, at := range map[string]int{
-		"the other node": slices.IndexFunc(values, ofOther), "the server": slices.IndexFunc(values, func(v []byte) bool { return bytes.Contains(v, []byte("PersonCreatedEvent")) }),
+		"the other node": slices.IndexFunc(values, ofOther),
+		"the server":     slices.IndexFunc(values, func(v []byte) bool { return bytes.Contains(v, []byte("PersonCreatedEvent")) }),
 	} {
 		if at < 0 || at+1 == len(keys) {
 			t.Fatal(errors.New("there is no event of " + whose))

@@ -15,7 +15,8 @@ import (
 var fewTrips = map[string]int{
 	"introspection": 1, "userinfo": 1, "the sign-in page": 3, "a token of a client": 3,
 	// Most of these read what they write about in their transaction, one after the other.
-	"an authorization request without a session": 7, "a password": 22, "the way back to the client": 12, "an authorization request with a session": 11,
+	"an authorization request without a session": 7, "a password": 22, "the way back to the client": 12,
+	"an authorization request with a session": 11,
 	"a code": 17, "a refresh token": 14,
 }
 
@@ -28,7 +29,8 @@ func requestsTakeFewTrips(t *testing.T, db *pgtest.Server) {
 	useSchema(s, db, "trips")
 	s.Storage = strings.Replace(s.Storage, db.Address(), proxy.Address(), 1)
 	s.Storage = strings.Replace(s.Storage, "pool 4", "direct_url "+db.URL(pgtest.Database), 1)
-	s.Extra = "client shop {\n secret " + servertest.TestSecret + "\n redirect_uris " + callback + "\n grants authorization_code refresh_token\n" +
+	s.Extra = "client shop {\n secret " + servertest.TestSecret + "\n redirect_uris " + callback +
+		"\n grants authorization_code refresh_token\n" +
 		" scopes openid profile offline_access\n consent off\n}"
 	s.MustLoad()
 
@@ -84,7 +86,8 @@ func requestsTakeFewTrips(t *testing.T, db *pgtest.Server) {
 		}
 		var got map[string]any
 		counted("a code", func() {
-			got = post("/oauth/token", "shop", servertest.TestSecret, url.Values{"grant_type": {"authorization_code"}, "code": {u.Query().Get("code")}, "redirect_uri": {callback}})
+			got = post("/oauth/token", "shop", servertest.TestSecret,
+				url.Values{"grant_type": {"authorization_code"}, "code": {u.Query().Get("code")}, "redirect_uri": {callback}})
 		})
 		refresh, _ := got["refresh_token"].(string)
 		counted("a refresh token", func() {
@@ -93,7 +96,8 @@ func requestsTakeFewTrips(t *testing.T, db *pgtest.Server) {
 		access, _ := got["access_token"].(string)
 		for range 2 {
 			counted("introspection", func() {
-				if got := post("/oauth/api/v2/token/introspect", "ops", "the-secret-of-ops-in-all-of-these-tests", url.Values{"token": {access}}); got["active"] != true {
+				if got := post("/oauth/api/v2/token/introspect", "ops", "the-secret-of-ops-in-all-of-these-tests",
+					url.Values{"token": {access}}); got["active"] != true {
 					t.Errorf("introspection = %v", got)
 				}
 			})

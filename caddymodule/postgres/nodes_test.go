@@ -40,7 +40,8 @@ func TestRevocationEndsStreamsOfTheOtherNode(t *testing.T) {
 	}
 	write := func(value string) {
 		t.Helper()
-		if err := nodes[0].Update(t.Context(), func(tx storage.Tx) error { return tx.Put([]byte("token/a"), []byte(value), time.Time{}) }); err != nil {
+		if err := nodes[0].Update(t.Context(),
+			func(tx storage.Tx) error { return tx.Put([]byte("token/a"), []byte(value), time.Time{}) }); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -153,7 +153,8 @@ var seed = maphash.MakeSeed()
 
 // Options are the options besides the place. A URL with another password has another mark.
 func (s *Storage) Options() string {
-	return fmt.Sprintf("pool %d, durability %q, cluster %q, url %x, direct_url %x", s.opt.Pool, s.opt.Durability, s.opt.Cluster, maphash.String(seed, s.opt.URL), maphash.String(seed, s.opt.DirectURL))
+	return fmt.Sprintf("pool %d, durability %q, cluster %q, url %x, direct_url %x", s.opt.Pool, s.opt.Durability, s.opt.Cluster,
+		maphash.String(seed, s.opt.URL), maphash.String(seed, s.opt.DirectURL))
 }
 
 // Open opens the store. The caller closes it.

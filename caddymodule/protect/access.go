@@ -47,7 +47,9 @@ type Access interface {
 var grantable = map[verdict]bool{notInGroup: true, needUnmet: true, noRule: true}
 
 // applyGrant returns the verdict for somebody who has a grant, and counts a use of it. Everybody else keeps v.
-func (p *Protect) applyGrant(ctx context.Context, in Entrance, rules policy.Selection, c credential, who *token.Introspection, v verdict, d policy.Decision) (verdict, policy.Decision, error) {
+func (p *Protect) applyGrant(ctx context.Context, in Entrance, rules policy.Selection, c credential, who *token.Introspection, v verdict,
+	d policy.Decision,
+) (verdict, policy.Decision, error) {
 	if !p.asks || in.Access == nil || c.site == nil || who == nil || who.Person == nil || !grantable[v] {
 		return v, d, nil
 	}
@@ -105,7 +107,8 @@ func (p *Protect) besideGroups(rules policy.Selection, who *token.Introspection)
 // offerAccess adds to the page of a refusal how to ask for access, or what has become of that.
 func (p *Protect) offerAccess(g *requestState, in Entrance, s *site, f *refusal, out *web.Failure) {
 	reason, who := f.reason, g.who
-	if !p.asks || in.Access == nil || who == nil || who.Person == nil || reason != refusals.GroupMissing && reason != refusals.NeedUnmet && reason != refusals.NoRule {
+	if !p.asks || in.Access == nil || who == nil || who.Person == nil || reason != refusals.GroupMissing && reason != refusals.NeedUnmet &&
+		reason != refusals.NoRule {
 		return
 	}
 	state, note, err := in.Access.State(g.r.Context(), who.Subject, s.origin)
@@ -157,11 +160,17 @@ func (p *Protect) askAccess(g *requestState, rec *credentials, in Entrance) {
 			return
 		}
 	}
-	form := web.Form{Key: "access", Fill: []any{"site", s.origin[len(s.scheme)+len("://"):]}, Action: requestURI(r), CSRF: in.Pages.CSRF(binding, "access "+s.origin), Cancel: to, Onward: true}
+	form := web.Form{
+		Key: "access", Fill: []any{"site", s.origin[len(s.scheme)+len("://"):]}, Action: requestURI(r),
+		CSRF: in.Pages.CSRF(binding, "access "+s.origin), Cancel: to, Onward: true,
+	}
 	status := http.StatusOK
 	if r.Method == http.MethodPost {
 		if err := pages.CheckPost(r, binding, "access "+s.origin); err != nil {
-			p.writeRefusal(g, refusal{reason: refusals.FormRefused, status: http.StatusForbidden, code: "invalid_request", text: "the form is not this browser's", page: "error.forbidden", cause: err})
+			p.writeRefusal(g, refusal{
+				reason: refusals.FormRefused, status: http.StatusForbidden, code: "invalid_request",
+				text: "the form is not this browser's", page: "error.forbidden", cause: err,
+			})
 			return
 		}
 		by := audit.Actor{ID: who.Subject, Name: who.Person.Username, Origin: p.origin(r), Session: who.SessionID}
@@ -190,7 +199,11 @@ func (p *Protect) askAccess(g *requestState, rec *credentials, in Entrance) {
 	case AccessGranted:
 		form.Key, form.Action, form.Next, form.Cancel = "access.granted", "", to, ""
 	case AccessRefused, AccessNone:
-		form.Fields = web.Fields(form.Problem != "", web.Field{Name: "reason", Label: "access.reason", Required: true, Invalid: form.Problem != "", MinLength: 3, MaxLength: 300, Value: r.PostForm.Get("reason")})
+		form.Fields = web.Fields(form.Problem != "",
+			web.Field{
+				Name: "reason", Label: "access.reason", Required: true, Invalid: form.Problem != "", MinLength: 3, MaxLength: 300,
+				Value: r.PostForm.Get("reason"),
+			})
 	}
 	pages.Render(g.ResponseWriter, asSent(r), web.View{Template: "form", Status: status, Data: form})
 }

@@ -100,7 +100,8 @@ func (f *fakeAccess) end(site, personID string, state AccessState, at time.Time)
 	f.states[site+" "+personID], f.ends[site+" "+personID] = state, at
 	f.mu.Unlock()
 	if f.store != nil {
-		if err := f.store.Update(context.Background(), func(tx storage.Tx) error { return tx.Put([]byte("grants/all"), nil, time.Time{}) }); err != nil {
+		if err := f.store.Update(context.Background(),
+			func(tx storage.Tx) error { return tx.Put([]byte("grants/all"), nil, time.Time{}) }); err != nil {
 			panic(err)
 		}
 	}
@@ -135,12 +136,16 @@ func TestRequestAccess(t *testing.T) {
 	}
 	post := func(from, cookies, token, reason string) answer {
 		t.Helper()
-		return g.submit(t, entry{host: host, target: to, kind: urlencoded, from: from, cookies: []string{cookies}, body: url.Values{"csrf": {token}, "reason": {reason}}.Encode()})
+		return g.submit(t, entry{
+			host: host, target: to, kind: urlencoded, from: from, cookies: []string{cookies},
+			body: url.Values{"csrf": {token}, "reason": {reason}}.Encode(),
+		})
 	}
 	attempts := map[string]answer{
 		"another site asks in the person's name": post("cross-site", c, csrf[1], "minutes"),
 		"without the token of the page":          post("same-origin", c, "", "minutes"),
-		"in another browser":                     post("same-origin", g.session(t, host, guest)+"; "+jar.Name(cookie.KindBrowser)+"="+newToken(t, secret.SiteCode), csrf[1], "minutes"),
+		"in another browser": post("same-origin",
+			g.session(t, host, guest)+"; "+jar.Name(cookie.KindBrowser)+"="+newToken(t, secret.SiteCode), csrf[1], "minutes"),
 	}
 	t.Run("attack 331: somebody else asks in the person's name", func(t *testing.T) {
 		for name, a := range attempts {
@@ -149,13 +154,16 @@ func TestRequestAccess(t *testing.T) {
 			}
 		}
 	})
-	if a := post("same-origin", c, csrf[1], "x"); a.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(a.body, "3 to 300 characters") {
+	if a := post("same-origin", c, csrf[1], "x"); a.StatusCode != http.StatusUnprocessableEntity ||
+		!strings.Contains(a.body, "3 to 300 characters") {
 		t.Errorf("without a reason the page is %d %s", a.StatusCode, a.body)
 	}
-	if a := post("same-origin", c, csrf[1], "minutes"); a.StatusCode != http.StatusSeeOther || len(g.access.asked) != 1 || g.access.asked[0] != demoName+" minutes" {
+	if a := post("same-origin", c, csrf[1], "minutes"); a.StatusCode != http.StatusSeeOther || len(g.access.asked) != 1 ||
+		g.access.asked[0] != demoName+" minutes" {
 		t.Fatalf("asking answers %d, and %q is asked for", a.StatusCode, g.access.asked)
 	}
-	if a := g.open(t, host, to, "Cookie: "+c); !strings.Contains(a.body, "You’ve asked for access") || strings.Contains(a.body, `name="reason"`) || !strings.Contains(a.body, "Try ask.localhost") || strings.Contains(a.body, "Cancel") {
+	if a := g.open(t, host, to, "Cookie: "+c); !strings.Contains(a.body, "You’ve asked for access") ||
+		strings.Contains(a.body, `name="reason"`) || !strings.Contains(a.body, "Try ask.localhost") || strings.Contains(a.body, "Cancel") {
 		t.Errorf("the page after it is %s", a.body)
 	}
 	if a := refused(); !strings.Contains(a.body, "An administrator decides") || askHref.MatchString(a.body) {
@@ -217,7 +225,8 @@ func TestGrantsOverruleGroupsAlone(t *testing.T) {
 	t.Run("attack 333: a stream outlasts its grant", func(t *testing.T) {
 		g.reply("/events", "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
 		conn := caddytest.Dial(t, g.addr)
-		fmt.Fprintf(conn, "GET /events HTTP/1.1\r\nHost: ask.localhost:%s\r\nAccept: text/event-stream\r\nCookie: %s\r\n\r\n", g.port, g.session(t, "ask.localhost", guest))
+		fmt.Fprintf(conn, "GET /events HTTP/1.1\r\nHost: ask.localhost:%s\r\nAccept: text/event-stream\r\nCookie: %s\r\n\r\n", g.port,
+			g.session(t, "ask.localhost", guest))
 		br := bufio.NewReader(conn)
 		res, err := http.ReadResponse(br, nil)
 		if err != nil || res.StatusCode != http.StatusOK {

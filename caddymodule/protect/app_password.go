@@ -31,7 +31,10 @@ type notTaken struct {
 
 var (
 	notAnAppPassword = &notTaken{refusals.NotAnAppPassword, "an app password is required: the password of the account is not accepted here"}
-	fromAnotherSite  = &notTaken{refusals.OtherOrigin, "a username and password that the browser adds to a request of another site do not count"}
+	fromAnotherSite  = &notTaken{
+		refusals.OtherOrigin,
+		"a username and password that the browser adds to a request of another site do not count",
+	}
 )
 
 // appPasswordSites are the sites of this handler that accept app passwords. A person can choose the scopes that the

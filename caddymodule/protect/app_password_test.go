@@ -51,18 +51,20 @@ func TestAppPasswords(t *testing.T) {
 	g := startGateway(t)
 	both := g.appPassword(t, "dav.localhost", "code.localhost", "open.test")
 	bearer := func(text string) string { return "Authorization: Bearer " + text }
-	g.attack(t, "a program gets in by Basic with any username, and by Bearer, and the upstream never sees the app password", func(t *testing.T) {
-		for _, authorization := range []string{
-			bearer(both), basicHeader("demo@example.com", both), basicHeader("git", both), basicHeader("", both), "Authorization: basic " + base64.StdEncoding.EncodeToString([]byte("ü:"+both)),
-		} {
-			s := g.passed(t, g.withPassword(t, "dav.localhost", "/calendars", authorization))
-			one(t, s, "Remote-User", demoName)
-			none(t, s, "Authorization")
-			if got := g.used(); len(got) != 1 || !strings.HasPrefix(got[0], g.origin("dav.localhost")+" 127.0.0.1") {
-				t.Errorf("uses = %q, want one at the site with the address", got)
+	g.attack(t, "a program gets in by Basic with any username, and by Bearer, and the upstream never sees the app password",
+		func(t *testing.T) {
+			for _, authorization := range []string{
+				bearer(both), basicHeader("demo@example.com", both), basicHeader("git", both), basicHeader("", both),
+				"Authorization: basic " + base64.StdEncoding.EncodeToString([]byte("ü:"+both)),
+			} {
+				s := g.passed(t, g.withPassword(t, "dav.localhost", "/calendars", authorization))
+				one(t, s, "Remote-User", demoName)
+				none(t, s, "Authorization")
+				if got := g.used(); len(got) != 1 || !strings.HasPrefix(got[0], g.origin("dav.localhost")+" 127.0.0.1") {
+					t.Errorf("uses = %q, want one at the site with the address", got)
+				}
 			}
-		}
-	})
+		})
 	g.attack(t, "attack 364: an app password leaves no trace on public paths, at sites that accept none, or in the log", func(t *testing.T) {
 		none(t, g.passed(t, g.withPassword(t, "dav.localhost", "/public/x", basicHeader("x", both))), "Authorization")
 		none(t, g.passed(t, g.withPassword(t, "public.test", "/public/x", basicHeader("x", both))), "Authorization")
@@ -71,7 +73,8 @@ func TestAppPasswords(t *testing.T) {
 	g.attack(t, "attack 361: the app password of one site is refused at another, and where none are accepted", func(t *testing.T) {
 		other := g.appPassword(t, "code.localhost")
 		for _, a := range []answer{
-			g.withPassword(t, "dav.localhost", "/", basicHeader("x", other)), g.withPassword(t, "dav.localhost", "/", bearer(other)), g.withPassword(t, "open.test", "/", bearer(both)),
+			g.withPassword(t, "dav.localhost", "/", basicHeader("x", other)), g.withPassword(t, "dav.localhost", "/", bearer(other)),
+			g.withPassword(t, "open.test", "/", bearer(both)),
 			g.withPassword(t, "dav.localhost", "/", bearer(other), "X-Forwarded-Host: code.localhost"),
 			g.raw(t, "GET / HTTP/1.1", "Host: dav.localhost", basicHeader("x", other)), // a host that is no origin of the site
 		} {
@@ -84,8 +87,10 @@ func TestAppPasswords(t *testing.T) {
 	})
 	g.attack(t, "attack 362: the password of the account, an access token or nonsense by Basic is not even looked up", func(t *testing.T) {
 		for _, authorization := range []string{
-			basicHeader("demo@example.com", "correct horse battery staple"), basicHeader("demo@example.com", g.user), basicHeader("x", both+"x"), basicHeader(both, ""),
-			"Authorization: Basic", "Authorization: Basic ?", "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(both)), "Authorization: Basic " + strings.Repeat("QQ", 5000),
+			basicHeader("demo@example.com", "correct horse battery staple"), basicHeader("demo@example.com", g.user),
+			basicHeader("x", both+"x"), basicHeader(both, ""),
+			"Authorization: Basic", "Authorization: Basic ?", "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(both)),
+			"Authorization: Basic " + strings.Repeat("QQ", 5000),
 		} {
 			g.fake.set(func() { g.fake.asked = 0 })
 			a := g.withPassword(t, "dav.localhost", "/", authorization)
@@ -102,16 +107,23 @@ func TestAppPasswords(t *testing.T) {
 		}
 	})
 	g.attack(t, "attack 363: another site gets nothing by the Basic password that a browser has remembered", func(t *testing.T) {
-		for _, header := range []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Sec-Fetch-Site: ", "Origin: https://evil.example", "Origin: null"} {
+		for _, header := range []string{
+			"Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Sec-Fetch-Site: ",
+			"Origin: https://evil.example", "Origin: null",
+		} {
 			a := g.withPassword(t, "dav.localhost", "/", basicHeader("x", both), header)
 			g.refused(t, a, http.StatusUnauthorized)
 			if prompts(a) {
 				t.Errorf("%s: the other site makes the browser ask for a password", header)
 			}
 		}
-		form := g.raw(t, "POST /delete HTTP/1.1", "Host: dav.localhost:"+g.port, "Content-Length: 0", basicHeader("x", both), "Origin: https://evil.example", "Accept: text/html")
+		form := g.raw(t, "POST /delete HTTP/1.1", "Host: dav.localhost:"+g.port, "Content-Length: 0", basicHeader("x", both),
+			"Origin: https://evil.example", "Accept: text/html")
 		g.refused(t, form, http.StatusUnauthorized)
-		for _, header := range []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: none", "Origin: " + g.origin("dav.localhost"), "X-Program: git"} {
+		for _, header := range []string{
+			"Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: none",
+			"Origin: " + g.origin("dav.localhost"), "X-Program: git",
+		} {
 			g.passed(t, g.withPassword(t, "dav.localhost", "/", basicHeader("x", both), header))
 		}
 		// A link from a mail reader opens the page for a person who is signed in, with a remembered password or without.
@@ -132,9 +144,12 @@ func TestAppPasswords(t *testing.T) {
 		}
 		g.refused(t, g.open(t, "code.localhost", "/"), http.StatusFound)
 		for name, a := range map[string]answer{
-			"a script of the page":             g.raw(t, "GET /api HTTP/1.1", "Host: code.localhost:"+g.port, "Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: cors", "Accept: */*"),
-			"a script in an old browser":       g.raw(t, "GET /api HTTP/1.1", "Host: code.localhost:"+g.port, "Referer: "+g.origin("code.localhost")+"/", "Accept: */*"),
-			"a form after the session's end":   g.raw(t, "POST / HTTP/1.1", "Host: code.localhost:"+g.port, "Content-Length: 0", "Accept: text/html", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Site: none"),
+			"a script of the page": g.raw(t, "GET /api HTTP/1.1", "Host: code.localhost:"+g.port, "Sec-Fetch-Site: same-origin",
+				"Sec-Fetch-Mode: cors", "Accept: */*"),
+			"a script in an old browser": g.raw(t, "GET /api HTTP/1.1", "Host: code.localhost:"+g.port,
+				"Referer: "+g.origin("code.localhost")+"/", "Accept: */*"),
+			"a form after the session's end": g.raw(t, "POST / HTTP/1.1", "Host: code.localhost:"+g.port, "Content-Length: 0", "Accept: text/html",
+				"Sec-Fetch-Mode: navigate", "Sec-Fetch-Site: none"),
 			"a site that accepts none":         g.raw(t, "GET / HTTP/1.1", "Host: open.test"),
 			"a person who lacks a scope there": g.get(t, "c.test", "/"),
 		} {

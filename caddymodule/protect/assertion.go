@@ -64,7 +64,10 @@ func (p *Protect) assert(g *requestState, who *token.Introspection) *refusal {
 	}
 	site := p.siteOf(g.r)
 	if site == nil {
-		return &refusal{reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request", text: "the site is not known under this host", page: "error.bad_request"}
+		return &refusal{
+			reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request",
+			text: "the site is not known under this host", page: "error.bad_request",
+		}
 	}
 	if g.entrance.Assertions == nil {
 		f := cannotTell(errors.New("nobody signs assertions"))

@@ -99,7 +99,8 @@ func TestAssertion(t *testing.T) {
 		g.fake.set(func() {
 			g.fake.tokens[own] = &token.Introspection{Active: true, Subject: "reports", ClientID: "reports"}
 		})
-		got := g.asserted(t, g.passed(t, g.raw(t, "GET / HTTP/1.1", "Host: bound.localhost:"+g.port, "Authorization: Bearer "+own)), "Remote-Assertion")
+		got := g.asserted(t, g.passed(t, g.raw(t, "GET / HTTP/1.1", "Host: bound.localhost:"+g.port, "Authorization: Bearer "+own)),
+			"Remote-Assertion")
 		if got.Subject != "reports" || got.Client != "reports" || len(got.Groups) > 0 || got.ACR != "" || got.Session != "" {
 			t.Errorf("assertion = %+v", got)
 		}

@@ -77,19 +77,24 @@ func TestProtectAttacksOnHeaders(t *testing.T) {
 	})
 	g.attack(t, "attack 184: Connection names our headers", func(t *testing.T) {
 		for _, line := range []string{
-			"Connection: X-Auth-User", "Connection: x-auth-user", "Connection: close, X-Auth-User", "Connection: keep-alive,x_auth_user", "Connection: Remote-User",
+			"Connection: X-Auth-User", "Connection: x-auth-user", "Connection: close, X-Auth-User", "Connection: keep-alive,x_auth_user",
+			"Connection: Remote-User",
 			"Connection: close\r\nConnection: X-Auth-User",
 		} {
 			g.refused(t, g.get(t, "own.test", "/", line), http.StatusBadRequest)
 		}
-		for _, line := range []string{"Proxy-Connection: X-Auth-User", "TE: trailers, X-Auth-User", "Keep-Alive: X-Auth-User", "Connection: X-Other\r\nX-Other: 1"} {
+		for _, line := range []string{
+			"Proxy-Connection: X-Auth-User", "TE: trailers, X-Auth-User", "Keep-Alive: X-Auth-User",
+			"Connection: X-Other\r\nX-Other: 1",
+		} {
 			one(t, g.passed(t, g.get(t, "own.test", "/", line)), "X-Auth-User", demoID)
 		}
 	})
 	g.attack(t, "attack 186: identity headers as trailers and pseudo headers", func(t *testing.T) {
 		post := []string{"POST / HTTP/1.1", "Host: own.test", "Authorization: Bearer " + g.user, "Transfer-Encoding: chunked"}
 		for _, declared := range [][]string{nil, {"Trailer: X-Auth-User, X-Other"}, {"Trailer: X-Other"}} {
-			lines := slices.Concat(post, declared, []string{"", "2", "hi", "0", "X-Auth-User: admin", "X_Auth_User: admin", "Remote-User: admin", "X-Other: fine"})
+			lines := slices.Concat(post, declared,
+				[]string{"", "2", "hi", "0", "X-Auth-User: admin", "X_Auth_User: admin", "Remote-User: admin", "X-Other: fine"})
 			s := g.passed(t, g.raw(t, lines...))
 			one(t, s, "X-Auth-User", demoID)
 			if s.body != "hi" {
@@ -108,8 +113,10 @@ func TestProtectAttacksOnHeaders(t *testing.T) {
 	})
 	g.attack(t, "attack 187: forwarding headers from an untrusted peer", func(t *testing.T) {
 		forged := []string{
-			"X-Forwarded-For: 10.9.8.7", "X-Forwarded-Host: evil.test", "X-Forwarded-Proto: gopher", "X-Forwarded-Port: 6666", "X-Forwarded-Uri: /evil", "X-Forwarded-Prefix: /evil",
-			"X-Forwarded-Method: EVIL", "Forwarded: for=10.9.8.7;host=evil.test", "X-Real-IP: 10.9.8.7", "X-Original-URL: /evil", "X-Rewrite-URL: /evil", "X-Original-Method: EVIL", "X_Forwarded_For: 10.9.8.7",
+			"X-Forwarded-For: 10.9.8.7", "X-Forwarded-Host: evil.test", "X-Forwarded-Proto: gopher", "X-Forwarded-Port: 6666",
+			"X-Forwarded-Uri: /evil", "X-Forwarded-Prefix: /evil",
+			"X-Forwarded-Method: EVIL", "Forwarded: for=10.9.8.7;host=evil.test", "X-Real-IP: 10.9.8.7", "X-Original-URL: /evil",
+			"X-Rewrite-URL: /evil", "X-Original-Method: EVIL", "X_Forwarded_For: 10.9.8.7",
 		}
 		s := g.passed(t, g.get(t, "open.test", "/", forged...))
 		for _, lie := range []string{"evil", "EVIL", "10.9.8.7", "gopher", "6666"} {
@@ -121,7 +128,8 @@ func TestProtectAttacksOnHeaders(t *testing.T) {
 		one(t, s, "X-Forwarded-Host", "open.test")
 		// From a trusted proxy what a proxy says is believed, and nothing that changes the path.
 		conn := caddytest.Dial(t, g.trusted)
-		s = g.passed(t, exchange(t, conn, "GET / HTTP/1.1\r\nHost: open.test\r\nAuthorization: Bearer "+g.user+"\r\n"+strings.Join(forged, "\r\n")+"\r\n\r\n"))
+		s = g.passed(t, exchange(t, conn,
+			"GET / HTTP/1.1\r\nHost: open.test\r\nAuthorization: Bearer "+g.user+"\r\n"+strings.Join(forged, "\r\n")+"\r\n\r\n"))
 		none(t, s, "X-Original-URL", "X-Rewrite-URL", "X-Original-Method")
 		one(t, s, "X-Real-IP", "10.9.8.7")
 		// The way back after a sign-in is never the forged host.
@@ -141,7 +149,8 @@ func TestProtectAttacksOnHeaders(t *testing.T) {
 			g.fake.tokens[g.user] = who
 		})
 		defer g.fake.set(func() { g.fake.tokens[g.user] = person(1, "staff") })
-		s := g.passed(t, g.get(t, "open.test", "/{env.SECRET}?x={env.SECRET}", "User-Agent: {env.SECRET}", "X-Other: {http.request.header.Authorization}{{.}}"))
+		s := g.passed(t, g.get(t, "open.test", "/{env.SECRET}?x={env.SECRET}", "User-Agent: {env.SECRET}",
+			"X-Other: {http.request.header.Authorization}{{.}}"))
 		one(t, s, "Remote-User", "{env.SECRET}")
 		one(t, s, "Remote-Name", "{file./etc/passwd}{{.}}")
 		one(t, s, "Remote-Groups", "{env.SECRET}")
@@ -166,7 +175,8 @@ func TestProtectAttacksOnHeaders(t *testing.T) {
 		one(t, s, "Remote-User", "xRemote-User: admin")
 		one(t, s, "Remote-Groups", "aX-Admin: 1,c") // a group with a comma would read as two
 		one(t, s, "Remote-Name", "[31m"+strings.Repeat("n", 100))
-		g.refused(t, g.raw(t, "GET /\xff%0a%1b HTTP/1.1", "Host: open.test", "User-Agent: \xc2\x9b"+strings.Repeat("u", 10_000)), http.StatusUnauthorized)
+		g.refused(t, g.raw(t, "GET /\xff%0a%1b HTTP/1.1", "Host: open.test", "User-Agent: \xc2\x9b"+strings.Repeat("u", 10_000)),
+			http.StatusUnauthorized)
 		g.refused(t, g.get(t, "open.test", "/", "User-Agent: \x1b]0;x\x07"), http.StatusBadRequest)
 	})
 }
@@ -178,7 +188,8 @@ func TestProtectAttacksOnPaths(t *testing.T) {
 		return g.raw(t, "GET "+target+" HTTP/1.1", "Host: "+host)
 	}
 	disguises := []string{
-		"//admin", "/./admin", "/x/../admin", "/%61dmin", "/ADMIN", "/admin/", "/admin;x", "/admin%20", "/admin%09", "/admin%00", "/admin%ff", "/\\admin", "/admin?x", "/%c0%af", "/%ef%bc%8fadmin", "/admin#x",
+		"//admin", "/./admin", "/x/../admin", "/%61dmin", "/ADMIN", "/admin/", "/admin;x", "/admin%20", "/admin%09", "/admin%00", "/admin%ff",
+		"/\\admin", "/admin?x", "/%c0%af", "/%ef%bc%8fadmin", "/admin#x",
 	}
 	g.attack(t, "attack 188: a protected path in disguise", func(t *testing.T) {
 		for _, path := range disguises {
@@ -199,7 +210,8 @@ func TestProtectAttacksOnPaths(t *testing.T) {
 	})
 	g.attack(t, "attack 189: out of a public path", func(t *testing.T) {
 		for _, path := range []string{
-			"/public%2f..%2fadmin", "/public/..%2fadmin", "/public/%2e%2e/admin", "/public/..;/admin", "/public/../admin", "/public/%252e%252e/admin", "/public/..%5cadmin", "/public/\\..\\admin",
+			"/public%2f..%2fadmin", "/public/..%2fadmin", "/public/%2e%2e/admin", "/public/..;/admin", "/public/../admin",
+			"/public/%252e%252e/admin", "/public/..%5cadmin", "/public/\\..\\admin",
 			"/public/%ef%bc%8e%ef%bc%8e/admin", "/healthz/../admin", "/public/%2E%2E%2Fadmin", "/public//../admin",
 		} {
 			g.refused(t, bare(t, "public.test", path), http.StatusBadRequest)
@@ -208,7 +220,8 @@ func TestProtectAttacksOnPaths(t *testing.T) {
 			g.refused(t, bare(t, "public.test", path), http.StatusUnauthorized)
 		}
 		for _, path := range []string{"/public/", "/public/a/b.css?x=/../", "/healthz"} {
-			s := g.passed(t, g.raw(t, "GET "+path+" HTTP/1.1", "Host: public.test", "Remote-User: admin", "X-Original-URL: /admin", "Cookie: a=1; gh-abcdefgh-site=x"))
+			s := g.passed(t, g.raw(t, "GET "+path+" HTTP/1.1", "Host: public.test", "Remote-User: admin", "X-Original-URL: /admin",
+				"Cookie: a=1; gh-abcdefgh-site=x"))
 			none(t, s, "Remote-User", "X-Original-URL")
 			one(t, s, "Cookie", "a=1")
 			if s.target != path {
@@ -217,18 +230,24 @@ func TestProtectAttacksOnPaths(t *testing.T) {
 		}
 	})
 	g.attack(t, "attack 191: a public path in query, fragment or suffix", func(t *testing.T) {
-		for _, path := range []string{"/admin?/public/", "/admin#/public/", "/admin/?x=/public/a.css", "/admin/x.css", "/admin?path=/healthz", "/admin/public/"} {
+		for _, path := range []string{
+			"/admin?/public/", "/admin#/public/", "/admin/?x=/public/a.css", "/admin/x.css",
+			"/admin?path=/healthz", "/admin/public/",
+		} {
 			g.refused(t, bare(t, "public.test", path), http.StatusUnauthorized, http.StatusBadRequest)
 		}
 	})
 	g.attack(t, "attack 192: absolute targets, asterisk and CONNECT", func(t *testing.T) {
-		g.refused(t, bare(t, "open.test", "http://evil.test/admin"), http.StatusOK, http.StatusUnauthorized, http.StatusBadRequest, http.StatusNotFound)
+		g.refused(t, bare(t, "open.test", "http://evil.test/admin"), http.StatusOK, http.StatusUnauthorized,
+			http.StatusBadRequest, http.StatusNotFound)
 		g.refused(t, bare(t, "open.test", "http://open.test/admin"), http.StatusUnauthorized)
 		g.refused(t, bare(t, "open.test", "http://user@open.test/admin"), http.StatusUnauthorized, http.StatusBadRequest)
 		g.refused(t, g.get(t, "open.test", "*"), http.StatusBadRequest)
 		g.refused(t, g.raw(t, "OPTIONS * HTTP/1.1", "Host: open.test", "Authorization: Bearer "+g.user), http.StatusOK, http.StatusBadRequest)
-		g.refused(t, g.raw(t, "CONNECT app:443 HTTP/1.1", "Host: open.test", "Authorization: Bearer "+g.user), http.StatusOK, http.StatusMethodNotAllowed, http.StatusBadRequest) // another host: an empty answer
-		g.refused(t, g.raw(t, "CONNECT open.test:443 HTTP/1.1", "Host: open.test:443", "Authorization: Bearer "+g.user), http.StatusMethodNotAllowed, http.StatusBadRequest)
+		g.refused(t, g.raw(t, "CONNECT app:443 HTTP/1.1", "Host: open.test", "Authorization: Bearer "+g.user), http.StatusOK,
+			http.StatusMethodNotAllowed, http.StatusBadRequest) // another host: an empty answer
+		g.refused(t, g.raw(t, "CONNECT open.test:443 HTTP/1.1", "Host: open.test:443", "Authorization: Bearer "+g.user),
+			http.StatusMethodNotAllowed, http.StatusBadRequest)
 		// A browser comes back to the site that it asked, never to the authority of the target.
 		a := g.raw(t, "GET http://wiki.localhost:"+g.port+"//evil.test/x HTTP/1.1", "Host: wiki.localhost:"+g.port, "Accept: text/html")
 		g.refused(t, a, http.StatusFound)
@@ -245,7 +264,8 @@ func TestProtectAttacksOnPaths(t *testing.T) {
 		for _, host := range []string{"", "open.test evil", "open.test\r\nHost: evil.test", "..."} {
 			g.refused(t, bare(t, host, "/admin"), http.StatusBadRequest)
 		}
-		g.refused(t, bare(t, "open.test.", "/admin"), http.StatusOK, http.StatusUnauthorized, http.StatusMisdirectedRequest) // another host: an empty answer
+		g.refused(t, bare(t, "open.test.", "/admin"), http.StatusOK, http.StatusUnauthorized,
+			http.StatusMisdirectedRequest) // another host: an empty answer
 		// A session of the site counts under its own host only.
 		c := g.session(t, "wiki.localhost", person(1))
 		g.passed(t, g.open(t, "wiki.localhost", "/", "Cookie: "+c))
@@ -255,7 +275,8 @@ func TestProtectAttacksOnPaths(t *testing.T) {
 	g.attack(t, "attack 194: other methods and method overrides", func(t *testing.T) {
 		for _, method := range []string{"HEAD", "OPTIONS", "PROPFIND", "get", "PURGE", "POST"} {
 			g.refused(t, g.raw(t, method+" /admin HTTP/1.1", "Host: public.test", "Content-Length: 0"), http.StatusUnauthorized)
-			a := g.raw(t, method+" /admin HTTP/1.1", "Host: public.test", "Content-Length: 0", "X-HTTP-Method-Override: GET", "X-Method-Override: GET", "X-Original-URL: /public/")
+			a := g.raw(t, method+" /admin HTTP/1.1", "Host: public.test", "Content-Length: 0", "X-HTTP-Method-Override: GET",
+				"X-Method-Override: GET", "X-Original-URL: /public/")
 			g.refused(t, a, http.StatusUnauthorized)
 		}
 		g.refused(t, g.raw(t, "TRACE / HTTP/1.1", "Host: open.test", "Authorization: Bearer "+g.user), http.StatusMethodNotAllowed)
@@ -267,7 +288,8 @@ func TestProtectAttacksOnPaths(t *testing.T) {
 				g.refused(t, g.raw(t, "GET "+path+" HTTP/1.1", "Host: open.test", "User-Agent: "+ua), http.StatusUnauthorized)
 			}
 		}
-		g.refused(t, g.raw(t, "POST /load HTTP/1.1", "Host: open.test", "Origin: https://evil.test", "Content-Type: text/plain", "Content-Length: 2", "", "{}"), http.StatusUnauthorized)
+		g.refused(t, g.raw(t, "POST /load HTTP/1.1", "Host: open.test", "Origin: https://evil.test", "Content-Type: text/plain",
+			"Content-Length: 2", "", "{}"), http.StatusUnauthorized)
 	})
 }
 
@@ -300,15 +322,20 @@ func TestProtectAttacksOnTokens(t *testing.T) {
 			a := bearer("open.test", lines...)
 			g.refused(t, a, http.StatusBadRequest, http.StatusUnauthorized, http.StatusRequestHeaderFieldsTooLarge)
 			// RFC 6750 3: an answer to a request without a valid token has a challenge
-			if c := a.Header.Get("WWW-Authenticate"); a.StatusCode != http.StatusRequestHeaderFieldsTooLarge && !strings.HasPrefix(c, `Bearer realm="gatehouse", error="invalid_`) {
+			if c := a.Header.Get("WWW-Authenticate"); a.StatusCode != http.StatusRequestHeaderFieldsTooLarge &&
+				!strings.HasPrefix(c, `Bearer realm="gatehouse", error="invalid_`) {
 				t.Errorf("%.40q: WWW-Authenticate = %q, want a challenge with an error", lines, c)
 			}
 		}
-		if a := g.raw(t, "GET /?access_token="+g.user+" HTTP/1.1", "Host: open.test"); !strings.Contains(a.Header.Get("WWW-Authenticate"), `error="invalid_request"`) {
+		if a := g.raw(t, "GET /?access_token="+g.user+" HTTP/1.1", "Host: open.test"); !strings.Contains(a.Header.Get("WWW-Authenticate"),
+			`error="invalid_request"`) {
 			t.Errorf("a token in the query: WWW-Authenticate = %q, want a challenge with an error", a.Header.Get("WWW-Authenticate"))
 		}
 		g.passed(t, bearer("open.test", "Authorization: Bearer   "+g.user)) // RFC 9110 11.4: any number of spaces
-		for _, v := range []string{"Bearer x", "bearer " + g.user + "=", "BEARER " + strings.ToUpper(g.user), "Basic eDp5", "DPoP " + g.user, "Bearerx " + g.user, "Token " + g.user, ""} {
+		for _, v := range []string{
+			"Bearer x", "bearer " + g.user + "=", "BEARER " + strings.ToUpper(g.user), "Basic eDp5", "DPoP " + g.user,
+			"Bearerx " + g.user, "Token " + g.user, "",
+		} {
 			g.refused(t, bearer("open.test", "Authorization: "+v), http.StatusUnauthorized)
 		}
 		g.passed(t, bearer("open.test", "authorization: bEARER "+g.user))
@@ -320,11 +347,15 @@ func TestProtectAttacksOnTokens(t *testing.T) {
 		// Another scheme is the upstream's; the cookie decides.
 		one(t, g.passed(t, bearer(wiki, "Cookie: "+c, "Authorization: Basic eDp5")), "Authorization", "Basic eDp5")
 		name, raw, _ := strings.Cut(c, "=")
-		for _, cookies := range []string{c + "; " + c, name + "=" + strings.Repeat("x", 64<<10), name + "=x", name + "=", name, "x" + c, name + "=\"" + raw + "x\"", strings.ToUpper(name) + "=" + raw} {
+		for _, cookies := range []string{
+			c + "; " + c, name + "=" + strings.Repeat("x", 64<<10), name + "=x", name + "=", name, "x" + c,
+			name + "=\"" + raw + "x\"", strings.ToUpper(name) + "=" + raw,
+		} {
 			g.refused(t, bearer(wiki, "Cookie: "+cookies), http.StatusUnauthorized, http.StatusRequestHeaderFieldsTooLarge)
 		}
 		// The session of one site, or an access token, is no cookie of another.
-		g.refused(t, bearer("step.localhost:"+g.port, "Cookie: "+cookie.For(g.origin("step.localhost")).Name(kindSession)+"="+raw), http.StatusUnauthorized)
+		g.refused(t, bearer("step.localhost:"+g.port, "Cookie: "+cookie.For(g.origin("step.localhost")).Name(kindSession)+"="+raw),
+			http.StatusUnauthorized)
 		g.refused(t, bearer(wiki, "Cookie: "+name+"="+g.user), http.StatusUnauthorized)
 		g.refused(t, bearer("open.test", "Authorization: Bearer "+raw), http.StatusUnauthorized)
 	})
@@ -333,13 +364,15 @@ func TestProtectAttacksOnTokens(t *testing.T) {
 			g.passed(t, g.get(t, "bearer.test", "/"))
 			a := g.get(t, "c.test", "/")
 			g.refused(t, a, http.StatusForbidden)
-			if got := a.Header.Get("WWW-Authenticate"); !strings.Contains(got, `error="insufficient_scope"`) || !strings.Contains(got, `scope="a c"`) {
+			if got := a.Header.Get("WWW-Authenticate"); !strings.Contains(got, `error="insufficient_scope"`) ||
+				!strings.Contains(got, `scope="a c"`) {
 				t.Errorf("challenge = %q, want insufficient_scope and the scopes", got)
 			}
 			g.refused(t, g.get(t, "aud.test", "/"), http.StatusUnauthorized)
 			a = g.get(t, "level.test", "/")
 			g.refused(t, a, http.StatusUnauthorized)
-			if got := a.Header.Get("WWW-Authenticate"); !strings.Contains(got, `error="insufficient_user_authentication"`) || !strings.Contains(got, `acr_values="urn:gatehouse:level:2"`) {
+			if got := a.Header.Get("WWW-Authenticate"); !strings.Contains(got, `error="insufficient_user_authentication"`) ||
+				!strings.Contains(got, `acr_values="urn:gatehouse:level:2"`) {
 				t.Errorf("challenge = %q, want that of RFC 9470", got)
 			}
 			g.passed(t, g.get(t, "staff.test", "/"))
@@ -354,7 +387,8 @@ func TestProtectAttacksOnTokens(t *testing.T) {
 			g.fake.tokens[robot] = &token.Introspection{Active: true, Subject: demoName, ClientID: demoName, Scope: []string{"a"}}
 		})
 		g.refused(t, g.raw(t, "GET / HTTP/1.1", "Host: staff.test", "Authorization: Bearer "+robot), http.StatusForbidden)
-		none(t, g.passed(t, g.raw(t, "GET / HTTP/1.1", "Host: open.test", "Authorization: Bearer "+robot)), "Remote-User", "Remote-Name", "Remote-Groups")
+		none(t, g.passed(t, g.raw(t, "GET / HTTP/1.1", "Host: open.test", "Authorization: Bearer "+robot)), "Remote-User",
+			"Remote-Name", "Remote-Groups")
 	})
 	g.attack(t, "attack 206: a revocation counts at once on the same connection", func(t *testing.T) {
 		raw := newToken(t, secret.AccessToken)
@@ -443,11 +477,13 @@ func TestProtectAttacksOnTokens(t *testing.T) {
 			}
 			a = g.open(t, "wiki.localhost", "/", "Cookie: "+c)
 			g.refused(t, a, http.StatusServiceUnavailable)
-			if !strings.Contains(a.Header.Get("Content-Type"), "text/html") || a.Header.Get("Retry-After") == "" || strings.Contains(a.body, "fire") {
+			if !strings.Contains(a.Header.Get("Content-Type"), "text/html") || a.Header.Get("Retry-After") == "" ||
+				strings.Contains(a.body, "fire") {
 				t.Errorf("the page is %q with Retry-After %q", a.body, a.Header.Get("Retry-After"))
 			}
 			g.refused(t, g.open(t, "wiki.localhost", "/"), http.StatusServiceUnavailable)
-			g.refused(t, g.open(t, "wiki.localhost", "/?gatehouse_code="+newToken(t, secret.SiteCode), "Cookie: "+c), http.StatusServiceUnavailable, http.StatusBadRequest)
+			g.refused(t, g.open(t, "wiki.localhost", "/?gatehouse_code="+newToken(t, secret.SiteCode), "Cookie: "+c),
+				http.StatusServiceUnavailable, http.StatusBadRequest)
 		}
 		g.fake.set(func() { g.fake.err = nil })
 		g.passed(t, g.get(t, "open.test", "/"))
@@ -459,7 +495,8 @@ func TestProtectAttacksOnTokens(t *testing.T) {
 			"Set-Cookie: =" + name + "=evil; Path=/\r\nSet-Cookie:  = " + name + "=evil\r\nSet-Cookie: fine=1\r\n"
 		g.reply("/cookies", "HTTP/1.1 200 OK\r\n"+set+"Content-Length: 2\r\n\r\nok")
 		g.reply("/early", "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n"+set+"\r\nHTTP/1.1 200 OK\r\n"+set+"Content-Length: 2\r\n\r\nok")
-		g.reply("/chunks", "HTTP/1.1 200 OK\r\n"+set+"Transfer-Encoding: chunked\r\nTrailer: Set-Cookie\r\n\r\n2\r\nok\r\n0\r\nSet-Cookie: "+name+"=evil\r\n\r\n")
+		g.reply("/chunks", "HTTP/1.1 200 OK\r\n"+set+"Transfer-Encoding: chunked\r\nTrailer: Set-Cookie\r\n\r\n2\r\nok\r\n0\r\nSet-Cookie: "+name+
+			"=evil\r\n\r\n")
 		for _, path := range []string{"/cookies", "/chunks"} {
 			a := g.open(t, "wiki.localhost", path, "Cookie: a=1; "+c+"; b=2")
 			if got := a.Header["Set-Cookie"]; !slices.Equal(got, []string{"fine=1"}) {
@@ -471,11 +508,13 @@ func TestProtectAttacksOnTokens(t *testing.T) {
 			one(t, g.passed(t, a), "Cookie", "a=1; b=2")
 		}
 		conn := caddytest.Dial(t, g.addr)
-		if _, err := io.WriteString(conn, "GET /early HTTP/1.1\r\nHost: open.test\r\nConnection: close\r\nAuthorization: Bearer "+g.user+"\r\n\r\n"); err != nil {
+		if _, err := io.WriteString(conn, "GET /early HTTP/1.1\r\nHost: open.test\r\nConnection: close\r\nAuthorization: Bearer "+g.user+
+			"\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
 		all, err := io.ReadAll(conn)
-		if err != nil || strings.Contains(string(all), "evil") || !strings.Contains(string(all), "103 Early Hints") || strings.Count(string(all), "fine=1") != 2 {
+		if err != nil || strings.Contains(string(all), "evil") || !strings.Contains(string(all), "103 Early Hints") ||
+			strings.Count(string(all), "fine=1") != 2 {
 			t.Errorf("early hints came through as %q, %v", all, err)
 		}
 		g.take()
@@ -513,7 +552,8 @@ func TestProtectAttacksOnFraming(t *testing.T) {
 		} {
 			a := g.raw(t, slices.Concat([]string{"POST / HTTP/1.1", "Host: open.test", "Authorization: Bearer " + g.user}, lines)...)
 			for _, s := range g.take() {
-				if a.StatusCode >= 400 || strings.Contains(s.target, "smuggled") || s.values("Content-Length") != nil && s.values("Transfer-Encoding") != nil {
+				if a.StatusCode >= 400 || strings.Contains(s.target, "smuggled") || s.values("Content-Length") != nil &&
+					s.values("Transfer-Encoding") != nil {
 					t.Errorf("%q: status %d, the upstream saw %q", lines, a.StatusCode, s.raw)
 				}
 			}

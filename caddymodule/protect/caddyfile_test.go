@@ -131,7 +131,8 @@ func TestProtectWarnsOfMatcher(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			_, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(globalBlock+"wiki.example.com {\n\t"+tt.site+"\n}\n"), map[string]any{"filename": "Caddyfile"})
+			_, warnings, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(globalBlock+"wiki.example.com {\n\t"+tt.site+"\n}\n"),
+				map[string]any{"filename": "Caddyfile"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -195,19 +196,46 @@ func TestProtectCaddyfileRefuses(t *testing.T) {
 		{"introspect by http", "introspect http://auth.example.com/x {\n\t\tclient a b\n\t}", "http is for loopback hosts only"},
 		{"introspect by file", "introspect file:///etc/passwd {\n\t\tclient a b\n\t}", "introspect: want an address"},
 		{"introspect with a password", "introspect https://a:b@auth.example.com/x {\n\t\tclient a b\n\t}", "holds a user or password"},
-		{"introspect and login", "login https://a.example.com\n\t\tintrospect https://auth.example.com/x {\n\t\tclient a b\n\t}", "introspect and login exclude each other"},
+		{
+			"introspect and login", "login https://a.example.com\n\t\tintrospect https://auth.example.com/x {\n\t\tclient a b\n\t}",
+			"introspect and login exclude each other",
+		},
 		{"introspect without a secret", "introspect https://auth.example.com/x {\n\t\tclient a\n\t}", "the secret is missing"},
-		{"introspect with secret and key", "introspect https://auth.example.com/x {\n\t\tclient a b\n\t\tkey a.pem\n\t}", "private_key_jwt has no secret"},
-		{"introspect with a key that is not used", "introspect https://auth.example.com/x {\n\t\tclient a b\n\t\tauth post\n\t\tkey a.pem\n\t}", "auth post uses the secret"},
-		{"introspect by a key that is missing", "introspect https://auth.example.com/x {\n\t\tclient a\n\t\tauth private_key_jwt\n\t}", "private_key_jwt needs a key"},
-		{"introspect by another method", "introspect https://auth.example.com/x {\n\t\tclient a b\n\t\tauth none\n\t}", "want one of: basic, post, private_key_jwt"},
-		{"introspect jwks alone", "introspect https://auth.example.com/x {\n\t\tclient a b\n\t\tjwks https://auth.example.com/jwks\n\t}", "signed answers name their issuer"},
-		{"introspect jwks by http", "introspect https://auth.example.com/x {\n\t\tclient a b\n\t\tjwks http://auth.example.com/jwks\n\t}", "jwks: http is for loopback hosts only"},
+		{
+			"introspect with secret and key", "introspect https://auth.example.com/x {\n\t\tclient a b\n\t\tkey a.pem\n\t}",
+			"private_key_jwt has no secret",
+		},
+		{
+			"introspect with a key that is not used", "introspect https://auth.example.com/x {\n\t\tclient a b\n\t\tauth post\n\t\tkey a.pem\n\t}",
+			"auth post uses the secret",
+		},
+		{
+			"introspect by a key that is missing", "introspect https://auth.example.com/x {\n\t\tclient a\n\t\tauth private_key_jwt\n\t}",
+			"private_key_jwt needs a key",
+		},
+		{
+			"introspect by another method", "introspect https://auth.example.com/x {\n\t\tclient a b\n\t\tauth none\n\t}",
+			"want one of: basic, post, private_key_jwt",
+		},
+		{
+			"introspect jwks alone", "introspect https://auth.example.com/x {\n\t\tclient a b\n\t\tjwks https://auth.example.com/jwks\n\t}",
+			"signed answers name their issuer",
+		},
+		{
+			"introspect jwks by http", "introspect https://auth.example.com/x {\n\t\tclient a b\n\t\tjwks http://auth.example.com/jwks\n\t}",
+			"jwks: http is for loopback hosts only",
+		},
 		{"introspect key_id alone", "introspect https://auth.example.com/x {\n\t\tclient a b\n\t\tkey_id x\n\t}", "there is no key"},
 		{"introspect timeout", "introspect https://auth.example.com/x {\n\t\tclient a b\n\t\ttimeout 10s\n\t}", "10s is longer than 5s"},
 		{"introspect cache", "introspect https://auth.example.com/x {\n\t\tclient a b\n\t\tcache soon\n\t}", "is not a duration"},
-		{"introspect level", "introspect https://auth.example.com/x {\n\t\tclient a b\n\t\tmap_level gold 5\n\t}", "map_level: 5 is not between 1 and 4"},
-		{"introspect level twice", "introspect https://auth.example.com/x {\n\t\tclient a b\n\t\tmap_level gold 2\n\t\tmap_level gold 3\n\t}", "gold is there twice"},
+		{
+			"introspect level", "introspect https://auth.example.com/x {\n\t\tclient a b\n\t\tmap_level gold 5\n\t}",
+			"map_level: 5 is not between 1 and 4",
+		},
+		{
+			"introspect level twice", "introspect https://auth.example.com/x {\n\t\tclient a b\n\t\tmap_level gold 2\n\t\tmap_level gold 3\n\t}",
+			"gold is there twice",
+		},
 		{"introspect unknown", "introspect https://auth.example.com/x {\n\t\tclient a b\n\t\tcaches 5s\n\t}", "did you mean cache?"},
 		{"twice", "level 1\n\t\tlevel 2", "level is already set on line 6"},
 		{"level", "level 5", "level"},
@@ -237,7 +265,8 @@ func TestProtectCaddyfileRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := adaptSite(t, "wiki.example.com {\n\tprotect a {\n\t\tscopes b\n\t}\n}"); err == nil || !strings.Contains(err.Error(), "scopes are already set: a") {
+	if _, err := adaptSite(t, "wiki.example.com {\n\tprotect a {\n\t\tscopes b\n\t}\n}"); err == nil ||
+		!strings.Contains(err.Error(), "scopes are already set: a") {
 		t.Errorf("adapt of scopes in two places = %v, want an error", err)
 	}
 }
@@ -246,8 +275,10 @@ func TestProtectCaddyfileRefuses(t *testing.T) {
 func TestProtectOrder(t *testing.T) {
 	t.Parallel()
 	for _, responder := range []string{
-		"respond hello", "reverse_proxy localhost:1", "file_server", "abort", "error 500", "handle {\n\t\trespond hello\n\t}", "handle_path /x/* {\n\t\trespond hello\n\t}",
-		"route {\n\t\trespond hello\n\t}", "php_fastcgi localhost:1", "metrics", "templates", "request_header X-Id {http.auth.user.id}", "encode gzip",
+		"respond hello", "reverse_proxy localhost:1", "file_server", "abort", "error 500", "handle {\n\t\trespond hello\n\t}",
+		"handle_path /x/* {\n\t\trespond hello\n\t}",
+		"route {\n\t\trespond hello\n\t}", "php_fastcgi localhost:1", "metrics", "templates",
+		"request_header X-Id {http.auth.user.id}", "encode gzip",
 	} {
 		out, err := adaptSite(t, "wiki.example.com {\n\t"+responder+"\n\tprotect\n\trewrite * /x\n}")
 		if err != nil {
@@ -255,7 +286,10 @@ func TestProtectOrder(t *testing.T) {
 			continue
 		}
 		protect, rewrite := strings.Index(out, `"handler":"protect"`), strings.Index(out, `"handler":"rewrite","uri":"/x"`)
-		for _, handler := range []string{"static_response", "reverse_proxy", "file_server", "error", "subroute", "metrics", "templates", "headers", "encode"} {
+		for _, handler := range []string{
+			"static_response", "reverse_proxy", "file_server", "error", "subroute", "metrics",
+			"templates", "headers", "encode",
+		} {
 			// the outermost subroute is the site's own
 			if at := strings.LastIndex(out, `"handler":"`+handler+`"`); handler != "subroute" && at >= 0 && at < protect {
 				t.Errorf("%s: %s comes before protect: %s", responder, handler, out)

@@ -34,10 +34,14 @@ func (p *Protect) needGroups(fn func(group, place string)) {
 // people who have no way to sign in.
 func (p *Protect) findings(known policy.Names) (out []diagnostic.Finding) {
 	warn := func(option, reason, mend string) {
-		out = append(out, diagnostic.Finding{Severity: diagnostic.Warning, Place: p.Places.Of("protect: " + option), Reason: "protect: " + reason, Mend: mend, About: p.label()})
+		out = append(out, diagnostic.Finding{
+			Severity: diagnostic.Warning, Place: p.Places.Of("protect: " + option), Reason: "protect: " + reason,
+			Mend: mend, About: p.label(),
+		})
 	}
 	if p.open {
-		warn("", "the matcher leaves all other paths of the site open to everybody", "protect the whole site, and name the open paths with `public`")
+		warn("", "the matcher leaves all other paths of the site open to everybody",
+			"protect the whole site, and name the open paths with `public`")
 	}
 	p.headerFindings(warn)
 	if p.Introspect != nil { // whose scopes and groups are not known here
@@ -49,8 +53,11 @@ func (p *Protect) findings(known policy.Names) (out []diagnostic.Finding) {
 		warn("tokens", "every access token of this issuer opens the site, also those that people have allowed for other purposes, and those of clients that register themselves",
 			"name the `audience`, `scopes` or `clients` of the tokens in place of it")
 	case p.Login && !slices.ContainsFunc(p.Scopes, isOwnScope) && len(p.Scopes)+len(p.Need.Scopes) > 0 && len(p.Audience)+len(p.Clients) == 0:
-		warn("scopes", "each client of a sign-in has tokens with these scopes, and all of them open the site", "name a scope of the site's own, its `audience`, or the `clients`")
-	case !p.Login && !p.accepts && p.isWritten() && len(p.Groups)+len(p.Scopes)+len(p.Audience)+len(p.Clients)+len(p.Need.Scopes)+len(p.Need.Clients)+len(p.fixed.rules.Allow) == 0 && p.binder == nil:
+		warn("scopes", "each client of a sign-in has tokens with these scopes, and all of them open the site",
+			"name a scope of the site's own, its `audience`, or the `clients`")
+	case !p.Login && !p.accepts && p.isWritten() &&
+		len(p.Groups)+len(p.Scopes)+len(p.Audience)+len(p.Clients)+len(p.Need.Scopes)+len(p.Need.Clients)+len(p.fixed.rules.Allow) == 0 &&
+		p.binder == nil:
 		warn("", "the site asks for no scope and no audience, so that every access token of this issuer opens it whose person fits",
 			"name the `scopes` or the `audience` that a token must have, or the `clients`")
 	}
@@ -64,7 +71,8 @@ func (p *Protect) findings(known policy.Names) (out []diagnostic.Finding) {
 	(&policy.Need{Clients: p.Clients}).Findings(known, func(reason, mend string) { warn("clients", reason, mend) })
 	p.Need.Findings(known, func(reason, mend string) { warn("need", reason, mend) })
 	if len(p.Groups) > 0 && !p.Login && len(p.Clients) == 0 && !p.accepts && len(p.Scopes) == 0 && len(p.Audience) == 0 {
-		warn("groups", "groups are of people, and browsers without a session get an error here", "add `login`, or for an API the `scopes` that its clients ask for")
+		warn("groups", "groups are of people, and browsers without a session get an error here",
+			"add `login`, or for an API the `scopes` that its clients ask for")
 	}
 	return out
 }
@@ -73,9 +81,11 @@ func (p *Protect) findings(known policy.Names) (out []diagnostic.Finding) {
 func (p *Protect) headerFindings(warn func(option, reason, mend string)) {
 	for _, h := range p.Headers {
 		if policy.IsClaim(h.Name) && strings.Contains(h.Claim, "-") {
-			warn("headers", fmt.Sprintf("headers %s %s: the header comes first, and then the claim", h.Name, h.Claim), fmt.Sprintf("write `headers %s %s`", h.Claim, h.Name))
+			warn("headers", fmt.Sprintf("headers %s %s: the header comes first, and then the claim", h.Name, h.Claim),
+				fmt.Sprintf("write `headers %s %s`", h.Claim, h.Name))
 		} else if meant := policy.MeantClaim(h.Claim); meant != "" {
-			warn("headers", fmt.Sprintf("headers %s: no standard claim is called %q, so the header is probably always empty", h.Name, h.Claim), fmt.Sprintf("did you mean %q?", meant))
+			warn("headers", fmt.Sprintf("headers %s: no standard claim is called %q, so the header is probably always empty", h.Name, h.Claim),
+				fmt.Sprintf("did you mean %q?", meant))
 		}
 	}
 }

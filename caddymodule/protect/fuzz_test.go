@@ -9,7 +9,10 @@ import (
 )
 
 func FuzzBearer(f *testing.F) {
-	for _, s := range []string{"Bearer x", "bearer  x", "Bearer", "Basic eDp5", "Bearer x,y", "Bearer\tx", "Bearerx y", "Bearer é", "DPoP x", "dpop", "DPoPx y"} {
+	for _, s := range []string{
+		"Bearer x", "bearer  x", "Bearer", "Basic eDp5", "Bearer x,y", "Bearer\tx", "Bearerx y", "Bearer é",
+		"DPoP x", "dpop", "DPoPx y",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, v string) {
@@ -28,7 +31,10 @@ func FuzzBearer(f *testing.F) {
 }
 
 func FuzzWithoutOurs(f *testing.F) {
-	for _, s := range []string{"a=1; gh-abcdefgh-site=x", "__Host-gh-abcdefgh-site=x;b", ";;", "gh-abcdefgh-site", "a=\"gh-abcdefgh-site=x\""} {
+	for _, s := range []string{
+		"a=1; gh-abcdefgh-site=x", "__Host-gh-abcdefgh-site=x;b", ";;", "gh-abcdefgh-site",
+		"a=\"gh-abcdefgh-site=x\"",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, line string) {

@@ -151,14 +151,17 @@ func (f *fakeAuthority) set(change func()) {
 	store := f.store
 	f.mu.Unlock()
 	if store != nil {
-		if err := store.Update(context.Background(), func(tx storage.Tx) error { return tx.Put([]byte("fake/all"), nil, time.Time{}) }); err != nil {
+		if err := store.Update(context.Background(),
+			func(tx storage.Tx) error { return tx.Put([]byte("fake/all"), nil, time.Time{}) }); err != nil {
 			panic(err)
 		}
 	}
 }
 
 // observe asks, and returns what the answer rests on.
-func (f *fakeAuthority) observe(ctx context.Context, ask func() (*token.Introspection, error)) (who *token.Introspection, b recheck.Basis, err error) {
+func (f *fakeAuthority) observe(ctx context.Context, ask func() (*token.Introspection, error)) (who *token.Introspection,
+	b recheck.Basis, err error,
+) {
 	if f.store == nil {
 		who, err = ask()
 		return who, b, err
@@ -285,7 +288,8 @@ func (f *fakeAuthority) LogoutURL(origin string) string {
 // person is what is known of a signed-in person.
 func person(level int, groups ...string) *token.Introspection {
 	return &token.Introspection{
-		Active: true, Subject: "f81d4fae-7dec-11d0-a765-00a0c91e6bf6", ClientID: "shop", Scope: []string{"a", "b"}, Level: level, AuthTime: time.Now(),
+		Active: true, Subject: "f81d4fae-7dec-11d0-a765-00a0c91e6bf6", ClientID: "shop", Scope: []string{"a", "b"},
+		Level: level, AuthTime: time.Now(),
 		Person: &authn.Subject{
 			Active: true, Username: "demo@example.com", Groups: groups,
 			Profile: map[string]string{"name": "Demo Pérson", "email": "demo@example.com", "email_verified": "true"},
@@ -428,7 +432,8 @@ func (p *testProtect) Provision(ctx caddy.Context) error {
 	p.raiseReach()
 	return p.loadRules(ctx, func(name, _, _ string) *policy.Policy {
 		office := &policy.Policy{Allow: []*policy.Rule{{
-			Name: "office", Match: caddyhttp.RawMatcherSets{{"path": []byte(`["/office/*"]`)}}, Need: policy.Need{Groups: []string{"staff"}}, When: []string{"00:00-24:00 UTC"},
+			Name: "office", Match: caddyhttp.RawMatcherSets{{"path": []byte(`["/office/*"]`)}}, Need: policy.Need{Groups: []string{"staff"}},
+			When: []string{"00:00-24:00 UTC"},
 		}}}
 		if name != "office" || office.Provision(ctx, "policy office", caddyfileutil.NewResolver(caddy.NewReplacer())) != nil {
 			return nil
@@ -460,7 +465,10 @@ func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
 			return Entrance{}, f.gone
 		}
 		admit := func(*http.Request) bool { f.mu.Lock(); defer f.mu.Unlock(); return !f.closed }
-		return Entrance{Authority: f, Parked: f.parked, Access: f.grants(), Policies: f.policies(), Pages: pages, Counter: f.counter, Admit: admit, HasRules: f.hasRules, Leave: func() {}, Assertions: f.assertions, Proofs: f.proofs}, nil
+		return Entrance{
+			Authority: f, Parked: f.parked, Access: f.grants(), Policies: f.policies(), Pages: pages, Counter: f.counter,
+			Admit: admit, HasRules: f.hasRules, Leave: func() {}, Assertions: f.assertions, Proofs: f.proofs,
+		}, nil
 	}
 	p.origin = func(r *http.Request) audit.Origin {
 		ip, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
@@ -492,7 +500,10 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 	t.Helper()
 	g := &gateway{
 		echo: startEcho(t), log: filepath.Join(t.TempDir(), "caddy.log"),
-		fake: &fakeAuthority{tokens: map[string]*token.Introspection{}, sessions: map[string]*token.Introspection{}, codes: map[string]fakeCode{}, formers: map[string]string{}},
+		fake: &fakeAuthority{
+			tokens: map[string]*token.Introspection{}, sessions: map[string]*token.Introspection{}, codes: map[string]fakeCode{},
+			formers: map[string]string{},
+		},
 		user: newToken(t, secret.AccessToken), expired: newToken(t, secret.AccessToken),
 	}
 	for _, o := range options {
@@ -509,43 +520,44 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 	g.port, g.fastCGI = caddytest.FreePort(t), "127.0.0.1:"+caddytest.FreePort(t)
 	g.addr, g.trusted = "127.0.0.1:"+g.port, "127.0.0.1:"+caddytest.FreePort(t)
 	sites := map[string]string{
-		"bearer.test":        `"scopes":["a"]`,
-		"remote.test":        g.other.site(),
-		"open.test":          ``,
-		"c.test":             `"scopes":["a","c"]`,
-		"aud.test":           `"audience":["https://aud.test"]`,
-		"strip.test":         `"strip_token":true`,
-		"own.test":           `"headers":[{"name":"X-Auth-User","claim":"sub"},{"name":"X-Auth-Name","claim":"name"}]`,
-		"public.test":        `"public":["/public/*","/healthz"]`,
-		"inner.test":         `"public":["/public/*"]`,
-		"match.test":         `"match":[{"path":["/api/*"]}]`,
-		"post.test":          `"match":[{"method":["POST"]}]`,
-		"notpath.test":       `"match":[{"not":[{"path":["/assets/*"]}]}],"headers":[{"name":"X-Auth-User","claim":"sub"}]`,
-		"second.test":        `"headers":[{"name":"X-Auth-User","claim":"sub"}]`,
-		"preflight.test":     `"preflight":true`,
-		"down.localhost":     `"login":true,"origins":["` + g.origin("down.localhost") + `"]`,
-		"tidy.localhost":     `"login":true,"origins":["` + g.origin("tidy.localhost") + `"]`,
-		"half.localhost":     `"login":true,"match":[{"path":["/private/*"]}],"origins":["` + g.origin("half.localhost") + `"]`,
-		"bound.localhost":    `"assertion":"Remote-Assertion","sites":["` + g.origin("bound.localhost") + `"]`,
-		"signed.localhost":   `"login":true,"assertion":"X-Gate-Token","origins":["` + g.origin("signed.localhost") + `"]`,
-		"rebound.localhost":  `"assertion":"Remote-Assertion","public":["/public/*"],"sites":["` + g.origin("rebound.localhost") + `"]`,
-		"staff.test":         `"groups":["staff","admins"]`,
-		"level.test":         `"level":"2"`,
-		"wiki.localhost":     `"login":true,"session":"12h","origins":["` + g.origin("wiki.localhost") + `"]`,
-		"step.localhost":     `"login":true,"level":"2","groups":["staff"],"origins":["` + g.origin("step.localhost") + `"]`,
-		"pub.localhost":      `"login":true,"public":["/public/*"],"origins":["` + g.origin("pub.localhost") + `"]`,
-		"twice.localhost":    `"login":true,"strip_token":true,"origins":["` + g.origin("twice.localhost") + `"]`,
-		"kept.localhost":     `"login":true,"replay":"on","session":"12h","public":["/open"],"origins":["` + g.origin("kept.localhost") + `"]`,
-		"also.localhost":     `"login":true,"replay":"on","origins":["` + g.origin("also.localhost") + `"]`,
-		"tls.test":           `"login":true,"origins":["https://tls.test"]`,
-		"rules.test":         rulesOfSite,
-		"later.test":         `"policies":["later","office"],"public":["/open"]`,
-		"rules.localhost":    rulesOfSite + `,"login":true,"origins":["` + g.origin("rules.localhost") + `"]`,
-		"need.test":          `"need":{"claims":[{"name":"name","values":["Demo Pérson"]}],"level":"2"}`,
-		"known.localhost":    `"login":true,"need":{"assurance":"2"},"headers":[{"name":"X-Assurance","claim":"identity_assurance_level"}],"origins":["` + g.origin("known.localhost") + `"]`,
-		"strong.localhost":   `"login":true,"need":{"scopes":["write","strong"]},"origins":["` + g.origin("strong.localhost") + `"]`,
-		"scoped.localhost":   `"login":true,"scopes":["assured"],"origins":["` + g.origin("scoped.localhost") + `"]`,
-		"dav.localhost":      `"scopes":["a"],"audience":["https://aud.test"],"accept":["app_passwords"],"public":["/public/*"],"sites":["` + g.origin("dav.localhost") + `"]`,
+		"bearer.test":       `"scopes":["a"]`,
+		"remote.test":       g.other.site(),
+		"open.test":         ``,
+		"c.test":            `"scopes":["a","c"]`,
+		"aud.test":          `"audience":["https://aud.test"]`,
+		"strip.test":        `"strip_token":true`,
+		"own.test":          `"headers":[{"name":"X-Auth-User","claim":"sub"},{"name":"X-Auth-Name","claim":"name"}]`,
+		"public.test":       `"public":["/public/*","/healthz"]`,
+		"inner.test":        `"public":["/public/*"]`,
+		"match.test":        `"match":[{"path":["/api/*"]}]`,
+		"post.test":         `"match":[{"method":["POST"]}]`,
+		"notpath.test":      `"match":[{"not":[{"path":["/assets/*"]}]}],"headers":[{"name":"X-Auth-User","claim":"sub"}]`,
+		"second.test":       `"headers":[{"name":"X-Auth-User","claim":"sub"}]`,
+		"preflight.test":    `"preflight":true`,
+		"down.localhost":    `"login":true,"origins":["` + g.origin("down.localhost") + `"]`,
+		"tidy.localhost":    `"login":true,"origins":["` + g.origin("tidy.localhost") + `"]`,
+		"half.localhost":    `"login":true,"match":[{"path":["/private/*"]}],"origins":["` + g.origin("half.localhost") + `"]`,
+		"bound.localhost":   `"assertion":"Remote-Assertion","sites":["` + g.origin("bound.localhost") + `"]`,
+		"signed.localhost":  `"login":true,"assertion":"X-Gate-Token","origins":["` + g.origin("signed.localhost") + `"]`,
+		"rebound.localhost": `"assertion":"Remote-Assertion","public":["/public/*"],"sites":["` + g.origin("rebound.localhost") + `"]`,
+		"staff.test":        `"groups":["staff","admins"]`,
+		"level.test":        `"level":"2"`,
+		"wiki.localhost":    `"login":true,"session":"12h","origins":["` + g.origin("wiki.localhost") + `"]`,
+		"step.localhost":    `"login":true,"level":"2","groups":["staff"],"origins":["` + g.origin("step.localhost") + `"]`,
+		"pub.localhost":     `"login":true,"public":["/public/*"],"origins":["` + g.origin("pub.localhost") + `"]`,
+		"twice.localhost":   `"login":true,"strip_token":true,"origins":["` + g.origin("twice.localhost") + `"]`,
+		"kept.localhost":    `"login":true,"replay":"on","session":"12h","public":["/open"],"origins":["` + g.origin("kept.localhost") + `"]`,
+		"also.localhost":    `"login":true,"replay":"on","origins":["` + g.origin("also.localhost") + `"]`,
+		"tls.test":          `"login":true,"origins":["https://tls.test"]`,
+		"rules.test":        rulesOfSite,
+		"later.test":        `"policies":["later","office"],"public":["/open"]`,
+		"rules.localhost":   rulesOfSite + `,"login":true,"origins":["` + g.origin("rules.localhost") + `"]`,
+		"need.test":         `"need":{"claims":[{"name":"name","values":["Demo Pérson"]}],"level":"2"}`,
+		"known.localhost":   `"login":true,"need":{"assurance":"2"},"headers":[{"name":"X-Assurance","claim":"identity_assurance_level"}],"origins":["` + g.origin("known.localhost") + `"]`,
+		"strong.localhost":  `"login":true,"need":{"scopes":["write","strong"]},"origins":["` + g.origin("strong.localhost") + `"]`,
+		"scoped.localhost":  `"login":true,"scopes":["assured"],"origins":["` + g.origin("scoped.localhost") + `"]`,
+		"dav.localhost": `"scopes":["a"],"audience":["https://aud.test"],"accept":["app_passwords"],"public":["/public/*"],"sites":["` +
+			g.origin("dav.localhost") + `"]`,
 		"code.localhost":     `"login":true,"accept":["app_passwords"],"origins":["` + g.origin("code.localhost") + `"]`,
 		"only.localhost":     `"login":true,"groups":["staff"],"clients":[],"origins":["` + g.origin("only.localhost") + `"]`,
 		"named.localhost":    `"login":true,"scopes":["a"],"clients":[],"origins":["` + g.origin("named.localhost") + `"]`,
@@ -560,7 +572,10 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 		"askrules.localhost": `"login":true,"request_access":"on","rules":{"deny":[{"match":[{"path":["/never"]}]}],"allow":[{"match":[{"path":["/admin/*"]}],"need":{"groups":["admins"],"level":"3"}},{"need":{"groups":["staff"]}}]},"origins":["` + g.origin("askrules.localhost") + `"]`,
 	}
 	var routes []string
-	upstreams := map[string]string{"down.localhost": "127.0.0.1:" + caddytest.FreePort(t), "tidy.localhost": "127.0.0.1:" + caddytest.FreePort(t)}
+	upstreams := map[string]string{
+		"down.localhost": "127.0.0.1:" + caddytest.FreePort(t),
+		"tidy.localhost": "127.0.0.1:" + caddytest.FreePort(t),
+	}
 	for host, options := range sites {
 		if strings.Contains(options, `"login":true`) && !strings.Contains(options, `"clients"`) && !strings.Contains(options, `"tokens"`) {
 			options += `,"clients":["shop"]`
@@ -570,7 +585,8 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 		}
 		first := fmt.Sprintf(`{"handler":"protect_test","fake":%q%s}`, t.Name(), options)
 		if host == "twice.localhost" { // a second protect on the same way, with rules of its own
-			first += "," + fmt.Sprintf(`{"handler":"protect_test","fake":%q,"login":true,"groups":["staff"],"clients":["shop"],"origins":[%q]}`, t.Name(), g.origin(host))
+			first += "," + fmt.Sprintf(`{"handler":"protect_test","fake":%q,"login":true,"groups":["staff"],"clients":["shop"],"origins":[%q]}`,
+				t.Name(), g.origin(host))
 		}
 		if host == "second.test" { // the second guards a part of what the first guards
 			first += "," + fmt.Sprintf(`{"handler":"protect_test","fake":%q,"groups":["admins"],"match":[{"path":["/admin/*"]}]}`, t.Name())
@@ -589,8 +605,10 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 			host, first, cmp.Or(upstreams[host], g.echo.addr)))
 	}
 	for host, handlers := range map[string]string{
-		"stripped.test": `{"handler":"rewrite","strip_path_prefix":"/app"},%s`, "strips.test": `%s,{"handler":"rewrite","strip_path_prefix":"/api"}`,
-		"replaced.test": `{"handler":"rewrite","uri_substring":[{"find":"/v1","replace":""}]},%s`, "replaces.test": `%s,{"handler":"rewrite","uri_substring":[{"find":"/v1","replace":""}]}`,
+		"stripped.test": `{"handler":"rewrite","strip_path_prefix":"/app"},%s`,
+		"strips.test":   `%s,{"handler":"rewrite","strip_path_prefix":"/api"}`,
+		"replaced.test": `{"handler":"rewrite","uri_substring":[{"find":"/v1","replace":""}]},%s`,
+		"replaces.test": `%s,{"handler":"rewrite","uri_substring":[{"find":"/v1","replace":""}]}`,
 	} {
 		own := fmt.Sprintf(`{"handler":"protect_test","fake":%q,"public":["/api/*"]}`, t.Name())
 		routes = append(routes, fmt.Sprintf(`{"match":[{"host":[%q]}],"terminal":true,"handle":[%s,{"handler":"reverse_proxy","upstreams":[{"dial":%q}]}]}`,
@@ -671,7 +689,10 @@ func (g *gateway) get(t testing.TB, host, target string, headers ...string) answ
 // open sends what a browser sends that opens a page.
 func (g *gateway) open(t testing.TB, host, target string, headers ...string) answer {
 	t.Helper()
-	return g.raw(t, slices.Concat([]string{"GET " + target + " HTTP/1.1", "Host: " + host + ":" + g.port, "Accept: text/html", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Site: none", "Sec-Fetch-Dest: document"}, headers)...)
+	return g.raw(t, slices.Concat([]string{
+		"GET " + target + " HTTP/1.1", "Host: " + host + ":" + g.port, "Accept: text/html",
+		"Sec-Fetch-Mode: navigate", "Sec-Fetch-Site: none", "Sec-Fetch-Dest: document",
+	}, headers)...)
 }
 
 // session makes a session at a site and returns its cookie.

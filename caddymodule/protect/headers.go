@@ -34,7 +34,10 @@ var alwaysDeleted = []string{"X-Original-Url", "X-Original-Uri", "X-Original-Met
 
 // proxyHeaders tell what a proxy saw. They are believed from Caddy's trusted_proxies and deleted otherwise, like
 // everything that starts with forwardedPrefix. reverse_proxy sets the ones it knows again.
-var proxyHeaders = []string{"Forwarded", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip", "Client-Cert", "Client-Cert-Chain"}
+var proxyHeaders = []string{
+	"Forwarded", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip",
+	"Client-Cert", "Client-Cert-Chain",
+}
 
 const forwardedPrefix = "X-Forwarded-"
 
@@ -117,7 +120,10 @@ func (p *Protect) form(g *requestState) *refusal {
 	switch {
 	case r.Method == http.MethodTrace, r.Method == http.MethodConnect && !g.webSocket:
 		// TRACE would show an upstream's view of the headers to a script
-		return &refusal{reason: refusals.MethodNotAllowed, status: http.StatusMethodNotAllowed, code: "invalid_request", text: "the method is not allowed"}
+		return &refusal{
+			reason: refusals.MethodNotAllowed, status: http.StatusMethodNotAllowed, code: "invalid_request",
+			text: "the method is not allowed",
+		}
 	case strings.Contains(r.RequestURI, "#"): // RFC 9112 3.2: a target has no fragment; servers differ in where it ends
 		return malformed("the request target has a fragment")
 	case r.Method != http.MethodConnect && !strings.HasPrefix(r.URL.Path, "/"):
@@ -396,7 +402,8 @@ func checkIdentityHeader(name string) error {
 	case !httpguts.ValidHeaderFieldName(name) || strings.ContainsAny(name, "_."):
 		return fmt.Errorf("%q is not a header name: letters, digits and -", name)
 	case slices.Contains([]string{
-		"Authorization", "Connection", "Content-Length", "Content-Type", "Content-Encoding", "Cookie", "Expect", "Host", "Keep-Alive", "Origin", "Proxy-Authorization",
+		"Authorization", "Connection", "Content-Length", "Content-Type", "Content-Encoding", "Cookie", "Expect", "Host", "Keep-Alive",
+		"Origin", "Proxy-Authorization",
 		"Proxy-Connection", "Set-Cookie", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Via",
 	}, c), strings.HasPrefix(c, "Sec-"), isForwarded(c):
 		return fmt.Errorf("%s has a meaning of its own: choose another header, such as Remote-User", c)

@@ -18,9 +18,11 @@ func TestGuardedNames(t *testing.T) {
 	t.Parallel()
 	names := guardedNames([]IdentityHeader{{"X-Auth-User", "sub"}}, "X-Gate-Token")
 	for name, want := range map[string]bool{
-		"Remote-User": true, "REMOTE_USER": true, "remote.user": true, "Remote-Name": true, "Remote-Email": true, "Remote_Groups": true, "X-Auth-User": true, "x_auth.user": true,
+		"Remote-User": true, "REMOTE_USER": true, "remote.user": true, "Remote-Name": true, "Remote-Email": true, "Remote_Groups": true,
+		"X-Auth-User": true, "x_auth.user": true,
 		"Remote-Assertion": true, "REMOTE_ASSERTION": true, "remote.assertion": true, "x_gate.TOKEN": true,
-		"X-Rewrite-Url": true, "X-Original-Url": true, "Remote-Users": false, "Remote-Use": false, "RemoteUser": false, "X-Auth-Use": false, "Accept": false, "": false,
+		"X-Rewrite-Url": true, "X-Original-Url": true, "Remote-Users": false, "Remote-Use": false, "RemoteUser": false,
+		"X-Auth-Use": false, "Accept": false, "": false,
 	} {
 		if got := names.has(name); got != want {
 			t.Errorf("has(%q) = %v, want %v", name, got, want)
@@ -62,7 +64,10 @@ func TestClaim(t *testing.T) {
 		Active: true, Subject: "p1", ClientID: "shop", Scope: []string{"a", "b"}, Level: 2,
 		Person: &authn.Subject{
 			ID: "p1", Username: "demo", Groups: []string{"staff", "x,admin", "dev"},
-			Profile: map[string]string{"name": "Zoë", "email": "a@example.com", "email_verified": "false", "username": "root", "preferred_username": "root"},
+			Profile: map[string]string{
+				"name": "Zoë", "email": "a@example.com", "email_verified": "false", "username": "root",
+				"preferred_username": "root",
+			},
 			Details: map[string][]string{"branch": {"1", "2"}},
 		},
 	}
@@ -70,7 +75,8 @@ func TestClaim(t *testing.T) {
 	client := &token.Introspection{Active: true, Subject: "demo", ClientID: "demo"}
 	of := func(said ...string) *token.Introspection { // by a provider, about an address that is not verified here
 		return &token.Introspection{Active: true, Subject: "p2", Person: &authn.Subject{
-			Profile: map[string]string{"email": "boss@example.com", "email_verified": "false"}, Details: map[string][]string{"email": {"a@partner.example"}, "email_verified": said},
+			Profile: map[string]string{"email": "boss@example.com", "email_verified": "false"},
+			Details: map[string][]string{"email": {"a@partner.example"}, "email_verified": said},
 		}}
 	}
 	tests := []struct {
@@ -125,7 +131,10 @@ func TestDropOurs(t *testing.T) {
 	if want := []string{"a=1; Path=/", "b=gh-x"}; !slices.Equal(h["Set-Cookie"], want) {
 		t.Errorf("dropOurs left %q, want %q", h["Set-Cookie"], want)
 	}
-	h = http.Header{"Set-Cookie": {"=gh-abcdefgh-site=evil", `"gh-abcdefgh-site"=evil`, " gh-abcdefgh-site=evil"}, http.TrailerPrefix + "Set-Cookie": {"gh-abcdefgh-site=evil", "a=1"}}
+	h = http.Header{
+		"Set-Cookie":                      {"=gh-abcdefgh-site=evil", `"gh-abcdefgh-site"=evil`, " gh-abcdefgh-site=evil"},
+		http.TrailerPrefix + "Set-Cookie": {"gh-abcdefgh-site=evil", "a=1"},
+	}
 	dropOurs(h)
 	if got := h[http.TrailerPrefix+"Set-Cookie"]; len(h["Set-Cookie"]) > 0 || !slices.Equal(got, []string{"a=1"}) {
 		t.Errorf("dropOurs left %q, and %q in trailers", h["Set-Cookie"], got)
@@ -168,7 +177,10 @@ func TestCheckIdentityHeader(t *testing.T) {
 			t.Errorf("checkIdentityHeader(%q) = %v, want nil", name, err)
 		}
 	}
-	for _, name := range []string{"", "a b", "X_User", "Host", "cookie", "Authorization", "Connection", "X-Forwarded-User", "Sec-Fetch-Mode", "Content-Length", "a:b"} {
+	for _, name := range []string{
+		"", "a b", "X_User", "Host", "cookie", "Authorization", "Connection", "X-Forwarded-User",
+		"Sec-Fetch-Mode", "Content-Length", "a:b",
+	} {
 		if checkIdentityHeader(name) == nil {
 			t.Errorf("checkIdentityHeader(%q) = nil, want an error", name)
 		}

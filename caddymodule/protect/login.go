@@ -166,7 +166,10 @@ func (p *Protect) ownPath(g *requestState, rec *credentials) bool {
 		caddyhttp.SetVar(g.r.Context(), caddyhttp.LogSkipVar, true) // the access log would keep the code; a line without it follows
 	}
 	if g.site = p.siteOf(g.r); g.site == nil {
-		p.writeRefusal(g, refusal{reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request", text: "the site is not known under this host", page: "error.bad_request"})
+		p.writeRefusal(g, refusal{
+			reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request",
+			text: "the site is not known under this host", page: "error.bad_request",
+		})
 		return true
 	}
 	web.HoldToHTTPS(g.Header(), g.site.origin)
@@ -197,7 +200,10 @@ func (p *Protect) ownPath(g *requestState, rec *credentials) bool {
 		r.URL.Path, r.URL.RawPath = strings.TrimPrefix(u.Path, ownRoot), ""
 		p.pages(in, g.site).Assets().ServeHTTP(g.ResponseWriter, r)
 	case own:
-		p.writeRefusal(g, refusal{reason: refusals.NotFound, status: http.StatusNotFound, code: "invalid_request", text: "there is nothing here", page: "error.not_found"})
+		p.writeRefusal(g, refusal{
+			reason: refusals.NotFound, status: http.StatusNotFound, code: "invalid_request", text: "there is nothing here",
+			page: "error.not_found",
+		})
 	case !isNavigation(g.r):
 		p.writeRefusal(g, *malformed("a sign-in ends with a navigation"))
 	default:
@@ -222,7 +228,10 @@ func (p *Protect) signIn(g *requestState, rec *credentials, auth authority, d au
 	w, r, s := g.ResponseWriter, g.r, g.site
 	web.HoldToHTTPS(w.Header(), s.origin)
 	if len(d.Return) > maxReturn {
-		return p.writeRefusal(g, refusal{reason: refusals.TooLong, status: http.StatusRequestURITooLong, code: "invalid_request", text: "the address is too long to come back to", page: "error.bad_request"})
+		return p.writeRefusal(g, refusal{
+			reason: refusals.TooLong, status: http.StatusRequestURITooLong, code: "invalid_request",
+			text: "the address is too long to come back to", page: "error.bad_request",
+		})
 	}
 	most := maxTries
 	if rec.cookie(s.jar, kindSession) != "" {
@@ -230,10 +239,16 @@ func (p *Protect) signIn(g *requestState, rec *credentials, auth authority, d au
 	}
 	if p.tries(rec, s) >= most {
 		s.jar.Clear(w, kindTries)
-		return p.writeRefusal(g, refusal{reason: refusals.CookiesMissing, status: http.StatusBadRequest, code: "invalid_request", text: "the browser does not keep the site's session", page: "error.expired", again: requestURI(r)})
+		return p.writeRefusal(g, refusal{
+			reason: refusals.CookiesMissing, status: http.StatusBadRequest, code: "invalid_request",
+			text: "the browser does not keep the site's session", page: "error.expired", again: requestURI(r),
+		})
 	}
 	if in := g.entrance; in.Admit != nil && !in.Admit(r) {
-		return p.writeRefusal(g, refusal{reason: refusals.TooManyBegun, status: http.StatusTooManyRequests, code: "temporarily_unavailable", text: "too much was begun from this network", page: "error.unavailable"})
+		return p.writeRefusal(g, refusal{
+			reason: refusals.TooManyBegun, status: http.StatusTooManyRequests, code: "temporarily_unavailable",
+			text: "too much was begun from this network", page: "error.unavailable",
+		})
 	}
 	binding, err := p.browser(g, rec)
 	if err != nil {
@@ -244,7 +259,10 @@ func (p *Protect) signIn(g *requestState, rec *credentials, auth authority, d au
 	to, err := auth.BeginSite(r.Context(), d, binding)
 	if err != nil {
 		if e := new(oauth.Error); errors.As(err, &e) && e.Status < http.StatusInternalServerError {
-			return p.writeRefusal(g, refusal{reason: refusals.Malformed, status: http.StatusBadRequest, code: e.Code, text: e.Description, page: "error.bad_request", cause: err})
+			return p.writeRefusal(g, refusal{
+				reason: refusals.Malformed, status: http.StatusBadRequest, code: e.Code, text: e.Description,
+				page: "error.bad_request", cause: err,
+			})
 		}
 		return p.writeRefusal(g, cannotTell(err))
 	}
@@ -302,7 +320,10 @@ func (p *Protect) finish(g *requestState, rec *credentials, auth authority, code
 		web.Redirect(w, clean)
 	case binding == "" || tries > 0:
 		s.jar.Clear(w, kindTries)
-		p.writeRefusal(g, refusal{reason: refusals.FlowExpired, status: http.StatusBadRequest, code: "invalid_request", text: "the sign-in is not this browser's, or too old", page: "error.expired", again: requestURI(r)})
+		p.writeRefusal(g, refusal{
+			reason: refusals.FlowExpired, status: http.StatusBadRequest, code: "invalid_request",
+			text: "the sign-in is not this browser's, or too old", page: "error.expired", again: requestURI(r),
+		})
 	default:
 		s.jar.Set(w, kindTries, "1", triesFor)
 		p.signIn(g, rec, auth, authz.SiteDemand{Return: clean})
@@ -324,10 +345,16 @@ func (p *Protect) logout(g *requestState, rec *credentials, auth authority) {
 	w, r, s := g.ResponseWriter, g.r, g.site
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodPost:
-		p.writeRefusal(g, refusal{reason: refusals.MethodNotAllowed, status: http.StatusMethodNotAllowed, code: "invalid_request", text: "sign out by GET or POST", page: "error.method"})
+		p.writeRefusal(g, refusal{
+			reason: refusals.MethodNotAllowed, status: http.StatusMethodNotAllowed, code: "invalid_request",
+			text: "sign out by GET or POST", page: "error.method",
+		})
 		return
 	case r.Method == http.MethodPost && !ownRequest(r, s):
-		p.writeRefusal(g, refusal{reason: refusals.FormRefused, status: http.StatusForbidden, code: "invalid_request", text: "the form is not this site's", page: "error.forbidden"})
+		p.writeRefusal(g, refusal{
+			reason: refusals.FormRefused, status: http.StatusForbidden, code: "invalid_request",
+			text: "the form is not this site's", page: "error.forbidden",
+		})
 		return
 	}
 	to := auth.LogoutURL(s.origin)

@@ -80,7 +80,10 @@ func TestProtectLogin(t *testing.T) {
 		}
 	})
 	t.Run("a sign-in ends at the site, wherever its record leads", func(t *testing.T) {
-		for _, to := range []string{"https://evil.example/", g.origin(host) + ".evil.example/", g.origin(host) + "@evil.example/", "//evil.example/", "javascript:alert(1)", ""} {
+		for _, to := range []string{
+			"https://evil.example/", g.origin(host) + ".evil.example/", g.origin(host) + "@evil.example/",
+			"//evil.example/", "javascript:alert(1)", "",
+		} {
 			browser := "Cookie: " + setCookie(g.open(t, host, "/here"), jar.Name(cookie.KindBrowser))
 			code := g.code(t)
 			g.fake.set(func() {
@@ -122,7 +125,8 @@ func TestProtectLogin(t *testing.T) {
 			"two of them": {"GET / HTTP/1.1", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Mode: navigate"},
 		} {
 			a := g.raw(t, slices.Concat(lines, []string{"Host: " + host + ":" + g.port})...)
-			if a.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(a.Header.Get("WWW-Authenticate"), "Bearer ") || a.Header.Get("Location") != "" {
+			if a.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(a.Header.Get("WWW-Authenticate"), "Bearer ") ||
+				a.Header.Get("Location") != "" {
 				t.Errorf("%s: status = %d, Location %q, want 401 and a challenge", name, a.StatusCode, a.Header.Get("Location"))
 			}
 		}
@@ -135,7 +139,8 @@ func TestProtectLogin(t *testing.T) {
 		// without any binding: a page, since a browser without cookies would go round for ever
 		a = g.open(t, host, withCode("/x", code))
 		g.refused(t, a, http.StatusBadRequest)
-		if !strings.Contains(a.body, `href="/x"`) || !strings.Contains(a.body, "/.gatehouse/assets/") || setCookie(a, jar.Name(kindSession)) != "" {
+		if !strings.Contains(a.body, `href="/x"`) || !strings.Contains(a.body, "/.gatehouse/assets/") ||
+			setCookie(a, jar.Name(kindSession)) != "" {
 			t.Errorf("the page is %q, want one that starts again", a.body)
 		}
 		// with another's: once more from the start, then a page
@@ -234,7 +239,8 @@ func TestProtectLogin(t *testing.T) {
 		c = g.session(t, host, person(2, "guests"))
 		a = g.open(t, host, "/", "Cookie: "+c)
 		g.refused(t, a, http.StatusForbidden)
-		if !strings.Contains(a.Header.Get("Content-Type"), "text/html") || !strings.Contains(a.Header.Get("Content-Security-Policy"), "default-src 'none'") {
+		if !strings.Contains(a.Header.Get("Content-Type"), "text/html") ||
+			!strings.Contains(a.Header.Get("Content-Security-Policy"), "default-src 'none'") {
 			t.Errorf("the answer is %q, want a page", a.Header)
 		}
 		i := strings.Index(a.body, `href="/.gatehouse/assets/`) + len(`href="`)
@@ -249,7 +255,10 @@ func TestProtectLogin(t *testing.T) {
 	t.Run("signing out", func(t *testing.T) {
 		c := g.session(t, host, person(1))
 		at := func(method string, lines ...string) answer {
-			return g.raw(t, slices.Concat([]string{method + " /.gatehouse/logout HTTP/1.1", "Host: " + host + ":" + g.port, "Cookie: " + c, "Content-Length: 0"}, lines)...)
+			return g.raw(t, slices.Concat([]string{
+				method + " /.gatehouse/logout HTTP/1.1", "Host: " + host + ":" + g.port, "Cookie: " + c,
+				"Content-Length: 0",
+			}, lines)...)
 		}
 		a := at("POST", "Sec-Fetch-Site: cross-site", "Origin: https://evil.test")
 		g.refused(t, a, http.StatusForbidden)

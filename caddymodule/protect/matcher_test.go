@@ -6,7 +6,8 @@ import (
 )
 
 var forgedIdentity = []string{
-	"Remote-User: admin", "Remote-Groups: admins", "remote-email: admin@example.com", "Remote-Name: Admin", "X-Forwarded-For: 10.9.8.7", "X-Original-Url: /admin",
+	"Remote-User: admin", "Remote-Groups: admins", "remote-email: admin@example.com", "Remote-Name: Admin", "X-Forwarded-For: 10.9.8.7",
+	"X-Original-Url: /admin",
 }
 
 // A protect with a matcher still stands in front of the whole site: what it does not guard goes upstream without
@@ -16,22 +17,26 @@ func TestMatcherLeavesNoForgedIdentity(t *testing.T) {
 	g.attack(t, "identity headers and cookies of a client outside the matcher", func(t *testing.T) {
 		session := g.session(t, "half.localhost", person(2, "staff"))
 		for _, host := range []string{"match.test", "post.test"} {
-			s := g.passed(t, g.raw(t, append([]string{"GET /open HTTP/1.1", "Host: " + host, "Cookie: theirs=1; " + session, "Cookie: " + session}, forgedIdentity...)...))
+			s := g.passed(t, g.raw(t, append([]string{"GET /open HTTP/1.1", "Host: " + host, "Cookie: theirs=1; " + session, "Cookie: " + session},
+				forgedIdentity...)...))
 			none(t, s, "Remote-User", "Remote-Groups", "Remote-Email", "Remote-Name", "X-Original-Url")
 			one(t, s, "X-Forwarded-For", "127.0.0.1")
 			one(t, s, "Cookie", "theirs=1")
 			one(t, s, "X-Placeholder", "||")
 		}
-		s := g.passed(t, g.raw(t, "GET /assets/x HTTP/1.1", "Host: notpath.test", "X-Auth-User: admin", "X_Auth.User: admin", "Remote-User: admin"))
+		s := g.passed(t, g.raw(t, "GET /assets/x HTTP/1.1", "Host: notpath.test", "X-Auth-User: admin",
+			"X_Auth.User: admin", "Remote-User: admin"))
 		none(t, s, "X-Auth-User", "Remote-User")
 	})
 	g.attack(t, "a tunnel that is opened outside the matcher", func(t *testing.T) {
-		s := g.passed(t, g.raw(t, "GET /open HTTP/1.1", "Host: match.test", "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA"))
+		s := g.passed(t, g.raw(t, "GET /open HTTP/1.1", "Host: match.test", "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c",
+			"HTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA"))
 		none(t, s, "Upgrade", "Http2-Settings")
 	})
 	g.attack(t, "a guarded path in another spelling", func(t *testing.T) {
 		for _, path := range []string{
-			"/api;/x", "/x/..;/api/x", "/api%5cx", "/api%00/x", "/api%252fx", "/x/../api/x", "//api/x", "/api%2fx", "/%61pi/x", "/./api/x", "/api\\x", "/api%ef%bc%8fx", "/api%20/../api/x",
+			"/api;/x", "/x/..;/api/x", "/api%5cx", "/api%00/x", "/api%252fx", "/x/../api/x", "//api/x", "/api%2fx", "/%61pi/x", "/./api/x",
+			"/api\\x", "/api%ef%bc%8fx", "/api%20/../api/x",
 		} {
 			g.refused(t, g.raw(t, "GET "+path+" HTTP/1.1", "Host: match.test"), http.StatusBadRequest)
 			g.refused(t, g.get(t, "match.test", path), http.StatusBadRequest)

@@ -38,7 +38,10 @@ func (p *Protect) mayCall(g *requestState, who *token.Introspection) bool {
 	}
 	needs, err := p.MCP.Needs(g.r)
 	if bad := new(mcp.BodyError); errors.As(err, &bad) {
-		return p.writeRefusal(g, refusal{reason: refusals.Malformed, status: bad.Status, code: "invalid_request", text: bad.Error(), page: "error.bad_request"})
+		return p.writeRefusal(g, refusal{
+			reason: refusals.Malformed, status: bad.Status, code: "invalid_request", text: bad.Error(),
+			page: "error.bad_request",
+		})
 	}
 	if err != nil {
 		return p.writeRefusal(g, cannotTell(err))

@@ -103,7 +103,8 @@ func TestTrace(t *testing.T) {
 			t.Fatalf("%s: spans = %+v, want one that has ended", tt.name, tr.spans)
 		}
 		s := tr.spans[0]
-		if s.value("gatehouse.allowed") != tt.allowed || s.value("gatehouse.site") != "api.example.com" || s.value("gatehouse.client_id") != tt.client {
+		if s.value("gatehouse.allowed") != tt.allowed || s.value("gatehouse.site") != "api.example.com" ||
+			s.value("gatehouse.client_id") != tt.client {
 			t.Errorf("%s: attributes = %v", tt.name, s.attributes)
 		}
 		if refused := len(request.events) == 1 && request.events[0] == "refused"; refused == (tt.allowed == "true") {
@@ -171,7 +172,13 @@ func TestRulesAreCounted(t *testing.T) {
 	g.fake.counter = counted
 	g.fake.mu.Unlock()
 	for _, c := range []struct{ who, request string }{
-		{"staff", "GET /office/x"}, {"staff", "GET /office/y"}, {"both", "GET /office/plans/x"}, {"weak admin", "POST /admin/x"}, {"staff", "GET /elsewhere"}, {"staff", "GET /open/closed"}, {"staff", "GET /open/x"},
+		{"staff", "GET /office/x"},
+		{"staff", "GET /office/y"},
+		{"both", "GET /office/plans/x"},
+		{"weak admin", "POST /admin/x"},
+		{"staff", "GET /elsewhere"},
+		{"staff", "GET /open/closed"},
+		{"staff", "GET /open/x"},
 	} {
 		g.raw(t, c.request+" HTTP/1.1", "Host: rules.test", "Authorization: Bearer "+tokens[c.who])
 	}

@@ -53,7 +53,10 @@ type observer interface {
 
 // openRequests returns the list of the requests that last.
 func (p *Protect) openRequests() *recheck.List[credential, openBasis] {
-	return recheck.New(recheck.Config[credential, openBasis]{Ask: p.observe, Changed: p.situation, Now: p.now, After: p.after, Every: p.recheck})
+	return recheck.New(recheck.Config[credential, openBasis]{
+		Ask: p.observe, Changed: p.situation, Now: p.now,
+		After: p.after, Every: p.recheck,
+	})
 }
 
 // observe looks the credential of a request up that has passed, and the grant and the policies that have let it in.
@@ -124,7 +127,8 @@ var (
 // called before matchers are loaded, which empties their fields.
 func (p *Protect) rulesText(rules *policy.Policy, matchers []byte) string {
 	text, err := json.Marshal([]any{
-		p.Scopes, p.Groups, p.Partitions, p.Level, p.Audience, p.Clients, p.Tokens, p.Login, p.Origins, p.Sites, p.Public, p.Need, p.Preflight, p.Session, p.RequestAccess, p.Introspect, p.reach, p.assured, rules.Text(), string(matchers), p.laterPolicies(), p.MCP,
+		p.Scopes, p.Groups, p.Partitions, p.Level, p.Audience, p.Clients, p.Tokens, p.Login, p.Origins, p.Sites, p.Public, p.Need, p.Preflight,
+		p.Session, p.RequestAccess, p.Introspect, p.reach, p.assured, rules.Text(), string(matchers), p.laterPolicies(), p.MCP,
 	})
 	if err != nil {
 		return err.Error() // of Introspect alone

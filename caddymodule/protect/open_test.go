@@ -132,7 +132,10 @@ func overHTTP2(path string, upload bool) opener {
 		r.Header.Set(name, value)
 		protocols := new(http.Protocols)
 		protocols.SetUnencryptedHTTP2(true)
-		client := &http.Transport{Protocols: protocols, DialContext: func(context.Context, string, string) (net.Conn, error) { return caddytest.Dial(t, g.addr), nil }}
+		client := &http.Transport{
+			Protocols:   protocols,
+			DialContext: func(context.Context, string, string) (net.Conn, error) { return caddytest.Dial(t, g.addr), nil },
+		}
 		if upload || path == "/wait" {
 			wait := letIn(g)
 			cut := until(func() {
@@ -242,7 +245,10 @@ func TestEndOfGrantCutsOpenRequests(t *testing.T) {
 // What is open when a site gets other rules by a reload ends soon, and what is open at a site as before does not.
 func TestReloadWithOtherRulesEndsOpenRequests(t *testing.T) {
 	rules := func(level, place string) string {
-		p := &Protect{Level: caddyfileutil.Count(level), Need: policy.Need{Groups: []string{"staff"}}, Rules: policy.Policy{Deny: []*policy.Rule{{Place: place}}}}
+		p := &Protect{
+			Level: caddyfileutil.Count(level), Need: policy.Need{Groups: []string{"staff"}},
+			Rules: policy.Policy{Deny: []*policy.Rule{{Place: place}}},
+		}
 		return p.rulesText(&p.Rules, nil)
 	}
 	if one := rules("1", "Caddyfile:1"); one == rules("2", "Caddyfile:1") || one != rules("1", "Caddyfile:9") {

@@ -16,7 +16,8 @@ import (
 func (g *gateway) send(t testing.TB, host, target string, headers ...string) answer {
 	t.Helper()
 	return g.raw(t, slices.Concat([]string{
-		"POST " + target + " HTTP/1.1", "Host: " + host + ":" + g.port, "Accept: text/html", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Site: same-origin", "Content-Length: 0",
+		"POST " + target + " HTTP/1.1", "Host: " + host + ":" + g.port, "Accept: text/html", "Sec-Fetch-Mode: navigate",
+		"Sec-Fetch-Site: same-origin", "Content-Length: 0",
 	}, headers)...)
 }
 
@@ -42,11 +43,13 @@ func TestFormAfterTheSessionHasEnded(t *testing.T) {
 		}
 		a := g.send(t, host, "/save", headers...)
 		g.refused(t, a, http.StatusUnauthorized)
-		if !isPage(a) || !strings.Contains(a.body, `href="`+c.want+`"`) || !strings.Contains(a.body, "You’ve been signed out") || a.Header.Get("WWW-Authenticate") == "" {
+		if !isPage(a) || !strings.Contains(a.body, `href="`+c.want+`"`) || !strings.Contains(a.body, "You’ve been signed out") ||
+			a.Header.Get("WWW-Authenticate") == "" {
 			t.Errorf("%s: the answer is %q %s, want a page with a link to %s", name, a.Header, a.body, c.want)
 		}
 	}
-	a := g.raw(t, "POST /save HTTP/1.1", "Host: "+host+":"+g.port, "Accept: application/json", "Sec-Fetch-Mode: cors", "Sec-Fetch-Site: same-origin", "Content-Length: 0")
+	a := g.raw(t, "POST /save HTTP/1.1", "Host: "+host+":"+g.port, "Accept: application/json", "Sec-Fetch-Mode: cors",
+		"Sec-Fetch-Site: same-origin", "Content-Length: 0")
 	if g.refused(t, a, http.StatusUnauthorized); isPage(a) {
 		t.Errorf("a script reads %q, want JSON", a.body)
 	}
@@ -59,13 +62,17 @@ func TestRefusalOffersAnotherAccount(t *testing.T) {
 	c := "Cookie: " + g.session(t, host, person(2, "guests"))
 	a := g.open(t, host, "/plans?a=1&b=2", c)
 	g.refused(t, a, http.StatusForbidden)
-	for _, want := range []string{demoName, `href="/.gatehouse/another-account?to=%2Fplans%3Fa%3D1%26b%3D2"`, "Use another account", `href="https://issuer.test/account"`} {
+	for _, want := range []string{
+		demoName, `href="/.gatehouse/another-account?to=%2Fplans%3Fa%3D1%26b%3D2"`, "Use another account",
+		`href="https://issuer.test/account"`,
+	} {
 		if !strings.Contains(a.body, want) {
 			t.Errorf("the page is %s, want %q in it", a.body, want)
 		}
 	}
 	for to, want := range map[string]string{
-		"?to=%2Fplans%3Fa%3D1%26b%3D2": "/plans?a=1&b=2", "": "/", "?to=https%3A%2F%2Fevil.test%2F": "/", "?to=%2F%2Fevil.test": "/", "?to=%2F%5Cevil.test": "/", "?to=%0D%0A": "/",
+		"?to=%2Fplans%3Fa%3D1%26b%3D2": "/plans?a=1&b=2", "": "/", "?to=https%3A%2F%2Fevil.test%2F": "/", "?to=%2F%2Fevil.test": "/",
+		"?to=%2F%5Cevil.test": "/", "?to=%0D%0A": "/",
 	} {
 		a = g.open(t, host, switchPath+to, c)
 		g.refused(t, a, http.StatusFound)
@@ -88,7 +95,8 @@ func TestLanguageOfPagesAtASite(t *testing.T) {
 	const host = "step.localhost"
 	c := g.session(t, host, person(2, "guests"))
 	choose := func(target, from string) answer {
-		return g.raw(t, "GET "+target+" HTTP/1.1", "Host: "+host+":"+g.port, "Accept: text/html", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Site: "+from)
+		return g.raw(t, "GET "+target+" HTTP/1.1", "Host: "+host+":"+g.port, "Accept: text/html",
+			"Sec-Fetch-Mode: navigate", "Sec-Fetch-Site: "+from)
 	}
 	link := regexp.MustCompile(`href="(/\.gatehouse/language\?[^"]*)" hreflang="de"`)
 	for name, tt := range map[string]struct {
@@ -161,7 +169,10 @@ func TestSignOutAtOnce(t *testing.T) {
 	}
 	for _, tt := range tests {
 		c := g.session(t, host, person(1))
-		a := g.raw(t, slices.Concat([]string{tt.method + " " + logoutPath + " HTTP/1.1", "Host: " + host + ":" + g.port, "Sec-Fetch-Mode: navigate", "Cookie: " + c}, tt.headers)...)
+		a := g.raw(t, slices.Concat([]string{
+			tt.method + " " + logoutPath + " HTTP/1.1", "Host: " + host + ":" + g.port,
+			"Sec-Fetch-Mode: navigate", "Cookie: " + c,
+		}, tt.headers)...)
 		g.refused(t, a, http.StatusSeeOther)
 		if to := a.Header.Get("Location"); strings.HasSuffix(to, "&at_once") != tt.atOnce {
 			t.Errorf("%s: sent to %q, at once must be %t", tt.name, to, tt.atOnce)
@@ -173,7 +184,8 @@ func TestSignOutAtOnce(t *testing.T) {
 		t.Errorf("the page is %s, want one that says so with a way back", a.body)
 	}
 	c := g.session(t, host, person(1))
-	if a = g.open(t, host, authz.SiteSignedOut, "Cookie: "+c); a.StatusCode != http.StatusSeeOther || a.Header.Get("Location") != g.origin(host)+"/" {
+	if a = g.open(t, host, authz.SiteSignedOut, "Cookie: "+c); a.StatusCode != http.StatusSeeOther ||
+		a.Header.Get("Location") != g.origin(host)+"/" {
 		t.Errorf("signed in again: %d to %q, want the site", a.StatusCode, a.Header.Get("Location"))
 	}
 }
@@ -185,7 +197,8 @@ func TestUpstreamDown(t *testing.T) {
 	c := "Cookie: " + g.session(t, host, person(1))
 	a := g.open(t, host, "/board?x=1&token=opensesame", c)
 	g.refused(t, a, http.StatusBadGateway)
-	if !isPage(a) || !strings.Contains(a.body, "This site isn’t responding") || !strings.Contains(a.body, `href="/board?x=1&amp;token=opensesame"`) {
+	if !isPage(a) || !strings.Contains(a.body, "This site isn’t responding") ||
+		!strings.Contains(a.body, `href="/board?x=1&amp;token=opensesame"`) {
 		t.Errorf("the answer is %q %s, want a page with a way to try again", a.Header, a.body)
 	}
 	log, err := os.ReadFile(g.log)
@@ -198,10 +211,12 @@ func TestUpstreamDown(t *testing.T) {
 			line = l
 		}
 	}
-	if !strings.Contains(line, `"path":"/board"`) || !strings.Contains(line, `"level":"error"`) || !strings.Contains(line, host) || strings.Contains(line, "opensesame") {
+	if !strings.Contains(line, `"path":"/board"`) || !strings.Contains(line, `"level":"error"`) || !strings.Contains(line, host) ||
+		strings.Contains(line, "opensesame") {
 		t.Errorf("the log says %q, want site and path without the query", line)
 	}
-	if a = g.raw(t, "GET /api HTTP/1.1", "Host: "+host+":"+g.port, "Accept: application/json", c); a.StatusCode != http.StatusBadGateway || isPage(a) {
+	if a = g.raw(t, "GET /api HTTP/1.1", "Host: "+host+":"+g.port, "Accept: application/json", c); a.StatusCode != http.StatusBadGateway ||
+		isPage(a) {
 		t.Errorf("a script reads %d %q, want 502 as Caddy answers it", a.StatusCode, a.body)
 	}
 }
@@ -217,7 +232,8 @@ func TestExpectContinueWithoutToken(t *testing.T) {
 			}
 		}
 	}
-	a := g.raw(t, "POST /x HTTP/1.1", "Host: open.test", "Authorization: Bearer "+g.user, "Expect: 100-continue", "Transfer-Encoding: chunked", "", "2", "hi", "0", "")
+	a := g.raw(t, "POST /x HTTP/1.1", "Host: open.test", "Authorization: Bearer "+g.user, "Expect: 100-continue",
+		"Transfer-Encoding: chunked", "", "2", "hi", "0", "")
 	if a.StatusCode == http.StatusContinue {
 		a = readAnswer(t, a.conn, a.br, "POST")
 	}

@@ -10,16 +10,20 @@ import (
 func TestCanonicalPath(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{
-		"/", "/admin", "/admin/", "/a/b.c/d-e_f~g", "/.well-known/x", "/...x", "/a%20b", "/caf%C3%A9", "/caf%c3%a9", "/a:b@c!$&'()*+,=", "/a%22b", "/.gatehouse/logout",
+		"/", "/admin", "/admin/", "/a/b.c/d-e_f~g", "/.well-known/x", "/...x", "/a%20b", "/caf%C3%A9", "/caf%c3%a9", "/a:b@c!$&'()*+,=",
+		"/a%22b", "/.gatehouse/logout",
 	} {
 		if !canonicalPath(path) {
 			t.Errorf("canonicalPath(%q) = false, want true", path)
 		}
 	}
 	for _, path := range []string{
-		"", "*", "admin", "//admin", "/a//b", "/.", "/./admin", "/x/../admin", "/x/..", "/%61dmin", "/%2e%2e/admin", "/%2E/admin", "/public%2f..%2fadmin", "/public/..%2fadmin",
-		"/public/..;/admin", "/admin;x", "/admin%3bx", "/admin%09", "/admin%00", "/admin%0a", "/admin%7f", "/admin%ff", "/%c0%ae%c0%ae/admin", "/\\admin", "/%5cadmin",
-		"/%252e%252e/admin", "/a%2", "/a%", "/a%zz", "/%ef%bc%8e%ef%bc%8e/admin", "/public%ef%bc%8fadmin", "/%e2%80%a5/admin", "/a/. /b", "/a/.. /b", "/a/%20/b", "/a\tb", "/a b",
+		"", "*", "admin", "//admin", "/a//b", "/.", "/./admin", "/x/../admin", "/x/..", "/%61dmin", "/%2e%2e/admin", "/%2E/admin",
+		"/public%2f..%2fadmin", "/public/..%2fadmin",
+		"/public/..;/admin", "/admin;x", "/admin%3bx", "/admin%09", "/admin%00", "/admin%0a", "/admin%7f", "/admin%ff",
+		"/%c0%ae%c0%ae/admin", "/\\admin", "/%5cadmin",
+		"/%252e%252e/admin", "/a%2", "/a%", "/a%zz", "/%ef%bc%8e%ef%bc%8e/admin", "/public%ef%bc%8fadmin", "/%e2%80%a5/admin", "/a/. /b",
+		"/a/.. /b", "/a/%20/b", "/a\tb", "/a b",
 		"/a%e2%80%8bb", "/a%c2%85b", "/a%e2%80%a8b", "/a/%2E%2E%20/b", "/a/.../b",
 	} {
 		if canonicalPath(path) {
@@ -57,7 +61,8 @@ func TestPublicPaths(t *testing.T) {
 	t.Parallel()
 	public := publicPaths{"/healthz", "/assets/*"}
 	for path, want := range map[string]bool{
-		"/healthz": true, "/healthz/": false, "/healthz/x": false, "/HEALTHZ": false, "/assets/": true, "/assets/a/b.css": true, "/assets": false, "/assetsx": false, "/": false, "/admin": false,
+		"/healthz": true, "/healthz/": false, "/healthz/x": false, "/HEALTHZ": false, "/assets/": true, "/assets/a/b.css": true, "/assets": false,
+		"/assetsx": false, "/": false, "/admin": false,
 	} {
 		if got := public.match(path); got != want {
 			t.Errorf("match(%q) = %v, want %v", path, got, want)

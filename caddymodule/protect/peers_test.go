@@ -31,12 +31,19 @@ func TestPeersHeaders(t *testing.T) {
 		}
 	}
 	g.attack(t, "peer 1: a header names an open path as the original one", func(t *testing.T) {
-		for _, path := range []string{"/public/x", "/oauth/x", "/oauth/token", "/.gatehouse/assets/x", "/healthz", "/open", "http://public.test/public/x"} {
-			for _, name := range []string{"X-Original-URI", "X-Original-URL", "X-Rewrite-URL", "X-Forwarded-Uri", "X-Forwarded-Path", "X-Envoy-Original-Path"} {
+		for _, path := range []string{
+			"/public/x", "/oauth/x", "/oauth/token", "/.gatehouse/assets/x", "/healthz", "/open",
+			"http://public.test/public/x",
+		} {
+			for _, name := range []string{
+				"X-Original-URI", "X-Original-URL", "X-Rewrite-URL", "X-Forwarded-Uri", "X-Forwarded-Path",
+				"X-Envoy-Original-Path",
+			} {
 				closed(t, name+": "+path)
 			}
 		}
-		none(t, g.passed(t, g.get(t, "open.test", "/", "X-Original-URI: /public/x", "X-Original-URL: /public/x")), "X-Original-URI", "X-Original-URL")
+		none(t, g.passed(t, g.get(t, "open.test", "/", "X-Original-URI: /public/x", "X-Original-URL: /public/x")),
+			"X-Original-URI", "X-Original-URL")
 	})
 	g.attack(t, "peer 3: X-Forwarded-Uri with an open path, from a client and from a proxy", func(t *testing.T) {
 		for _, path := range []string{"/healthz", "/public/", "/public/x", "/open"} {
@@ -95,7 +102,8 @@ func TestPeersHeaders(t *testing.T) {
 	t.Run("peer 8: aliases of the headers that are read here", func(t *testing.T) {
 		session := g.session(t, "wiki.localhost", person(1))
 		for _, alias := range []string{
-			"Authorization_: Bearer " + g.user, "X_Forwarded_Uri: /public/x", "X.Forwarded.Uri: /public/x", "X_Original_URI: /public/x", "X_Forwarded_Proto: https", "X.Forwarded.Proto: https",
+			"Authorization_: Bearer " + g.user, "X_Forwarded_Uri: /public/x", "X.Forwarded.Uri: /public/x", "X_Original_URI: /public/x",
+			"X_Forwarded_Proto: https", "X.Forwarded.Proto: https",
 			"Sec_Fetch_Mode: navigate", "Access_Control_Request_Method: GET", "X-Forwarded_For: 10.0.0.1", "Proxy_Authorization: Bearer " + g.user,
 		} {
 			closed(t, alias)
@@ -107,8 +115,10 @@ func TestPeersHeaders(t *testing.T) {
 			one(t, s, "X-Forwarded-For", "127.0.0.1")
 		}
 		// An alias is no cookie, and no claim about who asks.
-		g.refused(t, g.raw(t, "GET / HTTP/1.1", "Host: wiki.localhost:"+g.port, "Coo_kie: "+session, "Cookie_: "+session), http.StatusUnauthorized)
-		g.refused(t, g.raw(t, "POST /.gatehouse/logout HTTP/1.1", "Host: wiki.localhost:"+g.port, "Cookie: "+session, "Sec_Fetch_Site: same-origin", "Content-Length: 0"), http.StatusForbidden)
+		g.refused(t, g.raw(t, "GET / HTTP/1.1", "Host: wiki.localhost:"+g.port, "Coo_kie: "+session, "Cookie_: "+session),
+			http.StatusUnauthorized)
+		g.refused(t, g.raw(t, "POST /.gatehouse/logout HTTP/1.1", "Host: wiki.localhost:"+g.port, "Cookie: "+session,
+			"Sec_Fetch_Site: same-origin", "Content-Length: 0"), http.StatusForbidden)
 	})
 }
 
@@ -122,9 +132,12 @@ func TestPeersTargets(t *testing.T) {
 		good := g.session(t, host, person(1))
 		_, raw, _ := strings.Cut(good, "=")
 		for _, line := range []string{
-			name, name + "=", name + "=%", name + "=%00", name + "=" + raw[:len(raw)-1], name + "=" + raw + "x", name + "=" + raw + "=", name + "=" + strings.ToUpper(raw), name + "=\"" + raw,
-			name + "=" + raw + "\"", name + "=" + strings.Repeat("A", 8<<10), name + "=a b", name + "=a,b", name + "=Zm9v!", name + "==" + raw, strings.ToUpper(name) + "=" + raw, name + "x=" + raw,
-			good + "; " + good, good + "; " + name + "=x", name + "=x; " + good, name + "=" + newToken(t, secret.SiteSession), name + "=" + g.user, "=" + good, "gh-=" + raw, name + "=\xff\xfe",
+			name, name + "=", name + "=%", name + "=%00", name + "=" + raw[:len(raw)-1], name + "=" + raw + "x", name + "=" + raw + "=",
+			name + "=" + strings.ToUpper(raw), name + "=\"" + raw,
+			name + "=" + raw + "\"", name + "=" + strings.Repeat("A", 8<<10), name + "=a b", name + "=a,b", name + "=Zm9v!", name + "==" + raw,
+			strings.ToUpper(name) + "=" + raw, name + "x=" + raw,
+			good + "; " + good, good + "; " + name + "=x", name + "=x; " + good, name + "=" + newToken(t, secret.SiteSession), name + "=" + g.user,
+			"=" + good, "gh-=" + raw, name + "=\xff\xfe",
 			name + "=../../" + raw, name + "=" + raw[:5] + "%2e" + raw[6:],
 		} {
 			a := g.raw(t, "GET /x HTTP/1.1", "Host: "+host+":"+g.port, "Cookie: "+line)
@@ -136,7 +149,10 @@ func TestPeersTargets(t *testing.T) {
 		one(t, g.passed(t, g.open(t, host, "/x", "Cookie: "+good)), "Remote-User", demoName)
 	})
 	g.attack(t, "peer 4: a fragment widens a public path", func(t *testing.T) {
-		for _, path := range []string{"/public/x%23/../admin", "/public/x#/../admin", "/public/%23/%2e%2e/%2e%2e/admin", "/admin#/public/x", "/public/#", "/public#/x", "/admin%23/public/"} {
+		for _, path := range []string{
+			"/public/x%23/../admin", "/public/x#/../admin", "/public/%23/%2e%2e/%2e%2e/admin", "/admin#/public/x",
+			"/public/#", "/public#/x", "/admin%23/public/",
+		} {
 			g.refused(t, bare("public.test", path), http.StatusBadRequest, http.StatusUnauthorized)
 			g.refused(t, bare("match.test", "/api"+path), http.StatusBadRequest, http.StatusUnauthorized)
 		}
@@ -144,14 +160,20 @@ func TestPeersTargets(t *testing.T) {
 		g.refused(t, g.get(t, "open.test", "/a#b"), http.StatusBadRequest)
 	})
 	g.attack(t, "peer 11: a path that is rewritten before or after the rule", func(t *testing.T) {
-		for _, path := range []string{"/api../admin", "/api/../admin", "/api/..%2fadmin", "/apix/admin", "/api", "/api%2f../admin", "/api/%2e%2e/admin", "/api;/admin", "/v1/api../admin", "/ap/v1i../admin", "/.v1./admin"} {
+		for _, path := range []string{
+			"/api../admin", "/api/../admin", "/api/..%2fadmin", "/apix/admin", "/api", "/api%2f../admin",
+			"/api/%2e%2e/admin", "/api;/admin", "/v1/api../admin", "/ap/v1i../admin", "/.v1./admin",
+		} {
 			for _, host := range []string{"strips.test", "replaces.test"} {
 				g.refused(t, bare(host, path), http.StatusBadRequest, http.StatusUnauthorized)
 			}
 			g.refused(t, bare("stripped.test", "/app"+path), http.StatusBadRequest, http.StatusUnauthorized)
 			g.refused(t, bare("replaced.test", path), http.StatusBadRequest, http.StatusUnauthorized)
 		}
-		for _, path := range []string{"/app../api/x", "/app/../api/x", "/app/api/../admin", "/app../admin", "/app/api../admin", "/app/..%2fadmin", "/v1/../admin", "/v1..//admin", "/a/v1pi/../admin", "/api/./v1./admin", "/api/.v1./admin", "/api/.%2fv1./admin"} {
+		for _, path := range []string{
+			"/app../api/x", "/app/../api/x", "/app/api/../admin", "/app../admin", "/app/api../admin", "/app/..%2fadmin",
+			"/v1/../admin", "/v1..//admin", "/a/v1pi/../admin", "/api/./v1./admin", "/api/.v1./admin", "/api/.%2fv1./admin",
+		} {
 			for _, host := range []string{"stripped.test", "replaced.test"} {
 				// What was changed before is judged as it goes on.
 				a := bare(host, path)
@@ -166,7 +188,10 @@ func TestPeersTargets(t *testing.T) {
 		g.passed(t, bare("strips.test", "/api/x"))
 	})
 	g.attack(t, "peer 16: backslashes and encoded slashes against path matchers", func(t *testing.T) {
-		for _, path := range []string{"/api%5c..", "/x%2f..%2fapi%2fx", "/x/..%2fapi/x", "/%5capi/x", "/\\api\\x", "/open\\..\\api\\x", "/open/%2e%2e%5capi/x", "/api%2fx", "/assets%2f..%2fx", "/assets/..%5cx"} {
+		for _, path := range []string{
+			"/api%5c..", "/x%2f..%2fapi%2fx", "/x/..%2fapi/x", "/%5capi/x", "/\\api\\x", "/open\\..\\api\\x",
+			"/open/%2e%2e%5capi/x", "/api%2fx", "/assets%2f..%2fx", "/assets/..%5cx",
+		} {
 			g.refused(t, bare("match.test", path), http.StatusBadRequest)
 			g.refused(t, bare("notpath.test", path), http.StatusBadRequest)
 			g.refused(t, bare("open.test", path), http.StatusUnauthorized)
@@ -231,7 +256,8 @@ func TestPeersUpstreams(t *testing.T) {
 		raw := newToken(t, secret.AccessToken)
 		g.fake.set(func() { g.fake.tokens[raw] = who })
 		forged := []string{
-			"Remote-Email: admin@example.com", "Remote_Email: admin@example.com", "Remote.Email: admin@example.com", "remote-email: admin@example.com", "Remote_User: admin", "Remote.User: admin",
+			"Remote-Email: admin@example.com", "Remote_Email: admin@example.com", "Remote.Email: admin@example.com",
+			"remote-email: admin@example.com", "Remote_User: admin", "Remote.User: admin",
 			"REMOTE-USER: admin", "Remote_Groups: admins", "Proxy: http://evil.test", "X-Original-Url: /admin", "X_Original_Url: /admin",
 		}
 		for _, lines := range append([][]string{forged}, slices.Collect(slices.Chunk(forged, 1))...) {

@@ -31,7 +31,8 @@ func (p *Protect) checkProof(g *requestState, rec *credentials, in Entrance, c c
 	}
 	bound := who.Confirmation
 	if bound.X5T != "" && (in.Thumbprint == nil || in.Thumbprint(g.r) != bound.X5T) { // RFC 8705 3
-		return unproved(refusals.ClientCertificate, "invalid_token", "the access token is bound to another certificate than that of the connection")
+		return unproved(refusals.ClientCertificate, "invalid_token",
+			"the access token is bound to another certificate than that of the connection")
 	}
 	key := proved{c.token, bound.JKT}
 	if done, _ := caddyhttp.GetVar(g.r.Context(), provedVar).(proved); bound.JKT != "" && done == key {
@@ -46,7 +47,8 @@ func (p *Protect) checkProof(g *requestState, rec *credentials, in Entrance, c c
 	if bound.JKT == "" && !g.byProof { // what Admit says as well; most tokens are like this, and need no address made
 		return nil
 	}
-	proof, err := in.Proofs.Admit(g.r.Context(), http.Header{dpop.Header: rec.proofs}, dpop.Request{Method: g.r.Method, URL: p.publicURL(g.r), Token: c.token}, g.byProof, bound.JKT)
+	proof, err := in.Proofs.Admit(g.r.Context(), http.Header{dpop.Header: rec.proofs},
+		dpop.Request{Method: g.r.Method, URL: p.publicURL(g.r), Token: c.token}, g.byProof, bound.JKT)
 	in.Proofs.Offer(g.Header(), proof, err)
 	if err != nil {
 		e := oauth.AsError(err)
@@ -63,7 +65,10 @@ func (p *Protect) checkProof(g *requestState, rec *credentials, in Entrance, c c
 }
 
 func unproved(reason refusals.Reason, code, text string) *refusal {
-	return &refusal{reason: reason, status: http.StatusUnauthorized, code: code, text: text, challenge: errorParams(code, text), page: "error.denied"}
+	return &refusal{
+		reason: reason, status: http.StatusUnauthorized, code: code, text: text,
+		challenge: errorParams(code, text), page: "error.denied",
+	}
 }
 
 // publicURL is the address of a request as its client knows it, before rewrites and behind proxies. cleanse has deleted

@@ -34,7 +34,10 @@ func (g *gateway) held(t *testing.T) held {
 
 // lines is a request with the token and a proof for an address.
 func (k held) lines(host, target, url string, more ...string) []string {
-	return slices.Concat([]string{"GET " + target + " HTTP/1.1", "Host: " + host, "Authorization: DPoP " + k.token, "DPoP: " + k.Proof("GET", url, k.token, time.Now())}, more)
+	return slices.Concat([]string{
+		"GET " + target + " HTTP/1.1", "Host: " + host, "Authorization: DPoP " + k.token,
+		"DPoP: " + k.Proof("GET", url, k.token, time.Now()),
+	}, more)
 }
 
 // get sends a request with the token and a good proof.
@@ -98,13 +101,24 @@ func TestPossess(t *testing.T) {
 			proofs        []string
 			reason        string
 		}{
-			"a bearer token": {"Bearer " + k.token, nil, "key_unproved"}, "a bearer token with its proof": {"Bearer " + k.token, []string{own()}, "key_unproved"},
-			"no proof": {"DPoP " + k.token, nil, "proof_invalid"}, "another key": {"DPoP " + k.token, []string{other}, "key_unproved"},
-			"two proofs": {"DPoP " + k.token, []string{own(), own()}, "proof_invalid"}, "another token's": {"DPoP " + k.token, []string{proof(k.Key)}, "proof_invalid"},
-			"a free token": {"DPoP " + g.user, []string{proof(thief)}, "key_unproved"}, "another path": {"DPoP " + k.token, []string{own(dpoptest.Claims{"htu": "http://open.test/x"})}, "proof_invalid"},
-			"another method": {"DPoP " + k.token, []string{own(dpoptest.Claims{"htm": "POST"})}, "proof_invalid"}, "old": {"DPoP " + k.token, []string{own(dpoptest.Claims{"iat": time.Now().Add(-time.Hour).Unix()})}, "proof_invalid"},
-			"no text": {"DPoP " + k.token, []string{"DPoP: x"}, "proof_invalid"}, "an expired token": {"DPoP " + g.expired, []string{own()}, "token_inactive"}, "no token": {"DPoP", []string{own()}, "malformed_request"},
-			"a token twice": {"DPoP " + k.token + ", Bearer " + k.token, []string{own()}, "malformed_request"},
+			"a bearer token":                {"Bearer " + k.token, nil, "key_unproved"},
+			"a bearer token with its proof": {"Bearer " + k.token, []string{own()}, "key_unproved"},
+			"no proof":                      {"DPoP " + k.token, nil, "proof_invalid"},
+			"another key":                   {"DPoP " + k.token, []string{other}, "key_unproved"},
+			"two proofs":                    {"DPoP " + k.token, []string{own(), own()}, "proof_invalid"},
+			"another token's":               {"DPoP " + k.token, []string{proof(k.Key)}, "proof_invalid"},
+			"a free token":                  {"DPoP " + g.user, []string{proof(thief)}, "key_unproved"},
+			"another path":                  {"DPoP " + k.token, []string{own(dpoptest.Claims{"htu": "http://open.test/x"})}, "proof_invalid"},
+			"another method":                {"DPoP " + k.token, []string{own(dpoptest.Claims{"htm": "POST"})}, "proof_invalid"},
+			"old": {
+				"DPoP " + k.token,
+				[]string{own(dpoptest.Claims{"iat": time.Now().Add(-time.Hour).Unix()})},
+				"proof_invalid",
+			},
+			"no text":          {"DPoP " + k.token, []string{"DPoP: x"}, "proof_invalid"},
+			"an expired token": {"DPoP " + g.expired, []string{own()}, "token_inactive"},
+			"no token":         {"DPoP", []string{own()}, "malformed_request"},
+			"a token twice":    {"DPoP " + k.token + ", Bearer " + k.token, []string{own()}, "malformed_request"},
 		} {
 			a := g.raw(t, slices.Concat([]string{"GET / HTTP/1.1", "Host: open.test", "Authorization: " + c.authorization}, c.proofs)...)
 			want := http.StatusUnauthorized
@@ -113,7 +127,9 @@ func TestPossess(t *testing.T) {
 			}
 			g.refused(t, a, want)
 			first := a.Header.Get("WWW-Authenticate")
-			if all := strings.Join(a.Header.Values("WWW-Authenticate"), "; "); !strings.Contains(all, `DPoP algs="ES256 EdDSA Ed25519 PS256 RS256"`) && want == http.StatusUnauthorized || strings.HasPrefix(first, "DPoP") != strings.HasPrefix(c.authorization, "DPoP") {
+			if all := strings.Join(a.Header.Values("WWW-Authenticate"), "; "); !strings.Contains(all,
+				`DPoP algs="ES256 EdDSA Ed25519 PS256 RS256"`) && want == http.StatusUnauthorized ||
+				strings.HasPrefix(first, "DPoP") != strings.HasPrefix(c.authorization, "DPoP") {
 				t.Errorf("%s: WWW-Authenticate = %q, want one by the scheme that was used first, and algs", name, all)
 			}
 			if (a.Header.Get("DPoP-Nonce") != "") != (name == "old") {

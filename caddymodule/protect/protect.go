@@ -298,7 +298,10 @@ func (p *Protect) ProvisionIn(ctx caddy.Context, a App) error {
 		return err
 	}
 	for _, f := range res.Faults() {
-		a.Found(diagnostic.Finding{Severity: diagnostic.Warning, Place: p.Places.Of("protect: " + f.Option), Reason: "protect: " + f.Reason, Mend: f.Mend, About: p.label()})
+		a.Found(diagnostic.Finding{
+			Severity: diagnostic.Warning, Place: p.Places.Of("protect: " + f.Option), Reason: "protect: " + f.Reason,
+			Mend: f.Mend, About: p.label(),
+		})
 	}
 	if longest := a.LongestSignIn(); p.session > longest {
 		a.Found(diagnostic.Finding{
@@ -414,7 +417,8 @@ func (p *Protect) setUp(res *caddyfileutil.Resolver) error {
 	}
 	p.guarded = guardedNames(p.headers, p.Assertion)
 	p.takes = client.Acceptance{
-		Origins: slices.Concat(p.Origins, p.Sites), Audience: p.Audience, Scopes: p.Scopes, Clients: p.Clients, Login: p.Login, Any: p.Tokens == anyTokens || p.Introspect != nil,
+		Origins: slices.Concat(p.Origins, p.Sites), Audience: p.Audience, Scopes: p.Scopes, Clients: p.Clients, Login: p.Login,
+		Any: p.Tokens == anyTokens || p.Introspect != nil,
 	}
 	p.fixed, p.passes = &ruling{rules: new(policy.Policy), public: p.Public}, new(atomic.Pointer[passCounter])
 	p.realm = `Bearer realm="gatehouse"`
@@ -503,7 +507,10 @@ func (p *Protect) admit(g *requestState) (ok bool) {
 				c.CountPanic()
 			}
 			p.log.Error("panic", zap.Any("panic", v), zap.Stack("stack"))
-			p.writeRefusal(g, refusal{reason: refusals.Internal, status: http.StatusInternalServerError, code: "server_error", text: "internal error", page: "error.internal"})
+			p.writeRefusal(g, refusal{
+				reason: refusals.Internal, status: http.StatusInternalServerError, code: "server_error",
+				text: "internal error", page: "error.internal",
+			})
 		}
 	}()
 	shorten(g.r)
@@ -589,7 +596,10 @@ func (p *Protect) judge(g *requestState, rec *credentials) (passed bool) {
 	c := credential{token: text, at: p.appPasswordSite(g.r, text)}
 	if text == "" && !wrong && p.Login {
 		if g.site = p.siteOf(g.r); g.site == nil {
-			return p.writeRefusal(g, refusal{reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request", text: "the site is not known under this host", page: "error.bad_request"})
+			return p.writeRefusal(g, refusal{
+				reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request",
+				text: "the site is not known under this host", page: "error.bad_request",
+			})
 		}
 		c.site, c.token = g.site, rec.cookie(g.site.jar, kindSession)
 	}
@@ -697,7 +707,8 @@ func (p *Protect) examine(who *token.Introspection, browser bool) verdict {
 		return unassured
 	case !browser && slices.ContainsFunc(p.Scopes, func(s string) bool { return !slices.Contains(who.Scope, s) }):
 		return scopeMissing
-	case len(p.Groups) > 0 && (who.Person == nil || !slices.ContainsFunc(p.Groups, func(g string) bool { return slices.Contains(who.Person.Groups, g) })):
+	case len(p.Groups) > 0 && (who.Person == nil ||
+		!slices.ContainsFunc(p.Groups, func(g string) bool { return slices.Contains(who.Person.Groups, g) })):
 		return notInGroup
 	case who.Person != nil && !p.admits(who.Person.Partition):
 		return notInPartition

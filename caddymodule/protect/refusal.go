@@ -47,12 +47,16 @@ func (f *refusal) by(reason refusals.Reason) *refusal {
 
 // cannotTell refuses a request whose credential could not be looked up.
 func cannotTell(cause error) refusal {
-	return refusal{reason: refusals.ReasonOf(cause, refusals.Unavailable), status: http.StatusServiceUnavailable, code: "temporarily_unavailable", text: "try again later", page: "error.unavailable", cause: cause}
+	return refusal{
+		reason: refusals.ReasonOf(cause, refusals.Unavailable), status: http.StatusServiceUnavailable,
+		code: "temporarily_unavailable", text: "try again later", page: "error.unavailable", cause: cause,
+	}
 }
 
 // reasons of the verdicts.
 var reasons = map[verdict]refusals.Reason{
-	noCredentials: refusals.NoCredentials, inactive: refusals.TokenInactive, elsewhere: refusals.TokenElsewhere, unnamed: refusals.TokenUnnamed, tooOld: refusals.SignInTooOld,
+	noCredentials: refusals.NoCredentials, inactive: refusals.TokenInactive, elsewhere: refusals.TokenElsewhere,
+	unnamed: refusals.TokenUnnamed, tooOld: refusals.SignInTooOld,
 	tooLow: refusals.LevelTooLow, unassured: refusals.AssuranceTooLow, scopeMissing: refusals.ScopeMissing, notInGroup: refusals.GroupMissing,
 	notInPartition: refusals.PartitionOther, needUnmet: refusals.NeedUnmet, ruleDenied: refusals.RuleDenied, noRule: refusals.NoRule,
 }
@@ -86,7 +90,10 @@ func (p *Protect) challengeOf(v verdict, asked demand) refusal {
 	switch v {
 	case noCredentials:
 		// RFC 6750 3.1: a request without any credentials gets no error code in the challenge
-		return refusal{status: http.StatusUnauthorized, code: "unauthorized", text: "a bearer token is required", challenge: scope, page: "error.denied"}
+		return refusal{
+			status: http.StatusUnauthorized, code: "unauthorized", text: "a bearer token is required",
+			challenge: scope, page: "error.denied",
+		}
 	case elsewhere:
 		return refusal{
 			status: http.StatusUnauthorized, code: "invalid_token", text: "the token is meant for another resource",
@@ -145,7 +152,8 @@ func (p *Protect) turnAway(g *requestState, rec *credentials, auth authority, v 
 
 // before returns the path of the page of this site on which a form or link was used, or of the start page.
 func (p *Protect) before(g *requestState) string {
-	if from, err := url.Parse(g.r.Header.Get("Referer")); err == nil && from.Scheme+"://"+from.Host == g.site.origin && !strings.HasPrefix(from.Path, ownPrefix) {
+	if from, err := url.Parse(g.r.Header.Get("Referer")); err == nil && from.Scheme+"://"+from.Host == g.site.origin &&
+		!strings.HasPrefix(from.Path, ownPrefix) {
 		query, _ := cutParam(from.RawQuery, authz.SiteCodeParam)
 		if to := (&url.URL{Path: from.Path, RawPath: from.RawPath, RawQuery: query}).RequestURI(); isPlainTarget(to) && web.LocalPath(to) != "" {
 			return to

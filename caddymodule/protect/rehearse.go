@@ -52,8 +52,10 @@ const (
 
 // verdictOf are the reasons that a sign-in can mend. Others are Deny.
 var verdictOf = map[refusals.Reason]Verdict{
-	refusals.NoCredentials: SignIn, refusals.TokenInactive: SignIn, refusals.SessionEnded: SignIn, refusals.LevelTooLow: StepUp, refusals.SignInTooOld: Again,
-	refusals.Malformed: Invalid, refusals.TokenInQuery: Invalid, refusals.PathNotCanonical: Invalid, refusals.NotPlain: Invalid, refusals.AddressUnknown: Invalid, refusals.MethodNotAllowed: Invalid, refusals.UnknownSite: Invalid,
+	refusals.NoCredentials: SignIn, refusals.TokenInactive: SignIn, refusals.SessionEnded: SignIn, refusals.LevelTooLow: StepUp,
+	refusals.SignInTooOld: Again,
+	refusals.Malformed:    Invalid, refusals.TokenInQuery: Invalid, refusals.PathNotCanonical: Invalid, refusals.NotPlain: Invalid,
+	refusals.AddressUnknown: Invalid, refusals.MethodNotAllowed: Invalid, refusals.UnknownSite: Invalid,
 }
 
 // Rehearsal is what one protect does with a request.
@@ -77,7 +79,9 @@ type Rehearsal struct {
 
 // Rehearse decides about a request that nobody has made, as about any other, and passes it to next if it may pass. Its
 // context must be one that Caddy has prepared.
-func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller, next func(http.ResponseWriter, *http.Request) error) (Rehearsal, error) {
+func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller,
+	next func(http.ResponseWriter, *http.Request) error,
+) (Rehearsal, error) {
 	q := *p
 	stand := &standIn{who: c.Who}
 	q.enter = func(context.Context) (Entrance, error) {

@@ -87,14 +87,16 @@ func TestExplainedAsLive(t *testing.T) {
 	counted.UsageLimit = 3
 	meant := person(3, "staff")
 	meant.Audience = []string{"https://site.test"}
-	persons = append(persons, other, counted, meant, &token.Introspection{Active: true, Subject: "deploy", ClientID: "deploy", Scope: []string{"write", "a"}})
+	persons = append(persons, other, counted, meant,
+		&token.Introspection{Active: true, Subject: "deploy", ClientID: "deploy", Scope: []string{"write", "a"}})
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same requests each time
 	pick := func(of ...string) string { return of[random.IntN(len(of))] }
 	verdicts := map[Verdict]int{}
 	for range rounds {
 		p, who, browser := sites[random.IntN(len(sites))], persons[random.IntN(len(persons))], random.IntN(2) == 0
 		browser = browser && (who == nil || who.UsageLimit == 0) // sessions have none
-		target := pick("/", "/office/x", "/office/plans/x", "/admin/x", "/recent/x", "/write", "/open/x", "/open/closed", "/closed/y", "/events", "/elsewhere", "/office//x", "/Office/x",
+		target := pick("/", "/office/x", "/office/plans/x", "/admin/x", "/recent/x", "/write", "/open/x", "/open/closed", "/closed/y", "/events",
+			"/elsewhere", "/office//x", "/Office/x",
 			"/office/%2e%2e/admin", "/admin;x", "/open/x?access_token=t", "/office/x?q=1")
 		method := pick("GET", "GET", "POST", "HEAD", "DELETE", "OPTIONS", "TRACE")
 		headers := http.Header{}
@@ -151,17 +153,19 @@ func TestExplainedAsLive(t *testing.T) {
 		}
 		hits := 0
 		rw := httptest.NewRecorder()
-		told, err := p.Rehearse(rw, prepare(request(), rw), Caller{Who: who, Browser: browser, Now: now}, func(http.ResponseWriter, *http.Request) error {
-			hits++
-			return nil
-		})
+		told, err := p.Rehearse(rw, prepare(request(), rw), Caller{Who: who, Browser: browser, Now: now},
+			func(http.ResponseWriter, *http.Request) error {
+				hits++
+				return nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
 		verdicts[told.Verdict]++
 		if (hits == 1) != (seen != nil) || (told.Verdict == Allow || told.Verdict == Open) != (seen != nil) || !maps.Equal(told.Headers, seen) ||
 			rw.Code != lw.Code || rw.Header().Get("WWW-Authenticate") != lw.Header().Get("WWW-Authenticate") {
-			t.Fatalf("%s %s %v by %+v at %s: live %d %v %q, told %s %d %v %q", method, target, headers, who, p.name, lw.Code, seen, lw.Header().Get("WWW-Authenticate"), told.Verdict, rw.Code, told.Headers, rw.Header().Get("WWW-Authenticate"))
+			t.Fatalf("%s %s %v by %+v at %s: live %d %v %q, told %s %d %v %q", method, target, headers, who, p.name, lw.Code, seen,
+				lw.Header().Get("WWW-Authenticate"), told.Verdict, rw.Code, told.Headers, rw.Header().Get("WWW-Authenticate"))
 		}
 		// A rule that is said to decide says itself that it fits, or that it would.
 		for _, l := range told.Rules {

@@ -109,13 +109,15 @@ func (p *Protect) remoteFindings(warn func(option, reason, mend string)) {
 		return
 	}
 	if p.Introspect.Asks(p.issuer) {
-		warn("introspect", "the server that it asks is the issuer of this configuration, whose tokens protect knows without asking", "remove `introspect`")
+		warn("introspect", "the server that it asks is the issuer of this configuration, whose tokens protect knows without asking",
+			"remove `introspect`")
 	}
 	if p.Introspect.LongCache() {
 		warn("introspect cache", "revoked tokens pass for longer than a minute", "a cache of 5s spares the server nearly as many requests")
 	}
 	if len(p.Audience) == 0 && len(p.Scopes) == 0 && p.Need.IsEmpty() && p.fixed.rules.Empty() && p.binder == nil {
-		warn("introspect", "every token of the authorization server passes, also those that it has issued for other applications", "name the `audience` or `scopes` that the tokens must have")
+		warn("introspect", "every token of the authorization server passes, also those that it has issued for other applications",
+			"name the `audience` or `scopes` that the tokens must have")
 	}
 }
 
@@ -123,8 +125,9 @@ func (p *Protect) remoteFindings(warn func(option, reason, mend string)) {
 func (p *Protect) probe(ctx context.Context) *diagnostic.Finding {
 	if err := p.remote.Probe(ctx); err != nil {
 		return &diagnostic.Finding{
-			Severity: diagnostic.Warning, Place: p.Places.Of("protect: introspect"), Reason: "protect: the server of introspect cannot be asked: " + err.Error(),
-			Mend: "look at the address, the client and its secret: until it answers, requests with a token get 503", About: p.label(),
+			Severity: diagnostic.Warning, Place: p.Places.Of("protect: introspect"),
+			Reason: "protect: the server of introspect cannot be asked: " + err.Error(),
+			Mend:   "look at the address, the client and its secret: until it answers, requests with a token get 503", About: p.label(),
 		}
 	}
 	return nil

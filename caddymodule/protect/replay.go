@@ -43,8 +43,14 @@ type parking interface {
 }
 
 var (
-	nothingKept = refusal{reason: refusals.NotFound, status: http.StatusGone, code: "invalid_request", text: "there is no form to send", page: "error.kept_gone", again: "/"}
-	keptOfOther = refusal{reason: refusals.FormRefused, status: http.StatusForbidden, code: "access_denied", text: "the form is another account's", page: "error.kept_other", again: "/"}
+	nothingKept = refusal{
+		reason: refusals.NotFound, status: http.StatusGone, code: "invalid_request", text: "there is no form to send",
+		page: "error.kept_gone", again: "/",
+	}
+	keptOfOther = refusal{
+		reason: refusals.FormRefused, status: http.StatusForbidden, code: "access_denied",
+		text: "the form is another account's", page: "error.kept_other", again: "/",
+	}
 )
 
 var checkOnOff = caddyfileutil.OneOf("on", "off")
@@ -81,7 +87,8 @@ func (p *Protect) park(g *requestState, rec *credentials) string {
 	if err != nil {
 		return p.unkept(err)
 	}
-	p.log.Info("form kept", zap.String("origin", s.origin), zap.String("person_id", personID), zap.Int("bytes", len(body)), zap.String("client_ip", p.origin(r).ClientIP))
+	p.log.Info("form kept", zap.String("origin", s.origin), zap.String("person_id", personID), zap.Int("bytes", len(body)),
+		zap.String("client_ip", p.origin(r).ClientIP))
 	return withParam(target, keptParam, id)
 }
 
@@ -126,7 +133,10 @@ func (p *Protect) resume(g *requestState, rec *credentials) (answered bool) {
 		return false
 	}
 	if g.site = p.siteOf(g.r); g.site == nil {
-		p.writeRefusal(g, refusal{reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request", text: "the site is not known under this host", page: "error.bad_request"})
+		p.writeRefusal(g, refusal{
+			reason: refusals.UnknownSite, status: http.StatusMisdirectedRequest, code: "invalid_request",
+			text: "the site is not known under this host", page: "error.bad_request",
+		})
 		return true
 	}
 	in, err := g.open()
@@ -194,7 +204,10 @@ func (p *Protect) choose(g *requestState, rec *credentials, in Entrance, id stri
 	key, pages := g.keyOf(rec, id), p.pages(in, g.site)
 	defer slowbody.Limit(g.ResponseWriter, g.r, slowbody.FormTime).Stop()
 	if err := pages.CheckPost(g.r, key.Browser, keptPurpose(key)); err != nil {
-		f := refusal{reason: refusals.FormRefused, status: http.StatusForbidden, code: "invalid_request", text: "the form is not this browser's", page: "error.forbidden", cause: err}
+		f := refusal{
+			reason: refusals.FormRefused, status: http.StatusForbidden, code: "invalid_request", text: "the form is not this browser's",
+			page: "error.forbidden", cause: err,
+		}
 		p.writeRefusal(g, f)
 		return true
 	}
@@ -244,7 +257,10 @@ func (p *Protect) resend(g *requestState, rec *credentials) bool {
 	}
 	// What the browser says now goes on, such as cookies of the application. Of the kept form there is what belongs to
 	// the body, and the page that it comes from.
-	for _, name := range []string{"Content-Encoding", "Content-Md5", "Content-Digest", "Digest", "Expect", "Referer", "Trailer", "Transfer-Encoding"} {
+	for _, name := range []string{
+		"Content-Encoding", "Content-Md5", "Content-Digest", "Digest", "Expect", "Referer",
+		"Trailer", "Transfer-Encoding",
+	} {
 		delete(r.Header, name)
 	}
 	r.Header["Content-Type"] = []string{form.ContentType}
@@ -259,6 +275,7 @@ func (p *Protect) resend(g *requestState, rec *credentials) bool {
 	if orig, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && orig.URL != nil && orig.URL != r.URL {
 		orig.URL.RawQuery, _ = cutParam(orig.URL.RawQuery, keptParam)
 	}
-	p.log.Info("kept form sent", zap.String("origin", g.site.origin), zap.String("person_id", g.who.Subject), zap.String("client_ip", p.origin(r).ClientIP))
+	p.log.Info("kept form sent", zap.String("origin", g.site.origin), zap.String("person_id", g.who.Subject),
+		zap.String("client_ip", p.origin(r).ClientIP))
 	return true
 }

@@ -53,7 +53,10 @@ func (g *gateway) anEntry(t testing.TB) entry {
 	session := g.session(t, keptSite, person(2, "staff"))
 	g.endSession(keptSite, session)
 	browser := cookie.For(g.origin(keptSite)).Name(cookie.KindBrowser) + "=" + newToken(t, secret.SiteCode)
-	return entry{host: keptSite, target: "/save?draft=1&x=%2F", kind: urlencoded, body: "a=1&b=%C3%A9&b=2+3", cookies: []string{session, browser}, from: "same-origin"}
+	return entry{
+		host: keptSite, target: "/save?draft=1&x=%2F", kind: urlencoded, body: "a=1&b=%C3%A9&b=2+3",
+		cookies: []string{session, browser}, from: "same-origin",
+	}
 }
 
 func (g *gateway) endSession(host, cookie string) {
@@ -142,7 +145,8 @@ func TestKeptForm(t *testing.T) {
 			})
 			e = g.signedIn(t, e, person(2, "staff"))
 			csrf, a := g.page(t, e, to)
-			if a.StatusCode != http.StatusOK || csrf == "" || !strings.Contains(a.body, "Send it now") || a.Header.Get("Referrer-Policy") != "same-origin" {
+			if a.StatusCode != http.StatusOK || csrf == "" || !strings.Contains(a.body, "Send it now") ||
+				a.Header.Get("Referrer-Policy") != "same-origin" {
 				t.Fatalf("the page is %d %s", a.StatusCode, a.body)
 			}
 			g.take()
@@ -224,7 +228,8 @@ func TestNotEveryFormIsKept(t *testing.T) {
 		e := g.anEntry(t)
 		conn := caddytest.Dial(t, g.addr)
 		fmt.Fprintf(conn, "POST /save HTTP/1.1\r\nHost: %s:%s\r\nAccept: text/html\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Site: same-origin\r\n"+
-			"Content-Type: %s\r\nContent-Length: %d\r\nCookie: %s\r\n\r\n%s", e.host, g.port, e.kind, len(e.body)+1, strings.Join(e.cookies, "; "), e.body)
+			"Content-Type: %s\r\nContent-Length: %d\r\nCookie: %s\r\n\r\n%s", e.host, g.port, e.kind, len(e.body)+1,
+			strings.Join(e.cookies, "; "), e.body)
 		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
@@ -265,8 +270,11 @@ func TestAttacksOnKeptForms(t *testing.T) {
 		change func(t *testing.T, e *entry, to, csrf *string)
 		status int
 	}{
-		"attack 344: another site presses the button": {func(_ *testing.T, e *entry, _, _ *string) { e.from = "cross-site" }, http.StatusForbidden},
-		"attack 344: without the page's token":        {func(_ *testing.T, _ *entry, _, csrf *string) { *csrf = "" }, http.StatusForbidden},
+		"attack 344: another site presses the button": {
+			func(_ *testing.T, e *entry, _, _ *string) { e.from = "cross-site" },
+			http.StatusForbidden,
+		},
+		"attack 344: without the page's token": {func(_ *testing.T, _ *entry, _, csrf *string) { *csrf = "" }, http.StatusForbidden},
 		"attack 344: another form's token": {func(t *testing.T, e *entry, _, csrf *string) {
 			*csrf, _ = g.page(t, *e, g.park(t, g.anEntry(t)))
 			if *csrf == "" {
@@ -276,17 +284,45 @@ func TestAttacksOnKeptForms(t *testing.T) {
 		"attack 345: another browser of the same person": {func(t *testing.T, e *entry, to, csrf *string) {
 			e.cookies[1] = cookie.For(g.origin(keptSite)).Name(cookie.KindBrowser) + "=" + newToken(t, secret.SiteCode)
 		}, http.StatusForbidden},
-		"attack 345: a browser without the cookie": {func(_ *testing.T, e *entry, _, _ *string) { e.cookies = e.cookies[:1] }, http.StatusForbidden},
+		"attack 345: a browser without the cookie": {
+			func(_ *testing.T, e *entry, _, _ *string) { e.cookies = e.cookies[:1] },
+			http.StatusForbidden,
+		},
 		"attack 346: after ten minutes": {func(*testing.T, *entry, *string, *string) {
 			g.fake.set(func() { g.fake.clock += 10*time.Minute + time.Second })
 		}, http.StatusGone},
-		"attack 347: to another path":              {func(_ *testing.T, _ *entry, to, _ *string) { *to = strings.Replace(*to, "/save", "/delete", 1) }, http.StatusGone},
-		"attack 347: with another query":           {func(_ *testing.T, _ *entry, to, _ *string) { *to = strings.Replace(*to, "draft=1", "draft=0", 1) }, http.StatusGone},
-		"attack 347: to an open path":              {func(_ *testing.T, _ *entry, to, _ *string) { *to = "/open?" + (*to)[strings.Index(*to, keptParam):] }, http.StatusGone},
-		"attack 347: two at once":                  {func(_ *testing.T, _ *entry, to, _ *string) { *to += "&" + keptParam + "=x" }, http.StatusBadRequest},
-		"attack 348: another person has signed in": {func(t *testing.T, e *entry, _, _ *string) { *e = g.signedIn(t, *e, other) }, http.StatusForbidden},
-		"attack 348: with a bearer token":          {func(_ *testing.T, e *entry, _, _ *string) { e.headers = []string{"Authorization: Bearer " + g.user} }, http.StatusBadRequest},
-		"the session has ended again":              {func(_ *testing.T, e *entry, _, _ *string) { g.endSession(keptSite, e.cookies[0]) }, http.StatusUnauthorized},
+		"attack 347: to another path": {func(_ *testing.T, _ *entry, to,
+			_ *string,
+		) {
+			*to = strings.Replace(*to, "/save", "/delete", 1)
+		}, http.StatusGone},
+		"attack 347: with another query": {func(_ *testing.T, _ *entry, to,
+			_ *string,
+		) {
+			*to = strings.Replace(*to, "draft=1", "draft=0", 1)
+		}, http.StatusGone},
+		"attack 347: to an open path": {func(_ *testing.T, _ *entry, to,
+			_ *string,
+		) {
+			*to = "/open?" + (*to)[strings.Index(*to, keptParam):]
+		}, http.StatusGone},
+		"attack 347: two at once": {
+			func(_ *testing.T, _ *entry, to, _ *string) { *to += "&" + keptParam + "=x" },
+			http.StatusBadRequest,
+		},
+		"attack 348: another person has signed in": {
+			func(t *testing.T, e *entry, _, _ *string) { *e = g.signedIn(t, *e, other) },
+			http.StatusForbidden,
+		},
+		"attack 348: with a bearer token": {func(_ *testing.T, e *entry, _,
+			_ *string,
+		) {
+			e.headers = []string{"Authorization: Bearer " + g.user}
+		}, http.StatusBadRequest},
+		"the session has ended again": {
+			func(_ *testing.T, e *entry, _, _ *string) { g.endSession(keptSite, e.cookies[0]) },
+			http.StatusUnauthorized,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, to, csrf := setUp(t)

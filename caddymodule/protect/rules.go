@@ -28,7 +28,10 @@ func (p *Protect) loadRules(ctx caddy.Context, use usePolicy) error {
 	p.Rules.CountAs(p.label())
 	parts := p.gather(p.Policies, &p.Rules, "policy", use)
 	rules := fixedOf(parts)
-	p.fixed = &ruling{rules: rules, public: append(slices.Clone(p.fixed.public), res.List("public", rules.Public, CheckPublic)...), asks: p.parts.Or(rules.Parts())}
+	p.fixed = &ruling{
+		rules: rules, public: append(slices.Clone(p.fixed.public), res.List("public", rules.Public, CheckPublic)...),
+		asks: p.parts.Or(rules.Parts()),
+	}
 	if err := res.Err(); err != nil {
 		return fmt.Errorf("protect: policy: %w", err)
 	}
@@ -73,7 +76,10 @@ func (p *Protect) demandOf(g *requestState) demand {
 }
 
 // outcomes are the verdicts of a policy. Denied is one of two.
-var outcomes = map[policy.Outcome]verdict{policy.SignIn: noCredentials, policy.StepUp: tooLow, policy.Renew: tooOld, policy.Scope: scopeMissing, policy.Unassured: unassured}
+var outcomes = map[policy.Outcome]verdict{
+	policy.SignIn: noCredentials, policy.StepUp: tooLow, policy.Renew: tooOld,
+	policy.Scope: scopeMissing, policy.Unassured: unassured,
+}
 
 // decide applies what the site asks of every request, and its rules. It does not look at the request, so that it can be
 // called again while the answer is written.

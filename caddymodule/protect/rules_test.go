@@ -37,8 +37,9 @@ func rulesGateway(t *testing.T) (g *gateway, tokens map[string]string) {
 	g = startGateway(t)
 	tokens = map[string]string{}
 	for name, who := range map[string]*token.Introspection{
-		"staff": person(1, "staff"), "guest": person(4, "guests"), "both": person(1, "staff", "guests"), "admin": person(3, "admins"), "weak admin": person(1, "admins"),
-		"client": {Active: true, Subject: "deploy", ClientID: "deploy", Scope: []string{"write"}},
+		"staff": person(1, "staff"), "guest": person(4, "guests"), "both": person(1, "staff", "guests"), "admin": person(3, "admins"),
+		"weak admin": person(1, "admins"),
+		"client":     {Active: true, Subject: "deploy", ClientID: "deploy", Scope: []string{"write"}},
 	} {
 		tokens[name] = newToken(t, secret.AccessToken)
 		g.fake.tokens[tokens[name]] = who
@@ -72,7 +73,10 @@ func TestRules(t *testing.T) {
 		{"old", "GET /recent/x", http.StatusUnauthorized, "max_age=600"},
 		{"client", "GET /recent/x", http.StatusForbidden, "access_denied"},
 		{"client", "GET /write", http.StatusOK, ""},
-		{"staff", "GET /write", http.StatusForbidden, `insufficient_scope", error_description="the token lacks a scope that is required here", scope="write"`},
+		{
+			"staff", "GET /write", http.StatusForbidden,
+			`insufficient_scope", error_description="the token lacks a scope that is required here", scope="write"`,
+		},
 		{"", "GET /open/x", http.StatusOK, ""},
 		{"", "GET /open/closed", http.StatusForbidden, "access_denied"},
 		{"staff", "GET /open/closed", http.StatusForbidden, "access_denied"},
@@ -96,7 +100,8 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s, %s: challenge %q, want %q", c.who, c.request, a.Header.Get("WWW-Authenticate"), c.challenge)
 		}
 	}
-	if a := g.raw(t, "GET /closed/x HTTP/1.1", "Host: rules.test", "Authorization: Bearer "+tokens["staff"]); !strings.Contains(a.body, "The archive is closed until Monday.") {
+	if a := g.raw(t, "GET /closed/x HTTP/1.1", "Host: rules.test", "Authorization: Bearer "+tokens["staff"]); !strings.Contains(a.body,
+		"The archive is closed until Monday.") {
 		t.Errorf("the answer does not say what the rule says: %s", a.body)
 	}
 	// A header that only Gatehouse sets is deleted before rules look at the request.
@@ -105,7 +110,10 @@ func TestRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"reason":"denied_by_rule"`, `rule: closed`, `"reason":"no_rule_allows"`, `"reason":"level_too_low"`, `"wanted_level":3`} {
+	for _, want := range []string{
+		`"reason":"denied_by_rule"`, `rule: closed`, `"reason":"no_rule_allows"`,
+		`"reason":"level_too_low"`, `"wanted_level":3`,
+	} {
 		if !strings.Contains(string(log), want) {
 			t.Errorf("the log does not say %s", want)
 		}
@@ -131,7 +139,8 @@ func TestRulesAtLogin(t *testing.T) {
 		t.Errorf("somebody who signed in long ago is asked for an age of %v", f.MaxAge)
 	}
 	a := g.open(t, host, "/closed/x", "Cookie: "+g.session(t, host, person(1, "staff")))
-	if g.refused(t, a, http.StatusForbidden); !strings.Contains(a.body, "The archive is closed until Monday.") || !strings.Contains(a.body, "demo@example.com") {
+	if g.refused(t, a, http.StatusForbidden); !strings.Contains(a.body, "The archive is closed until Monday.") ||
+		!strings.Contains(a.body, "demo@example.com") {
 		t.Errorf("the page does not say what the rule says, and to whom: %s", a.body)
 	}
 	g.passed(t, g.open(t, host, "/write", "Cookie: "+g.session(t, host, person(1)))) // a session at the site has every scope
@@ -159,7 +168,8 @@ func TestNeedScopesAsksForTheirLevel(t *testing.T) {
 		script := []string{"GET " + path + " HTTP/1.1", "Host: " + host + ":" + g.port, "Sec-Fetch-Mode: cors", "Sec-Fetch-Site: same-origin"}
 		a := g.raw(t, append(slices.Clone(script), session(2))...)
 		g.refused(t, a, http.StatusUnauthorized)
-		if got := a.Header.Get("WWW-Authenticate"); !strings.Contains(got, `error="insufficient_user_authentication"`) || !strings.Contains(got, `acr_values="urn:gatehouse:level:3"`) {
+		if got := a.Header.Get("WWW-Authenticate"); !strings.Contains(got, `error="insufficient_user_authentication"`) ||
+			!strings.Contains(got, `acr_values="urn:gatehouse:level:3"`) {
 			t.Errorf("%s: the challenge for a script is %q, want the level", at, got)
 		}
 		raw := newToken(t, secret.AccessToken)
@@ -276,7 +286,8 @@ func TestAssuranceOfSites(t *testing.T) {
 		return g.raw(t, "GET "+path+" HTTP/1.1", "Host: "+host, "Authorization: Bearer "+raw, "X-Assurance: 4", "Identity_Assurance_Level: 4")
 	}
 	set(known(1))
-	if a := ask("rules.test", "/known/x"); a.StatusCode != http.StatusForbidden || !strings.Contains(a.body, "the identity of the person is not assured") {
+	if a := ask("rules.test", "/known/x"); a.StatusCode != http.StatusForbidden ||
+		!strings.Contains(a.body, "the identity of the person is not assured") {
 		t.Errorf("a token of a person below the level: %d %s", a.StatusCode, a.body)
 	}
 	set(&token.Introspection{Active: true, Subject: "deploy", ClientID: "deploy"})
@@ -290,7 +301,8 @@ func TestAssuranceOfSites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(log), `"reason":"identity_assurance_too_low"`) || !strings.Contains(string(log), "identity assurance level wanted: 2; there: 1") {
+	if !strings.Contains(string(log), `"reason":"identity_assurance_too_low"`) ||
+		!strings.Contains(string(log), "identity assurance level wanted: 2; there: 1") {
 		t.Error("the log does not say what was lacking")
 	}
 }

@@ -57,7 +57,8 @@ func (s *shelf) put(t testing.TB, text string) {
 	s.mu.Lock()
 	s.book = policy.NewBook(all)
 	s.mu.Unlock()
-	if err := s.fake.store.Update(t.Context(), func(tx storage.Tx) error { return tx.Put([]byte("policies/all"), nil, time.Time{}) }); err != nil {
+	if err := s.fake.store.Update(t.Context(),
+		func(tx storage.Tx) error { return tx.Put([]byte("policies/all"), nil, time.Time{}) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -99,7 +100,8 @@ func TestPolicyThatIsNotInTheCaddyfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if log := string(log); !strings.Contains(log, "policy_missing") || !strings.Contains(log, "the site names the policy later, which is neither in the Caddyfile nor in the configuration API") {
+	if log := string(log); !strings.Contains(log, "policy_missing") ||
+		!strings.Contains(log, "the site names the policy later, which is neither in the Caddyfile nor in the configuration API") {
 		t.Errorf("the log does not say what is missing:\n%s", log)
 	}
 }

@@ -125,8 +125,10 @@ func (p *Protect) compare(g *requestState, chosen policy.Selection, passed bool)
 		return
 	}
 	if in.Decisions.Once(out.Site, rule, out.PersonID) {
-		p.log.Info("shadow rule differs", zap.String("site", p.name), zap.String("rule", rule), zap.String("live", out.Live), zap.String("shadow", out.Shadow),
-			zap.String("person_id", out.PersonID), zap.String("username", out.Username), zap.String("method", out.Method), zap.String("path", out.Path))
+		p.log.Info("shadow rule differs", zap.String("site", p.name), zap.String("rule", rule), zap.String("live", out.Live),
+			zap.String("shadow", out.Shadow),
+			zap.String("person_id", out.PersonID), zap.String("username", out.Username), zap.String("method", out.Method),
+			zap.String("path", out.Path))
 	}
 }
 
@@ -155,12 +157,16 @@ func askedAt(g *requestState) string {
 // describe says who has asked for what, without anything secret.
 func (p *Protect) describe(g *requestState) decisionlog.Decision {
 	r := g.r
-	out := decisionlog.Decision{Site: askedAt(g), Method: r.Method, Path: original(r).Path, IP: p.origin(r).ClientIP, Browser: g.site != nil, Navigates: isNavigation(r)}
+	out := decisionlog.Decision{
+		Site: askedAt(g), Method: r.Method, Path: original(r).Path, IP: p.origin(r).ClientIP, Browser: g.site != nil,
+		Navigates: isNavigation(r),
+	}
 	who := g.who
 	if who == nil || !who.Active {
 		return out
 	}
-	out.ClientID, out.Scopes, out.Audience, out.Level, out.Provider, out.AuthTime = who.ClientID, who.Scope, who.Audience, who.Level, who.Provider, who.AuthTime
+	out.ClientID, out.Scopes, out.Audience, out.Level, out.Provider, out.AuthTime = who.ClientID, who.Scope, who.Audience, who.Level,
+		who.Provider, who.AuthTime
 	if who.Person != nil {
 		out.PersonID, out.Username, out.Groups, out.Partition = who.Person.ID, who.Person.Username, who.Person.Groups, who.Person.Partition
 	}

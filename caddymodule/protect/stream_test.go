@@ -141,12 +141,20 @@ func TestIdleStreamEndsOverHTTP2(t *testing.T) {
 	fr := http2.NewFramer(conn, conn)
 	var block bytes.Buffer
 	enc := hpack.NewEncoder(&block)
-	for _, f := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "open.test"}, {":path", "/events"}, {"accept", "*/*"}, {"authorization", "Bearer " + raw}} {
+	for _, f := range [][2]string{
+		{":method", "GET"},
+		{":scheme", "http"},
+		{":authority", "open.test"},
+		{":path", "/events"},
+		{"accept", "*/*"},
+		{"authorization", "Bearer " + raw},
+	} {
 		if err := enc.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(fr.WriteSettings(), fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true})); err != nil {
+	if err := errors.Join(fr.WriteSettings(),
+		fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true})); err != nil {
 		t.Fatal(err)
 	}
 	for {

@@ -51,7 +51,10 @@ func TestWhichTokensOpenASite(t *testing.T) {
 		"aud.localhost":    {"shop for the API": 200, "a stranger for the API": 200},
 		"byrule.localhost": {"shop": 200, "shop with a": 200, "a machine": 200},
 		"open.test":        {"shop": 200, "shop with a": 200, "another client": 200, "a machine": 200},
-		"bearer.test":      {"a stranger": 403, "a stranger with a": 200, "shop": 403, "shop with a": 200, "another client": 403, "a machine": 403},
+		"bearer.test": {
+			"a stranger": 403, "a stranger with a": 200, "shop": 403, "shop with a": 200,
+			"another client": 403, "a machine": 403,
+		},
 	} {
 		host := site
 		if strings.HasSuffix(site, ".localhost") {
@@ -77,7 +80,10 @@ func TestWhichTokensOpenASite(t *testing.T) {
 	g.passed(t, g.raw(t, "GET /x HTTP/1.1", "Host: only.localhost:"+g.port, "Authorization: Bearer "+own))
 	strangers := made(func(who *token.Introspection) { stranger(who); who.Audience = []string{g.origin("only.localhost")} })
 	g.refused(t, g.raw(t, "GET /x HTTP/1.1", "Host: only.localhost:"+g.port, "Authorization: Bearer "+strangers), http.StatusUnauthorized)
-	g.refused(t, g.raw(t, slices.Concat([]string{"GET /ws HTTP/1.1", "Host: only.localhost:" + g.port, "Authorization: Bearer " + tokens["shop"]}, handshake)...), http.StatusUnauthorized)
+	g.refused(t, g.raw(t, slices.Concat([]string{
+		"GET /ws HTTP/1.1", "Host: only.localhost:" + g.port,
+		"Authorization: Bearer " + tokens["shop"],
+	}, handshake)...), http.StatusUnauthorized)
 }
 
 // TestSessionBesideAForeignToken: the scripts of an application send tokens of their own, and the session decides.
@@ -89,13 +95,19 @@ func TestSessionBesideAForeignToken(t *testing.T) {
 	cookie := g.session(t, "wiki.localhost", person(2, "staff"))
 	stripped := g.session(t, "twice.localhost", person(2, "staff"))
 	send := func(host, authorization string, more ...string) answer {
-		return g.raw(t, slices.Concat([]string{"GET /api/states HTTP/1.1", "Host: " + host + ":" + g.port, "Authorization: " + authorization, "Sec-Fetch-Mode: cors"}, more)...)
+		return g.raw(t, slices.Concat([]string{
+			"GET /api/states HTTP/1.1", "Host: " + host + ":" + g.port, "Authorization: " + authorization,
+			"Sec-Fetch-Mode: cors",
+		}, more)...)
 	}
 	for name, authorization := range map[string]string{
-		"opaque": "Bearer token-of-the-application", "a JWT of its own": "Bearer " + jwt(`{"iss":"home"}`), "a JWT without issuer": "Bearer " + jwt(`{}`),
-		"malformed": "Bearer token with spaces", "DPoP": "DPoP token-of-the-application", "long": "Bearer " + strings.Repeat("x", maxBearer+1),
+		"opaque": "Bearer token-of-the-application", "a JWT of its own": "Bearer " + jwt(`{"iss":"home"}`),
+		"a JWT without issuer": "Bearer " + jwt(`{}`),
+		"malformed":            "Bearer token with spaces", "DPoP": "DPoP token-of-the-application",
+		"long": "Bearer " + strings.Repeat("x", maxBearer+1),
 	} {
-		if got := g.passed(t, send("wiki.localhost", authorization, "Cookie: "+cookie)).values("Authorization"); !slices.Equal(got, []string{authorization}) {
+		if got := g.passed(t, send("wiki.localhost", authorization, "Cookie: "+cookie)).values("Authorization"); !slices.Equal(got,
+			[]string{authorization}) {
 			t.Errorf("%s: the upstream got Authorization %q", name, got)
 		}
 		g.passed(t, send("twice.localhost", authorization, "Cookie: "+stripped))
@@ -104,14 +116,16 @@ func TestSessionBesideAForeignToken(t *testing.T) {
 	}
 	revoked := newToken(t, secret.AccessToken)
 	for name, own := range map[string]string{
-		"revoked": revoked, "cut": revoked[:20], "a refresh token": newToken(t, secret.RefreshToken), "a JWT of ours": jwt(`{"iss":"https://issuer.test"}`),
+		"revoked": revoked, "cut": revoked[:20], "a refresh token": newToken(t, secret.RefreshToken),
+		"a JWT of ours": jwt(`{"iss":"https://issuer.test"}`),
 	} {
 		if a := send("wiki.localhost", "Bearer "+own, "Cookie: "+cookie); a.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%s of this issuer beside a session: status = %d, want 401", name, a.StatusCode)
 		}
 	}
 	g.take()
-	g.refused(t, send("wiki.localhost", "Bearer a", "Authorization: Bearer b", "Cookie: "+cookie), http.StatusUnauthorized, http.StatusBadRequest)
+	g.refused(t, send("wiki.localhost", "Bearer a", "Authorization: Bearer b", "Cookie: "+cookie),
+		http.StatusUnauthorized, http.StatusBadRequest)
 	g.refused(t, g.raw(t, "GET / HTTP/1.1", "Host: open.test", "Authorization: Bearer token-of-the-application"), http.StatusUnauthorized)
 }
 
@@ -201,7 +215,8 @@ func TestWhatUpstreamsReadOtherwise(t *testing.T) {
 func TestMethodInOtherSpellings(t *testing.T) {
 	t.Parallel()
 	for header, plain := range map[string]bool{
-		"X_http_method_override": false, "X.Http.Method.Override": false, "X-HTTP-METHOD": false, "X_method-Override": false, "X-Http-Method-Overrides": true, "X-Method": true,
+		"X_http_method_override": false, "X.Http.Method.Override": false, "X-HTTP-METHOD": false, "X_method-Override": false,
+		"X-Http-Method-Overrides": true, "X-Method": true,
 	} {
 		r := &http.Request{Method: "POST", URL: new(url.URL), Header: http.Header{header: {"DELETE"}}}
 		if got := plainMethod(r); got != plain {
@@ -219,26 +234,61 @@ func TestALinkElsewhereEndsNoSession(t *testing.T) {
 		headers []string
 		ends    bool
 	}{
-		"a link elsewhere":              {"GET", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"}, false},
-		"a link of a sister":            {"GET", []string{"Sec-Fetch-Site: same-site", "Sec-Fetch-Mode: navigate"}, false},
-		"a picture elsewhere":           {"GET", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: image"}, false},
-		"a picture that a person added": {"GET", []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: image"}, false},
-		"attack 9335: a frame":          {"GET", []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"}, false},
-		"attack 9335: a page to come":   {"GET", []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document", "Sec-Purpose: prefetch"}, false},
-		"attack 9335: a page to show":   {"GET", []string{"Sec-Fetch-Site: none", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document", "Sec-Purpose: prefetch;prerender"}, false},
-		"attack 9335: an older hint":    {"GET", []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document", "Purpose: prefetch"}, false},
-		"a form elsewhere":              {"POST", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Origin: https://evil.test"}, false},
-		"an old browser":                {"GET", []string{"Accept: text/html"}, false},
-		"an old browser, elsewhere":     {"GET", []string{"Accept: text/html", "Referer: https://evil.test/"}, false},
-		"an old browser, a form":        {"POST", []string{"Origin: https://evil.test"}, false},
-		"two answers":                   {"GET", []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: cross-site"}, false},
-		"a link of the site":            {"GET", []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"}, true},
-		"a link of the site, shorter":   {"GET", []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate"}, true},
-		"a form of the site":            {"POST", []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate"}, true},
-		"a script of the site":          {"POST", []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: cors"}, true},
+		"a link elsewhere":   {"GET", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"}, false},
+		"a link of a sister": {"GET", []string{"Sec-Fetch-Site: same-site", "Sec-Fetch-Mode: navigate"}, false},
+		"a picture elsewhere": {
+			"GET",
+			[]string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: image"},
+			false,
+		},
+		"a picture that a person added": {
+			"GET",
+			[]string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: image"},
+			false,
+		},
+		"attack 9335: a frame": {
+			"GET",
+			[]string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"},
+			false,
+		},
+		"attack 9335: a page to come": {
+			"GET",
+			[]string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document", "Sec-Purpose: prefetch"},
+			false,
+		},
+		"attack 9335: a page to show": {
+			"GET",
+			[]string{"Sec-Fetch-Site: none", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document", "Sec-Purpose: prefetch;prerender"},
+			false,
+		},
+		"attack 9335: an older hint": {
+			"GET",
+			[]string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document", "Purpose: prefetch"},
+			false,
+		},
+		"a form elsewhere": {
+			"POST",
+			[]string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Origin: https://evil.test"},
+			false,
+		},
+		"an old browser":            {"GET", []string{"Accept: text/html"}, false},
+		"an old browser, elsewhere": {"GET", []string{"Accept: text/html", "Referer: https://evil.test/"}, false},
+		"an old browser, a form":    {"POST", []string{"Origin: https://evil.test"}, false},
+		"two answers":               {"GET", []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: cross-site"}, false},
+		"a link of the site": {
+			"GET",
+			[]string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"},
+			true,
+		},
+		"a link of the site, shorter": {"GET", []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate"}, true},
+		"a form of the site":          {"POST", []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate"}, true},
+		"a script of the site":        {"POST", []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: cors"}, true},
 	} {
 		session := g.session(t, "wiki.localhost", person(2))
-		lines := slices.Concat([]string{tt.method + " /.gatehouse/logout HTTP/1.1", "Host: wiki.localhost:" + g.port, "Cookie: " + session, "Content-Length: 0"}, tt.headers)
+		lines := slices.Concat([]string{
+			tt.method + " /.gatehouse/logout HTTP/1.1", "Host: wiki.localhost:" + g.port, "Cookie: " + session,
+			"Content-Length: 0",
+		}, tt.headers)
 		a := g.raw(t, lines...)
 		_, raw, _ := strings.Cut(session, "=")
 		ended := false

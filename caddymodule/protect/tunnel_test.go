@@ -20,13 +20,17 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-var handshake = []string{"Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="}
+var handshake = []string{
+	"Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13",
+	"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+}
 
 func TestProtectAttacksOnUpgrades(t *testing.T) {
 	g := startGateway(t)
 	g.attack(t, "attack 196: a WebSocket without token, with one, and revoked while it is open", func(t *testing.T) {
 		g.refused(t, g.raw(t, slices.Concat([]string{"GET /ws HTTP/1.1", "Host: staff.test"}, handshake)...), http.StatusUnauthorized)
-		g.refused(t, g.raw(t, slices.Concat([]string{"GET /ws HTTP/1.1", "Host: wiki.localhost:" + g.port}, handshake)...), http.StatusUnauthorized)
+		g.refused(t, g.raw(t, slices.Concat([]string{"GET /ws HTTP/1.1", "Host: wiki.localhost:" + g.port}, handshake)...),
+			http.StatusUnauthorized)
 		for name, end := range map[string]func(in *token.Introspection){
 			"revoked":       func(in *token.Introspection) { in.Active = false },
 			"group removed": func(in *token.Introspection) { in.Person.Groups = nil },
@@ -86,7 +90,8 @@ func TestProtectAttacksOnUpgrades(t *testing.T) {
 			raw := newToken(t, secret.AccessToken)
 			g.fake.set(func() { g.fake.tokens[raw] = person(1) })
 			conn := caddytest.Dial(t, g.addr)
-			if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: open.test\r\nAccept: "+accept+"\r\nAuthorization: Bearer "+raw+"\r\n\r\n"); err != nil {
+			if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: open.test\r\nAccept: "+accept+"\r\nAuthorization: Bearer "+
+				raw+"\r\n\r\n"); err != nil {
 				t.Fatal(err)
 			}
 			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -119,7 +124,8 @@ func TestProtectAttacksOnUpgrades(t *testing.T) {
 		} {
 			early := "\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: open.test\r\nAuthorization: Bearer " + g.user
 			conn := caddytest.Dial(t, g.addr)
-			a := exchange(t, conn, strings.Join(slices.Concat([]string{"GET /up HTTP/1.1", "Host: open.test", "Authorization: Bearer " + g.user}, lines), "\r\n")+early+"\r\n\r\n")
+			a := exchange(t, conn, strings.Join(slices.Concat([]string{"GET /up HTTP/1.1", "Host: open.test", "Authorization: Bearer " + g.user},
+				lines), "\r\n")+early+"\r\n\r\n")
 			if !a.Close {
 				t.Errorf("%q: the connection goes on", lines)
 			}
@@ -135,12 +141,14 @@ func TestProtectAttacksOnUpgrades(t *testing.T) {
 				t.Errorf("%q: the connection goes on after 401", lines)
 			}
 		}
-		a := g.raw(t, "POST /up HTTP/1.1", "Host: open.test", "Authorization: Bearer "+g.user, "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: eA==", "Content-Length: 0")
+		a := g.raw(t, "POST /up HTTP/1.1", "Host: open.test", "Authorization: Bearer "+g.user, "Upgrade: websocket", "Connection: Upgrade",
+			"Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: eA==", "Content-Length: 0")
 		none(t, g.passed(t, a), "Upgrade")
 		// An upstream that leaves HTTP without being asked gets no tunnel.
 		g.reply("/trick", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: foo\r\nConnection: Upgrade\r\n\r\n")
 		conn := caddytest.Dial(t, g.addr)
-		if _, err := io.WriteString(conn, "GET /trick HTTP/1.1\r\nHost: open.test\r\nConnection: close\r\nAuthorization: Bearer "+g.user+"\r\n\r\nping"); err != nil {
+		if _, err := io.WriteString(conn, "GET /trick HTTP/1.1\r\nHost: open.test\r\nConnection: close\r\nAuthorization: Bearer "+g.user+
+			"\r\n\r\nping"); err != nil {
 			t.Fatal(err)
 		}
 		if all, err := io.ReadAll(conn); err != nil || strings.Contains(string(all), "ping") || strings.HasPrefix(string(all), "HTTP/1.1 101") {
@@ -180,7 +188,10 @@ func (g *gateway) h2(t *testing.T, body []byte, fields ...string) string {
 			t.Fatal(err)
 		}
 	}
-	if err := fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: body == nil}); err != nil {
+	if err := fr.WriteHeaders(http2.HeadersFrameParam{
+		StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true,
+		EndStream: body == nil,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if body != nil {
@@ -220,7 +231,10 @@ func (g *gateway) h2(t *testing.T, body []byte, fields ...string) string {
 func TestProtectAttacksOverHTTP2(t *testing.T) {
 	g := startGateway(t)
 	request := func(more ...string) []string {
-		return slices.Concat([]string{":method", "GET", ":scheme", "http", ":authority", "open.test", ":path", "/x", "authorization", "Bearer " + g.user}, more)
+		return slices.Concat([]string{
+			":method", "GET", ":scheme", "http", ":authority", "open.test", ":path", "/x", "authorization",
+			"Bearer " + g.user,
+		}, more)
 	}
 	refused := func(t *testing.T, name, got string, want ...string) {
 		t.Helper()
@@ -243,26 +257,33 @@ func TestProtectAttacksOverHTTP2(t *testing.T) {
 		one(t, s, "Remote-User", demoName)
 	})
 	g.attack(t, "attack 198: CONNECT over HTTP/2 without a token", func(t *testing.T) {
-		refused(t, "extended", g.h2(t, []byte{}, ":method", "CONNECT", ":protocol", "websocket", ":scheme", "http", ":authority", "open.test", ":path", "/ws"), "401", "400", "405", "error")
+		refused(t, "extended", g.h2(t, []byte{}, ":method", "CONNECT", ":protocol", "websocket", ":scheme", "http", ":authority", "open.test",
+			":path", "/ws"), "401", "400", "405", "error")
 		refused(t, "plain", g.h2(t, []byte{}, ":method", "CONNECT", ":authority", "open.test"), "405", "400", "error")
-		refused(t, "plain with token", g.h2(t, []byte{}, ":method", "CONNECT", ":authority", "open.test", "authorization", "Bearer "+g.user), "405", "400", "error")
-		refused(t, "another protocol", g.h2(t, []byte{}, ":method", "CONNECT", ":protocol", "connect-udp", ":scheme", "http", ":authority", "open.test", ":path", "/", "authorization", "Bearer "+g.user), "405", "400", "error")
+		refused(t, "plain with token", g.h2(t, []byte{}, ":method", "CONNECT", ":authority", "open.test", "authorization", "Bearer "+g.user),
+			"405", "400", "error")
+		refused(t, "another protocol",
+			g.h2(t, []byte{}, ":method", "CONNECT", ":protocol", "connect-udp", ":scheme", "http", ":authority", "open.test", ":path", "/",
+				"authorization", "Bearer "+g.user), "405", "400", "error")
 	})
 	g.attack(t, "attack 199: broken HTTP/2 requests", func(t *testing.T) {
 		for name, more := range map[string][]string{
-			"upper case": {"X-Upper", "1"}, "line break": {"x", "a\r\nremote-user: admin"}, "NUL": {"x", "a\x00b"}, "transfer-encoding": {"transfer-encoding", "chunked"},
-			"connection": {"connection", "x-auth-user"}, "duplicate path": {":path", "/other"},
+			"upper case": {"X-Upper", "1"}, "line break": {"x", "a\r\nremote-user: admin"}, "NUL": {"x", "a\x00b"},
+			"transfer-encoding": {"transfer-encoding", "chunked"},
+			"connection":        {"connection", "x-auth-user"}, "duplicate path": {":path", "/other"},
 		} {
 			refused(t, name, g.h2(t, nil, request(more...)...), "error", "400")
 		}
 		refused(t, "duplicate method", g.h2(t, nil, slices.Concat([]string{":method", "POST"}, request())...), "error", "400")
-		refused(t, "wrong length", g.h2(t, []byte("longer than five"), ":method", "POST", ":scheme", "http", ":authority", "open.test", ":path", "/x", "content-length", "5"), "error", "400", "401")
+		refused(t, "wrong length", g.h2(t, []byte("longer than five"), ":method", "POST", ":scheme", "http", ":authority", "open.test", ":path",
+			"/x", "content-length", "5"), "error", "400", "401")
 		// Host next to :authority selects nothing.
 		got := g.h2(t, nil, ":method", "GET", ":scheme", "http", ":authority", "open.test", ":path", "/public/x", "host", "public.test")
 		refused(t, "host", got, "401", "400", "error")
 		// Cookies in crumbs are one header.
 		c := g.session(t, "wiki.localhost", person(1))
-		s := passed(t, g.h2(t, nil, ":method", "GET", ":scheme", "http", ":authority", "wiki.localhost:"+g.port, ":path", "/", "cookie", "a=1", "cookie", c, "cookie", "b=2"))
+		s := passed(t, g.h2(t, nil, ":method", "GET", ":scheme", "http", ":authority", "wiki.localhost:"+g.port, ":path", "/", "cookie", "a=1",
+			"cookie", c, "cookie", "b=2"))
 		one(t, s, "Cookie", "a=1; b=2")
 	})
 	g.attack(t, "attack 217: request targets that are no path", func(t *testing.T) {

@@ -32,7 +32,8 @@ func (g *requestState) failed(err error) error {
 		return err
 	}
 	ref := refusals.NewRef(p.random)
-	p.log.Error("upstream not reached", zap.Int("status", cause.StatusCode), zap.String("site", r.Host), zap.String("method", r.Method), zap.String("path", original(r).Path),
+	p.log.Error("upstream not reached", zap.Int("status", cause.StatusCode), zap.String("site", r.Host), zap.String("method", r.Method),
+		zap.String("path", original(r).Path),
 		zap.String("ref", ref), zap.Error(cause.Err))
 	if g.wrote || !p.Login || !isNavigation(r) || hasErrorRoute(r) {
 		return err

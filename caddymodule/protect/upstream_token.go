@@ -54,9 +54,15 @@ func (p *Protect) exchange(g *requestState) (string, *refusal) {
 	text, err := g.entrance.Exchange.UpstreamToken(g.r.Context(), g.credential.token, p.UpstreamToken, p.Sites[0], p.origin(g.r))
 	switch {
 	case errors.Is(err, upstreams.ErrLimited):
-		return "", &refusal{reason: refusals.SubjectToken, status: http.StatusForbidden, code: "insufficient_scope", text: "the token has a usage limit and cannot be exchanged for the upstream"}
+		return "", &refusal{
+			reason: refusals.SubjectToken, status: http.StatusForbidden, code: "insufficient_scope",
+			text: "the token has a usage limit and cannot be exchanged for the upstream",
+		}
 	case errors.Is(err, upstreams.ErrEnded):
-		return "", &refusal{reason: refusals.TokenInactive, status: http.StatusUnauthorized, code: "invalid_token", text: "the access token is unknown, expired, revoked or used up"}
+		return "", &refusal{
+			reason: refusals.TokenInactive, status: http.StatusUnauthorized, code: "invalid_token",
+			text: "the access token is unknown, expired, revoked or used up",
+		}
 	case err != nil:
 		f := cannotTell(err)
 		return "", &f

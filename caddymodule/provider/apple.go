@@ -94,7 +94,11 @@ func readDomainFile(r *caddyfileutil.Resolver, name string) string {
 		err = errors.New("it is empty or too long: download it from Apple again")
 	}
 	if err != nil {
-		r.Lack(caddyfileutil.Fault{Option: option, Reason: fmt.Sprintf("%s: Apple cannot verify the domain: the file %s cannot be used: %v", option, file, err), Mend: "download it from Apple again, and reload"})
+		r.Lack(caddyfileutil.Fault{
+			Option: option,
+			Reason: fmt.Sprintf("%s: Apple cannot verify the domain: the file %s cannot be used: %v", option, file, err),
+			Mend:   "download it from Apple again, and reload",
+		})
 		return ""
 	}
 	return string(raw)

@@ -180,7 +180,10 @@ func TestItsme(t *testing.T) {
 	if page, body := by(s, "itsme"); page.Request.URL.String() != site || !strings.HasPrefix(body, "[itsme-") {
 		t.Fatalf("ended at %s: %d %s", page.Request.URL, page.StatusCode, body)
 	}
-	for _, want := range []string{"fetched from " + itsme.URL + "/v2/", "the provider finds the public keys at " + s.Issuer() + "/oidc/itsme/jwks", "the provider knows the client"} {
+	for _, want := range []string{
+		"fetched from " + itsme.URL + "/v2/",
+		"the provider finds the public keys at " + s.Issuer() + "/oidc/itsme/jwks", "the provider knows the client",
+	} {
 		if out := s.Run("", "idp", "test", "itsme"); !strings.Contains(out, want) {
 			t.Errorf("idp test lacks %q:\n%s", want, out)
 		}
@@ -196,9 +199,11 @@ func TestItsme(t *testing.T) {
 func TestAppleAndItsmeMethods(t *testing.T) {
 	s := servertest.Configured(t, "")
 	s.MustLoad()
-	s.MustCall(http.MethodPost, "/v2/config/certificates", map[string]any{"key_pair": servertest.KeyPair(t, "apple", time.Hour)}, http.StatusOK)
+	s.MustCall(http.MethodPost, "/v2/config/certificates", map[string]any{"key_pair": servertest.KeyPair(t, "apple", time.Hour)},
+		http.StatusOK)
 	method := func(kind, members string) any {
-		return servertest.Decode[any](t, `{"login_methods":{"login_methods":[{"id":"x","name":"X","type":"`+kind+`","enabled":true,"`+strings.ToLower(kind)+`_attributes":{`+members+`}}]}}`)
+		return servertest.Decode[any](t, `{"login_methods":{"login_methods":[{"id":"x","name":"X","type":"`+kind+`","enabled":true,"`+
+			strings.ToLower(kind)+`_attributes":{`+members+`}}]}}`)
 	}
 	for _, c := range []struct{ kind, members, want string }{
 		{"APPLE", ``, "client_id"},
@@ -210,7 +215,8 @@ func TestAppleAndItsmeMethods(t *testing.T) {
 		{"ITSME", `"client_id":"gatehouse","login_service_code":"MY_LOGIN","security_level":"ADVANCED"`, ""},
 	} {
 		if c.want != "" {
-			if body := s.MustCall(http.MethodPost, "/api/v2/config", method(c.kind, c.members), http.StatusBadRequest); !strings.Contains(body, c.want) {
+			if body := s.MustCall(http.MethodPost, "/api/v2/config", method(c.kind, c.members),
+				http.StatusBadRequest); !strings.Contains(body, c.want) {
 				t.Errorf("%s %s: %s, want %q", c.kind, c.members, body, c.want)
 			}
 			continue

@@ -47,9 +47,11 @@ func TestAssertionOfCompany(t *testing.T) {
 	show := func(subject, id string) (token, failure string) {
 		t.Helper()
 		now := time.Now().Unix()
-		assertion := oidctest.Sign(t, jose.RS256, keys.RSA, map[jose.HeaderKey]any{"kid": keys.ID, jose.HeaderType: "oauth-id-jag+jwt"}, map[string]any{
-			"iss": op.URL, "sub": subject, "aud": s.Issuer(), "client_id": "wiki", "jti": id, "iat": now, "exp": now + 300, "scope": "orders.read", "email": "demo@example.com", "email_verified": true,
-		})
+		assertion := oidctest.Sign(t, jose.RS256, keys.RSA, map[jose.HeaderKey]any{"kid": keys.ID, jose.HeaderType: "oauth-id-jag+jwt"},
+			map[string]any{
+				"iss": op.URL, "sub": subject, "aud": s.Issuer(), "client_id": "wiki", "jti": id, "iat": now, "exp": now + 300, "scope": "orders.read",
+				"email": "demo@example.com", "email_verified": true,
+			})
 		r := s.Request(http.MethodPost, s.Issuer()+"/oauth/token", strings.NewReader(url.Values{
 			"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "assertion": {assertion},
 		}.Encode()))

@@ -15,7 +15,8 @@ import (
 
 // directoryAttributes are attributes of directories, in lower case, that are not details too.
 var directoryAttributes = []string{
-	"uid", "mail", "cn", "sn", "ou", "givenname", "displayname", "samaccountname", "userprincipalname", "telephonenumber", "memberof", "objectguid", "objectsid", "entryuuid",
+	"uid", "mail", "cn", "sn", "ou", "givenname", "displayname", "samaccountname", "userprincipalname", "telephonenumber", "memberof",
+	"objectguid", "objectsid", "entryuuid",
 	"employeenumber", "employeeid", "departmentnumber", "preferredlanguage", "department", "title",
 }
 
@@ -35,7 +36,10 @@ func doubt(r *caddyfileutil.Resolver, option, from, to string, foreign func(deta
 			Mend: fmt.Sprintf("write `%s %s %s`", option, to, from),
 		})
 	case meant != "":
-		r.Lack(caddyfileutil.Fault{Option: option, Reason: fmt.Sprintf("%s %s %s: no standard detail is called %q", option, from, to, to), Mend: fmt.Sprintf("did you mean %q?", meant)})
+		r.Lack(caddyfileutil.Fault{
+			Option: option, Reason: fmt.Sprintf("%s %s %s: no standard detail is called %q", option, from, to, to),
+			Mend: fmt.Sprintf("did you mean %q?", meant),
+		})
 	}
 }
 
@@ -65,10 +69,14 @@ func (o *RemoteOptions) doubtDetails(r *caddyfileutil.Resolver, foreign func(det
 		case caddyfileutil.HasPlaceholder(c.Detail):
 		case isDetail(c.Value) && !isDetail(c.Detail):
 			r.Lack(caddyfileutil.Fault{
-				Option: "constant", Reason: fmt.Sprintf("constant %s %s: the detail comes first, and then its value", c.Detail, c.Value), Mend: fmt.Sprintf("write `constant %s %s`", c.Value, c.Detail),
+				Option: "constant", Reason: fmt.Sprintf("constant %s %s: the detail comes first, and then its value", c.Detail, c.Value),
+				Mend: fmt.Sprintf("write `constant %s %s`", c.Value, c.Detail),
 			})
 		case meant != "":
-			r.Lack(caddyfileutil.Fault{Option: "constant", Reason: fmt.Sprintf("constant %s: no standard detail has this name", c.Detail), Mend: fmt.Sprintf("did you mean %q?", meant)})
+			r.Lack(caddyfileutil.Fault{
+				Option: "constant", Reason: fmt.Sprintf("constant %s: no standard detail has this name", c.Detail),
+				Mend: fmt.Sprintf("did you mean %q?", meant),
+			})
 		}
 	}
 }
@@ -89,7 +97,10 @@ func doubtPort(r *caddyfileutil.Resolver, address string) {
 	default:
 		return
 	}
-	r.Lack(caddyfileutil.Fault{Option: "url", Reason: fmt.Sprintf("url %s: directories speak the other one of ldap and ldaps at port %s", address, u.Port()), Mend: mend})
+	r.Lack(caddyfileutil.Fault{
+		Option: "url",
+		Reason: fmt.Sprintf("url %s: directories speak the other one of ldap and ldaps at port %s", address, u.Port()), Mend: mend,
+	})
 }
 
 // isDetail reports whether a word is the very name of a detail.

@@ -34,7 +34,8 @@ func TestHeaderProvider(t *testing.T) {
 	t.Cleanup(party.Close)
 	s := servertest.NewServer(t)
 	client := func(id, more string) string {
-		return "client " + id + " {\n secret " + servertest.TestSecret + "\n redirect_uris " + party.URL + "/cb\n grants authorization_code\n scopes openid orders.read\n " + more + "\n}\n"
+		return "client " + id + " {\n secret " + servertest.TestSecret + "\n redirect_uris " + party.URL +
+			"/cb\n grants authorization_code\n scopes openid orders.read\n " + more + "\n}\n"
 	}
 	s.Extra = client("front", "idps edge\n consent off") + client("asks", "idps edge") + client("strict", "idps far\n consent off") +
 		client("mixed", "idps far identity off\n consent off") + `
@@ -101,7 +102,8 @@ func TestHeaderProvider(t *testing.T) {
 	token := redeem("front", (<-codes).Get("code"))
 	got := introspect(token)
 	for member, want := range map[string]any{
-		"username": "ann", "acr": "urn:gatehouse:level:2", "amr": []any{"IMPLICIT"}, "user_details": map[string]any{"email": "ann@example.com", "branch": "north"},
+		"username": "ann", "acr": "urn:gatehouse:level:2", "amr": []any{"IMPLICIT"},
+		"user_details": map[string]any{"email": "ann@example.com", "branch": "north"},
 	} {
 		if diff := cmp.Diff(want, got[member]); diff != "" {
 			t.Errorf("introspection, %s (-want +got):\n%s", member, diff)
@@ -122,7 +124,10 @@ func TestHeaderProvider(t *testing.T) {
 
 	t.Run("attack 36: a provider that is not the client's, headers of a stranger", func(t *testing.T) {
 		far := map[string]string{"X-Far-User": "root", "X-Forwarded-For": "192.0.2.1", "Forwarded": "for=192.0.2.1", "X-Real-Ip": "192.0.2.1"}
-		for _, target := range []string{authorize("strict"), authorize("strict", "idp", "far"), authorize("mixed", "idp", "off"), authorize("front", "idp", "far")} {
+		for _, target := range []string{
+			authorize("strict"), authorize("strict", "idp", "far"), authorize("mixed", "idp", "off"),
+			authorize("front", "idp", "far"),
+		} {
 			res, body := behind(far).Open(target)
 			if res.StatusCode != http.StatusForbidden || !strings.Contains(body, "This sign-in method isn’t available here") {
 				t.Errorf("%s = %d %s, want the 403 page", target, res.StatusCode, body)
@@ -148,7 +153,8 @@ func TestHeaderProvider(t *testing.T) {
 	if status := s.Enters(token); status != http.StatusUnauthorized {
 		t.Errorf("protect = %d for a blocked person, want 401", status)
 	}
-	if res, body := behind(ann).Open(authorize("front")); res.StatusCode != http.StatusForbidden || !strings.Contains(body, "You don’t have access") {
+	if res, body := behind(ann).Open(authorize("front")); res.StatusCode != http.StatusForbidden ||
+		!strings.Contains(body, "You don’t have access") {
 		t.Errorf("authorize = %d %s for a blocked person, want a 403 page", res.StatusCode, body)
 	}
 }

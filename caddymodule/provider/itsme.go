@@ -82,11 +82,13 @@ func (o *ItsmeIDP) Provision(caddy.Context) error { return o.provision(o.build) 
 func (o *ItsmeIDP) build(r *caddyfileutil.Resolver) {
 	before := r.ProblemCount()
 	cfg := o.resolvePreset(r, oidc.Itsme)
-	cfg.ServiceCode, cfg.Key, cfg.DiscoveryURL = r.Plain("service_code", o.ServiceCode, nil), r.Plain("key", o.Key, nil), r.Plain("discovery_url", o.DiscoveryURL, nil)
+	cfg.ServiceCode, cfg.Key, cfg.DiscoveryURL = r.Plain("service_code", o.ServiceCode, nil), r.Plain("key", o.Key, nil),
+		r.Plain("discovery_url", o.DiscoveryURL, nil)
 	cfg.SecurityLevel = securityLevels[r.Plain("security_level", o.SecurityLevel, checkSecurityLevel)]
 	cfg.Claims, cfg.Levels = oidc.ClaimsParameter(r.List("claims", o.Claims, nil)), levels(r, o.Levels)
 	cfg.MetadataExpiration, cfg.FrontChannelLogout = r.Duration("metadata_expiration", o.MetadataExpiration), o.FrontChannelLogout
-	o.settle(r, before, cfg, append(slices.Concat(o.Claims, slices.Collect(maps.Keys(o.Levels))), o.ServiceCode, o.SecurityLevel, o.DiscoveryURL, o.Key, string(o.MetadataExpiration))...)
+	o.settle(r, before, cfg, append(slices.Concat(o.Claims, slices.Collect(maps.Keys(o.Levels))), o.ServiceCode, o.SecurityLevel,
+		o.DiscoveryURL, o.Key, string(o.MetadataExpiration))...)
 }
 
 var (

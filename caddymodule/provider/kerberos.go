@@ -87,7 +87,8 @@ func (k *KerberosIDP) build(r *caddyfileutil.Resolver) {
 	before := r.ProblemCount()
 	k.remote = k.resolve(r, nowhere)
 	k.cfg = kerberos.Config{
-		Service: r.Plain("service", k.Service, nil), Realms: r.List("realms", k.Realms, nil), Auto: k.Auto, Level: k.remote.level, Mapping: k.remote.mapping,
+		Service: r.Plain("service", k.Service, nil), Realms: r.List("realms", k.Realms, nil), Auto: k.Auto, Level: k.remote.level,
+		Mapping: k.remote.mapping,
 	}
 	k.cfg.Networks = networks(r, "networks", k.Networks, checkNetwork)
 	if k.Auto && len(k.Networks) == 0 {

@@ -80,7 +80,8 @@ func TestTicket(t *testing.T) {
 		b := servertest.NewBrowser(t)
 		page, body := b.Open(site)
 		to, ok := strings.CutPrefix(page.Header.Get("Refresh"), "0; url=")
-		if page.StatusCode != http.StatusUnauthorized || page.Header.Get("WWW-Authenticate") != "Negotiate" || !ok || !strings.Contains(body, "No ticket from this computer") {
+		if page.StatusCode != http.StatusUnauthorized || page.Header.Get("WWW-Authenticate") != "Negotiate" || !ok ||
+			!strings.Contains(body, "No ticket from this computer") {
 			t.Fatalf("%s: %d %v\n%s", page.Request.URL, page.StatusCode, page.Header, body)
 		}
 		page, body = b.Open(s.Issuer() + to)
@@ -105,7 +106,8 @@ func TestTicket(t *testing.T) {
 		b, n := withTicket(s, ann)
 		n.token = func() []byte { return []byte("NTLMSSP\x00\x01\x00\x00\x00") }
 		page, body := b.Open(site)
-		if page.StatusCode != http.StatusOK || !strings.Contains(body, `name="password"`) || n.asked.Load() != 1 || page.Header.Get("WWW-Authenticate") != "" {
+		if page.StatusCode != http.StatusOK || !strings.Contains(body, `name="password"`) || n.asked.Load() != 1 ||
+			page.Header.Get("WWW-Authenticate") != "" {
 			t.Errorf("%d, asked %d times, want the other ways to sign in: %s", page.StatusCode, n.asked.Load(), body)
 		}
 	})
@@ -136,7 +138,8 @@ func TestKerberosMethod(t *testing.T) {
 	t.Setenv("KRB5_KTNAME", filepath.Join(t.TempDir(), "machine.keytab"))
 	s := servertest.Configured(t, "")
 	s.MustLoad()
-	method := servertest.Decode[any](t, `{"login_methods":{"login_methods":[{"id":"k","name":"Desk computers","type":"KERBEROS","enabled":true,"kerberos_attributes":{"auto_login_enabled":true}}]}}`)
+	method := servertest.Decode[any](t,
+		`{"login_methods":{"login_methods":[{"id":"k","name":"Desk computers","type":"KERBEROS","enabled":true,"kerberos_attributes":{"auto_login_enabled":true}}]}}`)
 	if body := s.MustCall("POST", "/api/v2/config", method, http.StatusBadRequest); !strings.Contains(body, "KRB5_KTNAME") {
 		t.Errorf("without a keytab: %s", body)
 	}
@@ -150,7 +153,8 @@ func TestKerberosMethod(t *testing.T) {
 	}
 	s.MustCall("POST", "/api/v2/config", method, http.StatusNoContent)
 	b, n := withTicket(s, kerberostest.Ticket{Name: "ann", Realm: kerberostest.Realm, Service: service, Ends: time.Hour})
-	if page, body := b.Open(s.Issuer() + "/account"); page.StatusCode != http.StatusOK || n.asked.Load() != 1 || !strings.Contains(body, "/account/security") {
+	if page, body := b.Open(s.Issuer() + "/account"); page.StatusCode != http.StatusOK || n.asked.Load() != 1 ||
+		!strings.Contains(body, "/account/security") {
 		t.Errorf("%d, asked %d times: %s", page.StatusCode, n.asked.Load(), body)
 	}
 }
@@ -172,7 +176,8 @@ func TestKerberosMethodKeytab(t *testing.T) {
 		return map[string]any{"key_pair": map[string]any{"name": "tickets", "key_type": "KEYTAB", "private_key": raw, "public_key": ""}}
 	}
 	added := servertest.Decode[struct{ ID string }](t, s.MustCall("POST", "/v2/config/certificates", keytab(service), http.StatusOK))
-	method := servertest.Decode[any](t, `{"login_methods":{"login_methods":[{"id":"k","name":"Desk computers","type":"KERBEROS","enabled":true,"kerberos_attributes":{"keytab_id":"tickets","auto_login_enabled":true}}]}}`)
+	method := servertest.Decode[any](t,
+		`{"login_methods":{"login_methods":[{"id":"k","name":"Desk computers","type":"KERBEROS","enabled":true,"kerberos_attributes":{"keytab_id":"tickets","auto_login_enabled":true}}]}}`)
 	s.MustCall("POST", "/api/v2/config", method, http.StatusNoContent)
 	open := func() (asked int32, body string) {
 		t.Helper()

@@ -100,7 +100,10 @@ func TestRotateKeyPairByAPI(t *testing.T) {
 			said = append(said, what)
 		}
 	}
-	if want := []string{"new keys of", "the former keys are retired of", "the next keys are used for", "the next keys are published for"}; !slices.Equal(said, want) {
+	if want := []string{
+		"new keys of", "the former keys are retired of", "the next keys are used for",
+		"the next keys are published for",
+	}; !slices.Equal(said, want) {
 		t.Errorf("the events say %q, want %q", said, want)
 	}
 }
@@ -128,17 +131,20 @@ func TestRotateKeyPairByCommand(t *testing.T) {
 		return out
 	}
 	start := list()["saml"].Current
-	if out := s.Run("", "key-pair", "list"); !strings.HasPrefix(out, "NAME") || !strings.HasSuffix(out, "2 key pairs\n") || !strings.Contains(out, start.SHA256[:16]) || !strings.Contains(out, "saml_sign") {
+	if out := s.Run("", "key-pair", "list"); !strings.HasPrefix(out, "NAME") || !strings.HasSuffix(out, "2 key pairs\n") ||
+		!strings.Contains(out, start.SHA256[:16]) || !strings.Contains(out, "saml_sign") {
 		t.Errorf("key-pair list = %s", out)
 	}
-	if out := s.MustCall(http.MethodDelete, "/v2/config/certificates/"+list()["saml"].ID, nil, http.StatusConflict); !strings.Contains(out, "saml_sign") {
+	if out := s.MustCall(http.MethodDelete, "/v2/config/certificates/"+list()["saml"].ID, nil,
+		http.StatusConflict); !strings.Contains(out, "saml_sign") {
 		t.Errorf("the pair that signs was to be removed: %s", out)
 	}
 	wantPublished(s, "before", start)
 	s.Refused("the rotation is at the stage idle: the next step is announce, not switch", "", "key-pair", "switch", "saml")
 	out := s.Run("", "key-pair", "announce", "saml")
 	announced := list()["saml"]
-	if !strings.Contains(out, "caddy gatehouse key-pair switch saml\nSHA-256 "+announced.Next.SHA256+"\n-----BEGIN CERTIFICATE-----") || announced.Stage != keystore.Announced {
+	if !strings.Contains(out, "caddy gatehouse key-pair switch saml\nSHA-256 "+announced.Next.SHA256+"\n-----BEGIN CERTIFICATE-----") ||
+		announced.Stage != keystore.Announced {
 		t.Errorf("key-pair announce = %s, then %+v", out, announced)
 	}
 	wantPublished(s, "announced", start, announced.Next)
@@ -155,16 +161,19 @@ func TestRotateKeyPairByCommand(t *testing.T) {
 	s.Refused("no key pair saml1; did you mean saml?", "", "key-pair", "announce", "saml1")
 	s.Refused("it cannot be rotated", "", "key-pair", "announce", "partner")
 	s.Refused("at most 1 arg", "", "key-pair", "announce", "saml", "partner")
-	if out, err := servertest.Run(t, "", "__complete", "key-pair", "announce", "--address", s.Admin, ""); err != nil || !strings.HasPrefix(out, "saml\t") || strings.Contains(out, "partner") {
+	if out, err := servertest.Run(t, "", "__complete", "key-pair", "announce", "--address", s.Admin, ""); err != nil ||
+		!strings.HasPrefix(out, "saml\t") || strings.Contains(out, "partner") {
 		t.Errorf("the shell completes %q, %v", out, err)
 	}
 	// Without a name it is Gatehouse's own, which is made now.
-	if out := s.Run("", "key-pair", "announce"); !strings.Contains(out, "Gatehouse's own key pair are published") || !strings.Contains(out, "key-pair switch\nSHA-256 ") {
+	if out := s.Run("", "key-pair", "announce"); !strings.Contains(out, "Gatehouse's own key pair are published") ||
+		!strings.Contains(out, "key-pair switch\nSHA-256 ") {
 		t.Errorf("key-pair announce without a name = %s", out)
 	}
 	before := list()[""]
 	out = s.Run("", "key-pair", "renew", "own")
-	if now := list()[""]; now.Stage != keystore.Idle || now.Current.SHA256 == before.Current.SHA256 || now.Current.SHA256 == before.Next.SHA256 || !strings.Contains(out, now.Current.SHA256) {
+	if now := list()[""]; now.Stage != keystore.Idle || now.Current.SHA256 == before.Current.SHA256 ||
+		now.Current.SHA256 == before.Next.SHA256 || !strings.Contains(out, now.Current.SHA256) {
 		t.Errorf("key-pair renew = %s, then %+v", out, now)
 	}
 	if out := s.Run("", "key-pair", "list"); !strings.Contains(out, "\n(own) ") {
@@ -183,8 +192,16 @@ func TestRotateKeyPairByCommand(t *testing.T) {
 		t.Errorf("the events say %q", said)
 	}
 	t.Run("attack 883: by the command", func(t *testing.T) {
-		for _, args := range [][]string{{"list"}, {"list", "--json"}, {"announce", "saml", "--json"}, {"switch", "saml", "--json"}, {"retire", "saml"}, {"renew", "saml"}} {
-			if out := strings.ToLower(s.Run("", append([]string{"key-pair"}, args...)...)); strings.Contains(out, "private") || strings.Contains(out, strings.ToLower(base64.StdEncoding.EncodeToString([]byte("-----BEGIN PRIV")))) {
+		for _, args := range [][]string{
+			{"list"},
+			{"list", "--json"},
+			{"announce", "saml", "--json"},
+			{"switch", "saml", "--json"},
+			{"retire", "saml"},
+			{"renew", "saml"},
+		} {
+			if out := strings.ToLower(s.Run("", append([]string{"key-pair"}, args...)...)); strings.Contains(out, "private") ||
+				strings.Contains(out, strings.ToLower(base64.StdEncoding.EncodeToString([]byte("-----BEGIN PRIV")))) {
 				t.Errorf("key-pair %q prints a private key: %s", args, out)
 			}
 		}
@@ -196,7 +213,8 @@ func TestRotationTellsNoPrivateKey(t *testing.T) {
 	s := servertest.Configured(t, "")
 	s.MustLoad()
 	pair := servertest.KeyPair(t, "saml", 400*24*time.Hour)
-	added := servertest.Decode[struct{ ID string }](t, s.MustCall(http.MethodPost, "/v2/config/certificates", map[string]any{"key_pair": pair}, http.StatusOK))
+	added := servertest.Decode[struct{ ID string }](t,
+		s.MustCall(http.MethodPost, "/v2/config/certificates", map[string]any{"key_pair": pair}, http.StatusOK))
 	pem, err := base64.StdEncoding.DecodeString(pair["private_key"])
 	if err != nil {
 		t.Fatal(err)
@@ -204,10 +222,15 @@ func TestRotationTellsNoPrivateKey(t *testing.T) {
 	der := strings.Join(strings.Split(string(pem), "\n")[1:2], "")
 	t.Run("attack 883: by the API", func(t *testing.T) {
 		one := "/v2/config/certificates/" + added.ID
-		for _, path := range []string{"POST " + one + "/rotation/announce", "POST " + one + "/rotation/switch", "GET " + one + "/rotation", "GET /v2/config/certificates/rotations", "GET " + one, "GET /api/events?limit=100&offset=0&actor=admin", "POST " + one + "/rotation/retire"} {
+		for _, path := range []string{
+			"POST " + one + "/rotation/announce", "POST " + one + "/rotation/switch", "GET " + one + "/rotation",
+			"GET /v2/config/certificates/rotations", "GET " + one, "GET /api/events?limit=100&offset=0&actor=admin",
+			"POST " + one + "/rotation/retire",
+		} {
 			method, path, _ := strings.Cut(path, " ")
 			text := s.MustCall(method, path, nil, http.StatusOK)
-			if strings.Contains(text, pair["private_key"]) || strings.Contains(text, der) || strings.Contains(text, base64.StdEncoding.EncodeToString([]byte("-----BEGIN PRIV"))) {
+			if strings.Contains(text, pair["private_key"]) || strings.Contains(text, der) ||
+				strings.Contains(text, base64.StdEncoding.EncodeToString([]byte("-----BEGIN PRIV"))) {
 				t.Errorf("%s %s tells the private key: %s", method, path, text)
 			}
 		}

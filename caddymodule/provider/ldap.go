@@ -149,7 +149,8 @@ func (l *LDAPIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 }
 
 func (l *LDAPIDP) readBind(d *caddyfile.Dispenser) error {
-	args, err := caddyfileutil.ReadPair(d, "want the DN of an account that searches for people and its password, such as `bind cn=reader,dc=example,dc=com {env.LDAP_PASSWORD}`")
+	args, err := caddyfileutil.ReadPair(d,
+		"want the DN of an account that searches for people and its password, such as `bind cn=reader,dc=example,dc=com {env.LDAP_PASSWORD}`")
 	if err == nil {
 		l.BindDN, l.BindPassword = args[0], caddyfileutil.Sensitive(args[1])
 	}
@@ -157,7 +158,8 @@ func (l *LDAPIDP) readBind(d *caddyfile.Dispenser) error {
 }
 
 func (g *LDAPGroups) readMap(d *caddyfile.Dispenser) error {
-	args, err := caddyfileutil.ReadPair(d, "want a group of the directory and the group that it is here, such as `map cn=admins,ou=groups,dc=example,dc=com admins`")
+	args, err := caddyfileutil.ReadPair(d,
+		"want a group of the directory and the group that it is here, such as `map cn=admins,ou=groups,dc=example,dc=com admins`")
 	if err == nil {
 		g.Map = append(g.Map, MappedGroup{args[0], args[1]})
 	}
@@ -194,7 +196,8 @@ func (l *LDAPIDP) build(r *caddyfileutil.Resolver) {
 	if g := l.Groups; g != nil {
 		l.cfg.Groups = ldap.Groups{Base: r.Plain("groups base", g.Base, nil), Match: r.Plain("groups match", g.Match, nil)}
 		for _, m := range g.Map {
-			l.cfg.Groups.Map = append(l.cfg.Groups.Map, ldap.GroupMap{From: r.Plain("groups map", m.From, nil), To: r.Plain("groups map", m.To, nil)})
+			l.cfg.Groups.Map = append(l.cfg.Groups.Map,
+				ldap.GroupMap{From: r.Plain("groups map", m.From, nil), To: r.Plain("groups map", m.To, nil)})
 		}
 		for _, m := range l.cfg.Groups.Map {
 			if strings.Contains(m.To, "=") && !strings.Contains(m.From, "=") {

@@ -79,7 +79,10 @@ func TestDirectory(t *testing.T) {
 		s.Extra = idp("networks 192.0.2.0/24")
 		s.MustLoad()
 		b := servertest.NewBrowser(t)
-		b.Client.Transport = marking{servertest.Patient{Transport: s.Transport}, map[string]string{"X-Forwarded-For": "192.0.2.7", "Forwarded": "for=192.0.2.7", "X-Real-Ip": "192.0.2.7"}}
+		b.Client.Transport = marking{
+			servertest.Patient{Transport: s.Transport},
+			map[string]string{"X-Forwarded-For": "192.0.2.7", "Forwarded": "for=192.0.2.7", "X-Real-Ip": "192.0.2.7"},
+		}
 		page, body := b.Open(site)
 		if strings.Contains(body, "Staff directory") {
 			t.Errorf("the directory is offered: %s", body)
@@ -123,8 +126,14 @@ func TestDirectoriesThatFailInWords(t *testing.T) {
 		log       string
 		option    string // a short timeout for what never answers alone: on a busy machine the others take their time
 	}{
-		"referral":  {answers(10), http.StatusBadGateway, "the directory refers to another server, which is not followed: name that server in url", ""},
-		"limit":     {answers(4), http.StatusBadGateway, "the directory ends the search at its size limit: make base or match narrower, or raise the limit", ""},
+		"referral": {
+			answers(10), http.StatusBadGateway,
+			"the directory refers to another server, which is not followed: name that server in url", "",
+		},
+		"limit": {
+			answers(4), http.StatusBadGateway,
+			"the directory ends the search at its size limit: make base or match narrower, or raise the limit", "",
+		},
 		"half-open": {ldaptest.Config{Silent: true}, http.StatusGatewayTimeout, "does not answer in time", "timeout 500ms"},
 	}
 	for id, c := range cases {
@@ -163,8 +172,9 @@ func TestDirectoryByAPI(t *testing.T) {
 	s.Site = remoteSite
 	s.MustLoad()
 	method := func(members string) any {
-		return servertest.Decode[any](t, `{"login_methods":{"login_methods":[{"id":"staff","name":"Staff directory","type":"LDAP","enabled":true,"auto_email_verification":true,`+
-			`"attribute_mappings":[{"id":"1","map_from":"uid","map_to":"username"},{"id":"2","map_from":"mail","map_to":"email"}],"ladp_attributes":{`+members+`}}]}}`)
+		return servertest.Decode[any](t,
+			`{"login_methods":{"login_methods":[{"id":"staff","name":"Staff directory","type":"LDAP","enabled":true,"auto_email_verification":true,`+
+				`"attribute_mappings":[{"id":"1","map_from":"uid","map_to":"username"},{"id":"2","map_from":"mail","map_to":"email"}],"ladp_attributes":{`+members+`}}]}}`)
 	}
 	search := fmt.Sprintf(`"server_urls":"%s","base_suffix":"%s","user_distinguished_name":"%s","password":"%s","attributes_to_be_fetched":["department"]`,
 		directory.URL, ldaptest.People, ldaptest.Reader, ldaptest.ReaderPW)
@@ -187,7 +197,8 @@ func TestDirectoryByAPI(t *testing.T) {
 		"a search":   search,
 		"a template": fmt.Sprintf(`"server_urls":"%s","authentication_dn_template":"uid=%%s,%s"`, directory.URL, ldaptest.People),
 		"a network":  search + `,"ip_range_enabled":true,"ip_ranges":["127.0.0.0/8","::1"]`,
-		"two servers, the first of them somewhere that is not opened": strings.Replace(search, directory.URL, "ldap://10.0.0.1, "+directory.URL, 1),
+		"two servers, the first of them somewhere that is not opened": strings.Replace(search, directory.URL,
+			"ldap://10.0.0.1, "+directory.URL, 1),
 	} {
 		s.MustCall(http.MethodPost, "/api/v2/config", method(members), http.StatusNoContent)
 		if page, body := walk(); body != "[ann] [ann@example.com]" {
@@ -207,7 +218,8 @@ func TestDirectoryByAPI(t *testing.T) {
 		b := servertest.NewBrowser(t)
 		_, body := b.Open("http://" + s.API + "/")
 		page, body := toDirectory(s, b, body)
-		if page, body := b.Submit(page, body, url.Values{"username": {"ann"}, "password": {"ann password"}}); page.StatusCode != http.StatusBadGateway {
+		if page, body := b.Submit(page, body,
+			url.Values{"username": {"ann"}, "password": {"ann password"}}); page.StatusCode != http.StatusBadGateway {
 			t.Errorf("%d %s", page.StatusCode, body)
 		}
 		if now, _, _ := directory.Connections(); now != made {

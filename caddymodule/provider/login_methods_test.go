@@ -14,8 +14,9 @@ func TestLoginMethodWorks(t *testing.T) {
 	s := servertest.Configured(t, "")
 	s.MustLoad()
 	method := func(name, rest string) map[string]any {
-		return map[string]any{"login_methods": map[string]any{"login_methods": []any{servertest.Decode[any](t, `{"id":"corp","name":"`+name+`","type":"OPEN_ID_CONNECT",`+rest+
-			`"open_id_connect_attributes":{"client_id":"gatehouse","client_secret":"secret-of-corp","discovery_url":"https://corp.example.com/.well-known/openid-configuration"}}`)}}}
+		return map[string]any{"login_methods": map[string]any{"login_methods": []any{servertest.Decode[any](t,
+			`{"id":"corp","name":"`+name+`","type":"OPEN_ID_CONNECT",`+rest+
+				`"open_id_connect_attributes":{"client_id":"gatehouse","client_secret":"secret-of-corp","discovery_url":"https://corp.example.com/.well-known/openid-configuration"}}`)}}}
 	}
 	if page := s.SignInPage(); strings.Contains(page, "Corp") || !strings.Contains(page, `name="password"`) {
 		t.Fatalf("before: %s", page)
@@ -32,26 +33,31 @@ func TestLoginMethodWorks(t *testing.T) {
 	if page := s.SignInPage(); strings.Contains(page, "Another name") {
 		t.Errorf("once it is switched off: %s", page)
 	}
-	s.MustCall("POST", "/api/v2/config", servertest.Decode[any](t, `{"login_methods":{"login_methods":[{"id":"p","type":"SAML","enabled":true,"saml_attributes":{"idp_metadata":"https://p.example.com/m","comparison":"EXACT"}}]}}`), http.StatusNoContent)
+	s.MustCall("POST", "/api/v2/config",
+		servertest.Decode[any](t, `{"login_methods":{"login_methods":[{"id":"p","type":"SAML","enabled":true,"saml_attributes":{"idp_metadata":"https://p.example.com/m","comparison":"EXACT"}}]}}`), http.StatusNoContent)
 	if page := s.SignInPage(); !strings.Contains(page, "idp=p") {
 		t.Errorf("once a SAML method is added: %s", page)
 	}
 	for _, bad := range []string{
 		`{"id":"f","type":"INSTAGRAM","enabled":true,"instagram_attributes":{"clientId":"x"}}`,
 	} {
-		body := s.MustCall("POST", "/api/v2/config", servertest.Decode[any](t, `{"login_methods":{"login_methods":[`+bad+`]}}`), http.StatusConflict)
+		body := s.MustCall("POST", "/api/v2/config", servertest.Decode[any](t, `{"login_methods":{"login_methods":[`+bad+`]}}`),
+			http.StatusConflict)
 		if !strings.Contains(body, "Meta ended the API") {
 			t.Errorf("%s: %s", bad, body)
 		}
 	}
-	s.MustCall("POST", "/api/v2/config", servertest.Decode[any](t, `{"features":{"mobile_authentication_enabled":true},"login_methods":{"login_methods":[{"id":"q","name":"Acme phone","type":"QR_CODE","enabled":true}]}}`), http.StatusNoContent)
+	s.MustCall("POST", "/api/v2/config",
+		servertest.Decode[any](t, `{"features":{"mobile_authentication_enabled":true},"login_methods":{"login_methods":[{"id":"q","name":"Acme phone","type":"QR_CODE","enabled":true}]}}`), http.StatusNoContent)
 	if page := s.SignInPage(); !strings.Contains(page, "Acme phone") || !strings.Contains(page, "idp=q") {
 		t.Errorf("once a method of type QR_CODE is added: %s", page)
 	}
-	s.MustCall("POST", "/api/v2/config", servertest.Decode[any](t, `{"login_methods":{"login_methods":[{"id":"q","type":"QR_CODE","enabled":true,"qr_code_attributes":{"deep_linking_enabled":true}}]}}`), http.StatusBadRequest)
+	s.MustCall("POST", "/api/v2/config",
+		servertest.Decode[any](t, `{"login_methods":{"login_methods":[{"id":"q","type":"QR_CODE","enabled":true,"qr_code_attributes":{"deep_linking_enabled":true}}]}}`), http.StatusBadRequest)
 	// The password is a method too.
-	s.MustCall("POST", "/api/v2/config", servertest.Decode[any](t, `{"login_methods":{"login_methods":[{"id":"identity","name":"Password","type":"USERNAME_AND_PASSWORD","enabled":false},`+
-		`{"id":"p","type":"SAML","enabled":true,"saml_attributes":{"idp_metadata":"https://p.example.com/m"}}]}}`), http.StatusNoContent)
+	s.MustCall("POST", "/api/v2/config",
+		servertest.Decode[any](t, `{"login_methods":{"login_methods":[{"id":"identity","name":"Password","type":"USERNAME_AND_PASSWORD","enabled":false},`+
+			`{"id":"p","type":"SAML","enabled":true,"saml_attributes":{"idp_metadata":"https://p.example.com/m"}}]}}`), http.StatusNoContent)
 	if page := s.SignInPage(); strings.Contains(page, `name="password"`) {
 		t.Errorf("once passwords are switched off: %s", page)
 	}
@@ -82,14 +88,17 @@ func TestProvidersOfTheCaddyfileAreShown(t *testing.T) {
 	for _, m := range list {
 		found[m.ID] = m
 	}
-	if m := found["corp"]; m.Type != "OPEN_ID_CONNECT" || m.Level != 2 || len(m.Mappings) != 1 || m.Mappings[0]["map_from"] != "mail" || m.Mappings[0]["map_to"] != "email" ||
+	if m := found["corp"]; m.Type != "OPEN_ID_CONNECT" || m.Level != 2 || len(m.Mappings) != 1 || m.Mappings[0]["map_from"] != "mail" ||
+		m.Mappings[0]["map_to"] != "email" ||
 		m.OIDC["issuer"] != "https://corp.example.com" || m.OIDC["client_id"] != "gatehouse" || strings.Contains(shown, "secret-of-corp") {
 		t.Errorf("idp corp is shown as %+v", m)
 	}
-	if m := found["partner"]; m.Type != "SAML" || m.Level != 2 || m.SAML["idp_metadata"] != "https://partner.example.com/m" || m.SAML["comparison"] != "EXACT" {
+	if m := found["partner"]; m.Type != "SAML" || m.Level != 2 || m.SAML["idp_metadata"] != "https://partner.example.com/m" ||
+		m.SAML["comparison"] != "EXACT" {
 		t.Errorf("idp partner is shown as %+v", m)
 	}
-	if body := s.MustCall("GET", "/api/config/identity-providers", nil, http.StatusOK); !strings.Contains(body, `"saml_properties":{"authn_context":"urn:x:strong"}`) {
+	if body := s.MustCall("GET", "/api/config/identity-providers", nil, http.StatusOK); !strings.Contains(body,
+		`"saml_properties":{"authn_context":"urn:x:strong"}`) {
 		t.Errorf("identity-providers = %s", body)
 	}
 	whole := servertest.Decode[map[string]any](t, shown)
@@ -120,17 +129,23 @@ func TestMappingsThatGiveNobodyAnything(t *testing.T) {
 	for name, tt := range map[string]struct {
 		of, mappings, path, problem string // no path: it is stored
 	}{
-		"a directory":                {ldap, mapping("username", "uid"), "attribute_mappings[0]", "is the wrong way round"},
-		"OpenID":                     {oidc, mapping("username", "preferred_username"), "attribute_mappings[0]", "is the wrong way round"},
-		"Google":                     {google, mapping("id", "sub"), "attribute_mappings[0]", "is the wrong way round"},
-		"SAML":                       {saml, mapping("email", "urn:oid:0.9.2342.19200300.100.1.3"), "attribute_mappings[0]", "is the wrong way round"},
-		"a custom one":               {ldap, custom("email", "mail"), "custom_attribute_mappings[0]", "is the wrong way round"},
-		"a misspelled detail":        {oidc, mapping("mail", "emial"), "attribute_mappings[0].map_to", "did you mean email?"},
-		"a misspelled one of SAML":   {saml, mapping("givenName", "given_nmae"), "attribute_mappings[0].map_to", "did you mean given_name?"},
-		"the right way":              {ldap, mapping("uid", "username"), "", ""},
-		"an attribute of one's own":  {oidc, mapping("dept", "department_of_person"), "", ""},
-		"a field that is nearly one": {oidc, mapping("mail", "emails") + `,"custom_attribute_fields":[{"id":"emails","name":"emails","type":"TEXT"}]`, "", ""},
-		"another word for a claim":   {ldap, mapping("sn", "surname"), "", ""},
+		"a directory": {ldap, mapping("username", "uid"), "attribute_mappings[0]", "is the wrong way round"},
+		"OpenID":      {oidc, mapping("username", "preferred_username"), "attribute_mappings[0]", "is the wrong way round"},
+		"Google":      {google, mapping("id", "sub"), "attribute_mappings[0]", "is the wrong way round"},
+		"SAML": {
+			saml, mapping("email", "urn:oid:0.9.2342.19200300.100.1.3"), "attribute_mappings[0]",
+			"is the wrong way round",
+		},
+		"a custom one":              {ldap, custom("email", "mail"), "custom_attribute_mappings[0]", "is the wrong way round"},
+		"a misspelled detail":       {oidc, mapping("mail", "emial"), "attribute_mappings[0].map_to", "did you mean email?"},
+		"a misspelled one of SAML":  {saml, mapping("givenName", "given_nmae"), "attribute_mappings[0].map_to", "did you mean given_name?"},
+		"the right way":             {ldap, mapping("uid", "username"), "", ""},
+		"an attribute of one's own": {oidc, mapping("dept", "department_of_person"), "", ""},
+		"a field that is nearly one": {
+			oidc,
+			mapping("mail", "emails") + `,"custom_attribute_fields":[{"id":"emails","name":"emails","type":"TEXT"}]`, "", "",
+		},
+		"another word for a claim": {ldap, mapping("sn", "surname"), "", ""},
 	} {
 		body := servertest.Decode[any](t, `{"login_methods":{"login_methods":[{"id":"d","enabled":true,`+tt.of+`,`+tt.mappings+`}]}}`)
 		want := http.StatusNoContent
@@ -153,7 +168,8 @@ func TestProblemsNameMembers(t *testing.T) {
 		`{"id":"c","type":"OPEN_ID_CONNECT","enabled":true,"open_id_connect_attributes":{"issuer":"https://corp.example.com","client_id":"x","client_authentication_method":"CLIENT_SECRET_BASIC"}}`:                                     "login_methods.login_methods[0].open_id_connect_attributes.client_secret",
 		`{"id":"p","type":"SAML","enabled":true,"saml_attributes":{"idp_metadata":"https://p.example.com/m","comparison":"EXACT","authentication_level_mappings":[{"authn_context_class_ref_name":"no URI","authentication_level":2}]}}`: "login_methods.login_methods[0].saml_attributes.authentication_level_mappings[0].authn_context_class_ref_name",
 	} {
-		got := s.MustCall("POST", "/api/v2/config", servertest.Decode[any](t, `{"login_methods":{"login_methods":[`+body+`]}}`), http.StatusBadRequest)
+		got := s.MustCall("POST", "/api/v2/config", servertest.Decode[any](t, `{"login_methods":{"login_methods":[`+body+`]}}`),
+			http.StatusBadRequest)
 		if !strings.Contains(got, `"path":"`+want+`"`) {
 			t.Errorf("POST %s = %s, want the path %s", body, got, want)
 		}

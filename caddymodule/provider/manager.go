@@ -73,15 +73,17 @@ type managedProvider struct {
 // NewManager returns a manager that has no providers yet.
 func NewManager(d Deps) *Manager {
 	return &Manager{
-		deps: d, trusted: outbound.New(true), checked: outbound.New(false, d.Allow...), dial: outbound.NewDialer(true), checkedDial: outbound.NewDialer(false, d.Allow...),
-		fixed: map[string]idp.Provider{}, managed: map[string]managedProvider{}, version: 1,
+		deps: d, trusted: outbound.New(true), checked: outbound.New(false, d.Allow...), dial: outbound.NewDialer(true),
+		checkedDial: outbound.NewDialer(false, d.Allow...),
+		fixed:       map[string]idp.Provider{}, managed: map[string]managedProvider{}, version: 1,
 	}
 }
 
 // env returns what a provider needs.
 func (p *Manager) env(id string, trusted bool) idp.Env {
 	env := idp.Env{
-		ID: id, Issuer: p.deps.Issuer, Now: time.Now, Random: rand.Reader, Log: p.deps.Log.With(zap.String("provider", id)), Client: p.trusted, Checked: p.checked,
+		ID: id, Issuer: p.deps.Issuer, Now: time.Now, Random: rand.Reader, Log: p.deps.Log.With(zap.String("provider", id)),
+		Client: p.trusted, Checked: p.checked,
 		Once: federation.Once(p.deps.Store, time.Now, id), KeyPair: p.KeyPair, Certificate: p.certificate, Dial: p.dial.DialContext,
 	}
 	if !trusted {
@@ -175,7 +177,8 @@ func (p *Manager) open(id string, remote remoteIDP) idp.Provider {
 func (p *Manager) checkKeys(ctx context.Context, id string, source idp.Provider) {
 	if checker, ok := source.(idp.KeyChecker); ok {
 		if err := checker.CheckKeys(ctx); err != nil {
-			p.deps.Log.Warn("a key pair of the provider cannot be used: add or replace it by the configuration API", zap.String("provider", id), zap.Error(err))
+			p.deps.Log.Warn("a key pair of the provider cannot be used: add or replace it by the configuration API",
+				zap.String("provider", id), zap.Error(err))
 		}
 	}
 }
@@ -244,8 +247,10 @@ func (p *Manager) renew(ctx context.Context, methods []settings.LoginMethod, f *
 		}
 		now[m.ID] = have
 		list = append(list, federation.Provider{
-			ID: m.ID, Name: m.Name, Source: have.Provider, Path: methodPath(&m), Managed: true, Administrators: m.AdministratorsEnabled, Synchronise: m.SynchroniseAttributes, VerifiesEmail: m.AutoEmailVerification,
-			Activates: m.AutoActivationEnabled, Assurance: m.IdentityAssuranceLevel, Editable: editableOf(&m), Custom: customOf(&m), Excluded: excludedOf(&m), CoupleEmail: f.AutomatedExternalIdentityCouplingEnabled,
+			ID: m.ID, Name: m.Name, Source: have.Provider, Path: methodPath(&m), Managed: true, Administrators: m.AdministratorsEnabled,
+			Synchronise: m.SynchroniseAttributes, VerifiesEmail: m.AutoEmailVerification,
+			Activates: m.AutoActivationEnabled, Assurance: m.IdentityAssuranceLevel, Editable: editableOf(&m), Custom: customOf(&m),
+			Excluded: excludedOf(&m), CoupleEmail: f.AutomatedExternalIdentityCouplingEnabled,
 			Migrates: f.MigrationEnabled && m.MigrationDuringSignUp && m.Type == settings.TypeLDAP, Moving: movingOf(&m, f),
 		})
 	}
@@ -263,7 +268,8 @@ func (p *Manager) renew(ctx context.Context, methods []settings.LoginMethod, f *
 
 func sameProvider(a, b federation.Provider) bool {
 	return a.ID == b.ID && a.Name == b.Name && a.Source == b.Source && a.Synchronise == b.Synchronise && a.CoupleEmail == b.CoupleEmail &&
-		a.Migrates == b.Migrates && a.Assurance == b.Assurance && a.Moving == b.Moving && a.VerifiesEmail == b.VerifiesEmail && a.Activates == b.Activates && a.Administrators == b.Administrators && slices.Equal(a.Editable, b.Editable) &&
+		a.Migrates == b.Migrates && a.Assurance == b.Assurance && a.Moving == b.Moving && a.VerifiesEmail == b.VerifiesEmail &&
+		a.Activates == b.Activates && a.Administrators == b.Administrators && slices.Equal(a.Editable, b.Editable) &&
 		slices.Equal(a.Custom, b.Custom) && slices.Equal(a.Excluded, b.Excluded)
 }
 

@@ -27,10 +27,14 @@ func TestReloadWarnsOfStoredMetadata(t *testing.T) {
 	now := time.Now()
 	old := samltest.New("https://old.example/metadata", time.Now)
 	old.Key = samltest.NewKeyUntil("expired", now.AddDate(-2, 0, 0), now.AddDate(-1, 0, 0))
-	over := strings.Replace(string(samltest.New("https://over.example/metadata", time.Now).Metadata()), " entityID=", ` validUntil="2020-01-01T00:00:00Z" entityID=`, 1)
+	over := strings.Replace(string(samltest.New("https://over.example/metadata", time.Now).Metadata()), " entityID=",
+		` validUntil="2020-01-01T00:00:00Z" entityID=`, 1)
 	var methods []any
 	for id, metadata := range map[string]string{"old": string(old.Metadata()), "over": over} {
-		methods = append(methods, map[string]any{"id": id, "type": "SAML", "enabled": true, "saml_attributes": map[string]any{"idp_metadata": metadata}})
+		methods = append(methods, map[string]any{
+			"id": id, "type": "SAML", "enabled": true,
+			"saml_attributes": map[string]any{"idp_metadata": metadata},
+		})
 	}
 	stored, err := json.Marshal(map[string]any{"login_methods": map[string]any{"login_methods": methods}})
 	if err != nil {
@@ -45,7 +49,8 @@ func TestReloadWarnsOfStoredMetadata(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	units, err := settings.New(t.Context(), settings.Config{Verify: func(settings.LoginMethod) error { return nil }, Bootstrap: stored}, settings.Deps{Store: store, Keyring: ring})
+	units, err := settings.New(t.Context(), settings.Config{Verify: func(settings.LoginMethod) error { return nil }, Bootstrap: stored},
+		settings.Deps{Store: store, Keyring: ring})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +60,10 @@ func TestReloadWarnsOfStoredMetadata(t *testing.T) {
 	if _, err := m.Open(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[string]string{"old": "has expired or is not valid yet", "over": "it was valid until 2020-01-01T00:00:00Z and has expired"} {
+	for id, want := range map[string]string{
+		"old":  "has expired or is not valid yet",
+		"over": "it was valid until 2020-01-01T00:00:00Z and has expired",
+	} {
 		found := logs.FilterField(zap.String("provider", id)).All()
 		if len(found) != 1 || !strings.Contains(toText(found[0].ContextMap()["error"]), want) {
 			t.Errorf("log of %s = %v, want %q", id, found, want)
@@ -78,7 +86,10 @@ func TestTryWhatIsNotAdded(t *testing.T) {
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		at := server.URL
-		_ = json.NewEncoder(w).Encode(map[string]string{"issuer": at, "authorization_endpoint": at + "/authorize", "token_endpoint": at + "/token", "jwks_uri": at + "/jwks"})
+		_ = json.NewEncoder(w).Encode(map[string]string{
+			"issuer": at, "authorization_endpoint": at + "/authorize",
+			"token_endpoint": at + "/token", "jwks_uri": at + "/jwks",
+		})
 	})
 	mux.HandleFunc("/jwks", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -90,7 +101,8 @@ func TestTryWhatIsNotAdded(t *testing.T) {
 			if allowed {
 				d.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 			}
-			steps, err := NewManager(d).Try(t.Context(), settings.LoginMethod{ID: "new", Type: settings.TypeOIDC, OIDC: &settings.OIDCAttributes{Issuer: server.URL}})
+			steps, err := NewManager(d).Try(t.Context(),
+				settings.LoginMethod{ID: "new", Type: settings.TypeOIDC, OIDC: &settings.OIDCAttributes{Issuer: server.URL}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -85,7 +85,10 @@ func movingOf(m *settings.LoginMethod, f *settings.Features) federation.Moving {
 	if !f.MigrationEnabled || !m.MigrationDuringSignUp || m.Type == settings.TypeLDAP {
 		return federation.Moving{}
 	}
-	return federation.Moving{Ask: true, Trust: f.UnauthenticatedMigrationEnabled, Named: f.PersonIdentifierInExternalProfileRequiredForMigration}
+	return federation.Moving{
+		Ask: true, Trust: f.UnauthenticatedMigrationEnabled,
+		Named: f.PersonIdentifierInExternalProfileRequiredForMigration,
+	}
 }
 
 // editableOf are the details that persons may change although the provider says them.
@@ -124,7 +127,10 @@ const (
 func eidasMethod(a *settings.EIDASAttributes) saml.Config {
 	cfg := saml.Config{
 		Metadata: a.IDPMetadata, Scheme: saml.EToegang, Assurance: strings.ToLower(a.RequiredLevelOfAssurance), EntityID: a.EntityID,
-		Via: map[string]string{"ACCEPTANCE": eidasAcceptance, "PRODUCTION": eidasProduction, "CUSTOM": a.AuthenticationServiceCustomValue}[a.AuthenticationService],
+		Via: map[string]string{
+			"ACCEPTANCE": eidasAcceptance, "PRODUCTION": eidasProduction,
+			"CUSTOM": a.AuthenticationServiceCustomValue,
+		}[a.AuthenticationService],
 	}
 	if a.SigningKeyID != "" {
 		cfg.Sign = []string{a.SigningKeyID}
@@ -154,7 +160,8 @@ func plainSAML(m *settings.LoginMethod) saml.Config {
 func oidcMethod(m *settings.LoginMethod) oidc.Config {
 	o := m.OIDC
 	cfg := oidc.Config{
-		Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: secret.New(o.ClientSecret.Reveal()), Key: o.SigningKeyID, Scopes: o.Scopes, Level: m.AuthenticationLevel,
+		Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: secret.New(o.ClientSecret.Reveal()), Key: o.SigningKeyID, Scopes: o.Scopes,
+		Level:   m.AuthenticationLevel,
 		Mapping: mappingOf(m), IDTokenEncryptionRequired: o.IDTokenEncryptionRequired, UserInfoEncryptionRequired: o.UserInfoEncryptionRequired,
 		FrontChannelLogout: o.FrontChannelLogoutEnabled, MetadataExpiration: time.Duration(o.MetadataExpirationInSeconds) * time.Second,
 		Claims: oidc.ClaimsParameter(o.Claims),
@@ -167,7 +174,8 @@ func oidcMethod(m *settings.LoginMethod) oidc.Config {
 	}
 	if o.ManualMetadataSetup {
 		cfg.Metadata = oidc.Metadata{
-			AuthorizationURL: o.AuthorizationURL, TokenURL: o.IDTokenURL, UserInfoURL: o.UserInfoURL, JWKSURL: o.JWKSURL, EndSessionURL: o.EndSessionURL,
+			AuthorizationURL: o.AuthorizationURL, TokenURL: o.IDTokenURL, UserInfoURL: o.UserInfoURL, JWKSURL: o.JWKSURL,
+			EndSessionURL: o.EndSessionURL,
 		}
 	} else {
 		cfg.DiscoveryURL = o.DiscoveryURL
@@ -179,7 +187,8 @@ func ldapMethod(m *settings.LoginMethod) ldap.Config {
 	l := m.LDAP
 	cfg := ldap.Config{
 		URLs:   strings.FieldsFunc(l.ServerURLs, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }),
-		BindDN: l.UserDistinguishedName, BindPassword: secret.New(l.Password.Reveal()), Template: l.AuthenticationDNTemplate, Base: l.BaseSuffix, Match: l.MatchPattern,
+		BindDN: l.UserDistinguishedName, BindPassword: secret.New(l.Password.Reveal()), Template: l.AuthenticationDNTemplate,
+		Base: l.BaseSuffix, Match: l.MatchPattern,
 		Attributes: l.AttributesToBeFetched, Mapping: mappingOf(m), Level: m.AuthenticationLevel,
 	}
 	if l.IPRangeEnabled {
@@ -201,7 +210,8 @@ var socialPresets = map[string]string{
 // social returns the attributes of a method at a social network, or nil.
 func social(m *settings.LoginMethod) *settings.SocialAttributes {
 	return map[string]*settings.SocialAttributes{
-		settings.TypeFacebook: m.Facebook, settings.TypeLinkedIn: m.LinkedIn, settings.TypeTwitter: m.Twitter, settings.TypeGoogle: m.Google, settings.TypeMicrosoft: m.Microsoft,
+		settings.TypeFacebook: m.Facebook, settings.TypeLinkedIn: m.LinkedIn, settings.TypeTwitter: m.Twitter, settings.TypeGoogle: m.Google,
+		settings.TypeMicrosoft: m.Microsoft,
 	}[m.Type]
 }
 
@@ -213,25 +223,30 @@ func openID(m *settings.LoginMethod) (cfg oidc.Config, ok bool) {
 	case (m.Type == settings.TypeGoogle || m.Type == settings.TypeMicrosoft) && social(m) != nil:
 		of := social(m)
 		return oidc.Config{
-			Preset: socialPresets[m.Type], ClientID: of.ClientID, ClientSecret: secret.New(of.ClientSecret.Reveal()), Level: m.AuthenticationLevel, Mapping: mappingOf(m),
+			Preset: socialPresets[m.Type], ClientID: of.ClientID, ClientSecret: secret.New(of.ClientSecret.Reveal()),
+			Level: m.AuthenticationLevel, Mapping: mappingOf(m),
 		}, true
 	case m.Type == settings.TypeAzureADB2C && m.AzureADB2C != nil:
 		of := m.AzureADB2C
 		return oidc.Config{
-			Preset: oidc.AzureADB2C, Tenant: of.TenantID, ClientID: of.ApplicationID, ClientSecret: secret.New(of.ClientSecret.Reveal()), Policy: of.Policy,
+			Preset: oidc.AzureADB2C, Tenant: of.TenantID, ClientID: of.ApplicationID, ClientSecret: secret.New(of.ClientSecret.Reveal()),
+			Policy:             of.Policy,
 			FrontChannelLogout: of.FrontChannelLogoutEnabled, Level: m.AuthenticationLevel, Mapping: mappingOf(m),
 		}, true
 	case m.Type == settings.TypeApple && m.Apple != nil:
 		of := m.Apple
 		return oidc.Config{
-			Preset: oidc.Apple, ClientID: of.ClientID, TeamID: of.TeamID, KeyID: of.KeyID, Key: of.SigningKeyID, JWKSURL: of.JWKSURI, Scopes: someOf(of.Scopes),
-			Level: m.AuthenticationLevel, Mapping: mappingOf(m),
+			Preset: oidc.Apple, ClientID: of.ClientID, TeamID: of.TeamID, KeyID: of.KeyID, Key: of.SigningKeyID, JWKSURL: of.JWKSURI,
+			Scopes: someOf(of.Scopes),
+			Level:  m.AuthenticationLevel, Mapping: mappingOf(m),
 		}, true
 	case m.Type == settings.TypeItsme && m.Itsme != nil:
 		of := m.Itsme
 		return oidc.Config{
-			Preset: oidc.Itsme, ClientID: of.ClientID, ServiceCode: of.LoginServiceCode, DiscoveryURL: of.DiscoveryURL, SecurityLevel: of.SecurityLevel,
-			FrontChannelLogout: of.FrontChannelLogoutEnabled, MetadataExpiration: time.Duration(of.MetadataExpirationInSeconds) * time.Second, Scopes: someOf(of.Scopes),
+			Preset: oidc.Itsme, ClientID: of.ClientID, ServiceCode: of.LoginServiceCode, DiscoveryURL: of.DiscoveryURL,
+			SecurityLevel:      of.SecurityLevel,
+			FrontChannelLogout: of.FrontChannelLogoutEnabled, MetadataExpiration: time.Duration(of.MetadataExpirationInSeconds) * time.Second,
+			Scopes: someOf(of.Scopes),
 			Claims: oidc.ClaimsParameter(of.Claims), Level: m.AuthenticationLevel, Mapping: mappingOf(m),
 		}, true
 	}
@@ -249,7 +264,8 @@ func someOf(list []string) []string {
 func socialMethod(m *settings.LoginMethod) oauth2.Config {
 	of := social(m)
 	return oauth2.Config{
-		Preset: socialPresets[m.Type], ClientID: of.ClientID, ClientSecret: secret.New(of.ClientSecret.Reveal()), Level: m.AuthenticationLevel, Mapping: mappingOf(m),
+		Preset: socialPresets[m.Type], ClientID: of.ClientID, ClientSecret: secret.New(of.ClientSecret.Reveal()),
+		Level: m.AuthenticationLevel, Mapping: mappingOf(m),
 	}
 }
 

@@ -33,28 +33,34 @@ func socialMembers(object string) members {
 const mutualKey = "saml_mutual_ssl_tls_attributes.client_key_pair_id"
 
 var membersOf = map[string]members{
-	settings.TypeSAML:  below("saml_attributes", members{"metadata": "idp_metadata", "authn_context": "comparison", "map_level": "authentication_level_mappings"}),
+	settings.TypeSAML: below("saml_attributes",
+		members{"metadata": "idp_metadata", "authn_context": "comparison", "map_level": "authentication_level_mappings"}),
 	settings.TypeDigiD: below("digid_attributes", members{"metadata": "idp_metadata", "assurance": "required_authentication_level"}),
 	settings.TypeEIDAS: below("eidas_attributes", members{
-		"metadata": "idp_metadata", "assurance": "required_level_of_assurance", "via": "authentication_service_custom_value", "entity_id": "entity_id",
+		"metadata": "idp_metadata", "assurance": "required_level_of_assurance", "via": "authentication_service_custom_value",
+		"entity_id": "entity_id",
 	}),
 	settings.TypeOIDC: below("open_id_connect_attributes", members{ //nolint:gosec // names of members
-		"issuer": "issuer", "authorization_url": "authorization_url", "token_url": "id_token_url", "jwks_url": "jwks_url", "user_info_url": "user_info_url",
+		"issuer": "issuer", "authorization_url": "authorization_url", "token_url": "id_token_url", "jwks_url": "jwks_url",
+		"user_info_url":   "user_info_url",
 		"end_session_url": "end_session_url", "discovery_url": "discovery_url", "client_id": "client_id", "client_secret": "client_secret",
-		"auth_method": "client_authentication_method", "scopes": "scopes", "claims": "claims", "metadata expiration": "metadata_expiration_time_in_seconds",
+		"auth_method": "client_authentication_method", "scopes": "scopes", "claims": "claims",
+		"metadata expiration": "metadata_expiration_time_in_seconds",
 	}),
 	settings.TypeApple: below("apple_attributes", members{
 		"client_id": "client_id", "team_id": "team_id", "key_id": "key_id", "key": "signing_key_id", "jwks_uri": "jwks_uri", "scopes": "scopes",
 	}),
 	settings.TypeItsme: below("itsme_attributes", members{
-		"client_id": "client_id", "service_code": "login_service_code", "security_level": "security_level", "discovery_url": "discovery_url", "issuer": "discovery_url",
+		"client_id": "client_id", "service_code": "login_service_code", "security_level": "security_level", "discovery_url": "discovery_url",
+		"issuer": "discovery_url",
 		"scopes": "scopes", "claims": "claims", "metadata expiration": "metadata_expiration_time_in_seconds",
 	}),
 	settings.TypeAzureADB2C: below("azure_ad_b2c_attributes", members{
 		"tenant": "tenant_id", "policy": "policy", "client_id": "application_id", "client_secret": "client_secret",
 	}),
 	settings.TypeLDAP: below("ladp_attributes", members{
-		"url": "server_urls", "bind": "user_distinguished_name", "base": "base_suffix", "template": "authentication_dn_template", "match": "match_pattern",
+		"url": "server_urls", "bind": "user_distinguished_name", "base": "base_suffix", "template": "authentication_dn_template",
+		"match":             "match_pattern",
 		"bind and template": "authentication_dn_template",
 	}),
 	settings.TypeKerberos:  below("kerberos_attributes", members{"keytab": "keytab_id", "the keytab": "keytab_id"}),
@@ -216,20 +222,25 @@ func mappingProblems(m *settings.LoginMethod) (out []jsonapi.Problem) {
 		case slices.Contains(seen, a):
 			out = append(out, jsonapi.Problem{Path: at, Problem: "is there twice"})
 		case swapped(a.From, a.To, foreign):
-			out = append(out, jsonapi.Problem{Path: at, Problem: fmt.Sprintf("is the wrong way round: %s must be the attribute of the provider, and %s the detail", from, to)})
+			out = append(out, jsonapi.Problem{
+				Path:    at,
+				Problem: fmt.Sprintf("is the wrong way round: %s must be the attribute of the provider, and %s the detail", from, to),
+			})
 		}
 		seen = append(seen, a)
 	}
 	for i, a := range m.AttributeMappings {
 		at := fmt.Sprintf("attribute_mappings[%d]", i)
 		add(at, "map_from", "map_to", idp.Attribute{From: a.MapFrom, To: a.MapTo})
-		if meant := settings.MeantClaim(a.MapTo); meant != "" && !slices.ContainsFunc(m.CustomAttributeFields, func(f settings.CustomAttributeField) bool { return f.Name == a.MapTo }) {
+		if meant := settings.MeantClaim(a.MapTo); meant != "" &&
+			!slices.ContainsFunc(m.CustomAttributeFields, func(f settings.CustomAttributeField) bool { return f.Name == a.MapTo }) {
 			out = append(out, jsonapi.Problem{Path: at + ".map_to", Problem: "is not an attribute of a person: did you mean " + meant + "?"})
 		}
 	}
 	seen = nil // an attribute can be custom as well
 	for i, a := range m.CustomAttributeMappings {
-		add(fmt.Sprintf("custom_attribute_mappings[%d]", i), "attribute_to_map_from", "attribute_to_map_to", idp.Attribute{From: a.AttributeToMapFrom, To: a.AttributeToMapTo})
+		add(fmt.Sprintf("custom_attribute_mappings[%d]", i), "attribute_to_map_from", "attribute_to_map_to",
+			idp.Attribute{From: a.AttributeToMapFrom, To: a.AttributeToMapTo})
 	}
 	return out
 }

@@ -36,7 +36,10 @@ func TestLoginMethodMembers(t *testing.T) {
 	}
 	for _, comparison := range []string{"EXACT", "MINIMUM", "MAXIMUM", "BETTER", ""} {
 		one, _ := samlMethod(&settings.LoginMethod{Type: settings.TypeSAML, SAML: &settings.SAMLAttributes{
-			Comparison: comparison, AuthenticationLevelMappings: []settings.AuthenticationLevelMapping{{AuthnContextClassRefName: "urn:x", AuthenticationLevel: 1}},
+			Comparison: comparison, AuthenticationLevelMappings: []settings.AuthenticationLevelMapping{{
+				AuthnContextClassRefName: "urn:x",
+				AuthenticationLevel:      1,
+			}},
 		}})
 		if err := (saml.Config{Metadata: s.Metadata, AuthnContext: one.AuthnContext}).Validate(); err != nil {
 			t.Errorf("comparison %q: %v", comparison, err)
@@ -44,13 +47,16 @@ func TestLoginMethodMembers(t *testing.T) {
 	}
 
 	o := settings.OIDCAttributes{
-		ClientAuthenticationMethod: "CLIENT_SECRET_BASIC", ClientID: "gatehouse", ClientSecret: "secret", DiscoveryURL: "https://corp.example.com/.well-known/openid-configuration",
-		Issuer: "https://corp.example.com", Scopes: []string{"email"}, Claims: []string{"department"}, IDTokenEncryptionRequired: true,
+		ClientAuthenticationMethod: "CLIENT_SECRET_BASIC", ClientID: "gatehouse", ClientSecret: "secret",
+		DiscoveryURL: "https://corp.example.com/.well-known/openid-configuration",
+		Issuer:       "https://corp.example.com", Scopes: []string{"email"}, Claims: []string{"department"}, IDTokenEncryptionRequired: true,
 		UserInfoEncryptionRequired: true, FrontChannelLogoutEnabled: true, MetadataExpirationInSeconds: 600,
 	}
 	got := oidcMethod(&settings.LoginMethod{ID: "corp", Type: settings.TypeOIDC, AuthenticationLevel: 3, OIDC: &o})
-	if got.ClientID != "gatehouse" || got.ClientSecret.Reveal() != "secret" || got.AuthMethod != oidc.AuthBasic || got.DiscoveryURL != o.DiscoveryURL || got.Issuer != o.Issuer ||
-		!slices.Equal(got.Scopes, o.Scopes) || got.Level != 3 || !got.IDTokenEncryptionRequired || !got.UserInfoEncryptionRequired || !got.FrontChannelLogout ||
+	if got.ClientID != "gatehouse" || got.ClientSecret.Reveal() != "secret" || got.AuthMethod != oidc.AuthBasic ||
+		got.DiscoveryURL != o.DiscoveryURL || got.Issuer != o.Issuer ||
+		!slices.Equal(got.Scopes, o.Scopes) || got.Level != 3 || !got.IDTokenEncryptionRequired || !got.UserInfoEncryptionRequired ||
+		!got.FrontChannelLogout ||
 		got.MetadataExpiration != 10*time.Minute {
 		t.Errorf("oidcMethod() = %+v", got)
 	}
@@ -66,8 +72,12 @@ func TestLoginMethodMembers(t *testing.T) {
 	o.AuthorizationURL, o.IDTokenURL, o.UserInfoURL = "https://corp.example.com/a", "https://corp.example.com/t", "https://corp.example.com/u"
 	o.JWKSURL, o.EndSessionURL = "https://corp.example.com/k", "https://corp.example.com/e"
 	got = oidcMethod(&settings.LoginMethod{ID: "corp", Type: settings.TypeOIDC, OIDC: &o})
-	want := oidc.Metadata{AuthorizationURL: o.AuthorizationURL, TokenURL: o.IDTokenURL, UserInfoURL: o.UserInfoURL, JWKSURL: o.JWKSURL, EndSessionURL: o.EndSessionURL}
-	if got.AuthMethod != oidc.AuthPrivateKey || got.Key != "corp-key" || !got.ClientSecret.IsZero() || got.DiscoveryURL != "" || got.Metadata != want {
+	want := oidc.Metadata{
+		AuthorizationURL: o.AuthorizationURL, TokenURL: o.IDTokenURL, UserInfoURL: o.UserInfoURL, JWKSURL: o.JWKSURL,
+		EndSessionURL: o.EndSessionURL,
+	}
+	if got.AuthMethod != oidc.AuthPrivateKey || got.Key != "corp-key" || !got.ClientSecret.IsZero() ||
+		got.DiscoveryURL != "" || got.Metadata != want {
 		t.Errorf("oidcMethod() = %+v", got)
 	}
 }
@@ -78,9 +88,13 @@ func TestLoginMethodMembersOfSchemes(t *testing.T) {
 	const at = "https://service.example.com/metadata"
 	mtls := settings.SAMLMutualTLS{ClientKeyPairID: "client", ServerCertificateID: "server"}
 	for _, level := range []string{"BASIC", "MIDDLE", "SUBSTANTIAL", "HIGH"} {
-		m := settings.LoginMethod{ID: "d", Type: settings.TypeDigiD, SAMLMutualTLS: mtls, DigiD: &settings.DigiDAttributes{IDPMetadata: at, RequiredAuthenticationLevel: level}}
+		m := settings.LoginMethod{
+			ID: "d", Type: settings.TypeDigiD, SAMLMutualTLS: mtls,
+			DigiD: &settings.DigiDAttributes{IDPMetadata: at, RequiredAuthenticationLevel: level},
+		}
 		got, ok := samlMethod(&m)
-		if !ok || got.Metadata != at || got.Scheme != saml.DigiD || got.Assurance != strings.ToLower(level) || got.ClientKey != "client" || got.ServerCertificate != "server" || !got.NoFiles || Verify(m) != nil || methodPath(&m) != "saml" {
+		if !ok || got.Metadata != at || got.Scheme != saml.DigiD || got.Assurance != strings.ToLower(level) || got.ClientKey != "client" ||
+			got.ServerCertificate != "server" || !got.NoFiles || Verify(m) != nil || methodPath(&m) != "saml" {
 			t.Errorf("samlMethod() = %+v, %v", got, Verify(m))
 		}
 		if m.SAMLMutualTLS.ClientKeyPairID = ""; Verify(m) == nil {
@@ -88,14 +102,22 @@ func TestLoginMethodMembersOfSchemes(t *testing.T) {
 		}
 	}
 	a := settings.EIDASAttributes{
-		RequiredLevelOfAssurance: "SUBSTANTIAL", EntityID: "urn:etoegang:DV:00000001123456789000:entities:0001", SigningKeyID: "sign", EncryptionKeyID: "seal", IDPMetadata: at,
+		RequiredLevelOfAssurance: "SUBSTANTIAL", EntityID: "urn:etoegang:DV:00000001123456789000:entities:0001", SigningKeyID: "sign",
+		EncryptionKeyID: "seal", IDPMetadata: at,
 		AuthenticationServiceCustomValue: "urn:etoegang:AD:1:entities:1",
 	}
-	m := settings.LoginMethod{ID: "e", Type: settings.TypeEIDAS, EIDAS: &a, SAMLMutualTLS: mtls, AttributeMappings: []settings.AttributeMapping{{MapFrom: "urn:x:name", MapTo: "name"}}}
-	for service, via := range map[string]string{"": "", "NONE": "", "ACCEPTANCE": eidasAcceptance, "PRODUCTION": eidasProduction, "CUSTOM": a.AuthenticationServiceCustomValue} {
+	m := settings.LoginMethod{
+		ID: "e", Type: settings.TypeEIDAS, EIDAS: &a, SAMLMutualTLS: mtls,
+		AttributeMappings: []settings.AttributeMapping{{MapFrom: "urn:x:name", MapTo: "name"}},
+	}
+	for service, via := range map[string]string{
+		"": "", "NONE": "", "ACCEPTANCE": eidasAcceptance, "PRODUCTION": eidasProduction,
+		"CUSTOM": a.AuthenticationServiceCustomValue,
+	} {
 		a.AuthenticationService = service
 		got, ok := samlMethod(&m)
-		if !ok || got.Via != via || got.Scheme != saml.EToegang || got.EntityID != a.EntityID || !slices.Equal(got.Sign, []string{"sign"}) || !slices.Equal(got.Decrypt, []string{"seal"}) ||
+		if !ok || got.Via != via || got.Scheme != saml.EToegang || got.EntityID != a.EntityID || !slices.Equal(got.Sign, []string{"sign"}) ||
+			!slices.Equal(got.Decrypt, []string{"seal"}) ||
 			got.ClientKey != "client" || got.Metadata != at || len(got.Mapping.Attributes) != 1 || Verify(m) != nil {
 			t.Errorf("samlMethod() with %q = %+v, %v", service, got, Verify(m))
 		}
@@ -118,10 +140,14 @@ func TestLoginMethodMembersOfSchemes(t *testing.T) {
 func TestLoginMethodMembersOfPresets(t *testing.T) {
 	t.Parallel()
 	of := &settings.SocialAttributes{ClientID: "gatehouse", ClientSecret: "secret"}
-	for preset, m := range map[string]settings.LoginMethod{oidc.Google: {Type: settings.TypeGoogle, Google: of}, oidc.Microsoft: {Type: settings.TypeMicrosoft, Microsoft: of}} {
+	for preset, m := range map[string]settings.LoginMethod{
+		oidc.Google:    {Type: settings.TypeGoogle, Google: of},
+		oidc.Microsoft: {Type: settings.TypeMicrosoft, Microsoft: of},
+	} {
 		m.ID, m.AuthenticationLevel, m.AttributeMappings = "x", 2, []settings.AttributeMapping{{MapFrom: "email", MapTo: "email"}}
 		got, ok := openID(&m)
-		if !ok || got.Preset != preset || got.ClientID != "gatehouse" || got.ClientSecret.Reveal() != "secret" || got.Level != 2 || len(got.Mapping.Attributes) != 1 || Verify(m) != nil {
+		if !ok || got.Preset != preset || got.ClientID != "gatehouse" || got.ClientSecret.Reveal() != "secret" || got.Level != 2 ||
+			len(got.Mapping.Attributes) != 1 || Verify(m) != nil {
 			t.Errorf("openID() of %s = %+v, %v", preset, got, Verify(m))
 		}
 	}
@@ -134,7 +160,8 @@ func TestLoginMethodMembersOfPolicies(t *testing.T) {
 		TenantID: "contoso", ApplicationID: "gatehouse", ClientSecret: "secret", Policy: "B2C_1_sign_in", FrontChannelLogoutEnabled: true,
 	}}
 	got, ok := openID(&m)
-	if !ok || got.Preset != oidc.AzureADB2C || got.Tenant != "contoso" || got.Policy != "B2C_1_sign_in" || got.ClientID != "gatehouse" || got.ClientSecret.Reveal() != "secret" || !got.FrontChannelLogout ||
+	if !ok || got.Preset != oidc.AzureADB2C || got.Tenant != "contoso" || got.Policy != "B2C_1_sign_in" || got.ClientID != "gatehouse" ||
+		got.ClientSecret.Reveal() != "secret" || !got.FrontChannelLogout ||
 		got.Level != 2 || Verify(m) != nil {
 		t.Errorf("openID() = %+v, %v", got, Verify(m))
 	}
@@ -150,11 +177,16 @@ func TestLoginMethodMembersOfPolicies(t *testing.T) {
 func TestLoginMethodMembersOfApple(t *testing.T) {
 	t.Parallel()
 	a := settings.AppleAttributes{
-		ClientID: "com.example.auth", TeamID: "ABCDE12345", KeyID: "FGHIJ67890", SigningKeyID: "apple", JWKSURI: "https://appleid.apple.com/auth/keys", Scopes: []string{"email"},
+		ClientID: "com.example.auth", TeamID: "ABCDE12345", KeyID: "FGHIJ67890", SigningKeyID: "apple",
+		JWKSURI: "https://appleid.apple.com/auth/keys", Scopes: []string{"email"},
 	}
-	m := settings.LoginMethod{ID: "x", Type: settings.TypeApple, AuthenticationLevel: 2, AttributeMappings: []settings.AttributeMapping{{MapFrom: "email", MapTo: "email"}}, Apple: &a}
+	m := settings.LoginMethod{
+		ID: "x", Type: settings.TypeApple, AuthenticationLevel: 2,
+		AttributeMappings: []settings.AttributeMapping{{MapFrom: "email", MapTo: "email"}}, Apple: &a,
+	}
 	got, ok := openID(&m)
-	if !ok || got.Preset != oidc.Apple || got.ClientID != a.ClientID || got.TeamID != a.TeamID || got.KeyID != a.KeyID || got.Key != a.SigningKeyID || got.JWKSURL != a.JWKSURI ||
+	if !ok || got.Preset != oidc.Apple || got.ClientID != a.ClientID || got.TeamID != a.TeamID || got.KeyID != a.KeyID ||
+		got.Key != a.SigningKeyID || got.JWKSURL != a.JWKSURI ||
 		!slices.Equal(got.Scopes, a.Scopes) || got.Level != 2 || len(got.Mapping.Attributes) != 1 || Verify(m) != nil {
 		t.Errorf("openID() = %+v, %v", got, Verify(m))
 	}
@@ -173,13 +205,17 @@ func TestLoginMethodMembersOfApple(t *testing.T) {
 func TestLoginMethodMembersOfItsme(t *testing.T) {
 	t.Parallel()
 	a := settings.ItsmeAttributes{
-		ClientID: "gatehouse", LoginServiceCode: "MY_LOGIN", DiscoveryURL: "https://idp.e2e.itsme.services/v2/.well-known/openid-configuration", SecurityLevel: "ADVANCED",
-		FrontChannelLogoutEnabled: true, MetadataExpirationInSeconds: 600, Scopes: []string{"eid"}, Claims: []string{"http://itsme.services/v2/claim/BEeidSn"},
+		ClientID: "gatehouse", LoginServiceCode: "MY_LOGIN", DiscoveryURL: "https://idp.e2e.itsme.services/v2/.well-known/openid-configuration",
+		SecurityLevel:             "ADVANCED",
+		FrontChannelLogoutEnabled: true, MetadataExpirationInSeconds: 600, Scopes: []string{"eid"},
+		Claims: []string{"http://itsme.services/v2/claim/BEeidSn"},
 	}
 	m := settings.LoginMethod{ID: "x", Type: settings.TypeItsme, AuthenticationLevel: 3, Itsme: &a}
 	got, ok := openID(&m)
-	if !ok || got.Preset != oidc.Itsme || got.ClientID != a.ClientID || got.ServiceCode != a.LoginServiceCode || got.DiscoveryURL != a.DiscoveryURL || got.SecurityLevel != oidc.ItsmeAdvanced ||
-		!got.FrontChannelLogout || got.MetadataExpiration != 10*time.Minute || !slices.Equal(got.Scopes, a.Scopes) || got.Level != 3 || Verify(m) != nil {
+	if !ok || got.Preset != oidc.Itsme || got.ClientID != a.ClientID || got.ServiceCode != a.LoginServiceCode ||
+		got.DiscoveryURL != a.DiscoveryURL || got.SecurityLevel != oidc.ItsmeAdvanced ||
+		!got.FrontChannelLogout || got.MetadataExpiration != 10*time.Minute || !slices.Equal(got.Scopes, a.Scopes) ||
+		got.Level != 3 || Verify(m) != nil {
 		t.Errorf("openID() = %+v, %v", got, Verify(m))
 	}
 	var claims map[string]map[string]any
@@ -202,13 +238,20 @@ func TestLoginMethodMembersOfItsme(t *testing.T) {
 func TestLoginMethodMembersOfDirectories(t *testing.T) {
 	t.Parallel()
 	l := settings.LDAPAttributes{
-		ServerURLs: "ldaps://a.example.com,ldaps://b.example.com\n ldap://c.example.com", BaseSuffix: "dc=example,dc=com", UserDistinguishedName: "cn=reader,dc=example,dc=com",
-		Password: "secret", MatchPattern: "(mail=%s)", IPRanges: []string{"10.0.0.0/8", "::1"}, AttributesToBeFetched: []string{"department"},
+		ServerURLs: "ldaps://a.example.com,ldaps://b.example.com\n ldap://c.example.com", BaseSuffix: "dc=example,dc=com",
+		UserDistinguishedName: "cn=reader,dc=example,dc=com",
+		Password:              "secret", MatchPattern: "(mail=%s)", IPRanges: []string{"10.0.0.0/8", "::1"},
+		AttributesToBeFetched: []string{"department"},
 	}
-	m := &settings.LoginMethod{ID: "staff", Type: settings.TypeLDAP, AuthenticationLevel: 2, LDAP: &l, AttributeMappings: []settings.AttributeMapping{{MapFrom: "mail", MapTo: "email"}}}
+	m := &settings.LoginMethod{
+		ID: "staff", Type: settings.TypeLDAP, AuthenticationLevel: 2, LDAP: &l,
+		AttributeMappings: []settings.AttributeMapping{{MapFrom: "mail", MapTo: "email"}},
+	}
 	got := ldapMethod(m)
-	if !slices.Equal(got.URLs, []string{"ldaps://a.example.com", "ldaps://b.example.com", "ldap://c.example.com"}) || got.Base != l.BaseSuffix || got.BindDN != l.UserDistinguishedName ||
-		got.BindPassword.Reveal() != "secret" || got.Match != l.MatchPattern || !slices.Equal(got.Attributes, l.AttributesToBeFetched) || got.Level != 2 || len(got.Mapping.Attributes) != 1 {
+	if !slices.Equal(got.URLs, []string{"ldaps://a.example.com", "ldaps://b.example.com", "ldap://c.example.com"}) ||
+		got.Base != l.BaseSuffix || got.BindDN != l.UserDistinguishedName ||
+		got.BindPassword.Reveal() != "secret" || got.Match != l.MatchPattern || !slices.Equal(got.Attributes, l.AttributesToBeFetched) ||
+		got.Level != 2 || len(got.Mapping.Attributes) != 1 {
 		t.Errorf("ldapMethod() = %+v", got)
 	}
 	if err := Verify(*m); err != nil || len(got.Networks) != 0 {

@@ -79,7 +79,8 @@ func TestFirstSignInByAnOldServer(t *testing.T) {
 	if n := op.Count("/token"); n != asked {
 		t.Errorf("the old server was asked %d more times", n-asked)
 	}
-	if page, body := walk("carol", "carol password"); page.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "can’t be checked right now") {
+	if page, body := walk("carol", "carol password"); page.StatusCode != http.StatusServiceUnavailable ||
+		!strings.Contains(body, "can’t be checked right now") {
 		t.Errorf("somebody unknown while the directory is gone: %d %s", page.StatusCode, body)
 	}
 	if out := s.Run("", "person", "list"); !strings.Contains(out, "ann") || !strings.Contains(out, "bob") || strings.Contains(out, "carol") {

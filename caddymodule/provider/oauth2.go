@@ -76,27 +76,42 @@ func (OAuth2IDP) CaddyModule() caddy.ModuleInfo {
 
 // CaddyModule implements caddy.Module.
 func (DiscordIDP) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: Namespace + "." + oauth2.Discord, New: func() caddy.Module { return &DiscordIDP{OAuth2IDP{preset: oauth2.Discord}} }}
+	return caddy.ModuleInfo{
+		ID:  Namespace + "." + oauth2.Discord,
+		New: func() caddy.Module { return &DiscordIDP{OAuth2IDP{preset: oauth2.Discord}} },
+	}
 }
 
 // CaddyModule implements caddy.Module.
 func (FacebookIDP) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: Namespace + "." + oauth2.Facebook, New: func() caddy.Module { return &FacebookIDP{OAuth2IDP{preset: oauth2.Facebook}} }}
+	return caddy.ModuleInfo{
+		ID:  Namespace + "." + oauth2.Facebook,
+		New: func() caddy.Module { return &FacebookIDP{OAuth2IDP{preset: oauth2.Facebook}} },
+	}
 }
 
 // CaddyModule implements caddy.Module.
 func (GitHubIDP) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: Namespace + "." + oauth2.GitHub, New: func() caddy.Module { return &GitHubIDP{OAuth2IDP{preset: oauth2.GitHub}} }}
+	return caddy.ModuleInfo{
+		ID:  Namespace + "." + oauth2.GitHub,
+		New: func() caddy.Module { return &GitHubIDP{OAuth2IDP{preset: oauth2.GitHub}} },
+	}
 }
 
 // CaddyModule implements caddy.Module.
 func (LinkedInIDP) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: Namespace + "." + oauth2.LinkedIn, New: func() caddy.Module { return &LinkedInIDP{OAuth2IDP{preset: oauth2.LinkedIn}} }}
+	return caddy.ModuleInfo{
+		ID:  Namespace + "." + oauth2.LinkedIn,
+		New: func() caddy.Module { return &LinkedInIDP{OAuth2IDP{preset: oauth2.LinkedIn}} },
+	}
 }
 
 // CaddyModule implements caddy.Module.
 func (TwitterIDP) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: Namespace + "." + oauth2.Twitter, New: func() caddy.Module { return &TwitterIDP{OAuth2IDP{preset: oauth2.Twitter}} }}
+	return caddy.ModuleInfo{
+		ID:  Namespace + "." + oauth2.Twitter,
+		New: func() caddy.Module { return &TwitterIDP{OAuth2IDP{preset: oauth2.Twitter}} },
+	}
 }
 
 // UnmarshalCaddyfile reads
@@ -166,8 +181,9 @@ func (o *OAuth2IDP) build(r *caddyfileutil.Resolver) {
 		AuthMethod:       providerAuth[r.Plain("auth_method", o.AuthMethod, checkCodeAuth)],
 		AuthorizationURL: r.Plain("authorization_url", o.AuthorizationURL, nil), TokenURL: r.Plain("token_url", o.TokenURL, nil),
 		ProfileURL: r.Plain("profile_url", o.ProfileURL, nil), EmailsURL: r.Plain("emails_url", o.EmailsURL, nil),
-		Subject: r.Plain("subject", o.Subject, nil), Email: r.Plain("email", o.Email, nil), EmailVerified: r.Plain("email_verified", o.EmailVerified, nil),
-		Level: o.remote.level, Mapping: o.remote.mapping, IdentifyBy: o.remote.identifyBy, Timeout: o.remote.timeout,
+		Subject: r.Plain("subject", o.Subject, nil), Email: r.Plain("email", o.Email, nil),
+		EmailVerified: r.Plain("email_verified", o.EmailVerified, nil),
+		Level:         o.remote.level, Mapping: o.remote.mapping, IdentifyBy: o.remote.identifyBy, Timeout: o.remote.timeout,
 	}
 	if o.preset == "" {
 		o.cfg.Issuer = o.cfg.AuthorizationURL
@@ -180,7 +196,8 @@ func (o *OAuth2IDP) build(r *caddyfileutil.Resolver) {
 
 // unknown tells whether a value is only known when the configuration is loaded. The secret is not checked before.
 func (o *OAuth2IDP) unknown() bool {
-	all := append(slices.Clone(o.Scopes), o.ClientID, o.AuthMethod, o.AuthorizationURL, o.TokenURL, o.ProfileURL, o.EmailsURL, o.Subject, o.Email, o.EmailVerified, string(o.Timeout))
+	all := append(slices.Clone(o.Scopes), o.ClientID, o.AuthMethod, o.AuthorizationURL, o.TokenURL, o.ProfileURL, o.EmailsURL, o.Subject,
+		o.Email, o.EmailVerified, string(o.Timeout))
 	return o.RemoteOptions.unknown() || slices.ContainsFunc(all, caddyfileutil.HasPlaceholder)
 }
 

@@ -63,7 +63,8 @@ func TestSocialLoginMethod(t *testing.T) {
 	s.Site = remoteSite
 	s.MustLoad()
 	method := func(members string) any {
-		return servertest.Decode[any](t, `{"login_methods":{"login_methods":[{"id":"x","name":"X","type":"TWITTER","enabled":true,"twitter_attributes":{`+members+`}}]}}`)
+		return servertest.Decode[any](t,
+			`{"login_methods":{"login_methods":[{"id":"x","name":"X","type":"TWITTER","enabled":true,"twitter_attributes":{`+members+`}}]}}`)
 	}
 	for members, want := range map[string]string{``: "clientId", `"clientId":"gatehouse"`: "client_secret"} {
 		if body := s.MustCall(http.MethodPost, "/api/v2/config", method(members), http.StatusBadRequest); !strings.Contains(body, want) {
@@ -80,7 +81,8 @@ func TestSocialLoginMethod(t *testing.T) {
 	b.Client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	page, _ = b.Open(s.Issuer() + "/sign-in/provider?" + url.Values{"flow": {flow}, "idp": {"x"}}.Encode())
 	to, err := page.Location()
-	if err != nil || to.Host != "x.com" || to.Query().Get("code_challenge_method") != "S256" || !strings.HasSuffix(to.Query().Get("redirect_uri"), "/oidc/x/callback") {
+	if err != nil || to.Host != "x.com" || to.Query().Get("code_challenge_method") != "S256" ||
+		!strings.HasSuffix(to.Query().Get("redirect_uri"), "/oidc/x/callback") {
 		t.Errorf("the browser is sent to %v, %v", to, err)
 	}
 }

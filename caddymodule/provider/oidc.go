@@ -186,12 +186,16 @@ func (o *OIDCIDP) build(r *caddyfileutil.Resolver) {
 	r.Plain("migrate", o.Migrate, checkMigrate)
 	o.cfg = oidc.Config{
 		Issuer: r.Plain("issuer", o.Issuer, nil), ClientID: r.Plain("client_id", o.ClientID, nil),
-		AuthMethod: providerAuth[r.Plain("auth_method", o.AuthMethod, checkProviderAuth)], Key: r.Plain("key", o.Key, nil), KeyID: r.Plain("key_id", o.KeyID, nil),
-		Decrypt: r.List("decrypt", o.Decrypt, nil), Scopes: r.List("scopes", o.Scopes, nil), ResponseMode: r.Plain("response_mode", o.ResponseMode, nil),
-		Audiences: r.List("audiences", o.Audiences, nil), Levels: levels(r, o.Levels), Level: o.remote.level, Mapping: o.remote.mapping, Timeout: o.remote.timeout,
+		AuthMethod: providerAuth[r.Plain("auth_method", o.AuthMethod, checkProviderAuth)], Key: r.Plain("key", o.Key, nil),
+		KeyID:   r.Plain("key_id", o.KeyID, nil),
+		Decrypt: r.List("decrypt", o.Decrypt, nil), Scopes: r.List("scopes", o.Scopes, nil),
+		ResponseMode: r.Plain("response_mode", o.ResponseMode, nil),
+		Audiences:    r.List("audiences", o.Audiences, nil), Levels: levels(r, o.Levels), Level: o.remote.level, Mapping: o.remote.mapping,
+		Timeout:            o.remote.timeout,
 		MetadataExpiration: r.Duration("metadata_expiration", o.MetadataExpiration), IDTokenEncryptionRequired: o.IDTokenEncryptionRequired,
-		UserInfoEncryptionRequired: o.UserInfoEncryptionRequired, FrontChannelLogout: o.FrontChannelLogout, EmailVerifiedStrings: o.EmailVerifiedStrings,
-		IdentifyBy: o.remote.identifyBy,
+		UserInfoEncryptionRequired: o.UserInfoEncryptionRequired, FrontChannelLogout: o.FrontChannelLogout,
+		EmailVerifiedStrings: o.EmailVerifiedStrings,
+		IdentifyBy:           o.remote.identifyBy,
 	}
 	o.cfg.ClientSecret = secretOf(r, "client_secret", o.ClientSecret)
 	if o.Claims != "" {
@@ -205,8 +209,9 @@ func (o *OIDCIDP) build(r *caddyfileutil.Resolver) {
 	}
 	if m := o.Metadata; m != nil {
 		o.cfg.Metadata = oidc.Metadata{
-			AuthorizationURL: r.Plain("metadata authorization_url", m.AuthorizationURL, nil), TokenURL: r.Plain("metadata token_url", m.TokenURL, nil),
-			UserInfoURL: r.Plain("metadata user_info_url", m.UserInfoURL, nil), JWKSURL: r.Plain("metadata jwks_url", m.JWKSURL, nil),
+			AuthorizationURL: r.Plain("metadata authorization_url", m.AuthorizationURL, nil),
+			TokenURL:         r.Plain("metadata token_url", m.TokenURL, nil),
+			UserInfoURL:      r.Plain("metadata user_info_url", m.UserInfoURL, nil), JWKSURL: r.Plain("metadata jwks_url", m.JWKSURL, nil),
 			EndSessionURL: r.Plain("metadata end_session_url", m.EndSessionURL, nil),
 		}
 	}
@@ -217,7 +222,8 @@ func (o *OIDCIDP) build(r *caddyfileutil.Resolver) {
 
 // unknown tells whether a value is only known when the configuration is loaded. The secret is not checked before.
 func (o *OIDCIDP) unknown() bool {
-	all := append(slices.Concat(o.Decrypt, o.Scopes, o.Audiences), o.Issuer, o.ClientID, o.AuthMethod, o.Key, o.KeyID, o.ResponseMode, string(o.Timeout), string(o.MetadataExpiration))
+	all := append(slices.Concat(o.Decrypt, o.Scopes, o.Audiences), o.Issuer, o.ClientID, o.AuthMethod, o.Key, o.KeyID, o.ResponseMode,
+		string(o.Timeout), string(o.MetadataExpiration))
 	if m := o.Metadata; m != nil {
 		all = append(all, m.AuthorizationURL, m.TokenURL, m.UserInfoURL, m.JWKSURL, m.EndSessionURL)
 	}

@@ -30,7 +30,8 @@ func TestOutbound(t *testing.T) {
 			method := map[string]any{
 				"id": "corp", "name": "Corp", "type": "OPEN_ID_CONNECT", "enabled": true,
 				"open_id_connect_attributes": map[string]any{
-					"client_authentication_method": "CLIENT_SECRET_BASIC", "client_id": "x", "client_secret": servertest.TestSecret, "scopes": []string{"openid"},
+					"client_authentication_method": "CLIENT_SECRET_BASIC", "client_id": "x", "client_secret": servertest.TestSecret,
+					"scopes":        []string{"openid"},
 					"discovery_url": "http://" + host + ":" + port + "/.well-known/openid-configuration",
 				},
 			}
@@ -50,7 +51,8 @@ func TestOutbound(t *testing.T) {
 				t.Fatalf("%s is not offered: %s", host, body)
 			}
 			link, _, _ = strings.Cut(link, `"`)
-			if page, body := b.Open(s.Issuer() + "/sign-in/provider?" + strings.ReplaceAll(link, "&amp;", "&")); strings.Contains(body, "not a public one") || page.StatusCode == http.StatusOK {
+			if page, body := b.Open(s.Issuer() + "/sign-in/provider?" + strings.ReplaceAll(link, "&amp;", "&")); strings.Contains(body,
+				"not a public one") || page.StatusCode == http.StatusOK {
 				t.Errorf("the way to %s = %d %.200s, want that it does not answer", host, page.StatusCode, body)
 			}
 		}

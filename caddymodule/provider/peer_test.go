@@ -42,9 +42,11 @@ func TestProviderPeers(t *testing.T) {
 		case strings.HasSuffix(r.URL.Path, "/openid-configuration"):
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprintf(w, `{"issuer":%q,"authorization_endpoint":%q,"token_endpoint":%q,"jwks_uri":%q,"userinfo_endpoint":%q,"end_session_endpoint":%q,`+
-				`"id_token_signing_alg_values_supported":["RS256"]}`, own, own+"/authorize", inside.URL+"/token", inside.URL+"/jwks", inside.URL+"/userinfo", inside.URL+"/end")
+				`"id_token_signing_alg_values_supported":["RS256"]}`, own, own+"/authorize", inside.URL+"/token", inside.URL+"/jwks",
+				inside.URL+"/userinfo", inside.URL+"/end")
 		case r.URL.Path == "/authorize":
-			http.Redirect(w, r, r.URL.Query().Get("redirect_uri")+"?"+url.Values{"code": {"c"}, "state": {r.URL.Query().Get("state")}}.Encode(), http.StatusFound)
+			http.Redirect(w, r, r.URL.Query().Get("redirect_uri")+"?"+url.Values{"code": {"c"}, "state": {r.URL.Query().Get("state")}}.Encode(),
+				http.StatusFound)
 		}
 	}))
 	open.Listener.Close()
@@ -57,7 +59,9 @@ func TestProviderPeers(t *testing.T) {
 	s.MustLoad()
 	method := func(kind, attributes string) (int, string) {
 		t.Helper()
-		resp, body := s.Call(http.MethodPost, "/api/v2/config", servertest.Decode[any](t, `{"login_methods":{"login_methods":[{"id":"corp","name":"Corp","type":"`+kind+`","enabled":true,`+attributes+`}]}}`))
+		resp, body := s.Call(http.MethodPost, "/api/v2/config",
+			servertest.Decode[any](t, `{"login_methods":{"login_methods":[{"id":"corp","name":"Corp","type":"`+kind+
+				`","enabled":true,`+attributes+`}]}}`))
 		return resp.StatusCode, body
 	}
 	visit := func(what string) {
@@ -77,7 +81,8 @@ func TestProviderPeers(t *testing.T) {
 	t.Run("peer 53: addresses of SAML metadata", func(t *testing.T) {
 		taken := 0
 		for _, at := range []string{
-			"http://127.0.0.1:" + port + "/m", "http://localhost:" + port + "/m", "https://127.0.0.1:" + port + "/m", "https://169.254.169.254/m", "https://[::ffff:127.0.0.1]:" + port + "/m",
+			"http://127.0.0.1:" + port + "/m", "http://localhost:" + port + "/m", "https://127.0.0.1:" + port + "/m", "https://169.254.169.254/m",
+			"https://[::ffff:127.0.0.1]:" + port + "/m",
 			"http://" + listener.Addr().String() + "/redirect", "file:///etc/passwd", "/etc/passwd", "ftp://127.0.0.1/",
 		} {
 			switch status, body := method("SAML", `"saml_attributes":{"idp_metadata":"`+at+`"}`); status {
@@ -98,10 +103,12 @@ func TestProviderPeers(t *testing.T) {
 		for what, attributes := range map[string]string{
 			"published": `"discovery_url":"` + own + `/.well-known/openid-configuration"`,
 			"redirect":  `"discovery_url":"` + own + `/redirect/.well-known/openid-configuration"`,
-			"manual": `"manual_metadata_setup":true,"issuer":"` + own + `","authorization_url":"` + own + `/authorize","id_token_url":"` + inside.URL + `/token","jwks_url":"` +
+			"manual": `"manual_metadata_setup":true,"issuer":"` + own + `","authorization_url":"` + own + `/authorize","id_token_url":"` +
+				inside.URL + `/token","jwks_url":"` +
 				inside.URL + `/jwks","user_info_url":"` + inside.URL + `/userinfo"`,
 		} {
-			status, body := method("OPEN_ID_CONNECT", `"open_id_connect_attributes":{"client_id":"x","client_secret":"a secret of corp","scopes":["openid"],`+attributes+`}`)
+			status, body := method("OPEN_ID_CONNECT",
+				`"open_id_connect_attributes":{"client_id":"x","client_secret":"a secret of corp","scopes":["openid"],`+attributes+`}`)
 			if status != http.StatusNoContent {
 				t.Fatalf("%s = %d %s", what, status, body)
 			}
@@ -114,9 +121,13 @@ func TestProviderPeers(t *testing.T) {
 	t.Run("peer 48: addresses with a scheme that runs", func(t *testing.T) {
 		members := []string{"url_after_login", "url_after_logout", "url_after_sign_up", "url_after_activation", "default_origin_url"}
 		for _, member := range members {
-			s.MustCall(http.MethodPost, "/api/v2/config", servertest.Decode[any](t, `{"redirects":{"`+member+`":"https://www.example.com"}}`), http.StatusNoContent)
+			s.MustCall(http.MethodPost, "/api/v2/config", servertest.Decode[any](t, `{"redirects":{"`+member+`":"https://www.example.com"}}`),
+				http.StatusNoContent)
 		}
-		for _, scheme := range []string{"javascript:alert(1)", "JavaScript:alert(1)", "data:text/html,x", "vbscript:x", "blob:https://evil.example/x", "https:javascript:alert(1)", "\\u0001javascript:alert(1)", "//evil.example"} {
+		for _, scheme := range []string{
+			"javascript:alert(1)", "JavaScript:alert(1)", "data:text/html,x", "vbscript:x",
+			"blob:https://evil.example/x", "https:javascript:alert(1)", "\\u0001javascript:alert(1)", "//evil.example",
+		} {
 			for _, member := range members {
 				resp, body := s.Call(http.MethodPost, "/api/v2/config", servertest.Decode[any](t, `{"redirects":{"`+member+`":"`+scheme+`"}}`))
 				if resp.StatusCode != http.StatusBadRequest {
@@ -124,8 +135,9 @@ func TestProviderPeers(t *testing.T) {
 				}
 			}
 			for _, member := range []string{"authorization_url", "end_session_url", "id_token_url", "jwks_url", "issuer", "discovery_url"} {
-				status, body := method("OPEN_ID_CONNECT", `"open_id_connect_attributes":{"client_id":"x","manual_metadata_setup":true,"issuer":"https://c.example","authorization_url":"https://c.example/a",`+
-					`"id_token_url":"https://c.example/t","jwks_url":"https://c.example/j","`+member+`":"`+scheme+`"}`)
+				status, body := method("OPEN_ID_CONNECT",
+					`"open_id_connect_attributes":{"client_id":"x","manual_metadata_setup":true,"issuer":"https://c.example","authorization_url":"https://c.example/a",`+
+						`"id_token_url":"https://c.example/t","jwks_url":"https://c.example/j","`+member+`":"`+scheme+`"}`)
 				if status != http.StatusBadRequest {
 					t.Errorf("%s %s = %d %s, want 400", member, scheme, status, body)
 				}
@@ -183,14 +195,21 @@ func TestPeerLinks(t *testing.T) {
 	mallory, _ := o["id"].(string)
 	link := `{"provider":"corp","issuer":` + quoted(op.URL) + `,"subject":"alice","personId":"` + mallory + `","id":"` + mallory + `"}`
 	t.Run("peer 54: a link is written by SCIM and the persons API", func(t *testing.T) {
-		for _, member := range []string{"identities", "externalIdentities", "externalIds", "linkedAccounts", "federatedIdentities", "external_identities", "idp", "External", "PersonID"} {
+		for _, member := range []string{
+			"identities", "externalIdentities", "externalIds", "linkedAccounts", "federatedIdentities",
+			"external_identities", "idp", "External", "PersonID",
+		} {
 			for _, value := range []string{"[" + link + "]", link, `"` + mallory + `"`} {
-				p.SCIM(http.MethodPatch, "/Users/"+mallory, `{"schemas":["`+servertest.PatchURN+`"],"Operations":[{"op":"replace","path":"`+member+`","value":`+value+`}]}`)
-				p.SCIM(http.MethodPatch, "/Users/"+mallory, `{"schemas":["`+servertest.PatchURN+`"],"Operations":[{"op":"add","value":{"`+member+`":`+value+`}}]}`)
+				p.SCIM(http.MethodPatch, "/Users/"+mallory, `{"schemas":["`+servertest.PatchURN+`"],"Operations":[{"op":"replace","path":"`+
+					member+`","value":`+value+`}]}`)
+				p.SCIM(http.MethodPatch, "/Users/"+mallory,
+					`{"schemas":["`+servertest.PatchURN+`"],"Operations":[{"op":"add","value":{"`+member+`":`+value+`}}]}`)
 				p.SCIM(http.MethodPut, "/Users/"+mallory, `{"schemas":["`+servertest.UserURN+`"],"userName":"mallory","`+member+`":`+value+`}`)
 			}
 		}
-		p.SCIM(http.MethodPut, "/Users/"+mallory, `{"schemas":["`+servertest.UserURN+`"],"userName":"mallory","externalId":"alice","emails":[{"value":"alice@corp.example","primary":true}]}`)
+		p.SCIM(http.MethodPut, "/Users/"+mallory,
+			`{"schemas":["`+servertest.UserURN+
+				`"],"userName":"mallory","externalId":"alice","emails":[{"value":"alice@corp.example","primary":true}]}`)
 		if again := enter(); again != first {
 			t.Errorf("the account at the provider opens %s, want %s", again, first)
 		}

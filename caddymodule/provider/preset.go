@@ -88,7 +88,9 @@ func (MicrosoftIDP) CaddyModule() caddy.ModuleInfo {
 }
 
 // read reads the block of a preset: own are the options that it has alone, build checks them.
-func (o *OIDCPreset) read(d *caddyfile.Dispenser, kind string, block *reference.Block, own caddyfileutil.Subdirectives, build func(*caddyfileutil.Resolver)) error {
+func (o *OIDCPreset) read(d *caddyfile.Dispenser, kind string, block *reference.Block, own caddyfileutil.Subdirectives,
+	build func(*caddyfileutil.Resolver),
+) error {
 	d.Next()
 	start := d.Token()
 	if d.NextArg() {
@@ -148,7 +150,8 @@ func (*OIDCPreset) path() string { return "oidc" }
 //		map, constant, level, couple, identify_by, domains, icon, timeout, name, disabled as for saml
 //	}
 func (o *GoogleIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
-	return o.read(d, oidc.Google, &reference.Google, caddyfileutil.Subdirectives{"hosted_domain": caddyfileutil.Values(&o.HostedDomains, nil)}, o.build)
+	return o.read(d, oidc.Google, &reference.Google, caddyfileutil.Subdirectives{"hosted_domain": caddyfileutil.Values(&o.HostedDomains, nil)},
+		o.build)
 }
 
 // Provision resolves the options.

@@ -50,7 +50,10 @@ func TestGoogleAndMicrosoft(t *testing.T) {
 	if page, body := by(s, "google"); page.Request.URL.String() != site || body != ann {
 		t.Fatalf("Google ended at %s: %d %s", page.Request.URL, page.StatusCode, body)
 	}
-	for id, want := range map[string]string{"google": "the provider knows the client", "entra": "fetched from " + microsoft.URL + "/organizations/v2.0"} {
+	for id, want := range map[string]string{
+		"google": "the provider knows the client",
+		"entra":  "fetched from " + microsoft.URL + "/organizations/v2.0",
+	} {
 		if out := s.Run("", "idp", "test", id); !strings.Contains(out, want) {
 			t.Errorf("idp test %s says:\n%s", id, out)
 		}
@@ -117,7 +120,8 @@ func TestGoogleAndMicrosoftMethods(t *testing.T) {
 	for _, kind := range []string{"GOOGLE", "MICROSOFT"} {
 		name := strings.ToLower(kind)
 		method := func(members string) any {
-			return servertest.Decode[any](t, `{"login_methods":{"login_methods":[{"id":"x","name":"X","type":"`+kind+`","enabled":true,"`+name+`_attributes":{`+members+`}}]}}`)
+			return servertest.Decode[any](t, `{"login_methods":{"login_methods":[{"id":"x","name":"X","type":"`+kind+`","enabled":true,"`+name+
+				`_attributes":{`+members+`}}]}}`)
 		}
 		for members, want := range map[string]string{``: "clientId", `"clientId":"gatehouse"`: "client_secret"} {
 			if body := s.MustCall(http.MethodPost, "/api/v2/config", method(members), http.StatusBadRequest); !strings.Contains(body, want) {

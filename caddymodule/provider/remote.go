@@ -142,7 +142,8 @@ func readSwitch(to *bool) caddyfileutil.Subdirective {
 // readLevels reads a name and the authentication level that it stands for.
 func readLevels(to *map[string]caddyfileutil.Count) caddyfileutil.Subdirective {
 	return func(d *caddyfile.Dispenser) error {
-		args, err := caddyfileutil.ReadPair(d, "want what the provider says and the level that it stands for, such as `map_level urn:example:strong 3`")
+		args, err := caddyfileutil.ReadPair(d,
+			"want what the provider says and the level that it stands for, such as `map_level urn:example:strong 3`")
 		if err != nil {
 			return err
 		}
@@ -167,7 +168,10 @@ func (o *RemoteOptions) resolve(r *caddyfileutil.Resolver, foreign func(detail s
 	o.doubtDetails(r, foreign)
 	o.Name = r.Plain("name", o.Name, nil)
 	o.assures(r)
-	out := remote{level: r.Count("level", o.Level, caddyfileutil.CheckLevel), timeout: r.Duration("timeout", o.Timeout), identifyBy: r.Plain("identify_by", o.IdentifyBy, nil)}
+	out := remote{
+		level: r.Count("level", o.Level, caddyfileutil.CheckLevel), timeout: r.Duration("timeout", o.Timeout),
+		identifyBy: r.Plain("identify_by", o.IdentifyBy, nil),
+	}
 	if s, ok := r.Text("timeout", string(o.Timeout), checkProviderTimeout); ok {
 		out.timeout, _ = caddy.ParseDuration(s)
 	}
@@ -176,7 +180,8 @@ func (o *RemoteOptions) resolve(r *caddyfileutil.Resolver, foreign func(detail s
 		out.mapping.Attributes = append(out.mapping.Attributes, idp.Attribute{From: r.Plain("map", m.From, nil), To: r.Plain("map", m.To, nil)})
 	}
 	for _, c := range o.Constants {
-		out.mapping.Constants = append(out.mapping.Constants, idp.Constant{Detail: r.Plain("constant", c.Detail, nil), Value: r.Plain("constant", c.Value, nil)})
+		out.mapping.Constants = append(out.mapping.Constants,
+			idp.Constant{Detail: r.Plain("constant", c.Detail, nil), Value: r.Plain("constant", c.Value, nil)})
 	}
 	for _, domain := range r.List("domains", o.Domains, checkDomain) {
 		out.domains = append(out.domains, strings.ToLower(domain))
@@ -221,7 +226,8 @@ func (o *RemoteOptions) provision(build func(*caddyfileutil.Resolver)) error {
 func (o *RemoteOptions) without(r *caddyfileutil.Resolver, option, format string, args ...any) {
 	o.unusable = fmt.Errorf(option+": "+format, args...)
 	r.Lack(caddyfileutil.Fault{
-		Watched: true, Option: option, Reason: "nobody can sign in: " + o.unusable.Error(), Mend: "write the path of the file, from the directory that Caddy runs in, and reload",
+		Watched: true, Option: option, Reason: "nobody can sign in: " + o.unusable.Error(),
+		Mend: "write the path of the file, from the directory that Caddy runs in, and reload",
 	})
 }
 
@@ -238,7 +244,9 @@ func checkProviderTimeout(s string) error {
 }
 
 func checkDomain(s string) error {
-	if s == "" || len(s) > 253 || !strings.Contains(s, ".") || strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789.-") != "" || strings.HasPrefix(s, ".") || strings.HasSuffix(s, ".") {
+	if s == "" || len(s) > 253 || !strings.Contains(s, ".") ||
+		strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789.-") != "" || strings.HasPrefix(s, ".") ||
+		strings.HasSuffix(s, ".") {
 		return errors.New("want a domain of e-mail addresses such as example.com")
 	}
 	return nil

@@ -35,7 +35,10 @@ func samlProvider(t *testing.T, script func(q samltest.Request) samltest.Answer)
 
 func annAtPartner(q samltest.Request) samltest.Answer {
 	a := samltest.Honest(q, "ann-4711")
-	a.Attributes = []samltest.Attribute{{Name: "mail", Values: []string{"ann@partner.example"}}, {Name: "role", Values: []string{"buyer", "clerk"}}}
+	a.Attributes = []samltest.Attribute{
+		{Name: "mail", Values: []string{"ann@partner.example"}},
+		{Name: "role", Values: []string{"buyer", "clerk"}},
+	}
 	return a
 }
 
@@ -127,7 +130,10 @@ func TestRemoteProviders(t *testing.T) {
 	if res, raw := s.Get("/saml/partner/metadata"); res.StatusCode != http.StatusOK || !strings.Contains(raw, "/saml/partner/acs") {
 		t.Errorf("our metadata: %d\n%s", res.StatusCode, raw)
 	}
-	for _, path := range []string{"/saml/off/metadata", "/saml/corp/metadata", "/saml/none/metadata", "/oidc/partner/metadata", "/saml/partner/none"} {
+	for _, path := range []string{
+		"/saml/off/metadata", "/saml/corp/metadata", "/saml/none/metadata",
+		"/oidc/partner/metadata", "/saml/partner/none",
+	} {
 		if res, _ := s.Get(path); res.StatusCode != http.StatusNotFound {
 			t.Errorf("%s: %d, want 404", path, res.StatusCode)
 		}
@@ -136,9 +142,15 @@ func TestRemoteProviders(t *testing.T) {
 		t.Errorf("check says:\n%s", out)
 	}
 	for id, want := range map[string][]string{
-		"partner": {"ok       metadata: of https://idp.example/metadata", "ok       signing certificate 1: valid until", "/saml/partner/metadata"},
-		"corp":    {"ok       metadata: fetched from " + op.URL, "ok       clock:", "ok       keys: 2 ", "ok       client authentication: the provider knows the client", "/oidc/corp/callback"},
-		"off":     {"warning  state: it is switched off"},
+		"partner": {
+			"ok       metadata: of https://idp.example/metadata", "ok       signing certificate 1: valid until",
+			"/saml/partner/metadata",
+		},
+		"corp": {
+			"ok       metadata: fetched from " + op.URL, "ok       clock:", "ok       keys: 2 ",
+			"ok       client authentication: the provider knows the client", "/oidc/corp/callback",
+		},
+		"off": {"warning  state: it is switched off"},
 	} {
 		out := s.Run("", "idp", "test", id)
 		for _, line := range want {
@@ -167,8 +179,14 @@ func TestRemoteProviderRefused(t *testing.T) {
 		idp  string
 		want []string
 	}{
-		"metadata": {"idp partner saml {\n metadata ./none/there.xml\n}", []string{"idp partner: nobody can sign in", "none/there.xml: no such file"}},
-		"icon":     {"idp partner saml {\n metadata https://idp.example/m\n icon ./none.png\n}", []string{"idp partner: icon: there is no picture", "none.png: no such file"}},
+		"metadata": {
+			"idp partner saml {\n metadata ./none/there.xml\n}",
+			[]string{"idp partner: nobody can sign in", "none/there.xml: no such file"},
+		},
+		"icon": {
+			"idp partner saml {\n metadata https://idp.example/m\n icon ./none.png\n}",
+			[]string{"idp partner: icon: there is no picture", "none.png: no such file"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := servertest.NewServer(t)
@@ -216,7 +234,8 @@ func TestLoginMethodsSignIn(t *testing.T) {
 		},
 	}
 	oidc := map[string]any{
-		"id": "corp", "name": "Corp", "type": "OPEN_ID_CONNECT", "enabled": true, "attribute_mappings": []map[string]any{{"id": "m2", "map_from": "email", "map_to": "email"}},
+		"id": "corp", "name": "Corp", "type": "OPEN_ID_CONNECT", "enabled": true,
+		"attribute_mappings": []map[string]any{{"id": "m2", "map_from": "email", "map_to": "email"}},
 		"open_id_connect_attributes": map[string]any{
 			"client_authentication_method": "CLIENT_SECRET_BASIC", "client_id": oidctest.ClientID, "client_secret": oidctest.ClientSecret,
 			"discovery_url": op.URL + "/.well-known/openid-configuration", "scopes": []string{"openid", "email"},
@@ -305,7 +324,8 @@ func TestLoginMethodsSignIn(t *testing.T) {
 	if got := enter("partner"); !madeUp.MatchString(got) {
 		t.Errorf("by SAML beside a dead one: %s", got)
 	}
-	if _, err := servertest.Run(t, "", "check", "--address", s.Admin); err == nil || !strings.Contains(err.Error(), `the identity provider "dead"`) {
+	if _, err := servertest.Run(t, "", "check", "--address", s.Admin); err == nil ||
+		!strings.Contains(err.Error(), `the identity provider "dead"`) {
 		t.Errorf("check with a dead provider: %v", err)
 	}
 	if got := enter("dead"); !strings.Contains(got, "responding") || !strings.Contains(got, "502") {

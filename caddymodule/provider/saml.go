@@ -178,8 +178,10 @@ func (s *SAMLIDP) build(r *caddyfileutil.Resolver) {
 		Metadata: r.Plain("metadata", s.Metadata, nil), MetadataCertificate: r.Plain("metadata_certificate", s.MetadataCertificate, nil),
 		Entity:        r.Plain("entity", s.Entity, nil),
 		AcceptExpired: r.Plain("expired_certificates", s.ExpiredCertificates, caddyfileutil.OneOf("accept")) != "",
-		Refresh:       r.Duration("refresh", s.Refresh), AllowUnsolicited: s.AllowUnsolicited, Sign: r.List("sign", s.Sign, nil), Decrypt: r.List("decrypt", s.Decrypt, nil),
-		NameID: r.Plain("name_id", s.NameID, nil), Subject: r.Plain("subject", s.Subject, nil), Levels: levels(r, s.Levels), Level: s.remote.level,
+		Refresh:       r.Duration("refresh", s.Refresh), AllowUnsolicited: s.AllowUnsolicited, Sign: r.List("sign", s.Sign, nil),
+		Decrypt: r.List("decrypt", s.Decrypt, nil),
+		NameID:  r.Plain("name_id", s.NameID, nil), Subject: r.Plain("subject", s.Subject, nil),
+		Levels: levels(r, s.Levels), Level: s.remote.level,
 		ProviderName: r.Plain("provider_name", s.ProviderName, nil), Artifact: s.Artifact, Mapping: s.remote.mapping,
 		IdentifyBy: s.remote.identifyBy, EntityID: r.Plain("entity_id", s.EntityID, nil), ClientKey: r.Plain("client_key", s.ClientKey, nil),
 		ServerCertificate: r.Plain("server_certificate", s.ServerCertificate, nil), Scheme: r.Plain("scheme", s.Scheme, nil),
@@ -197,7 +199,8 @@ func (s *SAMLIDP) build(r *caddyfileutil.Resolver) {
 
 // unknown tells whether a value is only known when the configuration is loaded.
 func (s *SAMLIDP) unknown() bool {
-	all := append(slices.Concat(s.Sign, s.Decrypt), s.Metadata, s.MetadataCertificate, s.Entity, s.ExpiredCertificates, string(s.Refresh), s.NameID, s.Subject, s.ProviderName, s.EntityID, s.ClientKey, s.ServerCertificate,
+	all := append(slices.Concat(s.Sign, s.Decrypt), s.Metadata, s.MetadataCertificate, s.Entity, s.ExpiredCertificates, string(s.Refresh),
+		s.NameID, s.Subject, s.ProviderName, s.EntityID, s.ClientKey, s.ServerCertificate,
 		s.Scheme, s.Assurance, s.Via)
 	if s.AuthnContext != nil {
 		all = append(append(all, s.AuthnContext.Classes...), s.AuthnContext.Comparison)

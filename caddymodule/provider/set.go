@@ -17,9 +17,11 @@ import (
 // methodTypes are the types of login methods by the kinds of providers in the Caddyfile.
 var methodTypes = map[string]string{
 	"discord": settings.TypeOIDC, "github": settings.TypeOIDC, "oauth2": settings.TypeOIDC,
-	"apple": settings.TypeApple, "azure_ad_b2c": settings.TypeAzureADB2C, "itsme": settings.TypeItsme, "google": settings.TypeGoogle, "microsoft": settings.TypeMicrosoft,
-	"facebook": settings.TypeFacebook, "linkedin": settings.TypeLinkedIn, "twitter": settings.TypeTwitter,
-	"saml": settings.TypeSAML, "oidc": settings.TypeOIDC, "ldap": settings.TypeLDAP, "kerberos": settings.TypeKerberos, "header": settings.TypeHeader,
+	"apple": settings.TypeApple, "azure_ad_b2c": settings.TypeAzureADB2C, "itsme": settings.TypeItsme, "google": settings.TypeGoogle,
+	"microsoft": settings.TypeMicrosoft,
+	"facebook":  settings.TypeFacebook, "linkedin": settings.TypeLinkedIn, "twitter": settings.TypeTwitter,
+	"saml": settings.TypeSAML, "oidc": settings.TypeOIDC, "ldap": settings.TypeLDAP, "kerberos": settings.TypeKerberos,
+	"header": settings.TypeHeader,
 }
 
 // providerKinds returns the kind of each provider. It is asked before the modules are loaded, which takes their
@@ -88,7 +90,10 @@ type Set struct {
 
 // NewSet reads what is needed of the configuration before the modules are loaded, which takes it away.
 func NewSet(raw caddy.ModuleMap) *Set {
-	return &Set{kinds: providerKinds(raw), keyUsers: providerKeys(raw, keyMembers), signers: providerKeys(raw, signers), all: map[string]IDP{}, remotes: map[string]remoteIDP{}, icons: map[string][]byte{}, faults: map[string][]caddyfileutil.Fault{}}
+	return &Set{
+		kinds: providerKinds(raw), keyUsers: providerKeys(raw, keyMembers), signers: providerKeys(raw, signers), all: map[string]IDP{},
+		remotes: map[string]remoteIDP{}, icons: map[string][]byte{}, faults: map[string][]caddyfileutil.Fault{},
+	}
 }
 
 // Add takes a provider that is ready, and returns what authz and identity have to know of it.
@@ -107,7 +112,8 @@ func (s *Set) Add(id string, p IDP) (clientstore.Provider, federation.Provider) 
 		return known, provider
 	}
 	r := far.common()
-	provider.Path, provider.CoupleEmail, provider.Domains, provider.Timeout = far.path(), r.Couple == "email", r.remote.domains, r.remote.timeout
+	provider.Path, provider.CoupleEmail, provider.Domains, provider.Timeout = far.path(), r.Couple == "email",
+		r.remote.domains, r.remote.timeout
 	if old, ok := p.(interface{ migrates() bool }); ok {
 		provider.Migrates = old.migrates()
 	}

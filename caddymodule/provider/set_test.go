@@ -17,7 +17,10 @@ func TestProviderKeys(t *testing.T) {
 		"broken":  json.RawMessage(`[]`),
 	}
 	got := providerKeys(modules, keyMembers)
-	for name, want := range map[string][]string{"a": {"idp partner"}, "b": {"idp corp", "idp partner"}, "from-env": {"idp partner"}, "tls": {"idp partner"}, "c": nil} {
+	for name, want := range map[string][]string{
+		"a": {"idp partner"}, "b": {"idp corp", "idp partner"}, "from-env": {"idp partner"},
+		"tls": {"idp partner"}, "c": nil,
+	} {
 		if !slices.Equal(got[name], want) {
 			t.Errorf("providerKeys[%s] = %q, want %q", name, got[name], want)
 		}

@@ -66,7 +66,8 @@ func (s *SAMLIDP) shown(m *settings.LoginMethod) {
 	m.SAMLMutualTLS = settings.SAMLMutualTLS{ClientKeyPairID: c.ClientKey, ServerCertificateID: c.ServerCertificate}
 	switch c.Scheme {
 	case saml.DigiD:
-		m.Type, m.DigiD = settings.TypeDigiD, &settings.DigiDAttributes{IDPMetadata: metadataOf(c), RequiredAuthenticationLevel: strings.ToUpper(c.Assurance)}
+		m.Type, m.DigiD = settings.TypeDigiD,
+			&settings.DigiDAttributes{IDPMetadata: metadataOf(c), RequiredAuthenticationLevel: strings.ToUpper(c.Assurance)}
 	case saml.EToegang:
 		m.Type, m.EIDAS = settings.TypeEIDAS, eidasShown(c)
 	default:
@@ -140,9 +141,13 @@ func eidasShown(c *saml.Config) *settings.EIDASAttributes {
 func (o *OIDCIDP) shown(m *settings.LoginMethod) {
 	c := &o.cfg
 	m.OIDC = &settings.OIDCAttributes{
-		ClientAuthenticationMethod: map[string]string{oidc.AuthBasic: "CLIENT_SECRET_BASIC", oidc.AuthPrivateKey: "PRIVATE_KEY_JWT"}[c.AuthMethod],
-		ClientID:                   c.ClientID, SigningKeyID: c.Key, Issuer: c.Issuer, DiscoveryURL: c.DiscoveryURL,
-		AuthorizationURL: c.Metadata.AuthorizationURL, IDTokenURL: c.Metadata.TokenURL, UserInfoURL: c.Metadata.UserInfoURL, JWKSURL: c.Metadata.JWKSURL,
+		ClientAuthenticationMethod: map[string]string{
+			oidc.AuthBasic:      "CLIENT_SECRET_BASIC",
+			oidc.AuthPrivateKey: "PRIVATE_KEY_JWT",
+		}[c.AuthMethod],
+		ClientID: c.ClientID, SigningKeyID: c.Key, Issuer: c.Issuer, DiscoveryURL: c.DiscoveryURL,
+		AuthorizationURL: c.Metadata.AuthorizationURL, IDTokenURL: c.Metadata.TokenURL, UserInfoURL: c.Metadata.UserInfoURL,
+		JWKSURL:       c.Metadata.JWKSURL,
 		EndSessionURL: c.Metadata.EndSessionURL, ManualMetadataSetup: o.Metadata != nil, FrontChannelLogoutEnabled: c.FrontChannelLogout,
 		IDTokenEncryptionRequired: c.IDTokenEncryptionRequired, UserInfoEncryptionRequired: c.UserInfoEncryptionRequired,
 		MetadataExpirationInSeconds: int(c.MetadataExpiration.Seconds()), Scopes: most(c.Scopes, maxList), Claims: claimsOf(c.Claims),
@@ -177,7 +182,8 @@ func (o *OAuth2IDP) shown(m *settings.LoginMethod) {
 		m.Twitter = of
 	default:
 		m.OIDC = &settings.OIDCAttributes{
-			ClientID: c.ClientID, Issuer: c.Issuer, AuthorizationURL: c.AuthorizationURL, IDTokenURL: c.TokenURL, UserInfoURL: c.ProfileURL, Scopes: c.Scopes, ManualMetadataSetup: o.preset == "",
+			ClientID: c.ClientID, Issuer: c.Issuer, AuthorizationURL: c.AuthorizationURL, IDTokenURL: c.TokenURL, UserInfoURL: c.ProfileURL,
+			Scopes: c.Scopes, ManualMetadataSetup: o.preset == "",
 		}
 	}
 }
@@ -192,20 +198,25 @@ func (o *MicrosoftIDP) shown(m *settings.LoginMethod) {
 
 func (o *AzureADB2CIDP) shown(m *settings.LoginMethod) {
 	c := &o.cfg
-	m.AzureADB2C = &settings.AzureADB2CAttributes{TenantID: c.Tenant, ApplicationID: c.ClientID, Policy: c.Policy, FrontChannelLogoutEnabled: c.FrontChannelLogout}
+	m.AzureADB2C = &settings.AzureADB2CAttributes{
+		TenantID: c.Tenant, ApplicationID: c.ClientID, Policy: c.Policy,
+		FrontChannelLogoutEnabled: c.FrontChannelLogout,
+	}
 }
 
 func (o *AppleIDP) shown(m *settings.LoginMethod) {
 	c := &o.cfg
 	m.Apple = &settings.AppleAttributes{
-		ClientID: c.ClientID, TeamID: c.TeamID, KeyID: c.KeyID, JWKSURI: c.JWKSURL, SigningKeyID: c.Key, Scopes: c.Scopes, DomainVerificationFileContent: o.domainFile,
+		ClientID: c.ClientID, TeamID: c.TeamID, KeyID: c.KeyID, JWKSURI: c.JWKSURL, SigningKeyID: c.Key, Scopes: c.Scopes,
+		DomainVerificationFileContent: o.domainFile,
 	}
 }
 
 func (o *ItsmeIDP) shown(m *settings.LoginMethod) {
 	c := &o.cfg
 	m.Itsme = &settings.ItsmeAttributes{
-		ClientID: c.ClientID, LoginServiceCode: c.ServiceCode, DiscoveryURL: c.DiscoveryURL, SecurityLevel: c.SecurityLevel, FrontChannelLogoutEnabled: c.FrontChannelLogout,
+		ClientID: c.ClientID, LoginServiceCode: c.ServiceCode, DiscoveryURL: c.DiscoveryURL, SecurityLevel: c.SecurityLevel,
+		FrontChannelLogoutEnabled:   c.FrontChannelLogout,
 		MetadataExpirationInSeconds: int(c.MetadataExpiration.Seconds()), Scopes: c.Scopes, Claims: claimsOf(c.Claims),
 	}
 }
@@ -214,8 +225,10 @@ func (l *LDAPIDP) shown(m *settings.LoginMethod) {
 	c := &l.cfg
 	m.AutoEmailVerification, m.MigrationDuringSignUp = c.EmailVerified, l.migrates()
 	m.LDAP = &settings.LDAPAttributes{
-		ServerURLs: strings.Join(c.URLs, " "), BaseSuffix: c.Base, UserDistinguishedName: c.BindDN, AuthenticationDNTemplate: c.Template, MatchPattern: c.Match,
-		IPRangeEnabled: len(c.Networks) > 0, IPRanges: most(networksShown(c.Networks), maxList), AttributesToBeFetched: most(c.Attributes, maxList),
+		ServerURLs: strings.Join(c.URLs, " "), BaseSuffix: c.Base, UserDistinguishedName: c.BindDN,
+		AuthenticationDNTemplate: c.Template, MatchPattern: c.Match,
+		IPRangeEnabled: len(c.Networks) > 0, IPRanges: most(networksShown(c.Networks), maxList),
+		AttributesToBeFetched: most(c.Attributes, maxList),
 	}
 }
 

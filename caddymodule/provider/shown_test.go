@@ -24,7 +24,8 @@ import (
 func TestShownMeansTheSame(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "metadata.xml")
-	if err := os.WriteFile(file, []byte(`<EntityDescriptor xmlns="urn:oasis:names:tc:SAML:2.0:metadata" entityID="urn:x:partner"/>`), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(`<EntityDescriptor xmlns="urn:oasis:names:tc:SAML:2.0:metadata" entityID="urn:x:partner"/>`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, tt := range map[string]struct {
@@ -42,8 +43,12 @@ func TestShownMeansTheSame(t *testing.T) {
 		"saml by a file":       {"metadata " + file, "saml", settings.TypeSAML},
 		"saml with levels":     {"metadata https://partner.example.com/metadata\nlevel 3\nmap_level urn:x:weak 1", "saml", settings.TypeSAML},
 		"saml without a level": {"metadata https://partner.example.com/metadata\nauthn_context exact urn:x:any", "saml", settings.TypeSAML},
-		"digid":                {"metadata https://digid.example.com/metadata\nscheme digid substantial\nclient_key digid\nmap bsn bsn", "saml", settings.TypeDigiD},
-		"etoegang":             {"metadata https://broker.example.com/metadata\nscheme etoegang low_plus " + eidasProduction + "\nentity_id urn:x:us\nsign ours\ndecrypt theirs", "saml", settings.TypeEIDAS},
+		"digid": {
+			"metadata https://digid.example.com/metadata\nscheme digid substantial\nclient_key digid\nmap bsn bsn",
+			"saml", settings.TypeDigiD,
+		},
+		"etoegang": {"metadata https://broker.example.com/metadata\nscheme etoegang low_plus " + eidasProduction +
+			"\nentity_id urn:x:us\nsign ours\ndecrypt theirs", "saml", settings.TypeEIDAS},
 		"oidc": {`level 2
 			map mail email
 			issuer https://corp.example.com
@@ -75,12 +80,21 @@ func TestShownMeansTheSame(t *testing.T) {
 			match (uid=%s)
 			networks 10.0.0.0/8 192.0.2.7
 			attributes mail cn`, "ldap", settings.TypeLDAP},
-		"google":       {"client_id gatehouse\nclient_secret secret-of-google\nmap name name\nlevel 2", "google", settings.TypeGoogle},
-		"microsoft":    {"client_id gatehouse\nclient_secret secret-of-microsoft", "microsoft", settings.TypeMicrosoft},
-		"azure_ad_b2c": {"tenant contoso\npolicy B2C_1_signin\nclient_id gatehouse\nclient_secret secret-of-azure\nfront_channel_logout", "azure_ad_b2c", settings.TypeAzureADB2C},
-		"apple":        {"client_id com.example.gatehouse\nteam_id ABCDE12345\nkey_id KEY1234567\nkey apple\nscopes name email", "apple", settings.TypeApple},
-		"itsme":        {"client_id gatehouse\nservice_code LOGIN\nsecurity_level advanced\nclaims eid birthdate\nmetadata_expiration 1h\nlevel 2", "itsme", settings.TypeItsme},
-		"facebook":     {"client_id gatehouse\nclient_secret secret-of-facebook\nlevel 2", "facebook", settings.TypeFacebook},
+		"google":    {"client_id gatehouse\nclient_secret secret-of-google\nmap name name\nlevel 2", "google", settings.TypeGoogle},
+		"microsoft": {"client_id gatehouse\nclient_secret secret-of-microsoft", "microsoft", settings.TypeMicrosoft},
+		"azure_ad_b2c": {
+			"tenant contoso\npolicy B2C_1_signin\nclient_id gatehouse\nclient_secret secret-of-azure\nfront_channel_logout",
+			"azure_ad_b2c", settings.TypeAzureADB2C,
+		},
+		"apple": {
+			"client_id com.example.gatehouse\nteam_id ABCDE12345\nkey_id KEY1234567\nkey apple\nscopes name email",
+			"apple", settings.TypeApple,
+		},
+		"itsme": {
+			"client_id gatehouse\nservice_code LOGIN\nsecurity_level advanced\nclaims eid birthdate\nmetadata_expiration 1h\nlevel 2",
+			"itsme", settings.TypeItsme,
+		},
+		"facebook": {"client_id gatehouse\nclient_secret secret-of-facebook\nlevel 2", "facebook", settings.TypeFacebook},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -93,7 +107,8 @@ func TestShownMeansTheSame(t *testing.T) {
 				t.Errorf("type = %q, want %q", m.Type, tt.of)
 			}
 			want, got := meant(t, p), made(t, &m)
-			if diff := cmp.Diff(want, got, cmp.AllowUnexported(secret.String{}), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmpopts.IgnoreUnexported(oauth2.Config{})); diff != "" {
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(secret.String{}), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+				cmpopts.IgnoreUnexported(oauth2.Config{})); diff != "" {
 				t.Errorf("a provider of the method as it is shown differs (-Caddyfile +method):\n%s", diff)
 			}
 			if text, err := json.Marshal(m); err != nil || strings.Contains(string(text), "secret-of") {

@@ -33,8 +33,9 @@ func TestKeyPairWithoutPrivateKey(t *testing.T) {
 	add("bare", "EC", "none", http.StatusOK)
 	add("whole", "EC", "", http.StatusOK)
 	method := func(key, more string) any {
-		return servertest.Decode[any](t, `{"login_methods":{"login_methods":[{"id":"corp","type":"OPEN_ID_CONNECT","enabled":true,"open_id_connect_attributes":{"client_id":"gatehouse",`+
-			`"issuer":"https://corp.example.com","signing_key_id":"`+key+`"`+more+`}}]}}`)
+		return servertest.Decode[any](t,
+			`{"login_methods":{"login_methods":[{"id":"corp","type":"OPEN_ID_CONNECT","enabled":true,"open_id_connect_attributes":{"client_id":"gatehouse",`+
+				`"issuer":"https://corp.example.com","signing_key_id":"`+key+`"`+more+`}}]}}`)
 	}
 	const signs = `,"client_authentication_method":"PRIVATE_KEY_JWT"`
 	for _, key := range []string{"certificate", "bare"} {
@@ -52,11 +53,26 @@ func TestKeyPairWithoutPrivateKey(t *testing.T) {
 
 	// The Caddyfile can name a pair that is there and does not fit: the provider does without, and check says why.
 	for _, tc := range []struct{ idp, about, want, path string }{
-		{"idp partner saml {\n metadata https://idp.example/m\n sign certificate\n}", "idp partner", `the key pair "certificate" has no private key`, "/saml/partner/metadata"},
-		{"idp partner saml {\n metadata https://idp.example/m\n decrypt bare\n}", "idp partner", `the key pair "bare" has no private key`, "/saml/partner/metadata"},
-		{"idp partner saml {\n metadata https://idp.example/m\n sign whole\n}", "idp partner", `the key pair "whole" is not RSA`, "/saml/partner/metadata"},
-		{"idp two oidc {\n issuer https://two.example\n client_id x\n auth_method private_key_jwt\n key bare\n}", "idp two", `the key pair "bare" has no private key`, "/oidc/two/jwks"},
-		{"idp two oidc {\n issuer https://two.example\n client_id x\n decrypt certificate\n}", "idp two", `the key pair "certificate" has no private key`, "/oidc/two/jwks"},
+		{
+			"idp partner saml {\n metadata https://idp.example/m\n sign certificate\n}", "idp partner",
+			`the key pair "certificate" has no private key`, "/saml/partner/metadata",
+		},
+		{
+			"idp partner saml {\n metadata https://idp.example/m\n decrypt bare\n}", "idp partner", `the key pair "bare" has no private key`,
+			"/saml/partner/metadata",
+		},
+		{
+			"idp partner saml {\n metadata https://idp.example/m\n sign whole\n}", "idp partner", `the key pair "whole" is not RSA`,
+			"/saml/partner/metadata",
+		},
+		{
+			"idp two oidc {\n issuer https://two.example\n client_id x\n auth_method private_key_jwt\n key bare\n}", "idp two",
+			`the key pair "bare" has no private key`, "/oidc/two/jwks",
+		},
+		{
+			"idp two oidc {\n issuer https://two.example\n client_id x\n decrypt certificate\n}", "idp two",
+			`the key pair "certificate" has no private key`, "/oidc/two/jwks",
+		},
 	} {
 		before := s.Extra
 		s.Extra += tc.idp
@@ -73,7 +89,8 @@ func TestKeyPairWithoutPrivateKey(t *testing.T) {
 	s.Extra += "idp partner saml {\n metadata https://idp.example/m\n sign later\n}\nidp two oidc {\n issuer https://two.example\n client_id x\n auth_method private_key_jwt\n key later\n}"
 	s.MustLoad()
 	for _, kind := range []string{"CERTIFICATE", "EC"} {
-		if body := add("later", kind, "none", http.StatusBadRequest); !strings.Contains(body, "key_pair.private_key") || !strings.Contains(body, "idp partner") {
+		if body := add("later", kind, "none", http.StatusBadRequest); !strings.Contains(body, "key_pair.private_key") ||
+			!strings.Contains(body, "idp partner") {
 			t.Errorf("later, %s: %s", kind, body)
 		}
 	}
@@ -119,7 +136,9 @@ func TestUnusableMetadata(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return servertest.Decode[any](t, `{"login_methods":{"login_methods":[{"id":"partner","name":"Partner","type":"SAML","enabled":true,"saml_attributes":{"idp_metadata":`+string(raw)+`}}]}}`)
+		return servertest.Decode[any](t,
+			`{"login_methods":{"login_methods":[{"id":"partner","name":"Partner","type":"SAML","enabled":true,"saml_attributes":{"idp_metadata":`+
+				string(raw)+`}}]}}`)
 	}
 	first, last := strings.Index(good, "<ds:X509Certificate>"), strings.Index(good, "</ds:X509Certificate>")
 	if first < 0 || last < 0 {
@@ -130,9 +149,13 @@ func TestUnusableMetadata(t *testing.T) {
 		"no certificate":       {good[:first] + "<ds:X509Certificate>" + good[last:], "certificate"},
 		"script as an address": {strings.ReplaceAll(good, "https://idp.example/sso", "javascript:alert(1)"), "not an http address"},
 		"RSA of 1024 bits":     {with(weak()), "too weak"},
-		"expired certificate":  {with(samltest.NewKeyUntil("old", now.AddDate(-2, 0, 0), now.AddDate(-1, 0, 0))), "has expired or is not valid yet"},
-		"artifact only":        {strings.ReplaceAll(strings.ReplaceAll(good, "bindings:HTTP-Redirect", "bindings:SOAP"), "bindings:HTTP-POST", "bindings:SOAP"), "no address for sign-in"},
-		"service provider":     {strings.ReplaceAll(good, "IDPSSODescriptor", "SPSSODescriptor"), "not that of an identity provider"},
+		"expired certificate": {
+			with(samltest.NewKeyUntil("old", now.AddDate(-2, 0, 0), now.AddDate(-1, 0, 0))),
+			"has expired or is not valid yet",
+		},
+		"artifact only": {strings.ReplaceAll(strings.ReplaceAll(good, "bindings:HTTP-Redirect", "bindings:SOAP"), "bindings:HTTP-POST",
+			"bindings:SOAP"), "no address for sign-in"},
+		"service provider": {strings.ReplaceAll(good, "IDPSSODescriptor", "SPSSODescriptor"), "not that of an identity provider"},
 	} {
 		body := s.MustCall(http.MethodPost, "/api/v2/config", method(tc.metadata), http.StatusBadRequest)
 		if !strings.Contains(body, "login_methods.login_methods[") || !strings.Contains(body, tc.want) {

@@ -25,7 +25,9 @@ func init() {
 
 // How long a reload waits before the old server shuts down. New connections and requests go to the new server already.
 const (
-	settleArriving = 2 * time.Second        // for requests to be read whole that have begun, or whose handshake of TLS has: a server that shuts down drops them
+	// settleArriving is for requests to be read whole that have begun, or whose handshake of TLS has: a server that
+	// shuts down drops them.
+	settleArriving = 2 * time.Second
 	settleRequests = 250 * time.Millisecond // for the answers to the requests under way
 )
 

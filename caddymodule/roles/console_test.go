@@ -55,7 +55,8 @@ func TestAdminConsole(t *testing.T) {
 		t.Fatalf("the new password: %d\n%s", page.StatusCode, body)
 	}
 	// The link leads to the console by the sign-in.
-	if page, body = b.Submit(page, body, url.Values{"username": {"ann@example.com"}, "password": {"the password of ann"}}); !strings.Contains(body, `href="/admin/persons"`) {
+	if page, body = b.Submit(page, body,
+		url.Values{"username": {"ann@example.com"}, "password": {"the password of ann"}}); !strings.Contains(body, `href="/admin/persons"`) {
 		t.Fatalf("the console after the sign-in: %d\n%s", page.StatusCode, body)
 	}
 	if _, body = b.Open(s.Issuer() + "/admin/groups?q=support"); !strings.Contains(body, "Helpdesk") {
@@ -64,7 +65,8 @@ func TestAdminConsole(t *testing.T) {
 	if _, body = b.Open(s.Issuer() + "/admin/groups?q=gatehouse-helpdesk"); strings.Contains(body, "Helpdesk") {
 		t.Errorf("the group of the default name has a role:\n%s", body)
 	}
-	if _, body = b.Open(s.Issuer() + "/admin/applications/reports"); !strings.Contains(body, "client reports {") || !strings.Contains(body, "Caddyfile:") || strings.Contains(body, "/admin/applications/reports/remove-client") {
+	if _, body = b.Open(s.Issuer() + "/admin/applications/reports"); !strings.Contains(body, "client reports {") ||
+		!strings.Contains(body, "Caddyfile:") || strings.Contains(body, "/admin/applications/reports/remove-client") {
 		t.Errorf("an application of the Caddyfile is shown as:\n%s", body)
 	}
 	if out := s.Run("", "admin", "invite", "carl@example.com"); !strings.Contains(out, "/reset?token=") {
@@ -94,7 +96,8 @@ func TestAdminConsole(t *testing.T) {
 // one of them has refused, and the reason, by the very code that refuses.
 func TestConsoleExplainsSites(t *testing.T) {
 	w := servertest.NewWalk(t)
-	w.InIdentity = "person guest@example.com {\n\t\tpassword \"" + servertest.TestPassword + "\"\n\t\tgroups guests\n\t}\n\tadmin demo@example.com {\n\t\tlevel 1\n\t}"
+	w.InIdentity = "person guest@example.com {\n\t\tpassword \"" + servertest.TestPassword +
+		"\"\n\t\tgroups guests\n\t}\n\tadmin demo@example.com {\n\t\tlevel 1\n\t}"
 	w.Reload()
 	guest, owner := servertest.NewBrowser(t), servertest.NewBrowser(t)
 	resp, body := guest.Open(w.Wiki + "/reports?token=in-the-query")
@@ -157,8 +160,11 @@ func TestConsoleTestsPolicies(t *testing.T) {
 		return body
 	}
 	const people = "site https://wiki.example.com\nperson eve {\n groups guests\n level 3\n}\n"
-	body := ask("/admin/policies/office/test-policy", url.Values{"cases": {people + "allow demo@example.com GET /reports/1\ndeny eve GET /reports/1\n? eve GET /vault/x\nstep-up demo@example.com GET /vault/x\nsign-in - GET /reports/1\ndeny eve GET /archive/1 rule archive\n"}})
-	if !strings.Contains(body, "All 6 cases get the wanted result.") || !strings.Contains(body, "archive") || !strings.Contains(body, "Caddyfile:") {
+	body := ask("/admin/policies/office/test-policy",
+		url.Values{"cases": {people +
+			"allow demo@example.com GET /reports/1\ndeny eve GET /reports/1\n? eve GET /vault/x\nstep-up demo@example.com GET /vault/x\nsign-in - GET /reports/1\ndeny eve GET /archive/1 rule archive\n"}})
+	if !strings.Contains(body, "All 6 cases get the wanted result.") || !strings.Contains(body, "archive") ||
+		!strings.Contains(body, "Caddyfile:") {
 		t.Errorf("the table of cases:\n%s", body)
 	}
 	body = ask("/admin/policies/office/test-policy", url.Values{"cases": {people + "allow eve GET /archive/1\n"}})
@@ -178,7 +184,8 @@ func TestConsoleTestsPolicies(t *testing.T) {
 		}
 	}
 	host := strings.TrimPrefix(w.Wiki, "http://")
-	if body := ask("/admin/sites/"+host+"/doctor", url.Values{"origin": {w.Wiki}}); !strings.Contains(body, "were refused, as they should be") || strings.Contains(body, "Got past") {
+	if body := ask("/admin/sites/"+host+"/doctor", url.Values{"origin": {w.Wiki}}); !strings.Contains(body,
+		"were refused, as they should be") || strings.Contains(body, "Got past") {
 		t.Errorf("the doctor at a site with protect:\n%s", body)
 	}
 }

@@ -35,7 +35,8 @@ func encrypted(t *testing.T, username, password string) map[string]string {
 	iv := make([]byte, 12)
 	rand.Read(iv) //nolint:errcheck // never fails
 	return map[string]string{
-		"username": username, "password": base64.StdEncoding.EncodeToString(aead.Seal(nil, iv, []byte(password), nil)), "encryption_parameter": base64.StdEncoding.EncodeToString(iv),
+		"username": username, "password": base64.StdEncoding.EncodeToString(aead.Seal(nil, iv, []byte(password), nil)),
+		"encryption_parameter": base64.StdEncoding.EncodeToString(iv),
 	}
 }
 
@@ -44,13 +45,15 @@ func TestCredentialsAPI(t *testing.T) {
 	s := servertest.Configured(t, "")
 	s.MustLoad()
 	const path = "/api/credentials/validate"
-	if resp, body := s.Call(http.MethodPost, path, encrypted(t, "demo@example.com", servertest.TestPassword)); resp.StatusCode != 503 || !strings.Contains(body, "1001") {
+	if resp, body := s.Call(http.MethodPost, path, encrypted(t, "demo@example.com", servertest.TestPassword)); resp.StatusCode != 503 ||
+		!strings.Contains(body, "1001") {
 		t.Errorf("without a key = %d %s, want 503 with 1001", resp.StatusCode, body)
 	}
 	s.InIdentity = "credentials_key " + credentialsKey
 	s.MustLoad()
 	s.Transport.CloseIdleConnections() // the reload ends them, and a POST is not sent again
-	if body := s.MustCall(http.MethodPost, path, encrypted(t, "demo@example.com", servertest.TestPassword), 200); !strings.Contains(body, `"value":"demo@example.com"`) {
+	if body := s.MustCall(http.MethodPost, path, encrypted(t, "demo@example.com", servertest.TestPassword), 200); !strings.Contains(body,
+		`"value":"demo@example.com"`) {
 		t.Errorf("validate = %s, want the profile", body)
 	}
 	if body := s.MustCall(http.MethodPost, path, encrypted(t, "demo@example.com", "wrong"), 401); !strings.Contains(body, "3013") {
@@ -65,9 +68,12 @@ func TestActionTokens(t *testing.T) {
 	file := filepath.Join(s.Dir, "log")
 	s.Options = "log {\n\t\toutput file " + file + "\n\t}"
 	s.MustLoad()
-	s.MustCall(http.MethodPost, "/api/v2/config/features", map[string]any{"action_token": map[string]any{"login": map[string]any{"enabled": true}}}, 204)
-	s.MustCall(http.MethodPost, "/api/v2/config/features/action-token/whitelisted-urls", map[string]string{"url": s.Issuer() + "/account"}, 201)
-	token := strings.TrimSpace(s.Run("", "token", "action", "demo@example.com", "--level", "2", "--redirect-uri", s.Issuer()+"/account", "--ttl", "1m"))
+	s.MustCall(http.MethodPost, "/api/v2/config/features",
+		map[string]any{"action_token": map[string]any{"login": map[string]any{"enabled": true}}}, 204)
+	s.MustCall(http.MethodPost, "/api/v2/config/features/action-token/whitelisted-urls",
+		map[string]string{"url": s.Issuer() + "/account"}, 201)
+	token := strings.TrimSpace(s.Run("", "token", "action", "demo@example.com", "--level", "2", "--redirect-uri",
+		s.Issuer()+"/account", "--ttl", "1m"))
 	answer := servertest.Decode[struct {
 		RedirectURI string `json:"redirect_uri"`
 	}](t, s.MustCall(http.MethodPost, "/api/credentials/token", map[string]string{"token": token}, 200))
@@ -93,6 +99,7 @@ func TestActionTokens(t *testing.T) {
 	s.Run("", "token", "revoke-actions", "demo@example.com")
 	s.Refused("not whitelisted", "", "token", "action", "demo@example.com", "--redirect-uri", "https://evil.example/")
 	s.Refused("no person nobody", "", "token", "action", "nobody")
-	s.Refused("needs the parameter", "", "token", "action", "demo@example.com", "--action", "COUPLE_EXTERNAL_IDP_FROM_PARAMETERS", "--param", "idp_id=partner")
+	s.Refused("needs the parameter", "", "token", "action", "demo@example.com", "--action", "COUPLE_EXTERNAL_IDP_FROM_PARAMETERS",
+		"--param", "idp_id=partner")
 	s.Refused("not name=value", "", "token", "action", "demo@example.com", "--param", "idp_id")
 }

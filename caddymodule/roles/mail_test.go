@@ -20,13 +20,18 @@ func TestMail(t *testing.T) {
 		t.Errorf("check = %s, want the mail server in it", out)
 	}
 	units := filepath.Join(t.TempDir(), "units.json")
-	if err := os.WriteFile(units, []byte(`{"email_notifications":{"welcome":{"on_api_enabled":true},"attributes_update":{"on_password_updated":true}}}`), 0o600); err != nil {
+	if err := os.WriteFile(units,
+		[]byte(`{"email_notifications":{"welcome":{"on_api_enabled":true},"attributes_update":{"on_password_updated":true}}}`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.Run("", "config", "import", units)
 	s.Run("", "person", "add", "ann@example.com", "--no-password")
 	got := <-mails
-	for _, want := range []string{"From: \"Gatehouse\" <no-reply@example.com>", "To: <ann@example.com>", "Subject: Welcome to Gatehouse", "Auto-Submitted: auto-generated", "@localhost>", s.Issuer() + "/account"} {
+	for _, want := range []string{
+		"From: \"Gatehouse\" <no-reply@example.com>", "To: <ann@example.com>", "Subject: Welcome to Gatehouse",
+		"Auto-Submitted: auto-generated", "@localhost>", s.Issuer() + "/account",
+	} {
 		if !strings.Contains(strings.ReplaceAll(got, "=\n", ""), want) {
 			t.Errorf("mail = %s, want %q in it", got, want)
 		}

@@ -53,7 +53,9 @@ func TestCustomMessages(t *testing.T) {
 	s.MustCall(http.MethodDelete, path+"/nl/"+key, nil, http.StatusNoContent)
 	wantTitle(s, "nl", "nl-BE", "Niets in België") // the nearest that is left
 	// The messages of version 1 come behind.
-	s.MustCall(http.MethodPost, "/api/v2/config", map[string]any{"messages": map[string]any{"fr": map[string]string{key: "Rien"}, "nl_BE": map[string]string{key: "weaker"}}}, http.StatusNoContent)
+	s.MustCall(http.MethodPost, "/api/v2/config",
+		map[string]any{"messages": map[string]any{"fr": map[string]string{key: "Rien"}, "nl_BE": map[string]string{key: "weaker"}}},
+		http.StatusNoContent)
 	wantTitle(s, "fr", "fr", "Rien")
 	wantTitle(s, "nl-BE", "nl-BE", "Niets in België")
 	s.MustCall(http.MethodPut, path, map[string]any{"default": map[string]string{}, "locales": map[string]any{}}, http.StatusNoContent)
@@ -88,7 +90,8 @@ func TestExtension(t *testing.T) {
 		t.Errorf("hello.txt = %d %q", resp.StatusCode, body)
 	}
 	// The configuration API is stronger.
-	s.MustCall(http.MethodPut, "/api/v2/config/custom-messages/default/batch", map[string]string{"error.not_found.text": "By API"}, http.StatusNoContent)
+	s.MustCall(http.MethodPut, "/api/v2/config/custom-messages/default/batch", map[string]string{"error.not_found.text": "By API"},
+		http.StatusNoContent)
 	wantTitle(s, "en", "en", "Here is nothing")
 
 	const reload = "/api/config/extension/reload"
@@ -121,7 +124,10 @@ func TestExtension(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		for _, path := range []string{"link.txt", "../secret.txt", "..%2fsecret.txt", "%2e%2e/secret.txt", "..%5csecret.txt", "hello.txt%00.png", "./hello.txt/../../secret.txt", "default.json"} {
+		for _, path := range []string{
+			"link.txt", "../secret.txt", "..%2fsecret.txt", "%2e%2e/secret.txt", "..%5csecret.txt", "hello.txt%00.png",
+			"./hello.txt/../../secret.txt", "default.json",
+		} {
 			r := s.Request(http.MethodGet, s.Issuer()+"/assets/ext/x", nil)
 			r.URL.Opaque = "//" + s.Addr + "/assets/ext/" + path
 			if resp, body := s.Do(r); resp.StatusCode == http.StatusOK || body == "secret" {

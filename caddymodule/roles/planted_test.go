@@ -44,10 +44,14 @@ func plantMail(s *servertest.Server, configured, password string) (token, queue 
 // secrets that an operator has written or that were there before them.
 func TestPlantedSecrets(t *testing.T) {
 	secrets := map[string]string{
-		"a client's secret": "planted-client-secret-0123456789abcdef", "the one before it": "planted-older-secret-0123456789abcdef", "an API client's secret": "planted-api-secret-0123456789abcdef",
-		"a provider's client secret": "planted-idp-secret-0123456789abcdef", "the mail server's password": "planted-mail-password", "the token of text messages": "planted-sms-token",
-		"the secret of a webhook": "planted-webhook-secret-0123456789abcdef", "the key of credentials": "00112233445566778899aabbccddeeff", "the encryption key": servertest.OtherKey,
-		"a stored provider's secret": "planted-stored-secret", "the one that it replaced": "planted-replaced-secret", "a person's password": "planted password of anna",
+		"a client's secret": "planted-client-secret-0123456789abcdef", "the one before it": "planted-older-secret-0123456789abcdef",
+		"an API client's secret":     "planted-api-secret-0123456789abcdef",
+		"a provider's client secret": "planted-idp-secret-0123456789abcdef", "the mail server's password": "planted-mail-password",
+		"the token of text messages": "planted-sms-token",
+		"the secret of a webhook":    "planted-webhook-secret-0123456789abcdef", "the key of credentials": "00112233445566778899aabbccddeeff",
+		"the encryption key":         servertest.OtherKey,
+		"a stored provider's secret": "planted-stored-secret", "the one that it replaced": "planted-replaced-secret",
+		"a person's password": "planted password of anna",
 	}
 	s := servertest.NewServer(t)
 	s.Key = "encryption_key " + secrets["the encryption key"]
@@ -108,10 +112,15 @@ func TestPlantedSecrets(t *testing.T) {
 	}
 	id := found.Resources[0].ID
 	paths := []string{
-		"/", "/sign-in", "/account", "/sign-out", "/reset", "/sign-up", "/nothing", "/healthz", "/metrics", "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server", "/oauth/jwks", "/oauth/userinfo",
-		"/oauth/authorize", "/oauth/authorize?client_id=planted", "/oidc/corp/jwks", "/oidc/stored/jwks", "/scim/v2/Users", "/scim/v2/Groups", "/scim/v2/Schemas", "/scim/v2/ResourceTypes", "/scim/v2/ServiceProviderConfig",
-		"/scim/v2/Users/" + id, "/scim/v2/Users/" + id + "?attributes=password", "/oauth/api/v1/users/" + id + "/tokens", "/oauth/api/v1/users/" + id + "/sessions", "/oauth/api/v1/users/" + id + "/consents", "/api/persons/" + id + "/sessions", "/api/sessions/" + id, "/api/persons/" + id + "/assurance",
-		"/api/events?limit=1000&offset=0&userId=" + id, "/api/events?limit=1000&offset=0&actor=all", "/api/events?limit=1000&offset=0&actor=admin", "/v2/config/certificates", "/v2/config/certificates/own/rotation",
+		"/", "/sign-in", "/account", "/sign-out", "/reset", "/sign-up", "/nothing", "/healthz", "/metrics", "/.well-known/openid-configuration",
+		"/.well-known/oauth-authorization-server", "/oauth/jwks", "/oauth/userinfo",
+		"/oauth/authorize", "/oauth/authorize?client_id=planted", "/oidc/corp/jwks", "/oidc/stored/jwks", "/scim/v2/Users", "/scim/v2/Groups",
+		"/scim/v2/Schemas", "/scim/v2/ResourceTypes", "/scim/v2/ServiceProviderConfig",
+		"/scim/v2/Users/" + id, "/scim/v2/Users/" + id + "?attributes=password", "/oauth/api/v1/users/" + id + "/tokens",
+		"/oauth/api/v1/users/" + id + "/sessions", "/oauth/api/v1/users/" + id + "/consents", "/api/persons/" + id + "/sessions",
+		"/api/sessions/" + id, "/api/persons/" + id + "/assurance",
+		"/api/events?limit=1000&offset=0&userId=" + id, "/api/events?limit=1000&offset=0&actor=all",
+		"/api/events?limit=1000&offset=0&actor=admin", "/v2/config/certificates", "/v2/config/certificates/own/rotation",
 	}
 	for _, doc := range []string{"/api/openapi.json", "/openapi.json", "/api/v2/openapi.json"} {
 		paths = append(paths, doc)
@@ -161,7 +170,11 @@ func TestPlantedSecrets(t *testing.T) {
 		return ""
 	}
 	// What is not here is not there: the answer that says so is searched too.
-	about := map[string]string{"persons": id, "applications": "planted", "providers": "stored", "events": "1", "groups": theFirst("/admin/groups", `href="/admin/groups/([0-9a-f-]{30,})"`), "sites": theFirst("/admin/sites", `class="row" href="/admin/sites/([^"]+)"`)}
+	about := map[string]string{
+		"persons": id, "applications": "planted", "providers": "stored", "events": "1",
+		"groups": theFirst("/admin/groups", `href="/admin/groups/([0-9a-f-]{30,})"`),
+		"sites":  theFirst("/admin/sites", `class="row" href="/admin/sites/([^"]+)"`),
+	}
 	routes, err := os.ReadFile("../../admin/console/testdata/routes.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +204,10 @@ func TestPlantedSecrets(t *testing.T) {
 		_, text := openConsole(owner, s, m[1])
 		look("GET "+m[1], text)
 	}
-	for _, path := range []string{"/providers/corp", "/applications/reports", "/persons/block-many?all=yes", "/messages/queue?channel=mail", "/events.csv"} {
+	for _, path := range []string{
+		"/providers/corp", "/applications/reports", "/persons/block-many?all=yes",
+		"/messages/queue?channel=mail", "/events.csv",
+	} {
 		_, text := openConsole(owner, s, "/admin"+path)
 		look("GET /admin"+path, text)
 	}
@@ -228,7 +244,16 @@ func TestPlantedSecrets(t *testing.T) {
 		}
 		look("POST "+path, text)
 	}
-	for _, command := range [][]string{{"config", "export"}, {"client", "list"}, {"client", "list", "--json"}, {"person", "list", "--json"}, {"group", "list", "--json"}, {"events", "verify"}, {"events", "list", "--json"}, {"person", "show", "anna@example.com", "--json"}} {
+	for _, command := range [][]string{
+		{"config", "export"},
+		{"client", "list"},
+		{"client", "list", "--json"},
+		{"person", "list", "--json"},
+		{"group", "list", "--json"},
+		{"events", "verify"},
+		{"events", "list", "--json"},
+		{"person", "show", "anna@example.com", "--json"},
+	} {
 		look("gatehouse "+strings.Join(command, " "), s.Run("", command...))
 	}
 }

@@ -42,7 +42,10 @@ func Read(d *caddyfile.Dispenser) (*Admin, error) {
 	for d.NextArg() {
 		a.Owners = append(a.Owners, d.Val())
 	}
-	words, groups := caddyfileutil.Subdirectives{"level": caddyfileutil.Value(&a.Level, caddyfileutil.CheckLevel), "see_as": caddyfileutil.Value(&a.SeeAs, nil)}, map[string]*string{}
+	words, groups := caddyfileutil.Subdirectives{
+		"level":  caddyfileutil.Value(&a.Level, caddyfileutil.CheckLevel),
+		"see_as": caddyfileutil.Value(&a.SeeAs, nil),
+	}, map[string]*string{}
 	for name := range layout.Roles() {
 		groups[name] = new(string)
 		words[name] = caddyfileutil.Value(groups[name], nil)
@@ -77,7 +80,8 @@ func (a *Admin) Build(r *caddyfileutil.Resolver) (cfg layout.Config, owners []st
 	for _, name := range slices.Sorted(maps.Keys(a.Groups)) {
 		role, known := roles[name]
 		if !known {
-			r.Fail("identity: admin: unknown role %q, %s", name, caddyfileutil.DidYouMean(name, slices.Sorted(maps.Keys(roles)), "known are: viewer, helpdesk, operator, owner"))
+			r.Fail("identity: admin: unknown role %q, %s", name,
+				caddyfileutil.DidYouMean(name, slices.Sorted(maps.Keys(roles)), "known are: viewer, helpdesk, operator, owner"))
 			continue
 		}
 		cfg.Groups[role] = r.Plain("identity: admin "+name, a.Groups[name], nil)

@@ -48,7 +48,8 @@ func asked(s *servertest.Server, client, query string) (*http.Response, string) 
 func TestStatistics(t *testing.T) {
 	w := servertest.NewWalk(t)
 	w.InIdentity = "person guest@example.com {\n\t\tpassword \"" + servertest.TestPassword + "\"\n\t\tgroups guests\n\t}"
-	w.Extra += "\napi_client counts {\n\t\tsecret " + statisticsSecret + "\n\t\tapis statistics\n\t}\n\tapi_client reads {\n\t\tsecret " + statisticsSecret + "\n\t\tapis events\n\t}\n"
+	w.Extra += "\napi_client counts {\n\t\tsecret " + statisticsSecret + "\n\t\tapis statistics\n\t}\n\tapi_client reads {\n\t\tsecret " +
+		statisticsSecret + "\n\t\tapis events\n\t}\n"
 	w.Reload()
 	typed := func(name, password string) {
 		t.Helper()
@@ -63,7 +64,8 @@ func TestStatistics(t *testing.T) {
 	site := strings.TrimPrefix(w.Wiki, "http://")
 	servertest.Eventually(t, "all is counted", func() bool {
 		return counted(w.Server, "/sign_ins")[""] == 3 && counted(w.Server, "/failed_sign_ins?unit=minute&by=provider")["identity"] == 1 &&
-			counted(w.Server, "/active_persons")[""] == 2 && len(counted(w.Server, "/denials?by=site")) > 0 && counted(w.Server, "/decisions")[""] > 2
+			counted(w.Server, "/active_persons")[""] == 2 && len(counted(w.Server, "/denials?by=site")) > 0 &&
+			counted(w.Server, "/decisions")[""] > 2
 	})
 	if by := counted(w.Server, "/sign_ins?by=provider&unit=hour"); by["identity"] != 3 || len(by) != 1 {
 		t.Errorf("sign-ins by provider = %v", by)
@@ -76,11 +78,13 @@ func TestStatistics(t *testing.T) {
 	}
 	res, body := asked(w.Server, "counts", "/sign_ins?by=provider&unit=minute&format=csv")
 	rows, err := csv.NewReader(strings.NewReader(body)).ReadAll()
-	if err != nil || res.StatusCode != http.StatusOK || len(rows) < 60 || rows[0][0] != "start" || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/csv") {
+	if err != nil || res.StatusCode != http.StatusOK || len(rows) < 60 || rows[0][0] != "start" ||
+		!strings.HasPrefix(res.Header.Get("Content-Type"), "text/csv") {
 		t.Errorf("a table = %d, %d rows, %v: %.200s", res.StatusCode, len(rows), err, body)
 	}
 	for query, want := range map[string]int{
-		"/logins": 400, "/sign_ins?by=site": 400, "/sign_ins?unit=year": 400, "/sign_ins?since=now": 400, "/sign_ins?format=xml": 400, "/sign_ins?by=provider&by=provider": 400,
+		"/logins": 400, "/sign_ins?by=site": 400, "/sign_ins?unit=year": 400, "/sign_ins?since=now": 400, "/sign_ins?format=xml": 400,
+		"/sign_ins?by=provider&by=provider":                400,
 		"/sign_ins?unit=minute&since=2026-01-01T00:00:00Z": 400, "/a/b": 404,
 	} {
 		if res, body := asked(w.Server, "counts", query); res.StatusCode != want || !strings.Contains(body, "error_message") {
@@ -99,7 +103,8 @@ func TestStatistics(t *testing.T) {
 		t.Errorf("%d sign-ins after a restart, want 3", n)
 	}
 	w.Run(`{"features":{"statistics_api_enabled":false}}`, "config", "import", "-")
-	if res, body := asked(w.Server, "counts", "/sign_ins"); res.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "1001") {
+	if res, body := asked(w.Server, "counts", "/sign_ins"); res.StatusCode != http.StatusServiceUnavailable ||
+		!strings.Contains(body, "1001") {
 		t.Errorf("switched off: %d %s", res.StatusCode, body)
 	}
 }

@@ -80,7 +80,10 @@ func (h *Hook) build(r *caddyfileutil.Resolver, of string, key []byte) *notify.H
 		r.Fail("%s: url is missing", of)
 		return nil
 	}
-	cfg := notify.HookConfig{URL: standIn(h.URL, "url", caddyfileutil.StandInURI, notify.CheckHookURL), Header: http.Header{}, Key: key, Timeout: r.Duration(of+": timeout", h.Timeout)}
+	cfg := notify.HookConfig{
+		URL: standIn(h.URL, "url", caddyfileutil.StandInURI, notify.CheckHookURL), Header: http.Header{}, Key: key,
+		Timeout: r.Duration(of+": timeout", h.Timeout),
+	}
 	for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
 		v := standIn(h.Headers[name], "header "+name, caddyfileutil.StandInSecret, nil)
 		if err := notify.CheckHookHeader(name, v); err != nil && (v != "" || h.Headers[name] == "") {

@@ -44,7 +44,8 @@ func (PushWebhook) CaddyModule() caddy.ModuleInfo {
 func (m *PushWebhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	start := d.Token()
-	if err := m.readHook(d, "push webhook", &reference.PushWebhook, caddyfileutil.Subdirectives{"secret": caddyfileutil.Value(&m.Secret, CheckSecret)}); err != nil {
+	if err := m.readHook(d, "push webhook", &reference.PushWebhook,
+		caddyfileutil.Subdirectives{"secret": caddyfileutil.Value(&m.Secret, CheckSecret)}); err != nil {
 		return err
 	}
 	return caddyfileutil.Adapt(start, m.build)

@@ -51,7 +51,8 @@ func (SMSWebhook) CaddyModule() caddy.ModuleInfo {
 func (m *SMSWebhook) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	start := d.Token()
-	if err := m.readHook(d, "sms webhook", &reference.SMSWebhook, caddyfileutil.Subdirectives{"from": caddyfileutil.Text(&m.From), "member": m.readMember}); err != nil {
+	if err := m.readHook(d, "sms webhook", &reference.SMSWebhook,
+		caddyfileutil.Subdirectives{"from": caddyfileutil.Text(&m.From), "member": m.readMember}); err != nil {
 		return err
 	}
 	return caddyfileutil.Adapt(start, m.build)

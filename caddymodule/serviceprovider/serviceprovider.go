@@ -225,7 +225,10 @@ func (p *ServiceProvider) doubt(r *caddyfileutil.Resolver) {
 	say := func(option, word, without string) {
 		if meant := settings.MeantClaim(word); meant != "" && !caddyfileutil.HasPlaceholder(word) {
 			option = "service_provider " + p.ID + ": " + option
-			r.Lack(caddyfileutil.Fault{Option: option, Reason: fmt.Sprintf("%s: no person has the attribute %q, so %s", option, word, without), Mend: fmt.Sprintf("did you mean %q?", meant)})
+			r.Lack(caddyfileutil.Fault{
+				Option: option, Reason: fmt.Sprintf("%s: no person has the attribute %q, so %s", option, word, without),
+				Mend: fmt.Sprintf("did you mean %q?", meant),
+			})
 		}
 	}
 	say("name_id", p.NameAttribute, "probably nobody has a name there")
@@ -242,13 +245,18 @@ func (p *ServiceProvider) Build(r *caddyfileutil.Resolver) serviceprovider.Provi
 	}
 	metadata, resolved := r.Text(of+"metadata", p.Metadata, nil)
 	out := serviceprovider.Provider{
-		ID: p.ID, Name: r.Plain(of+"name", p.Name, nil), Metadata: metadata, Groups: r.List(of+"groups", p.Groups, nil), Level: r.Count(of+"level", p.Level, caddyfileutil.CheckLevel),
+		ID: p.ID, Name: r.Plain(of+"name", p.Name, nil), Metadata: metadata, Groups: r.List(of+"groups", p.Groups, nil),
+		Level:        r.Count(of+"level", p.Level, caddyfileutil.CheckLevel),
 		SecondFactor: r.Plain(of+"second_factor", p.SecondFactor, caddyfileutil.CheckSecondFactor),
-		Consent:      p.Consent, Starts: p.IDPInitiated, Relays: r.List(of+"idp_initiated", p.RelayStates, nil), Plain: r.Plain(of+"encryption", p.Encryption, checkSwitch) == "off",
+		Consent:      p.Consent, Starts: p.IDPInitiated, Relays: r.List(of+"idp_initiated", p.RelayStates, nil),
+		Plain:  r.Plain(of+"encryption", p.Encryption, checkSwitch) == "off",
 		Entity: r.Plain(of+"entity", p.Entity, nil), Certificate: r.Plain(of+"metadata_certificate", p.MetadataCertificate, nil),
 		AcceptExpired: r.Plain(of+"expired_certificates", p.ExpiredCertificates, checkAccept) != "",
 		Signed:        r.Plain(of+"signed_requests", p.SignedRequests, checkRequired) != "",
-		Subject:       serviceprovider.Subject{Format: r.Plain(of+"name_id", p.NameID, checkFormat), Attribute: r.Plain(of+"name_id", p.NameAttribute, nil)},
+		Subject: serviceprovider.Subject{
+			Format:    r.Plain(of+"name_id", p.NameID, checkFormat),
+			Attribute: r.Plain(of+"name_id", p.NameAttribute, nil),
+		},
 	}
 	if out.Name == "" {
 		out.Name = p.ID
@@ -256,7 +264,8 @@ func (p *ServiceProvider) Build(r *caddyfileutil.Resolver) serviceprovider.Provi
 	p.doubt(r)
 	for _, a := range p.Attributes {
 		made := serviceprovider.Attribute{
-			Source: r.Plain(of+"attribute", a.Source, nil), Label: r.Plain(of+"label", a.Label, nil), Required: a.Required, Optional: a.Optional, Unverified: a.Unverified, Show: true,
+			Source: r.Plain(of+"attribute", a.Source, nil), Label: r.Plain(of+"label", a.Label, nil), Required: a.Required, Optional: a.Optional,
+			Unverified: a.Unverified, Show: true,
 		}
 		for _, n := range a.Names {
 			format := r.Plain(of+"as", n.Format, checkNameFormat)

@@ -79,7 +79,8 @@ func newOpenStore(store storage.Store, node *cluster.Node, options string, log *
 	keeper := audit.NewKeeper(store, nil, log.Named("events"))
 	keeper.Links = node.HasLanes
 	o := &OpenStore{
-		Store: store, Node: node, options: options, Metrics: metrics.New(store, keeper), Pace: newBeginPace(time.Now), Keeper: keeper, log: log, stopped: make(chan struct{}),
+		Store: store, Node: node, options: options, Metrics: metrics.New(store, keeper), Pace: newBeginPace(time.Now), Keeper: keeper,
+		log: log, stopped: make(chan struct{}),
 	}
 	if r, ok := store.(reopener); ok {
 		r.OnReopen(o.reopened)
@@ -180,7 +181,8 @@ func Open(ctx context.Context, s Storage, keys [][]byte, cost secret.HashCost, l
 	c.OpenStore = pooled.(*OpenStore) //nolint:forcetypeassert // nothing else is stored
 	if loaded && c.options != s.Options() {
 		_, err := Stores.Delete(c.Place)
-		return nil, errors.Join(fmt.Errorf("storage %s is open with other options (%s, now %s): restart to change them", c.Place, c.options, s.Options()), err)
+		return nil, errors.Join(fmt.Errorf("storage %s is open with other options (%s, now %s): restart to change them", c.Place,
+			c.options, s.Options()), err)
 	}
 	if err := c.openVault(ctx, keys, cost, log); err != nil {
 		_, closeErr := Stores.Delete(c.Place)

@@ -30,18 +30,27 @@ type suite struct {
 }
 
 // shared are the prefixes that concern every suite.
-var shared = []string{"e2e/", "Makefile", "go.mod", "go.sum", "xcaddy.json", "gatehouse.go", "cmd/", "scripts/install.sh", "caddymodule/shared/", "caddymodule/provider/"}
+var shared = []string{
+	"e2e/", "Makefile", "go.mod", "go.sum", "xcaddy.json", "gatehouse.go", "cmd/", "scripts/install.sh",
+	"caddymodule/shared/", "caddymodule/provider/",
+}
 
 var suites = []suite{
 	{
 		"SAML providers: SimpleSAMLphp and samlp",
 		[]string{"TestSAML", "TestSAMLGuide", "TestSAMLP", "TestSAMLReplay"},
-		[]string{"idp/", "identity/federation/", "identity/keystore/", "internal/jwa/", "internal/outbound/", "scripts/simplesamlphp.sh", "docs/saml.md"},
+		[]string{
+			"idp/", "identity/federation/", "identity/keystore/", "internal/jwa/", "internal/outbound/",
+			"scripts/simplesamlphp.sh", "docs/saml.md",
+		},
 	},
 	{
 		"SAML applications: mod_auth_mellon",
 		[]string{"TestMellon"},
-		[]string{"idp/saml/", "identity/serviceprovider/", "caddymodule/serviceprovider/", "identity/keystore/", "internal/jwa/", "docs/saml-service-providers.md"},
+		[]string{
+			"idp/saml/", "identity/serviceprovider/", "caddymodule/serviceprovider/", "identity/keystore/", "internal/jwa/",
+			"docs/saml-service-providers.md",
+		},
 	},
 	{
 		"OpenID providers: oidc-provider",
@@ -66,7 +75,10 @@ var suites = []suite{
 	{
 		"gateways: nginx, HAProxy, Envoy, Traefik",
 		[]string{"TestGateways", "TestDoctorAtNginx"},
-		[]string{"caddymodule/envoyauthz/", "caddymodule/forwardauth/", "caddymodule/protect/", "admin/doctor/", "authz/sitesession/", "internal/alias/", "internal/decisionlog/", "docs/gateways.md", "docs/envoy.md"},
+		[]string{
+			"caddymodule/envoyauthz/", "caddymodule/forwardauth/", "caddymodule/protect/", "admin/doctor/", "authz/sitesession/",
+			"internal/alias/", "internal/decisionlog/", "docs/gateways.md", "docs/envoy.md",
+		},
 	},
 	{
 		"MCP: the SDK and the suites of others",
@@ -84,7 +96,10 @@ var suites = []suite{
 	{
 		"clusters: PostgreSQL, PgBouncer, HAProxy",
 		[]string{"TestMakeCluster", "TestClusterGuide"},
-		[]string{"storage/", "caddymodule/postgres/", "internal/cluster/", "internal/recheck/", "scripts/cluster.sh", "Caddyfile.example", "docs/cluster.md"},
+		[]string{
+			"storage/", "caddymodule/postgres/", "internal/cluster/", "internal/recheck/", "scripts/cluster.sh",
+			"Caddyfile.example", "docs/cluster.md",
+		},
 	},
 }
 
@@ -140,7 +155,8 @@ func changes(dir, base string) (files []string, since string, err error) {
 			return nil, "", err
 		}
 	}
-	named, err := git(dir, slices.Concat([]string{"log", "--name-only", "--no-renames", "--diff-merges=first-parent", "--format="}, commits)...)
+	named, err := git(dir, slices.Concat([]string{"log", "--name-only", "--no-renames", "--diff-merges=first-parent", "--format="},
+		commits)...)
 	if err != nil {
 		return nil, "", err
 	}

@@ -34,7 +34,10 @@ func (s *Server) Proof() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	body, err := json.Marshal(map[string]any{"jti": text(16), "htm": http.MethodPost, "htu": s.Issuer() + "/oauth/token", "iat": time.Now().Unix()})
+	body, err := json.Marshal(map[string]any{
+		"jti": text(16), "htm": http.MethodPost, "htu": s.Issuer() + "/oauth/token",
+		"iat": time.Now().Unix(),
+	})
 	if err != nil {
 		return "", err
 	}

@@ -43,7 +43,8 @@ func NewPartner(expired bool) (*Partner, error) {
 		until = time.Now().Add(-time.Minute)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"}, NotBefore: until.Add(-48 * time.Hour), NotAfter: until,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
+		NotBefore: until.Add(-48 * time.Hour), NotAfter: until,
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -58,7 +59,8 @@ func NewPartner(expired bool) (*Partner, error) {
 	p.server.SetKeepAlivesEnabled(false) // each request sees the current mode
 	var inner net.Listener = workingListener{p}
 	if expired {
-		inner = tls.NewListener(inner, &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{cert}, PrivateKey: key}}, MinVersion: tls.VersionTLS12})
+		inner = tls.NewListener(inner,
+			&tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{cert}, PrivateKey: key}}, MinVersion: tls.VersionTLS12})
 	}
 	go p.server.Serve(inner) //nolint:errcheck // ends with Close
 	return p, nil
@@ -145,8 +147,9 @@ func (p *Partner) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]any{
 			"issuer": at, "authorization_endpoint": at + "/authorize", "token_endpoint": at + "/token", "jwks_uri": at + "/jwks",
-			"response_types_supported": []string{"code"}, "subject_types_supported": []string{"public"}, "id_token_signing_alg_values_supported": []string{"RS256"},
-			"code_challenge_methods_supported": []string{"S256"}, "authorization_response_iss_parameter_supported": true,
+			"response_types_supported": []string{"code"}, "subject_types_supported": []string{"public"},
+			"id_token_signing_alg_values_supported": []string{"RS256"},
+			"code_challenge_methods_supported":      []string{"S256"}, "authorization_response_iss_parameter_supported": true,
 		})
 	case "/jwks":
 		answer(http.StatusOK, `{"keys":[]}`)

@@ -97,7 +97,8 @@ func newPatroni(ctx context.Context) (*Patroni, error) {
 		}
 	}
 	url, peer := fmt.Sprintf("http://127.0.0.1:%d", ports[0]), fmt.Sprintf("http://127.0.0.1:%d", ports[1])
-	p.etcd, _, err = p.start("etcd", "etcd", "--data-dir", filepath.Join(p.dir, "etcd-data"), "--listen-client-urls", url, "--advertise-client-urls", url,
+	p.etcd, _, err = p.start("etcd", "etcd", "--data-dir", filepath.Join(p.dir, "etcd-data"), "--listen-client-urls", url,
+		"--advertise-client-urls", url,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer)
 	if err != nil {
 		return p, err
@@ -116,7 +117,8 @@ func newPatroni(ctx context.Context) (*Patroni, error) {
 	if err := p.Settled(ctx); err != nil {
 		return p, err
 	}
-	cmd := exec.Command(filepath.Join(filepath.Dir(found[len(found)-1]), "createdb"), "-h", "127.0.0.1", "-p", strconv.Itoa(p.Leader(ctx).Port), "-U", "gatehouse", "gatehouse")
+	cmd := exec.Command(filepath.Join(filepath.Dir(found[len(found)-1]), "createdb"), "-h", "127.0.0.1", "-p",
+		strconv.Itoa(p.Leader(ctx).Port), "-U", "gatehouse", "gatehouse")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return p, fmt.Errorf("createdb: %w: %s", err, out)
 	}

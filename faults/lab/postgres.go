@@ -175,7 +175,8 @@ func (p *Postgres) launch() error {
 	defer log.Close()
 	args := []string{"-D", p.data(), "-p", strconv.Itoa(p.Port), "-k", p.Dir}
 	for _, s := range append([]string{
-		"listen_addresses=127.0.0.1", "max_connections=200", "shared_buffers=32MB", "min_wal_size=16MB", "max_wal_size=128MB", "wal_keep_size=64MB",
+		"listen_addresses=127.0.0.1", "max_connections=200", "shared_buffers=32MB", "min_wal_size=16MB",
+		"max_wal_size=128MB", "wal_keep_size=64MB",
 		"max_wal_senders=8", "wal_retrieve_retry_interval=200ms", "log_min_messages=fatal",
 	}, p.settings...) {
 		args = append(args, "-c", s)

@@ -188,7 +188,8 @@ func (s *Server) WaitExit(d time.Duration) (error, bool) { //nolint:revive // th
 func (s *Server) Load(ctx context.Context, caddyfile string) Answer {
 	if caddyfile == "" {
 		s.loads++
-		caddyfile = s.Caddyfile(s.Ports, s.Secrets, "") + fmt.Sprintf("http://localhost:%d/lab-load-%d {\n\trespond ok\n}\n", s.Ports.Open, s.loads)
+		caddyfile = s.Caddyfile(s.Ports, s.Secrets, "") + fmt.Sprintf("http://localhost:%d/lab-load-%d {\n\trespond ok\n}\n",
+			s.Ports.Open, s.loads)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Admin()+"/load", strings.NewReader(caddyfile))
 	if err != nil {
@@ -256,7 +257,8 @@ func (s *Server) Node(dir, address, storage string) (*Server, error) {
 
 // Command runs a command of operators for the running server, with input, and returns what it prints.
 func (s *Server) Command(ctx context.Context, input string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, s.Binary, append(append([]string{"gatehouse"}, args...), "--address", strings.TrimPrefix(s.Admin(), "http://"))...)
+	cmd := exec.CommandContext(ctx, s.Binary,
+		append(append([]string{"gatehouse"}, args...), "--address", strings.TrimPrefix(s.Admin(), "http://"))...)
 	cmd.Dir, cmd.Stdin, cmd.Env = s.Dir, strings.NewReader(input), append(os.Environ(), "HOME="+s.Dir)
 	out, err := cmd.CombinedOutput()
 	return string(out), err

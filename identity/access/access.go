@@ -112,7 +112,8 @@ func (r *requestRecord) holds(now time.Time) bool {
 // clean returns a text of one line, or ErrReason.
 func clean(text string, least int) (string, error) {
 	text = strings.TrimSpace(text)
-	if n := utf8.RuneCountInString(text); !utf8.ValidString(text) || n < least || n > maxReason || authn.Turns(text) || strings.IndexFunc(text, unicode.IsControl) >= 0 {
+	if n := utf8.RuneCountInString(text); !utf8.ValidString(text) || n < least || n > maxReason || authn.Turns(text) ||
+		strings.IndexFunc(text, unicode.IsControl) >= 0 {
 		return "", ErrReason
 	}
 	return text, nil
@@ -290,7 +291,9 @@ func (s *Service) Revoke(ctx context.Context, personID, site, note string, by au
 type Decision = func(ctx context.Context, personID, site, note string, by audit.Actor) (Request, error)
 
 // decide changes the request of a person, with its event.
-func (s *Service) decide(ctx context.Context, personID, site, note string, kind audit.Type, by audit.Actor, change func(*requestRecord, time.Time) error) (out Request, err error) {
+func (s *Service) decide(ctx context.Context, personID, site, note string, kind audit.Type, by audit.Actor,
+	change func(*requestRecord, time.Time) error,
+) (out Request, err error) {
 	if note, err = clean(note, 0); err != nil {
 		return out, err
 	}

@@ -96,7 +96,8 @@ func askOnce(t *testing.T) {
 		t.Errorf("Ask for a 21st site = %v, want ErrTooSoon", err)
 	}
 	first := w.told[0]
-	if first.Type != "access.AccessRequestedEvent" || first.PersonID != ada.ID || first.Actor != ada.ID || first.Reason != wiki+": to write the minutes" {
+	if first.Type != "access.AccessRequestedEvent" || first.PersonID != ada.ID || first.Actor != ada.ID ||
+		first.Reason != wiki+": to write the minutes" {
 		t.Errorf("operators are told %+v", first)
 	}
 	w.now = w.now.Add(31 * 24 * time.Hour)

@@ -19,7 +19,10 @@ import (
 )
 
 // apis are what the API clients of the tests can use; their passwords are "secret".
-var apis = map[string][]string{"desk": {"access", "access_decisions"}, "board": {"access"}, "robot": {"access_decisions"}, "north": {"access", "access_decisions"}, "other": {"persons"}}
+var apis = map[string][]string{
+	"desk": {"access", "access_decisions"}, "board": {"access"}, "robot": {"access_decisions"},
+	"north": {"access", "access_decisions"}, "other": {"persons"},
+}
 
 // served is a world with its API.
 type served struct {
@@ -127,19 +130,23 @@ func TestAPI(t *testing.T) {
 	s.want("board", http.MethodGet, at, "", 200, "person_id", ada.ID, "username", ada.Name, "state", "open", "reason", "to write the minutes")
 
 	for body, problem := range map[string]string{
-		`{}`: "for: ", `{"for":"8"}`: "for: ", `{"for":"-8h"}`: "for: ", `{"for":"8785h"}`: "for: ", `{"uses":1001}`: "for: ", `{"uses":-1}`: "for: ",
+		`{}`: "for: ", `{"for":"8"}`: "for: ", `{"for":"-8h"}`: "for: ", `{"for":"8785h"}`: "for: ",
+		`{"uses":1001}`: "for: ", `{"uses":-1}`: "for: ",
 		`{"for":"8h","note":"a\nb"}`: "note: ", `{"for":"8h","until":1}`: "until: ", `{"for":8}`: "for: ",
 	} {
-		if out := s.want("desk", http.MethodPost, at+"/grant", body, 400); !strings.HasPrefix(out["error_message"].(string), problem) { //nolint:forcetypeassert // documented
+		if out := s.want("desk", http.MethodPost, at+"/grant", body, 400); !strings.HasPrefix(out["error_message"].(string),
+			problem) { //nolint:forcetypeassert // documented
 			t.Errorf("%s is refused with %v, want one about %s", body, out, problem)
 		}
 	}
 	s.want("desk", http.MethodPost, at+"/revoke", `{}`, 409)
-	s.want("desk", http.MethodPost, at+"/grant", `{"for":"8h","uses":2,"note":"for the audit"}`, 200, "state", "granted", "decided_by", "desk", "note", "for the audit", "uses", 2.0)
+	s.want("desk", http.MethodPost, at+"/grant", `{"for":"8h","uses":2,"note":"for the audit"}`, 200, "state", "granted", "decided_by", "desk",
+		"note", "for the audit", "uses", 2.0)
 	if !s.passes(t, wiki, true) {
 		t.Error("a grant by the API lets nobody pass")
 	}
-	if e := s.told[len(s.told)-1]; e.Type != "access.AccessGrantedEvent" || e.Actor != "desk" || e.PersonID != ada.ID || e.ClientIP != "192.0.2.7" {
+	if e := s.told[len(s.told)-1]; e.Type != "access.AccessGrantedEvent" || e.Actor != "desk" || e.PersonID != ada.ID ||
+		e.ClientIP != "192.0.2.7" {
 		t.Errorf("the event is %+v", e)
 	}
 	s.want("desk", http.MethodPost, at+"/refuse", `{"note":"no"}`, 409)
@@ -152,7 +159,8 @@ func TestAPI(t *testing.T) {
 		t.Errorf("the open ones are %q", sites)
 	}
 	_, list = s.as("desk", http.MethodGet, "/api/access-requests?state=open", "")
-	s.want("desk", http.MethodPost, "/api/access-requests/"+list["items"].([]any)[0].(map[string]any)["id"].(string)+"/refuse", `{"note":"not yet"}`, 200, "state", "refused") //nolint:forcetypeassert // the same
+	s.want("desk", http.MethodPost, "/api/access-requests/"+list["items"].([]any)[0].(map[string]any)["id"].(string)+"/refuse",
+		`{"note":"not yet"}`, 200, "state", "refused") //nolint:forcetypeassert // the same
 }
 
 // TestAPIRefuses: nobody reads or decides without the right to, in another partition, or by guessing.

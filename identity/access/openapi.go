@@ -12,7 +12,11 @@ import (
 func Operations() []openapi.Operation {
 	partition := []openapi.Param{{Name: jsonapi.PartitionHeader, Text: "Only persons of this partition, while persons are kept in partitions"}}
 	decided := func(conflict string) []openapi.Answer {
-		return []openapi.Answer{{Status: http.StatusOK, Body: Request{}}, {Status: http.StatusNotFound}, {Status: http.StatusConflict, Text: conflict}}
+		return []openapi.Answer{
+			{Status: http.StatusOK, Body: Request{}},
+			{Status: http.StatusNotFound},
+			{Status: http.StatusConflict, Text: conflict},
+		}
 	}
 	return []openapi.Operation{
 		{
@@ -28,21 +32,25 @@ func Operations() []openapi.Operation {
 			Header: partition, Answers: []openapi.Answer{{Status: http.StatusOK, Body: page{}}, {Status: http.StatusBadRequest}},
 		},
 		{
-			Method: http.MethodGet, Path: "/api/access-requests/{id}", ID: "getAccessRequest", Tag: readAPI, Summary: "Reads a request for access", Header: partition,
+			Method: http.MethodGet, Path: "/api/access-requests/{id}", ID: "getAccessRequest", Tag: readAPI,
+			Summary: "Reads a request for access", Header: partition,
 			Answers: []openapi.Answer{{Status: http.StatusOK, Body: Request{}}, {Status: http.StatusNotFound}},
 		},
 		{
 			Method: http.MethodPost, Path: "/api/access-requests/{id}/grant", ID: "grantAccess", Tag: decideAPI,
 			Summary: "Lets the person pass for a time (a duration such as 8h), a number of uses, or both, or changes what was decided",
-			Header:  partition, Body: grantRequest{}, Answers: []openapi.Answer{{Status: http.StatusOK, Body: Request{}}, {Status: http.StatusNotFound}},
+			Header:  partition, Body: grantRequest{},
+			Answers: []openapi.Answer{{Status: http.StatusOK, Body: Request{}}, {Status: http.StatusNotFound}},
 		},
 		{
-			Method: http.MethodPost, Path: "/api/access-requests/{id}/refuse", ID: "refuseAccess", Tag: decideAPI, Summary: "Turns an open request down",
-			Header: partition, Body: noteRequest{}, Answers: decided("The request is not open"),
+			Method: http.MethodPost, Path: "/api/access-requests/{id}/refuse", ID: "refuseAccess", Tag: decideAPI,
+			Summary: "Turns an open request down",
+			Header:  partition, Body: noteRequest{}, Answers: decided("The request is not open"),
 		},
 		{
-			Method: http.MethodPost, Path: "/api/access-requests/{id}/revoke", ID: "revokeAccess", Tag: decideAPI, Summary: "Ends a grant at once, with what it has opened",
-			Header: partition, Body: noteRequest{}, Answers: decided("There is no grant that holds"),
+			Method: http.MethodPost, Path: "/api/access-requests/{id}/revoke", ID: "revokeAccess", Tag: decideAPI,
+			Summary: "Ends a grant at once, with what it has opened",
+			Header:  partition, Body: noteRequest{}, Answers: decided("There is no grant that holds"),
 		},
 	}
 }

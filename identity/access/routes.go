@@ -20,9 +20,12 @@ func (a *API) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/api/access-requests", a.deps.Gate.Methods(readAPI, nil, map[string]jsonapi.Handler{http.MethodGet: a.handleList}))
 	mux.Handle("/api/access-requests/{id}", a.deps.Gate.Methods(readAPI, nil, map[string]jsonapi.Handler{http.MethodGet: a.handleGet}))
-	mux.Handle("/api/access-requests/{id}/grant", a.deps.Gate.Methods(decideAPI, nil, map[string]jsonapi.Handler{http.MethodPost: a.handleGrant}))
-	mux.Handle("/api/access-requests/{id}/refuse", a.deps.Gate.Methods(decideAPI, nil, map[string]jsonapi.Handler{http.MethodPost: a.handleRefuse}))
-	mux.Handle("/api/access-requests/{id}/revoke", a.deps.Gate.Methods(decideAPI, nil, map[string]jsonapi.Handler{http.MethodPost: a.handleRevoke}))
+	mux.Handle("/api/access-requests/{id}/grant",
+		a.deps.Gate.Methods(decideAPI, nil, map[string]jsonapi.Handler{http.MethodPost: a.handleGrant}))
+	mux.Handle("/api/access-requests/{id}/refuse",
+		a.deps.Gate.Methods(decideAPI, nil, map[string]jsonapi.Handler{http.MethodPost: a.handleRefuse}))
+	mux.Handle("/api/access-requests/{id}/revoke",
+		a.deps.Gate.Methods(decideAPI, nil, map[string]jsonapi.Handler{http.MethodPost: a.handleRevoke}))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { a.deps.Gate.Fail(w, r, jsonapi.NotFound()) })
 	return mux
 }

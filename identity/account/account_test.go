@@ -50,19 +50,26 @@ func TestProfile(t *testing.T) {
 	t.Parallel()
 	h, b, u, _ := dashboard(t)
 	page := b.Get("/account/profile?edit=details")
-	if page.Code != http.StatusOK || !strings.Contains(page.Body.String(), `name="given_name"`) || page.Header().Get("Cache-Control") != "no-store" {
+	if page.Code != http.StatusOK || !strings.Contains(page.Body.String(), `name="given_name"`) ||
+		page.Header().Get("Cache-Control") != "no-store" {
 		t.Fatalf("the profile page = %d\n%s", page.Code, page.Body)
 	}
-	wantDone(t, "names", sendTo(b, "/account/profile", "form", "details", "given_name", "Ann", "family_name", "Other", "date_of_birth", "1990-12-31", "gender", "F",
+	wantDone(t, "names", sendTo(b, "/account/profile", "form", "details", "given_name", "Ann", "family_name", "Other",
+		"date_of_birth", "1990-12-31", "gender", "F",
 		"locale", "en", "username", "evil", "groups", "admin", "verified", "true", "state", "BLOCKED"), "/account/profile?done=saved")
-	wantDone(t, "address", sendTo(b, "/account/profile", "form", "address", "street", "Main Street", "house_number", "12", "postal_code", "1234 AB", "city", "Utrecht", "country", "nl"),
+	wantDone(t, "address", sendTo(b, "/account/profile", "form", "address", "street", "Main Street", "house_number", "12", "postal_code",
+		"1234 AB", "city", "Utrecht", "country", "nl"),
 		"/account/profile?done=saved")
 	d := h.Details(identitytest.Demo)
 	p := d.Profile
-	if p.Name.FirstName != "Ann" || p.Name.LastName != "Other" || p.DateOfBirth != "1990-12-31" || p.Gender != "F" || p.PreferredLocale != "en" {
+	if p.Name.FirstName != "Ann" || p.Name.LastName != "Other" || p.DateOfBirth != "1990-12-31" || p.Gender != "F" ||
+		p.PreferredLocale != "en" {
 		t.Errorf("profile = %+v", p)
 	}
-	if want := (person.Address{StreetName: "Main Street", HouseNumber: 12, PostalCode: "1234 AB", City: "Utrecht", CountryCode: "NL", Primary: true}); len(p.Addresses) != 1 || p.Addresses[0] != want {
+	if want := (person.Address{
+		StreetName: "Main Street", HouseNumber: 12, PostalCode: "1234 AB", City: "Utrecht", CountryCode: "NL",
+		Primary: true,
+	}); len(p.Addresses) != 1 || p.Addresses[0] != want {
 		t.Errorf("addresses = %+v, want %+v", p.Addresses, want)
 	}
 	if !slices.Equal(d.Groups, []string{"staff", "editors"}) || d.State != person.Active {
@@ -105,7 +112,8 @@ func TestStoredTextIsText(t *testing.T) {
 		"attack 278: a message":  `{brand} {provider}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantDone(t, "names", sendTo(b, "/account/profile", "form", "details", "given_name", text, "family_name", text), "/account/profile?done=saved")
+			wantDone(t, "names", sendTo(b, "/account/profile", "form", "details", "given_name", text, "family_name", text),
+				"/account/profile?done=saved")
 			if got := h.Details(identitytest.Demo).Profile.Name.FirstName; got != text {
 				t.Errorf("stored %q, want %q", got, text)
 			}
@@ -122,14 +130,17 @@ func TestStoredTextIsText(t *testing.T) {
 func TestMandatoryPhone(t *testing.T) {
 	t.Parallel()
 	h, b, u, _ := dashboard(t)
-	wantDone(t, "a number", b.Fill(b.Get("/account/profile?edit=email"), "/account/profile/contact", "kind", "phone", "do", "add", "value", "+31 20 123 4567"), "/account/profile?done=added")
+	wantDone(t, "a number", b.Fill(b.Get("/account/profile?edit=email"), "/account/profile/contact", "kind", "phone", "do", "add", "value",
+		"+31 20 123 4567"), "/account/profile?done=added")
 	u.Attributes.PersonCreationMandatoryFields.MobileNumberRequired = true
 	number := h.Details(identitytest.Demo).Profile.PhoneNumbers[0].Value
-	if a := b.Fill(b.Get("/account/profile?edit=details"), "/account/profile/contact", "kind", "phone", "do", "remove", "value", number); a.Code != http.StatusUnprocessableEntity {
+	if a := b.Fill(b.Get("/account/profile?edit=details"), "/account/profile/contact", "kind", "phone", "do", "remove", "value",
+		number); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("removing the only number where one is required = %d", a.Code)
 	}
 	u.Attributes.PersonCreationMandatoryFields.MobileNumberRequired = false
-	wantDone(t, "removing it", b.Fill(b.Get("/account/profile"), "/account/profile/contact", "kind", "phone", "do", "remove", "value", number), "/account/profile?done=removed")
+	wantDone(t, "removing it", b.Fill(b.Get("/account/profile"), "/account/profile/contact", "kind", "phone", "do", "remove", "value", number),
+		"/account/profile?done=removed")
 	if n := len(h.Details(identitytest.Demo).Profile.PhoneNumbers); n != 0 {
 		t.Errorf("%d numbers, want none", n)
 	}
@@ -183,11 +194,13 @@ func TestVerificationEmail(t *testing.T) {
 	if a := b.Fill(page, "/account/profile/confirm", "code", wrong); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("a wrong code = %d", a.Code)
 	}
-	if a := b.Fill(page, "/account/profile/confirm", "again", "yes"); a.Code != http.StatusTooManyRequests || a.Header().Get("Retry-After") != "60" {
+	if a := b.Fill(page, "/account/profile/confirm", "again", "yes"); a.Code != http.StatusTooManyRequests ||
+		a.Header().Get("Retry-After") != "60" {
 		t.Errorf("another code at once = %d", a.Code)
 	}
 	wantDone(t, "the code", b.Fill(page, "/account/profile/confirm", "code", code), "/account/profile?done=added")
-	if got, want := emails(h.Details(identitytest.Demo)), []string{identitytest.Demo + " primary verified", "new@example.org verified"}; !slices.Equal(got, want) {
+	if got, want := emails(h.Details(identitytest.Demo)),
+		[]string{identitytest.Demo + " primary verified", "new@example.org verified"}; !slices.Equal(got, want) {
 		t.Errorf("addresses = %q, want %q", got, want)
 	}
 	m.Take()
@@ -196,7 +209,8 @@ func TestVerificationEmail(t *testing.T) {
 		t.Errorf("told: %+v, want the old address", list)
 	}
 	d := h.Details("new@example.org")
-	if got, want := emails(d), []string{identitytest.Demo + " verified", "new@example.org primary verified"}; !slices.Equal(got, want) || d.Username != "new@example.org" {
+	if got, want := emails(d), []string{identitytest.Demo + " verified", "new@example.org primary verified"}; !slices.Equal(got, want) ||
+		d.Username != "new@example.org" {
 		t.Errorf("%s has %q, want %q", d.Username, got, want)
 	}
 	if !b.IsSignedIn() {
@@ -229,7 +243,8 @@ func TestUsernameOfAnother(t *testing.T) {
 	wantDone(t, "a new address", contact(b, "add", "other@example.org"), "/account/profile/confirm")
 	wantDone(t, "the code", sendTo(b, "/account/profile/confirm", "code", codeOf(t, m, "other@example.org")), "/account/profile?done=added")
 	wantDone(t, "the primary one", contact(b, "primary", "other@example.org"), "/account/profile?done=primary")
-	if d := h.Details(identitytest.Demo); d.Username != identitytest.Demo || !slices.Contains(emails(d), "other@example.org primary verified") {
+	if d := h.Details(identitytest.Demo); d.Username != identitytest.Demo ||
+		!slices.Contains(emails(d), "other@example.org primary verified") {
 		t.Errorf("%s has %q", d.Username, emails(d))
 	}
 }
@@ -253,7 +268,8 @@ func TestContactAttacks(t *testing.T) {
 	t.Parallel()
 	h, b, u, m := dashboard(t)
 	u.Attributes.Verification.EmailEnabled = true
-	u.Features.CustomEmailValidation = identitytest.UnitsOf(t, `{"features":{"custom_email_validation":{"enabled":true,"after_at_regex":"example\\.(com|org)"}}}`).Features.CustomEmailValidation
+	u.Features.CustomEmailValidation = identitytest.UnitsOf(t,
+		`{"features":{"custom_email_validation":{"enabled":true,"after_at_regex":"example\\.(com|org)"}}}`).Features.CustomEmailValidation
 	before := emails(h.Details(identitytest.Demo))
 	unchanged := func(what string) {
 		t.Helper()
@@ -263,9 +279,11 @@ func TestContactAttacks(t *testing.T) {
 	}
 	t.Run("attack 241: an address that is called verified by the form", func(t *testing.T) {
 		form := b.Get("/account/profile?edit=details")
-		wantDone(t, "add", b.Fill(form, "/account/profile/contact", "kind", "email", "do", "add", "value", "x@example.org", "verified", "true"), "/account/profile/confirm")
+		wantDone(t, "add", b.Fill(form, "/account/profile/contact", "kind", "email", "do", "add", "value", "x@example.org", "verified", "true"),
+			"/account/profile/confirm")
 		b.Fill(form, "/account/profile", "form", "details", "email", "x@example.org", "verified", "true", "email_addresses", "x@example.org")
-		wantDone(t, "primary", b.Fill(form, "/account/profile/contact", "kind", "email", "do", "primary", "value", "x@example.org"), "/account/profile")
+		wantDone(t, "primary", b.Fill(form, "/account/profile/contact", "kind", "email", "do", "primary", "value", "x@example.org"),
+			"/account/profile")
 		unchanged("add and primary")
 		m.Take()
 	})
@@ -293,7 +311,8 @@ func TestContactAttacks(t *testing.T) {
 		other := h.Browser()
 		other.SignIn(identitytest.Demo, identitytest.DemoPassword)
 		wantDone(t, "the page of another browser", get2(other, "/account/profile/confirm"), "/account/profile")
-		if a := other.Fill(other.Get("/account/profile"), "/account/profile/confirm", "code", code); strings.Contains(a.Header().Get("Location"), "done=") {
+		if a := other.Fill(other.Get("/account/profile"), "/account/profile/confirm", "code",
+			code); strings.Contains(a.Header().Get("Location"), "done=") {
 			t.Errorf("the code in another browser = %d to %s", a.Code, a.Header().Get("Location"))
 		}
 		h.Clock.Advance(2 * time.Minute)
@@ -351,7 +370,8 @@ func TestChangePassword(t *testing.T) {
 		"attack 226: nothing":                  {identitytest.DemoPassword, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if a := sendTo(b, path, "current", tt.current, "password", tt.password); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), tt.want) {
+			if a := sendTo(b, path, "current", tt.current, "password", tt.password); a.Code != http.StatusUnprocessableEntity ||
+				!strings.Contains(a.Body.String(), tt.want) {
 				t.Errorf("the answer = %d, want 422 and %q\n%s", a.Code, tt.want, a.Body)
 			} else if strings.Contains(a.Body.String(), next) || strings.Contains(a.Body.String(), identitytest.DemoPassword) {
 				t.Error("the page shows a password")
@@ -381,7 +401,8 @@ func TestChangePasswordIsThrottled(t *testing.T) {
 	for range 5 {
 		sendTo(b, "/account/security/password", "current", "wrong", "password", "Another horse 2")
 	}
-	if a := sendTo(b, "/account/security/password", "current", identitytest.DemoPassword, "password", "Another horse 2"); a.Code != http.StatusTooManyRequests || a.Header().Get("Retry-After") == "" {
+	if a := sendTo(b, "/account/security/password", "current", identitytest.DemoPassword, "password",
+		"Another horse 2"); a.Code != http.StatusTooManyRequests || a.Header().Get("Retry-After") == "" {
 		t.Errorf("after five wrong ones the right one = %d", a.Code)
 	}
 	if n := h.Events()["login.LoginFailedEvent"]; n != 5 {
@@ -436,7 +457,8 @@ func TestDevices(t *testing.T) {
 
 	page := b.Get("/account/devices")
 	body := page.Body.String()
-	if strings.Count(body, `name="session"`) != 3 || !strings.Contains(body, "Firefox on Linux") || !strings.Contains(body, "198.51.100.9") || strings.Count(body, "Current session") != 1 {
+	if strings.Count(body, `name="session"`) != 3 || !strings.Contains(body, "Firefox on Linux") || !strings.Contains(body, "198.51.100.9") ||
+		strings.Count(body, "Current session") != 1 {
 		t.Errorf("the page:\n%s", body)
 	}
 	theirs, err := h.SessionOf(stranger)

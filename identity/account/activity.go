@@ -20,7 +20,10 @@ const (
 )
 
 // routineEvents are types of events that happen all the time without the person doing anything.
-var routineEvents = []string{"token.AccessTokenIssuedEvent", "token.TokenExchangedEvent", "token.AccessTokenRefreshedEvent", "token.AccessTokenRevokedEvent", "token.AppPasswordUsedEvent"}
+var routineEvents = []string{
+	"token.AccessTokenIssuedEvent", "token.TokenExchangedEvent", "token.AccessTokenRefreshedEvent",
+	"token.AccessTokenRevokedEvent", "token.AppPasswordUsedEvent",
+}
 
 // readActivity returns events of a person, newest first from offset on, and the offset of the next older ones. next is
 // 0 at the end.

@@ -12,8 +12,10 @@ const atOnce = 2 * time.Second
 
 // byTheWay are types of events that follow from another one, and say nothing new to the person next to it.
 var byTheWay = []string{
-	"login.StepUpSucceededEvent", "login.TrustedBrowserUsedEvent", "person.RecoveryCodesMadeEvent", "person.PersonUpdatedEvent", "person.PersonActivatedEvent",
-	"session.SessionEndedEvent", "session.SessionsEndedEvent", "token.IDTokenIssuedEvent", "token.RefreshTokenRevokedEvent", "token.EverythingRevokedEvent",
+	"login.StepUpSucceededEvent", "login.TrustedBrowserUsedEvent", "person.RecoveryCodesMadeEvent", "person.PersonUpdatedEvent",
+	"person.PersonActivatedEvent",
+	"session.SessionEndedEvent", "session.SessionsEndedEvent", "token.IDTokenIssuedEvent", "token.RefreshTokenRevokedEvent",
+	"token.EverythingRevokedEvent",
 }
 
 // act is what a person sees as one: an event, and the application that it led to.

@@ -20,7 +20,8 @@ func TestActivityHasOneLineForOneAct(t *testing.T) {
 	got := actsOf([]audit.Event{
 		ev("token.IDTokenIssuedEvent", 0, "shop"), ev("login.LoginSucceededEvent", time.Second, ""),
 		ev("login.StepUpSucceededEvent", time.Minute, ""),
-		ev("person.RecoveryCodesMadeEvent", 2*time.Minute, ""), ev("person.StepUpMethodAddedEvent", 2*time.Minute, ""), ev("login.StepUpSucceededEvent", 2*time.Minute, ""),
+		ev("person.RecoveryCodesMadeEvent", 2*time.Minute, ""), ev("person.StepUpMethodAddedEvent", 2*time.Minute, ""),
+		ev("login.StepUpSucceededEvent", 2*time.Minute, ""),
 		other, ev("person.PasswordChangedEvent", 3*time.Minute, ""), ev("session.SessionsEndedEvent", 3*time.Minute, ""),
 	})
 	want := []struct{ kind, application string }{

@@ -29,7 +29,10 @@ func addressParts(a *webflow.Visit, v *profilePage) []web.Part {
 	if len(v.own.Addresses) == 0 {
 		return nil
 	}
-	part := web.Part{ID: "posts", Title: web.Say("profile.addresses.others"), Links: []web.Action{{Label: "profile.addresses.add", URL: addressPath}}}
+	part := web.Part{
+		ID: "posts", Title: web.Say("profile.addresses.others"),
+		Links: []web.Action{{Label: "profile.addresses.add", URL: addressPath}},
+	}
 	for i, address := range v.own.Addresses {
 		if i == mainAddress(v.own.Addresses) {
 			continue

@@ -42,16 +42,19 @@ func TestAddresses(t *testing.T) {
 	if strings.Contains(b.Get("/account/profile").Body.String(), addressPage) {
 		t.Error("who has no address is led to another one")
 	}
-	wantDone(t, "the first", sendTo(b, "/account/profile", "form", "address", "street", "Main Street", "house_number", "12"), "/account/profile?done=saved")
+	wantDone(t, "the first", sendTo(b, "/account/profile", "form", "address", "street", "Main Street", "house_number", "12"),
+		"/account/profile?done=saved")
 	if page := b.Get("/account/profile"); !strings.Contains(page.Body.String(), `href="`+addressPage+`"`) {
 		t.Errorf("the profile does not lead to another address:\n%s", page.Body)
 	}
-	wantDone(t, "another", sendTo(b, addressPage, "do", "save", "was", "", "street", "Work <b>", "house_number", "3", "city", "Utrecht", "country", "nl"), "/account/profile?done=saved")
+	wantDone(t, "another", sendTo(b, addressPage, "do", "save", "was", "", "street", "Work <b>", "house_number", "3", "city", "Utrecht",
+		"country", "nl"), "/account/profile?done=saved")
 	wantDone(t, "a third", sendTo(b, addressPage, "do", "save", "was", "", "street", "Summer Lane"), "/account/profile?done=saved")
 	want("added", "Main Street 12 primary", "Work <b> 3", "Summer Lane")
 
 	profile := b.Get("/account/profile")
-	if body := profile.Body.String(); !strings.Contains(body, "Work &lt;b&gt; 3, Utrecht, NL") || !strings.Contains(body, "<b>Main Street 12</b>") || strings.Count(body, addressPage+"?n=") != 2 {
+	if body := profile.Body.String(); !strings.Contains(body, "Work &lt;b&gt; 3, Utrecht, NL") ||
+		!strings.Contains(body, "<b>Main Street 12</b>") || strings.Count(body, addressPage+"?n=") != 2 {
 		t.Errorf("the profile does not show them:\n%s", body)
 	}
 	page := b.Get(addressPage + "?n=1")
@@ -59,7 +62,8 @@ func TestAddresses(t *testing.T) {
 	if was == nil || !strings.Contains(page.Body.String(), `value="Work &lt;b&gt;"`) {
 		t.Fatalf("the page of an address = %d:\n%s", page.Code, page.Body)
 	}
-	wantDone(t, "the change", b.Fill(page, addressPage, "do", "save", "was", was[1], "street", "Office Street", "house_number", "4"), "/account/profile?done=saved")
+	wantDone(t, "the change", b.Fill(page, addressPage, "do", "save", "was", was[1], "street", "Office Street", "house_number", "4"),
+		"/account/profile?done=saved")
 	want("changed", "Main Street 12 primary", "Office Street 4", "Summer Lane")
 	wantDone(t, "the change of what is another by now", b.Fill(page, addressPage, "do", "remove", "was", was[1]), "/account/profile")
 	want("as it was", "Main Street 12 primary", "Office Street 4", "Summer Lane")
@@ -101,10 +105,11 @@ func TestAddressesAlike(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h, b, _, _ := dashboard(t)
-			if _, err := h.Person.UpdatePerson(t.Context(), h.Details(identitytest.Demo).ID, person.Edit{By: identitytest.Ops}, func(_ storage.Tx, d *person.Details) error {
-				d.Profile.Addresses = []person.Address{{StreetName: "Main Street"}, {StreetName: "Main Street"}, {StreetName: "Main Street"}}
-				return nil
-			}); err != nil {
+			if _, err := h.Person.UpdatePerson(t.Context(), h.Details(identitytest.Demo).ID, person.Edit{By: identitytest.Ops},
+				func(_ storage.Tx, d *person.Details) error {
+					d.Profile.Addresses = []person.Address{{StreetName: "Main Street"}, {StreetName: "Main Street"}, {StreetName: "Main Street"}}
+					return nil
+				}); err != nil {
 				t.Fatal(err)
 			}
 			was := shownWas.FindStringSubmatch(b.Get(addressPage + "?n=1").Body.String())
@@ -124,13 +129,15 @@ func TestAddressAttacks(t *testing.T) {
 	h, b, u, _ := dashboard(t)
 	add := func(n int) {
 		t.Helper()
-		if _, err := h.Person.UpdatePerson(t.Context(), h.Details(identitytest.Demo).ID, person.Edit{By: identitytest.Ops}, func(_ storage.Tx, d *person.Details) error {
-			d.Profile.Addresses = nil
-			for i := range n {
-				d.Profile.Addresses = append(d.Profile.Addresses, person.Address{StreetName: fmt.Sprintf("Street %d", i), Primary: i == 1, CompanyName: "Acme", Tag: "work"})
-			}
-			return nil
-		}); err != nil {
+		if _, err := h.Person.UpdatePerson(t.Context(), h.Details(identitytest.Demo).ID, person.Edit{By: identitytest.Ops},
+			func(_ storage.Tx, d *person.Details) error {
+				d.Profile.Addresses = nil
+				for i := range n {
+					d.Profile.Addresses = append(d.Profile.Addresses,
+						person.Address{StreetName: fmt.Sprintf("Street %d", i), Primary: i == 1, CompanyName: "Acme", Tag: "work"})
+				}
+				return nil
+			}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -165,18 +172,24 @@ func TestAddressAttacks(t *testing.T) {
 		})
 	}
 	for _, n := range []string{"1", "2", "99", "-1", "x"} { // the primary one, and pages that do not exist
-		if a := b.Get(addressPage + "?n=" + n); a.Code != http.StatusOK || strings.Contains(a.Body.String(), `value="Street`) && a.URL != "/account/profile" {
+		if a := b.Get(addressPage + "?n=" + n); a.Code != http.StatusOK || strings.Contains(a.Body.String(), `value="Street`) &&
+			a.URL != "/account/profile" {
 			t.Errorf("the page of %s = %d at %s", n, a.Code, a.URL)
 		}
 	}
 	// Details that the form does not show are kept.
 	was := shownWas.FindStringSubmatch(b.Get(addressPage + "?n=0").Body.String())[1]
-	wantDone(t, "a change", b.Fill(form, addressPage, "do", "save", "was", was, "street", "Other Street", "company_name", "Evil", "primary", "true"), "/account/profile?done=saved")
-	if got := h.Details(identitytest.Demo).Profile.Addresses[0]; got != (person.Address{StreetName: "Other Street", CompanyName: "Acme", Tag: "work"}) {
+	wantDone(t, "a change", b.Fill(form, addressPage, "do", "save", "was", was, "street", "Other Street", "company_name", "Evil", "primary",
+		"true"), "/account/profile?done=saved")
+	if got := h.Details(identitytest.Demo).Profile.Addresses[0]; got != (person.Address{
+		StreetName:  "Other Street",
+		CompanyName: "Acme", Tag: "work",
+	}) {
 		t.Errorf("the address = %+v", got)
 	}
 	add(20)
-	if a := b.Fill(form, addressPage, "do", "save", "was", "", "street", "one more"); a.Code != http.StatusUnprocessableEntity || len(h.Details(identitytest.Demo).Profile.Addresses) != 20 {
+	if a := b.Fill(form, addressPage, "do", "save", "was", "", "street", "one more"); a.Code != http.StatusUnprocessableEntity ||
+		len(h.Details(identitytest.Demo).Profile.Addresses) != 20 {
 		t.Errorf("one more than there can be = %d", a.Code)
 	}
 	t.Run("attack 266: a session below the level of the account pages", func(t *testing.T) {

@@ -96,14 +96,16 @@ func TestAnotherDevice(t *testing.T) {
 	}
 	other := h.Browser()
 	page := other.Get(link)
-	if page.Code != http.StatusOK || page.URL != "/sign-in/token" || !strings.Contains(page.Body.String(), identitytest.Demo) || !strings.Contains(page.Body.String(), "Sign in on this device?") || other.IsSignedIn() {
+	if page.Code != http.StatusOK || page.URL != "/sign-in/token" || !strings.Contains(page.Body.String(), identitytest.Demo) ||
+		!strings.Contains(page.Body.String(), "Sign in on this device?") || other.IsSignedIn() {
 		t.Fatalf("the link leads to %s, %d:\n%s", page.URL, page.Code, page.Body)
 	}
 	if a := other.Post(page); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/account" {
 		t.Errorf("POST = %d to %q, want 303 to the account", a.Code, a.Header().Get("Location"))
 	}
 	si, err := h.SessionOf(other)
-	if err != nil || si.Subject != mine.Subject || si.SessionID == mine.SessionID || si.Level != 1 || !si.AuthTime.Equal(mine.AuthTime) || si.Provider != "identity" {
+	if err != nil || si.Subject != mine.Subject || si.SessionID == mine.SessionID || si.Level != 1 || !si.AuthTime.Equal(mine.AuthTime) ||
+		si.Provider != "identity" {
 		t.Errorf("session %+v, %v, want one of the person at level 1 that is no newer than %v", si, err, mine.AuthTime)
 	}
 	if n := h.Events(); n[linkMade] != 1 || n["person.ActionTokenProcessedEvent"] != 1 || n["login.LoginSucceededEvent"] != 2 {
@@ -339,7 +341,8 @@ func TestAnotherDeviceAttacks(t *testing.T) {
 		}
 		other := h.Browser()
 		first := other.Do(http.MethodGet, link, "")
-		if to := first.Header().Get("Location"); first.Code != http.StatusSeeOther || to != "/sign-in/token" || first.Header().Get("Referrer-Policy") != "no-referrer" || first.Header().Get("Cache-Control") != "no-store" || first.Body.Len() != 0 {
+		if to := first.Header().Get("Location"); first.Code != http.StatusSeeOther || to != "/sign-in/token" ||
+			first.Header().Get("Referrer-Policy") != "no-referrer" || first.Header().Get("Cache-Control") != "no-store" || first.Body.Len() != 0 {
 			t.Errorf("GET of the link = %d to %q, want a redirect without the token and without a page", first.Code, to)
 		}
 		page := other.Get("/sign-in/token")
@@ -463,7 +466,8 @@ func TestAnotherDeviceAttacks(t *testing.T) {
 		for range 10 {
 			carry(b)
 		}
-		if a := sendTo(b, anotherDevice); a.Code != http.StatusTooManyRequests || a.Header().Get("Retry-After") == "" || h.Events()[linkMade] != 10 {
+		if a := sendTo(b, anotherDevice); a.Code != http.StatusTooManyRequests || a.Header().Get("Retry-After") == "" ||
+			h.Events()[linkMade] != 10 {
 			t.Errorf("the eleventh = %d, want 429", a.Code)
 		}
 		if a := h.Browser().Get(anotherDevice); !strings.HasPrefix(a.URL, "/sign-in") {
@@ -474,7 +478,8 @@ func TestAnotherDeviceAttacks(t *testing.T) {
 				t.Errorf("token %q = %d, want 400", bad, a.Code)
 			}
 		}
-		made, err := h.ActionToken.Make(t.Context(), h.Details(identitytest.Demo).ID, actiontoken.NewActionToken{Actions: []actiontoken.Action{{Type: actiontoken.ActionLogin}}}, audit.Actor{})
+		made, err := h.ActionToken.Make(t.Context(), h.Details(identitytest.Demo).ID,
+			actiontoken.NewActionToken{Actions: []actiontoken.Action{{Type: actiontoken.ActionLogin}}}, audit.Actor{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -531,6 +536,9 @@ func TestAnotherDeviceByPasskey(t *testing.T) {
 	if a := owner.Post(owner.Get(identitytest.PasskeyRemoval.FindString(page.Body.String()))); a.Code != http.StatusSeeOther {
 		t.Fatalf("removing the first passkey = %d", a.Code)
 	}
-	levels("after the removal", map[*identitytest.Browser]int{thief: 1, phone: 3, next: 1, third: 1, tablet: 3, carried(late): 1, owner: 3, raised: 3})
+	levels("after the removal", map[*identitytest.Browser]int{
+		thief: 1, phone: 3, next: 1, third: 1, tablet: 3,
+		carried(late): 1, owner: 3, raised: 3,
+	})
 	h.CheckInvariants()
 }

@@ -62,7 +62,9 @@ func (noAppPasswords) List(storage.Tx, string, time.Time) ([]authn.AppPassword, 
 	return nil, nil
 }
 
-func (noAppPasswords) Make(context.Context, authn.AppPasswordRequest, audit.Actor, func(storage.Tx) error, func(storage.Tx) error) (secret.String, error) {
+func (noAppPasswords) Make(context.Context, authn.AppPasswordRequest, audit.Actor, func(storage.Tx) error,
+	func(storage.Tx) error,
+) (secret.String, error) {
 	return secret.String{}, authn.ErrNotOffered
 }
 
@@ -76,7 +78,10 @@ func (s *Service) AppPasswordsSection(tx storage.Tx, si *session.Current, _ *mfa
 	if err != nil || len(have)+len(offered) == 0 {
 		return nil, err
 	}
-	out := &web.SecuritySection{Key: "app_passwords", State: "off", Count: len(have), Actions: []web.SecurityAction{{Label: "security.app_passwords.manage", URL: appPasswordsPath}}}
+	out := &web.SecuritySection{
+		Key: "app_passwords", State: "off", Count: len(have),
+		Actions: []web.SecurityAction{{Label: "security.app_passwords.manage", URL: appPasswordsPath}},
+	}
 	for i := range have {
 		out.State = "on"
 		out.Items = append(out.Items, web.Row{Icon: "key", Name: have[i].Name})
@@ -84,7 +89,9 @@ func (s *Service) AppPasswordsSection(tx storage.Tx, si *session.Current, _ *mfa
 	return out, nil
 }
 
-func (s *Service) readAppPasswords(tx storage.Tx, si *session.Current, now time.Time) (have []authn.AppPassword, offered []authn.AppPasswordSite, err error) {
+func (s *Service) readAppPasswords(tx storage.Tx, si *session.Current, now time.Time) (have []authn.AppPassword,
+	offered []authn.AppPasswordSite, err error,
+) {
 	if have, err = s.appPasswords.List(tx, si.Session.PersonID, now); err == nil {
 		offered, err = s.appPasswords.OfferedTo(tx, si.Session.PersonID, si.Session.Level)
 	}
@@ -160,7 +167,10 @@ func (s *Service) renderAppPasswords(v *appPasswordsVisit, status int, d web.Das
 	}
 	d.Parts = append(d.Parts, list)
 	if len(v.offered) > 0 {
-		form := &web.PartForm{Action: appPasswordsPath, CSRF: v.CSRF, Submit: "app_password.make", Fields: web.Fields(d.Problem != "", v.fields()...)}
+		form := &web.PartForm{
+			Action: appPasswordsPath, CSRF: v.CSRF, Submit: "app_password.make",
+			Fields: web.Fields(d.Problem != "", v.fields()...),
+		}
 		if len(d.Parts) > 1 {
 			form.Quiet = true
 			for i := range form.Fields {
@@ -190,7 +200,8 @@ func hostsOf(sites []string) string {
 
 func appPasswordRow(a *webflow.Visit, p *authn.AppPassword) web.Row {
 	row := web.Row{Icon: "key", Name: p.Name, Details: []web.Text{
-		web.Say("app_password.for", "sites", hostsOf(p.Sites)), web.Say("app_password.since", "time", p.Since), web.Say("app_password.until", "time", p.Until),
+		web.Say("app_password.for", "sites", hostsOf(p.Sites)), web.Say("app_password.since", "time", p.Since),
+		web.Say("app_password.until", "time", p.Until),
 	}}
 	if p.Last.IsZero() {
 		row.Details = append(row.Details, web.Say("app_password.unused"))
@@ -203,7 +214,10 @@ func appPasswordRow(a *webflow.Visit, p *authn.AppPassword) web.Row {
 	for _, name := range p.Scopes {
 		row.Scopes = append(row.Scopes, web.ScopeLine{Name: name})
 	}
-	row.Actions = []web.Action{{Label: "app_password.revoke", URL: appPasswordsPath, CSRF: a.CSRF, Fields: []web.Hidden{{Name: "revoke", Value: p.ID}}, Danger: true}}
+	row.Actions = []web.Action{{
+		Label: "app_password.revoke", URL: appPasswordsPath, CSRF: a.CSRF,
+		Fields: []web.Hidden{{Name: "revoke", Value: p.ID}}, Danger: true,
+	}}
 	return row
 }
 
@@ -211,17 +225,20 @@ func appPasswordRow(a *webflow.Visit, p *authn.AppPassword) web.Row {
 func (v *appPasswordsVisit) fields() []web.Field {
 	f := &v.form
 	list := []web.Field{{
-		Name: "name", Label: "app_password.name", Hint: "app_password.name.hint", Value: f.name, Required: true, MaxLength: maxAppPasswordName, Problem: f.nameProblem,
+		Name: "name", Label: "app_password.name", Hint: "app_password.name.hint", Value: f.name, Required: true,
+		MaxLength: maxAppPasswordName, Problem: f.nameProblem,
 	}}
 	for i, o := range v.offered {
 		list = append(list, web.Field{
-			Name: "site", ID: "site-" + strconv.Itoa(i), Type: "checkbox", Label: "app_password.site", LabelFill: []any{"site", siteHost(o.Origin)}, Value: o.Origin,
+			Name: "site", ID: "site-" + strconv.Itoa(i), Type: "checkbox", Label: "app_password.site",
+			LabelFill: []any{"site", siteHost(o.Origin)}, Value: o.Origin,
 			Checked: slices.Contains(f.sites, o.Origin),
 		})
 	}
 	for i, name := range v.scopeNames() {
 		field := web.Field{
-			Name: "scope", ID: "scope-" + strconv.Itoa(i), Type: "checkbox", Label: "app_password.scope", LabelFill: []any{"scope", v.describe(name)}, Value: name,
+			Name: "scope", ID: "scope-" + strconv.Itoa(i), Type: "checkbox", Label: "app_password.scope",
+			LabelFill: []any{"scope", v.describe(name)}, Value: name,
 			Checked: slices.Contains(f.scopes, name),
 		}
 		list = append(list, field)
@@ -231,7 +248,8 @@ func (v *appPasswordsVisit) fields() []web.Field {
 		days.Options = append(days.Options, web.Option{Value: n, Label: "app_password.days." + n})
 	}
 	return append(list, days, web.Field{
-		Name: "uses", Label: "app_password.limit", Hint: "app_password.limit.hint", Value: f.uses, InputMode: "numeric", MaxLength: len(strconv.Itoa(maxAppPasswordUses)), Problem: f.usesProblem,
+		Name: "uses", Label: "app_password.limit", Hint: "app_password.limit.hint", Value: f.uses, InputMode: "numeric",
+		MaxLength: len(strconv.Itoa(maxAppPasswordUses)), Problem: f.usesProblem,
 	})
 }
 
@@ -252,7 +270,8 @@ func (v *appPasswordsVisit) read() (q authn.AppPasswordRequest, problem string, 
 	f := &v.form
 	f.name, f.days, f.uses = strings.TrimSpace(v.PostForm.Get("name")), v.PostForm.Get("days"), strings.TrimSpace(v.PostForm.Get("uses"))
 	f.sites, f.scopes = v.PostForm["site"], v.PostForm["scope"]
-	if f.name == "" || utf8.RuneCountInString(f.name) > maxAppPasswordName || !utf8.ValidString(f.name) || authn.Turns(f.name) || strings.ContainsFunc(f.name, unicode.IsControl) {
+	if f.name == "" || utf8.RuneCountInString(f.name) > maxAppPasswordName || !utf8.ValidString(f.name) || authn.Turns(f.name) ||
+		strings.ContainsFunc(f.name, unicode.IsControl) {
 		f.nameProblem = "app_password.problem.name"
 	}
 	if f.uses != "" {
@@ -269,7 +288,8 @@ func (v *appPasswordsVisit) read() (q authn.AppPasswordRequest, problem string, 
 	}
 	days, err := strconv.Atoi(f.days)
 	si := &v.SignIn.Session
-	q.Person, q.Name, q.Sites, q.Scopes, q.Life = si.PersonID, f.name, slices.Compact(slices.Sorted(slices.Values(f.sites))), f.scopes, time.Duration(days)*24*time.Hour
+	q.Person, q.Name, q.Sites, q.Scopes, q.Life = si.PersonID, f.name, slices.Compact(slices.Sorted(slices.Values(f.sites))), f.scopes,
+		time.Duration(days)*24*time.Hour
 	q.AuthTime, q.Level, q.AMR, q.Provider = si.AuthTime, si.Level, si.AMR, si.Provider
 	return q, problem, err == nil && problem == "" && f.nameProblem == "" && f.usesProblem == ""
 }
@@ -312,7 +332,10 @@ func (s *Service) handleAppPasswords(q *webflow.Request) error {
 	v.form = appPasswordForm{days: v.form.days, sites: v.form.sites, scopes: v.form.scopes}
 	return s.renderAppPasswords(v, http.StatusOK, web.Dashboard{Parts: []web.Part{{
 		ID: "made", Title: web.Say("app_password.made", "name", wanted.Name),
-		Code: &web.Code{Text: web.Say("app_password.made.text", "username", v.SignIn.Person.Username, "sites", hostsOf(wanted.Sites)), Value: made.Reveal()},
+		Code: &web.Code{
+			Text:  web.Say("app_password.made.text", "username", v.SignIn.Person.Username, "sites", hostsOf(wanted.Sites)),
+			Value: made.Reveal(),
+		},
 	}}})
 }
 
@@ -332,7 +355,8 @@ func (s *Service) makeAppPassword(v *appPasswordsVisit, q authn.AppPasswordReque
 		}
 		return err
 	}
-	made, err = s.appPasswords.Make(v.Context(), q, s.caller(v.Visit), first, func(tx storage.Tx) error { return s.tellAppPassword(tx, q, now) })
+	made, err = s.appPasswords.Make(v.Context(), q, s.caller(v.Visit), first,
+		func(tx storage.Tx) error { return s.tellAppPassword(tx, q, now) })
 	return made, wait, err
 }
 
@@ -356,7 +380,8 @@ func (s *Service) tellAppPassword(tx storage.Tx, q authn.AppPasswordRequest, now
 
 func (s *Service) revokeAppPassword(v *appPasswordsVisit, id string) error {
 	now := s.now()
-	err := s.appPasswords.Revoke(v.Context(), v.SignIn.Session.PersonID, id, s.caller(v.Visit), func(tx storage.Tx) error { return s.recheck(tx, v.Visit, now) })
+	err := s.appPasswords.Revoke(v.Context(), v.SignIn.Session.PersonID, id, s.caller(v.Visit),
+		func(tx storage.Tx) error { return s.recheck(tx, v.Visit, now) })
 	switch {
 	case errors.Is(err, person.ErrMismatch), errors.Is(err, storage.ErrNotFound): // signed out, or revoked already
 		return v.Redirect(appPasswordsPath)

@@ -51,7 +51,8 @@ func TestOldAddressHears(t *testing.T) {
 	code := codeOf(t, m, "thief@example.net")
 	t.Run("attack 241: an address that is verified beside one that is not", func(t *testing.T) {
 		wantDone(t, "the code", sendTo(b, "/account/profile/confirm", "code", code), "/account/profile?done=added")
-		if list := identitytest.WantNotices(t, "the new address", m, "email_updated ann@example.com"); len(list) == 1 && list[0].Data["address"] != "thief@example.net" {
+		if list := identitytest.WantNotices(t, "the new address", m, "email_updated ann@example.com"); len(list) == 1 &&
+			list[0].Data["address"] != "thief@example.net" {
 			t.Errorf("the notice says %q", list[0].Data)
 		}
 	})
@@ -69,7 +70,8 @@ func TestPasswordRenewsTheSession(t *testing.T) {
 	if err != nil || !thief.IsSignedIn() {
 		t.Fatal(err, thief.IsSignedIn())
 	}
-	wantDone(t, "the change", sendTo(b, "/account/security/password", "current", identitytest.DemoPassword, "password", "Another horse 2"), "/account/security/password?done=password")
+	wantDone(t, "the change", sendTo(b, "/account/security/password", "current", identitytest.DemoPassword, "password", "Another horse 2"),
+		"/account/security/password?done=password")
 	if thief.IsSignedIn() {
 		t.Error("the cookie of before is good still")
 	}
@@ -104,7 +106,8 @@ func TestActivityBehindTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if a := b.Get("/account/activity"); !strings.Contains(a.Body.String(), "You signed in") || strings.Contains(a.Body.String(), "No activity yet") {
+	if a := b.Get("/account/activity"); !strings.Contains(a.Body.String(), "You signed in") ||
+		strings.Contains(a.Body.String(), "No activity yet") {
 		t.Errorf("the page:\n%s", a.Body)
 	}
 }
@@ -191,7 +194,8 @@ func TestContactAgain(t *testing.T) {
 	wantDone(t, "an address", contact(b, "add", "new@example.org"), "/account/profile/confirm")
 	wantDone(t, "the same again", contact(b, "add", "new@example.org"), "/account/profile/confirm")
 	codeOf(t, m, "new@example.org") // only one was sent
-	if a := contact(b, "add", "other@example.org"); a.Code != http.StatusTooManyRequests || a.Header().Get("Retry-After") == "" || !strings.Contains(a.Body.String(), `value="other@example.org"`) {
+	if a := contact(b, "add", "other@example.org"); a.Code != http.StatusTooManyRequests || a.Header().Get("Retry-After") == "" ||
+		!strings.Contains(a.Body.String(), `value="other@example.org"`) {
 		t.Errorf("another one at once = %d\n%s", a.Code, a.Body)
 	}
 }
@@ -204,7 +208,8 @@ func TestOneEventEach(t *testing.T) {
 	change := func(e person.Edit, fn func(*person.Details)) {
 		t.Helper()
 		e.By = identitytest.Ops
-		if _, err := h.Person.UpdatePerson(t.Context(), h.Details(identitytest.Demo).ID, e, func(_ storage.Tx, d *person.Details) error { fn(d); return nil }); err != nil {
+		if _, err := h.Person.UpdatePerson(t.Context(), h.Details(identitytest.Demo).ID, e,
+			func(_ storage.Tx, d *person.Details) error { fn(d); return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -212,7 +217,10 @@ func TestOneEventEach(t *testing.T) {
 	change(person.Edit{}, func(d *person.Details) { d.State, d.Profile.Gender = person.Active, "F" })
 	change(person.Edit{Password: secret.New("Another horse 2")}, func(*person.Details) {})
 	after := h.Events()
-	for kind, want := range map[string]int{"PersonBlockedEvent": 1, "PersonActivatedEvent": 1, "PasswordChangedEvent": 1, "PersonUpdatedEvent": 1} {
+	for kind, want := range map[string]int{
+		"PersonBlockedEvent": 1, "PersonActivatedEvent": 1, "PasswordChangedEvent": 1,
+		"PersonUpdatedEvent": 1,
+	} {
 		if got := after["person."+kind] - before["person."+kind]; got != want {
 			t.Errorf("%d events %s, want %d", got, kind, want)
 		}
@@ -237,10 +245,11 @@ func TestPartitionOnPasswordPage(t *testing.T) {
 func TestDownloadNames(t *testing.T) {
 	t.Parallel()
 	h, b, _, _ := dashboard(t)
-	_, err := h.Person.UpdatePerson(t.Context(), h.Details(identitytest.Demo).ID, person.Edit{By: identitytest.Ops}, func(_ storage.Tx, d *person.Details) error {
-		d.Groups, d.Directory.CostCenter = nil, "12"
-		return nil
-	})
+	_, err := h.Person.UpdatePerson(t.Context(), h.Details(identitytest.Demo).ID, person.Edit{By: identitytest.Ops},
+		func(_ storage.Tx, d *person.Details) error {
+			d.Groups, d.Directory.CostCenter = nil, "12"
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

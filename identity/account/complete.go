@@ -109,7 +109,10 @@ func (x *completion) inputs() (out []web.Field) {
 		if !shown {
 			continue
 		}
-		f := web.Field{Name: name, Label: "sign_up." + name, Value: x.typed[name], Required: required, MaxLength: person.MaxLine, Problem: x.problems[name]}
+		f := web.Field{
+			Name: name, Label: "sign_up." + name, Value: x.typed[name], Required: required, MaxLength: person.MaxLine,
+			Problem: x.problems[name],
+		}
 		if !required && f.Problem == "" { // a problem says the same
 			f.Hint = "complete.one_of"
 		}
@@ -219,7 +222,10 @@ func (s *Service) handleComplete(q *webflow.Request) error {
 // fill writes what was typed into the profile where it is still empty: this page overwrites nothing. The contacts in
 // verify wait for a code.
 func (x *completion) fill(p *person.Profile, verify []person.Contact) {
-	for name, to := range map[string]*string{"given_name": &p.Name.FirstName, "family_name": &p.Name.LastName, "date_of_birth": &p.DateOfBirth} {
+	for name, to := range map[string]*string{
+		"given_name": &p.Name.FirstName, "family_name": &p.Name.LastName,
+		"date_of_birth": &p.DateOfBirth,
+	} {
 		if *to == "" {
 			*to = x.typed[name]
 		}

@@ -29,7 +29,8 @@ func TestExtraRegistrationLevel(t *testing.T) {
 		b := e.Browser()
 		form := completes(b, identitytest.Demo, identitytest.DemoPassword)
 		u.StepUp.Actions.DashboardStepUpAuthenticationLevel = 2
-		if a := b.Post(form, "family_name", "Evil"); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" || e.Details(identitytest.Demo).Profile.Name.LastName != "" {
+		if a := b.Post(form, "family_name", "Evil"); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" ||
+			e.Details(identitytest.Demo).Profile.Name.LastName != "" {
 			t.Errorf("POST = %d to %s, the name is %q", a.Code, a.Header().Get("Location"), e.Details(identitytest.Demo).Profile.Name.LastName)
 		}
 		c := e.Browser()
@@ -89,7 +90,10 @@ func TestExtraRegistrationRaces(t *testing.T) {
 		b := e.Browser()
 		form := completes(b, identitytest.Demo, identitytest.DemoPassword)
 		got := b.AtOnce(64, form, func(i int) []string {
-			return []string{"family_name", fmt.Sprint("Name", i), "phone", fmt.Sprintf("+31 6 123456%02d", i), "custom.team", fmt.Sprint("t", i), "custom.shoe_size", "1"}
+			return []string{
+				"family_name", fmt.Sprint("Name", i), "phone", fmt.Sprintf("+31 6 123456%02d", i), "custom.team",
+				fmt.Sprint("t", i), "custom.shoe_size", "1",
+			}
 		})
 		p := e.Details(identitytest.Demo).Profile
 		if got[http.StatusSeeOther] != 64 || len(p.PhoneNumbers) != 1 || len(p.CustomAttributes) != 3 {
@@ -151,9 +155,13 @@ func TestExtraRegistrationOfMethods(t *testing.T) {
 	e, u := extra(t)
 	identitytest.AskFor(u, settings.OwnMethod, identitytest.CustomFields)
 	u.LoginMethods.LoginMethods = append(u.LoginMethods.LoginMethods, settings.LoginMethod{
-		ID: "partner", Type: settings.TypeOIDC, CustomAttributeFields: []settings.CustomAttributeField{{ID: "badge", Name: "Badge", Type: settings.FieldText}},
+		ID: "partner", Type: settings.TypeOIDC,
+		CustomAttributeFields: []settings.CustomAttributeField{{ID: "badge", Name: "Badge", Type: settings.FieldText}},
 	})
-	p := e.Add(person.NewPerson{Username: "ann", Password: secret.New(identitytest.DemoPassword), Profile: &person.Profile{CustomAttributes: identitytest.Attributes("team", "red", "shoe_size", "43", "news", "true")}})
+	p := e.Add(person.NewPerson{
+		Username: "ann", Password: secret.New(identitytest.DemoPassword),
+		Profile: &person.Profile{CustomAttributes: identitytest.Attributes("team", "red", "shoe_size", "43", "news", "true")},
+	})
 	if err := e.Store.Update(t.Context(), func(tx storage.Tx) error {
 		return e.Federation.Couple(tx, p.ID, "partner", identitytest.PartnerIssuer, "ann", e.Clock.Now())
 	}); err != nil {
@@ -170,7 +178,8 @@ func TestExtraRegistrationOfMethods(t *testing.T) {
 	}
 	u.LoginMethods.LoginMethods[0].Enabled, u.LoginMethods.LoginMethods[1].Enabled = true, true
 	c := e.Browser()
-	if body := completes(c, "ann", identitytest.DemoPassword).Body.String(); !strings.Contains(body, `name="custom.badge"`) || strings.Contains(body, `name="custom.team"`) {
+	if body := completes(c, "ann", identitytest.DemoPassword).Body.String(); !strings.Contains(body, `name="custom.badge"`) ||
+		strings.Contains(body, `name="custom.team"`) {
 		t.Errorf("the page:\n%s", body)
 	}
 }
@@ -179,20 +188,23 @@ func TestExtraRegistrationOfMethods(t *testing.T) {
 func TestBlankNameIsAskedFor(t *testing.T) {
 	t.Parallel()
 	e, u := extra(t)
-	_, err := e.Person.UpdatePerson(t.Context(), e.Details(identitytest.Demo).ID, person.Edit{By: identitytest.Ops}, func(_ storage.Tx, d *person.Details) error {
-		d.Profile.Name.FirstName = " \u00a0"
-		return nil
-	})
+	_, err := e.Person.UpdatePerson(t.Context(), e.Details(identitytest.Demo).ID, person.Edit{By: identitytest.Ops},
+		func(_ storage.Tx, d *person.Details) error {
+			d.Profile.Name.FirstName = " \u00a0"
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
 	u.Attributes.PersonCreationMandatoryFields.FirstNameRequired = true
 	e.Browser().SignIn(identitytest.Demo, identitytest.DemoPassword) // the first sign-in
-	if body := completes(e.Browser(), identitytest.Demo, identitytest.DemoPassword).Body.String(); !strings.Contains(body, `name="given_name"`) {
+	if body := completes(e.Browser(), identitytest.Demo, identitytest.DemoPassword).Body.String(); !strings.Contains(body,
+		`name="given_name"`) {
 		t.Errorf("a blank name is not asked for:\n%s", body)
 	}
 	for name, known := range map[string]bool{"\u00a0 ": false, "Ann": true} {
-		if _, err := e.Person.AddPerson(t.Context(), person.NewPerson{Username: "ann", GivenName: name}, identitytest.Ops); (err == nil) != known {
+		if _, err := e.Person.AddPerson(t.Context(), person.NewPerson{Username: "ann", GivenName: name},
+			identitytest.Ops); (err == nil) != known {
 			t.Errorf("AddPerson with the first name %q = %v", name, err)
 		}
 	}

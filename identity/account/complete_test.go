@@ -50,7 +50,10 @@ func TestExtraRegistration(t *testing.T) {
 	b := e.Browser()
 	form := completes(b, identitytest.Demo, identitytest.DemoPassword)
 	body := form.Body.String()
-	for _, want := range []string{`name="given_name"`, `name="date_of_birth"`, `name="phone"`, `name="custom.team"`, "One of these is enough", "Not now"} {
+	for _, want := range []string{
+		`name="given_name"`, `name="date_of_birth"`, `name="phone"`, `name="custom.team"`,
+		"One of these is enough", "Not now",
+	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page has no %s:\n%s", want, body)
 		}
@@ -62,10 +65,12 @@ func TestExtraRegistration(t *testing.T) {
 	}
 	good := []string{"given_name", "Demo", "date_of_birth", "1990-12-31", "custom.team", "red", "custom.shoe_size", "43"}
 	for what, bad := range map[string][]string{
-		"no name": {"given_name", ""}, "none of two": {"date_of_birth", ""}, "the future": {"date_of_birth", "2990-01-01"}, "no number": {"custom.shoe_size", "x"},
+		"no name": {"given_name", ""}, "none of two": {"date_of_birth", ""}, "the future": {"date_of_birth", "2990-01-01"},
+		"no number":           {"custom.shoe_size", "x"},
 		"a control character": {"given_name", "a\x07"}, "no telephone": {"phone", "12"},
 	} {
-		if a := b.Post(form, append(slices.Clone(good), bad...)...); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), `aria-invalid="true"`) {
+		if a := b.Post(form, append(slices.Clone(good), bad...)...); a.Code != http.StatusUnprocessableEntity ||
+			!strings.Contains(a.Body.String(), `aria-invalid="true"`) {
 			t.Errorf("%s = %d\n%s", what, a.Code, a.Body)
 		}
 	}
@@ -77,11 +82,13 @@ func TestExtraRegistration(t *testing.T) {
 		t.Errorf("afterwards: %d at %s\n%s", a.Code, a.URL, a.Body)
 	}
 	p := e.Details(identitytest.Demo).Profile
-	if p.Name.FirstName != "Demo" || p.Name.LastName != "" || p.DateOfBirth != "1990-12-31" || len(p.PhoneNumbers) != 0 || len(p.EmailAddresses) != 1 ||
+	if p.Name.FirstName != "Demo" || p.Name.LastName != "" || p.DateOfBirth != "1990-12-31" || len(p.PhoneNumbers) != 0 ||
+		len(p.EmailAddresses) != 1 ||
 		!slices.Equal(p.CustomAttributes, identitytest.Attributes("team", "red", "shoe_size", "43", "news", "false")) {
 		t.Errorf("profile = %+v", p)
 	}
-	if a := b.Post(form, append(good, "given_name", "Changed")...); a.Code != http.StatusSeeOther || e.Details(identitytest.Demo).Profile.Name.FirstName != "Demo" {
+	if a := b.Post(form, append(good, "given_name", "Changed")...); a.Code != http.StatusSeeOther ||
+		e.Details(identitytest.Demo).Profile.Name.FirstName != "Demo" {
 		t.Errorf("the form again = %d, the name is %q", a.Code, e.Details(identitytest.Demo).Profile.Name.FirstName)
 	}
 	e.Browser().Get("/next")
@@ -176,7 +183,8 @@ func TestExtraRegistrationContacts(t *testing.T) {
 		t.Fatalf("POST = %d to %s\n%s", a.Code, a.Header().Get("Location"), a.Body)
 	}
 	confirm := b.Get("/account/profile/confirm")
-	if body := confirm.Body.String(); !strings.Contains(body, `href="/sign-in/complete?flow=`) || !strings.Contains(confirm.Header().Get("Content-Security-Policy"), "https://shop.example.com") {
+	if body := confirm.Body.String(); !strings.Contains(body, `href="/sign-in/complete?flow=`) ||
+		!strings.Contains(confirm.Header().Get("Content-Security-Policy"), "https://shop.example.com") {
 		t.Errorf("the page for the code leads to the profile, or not to the application:\n%s", body)
 	}
 	if a := b.Post(form, "email", "bob@example.com"); a.Header().Get("Location") != "/account/profile/confirm" {
@@ -184,7 +192,8 @@ func TestExtraRegistrationContacts(t *testing.T) {
 	}
 	a = b.Post(confirm, "code", e.Mailed(notify.AddressCode, "bob@example.com"))
 	form = b.Get(a.Header().Get("Location"))
-	if body := form.Body.String(); !strings.HasPrefix(form.URL, "/sign-in/complete?") || strings.Contains(body, `name="email"`) || !strings.Contains(body, `name="phone"`) {
+	if body := form.Body.String(); !strings.HasPrefix(form.URL, "/sign-in/complete?") || strings.Contains(body, `name="email"`) ||
+		!strings.Contains(body, `name="phone"`) {
 		t.Fatalf("after the address: %d at %s\n%s", form.Code, form.URL, body)
 	}
 	b.Post(form, "phone", "+31 6 1234 5678")
@@ -205,7 +214,10 @@ func TestExtraRegistrationContacts(t *testing.T) {
 // mustAdd adds a person without an e-mail address, a number or a family name.
 func mustAdd(e *identitytest.Elsewhere, username string) {
 	e.T.Helper()
-	e.Add(person.NewPerson{Username: username, Password: secret.New(identitytest.DemoPassword), FamilyName: "X", Profile: &person.Profile{PhoneNumbers: []person.PhoneNumber{{Value: "+31 20 1234567"}}}})
+	e.Add(person.NewPerson{
+		Username: username, Password: secret.New(identitytest.DemoPassword), FamilyName: "X",
+		Profile: &person.Profile{PhoneNumbers: []person.PhoneNumber{{Value: "+31 20 1234567"}}},
+	})
 	e.SetProfile(username, func(p *person.Profile) { p.PhoneNumbers, p.Name.LastName = nil, "" })
 }
 
@@ -225,7 +237,8 @@ func TestExtraRegistrationAttacks(t *testing.T) {
 	}
 	t.Run("attack 282: another person's sign-in, another one's token, none", func(t *testing.T) {
 		for what, a := range map[string]*identitytest.Answer{
-			"another browser's sign-in": post(thief, form.URL, theirs.CSRF()), "another sign-in's token": post(b, form.URL, theirs.CSRF()), "no token": post(b, form.URL, ""),
+			"another browser's sign-in": post(thief, form.URL, theirs.CSRF()), "another sign-in's token": post(b, form.URL, theirs.CSRF()),
+			"no token": post(b, form.URL, ""),
 		} {
 			if a.Code != http.StatusForbidden || name(identitytest.Demo) != "" || name("eve") != "" {
 				t.Errorf("%s = %d", what, a.Code)
@@ -240,7 +253,8 @@ func TestExtraRegistrationAttacks(t *testing.T) {
 				delete(c.Cookies, kind)
 			}
 		}
-		if a := post(c, form.URL, form.CSRF()); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" || name(identitytest.Demo) != "" {
+		if a := post(c, form.URL, form.CSRF()); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" ||
+			name(identitytest.Demo) != "" {
 			t.Errorf("without a session = %d to %s", a.Code, a.Header().Get("Location"))
 		}
 	})
@@ -277,7 +291,8 @@ func TestExtraRegistrationEveryWay(t *testing.T) {
 			b := h.Browser()
 			a := b.Post(b.Get(h.Link(actiontoken.NewActionToken{RedirectURI: to})))
 			form := b.Get(a.Header().Get("Location"))
-			if !strings.HasPrefix(form.URL, "/sign-in/complete?") || to != "" && !strings.Contains(form.Header().Get("Content-Security-Policy"), "https://app.example.com") {
+			if !strings.HasPrefix(form.URL, "/sign-in/complete?") || to != "" &&
+				!strings.Contains(form.Header().Get("Content-Security-Policy"), "https://app.example.com") {
 				t.Fatalf("the token leads to %s with %v", form.URL, form.Header())
 			}
 			if a := b.Do(http.MethodGet, form.URL+"&later=1", ""); a.Header().Get("Location") != want {

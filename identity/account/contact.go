@@ -116,7 +116,8 @@ func (s *Service) editContact(a *webflow.Visit, v *profilePage, c person.Contact
 		return s.sendContactCode(a, v, c)
 	case do == "primary" && (verified || !verifies) && !(isEmail && v.locked("email")):
 		return s.changeContact(a, contactChange{apply: c.Prefer, done: "primary"})
-	case do == "remove" && !isEmail && len(v.own.PhoneNumbers) == 1 && a.Settings.Attributes.PersonCreationMandatoryFields.MobileNumberRequired:
+	case do == "remove" && !isEmail && len(v.own.PhoneNumbers) == 1 &&
+		a.Settings.Attributes.PersonCreationMandatoryFields.MobileNumberRequired:
 		return s.renderProfile(a, v, http.StatusUnprocessableEntity, web.Dashboard{Problem: "problem.phone_required"})
 	case do == "remove" && !(primary && isEmail):
 		return s.changeContact(a, contactChange{apply: c.Drop, done: "removed"})
@@ -184,7 +185,10 @@ func (s *Service) applyContact(a *webflow.Visit, c contactChange, rename bool) e
 
 // contactCode is the purpose of the code for a contact.
 func contactCode(a *webflow.Visit, c person.Contact) challenge.CodePurpose {
-	return challenge.CodePurpose{Purpose: "contact " + string(c.Kind), Subject: a.SignIn.ID, Bound: a.SignIn.ID, To: c.Value, Limit: a.SignIn.Session.PersonID}
+	return challenge.CodePurpose{
+		Purpose: "contact " + string(c.Kind), Subject: a.SignIn.ID, Bound: a.SignIn.ID, To: c.Value,
+		Limit: a.SignIn.Session.PersonID,
+	}
 }
 
 // sendContactCode sends a code to a contact that the person claims, and leads to the page that takes it.

@@ -36,7 +36,8 @@ func TestContactSurvivesStepUp(t *testing.T) {
 			t.Fatalf("%s: the PIN = %d to %q", kind, a.Code, a.Header().Get("Location"))
 		}
 		page := low.Get("/account/profile")
-		if body := html.UnescapeString(page.Body.String()); !strings.Contains(body, `value="`+value+`"`) || strings.Count(body, " autofocus") != 1 {
+		if body := html.UnescapeString(page.Body.String()); !strings.Contains(body, `value="`+value+`"`) ||
+			strings.Count(body, " autofocus") != 1 {
 			t.Errorf("%s: what was typed is not in its field, or there is no focus on it:\n%s", kind, body)
 		}
 		if strings.Contains(html.UnescapeString(third.Get("/account/profile").Body.String()), value) {

@@ -18,7 +18,10 @@ func (s *Service) keepTypedContact(q *webflow.Request) error {
 	if s.pages.CheckPost(q.Request, s.jar.Get(q.Request, cookie.KindBrowser), form) != nil || q.PostForm.Get("do") != "add" {
 		return nil
 	}
-	rec := newContactRecord{Kind: q.PostForm.Get("kind"), Value: strings.TrimSpace(q.PostForm.Get("value")), ExpiresAt: s.now().Add(webflow.FlowLife)}
+	rec := newContactRecord{
+		Kind: q.PostForm.Get("kind"), Value: strings.TrimSpace(q.PostForm.Get("value")),
+		ExpiresAt: s.now().Add(webflow.FlowLife),
+	}
 	switch kind := person.ContactKind(rec.Kind); {
 	case kind != person.ContactEmail && kind != person.ContactPhone, rec.Value == "", !person.IsText(rec.Value, person.MaxLine):
 		return nil

@@ -27,12 +27,14 @@ func TestCustomFieldsFromElsewhere(t *testing.T) {
 	if a := b.Post(form, "form", "custom", "custom.team", long, "custom.shoe_size", "size XL"); a.Code != http.StatusSeeOther {
 		t.Errorf("POST = %d\n%s", a.Code, a.Body)
 	}
-	if got, want := h.Custom(identitytest.Demo), identitytest.Attributes("team", long, "shoe_size", "size XL", "news", "false"); !slices.Equal(got, want) {
+	if got, want := h.Custom(identitytest.Demo),
+		identitytest.Attributes("team", long, "shoe_size", "size XL", "news", "false"); !slices.Equal(got, want) {
 		t.Errorf("custom attributes = %v", got)
 	}
 	for what, fields := range map[string][]string{
-		"another long text": {"custom.team", long[1:] + "y", "custom.shoe_size", "size XL"}, "another word for a number": {"custom.team", long, "custom.shoe_size", "size L"},
-		"nothing": {"custom.team", "", "custom.shoe_size", "43"},
+		"another long text":         {"custom.team", long[1:] + "y", "custom.shoe_size", "size XL"},
+		"another word for a number": {"custom.team", long, "custom.shoe_size", "size L"},
+		"nothing":                   {"custom.team", "", "custom.shoe_size", "43"},
 	} {
 		if a := b.Post(form, append(fields, "form", "custom")...); a.Code != http.StatusUnprocessableEntity {
 			t.Errorf("%s = %d", what, a.Code)

@@ -48,7 +48,8 @@ func TestAccountApplications(t *testing.T) {
 	h, b, _, _ := dashboard(t)
 	id := h.Details(identitytest.Demo).ID
 	apps := &given{person: id, list: []authn.Application{{
-		ID: "shop", Name: "The shop <b>", Owner: "shop.example.com", Since: h.Clock.Now(), Scopes: []authn.Scope{{Name: "openid"}, {Name: "orders.read", Description: "Read your orders"}},
+		ID: "shop", Name: "The shop <b>", Owner: "shop.example.com", Since: h.Clock.Now(),
+		Scopes: []authn.Scope{{Name: "openid"}, {Name: "orders.read", Description: "Read your orders"}},
 	}}}
 	h.Account.Tie(apps)
 	page := b.Get("/account/applications")
@@ -98,7 +99,10 @@ func couple(e *identitytest.Elsewhere, b *identitytest.Browser, provider string,
 	if provider == "corp" {
 		p, path = e.Corp, "/saml/corp/acs?"
 	}
-	back := get2(b, path+url.Values{"state": {identitytest.State(e.T, b.Leave(a.Header().Get("Location")))}, "ticket": {p.Answer(id, nil)}}.Encode())
+	back := get2(b, path+url.Values{
+		"state":  {identitytest.State(e.T, b.Leave(a.Header().Get("Location")))},
+		"ticket": {p.Answer(id, nil)},
+	}.Encode())
 	to := strings.TrimPrefix(back.Header().Get("Refresh"), "0; url=")
 	return get2(b, identitytest.Or(to, back.Header().Get("Location")))
 }
@@ -122,7 +126,8 @@ func TestBindMultipleAccounts(t *testing.T) {
 	if s := e.MustEnter(other, at("ann")); s.Subject != e.Details(identitytest.Demo).ID {
 		t.Errorf("the identity signs in %s", s.Subject)
 	}
-	wantDone(t, "the end of one", b.Fill(b.Get(accountsPath), accountsPath, "do", "disconnect", "provider", "partner"), accountsPath+"?done=disconnected")
+	wantDone(t, "the end of one", b.Fill(b.Get(accountsPath), accountsPath, "do", "disconnect", "provider", "partner"),
+		accountsPath+"?done=disconnected")
 	if other.IsSignedIn() || !b.IsSignedIn() {
 		t.Errorf("signed in by the identity %t, by password %t; want false and true", other.IsSignedIn(), b.IsSignedIn())
 	}
@@ -141,13 +146,15 @@ func TestLastWayIn(t *testing.T) {
 	if a := b.Fill(b.Get(accountsPath), accountsPath, "do", "disconnect", "provider", "partner"); a.Code != http.StatusConflict {
 		t.Errorf("disconnecting the only way in = %d, want 409", a.Code)
 	}
-	wantDone(t, "a password", sendTo(b, "/account/security/password", "password", "Another horse 2"), "/account/security/password?done=password")
+	wantDone(t, "a password", sendTo(b, "/account/security/password", "password", "Another horse 2"),
+		"/account/security/password?done=password")
 	u.LoginMethods.LoginMethods[0].Enabled = false
 	if a := b.Fill(b.Get(accountsPath), accountsPath, "do", "disconnect", "provider", "partner"); a.Code != http.StatusConflict {
 		t.Errorf("disconnecting while passwords sign nobody in = %d, want 409", a.Code)
 	}
 	u.LoginMethods.LoginMethods[0].Enabled = true
-	wantDone(t, "disconnecting with a password", b.Fill(b.Get(accountsPath), accountsPath, "do", "disconnect", "provider", "partner"), accountsPath+"?done=disconnected")
+	wantDone(t, "disconnecting with a password", b.Fill(b.Get(accountsPath), accountsPath, "do", "disconnect", "provider", "partner"),
+		accountsPath+"?done=disconnected")
 }
 
 func TestCouplingAttacks(t *testing.T) {
@@ -210,7 +217,8 @@ func TestCouplingAttacks(t *testing.T) {
 		e, u, b := ownAccounts(t)
 		u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = false
 		u.StepUp.Actions.SetupStepUpMethodsAuthenticationLevel = 3
-		if a := b.Fill(b.Get("/account/profile"), accountsPath, "do", "connect", "provider", "partner"); strings.HasPrefix(a.Header().Get("Location"), "/sign-in/provider?") {
+		if a := b.Fill(b.Get("/account/profile"), accountsPath, "do", "connect", "provider",
+			"partner"); strings.HasPrefix(a.Header().Get("Location"), "/sign-in/provider?") {
 			t.Error("a session of level 1 is sent to the provider")
 		}
 		if n := e.Events()["person.ExternalIdentityCoupledEvent"]; n != 0 {
@@ -265,7 +273,10 @@ func TestActivity(t *testing.T) {
 	if strings.Count(body, "You signed in") != 20 || !strings.Contains(body, "/account/activity?from=20") {
 		t.Errorf("the first page of many:\n%s", body)
 	}
-	for name, from := range map[string]string{"the second page": "20", "a negative one": "-1", "none": "x", "far too deep": "99999999999999999999"} {
+	for name, from := range map[string]string{
+		"the second page": "20", "a negative one": "-1", "none": "x",
+		"far too deep": "99999999999999999999",
+	} {
 		if a := b.Get("/account/activity?from=" + from); a.Code != http.StatusOK || strings.Contains(a.Body.String(), "198.51.100.66") {
 			t.Errorf("%s = %d", name, a.Code)
 		}
@@ -279,7 +290,8 @@ func TestDownload(t *testing.T) {
 	h.Account.Tie(&given{person: h.Details(identitytest.Demo).ID, list: []authn.Application{{ID: "shop", Name: "The shop"}}})
 	h.Add(person.NewPerson{Username: "mallory@example.com"})
 	a := b.Get("/account/data/download")
-	if a.Code != http.StatusOK || a.Header().Get("Cache-Control") != "no-store" || !strings.HasPrefix(a.Header().Get("Content-Disposition"), "attachment;") ||
+	if a.Code != http.StatusOK || a.Header().Get("Cache-Control") != "no-store" ||
+		!strings.HasPrefix(a.Header().Get("Content-Disposition"), "attachment;") ||
 		a.Header().Get("Content-Type") != "application/json" || a.Header().Get("X-Content-Type-Options") != "nosniff" {
 		t.Fatalf("the download = %d, %v", a.Code, a.Header())
 	}
@@ -293,7 +305,8 @@ func TestDownload(t *testing.T) {
 	if err := json.Unmarshal(a.Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Username != identitytest.Demo || len(got.Sessions) != 1 || len(got.Applications) != 1 || got.Applications[0]["name"] != "The shop" || len(got.Events) < 2 || got.Profile.Name.DisplayName != "Demo Person" {
+	if got.Username != identitytest.Demo || len(got.Sessions) != 1 || len(got.Applications) != 1 ||
+		got.Applications[0]["name"] != "The shop" || len(got.Events) < 2 || got.Profile.Name.DisplayName != "Demo Person" {
 		t.Errorf("download = %s", a.Body)
 	}
 	s, err := h.SessionOf(b)
@@ -303,10 +316,14 @@ func TestDownload(t *testing.T) {
 	if strings.Contains(a.Body.String(), "null") || !strings.Contains(a.Body.String(), `"scopes": []`) {
 		t.Errorf("a list without entries is not an empty one: %s", a.Body)
 	}
-	if a := b.Do(http.MethodHead, "/account/data/download", ""); a.Code != http.StatusOK || a.Header().Get("Content-Type") != "application/json" {
+	if a := b.Do(http.MethodHead, "/account/data/download", ""); a.Code != http.StatusOK ||
+		a.Header().Get("Content-Type") != "application/json" {
 		t.Errorf("HEAD = %d, %v", a.Code, a.Header())
 	}
-	for what, never := range map[string]string{"the cookie": b.Session(), "the session": s.SessionID, "another person": "mallory", "a password": "$argon2"} {
+	for what, never := range map[string]string{
+		"the cookie": b.Session(), "the session": s.SessionID, "another person": "mallory",
+		"a password": "$argon2",
+	} {
 		if strings.Contains(a.Body.String(), never) {
 			t.Errorf("the download tells %s", what)
 		}
@@ -337,7 +354,8 @@ func TestDeleteAccount(t *testing.T) {
 		t.Errorf("with the username of who has a password = %d", a.Code)
 	}
 	form := b.Get(path)
-	if a := b.Fill(form, path, "password", identitytest.DemoPassword); a.Code != http.StatusOK || !strings.Contains(a.Body.String(), "Your account has been deleted") {
+	if a := b.Fill(form, path, "password", identitytest.DemoPassword); a.Code != http.StatusOK ||
+		!strings.Contains(a.Body.String(), "Your account has been deleted") {
 		t.Fatalf("the end = %d\n%s", a.Code, a.Body)
 	}
 	identitytest.WantNotices(t, "the end", m, "account_removed "+identitytest.Demo)
@@ -383,14 +401,16 @@ func TestEditableMapping(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := identitytest.NewElsewhere(t, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Synchronise, p.Editable = true, tt.editable }))
+			e := identitytest.NewElsewhere(t,
+				identitytest.WithProvider("partner", func(p *federation.Provider) { p.Synchronise, p.Editable = true, tt.editable }))
 			e.At("partner")
 			b := e.Browser()
 			si := e.MustEnter(b, identitytest.Ann())
 			if n := strings.Count(b.Get("/account/profile?edit=details").Body.String(), " readonly"); n != tt.shownAsReadOnly {
 				t.Errorf("%d fields are read only, want %d", n, tt.shownAsReadOnly)
 			}
-			wantDone(t, "the form", sendTo(b, "/account/profile", "form", "details", "given_name", "Mine", "family_name", "Own"), "/account/profile?done=saved")
+			wantDone(t, "the form", sendTo(b, "/account/profile", "form", "details", "given_name", "Mine", "family_name", "Own"),
+				"/account/profile?done=saved")
 			e.Clock.Advance(time.Minute)
 			e.MustEnter(e.Browser(), identitytest.Ann())
 			p, err := e.Person.Person(t.Context(), si.Subject)

@@ -37,12 +37,21 @@ func (s *Service) showDelete(q *webflow.Request) error {
 
 // renderDelete asks for the password, or for the username if there is no password.
 func (s *Service) renderDelete(a *webflow.Visit, owner person.Holder, status int, d web.Dashboard, problem string) error {
-	field := web.Field{Name: "password", Type: "password", Label: "account.password.current", Autocomplete: "current-password", Required: true, Problem: problem}
+	field := web.Field{
+		Name: "password", Type: "password", Label: "account.password.current", Autocomplete: "current-password",
+		Required: true, Problem: problem,
+	}
 	if owner.PHC == "" {
-		field = web.Field{Name: "username", Label: "data.delete.type", LabelFill: []any{"account", owner.Person.Username}, Required: true, Problem: problem}
+		field = web.Field{
+			Name: "username", Label: "data.delete.type", LabelFill: []any{"account", owner.Person.Username},
+			Required: true, Problem: problem,
+		}
 	}
 	d.Key, d.Cancel = "delete", webflow.DataPath
-	d.Parts = []web.Part{{Form: &web.PartForm{Action: deletePath, CSRF: a.CSRF, Submit: "data.delete.submit", Danger: true, Fields: web.Fields(d.Problem != "", field)}}}
+	d.Parts = []web.Part{{Form: &web.PartForm{
+		Action: deletePath, CSRF: a.CSRF, Submit: "data.delete.submit", Danger: true,
+		Fields: web.Fields(d.Problem != "", field),
+	}}}
 	return s.render(a, status, d)
 }
 
@@ -78,7 +87,8 @@ func (s *Service) handleDelete(q *webflow.Request) error {
 	} else if strings.TrimSpace(q.PostForm.Get("username")) != owner.Person.Username {
 		return s.renderDelete(a, owner, http.StatusUnprocessableEntity, web.Dashboard{}, "problem.delete_username")
 	}
-	err = s.person.RemovePerson(q.Context(), owner.ID, s.actor(a), func(tx storage.Tx, _ *person.Details) error { return s.recheck(tx, a, now) })
+	err = s.person.RemovePerson(q.Context(), owner.ID, s.actor(a),
+		func(tx storage.Tx, _ *person.Details) error { return s.recheck(tx, a, now) })
 	switch {
 	case errors.Is(err, person.ErrMismatch), errors.Is(err, person.ErrNoPerson):
 		return q.Redirect(webflow.DataPath)
@@ -87,7 +97,8 @@ func (s *Service) handleDelete(q *webflow.Request) error {
 	}
 	s.withdrawAll(a, granted)
 	s.jar.Clear(a.W, session.CookieSession)
-	s.pages.Render(q.W, q.Request, web.View{Template: "message", Locales: a.SignIn.Locales(), Data: web.Message{Key: "deleted", Next: "/sign-in"}})
+	s.pages.Render(q.W, q.Request,
+		web.View{Template: "message", Locales: a.SignIn.Locales(), Data: web.Message{Key: "deleted", Next: "/sign-in"}})
 	return nil
 }
 

@@ -46,7 +46,10 @@ func (s *Service) showDevices(q *webflow.Request) error {
 			sessions.Rows = append([]web.Row{row}, sessions.Rows...)
 			continue
 		}
-		row.Actions = []web.Action{{Label: "device.end", URL: webflow.DevicesPath, CSRF: a.CSRF, Fields: []web.Hidden{{Name: "session", Value: open.ID}}}}
+		row.Actions = []web.Action{{
+			Label: "device.end", URL: webflow.DevicesPath, CSRF: a.CSRF,
+			Fields: []web.Hidden{{Name: "session", Value: open.ID}},
+		}}
 		if len(sessions.Rows) < maxDevices {
 			sessions.Rows = append(sessions.Rows, row)
 		}
@@ -56,9 +59,13 @@ func (s *Service) showDevices(q *webflow.Request) error {
 		d.Parts = append(d.Parts, trustedPart(a, trusts))
 	}
 	if len(list) > 1 {
-		d.Parts = append(d.Parts, web.Part{ID: "others", Title: web.Say("device.others"), Text: web.Say("device.others.text"), Form: &web.PartForm{
-			Action: webflow.DevicesPath, CSRF: a.CSRF, Submit: "device.end_others", Quiet: true, Hidden: []web.Hidden{{Name: "session", Value: allOthers}},
-		}})
+		d.Parts = append(d.Parts, web.Part{
+			ID: "others", Title: web.Say("device.others"),
+			Text: web.Say("device.others.text"), Form: &web.PartForm{
+				Action: webflow.DevicesPath, CSRF: a.CSRF, Submit: "device.end_others", Quiet: true,
+				Hidden: []web.Hidden{{Name: "session", Value: allOthers}},
+			},
+		})
 	}
 	return s.render(a, http.StatusOK, d)
 }
@@ -74,7 +81,10 @@ func trustedPart(a *webflow.Visit, list []trustedbrowser.Browser) web.Part {
 		}
 		part.Rows = append(part.Rows, web.Row{
 			Icon: "device", Title: webflow.AgentText(rec.Agent), Details: []web.Text{web.Say("device.trusted.until", "time", rec.ExpiresAt), seen},
-			Actions: []web.Action{{Label: "device.trusted.end", URL: webflow.DevicesPath, CSRF: a.CSRF, Fields: []web.Hidden{{Name: "trusted", Value: b.ID}}}},
+			Actions: []web.Action{{
+				Label: "device.trusted.end", URL: webflow.DevicesPath, CSRF: a.CSRF,
+				Fields: []web.Hidden{{Name: "trusted", Value: b.ID}},
+			}},
 		})
 	}
 	return part

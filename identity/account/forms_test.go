@@ -49,7 +49,8 @@ func TestAccountForms(t *testing.T) {
 			v.Set(fields[i], fields[i+1])
 		}
 		t.Run("attack 266: without a session: "+path, func(t *testing.T) {
-			if a := h.Browser().Do(http.MethodPost, path, v.Encode()); a.Code != http.StatusSeeOther || !strings.HasPrefix(a.Header().Get("Location"), "/sign-in") {
+			if a := h.Browser().Do(http.MethodPost, path, v.Encode()); a.Code != http.StatusSeeOther ||
+				!strings.HasPrefix(a.Header().Get("Location"), "/sign-in") {
 				t.Errorf("POST %s = %d to %s", path, a.Code, a.Header().Get("Location"))
 			}
 			same(t)
@@ -65,7 +66,8 @@ func TestAccountForms(t *testing.T) {
 			for k := range v {
 				foreign.Set(k, v.Get(k))
 			}
-			if a := b.Do(http.MethodPost, path, foreign.Encode()); a.Code != http.StatusForbidden && a.Header().Get("Location") != "/account/profile" {
+			if a := b.Do(http.MethodPost, path, foreign.Encode()); a.Code != http.StatusForbidden &&
+				a.Header().Get("Location") != "/account/profile" {
 				t.Errorf("POST %s = %d", path, a.Code)
 			}
 			same(t)
@@ -85,7 +87,8 @@ func TestAccountForms(t *testing.T) {
 	u.StepUp.Actions.ChangeEmailAuthenticationLevel, u.StepUp.Actions.ChangePasswordAuthenticationLevel = 2, 2
 	for path, fields := range accountForms {
 		t.Run("attack 266: at a level too low: "+path, func(t *testing.T) {
-			if a := b.Fill(form, path, fields...); a.Code != http.StatusForbidden && a.Code != http.StatusSeeOther || strings.Contains(a.Header().Get("Location"), "done=") {
+			if a := b.Fill(form, path, fields...); a.Code != http.StatusForbidden && a.Code != http.StatusSeeOther ||
+				strings.Contains(a.Header().Get("Location"), "done=") {
 				t.Errorf("POST %s = %d to %s", path, a.Code, a.Header().Get("Location"))
 			}
 			if a := get2(b, path); a.Code == http.StatusOK {
@@ -121,7 +124,10 @@ func TestAccountBack(t *testing.T) {
 	t.Parallel()
 	_, b, u, _ := dashboard(t)
 	u.Redirects.URLWhitelist = []settings.WhitelistedURL{{ID: "1", URL: "https://www.example.com/a"}}
-	for _, evil := range []string{"https://evil.example/", "//evil.example/", "javascript:alert(1)", `/\evil.example`, "https://www.example.com.evil/a"} {
+	for _, evil := range []string{
+		"https://evil.example/", "//evil.example/", "javascript:alert(1)", `/\evil.example`,
+		"https://www.example.com.evil/a",
+	} {
 		t.Run("attack 281: the way back to another site: "+evil, func(t *testing.T) {
 			b.Get("/account?redirect=" + url.QueryEscape(evil))
 			if a := b.Get("/account"); strings.Contains(a.Body.String(), "evil") || strings.Contains(a.Body.String(), "javascript:") {
@@ -173,7 +179,8 @@ func TestAccountPagesAreNotKept(t *testing.T) {
 	t.Parallel()
 	h, b, _, _ := dashboard(t)
 	paths := []string{
-		"/account", "/account/profile", "/account/security", "/account/security/password", "/account/devices", "/account/applications", "/account/activity", "/account/data",
+		"/account", "/account/profile", "/account/security", "/account/security/password", "/account/devices", "/account/applications",
+		"/account/activity", "/account/data",
 		"/account/data/delete", "/account/data/download",
 	}
 	for _, path := range paths {
@@ -182,7 +189,8 @@ func TestAccountPagesAreNotKept(t *testing.T) {
 			if a.Code != http.StatusOK || a.Header().Get("Cache-Control") != "no-store" {
 				t.Errorf("GET %s = %d, Cache-Control %q, want 200 and no-store", path, a.Code, a.Header().Get("Cache-Control"))
 			}
-			if a := get2(h.Browser(), path); a.Code != http.StatusSeeOther || a.Header().Get("Cache-Control") != "no-store" || strings.Contains(a.Body.String(), identitytest.Demo) {
+			if a := get2(h.Browser(), path); a.Code != http.StatusSeeOther || a.Header().Get("Cache-Control") != "no-store" ||
+				strings.Contains(a.Body.String(), identitytest.Demo) {
 				t.Errorf("GET %s without a session = %d, Cache-Control %q", path, a.Code, a.Header().Get("Cache-Control"))
 			}
 		})

@@ -30,7 +30,10 @@ func (s *Service) IdentitiesSection(tx storage.Tx, si *session.Current, _ *mfa.S
 	if err != nil || len(list) == 0 && len(s.federation.Connectable()) == 0 {
 		return nil, err
 	}
-	out := &web.SecuritySection{Key: "accounts", State: "off", Actions: []web.SecurityAction{{Label: "security.accounts.manage", URL: identitiesPath}}}
+	out := &web.SecuritySection{
+		Key: "accounts", State: "off",
+		Actions: []web.SecurityAction{{Label: "security.accounts.manage", URL: identitiesPath}},
+	}
 	for _, c := range list {
 		out.State = "on"
 		out.Items = append(out.Items, web.Row{Icon: "check", Name: s.federation.ProviderName(c.Provider)})
@@ -74,11 +77,17 @@ func (s *Service) showIdentities(q *webflow.Request) error {
 
 func (s *Service) renderIdentities(a *webflow.Visit, list identityList, status int, problem string) error {
 	action := func(label, do, id string) []web.Action {
-		return []web.Action{{Label: label, URL: identitiesPath, CSRF: a.CSRF, Fields: []web.Hidden{{Name: "do", Value: do}, {Name: "provider", Value: id}}}}
+		return []web.Action{{
+			Label: label, URL: identitiesPath, CSRF: a.CSRF,
+			Fields: []web.Hidden{{Name: "do", Value: do}, {Name: "provider", Value: id}},
+		}}
 	}
 	have, more := web.Part{Empty: "accounts.none"}, web.Part{ID: "more", Title: web.Say("accounts.more")}
 	for _, c := range list {
-		row := web.Row{Icon: "check", Name: s.federation.ProviderName(c.Provider), Actions: action("accounts.disconnect", "disconnect", c.Provider)}
+		row := web.Row{
+			Icon: "check", Name: s.federation.ProviderName(c.Provider),
+			Actions: action("accounts.disconnect", "disconnect", c.Provider),
+		}
 		row.Actions[0].Danger = true
 		if !c.Record.Since.IsZero() {
 			row.Details = []web.Text{web.Say("accounts.since", "time", c.Record.Since)}
@@ -151,7 +160,9 @@ func (s *Service) CoupleOwn(q *webflow.Request, n *federation.Answer) error {
 
 // changeIdentities makes a change of the accounts elsewhere and records it, with the reason that change returns ("": no
 // event). person.ErrMismatch: by now the session is not allowed to.
-func (s *Service) changeIdentities(a *webflow.Visit, kind audit.Type, change func(tx storage.Tx, have identityList, now time.Time) (reason string, err error)) error {
+func (s *Service) changeIdentities(a *webflow.Visit, kind audit.Type,
+	change func(tx storage.Tx, have identityList, now time.Time) (reason string, err error),
+) error {
 	ev, err := s.person.NewEvents(s.originOf(a), kind)
 	if err != nil {
 		return err

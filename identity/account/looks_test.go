@@ -19,14 +19,18 @@ func TestOverviewSaysHowTheAccountIs(t *testing.T) {
 	b.SignIn(identitytest.Demo, identitytest.DemoPassword)
 	body := b.Get("/account").Body.String()
 	for _, want := range []string{
-		`<span class="initials" aria-hidden="true">DP</span><p><b>Demo Person</b><span class="hint">` + identitytest.Demo + `</span><span class="hint">staff, editors</span>`,
+		`<span class="initials" aria-hidden="true">DP</span><p><b>Demo Person</b><span class="hint">` + identitytest.Demo +
+			`</span><span class="hint">staff, editors</span>`,
 		"Only a password protects your account.", "1 device", "No apps",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the overview has no %s:\n%s", want, body)
 		}
 	}
-	for _, path := range []string{"/account", "/account/profile", "/account/security", "/account/devices", "/account/applications", "/account/activity", "/account/data", "/account/data/delete"} {
+	for _, path := range []string{
+		"/account", "/account/profile", "/account/security", "/account/devices", "/account/applications",
+		"/account/activity", "/account/data", "/account/data/delete",
+	} {
 		if body := b.Get(path).Body.String(); !strings.Contains(body, `<form method="post" action="/sign-out">`) {
 			t.Errorf("%s cannot sign out:\n%s", path, body)
 		}
@@ -39,7 +43,8 @@ func TestActivityNamesTheWayIn(t *testing.T) {
 	h, k := identitytest.WithPasskey(t)
 	b := h.Browser()
 	b.TryPasskey(k)
-	if body := b.Get("/account/activity").Body.String(); !strings.Contains(body, "With a passkey") || strings.Contains(body, "You confirmed it’s you") {
+	if body := b.Get("/account/activity").Body.String(); !strings.Contains(body, "With a passkey") ||
+		strings.Contains(body, "You confirmed it’s you") {
 		t.Errorf("a sign-in by passkey:\n%s", body)
 	}
 	e := identitytest.NewElsewhere(t)
@@ -75,10 +80,12 @@ func TestProfileAsksForLittle(t *testing.T) {
 	wants("/account/profile?edit=details", "given_name")
 	wants("/account/profile?edit=more", "given_name", "date_of_birth", "gender")
 	body = wants("/account/profile?edit=address", "street")
-	if !strings.Contains(body, `<option value="NL">Netherlands</option>`) || strings.Count(body, "<option") < 200 || strings.Index(body, "Åland") > strings.Index(body, "Belgium") {
+	if !strings.Contains(body, `<option value="NL">Netherlands</option>`) || strings.Count(body, "<option") < 200 ||
+		strings.Index(body, "Åland") > strings.Index(body, "Belgium") {
 		t.Errorf("the countries are:\n%s", body)
 	}
-	wantDone(t, "a date", sendTo(b, "/account/profile", "form", "details", "given_name", "Ann", "date_of_birth", "1990-12-31", "gender", "F"), "/account/profile?done=saved")
+	wantDone(t, "a date", sendTo(b, "/account/profile", "form", "details", "given_name", "Ann", "date_of_birth", "1990-12-31", "gender", "F"),
+		"/account/profile?done=saved")
 	wantDone(t, "names alone", sendTo(b, "/account/profile", "form", "details", "given_name", "Anna"), "/account/profile?done=saved")
 	if p := h.Details(identitytest.Demo).Profile; p.DateOfBirth != "1990-12-31" || p.Gender != "F" || p.Name.FirstName != "Anna" {
 		t.Errorf("a form that does not show the date of birth has changed it: %+v", p)
@@ -89,7 +96,8 @@ func TestProfileAsksForLittle(t *testing.T) {
 	}
 	wants("/account/profile?edit=details", "given_name", "date_of_birth", "gender")
 	a := sendTo(b, "/account/profile", "form", "details", "given_name", "Ann", "date_of_birth", "x")
-	if body := a.Body.String(); a.Code != http.StatusUnprocessableEntity || !strings.Contains(body, `<a href="#date_of_birth">Date of birth</a>`) || strings.Count(body, " autofocus") != 1 {
+	if body := a.Body.String(); a.Code != http.StatusUnprocessableEntity ||
+		!strings.Contains(body, `<a href="#date_of_birth">Date of birth</a>`) || strings.Count(body, " autofocus") != 1 {
 		t.Errorf("a wrong date = %d:\n%s", a.Code, body)
 	}
 }

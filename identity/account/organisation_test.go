@@ -20,7 +20,10 @@ import (
 func TestOrganisationLinks(t *testing.T) {
 	t.Parallel()
 	h, b, u, _ := dashboard(t)
-	h.Account.Tie(&given{person: h.Details(identitytest.Demo).ID, list: []authn.Application{{ID: "shop", Name: "The shop <b>"}, {ID: "other", Name: "Another one"}}})
+	h.Account.Tie(&given{
+		person: h.Details(identitytest.Demo).ID,
+		list:   []authn.Application{{ID: "shop", Name: "The shop <b>"}, {ID: "other", Name: "Another one"}},
+	})
 	shows := func() string { t.Helper(); return b.Get("/account/applications").Body.String() }
 	if body := shows(); strings.Contains(body, `class="away"`) {
 		t.Errorf("without an organisation the page leads elsewhere:\n%s", body)
@@ -44,7 +47,8 @@ func TestOrganisationLinks(t *testing.T) {
 	if o.Name = ""; !strings.Contains(shows(), ">Your account at acme.example.com</a>") {
 		t.Errorf("an organisation without a name is not called by its host:\n%s", shows())
 	}
-	u.Organisations = append(u.Organisations, settings.Organisation{ID: "later", LandingPageURL: "https://later.example.com/", ServiceProviders: shop})
+	u.Organisations = append(u.Organisations,
+		settings.Organisation{ID: "later", LandingPageURL: "https://later.example.com/", ServiceProviders: shop})
 	if body := shows(); !strings.Contains(body, "https://later.example.com/") || strings.Contains(body, "https://shop.example.com/") {
 		t.Errorf("of two that claim an application not the last one has it:\n%s", body)
 	}
@@ -52,7 +56,10 @@ func TestOrganisationLinks(t *testing.T) {
 		t.Errorf("Referrer-Policy = %q", got)
 	}
 	t.Run("attack 276: addresses of an organisation that a browser would run", func(t *testing.T) {
-		for _, evil := range []string{"javascript:alert(1)", "JaVaScRiPt:alert(1)", "data:text/html,x", "vbscript:x", "//evil.example", "/account", "https://user@evil.example/", "mailto:a@b", "https://", "\x00https://x.example"} {
+		for _, evil := range []string{
+			"javascript:alert(1)", "JaVaScRiPt:alert(1)", "data:text/html,x", "vbscript:x", "//evil.example",
+			"/account", "https://user@evil.example/", "mailto:a@b", "https://", "\x00https://x.example",
+		} {
 			u.Organisations = []settings.Organisation{{ID: "acme", LandingPageURL: evil, AccountLinkURL: evil, ServiceProviders: shop}}
 			if body := shows(); strings.Contains(body, `class="away"`) {
 				t.Errorf("%q is a link:\n%s", evil, body)
@@ -65,12 +72,20 @@ func TestOrganisationLinks(t *testing.T) {
 func TestOpenApplication(t *testing.T) {
 	t.Parallel()
 	h, b, u, _ := dashboard(t)
-	h.Account.Tie(&given{person: h.Details(identitytest.Demo).ID, list: []authn.Application{{ID: "shop", Name: "The shop", Start: "https://shop.example.com/login?a=1&iss=x"}}})
-	if body := b.Get("/account/applications").Body.String(); strings.Count(body, `<a href="https://shop.example.com/login?a=1&amp;iss=x" rel="noopener noreferrer">Open The shop</a>`) != 1 {
+	h.Account.Tie(&given{
+		person: h.Details(identitytest.Demo).ID,
+		list:   []authn.Application{{ID: "shop", Name: "The shop", Start: "https://shop.example.com/login?a=1&iss=x"}},
+	})
+	if body := b.Get("/account/applications").Body.String(); strings.Count(body,
+		`<a href="https://shop.example.com/login?a=1&amp;iss=x" rel="noopener noreferrer">Open The shop</a>`) != 1 {
 		t.Errorf("the page does not lead there:\n%s", body)
 	}
-	u.Organisations = []settings.Organisation{{ID: "acme", LandingPageURL: "https://shop.example.com/start", ServiceProviders: map[string]settings.ServiceProvider{"shop": {ID: "shop"}}}}
-	if body := b.Get("/account/applications").Body.String(); !strings.Contains(body, "https://shop.example.com/start") || strings.Contains(body, "/login") {
+	u.Organisations = []settings.Organisation{{
+		ID: "acme", LandingPageURL: "https://shop.example.com/start",
+		ServiceProviders: map[string]settings.ServiceProvider{"shop": {ID: "shop"}},
+	}}
+	if body := b.Get("/account/applications").Body.String(); !strings.Contains(body, "https://shop.example.com/start") ||
+		strings.Contains(body, "/login") {
 		t.Errorf("the start page of the organisation does not take its place:\n%s", body)
 	}
 }
@@ -89,13 +104,17 @@ func TestNotifyUnlinked(t *testing.T) {
 			t.Fatalf("%s: %v", what, err)
 		}
 		for _, n := range identitytest.WantNotices(t, what, m, want...) {
-			if n.Name != "" || n.Link != "" || n.PersonID != "person" || !n.At.Equal(at) || len(n.Data) != 2 || n.Data["application"] != "The shop" || n.Data["subject"] != "pairwise" {
+			if n.Name != "" || n.Link != "" || n.PersonID != "person" || !n.At.Equal(at) || len(n.Data) != 2 ||
+				n.Data["application"] != "The shop" || n.Data["subject"] != "pairwise" {
 				t.Errorf("%s: notice = %+v, want the application and the subject by which it knows the person alone", what, n)
 			}
 		}
 	}
 	unlink("no organisation")
-	u.Organisations = []settings.Organisation{{ID: "acme", SupportEmail: "help@acme.example", ServiceProviders: map[string]settings.ServiceProvider{"shop": {ID: "shop"}}}}
+	u.Organisations = []settings.Organisation{{
+		ID: "acme", SupportEmail: "help@acme.example",
+		ServiceProviders: map[string]settings.ServiceProvider{"shop": {ID: "shop"}},
+	}}
 	o := &u.Organisations[0]
 	unlink("switched off")
 	o.NotifyWhenUserDoesUnlinkAccount = true
@@ -112,7 +131,8 @@ func TestNotifyUnlinked(t *testing.T) {
 	if err := h.Store.Update(t.Context(), tx); err != nil {
 		t.Fatal(err)
 	}
-	if list := identitytest.WantNotices(t, "in its language", m, "account_unlinked help@acme.example"); len(list) == 1 && !slices.Equal(list[0].Locales, []string{"nl_NL"}) {
+	if list := identitytest.WantNotices(t, "in its language", m, "account_unlinked help@acme.example"); len(list) == 1 &&
+		!slices.Equal(list[0].Locales, []string{"nl_NL"}) {
 		t.Errorf("locales = %q, want nl_NL", list[0].Locales)
 	}
 	t.Run("giving and taking back fills no mailbox", func(t *testing.T) {
@@ -148,7 +168,10 @@ func TestRequiredAuthenticationLevel(t *testing.T) {
 	t.Parallel()
 	h, u := identitytest.NewStepping(t, 0)
 	require := func(client string, level int) {
-		u.Organisations = []settings.Organisation{{ID: "acme", ServiceProviders: map[string]settings.ServiceProvider{client: {ID: client, RequiredAuthenticationLevel: level}}}}
+		u.Organisations = []settings.Organisation{{
+			ID:               "acme",
+			ServiceProviders: map[string]settings.ServiceProvider{client: {ID: client, RequiredAuthenticationLevel: level}},
+		}}
 	}
 	enters := func(b *identitytest.Browser) bool {
 		t.Helper()
@@ -169,7 +192,11 @@ func TestRequiredAuthenticationLevel(t *testing.T) {
 	if enters(b) || !strings.Contains(a.URL, "/step-up") && !strings.Contains(a.URL, "/account/security") {
 		t.Errorf("level 3 leads to %q, want a step-up", a.URL)
 	}
-	u.Organisations = append(u.Organisations, settings.Organisation{ID: "other", ServiceProviders: map[string]settings.ServiceProvider{"shop": {ID: "shop", RequiredAuthenticationLevel: 1}}})
+	u.Organisations = append(u.Organisations,
+		settings.Organisation{
+			ID:               "other",
+			ServiceProviders: map[string]settings.ServiceProvider{"shop": {ID: "shop", RequiredAuthenticationLevel: 1}},
+		})
 	if enters(b) {
 		t.Error("another organisation that claims the application has taken the level away")
 	}
@@ -198,7 +225,8 @@ func TestRequiredAuthenticationLevel(t *testing.T) {
 		if refusal := new(authn.Refusal); !errors.As(err, &refusal) || refusal.Code != "access_denied" {
 			t.Errorf("the password grant: %v, want a refusal", err)
 		}
-		if _, err := h.CheckPasswordOnly(t.Context(), "other", identitytest.Demo, identitytest.DemoPassword, audit.Origin{ClientIP: "203.0.113.7"}); err != nil {
+		if _, err := h.CheckPasswordOnly(t.Context(), "other", identitytest.Demo, identitytest.DemoPassword,
+			audit.Origin{ClientIP: "203.0.113.7"}); err != nil {
 			t.Errorf("the password grant of another application: %v", err)
 		}
 	})

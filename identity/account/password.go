@@ -27,7 +27,10 @@ func PasswordSection(tx storage.Tx, si *session.Current, st *mfa.Standing) (*web
 		return nil, nil //nolint:nilnil // there is nothing to show
 	}
 	has, err := person.Passwords.Has(tx, si.Session.PersonID)
-	out := &web.SecuritySection{Key: "password", State: "off", Actions: []web.SecurityAction{{Label: "security.password.set", URL: passwordPath}}}
+	out := &web.SecuritySection{
+		Key: "password", State: "off",
+		Actions: []web.SecurityAction{{Label: "security.password.set", URL: passwordPath}},
+	}
 	if has {
 		out.State, out.Actions[0].Label = "on", "security.password.change"
 	}
@@ -178,7 +181,8 @@ func (s *Service) changePassword(a *webflow.Visit, owner person.Holder, n *perso
 func (s *Service) confirmPassword(a *webflow.Visit, owner person.Holder, password string) (wait time.Duration, err error) {
 	ctx, from := a.Context(), s.originOf(a)
 	device := challenge.Hashed(s.session.DeviceToken(a.Request.Request))
-	at, err := s.proof.BeginAttempt(ctx, owner, owner.Person.Username, challenge.Source{Address: from.ClientIP, Device: device, Session: a.SignIn.ID})
+	at, err := s.proof.BeginAttempt(ctx, owner, owner.Person.Username,
+		challenge.Source{Address: from.ClientIP, Device: device, Session: a.SignIn.ID})
 	if err != nil || at.Wait > 0 {
 		return at.Wait, err
 	}

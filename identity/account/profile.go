@@ -30,7 +30,8 @@ type profilePage struct {
 
 // locked tells whether a provider writes a part of the profile.
 func (v *profilePage) locked(part string) bool {
-	return federation.SynchronisedDetails[part] != nil && slices.ContainsFunc(v.writers, func(p *federation.Member) bool { return p.Writes(part) })
+	return federation.SynchronisedDetails[part] != nil &&
+		slices.ContainsFunc(v.writers, func(p *federation.Member) bool { return p.Writes(part) })
 }
 
 // readWriters returns the providers that write what they know of a person into the profile at each sign-in.
@@ -191,7 +192,10 @@ func (s *Service) addressPart(a *webflow.Visit, v *profilePage, notice bool) web
 		return part
 	}
 	if i := mainAddress(v.own.Addresses); i >= 0 {
-		part.Rows = []web.Row{{Icon: "mail", Name: v.own.Addresses[i].Line(), Actions: []web.Action{{Label: "profile.edit", URL: editURL("address")}}}}
+		part.Rows = []web.Row{{
+			Icon: "mail", Name: v.own.Addresses[i].Line(),
+			Actions: []web.Action{{Label: "profile.edit", URL: editURL("address")}},
+		}}
 	}
 	return part
 }
@@ -219,7 +223,8 @@ func (s *Service) handleProfile(q *webflow.Request) error {
 	}
 	v.edit = form
 	v.values.read(q.PostForm, form, v.locked)
-	if l := v.values["locale"]; l != v.own.PreferredLocale && !slices.ContainsFunc(s.languages(a, ""), func(o web.Option) bool { return o.Value == l }) {
+	if l := v.values["locale"]; l != v.own.PreferredLocale &&
+		!slices.ContainsFunc(s.languages(a, ""), func(o web.Option) bool { return o.Value == l }) {
 		v.values["locale"] = v.own.PreferredLocale
 	}
 	if v.problems = v.values.problems(form, a.Settings, s.now()); len(v.problems) > 0 {

@@ -149,7 +149,8 @@ func isCountry(s string) bool {
 // profileForm is one of the two forms. notice says that the page has a problem above its forms.
 func (s *Service) profileForm(a *webflow.Visit, v *profilePage, form string, notice bool) *web.PartForm {
 	out := &web.PartForm{
-		Action: webflow.ProfilePath, CSRF: a.CSRF, Submit: "profile.save", Hidden: []web.Hidden{{Name: "form", Value: form}}, Quiet: form != "details",
+		Action: webflow.ProfilePath, CSRF: a.CSRF, Submit: "profile.save", Hidden: []web.Hidden{{Name: "form", Value: form}},
+		Quiet: form != "details",
 	}
 	for _, f := range profileFields {
 		if f.form != form || offered[f.name] && !v.asksMore(a.Settings) {
@@ -186,7 +187,10 @@ func (s *Service) profileForm(a *webflow.Visit, v *profilePage, form string, not
 }
 
 var genders = []web.Option{
-	{Value: "", Label: "profile.gender.none"}, {Value: "F", Label: "profile.gender.F"}, {Value: "M", Label: "profile.gender.M"}, {Value: "U", Label: "profile.gender.U"},
+	{Value: "", Label: "profile.gender.none"},
+	{Value: "F", Label: "profile.gender.F"},
+	{Value: "M", Label: "profile.gender.M"},
+	{Value: "U", Label: "profile.gender.U"},
 }
 
 // languages are the languages on offer, and the chosen one even if it is not.

@@ -87,21 +87,31 @@ func TestViewsOfAccountPages(t *testing.T) {
 		{name: "no code to confirm", to: confirm, status: 303, views: 2},
 
 		{
-			name: "profile saved", from: "/account/profile?edit=details", to: "/account/profile", fields: []string{"form", "details", "given_name", "Ann"},
+			name: "profile saved", from: "/account/profile?edit=details", to: "/account/profile",
+			fields: []string{"form", "details", "given_name", "Ann"},
 			status: 303, views: 2, updates: 1, whatIsUpdated: "the person",
 		},
-		{name: "profile refused", from: "/account/profile?edit=details", to: "/account/profile", fields: []string{"form", "details", "date_of_birth", "x"}, status: 422, views: 2},
 		{
-			name: "a number", from: "/account/profile?edit=details", to: contact, fields: []string{"kind", "phone", "do", "add", "value", "+31 6 12345678"},
+			name: "profile refused", from: "/account/profile?edit=details", to: "/account/profile",
+			fields: []string{"form", "details", "date_of_birth", "x"}, status: 422, views: 2,
+		},
+		{
+			name: "a number", from: "/account/profile?edit=details", to: contact,
+			fields: []string{"kind", "phone", "do", "add", "value", "+31 6 12345678"},
 			status: 303, views: 2, updates: 1, whatIsUpdated: "the person",
 		},
-		{name: "no number", from: "/account/profile?edit=details", to: contact, fields: []string{"kind", "phone", "do", "add", "value", "12"}, status: 422, views: 2},
 		{
-			name: "an address to confirm", from: "/account/profile?edit=details", to: contact, fields: []string{"kind", "email", "do", "add", "value", "new@example.org"},
+			name: "no number", from: "/account/profile?edit=details", to: contact,
+			fields: []string{"kind", "phone", "do", "add", "value", "12"}, status: 422, views: 2,
+		},
+		{
+			name: "an address to confirm", from: "/account/profile?edit=details", to: contact,
+			fields: []string{"kind", "email", "do", "add", "value", "new@example.org"},
 			status: 303, views: 2, updates: 1, whatIsUpdated: "the code with its counters",
 		},
 		{
-			name: "another one too soon", from: "/account/profile?edit=details", to: contact, fields: []string{"kind", "email", "do", "add", "value", "newer@example.org"},
+			name: "another one too soon", from: "/account/profile?edit=details", to: contact,
+			fields: []string{"kind", "email", "do", "add", "value", "newer@example.org"},
 			status: 429, views: 2, updates: 1, whatIsUpdated: "nothing: the counters are judged where they are counted",
 		},
 		{name: "the code", to: confirm, status: 200, views: 2},
@@ -121,7 +131,10 @@ func TestViewsOfAccountPages(t *testing.T) {
 			name: "a postal address removed", from: "/account/profile?edit=details", to: address, fields: []string{"do", "remove", "was", "-"},
 			status: 303, views: 1, updates: 1, whatIsUpdated: "the person",
 		},
-		{name: "an application that is gone", from: "/account/applications", to: "/account/applications", fields: []string{"application", "x"}, status: 303, views: 2},
+		{
+			name: "an application that is gone", from: "/account/applications", to: "/account/applications",
+			fields: []string{"application", "x"}, status: 303, views: 2,
+		},
 		{
 			name: "a link", from: another, to: another, status: 200, views: 2, updates: 1, whatIsUpdated: "the link, its counter and the event",
 		},
@@ -134,19 +147,23 @@ func TestViewsOfAccountPages(t *testing.T) {
 			status: 303, views: 2,
 		},
 		{
-			name: "a provider", from: "/account/security/accounts", to: "/account/security/accounts", fields: []string{"do", "connect", "provider", "partner"},
+			name: "a provider", from: "/account/security/accounts", to: "/account/security/accounts",
+			fields: []string{"do", "connect", "provider", "partner"},
 			status: 303, views: 2, updates: 2, whatIsUpdated: "the flow; for whom it is",
 		},
 		{
-			name: "no account to disconnect", from: "/account/security/accounts", to: "/account/security/accounts", fields: []string{"do", "disconnect", "provider", "partner"},
+			name: "no account to disconnect", from: "/account/security/accounts", to: "/account/security/accounts",
+			fields: []string{"do", "disconnect", "provider", "partner"},
 			status: 303, views: 2, updates: 1, whatIsUpdated: "nothing: what is left is judged where it is removed",
 		},
 		{
-			name: "a wrong password", from: "/account/security/password", to: "/account/security/password", fields: []string{"current", "x", "password", second},
+			name: "a wrong password", from: "/account/security/password", to: "/account/security/password",
+			fields: []string{"current", "x", "password", second},
 			status: 422, views: 2, updates: 2, whatIsUpdated: "the counter of attempts; the event of the failure",
 		},
 		{
-			name: "a new password", from: "/account/security/password", to: "/account/security/password", fields: []string{"current", identitytest.DemoPassword, "password", second},
+			name: "a new password", from: "/account/security/password", to: "/account/security/password",
+			fields: []string{"current", identitytest.DemoPassword, "password", second},
 			status: 303, views: 3, updates: 3, whatIsUpdated: "the counter of attempts; its end; the password. The third View reads the policy",
 		},
 		{
@@ -189,7 +206,8 @@ func TestViewsOfCompletion(t *testing.T) {
 	b := h.Browser()
 	form := completes(b, identitytest.Demo, identitytest.DemoPassword)
 	c := h.Count()
-	if a, views, updates := of(c, func() *identitytest.Answer { return b.Get(form.URL) }); a.Code != http.StatusOK || views > 2 || updates > 0 {
+	if a, views, updates := of(c, func() *identitytest.Answer { return b.Get(form.URL) }); a.Code != http.StatusOK ||
+		views > 2 || updates > 0 {
 		t.Errorf("GET = %d with %d Views and %d Updates, want 200 with at most 2 and none", a.Code, views, updates)
 	}
 	send := func() *identitytest.Answer { return b.Post(form, "given_name", "Ann") }
@@ -245,7 +263,10 @@ func TestOneConfigurationPerRequest(t *testing.T) {
 				present = first
 				c.Viewed = func() { present = later }
 				a := request.send()
-				return strings.Join([]string{http.StatusText(a.Code), a.Header().Get("Location"), everChanging.ReplaceAllString(a.Body.String(), "")}, "\n")
+				return strings.Join([]string{
+					http.StatusText(a.Code), a.Header().Get("Location"),
+					everChanging.ReplaceAllString(a.Body.String(), ""),
+				}, "\n")
 			}
 			want := page(before, before)
 			if got := page(before, &after); got != want {

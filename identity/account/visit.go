@@ -42,7 +42,9 @@ func (s *Service) readLevel(q *webflow.Request, read levelReader) (level int, er
 type levelReader = func(tx storage.Tx, st *mfa.Standing) (level int, err error)
 
 // visit is admit for a page whose level read returns (see readLevel).
-func (s *Service) visit(q *webflow.Request, admit guard, path string, read levelReader, further ...func(*settings.Units) int) (*webflow.Visit, error) {
+func (s *Service) visit(q *webflow.Request, admit guard, path string, read levelReader,
+	further ...func(*settings.Units) int,
+) (*webflow.Visit, error) {
 	q.Again = path
 	level, err := s.readLevel(q, read)
 	if err != nil {
@@ -103,7 +105,10 @@ func (s *Service) render(a *webflow.Visit, status int, d web.Dashboard) error {
 }
 
 // doneWords are the values that the parameter done of a page can have.
-var doneWords = []string{"saved", "added", "removed", "primary", "password", "ended", "withdrawn", "connected", "disconnected", "revoked", "untrusted"}
+var doneWords = []string{
+	"saved", "added", "removed", "primary", "password", "ended", "withdrawn", "connected",
+	"disconnected", "revoked", "untrusted",
+}
 
 // doneMessage returns the message about what was done before the page was requested, or "".
 func doneMessage(a *webflow.Visit) string {

@@ -50,7 +50,8 @@ func TestActionTokenLevel(t *testing.T) {
 			t.Errorf("%s: POST = %d to %q, want 303 to the account page", tt.name, a.Code, a.Header().Get("Location"))
 		}
 		si, err := h.SessionOf(b)
-		if err != nil || si.Level != tt.want || si.Subject != h.DemoID() || len(si.AMR) != 1 || si.AMR[0] != "CUSTOM_AUTHENTICATOR" || si.Provider != "identity" {
+		if err != nil || si.Level != tt.want || si.Subject != h.DemoID() || len(si.AMR) != 1 || si.AMR[0] != "CUSTOM_AUTHENTICATOR" ||
+			si.Provider != "identity" {
 			t.Errorf("%s: session %+v, %v, want level %d", tt.name, si, err, tt.want)
 		}
 	}
@@ -137,7 +138,8 @@ func TestActionTokenLinkAttacks(t *testing.T) {
 		}
 		b := h.Browser()
 		first := b.Do(http.MethodGet, link, "")
-		if to := first.Header().Get("Location"); first.Code != 303 || to != "/sign-in/token" || first.Header().Get("Referrer-Policy") != "no-referrer" || first.Header().Get("Cache-Control") != "no-store" || first.Body.Len() != 0 {
+		if to := first.Header().Get("Location"); first.Code != 303 || to != "/sign-in/token" ||
+			first.Header().Get("Referrer-Policy") != "no-referrer" || first.Header().Get("Cache-Control") != "no-store" || first.Body.Len() != 0 {
 			t.Errorf("GET of the link = %d to %q, want a redirect without the ticket and without a page", first.Code, to)
 		}
 		page := b.Get("/sign-in/token")
@@ -257,10 +259,14 @@ func TestActionTokenCouplesSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	session := func(id string) actiontoken.NewActionToken {
-		return actiontoken.NewActionToken{Actions: []actiontoken.Action{{Type: actiontoken.ActionCoupleSession, Parameters: map[string]string{"session_id": id}}}}
+		return actiontoken.NewActionToken{Actions: []actiontoken.Action{{
+			Type:       actiontoken.ActionCoupleSession,
+			Parameters: map[string]string{"session_id": id},
+		}}}
 	}
 	d, err := h.Process(session(u.Query().Get("flow")))
-	if err != nil || len(d.Results) != 1 || d.Results[0].Parameters["idp_id"] != "partner" || d.Results[0].Parameters["external_id"] != identitytest.Known().Subject {
+	if err != nil || len(d.Results) != 1 || d.Results[0].Parameters["idp_id"] != "partner" ||
+		d.Results[0].Parameters["external_id"] != identitytest.Known().Subject {
 		t.Fatalf("Process = %+v, %v", d, err)
 	}
 	if si := h.MustEnter(h.Browser(), identitytest.Known()); si.Subject != h.DemoID() {
@@ -286,7 +292,10 @@ func TestActionTokenCouplesNothingUnasked(t *testing.T) {
 		t.Fatalf("callback leads to %q, want a flow", a.Header().Get("Location"))
 	}
 	var failed *actiontoken.FailedError
-	n := actiontoken.NewActionToken{Actions: []actiontoken.Action{{Type: actiontoken.ActionCoupleSession, Parameters: map[string]string{"session_id": u.Query().Get("flow")}}}}
+	n := actiontoken.NewActionToken{Actions: []actiontoken.Action{{
+		Type:       actiontoken.ActionCoupleSession,
+		Parameters: map[string]string{"session_id": u.Query().Get("flow")},
+	}}}
 	if _, err := h.Process(n); !errors.As(err, &failed) || !errors.Is(err, actiontoken.ErrAction) {
 		t.Fatalf("Process = %v, want a failed action", err)
 	}

@@ -128,7 +128,10 @@ func (s *Service) Process(ctx context.Context, token, partition string, by audit
 		if err != nil {
 			return err
 		}
-		run := &actionRun{Service: s, tx: tx, rec: rec, owner: p, known: known, unknown: unknown, ticket: ticket, by: by, now: now, coupled: ev, activated: more[0]}
+		run := &actionRun{
+			Service: s, tx: tx, rec: rec, owner: p, known: known, unknown: unknown, ticket: ticket, by: by, now: now,
+			coupled: ev, activated: more[0],
+		}
 		if out, err = run.all(); err != nil {
 			return err
 		}
@@ -175,7 +178,8 @@ func (r *actionRun) all() (out ActionsDone, err error) {
 	if err != nil {
 		return out, err
 	}
-	if r.rec.RedirectURI != "" && !settings.Whitelisted(u.Features.ActionToken.WhitelistedURLs, r.rec.RedirectURI) { // removed from the list since
+	if r.rec.RedirectURI != "" &&
+		!settings.Whitelisted(u.Features.ActionToken.WhitelistedURLs, r.rec.RedirectURI) { // removed from the list since
 		return out, &FailedError{typesOf(r.rec.Actions), fmt.Errorf("%w: the redirect_uri is not whitelisted any more", ErrAction)}
 	}
 	out.Results, out.RedirectURI = make([]ActionResult, len(r.rec.Actions)), r.rec.RedirectURI
@@ -221,7 +225,10 @@ func (r *actionRun) one(i int, a Action, u *settings.Units) (ActionResult, error
 	default:
 		err = ErrAction
 	}
-	for _, verdict := range []error{ErrAction, ErrHasRole, person.ErrCoupled, person.ErrCoupledOther, person.ErrHasRole, federation.ErrNoProvider} {
+	for _, verdict := range []error{
+		ErrAction, ErrHasRole, person.ErrCoupled, person.ErrCoupledOther, person.ErrHasRole,
+		federation.ErrNoProvider,
+	} {
 		if errors.Is(err, verdict) {
 			return result, &FailedError{[]string{a.Type}, err}
 		}
@@ -243,7 +250,8 @@ func (r *actionRun) signIn(u *settings.Units, result map[string]string) error {
 	level := r.rec.level(&u.Features.ActionToken)
 	result[paramLevel] = strconv.Itoa(level)
 	rec := ticketRecord{
-		PersonID: r.rec.PersonID, Epoch: r.owner.Epoch, Level: level, RedirectURI: r.rec.RedirectURI, ExpiresAt: r.now.Add(ticketLife), Session: r.rec.Session,
+		PersonID: r.rec.PersonID, Epoch: r.owner.Epoch, Level: level, RedirectURI: r.rec.RedirectURI,
+		ExpiresAt: r.now.Add(ticketLife), Session: r.rec.Session,
 		Roles: r.rec.Roles,
 	}
 	return signInTickets.Create(r.tx, secret.Hash(r.ticket), rec, rec.ExpiresAt.Add(session.CollectAfter))

@@ -91,7 +91,10 @@ func (n *NewActionToken) check() error {
 	case n.Level < 0 || n.Level > highestAuthnLevel:
 		return &person.ValidationError{Field: "authentication_level", Problem: "must be 1 to 4"}
 	case n.Ceiling > 0 && n.Level > n.Ceiling:
-		return &person.ValidationError{Field: "authentication_level", Problem: fmt.Sprintf("is above %d, the max_level of the API client", n.Ceiling)}
+		return &person.ValidationError{
+			Field:   "authentication_level",
+			Problem: fmt.Sprintf("is above %d, the max_level of the API client", n.Ceiling),
+		}
 	case !n.has(ActionLogin) && (n.Level != 0 || n.AppToWeb):
 		return &person.ValidationError{Field: "actions", Problem: "have no LOGIN, to which authentication_level and app_to_web belong"}
 	}
@@ -135,7 +138,10 @@ func (a *Action) check() error {
 func (n *NewActionToken) admit() error {
 	for _, a := range n.Actions {
 		if !n.Roles || a.Type != ActionActivatePerson && a.Type != ActionLogin {
-			return &person.ValidationError{Field: "actions", Problem: "have " + a.Type + ", which is not for people with a role in the admin console"}
+			return &person.ValidationError{
+				Field:   "actions",
+				Problem: "have " + a.Type + ", which is not for people with a role in the admin console",
+			}
 		}
 	}
 	return nil

@@ -150,7 +150,8 @@ func (s *Service) findTicket(tx storage.Tx, u *settings.Units, hash string, now 
 	if err != nil {
 		return nil, err
 	}
-	if t.to = webflow.Landing(u, ""); t.rec.RedirectURI != "" && settings.Whitelisted(u.Features.ActionToken.WhitelistedURLs, t.rec.RedirectURI) {
+	if t.to = webflow.Landing(u, ""); t.rec.RedirectURI != "" &&
+		settings.Whitelisted(u.Features.ActionToken.WhitelistedURLs, t.rec.RedirectURI) {
 		t.to = t.rec.RedirectURI
 	}
 	return t, nil
@@ -201,7 +202,10 @@ func (s *Service) handleTicket(q *webflow.Request) error {
 	if err != nil {
 		return s.ticketError(q, err)
 	}
-	s.front.Entered(q.Context(), denial.Entry{PersonID: t.rec.PersonID, Username: t.person.Username, By: "link", Provider: session.LocalProvider, Level: t.rec.Level})
+	s.front.Entered(q.Context(), denial.Entry{
+		PersonID: t.rec.PersonID, Username: t.person.Username, By: "link",
+		Provider: session.LocalProvider, Level: t.rec.Level,
+	})
 	s.jar.Clear(q.W, kindTicket)
 	s.jar.Set(q.W, session.CookieSession, token, 0)
 	s.pages.Choose(q.W, q.Request, t.person.Locale)

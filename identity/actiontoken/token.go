@@ -59,7 +59,8 @@ func (s *Service) Make(ctx context.Context, personID string, n NewActionToken, b
 			return &person.ValidationError{Field: "redirect_uri", Problem: "is not whitelisted for action tokens"}
 		}
 		rec := Record{
-			ID: out.ID, PersonID: personID, Epoch: p.Epoch, Actions: n.Actions, RedirectURI: n.RedirectURI, Level: n.Level, AppToWeb: n.AppToWeb, Ceiling: n.Ceiling, Roles: n.Roles,
+			ID: out.ID, PersonID: personID, Epoch: p.Epoch, Actions: n.Actions, RedirectURI: n.RedirectURI, Level: n.Level, AppToWeb: n.AppToWeb,
+			Ceiling: n.Ceiling, Roles: n.Roles,
 			CreatedAt: now, ExpiresAt: now.Add(n.life(&u.Features.ActionToken)),
 		}
 		out.ExpiresAt = rec.ExpiresAt

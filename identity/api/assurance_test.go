@@ -71,12 +71,14 @@ func TestIdentityCard(t *testing.T) {
 	h.send(http.MethodGet, "/api/persons/"+bob+"/assurance", "").check(t, "nobody", http.StatusNotFound, 0)
 
 	// Another backend adds evidence of its own, and takes back only that.
-	h.send(http.MethodPost, of+"/identity-card", `{"result":"VALIDATED","document_type":"passport","identity_assurance_level":4}`, as("desk")...).check(t, "a passport", http.StatusOK, 0)
+	h.send(http.MethodPost, of+"/identity-card", `{"result":"VALIDATED","document_type":"passport","identity_assurance_level":4}`,
+		as("desk")...).check(t, "a passport", http.StatusOK, 0)
 	if got := level(); got != 4.0 {
 		t.Errorf("with a passport: level %v, want 4", got)
 	}
 	mail.Take()
-	h.send(http.MethodPost, of+"/identity-card", `{"result":"REFUSED","document_type":"passport"}`, as("desk")...).check(t, "the passport refused", http.StatusOK, 0)
+	h.send(http.MethodPost, of+"/identity-card", `{"result":"REFUSED","document_type":"passport"}`, as("desk")...).check(t,
+		"the passport refused", http.StatusOK, 0)
 	heard("id_card_refused ann@example.com")
 	if got := level(); got != 3.0 {
 		t.Errorf("without it: level %v, want 3", got)
@@ -85,7 +87,8 @@ func TestIdentityCard(t *testing.T) {
 	if got := level(); got != 0.0 {
 		t.Errorf("after its end: level %v, want 0", got)
 	}
-	h.send(http.MethodPost, of+"/identity-card", `{"result":"VALIDATED","document_type":"idcard","identity_assurance_level":2}`).check(t, "without end", http.StatusOK, 0)
+	h.send(http.MethodPost, of+"/identity-card", `{"result":"VALIDATED","document_type":"idcard","identity_assurance_level":2}`).check(t,
+		"without end", http.StatusOK, 0)
 	h.send(http.MethodDelete, of+"/assurance", "").check(t, "withdrawn", http.StatusNoContent, 0)
 	if got := level(); got != 0.0 {
 		t.Errorf("withdrawn: level %v, want 0", got)
@@ -94,7 +97,8 @@ func TestIdentityCard(t *testing.T) {
 	for _, e := range h.events() {
 		count[e.Type]++
 	}
-	if count["person.IdentityCardValidatedEvent"] != 4 || count["person.IdentityCardRefusedEvent"] != 1 || count["person.IdentityAssuranceWithdrawnEvent"] != 1 {
+	if count["person.IdentityCardValidatedEvent"] != 4 || count["person.IdentityCardRefusedEvent"] != 1 ||
+		count["person.IdentityAssuranceWithdrawnEvent"] != 1 {
 		t.Errorf("events = %v", count)
 	}
 }

@@ -27,7 +27,8 @@ func TestMakeCode(t *testing.T) {
 	h.set(func(u *settings.Units) { u.Features.ExternallyDeliveredCodeStepUp.Enabled = true })
 	a := h.call(http.MethodPost, path, body)
 	var made challenge.DeliveredCode
-	if err := json.Unmarshal(a.Body.Bytes(), &made); err != nil || a.status() != http.StatusCreated || len(made.Code) != 9 || !made.ExpiresAt.Equal(h.clock.Now().Add(10*time.Minute)) {
+	if err := json.Unmarshal(a.Body.Bytes(), &made); err != nil || a.status() != http.StatusCreated || len(made.Code) != 9 ||
+		!made.ExpiresAt.Equal(h.clock.Now().Add(10*time.Minute)) {
 		t.Errorf("a code = %d %s", a.status(), a.Body)
 	}
 	for _, c := range []struct {

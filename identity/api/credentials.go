@@ -45,7 +45,10 @@ func (a *API) handleValidate(w http.ResponseWriter, r *http.Request, client stri
 	if err := parameters(jsonapi.Decode(w, r, maxCredentials, &in)); err != nil {
 		return err
 	}
-	if err := present(map[string]*string{"username": in.Username, "password": in.Password, "encryption_parameter": in.EncryptionParameter}); err != nil {
+	if err := present(map[string]*string{
+		"username": in.Username, "password": in.Password,
+		"encryption_parameter": in.EncryptionParameter,
+	}); err != nil {
 		return err
 	}
 	password, iv, err := a.opener.open(*in.Password, *in.EncryptionParameter)

@@ -122,8 +122,14 @@ func newPeopleNotified(t testing.TB, mail notify.Sender, cost secret.HashCost, c
 	t.Cleanup(func() { store.Close() }) //nolint:errcheck // a memory store
 	core, logs := observer.New(zapcore.DebugLevel)
 	log := zap.New(core)
-	h := &people{TB: t, store: &flaky{Store: storagetest.Closures(t, store)}, clock: c, logs: logs, units: settings.Defaults(), hasher: secret.NewHasher(cost)}
-	cfg := identity.Config{Issuer: issuer, Persons: []person.NewPerson{{Username: demo, Password: secret.New(demoPassword), Name: "Demo Person", Groups: []string{"staff"}}}}
+	h := &people{
+		TB: t, store: &flaky{Store: storagetest.Closures(t, store)}, clock: c, logs: logs, units: settings.Defaults(),
+		hasher: secret.NewHasher(cost),
+	}
+	cfg := identity.Config{
+		Issuer:  issuer,
+		Persons: []person.NewPerson{{Username: demo, Password: secret.New(demoPassword), Name: "Demo Person", Groups: []string{"staff"}}},
+	}
 	key, err := api.ParseCredentialsKey(hexKey)
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +142,8 @@ func newPeopleNotified(t testing.TB, mail notify.Sender, cost secret.HashCost, c
 		return &u, nil
 	}
 	h.deps = api.Deps{
-		Store: h.store, Gate: &jsonapi.Gate{Authorize: authorizeAll, Log: log, Issuer: issuer}, Units: units, CredentialsKey: key, Origin: origin, Now: c.Now, Random: rand.Reader,
+		Store: h.store, Gate: &jsonapi.Gate{Authorize: authorizeAll, Log: log, Issuer: issuer}, Units: units, CredentialsKey: key, Origin: origin,
+		Now: c.Now, Random: rand.Reader,
 		MaxLevel: func(string) int { return 2 },
 	}
 	for _, fn := range change {

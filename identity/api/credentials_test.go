@@ -148,10 +148,13 @@ func TestValidateEvents(t *testing.T) {
 		t.Fatalf("%d events, want 3", len(got))
 	}
 	for i, want := range []audit.Event{
-		{Type: "login.CredentialsValidatedEvent", Reason: "flow=checkout", Actor: "ops"}, {Type: "login.LoginFailedEvent"}, {Type: "login.LoginFailedEvent", Reason: "the person is blocked", Actor: "ops"},
+		{Type: "login.CredentialsValidatedEvent", Reason: "flow=checkout", Actor: "ops"},
+		{Type: "login.LoginFailedEvent"},
+		{Type: "login.LoginFailedEvent", Reason: "the person is blocked", Actor: "ops"},
 	} {
 		e := got[i]
-		if e.Type != want.Type || e.Reason != want.Reason || e.Actor != want.Actor || e.PersonID != id || e.ClientID != "ops" || e.ClientIP != "203.0.113.7" || e.UserAgent != "backend/1" {
+		if e.Type != want.Type || e.Reason != want.Reason || e.Actor != want.Actor || e.PersonID != id || e.ClientID != "ops" ||
+			e.ClientIP != "203.0.113.7" || e.UserAgent != "backend/1" {
 			t.Errorf("event %d = %+v, want %+v", i, e, want)
 		}
 	}
@@ -240,13 +243,18 @@ func TestValidateUnknownIsWrong(t *testing.T) {
 		for range 7 {
 			before := h.hasher.Computed()
 			a := h.validate(name, "wrong")
-			answers[name] = append(answers[name], strings.Join([]string{http.StatusText(a.status()), a.Body.String(), a.Header().Get("Retry-After"), string('0' + rune(h.hasher.Computed()-before))}, "|"))
+			answers[name] = append(answers[name],
+				strings.Join([]string{
+					http.StatusText(a.status()), a.Body.String(), a.Header().Get("Retry-After"),
+					string('0' + rune(h.hasher.Computed()-before)),
+				}, "|"))
 		}
 	}
 	if a, b := strings.Join(answers[demo], "\n"), strings.Join(answers["nobody"], "\n"); a != b {
 		t.Errorf("wrong password:\n%s\nunknown username:\n%s\nwant the same", a, b)
 	}
-	if a := h.validate(demo, demoPassword); a.status() != 401 || a.Code != 1068 || a.Header().Get("Retry-After") != "30" || string(a.Details) != `[{"code":1068,"error_message_key":"problem.wait"}]` {
+	if a := h.validate(demo, demoPassword); a.status() != 401 || a.Code != 1068 || a.Header().Get("Retry-After") != "30" ||
+		string(a.Details) != `[{"code":1068,"error_message_key":"problem.wait"}]` {
 		t.Errorf("throttled = %d %s, Retry-After %q, want 401 with 1068", a.status(), a.Body, a.Header().Get("Retry-After"))
 	}
 	h.clock.Advance(31 * time.Second)
@@ -288,7 +296,8 @@ func TestValidateRate(t *testing.T) {
 	if last.status() != 429 || last.Header().Get("Retry-After") != "1" {
 		t.Errorf("the 401st request at once = %d, Retry-After %q, want 429", last.status(), last.Header().Get("Retry-After"))
 	}
-	other := h.call(http.MethodPost, validatePath, "", "Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("ops2:secret of ops2")))
+	other := h.call(http.MethodPost, validatePath, "", "Authorization",
+		"Basic "+base64.StdEncoding.EncodeToString([]byte("ops2:secret of ops2")))
 	other.check(t, "another API client", 400, 3001)
 	h.clock.Advance(time.Second)
 	h.validate(demo, demoPassword).check(t, "a second later", 200, 0)
@@ -362,7 +371,10 @@ func TestValidateKeys(t *testing.T) {
 			other.call(http.MethodPost, validatePath, h.with(demo, demoPassword)).check(t, "another key", 400, 3002)
 		}
 	}
-	for _, bad := range []string{"", "00", hexKey[:40], hexKey + "00", "zz" + hexKey[2:], base64.StdEncoding.EncodeToString(make([]byte, 32))} {
+	for _, bad := range []string{
+		"", "00", hexKey[:40], hexKey + "00", "zz" + hexKey[2:],
+		base64.StdEncoding.EncodeToString(make([]byte, 32)),
+	} {
 		if err := api.CheckCredentialsKey(bad); err == nil {
 			t.Errorf("CheckCredentialsKey(%q) = nil, want an error", bad)
 		}
@@ -467,7 +479,10 @@ func TestCredentialsAttacks(t *testing.T) {
 		h.validate(demo, demoPassword).check(t, "the password of the namesake", 401, 3013)
 		h.validate(demo, demoPassword, header, "default").check(t, "another partition", 403, 0)
 		demoID := h.person(demo)
-		for _, path := range []string{"/tokens", "/tokens/x", "/codes", "/invitation", "/phone-numbers/code", "/phone-numbers/verify", "/mobile-login", "/mobile-login/answer", "/sessions", "/assurance", "/identity-card"} {
+		for _, path := range []string{
+			"/tokens", "/tokens/x", "/codes", "/invitation", "/phone-numbers/code", "/phone-numbers/verify",
+			"/mobile-login", "/mobile-login/answer", "/sessions", "/assurance", "/identity-card",
+		} {
 			for _, method := range []string{http.MethodPost, http.MethodDelete} {
 				a := h.call(method, "/api/persons/"+demoID+path, map[string]any{})
 				b := h.call(method, "/api/persons/00000000-0000-4000-8000-000000000000"+path, map[string]any{})
@@ -476,7 +491,8 @@ func TestCredentialsAttacks(t *testing.T) {
 				}
 			}
 		}
-		h.call(http.MethodPost, "/api/persons/invitations", map[string]any{"email": "new@example.com", "partition": "default"}).check(t, "an invitation into another partition", 400, 0)
+		h.call(http.MethodPost, "/api/persons/invitations", map[string]any{"email": "new@example.com", "partition": "default"}).check(t,
+			"an invitation into another partition", 400, 0)
 	})
 }
 

@@ -26,16 +26,22 @@ func TestCustomFieldsComeOut(t *testing.T) {
 	h := newPeople(t)
 	h.set(func(u *settings.Units) {
 		u.Features.SignUpEnabled = true
-		u.LoginMethods.LoginMethods = []settings.LoginMethod{{ID: settings.OwnMethod, Type: settings.TypePassword, Enabled: true, CustomAttributeFields: []settings.CustomAttributeField{
-			{ID: "team", Name: "Team", Type: settings.FieldText}, {ID: "shoe_size", Name: "Shoe size", Type: settings.FieldNumber}, {ID: "news", Name: "Newsletter", Type: settings.FieldCheckbox},
-		}}}
+		u.LoginMethods.LoginMethods = []settings.LoginMethod{{
+			ID: settings.OwnMethod, Type: settings.TypePassword, Enabled: true,
+			CustomAttributeFields: []settings.CustomAttributeField{
+				{ID: "team", Name: "Team", Type: settings.FieldText},
+				{ID: "shoe_size", Name: "Shoe size", Type: settings.FieldNumber},
+				{ID: "news", Name: "Newsletter", Type: settings.FieldCheckbox},
+			},
+		}}
 	})
 	h.signUp("new@example.com", "an orderly sort of pass 9", "custom.team", `Reds "&" <b>`, "custom.shoe_size", "43,5", "custom.news", "true")
 	want := []person.CustomAttribute{{Name: "team", Value: `Reds "&" <b>`}, {Name: "shoe_size", Value: "43.5"}, {Name: "news", Value: "true"}}
 
 	var profile person.Profile
 	a := h.validate("new@example.com", "an orderly sort of pass 9")
-	if err := json.Unmarshal(a.Body.Bytes(), &profile); err != nil || a.status() != http.StatusOK || !slices.Equal(profile.CustomAttributes, want) {
+	if err := json.Unmarshal(a.Body.Bytes(), &profile); err != nil || a.status() != http.StatusOK ||
+		!slices.Equal(profile.CustomAttributes, want) {
 		t.Errorf("validate = %d %s, %v", a.status(), a.Body, err)
 	}
 

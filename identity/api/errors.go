@@ -40,7 +40,10 @@ func badEncryption() *jsonapi.Error {
 }
 
 func badCredentials() *jsonapi.Error {
-	return &jsonapi.Error{Status: http.StatusUnauthorized, Code: 3013, Message: "invalid credentials", Details: []detail{{3013, "problem.mismatch"}}}
+	return &jsonapi.Error{
+		Status: http.StatusUnauthorized, Code: 3013, Message: "invalid credentials",
+		Details: []detail{{3013, "problem.mismatch"}},
+	}
 }
 
 func personBlocked(status int) *jsonapi.Error {
@@ -48,7 +51,10 @@ func personBlocked(status int) *jsonapi.Error {
 }
 
 func passwordBlocked() *jsonapi.Error {
-	return &jsonapi.Error{Status: http.StatusUnauthorized, Code: 1068, Message: "blocked for now: too many tries", Details: []detail{{1068, "problem.wait"}}}
+	return &jsonapi.Error{
+		Status: http.StatusUnauthorized, Code: 1068, Message: "blocked for now: too many tries",
+		Details: []detail{{1068, "problem.wait"}},
+	}
 }
 
 func personInactive() *jsonapi.Error {

@@ -126,9 +126,11 @@ func TestEventInfo(t *testing.T) {
 			`"user_agent":"curl/8","partition_id":%q,"event_agent_user":%q%s}`, e.ID, person, e.Occurred.UnixMilli(), partition, agent, more)
 	}
 	ofAnn := `"person_id":"` + ann + `",`
-	check("userId="+ann, `{"resultSet":[`+info(second, ofAnn, "default", "bob@example.com", "")+","+info(first, ofAnn, "default", "Operations", `,"reason":"asked for it"`)+
+	check("userId="+ann, `{"resultSet":[`+info(second, ofAnn, "default", "bob@example.com", "")+","+
+		info(first, ofAnn, "default", "Operations", `,"reason":"asked for it"`)+
 		`],"pagination":{"offset":0,"pageSize":7,"totalResults":2}}`)
-	check("actor=ops", `{"resultSet":[`+info(third, "", "west", "ops", "")+","+info(first, ofAnn, "default", "Operations", `,"reason":"asked for it"`)+
+	check("actor=ops", `{"resultSet":[`+info(third, "", "west", "ops", "")+","+
+		info(first, ofAnn, "default", "Operations", `,"reason":"asked for it"`)+
 		`],"pagination":{"offset":0,"pageSize":7,"totalResults":2}}`)
 	check("userId="+bob, `{"resultSet":[],"pagination":{"offset":0,"pageSize":7,"totalResults":0}}`)
 	if head := h.do("HEAD", "/api/events?limit=7&offset=0&actor=ops"); head.Code != 200 {
@@ -219,11 +221,15 @@ func TestEventsAttacks(t *testing.T) {
 		t.Parallel()
 		h := setup(t)
 		for query, code := range map[string]float64{
-			"userId=a&offset=0&limit=0": 4002, "userId=a&offset=0&limit=1001": 4002, "userId=a&offset=0&limit=-1": 4002, "userId=a&offset=0&limit=abc": 4002,
-			"userId=a&offset=0&limit=1e3": 4002, "userId=a&offset=0&limit=%2B5": 4002, "userId=a&offset=0&limit=0x10": 4002, "userId=a&offset=0&limit=5%20": 4002,
-			"userId=a&offset=0&limit=٣": 4002, "userId=a&offset=0&limit=1_0": 4002, "userId=a&offset=0&limit=99999999999999999999999": 4002, "userId=a&offset=0&limit=1%00": 4002,
-			"userId=a&limit=1&offset=-1": 4003, "userId=a&limit=1&offset=9223372036854775808": 4003, "userId=a&limit=1&offset=1.5": 4003, "userId=a&limit=1&offset=": 4003,
-			"limit=1&offset=0": 4004, "USERID=a&limit=1&offset=0": 4004, "user_id=a&limit=1&offset=0": 4004, "": 4004,
+			"userId=a&offset=0&limit=0": 4002, "userId=a&offset=0&limit=1001": 4002, "userId=a&offset=0&limit=-1": 4002,
+			"userId=a&offset=0&limit=abc": 4002,
+			"userId=a&offset=0&limit=1e3": 4002, "userId=a&offset=0&limit=%2B5": 4002, "userId=a&offset=0&limit=0x10": 4002,
+			"userId=a&offset=0&limit=5%20": 4002,
+			"userId=a&offset=0&limit=٣":    4002, "userId=a&offset=0&limit=1_0": 4002, "userId=a&offset=0&limit=99999999999999999999999": 4002,
+			"userId=a&offset=0&limit=1%00": 4002,
+			"userId=a&limit=1&offset=-1":   4003, "userId=a&limit=1&offset=9223372036854775808": 4003, "userId=a&limit=1&offset=1.5": 4003,
+			"userId=a&limit=1&offset=": 4003,
+			"limit=1&offset=0":         4004, "USERID=a&limit=1&offset=0": 4004, "user_id=a&limit=1&offset=0": 4004, "": 4004,
 		} {
 			w := h.do("GET", "/api/events?"+query)
 			if got := answer(t, w)["error_code"]; w.Code != 400 || got != code {
@@ -234,7 +240,10 @@ func TestEventsAttacks(t *testing.T) {
 	t.Run("attack 262: ids with quotes, separators and wildcards find no events of other people", func(t *testing.T) {
 		t.Parallel()
 		h := setup(t)
-		for _, id := range []string{"' OR '1'='1", "%", "*", ann + "\x00", ann + "\x00\x01", ann[:35], "op", "ops\x00\x01x\x00\x01", "ops\x00", "../" + ann, strings.Repeat("a", 7000), "\xff\xfe", ann + "," + bob} {
+		for _, id := range []string{
+			"' OR '1'='1", "%", "*", ann + "\x00", ann + "\x00\x01", ann[:35], "op", "ops\x00\x01x\x00\x01", "ops\x00",
+			"../" + ann, strings.Repeat("a", 7000), "\xff\xfe", ann + "," + bob,
+		} {
 			for _, name := range []string{"userId", "actor"} {
 				w := h.do("GET", "/api/events?limit=10&offset=0&"+name+"="+url.QueryEscape(id))
 				if n, body := count(t, w); w.Code != 400 && (w.Code != 200 || n != 0 || body["pagination"].(map[string]any)["totalResults"] != 0.0) {
@@ -259,8 +268,12 @@ func TestEventsAttacks(t *testing.T) {
 	t.Run("attack 263: line ends, a megabyte and escapes in the user agent", func(t *testing.T) {
 		t.Parallel()
 		h := newEvents(t)
-		for i, agent := range []string{"a\r\nclient_ip: 1.2.3.4", strings.Repeat("x", 1<<20), "\x1b[31m\x00", "\xff\xfe", `"},{"event_type":"forged`} {
-			e, err := h.rec.New(audit.Type{Type: "login.LoginFailedEvent", Name: "Login Failed"}, audit.Origin{ClientIP: "192.0.2.9", UserAgent: agent})
+		for i, agent := range []string{
+			"a\r\nclient_ip: 1.2.3.4", strings.Repeat("x", 1<<20), "\x1b[31m\x00", "\xff\xfe",
+			`"},{"event_type":"forged`,
+		} {
+			e, err := h.rec.New(audit.Type{Type: "login.LoginFailedEvent", Name: "Login Failed"},
+				audit.Origin{ClientIP: "192.0.2.9", UserAgent: agent})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -316,7 +329,8 @@ func TestEventsOfATime(t *testing.T) {
 		{"until", "&until=" + at(3), 200, 3, 3},
 		{"both", "&since=" + at(2) + "&until=" + at(5), 200, 3, 3},
 		{"milliseconds", "&since=" + milli(2) + "&until=" + milli(5), 200, 3, 3},
-		{"another zone", "&since=" + url.QueryEscape(start.Add(2*time.Second).In(time.FixedZone("", 3600)).Format(time.RFC3339)) + "&until=" + at(5), 200, 3, 3},
+		{"another zone", "&since=" + url.QueryEscape(start.Add(2*time.Second).In(time.FixedZone("", 3600)).Format(time.RFC3339)) +
+			"&until=" + at(5), 200, 3, 3},
 		{"an actor's", "&actor=ops&since=" + at(2) + "&until=" + at(5), 200, 3, 3},
 		{"before all", "&until=" + at(0), 200, 0, 0},
 		{"after all", "&since=" + at(100), 200, 0, 0},
@@ -345,7 +359,8 @@ func TestEventsOfATime(t *testing.T) {
 	}
 	w := h.do("GET", "/api/events?limit=2&offset=1&userId="+ann+"&since="+at(2)+"&until="+at(6))
 	list, _ := answer(t, w)["resultSet"].([]any)
-	if len(list) != 2 || list[0].(map[string]any)["occurred"] != float64(start.Add(4*time.Second).UnixMilli()) || list[1].(map[string]any)["occurred"] != float64(start.Add(3*time.Second).UnixMilli()) {
+	if len(list) != 2 || list[0].(map[string]any)["occurred"] != float64(start.Add(4*time.Second).UnixMilli()) ||
+		list[1].(map[string]any)["occurred"] != float64(start.Add(3*time.Second).UnixMilli()) {
 		t.Errorf("a page of a time: %s", w.Body)
 	}
 }

@@ -47,7 +47,10 @@ func newEvents(t testing.TB) *eventsHarness {
 	t.Cleanup(func() { store.Close() }) //nolint:errcheck // a memory store
 	core, logs := observer.New(zapcore.DebugLevel)
 	tested := storagetest.Closures(t, store)
-	h := &eventsHarness{TB: t, store: tested, logs: logs, units: &settings.Units{}, names: map[string]string{}, time: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
+	h := &eventsHarness{
+		TB: t, store: tested, logs: logs, units: &settings.Units{}, names: map[string]string{},
+		time: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
+	}
 	h.units.Features.EventsAPIEnabled = true
 	h.rec = &audit.Recorder{Random: strings.NewReader(strings.Repeat("0123456789abcdef", 1<<14)), Now: func() time.Time { return h.time }}
 	h.gate = &jsonapi.Gate{Authorize: authorize, Log: zap.New(core), Issuer: issuer}
@@ -81,7 +84,8 @@ func authorize(r *http.Request, name string) (string, error) {
 // add appends an event.
 func (h *eventsHarness) add(person, actor string, more ...func(*audit.Event)) audit.Event {
 	h.Helper()
-	e, err := h.rec.New(audit.Type{Type: "person.PersonCreatedEvent", Name: "Person Created"}, audit.Origin{ClientIP: "192.0.2.9", UserAgent: "curl/8"})
+	e, err := h.rec.New(audit.Type{Type: "person.PersonCreatedEvent", Name: "Person Created"},
+		audit.Origin{ClientIP: "192.0.2.9", UserAgent: "curl/8"})
 	if err != nil {
 		h.Fatal(err)
 	}

@@ -52,18 +52,21 @@ func TestPersonsList(t *testing.T) {
 	}
 	w := h.send(http.MethodGet, "/api/persons?format=csv&text=ann", "")
 	rows, err := csv.NewReader(w.ResponseRecorder.Body).ReadAll()
-	if err != nil || w.status() != http.StatusOK || len(rows) != 3 || rows[1][1] != "ann@example.com" || rows[1][5] != "'=HYPERLINK(1)" || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/csv") {
+	if err != nil || w.status() != http.StatusOK || len(rows) != 3 || rows[1][1] != "ann@example.com" || rows[1][5] != "'=HYPERLINK(1)" ||
+		!strings.HasPrefix(w.Header().Get("Content-Type"), "text/csv") {
 		t.Errorf("a file = %d %q %v", w.status(), rows, err)
 	}
 	for query, want := range map[string]int{
-		"limit=0": 400, "limit=1001": 400, "state=blocked": 400, "order=name": 400, "format=xml": 400, "group=nobodys": 400, "after=x": 400, "after=x&format=csv": 400,
+		"limit=0": 400, "limit=1001": 400, "state=blocked": 400, "order=name": 400, "format=xml": 400, "group=nobodys": 400,
+		"after=x": 400, "after=x&format=csv": 400,
 		"text=a&text=b": 400, "seen_since=yesterday": 400, "text=a;limit=1": 400,
 	} {
 		if w := h.send(http.MethodGet, "/api/persons?"+query, ""); w.status() != want || w.Header().Get("Content-Disposition") != "" {
 			t.Errorf("persons?%s = %d %s, want %d", query, w.status(), w.Body, want)
 		}
 	}
-	if w := h.send(http.MethodGet, "/api/persons", "", "Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("other:secret of other"))); w.status() != http.StatusForbidden {
+	if w := h.send(http.MethodGet, "/api/persons", "", "Authorization",
+		"Basic "+base64.StdEncoding.EncodeToString([]byte("other:secret of other"))); w.status() != http.StatusForbidden {
 		t.Errorf("an API client without this API gets %d", w.status())
 	}
 }

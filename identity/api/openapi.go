@@ -35,30 +35,44 @@ func Operations() []openapi.Operation {
 		{
 			Method: http.MethodPost, Path: "/api/credentials/validate", ID: "validateCredentials", Tag: credentialsAPI,
 			Summary: "Tells who a username and an encrypted password belong to",
-			Header:  []openapi.Param{about, {Name: jsonapi.PartitionHeader, Text: "Where the username is; required while persons are kept in partitions"}},
-			Body:    credentialsDescribed{},
+			Header: []openapi.Param{
+				about,
+				{Name: jsonapi.PartitionHeader, Text: "Where the username is; required while persons are kept in partitions"},
+			},
+			Body: credentialsDescribed{},
 			Answers: []openapi.Answer{
 				{Status: http.StatusOK, Body: person.Profile{}},
 				{Status: http.StatusBadRequest, Text: "3001 parameter, 3002 encryption"},
-				{Status: http.StatusUnauthorized, Text: "3013 invalid credentials, 1009 blocked, 1068 too many tries; no code: no or wrong credentials of the API client"},
+				{
+					Status: http.StatusUnauthorized,
+					Text:   "3013 invalid credentials, 1009 blocked, 1068 too many tries; no code: no or wrong credentials of the API client",
+				},
 				{Status: http.StatusForbidden, Text: "1039 inactive, 3003 attributes missing; no code: the API client may not use this API"},
 				{Status: http.StatusTooManyRequests, Text: "The API client asks too much at once"},
 				{Status: http.StatusServiceUnavailable, Text: "1001 not available; no code: try again later"},
 			},
 		},
 		{
-			Method: http.MethodPost, Path: "/api/credentials/token", ID: "processActionToken", Tag: credentialsAPI, Summary: "Does what an action token says, and uses it up",
-			Body: tokenDescribed{},
+			Method: http.MethodPost, Path: "/api/credentials/token", ID: "processActionToken", Tag: credentialsAPI,
+			Summary: "Does what an action token says, and uses it up",
+			Body:    tokenDescribed{},
 			Answers: []openapi.Answer{
 				{Status: http.StatusOK, Body: actiontoken.ActionsDone{}},
-				{Status: http.StatusBadRequest, Text: "3001 parameter, 3011 no such token, 3012 an action failed, 1009 blocked, 1052 coupled with another, 1056 no such provider, 1063 wrong state"},
+				{
+					Status: http.StatusBadRequest,
+					Text:   "3001 parameter, 3011 no such token, 3012 an action failed, 1009 blocked, 1052 coupled with another, 1056 no such provider, 1063 wrong state",
+				},
 				{Status: http.StatusTooManyRequests, Text: "The API client asks too much at once"},
-				{Status: http.StatusServiceUnavailable, Text: "1001 not available, 1028 login, 1054 coupling, 1060 app to web disabled; no code: try again later"},
+				{
+					Status: http.StatusServiceUnavailable,
+					Text:   "1001 not available, 1028 login, 1054 coupling, 1060 app to web disabled; no code: try again later",
+				},
 			},
 		},
 		{
-			Method: http.MethodPost, Path: "/api/credentials/tokens/validate", ID: "validateActionToken", Tag: credentialsAPI, Summary: "Tells whether an action token is good",
-			Header: []openapi.Param{about}, Body: tokenDescribed{}, Deprecated: true,
+			Method: http.MethodPost, Path: "/api/credentials/tokens/validate", ID: "validateActionToken", Tag: credentialsAPI,
+			Summary: "Tells whether an action token is good",
+			Header:  []openapi.Param{about}, Body: tokenDescribed{}, Deprecated: true,
 			Answers: []openapi.Answer{
 				{Status: http.StatusNoContent},
 				{Status: http.StatusBadRequest, Text: "3001 parameter, 1028 login, 1054 coupling, 1060 app to web disabled"},
@@ -68,7 +82,8 @@ func Operations() []openapi.Operation {
 			},
 		},
 		{
-			Method: http.MethodGet, Path: "/api/persons", ID: "listPersons", Tag: personsAPI, Summary: "Lists persons, or searches for some, page by page",
+			Method: http.MethodGet, Path: "/api/persons", ID: "listPersons", Tag: personsAPI,
+			Summary: "Lists persons, or searches for some, page by page",
 			Query: []openapi.Param{
 				{Name: "text", Text: "Begins a username, an e-mail address or an id, or its words begin words of the name"},
 				{Name: "group", Text: "Only members of this group: its name or id"},
@@ -80,24 +95,34 @@ func Operations() []openapi.Operation {
 				{Name: "after", Text: "next of the page before"},
 				{Name: "format", Text: "json, or csv for all of them in one file. Default: json"},
 			},
-			Header:  []openapi.Param{{Name: jsonapi.PartitionHeader, Text: "Where the persons are; required while persons are kept in partitions"}},
-			Answers: []openapi.Answer{{Status: http.StatusOK, Body: personsAnswer{}}, {Status: http.StatusBadRequest, Text: "4002 limit; no code: another parameter"}},
+			Header: []openapi.Param{{Name: jsonapi.PartitionHeader, Text: "Where the persons are; required while persons are kept in partitions"}},
+			Answers: []openapi.Answer{
+				{Status: http.StatusOK, Body: personsAnswer{}},
+				{Status: http.StatusBadRequest, Text: "4002 limit; no code: another parameter"},
+			},
 		},
 		{
-			Method: http.MethodPost, Path: "/api/persons/{id}/tokens", ID: "makeActionToken", Tag: personsAPI, Summary: "Makes an action token for a person",
-			Body: newTokenRequest{}, Answers: []openapi.Answer{{Status: http.StatusCreated, Body: actiontoken.ActionToken{}}, {Status: http.StatusNotFound}},
+			Method: http.MethodPost, Path: "/api/persons/{id}/tokens", ID: "makeActionToken", Tag: personsAPI,
+			Summary: "Makes an action token for a person",
+			Body:    newTokenRequest{}, Answers: []openapi.Answer{
+				{Status: http.StatusCreated, Body: actiontoken.ActionToken{}},
+				{Status: http.StatusNotFound},
+			},
 		},
 		{
-			Method: http.MethodDelete, Path: "/api/persons/{id}/tokens", ID: "revokeActionTokens", Tag: personsAPI, Summary: "Revokes every action token of a person",
+			Method: http.MethodDelete, Path: "/api/persons/{id}/tokens", ID: "revokeActionTokens", Tag: personsAPI,
+			Summary: "Revokes every action token of a person",
 			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}},
 		},
 		{
-			Method: http.MethodDelete, Path: "/api/persons/{id}/tokens/{token}", ID: "revokeActionToken", Tag: personsAPI, Summary: "Revokes an action token",
+			Method: http.MethodDelete, Path: "/api/persons/{id}/tokens/{token}", ID: "revokeActionToken", Tag: personsAPI,
+			Summary: "Revokes an action token",
 			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}},
 		},
 		{
-			Method: http.MethodPost, Path: "/api/persons/{id}/codes", ID: "makeCode", Tag: personsAPI, Summary: "Makes a code for a person that somebody delivers, in place of the one before",
-			Body: codeRequest{}, Answers: []openapi.Answer{
+			Method: http.MethodPost, Path: "/api/persons/{id}/codes", ID: "makeCode", Tag: personsAPI,
+			Summary: "Makes a code for a person that somebody delivers, in place of the one before",
+			Body:    codeRequest{}, Answers: []openapi.Answer{
 				{Status: http.StatusCreated, Body: challenge.DeliveredCode{}},
 				{Status: http.StatusForbidden, Text: "The person has a role in the admin console"},
 				{Status: http.StatusNotFound},
@@ -106,16 +131,18 @@ func Operations() []openapi.Operation {
 			},
 		},
 		{
-			Method: http.MethodPost, Path: "/api/persons/invitations", ID: "invitePerson", Tag: personsAPI, Summary: "Invites somebody: makes the person and sends a link",
-			Header: []openapi.Param{{Name: jsonapi.PartitionHeader, Text: "Where the username is to be"}},
-			Body:   enrol.NewInvitation{}, Answers: []openapi.Answer{
+			Method: http.MethodPost, Path: "/api/persons/invitations", ID: "invitePerson", Tag: personsAPI,
+			Summary: "Invites somebody: makes the person and sends a link",
+			Header:  []openapi.Param{{Name: jsonapi.PartitionHeader, Text: "Where the username is to be"}},
+			Body:    enrol.NewInvitation{}, Answers: []openapi.Answer{
 				{Status: http.StatusCreated, Body: enrol.Invitation{}},
 				{Status: http.StatusForbidden, Text: "One of the groups gives a role in the admin console"},
 				{Status: http.StatusConflict, Text: "The username is taken, or invitations are switched off"},
 			},
 		},
 		{
-			Method: http.MethodPost, Path: "/api/persons/{id}/invitation", ID: "inviteAgain", Tag: personsAPI, Summary: "Sends an invited person a new link in place of the one before",
+			Method: http.MethodPost, Path: "/api/persons/{id}/invitation", ID: "inviteAgain", Tag: personsAPI,
+			Summary: "Sends an invited person a new link in place of the one before",
 			Answers: []openapi.Answer{
 				{Status: http.StatusCreated, Body: enrol.Invitation{}},
 				{Status: http.StatusForbidden, Text: "The person has a role in the admin console"},
@@ -125,12 +152,19 @@ func Operations() []openapi.Operation {
 			},
 		},
 		{
-			Method: http.MethodDelete, Path: "/api/persons/{id}/invitation", ID: "withdrawInvitation", Tag: personsAPI, Summary: "Withdraws an invitation: removes the person, who has not come yet",
-			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusForbidden, Text: "The person has a role in the admin console"}, {Status: http.StatusNotFound}, {Status: http.StatusConflict, Text: "The person is not invited"}},
+			Method: http.MethodDelete, Path: "/api/persons/{id}/invitation", ID: "withdrawInvitation", Tag: personsAPI,
+			Summary: "Withdraws an invitation: removes the person, who has not come yet",
+			Answers: []openapi.Answer{
+				{Status: http.StatusNoContent},
+				{Status: http.StatusForbidden, Text: "The person has a role in the admin console"},
+				{Status: http.StatusNotFound},
+				{Status: http.StatusConflict, Text: "The person is not invited"},
+			},
 		},
 		{
-			Method: http.MethodPost, Path: "/api/persons/{id}/phone-numbers/code", ID: "sendNumberCode", Tag: personsAPI, Summary: "Sends a code to a telephone number of a person",
-			Body: numberRequest{}, Answers: []openapi.Answer{
+			Method: http.MethodPost, Path: "/api/persons/{id}/phone-numbers/code", ID: "sendNumberCode", Tag: personsAPI,
+			Summary: "Sends a code to a telephone number of a person",
+			Body:    numberRequest{}, Answers: []openapi.Answer{
 				{Status: http.StatusAccepted, Body: numberSent{}},
 				{Status: http.StatusForbidden, Text: "The person has a role in the admin console"},
 				{Status: http.StatusNotFound},
@@ -139,14 +173,19 @@ func Operations() []openapi.Operation {
 			},
 		},
 		{
-			Method: http.MethodPost, Path: "/api/persons/{id}/phone-numbers/verify", ID: "verifyNumber", Tag: personsAPI, Summary: "Takes the code that was sent: the number is verified then",
-			Body: verifyRequest{}, Answers: []openapi.Answer{
-				{Status: http.StatusNoContent}, {Status: http.StatusForbidden, Text: "The person has a role in the admin console"}, {Status: http.StatusNotFound}, {Status: http.StatusConflict, Text: "The validation of numbers is switched off, or the person is blocked"},
+			Method: http.MethodPost, Path: "/api/persons/{id}/phone-numbers/verify", ID: "verifyNumber", Tag: personsAPI,
+			Summary: "Takes the code that was sent: the number is verified then",
+			Body:    verifyRequest{}, Answers: []openapi.Answer{
+				{Status: http.StatusNoContent},
+				{Status: http.StatusForbidden, Text: "The person has a role in the admin console"},
+				{Status: http.StatusNotFound},
+				{Status: http.StatusConflict, Text: "The validation of numbers is switched off, or the person is blocked"},
 			},
 		},
 		{
-			Method: http.MethodPost, Path: "/api/persons/{id}/mobile-login", ID: "lookAtMobileLogin", Tag: personsAPI, Summary: "Returns what an app shows the person before they approve a code that it has scanned",
-			Body: scannedRequest{}, Answers: []openapi.Answer{
+			Method: http.MethodPost, Path: "/api/persons/{id}/mobile-login", ID: "lookAtMobileLogin", Tag: personsAPI,
+			Summary: "Returns what an app shows the person before they approve a code that it has scanned",
+			Body:    scannedRequest{}, Answers: []openapi.Answer{
 				{Status: http.StatusOK, Body: qrlogin.Waiting{}},
 				{Status: http.StatusBadRequest, Text: "The token belongs to no code, or not any more"},
 				{Status: http.StatusForbidden, Text: "The person has a role in the admin console"},
@@ -155,8 +194,9 @@ func Operations() []openapi.Operation {
 			},
 		},
 		{
-			Method: http.MethodPost, Path: "/api/persons/{id}/mobile-login/answer", ID: "answerMobileLogin", Tag: personsAPI, Summary: "Approves or denies a code for a person who uses an app: the browser that shows it is signed in",
-			Body: phoneAnswer{}, Answers: []openapi.Answer{
+			Method: http.MethodPost, Path: "/api/persons/{id}/mobile-login/answer", ID: "answerMobileLogin", Tag: personsAPI,
+			Summary: "Approves or denies a code for a person who uses an app: the browser that shows it is signed in",
+			Body:    phoneAnswer{}, Answers: []openapi.Answer{
 				{Status: http.StatusNoContent},
 				{Status: http.StatusBadRequest, Text: "The number is another one, the token belongs to no code, or step_up_type is missing"},
 				{Status: http.StatusForbidden, Text: "The person has a role in the admin console"},
@@ -165,7 +205,8 @@ func Operations() []openapi.Operation {
 			},
 		},
 		{
-			Method: http.MethodGet, Path: "/api/events", ID: "searchEvents", Tag: eventsAPI, Summary: "Searches the events of a person or actor, the newest first",
+			Method: http.MethodGet, Path: "/api/events", ID: "searchEvents", Tag: eventsAPI,
+			Summary: "Searches the events of a person or actor, the newest first",
 			Query: []openapi.Param{
 				{Name: "actor", Text: "Id of who caused them; not required when userId is given"},
 				{Name: "userId", Text: "Id of the person they happened to; not required when actor is given"},
@@ -174,12 +215,16 @@ func Operations() []openapi.Operation {
 				{Name: "since", Text: "Only events from this time on: RFC 3339, or milliseconds since 1970"},
 				{Name: "until", Text: "Only events before this time"},
 			},
-			Header:  []openapi.Param{{Name: jsonapi.PartitionHeader, Text: "Only events of this partition"}},
-			Answers: []openapi.Answer{{Status: http.StatusOK, Body: resultSet{}}, {Status: http.StatusBadRequest, Text: "4002 limit, 4003 offset, 4004 neither id"}},
+			Header: []openapi.Param{{Name: jsonapi.PartitionHeader, Text: "Only events of this partition"}},
+			Answers: []openapi.Answer{
+				{Status: http.StatusOK, Body: resultSet{}},
+				{Status: http.StatusBadRequest, Text: "4002 limit, 4003 offset, 4004 neither id"},
+			},
 		},
 		{
-			Method: http.MethodPost, Path: "/api/persons/{id}/identity-card", ID: "reportIdentityCard", Tag: assuranceAPI, Summary: "Says that an identity card of a person was validated or refused, in place of what was said before",
-			Body: assurance.Report{}, Answers: []openapi.Answer{
+			Method: http.MethodPost, Path: "/api/persons/{id}/identity-card", ID: "reportIdentityCard", Tag: assuranceAPI,
+			Summary: "Says that an identity card of a person was validated or refused, in place of what was said before",
+			Body:    assurance.Report{}, Answers: []openapi.Answer{
 				{Status: http.StatusOK, Body: assurance.Status{}},
 				{Status: http.StatusBadRequest},
 				{Status: http.StatusNotFound},
@@ -187,35 +232,46 @@ func Operations() []openapi.Operation {
 			},
 		},
 		{
-			Method: http.MethodGet, Path: "/api/persons/{id}/assurance", ID: "readAssurance", Tag: assuranceAPI, Summary: "Tells how well the identity of a person is assured, and by what",
+			Method: http.MethodGet, Path: "/api/persons/{id}/assurance", ID: "readAssurance", Tag: assuranceAPI,
+			Summary: "Tells how well the identity of a person is assured, and by what",
 			Answers: []openapi.Answer{{Status: http.StatusOK, Body: assurance.Status{}}, {Status: http.StatusNotFound}},
 		},
 		{
-			Method: http.MethodDelete, Path: "/api/persons/{id}/assurance", ID: "withdrawAssurance", Tag: assuranceAPI, Summary: "Takes back all that shows who a person is",
+			Method: http.MethodDelete, Path: "/api/persons/{id}/assurance", ID: "withdrawAssurance", Tag: assuranceAPI,
+			Summary: "Takes back all that shows who a person is",
 			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}},
 		},
 		{
-			Method: http.MethodGet, Path: "/api/persons/{id}/sessions", ID: "listSessions", Tag: sessionsAPI, Summary: "Lists the live sessions of a person, page by page",
+			Method: http.MethodGet, Path: "/api/persons/{id}/sessions", ID: "listSessions", Tag: sessionsAPI,
+			Summary: "Lists the live sessions of a person, page by page",
 			Query: []openapi.Param{
 				{Name: "limit", Text: "How many, 1 to 1000. Default: 100"},
 				{Name: "after", Text: "next of the page before"},
 			},
-			Answers: []openapi.Answer{{Status: http.StatusOK, Body: sessionsAnswer{}}, {Status: http.StatusBadRequest, Text: "4002 limit; no code: another parameter"}, {Status: http.StatusNotFound}},
+			Answers: []openapi.Answer{
+				{Status: http.StatusOK, Body: sessionsAnswer{}},
+				{Status: http.StatusBadRequest, Text: "4002 limit; no code: another parameter"},
+				{Status: http.StatusNotFound},
+			},
 		},
 		{
-			Method: http.MethodDelete, Path: "/api/persons/{id}/sessions", ID: "endSessions", Tag: sessionsAPI, Summary: "Ends all sessions of a person, with their tokens",
+			Method: http.MethodDelete, Path: "/api/persons/{id}/sessions", ID: "endSessions", Tag: sessionsAPI,
+			Summary: "Ends all sessions of a person, with their tokens",
 			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}},
 		},
 		{
-			Method: http.MethodGet, Path: "/api/persons/{id}/trusted-browsers", ID: "listTrustedBrowsers", Tag: sessionsAPI, Summary: "Lists the browsers that count for the second factor of a person",
+			Method: http.MethodGet, Path: "/api/persons/{id}/trusted-browsers", ID: "listTrustedBrowsers", Tag: sessionsAPI,
+			Summary: "Lists the browsers that count for the second factor of a person",
 			Answers: []openapi.Answer{{Status: http.StatusOK, Body: trustedAnswer{}}, {Status: http.StatusNotFound}},
 		},
 		{
-			Method: http.MethodDelete, Path: "/api/persons/{id}/trusted-browsers", ID: "endTrustInBrowsers", Tag: sessionsAPI, Summary: "Ends the trust in all browsers of a person. Sessions go on",
+			Method: http.MethodDelete, Path: "/api/persons/{id}/trusted-browsers", ID: "endTrustInBrowsers", Tag: sessionsAPI,
+			Summary: "Ends the trust in all browsers of a person. Sessions go on",
 			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}},
 		},
 		{
-			Method: http.MethodDelete, Path: "/api/persons/{id}/trusted-browsers/{browser}", ID: "endTrustInBrowser", Tag: sessionsAPI, Summary: "Ends the trust in a browser of a person",
+			Method: http.MethodDelete, Path: "/api/persons/{id}/trusted-browsers/{browser}", ID: "endTrustInBrowser", Tag: sessionsAPI,
+			Summary: "Ends the trust in a browser of a person",
 			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}},
 		},
 		{
@@ -223,24 +279,29 @@ func Operations() []openapi.Operation {
 			Answers: []openapi.Answer{{Status: http.StatusOK, Body: identity.OpenSession{}}, {Status: http.StatusNotFound}},
 		},
 		{
-			Method: http.MethodDelete, Path: "/api/sessions/{session}", ID: "endSession", Tag: sessionsAPI, Summary: "Ends a session, with its tokens",
+			Method: http.MethodDelete, Path: "/api/sessions/{session}", ID: "endSession", Tag: sessionsAPI,
+			Summary: "Ends a session, with its tokens",
 			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}},
 		},
 		{
-			Method: http.MethodGet, Path: "/api/storage/{id}", ID: "listValues", Tag: storageAPI, Summary: "Reads all that the API client keeps for a person",
+			Method: http.MethodGet, Path: "/api/storage/{id}", ID: "listValues", Tag: storageAPI,
+			Summary: "Reads all that the API client keeps for a person",
 			Answers: []openapi.Answer{{Status: http.StatusOK, Body: valuesAnswer{}}, {Status: http.StatusNotFound}},
 		},
 		{
-			Method: http.MethodDelete, Path: "/api/storage/{id}", ID: "clearValues", Tag: storageAPI, Summary: "Removes all that the API client keeps for a person",
+			Method: http.MethodDelete, Path: "/api/storage/{id}", ID: "clearValues", Tag: storageAPI,
+			Summary: "Removes all that the API client keeps for a person",
 			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}},
 		},
 		{
-			Method: http.MethodGet, Path: "/api/storage/{id}/{key}", ID: "readValue", Tag: storageAPI, Summary: "Reads a value that the API client keeps for a person",
+			Method: http.MethodGet, Path: "/api/storage/{id}/{key}", ID: "readValue", Tag: storageAPI,
+			Summary: "Reads a value that the API client keeps for a person",
 			Answers: []openapi.Answer{{Status: http.StatusOK, Body: uservalues.Value{}}, {Status: http.StatusNotFound}},
 		},
 		{
-			Method: http.MethodPut, Path: "/api/storage/{id}/{key}", ID: "storeValue", Tag: storageAPI, Summary: "Keeps a JSON value of at most 16 KiB for a person, in place of the one before",
-			Body: map[string]any{},
+			Method: http.MethodPut, Path: "/api/storage/{id}/{key}", ID: "storeValue", Tag: storageAPI,
+			Summary: "Keeps a JSON value of at most 16 KiB for a person, in place of the one before",
+			Body:    map[string]any{},
 			Answers: []openapi.Answer{
 				{Status: http.StatusNoContent},
 				{Status: http.StatusBadRequest, Text: "No JSON, too long, or a key with other characters"},
@@ -251,14 +312,19 @@ func Operations() []openapi.Operation {
 		},
 		{
 			Method: http.MethodDelete, Path: "/api/storage/{id}/{key}", ID: "removeValue", Tag: storageAPI, Summary: "Removes a value",
-			Answers: []openapi.Answer{{Status: http.StatusNoContent}, {Status: http.StatusNotFound}, {Status: http.StatusPreconditionFailed, Text: "The value has changed"}},
+			Answers: []openapi.Answer{
+				{Status: http.StatusNoContent},
+				{Status: http.StatusNotFound},
+				{Status: http.StatusPreconditionFailed, Text: "The value has changed"},
+			},
 		},
 		{
 			Method: http.MethodGet, Path: "/api/v1/statistics", ID: "listMeasures", Tag: statisticsAPI, Summary: "Lists what is counted",
 			Answers: []openapi.Answer{{Status: http.StatusOK, Body: measuresAnswer{}}},
 		},
 		{
-			Method: http.MethodGet, Path: "/api/v1/statistics/{measure}", ID: "readStatistics", Tag: statisticsAPI, Summary: "Tells how often something happened, per minute, hour or day",
+			Method: http.MethodGet, Path: "/api/v1/statistics/{measure}", ID: "readStatistics", Tag: statisticsAPI,
+			Summary: "Tells how often something happened, per minute, hour or day",
 			Query: []openapi.Param{
 				{Name: "by", Text: "Split by provider or application; admissions, denials, site_step_ups and those of shadow rules by site, decisions by latency, rule_decisions by rule"},
 				{Name: "unit", Text: "minute (kept for three hours), hour (32 days) or day (two years). Default: day"},
@@ -266,8 +332,11 @@ func Operations() []openapi.Operation {
 				{Name: "until", Text: "Before this time. Default: now"},
 				{Name: "format", Text: "json or csv. Default: json"},
 			},
-			Header:  []openapi.Param{{Name: jsonapi.PartitionHeader, Text: "Only what happened in this partition"}},
-			Answers: []openapi.Answer{{Status: http.StatusOK, Body: statisticsAnswer{}}, {Status: http.StatusBadRequest, Text: "No such measure, unit or time"}},
+			Header: []openapi.Param{{Name: jsonapi.PartitionHeader, Text: "Only what happened in this partition"}},
+			Answers: []openapi.Answer{
+				{Status: http.StatusOK, Body: statisticsAnswer{}},
+				{Status: http.StatusBadRequest, Text: "No such measure, unit or time"},
+			},
 		},
 	}
 }

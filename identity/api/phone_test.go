@@ -101,7 +101,10 @@ func TestAppApproves(t *testing.T) {
 	if err := json.Unmarshal(seen.Body.Bytes(), &got); err != nil || seen.status() != http.StatusOK {
 		t.Fatalf("looking = %d %s", seen.status(), seen.Body)
 	}
-	for name, want := range map[string]any{"client_ip": "203.0.113.7", "user_agent": "backend/1", "login_message": "Is it you?", "attempts_left": 2.0, "authentication_level": 1.0} {
+	for name, want := range map[string]any{
+		"client_ip": "203.0.113.7", "user_agent": "backend/1", "login_message": "Is it you?",
+		"attempts_left": 2.0, "authentication_level": 1.0,
+	} {
 		if got[name] != want {
 			t.Errorf("%s = %v, want %v", name, got[name], want)
 		}
@@ -143,12 +146,16 @@ func TestAppStepUp(t *testing.T) {
 		u.LoginMethods.MobileLogin.StepUpType, u.LoginMethods.MobileLogin.StepUpMessage = "PIN", "Your PIN, please."
 	})
 	s, token, number, at := h.shows()
-	if a := h.call(http.MethodPost, path, map[string]any{"token": token}); !strings.Contains(a.Body.String(), `"step_up_type":"PIN"`) || !strings.Contains(a.Body.String(), "Your PIN, please.") {
+	if a := h.call(http.MethodPost, path, map[string]any{"token": token}); !strings.Contains(a.Body.String(), `"step_up_type":"PIN"`) ||
+		!strings.Contains(a.Body.String(), "Your PIN, please.") {
 		t.Errorf("looking = %s", a.Body)
 	}
-	h.call(http.MethodPost, path+"/answer", map[string]any{"token": token, "approve": true, "number": number}).check(t, "without it", http.StatusBadRequest, 0)
-	h.call(http.MethodPost, path+"/answer", map[string]any{"token": token, "approve": true, "number": number, "step_up_type": "SMS"}).check(t, "another method", http.StatusBadRequest, 0)
-	h.call(http.MethodPost, path+"/answer", map[string]any{"token": token, "approve": true, "number": number, "step_up_type": "PIN"}).check(t, "with it", http.StatusNoContent, 0)
+	h.call(http.MethodPost, path+"/answer", map[string]any{"token": token, "approve": true, "number": number}).check(t, "without it",
+		http.StatusBadRequest, 0)
+	h.call(http.MethodPost, path+"/answer", map[string]any{"token": token, "approve": true, "number": number, "step_up_type": "SMS"}).check(t,
+		"another method", http.StatusBadRequest, 0)
+	h.call(http.MethodPost, path+"/answer", map[string]any{"token": token, "approve": true, "number": number, "step_up_type": "PIN"}).check(t,
+		"with it", http.StatusNoContent, 0)
 	if s.get(at); !s.signedIn() {
 		t.Error("the browser that waited is not signed in")
 	}
@@ -165,30 +172,41 @@ func TestAppAttacks(t *testing.T) {
 			wrong = "11"
 		}
 		for name, body := range map[string]any{
-			"no token": map[string]any{"approve": true}, "no verdict": map[string]any{"token": token}, "another member": map[string]any{"token": token, "approve": true, "level": 4},
-			"another token": map[string]any{"token": must(secret.NewToken(strings.NewReader(strings.Repeat("x", 64)), secret.PhoneCode)), "approve": true, "number": number},
-			"no number":     map[string]any{"token": "x", "approve": true},
+			"no token": map[string]any{"approve": true}, "no verdict": map[string]any{"token": token},
+			"another member": map[string]any{"token": token, "approve": true, "level": 4},
+			"another token": map[string]any{
+				"token":   must(secret.NewToken(strings.NewReader(strings.Repeat("x", 64)), secret.PhoneCode)),
+				"approve": true, "number": number,
+			},
+			"no number": map[string]any{"token": "x", "approve": true},
 		} {
 			h.call(http.MethodPost, path+"/answer", body).check(t, name, http.StatusBadRequest, 0)
 		}
-		h.call(http.MethodPost, "/api/persons/00000000-0000-4000-8000-000000000000/mobile-login/answer", map[string]any{"token": token, "approve": true, "number": number}).
+		h.call(http.MethodPost, "/api/persons/00000000-0000-4000-8000-000000000000/mobile-login/answer",
+			map[string]any{"token": token, "approve": true, "number": number}).
 			check(t, "an unknown person", http.StatusNotFound, 0)
 		ann := h.add(person.NewPerson{Username: "ann", Password: secret.New("another password")})
 		h.setState(ann, person.Blocked)
-		h.call(http.MethodPost, "/api/persons/"+ann+"/mobile-login/answer", map[string]any{"token": token, "approve": true, "number": number}).check(t, "a blocked person", http.StatusConflict, 0)
-		h.call(http.MethodPost, path+"/answer", map[string]any{"token": token, "approve": true, "number": wrong}).check(t, "a wrong number", http.StatusBadRequest, 0)
-		h.call(http.MethodPost, path+"/answer", map[string]any{"token": token, "approve": true, "number": wrong}).check(t, "the last one", http.StatusBadRequest, 0)
-		h.call(http.MethodPost, path+"/answer", map[string]any{"token": token, "approve": true, "number": number}).check(t, "after the attempts that are allowed", http.StatusConflict, 0)
+		h.call(http.MethodPost, "/api/persons/"+ann+"/mobile-login/answer",
+			map[string]any{"token": token, "approve": true, "number": number}).check(t, "a blocked person", http.StatusConflict, 0)
+		h.call(http.MethodPost, path+"/answer", map[string]any{"token": token, "approve": true, "number": wrong}).check(t,
+			"a wrong number", http.StatusBadRequest, 0)
+		h.call(http.MethodPost, path+"/answer", map[string]any{"token": token, "approve": true, "number": wrong}).check(t,
+			"the last one", http.StatusBadRequest, 0)
+		h.call(http.MethodPost, path+"/answer", map[string]any{"token": token, "approve": true, "number": number}).check(t,
+			"after the attempts that are allowed", http.StatusConflict, 0)
 		if s.get(at); s.signedIn() {
 			t.Error("the browser that waited is signed in")
 		}
 		_, token, number, _ = h.shows()
 		h.clock.Advance(2 * time.Minute)
-		h.call(http.MethodPost, path+"/answer", map[string]any{"token": token, "approve": true, "number": number}).check(t, "a code of two minutes ago", http.StatusConflict, 0)
+		h.call(http.MethodPost, path+"/answer", map[string]any{"token": token, "approve": true, "number": number}).check(t,
+			"a code of two minutes ago", http.StatusConflict, 0)
 		_, token, number, _ = h.shows()
 		h.set(func(u *settings.Units) { u.LoginMethods.MobileLogin.AuthenticationType = "BROWSER" })
 		h.call(http.MethodPost, path, map[string]any{"token": token}).check(t, "apps approve nothing", http.StatusConflict, 0)
-		h.call(http.MethodPost, path+"/answer", map[string]any{"token": token, "approve": true, "number": number}).check(t, "apps approve nothing", http.StatusConflict, 0)
+		h.call(http.MethodPost, path+"/answer", map[string]any{"token": token, "approve": true, "number": number}).check(t,
+			"apps approve nothing", http.StatusConflict, 0)
 	})
 	t.Run("attack 271: an API client that is limited to a partition approves for nobody of another one", func(t *testing.T) {
 		t.Parallel()
@@ -198,7 +216,8 @@ func TestAppAttacks(t *testing.T) {
 		})
 		s, token, number, at := h.shows()
 		h.call(http.MethodPost, path, map[string]any{"token": token}).check(t, "looking", http.StatusNotFound, 0)
-		h.call(http.MethodPost, path+"/answer", map[string]any{"token": token, "approve": true, "number": number}).check(t, "approving", http.StatusNotFound, 0)
+		h.call(http.MethodPost, path+"/answer", map[string]any{"token": token, "approve": true, "number": number}).check(t,
+			"approving", http.StatusNotFound, 0)
 		if s.get(at); s.signedIn() {
 			t.Error("the browser that waited is signed in")
 		}
@@ -213,7 +232,9 @@ func TestAppAttacks(t *testing.T) {
 		if a := h.call(http.MethodPost, path, map[string]any{"token": token}); !strings.Contains(a.Body.String(), `"authentication_level":2`) {
 			t.Errorf("looking = %s", a.Body)
 		}
-		h.call(http.MethodPost, path+"/answer", map[string]any{"token": token, "approve": true, "number": number, "step_up_type": "GOOGLE_AUTHENTICATOR"}).check(t, "approving", http.StatusNoContent, 0)
+		h.call(http.MethodPost, path+"/answer",
+			map[string]any{"token": token, "approve": true, "number": number, "step_up_type": "GOOGLE_AUTHENTICATOR"}).check(t,
+			"approving", http.StatusNoContent, 0)
 		s.get(at)
 		r := httptest.NewRequest(http.MethodGet, issuer+"/x", nil)
 		for name, value := range s.cookies {

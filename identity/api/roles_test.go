@@ -24,10 +24,11 @@ func withRoles(c *identity.Config, _ *api.Deps) {
 // join puts a person into groups.
 func (h *people) join(personID string, groups ...string) {
 	h.Helper()
-	_, err := h.persons.Person.UpdatePerson(h.Context(), personID, person.Edit{By: audit.Actor{ID: "test"}}, func(_ storage.Tx, d *person.Details) error {
-		d.Groups = groups
-		return nil
-	})
+	_, err := h.persons.Person.UpdatePerson(h.Context(), personID, person.Edit{By: audit.Actor{ID: "test"}},
+		func(_ storage.Tx, d *person.Details) error {
+			d.Groups = groups
+			return nil
+		})
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -39,14 +40,20 @@ var onAdministrators = map[string]struct {
 	status int
 	body   any
 }{
-	"POST /api/credentials/validate":                      {},
-	"POST /api/credentials/token":                         {}, // TestTokenOfAnAdministrator
-	"POST /api/credentials/tokens/validate":               {},
-	"POST /api/persons/{id}/tokens":                       {http.StatusBadRequest, map[string]any{"actions": []any{map[string]any{"type": "PERSON_ACTIVATION"}}}},
-	"DELETE /api/persons/{id}/tokens":                     {},
-	"DELETE /api/persons/{id}/tokens/{token}":             {},
-	"POST /api/persons/{id}/codes":                        {http.StatusForbidden, map[string]any{"for": "step-up"}},
-	"POST /api/persons/invitations":                       {http.StatusForbidden, map[string]any{"email": "new@example.com", "groups": []string{owners}}},
+	"POST /api/credentials/validate":        {},
+	"POST /api/credentials/token":           {}, // TestTokenOfAnAdministrator
+	"POST /api/credentials/tokens/validate": {},
+	"POST /api/persons/{id}/tokens": {
+		http.StatusBadRequest,
+		map[string]any{"actions": []any{map[string]any{"type": "PERSON_ACTIVATION"}}},
+	},
+	"DELETE /api/persons/{id}/tokens":         {},
+	"DELETE /api/persons/{id}/tokens/{token}": {},
+	"POST /api/persons/{id}/codes":            {http.StatusForbidden, map[string]any{"for": "step-up"}},
+	"POST /api/persons/invitations": {
+		http.StatusForbidden,
+		map[string]any{"email": "new@example.com", "groups": []string{owners}},
+	},
 	"POST /api/persons/{id}/invitation":                   {http.StatusForbidden, nil},
 	"DELETE /api/persons/{id}/invitation":                 {http.StatusForbidden, nil},
 	"POST /api/persons/{id}/phone-numbers/code":           {http.StatusForbidden, map[string]any{"number": "+31612345678"}},
@@ -87,7 +94,8 @@ func TestOperationsOnAdministrators(t *testing.T) {
 		for role, id := range ids {
 			path := strings.NewReplacer("{id}", id, "{token}", id, "{session}", "x", "{browser}", "x", "{key}", "x").Replace(op.Path)
 			got := h.call(op.Method, path, want.body).status()
-			if refused := got == http.StatusForbidden; refused != (role && want.status == http.StatusForbidden) && op.Path != "/api/persons/invitations" {
+			if refused := got == http.StatusForbidden; refused != (role && want.status == http.StatusForbidden) &&
+				op.Path != "/api/persons/invitations" {
 				t.Errorf("attack 5671: %s for a person with a role (%t) = %d", name, role, got)
 			}
 			if role && want.status != 0 && got != want.status {
@@ -100,7 +108,8 @@ func TestOperationsOnAdministrators(t *testing.T) {
 			t.Errorf("%s: there is no such operation", name)
 		}
 	}
-	h.call(http.MethodPost, "/api/persons/invitations", map[string]any{"email": "new@example.com", "groups": []string{"staff"}}).check(t, "an invitation without a role", http.StatusCreated, 0)
+	h.call(http.MethodPost, "/api/persons/invitations", map[string]any{"email": "new@example.com", "groups": []string{"staff"}}).check(t,
+		"an invitation without a role", http.StatusCreated, 0)
 }
 
 // TestActivationOfAnAdministrator: a token of an API client activates no one with a role, also if it was made before.

@@ -66,7 +66,8 @@ func TestSessionAPI(t *testing.T) {
 	}
 
 	a := h.send(http.MethodGet, "/api/sessions/"+first, "")
-	want := `{"id":"` + first + `","person_id":"` + ann + `","created_at":"2026-11-21T12:00:00Z","signed_in_at":"2026-11-21T12:00:00Z","last_used_at":"2026-11-21T12:00:00Z",` +
+	want := `{"id":"` + first + `","person_id":"` + ann +
+		`","created_at":"2026-11-21T12:00:00Z","signed_in_at":"2026-11-21T12:00:00Z","last_used_at":"2026-11-21T12:00:00Z",` +
 		`"expires_at":"2026-11-21T13:00:00Z","authentication_level":2,"amr":["DEFAULT"],"provider":"identity","client_ip":"192.0.2.7","user_agent":"Firefox"}`
 	if got := strings.TrimSpace(a.ResponseRecorder.Body.String()); a.status() != http.StatusOK || got != want {
 		t.Errorf("a session = %d %s, want %s", a.status(), got, want)

@@ -67,7 +67,8 @@ func (a *API) handleStatistics(w http.ResponseWriter, r *http.Request, client st
 		return writeStatistics(w, found)
 	}
 	out := statisticsAnswer{
-		Measure: q.Measure, By: string(q.By), Unit: string(q.Unit), Since: found.Starts[0], Until: q.Until.UTC(), Starts: found.Starts, Series: []statisticsSeries{},
+		Measure: q.Measure, By: string(q.By), Unit: string(q.Unit), Since: found.Starts[0], Until: q.Until.UTC(), Starts: found.Starts,
+		Series: []statisticsSeries{},
 	}
 	for _, s := range found.Series {
 		out.Series = append(out.Series, statisticsSeries(s))
@@ -130,7 +131,10 @@ func readStatistics(raw, measure string, now time.Time) (q stats.Query, table bo
 		q.Until = now
 	}
 	if q.Since.IsZero() {
-		q.Since = q.Until.Add(-map[stats.Unit]time.Duration{stats.Minute: time.Hour, stats.Hour: 24 * time.Hour, stats.Day: 30 * 24 * time.Hour}[q.Unit])
+		q.Since = q.Until.Add(-map[stats.Unit]time.Duration{
+			stats.Minute: time.Hour, stats.Hour: 24 * time.Hour,
+			stats.Day: 30 * 24 * time.Hour,
+		}[q.Unit])
 	}
 	return q, table, nil
 }

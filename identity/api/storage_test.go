@@ -28,7 +28,8 @@ func TestStorageAPI(t *testing.T) {
 	}
 	a := h.send(http.MethodGet, of+"/theme", "")
 	tag := a.Header().Get("ETag")
-	if want := `{"key":"theme","value":{"dark":true},"updated_at":"2026-11-21T12:00:00Z"}`; a.status() != http.StatusOK || a.ResponseRecorder.Body.String() != want || tag == "" {
+	if want := `{"key":"theme","value":{"dark":true},"updated_at":"2026-11-21T12:00:00Z"}`; a.status() != http.StatusOK ||
+		a.ResponseRecorder.Body.String() != want || tag == "" {
 		t.Errorf("GET = %d %s, want %s", a.status(), a.ResponseRecorder.Body, want)
 	}
 	for _, tt := range []struct {

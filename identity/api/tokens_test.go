@@ -65,7 +65,8 @@ func (h *people) make(person string, n actiontoken.NewActionToken) actiontoken.A
 	h.Helper()
 	a := h.call(http.MethodPost, "/api/persons/"+person+"/tokens", n)
 	var made actiontoken.ActionToken
-	if err := json.Unmarshal(a.Body.Bytes(), &made); err != nil || a.status() != 201 || !secret.IsToken(secret.ActionToken, made.Token) || made.ID == "" {
+	if err := json.Unmarshal(a.Body.Bytes(), &made); err != nil || a.status() != 201 ||
+		!secret.IsToken(secret.ActionToken, made.Token) || made.ID == "" {
 		h.Fatalf("make = %d %s, want 201 with a token", a.status(), a.Body)
 	}
 	return made
@@ -143,7 +144,10 @@ func TestToken(t *testing.T) {
 			h.process(tt.token).check(t, tt.name+", again", 400, 3011)
 		}
 	}
-	for name, body := range map[string]any{"nothing": "", "no token": "{}", "an empty token": `{"token":""}`, "a number": `{"token":1}`, "another member": `{"token":"x","admin":true}`} {
+	for name, body := range map[string]any{
+		"nothing": "", "no token": "{}", "an empty token": `{"token":""}`, "a number": `{"token":1}`,
+		"another member": `{"token":"x","admin":true}`,
+	} {
 		for _, path := range []string{tokenPath, checkPath} {
 			h.call(http.MethodPost, path, body).check(t, name+" to "+path, 400, 3001)
 			h.call(http.MethodPost, path, body, "Authorization", "none").check(t, name+" to "+path+" without credentials", 401, 0)
@@ -184,7 +188,8 @@ func TestTokenAnswer(t *testing.T) {
 	for _, e := range h.events() {
 		types[e.Type]++
 	}
-	if types["person.ActionTokenCreatedEvent"] != 2 || types["person.ActionTokenProcessedEvent"] != 2 || types["person.ExternalIdentityCoupledEvent"] != 1 {
+	if types["person.ActionTokenCreatedEvent"] != 2 || types["person.ActionTokenProcessedEvent"] != 2 ||
+		types["person.ExternalIdentityCoupledEvent"] != 1 {
 		t.Errorf("events = %v", types)
 	}
 }
@@ -201,11 +206,27 @@ func TestActionTokenSwitches(t *testing.T) {
 		change func(u *settings.Units, on bool)
 		code   int
 	}{
-		{"login", actiontoken.NewActionToken{Actions: actions{signingIn()}}, func(u *settings.Units, on bool) { u.Features.ActionToken.Login.Enabled = on }, 1028},
-		{"login_enabled", actiontoken.NewActionToken{Actions: actions{signingIn()}}, func(u *settings.Units, on bool) { u.Features.LoginEnabled = on }, 1028},
+		{
+			"login",
+			actiontoken.NewActionToken{Actions: actions{signingIn()}},
+			func(u *settings.Units, on bool) { u.Features.ActionToken.Login.Enabled = on }, 1028,
+		},
+		{
+			"login_enabled",
+			actiontoken.NewActionToken{Actions: actions{signingIn()}},
+			func(u *settings.Units, on bool) { u.Features.LoginEnabled = on }, 1028,
+		},
 		{"app to web", web, func(u *settings.Units, on bool) { u.Features.ActionToken.AppToWeb.Enabled = on }, 1060},
-		{"coupling", actiontoken.NewActionToken{Actions: actions{couple("partner", "1")}}, func(u *settings.Units, on bool) { u.Features.ActionToken.Coupling.Enabled = on }, 1054},
-		{"coupling of a session", actiontoken.NewActionToken{Actions: actions{ofSession("1")}}, func(u *settings.Units, on bool) { u.Features.ActionToken.Coupling.Enabled = on }, 1054},
+		{
+			"coupling",
+			actiontoken.NewActionToken{Actions: actions{couple("partner", "1")}},
+			func(u *settings.Units, on bool) { u.Features.ActionToken.Coupling.Enabled = on }, 1054,
+		},
+		{
+			"coupling of a session",
+			actiontoken.NewActionToken{Actions: actions{ofSession("1")}},
+			func(u *settings.Units, on bool) { u.Features.ActionToken.Coupling.Enabled = on }, 1054,
+		},
 	} {
 		token := h.make(demoID, tt.n).Token
 		h.set(func(u *settings.Units) { tt.change(u, false) })
@@ -283,7 +304,11 @@ func TestMakeToken(t *testing.T) {
 		{"a parameter empty", path, m{"actions": actions{couple("partner", "")}}, 400},
 		{"a parameter too long", path, m{"actions": actions{couple("partner", strings.Repeat("x", 513))}}, 400},
 		{"a parameter with a control character", path, m{"actions": actions{couple("partner", "a\x00b")}}, 400},
-		{"a parameter that is unknown", path, m{"actions": actions{{Type: actiontoken.ActionLogin, Parameters: map[string]string{"level": "4"}}}}, 400},
+		{
+			"a parameter that is unknown", path,
+			m{"actions": actions{{Type: actiontoken.ActionLogin, Parameters: map[string]string{"level": "4"}}}},
+			400,
+		},
 		{"negative ttl", path, m{"actions": actions{signingIn()}, "ttl": -1}, 400},
 		{"endless ttl", path, m{"actions": actions{signingIn()}, "ttl": 31536001}, 400},
 		{"no time at all", path, m{"actions": actions{signingIn()}, "ttl": 0}, 400},
@@ -330,7 +355,8 @@ func TestRevokeTokens(t *testing.T) {
 	h.call(http.MethodDelete, "/api/persons/"+ann+"/tokens/"+other.ID, nil).check(t, "one again", 404, 0)
 	h.call(http.MethodDelete, "/api/persons/0198aaaa-0000-7000-8000-00000000000a/tokens", nil).check(t, "nobody", 404, 0)
 	for range 1203 { // more than one transaction bears
-		if _, err := h.persons.ActionToken.Make(t.Context(), ann, actiontoken.NewActionToken{Actions: actions{signingIn()}}, audit.Actor{}); err != nil {
+		if _, err := h.persons.ActionToken.Make(t.Context(), ann, actiontoken.NewActionToken{Actions: actions{signingIn()}},
+			audit.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -395,10 +421,14 @@ func TestActionTokenRedirectURI(t *testing.T) {
 	}
 	t.Run("attack 233: redirect_uri of an action token that only looks like a whitelisted URL", func(t *testing.T) {
 		for _, to := range []string{
-			"https://good.example.evil.example/a", "https://good.example@evil.example/a", "//evil.example/a", "https:evil.example", `\\evil.example`, `https:\\evil.example`,
-			"https://good.example/a/../b", "https://good.example/aX", "https://good.example/", "https://good.example", "HTTPS://GOOD.EXAMPLE/a", "https://GOOD.example/a",
-			"https://good.example:8443/a", "https://good.example:443/a", "https://good.example/a\t", "https://good.example/a\n", " https://good.example/a",
-			"https://good.example/a/%2e%2e/b", "https://good.example%2f@evil.example/a", "https://gооd.example/a", "https://xn--good-example/a", "http://good.example/a",
+			"https://good.example.evil.example/a", "https://good.example@evil.example/a", "//evil.example/a", "https:evil.example",
+			`\\evil.example`, `https:\\evil.example`,
+			"https://good.example/a/../b", "https://good.example/aX", "https://good.example/", "https://good.example", "HTTPS://GOOD.EXAMPLE/a",
+			"https://GOOD.example/a",
+			"https://good.example:8443/a", "https://good.example:443/a", "https://good.example/a\t", "https://good.example/a\n",
+			" https://good.example/a",
+			"https://good.example/a/%2e%2e/b", "https://good.example%2f@evil.example/a", "https://gооd.example/a",
+			"https://xn--good-example/a", "http://good.example/a",
 			"javascript:alert(1)", "/account", "good.example/a", "https://good.example/a/%00",
 		} {
 			if got := try(to); got != 400 {
@@ -464,10 +494,13 @@ func TestTokenAttacks(t *testing.T) {
 		}
 		h.process(token, "X-Service-Persons-Partition-Id", "west").check(t, "another partition", 400, 3011)
 		h.checkToken(token, "X-Service-Persons-Partition-Id", "west").check(t, "another partition, validate", 401, 3011)
-		h.call(http.MethodPost, "/api/persons/"+demoID+"/tokens", actiontoken.NewActionToken{Actions: actions{signingIn()}}, "X-Service-Persons-Partition-Id", "west").
+		h.call(http.MethodPost, "/api/persons/"+demoID+"/tokens", actiontoken.NewActionToken{Actions: actions{signingIn()}},
+			"X-Service-Persons-Partition-Id", "west").
 			check(t, "made from another partition", 404, 0)
-		h.call(http.MethodDelete, "/api/persons/"+demoID+"/tokens", nil, "X-Service-Persons-Partition-Id", "west").check(t, "revoked from another partition", 404, 0)
-		h.process(token, "X-Service-Persons-Partition-Id", "default", "X-Service-Persons-Partition-Id", "west").check(t, "two partitions", 400, 3001)
+		h.call(http.MethodDelete, "/api/persons/"+demoID+"/tokens", nil, "X-Service-Persons-Partition-Id", "west").check(t,
+			"revoked from another partition", 404, 0)
+		h.process(token, "X-Service-Persons-Partition-Id", "default", "X-Service-Persons-Partition-Id", "west").check(t,
+			"two partitions", 400, 3001)
 		if err := h.persons.Person.SetPassword(t.Context(), demoID, secret.New("another password 2"), audit.Actor{}); err != nil {
 			t.Fatal(err)
 		}
@@ -500,7 +533,8 @@ func TestTokenAttacks(t *testing.T) {
 						t.Errorf("%s %s with %s credentials = %d, want 401", method, path, name, a.status())
 					}
 				}
-				if a := h.call(method, path, "{", "Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("other:secret of other"))); a.status() != 403 {
+				if a := h.call(method, path, "{", "Authorization",
+					"Basic "+base64.StdEncoding.EncodeToString([]byte("other:secret of other"))); a.status() != 403 {
 					t.Errorf("%s %s without the right = %d, want 403", method, path, a.status())
 				}
 				if a := h.call(method, path, "{"); a.status() != 503 {
@@ -513,7 +547,10 @@ func TestTokenAttacks(t *testing.T) {
 		t.Parallel()
 		h := newTokens(t)
 		demoID := h.person(demo)
-		for _, id := range []string{"..%2f" + demoID, "%00", demoID + "%00", "'%20OR%201=1--", "%7Benv.HOME%7D", strings.Repeat("x", 10_000), demoID + "%2ftokens", "identity"} {
+		for _, id := range []string{
+			"..%2f" + demoID, "%00", demoID + "%00", "'%20OR%201=1--", "%7Benv.HOME%7D", strings.Repeat("x", 10_000),
+			demoID + "%2ftokens", "identity",
+		} {
 			for _, path := range []string{"/api/persons/" + id + "/tokens", "/api/persons/" + demoID + "/tokens/" + id} {
 				if a := h.call(http.MethodDelete, path, nil); a.status() != 404 {
 					t.Errorf("DELETE %.80s = %d %s, want 404", path, a.status(), a.Body)
@@ -526,7 +563,8 @@ func TestTokenAttacks(t *testing.T) {
 		h := newTokens(t)
 		token := h.token(h.person(demo), signingIn())
 		for _, body := range []string{
-			`{"token":"` + token + `","person":"x"}`, `{"token":"` + token + `","token":"` + token + `"}`, `{"Token":"` + token + `"}`, `{"to\u212Aen":"` + token + `"}`,
+			`{"token":"` + token + `","person":"x"}`, `{"token":"` + token + `","token":"` + token + `"}`, `{"Token":"` + token + `"}`,
+			`{"to\u212Aen":"` + token + `"}`,
 			`{"token":"` + token + `"}{}`, `{"token":null}`, strings.Repeat(`{"token":`, 100_000), `{"token":` + strings.Repeat("[", 1000),
 		} {
 			if a := h.call(http.MethodPost, tokenPath, body); a.status() != 400 && a.status() != 413 {

@@ -114,7 +114,8 @@ func TestTrustedBrowsersAPIAttacks(t *testing.T) {
 		for _, r := range [][2]string{{http.MethodGet, of}, {http.MethodDelete, of}, {http.MethodDelete, of + "/kept"}} {
 			h.send(r[0], r[1], "", as("other")...).check(t, r[0]+" without the right", http.StatusForbidden, 0)
 			h.send(r[0], r[1], "", as("west")...).check(t, r[0]+" of another partition", http.StatusNotFound, 0)
-			h.send(r[0], r[1], "", "Authorization", "Bearer kept."+trustedtest.Secret).check(t, r[0]+" by the cookie of the browser", http.StatusUnauthorized, 0)
+			h.send(r[0], r[1], "", "Authorization", "Bearer kept."+trustedtest.Secret).check(t, r[0]+" by the cookie of the browser",
+				http.StatusUnauthorized, 0)
 		}
 		if got := h.trustedBy(demoID); got != "kept" {
 			t.Errorf("trusted are %q", got)
@@ -140,7 +141,8 @@ func TestTrustedBrowsersAPIAttacks(t *testing.T) {
 		h.set(func(u *settings.Units) { u.Features.SessionAPIEnabled = true })
 		h.trusts(h.person(demo), "one")
 		a := h.send(http.MethodGet, "/api/persons/"+h.person(demo)+"/trusted-browsers", "")
-		if body := a.ResponseRecorder.Body.String(); !strings.Contains(body, "one") || strings.Contains(body, trustedtest.Secret) || strings.Contains(body, secret.Hash(trustedtest.Secret)) {
+		if body := a.ResponseRecorder.Body.String(); !strings.Contains(body, "one") || strings.Contains(body, trustedtest.Secret) ||
+			strings.Contains(body, secret.Hash(trustedtest.Secret)) {
 			t.Errorf("the list tells the secret: %s", body)
 		}
 	})

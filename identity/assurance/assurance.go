@@ -137,7 +137,8 @@ func (s *Service) Report(ctx context.Context, personID string, r Report, by audi
 	if err := r.check(now); err != nil {
 		return Status{}, err
 	}
-	kind, notice, on := eventValidated, notify.IDCardValidated, func(n *settings.EmailNotifications) bool { return n.ValidationOfIDCardCompleted }
+	kind, notice, on := eventValidated, notify.IDCardValidated,
+		func(n *settings.EmailNotifications) bool { return n.ValidationOfIDCardCompleted }
 	if r.Result == Refused {
 		kind, notice, on = eventRefused, notify.IDCardRefused, func(n *settings.EmailNotifications) bool { return n.ValidationOfIDCardFailed }
 	}
@@ -148,7 +149,8 @@ func (s *Service) Report(ctx context.Context, personID string, r Report, by audi
 				return ErrFull
 			}
 			rec.Assurance = rec.Assurance.With(authn.Evidence{
-				Kind: authn.EvidenceDocument, By: by.ID, Level: r.Level, Since: now, Until: r.ExpiresAt.UTC(), Document: r.Document, Reference: r.Reference, Claims: r.Claims,
+				Kind: authn.EvidenceDocument, By: by.ID, Level: r.Level, Since: now, Until: r.ExpiresAt.UTC(), Document: r.Document,
+				Reference: r.Reference, Claims: r.Claims,
 			})
 		}
 		prof, err := person.ReadProfile(tx, id, rec)
@@ -168,7 +170,9 @@ func (s *Service) Withdraw(ctx context.Context, personID string, by audit.Actor)
 	return err
 }
 
-func (s *Service) change(ctx context.Context, personID string, by audit.Actor, kind audit.Type, now time.Time, fn func(storage.Tx, string, *person.Record) error) (out Status, err error) {
+func (s *Service) change(ctx context.Context, personID string, by audit.Actor, kind audit.Type, now time.Time,
+	fn func(storage.Tx, string, *person.Record) error,
+) (out Status, err error) {
 	err = s.deps.Person.Change(ctx, personID, by, kind, func(tx storage.Tx, id string, rec *person.Record) (bool, error) {
 		if rec.State == person.Removed {
 			return false, person.ErrNoPerson

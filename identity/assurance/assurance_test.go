@@ -49,22 +49,25 @@ func TestAssuranceBySignIn(t *testing.T) {
 	e.At("partner")
 	si := e.MustEnter(e.Browser(), identitytest.Ann())
 	have := assured(e.Harness, si.Subject)
-	if have.Level != 2 || len(have.Evidence) != 1 || have.Evidence[0].Kind != authn.EvidenceSignIn || have.Evidence[0].By != "partner" || !have.Evidence[0].Since.Equal(e.Clock.Now()) {
+	if have.Level != 2 || len(have.Evidence) != 1 || have.Evidence[0].Kind != authn.EvidenceSignIn || have.Evidence[0].By != "partner" ||
+		!have.Evidence[0].Since.Equal(e.Clock.Now()) {
 		t.Fatalf("after the sign-in: %+v, want level 2 by partner", have)
 	}
 	before := e.Events()["person.IdentityAssuranceChangedEvent"]
 	e.Clock.Advance(time.Hour)
 	e.MustEnter(e.Browser(), identitytest.Ann())
-	if again := assured(e.Harness, si.Subject); !again.Evidence[0].Since.Equal(have.Evidence[0].Since) || e.Events()["person.IdentityAssuranceChangedEvent"] != before {
+	if again := assured(e.Harness, si.Subject); !again.Evidence[0].Since.Equal(have.Evidence[0].Since) ||
+		e.Events()["person.IdentityAssuranceChangedEvent"] != before {
 		t.Errorf("another sign-in at the same level: %+v, want no change", again)
 	}
 	t.Run("attack 773: a profile update, by the person or by an administrator", func(t *testing.T) {
 		name := "Somebody Else"
-		_, err := e.Person.UpdatePerson(t.Context(), si.Subject, person.Edit{By: audit.Actor{ID: si.Subject}}, func(_ storage.Tx, d *person.Details) error {
-			d.Profile.Name.FirstName, d.Profile.Name.LastName = name, name
-			d.Profile.CustomAttributes = append(d.Profile.CustomAttributes, person.CustomAttribute{Name: "identity_assurance_level", Value: "4"})
-			return nil
-		})
+		_, err := e.Person.UpdatePerson(t.Context(), si.Subject, person.Edit{By: audit.Actor{ID: si.Subject}},
+			func(_ storage.Tx, d *person.Details) error {
+				d.Profile.Name.FirstName, d.Profile.Name.LastName = name, name
+				d.Profile.CustomAttributes = append(d.Profile.CustomAttributes, person.CustomAttribute{Name: "identity_assurance_level", Value: "4"})
+				return nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +77,10 @@ func TestAssuranceBySignIn(t *testing.T) {
 	})
 	t.Run("attack 774: a provider sends verified_claims and identity_assurance_level as attributes", func(t *testing.T) {
 		forged := identitytest.Ann()
-		forged.Details = map[string][]string{"lastName": {"Berg"}, "verified_claims": {`{"verification":{"assurance_level":"4"}}`}, "identity_assurance_level": {"4"}}
+		forged.Details = map[string][]string{
+			"lastName": {"Berg"}, "verified_claims": {`{"verification":{"assurance_level":"4"}}`},
+			"identity_assurance_level": {"4"},
+		}
 		got := e.MustEnter(e.Browser(), forged)
 		if got.Details["verified_claims"] != nil || got.Details["identity_assurance_level"] != nil || got.Details["lastName"] == nil {
 			t.Errorf("details = %v", got.Details)
@@ -99,7 +105,10 @@ func TestServiceProviderAssurance(t *testing.T) {
 	t.Parallel()
 	h, u := identitytest.NewStepping(t, 0)
 	need := func(client string, level int) {
-		u.Organisations = []settings.Organisation{{ID: "acme", ServiceProviders: map[string]settings.ServiceProvider{client: {ID: client, RequiredIdentityAssuranceLevel: level}}}}
+		u.Organisations = []settings.Organisation{{
+			ID:               "acme",
+			ServiceProviders: map[string]settings.ServiceProvider{client: {ID: client, RequiredIdentityAssuranceLevel: level}},
+		}}
 	}
 	b := h.Browser()
 	b.Plain()
@@ -111,10 +120,12 @@ func TestServiceProviderAssurance(t *testing.T) {
 		t.Error("the demand of another application keeps a person out")
 	}
 	need("shop", 3)
-	if a := b.Get("/next"); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "Your identity needs to be confirmed") || !strings.Contains(a.Body.String(), "other=1") {
+	if a := b.Get("/next"); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "Your identity needs to be confirmed") ||
+		!strings.Contains(a.Body.String(), "other=1") {
 		t.Errorf("without an identity: %d %s, want a page that says so and leads on", a.Code, a.Body)
 	}
-	if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword, audit.Origin{ClientIP: "203.0.113.7"}); err == nil {
+	if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword,
+		audit.Origin{ClientIP: "203.0.113.7"}); err == nil {
 		t.Error("the password grant passes by the demand")
 	}
 	before := h.Demand
@@ -150,7 +161,8 @@ func TestServiceProviderAssurance(t *testing.T) {
 		h.Serve(identitytest.Wiki(func(p *serviceprovider.Provider) { p.Assurance = 2 }))
 		b := h.Browser()
 		b.SignIn(identitytest.Demo, identitytest.DemoPassword)
-		if a := b.Request(h.AuthnRequest("_a1"), ""); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "Your identity needs to be confirmed") {
+		if a := b.Request(h.AuthnRequest("_a1"), ""); a.Code != http.StatusForbidden ||
+			!strings.Contains(a.Body.String(), "Your identity needs to be confirmed") {
 			t.Errorf("without an identity: %d %s", a.Code, a.Body)
 		}
 		card(h, identitytest.Demo, 2)

@@ -51,7 +51,9 @@ type Source struct {
 }
 
 // BeginAttempt counts an attempt for the account of a username. more are further counters of it.
-func (s *Service) BeginAttempt(ctx context.Context, a person.Holder, username string, from Source, more ...Counter) (at Attempt, err error) {
+func (s *Service) BeginAttempt(ctx context.Context, a person.Holder, username string, from Source,
+	more ...Counter,
+) (at Attempt, err error) {
 	now := s.now()
 	subject := counterOf(a.ID)
 	if a.ID == "" {

@@ -22,7 +22,9 @@ type Counter struct {
 
 // count counts one attempt on all counters, or on none if one of them has a wait, or there is a wait already. exhausted
 // says that the next attempt has to wait.
-func (s *Service) count(tx storage.Tx, counters []Counter, already time.Duration, now time.Time) (wait time.Duration, exhausted bool, err error) {
+func (s *Service) count(tx storage.Tx, counters []Counter, already time.Duration, now time.Time) (wait time.Duration,
+	exhausted bool, err error,
+) {
 	recs, wait := make([]FailureRecord, len(counters)), max(already, 0)
 	for i, c := range counters {
 		if recs[i], err = s.ReadFailures(tx, c, now); err != nil {

@@ -131,7 +131,9 @@ func deliveredHash(key []byte, why DeliveredPurpose, person string, epoch int64,
 }
 
 // putDeliveredCode stores a code in place of the one before, and returns when it expires. Error: *TooSoonError.
-func (s *Service) putDeliveredCode(tx storage.Tx, why DeliveredPurpose, person string, rec *person.Record, code string, t DeliveredTerms, now time.Time) (time.Time, error) {
+func (s *Service) putDeliveredCode(tx storage.Tx, why DeliveredPurpose, person string, rec *person.Record, code string, t DeliveredTerms,
+	now time.Time,
+) (time.Time, error) {
 	key := storage.Key(string(why), person)
 	last, found, err := deliveredCodes.Find(tx, key)
 	if err != nil {
@@ -155,7 +157,9 @@ func (r deliveredCodeRecord) works(epoch int64, now time.Time) bool {
 // CheckDeliveredCode checks an entered code, and counts the attempt before. Error: person.ErrMismatch, if the code is
 // wrong or does not work now. spend deletes the code in the transaction that uses it, and returns false if another
 // request has.
-func (s *Service) CheckDeliveredCode(ctx context.Context, why DeliveredPurpose, personID, typed string) (spend func(tx storage.Tx) (bool, error), err error) {
+func (s *Service) CheckDeliveredCode(ctx context.Context, why DeliveredPurpose, personID,
+	typed string,
+) (spend func(tx storage.Tx) (bool, error), err error) {
 	key, now := storage.Key(string(why), personID), s.now()
 	var rec deliveredCodeRecord
 	err = s.store.Update(ctx, func(tx storage.Tx) error {

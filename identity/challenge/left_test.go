@@ -80,7 +80,8 @@ func TestRefusedSignInLeavesAnEventAfterAHangUp(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer h.HangUpBefore(2, cancel)()
-	if _, err := h.CheckPassword(ctx, "shop", "ben", "wrong", audit.Origin{ClientIP: "198.51.100.1"}); !errors.Is(err, authn.ErrBadCredentials) {
+	if _, err := h.CheckPassword(ctx, "shop", "ben", "wrong", audit.Origin{ClientIP: "198.51.100.1"}); !errors.Is(err,
+		authn.ErrBadCredentials) {
 		t.Errorf("a wrong password of a client that hangs up = %v, want ErrBadCredentials", err)
 	}
 	if n := h.Events()["login.LoginFailedEvent"]; n != 6 {

@@ -40,13 +40,17 @@ const (
 // NewLink stores a link for a person in place of an older one of the kind, and returns its path. A new password or a
 // block ends it, and so does another address if data has LinkTo, or another number if it has LinkNumber. For an unknown
 // id the same work is done, but the link never works.
-func (s *Service) NewLink(tx storage.Tx, kind LinkKind, personID string, data map[string]string, life time.Duration, now time.Time) (path string, err error) {
+func (s *Service) NewLink(tx storage.Tx, kind LinkKind, personID string, data map[string]string, life time.Duration,
+	now time.Time,
+) (path string, err error) {
 	token, err := s.putLink(tx, kind, personID, data, life, now)
 	return s.LinkPath(kind) + "?" + url.Values{LinkParam: {token}}.Encode(), err
 }
 
 // putLink is NewLink, and returns only the token.
-func (s *Service) putLink(tx storage.Tx, kind LinkKind, personID string, data map[string]string, life time.Duration, now time.Time) (token string, err error) {
+func (s *Service) putLink(tx storage.Tx, kind LinkKind, personID string, data map[string]string, life time.Duration,
+	now time.Time,
+) (token string, err error) {
 	token, err = secret.NewToken(s.random, secret.MailLink)
 	if err != nil {
 		return "", err

@@ -48,7 +48,9 @@ func NewSentCode(random io.Reader) (string, error) { return secret.Text(random, 
 
 // SendCode stores a new code in place of the one before, and calls send in tx. With a wait nothing has happened: no
 // code is sent for so long. Where nobody must be told, send does nothing, and everything else is the same.
-func (s *Service) SendCode(tx storage.Tx, c CodePurpose, code string, now time.Time, send func(tx storage.Tx, code string) error) (wait time.Duration, err error) {
+func (s *Service) SendCode(tx storage.Tx, c CodePurpose, code string, now time.Time,
+	send func(tx storage.Tx, code string) error,
+) (wait time.Duration, err error) {
 	last, found, err := sentCodes.Find(tx, c.key())
 	if err != nil {
 		return 0, err

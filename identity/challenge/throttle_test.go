@@ -32,7 +32,8 @@ func TestThrottle(t *testing.T) {
 		}
 		before := h.Hasher.Computed()
 		a := b.Try(identitytest.Demo, identitytest.DemoPassword)
-		if a.Code != http.StatusTooManyRequests || a.Header().Get("Retry-After") != "30" || !strings.Contains(a.Body.String(), "Too many tries. Try again in 30 seconds.") || b.Session() != "" {
+		if a.Code != http.StatusTooManyRequests || a.Header().Get("Retry-After") != "30" ||
+			!strings.Contains(a.Body.String(), "Too many tries. Try again in 30 seconds.") || b.Session() != "" {
 			t.Errorf("sixth try: status %d, Retry-After %q:\n%s", a.Code, a.Header().Get("Retry-After"), a.Body)
 		}
 		if h.Hasher.Computed() != before {
@@ -85,7 +86,8 @@ func TestThrottle(t *testing.T) {
 	t.Run("attack 222: all spellings of a name share one counter", func(t *testing.T) {
 		t.Parallel()
 		h := identitytest.New(t)
-		if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "Ren\u00e9e", Password: secret.New("sail-1-x")}, identitytest.Admin); err != nil {
+		if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "Ren\u00e9e", Password: secret.New("sail-1-x")},
+			identitytest.Admin); err != nil {
 			t.Fatal(err)
 		}
 		b := h.Browser()
@@ -125,7 +127,8 @@ func TestThrottle(t *testing.T) {
 	t.Run("attack 223: one office is not locked out by one person", func(t *testing.T) {
 		t.Parallel()
 		h := identitytest.New(t)
-		if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", Password: secret.New("sail-1-x")}, identitytest.Admin); err != nil {
+		if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", Password: secret.New("sail-1-x")},
+			identitytest.Admin); err != nil {
 			t.Fatal(err)
 		}
 		h.Browser().Wrong("anna", 12)
@@ -236,7 +239,8 @@ func TestBusyHasher(t *testing.T) {
 	long, finish := context.WithCancel(t.Context())
 	for range 2 {
 		flood.Go(func() {
-			h.Hasher.Verify(long, "$argon2id$v=19$m=65536,t=32,p=1$"+strings.Repeat("A", 22)+"$"+strings.Repeat("A", 43), "x") //nolint:errcheck // it is cancelled
+			h.Hasher.Verify(long, "$argon2id$v=19$m=65536,t=32,p=1$"+strings.Repeat("A", 22)+"$"+strings.Repeat("A", 43),
+				"x") //nolint:errcheck // it is cancelled
 		})
 	}
 	for h.Hasher.Waiting() == 0 {
@@ -253,7 +257,8 @@ func TestBusyHasher(t *testing.T) {
 	}
 	<-turnedAway
 	for range 6 {
-		if a := b.Post(form, "username", identitytest.Demo, "password", "wrong password"); a.Code != http.StatusServiceUnavailable || a.Header().Get("Retry-After") == "" {
+		if a := b.Post(form, "username", identitytest.Demo, "password", "wrong password"); a.Code != http.StatusServiceUnavailable ||
+			a.Header().Get("Retry-After") == "" {
 			t.Errorf("try while the hasher is busy: status %d, Retry-After %q, want 503 with it", a.Code, a.Header().Get("Retry-After"))
 		}
 	}

@@ -25,7 +25,10 @@ func activatingByEmail(t *testing.T) (h *identitytest.Harness, u *settings.Units
 	a.Enabled, a.Type, a.ExpirationTime = true, "EMAIL", 3600
 	u.EmailNotifications.Welcome.OnAPIEnabled = true
 	verified := false
-	p = h.Add(person.NewPerson{Username: "ann", Email: identitytest.Newcomer, EmailVerified: &verified, Password: secret.New(identitytest.FreshPassword)})
+	p = h.Add(person.NewPerson{
+		Username: "ann", Email: identitytest.Newcomer, EmailVerified: &verified,
+		Password: secret.New(identitytest.FreshPassword),
+	})
 	if p.State != person.Inactive {
 		t.Fatalf("a new person is %s, want INACTIVE", p.State)
 	}
@@ -94,7 +97,8 @@ func TestActivationResent(t *testing.T) {
 		t.Errorf("the older link = %d", a.Code)
 	}
 	a = b.Post(b.Get(link))
-	if done := b.Get(a.Header().Get("Location")); !strings.Contains(done.Body.String(), `href="/sign-in?flow=`) || h.StateOf(p.ID) != person.Active {
+	if done := b.Get(a.Header().Get("Location")); !strings.Contains(done.Body.String(), `href="/sign-in?flow=`) ||
+		h.StateOf(p.ID) != person.Active {
 		t.Errorf("afterwards: %d\n%s", done.Code, done.Body)
 	}
 	h.Add(person.NewPerson{Username: "cid@example.com", Password: secret.New(identitytest.FreshPassword)})
@@ -130,7 +134,8 @@ func TestActivationDuringSignIn(t *testing.T) {
 	if a := b.Post(page, "code", identitytest.WrongFor(code)); a.Code != http.StatusUnprocessableEntity || b.IsSignedIn() {
 		t.Errorf("a wrong code = %d", a.Code)
 	}
-	if a := b.Post(page, "code", code); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" || h.StateOf(p.ID) != person.Active || !b.IsSignedIn() {
+	if a := b.Post(page, "code", code); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" ||
+		h.StateOf(p.ID) != person.Active || !b.IsSignedIn() {
 		t.Errorf("the code = %d to %s", a.Code, a.Header().Get("Location"))
 	}
 }
@@ -142,7 +147,8 @@ func TestSignUpActivation(t *testing.T) {
 	h, u, _, _ := activatingByEmail(t)
 	b := h.Browser()
 	signUp(b, "email", "code@example.com", "password", identitytest.FreshPassword)
-	if a := b.Post(b.Get("/sign-up/confirm"), "code", h.Mailed(notify.SignUpCode, "code@example.com")); a.Code != http.StatusSeeOther || !b.IsSignedIn() {
+	if a := b.Post(b.Get("/sign-up/confirm"), "code", h.Mailed(notify.SignUpCode, "code@example.com")); a.Code != http.StatusSeeOther ||
+		!b.IsSignedIn() {
 		t.Errorf("after the code = %d", a.Code)
 	}
 	u.Attributes.Verification.EmailEnabled = false
@@ -164,62 +170,64 @@ func TestSignUpActivation(t *testing.T) {
 				t.Errorf("= %d to %s", taken.Code, taken.Header().Get("Location"))
 			}
 		}
-		identitytest.WantNotices(t, "the owner", h.Notices, "sign_up_existing "+identitytest.Demo, "sign_up_existing "+identitytest.Demo, "sign_up_existing "+identitytest.Demo, "sign_up_existing "+identitytest.Demo, "sign_up_existing "+identitytest.Demo)
+		identitytest.WantNotices(t, "the owner", h.Notices, "sign_up_existing "+identitytest.Demo, "sign_up_existing "+identitytest.Demo,
+			"sign_up_existing "+identitytest.Demo, "sign_up_existing "+identitytest.Demo, "sign_up_existing "+identitytest.Demo)
 	})
 }
 
 func TestActivationByEmailAttacks(t *testing.T) {
 	t.Parallel()
-	t.Run("attack 231: a link sixty-four times at once, late, after another password, of somebody an administrator has made inactive", func(t *testing.T) {
-		t.Parallel()
-		h, _, _, link := activatingByEmail(t)
-		b := h.Browser()
-		page := b.Get(link)
-		var wg sync.WaitGroup
-		for range 64 {
-			wg.Go(func() {
-				c := &identitytest.Browser{H: h, Cookies: map[string]string{}, Address: b.Address}
-				for k, v := range b.Cookies {
-					c.Cookies[k] = v
-				}
-				c.Post(page)
-			})
-		}
-		wg.Wait()
-		if n := h.Events()["person.PersonActivatedEvent"]; n != 1 {
-			t.Errorf("activated %d times", n)
-		}
-		for name, kill := range map[string]func(h *identitytest.Harness, id string) error{
-			"an hour": func(h *identitytest.Harness, _ string) error { h.Clock.Advance(time.Hour); return nil },
-			"another password": func(h *identitytest.Harness, id string) error {
-				return h.Person.SetPassword(t.Context(), id, secret.New(identitytest.DemoPassword), identitytest.Ops)
-			},
-			"a block": func(h *identitytest.Harness, id string) error {
-				return h.Person.SetState(t.Context(), id, person.Blocked, identitytest.Ops)
-			},
-			"an administrator's active and inactive": func(h *identitytest.Harness, id string) error {
-				if err := h.Person.SetState(t.Context(), id, person.Active, identitytest.Ops); err != nil {
-					return err
-				}
-				return h.Person.SetState(t.Context(), id, person.Inactive, identitytest.Ops)
-			},
-		} {
-			h, _, p, link := activatingByEmail(t)
+	t.Run("attack 231: a link sixty-four times at once, late, after another password, of somebody an administrator has made inactive",
+		func(t *testing.T) {
+			t.Parallel()
+			h, _, _, link := activatingByEmail(t)
 			b := h.Browser()
 			page := b.Get(link)
-			if err := kill(h, p.ID); err != nil {
-				t.Fatal(err)
+			var wg sync.WaitGroup
+			for range 64 {
+				wg.Go(func() {
+					c := &identitytest.Browser{H: h, Cookies: map[string]string{}, Address: b.Address}
+					for k, v := range b.Cookies {
+						c.Cookies[k] = v
+					}
+					c.Post(page)
+				})
 			}
-			if a := b.Post(page); a.Code != http.StatusBadRequest || h.StateOf(p.ID) == person.Active {
-				t.Errorf("after %s = %d, %s", name, a.Code, h.StateOf(p.ID))
+			wg.Wait()
+			if n := h.Events()["person.PersonActivatedEvent"]; n != 1 {
+				t.Errorf("activated %d times", n)
 			}
-			if name == "an administrator's active and inactive" {
-				if a := b.Try("ann", identitytest.FreshPassword); a.Code != http.StatusUnprocessableEntity {
-					t.Errorf("sign-in of somebody an administrator has made inactive = %d", a.Code)
+			for name, kill := range map[string]func(h *identitytest.Harness, id string) error{
+				"an hour": func(h *identitytest.Harness, _ string) error { h.Clock.Advance(time.Hour); return nil },
+				"another password": func(h *identitytest.Harness, id string) error {
+					return h.Person.SetPassword(t.Context(), id, secret.New(identitytest.DemoPassword), identitytest.Ops)
+				},
+				"a block": func(h *identitytest.Harness, id string) error {
+					return h.Person.SetState(t.Context(), id, person.Blocked, identitytest.Ops)
+				},
+				"an administrator's active and inactive": func(h *identitytest.Harness, id string) error {
+					if err := h.Person.SetState(t.Context(), id, person.Active, identitytest.Ops); err != nil {
+						return err
+					}
+					return h.Person.SetState(t.Context(), id, person.Inactive, identitytest.Ops)
+				},
+			} {
+				h, _, p, link := activatingByEmail(t)
+				b := h.Browser()
+				page := b.Get(link)
+				if err := kill(h, p.ID); err != nil {
+					t.Fatal(err)
+				}
+				if a := b.Post(page); a.Code != http.StatusBadRequest || h.StateOf(p.ID) == person.Active {
+					t.Errorf("after %s = %d, %s", name, a.Code, h.StateOf(p.ID))
+				}
+				if name == "an administrator's active and inactive" {
+					if a := b.Try("ann", identitytest.FreshPassword); a.Code != http.StatusUnprocessableEntity {
+						t.Errorf("sign-in of somebody an administrator has made inactive = %d", a.Code)
+					}
 				}
 			}
-		}
-	})
+		})
 	t.Run("attack 237: a scanner follows the link; attack 282: the form without its token", func(t *testing.T) {
 		t.Parallel()
 		h, _, p, link := activatingByEmail(t)
@@ -229,7 +237,8 @@ func TestActivationByEmailAttacks(t *testing.T) {
 		}
 		b := h.Browser()
 		b.Get(link)
-		if a := b.Do(http.MethodPost, "/activate", url.Values{"csrf": {"x"}}.Encode()); a.Code != http.StatusForbidden || h.StateOf(p.ID) != person.Inactive {
+		if a := b.Do(http.MethodPost, "/activate", url.Values{"csrf": {"x"}}.Encode()); a.Code != http.StatusForbidden ||
+			h.StateOf(p.ID) != person.Inactive {
 			t.Errorf("without a token = %d, %s", a.Code, h.StateOf(p.ID))
 		}
 	})

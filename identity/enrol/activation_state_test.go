@@ -38,7 +38,8 @@ func TestActivatedByToken(t *testing.T) {
 	}
 	b := h.Browser()
 	if a := b.Try("ann", identitytest.FreshPassword); a.Code != http.StatusUnprocessableEntity {
-		t.Errorf("the right password of a person made inactive = %d to %s, want no way to activate the account", a.Code, a.Header().Get("Location"))
+		t.Errorf("the right password of a person made inactive = %d to %s, want no way to activate the account", a.Code,
+			a.Header().Get("Location"))
 	}
 	if a := b.Get(link); a.Code != http.StatusBadRequest {
 		t.Errorf("the link of the activation = %d", a.Code)

@@ -44,7 +44,8 @@ func awaits(b *identitytest.Browser, username, password string) *identitytest.An
 	b.H.T.Helper()
 	a := b.Try(username, password)
 	page := b.Get(a.Header().Get("Location"))
-	if a.Code != http.StatusSeeOther || !strings.HasPrefix(page.URL, "/sign-in/activate?flow=") || page.Code != http.StatusOK || b.IsSignedIn() {
+	if a.Code != http.StatusSeeOther || !strings.HasPrefix(page.URL, "/sign-in/activate?flow=") ||
+		page.Code != http.StatusOK || b.IsSignedIn() {
 		b.H.T.Fatalf("sign-in of %q = %d to %s, want to be asked for the code\n%s", username, a.Code, page.URL, page.Body)
 	}
 	return page
@@ -89,7 +90,8 @@ func TestActivationSwitch(t *testing.T) {
 	page := awaits(b, late, identitytest.GuestPassword)
 	code := activationCode(h, p.ID)
 	u.Features.PersonActivation.Enabled = false
-	if a := b.Post(page, "code", code); h.StateOf(p.ID) != person.Inactive || !strings.HasPrefix(a.Header().Get("Location"), "/sign-in?flow=") {
+	if a := b.Post(page, "code", code); h.StateOf(p.ID) != person.Inactive ||
+		!strings.HasPrefix(a.Header().Get("Location"), "/sign-in?flow=") {
 		t.Errorf("the code while switched off = %d to %q", a.Code, a.Header().Get("Location"))
 	}
 	if a := h.Browser().Try(late, identitytest.GuestPassword); a.Code != http.StatusUnprocessableEntity {
@@ -112,7 +114,8 @@ func TestActivationType(t *testing.T) {
 		t.Errorf("a code = %v, want ErrCodesOff", err)
 	}
 	b := h.Browser()
-	if a := b.Get(identitytest.Or(b.Try(late, identitytest.GuestPassword).Header().Get("Location"), "/sign-in")); strings.Contains(a.Body.String(), `id="code"`) {
+	if a := b.Get(identitytest.Or(b.Try(late, identitytest.GuestPassword).Header().Get("Location"),
+		"/sign-in")); strings.Contains(a.Body.String(), `id="code"`) {
 		t.Errorf("the page asks for a code:\n%s", a.Body)
 	}
 }
@@ -134,7 +137,8 @@ func TestActivationExpires(t *testing.T) {
 	h.Clock.Advance(119 * time.Second)
 	try("a code on its way", http.StatusUnprocessableEntity)
 	soon := new(challenge.TooSoonError)
-	if _, err := h.Proof.MakeDeliveredCode(t.Context(), p.ID, "activation", identitytest.Ops); !errors.As(err, &soon) || soon.Wait != 181*time.Second {
+	if _, err := h.Proof.MakeDeliveredCode(t.Context(), p.ID, "activation", identitytest.Ops); !errors.As(err, &soon) ||
+		soon.Wait != 181*time.Second {
 		t.Errorf("attack 267: another code within the period = %v, want to wait 181 s", err)
 	}
 	h.Clock.Advance(3601 * time.Second)
@@ -181,8 +185,10 @@ func TestActivationAttacks(t *testing.T) {
 		t.Parallel()
 		h, _, _ := activatingByCode(t)
 		wrong, nobody := h.Browser().Try(late, "a wrong password"), h.Browser().Try("nobody@example.com", "a wrong password")
-		if wrong.Code != nobody.Code || wrong.Header().Get("Location") != "" || len(wrong.Body.String())-len(nobody.Body.String()) != len(late)-len("nobody@example.com") {
-			t.Errorf("a wrong password of somebody inactive = %d with %d bytes, of nobody %d with %d", wrong.Code, wrong.Body.Len(), nobody.Code, nobody.Body.Len())
+		if wrong.Code != nobody.Code || wrong.Header().Get("Location") != "" ||
+			len(wrong.Body.String())-len(nobody.Body.String()) != len(late)-len("nobody@example.com") {
+			t.Errorf("a wrong password of somebody inactive = %d with %d bytes, of nobody %d with %d", wrong.Code, wrong.Body.Len(),
+				nobody.Code, nobody.Body.Len())
 		}
 	})
 	t.Run("attack 267: guessing the code, in parallel", func(t *testing.T) {
@@ -230,7 +236,8 @@ func TestActivationAttacks(t *testing.T) {
 		h, _, p := activatingByCode(t)
 		other := h.Add(person.NewPerson{Username: "other@example.com", Password: secret.New(identitytest.GuestPassword)})
 		b := h.Browser()
-		if a := b.Post(awaits(b, late, identitytest.GuestPassword), "code", activationCode(h, other.ID)); a.Code != http.StatusUnprocessableEntity || h.StateOf(p.ID) != person.Inactive {
+		if a := b.Post(awaits(b, late, identitytest.GuestPassword), "code",
+			activationCode(h, other.ID)); a.Code != http.StatusUnprocessableEntity || h.StateOf(p.ID) != person.Inactive {
 			t.Errorf("another's code = %d", a.Code)
 		}
 	})
@@ -245,11 +252,13 @@ func TestActivationAttacks(t *testing.T) {
 		}
 		owner := h.Browser()
 		page := awaits(owner, late, identitytest.GuestPassword)
-		if a := b.Do(http.MethodPost, page.URL, url.Values{"csrf": {page.CSRF()}, "code": {code}}.Encode()); a.Code != http.StatusForbidden || h.StateOf(p.ID) != person.Inactive {
+		if a := b.Do(http.MethodPost, page.URL, url.Values{"csrf": {page.CSRF()}, "code": {code}}.Encode()); a.Code != http.StatusForbidden ||
+			h.StateOf(p.ID) != person.Inactive {
 			t.Errorf("the flow of another browser = %d, want 403", a.Code)
 		}
 		h.Clock.Advance(16 * time.Minute)
-		if a := owner.Post(page, "code", code); !strings.HasPrefix(a.Header().Get("Location"), "/sign-in?flow=") || h.StateOf(p.ID) != person.Inactive {
+		if a := owner.Post(page, "code", code); !strings.HasPrefix(a.Header().Get("Location"), "/sign-in?flow=") ||
+			h.StateOf(p.ID) != person.Inactive {
 			t.Errorf("a password of long ago = %d to %q, want to be asked for it again", a.Code, a.Header().Get("Location"))
 		}
 	})

@@ -151,9 +151,12 @@ func TestResetByTextNeeds(t *testing.T) {
 		x := newTexted(t)
 		for i, name := range []string{"one", "two"} {
 			yes := true
-			x.Add(person.NewPerson{Username: name, Password: secret.New("what tess forgot 1"), Email: "both@example.com", EmailVerified: &yes, Profile: &person.Profile{
-				PhoneNumbers: []person.PhoneNumber{{Value: fmt.Sprintf("+3161111111%d", i), Primary: true, Verified: true}},
-			}})
+			x.Add(person.NewPerson{
+				Username: name, Password: secret.New("what tess forgot 1"), Email: "both@example.com",
+				EmailVerified: &yes, Profile: &person.Profile{
+					PhoneNumbers: []person.PhoneNumber{{Value: fmt.Sprintf("+3161111111%d", i), Primary: true, Verified: true}},
+				},
+			})
 		}
 		if _, code := x.ask(x.Browser(), "both@example.com"); code != "" {
 			t.Error("a code was sent to one of the two")
@@ -182,10 +185,11 @@ func TestResetByTextAttacks(t *testing.T) {
 				t.Fatalf("the code = %d to %q", a.Code, a.Header().Get("Location"))
 			}
 			form := b.Get("/reset")
-			if _, err := x.Person.UpdatePerson(t.Context(), x.tess.ID, person.Edit{By: identitytest.Ops, Verified: true}, func(_ storage.Tx, d *person.Details) error {
-				change(d)
-				return nil
-			}); err != nil {
+			if _, err := x.Person.UpdatePerson(t.Context(), x.tess.ID, person.Edit{By: identitytest.Ops, Verified: true},
+				func(_ storage.Tx, d *person.Details) error {
+					change(d)
+					return nil
+				}); err != nil {
 				t.Fatal(err)
 			}
 			if a := b.Post(form, "password", "what a thief knows 2"); a.Code != http.StatusBadRequest {
@@ -221,12 +225,13 @@ func TestResetByTextAttacks(t *testing.T) {
 	t.Run("attack 219: who exists, by the waits of others", func(t *testing.T) {
 		t.Parallel()
 		x := newTexted(t)
-		person, err := x.Person.UpdatePerson(t.Context(), x.tess.ID, person.Edit{By: identitytest.Ops, Verified: true}, func(_ storage.Tx, d *person.Details) error {
-			for _, v := range []string{"t1@example.com", "t2@example.com", "t3@example.com", "t4@example.com", "t5@example.com", "t6@example.com"} {
-				d.Profile.EmailAddresses = append(d.Profile.EmailAddresses, person.EmailAddress{Value: v, Verified: true})
-			}
-			return nil
-		})
+		person, err := x.Person.UpdatePerson(t.Context(), x.tess.ID, person.Edit{By: identitytest.Ops, Verified: true},
+			func(_ storage.Tx, d *person.Details) error {
+				for _, v := range []string{"t1@example.com", "t2@example.com", "t3@example.com", "t4@example.com", "t5@example.com", "t6@example.com"} {
+					d.Profile.EmailAddresses = append(d.Profile.EmailAddresses, person.EmailAddress{Value: v, Verified: true})
+				}
+				return nil
+			})
 		if err != nil || person.ID != x.tess.ID {
 			t.Fatal(err)
 		}
@@ -301,10 +306,11 @@ func TestResetByTextAttacks(t *testing.T) {
 		x := newTexted(t)
 		b := x.Browser()
 		page, code := x.ask(b, tess)
-		_, err := x.Person.UpdatePerson(t.Context(), x.tess.ID, person.Edit{By: identitytest.Ops, Verified: true}, func(_ storage.Tx, d *person.Details) error {
-			d.Profile.PhoneNumbers = []person.PhoneNumber{{Value: "+31600000000", Primary: true, Verified: true}}
-			return nil
-		})
+		_, err := x.Person.UpdatePerson(t.Context(), x.tess.ID, person.Edit{By: identitytest.Ops, Verified: true},
+			func(_ storage.Tx, d *person.Details) error {
+				d.Profile.PhoneNumbers = []person.PhoneNumber{{Value: "+31600000000", Primary: true, Verified: true}}
+				return nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -387,7 +393,8 @@ func TestUsernameReminder(t *testing.T) {
 	if a.Header().Get("Location") != "/forgot/username/sent" || len(list) != 1 {
 		t.Fatalf("a reminder = %d to %q, %d messages", a.Code, a.Header().Get("Location"), len(list))
 	}
-	if names := strings.Split(list[0].Data["usernames"], ", "); list[0].To != tessNumber || len(names) != 2 || !strings.Contains(list[0].Data["usernames"], tess) {
+	if names := strings.Split(list[0].Data["usernames"], ", "); list[0].To != tessNumber || len(names) != 2 ||
+		!strings.Contains(list[0].Data["usernames"], tess) {
 		t.Errorf("the message to %s names %q, want tess and shared, who have shown that the number is theirs", list[0].To, names)
 	}
 	x.Clock.Advance(time.Minute)
@@ -401,7 +408,8 @@ func TestUsernameReminder(t *testing.T) {
 		"removed number":    func(d *person.Details) { d.Profile.PhoneNumbers = nil },
 		"number in a draft": func(d *person.Details) { d.Profile.PhoneNumbers = []person.PhoneNumber{{Value: tessNumber}} },
 	} {
-		_, err := x.Person.UpdatePerson(t.Context(), x.tess.ID, person.Edit{By: identitytest.Ops, Verified: true}, func(_ storage.Tx, d *person.Details) error { change(d); return nil })
+		_, err := x.Person.UpdatePerson(t.Context(), x.tess.ID, person.Edit{By: identitytest.Ops, Verified: true},
+			func(_ storage.Tx, d *person.Details) error { change(d); return nil })
 		if err != nil {
 			t.Fatal(err)
 		}

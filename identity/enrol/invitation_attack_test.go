@@ -39,10 +39,11 @@ func TestInvitationAttacks(t *testing.T) {
 	t.Run("attack 267: a link after the address has changed", func(t *testing.T) {
 		t.Parallel()
 		x, made, link := checked(t)
-		_, err := x.Person.UpdatePerson(t.Context(), made.PersonID, person.Edit{By: identitytest.Ops}, func(_ storage.Tx, d *person.Details) error {
-			d.Profile.EmailAddresses = []person.EmailAddress{{Value: "other@example.com", Primary: true}}
-			return nil
-		})
+		_, err := x.Person.UpdatePerson(t.Context(), made.PersonID, person.Edit{By: identitytest.Ops},
+			func(_ storage.Tx, d *person.Details) error {
+				d.Profile.EmailAddresses = []person.EmailAddress{{Value: "other@example.com", Primary: true}}
+				return nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +193,10 @@ func TestInvitationAttacks(t *testing.T) {
 		made := x.Invite(enrol.NewInvitation{Email: identitytest.Guest})
 		b := x.Browser()
 		form := b.Get(x.Link())
-		for name, token := range map[string]string{"none": "", "of another browser": x.Browser().Get("/next").CSRF(), "of another form": b.Get("/next").CSRF()} {
+		for name, token := range map[string]string{
+			"none": "", "of another browser": x.Browser().Get("/next").CSRF(),
+			"of another form": b.Get("/next").CSRF(),
+		} {
 			a := b.Do(http.MethodPost, "/invitation", url.Values{"csrf": {token}, "password": {identitytest.GuestPassword}}.Encode())
 			if a.Code != http.StatusForbidden || x.State(made.PersonID) != person.Invited {
 				t.Errorf("a token %s = %d, want 403", name, a.Code)
@@ -209,7 +213,8 @@ func TestInvitationAttacks(t *testing.T) {
 		x.Invite(enrol.NewInvitation{Email: identitytest.Guest})
 		b := x.Browser()
 		form := b.Get(x.Link() + "&redirect=https://evil.example&next=//evil.example")
-		if a := b.Post(form, "password", identitytest.GuestPassword, "redirect", "https://evil.example"); a.Header().Get("Location") != "/account" {
+		if a := b.Post(form, "password", identitytest.GuestPassword, "redirect",
+			"https://evil.example"); a.Header().Get("Location") != "/account" {
 			t.Errorf("accepting leads to %q", a.Header().Get("Location"))
 		}
 	})

@@ -93,7 +93,8 @@ func TestInvitationSMSNeeds(t *testing.T) {
 			x := newTexting(t)
 			tt.change(x)
 			x.Invite(enrol.NewInvitation{Email: identitytest.Guest, PhoneNumbers: []string{tt.number}})
-			if page := x.Browser().Get(x.Link()); !strings.Contains(page.Body.String(), "Contact the person who invited you") || strings.Contains(page.Body.String(), `name="send"`) {
+			if page := x.Browser().Get(x.Link()); !strings.Contains(page.Body.String(), "Contact the person who invited you") ||
+				strings.Contains(page.Body.String(), `name="send"`) {
 				t.Errorf("the page says\n%s", page.Body)
 			}
 		})

@@ -52,11 +52,13 @@ func TestInvitation(t *testing.T) {
 		t.Errorf("the link = %d to %q, want 303 to the page without the token", a.Code, a.Header().Get("Location"))
 	}
 	form := b.Get("/invitation")
-	if body := form.Body.String(); form.Code != http.StatusOK || !strings.Contains(body, identitytest.Guest) || strings.Contains(body, "ghml_") {
+	if body := form.Body.String(); form.Code != http.StatusOK || !strings.Contains(body, identitytest.Guest) ||
+		strings.Contains(body, "ghml_") {
 		t.Fatalf("the page = %d, want one with the username and without the token:\n%s", form.Code, body)
 	}
 	for what, bad := range map[string]string{"too short": "short", "none": ""} {
-		if a := b.Post(form, "password", bad); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), `aria-invalid="true"`) {
+		if a := b.Post(form, "password", bad); a.Code != http.StatusUnprocessableEntity ||
+			!strings.Contains(a.Body.String(), `aria-invalid="true"`) {
 			t.Errorf("a password that is %s = %d, want 422 and the field marked", what, a.Code)
 		}
 	}
@@ -121,7 +123,8 @@ func TestInvitationSwitch(t *testing.T) {
 	b := x.Browser()
 	form := b.Get(link)
 	x.U.Features.AcceptingInvitationEnabled = false
-	if _, err := x.Enrol.Invite(t.Context(), enrol.NewInvitation{Email: "other@example.com"}, identitytest.Ops); !errors.Is(err, enrol.ErrInvitationsOff) {
+	if _, err := x.Enrol.Invite(t.Context(), enrol.NewInvitation{Email: "other@example.com"}, identitytest.Ops); !errors.Is(err,
+		enrol.ErrInvitationsOff) {
 		t.Errorf("Invite while switched off = %v", err)
 	}
 	if _, err := x.Person.Person(t.Context(), "other@example.com"); !errors.Is(err, person.ErrNoPerson) {
@@ -142,7 +145,8 @@ func TestInvitationAgain(t *testing.T) {
 	made := x.Invite(enrol.NewInvitation{Email: identitytest.Guest})
 	old := x.Link()
 	soon := new(challenge.TooSoonError)
-	if _, err := x.Enrol.InviteAgain(t.Context(), made.PersonID, identitytest.Ops); !errors.As(err, &soon) || soon.Wait <= 0 || soon.Wait > time.Minute {
+	if _, err := x.Enrol.InviteAgain(t.Context(), made.PersonID, identitytest.Ops); !errors.As(err, &soon) || soon.Wait <= 0 ||
+		soon.Wait > time.Minute {
 		t.Errorf("InviteAgain at once = %v, want to wait a minute", err)
 	}
 	x.Clock.Advance(time.Minute)
@@ -161,7 +165,8 @@ func TestInvitationAgain(t *testing.T) {
 	if _, err := x.Enrol.InviteAgain(t.Context(), identitytest.Guest, identitytest.Ops); !errors.As(err, &state) {
 		t.Errorf("InviteAgain of who has come = %v, want a StateError", err)
 	}
-	if err := x.Enrol.WithdrawInvitation(t.Context(), made.PersonID, identitytest.Ops); !errors.As(err, &state) || x.State(made.PersonID) != person.Active {
+	if err := x.Enrol.WithdrawInvitation(t.Context(), made.PersonID, identitytest.Ops); !errors.As(err, &state) ||
+		x.State(made.PersonID) != person.Active {
 		t.Errorf("WithdrawInvitation of who has come = %v, want a StateError", err)
 	}
 	if _, err := x.Enrol.InviteAgain(t.Context(), "nobody", identitytest.Ops); !errors.Is(err, person.ErrNoPerson) {
@@ -175,10 +180,11 @@ func TestInvitationMended(t *testing.T) {
 	x := identitytest.NewInviting(t)
 	made := x.Invite(enrol.NewInvitation{Email: "gust@example.com", Username: "guest"})
 	old := x.Link()
-	_, err := x.Person.UpdatePerson(t.Context(), made.PersonID, person.Edit{By: identitytest.Ops}, func(_ storage.Tx, d *person.Details) error {
-		d.Profile.EmailAddresses = []person.EmailAddress{{Value: identitytest.Guest, Primary: true}}
-		return nil
-	})
+	_, err := x.Person.UpdatePerson(t.Context(), made.PersonID, person.Edit{By: identitytest.Ops},
+		func(_ storage.Tx, d *person.Details) error {
+			d.Profile.EmailAddresses = []person.EmailAddress{{Value: identitytest.Guest, Primary: true}}
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +198,8 @@ func TestInvitationMended(t *testing.T) {
 		t.Fatalf("InviteAgain = %+v, %v, want it to go to %s", again, err, identitytest.Guest)
 	}
 	link := identitytest.WantNotices(t, "again", x.M, "account_invitation "+identitytest.Guest)[0].Link
-	if a := accept(x, x.Browser(), link, identitytest.GuestPassword); a.Code != http.StatusSeeOther || x.State(made.PersonID) != person.Active || !verified(x, made.PersonID) {
+	if a := accept(x, x.Browser(), link, identitytest.GuestPassword); a.Code != http.StatusSeeOther ||
+		x.State(made.PersonID) != person.Active || !verified(x, made.PersonID) {
 		t.Errorf("accepting = %d", a.Code)
 	}
 }
@@ -236,7 +243,8 @@ func TestInvitationRefuses(t *testing.T) {
 			t.Errorf("Invite: %s = %v, want a ValidationError", name, err)
 		}
 	}
-	if _, err := x.Enrol.Invite(t.Context(), enrol.NewInvitation{Email: identitytest.Demo}, identitytest.Ops); !errors.Is(err, person.ErrUsernameTaken) {
+	if _, err := x.Enrol.Invite(t.Context(), enrol.NewInvitation{Email: identitytest.Demo}, identitytest.Ops); !errors.Is(err,
+		person.ErrUsernameTaken) {
 		t.Errorf("Invite of somebody who is there = %v, want ErrUsernameTaken", err)
 	}
 	identitytest.WantNotices(t, "nobody is told", x.M)
@@ -248,8 +256,11 @@ func TestInvitationRedirects(t *testing.T) {
 		change func(*settings.Redirects)
 		want   string
 	}{
-		"a path":           {func(r *settings.Redirects) { r.URLAfterSignUp = "/welcome" }, "/welcome"},
-		"another site":     {func(r *settings.Redirects) { r.URLAfterSignUp = "https://shop.example.com/welcome" }, "https://shop.example.com/welcome"},
+		"a path": {func(r *settings.Redirects) { r.URLAfterSignUp = "/welcome" }, "/welcome"},
+		"another site": {
+			func(r *settings.Redirects) { r.URLAfterSignUp = "https://shop.example.com/welcome" },
+			"https://shop.example.com/welcome",
+		},
 		"as after sign-in": {func(r *settings.Redirects) { r.URLAfterLogin = "/in" }, "/in"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -277,10 +288,12 @@ func TestInvitationByBirthdate(t *testing.T) {
 	b := x.Browser()
 	form := b.Get(x.Link())
 	body := form.Body.String()
-	if form.URL != "/invitation/check" || !strings.Contains(body, `type="date"`) || strings.Contains(body, "1990") || strings.Contains(body, `name="skip"`) {
+	if form.URL != "/invitation/check" || !strings.Contains(body, `type="date"`) || strings.Contains(body, "1990") ||
+		strings.Contains(body, `name="skip"`) {
 		t.Fatalf("the link leads to %s, want to be asked for the date and nothing else:\n%s", form.URL, body)
 	}
-	if a := b.Post(form, "answer", "1990-12-30"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "doesn’t match") {
+	if a := b.Post(form, "answer", "1990-12-30"); a.Code != http.StatusUnprocessableEntity ||
+		!strings.Contains(a.Body.String(), "doesn’t match") {
 		t.Errorf("a wrong date = %d, want 422", a.Code)
 	}
 	if a := b.Post(form); a.Code != http.StatusUnprocessableEntity {
@@ -289,7 +302,8 @@ func TestInvitationByBirthdate(t *testing.T) {
 	if a := b.Post(form, "answer", "1990-12-31"); a.Header().Get("Location") != "/invitation" {
 		t.Fatalf("the date = %d to %q\n%s", a.Code, a.Header().Get("Location"), a.Body)
 	}
-	if a := b.Post(b.Get("/invitation"), "password", identitytest.GuestPassword); a.Code != http.StatusSeeOther || x.State(made.PersonID) != person.Active {
+	if a := b.Post(b.Get("/invitation"), "password", identitytest.GuestPassword); a.Code != http.StatusSeeOther ||
+		x.State(made.PersonID) != person.Active {
 		t.Errorf("accepting = %d", a.Code)
 	}
 	if n := x.Events()["person.InvitationCheckFailedEvent"]; n != 1 {
@@ -302,7 +316,8 @@ func TestInvitationByCode(t *testing.T) {
 	x := identitytest.NewInviting(t)
 	made := x.Invite(enrol.NewInvitation{Email: identitytest.Guest, DateOfBirth: "1990-12-31"})
 	link := x.Link()
-	if _, err := x.Proof.MakeDeliveredCode(t.Context(), made.PersonID, "invitation", identitytest.Ops); !errors.Is(err, challenge.ErrCodesOff) {
+	if _, err := x.Proof.MakeDeliveredCode(t.Context(), made.PersonID, "invitation",
+		identitytest.Ops); !errors.Is(err, challenge.ErrCodesOff) {
 		t.Errorf("MakeDeliveredCode while switched off = %v", err)
 	}
 	x.U.Features.InvitationVerificationRequired.ViaExternallyDeliveredCodeEnabled = true
@@ -311,7 +326,8 @@ func TestInvitationByCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := x.Proof.MakeDeliveredCode(t.Context(), made.PersonID, "invitation", identitytest.Ops); !errors.As(err, new(*challenge.TooSoonError)) {
+	if _, err := x.Proof.MakeDeliveredCode(t.Context(), made.PersonID, "invitation", identitytest.Ops); !errors.As(err,
+		new(*challenge.TooSoonError)) {
 		t.Errorf("attack 267: another code within the period = %v, want to wait", err)
 	}
 	b := x.Browser()
@@ -325,7 +341,8 @@ func TestInvitationByCode(t *testing.T) {
 	if a := b.Post(b.Get("/invitation"), "password", identitytest.GuestPassword); a.Code != http.StatusSeeOther {
 		t.Errorf("accepting = %d", a.Code)
 	}
-	if _, err := x.Proof.MakeDeliveredCode(t.Context(), made.PersonID, "invitation", identitytest.Ops); !errors.As(err, new(*person.StateError)) {
+	if _, err := x.Proof.MakeDeliveredCode(t.Context(), made.PersonID, "invitation", identitytest.Ops); !errors.As(err,
+		new(*person.StateError)) {
 		t.Errorf("MakeDeliveredCode for who has come = %v, want a StateError", err)
 	}
 }
@@ -376,7 +393,8 @@ func TestInvitationWithoutCheck(t *testing.T) {
 	}
 	accept := b.Get("/invitation")
 	x.U.Features.AllowSignUpWithoutInvitationValidation = false
-	if a := b.Post(accept, "password", identitytest.GuestPassword); a.Header().Get("Location") != "/invitation/check" || x.State(made.PersonID) != person.Invited {
+	if a := b.Post(accept, "password", identitytest.GuestPassword); a.Header().Get("Location") != "/invitation/check" ||
+		x.State(made.PersonID) != person.Invited {
 		t.Errorf("accepting once it is not allowed any more = %d to %q", a.Code, a.Header().Get("Location"))
 	}
 	x.U.Features.AllowSignUpWithoutInvitationValidation = true
@@ -432,7 +450,8 @@ func TestInvitationThenActivation(t *testing.T) {
 				to := b.Post(form, "idp", "partner")
 				done = b.Come(b.Leave(to.Header().Get("Location")), x.Partner.Answer(identitytest.Ann(), nil))
 			}
-			if done.Code != http.StatusOK || !strings.Contains(done.Body.String(), "One more step") || b.IsSignedIn() || x.State(made.PersonID) != person.Inactive {
+			if done.Code != http.StatusOK || !strings.Contains(done.Body.String(), "One more step") || b.IsSignedIn() ||
+				x.State(made.PersonID) != person.Inactive {
 				t.Errorf("accepting = %d, signed in: %t, state %s\n%s", done.Code, b.IsSignedIn(), x.State(made.PersonID), done.Body)
 			}
 		})

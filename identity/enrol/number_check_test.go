@@ -45,7 +45,8 @@ func TestNumberCheck(t *testing.T) {
 		"a national number": {uma.ID, "06 87654321", new(person.ValidationError)},
 	} {
 		invalid := new(person.ValidationError)
-		if _, err := x.Proof.SendNumberCode(t.Context(), tt.id, tt.number, identitytest.Ops); !errors.Is(err, tt.want) && !(errors.As(tt.want, &invalid) && errors.As(err, &invalid)) {
+		if _, err := x.Proof.SendNumberCode(t.Context(), tt.id, tt.number, identitytest.Ops); !errors.Is(err, tt.want) &&
+			!(errors.As(tt.want, &invalid) && errors.As(err, &invalid)) {
 			t.Errorf("SendNumberCode: %s = %v", name, err)
 		}
 	}
@@ -61,7 +62,8 @@ func TestNumberCheck(t *testing.T) {
 	if _, err := x.Proof.SendNumberCode(t.Context(), uma.ID, "+31687654321", identitytest.Ops); !errors.As(err, new(*challenge.TooSoonError)) {
 		t.Errorf("another code at once = %v, want to wait", err)
 	}
-	if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", "12345x", identitytest.Ops); !errors.Is(err, challenge.ErrWrongCode) || x.isShown(uma.ID) {
+	if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", "12345x", identitytest.Ops); !errors.Is(err, challenge.ErrWrongCode) ||
+		x.isShown(uma.ID) {
 		t.Errorf("a wrong code = %v", err)
 	}
 	if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, identitytest.Ops); err != nil || !x.isShown(uma.ID) {
@@ -89,7 +91,8 @@ func TestNumberCheckAttacks(t *testing.T) {
 	t.Run("attack 241: a code that another backend asked for", func(t *testing.T) {
 		t.Parallel()
 		x, uma, code := sent(t)
-		if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, audit.Actor{ID: "other"}); !errors.Is(err, challenge.ErrWrongCode) || x.isShown(uma.ID) {
+		if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, audit.Actor{ID: "other"}); !errors.Is(err,
+			challenge.ErrWrongCode) || x.isShown(uma.ID) {
 			t.Errorf("VerifyNumber = %v", err)
 		}
 	})
@@ -97,11 +100,13 @@ func TestNumberCheckAttacks(t *testing.T) {
 		t.Parallel()
 		x, uma, code := sent(t)
 		for range 5 {
-			if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", "12345x", identitytest.Ops); !errors.Is(err, challenge.ErrWrongCode) {
+			if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", "12345x", identitytest.Ops); !errors.Is(err,
+				challenge.ErrWrongCode) {
 				t.Fatal(err)
 			}
 		}
-		if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, identitytest.Ops); !errors.Is(err, challenge.ErrWrongCode) || x.isShown(uma.ID) {
+		if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, identitytest.Ops); !errors.Is(err, challenge.ErrWrongCode) ||
+			x.isShown(uma.ID) {
 			t.Errorf("the right code after five wrong ones = %v", err)
 		}
 	})
@@ -115,7 +120,8 @@ func TestNumberCheckAttacks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, identitytest.Ops); !errors.As(err, new(*person.ValidationError)) || x.isShown(uma.ID) {
+		if err := x.Proof.VerifyNumber(t.Context(), uma.ID, "+31687654321", code, identitytest.Ops); !errors.As(err,
+			new(*person.ValidationError)) || x.isShown(uma.ID) {
 			t.Errorf("VerifyNumber = %v", err)
 		}
 	})

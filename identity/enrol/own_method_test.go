@@ -13,7 +13,10 @@ import (
 
 // ownMethod changes the method of usernames and passwords.
 func ownMethod(u *settings.Units, change func(*settings.LoginMethod)) {
-	m := settings.LoginMethod{ID: settings.OwnMethod, Name: "Username and password", Type: settings.TypePassword, Enabled: true, AuthenticationLevel: 1}
+	m := settings.LoginMethod{
+		ID: settings.OwnMethod, Name: "Username and password", Type: settings.TypePassword,
+		Enabled: true, AuthenticationLevel: 1,
+	}
 	change(&m)
 	u.LoginMethods.LoginMethods = []settings.LoginMethod{m}
 }
@@ -58,7 +61,10 @@ func TestNameOfOwnMethod(t *testing.T) {
 func TestSignUpAsksForAttributes(t *testing.T) {
 	t.Parallel()
 	h, u, _ := identitytest.NewWithSignUp(t)
-	u.Profile.Rules = []settings.AttributeRule{{AnyOf: []string{settings.AttributePhone, settings.AttributeBirthDate}}, {AnyOf: []string{settings.AttributeBirthDate, settings.AttributeEmail}}}
+	u.Profile.Rules = []settings.AttributeRule{
+		{AnyOf: []string{settings.AttributePhone, settings.AttributeBirthDate}},
+		{AnyOf: []string{settings.AttributeBirthDate, settings.AttributeEmail}},
+	}
 	b := h.Browser()
 	page := b.Get("/sign-up")
 	for _, want := range []string{`name="phone"`, `name="date_of_birth"`} {
@@ -91,7 +97,8 @@ func TestRequiredAttributesOfNewPeople(t *testing.T) {
 		t.Errorf("AddPerson = %v, want it to demand a number", err)
 	}
 	with := &person.Profile{PhoneNumbers: []person.PhoneNumber{{Value: "+31 20 123 4567"}}}
-	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "new@example.com", Profile: with}, audit.Actor{ID: "test"}); err != nil {
+	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "new@example.com", Profile: with},
+		audit.Actor{ID: "test"}); err != nil {
 		t.Errorf("AddPerson with a number = %v", err)
 	}
 }

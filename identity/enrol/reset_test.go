@@ -47,7 +47,8 @@ func TestReset(t *testing.T) {
 	if page.Code != http.StatusOK || page.URL != "/reset" || !strings.Contains(page.Body.String(), identitytest.Demo) {
 		t.Fatalf("GET of the link = %d at %s:\n%s", page.Code, page.URL, page.Body)
 	}
-	if a := b.Post(page, "password", "short"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "8 to 256 characters") {
+	if a := b.Post(page, "password", "short"); a.Code != http.StatusUnprocessableEntity ||
+		!strings.Contains(a.Body.String(), "8 to 256 characters") {
 		t.Errorf("a short password = %d:\n%s", a.Code, a.Body)
 	}
 	if a := b.Post(page, "password", ""); a.Code != http.StatusUnprocessableEntity {
@@ -67,7 +68,8 @@ func TestReset(t *testing.T) {
 	if !strings.Contains(signIn.Body.String(), `value="demo@example.com"`) {
 		t.Errorf("the sign-in page does not know the username:\n%s", signIn.Body)
 	}
-	if a := b.Post(signIn, "username", identitytest.Demo, "password", identitytest.FreshPassword); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" {
+	if a := b.Post(signIn, "username", identitytest.Demo, "password", identitytest.FreshPassword); a.Code != http.StatusSeeOther ||
+		a.Header().Get("Location") != "/next" {
 		t.Errorf("sign-in with the new password = %d to %s", a.Code, a.Header().Get("Location"))
 	}
 	if elsewhere.IsSignedIn() {
@@ -76,7 +78,8 @@ func TestReset(t *testing.T) {
 	if a := h.Browser().Try(identitytest.Demo, identitytest.DemoPassword); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("the old password = %d", a.Code)
 	}
-	if ev := h.Events(); ev["person.PasswordResetRequestedEvent"] != 1 || ev["person.PasswordResetEvent"] != 1 || ev["person.PasswordChangedEvent"] != 1 {
+	if ev := h.Events(); ev["person.PasswordResetRequestedEvent"] != 1 || ev["person.PasswordResetEvent"] != 1 ||
+		ev["person.PasswordChangedEvent"] != 1 {
 		t.Errorf("events: %v", ev)
 	}
 	if list := box.Take(); len(list) != 0 {
@@ -102,8 +105,14 @@ func TestResetByAddress(t *testing.T) {
 	t.Parallel()
 	h, _, box := identitytest.NewWithReset(t)
 	verified := true
-	h.Add(person.NewPerson{Username: "ann", Email: "Ann@example.com", EmailVerified: &verified, Password: secret.New(identitytest.DemoPassword)})
-	h.Add(person.NewPerson{Username: "ann2", Email: "ann@example.com", EmailVerified: &verified, Password: secret.New(identitytest.DemoPassword), Inactive: true})
+	h.Add(person.NewPerson{
+		Username: "ann", Email: "Ann@example.com", EmailVerified: &verified,
+		Password: secret.New(identitytest.DemoPassword),
+	})
+	h.Add(person.NewPerson{
+		Username: "ann2", Email: "ann@example.com", EmailVerified: &verified,
+		Password: secret.New(identitytest.DemoPassword), Inactive: true,
+	})
 	h.Add(person.NewPerson{Username: "bob", Password: secret.New(identitytest.DemoPassword)})
 	for name, c := range map[string]struct {
 		typed string
@@ -136,7 +145,8 @@ func TestNotifyPasswordReset(t *testing.T) {
 		h.Clock.Advance(time.Hour)
 		b := h.Browser()
 		b.Forget(identitytest.Demo)
-		if a := b.Post(b.Get(h.Link(notify.ResetLink, identitytest.Demo)), "password", identitytest.FreshPassword); a.Code != http.StatusSeeOther {
+		if a := b.Post(b.Get(h.Link(notify.ResetLink, identitytest.Demo)), "password",
+			identitytest.FreshPassword); a.Code != http.StatusSeeOther {
 			t.Fatalf("reset = %d:\n%s", a.Code, a.Body)
 		}
 	}
@@ -250,7 +260,8 @@ func TestResetAttacks(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if got[http.StatusSeeOther] != 1 || got[http.StatusSeeOther]+got[http.StatusBadRequest]+got[http.StatusServiceUnavailable] != 64 || h.Events()["person.PasswordResetEvent"] != 1 {
+		if got[http.StatusSeeOther] != 1 || got[http.StatusSeeOther]+got[http.StatusBadRequest]+got[http.StatusServiceUnavailable] != 64 ||
+			h.Events()["person.PasswordResetEvent"] != 1 {
 			t.Errorf("answers %v, events %v, want one that wins", got, h.Events())
 		}
 	})
@@ -265,10 +276,11 @@ func TestResetAttacks(t *testing.T) {
 				}
 			},
 			"another address": func(t *testing.T, h *identitytest.Harness, id string) {
-				_, err := h.Person.UpdatePerson(t.Context(), id, person.Edit{By: identitytest.Ops, Verified: true}, func(_ storage.Tx, d *person.Details) error {
-					d.Profile.EmailAddresses = []person.EmailAddress{{Value: "other@example.com", Primary: true, Verified: true}}
-					return nil
-				})
+				_, err := h.Person.UpdatePerson(t.Context(), id, person.Edit{By: identitytest.Ops, Verified: true},
+					func(_ storage.Tx, d *person.Details) error {
+						d.Profile.EmailAddresses = []person.EmailAddress{{Value: "other@example.com", Primary: true, Verified: true}}
+						return nil
+					})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -293,14 +305,18 @@ func TestResetAttacks(t *testing.T) {
 		} {
 			h, _, _ := identitytest.NewWithReset(t)
 			verified := true
-			p := h.Add(person.NewPerson{Username: "ann", Email: "ann@example.com", EmailVerified: &verified, Password: secret.New(identitytest.DemoPassword)})
+			p := h.Add(person.NewPerson{
+				Username: "ann", Email: "ann@example.com", EmailVerified: &verified,
+				Password: secret.New(identitytest.DemoPassword),
+			})
 			b := h.Browser()
 			b.Forget("ann")
 			link := h.Link(notify.ResetLink, "ann@example.com")
 			page := b.Get(link)
 			kill(t, h, p.ID)
 			before := h.Events()["person.PasswordResetEvent"]
-			if a := b.Post(page, "password", identitytest.FreshPassword+"!"); a.Code != http.StatusBadRequest || h.Events()["person.PasswordResetEvent"] != before {
+			if a := b.Post(page, "password", identitytest.FreshPassword+"!"); a.Code != http.StatusBadRequest ||
+				h.Events()["person.PasswordResetEvent"] != before {
 				t.Errorf("POST after %s = %d", name, a.Code)
 			}
 			if a := b.Get(link); a.Code != http.StatusBadRequest || !strings.Contains(a.Body.String(), `href="/forgot"`) {
@@ -322,7 +338,8 @@ func TestResetAttacks(t *testing.T) {
 			scanner.Do(http.MethodHead, link, "")
 		}
 		a := b.Do(http.MethodGet, link, "")
-		if a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/reset" || a.Header().Get("Referrer-Policy") != "no-referrer" || a.Header().Get("Cache-Control") != "no-store" {
+		if a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/reset" || a.Header().Get("Referrer-Policy") != "no-referrer" ||
+			a.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("GET of the link = %d %v", a.Code, a.Header())
 		}
 		page := b.Get("/reset")
@@ -353,7 +370,10 @@ func TestResetAttacks(t *testing.T) {
 		link := h.Link(notify.ResetLink, identitytest.Demo)
 		flipped := []byte(link)
 		flipped[20] ^= 1
-		for _, target := range []string{string(flipped), "/reset", "/reset?token=", "/reset?token=ghml_" + strings.Repeat("A", 49), "/reset?token=" + strings.Repeat("x", 10000)} {
+		for _, target := range []string{
+			string(flipped), "/reset", "/reset?token=", "/reset?token=ghml_" + strings.Repeat("A", 49),
+			"/reset?token=" + strings.Repeat("x", 10000),
+		} {
 			if a := h.Browser().Get(target); a.Code != http.StatusBadRequest {
 				t.Errorf("GET %.60s = %d", target, a.Code)
 			}
@@ -370,10 +390,12 @@ func TestResetAttacks(t *testing.T) {
 			t.Errorf("without a token = %d", a.Code)
 		}
 		other.Get("/forgot")
-		if a := other.Do(http.MethodPost, "/reset", url.Values{"password": {identitytest.FreshPassword}, "csrf": {page.CSRF()}}.Encode()); a.Code != http.StatusBadRequest {
+		if a := other.Do(http.MethodPost, "/reset",
+			url.Values{"password": {identitytest.FreshPassword}, "csrf": {page.CSRF()}}.Encode()); a.Code != http.StatusBadRequest {
 			t.Errorf("of another browser = %d", a.Code)
 		}
-		if a := b.Do(http.MethodPost, "/forgot", url.Values{"username": {identitytest.Demo}, "csrf": {page.CSRF()}}.Encode()); a.Code != http.StatusForbidden {
+		if a := b.Do(http.MethodPost, "/forgot",
+			url.Values{"username": {identitytest.Demo}, "csrf": {page.CSRF()}}.Encode()); a.Code != http.StatusForbidden {
 			t.Errorf("the token of another form = %d", a.Code)
 		}
 		if n := h.Events()["person.PasswordResetEvent"]; n != 0 {
@@ -407,7 +429,8 @@ func TestResetAttacks(t *testing.T) {
 		b := h.Browser()
 		page := b.Get("/forgot")
 		b.Header = http.Header{
-			"X-Forwarded-Host": {"evil.example"}, "X-Forwarded-Proto": {"http"}, "X-Forwarded-Port": {"81"}, "Forwarded": {"host=evil.example;proto=http"},
+			"X-Forwarded-Host": {"evil.example"}, "X-Forwarded-Proto": {"http"}, "X-Forwarded-Port": {"81"},
+			"Forwarded":      {"host=evil.example;proto=http"},
 			"Sec-Fetch-Site": {"same-origin"}, "Content-Type": {"application/x-www-form-urlencoded"},
 		}
 		b.Post(page, "username", identitytest.Demo)
@@ -418,7 +441,10 @@ func TestResetAttacks(t *testing.T) {
 	t.Run("attack 239: addresses that are more than one, or a header", func(t *testing.T) {
 		t.Parallel()
 		h, _, box := identitytest.NewWithReset(t)
-		for _, typed := range []string{identitytest.Demo + ",eve@example.com", identitytest.Demo + "\r\nBcc: eve@example.com", `"` + identitytest.Demo + `" <eve@example.com>`, "[\"" + identitytest.Demo + "\",\"eve@example.com\"]", identitytest.Demo + "\x00"} {
+		for _, typed := range []string{
+			identitytest.Demo + ",eve@example.com", identitytest.Demo + "\r\nBcc: eve@example.com",
+			`"` + identitytest.Demo + `" <eve@example.com>`, "[\"" + identitytest.Demo + "\",\"eve@example.com\"]", identitytest.Demo + "\x00",
+		} {
 			b := h.Browser()
 			if a := b.Post(b.Get("/forgot"), "username", typed); a.Code != http.StatusSeeOther {
 				t.Errorf("%q = %d", typed, a.Code)
@@ -429,11 +455,17 @@ func TestResetAttacks(t *testing.T) {
 	t.Run("attack 226: the policy holds for a reset", func(t *testing.T) {
 		t.Parallel()
 		h, u, _ := identitytest.NewWithReset(t)
-		u.PasswordPolicy = settings.PasswordPolicy{MinLength: 10, MaxLength: 20, LowerCaseCharRequired: true, UpperCaseCharRequired: true, SpecialCharRequired: true}
+		u.PasswordPolicy = settings.PasswordPolicy{
+			MinLength: 10, MaxLength: 20, LowerCaseCharRequired: true, UpperCaseCharRequired: true,
+			SpecialCharRequired: true,
+		}
 		b := h.Browser()
 		b.Forget(identitytest.Demo)
 		page := b.Get(h.Link(notify.ResetLink, identitytest.Demo))
-		for _, password := range []string{"Aa!456789", "Aa!" + strings.Repeat("5", 18), "AA!4567890", "aa!4567890", "Aa34567890", "Aa!4567\x00890"} {
+		for _, password := range []string{
+			"Aa!456789", "Aa!" + strings.Repeat("5", 18), "AA!4567890", "aa!4567890",
+			"Aa34567890", "Aa!4567\x00890",
+		} {
 			if a := b.Post(page, "password", password); a.Code != http.StatusUnprocessableEntity || strings.Contains(a.Body.String(), password) {
 				t.Errorf("%q = %d", password, a.Code)
 			}

@@ -22,7 +22,10 @@ func TestSignUpAttacks(t *testing.T) {
 		t.Parallel()
 		h, _, box := identitytest.NewWithSignUp(t)
 		verified := true
-		h.Add(person.NewPerson{Username: "ann", Email: "ann@example.com", EmailVerified: &verified, Password: secret.New(identitytest.DemoPassword)})
+		h.Add(person.NewPerson{
+			Username: "ann", Email: "ann@example.com", EmailVerified: &verified,
+			Password: secret.New(identitytest.DemoPassword),
+		})
 		shape := func(email string) (string, *identitytest.Browser, int) {
 			b := h.Browser()
 			before := len(h.Dump())
@@ -57,7 +60,8 @@ func TestSignUpAttacks(t *testing.T) {
 		page := b.Get("/sign-up/confirm")
 		thief.Get("/sign-up")
 		thief.Cookies[nameOf(b, "sign-up")] = b.Cookie("sign-up")
-		if a := thief.Do(http.MethodPost, "/sign-up/confirm", url.Values{"csrf": {page.CSRF()}, "code": {code}}.Encode()); a.Code == http.StatusOK || h.Exists(identitytest.Newcomer) {
+		if a := thief.Do(http.MethodPost, "/sign-up/confirm",
+			url.Values{"csrf": {page.CSRF()}, "code": {code}}.Encode()); a.Code == http.StatusOK || h.Exists(identitytest.Newcomer) {
 			t.Errorf("by another browser = %d", a.Code)
 		}
 		var wg sync.WaitGroup
@@ -124,7 +128,8 @@ func TestSignUpAttacks(t *testing.T) {
 		}
 		for range 3 {
 			b := h.Browser()
-			if a := b.Post(b.Get("/sign-up"), "email", "else@example.com", "password", identitytest.FreshPassword); a.Code != http.StatusTooManyRequests || a.Header().Get("Retry-After") == "" {
+			if a := b.Post(b.Get("/sign-up"), "email", "else@example.com", "password",
+				identitytest.FreshPassword); a.Code != http.StatusTooManyRequests || a.Header().Get("Retry-After") == "" {
 				t.Errorf("another address from the same network = %d", a.Code)
 			}
 		}
@@ -158,7 +163,10 @@ func TestSignUpAttacks(t *testing.T) {
 	t.Run("attack 239: addresses that are more than one, or a header", func(t *testing.T) {
 		t.Parallel()
 		h, _, box := identitytest.NewWithSignUp(t)
-		for _, email := range []string{"a@b,c@d", "a@example.com\r\nBcc: x@example.com", "\"a\r\nBcc:x\"@example.com", "a@example.com\x00", strings.Repeat("a", 60_000) + "@example.com", `["a@example.com"]`, "<a@example.com>", "a@example.com b@example.com"} {
+		for _, email := range []string{
+			"a@b,c@d", "a@example.com\r\nBcc: x@example.com", "\"a\r\nBcc:x\"@example.com", "a@example.com\x00",
+			strings.Repeat("a", 60_000) + "@example.com", `["a@example.com"]`, "<a@example.com>", "a@example.com b@example.com",
+		} {
 			b := h.Browser()
 			if a := b.Post(b.Get("/sign-up"), "email", email, "password", identitytest.FreshPassword); a.Code != http.StatusUnprocessableEntity {
 				t.Errorf("%.40q = %d", email, a.Code)
@@ -169,7 +177,8 @@ func TestSignUpAttacks(t *testing.T) {
 	t.Run("attack 243: the part after the at sign as a whole, and one at sign alone", func(t *testing.T) {
 		t.Parallel()
 		h, u, box := identitytest.NewWithSignUp(t)
-		u.Features.CustomEmailValidation = identitytest.UnitsOf(t, `{"features":{"custom_email_validation":{"enabled":true,"after_at_regex":"example\\.com"}}}`).Features.CustomEmailValidation
+		u.Features.CustomEmailValidation = identitytest.UnitsOf(t,
+			`{"features":{"custom_email_validation":{"enabled":true,"after_at_regex":"example\\.com"}}}`).Features.CustomEmailValidation
 		for _, email := range []string{"x@example.com.evil", "x@evil@example.com", `"x@y"@example.com`, "x@evilexample.com", "x@example.org"} {
 			b := h.Browser()
 			if a := b.Post(b.Get("/sign-up"), "email", email, "password", identitytest.FreshPassword); a.Code != http.StatusUnprocessableEntity {
@@ -185,7 +194,8 @@ func TestSignUpAttacks(t *testing.T) {
 	t.Run("attack 242: an expression that would backtrack", func(t *testing.T) {
 		t.Parallel()
 		h, u, _ := identitytest.NewWithSignUp(t)
-		u.Features.CustomEmailValidation = identitytest.UnitsOf(t, `{"features":{"custom_email_validation":{"enabled":true,"before_at_regex":"(a+)+"}}}`).Features.CustomEmailValidation
+		u.Features.CustomEmailValidation = identitytest.UnitsOf(t,
+			`{"features":{"custom_email_validation":{"enabled":true,"before_at_regex":"(a+)+"}}}`).Features.CustomEmailValidation
 		b := h.Browser()
 		start := time.Now()
 		a := b.Post(b.Get("/sign-up"), "email", strings.Repeat("a", 200)+"!@example.com", "password", identitytest.FreshPassword)
@@ -196,9 +206,16 @@ func TestSignUpAttacks(t *testing.T) {
 	t.Run("attack 226: the policy holds for a sign-up", func(t *testing.T) {
 		t.Parallel()
 		h, u, _ := identitytest.NewWithSignUp(t)
-		u.PasswordPolicy = settings.PasswordPolicy{MinLength: 10, MaxLength: 20, LowerCaseCharRequired: true, UpperCaseCharRequired: true, SpecialCharRequired: true}
-		for _, password := range []string{"Aa!456789", "Aa!" + strings.Repeat("5", 18), "AA!4567890", "aa!4567890", "Aa34567890", "Aa!4567\x00890"} {
-			if a := signUp(h.Browser(), "email", identitytest.Newcomer, "password", password); a.Code != http.StatusUnprocessableEntity || strings.Contains(a.Body.String(), password) {
+		u.PasswordPolicy = settings.PasswordPolicy{
+			MinLength: 10, MaxLength: 20, LowerCaseCharRequired: true, UpperCaseCharRequired: true,
+			SpecialCharRequired: true,
+		}
+		for _, password := range []string{
+			"Aa!456789", "Aa!" + strings.Repeat("5", 18), "AA!4567890", "aa!4567890",
+			"Aa34567890", "Aa!4567\x00890",
+		} {
+			if a := signUp(h.Browser(), "email", identitytest.Newcomer, "password", password); a.Code != http.StatusUnprocessableEntity ||
+				strings.Contains(a.Body.String(), password) {
 				t.Errorf("%q = %d", password, a.Code)
 			}
 		}

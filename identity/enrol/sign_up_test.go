@@ -65,7 +65,8 @@ func TestSignUp(t *testing.T) {
 		t.Errorf("person = %+v, %v", p, err)
 	}
 	identitytest.WantNotices(t, "afterwards", box, "welcome New@example.com")
-	if ev := h.Events(); ev["person.PersonSignedUpEvent"] != 1 || ev["person.PersonCreatedEvent"] != 2 || ev["login.LoginSucceededEvent"] != 1 {
+	if ev := h.Events(); ev["person.PersonSignedUpEvent"] != 1 || ev["person.PersonCreatedEvent"] != 2 ||
+		ev["login.LoginSucceededEvent"] != 1 {
 		t.Errorf("events: %v", ev)
 	}
 	h.Browser().SignIn(identitytest.Newcomer, identitytest.FreshPassword)
@@ -104,13 +105,15 @@ func TestSignUpSwitches(t *testing.T) {
 
 	u.Attributes.Verification.EmailEnabled = false
 	b := h.Browser()
-	if a := signUp(b, "email", identitytest.Newcomer, "password", identitytest.FreshPassword); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" || !b.IsSignedIn() {
+	if a := signUp(b, "email", identitytest.Newcomer, "password", identitytest.FreshPassword); a.Code != http.StatusSeeOther ||
+		a.Header().Get("Location") != "/next" || !b.IsSignedIn() {
 		t.Errorf("without confirmation = %d to %s:\n%s", a.Code, a.Header().Get("Location"), a.Body)
 	}
 	if p, err := h.Person.Person(t.Context(), identitytest.Newcomer); err != nil || p.EmailVerified {
 		t.Errorf("person = %+v, %v", p, err)
 	}
-	if a := signUp(h.Browser(), "email", strings.ToUpper(identitytest.Newcomer), "password", identitytest.FreshPassword); a.Code != http.StatusUnprocessableEntity {
+	if a := signUp(h.Browser(), "email", strings.ToUpper(identitytest.Newcomer), "password",
+		identitytest.FreshPassword); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("a taken address without confirmation = %d", a.Code)
 	}
 	identitytest.WantNotices(t, "without confirmation", box)
@@ -128,10 +131,14 @@ func TestSignUpFields(t *testing.T) {
 			t.Errorf("the plain form asks for %s", name)
 		}
 	}
-	u.Attributes.SignUpFormFields = settings.SignUpFormFields{MobileNumberEnabled: true, MobileNumberConfirmationEnabled: true, EmailConfirmationEnabled: true}
+	u.Attributes.SignUpFormFields = settings.SignUpFormFields{
+		MobileNumberEnabled: true, MobileNumberConfirmationEnabled: true,
+		EmailConfirmationEnabled: true,
+	}
 	u.Attributes.PersonCreationMandatoryFields = settings.PersonCreationMandatoryFields{FirstNameRequired: true, LastNameRequired: true}
 	good := map[string]string{
-		"email": identitytest.Newcomer, "email_again": "NEW@example.com", "given_name": "Nel", "family_name": "O'Neil", "phone": "+31 6 1234 5678", "phone_again": "0031612345678",
+		"email": identitytest.Newcomer, "email_again": "NEW@example.com", "given_name": "Nel", "family_name": "O'Neil",
+		"phone": "+31 6 1234 5678", "phone_again": "0031612345678",
 		"password": identitytest.FreshPassword,
 	}
 	send := func(b *identitytest.Browser, change map[string]string) *identitytest.Answer {
@@ -163,14 +170,16 @@ func TestSignUpFields(t *testing.T) {
 	} {
 		a := send(h.Browser(), c.change)
 		body := a.Body.String()
-		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(body, `id="`+c.field+`-problem"`) || strings.Count(body, `-problem">`) != 1 {
+		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(body, `id="`+c.field+`-problem"`) ||
+			strings.Count(body, `-problem">`) != 1 {
 			t.Errorf("%s = %d, want 422 at %s:\n%s", name, a.Code, c.field, body)
 		}
 		if strings.Contains(body, identitytest.FreshPassword) {
 			t.Errorf("%s: the page repeats the password", name)
 		}
 		for field, v := range good {
-			if _, changed := c.change[field]; !changed && field != "password" && !strings.Contains(body, strings.ReplaceAll(v, "'", "&#39;")) && !strings.Contains(body, strings.ReplaceAll(v, "+", "&#43;")) {
+			if _, changed := c.change[field]; !changed && field != "password" && !strings.Contains(body, strings.ReplaceAll(v, "'", "&#39;")) &&
+				!strings.Contains(body, strings.ReplaceAll(v, "+", "&#43;")) {
 				t.Errorf("%s: the page has lost %s", name, field)
 			}
 		}
@@ -181,17 +190,21 @@ func TestSignUpFields(t *testing.T) {
 	if a.Code != http.StatusSeeOther {
 		t.Fatalf("the form = %d:\n%s", a.Code, a.Body)
 	}
-	if again := nobody.Get("/sign-up").Body.String(); !strings.Contains(again, identitytest.Newcomer) || !strings.Contains(again, `value="Nel"`) || strings.Contains(again, identitytest.FreshPassword) {
+	if again := nobody.Get("/sign-up").Body.String(); !strings.Contains(again, identitytest.Newcomer) ||
+		!strings.Contains(again, `value="Nel"`) || strings.Contains(again, identitytest.FreshPassword) {
 		t.Errorf("back on the form:\n%s", again)
 	}
-	if a := nobody.Post(nobody.Get(a.Header().Get("Location")), "code", h.Mailed(notify.SignUpCode, identitytest.Newcomer)); a.Code != http.StatusSeeOther {
+	if a := nobody.Post(nobody.Get(a.Header().Get("Location")), "code",
+		h.Mailed(notify.SignUpCode, identitytest.Newcomer)); a.Code != http.StatusSeeOther {
 		t.Fatalf("the code = %d:\n%s", a.Code, a.Body)
 	}
-	if p := profileOf(h, identitytest.Newcomer); p.Name.DisplayName != "Nel O'Neil" || len(p.PhoneNumbers) != 1 || p.PhoneNumbers[0].Value != "+31612345678" || p.PhoneNumbers[0].Verified {
+	if p := profileOf(h, identitytest.Newcomer); p.Name.DisplayName != "Nel O'Neil" || len(p.PhoneNumbers) != 1 ||
+		p.PhoneNumbers[0].Value != "+31612345678" || p.PhoneNumbers[0].Verified {
 		t.Errorf("profile = %+v", p)
 	}
 	u.Attributes.SignUpFormFields, u.Attributes.PersonCreationMandatoryFields.MobileNumberRequired = settings.SignUpFormFields{}, true
-	if a := send(h.Browser(), map[string]string{"phone": ""}); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), `id="phone-problem"`) {
+	if a := send(h.Browser(), map[string]string{"phone": ""}); a.Code != http.StatusUnprocessableEntity ||
+		!strings.Contains(a.Body.String(), `id="phone-problem"`) {
 		t.Errorf("without a number that is required = %d", a.Code)
 	}
 }
@@ -216,7 +229,8 @@ func TestSignUpRedirect(t *testing.T) {
 	}
 	u.Redirects.URLAfterSignUp = "https://shop.example.com/hello"
 	b := h.Browser()
-	if policy := b.Get("/sign-up").Header().Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self' https://shop.example.com") {
+	if policy := b.Get("/sign-up").Header().Get("Content-Security-Policy"); !strings.Contains(policy,
+		"form-action 'self' https://shop.example.com") {
 		t.Errorf("policy = %s", policy)
 	}
 	if to := arrive(b, "/sign-up"); to != "https://shop.example.com/hello" {
@@ -234,7 +248,8 @@ func TestSignUpRedirect(t *testing.T) {
 	}
 	t.Run("attack 281: a place to go to that the request names", func(t *testing.T) {
 		for _, evil := range []string{"//evil.example", "https:evil.example", `/\evil.example`, "/%09/evil.example", "javascript:alert(1)"} {
-			if to := arrive(h.Browser(), "/sign-up?redirect="+url.QueryEscape(evil)+"&next="+url.QueryEscape(evil)); to != "https://shop.example.com/hello" {
+			if to := arrive(h.Browser(),
+				"/sign-up?redirect="+url.QueryEscape(evil)+"&next="+url.QueryEscape(evil)); to != "https://shop.example.com/hello" {
 				t.Errorf("%s: to %s", evil, to)
 			}
 		}
@@ -256,7 +271,8 @@ func TestSignUpNumber(t *testing.T) {
 	b := h.Browser()
 	signUp(b, "email", identitytest.Newcomer, "password", identitytest.FreshPassword, "phone", "+31 6 1234 5678")
 	page := b.Get("/sign-up/confirm")
-	if a := b.Post(page, "code", h.Mailed(notify.SignUpCode, identitytest.Newcomer)); a.Code != http.StatusSeeOther || h.Exists(identitytest.Newcomer) {
+	if a := b.Post(page, "code", h.Mailed(notify.SignUpCode, identitytest.Newcomer)); a.Code != http.StatusSeeOther ||
+		h.Exists(identitytest.Newcomer) {
 		t.Fatalf("the code of the address = %d:\n%s", a.Code, a.Body)
 	}
 	list := h.Texts.Take()
@@ -279,7 +295,8 @@ func TestSignUpNumber(t *testing.T) {
 	}
 	c := h.Browser()
 	signUp(c, "email", "none@example.com", "password", identitytest.FreshPassword)
-	if a := c.Post(c.Get("/sign-up/confirm"), "code", h.Mailed(notify.SignUpCode, "none@example.com")); a.Code != http.StatusSeeOther || !c.IsSignedIn() || len(h.Texts.Take()) != 0 {
+	if a := c.Post(c.Get("/sign-up/confirm"), "code", h.Mailed(notify.SignUpCode, "none@example.com")); a.Code != http.StatusSeeOther ||
+		!c.IsSignedIn() || len(h.Texts.Take()) != 0 {
 		t.Errorf("without a number = %d", a.Code)
 	}
 	u.Attributes.Verification.EmailEnabled = false

@@ -22,7 +22,8 @@ func emailUsernames(c *identity.Config) { c.EmailUsernames = true }
 func TestSignInAsksForAnAddress(t *testing.T) {
 	t.Parallel()
 	plain := identitytest.New(t)
-	if body := plain.Browser().Get("/next").Body.String(); !strings.Contains(body, ">Username</label>") || strings.Contains(body, `type="email"`) || strings.Contains(body, "novalidate") {
+	if body := plain.Browser().Get("/next").Body.String(); !strings.Contains(body, ">Username</label>") ||
+		strings.Contains(body, `type="email"`) || strings.Contains(body, "novalidate") {
 		t.Errorf("a service with any usernames:\n%s", body)
 	}
 	h := identitytest.New(t, emailUsernames, func(c *identity.Config) { c.Locales = []string{"en", "nl", "de", "fr"} })
@@ -41,7 +42,8 @@ func TestSignInAsksForAnAddress(t *testing.T) {
 			b.Header = http.Header{"Accept-Language": {lang}}
 			form := b.Get("/next")
 			for _, want := range []string{
-				`<label for="username">` + label + `</label>`, `type="email" id="username" name="username"`, `autocomplete="username"`, `inputmode="email"`, " novalidate>",
+				`<label for="username">` + label + `</label>`, `type="email" id="username" name="username"`, `autocomplete="username"`,
+				`inputmode="email"`, " novalidate>",
 			} {
 				if body := form.Body.String(); !strings.Contains(body, want) {
 					t.Errorf("the sign-in page has no %s:\n%s", want, body)
@@ -55,7 +57,8 @@ func TestSignInAsksForAnAddress(t *testing.T) {
 	}
 	b := h.Browser()
 	b.Get("/next")
-	if body := b.Get("/forgot").Body.String(); !strings.Contains(body, `<label for="username">E-mail address</label>`) || !strings.Contains(body, "Enter your e-mail address, and") {
+	if body := b.Get("/forgot").Body.String(); !strings.Contains(body, `<label for="username">E-mail address</label>`) ||
+		!strings.Contains(body, "Enter your e-mail address, and") {
 		t.Errorf("the page for a forgotten password:\n%s", body)
 	}
 }
@@ -70,15 +73,17 @@ func TestUsernamesAreAddresses(t *testing.T) {
 	h.Browser().SignIn("oldname", identitytest.DemoPassword)
 
 	invalid := new(person.ValidationError)
-	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "ada"}, identitytest.Ops); !errors.As(err, &invalid) || invalid.Field != "username" {
+	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "ada"}, identitytest.Ops); !errors.As(err, &invalid) ||
+		invalid.Field != "username" {
 		t.Errorf("AddPerson(ada) = %v, want a *ValidationError of username", err)
 	}
 	h.Add(person.NewPerson{Username: "ada@example.com", Password: secret.New(identitytest.DemoPassword)})
 	rename := func(of, to string) error {
-		_, err := h.Person.UpdatePerson(t.Context(), h.Details(of).ID, person.Edit{By: identitytest.Ops}, func(_ storage.Tx, d *person.Details) error {
-			d.Username, d.Profile.Name.FirstName = to, "Ada"
-			return nil
-		})
+		_, err := h.Person.UpdatePerson(t.Context(), h.Details(of).ID, person.Edit{By: identitytest.Ops},
+			func(_ storage.Tx, d *person.Details) error {
+				d.Username, d.Profile.Name.FirstName = to, "Ada"
+				return nil
+			})
 		return err
 	}
 	if err := rename("ada@example.com", "ada"); !errors.As(err, &invalid) {

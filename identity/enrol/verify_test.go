@@ -17,7 +17,10 @@ func TestNotifyEmailVerification(t *testing.T) {
 	t.Parallel()
 	h, u, box := identitytest.NewWithSignUp(t)
 	unverified := false
-	ann := person.NewPerson{Username: "ann", Email: identitytest.Newcomer, EmailVerified: &unverified, Password: secret.New(identitytest.FreshPassword)}
+	ann := person.NewPerson{
+		Username: "ann", Email: identitytest.Newcomer, EmailVerified: &unverified,
+		Password: secret.New(identitytest.FreshPassword),
+	}
 	h.Add(person.NewPerson{Username: "off", Email: "off@example.com", EmailVerified: &unverified})
 	identitytest.WantNotices(t, "switched off", box)
 	u.EmailNotifications.EmailVerification.OnAPIEnabled = true
@@ -30,7 +33,8 @@ func TestNotifyEmailVerification(t *testing.T) {
 	}
 	b := h.Browser()
 	page := b.Get(link)
-	if page.Code != http.StatusOK || page.URL != "/verify" || !strings.Contains(page.Body.String(), "ann") || !strings.Contains(page.Body.String(), identitytest.Newcomer) {
+	if page.Code != http.StatusOK || page.URL != "/verify" || !strings.Contains(page.Body.String(), "ann") ||
+		!strings.Contains(page.Body.String(), identitytest.Newcomer) {
 		t.Fatalf("GET of the link = %d at %s:\n%s", page.Code, page.URL, page.Body)
 	}
 	if a := b.Do(http.MethodPost, "/verify", "csrf=x"); a.Code != http.StatusForbidden {

@@ -18,7 +18,8 @@ const fieldAgain = "gatehouse_again"
 // Without https the cookie that a flow is bound to is not sent along with what another site posts. Nothing is trusted
 // meanwhile: the second request is the same one with its cookies.
 func (s *Service) postAgain(w http.ResponseWriter, r *http.Request) bool {
-	if r.Method != http.MethodPost || r.Header.Get("Sec-Fetch-Site") != "cross-site" || s.jar.CrossesSites() || s.jar.Get(r, kindTracker) != "" || r.PostForm.Has(fieldAgain) {
+	if r.Method != http.MethodPost || r.Header.Get("Sec-Fetch-Site") != "cross-site" || s.jar.CrossesSites() ||
+		s.jar.Get(r, kindTracker) != "" || r.PostForm.Has(fieldAgain) {
 		return false
 	}
 	form := &idp.Form{Action: s.issuer + r.URL.Path, Fields: []idp.Field{{Name: fieldAgain, Value: "1"}}}

@@ -37,7 +37,8 @@ func TestAnswerWithoutCookies(t *testing.T) {
 				}
 				return
 			}
-			if page := first.Body.String(); first.Code != http.StatusOK || !strings.Contains(page, `action="`+tt.issuer+target+`"`) || !strings.Contains(page, form.Get("ticket")) {
+			if page := first.Body.String(); first.Code != http.StatusOK || !strings.Contains(page, `action="`+tt.issuer+target+`"`) ||
+				!strings.Contains(page, form.Get("ticket")) {
 				t.Fatalf("an answer without cookies: %d\n%s", first.Code, page)
 			}
 			form.Set("gatehouse_again", "1")

@@ -39,7 +39,10 @@ func TestProviderAttacks(t *testing.T) {
 		attacker, victim := e.Browser(), e.Browser()
 		away := attacker.Leave("/next")
 		ticket := e.Partner.Answer(identitytest.Ann(), nil)
-		for name, b := range map[string]*identitytest.Browser{"a browser without cookies": e.Browser(), "a browser in a flow of its own": victim} {
+		for name, b := range map[string]*identitytest.Browser{
+			"a browser without cookies":      e.Browser(),
+			"a browser in a flow of its own": victim,
+		} {
 			if b == victim {
 				b.Leave("/next")
 			}
@@ -67,20 +70,26 @@ func TestProviderAttacks(t *testing.T) {
 		b.Come(away, ticket)
 		delete(b.Cookies, sessionName(b))
 		for name, target := range map[string]string{
-			"replayed": identitytest.Callback(identitytest.State(t, away), ticket), "unknown": identitytest.Callback(strings.Repeat("A", 43), ticket), "long": identitytest.Callback(strings.Repeat("A", 5000), ticket),
-			"another's path": "/oidc/partner/callback?state=..%2f..&ticket=" + ticket, "twice": identitytest.Callback(identitytest.State(t, away), ticket) + "&state=x",
+			"replayed": identitytest.Callback(identitytest.State(t, away), ticket),
+			"unknown":  identitytest.Callback(strings.Repeat("A", 43), ticket), "long": identitytest.Callback(strings.Repeat("A", 5000), ticket),
+			"another's path": "/oidc/partner/callback?state=..%2f..&ticket=" + ticket,
+			"twice":          identitytest.Callback(identitytest.State(t, away), ticket) + "&state=x",
 		} {
 			if a := b.Get(target); a.Code != http.StatusBadRequest || b.IsSignedIn() {
 				t.Errorf("%s: %d, signed in %t, want 400", name, a.Code, b.IsSignedIn())
 			}
 		}
 		for _, method := range []string{http.MethodHead, http.MethodPut, http.MethodDelete} {
-			if a := b.Do(method, identitytest.Callback(identitytest.State(t, b.Leave("/next?"+method)), ticket), ""); a.Code != http.StatusMethodNotAllowed || b.IsSignedIn() {
+			if a := b.Do(method, identitytest.Callback(identitytest.State(t, b.Leave("/next?"+method)), ticket),
+				""); a.Code != http.StatusMethodNotAllowed || b.IsSignedIn() {
 				t.Errorf("%s: %d, want 405", method, a.Code)
 			}
 		}
 		const markup = "<script>alert(1)</script>"
-		a := b.Get("/oidc/partner/callback?" + url.Values{"state": {identitytest.State(t, b.Leave("/next?2"))}, "error": {markup}, "error_description": {markup}}.Encode())
+		a := b.Get("/oidc/partner/callback?" + url.Values{
+			"state": {identitytest.State(t, b.Leave("/next?2"))}, "error": {markup},
+			"error_description": {markup},
+		}.Encode())
 		if a.Code != http.StatusBadRequest || strings.Contains(a.Body.String(), markup) {
 			t.Errorf("markup: %d\n%s", a.Code, a.Body)
 		}
@@ -139,7 +148,8 @@ func TestProviderAttacks(t *testing.T) {
 		b := e.Browser()
 		same := identitytest.Ann()
 		same.Email, same.EmailVerified, same.Username = "", false, "ann.at.corp"
-		a := b.Get("/saml/corp/acs?" + url.Values{"state": {identitytest.State(t, b.Leave("/next?corp"))}, "ticket": {e.Corp.Answer(same, nil)}}.Encode())
+		a := b.Get("/saml/corp/acs?" +
+			url.Values{"state": {identitytest.State(t, b.Leave("/next?corp"))}, "ticket": {e.Corp.Answer(same, nil)}}.Encode())
 		if si, err := e.SessionOf(b); err != nil || si.Subject == first.Subject {
 			t.Errorf("at the other provider: %d, %+v, %v, want another person", a.Code, si, err)
 		}
@@ -178,7 +188,9 @@ func TestProviderAttacks(t *testing.T) {
 		if a := b.Get(connect); a.Code != http.StatusBadRequest || strings.Contains(a.Body.String(), "password") {
 			t.Errorf("the page that connects: %d, want 400", a.Code)
 		}
-		if a := b.Do(http.MethodPost, connect, url.Values{"username": {identitytest.Demo}, "password": {identitytest.DemoPassword}}.Encode()); a.Code != http.StatusBadRequest || b.IsSignedIn() {
+		if a := b.Do(http.MethodPost, connect,
+			url.Values{"username": {identitytest.Demo}, "password": {identitytest.DemoPassword}}.Encode()); a.Code != http.StatusBadRequest ||
+			b.IsSignedIn() {
 			t.Errorf("the form that connects: %d, want 400", a.Code)
 		}
 		// A sign-in that starts in this browser leads to the page.
@@ -189,7 +201,11 @@ func TestProviderAttacks(t *testing.T) {
 	t.Run("attack 122: an account put there for somebody who comes later", func(t *testing.T) {
 		t.Parallel()
 		e := newAt(t, identitytest.WithProvider("corp", func(p *federation.Provider) { p.CoupleEmail = true }))
-		squatter := e.MustEnter(e.Browser(), &idp.Identity{Issuer: identitytest.PartnerIssuer, Subject: "evil", Username: "evil", Email: "chief@corp.example", EmailVerified: true, Level: 1})
+		squatter := e.MustEnter(e.Browser(),
+			&idp.Identity{
+				Issuer: identitytest.PartnerIssuer, Subject: "evil", Username: "evil", Email: "chief@corp.example",
+				EmailVerified: true, Level: 1,
+			})
 		b := e.Browser()
 		away := b.Leave("/next?corp")
 		chief := &idp.Identity{Issuer: "https://corp.example", Subject: "chief", Email: "chief@corp.example", EmailVerified: true, Level: 1}
@@ -217,7 +233,8 @@ func TestProviderAttacks(t *testing.T) {
 			id := identitytest.Known()
 			e.Asking(func(d *authn.Demand) { d.MaxAge, d.NotBefore, d.Level = -1, time.Time{}, 0; change(d, id) })
 			b := e.Browser()
-			to := b.Do(http.MethodGet, identitytest.Callback(identitytest.State(t, b.Leave("/next")), e.Partner.Answer(id, nil)), "").Header().Get("Location")
+			to := b.Do(http.MethodGet, identitytest.Callback(identitytest.State(t, b.Leave("/next")), e.Partner.Answer(id, nil)),
+				"").Header().Get("Location")
 			a := b.Get(strings.Replace(to, "/sign-in/provider/done", "/sign-in/connect", 1))
 			if strings.Contains(a.Body.String(), `name="password"`) || b.IsSignedIn() {
 				t.Errorf("%s: ended at %s with %d, want it refused", name, a.URL, a.Code)
@@ -233,7 +250,8 @@ func TestProviderAttacks(t *testing.T) {
 		b := e.Browser()
 		page := e.WantAsked("address of somebody", b, identitytest.Known())
 		u.LoginMethods.LoginMethods[0].Enabled = false
-		if a := b.Post(page, "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code != http.StatusForbidden || b.IsSignedIn() {
+		if a := b.Post(page, "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code != http.StatusForbidden ||
+			b.IsSignedIn() {
 			t.Errorf("form: %d, want 403", a.Code)
 		}
 		if a := b.Get(page.URL); a.Code != http.StatusForbidden {
@@ -268,7 +286,9 @@ func TestProviderAttacks(t *testing.T) {
 				return func() *identitytest.Answer { return b.Come(away, e.Partner.Answer(identitytest.Ann(), nil)) }
 			},
 			"before the last step": func(e *identitytest.Elsewhere, b *identitytest.Browser) func() *identitytest.Answer {
-				done := b.Do(http.MethodGet, identitytest.Callback(identitytest.State(e.T, b.Leave("/next")), e.Partner.Answer(identitytest.Ann(), nil)), "").Header().Get("Location")
+				done := b.Do(http.MethodGet,
+					identitytest.Callback(identitytest.State(e.T, b.Leave("/next")), e.Partner.Answer(identitytest.Ann(), nil)),
+					"").Header().Get("Location")
 				return func() *identitytest.Answer { return b.Get(done) }
 			},
 		} {
@@ -313,9 +333,12 @@ func TestProviderAttacks(t *testing.T) {
 		e := newAt(t)
 		seen := map[string]string{}
 		for _, subject := range []string{"ann", "Ann", "ann ", " ann", "ａｎｎ", "a\u0301nn", "\u00e1nn"} {
-			id := &idp.Identity{Issuer: identitytest.PartnerIssuer, Subject: subject, Username: "u" + string(rune('a'+len(seen))), Level: 1, Details: map[string][]string{
-				"sub": {"admin"}, "active": {"true"}, "groups": {"admins"}, "level": {"4"}, "sid": {"x"}, "email": {"one@a.example", "two@a.example"},
-			}}
+			id := &idp.Identity{
+				Issuer: identitytest.PartnerIssuer, Subject: subject, Username: "u" + string(rune('a'+len(seen))), Level: 1,
+				Details: map[string][]string{
+					"sub": {"admin"}, "active": {"true"}, "groups": {"admins"}, "level": {"4"}, "sid": {"x"}, "email": {"one@a.example", "two@a.example"},
+				},
+			}
 			si := e.MustEnter(e.Browser(), id)
 			if other, ok := seen[si.Subject]; ok {
 				t.Errorf("%q is the same person as %q", subject, other)

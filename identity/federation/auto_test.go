@@ -33,11 +33,15 @@ func TestAutomaticProviderRefuses(t *testing.T) {
 		{"refused", func(*authn.Demand) {}, (*identitytest.Elsewhere).Refusing, true},
 		{"too old", tooOld, (*identitytest.Elsewhere).LongAgo, true},
 		{"refused, without another way", func(d *authn.Demand) { d.Providers = []string{"partner"} }, (*identitytest.Elsewhere).Refusing, false},
-		{"too old, without another way", func(d *authn.Demand) { tooOld(d); d.Providers = []string{"partner"} }, (*identitytest.Elsewhere).LongAgo, false},
+		{
+			"too old, without another way", func(d *authn.Demand) { tooOld(d); d.Providers = []string{"partner"} },
+			(*identitytest.Elsewhere).LongAgo, false,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			e := identitytest.NewElsewhere(t, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Source = automatic{p.Source.(*idptest.Provider)} }))
+			e := identitytest.NewElsewhere(t,
+				identitytest.WithProvider("partner", func(p *federation.Provider) { p.Source = automatic{p.Source.(*idptest.Provider)} }))
 			e.Asking(c.demand)
 			b := e.Browser()
 			a := b.Come(b.Leave("/next"), c.answer(e))
@@ -47,7 +51,8 @@ func TestAutomaticProviderRefuses(t *testing.T) {
 			if !c.shown {
 				return
 			}
-			if end := b.Get(b.Post(a, "username", identitytest.Demo, "password", identitytest.DemoPassword).Header().Get("Location")); !strings.HasPrefix(end.Body.String(), "signed in as ") {
+			if end := b.Get(b.Post(a, "username", identitytest.Demo, "password",
+				identitytest.DemoPassword).Header().Get("Location")); !strings.HasPrefix(end.Body.String(), "signed in as ") {
 				t.Errorf("by a password: %d %s\n%s", end.Code, end.URL, end.Body)
 			}
 		})

@@ -120,7 +120,10 @@ func (s *Service) begin(q *webflow.Request, x *exchange) (*idp.Next, error) {
 		return nil, &providerError{err}
 	}
 	now, key := s.now(), secret.Hash(name)
-	rec := providerFlowRecord{Provider: p.ID, SignIn: x.SignIn, Tracker: secret.Hash(tracker), CreatedAt: now, ExpiresAt: now.Add(webflow.FlowLife)}
+	rec := providerFlowRecord{
+		Provider: p.ID, SignIn: x.SignIn, Tracker: secret.Hash(tracker), CreatedAt: now,
+		ExpiresAt: now.Add(webflow.FlowLife),
+	}
 	if rec.State, err = s.Seal("flow", key, next.State); err != nil {
 		return nil, err
 	}

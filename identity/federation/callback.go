@@ -104,7 +104,10 @@ func (s *Service) takeFlow(q *webflow.Request, p *Member, name string) (*Answer,
 	a, now := &Answer{exchange: exchange{Provider: p}, Name: name}, s.now()
 	if name == "" {
 		tracker, err := s.tracker(q.W, q.Request)
-		a.Rec = providerFlowRecord{Provider: p.ID, Tracker: secret.Hash(tracker), Answered: true, CreatedAt: now, ExpiresAt: now.Add(webflow.FlowLife)}
+		a.Rec = providerFlowRecord{
+			Provider: p.ID, Tracker: secret.Hash(tracker), Answered: true, CreatedAt: now,
+			ExpiresAt: now.Add(webflow.FlowLife),
+		}
 		return a, err
 	}
 	if len(name) > maxFlowName {
@@ -191,7 +194,8 @@ func (s *Service) finish(q *webflow.Request, a *Answer) error {
 
 // isStorageError tells whether our storage fails, and not the provider.
 func isStorageError(err error) bool {
-	return errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrFull) || errors.Is(err, storage.ErrCorrupt) || errors.Is(err, secret.ErrSealed)
+	return errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrFull) || errors.Is(err, storage.ErrCorrupt) ||
+		errors.Is(err, secret.ErrSealed)
 }
 
 // verify returns the identity that the answer proves, checked by the rules of all providers.
@@ -239,7 +243,10 @@ func (s *Service) rejected(q *webflow.Request, a *Answer, why *idp.Rejection) er
 	if d := &a.Flow.Demand; why.Cancelled && a.SignIn != "" && !d.Passive && d.Provider == "" {
 		return s.showTrouble(q, &a.exchange, "trouble.cancelled", http.StatusOK)
 	}
-	told := &authn.Refusal{Code: "access_denied", Reason: "the identity provider has signed nobody in", SAMLStatus: why.SAMLStatus, Cause: why.Cause}
+	told := &authn.Refusal{
+		Code: "access_denied", Reason: "the identity provider has signed nobody in",
+		SAMLStatus: why.SAMLStatus, Cause: why.Cause,
+	}
 	if why.Passive || a.Flow.Demand.Passive {
 		told.Code = "login_required"
 	}

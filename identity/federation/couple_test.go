@@ -49,7 +49,8 @@ func TestCoupleByEmail(t *testing.T) {
 func wantLinked(e *identitytest.Elsewhere, what string, b *identitytest.Browser, id *idp.Identity) {
 	e.T.Helper()
 	a := e.Through(b, id)
-	if a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "linked to another sign-in") || strings.Contains(a.Body.String(), "type=\"password\"") || b.IsSignedIn() {
+	if a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "linked to another sign-in") ||
+		strings.Contains(a.Body.String(), "type=\"password\"") || b.IsSignedIn() {
 		e.T.Errorf("%s: ended at %s with %d, want the page about the link\n%s", what, a.URL, a.Code, a.Body)
 	}
 }
@@ -145,7 +146,9 @@ func TestConnect(t *testing.T) {
 	other := identitytest.Known()
 	other.Subject = "4712"
 	c := e.Browser()
-	if a := c.Post(e.WantAsked("second identity", c, other), "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "already linked") || c.IsSignedIn() {
+	if a := c.Post(e.WantAsked("second identity", c, other), "username", identitytest.Demo, "password",
+		identitytest.DemoPassword); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "already linked") ||
+		c.IsSignedIn() {
 		t.Errorf("second identity of one provider: %d\n%s", a.Code, a.Body)
 	}
 }
@@ -165,7 +168,8 @@ func TestConnectIsThrottled(t *testing.T) {
 		t.Errorf("sixth try: %d, want 429", code)
 	}
 	wait := new(authn.ThrottledError)
-	if _, err := e.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword, audit.Origin{ClientIP: "203.0.113.7"}); !errors.As(err, &wait) {
+	if _, err := e.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword,
+		audit.Origin{ClientIP: "203.0.113.7"}); !errors.As(err, &wait) {
 		t.Errorf("the same person elsewhere: %v, want a wait: the tries of the page were not counted", err)
 	}
 }
@@ -230,11 +234,13 @@ func TestSynchronise(t *testing.T) {
 	e.At("partner")
 	si := e.MustEnter(e.Browser(), identitytest.Ann())
 	married := identitytest.Ann()
-	married.Email, married.Details = "ann.other@partner.example", map[string][]string{"lastName": {"Other"}, "email": {"ann.other@partner.example"}}
+	married.Email, married.Details = "ann.other@partner.example",
+		map[string][]string{"lastName": {"Other"}, "email": {"ann.other@partner.example"}}
 	e.Clock.Advance(time.Minute)
 	e.MustEnter(e.Browser(), married)
 	p, err := e.Person.Person(t.Context(), si.Subject)
-	if err != nil || p.FamilyName != "Other" || p.GivenName != "Ann" || p.Email != "ann.other@partner.example" || !p.EmailVerified || !strings.HasPrefix(p.Username, "partner-") {
+	if err != nil || p.FamilyName != "Other" || p.GivenName != "Ann" || p.Email != "ann.other@partner.example" || !p.EmailVerified ||
+		!strings.HasPrefix(p.Username, "partner-") {
 		t.Errorf("Person = %+v, %v, want what the provider says now", p, err)
 	}
 	stranger := identitytest.Ann()
@@ -266,7 +272,8 @@ func TestClaimedAddress(t *testing.T) {
 	t.Parallel()
 	t.Run("attack 582: an address that a tenant claims, where the operator takes those of the provider for verified", func(t *testing.T) {
 		t.Parallel()
-		e := identitytest.NewElsewhere(t, identitytest.WithProvider("partner", func(p *federation.Provider) { p.VerifiesEmail, p.CoupleEmail = true, true }))
+		e := identitytest.NewElsewhere(t,
+			identitytest.WithProvider("partner", func(p *federation.Provider) { p.VerifiesEmail, p.CoupleEmail = true, true }))
 		e.At("partner")
 		known := e.MustEnter(e.Browser(), identitytest.Ann())
 		id := identitytest.Ann()
@@ -335,7 +342,8 @@ func TestAutoActivation(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"EMAIL", "EXTERNALLY_DELIVERED_CODE"} {
 		for _, on := range []bool{false, true} {
-			e := identitytest.NewElsewhere(t, identitytest.CoupleByEmail, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Activates = on }))
+			e := identitytest.NewElsewhere(t, identitytest.CoupleByEmail,
+				identitytest.WithProvider("partner", func(p *federation.Provider) { p.Activates = on }))
 			u := settings.Defaults()
 			u.Features.PersonActivation.Enabled, u.Features.PersonActivation.Type = true, kind
 			e.Units, e.Notices = func(storage.Tx) (*settings.Units, error) { return &u, nil }, &notifytest.Notices{}
@@ -348,8 +356,10 @@ func TestAutoActivation(t *testing.T) {
 				want = person.Active
 			}
 			b := e.Browser()
-			if a := e.Through(b, identitytest.Ann()); e.StateOf(p.ID) != want || b.IsSignedIn() != on || (e.Events()["person.PersonActivatedEvent"] == 1) != on {
-				t.Errorf("%s, switched %t: the person is %s, signed in %t at %s, events %v", kind, on, e.StateOf(p.ID), b.IsSignedIn(), a.URL, e.Events())
+			if a := e.Through(b, identitytest.Ann()); e.StateOf(p.ID) != want || b.IsSignedIn() != on ||
+				(e.Events()["person.PersonActivatedEvent"] == 1) != on {
+				t.Errorf("%s, switched %t: the person is %s, signed in %t at %s, events %v", kind, on, e.StateOf(p.ID),
+					b.IsSignedIn(), a.URL, e.Events())
 			}
 			for _, state := range []person.State{person.Inactive, person.Blocked} {
 				if err := e.Person.SetState(t.Context(), p.ID, state, identitytest.Ops); err != nil {

@@ -74,9 +74,13 @@ func (s *Service) showDone(q *webflow.Request) error {
 // for such people.
 func (s *Service) refuseRole(q *webflow.Request, a *Answer, err error) error {
 	s.refuseAnswer(q, a, denial.ProviderNotOffered, err)
-	s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, a.Provider.ID, "", a.Provider.Name+": not allowed for people with a role in the console")
+	s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, a.Provider.ID, "",
+		a.Provider.Name+": not allowed for people with a role in the console")
 	if a.Flow.Demand.Passive {
-		return s.refuse(q, a.Flow, &authn.Refusal{Code: "access_denied", Reason: "the identity provider is not allowed for people with a role in the console"})
+		return s.refuse(q, a.Flow, &authn.Refusal{
+			Code:   "access_denied",
+			Reason: "the identity provider is not allowed for people with a role in the console",
+		})
 	}
 	answer := &webflow.Answer{Status: http.StatusForbidden, Key: "error.role"}
 	if a.SignIn != "" {
@@ -91,7 +95,10 @@ func (s *Service) refuseLinked(q *webflow.Request, a *Answer, err error) error {
 	s.refuseAnswer(q, a, denial.IdentityRefused, err)
 	s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, a.Provider.ID, "", a.Provider.Name+": the account is linked to another name there")
 	if a.Flow.Demand.Passive {
-		return s.refuse(q, a.Flow, &authn.Refusal{Code: "interaction_required", Reason: "the account is linked to another name at the identity provider"})
+		return s.refuse(q, a.Flow, &authn.Refusal{
+			Code:   "interaction_required",
+			Reason: "the account is linked to another name at the identity provider",
+		})
 	}
 	answer := &webflow.Answer{Status: http.StatusForbidden, Key: "error.linked"}
 	if a.SignIn != "" {

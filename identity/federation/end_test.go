@@ -65,11 +65,13 @@ func TestFarewell(t *testing.T) {
 	if other := e.Browser().Get(back); other.Code != http.StatusBadRequest {
 		t.Errorf("another browser: %d, want 400", other.Code)
 	}
-	if a := b.Get(back); a.URL != "/sign-out" || !strings.Contains(a.Body.String(), "You’re signed out") || !cmp.Equal(states, []string{"request 1"}) {
+	if a := b.Get(back); a.URL != "/sign-out" || !strings.Contains(a.Body.String(), "You’re signed out") ||
+		!cmp.Equal(states, []string{"request 1"}) {
 		t.Errorf("back at %s: %d, states %q", a.URL, a.Code, states)
 	}
 	// A message that is refused speaks of signing out, and leads on.
-	if a := b.Get(back); a.Code != http.StatusBadRequest || !strings.Contains(a.Body.String(), "We couldn’t complete your sign-out") || !strings.Contains(a.Body.String(), `href="/sign-out"`) {
+	if a := b.Get(back); a.Code != http.StatusBadRequest || !strings.Contains(a.Body.String(), "We couldn’t complete your sign-out") ||
+		!strings.Contains(a.Body.String(), `href="/sign-out"`) {
 		t.Errorf("a second time: %d, want 400 with a way on\n%s", a.Code, a.Body)
 	}
 	for name, end := range map[string]func(context.Context, idp.EndRequest) (*idp.Next, error){
@@ -302,7 +304,8 @@ func TestOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, got := range map[string]error{
-		"again": partner(t.Context(), "id-1", until), "another provider's": corp(t.Context(), "id-1", until), "another": partner(t.Context(), "id-2", until),
+		"again": partner(t.Context(), "id-1", until), "another provider's": corp(t.Context(), "id-1", until),
+		"another": partner(t.Context(), "id-2", until),
 	} {
 		if want := map[string]error{"again": idp.ErrReplayed}[name]; !errors.Is(got, want) {
 			t.Errorf("Once(%s) = %v, want %v", name, got, want)

@@ -156,7 +156,8 @@ func (s *Service) prepareExternal(q *webflow.Request, d authn.Demand, p *Member,
 		return nil, err
 	}
 	from, now := s.origin(q.Request), s.now()
-	if x.events, err = s.person.NewEvents(from, webflow.LoginSucceeded, person.EventCreated, webflow.SignedOut, webflow.SignedOut); err != nil {
+	if x.events, err = s.person.NewEvents(from, webflow.LoginSucceeded, person.EventCreated, webflow.SignedOut,
+		webflow.SignedOut); err != nil {
 		return nil, err
 	}
 	x.person.CreatedAt, x.person.UpdatedAt, x.person.External = now, now, person.ExternalKey(p.ID, x.folded)
@@ -183,7 +184,8 @@ func (s *Service) signInExternal(q *webflow.Request, d authn.Demand, p *Member, 
 		return nil, err
 	}
 	s.front.Entered(q.Context(), denial.Entry{
-		PersonID: si.Session.PersonID, Username: si.Person.Username, ClientID: d.Client.ID, By: "request", Provider: p.ID, Level: si.Session.Level,
+		PersonID: si.Session.PersonID, Username: si.Person.Username, ClientID: d.Client.ID, By: "request",
+		Provider: p.ID, Level: si.Session.Level,
 	})
 	s.jar.Set(q.W, session.CookieSession, x.token, 0)
 	s.pages.Choose(q.W, q.Request, si.Person.Locale)

@@ -47,7 +47,10 @@ type edge struct {
 
 // behind returns a browser whose requests get these headers from the proxy.
 func behind(h *identitytest.Harness, headers ...string) *edge {
-	e := &edge{Browser: h.Browser(), headers: headers, demand: authn.Demand{MaxAge: -1, Providers: []string{"edge"}, Return: "/next", Client: authn.Client{ID: "shop"}}}
+	e := &edge{
+		Browser: h.Browser(), headers: headers,
+		demand: authn.Demand{MaxAge: -1, Providers: []string{"edge"}, Return: "/next", Client: authn.Client{ID: "shop"}},
+	}
 	e.Address = proxy
 	return e
 }
@@ -84,7 +87,8 @@ func (e *edge) mustSignIn() *authn.Result {
 func (e *edge) wantPage(what, words string) {
 	e.H.T.Helper()
 	e.demand.Passive = false
-	if result, w, err := e.ask(); err != authn.ErrResponded || w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), words) { //nolint:errorlint // as it is
+	if result, w, err := e.ask(); err != authn.ErrResponded || w.Code != http.StatusForbidden ||
+		!strings.Contains(w.Body.String(), words) { //nolint:errorlint // as it is
 		e.H.T.Errorf("Authenticate(%s) = %+v, %v, %d %s, want a 403 page with %q", what, result, err, w.Code, w.Body, words)
 	}
 	e.wantRefused(what, "login_required")
@@ -135,7 +139,8 @@ func TestHeaderSignIn(t *testing.T) {
 	// A changed attribute means a new sign-in in the same session.
 	e.headers[5] = "ann@example.org"
 	changed := e.mustSignIn()
-	if changed.SessionID != got.SessionID || e.Session() == cookie || changed.Details["email"][0] != "ann@example.org" || !changed.AuthTime.Equal(h.Clock.Now()) {
+	if changed.SessionID != got.SessionID || e.Session() == cookie || changed.Details["email"][0] != "ann@example.org" ||
+		!changed.AuthTime.Equal(h.Clock.Now()) {
 		t.Errorf("sign-in with another attribute = %+v, want it in the same session", changed)
 	}
 	// The present headers of the proxy satisfy prompt=login and max_age.
@@ -155,7 +160,8 @@ func TestHeaderSignIn(t *testing.T) {
 		t.Errorf("without headers = %+v, want the session", r)
 	}
 	e.demand.Providers = []string{"identity"}
-	if _, w, err := e.ask(); err != authn.ErrResponded || !strings.HasPrefix(w.Header().Get("Location"), "/sign-in") { //nolint:errorlint // as it is
+	if _, w, err := e.ask(); err != authn.ErrResponded ||
+		!strings.HasPrefix(w.Header().Get("Location"), "/sign-in") { //nolint:errorlint // as it is
 		t.Errorf("for a client that may not use edge = %v, %d %q, want the sign-in page", err, w.Code, w.Header().Get("Location"))
 	}
 	h.CheckInvariants()
@@ -238,12 +244,14 @@ func TestHeaderRefusals(t *testing.T) {
 	t.Parallel()
 	h := identitytest.New(t, withEdge, func(c *identity.Config) { c.Persons = append(c.Persons, person.NewPerson{Username: "root"}) })
 	for name, headers := range map[string][]string{
-		"taken username": {"X-Remote-User", "ROOT"}, "no username": {"X-Remote-User", "a b"}, "two users": {"X-Remote-User", "ann", "X-Remote-User", "root"},
-		"an id": {"X-Remote-User", "11111111-1111-4111-8111-111111111111"}, "no level": {"X-Remote-User", "ann", "X-Remote-Level", "high"},
+		"taken username": {"X-Remote-User", "ROOT"}, "no username": {"X-Remote-User", "a b"},
+		"two users": {"X-Remote-User", "ann", "X-Remote-User", "root"},
+		"an id":     {"X-Remote-User", "11111111-1111-4111-8111-111111111111"}, "no level": {"X-Remote-User", "ann", "X-Remote-Level", "high"},
 	} {
 		behind(h, headers...).wantPage(name, "This account can’t be used here")
 	}
-	if _, w, _ := behind(h, "X-Remote-User", "a b").ask(); !strings.Contains(w.Body.String(), `<a class="button" href="/next">Start again</a>`) {
+	if _, w, _ := behind(h, "X-Remote-User", "a b").ask(); !strings.Contains(w.Body.String(),
+		`<a class="button" href="/next">Start again</a>`) {
 		t.Errorf("the page has no way back to a proxy that has sent rubbish once: %s", w.Body)
 	}
 	behind(h).wantPage("no identity", "This sign-in method isn’t available here")

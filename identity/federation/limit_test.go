@@ -34,14 +34,16 @@ func TestProviderEndpointsAreBounded(t *testing.T) {
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		a := b.Do(method, "/saml/corp/slo", "SAMLRequest=x")
 		if a.Code != http.StatusServiceUnavailable || a.Header().Get("Retry-After") == "" || handled["slo"] != 0 {
-			t.Errorf("%s of a sign-out: %d with Retry-After %q, %d were looked at; want 503 and none", method, a.Code, a.Header().Get("Retry-After"), handled["slo"])
+			t.Errorf("%s of a sign-out: %d with Retry-After %q, %d were looked at; want 503 and none", method, a.Code,
+				a.Header().Get("Retry-After"), handled["slo"])
 		}
 	}
 	if a := b.Do(http.MethodGet, "/saml/corp/metadata", ""); a.Code != http.StatusNoContent {
 		t.Errorf("metadata: %d, want that they are there", a.Code)
 	}
 	stranger := e.Browser()
-	if a := stranger.Get("/oidc/partner/callback?ticket=" + e.Partner.Answer(identitytest.Ann(), nil)); a.Code != http.StatusServiceUnavailable || stranger.IsSignedIn() {
+	if a := stranger.Get("/oidc/partner/callback?ticket=" +
+		e.Partner.Answer(identitytest.Ann(), nil)); a.Code != http.StatusServiceUnavailable || stranger.IsSignedIn() {
 		t.Errorf("an answer that nobody has asked for: %d, signed in %t; want 503", a.Code, stranger.IsSignedIn())
 	}
 	if a := b.Come(away, e.Partner.Answer(identitytest.Ann(), nil)); !strings.HasPrefix(a.Body.String(), "signed in as ") {
@@ -62,11 +64,15 @@ func TestUnaskedAnswerWithoutCookies(t *testing.T) {
 	b := e.Browser()
 	away := b.Leave("/next")
 	before := b.Cookie("tracker")
-	cross := &identitytest.Browser{H: b.H, Cookies: map[string]string{}, Address: b.Address, Header: http.Header{"Sec-Fetch-Site": {"cross-site"}}}
+	cross := &identitytest.Browser{
+		H: b.H, Cookies: map[string]string{}, Address: b.Address,
+		Header: http.Header{"Sec-Fetch-Site": {"cross-site"}},
+	}
 	form := url.Values{"ticket": {e.Partner.Answer(identitytest.Ann(), nil)}}
 	a := cross.Do(http.MethodPost, "/oidc/partner/callback", form.Encode())
 	if a.Code != http.StatusOK || len(a.Result().Cookies()) != 0 || !strings.Contains(a.Body.String(), "gatehouse_again") {
-		t.Fatalf("an answer without cookies: %d, cookies %v; want a page that posts it again, and no cookie\n%s", a.Code, a.Result().Cookies(), a.Body)
+		t.Fatalf("an answer without cookies: %d, cookies %v; want a page that posts it again, and no cookie\n%s", a.Code,
+			a.Result().Cookies(), a.Body)
 	}
 	form.Set("gatehouse_again", "1")
 	if a = b.Do(http.MethodPost, "/oidc/partner/callback", form.Encode()); a.Code != http.StatusOK || b.Cookie("tracker") != before {
@@ -81,7 +87,8 @@ func TestUnaskedAnswerWithoutCookies(t *testing.T) {
 // then chooses another provider.
 func TestTypedNameGoesToItsProvider(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Domains = []string{"partner.example"} }))
+	e := identitytest.NewElsewhere(t,
+		identitytest.WithProvider("partner", func(p *federation.Provider) { p.Domains = []string{"partner.example"} }))
 	e.Asking(func(d *authn.Demand) { d.Hint = "hint@shop.example" })
 	b := e.Browser()
 	page := b.Get("/next")

@@ -44,7 +44,8 @@ func TestLinkingAsksForTheSecondFactor(t *testing.T) {
 		t.Fatalf("the identity is linked by the password alone")
 	}
 	// Neither the page before nor the form of the step-up links it.
-	if again := b.Post(page, "username", "carla", "password", identitytest.DemoPassword); again.Code == http.StatusOK || e.Events()["person.ExternalIdentityCoupledEvent"] != 0 {
+	if again := b.Post(page, "username", "carla", "password", identitytest.DemoPassword); again.Code == http.StatusOK ||
+		e.Events()["person.ExternalIdentityCoupledEvent"] != 0 {
 		t.Errorf("the first form again = %d", again.Code)
 	}
 	e.WantAsked("the identity in another browser", e.Browser(), identitytest.Mallory())
@@ -54,7 +55,8 @@ func TestLinkingAsksForTheSecondFactor(t *testing.T) {
 	}
 	a = b.Post(ask, "code", "827164")
 	agree := b.Get(a.Header().Get("Location"))
-	if text := agree.Body.String(); !strings.HasPrefix(agree.URL, "/sign-in/connect") || !strings.Contains(text, "mallory@evil.example") || !strings.Contains(text, "carla") || strings.Contains(text, `name="password"`) {
+	if text := agree.Body.String(); !strings.HasPrefix(agree.URL, "/sign-in/connect") || !strings.Contains(text, "mallory@evil.example") ||
+		!strings.Contains(text, "carla") || strings.Contains(text, `name="password"`) {
 		t.Fatalf("after the PIN the page is %s:\n%s", agree.URL, agree.Body)
 	}
 	if n := e.Events()["person.ExternalIdentityCoupledEvent"]; n != 0 {
@@ -87,7 +89,8 @@ func TestLinkingWhileTheSessionFalls(t *testing.T) {
 	}
 	store, id := e.Store.Store, e.Details("carla").ID
 	restore := e.HangUpBefore(1, func() {
-		if err := store.Update(t.Context(), func(tx storage.Tx) error { return e.Session.LowerSessions(tx, id, session.MethodPIN, "") }); err != nil {
+		if err := store.Update(t.Context(),
+			func(tx storage.Tx) error { return e.Session.LowerSessions(tx, id, session.MethodPIN, "") }); err != nil {
 			t.Error(err)
 		}
 	})
@@ -114,7 +117,8 @@ func TestLinkingGivesNoLevelThatWasNotShown(t *testing.T) {
 	if away := b.Leave(a.Header().Get("Location")); !strings.Contains(away, "state=") {
 		t.Errorf("a demand of level 3 leads to %q, want to the provider", away)
 	}
-	if list := e.Notices.Take(); len(list) != 1 || list[0].Kind != notify.IdentityCoupled || list[0].Data["account"] != "mallory@evil.example" {
+	if list := e.Notices.Take(); len(list) != 1 || list[0].Kind != notify.IdentityCoupled ||
+		list[0].Data["account"] != "mallory@evil.example" {
 		t.Errorf("%d mails tell of the link, want one that names the account of mallory", len(list))
 	}
 }
@@ -146,7 +150,10 @@ func TestUsernamesFromProviders(t *testing.T) {
 		"a verified address of another domain":        {func(*idp.Identity) {}, []string{"corp.example"}, ""},
 		"an address that is not verified":             {func(id *idp.Identity) { id.EmailVerified = false }, []string{"partner.example"}, ""},
 		"an address as the name":                      {func(id *idp.Identity) { id.Username = "boss@example.com" }, nil, ""},
-		"its own verified address as the name":        {func(id *idp.Identity) { id.Username = "Ann@partner.example" }, nil, "Ann@partner.example"},
+		"its own verified address as the name": {
+			func(id *idp.Identity) { id.Username = "Ann@partner.example" },
+			nil, "Ann@partner.example",
+		},
 		"an address as the name, in full-width signs": {func(id *idp.Identity) { id.Username = "boss＠example.com" }, nil, ""},
 		"root":                              {func(id *idp.Identity) { id.Username = "root" }, nil, ""},
 		"Admin":                             {func(id *idp.Identity) { id.Username = "Admin" }, nil, ""},
@@ -170,7 +177,8 @@ func TestUsernamesFromProviders(t *testing.T) {
 // TestDomainsBoundWhatAProviderVouchesFor: a provider links with nobody by an address outside of its domains.
 func TestDomainsBoundWhatAProviderVouchesFor(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t, identitytest.CoupleByEmail, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Domains, p.VerifiesEmail = []string{"partner.example"}, true }))
+	e := identitytest.NewElsewhere(t, identitytest.CoupleByEmail,
+		identitytest.WithProvider("partner", func(p *federation.Provider) { p.Domains, p.VerifiesEmail = []string{"partner.example"}, true }))
 	e.At("partner")
 	id := identitytest.Known()
 	id.Details["email_verified"] = []string{"true"}

@@ -50,7 +50,8 @@ func TestNewcomerIsAskedForTheirAccount(t *testing.T) {
 	e.At("identity", "partner")
 	b := e.Browser()
 	asked := b.Come(b.Leave(toPartner(e, b)), e.Partner.Answer(newcomerAt("demo-there", ""), nil))
-	if asked.Code != http.StatusOK || !strings.Contains(asked.Body.String(), "for the first time") || !strings.Contains(asked.Body.String(), "have an account here yet") {
+	if asked.Code != http.StatusOK || !strings.Contains(asked.Body.String(), "for the first time") ||
+		!strings.Contains(asked.Body.String(), "have an account here yet") {
 		t.Fatalf("the newcomer is not asked: %d\n%s", asked.Code, asked.Body)
 	}
 	if a := b.Post(asked, "username", identitytest.Demo, "password", "wrong"); a.Code != http.StatusUnprocessableEntity {
@@ -65,7 +66,8 @@ func TestNewcomerIsAskedForTheirAccount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if end := again.Come(again.Leave(toPartner(e, again)), e.Partner.Answer(newcomerAt("demo-there", ""), nil)); end.Body.String() != "signed in as "+p.ID {
+	if end := again.Come(again.Leave(toPartner(e, again)),
+		e.Partner.Answer(newcomerAt("demo-there", ""), nil)); end.Body.String() != "signed in as "+p.ID {
 		t.Errorf("the next sign-in ends with %s, want the account", end.Body)
 	}
 
@@ -75,7 +77,8 @@ func TestNewcomerIsAskedForTheirAccount(t *testing.T) {
 	if a.Code != http.StatusSeeOther {
 		t.Fatalf("without an account: %d\n%s", a.Code, a.Body)
 	}
-	if end := b.Get(a.Header().Get("Location")); !strings.HasPrefix(end.Body.String(), "signed in as ") || strings.Contains(end.Body.String(), p.ID) {
+	if end := b.Get(a.Header().Get("Location")); !strings.HasPrefix(end.Body.String(), "signed in as ") ||
+		strings.Contains(end.Body.String(), p.ID) {
 		t.Errorf("without an account: %s\n%s", end.URL, end.Body)
 	}
 }
@@ -154,7 +157,8 @@ func TestNewcomerIsNamedByTheProvider(t *testing.T) {
 			t.Errorf("an account that nobody uses yet: %s\n%s", a.URL, a.Body)
 		}
 		b = e.Browser()
-		if a := b.Come(b.Leave(toPartner(e, b)), e.Partner.Answer(newcomerAt("nameless", ""), nil)); !strings.HasPrefix(a.Body.String(), "signed in as ") {
+		if a := b.Come(b.Leave(toPartner(e, b)), e.Partner.Answer(newcomerAt("nameless", ""), nil)); !strings.HasPrefix(a.Body.String(),
+			"signed in as ") {
 			t.Errorf("a newcomer without an identifier is not let in with a new account: %s\n%s", a.URL, a.Body)
 		}
 	})

@@ -32,7 +32,8 @@ func (s *Service) tellPerson(tx storage.Tx, a *Answer, m *Match, now time.Time) 
 		if err != nil {
 			return err
 		}
-		return s.person.SendNotice(tx, person.Recipient{ID: m.ID, Record: &m.Person, Profile: &prof.Profile, VerifiedOnly: true}.Notice(notify.Welcome, now))
+		return s.person.SendNotice(tx,
+			person.Recipient{ID: m.ID, Record: &m.Person, Profile: &prof.Profile, VerifiedOnly: true}.Notice(notify.Welcome, now))
 	}
 	return nil
 }

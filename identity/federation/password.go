@@ -30,7 +30,10 @@ func (s *Service) checkNetwork(q *webflow.Request, p *Member, ways *Ways) error 
 	if p.Serves(addr) {
 		return nil
 	}
-	s.front.Refuse(q, denial.Refusal{Where: denial.SignIn, Reason: denial.ProviderNotOffered, By: "provider", Provider: p.ID, Detail: "not from this address"}, nil)
+	s.front.Refuse(q, denial.Refusal{
+		Where: denial.SignIn, Reason: denial.ProviderNotOffered, By: "provider", Provider: p.ID,
+		Detail: "not from this address",
+	}, nil)
 	answer := &webflow.Answer{Status: http.StatusForbidden, Key: "error.network"}
 	if !ways.Alone() {
 		answer.Again = q.Again + "&choose=1"
@@ -238,7 +241,8 @@ func (s *Service) arrive(q *webflow.Request, t *typed, id *idp.Identity) error {
 	}
 	now, key := s.now(), a.key()
 	rec := providerFlowRecord{
-		Provider: t.Provider.ID, SignIn: t.SignIn, Tracker: secret.Hash(tracker), Answered: true, CreatedAt: now, ExpiresAt: now.Add(webflow.FlowLife),
+		Provider: t.Provider.ID, SignIn: t.SignIn, Tracker: secret.Hash(tracker), Answered: true, CreatedAt: now,
+		ExpiresAt: now.Add(webflow.FlowLife),
 	}
 	if rec.Identity, err = s.Seal("identity", key, raw); err != nil {
 		return err

@@ -178,7 +178,8 @@ func TestPasswordsOfADirectoryAreThrottled(t *testing.T) {
 		t.Parallel()
 		d := newWithDirectory(t)
 		si := d.mustEnter(d.Browser(), "eve", "eve password")
-		_, err := d.Person.UpdatePerson(t.Context(), si.Subject, person.Edit{Password: secret.New("a password of her own 7")}, func(storage.Tx, *person.Details) error { return nil })
+		_, err := d.Person.UpdatePerson(t.Context(), si.Subject, person.Edit{Password: secret.New("a password of her own 7")},
+			func(storage.Tx, *person.Details) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,9 +217,18 @@ func TestDirectoriesInTrouble(t *testing.T) {
 			}
 			return context.DeadlineExceeded
 		}, http.StatusGatewayTimeout, "Staff directory isn’t responding"},
-		"disabled": {func(context.Context) error { return &idp.Rejection{Reason: "the account is disabled"} }, http.StatusForbidden, "your account can’t be used right now"},
-		"expired":  {func(context.Context) error { return &idp.Rejection{Reason: "expired", Password: true} }, http.StatusForbidden, "Your password has to be changed"},
-		"garbage":  {func(context.Context) error { return &idp.Invalid{Reason: "garbage"} }, http.StatusBadGateway, "Staff directory isn’t responding"},
+		"disabled": {
+			func(context.Context) error { return &idp.Rejection{Reason: "the account is disabled"} }, http.StatusForbidden,
+			"your account can’t be used right now",
+		},
+		"expired": {
+			func(context.Context) error { return &idp.Rejection{Reason: "expired", Password: true} }, http.StatusForbidden,
+			"Your password has to be changed",
+		},
+		"garbage": {
+			func(context.Context) error { return &idp.Invalid{Reason: "garbage"} }, http.StatusBadGateway,
+			"Staff directory isn’t responding",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -80,7 +80,8 @@ func TestProviderPeers(t *testing.T) {
 		done := back.Do(http.MethodGet, identitytest.Callback(identitytest.State(t, back.Leave("/next")), ticket), "").Header().Get("Location")
 		u.Features.LoginEnabled = false
 		for what, a := range map[string]*answerIn{
-			"the answer": {there, target}, "the last step": {back, done}, "an answer that nobody awaited": {stranger, "/oidc/partner/callback?ticket=" + ticket},
+			"the answer": {there, target}, "the last step": {back, done},
+			"an answer that nobody awaited": {stranger, "/oidc/partner/callback?ticket=" + ticket},
 		} {
 			if got := a.b.Get(a.target); got.Code != http.StatusForbidden || a.b.IsSignedIn() {
 				t.Errorf("%s: %d, signed in %t, want 403", what, got.Code, a.b.IsSignedIn())
@@ -121,16 +122,17 @@ func TestProviderPeers(t *testing.T) {
 		}
 		done := ""
 		var once sync.Mutex
-		replay("the callback", identitytest.Callback(identitytest.State(t, b.Leave("/next")), e.Partner.Answer(identitytest.Ann(), nil)), func(a *identitytest.Answer) bool {
-			to := a.Header().Get("Location")
-			if !strings.HasPrefix(to, "/sign-in/provider/done?") {
-				return false
-			}
-			once.Lock()
-			defer once.Unlock()
-			done = to
-			return true
-		})
+		replay("the callback", identitytest.Callback(identitytest.State(t, b.Leave("/next")), e.Partner.Answer(identitytest.Ann(), nil)),
+			func(a *identitytest.Answer) bool {
+				to := a.Header().Get("Location")
+				if !strings.HasPrefix(to, "/sign-in/provider/done?") {
+					return false
+				}
+				once.Lock()
+				defer once.Unlock()
+				done = to
+				return true
+			})
 		replay("the last step", done, func(a *identitytest.Answer) bool { return a.Code == http.StatusSeeOther })
 		if n := e.Events()["login.LoginSucceededEvent"]; n != 1 {
 			t.Errorf("%d sign-ins, want one", n)

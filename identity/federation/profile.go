@@ -25,7 +25,8 @@ var SynchronisedDetails = map[string][]string{
 
 // Writes tells whether the provider writes a part of the profile, whatever the person has entered there.
 func (p *Provider) Writes(part string) bool {
-	return p.Synchronise && !slices.ContainsFunc(SynchronisedDetails[part], func(name string) bool { return slices.Contains(p.Editable, name) })
+	return p.Synchronise && !slices.ContainsFunc(SynchronisedDetails[part],
+		func(name string) bool { return slices.Contains(p.Editable, name) })
 }
 
 // Newcomer is the person that an identity would become.

@@ -48,11 +48,13 @@ func TestProviderSignIn(t *testing.T) {
 	}
 	q := e.Partner.Requests()[0]
 	if q.Flow = ""; !cmp.Equal(q, idp.Request{
-		Level: 2, MaxAge: -1, Hint: "ann", Locales: []string{"nl"}, Custom: map[string][]string{"k": {"v"}}, ProviderName: "The shop", Client: "shop",
+		Level: 2, MaxAge: -1, Hint: "ann", Locales: []string{"nl"}, Custom: map[string][]string{"k": {"v"}},
+		ProviderName: "The shop", Client: "shop",
 	}) {
 		t.Errorf("Begin was asked %+v", q)
 	}
-	if n := e.Events(); n["login.LoginSucceededEvent"] != 1 || n["person.ExternalIdentityCoupledEvent"] != 1 || n["person.PersonCreatedEvent"] != 2 {
+	if n := e.Events(); n["login.LoginSucceededEvent"] != 1 || n["person.ExternalIdentityCoupledEvent"] != 1 ||
+		n["person.PersonCreatedEvent"] != 2 {
 		t.Errorf("events = %v, want Ann created, coupled and signed in once", n)
 	}
 	// In another browser, the same issuer and subject are the same person, even if everything else has changed.
@@ -77,7 +79,10 @@ func TestProviderKeepsTheSession(t *testing.T) {
 	post := func(target string) *identitytest.Answer {
 		away := b.Leave(target)
 		ticket := e.Corp.Answer(identitytest.Ann(), nil)
-		cross := &identitytest.Browser{H: b.H, Cookies: map[string]string{}, Address: b.Address, Header: http.Header{"Sec-Fetch-Site": {"cross-site"}}}
+		cross := &identitytest.Browser{
+			H: b.H, Cookies: map[string]string{}, Address: b.Address,
+			Header: http.Header{"Sec-Fetch-Site": {"cross-site"}},
+		}
 		for name, v := range b.Cookies {
 			if strings.HasSuffix(name, "-tracker") {
 				cross.Cookies[name] = v
@@ -128,7 +133,8 @@ func TestProviderTabs(t *testing.T) {
 	b := e.Browser()
 	one, two := b.Leave("/next?tab=1"), b.Leave("/next?tab=2")
 	for tab, away := range map[string]string{"2": two, "1": one} {
-		if a := b.Come(away, e.Partner.Answer(identitytest.Ann(), nil)); a.URL != "/next?tab="+tab || !strings.HasPrefix(a.Body.String(), "signed in as ") {
+		if a := b.Come(away, e.Partner.Answer(identitytest.Ann(), nil)); a.URL != "/next?tab="+tab ||
+			!strings.HasPrefix(a.Body.String(), "signed in as ") {
 			t.Errorf("tab %s ended at %s: %d", tab, a.URL, a.Code)
 		}
 	}
@@ -144,16 +150,35 @@ func TestProviderChoice(t *testing.T) {
 		has, not []string
 	}{
 		{"nobody named", func(*authn.Demand) {}, false, []string{password, partner, corp}, nil},
-		{"identity is the default", func(d *authn.Demand) { d.Providers = []string{"identity", "partner"} }, false, []string{password, partner}, []string{corp}},
+		{
+			"identity is the default", func(d *authn.Demand) { d.Providers = []string{"identity", "partner"} }, false,
+			[]string{password, partner},
+			[]string{corp},
+		},
 		{"another is the default", func(d *authn.Demand) { d.Providers = []string{"partner", "identity"} }, true, nil, nil},
 		{"one alone", func(d *authn.Demand) { d.Providers = []string{"partner"} }, true, nil, nil},
 		{"one alone, account to be selected", func(d *authn.Demand) { d.Providers, d.SelectAccount = []string{"partner"}, true }, true, nil, nil},
-		{"two, account to be selected", func(d *authn.Demand) { d.Providers, d.SelectAccount = []string{"partner", "corp"}, true }, false, []string{partner, corp}, []string{password}},
+		{
+			"two, account to be selected", func(d *authn.Demand) { d.Providers, d.SelectAccount = []string{"partner", "corp"}, true }, false,
+			[]string{partner, corp},
+			[]string{password},
+		},
 		{"asked for", func(d *authn.Demand) { d.Providers, d.Provider = []string{"identity", "partner"}, "partner" }, true, nil, nil},
 		{"identity asked for", func(d *authn.Demand) { d.Provider = "identity" }, false, []string{password}, []string{partner, corp}},
-		{"level above a password's", func(d *authn.Demand) { d.Providers, d.Level = []string{"identity", "partner", "corp"}, 2 }, false, []string{partner, corp}, []string{password}},
-		{"level above a password's, one left", func(d *authn.Demand) { d.Providers, d.Level = []string{"identity", "partner"}, 2 }, true, nil, nil},
-		{"one is disabled", func(d *authn.Demand) { d.Providers = []string{"identity", "off"} }, false, []string{password}, []string{"Continue with off"}},
+		{
+			"level above a password's", func(d *authn.Demand) { d.Providers, d.Level = []string{"identity", "partner", "corp"}, 2 }, false,
+			[]string{partner, corp},
+			[]string{password},
+		},
+		{
+			"level above a password's, one left", func(d *authn.Demand) { d.Providers, d.Level = []string{"identity", "partner"}, 2 }, true,
+			nil, nil,
+		},
+		{
+			"one is disabled", func(d *authn.Demand) { d.Providers = []string{"identity", "off"} }, false,
+			[]string{password},
+			[]string{"Continue with off"},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -196,7 +221,8 @@ func TestLastProvider(t *testing.T) {
 	b := e.Browser()
 	order := func() (corpFirst, marked bool) {
 		body := b.Get("/next?" + e.Clock.Now().Format("150405")).Body.String()
-		return strings.Index(body, "Continue with Workplace") < strings.Index(body, "Continue with Partner account"), strings.Contains(body, "Last used")
+		return strings.Index(body, "Continue with Workplace") < strings.Index(body, "Continue with Partner account"),
+			strings.Contains(body, "Last used")
 	}
 	if first, marked := order(); first || marked {
 		t.Error("a new browser has used a provider")
@@ -224,7 +250,8 @@ func TestLastProvider(t *testing.T) {
 
 func TestDomains(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Domains = []string{"partner.example"} }))
+	e := identitytest.NewElsewhere(t,
+		identitytest.WithProvider("partner", func(p *federation.Provider) { p.Domains = []string{"partner.example"} }))
 	e.Asking(func(d *authn.Demand) {
 		if d.Return == "/next?hint" {
 			d.Hint = "ann@partner.example"
@@ -243,7 +270,8 @@ func TestDomains(t *testing.T) {
 	if a.Code != http.StatusSeeOther || strings.Contains(a.Header().Get("Location"), "@") {
 		t.Fatalf("username of a domain = %d to %q, want a redirect without the username", a.Code, a.Header().Get("Location"))
 	}
-	if away := b.Leave(a.Header().Get("Location")); !strings.HasPrefix(away, idptest.Place) || e.Partner.Requests()[0].Hint != "Ann@Partner.Example" {
+	if away := b.Leave(a.Header().Get("Location")); !strings.HasPrefix(away, idptest.Place) ||
+		e.Partner.Requests()[0].Hint != "Ann@Partner.Example" {
 		t.Errorf("sent to %q, asked %+v", away, e.Partner.Requests())
 	}
 	// The redirects after a form end at one of our pages, because form-action applies to the whole chain.
@@ -265,14 +293,16 @@ func TestDomains(t *testing.T) {
 	}
 	// Without password sign-in, other usernames get a message.
 	b = e.Browser()
-	if a := b.Post(b.Get("/next?alone"), "username", "x@elsewhere.example"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "find a sign-in method") {
+	if a := b.Post(b.Get("/next?alone"), "username", "x@elsewhere.example"); a.Code != http.StatusUnprocessableEntity ||
+		!strings.Contains(a.Body.String(), "find a sign-in method") {
 		t.Errorf("unknown domain = %d\n%s", a.Code, a.Body)
 	}
 }
 
 func TestProviderDown(t *testing.T) {
 	t.Parallel()
-	e := identitytest.NewElsewhere(t, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Timeout = 500 * time.Millisecond }))
+	e := identitytest.NewElsewhere(t,
+		identitytest.WithProvider("partner", func(p *federation.Provider) { p.Timeout = 500 * time.Millisecond }))
 	e.Asking(func(d *authn.Demand) { d.Providers, d.Cancel = []string{"identity", "partner"}, "/cancel" })
 	b := e.Browser()
 	start := func() *identitytest.Answer {
@@ -288,7 +318,8 @@ func TestProviderDown(t *testing.T) {
 	wantWay := func(what string, a *identitytest.Answer, status int) {
 		t.Helper()
 		body := a.Body.String()
-		if a.Code != status || !strings.Contains(body, "/sign-in/provider?") || !strings.Contains(body, "choose=1") || !strings.Contains(body, `href="/cancel"`) || !strings.Contains(body, "Partner account") {
+		if a.Code != status || !strings.Contains(body, "/sign-in/provider?") || !strings.Contains(body, "choose=1") ||
+			!strings.Contains(body, `href="/cancel"`) || !strings.Contains(body, "Partner account") {
 			t.Errorf("%s: %d, want %d with ways back\n%s", what, a.Code, status, body)
 		}
 	}
@@ -306,7 +337,8 @@ func TestProviderDown(t *testing.T) {
 	away := b.Leave(strings.ReplaceAll(strings.Split(strings.Split(down.Body.String(), `class="button" href="`)[1], `"`)[0], "&amp;", "&"))
 	wantWay("down at the answer", b.Come(away, e.Partner.Answer(nil, errors.New("token endpoint"))), http.StatusBadGateway)
 	// Signing in with the password still works.
-	if a := b.Post(b.Get("/next"), "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Header().Get("Location") != "/next" {
+	if a := b.Post(b.Get("/next"), "username", identitytest.Demo, "password",
+		identitytest.DemoPassword); a.Header().Get("Location") != "/next" {
 		t.Errorf("password meanwhile: %d\n%s", a.Code, a.Body)
 	}
 	if n := e.Events()["login.LoginFailedEvent"]; n != 3 {
@@ -330,7 +362,8 @@ func TestProviderRejection(t *testing.T) {
 	}
 	b := e.Browser()
 	no := &idp.Rejection{
-		Reason: "the provider refuses", SAMLStatus: "urn:oasis:names:tc:SAML:2.0:status:AuthnFailed", Cause: "no_existing_customer\r\n\"&code=evil" + strings.Repeat("x", 300),
+		Reason: "the provider refuses", SAMLStatus: "urn:oasis:names:tc:SAML:2.0:status:AuthnFailed",
+		Cause: "no_existing_customer\r\n\"&code=evil" + strings.Repeat("x", 300),
 	}
 	a := b.Do(http.MethodGet, identitytest.Callback(identitytest.State(t, b.Leave("/next")), e.Partner.Answer(nil, no)), "")
 	if a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next#" {
@@ -352,7 +385,8 @@ func TestProviderRejection(t *testing.T) {
 	}
 	// A sign-in that no application asked for ends at a page.
 	e.Asking(func(d *authn.Demand) { d.Client = authn.Client{} })
-	if a := b.Do(http.MethodGet, identitytest.Callback(identitytest.State(t, b.Leave("/next")), e.Partner.Answer(nil, no)), ""); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "You’re not signed in") {
+	if a := b.Do(http.MethodGet, identitytest.Callback(identitytest.State(t, b.Leave("/next")), e.Partner.Answer(nil, no)),
+		""); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "You’re not signed in") {
 		t.Errorf("without a client: %d\n%s", a.Code, a.Body)
 	}
 	if b.IsSignedIn() {
@@ -384,7 +418,8 @@ func TestPassiveProvider(t *testing.T) {
 		"it is down": func(away string) *identitytest.Answer { return b.Come(away, e.Partner.Answer(nil, errors.New("down"))) },
 	} {
 		a := end(b.Leave("/next"))
-		if want := map[string]string{"it is down": "temporarily_unavailable"}[name]; a.Code != http.StatusForbidden || strings.TrimSpace(a.Body.String()) != identitytest.Or(want, "login_required") {
+		if want := map[string]string{"it is down": "temporarily_unavailable"}[name]; a.Code != http.StatusForbidden ||
+			strings.TrimSpace(a.Body.String()) != identitytest.Or(want, "login_required") {
 			t.Errorf("%s: %d %s", name, a.Code, a.Body)
 		}
 	}
@@ -409,15 +444,25 @@ func TestProviderLevelAndAge(t *testing.T) {
 		{"level reached", func(d *authn.Demand) { d.Level = 3 }, func(i *idp.Identity) { i.Level = 3 }, ""},
 		{"level not reached", func(d *authn.Demand) { d.Level = 3 }, func(i *idp.Identity) { i.Level = 2 }, "unmet_authentication_requirements"},
 		{"forced and done", func(d *authn.Demand) { d.NotBefore = e.Clock.Now() }, func(i *idp.Identity) { i.AuthTime = e.Clock.Now() }, ""},
-		{"forced and not done", func(d *authn.Demand) { d.NotBefore = e.Clock.Now() }, func(i *idp.Identity) { i.AuthTime = e.Clock.Now().Add(-time.Hour) }, "login_required"},
-		{"max_age met", func(d *authn.Demand) { d.MaxAge = time.Hour }, func(i *idp.Identity) { i.AuthTime = e.Clock.Now().Add(-30 * time.Minute) }, ""},
-		{"max_age not met", func(d *authn.Demand) { d.MaxAge = time.Hour }, func(i *idp.Identity) { i.AuthTime = e.Clock.Now().Add(-2 * time.Hour) }, "login_required"},
+		{
+			"forced and not done", func(d *authn.Demand) { d.NotBefore = e.Clock.Now() },
+			func(i *idp.Identity) { i.AuthTime = e.Clock.Now().Add(-time.Hour) }, "login_required",
+		},
+		{
+			"max_age met", func(d *authn.Demand) { d.MaxAge = time.Hour },
+			func(i *idp.Identity) { i.AuthTime = e.Clock.Now().Add(-30 * time.Minute) }, "",
+		},
+		{
+			"max_age not met", func(d *authn.Demand) { d.MaxAge = time.Hour },
+			func(i *idp.Identity) { i.AuthTime = e.Clock.Now().Add(-2 * time.Hour) }, "login_required",
+		},
 	} {
 		change = tc.demand
 		id := identitytest.Ann()
 		tc.id(id)
 		a := e.Through(e.Browser(), id)
-		if got := strings.TrimSpace(a.Body.String()); (tc.want == "" && !strings.HasPrefix(got, "signed in as ")) || (tc.want != "" && got != tc.want) {
+		if got := strings.TrimSpace(a.Body.String()); (tc.want == "" && !strings.HasPrefix(got, "signed in as ")) ||
+			(tc.want != "" && got != tc.want) {
 			t.Errorf("%s: %d %s, want %q", tc.name, a.Code, got, tc.want)
 		}
 	}
@@ -482,7 +527,10 @@ func TestManagedProviders(t *testing.T) {
 	if body := b.Get("/next").Body.String(); strings.Contains(body, "Managed one") {
 		t.Fatal("a provider is there too early")
 	}
-	m.list, m.version = []federation.Provider{{ID: "managed", Name: "Managed one", Source: source, Path: "oidc"}, {ID: "partner", Name: "Not this", Source: source}}, 2
+	m.list, m.version = []federation.Provider{
+		{ID: "managed", Name: "Managed one", Source: source, Path: "oidc"},
+		{ID: "partner", Name: "Not this", Source: source},
+	}, 2
 	body := b.Get("/next").Body.String()
 	if !strings.Contains(body, "Managed one") || strings.Contains(body, "Not this") {
 		t.Errorf("page:\n%s", body)
@@ -491,18 +539,26 @@ func TestManagedProviders(t *testing.T) {
 		t.Errorf("page:\n%s", body)
 	}
 	service := func(r *http.Request) authn.Demand {
-		return authn.Demand{MaxAge: -1, Return: r.URL.RequestURI(), Provider: "identity", Providers: []string{"identity", "partner", "managed"}, Client: authn.Client{ID: "shop"}}
+		return authn.Demand{
+			MaxAge: -1, Return: r.URL.RequestURI(), Provider: "identity", Providers: []string{"identity", "partner", "managed"},
+			Client: authn.Client{ID: "shop"},
+		}
 	}
 	plain := e.Demand
 	e.Demand = service
-	if body := b.Get("/next?asked").Body.String(); !strings.Contains(body, "Managed one") || strings.Contains(body, "Partner account") || !strings.Contains(body, `name="password"`) {
+	if body := b.Get("/next?asked").Body.String(); !strings.Contains(body, "Managed one") || strings.Contains(body, "Partner account") ||
+		!strings.Contains(body, `name="password"`) {
 		t.Errorf("page of the service itself:\n%s", body)
 	}
 	e.Demand = plain
 	e.Asking(func(d *authn.Demand) { d.Provider = "managed" })
 	away := b.Leave("/next?x")
 	m.list, m.version = nil, 3
-	if a := b.Get("/oidc/managed/callback?" + url.Values{"state": {identitytest.State(t, away)}, "ticket": {source.Answer(identitytest.Ann(), nil)}}.Encode()); a.Code != http.StatusForbidden || b.IsSignedIn() {
+	if a := b.Get("/oidc/managed/callback?" +
+		url.Values{
+			"state":  {identitytest.State(t, away)},
+			"ticket": {source.Answer(identitytest.Ann(), nil)},
+		}.Encode()); a.Code != http.StatusForbidden || b.IsSignedIn() {
 		t.Errorf("answer of a provider that is gone: %d", a.Code)
 	}
 	m.err = storage.ErrUnavailable
@@ -526,7 +582,8 @@ func TestSessionsOfProvidersThatAreOff(t *testing.T) {
 	e.Asking(func(d *authn.Demand) { d.Provider = "managed" })
 	stored, declared := e.Browser(), e.Browser()
 	away := stored.Leave("/next")
-	stored.Get("/oidc/managed/callback?" + url.Values{"state": {identitytest.State(t, away)}, "ticket": {source.Answer(identitytest.Ann(), nil)}}.Encode())
+	stored.Get("/oidc/managed/callback?" +
+		url.Values{"state": {identitytest.State(t, away)}, "ticket": {source.Answer(identitytest.Ann(), nil)}}.Encode())
 	e.Demand = plain
 	e.At("partner")
 	err := e.Store.Update(t.Context(), func(tx storage.Tx) error {
@@ -546,7 +603,10 @@ func TestSessionsOfProvidersThatAreOff(t *testing.T) {
 		stored, declared bool
 	}{
 		{"as they were", func() {}, true, true},
-		{"attack 1811: one of the settings is off", func() { with(settings.LoginMethod{ID: "managed", Type: settings.TypeOIDC, Removable: true}) }, false, true},
+		{
+			"attack 1811: one of the settings is off",
+			func() { with(settings.LoginMethod{ID: "managed", Type: settings.TypeOIDC, Removable: true}) }, false, true,
+		},
 		{"attack 1811: it is removed", func() { with() }, false, true},
 		{"it is back", func() {
 			with(settings.LoginMethod{ID: "managed", Type: settings.TypeOIDC, Enabled: true, Removable: true})
@@ -575,7 +635,10 @@ func TestProvidersStandByTheirNames(t *testing.T) {
 	})
 	m := &managerStub{version: 1}
 	e.Manager = m
-	m.list = []federation.Provider{{ID: "y", Name: "Second", Source: idptest.New(), Path: "oidc"}, {ID: "x", Name: "First", Source: idptest.New(), Path: "oidc"}}
+	m.list = []federation.Provider{
+		{ID: "y", Name: "Second", Source: idptest.New(), Path: "oidc"},
+		{ID: "x", Name: "First", Source: idptest.New(), Path: "oidc"},
+	}
 	e.Start()
 	order := func() (ids string) {
 		for _, found := range regexp.MustCompile(`[?&;]idp=([a-z]+)`).FindAllStringSubmatch(e.Browser().Get("/next").Body.String(), -1) {
@@ -601,7 +664,10 @@ func TestCancelledAtProvider(t *testing.T) {
 	e := identitytest.NewElsewhere(t)
 	e.At("identity", "partner")
 	e.Asking(func(d *authn.Demand) { d.Cancel = "/cancel" })
-	gone := &idp.Rejection{Reason: "the provider has refused the sign-in", SAMLStatus: "urn:oasis:names:tc:SAML:2.0:status:AuthnFailed", Cancelled: true}
+	gone := &idp.Rejection{
+		Reason:     "the provider has refused the sign-in",
+		SAMLStatus: "urn:oasis:names:tc:SAML:2.0:status:AuthnFailed", Cancelled: true,
+	}
 	start := func() (*identitytest.Browser, *identitytest.Answer) {
 		b := e.Browser()
 		link := regexp.MustCompile(`/sign-in/provider\?[^"]*`).FindString(b.Get("/next").Body.String())
@@ -618,12 +684,14 @@ func TestCancelledAtProvider(t *testing.T) {
 		t.Errorf("gone back: %d, signed in %t", a.Code, b.IsSignedIn())
 	}
 	again := regexp.MustCompile(`/sign-in/provider\?[^"]*`).FindString(body)
-	if a := b.Come(b.Leave(html.UnescapeString(again)), e.Partner.Answer(identitytest.Ann(), nil)); !strings.HasPrefix(a.Body.String(), "signed in as ") {
+	if a := b.Come(b.Leave(html.UnescapeString(again)), e.Partner.Answer(identitytest.Ann(), nil)); !strings.HasPrefix(a.Body.String(),
+		"signed in as ") {
 		t.Errorf("once more: %d\n%s", a.Code, a.Body)
 	}
 	e.Asking(func(d *authn.Demand) { d.Provider = "partner" })
 	b = e.Browser()
-	if a := b.Do(http.MethodGet, identitytest.Callback(identitytest.State(t, b.Leave("/next")), e.Partner.Answer(nil, gone)), ""); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next#" {
+	if a := b.Do(http.MethodGet, identitytest.Callback(identitytest.State(t, b.Leave("/next")), e.Partner.Answer(nil, gone)),
+		""); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next#" {
 		t.Errorf("at the provider of the application: %d to %q, want back to it", a.Code, a.Header().Get("Location"))
 	}
 }

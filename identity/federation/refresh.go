@@ -107,7 +107,8 @@ func (s *Service) keepRefreshed(ctx context.Context, sessionID string, held sess
 			return err
 		}
 		present, err := session.ProviderRecords.Get(tx, sessionID)
-		if errors.Is(err, storage.ErrNotFound) || (err == nil && (present.Identity != held.Identity || !slices.Equal(present.Sealed, held.Sealed))) {
+		if errors.Is(err, storage.ErrNotFound) ||
+			(err == nil && (present.Identity != held.Identity || !slices.Equal(present.Sealed, held.Sealed))) {
 			return nil
 		}
 		if err != nil {

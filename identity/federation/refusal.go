@@ -43,7 +43,8 @@ func (s *Service) refuse(q *webflow.Request, f webflow.FlowRecord, why *authn.Re
 		return &webflow.Answer{Status: http.StatusForbidden, Key: "error.refused", Again: f.Demand.Return}
 	}
 	rec := refusalRecord{
-		Code: why.Code, Reason: idp.Printable(why.Reason), SAMLStatus: why.SAMLStatus, Cause: idp.Printable(why.Cause), ExpiresAt: s.now().Add(refusalLife),
+		Code: why.Code, Reason: idp.Printable(why.Reason), SAMLStatus: why.SAMLStatus, Cause: idp.Printable(why.Cause),
+		ExpiresAt: s.now().Add(refusalLife),
 	}
 	key := storage.Key(f.Browser, secret.Hash(f.Demand.Return))
 	err := s.store.Update(q.Context(), func(tx storage.Tx) error { return refusals.Put(tx, key, rec, rec.ExpiresAt) })
@@ -97,7 +98,8 @@ func (s *Service) providerFailed(q *webflow.Request, x *exchange, err error) err
 		return err
 	}
 	s.front.Refuse(q, denial.Refusal{
-		Where: denial.SignIn, Reason: denial.ProviderFailed, By: "provider", Provider: x.Provider.ID, ClientID: x.Flow.Demand.Client.ID, Status: status,
+		Where: denial.SignIn, Reason: denial.ProviderFailed, By: "provider", Provider: x.Provider.ID,
+		ClientID: x.Flow.Demand.Client.ID, Status: status,
 	}, err)
 	s.RecordFailure(q.Request, x.Flow.Demand.Client.ID, x.Provider.ID, "", "provider "+x.Provider.Name+" failed")
 	if x.Flow.Demand.Passive {

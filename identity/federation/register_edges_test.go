@@ -79,7 +79,8 @@ func TestCustomFieldsOfProviderKeepsAddress(t *testing.T) {
 	x := identitytest.NewRegistering(t)
 	identitytest.AskFor(x.U, "partner", identitytest.CustomFields)
 	partnerMethod(x).ForceCreatingUsernameAndPasswordDuringSignUp = false
-	x.U.Features.CustomEmailValidation = identitytest.UnitsOf(t, `{"features":{"custom_email_validation":{"enabled":true,"after_at_regex":"ours\\.example"}}}`).Features.CustomEmailValidation
+	x.U.Features.CustomEmailValidation = identitytest.UnitsOf(t,
+		`{"features":{"custom_email_validation":{"enabled":true,"after_at_regex":"ours\\.example"}}}`).Features.CustomEmailValidation
 	b := x.Browser()
 	a := b.Post(x.Arrive(b, identitytest.Ann()), "custom.team", "red", "custom.shoe_size", "43")
 	if a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" {
@@ -147,7 +148,8 @@ func TestForcedRegistrationMeanwhile(t *testing.T) {
 		form := x.Arrive(b, id)
 		before := x.Persons()
 		change()
-		a := b.Post(form, "username", "ann", "email", "ann@elsewhere.example", "password", identitytest.FreshPassword, "custom.team", "red", "custom.shoe_size", "1")
+		a := b.Post(form, "username", "ann", "email", "ann@elsewhere.example", "password", identitytest.FreshPassword, "custom.team",
+			"red", "custom.shoe_size", "1")
 		if a.Code != want || !strings.HasPrefix(a.Header().Get("Location"), to) || x.Persons() != before {
 			t.Errorf("%s = %d to %s, %d persons", what, a.Code, a.Header().Get("Location"), x.Persons())
 		}
@@ -175,7 +177,8 @@ func TestForcedRegistrationMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := x.Persons()
-	if a := b.Post(form, "username", "ann", "password", identitytest.FreshPassword); a.Code != http.StatusForbidden || b.IsSignedIn() || x.Persons() != before {
+	if a := b.Post(form, "username", "ann", "password", identitytest.FreshPassword); a.Code != http.StatusForbidden ||
+		b.IsSignedIn() || x.Persons() != before {
 		t.Errorf("of a blocked person = %d, %d persons", a.Code, x.Persons())
 	}
 }
@@ -201,7 +204,8 @@ func TestCustomFieldsOfProviderOddAddress(t *testing.T) {
 	if len(sent) != 1 || sent[0].To != "+31612345678" {
 		t.Fatalf("texts = %+v", sent)
 	}
-	if a := b.Post(confirm, "code", sent[0].Data["code"]); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" || x.Persons() != 1 {
+	if a := b.Post(confirm, "code", sent[0].Data["code"]); a.Code != http.StatusSeeOther ||
+		a.Header().Get("Location") != "/next" || x.Persons() != 1 {
 		t.Errorf("the code = %d\n%s", a.Code, a.Body)
 	}
 }

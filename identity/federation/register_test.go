@@ -23,7 +23,10 @@ func TestForcedRegistration(t *testing.T) {
 	b := x.Browser()
 	form := x.Arrive(b, identitytest.Ann())
 	body := form.Body.String()
-	for _, want := range []string{`value="ann@partner.example" autocomplete="username"`, `autocomplete="new-password"`, `value="ann@partner.example" autocomplete="email"`, "readonly", "/sign-in/connect?"} {
+	for _, want := range []string{
+		`value="ann@partner.example" autocomplete="username"`, `autocomplete="new-password"`,
+		`value="ann@partner.example" autocomplete="email"`, "readonly", "/sign-in/connect?",
+	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page has no %s:\n%s", want, body)
 		}
@@ -45,7 +48,8 @@ func TestForcedRegistration(t *testing.T) {
 			x.Add(person.NewPerson{Username: "taken", Password: secret.New(identitytest.DemoPassword)})
 			tt.username, tt.want = "TAKEN", "create an account with that username"
 		}
-		if a := b.Post(form, "username", tt.username, "password", tt.password); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), tt.want) {
+		if a := b.Post(form, "username", tt.username, "password", tt.password); a.Code != http.StatusUnprocessableEntity ||
+			!strings.Contains(a.Body.String(), tt.want) {
 			t.Errorf("%s: %d\n%s", tt.what, a.Code, a.Body)
 		}
 	}
@@ -108,7 +112,10 @@ func TestForcedRegistrationOff(t *testing.T) {
 func TestForcedRegistrationConfirms(t *testing.T) {
 	t.Parallel()
 	x := identitytest.NewRegistering(t)
-	x.U.Attributes.PersonCreationMandatoryFields = settings.PersonCreationMandatoryFields{FirstNameRequired: true, LastNameRequired: true, MobileNumberRequired: true}
+	x.U.Attributes.PersonCreationMandatoryFields = settings.PersonCreationMandatoryFields{
+		FirstNameRequired: true, LastNameRequired: true,
+		MobileNumberRequired: true,
+	}
 	x.U.Features.CustomEmailValidation = settings.CustomEmailValidation{Enabled: true}
 	id := identitytest.Ann()
 	id.EmailVerified = false
@@ -117,7 +124,10 @@ func TestForcedRegistrationConfirms(t *testing.T) {
 	if body := form.Body.String(); !strings.Contains(body, `value="Ann"`) || strings.Contains(body, "readonly") {
 		t.Errorf("the page:\n%s", body)
 	}
-	fields := []string{"username", "ann", "email", "ann@elsewhere.example", "given_name", "Anna", "family_name", "Partner", "phone", "+31 6 1234 5678", "password", identitytest.FreshPassword}
+	fields := []string{
+		"username", "ann", "email", "ann@elsewhere.example", "given_name", "Anna", "family_name", "Partner", "phone",
+		"+31 6 1234 5678", "password", identitytest.FreshPassword,
+	}
 	if a := b.Post(form, append([]string{"phone", ""}, fields[:8]...)...); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("without a number = %d", a.Code)
 	}
@@ -127,7 +137,8 @@ func TestForcedRegistrationConfirms(t *testing.T) {
 	}
 	code := x.Mailed(notify.SignUpCode, "ann@elsewhere.example")
 	page := b.Get(a.Header().Get("Location"))
-	if again := b.Get(form.URL); !strings.Contains(again.Body.String(), `value="Anna"`) || strings.Contains(again.Body.String(), identitytest.FreshPassword) {
+	if again := b.Get(form.URL); !strings.Contains(again.Body.String(), `value="Anna"`) ||
+		strings.Contains(again.Body.String(), identitytest.FreshPassword) {
 		t.Errorf("back at the form:\n%s", again.Body)
 	}
 	if a := b.Post(form, fields...); a.Header().Get("Location") != page.URL {
@@ -140,7 +151,8 @@ func TestForcedRegistrationConfirms(t *testing.T) {
 		t.Fatalf("the code = %d to %s:\n%s", a.Code, a.Header().Get("Location"), a.Body)
 	}
 	d := x.Details("ann")
-	if p := d.Profile; p.EmailAddresses[0] != (person.EmailAddress{Primary: true, Verified: true, Value: "ann@elsewhere.example"}) || p.Name.DisplayName != "Anna Partner" || p.PhoneNumbers[0].Value != "+31612345678" {
+	if p := d.Profile; p.EmailAddresses[0] != (person.EmailAddress{Primary: true, Verified: true, Value: "ann@elsewhere.example"}) ||
+		p.Name.DisplayName != "Anna Partner" || p.PhoneNumbers[0].Value != "+31612345678" {
 		t.Errorf("profile = %+v", p)
 	}
 	for key, value := range x.Dump() {
@@ -155,7 +167,8 @@ func TestForcedRegistrationPassive(t *testing.T) {
 	x := identitytest.NewRegistering(t)
 	x.Asking(func(d *authn.Demand) { d.Providers, d.Passive = []string{"partner"}, true })
 	b := x.Browser()
-	if a := x.Through(b, identitytest.Ann()); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "interaction_required") || x.Persons() != 0 {
+	if a := x.Through(b, identitytest.Ann()); a.Code != http.StatusForbidden ||
+		!strings.Contains(a.Body.String(), "interaction_required") || x.Persons() != 0 {
 		t.Errorf("prompt=none = %d %s", a.Code, a.Body)
 	}
 }
@@ -200,7 +213,8 @@ func TestForcedRegistrationAttacks(t *testing.T) {
 		for what, a := range map[string]*identitytest.Answer{
 			"by another browser":          thief.Do(http.MethodPost, form.URL, fields.Encode()),
 			"with another answer's token": b.Do(http.MethodPost, form.URL, fields.Encode()),
-			"without a token":             b.Do(http.MethodPost, form.URL, url.Values{"username": {"x"}, "password": {identitytest.FreshPassword}}.Encode()),
+			"without a token": b.Do(http.MethodPost, form.URL,
+				url.Values{"username": {"x"}, "password": {identitytest.FreshPassword}}.Encode()),
 		} {
 			if a.Code != http.StatusForbidden || x.Persons() != 0 {
 				t.Errorf("%s = %d, %d persons", what, a.Code, x.Persons())
@@ -216,7 +230,8 @@ func TestForcedRegistrationAttacks(t *testing.T) {
 		x := identitytest.NewRegistering(t)
 		b := x.Browser()
 		a := b.Do(http.MethodGet, "/oidc/partner/callback?"+url.Values{"ticket": {x.Partner.Answer(identitytest.Ann(), nil)}}.Encode(), "")
-		if a = b.Do(http.MethodGet, a.Header().Get("Location"), ""); a.Code == http.StatusSeeOther && strings.HasPrefix(a.Header().Get("Location"), "/sign-in/register") || x.Persons() != 0 {
+		if a = b.Do(http.MethodGet, a.Header().Get("Location"), ""); a.Code == http.StatusSeeOther &&
+			strings.HasPrefix(a.Header().Get("Location"), "/sign-in/register") || x.Persons() != 0 {
 			t.Errorf("unsolicited = %d to %s", a.Code, a.Header().Get("Location"))
 		}
 	})

@@ -128,7 +128,8 @@ func TestRenamingAttacks(t *testing.T) {
 		if a := e.Through(b, named("ann@partner.example", "email", "staff-7")); a.Code != 403 || b.IsSignedIn() {
 			t.Errorf("blocked: %d", a.Code)
 		}
-		if err := e.Person.RemovePerson(t.Context(), first.Subject, audit.Actor{}, func(storage.Tx, *person.Details) error { return nil }); err != nil {
+		if err := e.Person.RemovePerson(t.Context(), first.Subject, audit.Actor{},
+			func(storage.Tx, *person.Details) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		for key := range e.Dump() {

@@ -42,10 +42,16 @@ func wantNoRole(e *identitytest.Elsewhere, what string, b *identitytest.Browser,
 func TestAddressOfAnAdministrator(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string][]func(*identity.Config){
-		"a provider of the Caddyfile":   {administrators, identitytest.CoupleByEmail},
-		"a provider of the settings":    {administrators, identitytest.CoupleByEmail, ofTheSettings},
-		"one that vouches for anything": {administrators, identitytest.CoupleByEmail, ofTheSettings, identitytest.WithProvider("partner", func(p *federation.Provider) { p.VerifiesEmail, p.Administrators = true, true })},
-		"one that people move from":     {administrators, identitytest.CoupleByEmail, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Moving = federation.Moving{Ask: true, Trust: true} })},
+		"a provider of the Caddyfile": {administrators, identitytest.CoupleByEmail},
+		"a provider of the settings":  {administrators, identitytest.CoupleByEmail, ofTheSettings},
+		"one that vouches for anything": {
+			administrators, identitytest.CoupleByEmail, ofTheSettings,
+			identitytest.WithProvider("partner", func(p *federation.Provider) { p.VerifiesEmail, p.Administrators = true, true }),
+		},
+		"one that people move from": {
+			administrators, identitytest.CoupleByEmail,
+			identitytest.WithProvider("partner", func(p *federation.Provider) { p.Moving = federation.Moving{Ask: true, Trust: true} }),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -86,7 +92,10 @@ func TestProviderOfTheSettingsAndRoles(t *testing.T) {
 	wantNoRole(refused, "a linked identity", refused.Browser(), identitytest.Known())
 
 	for name, change := range map[string][]func(*identity.Config){
-		"an owner has allowed it":       {administrators, ofTheSettings, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Administrators = true })},
+		"an owner has allowed it": {
+			administrators, ofTheSettings,
+			identitytest.WithProvider("partner", func(p *federation.Provider) { p.Administrators = true }),
+		},
 		"a provider of the Caddyfile":   {administrators},
 		"a person who has no role here": {ofTheSettings},
 	} {
@@ -158,10 +167,11 @@ var helpdesk = audit.Actor{ID: "helpdesk", Name: "helpdesk", BelowOwner: true}
 
 // setEmail changes the primary address of a person as the console does.
 func setEmail(h *identitytest.Harness, username, address string, by audit.Actor) error {
-	_, err := h.Person.UpdatePerson(h.T.Context(), h.IDOf(username), person.Edit{By: by, Verified: true}, func(_ storage.Tx, d *person.Details) error {
-		d.Profile.EmailAddresses = []person.EmailAddress{{Primary: true, Verified: true, Value: address}}
-		return nil
-	})
+	_, err := h.Person.UpdatePerson(h.T.Context(), h.IDOf(username), person.Edit{By: by, Verified: true},
+		func(_ storage.Tx, d *person.Details) error {
+			d.Profile.EmailAddresses = []person.EmailAddress{{Primary: true, Verified: true, Value: address}}
+			return nil
+		})
 	return err
 }
 
@@ -180,18 +190,22 @@ func TestAddressOfSomebodyElse(t *testing.T) {
 		}
 	}
 	for name, n := range map[string]person.NewPerson{
-		"as an address":  {Username: "second", Email: "boss@example.com", EmailVerified: new(bool)},
-		"as a username":  {Username: "boss@example.com"},
-		"in the profile": {Username: "third", Profile: &person.Profile{EmailAddresses: []person.EmailAddress{{Value: "x@example.com", Primary: true}, {Value: "boss@example.com"}}}},
+		"as an address": {Username: "second", Email: "boss@example.com", EmailVerified: new(bool)},
+		"as a username": {Username: "boss@example.com"},
+		"in the profile": {
+			Username: "third",
+			Profile:  &person.Profile{EmailAddresses: []person.EmailAddress{{Value: "x@example.com", Primary: true}, {Value: "boss@example.com"}}},
+		},
 	} {
 		if _, err := h.Person.AddPerson(t.Context(), n, helpdesk); !errors.Is(err, person.ErrEmailTaken) {
 			t.Errorf("a new person with it %s = %v, want ErrEmailTaken", name, err)
 		}
 	}
-	_, err := h.Person.UpdatePerson(t.Context(), h.IDOf("puppet"), person.Edit{By: helpdesk, Verified: true}, func(_ storage.Tx, d *person.Details) error {
-		d.Username = "boss@example.com"
-		return nil
-	})
+	_, err := h.Person.UpdatePerson(t.Context(), h.IDOf("puppet"), person.Edit{By: helpdesk, Verified: true},
+		func(_ storage.Tx, d *person.Details) error {
+			d.Username = "boss@example.com"
+			return nil
+		})
 	if !errors.Is(err, person.ErrEmailTaken) {
 		t.Errorf("the address as a username = %v, want ErrEmailTaken", err)
 	}
@@ -208,7 +222,8 @@ func TestAddressOfSomebodyElse(t *testing.T) {
 func TestStatedAddressLinksNobody(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewElsewhere(t, identitytest.CoupleByEmail, func(c *identity.Config) {
-		c.Persons = append(c.Persons, person.NewPerson{Username: "puppet", Password: secret.New(identitytest.DemoPassword), Email: "puppet@example.com"})
+		c.Persons = append(c.Persons,
+			person.NewPerson{Username: "puppet", Password: secret.New(identitytest.DemoPassword), Email: "puppet@example.com"})
 	})
 	e.At("partner")
 	if err := setEmail(e.Harness, "puppet", "ann@partner.example", helpdesk); err != nil {
@@ -238,7 +253,8 @@ func TestUnverifiedAddressInDetails(t *testing.T) {
 	id.Details["email"], id.Details["contact"] = []string{id.Email}, []string{id.Email}
 	id.Details["phone_number"], id.Details["phone_number_verified"] = []string{"+31201234567"}, []string{"false"}
 	d := e.MustEnter(e.Browser(), id).Details
-	if len(d["email"]) > 0 || len(d["phone_number"]) > 0 || !slices.Equal(d["email_verified"], []string{"false"}) || !slices.Equal(d["contact"], []string{id.Email}) {
+	if len(d["email"]) > 0 || len(d["phone_number"]) > 0 || !slices.Equal(d["email_verified"], []string{"false"}) ||
+		!slices.Equal(d["contact"], []string{id.Email}) {
 		t.Errorf("details = %v, want no address and no number but the contact", d)
 	}
 }

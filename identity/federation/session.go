@@ -67,7 +67,8 @@ func (s *Service) PrepareSession(r *http.Request, a *Answer) (o *Opening, err er
 	if err = s.prepareTaker(r, a.Provider, o); err != nil {
 		return nil, err
 	}
-	o.Ev, err = s.person.NewEvents(s.origin(r), webflow.LoginSucceeded, webflow.SignedOut, person.EventCreated, IdentityCoupled, person.EventActivated, webflow.SignedOut, assurance.EventSignedIn)
+	o.Ev, err = s.person.NewEvents(s.origin(r), webflow.LoginSucceeded, webflow.SignedOut, person.EventCreated, IdentityCoupled,
+		person.EventActivated, webflow.SignedOut, assurance.EventSignedIn)
 	return o, err
 }
 
@@ -105,7 +106,10 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 		return err
 	}
 	o.locale = m.Person.Locale
-	o.entry = denial.Entry{PersonID: m.ID, Username: m.Person.Username, ClientID: a.Flow.Demand.Client.ID, By: "provider", Provider: a.Provider.ID, Level: rec.Level}
+	o.entry = denial.Entry{
+		PersonID: m.ID, Username: m.Person.Username, ClientID: a.Flow.Demand.Client.ID, By: "provider",
+		Provider: a.Provider.ID, Level: rec.Level,
+	}
 	if rec.Again, err = session.MarkSignedIn(tx, m.ID, o.Now); err != nil {
 		return err
 	}

@@ -68,7 +68,8 @@ func TestExcludedAttributes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (si.Details["room"] == nil) != excluded || (si.Details["lastName"] == nil) != excluded || (p.FamilyName == "") != excluded || si.Details["firstName"] == nil {
+		if (si.Details["room"] == nil) != excluded || (si.Details["lastName"] == nil) != excluded || (p.FamilyName == "") != excluded ||
+			si.Details["firstName"] == nil {
 			t.Errorf("excluded %t: details %v, family name %q", excluded, si.Details, p.FamilyName)
 		}
 	}
@@ -88,7 +89,8 @@ func TestSynchroniseIsAChange(t *testing.T) {
 	if n := updates() - before; n != 0 {
 		t.Errorf("%d events of a change, want none: nothing has changed", n)
 	}
-	u.Features.CustomEmailValidation = identitytest.UnitsOf(t, `{"features":{"custom_email_validation":{"enabled":true,"after_at_regex":"partner\\.example"}}}`).Features.CustomEmailValidation
+	u.Features.CustomEmailValidation = identitytest.UnitsOf(t,
+		`{"features":{"custom_email_validation":{"enabled":true,"after_at_regex":"partner\\.example"}}}`).Features.CustomEmailValidation
 	married := identitytest.Ann()
 	married.Email, married.Details = "ann@elsewhere.example", map[string][]string{"lastName": {"Other"}, "email": {"ann@elsewhere.example"}}
 	e.Clock.Advance(time.Minute)

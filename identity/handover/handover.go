@@ -249,7 +249,8 @@ func (s *Service) takeOver(ctx context.Context, n *newcomer, m *federation.Membe
 	p := federation.PersonFrom(id)
 	if p.Username = m.Names(id); p.Username == "" {
 		p.Username = n.name
-		if email, verified := person.VerifiedEmail(id); username.Reserved(n.folded) || strings.Contains(n.folded, "@") && (!verified || person.FoldEmail(email) != person.FoldEmail(n.name)) {
+		if email, verified := person.VerifiedEmail(id); username.Reserved(n.folded) || strings.Contains(n.folded, "@") &&
+			(!verified || person.FoldEmail(email) != person.FoldEmail(n.name)) {
 			s.refuse(ctx, n, m, denial.IdentityRefused, errName)
 			return a, nil
 		}
@@ -370,7 +371,8 @@ func Forget(tx storage.Tx, personID string) error {
 		names = append(names, person.FoldEmail(e.Value))
 	}
 	for _, name := range names {
-		if err := handovers.Put(tx, nameKey(gone, rec.PartitionName(), name), handoverRecord{PersonID: personID, At: rec.UpdatedAt}, time.Time{}); err != nil {
+		if err := handovers.Put(tx, nameKey(gone, rec.PartitionName(), name), handoverRecord{PersonID: personID, At: rec.UpdatedAt},
+			time.Time{}); err != nil {
 			return err
 		}
 	}

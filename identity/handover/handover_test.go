@@ -241,7 +241,8 @@ func TestOldDirectoryIsAttacked(t *testing.T) {
 		t.Parallel()
 		o := newWithOld(t)
 		yes := true
-		if _, err := o.Person.CreatePerson(t.Context(), person.NewPerson{Username: "victim", Email: "eve@example.com", EmailVerified: &yes}, audit.Actor{}); err != nil {
+		if _, err := o.Person.CreatePerson(t.Context(), person.NewPerson{Username: "victim", Email: "eve@example.com", EmailVerified: &yes},
+			audit.Actor{}); err != nil {
 			t.Fatal(err)
 		}
 		proven := identitytest.Eve()

@@ -10,7 +10,9 @@ import (
 
 // CustomFields has one field of each type.
 var CustomFields = []settings.CustomAttributeField{
-	{ID: "team", Name: `Team <b>"&{brand}`, Type: settings.FieldText}, {ID: "shoe_size", Name: "Shoe size", Type: settings.FieldNumber}, {ID: "news", Name: "Newsletter", Type: settings.FieldCheckbox},
+	{ID: "team", Name: `Team <b>"&{brand}`, Type: settings.FieldText},
+	{ID: "shoe_size", Name: "Shoe size", Type: settings.FieldNumber},
+	{ID: "news", Name: "Newsletter", Type: settings.FieldCheckbox},
 }
 
 // Attributes returns custom attributes of names and values.

@@ -46,7 +46,8 @@ type posted struct {
 
 // willHangUp keeps a form for hangUp until the test ends.
 func (h *Harness) willHangUp(r *http.Request, body string) {
-	if _, benchmark := h.T.(*testing.B); benchmark || h.shadow || h.Store.Down.Load() || h.Store.ReadOnly.Load() || r.Method != http.MethodPost {
+	if _, benchmark := h.T.(*testing.B); benchmark || h.shadow || h.Store.Down.Load() || h.Store.ReadOnly.Load() ||
+		r.Method != http.MethodPost {
 		return
 	}
 	path := r.URL.Path

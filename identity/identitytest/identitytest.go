@@ -128,7 +128,10 @@ func New(t testing.TB, change ...func(*identity.Config)) *Harness {
 			t.Error(err)
 		}
 	})
-	h := &Harness{T: t, Store: &FaultyStore{Store: storagetest.Closures(t, store)}, Clock: c, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 100}), Sweep: store.Sweep}
+	h := &Harness{
+		T: t, Store: &FaultyStore{Store: storagetest.Closures(t, store)}, Clock: c,
+		Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 100}), Sweep: store.Sweep,
+	}
 	// Tests that set up a method and sign in with the password alone again rely on on_demand. The default has its own
 	// tests.
 	h.Config = identity.Config{Issuer: Issuer, NoPasskeys: true, SecondFactor: authn.SecondFactorOnDemand, Persons: []person.NewPerson{{
@@ -138,7 +141,10 @@ func New(t testing.TB, change ...func(*identity.Config)) *Harness {
 		f(&h.Config)
 	}
 	h.Demand = func(r *http.Request) authn.Demand {
-		return authn.Demand{MaxAge: -1, Return: r.URL.RequestURI(), Client: authn.Client{ID: "shop", Name: "The shop", Targets: []string{"https://shop.example.com"}}}
+		return authn.Demand{
+			MaxAge: -1, Return: r.URL.RequestURI(),
+			Client: authn.Client{ID: "shop", Name: "The shop", Targets: []string{"https://shop.example.com"}},
+		}
 	}
 	if h.Keyring, err = secret.NewKeyring(make([]byte, secret.KeySize)); err != nil {
 		t.Fatal(err)
@@ -161,7 +167,10 @@ func (h *Harness) Start() {
 	var core zapcore.Core
 	core, h.Logs = observer.New(zap.DebugLevel)
 	log := zap.New(core)
-	pages, err := web.New(web.Config{Issuer: h.Config.Issuer, Locales: h.Config.Locales, Key: make([]byte, 32), Random: rand.Reader, EmailUsernames: h.Config.EmailUsernames, Log: log})
+	pages, err := web.New(web.Config{
+		Issuer: h.Config.Issuer, Locales: h.Config.Locales, Key: make([]byte, 32), Random: rand.Reader,
+		EmailUsernames: h.Config.EmailUsernames, Log: log,
+	})
 	if err != nil {
 		h.T.Fatal(err)
 	}

@@ -186,7 +186,10 @@ func (b *Browser) AnswerPasskey(f PasskeyForm, credential string, more ...string
 
 func (k *Authenticator) json(response map[string]any) string {
 	k.t.Helper()
-	m := map[string]any{"id": B64(k.ID), "rawId": B64(k.ID), "type": "public-key", "authenticatorAttachment": "platform", "clientExtensionResults": map[string]any{}, "response": response}
+	m := map[string]any{
+		"id": B64(k.ID), "rawId": B64(k.ID), "type": "public-key", "authenticatorAttachment": "platform",
+		"clientExtensionResults": map[string]any{}, "response": response,
+	}
 	if k.Answer != nil {
 		k.Answer(m)
 	}
@@ -208,7 +211,10 @@ func (k *Authenticator) Create(o Options) string {
 	rest := binary.BigEndian.AppendUint16(make([]byte, 16), uint16(len(k.ID))) //nolint:gosec // short
 	rest = slices.Concat(rest, k.ID, k.coseKey())
 	object := k.encode(map[string]any{"fmt": "none", "attStmt": map[string]any{}, "authData": k.authData(k.Flags|attested, rest)})
-	return k.json(map[string]any{"clientDataJSON": B64(k.clientData("webauthn.create", o.Challenge)), "attestationObject": B64(object), "transports": []string{"internal", "hybrid"}})
+	return k.json(map[string]any{
+		"clientDataJSON": B64(k.clientData("webauthn.create", o.Challenge)), "attestationObject": B64(object),
+		"transports": []string{"internal", "hybrid"},
+	})
 }
 
 // Use returns the answer to a page that asks for an existing passkey.

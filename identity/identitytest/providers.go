@@ -59,7 +59,8 @@ func (e *Elsewhere) DemoID() string {
 func (e *Elsewhere) WantAsked(what string, b *Browser, id *idp.Identity) *Answer {
 	e.T.Helper()
 	a := e.Through(b, id)
-	if a.Code != http.StatusOK || !strings.HasPrefix(a.URL, "/sign-in/connect") || !strings.Contains(a.Body.String(), "Link your account") || b.IsSignedIn() {
+	if a.Code != http.StatusOK || !strings.HasPrefix(a.URL, "/sign-in/connect") ||
+		!strings.Contains(a.Body.String(), "Link your account") || b.IsSignedIn() {
 		e.T.Errorf("%s: ended at %s with %d, want to be asked\n%s", what, a.URL, a.Code, a.Body)
 	}
 	return a
@@ -89,7 +90,10 @@ func NewLinking(t *testing.T, pin bool) *Elsewhere {
 
 // Mallory is an identity that claims to be carla, with an address of its own.
 func Mallory() *idp.Identity {
-	return &idp.Identity{Issuer: PartnerIssuer, Subject: "666", Username: "carla", Email: "mallory@evil.example", EmailVerified: true, Level: 3}
+	return &idp.Identity{
+		Issuer: PartnerIssuer, Subject: "666", Username: "carla", Email: "mallory@evil.example",
+		EmailVerified: true, Level: 3,
+	}
 }
 
 // Eve is a person of a directory.

@@ -51,7 +51,8 @@ type auth0User struct {
 
 // auth0Members are the members of a user that are read, and those that say when and where they have signed in there.
 var auth0Members = []string{
-	"_id", "user_id", "username", "email", "email_verified", "name", "given_name", "family_name", "phone_number", "blocked", "passwordHash", "user_metadata", "app_metadata",
+	"_id", "user_id", "username", "email", "email_verified", "name", "given_name", "family_name", "phone_number", "blocked", "passwordHash",
+	"user_metadata", "app_metadata",
 	"multifactor", "identities", "tenant", "created_at", "updated_at", "last_login", "last_ip", "logins_count", "last_password_reset",
 }
 

@@ -101,7 +101,10 @@ func (a *autheliaReader) Next() (p Person, line int, err error) {
 		p.profile().PhoneNumbers = []person.PhoneNumber{{Value: u.PhoneNumber, Tag: "mobile"}}
 	}
 	if at := u.Address; at.Street != "" || at.Locality != "" || at.PostalCode != "" || at.Region != "" || at.Country != "" {
-		*p.address() = person.Address{StreetName: at.Street, City: at.Locality, Region: at.Region, PostalCode: at.PostalCode, CountryCode: at.Country}
+		*p.address() = person.Address{
+			StreetName: at.Street, City: at.Locality, Region: at.Region,
+			PostalCode: at.PostalCode, CountryCode: at.Country,
+		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(u.Extra)) {
 		p.custom(k, fmt.Sprint(u.Extra[k]))

@@ -72,7 +72,10 @@ func (d *dexReader) Next() (p Person, line int, err error) {
 	case isHash(u.Hash):
 		p.PasswordHash = u.Hash
 	default:
-		return p, node.Line, &LineError{node.Line, "the hash is not one of bcrypt in plain text: the configuration has them so, Dex's storage has them in Base64"}
+		return p, node.Line, &LineError{
+			node.Line,
+			"the hash is not one of bcrypt in plain text: the configuration has them so, Dex's storage has them in Base64",
+		}
 	}
 	if u.UserID != "" {
 		p.note("the sub of applications does not come: Dex makes it of userID and the connector; userID becomes the external_id")

@@ -31,8 +31,10 @@ staticPasswords:
 		t.Fatal(err)
 	}
 	admin, line, err := r.Next()
-	if err != nil || line != 3 || admin.Username != "admin@example.com" || admin.PasswordHash != hash || admin.Name != "admin" || !*admin.EmailVerified ||
-		admin.ExternalID != "08a8684b-db88-4b73-90a9-3cd1661f5466" || admin.ID != "" || len(admin.Groups) != 1 || !strings.Contains(strings.Join(admin.Notes, "\n"), "sub") {
+	if err != nil || line != 3 || admin.Username != "admin@example.com" || admin.PasswordHash != hash ||
+		admin.Name != "admin" || !*admin.EmailVerified ||
+		admin.ExternalID != "08a8684b-db88-4b73-90a9-3cd1661f5466" || admin.ID != "" || len(admin.Groups) != 1 ||
+		!strings.Contains(strings.Join(admin.Notes, "\n"), "sub") {
 		t.Errorf("admin is %+v on line %d, %v", admin, line, err)
 	}
 	if eve, _, err := r.Next(); err != nil || eve.PasswordHash != "" || *eve.EmailVerified || len(eve.Notes) != 1 {

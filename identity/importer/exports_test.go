@@ -96,8 +96,10 @@ func TestKeycloakExport(t *testing.T) {
 		t.Fatalf("%d persons on the lines %d, %d skipped, want 2 on 5 and 29, 1 skipped", len(list), lines, r.(importer.Skipper).Skipped())
 	}
 	ada, bob := list[0], list[1]
-	if ada.ID != "9b1c7a52-6f0e-4a0a-8a53-2a6f6f6c4d11" || ada.Username != "ada" || ada.Name != "" || ada.GivenName != "Ada" || ada.FamilyName != "Lovelace" ||
-		ada.Email != "ada@example.com" || !*ada.EmailVerified || ada.Locale != "en" || !slices.Equal(ada.Groups, []string{"staff/it"}) || ada.Inactive {
+	if ada.ID != "9b1c7a52-6f0e-4a0a-8a53-2a6f6f6c4d11" || ada.Username != "ada" || ada.Name != "" || ada.GivenName != "Ada" ||
+		ada.FamilyName != "Lovelace" ||
+		ada.Email != "ada@example.com" || !*ada.EmailVerified || ada.Locale != "en" ||
+		!slices.Equal(ada.Groups, []string{"staff/it"}) || ada.Inactive {
 		t.Errorf("ada is %+v", ada)
 	}
 	if len(ada.Profile.CustomAttributes) != 1 || ada.Profile.CustomAttributes[0].Value != "38" || len(ada.Profile.PhoneNumbers) != 1 {
@@ -136,7 +138,8 @@ func TestFilesThatAreNoRealm(t *testing.T) {
 			t.Errorf("%s: New = %v, want one that has %q", name, err, c.want)
 		}
 	}
-	r, err := importer.New(strings.NewReader("{\"users\":[\n{\"username\":7},\n{\"username\":\"ann\",\"id\":\"7\"},\n{\"username\":"), importer.Keycloak)
+	r, err := importer.New(strings.NewReader("{\"users\":[\n{\"username\":7},\n{\"username\":\"ann\",\"id\":\"7\"},\n{\"username\":"),
+		importer.Keycloak)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +184,8 @@ users:
 		t.Fatal(err)
 	}
 	john, line, err := r.Next()
-	if err != nil || line != 3 || john.Username != "john" || john.Name != "John Doe" || john.Email != "john.doe@example.com" || john.EmailVerified != nil ||
+	if err != nil || line != 3 || john.Username != "john" || john.Name != "John Doe" || john.Email != "john.doe@example.com" ||
+		john.EmailVerified != nil ||
 		!slices.Equal(john.Groups, []string{"admins", "dev"}) || john.Profile.Gender != "M" || john.Profile.Addresses[0].City != "Utrecht" ||
 		john.Profile.CustomAttributes[0].Value != "true" || secret.CheckImported(john.PasswordHash) != nil {
 		t.Errorf("john on line %d, %v is %+v, %+v", line, err, john, john.Profile)
@@ -195,14 +199,16 @@ users:
 	if _, line, err := r.Next(); !errors.As(err, new(*importer.LineError)) || line != 22 || strings.Contains(err.Error(), "clear") {
 		t.Errorf("a plain password = line %d, %v, want an error of line 22 without it", line, err)
 	}
-	if _, err := importer.New(strings.NewReader("access_control: {}\n"), importer.Authelia); err == nil || !strings.Contains(err.Error(), "users_database.yml") {
+	if _, err := importer.New(strings.NewReader("access_control: {}\n"), importer.Authelia); err == nil ||
+		!strings.Contains(err.Error(), "users_database.yml") {
 		t.Errorf("another file of Authelia's = %v, want an error that names the right one", err)
 	}
 }
 
 func TestHtpasswd(t *testing.T) {
 	t.Parallel()
-	got := read(t, importer.Htpasswd, "# people\n\nada:$apr1$saltsalt$bBFZJOdqmeHkX5sAJRgXJ0\nbob:$2y$05$abc:1000:1000::/home/bob\ncid:rqXexS6ZhobKA\n:x\nno colon\n")
+	got := read(t, importer.Htpasswd,
+		"# people\n\nada:$apr1$saltsalt$bBFZJOdqmeHkX5sAJRgXJ0\nbob:$2y$05$abc:1000:1000::/home/bob\ncid:rqXexS6ZhobKA\n:x\nno colon\n")
 	want := `{"username":"ada","password_hash":"$apr1$saltsalt$bBFZJOdqmeHkX5sAJRgXJ0"}
 {"username":"bob","password_hash":"$2y$05$abc"}
 line 5: the hash is of crypt(3) with DES
@@ -239,7 +245,8 @@ func TestAuth0Export(t *testing.T) {
 		t.Fatalf("%d persons, want 2", len(list))
 	}
 	ada, bob := list[0], list[1]
-	if ada.Username != "ada@example.com" || ada.Name != "" || ada.ExternalID != "auth0|60425dc43519d90068f82973" || !*ada.EmailVerified || ada.Profile.CustomAttributes[0].Value != "38" ||
+	if ada.Username != "ada@example.com" || ada.Name != "" || ada.ExternalID != "auth0|60425dc43519d90068f82973" || !*ada.EmailVerified ||
+		ada.Profile.CustomAttributes[0].Value != "38" ||
 		!strings.HasPrefix(ada.PasswordHash, "$2b$10$") || len(ada.Notes) != 2 {
 		t.Errorf("ada is %+v", ada)
 	}

@@ -27,8 +27,11 @@ func (h *htpasswdReader) Next() (p Person, line int, err error) {
 		case !ok || name == "":
 			return p, h.number, &LineError{h.number, "is not a name and a hash with : between them"}
 		case !isHash(hash):
-			return p, h.number, &LineError{h.number, "the hash is of crypt(3) with DES, of plain MD5 or unknown: such a password cannot be checked safely; " +
-				"create the person without it, and send a link for a new one"}
+			return p, h.number, &LineError{
+				h.number,
+				"the hash is of crypt(3) with DES, of plain MD5 or unknown: such a password cannot be checked safely; " +
+					"create the person without it, and send a link for a new one",
+			}
 		}
 		return Person{Username: name, PasswordHash: hash}, h.number, nil
 	}

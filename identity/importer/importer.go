@@ -106,7 +106,8 @@ func New(r io.Reader, format string) (Reader, error) {
 	case Dex:
 		return newDex(b)
 	}
-	return nil, fmt.Errorf("the format is not known: want %s, %s, %s, %s, %s, %s, %s or %s", CSV, JSONL, LDIF, Htpasswd, Keycloak, Authelia, Dex, Auth0)
+	return nil, fmt.Errorf("the format is not known: want %s, %s, %s, %s, %s, %s, %s or %s", CSV, JSONL, LDIF, Htpasswd,
+		Keycloak, Authelia, Dex, Auth0)
 }
 
 // maxRecord is the size in bytes of one person in a file.
@@ -119,7 +120,10 @@ func isHash(s string) bool {
 	if strings.HasPrefix(s, "{") && strings.Contains(s, "}") {
 		return true
 	}
-	for _, prefix := range []string{"$2a$", "$2b$", "$2y$", "$argon2", "$scrypt$", "$pbkdf2", "pbkdf2_", "$5$", "$6$", "$y$", "$apr1$", "$bcrypt-sha256$"} {
+	for _, prefix := range []string{
+		"$2a$", "$2b$", "$2y$", "$argon2", "$scrypt$", "$pbkdf2", "pbkdf2_", "$5$", "$6$", "$y$",
+		"$apr1$", "$bcrypt-sha256$",
+	} {
 		if strings.HasPrefix(s, prefix) {
 			return true
 		}

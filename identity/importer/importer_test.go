@@ -51,7 +51,9 @@ func TestReaders(t *testing.T) {
 		},
 		"csv, wrong lines": {
 			importer.CSV, "username,active,housenumber,password\nanna,maybe,,\nben\ncarl,1,x,\ndora,1,1,{SSHA}abc\nemil,true,2,\n",
-			"line 2: active wants true or false\nline 3: has 1 columns, the first line has 4\n" + `{"username":"carl","profile":{"email_addresses":null,"addresses":[{"house_number_addition":"x","primary":false}]}}` + "\nline 5: password holds a hash: name the column password_hash\n" +
+			"line 2: active wants true or false\nline 3: has 1 columns, the first line has 4\n" +
+				`{"username":"carl","profile":{"email_addresses":null,"addresses":[{"house_number_addition":"x","primary":false}]}}` +
+				"\nline 5: password holds a hash: name the column password_hash\n" +
 				`{"username":"emil","profile":{"email_addresses":null,"addresses":[{"house_number":2,"primary":false}]}}`,
 		},
 		"csv, unknown column":   {importer.CSV, "username,shoe\n", "error: column 2 of the first line is not known; known are"},
@@ -66,7 +68,8 @@ func TestReaders(t *testing.T) {
 			`{"username":"anna","password_hash":"$2a$10$x","profile":{"email_addresses":[{"primary":false,"verified":true,"value":"a@b.example"}],"addresses":[{"attentation":"desk","primary":false}]}}` + "\n" + `{"username":"ben","external_id":"7"}`,
 		},
 		"jsonl, wrong lines": {
-			importer.JSONL, "{\n" + `{"username":"a","username":"b"}` + "\n" + `{"user":"a"}` + "\n[]\n" + `{"email":"x"}` + "\n" + `{"username":"good"}` + "\n",
+			importer.JSONL, "{\n" + `{"username":"a","username":"b"}` + "\n" + `{"user":"a"}` + "\n[]\n" + `{"email":"x"}` + "\n" +
+				`{"username":"good"}` + "\n",
 			"line 1: \nline 2: \nline 3: \nline 4: \nline 5: username is missing\n" + `{"username":"good"}`,
 		},
 		"jsonl, a long line": {importer.JSONL, `{"username":"` + strings.Repeat("x", 1<<20), "error: one person takes more than 256 KiB"},
@@ -108,9 +111,15 @@ userPassword: {CLEARTEXT}in the clear
 			importer.LDIF, "dn: a\nobjectClass: person\nno colon\n\ndn: b\nobjectClass: person\nuid:: ***\n\ndn: c\nobjectClass: person\ncn: nobody\n\ndn: d\nobjectClass: person\nuid: d\nuserPassword:< file:///etc/shadow\n\ndn: e\nchangetype: delete\nobjectClass: person\nuid: e\n\ndn: f\nobjectClass: person\nuid: f\n",
 			"line 1: a line is neither\nline 5: a value is not Base64\nline 9: the entry has neither uid\nline 13: a value is elsewhere\nline 18: a change of an entry\n" + `{"username":"f"}`,
 		},
-		"ldif, an entry without an end": {importer.LDIF, "dn: a\n" + strings.Repeat("cn: "+strings.Repeat("x", 1000)+"\n", 1000), "error: one person takes more than 256 KiB"},
-		"ldif, a line without an end":   {importer.LDIF, "dn: a\ncn: x\n" + strings.Repeat(" "+strings.Repeat("x", 1000)+"\n", 1000), "error: one person takes more than 256 KiB"},
-		"another format":                {"xls", "", "error: the format is not known"},
+		"ldif, an entry without an end": {
+			importer.LDIF, "dn: a\n" + strings.Repeat("cn: "+strings.Repeat("x", 1000)+"\n", 1000),
+			"error: one person takes more than 256 KiB",
+		},
+		"ldif, a line without an end": {
+			importer.LDIF, "dn: a\ncn: x\n" + strings.Repeat(" "+strings.Repeat("x", 1000)+"\n", 1000),
+			"error: one person takes more than 256 KiB",
+		},
+		"another format": {"xls", "", "error: the format is not known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,7 +142,10 @@ userPassword: {CLEARTEXT}in the clear
 
 func TestFormatOf(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"a.csv": "csv", "A.JSONL": "jsonl", "x/y.ndjson": "jsonl", "people.ldif": "ldif", "people": "", "-": "", "a.xlsx": ""} {
+	for name, want := range map[string]string{
+		"a.csv": "csv", "A.JSONL": "jsonl", "x/y.ndjson": "jsonl", "people.ldif": "ldif",
+		"people": "", "-": "", "a.xlsx": "",
+	} {
 		if got := importer.FormatOf(name); got != want {
 			t.Errorf("FormatOf(%q) = %q, want %q", name, got, want)
 		}
@@ -148,7 +160,10 @@ func FuzzReaders(f *testing.F) {
 	f.Add("users:\n  ada:\n    password: x\n")
 	f.Add(realm)
 	f.Fuzz(func(t *testing.T, file string) {
-		for _, format := range []string{importer.CSV, importer.JSONL, importer.LDIF, importer.Htpasswd, importer.Authelia, importer.Auth0, importer.Keycloak} {
+		for _, format := range []string{
+			importer.CSV, importer.JSONL, importer.LDIF, importer.Htpasswd, importer.Authelia,
+			importer.Auth0, importer.Keycloak,
+		} {
 			read(t, format, file)
 		}
 	})

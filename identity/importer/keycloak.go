@@ -56,8 +56,10 @@ type keycloakCredential struct {
 
 // keycloakMembers are the members of a user that are read. The last ones say how Keycloak sees it.
 var keycloakMembers = []string{
-	"id", "username", "firstName", "lastName", "email", "emailVerified", "enabled", "attributes", "groups", "realmRoles", "clientRoles", "requiredActions", "credentials",
-	"federatedIdentities", "serviceAccountClientId", "federationLink", "totp", "disableableCredentialTypes", "access", "self", "userProfileMetadata",
+	"id", "username", "firstName", "lastName", "email", "emailVerified", "enabled", "attributes", "groups", "realmRoles", "clientRoles",
+	"requiredActions", "credentials",
+	"federatedIdentities", "serviceAccountClientId", "federationLink", "totp", "disableableCredentialTypes", "access",
+	"self", "userProfileMetadata",
 }
 
 func newKeycloak(r io.Reader) (*keycloakReader, error) {

@@ -221,7 +221,8 @@ func (e entry) person() (p Person, problem string) {
 		return p, "a change of an entry is no person: export entries"
 	}
 	p = Person{
-		Username: e.first("uid", "samaccountname", "userprincipalname", "mail"), Name: e.first("displayname", "cn"), GivenName: e.first("givenname"),
+		Username: e.first("uid", "samaccountname", "userprincipalname", "mail"), Name: e.first("displayname", "cn"),
+		GivenName:  e.first("givenname"),
 		FamilyName: e.first("sn"), Email: e.first("mail"), Locale: e.first("preferredlanguage"), ExternalID: e.first("entryuuid", "objectguid"),
 	}
 	if p.Username == "" {
@@ -248,7 +249,8 @@ func (e entry) person() (p Person, problem string) {
 			p.profile().PhoneNumbers = append(p.profile().PhoneNumbers, person.PhoneNumber{Value: v, Tag: kind.tag})
 		}
 	}
-	if street, city, code := e.first("street", "streetaddress"), e.first("l"), e.first("postalcode"); street != "" || city != "" || code != "" {
+	if street, city, code := e.first("street", "streetaddress"), e.first("l"), e.first("postalcode"); street != "" ||
+		city != "" || code != "" {
 		*p.address() = person.Address{StreetName: street, City: city, PostalCode: code, Region: e.first("st"), CountryCode: e.first("c")}
 	}
 	for _, dn := range e["memberof"] {

@@ -36,7 +36,8 @@ func TestCertificates(t *testing.T) {
 		t.Errorf("list = %q", got)
 	}
 	got := c.get(id)
-	if got["id"] != id || got["name"] != "sign" || got["key_type"] != "RSA" || got["private_key"] != "" || got["public_key"] != rsaPair["public_key"] {
+	if got["id"] != id || got["name"] != "sign" || got["key_type"] != "RSA" || got["private_key"] != "" ||
+		got["public_key"] != rsaPair["public_key"] {
 		t.Errorf("get = %v", got)
 	}
 	// What was read and is written back changes nothing.
@@ -54,7 +55,8 @@ func TestCertificates(t *testing.T) {
 	renewed := pairOf("sign", "RSA", "", certOf(m.rsa, year.AddDate(1, 0, 0)))
 	status, body = c.call(http.MethodPost, certificatePath+"/"+id, wrapped(renewed))
 	c.want("renew", status, body, http.StatusOK)
-	if key, err := c.service.KeyPairs().Get(t.Context(), id); err != nil || !m.rsa.Equal(key.Key) || !key.Certificate.NotAfter.Equal(year.AddDate(1, 0, 0)) {
+	if key, err := c.service.KeyPairs().Get(t.Context(), id); err != nil || !m.rsa.Equal(key.Key) ||
+		!key.Certificate.NotAfter.Equal(year.AddDate(1, 0, 0)) {
 		t.Errorf("KeyPair by id after renewing = %+v, %v", key, err)
 	}
 	status, body = c.call(http.MethodPost, certificatePath+"/"+id, wrapped(pairOf("sign", "RSA", "", certOf(m.other, year))))
@@ -117,7 +119,10 @@ func TestCertificateStatuses(t *testing.T) {
 		{"name like an id", "POST", certificatePath, with("name", id), 400, nil},
 		{"long name", "POST", certificatePath, with("name", strings.Repeat("n", 101)), 400, nil},
 		{"bad PEM", "POST", certificatePath, with("public_key", "eHg="), 400, nil},
-		{"member twice", "POST", certificatePath, `{"key_pair":{"name":"a","name":"b","key_type":"EC","private_key":"","public_key":""}}`, 400, nil},
+		{
+			"member twice", "POST", certificatePath, `{"key_pair":{"name":"a","name":"b","key_type":"EC","private_key":"","public_key":""}}`,
+			400, nil,
+		},
 		{"no content type", "POST", certificatePath, wrapped(good("two")), 415, []string{"Content-Type", ""}},
 		{"text", "POST", certificatePath, wrapped(good("two")), 415, []string{"Content-Type", "text/plain"}},
 		{"no content type at batch", "POST", certificatePath + "/batch", fields{"key_pairs": []fields{}}, 415, []string{"Content-Type", ""}},
@@ -261,7 +266,8 @@ func TestOwnKeyPair(t *testing.T) {
 	}
 	cert := got[0].Certificate
 	public, ok := cert.PublicKey.(*rsa.PublicKey)
-	if !ok || public.N.BitLen() != 3072 || cert.NotAfter.Sub(c.now) < 9*365*24*time.Hour || cert.CheckSignature(cert.SignatureAlgorithm, cert.RawTBSCertificate, cert.Signature) != nil {
+	if !ok || public.N.BitLen() != 3072 || cert.NotAfter.Sub(c.now) < 9*365*24*time.Hour ||
+		cert.CheckSignature(cert.SignatureAlgorithm, cert.RawTBSCertificate, cert.Signature) != nil {
 		t.Errorf("own certificate = %v to %v, RSA %v", cert.NotBefore, cert.NotAfter, ok)
 	}
 	if names := c.list(); len(names) != 0 {
@@ -280,7 +286,8 @@ func TestCertificateExpiry(t *testing.T) {
 	}
 	c.add(pairOf("key alone", "EC", "", armored("PUBLIC KEY", der)))
 	list, err := c.service.KeyPairs().Expiries(t.Context())
-	if err != nil || len(list) != 2 || list[0].Name != "later" || list[0].Soon || list[1].Name != "soon" || !list[1].Soon || !list[1].NotAfter.Equal(c.now.AddDate(0, 0, 29)) {
+	if err != nil || len(list) != 2 || list[0].Name != "later" || list[0].Soon || list[1].Name != "soon" || !list[1].Soon ||
+		!list[1].NotAfter.Equal(c.now.AddDate(0, 0, 29)) {
 		t.Errorf("Expiries = %+v, %v", list, err)
 	}
 }

@@ -79,7 +79,8 @@ func (s *Service) ReportExpiries(ctx context.Context) error {
 			return err
 		}
 		if first {
-			s.log.Warn("a certificate ends soon: rotate its key pair, or replace one from elsewhere", zap.String("key_pair", e.Name), zap.Time("not_after", e.NotAfter),
+			s.log.Warn("a certificate ends soon: rotate its key pair, or replace one from elsewhere", zap.String("key_pair", e.Name),
+				zap.Time("not_after", e.NotAfter),
 				zap.Bool("over", e.Over))
 		}
 	}

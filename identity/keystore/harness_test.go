@@ -57,16 +57,19 @@ func newCertificates(t *testing.T) *certificates {
 	core, logs := observer.New(zap.DebugLevel)
 	c := &certificates{T: t, store: store, logs: logs, now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
 	c.service = c.another(t.Context(), zap.New(core))
-	gate := &jsonapi.Gate{Log: zap.New(core), Issuer: "https://auth.example.com", Secure: func(*http.Request) bool { return true }, Authorize: func(r *http.Request, api string) (string, error) {
-		switch id, _, ok := r.BasicAuth(); {
-		case !ok:
-			return "", authn.ErrNoCredentials
-		case id != "ops" || api != "configuration":
-			return "", authn.ErrNotAllowed
-		default:
-			return id, nil
-		}
-	}}
+	gate := &jsonapi.Gate{
+		Log: zap.New(core), Issuer: "https://auth.example.com", Secure: func(*http.Request) bool { return true },
+		Authorize: func(r *http.Request, api string) (string, error) {
+			switch id, _, ok := r.BasicAuth(); {
+			case !ok:
+				return "", authn.ErrNoCredentials
+			case id != "ops" || api != "configuration":
+				return "", authn.ErrNotAllowed
+			default:
+				return id, nil
+			}
+		},
+	}
 	c.handler = settings.NewAPI(c.service, gate, nil)
 	return c
 }
@@ -229,7 +232,10 @@ func privateOf(key crypto.Signer) string {
 }
 
 func certOf(key crypto.Signer, until time.Time) string {
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: until.AddDate(-1, 0, 0), NotAfter: until}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
+		NotBefore: until.AddDate(-1, 0, 0), NotAfter: until,
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		panic(err)

@@ -172,7 +172,10 @@ func TestKeytabNamed(t *testing.T) {
 	c.add(pairOf("tickets", "KEYTAB", keytabOf(keytabKey), ""))
 	c.add(pairOf("sign", "EC", privateOf(m.ec), certOf(m.ec, c.now.AddDate(1, 0, 0))))
 	method := func(kind, member, attribute, name string) fields {
-		return fields{"login_methods": fields{"login_methods": []fields{{"id": "one", "name": "One", "type": kind, member: fields{attribute: name}}}}}
+		return fields{"login_methods": fields{"login_methods": []fields{{
+			"id": "one", "name": "One", "type": kind,
+			member: fields{attribute: name},
+		}}}}
 	}
 	for _, tt := range []struct {
 		name string

@@ -108,7 +108,8 @@ func TestParsePair(t *testing.T) {
 		if (got.private != nil) != (tt.private != "") || got.private != nil && !got.matches(got.signer) {
 			t.Errorf("parsePair(%s) has private key %v, want %v", name, got.private != nil, tt.private != "")
 		}
-		if shown := encodePublic(got.public, got.certificate != nil); !strings.HasPrefix(tt.public, shown[:10]) && name != "RSA with a PKCS#1 public key" {
+		if shown := encodePublic(got.public, got.certificate != nil); !strings.HasPrefix(tt.public, shown[:10]) &&
+			name != "RSA with a PKCS#1 public key" {
 			t.Errorf("parsePair(%s) shows %q", name, shown)
 		}
 	}
@@ -151,23 +152,30 @@ func TestParsePairRefuses(t *testing.T) {
 			E int
 		}{one.N, one.E})), BitLength: 0},
 	}))
-	legacy, err := x509.EncryptPEMBlock(rand.Reader, "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(k.rsa2048), []byte("secret"), x509.PEMCipherAES256) //nolint:staticcheck // what must be refused
+	legacy, err := x509.EncryptPEMBlock(rand.Reader, "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(k.rsa2048), []byte("secret"),
+		x509.PEMCipherAES256) //nolint:staticcheck // what must be refused
 	if err != nil {
 		t.Fatal(err)
 	}
 	huge := new(big.Int).Lsh(big.NewInt(1), 60_000)
 	huge.SetBit(huge, 0, 1)
-	hugeKey := must(asn1.Marshal(struct{ V, N, E, D, P, Q, Dp, Dq, Qi *big.Int }{new(big.Int), huge, big.NewInt(65537), huge, big.NewInt(3), big.NewInt(3), big.NewInt(3), big.NewInt(3), big.NewInt(3)}))
+	hugeKey := must(asn1.Marshal(struct{ V, N, E, D, P, Q, Dp, Dq, Qi *big.Int }{
+		new(big.Int), huge, big.NewInt(65537), huge, big.NewInt(3),
+		big.NewInt(3), big.NewInt(3), big.NewInt(3), big.NewInt(3),
+	}))
 	flipped := x509.MarshalPKCS1PrivateKey(k.rsa2048)
 	flipped[len(flipped)-300] ^= 1
 	large := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("-----BEGIN CERTIFICATE-----\nQUFB\n"), 10<<20/33))
 	good := goodCertificate(k.rsa2048)
 	tests := map[string]struct{ kind, private, public, member string }{
-		"RSA-1024":                      {RSA, pkcs1(small), goodCertificate(small), "public_key"},
-		"RSA-1024 certificate alone":    {Certificate, "", goodCertificate(small), "public_key"},
-		"RSA of 60000 bits":             {RSA, armor("RSA PRIVATE KEY", hugeKey), good, "private_key"},
-		"DSA":                           {RSA, dsaKey(), good, "private_key"},
-		"Ed25519":                       {EC, pkcs8(edwards), armor("PUBLIC KEY", must(x509.MarshalPKIXPublicKey(edwards.Public()))), "public_key"},
+		"RSA-1024":                   {RSA, pkcs1(small), goodCertificate(small), "public_key"},
+		"RSA-1024 certificate alone": {Certificate, "", goodCertificate(small), "public_key"},
+		"RSA of 60000 bits":          {RSA, armor("RSA PRIVATE KEY", hugeKey), good, "private_key"},
+		"DSA":                        {RSA, dsaKey(), good, "private_key"},
+		"Ed25519": {
+			EC, pkcs8(edwards), armor("PUBLIC KEY", must(x509.MarshalPKIXPublicKey(edwards.Public()))),
+			"public_key",
+		},
 		"P-224":                         {EC, sec1(k.p224), publicOf(k.p224), "public_key"},
 		"e=1":                           {RSA, "", armor("PUBLIC KEY", oneDER), "public_key"},
 		"mismatched RSA pair":           {RSA, pkcs8(k.rsa2048b), good, "private_key"},
@@ -182,18 +190,22 @@ func TestParsePairRefuses(t *testing.T) {
 		"a second certificate":          {Certificate, "", join(good, good), "public_key"},
 		"the key beside its public":     {RSA, join(pkcs8(k.rsa2048), good), good, "private_key"},
 		"private key as public key":     {RSA, pkcs8(k.rsa2048), pkcs8(k.rsa2048), "public_key"},
-		"text before":                   {RSA, base64.StdEncoding.EncodeToString(append([]byte("x\n"), must(base64.StdEncoding.DecodeString(pkcs8(k.rsa2048)))...)), good, "private_key"},
-		"10 MB":                         {RSA, large, good, "private_key"},
-		"10 MB public":                  {RSA, "", large, "public_key"},
-		"PEM that is not in Base64":     {RSA, "", string(must(base64.StdEncoding.DecodeString(good))), "public_key"},
-		"Base64 of nothing":             {RSA, "", base64.StdEncoding.EncodeToString([]byte("\n")), "public_key"},
-		"no public key":                 {RSA, pkcs8(k.rsa2048), "", "public_key"},
-		"unknown type":                  {"rsa", pkcs8(k.rsa2048), good, "key_type"},
-		"no type":                       {"", "", good, "key_type"},
-		"certificate with a key":        {Certificate, pkcs8(k.rsa2048), good, "private_key"},
-		"public key as certificate":     {Certificate, "", publicOf(k.rsa2048), "public_key"},
-		"garbage in a certificate":      {Certificate, "", armor("CERTIFICATE", []byte("garbage")), "public_key"},
-		"garbage in a private key":      {RSA, armor("PRIVATE KEY", []byte("garbage")), good, "private_key"},
+		"text before": {
+			RSA,
+			base64.StdEncoding.EncodeToString(append([]byte("x\n"), must(base64.StdEncoding.DecodeString(pkcs8(k.rsa2048)))...)), good,
+			"private_key",
+		},
+		"10 MB":                     {RSA, large, good, "private_key"},
+		"10 MB public":              {RSA, "", large, "public_key"},
+		"PEM that is not in Base64": {RSA, "", string(must(base64.StdEncoding.DecodeString(good))), "public_key"},
+		"Base64 of nothing":         {RSA, "", base64.StdEncoding.EncodeToString([]byte("\n")), "public_key"},
+		"no public key":             {RSA, pkcs8(k.rsa2048), "", "public_key"},
+		"unknown type":              {"rsa", pkcs8(k.rsa2048), good, "key_type"},
+		"no type":                   {"", "", good, "key_type"},
+		"certificate with a key":    {Certificate, pkcs8(k.rsa2048), good, "private_key"},
+		"public key as certificate": {Certificate, "", publicOf(k.rsa2048), "public_key"},
+		"garbage in a certificate":  {Certificate, "", armor("CERTIFICATE", []byte("garbage")), "public_key"},
+		"garbage in a private key":  {RSA, armor("PRIVATE KEY", []byte("garbage")), good, "private_key"},
 	}
 	t.Run("attack 254: keys that are weak, broken, protected, mismatched, over or too large", func(t *testing.T) {
 		t.Parallel()
@@ -207,7 +219,9 @@ func TestParsePairRefuses(t *testing.T) {
 				t.Errorf("parsePair(%s) = %v, want %s to be refused", name, wrong, tt.member)
 				continue
 			}
-			if len(wrong.Error()) > 200 || slices.ContainsFunc(strings.Fields(tt.private+" "+tt.public), func(s string) bool { return len(s) > 8 && strings.Contains(wrong.Error(), s) }) {
+			if len(wrong.Error()) > 200 ||
+				slices.ContainsFunc(strings.Fields(tt.private+" "+tt.public),
+					func(s string) bool { return len(s) > 8 && strings.Contains(wrong.Error(), s) }) {
 				t.Errorf("parsePair(%s) repeats what it was given: %v", name, wrong)
 			}
 		}

@@ -41,7 +41,8 @@ type spare struct {
 
 // same tells whether two records hold the same key pair.
 func (r record) same(o record) bool {
-	return r.Name == o.Name && r.Type == o.Type && r.Certificate == o.Certificate && bytes.Equal(r.Public, o.Public) && bytes.Equal(r.Private, o.Private) &&
+	return r.Name == o.Name && r.Type == o.Type && r.Certificate == o.Certificate && bytes.Equal(r.Public, o.Public) &&
+		bytes.Equal(r.Private, o.Private) &&
 		r.Next.same(o.Next) && r.Former.same(o.Former)
 }
 

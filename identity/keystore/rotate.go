@@ -39,7 +39,8 @@ const (
 
 // done is what the event of a step says.
 var done = map[Step]string{
-	Announce: "the next keys are published for", Switch: "the next keys are used for", Retire: "the former keys are retired of", Renew: "new keys of",
+	Announce: "the next keys are published for", Switch: "the next keys are used for",
+	Retire: "the former keys are retired of", Renew: "new keys of",
 }
 
 // NextStep is what leads on from a stage, or "" from Fixed.

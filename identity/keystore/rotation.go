@@ -156,7 +156,10 @@ func Refusal(err error) error {
 	case errors.Is(err, ErrNoPrivateKey):
 		return &jsonapi.Error{Status: http.StatusConflict, Message: "the key pair has no private key, or is a keytab: it cannot be rotated"}
 	case errors.As(err, &at):
-		return &jsonapi.Error{Status: http.StatusConflict, Message: at.Error(), Details: map[string]any{"stage": at.Stage, "next_step": at.Stage.NextStep()}}
+		return &jsonapi.Error{
+			Status: http.StatusConflict, Message: at.Error(),
+			Details: map[string]any{"stage": at.Stage, "next_step": at.Stage.NextStep()},
+		}
 	}
 	return err
 }

@@ -63,22 +63,26 @@ func TestRotateByAPI(t *testing.T) {
 			return c.rotation(body), body
 		}
 		start, _ := get()
-		if start.ID != who.id || start.Name != who.name || start.Stage != keystore.Idle || start.NextStep != keystore.Announce || start.Next != nil || start.Former != nil || !start.Current.Since.IsZero() {
+		if start.ID != who.id || start.Name != who.name || start.Stage != keystore.Idle || start.NextStep != keystore.Announce ||
+			start.Next != nil || start.Former != nil || !start.Current.Since.IsZero() {
 			t.Errorf("before: %+v", start)
 		}
 		announced := c.rotate(who.id, "rotation/announce")
-		if announced.Stage != keystore.Announced || announced.NextStep != keystore.Switch || *announced.Current != *start.Current || announced.Next == nil || announced.Next.SHA256 == start.Current.SHA256 || !announced.Next.Since.Equal(c.now) || announced.Former != nil {
+		if announced.Stage != keystore.Announced || announced.NextStep != keystore.Switch || *announced.Current != *start.Current ||
+			announced.Next == nil || announced.Next.SHA256 == start.Current.SHA256 || !announced.Next.Since.Equal(c.now) || announced.Former != nil {
 			t.Fatalf("announced: %+v", announced)
 		}
 		if _, body := get(); c.rotation(body).Stage != keystore.Announced {
 			t.Errorf("GET after that: %s", body)
 		}
 		switched := c.rotate(who.id, "rotation/switch")
-		if switched.Stage != keystore.Switched || switched.NextStep != keystore.Retire || switched.Current.SHA256 != announced.Next.SHA256 || switched.Next != nil || switched.Former == nil || switched.Former.SHA256 != start.Current.SHA256 || !switched.Former.Since.Equal(c.now) {
+		if switched.Stage != keystore.Switched || switched.NextStep != keystore.Retire || switched.Current.SHA256 != announced.Next.SHA256 ||
+			switched.Next != nil || switched.Former == nil || switched.Former.SHA256 != start.Current.SHA256 || !switched.Former.Since.Equal(c.now) {
 			t.Fatalf("switched: %+v", switched)
 		}
 		retired := c.rotate(who.id, "rotation/retire")
-		if retired.Stage != keystore.Idle || retired.NextStep != keystore.Announce || *retired.Current != *switched.Current || retired.Next != nil || retired.Former != nil {
+		if retired.Stage != keystore.Idle || retired.NextStep != keystore.Announce || *retired.Current != *switched.Current ||
+			retired.Next != nil || retired.Former != nil {
 			t.Errorf("retired: %+v", retired)
 		}
 		c.rotate(who.id, "rotation/announce")
@@ -98,7 +102,10 @@ func TestRotateByAPI(t *testing.T) {
 	}
 	var want []string
 	for _, of := range []string{"sign", "Gatehouse's own key pair"} {
-		for _, what := range []string{"the next keys are published for", "the next keys are used for", "the former keys are retired of", "the next keys are published for", "new keys of"} {
+		for _, what := range []string{
+			"the next keys are published for", "the next keys are used for", "the former keys are retired of",
+			"the next keys are published for", "new keys of",
+		} {
 			want = append(want, what+" "+of)
 		}
 	}
@@ -117,7 +124,8 @@ func TestRotationsByAPI(t *testing.T) {
 	list := func() (out []string) {
 		status, body := c.call(http.MethodGet, certificatePath+"/rotations", nil)
 		var all []keystore.Rotation
-		if err := json.Unmarshal([]byte(body), &all); status != http.StatusOK || err != nil || strings.Contains(strings.ToLower(body), "private") {
+		if err := json.Unmarshal([]byte(body), &all); status != http.StatusOK || err != nil ||
+			strings.Contains(strings.ToLower(body), "private") {
 			t.Fatalf("the list = %d %s", status, body)
 		}
 		for _, r := range all {
@@ -170,7 +178,8 @@ func TestRotationErrors(t *testing.T) {
 			}
 			status, body := c.call(http.MethodPost, certificatePath+"/"+id+"/"+step, nil)
 			_, next, _ := strings.Cut(steps[i], "/")
-			if status != http.StatusConflict || !strings.Contains(body, `"details":{"next_step":"`+next+`","stage":"`+stage+`"}`) || !strings.Contains(body, "the next step is "+next) {
+			if status != http.StatusConflict || !strings.Contains(body, `"details":{"next_step":"`+next+`","stage":"`+stage+`"}`) ||
+				!strings.Contains(body, "the next step is "+next) {
 				t.Errorf("%s at the stage %s = %d %s", step, stage, status, body)
 			}
 		}
@@ -261,7 +270,12 @@ func TestAttacksOnRotation(t *testing.T) {
 		unchanged(t, before)
 	})
 	t.Run("attack 881: the page of another site makes the browser of an administrator send the request", func(t *testing.T) {
-		for _, headers := range [][]string{{"Origin", "https://evil.example"}, {"Origin", "null"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}} {
+		for _, headers := range [][]string{
+			{"Origin", "https://evil.example"},
+			{"Origin", "null"},
+			{"Sec-Fetch-Site", "cross-site"},
+			{"Sec-Fetch-Site", "same-site"},
+		} {
 			for _, step := range steps {
 				if status, body := c.call(http.MethodPost, path+step, nil, headers...); status != http.StatusForbidden {
 					t.Errorf("%s with %s = %d %s, want 403", step, headers, status, body)

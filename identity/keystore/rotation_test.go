@@ -47,7 +47,8 @@ func TestRotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	pairs = c.sealing(t.Context(), nil, 8).KeyPairs()
-	if resealed := get(pairs, "sign"); len(resealed.Beside) != 1 || !resealed.Beside[0].Certificate.Equal(next) || resealed.Beside[0].Key == nil {
+	if resealed := get(pairs, "sign"); len(resealed.Beside) != 1 || !resealed.Beside[0].Certificate.Equal(next) ||
+		resealed.Beside[0].Key == nil {
 		t.Error("the next keys were not sealed anew")
 	}
 	want("Switch", pairs.Rotate(t.Context(), id, keystore.Switch, by), nil)

@@ -105,7 +105,10 @@ func (s *Service) put(tx storage.Tx, n *candidate) (changed bool, err error) {
 	}
 	rec := n.record
 	if (rec.Type == Keytab) != (old.Type == Keytab) {
-		return false, jsonapi.Invalid(jsonapi.Problem{Path: n.path + ".key_type", Problem: "cannot become a KEYTAB, or cease to be one: add another key pair"})
+		return false, jsonapi.Invalid(jsonapi.Problem{
+			Path:    n.path + ".key_type",
+			Problem: "cannot become a KEYTAB, or cease to be one: add another key pair",
+		})
 	}
 	if rec.Private, err = s.keptPrivate(n, old); err != nil {
 		return false, err
@@ -172,7 +175,10 @@ func (s *Service) create(tx storage.Tx, n *candidate) error {
 		return jsonapi.Invalid(jsonapi.Problem{Path: n.path, Problem: fmt.Sprintf("there are %d key pairs already", maxKeyPairs)})
 	}
 	if by := ask(s.signers, n.id, n.record.Name); (len(n.record.Private) == 0 || n.record.Type == Keytab) && len(by) > 0 {
-		return jsonapi.Invalid(jsonapi.Problem{Path: n.path + ".private_key", Problem: "is missing: the Caddyfile signs or decrypts with this key pair (" + strings.Join(by, ", ") + ")"})
+		return jsonapi.Invalid(jsonapi.Problem{
+			Path:    n.path + ".private_key",
+			Problem: "is missing: the Caddyfile signs or decrypts with this key pair (" + strings.Join(by, ", ") + ")",
+		})
 	}
 	if err := claimName(tx, n, n.record.Name); err != nil {
 		return err

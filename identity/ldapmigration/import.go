@@ -116,7 +116,8 @@ func (s *Service) one(ctx context.Context, p *Person, how How, by audit.Actor, h
 	}
 	if over := secret.TooCostly(n.PasswordHash); over != "" {
 		n.PasswordHash = ""
-		n.LeftOut = append(n.LeftOut, person.LeftOut{Field: "password_hash", Problem: over + ". The person comes without a password and sets one by a reset link"})
+		n.LeftOut = append(n.LeftOut,
+			person.LeftOut{Field: "password_hash", Problem: over + ". The person comes without a password and sets one by a reset link"})
 	}
 	given := n
 	if n, err = s.Persons.Usable(ctx, n); err != nil {

@@ -56,7 +56,8 @@ func TestImportedHashes(t *testing.T) {
 			if got[0].Status != ldapmigration.Created {
 				t.Fatalf("Import = %+v, want created", got)
 			}
-			if _, err := h.CheckPassword(t.Context(), "c", name, "wrong", audit.Origin{ClientIP: "203.0.113.9"}); !errors.Is(err, authn.ErrBadCredentials) {
+			if _, err := h.CheckPassword(t.Context(), "c", name, "wrong", audit.Origin{ClientIP: "203.0.113.9"}); !errors.Is(err,
+				authn.ErrBadCredentials) {
 				t.Errorf("CheckPassword(wrong) = %v, want %v", err, authn.ErrBadCredentials)
 			}
 			work := func() int64 {
@@ -78,7 +79,8 @@ func TestImport(t *testing.T) {
 	verified := true
 	list := []ldapmigration.Person{
 		imported("anna", func(p *ldapmigration.Person) {
-			p.Password, p.Groups, p.ExternalID, p.Email, p.EmailVerified = secret.New("correct horse 1"), []string{"staff"}, "e-1", "anna@b.example", &verified
+			p.Password, p.Groups, p.ExternalID, p.Email, p.EmailVerified = secret.New("correct horse 1"), []string{"staff"}, "e-1",
+				"anna@b.example", &verified
 			p.Profile = &person.Profile{PhoneNumbers: []person.PhoneNumber{{Value: "+31 20 1", Verified: true}}, Name: person.Name{Initials: "A"}}
 		}),
 		imported("short", func(p *ldapmigration.Person) { p.Password = secret.New("short") }),
@@ -146,7 +148,10 @@ func TestImportUpdates(t *testing.T) {
 	h := identitytest.New(t)
 	first := imported("anna", func(p *ldapmigration.Person) {
 		p.Password, p.GivenName, p.Groups = secret.New("correct horse 1"), "Anna", []string{"staff"}
-		p.Profile = &person.Profile{CustomAttributes: []person.CustomAttribute{{Name: "floor", Value: "3"}, {Name: "room", Value: "1"}}, DateOfBirth: "1990-01-01"}
+		p.Profile = &person.Profile{
+			CustomAttributes: []person.CustomAttribute{{Name: "floor", Value: "3"}, {Name: "room", Value: "1"}},
+			DateOfBirth:      "1990-01-01",
+		}
 	})
 	id := imports(h, true, first)[0].ID
 	change := imported("anna", func(p *ldapmigration.Person) {
@@ -166,13 +171,17 @@ func TestImportUpdates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Profile.Name.FirstName != "Anna" || d.Profile.Name.LastName != "Berg" || d.Profile.Name.DisplayName != "Anna Berg" || d.Profile.DateOfBirth != "1990-01-01" ||
-		fmt.Sprint(d.Profile.CustomAttributes) != "[{floor 4} {room 1}]" || !slices.Equal(d.Groups, []string{"staff", "crew"}) || d.Directory.ExternalID != "e-1" {
+	if d.Profile.Name.FirstName != "Anna" || d.Profile.Name.LastName != "Berg" || d.Profile.Name.DisplayName != "Anna Berg" ||
+		d.Profile.DateOfBirth != "1990-01-01" ||
+		fmt.Sprint(d.Profile.CustomAttributes) != "[{floor 4} {room 1}]" || !slices.Equal(d.Groups, []string{"staff", "crew"}) ||
+		d.Directory.ExternalID != "e-1" {
 		t.Errorf("the updated person = %+v", d)
 	}
 	h.Browser().SignIn("anna", "correct horse 1") // the password is unchanged
 	bare := imports(h, true, imported("bare"))[0]
-	if got := imports(h, true, imported("bare", func(p *ldapmigration.Person) { p.Password = secret.New("correct horse 1") }))[0]; got.Status != ldapmigration.Updated || got.ID != bare.ID {
+	if got := imports(h, true, imported("bare",
+		func(p *ldapmigration.Person) { p.Password = secret.New("correct horse 1") }))[0]; got.Status != ldapmigration.Updated ||
+		got.ID != bare.ID {
 		t.Errorf("a password for who has none = %+v, want updated", got)
 	}
 	h.Browser().SignIn("bare", "correct horse 1")
@@ -201,8 +210,11 @@ func TestProfileIsChecked(t *testing.T) {
 	t.Parallel()
 	h := identitytest.New(t)
 	for name, p := range map[string]person.Profile{
-		"email":              {EmailAddresses: []person.EmailAddress{{Value: "a@b.example\r\nBcc: x@y.example"}}},
-		"email ":             {EmailAddresses: []person.EmailAddress{{Value: "a@b.example", Primary: true}, {Value: "c@b.example", Primary: true}}},
+		"email": {EmailAddresses: []person.EmailAddress{{Value: "a@b.example\r\nBcc: x@y.example"}}},
+		"email ": {EmailAddresses: []person.EmailAddress{
+			{Value: "a@b.example", Primary: true},
+			{Value: "c@b.example", Primary: true},
+		}},
 		"email  ":            {EmailAddresses: slices.Repeat([]person.EmailAddress{{Value: "a@b.example"}}, 21)},
 		"phone_numbers":      {PhoneNumbers: []person.PhoneNumber{{Value: "javascript:alert(1)"}}},
 		"addresses":          {Addresses: []person.Address{{HouseNumber: -1}}},
@@ -258,7 +270,8 @@ func TestImportKeepsIDs(t *testing.T) {
 			t.Errorf("%s: Import = %+v, want failed: %s", name, got, c.want)
 		}
 	}
-	if got := imports(h, false, imported("ada", kept("9b1c7a52-6f0e-4a0a-8a53-2a6f6f6c4d13")))[0]; got.Status != ldapmigration.Exists || got.ID != id {
+	if got := imports(h, false, imported("ada", kept("9b1c7a52-6f0e-4a0a-8a53-2a6f6f6c4d13")))[0]; got.Status != ldapmigration.Exists ||
+		got.ID != id {
 		t.Errorf("Import of a username that exists = %+v, want %s as it is", got, id)
 	}
 }
@@ -269,7 +282,8 @@ func TestImportChecks(t *testing.T) {
 	h := identitytest.New(t)
 	imports(h, false, imported("ada"))
 	list := []ldapmigration.Person{
-		imported("ada"), imported("bob", hash("{SSHA}CsaB3rS0+/WKJxYq0vZ36uYesYJzYWx0c2FsdA==")), imported("cid", hash("$1$salt$hash")), imported("d e"),
+		imported("ada"), imported("bob", hash("{SSHA}CsaB3rS0+/WKJxYq0vZ36uYesYJzYWx0c2FsdA==")),
+		imported("cid", hash("$1$salt$hash")), imported("d e"),
 	}
 	for name, how := range map[string]ldapmigration.How{"leave": {Check: true}, "update": {Check: true, Update: true}} {
 		out, err := h.Migration.Import(t.Context(), list, how, audit.Actor{ID: "admin"})
@@ -280,7 +294,8 @@ func TestImportChecks(t *testing.T) {
 		if how.Update {
 			first = ldapmigration.Updated
 		}
-		if out[0].Status != first || out[1].Status != ldapmigration.Created || out[2].Status != ldapmigration.Failed || out[3].Status != ldapmigration.Failed {
+		if out[0].Status != first || out[1].Status != ldapmigration.Created || out[2].Status != ldapmigration.Failed ||
+			out[3].Status != ldapmigration.Failed {
 			t.Errorf("%s: Import = %+v, want %s, created, failed, failed", name, out, first)
 		}
 	}

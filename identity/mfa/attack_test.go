@@ -59,7 +59,8 @@ func TestStepUpAttacks(t *testing.T) {
 			b.Post(form, "code", "000000")
 		}
 		b.Post(b.Get("/sign-out"))
-		if a := b.Post(b.Get("/next?plain=1"), "username", identitytest.Demo, "password", identitytest.DemoPassword); a.Code != http.StatusTooManyRequests {
+		if a := b.Post(b.Get("/next?plain=1"), "username", identitytest.Demo, "password",
+			identitytest.DemoPassword); a.Code != http.StatusTooManyRequests {
 			t.Errorf("a password after five wrong codes = %d, want 429", a.Code)
 		}
 	})
@@ -135,7 +136,8 @@ func TestStepUpAttacks(t *testing.T) {
 			t.Errorf("the step-up of another browser = %d", a.Code)
 		}
 		mine := other.Get("/next")
-		forged := other.Do(http.MethodPost, mine.URL+"&method=authenticator", url.Values{"csrf": {page.CSRF()}, "code": {h.Code(secret)}}.Encode())
+		forged := other.Do(http.MethodPost, mine.URL+"&method=authenticator",
+			url.Values{"csrf": {page.CSRF()}, "code": {h.Code(secret)}}.Encode())
 		if forged.Code != http.StatusForbidden {
 			t.Errorf("a form with the token of another = %d", forged.Code)
 		}
@@ -145,7 +147,8 @@ func TestStepUpAttacks(t *testing.T) {
 		}
 		h.WantLevel(other, 1)
 		b.Post(b.Get("/sign-out"))
-		if a := b.Post(page, "code", h.Code(secret)); a.Code != http.StatusSeeOther || !strings.HasPrefix(a.Header().Get("Location"), "/sign-in?") {
+		if a := b.Post(page, "code", h.Code(secret)); a.Code != http.StatusSeeOther ||
+			!strings.HasPrefix(a.Header().Get("Location"), "/sign-in?") {
 			t.Errorf("a step-up after sign-out = %d to %q", a.Code, a.Header().Get("Location"))
 		}
 	})

@@ -46,14 +46,17 @@ func TestDeliveredCode(t *testing.T) {
 		t.Errorf("a code that nobody made = %d", a.Code)
 	}
 	a := b.Post(page, "send", "yes")
-	if a = b.Get(a.Header().Get("Location")); !strings.Contains(a.Body.String(), "knows that you need a code") || h.Events()["person.DeliveredCodeRequestedEvent"] != 1 {
+	if a = b.Get(a.Header().Get("Location")); !strings.Contains(a.Body.String(), "knows that you need a code") ||
+		h.Events()["person.DeliveredCodeRequestedEvent"] != 1 {
 		t.Errorf("asking for a code = %d:\n%s", a.Code, a.Body)
 	}
-	if a := b.Post(page, "send", "yes"); a.Code != http.StatusTooManyRequests || a.Header().Get("Retry-After") != "600" || h.Events()["person.DeliveredCodeRequestedEvent"] != 1 {
+	if a := b.Post(page, "send", "yes"); a.Code != http.StatusTooManyRequests || a.Header().Get("Retry-After") != "600" ||
+		h.Events()["person.DeliveredCodeRequestedEvent"] != 1 {
 		t.Errorf("asking twice = %d", a.Code)
 	}
 	made := deliver(h)
-	if !regexp.MustCompile(`^[34679ACDEFGHJKMNPQRTVWXY]{4}-[34679ACDEFGHJKMNPQRTVWXY]{4}$`).MatchString(made.Code) || !made.ExpiresAt.Equal(h.Clock.Now().Add(30*time.Minute)) || made.NotBefore != nil {
+	if !regexp.MustCompile(`^[34679ACDEFGHJKMNPQRTVWXY]{4}-[34679ACDEFGHJKMNPQRTVWXY]{4}$`).MatchString(made.Code) ||
+		!made.ExpiresAt.Equal(h.Clock.Now().Add(30*time.Minute)) || made.NotBefore != nil {
 		t.Errorf("made %+v", made)
 	}
 	for key, value := range h.Dump() {
@@ -61,7 +64,8 @@ func TestDeliveredCode(t *testing.T) {
 			t.Errorf("%q holds the code", key)
 		}
 	}
-	if a := b.Post(page, "code", " "+strings.ToLower(strings.ReplaceAll(made.Code, "-", ""))); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" {
+	if a := b.Post(page, "code", " "+strings.ToLower(strings.ReplaceAll(made.Code, "-", ""))); a.Code != http.StatusSeeOther ||
+		a.Header().Get("Location") != "/next" {
 		t.Errorf("the code = %d:\n%s", a.Code, a.Body)
 	}
 	h.WantLevel(b, 2)
@@ -147,29 +151,30 @@ func TestDeliveredCodeAttacks(t *testing.T) {
 			t.Errorf("a new code = %d, want it good", a.Code)
 		}
 	})
-	t.Run("attack 266: a code is good once, until it expires, until there is a newer one, and until the password is another", func(t *testing.T) {
-		t.Parallel()
-		h, _ := delivering(t)
-		b := h.Plain()
-		first := deliver(h)
-		second := deliver(h)
-		page := b.Get("/next")
-		if a := b.Post(page, "code", first.Code); a.Code != http.StatusUnprocessableEntity {
-			t.Errorf("the older code = %d", a.Code)
-		}
-		h.Clock.Advance(30 * time.Minute)
-		if a := b.Post(b.Get("/next"), "code", second.Code); a.Code != http.StatusUnprocessableEntity {
-			t.Errorf("the code at its end = %d", a.Code)
-		}
-		third := deliver(h)
-		if a := b.Post(b.Get("/next"), "code", third.Code); a.Code != http.StatusSeeOther {
-			t.Errorf("a good code = %d", a.Code)
-		}
-		other := h.Plain()
-		if a := other.Post(other.Get("/next"), "code", third.Code); a.Code != http.StatusUnprocessableEntity {
-			t.Errorf("the same code again = %d", a.Code)
-		}
-	})
+	t.Run("attack 266: a code is good once, until it expires, until there is a newer one, and until the password is another",
+		func(t *testing.T) {
+			t.Parallel()
+			h, _ := delivering(t)
+			b := h.Plain()
+			first := deliver(h)
+			second := deliver(h)
+			page := b.Get("/next")
+			if a := b.Post(page, "code", first.Code); a.Code != http.StatusUnprocessableEntity {
+				t.Errorf("the older code = %d", a.Code)
+			}
+			h.Clock.Advance(30 * time.Minute)
+			if a := b.Post(b.Get("/next"), "code", second.Code); a.Code != http.StatusUnprocessableEntity {
+				t.Errorf("the code at its end = %d", a.Code)
+			}
+			third := deliver(h)
+			if a := b.Post(b.Get("/next"), "code", third.Code); a.Code != http.StatusSeeOther {
+				t.Errorf("a good code = %d", a.Code)
+			}
+			other := h.Plain()
+			if a := other.Post(other.Get("/next"), "code", third.Code); a.Code != http.StatusUnprocessableEntity {
+				t.Errorf("the same code again = %d", a.Code)
+			}
+		})
 	t.Run("attack 266: a code that the person's password has outlived", func(t *testing.T) {
 		t.Parallel()
 		h, _ := delivering(t)

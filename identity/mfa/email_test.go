@@ -27,7 +27,8 @@ func TestEmailCode(t *testing.T) {
 			t.Errorf("%q holds the code", key)
 		}
 	}
-	if a := b.Post(page, "send", "yes"); a.Code != http.StatusTooManyRequests || len(box.Take()) != 0 || a.Header().Get("Retry-After") != "60" {
+	if a := b.Post(page, "send", "yes"); a.Code != http.StatusTooManyRequests || len(box.Take()) != 0 ||
+		a.Header().Get("Retry-After") != "60" {
 		t.Errorf("another code at once = %d", a.Code)
 	}
 	wrong := identitytest.WrongFor(code)

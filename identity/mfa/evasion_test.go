@@ -19,10 +19,11 @@ import (
 // emails gives a person a verified address as the only one.
 func emails(h *identitytest.Harness, personID, address string) {
 	h.T.Helper()
-	_, err := h.Person.UpdatePerson(h.T.Context(), personID, person.Edit{By: audit.Actor{ID: "admin"}, Verified: true}, func(_ storage.Tx, d *person.Details) error {
-		d.Profile.EmailAddresses = []person.EmailAddress{{Value: address, Verified: true, Primary: true}}
-		return nil
-	})
+	_, err := h.Person.UpdatePerson(h.T.Context(), personID, person.Edit{By: audit.Actor{ID: "admin"}, Verified: true},
+		func(_ storage.Tx, d *person.Details) error {
+			d.Profile.EmailAddresses = []person.EmailAddress{{Value: address, Verified: true, Primary: true}}
+			return nil
+		})
 	if err != nil {
 		h.T.Fatal(err)
 	}

@@ -16,7 +16,8 @@ func TestSecurityShowsWhatIsUsed(t *testing.T) {
 	u.Features.PINEnabled = true
 	b := h.Plain()
 	b.SetPIN("827164")
-	if got := identitytest.Words(b.Get("/account/security")); !strings.Contains(got, `PIN</h2> <span class="mark good">On</span>`) || strings.Contains(got, "Last used on") {
+	if got := identitytest.Words(b.Get("/account/security")); !strings.Contains(got, `PIN</h2> <span class="mark good">On</span>`) ||
+		strings.Contains(got, "Last used on") {
 		t.Errorf("a PIN that was never used:\n%s", got)
 	}
 	h.Clock.Advance(time.Hour)

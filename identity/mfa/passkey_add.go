@@ -75,8 +75,10 @@ func (s *Service) addPasskeyPage(q *webflow.Request, x passkeySetUp, status int,
 		return err
 	}
 	in.Passkey = &web.Passkey{
-		Action: x.self, Again: x.self, CSRF: csrf, Options: s.Passkeys.MakeOptions(q.SignIn.Person.Username, q.SignIn.Person.Name, challenge, &x.set), Create: true, Label: "security.passkey.add",
-		Life: passkey.ChallengeSeconds,
+		Action: x.self, Again: x.self, CSRF: csrf,
+		Options: s.Passkeys.MakeOptions(q.SignIn.Person.Username, q.SignIn.Person.Name, challenge, &x.set), Create: true,
+		Label: "security.passkey.add",
+		Life:  passkey.ChallengeSeconds,
 	}
 	v.Client, v.Data = x.client, in
 	s.pages.Render(q.W, q.Request, v)
@@ -208,7 +210,10 @@ func (s *Service) notifyPasskey(tx storage.Tx, personID string, rec *person.Reco
 	if err != nil {
 		return err
 	}
-	kinds := map[audit.Type]notify.Kind{passkeyAdded: notify.PasskeyAdded, passkeyRemoved: notify.PasskeyRemoved, passkeySuspected: notify.PasskeySuspected}
+	kinds := map[audit.Type]notify.Kind{
+		passkeyAdded: notify.PasskeyAdded, passkeyRemoved: notify.PasskeyRemoved,
+		passkeySuspected: notify.PasskeySuspected,
+	}
 	n := person.Recipient{ID: personID, Record: rec, Profile: &prof.Profile}.Notice(kinds[kind], now)
 	n.Link = webflow.SecurityPath
 	return s.person.SendNotice(tx, n)

@@ -50,7 +50,10 @@ func passkeyRow(k *passkey.Passkey) web.Row {
 	id := "?" + url.Values{"id": {k.ID}}.Encode()
 	row := web.Row{
 		Icon: "key", Name: k.Name, Details: []web.Text{web.Say("security.passkey.added", "time", k.Since)},
-		Actions: []web.Action{{Label: "security.passkey.rename", URL: passkeyNamePath + id}, {Label: "security.remove", URL: passkeyRemovePath + id, Danger: true}},
+		Actions: []web.Action{
+			{Label: "security.passkey.rename", URL: passkeyNamePath + id},
+			{Label: "security.remove", URL: passkeyRemovePath + id, Danger: true},
+		},
 	}
 	if k.Name == "" {
 		row.Title = web.Say("security.passkey.unnamed", "n", k.Number)
@@ -243,7 +246,8 @@ func (s *Service) handleRemovePasskey(q *webflow.Request) error {
 	switch {
 	case errors.Is(err, ErrLastWay):
 		s.pages.Render(q.W, q.Request, web.View{
-			Template: "message", Status: http.StatusConflict, Locales: q.SignIn.Locales(), Data: web.Message{Key: "passkey_last", Next: webflow.SecurityPath},
+			Template: "message", Status: http.StatusConflict, Locales: q.SignIn.Locales(),
+			Data: web.Message{Key: "passkey_last", Next: webflow.SecurityPath},
 		})
 		return nil
 	case err != nil && !errors.Is(err, person.ErrMismatch):

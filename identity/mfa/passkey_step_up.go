@@ -77,7 +77,8 @@ func (s *Service) passkeyStepUpPage(q *webflow.Request, x passkeyStepUp, status 
 	}
 	self := passkeyStepUpPath + "?flow=" + x.id
 	in.Passkey = &web.Passkey{
-		Action: self, CSRF: csrf, Options: s.Passkeys.UseOptions(challenge, x.set.Usable()), Again: self, Label: "step_up.passkey.choice", Life: passkey.ChallengeSeconds,
+		Action: self, CSRF: csrf, Options: s.Passkeys.UseOptions(challenge, x.set.Usable()), Again: self, Label: "step_up.passkey.choice",
+		Life: passkey.ChallengeSeconds,
 	}
 	s.pages.Render(q.W, q.Request, s.front.View(x.flow.Demand, "step_up_passkey", status, in))
 	return nil
@@ -101,7 +102,8 @@ func (s *Service) handlePasskeyStepUp(q *webflow.Request) error {
 		return s.passkeyStepUpPage(q, x, http.StatusUnprocessableEntity, web.StepUpPasskey{Problem: "problem.passkey_late"})
 	}
 	wait, err := s.tryAnswer(q, &response{
-		stepUp: x.stepUp, method: &passkeyMethod, signIn: q.SignIn, from: s.origin(q.Request), code: q.PostForm.Get("credential"), challenge: challenge,
+		stepUp: x.stepUp, method: &passkeyMethod, signIn: q.SignIn, from: s.origin(q.Request),
+		code: q.PostForm.Get("credential"), challenge: challenge,
 	})
 	switch {
 	case err == nil && wait > 0:

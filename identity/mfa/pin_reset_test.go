@@ -35,7 +35,8 @@ func pinLink(b *identitytest.Browser, box *notifytest.Notices, at string) string
 		b.H.T.Fatalf("asking for a link = %d:\n%s", a.Code, a.Body)
 	}
 	list := box.Take()
-	if len(list) != 1 || list[0].Kind != notify.PINReset || list[0].To != identitytest.Demo || !strings.HasPrefix(list[0].Link, "/account/security/pin-reset?token=") {
+	if len(list) != 1 || list[0].Kind != notify.PINReset || list[0].To != identitytest.Demo ||
+		!strings.HasPrefix(list[0].Link, "/account/security/pin-reset?token=") {
 		b.H.T.Fatalf("sent: %+v", list)
 	}
 	return list[0].Link
@@ -70,7 +71,8 @@ func TestPINReset(t *testing.T) {
 	if a := b.Post(form, "pin", "123456", "again", "123456"); a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("an easy PIN = %d", a.Code)
 	}
-	if a := b.Post(form, "pin", "827164", "again", "827164"); a.Code != http.StatusSeeOther || !strings.HasPrefix(a.Header().Get("Location"), "/step-up?flow=") {
+	if a := b.Post(form, "pin", "827164", "again", "827164"); a.Code != http.StatusSeeOther ||
+		!strings.HasPrefix(a.Header().Get("Location"), "/step-up?flow=") {
 		t.Fatalf("another PIN = %d to %q:\n%s", a.Code, a.Header().Get("Location"), a.Body)
 	}
 	if a := b.Get("/next"); !strings.HasPrefix(a.Body.String(), "signed in as ") {
@@ -139,10 +141,11 @@ func TestPINResetAttacks(t *testing.T) {
 			"another address": func(h *identitytest.Harness, _ *identitytest.Browser, _ *notifytest.Notices) {
 				p, err := h.Person.Person(h.T.Context(), identitytest.Demo)
 				if err == nil {
-					_, err = h.Person.UpdatePerson(h.T.Context(), p.ID, person.Edit{By: audit.Actor{ID: "admin"}, Verified: true}, func(_ storage.Tx, d *person.Details) error {
-						d.Profile.EmailAddresses = []person.EmailAddress{{Primary: true, Verified: true, Value: "other@example.com"}}
-						return nil
-					})
+					_, err = h.Person.UpdatePerson(h.T.Context(), p.ID, person.Edit{By: audit.Actor{ID: "admin"}, Verified: true},
+						func(_ storage.Tx, d *person.Details) error {
+							d.Profile.EmailAddresses = []person.EmailAddress{{Primary: true, Verified: true, Value: "other@example.com"}}
+							return nil
+						})
 				}
 				if err != nil {
 					h.T.Fatal(err)

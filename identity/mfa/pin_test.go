@@ -20,14 +20,16 @@ func TestPIN(t *testing.T) {
 	b := h.Plain()
 	page := b.Get(identitytest.PINPage)
 	for pin, want := range map[string]string{
-		"12345": "6 to 12 digits", "1234567890123": "6 to 12 digits", "12345a": "6 to 12 digits", "１２３４５６": "6 to 12 digits", "": "6 to 12 digits",
+		"12345": "6 to 12 digits", "1234567890123": "6 to 12 digits", "12345a": "6 to 12 digits",
+		"１２３４５６": "6 to 12 digits", "": "6 to 12 digits",
 		"111111": "easy to guess", "123456": "easy to guess", "987654": "easy to guess",
 	} {
 		if a := b.Post(page, "pin", pin, "again", pin); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), want) {
 			t.Errorf("PIN %q = %d, want 422 and %q:\n%s", pin, a.Code, want, a.Body)
 		}
 	}
-	if a := b.Post(page, "pin", "827164", "again", "827165"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "PINs don’t match") {
+	if a := b.Post(page, "pin", "827164", "again", "827165"); a.Code != http.StatusUnprocessableEntity ||
+		!strings.Contains(a.Body.String(), "PINs don’t match") {
 		t.Errorf("two PINs = %d", a.Code)
 	}
 	b.SetPIN("827164")
@@ -60,7 +62,8 @@ func TestPIN(t *testing.T) {
 		t.Errorf("level 2 with PINs switched off = %d", a.Code)
 	}
 	u.Features.PINEnabled = true
-	if a := other.Post(other.Get("/account/security/remove?method=pin")); a.Code != http.StatusSeeOther || h.Events()["person.StepUpMethodRemovedEvent"] != 1 {
+	if a := other.Post(other.Get("/account/security/remove?method=pin")); a.Code != http.StatusSeeOther ||
+		h.Events()["person.StepUpMethodRemovedEvent"] != 1 {
 		t.Errorf("removing the PIN = %d", a.Code)
 	}
 	h.CheckInvariants()

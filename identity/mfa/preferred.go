@@ -34,7 +34,10 @@ func preferredSection(_ storage.Tx, _ *session.Current, st *Standing) (*web.Secu
 	if len(st.preferable()) < 2 {
 		return nil, nil //nolint:nilnil // nothing to choose
 	}
-	out := &web.SecuritySection{Key: "preferred", State: lastUsed, Actions: []web.SecurityAction{{Label: "security.preferred.change", URL: preferredPath}}}
+	out := &web.SecuritySection{
+		Key: "preferred", State: lastUsed,
+		Actions: []web.SecurityAction{{Label: "security.preferred.change", URL: preferredPath}},
+	}
 	if m := st.preference(); m != nil {
 		out.State, out.Items = "first", []web.Row{{Icon: "key", Title: web.Say("step_up." + m.Name + ".choice")}}
 	}
@@ -66,7 +69,10 @@ func (s *Service) showPreferred(q *webflow.Request) error {
 	if err != nil {
 		return err
 	}
-	f := web.Field{Name: "method", Type: "select", Label: "preferred.label", Value: lastUsed, Options: []web.Option{{Value: lastUsed, Label: "preferred.last"}}}
+	f := web.Field{
+		Name: "method", Type: "select", Label: "preferred.label", Value: lastUsed,
+		Options: []web.Option{{Value: lastUsed, Label: "preferred.last"}},
+	}
 	if m := st.preference(); m != nil {
 		f.Value = m.Name
 	}

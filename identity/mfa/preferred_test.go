@@ -22,7 +22,8 @@ func TestPreferredMethod(t *testing.T) {
 	}
 	phones(h, "!+31612345678")
 	form := b.Get("/account/security/preferred")
-	if form.Code != http.StatusOK || !strings.Contains(form.Body.String(), `value="sms"`) || !strings.Contains(form.Body.String(), `value="last" selected`) {
+	if form.Code != http.StatusOK || !strings.Contains(form.Body.String(), `value="sms"`) ||
+		!strings.Contains(form.Body.String(), `value="last" selected`) {
 		t.Fatalf("the page = %d:\n%s", form.Code, form.Body)
 	}
 	first := func(when, want string) {

@@ -69,22 +69,25 @@ func (s *Service) pushStepUpPage(q *webflow.Request, x *stepUp, status int, in w
 // takeApproval raises the session of a prompt that the phone has approved.
 func (s *Service) takeApproval(q *webflow.Request, x *stepUp, p *promptRecord) error {
 	key, at, personID := promptKey(x.id, q.SignIn.ID), s.now(), q.SignIn.Session.PersonID
-	err := s.raise(q, gain{method: &pushMethod, attempt: p.attempt(), client: x.flow.Demand.Client.ID, back: x.flow.Demand.Return, spend: func(tx storage.Tx, own *Record) (bool, error) {
-		now, err := readPrompt(tx, key)
-		if err != nil || now == nil || now.ID != p.ID || now.State != promptApproved {
-			return false, err
-		}
-		if len(own.Devices) == 0 || !now.ExpiresAt.Add(promptLife).After(at) {
-			return false, nil
-		}
-		if err := challenge.FailureRecords.Delete(tx, denialCounter(personID).Key); err != nil {
-			return false, err
-		}
-		if err := promptIDs.Delete(tx, p.ID); err != nil {
-			return false, err
-		}
-		return true, prompts.Delete(tx, key)
-	}})
+	err := s.raise(q, gain{
+		method: &pushMethod, attempt: p.attempt(), client: x.flow.Demand.Client.ID, back: x.flow.Demand.Return,
+		spend: func(tx storage.Tx, own *Record) (bool, error) {
+			now, err := readPrompt(tx, key)
+			if err != nil || now == nil || now.ID != p.ID || now.State != promptApproved {
+				return false, err
+			}
+			if len(own.Devices) == 0 || !now.ExpiresAt.Add(promptLife).After(at) {
+				return false, nil
+			}
+			if err := challenge.FailureRecords.Delete(tx, denialCounter(personID).Key); err != nil {
+				return false, err
+			}
+			if err := promptIDs.Delete(tx, p.ID); err != nil {
+				return false, err
+			}
+			return true, prompts.Delete(tx, key)
+		},
+	})
 	switch {
 	case errors.Is(err, person.ErrMismatch):
 		return s.pushStepUpPage(q, x, http.StatusOK, web.Push{Key: "send", Problem: "problem.push_over"})

@@ -78,7 +78,8 @@ func prompt(b *identitytest.Browser, box *notifytest.Prompts) (waiting *identity
 		b.H.T.Fatalf("asking the phone at %s = %d:\n%s", form.URL, a.Code, a.Body)
 	}
 	list := box.Take()
-	if len(list) != 1 || !strings.HasPrefix(list[0].Link, "/push/approve?id=") || list[0].Device == "" || !list[0].Until.Equal(list[0].At.Add(2*time.Minute)) {
+	if len(list) != 1 || !strings.HasPrefix(list[0].Link, "/push/approve?id=") || list[0].Device == "" ||
+		!list[0].Until.Equal(list[0].At.Add(2*time.Minute)) {
 		b.H.T.Fatalf("sent: %+v", list)
 	}
 	return b.Get(form.URL), list[0].Link
@@ -98,7 +99,8 @@ func TestPushStepUp(t *testing.T) {
 	if a := b.Get("/next"); !strings.HasPrefix(a.URL, "/step-up/push?flow=") || len(box.Take()) != 0 {
 		t.Fatalf("level 3 = %d %s", a.Code, a.URL)
 	}
-	if got := identitytest.Words(b.Get("/next")); !strings.Contains(got, "The shop") || !strings.Contains(got, "Not you?") || !strings.Contains(got, identitytest.Demo) {
+	if got := identitytest.Words(b.Get("/next")); !strings.Contains(got, "The shop") || !strings.Contains(got, "Not you?") ||
+		!strings.Contains(got, identitytest.Demo) {
 		t.Errorf("the page does not say for which application and account it asks:\n%s", got)
 	}
 	waiting, link := prompt(b, box)
@@ -240,7 +242,10 @@ func TestPushAttacks(t *testing.T) {
 		b, thief := h.Plain(), h.Plain()
 		waiting, link := prompt(b, box)
 		number := number(waiting, t)
-		for name, who := range map[string]*identitytest.Browser{"a stranger": h.Browser(), "the browser that asked": b, "another browser of the password": thief, "the browser that set up the phone": desk} {
+		for name, who := range map[string]*identitytest.Browser{
+			"a stranger": h.Browser(), "the browser that asked": b,
+			"another browser of the password": thief, "the browser that set up the phone": desk,
+		} {
 			if a := who.Get(link); a.Code != http.StatusNotFound || strings.Contains(a.Body.String(), identitytest.Demo) != who.IsSignedIn() {
 				t.Errorf("%s looks at the prompt: %d", name, a.Code)
 			}

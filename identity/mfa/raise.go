@@ -42,13 +42,17 @@ func (s *Service) tryAnswer(q *webflow.Request, a *response) (wait time.Duration
 		return 0, err
 	}
 	if at.Wait > 0 {
-		s.front.Refuse(q, denial.Refusal{Where: denial.StepUp, Reason: denial.Throttled, By: a.method.Name, ClientID: a.stepUp.flow.Demand.Client.ID}, nil)
+		s.front.Refuse(q, denial.Refusal{
+			Where: denial.StepUp, Reason: denial.Throttled, By: a.method.Name,
+			ClientID: a.stepUp.flow.Demand.Client.ID,
+		}, nil)
 		return at.Wait, nil
 	}
 	spend, err := a.method.check(ctx, s, a)
 	if err == nil {
 		err = s.raise(q, gain{
-			method: a.method, passkey: a.passkey, attempt: &at, client: a.stepUp.flow.Demand.Client.ID, back: a.stepUp.flow.Demand.Return, spend: spend,
+			method: a.method, passkey: a.passkey, attempt: &at, client: a.stepUp.flow.Demand.Client.ID,
+			back: a.stepUp.flow.Demand.Return, spend: spend,
 		})
 	}
 	switch {

@@ -53,7 +53,8 @@ var recoveryMethod = Method{
 // Recovers tells whether the person can have recovery codes: they stand in for an app, or for passkeys if they give no
 // higher level than one.
 func (st *Standing) Recovers() bool {
-	return Pick(st.Has, TOTPMethod.Name) != nil || Pick(st.Has, passkeyMethod.Name) != nil && recoveryMethod.Level(st.Units) <= session.PasskeyLevel
+	return Pick(st.Has, TOTPMethod.Name) != nil || Pick(st.Has, passkeyMethod.Name) != nil &&
+		recoveryMethod.Level(st.Units) <= session.PasskeyLevel
 }
 
 func recoverySection(_ storage.Tx, _ *session.Current, st *Standing) (*web.SecuritySection, error) {
@@ -167,7 +168,8 @@ func (s *Service) handleRecoveryFile(q *webflow.Request) error {
 		}
 	}
 	webflow.Attach(q.W.Header(), "recovery-codes.txt", "text/plain; charset=utf-8")
-	text := s.pages.Name() + ": " + q.SignIn.Person.Username + "\r\n" + s.pages.AccountURL() + "\r\n\r\n" + strings.Join(shown, "\r\n") + "\r\n"
+	text := s.pages.Name() + ": " + q.SignIn.Person.Username + "\r\n" + s.pages.AccountURL() + "\r\n\r\n" +
+		strings.Join(shown, "\r\n") + "\r\n"
 	if _, err := io.WriteString(q.W, text); err != nil {
 		s.log.Debug("recovery codes not sent")
 	}

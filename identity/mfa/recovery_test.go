@@ -62,7 +62,8 @@ func TestLostPasskey(t *testing.T) {
 	if link == nil {
 		t.Fatalf("no recovery code to choose:\n%s", choose.Body)
 	}
-	if a := lost.Post(lost.Get(html.UnescapeString(link[1])), "code", codes[0]); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" {
+	if a := lost.Post(lost.Get(html.UnescapeString(link[1])), "code", codes[0]); a.Code != http.StatusSeeOther ||
+		a.Header().Get("Location") != "/next" {
 		t.Fatalf("a recovery code = %d:\n%s", a.Code, a.Body)
 	}
 	if s, err := h.SessionOf(lost); err != nil || s.Level != 3 {
@@ -100,7 +101,8 @@ func TestCodesEndWithTheLastPasskey(t *testing.T) {
 			lost.SignIn(identitytest.Demo, identitytest.DemoPassword)
 			level3(h)
 			page := lost.Get("/next")
-			if a := lost.Post(lost.Get(strings.Replace(page.URL, "/step-up/passkey?", "/step-up?", 1)+"&method=recovery"), "code", codes[0]); a.Code != http.StatusUnprocessableEntity {
+			if a := lost.Post(lost.Get(strings.Replace(page.URL, "/step-up/passkey?", "/step-up?", 1)+"&method=recovery"), "code",
+				codes[0]); a.Code != http.StatusUnprocessableEntity {
 				t.Errorf("a code of the passkey before = %d, want 422:\n%s", a.Code, a.Body)
 			}
 		})
@@ -119,7 +121,8 @@ func TestNobodyToAskNothingToUse(t *testing.T) {
 		t.Fatalf("a passkey where codes give more than it = %d, want no codes:\n%s", a.Code, a.Body)
 	}
 	lost := h.Plain()
-	if a := lost.Get("/next"); !strings.Contains(a.Body.String(), "<summary>I can’t use my passkey</summary>") || !strings.Contains(a.Body.String(), "contact your Gatehouse administrator") {
+	if a := lost.Get("/next"); !strings.Contains(a.Body.String(), "<summary>I can’t use my passkey</summary>") ||
+		!strings.Contains(a.Body.String(), "contact your Gatehouse administrator") {
 		t.Errorf("the step-up does not say whom to ask:\n%s", a.Body)
 	}
 }
@@ -139,7 +142,9 @@ func TestRecoveryFile(t *testing.T) {
 	codes := identitytest.RecoveryCodesOf(shown)
 	const file = "/account/security/recovery/file"
 	kept := b.Fill(shown, file, "codes", strings.Join(codes, " "))
-	if kept.Code != http.StatusOK || !strings.HasPrefix(kept.Header().Get("Content-Disposition"), `attachment; filename="recovery-codes.txt"`) || kept.Header().Get("Cache-Control") != "no-store" {
+	if kept.Code != http.StatusOK ||
+		!strings.HasPrefix(kept.Header().Get("Content-Disposition"), `attachment; filename="recovery-codes.txt"`) ||
+		kept.Header().Get("Cache-Control") != "no-store" {
 		t.Fatalf("the file = %d %v:\n%s", kept.Code, kept.Header(), kept.Body)
 	}
 	for _, want := range append(codes, identitytest.Demo, "https://auth.example.com/account") {
@@ -147,7 +152,10 @@ func TestRecoveryFile(t *testing.T) {
 			t.Errorf("the file does not have %q:\n%s", want, kept.Body)
 		}
 	}
-	for name, text := range map[string]string{"attack 276: text of another": "<script>alert(1)</script>", "attack 276: one code and more": codes[0] + " call-0900-1234"} {
+	for name, text := range map[string]string{
+		"attack 276: text of another":   "<script>alert(1)</script>",
+		"attack 276: one code and more": codes[0] + " call-0900-1234",
+	} {
 		if a := b.Fill(shown, file, "codes", text); a.Code != http.StatusSeeOther {
 			t.Errorf("%s = %d, want a redirect:\n%s", name, a.Code, a.Body)
 		}

@@ -142,7 +142,9 @@ func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string,
 }
 
 // HasWayIn tells whether a person who has these linked identities and these passkeys left can still sign in.
-func (s *Service) HasWayIn(tx storage.Tx, u *settings.Units, personID string, rec *person.Record, left []person.Identity, keys []passkey.Passkey) (bool, error) {
+func (s *Service) HasWayIn(tx storage.Tx, u *settings.Units, personID string, rec *person.Record, left []person.Identity,
+	keys []passkey.Passkey,
+) (bool, error) {
 	if rec.External != "" {
 		return true, nil
 	}

@@ -102,7 +102,10 @@ func TestSecondFactor(t *testing.T) {
 				h.Start()
 				u.StepUp.SecondFactor = c.settings
 				if c.application != "" {
-					u.Organisations = []settings.Organisation{{ID: "acme", ServiceProviders: map[string]settings.ServiceProvider{"shop": {SecondFactor: c.application}}}}
+					u.Organisations = []settings.Organisation{{
+						ID:               "acme",
+						ServiceProviders: map[string]settings.ServiceProvider{"shop": {SecondFactor: c.application}},
+					}}
 				}
 				before := h.Demand
 				h.Demand = func(r *http.Request) authn.Demand {
@@ -150,7 +153,8 @@ func TestPasswordGrantAlways(t *testing.T) {
 // TestSecurityCard: the overview of the account says what a sign-in asks for, not what it could.
 func TestSecurityCard(t *testing.T) {
 	t.Parallel()
-	const on, off, demand = "Signing in takes a second step.", "Only a password protects your account.", "A second step is set up. Only some apps ask for it."
+	const on, off, demand = "Signing in takes a second step.", "Only a password protects your account.",
+		"A second step is set up. Only some apps ask for it."
 	for name, c := range map[string]struct {
 		asked string
 		app   bool

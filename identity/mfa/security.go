@@ -16,7 +16,10 @@ type Section func(tx storage.Tx, si *session.Current, st *Standing) (*web.Securi
 
 // MethodSections returns the parts about the methods, in their order.
 func (s *Service) MethodSections() []Section {
-	return []Section{passkeySection, authenticatorSection, recoverySection, s.pinSection, s.pushSection, s.smsSection, emailSection, preferredSection}
+	return []Section{
+		passkeySection, authenticatorSection, recoverySection, s.pinSection, s.pushSection, s.smsSection,
+		emailSection, preferredSection,
+	}
 }
 
 // AddSections adds parts to the page. identity.New calls it before the service is used.
@@ -29,7 +32,10 @@ func switchedOff(m *Method) *web.SecuritySection {
 
 // switchedOn is the part about a method that the person can remove, and last used then.
 func switchedOn(m *Method, used time.Time) *web.SecuritySection {
-	return &web.SecuritySection{Key: m.Name, State: "on", Used: used, Actions: []web.SecurityAction{{Label: "security.remove", URL: removeURL(m)}}}
+	return &web.SecuritySection{
+		Key: m.Name, State: "on", Used: used,
+		Actions: []web.SecurityAction{{Label: "security.remove", URL: removeURL(m)}},
+	}
 }
 
 // showSecurity serves GET /account/security: how the person signs in, and where to change that.

@@ -137,7 +137,8 @@ func (s *Service) smsPage(q *webflow.Request, x smsSetUp, status int, typed stri
 	} else {
 		in.Key, in.Fill, in.Other = "sms_code", []any{"to", x.number}, &web.OtherButton{Name: "again", Label: "sms_code.other"}
 		in.Fields = web.Fields(in.Problem != "", web.Field{
-			Name: "code", Type: "code", Label: "step_up.sms.label", MaxLength: challenge.MaxCode, Required: true, Problem: fieldProblem(&in, "problem.code"),
+			Name: "code", Type: "code", Label: "step_up.sms.label", MaxLength: challenge.MaxCode, Required: true,
+			Problem: fieldProblem(&in, "problem.code"),
 		})
 	}
 	s.pages.Render(q.W, q.Request, web.View{Template: "form", Status: status, Locales: q.SignIn.Locales(), Client: x.client, Data: in})

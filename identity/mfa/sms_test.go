@@ -36,14 +36,15 @@ func phones(h *identitytest.Harness, numbers ...string) {
 	if err != nil {
 		h.T.Fatal(err)
 	}
-	_, err = h.Person.UpdatePerson(h.T.Context(), p.ID, person.Edit{By: audit.Actor{ID: "admin"}, Verified: true}, func(_ storage.Tx, d *person.Details) error {
-		d.Profile.PhoneNumbers = nil
-		for _, n := range numbers {
-			value, verified := strings.CutPrefix(n, "!")
-			d.Profile.PhoneNumbers = append(d.Profile.PhoneNumbers, person.PhoneNumber{Value: value, Verified: verified})
-		}
-		return nil
-	})
+	_, err = h.Person.UpdatePerson(h.T.Context(), p.ID, person.Edit{By: audit.Actor{ID: "admin"}, Verified: true},
+		func(_ storage.Tx, d *person.Details) error {
+			d.Profile.PhoneNumbers = nil
+			for _, n := range numbers {
+				value, verified := strings.CutPrefix(n, "!")
+				d.Profile.PhoneNumbers = append(d.Profile.PhoneNumbers, person.PhoneNumber{Value: value, Verified: verified})
+			}
+			return nil
+		})
 	if err != nil {
 		h.T.Fatal(err)
 	}
@@ -53,7 +54,8 @@ func phones(h *identitytest.Harness, numbers ...string) {
 func text(h *identitytest.Harness, box *notifytest.Texts, kind notify.Kind, to string) string {
 	h.T.Helper()
 	list := box.Take()
-	if len(list) != 1 || list[0].Kind != kind || list[0].To != to || len(list[0].Data["code"]) != 6 || !list[0].Until.Equal(list[0].At.Add(10*time.Minute)) {
+	if len(list) != 1 || list[0].Kind != kind || list[0].To != to || len(list[0].Data["code"]) != 6 ||
+		!list[0].Until.Equal(list[0].At.Add(10*time.Minute)) {
 		h.T.Fatalf("sent: %+v, want one %s to %s", list, kind, to)
 	}
 	return list[0].Data["code"]
@@ -124,7 +126,8 @@ func TestSMSSetUp(t *testing.T) {
 		t.Errorf("the form does not begin with the number of the profile:\n%s", page.Body)
 	}
 	for _, bad := range []string{"06 12345678", "", "+31 6 12345678, +31 6 87654321", "+31\r\n612345678"} {
-		if a := b.Post(page, "number", bad); a.Code != http.StatusUnprocessableEntity || len(box.Take()) != 0 || !strings.Contains(a.Body.String(), "aria-invalid") {
+		if a := b.Post(page, "number", bad); a.Code != http.StatusUnprocessableEntity || len(box.Take()) != 0 ||
+			!strings.Contains(a.Body.String(), "aria-invalid") {
 			t.Errorf("the number %q = %d:\n%s", bad, a.Code, a.Body)
 		}
 	}
@@ -147,7 +150,8 @@ func TestSMSSetUp(t *testing.T) {
 	}
 	var d person.Details
 	err = h.Store.View(t.Context(), func(tx storage.Tx) (err error) { d, err = h.Person.Details(tx, p.ID); return err })
-	if err != nil || len(d.Profile.PhoneNumbers) != 1 || !d.Profile.PhoneNumbers[0].Verified || d.Profile.PhoneNumbers[0].Value != "0031 6 12345678" {
+	if err != nil || len(d.Profile.PhoneNumbers) != 1 || !d.Profile.PhoneNumbers[0].Verified ||
+		d.Profile.PhoneNumbers[0].Value != "0031 6 12345678" {
 		t.Errorf("the profile has %+v (%v), want its number verified", d.Profile.PhoneNumbers, err)
 	}
 	if a := b.Get("/account/security"); !strings.Contains(a.Body.String(), "•••\u00a0678") {

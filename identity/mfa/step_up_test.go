@@ -34,10 +34,12 @@ func TestStepUp(t *testing.T) {
 	}
 	h.Clock.Advance(time.Minute)
 	page := b.Get("/next")
-	if !strings.HasPrefix(page.URL, "/step-up?flow=") || !strings.Contains(page.Body.String(), "authenticator app") || !strings.Contains(page.Body.String(), identitytest.Demo) {
+	if !strings.HasPrefix(page.URL, "/step-up?flow=") || !strings.Contains(page.Body.String(), "authenticator app") ||
+		!strings.Contains(page.Body.String(), identitytest.Demo) {
 		t.Fatalf("what needs level 3 leads to %s:\n%s", page.URL, page.Body)
 	}
-	if a := b.Post(page, "code", "000000"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "code is incorrect") {
+	if a := b.Post(page, "code", "000000"); a.Code != http.StatusUnprocessableEntity ||
+		!strings.Contains(a.Body.String(), "code is incorrect") {
 		t.Errorf("a wrong code = %d:\n%s", a.Code, a.Body)
 	}
 	if a := b.Post(page, "code", ""); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "Enter the code.") {
@@ -54,7 +56,8 @@ func TestStepUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if is.Level != 3 || !slices.Equal(is.AMR, []string{"DEFAULT", "CUSTOM_AUTHENTICATOR"}) || is.SessionID != was.SessionID || !is.AuthTime.Equal(h.Clock.Now()) {
+	if is.Level != 3 || !slices.Equal(is.AMR, []string{"DEFAULT", "CUSTOM_AUTHENTICATOR"}) || is.SessionID != was.SessionID ||
+		!is.AuthTime.Equal(h.Clock.Now()) {
 		t.Errorf("the session is now %+v", is)
 	}
 	if want := was.AuthTime.Add(12 * time.Hour); is.Ends.After(want) {
@@ -63,7 +66,10 @@ func TestStepUp(t *testing.T) {
 	if b.Session() == cookie {
 		t.Error("the session has the same cookie as before")
 	}
-	for kind, want := range map[string]int{"login.StepUpSucceededEvent": 2, "login.StepUpFailedEvent": 1, "person.StepUpMethodAddedEvent": 1, "person.RecoveryCodesMadeEvent": 1} {
+	for kind, want := range map[string]int{
+		"login.StepUpSucceededEvent": 2, "login.StepUpFailedEvent": 1, "person.StepUpMethodAddedEvent": 1,
+		"person.RecoveryCodesMadeEvent": 1,
+	} {
 		if got := h.Events()[kind]; got != want {
 			t.Errorf("%d events %s, want %d", got, kind, want)
 		}
@@ -123,7 +129,8 @@ func TestSetUpLevel(t *testing.T) {
 	u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = false
 	u.StepUp.Actions.SetupStepUpMethodsAuthenticationLevel = 2
 	b := h.Plain()
-	if a := b.Get(identitytest.AuthenticatorPage); a.Code != http.StatusForbidden || !strings.Contains(a.Body.String(), "another way to confirm") {
+	if a := b.Get(identitytest.AuthenticatorPage); a.Code != http.StatusForbidden ||
+		!strings.Contains(a.Body.String(), "another way to confirm") {
 		t.Errorf("a set-up that needs level 2 = %d %s", a.Code, a.Body)
 	}
 	u.StepUp.Actions.SetupStepUpMethodsAuthenticationLevel = 1
@@ -196,11 +203,13 @@ func TestStepUpPassive(t *testing.T) {
 	b := h.Plain()
 	b.AddApp(identitytest.AuthenticatorPage)
 	other := h.Plain()
-	_, err := h.Authenticate(identitytest.NewRecorder(), identitytest.NewRequest(other, "/x"), authn.Demand{Level: 2, MaxAge: -1, Passive: true, Return: "/x"})
+	_, err := h.Authenticate(identitytest.NewRecorder(), identitytest.NewRequest(other, "/x"),
+		authn.Demand{Level: 2, MaxAge: -1, Passive: true, Return: "/x"})
 	if err == nil || !strings.Contains(err.Error(), "interaction_required") {
 		t.Errorf("a passive demand of level 2 = %v, want interaction_required", err)
 	}
-	if _, err = h.Authenticate(identitytest.NewRecorder(), identitytest.NewRequest(b, "/x"), authn.Demand{Level: 2, MaxAge: -1, Passive: true, Return: "/x"}); err != nil {
+	if _, err = h.Authenticate(identitytest.NewRecorder(), identitytest.NewRequest(b, "/x"),
+		authn.Demand{Level: 2, MaxAge: -1, Passive: true, Return: "/x"}); err != nil {
 		t.Errorf("a passive demand of level 2 after a step-up = %v", err)
 	}
 }
@@ -224,7 +233,8 @@ func TestRecoveryCodes(t *testing.T) {
 		return b.Post(b.Get(a.URL+"&method=recovery"), "code", code)
 	}
 	b := h.Plain()
-	if list := b.Get(b.Get("/next").URL + "&choose=1").Body.String(); !strings.Contains(list, "Recovery code") || !strings.Contains(list, "Authenticator app") {
+	if list := b.Get(b.Get("/next").URL + "&choose=1").Body.String(); !strings.Contains(list, "Recovery code") ||
+		!strings.Contains(list, "Authenticator app") {
 		t.Errorf("the methods are:\n%s", list)
 	}
 	if a := use(b, strings.ToUpper(strings.ReplaceAll(codes[3], "-", " "))); a.Code != http.StatusSeeOther {

@@ -98,7 +98,8 @@ func CheckHookHeader(name, value string) error {
 		return fmt.Errorf("header %s is empty or has control characters", name)
 	}
 	switch http.CanonicalHeaderKey(name) {
-	case "Host", "Content-Type", "Content-Length", "Transfer-Encoding", "Connection", "User-Agent", "Idempotency-Key", "Webhook-Id", "Webhook-Timestamp", "Webhook-Signature":
+	case "Host", "Content-Type", "Content-Length", "Transfer-Encoding", "Connection", "User-Agent", "Idempotency-Key", "Webhook-Id",
+		"Webhook-Timestamp", "Webhook-Signature":
 		return fmt.Errorf("header %s is ours to set", name)
 	}
 	return nil
@@ -125,7 +126,8 @@ func (h *Hook) Post(ctx context.Context, id string, message any) error {
 		return err
 	case status >= 200 && status <= 299:
 		return nil
-	case status == http.StatusBadRequest, status == http.StatusGone, status == http.StatusRequestEntityTooLarge, status == http.StatusUnprocessableEntity:
+	case status == http.StatusBadRequest, status == http.StatusGone, status == http.StatusRequestEntityTooLarge,
+		status == http.StatusUnprocessableEntity:
 		return fmt.Errorf("status %d: %w", status, outbox.ErrRefused) // the message itself is refused
 	default:
 		return fmt.Errorf("status %d", status) // perhaps a mistake in the configuration, which can be corrected

@@ -78,7 +78,8 @@ func NewMail(c MailConfig, d Deps[Transport]) (*Mail, error) {
 	}
 	d.defaults(time.Now, rand.Reader)
 	m := &Mail{Deps: d, cfg: c}
-	m.sealedQueue = newSealedQueue(d, mails, "gatehouse notice v1", m.deliver, outbox.Config{Lane: "mail", First: firstWait, AtOnce: 4, Keep: mailKept, Tried: c.Tried})
+	m.sealedQueue = newSealedQueue(d, mails, "gatehouse notice v1", m.deliver,
+		outbox.Config{Lane: "mail", First: firstWait, AtOnce: 4, Keep: mailKept, Tried: c.Tried})
 	return m, nil
 }
 
@@ -166,7 +167,8 @@ func (c MailConfig) Compose(words web.Words, id string, n Notice) (Message, erro
 		pairs = append(pairs, name, v)
 	}
 	p := mailPage{
-		Lang: words.Lang(), Subject: oneLine(words.T(key+".subject", pairs...)), Brand: c.Brand, Ground: css(c.Ground, "#2457d6"), Ink: css(c.Ink, "#ffffff"),
+		Lang: words.Lang(), Subject: oneLine(words.T(key+".subject", pairs...)), Brand: c.Brand, Ground: css(c.Ground, "#2457d6"),
+		Ink:      css(c.Ink, "#ffffff"),
 		Greeting: words.T("mail.greeting", pairs...), Footer: words.T("mail.footer", pairs...),
 	}
 	p.Code = n.Data["code"]

@@ -64,7 +64,10 @@ func newPost(t *testing.T) *post {
 	}
 	t.Cleanup(func() { store.Close() }) //nolint:errcheck // a memory store
 	p.store = store
-	if p.pages, err = web.New(web.Config{Issuer: "https://auth.example.com", Key: make([]byte, 32), Locales: web.Languages(), Brand: web.Brand{Name: "Albers & Co"}}); err != nil {
+	if p.pages, err = web.New(web.Config{
+		Issuer: "https://auth.example.com", Key: make([]byte, 32), Locales: web.Languages(),
+		Brand: web.Brand{Name: "Albers & Co"},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	p.pages.SetOverrides(func(context.Context) []*web.Overrides { return p.over })
@@ -122,7 +125,12 @@ func (p *post) one(n notify.Notice) notify.Message {
 func sample(kind notify.Kind) notify.Notice {
 	return notify.Notice{
 		Kind: kind, To: "ann@example.com", PersonID: "1", Name: "Ann",
-		Data:  map[string]string{"username": "ann", "address": "new@example.com", "provider": "Partner account", "code": "123456", "application": "The shop", "subject": "f3a1", "app": "Phone", "administrator": "ben@example.com", "sites": "dav.example.com", "site": "wiki.example.com", "person": "ann", "alert": "Refusals", "count": "3", "events": "Login Failed", "settings": "features.pin_enabled"},
+		Data: map[string]string{
+			"username": "ann", "address": "new@example.com", "provider": "Partner account", "code": "123456",
+			"application": "The shop", "subject": "f3a1", "app": "Phone", "administrator": "ben@example.com", "sites": "dav.example.com",
+			"site": "wiki.example.com", "person": "ann", "alert": "Refusals", "count": "3", "events": "Login Failed",
+			"settings": "features.pin_enabled",
+		},
 		Until: time.Date(2026, 12, 24, 18, 0, 0, 0, time.UTC),
 	}
 }
@@ -139,7 +147,9 @@ func TestEveryKindHasWords(t *testing.T) {
 			n := sample(kind)
 			n.Locales = []string{lang}
 			switch kind {
-			case notify.Welcome, notify.AttributesUpdated, notify.PhoneNumberUpdated, notify.PasswordUpdated, notify.IdentityCoupled, notify.ResetLink, notify.ResetNoPassword, notify.Activation, notify.SignUpExisting, notify.EmailVerification, notify.AppPasswordMade, notify.EventAlert:
+			case notify.Welcome, notify.AttributesUpdated, notify.PhoneNumberUpdated, notify.PasswordUpdated, notify.IdentityCoupled,
+				notify.ResetLink, notify.ResetNoPassword, notify.Activation, notify.SignUpExisting, notify.EmailVerification,
+				notify.AppPasswordMade, notify.EventAlert:
 				n.Link = "/account"
 			}
 			if strings.HasPrefix(string(kind), "access_") {
@@ -150,14 +160,16 @@ func TestEveryKindHasWords(t *testing.T) {
 			}
 			m := p.one(n)
 			for what, text := range map[string]string{"subject": m.Subject, "text": m.Text, "HTML": m.HTML} {
-				if text == "" || messageKey.MatchString(text) || strings.ContainsAny(strings.NewReplacer("{{", "").Replace(text), "{}") && what != "HTML" {
+				if text == "" || messageKey.MatchString(text) || strings.ContainsAny(strings.NewReplacer("{{", "").Replace(text), "{}") &&
+					what != "HTML" {
 					t.Errorf("%s %s: %s = %q", lang, kind, what, text)
 				}
 			}
 			if !strings.Contains(m.HTML, `<html lang="`+lang+`">`) {
 				t.Errorf("%s %s: another language: %.60s", lang, kind, m.HTML)
 			}
-			if (n.Link != "") != strings.Contains(m.Text, "https://auth.example.com/account") || (n.Link != "") != strings.Contains(m.HTML, `href="https://auth.example.com/account"`) {
+			if (n.Link != "") != strings.Contains(m.Text, "https://auth.example.com/account") ||
+				(n.Link != "") != strings.Contains(m.HTML, `href="https://auth.example.com/account"`) {
 				t.Errorf("%s %s: the link is not as it should be", lang, kind)
 			}
 		}
@@ -170,12 +182,14 @@ func TestMailNamesTheLinkedAccount(t *testing.T) {
 	t.Parallel()
 	p := newPost(t)
 	for account, want := range map[string]bool{
-		"mallory@evil.example": true, "mallory": true, "f3a1-77": true, "": false, "https://evil.example/reset": false, "www.evil": false, "a\nb": false, strings.Repeat("x", 200): false,
+		"mallory@evil.example": true, "mallory": true, "f3a1-77": true, "": false, "https://evil.example/reset": false, "www.evil": false,
+		"a\nb": false, strings.Repeat("x", 200): false,
 	} {
 		n := sample(notify.IdentityCoupled)
 		n.Data["account"], n.Locales = account, []string{"en"}
 		m := p.one(n)
-		if got := strings.Contains(m.Text, "\n\nThe account at Partner account: "+account+"\n\n"); got != want || account != "" && strings.Contains(m.HTML, account) != want {
+		if got := strings.Contains(m.Text, "\n\nThe account at Partner account: "+account+"\n\n"); got != want || account != "" &&
+			strings.Contains(m.HTML, account) != want {
 			t.Errorf("the account %q is named: %t, want %t\n%s", account, got, want, m.Text)
 		}
 		if !strings.Contains(m.Text, "your account at Partner account was linked") || !strings.Contains(m.Text, "If you didn’t expect this") {
@@ -199,7 +213,8 @@ func TestMailSays(t *testing.T) {
 	if m.Text != want {
 		t.Errorf("text = %q, want %q", m.Text, want)
 	}
-	if m.To != "ann@example.com" || m.Subject != "Your e-mail address at Albers & Co has changed" || !m.Date.Equal(p.time) || !strings.HasSuffix(m.ID, "@auth.example.com") {
+	if m.To != "ann@example.com" || m.Subject != "Your e-mail address at Albers & Co has changed" || !m.Date.Equal(p.time) ||
+		!strings.HasSuffix(m.ID, "@auth.example.com") {
 		t.Errorf("message = %+v", m)
 	}
 	n.Name, n.Locales = "", []string{"nl"}
@@ -213,7 +228,8 @@ func TestMailShowsCode(t *testing.T) {
 	t.Parallel()
 	p := newPost(t)
 	n := sample(notify.StepUpCode)
-	if m := p.one(n); !strings.Contains(m.HTML, `font-size:28px;font-weight:600;letter-spacing:2px">`+n.Data["code"]+"</p>") || strings.Count(m.HTML, "font-size:28px") != 1 {
+	if m := p.one(n); !strings.Contains(m.HTML, `font-size:28px;font-weight:600;letter-spacing:2px">`+n.Data["code"]+"</p>") ||
+		strings.Count(m.HTML, "font-size:28px") != 1 {
 		t.Errorf("HTML = %s, want the code %s large, and nothing else", m.HTML, n.Data["code"])
 	}
 	n = sample(notify.EmailUpdated)
@@ -232,7 +248,8 @@ func TestCustomMessagesInMail(t *testing.T) {
 	n := sample(notify.Welcome)
 	n.Locales = []string{"xh"}
 	m := p.one(n)
-	if m.Subject != "Hi ann" || !strings.HasPrefix(m.Text, "Molo Ann\n\n<b>Ann</b>\n\nsecond\nline {unknown}\n\n") || !strings.Contains(m.HTML, "&lt;b&gt;Ann&lt;/b&gt;") {
+	if m.Subject != "Hi ann" || !strings.HasPrefix(m.Text, "Molo Ann\n\n<b>Ann</b>\n\nsecond\nline {unknown}\n\n") ||
+		!strings.Contains(m.HTML, "&lt;b&gt;Ann&lt;/b&gt;") {
 		t.Errorf("message = %+v", m)
 	}
 }
@@ -240,7 +257,8 @@ func TestCustomMessagesInMail(t *testing.T) {
 func TestMailIsText(t *testing.T) {
 	t.Parallel()
 	for _, evil := range []string{
-		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, "a\r\nBcc: evil@example.com", "{brand} {{.Link}} ${7*7}", `javascript:alert(1)`, "<a href=https://evil.example.com>x</a>",
+		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, "a\r\nBcc: evil@example.com", "{brand} {{.Link}} ${7*7}",
+		`javascript:alert(1)`, "<a href=https://evil.example.com>x</a>",
 		strings.Repeat("x", 64<<10), "\u2028\u202e",
 	} {
 		t.Run(fmt.Sprintf("attack 239: %.30q in a name, an address of a profile and a custom message", evil), func(t *testing.T) {
@@ -248,7 +266,8 @@ func TestMailIsText(t *testing.T) {
 			p := newPost(t)
 			n := sample(notify.EmailUpdated)
 			n.Name, n.Data["address"], n.Locales = evil, evil, []string{"en"}
-			p.over = []*web.Overrides{{Default: map[string]string{"mail.email_updated.subject": "Now " + strings.ReplaceAll(evil, "\r", "") + " {address}"}}}
+			p.over = []*web.Overrides{{Default: map[string]string{"mail.email_updated.subject": "Now " +
+				strings.ReplaceAll(evil, "\r", "") + " {address}"}}}
 			m := p.one(n)
 			if strings.ContainsAny(m.Subject, "\r\n\u2028") || len([]rune(m.Subject)) > 200 {
 				t.Errorf("subject = %q, want one short line", m.Subject)
@@ -263,7 +282,10 @@ func TestMailIsText(t *testing.T) {
 			}
 		})
 	}
-	for _, to := range []string{"", "a@b,c@d", "a@example.com\r\nBcc: b@example.com", "\"a\r\nBcc:x\"@b", "Ann <ann@example.com>", "a@example.com\x00", `["a@example.com","b@example.com"]`, strings.Repeat("a", 64<<10) + "@example.com", "ann"} {
+	for _, to := range []string{
+		"", "a@b,c@d", "a@example.com\r\nBcc: b@example.com", "\"a\r\nBcc:x\"@b", "Ann <ann@example.com>",
+		"a@example.com\x00", `["a@example.com","b@example.com"]`, strings.Repeat("a", 64<<10) + "@example.com", "ann",
+	} {
 		t.Run(fmt.Sprintf("attack 239: to %.30q", to), func(t *testing.T) {
 			t.Parallel()
 			p := newPost(t)
@@ -282,14 +304,21 @@ func TestMailIsText(t *testing.T) {
 func TestMailToAnOrganisation(t *testing.T) {
 	t.Parallel()
 	p := newPost(t)
-	n := notify.Notice{Kind: notify.AccountUnlinked, To: "help@acme.example", PersonID: "p1", Locales: []string{"nl_NL"}, Data: map[string]string{"application": "The shop", "subject": "f3a1", "app": "Phone", "sites": "dav.example.com"}}
+	n := notify.Notice{
+		Kind: notify.AccountUnlinked, To: "help@acme.example", PersonID: "p1", Locales: []string{"nl_NL"},
+		Data: map[string]string{"application": "The shop", "subject": "f3a1", "app": "Phone", "sites": "dav.example.com"},
+	}
 	m := p.one(n)
 	want := "Hallo,\n\nOp 21 november 2026, 12:00 UTC is het account van een gebruiker bij Albers & Co losgekoppeld van The shop. "
-	if m.To != "help@acme.example" || m.Subject != "Een account is losgekoppeld van The shop" || !strings.HasPrefix(m.Text, want) || !strings.Contains(m.Text, "\n\nf3a1\n\n") ||
+	if m.To != "help@acme.example" || m.Subject != "Een account is losgekoppeld van The shop" || !strings.HasPrefix(m.Text, want) ||
+		!strings.Contains(m.Text, "\n\nf3a1\n\n") ||
 		!strings.Contains(m.Text, "van een organisatie daar") || strings.Contains(m.Text, "p1") || strings.Contains(m.HTML, "p1") {
 		t.Errorf("message = %+v", m)
 	}
-	for _, evil := range []string{"a\r\nBcc: evil@example.com", "<script>alert(1)</script>", "{subject} {to}", strings.Repeat("x", 64<<10), "\u2028"} {
+	for _, evil := range []string{
+		"a\r\nBcc: evil@example.com", "<script>alert(1)</script>", "{subject} {to}",
+		strings.Repeat("x", 64<<10), "\u2028",
+	} {
 		t.Run(fmt.Sprintf("attack 239: %.30q as the name of an application that was unlinked", evil), func(t *testing.T) {
 			t.Parallel()
 			p := newPost(t)
@@ -321,8 +350,10 @@ func mustParse(t *testing.T, s string) *html.Node {
 func TestMailGreets(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
-		"Ann": "Hello Ann,\n", "J.R.R. Tolkien": "Hello J.R.R. Tolkien,\n", "Dr. Łucja O’Neill-Ångström": "Hello Dr. Łucja O’Neill-Ångström,\n", "王小明": "Hello 王小明,\n",
-		"Win at https://evil.example/": "Hello,\n", "evil.example": "Hello,\n", "WWW.evil": "Hello,\n", "write to x@evil": "Hello,\n", strings.Repeat("x", 101): "Hello,\n",
+		"Ann": "Hello Ann,\n", "J.R.R. Tolkien": "Hello J.R.R. Tolkien,\n",
+		"Dr. Łucja O’Neill-Ångström": "Hello Dr. Łucja O’Neill-Ångström,\n", "王小明": "Hello 王小明,\n",
+		"Win at https://evil.example/": "Hello,\n", "evil.example": "Hello,\n", "WWW.evil": "Hello,\n", "write to x@evil": "Hello,\n",
+		strings.Repeat("x", 101): "Hello,\n",
 	} {
 		t.Run(fmt.Sprintf("attack 239: greeting %.30q", name), func(t *testing.T) {
 			t.Parallel()
@@ -361,7 +392,8 @@ func TestMailWaits(t *testing.T) {
 	p.open(make([]byte, secret.KeySize))
 	p.round(1, 0)
 	p.round(0, 0)
-	if p.tries != 5 || len(p.taken) != 1 || !strings.Contains(p.taken[0].Text, "https://auth.example.com/account?token=canary-token") || p.taken[0].Date.Hour() != 12 {
+	if p.tries != 5 || len(p.taken) != 1 || !strings.Contains(p.taken[0].Text, "https://auth.example.com/account?token=canary-token") ||
+		p.taken[0].Date.Hour() != 12 {
 		t.Errorf("%d tries, taken %+v", p.tries, p.taken)
 	}
 	if log := p.log.String(); strings.Contains(log, "canary") || strings.Contains(log, "ann@example.com") || strings.Contains(log, "Ann") {

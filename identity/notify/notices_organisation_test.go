@@ -21,7 +21,10 @@ func TestNotifyUncoupled(t *testing.T) {
 	yes := true
 	u := settings.Defaults()
 	u.EmailNotifications.ConfigurationErrorForAccountLinking = true
-	acme := settings.Organisation{ID: "acme", SupportEmail: "help@acme.example", PreferredLanguage: "nl", ServiceProviders: map[string]settings.ServiceProvider{"shop": {ID: "shop"}}}
+	acme := settings.Organisation{
+		ID: "acme", SupportEmail: "help@acme.example", PreferredLanguage: "nl",
+		ServiceProviders: map[string]settings.ServiceProvider{"shop": {ID: "shop"}},
+	}
 	u.Organisations = []settings.Organisation{acme}
 	open := func(t *testing.T, u settings.Units, change ...func(*identity.Config)) *identitytest.Elsewhere {
 		t.Helper()
@@ -46,7 +49,10 @@ func TestNotifyUncoupled(t *testing.T) {
 	}
 	off, elsewhere, silent := u, u, u
 	off.EmailNotifications.ConfigurationErrorForAccountLinking = false
-	elsewhere.Organisations = []settings.Organisation{{ID: "other", SupportEmail: "help@other.example", ServiceProviders: map[string]settings.ServiceProvider{"other": {ID: "other"}}}}
+	elsewhere.Organisations = []settings.Organisation{{
+		ID: "other", SupportEmail: "help@other.example",
+		ServiceProviders: map[string]settings.ServiceProvider{"other": {ID: "other"}},
+	}}
 	silent.Organisations = []settings.Organisation{{ID: "acme", ServiceProviders: acme.ServiceProviders}}
 	for name, tt := range map[string]struct {
 		units  settings.Units
@@ -54,9 +60,24 @@ func TestNotifyUncoupled(t *testing.T) {
 		id     *idp.Identity
 		want   []string
 	}{
-		"a newcomer without a verified address": {u, []func(*identity.Config){identitytest.CoupleByEmail}, unverified(), []string{"coupling_unverified help@acme.example"}},
-		"somebody's address that is unverified": {u, []func(*identity.Config){identitytest.CoupleByEmail}, claimed(), []string{"coupling_unverified help@acme.example"}},
-		"an address of two":                     {u, []func(*identity.Config){identitytest.CoupleByEmail, second}, identitytest.Known(), []string{"coupling_ambiguous help@acme.example"}},
+		"a newcomer without a verified address": {
+			u,
+			[]func(*identity.Config){identitytest.CoupleByEmail},
+			unverified(),
+			[]string{"coupling_unverified help@acme.example"},
+		},
+		"somebody's address that is unverified": {
+			u,
+			[]func(*identity.Config){identitytest.CoupleByEmail},
+			claimed(),
+			[]string{"coupling_unverified help@acme.example"},
+		},
+		"an address of two": {
+			u,
+			[]func(*identity.Config){identitytest.CoupleByEmail, second},
+			identitytest.Known(),
+			[]string{"coupling_ambiguous help@acme.example"},
+		},
 		"a newcomer whose address is verified":  {u, []func(*identity.Config){identitytest.CoupleByEmail}, identitytest.Ann(), nil},
 		"somebody who is coupled":               {u, []func(*identity.Config){identitytest.CoupleByEmail}, identitytest.Known(), nil},
 		"a provider that does not couple":       {u, nil, unverified(), nil},
@@ -70,7 +91,8 @@ func TestNotifyUncoupled(t *testing.T) {
 			e := open(t, tt.units, tt.change...)
 			e.Through(e.Browser(), tt.id)
 			for _, n := range identitytest.WantNotices(t, name, e.Notices, tt.want...) {
-				if n.PersonID != "" || n.Name != "" || n.Link != "" || len(n.Data) != 2 || n.Data["provider"] != "Partner account" || n.Data["application"] != "The shop" ||
+				if n.PersonID != "" || n.Name != "" || n.Link != "" || len(n.Data) != 2 || n.Data["provider"] != "Partner account" ||
+					n.Data["application"] != "The shop" ||
 					len(n.Locales) != 1 || n.Locales[0] != "nl" {
 					t.Errorf("notice = %+v, want the provider and the application alone, in the organisation's language", n)
 				}
@@ -82,7 +104,8 @@ func TestNotifyUncoupled(t *testing.T) {
 		t.Parallel()
 		e := open(t, u, identitytest.WithProvider("partner", func(p *federation.Provider) { p.CoupleEmail = true }))
 		id := e.DemoID()
-		if err := e.Store.Update(t.Context(), func(tx storage.Tx) error { return e.Federation.Couple(tx, id, "corp", "", "1", e.Clock.Now()) }); err != nil {
+		if err := e.Store.Update(t.Context(),
+			func(tx storage.Tx) error { return e.Federation.Couple(tx, id, "corp", "", "1", e.Clock.Now()) }); err != nil {
 			t.Fatal(err)
 		}
 		e.Notices.Take()

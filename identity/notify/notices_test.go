@@ -42,7 +42,8 @@ func TestNotifyWelcome(t *testing.T) {
 	on.Welcome.OnAPIEnabled = true
 	h.Add(ann)
 	list := identitytest.WantNotices(t, "switched on", m, "welcome ann@example.com")
-	if n := list[0]; n.Name != "Ann" || !slices.Equal(n.Locales, []string{"nl-NL"}) || n.Data["username"] != "ann" || !n.At.Equal(h.Clock.Now()) || n.Link != "/account" {
+	if n := list[0]; n.Name != "Ann" || !slices.Equal(n.Locales, []string{"nl-NL"}) || n.Data["username"] != "ann" ||
+		!n.At.Equal(h.Clock.Now()) || n.Link != "/account" {
 		t.Errorf("notice = %+v", n)
 	}
 	h.Add(person.NewPerson{Username: "nobody"})
@@ -83,7 +84,10 @@ func TestNotifyWelcomeOnWeb(t *testing.T) {
 			e.Units, e.Notices = func(storage.Tx) (*settings.Units, error) { return &u, nil }, new(notifytest.Notices)
 			e.Start()
 			e.At("partner")
-			id := &idp.Identity{Issuer: "https://partner.example.com", Subject: "eve", Email: "eve@example.com", EmailVerified: tt.verified, Level: 1}
+			id := &idp.Identity{
+				Issuer: "https://partner.example.com", Subject: "eve", Email: "eve@example.com",
+				EmailVerified: tt.verified, Level: 1,
+			}
 			e.MustEnter(e.Browser(), id)
 			identitytest.WantNotices(t, name, e.Notices, tt.want...)
 			e.MustEnter(e.Browser(), id)
@@ -102,7 +106,8 @@ func TestNotifyIdentityCoupled(t *testing.T) {
 			t.Fatal(err)
 		}
 		now := h.Clock.Now()
-		if err := h.Store.Update(t.Context(), func(tx storage.Tx) error { return h.Federation.Couple(tx, p.ID, "partner", "", subject, now) }); err != nil {
+		if err := h.Store.Update(t.Context(),
+			func(tx storage.Tx) error { return h.Federation.Couple(tx, p.ID, "partner", "", subject, now) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -120,7 +125,8 @@ func TestNotifyIdentityCoupled(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if list := identitytest.WantNotices(t, "switched on", m, "identity_coupled "+identitytest.Demo); list[0].Data["provider"] != "other" || list[0].Data["account"] != "2" {
+	if list := identitytest.WantNotices(t, "switched on", m, "identity_coupled "+identitytest.Demo); list[0].Data["provider"] != "other" ||
+		list[0].Data["account"] != "2" {
 		t.Errorf("notice = %+v, want the provider's name and that of the account there", list[0])
 	}
 }
@@ -232,12 +238,18 @@ func TestNotifyAttributesUpdate(t *testing.T) {
 		edit func(*person.Details)
 		want []string
 	}{
-		"e-mail":      {func(on *settings.EmailNotifications) { on.AttributesUpdate.OnEmailUpdated = true }, email, []string{"email_updated " + identitytest.Demo}},
+		"e-mail": {
+			func(on *settings.EmailNotifications) { on.AttributesUpdate.OnEmailUpdated = true }, email,
+			[]string{"email_updated " + identitytest.Demo},
+		},
 		"e-mail, all": {all, email, []string{"email_updated " + identitytest.Demo}},
 		"e-mail, other switches": {func(on *settings.EmailNotifications) {
 			on.AttributesUpdate.OnPhoneNumberUpdated, on.AttributesUpdate.OnPasswordUpdated = true, true
 		}, email, nil},
-		"phone number":                 {func(on *settings.EmailNotifications) { on.AttributesUpdate.OnPhoneNumberUpdated = true }, phone, []string{"phone_number_updated " + identitytest.Demo}},
+		"phone number": {
+			func(on *settings.EmailNotifications) { on.AttributesUpdate.OnPhoneNumberUpdated = true }, phone,
+			[]string{"phone_number_updated " + identitytest.Demo},
+		},
 		"phone number, all":            {all, phone, []string{"phone_number_updated " + identitytest.Demo}},
 		"phone number, another switch": {func(on *settings.EmailNotifications) { on.AttributesUpdate.OnEmailUpdated = true }, phone, nil},
 		"name, all":                    {all, name, []string{"attributes_updated " + identitytest.Demo}},
@@ -282,7 +294,8 @@ func TestNotifyAttributesUpdate(t *testing.T) {
 			if err := set(h); err != nil {
 				t.Fatal(err)
 			}
-			if list := identitytest.WantNotices(t, what, m, "password_updated "+identitytest.Demo); strings.Contains(list[0].Data["username"]+list[0].Name, "horse") {
+			if list := identitytest.WantNotices(t, what, m,
+				"password_updated "+identitytest.Demo); strings.Contains(list[0].Data["username"]+list[0].Name, "horse") {
 				t.Error("the password is in the notice")
 			}
 		})
@@ -310,7 +323,8 @@ func TestNobodyIsTold(t *testing.T) {
 	on := &u.EmailNotifications
 	on.AdministratorAccountBlocked, on.AccountRemoved, on.PasswordBlocked, on.IdentityCoupledToAccount = true, true, true, true
 	on.Welcome.OnAPIEnabled, on.AttributesUpdate.OnAllUpdated = true, true
-	edit(h, person.Edit{By: identitytest.Ops, Password: secret.New("another horse 2")}, func(d *person.Details) { d.Profile.Name.FirstName = "Another" })
+	edit(h, person.Edit{By: identitytest.Ops, Password: secret.New("another horse 2")},
+		func(d *person.Details) { d.Profile.Name.FirstName = "Another" })
 	h.Add(person.NewPerson{Username: "ann", Email: "ann@example.com"})
 	for _, to := range []person.State{person.Blocked, person.Removed} {
 		if err := h.Person.SetState(t.Context(), identitytest.Demo, to, identitytest.Ops); err != nil {

@@ -147,7 +147,10 @@ func (q *sealedQueue[T]) Drop(tx storage.Tx, key string, now time.Time) (bool, e
 
 // item is a stored item. One that cannot be opened, such as with another key, is shown without a kind.
 func (q *sealedQueue[T]) item(h *outbox.Held[[]byte], now time.Time) Item {
-	out := Item{Channel: q.lane, Key: h.Key, Since: h.AddedAt, Next: h.Due, Tries: h.Tries, Problem: h.Problem, Trying: h.Trying, GivenUp: h.GivenUp}
+	out := Item{
+		Channel: q.lane, Key: h.Key, Since: h.AddedAt, Next: h.Due, Tries: h.Tries, Problem: h.Problem,
+		Trying: h.Trying, GivenUp: h.GivenUp,
+	}
 	if v, err := q.open(h.Value); err == nil {
 		o := v.outline()
 		out.Kind, out.To, out.PersonID, out.Late = o.kind, o.to, o.personID, !o.until.IsZero() && !now.Before(o.until)

@@ -98,7 +98,10 @@ func (p *Pushes) deliver(ctx context.Context, id string, v Push) error {
 	for name, text := range v.Data {
 		pairs = append(pairs, name, text)
 	}
-	out := Prompt{ID: id, Person: v.PersonID, Device: v.Device, Title: oneLine(words.T("push.title", pairs...)), Text: oneLine(words.T("push.text", pairs...))}
+	out := Prompt{
+		ID: id, Person: v.PersonID, Device: v.Device, Title: oneLine(words.T("push.title", pairs...)),
+		Text: oneLine(words.T("push.text", pairs...)),
+	}
 	if strings.HasPrefix(v.Link, "/") {
 		out.URL = p.cfg.Issuer + v.Link
 	}

@@ -11,9 +11,12 @@ import (
 // Kinds returns every kind of notice, sorted.
 func Kinds() []Kind {
 	list := []Kind{
-		Welcome, AttributesUpdated, EmailUpdated, PhoneNumberUpdated, PasswordUpdated, PasswordBlocked, AccountBlocked, AccountRemoved, IdentityCoupled, StepUpCode, PINReset,
-		AccountInvitation, AddressCode, ResetLink, PasswordReset, ResetNoPassword, SignUpCode, SignUpExisting, Activation, ActivationCode, EmailVerification, PasskeyAdded,
-		PasskeyRemoved, PasskeySuspected, AppPasswordMade, AccountSeen, AccessRequested, EventAlert, SignInSettings, AccessGranted, AccessRefused, IDCardValidated, IDCardRefused, AccountUnlinked,
+		Welcome, AttributesUpdated, EmailUpdated, PhoneNumberUpdated, PasswordUpdated, PasswordBlocked, AccountBlocked, AccountRemoved,
+		IdentityCoupled, StepUpCode, PINReset,
+		AccountInvitation, AddressCode, ResetLink, PasswordReset, ResetNoPassword, SignUpCode, SignUpExisting, Activation, ActivationCode,
+		EmailVerification, PasskeyAdded,
+		PasskeyRemoved, PasskeySuspected, AppPasswordMade, AccountSeen, AccessRequested, EventAlert, SignInSettings, AccessGranted, AccessRefused,
+		IDCardValidated, IDCardRefused, AccountUnlinked,
 		CouplingUnverified, CouplingAmbiguous, CouplingUntrusted, Test,
 	}
 	slices.Sort(list)
@@ -26,8 +29,10 @@ func TextKinds() []Kind { return []Kind{SMSPhoneCode, SMSResetCode, SMSStepUpCod
 // samples are what fills in the messages of samples: nothing of it is of anybody, and the code is of no account.
 func samples() map[string]string {
 	return map[string]string{
-		"username": "ann", "usernames": "ann", "address": "new@example.com", "provider": "Partner account", "code": "123456", "application": "The shop", "subject": "f3a1", "app": "Phone",
-		"administrator": "ben@example.com", "sites": "dav.example.com", "site": "wiki.example.com", "person": "ann", "alert": "Refusals", "count": "3", "events": "Login Failed",
+		"username": "ann", "usernames": "ann", "address": "new@example.com", "provider": "Partner account", "code": "123456",
+		"application": "The shop", "subject": "f3a1", "app": "Phone",
+		"administrator": "ben@example.com", "sites": "dav.example.com", "site": "wiki.example.com", "person": "ann", "alert": "Refusals",
+		"count": "3", "events": "Login Failed",
 		"settings": "login_methods.login_methods",
 	}
 }

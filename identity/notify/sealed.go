@@ -56,7 +56,8 @@ type sealedQueue[T message] struct {
 // newSealedQueue returns a queue whose items deliver hands over. purpose distinguishes these sealed items from all
 // others.
 func newSealedQueue[T message, H any](
-	d Deps[H], table storage.Table[outbox.Record[[]byte]], purpose string, deliver func(ctx context.Context, id string, v T) error, c outbox.Config,
+	d Deps[H], table storage.Table[outbox.Record[[]byte]], purpose string, deliver func(ctx context.Context, id string, v T) error,
+	c outbox.Config,
 ) *sealedQueue[T] {
 	c.Log = d.Log
 	return &sealedQueue[T]{

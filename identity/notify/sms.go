@@ -118,7 +118,8 @@ func (t *Texts) Send(tx storage.Tx, m SMS) error {
 // IsNumber tells whether a text is a telephone number in its international form. (ITU-T E.164)
 func IsNumber(s string) bool {
 	digits, ok := strings.CutPrefix(s, "+")
-	return ok && len(digits) >= 7 && len(digits) <= 15 && digits[0] != '0' && !strings.ContainsFunc(digits, func(c rune) bool { return c < '0' || c > '9' })
+	return ok && len(digits) >= 7 && len(digits) <= 15 && digits[0] != '0' &&
+		!strings.ContainsFunc(digits, func(c rune) bool { return c < '0' || c > '9' })
 }
 
 // Check tells whether the service answers.

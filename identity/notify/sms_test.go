@@ -48,7 +48,10 @@ func newTextHarnessWithin(t *testing.T, url string, timeout time.Duration) *text
 	}
 	t.Cleanup(func() { store.Close() }) //nolint:errcheck // a memory store
 	x.store = store
-	pages, err := web.New(web.Config{Issuer: "https://auth.example.com", Key: make([]byte, 32), Locales: web.Languages(), Brand: web.Brand{Name: "Albers & Co"}})
+	pages, err := web.New(web.Config{
+		Issuer: "https://auth.example.com", Key: make([]byte, 32), Locales: web.Languages(),
+		Brand: web.Brand{Name: "Albers & Co"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,10 +63,12 @@ func newTextHarnessWithin(t *testing.T, url string, timeout time.Duration) *text
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.Texts, err = notify.NewTexts(notify.SMSConfig{Issuer: "https://auth.example.com:8443", Brand: pages.BrandName()}, notify.Deps[notify.SMSTransport]{
-		Store: store, Keyring: ring, Transport: &notify.SMSWebhook{Hook: hook, From: "Albers", Members: map[string]string{"profile": "shop"}}, Words: pages.Words, Now: func() time.Time { return x.time },
-		Log: zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(x.log), zapcore.DebugLevel)),
-	})
+	x.Texts, err = notify.NewTexts(notify.SMSConfig{Issuer: "https://auth.example.com:8443", Brand: pages.BrandName()},
+		notify.Deps[notify.SMSTransport]{
+			Store: store, Keyring: ring, Transport: &notify.SMSWebhook{Hook: hook, From: "Albers", Members: map[string]string{"profile": "shop"}},
+			Words: pages.Words, Now: func() time.Time { return x.time },
+			Log: zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(x.log), zapcore.DebugLevel)),
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,10 +112,12 @@ func TestSMSWebhook(t *testing.T) {
 	if err := json.Unmarshal(p.body, &body); err != nil {
 		t.Fatal(err)
 	}
-	if body["to"] != "+31612345678" || body["from"] != "Albers" || body["id"] == "" || body["id"] != p.header.Get("Idempotency-Key") || body["profile"] != "shop" || len(body) != 5 {
+	if body["to"] != "+31612345678" || body["from"] != "Albers" || body["id"] == "" || body["id"] != p.header.Get("Idempotency-Key") ||
+		body["profile"] != "shop" || len(body) != 5 {
 		t.Errorf("posted %v with Idempotency-Key %q", body, p.header.Get("Idempotency-Key"))
 	}
-	if want := "123456 is je code voor Albers & Co."; !strings.HasPrefix(body["text"], want) || !strings.HasSuffix(body["text"], "\n\n@auth.example.com #123456") {
+	if want := "123456 is je code voor Albers & Co."; !strings.HasPrefix(body["text"], want) ||
+		!strings.HasSuffix(body["text"], "\n\n@auth.example.com #123456") {
 		t.Errorf("text = %q, want it to begin with %q and to end with the code for phones", body["text"], want)
 	}
 	if p.header.Get("Authorization") != smsToken || p.header.Get("Content-Type") != "application/json" {
@@ -133,13 +140,17 @@ func TestSMSKindsHaveWords(t *testing.T) {
 	for _, kind := range notify.TextKinds() {
 		seen := map[string]bool{}
 		for _, locale := range web.Languages() {
-			x.send(notify.SMS{Kind: kind, To: "+31612345678", Locales: []string{locale}, Data: map[string]string{"code": "123456", "usernames": "ann"}})
+			x.send(notify.SMS{
+				Kind: kind, To: "+31612345678", Locales: []string{locale},
+				Data: map[string]string{"code": "123456", "usernames": "ann"},
+			})
 			x.round(1, 0, 0)
 			var body map[string]string
 			if err := json.Unmarshal((<-got).body, &body); err != nil {
 				t.Fatal(err)
 			}
-			if strings.Contains(body["text"], "sms.") || strings.ContainsAny(body["text"], "{}") || seen[body["text"]] || !strings.Contains(body["text"], "Albers & Co") {
+			if strings.Contains(body["text"], "sms.") || strings.ContainsAny(body["text"], "{}") || seen[body["text"]] ||
+				!strings.Contains(body["text"], "Albers & Co") {
 				t.Errorf("%s in %s = %q", kind, locale, body["text"])
 			}
 			seen[body["text"]] = true
@@ -218,7 +229,8 @@ func TestHookConfig(t *testing.T) {
 	t.Parallel()
 	for url, ok := range map[string]bool{
 		"https://sms.example.com/send?key=1": true, "http://127.0.0.1:8080/": true, "http://localhost/": true, "http://[::1]/": true,
-		"http://sms.example.com/": false, "https://u:p@sms.example.com/": false, "https://sms.example.com/#f": false, "ftp://localhost/": false, "/send": false, "": false, "https:///": false,
+		"http://sms.example.com/": false, "https://u:p@sms.example.com/": false, "https://sms.example.com/#f": false, "ftp://localhost/": false,
+		"/send": false, "": false, "https:///": false,
 	} {
 		if err := notify.CheckHookURL(url); (err == nil) != ok {
 			t.Errorf("CheckHookURL(%q) = %v, want ok %v", url, err, ok)
@@ -240,11 +252,15 @@ func TestHookConfig(t *testing.T) {
 		{"X-Key", "", false},
 		{"", "x", false},
 	} {
-		if err := notify.CheckHookHeader(c.name, c.value); (err == nil) != c.ok || err != nil && c.value != "" && len(c.value) > 3 && strings.Contains(err.Error(), c.value) {
+		if err := notify.CheckHookHeader(c.name, c.value); (err == nil) != c.ok || err != nil && c.value != "" && len(c.value) > 3 &&
+			strings.Contains(err.Error(), c.value) {
 			t.Errorf("CheckHookHeader(%q, …) = %v, want ok %v and nothing of the value", c.name, err, c.ok)
 		}
 	}
-	for timeout, ok := range map[time.Duration]bool{0: true, time.Second: true, notify.MaxHookTimeout: true, notify.MaxHookTimeout + 1: false, -1: false} {
+	for timeout, ok := range map[time.Duration]bool{
+		0: true, time.Second: true, notify.MaxHookTimeout: true,
+		notify.MaxHookTimeout + 1: false, -1: false,
+	} {
 		if _, err := notify.NewHook(notify.HookConfig{URL: "https://sms.example.com/", Timeout: timeout}); (err == nil) != ok {
 			t.Errorf("NewHook with timeout %s = %v, want ok %v", timeout, err, ok)
 		}
@@ -282,7 +298,8 @@ func TestIsNumber(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]bool{
 		"+31612345678": true, "+1234567": true, "+123456789012345": true,
-		"+123456": false, "+1234567890123456": false, "31612345678": false, "+0612345678": false, "+31 612345678": false, "+3161234567x": false, "": false, "+": false, "+٣١٦١٢٣٤٥٦٧٨": false,
+		"+123456": false, "+1234567890123456": false, "31612345678": false, "+0612345678": false, "+31 612345678": false, "+3161234567x": false,
+		"": false, "+": false, "+٣١٦١٢٣٤٥٦٧٨": false,
 	} {
 		if got := notify.IsNumber(s); got != want {
 			t.Errorf("IsNumber(%q) = %v, want %v", s, got, want)

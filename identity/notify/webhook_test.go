@@ -75,7 +75,8 @@ func newHarness(t *testing.T, url, key string) *harness {
 	t.Cleanup(func() { store.Close() }) //nolint:errcheck // a memory store
 	h := &harness{T: t, store: store, time: time.Now().Truncate(time.Second), log: new(bytes.Buffer)}
 	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(h.log), zapcore.DebugLevel))
-	h.Webhook, err = notify.NewWebhook(notify.WebhookConfig{URL: url, Secret: secret.New(key)}, store, nil, func() time.Time { return h.time }, log)
+	h.Webhook, err = notify.NewWebhook(notify.WebhookConfig{URL: url, Secret: secret.New(key)}, store, nil,
+		func() time.Time { return h.time }, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +113,8 @@ func TestWebhookPostsSignedEvents(t *testing.T) {
 			srv, got := receiver(t)
 			h := newHarness(t, srv.URL+"/hook?token=abc", tt.secret)
 			e := h.happen(created, "ann")
-			h.happen(audit.Type{Type: "token.AccessTokenIssuedEvent", Name: "Access Token Issued", Brief: true}, "") // concerns no person: not posted
+			h.happen(audit.Type{Type: "token.AccessTokenIssuedEvent", Name: "Access Token Issued", Brief: true},
+				"") // concerns no person: not posted
 			if sent, failed, err := h.Round(t.Context()); sent != 1 || failed != 0 || err != nil {
 				t.Fatalf("Round = %d, %d, %v, want one post", sent, failed, err)
 			}
@@ -132,7 +134,8 @@ func TestWebhookPostsSignedEvents(t *testing.T) {
 			if err := json.Unmarshal(p.body, &body); err != nil {
 				t.Fatal(err)
 			}
-			if body.Type != created.Type || !body.Timestamp.Equal(e.Occurred) || body.Data["event_identifier"] != e.ID || body.Data["person_id"] != "ann" ||
+			if body.Type != created.Type || !body.Timestamp.Equal(e.Occurred) || body.Data["event_identifier"] != e.ID ||
+				body.Data["person_id"] != "ann" ||
 				body.Data["client_ip"] != "192.0.2.1" || body.Data["actor"] != "ops" || body.Data["client_id"] != "shop" {
 				t.Errorf("body = %s", p.body)
 			}
@@ -249,7 +252,10 @@ func TestWebhookRuns(t *testing.T) {
 
 func TestWebhookSecrets(t *testing.T) {
 	t.Parallel()
-	for name, text := range map[string]string{"not Base64": "whsec_###", "short": "whsec_" + base64.StdEncoding.EncodeToString([]byte("short"))} {
+	for name, text := range map[string]string{
+		"not Base64": "whsec_###",
+		"short":      "whsec_" + base64.StdEncoding.EncodeToString([]byte("short")),
+	} {
 		if _, err := (notify.WebhookConfig{Secret: secret.New(text)}).Key(); err == nil || strings.Contains(err.Error(), text) {
 			t.Errorf("Key of a secret that is %s = %v, want an error that does not tell it", name, err)
 		}

@@ -100,8 +100,9 @@ func TestForgedAssertions(t *testing.T) {
 		h.Clock.Advance(time.Hour) // resets the throttle too
 	}
 	for name, text := range map[string]string{
-		"nothing": "", "no JSON": "x", "null": "null", "a list": "[]", "half": `{"id":"`, "deep": strings.Repeat(`{"response":`, 1000), "garbage": strings.Repeat("\x00\xff", 100),
-		"16 KiB": `{"id":"` + strings.Repeat("A", 16<<10) + `"}`,
+		"nothing": "", "no JSON": "x", "null": "null", "a list": "[]", "half": `{"id":"`, "deep": strings.Repeat(`{"response":`, 1000),
+		"garbage": strings.Repeat("\x00\xff", 100),
+		"16 KiB":  `{"id":"` + strings.Repeat("A", 16<<10) + `"}`,
 	} {
 		b := h.Browser()
 		f := b.ReadPasskeyForm(b.Get("/next"))
@@ -316,7 +317,10 @@ func TestForgedPasskeys(t *testing.T) {
 		},
 		"a huge length": func(k *identitytest.Authenticator) {
 			k.Answer = func(m map[string]any) {
-				m["response"].(map[string]any)["attestationObject"] = identitytest.B64([]byte{0xbb, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}) //nolint:forcetypeassert // ours
+				m["response"].(map[string]any)["attestationObject"] = identitytest.B64([]byte{
+					0xbb, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+					0xff,
+				}) //nolint:forcetypeassert // ours
 			}
 		},
 	} {
@@ -363,7 +367,8 @@ func TestPasskeyAttacks(t *testing.T) {
 		thief.SignIn(mallory, identitytest.DemoPassword)
 		f := thief.ReadPasskeyForm(thief.Get(identitytest.AddPasskeyPage))
 		forged := identitytest.NewAuthenticator(t).Bent(func(n *identitytest.Authenticator) { n.ID = k.ID })
-		if a := thief.AnswerPasskey(f, forged.Create(f.Options)); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "already has a passkey for this account") {
+		if a := thief.AnswerPasskey(f, forged.Create(f.Options)); a.Code != http.StatusUnprocessableEntity ||
+			!strings.Contains(a.Body.String(), "already has a passkey for this account") {
 			t.Errorf("status %d:\n%s", a.Code, a.Body)
 		}
 		if a := h.Browser().TryPasskey(k); a.Code != http.StatusSeeOther {
@@ -382,8 +387,12 @@ func TestPasskeyAttacks(t *testing.T) {
 		thief, k := h.Browser(), identitytest.NewAuthenticator(t)
 		thief.SignIn(mallory, identitytest.DemoPassword)
 		// A session of level 1 cannot add, remove or name passkeys of a person who already has one.
-		for _, path := range []string{identitytest.AddPasskeyPage, "/account/security/passkeys/name?id=x", "/account/security/passkeys/remove?id=x"} {
-			if a := thief.Do(http.MethodPost, path, "csrf=x"); a.Code != http.StatusSeeOther || !strings.HasPrefix(a.Header().Get("Location"), "/step-up?") {
+		for _, path := range []string{
+			identitytest.AddPasskeyPage, "/account/security/passkeys/name?id=x",
+			"/account/security/passkeys/remove?id=x",
+		} {
+			if a := thief.Do(http.MethodPost, path, "csrf=x"); a.Code != http.StatusSeeOther ||
+				!strings.HasPrefix(a.Header().Get("Location"), "/step-up?") {
 				t.Errorf("POST %s at level 1: status %d to %q, want the step-up", path, a.Code, a.Header().Get("Location"))
 			}
 		}
@@ -422,8 +431,12 @@ func TestPasskeyAttacks(t *testing.T) {
 		h, k := identitytest.WithPasskey(t)
 		b := h.Browser()
 		f := b.ReadPasskeyForm(b.Get("/next"))
-		for name, csrf := range map[string]string{"none": "", "of the password form": b.Get("/next").CSRF(), "of another flow": b.ReadPasskeyForm(b.Get("/next?other")).CSRF} {
-			if a := b.Do(http.MethodPost, f.Action, url.Values{"csrf": {csrf}, "credential": {k.Use(f.Options)}}.Encode()); a.Code != http.StatusForbidden || b.Session() != "" {
+		for name, csrf := range map[string]string{
+			"none": "", "of the password form": b.Get("/next").CSRF(),
+			"of another flow": b.ReadPasskeyForm(b.Get("/next?other")).CSRF,
+		} {
+			if a := b.Do(http.MethodPost, f.Action,
+				url.Values{"csrf": {csrf}, "credential": {k.Use(f.Options)}}.Encode()); a.Code != http.StatusForbidden || b.Session() != "" {
 				t.Errorf("sign-in with the token %s: status %d, want 403", name, a.Code)
 			}
 		}
@@ -431,7 +444,10 @@ func TestPasskeyAttacks(t *testing.T) {
 			t.Errorf("afterwards the right form has status %d", a.Code)
 		}
 		security := b.Get("/account/security")
-		for _, path := range []string{identitytest.AddPasskeyPage, identitytest.LinkTo(t, security, "/account/security/passkeys/name?id="), identitytest.LinkTo(t, security, "/account/security/passkeys/remove?id=")} {
+		for _, path := range []string{
+			identitytest.AddPasskeyPage, identitytest.LinkTo(t, security, "/account/security/passkeys/name?id="),
+			identitytest.LinkTo(t, security, "/account/security/passkeys/remove?id="),
+		} {
 			if a := b.Do(http.MethodPost, path, "csrf=x&name=y&credential=%7B%7D"); a.Code != http.StatusForbidden {
 				t.Errorf("POST %s: status %d, want 403", path, a.Code)
 			}
@@ -454,12 +470,14 @@ func TestPasskeyAttacks(t *testing.T) {
 		h, k := identitytest.WithPasskey(t)
 		b := h.Browser()
 		for i := range 5 {
-			if a := b.TryPasskey(k.Bent(func(k *identitytest.Authenticator) { k.Flags &^= identitytest.UserVerified })); a.Code != http.StatusUnprocessableEntity {
+			unverified := k.Bent(func(k *identitytest.Authenticator) { k.Flags &^= identitytest.UserVerified })
+			if a := b.TryPasskey(unverified); a.Code != http.StatusUnprocessableEntity {
 				t.Fatalf("wrong answer %d: status %d", i, a.Code)
 			}
 		}
 		if a := b.TryPasskey(k); a.Code != http.StatusTooManyRequests || a.Header().Get("Retry-After") != "30" {
-			t.Errorf("after five wrong answers the right one has status %d and Retry-After %q, want 429 and 30", a.Code, a.Header().Get("Retry-After"))
+			t.Errorf("after five wrong answers the right one has status %d and Retry-After %q, want 429 and 30", a.Code,
+				a.Header().Get("Retry-After"))
 		}
 		if a := b.Try(identitytest.Demo, identitytest.DemoPassword); a.Code != http.StatusTooManyRequests {
 			t.Errorf("after five wrong answers the password has status %d, want 429", a.Code)

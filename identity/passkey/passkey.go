@@ -218,8 +218,9 @@ func (s *Service) Attest(set *Set, challenge []byte, answer string) (key Passkey
 		return key, Refuse("the passkey is too large")
 	}
 	key = Passkey{
-		Credential: c.ID, PublicKey: c.PublicKey, SignCount: c.Authenticator.SignCount, BackupEligible: c.Flags.BackupEligible, BackedUp: c.Flags.BackupState,
-		Model: c.Authenticator.AAGUID,
+		Credential: c.ID, PublicKey: c.PublicKey, SignCount: c.Authenticator.SignCount, BackupEligible: c.Flags.BackupEligible,
+		BackedUp: c.Flags.BackupState,
+		Model:    c.Authenticator.AAGUID,
 	}
 	for _, t := range c.Transport {
 		if len(key.Transports) < 8 && person.IsText(string(t), 32) {

@@ -32,7 +32,8 @@ func TestPasskey(t *testing.T) {
 	}
 	f := owner.ReadPasskeyForm(owner.Get(identitytest.AddPasskeyPage))
 	handle, err := base64.RawURLEncoding.DecodeString(f.User.ID)
-	if err != nil || len(handle) != 32 || f.RP.ID != identitytest.RPID || f.User.Name != identitytest.Demo || f.User.DisplayName != "Demo Person" || f.Attestation != "none" ||
+	if err != nil || len(handle) != 32 || f.RP.ID != identitytest.RPID || f.User.Name != identitytest.Demo ||
+		f.User.DisplayName != "Demo Person" || f.Attestation != "none" ||
 		f.Selection.ResidentKey != "required" || f.Selection.UserVerification != "required" || len(f.Exclude) != 0 {
 		t.Errorf("the browser is asked for %+v", f.Options)
 	}
@@ -46,13 +47,15 @@ func TestPasskey(t *testing.T) {
 	if s, err := h.SessionOf(owner); err != nil || s.Level != 3 || !slices.Equal(s.AMR, []string{"DEFAULT", "FINGER_PRINT"}) {
 		t.Errorf("the session that has added a passkey is %+v, %v; want level 3", s, err)
 	}
-	if page := owner.Get("/account/security").Body.String(); !strings.Contains(page, "Phone &lt;b&gt;") || strings.Contains(page, "Last used") {
+	if page := owner.Get("/account/security").Body.String(); !strings.Contains(page, "Phone &lt;b&gt;") ||
+		strings.Contains(page, "Last used") {
 		t.Errorf("the page about signing in:\n%s", page)
 	}
 
 	b := h.Browser()
 	form := b.Get("/next")
-	if !strings.Contains(form.Body.String(), `autocomplete="username webauthn"`) || !strings.Contains(form.Header().Get("Content-Security-Policy"), "script-src 'self';") {
+	if !strings.Contains(form.Body.String(), `autocomplete="username webauthn"`) ||
+		!strings.Contains(form.Header().Get("Content-Security-Policy"), "script-src 'self';") {
 		t.Errorf("the sign-in page does not offer passkeys:\n%s", form.Body)
 	}
 	use := b.ReadPasskeyForm(form)
@@ -60,18 +63,21 @@ func TestPasskey(t *testing.T) {
 		t.Errorf("the browser is asked for %+v", use.Options)
 	}
 	h.Clock.Advance(time.Minute)
-	if a := b.AnswerPasskey(use, k.Use(use.Options), "remember", "yes"); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" {
+	if a := b.AnswerPasskey(use, k.Use(use.Options), "remember", "yes"); a.Code != http.StatusSeeOther ||
+		a.Header().Get("Location") != "/next" {
 		t.Fatalf("sign-in by passkey: status %d to %q:\n%s", a.Code, a.Header().Get("Location"), a.Body)
 	}
 	s, err := h.SessionOf(b)
-	if err != nil || s.Level != 3 || !slices.Equal(s.AMR, []string{"FINGER_PRINT"}) || s.Provider != "identity" || !s.AuthTime.Equal(h.Clock.Now()) || s.Ends.Sub(s.AuthTime) < 24*time.Hour {
+	if err != nil || s.Level != 3 || !slices.Equal(s.AMR, []string{"FINGER_PRINT"}) || s.Provider != "identity" ||
+		!s.AuthTime.Equal(h.Clock.Now()) || s.Ends.Sub(s.AuthTime) < 24*time.Hour {
 		t.Errorf("the session is %+v, %v; want level 3 by passkey, remembered", s, err)
 	}
 	security := b.Get("/account/security")
 	if !strings.Contains(identitytest.Words(security), "Last used on 21 November 2026") {
 		t.Errorf("the page about signing in does not say when the passkey was used:\n%s", security.Body)
 	}
-	if data := b.Get("/account/data/download").Body.String(); !strings.Contains(data, `"name": "Phone \u003cb\u003e"`) || strings.Contains(data, identitytest.B64(k.ID)) {
+	if data := b.Get("/account/data/download").Body.String(); !strings.Contains(data, `"name": "Phone \u003cb\u003e"`) ||
+		strings.Contains(data, identitytest.B64(k.ID)) {
 		t.Errorf("what the person can download of themselves:\n%s", data)
 	}
 	other := identitytest.NewAuthenticator(t)
@@ -87,14 +93,16 @@ func TestPasskey(t *testing.T) {
 	} else if a := b.Post(page); a.Header().Get("Location") != "/account/security" {
 		t.Errorf("the removal: status %d:\n%s", a.Code, a.Body)
 	}
-	if a := h.Browser().TryPasskey(k); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "That passkey doesn’t work here") {
+	if a := h.Browser().TryPasskey(k); a.Code != http.StatusUnprocessableEntity ||
+		!strings.Contains(a.Body.String(), "That passkey doesn’t work here") {
 		t.Errorf("a passkey that is removed: status %d:\n%s", a.Code, a.Body)
 	}
 	if a := h.Browser().TryPasskey(other); a.Code != http.StatusSeeOther {
 		t.Errorf("the other passkey: status %d:\n%s", a.Code, a.Body)
 	}
 	for kind, want := range map[string]int{
-		"person.PasskeyAddedEvent": 2, "person.PasskeyRenamedEvent": 1, "person.PasskeyRemovedEvent": 1, "login.LoginSucceededEvent": 3, "login.LoginFailedEvent": 1,
+		"person.PasskeyAddedEvent": 2, "person.PasskeyRenamedEvent": 1, "person.PasskeyRemovedEvent": 1, "login.LoginSucceededEvent": 3,
+		"login.LoginFailedEvent":     1,
 		"login.StepUpSucceededEvent": 2,
 	} {
 		if got := h.Events()[kind]; got != want {
@@ -149,7 +157,8 @@ func TestPasskeyMeetsDemands(t *testing.T) {
 				return d
 			}
 			f := b.ReadPasskeyForm(b.Get("/next?again"))
-			if a := b.AnswerPasskey(f, k.Use(f.Options)); a.Code != http.StatusSeeOther || !strings.HasPrefix(b.Get(a.Header().Get("Location")).Body.String(), "signed in as ") {
+			if a := b.AnswerPasskey(f, k.Use(f.Options)); a.Code != http.StatusSeeOther ||
+				!strings.HasPrefix(b.Get(a.Header().Get("Location")).Body.String(), "signed in as ") {
 				t.Errorf("status %d:\n%s", a.Code, a.Body)
 			}
 		})
@@ -170,10 +179,12 @@ func TestPasskeyStepUp(t *testing.T) {
 	}
 	page := b.Get("/next")
 	f := b.ReadPasskeyForm(page)
-	if !strings.HasPrefix(page.URL, "/step-up/passkey?flow=") || len(f.AllowCredentials) != 1 || f.AllowCredentials[0].ID != identitytest.B64(k.ID) {
+	if !strings.HasPrefix(page.URL, "/step-up/passkey?flow=") || len(f.AllowCredentials) != 1 ||
+		f.AllowCredentials[0].ID != identitytest.B64(k.ID) {
 		t.Fatalf("the step-up is at %s and asks for %+v:\n%s", page.URL, f.Options, page.Body)
 	}
-	if a := b.AnswerPasskey(f, identitytest.NewAuthenticator(t).Use(f.Options)); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "That passkey doesn’t work here") {
+	if a := b.AnswerPasskey(f, identitytest.NewAuthenticator(t).Use(f.Options)); a.Code != http.StatusUnprocessableEntity ||
+		!strings.Contains(a.Body.String(), "That passkey doesn’t work here") {
 		t.Errorf("a passkey of nobody: status %d:\n%s", a.Code, a.Body)
 	}
 	if a := b.AnswerPasskey(f, k.Use(f.Options)); a.Code != http.StatusUnprocessableEntity {
@@ -185,7 +196,8 @@ func TestPasskeyStepUp(t *testing.T) {
 	if a := b.AnswerPasskey(f, k.Use(f.Options)); a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next" {
 		t.Fatalf("the step-up: status %d to %q:\n%s", a.Code, a.Header().Get("Location"), a.Body)
 	}
-	if s, err := h.SessionOf(b); err != nil || s.Level != 3 || !slices.Equal(s.AMR, []string{"DEFAULT", "FINGER_PRINT"}) || b.Session() == was {
+	if s, err := h.SessionOf(b); err != nil || s.Level != 3 || !slices.Equal(s.AMR, []string{"DEFAULT", "FINGER_PRINT"}) ||
+		b.Session() == was {
 		t.Errorf("the session is %+v, %v; want level 3 under another cookie", s, err)
 	}
 	if got := h.Events()["login.StepUpFailedEvent"]; got != 2 {
@@ -256,7 +268,8 @@ func TestPasskeyState(t *testing.T) {
 	blocked := h.Browser().TryPasskey(k)
 	unknown := h.Browser().TryPasskey(identitytest.NewAuthenticator(t))
 	if blocked.Code != http.StatusUnprocessableEntity || blocked.Code != unknown.Code || blocked.Body.Len() != unknown.Body.Len() {
-		t.Errorf("a blocked person's passkey: status %d with %d bytes; nobody's: %d with %d; want 422 and the same", blocked.Code, blocked.Body.Len(), unknown.Code, unknown.Body.Len())
+		t.Errorf("a blocked person's passkey: status %d with %d bytes; nobody's: %d with %d; want 422 and the same", blocked.Code,
+			blocked.Body.Len(), unknown.Code, unknown.Body.Len())
 	}
 	h.CheckInvariants()
 }
@@ -292,7 +305,9 @@ func TestPasskeysOff(t *testing.T) {
 		t.Errorf("passkeys are off, and the sign-in page offers them:\n%s", form.Body)
 	}
 	flow := strings.TrimPrefix(form.URL, "/sign-in")
-	if a := b.Do(http.MethodPost, "/sign-in/passkey"+flow, url.Values{"csrf": {form.CSRF()}, "credential": {k.Use(identitytest.Options{})}}.Encode()); a.Code != http.StatusForbidden || b.Session() != "" {
+	if a := b.Do(http.MethodPost, "/sign-in/passkey"+flow,
+		url.Values{"csrf": {form.CSRF()}, "credential": {k.Use(identitytest.Options{})}}.Encode()); a.Code != http.StatusForbidden ||
+		b.Session() != "" {
 		t.Errorf("passkeys are off, and one is taken: status %d", a.Code)
 	}
 	b.SignIn(identitytest.Demo, identitytest.DemoPassword)
@@ -315,7 +330,8 @@ func TestPasskeysAreBounded(t *testing.T) {
 	}
 	f := b.ReadPasskeyForm(b.Get(identitytest.AddPasskeyPage))
 	b.AddPasskey(identitytest.NewAuthenticator(t))
-	if page := b.Get(identitytest.AddPasskeyPage); !strings.Contains(page.Body.String(), "You have 20 passkeys") || strings.Contains(page.Body.String(), "data-passkey") {
+	if page := b.Get(identitytest.AddPasskeyPage); !strings.Contains(page.Body.String(), "You have 20 passkeys") ||
+		strings.Contains(page.Body.String(), "data-passkey") {
 		t.Errorf("with 20 passkeys there is room for another:\n%s", page.Body)
 	}
 	if a := b.AnswerPasskey(f, identitytest.NewAuthenticator(t).Create(f.Options)); a.Code != http.StatusUnprocessableEntity {

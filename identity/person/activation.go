@@ -80,7 +80,8 @@ const (
 // account, otherwise ErrMismatch. A wrong password must not tell which.
 func (s *Service) OfInactive(ctx context.Context, a Holder) error {
 	u, err := s.Settings(ctx)
-	if err == nil && u.Features.PersonActivation.Enabled && a.Person.State == Inactive && (u.Features.PersonActivation.Type == ActivationByCode || a.Person.AwaitsNow()) {
+	if err == nil && u.Features.PersonActivation.Enabled && a.Person.State == Inactive &&
+		(u.Features.PersonActivation.Type == ActivationByCode || a.Person.AwaitsNow()) {
 		err = &InactiveError{a}
 	}
 	if err == nil {

@@ -44,7 +44,9 @@ func (s *Service) moveState(ctx context.Context, usernameOrID string, to State, 
 }
 
 // moveIn is moveState in a transaction that has read the record.
-func (s *Service) moveIn(tx storage.Tx, id string, rec Record, to State, until time.Time, by audit.Actor, ev []audit.Event, now time.Time) error {
+func (s *Service) moveIn(tx storage.Tx, id string, rec Record, to State, until time.Time, by audit.Actor,
+	ev []audit.Event, now time.Time,
+) error {
 	c := changeContext{by, stateEvents[to], ev[0], now}
 	if to == Active && rec.isInvited() { // who is not active now, but invited
 		c.Kind, c.event, c.by.Reason = EventUpdated, ev[1], "state"

@@ -55,7 +55,8 @@ var waysIn = map[string]func(h *identitytest.Harness, password string) error{
 	"a directory": func(h *identitytest.Harness, password string) error {
 		p, err := h.Person.Person(h.T.Context(), identitytest.Demo)
 		if err == nil {
-			_, err = h.Person.UpdatePerson(h.T.Context(), p.ID, person.Edit{By: identitytest.Ops, Password: secret.New(password)}, func(storage.Tx, *person.Details) error { return nil })
+			_, err = h.Person.UpdatePerson(h.T.Context(), p.ID, person.Edit{By: identitytest.Ops, Password: secret.New(password)},
+				func(storage.Tx, *person.Details) error { return nil })
 		}
 		return err
 	},
@@ -84,7 +85,8 @@ func TestBreachedPasswordBlocked(t *testing.T) {
 			list := new(breachList)
 			h, _ := withBreaches(t, list)
 			refused := new(person.ValidationError)
-			if err := set(h, breached); !errors.As(err, &refused) || refused.Field != "password" || !strings.Contains(err.Error(), "breach") || strings.Contains(err.Error(), breached) {
+			if err := set(h, breached); !errors.As(err, &refused) || refused.Field != "password" || !strings.Contains(err.Error(), "breach") ||
+				strings.Contains(err.Error(), breached) {
 				t.Errorf("a password of a breach: %v, want a refusal that does not repeat it", err)
 			}
 			if err := set(h, "one that nobody knows"); err != nil {
@@ -156,7 +158,8 @@ func TestBreachServiceDown(t *testing.T) {
 		list := &breachList{err: errors.New("down"), closed: true}
 		h, _ := withBreaches(t, list)
 		begin := time.Now()
-		if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword, audit.Origin{ClientIP: "203.0.113.7"}); err != nil || list.asked != 0 {
+		if _, err := h.CheckPassword(t.Context(), "shop", identitytest.Demo, identitytest.DemoPassword,
+			audit.Origin{ClientIP: "203.0.113.7"}); err != nil || list.asked != 0 {
 			t.Errorf("CheckPassword = %v after %v, asked %d times", err, time.Since(begin), list.asked)
 		}
 	})

@@ -170,7 +170,8 @@ func (s *Service) compare(ctx context.Context, id string, n NewPerson, hashes *i
 		}
 	}
 	if now.State != Active {
-		differs("", "is "+strings.ToLower(string(now.State))+", and the Caddyfile does not change that", command("unblock")+", or remove the person from the Caddyfile")
+		differs("", "is "+strings.ToLower(string(now.State))+", and the Caddyfile does not change that",
+			command("unblock")+", or remove the person from the Caddyfile")
 	}
 	return list, nil
 }
@@ -178,7 +179,9 @@ func (s *Service) compare(ctx context.Context, id string, n NewPerson, hashes *i
 // samePassword reports whether the password of the configuration is the stored one, and returns the result in the form
 // of compared. It computes a hash only for what was not compared before. What cannot be compared now counts as the
 // same, without a result: a reload of a busy server must not fail.
-func (s *Service) samePassword(ctx context.Context, id string, n NewPerson, phc string, before []byte, hashes *int) (same bool, result []byte) {
+func (s *Service) samePassword(ctx context.Context, id string, n NewPerson, phc string, before []byte,
+	hashes *int,
+) (same bool, result []byte) {
 	switch {
 	case n.PasswordHash != "":
 		return phc == n.PasswordHash, nil
@@ -209,7 +212,9 @@ func (s *Service) samePassword(ctx context.Context, id string, n NewPerson, phc 
 }
 
 // followGroups gives a person the groups that the configuration names. Where it names none, those of the storage stay.
-func (s *Service) followGroups(ctx context.Context, id, called string, want, now []string, differs func(option, reason, mend string)) error {
+func (s *Service) followGroups(ctx context.Context, id, called string, want, now []string,
+	differs func(option, reason, mend string),
+) error {
 	if len(want) == 0 {
 		if len(now) > 0 {
 			differs("groups", "is in the groups "+strings.Join(now, ", ")+", and the Caddyfile names none",

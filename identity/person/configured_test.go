@@ -42,7 +42,10 @@ func groupsOf(h *identitytest.Harness, username string) []string {
 // the command that makes it so.
 func TestPersonsThatDifferFromTheCaddyfile(t *testing.T) {
 	t.Parallel()
-	ann := person.NewPerson{Username: "ann@example.com", Password: secret.New("the first password of ann"), Name: "Ann One", Groups: []string{"staff", "admins"}}
+	ann := person.NewPerson{
+		Username: "ann@example.com", Password: secret.New("the first password of ann"), Name: "Ann One",
+		Groups: []string{"staff", "admins"},
+	}
 	h := identitytest.New(t, func(c *identity.Config) { c.Persons = []person.NewPerson{ann} })
 	if got := differences(h, ann); len(got) != 0 {
 		t.Errorf("nothing was changed, and the differences are %q", got)
@@ -62,7 +65,10 @@ func TestPersonsThatDifferFromTheCaddyfile(t *testing.T) {
 
 	changed.Password, changed.Name = secret.New("the second password of ann"), "Ann Two"
 	got := strings.Join(differences(h, changed), "\n")
-	for _, want := range []string{"password: person ann@example.com: has another password", "`caddy gatehouse person passwd ann@example.com`", `name: person ann@example.com: name is "Ann One"`, "caddy gatehouse import FILE --update"} {
+	for _, want := range []string{
+		"password: person ann@example.com: has another password", "`caddy gatehouse person passwd ann@example.com`",
+		`name: person ann@example.com: name is "Ann One"`, "caddy gatehouse import FILE --update",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("differences lack %q:\n%s", want, got)
 		}
@@ -72,7 +78,8 @@ func TestPersonsThatDifferFromTheCaddyfile(t *testing.T) {
 	}
 
 	ann.Groups = nil
-	if got := differences(h, ann); len(got) != 1 || !strings.Contains(got[0], "the Caddyfile names none") || !strings.Contains(got[0], "group leave staff ann@example.com") {
+	if got := differences(h, ann); len(got) != 1 || !strings.Contains(got[0], "the Caddyfile names none") ||
+		!strings.Contains(got[0], "group leave staff ann@example.com") {
 		t.Errorf("without groups in the Caddyfile the differences are %q", got)
 	}
 	if got := groupsOf(h, ann.Username); !slices.Equal(got, []string{"staff"}) {
@@ -93,7 +100,8 @@ func TestPersonGoneFromTheCaddyfile(t *testing.T) {
 	t.Parallel()
 	ann, bob := person.NewPerson{Username: "ann@example.com"}, person.NewPerson{Username: "bob@example.com"}
 	h := identitytest.New(t, func(c *identity.Config) { c.Persons = []person.NewPerson{ann, bob} })
-	if got := differences(h, ann); len(got) != 1 || !strings.Contains(got[0], "person bob@example.com: is no longer in the Caddyfile") || !strings.Contains(got[0], "person block bob@example.com") {
+	if got := differences(h, ann); len(got) != 1 || !strings.Contains(got[0], "person bob@example.com: is no longer in the Caddyfile") ||
+		!strings.Contains(got[0], "person block bob@example.com") {
 		t.Errorf("differences = %q", got)
 	}
 	if got := differences(h, ann); len(got) != 0 {
@@ -221,7 +229,8 @@ func TestComparedPasswordsInAStolenStore(t *testing.T) {
 			t.Errorf("%s: the comparison is still that of the former key", step.name)
 		}
 	}
-	if err := h.Person.RemovePerson(t.Context(), idOf(h, ann.Username), identitytest.Admin, func(storage.Tx, *person.Details) error { return nil }); err != nil {
+	if err := h.Person.RemovePerson(t.Context(), idOf(h, ann.Username), identitytest.Admin,
+		func(storage.Tx, *person.Details) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if got := remembered(); len(got) != 0 {

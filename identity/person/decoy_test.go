@@ -34,7 +34,10 @@ func TestDecoys(t *testing.T) {
 				t.Fatalf("nobody, and nothing imported: %d hashes, want 1", got)
 			}
 		}
-		list := []ldapmigration.Person{{NewPerson: person.NewPerson{Username: "old@example.com", PasswordHash: "$pbkdf2-sha256$6400$0ZrzXitFSGltTQnBWOsdeA$xS3upr62e29h9/zIrz.USU3saLoax9c4c5xTWMHer.Y"}}}
+		list := []ldapmigration.Person{{NewPerson: person.NewPerson{
+			Username:     "old@example.com",
+			PasswordHash: "$pbkdf2-sha256$6400$0ZrzXitFSGltTQnBWOsdeA$xS3upr62e29h9/zIrz.USU3saLoax9c4c5xTWMHer.Y",
+		}}}
 		if _, err := h.Migration.Import(t.Context(), list, ldapmigration.How{}, identitytest.Admin); err != nil {
 			t.Fatal(err)
 		}

@@ -175,7 +175,9 @@ func (s *Service) ListPersons(ctx context.Context, after string, limit int) (lis
 // Person returns what commands and APIs show of a person.
 func (r Record) Person(id string) Person {
 	return Person{
-		ID: id, Username: r.Username, State: r.State, Partition: r.Partition, Name: r.Name, GivenName: r.GivenName, FamilyName: r.FamilyName, Email: r.Email,
-		EmailVerified: r.EmailVerified, Groups: r.Groups, Locale: r.Locale, BlockedUntil: r.BlockedUntil, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		ID: id, Username: r.Username, State: r.State, Partition: r.Partition, Name: r.Name, GivenName: r.GivenName,
+		FamilyName: r.FamilyName, Email: r.Email,
+		EmailVerified: r.EmailVerified, Groups: r.Groups, Locale: r.Locale, BlockedUntil: r.BlockedUntil,
+		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
 }

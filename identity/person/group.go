@@ -64,7 +64,10 @@ func (s *Service) AddGroup(ctx context.Context, c GroupChange, by audit.Actor) (
 	ev[0].Partition = c.Partition
 	now := s.now()
 	err = s.store.Update(ctx, func(tx storage.Tx) error {
-		rec := groupRecord{Name: c.Name, Partition: stored(c.Partition), ExternalID: c.ExternalID, Permissions: c.Permissions, CreatedAt: now, UpdatedAt: now}
+		rec := groupRecord{
+			Name: c.Name, Partition: stored(c.Partition), ExternalID: c.ExternalID, Permissions: c.Permissions,
+			CreatedAt: now, UpdatedAt: now,
+		}
 		if err := createGroup(tx, id.String(), rec); err != nil {
 			return err
 		}
@@ -124,7 +127,9 @@ func (c *GroupChange) check() error {
 
 // UpdateGroup lets fn change a group. An error of fn undoes everything and is returned. Errors: ErrNoGroup,
 // ErrGroupTaken, ErrNoPerson for a member, *ValidationError, *TooManyError.
-func (s *Service) UpdateGroup(ctx context.Context, id string, by audit.Actor, fn func(tx storage.Tx, now Group, c *GroupChange) error) (g Group, err error) {
+func (s *Service) UpdateGroup(ctx context.Context, id string, by audit.Actor,
+	fn func(tx storage.Tx, now Group, c *GroupChange) error,
+) (g Group, err error) {
 	ev, err := s.groupEvents(by, groupUpdated, maxMemberChanges)
 	if err != nil {
 		return g, err
@@ -280,7 +285,8 @@ func (s *Service) Permissions(tx storage.Tx, partition string, names []string) (
 
 func (r *groupRecord) group(id string) Group {
 	return Group{
-		ID: id, Name: r.Name, Partition: r.Partition, ExternalID: r.ExternalID, Permissions: slices.Concat([]string{}, r.Permissions), Members: r.Members,
+		ID: id, Name: r.Name, Partition: r.Partition, ExternalID: r.ExternalID, Permissions: slices.Concat([]string{}, r.Permissions),
+		Members:   r.Members,
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, Version: r.Version,
 	}
 }

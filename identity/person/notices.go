@@ -82,7 +82,10 @@ func (s *Service) Switches(tx storage.Tx) (*settings.EmailNotifications, error) 
 
 // Notice returns a notice to the recipient. Its address is empty if the recipient has none.
 func (t Recipient) Notice(kind notify.Kind, now time.Time) notify.Notice {
-	n := notify.Notice{Kind: kind, To: t.Address(), PersonID: t.ID, Name: t.Profile.Name.DisplayName, At: now, Data: map[string]string{"username": t.Record.Username}}
+	n := notify.Notice{
+		Kind: kind, To: t.Address(), PersonID: t.ID, Name: t.Profile.Name.DisplayName, At: now,
+		Data: map[string]string{"username": t.Record.Username},
+	}
 	if t.Stranger {
 		n.Name = ""
 	}
@@ -154,7 +157,8 @@ func (s *Service) tellChanges(tx storage.Tx, id string, was *Record, old, now *P
 }
 
 func samePhones(a, b *Profile) bool {
-	return slices.EqualFunc(a.PhoneNumbers, b.PhoneNumbers, func(x, y PhoneNumber) bool { return x.Value == y.Value && x.Primary == y.Primary })
+	return slices.EqualFunc(a.PhoneNumbers, b.PhoneNumbers,
+		func(x, y PhoneNumber) bool { return x.Value == y.Value && x.Primary == y.Primary })
 }
 
 // sameRest tells whether two profiles differ at most in phone numbers and primary address.
@@ -240,7 +244,10 @@ func HearsOf(u *settings.EmailNotifications, kind audit.Type) bool {
 
 // tellDone sends the notice of what an administrator did to an account. prof is the result of before.
 func (s *Service) tellDone(tx storage.Tx, id string, was *Record, prof *Profile, kind audit.Type, now time.Time) error {
-	kinds := map[audit.Type]notify.Kind{personBlocked: notify.AccountBlocked, personRemoved: notify.AccountRemoved, passwordChanged: notify.PasswordUpdated}
+	kinds := map[audit.Type]notify.Kind{
+		personBlocked: notify.AccountBlocked, personRemoved: notify.AccountRemoved,
+		passwordChanged: notify.PasswordUpdated,
+	}
 	u, err := s.Switches(tx)
 	if err != nil || prof == nil || !HearsOf(u, kind) || was.State == Invited {
 		return err

@@ -38,17 +38,28 @@ func TestPartitionsKeepUsernamesApart(t *testing.T) {
 	if there.Partition != "acme" || there.Username != "anna" || here.Partition != "" {
 		t.Errorf("AddPerson = %+v and %+v, want anna of acme and of the default partition", there, here)
 	}
-	for _, taken := range []person.NewPerson{{Username: "ANNA"}, {Username: `ACME\Anna`}, {Username: "anna", Partition: "acme"}, {Username: `default\anna`}} {
+	for _, taken := range []person.NewPerson{
+		{Username: "ANNA"},
+		{Username: `ACME\Anna`},
+		{Username: "anna", Partition: "acme"},
+		{Username: `default\anna`},
+	} {
 		if _, err := add(taken); !errors.Is(err, person.ErrUsernameTaken) {
 			t.Errorf("AddPerson(%+v) = %v, want %v", taken, err, person.ErrUsernameTaken)
 		}
 	}
-	for typed, want := range map[string]string{"anna": here.ID, `default\anna`: here.ID, `acme\ANNA`: there.ID, ` Acme\anna `: there.ID, there.ID: there.ID} {
+	for typed, want := range map[string]string{
+		"anna": here.ID, `default\anna`: here.ID, `acme\ANNA`: there.ID,
+		` Acme\anna `: there.ID, there.ID: there.ID,
+	} {
 		if p, err := h.Person.Person(t.Context(), typed); err != nil || p.ID != want {
 			t.Errorf("Person(%q) = %s, %v, want %s", typed, p.ID, err, want)
 		}
 	}
-	for _, nobody := range []string{`other\anna`, `acme\\anna`, `\anna`, `acme\`, `ac me\anna`, `../x\anna`, strings.Repeat("x", 100) + `\anna`, `acme\` + here.ID} {
+	for _, nobody := range []string{
+		`other\anna`, `acme\\anna`, `\anna`, `acme\`, `ac me\anna`, `../x\anna`,
+		strings.Repeat("x", 100) + `\anna`, `acme\` + here.ID,
+	} {
 		if _, err := h.Person.Person(t.Context(), nobody); !errors.Is(err, person.ErrNoPerson) {
 			t.Errorf("Person(%q) = %v, want %v", nobody, err, person.ErrNoPerson)
 		}
@@ -69,7 +80,10 @@ func TestPartitionsKeepUsernamesApart(t *testing.T) {
 func TestPartitionNames(t *testing.T) {
 	t.Parallel()
 	h := identitytest.New(t, partitioned("acme"))
-	for typed, want := range map[string]bool{`acme\a`: true, `default\a`: true, "b": true, `other\a`: false, `acme\a\b`: false, `Bad Name\a`: false, `\a`: false} {
+	for typed, want := range map[string]bool{
+		`acme\a`: true, `default\a`: true, "b": true, `other\a`: false, `acme\a\b`: false,
+		`Bad Name\a`: false, `\a`: false,
+	} {
 		_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: typed}, audit.Actor{})
 		if invalid := new(person.ValidationError); (err == nil) != want || err != nil && !errors.As(err, &invalid) {
 			t.Errorf("AddPerson(%q) = %v, want it to be taken: %t", typed, err, want)
@@ -79,7 +93,8 @@ func TestPartitionNames(t *testing.T) {
 	if _, err := off.Person.AddPerson(t.Context(), person.NewPerson{Username: "a", Partition: "acme"}, audit.Actor{}); err == nil {
 		t.Error("AddPerson with a partition while partitions are off: taken")
 	}
-	if _, err := off.Person.AddPerson(t.Context(), person.NewPerson{Username: `CORP\alice`}, audit.Actor{}); !errors.As(err, new(*person.ValidationError)) {
+	if _, err := off.Person.AddPerson(t.Context(), person.NewPerson{Username: `CORP\alice`}, audit.Actor{}); !errors.As(err,
+		new(*person.ValidationError)) {
 		t.Errorf(`AddPerson(CORP\alice) while partitions are off = %v, want a *ValidationError`, err)
 	}
 }
@@ -135,7 +150,8 @@ func TestListOfPartitions(t *testing.T) {
 func TestEventsOfPartitions(t *testing.T) {
 	t.Parallel()
 	h := identitytest.New(t, partitioned())
-	p, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: `acme\anna`, Password: secret.New(identitytest.DemoPassword)}, audit.Actor{})
+	p, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: `acme\anna`, Password: secret.New(identitytest.DemoPassword)},
+		audit.Actor{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +180,10 @@ func TestEventsOfPartitions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []string{"person.PersonCreatedEvent", "login.LoginSucceededEvent", "login.LoginFailedEvent", "person.PersonBlockedEvent"} {
+	for _, kind := range []string{
+		"person.PersonCreatedEvent", "login.LoginSucceededEvent", "login.LoginFailedEvent",
+		"person.PersonBlockedEvent",
+	} {
 		if !seen[kind] {
 			t.Errorf("no event %s", kind)
 		}

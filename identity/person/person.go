@@ -262,7 +262,9 @@ func (s *Service) EndSessions(ctx context.Context, usernameOrID string, by audit
 
 // Change reads a person, lets fn change the record and writes it with its event, in one transaction. fn returns
 // false if there is nothing to write.
-func (s *Service) Change(ctx context.Context, usernameOrID string, by audit.Actor, kind audit.Type, fn func(storage.Tx, string, *Record) (bool, error)) error {
+func (s *Service) Change(ctx context.Context, usernameOrID string, by audit.Actor, kind audit.Type,
+	fn func(storage.Tx, string, *Record) (bool, error),
+) error {
 	ev, err := s.NewEvents(by.Origin, kind)
 	if err != nil {
 		return err
@@ -287,7 +289,9 @@ type changeContext struct {
 }
 
 // changeIn is Change within tx, for a record that tx has read. It returns the record after the change.
-func (s *Service) changeIn(tx storage.Tx, id string, rec Record, c changeContext, fn func(storage.Tx, string, *Record) (bool, error)) (Record, error) {
+func (s *Service) changeIn(tx storage.Tx, id string, rec Record, c changeContext,
+	fn func(storage.Tx, string, *Record) (bool, error),
+) (Record, error) {
 	epoch, was := rec.Epoch, rec
 	prof, err := s.before(tx, id, &rec, c.Kind)
 	if err != nil {

@@ -39,7 +39,8 @@ func TestAddPerson(t *testing.T) {
 			t.Errorf("AddPerson(%s) = %v", c.name, err)
 			continue
 		}
-		if p.State != person.Active || p.Email != c.email || p.EmailVerified != c.ok || len(p.ID) != 36 || p.Username != strings.TrimSpace(c.in.Username) {
+		if p.State != person.Active || p.Email != c.email || p.EmailVerified != c.ok || len(p.ID) != 36 ||
+			p.Username != strings.TrimSpace(c.in.Username) {
 			t.Errorf("AddPerson(%s) = %+v, want e-mail %q verified %t", c.name, p, c.email, c.ok)
 		}
 		if again, err := h.Person.Person(t.Context(), p.ID); err != nil || again.Username != p.Username {
@@ -57,8 +58,12 @@ func TestUsernamesAreUnique(t *testing.T) {
 	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "Ren\u00e9"}, identitytest.Admin); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"Ren\u00e9", "ren\u00e9", "REN\u00c9", "Rene\u0301", " rene\u0301 ", "\uff52en\u00e9", strings.ToUpper(identitytest.Demo)} {
-		if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: name}, identitytest.Admin); !errors.Is(err, person.ErrUsernameTaken) {
+	for _, name := range []string{
+		"Ren\u00e9", "ren\u00e9", "REN\u00c9", "Rene\u0301", " rene\u0301 ", "\uff52en\u00e9",
+		strings.ToUpper(identitytest.Demo),
+	} {
+		if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: name}, identitytest.Admin); !errors.Is(err,
+			person.ErrUsernameTaken) {
 			t.Errorf("AddPerson(%q) = %v, want ErrUsernameTaken", name, err)
 		}
 		if _, err := h.Person.Person(t.Context(), name); err != nil {
@@ -123,7 +128,9 @@ func TestAddPersonRefuses(t *testing.T) {
 			{"7 characters as NFD", strings.Repeat("e\u0301", 7), false},
 		} {
 			before := h.Hasher.Computed()
-			_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "p" + fmt.Sprint(len(c.name)) + strings.ReplaceAll(c.name, " ", "-"), Password: secret.New(c.password)}, identitytest.Admin)
+			_, err := h.Person.AddPerson(t.Context(),
+				person.NewPerson{Username: "p" + fmt.Sprint(len(c.name)) + strings.ReplaceAll(c.name, " ", "-"), Password: secret.New(c.password)},
+				identitytest.Admin)
 			set := h.Person.SetPassword(t.Context(), identitytest.Demo, secret.New(c.password), identitytest.Admin)
 			if (err == nil) != c.ok || (set == nil) != c.ok {
 				t.Errorf("password %s: AddPerson = %v, SetPassword = %v, want ok %t", c.name, err, set, c.ok)
@@ -192,7 +199,10 @@ func TestSubject(t *testing.T) {
 	if err != nil || !sub.Active || sub.Username != identitytest.Demo || !slices.Equal(sub.Groups, []string{"staff", "editors"}) {
 		t.Errorf("Get = %+v, %v", sub, err)
 	}
-	for claim, want := range map[string]string{"name": "Demo Person", "email": identitytest.Demo, "email_verified": "true", "preferred_username": identitytest.Demo, "updated_at": "1795262400", "locale": ""} {
+	for claim, want := range map[string]string{
+		"name": "Demo Person", "email": identitytest.Demo, "email_verified": "true",
+		"preferred_username": identitytest.Demo, "updated_at": "1795262400", "locale": "",
+	} {
 		if got := sub.Profile[claim]; got != want {
 			t.Errorf("claim %s = %q, want %q", claim, got, want)
 		}
@@ -207,11 +217,14 @@ func TestSubject(t *testing.T) {
 	if err != nil || blocked.Active || blocked.Epoch <= sub.Epoch {
 		t.Errorf("Get(blocked) = %+v, %v, want inactive and a later epoch", blocked, err)
 	}
-	if err := h.Person.SetState(t.Context(), identitytest.Demo, person.Blocked, identitytest.Admin); err != nil || h.Events()["person.PersonBlockedEvent"] != 1 {
+	if err := h.Person.SetState(t.Context(), identitytest.Demo, person.Blocked, identitytest.Admin); err != nil ||
+		h.Events()["person.PersonBlockedEvent"] != 1 {
 		t.Errorf("blocking twice = %v, %d events, want one", err, h.Events()["person.PersonBlockedEvent"])
 	}
 	for _, err := range []error{
-		h.Person.SetState(t.Context(), "nobody", person.Blocked, identitytest.Admin), h.Person.SetPassword(t.Context(), "nobody", secret.New("sail-1-x"), identitytest.Admin), h.Person.EndSessions(t.Context(), "no body", identitytest.Admin),
+		h.Person.SetState(t.Context(), "nobody", person.Blocked, identitytest.Admin),
+		h.Person.SetPassword(t.Context(), "nobody", secret.New("sail-1-x"), identitytest.Admin),
+		h.Person.EndSessions(t.Context(), "no body", identitytest.Admin),
 	} {
 		if !errors.Is(err, person.ErrNoPerson) {
 			t.Errorf("change of nobody = %v, want ErrNoPerson", err)
@@ -229,7 +242,8 @@ func TestImportedHash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", PasswordHash: string(bc)}, identitytest.Admin); err != nil {
+	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", PasswordHash: string(bc)},
+		identitytest.Admin); err != nil {
 		t.Fatal(err)
 	}
 	before := h.Hasher.Computed()
@@ -255,7 +269,8 @@ func TestRemovedPerson(t *testing.T) {
 		if err := h.Person.SetState(t.Context(), identitytest.Demo, person.Removed, identitytest.Admin); err != nil {
 			t.Fatal(err)
 		}
-		next, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: identitytest.Demo, Password: secret.New("another one")}, identitytest.Admin)
+		next, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: identitytest.Demo, Password: secret.New("another one")},
+			identitytest.Admin)
 		if err != nil || next.ID == old.ID {
 			t.Fatalf("AddPerson = %+v, %v, want a new id", next, err)
 		}

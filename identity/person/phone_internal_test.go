@@ -5,9 +5,11 @@ import "testing"
 func TestParsePhone(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{
-		"+31 6 12345678": "+31612345678", "0031-6-1234.5678": "+31612345678", "+44 (0)20 7946 0018": "+442079460018", "tel:+1-201-555-0123": "+12015550123", " +31612345678 ": "+31612345678",
+		"+31 6 12345678": "+31612345678", "0031-6-1234.5678": "+31612345678", "+44 (0)20 7946 0018": "+442079460018",
+		"tel:+1-201-555-0123": "+12015550123", " +31612345678 ": "+31612345678",
 		"+49 30/901820": "+4930901820",
-		"06 12345678":   "", "31612345678": "", "+0612345678": "", "+31 6 1234x678": "", "+": "", "": "", "+123456": "", "+1234567890123456": "", "+31612345678;ext=1": "",
+		"06 12345678":   "", "31612345678": "", "+0612345678": "", "+31 6 1234x678": "", "+": "", "": "", "+123456": "", "+1234567890123456": "",
+		"+31612345678;ext=1":        "",
 		"+31612345678,+31612345679": "", "+3161234\r\n5678": "", "+٣١٦١٢٣٤٥٦٧٨": "",
 	} {
 		got, ok := ParsePhone(typed)
@@ -23,7 +25,11 @@ func TestParsePhone(t *testing.T) {
 func TestTextNumber(t *testing.T) {
 	t.Parallel()
 	p := Profile{PhoneNumbers: []PhoneNumber{
-		{Value: "+31 6 1", Verified: true}, {Value: "+31 6 11111111"}, {Value: "+31 6 22222222", Verified: true}, {Value: "+31 6 33333333", Verified: true, Primary: true}, {Value: "06 44444444", Verified: true},
+		{Value: "+31 6 1", Verified: true},
+		{Value: "+31 6 11111111"},
+		{Value: "+31 6 22222222", Verified: true},
+		{Value: "+31 6 33333333", Verified: true, Primary: true},
+		{Value: "06 44444444", Verified: true},
 	}}
 	if got := TextNumber(&p); got != "+31633333333" {
 		t.Errorf("TextNumber = %q, want the primary one", got)

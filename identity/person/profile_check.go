@@ -167,7 +167,10 @@ func (p *Profile) checkCustom() error {
 		}
 		seen[c.Name] = true
 		if !IsText(c.Value, maxValue) {
-			return &ValidationError{"custom_attributes", fmt.Sprintf("must have values of at most %d characters, none of them a control character", maxValue)}
+			return &ValidationError{
+				"custom_attributes",
+				fmt.Sprintf("must have values of at most %d characters, none of them a control character", maxValue),
+			}
 		}
 	}
 	return nil
@@ -263,7 +266,8 @@ func (s *Service) CheckConfigured(tx storage.Tx, p, before *ProfileRecord, now t
 
 // attributeMembers are the members of a profile that an attribute of the settings means.
 var attributeMembers = map[string]string{
-	settings.AttributeName: "name", settings.AttributePhone: "phone_number", settings.AttributeBirthDate: "date_of_birth", settings.AttributeEmail: "email",
+	settings.AttributeName: "name", settings.AttributePhone: "phone_number", settings.AttributeBirthDate: "date_of_birth",
+	settings.AttributeEmail: "email",
 }
 
 // others names the attributes that could take the place of a required one.

@@ -13,7 +13,7 @@ var (
 	Records            = storage.NewTable[Record]("identity_person")                     // person id
 	usernames          = storage.NewTable[UsernameRecord]("identity_username")           // folded username
 	Passwords          = storage.NewTable[PasswordRecord]("identity_password")           // person id
-	Identities         = storage.NewTable[IdentityRecord]("identity_external")           // provider, hash of the folded username or of issuer and subject there
+	Identities         = storage.NewTable[IdentityRecord]("identity_external")           // provider, hash of username or issuer and subject
 	Profiles           = storage.NewTable[ProfileRecord]("identity_profile")             // person id
 	groups             = storage.NewTable[groupRecord]("identity_group")                 // group id
 	groupNames         = storage.NewTable[string]("identity_group_name")                 // group name; the value is its id
@@ -23,7 +23,7 @@ var (
 	PhoneIndex         = storage.NewTable[struct{}]("identity_by_phone")                 // E.164 number, person id
 	EmailIndex         = storage.NewTable[struct{}]("identity_by_email")                 // partition, folded address, person id
 	externalIndex      = storage.NewTable[struct{}]("identity_by_external_id")           // partition, external id, person id
-	stableNames        = storage.NewTable[string]("identity_external_stable")            // provider, hash of issuer and a permanent attribute there -> key in identities
+	stableNames        = storage.NewTable[string]("identity_external_stable")            // provider, hash of issuer and attribute -> identity
 	IdentitiesOf       = storage.NewTable[struct{}]("identity_external_of")              // person id, key in identities
 	configured         = storage.NewTable[configuredRecord]("identity_configured")       // person id; those of the configuration
 	NoticeTimes        = storage.NewTable[NoticeTimeRecord]("identity_noticed")          // person id

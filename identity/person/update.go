@@ -34,7 +34,9 @@ type Edit struct {
 // error of fn undoes everything and is returned. Nothing is written if nothing changes. Sessions and tokens that the
 // change ends end at once. Errors: ErrNoPerson, ErrUsernameTaken, ErrSpared, *ValidationError,
 // secret.ErrBusy.
-func (s *Service) UpdatePerson(ctx context.Context, id string, e Edit, fn func(tx storage.Tx, d *Details) error) (after Details, err error) {
+func (s *Service) UpdatePerson(ctx context.Context, id string, e Edit, fn func(tx storage.Tx, d *Details) error) (after Details,
+	err error,
+) {
 	if !e.Password.IsZero() && e.Names == nil {
 		if e.Names, err = s.namesOf(ctx, id); err != nil {
 			return after, err

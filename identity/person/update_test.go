@@ -18,7 +18,8 @@ func TestUpdateInTransaction(t *testing.T) {
 	t.Parallel()
 	h, u, notices := identitytest.NewWithSignUp(t)
 	u.EmailNotifications.AttributesUpdate.OnEmailUpdated = true
-	u.Features.CustomEmailValidation = identitytest.UnitsOf(t, `{"features":{"custom_email_validation":{"enabled":true,"after_at_regex":"example\\.com"}}}`).Features.CustomEmailValidation
+	u.Features.CustomEmailValidation = identitytest.UnitsOf(t,
+		`{"features":{"custom_email_validation":{"enabled":true,"after_at_regex":"example\\.com"}}}`).Features.CustomEmailValidation
 	p := h.Add(person.NewPerson{Username: "ann@example.com"})
 	t.Cleanup(h.CheckInvariants)
 	var followed string

@@ -251,7 +251,10 @@ func (s *sieve) addresses(p *Profile) {
 	var kept []Address
 	primary := false
 	for _, a := range cut(s, "addresses", p.Addresses, maxLooked) {
-		for _, v := range []*string{&a.HouseNumberAddition, &a.StreetName, &a.City, &a.PostalCode, &a.Region, &a.CompanyName, &a.Attention, &a.Tag} {
+		for _, v := range []*string{
+			&a.HouseNumberAddition, &a.StreetName, &a.City, &a.PostalCode, &a.Region,
+			&a.CompanyName, &a.Attention, &a.Tag,
+		} {
 			s.text("addresses", v, MaxLine)
 		}
 		if a.HouseNumber < 0 || a.HouseNumber > maxHouse {

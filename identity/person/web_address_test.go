@@ -12,7 +12,8 @@ import (
 func TestDirectoryAddresses(t *testing.T) {
 	t.Parallel()
 	for at, ok := range map[string]bool{
-		"https://www.example.com/ann": true, "http://www.example.com/ann": true, "": true, "javascript:alert(1)": false, "data:text/html,x": false,
+		"https://www.example.com/ann": true, "http://www.example.com/ann": true, "": true, "javascript:alert(1)": false,
+		"data:text/html,x":      false,
 		"//www.example.com/ann": false, "https://ann@www.example.com/": false,
 	} {
 		for field, d := range map[string]person.Directory{

@@ -30,7 +30,8 @@ func Export(ctx context.Context, store storage.Store, persons *person.Service, q
 			return err
 		}
 		if out == nil { // the query is a good one
-			out = csvfile.New(w, "id", "username", "state", "partition", "name", "given_name", "family_name", "email", "email_verified", "groups", "created_at", "last_sign_in")
+			out = csvfile.New(w, "id", "username", "state", "partition", "name", "given_name", "family_name", "email", "email_verified",
+				"groups", "created_at", "last_sign_in")
 		}
 		for _, f := range page.Persons {
 			out.Row(f.ID, f.Username, string(f.State), f.Partition, f.Name, f.GivenName, f.FamilyName, f.Email, strconv.FormatBool(f.EmailVerified),

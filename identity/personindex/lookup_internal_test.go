@@ -74,7 +74,8 @@ func newHarness(t testing.TB, closures bool) *harness {
 	h.rec = &audit.Recorder{Random: rand.Reader, Now: h.now, Note: Note}
 	units := settings.Defaults()
 	h.persons, err = person.New(context.Background(), person.Config{}, person.Deps{
-		Store: h.store, Keyring: ring, Hasher: secret.NewHasher(secret.HashCost{}), Events: h.rec, Now: h.now, Random: rand.Reader, Log: zap.NewNop(),
+		Store: h.store, Keyring: ring, Hasher: secret.NewHasher(secret.HashCost{}), Events: h.rec, Now: h.now,
+		Random: rand.Reader, Log: zap.NewNop(),
 		Units: func(storage.Tx) (*settings.Units, error) { return &units, nil },
 	})
 	if err != nil {
@@ -88,7 +89,8 @@ func newHarness(t testing.TB, closures bool) *harness {
 // add creates a person and returns the id.
 func (h *harness) add(username, given, family string, groups ...string) string {
 	h.Helper()
-	p, err := h.persons.AddPerson(h.Context(), person.NewPerson{Username: username, GivenName: given, FamilyName: family, Groups: groups}, audit.Actor{})
+	p, err := h.persons.AddPerson(h.Context(), person.NewPerson{Username: username, GivenName: given, FamilyName: family, Groups: groups},
+		audit.Actor{})
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -320,7 +322,8 @@ func (h *harness) fill(many int) string {
 			for i := from; i < min(from+250, many); i++ {
 				name := fmt.Sprintf("user%07d@example.com", i)
 				rec := person.Record{
-					State: person.Active, Username: name, GivenName: fmt.Sprintf("Given%d", i%5000), FamilyName: fmt.Sprintf("Family%d", i/10), Email: name,
+					State: person.Active, Username: name, GivenName: fmt.Sprintf("Given%d", i%5000),
+					FamilyName: fmt.Sprintf("Family%d", i/10), Email: name,
 					CreatedAt: noon, UpdatedAt: noon,
 				}
 				rec.Name = rec.GivenName + " " + rec.FamilyName
@@ -364,10 +367,12 @@ func BenchmarkFind(b *testing.B) {
 	h.keep()
 	middle := fmt.Sprintf("user%07d", many/2)
 	for name, q := range map[string]Query{
-		"all": {}, "username": {Text: middle}, "usernames of many": {Text: "user0"}, "name": {Text: "given77"}, "two words": {Text: "given77 family7"}, "id": {Text: "5af1"},
+		"all": {}, "username": {Text: middle}, "usernames of many": {Text: "user0"}, "name": {Text: "given77"},
+		"two words": {Text: "given77 family7"}, "id": {Text: "5af1"},
 		"nobody": {Text: "nobody"}, "group": {Group: group}, "group and name": {Group: group, Text: "given"}, "blocked": {State: person.Blocked},
-		"blocked of the group": {State: person.Blocked, Group: group}, "recent": {Recent: true}, "recent and blocked": {Recent: true, State: person.Blocked},
-		"not since": {SeenBefore: noon.Add(time.Minute)}, "a removed one by name": {Text: "given", State: person.Removed},
+		"blocked of the group": {State: person.Blocked, Group: group}, "recent": {Recent: true},
+		"recent and blocked": {Recent: true, State: person.Blocked},
+		"not since":          {SeenBefore: noon.Add(time.Minute)}, "a removed one by name": {Text: "given", State: person.Removed},
 	} {
 		b.Run(name, func(b *testing.B) {
 			q.Limit = 50

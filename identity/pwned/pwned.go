@@ -76,7 +76,8 @@ func (c *Checker) Fault() error { return c.fault }
 // CheckURL returns what is wrong with the address of a service.
 func CheckURL(s string) error {
 	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.Fragment != "" || u.User != nil || u.RawQuery != "" || !strings.HasSuffix(u.Path, "/") {
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.Fragment != "" || u.User != nil || u.RawQuery != "" ||
+		!strings.HasSuffix(u.Path, "/") {
 		return errors.New("want a URL that ends with a slash, such as " + Public)
 	}
 	return nil

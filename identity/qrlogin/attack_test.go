@@ -20,32 +20,37 @@ import (
 func TestPhoneSignInAttacks(t *testing.T) {
 	t.Parallel()
 	in := func(a *identitytest.Answer) bool { return strings.HasPrefix(a.Body.String(), "signed in as ") }
-	t.Run("attack 271: a stranger's code that is sent to somebody shows where it is, and is worth nothing without its number", func(t *testing.T) {
-		t.Parallel()
-		h, _ := phoning(t)
-		thief, victim := h.Browser(), newPhone(h)
-		thief.Address = "192.0.2.66:1"
-		code := byPhone(thief, "/next")
-		link, number := scan(code, t)
-		form := victim.Get(link)
-		if !strings.Contains(form.Body.String(), "192.0.2.66") || !strings.Contains(form.Body.String(), "The shop") || regexp.MustCompile(`[^0-9.:]`+number+"<").Match(form.Body.Bytes()) {
-			t.Errorf("the victim sees:\n%s", form.Body)
-		}
-		for _, guess := range []string{"", identitytest.WrongFor(number), identitytest.WrongFor(number) + " ", "00", number + "0", "0" + number} {
-			victim.Post(form, "number", guess)
-		}
-		if victim.Post(form, "number", number); in(thief.Get(code.URL)) {
-			t.Error("guessed, after the attempts that are allowed")
-		}
-		// In a message it is a link: a preview of it changes nothing.
-		link, _ = scan(thief.Get(thief.Post(thief.Get(code.URL)).Header().Get("Location")), t)
-		if a := victim.Do(http.MethodHead, link, ""); a.Code != http.StatusSeeOther {
-			t.Errorf("HEAD = %d", a.Code)
-		}
-		if in(thief.Get(code.URL)) {
-			t.Error("a preview approves")
-		}
-	})
+	t.Run("attack 271: a stranger's code that is sent to somebody shows where it is, and is worth nothing without its number",
+		func(t *testing.T) {
+			t.Parallel()
+			h, _ := phoning(t)
+			thief, victim := h.Browser(), newPhone(h)
+			thief.Address = "192.0.2.66:1"
+			code := byPhone(thief, "/next")
+			link, number := scan(code, t)
+			form := victim.Get(link)
+			if !strings.Contains(form.Body.String(), "192.0.2.66") || !strings.Contains(form.Body.String(), "The shop") ||
+				regexp.MustCompile(`[^0-9.:]`+number+"<").Match(form.Body.Bytes()) {
+				t.Errorf("the victim sees:\n%s", form.Body)
+			}
+			for _, guess := range []string{
+				"", identitytest.WrongFor(number), identitytest.WrongFor(number) + " ", "00",
+				number + "0", "0" + number,
+			} {
+				victim.Post(form, "number", guess)
+			}
+			if victim.Post(form, "number", number); in(thief.Get(code.URL)) {
+				t.Error("guessed, after the attempts that are allowed")
+			}
+			// In a message it is a link: a preview of it changes nothing.
+			link, _ = scan(thief.Get(thief.Post(thief.Get(code.URL)).Header().Get("Location")), t)
+			if a := victim.Do(http.MethodHead, link, ""); a.Code != http.StatusSeeOther {
+				t.Errorf("HEAD = %d", a.Code)
+			}
+			if in(thief.Get(code.URL)) {
+				t.Error("a preview approves")
+			}
+		})
 	t.Run("attack 271: sessions swapped: the browser that shows the code is signed in, and no other", func(t *testing.T) {
 		t.Parallel()
 		h, _ := phoning(t)
@@ -289,7 +294,8 @@ func TestPhoneSignInAttacks(t *testing.T) {
 		other, _ := scan(byPhone(h.Browser(), "/next?x=1"), t)
 		foreign := phone.Get(other)
 		phone.Get(link)
-		if a := phone.Do(http.MethodPost, form.URL, url.Values{"csrf": {foreign.CSRF()}, "number": {number}}.Encode()); a.Code != http.StatusForbidden {
+		if a := phone.Do(http.MethodPost, form.URL,
+			url.Values{"csrf": {foreign.CSRF()}, "number": {number}}.Encode()); a.Code != http.StatusForbidden {
 			t.Errorf("with the token of another code = %d", a.Code)
 		}
 		if a := b.Do(http.MethodPost, code.URL, ""); a.Code != http.StatusForbidden {
@@ -411,15 +417,22 @@ func TestPhoneSignInAttacks(t *testing.T) {
 		t.Parallel()
 		h, u := phoning(t)
 		u.LoginMethods.MobileLogin.Enabled = false
-		qrMethod(u, settings.LoginMethod{ID: "qr", Name: "Acme phone", QRCode: &settings.QRCodeAttributes{DeepLinkingEnabled: true, DeepLinkingRedirectURL: "acme://sign-in"}})
+		qrMethod(u, settings.LoginMethod{
+			ID: "qr", Name: "Acme phone",
+			QRCode: &settings.QRCodeAttributes{DeepLinkingEnabled: true, DeepLinkingRedirectURL: "acme://sign-in"},
+		})
 		b := h.Browser()
 		code := byPhone(b, "/next")
-		for _, more := range []string{"&deep_linking_redirect_url=evil://x", "&redirect=https://evil.example/", "&return=https://evil.example/", "&idp=qr&idp=evil"} {
+		for _, more := range []string{
+			"&deep_linking_redirect_url=evil://x", "&redirect=https://evil.example/",
+			"&return=https://evil.example/", "&idp=qr&idp=evil",
+		} {
 			if a := b.Get(code.URL + more); strings.Contains(a.Body.String(), "evil") || strings.Contains(a.Header().Get("Location"), "evil") {
 				t.Errorf("%s is in the page", more)
 			}
 		}
-		u.LoginMethods.LoginMethods[len(u.LoginMethods.LoginMethods)-1].QRCode.DeepLinkingRedirectURL = "javascript://x/%0aalert(1)" // as if a check had failed
+		// As if a check had failed.
+		u.LoginMethods.LoginMethods[len(u.LoginMethods.LoginMethods)-1].QRCode.DeepLinkingRedirectURL = "javascript://x/%0aalert(1)"
 		if a := b.Get(code.URL); strings.Contains(a.Body.String(), "javascript:") {
 			t.Errorf("a script is a link:\n%s", a.Body)
 		}

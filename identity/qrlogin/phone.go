@@ -66,7 +66,8 @@ func (s *Service) readPhone(q *webflow.Request) (x *phone, err error) {
 	}
 	// The sign-in on the phone is as fresh as the application wants the one that it makes.
 	d := authn.Demand{
-		Provider: session.LocalProvider, MaxAge: x.flow.Demand.MaxAge, NotBefore: x.flow.Demand.NotBefore, Return: x.self(), Level: session.PasswordLevel,
+		Provider: session.LocalProvider, MaxAge: x.flow.Demand.MaxAge, NotBefore: x.flow.Demand.NotBefore, Return: x.self(),
+		Level: session.PasswordLevel,
 	}
 	result, err := s.front.Authenticate(q, d)
 	if err != nil {
@@ -157,7 +158,8 @@ func (s *Service) answerPage(x *phone, status int, problem string, left int) (er
 		return s.phonePage(x, status, in)
 	}
 	in.Key = "scan_approve"
-	in.Fields = web.Fields(problem != "", web.Field{Name: "number", Type: "code", Label: "push.number", Autocomplete: "off", MaxLength: 2, Required: true, Invalid: problem != ""})
+	in.Fields = web.Fields(problem != "",
+		web.Field{Name: "number", Type: "code", Label: "push.number", Autocomplete: "off", MaxLength: 2, Required: true, Invalid: problem != ""})
 	return s.phonePage(x, status, in)
 }
 
@@ -203,7 +205,8 @@ func (s *Service) handlePhone(q *webflow.Request) error {
 	switch {
 	case errors.Is(err, ErrNumber) && left > 0:
 		return s.answerPage(x, http.StatusUnprocessableEntity, "problem.scan_number", left)
-	case errors.Is(err, ErrNumber), errors.Is(err, ErrOver), errors.Is(err, ErrFactor), errors.Is(err, ErrPerson), errors.Is(err, ErrNoCode), errors.Is(err, ErrOff):
+	case errors.Is(err, ErrNumber), errors.Is(err, ErrOver), errors.Is(err, ErrFactor), errors.Is(err, ErrPerson),
+		errors.Is(err, ErrNoCode), errors.Is(err, ErrOff):
 		return q.Redirect(x.self())
 	case err != nil:
 		return err

@@ -127,7 +127,8 @@ func TestPhoneSignIn(t *testing.T) {
 	}
 	h.WantLevel(b, 1)
 	s, err := h.SessionOf(b)
-	if err != nil || s.Provider != "identity" || len(s.AMR) != 1 || s.AMR[0] != "CUSTOM_AUTHENTICATOR" || !s.AuthTime.Equal(h.Clock.Now().Add(-time.Minute)) {
+	if err != nil || s.Provider != "identity" || len(s.AMR) != 1 || s.AMR[0] != "CUSTOM_AUTHENTICATOR" ||
+		!s.AuthTime.Equal(h.Clock.Now().Add(-time.Minute)) {
 		t.Errorf("the session is %+v (%v), want the age of the phone's", s, err)
 	}
 	if n := h.Events(); n["login.PhoneApprovedEvent"] != 1 || n["login.LoginSucceededEvent"] != 2 {
@@ -184,11 +185,13 @@ func TestPhoneDenies(t *testing.T) {
 	code := byPhone(b, "/next")
 	link, _ := scan(code, t)
 	form := phone.Get(link)
-	if a := phone.Post(form, "deny", "yes"); a.Code != http.StatusSeeOther || !strings.Contains(phone.Get(form.URL).Body.String(), "Sign-in denied") {
+	if a := phone.Post(form, "deny", "yes"); a.Code != http.StatusSeeOther ||
+		!strings.Contains(phone.Get(form.URL).Body.String(), "Sign-in denied") {
 		t.Errorf("denying = %d:\n%s", a.Code, a.Body)
 	}
 	a := b.Get(code.URL)
-	if b.IsSignedIn() || !strings.Contains(a.Body.String(), "denied on the phone") || a.Header().Get("Refresh") != "" || h.Events()["login.PhoneDeniedEvent"] != 1 {
+	if b.IsSignedIn() || !strings.Contains(a.Body.String(), "denied on the phone") || a.Header().Get("Refresh") != "" ||
+		h.Events()["login.PhoneDeniedEvent"] != 1 {
 		t.Errorf("the browser that waited = %d:\n%s", a.Code, a.Body)
 	}
 	if a := b.Post(a); a.Code != http.StatusSeeOther {
@@ -337,17 +340,20 @@ func TestPhoneTries(t *testing.T) {
 	link, number := scan(code, t)
 	form := phone.Get(link)
 	for i := range 2 {
-		if a := phone.Post(form, "number", identitytest.WrongFor(number)); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "isn’t the number") {
+		if a := phone.Post(form, "number", identitytest.WrongFor(number)); a.Code != http.StatusUnprocessableEntity ||
+			!strings.Contains(a.Body.String(), "isn’t the number") {
 			t.Errorf("wrong number %d = %d:\n%s", i+1, a.Code, a.Body)
 		}
 	}
-	if a := phone.Post(form, "number", identitytest.WrongFor(number)); a.Code != http.StatusSeeOther || !strings.Contains(phone.Get(form.URL).Body.String(), "Too many wrong numbers") {
+	if a := phone.Post(form, "number", identitytest.WrongFor(number)); a.Code != http.StatusSeeOther ||
+		!strings.Contains(phone.Get(form.URL).Body.String(), "Too many wrong numbers") {
 		t.Errorf("the last wrong number = %d:\n%s", a.Code, a.Body)
 	}
 	if phone.Post(form, "number", number); b.IsSignedIn() {
 		t.Error("signed in")
 	}
-	if a := b.Get(code.URL); !strings.Contains(a.Body.String(), "Too many wrong numbers") || b.IsSignedIn() || h.Events()["login.PhoneDeniedEvent"] != 1 {
+	if a := b.Get(code.URL); !strings.Contains(a.Body.String(), "Too many wrong numbers") || b.IsSignedIn() ||
+		h.Events()["login.PhoneDeniedEvent"] != 1 {
 		t.Errorf("the browser that waited = %d:\n%s", a.Code, a.Body)
 	}
 }
@@ -425,7 +431,8 @@ func TestPhoneTypes(t *testing.T) {
 	phone, b := newPhone(h), h.Browser()
 	link, number := scan(byPhone(b, "/next"), t)
 	form := phone.Get(link)
-	if !strings.Contains(form.Body.String(), "Use the app") || strings.Contains(form.Body.String(), "<form method") && strings.Contains(form.Body.String(), `name="number"`) {
+	if !strings.Contains(form.Body.String(), "Use the app") || strings.Contains(form.Body.String(), "<form method") &&
+		strings.Contains(form.Body.String(), `name="number"`) {
 		t.Errorf("APP: the browser of the phone = %d:\n%s", form.Code, form.Body)
 	}
 	if a := phone.Do(http.MethodPost, form.URL, "number="+number); a.Code != http.StatusForbidden {
@@ -447,14 +454,18 @@ func TestPhoneLinks(t *testing.T) {
 	h, u := phoning(t)
 	u.LoginMethods.MobileLogin.Enabled = false
 	qrMethod(u, settings.LoginMethod{ID: "qr", Name: "Acme phone", QRCode: &settings.QRCodeAttributes{
-		AndroidStoreLink: "https://play.example.com/acme", AppStoreLink: "https://apps.example.com/acme", DeepLinkingEnabled: true, DeepLinkingRedirectURL: "acme://sign-in?v=2",
+		AndroidStoreLink: "https://play.example.com/acme", AppStoreLink: "https://apps.example.com/acme", DeepLinkingEnabled: true,
+		DeepLinkingRedirectURL: "acme://sign-in?v=2",
 	}})
 	links := &u.LoginMethods.LoginMethods[len(u.LoginMethods.LoginMethods)-1]
 	b := h.Browser()
 	code := byPhone(b, "/next")
 	link, _ := scan(code, t)
 	token := link[strings.Index(link, "token="):]
-	for _, want := range []string{`href="https://play.example.com/acme"`, `href="https://apps.example.com/acme"`, `href="acme://sign-in?` + token + `&amp;v=2"`} {
+	for _, want := range []string{
+		`href="https://play.example.com/acme"`, `href="https://apps.example.com/acme"`,
+		`href="acme://sign-in?` + token + `&amp;v=2"`,
+	} {
 		if !strings.Contains(code.Body.String(), want) {
 			t.Errorf("the page with the code has no %s:\n%s", want, code.Body)
 		}
@@ -463,7 +474,10 @@ func TestPhoneLinks(t *testing.T) {
 	if a := b.Get(code.URL); strings.Contains(a.Body.String(), "acme:") || strings.Contains(a.Body.String(), "example.com/acme") {
 		t.Errorf("switched off:\n%s", a.Body)
 	}
-	links.QRCode = &settings.QRCodeAttributes{AppStoreLink: "https://apps.example.com/acme", DeepLinkingEnabled: true, DeepLinkingRedirectURL: "acme://sign-in", MobileAuthenticationType: "BROWSER"}
+	links.QRCode = &settings.QRCodeAttributes{
+		AppStoreLink: "https://apps.example.com/acme", DeepLinkingEnabled: true,
+		DeepLinkingRedirectURL: "acme://sign-in", MobileAuthenticationType: "BROWSER",
+	}
 	if a := b.Get(code.URL); strings.Contains(a.Body.String(), "acme:") || strings.Contains(a.Body.String(), "example.com/acme") {
 		t.Errorf("links to an app that cannot approve:\n%s", a.Body)
 	}

@@ -142,7 +142,10 @@ func (s *Service) start(q *webflow.Request) error {
 	if s.wayOf(q.Settings, "") == nil {
 		return webflow.NotFound()
 	}
-	d := authn.Demand{MaxAge: -1, Return: cmp.Or(web.LocalPath(to), person.DefaultReturn), Client: authn.Client{Targets: webflow.TargetsOf(to)}}
+	d := authn.Demand{
+		MaxAge: -1, Return: cmp.Or(web.LocalPath(to), person.DefaultReturn),
+		Client: authn.Client{Targets: webflow.TargetsOf(to)},
+	}
 	id, err := s.front.NewFlow(q.W, q.Request, d)
 	if err == nil && web.LocalPath(to) == "" {
 		err = s.front.ChangeFlow(q.Context(), id, func(f *webflow.FlowRecord) { f.Elsewhere = to })
@@ -223,7 +226,8 @@ func (s *Service) make(x *waiting) error {
 		return err
 	case wait > 0:
 		s.front.Refuse(x.Request, denial.Refusal{Where: denial.SignIn, Reason: denial.Throttled, By: "phone", ClientID: rec.Client}, errTooMany)
-		return s.codePage(x, http.StatusTooManyRequests, web.Push{Key: "scan_again", Problem: "problem.wait", Wait: webflow.RetryAfter(x.W, wait)})
+		return s.codePage(x, http.StatusTooManyRequests,
+			web.Push{Key: "scan_again", Problem: "problem.wait", Wait: webflow.RetryAfter(x.W, wait)})
 	default:
 		s.jar.Set(x.W, kindWaiting, browser, 0)
 	}

@@ -81,11 +81,15 @@ func (s *Service) take(x *waiting) error {
 		return err
 	case !taken:
 		s.jar.Clear(x.W, kindWaiting)
-		s.front.Refuse(x.Request, denial.Refusal{Where: denial.SignIn, Reason: denial.PhoneRefused, By: "phone", ClientID: x.rec.Client}, ErrPerson)
+		s.front.Refuse(x.Request, denial.Refusal{Where: denial.SignIn, Reason: denial.PhoneRefused, By: "phone", ClientID: x.rec.Client},
+			ErrPerson)
 		x.rec = nil
 		return s.codePage(x, http.StatusOK, web.Push{Key: "scan_again", Problem: "problem.scan_over"})
 	}
-	s.front.Entered(x.Context(), denial.Entry{PersonID: rec.PersonID, Username: who.Username, ClientID: x.rec.Client, By: "phone", Provider: rec.Provider, Level: rec.Level})
+	s.front.Entered(x.Context(), denial.Entry{
+		PersonID: rec.PersonID, Username: who.Username, ClientID: x.rec.Client, By: "phone",
+		Provider: rec.Provider, Level: rec.Level,
+	})
 	s.jar.Clear(x.W, kindWaiting)
 	s.jar.Set(x.W, session.CookieSession, token, 0)
 	s.pages.Choose(x.W, x.Request.Request, who.Locale)

@@ -24,7 +24,8 @@ func benchHarness(b *testing.B) *harness {
 		workers.Go(func() {
 			for i := w; i < benchUsers; i += 64 {
 				n := person.NewPerson{
-					Username: fmt.Sprintf("user%06d@example.com", i), GivenName: "Given", FamilyName: fmt.Sprintf("Family %d", i), Groups: []string{"staff"},
+					Username: fmt.Sprintf("user%06d@example.com", i), GivenName: "Given", FamilyName: fmt.Sprintf("Family %d", i),
+					Groups:    []string{"staff"},
 					Directory: &person.Directory{ExternalID: fmt.Sprintf("e-%d", i), Title: fmt.Sprintf("Title %d", i%1000)},
 				}
 				if _, err := h.identity.Person.CreatePerson(b.Context(), n, audit.Actor{}); err != nil {
@@ -48,7 +49,10 @@ func BenchmarkList(b *testing.B) {
 	}{
 		{"first page of 100", func() string { return "/Users?count=100" }},
 		{"next page of 100", func() string { page++; return fmt.Sprintf("/Users?count=100&startIndex=%d", page%1000*100+1) }},
-		{"page in the middle, found by counting", func() string { page += 7; return fmt.Sprintf("/Users?count=100&startIndex=%d", 50_000+page%100) }},
+		{
+			"page in the middle, found by counting",
+			func() string { page += 7; return fmt.Sprintf("/Users?count=100&startIndex=%d", 50_000+page%100) },
+		},
 		{"userName eq", func() string { return search(`userName eq "USER050000@example.com"`) }},
 		{"emails eq", func() string { return search(`emails eq "user050000@example.com"`) }},
 		{"externalId eq", func() string { return search(`externalId eq "e-50000"`) }},
@@ -80,7 +84,8 @@ func BenchmarkCreate(b *testing.B) {
 		for pb.Next() {
 			mu.Lock()
 			n++
-			body := fmt.Sprintf(`{"schemas":["%s"],"userName":"u%d","name":{"givenName":"Anna"},"emails":[{"value":"u%d@example.com"}]}`, coreUser, n, n)
+			body := fmt.Sprintf(`{"schemas":["%s"],"userName":"u%d","name":{"givenName":"Anna"},"emails":[{"value":"u%d@example.com"}]}`,
+				coreUser, n, n)
 			mu.Unlock()
 			r := httptest.NewRequest(http.MethodPost, issuer+"/scim/v2/Users", strings.NewReader(body))
 			r.Header.Set("Authorization", "Bearer good")

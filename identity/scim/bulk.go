@@ -125,7 +125,10 @@ func parseOperation(v any) (op bulkOperation) {
 		op.wrong = err
 		return op
 	}
-	op = bulkOperation{method: strings.ToUpper(text(o, "method")), bulkID: text(o, "bulkId"), path: text(o, "path"), version: text(o, "version"), data: o["data"]}
+	op = bulkOperation{
+		method: strings.ToUpper(text(o, "method")), bulkID: text(o, "bulkId"), path: text(o, "path"),
+		version: text(o, "version"), data: o["data"],
+	}
 	if op.bulkID != "" && !bulkIDs.MatchString(op.bulkID) || op.method == http.MethodPost && op.bulkID == "" {
 		op.bulkID, op.wrong = "", bad(invalidSyntax, "bulkId wants 1 to 64 letters, digits and . _ -")
 		return op
@@ -233,7 +236,10 @@ func (s *Server) run(r *http.Request, c *call, op bulkOperation, made map[string
 	if rec.status/100 == 3 { // the path has another form, such as one with dots: it names no resource
 		return op.refuse(bad(invalidPath, "path names no resource"))
 	}
-	a := bulkAnswer{Method: op.method, BulkID: op.bulkID, Status: strconv.Itoa(rec.status), Version: rec.header.Get("ETag"), left: rec.header.Values(leftHeader)}
+	a := bulkAnswer{
+		Method: op.method, BulkID: op.bulkID, Status: strconv.Itoa(rec.status), Version: rec.header.Get("ETag"),
+		left: rec.header.Values(leftHeader),
+	}
 	if op.method != http.MethodPost {
 		a.Location = s.deps.Issuer + prefix + path
 	}

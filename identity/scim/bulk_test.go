@@ -32,7 +32,10 @@ func TestBulk(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	old := h.add("old", nil)
-	group := map[string]any{"schemas": []string{coreGroup}, "displayName": "staff", "members": []any{map[string]any{"type": "User", "value": "bulkId:a"}, map[string]any{"value": "bulkId:b"}}}
+	group := map[string]any{
+		"schemas": []string{coreGroup}, "displayName": "staff",
+		"members": []any{map[string]any{"type": "User", "value": "bulkId:a"}, map[string]any{"value": "bulkId:b"}},
+	}
 	a := h.want(http.StatusOK, "POST", "/Bulk", bulk(
 		op("POST", "/Groups", "g", group), // names what comes later
 		op("POST", "/Users", "a", userData("anna")),
@@ -47,7 +50,8 @@ func TestBulk(t *testing.T) {
 	var got []string
 	list, _ := a.body["Operations"].([]any)
 	for i := range list {
-		got = append(got, a.at("Operations", i, "method")+" "+a.at("Operations", i, "bulkId")+" "+a.at("Operations", i, "status")+" "+a.at("Operations", i, "response", "scimType"))
+		got = append(got, a.at("Operations", i, "method")+" "+a.at("Operations", i, "bulkId")+" "+a.at("Operations", i, "status")+" "+
+			a.at("Operations", i, "response", "scimType"))
 	}
 	want := "POST a 201 |POST b 201 |POST g 201 |PATCH  200 |PATCH  204 |PUT  200 |POST c 409 uniqueness|DELETE  204 |DELETE  404 "
 	if strings.Join(got, "|") != want {
@@ -56,7 +60,8 @@ func TestBulk(t *testing.T) {
 	if !strings.HasPrefix(a.at("Operations", 0, "location"), issuer+"/scim/v2/Users/") || a.at("Operations", 0, "version") == "" {
 		t.Errorf("bulk: %s", a.raw)
 	}
-	if got := h.want(200, "GET", `/Users?filter=groups.display+eq+"staff"`, nil); got.names() != "anna" || got.at("Resources", 0, "title") != "Boss" {
+	if got := h.want(200, "GET", `/Users?filter=groups.display+eq+"staff"`, nil); got.names() != "anna" ||
+		got.at("Resources", 0, "title") != "Boss" {
 		t.Errorf("after bulk: %s", got.raw)
 	}
 }
@@ -64,7 +69,8 @@ func TestBulk(t *testing.T) {
 func TestBulkStops(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	body := bulk(op("POST", "/Users", "a", userData("bad name")), op("POST", "/Users", "b", userData("anna")), op("POST", "/Users", "c", userData("anna")), op("POST", "/Users", "d", userData("ben")))
+	body := bulk(op("POST", "/Users", "a", userData("bad name")), op("POST", "/Users", "b", userData("anna")),
+		op("POST", "/Users", "c", userData("anna")), op("POST", "/Users", "d", userData("ben")))
 	body["failOnErrors"] = 2
 	a := h.want(http.StatusOK, "POST", "/Bulk", body)
 	if list, _ := a.body["Operations"].([]any); len(list) != 3 {
@@ -99,10 +105,16 @@ func TestBadBulks(t *testing.T) {
 	}
 	h.refused(413, "", "POST", "/Bulk", bulk(large...))
 	for name, body := range map[string]any{
-		"none":             bulk(),
-		"no schema":        map[string]any{"Operations": []any{op("POST", "/Users", "a", userData("x"))}},
-		"failOnErrors":     map[string]any{"schemas": []string{bulkURN}, "failOnErrors": -1, "Operations": []any{op("POST", "/Users", "a", userData("x"))}},
-		"failOnErrors 1.5": map[string]any{"schemas": []string{bulkURN}, "failOnErrors": 1.5, "Operations": []any{op("POST", "/Users", "a", userData("x"))}},
+		"none":      bulk(),
+		"no schema": map[string]any{"Operations": []any{op("POST", "/Users", "a", userData("x"))}},
+		"failOnErrors": map[string]any{
+			"schemas": []string{bulkURN}, "failOnErrors": -1,
+			"Operations": []any{op("POST", "/Users", "a", userData("x"))},
+		},
+		"failOnErrors 1.5": map[string]any{
+			"schemas": []string{bulkURN}, "failOnErrors": 1.5,
+			"Operations": []any{op("POST", "/Users", "a", userData("x"))},
+		},
 	} {
 		if a := h.do("POST", "/Bulk", body); a.status != 400 {
 			t.Errorf("%s: status %d, want 400: %s", name, a.status, a.raw)
@@ -124,7 +136,8 @@ func TestBadBulks(t *testing.T) {
 		"unknown member": {{"method": "POST", "path": "/Users", "bulkId": "a", "headers": map[string]any{"X": "y"}}},
 		"nothing":        {{}},
 	} {
-		before, behind := op("POST", "/Users", "first", userData(fmt.Sprintf("first%d", made))), op("POST", "/Users", "last", userData(fmt.Sprintf("last%d", made)))
+		before, behind := op("POST", "/Users", "first", userData(fmt.Sprintf("first%d", made))),
+			op("POST", "/Users", "last", userData(fmt.Sprintf("last%d", made)))
 		a := h.want(200, "POST", "/Bulk", bulk(append(append([]map[string]any{before}, ops...), behind)...))
 		for i := range len(ops) + 2 {
 			want := "400"
@@ -140,7 +153,12 @@ func TestBadBulks(t *testing.T) {
 	if n := h.want(200, "GET", "/Users", nil).at("totalResults"); n != fmt.Sprint(made) {
 		t.Errorf("there are %s users, want %d", n, made)
 	}
-	if a := h.want(200, "POST", "/Bulk", map[string]any{"schemas": []string{bulkURN}, "failOnErrors": 1, "Operations": []any{7, op("POST", "/Users", "a", userData("x"))}}); a.at("Operations", 0, "status") != "400" || a.at("Operations", 1) != "" {
+	if a := h.want(200, "POST", "/Bulk",
+		map[string]any{
+			"schemas": []string{bulkURN}, "failOnErrors": 1,
+			"Operations": []any{7, op("POST", "/Users", "a", userData("x"))},
+		}); a.at("Operations", 0, "status") != "400" ||
+		a.at("Operations", 1) != "" {
 		t.Errorf("failOnErrors with a malformed operation: %s", a.raw)
 	}
 	// A search is no operation, and what Users/.search would do is not done by DELETE.

@@ -34,7 +34,8 @@ func (d *reader) readResource(w http.ResponseWriter, r *http.Request, t *resourc
 // another site cannot send without a preflight.
 func readBody(w http.ResponseWriter, r *http.Request) (any, error) {
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || kind != mediaType && kind != "application/json" || params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {
+	if err != nil || kind != mediaType && kind != "application/json" || params["charset"] != "" &&
+		!strings.EqualFold(params["charset"], "utf-8") {
 		return nil, &Error{Status: http.StatusUnsupportedMediaType, Detail: "want Content-Type: " + mediaType}
 	}
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))

@@ -16,8 +16,14 @@ func (s *Server) serviceProviderConfig(w http.ResponseWriter, _ *http.Request, _
 		"sort":           object{"supported": true},
 		"etag":           object{"supported": true},
 		"authenticationSchemes": []object{
-			{"type": "oauthbearertoken", "name": "OAuth Bearer Token", "description": "An access token of a client's own with the scope scim", "specUri": "https://www.rfc-editor.org/info/rfc6750", "primary": true},
-			{"type": "httpbasic", "name": "HTTP Basic", "description": "An API client that may use persons", "specUri": "https://www.rfc-editor.org/info/rfc7617"},
+			{
+				"type": "oauthbearertoken", "name": "OAuth Bearer Token", "description": "An access token of a client's own with the scope scim",
+				"specUri": "https://www.rfc-editor.org/info/rfc6750", "primary": true,
+			},
+			{
+				"type": "httpbasic", "name": "HTTP Basic", "description": "An API client that may use persons",
+				"specUri": "https://www.rfc-editor.org/info/rfc7617",
+			},
 		},
 		"meta": object{"resourceType": "ServiceProviderConfig", "location": s.deps.Issuer + prefix + "/ServiceProviderConfig"},
 	})
@@ -67,7 +73,8 @@ func (s *Server) typeTree(t *resourceType) object {
 	}
 	return object{
 		"schemas": []string{typeSchema}, "id": t.name, "name": t.name, "endpoint": t.endpoint, "description": t.description, "schema": t.core.id,
-		"schemaExtensions": extensions, "meta": object{"resourceType": "ResourceType", "location": s.deps.Issuer + prefix + "/ResourceTypes/" + t.name},
+		"schemaExtensions": extensions,
+		"meta":             object{"resourceType": "ResourceType", "location": s.deps.Issuer + prefix + "/ResourceTypes/" + t.name},
 	}
 }
 
@@ -104,8 +111,9 @@ func (s *Server) readSchema(w http.ResponseWriter, r *http.Request, _ *call) err
 
 func (s *Server) schemaTree(sc *schema) object {
 	return object{
-		"schemas": []string{schemaSchema}, "id": sc.id, "name": sc.name, "description": sc.description, "attributes": attributeTrees(sc.attributes),
-		"meta": object{"resourceType": "Schema", "location": s.deps.Issuer + prefix + "/Schemas/" + sc.id},
+		"schemas": []string{schemaSchema}, "id": sc.id, "name": sc.name, "description": sc.description,
+		"attributes": attributeTrees(sc.attributes),
+		"meta":       object{"resourceType": "Schema", "location": s.deps.Issuer + prefix + "/Schemas/" + sc.id},
 	}
 }
 

@@ -41,7 +41,8 @@ func TestDiscovery(t *testing.T) {
 	u := h.want(http.StatusOK, "GET", "/Schemas/"+coreUser, nil)
 	list, _ = u.body["attributes"].([]any)
 	for i := range list {
-		if u.at("attributes", i, "name") == "password" && (u.at("attributes", i, "returned") != "never" || u.at("attributes", i, "mutability") != "writeOnly") {
+		if u.at("attributes", i, "name") == "password" &&
+			(u.at("attributes", i, "returned") != "never" || u.at("attributes", i, "mutability") != "writeOnly") {
 			t.Errorf("password: %s", u.at("attributes", i))
 		}
 	}

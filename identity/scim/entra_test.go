@@ -35,10 +35,13 @@ func TestEntraProvisions(t *testing.T) {
 			t.Errorf("PATCH %d: %s", i, got.raw)
 		}
 	}
-	if got := h.want(http.StatusOK, "PATCH", "/Users/"+id, patch("Replace", enterprise+":manager", []any{"m-1", "m-3"})); got.at(enterprise, "manager", "value") != "m-2" {
+	if got := h.want(http.StatusOK, "PATCH", "/Users/"+id, patch("Replace", enterprise+":manager", []any{"m-1", "m-3"})); got.at(enterprise,
+		"manager", "value") != "m-2" {
 		t.Errorf("PATCH with two managers: %s", got.raw)
 	}
-	group := h.want(http.StatusCreated, "POST", "/Groups", `{"schemas":["`+coreGroup+`","`+entraGroup+`"],"externalId":"8aa1a0c0","displayName":"Sales","members":[],"meta":{"resourceType":"Group"}}`)
+	group := h.want(http.StatusCreated, "POST", "/Groups",
+		`{"schemas":["`+coreGroup+`","`+entraGroup+
+			`"],"externalId":"8aa1a0c0","displayName":"Sales","members":[],"meta":{"resourceType":"Group"}}`)
 	if got := group.at("schemas"); strings.Contains(got, "microsoft") {
 		t.Errorf("schemas of the group = %s, want ours alone", got)
 	}
@@ -46,13 +49,17 @@ func TestEntraProvisions(t *testing.T) {
 	if got := h.memberNames(group.at("id")); got != "Ines Perez" {
 		t.Errorf("members = %q", got)
 	}
-	for _, schemas := range []string{`"` + coreUser + `"`, `"` + coreGroup + `","` + coreUser + `"`, `"` + coreGroup + `","no uri"`, `"` + coreGroup + `",7`} {
+	for _, schemas := range []string{
+		`"` + coreUser + `"`, `"` + coreGroup + `","` + coreUser + `"`, `"` + coreGroup + `","no uri"`,
+		`"` + coreGroup + `",7`,
+	} {
 		if a := h.do("POST", "/Groups", `{"schemas":[`+schemas+`],"displayName":"x"}`); a.status != 400 {
 			t.Errorf("a group of the schemas %s: status %d, want 400", schemas, a.status)
 		}
 	}
 	for _, a := range []answer{
-		h.want(http.StatusOK, "PUT", "/Users/"+id, user(`"userName":"ines@example.com","`+ours+`:initials":"X"`)), h.want(http.StatusOK, "PATCH", "/Users/"+id, patch("add", enterprise+":salary", "1")),
+		h.want(http.StatusOK, "PUT", "/Users/"+id, user(`"userName":"ines@example.com","`+ours+`:initials":"X"`)),
+		h.want(http.StatusOK, "PATCH", "/Users/"+id, patch("add", enterprise+":salary", "1")),
 	} {
 		if a.header.Get("Gatehouse-Left-Out") == "" || a.at(ours, "initials") != "" {
 			t.Errorf("what is not known is kept, or not named: %s", a.raw)
@@ -87,7 +94,8 @@ func TestFilterByValuePath(t *testing.T) {
 	}
 	for _, filter := range []string{
 		`emails[type eq "work"].`, `emails[type eq "work"].nothing eq "x"`, `emails[type eq "work"].value`, `emails[type eq "work"].value is "x"`,
-		`emails[type eq "work"]value eq "x"`, `emails[type eq "work"].value.x eq "x"`, `emails[type eq "work"].value[type eq "x"]`, `emails[type eq "work"].primary gt true`,
+		`emails[type eq "work"]value eq "x"`, `emails[type eq "work"].value.x eq "x"`, `emails[type eq "work"].value[type eq "x"]`,
+		`emails[type eq "work"].primary gt true`,
 	} {
 		h.refused(400, "invalidFilter", "GET", "/Users?filter="+url.QueryEscape(filter), nil)
 	}

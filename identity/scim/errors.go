@@ -76,7 +76,10 @@ func asError(err error) *Error {
 	case errors.As(err, &invalid):
 		return &Error{Status: http.StatusBadRequest, Type: invalidValue, Detail: invalid.Field + " " + invalid.Problem}
 	case errors.As(err, &many):
-		return &Error{Status: http.StatusRequestEntityTooLarge, Detail: "more than " + strconv.Itoa(many.Most) + " " + many.Field + " change at once; send several requests"}
+		return &Error{
+			Status: http.StatusRequestEntityTooLarge,
+			Detail: "more than " + strconv.Itoa(many.Most) + " " + many.Field + " change at once; send several requests",
+		}
 	case errors.Is(err, person.ErrUsernameTaken):
 		return &Error{Status: http.StatusConflict, Type: uniqueness, Detail: "the userName is taken"}
 	case errors.Is(err, person.ErrGroupTaken):
@@ -91,7 +94,8 @@ func asError(err error) *Error {
 		return &Error{Status: http.StatusUnauthorized, Detail: "authentication is required", cause: err}
 	case errors.Is(err, authn.ErrNotAllowed):
 		return &Error{Status: http.StatusForbidden, Detail: "these credentials are not for this API", cause: err}
-	case errors.Is(err, secret.ErrBusy), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), storage.IsFailure(err) && isStorage(err):
+	case errors.Is(err, secret.ErrBusy), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
+		storage.IsFailure(err) && isStorage(err):
 		return &Error{Status: http.StatusServiceUnavailable, Detail: "try again later", cause: err}
 	}
 	return &Error{Status: http.StatusInternalServerError, Detail: "internal error", cause: err}
@@ -99,7 +103,8 @@ func asError(err error) *Error {
 
 // isStorage tells whether the store has failed.
 func isStorage(err error) bool {
-	return errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrFull) || errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrReadOnly)
+	return errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrFull) || errors.Is(err, storage.ErrCorrupt) ||
+		errors.Is(err, storage.ErrReadOnly)
 }
 
 // errorBody is the body of a refusal.
@@ -146,7 +151,8 @@ func (s *Server) record(r *http.Request, e *Error) (ref string) {
 	case http.StatusInternalServerError:
 		f.Reason = denial.Internal
 	default:
-		s.deps.Log.Info("request refused", zap.String("method", r.Method), zap.Int("status", e.Status), zap.String("scim_type", e.Type), zap.NamedError("cause", e.cause))
+		s.deps.Log.Info("request refused", zap.String("method", r.Method), zap.Int("status", e.Status), zap.String("scim_type", e.Type),
+			zap.NamedError("cause", e.cause))
 		return ""
 	}
 	return s.deps.Refusals.Refuse(r.Context(), s.deps.Log, f, e.cause)

@@ -8,16 +8,22 @@ import (
 // FuzzFilter reads filters and holds what it could read against a user: it ends, and does not panic.
 func FuzzFilter(f *testing.F) {
 	for _, s := range []string{
-		`userName eq "bjensen"`, `name.familyName co "O'Malley"`, `urn:ietf:params:scim:schemas:core:2.0:User:userName sw "J"`, `title pr and userType eq "Employee"`,
-		`emails[type eq "work" and value co "@example.com"] or ims[type eq "xmpp" and value co "@foo.com"]`, `not (meta.lastModified ge "2011-05-13T04:42:34Z")`,
-		`userType ne "Employee" and not (emails co "example.com" or emails.value co "example.org")`, `urn:ietf:params:scim:schemas:extension:enterprise:2.0:User:manager.value eq "1"`,
-		`active eq true`, `title eq null`, `((((title pr))))`, `a`, `"`, `emails[`, `userName eq "\ud800"`, `urn:gatehouse:params:scim:schemas:extension:2.0:User:customAttributes[name eq "x"]`,
+		`userName eq "bjensen"`, `name.familyName co "O'Malley"`, `urn:ietf:params:scim:schemas:core:2.0:User:userName sw "J"`,
+		`title pr and userType eq "Employee"`,
+		`emails[type eq "work" and value co "@example.com"] or ims[type eq "xmpp" and value co "@foo.com"]`,
+		`not (meta.lastModified ge "2011-05-13T04:42:34Z")`,
+		`userType ne "Employee" and not (emails co "example.com" or emails.value co "example.org")`,
+		`urn:ietf:params:scim:schemas:extension:enterprise:2.0:User:manager.value eq "1"`,
+		`active eq true`, `title eq null`, `((((title pr))))`, `a`, `"`, `emails[`, `userName eq "\ud800"`,
+		`urn:gatehouse:params:scim:schemas:extension:2.0:User:customAttributes[name eq "x"]`,
 	} {
 		f.Add(s)
 	}
 	user := object{
-		"userName": "bjensen", "active": true, "name": object{"familyName": "Jensen"}, "emails": []any{object{"value": "b@example.com", "type": "work", "primary": true}},
-		"meta": object{"created": "2011-05-13T04:42:34Z"}, enterprise: object{"manager": object{"value": "1"}}, ourUser: object{"customAttributes": []any{object{"name": "x"}}},
+		"userName": "bjensen", "active": true, "name": object{"familyName": "Jensen"},
+		"emails": []any{object{"value": "b@example.com", "type": "work", "primary": true}},
+		"meta":   object{"created": "2011-05-13T04:42:34Z"}, enterprise: object{"manager": object{"value": "1"}},
+		ourUser: object{"customAttributes": []any{object{"name": "x"}}},
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, rt := range resourceTypes {
@@ -39,9 +45,12 @@ func FuzzFilter(f *testing.F) {
 // FuzzPatch applies whatever can be read to a user: what comes of it has the types of the schema.
 func FuzzPatch(f *testing.F) {
 	for _, s := range []string{
-		`[{"op":"add","path":"title","value":"x"}]`, `[{"op":"replace","path":"emails[type eq \"work\"].value","value":"x"}]`, `[{"op":"remove","path":"emails"}]`,
-		`[{"op":"add","value":{"name":{"givenName":"x"},"emails":[{"value":"a"}]}}]`, `[{"op":"remove","path":"emails","value":[{"value":"b@example.com"}]}]`,
-		`[{"op":"add","path":"urn:ietf:params:scim:schemas:extension:enterprise:2.0:User:manager.value","value":"x"}]`, `[{"op":"add","path":"emails.type","value":null}]`,
+		`[{"op":"add","path":"title","value":"x"}]`, `[{"op":"replace","path":"emails[type eq \"work\"].value","value":"x"}]`,
+		`[{"op":"remove","path":"emails"}]`,
+		`[{"op":"add","value":{"name":{"givenName":"x"},"emails":[{"value":"a"}]}}]`,
+		`[{"op":"remove","path":"emails","value":[{"value":"b@example.com"}]}]`,
+		`[{"op":"add","path":"urn:ietf:params:scim:schemas:extension:enterprise:2.0:User:manager.value","value":"x"}]`,
+		`[{"op":"add","path":"emails.type","value":null}]`,
 		`[{"op":"remove","path":"urn:gatehouse:params:scim:schemas:extension:2.0:User:customAttributes","value":["x"]}]`,
 	} {
 		f.Add(s)
@@ -56,7 +65,8 @@ func FuzzPatch(f *testing.F) {
 			return
 		}
 		o := object{
-			"schemas": []any{coreUser}, "userName": "x", "emails": []any{object{"value": "b@example.com", "type": "work", "primary": true}}, "name": object{"familyName": "y"},
+			"schemas": []any{coreUser}, "userName": "x", "emails": []any{object{"value": "b@example.com", "type": "work", "primary": true}},
+			"name":  object{"familyName": "y"},
 			ourUser: object{"customAttributes": []any{object{"name": "x", "value": "y"}}},
 		}
 		if err := userType.apply(o, ops); err != nil {
@@ -78,7 +88,10 @@ func FuzzPatch(f *testing.F) {
 
 // FuzzBody reads whatever is sent as a user.
 func FuzzBody(f *testing.F) {
-	for _, s := range []string{`{"schemas":["` + coreUser + `"],"userName":"x"}`, `{"emails":{"value":1}}`, `[[[[]]]]`, `{"a":1,"A":2}`, `{"active":"TRUE"}`, "\xff", `{"name":null}`} {
+	for _, s := range []string{
+		`{"schemas":["` + coreUser + `"],"userName":"x"}`, `{"emails":{"value":1}}`, `[[[[]]]]`, `{"a":1,"A":2}`,
+		`{"active":"TRUE"}`, "\xff", `{"name":null}`,
+	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {

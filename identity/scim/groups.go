@@ -200,7 +200,9 @@ func (s *Server) replaceGroup(w http.ResponseWriter, r *http.Request, c *call) e
 }
 
 // updateGroup changes a group as change says.
-func (s *Server) updateGroup(w http.ResponseWriter, r *http.Request, c *call, read *reader, change func(tx storage.Tx, now object, to *person.GroupChange) error) error {
+func (s *Server) updateGroup(w http.ResponseWriter, r *http.Request, c *call, read *reader,
+	change func(tx storage.Tx, now object, to *person.GroupChange) error,
+) error {
 	sel, err := selectionOfQuery(groupType, r.URL.Query())
 	if err != nil {
 		return err

@@ -46,11 +46,13 @@ func TestGroups(t *testing.T) {
 	h := newHarness(t)
 	anna, ben, carl := h.add("anna", nil), h.add("ben", nil), h.add("carl", nil)
 	made := h.want(http.StatusCreated, "POST", "/Groups", map[string]any{
-		"schemas": []string{coreGroup, oursGroup}, "displayName": "staff", "externalId": "g1", "members": []any{map[string]any{"value": anna, "type": "User"}},
+		"schemas": []string{coreGroup, oursGroup}, "displayName": "staff", "externalId": "g1",
+		"members": []any{map[string]any{"value": anna, "type": "User"}},
 		oursGroup: map[string]any{"permissions": []string{"read", "write"}},
 	})
 	id := made.at("id")
-	if made.at("members", 0, "$ref") != issuer+"/scim/v2/Users/"+anna || made.at("members", 0, "display") != "anna" || made.at("externalId") != "g1" {
+	if made.at("members", 0, "$ref") != issuer+"/scim/v2/Users/"+anna || made.at("members", 0, "display") != "anna" ||
+		made.at("externalId") != "g1" {
 		t.Errorf("POST: %s", made.raw)
 	}
 	if h.groupsOf(anna) != "staff" {
@@ -83,7 +85,8 @@ func TestGroups(t *testing.T) {
 		{patch("remove", `members[display sw "b"]`, nil), "carl"},
 		{patch("add", "", map[string]any{"members": []any{map[string]any{"value": anna}}, "externalId": "g2"}), "anna carl"},
 		{patch("remove", "members", nil), ""},
-		{patch("add", "members", []any{map[string]any{"value": ben}}, "remove", `members[value eq "`+ben+`"]`, nil, "add", "members", map[string]any{"value": anna}), "anna"},
+		{patch("add", "members", []any{map[string]any{"value": ben}}, "remove", `members[value eq "`+ben+`"]`, nil, "add", "members",
+			map[string]any{"value": anna}), "anna"},
 	} {
 		h.want(204, "PATCH", at, step.body)
 		if got := h.memberNames(id); got != step.want {
@@ -104,7 +107,10 @@ func TestGroups(t *testing.T) {
 	if h.groupsOf(anna) != "crew" {
 		t.Errorf("groups of anna after the group's new name = %q, want crew", h.groupsOf(anna))
 	}
-	h.want(200, "PUT", at, map[string]any{"schemas": []string{coreGroup}, "displayName": "crew", "members": []any{map[string]any{"value": carl}}})
+	h.want(200, "PUT", at, map[string]any{
+		"schemas": []string{coreGroup}, "displayName": "crew",
+		"members": []any{map[string]any{"value": carl}},
+	})
 	if h.groupsOf(anna) != "" || h.groupsOf(carl) != "crew" {
 		t.Errorf("after PUT anna is in %q, carl in %q", h.groupsOf(anna), h.groupsOf(carl))
 	}
@@ -131,8 +137,10 @@ func TestGroupErrors(t *testing.T) {
 	h.refused(404, "", "DELETE", "/Groups/"+anna, nil)
 	for scimType, bodies := range map[string][]any{
 		"invalidValue": {
-			patch("add", "members", []any{map[string]any{"value": id}}), patch("add", "members", []any{map[string]any{"value": anna, "type": "Group"}}),
-			patch("replace", "displayName", "a\nb"), patch("replace", "displayName", " "), patch("remove", "displayName", nil), patch("add", "members", []any{map[string]any{"display": "x"}}),
+			patch("add", "members", []any{map[string]any{"value": id}}),
+			patch("add", "members", []any{map[string]any{"value": anna, "type": "Group"}}),
+			patch("replace", "displayName", "a\nb"), patch("replace", "displayName", " "), patch("remove", "displayName", nil),
+			patch("add", "members", []any{map[string]any{"display": "x"}}),
 			patch("replace", oursGroup+":permissions", []any{strings.Repeat("x", 300)}),
 		},
 		"mutability":  {patch("replace", `members[value eq "`+anna+`"].value`, "x"), patch("replace", "members.value", "x")},
@@ -181,7 +189,8 @@ func TestGroupLists(t *testing.T) {
 	if got := h.want(200, "GET", "/Groups?excludedAttributes=members", nil); strings.Contains(got.raw, anna) {
 		t.Errorf("excluded members: %s", got.raw)
 	}
-	h.want(200, "POST", "/Groups/.search", map[string]any{"schemas": []string{"urn:ietf:params:scim:api:messages:2.0:SearchRequest"}, "filter": "displayName pr"})
+	h.want(200, "POST", "/Groups/.search",
+		map[string]any{"schemas": []string{"urn:ietf:params:scim:api:messages:2.0:SearchRequest"}, "filter": "displayName pr"})
 	h.refused(400, "invalidFilter", "GET", "/Groups?filter=userName+pr", nil)
 }
 
@@ -191,7 +200,8 @@ func TestLargeGroup(t *testing.T) {
 	h := newHarness(t)
 	var ids []string
 	for i := range 450 {
-		p, err := h.identity.Person.AddPerson(t.Context(), person.NewPerson{Username: fmt.Sprintf("p%d", i), Groups: []string{"crowd"}}, audit.Actor{})
+		p, err := h.identity.Person.AddPerson(t.Context(), person.NewPerson{Username: fmt.Sprintf("p%d", i), Groups: []string{"crowd"}},
+			audit.Actor{})
 		if err != nil {
 			t.Fatal(err)
 		}

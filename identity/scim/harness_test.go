@@ -89,7 +89,8 @@ func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
 		f(&cfg)
 	}
 	h.identity, err = identity.New(t.Context(), cfg, identity.Deps{
-		Store: tested, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 100}), Pages: pages, Log: log, Now: c.Now,
+		Store: tested, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 100}),
+		Pages: pages, Log: log, Now: c.Now,
 		Random: rand.Reader, Events: &audit.Recorder{Random: rand.Reader, Now: c.Now},
 	})
 	if err != nil {
@@ -165,7 +166,8 @@ func (h *harness) checkError(method, path string, a answer) {
 	if a.body["status"] != fmt.Sprint(a.status) || fmt.Sprint(a.body["schemas"]) != "[urn:ietf:params:scim:api:messages:2.0:Error]" {
 		h.t.Errorf("%s %s: refusal %d has the body %s", method, path, a.status, a.raw)
 	}
-	if a.header.Get("Cache-Control") != "no-store" || a.header.Get("X-Content-Type-Options") != "nosniff" || a.header.Get("Content-Type") != "application/scim+json" {
+	if a.header.Get("Cache-Control") != "no-store" || a.header.Get("X-Content-Type-Options") != "nosniff" ||
+		a.header.Get("Content-Type") != "application/scim+json" {
 		h.t.Errorf("%s %s: refusal %d has the headers %v", method, path, a.status, a.header)
 	}
 }
@@ -206,7 +208,8 @@ func (h *harness) addGroup(name string, members ...string) string {
 	for _, m := range members {
 		list = append(list, map[string]any{"value": m})
 	}
-	return h.want(http.StatusCreated, "POST", "/Groups", map[string]any{"schemas": []string{coreGroup}, "displayName": name, "members": list}).body["id"].(string)
+	return h.want(http.StatusCreated, "POST", "/Groups",
+		map[string]any{"schemas": []string{coreGroup}, "displayName": name, "members": list}).body["id"].(string)
 }
 
 // patch is a PATCH of operations: op, path, value each.

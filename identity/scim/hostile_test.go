@@ -17,7 +17,8 @@ func TestWhoIsLetIn(t *testing.T) {
 		t.Parallel()
 		h := newHarness(t)
 		for _, path := range []string{
-			"/Users", "/Users/x", "/Users/.search", "/Groups", "/Groups/x", "/Groups/.search", "/Bulk", "/ServiceProviderConfig", "/Schemas", "/Schemas/" + coreUser,
+			"/Users", "/Users/x", "/Users/.search", "/Groups", "/Groups/x", "/Groups/.search", "/Bulk", "/ServiceProviderConfig",
+			"/Schemas", "/Schemas/" + coreUser,
 			"/ResourceTypes", "/ResourceTypes/User", "/Nothing", "/",
 		} {
 			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "TRACE"} {
@@ -39,7 +40,10 @@ func TestWhoIsLetIn(t *testing.T) {
 				h.off = false
 			}
 		}
-		for path, allow := range map[string]string{"/Users": "GET, POST", "/Bulk": "POST", "/Schemas": "GET", "/Users/x": "DELETE, GET, PATCH, PUT"} {
+		for path, allow := range map[string]string{
+			"/Users": "GET, POST", "/Bulk": "POST", "/Schemas": "GET",
+			"/Users/x": "DELETE, GET, PATCH, PUT",
+		} {
 			if a := h.want(405, "TRACE", path, nil); a.header.Get("Allow") != allow {
 				t.Errorf("TRACE %s: Allow %q, want %q", path, a.header.Get("Allow"), allow)
 			}
@@ -66,7 +70,8 @@ func TestHostileBodies(t *testing.T) {
 	leftOut := func(t *testing.T, body string) {
 		t.Helper()
 		a := h.want(200, "PUT", "/Users/"+spare, strings.ReplaceAll(body, `"anna"`, `"spare"`))
-		if a.header.Get("Gatehouse-Left-Out") == "" || a.at("nickName") != "" || a.at(ours, "state") != "ACTIVE" || a.at(ours, "emailVerified") == "true" {
+		if a.header.Get("Gatehouse-Left-Out") == "" || a.at("nickName") != "" || a.at(ours, "state") != "ACTIVE" ||
+			a.at(ours, "emailVerified") == "true" {
 			t.Errorf("PUT %.80s: %s, want it left out and named", body, a.raw)
 		}
 	}
@@ -74,16 +79,23 @@ func TestHostileBodies(t *testing.T) {
 		leftOut(t, user(`"userName":"anna","emails":[{"value":"boss@example.com","verified":true}]`))
 		leftOut(t, user(`"userName":"anna","phoneNumbers":[{"value":"+31201234567","verified":true}]`))
 		leftOut(t, user(`"userName":"anna","email_verified":true`))
-		other := h.add("boss", map[string]any{"emails": []any{map[string]any{"value": "boss@example.com"}}, ours: map[string]any{"emailVerified": true}})
+		other := h.add("boss", map[string]any{
+			"emails": []any{map[string]any{"value": "boss@example.com"}},
+			ours:     map[string]any{"emailVerified": true},
+		})
 		if got := h.want(200, "GET", "/Users/"+other, nil).at(ours, "emailVerified"); got != "false" {
 			t.Errorf("emailVerified = %s, want false", got)
 		}
 	})
 	t.Run("attack 248: members that cannot be set", func(t *testing.T) {
-		for _, member := range []string{"enabled", "removable", "role", "verified", "password_hash", "private_key", "organisation", "epoch", "State", "__proto__", "constructor"} {
+		for _, member := range []string{
+			"enabled", "removable", "role", "verified", "password_hash", "private_key", "organisation", "epoch",
+			"State", "__proto__", "constructor",
+		} {
 			leftOut(t, user(`"userName":"anna","`+member+`":true`))
 		}
-		a := h.want(200, "PUT", "/Users/"+id, user(`"userName":"anna","id":"00000000-0000-4000-8000-000000000000","meta":{"created":"1970-01-01T00:00:00Z"},"groups":[{"value":"x"}],"`+ours+`":{"state":"REMOVED","partition":"other"}`))
+		a := h.want(200, "PUT", "/Users/"+id,
+			user(`"userName":"anna","id":"00000000-0000-4000-8000-000000000000","meta":{"created":"1970-01-01T00:00:00Z"},"groups":[{"value":"x"}],"`+ours+`":{"state":"REMOVED","partition":"other"}`))
 		if a.raw != before {
 			t.Errorf("PUT of read-only attributes:\n%s\nwant\n%s", a.raw, before)
 		}
@@ -111,7 +123,10 @@ func TestHostileBodies(t *testing.T) {
 		put(t, user(`"userName":"anna","nickName":"`+"\xff\xfe"+`"`))
 	})
 	t.Run("attack 257: a form of another site", func(t *testing.T) {
-		for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", "application/json; charset=utf-16", "a, application/json"} {
+		for _, kind := range []string{
+			"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "",
+			"application/json; charset=utf-16", "a, application/json",
+		} {
 			h.header.Set("Content-Type", kind)
 			h.refused(415, "", "POST", "/Users", user(`"userName":"mallory"`))
 		}
@@ -120,7 +135,10 @@ func TestHostileBodies(t *testing.T) {
 		h.header.Del("Content-Type")
 	})
 	t.Run("attack 247: malformed ids", func(t *testing.T) {
-		for _, bad := range []string{"..%2f..%2fetc", "%00", "'%20OR%201=1--", strings.Repeat("x", 10_000), "%7Benv.X%7D", "%ff", "........-....-....-....-............"} {
+		for _, bad := range []string{
+			"..%2f..%2fetc", "%00", "'%20OR%201=1--", strings.Repeat("x", 10_000), "%7Benv.X%7D", "%ff",
+			"........-....-....-....-............",
+		} {
 			for _, at := range []string{"/Users/", "/Groups/", "/Schemas/", "/ResourceTypes/"} {
 				h.refused(404, "", "GET", at+bad, nil)
 			}
@@ -153,7 +171,10 @@ func TestPartitions(t *testing.T) {
 	h := newHarness(t, func(c *identity.Config) { c.Partitions = person.PartitionConfig{On: true} })
 	in := func(partition ...string) { h.header[scimHeader] = partition }
 	in("acme")
-	anna := h.add("anna", map[string]any{"password": password, "emails": []any{map[string]any{"value": "anna@acme.example"}}, "externalId": "e"})
+	anna := h.add("anna", map[string]any{
+		"password": password, "emails": []any{map[string]any{"value": "anna@acme.example"}},
+		"externalId": "e",
+	})
 	group := h.addGroup("staff", anna)
 	in("default")
 	other := h.add("anna", nil)
@@ -172,7 +193,10 @@ func TestPartitions(t *testing.T) {
 			h.refused(404, "", "PUT", "/Users/"+anna, user(`"userName":"stolen"`))
 			h.refused(404, "", "PATCH", "/Users/"+anna, patch("replace", "active", false))
 			h.refused(404, "", "DELETE", "/Users/"+anna, nil)
-			for _, filter := range []string{`id+eq+"` + anna + `"`, `emails+eq+"anna@acme.example"`, `externalId+eq+"e"`, `groups.display+eq+"staff"`} {
+			for _, filter := range []string{
+				`id+eq+"` + anna + `"`, `emails+eq+"anna@acme.example"`, `externalId+eq+"e"`,
+				`groups.display+eq+"staff"`,
+			} {
 				if n := h.want(200, "GET", "/Users?filter="+filter, nil).at("totalResults"); n != "0" {
 					t.Errorf("%s: filter %s finds %s, want 0", partition, filter, n)
 				}
@@ -191,17 +215,20 @@ func TestPartitions(t *testing.T) {
 		in("default")
 		own := h.addGroup("staff", other) // the name is free here, and another group
 		h.refused(400, "invalidValue", "PATCH", "/Groups/"+own, patch("add", "members", []any{map[string]any{"value": anna}}))
-		h.refused(400, "invalidValue", "POST", "/Groups", map[string]any{"schemas": []string{coreGroup}, "displayName": "new", "members": []any{map[string]any{"value": anna}}})
+		h.refused(400, "invalidValue", "POST", "/Groups",
+			map[string]any{"schemas": []string{coreGroup}, "displayName": "new", "members": []any{map[string]any{"value": anna}}})
 		h.want(204, "PATCH", "/Groups/"+own, patch("remove", `members[value eq "`+anna+`"]`, nil))
 		h.want(204, "PATCH", "/Groups/"+own, patch("replace", oursGroup+":permissions", []any{"everything"}))
 		h.want(204, "DELETE", "/Groups/"+own, nil)
 		in("acme")
-		if got := h.want(200, "GET", "/Users/"+anna, nil); got.at("userName") != "anna" || got.at("active") != "true" || got.at(ours, "partition") != "acme" || got.at("groups", 0, "value") != group {
+		if got := h.want(200, "GET", "/Users/"+anna, nil); got.at("userName") != "anna" || got.at("active") != "true" ||
+			got.at(ours, "partition") != "acme" || got.at("groups", 0, "value") != group {
 			t.Errorf("after requests of others: %s", got.raw)
 		}
 	})
 	in("default")
-	if got := h.want(200, "GET", "/Users", nil); got.names() != "anna" || got.at("Resources", 0, "id") != other || got.at("totalResults") != "1" {
+	if got := h.want(200, "GET", "/Users", nil); got.names() != "anna" || got.at("Resources", 0, "id") != other ||
+		got.at("totalResults") != "1" {
 		t.Errorf("users of the default partition: %s", got.raw)
 	}
 	h.refused(400, "invalidValue", "POST", "/Users", user(`"userName":"acme\\eve"`))
@@ -300,17 +327,23 @@ func TestStorageIsDown(t *testing.T) {
 func TestAddressesOfPages(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	id := h.add("anna", map[string]any{"profileUrl": "https://example.com/~anna", "photos": []any{map[string]any{"value": "HTTP://example.com/a.png"}}})
+	id := h.add("anna", map[string]any{
+		"profileUrl": "https://example.com/~anna",
+		"photos":     []any{map[string]any{"value": "HTTP://example.com/a.png"}},
+	})
 	for _, at := range []string{
-		"javascript:alert(document.cookie)", "JaVaScRiPt:alert(1)", " javascript:alert(1)", "java\tscript:alert(1)", "javascript://example.com/%0aalert(1)", "data:text/html,<script>alert(1)</script>",
-		"vbscript:x", "file:///etc/passwd", "//example.com/x", "/x", "x", "https:example.com", "https://", "https://a:b@example.com/", "ftp://example.com/",
+		"javascript:alert(document.cookie)", "JaVaScRiPt:alert(1)", " javascript:alert(1)", "java\tscript:alert(1)",
+		"javascript://example.com/%0aalert(1)", "data:text/html,<script>alert(1)</script>",
+		"vbscript:x", "file:///etc/passwd", "//example.com/x", "/x", "x", "https:example.com", "https://",
+		"https://a:b@example.com/", "ftp://example.com/",
 	} {
 		t.Run("attack: a claim that runs as a script: "+at, func(t *testing.T) {
 			for name, body := range map[string]any{
 				"profileUrl": patch("replace", "profileUrl", at), "photos": patch("add", "photos", []any{map[string]any{"value": at}}),
 			} {
 				a := h.want(http.StatusOK, "PATCH", "/Users/"+id, body)
-				if a.header.Get("Gatehouse-Left-Out") != name || a.at("profileUrl") != "" && a.at("profileUrl") != "https://example.com/~anna" || a.at("photos", 1) != "" {
+				if a.header.Get("Gatehouse-Left-Out") != name || a.at("profileUrl") != "" && a.at("profileUrl") != "https://example.com/~anna" ||
+					a.at("photos", 1) != "" {
 					t.Errorf("PATCH keeps %s: %s", name, a.raw)
 				}
 			}
@@ -325,7 +358,8 @@ func TestAddressesOfPages(t *testing.T) {
 func TestBirthDateInTheFuture(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	a := h.want(http.StatusCreated, "POST", "/Users", map[string]any{"schemas": []string{coreUser}, "userName": "eve", ours: map[string]any{"dateOfBirth": "2999-01-01"}})
+	a := h.want(http.StatusCreated, "POST", "/Users",
+		map[string]any{"schemas": []string{coreUser}, "userName": "eve", ours: map[string]any{"dateOfBirth": "2999-01-01"}})
 	id := h.add("anna", map[string]any{ours: map[string]any{"dateOfBirth": "2026-11-21"}})
 	b := h.want(http.StatusOK, "PATCH", "/Users/"+id, patch("replace", ours+":dateOfBirth", "2026-11-23"))
 	if a.at(ours, "dateOfBirth") != "" || b.at(ours, "dateOfBirth") != "" || a.header.Get("Gatehouse-Left-Out") != ours+":dateOfBirth" {

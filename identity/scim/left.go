@@ -22,8 +22,9 @@ func (d *reader) leftOut() (out []person.LeftOut) {
 
 // attributesOf are the attributes of the members of a profile that have other names in SCIM.
 var attributesOf = map[string]string{
-	"given_name": "name.givenName", "family_name": "name.familyName", "name": "displayName", "email": "emails", "phone_numbers": "phoneNumbers",
-	"initials": ourUser + ":initials", "gender": ourUser + ":gender", "date_of_birth": ourUser + ":dateOfBirth",
+	"given_name": "name.givenName", "family_name": "name.familyName", "name": "displayName", "email": "emails",
+	"phone_numbers": "phoneNumbers",
+	"initials":      ourUser + ":initials", "gender": ourUser + ":gender", "date_of_birth": ourUser + ":dateOfBirth",
 	"reference_id": ourUser + ":referenceId", "custom_attributes": ourUser + ":customAttributes",
 }
 

@@ -17,12 +17,22 @@ func crowd(h *harness) map[string]string {
 		more map[string]any
 	}{
 		{"anna@example.com", map[string]any{"title": "Boss", "userType": "Employee", "emails": []any{
-			map[string]any{"value": "anna@example.com", "type": "work", "primary": true}, map[string]any{"value": "anna@home.example", "type": "home"},
+			map[string]any{"value": "anna@example.com", "type": "work", "primary": true},
+			map[string]any{"value": "anna@home.example", "type": "home"},
 		}}},
-		{"ben", map[string]any{"title": "Guide", "externalId": "B-1", "active": false, "emails": []any{map[string]any{"value": "ben@home.example", "type": "home"}}}},
+		{"ben", map[string]any{
+			"title": "Guide", "externalId": "B-1", "active": false,
+			"emails": []any{map[string]any{"value": "ben@home.example", "type": "home"}},
+		}},
 		{"Carla", map[string]any{"userType": "Intern", "name": map[string]any{"familyName": "O'Malley"}, "nickName": `quote " and \ slash`}},
-		{"dora", map[string]any{"title": "guide", "userType": "Employee", enterprise: map[string]any{"department": "Sales", "manager": map[string]any{"value": "m-1"}}}},
-		{"emil", map[string]any{"locale": "de-DE", ours: map[string]any{"customAttributes": []any{map[string]any{"name": "floor", "value": "3"}}}}},
+		{"dora", map[string]any{
+			"title": "guide", "userType": "Employee",
+			enterprise: map[string]any{"department": "Sales", "manager": map[string]any{"value": "m-1"}},
+		}},
+		{"emil", map[string]any{
+			"locale": "de-DE",
+			ours:     map[string]any{"customAttributes": []any{map[string]any{"name": "floor", "value": "3"}}},
+		}},
 		{"zoë", map[string]any{"roles": []any{map[string]any{"value": "admin", "primary": true}}}},
 	} {
 		ids[p.name] = h.add(p.name, p.more)
@@ -109,14 +119,21 @@ func TestBadFilters(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	for _, filter := range []string{
-		`userName`, `userName eq`, `userName eq ben`, `userName is "ben"`, `eq "ben"`, `userName eq "ben`, `userName eq "ben" and`, `userName eq "ben" or or`,
-		`(userName eq "ben"`, `userName eq "ben")`, `not userName eq "ben"`, `not ()`, `()`, `nothing eq "x"`, `name.nothing eq "x"`, `userName.value eq "x"`,
-		`password eq "x"`, `password pr`, `password sw "c"`, `active gt true`, `active eq "perhaps"`, `active co "t"`, `userName eq 7`, `userName eq true`,
-		`userName gt null`, `name eq "x"`, enterprise + `:manager eq 5`, `emails[type eq "work"`, `emails[]`, `emails[nothing eq "x"]`, `userName[value eq "x"]`,
-		`emails[value[type eq "x"]]`, `meta.created gt "yesterday"`, `x509Certificates gt "AAAA"`, `userName eq "\x"`, `userName eq "a" userName eq "b"`,
+		`userName`, `userName eq`, `userName eq ben`, `userName is "ben"`, `eq "ben"`, `userName eq "ben`, `userName eq "ben" and`,
+		`userName eq "ben" or or`,
+		`(userName eq "ben"`, `userName eq "ben")`, `not userName eq "ben"`, `not ()`, `()`, `nothing eq "x"`,
+		`name.nothing eq "x"`, `userName.value eq "x"`,
+		`password eq "x"`, `password pr`, `password sw "c"`, `active gt true`, `active eq "perhaps"`, `active co "t"`,
+		`userName eq 7`, `userName eq true`,
+		`userName gt null`, `name eq "x"`, enterprise + `:manager eq 5`, `emails[type eq "work"`, `emails[]`, `emails[nothing eq "x"]`,
+		`userName[value eq "x"]`,
+		`emails[value[type eq "x"]]`, `meta.created gt "yesterday"`, `x509Certificates gt "AAAA"`, `userName eq "\x"`,
+		`userName eq "a" userName eq "b"`,
 		`userName eq {"a":1}`, `userName eq ["a"]`, "userName eq \"a\x00\"", "userName eq \"a\xff\"", `userNаme eq "cyrillic a"`,
-		strings.Repeat("(", 10_000), strings.Repeat("not (", 50) + `title pr` + strings.Repeat(")", 50), strings.Repeat("(", 17) + `title pr` + strings.Repeat(")", 17),
-		strings.Repeat(`title pr and `, 200) + `title pr`, `title eq "` + strings.Repeat("x", 5000) + `"`, strings.Repeat("emails[", 30) + `type pr` + strings.Repeat("]", 30),
+		strings.Repeat("(", 10_000), strings.Repeat("not (", 50) + `title pr` + strings.Repeat(")", 50),
+		strings.Repeat("(", 17) + `title pr` + strings.Repeat(")", 17),
+		strings.Repeat(`title pr and `, 200) + `title pr`, `title eq "` + strings.Repeat("x", 5000) + `"`,
+		strings.Repeat("emails[", 30) + `type pr` + strings.Repeat("]", 30),
 	} {
 		h.refused(400, "invalidFilter", "GET", "/Users?filter="+url.QueryEscape(filter), nil)
 	}
@@ -155,7 +172,10 @@ func TestSortingAndPaging(t *testing.T) {
 			t.Errorf("GET /Users?%s: totalResults %s, want 6", query, a.at("totalResults"))
 		}
 	}
-	for _, query := range []string{"count=x", "startIndex=1e3", "sortOrder=up", "sortBy=nothing", "sortBy=password", "sortBy=name", "count=1&count=2", "sortBy=x509Certificates", "%zz"} {
+	for _, query := range []string{
+		"count=x", "startIndex=1e3", "sortOrder=up", "sortBy=nothing", "sortBy=password", "sortBy=name",
+		"count=1&count=2", "sortBy=x509Certificates", "%zz",
+	} {
 		if a := h.do("GET", "/Users?"+query, nil); a.status != 400 {
 			t.Errorf("GET /Users?%s: status %d, want 400", query, a.status)
 		}
@@ -207,7 +227,8 @@ func TestSelection(t *testing.T) {
 		"attributes=" + enterprise:                 enterprise + " id schemas userName",
 		"attributes=nothing":                       "id schemas userName",
 		"attributes=password":                      "id schemas userName",
-		"excludedAttributes=userName,id,schemas,emails,name,meta,addresses,phoneNumbers,roles,entitlements,ims,photos,x509Certificates," + enterprise + "," + ours: "active displayName externalId id locale nickName preferredLanguage profileUrl schemas timezone title userName userType",
+		"excludedAttributes=userName,id,schemas,emails,name,meta,addresses,phoneNumbers,roles,entitlements,ims,photos,x509Certificates," +
+			enterprise + "," + ours: "active displayName externalId id locale nickName preferredLanguage profileUrl schemas timezone title userName userType",
 	} {
 		a := h.want(http.StatusOK, "GET", "/Users/"+id+"?"+query, nil)
 		var names []string
@@ -228,7 +249,8 @@ func TestSelection(t *testing.T) {
 	}
 	h.refused(400, "invalidValue", "GET", "/Users/"+id+"?attributes=a&excludedAttributes=b", nil)
 	h.refused(400, "invalidValue", "GET", "/Users/"+id+"?attributes="+strings.Repeat("a,", 200), nil)
-	if a := h.want(http.StatusOK, "PATCH", "/Users/"+id+"?attributes=title", patch("add", "title", "Chief")); a.at("title") != "Chief" || a.at("emails") != "" {
+	if a := h.want(http.StatusOK, "PATCH", "/Users/"+id+"?attributes=title", patch("add", "title", "Chief")); a.at("title") != "Chief" ||
+		a.at("emails") != "" {
 		t.Errorf("PATCH with attributes: %s", a.raw)
 	}
 }
@@ -269,7 +291,10 @@ func TestListOfLargeGroups(t *testing.T) {
 	anna, ben, carl := h.add("anna", nil), h.add("ben", nil), h.add("carl", nil)
 	one, two := h.addGroup("one", anna, ben, carl), h.addGroup("two", anna, ben, carl)
 	filter := url.QueryEscape
-	for _, query := range []string{"", "?filter=" + filter("members pr"), "?sortBy=members", "?filter=" + filter(`members.value eq "`+anna+`"`) + "&count=1"} {
+	for _, query := range []string{
+		"", "?filter=" + filter("members pr"), "?sortBy=members",
+		"?filter=" + filter(`members.value eq "`+anna+`"`) + "&count=1",
+	} {
 		h.refused(400, "tooMany", "GET", "/Groups"+query, nil)
 	}
 	for query, want := range map[string]string{

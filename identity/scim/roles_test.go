@@ -24,14 +24,16 @@ func withOwner(t *testing.T) (h *harness, ada, bob, group string) {
 		c.HasRole = func(_ string, groups []string) bool { return slices.Contains(groups, owners) }
 	})
 	ada = h.add("ada@example.com", map[string]any{
-		"emails": []any{map[string]any{"value": "ada@example.com", "primary": true}}, "phoneNumbers": []any{map[string]any{"value": "+31612345678", "primary": true}}, "title": "Dr",
+		"emails":       []any{map[string]any{"value": "ada@example.com", "primary": true}},
+		"phoneNumbers": []any{map[string]any{"value": "+31612345678", "primary": true}}, "title": "Dr",
 	})
 	bob = h.add("bob@example.com", nil)
 	group = h.addGroup("editors", ada)
-	_, err := h.identity.Person.UpdateGroup(t.Context(), group, audit.Actor{ID: "owner"}, func(_ storage.Tx, _ person.Group, c *person.GroupChange) error {
-		c.Name = owners
-		return nil
-	})
+	_, err := h.identity.Person.UpdateGroup(t.Context(), group, audit.Actor{ID: "owner"},
+		func(_ storage.Tx, _ person.Group, c *person.GroupChange) error {
+			c.Name = owners
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +43,8 @@ func withOwner(t *testing.T) (h *harness, ada, bob, group string) {
 // onAdministrators says of each handler of routes.go that changes something what of it is refused about people with a
 // role in the console and groups that give one.
 var onAdministrators = map[string]string{
-	"createUser": "nothing: a new person has no group", "searchUsers": "nothing: it reads", "searchGroups": "nothing: it reads", "bulk": "what its operations are refused",
+	"createUser": "nothing: a new person has no group", "searchUsers": "nothing: it reads", "searchGroups": "nothing: it reads",
+	"bulk":        "what its operations are refused",
 	"replaceUser": "what they sign in with and are reached by", "patchUser": "likewise", "deleteUser": "all",
 	"createGroup": "all", "replaceGroup": "all changes", "patchGroup": "all changes", "deleteGroup": "all",
 }
@@ -71,7 +74,8 @@ func TestProgramsAndAdministrators(t *testing.T) {
 		h, ada, _, _ := withOwner(t)
 		mine := []any{map[string]any{"value": "mallory@example.com", "primary": true}}
 		for path, value := range map[string]any{
-			"password": password, "userName": "mallory", "emails": mine, `emails[primary eq true].value`: "mallory@example.com", "phoneNumbers": []any{map[string]any{"value": "+31687654321", "primary": true}},
+			"password": password, "userName": "mallory", "emails": mine, `emails[primary eq true].value`: "mallory@example.com",
+			"phoneNumbers": []any{map[string]any{"value": "+31687654321", "primary": true}},
 		} {
 			h.refused(http.StatusForbidden, "", "PATCH", "/Users/"+ada, patch("replace", path, value))
 		}
@@ -79,13 +83,15 @@ func TestProgramsAndAdministrators(t *testing.T) {
 		h.refused(http.StatusForbidden, "", "PUT", "/Users/"+ada, whole)
 		h.refused(http.StatusForbidden, "", "DELETE", "/Users/"+ada, nil)
 		in := h.want(http.StatusOK, "POST", "/Bulk", map[string]any{
-			"schemas": []string{"urn:ietf:params:scim:api:messages:2.0:BulkRequest"}, "Operations": []any{map[string]any{"method": "PATCH", "path": "/Users/" + ada, "data": patch("replace", "password", password)}},
+			"schemas":    []string{"urn:ietf:params:scim:api:messages:2.0:BulkRequest"},
+			"Operations": []any{map[string]any{"method": "PATCH", "path": "/Users/" + ada, "data": patch("replace", "password", password)}},
 		})
 		if ops, _ := in.body["Operations"].([]any); len(ops) != 1 || ops[0].(map[string]any)["status"] != "403" {
 			t.Errorf("Bulk = %s, want an operation with 403", in.raw)
 		}
 		h.want(http.StatusOK, "PATCH", "/Users/"+ada, patch("replace", "title", "Prof"))
-		h.want(http.StatusOK, "PATCH", "/Users/"+ada, patch("replace", "emails", []any{map[string]any{"value": "Ada@example.com", "primary": true, "type": "work"}}))
+		h.want(http.StatusOK, "PATCH", "/Users/"+ada,
+			patch("replace", "emails", []any{map[string]any{"value": "Ada@example.com", "primary": true, "type": "work"}}))
 		h.want(http.StatusOK, "PATCH", "/Users/"+ada, patch("replace", "active", false))
 		h.refused(http.StatusForbidden, "", "PATCH", "/Users/"+ada, patch("replace", "active", true))
 	})
@@ -96,11 +102,13 @@ func TestProgramsAndAdministrators(t *testing.T) {
 		group, other = "/Groups/"+group, "/Groups/"+other
 		h.refused(http.StatusForbidden, "", "PATCH", group, patch("add", "members", []any{map[string]any{"value": bob}}))
 		h.refused(http.StatusForbidden, "", "PATCH", group, patch("remove", "members", []any{map[string]any{"value": ada}}))
-		h.refused(http.StatusForbidden, "", "PUT", group, map[string]any{"schemas": []string{coreGroup}, "displayName": owners, "members": []any{map[string]any{"value": bob}}})
+		h.refused(http.StatusForbidden, "", "PUT", group,
+			map[string]any{"schemas": []string{coreGroup}, "displayName": owners, "members": []any{map[string]any{"value": bob}}})
 		h.refused(http.StatusForbidden, "", "PATCH", other, patch("replace", "displayName", owners))
 		h.refused(http.StatusForbidden, "", "PATCH", group, patch("replace", "displayName", "free"))
 		h.refused(http.StatusForbidden, "", "DELETE", group, nil)
-		h.want(http.StatusOK, "PUT", group, map[string]any{"schemas": []string{coreGroup}, "displayName": owners, "members": []any{map[string]any{"value": ada}}})
+		h.want(http.StatusOK, "PUT", group,
+			map[string]any{"schemas": []string{coreGroup}, "displayName": owners, "members": []any{map[string]any{"value": ada}}})
 		h.want(http.StatusNoContent, "PATCH", other, patch("add", "members", []any{map[string]any{"value": ada}}))
 		if got := h.groupsOf(bob); got != "others" {
 			t.Errorf("groups of bob = %q, want others", got)
@@ -112,7 +120,8 @@ func TestProgramsAndAdministrators(t *testing.T) {
 			c.HasRole = func(_ string, groups []string) bool { return slices.Contains(groups, owners) }
 		})
 		bob := h.add("bob@example.com", nil)
-		h.refused(http.StatusForbidden, "", "POST", "/Groups", map[string]any{"schemas": []string{coreGroup}, "displayName": owners, "members": []any{map[string]any{"value": bob}}})
+		h.refused(http.StatusForbidden, "", "POST", "/Groups",
+			map[string]any{"schemas": []string{coreGroup}, "displayName": owners, "members": []any{map[string]any{"value": bob}}})
 		h.addGroup("staff", bob)
 	})
 }

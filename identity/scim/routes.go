@@ -11,10 +11,12 @@ func (s *Server) routes() http.Handler {
 	get, post, put, patch, del := http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
 	mux.HandleFunc("/scim/v2/Users", s.methods(map[string]handler{get: s.listUsers, post: s.createUser}))
 	mux.HandleFunc("/scim/v2/Users/.search", s.methods(map[string]handler{post: s.searchUsers}))
-	mux.HandleFunc("/scim/v2/Users/{id}", s.methods(map[string]handler{get: s.readUser, put: s.replaceUser, patch: s.patchUser, del: s.deleteUser}))
+	mux.HandleFunc("/scim/v2/Users/{id}",
+		s.methods(map[string]handler{get: s.readUser, put: s.replaceUser, patch: s.patchUser, del: s.deleteUser}))
 	mux.HandleFunc("/scim/v2/Groups", s.methods(map[string]handler{get: s.listGroups, post: s.createGroup}))
 	mux.HandleFunc("/scim/v2/Groups/.search", s.methods(map[string]handler{post: s.searchGroups}))
-	mux.HandleFunc("/scim/v2/Groups/{id}", s.methods(map[string]handler{get: s.readGroup, put: s.replaceGroup, patch: s.patchGroup, del: s.deleteGroup}))
+	mux.HandleFunc("/scim/v2/Groups/{id}",
+		s.methods(map[string]handler{get: s.readGroup, put: s.replaceGroup, patch: s.patchGroup, del: s.deleteGroup}))
 	mux.HandleFunc("/scim/v2/Bulk", s.methods(map[string]handler{post: s.bulk}))
 	mux.HandleFunc("/scim/v2/ServiceProviderConfig", s.methods(map[string]handler{get: s.serviceProviderConfig}))
 	mux.HandleFunc("/scim/v2/ResourceTypes", s.methods(map[string]handler{get: s.listTypes}))

@@ -164,7 +164,10 @@ func (t *resourceType) resolve(path string) (a, sub *attribute, ok bool) {
 
 // common are the attributes of every resource. (RFC 7643 3.1)
 var common = []*attribute{
-	{name: "schemas", description: "URNs of the schemas of the resource", kind: typeReference, multi: true, required: true, exact: true, returned: returnedAlways},
+	{
+		name: "schemas", description: "URNs of the schemas of the resource", kind: typeReference, multi: true, required: true,
+		exact: true, returned: returnedAlways,
+	},
 	{name: "id", description: "What we call the resource", exact: true, mutability: readOnly, returned: returnedAlways, unique: "server"},
 	{name: "externalId", description: "What the provisioning client calls the resource", exact: true},
 	{name: "meta", description: "About the resource itself", mutability: readOnly, sub: []*attribute{
@@ -238,12 +241,18 @@ var userSchema = &schema{coreUser, "User", "A person", []*attribute{
 		{name: "type", description: "What it is for", canonical: []string{"work", "home", "other"}},
 		{name: "primary", description: "Whether it is the preferred one", kind: typeBoolean},
 	}},
-	{name: "groups", description: "The groups that the person is in, changed at the groups", multi: true, mutability: readOnly, sub: []*attribute{
-		{name: "value", description: "The id of the group", exact: true, mutability: readOnly},
-		{name: "$ref", description: "The URL of the group", kind: typeReference, references: []string{"Group"}, exact: true, mutability: readOnly},
-		{name: "display", description: "The name of the group", mutability: readOnly},
-		{name: "type", description: "direct", canonical: []string{"direct"}, mutability: readOnly},
-	}},
+	{
+		name: "groups", description: "The groups that the person is in, changed at the groups", multi: true,
+		mutability: readOnly, sub: []*attribute{
+			{name: "value", description: "The id of the group", exact: true, mutability: readOnly},
+			{
+				name: "$ref", description: "The URL of the group", kind: typeReference, references: []string{"Group"},
+				exact: true, mutability: readOnly,
+			},
+			{name: "display", description: "The name of the group", mutability: readOnly},
+			{name: "type", description: "direct", canonical: []string{"direct"}, mutability: readOnly},
+		},
+	},
 	plural("entitlements", "What the person is entitled to"),
 	plural("roles", "The roles of the person"),
 	withValue(plural("x509Certificates", "Certificates of the person, DER in Base64"), typeBinary, true),
@@ -258,13 +267,19 @@ var enterpriseSchema = &schema{enterprise, "EnterpriseUser", "A person in an org
 	{name: "department", description: "The department"},
 	{name: "manager", description: "The person's manager", sub: []*attribute{
 		{name: "value", description: "The id of the manager", exact: true},
-		{name: "$ref", description: "The URL of the manager", kind: typeReference, references: []string{"User"}, exact: true, mutability: readOnly},
+		{
+			name: "$ref", description: "The URL of the manager", kind: typeReference, references: []string{"User"},
+			exact: true, mutability: readOnly,
+		},
 		{name: "displayName", description: "The manager's name", mutability: readOnly},
 	}},
 }}
 
 var ourUserSchema = &schema{ourUser, "GatehouseUser", "What Gatehouse knows of a person beside", []*attribute{
-	{name: "state", description: "Where the person stands", mutability: readOnly, canonical: []string{"INVITED", "INACTIVE", "ACTIVE", "BLOCKED"}, exact: true},
+	{
+		name: "state", description: "Where the person stands", mutability: readOnly,
+		canonical: []string{"INVITED", "INACTIVE", "ACTIVE", "BLOCKED"}, exact: true,
+	},
 	{name: "partition", description: "The partition", mutability: readOnly, exact: true},
 	{name: "emailVerified", description: "Whether the primary address is known to be the person's", kind: typeBoolean, mutability: readOnly},
 	{name: "initials", description: "The initials"},
@@ -293,10 +308,16 @@ func writable(s *schema, name string) *schema {
 
 // groupSchema is RFC 7643 4.2.
 var groupSchema = &schema{coreGroup, "Group", "A set of persons", []*attribute{
-	{name: "displayName", description: "The name, which is unique: protect, claims and headers name the group by it", required: true, unique: "server", exact: true},
+	{
+		name: "displayName", description: "The name, which is unique: protect, claims and headers name the group by it", required: true,
+		unique: "server", exact: true,
+	},
 	{name: "members", description: "The members", multi: true, sub: []*attribute{
 		{name: "value", description: "The id of the member", exact: true, mutability: immutable, required: true},
-		{name: "$ref", description: "The URL of the member", kind: typeReference, references: []string{"User"}, exact: true, mutability: readOnly},
+		{
+			name: "$ref", description: "The URL of the member", kind: typeReference, references: []string{"User"},
+			exact: true, mutability: readOnly,
+		},
 		{name: "type", description: "User", canonical: []string{"User"}, mutability: immutable},
 		{name: "display", description: "The name of the member", mutability: readOnly},
 	}},

@@ -248,7 +248,8 @@ func applyUser(d *person.Details, o object) {
 	manager, _ := work["manager"].(object)
 	dir.Manager = text(manager, "value")
 	ours, _ := o[ourUser].(object)
-	p.Name.Initials, p.Gender, p.DateOfBirth, p.ReferenceID = text(ours, "initials"), text(ours, "gender"), text(ours, "dateOfBirth"), text(ours, "referenceId")
+	p.Name.Initials, p.Gender, p.DateOfBirth, p.ReferenceID = text(ours, "initials"), text(ours, "gender"), text(ours, "dateOfBirth"),
+		text(ours, "referenceId")
 	p.CustomAttributes = nil
 	for _, one := range each(ours, "customAttributes") {
 		p.CustomAttributes = append(p.CustomAttributes, person.CustomAttribute{Name: text(one, "name"), Value: text(one, "value")})

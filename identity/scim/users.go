@@ -140,7 +140,9 @@ func (s *Server) patchUser(w http.ResponseWriter, r *http.Request, c *call) erro
 }
 
 // updateUser changes a person by change, which returns the new resource for the present one.
-func (s *Server) updateUser(w http.ResponseWriter, r *http.Request, c *call, read *reader, password secret.String, change func(object) (object, error)) error {
+func (s *Server) updateUser(w http.ResponseWriter, r *http.Request, c *call, read *reader, password secret.String,
+	change func(object) (object, error),
+) error {
 	sel, err := selectionOfQuery(userType, r.URL.Query())
 	if err != nil {
 		return err

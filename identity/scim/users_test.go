@@ -36,7 +36,8 @@ func TestUserIsGivenBack(t *testing.T) {
 	h := newHarness(t)
 	made := h.want(http.StatusCreated, "POST", "/Users", fullUser)
 	id := made.at("id")
-	if made.header.Get("Location") != issuer+"/scim/v2/Users/"+id || made.at("meta", "location") != made.header.Get("Location") || made.header.Get("ETag") != made.at("meta", "version") {
+	if made.header.Get("Location") != issuer+"/scim/v2/Users/"+id || made.at("meta", "location") != made.header.Get("Location") ||
+		made.header.Get("ETag") != made.at("meta", "version") {
 		t.Errorf("POST: Location %q, ETag %q, meta %s", made.header.Get("Location"), made.header.Get("ETag"), made.at("meta"))
 	}
 	got := h.want(http.StatusOK, "GET", "/Users/"+id, nil)
@@ -97,8 +98,10 @@ func TestProfileOfUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	for claim, want := range map[string]string{
-		"name": "Babs Jensen", "given_name": "Barbara", "family_name": "Jensen", "middle_name": "Jane", "nickname": "Babs", "email": "bjensen@example.com",
-		"email_verified": "true", "phone_number": "+1-201-555-0123", "phone_number_verified": "false", "birthdate": "1980-02-29", "gender": "female",
+		"name": "Babs Jensen", "given_name": "Barbara", "family_name": "Jensen", "middle_name": "Jane", "nickname": "Babs",
+		"email":          "bjensen@example.com",
+		"email_verified": "true", "phone_number": "+1-201-555-0123", "phone_number_verified": "false",
+		"birthdate": "1980-02-29", "gender": "female",
 		"address": "100 Universal City Plaza\n91608 Hollywood\nCA\nUS", "zoneinfo": "America/Los_Angeles", "locale": "en-US",
 		"picture": "https://photos.example.com/profilephoto/72930000000Ccne/F", "profile": "https://login.example.com/bjensen",
 	} {
@@ -106,7 +109,8 @@ func TestProfileOfUser(t *testing.T) {
 			t.Errorf("claim %s = %q, want %q", claim, sub.Profile[claim], want)
 		}
 	}
-	if p.Name.Initials != "BJ" || p.ReferenceID != "r-1" || len(p.EmailAddresses) != 2 || p.EmailAddresses[1].Verified || p.CustomAttributes[0].Name != "shoe_size" {
+	if p.Name.Initials != "BJ" || p.ReferenceID != "r-1" || len(p.EmailAddresses) != 2 || p.EmailAddresses[1].Verified ||
+		p.CustomAttributes[0].Name != "shoe_size" {
 		t.Errorf("Profile = %+v", p)
 	}
 }
@@ -171,7 +175,8 @@ func TestUserChanges(t *testing.T) {
 		t.Errorf("CheckPassword after PUT: %v, want nil", err)
 	}
 	h.want(200, "PATCH", "/Users/"+other, patch("replace", "", map[string]any{"password": "a third horse 3", "title": "Boss"}))
-	if _, err := h.identity.CheckPassword(t.Context(), "c", "other", "another horse 2", audit.Origin{}); !errors.Is(err, authn.ErrBadCredentials) {
+	if _, err := h.identity.CheckPassword(t.Context(), "c", "other", "another horse 2", audit.Origin{}); !errors.Is(err,
+		authn.ErrBadCredentials) {
 		t.Errorf("CheckPassword with the old password: %v, want %v", err, authn.ErrBadCredentials)
 	}
 	h.checkLogs("another horse 2", "a third horse 3")
@@ -270,7 +275,8 @@ func TestDeletedUser(t *testing.T) {
 		if n := h.want(200, "GET", "/Groups/"+group, nil).at("members"); n != "" {
 			t.Errorf("members = %s, want none", n)
 		}
-		if _, err := h.identity.CheckPassword(t.Context(), "c", "anna@example.com", password, audit.Origin{}); !errors.Is(err, authn.ErrBadCredentials) {
+		if _, err := h.identity.CheckPassword(t.Context(), "c", "anna@example.com", password, audit.Origin{}); !errors.Is(err,
+			authn.ErrBadCredentials) {
 			t.Errorf("CheckPassword with the old person's password: %v, want %v", err, authn.ErrBadCredentials)
 		}
 		if err := h.identity.Person.SetState(t.Context(), id, person.Active, audit.Actor{}); !errors.Is(err, person.ErrNoPerson) {

@@ -12,7 +12,8 @@ func TestVouchedAddresses(t *testing.T) {
 	h := newHarness(t)
 	user := func(address string, verified any) map[string]any {
 		return map[string]any{
-			"schemas": []string{coreUser}, "userName": "jane", "emails": []any{map[string]any{"value": address, "primary": true}}, ours: map[string]any{"emailVerified": verified},
+			"schemas": []string{coreUser}, "userName": "jane", "emails": []any{map[string]any{"value": address, "primary": true}},
+			ours: map[string]any{"emailVerified": verified},
 		}
 	}
 	verified := func(a answer) string { return a.at(ours, "emailVerified") }
@@ -35,11 +36,19 @@ func TestVouchedAddresses(t *testing.T) {
 	}{
 		{"POST", "true", made},
 		{"a PATCH of something else", "true", h.want(http.StatusOK, "PATCH", at, patch("replace", "title", "x"))},
-		{"a PATCH of the address", "false", h.want(http.StatusOK, "PATCH", at, patch("replace", "emails", []any{map[string]any{"value": "doe@example.com", "primary": true}}))},
-		{"a PATCH of both", "true", h.want(http.StatusOK, "PATCH", at, patch("replace", "emails", []any{map[string]any{"value": "jd@example.com", "primary": true}}, "replace", ours+":emailVerified", true))},
+		{
+			"a PATCH of the address", "false",
+			h.want(http.StatusOK, "PATCH", at, patch("replace", "emails", []any{map[string]any{"value": "doe@example.com", "primary": true}})),
+		},
+		{"a PATCH of both", "true", h.want(http.StatusOK, "PATCH", at,
+			patch("replace", "emails", []any{map[string]any{"value": "jd@example.com", "primary": true}}, "replace", ours+":emailVerified", true))},
 		{"a PUT that says no", "false", h.want(http.StatusOK, "PUT", at, user("jd@example.com", false))},
 		{"a PUT that says yes", "true", h.want(http.StatusOK, "PUT", at, user("jd@example.com", "True"))},
-		{"a PUT of another address without a word", "false", h.want(http.StatusOK, "PUT", at, map[string]any{"schemas": []string{coreUser}, "userName": "jane", "emails": []any{map[string]any{"value": "other@example.com"}}})},
+		{
+			"a PUT of another address without a word", "false",
+			h.want(http.StatusOK, "PUT", at,
+				map[string]any{"schemas": []string{coreUser}, "userName": "jane", "emails": []any{map[string]any{"value": "other@example.com"}}}),
+		},
 	} {
 		if verified(step.answer) != step.want {
 			t.Errorf("after %s emailVerified = %s, want %s: %s", step.name, verified(step.answer), step.want, step.answer.raw)

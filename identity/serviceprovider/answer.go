@@ -28,7 +28,8 @@ const visitKept = 400 * 24 * time.Hour
 func (o *open) demand(cookie bool) (authn.Demand, bool) {
 	level, ok := demanded(o.rec.Comparison, o.rec.Classes)
 	d := authn.Demand{
-		Level: max(level, o.m.Level), SecondFactor: o.m.SecondFactor, MaxAge: -1, Passive: o.rec.Passive, Client: o.m.client(), Return: continueURL(o.name), Cancel: continueURL(o.name) + "&cancel=1",
+		Level: max(level, o.m.Level), SecondFactor: o.m.SecondFactor, MaxAge: -1, Passive: o.rec.Passive, Client: o.m.client(),
+		Return: continueURL(o.name), Cancel: continueURL(o.name) + "&cancel=1",
 	}
 	d.Client.Targets = origin(o.rec.Service)
 	if named := o.rec.Subject; spelled(named.Format) != saml.FormatPersistent && spelled(named.Format) != saml.FormatTransient {
@@ -48,7 +49,8 @@ func (s *Service) showContinue(q *webflow.Request) error {
 	}
 	q.Again = continueURL(o.name)
 	if q.URL.Query().Has("cancel") {
-		return s.refuse(q, o, samlidp.Responder, samlidp.AuthnFailed, denial.Refusal{Reason: denial.SignInNeeded}, errors.New("the person has cancelled the sign-in"))
+		return s.refuse(q, o, samlidp.Responder, samlidp.AuthnFailed, denial.Refusal{Reason: denial.SignInNeeded},
+			errors.New("the person has cancelled the sign-in"))
 	}
 	return s.answer(q, o, nil)
 }
@@ -57,7 +59,8 @@ func (s *Service) showContinue(q *webflow.Request) error {
 // nothing yet.
 func (s *Service) answer(q *webflow.Request, o *open, decision *decision) error {
 	if o.rec.Unnamed {
-		return s.refuse(q, o, samlidp.Requester, samlidp.RequestUnsupported, denial.Refusal{Reason: denial.ServiceProviderRequest}, errors.New("the request has a Subject that is not a plain NameID"))
+		return s.refuse(q, o, samlidp.Requester, samlidp.RequestUnsupported, denial.Refusal{Reason: denial.ServiceProviderRequest},
+			errors.New("the request has a Subject that is not a plain NameID"))
 	}
 	format, err := o.m.format(o.meta, o.rec.Format, o.rec.Qualifier)
 	if err != nil {
@@ -65,7 +68,8 @@ func (s *Service) answer(q *webflow.Request, o *open, decision *decision) error 
 	}
 	d, ok := o.demand(q.Settings.Features.CookieBasedSAMLAuthentication)
 	if !ok {
-		return s.refuse(q, o, samlidp.Responder, samlidp.NoAuthnContext, denial.Refusal{Reason: denial.LevelTooLow}, errors.New("the request asks for a class of sign-in that there is not"))
+		return s.refuse(q, o, samlidp.Responder, samlidp.NoAuthnContext, denial.Refusal{Reason: denial.LevelTooLow},
+			errors.New("the request asks for a class of sign-in that there is not"))
 	}
 	result, err := s.front.Authenticate(q, d)
 	refused := new(authn.Refusal)
@@ -81,12 +85,14 @@ func (s *Service) answer(q *webflow.Request, o *open, decision *decision) error 
 			return err
 		}
 		if !is {
-			return s.refuse(q, o, samlidp.Responder, samlidp.UnknownPrincipal, denial.Refusal{Reason: denial.ServiceProviderRequest}, errors.New("the request names another person than the one who has signed in"))
+			return s.refuse(q, o, samlidp.Responder, samlidp.UnknownPrincipal, denial.Refusal{Reason: denial.ServiceProviderRequest},
+				errors.New("the request names another person than the one who has signed in"))
 		}
 	}
 	class, ok := class(o.rec.Comparison, o.rec.Classes, result)
 	if !ok {
-		return s.refuse(q, o, samlidp.Responder, samlidp.NoAuthnContext, denial.Refusal{Reason: denial.LevelTooLow}, errors.New("the sign-in is of no class that the request asks for"))
+		return s.refuse(q, o, samlidp.Responder, samlidp.NoAuthnContext, denial.Refusal{Reason: denial.LevelTooLow},
+			errors.New("the sign-in is of no class that the request asks for"))
 	}
 	x := &entry{o: o, result: result, format: format, class: class, decision: decision}
 	if err := s.judge(q, x); err != nil {
@@ -323,7 +329,10 @@ func rememberVisit(tx storage.Tx, x *entry, name samlidp.NameID, index string, n
 			}
 		}
 	}
-	rec := visitRecord{Provider: x.o.m.ID, Entity: entity, Name: name.Value, Format: name.Format, Qualifier: name.Qualifier, Index: index, At: now}
+	rec := visitRecord{
+		Provider: x.o.m.ID, Entity: entity, Name: name.Value, Format: name.Format,
+		Qualifier: name.Qualifier, Index: index, At: now,
+	}
 	if err := visits.Put(tx, key, rec, now.Add(visitKept)); err != nil {
 		return "", err
 	}

@@ -48,7 +48,8 @@ func TestServiceProviderRequestAttacks(t *testing.T) {
 	key, other := samltest.NewKey("sp", h.Clock.Now()), samltest.NewKey("ec other", h.Clock.Now())
 	const deskEntity = "https://desk.example.com/saml"
 	h.Serve(identitytest.Wiki(), serviceprovider.Provider{
-		ID: "desk", Name: "Desk", Metadata: strings.Replace(identitytest.MetadataAs(deskEntity, "https://desk.example.com/acs", keyOf(key, "signing")), "<md:SPSSODescriptor", `<md:SPSSODescriptor AuthnRequestsSigned="true"`, 1),
+		ID: "desk", Name: "Desk", Metadata: strings.Replace(identitytest.MetadataAs(deskEntity, "https://desk.example.com/acs",
+			keyOf(key, "signing")), "<md:SPSSODescriptor", `<md:SPSSODescriptor AuthnRequestsSigned="true"`, 1),
 	})
 	b := h.Browser()
 	b.SignIn(identitytest.Demo, identitytest.DemoPassword)
@@ -61,7 +62,8 @@ func TestServiceProviderRequestAttacks(t *testing.T) {
 		return identitytest.ByRedirect("/sso/saml", "SAMLRequest", x, "r", k)
 	}
 	post := func(x, relay string) *identitytest.Answer {
-		return b.Do(http.MethodPost, "/sso/saml", url.Values{"SAMLRequest": {base64.StdEncoding.EncodeToString([]byte(x))}, "RelayState": {relay}}.Encode())
+		return b.Do(http.MethodPost, "/sso/saml",
+			url.Values{"SAMLRequest": {base64.StdEncoding.EncodeToString([]byte(x))}, "RelayState": {relay}}.Encode())
 	}
 	if d := b.Get(signed(desk(), key)).Deliver(t); d.Status()[0] != "Success" {
 		t.Fatalf("a good request: %q", d.Status())
@@ -72,15 +74,22 @@ func TestServiceProviderRequestAttacks(t *testing.T) {
 	acs := ` AssertionConsumerServiceURL="` + identitytest.WikiACS + `"`
 	for name, requests := range map[string][]string{
 		"attack 172: the response is sent to another place": {
-			request(identitytest.WikiACS, "https://evil.example/acs"), request(identitytest.WikiACS, identitytest.WikiACS+".evil.example"), request(identitytest.WikiACS, identitytest.WikiACS+"/"), request(identitytest.WikiACS, identitytest.WikiACS+"?x=1"),
-			request(identitytest.WikiACS, "https://wiki.example.com@evil.example/acs"), request(identitytest.WikiACS, strings.ToUpper(identitytest.WikiACS)), request(identitytest.WikiACS, "javascript:alert(1)"),
-			request(acs, ` AssertionConsumerServiceIndex="3"`), request(acs, ` AssertionConsumerServiceIndex="-1"`), request(acs, acs+` AssertionConsumerServiceIndex="1"`),
-			request(acs, acs+` ProtocolBinding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-Artifact"`), request(acs, acs+` ProtocolBinding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-Redirect"`),
+			request(identitytest.WikiACS, "https://evil.example/acs"), request(identitytest.WikiACS, identitytest.WikiACS+".evil.example"),
+			request(identitytest.WikiACS, identitytest.WikiACS+"/"), request(identitytest.WikiACS, identitytest.WikiACS+"?x=1"),
+			request(identitytest.WikiACS, "https://wiki.example.com@evil.example/acs"),
+			request(identitytest.WikiACS, strings.ToUpper(identitytest.WikiACS)), request(identitytest.WikiACS, "javascript:alert(1)"),
+			request(acs, ` AssertionConsumerServiceIndex="3"`), request(acs, ` AssertionConsumerServiceIndex="-1"`),
+			request(acs, acs+` AssertionConsumerServiceIndex="1"`),
+			request(acs, acs+` ProtocolBinding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-Artifact"`),
+			request(acs, acs+` ProtocolBinding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-Redirect"`),
 		},
 		"attack 174: a request without what it needs": {
-			request(`<saml:Issuer>`+identitytest.WikiEntity+`</saml:Issuer>`, ""), request(identitytest.WikiEntity, ""), request(identitytest.WikiEntity, "https://unknown.example"), request(identitytest.WikiEntity+"</", identitytest.WikiEntity+" </"),
-			request(`Version="2.0"`, ""), request(`Version="2.0"`, `Version="3.0"`), request(`Version="2.0"`, `Version="1.1"`), request(` ID="_a`, ` id="_a`),
-			request(identitytest.Issuer+"/sso/saml", identitytest.Issuer+"/sso/logout"), request(identitytest.Issuer+"/sso/saml", "https://other.example/sso/saml"), "", "<", "<a/>",
+			request(`<saml:Issuer>`+identitytest.WikiEntity+`</saml:Issuer>`, ""), request(identitytest.WikiEntity, ""),
+			request(identitytest.WikiEntity, "https://unknown.example"), request(identitytest.WikiEntity+"</", identitytest.WikiEntity+" </"),
+			request(`Version="2.0"`, ""), request(`Version="2.0"`, `Version="3.0"`), request(`Version="2.0"`, `Version="1.1"`),
+			request(` ID="_a`, ` id="_a`),
+			request(identitytest.Issuer+"/sso/saml", identitytest.Issuer+"/sso/logout"),
+			request(identitytest.Issuer+"/sso/saml", "https://other.example/sso/saml"), "", "<", "<a/>",
 			strings.ReplaceAll(request(), "AuthnRequest", "LogoutRequest"), strings.ReplaceAll(request(), "SAML:2.0:protocol", "SAML:1.1:protocol"),
 			request("<saml:Issuer>", `<saml:Issuer Format="urn:oasis:names:tc:SAML:1.1:nameid-format:emailAddress">`),
 		},
@@ -90,17 +99,24 @@ func TestServiceProviderRequestAttacks(t *testing.T) {
 			request(h.Clock.Now().Format(time.RFC3339), "yesterday"), request(` IssueInstant="`+h.Clock.Now().Format(time.RFC3339)+`"`, ""),
 		},
 		"attack 391: a request whose signature is missing, weak or of somebody else": {
-			desk(), signedBy(desk(), samltest.Signature{Key: other}), signedBy(desk(), samltest.Signature{Key: key, Method: samltest.RSASHA1}), signedBy(desk(), samltest.Signature{Key: key, Digest: samltest.SHA1}),
-			signedBy(desk(), samltest.Signature{Key: key, Method: samltest.HMACSHA256}), signedBy(desk(), samltest.Signature{Key: key, URI: "" + "#_other"}), signedBy(desk(), samltest.Signature{Key: key, Canonical: samltest.WithComments}),
+			desk(), signedBy(desk(), samltest.Signature{Key: other}), signedBy(desk(), samltest.Signature{Key: key, Method: samltest.RSASHA1}),
+			signedBy(desk(), samltest.Signature{Key: key, Digest: samltest.SHA1}),
+			signedBy(desk(), samltest.Signature{Key: key, Method: samltest.HMACSHA256}),
+			signedBy(desk(), samltest.Signature{Key: key, URI: "" + "#_other"}),
+			signedBy(desk(), samltest.Signature{Key: key, Canonical: samltest.WithComments}),
 			strings.Replace(signedBy(desk(), samltest.Signature{Key: key}), "/acs", "/acs/second", 1),
 			signedBy(request(), samltest.Signature{Key: key}), // the wiki has no key
 			wrapped(signedBy(desk(), samltest.Signature{Key: key}), "https://desk.example.com/acs/second"),
 			strings.Replace(signedBy(desk(), samltest.Signature{Key: key}), ` Destination="`+identitytest.Issuer+`/sso/saml"`, "", 1),
 		},
 		"attack 392: a request with a document type, comments, or too much of everything": {
-			`<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]>` + request(), `<!DOCTYPE a SYSTEM "https://evil.example/x.dtd">` + request(), request(identitytest.WikiEntity, "https://wiki<!-- -->.example.com/saml"),
-			request("<saml:Issuer>", "<?php ?><saml:Issuer>"), request(identitytest.WikiEntity, "<![CDATA["+identitytest.WikiEntity+"]]>"), request("<saml:Issuer>", strings.Repeat("<saml:a>", 70)+strings.Repeat("</saml:a>", 70)+"<saml:Issuer>"),
-			request(identitytest.WikiEntity, identitytest.WikiEntity+strings.Repeat(" ", 70<<10)), request(identitytest.WikiEntity, "&#x68;ttps://evil.example"), request("</saml:Issuer>", "</saml:Issuer><saml:Issuer>"+identitytest.WikiEntity+"</saml:Issuer>"),
+			`<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]>` + request(), `<!DOCTYPE a SYSTEM "https://evil.example/x.dtd">` + request(),
+			request(identitytest.WikiEntity, "https://wiki<!-- -->.example.com/saml"),
+			request("<saml:Issuer>", "<?php ?><saml:Issuer>"), request(identitytest.WikiEntity, "<![CDATA["+identitytest.WikiEntity+"]]>"),
+			request("<saml:Issuer>", strings.Repeat("<saml:a>", 70)+strings.Repeat("</saml:a>", 70)+"<saml:Issuer>"),
+			request(identitytest.WikiEntity, identitytest.WikiEntity+strings.Repeat(" ", 70<<10)),
+			request(identitytest.WikiEntity, "&#x68;ttps://evil.example"),
+			request("</saml:Issuer>", "</saml:Issuer><saml:Issuer>"+identitytest.WikiEntity+"</saml:Issuer>"),
 			request("<saml:Issuer>", strings.Repeat(`<saml:a/>`, 11_000)+"<saml:Issuer>"),
 		},
 	} {
@@ -114,9 +130,12 @@ func TestServiceProviderRequestAttacks(t *testing.T) {
 	t.Run("attack 391: a query that is not what was signed", func(t *testing.T) {
 		good := signed(desk(), key)
 		for _, change := range []string{
-			strings.Replace(good, "RelayState=r", "RelayState=https%3A%2F%2Fevil.example", 1), strings.Replace(good, "rsa-sha256", "rsa-sha512", 1), good + "&RelayState=x",
-			strings.Replace(good, "http%3A%2F%2Fwww.w3.org%2F2001%2F04%2Fxmldsig-more%23rsa-sha256", "http%3A%2F%2Fwww.w3.org%2F2000%2F09%2Fxmldsig%23rsa-sha1", 1),
-			good[:strings.Index(good, "&Signature=")], strings.Replace(good, "&Signature=", "&Signature=AAAA", 1), good + "&SAMLRequest=x", strings.Replace(good, "SAMLRequest", "SAMLResponse", 1),
+			strings.Replace(good, "RelayState=r", "RelayState=https%3A%2F%2Fevil.example", 1),
+			strings.Replace(good, "rsa-sha256", "rsa-sha512", 1), good + "&RelayState=x",
+			strings.Replace(good, "http%3A%2F%2Fwww.w3.org%2F2001%2F04%2Fxmldsig-more%23rsa-sha256",
+				"http%3A%2F%2Fwww.w3.org%2F2000%2F09%2Fxmldsig%23rsa-sha1", 1),
+			good[:strings.Index(good, "&Signature=")], strings.Replace(good, "&Signature=", "&Signature=AAAA", 1), good + "&SAMLRequest=x",
+			strings.Replace(good, "SAMLRequest", "SAMLResponse", 1),
 			signed(desk(), samltest.NewKey("stranger", h.Clock.Now())), good + "&SAMLEncoding=none",
 		} {
 			refusedRequest(t, b.Get(change), http.StatusBadRequest)
@@ -138,7 +157,8 @@ func TestServiceProviderRequestAttacks(t *testing.T) {
 		for _, relay := range []string{strings.Repeat("x", 1025), "a\r\nSet-Cookie: x=y", "a\x00b"} {
 			refusedRequest(t, b.Get(identitytest.ByRedirect("/sso/saml", "SAMLRequest", request(), relay, nil)), http.StatusBadRequest)
 		}
-		if d := b.Request(request(), "javascript:alert(1)//\"'><x>").Deliver(t); d.Relay != "javascript:alert(1)//\"'><x>" || d.To != identitytest.WikiACS {
+		if d := b.Request(request(), "javascript:alert(1)//\"'><x>").Deliver(t); d.Relay != "javascript:alert(1)//\"'><x>" ||
+			d.To != identitytest.WikiACS {
 			t.Errorf("RelayState %q to %q", d.Relay, d.To)
 		}
 	})
@@ -200,7 +220,8 @@ func TestServiceProviderAdmission(t *testing.T) {
 			if !strings.HasPrefix(a.URL, "/step-up?flow=") {
 				t.Fatalf("%+v leads to %s, want a step-up", c, a.URL)
 			}
-			if d := b.Get(b.Post(a, "code", h.Code(secret)).Header().Get("Location")).Deliver(t); d.Text(".//AuthnContextClassRef") != "https://refeds.org/profile/mfa" {
+			if d := b.Get(b.Post(a, "code",
+				h.Code(secret)).Header().Get("Location")).Deliver(t); d.Text(".//AuthnContextClassRef") != "https://refeds.org/profile/mfa" {
 				t.Errorf("after the step-up: %q", d.Text(".//AuthnContextClassRef"))
 			}
 		}
@@ -211,7 +232,8 @@ func TestServiceProviderAdmission(t *testing.T) {
 		}))
 		b := h.Browser()
 		d := b.Enter(b.Get("/sso/start/wiki?RelayState=" + url.QueryEscape("https://wiki.example.com/start"))).Deliver(t)
-		if d.Relay != "https://wiki.example.com/start" || d.To != identitytest.WikiACS || d.Xml.SelectAttr("InResponseTo") != nil || d.Xml.FindElement(".//SubjectConfirmationData").SelectAttr("InResponseTo") != nil {
+		if d.Relay != "https://wiki.example.com/start" || d.To != identitytest.WikiACS || d.Xml.SelectAttr("InResponseTo") != nil ||
+			d.Xml.FindElement(".//SubjectConfirmationData").SelectAttr("InResponseTo") != nil {
 			t.Errorf("begun here: to %s with %q", d.To, d.Relay)
 		}
 		b.Get("/sso/start/wiki").Deliver(t)
@@ -275,7 +297,8 @@ func TestServiceProviderWithoutThePerson(t *testing.T) {
 		b := h.Browser()
 		b.SignIn(username, identitytest.DemoPassword)
 		i.happen = func() {
-			if err := h.Person.RemovePerson(t.Context(), p.ID, identitytest.Ops, func(storage.Tx, *person.Details) error { return nil }); err != nil {
+			if err := h.Person.RemovePerson(t.Context(), p.ID, identitytest.Ops,
+				func(storage.Tx, *person.Details) error { return nil }); err != nil {
 				t.Error(err)
 			}
 		}
@@ -298,7 +321,10 @@ func TestServiceProviderOfTheSameName(t *testing.T) {
 	t.Parallel()
 	h := identitytest.NewServing(t)
 	staff := func(p *serviceprovider.Provider) { p.Groups = []string{"admins"} }
-	evil := serviceprovider.Provider{ID: "evil", Name: "Evil", Metadata: identitytest.MetadataAs(identitytest.WikiEntity, identitytest.WikiACS), Starts: true}
+	evil := serviceprovider.Provider{
+		ID: "evil", Name: "Evil",
+		Metadata: identitytest.MetadataAs(identitytest.WikiEntity, identitytest.WikiACS), Starts: true,
+	}
 	h.Serve(identitytest.Wiki(staff), evil)
 	b := h.Browser()
 	b.SignIn(identitytest.Demo, identitytest.DemoPassword)
@@ -319,7 +345,13 @@ func TestServiceProviderOfTheSameName(t *testing.T) {
 // else's, and asks less of people there.
 func TestServiceProviderTakesAName(t *testing.T) {
 	t.Parallel()
-	evil := settings.Organisation{ID: "acme", ServiceProviders: map[string]settings.ServiceProvider{"evil": {ID: "evil", Name: "Evil", SAMLMetadata: identitytest.MetadataAs(identitytest.WikiEntity, identitytest.WikiACS)}}}
+	evil := settings.Organisation{
+		ID: "acme",
+		ServiceProviders: map[string]settings.ServiceProvider{"evil": {
+			ID: "evil", Name: "Evil",
+			SAMLMetadata: identitytest.MetadataAs(identitytest.WikiEntity, identitytest.WikiACS),
+		}},
+	}
 	// lists lets these organisations be the ones of the settings, in this order.
 	lists := func(h *identitytest.Harness, list ...settings.Organisation) {
 		u := settings.Defaults()
@@ -327,7 +359,13 @@ func TestServiceProviderTakesAName(t *testing.T) {
 		h.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 	}
 	umbra := func(metadata string) settings.Organisation {
-		return settings.Organisation{ID: "umbra", ServiceProviders: map[string]settings.ServiceProvider{"wiki": {ID: "wiki", Name: "The wiki", SAMLMetadata: metadata, RequiredAuthenticationLevel: 4}}}
+		return settings.Organisation{
+			ID: "umbra",
+			ServiceProviders: map[string]settings.ServiceProvider{"wiki": {
+				ID: "wiki", Name: "The wiki", SAMLMetadata: metadata,
+				RequiredAuthenticationLevel: 4,
+			}},
+		}
 	}
 	entered := func(a *identitytest.Answer) bool {
 		return a.Code == http.StatusOK && strings.Contains(a.Body.String(), "SAMLResponse") && a.Deliver(t).Xml.FindElement("./Assertion") != nil
@@ -407,7 +445,8 @@ func TestServiceProviderValues(t *testing.T) {
 		b := h.Browser()
 		a := b.Post(b.Request(h.AuthnRequest("_v1"), ""), "username", "hostile", "password", identitytest.DemoPassword)
 		d := b.Get(a.Header().Get("Location")).Deliver(t)
-		if got := attributes(d); len(got) != 1 || got["name"][0] != hostile || d.Text(".//NameID") != hostile || len(d.Xml.FindElements(".//Attribute")) != 1 {
+		if got := attributes(d); len(got) != 1 || got["name"][0] != hostile || d.Text(".//NameID") != hostile ||
+			len(d.Xml.FindElements(".//Attribute")) != 1 {
 			t.Errorf("attributes %q, NameID %q", got, d.Text(".//NameID"))
 		}
 	})
@@ -423,15 +462,23 @@ func TestServiceProviderMetadataAttacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("attack 173: metadata that lead elsewhere", func(t *testing.T) {
-		for _, to := range []string{"javascript:alert(1)", "data:text/html,x", "ftp://wiki.example.com/", "//wiki.example.com/", "https://user:pass@wiki.example.com/", "https://wiki.example.com/#x", "https:///x", identitytest.WikiACS + "?SAMLResponse=x", identitytest.WikiACS + "?RelayState=x"} {
+		for _, to := range []string{
+			"javascript:alert(1)", "data:text/html,x", "ftp://wiki.example.com/", "//wiki.example.com/",
+			"https://user:pass@wiki.example.com/", "https://wiki.example.com/#x", "https:///x", identitytest.WikiACS + "?SAMLResponse=x",
+			identitytest.WikiACS + "?RelayState=x",
+		} {
 			if valid(identitytest.MetadataAs(identitytest.WikiEntity, to)) == nil {
 				t.Errorf("an AssertionConsumerService at %q is accepted", to)
 			}
 		}
 		for what, m := range map[string]string{
-			"no entity ID": strings.Replace(good, `entityID="`+identitytest.WikiEntity+`"`, "", 1), "no service": strings.ReplaceAll(good, "AssertionConsumerService", "Other"), "an index twice": strings.Replace(good, `index="2"`, `index="1"`, 1),
-			"a document type": `<!DOCTYPE x>` + good, "an old end": strings.Replace(good, "<md:EntityDescriptor", `<md:EntityDescriptor validUntil="2001-01-01T00:00:00Z"`, 1),
-			"two of them":                 `<md:EntitiesDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata">` + good + strings.Replace(good, identitytest.WikiEntity, identitytest.WikiEntity+"2", 1) + `</md:EntitiesDescriptor>`,
+			"no entity ID":    strings.Replace(good, `entityID="`+identitytest.WikiEntity+`"`, "", 1),
+			"no service":      strings.ReplaceAll(good, "AssertionConsumerService", "Other"),
+			"an index twice":  strings.Replace(good, `index="2"`, `index="1"`, 1),
+			"a document type": `<!DOCTYPE x>` + good,
+			"an old end":      strings.Replace(good, "<md:EntityDescriptor", `<md:EntityDescriptor validUntil="2001-01-01T00:00:00Z"`, 1),
+			"two of them": `<md:EntitiesDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata">` +
+				good + strings.Replace(good, identitytest.WikiEntity, identitytest.WikiEntity+"2", 1) + `</md:EntitiesDescriptor>`,
 			"an identity provider":        strings.ReplaceAll(good, "SPSSO", "IDPSSO"),
 			"artifact alone":              strings.ReplaceAll(good, "HTTP-POST", "HTTP-Artifact"),
 			"signatures without a key":    strings.Replace(good, "<md:SPSSODescriptor", `<md:SPSSODescriptor AuthnRequestsSigned="true"`, 1),

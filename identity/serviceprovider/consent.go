@@ -41,7 +41,8 @@ func releaseForm(x *entry) string { return "release:" + x.o.name + ":" + x.resul
 // ask shows the page that asks the person what the service provider may know.
 func (s *Service) ask(q *webflow.Request, x *entry) error {
 	if x.o.rec.Passive {
-		return s.refuse(q, x.o, samlidp.Responder, samlidp.NoPassive, denial.Refusal{Reason: denial.ConsentNeeded}, errors.New("the person has to be asked what may be told"))
+		return s.refuse(q, x.o, samlidp.Responder, samlidp.NoPassive, denial.Refusal{Reason: denial.ConsentNeeded},
+			errors.New("the person has to be asked what may be told"))
 	}
 	csrf, err := s.front.FormToken(q, releaseForm(x))
 	if err != nil {
@@ -79,7 +80,8 @@ func (s *Service) handleConsent(q *webflow.Request) error {
 		return err
 	}
 	if q.PostForm.Get("decision") != "allow" {
-		return s.refuse(q, o, samlidp.Responder, samlidp.RequestDenied, denial.Refusal{Reason: denial.ConsentDenied, Status: http.StatusForbidden}, errors.New("the person did not allow it"))
+		return s.refuse(q, o, samlidp.Responder, samlidp.RequestDenied,
+			denial.Refusal{Reason: denial.ConsentDenied, Status: http.StatusForbidden}, errors.New("the person did not allow it"))
 	}
 	return s.answer(q, o, &decision{shown: listed(q.PostForm, "shown-"), allowed: listed(q.PostForm, "allowed-")})
 }

@@ -299,10 +299,13 @@ func (s *Service) readLogout(q *webflow.Request, in *samlidp.Incoming) (*member,
 		return nil, nil, nil, s.unknown(q)
 	}
 	out := &verifiedLogout{used: func(storage.Tx) error { return errors.New("a LogoutRequest without an ID") }}
-	want := samlidp.LogoutWant{Destination: s.deps.Issuer + logoutPath, Now: s.now, Once: func(_ context.Context, key string, until time.Time) error {
-		out.used = func(tx storage.Tx) error { return s.deps.Once(tx, key, until) } // with what the request asks for, or not at all
-		return nil
-	}}
+	want := samlidp.LogoutWant{
+		Destination: s.deps.Issuer + logoutPath, Now: s.now,
+		Once: func(_ context.Context, key string, until time.Time) error {
+			out.used = func(tx storage.Tx) error { return s.deps.Once(tx, key, until) } // with what the request asks for, or not at all
+			return nil
+		},
+	}
 	if in.Binding == samlidp.SOAP {
 		want.Destination = s.deps.Issuer + soapPath
 	}
@@ -373,12 +376,14 @@ func (s *Service) confirmed(q *webflow.Request, in *samlidp.Incoming) error {
 		return s.unknown(q)
 	}
 	answered := rec.Steps[i].Request
-	msg, err := meta.ReadLogout(q.Context(), in, samlidp.LogoutWant{Destination: s.deps.Issuer + logoutPath, Request: answered, Now: s.now, Once: noRequest})
+	msg, err := meta.ReadLogout(q.Context(), in,
+		samlidp.LogoutWant{Destination: s.deps.Issuer + logoutPath, Request: answered, Now: s.now, Once: noRequest})
 	if err != nil && !errors.As(err, new(*idp.Invalid)) {
 		return err
 	}
 	if err != nil || !msg.Success {
-		s.deps.Log.Warn("a service provider has not confirmed a sign-out: the person can still be signed in there", zap.String("service_provider", m.ID), zap.NamedError("cause", err))
+		s.deps.Log.Warn("a service provider has not confirmed a sign-out: the person can still be signed in there",
+			zap.String("service_provider", m.ID), zap.NamedError("cause", err))
 		return s.afterAnswer(q, name, rec)
 	}
 	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) (err error) {

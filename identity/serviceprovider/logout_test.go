@@ -25,13 +25,17 @@ import (
 // farewell is a service provider that hears of the end of sessions.
 func farewell(id string, key *samltest.Key, slo, soap string) serviceprovider.Provider {
 	entity := "https://" + id + ".example.com/saml"
-	return serviceprovider.Provider{ID: id, Name: id, Metadata: identitytest.MetadataAs(entity, "https://"+id+".example.com/acs", keyOf(key, "signing"), sloOf(slo, soap))}
+	return serviceprovider.Provider{
+		ID: id, Name: id,
+		Metadata: identitytest.MetadataAs(entity, "https://"+id+".example.com/acs", keyOf(key, "signing"), sloOf(slo, soap)),
+	}
 }
 
 // at signs the person in at a service provider that farewell has made, and returns name and SessionIndex.
 func at(b *identitytest.Browser, id string) (name, index string) {
 	b.H.T.Helper()
-	x := b.H.AuthnRequest("_"+rand.Text(), identitytest.WikiEntity, "https://"+id+".example.com/saml", identitytest.WikiACS, "https://"+id+".example.com/acs")
+	x := b.H.AuthnRequest("_"+rand.Text(), identitytest.WikiEntity, "https://"+id+".example.com/saml", identitytest.WikiACS,
+		"https://"+id+".example.com/acs")
 	a := b.Request(x, "")
 	if strings.Contains(a.Body.String(), `name="password"`) {
 		a = b.Enter(a)
@@ -47,7 +51,8 @@ func logoutRequest(h *identitytest.Harness, id, sp, name, index string) string {
 		session = "<samlp:SessionIndex>" + index + "</samlp:SessionIndex>"
 	}
 	return fmt.Sprintf(`<samlp:LogoutRequest xmlns:samlp="urn:oasis:names:tc:SAML:2.0:protocol" xmlns:saml="urn:oasis:names:tc:SAML:2.0:assertion" ID="%s" Version="2.0" IssueInstant="%s" Destination="%s/sso/logout">`+
-		`<saml:Issuer>https://%s.example.com/saml</saml:Issuer><saml:NameID>%s</saml:NameID>%s</samlp:LogoutRequest>`, id, h.Clock.Now().Format(time.RFC3339), identitytest.Issuer, sp, name, session)
+		`<saml:Issuer>https://%s.example.com/saml</saml:Issuer><saml:NameID>%s</saml:NameID>%s</samlp:LogoutRequest>`, id,
+		h.Clock.Now().Format(time.RFC3339), identitytest.Issuer, sp, name, session)
 }
 
 // logoutResponse is the answer of a service provider.
@@ -91,7 +96,8 @@ var frameTag = regexp.MustCompile(`<iframe src="([^"]*)"`)
 func farewellOf(t *testing.T, a *identitytest.Answer) (out farewellPage) {
 	t.Helper()
 	var ok bool
-	if out.end, ok = strings.CutPrefix(a.Header().Get("Refresh"), "5; url="); a.Code != http.StatusOK || !ok || !strings.HasPrefix(out.end, "/sso/leave?") {
+	if out.end, ok = strings.CutPrefix(a.Header().Get("Refresh"), "5; url="); a.Code != http.StatusOK || !ok ||
+		!strings.HasPrefix(out.end, "/sso/leave?") {
 		t.Fatalf("%s = %d %s, want a page that goes on by itself\n%s", a.URL, a.Code, a.Header(), a.Body)
 	}
 	for _, m := range frameTag.FindAllStringSubmatch(a.Body.String(), -1) {
@@ -152,12 +158,14 @@ func TestServiceProviderLogout(t *testing.T) {
 				t.Errorf("the wiki is asked about %q in %q", d.Text("./NameID"), d.Text("./SessionIndex"))
 			}
 			asked = append(asked, sp)
-			if a := b.Get(identitytest.ByRedirect("/sso/logout", "SAMLResponse", logoutResponse(h, "_r"+sp, sp, d.Xml.SelectAttrValue("ID", ""), "Success"), d.Relay, key)); a.Code != http.StatusOK {
+			if a := b.Get(identitytest.ByRedirect("/sso/logout", "SAMLResponse",
+				logoutResponse(h, "_r"+sp, sp, d.Xml.SelectAttrValue("ID", ""), "Success"), d.Relay, key)); a.Code != http.StatusOK {
 				t.Errorf("the answer of the %s = %d, want 200", sp, a.Code)
 			}
 		}
 		slices.Sort(asked)
-		if a := b.Get(way.end); !slices.Equal(asked, []string{"desk", "wiki"}) || a.URL != "/sign-out" || !strings.Contains(a.Body.String(), "signed out") {
+		if a := b.Get(way.end); !slices.Equal(asked, []string{"desk", "wiki"}) || a.URL != "/sign-out" ||
+			!strings.Contains(a.Body.String(), "signed out") {
 			t.Errorf("asked %q, then at %s (%d)", asked, a.URL, a.Code)
 		}
 	})
@@ -170,18 +178,21 @@ func TestServiceProviderLogout(t *testing.T) {
 		for _, at := range way.frames {
 			d := logoutOf(t, leads(b, at))
 			if d.To == deskSLO {
-				b.Get(identitytest.ByRedirect("/sso/logout", "SAMLResponse", logoutResponse(h, "_kept", "desk", d.Xml.SelectAttrValue("ID", ""), "Success"), d.Relay, deskKey))
+				b.Get(identitytest.ByRedirect("/sso/logout", "SAMLResponse",
+					logoutResponse(h, "_kept", "desk", d.Xml.SelectAttrValue("ID", ""), "Success"), d.Relay, deskKey))
 			} else {
 				left = at // the wiki shows a page of its own
 			}
 		}
 		a := b.Get(way.end)
-		if body := a.Body.String(); a.Code != http.StatusOK || !strings.Contains(body, html.EscapeString(left)) || strings.Contains(body, "Sign out of desk") {
+		if body := a.Body.String(); a.Code != http.StatusOK || !strings.Contains(body, html.EscapeString(left)) ||
+			strings.Contains(body, "Sign out of desk") {
 			t.Fatalf("at the end: %d, want a link to the wiki alone\n%s", a.Code, body)
 		}
 		// By the link the browser itself goes there, and is told the rest when it comes back.
 		d := logoutOf(t, leads(b, left))
-		a = b.Get(identitytest.ByRedirect("/sso/logout", "SAMLResponse", logoutResponse(h, "_late", "wiki", d.Xml.SelectAttrValue("ID", ""), "Success"), d.Relay, wikiKey))
+		a = b.Get(identitytest.ByRedirect("/sso/logout", "SAMLResponse",
+			logoutResponse(h, "_late", "wiki", d.Xml.SelectAttrValue("ID", ""), "Success"), d.Relay, wikiKey))
 		if a.Code != http.StatusOK || strings.Contains(a.Body.String(), "/sso/leave") {
 			t.Errorf("after the link: %d\n%s", a.Code, a.Body)
 		}
@@ -190,15 +201,18 @@ func TestServiceProviderLogout(t *testing.T) {
 		b := h.Browser()
 		name, index := at(b, "wiki")
 		at(b, "desk")
-		way := farewellOf(t, b.Get(identitytest.ByRedirect("/sso/logout", "SAMLRequest", logoutRequest(h, "_l1", "wiki", name, index), "back to the wiki", wikiKey)))
+		way := farewellOf(t, b.Get(identitytest.ByRedirect("/sso/logout", "SAMLRequest", logoutRequest(h, "_l1", "wiki", name, index),
+			"back to the wiki", wikiKey)))
 		if b.IsSignedIn() || len(way.frames) != 1 {
 			t.Fatalf("%d frames, signed in %t, want the desk to be told first", len(way.frames), b.IsSignedIn())
 		}
 		d := logoutOf(t, leads(b, way.frames[0]))
 		// The desk does not answer well: the browser goes on, and the wiki is told that it is not complete.
-		b.Get(identitytest.ByRedirect("/sso/logout", "SAMLResponse", logoutResponse(h, "_r3", "desk", d.Xml.SelectAttrValue("ID", ""), "Responder"), d.Relay, deskKey))
+		b.Get(identitytest.ByRedirect("/sso/logout", "SAMLResponse",
+			logoutResponse(h, "_r3", "desk", d.Xml.SelectAttrValue("ID", ""), "Responder"), d.Relay, deskKey))
 		d = logoutOf(t, leads(b, way.end))
-		if d.To != wikiSLO || d.Relay != "back to the wiki" || d.Xml.Tag != "LogoutResponse" || d.Xml.SelectAttrValue("InResponseTo", "") != "_l1" || !slices.Equal(d.Status(), []string{"Success", "PartialLogout"}) {
+		if d.To != wikiSLO || d.Relay != "back to the wiki" || d.Xml.Tag != "LogoutResponse" ||
+			d.Xml.SelectAttrValue("InResponseTo", "") != "_l1" || !slices.Equal(d.Status(), []string{"Success", "PartialLogout"}) {
 			t.Errorf("at %s with %q: %s of %q, status %q", d.To, d.Relay, d.Xml.Tag, d.Xml.SelectAttrValue("InResponseTo", ""), d.Status())
 		}
 		if n := h.Events()["session.SignedOutByServiceProviderEvent"]; n != 1 {
@@ -218,9 +232,11 @@ func TestServiceProviderLogout(t *testing.T) {
 	t.Run("a signed LogoutRequest that is refused", func(t *testing.T) {
 		b := h.Browser()
 		name, index := at(b, "wiki")
-		x := strings.Replace(logoutRequest(h, "_late1", "wiki", name, index), h.Clock.Now().Format(time.RFC3339), h.Clock.Now().Add(-time.Hour).Format(time.RFC3339), 1)
+		x := strings.Replace(logoutRequest(h, "_late1", "wiki", name, index), h.Clock.Now().Format(time.RFC3339),
+			h.Clock.Now().Add(-time.Hour).Format(time.RFC3339), 1)
 		d := logoutOf(t, leads(b, identitytest.ByRedirect("/sso/logout", "SAMLRequest", x, "relay", wikiKey)))
-		if d.To != wikiSLO || d.Relay != "relay" || d.Xml.Tag != "LogoutResponse" || d.Xml.SelectAttrValue("InResponseTo", "") != "_late1" || !slices.Equal(d.Status(), []string{"Requester"}) {
+		if d.To != wikiSLO || d.Relay != "relay" || d.Xml.Tag != "LogoutResponse" || d.Xml.SelectAttrValue("InResponseTo", "") != "_late1" ||
+			!slices.Equal(d.Status(), []string{"Requester"}) {
 			t.Errorf("at %s with %q: %s of %q, status %q", d.To, d.Relay, d.Xml.Tag, d.Xml.SelectAttrValue("InResponseTo", ""), d.Status())
 		}
 		if !b.IsSignedIn() {
@@ -236,12 +252,15 @@ func TestServiceProviderLogout(t *testing.T) {
 		}
 		old := logoutRequest(h, "_l9", "wiki", name, index)
 		for what, at := range map[string]string{
-			"unsigned": sign(logoutRequest(h, "_l3", "wiki", name, index), nil), "by another key": sign(logoutRequest(h, "_l4", "wiki", name, index), deskKey),
-			"of another service provider":   sign(logoutRequest(h, "_l5", "desk", name, index), wikiKey),
-			"another destination":           sign(strings.Replace(old, "/sso/logout", "/sso/saml", 1), wikiKey),
-			"a response to nothing":         identitytest.ByRedirect("/sso/logout", "SAMLResponse", logoutResponse(h, "_l6", "wiki", "_x", "Success"), "nothing", wikiKey),
-			"a comment in the name":         sign(strings.Replace(old, name, name[:3]+"<!-- -->"+name[3:], 1), wikiKey),
-			"old, and unsigned":             sign(strings.Replace(old, h.Clock.Now().Format(time.RFC3339), h.Clock.Now().Add(-time.Hour).Format(time.RFC3339), 1), nil),
+			"unsigned":                    sign(logoutRequest(h, "_l3", "wiki", name, index), nil),
+			"by another key":              sign(logoutRequest(h, "_l4", "wiki", name, index), deskKey),
+			"of another service provider": sign(logoutRequest(h, "_l5", "desk", name, index), wikiKey),
+			"another destination":         sign(strings.Replace(old, "/sso/logout", "/sso/saml", 1), wikiKey),
+			"a response to nothing": identitytest.ByRedirect("/sso/logout", "SAMLResponse",
+				logoutResponse(h, "_l6", "wiki", "_x", "Success"), "nothing", wikiKey),
+			"a comment in the name": sign(strings.Replace(old, name, name[:3]+"<!-- -->"+name[3:], 1), wikiKey),
+			"old, and unsigned": sign(strings.Replace(old, h.Clock.Now().Format(time.RFC3339),
+				h.Clock.Now().Add(-time.Hour).Format(time.RFC3339), 1), nil),
 			"a document type":               sign("<!DOCTYPE x>"+old, wikiKey),
 			"a parameter of the other kind": identitytest.ByRedirect("/sso/logout", "SAMLResponse", old, "x", wikiKey),
 		} {
@@ -254,7 +273,10 @@ func TestServiceProviderLogout(t *testing.T) {
 			}
 		}
 		// A name or session of another service provider ends nothing, and is not told apart from one that there is not.
-		for _, at := range []string{sign(logoutRequest(h, "_l7", "wiki", deskName, ""), wikiKey), sign(logoutRequest(h, "_l8", "wiki", name, "other"), wikiKey)} {
+		for _, at := range []string{
+			sign(logoutRequest(h, "_l7", "wiki", deskName, ""), wikiKey),
+			sign(logoutRequest(h, "_l8", "wiki", name, "other"), wikiKey),
+		} {
 			if u := leads(b, at); u.Host != "wiki.example.com" || !b.IsSignedIn() {
 				t.Errorf("at %s, signed in %t, want an answer and nothing else", u, b.IsSignedIn())
 			}
@@ -330,7 +352,8 @@ func TestServiceProviderLogoutIsTheBrowsers(t *testing.T) {
 		if d.To == deskSLO {
 			sp, key = "desk", deskKey
 		}
-		answer := identitytest.ByRedirect("/sso/logout", "SAMLResponse", logoutResponse(h, "_a"+sp, sp, d.Xml.SelectAttrValue("ID", ""), "Success"), d.Relay, key)
+		answer := identitytest.ByRedirect("/sso/logout", "SAMLResponse",
+			logoutResponse(h, "_a"+sp, sp, d.Xml.SelectAttrValue("ID", ""), "Success"), d.Relay, key)
 		if a := h.Browser().Get(answer); a.Code != http.StatusOK || strings.Contains(a.Body.String(), "/sso/leave") {
 			t.Errorf("another browser brings the answer: %d, and reads who is left\n%s", a.Code, a.Body)
 		}
@@ -429,7 +452,8 @@ func TestServiceProviderBackChannel(t *testing.T) {
 	b = h.Browser()
 	name, index = at(b, "wiki")
 	soap := func(x string) *identitytest.Answer {
-		return h.Browser().Do(http.MethodPost, "/sso/logout/soap", `<soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/"><soap:Body>`+x+`</soap:Body></soap:Envelope>`)
+		return h.Browser().Do(http.MethodPost, "/sso/logout/soap",
+			`<soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/"><soap:Body>`+x+`</soap:Body></soap:Envelope>`)
 	}
 	ask := strings.Replace(logoutRequest(h, "_s1", "wiki", name, index), ` Destination="`+identitytest.Issuer+`/sso/logout"`, "", 1)
 	t.Run("attack 393: an envelope that nobody has signed", func(t *testing.T) {
@@ -440,7 +464,8 @@ func TestServiceProviderBackChannel(t *testing.T) {
 		}
 	})
 	a := soap(signedBy(ask, samltest.Signature{Key: key}))
-	if a.Code != http.StatusOK || !strings.Contains(a.Body.String(), identitytest.StatusNS+"Success") || !strings.Contains(a.Body.String(), `InResponseTo="_s1"`) || b.IsSignedIn() {
+	if a.Code != http.StatusOK || !strings.Contains(a.Body.String(), identitytest.StatusNS+"Success") ||
+		!strings.Contains(a.Body.String(), `InResponseTo="_s1"`) || b.IsSignedIn() {
 		t.Errorf("a request by SOAP: %d, signed in %t\n%s", a.Code, b.IsSignedIn(), a.Body)
 	}
 	h.CheckInvariants()

@@ -124,7 +124,8 @@ func (p *Provider) Validate() error {
 		}
 		for _, n := range a.Names {
 			if _, ok := samlidp.NameFormats[n.Format]; n.Format != "" && !ok || n.Name == "" || !idp.IsText(n.Name, maxText) {
-				say("the attribute %s: %q with the format %q is no name of an attribute: the format is basic, uri or unspecified", a.Source, n.Name, n.Format)
+				say("the attribute %s: %q with the format %q is no name of an attribute: the format is basic, uri or unspecified",
+					a.Source, n.Name, n.Format)
 			}
 		}
 	}
@@ -316,7 +317,8 @@ func providersOf(u *settings.Units) (out []Provider) {
 			own := &o.UserProfileAttributes
 			p := Provider{
 				ID: id, Name: sp.Name, Metadata: sp.SAMLMetadata, Level: sp.RequiredAuthenticationLevel, Assurance: sp.RequiredIdentityAssuranceLevel,
-				Consent: true, Starts: true, Unmapped: strings.EqualFold(sp.IncludeUnmappedCustomAttributes, "true"), Organisation: o.Name, Rename: map[string]string{},
+				Consent: true, Starts: true, Unmapped: strings.EqualFold(sp.IncludeUnmappedCustomAttributes, "true"), Organisation: o.Name,
+				Rename:  map[string]string{},
 				Subject: subjectOf(own.SAMLSubjectName),
 			}
 			if p.Name == "" {
@@ -342,7 +344,8 @@ func providersOf(u *settings.Units) (out []Provider) {
 }
 
 func attributeOf(key string, a settings.IdentityAttribute) Attribute {
-	out := Attribute{Source: a.AttributeName, Label: a.Label, Required: a.Required, Optional: a.Optional && !a.Required, Show: a.ShowExtendedFields}
+	out := Attribute{Source: a.AttributeName, Label: a.Label, Required: a.Required, Optional: a.Optional &&
+		!a.Required, Show: a.ShowExtendedFields}
 	if out.Source == "" {
 		out.Source = key
 	}

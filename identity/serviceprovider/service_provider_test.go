@@ -101,7 +101,11 @@ func TestServiceProviderSignIn(t *testing.T) {
 	h := identitytest.NewServing(t)
 	shop, shopSP := realOne(h, "shop", "https://shop.example.com")
 	desk, deskSP := realOne(h, "desk", "https://desk.example.com")
-	shopSP.Attributes = []serviceprovider.Attribute{{Source: "name"}, {Source: "groups"}, {Source: "email", Names: []serviceprovider.Name{{Format: "uri", Name: "urn:oid:0.9.2342.19200300.100.1.3"}}}}
+	shopSP.Attributes = []serviceprovider.Attribute{
+		{Source: "name"},
+		{Source: "groups"},
+		{Source: "email", Names: []serviceprovider.Name{{Format: "uri", Name: "urn:oid:0.9.2342.19200300.100.1.3"}}},
+	}
 	h.Serve(shopSP, deskSP)
 	b := h.Browser()
 	enter := func(p *saml.Provider, force bool) (*idp.Identity, identitytest.Delivered, []byte) {
@@ -163,18 +167,25 @@ func sentOn(d identitytest.Delivered) *http.Request {
 func TestServiceProviderAnswer(t *testing.T) {
 	t.Parallel()
 	h := identitytest.NewServing(t, identitytest.Wiki(func(p *serviceprovider.Provider) {
-		p.Attributes = []serviceprovider.Attribute{{Source: "username"}, {Source: "name", Names: []serviceprovider.Name{{Format: "basic", Name: "displayName"}}}, {Source: "groups"}, {Source: "nickname"}}
+		p.Attributes = []serviceprovider.Attribute{
+			{Source: "username"},
+			{Source: "name", Names: []serviceprovider.Name{{Format: "basic", Name: "displayName"}}},
+			{Source: "groups"},
+			{Source: "nickname"},
+		}
 	}))
 	b := h.Browser()
 	x := h.AuthnRequest("_one")
-	a := b.Do(http.MethodPost, "/sso/saml", url.Values{"SAMLRequest": {base64.StdEncoding.EncodeToString([]byte(x))}, "RelayState": {`"><script>alert(1)</script>`}}.Encode())
+	a := b.Do(http.MethodPost, "/sso/saml",
+		url.Values{"SAMLRequest": {base64.StdEncoding.EncodeToString([]byte(x))}, "RelayState": {`"><script>alert(1)</script>`}}.Encode())
 	if a.Code != http.StatusSeeOther {
 		t.Fatalf("a request by POST: %d\n%s", a.Code, a.Body)
 	}
 	a = b.Enter(b.Get(a.Header().Get("Location")))
 	d := a.Deliver(t)
 	t.Run("attack 177: markup as RelayState", func(t *testing.T) {
-		if d.To != identitytest.WikiACS || d.Relay != `"><script>alert(1)</script>` || strings.Contains(a.Body.String(), "<script>alert") || !slices.Equal(d.Status(), []string{"Success"}) {
+		if d.To != identitytest.WikiACS || d.Relay != `"><script>alert(1)</script>` || strings.Contains(a.Body.String(), "<script>alert") ||
+			!slices.Equal(d.Status(), []string{"Success"}) {
 			t.Errorf("to %q with %q and status %q", d.To, d.Relay, d.Status())
 		}
 	})
@@ -192,7 +203,8 @@ func TestServiceProviderAnswer(t *testing.T) {
 	t.Run("attack 178: what an answer says of the sign-in", func(t *testing.T) {
 		data := d.Xml.FindElement(".//SubjectConfirmationData")
 		until := data.SelectAttrValue("NotOnOrAfter", "")
-		if data.SelectAttrValue("Recipient", "") != identitytest.WikiACS || data.SelectAttrValue("InResponseTo", "") != "_one" || until > h.Clock.Now().Add(5*time.Minute+time.Second).Format(time.RFC3339) || data.SelectAttr("Address") != nil {
+		if data.SelectAttrValue("Recipient", "") != identitytest.WikiACS || data.SelectAttrValue("InResponseTo", "") != "_one" ||
+			until > h.Clock.Now().Add(5*time.Minute+time.Second).Format(time.RFC3339) || data.SelectAttr("Address") != nil {
 			t.Errorf("confirmation %v", data.Attr)
 		}
 		if n := len(d.Xml.FindElements(".//Signature")); n != 2 {
@@ -200,10 +212,12 @@ func TestServiceProviderAnswer(t *testing.T) {
 		}
 	})
 	// Signed in already: no page is between.
-	if d := b.Request(h.AuthnRequest("_two", identitytest.WithAttributes(`IsPassive="true"`)...), "r").Deliver(t); d.Relay != "r" || d.Status()[0] != "Success" {
+	if d := b.Request(h.AuthnRequest("_two", identitytest.WithAttributes(`IsPassive="true"`)...), "r").Deliver(t); d.Relay != "r" ||
+		d.Status()[0] != "Success" {
 		t.Errorf("a passive request of somebody who is signed in: %q", d.Status())
 	}
-	if d := b.Request(h.AuthnRequest("_three", ` AssertionConsumerServiceURL="`+identitytest.WikiACS+`"`, ` AssertionConsumerServiceIndex="2"`), "").Deliver(t); d.To != identitytest.WikiACS+"/second" {
+	if d := b.Request(h.AuthnRequest("_three", ` AssertionConsumerServiceURL="`+identitytest.WikiACS+`"`,
+		` AssertionConsumerServiceIndex="2"`), "").Deliver(t); d.To != identitytest.WikiACS+"/second" {
 		t.Errorf("by index 2: to %s", d.To)
 	}
 	h.CheckInvariants()
@@ -214,7 +228,8 @@ func TestServiceProviderStatus(t *testing.T) {
 	t.Parallel()
 	h := identitytest.NewServing(t, identitytest.Wiki())
 	context := func(comparison, class string) []string {
-		return inside(`<samlp:RequestedAuthnContext Comparison="` + comparison + `"><saml:AuthnContextClassRef>` + class + `</saml:AuthnContextClassRef></samlp:RequestedAuthnContext>`)
+		return inside(`<samlp:RequestedAuthnContext Comparison="` + comparison + `"><saml:AuthnContextClassRef>` + class +
+			`</saml:AuthnContextClassRef></samlp:RequestedAuthnContext>`)
 	}
 	policy := func(attributes string) []string { return inside(`<samlp:NameIDPolicy ` + attributes + `/>`) }
 	named := func(attributes, name string) []string {
@@ -233,19 +248,38 @@ func TestServiceProviderStatus(t *testing.T) {
 		"a password":                         {true, context("exact", samltest.Password), "Success"},
 		"a password at least":                {true, context("minimum", samltest.Password), "Success"},
 		"an address that nobody has allowed": {true, policy(`Format="` + emailName + `"`), "Requester InvalidNameIDPolicy"},
-		"a format that there is not":         {true, policy(`Format="urn:oasis:names:tc:SAML:2.0:nameid-format:kerberos"`), "Requester InvalidNameIDPolicy"},
-		"a name of an affiliation":           {true, policy(`Format="` + persistent + `" SPNameQualifier="https://other.example"`), "Requester InvalidNameIDPolicy"},
-		"a transient name":                   {true, policy(`Format="` + transient + `"`), "Success"},
-		"a transient name of SAML 1.1":       {true, policy(`Format="urn:oasis:names:tc:SAML:1.1:nameid-format:transient"`), "Success"},
-		"an unspecified name of SAML 2.0":    {true, policy(`Format="urn:oasis:names:tc:SAML:2.0:nameid-format:unspecified"`), "Success"},
-		"an address by SAML 2.0":             {true, policy(`Format="urn:oasis:names:tc:SAML:2.0:nameid-format:emailAddress"`), "Requester InvalidNameIDPolicy"},
-		"another person is named":            {true, named("", "root"), "Responder UnknownPrincipal"},
-		"the person is named":                {true, named("", " "+identitytest.Demo+" "), "Success"},
-		"the person is named in capitals":    {true, named(`Format="urn:oasis:names:tc:SAML:2.0:nameid-format:unspecified"`, strings.ToUpper(identitytest.Demo)), "Success"},
-		"a persistent name of no one":        {true, named(`Format="`+persistent+`"`, identitytest.Demo), "Responder UnknownPrincipal"},
-		"a transient name is named":          {true, named(`Format="`+transient+`"`, identitytest.Demo), "Responder UnknownPrincipal"},
-		"the person of another affiliation":  {true, named(`SPNameQualifier="https://other.example"`, identitytest.Demo), "Responder UnknownPrincipal"},
-		"the person with a confirmation":     {true, inside(`<saml:Subject><saml:NameID>` + identitytest.Demo + `</saml:NameID><saml:SubjectConfirmation Method="urn:x"/></saml:Subject>`), "Requester RequestUnsupported"},
+		"a format that there is not": {
+			true, policy(`Format="urn:oasis:names:tc:SAML:2.0:nameid-format:kerberos"`),
+			"Requester InvalidNameIDPolicy",
+		},
+		"a name of an affiliation": {
+			true, policy(`Format="` + persistent + `" SPNameQualifier="https://other.example"`),
+			"Requester InvalidNameIDPolicy",
+		},
+		"a transient name":                {true, policy(`Format="` + transient + `"`), "Success"},
+		"a transient name of SAML 1.1":    {true, policy(`Format="urn:oasis:names:tc:SAML:1.1:nameid-format:transient"`), "Success"},
+		"an unspecified name of SAML 2.0": {true, policy(`Format="urn:oasis:names:tc:SAML:2.0:nameid-format:unspecified"`), "Success"},
+		"an address by SAML 2.0": {
+			true, policy(`Format="urn:oasis:names:tc:SAML:2.0:nameid-format:emailAddress"`),
+			"Requester InvalidNameIDPolicy",
+		},
+		"another person is named": {true, named("", "root"), "Responder UnknownPrincipal"},
+		"the person is named":     {true, named("", " "+identitytest.Demo+" "), "Success"},
+		"the person is named in capitals": {
+			true,
+			named(`Format="urn:oasis:names:tc:SAML:2.0:nameid-format:unspecified"`, strings.ToUpper(identitytest.Demo)), "Success",
+		},
+		"a persistent name of no one": {true, named(`Format="`+persistent+`"`, identitytest.Demo), "Responder UnknownPrincipal"},
+		"a transient name is named":   {true, named(`Format="`+transient+`"`, identitytest.Demo), "Responder UnknownPrincipal"},
+		"the person of another affiliation": {
+			true, named(`SPNameQualifier="https://other.example"`, identitytest.Demo),
+			"Responder UnknownPrincipal",
+		},
+		"the person with a confirmation": {
+			true,
+			inside(`<saml:Subject><saml:NameID>` + identitytest.Demo + `</saml:NameID><saml:SubjectConfirmation Method="urn:x"/></saml:Subject>`),
+			"Requester RequestUnsupported",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := h.Browser()
@@ -363,13 +397,22 @@ func TestServiceProviderOfAnOrganisation(t *testing.T) {
 	u := settings.Defaults()
 	u.Organisations = []settings.Organisation{{
 		ID: "acme", Name: "Acme", UserProfileAttributes: settings.UserProfileAttributes{
-			SAMLSubjectName: settings.SAMLSubjectName{Type: "username"}, CustomAttributeMappings: settings.CustomAttributesMapping{AttributeToMapFrom: "name", AttributeToMapTo: "cn"},
-			IdentityAttributes: map[string]settings.IdentityAttribute{"name": {AttributeName: "display_name", Label: "What we call you", ShowExtendedFields: true}},
+			SAMLSubjectName:         settings.SAMLSubjectName{Type: "username"},
+			CustomAttributeMappings: settings.CustomAttributesMapping{AttributeToMapFrom: "name", AttributeToMapTo: "cn"},
+			IdentityAttributes: map[string]settings.IdentityAttribute{"name": {
+				AttributeName: "display_name", Label: "What we call you",
+				ShowExtendedFields: true,
+			}},
 		},
 		ServiceProviders: map[string]settings.ServiceProvider{"wiki": {
-			ID: "wiki", Name: "The wiki", SAMLMetadata: identitytest.MetadataAs(identitytest.WikiEntity, identitytest.WikiACS), IncludeUnmappedCustomAttributes: "true",
+			ID: "wiki", Name: "The wiki", SAMLMetadata: identitytest.MetadataAs(identitytest.WikiEntity, identitytest.WikiACS),
+			IncludeUnmappedCustomAttributes: "true",
 			IdentityAttributes: map[string]settings.IdentityAttribute{
-				"groups": {Optional: true}, "mail": {AttributeName: "email", Required: true, Verification: true, SAMLAttributeNames: map[string]string{"uri": "urn:oid:0.9.2342.19200300.100.1.3", "basic": "mail"}},
+				"groups": {Optional: true},
+				"mail": {
+					AttributeName: "email", Required: true, Verification: true,
+					SAMLAttributeNames: map[string]string{"uri": "urn:oid:0.9.2342.19200300.100.1.3", "basic": "mail"},
+				},
 			},
 		}},
 	}}
@@ -377,7 +420,10 @@ func TestServiceProviderOfAnOrganisation(t *testing.T) {
 	h.Serve()
 	b := h.Browser()
 	a := b.Enter(b.Request(h.AuthnRequest("_o1"), ""))
-	for _, want := range []string{"The wiki wants to sign you in", "What we call you", "Demo Person", "E-mail address", `value="groups" checked`} {
+	for _, want := range []string{
+		"The wiki wants to sign you in", "What we call you", "Demo Person", "E-mail address",
+		`value="groups" checked`,
+	} {
 		if !strings.Contains(a.Body.String(), want) {
 			t.Errorf("the page does not say %q\n%s", want, a.Body)
 		}
@@ -390,7 +436,10 @@ func TestServiceProviderOfAnOrganisation(t *testing.T) {
 	form := url.Values{"csrf": {a.CSRF()}, "decision": {"allow"}, "shown-0": {"groups"}, "shown-1": {"email"}, "shown-2": {"display_name"}}
 	action := html.UnescapeString(identitytest.FormAction.FindStringSubmatch(a.Body.String()[strings.Index(a.Body.String(), "<main"):])[1])
 	d := b.Do(http.MethodPost, action, form.Encode()).Deliver(t)
-	want := map[string][]string{"display_name": {"Demo Person"}, "urn:oid:0.9.2342.19200300.100.1.3": {identitytest.Demo}, "mail": {identitytest.Demo}}
+	want := map[string][]string{
+		"display_name": {"Demo Person"}, "urn:oid:0.9.2342.19200300.100.1.3": {identitytest.Demo},
+		"mail": {identitytest.Demo},
+	}
 	if got := attributes(d); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("attributes %q, want %q", got, want)
 	}
@@ -421,11 +470,15 @@ func TestServiceProviderOfAnOrganisation(t *testing.T) {
 func TestServiceProviderUnmapped(t *testing.T) {
 	t.Parallel()
 	h := identitytest.NewServing(t)
-	h.Config.Persons[0].Profile = &person.Profile{CustomAttributes: []person.CustomAttribute{{Name: "office", Value: "Utrecht"}, {Name: "desk", Value: "12"}}}
+	h.Config.Persons[0].Profile = &person.Profile{CustomAttributes: []person.CustomAttribute{
+		{Name: "office", Value: "Utrecht"},
+		{Name: "desk", Value: "12"},
+	}}
 	h.Config.Persons[0].Username = "mapped"
 	sp := settings.ServiceProvider{
-		ID: "wiki", SAMLMetadata: identitytest.MetadataAs(identitytest.WikiEntity, identitytest.WikiACS), CustomAttributeMappings: settings.CustomAttributesMapping{AttributeToMapFrom: "office", AttributeToMapTo: "l"},
-		IdentityAttributes: map[string]settings.IdentityAttribute{"office": {}},
+		ID: "wiki", SAMLMetadata: identitytest.MetadataAs(identitytest.WikiEntity, identitytest.WikiACS),
+		CustomAttributeMappings: settings.CustomAttributesMapping{AttributeToMapFrom: "office", AttributeToMapTo: "l"},
+		IdentityAttributes:      map[string]settings.IdentityAttribute{"office": {}},
 	}
 	for i, c := range []struct {
 		unmapped string
@@ -467,7 +520,8 @@ func TestServiceProviderWithoutCookie(t *testing.T) {
 	if page := again("_three"); !strings.Contains(page, `name="password"`) {
 		t.Errorf("off: somebody who is signed in is not asked\n%s", page)
 	}
-	if d := b.Request(h.AuthnRequest("_four", identitytest.WithAttributes(`IsPassive="true"`)...), "r").Deliver(t); !slices.Contains(d.Status(), "NoPassive") {
+	if d := b.Request(h.AuthnRequest("_four", identitytest.WithAttributes(`IsPassive="true"`)...),
+		"r").Deliver(t); !slices.Contains(d.Status(), "NoPassive") {
 		t.Errorf("off, without a page: %q", d.Status())
 	}
 	if d := b.Enter(b.Request(h.AuthnRequest("_five"), "r")).Deliver(t); !slices.Equal(d.Status(), []string{"Success"}) {

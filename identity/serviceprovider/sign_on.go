@@ -140,8 +140,11 @@ func (s *Service) handleSignOn(q *webflow.Request) error {
 	}
 	now := s.now()
 	rec := requestRecord{
-		Provider: m.ID, Entity: meta.EntityID, ID: asked.ID, Service: asked.Service.Location, Relay: in.Relay, Format: asked.Format, Qualifier: asked.Qualifier,
-		Force: asked.Force, Passive: asked.Passive, Comparison: asked.Comparison, Classes: asked.Classes, Unnamed: asked.Unnamed, CreatedAt: now, ExpiresAt: now.Add(webflow.FlowLife),
+		Provider: m.ID, Entity: meta.EntityID, ID: asked.ID, Service: asked.Service.Location, Relay: in.Relay, Format: asked.Format,
+		Qualifier: asked.Qualifier,
+		Force:     asked.Force, Passive: asked.Passive, Comparison: asked.Comparison, Classes: asked.Classes,
+		Unnamed: asked.Unnamed, CreatedAt: now,
+		ExpiresAt: now.Add(webflow.FlowLife),
 	}
 	if named := asked.Subject; named != nil {
 		rec.Subject = nameRef{named.Value, named.Format, named.Qualifier}
@@ -179,7 +182,8 @@ func (s *Service) checkEntity(q *webflow.Request, m *member, meta *samlidp.Metad
 	switch {
 	case counts != nil && counts.ID != m.ID:
 		why := denial.Refusal{Reason: denial.ServiceProviderUnknown, ClientID: m.ID}
-		return s.pageError(q, http.StatusBadRequest, "error.service_provider", why, errors.New("another service_provider has its entity ID: give it one of its own"))
+		return s.pageError(q, http.StatusBadRequest, "error.service_provider", why,
+			errors.New("another service_provider has its entity ID: give it one of its own"))
 	case err != nil:
 		return s.failed(q, m, err)
 	case counts == nil: // its metadata have changed just now
@@ -247,7 +251,8 @@ func (s *Service) showStart(q *webflow.Request) error {
 	}
 	relay := q.URL.Query().Get("RelayState")
 	if relay != "" && !slices.Contains(m.Relays, relay) {
-		return s.pageError(q, http.StatusBadRequest, "error.service_provider", denial.Refusal{Reason: denial.ServiceProviderRequest, ClientID: m.ID},
+		return s.pageError(q, http.StatusBadRequest, "error.service_provider",
+			denial.Refusal{Reason: denial.ServiceProviderRequest, ClientID: m.ID},
 			errors.New("the RelayState of the link is not one that the service provider's idp_initiated names"))
 	}
 	if !s.deps.Admit(q.Request) {
@@ -262,7 +267,8 @@ func (s *Service) showStart(q *webflow.Request) error {
 	}
 	now := s.now()
 	return s.keep(q, requestRecord{
-		Provider: m.ID, Entity: meta.EntityID, Service: meta.DefaultService().Location, Relay: relay, CreatedAt: now, ExpiresAt: now.Add(webflow.FlowLife),
+		Provider: m.ID, Entity: meta.EntityID, Service: meta.DefaultService().Location, Relay: relay, CreatedAt: now,
+		ExpiresAt: now.Add(webflow.FlowLife),
 	})
 }
 
@@ -324,7 +330,8 @@ func (s *Service) refuse(q *webflow.Request, o *open, code, detail string, why d
 	if err != nil {
 		return fmt.Errorf("refuse a sign-in at a service provider: %w", err)
 	}
-	s.deps.Log.Debug("a service provider was told why there is no sign-in", zap.String("service_provider", o.m.ID), zap.String("status", detail))
+	s.deps.Log.Debug("a service provider was told why there is no sign-in", zap.String("service_provider", o.m.ID),
+		zap.String("status", detail))
 	s.send(q, o.m, next, false)
 	return nil
 }

@@ -34,14 +34,16 @@ func TestServiceProviderType(t *testing.T) {
 			u := settings.Defaults()
 			for i, sp := range tt.providers {
 				sp.ID = "wiki"
-				u.Organisations = append(u.Organisations, settings.Organisation{ID: string(rune('a' + i)), ServiceProviders: map[string]settings.ServiceProvider{"wiki": sp}})
+				u.Organisations = append(u.Organisations,
+					settings.Organisation{ID: string(rune('a' + i)), ServiceProviders: map[string]settings.ServiceProvider{"wiki": sp}})
 			}
 			h.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 			h.Serve()
 			b := h.Browser()
 			b.SignIn(identitytest.Demo, identitytest.DemoPassword)
 			a := b.Request(h.AuthnRequest("_t1"), "")
-			if got := a.Code == http.StatusOK && strings.Contains(a.Body.String(), "SAMLResponse"); got != tt.saml || !got && a.Code != http.StatusBadRequest {
+			if got := a.Code == http.StatusOK && strings.Contains(a.Body.String(), "SAMLResponse"); got != tt.saml || !got &&
+				a.Code != http.StatusBadRequest {
 				t.Errorf("by SAML: status %d, want a sign-in %v\n%s", a.Code, tt.saml, a.Body)
 			}
 			if a := b.Get("/sso/start/wiki"); (a.Code == http.StatusNotFound) == tt.saml {
@@ -54,7 +56,8 @@ func TestServiceProviderType(t *testing.T) {
 				return d
 			}
 			a = b.Get("/next")
-			if got := strings.HasPrefix(a.Body.String(), "signed in as "); got != tt.openid || !got && !strings.Contains(a.Body.String(), "access_denied") {
+			if got := strings.HasPrefix(a.Body.String(), "signed in as "); got != tt.openid || !got &&
+				!strings.Contains(a.Body.String(), "access_denied") {
 				t.Errorf("by OpenID Connect: %d %s, want a sign-in %v", a.Code, a.Body, tt.openid)
 			}
 			_, err := h.CheckPassword(t.Context(), "wiki", identitytest.Demo, identitytest.DemoPassword, audit.Origin{ClientIP: "203.0.113.7"})
@@ -67,7 +70,10 @@ func TestServiceProviderType(t *testing.T) {
 		t.Parallel()
 		h := identitytest.NewServing(t)
 		u := settings.Defaults()
-		u.Organisations = []settings.Organisation{{ID: "acme", ServiceProviders: map[string]settings.ServiceProvider{"wiki": {ID: "wiki", Type: "OIDC"}}}}
+		u.Organisations = []settings.Organisation{{
+			ID:               "acme",
+			ServiceProviders: map[string]settings.ServiceProvider{"wiki": {ID: "wiki", Type: "OIDC"}},
+		}}
 		h.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
 		h.Serve(identitytest.Wiki())
 		if a := h.Browser().Request(h.AuthnRequest("_t2"), ""); a.Code != http.StatusBadRequest {

@@ -30,10 +30,11 @@ func TestUnverifiedAddressInAssertions(t *testing.T) {
 			h := identitytest.NewServing(t, identitytest.Wiki(func(p *serviceprovider.Provider) {
 				p.Attributes = []serviceprovider.Attribute{{Source: "mail", Unverified: c.unverified}, {Source: "name"}}
 			}))
-			_, err := h.Person.UpdatePerson(t.Context(), h.IDOf(identitytest.Demo), person.Edit{By: audit.Actor{ID: "ops"}, Verified: true}, func(_ storage.Tx, d *person.Details) error {
-				d.Profile.EmailAddresses = []person.EmailAddress{{Primary: true, Verified: c.verified, Value: victim}}
-				return nil
-			})
+			_, err := h.Person.UpdatePerson(t.Context(), h.IDOf(identitytest.Demo), person.Edit{By: audit.Actor{ID: "ops"}, Verified: true},
+				func(_ storage.Tx, d *person.Details) error {
+					d.Profile.EmailAddresses = []person.EmailAddress{{Primary: true, Verified: c.verified, Value: victim}}
+					return nil
+				})
 			if err != nil {
 				t.Fatal(err)
 			}

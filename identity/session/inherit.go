@@ -9,7 +9,8 @@ import (
 // only as long as from does, does not count as a sign-in of its own, and ends no later than from would.
 func (s *Service) Inherit(from *Record, level int, now time.Time) Record {
 	begun := from.Start()
-	if from.Passkey == "" && slices.Contains(begun.AMR, AMRPasskey) { // an old record: without the passkey the level could not fall with its removal
+	if from.Passkey == "" && slices.Contains(begun.AMR,
+		AMRPasskey) { // an old record: without the passkey the level could not fall with its removal
 		begun.Level = PasswordLevel
 	}
 	rec := Record{

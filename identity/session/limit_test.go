@@ -35,7 +35,8 @@ func TestSessionsOfOnePerson(t *testing.T) {
 			t.Errorf("browser %d is signed in: %t, want %t", i+1, got, want)
 		}
 	}
-	if !fourth.IsSignedIn() || h.Stored("identity_session") != 3 || h.Stored("identity_sessions") != 1 || h.Stored("identity_session_key") != 3 {
+	if !fourth.IsSignedIn() || h.Stored("identity_session") != 3 || h.Stored("identity_sessions") != 1 ||
+		h.Stored("identity_session_key") != 3 {
 		t.Errorf("%d sessions are stored, want 3", h.Stored("identity_session"))
 	}
 	if n := h.Events()["session.SignedOutEvent"] - before; n != 1 {
@@ -43,7 +44,8 @@ func TestSessionsOfOnePerson(t *testing.T) {
 	}
 	// Signing in again in one browser ends none.
 	h.DemandLogin()
-	if again := fourth.Post(fourth.Get("/next?again=1"), "username", identitytest.Demo, "password", identitytest.DemoPassword); again.Code != http.StatusSeeOther {
+	if again := fourth.Post(fourth.Get("/next?again=1"), "username", identitytest.Demo, "password",
+		identitytest.DemoPassword); again.Code != http.StatusSeeOther {
 		t.Fatalf("again: %d", again.Code)
 	}
 	if !browsers[0].IsSignedIn() || !browsers[2].IsSignedIn() {
@@ -148,7 +150,8 @@ func TestEndedSessionsMakeRoomFirst(t *testing.T) {
 	h := identitytest.New(t, func(c *identity.Config) { c.Session.PerPerson = 2 })
 	kept := h.Browser()
 	form := kept.Get("/next")
-	if a := kept.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword, "remember", "yes"); a.Code != http.StatusSeeOther {
+	if a := kept.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword, "remember",
+		"yes"); a.Code != http.StatusSeeOther {
 		t.Fatalf("sign-in: %d", a.Code)
 	}
 	h.Browser().SignIn(identitytest.Demo, identitytest.DemoPassword)

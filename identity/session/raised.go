@@ -57,7 +57,8 @@ func (r *Record) Raise(method, passkey string, level int, used time.Time) {
 	if r.Base == nil {
 		r.Base = &BaseRecord{Level: r.Level, AMR: r.AMR}
 	}
-	r.Raised = append(slices.DeleteFunc(slices.Clone(r.Raised), func(x raisedRecord) bool { return x.Method == method && x.Passkey == passkey }),
+	r.Raised = append(slices.DeleteFunc(slices.Clone(r.Raised),
+		func(x raisedRecord) bool { return x.Method == method && x.Passkey == passkey }),
 		raisedRecord{Method: method, Level: level, Passkey: passkey, At: used})
 	r.SettleLevel()
 }
@@ -73,7 +74,8 @@ func isOf(recorded, id string) bool { return id == "" || recorded == "" || recor
 // lower takes back what methods have raised the session to, by one passkey ("": all), and tells whether that changes
 // it.
 func (r *Record) lower(passkey string, methods ...string) bool {
-	left := slices.DeleteFunc(slices.Clone(r.Raised), func(x raisedRecord) bool { return slices.Contains(methods, x.Method) && isOf(x.Passkey, passkey) })
+	left := slices.DeleteFunc(slices.Clone(r.Raised),
+		func(x raisedRecord) bool { return slices.Contains(methods, x.Method) && isOf(x.Passkey, passkey) })
 	if len(left) == len(r.Raised) {
 		return false
 	}
@@ -85,7 +87,8 @@ func (r *Record) lower(passkey string, methods ...string) bool {
 // lowerSignIn lowers a sign-in by a passkey ("": all) to the level of a password, and tells whether that changes it.
 func (r *Record) lowerSignIn(passkey string) bool {
 	base := r.Start()
-	if by := r.Passkey != "" || slices.Contains(base.AMR, AMRPasskey); (r.Provider != LocalProvider && r.Passkey == "") || base.Level <= PasswordLevel || !by || !isOf(r.Passkey, passkey) {
+	if by := r.Passkey != "" || slices.Contains(base.AMR, AMRPasskey); (r.Provider != LocalProvider && r.Passkey == "") ||
+		base.Level <= PasswordLevel || !by || !isOf(r.Passkey, passkey) {
 		return false
 	}
 	base.Level = PasswordLevel

@@ -58,7 +58,8 @@ func TestSessionLifetimes(t *testing.T) {
 			t.Errorf("%d cookies set, want session and device", len(cookies))
 		}
 		for _, c := range cookies {
-			if !strings.HasPrefix(c.Name, "__Host-gh-") || !c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Domain != "" || c.Path != "/" || len(c.Raw) > 300 {
+			if !strings.HasPrefix(c.Name, "__Host-gh-") || !c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Domain != "" ||
+				c.Path != "/" || len(c.Raw) > 300 {
 				t.Errorf("cookie %s, want __Host-, Secure, HttpOnly, SameSite=Lax, no Domain, small", c.Raw)
 			}
 			if strings.HasSuffix(c.Name, "session") && c.MaxAge != 0 {
@@ -188,7 +189,8 @@ func TestOwnPasswordChangeKeepsOwnSession(t *testing.T) {
 func TestSessionCookieChangesAtSignIn(t *testing.T) {
 	t.Parallel()
 	h := identitytest.New(t)
-	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", Password: secret.New("sail-1-x")}, identitytest.Admin); err != nil {
+	if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", Password: secret.New("sail-1-x")},
+		identitytest.Admin); err != nil {
 		t.Fatal(err)
 	}
 	b := h.Browser()
@@ -268,7 +270,8 @@ func TestSignOut(t *testing.T) {
 	t.Run("attack 279: nothing is shown after sign-out", func(t *testing.T) {
 		t.Parallel()
 		a := b.Do(http.MethodGet, "/account", "")
-		if a.Code != http.StatusSeeOther || !strings.HasPrefix(a.Header().Get("Location"), "/sign-in?flow=") || a.Header().Get("Cache-Control") != "no-store" {
+		if a.Code != http.StatusSeeOther || !strings.HasPrefix(a.Header().Get("Location"), "/sign-in?flow=") ||
+			a.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("GET /account after sign-out: status %d, headers %v", a.Code, a.Header())
 		}
 	})
@@ -289,7 +292,9 @@ func TestAccountPage(t *testing.T) {
 			t.Errorf("account page does not show %q:\n%s", want, page.Body)
 		}
 	}
-	if a := b.Do(http.MethodPost, "/sign-out", url.Values{"csrf": {identitytest.CSRFField.FindStringSubmatch(page.Body.String())[1]}}.Encode()); a.Code != http.StatusSeeOther || b.IsSignedIn() {
+	if a := b.Do(http.MethodPost, "/sign-out",
+		url.Values{"csrf": {identitytest.CSRFField.FindStringSubmatch(page.Body.String())[1]}}.Encode()); a.Code != http.StatusSeeOther ||
+		b.IsSignedIn() {
 		t.Errorf("sign-out from the account page: status %d, signed in %t", a.Code, b.IsSignedIn())
 	}
 }
@@ -312,7 +317,10 @@ func TestBrokenCookies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for what, v := range map[string]string{"empty": "", "short": "ghss_", "flipped": string(flipped), "forged": forged, "long": good + strings.Repeat("a", 300), "other kind": strings.Replace(good, "ghss_", "ghat_", 1)} {
+	for what, v := range map[string]string{
+		"empty": "", "short": "ghss_", "flipped": string(flipped), "forged": forged,
+		"long": good + strings.Repeat("a", 300), "other kind": strings.Replace(good, "ghss_", "ghat_", 1),
+	} {
 		b.Cookies[name] = v
 		if b.IsSignedIn() {
 			t.Errorf("cookie %s signs in", what)

@@ -50,7 +50,8 @@ func TestWatcher(t *testing.T) {
 			}
 		}, "all of PERSON but "},
 		"another person in this browser": {func(t *testing.T, h *identitytest.Harness, b *identitytest.Browser, _ string) {
-			if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", Password: secret.New("sail-1-x")}, identitytest.Admin); err != nil {
+			if _, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "anna", Password: secret.New("sail-1-x")},
+				identitytest.Admin); err != nil {
 				t.Error(err)
 			}
 			h.DemandLogin()

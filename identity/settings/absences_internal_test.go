@@ -19,7 +19,10 @@ const (
 // absences say it of every member. A row that ends with * is about all that begin so and have no row of their own.
 var absences = []struct{ path, means, why string }{
 	{"attributes.*", absentOther, ""},
-	{"attributes.verification.email_enabled", absentArgued, "addresses are taken as typed, are marked as unverified, and neither link nor reset anything by themselves"},
+	{
+		"attributes.verification.email_enabled", absentArgued,
+		"addresses are taken as typed, are marked as unverified, and neither link nor reset anything by themselves",
+	},
 	{"attributes.verification.email_required", absentArgued, "the credentials API tells of people without a verified address, as unverified"},
 	{"attributes.verification.mobile_number_enabled", absentArgued, "numbers are taken as typed, are marked as unverified, and get no codes"},
 	{"custom_messages.*", absentOther, ""},
@@ -49,7 +52,10 @@ var absences = []struct{ path, means, why string }{
 	{"features.mobile_number_validation_backend_services_enabled", absentClosed, ""},
 	{"features.password_reset_enabled", absentClosed, ""},
 	{"features.person_api_enabled", absentArgued, "only clients with scim, and API clients with persons, are let in"},
-	{"features.person_identifier_in_external_profile_required_for_migration", absentArgued, "a newcomer is asked for the password of an account all the same"},
+	{
+		"features.person_identifier_in_external_profile_required_for_migration", absentArgued,
+		"a newcomer is asked for the password of an account all the same",
+	},
 	{"features.pin_enabled", absentClosed, ""},
 	{"features.post_login_extra_registration_after_second_login", absentOther, ""},
 	{"features.session_api_enabled", absentClosed, ""},
@@ -73,13 +79,19 @@ var absences = []struct{ path, means, why string }{
 	{"features.invitation_verification_required.*", absentArgued, "the link is the proof: it was sent to the address, or handed over"},
 
 	{"step_up.actions.allow_set_initial_step_up_method_enabled", absentClosed, ""},
-	{"step_up.actions.*", absentArgued, "the standard levels hold; setting up a method never needs less than the strongest that the person has"},
+	{
+		"step_up.actions.*", absentArgued,
+		"the standard levels hold; setting up a method never needs less than the strongest that the person has",
+	},
 	{"step_up.authentication_methods.*", absentArgued, "the standard levels hold"},
 	{"step_up.stategy", absentOther, ""},
 	{"step_up.second_factor", absentArgued, "as second_factor of the Caddyfile says, and WHEN_SET_UP without it"},
 
 	{"organisations[].*", absentOther, ""},
-	{"organisations[].username_for_basic_auth", absentArgued, "the organisation has no API client. What one is bound to stands at the API client and outlives this"},
+	{
+		"organisations[].username_for_basic_auth", absentArgued,
+		"the organisation has no API client. What one is bound to stands at the API client and outlives this",
+	},
 	{"organisations[].is_private", absentArgued, "name and logo of the organisation are shown before the sign-in"},
 	{"organisations[].user_profile_attributes.*", absentClosed, ""},
 	{"organisations[].service_providers{}.id", absentOther, ""},
@@ -90,7 +102,10 @@ var absences = []struct{ path, means, why string }{
 	{"organisations[].service_providers{}.saml_metadata", absentClosed, ""},
 	{"organisations[].service_providers{}.use_trusted_device", absentClosed, ""},
 	{"organisations[].service_providers{}.type", absentArgued, "the client of the same id signs people in by what it is configured for"},
-	{"organisations[].service_providers{}.required_authentication_level", absentArgued, "any sign-in, with the second step that second_factor asks for"},
+	{
+		"organisations[].service_providers{}.required_authentication_level", absentArgued,
+		"any sign-in, with the second step that second_factor asks for",
+	},
 	{"organisations[].service_providers{}.required_identity_assurance_level", absentArgued, "people whose identity no one has assured"},
 	{"organisations[].service_providers{}.second_factor", absentArgued, "as the client says, then the settings, and WHEN_SET_UP without them"},
 
@@ -115,8 +130,14 @@ var absences = []struct{ path, means, why string }{
 	{"login_methods.login_methods[].authentication_level", absentArgued, "1, the least that there is"},
 	{"login_methods.login_methods[].identity_assurance_level", absentClosed, ""},
 	{"login_methods.login_methods[].attribute_mappings[].editable", absentClosed, ""},
-	{"login_methods.login_methods[].excluded_unmapped_attributes", absentArgued, "details that no mapping makes are told too: they give no group and verify nothing"},
-	{"login_methods.login_methods[].saml_mutual_ssl_tls_attributes.server_certificate_id", absentArgued, "a server with a certificate that the system trusts"},
+	{
+		"login_methods.login_methods[].excluded_unmapped_attributes", absentArgued,
+		"details that no mapping makes are told too: they give no group and verify nothing",
+	},
+	{
+		"login_methods.login_methods[].saml_mutual_ssl_tls_attributes.server_certificate_id", absentArgued,
+		"a server with a certificate that the system trusts",
+	},
 	{"login_methods.login_methods[].eidas_attributes.required_level_of_assurance", absentClosed, ""},
 	{"login_methods.login_methods[].digid_attributes.required_authentication_level", absentClosed, ""},
 	{"login_methods.login_methods[].kerberos_attributes.auto_login_enabled", absentClosed, ""},
@@ -124,8 +145,14 @@ var absences = []struct{ path, means, why string }{
 	{"login_methods.login_methods[].ladp_attributes.ip_ranges", absentClosed, ""},
 	{"login_methods.login_methods[].ladp_attributes.match_pattern", absentArgued, "the entry whose uid was typed"},
 	{"login_methods.login_methods[].open_id_connect_attributes.front_channel_logout_enabled", absentClosed, ""},
-	{"login_methods.login_methods[].open_id_connect_attributes.id_token_encryption_required", absentArgued, "answers that are signed and not encrypted"},
-	{"login_methods.login_methods[].open_id_connect_attributes.user_info_encryption_required", absentArgued, "answers that are signed and not encrypted"},
+	{
+		"login_methods.login_methods[].open_id_connect_attributes.id_token_encryption_required", absentArgued,
+		"answers that are signed and not encrypted",
+	},
+	{
+		"login_methods.login_methods[].open_id_connect_attributes.user_info_encryption_required", absentArgued,
+		"answers that are signed and not encrypted",
+	},
 	{"login_methods.login_methods[].qr_code_attributes.deep_linking_enabled", absentClosed, ""},
 	{"login_methods.login_methods[].azure_ad_b2c_attributes.front_channel_logout_enabled", absentClosed, ""},
 	{"login_methods.login_methods[].itsme_attributes.front_channel_logout_enabled", absentClosed, ""},

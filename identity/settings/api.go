@@ -128,7 +128,8 @@ func (a *API) find(u *url.URL) (found *apiPath, values map[string]string) {
 
 // isSegment tells whether a segment is a possible value of a name.
 func isSegment(s string) bool {
-	return s != "" && s != "." && s != ".." && utf8.ValidString(s) && !strings.ContainsFunc(s, func(c rune) bool { return unicode.IsControl(c) || c == '/' || c == '\\' })
+	return s != "" && s != "." && s != ".." && utf8.ValidString(s) &&
+		!strings.ContainsFunc(s, func(c rune) bool { return unicode.IsControl(c) || c == '/' || c == '\\' })
 }
 
 func (p *apiPath) match(segments []string) (map[string]string, bool) {

@@ -146,20 +146,21 @@ func (a *API) postServiceProviders(w http.ResponseWriter, r *http.Request, clien
 		}
 		in[i].ID = id
 	}
-	st, err := a.s.update(r.Context(), edit{by: a.s.by(r, client), client: client, match: ifMatch(r, providersView(r)), apply: func(u *Units) error {
-		o, err := organisation(r, u)
-		if err != nil {
-			return err
-		}
-		o.ServiceProviders = map[string]ServiceProvider{}
-		for _, sp := range in {
-			if _, twice := o.ServiceProviders[sp.ID]; twice {
-				return jsonapi.Invalid(jsonapi.Problem{Path: "id", Problem: "is there twice"})
+	st, err := a.s.update(r.Context(),
+		edit{by: a.s.by(r, client), client: client, match: ifMatch(r, providersView(r)), apply: func(u *Units) error {
+			o, err := organisation(r, u)
+			if err != nil {
+				return err
 			}
-			o.ServiceProviders[sp.ID] = sp
-		}
-		return nil
-	}})
+			o.ServiceProviders = map[string]ServiceProvider{}
+			for _, sp := range in {
+				if _, twice := o.ServiceProviders[sp.ID]; twice {
+					return jsonapi.Invalid(jsonapi.Problem{Path: "id", Problem: "is there twice"})
+				}
+				o.ServiceProviders[sp.ID] = sp
+			}
+			return nil
+		}})
 	if err != nil {
 		return relocated(err, func(path string) string { return providerPath(path, in) })
 	}

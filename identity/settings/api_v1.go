@@ -76,7 +76,10 @@ func parameters(r *http.Request, known ...string) (url.Values, error) {
 func (a *API) reloadExtension(w http.ResponseWriter, r *http.Request, _ string) error {
 	if a.reload != nil {
 		if err := a.reload(r.Context()); err != nil {
-			return (&jsonapi.Error{Status: http.StatusInternalServerError, Message: "the extension could not be read; what was read before stays"}).With(err)
+			return (&jsonapi.Error{
+				Status:  http.StatusInternalServerError,
+				Message: "the extension could not be read; what was read before stays",
+			}).With(err)
 		}
 	}
 	jsonapi.Empty(w, http.StatusOK)

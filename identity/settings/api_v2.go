@@ -169,5 +169,6 @@ func (a *API) putMessages(w http.ResponseWriter, r *http.Request, client string)
 
 // deleteMessage serves DELETE /api/v2/config/custom-messages/{locale_variant}/{message_key}.
 func (a *API) deleteMessage(w http.ResponseWriter, r *http.Request, client string) error {
-	return a.change(w, r, client, unitView(unitNamed("custom_messages")), removingMessage(r.PathValue("locale_variant"), r.PathValue("message_key")))
+	return a.change(w, r, client, unitView(unitNamed("custom_messages")),
+		removingMessage(r.PathValue("locale_variant"), r.PathValue("message_key")))
 }

@@ -131,14 +131,20 @@ func quote(s string) string {
 
 func TestWhitelisted(t *testing.T) {
 	t.Parallel()
-	list := []settings.WhitelistedURL{{URL: "https://good.example/a"}, {URL: "https://all.example"}, {URL: "https://port.example:8443/b/"}, {URL: "http://localhost:3000"}}
+	list := []settings.WhitelistedURL{
+		{URL: "https://good.example/a"},
+		{URL: "https://all.example"},
+		{URL: "https://port.example:8443/b/"},
+		{URL: "http://localhost:3000"},
+	}
 	for raw, want := range map[string]bool{
 		"https://good.example/a": true, "https://good.example/a/": true, "https://good.example/a/b?c=d#e": true, "https://good.example/a?x": true,
 		"https://all.example": true, "https://all.example/": true, "https://all.example/any/thing": true, "https://port.example:8443/b/c": true,
 		"http://localhost:3000/x": true, "https://good.example/a/b%20c": true,
 
 		"": false, "/a": false, "https://good.example": false, "https://good.example/b": false, "http://good.example/a": false,
-		"https://port.example/b/": false, "https://port.example:8444/b/": false, "http://localhost:3001/x": false, "https://localhost:3000/": false,
+		"https://port.example/b/": false, "https://port.example:8444/b/": false, "http://localhost:3001/x": false,
+		"https://localhost:3000/": false,
 	} {
 		if got := settings.Whitelisted(list, raw); got != want {
 			t.Errorf("Whitelisted(%q) = %v, want %v", raw, got, want)
@@ -189,7 +195,10 @@ func TestWhitelisted(t *testing.T) {
 
 // FuzzWhitelisted: whatever is let through has one of the origins and paths when net/url reads it, as it stands.
 func FuzzWhitelisted(f *testing.F) {
-	for _, s := range []string{"https://good.example/a", "https://good.example@evil/a", `https://good.example\a`, "https://good.example/a/../", "HTTPS://good.example/a"} {
+	for _, s := range []string{
+		"https://good.example/a", "https://good.example@evil/a", `https://good.example\a`, "https://good.example/a/../",
+		"HTTPS://good.example/a",
+	} {
 		f.Add(s)
 	}
 	list := []settings.WhitelistedURL{{URL: "https://good.example/a"}}
@@ -198,7 +207,8 @@ func FuzzWhitelisted(f *testing.F) {
 			return
 		}
 		u, err := url.Parse(raw)
-		if err != nil || u.Scheme != "https" || u.Host != "good.example" || u.User != nil || u.Path != "/a" && !strings.HasPrefix(u.Path, "/a/") || strings.Contains(u.Path, "..") {
+		if err != nil || u.Scheme != "https" || u.Host != "good.example" || u.User != nil || u.Path != "/a" &&
+			!strings.HasPrefix(u.Path, "/a/") || strings.Contains(u.Path, "..") {
 			t.Fatalf("Whitelisted(%q) = true: %+v", raw, u)
 		}
 		if !strings.HasPrefix(raw, "https://good.example/a") {
@@ -279,7 +289,8 @@ func TestAttacksOnAccess(t *testing.T) {
 		_, path, _ := strings.Cut(op, " ")
 		paths = append(paths, w.fill(path))
 	}
-	paths = append(paths, "/v2/config/certificates", "/v2/config/certificates/x", "/v2/config/certificates/batch", "/api/v2", "/api/v2/", "/api/v2/nothing", "/v2/config")
+	paths = append(paths, "/v2/config/certificates", "/v2/config/certificates/x", "/v2/config/certificates/batch", "/api/v2", "/api/v2/",
+		"/api/v2/nothing", "/v2/config")
 	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "get", "PROPFIND"}
 	t.Run("attack 244: every path by every method, without credentials and with wrong ones", func(t *testing.T) {
 		for _, path := range paths {
@@ -332,7 +343,8 @@ func TestAttacksOnAccess(t *testing.T) {
 	t.Run("attack 257: a form that another site posts with remembered credentials", func(t *testing.T) {
 		for _, kind := range []string{"application/x-www-form-urlencoded", "text/plain", "multipart/form-data; boundary=x", "application/json"} {
 			w.unchanged(kind, func() writeView {
-				return w.call("POST", "/api/v2/config/features", `{"login_enabled":false}`, "Content-Type", kind, "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site")
+				return w.call("POST", "/api/v2/config/features", `{"login_enabled":false}`, "Content-Type", kind, "Origin", "https://evil.example",
+					"Sec-Fetch-Site", "cross-site")
 			}, 403, 415)
 			w.unchanged(kind, func() writeView {
 				return w.call("POST", "/api/v2/config/features", `{"login_enabled":false}`, "Content-Type", strings.Replace(kind, "json", "jsonp", 1))
@@ -342,7 +354,10 @@ func TestAttacksOnAccess(t *testing.T) {
 	t.Run("attack 258: clear text from elsewhere", func(t *testing.T) {
 		gate := &jsonapi.Gate{Log: zap.NewNop(), Issuer: "https://auth.example.com", Authorize: authorize}
 		h := settings.NewAPI(w.service, gate, nil)
-		for peer, want := range map[string]int{"203.0.113.7:1": 403, "10.0.0.1:1": 403, "[::ffff:203.0.113.7]:1": 403, "127.0.0.1:1": 200, "[::1]:1": 200} {
+		for peer, want := range map[string]int{
+			"203.0.113.7:1": 403, "10.0.0.1:1": 403, "[::ffff:203.0.113.7]:1": 403,
+			"127.0.0.1:1": 200, "[::1]:1": 200,
+		} {
 			r := httptest.NewRequest("GET", "/api/v2/config/features", nil)
 			r.SetBasicAuth("ops", "secret")
 			r.RemoteAddr = peer
@@ -361,28 +376,43 @@ func TestAttacksOnPaths(t *testing.T) {
 	u := w.units(w.service)
 	action, redirect := u.Features.ActionToken.WhitelistedURLs[0].ID, u.Redirects.URLWhitelist[0].ID
 	for name, tt := range map[string]struct{ method, path, body string }{
-		"attack 246: a service provider of another organisation":    {"GET", "/api/v2/config/organisations/acme/service-providers/theirs", ""},
-		"attack 246: a change of a service provider of another one": {"POST", "/api/v2/config/organisations/acme/service-providers/theirs", `{"name":"x"}`},
-		"attack 246: a URL of the other list":                       {"DELETE", "/api/v2/config/redirects/whitelisted-urls/" + action, ""},
-		"attack 246: a URL of the other list, the other way round":  {"DELETE", "/api/v2/config/features/action-token/whitelisted-urls/" + redirect, ""},
-		"attack 246: an organisation that is a certificate":         {"GET", "/api/v2/config/organisations/batch/service-providers", ""},
-		"attack 246: a certificate that is a URL":                   {"GET", "/v2/config/certificates/" + action, ""},
-		"attack 247: encoded dot segments in an id":                 {"GET", "/api/v2/config/organisations/..%2f..%2ffeatures/service-providers", ""},
-		"attack 247: dot segments in an id":                         {"GET", "/api/v2/config/organisations/%2e%2e/service-providers", ""},
-		"attack 247: NUL":                                           {"GET", "/api/v2/config/organisations/acme%00/service-providers", ""},
-		"attack 247: a quote":                                       {"GET", "/api/v2/config/organisations/'%20OR%201=1--/service-providers", ""},
-		"attack 247: 10 kB":                                         {"GET", "/api/v2/config/organisations/" + strings.Repeat("a", 10<<10) + "/service-providers", ""},
-		"attack 247: a placeholder":                                 {"GET", "/api/v2/config/organisations/%7Benv.X%7D/service-providers", ""},
-		"attack 247: a name of the route":                           {"GET", "/api/v2/config/organisations/%7Borganisation-id%7D/service-providers", ""},
-		"attack 247: not UTF-8":                                     {"GET", "/api/v2/config/organisations/%ff%fe/service-providers", ""},
-		"attack 247: a line end":                                    {"DELETE", "/api/v2/config/custom-messages/nl_NL/a%0d%0aX:%20y", ""},
-		"attack 247: a locale with dot segments":                    {"PUT", "/api/v2/config/custom-messages/..%2f..%2fetc/batch", `{"a":"b"}`},
-		"attack 247: a locale that is a path":                       {"PUT", "/api/v2/config/custom-messages/%2fetc%2fpasswd/batch", `{"a":"b"}`},
-		"attack 247: a locale with a backslash":                     {"PUT", "/api/v2/config/custom-messages/..%5cnl/batch", `{"a":"b"}`},
-		"attack 247: a locale with a dot":                           {"PUT", "/api/v2/config/custom-messages/nl.json/batch", `{"a":"b"}`},
-		"attack 247: a locale that is no language":                  {"PUT", "/api/v2/config/custom-messages/__proto__/batch", `{"a":"b"}`},
-		"attack 247: a doubled slash":                               {"GET", "/api/v2//config/features", ""},
-		"attack 247: a matrix parameter":                            {"GET", "/api/v2/config/features;x=y", ""},
+		"attack 246: a service provider of another organisation": {"GET", "/api/v2/config/organisations/acme/service-providers/theirs", ""},
+		"attack 246: a change of a service provider of another one": {
+			"POST",
+			"/api/v2/config/organisations/acme/service-providers/theirs", `{"name":"x"}`,
+		},
+		"attack 246: a URL of the other list": {"DELETE", "/api/v2/config/redirects/whitelisted-urls/" + action, ""},
+		"attack 246: a URL of the other list, the other way round": {
+			"DELETE",
+			"/api/v2/config/features/action-token/whitelisted-urls/" + redirect, "",
+		},
+		"attack 246: an organisation that is a certificate": {"GET", "/api/v2/config/organisations/batch/service-providers", ""},
+		"attack 246: a certificate that is a URL":           {"GET", "/v2/config/certificates/" + action, ""},
+		"attack 247: encoded dot segments in an id": {
+			"GET",
+			"/api/v2/config/organisations/..%2f..%2ffeatures/service-providers", "",
+		},
+		"attack 247: dot segments in an id": {"GET", "/api/v2/config/organisations/%2e%2e/service-providers", ""},
+		"attack 247: NUL":                   {"GET", "/api/v2/config/organisations/acme%00/service-providers", ""},
+		"attack 247: a quote":               {"GET", "/api/v2/config/organisations/'%20OR%201=1--/service-providers", ""},
+		"attack 247: 10 kB": {
+			"GET",
+			"/api/v2/config/organisations/" + strings.Repeat("a", 10<<10) + "/service-providers", "",
+		},
+		"attack 247: a placeholder": {"GET", "/api/v2/config/organisations/%7Benv.X%7D/service-providers", ""},
+		"attack 247: a name of the route": {
+			"GET",
+			"/api/v2/config/organisations/%7Borganisation-id%7D/service-providers", "",
+		},
+		"attack 247: not UTF-8":                    {"GET", "/api/v2/config/organisations/%ff%fe/service-providers", ""},
+		"attack 247: a line end":                   {"DELETE", "/api/v2/config/custom-messages/nl_NL/a%0d%0aX:%20y", ""},
+		"attack 247: a locale with dot segments":   {"PUT", "/api/v2/config/custom-messages/..%2f..%2fetc/batch", `{"a":"b"}`},
+		"attack 247: a locale that is a path":      {"PUT", "/api/v2/config/custom-messages/%2fetc%2fpasswd/batch", `{"a":"b"}`},
+		"attack 247: a locale with a backslash":    {"PUT", "/api/v2/config/custom-messages/..%5cnl/batch", `{"a":"b"}`},
+		"attack 247: a locale with a dot":          {"PUT", "/api/v2/config/custom-messages/nl.json/batch", `{"a":"b"}`},
+		"attack 247: a locale that is no language": {"PUT", "/api/v2/config/custom-messages/__proto__/batch", `{"a":"b"}`},
+		"attack 247: a doubled slash":              {"GET", "/api/v2//config/features", ""},
+		"attack 247: a matrix parameter":           {"GET", "/api/v2/config/features;x=y", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{TB: t, store: w.store, service: w.service, handler: w.handler}
@@ -396,34 +426,73 @@ func TestAttacksOnBodies(t *testing.T) {
 	w := prepared(t)
 	const features, units = "/api/v2/config/features", "/api/v2/config"
 	for name, tt := range map[string]struct{ method, path, body string }{
-		"attack 248: an id for a new URL":             {"POST", "/api/v2/config/redirects/whitelisted-urls", `{"url":"https://a.example","id":"0b6d2a4e-6d4e-4b3e-9d5f-111111111111"}`},
-		"attack 248: an id that is not there":         {"POST", units, `{"redirects":{"url_whitelist":[{"url":"https://a.example","id":"0b6d2a4e-6d4e-4b3e-9d5f-111111111111"}]}}`},
-		"attack 248: enabled and removable":           {"POST", features, `{"login_enabled":true,"enabled":true,"removable":true}`},
-		"attack 248: a role":                          {"POST", units, `{"role":"admin","features":{"login_enabled":false}}`},
-		"attack 248: a private key":                   {"POST", units, `{"organisations":[{"private_key":"x"}]}`},
-		"attack 248: verified":                        {"POST", "/api/v2/attributes", `{"verification":{"verified":true}}`},
-		"attack 248: a password hash":                 {"POST", units, `{"login_methods":{"login_methods":[{"type":"LDAP","ladp_attributes":{"password_hash":"x"}}]}}`},
-		"attack 248: another organisation":            {"POST", "/api/v2/config/organisations/acme/service-providers/one", `{"organisation":"other"}`},
-		"attack 249: names that differ in case":       {"POST", features, `{"login_enabled":true,"Login_Enabled":false}`},
-		"attack 249: a name in another case":          {"POST", features, `{"LOGIN_ENABLED":false}`},
-		"attack 249: a name twice":                    {"POST", features, `{"login_enabled":true,"login_enabled":false}`},
-		"attack 249: a name twice, escaped":           {"POST", features, `{"login_enabled":true,"login\u005fenabled":false}`},
-		"attack 249: a long s":                        {"POST", features, `{"ſms_enabled":true}`},
-		"attack 249: a Kelvin sign":                   {"POST", units, `{"login_methods":{"login_methods":[{"type":"KERBEROS","\u212aerberos_attributes":{}}]}}`},
-		"attack 249: a message twice":                 {"PUT", "/api/v2/config/custom-messages/nl/batch", `{"a":"1","a":"2"}`},
-		"attack 251: a depth of 100,000":              {"POST", units, strings.Repeat(`{"features":`, 40_000)},
-		"attack 251: 100,000 arrays":                  {"POST", units, `{"organisations":` + strings.Repeat("[", 100_000)},
-		"attack 251: many members":                    {"PUT", "/api/v2/config/custom-messages/nl/batch", members(60_000)},
-		"attack 251: a million members":               {"PUT", "/api/v2/config/custom-messages/nl/batch", members(1_000_000)},
-		"attack 251: a string of 64 MB":               {"PUT", "/api/v2/config/custom-messages/nl/batch", `{"a":"` + strings.Repeat("x", 64<<20) + `"}`},
-		"attack 251: a number of 400 kB":              {"POST", features, `{"action_token":{"login":{"ttl":` + strings.Repeat("9", 400_000) + `}}}`},
-		"attack 251: a message that is too long":      {"PUT", "/api/v2/config/custom-messages/nl/batch", `{"a":"` + strings.Repeat("x", 4097) + `"}`},
-		"attack 251: a name that is too long":         {"PUT", "/api/v2/config/custom-messages/nl/batch", `{"` + strings.Repeat("x", 257) + `":"a"}`},
-		"attack 252: a batch with one bad item":       {"PUT", "/api/v2/config/custom-messages/nl/batch", `{"a":"1","b":"2","c\u0000":"3"}`},
-		"attack 252: units of which one is bad":       {"POST", units, `{"features":{"login_enabled":false},"redirects":{"url_after_login":"ftp://x"}}`},
-		"attack 252: units of which the last is bad":  {"POST", units, `{"messages":{"nl":{"a":"b"}},"attributes":{"verification":{"email_required":1}}}`},
-		"attack 252: an array of which one is bad":    {"POST", "/api/v2/config/organisations/acme/service-providers", `[{"id":"x"},{"id":"y","saml_metadata":"<x/>"}]`},
-		"attack 252: units of which one does nothing": {"POST", units, `{"features":{"login_enabled":false},"ui_extension":{"enable_login_redirect":true}}`},
+		"attack 248: an id for a new URL": {
+			"POST", "/api/v2/config/redirects/whitelisted-urls",
+			`{"url":"https://a.example","id":"0b6d2a4e-6d4e-4b3e-9d5f-111111111111"}`,
+		},
+		"attack 248: an id that is not there": {
+			"POST", units,
+			`{"redirects":{"url_whitelist":[{"url":"https://a.example","id":"0b6d2a4e-6d4e-4b3e-9d5f-111111111111"}]}}`,
+		},
+		"attack 248: enabled and removable": {"POST", features, `{"login_enabled":true,"enabled":true,"removable":true}`},
+		"attack 248: a role":                {"POST", units, `{"role":"admin","features":{"login_enabled":false}}`},
+		"attack 248: a private key":         {"POST", units, `{"organisations":[{"private_key":"x"}]}`},
+		"attack 248: verified":              {"POST", "/api/v2/attributes", `{"verification":{"verified":true}}`},
+		"attack 248: a password hash": {
+			"POST", units,
+			`{"login_methods":{"login_methods":[{"type":"LDAP","ladp_attributes":{"password_hash":"x"}}]}}`,
+		},
+		"attack 248: another organisation": {
+			"POST", "/api/v2/config/organisations/acme/service-providers/one",
+			`{"organisation":"other"}`,
+		},
+		"attack 249: names that differ in case": {"POST", features, `{"login_enabled":true,"Login_Enabled":false}`},
+		"attack 249: a name in another case":    {"POST", features, `{"LOGIN_ENABLED":false}`},
+		"attack 249: a name twice":              {"POST", features, `{"login_enabled":true,"login_enabled":false}`},
+		"attack 249: a name twice, escaped":     {"POST", features, `{"login_enabled":true,"login\u005fenabled":false}`},
+		"attack 249: a long s":                  {"POST", features, `{"ſms_enabled":true}`},
+		"attack 249: a Kelvin sign": {
+			"POST", units,
+			`{"login_methods":{"login_methods":[{"type":"KERBEROS","\u212aerberos_attributes":{}}]}}`,
+		},
+		"attack 249: a message twice":    {"PUT", "/api/v2/config/custom-messages/nl/batch", `{"a":"1","a":"2"}`},
+		"attack 251: a depth of 100,000": {"POST", units, strings.Repeat(`{"features":`, 40_000)},
+		"attack 251: 100,000 arrays":     {"POST", units, `{"organisations":` + strings.Repeat("[", 100_000)},
+		"attack 251: many members":       {"PUT", "/api/v2/config/custom-messages/nl/batch", members(60_000)},
+		"attack 251: a million members":  {"PUT", "/api/v2/config/custom-messages/nl/batch", members(1_000_000)},
+		"attack 251: a string of 64 MB": {
+			"PUT", "/api/v2/config/custom-messages/nl/batch",
+			`{"a":"` + strings.Repeat("x", 64<<20) + `"}`,
+		},
+		"attack 251: a number of 400 kB": {
+			"POST", features,
+			`{"action_token":{"login":{"ttl":` + strings.Repeat("9", 400_000) + `}}}`,
+		},
+		"attack 251: a message that is too long": {
+			"PUT", "/api/v2/config/custom-messages/nl/batch",
+			`{"a":"` + strings.Repeat("x", 4097) + `"}`,
+		},
+		"attack 251: a name that is too long": {
+			"PUT", "/api/v2/config/custom-messages/nl/batch",
+			`{"` + strings.Repeat("x", 257) + `":"a"}`,
+		},
+		"attack 252: a batch with one bad item": {"PUT", "/api/v2/config/custom-messages/nl/batch", `{"a":"1","b":"2","c\u0000":"3"}`},
+		"attack 252: units of which one is bad": {
+			"POST", units,
+			`{"features":{"login_enabled":false},"redirects":{"url_after_login":"ftp://x"}}`,
+		},
+		"attack 252: units of which the last is bad": {
+			"POST", units,
+			`{"messages":{"nl":{"a":"b"}},"attributes":{"verification":{"email_required":1}}}`,
+		},
+		"attack 252: an array of which one is bad": {
+			"POST", "/api/v2/config/organisations/acme/service-providers",
+			`[{"id":"x"},{"id":"y","saml_metadata":"<x/>"}]`,
+		},
+		"attack 252: units of which one does nothing": {
+			"POST", units,
+			`{"features":{"login_enabled":false},"ui_extension":{"enable_login_redirect":true}}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{TB: t, store: w.store, service: w.service, handler: w.handler}

@@ -10,10 +10,13 @@ import (
 
 // claimNames are other words for the claims of a person.
 var claimNames = map[string]string{
-	"mail": "email", "email_address": "email", "emailaddress": "email", "first_name": "given_name", "firstname": "given_name", "givenname": "given_name",
-	"last_name": "family_name", "lastname": "family_name", "surname": "family_name", "sn": "family_name", "display_name": "name", "displayname": "name",
-	"mobile": "phone_number", "mobile_number": "phone_number", "phone": "phone_number", "date_of_birth": "birthdate", "preferred_locale": "locale",
-	"user_name": "username", "preferred_username": "username", "uid": "username", "group": "groups", "person_id": "id",
+	"mail": "email", "email_address": "email", "emailaddress": "email", "first_name": "given_name", "firstname": "given_name",
+	"givenname": "given_name",
+	"last_name": "family_name", "lastname": "family_name", "surname": "family_name", "sn": "family_name",
+	"display_name": "name", "displayname": "name",
+	"mobile": "phone_number", "mobile_number": "phone_number", "phone": "phone_number", "date_of_birth": "birthdate",
+	"preferred_locale": "locale",
+	"user_name":        "username", "preferred_username": "username", "uid": "username", "group": "groups", "person_id": "id",
 }
 
 // claims are the claims of a person that service providers can be told.

@@ -124,7 +124,8 @@ func checkOrganisations(u *Units, c *checker) {
 			}
 			own := at + ".service_providers." + shown(key)
 			for member, text := range map[string]string{
-				"use_trusted_device": sp.UseTrustedDevice, "include_unmapped_custom_attributes_within_saml_response": sp.IncludeUnmappedCustomAttributes,
+				"use_trusted_device": sp.UseTrustedDevice,
+				"include_unmapped_custom_attributes_within_saml_response": sp.IncludeUnmappedCustomAttributes,
 			} {
 				if text != "" && !strings.EqualFold(text, "true") && !strings.EqualFold(text, "false") {
 					c.addText(own+"."+member, text, "must be true, false or empty")

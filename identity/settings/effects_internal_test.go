@@ -179,7 +179,8 @@ func configurationDocuments() map[string]string {
 		}
 		file := strings.TrimSuffix(name, "{}") + ".md"
 		if documents[file] == "" {
-			documents[file] = fmt.Sprintf("# %s\n\n%s\n\n| member | type | default | effect |\n|---|---|---|---|\n", name, goldentest.Relative(about[strings.TrimSuffix(name, "{}")]))
+			documents[file] = fmt.Sprintf("# %s\n\n%s\n\n| member | type | default | effect |\n|---|---|---|---|\n", name,
+				goldentest.Relative(about[strings.TrimSuffix(name, "{}")]))
 		}
 		e, _ := effect.Of(m.path)
 		does := e.Does

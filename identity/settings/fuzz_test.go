@@ -15,9 +15,12 @@ import (
 // when it is written again.
 func FuzzUnits(f *testing.F) {
 	for _, s := range []string{
-		`{}`, full, `{"features":{"login_enabled":false}}`, `{"messages":{"nl":{"a":"b"}}}`, `{"login_methods":{"login_methods":[{"id":"identity","type":"USERNAME_AND_PASSWORD"}]}}`,
-		`{"redirects":{"url_whitelist":[{"url":"https://a.example"}]}}`, `{"organisations":[{"service_providers":{"a":{}}}]}`, `{"step_up":null}`, `{"password_policy":{}}`,
-		`{"key_pairs":[]}`, `{"features":{"custom_email_validation":{"enabled":true,"after_at_regex":"a|b"}}}`, `[`, `{"custom_messages":{"locales":{"nl":{}}}}`,
+		`{}`, full, `{"features":{"login_enabled":false}}`, `{"messages":{"nl":{"a":"b"}}}`,
+		`{"login_methods":{"login_methods":[{"id":"identity","type":"USERNAME_AND_PASSWORD"}]}}`,
+		`{"redirects":{"url_whitelist":[{"url":"https://a.example"}]}}`, `{"organisations":[{"service_providers":{"a":{}}}]}`,
+		`{"step_up":null}`, `{"password_policy":{}}`,
+		`{"key_pairs":[]}`, `{"features":{"custom_email_validation":{"enabled":true,"after_at_regex":"a|b"}}}`, `[`,
+		`{"custom_messages":{"locales":{"nl":{}}}}`,
 	} {
 		f.Add([]byte(s))
 	}

@@ -104,7 +104,10 @@ func newWorld(t testing.TB) *world {
 	core, logs := observer.New(zap.DebugLevel)
 	w.logs = logs
 	w.service = w.another(settings.Config{Fixed: []settings.LoginMethod{fixed}, Verify: verify}, zap.New(core))
-	gate := &jsonapi.Gate{Log: zap.New(core), Issuer: "https://auth.example.com", Secure: func(*http.Request) bool { return true }, Authorize: authorize}
+	gate := &jsonapi.Gate{
+		Log: zap.New(core), Issuer: "https://auth.example.com", Secure: func(*http.Request) bool { return true },
+		Authorize: authorize,
+	}
 	w.handler = settings.NewAPI(w.service, gate, func(context.Context) error {
 		w.reloads.Add(1)
 		w.mu.Lock()
@@ -116,7 +119,10 @@ func newWorld(t testing.TB) *world {
 
 // api is the API over a service.
 func api(s *settings.Service) http.Handler {
-	gate := &jsonapi.Gate{Log: zap.NewNop(), Issuer: "https://auth.example.com", Secure: func(*http.Request) bool { return true }, Authorize: authorize}
+	gate := &jsonapi.Gate{
+		Log: zap.NewNop(), Issuer: "https://auth.example.com",
+		Secure: func(*http.Request) bool { return true }, Authorize: authorize,
+	}
 	return settings.NewAPI(s, gate, func(context.Context) error { return nil })
 }
 

@@ -96,11 +96,13 @@ func (m *LoginMethod) privateKeys() (out []namedKeyPair) {
 	if a := m.Apple; a != nil {
 		out = append(out, namedKeyPair{at: "apple_attributes.signing_key_id", name: a.SigningKeyID})
 	}
-	if o := m.OIDC; o != nil && (o.ClientAuthenticationMethod == "PRIVATE_KEY_JWT" || o.IDTokenEncryptionRequired || o.UserInfoEncryptionRequired) {
+	if o := m.OIDC; o != nil && (o.ClientAuthenticationMethod == "PRIVATE_KEY_JWT" || o.IDTokenEncryptionRequired ||
+		o.UserInfoEncryptionRequired) {
 		out = append(out, namedKeyPair{at: "open_id_connect_attributes.signing_key_id", name: o.SigningKeyID})
 	}
 	if e := m.EIDAS; e != nil {
-		out = append(out, namedKeyPair{at: "eidas_attributes.signing_key_id", name: e.SigningKeyID}, namedKeyPair{at: "eidas_attributes.encryption_key_id", name: e.EncryptionKeyID})
+		out = append(out, namedKeyPair{at: "eidas_attributes.signing_key_id", name: e.SigningKeyID},
+			namedKeyPair{at: "eidas_attributes.encryption_key_id", name: e.EncryptionKeyID})
 	}
 	return append(out, namedKeyPair{at: "saml_mutual_ssl_tls_attributes.client_key_pair_id", name: m.SAMLMutualTLS.ClientKeyPairID})
 }

@@ -111,7 +111,10 @@ func (m *LoginMethod) checkOwn(at string, c *checker) {
 		{"auto_email_verification", m.AutoEmailVerification, "must be false: with this method no provider vouches for addresses"},
 		{"synchronise_attributes", m.SynchroniseAttributes, "must be false: this method has no provider to synchronise with"},
 		{"migration_during_sign_up", m.MigrationDuringSignUp, "must be false: the login method of the old system brings people here"},
-		{"force_creating_username_and_password_during_sign_up", m.ForceCreatingUsernameAndPasswordDuringSignUp, "must be false: a sign-up by this method always asks for both"},
+		{
+			"force_creating_username_and_password_during_sign_up", m.ForceCreatingUsernameAndPasswordDuringSignUp,
+			"must be false: a sign-up by this method always asks for both",
+		},
 		{"attribute_mappings", len(m.AttributeMappings) > 0, "must be empty: this method has no attributes of a provider"},
 		{"custom_attribute_mappings", len(m.CustomAttributeMappings) > 0, "must be empty: this method has no attributes of a provider"},
 		{"excluded_unmapped_attributes", len(m.ExcludedUnmappedAttributes) > 0, "must be empty: this method has no attributes of a provider"},
@@ -198,7 +201,10 @@ func (m *LoginMethod) checkEnabled(at string, c *checker) {
 		}
 	case TypeFacebook, TypeGoogle, TypeLinkedIn, TypeMicrosoft, TypeTwitter:
 		name := strings.ToLower(m.Type) + "_attributes."
-		a := map[string]*SocialAttributes{TypeFacebook: m.Facebook, TypeGoogle: m.Google, TypeLinkedIn: m.LinkedIn, TypeMicrosoft: m.Microsoft, TypeTwitter: m.Twitter}[m.Type]
+		a := map[string]*SocialAttributes{
+			TypeFacebook: m.Facebook, TypeGoogle: m.Google, TypeLinkedIn: m.LinkedIn, TypeMicrosoft: m.Microsoft,
+			TypeTwitter: m.Twitter,
+		}[m.Type]
 		if a == nil {
 			a = &SocialAttributes{}
 		}

@@ -243,9 +243,12 @@ func TestImportRefusesWhatTheAPIRefuses(t *testing.T) {
 func TestSchemes(t *testing.T) {
 	t.Parallel()
 	hostile := []string{
-		"javascript:alert(1)", "JavaScript:alert(1)", "javascript://www.example.com/%0aalert(1)", " javascript:alert(1)", "java\tscript:alert(1)", "data:text/html,x",
-		"vbscript:x", "file:///etc/passwd", "blob:https://example.com/x", "view-source:https://example.com", "https:example.com", "//evil.example", `/\evil.example`,
-		"https://user@www.example.com/", "https://app@a@evil.example/", "https://www.example.com.evil.example\\@x", "http://www.example.com/", "ftp://www.example.com/",
+		"javascript:alert(1)", "JavaScript:alert(1)", "javascript://www.example.com/%0aalert(1)", " javascript:alert(1)",
+		"java\tscript:alert(1)", "data:text/html,x",
+		"vbscript:x", "file:///etc/passwd", "blob:https://example.com/x", "view-source:https://example.com", "https:example.com",
+		"//evil.example", `/\evil.example`,
+		"https://user@www.example.com/", "https://app@a@evil.example/", "https://www.example.com.evil.example\\@x", "http://www.example.com/",
+		"ftp://www.example.com/",
 		"intent://x#Intent;end", "https://www.example.com:99999/",
 	}
 	for _, name := range []string{"url", "target", "origin", "path", "whitelisted", "app"} {
@@ -267,7 +270,8 @@ func TestSchemes(t *testing.T) {
 		u.visit(un, visitor{value: func(v reflect.Value, p place) {
 			kind, _, _ := strings.Cut(p.tag, ",")
 			last := p.path[strings.LastIndexAny(p.path, ".")+1:]
-			if v.Kind() != reflect.String || !strings.Contains(last, "url") && !strings.HasSuffix(last, "_link") && !strings.HasSuffix(last, "path") {
+			if v.Kind() != reflect.String || !strings.Contains(last, "url") && !strings.HasSuffix(last, "_link") &&
+				!strings.HasSuffix(last, "path") {
 				return
 			}
 			if members++; !slices.Contains([]string{"url", "target", "origin", "path", "whitelisted", "app"}, kind) {
@@ -279,7 +283,8 @@ func TestSchemes(t *testing.T) {
 		t.Errorf("%d members looked at", members)
 	}
 	for at, ok := range map[string]bool{
-		"myapp://login": true, "com.example.app://cb/x?y=1": true, "https://app.example.com/login": true, "http://127.0.0.1:8080/": true, "myapp:": false, "myapp": false,
+		"myapp://login": true, "com.example.app://cb/x?y=1": true, "https://app.example.com/login": true, "http://127.0.0.1:8080/": true,
+		"myapp:": false, "myapp": false,
 		"my app://x": false, "1app://x": false, "MYAPP://x": false, "myapp://a b": false, "myapp://<script>": false,
 	} {
 		if got := address.CheckApp(at) == nil; got != ok {

@@ -52,8 +52,9 @@ var documented = map[string][]int{
 
 // good are requests that succeed in the world of prepared.
 var good = map[string]string{ // operation -> body
-	"POST /api/v2/attributes":                                                                   `{"verification":{"email_required":true}}`,
-	"POST /api/v2/config":                                                                       `{"features":{"login_enabled":false},"password_policy":` + policy + `,"messages":{"nl":{"a":"b"}},"profile":{"required_attributes_validation_rules":[{"any_of":["EMAIL","PHONE"]}]}}`,
+	"POST /api/v2/attributes": `{"verification":{"email_required":true}}`,
+	"POST /api/v2/config": `{"features":{"login_enabled":false},"password_policy":` + policy +
+		`,"messages":{"nl":{"a":"b"}},"profile":{"required_attributes_validation_rules":[{"any_of":["EMAIL","PHONE"]}]}}`,
 	"PUT /api/v2/config/custom-messages":                                                        `{"default":{"sign_in.title":"Welcome"}}`,
 	"PUT /api/v2/config/custom-messages/{locale_variant}/batch":                                 `{"sign_in.title":"Welkom"}`,
 	"POST /api/v2/config/features":                                                              `{"action_token":{"login":{"enabled":true,"ttl":60}}}`,
@@ -72,20 +73,60 @@ const policy = `{"min_length":10,"max_length":64,"lower_case_char_required":true
 
 // bad are bodies that are refused with 400.
 var bad = map[string][]string{
-	"POST /api/v2/attributes":                                                                   {`{"verification":{"email":true}}`, `[]`, `{"verification":1}`},
-	"POST /api/v2/config":                                                                       {`{"features":{"login_enabled":"yes"}}`, `{"password_policy":{"min_length":3}}`, `{"role":"admin"}`, `{"profile":{"required_attributes_validation_rules":[{"any_of":["SHOE_SIZE"]}]}}`},
-	"PUT /api/v2/config/custom-messages":                                                        {`{"locales":{"xx_yy_zz_a_b":{}}}`, `{"locales":{"..":{"a":"b"}}}`, `{"default":{"a":1}}`},
-	"PUT /api/v2/config/custom-messages/{locale_variant}/batch":                                 {`{"a":{"b":"c"}}`, `{"a b":"c"}`, `{"":"c"}`},
-	"POST /api/v2/config/features":                                                              {`{"login_enabled":1}`, `{"action_token":{"login":{"ttl":-1}}}`, `{"action_token":{"login":{"ttl":99999999999}}}`, `{"action_token":{"login":{"authentication_level":5}}}`, `{"person_activation":{"type":"PIGEON"}}`},
-	"POST /api/v2/config/features/action-token/whitelisted-urls":                                {`{}`, `{"url":"https://new.example.com","id":"1"}`, `{"url":7}`},
-	"POST /api/v2/config/notifications/email":                                                   {`{"welcome":true}`, `{"nobody":true}`},
-	"POST /api/v2/config/organisations/{organisation-id}/service-providers":                     {`{}`, `[{"id":"a/b"}]`, `[{"id":"x"},{"id":"x"}]`, `[{"required_authentication_level":9}]`},
-	"POST /api/v2/config/organisations/{organisation-id}/service-providers/{serviceProviderId}": {`{"id":"other"}`, `{"saml_metadata":"<a/>"}`, `{"secret":"x"}`},
-	"POST /api/v2/config/password-policy":                                                       {strings.Replace(policy, "10", "65", 1), strings.Replace(policy, "10", "-1", 1), strings.Replace(policy, "10", "2147483648", 1), strings.Replace(policy, "10", `"8"`, 1), strings.Replace(policy, `"min_length":10,`, "", 1)},
-	"POST /api/v2/config/redirects":                                                             {`{"url_after_login":"javascript:alert(1)"}`, `{"default_origin_url":"https://www.example.com/path"}`, `{"url_whitelist":[{"url":"*"}]}`, `{"url_whitelist":[{"id":"0b6d2a4e-6d4e-4b3e-9d5f-111111111111","url":"https://a.example"}]}`},
-	"POST /api/v2/config/redirects/whitelisted-urls":                                            {`{"url":"*"}`},
-	"POST /api/v2/config/step-up":                                                               {`{"actions":{"dashboard_step_up_authentication_level":0}}`, `{"strategy":"USER_PREFERENCE"}`, `{"stategy":"WEAKEST"}`},
-	"POST /api/v2/config/ui-extension":                                                          {`{"base_url":"ftp://a.example"}`, `{"login_path":"//evil.example"}`},
+	"POST /api/v2/attributes": {
+		`{"verification":{"email":true}}`,
+		`[]`, `{"verification":1}`,
+	},
+	"POST /api/v2/config": {
+		`{"features":{"login_enabled":"yes"}}`,
+		`{"password_policy":{"min_length":3}}`, `{"role":"admin"}`,
+		`{"profile":{"required_attributes_validation_rules":[{"any_of":["SHOE_SIZE"]}]}}`,
+	},
+	"PUT /api/v2/config/custom-messages": {
+		`{"locales":{"xx_yy_zz_a_b":{}}}`,
+		`{"locales":{"..":{"a":"b"}}}`, `{"default":{"a":1}}`,
+	},
+	"PUT /api/v2/config/custom-messages/{locale_variant}/batch": {
+		`{"a":{"b":"c"}}`,
+		`{"a b":"c"}`, `{"":"c"}`,
+	},
+	"POST /api/v2/config/features": {
+		`{"login_enabled":1}`,
+		`{"action_token":{"login":{"ttl":-1}}}`, `{"action_token":{"login":{"ttl":99999999999}}}`,
+		`{"action_token":{"login":{"authentication_level":5}}}`, `{"person_activation":{"type":"PIGEON"}}`,
+	},
+	"POST /api/v2/config/features/action-token/whitelisted-urls": {
+		`{}`,
+		`{"url":"https://new.example.com","id":"1"}`, `{"url":7}`,
+	},
+	"POST /api/v2/config/notifications/email": {`{"welcome":true}`, `{"nobody":true}`},
+	"POST /api/v2/config/organisations/{organisation-id}/service-providers": {
+		`{}`, `[{"id":"a/b"}]`,
+		`[{"id":"x"},{"id":"x"}]`, `[{"required_authentication_level":9}]`,
+	},
+	"POST /api/v2/config/organisations/{organisation-id}/service-providers/{serviceProviderId}": {
+		`{"id":"other"}`,
+		`{"saml_metadata":"<a/>"}`, `{"secret":"x"}`,
+	},
+	"POST /api/v2/config/password-policy": {
+		strings.Replace(policy, "10", "65", 1),
+		strings.Replace(policy, "10", "-1", 1), strings.Replace(policy, "10", "2147483648", 1), strings.Replace(policy, "10", `"8"`, 1),
+		strings.Replace(policy, `"min_length":10,`, "", 1),
+	},
+	"POST /api/v2/config/redirects": {
+		`{"url_after_login":"javascript:alert(1)"}`,
+		`{"default_origin_url":"https://www.example.com/path"}`, `{"url_whitelist":[{"url":"*"}]}`,
+		`{"url_whitelist":[{"id":"0b6d2a4e-6d4e-4b3e-9d5f-111111111111","url":"https://a.example"}]}`,
+	},
+	"POST /api/v2/config/redirects/whitelisted-urls": {`{"url":"*"}`},
+	"POST /api/v2/config/step-up": {
+		`{"actions":{"dashboard_step_up_authentication_level":0}}`,
+		`{"strategy":"USER_PREFERENCE"}`, `{"stategy":"WEAKEST"}`,
+	},
+	"POST /api/v2/config/ui-extension": {
+		`{"base_url":"ftp://a.example"}`,
+		`{"login_path":"//evil.example"}`,
+	},
 }
 
 // prepared is a world with something of everything.
@@ -241,7 +282,8 @@ func TestNotThere(t *testing.T) {
 func TestHead(t *testing.T) {
 	t.Parallel()
 	w := prepared(t)
-	if get, head := w.must(200, "GET", "/api/v2/config/features", ""), w.must(200, "HEAD", "/api/v2/config/features", ""); get.header.Get("ETag") != head.header.Get("ETag") {
+	if get, head := w.must(200, "GET", "/api/v2/config/features", ""),
+		w.must(200, "HEAD", "/api/v2/config/features", ""); get.header.Get("ETag") != head.header.Get("ETag") {
 		t.Errorf("HEAD has ETag %q, GET %q", head.header.Get("ETag"), get.header.Get("ETag"))
 	}
 	a := w.must(405, "OPTIONS", "/api/v2/config/features", "", "Origin", "https://auth.example.com")

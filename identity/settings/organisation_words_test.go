@@ -14,19 +14,52 @@ import (
 func TestOrganisationWords(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.handler = api(w.another(settings.Config{Fixed: []settings.LoginMethod{fixed}, Verify: verify, APIClients: func() []string { return []string{"acme-api"} }}, zap.NewNop()))
+	w.handler = api(w.another(settings.Config{
+		Fixed: []settings.LoginMethod{fixed}, Verify: verify,
+		APIClients: func() []string { return []string{"acme-api"} },
+	}, zap.NewNop()))
 	for name, tt := range map[string]struct{ members, path string }{
-		"unmapped":                 {`"service_providers":{"one":{"include_unmapped_custom_attributes_within_saml_response":"banana"}}`, "service_providers.one.include_unmapped_custom_attributes_within_saml_response"},
-		"trusted device":           {`"service_providers":{"one":{"use_trusted_device":"banana"}}`, "service_providers.one.use_trusted_device"},
-		"subject type":             {`"user_profile_attributes":{"saml_subject_name_attributes":{"type":"banana"}}`, "user_profile_attributes.saml_subject_name_attributes.type"},
-		"subject format":           {`"user_profile_attributes":{"saml_subject_name_attributes":{"format":"banana"}}`, "user_profile_attributes.saml_subject_name_attributes.format"},
-		"subject without a key":    {`"user_profile_attributes":{"saml_subject_name_attributes":{"type":"custom"}}`, "user_profile_attributes.saml_subject_name_attributes.custom_attribute_key"},
-		"misspelled default":       {`"user_profile_attributes":{"saml_subject_name_attributes":{"default":"emial"}}`, "user_profile_attributes.saml_subject_name_attributes.default"},
-		"misspelled attribute":     {`"user_profile_attributes":{"identity_attributes":{"emial":{}}}`, "user_profile_attributes.identity_attributes.emial"},
-		"misspelled name":          {`"service_providers":{"one":{"identity_attributes":{"a":{"attribute_name":"famly_name"}}}}`, "service_providers.one.identity_attributes.a.attribute_name"},
-		"name with a space":        {`"service_providers":{"one":{"identity_attributes":{"a":{"attribute_name":"shoe size"}}}}`, "service_providers.one.identity_attributes.a.attribute_name"},
-		"mapping to nothing":       {`"user_profile_attributes":{"custom_attribute_mappings":{"attribute_to_map_from":"a"}}`, "user_profile_attributes.custom_attribute_mappings.attribute_to_map_to"},
-		"mapping from nothing":     {`"service_providers":{"one":{"custom_attribute_mappings":{"attribute_to_map_to":"a"}}}`, "service_providers.one.custom_attribute_mappings.attribute_to_map_from"},
+		"unmapped": {
+			`"service_providers":{"one":{"include_unmapped_custom_attributes_within_saml_response":"banana"}}`,
+			"service_providers.one.include_unmapped_custom_attributes_within_saml_response",
+		},
+		"trusted device": {`"service_providers":{"one":{"use_trusted_device":"banana"}}`, "service_providers.one.use_trusted_device"},
+		"subject type": {
+			`"user_profile_attributes":{"saml_subject_name_attributes":{"type":"banana"}}`,
+			"user_profile_attributes.saml_subject_name_attributes.type",
+		},
+		"subject format": {
+			`"user_profile_attributes":{"saml_subject_name_attributes":{"format":"banana"}}`,
+			"user_profile_attributes.saml_subject_name_attributes.format",
+		},
+		"subject without a key": {
+			`"user_profile_attributes":{"saml_subject_name_attributes":{"type":"custom"}}`,
+			"user_profile_attributes.saml_subject_name_attributes.custom_attribute_key",
+		},
+		"misspelled default": {
+			`"user_profile_attributes":{"saml_subject_name_attributes":{"default":"emial"}}`,
+			"user_profile_attributes.saml_subject_name_attributes.default",
+		},
+		"misspelled attribute": {
+			`"user_profile_attributes":{"identity_attributes":{"emial":{}}}`,
+			"user_profile_attributes.identity_attributes.emial",
+		},
+		"misspelled name": {
+			`"service_providers":{"one":{"identity_attributes":{"a":{"attribute_name":"famly_name"}}}}`,
+			"service_providers.one.identity_attributes.a.attribute_name",
+		},
+		"name with a space": {
+			`"service_providers":{"one":{"identity_attributes":{"a":{"attribute_name":"shoe size"}}}}`,
+			"service_providers.one.identity_attributes.a.attribute_name",
+		},
+		"mapping to nothing": {
+			`"user_profile_attributes":{"custom_attribute_mappings":{"attribute_to_map_from":"a"}}`,
+			"user_profile_attributes.custom_attribute_mappings.attribute_to_map_to",
+		},
+		"mapping from nothing": {
+			`"service_providers":{"one":{"custom_attribute_mappings":{"attribute_to_map_to":"a"}}}`,
+			"service_providers.one.custom_attribute_mappings.attribute_to_map_from",
+		},
 		"client that is not there": {`"username_for_basic_auth":"nobody"`, "username_for_basic_auth"},
 	} {
 		a := w.must(http.StatusBadRequest, http.MethodPost, "/api/v2/config", `{"organisations":[{"id":"acme",`+tt.members+`}]}`)

@@ -38,7 +38,8 @@ func (s *Service) PageOrganisations(ctx context.Context) *web.Organisations {
 	for i := range u.Organisations {
 		o := &u.Organisations[i]
 		shown := &web.Organisation{
-			Name: o.Name, SiteURL: o.SiteURL, SupportURL: o.SupportURL, SupportEmail: o.SupportEmail, Message: o.MigrationMessageHTML, Logo: o.logo(),
+			Name: o.Name, SiteURL: o.SiteURL, SupportURL: o.SupportURL, SupportEmail: o.SupportEmail,
+			Message: o.MigrationMessageHTML, Logo: o.logo(),
 			Private: o.IsPrivate, Language: o.PreferredLanguage,
 		}
 		for id := range o.ServiceProviders {

@@ -38,7 +38,8 @@ func TestOrganisationOnPages(t *testing.T) {
 	}
 	post := func(members string) {
 		t.Helper()
-		w.must(204, "POST", "/api/v2/config", `{"organisations":[{"id":"acme","name":"Acme","service_providers":{"shop":{"name":"Shop"}}`+members+`}]}`)
+		w.must(204, "POST", "/api/v2/config",
+			`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"shop":{"name":"Shop"}}`+members+`}]}`)
 	}
 	before := shows("sign_in", "shop")
 	for _, tt := range []struct{ members, template, want string }{
@@ -73,8 +74,10 @@ func TestOrganisationOnPages(t *testing.T) {
 	})
 	t.Run("attack 276, 286: addresses and logos of an organisation", func(t *testing.T) {
 		for _, members := range []string{
-			`"support_url":"javascript:alert(1)"`, `"site_url":"data:text/html,x"`, `"landing_page_url":"//evil.example"`, `"account_link_url":"vbscript:x"`, `"support_email":"a@b\r\nBcc: c@d"`,
-			`"logo_square_base64":"PHN2ZyBvbmxvYWQ9ImFsZXJ0KDEpIi8+"`, `"logo_landscape_base64":"` + bomb + `"`, `"logo_square_base64":"` + strings.Repeat("A", 20<<10*4) + `"`,
+			`"support_url":"javascript:alert(1)"`, `"site_url":"data:text/html,x"`, `"landing_page_url":"//evil.example"`,
+			`"account_link_url":"vbscript:x"`, `"support_email":"a@b\r\nBcc: c@d"`,
+			`"logo_square_base64":"PHN2ZyBvbmxvYWQ9ImFsZXJ0KDEpIi8+"`, `"logo_landscape_base64":"` + bomb + `"`,
+			`"logo_square_base64":"` + strings.Repeat("A", 20<<10*4) + `"`,
 		} {
 			if a := w.call("POST", "/api/v2/config", `{"organisations":[{"id":"x",`+members+`}]}`); a.status != 400 && a.status != 413 {
 				t.Errorf("POST of %.60s = %d, want 400", members, a.status)

@@ -15,7 +15,8 @@ func TestOwnMethodMembers(t *testing.T) {
 	for member, value := range map[string]string{
 		"auto_email_verification": "true", "synchronise_attributes": "true", "migration_during_sign_up": "true",
 		"force_creating_username_and_password_during_sign_up": "true", "excluded_unmapped_attributes": `["a"]`,
-		"attribute_mappings": `[{"map_from":"a","map_to":"email"}]`, "custom_attribute_mappings": `[{"attribute_to_map_from":"a","attribute_to_map_to":"b"}]`,
+		"attribute_mappings":        `[{"map_from":"a","map_to":"email"}]`,
+		"custom_attribute_mappings": `[{"attribute_to_map_from":"a","attribute_to_map_to":"b"}]`,
 	} {
 		a := w.must(http.StatusBadRequest, http.MethodPost, "/api/v2/config", method+`"`+member+`":`+value+`}]}}`)
 		if !strings.Contains(a.body, `"path":"login_methods.login_methods[0].`+member+`"`) || !strings.Contains(a.body, "must be ") {

@@ -122,7 +122,9 @@ func errUnbound() error {
 
 // confine puts what an API client has made of its organisation into the units that it does not see, or refuses what is
 // not its own. from is how everything was.
-func (u *Units) confine(ctx context.Context, from *Units, own *Organisation, e edit, reserved func(context.Context, string) (bool, error)) (err error) {
+func (u *Units) confine(ctx context.Context, from *Units, own *Organisation, e edit,
+	reserved func(context.Context, string) (bool, error),
+) (err error) {
 	for name := range e.sent {
 		if name != "organisations" {
 			return notOwn(name)
@@ -166,7 +168,10 @@ func (s *Service) refuseNoClient(from, to *Units) error {
 		name := to.Organisations[i].UsernameForBasicAuth
 		before := slices.ContainsFunc(from.Organisations, func(o Organisation) bool { return o.UsernameForBasicAuth == name })
 		if name != "" && !before && !slices.Contains(known, name) {
-			return jsonapi.Invalid(jsonapi.Problem{Path: "organisations[" + strconv.Itoa(i) + "].username_for_basic_auth", Problem: "is not the id of an API client"})
+			return jsonapi.Invalid(jsonapi.Problem{
+				Path:    "organisations[" + strconv.Itoa(i) + "].username_for_basic_auth",
+				Problem: "is not the id of an API client",
+			})
 		}
 	}
 	return nil
@@ -180,8 +185,10 @@ func notOwn(what string) error {
 // openToOwners are the operations that an API client of an organisation can use, by method and path.
 var openToOwners = []string{
 	"GET /api/v2/config", "POST /api/v2/config", "GET /api/v2/config/organisations",
-	"GET /api/v2/config/organisations/{organisation-id}/service-providers", "POST /api/v2/config/organisations/{organisation-id}/service-providers",
-	"GET /api/v2/config/organisations/{organisation-id}/service-providers/{serviceProviderId}", "POST /api/v2/config/organisations/{organisation-id}/service-providers/{serviceProviderId}",
+	"GET /api/v2/config/organisations/{organisation-id}/service-providers",
+	"POST /api/v2/config/organisations/{organisation-id}/service-providers",
+	"GET /api/v2/config/organisations/{organisation-id}/service-providers/{serviceProviderId}",
+	"POST /api/v2/config/organisations/{organisation-id}/service-providers/{serviceProviderId}",
 }
 
 // keepOut refuses the API clients of organisations, unless the operation is one that shows them their own alone.

@@ -25,22 +25,26 @@ import (
 func owned(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
-	gate := &jsonapi.Gate{Log: zap.NewNop(), Issuer: "https://auth.example.com", Secure: func(*http.Request) bool { return true }, Authorize: func(r *http.Request, api string) (string, error) {
-		id, _, ok := r.BasicAuth()
-		if !ok || api == "policies" {
-			return "", authn.ErrNoCredentials
-		}
-		if id == "acme-api" {
-			audit.Belongs(r, "acme")
-		}
-		return id, nil
-	}}
+	gate := &jsonapi.Gate{
+		Log: zap.NewNop(), Issuer: "https://auth.example.com", Secure: func(*http.Request) bool { return true },
+		Authorize: func(r *http.Request, api string) (string, error) {
+			id, _, ok := r.BasicAuth()
+			if !ok || api == "policies" {
+				return "", authn.ErrNoCredentials
+			}
+			if id == "acme-api" {
+				audit.Belongs(r, "acme")
+			}
+			return id, nil
+		},
+	}
 	reserved := func(_ context.Context, id string) (bool, error) { return id == "payroll" || id == "intranet", nil }
 	ring, err := secret.NewKeyring(make([]byte, secret.KeySize))
 	if err == nil {
-		w.service, err = settings.New(t.Context(), settings.Config{Fixed: []settings.LoginMethod{fixed}, Verify: verify, Reserved: reserved}, settings.Deps{
-			Store: w.store, Keyring: ring, Log: zap.NewNop(), Events: &audit.Recorder{Random: rand.Reader, Now: time.Now}, Origin: audit.PeerOrigin,
-		})
+		w.service, err = settings.New(t.Context(), settings.Config{Fixed: []settings.LoginMethod{fixed}, Verify: verify, Reserved: reserved},
+			settings.Deps{
+				Store: w.store, Keyring: ring, Log: zap.NewNop(), Events: &audit.Recorder{Random: rand.Reader, Now: time.Now}, Origin: audit.PeerOrigin,
+			})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +79,8 @@ func TestOrganisationAPIClient(t *testing.T) {
 	if err := json.Unmarshal([]byte(a.body), &list); err != nil || a.status != 200 || len(list) != 1 || list[0].ID != "acme" {
 		t.Fatalf("the list: %d %s", a.status, a.body)
 	}
-	if a := w.asAcme(http.MethodGet, "/api/v2/config", ""); a.status != 200 || strings.Contains(a.body, "features") || !strings.HasPrefix(a.body, `{"organisations":[{"id":"acme"`) {
+	if a := w.asAcme(http.MethodGet, "/api/v2/config", ""); a.status != 200 || strings.Contains(a.body, "features") ||
+		!strings.HasPrefix(a.body, `{"organisations":[{"id":"acme"`) {
 		t.Errorf("the configuration: %d %s", a.status, a.body)
 	}
 	for _, c := range []struct {
@@ -93,7 +98,8 @@ func TestOrganisationAPIClient(t *testing.T) {
 		}
 	}
 	u := w.units(w.service)
-	if len(u.Organisations) != 2 || u.Organisations[0].Name != "Acme 2" || u.Organisations[1].Name != "Umbra" || u.Organisations[1].ServiceProviders["theirs"].Name != "Theirs" {
+	if len(u.Organisations) != 2 || u.Organisations[0].Name != "Acme 2" || u.Organisations[1].Name != "Umbra" ||
+		u.Organisations[1].ServiceProviders["theirs"].Name != "Theirs" {
 		t.Errorf("the organisations are now %+v", u.Organisations)
 	}
 	n := 0
@@ -109,13 +115,16 @@ func TestOrganisationAPIClient(t *testing.T) {
 		t.Errorf("%d events of the API client, want 3", n)
 	}
 	// What somebody else has listed for it, it keeps and changes.
-	w.must(204, http.MethodPost, "/api/v2/config", `{"organisations":[`+strings.Replace(own, `"one":`, `"intranet":{},"one":`, 1)+`,{"id":"other","name":"Umbra","username_for_basic_auth":"umbra-api","service_providers":{"theirs":{"name":"Theirs"}}}]}`)
+	w.must(204, http.MethodPost, "/api/v2/config",
+		`{"organisations":[`+strings.Replace(own, `"one":`, `"intranet":{},"one":`, 1)+
+			`,{"id":"other","name":"Umbra","username_for_basic_auth":"umbra-api","service_providers":{"theirs":{"name":"Theirs"}}}]}`)
 	if a := w.asAcme(http.MethodPost, organisations+"/acme/service-providers/intranet", `{"name":"The intranet"}`); a.status != 204 {
 		t.Errorf("an application of the Caddyfile that is its own: %d %s, want 204", a.status, a.body)
 	}
 	tag := w.asAcme(http.MethodGet, "/api/v2/config", "").header.Get("ETag")
 	w.must(204, http.MethodPost, "/api/v2/config/features", `{"sign_up_enabled":true}`)
-	if a := w.asAcme(http.MethodPost, "/api/v2/config", `{"organisations":[`+strings.Replace(own, "Acme 2", "Acme 3", 1)+`]}`, "If-Match", tag); a.status != 204 {
+	if a := w.asAcme(http.MethodPost, "/api/v2/config", `{"organisations":[`+strings.Replace(own, "Acme 2", "Acme 3", 1)+`]}`,
+		"If-Match", tag); a.status != 204 {
 		t.Errorf("after a change elsewhere, with If-Match: %d %s", a.status, a.body)
 	}
 	if a := w.asAcme(http.MethodPost, "/api/v2/config", `{"organisations":[`+own+`]}`, "If-Match", tag); a.status != 412 {
@@ -132,7 +141,8 @@ func TestOrganisationAPIClientIsAlone(t *testing.T) {
 	t.Parallel()
 	w := owned(t)
 	named := func(acme, other string) string {
-		return `{"organisations":[{"id":"acme","username_for_basic_auth":"` + acme + `"},{"id":"other","username_for_basic_auth":"` + other + `"}]}`
+		return `{"organisations":[{"id":"acme","username_for_basic_auth":"` + acme +
+			`"},{"id":"other","username_for_basic_auth":"` + other + `"}]}`
 	}
 	a := w.must(409, http.MethodPost, "/api/v2/config", named("umbra-api", "umbra-api"))
 	if !strings.Contains(a.body, `"path":"organisations[1].username_for_basic_auth"`) || !strings.Contains(a.body, `"error_message"`) {
@@ -141,7 +151,8 @@ func TestOrganisationAPIClientIsAlone(t *testing.T) {
 	w.must(204, http.MethodPost, "/api/v2/config", named("umbra-api", "acme-api"))
 	w.must(204, http.MethodPost, "/api/v2/config", named("", ""))
 	w.must(204, http.MethodPost, "/api/v2/config", `{"organisations":[{"id":"other","username_for_basic_auth":"acme-api"}]}`)
-	w.must(204, http.MethodPost, "/api/v2/config", `{"organisations":[{"id":"third","username_for_basic_auth":"acme-api"}]}`) // the other is gone
+	w.must(204, http.MethodPost, "/api/v2/config",
+		`{"organisations":[{"id":"third","username_for_basic_auth":"acme-api"}]}`) // the other is gone
 	w.must(204, http.MethodPost, "/api/v2/config", named("", ""))
 	t.Run("attack 865: at once", func(t *testing.T) {
 		var all sync.WaitGroup
@@ -202,7 +213,10 @@ func TestAttacksOnOrganisations(t *testing.T) {
 	})
 	t.Run("attack 880: it rotates key pairs, which belong to no organisation", func(t *testing.T) {
 		before := w.must(200, http.MethodGet, "/v2/config/certificates/own/rotation", "").body
-		for _, path := range []string{"GET rotations", "GET own/rotation", "POST own/rotation/announce", "POST own/rotation/switch", "POST own/rotation/retire", "POST own/renew"} {
+		for _, path := range []string{
+			"GET rotations", "GET own/rotation", "POST own/rotation/announce", "POST own/rotation/switch",
+			"POST own/rotation/retire", "POST own/renew",
+		} {
 			method, path, _ := strings.Cut(path, " ")
 			if a := w.asAcme(method, "/v2/config/certificates/"+path, ""); a.status != 403 {
 				t.Errorf("%s %s = %d %s, want 403", method, path, a.status, a.body)
@@ -223,25 +237,37 @@ func TestAttacksOnOrganisations(t *testing.T) {
 	})
 	const units = "/api/v2/config"
 	for name, c := range map[string]struct{ path, body string }{
-		"attack 862: another one along":      {units, `{"organisations":[` + own + `,{"id":"other","name":"Mine"}]}`},
-		"attack 862: another one":            {units, `{"organisations":[{"id":"other","name":"Mine","username_for_basic_auth":"acme-api"}]}`},
-		"attack 862: a new one":              {units, `{"organisations":[` + own + `,{"id":"new"}]}`},
-		"attack 862: none":                   {units, `{"organisations":[]}`},
-		"attack 862: its own twice":          {units, `{"organisations":[` + own + `,` + own + `]}`},
-		"attack 862: a switch along":         {units, `{"organisations":[` + own + `],"features":{"sign_up_enabled":true}}`},
-		"attack 862: a switch as it is":      {units, `{"features":{"login_enabled":true}}`},
-		"attack 862: a policy":               {units, `{"policies":{"p":{}}}`},
-		"attack 862: key pairs":              {units, `{"organisations":[` + own + `],"key_pairs":[]}`},
-		"attack 862: service providers":      {"/api/v2/config/organisations/other/service-providers", `[]`},
-		"attack 862: a service provider":     {"/api/v2/config/organisations/other/service-providers/theirs", `{"name":"Mine"}`},
-		"attack 863: no name":                {units, `{"organisations":[{"id":"acme","name":"Acme"}]}`},
-		"attack 863: another name":           {units, `{"organisations":[` + strings.Replace(own, "acme-api", "free", 1) + `]}`},
-		"attack 863: the name of another":    {units, `{"organisations":[` + strings.Replace(own, "acme-api", "umbra-api", 1) + `]}`},
-		"attack 863: another id":             {units, `{"organisations":[` + strings.Replace(own, `"acme"`, `"new"`, 1) + `]}`},
-		"attack 864: a foreign application":  {units, `{"organisations":[` + strings.Replace(own, `"one":{"name":"One"}`, `"theirs":{}`, 1) + `]}`},
-		"attack 864: a foreign application.": {"/api/v2/config/organisations/acme/service-providers", `[{"id":"one"},{"id":"theirs","required_authentication_level":4}]`},
-		"attack 870: one of the Caddyfile":   {units, `{"organisations":[` + strings.Replace(own, `"one":{"name":"One"}`, `"payroll":{"use_trusted_device":"true"}`, 1) + `]}`},
-		"attack 870: one of the Caddyfile.":  {"/api/v2/config/organisations/acme/service-providers", `[{"id":"one"},{"id":"payroll","type":"OIDC"}]`},
+		"attack 862: another one along":   {units, `{"organisations":[` + own + `,{"id":"other","name":"Mine"}]}`},
+		"attack 862: another one":         {units, `{"organisations":[{"id":"other","name":"Mine","username_for_basic_auth":"acme-api"}]}`},
+		"attack 862: a new one":           {units, `{"organisations":[` + own + `,{"id":"new"}]}`},
+		"attack 862: none":                {units, `{"organisations":[]}`},
+		"attack 862: its own twice":       {units, `{"organisations":[` + own + `,` + own + `]}`},
+		"attack 862: a switch along":      {units, `{"organisations":[` + own + `],"features":{"sign_up_enabled":true}}`},
+		"attack 862: a switch as it is":   {units, `{"features":{"login_enabled":true}}`},
+		"attack 862: a policy":            {units, `{"policies":{"p":{}}}`},
+		"attack 862: key pairs":           {units, `{"organisations":[` + own + `],"key_pairs":[]}`},
+		"attack 862: service providers":   {"/api/v2/config/organisations/other/service-providers", `[]`},
+		"attack 862: a service provider":  {"/api/v2/config/organisations/other/service-providers/theirs", `{"name":"Mine"}`},
+		"attack 863: no name":             {units, `{"organisations":[{"id":"acme","name":"Acme"}]}`},
+		"attack 863: another name":        {units, `{"organisations":[` + strings.Replace(own, "acme-api", "free", 1) + `]}`},
+		"attack 863: the name of another": {units, `{"organisations":[` + strings.Replace(own, "acme-api", "umbra-api", 1) + `]}`},
+		"attack 863: another id":          {units, `{"organisations":[` + strings.Replace(own, `"acme"`, `"new"`, 1) + `]}`},
+		"attack 864: a foreign application": {
+			units,
+			`{"organisations":[` + strings.Replace(own, `"one":{"name":"One"}`, `"theirs":{}`, 1) + `]}`,
+		},
+		"attack 864: a foreign application.": {
+			"/api/v2/config/organisations/acme/service-providers",
+			`[{"id":"one"},{"id":"theirs","required_authentication_level":4}]`,
+		},
+		"attack 870: one of the Caddyfile": {
+			units,
+			`{"organisations":[` + strings.Replace(own, `"one":{"name":"One"}`, `"payroll":{"use_trusted_device":"true"}`, 1) + `]}`,
+		},
+		"attack 870: one of the Caddyfile.": {
+			"/api/v2/config/organisations/acme/service-providers",
+			`[{"id":"one"},{"id":"payroll","type":"OIDC"}]`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := []int{403, 404}
@@ -275,11 +301,14 @@ func TestOrganisationKeepsLevels(t *testing.T) {
 		path, body string
 		want       int
 	}{
-		"as they are":                              {all, of(`{"one":` + leveled(3, 2) + `}`), 204},
-		"raised":                                   {all, of(`{"one":` + leveled(4, 3) + `}`), 204},
-		"raised on its own path":                   {one, `{"required_authentication_level":4}`, 204},
-		"another one":                              {all, of(`{"one":` + leveled(3, 2) + `,"two":{}}`), 204},
-		"attack 7696: a trusted browser counts":    {all, of(`{"one":` + strings.Replace(leveled(3, 2), "{", `{"use_trusted_device":"true",`, 1) + `}`), 403},
+		"as they are":            {all, of(`{"one":` + leveled(3, 2) + `}`), 204},
+		"raised":                 {all, of(`{"one":` + leveled(4, 3) + `}`), 204},
+		"raised on its own path": {one, `{"required_authentication_level":4}`, 204},
+		"another one":            {all, of(`{"one":` + leveled(3, 2) + `,"two":{}}`), 204},
+		"attack 7696: a trusted browser counts": {
+			all,
+			of(`{"one":` + strings.Replace(leveled(3, 2), "{", `{"use_trusted_device":"true",`, 1) + `}`), 403,
+		},
 		"attack 7696: at another one":              {all, of(`{"one":` + leveled(3, 2) + `,"two":{"use_trusted_device":"TRUE"}}`), 403},
 		"attack 7696: on its own path":             {one, `{"use_trusted_device":"true"}`, 403},
 		"attack 7696: in the list":                 {list, `[{"id":"one","use_trusted_device":"true"}]`, 403},

@@ -18,15 +18,43 @@ func TestErrorsSayWhereInTheBody(t *testing.T) {
 	for _, tt := range []struct{ name, method, path, body, want string }{
 		{"a value of a unit", "POST", "/api/v2/config/features", `{"action_token":{"login":{"ttl":-5}}}`, "action_token.login.ttl"},
 		{"a type of a unit", "POST", "/api/v2/config/features", `{"action_token":{"login":{"ttl":"x"}}}`, "action_token.login.ttl"},
-		{"a value of several units", "POST", "/api/v2/config", `{"features":{"action_token":{"login":{"ttl":-5}}}}`, "features.action_token.login.ttl"},
-		{"a type of several units", "POST", "/api/v2/config", `{"features":{"action_token":{"login":{"ttl":"x"}}}}`, "features.action_token.login.ttl"},
-		{"a relation in a unit", "POST", "/api/v2/config/password-policy", `{"min_length":20,"max_length":10,"lower_case_char_required":false,"upper_case_char_required":false,"special_char_required":false,"breached_password_blocked":false}`, "min_length"},
-		{"the first method without the own one", "POST", "/api/v2/config", `{"login_methods":{"login_methods":[` + bad + `]}}`, "login_methods.login_methods[0].saml_attributes.idp_metadata"},
-		{"the second without the own one", "POST", "/api/v2/config", `{"login_methods":{"login_methods":[` + good + `,` + bad + `]}}`, "login_methods.login_methods[1].saml_attributes.idp_metadata"},
-		{"behind the own one", "POST", "/api/v2/config", `{"login_methods":{"login_methods":[` + own + `,` + bad + `]}}`, "login_methods.login_methods[1].saml_attributes.idp_metadata"},
-		{"before the own one", "POST", "/api/v2/config", `{"login_methods":{"login_methods":[` + bad + `,` + own + `]}}`, "login_methods.login_methods[0].saml_attributes.idp_metadata"},
-		{"a type in a method", "POST", "/api/v2/config", `{"login_methods":{"login_methods":[{"name":5,"type":"SAML"}]}}`, "login_methods.login_methods[0].name"},
-		{"an unknown key pair", "POST", "/api/v2/config", `{"login_methods":{"login_methods":[{"name":"A","type":"SAML","saml_attributes":{"signing_key_id":"none"}}]}}`, "login_methods.login_methods[0].saml_attributes.signing_key_id"},
+		{
+			"a value of several units", "POST", "/api/v2/config", `{"features":{"action_token":{"login":{"ttl":-5}}}}`,
+			"features.action_token.login.ttl",
+		},
+		{
+			"a type of several units", "POST", "/api/v2/config", `{"features":{"action_token":{"login":{"ttl":"x"}}}}`,
+			"features.action_token.login.ttl",
+		},
+		{
+			"a relation in a unit", "POST", "/api/v2/config/password-policy",
+			`{"min_length":20,"max_length":10,"lower_case_char_required":false,"upper_case_char_required":false,"special_char_required":false,"breached_password_blocked":false}`, "min_length",
+		},
+		{
+			"the first method without the own one", "POST", "/api/v2/config", `{"login_methods":{"login_methods":[` + bad + `]}}`,
+			"login_methods.login_methods[0].saml_attributes.idp_metadata",
+		},
+		{
+			"the second without the own one", "POST", "/api/v2/config", `{"login_methods":{"login_methods":[` + good + `,` + bad + `]}}`,
+			"login_methods.login_methods[1].saml_attributes.idp_metadata",
+		},
+		{
+			"behind the own one", "POST", "/api/v2/config", `{"login_methods":{"login_methods":[` + own + `,` + bad + `]}}`,
+			"login_methods.login_methods[1].saml_attributes.idp_metadata",
+		},
+		{
+			"before the own one", "POST", "/api/v2/config", `{"login_methods":{"login_methods":[` + bad + `,` + own + `]}}`,
+			"login_methods.login_methods[0].saml_attributes.idp_metadata",
+		},
+		{
+			"a type in a method", "POST", "/api/v2/config", `{"login_methods":{"login_methods":[{"name":5,"type":"SAML"}]}}`,
+			"login_methods.login_methods[0].name",
+		},
+		{
+			"an unknown key pair", "POST", "/api/v2/config",
+			`{"login_methods":{"login_methods":[{"name":"A","type":"SAML","saml_attributes":{"signing_key_id":"none"}}]}}`,
+			"login_methods.login_methods[0].saml_attributes.signing_key_id",
+		},
 		{"a message", "PUT", "/api/v2/config/custom-messages", `{"default":{"a":"x` + "\\u0000" + `"}}`, "default.a"},
 		{"a message of a batch", "PUT", "/api/v2/config/custom-messages/nl/batch", `{"a":"x` + "\\u0000" + `"}`, "a"},
 		{"a default message of a batch", "PUT", "/api/v2/config/custom-messages/default/batch", `{"a":"x` + "\\u0000" + `"}`, "a"},

@@ -17,8 +17,10 @@ func TestPeers(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		for _, path := range []string{
-			"/api/v2/configX", "/api/v2/config/featuresX", "/api/v2/config/features/x", "/api/configX", "/api/v2/confi", "/v2/config/certificatesX", "/v2/configX/certificates",
-			"/api/v2/config/features/action-token/whitelisted-urlsX", "/api/v2/config//features", "/api/v2/config/./features", "/api/v2/config/features;x", "/api/v2/config/%66eatures/..",
+			"/api/v2/configX", "/api/v2/config/featuresX", "/api/v2/config/features/x", "/api/configX", "/api/v2/confi", "/v2/config/certificatesX",
+			"/v2/configX/certificates",
+			"/api/v2/config/features/action-token/whitelisted-urlsX", "/api/v2/config//features", "/api/v2/config/./features",
+			"/api/v2/config/features;x", "/api/v2/config/%66eatures/..",
 		} {
 			for _, method := range []string{"GET", "POST", "PUT", "DELETE"} {
 				r := httptest.NewRequest(method, "https://auth.example.com/", strings.NewReader(`{"login_enabled":false}`))
@@ -40,22 +42,34 @@ func TestPeers(t *testing.T) {
 			t.Error("a path that is none of the API has changed it")
 		}
 	})
-	list := []settings.WhitelistedURL{{URL: "https://portal.example.com"}, {URL: "https://app.example.com/cb"}, {URL: "https://port.example.com:8443/"}}
+	list := []settings.WhitelistedURL{
+		{URL: "https://portal.example.com"},
+		{URL: "https://app.example.com/cb"},
+		{URL: "https://port.example.com:8443/"},
+	}
 	t.Run("peer 58: addresses that begin like a whitelisted one", func(t *testing.T) {
 		t.Parallel()
 		for _, raw := range []string{
-			"https://portal.example.com.evil", "https://portal.example.com.evil/x", "https://portal.example.comevil", "https://portal.example.com@evil.example", "https://portal.example.com:x@evil.example/",
-			"https://portal.example.com%2eevil/", "https://portal.example.com%00.evil/", `https://portal.example.com\.evil/`, "https://portal.example.com:444/", "http://portal.example.com/",
-			"https://app.example.com/", "https://app.example.com/cbx", "https://app.example.com/cb.evil", "https://app.example.com/cb/../x", "https://app.example.com/cb/..;/x", "https://app.example.com/cb%2f..%2fx",
-			"https://app.example.com/CB", "https://port.example.com/", "https://port.example.com:84430/", "https://port.example.com:844/", "https://evil.example/https://portal.example.com", "//portal.example.com",
-			"https:portal.example.com", "https:///portal.example.com", "https://xportal.example.com/", "https://portal.example.com./", "https://portal.example.co/",
+			"https://portal.example.com.evil", "https://portal.example.com.evil/x", "https://portal.example.comevil",
+			"https://portal.example.com@evil.example", "https://portal.example.com:x@evil.example/",
+			"https://portal.example.com%2eevil/", "https://portal.example.com%00.evil/", `https://portal.example.com\.evil/`,
+			"https://portal.example.com:444/", "http://portal.example.com/",
+			"https://app.example.com/", "https://app.example.com/cbx", "https://app.example.com/cb.evil", "https://app.example.com/cb/../x",
+			"https://app.example.com/cb/..;/x", "https://app.example.com/cb%2f..%2fx",
+			"https://app.example.com/CB", "https://port.example.com/", "https://port.example.com:84430/", "https://port.example.com:844/",
+			"https://evil.example/https://portal.example.com", "//portal.example.com",
+			"https:portal.example.com", "https:///portal.example.com", "https://xportal.example.com/", "https://portal.example.com./",
+			"https://portal.example.co/",
 		} {
 			// A segment such as "..;" is no dot segment to a browser, and stays below the path.
 			if settings.Whitelisted(list, raw) && raw != "https://app.example.com/cb/..;/x" {
 				t.Errorf("%q is whitelisted", raw)
 			}
 		}
-		for _, raw := range []string{"https://portal.example.com", "https://portal.example.com/", "https://portal.example.com/x?y=1#z", "https://app.example.com/cb/x", "https://port.example.com:8443/x"} {
+		for _, raw := range []string{
+			"https://portal.example.com", "https://portal.example.com/", "https://portal.example.com/x?y=1#z",
+			"https://app.example.com/cb/x", "https://port.example.com:8443/x",
+		} {
 			if !settings.Whitelisted(list, raw) {
 				t.Errorf("%q is not whitelisted", raw)
 			}
@@ -65,7 +79,9 @@ func TestPeers(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		const methods = `{"login_methods":{"login_methods":[%s]}}`
-		w.must(204, "POST", "/api/v2/config", strings.Replace(methods, "%s", `{"id":"partner","name":"P","type":"SAML","enabled":true,"saml_attributes":{"idp_metadata":"https://p.example/m"}}`, 1))
+		w.must(204, "POST", "/api/v2/config",
+			strings.Replace(methods, "%s",
+				`{"id":"partner","name":"P","type":"SAML","enabled":true,"saml_attributes":{"idp_metadata":"https://p.example/m"}}`, 1))
 		before := w.read("/api/v2/config/login-methods")
 		for what, method := range map[string]string{
 			"another's type":               `{"id":"partner","name":"P","type":"USERNAME_AND_PASSWORD","enabled":true}`,
@@ -79,11 +95,14 @@ func TestPeers(t *testing.T) {
 			"the attributes of two types":  `{"id":"partner","name":"P","type":"SAML","enabled":true,"saml_attributes":{"idp_metadata":"https://p.example/m"},"open_id_connect_attributes":{"client_id":"x"}}`,
 			"a method that cannot be made": `{"id":"partner","name":"impossible","type":"SAML","enabled":true,"saml_attributes":{"idp_metadata":"https://p.example/m"}}`,
 		} {
-			if a := w.call("POST", "/api/v2/config", strings.Replace(methods, "%s", method, 1)); a.status != http.StatusBadRequest && a.status != http.StatusConflict {
+			if a := w.call("POST", "/api/v2/config", strings.Replace(methods, "%s", method, 1)); a.status != http.StatusBadRequest &&
+				a.status != http.StatusConflict {
 				t.Errorf("%s: %d %s, want 400 or 409", what, a.status, a.body)
 			}
 		}
-		a := w.call("POST", "/api/v2/config", strings.Replace(methods, "%s", `{"id":"partner","name":"P","type":"SAML","enabled":true,"removable":false,"saml_attributes":{"idp_metadata":"https://p.example/m"}}`, 1))
+		a := w.call("POST", "/api/v2/config",
+			strings.Replace(methods, "%s",
+				`{"id":"partner","name":"P","type":"SAML","enabled":true,"removable":false,"saml_attributes":{"idp_metadata":"https://p.example/m"}}`, 1))
 		if a.status != http.StatusNoContent || w.read("/api/v2/config/login-methods") != before {
 			t.Errorf("a read-only member: %d, then %s\nwant\n%s", a.status, w.read("/api/v2/config/login-methods"), before)
 		}

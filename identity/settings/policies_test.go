@@ -36,15 +36,18 @@ func withPolicies(t *testing.T) *world {
 			return nil
 		},
 	}, zap.NewNop())
-	gate := &jsonapi.Gate{Log: zap.NewNop(), Issuer: "https://auth.example.com", Secure: func(*http.Request) bool { return true }, Authorize: func(r *http.Request, api string) (string, error) {
-		switch id, _, _ := r.BasicAuth(); {
-		case id == "":
-			return "", authn.ErrNoCredentials
-		case id == "ops" && api == "policies", id == "other" && api == "configuration":
-			return id, nil
-		}
-		return "", authn.ErrNotAllowed
-	}}
+	gate := &jsonapi.Gate{
+		Log: zap.NewNop(), Issuer: "https://auth.example.com", Secure: func(*http.Request) bool { return true },
+		Authorize: func(r *http.Request, api string) (string, error) {
+			switch id, _, _ := r.BasicAuth(); {
+			case id == "":
+				return "", authn.ErrNoCredentials
+			case id == "ops" && api == "policies", id == "other" && api == "configuration":
+				return id, nil
+			}
+			return "", authn.ErrNotAllowed
+		},
+	}
 	w.handler = settings.NewAPI(w.service, gate, func(context.Context) error { return nil })
 	return w
 }
@@ -55,7 +58,8 @@ func TestPolicyByAPI(t *testing.T) {
 	w := withPolicies(t)
 	const body = `{"allow":[{"match":[{"path":["/x/*"]}],"need":{"groups":["staff"],"level":2}}]}`
 	made := w.must(201, "PUT", policies+"/guests", body)
-	if got := w.must(200, "GET", policies+"/guests", ""); got.body != body || got.header.Get("ETag") != made.header.Get("ETag") || got.header.Get("ETag") == "" {
+	if got := w.must(200, "GET", policies+"/guests", ""); got.body != body || got.header.Get("ETag") != made.header.Get("ETag") ||
+		got.header.Get("ETag") == "" {
 		t.Errorf("what was stored reads\n%s, want\n%s", got.body, body)
 	}
 	want := `[{"name":"office","source":"CADDYFILE","place":"Caddyfile:7","used_by":["https://wiki.example.com (Caddyfile:30)"],"policy":{"public":["/healthz"]}},` +
@@ -154,14 +158,19 @@ func TestPolicyOfTheCaddyfileWins(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	check := func(string, settings.Policy) (string, error) { return "", nil }
-	if _, err := w.another(settings.Config{CheckPolicy: check}, zap.NewNop()).Import(t.Context(), []byte(`{"policies":{"office":{"public":["/open"]}}}`), audit.Actor{ID: "test"}); err != nil {
+	if _, err := w.another(settings.Config{CheckPolicy: check}, zap.NewNop()).Import(t.Context(),
+		[]byte(`{"policies":{"office":{"public":["/open"]}}}`), audit.Actor{ID: "test"}); err != nil {
 		t.Fatal(err)
 	}
-	s := w.another(settings.Config{CheckPolicy: check, Policies: map[string]settings.FixedPolicy{"office": {Place: "Caddyfile:3"}}, PolicyUsers: func(string) []string { return []string{"a site"} }}, zap.NewNop())
+	s := w.another(settings.Config{
+		CheckPolicy: check, Policies: map[string]settings.FixedPolicy{"office": {Place: "Caddyfile:3"}},
+		PolicyUsers: func(string) []string { return []string{"a site"} },
+	}, zap.NewNop())
 	if got := s.OverruledPolicies(w.units(s)); got["office"] != "Caddyfile:3" {
 		t.Errorf("overruled: %v", got)
 	}
-	if _, err := s.Import(t.Context(), []byte(`{"policies":{"office":{"public":["/other"]}}}`), audit.Actor{ID: "test"}); err == nil || !strings.Contains(err.Error(), "is written in the Caddyfile (Caddyfile:3)") {
+	if _, err := s.Import(t.Context(), []byte(`{"policies":{"office":{"public":["/other"]}}}`), audit.Actor{ID: "test"}); err == nil ||
+		!strings.Contains(err.Error(), "is written in the Caddyfile (Caddyfile:3)") {
 		t.Errorf("a change of it: %v", err)
 	}
 	if _, err := s.Import(t.Context(), []byte(`{"policies":{}}`), audit.Actor{ID: "test"}); err != nil {

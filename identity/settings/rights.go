@@ -36,9 +36,11 @@ func WithRights(ctx context.Context, r Rights) context.Context {
 var signInSettings = []string{
 	"login_methods", "step_up", "ui_extension",
 	"features.automated_external_identity_coupling_enabled", "features.bind_multiple_external_accounts_with_one_cim_account",
-	"features.migration_enabled", "features.unauthenticated_migration_enabled", "features.person_identifier_in_external_profile_required_for_migration",
+	"features.migration_enabled", "features.unauthenticated_migration_enabled",
+	"features.person_identifier_in_external_profile_required_for_migration",
 	"features.action_token.login", "features.action_token.app_to_web", "features.action_token.coupling",
-	"features.google_authenticator_step_up_authentication_enabled", "features.mobile_authentication_enabled", "features.pin_enabled", "features.sms_enabled",
+	"features.google_authenticator_step_up_authentication_enabled", "features.mobile_authentication_enabled",
+	"features.pin_enabled", "features.sms_enabled",
 	"features.externally_delivered_code_step_up", "features.step_up_authentication_method_externally_delivered_code_enabled",
 }
 
@@ -69,7 +71,10 @@ func permit(rights Rights, changed []Change, from, to *Units) (signIn []Change, 
 }
 
 func ownersOnly(what string) error {
-	return &jsonapi.Error{Status: http.StatusForbidden, Message: what + " can be changed only by an owner of the admin console, the command line or an API client with the API administrators"}
+	return &jsonapi.Error{
+		Status:  http.StatusForbidden,
+		Message: what + " can be changed only by an owner of the admin console, the command line or an API client with the API administrators",
+	}
 }
 
 // asksForLess returns the paths of members by which applications of organisations ask sign-ins for less than before.

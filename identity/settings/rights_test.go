@@ -40,13 +40,19 @@ func TestSettingsOfSignIn(t *testing.T) {
 		"a trusted browser in its place":    {`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"one":{"name":"One","use_trusted_device":"true"}}}]}`, settings.SignIn},
 		"no trusted browser":                {`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"one":{"name":"One","use_trusted_device":"false"}}}]}`, settings.Ordinary},
 		"a second step for an application":  {`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"one":{"name":"One","second_factor":"ALWAYS"}}}]}`, settings.Ordinary},
-		"an application":                    {`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"one":{"name":"One"}}}]}`, settings.Ordinary},
-		"a provider for administrators":     {`{"login_methods":{"login_methods":[` + ownerProvider + `]}}`, settings.Owner},
-		"sign-up":                           {`{"features":{"sign_up_enabled":true}}`, settings.Ordinary},
-		"a URL for action tokens":           {`{"features":{"action_token":{"whitelisted_urls":[{"url":"https://app.example.com/"}]}}}`, settings.Ordinary},
-		"the length of passwords":           {`{"password_policy":{"min_length":12,"max_length":200,"lower_case_char_required":false,"upper_case_char_required":false,"special_char_required":false,"breached_password_blocked":false}}`, settings.Ordinary},
-		"a setting, and one of sign-in":     {`{"features":{"sign_up_enabled":true,"pin_enabled":true}}`, settings.SignIn},
-		"what is there, said once again":    {`{"features":{"login_enabled":true},"step_up":{"stategy":"USER_PREFERENCE"}}`, settings.Ordinary},
+		"an application": {
+			`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"one":{"name":"One"}}}]}`,
+			settings.Ordinary,
+		},
+		"a provider for administrators": {`{"login_methods":{"login_methods":[` + ownerProvider + `]}}`, settings.Owner},
+		"sign-up":                       {`{"features":{"sign_up_enabled":true}}`, settings.Ordinary},
+		"a URL for action tokens": {
+			`{"features":{"action_token":{"whitelisted_urls":[{"url":"https://app.example.com/"}]}}}`,
+			settings.Ordinary,
+		},
+		"the length of passwords":        {`{"password_policy":{"min_length":12,"max_length":200,"lower_case_char_required":false,"upper_case_char_required":false,"special_char_required":false,"breached_password_blocked":false}}`, settings.Ordinary},
+		"a setting, and one of sign-in":  {`{"features":{"sign_up_enabled":true,"pin_enabled":true}}`, settings.SignIn},
+		"what is there, said once again": {`{"features":{"login_enabled":true},"step_up":{"stategy":"USER_PREFERENCE"}}`, settings.Ordinary},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -82,7 +88,8 @@ func TestLevelsOfApplications(t *testing.T) {
 		"attack 7230: without the application":               {of(`{}`), settings.SignIn},
 		"attack 7230: without the organisation":              {[]byte(`{"organisations":[]}`), settings.SignIn},
 		"attack 7230: by an organisation that asks for less": {[]byte(`{"organisations":[{"id":"acme","name":"Acme"},{"id":"b","name":"B","service_providers":{"one":` + leveled(1, 1) + `}}]}`), settings.SignIn},
-		"in another organisation":                            {[]byte(`{"organisations":[{"id":"b","name":"B","service_providers":{"one":` + leveled(3, 2) + `}}]}`), settings.Ordinary},
+		"in another organisation": {[]byte(`{"organisations":[{"id":"b","name":"B","service_providers":{"one":` +
+			leveled(3, 2) + `}}]}`), settings.Ordinary},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -111,7 +118,8 @@ func TestMethodForAdministrators(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	owner := settings.WithRights(t.Context(), settings.Owner)
-	if _, err := w.service.Import(owner, []byte(`{"login_methods":{"login_methods":[`+ownerProvider+`]}}`), audit.Actor{ID: "owner"}); err != nil {
+	if _, err := w.service.Import(owner, []byte(`{"login_methods":{"login_methods":[`+ownerProvider+`]}}`),
+		audit.Actor{ID: "owner"}); err != nil {
 		t.Fatal(err)
 	}
 	post := func(method string) int {
@@ -225,7 +233,8 @@ func TestAPIClientOutlivesItsOrganisation(t *testing.T) {
 			if a := w.asAcme(http.MethodPost, "/api/v2/config", `{"features":{"sign_up_enabled":true}}`); a.status != http.StatusForbidden {
 				t.Errorf("POST = %d %s, want 403", a.status, a.body)
 			}
-			if a := w.asAcme(http.MethodPost, "/api/v2/config", `{"organisations":[{"id":"acme","name":"Mine","username_for_basic_auth":"acme-api"}]}`); a.status != http.StatusForbidden {
+			if a := w.asAcme(http.MethodPost, "/api/v2/config",
+				`{"organisations":[{"id":"acme","name":"Mine","username_for_basic_auth":"acme-api"}]}`); a.status != http.StatusForbidden {
 				t.Errorf("POST of the organisation = %d %s, want 403", a.status, a.body)
 			}
 			w.must(204, http.MethodPost, "/api/v2/config", `{"organisations":[{"id":"new","name":"New","username_for_basic_auth":"acme-api"}]}`)
@@ -237,7 +246,8 @@ func TestAPIClientOutlivesItsOrganisation(t *testing.T) {
 	t.Run("writes it in another case", func(t *testing.T) {
 		t.Parallel()
 		w := owned(t)
-		w.must(204, http.MethodPost, "/api/v2/config", `{"organisations":[{"id":"acme","name":"Acme","username_for_basic_auth":"ACME-api"},`+rest+`]}`)
+		w.must(204, http.MethodPost, "/api/v2/config",
+			`{"organisations":[{"id":"acme","name":"Acme","username_for_basic_auth":"ACME-api"},`+rest+`]}`)
 		if a := w.asAcme(http.MethodGet, "/api/v2/config/organisations", ""); a.status != 200 || strings.Contains(a.body, "Umbra") {
 			t.Errorf("GET of the organisations = %d %s, want its own alone", a.status, a.body)
 		}
@@ -252,7 +262,8 @@ func TestBoundAPIClient(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	bound := func(to string) {
-		w.service = w.another(settings.Config{Fixed: []settings.LoginMethod{fixed}, Verify: verify, Clients: map[string]string{"ops": to}}, zap.NewNop())
+		w.service = w.another(settings.Config{Fixed: []settings.LoginMethod{fixed}, Verify: verify, Clients: map[string]string{"ops": to}},
+			zap.NewNop())
 		w.handler = api(w.service)
 	}
 	w.must(204, http.MethodPost, "/api/v2/config", `{"organisations":[{"id":"acme","name":"Acme"},{"id":"other","name":"Umbra"}]}`)

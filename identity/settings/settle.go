@@ -72,7 +72,10 @@ func (m *LoginMethod) keepSecrets(old *LoginMethod, at string) error {
 			continue
 		}
 		if moved {
-			return jsonapi.Invalid(jsonapi.Problem{Path: at + "." + name, Problem: "must be given again, since it would be sent to another address than before"})
+			return jsonapi.Invalid(jsonapi.Problem{
+				Path:    at + "." + name,
+				Problem: "must be given again, since it would be sent to another address than before",
+			})
 		}
 		*s = known[name]
 	}
@@ -198,7 +201,8 @@ func (s *Service) settleIDs(from, to *Units, keep bool) error {
 	if err != nil {
 		return err
 	}
-	err = s.settleWhitelist(from.Features.ActionToken.WhitelistedURLs, to.Features.ActionToken.WhitelistedURLs, "features.action_token.whitelisted_urls", keep)
+	err = s.settleWhitelist(from.Features.ActionToken.WhitelistedURLs, to.Features.ActionToken.WhitelistedURLs,
+		"features.action_token.whitelisted_urls", keep)
 	if err != nil {
 		return err
 	}
@@ -228,7 +232,10 @@ func (s *Service) settleWhitelist(from, to []WhitelistedURL, path string, keep b
 				continue
 			}
 			if !slices.ContainsFunc(from, func(o WhitelistedURL) bool { return o.ID == w.ID }) {
-				return jsonapi.Invalid(jsonapi.Problem{Path: path + "[" + strconv.Itoa(i) + "].id", Problem: "there is no such entry; leave the id out for a new one"})
+				return jsonapi.Invalid(jsonapi.Problem{
+					Path:    path + "[" + strconv.Itoa(i) + "].id",
+					Problem: "there is no such entry; leave the id out for a new one",
+				})
 			}
 			continue
 		}
@@ -250,7 +257,8 @@ func (s *Service) settleWhitelist(from, to []WhitelistedURL, path string, keep b
 func (s *Service) verifyMethods(from, to *Units) error {
 	for i := range to.LoginMethods.LoginMethods {
 		m := &to.LoginMethods.LoginMethods[i]
-		if old := from.method(m.ID); !m.Removable || !m.Enabled || old != nil && sameMethod(*m, *old) && slices.Equal(m.revealed(), old.revealed()) {
+		if old := from.method(m.ID); !m.Removable || !m.Enabled || old != nil && sameMethod(*m, *old) &&
+			slices.Equal(m.revealed(), old.revealed()) {
 			continue
 		}
 		at := "login_methods.login_methods[" + strconv.Itoa(i) + "]"
@@ -259,7 +267,8 @@ func (s *Service) verifyMethods(from, to *Units) error {
 			err = s.cfg.Verify(*m)
 		}
 		if errors.Is(err, ErrTypeNotSupported) {
-			return refusal(at+".type", cmp.Or(neverTypes[m.Type], "methods of type "+m.Type+" do not exist yet; it can be stored with enabled false"))
+			return refusal(at+".type", cmp.Or(neverTypes[m.Type],
+				"methods of type "+m.Type+" do not exist yet; it can be stored with enabled false"))
 		}
 		if wrong := MethodError(nil); errors.As(err, &wrong) {
 			return jsonapi.Invalid(wrong.below(at)...)

@@ -49,7 +49,8 @@ func TestMailSwitchesOn(t *testing.T) {
 	w.serving(settings.Config{Mail: true})
 	w.shows(reset, `"password_reset_enabled":true`, `"pin_enabled":false`)
 	w.shows(emails, `"identity_coupled_to_account":true`, `"password_reset":true`, `"account_removed":true`, `"on_email_updated":true`,
-		`"on_password_updated":true`, `"on_phone_number_updated":true`, `"on_all_updated":false`, `"account_invitation":false`, `"on_web_enabled":false`)
+		`"on_password_updated":true`, `"on_phone_number_updated":true`, `"on_all_updated":false`, `"account_invitation":false`,
+		`"on_web_enabled":false`)
 	if n := len(w.events()); n != 0 {
 		t.Errorf("%d events of changes that nobody made", n)
 	}
@@ -108,7 +109,8 @@ func TestCaddyfileSwitch(t *testing.T) {
 				}
 			}
 			delete(values[false], "features.configuration_api_enabled") // it closes the API that is asked here
-			on, off, plain := export(settings.Config{Switches: values[true]}), export(settings.Config{Switches: values[false]}), export(settings.Config{})
+			on, off, plain := export(settings.Config{Switches: values[true]}), export(settings.Config{Switches: values[false]}),
+				export(settings.Config{})
 			if a.Name != "configuration_api" && (on == off || plain != on && plain != off) {
 				t.Errorf("the switches of %s change nothing", a.Name)
 			}
@@ -127,7 +129,10 @@ func TestSignUpVerifiesAddresses(t *testing.T) {
 	w.shows("/api/v2/attributes", `"email_enabled":true`)
 	w.serving(settings.Config{Mail: true, Switches: map[string]bool{"features.sign_up_enabled": false}})
 	w.shows("/api/v2/attributes", `"email_enabled":false`)
-	w.serving(settings.Config{Mail: true, Switches: map[string]bool{"features.sign_up_enabled": true, "attributes.verification.email_enabled": false}})
+	w.serving(settings.Config{
+		Mail:     true,
+		Switches: map[string]bool{"features.sign_up_enabled": true, "attributes.verification.email_enabled": false},
+	})
 	w.shows("/api/v2/attributes", `"email_enabled":false`)
 }
 

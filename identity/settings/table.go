@@ -39,7 +39,8 @@ var table = []unit{
 func Defaults() Units {
 	u := Units{
 		Features: Features{
-			LoginEnabled: true, ConfigurationAPIEnabled: true, CredentialsAPIEnabled: true, EventsAPIEnabled: true, PersonAPIEnabled: true, StatisticsAPIEnabled: true, StorageAPIEnabled: true,
+			LoginEnabled: true, ConfigurationAPIEnabled: true, CredentialsAPIEnabled: true, EventsAPIEnabled: true, PersonAPIEnabled: true,
+			StatisticsAPIEnabled: true, StorageAPIEnabled: true,
 			GoogleAuthenticatorStepUpAuthenticationEnabled: true, AppPasswordsEnabled: true, CookieBasedSAMLAuthentication: true,
 			ActionToken: ActionToken{
 				Login:    ActionTokenLogin{TTL: 3600, AuthenticationLevel: 1},

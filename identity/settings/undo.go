@@ -97,7 +97,10 @@ func (s *Service) lastChange(tx storage.Tx, st *state) (*LastChange, error) {
 	if err != nil || !found {
 		return nil, err
 	}
-	out := &LastChange{ID: last.Revision, Actor: last.Actor, At: last.At, units: last.Units, to: st.units.clone(), chosen: maps.Clone(st.chosen)}
+	out := &LastChange{
+		ID: last.Revision, Actor: last.Actor, At: last.At, units: last.Units, to: st.units.clone(),
+		chosen: maps.Clone(st.chosen),
+	}
 	standard := s.standard.clone()
 	for _, name := range last.Units {
 		before, found, err := befores.Find(tx, name)

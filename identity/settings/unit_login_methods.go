@@ -160,10 +160,11 @@ type LDAPAttributes struct {
 
 // OIDCAttributes belong to type OPEN_ID_CONNECT.
 type OIDCAttributes struct {
-	ClientAuthenticationMethod  string         `json:"client_authentication_method" check:"enum,|CLIENT_SECRET_BASIC|PRIVATE_KEY_JWT"`
-	ClientID                    string         `json:"client_id" check:"text,256"`
-	ClientSecret                jsonapi.Secret `json:"client_secret" check:"secret,1024"` // an addition to the document, which has no place for it (docs/decisions/configuration.md#login-methods)
-	SigningKeyID                string         `json:"signing_key_id" check:"keypair"`    // likewise, for PRIVATE_KEY_JWT
+	ClientAuthenticationMethod string `json:"client_authentication_method" check:"enum,|CLIENT_SECRET_BASIC|PRIVATE_KEY_JWT"`
+	ClientID                   string `json:"client_id" check:"text,256"`
+	// The document has no place for it (docs/decisions/configuration.md#login-methods).
+	ClientSecret                jsonapi.Secret `json:"client_secret" check:"secret,1024"`
+	SigningKeyID                string         `json:"signing_key_id" check:"keypair"` // likewise, for PRIVATE_KEY_JWT
 	DiscoveryURL                string         `json:"discovery_url" check:"url"`
 	AuthorizationURL            string         `json:"authorization_url" check:"url"`
 	IDTokenURL                  string         `json:"id_token_url" check:"url"`

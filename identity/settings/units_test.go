@@ -24,7 +24,8 @@ import (
 
 // unitPaths are the units with a GET and a POST of their own.
 var unitPaths = map[string]string{
-	"attributes": "/api/v2/attributes", "features": "/api/v2/config/features", "redirects": "/api/v2/config/redirects", "step_up": "/api/v2/config/step-up",
+	"attributes": "/api/v2/attributes", "features": "/api/v2/config/features", "redirects": "/api/v2/config/redirects",
+	"step_up":      "/api/v2/config/step-up",
 	"ui_extension": "/api/v2/config/ui-extension", "email_notifications": "/api/v2/config/notifications/email",
 }
 
@@ -68,7 +69,8 @@ func TestSameAgain(t *testing.T) {
 		w.must(204, method, post, body)
 		after := w.must(200, "GET", get, "")
 		if before.body != after.body || before.header.Get("ETag") != after.header.Get("ETag") || before.header.Get("ETag") == "" {
-			t.Errorf("%s of what was read changed it:\n%s %s\n%s %s", post, before.header.Get("ETag"), before.body, after.header.Get("ETag"), after.body)
+			t.Errorf("%s of what was read changed it:\n%s %s\n%s %s", post, before.header.Get("ETag"), before.body,
+				after.header.Get("ETag"), after.body)
 		}
 	}
 	for _, path := range unitPaths {
@@ -172,11 +174,13 @@ func TestMerge(t *testing.T) {
 	w.must(204, "POST", "/api/v2/config", full)
 	w.must(204, "POST", "/api/v2/config/features", `{"action_token":{"login":{"ttl":7}}}`)
 	u := w.units(w.service)
-	if at := u.Features.ActionToken; at.Login.TTL != 7 || !at.Login.Enabled || at.Login.AuthenticationLevel != 2 || !at.Coupling.Enabled || len(at.WhitelistedURLs) != 1 {
+	if at := u.Features.ActionToken; at.Login.TTL != 7 || !at.Login.Enabled || at.Login.AuthenticationLevel != 2 || !at.Coupling.Enabled ||
+		len(at.WhitelistedURLs) != 1 {
 		t.Errorf("a nested member replaced more than itself: %+v", at)
 	}
 	w.must(204, "POST", "/api/v2/config/redirects", `{"url_whitelist":[{"url":"https://b.example.com"}]}`)
-	if u := w.units(w.service); len(u.Redirects.URLWhitelist) != 1 || u.Redirects.URLWhitelist[0].URL != "https://b.example.com" || u.Redirects.URLAfterLogin != "/welcome" {
+	if u := w.units(w.service); len(u.Redirects.URLWhitelist) != 1 || u.Redirects.URLWhitelist[0].URL != "https://b.example.com" ||
+		u.Redirects.URLAfterLogin != "/welcome" {
 		t.Errorf("an array is not replaced whole, or more than it: %+v", u.Redirects)
 	}
 	w.must(204, "PUT", "/api/v2/config/custom-messages/nl/batch", `{"a":"1"}`)
@@ -217,7 +221,8 @@ func TestOneSettingWithTwoNames(t *testing.T) {
 		w.must(204, "POST", "/api/v2/config/features", step.body)
 		f := w.units(w.service).Features
 		if f.ExternallyDeliveredCodeStepUp.Enabled != step.want || f.StepUpExternallyDeliveredCodeEnabled != step.want {
-			t.Errorf("step %d, %s: %t and %t, want both %t", i+1, step.body, f.ExternallyDeliveredCodeStepUp.Enabled, f.StepUpExternallyDeliveredCodeEnabled, step.want)
+			t.Errorf("step %d, %s: %t and %t, want both %t", i+1, step.body, f.ExternallyDeliveredCodeStepUp.Enabled,
+				f.StepUpExternallyDeliveredCodeEnabled, step.want)
 		}
 	}
 }
@@ -235,7 +240,8 @@ func TestEvent(t *testing.T) {
 	if len(e) != 2 {
 		t.Fatalf("%d events, want 2", len(e))
 	}
-	if e[0].Type != "configuration.ConfigurationUpdatedEvent" || e[0].Actor != "ops" || e[0].Reason != "features.login_enabled, redirects.url_after_login" {
+	if e[0].Type != "configuration.ConfigurationUpdatedEvent" || e[0].Actor != "ops" ||
+		e[0].Reason != "features.login_enabled, redirects.url_after_login" {
 		t.Errorf("event %+v", e[0])
 	}
 	if text := fmt.Sprintf("%+v", e); strings.Contains(text, "canary") || strings.Contains(text, "/other") {
@@ -266,8 +272,14 @@ func TestIfMatch(t *testing.T) {
 		{"/api/v2/config/features", "POST", "/api/v2/config/features", `{"action_token":{"login":{"ttl":%d}}}`},
 		{"/api/v2/config", "POST", "/api/v2/config", `{"features":{"action_token":{"coupling":{"ttl":%d}}}}`},
 		{"/api/v2/config/custom-messages", "PUT", "/api/v2/config/custom-messages/nl/batch", `{"a":"%d"}`},
-		{"/api/v2/config/redirects/whitelisted-urls", "POST", "/api/v2/config/redirects/whitelisted-urls", `{"url":"https://www.example.com/%d"}`},
-		{"/api/config?fields=password_policy", "POST", "/api/v2/config/password-policy", `{"min_length":8,"max_length":%d,"lower_case_char_required":false,"upper_case_char_required":false,"special_char_required":false,"breached_password_blocked":false}`},
+		{
+			"/api/v2/config/redirects/whitelisted-urls", "POST", "/api/v2/config/redirects/whitelisted-urls",
+			`{"url":"https://www.example.com/%d"}`,
+		},
+		{
+			"/api/config?fields=password_policy", "POST", "/api/v2/config/password-policy",
+			`{"min_length":8,"max_length":%d,"lower_case_char_required":false,"upper_case_char_required":false,"special_char_required":false,"breached_password_blocked":false}`,
+		},
 	} {
 		tag := w.must(200, "GET", tt.get, "").header.Get("ETag")
 		a := w.call(tt.method, tt.path, fmt.Sprintf(tt.body, 101), "If-Match", tag)
@@ -276,7 +288,8 @@ func TestIfMatch(t *testing.T) {
 		}
 		fresh := a.header.Get("ETag")
 		if fresh == tag || fresh != w.must(200, "GET", tt.get, "").header.Get("ETag") {
-			t.Errorf("%s %s: the tag went from %s to %s, GET has %s", tt.method, tt.path, tag, fresh, w.must(200, "GET", tt.get, "").header.Get("ETag"))
+			t.Errorf("%s %s: the tag went from %s to %s, GET has %s", tt.method, tt.path, tag, fresh,
+				w.must(200, "GET", tt.get, "").header.Get("ETag"))
 		}
 		before := w.read(tt.get)
 		for _, stale := range []string{tag, `"nonsense"`, "W/" + fresh, tag + `, "x"`} {
@@ -364,13 +377,15 @@ func TestSwitchedOff(t *testing.T) {
 	w := newWorld(t)
 	w.must(204, "POST", "/api/v2/config/features", `{"configuration_api_enabled":false}`)
 	for path, want := range map[string]int{
-		"/api/config": 500, "/api/config/identity-providers": 500, "/api/v2/config": 409, "/api/v2/attributes": 409, "/v2/config/certificates": 409,
+		"/api/config": 500, "/api/config/identity-providers": 500, "/api/v2/config": 409, "/api/v2/attributes": 409,
+		"/v2/config/certificates": 409,
 	} {
 		w.must(want, "GET", path, "")
 		w.must(401, "GET", path, "", "Authorization", "")
 	}
 	// The way back, which does not go through the API.
-	if _, err := w.service.Import(settings.WithRights(t.Context(), settings.Owner), []byte(`{"features":{"configuration_api_enabled":true}}`), audit.Actor{ID: "command"}); err != nil {
+	if _, err := w.service.Import(settings.WithRights(t.Context(), settings.Owner), []byte(`{"features":{"configuration_api_enabled":true}}`),
+		audit.Actor{ID: "command"}); err != nil {
 		t.Fatal(err)
 	}
 	w.must(200, "GET", "/api/v2/config", "")
@@ -446,13 +461,16 @@ func TestLoginMethodSecrets(t *testing.T) {
 			`{"client_id":"x","manual_metadata_setup":true,"issuer":"https://a.example.com","authorization_url":"https://a.example.com/a","jwks_url":"https://a.example.com/j",
 				"id_token_url":"https://evil.example.com/t"}`,
 		} {
-			a := w.must(400, "POST", "/api/v2/config", `{"login_methods":{"login_methods":[{"id":"corp","type":"OPEN_ID_CONNECT","open_id_connect_attributes":`+oidc+`}]}}`)
+			a := w.must(400, "POST", "/api/v2/config",
+				`{"login_methods":{"login_methods":[{"id":"corp","type":"OPEN_ID_CONNECT","open_id_connect_attributes":`+oidc+`}]}}`)
 			if !strings.Contains(a.body, "login_methods.login_methods[0].open_id_connect_attributes.client_secret: must be given again") {
 				t.Errorf("POST of a method with %s: %s", oidc, a.body)
 			}
 		}
-		w.must(204, "POST", "/api/v2/config", `{"login_methods":{"login_methods":[{"id":"dir","type":"LDAP","ladp_attributes":{"server_urls":"ldaps://a.example.com","password":"canary-3"}}]}}`)
-		w.must(400, "POST", "/api/v2/config", `{"login_methods":{"login_methods":[{"id":"dir","type":"LDAP","ladp_attributes":{"server_urls":"ldaps://evil.example.com","password":""}}]}}`)
+		w.must(204, "POST", "/api/v2/config",
+			`{"login_methods":{"login_methods":[{"id":"dir","type":"LDAP","ladp_attributes":{"server_urls":"ldaps://a.example.com","password":"canary-3"}}]}}`)
+		w.must(400, "POST", "/api/v2/config",
+			`{"login_methods":{"login_methods":[{"id":"dir","type":"LDAP","ladp_attributes":{"server_urls":"ldaps://evil.example.com","password":""}}]}}`)
 		post("canary-1", "https://a.example.com/")
 	})
 	post("canary-2", "https://b.example.com/")
@@ -465,7 +483,8 @@ func TestLoginMethodSecrets(t *testing.T) {
 		t.Errorf("the secret is printed: %s", text)
 	}
 	w.must(204, "POST", "/api/v2/config", `{"login_methods":{"login_methods":[]}}`)
-	w.must(204, "POST", "/api/v2/config", `{"login_methods":{"login_methods":[{"id":"corp","type":"OPEN_ID_CONNECT","open_id_connect_attributes":{"client_id":"x"}}]}}`)
+	w.must(204, "POST", "/api/v2/config",
+		`{"login_methods":{"login_methods":[{"id":"corp","type":"OPEN_ID_CONNECT","open_id_connect_attributes":{"client_id":"x"}}]}}`)
 	if got := now(); got != "" {
 		t.Errorf("a removed method left its secret %q to its successor", got)
 	}
@@ -474,7 +493,9 @@ func TestLoginMethodSecrets(t *testing.T) {
 func TestOrganisations(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.must(204, "POST", "/api/v2/config", `{"organisations":[{"id":"acme","name":"Acme","logo_square_base64":"`+pixel+`","service_providers":{"one":{"name":"One"}}},{"name":"No id"}]}`)
+	w.must(204, "POST", "/api/v2/config",
+		`{"organisations":[{"id":"acme","name":"Acme","logo_square_base64":"`+pixel+
+			`","service_providers":{"one":{"name":"One"}}},{"name":"No id"}]}`)
 	o := w.units(w.service).Organisations
 	if len(o) != 2 || o[0].ServiceProviders["one"].ID != "one" || len(o[1].ID) != 36 {
 		t.Errorf("organisations %+v", o)
@@ -490,13 +511,17 @@ func TestOrganisations(t *testing.T) {
 		t.Errorf("service provider %+v", sp)
 	}
 	for _, body := range []string{
-		`[{"id":"x"},{"id":"x"}]`, `[{"site_url":"javascript:alert(1)"}]`, `[{"support_email":"a@b,c@d"}]`, `[{"support_email":"a@example.com\r\nBcc: b@example.com"}]`,
-		`[{"name":"a\u0000b"}]`, `[{"name":"` + strings.Repeat("x", 257) + `"}]`, `[{"logo_square_base64":"PHN2Zy8+"}]`, `[{"logo_square_base64":"!"}]`,
+		`[{"id":"x"},{"id":"x"}]`, `[{"site_url":"javascript:alert(1)"}]`, `[{"support_email":"a@b,c@d"}]`,
+		`[{"support_email":"a@example.com\r\nBcc: b@example.com"}]`,
+		`[{"name":"a\u0000b"}]`, `[{"name":"` + strings.Repeat("x", 257) + `"}]`, `[{"logo_square_base64":"PHN2Zy8+"}]`,
+		`[{"logo_square_base64":"!"}]`,
 		`[{"preferred_language":"../x"}]`, `[{"preferred_language":"nl NL"}]`, `[{"preferred_language":"klingon"}]`,
-		`[{"landing_page_url":"javascript:alert(1)"}]`, `[{"account_link_url":"http://acme.example/"}]`, `[{"landing_page_url":"https://a@acme.example/"}]`, `[{"service_providers":{"a":{"id":"b"}}}]`, `[{"service_providers":{"":{}}}]`,
+		`[{"landing_page_url":"javascript:alert(1)"}]`, `[{"account_link_url":"http://acme.example/"}]`,
+		`[{"landing_page_url":"https://a@acme.example/"}]`, `[{"service_providers":{"a":{"id":"b"}}}]`, `[{"service_providers":{"":{}}}]`,
 		`[{"logo_landscape_base64":"` + bomb + `"}]`,
 		`[{"service_providers":{"a":{"type":"portal"}}}]`,
-		`[{"service_providers":{"a":{"type":"OIDC","saml_metadata":"https://a.example.com/metadata"}}}]`, `[{"service_providers":{"a":{"use_trusted_device":"yes"}}}]`,
+		`[{"service_providers":{"a":{"type":"OIDC","saml_metadata":"https://a.example.com/metadata"}}}]`,
+		`[{"service_providers":{"a":{"use_trusted_device":"yes"}}}]`,
 	} {
 		w.must(400, "POST", "/api/v2/config", `{"organisations":`+body+`}`)
 	}
@@ -508,7 +533,8 @@ func TestOrganisations(t *testing.T) {
 	if !w.units(w.service).SignsInBy("a", settings.ProtocolOpenID) {
 		t.Error("SignsInBy(a, OIDC) = false without metadata, want true")
 	}
-	w.must(204, "POST", "/api/v2/config", `{"organisations":[{"name":"Acme","service_providers":{"a":{"type":"SAML","saml_metadata":"https://a.example.com/metadata"}}}]}`)
+	w.must(204, "POST", "/api/v2/config",
+		`{"organisations":[{"name":"Acme","service_providers":{"a":{"type":"SAML","saml_metadata":"https://a.example.com/metadata"}}}]}`)
 	if w.units(w.service).SignsInBy("a", settings.ProtocolOpenID) {
 		t.Error("SignsInBy(a, OIDC) = true with metadata, want false: its type is SAML")
 	}
@@ -520,7 +546,10 @@ const bomb = "iVBORw0KGgoAAAANSUhEUgAAw1AAAMNQCAYAAAC1Yk3hAAAAAElFTkSuQmCC"
 func TestWhitelistedURLs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for path, status := range map[string]int{"/api/v2/config/redirects/whitelisted-urls": 200, "/api/v2/config/features/action-token/whitelisted-urls": 201} {
+	for path, status := range map[string]int{
+		"/api/v2/config/redirects/whitelisted-urls":             200,
+		"/api/v2/config/features/action-token/whitelisted-urls": 201,
+	} {
 		var one settings.WhitelistedURL
 		a := w.must(status, "POST", path, `{"url":"https://www.example.com/a"}`)
 		if err := json.Unmarshal([]byte(a.body), &one); err != nil || len(one.ID) != 36 || one.URL != "https://www.example.com/a" {
@@ -542,7 +571,8 @@ func TestWhitelistedURLs(t *testing.T) {
 func TestSecretsAreSealedAnew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.must(204, "POST", "/api/v2/config", `{"login_methods":{"login_methods":[{"id":"corp","type":"OPEN_ID_CONNECT","open_id_connect_attributes":{"client_id":"x","client_secret":"canary"}}]}}`)
+	w.must(204, "POST", "/api/v2/config",
+		`{"login_methods":{"login_methods":[{"id":"corp","type":"OPEN_ID_CONNECT","open_id_connect_attributes":{"client_id":"x","client_secret":"canary"}}]}}`)
 	tag := w.must(200, "GET", "/api/v2/config/login-methods", "").header.Get("ETag")
 	with := func(keys ...byte) *settings.Service {
 		t.Helper()
@@ -602,7 +632,8 @@ func TestCustomAttributeFields(t *testing.T) {
 		}
 	}
 	w.must(204, "POST", "/api/v2/config", set(`{"id":"a","name":"A","type":"TEXT"},{"id":"b","name":"B","type":"CHECKBOX"}`))
-	if got := w.read("/api/v2/config"); !strings.Contains(got, `"custom_attribute_fields":[{"id":"a","name":"A","type":"TEXT"},{"id":"b","name":"B","type":"CHECKBOX"}]`) {
+	if got := w.read("/api/v2/config"); !strings.Contains(got,
+		`"custom_attribute_fields":[{"id":"a","name":"A","type":"TEXT"},{"id":"b","name":"B","type":"CHECKBOX"}]`) {
 		t.Errorf("read back: %s", got)
 	}
 }
@@ -617,17 +648,25 @@ func TestStoredMethodExpires(t *testing.T) {
 			`"open_id_connect_attributes":{"client_id":"x","issuer":"https://partner.example.com"` + more + `}}]}}`)
 	}
 	by := audit.Actor{ID: "command"}
-	if _, err := w.service.Import(settings.WithRights(t.Context(), settings.Owner), method("Partner", `,"client_secret":"first"`), by); err != nil {
+	if _, err := w.service.Import(settings.WithRights(t.Context(), settings.Owner),
+		method("Partner", `,"client_secret":"first"`), by); err != nil {
 		t.Fatal(err)
 	}
-	later := w.another(settings.Config{Fixed: []settings.LoginMethod{fixed}, Verify: func(settings.LoginMethod) error { return errors.New("it has expired") }}, zap.NewNop())
+	later := w.another(settings.Config{
+		Fixed:  []settings.LoginMethod{fixed},
+		Verify: func(settings.LoginMethod) error { return errors.New("it has expired") },
+	}, zap.NewNop())
 	for _, other := range []string{`{"redirects":{"url_after_login":"https://www.example.com/"}}`, string(method("Partner", ""))} {
 		if _, err := later.Import(settings.WithRights(t.Context(), settings.Owner), []byte(other), by); err != nil {
 			t.Errorf("Import(%s) = %v, want it accepted", other, err)
 		}
 	}
-	for _, changed := range [][]byte{method("Another name", ""), method("Partner", `,"client_secret":"second"`), method("Partner", `,"scopes":["email"]`)} {
-		if _, err := later.Import(settings.WithRights(t.Context(), settings.Owner), changed, by); err == nil || !strings.Contains(err.Error(), "it has expired") {
+	for _, changed := range [][]byte{
+		method("Another name", ""), method("Partner", `,"client_secret":"second"`),
+		method("Partner", `,"scopes":["email"]`),
+	} {
+		if _, err := later.Import(settings.WithRights(t.Context(), settings.Owner), changed, by); err == nil ||
+			!strings.Contains(err.Error(), "it has expired") {
 			t.Errorf("Import(%s) = %v, want a refusal", changed, err)
 		}
 	}

@@ -220,7 +220,10 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 		return nil, err
 	}
 	// The written units are what a read would return, so they go into the cache.
-	after := &state{version: now, units: next, revisions: maps.Clone(st.revisions), chosen: set, bound: maps.Clone(st.bound), clients: st.clients}
+	after := &state{
+		version: now, units: next, revisions: maps.Clone(st.revisions), chosen: set,
+		bound: maps.Clone(st.bound), clients: st.clients,
+	}
 	maps.Copy(after.bound, next.bindings())
 	for name := range records {
 		after.revisions[name] = revision

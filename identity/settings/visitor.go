@@ -71,7 +71,8 @@ func (vis visitor) visit(v reflect.Value, p place) {
 		}
 	case reflect.Map:
 		names, tag, _ := strings.Cut(tag, ",")
-		for _, key := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
+		for _, key := range slices.SortedFunc(slices.Values(v.MapKeys()),
+			func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
 			at := place{p.at + "." + shown(key.String()), p.path + "{}", names, true, part}
 			if vis.name != nil {
 				vis.name(key.String(), at)

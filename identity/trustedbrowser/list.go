@@ -28,7 +28,10 @@ type Info struct {
 
 // Info is what others see of the browser.
 func (b *Browser) Info() Info {
-	return Info{ID: b.ID, TrustedAt: b.Record.Since, LastUsedAt: b.Record.Used, ExpiresAt: b.Record.ExpiresAt, ClientIP: b.Record.Address, UserAgent: b.Record.Agent}
+	return Info{
+		ID: b.ID, TrustedAt: b.Record.Since, LastUsedAt: b.Record.Used, ExpiresAt: b.Record.ExpiresAt, ClientIP: b.Record.Address,
+		UserAgent: b.Record.Agent,
+	}
 }
 
 // Listed returns what others see of the browsers that a person trusts, or person.ErrNoPerson.

@@ -21,7 +21,8 @@ func OfferURL(flow string) string { return offerPath + "?flow=" + url.QueryEscap
 // Offers tells whether the person is asked on the way to an application: they have just used a second factor for it,
 // and were not asked yet.
 func (s *Service) Offers(q *webflow.Request, d authn.Demand) bool {
-	return !d.Passive && !d.Unused && d.Return != "" && q.SignIn != nil && q.Settings.TrustsBrowsers(d.Client.ID) && raisedFor(q.SignIn.Session, d)
+	return !d.Passive && !d.Unused && d.Return != "" && q.SignIn != nil && q.Settings.TrustsBrowsers(d.Client.ID) &&
+		raisedFor(q.SignIn.Session, d)
 }
 
 // raisedFor tells whether the session was raised for a demand.
@@ -54,7 +55,8 @@ func (s *Service) showOffer(q *webflow.Request) error {
 		return err
 	}
 	form := web.Form{
-		Key: "trust_browser", Action: OfferURL(id), Fields: web.Fields(false, web.Field{Name: "trust", Type: "checkbox", Label: "trust_browser.label", Hint: "sign_in.remember.hint"}),
+		Key: "trust_browser", Action: OfferURL(id),
+		Fields: web.Fields(false, web.Field{Name: "trust", Type: "checkbox", Label: "trust_browser.label", Hint: "sign_in.remember.hint"}),
 	}
 	if form.CSRF, err = s.front.FormToken(q, offerForm(id, q.SignIn)); err != nil {
 		return err

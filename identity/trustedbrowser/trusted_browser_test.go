@@ -126,7 +126,8 @@ func TestTrustedBrowser(t *testing.T) {
 	b := x.Browser()
 	a := x.confirms(b, x.comes(b))
 	box := a.Body.String()
-	if i := strings.Index(box, `type="checkbox"`); !strings.HasPrefix(a.URL, "/step-up/trust?flow=") || i < 0 || strings.Contains(box, "checked") ||
+	if i := strings.Index(box, `type="checkbox"`); !strings.HasPrefix(a.URL, "/step-up/trust?flow=") || i < 0 ||
+		strings.Contains(box, "checked") ||
 		!strings.Contains(box, "Trust this browser for 30 days") {
 		t.Fatalf("after the second factor: %s\n%s", a.URL, a.Body)
 	}
@@ -173,7 +174,10 @@ func TestTrustedBrowser(t *testing.T) {
 	if b.Cookie("trusted") != was {
 		t.Error("a further request of the session changes the secret")
 	}
-	for kind, want := range map[string]int{"login.BrowserTrustedEvent": 1, "login.TrustedBrowserUsedEvent": 1, "login.BrowserTrustEndedEvent": 0} {
+	for kind, want := range map[string]int{
+		"login.BrowserTrustedEvent": 1, "login.TrustedBrowserUsedEvent": 1,
+		"login.BrowserTrustEndedEvent": 0,
+	} {
 		if got := x.Events()[kind]; got != want {
 			t.Errorf("%d events %s, want %d", got, kind, want)
 		}
@@ -207,7 +211,8 @@ func TestTrustedBrowser(t *testing.T) {
 	if !strings.Contains(part, id) {
 		t.Fatalf("the part has no form for %s:\n%s", id, part)
 	}
-	a = b.Do(http.MethodPost, "/account/devices", url.Values{"csrf": {identitytest.CSRFField.FindStringSubmatch(part)[1]}, "trusted": {id}}.Encode())
+	a = b.Do(http.MethodPost, "/account/devices",
+		url.Values{"csrf": {identitytest.CSRFField.FindStringSubmatch(part)[1]}, "trusted": {id}}.Encode())
 	if a.Code != http.StatusSeeOther || !strings.Contains(b.Get(a.Header().Get("Location")).Body.String(), "no longer trusted") {
 		t.Errorf("not trusted any more: %d\n%s", a.Code, a.Body)
 	}
@@ -249,7 +254,8 @@ func TestTrustedBrowserBySAML(t *testing.T) {
 	x := trusting(t)
 	x.WithKeys()
 	x.u.Organisations[0].ServiceProviders["wiki"] = settings.ServiceProvider{
-		ID: "wiki", Type: "SAML", SAMLMetadata: identitytest.MetadataAs(identitytest.WikiEntity, identitytest.WikiACS), RequiredAuthenticationLevel: 2, UseTrustedDevice: "true",
+		ID: "wiki", Type: "SAML", SAMLMetadata: identitytest.MetadataAs(identitytest.WikiEntity, identitytest.WikiACS),
+		RequiredAuthenticationLevel: 2, UseTrustedDevice: "true",
 	}
 	x.u.Features.CookieBasedSAMLAuthentication = false
 	x.Serve()
@@ -260,11 +266,13 @@ func TestTrustedBrowserBySAML(t *testing.T) {
 		t.Fatalf("with the second factor: %q", d.Status())
 	}
 	x.Clock.Advance(time.Minute)
-	if d := b.Enter(b.Request(x.AuthnRequest("_two"), "")).Deliver(t); !slices.Equal(d.Status(), []string{"Success"}) || d.Text(".//AuthnContextClassRef") != "https://refeds.org/profile/mfa" {
+	if d := b.Enter(b.Request(x.AuthnRequest("_two"), "")).Deliver(t); !slices.Equal(d.Status(), []string{"Success"}) ||
+		d.Text(".//AuthnContextClassRef") != "https://refeds.org/profile/mfa" {
 		t.Errorf("with the trusted browser: %q, %q", d.Status(), d.Text(".//AuthnContextClassRef"))
 	}
 	x.Clock.Advance(time.Minute)
-	x.wantAsked("attack 855: ForceAuthn", b.Enter(b.Request(x.AuthnRequest("_three", identitytest.WithAttributes(`ForceAuthn="true"`)...), "")))
+	x.wantAsked("attack 855: ForceAuthn",
+		b.Enter(b.Request(x.AuthnRequest("_three", identitytest.WithAttributes(`ForceAuthn="true"`)...), "")))
 }
 
 func TestAttacksOnTrustedBrowsers(t *testing.T) {
@@ -325,7 +333,8 @@ func TestAttacksOnTrustedBrowsers(t *testing.T) {
 			}
 			x.Clock.Advance(30 * time.Second)
 			x.change(func(sp *settings.ServiceProvider) { sp.UseTrustedDevice = "true" })
-			x.u.Organisations = append(x.u.Organisations, settings.Organisation{ID: "other", ServiceProviders: map[string]settings.ServiceProvider{"shop": {ID: "shop"}}})
+			x.u.Organisations = append(x.u.Organisations,
+				settings.Organisation{ID: "other", ServiceProviders: map[string]settings.ServiceProvider{"shop": {ID: "shop"}}})
 			x.wantAsked("another organisation lists it without", x.comes(b))
 			x.u.Organisations = x.u.Organisations[:1]
 			x.wantInside("as before", x.comes(b))
@@ -388,7 +397,8 @@ func TestAttacksOnTrustedBrowsers(t *testing.T) {
 			if a := b.Do(http.MethodPost, offer.URL, form); a.Code != http.StatusForbidden {
 				x.T.Errorf("the form of another page: %d, want 403", a.Code)
 			}
-			if a := x.Browser().Do(http.MethodPost, offer.URL, url.Values{"csrf": {offer.CSRF()}, "trust": {"yes"}}.Encode()); a.Code != http.StatusForbidden {
+			if a := x.Browser().Do(http.MethodPost, offer.URL,
+				url.Values{"csrf": {offer.CSRF()}, "trust": {"yes"}}.Encode()); a.Code != http.StatusForbidden {
 				x.T.Errorf("another browser: %d, want 403", a.Code)
 			}
 			if got := x.Events()["login.BrowserTrustedEvent"]; got != 0 || b.Cookie("trusted") != "" {
@@ -466,10 +476,11 @@ func TestTrustedBrowserEnds(t *testing.T) {
 			return nil
 		},
 		"an address that is no longer there": func(x *trust, _ *identitytest.Browser) error {
-			_, err := x.Person.UpdatePerson(x.T.Context(), x.IDOf(identitytest.Demo), person.Edit{By: admin}, func(_ storage.Tx, d *person.Details) error {
-				d.Profile.EmailAddresses = []person.EmailAddress{{Value: "else@example.com", Verified: true, Primary: true}}
-				return nil
-			})
+			_, err := x.Person.UpdatePerson(x.T.Context(), x.IDOf(identitytest.Demo), person.Edit{By: admin},
+				func(_ storage.Tx, d *person.Details) error {
+					d.Profile.EmailAddresses = []person.EmailAddress{{Value: "else@example.com", Verified: true, Primary: true}}
+					return nil
+				})
 			return err
 		},
 	} {
@@ -511,7 +522,8 @@ func TestTrustedBrowserIsEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	id, value, _ := strings.Cut(b.Cookie("trusted"), ".")
-	if len(list) != 2 || list[1].ID != id || list[1].UserAgent == "" || !list[1].LastUsedAt.After(list[1].TrustedAt) || list[1].ExpiresAt.Sub(list[1].TrustedAt) != 30*24*time.Hour {
+	if len(list) != 2 || list[1].ID != id || list[1].UserAgent == "" || !list[1].LastUsedAt.After(list[1].TrustedAt) ||
+		list[1].ExpiresAt.Sub(list[1].TrustedAt) != 30*24*time.Hour {
 		t.Fatalf("listed are %+v, want %s as the second one", list, id)
 	}
 	if said := fmt.Sprintf("%+v", list); strings.Contains(said, value) || strings.Contains(said, secret.Hash(value)) {

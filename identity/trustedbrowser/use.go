@@ -39,7 +39,8 @@ func fresh(d authn.Demand) bool { return d.MaxAge >= 0 || !d.NotBefore.IsZero() 
 // level. The secret in the cookie is good for one session: an earlier one was copied, or a copy was used, so it ends
 // the trust.
 func (s *Service) Counts(q *webflow.Request, d authn.Demand) (counts bool, err error) {
-	if d.Level != Level || q.SignIn == nil || q.SignIn.Session.Level < session.PasswordLevel || !q.Settings.TrustsBrowsers(d.Client.ID) || fresh(d) {
+	if d.Level != Level || q.SignIn == nil || q.SignIn.Session.Level < session.PasswordLevel ||
+		!q.Settings.TrustsBrowsers(d.Client.ID) || fresh(d) {
 		return false, nil
 	}
 	now := s.now()

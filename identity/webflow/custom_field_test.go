@@ -25,7 +25,10 @@ func TestCustomFields(t *testing.T) {
 	if strings.Contains(plain, "custom.") {
 		t.Errorf("without fields:\n%s", plain)
 	}
-	for _, want := range []string{`>Team &lt;b&gt;&#34;&amp;{brand}</label>`, `name="custom.team"`, `inputmode="decimal"`, `type="checkbox" id="custom.news" name="custom.news" value="true"`} {
+	for _, want := range []string{
+		`>Team &lt;b&gt;&#34;&amp;{brand}</label>`, `name="custom.team"`, `inputmode="decimal"`,
+		`type="checkbox" id="custom.news" name="custom.news" value="true"`,
+	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page has no %s:\n%s", want, body)
 		}
@@ -39,15 +42,18 @@ func TestCustomFields(t *testing.T) {
 		{"a control character", "re\x07d", "43", "control characters"},
 		{"too long", strings.Repeat("x", 257), "43", "control characters"},
 	} {
-		if a := b.Post(form, "email", identitytest.Newcomer, "password", identitytest.FreshPassword, "custom.team", tt.team, "custom.shoe_size", tt.size); a.Code != http.StatusUnprocessableEntity ||
+		if a := b.Post(form, "email", identitytest.Newcomer, "password", identitytest.FreshPassword, "custom.team", tt.team, "custom.shoe_size",
+			tt.size); a.Code != http.StatusUnprocessableEntity ||
 			!strings.Contains(a.Body.String(), tt.want) || strings.Contains(a.Body.String(), "\x07") {
 			t.Errorf("%s = %d\n%s", tt.what, a.Code, a.Body)
 		}
 	}
-	if a := b.Post(form, "email", identitytest.Newcomer, "password", identitytest.FreshPassword, "custom.team", " red ", "custom.shoe_size", "+43,5", "custom.news", "on", "custom.role", "admin"); a.Code != http.StatusSeeOther {
+	if a := b.Post(form, "email", identitytest.Newcomer, "password", identitytest.FreshPassword, "custom.team", " red ", "custom.shoe_size",
+		"+43,5", "custom.news", "on", "custom.role", "admin"); a.Code != http.StatusSeeOther {
 		t.Fatalf("POST = %d\n%s", a.Code, a.Body)
 	}
-	if got := h.Custom(identitytest.Newcomer); !slices.Equal(got, identitytest.Attributes("team", "red", "shoe_size", "43.5", "news", "false")) {
+	if got := h.Custom(identitytest.Newcomer); !slices.Equal(got,
+		identitytest.Attributes("team", "red", "shoe_size", "43.5", "news", "false")) {
 		t.Errorf("custom attributes = %v", got)
 	}
 
@@ -55,16 +61,19 @@ func TestCustomFields(t *testing.T) {
 		p.CustomAttributes = append(p.CustomAttributes, identitytest.Attributes("role", "guest")...)
 	})
 	profile := b.Get("/account/profile")
-	if body := profile.Body.String(); !strings.Contains(body, `value="red"`) || !strings.Contains(body, `value="43.5"`) || !strings.Contains(body, "Stored") || strings.Contains(body, `name="custom.role"`) {
+	if body := profile.Body.String(); !strings.Contains(body, `value="red"`) || !strings.Contains(body, `value="43.5"`) ||
+		!strings.Contains(body, "Stored") || strings.Contains(body, `name="custom.role"`) {
 		t.Errorf("the profile page:\n%s", body)
 	}
 	change := func(fields ...string) *identitytest.Answer {
 		return b.Post(profile, append([]string{"form", "custom"}, fields...)...)
 	}
-	if a := change("custom.team", "", "custom.shoe_size", "x"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), "Enter a number") {
+	if a := change("custom.team", "", "custom.shoe_size", "x"); a.Code != http.StatusUnprocessableEntity ||
+		!strings.Contains(a.Body.String(), "Enter a number") {
 		t.Errorf("a change that cannot be = %d", a.Code)
 	}
-	if a := change("custom.team", "blue", "custom.shoe_size", "44", "custom.news", "true", "custom.role", "admin"); a.Code != http.StatusSeeOther {
+	if a := change("custom.team", "blue", "custom.shoe_size", "44", "custom.news", "true", "custom.role",
+		"admin"); a.Code != http.StatusSeeOther {
 		t.Errorf("a change = %d\n%s", a.Code, a.Body)
 	}
 	want := identitytest.Attributes("team", "blue", "shoe_size", "44", "news", "true", "role", "guest")
@@ -87,10 +96,12 @@ func TestCustomFieldsOfInvited(t *testing.T) {
 	link := x.Link()
 	b := x.Browser()
 	form := b.Get(link)
-	if a := b.Post(form, "password", identitytest.GuestPassword, "custom.team", "red"); a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.Body.String(), `value="red"`) || strings.Contains(a.Body.String(), identitytest.GuestPassword) {
+	if a := b.Post(form, "password", identitytest.GuestPassword, "custom.team", "red"); a.Code != http.StatusUnprocessableEntity ||
+		!strings.Contains(a.Body.String(), `value="red"`) || strings.Contains(a.Body.String(), identitytest.GuestPassword) {
 		t.Errorf("without a number = %d\n%s", a.Code, a.Body)
 	}
-	if a := b.Post(form, "password", identitytest.GuestPassword, "custom.team", "red", "custom.shoe_size", "-1", "custom.news", "true"); a.Code != http.StatusSeeOther {
+	if a := b.Post(form, "password", identitytest.GuestPassword, "custom.team", "red", "custom.shoe_size", "-1", "custom.news",
+		"true"); a.Code != http.StatusSeeOther {
 		t.Fatalf("POST = %d\n%s", a.Code, a.Body)
 	}
 	if got := x.Custom(identitytest.Guest); !slices.Equal(got, identitytest.Attributes("team", "red", "shoe_size", "-1", "news", "true")) {
@@ -104,23 +115,27 @@ func TestCustomFieldsOfProvider(t *testing.T) {
 	x := identitytest.NewRegistering(t)
 	identitytest.AskFor(x.U, "partner", identitytest.CustomFields)
 	identitytest.AskFor(x.U, settings.OwnMethod, []settings.CustomAttributeField{{ID: "own", Name: "Own", Type: settings.FieldText}})
-	method := &x.U.LoginMethods.LoginMethods[slices.IndexFunc(x.U.LoginMethods.LoginMethods, func(m settings.LoginMethod) bool { return m.ID == "partner" })]
+	method := &x.U.LoginMethods.LoginMethods[slices.IndexFunc(x.U.LoginMethods.LoginMethods,
+		func(m settings.LoginMethod) bool { return m.ID == "partner" })]
 	fields := []string{"custom.team", "red", "custom.shoe_size", "43"}
 	b := x.Browser()
-	if a := b.Post(x.Arrive(b, identitytest.Ann()), append(fields, "username", "ann", "password", identitytest.FreshPassword)...); a.Code != http.StatusSeeOther {
+	if a := b.Post(x.Arrive(b, identitytest.Ann()),
+		append(fields, "username", "ann", "password", identitytest.FreshPassword)...); a.Code != http.StatusSeeOther {
 		t.Fatalf("POST = %d\n%s", a.Code, a.Body)
 	}
 	if got := x.Custom("ann"); !slices.Equal(got, identitytest.Attributes("team", "red", "shoe_size", "43", "news", "false")) {
 		t.Errorf("custom attributes = %v", got)
 	}
-	if body := b.Get("/account/profile").Body.String(); !strings.Contains(body, `name="custom.own"`) || !strings.Contains(body, `name="custom.team"`) {
+	if body := b.Get("/account/profile").Body.String(); !strings.Contains(body, `name="custom.own"`) ||
+		!strings.Contains(body, `name="custom.team"`) {
 		t.Errorf("the profile page:\n%s", body)
 	}
 
 	method.ForceCreatingUsernameAndPasswordDuringSignUp = false
 	c := x.Browser()
 	form := x.Arrive(c, identitytest.Bobby())
-	if body := form.Body.String(); strings.Contains(body, "password") && strings.Contains(body, `name="password"`) || !strings.Contains(body, "fill in the rest") {
+	if body := form.Body.String(); strings.Contains(body, "password") && strings.Contains(body, `name="password"`) ||
+		!strings.Contains(body, "fill in the rest") {
 		t.Errorf("the page without a password:\n%s", body)
 	}
 	if a := c.Post(form, "custom.team", ""); a.Code != http.StatusUnprocessableEntity || x.Persons() != 1 {

@@ -55,7 +55,8 @@ func TestErrorPagesLeadOn(t *testing.T) {
 			}
 			a := b.Do(c.method, c.target, "")
 			body := a.Body.String()
-			if a.Code != c.status || strings.Contains(body, "You’re signed in as <bdi>"+identitytest.Demo) != (name != "") && strings.Contains(body, "signed in as "+identitytest.Demo) != (name != "") {
+			if a.Code != c.status || strings.Contains(body, "You’re signed in as <bdi>"+identitytest.Demo) != (name != "") &&
+				strings.Contains(body, "signed in as "+identitytest.Demo) != (name != "") {
 				t.Errorf("%s by %q: %d, who is signed in missing or wrong:\n%s", c.name, name, a.Code, body)
 			}
 			for _, text := range []string{account, again, other} {
@@ -103,7 +104,8 @@ func TestUseAnotherAccount(t *testing.T) {
 	if to := a.Header().Get("Location"); a.Code != http.StatusSeeOther || to != "/account/devices" {
 		t.Fatalf("signed in as another = %d to %q, want /account/devices\n%s", a.Code, to, a.Body)
 	}
-	if body := b.Get("/next").Body.String(); strings.Contains(body, "signed in as "+identitytest.Demo) || !strings.HasPrefix(body, "signed in as ") {
+	if body := b.Get("/next").Body.String(); strings.Contains(body, "signed in as "+identitytest.Demo) ||
+		!strings.HasPrefix(body, "signed in as ") {
 		t.Errorf("afterwards: %s", body)
 	}
 }
@@ -155,7 +157,10 @@ func TestStepUpLeadsBack(t *testing.T) {
 func TestStartPageLeadsToAccount(t *testing.T) {
 	t.Parallel()
 	h := identitytest.New(t)
-	for method, want := range map[string]int{http.MethodGet: http.StatusSeeOther, http.MethodHead: http.StatusSeeOther, http.MethodPost: http.StatusNotFound} {
+	for method, want := range map[string]int{
+		http.MethodGet: http.StatusSeeOther, http.MethodHead: http.StatusSeeOther,
+		http.MethodPost: http.StatusNotFound,
+	} {
 		w := httptest.NewRecorder()
 		h.ServeElse(w, httptest.NewRequest(method, identitytest.Issuer+"/", nil))
 		if w.Code != want || want == http.StatusSeeOther && w.Header().Get("Location") != "/account" {
@@ -213,7 +218,10 @@ func TestAttacksOnSignOut(t *testing.T) {
 		"script":                  navigation("Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty"),
 		"prefetch":                navigation("Sec-Purpose", "prefetch"),
 		"browser without headers": {},
-		"header given twice":      {"Sec-Fetch-Site": {"same-origin", "same-origin"}, "Sec-Fetch-Mode": {"navigate"}, "Sec-Fetch-Dest": {"document"}},
+		"header given twice": {
+			"Sec-Fetch-Site": {"same-origin", "same-origin"}, "Sec-Fetch-Mode": {"navigate"},
+			"Sec-Fetch-Dest": {"document"},
+		},
 	} {
 		b.Header = header
 		a := b.Get("/sign-out")
@@ -225,11 +233,15 @@ func TestAttacksOnSignOut(t *testing.T) {
 		}
 	}
 	b.Header = nil
-	for _, via := range []string{"/sign-in?redirect=%2Fsign-out", "/sign-in?redirect=%2Fsign-out%3Fx", "/step-up?redirect=%2Fsign-out", "/sign-in?redirect=%2Foauth%2Flogout", "/sign-in?redirect=%2Flanguage%3Fto%3Dde%26back%3D%2Fsign-out"} {
+	for _, via := range []string{
+		"/sign-in?redirect=%2Fsign-out", "/sign-in?redirect=%2Fsign-out%3Fx", "/step-up?redirect=%2Fsign-out",
+		"/sign-in?redirect=%2Foauth%2Flogout", "/sign-in?redirect=%2Flanguage%3Fto%3Dde%26back%3D%2Fsign-out",
+	} {
 		if to := h.Browser().Get(via); strings.Contains(to.Body.String(), "sign-out") {
 			t.Errorf("%s leads to %s, with a sign-out in it", via, to.URL)
 		}
-		if a := b.Do(http.MethodGet, via, ""); strings.Contains(a.Header().Get("Location"), "sign-out") || strings.Contains(a.Header().Get("Location"), "logout") {
+		if a := b.Do(http.MethodGet, via, ""); strings.Contains(a.Header().Get("Location"), "sign-out") ||
+			strings.Contains(a.Header().Get("Location"), "logout") {
 			t.Errorf("%s leads to %s", via, a.Header().Get("Location"))
 		}
 	}
@@ -248,7 +260,8 @@ func TestStepUpNamesSiteAndAccount(t *testing.T) {
 	if body := step.Body.String(); !strings.Contains(body, "Continue to The shop") || !strings.Contains(body, "<b>"+identitytest.Demo+"</b>") {
 		t.Errorf("step-up names no site or no account:\n%s", body)
 	}
-	if form := other.Get(link(step, "Not you?")).Body.String(); !strings.Contains(form, `name="password"`) || strings.Contains(form, identitytest.Demo) {
+	if form := other.Get(link(step, "Not you?")).Body.String(); !strings.Contains(form, `name="password"`) ||
+		strings.Contains(form, identitytest.Demo) {
 		t.Errorf("Not you? leads to\n%s", form)
 	}
 }

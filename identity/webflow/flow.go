@@ -82,7 +82,8 @@ func (s *Service) NewFlow(w http.ResponseWriter, r *http.Request, d authn.Demand
 	if !person.IsText(d.Hint, person.MaxUsername) {
 		d.Hint = ""
 	}
-	d.Locales = slices.DeleteFunc(slices.Clone(d.Locales[:min(len(d.Locales), maxLocales)]), func(l string) bool { return !person.IsText(l, 64) })
+	d.Locales = slices.DeleteFunc(slices.Clone(d.Locales[:min(len(d.Locales), maxLocales)]),
+		func(l string) bool { return !person.IsText(l, 64) })
 	now := s.now()
 	rec := FlowRecord{Demand: d, Browser: secret.Hash(browser), CreatedAt: now, ExpiresAt: now.Add(FlowLife)}
 	return id, s.store.Update(r.Context(), func(tx storage.Tx) error {

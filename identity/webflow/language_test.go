@@ -26,7 +26,8 @@ func TestLanguageOfAPerson(t *testing.T) {
 	}
 	b.SignIn(identitytest.Demo, identitytest.DemoPassword)
 	language("nl", "after the sign-in of a person who prefers it")
-	if got := b.Do(http.MethodGet, "/language?to=de&back="+url.QueryEscape("/account/security"), ""); got.Code != http.StatusSeeOther || got.Header().Get("Location") != "/account/security" {
+	if got := b.Do(http.MethodGet, "/language?to=de&back="+url.QueryEscape("/account/security"), ""); got.Code != http.StatusSeeOther ||
+		got.Header().Get("Location") != "/account/security" {
 		t.Errorf("GET /language = %d %v, want a redirect back", got.Code, got.Header())
 	}
 	language("de", "after it was chosen")

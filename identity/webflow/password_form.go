@@ -11,7 +11,8 @@ import (
 // NewPasswordField is the input of a new password, with the rules of the policy. problem is a message key, "" for none.
 func NewPasswordField(p *settings.PasswordPolicy, problem string) web.Field {
 	return web.Field{
-		Name: "password", Type: "password", Label: "password.new", Autocomplete: "new-password", Required: true, Problem: problem, Lines: passwordRules(p),
+		Name: "password", Type: "password", Label: "password.new", Autocomplete: "new-password", Required: true,
+		Problem: problem, Lines: passwordRules(p),
 	}
 }
 
@@ -54,6 +55,7 @@ func PasswordProblem(err error) string {
 
 // brokenRules are the messages for the rules of settings.PasswordPolicy.Check.
 var brokenRules = map[string]string{
-	"password.too_short": "problem.password_too_short", "password.too_long": "problem.password_too_long", "password.no_lower_case": "problem.password_no_lower_case",
+	"password.too_short": "problem.password_too_short", "password.too_long": "problem.password_too_long",
+	"password.no_lower_case": "problem.password_no_lower_case",
 	"password.no_upper_case": "problem.password_no_upper_case", "password.no_special": "problem.password_no_special",
 }

@@ -374,7 +374,9 @@ func (s *Service) RenderForm(q *Request, a Detour, form string, status int, in w
 // browser is redirected without it, so neither history nor Referer keeps it; reading a link does not use it up. again
 // is one of our paths where the person gets a new link, or "". further reads, in the same View, more about a valid
 // link.
-func (s *Service) LinkIn(q *Request, kind challenge.LinkKind, again string, further ...func(storage.Tx, *challenge.OpenLink) error) (*challenge.OpenLink, error) {
+func (s *Service) LinkIn(q *Request, kind challenge.LinkKind, again string,
+	further ...func(storage.Tx, *challenge.OpenLink) error,
+) (*challenge.OpenLink, error) {
 	if token := q.URL.Query().Get(challenge.LinkParam); token != "" && q.Method != http.MethodPost {
 		if !secret.IsToken(secret.MailLink, token) {
 			return nil, s.LinkError(q, kind, again, challenge.ErrNoLink)

@@ -84,7 +84,8 @@ func (s *Service) bound(q *Request) error {
 		// Forms belong to a session and would be of this one: another id makes them worthless once it is over.
 		ID: by.ID + " sees " + q.seeing.id,
 		Session: session.Record{
-			PersonID: q.seeing.id, Epoch: q.seeing.Person.Epoch, AuthTime: by.Session.AuthTime, Seen: by.Session.Seen, Level: by.Session.Level, Provider: session.LocalProvider,
+			PersonID: q.seeing.id, Epoch: q.seeing.Person.Epoch, AuthTime: by.Session.AuthTime, Seen: by.Session.Seen, Level: by.Session.Level,
+			Provider: session.LocalProvider,
 		},
 		Person: q.seeing.Person,
 	}
@@ -93,7 +94,10 @@ func (s *Service) bound(q *Request) error {
 
 // errSeeing is the answer to everything but reading while an administrator looks at another person's account.
 func errSeeing() error {
-	return &Answer{Status: http.StatusForbidden, Key: "error.seeing", Again: person.DefaultReturn, Cause: errors.New("identity: an administrator is looking at the account")}
+	return &Answer{
+		Status: http.StatusForbidden, Key: "error.seeing", Again: person.DefaultReturn,
+		Cause: errors.New("identity: an administrator is looking at the account"),
+	}
 }
 
 // AnswerSeeing answers a demand of a browser that looks at somebody's account: its pages are shown at the level that
@@ -175,5 +179,8 @@ func (s *Service) banner(q *Request) (*web.Seeing, error) {
 		return nil, nil //nolint:nilnil // no banner
 	}
 	csrf, err := s.FormToken(q, endSeeingForm)
-	return &web.Seeing{Name: q.seeing.Person.Username, By: q.seeing.By.Person.Username, Until: q.seeing.ends, Action: EndSeeingPath, CSRF: csrf}, err
+	return &web.Seeing{
+		Name: q.seeing.Person.Username, By: q.seeing.By.Person.Username, Until: q.seeing.ends,
+		Action: EndSeeingPath, CSRF: csrf,
+	}, err
 }

@@ -19,7 +19,9 @@ import (
 )
 
 // AdmitNew opens the first session of a person. prove returns the person, in the transaction.
-func (s *Service) AdmitNew(w http.ResponseWriter, r *http.Request, f FlowRecord, personID, why string, prove func(storage.Tx, time.Time) (person.Record, error)) error {
+func (s *Service) AdmitNew(w http.ResponseWriter, r *http.Request, f FlowRecord, personID, why string,
+	prove func(storage.Tx, time.Time) (person.Record, error),
+) error {
 	device := s.session.DeviceToken(r)
 	if device == "" {
 		var err error
@@ -41,7 +43,10 @@ func (s *Service) AdmitNew(w http.ResponseWriter, r *http.Request, f FlowRecord,
 
 // View is a page of a sign-in, in the languages and with the application of its demand.
 func (s *Service) View(d authn.Demand, template string, status int, data any) web.View {
-	return web.View{Template: template, Status: status, Locales: d.Locales, Mobile: d.View == "mobile", Client: d.Client, Fragment: d.Fragment, Data: data}
+	return web.View{
+		Template: template, Status: status, Locales: d.Locales, Mobile: d.View == "mobile", Client: d.Client,
+		Fragment: d.Fragment, Data: data,
+	}
 }
 
 // Username fills in the form: what the person has typed, or else what the client knows.
@@ -92,7 +97,8 @@ func (s *Service) Admit(w http.ResponseWriter, r *http.Request, f FlowRecord, wh
 	}
 	now, old := s.now(), challenge.Hashed(s.jar.Get(r, session.CookieSession))
 	rec := session.Record{
-		PersonID: who.Person, AuthTime: now, Seen: now, Level: who.Level, AMR: []string{who.AMR}, Passkey: who.Passkey, Provider: session.LocalProvider,
+		PersonID: who.Person, AuthTime: now, Seen: now, Level: who.Level, AMR: []string{who.AMR}, Passkey: who.Passkey,
+		Provider:   session.LocalProvider,
 		Remembered: who.Remember && s.session.OffersRemember(), SignedInFor: secret.Hash(f.Demand.Return), Vouched: who.Vouched,
 	}
 	rec.From(who.From)
@@ -122,7 +128,10 @@ func (s *Service) Admit(w http.ResponseWriter, r *http.Request, f FlowRecord, wh
 	if err != nil {
 		return err
 	}
-	entry := denial.Entry{PersonID: who.Person, Username: username, ClientID: f.Demand.Client.ID, By: "password", Provider: rec.Provider, Level: rec.Level}
+	entry := denial.Entry{
+		PersonID: who.Person, Username: username, ClientID: f.Demand.Client.ID, By: "password",
+		Provider: rec.Provider, Level: rec.Level,
+	}
 	switch {
 	case who.Passkey != "":
 		entry.By = "passkey"

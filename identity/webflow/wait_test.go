@@ -27,7 +27,8 @@ func TestWaitPage(t *testing.T) {
 	}
 	withProvider := func(b *identitytest.Browser) *identitytest.Answer {
 		form := b.Get("/next")
-		return b.Come(b.Leave(strings.Replace(form.URL, "/sign-in?", "/sign-in/provider?", 1)+"&idp=partner"), e.Partner.Answer(identitytest.Ann(), nil))
+		return b.Come(b.Leave(strings.Replace(form.URL, "/sign-in?", "/sign-in/provider?", 1)+"&idp=partner"),
+			e.Partner.Answer(identitytest.Ann(), nil))
 	}
 	for name, signIn := range map[string]func(*identitytest.Browser) *identitytest.Answer{"password": withPassword, "provider": withProvider} {
 		u.Redirects.ShowWaitPageWhileLoggingIn = false
@@ -37,7 +38,8 @@ func TestWaitPage(t *testing.T) {
 		u.Redirects.ShowWaitPageWhileLoggingIn = true
 		b := e.Browser()
 		a := signIn(b)
-		if a.Code != http.StatusOK || !strings.HasPrefix(a.URL, "/sign-in/wait?flow=") || a.Header().Get("Refresh") != "0; url=/next" || !strings.Contains(a.Body.String(), "Taking you to The shop") {
+		if a.Code != http.StatusOK || !strings.HasPrefix(a.URL, "/sign-in/wait?flow=") || a.Header().Get("Refresh") != "0; url=/next" ||
+			!strings.Contains(a.Body.String(), "Taking you to The shop") {
 			t.Fatalf("%s: the browser ends at %s = %d, Refresh %q, want the page that one waits at", name, a.URL, a.Code, a.Header().Get("Refresh"))
 		}
 		if !b.IsSignedIn() {

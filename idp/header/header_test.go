@@ -20,7 +20,8 @@ func provider(t *testing.T, change ...func(*header.Config)) *header.Provider {
 	t.Helper()
 	cfg := header.Config{
 		Trust: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}, User: "X-Remote-User",
-		LevelHeader: "X-Remote-Level", Attributes: []header.Attribute{{"X-Remote-Email", "email"}, {"X-Remote-Branch", "branch"}}, Parameters: []string{"desk"},
+		LevelHeader: "X-Remote-Level", Attributes: []header.Attribute{{"X-Remote-Email", "email"}, {"X-Remote-Branch", "branch"}},
+		Parameters: []string{"desk"},
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -61,7 +62,10 @@ func TestRead(t *testing.T) {
 		{"level twice", []string{"X-Remote-User", "ann", "X-Remote-Level", "1", "X-Remote-Level", "4"}, nil},
 		{
 			"attributes",
-			[]string{"X-Remote-User", "ann", "X-Remote-Email", "ann@example.com", "X-Remote-Branch", "north", "X-Remote-Branch", "south", "X-Other", "x"},
+			[]string{
+				"X-Remote-User", "ann", "X-Remote-Email", "ann@example.com", "X-Remote-Branch", "north", "X-Remote-Branch",
+				"south", "X-Other", "x",
+			},
 			&idp.Identity{Subject: "ann", Level: 1, Details: map[string][]string{"email": {"ann@example.com"}, "branch": {"north", "south"}}},
 		},
 		{
@@ -103,7 +107,10 @@ func TestReadNobody(t *testing.T) {
 		{"empty header", peer, []string{"X-Remote-User", " "}},
 		{"another spelling", peer, []string{"X_remote_user", "ann"}},
 		{"stranger", "203.0.113.7:4711", []string{"X-Remote-User", "ann"}},
-		{"stranger who names a proxy", "203.0.113.7:4711", []string{"X-Remote-User", "ann", "X-Forwarded-For", "10.1.2.3", "X-Real-Ip", "10.1.2.3", "Forwarded", "for=10.1.2.3"}},
+		{
+			"stranger who names a proxy", "203.0.113.7:4711",
+			[]string{"X-Remote-User", "ann", "X-Forwarded-For", "10.1.2.3", "X-Real-Ip", "10.1.2.3", "Forwarded", "for=10.1.2.3"},
+		},
 		{"stranger in IPv6", "[2001:db8::1]:4711", []string{"X-Remote-User", "ann"}},
 		{"no address", "@", []string{"X-Remote-User", "ann"}},
 		{"no peer", "", []string{"X-Remote-User", "ann"}},
@@ -121,7 +128,8 @@ func TestTrustedPeers(t *testing.T) {
 	t.Parallel()
 	mapped := provider(t, func(c *header.Config) { c.Trust = []netip.Prefix{netip.MustParsePrefix("::ffff:10.0.0.0/104")} })
 	for at, p := range map[string]*header.Provider{
-		peer: provider(t), "[::ffff:10.1.2.3]:4711": provider(t), "[fd00::1%eth0]:4711": provider(t), "10.9.9.9:1": mapped, "[::ffff:10.9.9.9]:1": mapped,
+		peer: provider(t), "[::ffff:10.1.2.3]:4711": provider(t), "[fd00::1%eth0]:4711": provider(t), "10.9.9.9:1": mapped,
+		"[::ffff:10.9.9.9]:1": mapped,
 	} {
 		if got, err := p.Read(request(at, "X-Remote-User", "ann")); err != nil || got.Subject != "ann" {
 			t.Errorf("Read of %s = %+v, %v, want ann", at, got, err)
@@ -141,7 +149,10 @@ func TestFixedLevel(t *testing.T) {
 
 func TestCleanse(t *testing.T) {
 	t.Parallel()
-	headers := []string{"X-Remote-User", "ann", "x-remote-user", "b", "X_Remote_User", "c", "X.Remote.User", "d", "X-Remote-Level", "4", "X-Remote-Email", "e", "Accept", "text/html"}
+	headers := []string{
+		"X-Remote-User", "ann", "x-remote-user", "b", "X_Remote_User", "c", "X.Remote.User", "d", "X-Remote-Level", "4",
+		"X-Remote-Email", "e", "Accept", "text/html",
+	}
 	for at, want := range map[string][]string{
 		"203.0.113.7:4711": {"Accept"},
 		peer:               {"Accept", "X-Remote-Email", "X-Remote-Level", "X-Remote-User", "x-remote-user"},
@@ -171,8 +182,14 @@ func TestNew(t *testing.T) {
 		"level":          {header.Config{Trust: trust, User: "X-Remote-User", Level: 5}, "level 5"},
 		"no header name": {header.Config{Trust: trust, User: "X Remote"}, "not the name of a header"},
 		"user is level":  {header.Config{Trust: trust, User: "X-Remote", LevelHeader: "x-remote"}, "both user and level"},
-		"detail twice":   {header.Config{Trust: trust, User: "X-U", Attributes: []header.Attribute{{"X-A", "a"}, {"X-B", "a"}}}, "a is set twice"},
-		"also parameter": {header.Config{Trust: trust, User: "X-U", Attributes: []header.Attribute{{"X-A", "a"}}, Parameters: []string{"a"}}, "a is set twice"},
+		"detail twice": {
+			header.Config{Trust: trust, User: "X-U", Attributes: []header.Attribute{{"X-A", "a"}, {"X-B", "a"}}},
+			"a is set twice",
+		},
+		"also parameter": {
+			header.Config{Trust: trust, User: "X-U", Attributes: []header.Attribute{{"X-A", "a"}}, Parameters: []string{"a"}},
+			"a is set twice",
+		},
 	} {
 		if _, err := header.New(tc.cfg); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("New(%s) = %v, want %q in it", name, err, tc.want)

@@ -78,7 +78,10 @@ func TestRedirector(t *testing.T, newSubject func(t *testing.T) Subject) {
 		t.Parallel()
 		s := newSubject(t)
 		n := begin(t, s, flowName)
-		for _, body := range []string{"", "state=" + flowName, "RelayState=" + flowName, "SAMLResponse=!&RelayState=" + flowName, "%zz", "code=x&state=" + flowName + "&iss=https://evil.example"} {
+		for _, body := range []string{
+			"", "state=" + flowName, "RelayState=" + flowName, "SAMLResponse=!&RelayState=" + flowName, "%zz",
+			"code=x&state=" + flowName + "&iss=https://evil.example",
+		} {
 			for _, method := range []string{http.MethodGet, http.MethodPost} {
 				r := request(t, method, body)
 				if _, err := s.FlowOf(r); err == nil {

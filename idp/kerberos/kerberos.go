@@ -97,7 +97,10 @@ func (p *Provider) Begin(_ context.Context, q idp.Request) (*idp.Next, error) {
 	case q.Passive:
 		return nil, &idp.Rejection{Reason: "a browser without a ticket is shown a page", Passive: true}
 	}
-	return &idp.Next{URL: p.env.Issuer + "/kerberos/" + url.PathEscape(p.env.ID) + "/negotiate?" + url.Values{"flow": {q.Flow}}.Encode(), State: []byte(q.Flow)}, nil
+	return &idp.Next{
+		URL:   p.env.Issuer + "/kerberos/" + url.PathEscape(p.env.ID) + "/negotiate?" + url.Values{"flow": {q.Flow}}.Encode(),
+		State: []byte(q.Flow),
+	}, nil
 }
 
 // FlowOf implements idp.Redirector.
@@ -152,7 +155,8 @@ func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*
 	// blocked would come back as ANN. (docs/kerberos.md)
 	details := p.cfg.Mapping.Apply(map[string][]string{"principal": {name[0] + "@" + in.CRealm}, "name": {name[0]}, "realm": {in.CRealm}})
 	return &idp.Identity{
-		Issuer: in.CRealm, Subject: strings.ToLower(name[0]), Username: idp.Single(details["username"]), Level: p.cfg.Level, AuthTime: in.AuthTime, AMR: []string{"IMPLICIT"}, Details: details,
+		Issuer: in.CRealm, Subject: strings.ToLower(name[0]), Username: idp.Single(details["username"]), Level: p.cfg.Level,
+		AuthTime: in.AuthTime, AMR: []string{"IMPLICIT"}, Details: details,
 	}, nil
 }
 
@@ -237,7 +241,8 @@ func (p *Provider) Check(context.Context) (steps idp.Steps) {
 	delete(kinds, etypeID.RC4_HMAC)
 	name := p.service.PrincipalNameString()
 	if len(kinds) == 0 {
-		steps.Warn("keytab", "its keys for "+name+" are for RC4 alone, which is broken", "give the account keys for AES, and make the keytab anew")
+		steps.Warn("keytab", "its keys for "+name+" are for RC4 alone, which is broken",
+			"give the account keys for AES, and make the keytab anew")
 	} else {
 		steps.OK("keytab", "it has keys for %s", name)
 	}

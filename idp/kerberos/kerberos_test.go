@@ -29,21 +29,27 @@ const (
 // newProvider is a provider with the keys of its service.
 func newProvider(t *testing.T, edit func(*Config)) *Provider {
 	t.Helper()
-	cfg := Config{Keytab: kerberostest.Keytab(t, spn), Mapping: idp.Mapping{Attributes: []idp.Attribute{{From: "principal", To: "login"}, {From: "principal", To: "username"}}}}
+	cfg := Config{
+		Keytab:  kerberostest.Keytab(t, spn),
+		Mapping: idp.Mapping{Attributes: []idp.Attribute{{From: "principal", To: "login"}, {From: "principal", To: "username"}}},
+	}
 	if edit != nil {
 		edit(&cfg)
 	}
 	var mu sync.Mutex
 	used := map[string]bool{}
-	p, err := New(cfg, idp.Env{ID: "desk", Issuer: issuer, Now: time.Now, Log: zap.NewNop(), Once: func(_ context.Context, key string, _ time.Time) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if used[key] {
-			return idp.ErrReplayed
-		}
-		used[key] = true
-		return nil
-	}})
+	p, err := New(cfg, idp.Env{
+		ID: "desk", Issuer: issuer, Now: time.Now, Log: zap.NewNop(),
+		Once: func(_ context.Context, key string, _ time.Time) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if used[key] {
+				return idp.ErrReplayed
+			}
+			used[key] = true
+			return nil
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +84,8 @@ func TestSignIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if id.Issuer != realm || id.Subject != "ann" || id.Username != "ann@EXAMPLE.COM" || id.Level != 2 || id.Details["login"][0] != "ann@EXAMPLE.COM" {
+	if id.Issuer != realm || id.Subject != "ann" || id.Username != "ann@EXAMPLE.COM" || id.Level != 2 ||
+		id.Details["login"][0] != "ann@EXAMPLE.COM" {
 		t.Errorf("identity = %+v", id)
 	}
 	if age := time.Since(id.AuthTime); age < 59*time.Minute || age > 61*time.Minute {
@@ -119,10 +126,22 @@ func TestForeignTokens(t *testing.T) {
 		r      *http.Request
 		reject bool // it is a *Rejection, and an *Invalid otherwise
 	}{
-		{"attack 741: the ticket is for another service", answer("f", with(func(o *kerberostest.Ticket) { o.Service = "HTTP/other.example.com" })), false},
-		{"attack 741: the computer says that it is somebody else than the ticket says", answer("f", with(func(o *kerberostest.Ticket) { o.Says = "root" })), false},
-		{"attack 741: the computer says that it is of another realm than the ticket says", answer("f", with(func(o *kerberostest.Ticket) { o.SaysRealm, o.Realm = realm, "EVIL.EXAMPLE" })), false},
-		{"attack 741: a realm that trusts ours names our people", answer("f", with(func(o *kerberostest.Ticket) { o.Realm = "EVIL.EXAMPLE" })), true},
+		{
+			"attack 741: the ticket is for another service",
+			answer("f", with(func(o *kerberostest.Ticket) { o.Service = "HTTP/other.example.com" })), false,
+		},
+		{
+			"attack 741: the computer says that it is somebody else than the ticket says",
+			answer("f", with(func(o *kerberostest.Ticket) { o.Says = "root" })), false,
+		},
+		{
+			"attack 741: the computer says that it is of another realm than the ticket says",
+			answer("f", with(func(o *kerberostest.Ticket) { o.SaysRealm, o.Realm = realm, "EVIL.EXAMPLE" })), false,
+		},
+		{
+			"attack 741: a realm that trusts ours names our people",
+			answer("f", with(func(o *kerberostest.Ticket) { o.Realm = "EVIL.EXAMPLE" })), true,
+		},
 		{"attack 741: an anonymous ticket", answer("f", with(func(o *kerberostest.Ticket) { o.Name = "WELLKNOWN/ANONYMOUS" })), true},
 		{"attack 741: the ticket of a machine", answer("f", with(func(o *kerberostest.Ticket) { o.Name = "host/pc7.example.com" })), true},
 		{"attack 741: the ticket of a computer of Active Directory", answer("f", with(func(o *kerberostest.Ticket) { o.Name = "PC7$" })), true},

@@ -178,7 +178,8 @@ func (c Config) checkGroups() error {
 		if len(g.Map) == 0 {
 			return errors.New("groups: say which group of the directory is which group here, such as `group cn=admins,ou=groups,dc=example,dc=com admins`")
 		}
-		if strings.Contains(g.Match, "%u") && !slices.ContainsFunc(c.Mapping.Attributes, func(a idp.Attribute) bool { return a.To == detailUsername }) {
+		if strings.Contains(g.Match, "%u") &&
+			!slices.ContainsFunc(c.Mapping.Attributes, func(a idp.Attribute) bool { return a.To == detailUsername }) {
 			return errors.New("groups match: %u is the mapped username: add a line such as `map uid username`")
 		}
 	}
@@ -209,7 +210,8 @@ func (c Config) servers() ([]*server, error) {
 	var out []*server
 	for _, raw := range c.URLs {
 		u, err := url.Parse(raw)
-		if err != nil || u.Hostname() == "" || (u.Scheme != "ldap" && u.Scheme != "ldaps") || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
+		if err != nil || u.Hostname() == "" || (u.Scheme != "ldap" && u.Scheme != "ldaps") || u.User != nil || u.RawQuery != "" ||
+			u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
 			return nil, fmt.Errorf("url: %q is not the address of a server, such as ldaps://ldap.example.com: the rest of the search has options of its own", idp.Printable(raw))
 		}
 		s := &server{url: u.Scheme + "://" + u.Host, host: u.Hostname(), tls: u.Scheme == "ldaps"}

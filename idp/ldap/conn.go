@@ -185,7 +185,8 @@ func (c *conn) judge(err error) error {
 	case !errors.As(err, &answer) || answer.ResultCode >= ldapv3.ErrorNetwork:
 		c.dirty = true
 		return &failure{fmt.Errorf("%s: %w", c.server.url, words(err))}
-	case answer.ResultCode == ldapv3.LDAPResultBusy, answer.ResultCode == ldapv3.LDAPResultUnavailable, answer.ResultCode == ldapv3.LDAPResultServerDown:
+	case answer.ResultCode == ldapv3.LDAPResultBusy, answer.ResultCode == ldapv3.LDAPResultUnavailable,
+		answer.ResultCode == ldapv3.LDAPResultServerDown:
 		c.dirty = true
 		return &failure{fmt.Errorf("%s: %w", c.server.url, words(err))}
 	}

@@ -126,7 +126,10 @@ func (p *Provider) identity(e *ldapv3.Entry) (*idp.Identity, error) {
 		return nil, err
 	}
 	details := p.cfg.Mapping.Apply(raw)
-	id := &idp.Identity{Subject: subject, Username: first(details[detailUsername]), Email: first(details[detailEmail]), Level: max(p.cfg.Level, 1), Details: details}
+	id := &idp.Identity{
+		Subject: subject, Username: first(details[detailUsername]), Email: first(details[detailEmail]),
+		Level: max(p.cfg.Level, 1), Details: details,
+	}
 	id.EmailVerified = id.Email != "" && p.cfg.EmailVerified
 	id.Held = []byte(subject)
 	return id, nil

@@ -22,7 +22,8 @@ import (
 func notPassed(t *testing.T, p *ldap.Provider, want string) {
 	t.Helper()
 	id, _, err := signIn(t.Context(), p, "alice", "alice password")
-	if id != nil || err == nil || errors.Is(err, idp.ErrCredentials) || errors.As(err, new(*idp.Rejection)) || !strings.Contains(err.Error(), want) {
+	if id != nil || err == nil || errors.Is(err, idp.ErrCredentials) || errors.As(err, new(*idp.Rejection)) ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("%+v, %v, want an error with %q", id, err, want)
 	}
 	if err != nil && strings.Contains(err.Error(), "password\"") {
@@ -40,11 +41,17 @@ func TestDirectoriesThatFail(t *testing.T) {
 		want   string
 	}{
 		"attack 127: a referral to another server": {ldaptest.Config{Entries: entries(), Search: code(10)}, nil, "not followed"},
-		"attack 127: StartTLS is refused":          {ldaptest.Config{Entries: entries()}, func(c *ldap.Config, _ *ldaptest.Server) { c.StartTLS = true }, "does not encrypt"},
-		"attack 127: a certificate of its own":     {ldaptest.Config{Entries: entries(), TLS: true}, nil, "no TLS"},
-		"attack 127: a certificate of its own, by StartTLS": {ldaptest.Config{Entries: entries(), StartTLS: true}, func(c *ldap.Config, _ *ldaptest.Server) {
-			c.StartTLS = true
-		}, "does not encrypt"},
+		"attack 127: StartTLS is refused": {
+			ldaptest.Config{Entries: entries()},
+			func(c *ldap.Config, _ *ldaptest.Server) { c.StartTLS = true }, "does not encrypt",
+		},
+		"attack 127: a certificate of its own": {ldaptest.Config{Entries: entries(), TLS: true}, nil, "no TLS"},
+		"attack 127: a certificate of its own, by StartTLS": {
+			ldaptest.Config{Entries: entries(), StartTLS: true},
+			func(c *ldap.Config, _ *ldaptest.Server) {
+				c.StartTLS = true
+			}, "does not encrypt",
+		},
 		"attack 127: a certificate for another name": {ldaptest.Config{Entries: entries(), TLS: true}, func(c *ldap.Config, s *ldaptest.Server) {
 			_, port, _ := net.SplitHostPort(s.Address)
 			c.URLs, c.CA = []string{"ldaps://127.0.0.2:" + port}, s.Pool()
@@ -57,17 +64,26 @@ func TestDirectoriesThatFail(t *testing.T) {
 		"two people of one name": {ldaptest.Config{Entries: append(entries(), ldaptest.Entry{
 			DN: "uid=alice,ou=more," + ldaptest.People, Password: "alice password", Attributes: map[string][]string{"uid": {"alice"}},
 		})}, nil, "several entries"},
-		"no identifier": {ldaptest.Config{Entries: []ldaptest.Entry{{DN: "uid=alice," + ldaptest.People, Password: "alice password", Attributes: map[string][]string{"uid": {"alice"}}}}}, nil, "set identify_by"},
+		"no identifier": {ldaptest.Config{Entries: []ldaptest.Entry{{
+			DN: "uid=alice," + ldaptest.People, Password: "alice password",
+			Attributes: map[string][]string{"uid": {"alice"}},
+		}}}, nil, "set identify_by"},
 		"an account that cannot sign in": {ldaptest.Config{Entries: entries(), Bind: func(dn, _ string) *ldaptest.Answer {
 			return &ldaptest.Answer{Code: 49, Message: dn, Policy: -1}
 		}}, nil, "the account of bind cannot sign in"},
-		"an attribute in parts": {ldaptest.Config{Entries: []ldaptest.Entry{{DN: "uid=alice," + ldaptest.People, Password: "alice password", Attributes: map[string][]string{
-			"uid": {"alice"}, "entryUUID": {"1"}, "memberOf;range=0-1499": {"cn=a"},
-		}}}}, nil, "in parts"},
-		"garbage":                       {ldaptest.Config{Garbage: []byte("HTTP/1.1 400 Bad Request\r\n\r\n")}, nil, ""},
-		"a packet that claims 2 GB":     {ldaptest.Config{Garbage: []byte{0x30, 0x84, 0x7f, 0xff, 0xff, 0xff, 0x02, 0x01, 0x01}}, nil, ""},
-		"an answer to another question": {ldaptest.Config{Garbage: []byte{0x30, 0x0c, 0x02, 0x01, 0x63, 0x61, 0x07, 0x0a, 0x01, 0x00, 0x04, 0x00, 0x04, 0x00}}, nil, ""},
-		"a bind without a result":       {ldaptest.Config{Garbage: []byte{0x30, 0x05, 0x02, 0x01, 0x01, 0x61, 0x00}}, nil, ""},
+		"an attribute in parts": {ldaptest.Config{Entries: []ldaptest.Entry{{
+			DN: "uid=alice," + ldaptest.People, Password: "alice password",
+			Attributes: map[string][]string{
+				"uid": {"alice"}, "entryUUID": {"1"}, "memberOf;range=0-1499": {"cn=a"},
+			},
+		}}}, nil, "in parts"},
+		"garbage":                   {ldaptest.Config{Garbage: []byte("HTTP/1.1 400 Bad Request\r\n\r\n")}, nil, ""},
+		"a packet that claims 2 GB": {ldaptest.Config{Garbage: []byte{0x30, 0x84, 0x7f, 0xff, 0xff, 0xff, 0x02, 0x01, 0x01}}, nil, ""},
+		"an answer to another question": {ldaptest.Config{Garbage: []byte{
+			0x30, 0x0c, 0x02, 0x01, 0x63, 0x61, 0x07, 0x0a, 0x01, 0x00,
+			0x04, 0x00, 0x04, 0x00,
+		}}, nil, ""},
+		"a bind without a result": {ldaptest.Config{Garbage: []byte{0x30, 0x05, 0x02, 0x01, 0x01, 0x61, 0x00}}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -85,7 +101,10 @@ func TestDirectoriesThatFail(t *testing.T) {
 // TestEncryption: people sign in by LDAPS and by StartTLS, by the authorities that the operator names.
 func TestEncryption(t *testing.T) {
 	t.Parallel()
-	for name, cfg := range map[string]ldaptest.Config{"LDAPS": {Entries: entries(), TLS: true}, "StartTLS": {Entries: entries(), StartTLS: true}} {
+	for name, cfg := range map[string]ldaptest.Config{
+		"LDAPS":    {Entries: entries(), TLS: true},
+		"StartTLS": {Entries: entries(), StartTLS: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := ldaptest.Start(t, cfg)
@@ -96,7 +115,8 @@ func TestEncryption(t *testing.T) {
 				t.Errorf("%+v, %v", id, err)
 			}
 			steps := p.Check(t.Context())
-			if len(steps) != 4 || steps[1].Name != "certificate of "+s.URL || steps[1].Result == idp.StepFailed || steps[2].Result != idp.StepOK || steps[3].Result != idp.StepFailed {
+			if len(steps) != 4 || steps[1].Name != "certificate of "+s.URL || steps[1].Result == idp.StepFailed || steps[2].Result != idp.StepOK ||
+				steps[3].Result != idp.StepFailed {
 				t.Errorf("Check() = %+v, want encryption, the end of the certificate, the account, and that the base has no entry", steps)
 			}
 		})
@@ -292,7 +312,8 @@ func TestFoundEndsTheSignIn(t *testing.T) {
 	wait := errors.New("wait")
 	for _, cfg := range []ldap.Config{searching(s.URL), {URLs: []string{s.URL}, Template: "uid=%s," + ldaptest.People}} {
 		for _, name := range []string{"alice", "nobody"} {
-			_, err := open(t, cfg).SignIn(t.Context(), idp.Credentials{Username: name, Password: "alice password", Found: func(string) error { return wait }})
+			_, err := open(t, cfg).SignIn(t.Context(),
+				idp.Credentials{Username: name, Password: "alice password", Found: func(string) error { return wait }})
 			if !errors.Is(err, wait) {
 				t.Errorf("%s: %v, want what Found returned", name, err)
 			}
@@ -366,7 +387,13 @@ func manySignIns(t *testing.T, cfg ldap.Config, made func() int) time.Duration {
 // TestNothingIsLeftOver counts goroutines after servers that hang up in every way.
 func TestNothingIsLeftOver(t *testing.T) {
 	before := runtime.NumGoroutine()
-	for _, c := range []ldaptest.Config{{Silent: true}, {Garbage: []byte("x")}, {Entries: entries(), Copies: 1000}, {Entries: entries()}, {TLS: true}} {
+	for _, c := range []ldaptest.Config{
+		{Silent: true},
+		{Garbage: []byte("x")},
+		{Entries: entries(), Copies: 1000},
+		{Entries: entries()},
+		{TLS: true},
+	} {
 		s := ldaptest.Start(t, c)
 		cfg := searching(s.URL)
 		cfg.Timeout = 200 * time.Millisecond

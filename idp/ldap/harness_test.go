@@ -26,7 +26,10 @@ func entries() []ldaptest.Entry {
 			"uid": {"bob"}, "cn": {"Bob"}, "mail": {"bob@example.com"}, "entryUUID": {"11111111-aaaa-4aaa-8aaa-000000000002"},
 		}},
 		{DN: "cn=staff,ou=groups," + ldaptest.Base, Attributes: map[string][]string{"cn": {"staff"}, "member": {"uid=alice," + ldaptest.People}}},
-		{DN: "cn=ops,ou=groups," + ldaptest.Base, Attributes: map[string][]string{"cn": {"ops"}, "member": {"uid=alice," + ldaptest.People}, "memberUid": {"alice"}}},
+		{
+			DN:         "cn=ops,ou=groups," + ldaptest.Base,
+			Attributes: map[string][]string{"cn": {"ops"}, "member": {"uid=alice," + ldaptest.People}, "memberUid": {"alice"}},
+		},
 	}
 }
 

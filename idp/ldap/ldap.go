@@ -54,7 +54,8 @@ func New(cfg Config, env idp.Env) (*Provider, error) {
 		return nil, err
 	}
 	return &Provider{cfg: cfg, env: env, pool: &pool{
-		servers: servers, dialer: env.Dial, ca: cfg.CA, now: env.Now, log: env.Log, slots: make(chan struct{}, cfg.Pool), timeout: cfg.Timeout, failed: map[*server]time.Time{},
+		servers: servers, dialer: env.Dial, ca: cfg.CA, now: env.Now, log: env.Log, slots: make(chan struct{}, cfg.Pool), timeout: cfg.Timeout,
+		failed: map[*server]time.Time{},
 	}}, nil
 }
 
@@ -269,7 +270,8 @@ func (p *Provider) searchGroups(ctx context.Context, c *conn, e *ldapv3.Entry, i
 		return nil, err
 	}
 	q := question{
-		base: p.cfg.Groups.Base, filter: filterFor(p.cfg.Groups.Match, "%d", e.DN, "%u", id.Username), attributes: []string{"1.1"}, most: maxGroups, page: pageSize, // RFC 4511 4.5.1.8: none
+		base: p.cfg.Groups.Base, filter: filterFor(p.cfg.Groups.Match, "%d", e.DN, "%u", id.Username), attributes: []string{"1.1"},
+		most: maxGroups, page: pageSize, // RFC 4511 4.5.1.8: none
 	}
 	for {
 		found, cookie, err := c.search(ctx, q)

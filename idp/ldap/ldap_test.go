@@ -22,7 +22,10 @@ import (
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	s := ldaptest.Start(t, ldaptest.Config{Entries: entries(), Refer: "ldap://elsewhere.example.com/dc=example,dc=com"})
-	template := ldap.Config{URLs: []string{s.URL}, Template: "uid=%s," + ldaptest.People, Mapping: searching().Mapping, Attributes: []string{"department"}, Level: 2}
+	template := ldap.Config{
+		URLs: []string{s.URL}, Template: "uid=%s," + ldaptest.People, Mapping: searching().Mapping,
+		Attributes: []string{"department"}, Level: 2,
+	}
 	for name, p := range map[string]*ldap.Provider{"by a search": open(t, searching(s.URL)), "by a template": open(t, template)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -30,7 +33,8 @@ func TestSignIn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if id.Subject != "11111111-aaaa-4aaa-8aaa-000000000001" || id.Username != "alice" || id.Email != "alice@example.com" || id.EmailVerified || len(found) != 1 || found[0] == "" {
+			if id.Subject != "11111111-aaaa-4aaa-8aaa-000000000001" || id.Username != "alice" || id.Email != "alice@example.com" ||
+				id.EmailVerified || len(found) != 1 || found[0] == "" {
 				t.Errorf("alice is %+v, found as %q", id, found)
 			}
 			if got := id.Details["department"]; name == "by a template" && (!slices.Equal(got, []string{"Research"}) || id.Level != 2) {
@@ -103,7 +107,10 @@ func TestNamesWithSpecialCharacters(t *testing.T) {
 	s := ldaptest.Start(t, ldaptest.Config{Entries: []ldaptest.Entry{
 		{DN: dn, Password: "pat password", Attributes: map[string][]string{"uid": {name}, "entryUUID": {"22222222-aaaa-4aaa-8aaa-000000000001"}}},
 	}})
-	for _, p := range []*ldap.Provider{open(t, searching(s.URL)), open(t, ldap.Config{URLs: []string{s.URL}, Template: "uid=%s," + ldaptest.People})} {
+	for _, p := range []*ldap.Provider{
+		open(t, searching(s.URL)),
+		open(t, ldap.Config{URLs: []string{s.URL}, Template: "uid=%s," + ldaptest.People}),
+	} {
 		if id, _, err := signIn(t.Context(), p, name, "pat password"); err != nil || id.Subject == "" {
 			t.Errorf("%q: %+v, %v", name, id, err)
 		}
@@ -135,10 +142,22 @@ func TestGroups(t *testing.T) {
 		groups ldap.Groups
 		want   []string
 	}{
-		"memberOf by name":         {ldap.Groups{Map: []ldap.GroupMap{{From: "Staff", To: "staff"}, {From: "ops", To: "admins"}}}, []string{"staff"}},
-		"memberOf by DN":           {ldap.Groups{Map: []ldap.GroupMap{{From: "CN=staff, " + groups, To: "a"}, {From: "cn=wiki," + groups, To: "b"}}}, []string{"a"}},
-		"a search by the DN":       {ldap.Groups{Base: groups, Match: "(member=%d)", Map: []ldap.GroupMap{{From: "staff", To: "staff"}, {From: "cn=ops," + groups, To: "admins"}}}, []string{"staff", "admins"}},
-		"a search by the username": {ldap.Groups{Base: groups, Match: "(memberUid=%u)", Map: []ldap.GroupMap{{From: "staff", To: "staff"}, {From: "ops", To: "admins"}}}, []string{"admins"}},
+		"memberOf by name": {
+			ldap.Groups{Map: []ldap.GroupMap{{From: "Staff", To: "staff"}, {From: "ops", To: "admins"}}},
+			[]string{"staff"},
+		},
+		"memberOf by DN": {ldap.Groups{Map: []ldap.GroupMap{
+			{From: "CN=staff, " + groups, To: "a"},
+			{From: "cn=wiki," + groups, To: "b"},
+		}}, []string{"a"}},
+		"a search by the DN": {ldap.Groups{
+			Base: groups, Match: "(member=%d)",
+			Map: []ldap.GroupMap{{From: "staff", To: "staff"}, {From: "cn=ops," + groups, To: "admins"}},
+		}, []string{"staff", "admins"}},
+		"a search by the username": {ldap.Groups{
+			Base: groups, Match: "(memberUid=%u)",
+			Map: []ldap.GroupMap{{From: "staff", To: "staff"}, {From: "ops", To: "admins"}},
+		}, []string{"admins"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -165,11 +184,17 @@ func TestManyGroups(t *testing.T) {
 			t.Parallel()
 			list := entries()
 			for i := range many {
-				list = append(list, ldaptest.Entry{DN: fmt.Sprintf("cn=g%d,ou=many,%s", i, ldaptest.Base), Attributes: map[string][]string{"member": {"uid=alice," + ldaptest.People}}})
+				list = append(list, ldaptest.Entry{
+					DN:         fmt.Sprintf("cn=g%d,ou=many,%s", i, ldaptest.Base),
+					Attributes: map[string][]string{"member": {"uid=alice," + ldaptest.People}},
+				})
 			}
 			s := ldaptest.Start(t, ldaptest.Config{Entries: list})
 			cfg := searching(s.URL)
-			cfg.Groups = ldap.Groups{Base: "ou=many," + ldaptest.Base, Match: "(member=%d)", Map: []ldap.GroupMap{{From: fmt.Sprintf("g%d", many-1), To: "last"}}}
+			cfg.Groups = ldap.Groups{
+				Base: "ou=many," + ldaptest.Base, Match: "(member=%d)",
+				Map: []ldap.GroupMap{{From: fmt.Sprintf("g%d", many-1), To: "last"}},
+			}
 			id, _, err := signIn(t.Context(), open(t, cfg), "alice", "alice password")
 			if ok && (err != nil || !slices.Equal(id.Groups, []string{"last"})) {
 				t.Errorf("%+v, %v, want the group of the last page", id, err)
@@ -191,7 +216,8 @@ func TestActiveDirectory(t *testing.T) {
 	person := func(more map[string][]string) []ldaptest.Entry {
 		e := ldaptest.Entry{DN: "CN=Alice Example,OU=Staff,DC=example,DC=com", Password: "alice password", Attributes: map[string][]string{
 			"sAMAccountName": {"alice"}, "userPrincipalName": {"alice@example.com"}, "objectGUID": {string(guid)}, "userAccountControl": {"512"},
-			"accountExpires": {"9223372036854775807"}, "pwdLastSet": {"133000000000000000"}, "memberOf": {"CN=Domain Users,CN=Users,DC=example,DC=com"},
+			"accountExpires": {"9223372036854775807"}, "pwdLastSet": {"133000000000000000"},
+			"memberOf": {"CN=Domain Users,CN=Users,DC=example,DC=com"},
 		}}
 		maps.Copy(e.Attributes, more)
 		return []ldaptest.Entry{{DN: ldaptest.Base}, e}
@@ -231,7 +257,8 @@ func TestActiveDirectory(t *testing.T) {
 	})
 	for code, want := range map[string]string{
 		"525": "", "52e": "", "775": "",
-		"530": "at this time", "531": "from this computer", "532": "password has expired", "533": "is disabled", "701": "account has expired", "773": "changed first",
+		"530": "at this time", "531": "from this computer", "532": "password has expired", "533": "is disabled",
+		"701": "account has expired", "773": "changed first",
 	} {
 		t.Run("data "+code, func(t *testing.T) {
 			t.Parallel()
@@ -239,7 +266,8 @@ func TestActiveDirectory(t *testing.T) {
 				if dn == ldaptest.Reader {
 					return nil
 				}
-				return &ldaptest.Answer{Code: 49, Message: "80090308: LdapErr: DSID-0C090447, comment: AcceptSecurityContext error, data " + code + ", v4563\x00", Policy: -1}
+				return &ldaptest.Answer{Code: 49, Message: "80090308: LdapErr: DSID-0C090447, comment: AcceptSecurityContext error, data " +
+					code + ", v4563\x00", Policy: -1}
 			}})
 			search := cfg
 			search.URLs = []string{s.URL}
@@ -248,7 +276,8 @@ func TestActiveDirectory(t *testing.T) {
 		})
 	}
 	for want, more := range map[string]map[string][]string{
-		"is disabled": {"userAccountControl": {"514"}}, "account has expired": {"accountExpires": {"132000000000000000"}}, "changed first": {"pwdLastSet": {"0"}},
+		"is disabled": {"userAccountControl": {"514"}}, "account has expired": {"accountExpires": {"132000000000000000"}},
+		"changed first": {"pwdLastSet": {"0"}},
 	} {
 		t.Run("an entry: "+want, func(t *testing.T) {
 			t.Parallel()
@@ -271,7 +300,8 @@ func checkRejected(t *testing.T, err error, want string) {
 	switch {
 	case want == "" && !errors.Is(err, idp.ErrCredentials):
 		t.Errorf("%v, want ErrCredentials", err)
-	case want != "" && (!errors.As(err, &r) || !strings.Contains(r.Reason, want) || r.Password != strings.Contains(want, "password") && want != "changed first"):
+	case want != "" && (!errors.As(err, &r) || !strings.Contains(r.Reason, want) || r.Password != strings.Contains(want, "password") &&
+		want != "changed first"):
 		t.Errorf("%v, want a rejection with %q", err, want)
 	}
 }
@@ -303,7 +333,8 @@ func TestNetworks(t *testing.T) {
 	cfg.Networks = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	p := open(t, cfg)
 	for addr, want := range map[string]bool{
-		"10.1.2.3": true, "::ffff:10.1.2.3": true, "fd00::1": true, "fd00::1%eth0": true, "11.0.0.1": false, "::ffff:11.0.0.1": false, "::a01:203": false, "2002:a01:203::": false,
+		"10.1.2.3": true, "::ffff:10.1.2.3": true, "fd00::1": true, "fd00::1%eth0": true, "11.0.0.1": false, "::ffff:11.0.0.1": false,
+		"::a01:203": false, "2002:a01:203::": false,
 	} {
 		if got := p.Serves(netip.MustParseAddr(addr)); got != want {
 			t.Errorf("Serves(%s) = %t", addr, got)

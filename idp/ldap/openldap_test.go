@@ -39,8 +39,10 @@ func atOpenLDAP(l *ldaptest.OpenLDAP) map[string]ldap.Config {
 func TestHostileUsernamesAtOpenLDAP(t *testing.T) {
 	t.Parallel()
 	more := []string{
-		"", " ", "\x00", "\x00alice", "alice\x00)(uid=*", strings.Repeat("alice", 60), strings.Repeat("*", 256), strings.Repeat("(", 256), strings.Repeat(`\2a`, 85), strings.Repeat("é", 256),
-		"*)(userPassword=*", "alice)(userPassword=a*", "Alice Example", "cn=alice Example", "аlice", "al\u0131ce", "alice\u202e", "\ufeffalice", "\U0001f600", "a\u0300lice", "\xff", "ali\xc0\xaace",
+		"", " ", "\x00", "\x00alice", "alice\x00)(uid=*", strings.Repeat("alice", 60), strings.Repeat("*", 256), strings.Repeat("(", 256),
+		strings.Repeat(`\2a`, 85), strings.Repeat("é", 256),
+		"*)(userPassword=*", "alice)(userPassword=a*", "Alice Example", "cn=alice Example", "аlice", "al\u0131ce", "alice\u202e", "\ufeffalice",
+		"\U0001f600", "a\u0300lice", "\xff", "ali\xc0\xaace",
 		"alice," + ldaptest.People, "reader", ldaptest.Reader, "entryDN=*", "+", ",", "alice@example.com)(uid=bob",
 	}
 	for _, how := range []string{bySearch, byTemplate} {
@@ -115,7 +117,8 @@ func TestManySignInsAtOpenLDAP(t *testing.T) {
 		if open > 0 {
 			t.Errorf("%s: %d connections are left over at slapd", how, open)
 		}
-		t.Logf("%s: %d sign-ins, 64 at a time, in %v: %.0f a second", how, *signIns, took.Round(time.Millisecond), float64(*signIns)/took.Seconds())
+		t.Logf("%s: %d sign-ins, 64 at a time, in %v: %.0f a second", how, *signIns, took.Round(time.Millisecond),
+			float64(*signIns)/took.Seconds())
 	}
 }
 
@@ -133,7 +136,12 @@ func TestRefusalsOfOpenLDAP(t *testing.T) {
 		base    string
 		want    string
 	}{
-		"a base that is elsewhere":    {append(inetOrgPeople("alice"), elsewhere), ldaptest.Slapd{}, "ou=elsewhere," + ldaptest.Base, "refers to another server, which is not followed"},
+		"a base that is elsewhere": {
+			append(inetOrgPeople("alice"), elsewhere),
+			ldaptest.Slapd{},
+			"ou=elsewhere," + ldaptest.Base,
+			"refers to another server, which is not followed",
+		},
 		"below a base is a reference": {append(inetOrgPeople("alice"), elsewhere), ldaptest.Slapd{}, ldaptest.Base, ""},
 		"a size limit":                {twins, ldaptest.Slapd{Database: "sizelimit 1"}, ldaptest.People, "at its size limit"},
 		"two people of one name":      {twins, ldaptest.Slapd{}, ldaptest.People, "several entries"},

@@ -30,7 +30,10 @@ func (p *Provider) redeem(ctx context.Context, f *flow, code string) (token stri
 		}
 		return "", until, err
 	}
-	a, err := p.askToken(ctx, url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {f.Redirect}, "code_verifier": {f.Verifier}})
+	a, err := p.askToken(ctx, url.Values{
+		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {f.Redirect},
+		"code_verifier": {f.Verifier},
+	})
 	if err != nil {
 		return "", until, fmt.Errorf("token endpoint: %w", err)
 	}
@@ -76,7 +79,10 @@ func (p *Provider) checkClient(ctx context.Context, steps *idp.Steps) {
 		steps.Fail(providerhttp.StepClient, err, "")
 		return
 	}
-	a, err := p.askToken(ctx, url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {p.redirect()}, "code_verifier": {code + code}})
+	a, err := p.askToken(ctx, url.Values{
+		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {p.redirect()},
+		"code_verifier": {code + code},
+	})
 	if err != nil {
 		steps.Fail(providerhttp.StepClient, fmt.Errorf("token endpoint: %w", err), "")
 		return
@@ -100,7 +106,10 @@ func tokenError(status int, doc providerhttp.Object) error {
 		return &idp.Invalid{Reason: "the provider does not take the code"}
 	case code == "invalid_grant", code == "bad_verification_code": // the latter is GitHub's
 		return &idp.Invalid{Reason: "the provider does not know the code"}
-	case !slices.Contains([]string{"invalid_request", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope", "incorrect_client_credentials", "redirect_uri_mismatch"}, code):
+	case !slices.Contains([]string{
+		"invalid_request", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope",
+		"incorrect_client_credentials", "redirect_uri_mismatch",
+	}, code):
 		code = "an error"
 	}
 	return fmt.Errorf("token endpoint: status %d: it answers %s", status, code)

@@ -70,37 +70,47 @@ const (
 var presets = map[string]Config{
 	// docs.github.com, "Authorizing OAuth apps", "REST API endpoints for users", "… for emails"
 	GitHub: {
-		Issuer: "https://github.com", AuthorizationURL: "https://github.com/login/oauth/authorize", TokenURL: "https://github.com/login/oauth/access_token",
-		ProfileURL: "https://api.github.com/user", EmailsURL: "https://api.github.com/user/emails", Scopes: []string{"read:user", "user:email"}, Subject: "id",
+		Issuer: "https://github.com", AuthorizationURL: "https://github.com/login/oauth/authorize",
+		TokenURL:   "https://github.com/login/oauth/access_token",
+		ProfileURL: "https://api.github.com/user", EmailsURL: "https://api.github.com/user/emails",
+		Scopes: []string{"read:user", "user:email"}, Subject: "id",
 		answersAs: "https://github.com/login/oauth",
 	},
 	// discord.com/developers/docs, "OAuth2", "User Resource"
 	Discord: {
 		Issuer: "https://discord.com", AuthorizationURL: "https://discord.com/oauth2/authorize", TokenURL: "https://discord.com/api/oauth2/token",
-		ProfileURL: "https://discord.com/api/users/@me", Scopes: []string{"identify", "email"}, Subject: "id", Email: "email", EmailVerified: "verified",
+		ProfileURL: "https://discord.com/api/users/@me", Scopes: []string{"identify", "email"}, Subject: "id", Email: "email",
+		EmailVerified: "verified",
 	},
 	// developers.facebook.com, "Manually Build a Login Flow", "Graph API: User". The id belongs to the app.
 	Facebook: {
-		Issuer: "https://www.facebook.com", AuthorizationURL: "https://www.facebook.com/v23.0/dialog/oauth", TokenURL: "https://graph.facebook.com/v23.0/oauth/access_token",
-		ProfileURL: "https://graph.facebook.com/v23.0/me?fields=id,name,first_name,last_name,email", Scopes: []string{"public_profile", "email"}, Subject: "id", Email: "email",
+		Issuer: "https://www.facebook.com", AuthorizationURL: "https://www.facebook.com/v23.0/dialog/oauth",
+		TokenURL:   "https://graph.facebook.com/v23.0/oauth/access_token",
+		ProfileURL: "https://graph.facebook.com/v23.0/me?fields=id,name,first_name,last_name,email", Scopes: []string{"public_profile", "email"},
+		Subject: "id", Email: "email",
 	},
 	// learn.microsoft.com/linkedin, "Sign In with LinkedIn using OpenID Connect". Its ID tokens have no nonce, so that
 	// they prove nothing about a sign-in; its userinfo does.
 	LinkedIn: {
-		Issuer: "https://www.linkedin.com/oauth", AuthorizationURL: "https://www.linkedin.com/oauth/v2/authorization", TokenURL: "https://www.linkedin.com/oauth/v2/accessToken",
-		ProfileURL: "https://api.linkedin.com/v2/userinfo", Scopes: []string{"openid", "profile", "email"}, Subject: "sub", Email: "email", EmailVerified: "email_verified",
+		Issuer: "https://www.linkedin.com/oauth", AuthorizationURL: "https://www.linkedin.com/oauth/v2/authorization",
+		TokenURL:   "https://www.linkedin.com/oauth/v2/accessToken",
+		ProfileURL: "https://api.linkedin.com/v2/userinfo", Scopes: []string{"openid", "profile", "email"}, Subject: "sub", Email: "email",
+		EmailVerified: "email_verified",
 	},
 	// docs.x.com, "OAuth 2.0 Authorization Code Flow with PKCE", "Get my User". It shows confirmed addresses alone.
 	Twitter: {
-		Issuer: "https://x.com", AuthorizationURL: "https://x.com/i/oauth2/authorize", TokenURL: "https://api.x.com/2/oauth2/token", AuthMethod: AuthBasic,
-		ProfileURL: "https://api.x.com/2/users/me?user.fields=name,username,confirmed_email", Scopes: []string{"users.read", "tweet.read", "users.email"},
-		Subject: "data.id", Email: "data.confirmed_email", EmailsAreVerified: true,
+		Issuer: "https://x.com", AuthorizationURL: "https://x.com/i/oauth2/authorize",
+		TokenURL: "https://api.x.com/2/oauth2/token", AuthMethod: AuthBasic,
+		ProfileURL: "https://api.x.com/2/users/me?user.fields=name,username,confirmed_email",
+		Scopes:     []string{"users.read", "tweet.read", "users.email"},
+		Subject:    "data.id", Email: "data.confirmed_email", EmailsAreVerified: true,
 	},
 }
 
 func (c Config) withDefaults() Config {
 	p := presets[c.Preset]
-	c.AuthorizationURL, c.TokenURL, c.ProfileURL = cmp.Or(c.AuthorizationURL, p.AuthorizationURL), cmp.Or(c.TokenURL, p.TokenURL), cmp.Or(c.ProfileURL, p.ProfileURL)
+	c.AuthorizationURL, c.TokenURL, c.ProfileURL = cmp.Or(c.AuthorizationURL, p.AuthorizationURL), cmp.Or(c.TokenURL, p.TokenURL),
+		cmp.Or(c.ProfileURL, p.ProfileURL)
 	if p.ProfileURL != "" && origin(c.ProfileURL) != origin(p.ProfileURL) {
 		// A server of one's own, such as GitHub Enterprise Server: its people have the same numbers as others at GitHub.
 		p.Issuer = origin(c.ProfileURL)
@@ -114,7 +124,8 @@ func (c Config) withDefaults() Config {
 	c.Issuer, c.EmailsURL, c.answersAs = cmp.Or(c.Issuer, p.Issuer), cmp.Or(c.EmailsURL, p.EmailsURL), p.answersAs
 	c.AuthMethod, c.Subject = cmp.Or(c.AuthMethod, p.AuthMethod, AuthPost), cmp.Or(c.Subject, p.Subject)
 	if c.Email == "" {
-		c.Email, c.EmailVerified, c.EmailsAreVerified = p.Email, cmp.Or(c.EmailVerified, p.EmailVerified), c.EmailsAreVerified || p.EmailsAreVerified
+		c.Email, c.EmailVerified, c.EmailsAreVerified = p.Email, cmp.Or(c.EmailVerified, p.EmailVerified), c.EmailsAreVerified ||
+			p.EmailsAreVerified
 	}
 	if len(c.Scopes) == 0 {
 		c.Scopes = p.Scopes
@@ -138,7 +149,11 @@ func (c Config) Validate() error {
 	if c.ClientSecret.IsZero() {
 		add("client_secret is missing: such providers know Gatehouse by it")
 	}
-	for _, a := range []struct{ option, value string }{{"authorization_url", c.AuthorizationURL}, {"token_url", c.TokenURL}, {"profile_url", c.ProfileURL}} {
+	for _, a := range []struct{ option, value string }{
+		{"authorization_url", c.AuthorizationURL},
+		{"token_url", c.TokenURL},
+		{"profile_url", c.ProfileURL},
+	} {
 		if err := checkAddress(a.value); err != nil {
 			add("%s: %w", a.option, err)
 		}

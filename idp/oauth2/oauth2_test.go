@@ -59,7 +59,8 @@ func (s *standIn) visit(n *idp.Next) *http.Request {
 func (s *standIn) provider(change ...func(*Config)) *Provider {
 	s.t.Helper()
 	cfg := Config{
-		Preset: s.preset, Issuer: presets[s.preset].Issuer, ClientID: oauth2test.ClientID, ClientSecret: secret.New(oauth2test.ClientSecret), AuthorizationURL: s.URL + "/authorize", TokenURL: s.URL + "/token", ProfileURL: s.URL + "/profile?fields=x",
+		Preset: s.preset, Issuer: presets[s.preset].Issuer, ClientID: oauth2test.ClientID, ClientSecret: secret.New(oauth2test.ClientSecret),
+		AuthorizationURL: s.URL + "/authorize", TokenURL: s.URL + "/token", ProfileURL: s.URL + "/profile?fields=x",
 	}
 	if s.preset == GitHub {
 		cfg.EmailsURL = s.URL + "/emails"
@@ -70,7 +71,8 @@ func (s *standIn) provider(change ...func(*Config)) *Provider {
 	var mu sync.Mutex
 	used := map[string]bool{}
 	p, err := New(cfg, idp.Env{
-		ID: "code", Issuer: "https://auth.example.com", Now: time.Now, Random: rand.Reader, Client: s.Server.Client(), Checked: &http.Client{Transport: refuseAll{}},
+		ID: "code", Issuer: "https://auth.example.com", Now: time.Now, Random: rand.Reader, Client: s.Server.Client(),
+		Checked: &http.Client{Transport: refuseAll{}},
 		Once: func(_ context.Context, key string, _ time.Time) error {
 			mu.Lock()
 			defer mu.Unlock()
@@ -136,7 +138,8 @@ func TestPresets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.Issuer != want.Issuer || got.Subject != want.Subject || got.Form != want.Form || got.Email != want.Email || got.EmailVerified != want.EmailVerified || got.Level != 1 || len(got.Held) == 0 {
+			if got.Issuer != want.Issuer || got.Subject != want.Subject || got.Form != want.Form || got.Email != want.Email ||
+				got.EmailVerified != want.EmailVerified || got.Level != 1 || len(got.Held) == 0 {
 				t.Errorf("the identity is %+v, want %+v", got, want)
 			}
 			if (len(got.Details["name"]) == 1) != (preset != Discord) {
@@ -145,10 +148,12 @@ func TestPresets(t *testing.T) {
 			if steps := p.Check(t.Context()); steps.Err() != nil || steps[1].Result != idp.StepOK || steps[2].Result != idp.StepOK {
 				t.Errorf("Check = %+v", steps)
 			}
-			if steps := s.provider(func(cfg *Config) { cfg.ClientSecret = secret.New("another secret") }).Check(t.Context()); steps.Err() == nil || strings.Contains(fmt.Sprint(steps), "another") {
+			if steps := s.provider(func(cfg *Config) { cfg.ClientSecret = secret.New("another secret") }).Check(t.Context()); steps.Err() == nil ||
+				strings.Contains(fmt.Sprint(steps), "another") {
 				t.Errorf("Check with a wrong secret = %+v", steps)
 			}
-			if _, err := s.signIn(s.provider(func(cfg *Config) { cfg.ClientSecret = secret.New("another secret") })); err == nil || strings.Contains(err.Error(), "another") {
+			if _, err := s.signIn(s.provider(func(cfg *Config) { cfg.ClientSecret = secret.New("another secret") })); err == nil ||
+				strings.Contains(err.Error(), "another") {
 				t.Errorf("a sign-in with a wrong secret = %v, want an error without it", err)
 			}
 		})
@@ -158,7 +163,10 @@ func TestPresets(t *testing.T) {
 func TestUnverifiedAddresses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ preset, profile, emails, email string }{
-		"GitHub, primary not verified":   {GitHub, `{"id":1,"email":"a@b.example"}`, `[{"email":"a@b.example","verified":false,"primary":true}]`, "a@b.example"},
+		"GitHub, primary not verified": {
+			GitHub, `{"id":1,"email":"a@b.example"}`,
+			`[{"email":"a@b.example","verified":false,"primary":true}]`, "a@b.example",
+		},
 		"GitHub, scope not allowed":      {GitHub, `{"id":1,"email":"a@b.example"}`, "", ""},
 		"Discord":                        {Discord, `{"id":"1","email":"a@b.example","verified":false}`, "", "a@b.example"},
 		"Discord, a text for a boolean":  {Discord, `{"id":"1","email":"a@b.example","verified":"true"}`, "", "a@b.example"},
@@ -183,8 +191,10 @@ func TestUnverifiedAddresses(t *testing.T) {
 func TestProfilesOfNobody(t *testing.T) {
 	t.Parallel()
 	for name, profile := range map[string]string{
-		"no id": `{"name":"x"}`, "null": `{"id":null}`, "empty": `{"id":""}`, "blank": `{"id":" "}`, "zero": `{"id":0}`, "a fraction": `{"id":1.5}`, "an exponent": `{"id":1e3}`, "negative": `{"id":-1}`,
-		"true": `{"id":true}`, "a list": `{"id":["1"]}`, "an object": `{"id":{"id":"1"}}`, "twice": `{"id":"1","id":"2"}`, "a list of persons": `[{"id":"1"}]`, "no JSON": `id=1`,
+		"no id": `{"name":"x"}`, "null": `{"id":null}`, "empty": `{"id":""}`, "blank": `{"id":" "}`, "zero": `{"id":0}`,
+		"a fraction": `{"id":1.5}`, "an exponent": `{"id":1e3}`, "negative": `{"id":-1}`,
+		"true": `{"id":true}`, "a list": `{"id":["1"]}`, "an object": `{"id":{"id":"1"}}`, "twice": `{"id":"1","id":"2"}`,
+		"a list of persons": `[{"id":"1"}]`, "no JSON": `id=1`,
 		"long": `{"id":"` + strings.Repeat("x", 2000) + `"}`, "deep": strings.Repeat(`{"id":`, 100) + "1" + strings.Repeat("}", 100),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -257,14 +267,16 @@ func TestAttacks(t *testing.T) {
 		"a code and an error":        {n.State, with(func(v url.Values) { v.Set("error", "access_denied") })},
 		"a long code":                {n.State, with(func(v url.Values) { v.Set("code", strings.Repeat("x", 10_000)) })},
 		"no flow":                    {nil, good()},
-		"another provider's flow":    {[]byte(`{"provider":"other","issuer":"https://discord.com","client":"gatehouse","flow":"` + flowName + `"}`), good()},
+		"another provider's flow": {[]byte(`{"provider":"other","issuer":"https://discord.com","client":"gatehouse","flow":"` +
+			flowName + `"}`), good()},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "https://auth.example.com/oidc/code/callback?"+c.v.Encode(), nil)
 		if got, err := p.Finish(t.Context(), c.state, r); !errors.As(err, new(*idp.Invalid)) {
 			t.Errorf("%s: Finish = %+v, %v, want it refused", name, got, err)
 		}
 	}
-	r := httptest.NewRequest(http.MethodGet, "https://auth.example.com/oidc/code/callback?"+url.Values{"error": {"<script>"}, "state": {flowName}}.Encode(), nil)
+	r := httptest.NewRequest(http.MethodGet,
+		"https://auth.example.com/oidc/code/callback?"+url.Values{"error": {"<script>"}, "state": {flowName}}.Encode(), nil)
 	if _, err := p.Finish(t.Context(), n.State, r); !errors.As(err, new(*idp.Rejection)) || strings.Contains(err.Error(), "script") {
 		t.Errorf("an error of the provider = %v, want a rejection without its text", err)
 	}
@@ -278,13 +290,16 @@ func TestIssuerOfAnswers(t *testing.T) {
 		preset, authorization, iss string
 		good                       bool
 	}{
-		"GitHub":                   {GitHub, "", "https://github.com/login/oauth", true},
-		"GitHub without a name":    {GitHub, "", "", true},
-		"another than GitHub":      {GitHub, "", "https://evil.example", false},
-		"our name for GitHub":      {GitHub, "", "https://github.com", false},
-		"GitHub Enterprise Server": {GitHub, "https://github.corp.example/login/oauth/authorize", "https://github.corp.example/login/oauth", true},
-		"a preset without one":     {Discord, "", "https://discord.com/api", true},
-		"a provider of one's own":  {"", "https://forge.example/authorize", "https://forge.example", true},
+		"GitHub":                {GitHub, "", "https://github.com/login/oauth", true},
+		"GitHub without a name": {GitHub, "", "", true},
+		"another than GitHub":   {GitHub, "", "https://evil.example", false},
+		"our name for GitHub":   {GitHub, "", "https://github.com", false},
+		"GitHub Enterprise Server": {
+			GitHub, "https://github.corp.example/login/oauth/authorize",
+			"https://github.corp.example/login/oauth", true,
+		},
+		"a preset without one":    {Discord, "", "https://discord.com/api", true},
+		"a provider of one's own": {"", "https://forge.example/authorize", "https://forge.example", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -310,12 +325,16 @@ func TestIssuerOfAnswers(t *testing.T) {
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	p := newStandIn(t, LinkedIn, "").provider()
-	for failure, want := range map[string]bool{"access_denied": true, "user_cancelled_login": true, "user_cancelled_authorize": true, "server_error": false, "invalid_scope": false, "unheard_of": false} {
+	for failure, want := range map[string]bool{
+		"access_denied": true, "user_cancelled_login": true, "user_cancelled_authorize": true,
+		"server_error": false, "invalid_scope": false, "unheard_of": false,
+	} {
 		n, err := p.Begin(t.Context(), idp.Request{Flow: flowName, MaxAge: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer := httptest.NewRequest(http.MethodGet, "https://auth.example.com/oidc/code/callback?"+url.Values{"error": {failure}, "state": {flowName}}.Encode(), nil)
+		answer := httptest.NewRequest(http.MethodGet,
+			"https://auth.example.com/oidc/code/callback?"+url.Values{"error": {failure}, "state": {flowName}}.Encode(), nil)
 		_, err = p.Finish(t.Context(), n.State, answer)
 		if no := new(idp.Rejection); !errors.As(err, &no) || no.Cancelled != want || strings.Contains(no.Reason, "unheard") {
 			t.Errorf("%s: %v, want a rejection, stopped: %t", failure, err, want)
@@ -331,10 +350,17 @@ func TestServersOfOnesOwn(t *testing.T) {
 		cfg            Config
 		issuer, emails string
 	}{
-		"GitHub":                   {Config{Preset: GitHub}, "https://github.com", "https://api.github.com/user/emails"},
-		"GitHub Enterprise Server": {Config{Preset: GitHub, ProfileURL: "https://github.corp.example/api/v3/user"}, "https://github.corp.example", "https://github.corp.example/api/v3/user/emails"},
-		"its addresses elsewhere":  {Config{Preset: GitHub, ProfileURL: "https://github.corp.example/api/v3/user", EmailsURL: "https://mail.corp.example"}, "https://github.corp.example", "https://mail.corp.example"},
-		"a newer version":          {Config{Preset: Facebook, ProfileURL: "https://graph.facebook.com/v30.0/me"}, "https://www.facebook.com", ""},
+		"GitHub": {Config{Preset: GitHub}, "https://github.com", "https://api.github.com/user/emails"},
+		"GitHub Enterprise Server": {
+			Config{Preset: GitHub, ProfileURL: "https://github.corp.example/api/v3/user"},
+			"https://github.corp.example",
+			"https://github.corp.example/api/v3/user/emails",
+		},
+		"its addresses elsewhere": {Config{
+			Preset: GitHub, ProfileURL: "https://github.corp.example/api/v3/user",
+			EmailsURL: "https://mail.corp.example",
+		}, "https://github.corp.example", "https://mail.corp.example"},
+		"a newer version": {Config{Preset: Facebook, ProfileURL: "https://graph.facebook.com/v30.0/me"}, "https://www.facebook.com", ""},
 	} {
 		if got := c.cfg.withDefaults(); got.Issuer != c.issuer || got.EmailsURL != c.emails {
 			t.Errorf("%s: issuer %q, addresses at %q, want %q and %q", name, got.Issuer, got.EmailsURL, c.issuer, c.emails)
@@ -347,7 +373,8 @@ func TestWhatSuchProvidersCannot(t *testing.T) {
 	t.Parallel()
 	p := newStandIn(t, GitHub, `{"id":1}`).provider()
 	for name, q := range map[string]idp.Request{
-		"without a page": {Flow: flowName, MaxAge: -1, Passive: true}, "again": {Flow: flowName, MaxAge: -1, Force: true}, "not long ago": {Flow: flowName, MaxAge: time.Hour},
+		"without a page": {Flow: flowName, MaxAge: -1, Passive: true}, "again": {Flow: flowName, MaxAge: -1, Force: true},
+		"not long ago": {Flow: flowName, MaxAge: time.Hour},
 	} {
 		rejection := new(idp.Rejection)
 		if _, err := p.Begin(t.Context(), q); !errors.As(err, &rejection) || rejection.Passive != q.Passive {

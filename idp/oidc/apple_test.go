@@ -103,8 +103,10 @@ func TestApple(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if first.Issuer != l.op.URL || first.Subject != oidctest.ApplePerson || first.Email != "ann@example.com" || !first.EmailVerified || first.EmailPrivate ||
-			!slices.Equal(first.Details["name"], []string{"Ann Example"}) || !slices.Equal(first.Details["given_name"], []string{"Ann"}) || !slices.Equal(first.Details["family_name"], []string{"Example"}) {
+		if first.Issuer != l.op.URL || first.Subject != oidctest.ApplePerson || first.Email != "ann@example.com" ||
+			!first.EmailVerified || first.EmailPrivate ||
+			!slices.Equal(first.Details["name"], []string{"Ann Example"}) || !slices.Equal(first.Details["given_name"], []string{"Ann"}) ||
+			!slices.Equal(first.Details["family_name"], []string{"Example"}) {
 			t.Errorf("first %+v", first)
 		}
 		second, err := l.byApple(nil)
@@ -119,7 +121,8 @@ func TestApple(t *testing.T) {
 		if err != nil || got.Details["name"] != nil {
 			t.Errorf("%+v, %v: want no name without its scope", got, err)
 		}
-		if _, asked := l.op.Last("/auth/authorize"); asked.Get("response_mode") != "form_post" || asked.Get("scope") != "openid email" || asked.Has("prompt") || asked.Get("nonce") == "" {
+		if _, asked := l.op.Last("/auth/authorize"); asked.Get("response_mode") != "form_post" || asked.Get("scope") != "openid email" ||
+			asked.Has("prompt") || asked.Get("nonce") == "" {
 			t.Errorf("asked %v", asked)
 		}
 	})
@@ -174,17 +177,26 @@ func TestApple(t *testing.T) {
 			email             string
 			verified, private bool
 		}{
-			"verified as a boolean":         {map[string]any{"email_verified": true}, "ann@example.com", true, false},
-			"not verified":                  {map[string]any{"email_verified": "false"}, "ann@example.com", false, false},
-			"not verified, as a boolean":    {map[string]any{"email_verified": false}, "ann@example.com", false, false},
-			"verified by another word":      {map[string]any{"email_verified": "yes"}, "ann@example.com", false, false},
-			"not said":                      {map[string]any{"email_verified": nil}, "ann@example.com", false, false},
-			"none":                          {map[string]any{"email": nil, "email_verified": nil}, "", false, false},
-			"a relay":                       {map[string]any{"email": oidctest.AppleRelay, "is_private_email": "true"}, oidctest.AppleRelay, true, true},
-			"a relay, as a boolean":         {map[string]any{"email": oidctest.AppleRelay, "is_private_email": true}, oidctest.AppleRelay, true, true},
-			"a relay that is not called so": {map[string]any{"email": strings.ToUpper(oidctest.AppleRelay)}, strings.ToUpper(oidctest.AppleRelay), true, true},
-			"called private":                {map[string]any{"is_private_email": "true"}, "ann@example.com", true, true},
-			"not a relay":                   {map[string]any{"is_private_email": "false"}, "ann@example.com", true, false},
+			"verified as a boolean":      {map[string]any{"email_verified": true}, "ann@example.com", true, false},
+			"not verified":               {map[string]any{"email_verified": "false"}, "ann@example.com", false, false},
+			"not verified, as a boolean": {map[string]any{"email_verified": false}, "ann@example.com", false, false},
+			"verified by another word":   {map[string]any{"email_verified": "yes"}, "ann@example.com", false, false},
+			"not said":                   {map[string]any{"email_verified": nil}, "ann@example.com", false, false},
+			"none":                       {map[string]any{"email": nil, "email_verified": nil}, "", false, false},
+			"a relay": {
+				map[string]any{"email": oidctest.AppleRelay, "is_private_email": "true"},
+				oidctest.AppleRelay, true, true,
+			},
+			"a relay, as a boolean": {
+				map[string]any{"email": oidctest.AppleRelay, "is_private_email": true},
+				oidctest.AppleRelay, true, true,
+			},
+			"a relay that is not called so": {
+				map[string]any{"email": strings.ToUpper(oidctest.AppleRelay)},
+				strings.ToUpper(oidctest.AppleRelay), true, true,
+			},
+			"called private": {map[string]any{"is_private_email": "true"}, "ann@example.com", true, true},
+			"not a relay":    {map[string]any{"is_private_email": "false"}, "ann@example.com", true, false},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -199,7 +211,8 @@ func TestApple(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got.Email != c.email || got.EmailVerified != c.verified || got.EmailPrivate != c.private {
-					t.Errorf("%q, verified %t, private %t, want %q, %t, %t", got.Email, got.EmailVerified, got.EmailPrivate, c.email, c.verified, c.private)
+					t.Errorf("%q, verified %t, private %t, want %q, %t, %t", got.Email, got.EmailVerified, got.EmailPrivate,
+						c.email, c.verified, c.private)
 				}
 				if proof := got.Details["email_verified"]; !c.verified && len(proof) > 0 && proof[0] == "true" {
 					t.Errorf("the details prove an address: %v", got.Details)
@@ -218,9 +231,15 @@ func TestAppleUser(t *testing.T) {
 			user string
 			want string // the name
 		}{
-			"an address":           {`{"email":"victim@example.com","email_verified":true,"name":{"firstName":"Ann","lastName":"Example"}}`, "Ann Example"},
+			"an address": {
+				`{"email":"victim@example.com","email_verified":true,"name":{"firstName":"Ann","lastName":"Example"}}`,
+				"Ann Example",
+			},
 			"an address in a name": {`{"name":{"firstName":"Ann","lastName":"Example","email":"victim@example.com"}}`, "Ann Example"},
-			"other claims":         {`{"sub":"victim","groups":["admins"],"name":{"firstName":"Ann","lastName":"Example","groups":["admins"]}}`, "Ann Example"},
+			"other claims": {
+				`{"sub":"victim","groups":["admins"],"name":{"firstName":"Ann","lastName":"Example","groups":["admins"]}}`,
+				"Ann Example",
+			},
 			"one name":             {`{"name":{"firstName":"Ann"}}`, "Ann"},
 			"names that are lists": {`{"name":{"firstName":["Ann"],"lastName":{"x":"y"}}}`, ""},
 			"a name that is text":  {`{"name":"Ann Example"}`, ""},
@@ -242,7 +261,8 @@ func TestAppleUser(t *testing.T) {
 				if has := strings.Join(got.Details["name"], "|"); has != c.want {
 					t.Errorf("the name is %q, want %q", has, c.want)
 				}
-				if got.Email != "ann@example.com" || got.Subject != oidctest.ApplePerson || got.Details["groups"] != nil || !slices.Equal(got.Details["email"], []string{"ann@example.com"}) {
+				if got.Email != "ann@example.com" || got.Subject != oidctest.ApplePerson || got.Details["groups"] != nil ||
+					!slices.Equal(got.Details["email"], []string{"ann@example.com"}) {
 					t.Errorf("%+v, want the claims of the ID token", got)
 				}
 			})

@@ -128,7 +128,10 @@ func TestAttackSlowAndHuge(t *testing.T) {
 				t.Errorf("%s elsewhere: signed in as %+v", name, got)
 			}
 		}
-		for _, at := range []string{"file:///etc/passwd", "http://10.0.0.1/", "ftp://127.0.0.1/", "http://127.0.0.1@evil.example/", "//evil.example", "http://evil.example/"} {
+		for _, at := range []string{
+			"file:///etc/passwd", "http://10.0.0.1/", "ftp://127.0.0.1/", "http://127.0.0.1@evil.example/",
+			"//evil.example", "http://evil.example/",
+		} {
 			l := open(t)
 			l.op.Change(func(s *oidctest.Script) { s.Discovery = map[string]any{"jwks_uri": at} })
 			if _, err := l.Begin(t.Context(), idp.Request{Flow: flowName}); err == nil {
@@ -177,7 +180,10 @@ func TestNothingSecretIsLogged(t *testing.T) {
 	raw := l.op.LogoutToken(map[string]any{"aud": "evil"})
 	l.backChannel(t, raw, new(host))
 	_, form := l.op.Last("/token")
-	secrets := []string{oidctest.ClientSecret, url.QueryEscape(oidctest.ClientSecret), form.Get("code"), form.Get("code_verifier"), raw, "evil"}
+	secrets := []string{
+		oidctest.ClientSecret, url.QueryEscape(oidctest.ClientSecret), form.Get("code"),
+		form.Get("code_verifier"), raw, "evil",
+	}
 	text := strings.Join(errs, "\n")
 	for _, e := range l.log.All() {
 		text += e.Message + fmt.Sprint(e.ContextMap())

@@ -152,8 +152,10 @@ func TestAttackIDTokens(t *testing.T) {
 		l.seal(nil)
 		now := l.clock.Now().Unix()
 		for name, change := range map[string]map[string]any{
-			"expired": {"exp": now - 1}, "expires now": {"exp": now}, "no exp": {"exp": nil}, "no iat": {"iat": nil}, "from the future": {"iat": now + 61, "exp": now + 300},
-			"not yet valid": {"nbf": now + 61}, "exp before iat": {"iat": now + 50, "exp": now + 40}, "no sub": {"sub": nil}, "empty sub": {"sub": ""},
+			"expired": {"exp": now - 1}, "expires now": {"exp": now}, "no exp": {"exp": nil}, "no iat": {"iat": nil},
+			"from the future": {"iat": now + 61, "exp": now + 300},
+			"not yet valid":   {"nbf": now + 61}, "exp before iat": {"iat": now + 50, "exp": now + 40}, "no sub": {"sub": nil},
+			"empty sub":           {"sub": ""},
 			"sub with a line end": {"sub": "a\nb"}, "huge sub": {"sub": strings.Repeat("x", 2000)}, "exp as text": {"exp": fmt.Sprint(now + 300)},
 			"at_hash of another token": {"at_hash": "AAAAAAAAAAAAAAAAAAAAAA"}, "at_hash of another type": {"at_hash": 7},
 		} {
@@ -256,7 +258,8 @@ func TestAttackKeys(t *testing.T) {
 		public := jose.JSONWebKey{Key: mallory.RSA.Public(), KeyID: keys.ID}
 		for name, header := range map[string]map[jose.HeaderKey]any{
 			"jwk": {"kid": keys.ID, "jwk": public}, "jwk without kid": {"jwk": public}, "jku": {"kid": keys.ID, "jku": evil.URL + "/jwks"},
-			"x5u": {"kid": keys.ID, "x5u": evil.URL + "/x5u"}, "x5c": {"kid": keys.ID, "x5c": []string{"AAAA"}}, "kid of its own": {"kid": "mallory"},
+			"x5u": {"kid": keys.ID, "x5u": evil.URL + "/x5u"}, "x5c": {"kid": keys.ID, "x5c": []string{"AAAA"}},
+			"kid of its own":     {"kid": "mallory"},
 			"the provider's kid": {"kid": keys.ID}, "kid that is an address": {"kid": evil.URL + "/jwks"},
 		} {
 			l.seal(func(c map[string]any) string { return oidctest.Sign(t, jose.RS256, mallory.RSA, header, c) })
@@ -281,14 +284,16 @@ func TestAttackKeys(t *testing.T) {
 		t.Parallel()
 		keys := oidctest.NewKeys(t, "op")
 		for name, k := range map[string]any{
-			"private": jose.JSONWebKey{Key: keys.RSA, KeyID: keys.ID}, "for encryption": jose.JSONWebKey{Key: keys.RSA.Public(), KeyID: keys.ID, Use: "enc"},
+			"private":              jose.JSONWebKey{Key: keys.RSA, KeyID: keys.ID},
+			"for encryption":       jose.JSONWebKey{Key: keys.RSA.Public(), KeyID: keys.ID, Use: "enc"},
 			"of another algorithm": jose.JSONWebKey{Key: keys.RSA.Public(), KeyID: keys.ID, Algorithm: "PS512"},
 			"symmetric":            map[string]any{"kty": "oct", "k": "AAAA", "kid": keys.ID},
 			"with a small exponent": map[string]any{
 				"kty": "RSA", "e": "AQ", "n": base64.RawURLEncoding.EncodeToString(keys.RSA.N.Bytes()), "kid": keys.ID,
 			},
 			"off the curve": map[string]any{
-				"kty": "EC", "crv": "P-256", "kid": keys.ID, "x": base64.RawURLEncoding.EncodeToString(make([]byte, 32)), "y": base64.RawURLEncoding.EncodeToString(make([]byte, 32)),
+				"kty": "EC", "crv": "P-256", "kid": keys.ID, "x": base64.RawURLEncoding.EncodeToString(make([]byte, 32)),
+				"y": base64.RawURLEncoding.EncodeToString(make([]byte, 32)),
 			},
 		} {
 			l := open(t)
@@ -331,7 +336,10 @@ func TestAttackCallbacks(t *testing.T) {
 		if _, err := l.Finish(t.Context(), nil, httptest.NewRequest(http.MethodGet, back, nil)); !isInvalid(err) {
 			t.Errorf("an answer to no flow: %v, want invalid", err)
 		}
-		for _, state := range []string{"short", strings.Repeat("x", 81), strings.Repeat("x", 30) + "<script>", strings.Repeat("é", 30), strings.Repeat("x", 30) + "\n"} {
+		for _, state := range []string{
+			"short", strings.Repeat("x", 81), strings.Repeat("x", 30) + "<script>", strings.Repeat("é", 30),
+			strings.Repeat("x", 30) + "\n",
+		} {
 			if _, err := l.FlowOf(edit(back, func(v url.Values) { v.Set("state", state) })); !isInvalid(err) {
 				t.Errorf("FlowOf with state %q: %v, want invalid", state, err)
 			}
@@ -340,7 +348,8 @@ func TestAttackCallbacks(t *testing.T) {
 			"state twice": func(v url.Values) { v.Add("state", flowName) }, "code twice": func(v url.Values) { v.Add("code", "x") },
 			"iss twice": func(v url.Values) { v.Add("iss", l.op.URL) }, "code and error": func(v url.Values) { v.Set("error", "access_denied") },
 			"no code": func(v url.Values) { v.Del("code") }, "huge code": func(v url.Values) { v.Set("code", strings.Repeat("c", 9<<10)) },
-			"an ID token of the browser's": func(v url.Values) { v.Set("id_token", "x") }, "an access token of the browser's": func(v url.Values) { v.Set("access_token", "x") },
+			"an ID token of the browser's":     func(v url.Values) { v.Set("id_token", "x") },
+			"an access token of the browser's": func(v url.Values) { v.Set("access_token", "x") },
 		} {
 			again := l.begin(whenever)
 			asked := l.op.Count("/token")
@@ -357,8 +366,9 @@ func TestAttackCallbacks(t *testing.T) {
 		started := evil.begin(whenever)
 		code := honest.walk(honest.begin(whenever))
 		for name, change := range map[string]func(url.Values){
-			"as it came": func(url.Values) {}, "without iss": func(v url.Values) { v.Del("iss") }, "with an empty iss": func(v url.Values) { v.Set("iss", "") },
-			"an error": func(v url.Values) { v.Del("code"); v.Set("error", "access_denied") },
+			"as it came": func(url.Values) {}, "without iss": func(v url.Values) { v.Del("iss") },
+			"with an empty iss": func(v url.Values) { v.Set("iss", "") },
+			"an error":          func(v url.Values) { v.Del("code"); v.Set("error", "access_denied") },
 		} {
 			if _, err := evil.Finish(t.Context(), started.State, edit(code, change)); !isInvalid(err) {
 				t.Errorf("%s: %v, want invalid", name, err)
@@ -367,7 +377,8 @@ func TestAttackCallbacks(t *testing.T) {
 		if n := evil.op.Count("/token"); n != 0 {
 			t.Errorf("evil was given the code %d times", n)
 		}
-		if _, err := honest.Finish(t.Context(), started.State, httptest.NewRequest(http.MethodGet, code, nil)); !isInvalid(err) || honest.op.Count("/token") != 0 {
+		if _, err := honest.Finish(t.Context(), started.State, httptest.NewRequest(http.MethodGet, code, nil)); !isInvalid(err) ||
+			honest.op.Count("/token") != 0 {
 			t.Errorf("the state of one provider at another: %v, want invalid before a code is redeemed", err)
 		}
 		quiet := open(t)
@@ -388,7 +399,8 @@ func TestAttackTokenResponses(t *testing.T) {
 		l.op.Change(func(s *oidctest.Script) { s.Token = map[string]any{"id_token": nil} })
 		l.refuses("no ID token")
 		for name, change := range map[string]map[string]any{
-			"an array of them": {"id_token": []string{"a.b.c", "d.e.f"}}, "no access token": {"access_token": nil}, "another token type": {"token_type": "mac"},
+			"an array of them": {"id_token": []string{"a.b.c", "d.e.f"}}, "no access token": {"access_token": nil},
+			"another token type":              {"token_type": "mac"},
 			"an access token with a line end": {"access_token": "a\r\nX-Evil: 1"},
 		} {
 			l.op.Change(func(s *oidctest.Script) { s.Token = change })
@@ -406,7 +418,10 @@ func TestAttackTokenResponses(t *testing.T) {
 			t.Error("two ID tokens: signed in")
 		}
 		l.op.Change(func(s *oidctest.Script) { s.Handlers = nil })
-		for _, more := range []string{`,"sub":"bob"`, `,"iss":"https://evil.example"`, `,"x":{"a":1,"a":2}`, `,"x":[{"a":1,"a":2}]`, `,"\u0073ub":"bob"`} {
+		for _, more := range []string{
+			`,"sub":"bob"`, `,"iss":"https://evil.example"`, `,"x":{"a":1,"a":2}`,
+			`,"x":[{"a":1,"a":2}]`, `,"\u0073ub":"bob"`,
+		} {
 			l.seal(func(c map[string]any) string { return signRaw(t, l, more, c) })
 			l.refuses("ID token with " + more)
 		}
@@ -488,7 +503,8 @@ func TestAttackTokenResponses(t *testing.T) {
 		l.key = oidctest.NewKeys(t, "ours").EC
 		l.seal(func(c map[string]any) string { // a point that is not on the curve
 			zero := base64.RawURLEncoding.EncodeToString(make([]byte, 32))
-			return head(`{"alg":"ECDH-ES","enc":"A256GCM","epk":{"kty":"EC","crv":"P-256","x":"`+zero+`","y":"`+zero+`"}}`) + "..AAAAAAAAAAAAAAAA.AAAA.AAAAAAAAAAAAAAAAAAAAAA"
+			return head(`{"alg":"ECDH-ES","enc":"A256GCM","epk":{"kty":"EC","crv":"P-256","x":"`+zero+`","y":"`+zero+`"}}`) +
+				"..AAAAAAAAAAAAAAAA.AAAA.AAAAAAAAAAAAAAAAAAAAAA"
 		})
 		l.refuses("an ephemeral key off the curve")
 	})

@@ -50,7 +50,11 @@ func (p *Provider) checkMetadata(ctx context.Context, steps *idp.Steps) *metadat
 	}
 	steps.OK("metadata", "fetched from %s", p.cfg.DiscoveryURL)
 	steps.Connection(a.TLS, a.Header, p.env.Now())
-	for _, e := range []struct{ name, at string }{{"authorization endpoint", m.AuthorizationURL}, {"token endpoint", m.TokenURL}, {"user info", m.UserInfoURL}} {
+	for _, e := range []struct{ name, at string }{
+		{"authorization endpoint", m.AuthorizationURL},
+		{"token endpoint", m.TokenURL},
+		{"user info", m.UserInfoURL},
+	} {
 		if e.at != "" {
 			steps.OK(e.name, "%s", e.at)
 		}
@@ -131,7 +135,8 @@ func (p *Provider) checkClient(ctx context.Context, steps *idp.Steps, m *metadat
 		failure, err = doc.Text("error")
 	}
 	if err != nil || a.Status == http.StatusOK {
-		steps.Fail(providerhttp.StepClient, errors.New("the token endpoint answers an unknown code with something else than an error"), "look at the address of the token endpoint")
+		steps.Fail(providerhttp.StepClient, errors.New("the token endpoint answers an unknown code with something else than an error"),
+			"look at the address of the token endpoint")
 		return
 	}
 	providerhttp.CheckClient(steps, a.Status, failure)

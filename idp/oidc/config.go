@@ -305,7 +305,8 @@ func checkIssuer(raw string) error {
 		return errors.New("an issuer has no query")
 	}
 	if issuer, found := strings.CutSuffix(strings.TrimSuffix(u.Path, "/"), discoveryPath); found { // Discovery 4
-		return fmt.Errorf("it is the address of the metadata: write the issuer in it, without %s: %s://%s%s", discoveryPath, u.Scheme, u.Host, issuer)
+		return fmt.Errorf("it is the address of the metadata: write the issuer in it, without %s: %s://%s%s", discoveryPath,
+			u.Scheme, u.Host, issuer)
 	}
 	if u.Scheme == "http" && !loopback.Is(u.Hostname()) {
 		return errors.New("must be https")

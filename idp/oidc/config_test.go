@@ -27,7 +27,11 @@ func TestValidate(t *testing.T) {
 		{"no issuer", func(c *oidc.Config) { c.Issuer = "" }, "issuer is missing"},
 		{"http", func(c *oidc.Config) { c.Issuer = "http://login.example.com" }, "must be https"},
 		{"issuer with query", func(c *oidc.Config) { c.Issuer = "https://login.example.com?x=1" }, "no query"},
-		{"issuer is the address of its metadata", func(c *oidc.Config) { c.Issuer = "https://login.example.com/a/.well-known/openid-configuration" }, "metadata: write the issuer in it, without /.well-known/openid-configuration: https://login.example.com/a"},
+		{
+			"issuer is the address of its metadata",
+			func(c *oidc.Config) { c.Issuer = "https://login.example.com/a/.well-known/openid-configuration" },
+			"metadata: write the issuer in it, without /.well-known/openid-configuration: https://login.example.com/a",
+		},
 		{"issuer with user", func(c *oidc.Config) { c.Issuer = "https://a:b@login.example.com" }, "user or password"},
 		{"no client", func(c *oidc.Config) { c.ClientID = "" }, "client_id is missing"},
 		{"method", func(c *oidc.Config) { c.AuthMethod = "tls_client_auth" }, "auth_method"},

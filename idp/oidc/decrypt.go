@@ -16,8 +16,11 @@ import (
 // The encryption that we accept. Not accepted: RSA1_5 (padding oracles), PBES2 (the sender chooses how much work we
 // do), dir and AES key wrapping (they need a shared secret). (RFC 8725 3.1, 3.2)
 var (
-	keyWraps = []jose.KeyAlgorithm{jose.RSA_OAEP, jose.RSA_OAEP_256, jose.ECDH_ES, jose.ECDH_ES_A128KW, jose.ECDH_ES_A192KW, jose.ECDH_ES_A256KW}
-	ciphers  = []jose.ContentEncryption{
+	keyWraps = []jose.KeyAlgorithm{
+		jose.RSA_OAEP, jose.RSA_OAEP_256, jose.ECDH_ES, jose.ECDH_ES_A128KW,
+		jose.ECDH_ES_A192KW, jose.ECDH_ES_A256KW,
+	}
+	ciphers = []jose.ContentEncryption{
 		jose.A128GCM, jose.A192GCM, jose.A256GCM, jose.A128CBC_HS256, jose.A192CBC_HS384, jose.A256CBC_HS512,
 	}
 )

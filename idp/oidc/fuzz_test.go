@@ -29,8 +29,9 @@ func offline(t testing.TB, now time.Time) *Provider {
 		t.Fatal(err)
 	}
 	answers := map[string]string{
-		"/.well-known/openid-configuration": `{"issuer":"` + fuzzIssuer + `","authorization_endpoint":"` + fuzzIssuer + `/a","token_endpoint":"` + fuzzIssuer + `/t","jwks_uri":"` + fuzzIssuer + `/j"}`,
-		"/j":                                string(keys),
+		"/.well-known/openid-configuration": `{"issuer":"` + fuzzIssuer + `","authorization_endpoint":"` + fuzzIssuer + `/a","token_endpoint":"` +
+			fuzzIssuer + `/t","jwks_uri":"` + fuzzIssuer + `/j"}`,
+		"/j": string(keys),
 	}
 	ours := oidctest.NewKeys(t, "ours").RSA
 	client := &http.Client{Transport: table(func(r *http.Request) (*http.Response, error) {
@@ -40,7 +41,8 @@ func offline(t testing.TB, now time.Time) *Provider {
 		}, nil
 	})}
 	p, err := New(Config{Issuer: fuzzIssuer, ClientID: "gatehouse", Decrypt: []string{""}}, idp.Env{
-		ID: "corp", Issuer: "https://auth.example.com", Now: func() time.Time { return now }, Random: rand.Reader, Log: zap.NewNop(), Client: client, Checked: client,
+		ID: "corp", Issuer: "https://auth.example.com", Now: func() time.Time { return now }, Random: rand.Reader, Log: zap.NewNop(),
+		Client: client, Checked: client,
 		Once: func(context.Context, string, time.Time) error { return nil },
 		KeyPair: func(context.Context, string) (*idp.Key, error) {
 			return &idp.Key{Signer: ours}, nil
@@ -65,7 +67,8 @@ func FuzzIDToken(f *testing.F) {
 		`{"iss":"https://op.example","sub":"a","aud":["gatehouse"],"azp":"gatehouse","iat":1.7e9,"exp":1700000300.5,"auth_time":1700000000}`,
 		`{"iss":"https://op.example","sub":"a","sub":"b","aud":"gatehouse","iat":1700000000,"exp":1700000300}`,
 		`{"ISS":"https://op.example","Sub":"a","aud":"gatehouse","iat":1700000000,"exp":1700000300}`,
-		`{"_claim_names":{"a":"b"},"_claim_sources":{"b":{}}}`, `[]`, `null`, `{"aud":{}}`, "\xff{", `{"iss":"https://op.example","sub":"\ud800"}`,
+		`{"_claim_names":{"a":"b"},"_claim_sources":{"b":{}}}`, `[]`, `null`, `{"aud":{}}`, "\xff{",
+		`{"iss":"https://op.example","sub":"\ud800"}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -122,7 +125,10 @@ func FuzzToken(f *testing.F) {
 
 // FuzzObject compares the reader with encoding/json, and checks that no claims cause a panic.
 func FuzzObject(f *testing.F) {
-	for _, seed := range []string{`{}`, `{"a":1,"a":2}`, `{"a":[{"b":{"c":[null,true,1e400]}}],"keys":[{"kty":"RSA"}]}`, `{"a":1} {}`, `{"a.b":1,"a":{"b":2}}`, `{"a`, "{\"\xff\":1}"} {
+	for _, seed := range []string{
+		`{}`, `{"a":1,"a":2}`, `{"a":[{"b":{"c":[null,true,1e400]}}],"keys":[{"kty":"RSA"}]}`, `{"a":1} {}`,
+		`{"a.b":1,"a":{"b":2}}`, `{"a`, "{\"\xff\":1}",
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {

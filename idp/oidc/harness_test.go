@@ -75,7 +75,11 @@ func openAs(t *testing.T, id string, op *oidctest.OP, change ...func(*oidc.Confi
 	op.Now = l.clock.Now
 	cfg := oidc.Config{
 		Issuer: op.URL, ClientID: oidctest.ClientID, ClientSecret: secret.New(oidctest.ClientSecret), Scopes: []string{"profile", "email"},
-		Mapping: idp.Mapping{Attributes: []idp.Attribute{{From: "name", To: "fullName"}, {From: "groups", To: "groups"}, {From: "address.locality", To: "city"}}},
+		Mapping: idp.Mapping{Attributes: []idp.Attribute{
+			{From: "name", To: "fullName"},
+			{From: "groups", To: "groups"},
+			{From: "address.locality", To: "city"},
+		}},
 	}
 	for _, f := range change {
 		f(&cfg)

@@ -89,7 +89,8 @@ func (p *Provider) describe(claims, fromToken object, h heldData) (*idp.Identity
 		delete(flat, claimVerified) // a string must not become a detail that proves the address either
 	}
 	out := &idp.Identity{
-		Issuer: h.from(), EmailClaimed: claimed, EmailPrivate: private, Subject: h.Subject, Level: h.Level, AuthTime: h.AuthTime, Details: p.cfg.Mapping.Apply(flat), Held: kept,
+		Issuer: h.from(), EmailClaimed: claimed, EmailPrivate: private, Subject: h.Subject, Level: h.Level, AuthTime: h.AuthTime,
+		Details: p.cfg.Mapping.Apply(flat), Held: kept,
 		Form: "client " + p.cfg.ClientID, // OpenID Connect Core 8.1: a pairwise sub belongs to a client
 	}
 	if p.cfg.IdentifyBy != "" {

@@ -34,7 +34,11 @@ func openItsme(t *testing.T, change ...func(*oidc.Config)) *lab {
 	l = openAs(t, "itsme", op, append([]func(*oidc.Config){func(c *oidc.Config) {
 		c.Preset, c.ClientSecret, c.Scopes, c.ServiceCode = oidc.Itsme, secret.String{}, nil, oidctest.ItsmeService
 		c.Issuer += "/v2"
-		c.Mapping = idp.Mapping{Attributes: []idp.Attribute{{From: "name", To: "name"}, {From: oidctest.ItsmeNational, To: "nationalNumber"}, {From: "address.locality", To: "city"}}}
+		c.Mapping = idp.Mapping{Attributes: []idp.Attribute{
+			{From: "name", To: "name"},
+			{From: oidctest.ItsmeNational, To: "nationalNumber"},
+			{From: "address.locality", To: "city"},
+		}}
 	}}, change...)...)
 	return l
 }
@@ -50,14 +54,22 @@ func TestItsme(t *testing.T) {
 		asked  string
 		want   int
 	}{
-		"basic":                          {asked: oidctest.ItsmeBasic, want: 2},
-		"advanced":                       {config: advanced, asked: oidctest.ItsmeAdvanced, want: 3},
-		"basic, and that is enough":      {level: 2, asked: oidctest.ItsmeBasic, want: 2},
-		"more than basic is asked for":   {level: 3, asked: oidctest.ItsmeAdvanced, want: 3},
-		"more than there is":             {level: 4, asked: oidctest.ItsmeBasic, want: 2},
-		"as the operator says":           {config: func(c *oidc.Config) { c.Level = 4 }, asked: oidctest.ItsmeBasic, want: 4},
-		"as the operator says for each":  {config: func(c *oidc.Config) { c.Levels = map[string]int{oidctest.ItsmeBasic: 1, oidctest.ItsmeAdvanced: 4} }, level: 2, asked: oidctest.ItsmeAdvanced, want: 4},
-		"only advanced is worth a level": {config: func(c *oidc.Config) { c.Levels = map[string]int{oidctest.ItsmeAdvanced: 4} }, asked: oidctest.ItsmeBasic, want: 1},
+		"basic":                        {asked: oidctest.ItsmeBasic, want: 2},
+		"advanced":                     {config: advanced, asked: oidctest.ItsmeAdvanced, want: 3},
+		"basic, and that is enough":    {level: 2, asked: oidctest.ItsmeBasic, want: 2},
+		"more than basic is asked for": {level: 3, asked: oidctest.ItsmeAdvanced, want: 3},
+		"more than there is":           {level: 4, asked: oidctest.ItsmeBasic, want: 2},
+		"as the operator says":         {config: func(c *oidc.Config) { c.Level = 4 }, asked: oidctest.ItsmeBasic, want: 4},
+		"as the operator says for each": {config: func(c *oidc.Config) {
+			c.Levels = map[string]int{
+				oidctest.ItsmeBasic:    1,
+				oidctest.ItsmeAdvanced: 4,
+			}
+		}, level: 2, asked: oidctest.ItsmeAdvanced, want: 4},
+		"only advanced is worth a level": {
+			config: func(c *oidc.Config) { c.Levels = map[string]int{oidctest.ItsmeAdvanced: 4} },
+			asked:  oidctest.ItsmeBasic, want: 1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -70,11 +82,13 @@ func TestItsme(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.Issuer != l.op.URL+"/v2" || got.Subject != "6g2k9rgglem2dttw5d51ulkxpv24phwatiu6" || got.Level != c.want || got.Email != "ann@example.com" || got.EmailVerified ||
+			if got.Issuer != l.op.URL+"/v2" || got.Subject != "6g2k9rgglem2dttw5d51ulkxpv24phwatiu6" || got.Level != c.want ||
+				got.Email != "ann@example.com" || got.EmailVerified ||
 				!slices.Equal(got.Details["nationalNumber"], []string{"85010244229"}) || !slices.Equal(got.Details["city"], []string{"TONGEREN"}) {
 				t.Errorf("%+v, want level %d", got, c.want)
 			}
-			if _, asked := l.op.Last("/v2/authorization"); asked.Get("acr_values") != c.asked || asked.Get("scope") != "openid profile email service:"+oidctest.ItsmeService {
+			if _, asked := l.op.Last("/v2/authorization"); asked.Get("acr_values") != c.asked ||
+				asked.Get("scope") != "openid profile email service:"+oidctest.ItsmeService {
 				t.Errorf("asked %v, want %s", asked, c.asked)
 			}
 		})
@@ -137,12 +151,14 @@ func TestItsmeAttacks(t *testing.T) {
 			"an ID token of another sign-in":    func(_ *lab, s *oidctest.Script) { s.IDToken["nonce"] = "another" },
 			"an encrypted ID token by a stranger": func(l *lab, s *oidctest.Script) {
 				s.Seal = func(claims map[string]any) string {
-					return oidctest.Encrypt(l.t, jose.Recipient{Algorithm: jose.RSA_OAEP_256, Key: l.key.Public()}, jose.A128CBC_HS256, "", oidctest.NewKeys(l.t, "another").Sign(l.t, claims))
+					return oidctest.Encrypt(l.t, jose.Recipient{Algorithm: jose.RSA_OAEP_256, Key: l.key.Public()}, jose.A128CBC_HS256, "",
+						oidctest.NewKeys(l.t, "another").Sign(l.t, claims))
 				}
 			},
 			"by a padding that can be guessed": func(l *lab, s *oidctest.Script) {
 				s.Seal = func(claims map[string]any) string {
-					return oidctest.Encrypt(l.t, jose.Recipient{Algorithm: jose.RSA1_5, Key: l.key.Public()}, jose.A128CBC_HS256, "", l.op.Sign(claims)) //nolint:staticcheck // what must be refused
+					return oidctest.Encrypt(l.t, jose.Recipient{Algorithm: jose.RSA1_5, Key: l.key.Public()}, jose.A128CBC_HS256, "",
+						l.op.Sign(claims)) //nolint:staticcheck // what must be refused
 				}
 			},
 		} {
@@ -164,7 +180,8 @@ func TestItsmeAttacks(t *testing.T) {
 			s.Handlers = map[string]http.HandlerFunc{"/v2/.well-known/openid-configuration": func(w http.ResponseWriter, _ *http.Request) {
 				at := l.op.URL + "/v2"
 				oidctest.JSON(w, http.StatusOK, map[string]any{
-					"issuer": at, "authorization_endpoint": at + "/authorization", "token_endpoint": other.URL + "/token", "jwks_uri": at + "/jwkSet", "userinfo_endpoint": at + "/userinfo",
+					"issuer": at, "authorization_endpoint": at + "/authorization", "token_endpoint": other.URL + "/token", "jwks_uri": at + "/jwkSet",
+					"userinfo_endpoint": at + "/userinfo",
 				})
 			}}
 		})

@@ -108,7 +108,8 @@ func (s keySet) is(other keySet) bool {
 // secret.
 func candidates(keys []publicKey, header jose.Header) (out []publicKey) {
 	for _, k := range keys {
-		if (header.KeyID == "" || k.KeyID == header.KeyID) && (k.Algorithm == "" || k.Algorithm == header.Algorithm) && jwa.Suits(k.Key, header.Algorithm) {
+		if (header.KeyID == "" || k.KeyID == header.KeyID) && (k.Algorithm == "" || k.Algorithm == header.Algorithm) &&
+			jwa.Suits(k.Key, header.Algorithm) {
 			out = append(out, k)
 		}
 	}

@@ -112,21 +112,28 @@ func TestBackChannelLogoutRefused(t *testing.T) {
 	tokens := map[string]string{
 		"replayed": twice, "empty": "", "garbage": "a.b.c", "unsigned": forge(`{"alg":"none"}`, `{}`, ""),
 		"signed by a stranger": oidctest.NewKeys(t, "other").Sign(t, l.op.LogoutClaims(now, nil)),
-		"an access token":      oidctest.Sign(t, jose.RS256, keys.RSA, map[jose.HeaderKey]any{"kid": keys.ID, "typ": "at+jwt"}, l.op.LogoutClaims(now, nil)),
-		"an ID token":          keys.Sign(t, map[string]any{"iss": l.op.URL, "aud": oidctest.ClientID, "sub": "alice", "iat": now, "exp": now + 300, "nonce": "n"}),
+		"an access token": oidctest.Sign(t, jose.RS256, keys.RSA, map[jose.HeaderKey]any{"kid": keys.ID, "typ": "at+jwt"},
+			l.op.LogoutClaims(now, nil)),
+		"an ID token": keys.Sign(t,
+			map[string]any{"iss": l.op.URL, "aud": oidctest.ClientID, "sub": "alice", "iat": now, "exp": now + 300, "nonce": "n"}),
 	}
 	for name, change := range map[string]map[string]any{
-		"other iss": {"iss": "https://evil.example"}, "no iss": {"iss": nil}, "other aud": {"aud": "other"}, "several auds": {"aud": []string{oidctest.ClientID, "other"}},
-		"no iat": {"iat": nil}, "future iat": {"iat": now + 61}, "no exp": {"exp": nil}, "expired": {"exp": now - 1}, "exp in a year": {"exp": now + 31_536_000},
-		"no jti": {"jti": nil}, "jti of another type": {"jti": 7}, "no sub and no sid": {"sub": nil, "sid": nil}, "no events": {"events": nil},
-		"another event": {"events": map[string]any{"x": map[string]any{}}}, "event that is no object": event("x"), "event that is null": event(nil),
-		"nonce": {"nonce": "n"}, "nonce that is null": {"nonce": json.RawMessage("null")}, "sid with a line end": {"sid": "a\nb"},
+		"other iss": {"iss": "https://evil.example"}, "no iss": {"iss": nil}, "other aud": {"aud": "other"},
+		"several auds": {"aud": []string{oidctest.ClientID, "other"}},
+		"no iat":       {"iat": nil}, "future iat": {"iat": now + 61}, "no exp": {"exp": nil}, "expired": {"exp": now - 1},
+		"exp in a year": {"exp": now + 31_536_000},
+		"no jti":        {"jti": nil}, "jti of another type": {"jti": 7}, "no sub and no sid": {"sub": nil, "sid": nil},
+		"no events":     {"events": nil},
+		"another event": {"events": map[string]any{"x": map[string]any{}}}, "event that is no object": event("x"),
+		"event that is null": event(nil),
+		"nonce":              {"nonce": "n"}, "nonce that is null": {"nonce": json.RawMessage("null")}, "sid with a line end": {"sid": "a\nb"},
 	} {
 		tokens[name] = l.op.LogoutToken(change)
 	}
 	for name, token := range tokens {
 		h := new(host)
-		if w := l.backChannel(t, token, h); w.Code != http.StatusBadRequest || len(h.ended) != 0 || !strings.Contains(w.Body.String(), `"invalid_request"`) {
+		if w := l.backChannel(t, token, h); w.Code != http.StatusBadRequest || len(h.ended) != 0 ||
+			!strings.Contains(w.Body.String(), `"invalid_request"`) {
 			t.Errorf("%s: status %d %s, ended %v, want 400 and nothing", name, w.Code, w.Body, h.ended)
 		}
 	}
@@ -140,7 +147,8 @@ func TestBackChannelLogoutRefused(t *testing.T) {
 			t.Errorf("%s: status %d, ended %v", name, w.Code, h.ended)
 		}
 	}
-	if w := l.backChannel(t, l.op.LogoutToken(nil), &host{err: errors.New("storage is down")}); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+	if w := l.backChannel(t, l.op.LogoutToken(nil), &host{err: errors.New("storage is down")}); w.Code != http.StatusServiceUnavailable ||
+		w.Header().Get("Retry-After") == "" {
 		t.Errorf("storage down: status %d, want 503 with Retry-After", w.Code)
 	}
 }
@@ -190,7 +198,8 @@ func TestFrontChannelLogout(t *testing.T) {
 			if diff := cmp.Diff(want, h.ended); diff != "" {
 				t.Errorf("%s: ended (-want +got):\n%s", tc.name, diff)
 			}
-			if csp := w.Header().Get("Content-Security-Policy"); !strings.HasSuffix(csp, "frame-ancestors "+l.op.URL) || w.Header().Get("X-Frame-Options") != "" {
+			if csp := w.Header().Get("Content-Security-Policy"); !strings.HasSuffix(csp, "frame-ancestors "+l.op.URL) ||
+				w.Header().Get("X-Frame-Options") != "" {
 				t.Errorf("headers = %v: the provider's page must be able to frame it, and no other", w.Header())
 			}
 		}
@@ -214,7 +223,8 @@ func TestSignOutThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := u.Query()
-	if q.Get("client_id") != oidctest.ClientID || q.Get("post_logout_redirect_uri") != issuer+"/oidc/corp/signed-out" || strings.Count(q.Get("id_token_hint"), ".") != 2 || q.Get("ui_locales") != "nl" {
+	if q.Get("client_id") != oidctest.ClientID || q.Get("post_logout_redirect_uri") != issuer+"/oidc/corp/signed-out" ||
+		strings.Count(q.Get("id_token_hint"), ".") != 2 || q.Get("ui_locales") != "nl" {
 		t.Errorf("End sends to %v", q)
 	}
 	h := &host{flows: map[string]string{flowName: "https://shop.example/bye"}}
@@ -247,7 +257,11 @@ func TestSignOutWhileDown(t *testing.T) {
 	t.Parallel()
 	l := open(t, func(c *oidc.Config) { c.Timeout = 50 * time.Millisecond })
 	l.op.Change(func(s *oidctest.Script) {
-		s.Handlers = map[string]http.HandlerFunc{"/.well-known/openid-configuration": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }}
+		s.Handlers = map[string]http.HandlerFunc{"/.well-known/openid-configuration": func(_ http.ResponseWriter,
+			r *http.Request,
+		) {
+			<-r.Context().Done()
+		}}
 	})
 	kept := fmt.Sprintf(`{"iss":%q,"client":%q}`, l.op.URL, oidctest.ClientID)
 	if next, err := l.End(t.Context(), idp.EndRequest{Flow: flowName, Held: []byte(kept)}); err == nil {

@@ -76,7 +76,8 @@ func TestAuthorizationRequest(t *testing.T) {
 	}{
 		{"plain", nil, whenever, map[string]string{
 			"response_type": "code", "client_id": oidctest.ClientID, "redirect_uri": issuer + "/oidc/corp/callback", "scope": "openid profile email",
-			"state": flowName, "code_challenge_method": "S256", "prompt": "", "max_age": "", "login_hint": "", "acr_values": "", "response_mode": "", "claims": "",
+			"state": flowName, "code_challenge_method": "S256", "prompt": "", "max_age": "", "login_hint": "", "acr_values": "",
+			"response_mode": "", "claims": "",
 		}},
 		{"passive", nil, idp.Request{Passive: true, MaxAge: -1}, map[string]string{"prompt": "none", "max_age": ""}},
 		{"force", nil, idp.Request{Force: true, MaxAge: -1}, map[string]string{"prompt": "login", "max_age": "0"}},
@@ -143,7 +144,8 @@ func TestClientAuthentication(t *testing.T) {
 	}{
 		{oidc.AuthBasic, func(t *testing.T, r *http.Request, form url.Values) {
 			user, password, _ := r.BasicAuth()
-			if user != oidctest.ClientID || password != url.QueryEscape(oidctest.ClientSecret) || form.Has("client_secret") || form.Has("client_id") {
+			if user != oidctest.ClientID || password != url.QueryEscape(oidctest.ClientSecret) ||
+				form.Has("client_secret") || form.Has("client_id") {
 				t.Errorf("Basic %q %q, form %v", user, password, form)
 			}
 		}},
@@ -153,7 +155,8 @@ func TestClientAuthentication(t *testing.T) {
 			}
 		}},
 		{oidc.AuthPrivateKey, func(t *testing.T, r *http.Request, form url.Values) {
-			if r.Header.Get("Authorization") != "" || form.Has("client_secret") || form.Get("client_assertion_type") != "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" {
+			if r.Header.Get("Authorization") != "" || form.Has("client_secret") ||
+				form.Get("client_assertion_type") != "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" {
 				t.Errorf("Authorization %q, form %v", r.Header.Get("Authorization"), form)
 			}
 		}},
@@ -331,7 +334,8 @@ func TestFormPost(t *testing.T) {
 func TestUserInfoOverwrites(t *testing.T) {
 	t.Parallel()
 	l := open(t, func(c *oidc.Config) {
-		c.Mapping.Attributes = append(c.Mapping.Attributes, idp.Attribute{From: "dept", To: "dept"}, idp.Attribute{From: "only", To: "only"}, idp.Attribute{From: "a.b", To: "ab"}, idp.Attribute{From: "acr", To: "acr"})
+		c.Mapping.Attributes = append(c.Mapping.Attributes, idp.Attribute{From: "dept", To: "dept"}, idp.Attribute{From: "only", To: "only"},
+			idp.Attribute{From: "a.b", To: "ab"}, idp.Attribute{From: "acr", To: "acr"})
 		c.Mapping.Constants = []idp.Constant{{Detail: "source", Value: "corp"}}
 	})
 	l.op.Change(func(s *oidctest.Script) {
@@ -343,7 +347,8 @@ func TestUserInfoOverwrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string][]string{
-		"fullName": {"Alice Example"}, "groups": {"x", "1"}, "city": {"Utrecht"}, "dept": {"new"}, "only": {"7"}, "ab": {"exact", "true"}, "source": {"corp"}, "acr": {"true one"},
+		"fullName": {"Alice Example"}, "groups": {"x", "1"}, "city": {"Utrecht"}, "dept": {"new"}, "only": {"7"}, "ab": {"exact", "true"},
+		"source": {"corp"}, "acr": {"true one"},
 	}
 	if diff := cmp.Diff(want, got.Details); diff != "" {
 		t.Errorf("details (-want +got):\n%s", diff)
@@ -361,9 +366,24 @@ func TestVerifiedEmail(t *testing.T) {
 		wantVerified bool
 	}{
 		{"both at userinfo", nil, nil, "alice@example.org", true},
-		{"verified in the ID token, other address at userinfo", map[string]any{"email": "a@example.org", "email_verified": true}, map[string]any{"email": "boss@example.org", "email_verified": nil}, "boss@example.org", false},
-		{"proof at userinfo, address in the ID token", map[string]any{"email": "boss@example.org"}, map[string]any{"email": nil, "email_verified": true}, "", false},
-		{"ID token alone", map[string]any{"email": "a@example.org", "email_verified": true}, map[string]any{"email": nil, "email_verified": nil}, "a@example.org", true},
+		{
+			"verified in the ID token, other address at userinfo",
+			map[string]any{"email": "a@example.org", "email_verified": true},
+			map[string]any{"email": "boss@example.org", "email_verified": nil},
+			"boss@example.org", false,
+		},
+		{
+			"proof at userinfo, address in the ID token",
+			map[string]any{"email": "boss@example.org"},
+			map[string]any{"email": nil, "email_verified": true},
+			"", false,
+		},
+		{
+			"ID token alone",
+			map[string]any{"email": "a@example.org", "email_verified": true},
+			map[string]any{"email": nil, "email_verified": nil},
+			"a@example.org", true,
+		},
 		{"as a string", nil, map[string]any{"email_verified": "true"}, "alice@example.org", false},
 		{"as another string", nil, map[string]any{"email_verified": "false"}, "alice@example.org", false},
 		{"as a number", nil, map[string]any{"email_verified": 1}, "alice@example.org", false},
@@ -481,16 +501,28 @@ func TestCheck(t *testing.T) {
 		"our key pair is gone": {config: func(c *oidc.Config) {
 			c.AuthMethod, c.ClientSecret, c.Key = oidc.AuthPrivateKey, secret.String{}, "missing"
 		}, failed: "key pairs", says: "missing"},
-		"no keys":        {script: func(s *oidctest.Script) { s.Keys = map[string]any{"keys": []any{}} }, failed: "keys", says: "RSA key of 2048 bits"},
-		"wrong secret":   {config: func(c *oidc.Config) { c.ClientSecret = secret.New("hush-hush") }, failed: "client authentication", says: "compare client id and secret"},
-		"another issuer": {script: func(s *oidctest.Script) { s.Discovery = map[string]any{"issuer": "https://else.example"} }, failed: "metadata", says: "exactly as the provider does"},
+		"no keys": {
+			script: func(s *oidctest.Script) { s.Keys = map[string]any{"keys": []any{}} }, failed: "keys",
+			says: "RSA key of 2048 bits",
+		},
+		"wrong secret": {
+			config: func(c *oidc.Config) { c.ClientSecret = secret.New("hush-hush") }, failed: "client authentication",
+			says: "compare client id and secret",
+		},
+		"another issuer": {
+			script: func(s *oidctest.Script) { s.Discovery = map[string]any{"issuer": "https://else.example"} },
+			failed: "metadata", says: "exactly as the provider does",
+		},
 		"a page for the metadata": {script: func(s *oidctest.Script) {
 			s.Handlers = map[string]http.HandlerFunc{"/.well-known/openid-configuration": garbage}
 		}, failed: "metadata", says: "HTML page"},
 		"no metadata": {script: func(s *oidctest.Script) {
 			s.Handlers = map[string]http.HandlerFunc{"/.well-known/openid-configuration": http.NotFound}
 		}, failed: "metadata"},
-		"a page for the token": {script: func(s *oidctest.Script) { s.Handlers = map[string]http.HandlerFunc{"/token": garbage} }, failed: "client authentication"},
+		"a page for the token": {
+			script: func(s *oidctest.Script) { s.Handlers = map[string]http.HandlerFunc{"/token": garbage} },
+			failed: "client authentication",
+		},
 		"not allowed there": {script: func(s *oidctest.Script) {
 			s.Handlers = map[string]http.HandlerFunc{"/token": says(400, "unauthorized_client")}
 		}, failed: "client authentication", says: "allow the authorization code flow"},
@@ -501,7 +533,10 @@ func TestCheck(t *testing.T) {
 			s.Handlers = map[string]http.HandlerFunc{"/.well-known/openid-configuration": func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Date", "Mon, 02 Jan 2006 15:04:05 GMT")
 				at := "http://" + r.Host
-				oidctest.JSON(w, 200, map[string]any{"issuer": at, "authorization_endpoint": at + "/authorize", "token_endpoint": at + "/token", "jwks_uri": at + "/jwks"})
+				oidctest.JSON(w, 200, map[string]any{
+					"issuer": at, "authorization_endpoint": at + "/authorize", "token_endpoint": at + "/token",
+					"jwks_uri": at + "/jwks",
+				})
 			}}
 		}, says: "synchronise the clock"},
 	} {

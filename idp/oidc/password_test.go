@@ -20,7 +20,8 @@ func TestPasswordGrant(t *testing.T) {
 	ask := func(username, password string) (*idp.Identity, error) {
 		return l.AskPassword(t.Context(), idp.Credentials{Username: username, Password: password})
 	}
-	if _, err := ask("alice", "secret"); err == nil || errors.Is(err, idp.ErrCredentials) || !strings.Contains(err.Error(), "unsupported_grant_type") {
+	if _, err := ask("alice", "secret"); err == nil || errors.Is(err, idp.ErrCredentials) ||
+		!strings.Contains(err.Error(), "unsupported_grant_type") {
 		t.Errorf("a server without the grant: %v, want what the operator has to change", err)
 	}
 	l.op.Change(func(s *oidctest.Script) { s.Passwords = map[string]string{"alice": "secret"} })
@@ -35,7 +36,8 @@ func TestPasswordGrant(t *testing.T) {
 	for name, change := range map[string]map[string]any{"with an ID token": nil, "without one": {"id_token": nil}} {
 		l.op.Change(func(s *oidctest.Script) { s.Token = change })
 		id, err := ask("alice", "secret")
-		if err != nil || id.Subject != "alice" || id.Username != "alice" || id.Email != "alice@example.org" || !id.EmailVerified || id.Issuer != l.op.URL || len(id.Held) > 0 {
+		if err != nil || id.Subject != "alice" || id.Username != "alice" || id.Email != "alice@example.org" || !id.EmailVerified ||
+			id.Issuer != l.op.URL || len(id.Held) > 0 {
 			t.Errorf("%s: %+v, %v", name, id, err)
 		}
 	}

@@ -19,7 +19,8 @@ func TestPeers(t *testing.T) {
 		l := open(t)
 		for _, claim := range []string{"exp", "iat"} {
 			for name, v := range map[string]any{
-				"missing": nil, "zero": 0, "negative": -1, "a string": "9999999999", "a boolean": true, "an object": map[string]any{}, "an array": []any{1}, "beyond all numbers": 1e300,
+				"missing": nil, "zero": 0, "negative": -1, "a string": "9999999999", "a boolean": true, "an object": map[string]any{},
+				"an array": []any{1}, "beyond all numbers": 1e300,
 			} {
 				l.op.Change(func(s *oidctest.Script) { s.IDToken = map[string]any{claim: v} })
 				if _, err := l.signIn(whenever); !isInvalid(err) {
@@ -70,7 +71,8 @@ func TestPeers(t *testing.T) {
 				}
 			})
 			for name, hash := range map[string]any{
-				"of another": "AAAAAAAAAAAAAAAAAAAAAA", "empty": "", "not text": 1, "an array": []any{}, "64 bytes": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+				"of another": "AAAAAAAAAAAAAAAAAAAAAA", "empty": "", "not text": 1, "an array": []any{},
+				"64 bytes": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
 			} {
 				l.op.Change(func(s *oidctest.Script) { s.IDToken = map[string]any{"at_hash": hash} })
 				if _, err := l.signIn(whenever); err == nil {

@@ -16,7 +16,8 @@ func openGoogle(t *testing.T, change ...func(*oidc.Config)) *lab {
 	t.Helper()
 	op := oidctest.NewGoogle(t)
 	return openAs(t, "google", op, append([]func(*oidc.Config){func(c *oidc.Config) {
-		c.Preset, c.Scopes, c.Mapping = oidc.Google, nil, idp.Mapping{Attributes: []idp.Attribute{{From: "email_verified", To: "email_verified"}, {From: "given_name", To: "given_name"}}}
+		c.Preset, c.Scopes, c.Mapping = oidc.Google, nil,
+			idp.Mapping{Attributes: []idp.Attribute{{From: "email_verified", To: "email_verified"}, {From: "given_name", To: "given_name"}}}
 	}}, change...)...)
 }
 
@@ -33,20 +34,38 @@ func TestGoogle(t *testing.T) {
 			err, email, iss string
 			verified        bool
 		}{
-			"of Workspace":                                 {email: "ann@example.com", verified: true},
-			"an issuer without scheme":                     {iss: "bare", email: "ann@example.com", verified: true},
-			"of the domain":                                {config: ofExample, email: "ann@example.com", verified: true},
-			"of another domain":                            {config: ofExample, token: map[string]any{"hd": "evil.example"}, err: "rejection"},
-			"the hd of userinfo does not count":            {config: ofExample, token: map[string]any{"hd": nil}, err: "rejection"},
-			"of Gmail, where a domain is demanded":         {config: ofExample, token: map[string]any{"hd": nil, "email": "ann@gmail.com"}, err: "rejection"},
-			"an address of the domain does not replace it": {config: ofExample, token: map[string]any{"hd": nil, "email": "ann@example.com"}, err: "rejection"},
-			"hd is a list":                                 {config: ofExample, token: map[string]any{"hd": []string{"example.com", "evil.example"}}, err: "rejection"},
-			"of Gmail":                                     {token: map[string]any{"hd": nil}, info: map[string]any{"email": "ann@gmail.com"}, email: "ann@gmail.com", verified: true},
+			"of Workspace":                      {email: "ann@example.com", verified: true},
+			"an issuer without scheme":          {iss: "bare", email: "ann@example.com", verified: true},
+			"of the domain":                     {config: ofExample, email: "ann@example.com", verified: true},
+			"of another domain":                 {config: ofExample, token: map[string]any{"hd": "evil.example"}, err: "rejection"},
+			"the hd of userinfo does not count": {config: ofExample, token: map[string]any{"hd": nil}, err: "rejection"},
+			"of Gmail, where a domain is demanded": {
+				config: ofExample, token: map[string]any{"hd": nil, "email": "ann@gmail.com"},
+				err: "rejection",
+			},
+			"an address of the domain does not replace it": {
+				config: ofExample,
+				token:  map[string]any{"hd": nil, "email": "ann@example.com"}, err: "rejection",
+			},
+			"hd is a list": {
+				config: ofExample, token: map[string]any{"hd": []string{"example.com", "evil.example"}},
+				err: "rejection",
+			},
+			"of Gmail": {
+				token: map[string]any{"hd": nil}, info: map[string]any{"email": "ann@gmail.com"},
+				email: "ann@gmail.com", verified: true,
+			},
 			"an account with an address of another provider, checked when it was made": {token: map[string]any{"hd": nil}, email: "ann@example.com"},
-			"an address that is not verified":                                          {token: map[string]any{"email_verified": false}, info: map[string]any{"email_verified": false}, email: "ann@example.com"},
-			"verified as a text":                                                       {token: map[string]any{"email_verified": "true"}, info: map[string]any{"email_verified": "true"}, email: "ann@example.com"},
-			"another issuer":                                                           {token: map[string]any{"iss": "https://accounts.google.com.evil.example"}, err: "invalid"},
-			"for another client":                                                       {token: map[string]any{"aud": "another"}, err: "invalid"},
+			"an address that is not verified": {
+				token: map[string]any{"email_verified": false},
+				info:  map[string]any{"email_verified": false}, email: "ann@example.com",
+			},
+			"verified as a text": {
+				token: map[string]any{"email_verified": "true"},
+				info:  map[string]any{"email_verified": "true"}, email: "ann@example.com",
+			},
+			"another issuer":     {token: map[string]any{"iss": "https://accounts.google.com.evil.example"}, err: "invalid"},
+			"for another client": {token: map[string]any{"aud": "another"}, err: "invalid"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -123,7 +142,8 @@ func openMicrosoft(t *testing.T, change ...func(*oidc.Config)) *lab {
 	t.Helper()
 	op := oidctest.NewMicrosoft(t)
 	return openAs(t, "ms", op, append([]func(*oidc.Config){func(c *oidc.Config) {
-		c.Preset, c.Scopes, c.Mapping = oidc.Microsoft, nil, idp.Mapping{Attributes: []idp.Attribute{{From: "preferred_username", To: "email"}, {From: "email_verified", To: "email_verified"}}}
+		c.Preset, c.Scopes, c.Mapping = oidc.Microsoft, nil,
+			idp.Mapping{Attributes: []idp.Attribute{{From: "preferred_username", To: "email"}, {From: "email_verified", To: "email_verified"}}}
 	}}, change...)...)
 }
 
@@ -148,37 +168,62 @@ func TestMicrosoft(t *testing.T) {
 			proved  bool
 			claimed bool
 		}{
-			"common, any tenant":                             {claimed: true},
-			"common, a personal one":                         {from: oidctest.PersonalTenant, claimed: true},
-			"organizations":                                  {config: tenant("organizations"), claimed: true},
-			"organizations, personal":                        {config: tenant("organizations"), from: oidctest.PersonalTenant, err: "invalid"},
-			"consumers":                                      {config: tenant("consumers"), from: oidctest.PersonalTenant, claimed: true},
-			"consumers, of a tenant":                         {config: tenant("consumers"), err: "invalid"},
-			"one tenant":                                     {config: tenant(strings.ToUpper(oidctest.Tenant))},
-			"one tenant, of another":                         {config: tenant(oidctest.Tenant), from: oidctest.OtherTenant, err: "invalid"},
-			"a tenant of the list":                           {config: tenant("common", oidctest.Tenant), claimed: true},
-			"a tenant not on the list":                       {config: tenant("common", oidctest.Tenant), from: oidctest.OtherTenant, err: "invalid"},
-			"personal, not on the list":                      {config: tenant("common", oidctest.Tenant), from: oidctest.PersonalTenant, err: "invalid"},
-			"tid of an allowed tenant, iss of a hostile one": {config: tenant("common", oidctest.Tenant), from: oidctest.OtherTenant, token: claims{"tid": oidctest.Tenant}, err: "invalid"},
-			"tid of a hostile tenant, iss of an allowed one": {config: tenant("common", oidctest.Tenant), token: claims{"tid": oidctest.OtherTenant}, err: "invalid"},
-			"no tid":                          {token: claims{"tid": nil}, err: "invalid"},
-			"a tid that is a list":            {token: claims{"tid": []string{oidctest.Tenant}}, err: "invalid"},
-			"the stand-in for a tenant":       {from: "{tenantid}", err: "invalid"},
-			"an issuer below another":         {token: claims{"iss": "https://evil.example/" + oidctest.Tenant + "/v2.0"}, err: "invalid"},
-			"a token of version 1":            {token: claims{"iss": "https://sts.windows.net/" + oidctest.Tenant + "/"}, err: "invalid"},
-			"a key of another tenant":         {key: oidctest.OtherTenant, err: "invalid"},
-			"a key of this tenant":            {key: oidctest.Tenant, claimed: true},
-			"a key of personal accounts":      {key: oidctest.PersonalTenant, err: "invalid"},
-			"an address that is claimed":      {token: claims{"email": "victim@example.com"}, email: "victim@example.com", claimed: true},
-			"and called verified":             {token: claims{"email": "victim@example.com", "email_verified": true}, email: "victim@example.com", claimed: true},
-			"and its domain is not":           {token: claims{"email": "victim@example.com", "xms_edov": false}, email: "victim@example.com", claimed: true},
-			"and its domain is not, as a 0":   {token: claims{"email": "victim@example.com", "xms_edov": "0"}, email: "victim@example.com", claimed: true},
+			"common, any tenant":      {claimed: true},
+			"common, a personal one":  {from: oidctest.PersonalTenant, claimed: true},
+			"organizations":           {config: tenant("organizations"), claimed: true},
+			"organizations, personal": {config: tenant("organizations"), from: oidctest.PersonalTenant, err: "invalid"},
+			"consumers":               {config: tenant("consumers"), from: oidctest.PersonalTenant, claimed: true},
+			"consumers, of a tenant":  {config: tenant("consumers"), err: "invalid"},
+			"one tenant":              {config: tenant(strings.ToUpper(oidctest.Tenant))},
+			"one tenant, of another":  {config: tenant(oidctest.Tenant), from: oidctest.OtherTenant, err: "invalid"},
+			"a tenant of the list":    {config: tenant("common", oidctest.Tenant), claimed: true},
+			"a tenant not on the list": {
+				config: tenant("common", oidctest.Tenant),
+				from:   oidctest.OtherTenant, err: "invalid",
+			},
+			"personal, not on the list": {
+				config: tenant("common", oidctest.Tenant),
+				from:   oidctest.PersonalTenant, err: "invalid",
+			},
+			"tid of an allowed tenant, iss of a hostile one": {
+				config: tenant("common", oidctest.Tenant), from: oidctest.OtherTenant,
+				token: claims{"tid": oidctest.Tenant}, err: "invalid",
+			},
+			"tid of a hostile tenant, iss of an allowed one": {
+				config: tenant("common", oidctest.Tenant),
+				token:  claims{"tid": oidctest.OtherTenant}, err: "invalid",
+			},
+			"no tid":                     {token: claims{"tid": nil}, err: "invalid"},
+			"a tid that is a list":       {token: claims{"tid": []string{oidctest.Tenant}}, err: "invalid"},
+			"the stand-in for a tenant":  {from: "{tenantid}", err: "invalid"},
+			"an issuer below another":    {token: claims{"iss": "https://evil.example/" + oidctest.Tenant + "/v2.0"}, err: "invalid"},
+			"a token of version 1":       {token: claims{"iss": "https://sts.windows.net/" + oidctest.Tenant + "/"}, err: "invalid"},
+			"a key of another tenant":    {key: oidctest.OtherTenant, err: "invalid"},
+			"a key of this tenant":       {key: oidctest.Tenant, claimed: true},
+			"a key of personal accounts": {key: oidctest.PersonalTenant, err: "invalid"},
+			"an address that is claimed": {token: claims{"email": "victim@example.com"}, email: "victim@example.com", claimed: true},
+			"and called verified": {
+				token: claims{"email": "victim@example.com", "email_verified": true},
+				email: "victim@example.com", claimed: true,
+			},
+			"and its domain is not": {
+				token: claims{"email": "victim@example.com", "xms_edov": false},
+				email: "victim@example.com", claimed: true,
+			},
+			"and its domain is not, as a 0": {
+				token: claims{"email": "victim@example.com", "xms_edov": "0"},
+				email: "victim@example.com", claimed: true,
+			},
 			"of a domain of the tenant":       {token: claims{"email": "ann@example.com", "xms_edov": true}, email: "ann@example.com", proved: true},
 			"of a domain of the tenant, as 1": {token: claims{"email": "ann@example.com", "xms_edov": "1"}, email: "ann@example.com", proved: true},
 			"proved here, another in userinfo": {
-				token: claims{"email": "ann@example.com", "xms_edov": true}, info: claims{"email": "victim@example.com", "email_verified": true, "xms_edov": true}, email: "victim@example.com", claimed: true,
+				token: claims{"email": "ann@example.com", "xms_edov": true},
+				info:  claims{"email": "victim@example.com", "email_verified": true, "xms_edov": true}, email: "victim@example.com", claimed: true,
 			},
-			"proved by userinfo alone":    {info: claims{"email": "victim@example.com", "email_verified": true, "xms_edov": true}, email: "victim@example.com", claimed: true},
+			"proved by userinfo alone": {
+				info:  claims{"email": "victim@example.com", "email_verified": true, "xms_edov": true},
+				email: "victim@example.com", claimed: true,
+			},
 			"of the operator's tenant":    {config: tenant(oidctest.Tenant), token: claims{"email": "ann@example.com"}, email: "ann@example.com"},
 			"edov without a token's mail": {token: claims{"xms_edov": true}, claimed: true},
 		} {
@@ -214,11 +259,13 @@ func TestMicrosoft(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got.Issuer != l.op.URL+"/"+c.from+"/v2.0" || got.Stable != "00000000-0000-0000-66f3-3332eca7ea81" || got.Form != "client "+oidctest.ClientID {
+				if got.Issuer != l.op.URL+"/"+c.from+"/v2.0" || got.Stable != "00000000-0000-0000-66f3-3332eca7ea81" ||
+					got.Form != "client "+oidctest.ClientID {
 					t.Errorf("the identity is %+v, want the issuer of the tenant, and the oid beside sub", got)
 				}
 				if got.Email != c.email || got.EmailVerified != c.proved || got.EmailClaimed != c.claimed {
-					t.Errorf("address %q, proved %t, claimed %t, want %q, %t, %t", got.Email, got.EmailVerified, got.EmailClaimed, c.email, c.proved, c.claimed)
+					t.Errorf("address %q, proved %t, claimed %t, want %q, %t, %t", got.Email, got.EmailVerified, got.EmailClaimed,
+						c.email, c.proved, c.claimed)
 				}
 				if proof := got.Details["email_verified"]; len(proof) > 0 && proof[0] == "true" {
 					t.Errorf("the details prove an address: %v", got.Details)
@@ -239,18 +286,24 @@ func TestAzureADB2C(t *testing.T) {
 			token  func(at string) claims
 			err    string
 		}{
-			"by the policy":                     {},
-			"with the policy in the query":      {config: func(c *oidc.Config) { c.PolicyInQuery = true }},
-			"in another spelling":               {config: func(c *oidc.Config) { c.Policy = "b2c_1_SIGN_in" }},
-			"the domain for the directory":      {config: func(c *oidc.Config) { c.Tenant = "Contoso.onmicrosoft.com" }},
-			"an older policy, which says acr":   {token: func(string) claims { return claims{"tfp": nil, "acr": "b2c_1_sign_in"} }},
-			"by another policy":                 {token: func(string) claims { return claims{"tfp": oidctest.AnotherPolicy} }, err: "invalid"},
-			"by another policy, which says acr": {token: func(string) claims { return claims{"tfp": nil, "acr": oidctest.AnotherPolicy} }, err: "invalid"},
-			"by two policies":                   {token: func(string) claims { return claims{"acr": oidctest.AnotherPolicy} }, err: "invalid"},
-			"by no policy":                      {token: func(string) claims { return claims{"tfp": nil} }, err: "invalid"},
-			"by an empty one":                   {token: func(string) claims { return claims{"tfp": ""} }, err: "invalid"},
-			"by a list of policies":             {token: func(string) claims { return claims{"tfp": []string{oidctest.Policy}} }, err: "invalid"},
-			"of another directory":              {token: func(at string) claims { return claims{"iss": at + "/" + oidctest.OtherTenant + "/v2.0/"} }, err: "invalid"},
+			"by the policy":                   {},
+			"with the policy in the query":    {config: func(c *oidc.Config) { c.PolicyInQuery = true }},
+			"in another spelling":             {config: func(c *oidc.Config) { c.Policy = "b2c_1_SIGN_in" }},
+			"the domain for the directory":    {config: func(c *oidc.Config) { c.Tenant = "Contoso.onmicrosoft.com" }},
+			"an older policy, which says acr": {token: func(string) claims { return claims{"tfp": nil, "acr": "b2c_1_sign_in"} }},
+			"by another policy":               {token: func(string) claims { return claims{"tfp": oidctest.AnotherPolicy} }, err: "invalid"},
+			"by another policy, which says acr": {
+				token: func(string) claims { return claims{"tfp": nil, "acr": oidctest.AnotherPolicy} },
+				err:   "invalid",
+			},
+			"by two policies":       {token: func(string) claims { return claims{"acr": oidctest.AnotherPolicy} }, err: "invalid"},
+			"by no policy":          {token: func(string) claims { return claims{"tfp": nil} }, err: "invalid"},
+			"by an empty one":       {token: func(string) claims { return claims{"tfp": ""} }, err: "invalid"},
+			"by a list of policies": {token: func(string) claims { return claims{"tfp": []string{oidctest.Policy}} }, err: "invalid"},
+			"of another directory": {
+				token: func(at string) claims { return claims{"iss": at + "/" + oidctest.OtherTenant + "/v2.0/"} },
+				err:   "invalid",
+			},
 			"of a directory elsewhere": {token: func(string) claims {
 				return claims{"iss": "https://contoso.b2clogin.com/" + oidctest.Directory + "/v2.0/"}
 			}, err: "invalid"},
@@ -311,18 +364,27 @@ func TestPresetOptions(t *testing.T) {
 		change func(*oidc.Config)
 		want   string
 	}{
-		"unknown":          {func(c *oidc.Config) { c.Preset = "magic" }, `no preset "magic"`},
-		"domain elsewhere": {func(c *oidc.Config) { c.Issuer, c.HostedDomains = "https://a.example", []string{"example.com"} }, "hosted_domain is for Google"},
+		"unknown": {func(c *oidc.Config) { c.Preset = "magic" }, `no preset "magic"`},
+		"domain elsewhere": {
+			func(c *oidc.Config) { c.Issuer, c.HostedDomains = "https://a.example", []string{"example.com"} },
+			"hosted_domain is for Google",
+		},
 		"no domain":        {func(c *oidc.Config) { c.Preset, c.HostedDomains = oidc.Google, []string{"example"} }, `hosted_domain "example"`},
 		"policy elsewhere": {func(c *oidc.Config) { c.Preset, c.Policy = oidc.Google, "B2C_1_x" }, "for Azure AD B2C"},
-		"no directory":     {func(c *oidc.Config) { c.Preset, c.Tenant, c.Policy = oidc.AzureADB2C, "contoso.example", "B2C_1_x" }, `tenant "contoso.example"`},
+		"no directory": {
+			func(c *oidc.Config) { c.Preset, c.Tenant, c.Policy = oidc.AzureADB2C, "contoso.example", "B2C_1_x" },
+			`tenant "contoso.example"`,
+		},
 		"no policy":        {func(c *oidc.Config) { c.Preset, c.Tenant, c.Policy = oidc.AzureADB2C, "contoso", "../x" }, `policy "../x"`},
 		"tenant elsewhere": {func(c *oidc.Config) { c.Preset, c.Tenant = oidc.Google, "common" }, "for Microsoft"},
 		"no tenant":        {func(c *oidc.Config) { c.Preset, c.Tenant = oidc.Microsoft, "contoso" }, `tenant "contoso"`},
 		"list beside one tenant": {func(c *oidc.Config) {
 			c.Preset, c.Tenant, c.Tenants = oidc.Microsoft, oidctest.Tenant, []string{oidctest.Tenant}
 		}, "choose among"},
-		"a list of something else": {func(c *oidc.Config) { c.Preset, c.Tenants = oidc.Microsoft, []string{"example.com"} }, `tenants "example.com"`},
+		"a list of something else": {
+			func(c *oidc.Config) { c.Preset, c.Tenants = oidc.Microsoft, []string{"example.com"} },
+			`tenants "example.com"`,
+		},
 	} {
 		cfg := oidc.Config{ClientID: "x"}
 		c.change(&cfg)

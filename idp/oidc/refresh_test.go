@@ -31,7 +31,8 @@ func TestRefresh(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if now.Subject != "alice" || now.Level != 3 || !now.AuthTime.Equal(was.AuthTime) || now.Details["dept"][0] != "two" || now.Details["fullName"][0] != "Alice Married" {
+	if now.Subject != "alice" || now.Level != 3 || !now.AuthTime.Equal(was.AuthTime) || now.Details["dept"][0] != "two" ||
+		now.Details["fullName"][0] != "Alice Married" {
 		t.Errorf("refreshed = %+v", now)
 	}
 	if string(now.Held) == string(was.Held) {
@@ -48,7 +49,8 @@ func TestRefresh(t *testing.T) {
 		t.Errorf("without a new ID token: %+v, %v", again, err)
 	}
 	for name, change := range map[string]map[string]any{
-		"somebody else": {"sub": "bob", "nonce": nil}, "another sign-in": {"auth_time": before, "nonce": nil}, "another nonce": {"nonce": "other"},
+		"somebody else": {"sub": "bob", "nonce": nil}, "another sign-in": {"auth_time": before, "nonce": nil},
+		"another nonce": {"nonce": "other"},
 	} {
 		l.op.Change(func(s *oidctest.Script) { s.Token, s.IDToken = nil, nil })
 		fresh, err := l.signIn(whenever)
@@ -107,7 +109,11 @@ func TestRefreshWithoutRefreshToken(t *testing.T) {
 			l.op.Change(func(s *oidctest.Script) { s.UserInfo = nil })
 			if l.clock.turn(max(0, tt.endsAt-tt.lasts)); tt.endsAt == 0 {
 				l.op.Change(func(s *oidctest.Script) {
-					s.Handlers = map[string]http.HandlerFunc{"/userinfo": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }}
+					s.Handlers = map[string]http.HandlerFunc{"/userinfo": func(w http.ResponseWriter,
+						_ *http.Request,
+					) {
+						w.WriteHeader(http.StatusUnauthorized)
+					}}
 				})
 			}
 			if _, err := l.Refresh(t.Context(), was.Held); kind(err) != "unknown" {
@@ -127,7 +133,11 @@ func TestRefreshIsCutShort(t *testing.T) {
 	}
 	l.op.Change(func(s *oidctest.Script) {
 		s.IDToken = map[string]any{"nonce": nil}
-		s.Handlers = map[string]http.HandlerFunc{"/userinfo": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }}
+		s.Handlers = map[string]http.HandlerFunc{"/userinfo": func(w http.ResponseWriter,
+			_ *http.Request,
+		) {
+			w.WriteHeader(http.StatusBadGateway)
+		}}
 	})
 	rotated, err := l.Refresh(t.Context(), was.Held)
 	if err == nil || rotated == nil || rotated.Subject != "" || len(rotated.Held) == 0 {

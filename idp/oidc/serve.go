@@ -70,7 +70,8 @@ func (p *Provider) handleFrontChannel(w http.ResponseWriter, r *http.Request, h 
 	hd.Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors "+origin(p.cfg.Issuer))
 	hd.Set("Content-Type", "text/html; charset=utf-8")
 	v, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil || len(v["iss"]) != 1 || len(v["sid"]) != 1 || !p.cfg.isIssuer(v.Get("iss")) || v.Get("sid") == "" || !idp.IsText(v.Get("sid"), maxSession) {
+	if err != nil || len(v["iss"]) != 1 || len(v["sid"]) != 1 || !p.cfg.isIssuer(v.Get("iss")) || v.Get("sid") == "" ||
+		!idp.IsText(v.Get("sid"), maxSession) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}

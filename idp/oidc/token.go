@@ -58,7 +58,10 @@ func (p *Provider) redeem(ctx context.Context, m *metadata, form url.Values) (*t
 		if err == nil && code == "invalid_grant" && a.Status < http.StatusInternalServerError {
 			return nil, errGrant
 		}
-		if !slices.Contains([]string{"invalid_request", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope"}, code) {
+		if !slices.Contains([]string{
+			"invalid_request", "invalid_client", "unauthorized_client", "unsupported_grant_type",
+			"invalid_scope",
+		}, code) {
 			code = "an error"
 		}
 		return nil, fmt.Errorf("status %d: it answers %s", a.Status, code)

@@ -44,7 +44,10 @@ type Caller struct {
 
 // New returns a caller for the hosts with ports that the operator has written. All others must be public.
 func New(env idp.Env, written map[string]bool) *Caller {
-	return &Caller{client: plain(env.Client), checked: plain(env.Checked), written: written, now: env.Now, slots: make(chan struct{}, requests)}
+	return &Caller{
+		client: plain(env.Client), checked: plain(env.Checked), written: written, now: env.Now,
+		slots: make(chan struct{}, requests),
+	}
 }
 
 // plain returns a client that keeps no cookies and follows no redirects.
@@ -112,11 +115,13 @@ func (c *Caller) Ask(ctx context.Context, req *http.Request, media ...string) (*
 			return &Answer{Status: res.StatusCode, Media: got, Body: body, Header: res.Header, TLS: res.TLS}, nil
 		}
 	}
-	if slices.Contains(media, mediaJSON) && (got == "" || plainMedia[got] || strings.HasPrefix(got, "application/") && strings.HasSuffix(got, "+json")) && isObject(body) {
+	if slices.Contains(media, mediaJSON) &&
+		(got == "" || plainMedia[got] || strings.HasPrefix(got, "application/") && strings.HasSuffix(got, "+json")) && isObject(body) {
 		return &Answer{Status: res.StatusCode, Media: mediaJSON, Body: body, Header: res.Header, TLS: res.TLS}, nil
 	}
 	if webpage.Is(body) {
-		return nil, fmt.Errorf("status %d with an HTML page, not %s: the address is that of a page, or a proxy answers in its place", res.StatusCode, media[0])
+		return nil, fmt.Errorf("status %d with an HTML page, not %s: the address is that of a page, or a proxy answers in its place",
+			res.StatusCode, media[0])
 	}
 	return nil, fmt.Errorf("status %d with another content type than %s", res.StatusCode, media[0])
 }
@@ -125,7 +130,10 @@ const mediaJSON = "application/json"
 
 // plainMedia are the types by which servers send JSON that do not know it: files on a web server or in a bucket. A page
 // is not among them.
-var plainMedia = map[string]bool{"text/plain": true, "text/json": true, "text/x-json": true, "application/octet-stream": true, "binary/octet-stream": true}
+var plainMedia = map[string]bool{
+	"text/plain": true, "text/json": true, "text/x-json": true, "application/octet-stream": true,
+	"binary/octet-stream": true,
+}
 
 // isObject reports whether a body is a JSON object and nothing else.
 func isObject(body []byte) bool {

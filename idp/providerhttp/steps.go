@@ -24,10 +24,13 @@ func CheckClient(steps *idp.Steps, status int, failure string, known ...string) 
 	case failure == "invalid_grant" || slices.Contains(known, failure):
 		steps.OK(StepClient, "the provider knows the client, and refuses a code that it has not issued")
 	case failure == "invalid_client" || status == http.StatusUnauthorized:
-		steps.Fail(StepClient, fmt.Errorf("the provider does not accept the client (status %d)", status), "compare client id and secret with those at the provider, and the way in which they are sent; a secret may have expired")
+		steps.Fail(StepClient, fmt.Errorf("the provider does not accept the client (status %d)", status),
+			"compare client id and secret with those at the provider, and the way in which they are sent; a secret may have expired")
 	case failure == "unauthorized_client":
-		steps.Fail(StepClient, fmt.Errorf("the client has no authorization code flow there (status %d)", status), "allow the authorization code flow for the client at the provider")
+		steps.Fail(StepClient, fmt.Errorf("the client has no authorization code flow there (status %d)", status),
+			"allow the authorization code flow for the client at the provider")
 	default:
-		steps.Warn(StepClient, fmt.Sprintf("the provider answers status %d, which tells neither that it knows the client nor that it does not", status), "")
+		steps.Warn(StepClient, fmt.Sprintf("the provider answers status %d, which tells neither that it knows the client nor that it does not",
+			status), "")
 	}
 }

@@ -27,7 +27,8 @@ func TestAggregate(t *testing.T) {
 				t.Errorf("readMetadata(%s, %s) = %v", entity, what, err)
 				continue
 			}
-			if want := fmt.Sprintf("https://idp%d.example.com/sso?a=1&b=2", i); m.EntityID != entity || m.SSO[bindingRedirect] != want || len(m.Signing) != 1 {
+			if want := fmt.Sprintf("https://idp%d.example.com/sso?a=1&b=2", i); m.EntityID != entity ||
+				m.SSO[bindingRedirect] != want || len(m.Signing) != 1 {
 				t.Errorf("readMetadata(%s, %s) = %+v, want the address %s and a key", entity, what, m, want)
 			}
 			if got := m.ValidUntil.Format(time.DateOnly); got != until || m.CacheDuration != 6*time.Hour {
@@ -38,12 +39,16 @@ func TestAggregate(t *testing.T) {
 	if _, err := parseMetadata(raw, nil, fixtureTime); err == nil || !strings.Contains(err.Error(), "entity") {
 		t.Errorf("parseMetadata = %v, want an error that names the option entity", err)
 	}
-	for entity, want := range map[string]string{"https://idp9.example.com/idp": "no entity", "https://sp1.example.com/sp": "not that of an identity provider"} {
+	for entity, want := range map[string]string{
+		"https://idp9.example.com/idp": "no entity",
+		"https://sp1.example.com/sp":   "not that of an identity provider",
+	} {
 		if _, err := readMetadata(bytes.NewReader(raw), entity, nil, fixtureTime, decode); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("readMetadata(%s) = %v, want %q", entity, err, want)
 		}
 	}
-	if _, err := readMetadata(bytes.NewReader(raw), "https://idp2.example.com/idp", nil, time.Date(2125, 6, 1, 0, 0, 0, 0, time.UTC), decode); err == nil || !strings.Contains(err.Error(), "valid until") {
+	if _, err := readMetadata(bytes.NewReader(raw), "https://idp2.example.com/idp", nil, time.Date(2125, 6, 1, 0, 0, 0, 0, time.UTC),
+		decode); err == nil || !strings.Contains(err.Error(), "valid until") {
 		t.Errorf("readMetadata = %v after the end of what is around the entity", err)
 	}
 }
@@ -53,7 +58,8 @@ func TestAggregateTampered(t *testing.T) {
 	t.Parallel()
 	raw := string(fixture(t, "aggregate.xml"))
 	const entity = "https://idp3.example.com/idp"
-	evil := `<EntityDescriptor entityID="` + entity + `"><IDPSSODescriptor protocolSupportEnumeration="` + nsProtocol + `"/></EntityDescriptor>`
+	evil := `<EntityDescriptor entityID="` + entity + `"><IDPSSODescriptor protocolSupportEnumeration="` +
+		nsProtocol + `"/></EntityDescriptor>`
 	signature := raw[strings.Index(raw, "<ds:Signature "):]
 	signature = signature[:strings.Index(signature, "</ds:Signature>")+len("</ds:Signature>")]
 	for name, tt := range map[string]struct{ old, new string }{
@@ -123,7 +129,8 @@ func TestAggregateLarge(t *testing.T) {
 	t.Parallel()
 	const entity = "https://idp.example/meant"
 	p := samltest.New(entity, func() time.Time { return fixtureTime })
-	member := `<EntityDescriptor xmlns="` + nsMetadata + `" entityID="https://other.example/idp"><Extensions><a>` + strings.Repeat("text ", 2000) + `</a></Extensions></EntityDescriptor>`
+	member := `<EntityDescriptor xmlns="` + nsMetadata + `" entityID="https://other.example/idp"><Extensions><a>` +
+		strings.Repeat("text ", 2000) + `</a></Extensions></EntityDescriptor>`
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `<EntitiesDescriptor xmlns="`+nsMetadata+`">`)
 		for range 1000 {
@@ -150,7 +157,8 @@ func TestCanonical(t *testing.T) {
 	for _, algorithm := range []string{samltest.Exclusive, samltest.Inclusive, samltest.Inclusive11} {
 		for _, prefixes := range []string{"", "x unused #default"} {
 			key := samltest.NewKey("federation", fixtureTime)
-			doc := samltest.Parse([]byte(`<EntitiesDescriptor xmlns="` + nsMetadata + `" xmlns:x="urn:x" xmlns:unused="urn:y" b="2" x:a="1" ID="all">` +
+			doc := samltest.Parse([]byte(`<EntitiesDescriptor xmlns="` + nsMetadata +
+				`" xmlns:x="urn:x" xmlns:unused="urn:y" b="2" x:a="1" ID="all">` +
 				`<x:y z="&lt;&#10;&quot;">a &amp; b<z xmlns="" xmlns:x="urn:z"><x:w/><v xmlns="urn:v"/></z></x:y>` +
 				`<EntityDescriptor entityID="https://idp.example"><c xmlns=""/><x:d/></EntityDescriptor></EntitiesDescriptor>`))
 			samltest.Sign(doc.Root(), samltest.Signature{Key: key, Canonical: algorithm, Prefixes: prefixes})
@@ -168,7 +176,8 @@ func TestCanonical(t *testing.T) {
 
 // FuzzPick: a stream is read as the same whole document, and never with a panic.
 func FuzzPick(f *testing.F) {
-	f.Add([]byte(`<EntitiesDescriptor xmlns="` + nsMetadata + `"><EntityDescriptor entityID="a"><x xmlns="" y='"&#xD;'>&lt;]]&gt;</x><?p q?></EntityDescriptor></EntitiesDescriptor>`))
+	f.Add([]byte(`<EntitiesDescriptor xmlns="` + nsMetadata +
+		`"><EntityDescriptor entityID="a"><x xmlns="" y='"&#xD;'>&lt;]]&gt;</x><?p q?></EntityDescriptor></EntitiesDescriptor>`))
 	f.Add([]byte(`<EntityDescriptor entityID="a" xmlns="` + nsMetadata + `"><![CDATA[<]]></EntityDescriptor>`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		picked, err := safexml.Pick(bytes.NewReader(raw), "a", nil)

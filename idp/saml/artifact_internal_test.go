@@ -23,7 +23,8 @@ func artifactOf(id string, index byte) string {
 
 // artifactArrives is the callback of a browser with an artifact.
 func (w *world) artifactArrives(artifact string) *http.Request {
-	return httptest.NewRequestWithContext(w.t.Context(), http.MethodGet, w.at("acs")+"?"+url.Values{paramArtifact: {artifact}, paramRelay: {flowID}}.Encode(), nil)
+	return httptest.NewRequestWithContext(w.t.Context(), http.MethodGet,
+		w.at("acs")+"?"+url.Values{paramArtifact: {artifact}, paramRelay: {flowID}}.Encode(), nil)
 }
 
 // resolver answers an ArtifactResolve with the output of wrap for a signed answer.
@@ -128,8 +129,14 @@ func TestArtifactRefused(t *testing.T) {
 		{"attack 168: not an artifact", "", "https://evil.example/", nil, 0},
 		{"attack 168: a long artifact", "", strings.Repeat("AAQA", 100_000), nil, 0},
 		{"attack 168: empty", "", "", nil, 0},
-		{"attack 168: an answer of 200 megabytes", "", artifactOf(entity, 7), func(_, _ *etree.Element) string { return strings.Repeat("x", 200<<20) }, 1},
-		{"attack 168: an answer to another request", "", artifactOf(entity, 7), func(r, a *etree.Element) string { r.CreateAttr("ID", "_other"); return envelope(r, a) }, 1},
+		{
+			"attack 168: an answer of 200 megabytes", "", artifactOf(entity, 7),
+			func(_, _ *etree.Element) string { return strings.Repeat("x", 200<<20) }, 1,
+		},
+		{
+			"attack 168: an answer to another request", "", artifactOf(entity, 7),
+			func(r, a *etree.Element) string { r.CreateAttr("ID", "_other"); return envelope(r, a) }, 1,
+		},
 		{"attack 168: no envelope", "", artifactOf(entity, 7), func(_, _ *etree.Element) string { return "no" }, 1},
 		{"attack 141: the answer inside is changed", "", artifactOf(entity, 7), func(r, a *etree.Element) string {
 			return strings.Replace(envelope(r, a), "alice@example.org", "admin@example.org", 1)

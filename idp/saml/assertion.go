@@ -17,8 +17,11 @@ const (
 
 // readAssertion checks a verified assertion against all rules and returns its content. until is the time at which it
 // expires.
-func (v *verifier) readAssertion(ctx context.Context, a *node, want expectation, now time.Time) (out *verified, until time.Time, err error) {
-	if err := a.Closed("Issuer", "Subject", "Conditions", "Advice", "AuthnStatement", "AttributeStatement", "AuthzDecisionStatement"); err != nil {
+func (v *verifier) readAssertion(ctx context.Context, a *node, want expectation, now time.Time) (out *verified,
+	until time.Time, err error,
+) {
+	if err := a.Closed("Issuer", "Subject", "Conditions", "Advice", "AuthnStatement", "AttributeStatement",
+		"AuthzDecisionStatement"); err != nil {
 		return nil, until, err
 	}
 	if err := v.issued(a, now); err != nil {

@@ -40,7 +40,8 @@ func TestPolicyAttacks(t *testing.T) {
 		l := newLab(t)
 		changes := map[string]func(root *etree.Element){}
 		for _, path := range []string{
-			subject, subject + "/saml:NameID", conditions, data, "./saml:Assertion/saml:Issuer", "./saml:Issuer", statement, "./samlp:Status", "./samlp:Status/samlp:StatusCode",
+			subject, subject + "/saml:NameID", conditions, data, "./saml:Assertion/saml:Issuer", "./saml:Issuer", statement, "./samlp:Status",
+			"./samlp:Status/samlp:StatusCode",
 			"./saml:Assertion", statement + "/saml:AuthnContext", conditions + "/saml:AudienceRestriction/saml:Audience",
 		} {
 			changes[path] = func(root *etree.Element) { remove(find(root, path)) }
@@ -122,7 +123,8 @@ func TestPolicyAttacks(t *testing.T) {
 			"no time of a session": func(root *etree.Element) { find(root, statement).CreateAttr("SessionNotOnOrAfter", "soon") },
 		})
 		for _, fine := range []func(root *etree.Element){
-			set(conditions, "NotOnOrAfter", -59*time.Second), set(conditions, "NotBefore", 59*time.Second), set(data, "NotOnOrAfter", -59*time.Second),
+			set(conditions, "NotOnOrAfter", -59*time.Second), set(conditions, "NotBefore", 59*time.Second),
+			set(data, "NotOnOrAfter", -59*time.Second),
 			set("./saml:Assertion", "IssueInstant", 59*time.Second), set("", "IssueInstant", -10*time.Minute),
 		} {
 			l.accepts(t, l.edited(fine), "anna@example")
@@ -227,7 +229,10 @@ func TestPolicyAttacks(t *testing.T) {
 	t.Run("attack 171: names are what they are, to the letter", func(t *testing.T) {
 		t.Parallel()
 		l := newLab(t)
-		for _, name := range []string{"Anna@example", "anna@example ", " anna@example", "anna\u0308", "\u00e4nna", "ａnna@example", "anna@example\u200b"} {
+		for _, name := range []string{
+			"Anna@example", "anna@example ", " anna@example", "anna\u0308", "\u00e4nna",
+			"ａnna@example", "anna@example\u200b",
+		} {
 			a := l.honest()
 			a.Edit = func(root *etree.Element) { find(root, subject+"/saml:NameID").SetText(name) }
 			l.accepts(t, l.idp.Response(a), name)

@@ -32,7 +32,8 @@ func TestSignatureAttacks(t *testing.T) {
 		l.refuses(t, l.idp.Response(a), "no certificate of the provider matches")
 		a.Signature.KeyInfo = `<ds:KeyValue><ds:RSAKeyValue><ds:Modulus>AQAB</ds:Modulus><ds:Exponent>AQAB</ds:Exponent></ds:RSAKeyValue></ds:KeyValue>`
 		l.refuses(t, l.idp.Response(a), "not the provider's")
-		a.Signature.KeyInfo = `<ds:X509Data><ds:X509Certificate>` + base64.StdEncoding.EncodeToString(l.idp.Key.Certificate.Raw) + `</ds:X509Certificate></ds:X509Data>`
+		a.Signature.KeyInfo = `<ds:X509Data><ds:X509Certificate>` + base64.StdEncoding.EncodeToString(l.idp.Key.Certificate.Raw) +
+			`</ds:X509Certificate></ds:X509Data>`
 		l.refuses(t, l.idp.Response(a), "not the provider's")
 		// The provider's signature with the certificate of another key.
 		l.refuses(t, l.tampered(func(root *etree.Element) {
@@ -88,7 +89,8 @@ func TestSignatureAttacks(t *testing.T) {
 			a.Signature.URI = uri
 			l.refuses(t, l.idp.Response(a), "reference to another element")
 		}
-		l.refuses(t, l.tampered(func(root *etree.Element) { find(root, signature+"/ds:SignedInfo/ds:Reference").CreateAttr("URI", "") }), "reference to another")
+		l.refuses(t, l.tampered(func(root *etree.Element) { find(root, signature+"/ds:SignedInfo/ds:Reference").CreateAttr("URI", "") }),
+			"reference to another")
 		for name, edit := range map[string]func(as *etree.Element){
 			"no ID":        func(as *etree.Element) { as.RemoveAttr("ID") },
 			"Id":           func(as *etree.Element) { as.RemoveAttr("ID"); as.CreateAttr("Id", "_x") },
@@ -108,8 +110,10 @@ func TestSignatureAttacks(t *testing.T) {
 	t.Run("attack 144: two references, one of which covers the assertion", func(t *testing.T) {
 		t.Parallel()
 		l := newLab(t)
-		other := `<ds:Reference URI="#_other"><ds:Transforms><ds:Transform Algorithm="` + samltest.Enveloped + `"/><ds:Transform Algorithm="` + samltest.Exclusive +
-			`"/></ds:Transforms><ds:DigestMethod Algorithm="` + samltest.SHA256 + `"/><ds:DigestValue>` + strings.Repeat("A", 43) + `=</ds:DigestValue></ds:Reference>`
+		other := `<ds:Reference URI="#_other"><ds:Transforms><ds:Transform Algorithm="` + samltest.Enveloped +
+			`"/><ds:Transform Algorithm="` + samltest.Exclusive +
+			`"/></ds:Transforms><ds:DigestMethod Algorithm="` + samltest.SHA256 + `"/><ds:DigestValue>` + strings.Repeat("A", 43) +
+			`=</ds:DigestValue></ds:Reference>`
 		for _, how := range []samltest.Signature{{Before: other}, {After: other}} {
 			a := l.honest()
 			a.Signature = how
@@ -135,7 +139,8 @@ func TestSignatureAttacks(t *testing.T) {
 		a.Signature.Key = other.Key
 		l.refuses(t, l.idp.Response(a), "no certificate of the provider matches")
 
-		dated := strings.Replace(string(l.idp.Metadata()), "entityID=", `validUntil="`+l.now.Add(time.Minute).Format(time.RFC3339)+`" entityID=`, 1)
+		dated := strings.Replace(string(l.idp.Metadata()), "entityID=",
+			`validUntil="`+l.now.Add(time.Minute).Format(time.RFC3339)+`" entityID=`, 1)
 		l.open(saml.Config{Metadata: dated})
 		l.now = l.now.Add(2 * time.Minute)
 		if id, err := l.finish(l.idp.Response(l.honest())); id != nil || err == nil {
@@ -166,7 +171,12 @@ func TestSignatureAttacks(t *testing.T) {
 			t.Run(strings.Join(transforms, " "), func(t *testing.T) { l.refuses(t, l.idp.Response(a), "") })
 		}
 		for _, how := range []samltest.Signature{
-			{Method: samltest.RSASHA1}, {Digest: samltest.SHA1}, {Method: samltest.HMACSHA256}, {Canonical: samltest.WithComments}, {Prefixes: "xml"}, {Prefixes: "xs xmlns"},
+			{Method: samltest.RSASHA1},
+			{Digest: samltest.SHA1},
+			{Method: samltest.HMACSHA256},
+			{Canonical: samltest.WithComments},
+			{Prefixes: "xml"},
+			{Prefixes: "xs xmlns"},
 		} {
 			a := l.honest()
 			a.Signature = how

@@ -19,7 +19,8 @@ func TestXMLAttacks(t *testing.T) {
 		t.Parallel()
 		l := newLab(t)
 		for _, place := range []string{
-			"./saml:Assertion/saml:Subject/saml:NameID", "./saml:Assertion/saml:AttributeStatement/saml:Attribute/saml:AttributeValue", "./saml:Issuer",
+			"./saml:Assertion/saml:Subject/saml:NameID", "./saml:Assertion/saml:AttributeStatement/saml:Attribute/saml:AttributeValue",
+			"./saml:Issuer",
 			"./saml:Assertion/saml:Conditions/saml:AudienceRestriction/saml:Audience", "./saml:Assertion/saml:Issuer",
 		} {
 			l.refuses(t, l.tampered(func(root *etree.Element) { find(root, place).InsertChildAt(0, etree.NewComment(" ")) }), "a comment")
@@ -124,7 +125,10 @@ func TestXMLAttacks(t *testing.T) {
 		t.Parallel()
 		l := newLab(t)
 		raw := string(l.idp.Response(l.honest()))
-		for _, more := range []string{`ID="_x" ID="_y"`, `samlp:ID="_x"`, `xmlns:a="urn:x" xmlns:b="urn:x" a:c="1" b:c="2"`, `xmlns:a="urn:x" a:c="1" a:c="2"`, `Version="2.0"`} {
+		for _, more := range []string{
+			`ID="_x" ID="_y"`, `samlp:ID="_x"`, `xmlns:a="urn:x" xmlns:b="urn:x" a:c="1" b:c="2"`,
+			`xmlns:a="urn:x" a:c="1" a:c="2"`, `Version="2.0"`,
+		} {
 			l.refuses(t, []byte(strings.Replace(raw, `Version="2.0"`, `Version="2.0" `+more, 1)), "not well formed")
 		}
 	})
@@ -191,8 +195,10 @@ func TestXMLAttacks(t *testing.T) {
 		inner := samltest.Bytes(samltest.Parse([]byte(`<saml:Assertion xmlns:saml="` + samltest.Assertion + `" ID="_evil"/>`)))
 		for what, plain := range map[string]string{
 			"unsigned": string(inner), "nothing": "", "a comment": "<!-- -->" + string(inner), "a document type": "<!DOCTYPE x>" + string(inner),
-			"two": string(inner) + string(inner), "a response": `<samlp:Response xmlns:samlp="` + samltest.Protocol + `"/>`, "prefixes of elsewhere": "<saml:Assertion/>",
-			"nested": strings.Replace(string(inner), "/>", ">"+string(inner)+"</saml:Assertion>", 1), "deep": strings.Repeat("<a>", 70) + strings.Repeat("</a>", 70),
+			"two": string(inner) + string(inner), "a response": `<samlp:Response xmlns:samlp="` + samltest.Protocol + `"/>`,
+			"prefixes of elsewhere": "<saml:Assertion/>",
+			"nested":                strings.Replace(string(inner), "/>", ">"+string(inner)+"</saml:Assertion>", 1),
+			"deep":                  strings.Repeat("<a>", 70) + strings.Repeat("</a>", 70),
 		} {
 			t.Run(what, func(t *testing.T) {
 				l.refuses(t, l.tampered(func(root *etree.Element) {
@@ -267,8 +273,9 @@ func TestMetadataAttacks(t *testing.T) {
 		"other product": strings.ReplaceAll(good, "IDPSSODescriptor", "SPSSODescriptor"),
 		"SAML 1.1":      strings.Replace(good, "urn:oasis:names:tc:SAML:2.0:protocol", "urn:oasis:names:tc:SAML:1.1:protocol", 1),
 		"not XML":       "hello",
-		"two providers": `<md:EntitiesDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata">` + good + strings.Replace(good, `ID="`, `ID="_2`, 1) + `</md:EntitiesDescriptor>`,
-		"over":          strings.Replace(good, "entityID=", `validUntil="2026-05-06T07:08:09Z" entityID=`, 1),
+		"two providers": `<md:EntitiesDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata">` +
+			good + strings.Replace(good, `ID="`, `ID="_2`, 1) + `</md:EntitiesDescriptor>`,
+		"over": strings.Replace(good, "entityID=", `validUntil="2026-05-06T07:08:09Z" entityID=`, 1),
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

@@ -47,7 +47,8 @@ func parseCertificate(raw []byte) (*x509.Certificate, error) {
 		return nil, fmt.Errorf("a certificate that cannot be read: %w", err)
 	}
 	c = &x509.Certificate{
-		Raw: raw, RawSubjectPublicKeyInfo: container.TBS.PublicKey.FullBytes, RawSubject: container.TBS.Subject.FullBytes, RawIssuer: container.TBS.Issuer.FullBytes,
+		Raw: raw, RawSubjectPublicKeyInfo: container.TBS.PublicKey.FullBytes, RawSubject: container.TBS.Subject.FullBytes,
+		RawIssuer: container.TBS.Issuer.FullBytes,
 		PublicKey: public, SerialNumber: new(big.Int).SetBytes(container.TBS.Serial.Bytes), Version: container.TBS.Version + 1,
 	}
 	var validity struct{ NotBefore, NotAfter time.Time }
@@ -98,7 +99,8 @@ func (p *Provider) Warnings() []string {
 		return []string{"nobody can sign in: its metadata cannot be read: " + s.err.Error()}
 	}
 	return (&Validity{
-		Now: s.now(), Until: m.ValidUntil, Certificates: m.Published, AnyAge: s.cfg.AcceptExpired, Renewed: isRemote(s.cfg.Metadata) && s.err == nil, Unusable: m.usable(s.now()), Failure: s.err,
+		Now: s.now(), Until: m.ValidUntil, Certificates: m.Published, AnyAge: s.cfg.AcceptExpired, Renewed: isRemote(s.cfg.Metadata) &&
+			s.err == nil, Unusable: m.usable(s.now()), Failure: s.err,
 	}).Warnings()
 }
 

@@ -85,17 +85,20 @@ func (p *Provider) checkBackChannel(ctx context.Context, steps *idp.Steps, m *id
 		steps.Ends("certificate of the back channel "+p.cfg.ServerCertificate, pinned, now)
 	}
 	if len(m.ARS) == 0 {
-		steps.Fail("artifact service", errors.New("the provider's metadata has none, but answers come by artifact"), "ask the provider for metadata with an ArtifactResolutionService")
+		steps.Fail("artifact service", errors.New("the provider's metadata has none, but answers come by artifact"),
+			"ask the provider for metadata with an ArtifactResolutionService")
 		return false
 	}
 	for _, index := range slices.Sorted(maps.Keys(m.ARS)) {
 		to := m.ARS[index]
 		switch status, err := p.probe(ctx, m, index, to); {
 		case err != nil:
-			steps.Fail("artifact service", err, "compare client_key with what the provider knows of us, and server_certificate with what its server shows")
+			steps.Fail("artifact service", err,
+				"compare client_key with what the provider knows of us, and server_certificate with what its server shows")
 			return false
 		case status != http.StatusOK && status != http.StatusInternalServerError: // the latter is a SOAP fault, which is an answer
-			steps.Fail("artifact service", fmt.Errorf("%s answers %d", to, status), "the provider may not know our client certificate or our metadata")
+			steps.Fail("artifact service", fmt.Errorf("%s answers %d", to, status),
+				"the provider may not know our client certificate or our metadata")
 			return false
 		}
 		steps.OK("artifact service", "%s answers us", to)
@@ -130,11 +133,13 @@ func (p *Provider) checkMetadata(steps *idp.Steps, m *idpMetadata, now time.Time
 	case p.cfg.MetadataCertificate != "":
 		steps.OK("signature of the metadata", "by metadata_certificate")
 	case strings.HasPrefix(strings.ToLower(p.cfg.Metadata), "http:"):
-		steps.Warn("signature of the metadata", "not demanded, and the metadata are fetched without encryption", "use https, or name metadata_certificate")
+		steps.Warn("signature of the metadata", "not demanded, and the metadata are fetched without encryption",
+			"use https, or name metadata_certificate")
 	}
 	if until := m.ValidUntil; !until.IsZero() {
 		if day := until.UTC().Format(time.DateOnly); until.Sub(now) < 24*time.Hour {
-			steps.Warn("end of the metadata", "they are valid until "+until.UTC().Format(time.RFC3339), "see that the provider publishes new ones in time")
+			steps.Warn("end of the metadata", "they are valid until "+until.UTC().Format(time.RFC3339),
+				"see that the provider publishes new ones in time")
 		} else {
 			steps.OK("end of the metadata", "they are valid until %s", day)
 		}

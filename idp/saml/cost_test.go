@@ -35,7 +35,8 @@ func TestCosts(t *testing.T) {
 				a := l.honest()
 				a.SignResponse, a.Signature.Canonical = true, canonical
 				a.Tamper = func(root *etree.Element) {
-					root.InsertChildAt(3, samltest.Parse([]byte(`<samlp:Extensions xmlns:samlp="`+samltest.Protocol+`">`+inner+`</samlp:Extensions>`)).Root())
+					root.InsertChildAt(3, samltest.Parse([]byte(`<samlp:Extensions xmlns:samlp="`+samltest.Protocol+`">`+inner+
+						`</samlp:Extensions>`)).Root())
 				}
 				raw := l.idp.Response(a)
 				l.refuses(t, raw, "not the provider's")

@@ -39,7 +39,8 @@ func keyDescriptor(use string, names ...string) string {
 func keyData(names ...string) string {
 	out := ""
 	for _, name := range names {
-		out += `<ds:X509Data><ds:X509Certificate>` + base64.StdEncoding.EncodeToString(samltest.NewKey(name, start).Certificate.Raw) + `</ds:X509Certificate></ds:X509Data>`
+		out += `<ds:X509Data><ds:X509Certificate>` + base64.StdEncoding.EncodeToString(samltest.NewKey(name, start).Certificate.Raw) +
+			`</ds:X509Certificate></ds:X509Data>`
 	}
 	return out
 }
@@ -55,7 +56,8 @@ func TestMetadataShapes(t *testing.T) {
 		for _, c := range m.Signing {
 			names = append(names, c.Subject.CommonName)
 		}
-		return fmt.Sprintln(m.EntityID, names, m.SSO[bindingRedirect], m.SSO[bindingPost], m.SLO[bindingRedirect], m.SLO[bindingPost], m.ARS, m.NameIDFormats, m.WantAuthnRequestsSigned)
+		return fmt.Sprintln(m.EntityID, names, m.SSO[bindingRedirect], m.SSO[bindingPost], m.SLO[bindingRedirect], m.SLO[bindingPost], m.ARS,
+			m.NameIDFormats, m.WantAuthnRequestsSigned)
 	}
 	said := func(keys, redirect, post, sloRedirect, sloPost, ars, formats string, signed bool) string {
 		return fmt.Sprintln("https://idp.example", "["+keys+"]", redirect, post, sloRedirect, sloPost, ars, "["+formats+"]", signed)
@@ -68,8 +70,13 @@ func TestMetadataShapes(t *testing.T) {
 		{"the least", good, none},
 		{"a default namespace", unprefixed, none},
 		{"other prefixes", strings.NewReplacer("md:", "m:", "ds:", "d:", ":md=", ":m=", ":ds=", ":d=").Replace(good), none},
-		{"comments and a declaration", `<?xml version="1.0" encoding="UTF-8"?><!-- x -->` + strings.ReplaceAll(good, "<ds:KeyInfo>", "<!-- key --><ds:KeyInfo>") + "<!-- y -->", none},
-		{"one of a federation", `<md:EntitiesDescriptor xmlns:md="` + nsMetadata + `"><md:EntitiesDescriptor>` + good + `</md:EntitiesDescriptor>` +
+		{
+			"comments and a declaration",
+			`<?xml version="1.0" encoding="UTF-8"?><!-- x -->` + strings.ReplaceAll(good, "<ds:KeyInfo>", "<!-- key --><ds:KeyInfo>") +
+				"<!-- y -->", none,
+		},
+		{"one of a federation", `<md:EntitiesDescriptor xmlns:md="` + nsMetadata + `"><md:EntitiesDescriptor>` + good +
+			`</md:EntitiesDescriptor>` +
 			`<md:EntityDescriptor entityID="https://sp.example">` + other + `</md:EntityDescriptor></md:EntitiesDescriptor>`, none},
 		{"other roles, extensions and people, which are not read", describe(map[string]string{
 			"before": `<md:Extensions><md:SingleSignOnService Binding="x" Location="javascript:alert(1)"/></md:Extensions>` + other +
@@ -77,11 +84,13 @@ func TestMetadataShapes(t *testing.T) {
 			"after": other + `<md:ContactPerson contactType="support"/><md:ContactPerson contactType="technical"/>`,
 		}), none},
 		{"services of the role that are not read", describe(map[string]string{
-			"keys": `<md:Extensions/>` + keyDescriptor("", "idp") + `<md:Organization/><md:ManageNameIDService Binding="` + bindingPost + `" Location="nowhere"/>`,
+			"keys": `<md:Extensions/>` + keyDescriptor("", "idp") + `<md:Organization/><md:ManageNameIDService Binding="` + bindingPost +
+				`" Location="nowhere"/>`,
 		}), none},
 		{"elements and attributes of other vocabularies", describe(map[string]string{
 			"keys": `<x:KeyDescriptor xmlns:x="urn:x" use="signing">` + keyData("other") + `</x:KeyDescriptor>` +
-				strings.Replace(keyDescriptor(`use="signing" xmlns:x="urn:x" x:use="encryption"`, "idp"), "<ds:X509Data>", `<x:X509Data><x:X509Certificate>AAAA</x:X509Certificate></x:X509Data><ds:X509Data>`, 1),
+				strings.Replace(keyDescriptor(`use="signing" xmlns:x="urn:x" x:use="encryption"`, "idp"), "<ds:X509Data>",
+					`<x:X509Data><x:X509Certificate>AAAA</x:X509Certificate></x:X509Data><ds:X509Data>`, 1),
 			"endpoints": `<x:SingleSignOnService xmlns:x="urn:x" Binding="` + bindingRedirect + `" Location="https://evil.example/"/>` +
 				`<md:SingleSignOnService xmlns:x="urn:x" Binding="` + bindingRedirect + `" Location="` + sso + `" x:Location="https://evil.example/"/>`,
 		}), none},
@@ -93,12 +102,16 @@ func TestMetadataShapes(t *testing.T) {
 		{"keys for everything, for signatures and for encryption, several in one element", describe(map[string]string{
 			"keys": keyDescriptor("", "a", "b") + keyDescriptor(`use="encryption"`, "c") + keyDescriptor(`use="signing"`, "d", "ec e"),
 		}), said("a b d ec e", sso, "", "{ }", "{ }", "map[]", "", false)},
-		{"a key for encryption without KeyInfo", describe(map[string]string{"keys": keyDescriptor("", "idp") + `<md:KeyDescriptor use="encryption"/>`}), none},
+		{
+			"a key for encryption without KeyInfo",
+			describe(map[string]string{"keys": keyDescriptor("", "idp") + `<md:KeyDescriptor use="encryption"/>`}), none,
+		},
 		{"every endpoint, the first of each binding", describe(map[string]string{
 			"role": `protocolSupportEnumeration="` + nsProtocol + `" WantAuthnRequestsSigned="1"`,
 			"endpoints": `<md:ArtifactResolutionService index="3" Binding="` + bindings + `SOAP" Location=" https://idp.example/ars "/>` +
 				`<md:ArtifactResolutionService index="65535" Binding="` + bindings + `SOAP" Location="https://idp.example/ars2"/>` +
-				`<md:SingleLogoutService Binding="` + bindingPost + `" Location="https://idp.example/slo" ResponseLocation="` + "\n" + `https://idp.example/back"/>` +
+				`<md:SingleLogoutService Binding="` + bindingPost + `" Location="https://idp.example/slo" ResponseLocation="` + "\n" +
+				`https://idp.example/back"/>` +
 				`<md:SingleLogoutService Binding="` + bindingRedirect + `" Location="https://idp.example/slo"/>` +
 				`<md:NameIDFormat> urn:x </md:NameIDFormat><md:NameIDFormat>urn:y</md:NameIDFormat>` +
 				`<md:SingleSignOnService Binding="urn:mace:shibboleth:1.0:profiles:AuthnRequest" Location="https://idp.example/shibboleth"/>` +
@@ -106,8 +119,12 @@ func TestMetadataShapes(t *testing.T) {
 				`<md:SingleSignOnService Binding="` + bindingRedirect + `" Location="https://idp.example/sso"/>` +
 				`<md:SingleSignOnService Binding="` + bindingRedirect + `" Location="https://idp.example/second"/>`,
 		}), said("idp", sso, "https://idp.example/post?a=b&c=d", "{https://idp.example/slo https://idp.example/slo}",
-			"{https://idp.example/slo https://idp.example/back}", "map[3:https://idp.example/ars 65535:https://idp.example/ars2]", "urn:x urn:y", true)},
-		{"a flag that is not a boolean", describe(map[string]string{"role": `protocolSupportEnumeration="` + nsProtocol + `" WantAuthnRequestsSigned="yes"`}), none},
+			"{https://idp.example/slo https://idp.example/back}", "map[3:https://idp.example/ars 65535:https://idp.example/ars2]",
+			"urn:x urn:y", true)},
+		{
+			"a flag that is not a boolean",
+			describe(map[string]string{"role": `protocolSupportEnumeration="` + nsProtocol + `" WantAuthnRequestsSigned="yes"`}), none,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -136,17 +153,32 @@ func TestMetadataRefused(t *testing.T) {
 		pieces map[string]string
 		reason string
 	}{
-		"KeyInfo twice":         {map[string]string{"keys": `<md:KeyDescriptor><ds:KeyInfo>` + keyData("idp") + `</ds:KeyInfo><ds:KeyInfo/></md:KeyDescriptor>`}, "KeyInfo twice"},
-		"no KeyInfo":            {map[string]string{"keys": keyDescriptor("", "idp") + `<md:KeyDescriptor/>`}, "no KeyInfo"},
-		"artifacts, no index":   {map[string]string{"keys": keyDescriptor("", "idp") + `<md:ArtifactResolutionService Binding="x" Location="https://idp.example/"/>`}, "without an index"},
-		"a negative index":      {map[string]string{"keys": keyDescriptor("", "idp") + `<md:ArtifactResolutionService index="-1" Binding="x" Location="https://idp.example/"/>`}, "without an index"},
-		"no address":            {map[string]string{"endpoints": `<md:SingleSignOnService Binding="` + bindingPost + `"/>`}, "not an http address"},
-		"a relative address":    {map[string]string{"endpoints": sso("/sso")}, "not an http address"},
-		"a script":              {map[string]string{"endpoints": sso("javascript:alert(1)")}, "not an http address"},
-		"a fragment":            {map[string]string{"endpoints": sso("https://idp.example/#a")}, "not an http address"},
-		"an unknown binding":    {map[string]string{"endpoints": `<md:SingleSignOnService Binding="urn:x" Location="https://idp.example/"/>`}, "no SingleSignOnService"},
-		"two roles":             {map[string]string{"after": `<md:IDPSSODescriptor protocolSupportEnumeration="` + nsProtocol + `"/>`}, "two roles"},
-		"expired, in the role":  {map[string]string{"role": `protocolSupportEnumeration="` + nsProtocol + `" validUntil="2026-03-04T05:06:07Z"`}, "valid until"},
+		"KeyInfo twice": {map[string]string{"keys": `<md:KeyDescriptor><ds:KeyInfo>` + keyData("idp") +
+			`</ds:KeyInfo><ds:KeyInfo/></md:KeyDescriptor>`}, "KeyInfo twice"},
+		"no KeyInfo": {map[string]string{"keys": keyDescriptor("", "idp") + `<md:KeyDescriptor/>`}, "no KeyInfo"},
+		"artifacts, no index": {map[string]string{"keys": keyDescriptor("", "idp") +
+			`<md:ArtifactResolutionService Binding="x" Location="https://idp.example/"/>`}, "without an index"},
+		"a negative index": {map[string]string{"keys": keyDescriptor("", "idp") +
+			`<md:ArtifactResolutionService index="-1" Binding="x" Location="https://idp.example/"/>`}, "without an index"},
+		"no address": {
+			map[string]string{"endpoints": `<md:SingleSignOnService Binding="` + bindingPost + `"/>`},
+			"not an http address",
+		},
+		"a relative address": {map[string]string{"endpoints": sso("/sso")}, "not an http address"},
+		"a script":           {map[string]string{"endpoints": sso("javascript:alert(1)")}, "not an http address"},
+		"a fragment":         {map[string]string{"endpoints": sso("https://idp.example/#a")}, "not an http address"},
+		"an unknown binding": {
+			map[string]string{"endpoints": `<md:SingleSignOnService Binding="urn:x" Location="https://idp.example/"/>`},
+			"no SingleSignOnService",
+		},
+		"two roles": {
+			map[string]string{"after": `<md:IDPSSODescriptor protocolSupportEnumeration="` + nsProtocol + `"/>`},
+			"two roles",
+		},
+		"expired, in the role": {
+			map[string]string{"role": `protocolSupportEnumeration="` + nsProtocol + `" validUntil="2026-03-04T05:06:07Z"`},
+			"valid until",
+		},
 		"an empty time":         {map[string]string{"entity": `entityID="https://idp.example" validUntil=""`}, "validUntil"},
 		"a negative duration":   {map[string]string{"entity": `entityID="https://idp.example" cacheDuration="-P1D"`}, "cacheDuration"},
 		"entityID of elsewhere": {map[string]string{"entity": `xmlns:x="urn:x" x:entityID="https://idp.example"`}, "entityID"},
@@ -171,19 +203,20 @@ func TestLibraryBehindTheDoor(t *testing.T) {
 	p := samltest.New("https://idp.example", func() time.Time { return start })
 	signed := string(p.SignedMetadata(p.Key))
 	refused := map[string]string{
-		"a document type":             "<!DOCTYPE md:EntityDescriptor>" + good,
-		"entities that grow":          `<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>` + good,
-		"a file":                      `<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>` + good,
-		"2 MiB":                       root("<md:Extensions>" + strings.Repeat("x", 2<<20) + "</md:Extensions>"),
-		"65 deep":                     root(strings.Repeat("<md:Extensions>", 65) + strings.Repeat("</md:Extensions>", 65)),
-		"100,000 deep":                root(strings.Repeat("<a>", 100_000) + strings.Repeat("</a>", 100_000)),
-		"10,000 elements":             root(strings.Repeat("<md:Extensions/>", 10_000)),
-		"33 attributes":               root("<a" + manyNames(33) + "/>"),
-		"an unknown entity":           root("&nbsp;"),
-		"a control character":         root("\x01"),
-		"not UTF-8":                   root("\xff"),
-		"an unbound prefix":           root("<x:y/>"),
-		"an ID twice":                 strings.Replace(root(`<md:Extensions ID="_a"/>`), "<md:EntityDescriptor", `<md:EntityDescriptor ID="_a"`, 1),
+		"a document type":     "<!DOCTYPE md:EntityDescriptor>" + good,
+		"entities that grow":  `<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>` + good,
+		"a file":              `<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>` + good,
+		"2 MiB":               root("<md:Extensions>" + strings.Repeat("x", 2<<20) + "</md:Extensions>"),
+		"65 deep":             root(strings.Repeat("<md:Extensions>", 65) + strings.Repeat("</md:Extensions>", 65)),
+		"100,000 deep":        root(strings.Repeat("<a>", 100_000) + strings.Repeat("</a>", 100_000)),
+		"10,000 elements":     root(strings.Repeat("<md:Extensions/>", 10_000)),
+		"33 attributes":       root("<a" + manyNames(33) + "/>"),
+		"an unknown entity":   root("&nbsp;"),
+		"a control character": root("\x01"),
+		"not UTF-8":           root("\xff"),
+		"an unbound prefix":   root("<x:y/>"),
+		"an ID twice": strings.Replace(root(`<md:Extensions ID="_a"/>`), "<md:EntityDescriptor",
+			`<md:EntityDescriptor ID="_a"`, 1),
 		"two documents":               good + good,
 		"half a document":             good[:len(good)/2],
 		"UTF-16":                      "\xff\xfe<\x00a\x00/\x00>\x00",
@@ -201,7 +234,8 @@ func TestLibraryBehindTheDoor(t *testing.T) {
 		calls = 0
 	}
 	for name, raw := range map[string]string{
-		"CDATA": root("<![CDATA[x]]>"), "an instruction": root("<?x y?>"), "another encoding": `<?xml version="1.0" encoding="ISO-8859-1"?>` + good,
+		"CDATA": root("<![CDATA[x]]>"), "an instruction": root("<?x y?>"),
+		"another encoding": `<?xml version="1.0" encoding="ISO-8859-1"?>` + good,
 	} { // legal in metadata
 		if _, err := readMetadata(strings.NewReader(raw), "", nil, start, spy); err != nil || calls != 2 {
 			t.Errorf("%s: readMetadata = %v after %d elements, want the entity and its role", name, err, calls)
@@ -211,7 +245,10 @@ func TestLibraryBehindTheDoor(t *testing.T) {
 			t.Errorf("%s: a message may have it", name)
 		}
 	}
-	for name, raw := range map[string]string{"unsigned": good, "changed": strings.Replace(signed, "/sso", "/evil", 1), "signed by another key": signed} {
+	for name, raw := range map[string]string{
+		"unsigned": good, "changed": strings.Replace(signed, "/sso", "/evil", 1),
+		"signed by another key": signed,
+	} {
 		trust := p.Key.Certificate
 		if name == "signed by another key" {
 			trust = samltest.NewKey("other", start).Certificate
@@ -243,10 +280,17 @@ func TestLibraryUse(t *testing.T) {
 		"artifact.go":    {"ArtifactResolve"},
 		"peer.go":        {"EntityDescriptor"},
 		"idpmetadata.go": {"EntityDescriptor", "IDPSSODescriptor", "IndexedEndpoint", "KeyDescriptor", "SOAPBinding", "SSODescriptor"},
-		"logout.go":      {"LogoutRequest", "LogoutResponse", "NameID", "SessionIndex", "Status", "StatusCode", "StatusRequester", "StatusResponder"},
-		"request.go":     {"AuthnRequest", "HTTPArtifactBinding", "HTTPPostBinding", "HTTPRedirectBinding", "Issuer", "NameIDPolicy", "RequestedAuthnContext"},
+		"logout.go": {
+			"LogoutRequest", "LogoutResponse", "NameID", "SessionIndex", "Status", "StatusCode",
+			"StatusRequester", "StatusResponder",
+		},
+		"request.go": {
+			"AuthnRequest", "HTTPArtifactBinding", "HTTPPostBinding", "HTTPRedirectBinding", "Issuer", "NameIDPolicy",
+			"RequestedAuthnContext",
+		},
 		"spmetadata.go": {
-			"Attribute", "AttributeConsumingService", "EncryptionMethod", "Endpoint", "EntityDescriptor", "IndexedEndpoint", "KeyDescriptor", "KeyInfo",
+			"Attribute", "AttributeConsumingService", "EncryptionMethod", "Endpoint", "EntityDescriptor", "IndexedEndpoint",
+			"KeyDescriptor", "KeyInfo",
 			"LocalizedName", "NameIDFormat", "RequestedAttribute", "SOAPBinding", "SPSSODescriptor", "X509Certificate", "X509Data",
 		},
 	}
@@ -275,7 +319,8 @@ func TestLibraryUse(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, i := range file.Imports {
-			if path := strings.Trim(i.Path.Value, `"`); strings.HasPrefix(path, library+"/") || path == library && (i.Name == nil || i.Name.Name != "schema") {
+			if path := strings.Trim(i.Path.Value, `"`); strings.HasPrefix(path, library+"/") || path == library &&
+				(i.Name == nil || i.Name.Name != "schema") {
 				t.Errorf("%s imports %s, want %s alone, as schema", name, path, library)
 			}
 		}

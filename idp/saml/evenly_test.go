@@ -65,11 +65,13 @@ func TestDecryptionOracle(t *testing.T) {
 		refused := 0
 		for what, plain := range map[string]string{
 			"nothing": "", "no XML": strings.Repeat("x", 400), "half of it": good[:len(good)/2], "another element": "<a/>", "two": good + good,
-			"unsigned":                 assertion(func(a *samltest.Answer) { a.SignAssertion = false }),
-			"signed by somebody else":  assertion(func(a *samltest.Answer) { a.Signature.Key = samltest.NewKey("evil", l.now) }),
-			"changed after signing":    strings.Replace(good, "anna@example", "boss@example", 1),
-			"an assertion inside":      strings.Replace(good, "</saml:Assertion>", `<saml:Assertion xmlns:saml="`+samltest.Assertion+`"/></saml:Assertion>`, 1),
-			"a signature inside":       strings.Replace(good, "</saml:Subject>", `<ds:Signature xmlns:ds="http://www.w3.org/2000/09/xmldsig#"/></saml:Subject>`, 1),
+			"unsigned":                assertion(func(a *samltest.Answer) { a.SignAssertion = false }),
+			"signed by somebody else": assertion(func(a *samltest.Answer) { a.Signature.Key = samltest.NewKey("evil", l.now) }),
+			"changed after signing":   strings.Replace(good, "anna@example", "boss@example", 1),
+			"an assertion inside": strings.Replace(good, "</saml:Assertion>",
+				`<saml:Assertion xmlns:saml="`+samltest.Assertion+`"/></saml:Assertion>`, 1),
+			"a signature inside": strings.Replace(good, "</saml:Subject>",
+				`<ds:Signature xmlns:ds="http://www.w3.org/2000/09/xmldsig#"/></saml:Subject>`, 1),
 			"a prefix that is unbound": strings.Replace(good, "xmlns:saml", "xmlns:other", 1),
 		} {
 			raw := l.tampered(func(root *etree.Element) {

@@ -17,13 +17,18 @@ func FuzzMessages(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	v := &verifier{entityID: "sp", now: p.Now, once: func(context.Context, string, time.Time) error { return nil }, pause: func(context.Context, time.Duration) {}}
+	v := &verifier{
+		entityID: "sp", now: p.Now, once: func(context.Context, string, time.Time) error { return nil },
+		pause: func(context.Context, time.Duration) {},
+	}
 	answer := samltest.Answer{SP: "sp", ACS: "to", Request: "_q", NameID: "anna"}
 	response := string(p.Response(answer))
 	f.Add(response)
 	f.Add(strings.NewReplacer("samlp:Response", "samlp:LogoutRequest").Replace(response))
-	f.Add(`<s:Envelope xmlns:s="` + nsSOAP + `"><s:Body><samlp:ArtifactResponse xmlns:samlp="` + nsProtocol + `">` + response + `</samlp:ArtifactResponse></s:Body></s:Envelope>`)
-	f.Add(`<p:LogoutResponse xmlns:p="` + nsProtocol + `" ID="a" Version="2.0" IssueInstant="2026-05-06T07:08:09Z" Destination="to" InResponseTo="_q"/>`)
+	f.Add(`<s:Envelope xmlns:s="` + nsSOAP + `"><s:Body><samlp:ArtifactResponse xmlns:samlp="` + nsProtocol + `">` + response +
+		`</samlp:ArtifactResponse></s:Body></s:Envelope>`)
+	f.Add(`<p:LogoutResponse xmlns:p="` + nsProtocol +
+		`" ID="a" Version="2.0" IssueInstant="2026-05-06T07:08:09Z" Destination="to" InResponseTo="_q"/>`)
 	f.Fuzz(func(t *testing.T, raw string) {
 		ctx := context.Background()
 		if out, err := v.logoutMessage(ctx, []byte(raw), logoutExpectation{Provider: m, Destination: "to", Request: "_q"}); err == nil {

@@ -81,7 +81,10 @@ type transport func(*http.Request) (*http.Response, error)
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func answerOf(status int, body string) *http.Response {
-	return &http.Response{StatusCode: status, Status: http.StatusText(status), Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
+	return &http.Response{
+		StatusCode: status, Status: http.StatusText(status), Header: http.Header{},
+		Body: io.NopCloser(strings.NewReader(body)),
+	}
 }
 
 // world is a provider and its surroundings.
@@ -163,7 +166,8 @@ func metadataOf(id string, keys ...*idp.Key) string {
 		`<md:SingleLogoutService Binding="%s" Location="%s" ResponseLocation="%s"/><md:SingleLogoutService Binding="%s" Location="%s"/>`+
 		`<md:SingleSignOnService Binding="%s" Location="%s"/><md:SingleSignOnService Binding="%s" Location="%s/post"/>`+
 		`</md:IDPSSODescriptor></md:EntityDescriptor>`,
-		nsMetadata, id, nsProtocol, certs.String(), arsAt, bindingRedirect, sloAt, sloBackAt, bindingPost, sloAt, bindingRedirect, ssoAt, bindingPost, sloAt)
+		nsMetadata, id, nsProtocol, certs.String(), arsAt, bindingRedirect, sloAt, sloBackAt, bindingPost, sloAt, bindingRedirect,
+		ssoAt, bindingPost, sloAt)
 }
 
 func without(metadata string, pieces ...string) string {
@@ -220,7 +224,12 @@ const instant = "2006-01-02T15:04:05Z" // of SAML messages
 func message(kind, id, issuer, destination string, now time.Time) *etree.Element {
 	e := etree.NewElement("samlp:" + kind)
 	for _, a := range []struct{ name, value string }{
-		{"xmlns:samlp", nsProtocol}, {"xmlns:saml", nsAssertion}, {"ID", id}, {"Version", version}, {"IssueInstant", now.UTC().Format(instant)}, {"Destination", destination},
+		{"xmlns:samlp", nsProtocol},
+		{"xmlns:saml", nsAssertion},
+		{"ID", id},
+		{"Version", version},
+		{"IssueInstant", now.UTC().Format(instant)},
+		{"Destination", destination},
 	} {
 		if a.value != "" {
 			e.CreateAttr(a.name, a.value)
@@ -242,19 +251,21 @@ func (w *world) answerTo(request string) *etree.Element {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	e := parsed(w.t, fmt.Appendf(nil, `<samlp:Response xmlns:samlp="%s" xmlns:saml="%s" ID="R%s" Version="2.0" IssueInstant="%s" Destination="%s" %s>`+
-		`<saml:Issuer>%s</saml:Issuer><samlp:Status><samlp:StatusCode Value="%s"/></samlp:Status>`+
-		`<saml:Assertion ID="%s" Version="2.0" IssueInstant="%s"><saml:Issuer>%s</saml:Issuer>`+
-		`<saml:Subject><saml:NameID Format="%s" NameQualifier="%s">p-1234</saml:NameID><saml:SubjectConfirmation Method="urn:oasis:names:tc:SAML:2.0:cm:bearer">`+
-		`<saml:SubjectConfirmationData Recipient="%s" NotOnOrAfter="%s" %s/></saml:SubjectConfirmation></saml:Subject>`+
-		`<saml:Conditions NotBefore="%s" NotOnOrAfter="%s"><saml:AudienceRestriction><saml:Audience>%s</saml:Audience></saml:AudienceRestriction></saml:Conditions>`+
-		`<saml:AuthnStatement AuthnInstant="%s" SessionIndex="s-1" SessionNotOnOrAfter="%s"><saml:AuthnContext><saml:AuthnContextClassRef>urn:class:two</saml:AuthnContextClassRef></saml:AuthnContext></saml:AuthnStatement>`+
-		`<saml:AttributeStatement>`+
-		`<saml:Attribute Name="urn:oid:0.9.2342.19200300.100.1.3"><saml:AttributeValue>alice@example.org</saml:AttributeValue></saml:Attribute>`+
-		`<saml:Attribute Name="urn:oid:0.9.2342.19200300.100.1.1"><saml:AttributeValue>alice</saml:AttributeValue></saml:Attribute>`+
-		`<saml:Attribute Name="https://claims.example.com/group" FriendlyName="groups"><saml:AttributeValue>staff</saml:AttributeValue><saml:AttributeValue>admins</saml:AttributeValue></saml:Attribute>`+
-		`</saml:AttributeStatement></saml:Assertion></samlp:Response>`,
-		nsProtocol, nsAssertion, id, now, w.at("acs"), answers, entity, statusSuccess, id, now, entity, formatPersistent, entity, w.at("acs"), later, answers,
+	e := parsed(w.t, fmt.Appendf(nil,
+		`<samlp:Response xmlns:samlp="%s" xmlns:saml="%s" ID="R%s" Version="2.0" IssueInstant="%s" Destination="%s" %s>`+
+			`<saml:Issuer>%s</saml:Issuer><samlp:Status><samlp:StatusCode Value="%s"/></samlp:Status>`+
+			`<saml:Assertion ID="%s" Version="2.0" IssueInstant="%s"><saml:Issuer>%s</saml:Issuer>`+
+			`<saml:Subject><saml:NameID Format="%s" NameQualifier="%s">p-1234</saml:NameID><saml:SubjectConfirmation Method="urn:oasis:names:tc:SAML:2.0:cm:bearer">`+
+			`<saml:SubjectConfirmationData Recipient="%s" NotOnOrAfter="%s" %s/></saml:SubjectConfirmation></saml:Subject>`+
+			`<saml:Conditions NotBefore="%s" NotOnOrAfter="%s"><saml:AudienceRestriction><saml:Audience>%s</saml:Audience></saml:AudienceRestriction></saml:Conditions>`+
+			`<saml:AuthnStatement AuthnInstant="%s" SessionIndex="s-1" SessionNotOnOrAfter="%s"><saml:AuthnContext><saml:AuthnContextClassRef>urn:class:two</saml:AuthnContextClassRef></saml:AuthnContext></saml:AuthnStatement>`+
+			`<saml:AttributeStatement>`+
+			`<saml:Attribute Name="urn:oid:0.9.2342.19200300.100.1.3"><saml:AttributeValue>alice@example.org</saml:AttributeValue></saml:Attribute>`+
+			`<saml:Attribute Name="urn:oid:0.9.2342.19200300.100.1.1"><saml:AttributeValue>alice</saml:AttributeValue></saml:Attribute>`+
+			`<saml:Attribute Name="https://claims.example.com/group" FriendlyName="groups"><saml:AttributeValue>staff</saml:AttributeValue><saml:AttributeValue>admins</saml:AttributeValue></saml:Attribute>`+
+			`</saml:AttributeStatement></saml:Assertion></samlp:Response>`,
+		nsProtocol, nsAssertion, id, now, w.at("acs"), answers, entity, statusSuccess, id, now, entity, formatPersistent, entity,
+		w.at("acs"), later, answers,
 		now, later, w.entityID, now, w.clock.now().Add(8*time.Hour).Format(instant)))
 	return e
 }

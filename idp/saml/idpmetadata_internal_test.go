@@ -20,7 +20,8 @@ func TestParseMetadata(t *testing.T) {
 	now := time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
 	key := func(name, use string) string {
 		return `<md:KeyDescriptor` + use + `><ds:KeyInfo><ds:KeyName>` + name + `</ds:KeyName><ds:X509Data><ds:X509Certificate>` + "\n  " +
-			base64.StdEncoding.EncodeToString(samltest.NewKey(name, now).Certificate.Raw) + "\n" + `</ds:X509Certificate></ds:X509Data></ds:KeyInfo></md:KeyDescriptor>`
+			base64.StdEncoding.EncodeToString(samltest.NewKey(name, now).Certificate.Raw) + "\n" +
+			`</ds:X509Certificate></ds:X509Data></ds:KeyInfo></md:KeyDescriptor>`
 	}
 	raw := "\ufeff" + `<?xml version="1.0" encoding="UTF-8"?>
 <!-- of a federation -->
@@ -57,7 +58,8 @@ func TestParseMetadata(t *testing.T) {
 	want := &idpMetadata{
 		EntityID: "https://idp.example", SSO: map[string]string{binding + "HTTP-Redirect": "https://idp.example/sso?a=b&c=d"},
 		SLO: map[string]sloEndpoint{
-			binding + "HTTP-Redirect": {"https://idp.example/slo", "https://idp.example/slo/answer"}, binding + "HTTP-POST": {"https://idp.example/slo", "https://idp.example/slo"},
+			binding + "HTTP-Redirect": {"https://idp.example/slo", "https://idp.example/slo/answer"},
+			binding + "HTTP-POST":     {"https://idp.example/slo", "https://idp.example/slo"},
 		},
 		ARS: map[int]string{2: "https://idp.example/ars2"}, NameIDFormats: []string{formatTransient}, WantAuthnRequestsSigned: true,
 		ValidUntil: time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC), CacheDuration: 90 * time.Minute,

@@ -57,7 +57,8 @@ func (p *Provider) End(ctx context.Context, q idp.EndRequest) (*idp.Next, error)
 func (p *Provider) logoutRequest(id, destination string, h held) *etree.Element {
 	now := issueInstant(p.env.Now())
 	r := schema.LogoutRequest{
-		ID: id, Version: version, IssueInstant: now, NotOnOrAfter: new(now.Add(timeout * 60)), Destination: destination, Issuer: newIssuer(p.entityID),
+		ID: id, Version: version, IssueInstant: now, NotOnOrAfter: new(now.Add(timeout * 60)), Destination: destination,
+		Issuer: newIssuer(p.entityID),
 		NameID: &schema.NameID{
 			Format: h.NameID.Format, NameQualifier: h.NameID.NameQualifier, SPNameQualifier: h.NameID.SPNameQualifier, Value: h.NameID.Value,
 		},
@@ -73,7 +74,8 @@ func (p *Provider) logoutRequest(id, destination string, h held) *etree.Element 
 // logoutResponse answers the LogoutRequest with the ID request. (SAML core 3.7.2)
 func (p *Provider) logoutResponse(id, destination, request, status string) *etree.Element {
 	r := schema.LogoutResponse{
-		ID: id, InResponseTo: request, Version: version, IssueInstant: issueInstant(p.env.Now()), Destination: destination, Issuer: newIssuer(p.entityID),
+		ID: id, InResponseTo: request, Version: version, IssueInstant: issueInstant(p.env.Now()), Destination: destination,
+		Issuer: newIssuer(p.entityID),
 		Status: schema.Status{StatusCode: schema.StatusCode{Value: status}},
 	}
 	return r.Element()
@@ -81,7 +83,9 @@ func (p *Provider) logoutResponse(id, destination, request, status string) *etre
 
 // sendLogout sends a message to the provider's logout service, by the preferred binding if it is available. It returns
 // nil if the provider has no logout service.
-func (p *Provider) sendLogout(ctx context.Context, m *idpMetadata, prefer, param, relay string, build func(destination string) *etree.Element) (*idp.Next, error) {
+func (p *Provider) sendLogout(ctx context.Context, m *idpMetadata, prefer, param, relay string,
+	build func(destination string) *etree.Element,
+) (*idp.Next, error) {
 	key, err := p.signer(ctx)
 	if err != nil {
 		return nil, err
@@ -227,7 +231,9 @@ func (p *Provider) logout(ctx context.Context, w http.ResponseWriter, r *http.Re
 // signedOut reads the provider's answer to our LogoutRequest. The person is signed out here already, so the browser
 // continues to the address that they asked for, whatever the answer says and even if it cannot be believed. An answer
 // to no sign-out of this browser is refused.
-func (p *Provider) signedOut(ctx context.Context, w http.ResponseWriter, r *http.Request, h idp.Host, in *incoming, want logoutExpectation) (*idp.Next, error) {
+func (p *Provider) signedOut(ctx context.Context, w http.ResponseWriter, r *http.Request, h idp.Host, in *incoming,
+	want logoutExpectation,
+) (*idp.Next, error) {
 	if !isFlow(in.relay) {
 		return nil, &idp.Invalid{Reason: "the LogoutResponse belongs to no sign-out"}
 	}
@@ -345,7 +351,9 @@ func (p *Provider) soapResponse(ctx context.Context, request, status string) ([]
 }
 
 // signOut ends the sessions that a LogoutRequest names, and answers it.
-func (p *Provider) signOut(ctx context.Context, r *http.Request, h idp.Host, in *incoming, m *idpMetadata, msg *logoutMessage) (*idp.Next, error) {
+func (p *Provider) signOut(ctx context.Context, r *http.Request, h idp.Host, in *incoming, m *idpMetadata,
+	msg *logoutMessage,
+) (*idp.Next, error) {
 	next, err := p.answerLogout(ctx, in, m, msg.ID, p.endSessions(ctx, r, h, m, msg))
 	if err == nil && next == nil {
 		next = &idp.Next{URL: h.Home()}
@@ -365,7 +373,8 @@ func (p *Provider) refuse(ctx context.Context, in *incoming, m *idpMetadata, ref
 }
 
 func (p *Provider) logRefused(refused *RefusedRequest) {
-	p.env.Log.Warn("the provider's request to sign a person out is refused: the person can still be signed in here", zap.NamedError("cause", refused.Err))
+	p.env.Log.Warn("the provider's request to sign a person out is refused: the person can still be signed in here",
+		zap.NamedError("cause", refused.Err))
 }
 
 // answerLogout returns the way of an answer to the LogoutRequest with the ID request, nil if the provider has no

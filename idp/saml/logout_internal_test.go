@@ -19,7 +19,10 @@ import (
 // kept returns the data that a sign-in stores for the sign-out.
 func kept(t *testing.T, session string) []byte {
 	t.Helper()
-	raw, err := json.Marshal(held{Idp: entity, NameID: nameID{Value: `p "<1234>"`, Format: formatPersistent, NameQualifier: entity, SPNameQualifier: "x"}, Session: session})
+	raw, err := json.Marshal(held{
+		Idp:    entity,
+		NameID: nameID{Value: `p "<1234>"`, Format: formatPersistent, NameQualifier: entity, SPNameQualifier: "x"}, Session: session,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,11 +41,13 @@ func TestEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := w.inflated(u.Query().Get(paramRequest))
-	if !strings.HasPrefix(next.URL, sloAt+"?") || e.SelectAttrValue("Destination", "") != sloAt || u.Query().Get(paramRelay) != flowID || u.Query().Get(paramSig) == "" {
+	if !strings.HasPrefix(next.URL, sloAt+"?") || e.SelectAttrValue("Destination", "") != sloAt || u.Query().Get(paramRelay) != flowID ||
+		u.Query().Get(paramSig) == "" {
 		t.Errorf("End leads to %s", next.URL)
 	}
 	n := e.SelectElement("NameID")
-	if n.Text() != `p "<1234>"` || n.SelectAttrValue("Format", "") != formatPersistent || n.SelectAttrValue("NameQualifier", "") != entity || e.SelectElement("SessionIndex").Text() != "s-1" {
+	if n.Text() != `p "<1234>"` || n.SelectAttrValue("Format", "") != formatPersistent || n.SelectAttrValue("NameQualifier", "") != entity ||
+		e.SelectElement("SessionIndex").Text() != "s-1" {
 		t.Errorf("the request names %q", n.Text())
 	}
 	var f flow
@@ -63,7 +68,8 @@ func TestEnd(t *testing.T) {
 			t.Errorf("%s: End = %+v, %v, want nothing to do", name, next, err)
 		}
 	}
-	next, err = newWorld(t, Config{Metadata: without(metadataOf(entity, idpKey()), sloRedirect)}).End(t.Context(), idp.EndRequest{Flow: flowID, Held: kept(t, "")})
+	next, err = newWorld(t, Config{Metadata: without(metadataOf(entity, idpKey()), sloRedirect)}).End(t.Context(),
+		idp.EndRequest{Flow: flowID, Held: kept(t, "")})
 	if err != nil || next.Form == nil || next.Form.Action != sloAt {
 		t.Errorf("End at a provider with POST alone = %+v, %v", next, err)
 	}
@@ -148,7 +154,8 @@ func TestLogoutByProvider(t *testing.T) {
 				var answer *etree.Element
 				if binding == bindingPost {
 					raw, err := decodeBase64(h.went.Form.Fields[0].Value)
-					if err != nil || h.went.Form.Action != sloAt || h.went.Form.Fields[0].Name != paramResponse || h.went.Form.Fields[1].Value != "their state" {
+					if err != nil || h.went.Form.Action != sloAt || h.went.Form.Fields[0].Name != paramResponse ||
+						h.went.Form.Fields[1].Value != "their state" {
 						t.Fatalf("the answer is %+v, %v", h.went.Form, err)
 					}
 					answer = parsed(t, raw)
@@ -157,7 +164,8 @@ func TestLogoutByProvider(t *testing.T) {
 					}
 				} else {
 					u, err := url.Parse(h.went.URL)
-					if err != nil || !strings.HasPrefix(h.went.URL, sloBackAt+"?") || u.Query().Get(paramRelay) != "their state" || u.Query().Get(paramSig) == "" {
+					if err != nil || !strings.HasPrefix(h.went.URL, sloBackAt+"?") || u.Query().Get(paramRelay) != "their state" ||
+						u.Query().Get(paramSig) == "" {
 						t.Fatalf("the answer goes to %s, %v", h.went.URL, err)
 					}
 					answer = w.inflated(u.Query().Get(paramResponse))
@@ -175,7 +183,8 @@ func TestLogoutByProvider(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := w.inflated(u.Query().Get(paramResponse)).FindElement("./Status/StatusCode").SelectAttrValue("Value", ""); got != statusResponder {
+			if got := w.inflated(u.Query().Get(paramResponse)).FindElement("./Status/StatusCode").SelectAttrValue("Value",
+				""); got != statusResponder {
 				t.Errorf("status when sessions cannot be ended = %s", got)
 			}
 		})
@@ -274,7 +283,8 @@ func TestLogoutRefusedWithAnswer(t *testing.T) {
 				t.Fatalf("the answer goes to %s, %v", h.went.URL, err)
 			}
 			answer := w.inflated(u.Query().Get(paramResponse))
-			if got := answer.FindElement("./Status/StatusCode").SelectAttrValue("Value", ""); got != statusRequester || answer.SelectAttrValue("InResponseTo", "") == "" {
+			if got := answer.FindElement("./Status/StatusCode").SelectAttrValue("Value", ""); got != statusRequester ||
+				answer.SelectAttrValue("InResponseTo", "") == "" {
 				t.Errorf("the answer to %q has status %s, want %s", answer.SelectAttrValue("InResponseTo", ""), got, statusRequester)
 			}
 		})

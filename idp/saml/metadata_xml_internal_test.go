@@ -167,7 +167,8 @@ func TestMetadataEncodings(t *testing.T) {
 // TestRequestXML: a request can take the default namespace away. An answer, which signs someone in, cannot.
 func TestRequestXML(t *testing.T) {
 	t.Parallel()
-	raw := []byte(`<samlp:AuthnRequest xmlns:samlp="` + nsProtocol + `" xmlns="` + nsAssertion + `" ID="_1"><Issuer>https://sp.example.com</Issuer>` +
+	raw := []byte(`<samlp:AuthnRequest xmlns:samlp="` + nsProtocol + `" xmlns="` + nsAssertion +
+		`" ID="_1"><Issuer>https://sp.example.com</Issuer>` +
 		`<samlp:Extensions><hint xmlns="">x</hint></samlp:Extensions></samlp:AuthnRequest>`)
 	n, err := OpenMessage(raw)
 	if err != nil {

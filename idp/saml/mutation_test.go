@@ -244,8 +244,10 @@ func (m *mutator) mutate(seed uint64) (raw []byte, kind string) {
 }
 
 var words = []string{
-	"samlp:Response", "samlp:Extensions", "samlp:Status", "samlp:StatusDetail", "saml:Assertion", "saml:Advice", "saml:Subject", "saml:NameID", "saml:AttributeValue",
-	"saml:EncryptedAssertion", "ds:Signature", "ds:Object", "ds:SignedInfo", "ds:KeyInfo", "ds:Reference", "saml:Conditions", "Assertion", "x:Assertion", "saml:assertion",
+	"samlp:Response", "samlp:Extensions", "samlp:Status", "samlp:StatusDetail", "saml:Assertion", "saml:Advice", "saml:Subject",
+	"saml:NameID", "saml:AttributeValue",
+	"saml:EncryptedAssertion", "ds:Signature", "ds:Object", "ds:SignedInfo", "ds:KeyInfo", "ds:Reference", "saml:Conditions", "Assertion",
+	"x:Assertion", "saml:assertion",
 }
 
 func (m *mutator) word() string { return words[m.dice.IntN(len(words))] }
@@ -346,7 +348,8 @@ var changes = []struct {
 		m.any(root).CreateAttr(names[m.dice.IntN(len(names))], m.any(root).SelectAttrValue("ID", "_x"))
 	}},
 	{"with a namespace", func(m *mutator, root *etree.Element) {
-		prefixes, uris := []string{"xmlns", "xmlns:saml", "xmlns:samlp", "xmlns:ds", "xmlns:x"}, []string{samltest.Assertion, samltest.Protocol, "urn:x", "", "relative"}
+		prefixes, uris := []string{"xmlns", "xmlns:saml", "xmlns:samlp", "xmlns:ds", "xmlns:x"},
+			[]string{samltest.Assertion, samltest.Protocol, "urn:x", "", "relative"}
 		m.any(root).CreateAttr(prefixes[m.dice.IntN(len(prefixes))], uris[m.dice.IntN(len(uris))])
 	}},
 	{"with text", func(m *mutator, root *etree.Element) { m.any(root).SetText("mallory@example") }},

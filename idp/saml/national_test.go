@@ -47,7 +47,10 @@ func newNation(t *testing.T, scheme, assurance string, edit ...func(*saml.Config
 	t.Cleanup(n.service.Close)
 	n.idp = n.service.Provider
 	n.named = map[string]*samltest.Key{"client": n.client, "server": n.service.Server, "other": samltest.NewServerKey("other", now)}
-	cfg := saml.Config{Metadata: n.service.Front.URL + "/metadata", Scheme: scheme, Assurance: assurance, ClientKey: "client", ServerCertificate: "server"}
+	cfg := saml.Config{
+		Metadata: n.service.Front.URL + "/metadata", Scheme: scheme, Assurance: assurance, ClientKey: "client",
+		ServerCertificate: "server",
+	}
 	for _, e := range edit {
 		e(&cfg)
 	}
@@ -90,7 +93,10 @@ func (n *nation) reopen(cfg saml.Config) {
 	if cfg.EntityID != "" {
 		entity = cfg.EntityID
 	}
-	n.service.Know(samltest.Partner{EntityID: entity, ACS: acs, Signing: samltest.NewKey("sp", n.now).Certificate, Client: n.client.Certificate})
+	n.service.Know(samltest.Partner{
+		EntityID: entity, ACS: acs, Signing: samltest.NewKey("sp", n.now).Certificate,
+		Client: n.client.Certificate,
+	})
 	n.ask(idp.Request{MaxAge: -1})
 }
 
@@ -147,7 +153,10 @@ func TestDigiD(t *testing.T) {
 	if old, err := n.answers("s00000001:111222333"); err != nil || old.Subject == id.Subject {
 		t.Errorf("a number of another register: %+v, %v", old, err)
 	}
-	for _, name := range []string{"111222333", "s00000000:111222334", "s00000000:000000000", "s00000002:111222333", "s00000000:1112223330", "s00000000:111222333 ", "x"} {
+	for _, name := range []string{
+		"111222333", "s00000000:111222334", "s00000000:000000000", "s00000002:111222333", "s00000000:1112223330",
+		"s00000000:111222333 ", "x",
+	} {
 		if id, err := n.answers(name); err == nil || id != nil {
 			t.Errorf("the NameID %q signs in %+v", name, id)
 		}
@@ -164,15 +173,17 @@ func TestDigiD(t *testing.T) {
 // TestDigiDLevels: each level asks for its class, and takes no lower one.
 func TestDigiDLevels(t *testing.T) {
 	t.Parallel()
-	levels(t, saml.DigiD, []string{basis, midden, subst, hoog}, []int{1, 2, 3, 4}, func(n *nation, c string) (*idp.Identity, error) { return n.answers(citizen, class(c)) })
+	levels(t, saml.DigiD, []string{basis, midden, subst, hoog}, []int{1, 2, 3, 4},
+		func(n *nation, c string) (*idp.Identity, error) { return n.answers(citizen, class(c)) })
 }
 
 // TestEToegangLevels: likewise at a broker of eToegang.
 func TestEToegangLevels(t *testing.T) {
 	t.Parallel()
-	levels(t, saml.EToegang, []string{loa + "1", loa + "2", loa + "2plus", loa + "3", loa + "4"}, []int{1, 1, 2, 3, 4}, func(n *nation, c string) (*idp.Identity, error) {
-		return n.answers("p-1", class(c), func(a *samltest.Answer) { a.Format = "urn:oasis:names:tc:SAML:2.0:nameid-format:persistent" })
-	})
+	levels(t, saml.EToegang, []string{loa + "1", loa + "2", loa + "2plus", loa + "3", loa + "4"}, []int{1, 1, 2, 3, 4},
+		func(n *nation, c string) (*idp.Identity, error) {
+			return n.answers("p-1", class(c), func(a *samltest.Answer) { a.Format = "urn:oasis:names:tc:SAML:2.0:nameid-format:persistent" })
+		})
 }
 
 func levels(t *testing.T, scheme string, classes []string, worth []int, answer func(*nation, string) (*idp.Identity, error)) {
@@ -225,11 +236,24 @@ func TestBackChannel(t *testing.T) {
 		words string // of the error. Empty: it works
 	}{
 		{name: "as agreed"},
-		{name: "attack 781: a certificate that they do not know", edit: func(n *nation) { n.named["client"] = samltest.NewKey("stranger", n.now) }, words: "does not accept the certificate of client_key"},
-		{name: "attack 781: no certificate", cfg: func(c *saml.Config) { c.Scheme, c.Assurance, c.Artifact, c.ClientKey = "", "", true, "" }, words: "does not accept the certificate of client_key"},
+		{
+			name:  "attack 781: a certificate that they do not know",
+			edit:  func(n *nation) { n.named["client"] = samltest.NewKey("stranger", n.now) },
+			words: "does not accept the certificate of client_key",
+		},
+		{
+			name: "attack 781: no certificate", cfg: func(c *saml.Config) { c.Scheme, c.Assurance, c.Artifact, c.ClientKey = "", "", true, "" },
+			words: "does not accept the certificate of client_key",
+		},
 		{name: "attack 781: another server", edit: func(n *nation) { n.named["server"] = n.named["other"] }, words: "shows another certificate"},
-		{name: "attack 781: the same key in a certificate that has expired", edit: func(n *nation) { n.now = n.now.AddDate(2, 0, 0) }, words: "has expired"},
-		{name: "attack 781: a server that only the system would trust", cfg: func(c *saml.Config) { c.ServerCertificate = "" }, words: "unknown authority"},
+		{
+			name: "attack 781: the same key in a certificate that has expired", edit: func(n *nation) { n.now = n.now.AddDate(2, 0, 0) },
+			words: "has expired",
+		},
+		{
+			name: "attack 781: a server that only the system would trust", cfg: func(c *saml.Config) { c.ServerCertificate = "" },
+			words: "unknown authority",
+		},
 		{name: "our key pair is gone", edit: func(n *nation) { delete(n.named, "client") }, words: "no such key pair"},
 		{name: "their certificate is gone", edit: func(n *nation) { delete(n.named, "server") }, words: "no such key pair"},
 	} {
@@ -237,7 +261,10 @@ func TestBackChannel(t *testing.T) {
 			t.Parallel()
 			n := newNation(t, saml.DigiD, "basic")
 			if tt.cfg != nil {
-				cfg := saml.Config{Metadata: n.service.Front.URL + "/metadata", Scheme: saml.DigiD, Assurance: "basic", ClientKey: "client", ServerCertificate: "server"}
+				cfg := saml.Config{
+					Metadata: n.service.Front.URL + "/metadata", Scheme: saml.DigiD, Assurance: "basic", ClientKey: "client",
+					ServerCertificate: "server",
+				}
 				tt.cfg(&cfg)
 				lax := cfg.Scheme == ""
 				if lax {
@@ -258,7 +285,8 @@ func TestBackChannel(t *testing.T) {
 				t.Errorf("Finish = %+v, %v, want words with %q", id, err, tt.words)
 			}
 			steps := n.Check(t.Context())
-			if said := steps.Err(); (said == nil) != (tt.words == "") || said != nil && n.now.Year() == 2026 && !strings.Contains(said.Error(), tt.words) {
+			if said := steps.Err(); (said == nil) != (tt.words == "") || said != nil && n.now.Year() == 2026 &&
+				!strings.Contains(said.Error(), tt.words) {
 				t.Errorf("Check = %v in %+v, want words with %q", said, steps, tt.words)
 			}
 		})
@@ -317,7 +345,10 @@ func TestNationalRefusesRequests(t *testing.T) {
 			t.Errorf("a request that is %s is accepted", what)
 		}
 	}
-	n.service.Know(samltest.Partner{EntityID: sp, ACS: "https://elsewhere.example/acs", Signing: samltest.NewKey("sp", n.now).Certificate, Client: n.client.Certificate})
+	n.service.Know(samltest.Partner{
+		EntityID: sp, ACS: "https://elsewhere.example/acs", Signing: samltest.NewKey("sp", n.now).Certificate,
+		Client: n.client.Certificate,
+	})
 	if _, err := n.service.Read(httptest.NewRequest(http.MethodGet, next.URL, nil)); err == nil {
 		t.Error("an answer to another place is promised")
 	}
@@ -325,7 +356,8 @@ func TestNationalRefusesRequests(t *testing.T) {
 	if next, err = stranger.Begin(t.Context(), idp.Request{Flow: flow, MaxAge: -1}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.service.Read(httptest.NewRequest(http.MethodGet, next.URL, nil)); err == nil || !strings.Contains(err.Error(), "unknown issuer") {
+	if _, err := n.service.Read(httptest.NewRequest(http.MethodGet, next.URL, nil)); err == nil ||
+		!strings.Contains(err.Error(), "unknown issuer") {
 		t.Errorf("an unknown issuer: %v", err)
 	}
 }
@@ -362,9 +394,10 @@ func TestDigiDLogout(t *testing.T) {
 	unsigned := samltest.Parse(n.service.LogoutBySOAP(slo, citizen, "session-1"))
 	remove(unsigned.FindElement(".//Signature"))
 	for what, body := range map[string][]byte{
-		"attack 783: the same again":       request,
-		"attack 783: without a signature":  samltest.Bytes(unsigned),
-		"attack 783: of another person":    bytes.Replace(n.service.LogoutBySOAP(slo, citizen, "session-1"), []byte("111222333"), []byte("123456782"), 1),
+		"attack 783: the same again":      request,
+		"attack 783: without a signature": samltest.Bytes(unsigned),
+		"attack 783: of another person": bytes.Replace(n.service.LogoutBySOAP(slo, citizen, "session-1"),
+			[]byte("111222333"), []byte("123456782"), 1),
 		"attack 783: for another endpoint": n.service.LogoutBySOAP("https://other.example/slo", citizen, "session-1"),
 		"attack 783: no envelope":          []byte("<x/>"),
 		"attack 783: too long":             bytes.Repeat([]byte("x"), 2<<20),
@@ -377,12 +410,14 @@ func TestDigiDLogout(t *testing.T) {
 	if h.failed != nil || len(h.queries) > 0 || !strings.Contains(w.Body.String(), "urn:oasis:names:tc:SAML:2.0:status:Requester") {
 		t.Errorf("a signed request with a malformed session: %d %s ends %+v (%v), want status Requester", w.Code, w.Body, h.queries, h.failed)
 	}
-	if _, h := ask(n.service.LogoutBySOAP(slo, citizen, "session-1"), "application/x-www-form-urlencoded"); h.failed == nil || len(h.queries) > 0 {
+	if _, h := ask(n.service.LogoutBySOAP(slo, citizen, "session-1"), "application/x-www-form-urlencoded"); h.failed == nil ||
+		len(h.queries) > 0 {
 		t.Errorf("as a form it ends %+v", h.queries)
 	}
 	metadata := httptest.NewRecorder()
 	n.Handle(metadata, httptest.NewRequest(http.MethodGet, sp, nil), "metadata", &ending{})
-	if got := metadata.Body.String(); !strings.Contains(got, `bindings:SOAP" Location="`+slo) || strings.Contains(got, `bindings:HTTP-POST" Location="`+acs) {
+	if got := metadata.Body.String(); !strings.Contains(got, `bindings:SOAP" Location="`+slo) ||
+		strings.Contains(got, `bindings:HTTP-POST" Location="`+acs) {
 		t.Errorf("our metadata are %s", got)
 	}
 }
@@ -408,24 +443,31 @@ func (e *ending) Fail(_ http.ResponseWriter, _ *http.Request, err error) { e.fai
 // TestEToegang: a broker names the person in encrypted attributes, for our entity ID and the key that is named.
 func TestEToegang(t *testing.T) {
 	t.Parallel()
-	const acting, legal, bsn, pseudo = "urn:etoegang:core:ActingSubjectID", "urn:etoegang:core:LegalSubjectID", "urn:etoegang:1.12:EntityConcernedID:BSN", "urn:etoegang:1.12:EntityConcernedID:PseudoID"
+	const acting, legal, bsn, pseudo = "urn:etoegang:core:ActingSubjectID", "urn:etoegang:core:LegalSubjectID",
+		"urn:etoegang:1.12:EntityConcernedID:BSN", "urn:etoegang:1.12:EntityConcernedID:PseudoID"
 	now := time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
 	sealing, others := samltest.NewKey("sealing", now), samltest.NewKey("others", now)
 	n := newNation(t, saml.EToegang, "substantial", func(c *saml.Config) {
 		c.EntityID, c.Via, c.Decrypt, c.ClientKey = dv, "urn:etoegang:EB:00000004000000149000:entities:9009", []string{"sealing"}, "client"
-		c.Mapping = idp.Mapping{Attributes: []idp.Attribute{{From: bsn, To: "bsn"}, {From: "urn:etoegang:1.9:attribute:FirstName", To: "given_name"}}}
+		c.Mapping = idp.Mapping{Attributes: []idp.Attribute{
+			{From: bsn, To: "bsn"},
+			{From: "urn:etoegang:1.9:attribute:FirstName", To: "given_name"},
+		}}
 	})
 	n.named["sealing"] = sealing
 	root := n.query.XML.Root()
-	if via := root.FindElement("./Scoping/IDPList/IDPEntry"); via == nil || !strings.HasSuffix(via.SelectAttrValue("ProviderID", ""), ":9009") || n.query.SP != dv ||
-		root.SelectAttr("AssertionConsumerServiceURL") != nil || root.SelectAttr("ProtocolBinding") != nil || root.SelectElement("NameIDPolicy") != nil {
+	if via := root.FindElement("./Scoping/IDPList/IDPEntry"); via == nil ||
+		!strings.HasSuffix(via.SelectAttrValue("ProviderID", ""), ":9009") || n.query.SP != dv ||
+		root.SelectAttr("AssertionConsumerServiceURL") != nil || root.SelectAttr("ProtocolBinding") != nil ||
+		root.SelectElement("NameIDPolicy") != nil {
 		t.Errorf("the request is %s", samltest.Bytes(n.query.XML))
 	}
 	to := func(k *samltest.Key, content string) samltest.Answer {
 		return samltest.Answer{Encrypt: k.Certificate, Content: content}
 	}
 	name := func(attribute string, sealed ...string) string {
-		return `<saml:Attribute xmlns:saml="` + samltest.Assertion + `" Name="` + attribute + `"><saml:AttributeValue>` + strings.Join(sealed, `</saml:AttributeValue><saml:AttributeValue>`) + `</saml:AttributeValue></saml:Attribute>`
+		return `<saml:Attribute xmlns:saml="` + samltest.Assertion + `" Name="` + attribute + `"><saml:AttributeValue>` +
+			strings.Join(sealed, `</saml:AttributeValue><saml:AttributeValue>`) + `</saml:AttributeValue></saml:Attribute>`
 	}
 	sealed := func(k *samltest.Key, recipient, kind, value string) string {
 		return samltest.SealedName(to(k, samltest.AES256CBC), recipient, kind, value)
@@ -434,7 +476,8 @@ func TestEToegang(t *testing.T) {
 		return samltest.Seal(to(k, samltest.AES256GCM), "EncryptedAttribute", []byte(raw))
 	}
 	plain := func(xml string) *etree.Element { return samltest.Parse([]byte(xml)).Root() }
-	first := `<saml:Attribute xmlns:saml="` + samltest.Assertion + `" Name="urn:etoegang:1.9:attribute:FirstName"><saml:AttributeValue>Anna</saml:AttributeValue></saml:Attribute>`
+	first := `<saml:Attribute xmlns:saml="` + samltest.Assertion +
+		`" Name="urn:etoegang:1.9:attribute:FirstName"><saml:AttributeValue>Anna</saml:AttributeValue></saml:Attribute>`
 	for _, tt := range []struct {
 		name     string
 		elements func() []*etree.Element
@@ -448,16 +491,26 @@ func TestEToegang(t *testing.T) {
 			return []*etree.Element{plain(name(legal, sealed(sealing, dv, pseudo, "p1"))), attribute(sealing, first)}
 		}, pseudo + ":p1", ""},
 		{"both: the number", func() []*etree.Element {
-			return []*etree.Element{plain(name(acting, sealed(sealing, dv, pseudo, "p1"), sealed(sealing, dv, bsn, "111222333"))), attribute(sealing, first)}
+			return []*etree.Element{
+				plain(name(acting, sealed(sealing, dv, pseudo, "p1"), sealed(sealing, dv, bsn, "111222333"))),
+				attribute(sealing, first),
+			}
 		}, bsn + ":111222333", "111222333"},
 		{"acting for somebody", func() []*etree.Element {
-			return []*etree.Element{plain(name(legal, sealed(sealing, dv, bsn, "123456782"))), plain(name(acting, sealed(sealing, dv, pseudo, "p2"))), attribute(sealing, first)}
+			return []*etree.Element{
+				plain(name(legal, sealed(sealing, dv, bsn, "123456782"))),
+				plain(name(acting, sealed(sealing, dv, pseudo, "p2"))), attribute(sealing, first),
+			}
 		}, pseudo + ":p2", "123456782"},
 		{"with a name for others", func() []*etree.Element {
-			return []*etree.Element{plain(name(acting, sealed(others, "urn:etoegang:DV:2:entities:1", bsn, "123456782"), sealed(sealing, dv, pseudo, "p1"))), attribute(sealing, first)}
+			return []*etree.Element{plain(name(acting, sealed(others, "urn:etoegang:DV:2:entities:1", bsn, "123456782"),
+				sealed(sealing, dv, pseudo, "p1"))), attribute(sealing, first)}
 		}, pseudo + ":p1", ""},
 		{"attack 873: a company alone", func() []*etree.Element {
-			return []*etree.Element{plain(name(legal, sealed(sealing, dv, "urn:etoegang:1.9:EntityConcernedID:KvKnr", "12345678"))), attribute(sealing, first)}
+			return []*etree.Element{
+				plain(name(legal, sealed(sealing, dv, "urn:etoegang:1.9:EntityConcernedID:KvKnr", "12345678"))),
+				attribute(sealing, first),
+			}
 		}, "", ""},
 		{"attack 784: sealed for another key", func() []*etree.Element {
 			return []*etree.Element{plain(name(acting, sealed(others, dv, bsn, "111222333")))}
@@ -473,16 +526,25 @@ func TestEToegang(t *testing.T) {
 			return []*etree.Element{plain(name(acting, sealed(others, "urn:etoegang:DV:2:entities:1", bsn, "123456782")))}
 		}, "", ""},
 		{"attack 890: who acts for a citizen is named for others only", func() []*etree.Element {
-			return []*etree.Element{plain(name(legal, sealed(sealing, dv, bsn, "123456782"))), plain(name(acting, sealed(others, "urn:etoegang:DV:2:entities:1", pseudo, "p2")))}
+			return []*etree.Element{
+				plain(name(legal, sealed(sealing, dv, bsn, "123456782"))),
+				plain(name(acting, sealed(others, "urn:etoegang:DV:2:entities:1", pseudo, "p2"))),
+			}
 		}, "", ""},
 		{"attack 890: who acts for a citizen is not named", func() []*etree.Element {
 			return []*etree.Element{plain(name(legal, sealed(sealing, dv, bsn, "123456782"))), plain(name(acting))}
 		}, "", ""},
 		{"attack 890: somebody acts for a citizen, and no name says who", func() []*etree.Element {
-			return []*etree.Element{plain(name(legal, sealed(sealing, dv, bsn, "123456782"))), plain(name("urn:etoegang:core:Representation", "true"))}
+			return []*etree.Element{
+				plain(name(legal, sealed(sealing, dv, bsn, "123456782"))),
+				plain(name("urn:etoegang:core:Representation", "true")),
+			}
 		}, "", ""},
 		{"nobody acts for them", func() []*etree.Element {
-			return []*etree.Element{plain(name(legal, sealed(sealing, dv, bsn, "123456782"))), plain(name("urn:etoegang:core:Representation", "false")), attribute(sealing, first)}
+			return []*etree.Element{
+				plain(name(legal, sealed(sealing, dv, bsn, "123456782"))),
+				plain(name("urn:etoegang:core:Representation", "false")), attribute(sealing, first),
+			}
 		}, bsn + ":123456782", "123456782"},
 		{"attack 890: a name without its kind", func() []*etree.Element {
 			return []*etree.Element{plain(name(acting, sealed(sealing, dv, "", "111222333")))}
@@ -511,7 +573,8 @@ func TestEToegang(t *testing.T) {
 			case tt.subject == "":
 			case err != nil:
 				t.Errorf("Finish = %v %v", err, errors.Unwrap(err))
-			case id.Subject != tt.subject || strings.Join(id.Details["bsn"], " ") != tt.bsn || strings.Join(id.Details["given_name"], "") != "Anna" || id.Level != 3:
+			case id.Subject != tt.subject || strings.Join(id.Details["bsn"], " ") != tt.bsn ||
+				strings.Join(id.Details["given_name"], "") != "Anna" || id.Level != 3:
 				t.Errorf("Finish = %+v, want %s with %q", id, tt.subject, tt.bsn)
 			}
 		})

@@ -18,7 +18,8 @@ func TestPeers(t *testing.T) {
 	t.Run("peer 31: an address whose query already holds parameters of SAML", func(t *testing.T) {
 		t.Parallel()
 		for _, query := range []string{
-			"SAMLResponse=x", "SAMLRequest=x", "RelayState=x", "Signature=x", "SigAlg=x", "SAMLEncoding=x", "SAMLart=x", "a=b&RelayState", "%53AMLRequest=x", "a;RelayState=x", "%zz=x",
+			"SAMLResponse=x", "SAMLRequest=x", "RelayState=x", "Signature=x", "SigAlg=x", "SAMLEncoding=x", "SAMLart=x", "a=b&RelayState",
+			"%53AMLRequest=x", "a;RelayState=x", "%zz=x",
 		} {
 			for what, put := range map[string]func(*samltest.Provider, string){
 				"sign-in": func(p *samltest.Provider, to string) { p.SSO = to }, "sign-out": func(p *samltest.Provider, to string) { p.SLO = to },
@@ -73,7 +74,8 @@ func TestPeers(t *testing.T) {
 						doc := etree.NewDocument()
 						doc.SetRoot(evil(bare(find(root, "./saml:Assertion"))))
 						doc.Root().CreateAttr("ID", "_evil")
-						put(root, samltest.Seal(samltest.Answer{Encrypt: samltest.NewKey("sp", l.now).Certificate, Content: content}, "EncryptedAssertion", samltest.Bytes(doc)))
+						put(root, samltest.Seal(samltest.Answer{Encrypt: samltest.NewKey("sp", l.now).Certificate, Content: content},
+							"EncryptedAssertion", samltest.Bytes(doc)))
 					}
 					t.Run(s.name+" "+where, func(t *testing.T) { l.refuses(t, l.idp.Response(a), "") })
 				}
@@ -174,7 +176,10 @@ func TestStraySignature(t *testing.T) {
 		})
 	}
 	// In the assertion it is signed along, so the provider itself has put it there.
-	for _, where := range []string{".//saml:Subject", ".//saml:AttributeValue", ".//saml:Conditions", ".//saml:AuthnContext", ".//saml:Attribute"} {
+	for _, where := range []string{
+		".//saml:Subject", ".//saml:AttributeValue", ".//saml:Conditions",
+		".//saml:AuthnContext", ".//saml:Attribute",
+	} {
 		for _, s := range signings {
 			t.Run("in "+where+" "+s.name, func(t *testing.T) {
 				t.Parallel()

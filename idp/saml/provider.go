@@ -350,7 +350,9 @@ func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*
 
 // reader returns a function that reads the answer. The answer is in the form itself, or is fetched with the artifact in
 // the form.
-func (p *Provider) reader(ctx context.Context, m *idpMetadata, method string, form url.Values) (func(context.Context, expectation) (*verified, error), error) {
+func (p *Provider) reader(ctx context.Context, m *idpMetadata, method string,
+	form url.Values,
+) (func(context.Context, expectation) (*verified, error), error) {
 	answers, artifacts := form[paramResponse], form[paramArtifact]
 	switch {
 	case len(answers)+len(artifacts) != 1:

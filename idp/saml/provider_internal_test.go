@@ -15,7 +15,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-var fullMapping = idp.Mapping{Attributes: []idp.Attribute{{From: "mail", To: "email"}, {From: "groups", To: "groups"}, {From: "urn:oid:0.9.2342.19200300.100.1.1", To: "username"}}}
+var fullMapping = idp.Mapping{Attributes: []idp.Attribute{
+	{From: "mail", To: "email"},
+	{From: "groups", To: "groups"},
+	{From: "urn:oid:0.9.2342.19200300.100.1.1", To: "username"},
+}}
 
 func TestFinish(t *testing.T) {
 	t.Parallel()
@@ -25,7 +29,8 @@ func TestFinish(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if id.Issuer != entity || id.Subject != "p-1234" || id.Username != "alice" || id.Email != "alice@example.org" || !id.EmailVerified || id.Level != 2 {
+	if id.Issuer != entity || id.Subject != "p-1234" || id.Username != "alice" || id.Email != "alice@example.org" ||
+		!id.EmailVerified || id.Level != 2 {
 		t.Errorf("Finish = %+v", id)
 	}
 	if !id.AuthTime.Equal(start) || !id.NotAfter.Equal(start.Add(8*time.Hour)) {
@@ -68,21 +73,81 @@ func TestIdentity(t *testing.T) {
 		err  bool
 	}{
 		{"nothing mapped", Config{}, nil, idp.Identity{Subject: "n", Level: 1}, false},
-		{"the first e-mail", Config{Mapping: mapped("mail", "email")}, nil, idp.Identity{Subject: "n", Level: 1, Email: "a@example.org", EmailVerified: true}, false},
-		{"by friendly name", Config{Mapping: mapped("other", "email")}, nil, idp.Identity{Subject: "n", Level: 1, Email: "c@example.org", EmailVerified: true}, false},
-		{"not verified, says an attribute", Config{Mapping: mapped("mail", "email", "verified", "email_verified")}, nil, idp.Identity{Subject: "n", Level: 1, Email: "a@example.org"}, false},
-		{"a name is never hidden by a short one", Config{Mapping: mapped("uid", "username")}, nil, idp.Identity{Subject: "n", Level: 1, Username: "by name"}, false},
-		{"e-mail as NameID", Config{}, func(v *verified) { v.NameID = nameID{Value: "N@Example.org", Format: formatEmail} }, idp.Identity{Subject: "N@Example.org", Level: 1, Email: "N@Example.org", EmailVerified: true}, false},
-		{"a transient NameID, with an address", Config{Mapping: mapped("mail", "email")}, func(v *verified) { v.NameID.Format = formatTransient }, idp.Identity{Subject: "email:a@example.org", Level: 1, Email: "a@example.org", EmailVerified: true}, false},
-		{"a transient NameID, with an address that is not verified", Config{Mapping: mapped("mail", "email", "verified", "email_verified")}, func(v *verified) { v.NameID.Format = formatTransient }, idp.Identity{}, true},
+		{
+			"the first e-mail",
+			Config{Mapping: mapped("mail", "email")},
+			nil,
+			idp.Identity{Subject: "n", Level: 1, Email: "a@example.org", EmailVerified: true},
+			false,
+		},
+		{
+			"by friendly name",
+			Config{Mapping: mapped("other", "email")},
+			nil,
+			idp.Identity{Subject: "n", Level: 1, Email: "c@example.org", EmailVerified: true},
+			false,
+		},
+		{
+			"not verified, says an attribute",
+			Config{Mapping: mapped("mail", "email", "verified", "email_verified")},
+			nil,
+			idp.Identity{Subject: "n", Level: 1, Email: "a@example.org"},
+			false,
+		},
+		{
+			"a name is never hidden by a short one",
+			Config{Mapping: mapped("uid", "username")},
+			nil,
+			idp.Identity{Subject: "n", Level: 1, Username: "by name"},
+			false,
+		},
+		{
+			"e-mail as NameID",
+			Config{},
+			func(v *verified) { v.NameID = nameID{Value: "N@Example.org", Format: formatEmail} },
+			idp.Identity{Subject: "N@Example.org", Level: 1, Email: "N@Example.org", EmailVerified: true},
+			false,
+		},
+		{
+			"a transient NameID, with an address",
+			Config{Mapping: mapped("mail", "email")},
+			func(v *verified) { v.NameID.Format = formatTransient },
+			idp.Identity{Subject: "email:a@example.org", Level: 1, Email: "a@example.org", EmailVerified: true},
+			false,
+		},
+		{
+			"a transient NameID, with an address that is not verified",
+			Config{Mapping: mapped("mail", "email", "verified", "email_verified")},
+			func(v *verified) { v.NameID.Format = formatTransient },
+			idp.Identity{},
+			true,
+		},
 		{"a transient NameID and nothing else", Config{}, func(v *verified) { v.NameID.Format = formatTransient }, idp.Identity{}, true},
-		{"a transient NameID, and an attribute names the person", Config{Subject: "uid"}, func(v *verified) { v.NameID.Format = formatTransient }, idp.Identity{Subject: "by name", Level: 1}, false},
+		{
+			"a transient NameID, and an attribute names the person",
+			Config{Subject: "uid"},
+			func(v *verified) { v.NameID.Format = formatTransient },
+			idp.Identity{Subject: "by name", Level: 1},
+			false,
+		},
 		{"an attribute names the person", Config{Subject: "uid"}, nil, idp.Identity{Subject: "by name", Level: 1}, false},
 		{"attack 171: an attribute with two values names nobody", Config{Subject: "mail"}, nil, idp.Identity{}, true},
 		{"attack 171: an attribute that is not there names nobody", Config{Subject: "nothing"}, nil, idp.Identity{}, true},
-		{"attack 171: case and space of a NameID are kept", Config{}, func(v *verified) { v.NameID.Value = " N " }, idp.Identity{Subject: " N ", Level: 1}, false},
+		{
+			"attack 171: case and space of a NameID are kept",
+			Config{},
+			func(v *verified) { v.NameID.Value = " N " },
+			idp.Identity{Subject: " N ", Level: 1},
+			false,
+		},
 		{"attack 171: a NameID with a control character", Config{}, func(v *verified) { v.NameID.Value = "a\nb" }, idp.Identity{}, true},
-		{"attack 171: a NameID of two thousand characters", Config{}, func(v *verified) { v.NameID.Value = strings.Repeat("x", 2000) }, idp.Identity{}, true},
+		{
+			"attack 171: a NameID of two thousand characters",
+			Config{},
+			func(v *verified) { v.NameID.Value = strings.Repeat("x", 2000) },
+			idp.Identity{},
+			true,
+		},
 		{"a class of level 3", Config{Levels: map[string]int{"urn:c": 3}, Level: 2}, nil, idp.Identity{Subject: "n", Level: 3}, false},
 		{"another class", Config{Levels: map[string]int{"urn:d": 3}, Level: 2}, nil, idp.Identity{Subject: "n", Level: 2}, false},
 	} {
@@ -102,7 +167,8 @@ func TestIdentity(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.Subject != tt.want.Subject || got.Username != tt.want.Username || got.Email != tt.want.Email || got.EmailVerified != tt.want.EmailVerified || got.Level != tt.want.Level {
+			if got.Subject != tt.want.Subject || got.Username != tt.want.Username || got.Email != tt.want.Email ||
+				got.EmailVerified != tt.want.EmailVerified || got.Level != tt.want.Level {
 				t.Errorf("identity = %+v, want %+v", got, tt.want)
 			}
 		})
@@ -114,7 +180,11 @@ func TestIdentifyBy(t *testing.T) {
 	t.Parallel()
 	v := verified{
 		Issuer: entity, NameID: nameID{Value: "n", Format: formatPersistent}, AuthnInstant: start,
-		Attributes: []attribute{{Name: "urn:oid:2.16.840.1.113730.3.1.3", Values: []string{"staff-7"}}, {Name: "many", Values: []string{"a", "b"}}, {Name: "blank", Values: []string{" "}}},
+		Attributes: []attribute{
+			{Name: "urn:oid:2.16.840.1.113730.3.1.3", Values: []string{"staff-7"}},
+			{Name: "many", Values: []string{"a", "b"}},
+			{Name: "blank", Values: []string{" "}},
+		},
 	}
 	for _, tt := range []struct {
 		name, form, stable string
@@ -175,7 +245,8 @@ func TestFinishRefused(t *testing.T) {
 			if err := sign(e, idpKey()); err != nil {
 				w.t.Fatal(err)
 			}
-			return state, httptest.NewRequestWithContext(w.t.Context(), http.MethodGet, w.at("acs")+"?"+url.Values{paramResponse: {encoded(w.t, e)}}.Encode(), nil)
+			return state, httptest.NewRequestWithContext(w.t.Context(), http.MethodGet,
+				w.at("acs")+"?"+url.Values{paramResponse: {encoded(w.t, e)}}.Encode(), nil)
 		}},
 		{"no answer", Config{}, func(w *world) ([]byte, *http.Request) {
 			_, _, state := w.begin(idp.Request{MaxAge: -1})
@@ -242,7 +313,8 @@ func TestFlowOf(t *testing.T) {
 			}
 		})
 	}
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, w.at("acs")+"?"+url.Values{paramRelay: {flowID}, paramArtifact: {"x"}}.Encode(), nil)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet,
+		w.at("acs")+"?"+url.Values{paramRelay: {flowID}, paramArtifact: {"x"}}.Encode(), nil)
 	if got, err := w.FlowOf(r); err != nil || got != flowID {
 		t.Errorf("FlowOf an artifact = %q, %v", got, err)
 	}
@@ -264,14 +336,20 @@ func TestValidate(t *testing.T) {
 		{"https", Config{Metadata: "https://idp.example.com/md?x=1"}, ""},
 		{"http on this machine", Config{Metadata: "http://127.0.0.1:9101/md"}, ""},
 		{"everything", Config{
-			Metadata: "https://idp.example.com/md", Sign: []string{"new", "old"}, Decrypt: []string{"new", "old"}, NameID: "persistent", Subject: "uid",
-			AuthnContext: &AuthnContext{"better", []string{pw}}, Levels: map[string]int{pw: 2}, Level: 1, ProviderName: "Example", Refresh: time.Hour,
+			Metadata: "https://idp.example.com/md", Sign: []string{"new", "old"}, Decrypt: []string{"new", "old"},
+			NameID: "persistent", Subject: "uid",
+			AuthnContext: &AuthnContext{"better", []string{pw}}, Levels: map[string]int{pw: 2}, Level: 1,
+			ProviderName: "Example", Refresh: time.Hour,
 		}, ""},
 		{"nothing", Config{}, "metadata is missing"},
 		{"no files: an address", Config{NoFiles: true, Metadata: "https://idp.example.com/md"}, ""},
 		{"no files: XML", Config{NoFiles: true, Metadata: " <md:EntityDescriptor/>", MetadataCertificate: "-----BEGIN CERTIFICATE-----"}, ""},
 		{"a file named from elsewhere", Config{NoFiles: true, Metadata: "/dev/stdin"}, "not a file"},
-		{"a certificate in a file named from elsewhere", Config{NoFiles: true, Metadata: "<x/>", MetadataCertificate: "/dev/stdin"}, "not a file"},
+		{
+			"a certificate in a file named from elsewhere",
+			Config{NoFiles: true, Metadata: "<x/>", MetadataCertificate: "/dev/stdin"},
+			"not a file",
+		},
 		{"http elsewhere", Config{Metadata: "http://idp.example.com/md"}, "use https"},
 		{"another scheme", Config{Metadata: "ftp://idp.example.com/md"}, "only https addresses and files"},
 		{"a user name", Config{Metadata: "https://u:p@idp.example.com/md"}, "user name"},

@@ -187,7 +187,8 @@ func (s *source) ended(m *idpMetadata, err error) {
 		s.log.Info("metadata of the provider is available again", zap.Int("failures", s.failures))
 	}
 	if s.current != nil && s.current.EntityID != m.EntityID {
-		s.log.Warn("metadata of the provider names another entity than before", zap.String("before", s.current.EntityID), zap.String("now", m.EntityID))
+		s.log.Warn("metadata of the provider names another entity than before", zap.String("before", s.current.EntityID),
+			zap.String("now", m.EntityID))
 	}
 	s.failures, s.current, s.fetched = 0, m, s.tried
 	s.warn(m)

@@ -351,7 +351,10 @@ func TestMetadataCertificate(t *testing.T) {
 		{"signed, the certificate in a file", signed(otherKey()), file, true},
 		{"attack 146: metadata signed by another key", signed(idpKey()), certificate(otherKey()), false},
 		{"attack 141: metadata without its signature", metadataOf(entity, idpKey()), certificate(otherKey()), false},
-		{"attack 142: metadata changed after it was signed", strings.Replace(signed(otherKey()), sloAt, "https://evil.example/", 1), certificate(otherKey()), false},
+		{
+			"attack 142: metadata changed after it was signed", strings.Replace(signed(otherKey()), sloAt, "https://evil.example/", 1),
+			certificate(otherKey()), false,
+		},
 		{"no certificate in it", signed(otherKey()), "-----BEGIN nothing", false},
 		{"a file that is not there", signed(otherKey()), file + "x", false},
 	} {

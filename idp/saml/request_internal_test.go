@@ -42,14 +42,30 @@ func TestBegin(t *testing.T) {
 			"plain",
 			Config{},
 			idp.Request{MaxAge: -1},
-			map[string]string{"ForceAuthn": "", "IsPassive": "", "ProviderName": "", "ProtocolBinding": bindingPost, "AssertionConsumerServiceURL": issuer0 + "/saml/partner/acs", "Destination": ssoAt, "Version": "2.0", "IssueInstant": "2026-03-04T05:06:07Z"},
+			map[string]string{
+				"ForceAuthn": "", "IsPassive": "", "ProviderName": "", "ProtocolBinding": bindingPost,
+				"AssertionConsumerServiceURL": issuer0 + "/saml/partner/acs", "Destination": ssoAt, "Version": "2.0",
+				"IssueInstant": "2026-03-04T05:06:07Z",
+			},
 			map[string][]string{"./Issuer": {issuer0 + "/saml/partner/metadata"}, "./RequestedAuthnContext": nil, "./Extensions": nil},
 		},
 		{"prompt=login", Config{}, idp.Request{Force: true, MaxAge: -1}, map[string]string{"ForceAuthn": "true", "IsPassive": ""}, nil},
 		{"max_age", Config{}, idp.Request{MaxAge: time.Minute}, map[string]string{"ForceAuthn": "true"}, nil},
 		{"prompt=none", Config{}, idp.Request{Passive: true, MaxAge: -1}, map[string]string{"IsPassive": "true", "ForceAuthn": ""}, nil},
-		{"the client's name", Config{}, idp.Request{ProviderName: `The "shop" & <more>`, MaxAge: -1}, map[string]string{"ProviderName": `The "shop" & <more>`}, nil},
-		{"a name for all", Config{ProviderName: "Example"}, idp.Request{ProviderName: "The shop", MaxAge: -1}, map[string]string{"ProviderName": "Example"}, nil},
+		{
+			"the client's name",
+			Config{},
+			idp.Request{ProviderName: `The "shop" & <more>`, MaxAge: -1},
+			map[string]string{"ProviderName": `The "shop" & <more>`},
+			nil,
+		},
+		{
+			"a name for all",
+			Config{ProviderName: "Example"},
+			idp.Request{ProviderName: "The shop", MaxAge: -1},
+			map[string]string{"ProviderName": "Example"},
+			nil,
+		},
 		{"artifact", Config{Artifact: true}, idp.Request{MaxAge: -1}, map[string]string{"ProtocolBinding": bindingArtifact}, nil},
 		{
 			"comparison and classes",
@@ -65,8 +81,20 @@ func TestBegin(t *testing.T) {
 			nil,
 			map[string][]string{"./RequestedAuthnContext[@Comparison='exact']/AuthnContextClassRef": {pw, "urn:c:3", card}},
 		},
-		{"no level", Config{Levels: map[string]int{card: 3}}, idp.Request{Level: 1, MaxAge: -1}, nil, map[string][]string{"./RequestedAuthnContext": nil}},
-		{"a level that no class has", Config{Levels: map[string]int{card: 3}}, idp.Request{Level: 4, MaxAge: -1}, nil, map[string][]string{"./RequestedAuthnContext": nil}},
+		{
+			"no level",
+			Config{Levels: map[string]int{card: 3}},
+			idp.Request{Level: 1, MaxAge: -1},
+			nil,
+			map[string][]string{"./RequestedAuthnContext": nil},
+		},
+		{
+			"a level that no class has",
+			Config{Levels: map[string]int{card: 3}},
+			idp.Request{Level: 4, MaxAge: -1},
+			nil,
+			map[string][]string{"./RequestedAuthnContext": nil},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -288,7 +316,8 @@ func TestBeginErrors(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]Config{
 		"key pair unknown": {Sign: []string{"nobody"}},
-		"no binding": {Metadata: without(metadataOf(entity, idpKey()), `<md:SingleSignOnService Binding="`+bindingRedirect+`" Location="`+ssoAt+`"/>`,
+		"no binding": {Metadata: without(metadataOf(entity, idpKey()),
+			`<md:SingleSignOnService Binding="`+bindingRedirect+`" Location="`+ssoAt+`"/>`,
 			`<md:SingleSignOnService Binding="`+bindingPost+`" Location="`+sloAt+`/post"/>`) + " "},
 	} {
 		w := &world{t: t, clock: &clock{t: start}, used: map[string]bool{}}

@@ -100,7 +100,8 @@ func (c Config) validateScheme() error {
 		wrong = append(wrong, fmt.Errorf("via %q is not the entity id of an authentication service of %s", c.Via, EToegang))
 	}
 	if c.AuthnContext != nil || len(c.Levels) > 0 || c.NameID != "" || c.AllowUnsolicited {
-		wrong = append(wrong, fmt.Errorf("the scheme %s decides authn_context, map_level, name_id and allow_unsolicited: leave them out", c.Scheme))
+		wrong = append(wrong, fmt.Errorf("the scheme %s decides authn_context, map_level, name_id and allow_unsolicited: leave them out",
+			c.Scheme))
 	}
 	return errors.Join(wrong...)
 }
@@ -197,7 +198,8 @@ func actingSubject(v *verified, raw map[string][]string) (string, error) {
 		if len(names) > 1 {
 			names = slices.DeleteFunc(names, func(n nameID) bool { return !strings.HasSuffix(n.NameQualifier, ":BSN") })
 		}
-		if i > 0 && len(names) == 1 && !strings.HasSuffix(names[0].NameQualifier, ":BSN") && !strings.HasSuffix(names[0].NameQualifier, ":PseudoID") {
+		if i > 0 && len(names) == 1 && !strings.HasSuffix(names[0].NameQualifier, ":BSN") &&
+			!strings.HasSuffix(names[0].NameQualifier, ":PseudoID") {
 			return "", &idp.Rejection{Reason: "the provider names an organisation, and not the person who acts for it: no ActingSubjectID"}
 		}
 		switch {

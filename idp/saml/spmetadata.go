@@ -81,7 +81,10 @@ func (p *Provider) ownMetadata(ctx context.Context) ([]byte, error) {
 		{Binding: bindingArtifact, Location: p.at("acs"), Index: serviceIndex[bindingArtifact]},
 	}
 	p.describeScheme(&sp)
-	return writeMetadata(schema.EntityDescriptor{EntityID: p.entityID, CacheDuration: time.Hour, SPSSODescriptors: []schema.SPSSODescriptor{sp}})
+	return writeMetadata(schema.EntityDescriptor{
+		EntityID: p.entityID, CacheDuration: time.Hour,
+		SPSSODescriptors: []schema.SPSSODescriptor{sp},
+	})
 }
 
 // serviceIndex are the indexes of our endpoint for answers, by binding.
@@ -163,7 +166,10 @@ func (p *Provider) described(ctx context.Context, name, use string) (out []schem
 			return nil, err
 		}
 		certificate := schema.X509Certificate{Data: base64.StdEncoding.EncodeToString(key.Certificate.Raw)}
-		out = append(out, schema.KeyDescriptor{Use: use, KeyInfo: schema.KeyInfo{X509Data: schema.X509Data{X509Certificates: []schema.X509Certificate{certificate}}}})
+		out = append(out, schema.KeyDescriptor{
+			Use:     use,
+			KeyInfo: schema.KeyInfo{X509Data: schema.X509Data{X509Certificates: []schema.X509Certificate{certificate}}},
+		})
 	}
 	return out, nil
 }

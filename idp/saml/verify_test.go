@@ -50,7 +50,12 @@ func TestSignatures(t *testing.T) {
 func TestVerified(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, func(c *saml.Config) {
-		c.Mapping = idp.Mapping{Attributes: []idp.Attribute{{From: "groups", To: "groups"}, {From: "mail", To: "email"}, {From: "friendly", To: "name"}, {From: "id", To: "id"}}}
+		c.Mapping = idp.Mapping{Attributes: []idp.Attribute{
+			{From: "groups", To: "groups"},
+			{From: "mail", To: "email"},
+			{From: "friendly", To: "name"},
+			{From: "id", To: "id"},
+		}}
 		c.Levels = map[string]int{"urn:example:strong": 3}
 	})
 	a := l.honest()
@@ -64,7 +69,8 @@ func TestVerified(t *testing.T) {
 	}
 	a.Edit = func(root *etree.Element) {
 		s := find(root, "./saml:Assertion/saml:AttributeStatement")
-		id := samltest.Parse([]byte(`<saml:Attribute xmlns:saml="` + samltest.Assertion + `" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" Name="id"><saml:AttributeValue><saml:NameID>inner</saml:NameID>` +
+		id := samltest.Parse([]byte(`<saml:Attribute xmlns:saml="` + samltest.Assertion +
+			`" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" Name="id"><saml:AttributeValue><saml:NameID>inner</saml:NameID>` +
 			`</saml:AttributeValue><saml:AttributeValue xsi:nil="true"/><saml:AttributeValue><x/></saml:AttributeValue></saml:Attribute>`)).Root()
 		s.AddChild(id)
 	}
@@ -83,7 +89,10 @@ func TestVerified(t *testing.T) {
 
 func TestEncrypted(t *testing.T) {
 	t.Parallel()
-	for _, content := range []string{samltest.AES128CBC, samltest.AES192CBC, samltest.AES256CBC, samltest.AES128GCM, samltest.AES192GCM, samltest.AES256GCM} {
+	for _, content := range []string{
+		samltest.AES128CBC, samltest.AES192CBC, samltest.AES256CBC, samltest.AES128GCM,
+		samltest.AES192GCM, samltest.AES256GCM,
+	} {
 		for _, s := range signings {
 			t.Run(content+"/"+s.name, func(t *testing.T) {
 				t.Parallel()
@@ -213,11 +222,23 @@ func TestStatus(t *testing.T) {
 		edit func(*samltest.Answer)
 		want idp.Rejection
 	}{
-		{"message", func(a *samltest.Answer) { a.Inner, a.Message = denied, " no_existing_customer\n" }, idp.Rejection{SAMLStatus: denied, Cause: "no_existing_customer"}},
+		{
+			"message", func(a *samltest.Answer) { a.Inner, a.Message = denied, " no_existing_customer\n" },
+			idp.Rejection{SAMLStatus: denied, Cause: "no_existing_customer"},
+		},
 		{"one code", func(*samltest.Answer) {}, idp.Rejection{SAMLStatus: samltest.Responder}},
-		{"detail", func(a *samltest.Answer) { a.Detail = `<a xmlns="urn:x">no <b>account</b></a>` }, idp.Rejection{SAMLStatus: samltest.Responder, Cause: "no account"}},
-		{"message before detail", func(a *samltest.Answer) { a.Message, a.Detail = "m", "<d/>" }, idp.Rejection{SAMLStatus: samltest.Responder, Cause: "m"}},
-		{"long", func(a *samltest.Answer) { a.Message = strings.Repeat("x", 300) }, idp.Rejection{SAMLStatus: samltest.Responder, Cause: strings.Repeat("x", 256)}},
+		{
+			"detail", func(a *samltest.Answer) { a.Detail = `<a xmlns="urn:x">no <b>account</b></a>` },
+			idp.Rejection{SAMLStatus: samltest.Responder, Cause: "no account"},
+		},
+		{
+			"message before detail", func(a *samltest.Answer) { a.Message, a.Detail = "m", "<d/>" },
+			idp.Rejection{SAMLStatus: samltest.Responder, Cause: "m"},
+		},
+		{
+			"long", func(a *samltest.Answer) { a.Message = strings.Repeat("x", 300) },
+			idp.Rejection{SAMLStatus: samltest.Responder, Cause: strings.Repeat("x", 256)},
+		},
 		{
 			"no passive", func(a *samltest.Answer) { a.Inner = "urn:oasis:names:tc:SAML:2.0:status:NoPassive" },
 			idp.Rejection{SAMLStatus: "urn:oasis:names:tc:SAML:2.0:status:NoPassive", Passive: true},
@@ -260,7 +281,10 @@ func TestMany(t *testing.T) {
 
 func TestTimes(t *testing.T) {
 	t.Parallel()
-	for _, form := range []string{"2006-01-02T15:04:05Z", "2006-01-02T15:04:05.123456789Z", "2006-01-02T15:04:05", "2006-01-02T15:04:05+00:00"} {
+	for _, form := range []string{
+		"2006-01-02T15:04:05Z", "2006-01-02T15:04:05.123456789Z", "2006-01-02T15:04:05",
+		"2006-01-02T15:04:05+00:00",
+	} {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t)
@@ -269,7 +293,10 @@ func TestTimes(t *testing.T) {
 			}), "anna@example")
 		})
 	}
-	for _, bad := range []string{"", "now", "2026-05-06", "2026-05-06T07:08:09,5Z", "2026-13-06T07:08:09Z", "12026-05-06T07:08:09Z", "2026-05-06T07:08:09Z\n"} {
+	for _, bad := range []string{
+		"", "now", "2026-05-06", "2026-05-06T07:08:09,5Z", "2026-13-06T07:08:09Z", "12026-05-06T07:08:09Z",
+		"2026-05-06T07:08:09Z\n",
+	} {
 		t.Run("not "+bad, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t)
@@ -289,7 +316,8 @@ func TestDefaultNamespaces(t *testing.T) {
 			l := newLab(t)
 			raw := string(samltest.Bytes(l.idp.Unsigned(l.honest())))
 			raw = strings.NewReplacer(` xmlns:samlp="`, ` xmlns="`, ` xmlns:saml="`+samltest.Assertion+`"`, "", "samlp:", "",
-				"<saml:Issuer>", `<Issuer xmlns="`+samltest.Assertion+`">`, "<saml:Assertion", `<Assertion xmlns="`+samltest.Assertion+`"`, "saml:", "").Replace(raw)
+				"<saml:Issuer>", `<Issuer xmlns="`+samltest.Assertion+`">`, "<saml:Assertion", `<Assertion xmlns="`+samltest.Assertion+`"`,
+				"saml:", "").Replace(raw)
 			doc := samltest.Parse([]byte(raw))
 			if s.assertion {
 				samltest.Sign(find(doc.Root(), "./Assertion"), samltest.Signature{Key: l.idp.Key})

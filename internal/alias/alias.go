@@ -89,7 +89,10 @@ var Words = []Word{
 	},
 	{
 		"phone_sign_in",
-		[]string{"features.mobile_authentication_enabled", "login_methods.mobile_login.enabled", "login_methods.mobile_login.show_use_mobile_to_login"},
+		[]string{
+			"features.mobile_authentication_enabled", "login_methods.mobile_login.enabled",
+			"login_methods.mobile_login.show_use_mobile_to_login",
+		},
 		"People sign in by scanning a code with a phone on which they are signed in: [qr-sign-in.md](qr-sign-in.md).", "`off`",
 	},
 	{
@@ -129,7 +132,10 @@ var Words = []Word{
 	},
 	{
 		"delivered_code",
-		[]string{"features.externally_delivered_code_step_up.enabled", "features.step_up_authentication_method_externally_delivered_code_enabled"},
+		[]string{
+			"features.externally_delivered_code_step_up.enabled",
+			"features.step_up_authentication_method_externally_delivered_code_enabled",
+		},
 		"Codes that you deliver yourself (`caddy gatehouse person code`) are a second factor.", "`off`",
 	},
 	{

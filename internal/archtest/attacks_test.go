@@ -109,7 +109,8 @@ func TestClaims(t *testing.T) {
 			t.Errorf("claims(%q) = %v, want %v", src, got, want)
 		}
 	}
-	rows, untested := attackRows("docs/attacks/peers.md", "# Peers\n\n| # | Peer |\n|---|---|\n| 7 | a \\| b | tried |\n| 9 | c | d. Not tested: e |\n")
+	rows, untested := attackRows("docs/attacks/peers.md",
+		"# Peers\n\n| # | Peer |\n|---|---|\n| 7 | a \\| b | tried |\n| 9 | c | d. Not tested: e |\n")
 	if want := []attack{{"peer", 7}, {"peer", 9}}; !slices.Equal(rows, want) || !slices.Equal(untested, []bool{false, true}) {
 		t.Errorf("attackRows = %v %v, want %v and the second untested", rows, untested, want)
 	}

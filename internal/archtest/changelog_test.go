@@ -24,7 +24,8 @@ func joined(t *testing.T, files map[string]string, args ...string) (string, stri
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), "bash", append([]string{filepath.Join(dir, "scripts/changelog.sh")}, args...)...) //nolint:gosec // ours
+	cmd := exec.CommandContext(t.Context(), "bash",
+		append([]string{filepath.Join(dir, "scripts/changelog.sh")}, args...)...) //nolint:gosec // ours
 	out, failed := cmd.CombinedOutput()
 	raw, err := os.ReadFile(filepath.Join(dir, "CHANGELOG.md"))
 	if err != nil {

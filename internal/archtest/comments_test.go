@@ -1,11 +1,14 @@
 package archtest
 
 import (
+	"go/ast"
+	"go/token"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 var elsewhere = regexp.MustCompile(`(?i)\b(do|does)\s+not\s+belong\s+here\b`)
@@ -42,6 +45,32 @@ func TestPackageComments(t *testing.T) {
 			}
 			if said := elsewhere.FindString(comment); said != "" {
 				t.Errorf("%s: the package comment says %q: say what the package does", f.path, said)
+			}
+		}
+	}
+}
+
+const maxColumns = 140
+
+// TestColumns: a line of code has at most 140 columns. One that is longer by a piece of text alone may stay.
+func TestColumns(t *testing.T) {
+	t.Parallel()
+	for _, f := range goFiles(t) {
+		longest, within := map[int]int{}, map[int]bool{} // by line: its longest piece of text; whether it is in one
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				first, last := f.fset.Position(lit.Pos()).Line, f.fset.Position(lit.End()).Line
+				longest[first] = max(longest[first], utf8.RuneCountInString(lit.Value))
+				for line := first; line <= last && first != last; line++ {
+					within[line] = true
+				}
+			}
+			return true
+		})
+		for i, line := range strings.Split(text(t, f.path), "\n") {
+			n, long := utf8.RuneCountInString(line), longest[i+1]
+			if n > maxColumns && !within[i+1] && (n-long > maxColumns || long < maxColumns/4) {
+				t.Errorf("%s:%d has %d columns, want at most %d", f.path, i+1, n, maxColumns)
 			}
 		}
 	}

@@ -178,7 +178,8 @@ func TestDocumentsNameRealFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, doc := range all {
-		if !slices.Contains([]string{"README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "docs/guide.md"}, doc) && path.Dir(doc) != "docs/decisions" {
+		if !slices.Contains([]string{"README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "docs/guide.md"}, doc) &&
+			path.Dir(doc) != "docs/decisions" {
 			continue
 		}
 		for _, m := range namedFile.FindAllStringSubmatch(text(t, doc), -1) {

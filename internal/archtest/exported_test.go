@@ -25,7 +25,8 @@ var unused = allowance{
 
 // hooks are methods that libraries call by an interface of theirs.
 var hooks = []string{
-	"CaddyModule", "Provision", "Validate", "Start", "Stop", "Cleanup", "UnmarshalCaddyfile", "ServeHTTP", "Routes", "Handle", "WrapListener", // Caddy
+	"CaddyModule", "Provision", "Validate", "Start", "Stop", "Cleanup", "UnmarshalCaddyfile", "ServeHTTP", "Routes",
+	"Handle", "WrapListener", // Caddy
 	"Error", "Unwrap", "Is", "As", "String", "GoString", "Format", "Read", "Write", "Close", "Len", "Less", "Swap",
 	"MarshalJSON", "UnmarshalJSON", "MarshalText", "UnmarshalText", "MarshalCBOR", "UnmarshalCBOR", "MarshalLogObject",
 	"Deadline", "Done", "Err", "Value", "Header", "WriteHeader", "Flush", "Hijack",

@@ -56,7 +56,8 @@ func TestImportsOfOurs(t *testing.T) {
 			if f.dir() == target || under(target, rule) && rule != "." || permits(allowed, target) {
 				continue
 			}
-			if harness(f) && (under(target, "storage") || under(f.dir(), "admin") && under(target, "caddymodule/servertest")) { // tests run on a real store and server
+			if harness(f) && (under(target, "storage") || under(f.dir(), "admin") &&
+				under(target, "caddymodule/servertest")) { // tests run on a real store and server
 				continue
 			}
 			tree, _, _ := strings.Cut(f.dir(), "/")
@@ -75,7 +76,8 @@ func TestAuthzAndIdentityAreStrangers(t *testing.T) {
 		for _, i := range f.ast.Imports {
 			p := strings.TrimPrefix(strings.Trim(i.Path.Value, `"`), module+"/")
 			if under(f.dir(), "authz") && under(p, "identity") || under(f.dir(), "identity") && under(p, "authz") {
-				t.Errorf("%s imports %s: authz declares the small interfaces that it needs, identity implements them, caddymodule ties them", f.at(i), p)
+				t.Errorf("%s imports %s: authz declares the small interfaces that it needs, identity implements them, caddymodule ties them",
+					f.at(i), p)
 			}
 		}
 	}

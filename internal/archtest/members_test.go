@@ -21,14 +21,17 @@ const (
 // unread are members that nothing reads, and why.
 var unread = allowance{
 	"IdentityAttribute.ID":                 named,
-	"EIDASAttributes.BSNVerificationPoint": refused, "EIDASAttributes.PseudoIDVerificationPoint": refused, "EIDASAttributes.BSNDecryptionKeyID": refused,
+	"EIDASAttributes.BSNVerificationPoint": refused, "EIDASAttributes.PseudoIDVerificationPoint": refused,
+	"EIDASAttributes.BSNDecryptionKeyID":      refused,
 	"EIDASAttributes.PseudoIDDecryptionKeyID": refused, "EIDASAttributes.PseudoIDClosingKeyID": refused,
 	"IDINAttributes.DirectoryURL": refused, "IDINAttributes.TransactionURL": refused, "IDINAttributes.StatusURL": refused,
 	"IDINAttributes.AcquirerPublicCertificateID": refused, "IDINAttributes.MerchantID": refused, "IDINAttributes.SubID": refused,
-	"IDINAttributes.MerchantReturnHostName": refused, "IDINAttributes.MerchantCertificatePairID": refused, "IDINAttributes.SAMLCertificatePairID": refused,
-	"LoginMethod.IDIN": refused,
-	"PolicyRule.Name":  asJSON, "PolicyNeed.Scopes": asJSON, "PolicyNeed.MaxAge": asJSON, "PolicyClaim.Name": asJSON,
-	"PolicyClaim.Values": asJSON, "PolicyNeed.Persons": asJSON, "PolicyNeed.Clients": asJSON, "PolicyNeed.Providers": asJSON, "PolicyRule.When": asJSON,
+	"IDINAttributes.MerchantReturnHostName": refused, "IDINAttributes.MerchantCertificatePairID": refused,
+	"IDINAttributes.SAMLCertificatePairID": refused,
+	"LoginMethod.IDIN":                     refused,
+	"PolicyRule.Name":                      asJSON, "PolicyNeed.Scopes": asJSON, "PolicyNeed.MaxAge": asJSON, "PolicyClaim.Name": asJSON,
+	"PolicyClaim.Values": asJSON, "PolicyNeed.Persons": asJSON, "PolicyNeed.Clients": asJSON, "PolicyNeed.Providers": asJSON,
+	"PolicyRule.When":    asJSON,
 	"PolicyRule.Message": asJSON,
 }
 

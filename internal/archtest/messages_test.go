@@ -24,7 +24,8 @@ func TestEventsHaveWords(t *testing.T) {
 			t.Errorf("%s: there is no message console.kind.%s", k.dir, k.typ)
 		}
 		group, _, _ := strings.Cut(k.typ, ".")
-		if k.brief || slices.Contains(wordless, k.typ) || !slices.Contains([]string{"person", "login", "session", "consent", "token", "access", "device"}, group) {
+		if k.brief || slices.Contains(wordless, k.typ) ||
+			!slices.Contains([]string{"person", "login", "session", "consent", "token", "access", "device"}, group) {
 			continue
 		}
 		if messages["activity."+k.typ] == "" {

@@ -3,53 +3,45 @@ package archtest
 import (
 	"go/ast"
 	"go/types"
+	"path"
 	"slices"
 	"strings"
 	"testing"
 )
 
-const (
-	maxPackageLines = 5000
-	maxPackageFiles = 45
-)
-
 // tables are packages with a file for each entry of a table, so that two entries are not in each other's way.
 var tables = []string{"caddymodule/internal/reference"}
 
-// tooLarge are packages over the limits, with the lines and files that they must not exceed until they are split.
-var tooLarge = map[string]struct{ lines, files int }{
-	"identity/settings":   {5700, 50},
-	"identity/person":     {5700, 48},
-	"idp/saml":            {5500, 45},
-	"caddymodule":         {5150, 45},
-	"caddymodule/protect": {5600, 46},
-}
+// unsplit are packages whose files tell of several subjects by their prefixes, until each subject is a package.
+var unsplit = []string{"identity/enrol", "identity/mfa", "identity/settings", "caddymodule"}
 
-// TestPackagesAreRooms: a package of more than 5,000 lines or 45 files, tests left out, is more than one story.
-func TestPackagesAreRooms(t *testing.T) {
+// TestPrefixesArePackages: two prefixes of file names, of three files or more each, are two packages.
+func TestPrefixesArePackages(t *testing.T) {
 	t.Parallel()
 	for dir, p := range typedFiles(t).packages {
-		lines, files := 0, 0
+		names := map[string]int{}
 		for _, f := range p.files {
-			lines += strings.Count(text(t, f.path), "\n")
-			files++
+			prefix, _, _ := strings.Cut(strings.TrimSuffix(path.Base(f.path), ".go"), "_")
+			names[prefix]++
 		}
-		limit, listed := tooLarge[dir]
-		if !listed {
-			limit = struct{ lines, files int }{maxPackageLines, maxPackageFiles}
-		} else if lines <= maxPackageLines && files <= maxPackageFiles {
-			t.Errorf("%s has %d lines in %d files: take it off the list of packages that are too large", dir, lines, files)
+		var subjects []string
+		for prefix, n := range names {
+			if n >= 3 {
+				subjects = append(subjects, prefix)
+			}
 		}
-		if slices.Contains(tables, dir) {
-			limit.files = files
+		slices.Sort(subjects)
+		listed := slices.Contains(unsplit, dir) || slices.Contains(tables, dir)
+		if len(subjects) > 1 && !listed {
+			t.Errorf("the files of %s have the prefixes %s: make each a package", dir, strings.Join(subjects, ", "))
 		}
-		if lines > limit.lines || files > limit.files {
-			t.Errorf("%s has %d lines in %d files, at most %d in %d are allowed: split it", dir, lines, files, limit.lines, limit.files)
+		if len(subjects) < 2 && listed {
+			t.Errorf("%s tells of one subject: take it off its list", dir)
 		}
 	}
-	for dir := range tooLarge {
+	for _, dir := range unsplit {
 		if typedFiles(t).packages[dir] == nil {
-			t.Errorf("%s is on the list of packages that are too large, and does not exist", dir)
+			t.Errorf("%s is to be split, and does not exist", dir)
 		}
 	}
 }

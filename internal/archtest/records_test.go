@@ -106,11 +106,13 @@ func TestEventBesidePerson(t *testing.T) {
 				return true
 			}
 			table, method := n.p.tableCall(call)
-			if table == nil || !slices.Contains(personTables, recase(table.Name(), unicode.ToLower)) || !slices.Contains([]string{"Put", "Create", "Delete"}, method) {
+			if table == nil || !slices.Contains(personTables, recase(table.Name(), unicode.ToLower)) ||
+				!slices.Contains([]string{"Put", "Create", "Delete"}, method) {
 				return true
 			}
 			if !allowed.allows(n.name) {
-				t.Errorf("%s: %s does %s.%s, and neither it nor all of its callers name an event of that", n.file.at(call), n.name, table.Name(), method)
+				t.Errorf("%s: %s does %s.%s, and neither it nor all of its callers name an event of that", n.file.at(call),
+					n.name, table.Name(), method)
 			}
 			return true
 		})

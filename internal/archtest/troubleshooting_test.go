@@ -153,7 +153,8 @@ func TestOAuthErrorsAreExplained(t *testing.T) {
 			described := ""
 			switch node := node.(type) {
 			case *ast.CallExpr:
-				if slices.Contains([]string{"InvalidRequest", "InvalidGrant", "InvalidScope", "UnauthorizedClient"}, called(node)) && len(node.Args) == 2 {
+				if slices.Contains([]string{"InvalidRequest", "InvalidGrant", "InvalidScope", "UnauthorizedClient"}, called(node)) &&
+					len(node.Args) == 2 {
 					described = strings.Join(textsIn(node.Args[1]), "…")
 				}
 			case *ast.KeyValueExpr:

@@ -261,7 +261,10 @@ func TestLongTexts(t *testing.T) {
 			t.Fatalf("Find = %v, %v, want the event", page, err)
 		}
 		e := page[0]
-		for name, s := range map[string]string{"person": e.PersonID, "actor": e.Actor, "client": e.ClientID, "session": e.SessionID, "name": e.AgentUser} {
+		for name, s := range map[string]string{
+			"person": e.PersonID, "actor": e.Actor, "client": e.ClientID,
+			"session": e.SessionID, "name": e.AgentUser,
+		} {
 			if !utf8.ValidString(s) || len(s) > 256 && name != "name" || utf8.RuneCountInString(s) > 512 || strings.ContainsRune(s, 0) {
 				t.Errorf("%s has %d bytes, valid UTF-8: %t", name, len(s), utf8.ValidString(s))
 			}
@@ -287,7 +290,10 @@ func TestFindOfATimeBisects(t *testing.T) {
 		h.time = h.time.Add(29 * time.Second)
 	}
 	for _, q := range []audit.Query{
-		{Since: start.Add(time.Hour), Until: start.Add(2 * time.Hour)}, {Until: start.Add(10 * time.Minute)}, {Since: start.Add(149 * time.Minute)}, {Until: start.Add(-time.Second)},
+		{Since: start.Add(time.Hour), Until: start.Add(2 * time.Hour)},
+		{Until: start.Add(10 * time.Minute)},
+		{Since: start.Add(149 * time.Minute)},
+		{Until: start.Add(-time.Second)},
 	} {
 		want := 0
 		for i := range 300 {

@@ -32,7 +32,10 @@ func (h *harness) fill(n int, kind audit.Type, person, actor string) {
 		some := min(500, n-done)
 		h.must(h.store.Update(context.Background(), func(tx storage.Tx) error {
 			for range some {
-				e, err := h.rec.New(kind, audit.Origin{ClientIP: "192.0.2.1", UserAgent: "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"})
+				e, err := h.rec.New(kind, audit.Origin{
+					ClientIP:  "192.0.2.1",
+					UserAgent: "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0",
+				})
 				if err != nil {
 					return err
 				}
@@ -49,7 +52,10 @@ func (h *harness) fill(n int, kind audit.Type, person, actor string) {
 
 // BenchmarkAppend is the cost of one event in a transaction, without the sync, which all waiting transactions share.
 func BenchmarkAppend(b *testing.B) {
-	for name, who := range map[string][2]string{"token": {"", "shop"}, "person": {"8e1a5f3c-0d7e-7c3e-9a53-1f6b1f0f3f11", "8e1a5f3c-0d7e-7c3e-9a53-1f6b1f0f3f11"}} {
+	for name, who := range map[string][2]string{
+		"token":  {"", "shop"},
+		"person": {"8e1a5f3c-0d7e-7c3e-9a53-1f6b1f0f3f11", "8e1a5f3c-0d7e-7c3e-9a53-1f6b1f0f3f11"},
+	} {
 		b.Run(name, func(b *testing.B) {
 			h := newHarness(b)
 			b.ReportAllocs()

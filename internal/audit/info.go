@@ -22,6 +22,7 @@ type Info struct {
 func (e Event) Info() Info {
 	return Info{
 		EventIdentifier: e.ID, PersonID: e.PersonID, Occurred: e.Occurred.UnixMilli(), EventType: e.Type, EventName: e.Name, ClientIP: e.ClientIP,
-		UserAgent: e.UserAgent, PartitionID: cmp.Or(e.Partition, DefaultPartition), EventAgentUser: cmp.Or(e.AgentUser, e.Actor), Reason: e.Reason, OrganisationID: e.Organisation, Ref: e.Ref,
+		UserAgent: e.UserAgent, PartitionID: cmp.Or(e.Partition, DefaultPartition), EventAgentUser: cmp.Or(e.AgentUser, e.Actor),
+		Reason: e.Reason, OrganisationID: e.Organisation, Ref: e.Ref,
 	}
 }

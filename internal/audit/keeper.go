@@ -243,7 +243,10 @@ func (k *Keeper) sealSome(ctx context.Context, c Chain, tell bool) (more bool, t
 			return err
 		}
 		previous := head.Hash
-		for raw, err := range tx.Scan(storage.Range{Prefix: events.Key(c.key()), After: events.Key(c.at(head.Event)), Limit: maxBlocks * maxInBlock}) {
+		for raw, err := range tx.Scan(storage.Range{
+			Prefix: events.Key(c.key()), After: events.Key(c.at(head.Event)),
+			Limit: maxBlocks * maxInBlock,
+		}) {
 			if err != nil {
 				return err
 			}

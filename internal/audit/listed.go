@@ -122,7 +122,8 @@ func (r *listReader) fill(tx storage.Tx) (err error) {
 func (r *listReader) scan(tx storage.Tx, end uint64) error {
 	r.end = end == 0
 	left := step
-	for e, err := range events.Scan(tx, storage.Range{Prefix: []byte(r.chain.key()), After: []byte(r.chain.at(r.behind)), Descending: true, Limit: step}) {
+	for e, err := range events.Scan(tx,
+		storage.Range{Prefix: []byte(r.chain.key()), After: []byte(r.chain.at(r.behind)), Descending: true, Limit: step}) {
 		if err != nil {
 			return err
 		}

@@ -30,7 +30,8 @@ func TestSearchByLists(t *testing.T) {
 					for range n {
 						lane = random.IntN(2)
 						e := audit.Event{
-							ID: fmt.Sprint("e", len(all)), Type: []string{"login.PersonSignedInEvent", "login.SignInFailedEvent", "person.PersonCreatedEvent"}[random.IntN(3)],
+							ID:       fmt.Sprint("e", len(all)),
+							Type:     []string{"login.PersonSignedInEvent", "login.SignInFailedEvent", "person.PersonCreatedEvent"}[random.IntN(3)],
 							ClientID: []string{"", "shop", "wiki"}[random.IntN(3)], ClientIP: fmt.Sprint("192.0.2.", random.IntN(5)), Occurred: h.time,
 						}
 						if random.IntN(300) == 0 {
@@ -86,8 +87,10 @@ func TestSearchByLists(t *testing.T) {
 					s.Partition, s.Limit = audit.DefaultPartition, 37
 					var want []string
 					for _, e := range all {
-						if (s.Ref == "" || e.Ref == s.Ref) && (s.Client == "" || e.ClientID == s.Client) && (s.Address == "" || e.ClientIP == s.Address) && (s.Since.IsZero() || !e.Occurred.Before(s.Since)) && (s.Until.IsZero() || e.Occurred.Before(s.Until)) &&
-							(len(s.Types) == 0 || slices.ContainsFunc(s.Types, func(p string) bool { return strings.HasPrefix(strings.ToLower(e.Type), strings.ToLower(p)) })) {
+						if (s.Ref == "" || e.Ref == s.Ref) && (s.Client == "" || e.ClientID == s.Client) && (s.Address == "" || e.ClientIP == s.Address) &&
+							(s.Since.IsZero() || !e.Occurred.Before(s.Since)) && (s.Until.IsZero() || e.Occurred.Before(s.Until)) &&
+							(len(s.Types) == 0 || slices.ContainsFunc(s.Types,
+								func(p string) bool { return strings.HasPrefix(strings.ToLower(e.Type), strings.ToLower(p)) })) {
 							want = append(want, e.ID)
 						}
 					}
@@ -170,7 +173,8 @@ func TestSearchGoesOn(t *testing.T) {
 		}))
 		h.must(h.keep.Seal(t.Context()))
 	}
-	if got := h.search(audit.Search{Partition: audit.DefaultPartition, Client: "shop", Address: "rare", Limit: 5}); !slices.Equal(got, []string{want}) {
+	if got := h.search(audit.Search{Partition: audit.DefaultPartition, Client: "shop", Address: "rare", Limit: 5}); !slices.Equal(got,
+		[]string{want}) {
 		t.Errorf("found %v, want %s", got, want)
 	}
 }

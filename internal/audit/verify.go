@@ -55,7 +55,8 @@ func ParseAnchor(s string) (a Anchor, err error) {
 	chain, head, ok := strings.Cut(s, "@")
 	number, hash, also := strings.Cut(head, ":")
 	a = Anchor{Chain: chain, Hash: strings.ToLower(hash)}
-	if a.Block, err = strconv.ParseUint(number, 10, 64); err != nil || !ok || !also || a.Block == 0 || len(hash) != hex.EncodedLen(sha256.Size) {
+	if a.Block, err = strconv.ParseUint(number, 10, 64); err != nil || !ok || !also || a.Block == 0 ||
+		len(hash) != hex.EncodedLen(sha256.Size) {
 		return a, fmt.Errorf("%q is not an anchor such as default@17:<hash>", s)
 	}
 	return a, nil
@@ -204,7 +205,8 @@ func (w *verification) block(tx storage.Tx) error {
 			w.problem("%s begins before the last one ends", name)
 		}
 	}
-	if err := w.links.look(tx, b.Heads, fmt.Sprintf("block %d of %s, sealed %s,", w.number, w.Chain, b.SealedAt.UTC().Format(time.RFC3339))); err != nil {
+	if err := w.links.look(tx, b.Heads,
+		fmt.Sprintf("block %d of %s, sealed %s,", w.number, w.Chain, b.SealedAt.UTC().Format(time.RFC3339))); err != nil {
 		return err
 	}
 	again, from := newBuilder(), w.through+1

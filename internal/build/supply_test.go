@@ -216,7 +216,12 @@ func TestSupplyChain(t *testing.T) {
 
 // ourModules are the Caddy modules that this tree adds to the standard ones.
 var ourModules = []string{
-	"admin.api.gatehouse", "caddy.listeners.gatehouse", "gatehouse", "gatehouse.idp.apple", "gatehouse.idp.azure_ad_b2c", "gatehouse.idp.discord", "gatehouse.idp.facebook", "gatehouse.idp.github", "gatehouse.idp.google", "gatehouse.idp.header", "gatehouse.idp.itsme", "gatehouse.idp.kerberos", "gatehouse.idp.ldap", "gatehouse.idp.linkedin", "gatehouse.idp.microsoft", "gatehouse.idp.oauth2", "gatehouse.idp.oidc", "gatehouse.idp.saml", "gatehouse.idp.twitter", "gatehouse.mail.smtp", "gatehouse.push.webhook", "gatehouse.sms.webhook", "gatehouse.storage.badger", "gatehouse.storage.postgres", "gatehouse_visitor", "http.handlers.gatehouse", "http.handlers.protect",
+	"admin.api.gatehouse", "caddy.listeners.gatehouse", "gatehouse", "gatehouse.idp.apple", "gatehouse.idp.azure_ad_b2c",
+	"gatehouse.idp.discord", "gatehouse.idp.facebook", "gatehouse.idp.github", "gatehouse.idp.google", "gatehouse.idp.header",
+	"gatehouse.idp.itsme", "gatehouse.idp.kerberos", "gatehouse.idp.ldap", "gatehouse.idp.linkedin", "gatehouse.idp.microsoft",
+	"gatehouse.idp.oauth2", "gatehouse.idp.oidc", "gatehouse.idp.saml", "gatehouse.idp.twitter", "gatehouse.mail.smtp",
+	"gatehouse.push.webhook", "gatehouse.sms.webhook", "gatehouse.storage.badger", "gatehouse.storage.postgres", "gatehouse_visitor",
+	"http.handlers.gatehouse", "http.handlers.protect",
 }
 
 func testModules(t *testing.T) {
@@ -238,7 +243,8 @@ func testModules(t *testing.T) {
 	// Badger and pgx are ours. Caddy's acme_server brings bbolt along; the build tags leave its other engines out.
 	engines := regexp.MustCompile(`badger|bolt|sqlite|mysql|pgx|pebble|leveldb|lib/pq|rocksdb|boltdb-go|redis`)
 	for _, d := range info.Deps {
-		if engines.MatchString(d.Path) && !slices.Contains([]string{"github.com/dgraph-io/badger/v4", "github.com/jackc/pgx/v5", "go.etcd.io/bbolt"}, d.Path) {
+		if engines.MatchString(d.Path) &&
+			!slices.Contains([]string{"github.com/dgraph-io/badger/v4", "github.com/jackc/pgx/v5", "go.etcd.io/bbolt"}, d.Path) {
 			t.Errorf("storage library %s %s is linked", d.Path, d.Version)
 		}
 	}
@@ -246,8 +252,10 @@ func testModules(t *testing.T) {
 
 // cryptoPath lists path prefixes of the modules that sign, verify or decide which key to trust.
 var cryptoPath = []string{
-	"github.com/russellhaering/", "github.com/beevik/etree", "github.com/go-jose/", "github.com/coreos/go-oidc", "github.com/mattermost/xml-roundtrip-validator",
-	"golang.org/x/crypto", "golang.org/x/oauth2", "golang.org/x/net", "github.com/caddyserver/", "github.com/go-webauthn/", "github.com/fxamacker/cbor", "github.com/jonboulle/clockwork",
+	"github.com/russellhaering/", "github.com/beevik/etree", "github.com/go-jose/", "github.com/coreos/go-oidc",
+	"github.com/mattermost/xml-roundtrip-validator",
+	"golang.org/x/crypto", "golang.org/x/oauth2", "golang.org/x/net", "github.com/caddyserver/", "github.com/go-webauthn/",
+	"github.com/fxamacker/cbor", "github.com/jonboulle/clockwork",
 }
 
 // readLoops lists modules written for an older Go in which the compiler reports loops that keep the address of their
@@ -290,7 +298,8 @@ func testLanguage(t *testing.T) {
 		cmd.Dir = root
 		report, err := cmd.CombinedOutput()
 		if err != nil || bytes.Contains(report, []byte("per-iteration")) {
-			t.Errorf("%s is written for go %s: read these loops and add the result to readLoops, or use a newer version (%v)\n%s", path, version, err, report)
+			t.Errorf("%s is written for go %s: read these loops and add the result to readLoops, or use a newer version (%v)\n%s",
+				path, version, err, report)
 		}
 	}
 }

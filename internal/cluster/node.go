@@ -92,7 +92,10 @@ func Join(ctx context.Context, s storage.Store, o Options) (*Node, error) {
 	if _, err := io.ReadFull(o.Random, b[:]); err != nil {
 		return nil, err
 	}
-	n := &Node{Options: o, id: hex.EncodeToString(b[:]), store: s, started: o.Now(), beaten: o.Now(), wake: make(chan struct{}, 1), roles: map[string]*role{}}
+	n := &Node{
+		Options: o, id: hex.EncodeToString(b[:]), store: s, started: o.Now(), beaten: o.Now(), wake: make(chan struct{}, 1),
+		roles: map[string]*role{},
+	}
 	if n.shared, _ = s.(storage.Shared); n.shared != nil {
 		if _, err := n.compare(ctx); err != nil {
 			return nil, err
@@ -177,7 +180,8 @@ func (n *Node) beat(ctx context.Context) error {
 	asked := n.Now()
 	n.mu.Lock()
 	rec := nodeRecord{
-		Host: n.Host, Version: n.Version, Started: n.started, Seen: at, Ahead: n.ahead.Microseconds(), Lag: n.lag.Microseconds(), Format: n.Format,
+		Host: n.Host, Version: n.Version, Started: n.started, Seen: at, Ahead: n.ahead.Microseconds(),
+		Lag: n.lag.Microseconds(), Format: n.Format,
 	}
 	var wanted []string
 	waived := map[string]uint64{}
@@ -327,7 +331,10 @@ func (n *Node) List(ctx context.Context) ([]Info, error) {
 	}
 	list, written, err := listNodes(ctx, n.store, n.shared)
 	if errors.Is(err, storage.ErrLost) { // nothing is read any more: the node knows of itself
-		return []Info{{ID: n.id, Host: n.Host, Version: n.Version, Started: n.started, Seen: n.Now(), Alive: true, This: true, Roles: []string{}, Problem: err.Error()}}, nil
+		return []Info{{
+			ID: n.id, Host: n.Host, Version: n.Version, Started: n.started, Seen: n.Now(), Alive: true, This: true,
+			Roles: []string{}, Problem: err.Error(),
+		}}, nil
 	}
 	for i := range list {
 		if list[i].This = list[i].ID == n.id; list[i].This {

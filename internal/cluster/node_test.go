@@ -289,7 +289,8 @@ func TestClocks(t *testing.T) {
 	for _, off := range []time.Duration{-6 * time.Second, 6 * time.Second} {
 		wrong := newClock()
 		wrong.pass(off)
-		if _, err := cluster.Join(t.Context(), db, cluster.Options{Now: wrong.now}); !errors.Is(err, cluster.ErrClock) || !strings.Contains(err.Error(), "6s") {
+		if _, err := cluster.Join(t.Context(), db, cluster.Options{Now: wrong.now}); !errors.Is(err, cluster.ErrClock) ||
+			!strings.Contains(err.Error(), "6s") {
 			t.Errorf("Join with a clock that is off by %s = %v, want %v", off, err, cluster.ErrClock)
 		}
 	}
@@ -362,7 +363,8 @@ func TestListOfNodes(t *testing.T) {
 	if err != nil || len(list) != 2 {
 		t.Fatalf("List = %+v, %v, want two nodes", list, err)
 	}
-	if l := list[0]; l.Host != "b" || !l.Alive || !l.This || l.Version != "v1" || fmt.Sprint(l.Roles) != "[more work work]" || !l.Seen.Equal(db.clock.now()) {
+	if l := list[0]; l.Host != "b" || !l.Alive || !l.This || l.Version != "v1" || fmt.Sprint(l.Roles) != "[more work work]" ||
+		!l.Seen.Equal(db.clock.now()) {
 		t.Errorf("the node that answers = %+v", l)
 	}
 	if l := list[1]; l.Host != "a" || l.Alive || l.This || len(l.Roles) != 0 {
@@ -502,7 +504,8 @@ func TestRollingUpgrade(t *testing.T) {
 		t.Errorf("Finish again = %d, %d, %v", before, now, err)
 	}
 	newer.beat(t)
-	if _, err := cluster.Join(t.Context(), older.way, cluster.Options{Host: "a", Format: 1, Now: db.clock.now}); !errors.Is(err, cluster.ErrNewer) || !strings.Contains(err.Error(), "format 2, this version reads 1") {
+	if _, err := cluster.Join(t.Context(), older.way, cluster.Options{Host: "a", Format: 1, Now: db.clock.now}); !errors.Is(err,
+		cluster.ErrNewer) || !strings.Contains(err.Error(), "format 2, this version reads 1") {
 		t.Errorf("Join of the older version = %v, want %v", err, cluster.ErrNewer)
 	}
 	if err := paused.Beat(t.Context()); !errors.Is(err, cluster.ErrNewer) {

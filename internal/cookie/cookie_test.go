@@ -102,7 +102,8 @@ func TestBrowser(t *testing.T) {
 		t.Error("another browser is taken for the one that started")
 	}
 	w2 := httptest.NewRecorder()
-	if v, err := j.Browser(w2, again, func() (string, error) { t.Error("a new id for a known browser"); return "", nil }); err != nil || v != id || len(w2.Result().Cookies()) != 0 {
+	if v, err := j.Browser(w2, again, func() (string, error) { t.Error("a new id for a known browser"); return "", nil }); err != nil ||
+		v != id || len(w2.Result().Cookies()) != 0 {
 		t.Errorf("second Browser = %q, %v", v, err)
 	}
 }
@@ -127,7 +128,10 @@ func TestBrowserTakesNoGuessableBinding(t *testing.T) {
 	t.Parallel()
 	j := cookie.For("https://auth.example.com")
 	fresh := strings.Repeat("f", 43)
-	for value, want := range map[string]string{"": fresh, "x": fresh, strings.Repeat("a", 42): fresh, strings.Repeat("a", 43): strings.Repeat("a", 43)} {
+	for value, want := range map[string]string{
+		"": fresh, "x": fresh, strings.Repeat("a", 42): fresh,
+		strings.Repeat("a", 43): strings.Repeat("a", 43),
+	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		r.AddCookie(&http.Cookie{Name: j.Name(cookie.KindBrowser), Value: value}) //nolint:gosec // of a request
 		got, err := j.Browser(httptest.NewRecorder(), r, func() (string, error) { return fresh, nil })

@@ -34,7 +34,10 @@ func TestRecorder(t *testing.T) {
 		}
 		return out, lost
 	}
-	d := decisionlog.Decision{Site: "https://wiki.example.com", Method: "GET", Path: "/x", PersonID: "p1", Live: "allow", Shadow: "deny", Groups: make([]string, 100)}
+	d := decisionlog.Decision{
+		Site: "https://wiki.example.com", Method: "GET", Path: "/x", PersonID: "p1", Live: "allow",
+		Shadow: "deny", Groups: make([]string, 100),
+	}
 	for range 3 {
 		r.Record(&d, true)
 	}

@@ -71,7 +71,8 @@ const (
 // trim bounds what comes from outside and puts it on one line.
 func (f *Refusal) trim() {
 	for _, s := range []*string{
-		&f.Detail, &f.Code, &f.Site, &f.Method, &f.Path, &f.PersonID, &f.Username, &f.Partition, &f.ClientID, &f.Provider, &f.By, &f.RedirectHost, &f.RedirectURI,
+		&f.Detail, &f.Code, &f.Site, &f.Method, &f.Path, &f.PersonID, &f.Username, &f.Partition, &f.ClientID, &f.Provider, &f.By,
+		&f.RedirectHost, &f.RedirectURI,
 	} {
 		*s = clean(*s)
 	}

@@ -241,7 +241,8 @@ func TestLogLine(t *testing.T) {
 	}
 	fields := got[0].ContextMap()
 	for key, want := range map[string]any{
-		"ref": ref, "reason": "group_missing", "site": "wiki.example.com", "method": "GET", "person_id": "p1", "username": "demo@example.com", "client_ip": "192.0.2.1", "cause": "cause", "status": 403,
+		"ref": ref, "reason": "group_missing", "site": "wiki.example.com", "method": "GET", "person_id": "p1", "username": "demo@example.com",
+		"client_ip": "192.0.2.1", "cause": "cause", "status": 403,
 	} {
 		if fields[key] != want {
 			t.Errorf("%s = %v, want %v", key, fields[key], want)
@@ -264,12 +265,18 @@ func TestLogLine(t *testing.T) {
 func TestParseRef(t *testing.T) {
 	t.Parallel()
 	ref := NewRef(bytes.NewReader([]byte{0x17, 0xff, 0x08, 0x00, 0x41}))
-	for _, typed := range []string{ref, strings.ToLower(ref), strings.ReplaceAll(ref, "-", ""), " " + strings.ReplaceAll(ref, "-", " ") + "\n", strings.ReplaceAll(ref, "B", "8")} {
+	for _, typed := range []string{
+		ref, strings.ToLower(ref), strings.ReplaceAll(ref, "-", ""), " " + strings.ReplaceAll(ref, "-", " ") + "\n",
+		strings.ReplaceAll(ref, "B", "8"),
+	} {
 		if got, err := ParseRef(typed); err != nil || got != ref {
 			t.Errorf("ParseRef(%q) = %q, %v, want %q", typed, got, err, ref)
 		}
 	}
-	for _, typed := range []string{"", "MZXW", "MZXW-6YTBA", "MZXW-6YT!", "MZXW-6YT9", "../../etc", strings.Repeat("A", 1<<16), "MZXW-6YT\x00"} {
+	for _, typed := range []string{
+		"", "MZXW", "MZXW-6YTBA", "MZXW-6YT!", "MZXW-6YT9", "../../etc",
+		strings.Repeat("A", 1<<16), "MZXW-6YT\x00",
+	} {
 		if got, err := ParseRef(typed); err == nil || len(err.Error()) > 100 {
 			t.Errorf("ParseRef(%.20q) = %q, %v, want a short error", typed, got, err)
 		}
@@ -314,10 +321,28 @@ func TestSentences(t *testing.T) {
 		f    Refusal
 		want string
 	}{
-		{Refusal{Where: SignIn, Reason: UnknownName, By: "password", ClientID: "shop"}, "somebody who was not signed in was refused the sign-in by password for client shop: unknown username."},
-		{Refusal{Where: OAuth, Reason: RedirectURI, Method: "GET", Site: "auth.example.com", Path: "/oauth/authorize", ClientID: "shop", RedirectHost: "evil.example"}, "client shop was refused GET auth.example.com/oauth/authorize: the redirect URI is not registered for the client (its host is evil.example)."},
-		{Refusal{Where: StepUp, Reason: NoSecondFactor, PersonID: "p1", WantedLevel: 3, Level: 1}, "person p1 was refused a stronger sign-in: the account has no method that reaches the required level (level wanted: 3; there: 1)."},
-		{Refusal{Where: Site, Reason: ScopeMissing, Method: "GET", Site: "api.example.com", Path: "/", ClientID: "reports", WantedScopes: []string{"orders.read"}}, "client reports was refused GET api.example.com/: the access token lacks a scope that the site requires (scopes wanted: orders.read; there: none)."},
+		{
+			Refusal{Where: SignIn, Reason: UnknownName, By: "password", ClientID: "shop"},
+			"somebody who was not signed in was refused the sign-in by password for client shop: unknown username.",
+		},
+		{
+			Refusal{
+				Where: OAuth, Reason: RedirectURI, Method: "GET", Site: "auth.example.com", Path: "/oauth/authorize", ClientID: "shop",
+				RedirectHost: "evil.example",
+			},
+			"client shop was refused GET auth.example.com/oauth/authorize: the redirect URI is not registered for the client (its host is evil.example).",
+		},
+		{
+			Refusal{Where: StepUp, Reason: NoSecondFactor, PersonID: "p1", WantedLevel: 3, Level: 1},
+			"person p1 was refused a stronger sign-in: the account has no method that reaches the required level (level wanted: 3; there: 1).",
+		},
+		{
+			Refusal{
+				Where: Site, Reason: ScopeMissing, Method: "GET", Site: "api.example.com", Path: "/", ClientID: "reports",
+				WantedScopes: []string{"orders.read"},
+			},
+			"client reports was refused GET api.example.com/: the access token lacks a scope that the site requires (scopes wanted: orders.read; there: none).",
+		},
 	} {
 		if got := tt.f.Sentence(); got != tt.want {
 			t.Errorf("Sentence() =\n%s, want\n%s", got, tt.want)
@@ -356,7 +381,8 @@ func TestOneRefusalPerRequest(t *testing.T) {
 	t.Parallel()
 	r := newRecorder(t)
 	core, lines := observer.New(zap.InfoLevel)
-	req := r.Begin(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/sign-in?flow=secret", nil), "192.0.2.1", Refusal{Where: Page})
+	req := r.Begin(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/sign-in?flow=secret", nil),
+		"192.0.2.1", Refusal{Where: Page})
 	if Told(req.Context()) != "" {
 		t.Error("a request that is not refused has a reference")
 	}

@@ -108,7 +108,8 @@ func (r *Recorder) Refuse(ctx context.Context, log *zap.Logger, f Refusal, cause
 	}
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.AddEvent("refused", trace.WithAttributes(
-			attribute.String("gatehouse.ref", f.Ref), attribute.String("gatehouse.reason", string(f.Reason)), attribute.String("gatehouse.where", f.Where)))
+			attribute.String("gatehouse.ref", f.Ref), attribute.String("gatehouse.reason", string(f.Reason)),
+			attribute.String("gatehouse.where", f.Where)))
 	}
 	if r == nil {
 		return f.Ref
@@ -191,7 +192,8 @@ func (r *Recorder) List(ctx context.Context, f Filter) (out []Refusal, more bool
 // wants tells whether a refusal belongs to the list.
 func (f *Filter) wants(one *Refusal) bool {
 	fits := func(want, is string) bool { return want == "" || want == is }
-	return fits(f.Person, one.PersonID) && (len(f.Sites) == 0 || slices.Contains(f.Sites, one.Site)) && fits(f.Where, one.Where) && fits(string(f.Reason), string(one.Reason))
+	return fits(f.Person, one.PersonID) && (len(f.Sites) == 0 || slices.Contains(f.Sites, one.Site)) && fits(f.Where, one.Where) &&
+		fits(string(f.Reason), string(one.Reason))
 }
 
 // level is that of the log line: our own failures are errors, refusals are not.

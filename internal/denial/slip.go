@@ -133,7 +133,10 @@ func (r *Recorder) Entered(ctx context.Context, log *zap.Logger, e Entry) {
 		text = "sign-in raised"
 	}
 	if c := log.Check(zap.InfoLevel, text); c != nil {
-		fields := []zap.Field{zap.String("person_id", e.PersonID), zap.String("by", e.By), zap.String("provider", e.Provider), zap.Int("level", e.Level)}
+		fields := []zap.Field{
+			zap.String("person_id", e.PersonID), zap.String("by", e.By), zap.String("provider", e.Provider),
+			zap.Int("level", e.Level),
+		}
 		for _, f := range []struct{ key, value string }{{"username", clean(e.Username)}, {"client_id", clean(e.ClientID)}} {
 			if f.value != "" {
 				fields = append(fields, zap.String(f.key, f.value))

@@ -95,7 +95,9 @@ func (c *Cache[A]) FindBasis(k Key, now time.Time) (answer A, basis recheck.Basi
 
 // Look asks the store in one View. The answer is kept as long as what was read has not changed, and before until; zero:
 // it is not kept.
-func (c *Cache[A]) Look(ctx context.Context, k Key, now time.Time, ask func(storage.Tx) (answer A, until time.Time, err error)) (answer A, basis recheck.Basis, err error) {
+func (c *Cache[A]) Look(ctx context.Context, k Key, now time.Time, ask func(storage.Tx) (answer A, until time.Time, err error)) (answer A,
+	basis recheck.Basis, err error,
+) {
 	var until time.Time
 	view := func(tx storage.Tx) (err error) {
 		answer, until, err = ask(tx)

@@ -95,7 +95,8 @@ func TestDecodeBytesMerges(t *testing.T) {
 	}
 	want := outer{
 		Name: "a", On: true, In: inner{1, []string{"z"}}, List: []inner{{7, nil}}, Map: map[string]int{"b": 2},
-		Maybe: &inner{Count: 6, Words: []string{"p"}}, Any: map[string]any{"n": []any{json.Number("1"), nil}}, Raw: json.RawMessage(`{"q":true}`), hidden: "kept",
+		Maybe: &inner{Count: 6, Words: []string{"p"}}, Any: map[string]any{"n": []any{json.Number("1"), nil}},
+		Raw: json.RawMessage(`{"q":true}`), hidden: "kept",
 	}
 	if !reflect.DeepEqual(shared, want) {
 		t.Errorf("objects merge, arrays and maps are replaced:\n got %+v\nwant %+v", shared, want)

@@ -144,7 +144,10 @@ func asError(err error) *Error {
 	if e := new(Error); errors.As(err, &e) {
 		return e
 	}
-	for _, unknown := range []error{storage.ErrFull, storage.ErrUnavailable, storage.ErrCorrupt, context.Canceled, context.DeadlineExceeded, secret.ErrBusy} {
+	for _, unknown := range []error{
+		storage.ErrFull, storage.ErrUnavailable, storage.ErrCorrupt, context.Canceled,
+		context.DeadlineExceeded, secret.ErrBusy,
+	} {
 		if errors.Is(err, unknown) {
 			return (&Error{Status: http.StatusServiceUnavailable, Message: "try again later"}).With(err)
 		}

@@ -61,7 +61,10 @@ func TestGate(t *testing.T) {
 		{name: "attack 257: a form of a sister site", method: "POST", user: "ops", headers: headers{"Sec-Fetch-Site": "same-site"}, want: 403},
 		{name: "attack 257: another origin", method: "POST", user: "ops", headers: headers{"Origin": "https://evil.example"}, want: 403},
 		{name: "attack 257: no origin at all", method: "POST", user: "ops", headers: headers{"Origin": "null"}, want: 403},
-		{name: "our own origin", method: "POST", user: "ops", headers: headers{"Origin": "https://auth.example.com", "Sec-Fetch-Site": "same-origin"}, want: 200},
+		{
+			name: "our own origin", method: "POST", user: "ops",
+			headers: headers{"Origin": "https://auth.example.com", "Sec-Fetch-Site": "same-origin"}, want: 200,
+		},
 		{name: "a browser's address bar", method: "POST", user: "ops", headers: headers{"Sec-Fetch-Site": "none"}, want: 200},
 		{name: "attack 258: in clear text", method: "GET", user: "ops", plain: true, peer: "203.0.113.9:4711", want: 403},
 		{name: "attack 258: in clear text over IPv6", method: "GET", user: "ops", plain: true, peer: "[2001:db8::1]:4711", want: 403},
@@ -129,8 +132,14 @@ func TestFail(t *testing.T) {
 		{"ours", &jsonapi.Error{Status: 400, Code: 4002, Message: "bad limit"}, 400, `{"error_code":4002,"error_message":"bad limit"}`},
 		{"ours with a cause", (&jsonapi.Error{Status: 409, Message: "no"}).With(errors.New("inner")), 409, `{"error_message":"no"}`},
 		{"ours, wrapped", fmt.Errorf("read: %w", jsonapi.NotFound()), 404, `{"error_message":"not found"}`},
-		{"invalid", jsonapi.Invalid(jsonapi.Problem{Path: "a.b", Problem: "is wrong"}), 400, `{"error_message":"a.b: is wrong","details":[{"path":"a.b","problem":"is wrong"}]}`},
-		{"switched off", &jsonapi.Error{Status: 503, Code: 1001, Message: "not available"}, 503, `{"error_code":1001,"error_message":"not available"}`},
+		{
+			"invalid", jsonapi.Invalid(jsonapi.Problem{Path: "a.b", Problem: "is wrong"}), 400,
+			`{"error_message":"a.b: is wrong","details":[{"path":"a.b","problem":"is wrong"}]}`,
+		},
+		{
+			"switched off", &jsonapi.Error{Status: 503, Code: 1001, Message: "not available"}, 503,
+			`{"error_code":1001,"error_message":"not available"}`,
+		},
 		{"storage", fmt.Errorf("x: %w", storage.ErrUnavailable), 503, `{"error_message":"try again later"}`},
 		{"full", storage.ErrFull, 503, `{"error_message":"try again later"}`},
 		{"gone", context.Canceled, 503, `{"error_message":"try again later"}`},

@@ -37,7 +37,10 @@ func TestSuits(t *testing.T) {
 		"nothing":      {nil, ""},
 		"its pointers": {&edwards, ""},
 	} {
-		for _, alg := range []string{"", "none", "HS256", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519", "Ed448", "ES256K"} {
+		for _, alg := range []string{
+			"", "none", "HS256", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512",
+			"EdDSA", "Ed25519", "Ed448", "ES256K",
+		} {
 			if got, want := jwa.Suits(tt.key, alg), slices.Contains(strings.Fields(tt.want), alg); got != want {
 				t.Errorf("%s with %q: %t, want %t", name, alg, got, want)
 			}

@@ -47,8 +47,14 @@ func TestPrincipals(t *testing.T) {
 		want string // "": no keytab
 	}{
 		{"one", file(good), "HTTP/auth.example.com@EXAMPLE.COM"},
-		{"a key twice, with its version in four bytes", file(good, entry("EXAMPLE.COM", "new", web, 0, 0, 1, 0)), "HTTP/auth.example.com@EXAMPLE.COM"},
-		{"two, and one that was removed", file(nil, good, nil, entry("B.EXAMPLE", "key", host)), "HTTP/auth.example.com@EXAMPLE.COM host/pc7@B.EXAMPLE"},
+		{
+			"a key twice, with its version in four bytes", file(good, entry("EXAMPLE.COM", "new", web, 0, 0, 1, 0)),
+			"HTTP/auth.example.com@EXAMPLE.COM",
+		},
+		{
+			"two, and one that was removed", file(nil, good, nil, entry("B.EXAMPLE", "key", host)),
+			"HTTP/auth.example.com@EXAMPLE.COM host/pc7@B.EXAMPLE",
+		},
 		{"longer than its content", append(file(good), make([]byte, 11)...), "HTTP/auth.example.com@EXAMPLE.COM"},
 		{"nothing", nil, ""},
 		{"no keys", file(), ""},

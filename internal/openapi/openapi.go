@@ -108,7 +108,10 @@ func (o Operation) describe(s *schemas) object {
 		list  []Param
 	}{{"query", o.Query}, {"header", o.Header}} {
 		for _, p := range in.list {
-			params = append(params, object{"name": p.Name, "in": in.place, "required": p.Required, "description": p.Text, "schema": object{"type": "string"}})
+			params = append(params, object{
+				"name": p.Name, "in": in.place, "required": p.Required, "description": p.Text,
+				"schema": object{"type": "string"},
+			})
 		}
 	}
 	if len(params) > 0 {

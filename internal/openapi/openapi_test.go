@@ -28,9 +28,18 @@ type colour struct {
 
 func table() []openapi.Operation {
 	return []openapi.Operation{
-		{Method: http.MethodGet, Path: "/colours", ID: "listColours", Tag: "colours", Summary: "Lists", Answers: []openapi.Answer{{Status: 200, Body: []colour{}}}, Query: []openapi.Param{{Name: "limit", Text: "how many", Required: true}}},
-		{Method: http.MethodPost, Path: "/colours/{id}", ID: "putColour", Tag: "colours", Summary: "Puts", Body: colour{}, Answers: []openapi.Answer{{Status: 204}, {Status: 400, Text: "wrong"}}},
-		{Method: http.MethodGet, Path: "/open", ID: "open", Tag: "colours", Summary: "Open", Public: true, Answers: []openapi.Answer{{Status: 200}}},
+		{
+			Method: http.MethodGet, Path: "/colours", ID: "listColours", Tag: "colours", Summary: "Lists",
+			Answers: []openapi.Answer{{Status: 200, Body: []colour{}}}, Query: []openapi.Param{{Name: "limit", Text: "how many", Required: true}},
+		},
+		{
+			Method: http.MethodPost, Path: "/colours/{id}", ID: "putColour", Tag: "colours", Summary: "Puts", Body: colour{},
+			Answers: []openapi.Answer{{Status: 204}, {Status: 400, Text: "wrong"}},
+		},
+		{
+			Method: http.MethodGet, Path: "/open", ID: "open", Tag: "colours", Summary: "Open", Public: true,
+			Answers: []openapi.Answer{{Status: 200}},
+		},
 	}
 }
 
@@ -68,8 +77,10 @@ func TestDocument(t *testing.T) {
 		t.Errorf("Colour = %+v", c)
 	}
 	for member, want := range map[string]string{
-		"name": `{"maxLength":20,"type":"string"}`, "kind": `{"enum":["WARM","COLD"],"type":"string"}`, "level": `{"maximum":4,"minimum":1,"type":"integer"}`,
-		"made": `{"format":"date-time","type":"string"}`, "parts": `{"items":{"$ref":"#/components/schemas/Colour"},"maxItems":3,"type":"array"}`,
+		"name": `{"maxLength":20,"type":"string"}`, "kind": `{"enum":["WARM","COLD"],"type":"string"}`,
+		"level":  `{"maximum":4,"minimum":1,"type":"integer"}`,
+		"made":   `{"format":"date-time","type":"string"}`,
+		"parts":  `{"items":{"$ref":"#/components/schemas/Colour"},"maxItems":3,"type":"array"}`,
 		"others": `{"additionalProperties":{"type":"string"},"type":"object"}`, "any": `{}`,
 	} {
 		got, err := json.Marshal(c.Properties[member])
@@ -77,7 +88,10 @@ func TestDocument(t *testing.T) {
 			t.Errorf("%s = %s, want %s", member, got, want)
 		}
 	}
-	for status, want := range map[string]bool{"204": true, "400": true, "401": true, "403": true, "413": true, "415": true, "503": true, "200": false} {
+	for status, want := range map[string]bool{
+		"204": true, "400": true, "401": true, "403": true, "413": true, "415": true,
+		"503": true, "200": false,
+	} {
 		if _, ok := d.Paths["/colours/{id}"]["post"].Responses[status]; ok != want {
 			t.Errorf("POST /colours/{id} has %s: %v, want %v", status, ok, want)
 		}

@@ -17,10 +17,13 @@ func TestAddresses(t *testing.T) {
 	t.Parallel()
 	for address, public := range map[string]bool{
 		"1.1.1.1:443": true, "8.8.8.8:80": true, "[2606:4700::1111]:443": true,
-		"127.0.0.1:80": false, "127.9.9.9:80": false, "10.0.0.1:80": false, "172.16.0.1:80": false, "192.168.1.1:80": false, "169.254.169.254:80": false,
-		"100.64.0.1:80": false, "0.0.0.0:80": false, "224.0.0.1:80": false, "255.255.255.255:80": false, "198.18.0.1:80": false, "240.0.0.1:80": false,
+		"127.0.0.1:80": false, "127.9.9.9:80": false, "10.0.0.1:80": false, "172.16.0.1:80": false, "192.168.1.1:80": false,
+		"169.254.169.254:80": false,
+		"100.64.0.1:80":      false, "0.0.0.0:80": false, "224.0.0.1:80": false, "255.255.255.255:80": false,
+		"198.18.0.1:80": false, "240.0.0.1:80": false,
 		"[::1]:80": false, "[::]:80": false, "[fe80::1]:80": false, "[fe80::1%eth0]:80": false, "[fd00::1]:80": false, "[ff02::1]:80": false,
-		"[::ffff:127.0.0.1]:80": false, "[::ffff:10.0.0.1]:80": false, "[64:ff9b::7f00:1]:80": false, "[2002:7f00:1::]:80": false, "[::7f00:1]:80": false,
+		"[::ffff:127.0.0.1]:80": false, "[::ffff:10.0.0.1]:80": false, "[64:ff9b::7f00:1]:80": false,
+		"[2002:7f00:1::]:80": false, "[::7f00:1]:80": false,
 		"localhost:80": false, "": false, "1.1.1.1": false,
 	} {
 		if err := check(address, nil); (err == nil) != public {
@@ -33,7 +36,8 @@ func TestAllowedNetworks(t *testing.T) {
 	t.Parallel()
 	allow := []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00:1::/32"), netip.MustParsePrefix("127.0.0.1/32")}
 	for address, want := range map[string]bool{
-		"10.1.2.3:443": true, "[::ffff:10.1.2.3]:443": true, "10.2.0.1:443": false, "[fd00:1::5]:80": true, "[fd00:2::5]:80": false, "127.0.0.1:80": true,
+		"10.1.2.3:443": true, "[::ffff:10.1.2.3]:443": true, "10.2.0.1:443": false, "[fd00:1::5]:80": true,
+		"[fd00:2::5]:80": false, "127.0.0.1:80": true,
 		"127.0.0.2:80": false, "169.254.169.254:80": false, "[::1]:80": false, "1.1.1.1:443": true, "10.1.2.3": false,
 	} {
 		if err := check(address, allow); (err == nil) != want {
@@ -106,7 +110,8 @@ func TestUnvouchedAddresses(t *testing.T) {
 		t.Parallel()
 		client := New(false, netip.MustParsePrefix("10.9.0.0/16"))
 		for _, host := range []string{
-			"127.0.0.1", "127.1", "127.0.0.1.", "2130706433", "0x7f000001", "0177.0.0.1", "0", "0.0.0.0", "[::]", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::7f00:1]",
+			"127.0.0.1", "127.1", "127.0.0.1.", "2130706433", "0x7f000001", "0177.0.0.1", "0", "0.0.0.0", "[::]", "[::1]", "[::ffff:127.0.0.1]",
+			"[::ffff:7f00:1]", "[::7f00:1]",
 			"[64:ff9b::7f00:1]", "localhost", "LOCALHOST", "localhost.", "169.254.169.254", "[fe80::1%25lo]", "10.0.0.1", "192.168.0.1",
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

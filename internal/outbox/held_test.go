@@ -51,7 +51,8 @@ func TestKeptItems(t *testing.T) {
 	}
 	h.fail = fmt.Errorf("nobody lives here: %w", outbox.ErrRefused)
 	h.round(0, 1, 0)
-	if list = h.held(true); len(list) != 1 || !list[0].GivenUp || list[0].Tries != 2 || list[0].Problem != h.fail.Error() || len(h.held(false)) > 0 {
+	if list = h.held(true); len(list) != 1 || !list[0].GivenUp || list[0].Tries != 2 ||
+		list[0].Problem != h.fail.Error() || len(h.held(false)) > 0 {
 		t.Fatalf("what was given up is %+v", list)
 	}
 	h.round(0, 0, 0)
@@ -61,7 +62,8 @@ func TestKeptItems(t *testing.T) {
 	h.fail = nil
 	h.round(1, 0, 0)
 	h.add("2")
-	if other := string(storage.Prefix("b")) + "12345678x"; h.change(h.Drop, other) || h.change(h.Drop, "") || h.change(h.Again, string(storage.Prefix("a"))) {
+	if other := string(storage.Prefix("b")) + "12345678x"; h.change(h.Drop, other) || h.change(h.Drop, "") ||
+		h.change(h.Again, string(storage.Prefix("a"))) {
 		t.Error("a key of another lane, or of none, is an item")
 	}
 	if !h.change(h.Drop, h.held(false)[0].Key) {

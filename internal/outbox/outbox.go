@@ -189,7 +189,9 @@ type claim[T any] struct {
 
 // Round tries up to most items that are due, in parallel, and returns how many were delivered and how many were not. An
 // error is a failure of storage.
-func (q *Queue[T]) Round(ctx context.Context, most int, send func(ctx context.Context, id string, v T) error) (sent, failed int, err error) {
+func (q *Queue[T]) Round(ctx context.Context, most int, send func(ctx context.Context, id string, v T) error) (sent, failed int,
+	err error,
+) {
 	due, err := q.reserve(ctx, most)
 	if err != nil {
 		return 0, 0, err

@@ -18,12 +18,19 @@ var costs = []struct {
 		case memory > maxMemoryKiB:
 			return fmt.Sprintf("takes %d MiB of memory for each try, of which %d are allowed", memory>>10, maxMemoryKiB>>10)
 		case passes > maxIterations || memory*passes > maxWork:
-			return fmt.Sprintf("takes %d passes over %d MiB for each try, of which %d are allowed", passes, memory>>10, min(maxIterations, maxWork/max(memory, 1)))
+			return fmt.Sprintf("takes %d passes over %d MiB for each try, of which %d are allowed", passes, memory>>10,
+				min(maxIterations, maxWork/max(memory, 1)))
 		}
 		return ""
 	}},
-	{regexp.MustCompile(`^\$(?:2[aby]\$|bcrypt-sha256\$v=2,t=2[ab],r=)(\d{1,2})\$`), func(n []uint64) string { return beyond("the cost", n[0], maxBcryptCost) }},
-	{regexp.MustCompile(`^(?:\{PBKDF2[^}]*\}|\$pbkdf2(?:-\w+)?\$(?:i=)?|pbkdf2_\w+\$)(\d+)[,$]`), func(n []uint64) string { return beyond("iterations:", n[0], maxPBKDF2) }},
+	{
+		regexp.MustCompile(`^\$(?:2[aby]\$|bcrypt-sha256\$v=2,t=2[ab],r=)(\d{1,2})\$`),
+		func(n []uint64) string { return beyond("the cost", n[0], maxBcryptCost) },
+	},
+	{
+		regexp.MustCompile(`^(?:\{PBKDF2[^}]*\}|\$pbkdf2(?:-\w+)?\$(?:i=)?|pbkdf2_\w+\$)(\d+)[,$]`),
+		func(n []uint64) string { return beyond("iterations:", n[0], maxPBKDF2) },
+	},
 	{regexp.MustCompile(`^\$[56]\$rounds=(\d+)\$`), func(n []uint64) string { return beyond("rounds:", n[0], maxSHARounds) }},
 	{regexp.MustCompile(`^\$scrypt\$ln=(\d{1,2}),r=(\d{1,3}),p=(\d+)\$`), func(n []uint64) string {
 		if ln, r := min(n[0], 30), n[1]; r<<ln/8 > maxScryptKiB || min(n[2], 1<<16)*r<<ln > maxScryptWork {

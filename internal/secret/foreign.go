@@ -146,7 +146,8 @@ func parseScrypt(parts []string) (foreignHash, error) {
 	if len(parts) != 3 {
 		return nil, ErrHashFormat
 	}
-	if n, err := fmt.Sscanf(parts[0], "ln=%d,r=%d,p=%d", &ln, &r, &p); err != nil || n != 3 || parts[0] != fmt.Sprintf("ln=%d,r=%d,p=%d", ln, r, p) {
+	if n, err := fmt.Sscanf(parts[0], "ln=%d,r=%d,p=%d", &ln, &r, &p); err != nil || n != 3 ||
+		parts[0] != fmt.Sprintf("ln=%d,r=%d,p=%d", ln, r, p) {
 		return nil, ErrHashFormat
 	}
 	if ln < 1 || ln > 20 || r < 1 || r > 64 || p < 1 || p > 16 || (r<<ln)/8 > maxScryptKiB || p*r<<ln > maxScryptWork || bits.UintSize < 64 {

@@ -10,12 +10,15 @@ import (
 
 // Hashes made by other systems: from the documentation of OpenLDAP and passlib, and from Python's hashlib.
 var foreignHashes = map[string]struct{ hash, password string }{
-	"OpenLDAP's SSHA":          {"{SSHA}DkMTwBl+a/3DQTxCYEApdUtNXGgdUac3", "secret"},
-	"SSHA":                     {"{SSHA}CsaB3rS0+/WKJxYq0vZ36uYesYJzYWx0c2FsdA==", "correct horse 1"},
-	"SSHA, no padding":         {"{ssha}CsaB3rS0+/WKJxYq0vZ36uYesYJzYWx0c2FsdA", "correct horse 1"},
-	"SSHA256":                  {"{SSHA256}bYOTnCbkfOmqkc/5PnkYvi8R+SQyEi4rZyOvpqcIAPhzYWx0c2FsdA==", "correct horse 1"},
-	"SSHA384":                  {"{SSHA384}VrUyHe+zyElsNo059CWd4b5VCDddQIwwLqlPzjchwXI7KCr4SA5oR07VjKhpPe34c2FsdHNhbHQ=", "correct horse 1"},
-	"SSHA512":                  {"{SSHA512}zcuk2jw96wCFt4HEotvlLOFwFBhd/5PRXYzU2mRoSYCbCde7DR2zXiU0WqPJEEkv0UstfZaVgh7WxD3vxUPG2nNhbHRzYWx0", "correct horse 1"},
+	"OpenLDAP's SSHA":  {"{SSHA}DkMTwBl+a/3DQTxCYEApdUtNXGgdUac3", "secret"},
+	"SSHA":             {"{SSHA}CsaB3rS0+/WKJxYq0vZ36uYesYJzYWx0c2FsdA==", "correct horse 1"},
+	"SSHA, no padding": {"{ssha}CsaB3rS0+/WKJxYq0vZ36uYesYJzYWx0c2FsdA", "correct horse 1"},
+	"SSHA256":          {"{SSHA256}bYOTnCbkfOmqkc/5PnkYvi8R+SQyEi4rZyOvpqcIAPhzYWx0c2FsdA==", "correct horse 1"},
+	"SSHA384":          {"{SSHA384}VrUyHe+zyElsNo059CWd4b5VCDddQIwwLqlPzjchwXI7KCr4SA5oR07VjKhpPe34c2FsdHNhbHQ=", "correct horse 1"},
+	"SSHA512": {
+		"{SSHA512}zcuk2jw96wCFt4HEotvlLOFwFBhd/5PRXYzU2mRoSYCbCde7DR2zXiU0WqPJEEkv0UstfZaVgh7WxD3vxUPG2nNhbHRzYWx0",
+		"correct horse 1",
+	},
 	"SHA without salt":         {"{SHA}x5fPvYFgDcbGATGvaDXPPkWxnc8=", "correct horse 1"},
 	"Django's PBKDF2":          {"pbkdf2_sha256$1000$saltsalt$x74/eLoFuG1b9SwCoUbGr8vyg2cKlbteE/sweaLyNOQ=", "correct horse 1"},
 	"passlib's PBKDF2, SHA-1":  {"$pbkdf2$1000$c2FsdHNhbHQ$gjweEZ5XMkWISuokBy85ITxn6Mk", "correct horse 1"},

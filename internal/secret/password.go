@@ -68,7 +68,10 @@ func NewHasher(c HashCost) *Hasher {
 	}
 	c.MemoryKiB, c.Iterations = min(c.MemoryKiB, maxMemoryKiB), min(c.Iterations, maxIterations)
 	c.Iterations = max(1, min(c.Iterations, maxWork/c.MemoryKiB))
-	return &Hasher{cost: c, queue: newQueue(c.Concurrency, lineFactor*c.Concurrency, queueFactor*c.Concurrency), workers: newWorkers(c.MemoryKiB), random: rand.Reader}
+	return &Hasher{
+		cost: c, queue: newQueue(c.Concurrency, lineFactor*c.Concurrency, queueFactor*c.Concurrency),
+		workers: newWorkers(c.MemoryKiB), random: rand.Reader,
+	}
 }
 
 // The bounds of a Part.

@@ -88,12 +88,18 @@ func TestHashFormats(t *testing.T) {
 	const salt, sum = "AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 	h := NewHasher(cheap)
 	for _, phc := range []string{
-		"", "plain", "$", "$1$abc$def", "$argon2id$", "$argon2x$v=19$m=8,t=1,p=1$" + salt + "$" + sum, "$argon2id$v=16$m=8,t=1,p=1$" + salt + "$" + sum,
-		"$argon2id$v=19$m=1048576,t=1,p=1$" + salt + "$" + sum, "$argon2id$v=19$m=8,t=100000,p=1$" + salt + "$" + sum, "$argon2id$v=19$m=262144,t=64,p=1$" + salt + "$" + sum,
-		"$argon2id$v=19$m=8,t=0,p=1$" + salt + "$" + sum, "$argon2id$v=19$m=8,t=1,p=0$" + salt + "$" + sum, "$argon2id$v=19$m=8,t=1,p=200$" + salt + "$" + sum,
-		"$argon2id$v=19$m=08,t=1,p=1$" + salt + "$" + sum, "$argon2id$v=19$m=8,t=1,p=1,x=2$" + salt + "$" + sum, "$argon2id$v=19$t=1,m=8,p=1$" + salt + "$" + sum,
-		"$argon2id$v=19$m=8,t=1,p=1$AA$" + sum, "$argon2id$v=19$m=8,t=1,p=1$" + salt + "$AA", "$argon2id$v=19$m=8,t=1,p=1$" + salt + "$" + sum + "=", "$argon2id$v=19$m=8,t=1,p=1$" + salt + "$" + sum + "$",
-		"$2a$31$abcdefghijklmnopqrstuuN8FkQkWQ6nHYyWCyqzs6tsZqk9oGqFm", "$2a$04$short", "$argon2id$v=19$m=8,t=1,p=1$" + salt + "$" + strings.Repeat("A", 600),
+		"", "plain", "$", "$1$abc$def", "$argon2id$", "$argon2x$v=19$m=8,t=1,p=1$" + salt + "$" + sum,
+		"$argon2id$v=16$m=8,t=1,p=1$" + salt + "$" + sum,
+		"$argon2id$v=19$m=1048576,t=1,p=1$" + salt + "$" + sum, "$argon2id$v=19$m=8,t=100000,p=1$" + salt + "$" + sum,
+		"$argon2id$v=19$m=262144,t=64,p=1$" + salt + "$" + sum,
+		"$argon2id$v=19$m=8,t=0,p=1$" + salt + "$" + sum, "$argon2id$v=19$m=8,t=1,p=0$" + salt + "$" + sum,
+		"$argon2id$v=19$m=8,t=1,p=200$" + salt + "$" + sum,
+		"$argon2id$v=19$m=08,t=1,p=1$" + salt + "$" + sum, "$argon2id$v=19$m=8,t=1,p=1,x=2$" + salt + "$" + sum,
+		"$argon2id$v=19$t=1,m=8,p=1$" + salt + "$" + sum,
+		"$argon2id$v=19$m=8,t=1,p=1$AA$" + sum, "$argon2id$v=19$m=8,t=1,p=1$" + salt + "$AA",
+		"$argon2id$v=19$m=8,t=1,p=1$" + salt + "$" + sum + "=", "$argon2id$v=19$m=8,t=1,p=1$" + salt + "$" + sum + "$",
+		"$2a$31$abcdefghijklmnopqrstuuN8FkQkWQ6nHYyWCyqzs6tsZqk9oGqFm", "$2a$04$short",
+		"$argon2id$v=19$m=8,t=1,p=1$" + salt + "$" + strings.Repeat("A", 600),
 	} {
 		if err := CheckPHC(phc); !errors.Is(err, ErrHashFormat) {
 			t.Errorf("CheckPHC(%q) = %v, want ErrHashFormat", phc, err)
@@ -196,7 +202,8 @@ func TestFloodOfOneNetworkKeepsOnlyThatNetworkWaiting(t *testing.T) {
 		order = append(order, n)
 	}
 	// The answers of two computations can overtake each other by one.
-	if home, office := slices.Index(order, "home"), slices.Index(order, "office"); home < 0 || home > 3 || office < 0 || office > 4 || len(order) != lineFactor+2 {
+	if home, office := slices.Index(order, "home"), slices.Index(order, "office"); home < 0 || home > 3 || office < 0 || office > 4 ||
+		len(order) != lineFactor+2 {
 		t.Errorf("home is served as number %d, office as number %d of %d, want among the first", home, office, len(order))
 	}
 	if h.Waiting() != 0 || h.queue.taken != 0 || len(h.queue.lines) != 0 || len(h.queue.turns) != 0 {

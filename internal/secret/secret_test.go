@@ -50,7 +50,8 @@ func TestStringHides(t *testing.T) {
 	zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{}), zapcore.AddSync(&log), zap.DebugLevel)).
 		Info("x", zap.Any("a", s), zap.Stringer("b", s), zap.Any("c", holder{s}), zap.Any("d", &s))
 	for name, out := range map[string]string{
-		"%v": fmt.Sprintf("%v", s), "%+v": fmt.Sprintf("%+v", holder{s}), "%#v": fmt.Sprintf("%#v", s), "%s": fmt.Sprintf("%s", s), "%q": fmt.Sprintf("%q", s), //nolint:gocritic // each verb is the case
+		"%v": fmt.Sprintf("%v", s), "%+v": fmt.Sprintf("%+v", holder{s}), "%#v": fmt.Sprintf("%#v", s), "%s": fmt.Sprintf("%s", s),
+		"%q":      fmt.Sprintf("%q", s), //nolint:gocritic // each verb is the case
 		"pointer": fmt.Sprintf("%v", &s), "JSON": string(js), "zap": log.String(),
 	} {
 		if strings.Contains(out, "hunter2") || !strings.Contains(out, "redacted") {
@@ -85,7 +86,10 @@ func TestToken(t *testing.T) {
 			}
 			return string(b)
 		}
-		bad := []string{"", tok[:len(tok)-1], tok + "A", tok + "=", " " + tok, tok + "\n", strings.ToUpper(tok), strings.ToLower(tok), strings.Replace(tok, "_", "%5F", 1), strings.Replace(tok, "_", "%255F", 1)}
+		bad := []string{
+			"", tok[:len(tok)-1], tok + "A", tok + "=", " " + tok, tok + "\n", strings.ToUpper(tok), strings.ToLower(tok),
+			strings.Replace(tok, "_", "%5F", 1), strings.Replace(tok, "_", "%255F", 1),
+		}
 		for i := range tok {
 			bad = append(bad, swap(i))
 		}

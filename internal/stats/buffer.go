@@ -24,7 +24,8 @@ const (
 
 // bounds are the upper bounds of how long decisions take.
 var bounds = []time.Duration{
-	100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond,
+	100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond,
+	5 * time.Millisecond, 10 * time.Millisecond,
 	25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second,
 }
 
@@ -54,7 +55,10 @@ func NewBuffer(store storage.Store, now func() time.Time, random io.Reader, log 
 	if now == nil {
 		now = time.Now
 	}
-	return &Buffer{store: store, now: now, random: random, log: log, sites: map[string]*SiteCounts{}, rules: map[string]*RuleCount{}, called: map[caller]Last{}}
+	return &Buffer{
+		store: store, now: now, random: random, log: log, sites: map[string]*SiteCounts{}, rules: map[string]*RuleCount{},
+		called: map[caller]Last{},
+	}
 }
 
 // SiteCounts counts what a site does with requests. It costs a request no look-up. A nil SiteCounts counts nothing.

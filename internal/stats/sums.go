@@ -86,7 +86,8 @@ func (u Unit) start(at time.Time) time.Time {
 // countPersons counts the persons who were not active before on their day.
 func (s *sums) countPersons(tx storage.Tx) error {
 	list := slices.SortedFunc(maps.Keys(s.marks), func(a, b mark) int {
-		return cmp.Or(a.day.Compare(b.day), cmp.Compare(a.person, b.person), cmp.Compare(a.by, b.by), cmp.Compare(a.value, b.value), cmp.Compare(a.partition, b.partition))
+		return cmp.Or(a.day.Compare(b.day), cmp.Compare(a.person, b.person), cmp.Compare(a.by, b.by), cmp.Compare(a.value, b.value),
+			cmp.Compare(a.partition, b.partition))
 	})
 	keys := make([][]byte, 0, len(list))
 	for _, m := range list {

@@ -355,7 +355,8 @@ func TestDenialsOfSites(t *testing.T) {
 	h.want(Query{Measure: RuleDecisions, By: Rule, Unit: Minute}, "policy office: allow staff:1 policy office: deny Caddyfile:2:1")
 	h.want(Query{Measure: Decisions, By: Latency}, "0.1:2 +Inf:1 5:1")
 	if err := h.store.View(t.Context(), func(tx storage.Tx) error {
-		got, err := Totals(tx, Query{Measure: Denials, By: Site, Unit: Hour, Since: noon.Add(-time.Hour), Until: noon.Add(time.Hour)}, []string{"wiki.example.com", "nobody.example.com"})
+		got, err := Totals(tx, Query{Measure: Denials, By: Site, Unit: Hour, Since: noon.Add(-time.Hour), Until: noon.Add(time.Hour)},
+			[]string{"wiki.example.com", "nobody.example.com"})
 		if err == nil && (len(got) != 1 || got["wiki.example.com"] != 3) {
 			t.Errorf("Totals = %v, want 3 of the wiki", got)
 		}
@@ -499,7 +500,10 @@ func TestBatchesOfABusySecond(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"", string(dues.Key(dueKey(noon, fmt.Sprintf("%05d", batch-1)))), string(dues.Key(dueKey(noon, fmt.Sprintf("%05d", 2*batch-1))))}
+	want := []string{
+		"", string(dues.Key(dueKey(noon, fmt.Sprintf("%05d", batch-1)))),
+		string(dues.Key(dueKey(noon, fmt.Sprintf("%05d", 2*batch-1)))),
+	}
 	if diff := cmp.Diff(want, s.from); diff != "" {
 		t.Errorf("beginnings of the scans (-want +got):\n%s", diff)
 	}

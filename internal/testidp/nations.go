@@ -44,9 +44,12 @@ func startNations() (all []standIn, keys []keyPair, err error) {
 		if id == "eidas" {
 			n.AnswerWith(b.answer)
 		}
-		all = append(all, standIn{id: id, told: map[string]string{"url": n.Front.URL, "metadata": n.Front.URL + "/metadata"}, connect: func(issuer string) error {
-			return b.connect(issuer+"/saml/"+id+"/metadata", client.Certificate)
-		}})
+		all = append(all, standIn{
+			id: id, told: map[string]string{"url": n.Front.URL, "metadata": n.Front.URL + "/metadata"},
+			connect: func(issuer string) error {
+				return b.connect(issuer+"/saml/"+id+"/metadata", client.Certificate)
+			},
+		})
 	}
 	return all, keys, err
 }

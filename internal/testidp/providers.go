@@ -46,17 +46,35 @@ func start(p *people) (all []standIn, keys []keyPair, err error) {
 		preset, id, name string
 		refusal          url.Values
 	}{
-		{"github", "github", "GitHub", url.Values{"error": {"access_denied"}, "error_description": {"The user has denied your application access."}}},
-		{"discord", "discord", "Discord", url.Values{"error": {"access_denied"}, "error_description": {"The resource owner or authorization server denied the request"}}},
-		{"facebook", "facebook", "Facebook", url.Values{"error": {"access_denied"}, "error_reason": {"user_denied"}, "error_code": {"200"}, "error_description": {"Permissions error"}}},
-		{"linkedin", "linkedin", "LinkedIn", url.Values{"error": {"user_cancelled_login"}, "error_description": {"The user cancelled LinkedIn login"}}},
+		{
+			"github", "github", "GitHub",
+			url.Values{"error": {"access_denied"}, "error_description": {"The user has denied your application access."}},
+		},
+		{
+			"discord", "discord", "Discord",
+			url.Values{"error": {"access_denied"}, "error_description": {"The resource owner or authorization server denied the request"}},
+		},
+		{
+			"facebook", "facebook", "Facebook",
+			url.Values{
+				"error": {"access_denied"}, "error_reason": {"user_denied"}, "error_code": {"200"},
+				"error_description": {"Permissions error"},
+			},
+		},
+		{
+			"linkedin", "linkedin", "LinkedIn",
+			url.Values{"error": {"user_cancelled_login"}, "error_description": {"The user cancelled LinkedIn login"}},
+		},
 		{"twitter", "twitter", "X", url.Values{"error": {"access_denied"}}},
 		{"", "forge", "Forge", url.Values{"error": {"access_denied"}}},
 	} {
 		o := oauth2test.New(harness{}, c.preset)
 		d := &desk{id: c.id, name: c.name, people: p, refusal: c.refusal, choice: []person{{"own", "Their only account", func() {}}}}
 		o.Front(d.before)
-		all = append(all, standIn{id: c.id, told: map[string]string{"url": o.URL, "client_id": oauth2test.ClientID, "client_secret": oauth2test.ClientSecret}})
+		all = append(all, standIn{
+			id:   c.id,
+			told: map[string]string{"url": o.URL, "client_id": oauth2test.ClientID, "client_secret": oauth2test.ClientSecret},
+		})
 	}
 	apple, key, err := startApple(p)
 	if err != nil {
@@ -106,7 +124,8 @@ func startGoogle(p *people) standIn {
 func startMicrosoft(p *people) standIn {
 	o := oidctest.NewMicrosoft(harness{})
 	d := &desk{id: "entra", name: "Microsoft", people: p, refusal: url.Values{
-		"error": {"access_denied"}, "error_subcode": {"cancel"}, "error_description": {"AADSTS65004: User declined to consent to access the app."},
+		"error": {"access_denied"}, "error_subcode": {"cancel"},
+		"error_description": {"AADSTS65004: User declined to consent to access the app."},
 	}}
 	return openID(o, d, map[string]string{"tenant": oidctest.Tenant}, other{
 		"elsewhere", "Ann of another tenant", "BBBBBBBBBBBBBBBBBBBBBIkzqFVrSaSaFHy782bbtaQ", o.OfTenant(oidctest.OtherTenant, nil),
@@ -155,7 +174,10 @@ func startItsme(p *people) standIn {
 		return set
 	})
 	o.Change(func(s *oidctest.Script) { s.UserInfo["email"] = "ann@itsme.example" })
-	d := &desk{id: "itsme", name: "itsme", people: p, refusal: url.Values{"error": {"access_denied"}, "error_description": {"The user rejected the action"}}}
+	d := &desk{
+		id: "itsme", name: "itsme", people: p,
+		refusal: url.Values{"error": {"access_denied"}, "error_description": {"The user rejected the action"}},
+	}
 	return openID(o, d, map[string]string{"service": oidctest.ItsmeService}, other{
 		"basic", "Ann without the code", "", map[string]any{"acr": oidctest.ItsmeBasic},
 	})

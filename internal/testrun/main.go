@@ -19,7 +19,8 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: testrun STEP[,STEP…] [STEP…], the first ones alone, the others two at a time; steps:", strings.Join(names(), " "))
+		fmt.Fprintln(os.Stderr, "usage: testrun STEP[,STEP…] [STEP…], the first ones alone, the others two at a time; steps:",
+			strings.Join(names(), " "))
 		os.Exit(2)
 	}
 	first, others := find(strings.Split(os.Args[1], ",")), find(os.Args[2:])

@@ -11,7 +11,8 @@ var modules = []string{".", "e2e", "faults", "bench"}
 // raced are the packages that the race detector reads in `make test`: those whose own goroutines share memory, and that
 // need no Caddy, whose compilation for the detector takes minutes. `make nightly` has it read all.
 var raced = []string{
-	"./storage/...", "./internal/audit/...", "./internal/outbox", "./internal/recheck", "./internal/depcache", "./internal/cluster", "./internal/secret/...",
+	"./storage/...", "./internal/audit/...", "./internal/outbox", "./internal/recheck", "./internal/depcache",
+	"./internal/cluster", "./internal/secret/...",
 	"./internal/stats", "./internal/periodic", "./internal/breaker", "./internal/ratelimit", "./internal/recentlog",
 	"./authz/token", "./authz/keys", "./authz/dpop", "./authz/apppassword", "./idp/ldap",
 }

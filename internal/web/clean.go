@@ -9,13 +9,16 @@ import (
 
 // plainElements are the elements allowed in text from outside. They have no attributes, except for a link's address.
 var plainElements = map[atom.Atom]bool{
-	atom.A: true, atom.B: true, atom.Br: true, atom.Em: true, atom.I: true, atom.Li: true, atom.Ol: true, atom.P: true, atom.Strong: true, atom.Ul: true,
+	atom.A: true, atom.B: true, atom.Br: true, atom.Em: true, atom.I: true, atom.Li: true, atom.Ol: true, atom.P: true,
+	atom.Strong: true, atom.Ul: true,
 }
 
 // goneElements are removed with all their content; other elements that are not plain leave their text.
 var goneElements = map[atom.Atom]bool{
-	atom.Applet: true, atom.Audio: true, atom.Button: true, atom.Canvas: true, atom.Embed: true, atom.Form: true, atom.Frameset: true, atom.Iframe: true, atom.Input: true,
-	atom.Math: true, atom.Noembed: true, atom.Noframes: true, atom.Noscript: true, atom.Object: true, atom.Plaintext: true, atom.Script: true, atom.Select: true,
+	atom.Applet: true, atom.Audio: true, atom.Button: true, atom.Canvas: true, atom.Embed: true, atom.Form: true, atom.Frameset: true,
+	atom.Iframe: true, atom.Input: true,
+	atom.Math: true, atom.Noembed: true, atom.Noframes: true, atom.Noscript: true, atom.Object: true, atom.Plaintext: true,
+	atom.Script: true, atom.Select: true,
 	atom.Style: true, atom.Svg: true, atom.Template: true, atom.Textarea: true, atom.Title: true, atom.Video: true, atom.Xmp: true,
 }
 

@@ -27,7 +27,8 @@ func TestTrimmed(t *testing.T) {
 				in.Rows = append(in.Rows, TableRow{Cells: cells})
 			}
 			out := new(frame).Trimmed(in)
-			if len(out.Columns) != c.want || len(out.Rows) != len(in.Rows) || len(in.Columns) != len(c.columns) || len(in.Rows[0].Cells) != len(c.columns) {
+			if len(out.Columns) != c.want || len(out.Rows) != len(in.Rows) || len(in.Columns) != len(c.columns) ||
+				len(in.Rows[0].Cells) != len(c.columns) {
 				t.Fatalf("%q with %d rows, want %d columns; the table itself has %q now", out.Columns, len(out.Rows), c.want, in.Columns)
 			}
 			for i, r := range out.Rows {

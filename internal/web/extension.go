@@ -28,7 +28,8 @@ const (
 
 // extensionTypes are the media types of the static resources by file extension: nothing that a browser executes.
 var extensionTypes = map[string]string{
-	".avif": "image/avif", ".css": "text/css; charset=utf-8", ".gif": "image/gif", ".ico": "image/x-icon", ".jpeg": "image/jpeg", ".jpg": "image/jpeg",
+	".avif": "image/avif", ".css": "text/css; charset=utf-8", ".gif": "image/gif", ".ico": "image/x-icon",
+	".jpeg": "image/jpeg", ".jpg": "image/jpeg",
 	".pdf": "application/pdf", ".png": "image/png", ".txt": "text/plain; charset=utf-8", ".webp": "image/webp", ".woff2": "font/woff2",
 }
 

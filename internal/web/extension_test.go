@@ -50,7 +50,8 @@ func TestExtension(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	put(t, dir, "nl.json", `{"sign_in.title":"Hoi"}`, "default.json", `{"sign_in.title":"Hi"}`, "es_ES.json", `{"sign_in.title":"Hola"}`,
-		"hello.txt", "hello", "img/deep/a.PNG", "not really", "script.js", "x", "page.html", "x", ".hidden.txt", "x", ".git/a.txt", "x", "img/x.json", "x")
+		"hello.txt", "hello", "img/deep/a.PNG", "not really", "script.js", "x", "page.html", "x", ".hidden.txt", "x",
+		".git/a.txt", "x", "img/x.json", "x")
 	p, err := extended(t, dir, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +66,8 @@ func TestExtension(t *testing.T) {
 		}
 	}
 	w := fetch(p, "/assets/ext/hello.txt")
-	if w.Code != http.StatusOK || w.Body.String() != "hello" || w.Header().Get("Content-Type") != "text/plain; charset=utf-8" || w.Header().Get("X-Content-Type-Options") != "nosniff" ||
+	if w.Code != http.StatusOK || w.Body.String() != "hello" || w.Header().Get("Content-Type") != "text/plain; charset=utf-8" ||
+		w.Header().Get("X-Content-Type-Options") != "nosniff" ||
 		!strings.Contains(w.Header().Get("Content-Security-Policy"), "sandbox") {
 		t.Errorf("hello.txt = %d %q %v", w.Code, w.Body, w.Header())
 	}
@@ -73,7 +75,8 @@ func TestExtension(t *testing.T) {
 		t.Errorf("hello.txt with its ETag = %d, want 304", again.Code)
 	}
 	for path, want := range map[string]int{
-		"/assets/ext/img/deep/a.PNG": 200, "/assets/ext/script.js": 404, "/assets/ext/page.html": 404, "/assets/ext/.hidden.txt": 404, "/assets/ext/.git/a.txt": 404,
+		"/assets/ext/img/deep/a.PNG": 200, "/assets/ext/script.js": 404, "/assets/ext/page.html": 404, "/assets/ext/.hidden.txt": 404,
+		"/assets/ext/.git/a.txt": 404,
 		"/assets/ext/img/x.json": 404, "/assets/ext/nl.json": 404, "/assets/ext/": 404, "/assets/ext": 404,
 	} {
 		if w := fetch(p, path); w.Code != want {
@@ -162,7 +165,11 @@ func TestExtensionStaysInside(t *testing.T) {
 		outside, dir := t.TempDir(), t.TempDir()
 		put(t, outside, "secret.txt", "secret", "nl.json", `{"sign_in.title":"stolen"}`)
 		put(t, dir, "a.txt", "a")
-		for name, target := range map[string]string{"link.txt": filepath.Join(outside, "secret.txt"), "up.txt": "../" + filepath.Base(outside) + "/secret.txt", "dir": outside, "nl.json": filepath.Join(outside, "nl.json"), "in.txt": "a.txt"} {
+		for name, target := range map[string]string{
+			"link.txt": filepath.Join(outside, "secret.txt"),
+			"up.txt":   "../" + filepath.Base(outside) + "/secret.txt", "dir": outside,
+			"nl.json": filepath.Join(outside, "nl.json"), "in.txt": "a.txt",
+		} {
 			if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
 				t.Fatal(err)
 			}
@@ -176,8 +183,10 @@ func TestExtensionStaysInside(t *testing.T) {
 			t.Errorf("%d warnings, want one for each of the 5 links", logs.Len())
 		}
 		for _, path := range []string{
-			"/assets/ext/link.txt", "/assets/ext/up.txt", "/assets/ext/dir/secret.txt", "/assets/ext/in.txt", "/assets/ext/../" + filepath.Base(outside) + "/secret.txt",
-			"/assets/ext/..%2fsecret.txt", "/assets/ext/./a.txt", "/assets/ext//a.txt", "/assets/ext/a.txt/", "/assets/ext/a.txt\x00", `/assets/ext/..\secret.txt`, "/assets/ext/dir/../a.txt",
+			"/assets/ext/link.txt", "/assets/ext/up.txt", "/assets/ext/dir/secret.txt", "/assets/ext/in.txt",
+			"/assets/ext/../" + filepath.Base(outside) + "/secret.txt",
+			"/assets/ext/..%2fsecret.txt", "/assets/ext/./a.txt", "/assets/ext//a.txt", "/assets/ext/a.txt/", "/assets/ext/a.txt\x00",
+			`/assets/ext/..\secret.txt`, "/assets/ext/dir/../a.txt",
 			"/assets/ext/" + outside + "/secret.txt",
 		} {
 			if w := fetch(p, path); w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), "secret\n") {

@@ -30,20 +30,33 @@ func TestField(t *testing.T) {
 	}{
 		"text": {
 			Field{Name: "city", Label: "City", Value: `"<b>`, MaxLength: 256},
-			[]string{`<label for="city">City</label>`, `type="text" id="city" name="city" value="&#34;&lt;b&gt;" autocomplete="off" maxlength="256"`},
+			[]string{
+				`<label for="city">City</label>`,
+				`type="text" id="city" name="city" value="&#34;&lt;b&gt;" autocomplete="off" maxlength="256"`,
+			},
 			[]string{"autocapitalize", "aria-", "required", "autofocus"},
 		},
 		"e-mail with a problem": {
-			Field{Name: "email", Type: "email", Label: "E-mail", Hint: "Hint", Problem: "problem.wait", ProblemFill: []any{"time", "40 seconds"}, Autocomplete: "email", Required: true, Focus: true},
+			Field{
+				Name: "email", Type: "email", Label: "E-mail", Hint: "Hint", Problem: "problem.wait", ProblemFill: []any{"time", "40 seconds"},
+				Autocomplete: "email", Required: true, Focus: true,
+			},
 			[]string{
 				`type="email"`, `autocomplete="email" autocapitalize="none" autocorrect="off" spellcheck="false"`,
-				`aria-describedby="email-hint email-problem" aria-invalid="true" required autofocus`, `id="email-hint">Hint<`, `id="email-problem">`, "Try again in 40 seconds.",
+				`aria-describedby="email-hint email-problem" aria-invalid="true" required autofocus`, `id="email-hint">Hint<`, `id="email-problem">`,
+				"Try again in 40 seconds.",
 			},
 			nil,
 		},
 		"new password": {
-			Field{Name: "password", ID: "new", Type: "password", Label: "sign_in.password", Autocomplete: "new-password", Value: "", Lines: []Text{Say("duration.minutes", "n", 12), Say("{brand}")}},
-			[]string{`<label for="new">Password</label>`, `id="new" name="password" autocomplete="new-password"`, `aria-describedby="new-lines"`, "<li>12 minutes</li><li>{brand}</li>"},
+			Field{
+				Name: "password", ID: "new", Type: "password", Label: "sign_in.password", Autocomplete: "new-password", Value: "",
+				Lines: []Text{Say("duration.minutes", "n", 12), Say("{brand}")},
+			},
+			[]string{
+				`<label for="new">Password</label>`, `id="new" name="password" autocomplete="new-password"`, `aria-describedby="new-lines"`,
+				"<li>12 minutes</li><li>{brand}</li>",
+			},
 			[]string{"maxlength", "autocapitalize"},
 		},
 		"code": {
@@ -51,18 +64,32 @@ func TestField(t *testing.T) {
 			[]string{`type="text"`, `inputmode="numeric"`, `autocomplete="one-time-code"`, `class="code"`, `spellcheck="false"`},
 			nil,
 		},
-		"secret": {Field{Name: "pin", Type: "secret", Label: "PIN", InputMode: "numeric"}, []string{`type="password"`, `class="code"`, `autocomplete="off"`}, nil},
+		"secret": {
+			Field{Name: "pin", Type: "secret", Label: "PIN", InputMode: "numeric"},
+			[]string{`type="password"`, `class="code"`, `autocomplete="off"`},
+			nil,
+		},
 		"checkbox": {
 			Field{Name: "news", Type: "checkbox", Label: "News", Checked: true, Problem: "Tick it"},
-			[]string{`type="checkbox" id="news" name="news" value="yes"`, `aria-describedby="news-problem" aria-invalid="true" checked`, `<label for="news">News</label>`},
+			[]string{
+				`type="checkbox" id="news" name="news" value="yes"`, `aria-describedby="news-problem" aria-invalid="true" checked`,
+				`<label for="news">News</label>`,
+			},
 			nil,
 		},
 		"select": {
 			Field{Name: "gender", Type: "select", Label: "Gender", Value: "F", Autocomplete: "sex", Options: []Option{{"", "-"}, {"F", "<Woman>"}}},
-			[]string{`<select id="gender" name="gender" autocomplete="sex">`, `<option value="">-</option>`, `<option value="F" selected>&lt;Woman&gt;</option>`},
+			[]string{
+				`<select id="gender" name="gender" autocomplete="sex">`, `<option value="">-</option>`,
+				`<option value="F" selected>&lt;Woman&gt;</option>`,
+			},
 			nil,
 		},
-		"marked by the notice": {Field{Name: "username", Label: "U", Invalid: true}, []string{`aria-describedby="problem" aria-invalid="true"`}, []string{`class="error"`}},
+		"marked by the notice": {
+			Field{Name: "username", Label: "U", Invalid: true},
+			[]string{`aria-describedby="problem" aria-invalid="true"`},
+			[]string{`class="error"`},
+		},
 	} {
 		got := part(t, "field", func(f frame) any { return f.Field(tt.field) })
 		for _, want := range tt.want {
@@ -113,7 +140,8 @@ func TestFieldsFocus(t *testing.T) {
 func TestNotice(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string]string{
-		"bad": `class="notice bad" id="problem" role="alert" tabindex="-1" autofocus`, "good": `class="notice good" role="status"`, "warn": `class="notice warn" role="status"`,
+		"bad": `class="notice bad" id="problem" role="alert" tabindex="-1" autofocus`, "good": `class="notice good" role="status"`,
+		"warn": `class="notice warn" role="status"`,
 		"info": `class="notice info" role="status"`,
 	} {
 		got := part(t, "notice", func(f frame) any { return f.Notice(kind, "problem.mismatch") })
@@ -131,11 +159,15 @@ func TestRow(t *testing.T) {
 	got := part(t, "row", func(f frame) any {
 		return f.Row(Row{
 			Icon: "device", Name: "Firefox <on> Linux", Mark: Say("This device"), Details: []Text{Say("problem.wait", "time", "1 minute")},
-			Actions: []Action{{Label: "security.remove", URL: "/x?id=1"}, {Label: "error.again", URL: "/y", CSRF: "t", Fields: []Hidden{{"id", `"1`}}}},
+			Actions: []Action{
+				{Label: "security.remove", URL: "/x?id=1"},
+				{Label: "error.again", URL: "/y", CSRF: "t", Fields: []Hidden{{"id", `"1`}}},
+			},
 		})
 	})
 	for _, want := range []string{
-		"<b>Firefox &lt;on&gt; Linux</b>", `<span class="mark">This device</span>`, "Try again in 1 minute.", `<a href="/x?id=1" aria-label="Remove: Firefox &lt;on&gt; Linux">Remove</a>`,
+		"<b>Firefox &lt;on&gt; Linux</b>", `<span class="mark">This device</span>`, "Try again in 1 minute.",
+		`<a href="/x?id=1" aria-label="Remove: Firefox &lt;on&gt; Linux">Remove</a>`,
 		`<form method="post" action="/y"><input type="hidden" name="csrf" value="t"><input type="hidden" name="id" value="&#34;1"><button class="link"`,
 	} {
 		if !strings.Contains(got, want) {
@@ -149,7 +181,8 @@ func TestRow(t *testing.T) {
 
 func TestButtons(t *testing.T) {
 	t.Parallel()
-	if got := part(t, "buttons", func(f frame) any { return f.Buttons("step_up.submit", "/account") }); !strings.Contains(got, `<button class="button">Confirm</button>`) || !strings.Contains(got, `href="/account">Cancel</a>`) {
+	if got := part(t, "buttons", func(f frame) any { return f.Buttons("step_up.submit", "/account") }); !strings.Contains(got,
+		`<button class="button">Confirm</button>`) || !strings.Contains(got, `href="/account">Cancel</a>`) {
 		t.Errorf("buttons = %s", got)
 	}
 	if got := part(t, "buttons", func(f frame) any { return f.Buttons("step_up.submit", "") }); strings.Contains(got, "<a") {

@@ -22,7 +22,8 @@ func TestIcons(t *testing.T) {
 	w := httptest.NewRecorder()
 	p.ShowFavicon(w, httptest.NewRequest(http.MethodGet, "https://auth.example.com/favicon.ico", nil))
 	ico := w.Body.Bytes()
-	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "image/x-icon" || len(ico) < 22 || !bytes.HasPrefix(ico, []byte{0, 0, 1, 0, 1, 0, 32, 32}) {
+	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "image/x-icon" || len(ico) < 22 ||
+		!bytes.HasPrefix(ico, []byte{0, 0, 1, 0, 1, 0, 32, 32}) {
 		t.Fatalf("GET /favicon.ico = %d %s, %d bytes", w.Code, w.Header().Get("Content-Type"), len(ico))
 	}
 	body := render(p, views()["sign_in"]).Body.String()
@@ -61,9 +62,15 @@ func TestIcons(t *testing.T) {
 func TestMomentsAreOfTheReader(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 1, 10, 5, 0, 0, time.FixedZone("", 3600))
-	d := web.Dashboard{Key: "activity", Parts: []web.Part{{Rows: []web.Row{{Name: "x", Details: []web.Text{web.Say("activity.from", "time", at, "address", "<b>")}}}}}}
+	d := web.Dashboard{
+		Key:   "activity",
+		Parts: []web.Part{{Rows: []web.Row{{Name: "x", Details: []web.Text{web.Say("activity.from", "time", at, "address", "<b>")}}}}},
+	}
 	body := render(newRenderer(t, web.Brand{}), web.View{Template: "dashboard", Nav: nav, Data: d}).Body.String()
-	for _, want := range []string{`<time datetime="2026-03-01T09:05:00Z">1 March 2026, 09:05 UTC</time>, from &lt;b&gt;`, `<script src="/assets/time-`} {
+	for _, want := range []string{
+		`<time datetime="2026-03-01T09:05:00Z">1 March 2026, 09:05 UTC</time>, from &lt;b&gt;`,
+		`<script src="/assets/time-`,
+	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page has no %s: %s", want, body)
 		}
@@ -80,11 +87,19 @@ func TestWhatIsTakenAwayLooksSo(t *testing.T) {
 	p := newRenderer(t, web.Brand{})
 	body := render(p, web.View{Template: "dashboard", Nav: nav, Data: web.Dashboard{Key: "delete", Parts: []web.Part{
 		{Links: []web.Action{{Label: "data.delete.next", URL: "/account/data/delete", Danger: true}}},
-		{Rows: []web.Row{{Name: "x", Actions: []web.Action{{Label: "security.remove", URL: "/a", CSRF: "t", Danger: true}, {Label: "security.remove", URL: "/b", Danger: true}, {Label: "profile.make_primary", URL: "/c"}}}}},
+		{Rows: []web.Row{{
+			Name: "x",
+			Actions: []web.Action{
+				{Label: "security.remove", URL: "/a", CSRF: "t", Danger: true},
+				{Label: "security.remove", URL: "/b", Danger: true},
+				{Label: "profile.make_primary", URL: "/c"},
+			},
+		}}},
 		{Form: &web.PartForm{Action: "/account/data/delete", Submit: "data.delete.submit", Danger: true}},
 	}}}).Body.String()
 	for _, want := range []string{
-		`<a class="button quiet danger" href="/account/data/delete">`, `<button class="button danger">`, `<button class="link danger" aria-label="Remove: x">`, `<a href="/b" class="danger"`,
+		`<a class="button quiet danger" href="/account/data/delete">`, `<button class="button danger">`,
+		`<button class="link danger" aria-label="Remove: x">`, `<a href="/b" class="danger"`,
 		`<a href="/c" aria-label`,
 	} {
 		if !strings.Contains(body, want) {
@@ -102,8 +117,10 @@ func TestWhatIsTakenAwayLooksSo(t *testing.T) {
 		{Key: "preferred", State: "last"},
 	}}}).Body.String()
 	for _, want := range []string{
-		`Authenticator app</h2> <span class="mark good">On</span>`, `<p class="hint">Last used on <time`, `PIN</h2> <span class="mark ">Off</span>`,
-		`Passkeys</h2> <span class="mark info">Recommended</span>`, "Default method</h2>\n", `class="button quiet danger" href="/r"`, `class="button quiet" href="/s"`,
+		`Authenticator app</h2> <span class="mark good">On</span>`, `<p class="hint">Last used on <time`,
+		`PIN</h2> <span class="mark ">Off</span>`,
+		`Passkeys</h2> <span class="mark info">Recommended</span>`, "Default method</h2>\n", `class="button quiet danger" href="/r"`,
+		`class="button quiet" href="/s"`,
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page has no %s: %s", want, body)

@@ -45,17 +45,24 @@ func TestPictures(t *testing.T) {
 	if err := gif.Encode(&anim, image.NewPaletted(image.Rect(0, 0, 9, 9), color.Palette{color.Black, color.White}), nil); err != nil {
 		t.Fatal(err)
 	}
-	for name, good := range map[string][]byte{"png": pngOf(t, 120, 40), "largest": pngOf(t, 2048, 2048), "jpeg": jpg.Bytes(), "gif": anim.Bytes()} {
+	for name, good := range map[string][]byte{
+		"png": pngOf(t, 120, 40), "largest": pngOf(t, 2048, 2048),
+		"jpeg": jpg.Bytes(), "gif": anim.Bytes(),
+	} {
 		if err := web.CheckPicture(good); err != nil {
 			t.Errorf("CheckPicture(%s) = %v, want none", name, err)
 		}
 	}
 	script := []byte("<script>alert(1)</script>")
 	bad := map[string][]byte{
-		"nothing": nil, "svg": []byte(`<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`), "svg with a declaration": []byte(`<?xml version="1.0"?><svg/>`),
-		"html": []byte("<html>"), "too wide": pngOf(t, 2049, 1), "50,000 pixels": claims(t, 50_000), "four thousand million pixels": claims(t, 1<<31-1), "cut": pngOf(t, 9, 9)[:40],
-		"20 MB": append(pngOf(t, 1, 1), make([]byte, 20<<20)...), "png and html": append(pngOf(t, 1, 1), script...), "jpeg and html": append(bytes.Clone(jpg.Bytes()), script...),
-		"gif and script": append(bytes.Clone(anim.Bytes()), script...), "claims to be larger than it is": claims(t, 2000), "webp": []byte("RIFF\x24\x00\x00\x00WEBPVP8 "),
+		"nothing": nil, "svg": []byte(`<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`),
+		"svg with a declaration": []byte(`<?xml version="1.0"?><svg/>`),
+		"html":                   []byte("<html>"), "too wide": pngOf(t, 2049, 1), "50,000 pixels": claims(t, 50_000),
+		"four thousand million pixels": claims(t, 1<<31-1), "cut": pngOf(t, 9, 9)[:40],
+		"20 MB": append(pngOf(t, 1, 1), make([]byte, 20<<20)...), "png and html": append(pngOf(t, 1, 1), script...),
+		"jpeg and html":  append(bytes.Clone(jpg.Bytes()), script...),
+		"gif and script": append(bytes.Clone(anim.Bytes()), script...), "claims to be larger than it is": claims(t, 2000),
+		"webp": []byte("RIFF\x24\x00\x00\x00WEBPVP8 "),
 	}
 	t.Run("attack 286: a logo is a raster image of a sane size, and nothing else at the same time", func(t *testing.T) {
 		t.Parallel()
@@ -67,7 +74,8 @@ func TestPictures(t *testing.T) {
 				continue
 			}
 			for what, cfg := range map[string]web.Config{
-				"brand": {Brand: web.Brand{Logo: raw}}, "icon": {Icons: map[string][]byte{"corp": raw}}, "client": {Logos: map[string][]byte{"shop": raw}},
+				"brand": {Brand: web.Brand{Logo: raw}}, "icon": {Icons: map[string][]byte{"corp": raw}},
+				"client": {Logos: map[string][]byte{"shop": raw}},
 			} {
 				cfg.Issuer, cfg.Key = "https://auth.example.com", make([]byte, 32)
 				if _, err := web.New(cfg); err == nil {
@@ -75,7 +83,10 @@ func TestPictures(t *testing.T) {
 				}
 			}
 		}
-		if _, err := web.New(web.Config{Brand: web.Brand{Logo: pngOf(t, 1, 1), LogoType: "text/html"}, Issuer: "https://auth.example.com", Key: make([]byte, 32)}); err == nil {
+		if _, err := web.New(web.Config{
+			Brand: web.Brand{Logo: pngOf(t, 1, 1), LogoType: "text/html"}, Issuer: "https://auth.example.com",
+			Key: make([]byte, 32),
+		}); err == nil {
 			t.Error("New with a logo of another type than its name says succeeded, want an error")
 		}
 	})
@@ -98,7 +109,8 @@ func TestClientLogo(t *testing.T) {
 		if m == nil || m[2] != "40" || m[3] != "40" {
 			t.Fatalf("page %q shows the picture %q, want 40 by 40", name, m)
 		}
-		if w := get(p, m[1]); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "image/png" || w.Header().Get("X-Content-Type-Options") != "nosniff" ||
+		if w := get(p, m[1]); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "image/png" ||
+			w.Header().Get("X-Content-Type-Options") != "nosniff" ||
 			!strings.Contains(w.Header().Get("Content-Security-Policy"), "sandbox") || strings.Contains(m[1], "shop") {
 			t.Errorf("GET %s = %d %v, want the picture, which cannot be anything else", m[1], w.Code, w.Header())
 		}

@@ -72,7 +72,8 @@ type languageLink struct {
 // page is the answer to a form and has no GET, and when its address may hold a secret.
 func (p *Renderer) languageLinks(r *http.Request, v View, now *language) []languageLink {
 	c := p.messages(r.Context())
-	again := r.Method == http.MethodGet || r.Method == http.MethodHead || v.Status == http.StatusUnprocessableEntity || v.Status == http.StatusTooManyRequests
+	again := r.Method == http.MethodGet || r.Method == http.MethodHead || v.Status == http.StatusUnprocessableEntity ||
+		v.Status == http.StatusTooManyRequests
 	if len(c.offered) < 2 || !again || v.passing() {
 		return nil
 	}

@@ -31,7 +31,8 @@ var all = []string{"en", "nl", "de", "fr"}
 func TestLanguageSwitch(t *testing.T) {
 	t.Parallel()
 	brought := &web.Overrides{Locales: map[string]map[string]string{
-		"es": {"language.name": "Español", "sign_in.title": "Entrar"}, "pt_BR": {"sign_in.title": "Entrar"}, "nl_NL_informal": {"sign_in.title": "Hoi"},
+		"es": {"language.name": "Español", "sign_in.title": "Entrar"}, "pt_BR": {"sign_in.title": "Entrar"},
+		"nl_NL_informal": {"sign_in.title": "Hoi"},
 	}}
 	v := views()["sign_in"]
 	for name, tt := range map[string]struct {
@@ -58,15 +59,18 @@ func TestLanguageSwitch(t *testing.T) {
 		v               web.View
 		want            string // where the link leads back. Empty: no link
 	}{
-		"the flow is kept":            {"GET", "/sign-in?flow=f&choose=1", v, "/sign-in?flow=f&choose=1"},
-		"a form shown again":          {"POST", "/sign-in?flow=f", views()["sign_in_wrong"], "/sign-in?flow=f"},
-		"a throttled form":            {"POST", "/sign-in?flow=f", views()["sign_in_wait"], "/sign-in?flow=f"},
-		"what a form has shown":       {"POST", "/account/security/recovery", views()["recovery"], ""},
-		"a page that continues":       {"GET", "/x", views()["form_post"], ""},
-		"a forwarding page":           {"GET", "/x", views()["forward"], ""},
-		"frames":                      {"GET", "/x", views()["signed_out_on"], ""},
-		"an ID token in the address":  {"GET", "/oauth/logout?id_token_hint=" + strings.Repeat("a", 40), views()["sign_out"], ""},
-		"a consent page":              {"GET", "/oauth/authorize?request=" + strings.Repeat("a", 43), views()["consent"], "/oauth/authorize?request=" + strings.Repeat("a", 43)},
+		"the flow is kept":           {"GET", "/sign-in?flow=f&choose=1", v, "/sign-in?flow=f&choose=1"},
+		"a form shown again":         {"POST", "/sign-in?flow=f", views()["sign_in_wrong"], "/sign-in?flow=f"},
+		"a throttled form":           {"POST", "/sign-in?flow=f", views()["sign_in_wait"], "/sign-in?flow=f"},
+		"what a form has shown":      {"POST", "/account/security/recovery", views()["recovery"], ""},
+		"a page that continues":      {"GET", "/x", views()["form_post"], ""},
+		"a forwarding page":          {"GET", "/x", views()["forward"], ""},
+		"frames":                     {"GET", "/x", views()["signed_out_on"], ""},
+		"an ID token in the address": {"GET", "/oauth/logout?id_token_hint=" + strings.Repeat("a", 40), views()["sign_out"], ""},
+		"a consent page": {
+			"GET", "/oauth/authorize?request=" + strings.Repeat("a", 43), views()["consent"],
+			"/oauth/authorize?request=" + strings.Repeat("a", 43),
+		},
 		"a code in the address":       {"GET", "/x?code=1", v, ""},
 		"a token in the address":      {"GET", "/x?token=1", v, ""},
 		"an address, not a path":      {"GET", "//evil.example/x", v, ""},
@@ -103,7 +107,8 @@ func TestChosenLanguage(t *testing.T) {
 		t.Fatalf("GET /language = %d %v", resp.StatusCode, resp.Header)
 	}
 	c := resp.Cookies()[0]
-	if !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteLaxMode || !strings.HasPrefix(c.Name, "__Host-") || c.Domain != "" || c.MaxAge > 366*24*3600 {
+	if !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteLaxMode || !strings.HasPrefix(c.Name, "__Host-") ||
+		c.Domain != "" || c.MaxAge > 366*24*3600 {
 		t.Errorf("cookie %v, want __Host-, HttpOnly, Secure, Lax and a year", c)
 	}
 	lang := func(value string, locales ...string) string {
@@ -130,14 +135,20 @@ func TestChosenLanguage(t *testing.T) {
 	})
 	t.Run("attack 281: a language link leads nowhere but here", func(t *testing.T) {
 		t.Parallel()
-		for _, evil := range []string{"//evil.example", "https://evil.example", `/\evil.example`, "/%09/evil.example", "javascript:alert(1)", "/..//evil.example", "", "/language?to=de"} {
+		for _, evil := range []string{
+			"//evil.example", "https://evil.example", `/\evil.example`, "/%09/evil.example", "javascript:alert(1)",
+			"/..//evil.example", "", "/language?to=de",
+		} {
 			if got := choose(p, "/language?to=de&back="+url.QueryEscape(evil)).Header.Get("Location"); got != "/account" {
 				t.Errorf("back=%q leads to %q, want /account", evil, got)
 			}
 		}
 	})
 	site := p.On("https://wiki.example.com", "/.gatehouse")
-	for back, want := range map[string]string{"/plans": "/plans", "//evil.example": "/", "https://evil.example": "/", "/.gatehouse/language?to=de": "/", "": "/"} {
+	for back, want := range map[string]string{
+		"/plans": "/plans", "//evil.example": "/", "https://evil.example": "/",
+		"/.gatehouse/language?to=de": "/", "": "/",
+	} {
 		if got := choose(site, "/language?to=de&back="+url.QueryEscape(back)).Header.Get("Location"); got != want {
 			t.Errorf("at a site, back=%q leads to %q, want %q", back, got, want)
 		}
@@ -177,7 +188,10 @@ func TestHelp(t *testing.T) {
 	}
 	t.Run("attack 276: help that is a script", func(t *testing.T) {
 		t.Parallel()
-		for _, help := range []string{"javascript:alert(1)", "data:text/html,x", "//evil.example", "/x", "https://", "https://u@h.example", "mailto:", "https://a b", "ftp://x.example"} {
+		for _, help := range []string{
+			"javascript:alert(1)", "data:text/html,x", "//evil.example", "/x", "https://", "https://u@h.example",
+			"mailto:", "https://a b", "ftp://x.example",
+		} {
 			if _, err := web.New(web.Config{Brand: web.Brand{Help: help}, Issuer: "https://auth.example.com", Key: make([]byte, 32)}); err == nil {
 				t.Errorf("New with help %q succeeded, want an error", help)
 			}

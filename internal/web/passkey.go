@@ -51,7 +51,10 @@ type PasskeyName struct {
 
 // Field is the field for the name.
 func (p PasskeyName) Field() Field {
-	return Field{Name: "name", Label: "passkey_name.label", Value: p.Name, MaxLength: 64, Required: true, Focus: true, EnterKeyHint: "go", Problem: p.Problem}
+	return Field{
+		Name: "name", Label: "passkey_name.label", Value: p.Name, MaxLength: 64, Required: true, Focus: true,
+		EnterKeyHint: "go", Problem: p.Problem,
+	}
 }
 
 // passkey is what the template "passkey" sees.

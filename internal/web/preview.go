@@ -113,7 +113,9 @@ func (p *Renderer) still(w http.ResponseWriter, body []byte, look Look, styles s
 	}
 	h := w.Header()
 	p.headers(h, View{}, new(scriptSet))
-	h.Set("Content-Security-Policy", "sandbox allow-same-origin; default-src 'none';"+styles+" img-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'self'; form-action 'none'")
+	h.Set("Content-Security-Policy",
+		"sandbox allow-same-origin; default-src 'none';"+styles+
+			" img-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'self'; form-action 'none'")
 	h.Set("X-Frame-Options", "SAMEORIGIN")
 	h.Set("Referrer-Policy", "no-referrer")
 	_, err = w.Write(out.Bytes())

@@ -11,7 +11,10 @@ func (s SignIn) Fields() []Field {
 	}
 	list = Fields(s.Problem != "", list...)
 	if !s.NoPassword && s.CanRemember {
-		list = append(list, Field{Name: "remember", Type: "checkbox", Label: "sign_in.remember", Hint: "sign_in.remember.hint", Checked: s.Remember})
+		list = append(list, Field{
+			Name: "remember", Type: "checkbox", Label: "sign_in.remember",
+			Hint: "sign_in.remember.hint", Checked: s.Remember,
+		})
 	}
 	return list
 }
@@ -53,7 +56,10 @@ func passwordField(problem string) Field {
 
 // Field is the field for the code.
 func (s StepUp) Field() Field {
-	f := Field{Name: "code", Type: "code", Label: "step_up." + s.Method + ".label", InputMode: "text", MaxLength: 64, Required: true, EnterKeyHint: "go", Invalid: s.Problem != "", Focus: s.Wait == 0}
+	f := Field{
+		Name: "code", Type: "code", Label: "step_up." + s.Method + ".label", InputMode: "text", MaxLength: 64, Required: true,
+		EnterKeyHint: "go", Invalid: s.Problem != "", Focus: s.Wait == 0,
+	}
 	if s.Digits {
 		f.InputMode = "numeric"
 	}
@@ -65,12 +71,18 @@ func (s StepUp) Field() Field {
 
 // Field is the field for the code.
 func (a Authenticator) Field() Field {
-	return Field{Name: "code", Type: "code", Label: "step_up.authenticator.label", MaxLength: 64, Required: true, EnterKeyHint: "go", Invalid: a.Problem != "", Focus: a.Problem != ""}
+	return Field{
+		Name: "code", Type: "code", Label: "step_up.authenticator.label", MaxLength: 64, Required: true, EnterKeyHint: "go",
+		Invalid: a.Problem != "", Focus: a.Problem != "",
+	}
 }
 
 // Fields are the fields of the form.
 func (p PIN) Fields() []Field {
-	pin := Field{Name: "pin", Type: "secret", Label: "pin.label", InputMode: "numeric", MinLength: 6, MaxLength: 12, Required: true, Invalid: p.Problem != ""}
+	pin := Field{
+		Name: "pin", Type: "secret", Label: "pin.label", InputMode: "numeric", MinLength: 6, MaxLength: 12, Required: true,
+		Invalid: p.Problem != "",
+	}
 	again := pin
 	again.Name, again.Label = "again", "pin.again"
 	return Fields(p.Problem != "", pin, again)

@@ -44,7 +44,8 @@ func TestNothingReachesOut(t *testing.T) {
 			}
 			raw, err := scriptFiles.ReadFile(name)
 			for _, never := range []string{
-				"postMessage", "opener", "window.open", "localStorage", "sessionStorage", "document.cookie", "indexedDB", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write",
+				"postMessage", "opener", "window.open", "localStorage", "sessionStorage", "document.cookie", "indexedDB", "innerHTML", "outerHTML",
+				"insertAdjacentHTML", "document.write",
 				"eval(", "Function(", "importScripts", "http://", "https://", "WebSocket", "sendBeacon",
 			} {
 				if d.Name() == "fragment.js" && (never == "localStorage" || never == "document.cookie") {

@@ -76,7 +76,10 @@ func TestColoursHaveNames(t *testing.T) {
 // TestDirections checks that the layout also works for languages that are written from right to left.
 func TestDirections(t *testing.T) {
 	t.Parallel()
-	for _, physical := range []string{"margin-left", "margin-right", "padding-left", "padding-right", "text-align:left", "text-align:right", "border-left", "border-right", "float:"} {
+	for _, physical := range []string{
+		"margin-left", "margin-right", "padding-left", "padding-right", "text-align:left", "text-align:right",
+		"border-left", "border-right", "float:",
+	} {
 		if strings.Contains(stylesheet+consoleSheet, physical) {
 			t.Errorf("gatehouse.css has %s, want a logical property, which is right in languages that are written from the right too", physical)
 		}

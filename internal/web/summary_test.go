@@ -22,7 +22,8 @@ func TestWrongFieldIsInSight(t *testing.T) {
 		{Name: "country", Type: "select", Label: "profile.country", Problem: "problem.country"},
 	}
 	links := []string{
-		`<div class="notice bad" role="alert">`, "Check what you entered:", `<li><a href="#house">House number</a>: Use digits only.`, `<li><a href="#country">Country</a>: `,
+		`<div class="notice bad" role="alert">`, "Check what you entered:", `<li><a href="#house">House number</a>: Use digits only.`,
+		`<li><a href="#country">Country</a>: `,
 	}
 	for name, tt := range map[string]struct {
 		view  web.View
@@ -31,20 +32,45 @@ func TestWrongFieldIsInSight(t *testing.T) {
 	}{
 		"account": {
 			web.View{Template: "dashboard", Nav: nav, Data: web.Dashboard{Key: "profile", Parts: []web.Part{
-				{Form: &web.PartForm{Fields: []web.Field{{Name: "email", Label: "profile.emails.new"}}}}, {Form: &web.PartForm{Fields: web.Fields(false, wrong...)}},
+				{Form: &web.PartForm{Fields: []web.Field{{Name: "email", Label: "profile.emails.new"}}}},
+				{Form: &web.PartForm{Fields: web.Fields(false, wrong...)}},
 			}}},
 			links, "number",
 		},
-		"form":             {web.View{Template: "form", Data: web.Form{Key: "sign_up", Action: "/sign-up", Fields: web.Fields(false, wrong...)}}, links, "number"},
-		"invitation":       {web.View{Template: "invitation", Data: web.Invitation{Fields: web.Fields(false, wrong...)}}, links, "number"},
-		"invitation check": {web.View{Template: "invitation_check", Data: web.InvitationCheck{Way: "code", Fields: web.Fields(false, wrong...)}}, links, "number"},
-		"phone":            {web.View{Template: "push", Data: web.Push{Key: "approve", Action: "/push/approve", Fields: web.Fields(false, wrong...)}}, links, "number"},
-		"password":         {web.View{Template: "sign_in", Status: http.StatusUnprocessableEntity, Data: web.SignIn{Username: "ada", Problem: "problem.mismatch"}}, []string{`id="problem" role="alert" tabindex="-1">`}, "password"},
-		"username":         {web.View{Template: "sign_in", Data: web.SignIn{Problem: "problem.username"}}, []string{`id="problem"`}, "username"},
-		"PIN":              {web.View{Template: "pin", Data: web.PIN{Problem: "problem.pin_easy"}}, []string{`id="problem"`}, "pin"},
-		"app":              {web.View{Template: "authenticator", Data: web.Authenticator{Problem: "problem.code_app"}}, []string{`id="problem"`}, "code"},
-		"step-up":          {web.View{Template: "step_up", Data: web.StepUp{Method: "recovery", Problem: "problem.code"}}, []string{`id="problem"`}, "code"},
-		"throttled":        {web.View{Template: "sign_in", Data: web.SignIn{Username: "ada", Problem: "problem.wait", Wait: 4}}, []string{`id="problem"`}, "problem"},
+		"form": {
+			web.View{Template: "form", Data: web.Form{Key: "sign_up", Action: "/sign-up", Fields: web.Fields(false, wrong...)}},
+			links, "number",
+		},
+		"invitation": {web.View{Template: "invitation", Data: web.Invitation{Fields: web.Fields(false, wrong...)}}, links, "number"},
+		"invitation check": {
+			web.View{Template: "invitation_check", Data: web.InvitationCheck{Way: "code", Fields: web.Fields(false, wrong...)}},
+			links, "number",
+		},
+		"phone": {web.View{
+			Template: "push",
+			Data:     web.Push{Key: "approve", Action: "/push/approve", Fields: web.Fields(false, wrong...)},
+		}, links, "number"},
+		"password": {web.View{
+			Template: "sign_in", Status: http.StatusUnprocessableEntity,
+			Data: web.SignIn{Username: "ada", Problem: "problem.mismatch"},
+		}, []string{`id="problem" role="alert" tabindex="-1">`}, "password"},
+		"username": {web.View{Template: "sign_in", Data: web.SignIn{Problem: "problem.username"}}, []string{`id="problem"`}, "username"},
+		"PIN":      {web.View{Template: "pin", Data: web.PIN{Problem: "problem.pin_easy"}}, []string{`id="problem"`}, "pin"},
+		"app": {
+			web.View{Template: "authenticator", Data: web.Authenticator{Problem: "problem.code_app"}},
+			[]string{`id="problem"`},
+			"code",
+		},
+		"step-up": {
+			web.View{Template: "step_up", Data: web.StepUp{Method: "recovery", Problem: "problem.code"}},
+			[]string{`id="problem"`},
+			"code",
+		},
+		"throttled": {
+			web.View{Template: "sign_in", Data: web.SignIn{Username: "ada", Problem: "problem.wait", Wait: 4}},
+			[]string{`id="problem"`},
+			"problem",
+		},
 	} {
 		body := render(p, tt.view).Body.String()
 		for _, want := range tt.want {
@@ -62,7 +88,8 @@ func TestWrongFieldIsInSight(t *testing.T) {
 func TestOneFieldNeedsNoSummary(t *testing.T) {
 	t.Parallel()
 	one := web.Fields(false, web.Field{Name: "code", Label: "confirm.code", Problem: "problem.code"})
-	body := render(newRenderer(t, web.Brand{}), web.View{Template: "form", Data: web.Form{Key: "reset", Action: "/reset", Fields: one}}).Body.String()
+	body := render(newRenderer(t, web.Brand{}),
+		web.View{Template: "form", Data: web.Form{Key: "reset", Action: "/reset", Fields: one}}).Body.String()
 	if strings.Count(body, `role="alert"`) != 0 || !strings.Contains(body, "autofocus") {
 		t.Errorf("the page has a summary, or no focus: %s", body)
 	}

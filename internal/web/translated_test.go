@@ -46,7 +46,10 @@ func TestEverythingCanBeTranslated(t *testing.T) {
 		words[key] = "⟦" + key + " " + strings.Join(placeholders(text), " ") + "⟧"
 	}
 	p := withMessages(t, []string{"en", "nl"}, &web.Overrides{Locales: map[string]map[string]string{"xx": words}})
-	org := web.NewOrganisations(map[string]*web.Organisation{"shop": {Name: "Acme", SiteURL: "https://acme.example/", Message: "<p>acme says</p>"}})
+	org := web.NewOrganisations(map[string]*web.Organisation{"shop": {
+		Name: "Acme", SiteURL: "https://acme.example/",
+		Message: "<p>acme says</p>",
+	}})
 	p.SetOrganisations(func(context.Context) *web.Organisations { return org })
 	pages := map[string][]byte{}
 	given := map[string]string{}
@@ -93,7 +96,8 @@ func TestEverythingCanBeTranslated(t *testing.T) {
 				left = left[:from] + left[from+to+len("⟧"):]
 			}
 			left = strings.TrimFunc(left, func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) })
-			if left == "" || strings.Contains(given[name], left) || strings.Contains(always, left) || strings.Contains(given[name], strings.ReplaceAll(left, " ", "")) {
+			if left == "" || strings.Contains(given[name], left) || strings.Contains(always, left) ||
+				strings.Contains(given[name], strings.ReplaceAll(left, " ", "")) {
 				continue
 			}
 			t.Errorf("page %q says %q, of which %q is in no message and was not given to show", name, text, left)

@@ -122,7 +122,10 @@ func New(cfg Config) (*Renderer, error) {
 	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
 		return nil, errors.New("page: the issuer must be an http or https URL")
 	}
-	p := &Renderer{cfg: cfg, liveState: &liveState{}, origin: strings.ToLower(u.Scheme + "://" + u.Host), host: u.Host, jar: cookie.For(cfg.Issuer), referrer: "same-origin"}
+	p := &Renderer{
+		cfg: cfg, liveState: &liveState{}, origin: strings.ToLower(u.Scheme + "://" + u.Host), host: u.Host,
+		jar: cookie.For(cfg.Issuer), referrer: "same-origin",
+	}
 	if cfg.Brand.Help != "" && !IsLink(cfg.Brand.Help) {
 		return nil, errors.New("page: the address of help must be an http, https or mailto URL")
 	}
@@ -156,7 +159,10 @@ func (p *Renderer) Render(w http.ResponseWriter, r *http.Request, v View) {
 		p.cfg.Log.Error("page not made", zap.String("template", v.Template), zap.Error(err))
 		ref := p.ref()
 		denial.Tell(w.Header(), ref)
-		v = View{Template: "error", Status: http.StatusInternalServerError, Locales: v.Locales, Data: p.failureFor(lang, Failure{Key: "error.internal", Ref: ref})}
+		v = View{
+			Template: "error", Status: http.StatusInternalServerError, Locales: v.Locales,
+			Data: p.failureFor(lang, Failure{Key: "error.internal", Ref: ref}),
+		}
 		scripts = new(scriptSet)
 		if body, _, err = p.make(r, v, scripts); err != nil {
 			http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
@@ -237,8 +243,10 @@ func (p *Renderer) failureFor(lang *language, f Failure) failure {
 		f.Key = "error.internal"
 	}
 	return failure{
-		Title: lang.T(f.Key + ".title"), Text: cmp.Or(f.Text, lang.T(f.Key+".text")), Ref: f.Ref, Again: LocalPath(f.Again), AgainLabel: lang.T(cmp.Or(f.AgainLabel, "error.again")),
-		Account: f.Account, Another: LocalPath(f.Another), Back: f.Back, Ask: LocalPath(f.Ask), State: f.State, Note: f.Note, Details: f.Details,
+		Title: lang.T(f.Key + ".title"), Text: cmp.Or(f.Text, lang.T(f.Key+".text")), Ref: f.Ref, Again: LocalPath(f.Again),
+		AgainLabel: lang.T(cmp.Or(f.AgainLabel, "error.again")),
+		Account:    f.Account, Another: LocalPath(f.Another), Back: f.Back, Ask: LocalPath(f.Ask), State: f.State,
+		Note: f.Note, Details: f.Details,
 	}
 }
 
@@ -300,7 +308,8 @@ func (p *Renderer) make(r *http.Request, v View, scripts *scriptSet) ([]byte, *l
 // frame is what the templates see of a page in a language.
 func (p *Renderer) frame(v View, lang *language, scripts *scriptSet) *frame {
 	return &frame{
-		language: lang, Brand: p.cfg.Brand, Host: p.host, CSS: p.assets.css, Icon: p.assets.icon, Touch: p.assets.touch, Logo: p.assets.logo, LogoSize: p.assets.logoSize,
+		language: lang, Brand: p.cfg.Brand, Host: p.host, CSS: p.assets.css, Icon: p.assets.icon, Touch: p.assets.touch,
+		Logo: p.assets.logo, LogoSize: p.assets.logoSize,
 		Secure: strings.HasPrefix(p.origin, "https:"), Mobile: v.Mobile, Client: v.Client, Nav: v.Nav, Data: v.Data, Help: p.cfg.Brand.Help,
 		Fragment: v.Fragment, FragmentCookie: p.jar.Name(kindFragment), Elsewhere: p.elsewhere,
 		needed: scripts, scripts: p.assets.scripts,

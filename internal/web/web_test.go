@@ -95,7 +95,8 @@ func TestPagesAreSound(t *testing.T) {
 				if a.Key == "autofocus" {
 					count["autofocus"]++
 				}
-				if strings.Contains(a.Val, "//") && a.Key != "d" && !strings.HasPrefix(a.Val, "otpauth://") && !strings.HasPrefix(a.Val, "https://shop.example.com/") && a.Val != "https://idp.example.com/sso" {
+				if strings.Contains(a.Val, "//") && a.Key != "d" && !strings.HasPrefix(a.Val, "otpauth://") &&
+					!strings.HasPrefix(a.Val, "https://shop.example.com/") && a.Val != "https://idp.example.com/sso" {
 					t.Errorf("page %q: %s=%q leads elsewhere", name, a.Key, a.Val)
 				}
 			}
@@ -108,7 +109,8 @@ func TestPagesAreSound(t *testing.T) {
 			case n.Data == "input" && attrs["type"] != "hidden", n.Data == "select", n.Data == "textarea":
 				inputs = append(inputs, attrs["id"])
 				if attrs["autocomplete"] == "" || attrs["name"] == "" || (n.Data == "input" && attrs["type"] == "") {
-					t.Errorf("page %q: field %q has autocomplete %q, name %q and type %q, want all three", name, attrs["id"], attrs["autocomplete"], attrs["name"], attrs["type"])
+					t.Errorf("page %q: field %q has autocomplete %q, name %q and type %q, want all three", name, attrs["id"], attrs["autocomplete"],
+						attrs["name"], attrs["type"])
 				}
 			case n.Data == "script" && attrs["src"] != "":
 				count["script"]--
@@ -170,7 +172,10 @@ func TestPageHeaders(t *testing.T) {
 		t.Parallel()
 		for name, w := range pages {
 			csp := w.Header().Get("Content-Security-Policy")
-			for _, want := range []string{"default-src 'none'", "style-src 'self'", "object-src 'none'", "base-uri 'none'", "frame-ancestors 'none'", "form-action 'self'"} {
+			for _, want := range []string{
+				"default-src 'none'", "style-src 'self'", "object-src 'none'", "base-uri 'none'",
+				"frame-ancestors 'none'", "form-action 'self'",
+			} {
 				switch name {
 				case "form_post":
 					// on that page only
@@ -186,7 +191,8 @@ func TestPageHeaders(t *testing.T) {
 				t.Errorf("page %q: policy %q is too wide", name, csp)
 			}
 		}
-		if csp := pages["consent"].Header().Get("Content-Security-Policy"); !strings.HasSuffix(csp, "form-action 'self' https://shop.example.com com.example.app:") {
+		if csp := pages["consent"].Header().Get("Content-Security-Policy"); !strings.HasSuffix(csp,
+			"form-action 'self' https://shop.example.com com.example.app:") {
 			t.Errorf("policy %q, want form-action to name the client's targets", csp)
 		}
 	})
@@ -207,7 +213,8 @@ func TestPageHeaders(t *testing.T) {
 		}
 		// A page on a site's own address has no form, and its address may hold a one-time code.
 		w := httptest.NewRecorder()
-		newRenderer(t, web.Brand{}).On("https://wiki.example.com", "/.gatehouse").Error(w, httptest.NewRequest(http.MethodGet, "/", nil), http.StatusBadRequest, "error.expired", "")
+		newRenderer(t, web.Brand{}).On("https://wiki.example.com", "/.gatehouse").Error(w, httptest.NewRequest(http.MethodGet, "/", nil),
+			http.StatusBadRequest, "error.expired", "")
 		if got := w.Header().Get("Referrer-Policy"); got != "no-referrer" {
 			t.Errorf("page of a site: Referrer-Policy %q, want no-referrer", got)
 		}
@@ -228,8 +235,10 @@ func TestFormAction(t *testing.T) {
 	p := newRenderer(t, web.Brand{})
 	for target, ok := range map[string]bool{
 		"https://app.example.com": true, "http://127.0.0.1:8080": true, "com.example.app:": true,
-		"*": false, "https:": false, "https://*.example.com": false, "https://a.example; script-src *": false, "'unsafe-inline'": false, "javascript:": false,
-		"data:": false, "https://a.example/path": false, "https://u@a.example": false, "https://a.example,b": false, "": false, "a\nb:": false, "//a.example": false,
+		"*": false, "https:": false, "https://*.example.com": false, "https://a.example; script-src *": false,
+		"'unsafe-inline'": false, "javascript:": false,
+		"data:": false, "https://a.example/path": false, "https://u@a.example": false, "https://a.example,b": false, "": false,
+		"a\nb:": false, "//a.example": false,
 	} {
 		w := render(p, web.View{Template: "sign_in", Client: authn.Client{Name: "x", Targets: []string{target}}, Data: web.SignIn{}})
 		csp := w.Header().Get("Content-Security-Policy")
@@ -280,18 +289,50 @@ func TestTextsAreText(t *testing.T) {
 		evil := `"><script>alert(1)</script><img src=x onerror=alert(1)>`
 		p := newRenderer(t, web.Brand{Name: evil})
 		for _, v := range []web.View{
-			{Template: "sign_in", Client: authn.Client{Name: evil}, Data: web.SignIn{Username: evil, Cancel: "javascript:alert(1)", CSRF: evil, Action: "javascript:alert(1)"}},
+			{
+				Template: "sign_in", Client: authn.Client{Name: evil},
+				Data: web.SignIn{Username: evil, Cancel: "javascript:alert(1)", CSRF: evil, Action: "javascript:alert(1)"},
+			},
 			{Template: "choose", Client: authn.Client{Name: evil}, Data: web.Choose{Account: evil, Detail: evil}},
 			{Template: "token", Data: web.Token{Account: evil, Detail: evil}},
-			{Template: "consent", Client: authn.Client{Name: evil}, Data: web.Consent{Account: evil, Owner: evil, RequestID: evil, Scopes: []web.ScopeLine{{Name: evil}, {Name: "x", Description: evil}}}},
-			{Template: "dashboard", Nav: &web.Nav{Name: evil, SignOut: evil, Back: "javascript:alert(1)", BackName: evil}, Data: web.Dashboard{Key: evil, Names: []string{evil}, Cards: []web.Card{{Title: evil, URL: "javascript:alert(1)", Text: web.Say(evil), Kind: "good"}}, Parts: []web.Part{{ID: "a", Title: web.Say(evil), Text: web.Say("account.signed_in", "x", evil), Empty: evil, Facts: []web.Fact{{Label: evil, Value: evil}}, Links: []web.Action{{Label: evil, URL: "javascript:alert(1)"}}}, {Rows: []web.Row{{Name: evil, Mark: web.Say(evil), Details: []web.Text{web.Say(evil)}}}}}}},
+			{
+				Template: "consent", Client: authn.Client{Name: evil},
+				Data: web.Consent{Account: evil, Owner: evil, RequestID: evil, Scopes: []web.ScopeLine{{Name: evil}, {Name: "x", Description: evil}}},
+			},
+			{
+				Template: "dashboard", Nav: &web.Nav{Name: evil, SignOut: evil, Back: "javascript:alert(1)", BackName: evil},
+				Data: web.Dashboard{
+					Key: evil, Names: []string{evil},
+					Cards: []web.Card{{Title: evil, URL: "javascript:alert(1)", Text: web.Say(evil), Kind: "good"}},
+					Parts: []web.Part{
+						{
+							ID: "a", Title: web.Say(evil), Text: web.Say("account.signed_in", "x", evil), Empty: evil,
+							Facts: []web.Fact{{Label: evil, Value: evil}}, Links: []web.Action{{Label: evil, URL: "javascript:alert(1)"}},
+						},
+						{Rows: []web.Row{{Name: evil, Mark: web.Say(evil), Details: []web.Text{web.Say(evil)}}}},
+					},
+				},
+			},
 			{Template: "console", Nav: &web.Nav{Name: evil, SignOut: evil}, Data: web.Console{
-				Name: evil, Tags: []web.Cell{{Name: evil, Kind: "plain"}}, Up: &web.Up{Name: evil, URL: "javascript:alert(1)"}, Filter: &web.Filter{Action: "/x", Fields: []web.Field{{Name: "q", Value: evil, Label: evil}}},
-				Done: web.Say(evil), Lead: web.Say("console.act.edit.text", "name", evil), Actions: []web.Action{{Label: evil, URL: "javascript:alert(1)"}},
+				Name: evil, Tags: []web.Cell{{Name: evil, Kind: "plain"}}, Up: &web.Up{Name: evil, URL: "javascript:alert(1)"},
+				Filter: &web.Filter{Action: "/x", Fields: []web.Field{{Name: "q", Value: evil, Label: evil}}},
+				Done:   web.Say(evil), Lead: web.Say("console.act.edit.text", "name", evil),
+				Actions: []web.Action{{Label: evil, URL: "javascript:alert(1)"}},
 				Parts: []web.ConsolePart{{
-					ID: "a", Title: web.Say(evil), Facts: []web.ConsoleFact{{Label: evil, Cells: []web.Cell{{Name: evil, Note: evil, URL: "javascript:alert(1)"}, {Name: evil, Code: true}}}}, Source: evil, Secret: &web.Secret{Text: web.Say(evil), Value: evil},
-					Table: &web.Table{Label: web.Say(evil), Columns: []string{evil}, Rows: []web.TableRow{{URL: "javascript:alert(1)", Cells: []web.Cell{{Name: evil, Note: evil}}}}},
-					Form:  &web.ConsoleForm{Action: "javascript:alert(1)", CSRF: evil, Submit: evil, Fields: []web.Field{{Name: "t", Type: "textarea", Value: "</textarea>" + evil}}},
+					ID: "a", Title: web.Say(evil),
+					Facts: []web.ConsoleFact{{
+						Label: evil,
+						Cells: []web.Cell{{Name: evil, Note: evil, URL: "javascript:alert(1)"}, {Name: evil, Code: true}},
+					}}, Source: evil,
+					Secret: &web.Secret{Text: web.Say(evil), Value: evil},
+					Table: &web.Table{
+						Label: web.Say(evil), Columns: []string{evil},
+						Rows: []web.TableRow{{URL: "javascript:alert(1)", Cells: []web.Cell{{Name: evil, Note: evil}}}},
+					},
+					Form: &web.ConsoleForm{
+						Action: "javascript:alert(1)", CSRF: evil, Submit: evil,
+						Fields: []web.Field{{Name: "t", Type: "textarea", Value: "</textarea>" + evil}},
+					},
 				}},
 			}},
 			{Template: "sign_out", Data: web.SignOut{Account: evil, Hidden: map[string]string{evil: evil}}},
@@ -306,7 +347,10 @@ func TestTextsAreText(t *testing.T) {
 	t.Run("attack 278: braces in names stay what they are", func(t *testing.T) {
 		t.Parallel()
 		p := newRenderer(t, web.Brand{Name: `{{.CSS}} ${7*7} {client}`})
-		body := render(p, web.View{Template: "consent", Client: authn.Client{Name: `{{ env "X" }}{owner}{brand}`}, Data: web.Consent{Owner: "o"}}).Body.String()
+		body := render(p, web.View{
+			Template: "consent", Client: authn.Client{Name: `{{ env "X" }}{owner}{brand}`},
+			Data: web.Consent{Owner: "o"},
+		}).Body.String()
 		for _, want := range []string{`{{.CSS}} ${7*7} {client}`, `{{ env &#34;X&#34; }}{owner}{brand}`} {
 			if !strings.Contains(body, want) {
 				t.Errorf("page has no literal %q:\n%s", want, body)
@@ -316,7 +360,10 @@ func TestTextsAreText(t *testing.T) {
 	t.Run("attack 283: languages of the browser are not repeated", func(t *testing.T) {
 		t.Parallel()
 		p := newRenderer(t, web.Brand{})
-		for _, lang := range []string{"../../etc/passwd", "en_US_<script>", "{env.HOME}", "x-klingon", strings.Repeat("a-", 5000), "de, en;q=0", "\xff\xfe"} {
+		for _, lang := range []string{
+			"../../etc/passwd", "en_US_<script>", "{env.HOME}", "x-klingon", strings.Repeat("a-", 5000),
+			"de, en;q=0", "\xff\xfe",
+		} {
 			r := httptest.NewRequest(http.MethodGet, "https://auth.example.com/", nil)
 			r.Header.Set("Accept-Language", lang)
 			w := httptest.NewRecorder()
@@ -364,8 +411,10 @@ func TestLocalPath(t *testing.T) {
 	t.Run("attack 281: only a path of our own is followed", func(t *testing.T) {
 		t.Parallel()
 		for _, evil := range []string{
-			"//evil.example", "https:evil.example", `/\evil.example`, "/%09/evil.example", "///evil.example", "javascript:alert(1)", "/..//evil.example",
-			"https://evil.example", "evil.example", "", "/%2f/evil.example", "/%5cevil.example", "/a/../b", "/a/%2e%2e/b", "/a\nb", "/a b", "/\x00", "/%00", "/é", "/a#b", "/%zz",
+			"//evil.example", "https:evil.example", `/\evil.example`, "/%09/evil.example", "///evil.example",
+			"javascript:alert(1)", "/..//evil.example",
+			"https://evil.example", "evil.example", "", "/%2f/evil.example", "/%5cevil.example", "/a/../b", "/a/%2e%2e/b", "/a\nb", "/a b",
+			"/\x00", "/%00", "/é", "/a#b", "/%zz",
 			"/" + strings.Repeat("a", 5000), "\\\\evil.example", "/.", "//",
 		} {
 			if got := web.LocalPath(evil); got != "" {
@@ -407,14 +456,16 @@ func TestAssets(t *testing.T) {
 	t.Parallel()
 	p := newRenderer(t, web.Brand{Color: "#0a7"})
 	w := asset(t, p, "gatehouse.css")
-	if w.Code != 200 || !strings.Contains(w.Header().Get("Cache-Control"), "immutable") || w.Header().Get("Content-Type") != "text/css; charset=utf-8" {
+	if w.Code != 200 || !strings.Contains(w.Header().Get("Cache-Control"), "immutable") ||
+		w.Header().Get("Content-Type") != "text/css; charset=utf-8" {
 		t.Errorf("stylesheet: status %d, headers %v", w.Code, w.Header())
 	}
 	if icon := asset(t, p, "icon.svg"); icon.Code != 200 || !strings.Contains(icon.Header().Get("Content-Security-Policy"), "sandbox") {
 		t.Errorf("icon: status %d, headers %v", icon.Code, icon.Header())
 	}
 	if old := get(p, "/assets/gatehouse-000000000000.css"); old.Code != 200 || old.Header().Get("Cache-Control") != "no-cache" {
-		t.Errorf("stylesheet of another hash: status %d, Cache-Control %q, want what is current, not kept", old.Code, old.Header().Get("Cache-Control"))
+		t.Errorf("stylesheet of another hash: status %d, Cache-Control %q, want what is current, not kept", old.Code,
+			old.Header().Get("Cache-Control"))
 	}
 	for _, path := range []string{"/assets/", "/assets/x", "/assets/../page.go", "/assets/gatehouse-1/x.css", "/assets/logo-1.png"} {
 		if got := get(p, path); got.Code != 404 {

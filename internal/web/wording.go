@@ -142,7 +142,10 @@ func (p *Renderer) Accents() (out [2]Accent) {
 	}
 	for i, of := range []palette{light, dark} {
 		accent, ink := of.accent(brand)
-		out[i] = Accent{Color: accent.String(), Ink: ink.String(), OnCard: contrast(accent, of.get("card")), OfInk: contrast(accent, ink), Changed: accent.String() != brand.String()}
+		out[i] = Accent{
+			Color: accent.String(), Ink: ink.String(), OnCard: contrast(accent, of.get("card")), OfInk: contrast(accent, ink),
+			Changed: accent.String() != brand.String(),
+		}
 	}
 	return out
 }

@@ -79,15 +79,19 @@ func TestRestoreIsAllOrNothing(t *testing.T) {
 		after  func(storage.Tx) error
 		want   string
 	}{
-		"cut":             {t.Context(), Options{}, stream[:len(stream)-1], nil, "cut short or damaged"},
-		"empty":           {t.Context(), Options{}, nil, nil, "this is not a backup"},
-		"something else":  {t.Context(), Options{}, bytes.Repeat([]byte("x"), 1000), nil, "this is not a backup"},
-		"continues":       {t.Context(), Options{}, append(bytes.Clone(stream), 0), nil, "continues after its end"},
-		"failing epoch":   {t.Context(), Options{}, stream, func(storage.Tx) error { return mine }, mine.Error()},
-		"cancelled":       {cancelled, Options{}, stream, nil, context.Canceled.Error()},
-		"on a full disk":  {t.Context(), Options{FreeSpace: full}, stream, nil, "free space is below the watermark"},
-		"unordered":       {t.Context(), Options{}, unordered(), nil, "cut short or damaged"},
-		"endless lengths": {t.Context(), Options{}, append([]byte("gatehouse backup 1\n"), append([]byte{'r'}, bytes.Repeat([]byte{0xff}, 30)...)...), nil, ""},
+		"cut":            {t.Context(), Options{}, stream[:len(stream)-1], nil, "cut short or damaged"},
+		"empty":          {t.Context(), Options{}, nil, nil, "this is not a backup"},
+		"something else": {t.Context(), Options{}, bytes.Repeat([]byte("x"), 1000), nil, "this is not a backup"},
+		"continues":      {t.Context(), Options{}, append(bytes.Clone(stream), 0), nil, "continues after its end"},
+		"failing epoch":  {t.Context(), Options{}, stream, func(storage.Tx) error { return mine }, mine.Error()},
+		"cancelled":      {cancelled, Options{}, stream, nil, context.Canceled.Error()},
+		"on a full disk": {t.Context(), Options{FreeSpace: full}, stream, nil, "free space is below the watermark"},
+		"unordered":      {t.Context(), Options{}, unordered(), nil, "cut short or damaged"},
+		"endless lengths": {
+			t.Context(),
+			Options{},
+			append([]byte("gatehouse backup 1\n"), append([]byte{'r'}, bytes.Repeat([]byte{0xff}, 30)...)...), nil, "",
+		},
 	} {
 		tc.opt.Dir = t.TempDir()
 		err := Restore(tc.ctx, tc.opt, bytes.NewReader(tc.stream), tc.after)

@@ -41,7 +41,10 @@ func settings(o Options, dir string) badger.Options {
 		WithValueLogFileSize(64 << 20).
 		WithMetricsEnabled(false).
 		WithBypassLockGuard(locksForBadger). // lockDir has it
-		WithLogger(logger{o.Log.Named("badger").WithOptions(zap.AddCallerSkip(1)).Sugar(), strings.NewReplacer(cmp.Or(dir, "/"), cmp.Or(o.Dir, "/"))})
+		WithLogger(logger{
+			o.Log.Named("badger").WithOptions(zap.AddCallerSkip(1)).Sugar(),
+			strings.NewReplacer(cmp.Or(dir, "/"), cmp.Or(o.Dir, "/")),
+		})
 	// examine verifies tables before Badger sees them: Badger's own check continues without a table that fails it.
 	b.ChecksumVerificationMode = options.NoVerification
 	if o.memory {

@@ -138,7 +138,8 @@ func TestRemovedDirectoryIsNoticed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "data")
-			l, err := openLasting(t.Context(), Options{Dir: dir, SweepEvery: -1, closeWait: 50 * time.Millisecond}, func(ctx context.Context, _ time.Duration) { <-ctx.Done() })
+			l, err := openLasting(t.Context(), Options{Dir: dir, SweepEvery: -1, closeWait: 50 * time.Millisecond},
+				func(ctx context.Context, _ time.Duration) { <-ctx.Done() })
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -315,7 +315,8 @@ func TestDirectoryOfANewerVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := load(t, dir)
-	if _, err := openDir(t.Context(), Options{Dir: dir, SweepEvery: -1}); !errors.Is(err, storage.ErrNewer) || !strings.Contains(err.Error(), "format 2, this version reads 1") {
+	if _, err := openDir(t.Context(), Options{Dir: dir, SweepEvery: -1}); !errors.Is(err, storage.ErrNewer) ||
+		!strings.Contains(err.Error(), "format 2, this version reads 1") {
 		t.Errorf("Open = %v, want %v with both formats", err, storage.ErrNewer)
 	}
 	after := load(t, dir)

@@ -361,7 +361,8 @@ func (s *scan) next() (rec storage.Record, ok bool, err error) {
 				if e.Stored == nil {
 					continue
 				}
-				return storage.Record{Key: []byte(e.Key), Value: slices.Clone(e.Stored[engine.RecordHead:]), Expires: engine.Expires(e.Stored)}, true, nil
+				return storage.Record{Key: []byte(e.Key), Value: slices.Clone(e.Stored[engine.RecordHead:]), Expires: engine.Expires(e.Stored)},
+					true, nil
 			}
 		}
 		if item == nil {

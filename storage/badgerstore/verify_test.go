@@ -153,12 +153,27 @@ func TestHoleInTheLogs(t *testing.T) {
 		do  func(dir string)
 		say string
 	}{
-		"bit in the last commit of the first log": {func(dir string) { flip(t, filepath.Join(dir, filepath.Base(log)), ends[10]+40) }, "00002.mem begins with commit 13, but what comes before ends with 11"},
-		"bit in its first commit":                 {func(dir string) { flip(t, filepath.Join(dir, filepath.Base(log)), logHead+40) }, "begins with commit 13, but what comes before ends with 0"},
-		"first log gone":                          {func(dir string) { _ = os.Remove(filepath.Join(dir, filepath.Base(log))) }, "begins with commit 13"},
-		"second log gone":                         {func(dir string) { _ = os.Remove(filepath.Join(dir, filepath.Base(second))) }, "commit 20 was answered"},
-		"bit in the second log":                   {func(dir string) { flip(t, filepath.Join(dir, filepath.Base(second)), logHead+40) }, "commit 20 was answered"},
-		"manifest gone":                           {func(dir string) { _ = os.Remove(filepath.Join(dir, "MANIFEST")) }, "MANIFEST is missing"},
+		"bit in the last commit of the first log": {
+			func(dir string) { flip(t, filepath.Join(dir, filepath.Base(log)), ends[10]+40) },
+			"00002.mem begins with commit 13, but what comes before ends with 11",
+		},
+		"bit in its first commit": {
+			func(dir string) { flip(t, filepath.Join(dir, filepath.Base(log)), logHead+40) },
+			"begins with commit 13, but what comes before ends with 0",
+		},
+		"first log gone": {
+			func(dir string) { _ = os.Remove(filepath.Join(dir, filepath.Base(log))) },
+			"begins with commit 13",
+		},
+		"second log gone": {
+			func(dir string) { _ = os.Remove(filepath.Join(dir, filepath.Base(second))) },
+			"commit 20 was answered",
+		},
+		"bit in the second log": {
+			func(dir string) { flip(t, filepath.Join(dir, filepath.Base(second)), logHead+40) },
+			"commit 20 was answered",
+		},
+		"manifest gone": {func(dir string) { _ = os.Remove(filepath.Join(dir, "MANIFEST")) }, "MANIFEST is missing"},
 	} {
 		bad := copyDir(t, crash)
 		damage.do(bad)

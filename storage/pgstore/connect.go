@@ -41,7 +41,8 @@ func parseURL(text string) (*pgconn.Config, error) {
 		return nil, errors.New("there is no URL: give it as " + form)
 	}
 	config, err := pgconn.ParseConfig(text)
-	if scheme, _, ok := strings.Cut(text, "://"); !ok || scheme != "postgres" && scheme != "postgresql" { // it would be read as a list of name=value
+	if scheme, _, ok := strings.Cut(text, "://"); !ok || scheme != "postgres" &&
+		scheme != "postgresql" { // it would be read as a list of name=value
 		config, err = nil, errors.New("it begins with neither postgres:// nor postgresql://")
 	} else if err == nil && strings.Contains(config.Database, "@") { // behind a / of the password
 		err = errors.New("the database is not a name")

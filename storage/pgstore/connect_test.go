@@ -27,8 +27,11 @@ func TestTLS(t *testing.T) {
 	byName := strings.Replace(server.Address(), "127.0.0.1", "localhost", 1)
 	for name, tc := range map[string]struct{ url, want string }{
 		"the host of its certificate": {server.URL(pgtest.Database, "sslmode=verify-full", trusted), ""},
-		"another name":                {pgtest.URLAt(byName, pgtest.User, pgtest.Password, pgtest.Database, "sslmode=verify-full", trusted), "for another name"},
-		"an unknown authority":        {server.URL(pgtest.Database, "sslmode=verify-full"), "sslrootcert=FILE"},
+		"another name": {
+			pgtest.URLAt(byName, pgtest.User, pgtest.Password, pgtest.Database, "sslmode=verify-full", trusted),
+			"for another name",
+		},
+		"an unknown authority": {server.URL(pgtest.Database, "sslmode=verify-full"), "sslrootcert=FILE"},
 	} {
 		s, err := pgstore.Open(t.Context(), pgstore.Options{URL: tc.url, Schema: newSchema(), SweepEvery: -1})
 		if err == nil {
@@ -53,7 +56,8 @@ func TestSeveralHosts(t *testing.T) {
 		"one is gone":      closedAddress(t) + "," + server.Address(),
 		"one is read-only": standby.Address() + "," + server.Address(),
 	} {
-		s, err := pgstore.Open(t.Context(), pgstore.Options{URL: pgtest.URLAt(hosts, pgtest.User, pgtest.Password, pgtest.Database), Schema: newSchema(), SweepEvery: -1})
+		s, err := pgstore.Open(t.Context(),
+			pgstore.Options{URL: pgtest.URLAt(hosts, pgtest.User, pgtest.Password, pgtest.Database), Schema: newSchema(), SweepEvery: -1})
 		if err != nil {
 			t.Errorf("%s: Open = %v", name, err)
 			continue
@@ -64,7 +68,8 @@ func TestSeveralHosts(t *testing.T) {
 		_ = s.Close()
 	}
 	both := closedAddress(t) + "," + standby.Address()
-	_, err := pgstore.Open(t.Context(), pgstore.Options{URL: pgtest.URLAt(both, pgtest.User, pgtest.Password, pgtest.Database), Schema: newSchema()})
+	_, err := pgstore.Open(t.Context(),
+		pgstore.Options{URL: pgtest.URLAt(both, pgtest.User, pgtest.Password, pgtest.Database), Schema: newSchema()})
 	if err == nil || !strings.Contains(err.Error(), "no host of the URL takes writes") {
 		t.Errorf("without a primary: Open = %v, want that no host takes writes", err)
 	}

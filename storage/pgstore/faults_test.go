@@ -30,7 +30,8 @@ func (s *script) decide(_ int, sql string) pgtest.Fate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch { // a beat, or of a new connection
-	case strings.HasPrefix(sql, "SELECT set_config("), strings.HasPrefix(sql, "SELECT convert_to(name"), strings.HasPrefix(sql, "SELECT pg_backend_pid"):
+	case strings.HasPrefix(sql, "SELECT set_config("), strings.HasPrefix(sql, "SELECT convert_to(name"),
+		strings.HasPrefix(sql, "SELECT pg_backend_pid"):
 		return pgtest.Pass
 	}
 	s.seen = append(s.seen, sql)
@@ -105,7 +106,8 @@ func TestFaultsAtEachStatement(t *testing.T) {
 	t.Parallel()
 	schema := newSchema()
 	proxy, sc := pgtest.NewProxy(t, server.Address()), &script{}
-	s, err := pgstore.Open(t.Context(), pgstore.Options{URL: at(proxy.Address()), DirectURL: server.URL(pgtest.Database), Schema: schema, SweepEvery: -1})
+	s, err := pgstore.Open(t.Context(),
+		pgstore.Options{URL: at(proxy.Address()), DirectURL: server.URL(pgtest.Database), Schema: schema, SweepEvery: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +126,10 @@ func TestFaultsAtEachStatement(t *testing.T) {
 	}
 	begun := len(statements) - 5 // the writes, what is told of them, the count and the commit are one pipeline
 	for at := range len(statements) {
-		for fate, name := range map[pgtest.Fate]string{pgtest.Conflict: "conflict", pgtest.CutBefore: "cut before", pgtest.CutAfter: "cut after"} {
+		for fate, name := range map[pgtest.Fate]string{
+			pgtest.Conflict: "conflict", pgtest.CutBefore: "cut before",
+			pgtest.CutAfter: "cut after",
+		} {
 			before := counted(t, direct)
 			sc.set(at+1, fate)
 			err := s.Update(t.Context(), count)
@@ -174,7 +179,8 @@ func TestEndlessConflicts(t *testing.T) {
 		t.Errorf("Update = %v after %d runs, want %v after 10", err, runs, storage.ErrUnavailable)
 	}
 	proxy.Decide(nil)
-	if err := s.View(t.Context(), func(tx storage.Tx) error { _, err := tx.Get([]byte("a")); return err }); !errors.Is(err, storage.ErrNotFound) {
+	if err := s.View(t.Context(), func(tx storage.Tx) error { _, err := tx.Get([]byte("a")); return err }); !errors.Is(err,
+		storage.ErrNotFound) {
 		t.Errorf("Get = %v, want %v", err, storage.ErrNotFound)
 	}
 }
@@ -198,9 +204,12 @@ func TestWhatOthersHaveNot(t *testing.T) {
 	for _, sql := range []string{
 		"LISTEN a", "NOTIFY a", "SELECT pg_notify($1, $2)", "SELECT pg_advisory_lock(1)", "SELECT pg_try_advisory_xact_lock(1)",
 		"DECLARE c CURSOR FOR SELECT k FROM gatehouse_kv", "FETCH 10 FROM c", "CREATE TEMP TABLE a (b int)", "CREATE TEMPORARY TABLE a (b int)",
-		"LOCK TABLE gatehouse_kv", "SET synchronous_commit = on", "SET LOCAL enable_seqscan = off", "DO $$ BEGIN END $$", "COPY gatehouse_kv TO STDOUT",
-		"SELECT k FROM gatehouse_kv WHERE ctid = $1", "SELECT * FROM gatehouse_kv WHERE xmin = $1", "CREATE FUNCTION a() RETURNS int", "CREATE TRIGGER a",
-		"CREATE UNLOGGED TABLE a (b int)", "MERGE INTO gatehouse_kv", "VACUUM gatehouse_kv", "PREPARE TRANSACTION 'a'", "BEGIN ISOLATION LEVEL READ COMMITTED",
+		"LOCK TABLE gatehouse_kv", "SET synchronous_commit = on", "SET LOCAL enable_seqscan = off", "DO $$ BEGIN END $$",
+		"COPY gatehouse_kv TO STDOUT",
+		"SELECT k FROM gatehouse_kv WHERE ctid = $1", "SELECT * FROM gatehouse_kv WHERE xmin = $1",
+		"CREATE FUNCTION a() RETURNS int", "CREATE TRIGGER a",
+		"CREATE UNLOGGED TABLE a (b int)", "MERGE INTO gatehouse_kv", "VACUUM gatehouse_kv", "PREPARE TRANSACTION 'a'",
+		"BEGIN ISOLATION LEVEL READ COMMITTED",
 	} {
 		if !refusedElsewhere(sql) {
 			t.Errorf("%s passes", sql)
@@ -242,5 +251,6 @@ func TestStoreWithinWhatOthersHave(t *testing.T) {
 		return pgtest.Pass
 	})
 	h := newStores(pgtest.URLAt(proxy.Address(), pgtest.User, pgtest.Password, pgtest.Database))
-	storagetest.Run(t, func(t *testing.T) storage.Store { return h.open(t, newSchema()) }, storagetest.WithReopen(h.reopen), storagetest.WithCollect(h.collect))
+	storagetest.Run(t, func(t *testing.T) storage.Store { return h.open(t, newSchema()) }, storagetest.WithReopen(h.reopen),
+		storagetest.WithCollect(h.collect))
 }

@@ -45,7 +45,8 @@ func TestReadsTogether(t *testing.T) {
 	}
 	all.Go(func() {
 		for !over.Load() {
-			if err := s.View(t.Context(), func(tx storage.Tx) error { _, err := tx.Get([]byte("bad")); return err }); !errors.Is(err, storage.ErrCorrupt) {
+			if err := s.View(t.Context(), func(tx storage.Tx) error { _, err := tx.Get([]byte("bad")); return err }); !errors.Is(err,
+				storage.ErrCorrupt) {
 				t.Errorf("a damaged record = %v, want %v", err, storage.ErrCorrupt)
 				return
 			}

@@ -60,7 +60,8 @@ func TestTablesThatAreGone(t *testing.T) {
 			server.Exec(t, pgtest.Database, fmt.Sprintf(remove, schema))
 			_, read := has(s, "a")
 			for what, err := range map[string]error{"View": read, "Update": put(s, "b"), "Clock": clockOf(s), "Check": s.Check(t.Context())} {
-				if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), "no longer has the tables") || strings.Contains(err.Error(), "SQLSTATE") {
+				if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), "no longer has the tables") ||
+					strings.Contains(err.Error(), "SQLSTATE") {
 					t.Errorf("%s = %v, want that the tables are gone", what, err)
 				}
 			}

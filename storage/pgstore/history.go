@@ -106,7 +106,8 @@ func errLost(what string) error {
 // facts returns the statement that reads the rows of gatehouse_meta, and those that count commits.
 func (q *texts) facts() statement {
 	return statement{
-		"SELECT convert_to(name, 'UTF8'), convert_to(value, 'UTF8') FROM " + q.meta + " UNION ALL SELECT k, v FROM " + q.table + " WHERE k >= $1 AND k < $2",
+		"SELECT convert_to(name, 'UTF8'), convert_to(value, 'UTF8') FROM " + q.meta + " UNION ALL SELECT k, v FROM " + q.table +
+			" WHERE k >= $1 AND k < $2",
 		[]uint32{typeBytea, typeBytea},
 		[][]byte{[]byte(tallyPrefix), []byte(tallyEnd)},
 	}
@@ -320,7 +321,8 @@ func (h *history) declare(log *zap.Logger, accepted uint64, what string) (string
 	}
 	if h.lost == nil {
 		h.lost, h.what = errLost(what), what
-		log.Error("the database lacks what was answered: nothing is answered any more until `caddy gatehouse accept-loss`", zap.String("lost", what))
+		log.Error("the database lacks what was answered: nothing is answered any more until `caddy gatehouse accept-loss`",
+			zap.String("lost", what))
 	}
 	return h.what, true
 }

@@ -156,11 +156,13 @@ func testLostWrites(t *testing.T, tables ...string) {
 			}
 
 			mine := errors.New("mine")
-			if _, err := pgstore.AcceptLoss(t.Context(), optionsOf(schema, "operator"), func(storage.Tx) error { return mine }); !errors.Is(err, mine) {
+			if _, err := pgstore.AcceptLoss(t.Context(), optionsOf(schema, "operator"),
+				func(storage.Tx) error { return mine }); !errors.Is(err, mine) {
 				t.Errorf("AcceptLoss = %v, want %v", err, mine)
 			}
 			lost(t, "Clock", clockOf(b))
-			what, err := pgstore.AcceptLoss(t.Context(), optionsOf(schema, "operator"), func(tx storage.Tx) error { return tx.Put([]byte("epoch"), nil, time.Time{}) })
+			what, err := pgstore.AcceptLoss(t.Context(), optionsOf(schema, "operator"),
+				func(tx storage.Tx) error { return tx.Put([]byte("epoch"), nil, time.Time{}) })
 			if err != nil || !strings.Contains(what, "the database has ") {
 				t.Errorf("AcceptLoss = %q, %v", what, err)
 			}

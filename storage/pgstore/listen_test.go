@@ -203,11 +203,13 @@ func TestSilence(t *testing.T) {
 	proxy.Silence(false)
 	_, w = watcher.watch(t, b, "token/a")
 	defer w.Stop()
-	eventually(t, "it is said in the log that it hears again", func() bool { return watcher.logs.FilterMessageSnippet("tells again").Len() > 0 })
+	eventually(t, "it is said in the log that it hears again",
+		func() bool { return watcher.logs.FilterMessageSnippet("tells again").Len() > 0 })
 
 	_, also := writer.watch(t, b, "token/a")
 	defer also.Stop()
-	server.Exec(t, pgtest.Database, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND application_name = 'silence'")
+	server.Exec(t, pgtest.Database,
+		"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND application_name = 'silence'")
 	b.wait(t, "the session that listens was ended")
 	_, again := writer.watch(t, b, "token/a")
 	defer again.Stop()
@@ -282,7 +284,8 @@ func TestNothingIsTold(t *testing.T) {
 			}
 		})
 	}
-	if _, err := pgstore.Open(t.Context(), pgstore.Options{URL: server.URL(pgtest.Database), DirectURL: "postgres://a:secret@host:port/db"}); err == nil ||
+	if _, err := pgstore.Open(t.Context(),
+		pgstore.Options{URL: server.URL(pgtest.Database), DirectURL: "postgres://a:secret@host:port/db"}); err == nil ||
 		!strings.Contains(err.Error(), "direct_url") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("Open with a wrong direct_url = %v", err)
 	}

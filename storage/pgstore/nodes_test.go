@@ -19,7 +19,8 @@ func TestTwoNodes(t *testing.T) {
 	t.Parallel()
 	h, schema := newStores(server.URL(pgtest.Database)), newSchema()
 	nodes := []storage.Store{h.open(t, schema), h.open(t, schema)}
-	if err := nodes[0].Update(t.Context(), func(tx storage.Tx) error { return tx.Put([]byte("n"), make([]byte, 8), time.Time{}) }); err != nil {
+	if err := nodes[0].Update(t.Context(),
+		func(tx storage.Tx) error { return tx.Put([]byte("n"), make([]byte, 8), time.Time{}) }); err != nil {
 		t.Fatal(err)
 	}
 	const each, rounds = 4, 15

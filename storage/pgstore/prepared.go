@@ -77,7 +77,8 @@ func (q *texts) prepares() []statement {
 		q.get(none), q.remove(none), q.put(nil, nil, nil, nil), q.notify("", nil), q.tallied("", counted, counted),
 	}
 	for _, text := range q.scanTexts {
-		list = append(list, statement{sql: text.bounded, types: []uint32{typeBytea, typeInt8, typeBytea}}, statement{sql: text.open, types: []uint32{typeBytea, typeInt8}})
+		list = append(list, statement{sql: text.bounded, types: []uint32{typeBytea, typeInt8, typeBytea}},
+			statement{sql: text.open, types: []uint32{typeBytea, typeInt8}})
 	}
 	return list
 }

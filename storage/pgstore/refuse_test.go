@@ -30,16 +30,34 @@ func TestRefusals(t *testing.T) {
 		opt   pgstore.Options
 		want  []string
 	}{
-		"nothing listens":  {url: func(db string) string { return pgtest.URLAt(closedAddress(t), pgtest.User, pgtest.Password, db) }, want: []string{"does not answer", "is it running"}},
-		"an unknown host":  {url: func(db string) string { return pgtest.URLAt("db.invalid:5432", pgtest.User, pgtest.Password, db) }, want: []string{"db.invalid"}},
-		"a wrong password": {url: func(db string) string { return pgtest.URLAt(server.Address(), pgtest.User, "wr@ng", db) }, want: []string{"user or password"}},
-		"an unknown user":  {url: func(db string) string { return pgtest.URLAt(server.Address(), "nobody", "wr@ng", db) }, want: []string{"user or password"}},
+		"nothing listens": {
+			url:  func(db string) string { return pgtest.URLAt(closedAddress(t), pgtest.User, pgtest.Password, db) },
+			want: []string{"does not answer", "is it running"},
+		},
+		"an unknown host": {
+			url:  func(db string) string { return pgtest.URLAt("db.invalid:5432", pgtest.User, pgtest.Password, db) },
+			want: []string{"db.invalid"},
+		},
+		"a wrong password": {
+			url:  func(db string) string { return pgtest.URLAt(server.Address(), pgtest.User, "wr@ng", db) },
+			want: []string{"user or password"},
+		},
+		"an unknown user": {
+			url:  func(db string) string { return pgtest.URLAt(server.Address(), "nobody", "wr@ng", db) },
+			want: []string{"user or password"},
+		},
 		"no such database": {url: func(string) string { return server.URL("nothing") }, want: []string{"no such database", "createdb"}},
 		"no rights":        {url: guest, want: []string{"may not make its tables", "GRANT"}},
-		"rights to read":   {setup: tables + "GRANT SELECT ON gatehouse_kv, gatehouse_meta TO " + role, url: guest, want: []string{"may not write to its tables", "GRANT"}},
+		"rights to read": {
+			setup: tables + "GRANT SELECT ON gatehouse_kv, gatehouse_meta TO " + role, url: guest,
+			want: []string{"may not write to its tables", "GRANT"},
+		},
 		"another encoding": {make: " ENCODING 'SQL_ASCII' TEMPLATE template0", want: []string{"SQL_ASCII", "--encoding=UTF8"}},
 		"read-only":        {setup: "ALTER DATABASE %s SET default_transaction_read_only = on", want: []string{"read-only", "primary"}},
-		"a newer version":  {setup: tables + "UPDATE gatehouse_meta SET value = '2' WHERE name = 'format'", want: []string{"newer version", "format 2"}},
+		"a newer version": {
+			setup: tables + "UPDATE gatehouse_meta SET value = '2' WHERE name = 'format'",
+			want:  []string{"newer version", "format 2"},
+		},
 		"another cluster":  {setup: tables, opt: pgstore.Options{Cluster: "test"}, want: []string{`"gatehouse"`, `"test"`, "correct the URL"}},
 		"somebody's table": {setup: "CREATE TABLE gatehouse_kv (id int)", want: []string{"somebody else", "schema"}},
 		"one more column":  {setup: tables + "ALTER TABLE gatehouse_kv ADD more int", want: []string{"somebody else"}},
@@ -52,12 +70,24 @@ func TestRefusals(t *testing.T) {
 			return pgtest.URLAt(plain.Address(), pgtest.User, pgtest.Password, db, "sslmode=require")
 		}, want: []string{"TLS", "ssl = on", "sslmode=disable"}},
 		"a misspelt option": {url: func(db string) string { return server.URL(db, "sslmod=disable") }, want: []string{"option", "sslmod"}},
-		"an unknown mode":   {url: func(db string) string { return server.URL(db, "sslmode=always") }, want: []string{"cannot be read", "sslmode"}},
-		"another protocol":  {url: func(db string) string { return strings.Replace(server.URL(db), "postgres://", "mysql://", 1) }, want: []string{"cannot be read", "form postgres://"}},
-		"a misspelt scheme": {url: func(db string) string { return strings.Replace(server.URL(db), "postgres://", "postgress://", 1) }, want: []string{"cannot be read", "form postgres://"}},
-		"no URL":            {url: func(string) string { return "" }, want: []string{"there is no URL"}},
-		"no port":           {url: func(db string) string { return "postgres://gatehouse:p@ss/word@host:5432/" + db }, want: []string{"cannot be read", "%40"}},
-		"durability off":    {opt: pgstore.Options{Durability: "off"}, want: []string{"durability", "on or local"}},
+		"an unknown mode": {
+			url:  func(db string) string { return server.URL(db, "sslmode=always") },
+			want: []string{"cannot be read", "sslmode"},
+		},
+		"another protocol": {
+			url:  func(db string) string { return strings.Replace(server.URL(db), "postgres://", "mysql://", 1) },
+			want: []string{"cannot be read", "form postgres://"},
+		},
+		"a misspelt scheme": {
+			url:  func(db string) string { return strings.Replace(server.URL(db), "postgres://", "postgress://", 1) },
+			want: []string{"cannot be read", "form postgres://"},
+		},
+		"no URL": {url: func(string) string { return "" }, want: []string{"there is no URL"}},
+		"no port": {
+			url:  func(db string) string { return "postgres://gatehouse:p@ss/word@host:5432/" + db },
+			want: []string{"cannot be read", "%40"},
+		},
+		"durability off": {opt: pgstore.Options{Durability: "off"}, want: []string{"durability", "on or local"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -130,11 +130,15 @@ func factsOf(c *session) (server, error) {
 		return server{}, errAgain
 	}
 	if err != nil {
-		return server{}, &fault{unavailable("the database cannot be asked"), "the server does not say what it is (" + safe(err).Error() + "): is this PostgreSQL?"}
+		return server{}, &fault{
+			unavailable("the database cannot be asked"),
+			"the server does not say what it is (" + safe(err).Error() + "): is this PostgreSQL?",
+		}
 	}
 	row := r[0].Rows[0]
 	f := server{
-		version: string(row[0]), encoding: string(row[2]), readOnly: string(row[3]), fsync: string(row[4]), pages: string(row[5]), standbys: string(row[6]), sums: string(row[7]),
+		version: string(row[0]), encoding: string(row[2]), readOnly: string(row[3]), fsync: string(row[4]), pages: string(row[5]),
+		standbys: string(row[6]), sums: string(row[7]),
 	}
 	f.number, _ = strconv.Atoi(string(row[1]))
 	f.postgres = !strings.Contains(f.version, "Cockroach")
@@ -269,7 +273,8 @@ func raced(err error) bool {
 
 // rehearse writes nothing in every way that the store will, so that missing rights are found now.
 func (s *Store) rehearse(c *session) error {
-	list := append(s.sql.beginUpdate[:len(s.sql.beginUpdate):len(s.sql.beginUpdate)], s.sql.get(nil), s.sql.put(nil, nil, nil, nil), s.sql.remove(nil),
+	list := append(s.sql.beginUpdate[:len(s.sql.beginUpdate):len(s.sql.beginUpdate)], s.sql.get(nil),
+		s.sql.put(nil, nil, nil, nil), s.sql.remove(nil),
 		s.sql.setFact("rehearsal", ""), statement{sql: "ROLLBACK"})
 	if _, err := c.run(list...); err != nil {
 		if !c.conn.IsClosed() {

@@ -160,7 +160,10 @@ func openWith(ctx context.Context, o Options, accepting bool) (*Store, error) {
 			return nil, fmt.Errorf("direct_url: %w", err)
 		}
 	}
-	s := &Store{opt: o, log: o.Log, pool: newPool(config, o.Pool), sql: newTexts(o.Schema), marks: storage.NewSharedMarks(marksKept), foresight: newForesight(), accepting: accepting}
+	s := &Store{
+		opt: o, log: o.Log, pool: newPool(config, o.Pool), sql: newTexts(o.Schema), marks: storage.NewSharedMarks(marksKept),
+		foresight: newForesight(), accepting: accepting,
+	}
 	s.pool.greet = s.examineHistory
 	s.gather = &gather{store: s}
 	channel, err := s.prepare(ctx)

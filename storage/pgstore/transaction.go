@@ -261,7 +261,10 @@ func (s *Store) view(ctx context.Context, fn func(*tx) error) error {
 }
 
 func (s *Store) viewOnce(ctx context.Context, try int, fn func(*tx) error) (again bool, err error) {
-	base := &transaction{store: s, ctx: ctx, begin: s.sql.beginView, alone: try == 1, open: func() (*session, error) { return s.pool.get(ctx) }}
+	base := &transaction{
+		store: s, ctx: ctx, begin: s.sql.beginView, alone: try == 1,
+		open: func() (*session, error) { return s.pool.get(ctx) },
+	}
 	t := &tx{store: s, ctx: ctx, base: base, trail: storage.TrailOf(ctx)}
 	defer func() {
 		t.end()

@@ -154,7 +154,10 @@ func (s suite) expiry(t *testing.T) {
 		}
 		return nil
 	})
-	for _, after := range []time.Duration{0, time.Second, 1500 * time.Millisecond, 2 * time.Second, time.Hour, 2 * time.Hour, 400 * 24 * time.Hour} {
+	for _, after := range []time.Duration{
+		0, time.Second, 1500 * time.Millisecond, 2 * time.Second, time.Hour,
+		2 * time.Hour, 400 * 24 * time.Hour,
+	} {
 		now := start.Add(after)
 		s.collect(t, st, now)
 		got := all(t, st)

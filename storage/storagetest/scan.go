@@ -237,7 +237,8 @@ func (s suite) expiriesTold(t *testing.T) {
 	st := s.open(t)
 	at := time.Now().Add(time.Hour).Truncate(time.Microsecond)
 	want := map[string]time.Time{
-		"never": {}, "soon": at, "late": at.Add(100 * 365 * 24 * time.Hour), "odd": at.Add(123456 * time.Microsecond), "replaced": at.Add(time.Minute), "kept": {},
+		"never": {}, "soon": at, "late": at.Add(100 * 365 * 24 * time.Hour), "odd": at.Add(123456 * time.Microsecond),
+		"replaced": at.Add(time.Minute), "kept": {},
 	}
 	check := func(tx storage.Tx) error {
 		n := 0

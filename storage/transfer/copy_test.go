@@ -120,7 +120,8 @@ func TestCopy(t *testing.T) {
 		}
 		wantSame(t, from, to)
 		wantUsable(t, to, true)
-		if report.Records != 1206 || report.Resumed || report.Expired != 0 || len(report.Tables) != 3 || report.Tables[0].Records != 1200 || len(report.Tables[0].SHA256) != 64 {
+		if report.Records != 1206 || report.Resumed || report.Expired != 0 || len(report.Tables) != 3 || report.Tables[0].Records != 1200 ||
+			len(report.Tables[0].SHA256) != 64 {
 			t.Errorf("%s: report = %+v", name, report)
 		}
 		if told["reading"] != "1206 of 0" || told["copying"] != "1206 of 1206" {
@@ -270,17 +271,20 @@ func TestCopyWhileRecordsExpire(t *testing.T) {
 	start := time.Now()
 	from, to := filled(t, start), memory(t)
 	now := start
-	c := transfer.Copy{From: transfer.FromStore(from), Name: "source", To: to, Now: func() time.Time { return now }, Tell: func(step string, done, of int) {
-		if step != "copying" || done != of {
-			return
-		}
-		now = start.Add(2 * time.Hour)
-		err := from.Update(t.Context(), func(tx storage.Tx) error { return tx.Delete([]byte("b/1")) })
-		err = errors.Join(err, to.Update(t.Context(), func(tx storage.Tx) error { return tx.Delete([]byte("b/2")) }))
-		if err != nil {
-			t.Error(err)
-		}
-	}}
+	c := transfer.Copy{
+		From: transfer.FromStore(from), Name: "source", To: to, Now: func() time.Time { return now },
+		Tell: func(step string, done, of int) {
+			if step != "copying" || done != of {
+				return
+			}
+			now = start.Add(2 * time.Hour)
+			err := from.Update(t.Context(), func(tx storage.Tx) error { return tx.Delete([]byte("b/1")) })
+			err = errors.Join(err, to.Update(t.Context(), func(tx storage.Tx) error { return tx.Delete([]byte("b/2")) }))
+			if err != nil {
+				t.Error(err)
+			}
+		},
+	}
 	report, err := c.Run(t.Context())
 	if err != nil || report.Expired != 2 || report.Records != 1204 {
 		t.Errorf("Run = %+v, %v, want 1204 records and 2 expired", report, err)

@@ -99,20 +99,23 @@ var vet = []*analysis.Analyzer{
 }
 
 // unchecked is errcheck. Closing after a read, and writing to a client that could be gone, have no use for the error.
-var unchecked = &analysis.Analyzer{Name: "errcheck", Doc: "reports errors that are not checked", Run: func(pass *analysis.Pass) (any, error) {
-	checker := errcheck.Checker{Exclusions: errcheck.Exclusions{
-		BlankAssignments: true, TypeAssertions: true,
-		Symbols: append(errcheck.DefaultExcludedSymbols,
-			"(io.Closer).Close", "(*os.File).Close", "(net.Conn).Close", "(net.Listener).Close", "(net/http.ResponseWriter).Write",
-			"io.WriteString(net/http.ResponseWriter)", "os.Remove", "os.RemoveAll", "fmt.Fprintf", "fmt.Fprintln", "fmt.Fprint"),
-	}}
-	for _, e := range checker.CheckPackage(loaded(pass)).Unique().UncheckedErrors {
-		if !harmless.MatchString(e.FuncName) && !harmless.MatchString(e.SelectorName) {
-			report(pass, e.Pos.Filename, e.Pos.Line, "error of "+e.SelectorName+" is not checked")
+var unchecked = &analysis.Analyzer{
+	Name: "errcheck", Doc: "reports errors that are not checked",
+	Run: func(pass *analysis.Pass) (any, error) {
+		checker := errcheck.Checker{Exclusions: errcheck.Exclusions{
+			BlankAssignments: true, TypeAssertions: true,
+			Symbols: append(errcheck.DefaultExcludedSymbols,
+				"(io.Closer).Close", "(*os.File).Close", "(net.Conn).Close", "(net.Listener).Close", "(net/http.ResponseWriter).Write",
+				"io.WriteString(net/http.ResponseWriter)", "os.Remove", "os.RemoveAll", "fmt.Fprintf", "fmt.Fprintln", "fmt.Fprint"),
+		}}
+		for _, e := range checker.CheckPackage(loaded(pass)).Unique().UncheckedErrors {
+			if !harmless.MatchString(e.FuncName) && !harmless.MatchString(e.SelectorName) {
+				report(pass, e.Pos.Filename, e.Pos.Line, "error of "+e.SelectorName+" is not checked")
+			}
 		}
-	}
-	return nil, nil //nolint:nilnil // an analyzer without a result
-}}
+		return nil, nil //nolint:nilnil // an analyzer without a result
+	},
+}
 
 // harmless are golangci-lint's exclusions for what is customarily not checked.
 var harmless = regexp.MustCompile(`(Close|Flush|os\.Remove(All)?|[pP]rint(f|ln)?|os\.(Un)?Setenv)$`)
@@ -141,7 +144,8 @@ var style = &analysis.Analyzer{Name: "revive", Doc: "reports style", Run: func(p
 	conf := &revive.Config{Confidence: 0.8, Rules: revive.RulesConfig{"exported": {Arguments: []any{"disableStutteringCheck"}}}}
 	for _, name := range []string{
 		"blank-imports", "context-as-argument", "context-keys-type", "error-naming", "error-strings", "increment-decrement", "package-comments",
-		"range", "receiver-naming", "redefines-builtin-id", "time-equal", "unexported-return", "unreachable-code", "use-any", "waitgroup-by-value",
+		"range", "receiver-naming", "redefines-builtin-id", "time-equal", "unexported-return", "unreachable-code",
+		"use-any", "waitgroup-by-value",
 	} {
 		conf.Rules[name] = revive.RuleConfig{}
 	}

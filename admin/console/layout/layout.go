@@ -55,7 +55,10 @@ func New(cfg Config, d Deps) *Frame {
 	if d.After == nil {
 		d.After = time.After
 	}
-	return &Frame{Deps: d, Config: cfg.complete(), mux: http.NewServeMux(), streams: streams{open: map[string]int{}, ended: make(chan struct{})}}
+	return &Frame{
+		Deps: d, Config: cfg.complete(), mux: http.NewServeMux(),
+		streams: streams{open: map[string]int{}, ended: make(chan struct{})},
+	}
 }
 
 // Add adds screens, with the paths of what is done on them. The navigation has their order.

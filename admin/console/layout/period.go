@@ -64,7 +64,11 @@ type Numbers struct {
 // NewNumbers returns an empty part for the period of the visit.
 func (v *Visit) NewNumbers(id string, title web.Text) *Numbers {
 	t := &web.Table{Label: title, Columns: []string{"console.column.time"}}
-	return &Numbers{web.ConsolePart{ID: id, Title: title, Fold: web.Say("console.chart.table"), Choices: v.Periods(), Table: t}, t, v.Period().Unit == stats.Day}
+	return &Numbers{
+		web.ConsolePart{ID: id, Title: title, Fold: web.Say("console.chart.table"), Choices: v.Periods(), Table: t},
+		t,
+		v.Period().Unit == stats.Day,
+	}
 }
 
 // Begin takes away what was added, for a transaction that runs again.

@@ -24,7 +24,10 @@ type Problem struct {
 func (p *Problem) Error() string { return "console: " + p.Key }
 
 // fieldOf are the fields of forms by what the errors of persons and clients call them.
-var fieldOf = map[string]string{"username": "username", "email": "email", "emails": "email", "name": "name", "givenName": "given_name", "familyName": "family_name", "groups": "group", "permissions": "permissions", "locale": "locale"}
+var fieldOf = map[string]string{
+	"username": "username", "email": "email", "emails": "email", "name": "name", "givenName": "given_name",
+	"familyName": "family_name", "groups": "group", "permissions": "permissions", "locale": "locale",
+}
 
 // problems are what people are told of errors.
 var problems = []struct {
@@ -85,5 +88,6 @@ func ProblemOf(err error) *Problem {
 
 // Lines are the words of a field with one in each line, or with spaces or commas between.
 func Lines(s string) []string {
-	return slices.DeleteFunc(strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' || r == ' ' || r == '\t' }), func(w string) bool { return w == "" })
+	return slices.DeleteFunc(strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' || r == ' ' || r == '\t' }),
+		func(w string) bool { return w == "" })
 }

@@ -102,7 +102,10 @@ func (f *Frame) stream(q *webflow.Request, s *Screen) error {
 		return err
 	}
 	if !f.streams.enter(v.SignIn.ID) {
-		return &webflow.Answer{Status: http.StatusTooManyRequests, Key: "error.wait", Cause: errors.New("console: the session has too many streams")}
+		return &webflow.Answer{
+			Status: http.StatusTooManyRequests, Key: "error.wait",
+			Cause: errors.New("console: the session has too many streams"),
+		}
 	}
 	defer f.streams.leave(v.SignIn.ID)
 	h := v.W.Header()

@@ -95,7 +95,10 @@ func (u *upkeep) askSchedule(v *layout.Visit) (q layout.Question, err error) {
 	q.Fields = []web.Field{
 		every, day,
 		{Name: "hour", InputMode: "numeric", MaxLength: 2, Required: true, Value: strconv.Itoa(p.Hour), Hint: "console.schedule.hour.hint"},
-		{Name: "keep", Label: "console.schedule.keep", InputMode: "numeric", MaxLength: 2, Required: true, Value: strconv.Itoa(p.Keep), Hint: "console.schedule.keep.hint", HintFill: []any{"n", backup.MostKept}},
+		{
+			Name: "keep", Label: "console.schedule.keep", InputMode: "numeric", MaxLength: 2, Required: true, Value: strconv.Itoa(p.Keep),
+			Hint: "console.schedule.keep.hint", HintFill: []any{"n", backup.MostKept},
+		},
 	}
 	return q, nil
 }

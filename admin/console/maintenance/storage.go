@@ -137,7 +137,10 @@ func (u *upkeep) showStorage(v *layout.Visit) (*web.Console, error) {
 	row("events", number{n: events})
 	out := &web.Console{Title: web.Say("console.storage.title"), Actions: v.Buttons(), Parts: []web.ConsolePart{
 		{ID: "engine", Title: web.Say("console.storage.engine"), Facts: engine},
-		{ID: "backups", Title: web.Say("console.storage.backups"), Text: web.Say("console.storage.backups.text", "path", u.Backups.Dir), Table: backupTable(made)},
+		{
+			ID: "backups", Title: web.Say("console.storage.backups"), Text: web.Say("console.storage.backups.text", "path", u.Backups.Dir),
+			Table: backupTable(made),
+		},
 		schedulePart(&plan), trialPart(&trial),
 		{ID: "timer", Title: web.Say("console.storage.timer"), Text: web.Say("console.storage.timer.text"), Source: timer},
 		{ID: "restore", Title: web.Say("console.storage.restore"), Text: web.Say("console.storage.restore.text"), Source: u.restoreLine(made)},
@@ -182,21 +185,32 @@ func bytes(n int64) string { return humanize.IBytes(uint64(max(n, 0))) } //nolin
 
 // backupTable lists backups, the newest first.
 func backupTable(list []backup.Backup) *web.Table {
-	t := &web.Table{Label: web.Say("console.storage.backups"), Columns: []string{"console.column.file", "console.column.time", "console.column.size", "console.column.by", "console.column.state"}}
+	t := &web.Table{
+		Label:   web.Say("console.storage.backups"),
+		Columns: []string{"console.column.file", "console.column.time", "console.column.size", "console.column.by", "console.column.state"},
+	}
 	for i := range list {
 		b := &list[i]
 		file := web.Cell{Name: b.File, Note: b.Host}
 		if b.File == "" {
 			file = web.Cell{Text: web.Say("console.backup.elsewhere")}
 		}
-		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{file, when(b.Began), {Name: bytes(b.Bytes)}, layout.OrNone(b.By), stateCell(b, "console.backup.records")}})
+		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{
+			file, when(b.Began),
+			{Name: bytes(b.Bytes)},
+			layout.OrNone(b.By),
+			stateCell(b, "console.backup.records"),
+		}})
 	}
 	return t
 }
 
 // stateCell says how far a backup is, and in the words of a message how many records were read.
 func stateCell(b *backup.Backup, records string) web.Cell {
-	state := web.Cell{Text: web.Say("console.backup." + string(b.State)), Kind: map[backup.State]string{backup.Done: "good", backup.Failed: "bad", backup.Running: "plain"}[b.State], Note: b.Problem}
+	state := web.Cell{
+		Text: web.Say("console.backup." + string(b.State)),
+		Kind: map[backup.State]string{backup.Done: "good", backup.Failed: "bad", backup.Running: "plain"}[b.State], Note: b.Problem,
+	}
 	if b.Records > 0 {
 		state.Hint = web.Say(records, "n", strconv.FormatInt(b.Records, 10))
 	}
@@ -224,7 +238,8 @@ func (u *upkeep) askBackup(*layout.Visit) (layout.Question, error) {
 // refusals are what an operator is told of backups that do not begin.
 var refusals = map[error]string{
 	backup.ErrUnsupported: "console.problem.backup_unsupported", backup.ErrRunning: "console.problem.backup_running",
-	backup.ErrMany: "console.problem.backup_many", backup.ErrNone: "console.problem.backup_none", backup.ErrRoom: "console.problem.backup_room",
+	backup.ErrMany: "console.problem.backup_many", backup.ErrNone: "console.problem.backup_none",
+	backup.ErrRoom: "console.problem.backup_room",
 }
 
 func (u *upkeep) backUp(v *layout.Visit, _ url.Values) (layout.Result, error) {

@@ -40,7 +40,8 @@ func (u *upkeep) showWaiting(v *layout.Visit) (*web.Console, error) {
 	}
 	var found personindex.Answer
 	err := u.Store.View(v.Context(), func(tx storage.Tx) (err error) {
-		found, err = personindex.Find(tx, u.Identity.Person, personindex.Query{Partition: audit.DefaultPartition, State: state, After: v.URL.Query().Get("after"), Limit: layout.Rows})
+		found, err = personindex.Find(tx, u.Identity.Person,
+			personindex.Query{Partition: audit.DefaultPartition, State: state, After: v.URL.Query().Get("after"), Limit: layout.Rows})
 		return err
 	})
 	if err != nil && !errors.Is(err, personindex.ErrCursor) { // of another list: this one is empty
@@ -52,7 +53,10 @@ func (u *upkeep) showWaiting(v *layout.Visit) (*web.Console, error) {
 	if state == person.Inactive {
 		act, label = "unblock", "console.waiting.approve"
 	}
-	t := &web.Table{Label: web.Say("console.waiting.title"), Columns: []string{"console.column.person", "console.column.email", "console.column.created", label, "console.act.remove"}}
+	t := &web.Table{
+		Label:   web.Say("console.waiting.title"),
+		Columns: []string{"console.column.person", "console.column.email", "console.column.created", label, "console.act.remove"},
+	}
 	for i := range found.Persons {
 		p := &found.Persons[i]
 		at, rank := personsPath+url.PathEscape(p.ID), u.RoleOf(p.Partition, p.Groups)
@@ -63,15 +67,25 @@ func (u *upkeep) showWaiting(v *layout.Visit) (*web.Console, error) {
 		if v.Role >= layout.Operator && v.Outranks(rank) && rank != layout.Owner {
 			remove = web.Cell{Text: web.Say("console.act.remove"), URL: at + "/remove"}
 		}
-		t.Rows = append(t.Rows, web.TableRow{URL: at, Cells: []web.Cell{{Name: p.Username, Note: p.Name}, {Name: p.Email}, when(p.CreatedAt), do, remove}})
+		t.Rows = append(t.Rows, web.TableRow{
+			URL:   at,
+			Cells: []web.Cell{{Name: p.Username, Note: p.Name}, {Name: p.Email}, when(p.CreatedAt), do, remove},
+		})
 	}
 	t.First, t.Next = v.Pages(found.Next)
-	part := web.ConsolePart{ID: "waiting", Title: web.Say("console.waiting." + word), Text: web.Say("console.waiting." + word + ".text"), Table: t}
+	part := web.ConsolePart{
+		ID: "waiting", Title: web.Say("console.waiting." + word),
+		Text: web.Say("console.waiting." + word + ".text"), Table: t,
+	}
 	for _, s := range waitingStates {
-		part.Choices = append(part.Choices, web.Choice{Label: "console.waiting." + strings.ToLower(string(s)), URL: layout.With(v.Path(), "state", string(s)), Current: s == state})
+		part.Choices = append(part.Choices,
+			web.Choice{Label: "console.waiting." + strings.ToLower(string(s)), URL: layout.With(v.Path(), "state", string(s)), Current: s == state})
 	}
 	if len(t.Rows) == 0 && found.Next == "" {
-		part.Empty = &web.Empty{Text: web.Say("console.waiting.none"), Next: &web.Action{Label: "console.persons.title", URL: strings.TrimSuffix(personsPath, "/")}}
+		part.Empty = &web.Empty{
+			Text: web.Say("console.waiting.none"),
+			Next: &web.Action{Label: "console.persons.title", URL: strings.TrimSuffix(personsPath, "/")},
+		}
 	}
 	return &web.Console{Title: web.Say("console.waiting.title"), Up: upToRequests, Parts: []web.ConsolePart{part}}, nil
 }
@@ -85,7 +99,10 @@ func (u *upkeep) blockedScreen() *layout.Screen {
 }
 
 // kinds are the counters that messages know.
-var kinds = map[string]bool{"address": true, "person-address": true, "person": true, "device": true, "reset-address": true, "remind-address": true, "sign-up-address": true}
+var kinds = map[string]bool{
+	"address": true, "person-address": true, "person": true, "device": true, "reset-address": true,
+	"remind-address": true, "sign-up-address": true,
+}
 
 func (u *upkeep) showBlocked(v *layout.Visit) (*web.Console, error) {
 	after, err := base64.RawURLEncoding.DecodeString(v.URL.Query().Get("after"))
@@ -115,7 +132,13 @@ func (u *upkeep) showBlocked(v *layout.Visit) (*web.Console, error) {
 	for i := range people {
 		names[people[i].ID] = people[i].Username
 	}
-	t := &web.Table{Label: web.Say("console.blocked.title"), Columns: []string{"console.column.throttle", "console.column.address", "console.column.person", "console.column.attempts", "console.column.until", "console.column.action"}}
+	t := &web.Table{
+		Label: web.Say("console.blocked.title"),
+		Columns: []string{
+			"console.column.throttle", "console.column.address", "console.column.person", "console.column.attempts",
+			"console.column.until", "console.column.action",
+		},
+	}
 	for _, b := range list {
 		what := web.Cell{Name: b.Kind, Code: true}
 		if kinds[b.Kind] {
@@ -130,19 +153,32 @@ func (u *upkeep) showBlocked(v *layout.Visit) (*web.Console, error) {
 		case b.Kind == "person-address" || b.Kind == "person":
 			who = web.Cell{Text: web.Say("console.blocked.nobody")}
 		}
-		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{what, layout.OrNone(b.Address), who, {Name: strconv.Itoa(b.Failures)}, when(b.Until), act}})
+		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{
+			what, layout.OrNone(b.Address), who,
+			{Name: strconv.Itoa(b.Failures)},
+			when(b.Until), act,
+		}})
 	}
 	t.First, t.Next = v.Pages(base64.RawURLEncoding.EncodeToString([]byte(next)))
-	out := &web.Console{Title: web.Say("console.blocked.title"), Lead: web.Say("console.blocked.text"), Up: upToRequests, Parts: []web.ConsolePart{{Table: t}}}
+	out := &web.Console{
+		Title: web.Say("console.blocked.title"), Lead: web.Say("console.blocked.text"), Up: upToRequests,
+		Parts: []web.ConsolePart{{Table: t}},
+	}
 	if len(list) == 0 && next == "" {
-		out.Parts[0].Empty = &web.Empty{Text: web.Say("console.blocked.none"), Next: &web.Action{Label: "console.events.title", URL: layout.With(layout.Root+"/events", "kind", "login.LoginThrottledEvent")}}
+		out.Parts[0].Empty = &web.Empty{
+			Text: web.Say("console.blocked.none"),
+			Next: &web.Action{Label: "console.events.title", URL: layout.With(layout.Root+"/events", "kind", "login.LoginThrottledEvent")},
+		}
 	}
 	return out, nil
 }
 
 func askUnblock(v *layout.Visit) (layout.Question, error) {
 	address, hidden := v.Chosen("address")
-	return layout.Question{Hidden: hidden, Facts: []web.ConsoleFact{{Label: "console.column.address", Cells: []web.Cell{layout.OrNone(address)}}}}, nil
+	return layout.Question{
+		Hidden: hidden,
+		Facts:  []web.ConsoleFact{{Label: "console.column.address", Cells: []web.Cell{layout.OrNone(address)}}},
+	}, nil
 }
 
 // unblock forgets what is counted against an address.

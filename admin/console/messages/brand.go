@@ -29,18 +29,32 @@ func (t *texts) showBrand(v *layout.Visit) (*web.Console, error) {
 		logo = web.Cell{Text: web.Say("console.brand.logo.see"), URL: path}
 	}
 	accents := t.pages.Accents()
-	colors := &web.Table{Label: web.Say("console.brand.colors"), Columns: []string{"console.column.scheme", "console.brand.color", "console.brand.contrast", "console.brand.contrast.ink", "console.column.state"}}
+	colors := &web.Table{
+		Label: web.Say("console.brand.colors"),
+		Columns: []string{
+			"console.column.scheme", "console.brand.color", "console.brand.contrast",
+			"console.brand.contrast.ink", "console.column.state",
+		},
+	}
 	for i, a := range accents {
 		state := web.Cell{Text: web.Say("console.brand.legible"), Kind: "good"}
 		if a.Changed {
 			state.Hint = web.Say("console.brand.changed")
 		}
-		colors.Rows = append(colors.Rows, web.TableRow{Cells: []web.Cell{{Text: web.Say("console.scheme." + []string{"light", "dark"}[i])}, {Name: a.Color, Code: true}, ratio(a.OnCard), ratio(a.OfInk), state}})
+		colors.Rows = append(colors.Rows,
+			web.TableRow{Cells: []web.Cell{
+				{Text: web.Say("console.scheme." + []string{"light", "dark"}[i])},
+				{Name: a.Color, Code: true},
+				ratio(a.OnCard), ratio(a.OfInk), state,
+			}})
 	}
 	out := &web.Console{
 		Title: web.Say("console.brand.title"), Up: up(), Lead: web.Say("console.brand.text"),
 		Parts: []web.ConsolePart{
-			{Facts: []web.ConsoleFact{fact("name", web.Cell{Name: b.Name}), fact("logo", logo), fact("color", web.Cell{Name: strings.TrimPrefix(b.Color, "#"), Code: b.Color != ""}), fact("help", layout.OrNone(b.Help))}},
+			{Facts: []web.ConsoleFact{
+				fact("name", web.Cell{Name: b.Name}), fact("logo", logo),
+				fact("color", web.Cell{Name: strings.TrimPrefix(b.Color, "#"), Code: b.Color != ""}), fact("help", layout.OrNone(b.Help)),
+			}},
 			{ID: "colors", Title: web.Say("console.brand.colors"), Text: web.Say("console.brand.colors.text"), Table: colors},
 			{ID: "pages", Title: web.Say("console.brand.pages"), Frames: frames("sign_in", t.locale(v))},
 			{ID: "caddyfile", Title: web.Say("console.settings.caddyfile"), Text: web.Say("console.brand.caddyfile"), Source: brandSource(b)},
@@ -53,14 +67,25 @@ func (t *texts) showBrand(v *layout.Visit) (*web.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	orgs := web.ConsolePart{ID: "organisations", Title: web.Say("console.brand.organisations"), Text: web.Say("console.brand.organisations.text")}
+	orgs := web.ConsolePart{
+		ID: "organisations", Title: web.Say("console.brand.organisations"),
+		Text: web.Say("console.brand.organisations.text"),
+	}
 	list := &web.Table{Label: orgs.Title, Columns: []string{"console.column.name", "console.brand.help", "console.column.language"}}
 	for i := range u.Organisations {
 		o := &u.Organisations[i]
-		list.Rows = append(list.Rows, web.TableRow{URL: layout.Root + "/settings/" + url.PathEscape("organisations"), Cells: []web.Cell{{Name: o.Name}, layout.OrNone(o.SupportEmail), layout.OrNone(o.PreferredLanguage)}})
+		list.Rows = append(list.Rows,
+			web.TableRow{
+				URL:   layout.Root + "/settings/" + url.PathEscape("organisations"),
+				Cells: []web.Cell{{Name: o.Name}, layout.OrNone(o.SupportEmail), layout.OrNone(o.PreferredLanguage)},
+			})
 	}
 	if orgs.Table = list; len(list.Rows) == 0 {
-		orgs.Table, orgs.Empty = nil, &web.Empty{Text: web.Say("console.brand.organisations.none"), Next: &web.Action{Label: "console.brand.organisations.open", URL: layout.Root + "/settings/organisations"}}
+		orgs.Table, orgs.Empty = nil,
+			&web.Empty{
+				Text: web.Say("console.brand.organisations.none"),
+				Next: &web.Action{Label: "console.brand.organisations.open", URL: layout.Root + "/settings/organisations"},
+			}
 	}
 	out.Parts = append(out.Parts, orgs)
 	return out, nil

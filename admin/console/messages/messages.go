@@ -52,11 +52,22 @@ type texts struct {
 func Screens(f *layout.Frame, d Deps) []*layout.Screen {
 	t := &texts{Deps: d, frame: f, identity: f.Identity, pages: f.Pages}
 	t.uses = sync.OnceValue(t.findUses)
-	return []*layout.Screen{t.messagesScreen(), t.textScreen(), t.previewsScreen(), t.previewScreen(), t.documentScreen(), t.brandScreen(), t.queueScreen()}
+	return []*layout.Screen{
+		t.messagesScreen(), t.textScreen(), t.previewsScreen(), t.previewScreen(), t.documentScreen(),
+		t.brandScreen(), t.queueScreen(),
+	}
 }
 
 // areas are the parts that texts belong to, by the beginnings of their keys. All others are of pages.
-var areas = []struct{ name, begins string }{{"mail", "mail."}, {"sms", "sms."}, {"error", "error."}, {"problem", "problem."}, {"console", "console."}, {"activity", "activity."}, {"page", ""}}
+var areas = []struct{ name, begins string }{
+	{"mail", "mail."},
+	{"sms", "sms."},
+	{"error", "error."},
+	{"problem", "problem."},
+	{"console", "console."},
+	{"activity", "activity."},
+	{"page", ""},
+}
 
 // areaOf is the part that a text belongs to.
 func areaOf(key string) string {
@@ -69,8 +80,9 @@ func (t *texts) messagesScreen() *layout.Screen {
 	return &layout.Screen{
 		Name: "messages", Path: messagesPath, Icon: "pencil", Role: layout.Viewer, Find: t.findLast, Show: t.showMessages,
 		Acts: []*layout.Act{{
-			Name: "undo-messages", Role: layout.Operator, Danger: true, When: func(v *layout.Visit) bool { return v.About.(*settings.LastChange) != nil },
-			Ask: func(v *layout.Visit) (layout.Question, error) { return t.AskUndo(v, v.About.(*settings.LastChange)) }, Do: t.Undo,
+			Name: "undo-messages", Role: layout.Operator, Danger: true,
+			When: func(v *layout.Visit) bool { return v.About.(*settings.LastChange) != nil },
+			Ask:  func(v *layout.Visit) (layout.Question, error) { return t.AskUndo(v, v.About.(*settings.LastChange)) }, Do: t.Undo,
 		}},
 	}
 }
@@ -78,7 +90,8 @@ func (t *texts) messagesScreen() *layout.Screen {
 // findLast reads the last change of the settings, if it was one of texts alone.
 func (t *texts) findLast(v *layout.Visit) error {
 	last, err := t.Config.LastChange(v.Context())
-	if last != nil && slices.ContainsFunc(last.Changes, func(c settings.Change) bool { return !strings.HasPrefix(c.Path, "custom_messages.") }) {
+	if last != nil && slices.ContainsFunc(last.Changes,
+		func(c settings.Change) bool { return !strings.HasPrefix(c.Path, "custom_messages.") }) {
 		last = nil
 	}
 	v.About = last
@@ -119,12 +132,16 @@ func (t *texts) filter(v *layout.Visit) filter {
 // selects tells whether a text belongs to the list.
 func (f filter) selects(w web.Wording) bool {
 	has := func(text string) bool { return strings.Contains(strings.ToLower(text), strings.ToLower(f.q)) }
-	return (f.area == "" || areaOf(w.Key) == f.area) && (f.state != "changed" || w.Source != nil) && (f.q == "" || has(w.Key) || has(w.Text) || has(w.BuiltIn))
+	return (f.area == "" || areaOf(w.Key) == f.area) && (f.state != "changed" || w.Source != nil) &&
+		(f.q == "" || has(w.Key) || has(w.Text) || has(w.BuiltIn))
 }
 
 func (t *texts) showMessages(v *layout.Visit) (*web.Console, error) {
 	f, after := t.filter(v), v.URL.Query().Get("after")
-	table := &web.Table{Label: web.Say("console.messages.texts"), Columns: []string{"console.column.text", "console.column.state", "console.column.used"}}
+	table := &web.Table{
+		Label:   web.Say("console.messages.texts"),
+		Columns: []string{"console.column.text", "console.column.state", "console.column.used"},
+	}
 	found, last, next := 0, "", ""
 	for _, w := range t.pages.Wordings(v.Context(), f.locale) {
 		if !f.selects(w) {
@@ -138,11 +155,19 @@ func (t *texts) showMessages(v *layout.Visit) (*web.Console, error) {
 			continue
 		}
 		last = w.Key
-		table.Rows = append(table.Rows, web.TableRow{URL: textPath(w.Key) + "?" + url.Values{"locale": {f.locale}}.Encode(), Cells: []web.Cell{textCell(w), t.stateCell(w), t.usedCell(w.Key)}})
+		table.Rows = append(table.Rows,
+			web.TableRow{
+				URL:   textPath(w.Key) + "?" + url.Values{"locale": {f.locale}}.Encode(),
+				Cells: []web.Cell{textCell(w), t.stateCell(w), t.usedCell(w.Key)},
+			})
 	}
 	out := &web.Console{
-		Title: web.Say("console.messages.title"), Lead: web.Say("console.messages.text"), Actions: v.Buttons(), Cards: cards(), Filter: t.messageFilter(v, f),
-		Parts: []web.ConsolePart{{ID: "texts", Title: web.Say("console.messages.texts"), Text: web.Say("console.messages.found", "n", found), Table: table}},
+		Title: web.Say("console.messages.title"), Lead: web.Say("console.messages.text"), Actions: v.Buttons(), Cards: cards(),
+		Filter: t.messageFilter(v, f),
+		Parts: []web.ConsolePart{{
+			ID: "texts", Title: web.Say("console.messages.texts"),
+			Text: web.Say("console.messages.found", "n", found), Table: table,
+		}},
 	}
 	table.First, table.Next = v.Pages(next)
 	if len(table.Rows) == 0 {
@@ -155,21 +180,30 @@ func (t *texts) showMessages(v *layout.Visit) (*web.Console, error) {
 func cards() []web.Card {
 	return []web.Card{
 		{Icon: "device", Title: "console.previews.title", URL: layout.Root + previewsPath, Text: web.Say("console.previews.card")},
-		{Icon: "mail", Title: "console.previews.mails", URL: layout.Root + previewsPath + "?group=mail", Text: web.Say("console.previews.mails.card")},
+		{
+			Icon: "mail", Title: "console.previews.mails", URL: layout.Root + previewsPath + "?group=mail",
+			Text: web.Say("console.previews.mails.card"),
+		},
 		{Icon: "app", Title: "console.brand.title", URL: layout.Root + brandPath, Text: web.Say("console.brand.card")},
 		{Icon: "clock", Title: "console.queue.title", URL: layout.Root + queuePath, Text: web.Say("console.queue.card")},
 	}
 }
 
 func (t *texts) messageFilter(v *layout.Visit, f filter) *web.Filter {
-	area := web.Field{Name: "area", Type: "select", Label: "console.field.area", Value: f.area, Options: []web.Option{{Label: "console.area.all"}}}
+	area := web.Field{
+		Name: "area", Type: "select", Label: "console.field.area", Value: f.area,
+		Options: []web.Option{{Label: "console.area.all"}},
+	}
 	for _, a := range areas {
 		area.Options = append(area.Options, web.Option{Value: a.name, Label: "console.area." + a.name})
 	}
 	out := &web.Filter{Action: v.Path(), Fields: []web.Field{
 		{Name: "q", Type: "search", Label: "console.field.search", Hint: "console.messages.search", Value: f.q},
 		t.localeField(v.Context(), f.locale), area,
-		{Name: "state", Type: "select", Label: "console.field.state", Value: f.state, Options: []web.Option{{Label: "console.text.all"}, {Value: "changed", Label: "console.text.changed"}}},
+		{
+			Name: "state", Type: "select", Label: "console.field.state", Value: f.state,
+			Options: []web.Option{{Label: "console.text.all"}, {Value: "changed", Label: "console.text.changed"}},
+		},
 	}}
 	if f.q != "" || f.area != "" || f.state != "" {
 		out.Clear = v.Path() + "?" + url.Values{"locale": {f.locale}}.Encode()

@@ -145,15 +145,29 @@ func (t *texts) showPreviews(v *layout.Visit) (*web.Console, error) {
 		if err != nil {
 			return nil, err
 		}
-		table.Rows = append(table.Rows, web.TableRow{URL: previewPath(x.id) + "?" + url.Values{"locale": {locale}}.Encode(), Cells: []web.Cell{{Name: name}, {Name: x.id, Code: true}}})
+		table.Rows = append(table.Rows,
+			web.TableRow{
+				URL:   previewPath(x.id) + "?" + url.Values{"locale": {locale}}.Encode(),
+				Cells: []web.Cell{{Name: name}, {Name: x.id, Code: true}},
+			})
 	}
 	part := web.ConsolePart{ID: "previews", Title: web.Say("console.preview_group." + now), Table: table}
 	for _, g := range groups {
-		part.Choices = append(part.Choices, web.Choice{Label: "console.preview_group." + g, URL: v.Path() + "?" + url.Values{"group": {g}, "locale": {locale}}.Encode(), Current: g == now})
+		part.Choices = append(part.Choices,
+			web.Choice{
+				Label: "console.preview_group." + g, URL: v.Path() + "?" + url.Values{"group": {g}, "locale": {locale}}.Encode(),
+				Current: g == now,
+			})
 	}
-	out := &web.Console{Title: web.Say("console.previews.title"), Up: up(), Lead: web.Say("console.previews.text"), Parts: []web.ConsolePart{part}}
+	out := &web.Console{
+		Title: web.Say("console.previews.title"), Up: up(), Lead: web.Say("console.previews.text"),
+		Parts: []web.ConsolePart{part},
+	}
 	if len(t.pages.Spoken(v.Context())) > 1 {
-		out.Filter = &web.Filter{Action: v.Path(), Hidden: []web.Hidden{{Name: "group", Value: now}}, Fields: []web.Field{t.localeField(v.Context(), locale)}}
+		out.Filter = &web.Filter{
+			Action: v.Path(), Hidden: []web.Hidden{{Name: "group", Value: now}},
+			Fields: []web.Field{t.localeField(v.Context(), locale)},
+		}
 	}
 	return out, nil
 }
@@ -205,7 +219,10 @@ func (t *texts) showPreview(v *layout.Visit) (*web.Console, error) {
 	}
 	out := &web.Console{
 		Name: name, Tags: []web.Cell{{Text: web.Say("console.preview_group." + group), Kind: "plain"}}, Actions: v.Buttons(),
-		Up: &web.Up{Label: web.Say("console.previews.title"), URL: layout.Root + previewsPath + "?" + url.Values{"group": {group}, "locale": {locale}}.Encode()},
+		Up: &web.Up{
+			Label: web.Say("console.previews.title"),
+			URL:   layout.Root + previewsPath + "?" + url.Values{"group": {group}, "locale": {locale}}.Encode(),
+		},
 	}
 	shown := web.ConsolePart{}
 	spoken := t.pages.Spoken(v.Context())
@@ -213,7 +230,8 @@ func (t *texts) showPreview(v *layout.Visit) (*web.Console, error) {
 		spoken = nil // nothing to choose
 	}
 	for _, l := range spoken {
-		shown.Choices = append(shown.Choices, web.Choice{Label: l.Name, URL: v.Path() + "?" + url.Values{"locale": {l.Locale}}.Encode(), Current: l.Locale == locale})
+		shown.Choices = append(shown.Choices,
+			web.Choice{Label: l.Name, URL: v.Path() + "?" + url.Values{"locale": {l.Locale}}.Encode(), Current: l.Locale == locale})
 	}
 	if group == "sms" {
 		shown.Source = t.SMS.Compose(t.pages.WordsOf(v.Context(), locale), notify.SampleText(x.kind, v.Now))
@@ -239,7 +257,10 @@ func (t *texts) showPreview(v *layout.Visit) (*web.Console, error) {
 // frames show an example in both color schemes.
 func frames(id, locale string) (out []web.Frame) {
 	for _, scheme := range []string{"light", "dark"} {
-		out = append(out, web.Frame{Title: web.Say("console.scheme." + scheme), URL: previewPath(id) + "/document?" + url.Values{"locale": {locale}, "scheme": {scheme}}.Encode()})
+		out = append(out, web.Frame{
+			Title: web.Say("console.scheme." + scheme),
+			URL:   previewPath(id) + "/document?" + url.Values{"locale": {locale}, "scheme": {scheme}}.Encode(),
+		})
 	}
 	return out
 }
@@ -255,13 +276,17 @@ func (t *texts) textsOf(v *layout.Visit, x *example, locale string) (*web.Table,
 			return nil, err
 		}
 	case x.mail:
-		keys = []string{"mail.greeting", "mail.greeting.nobody", "mail.footer", x.id + ".subject", x.id + ".text", x.id + ".account", x.id + ".note", x.id + ".action"}
+		keys = []string{
+			"mail.greeting", "mail.greeting.nobody", "mail.footer", x.id + ".subject", x.id + ".text", x.id + ".account",
+			x.id + ".note", x.id + ".action",
+		}
 	default:
 		keys = []string{x.id}
 	}
 	for _, key := range keys {
 		if w, ok := t.pages.Wording(v.Context(), locale, key); ok {
-			table.Rows = append(table.Rows, web.TableRow{URL: textPath(key) + "?" + url.Values{"locale": {locale}}.Encode(), Cells: []web.Cell{textCell(w), t.stateCell(w)}})
+			table.Rows = append(table.Rows,
+				web.TableRow{URL: textPath(key) + "?" + url.Values{"locale": {locale}}.Encode(), Cells: []web.Cell{textCell(w), t.stateCell(w)}})
 		}
 	}
 	return table, nil
@@ -269,7 +294,10 @@ func (t *texts) textsOf(v *layout.Visit, x *example, locale string) (*web.Table,
 
 // documentScreen is the example itself, within a frame or alone. It can do nothing.
 func (t *texts) documentScreen() *layout.Screen {
-	return &layout.Screen{Name: "sample-document", Path: previewsPath + "/{id}/document", Role: layout.Viewer, Find: findExample, Show: t.sendDocument}
+	return &layout.Screen{
+		Name: "sample-document", Path: previewsPath + "/{id}/document", Role: layout.Viewer,
+		Find: findExample, Show: t.sendDocument,
+	}
 }
 
 func (t *texts) sendDocument(v *layout.Visit) (*web.Console, error) {
@@ -295,7 +323,8 @@ func (t *texts) sendDocument(v *layout.Visit) (*web.Console, error) {
 // askTest says where the e-mail goes.
 func (t *texts) askTest(v *layout.Visit) (layout.Question, error) {
 	return layout.Question{
-		Fill: []any{"n", mostTests}, Facts: []web.ConsoleFact{{Label: "console.field.to", Cells: []web.Cell{layout.OrNone(verified(v))}}}, Fields: []web.Field{t.localeField(v.Context(), t.locale(v))},
+		Fill: []any{"n", mostTests}, Facts: []web.ConsoleFact{{Label: "console.field.to", Cells: []web.Cell{layout.OrNone(verified(v))}}},
+		Fields: []web.Field{t.localeField(v.Context(), t.locale(v))},
 	}, nil
 }
 
@@ -324,7 +353,10 @@ func (t *texts) sendTest(v *layout.Visit, in url.Values) (layout.Result, error) 
 		if known = p.EmailVerified && p.Email != ""; !known {
 			return nil
 		}
-		sent, _, err := audit.Search{Partition: audit.DefaultPartition, Since: at.Add(-time.Hour), Types: []string{testSent.Type}, Actor: by.ID, Limit: mostTests}.Find(tx)
+		sent, _, err := audit.Search{
+			Partition: audit.DefaultPartition, Since: at.Add(-time.Hour), Types: []string{testSent.Type},
+			Actor: by.ID, Limit: mostTests,
+		}.Find(tx)
 		if err != nil {
 			return err
 		}

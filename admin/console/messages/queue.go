@@ -104,14 +104,27 @@ func (t *texts) showQueue(v *layout.Visit) (*web.Console, error) {
 	if f.givenUp {
 		due = "console.column.given_up"
 	}
-	table := &web.Table{Label: web.Say("console.queue.title"), Columns: []string{"console.column.message", "console.column.to", "console.column.since", "console.column.attempts", due, "console.act.send-now", "console.act.drop-message"}}
+	table := &web.Table{
+		Label: web.Say("console.queue.title"),
+		Columns: []string{
+			"console.column.message", "console.column.to", "console.column.since", "console.column.attempts", due,
+			"console.act.send-now", "console.act.drop-message",
+		},
+	}
 	for i := range list {
 		m := &list[i]
 		kind, err := t.kindOf(v, m)
 		if err != nil {
 			return nil, err
 		}
-		row := web.TableRow{Cells: []web.Cell{kind, recipient(m, people), {Text: web.Say("console.time", "time", m.Since)}, {Name: strconv.Itoa(m.Tries)}, nextCell(m), {}, {}}}
+		row := web.TableRow{Cells: []web.Cell{
+			kind, recipient(m, people),
+			{Text: web.Say("console.time", "time", m.Since)},
+			{Name: strconv.Itoa(m.Tries)},
+			nextCell(m),
+			{},
+			{},
+		}}
 		if p, known := people[m.PersonID]; m.PersonID == "" || !known || v.Outranks(t.rankOf(&p)) {
 			if !m.Late && !m.Trying {
 				row.Cells[5] = v.Link("send-now", "item", encodeKey(m.Channel, m.Key))
@@ -132,7 +145,8 @@ func (t *texts) showQueue(v *layout.Visit) (*web.Console, error) {
 		if f.channel != "" {
 			to.Set("channel", f.channel)
 		}
-		part.Choices = append(part.Choices, web.Choice{Label: "console.queue." + state, URL: v.Path() + "?" + to.Encode(), Current: (state == "failed") == f.givenUp})
+		part.Choices = append(part.Choices,
+			web.Choice{Label: "console.queue." + state, URL: v.Path() + "?" + to.Encode(), Current: (state == "failed") == f.givenUp})
 	}
 	out := &web.Console{Title: web.Say("console.queue.title"), Up: up(), Lead: web.Say("console.queue.text"), Parts: []web.ConsolePart{part}}
 	if len(t.Manage.Outgoing) > 1 {
@@ -140,12 +154,21 @@ func (t *texts) showQueue(v *layout.Visit) (*web.Console, error) {
 	}
 	if len(list) == 0 && next == "" {
 		out.Parts[0].Table = nil
-		out.Parts[0].Empty = &web.Empty{Text: web.Say("console.queue.none"), Next: &web.Action{Label: "console.queue.failed", URL: layout.With(v.Path(), "state", "failed")}}
+		out.Parts[0].Empty = &web.Empty{
+			Text: web.Say("console.queue.none"),
+			Next: &web.Action{Label: "console.queue.failed", URL: layout.With(v.Path(), "state", "failed")},
+		}
 		switch {
 		case len(t.Manage.Outgoing) == 0:
-			out.Parts[0].Empty = &web.Empty{Text: web.Say("console.queue.nothing"), Next: &web.Action{Label: "console.findings.title", URL: layout.Root + "#findings"}}
+			out.Parts[0].Empty = &web.Empty{
+				Text: web.Say("console.queue.nothing"),
+				Next: &web.Action{Label: "console.findings.title", URL: layout.Root + "#findings"},
+			}
 		case f.givenUp:
-			out.Parts[0].Empty = &web.Empty{Text: web.Say("console.queue.none_failed"), Next: &web.Action{Label: "console.queue.waiting", URL: v.Path()}}
+			out.Parts[0].Empty = &web.Empty{
+				Text: web.Say("console.queue.none_failed"),
+				Next: &web.Action{Label: "console.queue.waiting", URL: v.Path()},
+			}
 		}
 	}
 	return out, nil
@@ -153,7 +176,10 @@ func (t *texts) showQueue(v *layout.Visit) (*web.Console, error) {
 
 // channelFilter chooses one of the channels.
 func (t *texts) channelFilter(v *layout.Visit, f queueFilter) *web.Filter {
-	field := web.Field{Name: "channel", Type: "select", Label: "console.field.channel", Value: f.channel, Options: []web.Option{{Label: "console.channel.all"}}}
+	field := web.Field{
+		Name: "channel", Type: "select", Label: "console.field.channel", Value: f.channel,
+		Options: []web.Option{{Label: "console.channel.all"}},
+	}
 	for _, o := range t.Manage.Outgoing {
 		field.Options = append(field.Options, web.Option{Value: o.Channel(), Label: "console.channel." + o.Channel()})
 	}

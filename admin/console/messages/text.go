@@ -83,7 +83,13 @@ func (t *texts) isChanged(v *layout.Visit) bool {
 
 func (t *texts) showText(v *layout.Visit) (*web.Console, error) {
 	x := shownText(v)
-	table := &web.Table{Label: web.Say("console.messages.languages"), Columns: []string{"console.column.language", "console.column.text", "console.column.builtin", "console.column.origin", "console.column.action"}}
+	table := &web.Table{
+		Label: web.Say("console.messages.languages"),
+		Columns: []string{
+			"console.column.language", "console.column.text", "console.column.builtin", "console.column.origin",
+			"console.column.action",
+		},
+	}
 	row := func(name web.Cell, locale string, now, builtIn, origin web.Cell) {
 		act := v.Link("edit-message", "locale", locale)
 		cells := []web.Cell{name, now, builtIn, origin, act}
@@ -105,13 +111,18 @@ func (t *texts) showText(v *layout.Visit) (*web.Console, error) {
 	if ok {
 		origin = web.Cell{Text: web.Say("console.text.changed"), Kind: "plain"}
 	}
-	row(web.Cell{Text: web.Say("console.text.every"), Hint: web.Say("console.text.every.hint")}, settings.DefaultMessages, layout.OrNone(every), layout.OrNone(""), origin)
+	row(web.Cell{Text: web.Say("console.text.every"), Hint: web.Say("console.text.every.hint")}, settings.DefaultMessages,
+		layout.OrNone(every), layout.OrNone(""), origin)
 	out := &web.Console{
-		Name: x.key, Up: &web.Up{Label: web.Say("console.messages.title"), URL: layout.Root + messagesPath + "?" + url.Values{"locale": {t.locale(v)}}.Encode()}, Actions: v.Buttons(),
+		Name: x.key, Up: &web.Up{
+			Label: web.Say("console.messages.title"),
+			URL:   layout.Root + messagesPath + "?" + url.Values{"locale": {t.locale(v)}}.Encode(),
+		}, Actions: v.Buttons(),
 		Parts: []web.ConsolePart{{ID: "languages", Title: web.Say("console.messages.languages"), Table: table}},
 	}
 	if facts := placeholderFacts(x.key); facts != nil {
-		out.Parts = append(out.Parts, web.ConsolePart{ID: "names", Title: web.Say("console.text.names"), Text: web.Say("console.text.names.text"), Facts: facts})
+		out.Parts = append(out.Parts,
+			web.ConsolePart{ID: "names", Title: web.Say("console.text.names"), Text: web.Say("console.text.names.text"), Facts: facts})
 	}
 	used := web.ConsolePart{ID: "used", Title: web.Say("console.column.used"), Text: web.Say("console.text.used." + areaOf(x.key))}
 	if ids := t.usesOf(x.key); len(ids) > 0 {
@@ -121,7 +132,11 @@ func (t *texts) showText(v *layout.Visit) (*web.Console, error) {
 			if err != nil {
 				return nil, err
 			}
-			used.Table.Rows = append(used.Table.Rows, web.TableRow{URL: previewPath(id) + "?" + url.Values{"locale": {t.locale(v)}}.Encode(), Cells: []web.Cell{{Name: name}, {Name: id, Code: true}}})
+			used.Table.Rows = append(used.Table.Rows,
+				web.TableRow{
+					URL:   previewPath(id) + "?" + url.Values{"locale": {t.locale(v)}}.Encode(),
+					Cells: []web.Cell{{Name: name}, {Name: id, Code: true}},
+				})
 		}
 	}
 	out.Parts = append(out.Parts, used)
@@ -218,7 +233,10 @@ func about(name string, w web.Wording) []web.ConsoleFact {
 	if name == "" {
 		language = web.Cell{Text: web.Say("console.text.every")}
 	}
-	return append([]web.ConsoleFact{{Label: "console.column.language", Cells: []web.Cell{language}}, {Label: "console.column.builtin", Cells: []web.Cell{layout.OrNone(w.BuiltIn)}}}, placeholderFacts(w.Key)...)
+	return append([]web.ConsoleFact{
+		{Label: "console.column.language", Cells: []web.Cell{language}},
+		{Label: "console.column.builtin", Cells: []web.Cell{layout.OrNone(w.BuiltIn)}},
+	}, placeholderFacts(w.Key)...)
 }
 
 // manyLines is the length in characters from which a text has a field of several lines.
@@ -237,7 +255,10 @@ func (t *texts) askEdit(v *layout.Visit) (layout.Question, error) {
 	if strings.Contains(w.BuiltIn+value, "\n") || utf8.RuneCountInString(cmp.Or(w.BuiltIn, value)) > manyLines {
 		f.Type = "textarea"
 	}
-	q := layout.Question{Submit: "console.save", Facts: about(name, w), Hidden: append(hidden, web.Hidden{Name: "tag", Value: x.tag}), Fields: []web.Field{f}}
+	q := layout.Question{
+		Submit: "console.save", Facts: about(name, w), Hidden: append(hidden, web.Hidden{Name: "tag", Value: x.tag}),
+		Fields: []web.Field{f},
+	}
 	if sent := v.PostForm.Get("tag"); sent != "" && sent != x.tag {
 		q.Facts = append(q.Facts, web.ConsoleFact{Label: "console.column.now", Cells: []web.Cell{layout.OrNone(value)}})
 	}
@@ -256,7 +277,8 @@ func (t *texts) edit(v *layout.Visit, in url.Values) (layout.Result, error) {
 	if ok && before == text || !ok && locale != settings.DefaultMessages && w.Text == text {
 		return layout.Result{}, &layout.Problem{Field: "text", Key: "console.problem.text_same"}
 	}
-	return layout.Result{}, settingspages.Refused("text", t.Config.SetMessage(settingspages.Write(v), spelled, x.key, text, in.Get("tag"), v.Actor()))
+	return layout.Result{}, settingspages.Refused("text",
+		t.Config.SetMessage(settingspages.Write(v), spelled, x.key, text, in.Get("tag"), v.Actor()))
 }
 
 // askReset shows what goes, and what is shown afterwards.
@@ -265,7 +287,10 @@ func (t *texts) askReset(v *layout.Visit) (layout.Question, error) {
 	locale, name, hidden := t.chosen(v)
 	w, _ := t.pages.Wording(v.Context(), locale, x.key)
 	_, now, _ := x.stored(locale)
-	return layout.Question{Facts: append(about(name, w), web.ConsoleFact{Label: "console.column.now", Cells: []web.Cell{layout.OrNone(now)}}), Hidden: append(hidden, web.Hidden{Name: "tag", Value: x.tag})}, nil
+	return layout.Question{
+		Facts:  append(about(name, w), web.ConsoleFact{Label: "console.column.now", Cells: []web.Cell{layout.OrNone(now)}}),
+		Hidden: append(hidden, web.Hidden{Name: "tag", Value: x.tag}),
+	}, nil
 }
 
 func (t *texts) reset(v *layout.Visit, in url.Values) (layout.Result, error) {

@@ -46,14 +46,30 @@ func (s *setup) showAPIClients(v *layout.Visit) (*web.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	programs := &web.Table{Label: web.Say("console.api-clients.programs"), Columns: []string{"console.field.client_id", "console.column.apis", "console.column.state", "console.column.seen", "console.column.address", "console.column.place"}}
+	programs := &web.Table{
+		Label: web.Say("console.api-clients.programs"),
+		Columns: []string{
+			"console.field.client_id", "console.column.apis", "console.column.state", "console.column.seen",
+			"console.column.address", "console.column.place",
+		},
+	}
 	for i := range clients {
 		c := &clients[i]
 		programs.Rows = append(programs.Rows, web.TableRow{Cells: []web.Cell{
-			{Name: c.ID, Code: true}, {Name: strings.Join(c.APIs, ", "), Note: strings.Join(c.Partitions, ", ")}, enabledCell(!c.Disabled), when(last[i].At), layout.OrNone(last[i].Address), {Name: s.PlaceOf("api_client " + c.ID), Code: true},
+			{Name: c.ID, Code: true},
+			{Name: strings.Join(c.APIs, ", "), Note: strings.Join(c.Partitions, ", ")},
+			enabledCell(!c.Disabled),
+			when(last[i].At), layout.OrNone(last[i].Address),
+			{Name: s.PlaceOf("api_client " + c.ID), Code: true},
 		}})
 	}
-	secrets := &web.Table{Label: web.Say("console.person.app_passwords"), Columns: []string{"console.column.name", "console.column.person", "console.column.sites", "console.column.seen", "console.column.address", "console.column.uses"}}
+	secrets := &web.Table{
+		Label: web.Say("console.person.app_passwords"),
+		Columns: []string{
+			"console.column.name", "console.column.person", "console.column.sites", "console.column.seen",
+			"console.column.address", "console.column.uses",
+		},
+	}
 	for i := range owned {
 		o := &owned[i]
 		at := pathOf("/persons", o.Person)
@@ -62,7 +78,11 @@ func (s *setup) showAPIClients(v *layout.Visit) (*web.Console, error) {
 			name = o.Person
 		}
 		secrets.Rows = append(secrets.Rows, web.TableRow{URL: at + "#app_passwords", Cells: []web.Cell{
-			{Name: o.Name}, {Name: name, URL: at}, {Name: strings.Join(o.Sites, ", ")}, when(o.Last), layout.OrNone(o.LastAddress), {Name: usesOf(o.Count, o.Limit)},
+			{Name: o.Name},
+			{Name: name, URL: at},
+			{Name: strings.Join(o.Sites, ", ")},
+			when(o.Last), layout.OrNone(o.LastAddress),
+			{Name: usesOf(o.Count, o.Limit)},
 		}})
 	}
 	secrets.First, secrets.Next = v.Pages(next)

@@ -43,9 +43,21 @@ func certificateCell(c *x509.Certificate) web.Cell {
 // the next step of a rotation for those who may. ok: there are any
 func (s *setup) keysPart(v *layout.Visit, p *shownProvider) (part web.ConsolePart, ok bool, err error) {
 	part = web.ConsolePart{ID: "keys", Title: web.Say("console.provider.keys")}
-	t := &web.Table{Label: part.Title, Columns: []string{"console.column.key", "console.column.use", "console.column.valid_until", "console.column.left", "console.column.rotation"}}
+	t := &web.Table{
+		Label: part.Title,
+		Columns: []string{
+			"console.column.key", "console.column.use", "console.column.valid_until", "console.column.left",
+			"console.column.rotation",
+		},
+	}
 	for _, c := range s.Providers.Certificates(v.Context())[p.ID] {
-		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{certificateCell(c), {Text: web.Say("console.keys.for.check")}, when(c.NotAfter), daysLeft(v.Now, c.NotAfter), {Text: web.Say("console.keys.theirs")}}})
+		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{
+			certificateCell(c),
+			{Text: web.Say("console.keys.for.check")},
+			when(c.NotAfter),
+			daysLeft(v.Now, c.NotAfter),
+			{Text: web.Say("console.keys.theirs")},
+		}})
 	}
 	pairs, err := s.Config.KeyPairs().Summaries(v.Context())
 	if err != nil {
@@ -146,9 +158,13 @@ func Expiring(v *layout.Visit, own []keystore.Expiry, d Deps) (part web.ConsoleP
 		}
 	}
 	slices.SortFunc(rows, func(a, b row) int {
-		return cmp.Or(a.until.Compare(b.until), strings.Compare(a.cells[0].Name, b.cells[0].Name), strings.Compare(a.cells[0].Note, b.cells[0].Note))
+		return cmp.Or(a.until.Compare(b.until), strings.Compare(a.cells[0].Name, b.cells[0].Name),
+			strings.Compare(a.cells[0].Note, b.cells[0].Note))
 	})
-	t := &web.Table{Label: web.Say("console.expiry.title"), Columns: []string{"console.column.certificate", "console.column.use", "console.column.valid_until", "console.column.left"}}
+	t := &web.Table{
+		Label:   web.Say("console.expiry.title"),
+		Columns: []string{"console.column.certificate", "console.column.use", "console.column.valid_until", "console.column.left"},
+	}
 	for _, r := range rows[:min(len(rows), shownExpiries)] {
 		t.Rows = append(t.Rows, web.TableRow{Cells: r.cells})
 	}

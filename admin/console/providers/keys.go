@@ -42,7 +42,13 @@ func (s *setup) showKeys(v *layout.Visit) (*web.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	signing := &web.Table{Label: web.Say("console.keys.signing"), Columns: []string{"console.column.key", "console.column.use", "console.column.created", "console.column.signs_until", "console.column.public", "console.column.action"}}
+	signing := &web.Table{
+		Label: web.Say("console.keys.signing"),
+		Columns: []string{
+			"console.column.key", "console.column.use", "console.column.created", "console.column.signs_until",
+			"console.column.public", "console.column.action",
+		},
+	}
 	for _, k := range s.Authz.SigningKeys() {
 		kind := map[string]string{"signs": "good", "next": "plain"}[k.Use]
 		until := when(k.RetiresAt)
@@ -54,7 +60,12 @@ func (s *setup) showKeys(v *layout.Visit) (*web.Console, error) {
 		if k.Use == "verifies" { // it is not published any more
 			public = web.Cell{}
 		}
-		signing.Rows = append(signing.Rows, web.TableRow{Cells: []web.Cell{{Name: k.Algorithm, Note: k.ID}, use, when(k.CreatedAt), until, public, v.Link("retire-key", "key", k.ID)}})
+		signing.Rows = append(signing.Rows,
+			web.TableRow{Cells: []web.Cell{
+				{Name: k.Algorithm, Note: k.ID},
+				use, when(k.CreatedAt), until, public,
+				v.Link("retire-key", "key", k.ID),
+			}})
 	}
 	out := &web.Console{Title: web.Say("console.keys.title"), Actions: v.Buttons(), Parts: []web.ConsolePart{
 		{ID: "signing", Title: web.Say("console.keys.signing"), Text: web.Say("console.keys.signing.text"), Table: signing},
@@ -71,7 +82,13 @@ func (s *setup) showKeys(v *layout.Visit) (*web.Console, error) {
 }
 
 func (s *setup) pairTable(v *layout.Visit, pairs []keystore.Summary) *web.Table {
-	t := &web.Table{Label: web.Say("console.keys.pairs"), Columns: []string{"console.column.name", "console.field.kind", "console.column.valid_until", "console.column.used_by", "console.column.public", "console.column.rotation", "console.column.action"}}
+	t := &web.Table{
+		Label: web.Say("console.keys.pairs"),
+		Columns: []string{
+			"console.column.name", "console.field.kind", "console.column.valid_until", "console.column.used_by",
+			"console.column.public", "console.column.rotation", "console.column.action",
+		},
+	}
 	for i := range pairs {
 		p := &pairs[i]
 		name, param := web.Cell{Name: p.Name}, p.ID
@@ -90,7 +107,12 @@ func (s *setup) pairTable(v *layout.Visit, pairs []keystore.Summary) *web.Table 
 		if p.PEM != nil {
 			public = v.Link("public-pair", "pair", param)
 		}
-		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{name, {Name: p.Type}, until, layout.OrNone(strings.Join(p.UsedBy, ", ")), public, rotation(v, p), renew}})
+		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{
+			name,
+			{Name: p.Type},
+			until, layout.OrNone(strings.Join(p.UsedBy, ", ")),
+			public, rotation(v, p), renew,
+		}})
 	}
 	return t
 }
@@ -139,7 +161,10 @@ func (s *setup) askRenew(v *layout.Visit) (layout.Question, error) {
 	p, err := s.pairOf(v, param)
 	if p != nil {
 		q.Fill = []any{"n", web.Say("console.number.places", "n", len(p.UsedBy))}
-		q.Facts = []web.ConsoleFact{{Label: "console.column.name", Cells: []web.Cell{layout.OrNone(p.Name)}}, {Label: "console.column.used_by", Cells: []web.Cell{layout.OrNone(strings.Join(p.UsedBy, ", "))}}}
+		q.Facts = []web.ConsoleFact{
+			{Label: "console.column.name", Cells: []web.Cell{layout.OrNone(p.Name)}},
+			{Label: "console.column.used_by", Cells: []web.Cell{layout.OrNone(strings.Join(p.UsedBy, ", "))}},
+		}
 		if p.ID == "" {
 			q.Facts = []web.ConsoleFact{{Label: "console.column.name", Cells: []web.Cell{{Text: web.Say("console.keys.own")}}}}
 		}

@@ -31,8 +31,15 @@ func (s *setup) providerScreen() *layout.Screen {
 				return providerOf(v).ID != settings.OwnMethod && (stored(v) || providerOf(v).Enabled)
 			}, Do: s.testProvider},
 			{Name: "edit-provider", Role: layout.Owner, When: editable, May: mayEditProvider, Ask: askEditProvider, Do: s.editProvider},
-			{Name: "enable-provider", Role: layout.Owner, When: func(v *layout.Visit) bool { return stored(v) && !providerOf(v).Enabled }, May: mayChangeProvider, Do: s.switchProvider(true)},
-			{Name: "disable-provider", Role: layout.Owner, Danger: true, When: func(v *layout.Visit) bool { return stored(v) && providerOf(v).Enabled }, May: mayChangeProvider, Ask: askLinked, Do: s.switchProvider(false)},
+			{
+				Name: "enable-provider", Role: layout.Owner, When: func(v *layout.Visit) bool { return stored(v) && !providerOf(v).Enabled },
+				May: mayChangeProvider, Do: s.switchProvider(true),
+			},
+			{
+				Name: "disable-provider", Role: layout.Owner, Danger: true,
+				When: func(v *layout.Visit) bool { return stored(v) && providerOf(v).Enabled }, May: mayChangeProvider, Ask: askLinked,
+				Do: s.switchProvider(false),
+			},
 			{Name: "remove-provider", Role: layout.Owner, Danger: true, When: stored, May: mayChangeProvider, Ask: askLinked, Do: s.removeProvider},
 		},
 	}
@@ -69,7 +76,10 @@ func (s *setup) findProvider(v *layout.Visit) error {
 func (s *setup) showProvider(v *layout.Visit) (*web.Console, error) {
 	p := providerOf(v)
 	m := &p.LoginMethod
-	out := &web.Console{Name: v.Called, Up: &web.Up{Label: web.Say("console.providers.title"), URL: layout.Root + providersPath}, Tags: []web.Cell{enabledCell(m.Enabled), originCell(m)}}
+	out := &web.Console{
+		Name: v.Called, Up: &web.Up{Label: web.Say("console.providers.title"), URL: layout.Root + providersPath},
+		Tags: []web.Cell{enabledCell(m.Enabled), originCell(m)},
+	}
 	facts := []web.ConsoleFact{
 		{Label: "console.field.id", Cells: []web.Cell{{Name: m.ID, Code: true}}},
 		{Label: "console.field.kind", Cells: []web.Cell{kindCell(m)}},
@@ -211,5 +221,6 @@ func (s *setup) switchProvider(on bool) func(*layout.Visit, url.Values) (layout.
 }
 
 func (s *setup) removeProvider(v *layout.Visit, _ url.Values) (layout.Result, error) {
-	return layout.Result{To: layout.Root + providersPath}, s.edit(v, func(list []settings.LoginMethod, at int) []settings.LoginMethod { return slices.Delete(list, at, at+1) })
+	return layout.Result{To: layout.Root + providersPath},
+		s.edit(v, func(list []settings.LoginMethod, at int) []settings.LoginMethod { return slices.Delete(list, at, at+1) })
 }

@@ -61,7 +61,8 @@ func methodFields(m *settings.LoginMethod) (out []methodField) {
 		for f := range wire.Fields(v.Type()) {
 			at, path := v.Field(f.Index), prefix+f.Name
 			switch {
-			case prefix == "" && slices.Contains(fixedMembers, path), m.ID == settings.OwnMethod && prefix == "" && !slices.Contains(ownMembers, path):
+			case prefix == "" && slices.Contains(fixedMembers, path), m.ID == settings.OwnMethod && prefix == "" &&
+				!slices.Contains(ownMembers, path):
 			case at.Kind() == reflect.Struct:
 				walk(at, path+".")
 			case at.Kind() == reflect.Pointer:
@@ -256,7 +257,10 @@ func askEditProvider(v *layout.Visit) (layout.Question, error) {
 		return layout.Question{}, err
 	}
 	q := layout.Question{Submit: "console.save", Hidden: []web.Hidden{{Name: "seen", Value: mark}}}
-	t := &web.Table{Label: web.Say("console.unit.typed"), Columns: []string{"console.column.member", "console.column.now", "console.column.typed"}}
+	t := &web.Table{
+		Label:   web.Say("console.unit.typed"),
+		Columns: []string{"console.column.member", "console.column.now", "console.column.typed"},
+	}
 	fields := methodFields(m.WithAttributes())
 	for i := range fields {
 		f := &fields[i]

@@ -27,8 +27,10 @@ const (
 
 // kinds are the types of login methods as people know them. Others are shown as they are.
 var kinds = map[string]string{
-	settings.TypeSAML: "SAML 2.0", settings.TypeOIDC: "OpenID Connect", settings.TypeLDAP: "LDAP", settings.TypeAzureADB2C: "Azure AD B2C", settings.TypeApple: "Apple",
-	settings.TypeFacebook: "Facebook", settings.TypeGoogle: "Google", settings.TypeLinkedIn: "LinkedIn", settings.TypeTwitter: "X", settings.TypeMicrosoft: "Microsoft", settings.TypeItsme: "itsme",
+	settings.TypeSAML: "SAML 2.0", settings.TypeOIDC: "OpenID Connect", settings.TypeLDAP: "LDAP", settings.TypeAzureADB2C: "Azure AD B2C",
+	settings.TypeApple:    "Apple",
+	settings.TypeFacebook: "Facebook", settings.TypeGoogle: "Google", settings.TypeLinkedIn: "LinkedIn", settings.TypeTwitter: "X",
+	settings.TypeMicrosoft: "Microsoft", settings.TypeItsme: "itsme",
 	settings.TypeDigiD: "DigiD", settings.TypeEIDAS: "eIDAS",
 }
 
@@ -111,7 +113,13 @@ func (s *setup) showProviders(v *layout.Visit) (*web.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &web.Table{Label: web.Say("console.providers.title"), Columns: []string{"console.column.provider", "console.field.kind", "console.column.state", "console.field.origin", "console.column.worked", "console.column.failed"}}
+	t := &web.Table{
+		Label: web.Say("console.providers.title"),
+		Columns: []string{
+			"console.column.provider", "console.field.kind", "console.column.state", "console.field.origin",
+			"console.column.worked", "console.column.failed",
+		},
+	}
 	for i := range list {
 		m, failed := &list[i], when(states[i].failed.At)
 		if states[i].failing() {
@@ -121,7 +129,10 @@ func (s *setup) showProviders(v *layout.Visit) (*web.Console, error) {
 			{Name: nameOf(m), Note: m.ID}, kindCell(m), enabledCell(m.Enabled), originCell(m), when(states[i].worked.At), failed,
 		}})
 	}
-	return &web.Console{Title: web.Say("console.providers.title"), Lead: web.Say("console.providers.text"), Actions: v.Buttons(), Parts: []web.ConsolePart{{Table: t}}}, nil
+	return &web.Console{
+		Title: web.Say("console.providers.title"), Lead: web.Say("console.providers.text"), Actions: v.Buttons(),
+		Parts: []web.ConsolePart{{Table: t}},
+	}, nil
 }
 
 func nameOf(m *settings.LoginMethod) string {
@@ -137,7 +148,10 @@ func askProvider(v *layout.Visit) (layout.Question, error) {
 		return askFound(v.PostForm, nil), nil
 	}
 	return layout.Question{Submit: "console.provider.look", Fields: []web.Field{
-		{Name: "kind", Type: "select", Options: []web.Option{{Value: "oidc", Label: "console.provider.oidc"}, {Value: "saml", Label: "console.provider.saml"}}},
+		{
+			Name: "kind", Type: "select",
+			Options: []web.Option{{Value: "oidc", Label: "console.provider.oidc"}, {Value: "saml", Label: "console.provider.saml"}},
+		},
 		{Name: "metadata_url", Required: true, Hint: "console.field.metadata_url.hint", MaxLength: 2048, InputMode: "url"},
 	}}, nil
 }
@@ -153,9 +167,13 @@ func askFound(in url.Values, steps idp.Steps) layout.Question {
 		},
 	}
 	if in.Get("kind") == "oidc" {
-		q.Fields = append(q.Fields, web.Field{Name: "client_id", Label: "console.field.provider_client", Required: true, MaxLength: 256}, web.Field{Name: "client_secret", Type: "password", Hint: "console.field.client_secret.hint"})
+		q.Fields = append(q.Fields, web.Field{Name: "client_id", Label: "console.field.provider_client", Required: true, MaxLength: 256},
+			web.Field{Name: "client_secret", Type: "password", Hint: "console.field.client_secret.hint"})
 	}
-	q.Fields = append(q.Fields, web.Field{Name: "enabled", Type: "checkbox", Label: "console.field.provider_on", Hint: "console.field.provider_on.hint"})
+	q.Fields = append(q.Fields, web.Field{
+		Name: "enabled", Type: "checkbox", Label: "console.field.provider_on",
+		Hint: "console.field.provider_on.hint",
+	})
 	if len(steps) > 0 {
 		q.Parts = []web.ConsolePart{stepsPart(steps)}
 	}
@@ -182,12 +200,16 @@ func suggested(raw string) string {
 func methodOf(in url.Values) settings.LoginMethod {
 	at := strings.TrimSpace(in.Get("metadata_url"))
 	m := settings.LoginMethod{
-		ID: strings.TrimSpace(in.Get("provider_id")), Name: strings.TrimSpace(in.Get("provider_name")), Enabled: in.Has("enabled"), Removable: true,
+		ID: strings.TrimSpace(in.Get("provider_id")), Name: strings.TrimSpace(in.Get("provider_name")),
+		Enabled: in.Has("enabled"), Removable: true,
 		Type: settings.TypeSAML, SAML: &settings.SAMLAttributes{IDPMetadata: at},
 	}
 	if in.Get("kind") == "oidc" {
 		m.Type, m.SAML = settings.TypeOIDC, nil
-		m.OIDC = &settings.OIDCAttributes{ClientID: strings.TrimSpace(in.Get("client_id")), ClientSecret: jsonapi.Secret(in.Get("client_secret")), ClientAuthenticationMethod: "CLIENT_SECRET_BASIC"}
+		m.OIDC = &settings.OIDCAttributes{
+			ClientID: strings.TrimSpace(in.Get("client_id")), ClientSecret: jsonapi.Secret(in.Get("client_secret")),
+			ClientAuthenticationMethod: "CLIENT_SECRET_BASIC",
+		}
 		if m.OIDC.ClientSecret == "" {
 			m.OIDC.ClientAuthenticationMethod = "PRIVATE_KEY_JWT"
 		}
@@ -233,10 +255,18 @@ func (s *setup) addProvider(v *layout.Visit, in url.Values) (layout.Result, erro
 
 // stepsPart lists what a test has tried. Steps are English: they name options.
 func stepsPart(steps idp.Steps) web.ConsolePart {
-	t := &web.Table{Label: web.Say("console.steps.title"), Columns: []string{"console.column.step", "console.column.outcome", "console.column.found", "console.column.mend"}}
+	t := &web.Table{
+		Label:   web.Say("console.steps.title"),
+		Columns: []string{"console.column.step", "console.column.outcome", "console.column.found", "console.column.mend"},
+	}
 	for _, one := range steps {
 		kind := map[string]string{idp.StepOK: "good", idp.StepWarning: "warn", idp.StepFailed: "bad"}[one.Result]
-		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{{Name: one.Name}, {Text: web.Say("console.step." + one.Result), Kind: kind}, {Name: one.What}, {Name: one.Mend, Quoted: true}}})
+		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{
+			{Name: one.Name},
+			{Text: web.Say("console.step." + one.Result), Kind: kind},
+			{Name: one.What},
+			{Name: one.Mend, Quoted: true},
+		}})
 	}
 	return web.ConsolePart{ID: "steps", Title: web.Say("console.steps.title"), Table: t}
 }

@@ -82,7 +82,10 @@ func (s *screens) findSettings(v *layout.Visit) (err error) {
 
 func (s *screens) showSettings(v *layout.Visit) (*web.Console, error) {
 	o := v.About.(*overview)
-	t := &web.Table{Label: web.Say("console.settings.units"), Columns: []string{"console.column.unit", "console.column.differs", "console.column.stored", "console.column.caddyfile"}}
+	t := &web.Table{
+		Label:   web.Say("console.settings.units"),
+		Columns: []string{"console.column.unit", "console.column.differs", "console.column.stored", "console.column.caddyfile"},
+	}
 	for i := range o.units {
 		u := &o.units[i]
 		var differs, stored, declared int
@@ -101,16 +104,24 @@ func (s *screens) showSettings(v *layout.Visit) (*web.Console, error) {
 			{Text: web.Say("console.unit." + u.Name), Name: u.Name, Note: u.Name}, number(differs), number(stored), number(declared),
 		}})
 	}
-	out := &web.Console{Title: web.Say("console.settings.title"), Lead: web.Say("console.settings.text"), Actions: v.Buttons(), Parts: []web.ConsolePart{{Table: t}}}
+	out := &web.Console{
+		Title: web.Say("console.settings.title"), Lead: web.Say("console.settings.text"), Actions: v.Buttons(),
+		Parts: []web.ConsolePart{{Table: t}},
+	}
 	if o.last != nil {
 		facts, err := s.lastFacts(v, o.last)
 		if err != nil {
 			return nil, err
 		}
-		out.Parts = append(out.Parts, web.ConsolePart{ID: "last", Title: web.Say("console.settings.last"), Facts: facts, Table: swapped(o.last.Changes)})
+		out.Parts = append(out.Parts,
+			web.ConsolePart{ID: "last", Title: web.Say("console.settings.last"), Facts: facts, Table: swapped(o.last.Changes)})
 	}
 	if lines := s.words(o.units); lines != "" {
-		out.Parts = append(out.Parts, web.ConsolePart{ID: "caddyfile", Title: web.Say("console.settings.caddyfile"), Text: web.Say("console.settings.caddyfile.text"), Source: lines})
+		out.Parts = append(out.Parts,
+			web.ConsolePart{
+				ID: "caddyfile", Title: web.Say("console.settings.caddyfile"),
+				Text: web.Say("console.settings.caddyfile.text"), Source: lines,
+			})
 	}
 	return out, nil
 }
@@ -134,7 +145,10 @@ func (d Deps) lastFacts(v *layout.Visit, last *settings.LastChange) ([]web.Conso
 	if name := names[last.Actor]; name != "" {
 		who = web.Cell{Name: name, URL: layout.Root + "/persons/" + url.PathEscape(last.Actor)}
 	}
-	return []web.ConsoleFact{{Label: "console.column.by", Cells: []web.Cell{who}}, {Label: "console.column.time", Cells: []web.Cell{{Text: web.Say("console.time", "time", last.At)}}}}, err
+	return []web.ConsoleFact{
+		{Label: "console.column.by", Cells: []web.Cell{who}},
+		{Label: "console.column.time", Cells: []web.Cell{{Text: web.Say("console.time", "time", last.At)}}},
+	}, err
 }
 
 // swapped lists what a change has done, by what would undo it.
@@ -148,10 +162,16 @@ func swapped(undo []settings.Change) *web.Table {
 
 // changeTable lists changes, each member for itself.
 func changeTable(list []settings.Change) *web.Table {
-	t := &web.Table{Label: web.Say("console.settings.changes"), Columns: []string{"console.column.member", "console.column.before", "console.column.after"}}
+	t := &web.Table{
+		Label:   web.Say("console.settings.changes"),
+		Columns: []string{"console.column.member", "console.column.before", "console.column.after"},
+	}
 	for _, c := range list {
 		if bytes.Equal(c.From, c.To) { // only secrets differ
-			t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{memberCell(c.Path, "`"+c.Path+"`"), layout.OrNone(""), {Text: web.Say("console.settings.secret")}}})
+			t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{
+				memberCell(c.Path, "`"+c.Path+"`"), layout.OrNone(""),
+				{Text: web.Say("console.settings.secret")},
+			}})
 			continue
 		}
 		for _, d := range differences(c.Path, decoded(c.From), decoded(c.To)) {
@@ -291,7 +311,10 @@ func (s *screens) compare(v *layout.Visit, in url.Values) (layout.Result, error)
 	if err != nil {
 		return layout.Result{}, err
 	}
-	out := &web.Console{Title: web.Say("console.act.compare-settings.title"), Up: v.Up(), Lead: web.Say("console.settings.differs", "n", len(list))}
+	out := &web.Console{
+		Title: web.Say("console.act.compare-settings.title"), Up: v.Up(),
+		Lead: web.Say("console.settings.differs", "n", len(list)),
+	}
 	if len(list) == 0 {
 		out.Lead, out.Done = web.Text{}, web.Say("console.settings.same")
 	} else {

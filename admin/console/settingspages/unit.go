@@ -42,31 +42,53 @@ func (s *screens) showUnit(v *layout.Visit) (*web.Console, error) {
 		if m.Origin != settings.FromDefault || m.Value != m.Standard {
 			t = changed
 		}
-		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{memberCell(m.Path, "`"+within(m.Path)+"` "+says(m.Path)), valueCell(m, m.Value), valueCell(m, m.Standard), s.originCell(m)}})
+		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{
+			memberCell(m.Path, "`"+within(m.Path)+"` "+says(m.Path)), valueCell(m, m.Value),
+			valueCell(m, m.Standard), s.originCell(m),
+		}})
 	}
-	out := &web.Console{Title: v.Words, Name: u.Name, Up: &web.Up{Label: web.Say("console.settings.title"), URL: layout.Root + settingsPath}, Actions: v.Buttons()}
+	out := &web.Console{
+		Title: v.Words, Name: u.Name, Up: &web.Up{Label: web.Say("console.settings.title"), URL: layout.Root + settingsPath},
+		Actions: v.Buttons(),
+	}
 	if len(changed.Rows) > 0 {
 		out.Parts = append(out.Parts, web.ConsolePart{ID: "changed", Title: web.Say("console.unit.changed"), Table: changed})
 	}
 	if len(rest.Rows) > 0 {
-		out.Parts = append(out.Parts, web.ConsolePart{ID: "rest", Title: web.Say("console.unit.rest"), Fold: web.Say("console.unit.rest.fold", "n", len(rest.Rows)), Table: rest})
+		out.Parts = append(out.Parts,
+			web.ConsolePart{
+				ID: "rest", Title: web.Say("console.unit.rest"), Fold: web.Say("console.unit.rest.fold", "n", len(rest.Rows)),
+				Table: rest,
+			})
 	}
 	declared, err := s.declared(v, u.Name)
 	if err != nil {
 		return nil, err
 	}
 	if declared != nil {
-		out.Parts = append(out.Parts, web.ConsolePart{ID: "declared", Title: web.Say("console.unit.declared"), Text: web.Say("console.unit.declared.text"), Table: declared})
+		out.Parts = append(out.Parts,
+			web.ConsolePart{ID: "declared", Title: web.Say("console.unit.declared"), Text: web.Say("console.unit.declared.text"), Table: declared})
 	}
 	if lines := s.words([]settings.UnitState{*u}); lines != "" {
-		out.Parts = append(out.Parts, web.ConsolePart{ID: "caddyfile", Title: web.Say("console.settings.caddyfile"), Text: web.Say("console.settings.caddyfile.text"), Source: lines})
+		out.Parts = append(out.Parts,
+			web.ConsolePart{
+				ID: "caddyfile", Title: web.Say("console.settings.caddyfile"),
+				Text: web.Say("console.settings.caddyfile.text"), Source: lines,
+			})
 	}
-	out.Parts = append(out.Parts, web.ConsolePart{ID: "json", Title: web.Say("console.policy.json"), Text: web.Say("console.unit.json.text"), Source: readable(`{"`+u.Name+`":`+string(u.JSON)+`}`, "  ")})
+	out.Parts = append(out.Parts,
+		web.ConsolePart{
+			ID: "json", Title: web.Say("console.policy.json"), Text: web.Say("console.unit.json.text"),
+			Source: readable(`{"`+u.Name+`":`+string(u.JSON)+`}`, "  "),
+		})
 	return out, nil
 }
 
 func (s *screens) memberTable(label string) *web.Table {
-	return &web.Table{Label: web.Say(label), Columns: []string{"console.column.member", "console.column.value", "console.column.default", "console.field.origin"}}
+	return &web.Table{
+		Label:   web.Say(label),
+		Columns: []string{"console.column.member", "console.column.value", "console.column.default", "console.field.origin"},
+	}
 }
 
 // within is the path of a member in its unit.
@@ -167,7 +189,10 @@ func (s *screens) declared(v *layout.Visit, unit string) (*web.Table, error) {
 		}
 		for _, m := range u.LoginMethods.LoginMethods {
 			if !m.Removable && m.ID != settings.OwnMethod {
-				t.Rows = append(t.Rows, web.TableRow{URL: layout.Root + "/providers/" + url.PathEscape(m.ID), Cells: []web.Cell{{Name: m.ID}, {Name: s.PlaceOf("idp " + m.ID), Code: true}}})
+				t.Rows = append(t.Rows, web.TableRow{
+					URL:   layout.Root + "/providers/" + url.PathEscape(m.ID),
+					Cells: []web.Cell{{Name: m.ID}, {Name: s.PlaceOf("idp " + m.ID), Code: true}},
+				})
 			}
 		}
 	case "policies":
@@ -177,7 +202,10 @@ func (s *screens) declared(v *layout.Visit, unit string) (*web.Table, error) {
 		}
 		for i := range list {
 			if p := &list[i]; !p.Stored() {
-				t.Rows = append(t.Rows, web.TableRow{URL: layout.Root + "/policies/" + url.PathEscape(p.Name), Cells: []web.Cell{{Name: p.Name}, {Name: p.Place, Code: true}}})
+				t.Rows = append(t.Rows, web.TableRow{
+					URL:   layout.Root + "/policies/" + url.PathEscape(p.Name),
+					Cells: []web.Cell{{Name: p.Name}, {Name: p.Place, Code: true}},
+				})
 			}
 		}
 	}
@@ -261,10 +289,16 @@ func (s *screens) askUnit(v *layout.Visit) (layout.Question, error) {
 		}
 	}
 	if sent := v.PostForm.Get("tag"); sent != "" && sent != u.Tag {
-		t := &web.Table{Label: web.Say("console.unit.typed"), Columns: []string{"console.column.member", "console.column.now", "console.column.typed"}}
+		t := &web.Table{
+			Label:   web.Say("console.unit.typed"),
+			Columns: []string{"console.column.member", "console.column.now", "console.column.typed"},
+		}
 		for _, m := range u.Members {
 			if isField(m) && typed(m, v.PostForm) != m.Value {
-				t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{memberCell(m.Path, ""), valueCell(m, m.Value), valueCell(m, typed(m, v.PostForm))}})
+				t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{
+					memberCell(m.Path, ""), valueCell(m, m.Value),
+					valueCell(m, typed(m, v.PostForm)),
+				}})
 			}
 		}
 		q.Parts = []web.ConsolePart{{ID: "typed", Title: web.Say("console.unit.typed"), Text: web.Say("console.unit.typed.text"), Table: t}}
@@ -327,7 +361,8 @@ func (s *screens) blamed(u *settings.UnitState, err error, first string) string 
 	}
 	best := ""
 	for _, m := range u.Members {
-		if path := within(m.Path); isField(m) && (strings.HasPrefix(err.Error(), path+":") || strings.Contains(err.Error(), " "+path+":")) && len(m.Path) > len(best) {
+		if path := within(m.Path); isField(m) && (strings.HasPrefix(err.Error(), path+":") || strings.Contains(err.Error(), " "+path+":")) &&
+			len(m.Path) > len(best) {
 			best = m.Path
 		}
 	}
@@ -357,12 +392,18 @@ func (s *screens) askJSON(v *layout.Visit) (layout.Question, error) {
 	text := readable(string(u.JSON), "  ")
 	q := layout.Question{
 		Submit: "console.save", Hidden: []web.Hidden{{Name: "tag", Value: u.Tag}},
-		Fields: []web.Field{{Name: "json", Type: "textarea", Label: "console.policy.json", Hint: "console.unit.json.hint", Value: text, Required: true}},
+		Fields: []web.Field{{
+			Name: "json", Type: "textarea", Label: "console.policy.json", Hint: "console.unit.json.hint",
+			Value: text, Required: true,
+		}},
 	}
 	if sent := v.PostForm.Get("tag"); sent != "" && sent != u.Tag {
 		mine, _ := withoutSecrets(unix(v.PostForm.Get("json")))
 		if lines := layout.Diff(text, readable(mine, "  ")); len(lines) > 0 {
-			q.Parts = []web.ConsolePart{{ID: "typed", Title: web.Say("console.unit.typed"), Text: web.Say("console.unit.typed.text"), Source: strings.Join(lines, "\n")}}
+			q.Parts = []web.ConsolePart{{
+				ID: "typed", Title: web.Say("console.unit.typed"), Text: web.Say("console.unit.typed.text"),
+				Source: strings.Join(lines, "\n"),
+			}}
 		}
 	}
 	return q, nil

@@ -124,9 +124,21 @@ func plainPath(pattern string) string {
 
 // doctorPage says what the probes have shown: what needs mending first. Findings are English, as in the command.
 func doctorPage(v *layout.Visit, e Examination, found []Finding) *web.Console {
-	out := &web.Console{Title: web.Say("console.doctor.title"), Up: v.Up(), Actions: []web.Action{{Label: "console.doctor.again", URL: v.Path() + "/doctor"}}}
-	bad := web.ConsolePart{ID: "findings", Title: web.Say("console.doctor.findings"), Table: &web.Table{Label: web.Say("console.doctor.findings"), Columns: []string{"console.column.probe", "console.column.outcome", "console.column.found", "console.column.mend"}}}
-	good := web.ConsolePart{ID: "passed", Title: web.Say("console.doctor.passed"), Fold: web.Say("console.doctor.table"), Table: &web.Table{Label: web.Say("console.doctor.passed"), Columns: []string{"console.column.probe", "console.column.found"}}}
+	out := &web.Console{
+		Title: web.Say("console.doctor.title"), Up: v.Up(),
+		Actions: []web.Action{{Label: "console.doctor.again", URL: v.Path() + "/doctor"}},
+	}
+	bad := web.ConsolePart{
+		ID: "findings", Title: web.Say("console.doctor.findings"),
+		Table: &web.Table{
+			Label:   web.Say("console.doctor.findings"),
+			Columns: []string{"console.column.probe", "console.column.outcome", "console.column.found", "console.column.mend"},
+		},
+	}
+	good := web.ConsolePart{
+		ID: "passed", Title: web.Say("console.doctor.passed"), Fold: web.Say("console.doctor.table"),
+		Table: &web.Table{Label: web.Say("console.doctor.passed"), Columns: []string{"console.column.probe", "console.column.found"}},
+	}
 	failed := false
 	for _, f := range found {
 		if f.Verdict == "ok" {
@@ -137,7 +149,13 @@ func doctorPage(v *layout.Visit, e Examination, found []Finding) *web.Console {
 		if failed = failed || kind == "bad"; kind == "" {
 			kind = "warn"
 		}
-		bad.Table.Rows = append(bad.Table.Rows, web.TableRow{Cells: []web.Cell{{Name: f.Probe}, {Text: web.Say("console.doctor." + f.Verdict), Kind: kind}, {Name: f.What, Quoted: true}, {Name: f.Mend, Quoted: true}}})
+		bad.Table.Rows = append(bad.Table.Rows,
+			web.TableRow{Cells: []web.Cell{
+				{Name: f.Probe},
+				{Text: web.Say("console.doctor." + f.Verdict), Kind: kind},
+				{Name: f.What, Quoted: true},
+				{Name: f.Mend, Quoted: true},
+			}})
 	}
 	switch {
 	case failed:

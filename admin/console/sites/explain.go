@@ -21,13 +21,20 @@ func (g *gateway) explainScreen() *layout.Screen {
 }
 
 // methods can be chosen. Others can be written into the address.
-var methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodHead, http.MethodOptions}
+var methods = []string{
+	http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+	http.MethodHead, http.MethodOptions,
+}
 
 func (g *gateway) showExplain(v *layout.Visit) (*web.Console, error) {
 	in := v.URL.Query()
-	out := &web.Console{Title: web.Say("console.explain.title"), Lead: web.Say("console.explain.text"), Up: &web.Up{Label: web.Say("console.sites.title"), URL: layout.Root + sitesPath}}
+	out := &web.Console{
+		Title: web.Say("console.explain.title"), Lead: web.Say("console.explain.text"),
+		Up: &web.Up{Label: web.Say("console.sites.title"), URL: layout.Root + sitesPath},
+	}
 	q := Question{
-		URL: strings.TrimSpace(in.Get("url")), Method: cmp.Or(in.Get("method"), http.MethodGet), Address: strings.TrimSpace(in.Get("address")), Person: strings.TrimSpace(in.Get("person")),
+		URL: strings.TrimSpace(in.Get("url")), Method: cmp.Or(in.Get("method"), http.MethodGet), Address: strings.TrimSpace(in.Get("address")),
+		Person: strings.TrimSpace(in.Get("person")),
 	}
 	fields := []web.Field{
 		{Name: "url", Label: "console.field.url", Hint: "console.field.url.hint", Value: q.URL},
@@ -35,7 +42,10 @@ func (g *gateway) showExplain(v *layout.Visit) (*web.Console, error) {
 		{Name: "method", Type: "select", Label: "console.column.method", Value: q.Method},
 		{Name: "address", Label: "console.column.address", Hint: "console.explain.address.hint", Value: q.Address},
 		{Name: "at", Label: "console.column.time", Hint: "console.explain.at.hint", Value: strings.TrimSpace(in.Get("at"))},
-		{Name: "level", Type: "select", Label: "console.column.level", Value: in.Get("level"), Options: []web.Option{{Label: "console.explain.level"}}},
+		{
+			Name: "level", Type: "select", Label: "console.column.level", Value: in.Get("level"),
+			Options: []web.Option{{Label: "console.explain.level"}},
+		},
 	}
 	for _, m := range methods {
 		fields[2].Options = append(fields[2].Options, web.Option{Value: m, Label: m})
@@ -93,7 +103,11 @@ func verdictCell(verdict string) web.Cell {
 
 // explained shows an explanation. Reasons are English: they name options.
 func explained(e *Explanation) (out []web.ConsolePart) {
-	facts := []web.ConsoleFact{{Label: "console.column.outcome", Cells: []web.Cell{verdictCell(e.Verdict)}}, {Label: "console.field.request", Cells: []web.Cell{{Name: e.Method + " " + e.URL, Code: true}}}, {Label: "console.field.caller", Cells: callerCells(e.Caller)}}
+	facts := []web.ConsoleFact{
+		{Label: "console.column.outcome", Cells: []web.Cell{verdictCell(e.Verdict)}},
+		{Label: "console.field.request", Cells: []web.Cell{{Name: e.Method + " " + e.URL, Code: true}}},
+		{Label: "console.field.caller", Cells: callerCells(e.Caller)},
+	}
 	if rule, place := e.decider(); rule != "" {
 		facts = append(facts, web.ConsoleFact{Label: "console.field.decides", Cells: []web.Cell{{Name: rule}}})
 		if place != "" && !strings.HasSuffix(rule, place) {
@@ -157,7 +171,8 @@ func stepPart(s *Step, i int, several bool) web.ConsolePart {
 		part.Facts = append(part.Facts, web.ConsoleFact{Label: "console.field.why", Cells: []web.Cell{{Name: s.Why, Quoted: true}}})
 	}
 	if s.WantedLevel > 0 {
-		part.Facts = append(part.Facts, web.ConsoleFact{Label: "console.field.wanted", Cells: []web.Cell{{Text: web.Say("console.level", "n", s.WantedLevel)}}})
+		part.Facts = append(part.Facts,
+			web.ConsoleFact{Label: "console.field.wanted", Cells: []web.Cell{{Text: web.Say("console.level", "n", s.WantedLevel)}}})
 	}
 	headers := web.ConsoleFact{Label: "console.field.headers"}
 	for _, h := range s.Headers {
@@ -170,7 +185,10 @@ func stepPart(s *Step, i int, several bool) web.ConsolePart {
 		part.Text = web.Say("console.explain.no_rules")
 		return part
 	}
-	part.Table = &web.Table{Label: web.Say("console.rules.title"), Columns: []string{"console.column.rule", "console.column.does", "console.column.fit", "console.column.place"}}
+	part.Table = &web.Table{
+		Label:   web.Say("console.rules.title"),
+		Columns: []string{"console.column.rule", "console.column.does", "console.column.fit", "console.column.place"},
+	}
 	for _, l := range s.Rules {
 		fit := web.Cell{Text: web.Say("console.fit." + l.Fit)}
 		if l.Decides {
@@ -180,7 +198,8 @@ func stepPart(s *Step, i int, several bool) web.ConsolePart {
 		if strings.HasSuffix(l.Rule, place) {
 			place = ""
 		}
-		part.Table.Rows = append(part.Table.Rows, web.TableRow{Cells: []web.Cell{{Name: l.Rule}, kindCell(l.Kind), fit, {Name: place, Code: place != ""}}})
+		part.Table.Rows = append(part.Table.Rows,
+			web.TableRow{Cells: []web.Cell{{Name: l.Rule}, kindCell(l.Kind), fit, {Name: place, Code: place != ""}}})
 	}
 	return part
 }

@@ -194,7 +194,10 @@ type gateway struct {
 // Screens returns the screens, in the order of the navigation.
 func Screens(f *layout.Frame, d Deps) []*layout.Screen {
 	g := &gateway{f, d}
-	return []*layout.Screen{g.opensScreen(), g.sitesScreen(), g.siteScreen(), g.explainScreen(), g.policiesScreen(), g.policyScreen(), g.refusalsScreen(), g.refusalScreen(), g.requestsScreen(), g.requestScreen()}
+	return []*layout.Screen{
+		g.opensScreen(), g.sitesScreen(), g.siteScreen(), g.explainScreen(), g.policiesScreen(), g.policyScreen(),
+		g.refusalsScreen(), g.refusalScreen(), g.requestsScreen(), g.requestScreen(),
+	}
 }
 
 const (

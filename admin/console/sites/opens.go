@@ -80,7 +80,10 @@ func (g *gateway) showOpens(v *layout.Visit) (*web.Console, error) {
 		return nil, err
 	}
 	q, after, next := strings.ToLower(strings.TrimSpace(v.URL.Query().Get("q"))), v.URL.Query().Get("after"), ""
-	t := &web.Table{Label: web.Say("console.opens.title"), Columns: []string{"console.column.what", "console.field.kind", "console.column.outcome", "console.field.decides"}}
+	t := &web.Table{
+		Label:   web.Say("console.opens.title"),
+		Columns: []string{"console.column.what", "console.field.kind", "console.column.outcome", "console.field.decides"},
+	}
 	for i, what := range list {
 		if what.key <= after || !strings.Contains(strings.ToLower(what.name), q) {
 			continue
@@ -97,8 +100,12 @@ func (g *gateway) showOpens(v *layout.Visit) (*web.Console, error) {
 	}
 	t.First, t.Next = v.Pages(next)
 	out := &web.Console{
-		Title: web.Say("console.opens.title"), Lead: web.Say("console.opens.text", "name", v.Called), Up: &web.Up{Name: v.Called, URL: personPath(p.ID)}, Parts: []web.ConsolePart{{Table: t}},
-		Filter: &web.Filter{Action: v.Path(), Fields: []web.Field{{Name: "q", Type: "search", Label: "console.field.search", Value: v.URL.Query().Get("q"), EnterKeyHint: "search"}}},
+		Title: web.Say("console.opens.title"), Lead: web.Say("console.opens.text", "name", v.Called),
+		Up: &web.Up{Name: v.Called, URL: personPath(p.ID)}, Parts: []web.ConsolePart{{Table: t}},
+		Filter: &web.Filter{
+			Action: v.Path(),
+			Fields: []web.Field{{Name: "q", Type: "search", Label: "console.field.search", Value: v.URL.Query().Get("q"), EnterKeyHint: "search"}},
+		},
 	}
 	if q != "" {
 		out.Filter.Clear = v.Path()
@@ -114,7 +121,10 @@ func (g *gateway) openRow(v *layout.Visit, p *admin.PersonDetails, what *target)
 	if what.use != nil {
 		return useRow(p, what), nil
 	}
-	row := web.TableRow{URL: layout.With(layout.Root+explainPath, "url", what.url, "person", p.ID), Cells: []web.Cell{{Name: what.url}, {Text: web.Say("console.where.site")}}}
+	row := web.TableRow{
+		URL:   layout.With(layout.Root+explainPath, "url", what.url, "person", p.ID),
+		Cells: []web.Cell{{Name: what.url}, {Text: web.Say("console.where.site")}},
+	}
 	e, err := g.Explain(v.Request.Request, Question{URL: what.url, Person: p.ID})
 	if bad := new(Wrong); errors.As(err, &bad) {
 		row.Cells = append(row.Cells, web.Cell{Name: "—"}, web.Cell{Name: bad.Reason})
@@ -135,7 +145,10 @@ func (g *gateway) openRow(v *layout.Visit, p *admin.PersonDetails, what *target)
 // useRow says whether the person can use an application.
 func useRow(p *admin.PersonDetails, what *target) web.TableRow {
 	verdict, why := UseCells(p, what.use)
-	return web.TableRow{URL: applicationPath(what.use.ClientID), Cells: []web.Cell{{Name: what.name}, {Text: web.Say("console.where.oauth")}, verdict, why}}
+	return web.TableRow{
+		URL:   applicationPath(what.use.ClientID),
+		Cells: []web.Cell{{Name: what.name}, {Text: web.Say("console.where.oauth")}, verdict, why},
+	}
 }
 
 // UseCells say whether the person can use an application, and why not.

@@ -40,7 +40,10 @@ func (g *gateway) showPolicies(v *layout.Visit) (*web.Console, error) {
 		return nil, err
 	}
 	q, after, next := strings.ToLower(strings.TrimSpace(v.URL.Query().Get("q"))), v.URL.Query().Get("after"), ""
-	t := &web.Table{Label: web.Say("console.policies.title"), Columns: []string{"console.column.policy", "console.rules.title", "console.column.sites", "console.field.origin"}}
+	t := &web.Table{
+		Label:   web.Say("console.policies.title"),
+		Columns: []string{"console.column.policy", "console.rules.title", "console.column.sites", "console.field.origin"},
+	}
 	slices.SortStableFunc(list, func(a, b settings.PolicyEntry) int { return strings.Compare(a.Name, b.Name) })
 	for i := range list {
 		p := &list[i]
@@ -51,11 +54,21 @@ func (g *gateway) showPolicies(v *layout.Visit) (*web.Console, error) {
 			next = list[i-1].Name
 			break
 		}
-		t.Rows = append(t.Rows, web.TableRow{URL: policyPath(p.Name), Cells: []web.Cell{{Name: p.Name}, {Name: strconv.Itoa(len(p.Policy.Deny) + len(p.Policy.Allow))}, layout.OrNone(strings.Join(p.UsedBy, ", ")), sourceCell(p)}})
+		t.Rows = append(t.Rows, web.TableRow{
+			URL: policyPath(p.Name),
+			Cells: []web.Cell{
+				{Name: p.Name},
+				{Name: strconv.Itoa(len(p.Policy.Deny) + len(p.Policy.Allow))},
+				layout.OrNone(strings.Join(p.UsedBy, ", ")), sourceCell(p),
+			},
+		})
 	}
 	t.First, t.Next = v.Pages(next)
 	out := &web.Console{Title: web.Say("console.policies.title"), Actions: v.Buttons(), Parts: []web.ConsolePart{{Table: t}}}
-	out.Filter = &web.Filter{Action: v.Path(), Fields: []web.Field{{Name: "q", Type: "search", Label: "console.field.search", Value: v.URL.Query().Get("q"), EnterKeyHint: "search"}}}
+	out.Filter = &web.Filter{
+		Action: v.Path(),
+		Fields: []web.Field{{Name: "q", Type: "search", Label: "console.field.search", Value: v.URL.Query().Get("q"), EnterKeyHint: "search"}},
+	}
 	if q != "" {
 		out.Filter.Clear = v.Path()
 	}
@@ -104,7 +117,10 @@ func (g *gateway) findPolicy(v *layout.Visit) error {
 
 func (g *gateway) showPolicy(v *layout.Visit) (*web.Console, error) {
 	p := shownPolicy(v)
-	out := &web.Console{Name: p.Name, Up: &web.Up{Label: web.Say("console.policies.title"), URL: layout.Root + policiesPath}, Tags: []web.Cell{sourceCell(p)}}
+	out := &web.Console{
+		Name: p.Name, Up: &web.Up{Label: web.Say("console.policies.title"), URL: layout.Root + policiesPath},
+		Tags: []web.Cell{sourceCell(p)},
+	}
 	if !p.Stored() {
 		out.Lead = web.Say("console.policy.declared")
 	}
@@ -143,14 +159,19 @@ func (g *gateway) showPolicy(v *layout.Visit) (*web.Console, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.Parts = append(out.Parts, web.ConsolePart{ID: "rules", Title: web.Say("console.rules.title"), Text: web.Say("console.policy.order"), Choices: v.Periods(), Table: ruleTable(rules, hits)})
+		out.Parts = append(out.Parts,
+			web.ConsolePart{
+				ID: "rules", Title: web.Say("console.rules.title"), Text: web.Say("console.policy.order"), Choices: v.Periods(),
+				Table: ruleTable(rules, hits),
+			})
 	}
 	if twin, err := g.twin(v, p); err != nil {
 		return nil, err
 	} else if twin != nil {
 		out.Parts = append(out.Parts, twinPart(p, twin))
 	}
-	out.Parts = append(out.Parts, web.ConsolePart{ID: "json", Title: web.Say("console.policy.json"), Text: web.Say("console.policy.json.text"), Source: textOf(p.Policy)})
+	out.Parts = append(out.Parts,
+		web.ConsolePart{ID: "json", Title: web.Say("console.policy.json"), Text: web.Say("console.policy.json.text"), Source: textOf(p.Policy)})
 	return out, nil
 }
 
@@ -297,9 +318,15 @@ func (g *gateway) askPolicy(v *layout.Visit) (q layout.Question, err error) {
 		before = textOf(p.Policy)
 		text, q.Submit, q.Hidden = before, "console.save", []web.Hidden{{Name: "before", Value: printOf(p.Policy)}}
 	} else {
-		q.Fields = append(q.Fields, web.Field{Name: "policy", Label: "console.column.policy", Hint: "console.policy.name.hint", Required: true, MaxLength: 64})
+		q.Fields = append(q.Fields, web.Field{
+			Name: "policy", Label: "console.column.policy", Hint: "console.policy.name.hint",
+			Required: true, MaxLength: 64,
+		})
 	}
-	q.Fields = append(q.Fields, web.Field{Name: "json", Type: "textarea", Label: "console.policy.json", Hint: "console.policy.json.hint", Value: text, Required: true})
+	q.Fields = append(q.Fields, web.Field{
+		Name: "json", Type: "textarea", Label: "console.policy.json", Hint: "console.policy.json.hint",
+		Value: text, Required: true,
+	})
 	sent := v.PostForm.Get("json")
 	if sent == "" {
 		return q, nil

@@ -25,14 +25,20 @@ func (g *gateway) showRefusals(v *layout.Visit) (*web.Console, error) {
 	q := v.URL.Query()
 	fields := []web.Field{
 		{Name: "ref", Label: "console.field.ref", Hint: "console.field.ref.hint", Value: strings.TrimSpace(q.Get("ref"))},
-		{Name: "person", Type: "search", Label: "console.column.person", Hint: "console.events.person.hint", Value: strings.TrimSpace(q.Get("person"))},
+		{
+			Name: "person", Type: "search", Label: "console.column.person", Hint: "console.events.person.hint",
+			Value: strings.TrimSpace(q.Get("person")),
+		},
 		{Name: "site", Label: "console.column.site", Value: strings.TrimSpace(q.Get("site"))},
 		{Name: "where", Type: "select", Label: "console.column.where", Value: q.Get("where"), Options: []web.Option{{Label: "console.any"}}},
 	}
 	for _, where := range places {
 		fields[3].Options = append(fields[3].Options, web.Option{Value: where, Label: "console.where." + where})
 	}
-	out := &web.Console{Title: web.Say("console.refusals.title"), Lead: web.Say("console.refusals.text"), Filter: &web.Filter{Action: v.Path(), Fields: fields}}
+	out := &web.Console{
+		Title: web.Say("console.refusals.title"), Lead: web.Say("console.refusals.text"),
+		Filter: &web.Filter{Action: v.Path(), Fields: fields},
+	}
 	f := denial.Filter{Where: q.Get("where"), Behind: q.Get("after"), Limit: layout.Rows}
 	if slices.ContainsFunc(fields, func(f web.Field) bool { return f.Value != "" }) {
 		out.Filter.Clear = v.Path()
@@ -100,7 +106,10 @@ func (g *gateway) showRefusals(v *layout.Visit) (*web.Console, error) {
 
 // refusalTable lists refusals. Reasons are English, as in the log. at: those of one site
 func (g *gateway) refusalTable(list []denial.Refusal, at bool) *web.Table {
-	t := &web.Table{Label: web.Say("console.refusals.title"), Columns: []string{"console.column.request", "console.column.time", "console.column.person", "console.column.reason"}}
+	t := &web.Table{
+		Label:   web.Say("console.refusals.title"),
+		Columns: []string{"console.column.request", "console.column.time", "console.column.person", "console.column.reason"},
+	}
 	for i := range list {
 		f := &list[i]
 		what := web.Cell{Name: strings.TrimSpace(f.Method + " " + f.Site + f.Path), Note: f.Ref}
@@ -110,7 +119,10 @@ func (g *gateway) refusalTable(list []denial.Refusal, at bool) *web.Table {
 		case f.Where == denial.SignIn, f.Where == denial.StepUp, what.Name == "":
 			what = web.Cell{Text: web.Say("console.where." + f.Where), Note: f.Ref}
 		}
-		t.Rows = append(t.Rows, web.TableRow{URL: RefusalPath(f.Ref), Cells: []web.Cell{what, {Text: web.Say("console.time", "time", f.At)}, whoCell(f), {Name: f.Reason.Why(), Note: f.Detail}}})
+		t.Rows = append(t.Rows, web.TableRow{
+			URL:   RefusalPath(f.Ref),
+			Cells: []web.Cell{what, {Text: web.Say("console.time", "time", f.At)}, whoCell(f), {Name: f.Reason.Why(), Note: f.Detail}},
+		})
 	}
 	return t
 }
@@ -134,14 +146,20 @@ func (g *gateway) refusalScreen() *layout.Screen {
 }
 
 func (g *gateway) showRefusal(v *layout.Visit) (*web.Console, error) {
-	out := &web.Console{Title: web.Say("console.refusal.title"), Up: &web.Up{Label: web.Say("console.refusals.title"), URL: layout.Root + refusalsPath}}
+	out := &web.Console{
+		Title: web.Say("console.refusal.title"),
+		Up:    &web.Up{Label: web.Say("console.refusals.title"), URL: layout.Root + refusalsPath},
+	}
 	ref, err := denial.ParseRef(v.PathValue("id"))
 	if err != nil {
 		return nil, webflow.NotFound()
 	}
 	f, err := g.Refusals.Find(v.Context(), ref)
 	if errors.Is(err, denial.ErrUnknown) {
-		out.Parts = []web.ConsolePart{{Empty: &web.Empty{Text: web.Say("console.refusal.gone", "ref", ref), Next: &web.Action{Label: "console.refusals.title", URL: layout.Root + refusalsPath}}}}
+		out.Parts = []web.ConsolePart{{Empty: &web.Empty{
+			Text: web.Say("console.refusal.gone", "ref", ref),
+			Next: &web.Action{Label: "console.refusals.title", URL: layout.Root + refusalsPath},
+		}}}
 		return out, nil
 	}
 	if err != nil {
@@ -158,7 +176,8 @@ func (g *gateway) showRefusal(v *layout.Visit) (*web.Console, error) {
 	if request := strings.TrimSpace(f.Method + " " + f.Site + f.Path); request != "" {
 		facts = append(facts, web.ConsoleFact{Label: "console.field.request", Cells: []web.Cell{{Name: request, Code: true}}})
 	}
-	out.Lead = web.Say("console.refusal.sentence", "text", strings.Replace(f.Sentence(), " (person "+f.PersonID+")", "", 1)) // their page is one click away
+	out.Lead = web.Say("console.refusal.sentence", "text",
+		strings.Replace(f.Sentence(), " (person "+f.PersonID+")", "", 1)) // their page is one click away
 	out.Parts = []web.ConsolePart{{Facts: facts}}
 	if f.PersonID != "" {
 		out.Parts[0].Actions = append(out.Parts[0].Actions, web.Action{Label: "console.refusals.person", URL: RefusalsOf(f.PersonID)})
@@ -170,14 +189,18 @@ func (g *gateway) showRefusal(v *layout.Visit) (*web.Console, error) {
 	bad := new(Wrong)
 	switch {
 	case errors.As(err, &bad), errors.Is(err, person.ErrNoPerson):
-		out.Parts = append(out.Parts, web.ConsolePart{ID: "answer", Title: web.Say("console.refusal.now"), Text: web.Say("console.explain.problem", "reason", err.Error())})
+		out.Parts = append(out.Parts,
+			web.ConsolePart{ID: "answer", Title: web.Say("console.refusal.now"), Text: web.Say("console.explain.problem", "reason", err.Error())})
 		return out, nil
 	case err != nil:
 		return nil, err
 	}
 	parts := explained(now)
 	parts[0].Title = web.Say("console.refusal.now")
-	parts[0].Actions = []web.Action{{Label: "console.refusal.other", URL: layout.With(layout.Root+explainPath, "url", now.URL, "method", now.Method, "person", f.PersonID)}}
+	parts[0].Actions = []web.Action{{
+		Label: "console.refusal.other",
+		URL:   layout.With(layout.Root+explainPath, "url", now.URL, "method", now.Method, "person", f.PersonID),
+	}}
 	out.Parts = append(out.Parts, parts...)
 	return out, nil
 }

@@ -36,7 +36,10 @@ func requestCell(s access.State) web.Cell {
 
 func (g *gateway) showRequests(v *layout.Visit) (*web.Console, error) {
 	q := v.URL.Query()
-	f := access.Filter{State: access.State(q.Get("state")), Site: strings.TrimSpace(q.Get("site")), After: q.Get("after"), Limit: layout.Rows + 1}
+	f := access.Filter{
+		State: access.State(q.Get("state")), Site: strings.TrimSpace(q.Get("site")),
+		After: q.Get("after"), Limit: layout.Rows + 1,
+	}
 	list, err := g.Access.List(v.Context(), f)
 	if err != nil {
 		return nil, err
@@ -46,20 +49,41 @@ func (g *gateway) showRequests(v *layout.Visit) (*web.Console, error) {
 		list = list[:layout.Rows]
 		next = list[len(list)-1].ID
 	}
-	t := &web.Table{Label: web.Say("console.requests.title"), Columns: []string{"console.column.person", "console.column.site", "console.column.reason", "console.column.time", "console.column.state"}}
+	t := &web.Table{
+		Label:   web.Say("console.requests.title"),
+		Columns: []string{"console.column.person", "console.column.site", "console.column.reason", "console.column.time", "console.column.state"},
+	}
 	for i := range list {
 		r := &list[i]
-		t.Rows = append(t.Rows, web.TableRow{URL: requestPath(r.ID), Cells: []web.Cell{{Name: r.Username}, {Name: r.Site, Code: true}, {Name: r.Reason}, {Text: web.Say("console.time", "time", r.AskedAt)}, requestCell(r.State)}})
+		t.Rows = append(t.Rows, web.TableRow{
+			URL: requestPath(r.ID),
+			Cells: []web.Cell{
+				{Name: r.Username},
+				{Name: r.Site, Code: true},
+				{Name: r.Reason},
+				{Text: web.Say("console.time", "time", r.AskedAt)},
+				requestCell(r.State),
+			},
+		})
 	}
 	t.First, t.Next = v.Pages(next)
-	states := web.Field{Name: "state", Type: "select", Label: "console.column.state", Value: q.Get("state"), Options: []web.Option{{Label: "console.any"}}}
+	states := web.Field{
+		Name: "state", Type: "select", Label: "console.column.state", Value: q.Get("state"),
+		Options: []web.Option{{Label: "console.any"}},
+	}
 	for _, s := range requestStates {
 		states.Options = append(states.Options, web.Option{Value: string(s), Label: "console.request." + string(s)})
 	}
 	out := &web.Console{
 		Title: web.Say("console.requests.title"), Lead: web.Say("console.requests.text"), Parts: []web.ConsolePart{{Table: t}},
-		Actions: []web.Action{{Label: "console.waiting.title", URL: v.Path() + "/waiting", Quiet: true}, {Label: "console.blocked.title", URL: v.Path() + "/blocked"}},
-		Filter:  &web.Filter{Action: v.Path(), Fields: []web.Field{{Name: "site", Type: "search", Label: "console.column.site", Value: f.Site}, states}},
+		Actions: []web.Action{
+			{Label: "console.waiting.title", URL: v.Path() + "/waiting", Quiet: true},
+			{Label: "console.blocked.title", URL: v.Path() + "/blocked"},
+		},
+		Filter: &web.Filter{
+			Action: v.Path(),
+			Fields: []web.Field{{Name: "site", Type: "search", Label: "console.column.site", Value: f.Site}, states},
+		},
 	}
 	filtered := f.Site != "" || f.State != ""
 	if filtered {
@@ -70,7 +94,10 @@ func (g *gateway) showRequests(v *layout.Visit) (*web.Console, error) {
 	case filtered:
 		out.Parts[0].Empty = &web.Empty{Text: web.Say("console.none"), Next: &web.Action{Label: "console.filter.clear", URL: v.Path()}}
 	default:
-		out.Parts[0].Empty = &web.Empty{Text: web.Say("console.requests.none"), Next: &web.Action{Label: "console.sites.title", URL: layout.Root + sitesPath}}
+		out.Parts[0].Empty = &web.Empty{
+			Text: web.Say("console.requests.none"),
+			Next: &web.Action{Label: "console.sites.title", URL: layout.Root + sitesPath},
+		}
 	}
 	return out, nil
 }
@@ -92,8 +119,14 @@ func (g *gateway) requestScreen() *layout.Screen {
 		Name: "request", Path: requestsPath + "/{id}", Role: layout.Viewer, Find: g.findRequest, Rank: g.rankOfRequest, Show: g.showRequest,
 		Acts: []*layout.Act{
 			{Name: "grant", Role: layout.Operator, Ask: askGrant, Do: g.grant},
-			{Name: "refuse", Role: layout.Operator, Danger: true, When: in(access.Open), Ask: askNote, Do: g.decide(func() decision { return g.Access.Refuse })},
-			{Name: "revoke-access", Role: layout.Operator, Danger: true, When: in(access.Granted), Ask: askNote, Do: g.decide(func() decision { return g.Access.Revoke })},
+			{
+				Name: "refuse", Role: layout.Operator, Danger: true, When: in(access.Open), Ask: askNote,
+				Do: g.decide(func() decision { return g.Access.Refuse }),
+			},
+			{
+				Name: "revoke-access", Role: layout.Operator, Danger: true, When: in(access.Granted), Ask: askNote,
+				Do: g.decide(func() decision { return g.Access.Revoke }),
+			},
 		},
 	}
 }
@@ -143,11 +176,15 @@ func (g *gateway) showRequest(v *layout.Visit) (*web.Console, error) {
 		facts = append(facts, when("console.request.ends", r.Ends))
 	}
 	if r.Uses > 0 {
-		facts = append(facts, web.ConsoleFact{Label: "console.request.uses", Cells: []web.Cell{{Name: strconv.Itoa(r.Uses-r.Used) + "/" + strconv.Itoa(r.Uses)}}})
+		facts = append(facts, web.ConsoleFact{
+			Label: "console.request.uses",
+			Cells: []web.Cell{{Name: strconv.Itoa(r.Uses-r.Used) + "/" + strconv.Itoa(r.Uses)}},
+		})
 	}
 	ways := web.Action{Label: "console.explain.title", URL: layout.With(layout.Root+explainPath, "url", r.Site+"/", "person", r.Person)}
 	out := &web.Console{
-		Title: web.Say("console.request.title", "name", r.Username), Tags: []web.Cell{requestCell(r.State)}, Up: &web.Up{Label: web.Say("console.requests.title"), URL: layout.Root + requestsPath},
+		Title: web.Say("console.request.title", "name", r.Username), Tags: []web.Cell{requestCell(r.State)},
+		Up:    &web.Up{Label: web.Say("console.requests.title"), URL: layout.Root + requestsPath},
 		Parts: []web.ConsolePart{{Facts: facts, Actions: append(v.Buttons(), ways)}},
 	}
 	if v.Self {
@@ -160,7 +197,9 @@ var noteField = web.Field{Name: "note", Label: "console.request.note", Hint: "co
 
 func askGrant(v *layout.Visit) (layout.Question, error) {
 	return layout.Question{Fill: []any{"site", shownRequest(v).Site}, Fields: []web.Field{
-		{Name: "hours", Label: "console.request.hours", Value: "8", InputMode: "numeric", MaxLength: 5}, {Name: "uses", Label: "console.request.uses", Hint: "console.request.uses.hint", InputMode: "numeric", MaxLength: 4}, noteField,
+		{Name: "hours", Label: "console.request.hours", Value: "8", InputMode: "numeric", MaxLength: 5},
+		{Name: "uses", Label: "console.request.uses", Hint: "console.request.uses.hint", InputMode: "numeric", MaxLength: 4},
+		noteField,
 	}}, nil
 }
 
@@ -191,7 +230,8 @@ func (g *gateway) grant(v *layout.Visit, in url.Values) (layout.Result, error) {
 		return layout.Result{}, err
 	}
 	r := shownRequest(v)
-	_, err = g.Access.Grant(v.Context(), r.Person, r.Site, access.Terms{For: time.Duration(hours) * time.Hour, Uses: uses}, in.Get("note"), v.Actor())
+	_, err = g.Access.Grant(v.Context(), r.Person, r.Site, access.Terms{For: time.Duration(hours) * time.Hour, Uses: uses},
+		in.Get("note"), v.Actor())
 	return layout.Result{}, problemOfAccess(err)
 }
 

@@ -57,7 +57,13 @@ func (g *gateway) shadowPart(v *layout.Visit, s *Site) (web.ConsolePart, error) 
 	if err != nil {
 		return part, err
 	}
-	part.Table = &web.Table{Label: web.Say("console.shadow.last"), Columns: []string{"console.column.time", "console.field.caller", "console.field.request", "console.column.outcome", "console.column.would", "console.column.rule"}}
+	part.Table = &web.Table{
+		Label: web.Say("console.shadow.last"),
+		Columns: []string{
+			"console.column.time", "console.field.caller", "console.field.request", "console.column.outcome",
+			"console.column.would", "console.column.rule",
+		},
+	}
 	for i := range list {
 		d := &list[i]
 		who := web.Cell{Text: web.Say("console.explain.stranger")}
@@ -72,7 +78,11 @@ func (g *gateway) shadowPart(v *layout.Visit, s *Site) (web.ConsolePart, error) 
 			rule.Hint = web.Say("console.shadow.live", "rule", d.LiveRule)
 		}
 		part.Table.Rows = append(part.Table.Rows, web.TableRow{Cells: []web.Cell{
-			{Text: web.Say("console.time", "time", d.At)}, who, {Name: d.Method + " " + d.Path, Code: true}, verdictCell(d.Live), verdictCell(d.Shadow), rule,
+			{Text: web.Say("console.time", "time", d.At)},
+			who,
+			{Name: d.Method + " " + d.Path, Code: true},
+			verdictCell(d.Live),
+			verdictCell(d.Shadow), rule,
 		}})
 	}
 	if len(list) == 0 {

@@ -71,7 +71,10 @@ func (g *gateway) showSites(v *layout.Visit) (*web.Console, error) {
 	t.First, t.Next = v.Pages(next)
 	out := &web.Console{
 		Title: web.Say("console.sites.title"), Actions: waysOn(""), Parts: []web.ConsolePart{{Choices: v.Periods(), Table: t}},
-		Filter: &web.Filter{Action: v.Path(), Fields: []web.Field{{Name: "q", Type: "search", Label: "console.field.search", Value: v.URL.Query().Get("q"), EnterKeyHint: "search"}}},
+		Filter: &web.Filter{
+			Action: v.Path(),
+			Fields: []web.Field{{Name: "q", Type: "search", Label: "console.field.search", Value: v.URL.Query().Get("q"), EnterKeyHint: "search"}},
+		},
 	}
 	if q != "" {
 		out.Filter.Clear = v.Path()
@@ -135,7 +138,10 @@ func (g *gateway) totals(v *layout.Visit, sites []Site) (out map[string]map[stri
 
 // siteScreen is one site.
 func (g *gateway) siteScreen() *layout.Screen {
-	return &layout.Screen{Name: "site", Path: sitesPath + "/{id}", Role: layout.Viewer, Find: g.findSite, Show: g.showSite, Acts: []*layout.Act{g.doctorAct()}}
+	return &layout.Screen{
+		Name: "site", Path: sitesPath + "/{id}", Role: layout.Viewer, Find: g.findSite, Show: g.showSite,
+		Acts: []*layout.Act{g.doctorAct()},
+	}
 }
 
 func (g *gateway) findSite(v *layout.Visit) error {
@@ -156,7 +162,10 @@ const lastRefusals = 20
 
 func (g *gateway) showSite(v *layout.Visit) (*web.Console, error) {
 	s := v.About.(*Site)
-	out := &web.Console{Name: s.ID, Up: &web.Up{Label: web.Say("console.sites.title"), URL: layout.Root + sitesPath}, Actions: append(v.Buttons(), waysOn(s.example())...)}
+	out := &web.Console{
+		Name: s.ID, Up: &web.Up{Label: web.Say("console.sites.title"), URL: layout.Root + sitesPath},
+		Actions: append(v.Buttons(), waysOn(s.example())...),
+	}
 	policies, err := g.Settings.Policies(v.Context())
 	if err != nil {
 		return nil, err
@@ -194,7 +203,10 @@ func (g *gateway) showSite(v *layout.Visit) (*web.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	part := web.ConsolePart{ID: "refusals", Title: web.Say("console.site.refusals"), Table: g.refusalTable(found, true), Actions: []web.Action{{Label: "console.site.refusals.all", URL: layout.With(layout.Root+refusalsPath, "site", s.ID)}}}
+	part := web.ConsolePart{
+		ID: "refusals", Title: web.Say("console.site.refusals"), Table: g.refusalTable(found, true),
+		Actions: []web.Action{{Label: "console.site.refusals.all", URL: layout.With(layout.Root+refusalsPath, "site", s.ID)}},
+	}
 	if len(found) == 0 {
 		part.Table, part.Actions, part.Empty = nil, nil, &web.Empty{Text: web.Say("console.site.refusals.none")}
 	}
@@ -244,7 +256,10 @@ func codes(label string, list []string, otherwise string) web.ConsoleFact {
 // tries. known: the policies that there are
 func gateParts(v *layout.Visit, g *Gate, i int, known map[string]bool, hits map[string]int64) []web.ConsolePart {
 	id := "gate" + strconv.Itoa(i)
-	facts := []web.ConsoleFact{codes("console.field.origins", g.Origins, "console.site.any"), codes("console.field.paths", g.Paths, "console.site.all"), codes("console.column.asks", g.Asks, "console.site.credential")}
+	facts := []web.ConsoleFact{
+		codes("console.field.origins", g.Origins, "console.site.any"),
+		codes("console.field.paths", g.Paths, "console.site.all"), codes("console.column.asks", g.Asks, "console.site.credential"),
+	}
 	if len(g.Open) > 0 {
 		facts = append(facts, codes("console.field.open", g.Open, ""))
 	}
@@ -270,7 +285,10 @@ func gateParts(v *layout.Visit, g *Gate, i int, known map[string]bool, hits map[
 
 // ruleTable lists rules, with how often each has decided. hits nil: that is not counted
 func ruleTable(list []Rule, hits map[string]int64) *web.Table {
-	t := &web.Table{Label: web.Say("console.rules.title"), Columns: []string{"console.column.rule", "console.column.does", "console.column.about", "console.column.place"}}
+	t := &web.Table{
+		Label:   web.Say("console.rules.title"),
+		Columns: []string{"console.column.rule", "console.column.does", "console.column.about", "console.column.place"},
+	}
 	if hits != nil {
 		t.Columns = append(t.Columns, "console.column.decided")
 	}
@@ -279,7 +297,11 @@ func ruleTable(list []Rule, hits map[string]int64) *web.Table {
 		if len(r.Asks) > 0 {
 			about = web.Cell{Name: strings.Join(r.Asks, " · "), Code: true}
 		}
-		row := web.TableRow{Cells: []web.Cell{{Name: cmp.Or(r.Name, r.Place, "—")}, kindCell(r.Kind), about, {Name: r.Place, Code: r.Place != ""}}}
+		row := web.TableRow{Cells: []web.Cell{
+			{Name: cmp.Or(r.Name, r.Place, "—")},
+			kindCell(r.Kind), about,
+			{Name: r.Place, Code: r.Place != ""},
+		}}
 		if hits != nil {
 			row.Cells = append(row.Cells, web.Cell{Name: strconv.FormatInt(hits[r.Counted], 10)})
 		}

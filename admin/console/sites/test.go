@@ -31,7 +31,10 @@ func askCases(p *settings.PolicyEntry, cases string) layout.Question {
 		{Name: "cases", Type: "textarea", Label: "console.test.cases", Hint: "console.test.cases.hint", Value: cases, Required: true},
 	}}
 	if p.Stored() {
-		q.Fields = append(q.Fields, web.Field{Name: "json", Type: "textarea", Label: "console.test.json", Hint: "console.test.json.hint", Value: textOf(p.Policy)})
+		q.Fields = append(q.Fields, web.Field{
+			Name: "json", Type: "textarea", Label: "console.test.json", Hint: "console.test.json.hint",
+			Value: textOf(p.Policy),
+		})
 	}
 	return q
 }
@@ -57,7 +60,8 @@ func exampleCases(p *settings.PolicyEntry, sites []Site) string {
 			break
 		}
 	}
-	return "site " + site + "\n\nperson ann {\n  groups " + group + "\n  level 2\n}\n\nallow   ann  GET  /\nsign-in -    GET  /\n?       ann  POST /\n"
+	return "site " + site + "\n\nperson ann {\n  groups " + group +
+		"\n  level 2\n}\n\nallow   ann  GET  /\nsign-in -    GET  /\n?       ann  POST /\n"
 }
 
 // testPolicy shows what each case gets, below the form that can be sent again.
@@ -98,7 +102,13 @@ func problemOfTest(err error) error {
 
 // testedPart is the table of the cases. edited nil: the policy is the stored one
 func testedPart(now, edited []Tested) web.ConsolePart {
-	t := &web.Table{Label: web.Say("console.test.title"), Columns: []string{"console.field.request", "console.field.caller", "console.column.wanted", "console.column.outcome", "console.column.rule"}}
+	t := &web.Table{
+		Label: web.Say("console.test.title"),
+		Columns: []string{
+			"console.field.request", "console.field.caller", "console.column.wanted",
+			"console.column.outcome", "console.column.rule",
+		},
+	}
 	if edited != nil {
 		t.Columns = append(t.Columns[:3], "console.test.stored", "console.test.edited")
 	}

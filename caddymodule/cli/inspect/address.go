@@ -24,7 +24,10 @@ func OpenSites(ctx context.Context, sites []string) (out []diagnostic.Finding) {
 		Timeout:       timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		// Nothing secret is sent, and only the status is read: a certificate of Caddy's own authority is as good.
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, Proxy: http.ProxyFromEnvironment}, //nolint:gosec // see above
+		Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+			Proxy:           http.ProxyFromEnvironment,
+		}, //nolint:gosec // see above
 	}
 	defer client.CloseIdleConnections()
 	for _, site := range sites {
@@ -35,15 +38,17 @@ func OpenSites(ctx context.Context, sites []string) (out []diagnostic.Finding) {
 		resp, err := client.Do(req)
 		if err != nil {
 			out = append(out, diagnostic.Finding{
-				Severity: diagnostic.Warning, Reason: "the protected site " + site + " cannot be asked from here whether it is open", Mend: "run the command where the address of the site leads to Caddy",
+				Severity: diagnostic.Warning, Reason: "the protected site " + site + " cannot be asked from here whether it is open",
+				Mend: "run the command where the address of the site leads to Caddy",
 			})
 			continue
 		}
 		_ = resp.Body.Close()
 		if resp.StatusCode >= 200 && resp.StatusCode < 300 {
 			out = append(out, diagnostic.Finding{
-				Severity: diagnostic.Error, Reason: fmt.Sprintf("the protected site %s answers %d to a request without credentials", site, resp.StatusCode),
-				Mend: "look for what answers before `protect`, in Caddy or in front of it, or name the open path with `public`",
+				Severity: diagnostic.Error,
+				Reason:   fmt.Sprintf("the protected site %s answers %d to a request without credentials", site, resp.StatusCode),
+				Mend:     "look for what answers before `protect`, in Caddy or in front of it, or name the open path with `public`",
 			})
 		}
 	}

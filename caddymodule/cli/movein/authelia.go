@@ -132,7 +132,8 @@ func (c *Clients) authelia(a *autheliaClient) {
 		one.AuthMethod = "post"
 	}
 	// RFC 6749 6: a refresh token comes with a grant that a person takes part in.
-	if slices.Contains(one.Grants, "refresh_token") && !slices.Contains(one.Grants, "authorization_code") && !slices.Contains(one.Grants, "device_code") {
+	if slices.Contains(one.Grants, "refresh_token") && !slices.Contains(one.Grants, "authorization_code") &&
+		!slices.Contains(one.Grants, "device_code") {
 		one.Grants = slices.DeleteFunc(one.Grants, func(g string) bool { return g == "refresh_token" })
 		c.note(a.ID, "the grant refresh_token does not come: none of the others gives a refresh token")
 	}
@@ -149,7 +150,8 @@ func (c *Clients) authelia(a *autheliaClient) {
 	}
 	if a.AccessAlg != "" && a.AccessAlg != "none" {
 		if one.TokenFormat = "jwt"; a.AccessAlg != cmp.Or(a.IDTokenAlg, "RS256") {
-			c.note(a.ID, "access_token_signed_response_alg "+strconv.Quote(a.AccessAlg)+" does not come: access tokens are signed like its ID tokens")
+			c.note(a.ID, "access_token_signed_response_alg "+strconv.Quote(a.AccessAlg)+
+				" does not come: access tokens are signed like its ID tokens")
 		}
 	}
 	if a.Sector != "" {

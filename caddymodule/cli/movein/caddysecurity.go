@@ -150,7 +150,8 @@ func (m *securityMove) provider(name string, list []node) {
 		b.Lines = append(b.Lines, []string{"map", "email", "email"}, []string{"map", "name", "name"})
 	}
 	m.Blocks = append(m.Blocks, b)
-	m.note(about, "its secret is read from the environment variable "+client.SecretName(name)+"; register the redirect URI of this idp there (docs/openid-providers.md)")
+	m.note(about, "its secret is read from the environment variable "+client.SecretName(name)+
+		"; register the redirect URI of this idp there (docs/openid-providers.md)")
 	m.lacks(about, rest)
 }
 
@@ -186,7 +187,8 @@ func (m *securityMove) policy(name string, list []node) {
 					allowed = append(allowed, role)
 				}
 			}
-		case n.word(0) == "set", n.word(0) == "crypto", strings.HasPrefix(text, "inject headers"), strings.HasPrefix(text, "enable "), strings.HasPrefix(text, "disable auth"):
+		case n.word(0) == "set", n.word(0) == "crypto", strings.HasPrefix(text, "inject headers"), strings.HasPrefix(text, "enable "),
+			strings.HasPrefix(text, "disable auth"):
 			m.note(about, strconv.Quote(noBraces(text))+" does not come: see the headers of protect (docs/guide.md)")
 		default:
 			m.note(about, strconv.Quote(noBraces(text))+" does not come: say it by a policy or a rule of the site (docs/guide.md)")
@@ -248,7 +250,8 @@ func (m *securityMove) site(s caddyfile.ServerBlock) {
 		groups = []string{membersGroup}
 		m.note(about, "its policy "+policy+" is not in the file: only the group "+membersGroup+" may pass")
 	}
-	m.Sites += strings.Join(names, ", ") + " {\n\tprotect {\n\t\tlogin\n\t\t" + quoted(append([]string{"groups"}, groups...)) + "\n\t}\n" + strings.Join(others, "") + "}\n"
+	m.Sites += strings.Join(names, ", ") + " {\n\tprotect {\n\t\tlogin\n\t\t" + quoted(append([]string{"groups"}, groups...)) + "\n\t}\n" +
+		strings.Join(others, "") + "}\n"
 }
 
 // written returns a line with its block.

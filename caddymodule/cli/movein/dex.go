@@ -133,7 +133,10 @@ func (c *Clients) dexConnector(kind, id, name, issuer, clientID string, scopes [
 	} else {
 		clientID = noBraces(clientID)
 	}
-	b := Block{Head: []string{"idp", id, "oidc"}, Lines: [][]string{{"issuer", noBraces(issuer)}, {"client_id", clientID}, {"client_secret", "{env." + client.SecretName(id) + "}"}}}
+	b := Block{
+		Head:  []string{"idp", id, "oidc"},
+		Lines: [][]string{{"issuer", noBraces(issuer)}, {"client_id", clientID}, {"client_secret", "{env." + client.SecretName(id) + "}"}},
+	}
 	if name != "" {
 		b.Lines = append(b.Lines, []string{"name", noBraces(name)})
 	}
@@ -146,5 +149,6 @@ func (c *Clients) dexConnector(kind, id, name, issuer, clientID string, scopes [
 	}
 	b.Lines = append(b.Lines, line, []string{"map", "email", "email"}, []string{"map", "name", "name"})
 	c.Blocks = append(c.Blocks, b)
-	c.note(about, "its secret is read from the environment variable "+client.SecretName(id)+", and its redirect URI is /oidc/"+id+"/callback here: register that there")
+	c.note(about, "its secret is read from the environment variable "+client.SecretName(id)+", and its redirect URI is /oidc/"+
+		id+"/callback here: register that there")
 }

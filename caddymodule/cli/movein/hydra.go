@@ -41,10 +41,14 @@ type hydraClient struct {
 // hydraMembers are those that have an option or a line of their own. The last ones say when and by whom the client was
 // made there.
 var hydraMembers = []string{
-	"client_id", "client_name", "redirect_uris", "post_logout_redirect_uris", "grant_types", "response_types", "scope", "audience", "token_endpoint_auth_method", "jwks_uri", "jwks",
-	"allowed_cors_origins", "subject_type", "backchannel_logout_uri", "skip_consent", "frontchannel_logout_uri", "userinfo_signed_response_alg", "access_token_strategy",
-	"authorization_code_grant_access_token_lifespan", "refresh_token_grant_refresh_token_lifespan", "client_secret", "backchannel_logout_session_required",
-	"frontchannel_logout_session_required", "created_at", "updated_at", "registration_access_token", "registration_client_uri", "client_secret_expires_at",
+	"client_id", "client_name", "redirect_uris", "post_logout_redirect_uris", "grant_types", "response_types", "scope", "audience",
+	"token_endpoint_auth_method", "jwks_uri", "jwks",
+	"allowed_cors_origins", "subject_type", "backchannel_logout_uri", "skip_consent", "frontchannel_logout_uri",
+	"userinfo_signed_response_alg", "access_token_strategy",
+	"authorization_code_grant_access_token_lifespan", "refresh_token_grant_refresh_token_lifespan", "client_secret",
+	"backchannel_logout_session_required",
+	"frontchannel_logout_session_required", "created_at", "updated_at", "registration_access_token", "registration_client_uri",
+	"client_secret_expires_at",
 }
 
 // Hydra reads what `hydra list oauth2-clients --format json` prints, or a list of clients alone.

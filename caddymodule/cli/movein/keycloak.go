@@ -46,9 +46,11 @@ type keycloakClient struct {
 // clientMembers are the members of a client that have an option or a line of their own. The last ones mean nothing
 // outside of Keycloak: its own id, who may edit the client, and how its adapters register.
 var clientMembers = []string{
-	"clientId", "name", "enabled", "protocol", "publicClient", "bearerOnly", "clientAuthenticatorType", "rootUrl", "redirectUris", "webOrigins", "consentRequired",
+	"clientId", "name", "enabled", "protocol", "publicClient", "bearerOnly", "clientAuthenticatorType", "rootUrl", "redirectUris",
+	"webOrigins", "consentRequired",
 	"standardFlowEnabled", "implicitFlowEnabled", "directAccessGrantsEnabled", "serviceAccountsEnabled", "defaultClientScopes",
-	"optionalClientScopes", "attributes", "protocolMappers", "secret", "authorizationServicesEnabled", "fullScopeAllowed", "frontchannelLogout",
+	"optionalClientScopes", "attributes", "protocolMappers", "secret", "authorizationServicesEnabled",
+	"fullScopeAllowed", "frontchannelLogout",
 	"id", "access", "nodeReRegistrationTimeout", "registeredNodes",
 }
 
@@ -184,7 +186,10 @@ func (a *attributes) take(name string) string {
 // rest names the attributes that no one has taken, but for those that are off or at Keycloak's default, and those that
 // mean nothing outside of it.
 func (a *attributes) rest() (out []string) {
-	ofKeycloak := []string{"client.secret.creation.time", "realm_client", "client_credentials.use_refresh_token", "display.on.consent.screen", "saml_force_name_id_format"}
+	ofKeycloak := []string{
+		"client.secret.creation.time", "realm_client", "client_credentials.use_refresh_token", "display.on.consent.screen",
+		"saml_force_name_id_format",
+	}
 	object := map[string]any{}
 	for name, v := range a.of {
 		if v != "" && v != "false" && v != "-1" && !a.taken[name] && !slices.Contains(ofKeycloak, name) {
@@ -215,12 +220,14 @@ func (c *Clients) keycloakTokens(k *keycloakClient, at *attributes, one *client.
 	if alg := at.take("user.info.response.signature.alg"); alg != "" && alg != "unsigned" {
 		c.oneOf(k.ID, "user.info.response.signature.alg", alg, &one.UserinfoAlg, "RS256", "ES256", "EdDSA")
 	}
-	c.oneOf(k.ID, "authorization.signed.response.alg", at.take("authorization.signed.response.alg"), &one.ResponseAlg, "RS256", "ES256", "EdDSA")
+	c.oneOf(k.ID, "authorization.signed.response.alg", at.take("authorization.signed.response.alg"), &one.ResponseAlg,
+		"RS256", "ES256", "EdDSA")
 	if alg := at.take("access.token.signed.response.alg"); alg != "" && alg != one.IDTokenAlg {
 		c.note(k.ID, "access.token.signed.response.alg "+strconv.Quote(alg)+" does not come: access tokens are signed like its ID tokens")
 	}
 	for name, takes := range map[string]bool{
-		"pkce.code.challenge.method": true, "require.pushed.authorization.requests": true, "dpop.bound.access.tokens": true, "tls.client.certificate.bound.access.tokens": true,
+		"pkce.code.challenge.method": true, "require.pushed.authorization.requests": true, "dpop.bound.access.tokens": true,
+		"tls.client.certificate.bound.access.tokens": true,
 	} {
 		if v := at.take(name); takes && v != "" && v != "false" {
 			switch name {
@@ -240,7 +247,8 @@ func (c *Clients) keycloakTokens(k *keycloakClient, at *attributes, one *client.
 		}
 	}
 	for name, to := range map[string]*caddyfileutil.Duration{
-		"access.token.lifespan": &one.Lifetimes.AccessToken, "client.session.max.lifespan": &one.Lifetimes.RefreshChain, "client.session.idle.timeout": &one.Lifetimes.RefreshToken,
+		"access.token.lifespan": &one.Lifetimes.AccessToken, "client.session.max.lifespan": &one.Lifetimes.RefreshChain,
+		"client.session.idle.timeout": &one.Lifetimes.RefreshToken,
 	} {
 		v := at.take(name)
 		if name == "access.token.lifespan" && (v == "" || v == "-1") {

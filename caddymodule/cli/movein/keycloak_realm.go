@@ -40,7 +40,10 @@ var realmLines = map[string]string{
 }
 
 // realmSilent are members that mean nothing outside of Keycloak, or that are read elsewhere.
-var realmSilent = []string{"id", "realm", "keycloakVersion", "enabled", "clients", "users", "accessTokenLifespan", "identityProviders", "components", "groups", "scopeMappings", "clientScopeMappings", "identityProviderMappers"}
+var realmSilent = []string{
+	"id", "realm", "keycloakVersion", "enabled", "clients", "users", "accessTokenLifespan", "identityProviders",
+	"components", "groups", "scopeMappings", "clientScopeMappings", "identityProviderMappers",
+}
 
 // keycloakRealm notes what of the realm does not come, and writes its providers of OpenID Connect.
 func (c *Clients) keycloakRealm(realm map[string]json.RawMessage) {
@@ -104,7 +107,10 @@ func (c *Clients) keycloakProviders(raw json.RawMessage) {
 		case p.Kind != "oidc" && p.Kind != "keycloak-oidc" || issuer == "" || id == "" || !providerID(p.Alias):
 			c.note(about, "does not come, since it is of the kind "+p.Kind+" or has no issuer: write an idp for it (docs/openid-providers.md)")
 		default:
-			b := Block{Head: []string{"idp", p.Alias, "oidc"}, Lines: [][]string{{"issuer", issuer}, {"client_id", id}, {"client_secret", "{env." + client.SecretName(p.Alias) + "}"}}}
+			b := Block{
+				Head:  []string{"idp", p.Alias, "oidc"},
+				Lines: [][]string{{"issuer", issuer}, {"client_id", id}, {"client_secret", "{env." + client.SecretName(p.Alias) + "}"}},
+			}
 			if p.Name != "" && !strings.HasPrefix(p.Name, "${") {
 				b.Lines = append(b.Lines, []string{"name", noBraces(p.Name)})
 			}
@@ -114,7 +120,8 @@ func (c *Clients) keycloakProviders(raw json.RawMessage) {
 			b.Lines = slices.DeleteFunc(b.Lines, func(l []string) bool { return len(l) == 1 })
 			b.Lines = append(b.Lines, []string{"map", "email", "email"}, []string{"map", "name", "name"})
 			c.Blocks = append(c.Blocks, b)
-			c.note(about, "its secret is read from the environment variable "+client.SecretName(p.Alias)+", and its redirect URI is /oidc/"+p.Alias+"/callback here: register that there")
+			c.note(about, "its secret is read from the environment variable "+client.SecretName(p.Alias)+", and its redirect URI is /oidc/"+p.Alias+
+				"/callback here: register that there")
 		}
 	}
 }
@@ -135,7 +142,8 @@ func (c *Clients) keycloakComponents(raw json.RawMessage) {
 			continue
 		}
 		for _, d := range list {
-			c.note("user federation "+d.Name, "does not come: write an idp of the kind "+d.Kind+" (docs/ldap.md); its people sign in by the directory")
+			c.note("user federation "+d.Name,
+				"does not come: write an idp of the kind "+d.Kind+" (docs/ldap.md); its people sign in by the directory")
 		}
 	}
 	c.lacks("realm", unread(members, "component org.keycloak.keys.KeyProvider"))

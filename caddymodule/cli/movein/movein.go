@@ -78,7 +78,8 @@ func (c *Clients) add(one *client.Client) {
 	}
 	if !one.Public && one.AuthMethod != "private_key_jwt" {
 		one.Secrets = []caddyfileutil.Sensitive{caddyfileutil.Sensitive("{env." + client.SecretName(one.ID) + "}")}
-		c.note(one.ID, "its secret is read from the environment variable "+client.SecretName(one.ID)+": put the old one there, or a new one of `caddy gatehouse secret`")
+		c.note(one.ID, "its secret is read from the environment variable "+client.SecretName(one.ID)+
+			": put the old one there, or a new one of `caddy gatehouse secret`")
 	}
 	if err := problem(*one); err != nil {
 		c.note(one.ID, "does not come, since a Caddyfile could not have it: "+strings.ReplaceAll(err.Error(), "\n", "; "))

@@ -57,9 +57,12 @@ func TestKeycloakClients(t *testing.T) {
 		t.Fatalf("%d clients:\n%s", len(got), text)
 	}
 	shop := got["shop"]
-	if shop.Name != "The env.HOME shop" || shop.Public || strings.Join(shop.RedirectURIs, " ") != "https://shop.example.com/callback" || shop.Consent != "on" || !shop.PKCERequired ||
-		strings.Join(shop.Scopes, " ") != "openid profile email orders" || shop.Lifetimes.AccessToken != "300s" || strings.Join(shop.Grants, " ") != "authorization_code refresh_token" ||
-		string(shop.Secrets[0]) != "{env.SHOP_SECRET}" || strings.Join(shop.PostLogoutRedirectURIs, " ") != "https://shop.example.com/bye https://shop.example.com/callback" ||
+	if shop.Name != "The env.HOME shop" || shop.Public || strings.Join(shop.RedirectURIs, " ") != "https://shop.example.com/callback" ||
+		shop.Consent != "on" || !shop.PKCERequired ||
+		strings.Join(shop.Scopes, " ") != "openid profile email orders" || shop.Lifetimes.AccessToken != "300s" ||
+		strings.Join(shop.Grants, " ") != "authorization_code refresh_token" ||
+		string(shop.Secrets[0]) != "{env.SHOP_SECRET}" ||
+		strings.Join(shop.PostLogoutRedirectURIs, " ") != "https://shop.example.com/bye https://shop.example.com/callback" ||
 		strings.Join(shop.Origins, " ") != "https://www.example.com" || shop.BackchannelLogoutURI != "https://shop.example.com/out" {
 		t.Errorf("shop is %+v", shop)
 	}
@@ -70,8 +73,9 @@ func TestKeycloakClients(t *testing.T) {
 		t.Errorf("signed is %+v", signed)
 	}
 	for id, wants := range map[string][]string{
-		"shop": {"wildcards", "{host}", "password", `"orders"`, "mappers", "SHOP_SECRET"}, "spa": {"implicit"}, "wild": {"wildcards", "none of its redirect URIs"},
-		"api": {"api_client"}, "https://wiki.example.com/saml": {"saml"}, "robot": {"ROBOT_SECRET"},
+		"shop": {"wildcards", "{host}", "password", `"orders"`, "mappers", "SHOP_SECRET"}, "spa": {"implicit"},
+		"wild": {"wildcards", "none of its redirect URIs"},
+		"api":  {"api_client"}, "https://wiki.example.com/saml": {"saml"}, "robot": {"ROBOT_SECRET"},
 	} {
 		for _, want := range wants {
 			if !strings.Contains(c.said(id), want) {
@@ -110,11 +114,13 @@ identity_providers:
 		t.Fatal(err)
 	}
 	got := holds(t, c)
-	if g := got["grafana"]; g.Consent != "off" || !g.PKCERequired || g.AuthMethod != "post" || strings.Join(g.Grants, " ") != "authorization_code refresh_token" ||
+	if g := got["grafana"]; g.Consent != "off" || !g.PKCERequired || g.AuthMethod != "post" ||
+		strings.Join(g.Grants, " ") != "authorization_code refresh_token" ||
 		strings.Join(g.Scopes, " ") != "openid groups" || string(g.Secrets[0]) != "{env.GRAFANA_SECRET}" {
 		t.Errorf("grafana is %+v", g)
 	}
-	if cli := got["cli"]; !cli.Public || strings.Join(cli.Grants, " ") != "authorization_code device_code" || strings.Join(cli.Scopes, " ") != "openid groups profile email" {
+	if cli := got["cli"]; !cli.Public || strings.Join(cli.Grants, " ") != "authorization_code device_code" ||
+		strings.Join(cli.Scopes, " ") != "openid groups profile email" {
 		t.Errorf("cli is %+v", cli)
 	}
 	for id, want := range map[string]string{"grafana": "two_factor", "access_control": "protect"} {
@@ -172,13 +178,17 @@ connectors:
 	c.Blocks = nil
 	got := holds(t, c)
 	if shop := got["shop"]; shop.Consent != "off" || strings.Join(shop.Grants, " ") != "authorization_code refresh_token device_code" ||
-		strings.Join(shop.RedirectURIs, " ") != "https://shop.example.com/callback" || string(shop.Secrets[0]) != "{env.SHOP_SECRET}" || shop.Name != "The env.HOME shop" {
+		strings.Join(shop.RedirectURIs, " ") != "https://shop.example.com/callback" || string(shop.Secrets[0]) != "{env.SHOP_SECRET}" ||
+		shop.Name != "The env.HOME shop" {
 		t.Errorf("shop is %+v", shop)
 	}
 	if cli := got["cli"]; !cli.Public || strings.Join(cli.RedirectURIs, " ") != "http://localhost" {
 		t.Errorf("cli is %+v", cli)
 	}
-	for id, want := range map[string]string{"shop": "trustedPeers", "OTHER": "environment variable", "oauth2": "password", "connector corp": "/oidc/corp/callback", "connector github": "github"} {
+	for id, want := range map[string]string{
+		"shop": "trustedPeers", "OTHER": "environment variable", "oauth2": "password",
+		"connector corp": "/oidc/corp/callback", "connector github": "github",
+	} {
 		if !strings.Contains(c.said(id), want) {
 			t.Errorf("the notes of %s do not mention %s:\n%s", id, want, c.said(id))
 		}
@@ -207,14 +217,19 @@ func TestHydraClients(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := holds(t, c)
-		if shop := got["shop"]; shop.Consent != "off" || shop.AuthMethod != "post" || strings.Join(shop.Grants, " ") != "authorization_code refresh_token" ||
+		if shop := got["shop"]; shop.Consent != "off" || shop.AuthMethod != "post" ||
+			strings.Join(shop.Grants, " ") != "authorization_code refresh_token" ||
 			strings.Join(shop.Scopes, " ") != "openid orders" || string(shop.Secrets[0]) != "{env.SHOP_SECRET}" {
 			t.Errorf("%s: shop is %+v", name, shop)
 		}
-		if job, app := got["job"], got["app"]; strings.Join(job.Grants, " ") != "client_credentials" || !app.Public || strings.Join(app.Grants, " ") != "authorization_code" {
+		if job, app := got["job"], got["app"]; strings.Join(job.Grants, " ") != "client_credentials" || !app.Public ||
+			strings.Join(app.Grants, " ") != "authorization_code" {
 			t.Errorf("%s: job is %+v, app %+v", name, job, app)
 		}
-		for id, wants := range map[string][]string{"shop": {"implicit", `"photos.*"`, "audiences", "pairwise", "https://*.example.com"}, "old": {"no grant is left"}} {
+		for id, wants := range map[string][]string{
+			"shop": {"implicit", `"photos.*"`, "audiences", "pairwise", "https://*.example.com"},
+			"old":  {"no grant is left"},
+		} {
 			for _, want := range wants {
 				if !strings.Contains(c.said(id), want) {
 					t.Errorf("%s: the notes of %s do not mention %s:\n%s", name, id, want, c.said(id))
@@ -225,7 +240,8 @@ func TestHydraClients(t *testing.T) {
 			t.Errorf("%s:\n%s", name, c.Caddyfile())
 		}
 	}
-	if c, err := Hydra(strings.NewReader(`{"items":[],"next_page_token":"x"}`)); err != nil || !strings.Contains(c.said("the list"), "--page-token") {
+	if c, err := Hydra(strings.NewReader(`{"items":[],"next_page_token":"x"}`)); err != nil ||
+		!strings.Contains(c.said("the list"), "--page-token") {
 		t.Errorf("a page that is not the last: %+v, %v", c, err)
 	}
 	for _, bad := range []string{"", "x", `[{"client_name":"x"}]`, `{"a":1}`} {

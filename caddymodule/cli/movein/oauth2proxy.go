@@ -104,7 +104,8 @@ func (m *proxyMove) provider() {
 		b.Lines = append(b.Lines, []string{"map", "email", "email"}, []string{"map", "name", "name"})
 	}
 	m.Blocks = append(m.Blocks, b)
-	m.note(about, "its secret is read from the environment variable "+client.SecretName(name)+", and its redirect URI is /oidc/"+name+"/callback at the issuer: register that there")
+	m.note(about, "its secret is read from the environment variable "+client.SecretName(name)+", and its redirect URI is /oidc/"+name+
+		"/callback at the issuer: register that there")
 }
 
 var notOfIDs = regexp.MustCompile(`[^a-z0-9]+`)
@@ -141,7 +142,8 @@ func (m *proxyMove) site() {
 	domains, file := m.domains(), m.one("authenticated_emails_file")
 	if len(groups) == 0 && (len(domains) > 0 && m.one("provider") != "google" && m.one("provider") != "" || file != "") {
 		groups = []string{membersGroup}
-		m.note("email_domains", "addresses do not decide who may pass here: the site asks for the group "+membersGroup+"; put people into it (caddy gatehouse group), or name another one")
+		m.note("email_domains", "addresses do not decide who may pass here: the site asks for the group "+membersGroup+
+			"; put people into it (caddy gatehouse group), or name another one")
 	}
 	if len(groups) > 0 {
 		protect = append(protect, append([]string{"groups"}, groups...))

@@ -42,7 +42,8 @@ set_xauthrequest = false
 	text := c.Caddyfile() + c.Sites
 	for _, want := range []string{
 		"idp oidc oidc {", "issuer https://login.corp.example", "client_id wiki", "{env.OIDC_SECRET}", "scopes profile email groups",
-		"wiki.example.com {", "login", "groups members", "public /healthz /assets/*", "reverse_proxy http://127.0.0.1:8080", "reverse_proxy /api/* http://127.0.0.1:9090",
+		"wiki.example.com {", "login", "groups members", "public /healthz /assets/*", "reverse_proxy http://127.0.0.1:8080",
+		"reverse_proxy /api/* http://127.0.0.1:9090",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("what is printed does not have %q:\n%s", want, text)
@@ -140,8 +141,10 @@ open.example.com {
 	parses(t, c)
 	text := c.Caddyfile() + c.Sites
 	for _, want := range []string{
-		"idp corp oidc {", "issuer https://login.corp.example\n", "client_id {env.CORP_ID}", "client_secret {env.CORP_SECRET}", "scopes email", "idp google google {",
-		"wiki.example.com {", "groups authp/admin authp/user", "reverse_proxy 127.0.0.1:8080 {", "header_up X-Token {env.PLANTED}", "hr.example.com {", "groups members", "respond hr",
+		"idp corp oidc {", "issuer https://login.corp.example\n", "client_id {env.CORP_ID}", "client_secret {env.CORP_SECRET}",
+		"scopes email", "idp google google {",
+		"wiki.example.com {", "groups authp/admin authp/user", "reverse_proxy 127.0.0.1:8080 {", "header_up X-Token {env.PLANTED}",
+		"hr.example.com {", "groups members", "respond hr",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("what is printed does not have %q:\n%s", want, text)
@@ -151,7 +154,10 @@ open.example.com {
 	for _, n := range c.Notes {
 		notes += n.Client + ": " + n.Text + "\n"
 	}
-	for _, want := range []string{"delay_start", "localdb", "transform", "set auth url", "acl rule", "/private*", "is the portal", "CORP_SECRET"} {
+	for _, want := range []string{
+		"delay_start", "localdb", "transform", "set auth url", "acl rule", "/private*",
+		"is the portal", "CORP_SECRET",
+	} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("the notes do not mention %q:\n%s", want, notes)
 		}

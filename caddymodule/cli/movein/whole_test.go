@@ -27,7 +27,9 @@ func told(t *testing.T, read func(io.Reader) (*Clients, error), file string) str
 
 // loses returns the members of an object, and of those within it, without which the operator would see the same.
 // silent are paths of members that mean nothing elsewhere.
-func loses(t *testing.T, read func(io.Reader) (*Clients, error), whole map[string]any, encode func(any) string, silent []string) (out []string) {
+func loses(t *testing.T, read func(io.Reader) (*Clients, error), whole map[string]any, encode func(any) string,
+	silent []string,
+) (out []string) {
 	t.Helper()
 	all := told(t, read, encode(whole))
 	var walk func(v any, path string)
@@ -114,7 +116,8 @@ func TestKeycloakLosesNothing(t *testing.T) {
 		"identityProviders[].enabled", "identityProviders[].config", // of providers that are named as a whole
 		"components.org.keycloak.keys.KeyProvider", // keys are made again
 		"clients[].id", "clients[].enabled", "clients[].protocol", // at their defaults
-		"clients[].secret", "clients[].clientAuthenticatorType", "clients[].bearerOnly", "clients[].publicClient", "clients[].nodeReRegistrationTimeout",
+		"clients[].secret", "clients[].clientAuthenticatorType", "clients[].bearerOnly", "clients[].publicClient",
+		"clients[].nodeReRegistrationTimeout",
 		"clients[].attributes.use.refresh.tokens", // at its default
 	}
 	for _, path := range loses(t, Keycloak, whole, jsonText, silent) {
@@ -131,7 +134,8 @@ func TestKeycloakLosesNothing(t *testing.T) {
 // deep tells whether a path is within a part that is named as a whole.
 func deep(path string) bool {
 	for _, part := range []string{
-		"smtpServer.", "roles.", "defaultRole.", "groups[].", "clientScopes[].", "scopeMappings[].", "requiredActions[].", "authenticationFlows[].", "attributes.", "browserSecurityHeaders.",
+		"smtpServer.", "roles.", "defaultRole.", "groups[].", "clientScopes[].", "scopeMappings[].", "requiredActions[].",
+		"authenticationFlows[].", "attributes.", "browserSecurityHeaders.",
 		"identityProviderMappers[].", "components.", "clients[].authenticationFlowBindingOverrides.", "clients[].protocolMappers[].name",
 	} {
 		if strings.HasPrefix(path, part) {
@@ -145,17 +149,25 @@ func deep(path string) bool {
 func TestAutheliaLosesNothing(t *testing.T) {
 	t.Parallel()
 	whole := map[string]any{
-		"theme": "dark", "server": map[string]any{"address": "tcp://:9091"}, "session": map[string]any{"name": "s"}, "access_control": map[string]any{"default_policy": "deny"},
+		"theme": "dark", "server": map[string]any{"address": "tcp://:9091"}, "session": map[string]any{"name": "s"},
+		"access_control":         map[string]any{"default_policy": "deny"},
 		"authentication_backend": map[string]any{"file": "users.yml"}, "notifier": map[string]any{"smtp": "x"},
 		"identity_providers": map[string]any{"oidc": map[string]any{
-			"lifespans": map[string]any{"access_token": "1h"}, "cors": map[string]any{"endpoints": "token"}, "authorization_policies": map[string]any{"two": "x"},
+			"lifespans": map[string]any{"access_token": "1h"}, "cors": map[string]any{"endpoints": "token"},
+			"authorization_policies": map[string]any{"two": "x"},
 			"clients": []any{map[string]any{
-				"client_id": "grafana", "client_name": "Grafana", "client_secret": "$pbkdf2-sha512$planted", "public": false, "redirect_uris": []any{"https://grafana.example.com/cb"},
-				"scopes": []any{"openid", "groups", "offline_access"}, "grant_types": []any{"authorization_code", "urn:ietf:params:oauth:grant-type:device_code"}, "response_types": []any{"code", "id_token"},
-				"response_modes": []any{"form_post"}, "authorization_policy": "two_factor", "consent_mode": "implicit", "require_pkce": true, "pkce_challenge_method": "plain",
-				"require_pushed_authorization_requests": true, "token_endpoint_auth_method": "client_secret_post", "audience": []any{"https://x.example.com"}, "access_token_signed_response_alg": "RS256",
-				"id_token_signed_response_alg": "ES256", "userinfo_signed_response_alg": "ES256", "authorization_signed_response_alg": "ES256", "sector_identifier_uri": "https://x.example.com/s",
-				"lifespan": "custom", "pre_configured_consent_duration": "1w", "claims_policy": "c",
+				"client_id": "grafana", "client_name": "Grafana", "client_secret": "$pbkdf2-sha512$planted", "public": false,
+				"redirect_uris":  []any{"https://grafana.example.com/cb"},
+				"scopes":         []any{"openid", "groups", "offline_access"},
+				"grant_types":    []any{"authorization_code", "urn:ietf:params:oauth:grant-type:device_code"},
+				"response_types": []any{"code", "id_token"},
+				"response_modes": []any{"form_post"}, "authorization_policy": "two_factor", "consent_mode": "implicit", "require_pkce": true,
+				"pkce_challenge_method":                 "plain",
+				"require_pushed_authorization_requests": true, "token_endpoint_auth_method": "client_secret_post",
+				"audience": []any{"https://x.example.com"}, "access_token_signed_response_alg": "RS256",
+				"id_token_signed_response_alg": "ES256", "userinfo_signed_response_alg": "ES256", "authorization_signed_response_alg": "ES256",
+				"sector_identifier_uri": "https://x.example.com/s",
+				"lifespan":              "custom", "pre_configured_consent_duration": "1w", "claims_policy": "c",
 			}},
 		}},
 	}
@@ -165,7 +177,8 @@ func TestAutheliaLosesNothing(t *testing.T) {
 			t.Errorf("%s is lost without a line", path)
 		}
 	}
-	if text := told(t, Authelia, yamlText(whole)); strings.Contains(text, "planted") || !strings.Contains(text, "device_code") || !strings.Contains(text, "token_format jwt") {
+	if text := told(t, Authelia, yamlText(whole)); strings.Contains(text, "planted") || !strings.Contains(text, "device_code") ||
+		!strings.Contains(text, "token_format jwt") {
 		t.Errorf("import says:\n%s", text)
 	}
 }
@@ -174,28 +187,44 @@ func TestAutheliaLosesNothing(t *testing.T) {
 func TestDexAndHydraLoseNothing(t *testing.T) {
 	t.Parallel()
 	dex := map[string]any{
-		"issuer": "https://dex.example.com", "storage": map[string]any{"type": "sqlite3"}, "web": map[string]any{"http": "x"}, "expiry": map[string]any{"idTokens": "1h"},
-		"oauth2": map[string]any{"skipApprovalScreen": true, "grantTypes": []any{"implicit"}, "alwaysShowLoginScreen": true, "passwordConnector": "local"},
+		"issuer": "https://dex.example.com", "storage": map[string]any{"type": "sqlite3"}, "web": map[string]any{"http": "x"},
+		"expiry": map[string]any{"idTokens": "1h"},
+		"oauth2": map[string]any{
+			"skipApprovalScreen": true, "grantTypes": []any{"implicit"}, "alwaysShowLoginScreen": true,
+			"passwordConnector": "local",
+		},
 		"staticClients": []any{map[string]any{
-			"id": "app", "name": "App", "secret": "planted", "redirectURIs": []any{"https://app.example.com/cb"}, "public": false, "trustedPeers": []any{"other"}, "logoURL": "https://app.example.com/logo",
+			"id": "app", "name": "App", "secret": "planted", "redirectURIs": []any{"https://app.example.com/cb"}, "public": false,
+			"trustedPeers": []any{"other"}, "logoURL": "https://app.example.com/logo",
 		}},
 		"connectors": []any{map[string]any{"type": "oidc", "id": "corp", "name": "Corp", "config": map[string]any{
-			"issuer": "https://corp.example.com", "clientID": "c", "clientSecret": "planted", "redirectURI": "https://dex.example.com/callback", "scopes": []any{"email"}, "getUserInfo": true,
+			"issuer": "https://corp.example.com", "clientID": "c", "clientSecret": "planted", "redirectURI": "https://dex.example.com/callback",
+			"scopes": []any{"email"}, "getUserInfo": true,
 		}}},
 	}
-	silent := []string{"issuer", "staticClients[].secret", "staticClients[].public", "connectors[].config.clientSecret", "connectors[].config.redirectURI"}
+	silent := []string{
+		"issuer", "staticClients[].secret", "staticClients[].public", "connectors[].config.clientSecret",
+		"connectors[].config.redirectURI",
+	}
 	for _, path := range loses(t, Dex, dex, yamlText, silent) {
 		if !strings.HasPrefix(path, "storage.") && !strings.HasPrefix(path, "web.") && !strings.HasPrefix(path, "expiry.") {
 			t.Errorf("Dex: %s is lost without a line", path)
 		}
 	}
 	hydra := map[string]any{
-		"client_id": "app", "client_name": "App", "client_secret": "planted", "redirect_uris": []any{"https://app.example.com/cb"}, "post_logout_redirect_uris": []any{"https://app.example.com/bye"},
-		"grant_types": []any{"authorization_code", "urn:ietf:params:oauth:grant-type:device_code"}, "response_types": []any{"code", "token"}, "scope": "openid offline orders", "audience": []any{"https://x.example.com"},
-		"token_endpoint_auth_method": "client_secret_post", "allowed_cors_origins": []any{"https://www.example.com"}, "subject_type": "pairwise", "backchannel_logout_uri": "https://app.example.com/back",
-		"skip_consent": true, "frontchannel_logout_uri": "https://app.example.com/front", "userinfo_signed_response_alg": "RS256", "access_token_strategy": "jwt",
-		"authorization_code_grant_access_token_lifespan": "1h", "refresh_token_grant_refresh_token_lifespan": "720h", "owner": "ops", "policy_uri": "https://app.example.com/policy", "tos_uri": "https://app.example.com/tos",
-		"logo_uri": "https://app.example.com/logo", "contacts": []any{"ops@example.com"}, "metadata": map[string]any{"x": 1.5}, "created_at": "2024-01-01T00:00:00Z", "client_secret_expires_at": 0,
+		"client_id": "app", "client_name": "App", "client_secret": "planted", "redirect_uris": []any{"https://app.example.com/cb"},
+		"post_logout_redirect_uris": []any{"https://app.example.com/bye"},
+		"grant_types":               []any{"authorization_code", "urn:ietf:params:oauth:grant-type:device_code"},
+		"response_types":            []any{"code", "token"},
+		"scope":                     "openid offline orders", "audience": []any{"https://x.example.com"},
+		"token_endpoint_auth_method": "client_secret_post", "allowed_cors_origins": []any{"https://www.example.com"}, "subject_type": "pairwise",
+		"backchannel_logout_uri": "https://app.example.com/back",
+		"skip_consent":           true, "frontchannel_logout_uri": "https://app.example.com/front", "userinfo_signed_response_alg": "RS256",
+		"access_token_strategy":                          "jwt",
+		"authorization_code_grant_access_token_lifespan": "1h", "refresh_token_grant_refresh_token_lifespan": "720h", "owner": "ops",
+		"policy_uri": "https://app.example.com/policy", "tos_uri": "https://app.example.com/tos",
+		"logo_uri": "https://app.example.com/logo", "contacts": []any{"ops@example.com"}, "metadata": map[string]any{"x": 1.5},
+		"created_at": "2024-01-01T00:00:00Z", "client_secret_expires_at": 0,
 	}
 	silent = []string{"client_secret", "created_at", "client_secret_expires_at"}
 	for _, path := range loses(t, Hydra, hydra, jsonText, silent) {
@@ -229,7 +258,8 @@ func TestPrintedBlocksAreValid(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := holds(t, c)
-	if len(got) != 2 || strings.Join(got["job"].Grants, " ") != "client_credentials" || strings.Join(got["app"].RedirectURIs, " ") != "https://app.example.com/cb" {
+	if len(got) != 2 || strings.Join(got["job"].Grants, " ") != "client_credentials" ||
+		strings.Join(got["app"].RedirectURIs, " ") != "https://app.example.com/cb" {
 		t.Errorf("printed:\n%s", c.Caddyfile())
 	}
 	for id, want := range map[string]string{"spa": "client_credentials", "job": "refresh_token", "app": "javascript"} {

@@ -32,10 +32,12 @@ func CheckAround(at caddyfile.Token) error {
 	}
 	for _, s := range global[i+1:] {
 		if isAddress(s.Directive()) {
-			return At(s[0], fmt.Errorf("%s: the global options in front of this site have no end: a } is missing%s", s.Directive(), unclosed(string(raw), s[0].Line)))
+			return At(s[0], fmt.Errorf("%s: the global options in front of this site have no end: a } is missing%s", s.Directive(),
+				unclosed(string(raw), s[0].Line)))
 		}
 		if isOption(s) {
-			return At(s[0], fmt.Errorf("%s: it is an option of gatehouse: move it into the block `gatehouse { ... }`, which begins on line %d", s.Directive(), at.Line))
+			return At(s[0], fmt.Errorf("%s: it is an option of gatehouse: move it into the block `gatehouse { ... }`, which begins on line %d",
+				s.Directive(), at.Line))
 		}
 	}
 	for _, b := range blocks[1:] {
@@ -112,7 +114,8 @@ func Twice(h httpcaddyfile.Helper, directive string) (lines []int) {
 		if s.Kind() != reflect.Slice || s.Len() != 1 {
 			continue
 		}
-		if text, line := s.Index(0).FieldByName("Text"), s.Index(0).FieldByName("Line"); text.Kind() == reflect.String && line.CanInt() && text.String() == directive {
+		if text, line := s.Index(0).FieldByName("Text"), s.Index(0).FieldByName("Line"); text.Kind() == reflect.String &&
+			line.CanInt() && text.String() == directive {
 			lines = append(lines, int(line.Int()))
 		}
 	}

@@ -79,7 +79,8 @@ func CheckWriting(d *caddyfile.Dispenser, word string) (err error) {
 		case n == 0 && (v == "=" || v == ":"):
 			err = d.Errf("%s: a value follows the word without %q: write `%s <value>`", word, v, word)
 		case strings.ContainsRune("\u201c\u201d\u201e\u201f\u00ab\u2018\u201a", first):
-			err = d.Errf("%s: %c is no quotation mark of a Caddyfile: write \" in place of both, or around them if they belong to the value", word, first)
+			err = d.Errf("%s: %c is no quotation mark of a Caddyfile: write \" in place of both, or around them if they belong to the value",
+				word, first)
 		}
 	}
 	for range n {

@@ -19,7 +19,8 @@ type Places map[string]string
 // named are the words of the global block, and person, whose first argument names their block. The arguments of others
 // are no part of a key: they can be secret.
 var named = map[string]bool{
-	"scope": true, "policy": true, "client": true, "api_client": true, "idp": true, "person": true, "storage": true, "mail": true, "sms": true, "push": true,
+	"scope": true, "policy": true, "client": true, "api_client": true, "idp": true, "person": true, "storage": true, "mail": true,
+	"sms": true, "push": true,
 	"forward_auth": true, "service_provider": true, "trust_issuer": true,
 }
 
@@ -127,7 +128,8 @@ var (
 func missing(d *caddyfile.Dispenser, word, what string) error {
 	text := word + ": " + what
 	if name := unset(d.File(), d.Line()); name != "" {
-		return d.WrapErr(fmt.Errorf("%s: the environment variable %s is not set: set it where Caddy starts, or write {$%s:default}", word, name, name))
+		return d.WrapErr(fmt.Errorf("%s: the environment variable %s is not set: set it where Caddy starts, or write {$%s:default}",
+			word, name, name))
 	}
 	return d.WrapErr(errors.New(text))
 }

@@ -16,5 +16,6 @@ func Warn(h httpcaddyfile.Helper, directive, format string, args ...any) {
 		return
 	}
 	warnings := (*[]caddyconfig.Warning)(list.UnsafePointer())
-	*warnings = append(*warnings, caddyconfig.Warning{File: h.File(), Line: h.Line(), Directive: directive, Message: fmt.Sprintf(format, args...)})
+	*warnings = append(*warnings,
+		caddyconfig.Warning{File: h.File(), Line: h.Line(), Directive: directive, Message: fmt.Sprintf(format, args...)})
 }

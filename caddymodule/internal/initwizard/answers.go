@@ -59,7 +59,8 @@ func Upstream(answer string) (string, error) {
 		text = "localhost:" + m[1]
 	}
 	if !upstreamSyntax.MatchString(text) {
-		if u, err := url.Parse(text); err == nil && u.Host != "" && u.User == nil && strings.Trim(u.Path, "/") != "" && upstreamSyntax.MatchString(u.Host) {
+		if u, err := url.Parse(text); err == nil && u.Host != "" && u.User == nil && strings.Trim(u.Path, "/") != "" &&
+			upstreamSyntax.MatchString(u.Host) {
 			return "", fmt.Errorf("%q has a path, which an upstream cannot have: write %s://%s", answer, u.Scheme, u.Host)
 		}
 		return "", fmt.Errorf("%q is not an address such as localhost:9001 or https://10.0.0.5", answer)
@@ -70,8 +71,10 @@ func Upstream(answer string) (string, error) {
 	if err != nil || n < 1 || n > 65535 {
 		return "", fmt.Errorf("%q names the port %s: ports are from 1 to 65535", answer, port)
 	}
-	if ip := net.ParseIP(host); (n == 80 || n == 443) && (host == "localhost" || strings.HasSuffix(host, ".localhost") || ip.IsLoopback() || ip.IsUnspecified()) {
-		return "", fmt.Errorf("%q is port %d of this machine, where Caddy itself listens: name the port of the site, such as localhost:9001", answer, n)
+	if ip := net.ParseIP(host); (n == 80 || n == 443) &&
+		(host == "localhost" || strings.HasSuffix(host, ".localhost") || ip.IsLoopback() || ip.IsUnspecified()) {
+		return "", fmt.Errorf("%q is port %d of this machine, where Caddy itself listens: name the port of the site, such as localhost:9001",
+			answer, n)
 	}
 	return text, nil
 }

@@ -10,11 +10,15 @@ var ForwardAuth = Block{
 	Needs:  "origins https://wiki.example.com",
 	Sample: "origins https://wiki.example.com\nlogin\ngroups staff",
 	Options: slices.Concat([]Option{
-		{Word: "origins", Arguments: "<origin>…", Default: "any; required with `login`", Text: "The origins under which browsers see the site. The gate decides about no others, and is the one of a proxy that asks about them and names no gate.", Example: "origins https://wiki.example.com https://www.wiki.example.com", Instead: "-"},
+		{
+			Word: "origins", Arguments: "<origin>…", Default: "any; required with `login`",
+			Text: "The origins under which browsers see the site. The gate decides about no others, and is the one of a proxy that asks about them and names no gate.", Example: "origins https://wiki.example.com https://www.wiki.example.com", Instead: "-",
+		},
 		{Word: "login", Default: "bearer tokens only", Text: "Browsers without a session are sent to sign in and come back.", Example: "login"},
 		{
-			Word: "client_certificate_header", Arguments: "<name>", Default: "none: tokens that are bound to a certificate open nothing", Example: "client_certificate_header X-Client-Certificate",
-			Text: "The header in which the proxy names the certificate of the client. The proxy must set or remove it in each request, or clients can claim any certificate. Envoy over gRPC says it by itself.",
+			Word: "client_certificate_header", Arguments: "<name>", Default: "none: tokens that are bound to a certificate open nothing",
+			Example: "client_certificate_header X-Client-Certificate",
+			Text:    "The header in which the proxy names the certificate of the client. The proxy must set or remove it in each request, or clients can claim any certificate. Envoy over gRPC says it by itself.",
 		},
 	}, ofGates(Protect.Options)),
 	Instead: map[string]string{ //nolint:gosec // no credentials

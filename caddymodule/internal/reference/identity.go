@@ -17,7 +17,10 @@ session {
 }`,
 
 	Options: []Option{
-		{Word: "person", Arguments: "<username>", Repeats: true, Text: "An account that is created when it does not exist.", Blocks: []*Block{&Person}},
+		{
+			Word: "person", Arguments: "<username>", Repeats: true, Text: "An account that is created when it does not exist.",
+			Blocks: []*Block{&Person},
+		},
 		{
 			Word: "partitions", Arguments: "[<name>…]", Default: "off: everybody is in the partition `default`", Example: "partitions north south",
 			Text: "Keeps people apart: a username is unique within its partition only. Names limit which partitions there are, in addition to `default`; without names there can be any.",
@@ -40,12 +43,15 @@ session {
 			Text: "A JSON file of [settings](configuration.md) that an empty storage starts with. Later it counts no more: the settings are in the storage, and a file that is gone is a warning.",
 		},
 		{
-			Word: "credentials_key", Arguments: "<hexadecimal digits>", Default: "none, and the credentials API takes no passwords", Example: "credentials_key {env.CREDENTIALS_KEY}",
-			Text: "The AES-GCM key of the [credentials API](credentials.md): 32, 48 or 64 digits.",
+			Word: "credentials_key", Arguments: "<hexadecimal digits>", Default: "none, and the credentials API takes no passwords",
+			Example: "credentials_key {env.CREDENTIALS_KEY}",
+			Text:    "The AES-GCM key of the [credentials API](credentials.md): 32, 48 or 64 digits.",
 		},
 		{
-			Word: "passkeys", Arguments: "on|off", Default: "`on` where browsers allow them: for an https issuer whose host is a name of several parts, and for `localhost`", Example: "passkeys off",
-			Text: "Whether people can sign in with passkeys.",
+			Word: "passkeys", Arguments: "on|off",
+			Default: "`on` where browsers allow them: for an https issuer whose host is a name of several parts, and for `localhost`",
+			Example: "passkeys off",
+			Text:    "Whether people can sign in with passkeys.",
 		},
 		{
 			Word: "common_passwords", Arguments: "on|off", Default: "`on`", Example: "common_passwords off",
@@ -67,12 +73,14 @@ session {
 				"For directories that give out the addresses themselves: anyone who writes it can sign in as the owner of an address wherever accounts are coupled by verified addresses.",
 		},
 		{
-			Word: "access_mail", Arguments: "<address>…", Default: "nobody", Example: "access_mail ops@example.com", Beside: "mail smtp smtp.example.com:587 {\n\tfrom no-reply@example.com\n}",
-			Text: "Who is told by e-mail that somebody asks for access to a site with `request_access on`: once a day for each person and site, and of 20 requests an hour. It needs `mail`.",
+			Word: "access_mail", Arguments: "<address>…", Default: "nobody", Example: "access_mail ops@example.com",
+			Beside: "mail smtp smtp.example.com:587 {\n\tfrom no-reply@example.com\n}",
+			Text:   "Who is told by e-mail that somebody asks for access to a site with `request_access on`: once a day for each person and site, and of 20 requests an hour. It needs `mail`.",
 		},
 		{
-			Word: "access_mail_groups", Arguments: "<group>…", Default: "none", Example: "access_mail_groups admins", Beside: "mail smtp smtp.example.com:587 {\n\tfrom no-reply@example.com\n}",
-			Text: "The groups whose members are told so too, 20 readers in all, at verified addresses. With `partitions`, groups of the default one. It needs `mail`.",
+			Word: "access_mail_groups", Arguments: "<group>…", Default: "none", Example: "access_mail_groups admins",
+			Beside: "mail smtp smtp.example.com:587 {\n\tfrom no-reply@example.com\n}",
+			Text:   "The groups whose members are told so too, 20 readers in all, at verified addresses. With `partitions`, groups of the default one. It needs `mail`.",
 		},
 		{
 			Word: "breach", Text: "Where passwords are looked up that are known from breaches, while `breach_check` is on.",

@@ -13,7 +13,8 @@ var Kerberos = Block{
 	Needs: "keytab /etc/gatehouse/http.keytab",
 	Options: slices.Concat([]Option{
 		{
-			Word: "keytab", Arguments: "<file>", Default: "`KRB5_KTNAME`, or `/etc/krb5.keytab`", Example: "keytab /etc/gatehouse/http.keytab", Instead: "-",
+			Word: "keytab", Arguments: "<file>", Default: "`KRB5_KTNAME`, or `/etc/krb5.keytab`",
+			Example: "keytab /etc/gatehouse/http.keytab", Instead: "-",
 			Text: "The file with the keys of the service. It is read when the configuration is loaded.",
 		},
 		{

@@ -6,6 +6,9 @@ var Deny = Block{
 	Needs: "match path /hr/*",
 	Options: []Option{
 		ruleName, ruleMatch, ruleNeed, ruleWhen,
-		{Word: "message", Arguments: "<text>", Default: "the usual page", Text: "What people read who are refused by this rule, instead of the usual page.", Example: "message \"Only from the office network.\""},
+		{
+			Word: "message", Arguments: "<text>", Default: "the usual page",
+			Text: "What people read who are refused by this rule, instead of the usual page.", Example: "message \"Only from the office network.\"",
+		},
 	},
 }

@@ -13,29 +13,50 @@ var Protect = Block{
 			Word: "login", Arguments: "[<origin>…]", Default: "bearer tokens only", Example: "login",
 			Text: "Browsers without a session are sent to sign in and come back. The origins are those under which browsers see the site; by default those of its addresses.",
 		},
-		{Word: "scopes", Arguments: "<scope>…", Text: "Scopes that a bearer token must have, all of them. A browser session has them once it has the level that they need.", Example: "scopes openid orders.read"},
-		{Word: "groups", Arguments: "<group>…", Default: "everybody, and clients with a token of their own", Text: "Groups of which the person must be in at least one.", Example: "login\ngroups staff admins"},
-		{Word: "partition", Arguments: "<name>…|*", Default: "`default`, which is everybody where there are no partitions", Text: "The partitions whose people can pass; `*` stands for all.", Example: "partition north"},
-		{Word: "level", Arguments: "<1 to 4>", Default: "any", Text: "The least authentication level. Clients get the challenge of RFC 9470, browsers are sent to a second factor.", Example: "level 2"},
 		{
-			Word: "audience", Arguments: "<uri>…", Default: "a token without an audience, or one for the origin of the site", Example: "audience https://api.example.com",
-			Text: "Resources (RFC 8707) of which a bearer token must name at least one.",
+			Word: "scopes", Arguments: "<scope>…",
+			Text:    "Scopes that a bearer token must have, all of them. A browser session has them once it has the level that they need.",
+			Example: "scopes openid orders.read",
 		},
 		{
-			Word: "clients", Arguments: "<client id>…", Default: "any; with `login` those that `audience` or `scopes` name", Example: "login\nclients backup",
-			Text: "The clients whose bearer tokens are accepted. Those that have registered themselves need a scope or an audience besides.",
+			Word: "groups", Arguments: "<group>…", Default: "everybody, and clients with a token of their own",
+			Text: "Groups of which the person must be in at least one.", Example: "login\ngroups staff admins",
 		},
 		{
-			Word: "tokens", Arguments: "any", Default: "with `login` only tokens that `audience`, `scopes` or `clients` name, or that are for the origin of the site", Example: "login\ntokens any",
-			Text: "A site with `login` accepts every access token of this issuer that is meant for no other resource, also of clients that have registered themselves. See [bearer tokens](decisions/gateway.md#bearer-tokens).",
+			Word: "partition", Arguments: "<name>…|*", Default: "`default`, which is everybody where there are no partitions",
+			Text: "The partitions whose people can pass; `*` stands for all.", Example: "partition north",
 		},
 		{
-			Word: "headers", Arguments: "<header> <claim>", Repeats: true, Default: "`Remote-User` username, `Remote-Name` name, `Remote-Email` email, `Remote-Groups` groups", Example: "headers Remote-User sub\nheaders Remote-Email email",
+			Word: "level", Arguments: "<1 to 4>", Default: "any",
+			Text:    "The least authentication level. Clients get the challenge of RFC 9470, browsers are sent to a second factor.",
+			Example: "level 2",
+		},
+		{
+			Word: "audience", Arguments: "<uri>…", Default: "a token without an audience, or one for the origin of the site",
+			Example: "audience https://api.example.com",
+			Text:    "Resources (RFC 8707) of which a bearer token must name at least one.",
+		},
+		{
+			Word: "clients", Arguments: "<client id>…", Default: "any; with `login` those that `audience` or `scopes` name",
+			Example: "login\nclients backup",
+			Text:    "The clients whose bearer tokens are accepted. Those that have registered themselves need a scope or an audience besides.",
+		},
+		{
+			Word: "tokens", Arguments: "any",
+			Default: "with `login` only tokens that `audience`, `scopes` or `clients` name, or that are for the origin of the site",
+			Example: "login\ntokens any",
+			Text:    "A site with `login` accepts every access token of this issuer that is meant for no other resource, also of clients that have registered themselves. See [bearer tokens](decisions/gateway.md#bearer-tokens).",
+		},
+		{
+			Word: "headers", Arguments: "<header> <claim>", Repeats: true,
+			Default: "`Remote-User` username, `Remote-Name` name, `Remote-Email` email, `Remote-Groups` groups",
+			Example: "headers Remote-User sub\nheaders Remote-Email email",
 			Text: "A header that carries a claim to the upstream, instead of the four of the default, which are deleted from requests in any case. " +
 				"Claims are `sub`, `username`, `name`, `email`, `groups`, `client_id`, `scope`, `acr`, `identity_assurance_level`, `authorization_details` and those of the profile.",
 		},
 		{
-			Word: "assertion", Arguments: "[<header>]", Default: "none; with the option alone `Remote-Assertion`, which is deleted from requests in any case", Example: "login\nassertion",
+			Word: "assertion", Arguments: "[<header>]",
+			Default: "none; with the option alone `Remote-Assertion`, which is deleted from requests in any case", Example: "login\nassertion",
 			Text: "A header with a signed token by which the upstream can verify that this very request passed, who made it, and for which site: see [assertion.md](assertion.md). " +
 				"The site needs an address with a host. Requests that need no credential have no assertion.",
 		},
@@ -45,15 +66,22 @@ var Protect = Block{
 		},
 		siteNeed, sitePolicy, siteAllow, siteDeny,
 		{Word: "shadow", Default: "none", Text: "Rules that are tried and not enforced.", Blocks: []*Block{&Shadow}},
-		{Word: "preflight", Default: "they need a credential, too", Text: "CORS preflights go on without a credential, for APIs that scripts of other origins call.", Example: "preflight"},
-		{Word: "session", Arguments: "<duration>", Default: "any, while the session of the issuer lasts", Text: "The oldest sign-in that the site accepts from a browser.", Example: "login\nsession 12h"},
+		{
+			Word: "preflight", Default: "they need a credential, too",
+			Text: "CORS preflights go on without a credential, for APIs that scripts of other origins call.", Example: "preflight",
+		},
+		{
+			Word: "session", Arguments: "<duration>", Default: "any, while the session of the issuer lasts",
+			Text: "The oldest sign-in that the site accepts from a browser.", Example: "login\nsession 12h",
+		},
 		{
 			Word: "replay", Arguments: "on|off", Default: "off: the form is lost, and a page says so", Example: "login\nreplay on",
 			Text: "A form that meets an ended session is kept for ten minutes, encrypted, and the person can send it after signing in again. " +
 				"It is kept only if a page of the site sent it, from a browser that was signed in there before, and up to 256 KiB, small files included.",
 		},
 		{
-			Word: "request_access", Arguments: "on|off", Default: "off: the page says whom to ask", Example: "login\ngroups staff\nrequest_access on",
+			Word: "request_access", Arguments: "on|off", Default: "off: the page says whom to ask",
+			Example: "login\ngroups staff\nrequest_access on",
 			Text: "People whom the groups, the needs or the rules of the site refuse can ask for access on the page that says so. " +
 				"`caddy gatehouse access` grants it for a time or a number of uses; `deny` rules, levels and the age of a sign-in hold for them too.",
 		},

@@ -8,8 +8,14 @@ var MCP = Block{
 		"The resource is the address that people give to their client, or the start of it; by default the address of the site, with the path of the matcher. [mcp.md](mcp.md) is a guide.",
 	Sample: "name Calendar",
 	Options: []Option{
-		{Word: "name", Arguments: "<text>", Default: "none", Text: "The name of the resource, for people.", Example: "name Calendar of the office"},
-		{Word: "documentation", Arguments: "<url>", Default: "none", Text: "A page for developers about the resource.", Example: "documentation https://docs.example.com/calendar"},
+		{
+			Word: "name", Arguments: "<text>", Default: "none", Text: "The name of the resource, for people.",
+			Example: "name Calendar of the office",
+		},
+		{
+			Word: "documentation", Arguments: "<url>", Default: "none", Text: "A page for developers about the resource.",
+			Example: "documentation https://docs.example.com/calendar",
+		},
 		{
 			Word: "tool", Arguments: "<name> <scope>…", Repeats: true, Default: "none", Example: "tool delete_* tools.write",
 			Text: "The scopes that calls of a tool need, in addition to those of the site; `*` in the name stands for any characters. Bodies are read for it, at most 1 MiB, and the headers `Mcp-Method` and `Mcp-Name` must say the same.",

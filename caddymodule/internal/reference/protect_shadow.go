@@ -7,9 +7,21 @@ var Shadow = Block{
 		"They stand in place of `need`, `policy`, `allow` and `deny` of the site; scopes, groups, level and the other options hold for both.",
 	Sample: "allow {\n\tmatch path /admin/*\n\tneed groups admins\n}\nallow {\n\tmatch not path /admin/*\n\tneed groups staff\n}",
 	Options: []Option{
-		{Word: "need", Arguments: ruleNeed.Arguments, Repeats: true, Example: "need claim department finance", Text: "What is asked of every request, as in `protect`."},
-		{Word: "policy", Arguments: "<name>…", Example: "policy office", Text: "[Policies](#policy) that are tried, in this order, before the rules of the block."},
-		{Word: "allow", Arguments: "{ … }", Repeats: true, Example: "allow {\n\tneed groups staff\n}", Text: "A rule that lets in, as in a [policy](#policy-allow)."},
-		{Word: "deny", Arguments: "{ … }", Repeats: true, Example: "deny {\n\tmatch method DELETE\n}", Text: "A rule that refuses, as in a [policy](#policy-deny)."},
+		{
+			Word: "need", Arguments: ruleNeed.Arguments, Repeats: true, Example: "need claim department finance",
+			Text: "What is asked of every request, as in `protect`.",
+		},
+		{
+			Word: "policy", Arguments: "<name>…", Example: "policy office",
+			Text: "[Policies](#policy) that are tried, in this order, before the rules of the block.",
+		},
+		{
+			Word: "allow", Arguments: "{ … }", Repeats: true, Example: "allow {\n\tneed groups staff\n}",
+			Text: "A rule that lets in, as in a [policy](#policy-allow).",
+		},
+		{
+			Word: "deny", Arguments: "{ … }", Repeats: true, Example: "deny {\n\tmatch method DELETE\n}",
+			Text: "A rule that refuses, as in a [policy](#policy-deny).",
+		},
 	},
 }

@@ -18,8 +18,14 @@ var remoteOptions = append([]Option{
 			"Without `username` the account gets a made-up one, unless its address is of one of the `domains`. An attribute of SAML goes by its name, its friendly name or the usual short name " +
 			"of its object identifier, a member of an object in a claim by a name with dots: `address.locality`.",
 	},
-	{Word: "constant", Arguments: "<detail> <value>", Repeats: true, Text: "A user detail with the same value for everybody from this provider.", Example: "constant tenant partner"},
-	{Word: "level", Arguments: "<1 to 4>", Default: "`1`", Text: "The authentication level of a sign-in there, where `map_level` does not say it.", Example: "level 2"},
+	{
+		Word: "constant", Arguments: "<detail> <value>", Repeats: true,
+		Text: "A user detail with the same value for everybody from this provider.", Example: "constant tenant partner",
+	},
+	{
+		Word: "level", Arguments: "<1 to 4>", Default: "`1`",
+		Text: "The authentication level of a sign-in there, where `map_level` does not say it.", Example: "level 2",
+	},
 	{
 		Word: "couple", Arguments: "email", Default: "the person is asked to sign in", Example: "couple email",
 		Text: "Links by a verified address: somebody whose address an account here has signs in to that account. An account that also signs in at a provider without this option is not linked this way, " +
@@ -35,18 +41,36 @@ var remoteOptions = append([]Option{
 		Word: "domains", Arguments: "<domain>…", Example: "domains partner.example",
 		Text: "E-mail domains whose people are sent to this provider. It vouches for addresses of these domains only, and such an address is the username of a new account.",
 	},
-	{Word: "icon", Arguments: "<file>", Default: "a drawing", Text: "A PNG, JPEG or GIF picture of at most 64 KiB for the sign-in page.", Example: "icon /etc/gatehouse/logo.png"},
-	{Word: "timeout", Arguments: "<duration>", Default: "`5s`", Text: "How long a person waits for the provider: 100ms to 5s.", Example: "timeout 3s"},
+	{
+		Word: "icon", Arguments: "<file>", Default: "a drawing", Text: "A PNG, JPEG or GIF picture of at most 64 KiB for the sign-in page.",
+		Example: "icon /etc/gatehouse/logo.png",
+	},
+	{
+		Word: "timeout", Arguments: "<duration>", Default: "`5s`", Text: "How long a person waits for the provider: 100ms to 5s.",
+		Example: "timeout 3s",
+	},
 }, providerOptions...)
 
 // oidcPreset are the options of OpenID providers whose addresses are known.
 func oidcPreset(issuer string) []Option {
 	return []Option{
 		{Word: "client_id", Arguments: "<text>", Default: "required", Text: "What the provider calls Gatehouse.", Example: "client_id gatehouse"},
-		{Word: "client_secret", Arguments: "<secret>", Default: "required", Text: "The secret there.", Example: "client_secret {env.CORP_SECRET}"},
-		{Word: "select_account", Default: "the provider decides", Text: "The provider asks which account is meant, even if only one is signed in there.", Example: "select_account"},
-		{Word: "scopes", Arguments: "<scope>…", Default: "`openid profile email`", Text: "The scopes that are asked for; `openid` always is.", Example: "scopes openid email"},
-		{Word: "issuer", Arguments: "<address>", Default: "`" + issuer + "`", Text: issuerTexts[issuer], Example: "issuer " + issuerExamples[issuer]},
+		{
+			Word: "client_secret", Arguments: "<secret>", Default: "required", Text: "The secret there.",
+			Example: "client_secret {env.CORP_SECRET}",
+		},
+		{
+			Word: "select_account", Default: "the provider decides",
+			Text: "The provider asks which account is meant, even if only one is signed in there.", Example: "select_account",
+		},
+		{
+			Word: "scopes", Arguments: "<scope>…", Default: "`openid profile email`", Text: "The scopes that are asked for; `openid` always is.",
+			Example: "scopes openid email",
+		},
+		{
+			Word: "issuer", Arguments: "<address>", Default: "`" + issuer + "`", Text: issuerTexts[issuer],
+			Example: "issuer " + issuerExamples[issuer],
+		},
 	}
 }
 
@@ -65,6 +89,9 @@ var (
 
 // oauth2Addresses are the addresses of a provider of OAuth 2.0.
 var oauth2Addresses = []Option{
-	{Word: "client_id", Arguments: "<text>", Default: "required", Text: "What the provider calls Gatehouse.", Example: "client_id Iv1.8a61f9b3a7aba766"},
+	{
+		Word: "client_id", Arguments: "<text>", Default: "required", Text: "What the provider calls Gatehouse.",
+		Example: "client_id Iv1.8a61f9b3a7aba766",
+	},
 	{Word: "client_secret", Arguments: "<secret>", Default: "required", Text: "The secret there.", Example: "client_secret {env.CODE_SECRET}"},
 }

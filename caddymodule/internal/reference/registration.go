@@ -13,13 +13,18 @@ var Registration = Block{
 			Text: "The hosts of their https redirect URIs, and `*.example.com` for those below. Redirect URIs of this machine and of applications are always allowed.",
 		},
 		{
-			Word: "schemes", Arguments: "<scheme>…", Default: "`cursor`", Text: "Private schemes of their redirect URIs, besides those that are a domain name turned round, such as `com.example.app`.", Example: "schemes cursor windsurf",
+			Word: "schemes", Arguments: "<scheme>…", Default: "`cursor`",
+			Text:    "Private schemes of their redirect URIs, besides those that are a domain name turned round, such as `com.example.app`.",
+			Example: "schemes cursor windsurf",
 		},
 		{
 			Word: "expires", Arguments: "<duration>", Default: "`30d`", Example: "expires 7d",
 			Text: "A client is removed when nobody has used it for this long: counted from its registration, or from when the tokens of the last sign-in have ended.",
 		},
-		{Word: "limit", Arguments: "<number>/m|h|d", Default: "`10/h`", Text: "How many clients one IPv4 address or IPv6 /64 network can register in a minute, an hour or a day.", Example: "limit 20/h"},
+		{
+			Word: "limit", Arguments: "<number>/m|h|d", Default: "`10/h`",
+			Text: "How many clients one IPv4 address or IPv6 /64 network can register in a minute, an hour or a day.", Example: "limit 20/h",
+		},
 		{Word: "clients", Arguments: "<number>", Default: "`1000`", Text: "How many such clients there can be.", Example: "clients 200"},
 		{Word: "management", Text: "A client can read, change and remove its registration with a token that it gets (RFC 7592), until an operator changes it.", Example: "management"},
 	},

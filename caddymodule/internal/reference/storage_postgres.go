@@ -12,9 +12,18 @@ var Postgres = Block{
 			Word: "direct_url", Arguments: "<url>", Default: "the URL", Example: "direct_url {env.DATABASE_DIRECT_URL}",
 			Text: "The URL of the same database without the pooler, such as PgBouncer, that the URL leads to. On it the server hears what the other nodes write, which a pooler does not pass on.",
 		},
-		{Word: "schema", Arguments: "<name>", Default: "the first of the user's search path", Example: "schema gatehouse", Text: "The schema of the tables. It is made if it is missing."},
-		{Word: "cluster", Arguments: "<name>", Default: "`gatehouse`", Example: "cluster production", Text: "The name that is written into the database at its first start. A database of another name is refused, so that a wrong URL does no harm."},
-		{Word: "pool", Arguments: "<number>", Default: "`16`", Example: "pool 32", Text: "How many connections read at the same time. One more writes."},
+		{
+			Word: "schema", Arguments: "<name>", Default: "the first of the user's search path", Example: "schema gatehouse",
+			Text: "The schema of the tables. It is made if it is missing.",
+		},
+		{
+			Word: "cluster", Arguments: "<name>", Default: "`gatehouse`", Example: "cluster production",
+			Text: "The name that is written into the database at its first start. A database of another name is refused, so that a wrong URL does no harm.",
+		},
+		{
+			Word: "pool", Arguments: "<number>", Default: "`16`", Example: "pool 32",
+			Text: "How many connections read at the same time. One more writes.",
+		},
 		{
 			Word: "durability", Arguments: "on|local", Default: "`on`", Example: "durability local",
 			Text: "What a write waits for. `on`: the disk of the server and each standby that it names as synchronous. `local`: the disk of the server alone; a standby that is promoted can then lack what was answered.",

@@ -39,7 +39,8 @@ func (w *walk) early(protect *step, before []*step) {
 		}
 		switch {
 		case slices.Contains(stores, s.kind):
-			warn("protect: "+directive+" stands before it, and answers from its store without asking: what one person was shown, others are shown too", order)
+			warn("protect: "+directive+
+				" stands before it, and answers from its store without asking: what one person was shown, others are shown too", order)
 		case !slices.Contains(late, s.kind) && bytes.Contains(s.text(), ourPlaceholders):
 			warn("protect: "+directive+" stands before it, where the placeholders {http.auth.user.*} are still empty", order)
 		}

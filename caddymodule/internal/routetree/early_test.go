@@ -25,23 +25,36 @@ func TestHandlersBeforeProtect(t *testing.T) {
 		handlers string // of a site, before which that of the issuer stands
 		want     string // empty: nothing is found
 	}{
-		"a cache":                   {subroute(route(cache), route(protect), route(proxy)), store},
-		"a cache in one route":      {cache + "," + protect + "," + proxy, store},
-		"a cache around":            {cache + "," + subroute(route(protect), route(proxy)), store},
-		"a cache behind":            {subroute(route(protect), route(cache), route(proxy)), ""},
-		"a cache beside":            {subroute(`{"match":[{"path":["/a"]}],"handle":[`+subroute(route(cache), route(proxy))+`]}`, route(protect), route(proxy)), ""},
-		"a limit by person":         {subroute(route(limit), route(protect), route(proxy)), "rate_limit stands before it, " + empty},
-		"a limit by address":        {subroute(route(`{"handler":"rate_limit","rate_limits":{"one":{"key":"{http.request.remote.host}"}}}`), route(protect), route(proxy)), ""},
-		"a limit behind":            {subroute(route(protect), route(limit), route(proxy)), ""},
-		"a header of the answer":    {subroute(route(`{"handler":"headers","response":{"set":{"X-User":["{http.auth.user.id}"]}}}`), route(protect)), "header stands before it, " + empty},
+		"a cache":              {subroute(route(cache), route(protect), route(proxy)), store},
+		"a cache in one route": {cache + "," + protect + "," + proxy, store},
+		"a cache around":       {cache + "," + subroute(route(protect), route(proxy)), store},
+		"a cache behind":       {subroute(route(protect), route(cache), route(proxy)), ""},
+		"a cache beside": {subroute(`{"match":[{"path":["/a"]}],"handle":[`+subroute(route(cache), route(proxy))+`]}`,
+			route(protect), route(proxy)), ""},
+		"a limit by person": {subroute(route(limit), route(protect), route(proxy)), "rate_limit stands before it, " + empty},
+		"a limit by address": {subroute(route(`{"handler":"rate_limit","rate_limits":{"one":{"key":"{http.request.remote.host}"}}}`),
+			route(protect), route(proxy)), ""},
+		"a limit behind": {subroute(route(protect), route(limit), route(proxy)), ""},
+		"a header of the answer": {subroute(route(`{"handler":"headers","response":{"set":{"X-User":["{http.auth.user.id}"]}}}`),
+			route(protect)), "header stands before it, " + empty},
 		"a header that is deferred": {subroute(route(`{"handler":"headers","response":{"deferred":true,"set":{"X-User":["{http.auth.user.id}"]}}}`), route(protect)), ""},
-		"a header of the request":   {subroute(route(`{"handler":"headers","request":{"set":{"X-User":["{http.auth.user.id}"]}}}`), route(protect)), "header stands before it, " + empty},
-		"a map":                     {subroute(route(`{"handler":"map","source":"{http.auth.user.id}"}`), route(protect)), ""},
-		"a log":                     {subroute(route(`{"handler":"log_append","value":"{http.auth.user.id}"}`), route(protect)), ""},
-		"a matcher":                 {subroute(`{"match":[{"vars":{"{http.auth.user.id}":["ada"]}}],"handle":[`+proxy+`]}`, route(protect)), "a matcher stands before it, " + empty},
-		"a matcher of protect":      {subroute(`{"match":[{"vars":{"{http.auth.user.id}":["ada"]}}],"handle":[`+protect+`]}`, route(proxy)), "a matcher stands before it, " + empty},
-		"a matcher behind":          {subroute(route(protect), `{"match":[{"vars":{"{http.auth.user.id}":["ada"]}}],"handle":[`+proxy+`]}`), ""},
-		"variables":                 {subroute(route(`{"handler":"vars","who":"{http.auth.user.id}"}`), route(protect)), "vars stands before it, " + empty},
+		"a header of the request": {subroute(route(`{"handler":"headers","request":{"set":{"X-User":["{http.auth.user.id}"]}}}`),
+			route(protect)), "header stands before it, " + empty},
+		"a map": {subroute(route(`{"handler":"map","source":"{http.auth.user.id}"}`), route(protect)), ""},
+		"a log": {subroute(route(`{"handler":"log_append","value":"{http.auth.user.id}"}`), route(protect)), ""},
+		"a matcher": {
+			subroute(`{"match":[{"vars":{"{http.auth.user.id}":["ada"]}}],"handle":[`+proxy+`]}`, route(protect)),
+			"a matcher stands before it, " + empty,
+		},
+		"a matcher of protect": {
+			subroute(`{"match":[{"vars":{"{http.auth.user.id}":["ada"]}}],"handle":[`+protect+`]}`, route(proxy)),
+			"a matcher stands before it, " + empty,
+		},
+		"a matcher behind": {subroute(route(protect), `{"match":[{"vars":{"{http.auth.user.id}":["ada"]}}],"handle":[`+proxy+`]}`), ""},
+		"variables": {
+			subroute(route(`{"handler":"vars","who":"{http.auth.user.id}"}`), route(protect)),
+			"vars stands before it, " + empty,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -21,15 +21,21 @@ func TestReloads(t *testing.T) {
 		listen, wrappers, handler string
 		want                      string // of the warning; empty: none
 	}{
-		"without wrappers":         {`":443"`, ``, issuer, whole},
-		"a site":                   {`":443"`, ``, subroute(route(protect)), whole},
-		"inside a module":          {`":443"`, ``, `{"handler":"other","inside":[{"handler":"gatehouse"}]}`, whole},
-		"one host":                 {`"tcp4/127.0.0.1:8443"`, ``, protect, whole},
-		"a socket and a port":      {`"unix//run/caddy.sock",":443"`, ``, protect, whole},
-		"with the wrapper":         {`":443"`, `{"wrapper":"gatehouse"},{"wrapper":"tls"}`, issuer, ""},
-		"among others":             {`":443"`, `{"wrapper":"proxy_protocol"},{"wrapper":"gatehouse"},{"wrapper":"http_redirect"},{"wrapper":"tls"}`, issuer, ""},
-		"others alone":             {`":443"`, `{"wrapper":"proxy_protocol"},{"wrapper":"tls"}`, issuer, before},
-		"after tls":                {`":443"`, `{"wrapper":"proxy_protocol"},{"wrapper":"tls"},{"wrapper":"gatehouse","at":"Caddyfile:7"}`, issuer, before},
+		"without wrappers":    {`":443"`, ``, issuer, whole},
+		"a site":              {`":443"`, ``, subroute(route(protect)), whole},
+		"inside a module":     {`":443"`, ``, `{"handler":"other","inside":[{"handler":"gatehouse"}]}`, whole},
+		"one host":            {`"tcp4/127.0.0.1:8443"`, ``, protect, whole},
+		"a socket and a port": {`"unix//run/caddy.sock",":443"`, ``, protect, whole},
+		"with the wrapper":    {`":443"`, `{"wrapper":"gatehouse"},{"wrapper":"tls"}`, issuer, ""},
+		"among others": {
+			`":443"`,
+			`{"wrapper":"proxy_protocol"},{"wrapper":"gatehouse"},{"wrapper":"http_redirect"},{"wrapper":"tls"}`, issuer, "",
+		},
+		"others alone": {`":443"`, `{"wrapper":"proxy_protocol"},{"wrapper":"tls"}`, issuer, before},
+		"after tls": {
+			`":443"`, `{"wrapper":"proxy_protocol"},{"wrapper":"tls"},{"wrapper":"gatehouse","at":"Caddyfile:7"}`,
+			issuer, before,
+		},
 		"without tls":              {`":443"`, `{"wrapper":"gatehouse"}`, issuer, before},
 		"a server of others":       {`":443"`, ``, proxy, ""},
 		"a unix socket":            {`"unix//run/caddy.sock"`, ``, issuer, ""},
@@ -49,7 +55,8 @@ func TestReloads(t *testing.T) {
 			case tt.want == "" && len(found) > 0:
 				t.Errorf("Reloads() = %v, want none", found)
 			case tt.want == "":
-			case len(found) != 1 || !strings.Contains(found[0].Mend, tt.want) || !strings.Contains(found[0].Reason, strings.ReplaceAll(strings.ReplaceAll(tt.listen, `"`, ""), ",", ", ")):
+			case len(found) != 1 || !strings.Contains(found[0].Mend, tt.want) ||
+				!strings.Contains(found[0].Reason, strings.ReplaceAll(strings.ReplaceAll(tt.listen, `"`, ""), ",", ", ")):
 				t.Errorf("Reloads() = %v, want one warning with the address and %q", found, tt.want)
 			case strings.Contains(tt.wrappers, "Caddyfile:7") && found[0].Place != "Caddyfile:7":
 				t.Errorf("Reloads() has the place %q, want that of the wrapper", found[0].Place)

@@ -71,5 +71,6 @@ func TrustsStrangers(app *caddyhttp.App) bool {
 
 // HasProxies reports whether a server has trusted_proxies.
 func HasProxies(srv *caddyhttp.Server) bool {
-	return srv != nil && (srv.TrustedProxiesUnix || len(srv.TrustedProxiesRaw) > 0 || !reflect.ValueOf(srv).Elem().FieldByName("trustedProxies").IsNil())
+	return srv != nil && (srv.TrustedProxiesUnix || len(srv.TrustedProxiesRaw) > 0 ||
+		!reflect.ValueOf(srv).Elem().FieldByName("trustedProxies").IsNil())
 }

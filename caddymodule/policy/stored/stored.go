@@ -148,7 +148,8 @@ func (k *Keeper) turn(units *settings.Units, reading *storage.Reading) *policy.B
 		next.text[name] = raw
 		p, at, err := k.load.load(name, units.Policies[name])
 		if err != nil { // written by another version
-			k.log.Error("a policy of the configuration API cannot be used, so the sites that name it refuse everybody", zap.String("policy", name), zap.String("member", at), zap.Error(err))
+			k.log.Error("a policy of the configuration API cannot be used, so the sites that name it refuse everybody", zap.String("policy", name),
+				zap.String("member", at), zap.Error(err))
 			continue
 		}
 		list[name] = p

@@ -81,7 +81,8 @@ func TestBookIsThatOfTheMoment(t *testing.T) {
 	}
 	w.set(`{"policies":{"a":{"public":["/a"]},"b":{"public":["/other"]},"c":{"public":["/c"]}}}`)
 	second, _ := w.read(k)
-	if second == first || second.Named("a") != first.Named("a") || second.Named("b").Public[0] != "/other" || second.Named("c") == nil || first.Named("b").Public[0] != "/b" {
+	if second == first || second.Named("a") != first.Named("a") || second.Named("b").Public[0] != "/other" || second.Named("c") == nil ||
+		first.Named("b").Public[0] != "/b" {
 		t.Errorf("the second book: %+v", second)
 	}
 	w.set(`{"policies":{}}`)
@@ -103,7 +104,8 @@ func TestPolicyThatCannotBeUsed(t *testing.T) {
 		}
 		w.set(`{"redirects":{"url_after_login":"/welcome"}}`)
 	}
-	if all := logs.All(); len(all) != 1 || !strings.Contains(all[0].Message, "refuse everybody") || all[0].ContextMap()["policy"] != "bad" || all[0].ContextMap()["member"] != "allow[0].match[0].tomorrow" {
+	if all := logs.All(); len(all) != 1 || !strings.Contains(all[0].Message, "refuse everybody") || all[0].ContextMap()["policy"] != "bad" ||
+		all[0].ContextMap()["member"] != "allow[0].match[0].tomorrow" {
 		t.Errorf("log: %+v", all)
 	}
 	w.store.Close()

@@ -50,7 +50,8 @@ func newOffice(t *testing.T, c notice.Config) *office {
 	now := func() time.Time { return o.now }
 	events := &audit.Recorder{Random: rand.Reader, Now: now}
 	o.persons, err = person.New(t.Context(), person.Config{}, person.Deps{
-		Store: store, Keyring: ring, Hasher: secret.NewHasher(secret.HashCost{}), Events: events, Notify: o.mails, Log: zap.NewNop(), Now: now, Random: rand.Reader,
+		Store: store, Keyring: ring, Hasher: secret.NewHasher(secret.HashCost{}), Events: events, Notify: o.mails, Log: zap.NewNop(),
+		Now: now, Random: rand.Reader,
 		Units: func(storage.Tx) (*settings.Units, error) { return new(settings.Units), nil },
 	})
 	if err != nil {
@@ -63,7 +64,8 @@ func newOffice(t *testing.T, c notice.Config) *office {
 
 func (o *office) add(address string, verified bool, groups ...string) audit.Actor {
 	o.Helper()
-	p, err := o.persons.AddPerson(context.Background(), person.NewPerson{Username: strings.Split(address, "@")[0], Email: address, EmailVerified: &verified, Groups: groups}, audit.Actor{})
+	p, err := o.persons.AddPerson(context.Background(),
+		person.NewPerson{Username: strings.Split(address, "@")[0], Email: address, EmailVerified: &verified, Groups: groups}, audit.Actor{})
 	if err != nil {
 		o.Fatal(err)
 	}
@@ -101,7 +103,8 @@ func TestWhoIsTold(t *testing.T) {
 		t.Fatalf("told are %q", got)
 	}
 	for _, n := range sent {
-		if n.Kind != notify.AccessRequested || n.Data["person"] != "ada" || n.Data["site"] != "wiki.example.com" || n.Data["note"] != "to write the minutes" {
+		if n.Kind != notify.AccessRequested || n.Data["person"] != "ada" || n.Data["site"] != "wiki.example.com" ||
+			n.Data["note"] != "to write the minutes" {
 			t.Errorf("operators are told %+v", n)
 		}
 	}
@@ -109,14 +112,16 @@ func TestWhoIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	sent = o.mails.Take()
-	if len(sent) != 1 || sent[0].Kind != notify.AccessRefused || sent[0].To != "ada@example.com" || sent[0].Link != "" || sent[0].Data["note"] != "Ask https://team.example.com first" {
+	if len(sent) != 1 || sent[0].Kind != notify.AccessRefused || sent[0].To != "ada@example.com" || sent[0].Link != "" ||
+		sent[0].Data["note"] != "Ask https://team.example.com first" {
 		t.Errorf("after a refusal %+v are told", sent)
 	}
 	if _, err := o.Grant(t.Context(), ada.ID, wiki, access.Terms{For: time.Hour}, "", audit.Actor{Name: "ops"}); err != nil {
 		t.Fatal(err)
 	}
 	sent = o.mails.Take()
-	if len(sent) != 1 || sent[0].Kind != notify.AccessGranted || sent[0].To != "ada@example.com" || sent[0].Link != wiki+"/" || !sent[0].Until.Equal(o.now.Add(time.Hour)) {
+	if len(sent) != 1 || sent[0].Kind != notify.AccessGranted || sent[0].To != "ada@example.com" || sent[0].Link != wiki+"/" ||
+		!sent[0].Until.Equal(o.now.Add(time.Hour)) {
 		t.Errorf("after a grant %+v are told", sent)
 	}
 	if _, err := o.Revoke(t.Context(), ada.ID, wiki, "", audit.Actor{Name: "ops"}); err != nil || len(o.mails.Take()) > 0 {

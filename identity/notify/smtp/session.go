@@ -30,8 +30,9 @@ func (t *Transport) session(ctx context.Context, fn func(*gomail.Client, *sessio
 	if err != nil {
 		return t.timely(ctx, fmt.Errorf("connect to the mail server: %w", say(err)))
 	}
-	defer client.Close()                                             //nolint:errcheck // what the server has taken it has
-	if err := client.UpdateDeadline(2 * t.cfg.Timeout); err != nil { // the library's own deadline began with the connection; ours ends it before
+	defer client.Close() //nolint:errcheck // what the server has taken it has
+	// The library's own deadline began with the connection; ours ends it before.
+	if err := client.UpdateDeadline(2 * t.cfg.Timeout); err != nil {
 		return err
 	}
 	if err := fn(c, &session{client}); err != nil {

@@ -17,14 +17,18 @@ import (
 )
 
 var message = notify.Message{
-	ID: "abc@auth.example.com", To: "ann@example.com", Subject: "Grüße aus Köln", Text: "Hallo Ann,\n\n.\nein Punkt\n", HTML: "<p>Hallo <b>Ann</b></p>",
+	ID: "abc@auth.example.com", To: "ann@example.com", Subject: "Grüße aus Köln", Text: "Hallo Ann,\n\n.\nein Punkt\n",
+	HTML: "<p>Hallo <b>Ann</b></p>",
 	Date: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
 }
 
 // transport returns one to a server.
 func transport(t *testing.T, s *server, change func(*smtp.Config)) *smtp.Transport {
 	t.Helper()
-	c := smtp.Config{Server: s.address(), From: "Gatehouse <no-reply@example.com>", ReplyTo: "help@example.com", Timeout: 10 * time.Second, Helo: "auth.example.com", Roots: s.roots}
+	c := smtp.Config{
+		Server: s.address(), From: "Gatehouse <no-reply@example.com>", ReplyTo: "help@example.com", Timeout: 10 * time.Second,
+		Helo: "auth.example.com", Roots: s.roots,
+	}
 	if s.user != "" {
 		user, password, _ := strings.Cut(s.user, "\x00")
 		c.Username, c.Password = user, secret.New(password)
@@ -46,13 +50,16 @@ func TestDeliver(t *testing.T) {
 		config    func(*smtp.Config)
 		encrypted bool
 	}{
-		"STARTTLS where it is offered":   {nil, nil, true},
-		"loopback without encryption":    {func(s *server) { s.tls = nil }, nil, false},
-		"STARTTLS demanded":              {nil, func(c *smtp.Config) { c.TLS = smtp.StartTLS }, true},
-		"off":                            {nil, func(c *smtp.Config) { c.TLS = smtp.Off }, false},
-		"implicit":                       {func(s *server) { s.direct = true }, func(c *smtp.Config) { c.TLS = smtp.Implicit }, true},
-		"with a password":                {func(s *server) { s.user = "gatehouse\x00secret" }, nil, true},
-		"with a password, implicit":      {func(s *server) { s.user, s.direct = "gatehouse\x00secret", true }, func(c *smtp.Config) { c.TLS = smtp.Implicit }, true},
+		"STARTTLS where it is offered": {nil, nil, true},
+		"loopback without encryption":  {func(s *server) { s.tls = nil }, nil, false},
+		"STARTTLS demanded":            {nil, func(c *smtp.Config) { c.TLS = smtp.StartTLS }, true},
+		"off":                          {nil, func(c *smtp.Config) { c.TLS = smtp.Off }, false},
+		"implicit":                     {func(s *server) { s.direct = true }, func(c *smtp.Config) { c.TLS = smtp.Implicit }, true},
+		"with a password":              {func(s *server) { s.user = "gatehouse\x00secret" }, nil, true},
+		"with a password, implicit": {
+			func(s *server) { s.user, s.direct = "gatehouse\x00secret", true },
+			func(c *smtp.Config) { c.TLS = smtp.Implicit }, true,
+		},
 		"a server that drops after QUIT": {func(s *server) { s.say["QUIT"] = "drop" }, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +96,8 @@ func read(t *testing.T, data string) {
 		t.Errorf("Subject = %q, %v", subject, err)
 	}
 	for name, want := range map[string]string{
-		"From": `"Gatehouse" <no-reply@example.com>`, "To": "<ann@example.com>", "Reply-To": "<help@example.com>", "Message-Id": "<abc@auth.example.com>", "Auto-Submitted": "auto-generated",
+		"From": `"Gatehouse" <no-reply@example.com>`, "To": "<ann@example.com>", "Reply-To": "<help@example.com>",
+		"Message-Id": "<abc@auth.example.com>", "Auto-Submitted": "auto-generated",
 		"Date": "Sat, 21 Nov 2026 12:00:00 +0000", "User-Agent": "", "X-Mailer": "", "Bcc": "", "List-Unsubscribe": "",
 	} {
 		if got := m.Header.Get(name); got != want {
@@ -107,7 +115,8 @@ func read(t *testing.T, data string) {
 			t.Fatal(err)
 		}
 		content, err := io.ReadAll(p)
-		if got := strings.ReplaceAll(string(content), "\r\n", "\n"); err != nil || !strings.HasPrefix(p.Header.Get("Content-Type"), want.kind) || strings.TrimRight(got, "\n") != strings.TrimRight(want.content, "\n") {
+		if got := strings.ReplaceAll(string(content), "\r\n", "\n"); err != nil || !strings.HasPrefix(p.Header.Get("Content-Type"), want.kind) ||
+			strings.TrimRight(got, "\n") != strings.TrimRight(want.content, "\n") {
 			t.Errorf("part = %s %q, %v, want %s %q", p.Header.Get("Content-Type"), got, err, want.kind, want.content)
 		}
 	}
@@ -126,22 +135,25 @@ func TestDeliverFails(t *testing.T) {
 	}{
 		"no STARTTLS where it is demanded": {func(s *server) { s.tls = nil }, func(c *smtp.Config) { c.TLS = smtp.StartTLS }, false, 0},
 		"a certificate of nobody we know":  {nil, func(c *smtp.Config) { c.Roots = nil }, false, 0},
-		"a wrong password":                 {func(s *server) { s.user = "gatehouse\x00secret" }, func(c *smtp.Config) { c.Password = secret.New("wrong") }, false, 0},
-		"no AUTH":                          {nil, func(c *smtp.Config) { c.Username, c.Password = "gatehouse", secret.New("secret") }, false, 0},
-		"a slow banner":                    {say("banner", "silence"), func(c *smtp.Config) { c.Timeout = 300 * time.Millisecond }, false, 0},
-		"silence after the data":           {say(".", "silence"), func(c *smtp.Config) { c.Timeout = 3 * time.Second }, false, 1},
-		"a byte a moment":                  {say("banner", "drip"), func(c *smtp.Config) { c.Timeout = 300 * time.Millisecond }, false, 0},
-		"4xx banner":                       {say("banner", "421 later"), nil, false, 0},
-		"5xx banner":                       {say("banner", "554 no"), nil, false, 0},
-		"4xx sender":                       {say("MAIL", "451 later"), nil, false, 0},
-		"5xx sender":                       {say("MAIL", "550 no"), nil, false, 0},
-		"4xx recipient":                    {say("RCPT", "450 ann@example.com is busy"), nil, false, 0},
-		"5xx recipient":                    {say("RCPT", "550 5.1.1 ann@example.com is nobody"), nil, true, 0},
-		"5xx data":                         {say("DATA", "554 no"), nil, false, 0},
-		"5xx after the data":               {say(".", "554 spam from ann@example.com"), nil, false, 1},
-		"drop after the data":              {say(".", "drop"), nil, false, 1},
-		"drop at once":                     {say("banner", "drop"), nil, false, 0},
-		"no mail server":                   {say("banner", "HTTP/1.1 400 Bad Request"), nil, false, 0},
+		"a wrong password": {
+			func(s *server) { s.user = "gatehouse\x00secret" },
+			func(c *smtp.Config) { c.Password = secret.New("wrong") }, false, 0,
+		},
+		"no AUTH":                {nil, func(c *smtp.Config) { c.Username, c.Password = "gatehouse", secret.New("secret") }, false, 0},
+		"a slow banner":          {say("banner", "silence"), func(c *smtp.Config) { c.Timeout = 300 * time.Millisecond }, false, 0},
+		"silence after the data": {say(".", "silence"), func(c *smtp.Config) { c.Timeout = 3 * time.Second }, false, 1},
+		"a byte a moment":        {say("banner", "drip"), func(c *smtp.Config) { c.Timeout = 300 * time.Millisecond }, false, 0},
+		"4xx banner":             {say("banner", "421 later"), nil, false, 0},
+		"5xx banner":             {say("banner", "554 no"), nil, false, 0},
+		"4xx sender":             {say("MAIL", "451 later"), nil, false, 0},
+		"5xx sender":             {say("MAIL", "550 no"), nil, false, 0},
+		"4xx recipient":          {say("RCPT", "450 ann@example.com is busy"), nil, false, 0},
+		"5xx recipient":          {say("RCPT", "550 5.1.1 ann@example.com is nobody"), nil, true, 0},
+		"5xx data":               {say("DATA", "554 no"), nil, false, 0},
+		"5xx after the data":     {say(".", "554 spam from ann@example.com"), nil, false, 1},
+		"drop after the data":    {say(".", "drop"), nil, false, 1},
+		"drop at once":           {say("banner", "drop"), nil, false, 0},
+		"no mail server":         {say("banner", "HTTP/1.1 400 Bad Request"), nil, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -180,7 +192,10 @@ func TestOneRecipient(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, nil)
 	tr := transport(t, s, nil)
-	for _, to := range []string{"", "a@b,c@d", "a@example.com, c@example.com", "a@example.com\r\nRCPT TO:<c@example.com>", "\"a\r\nBcc:x\"@b", "a@example.com\x00", "Ann <a@example.com>", "a@example.com>\r\nDATA"} {
+	for _, to := range []string{
+		"", "a@b,c@d", "a@example.com, c@example.com", "a@example.com\r\nRCPT TO:<c@example.com>", "\"a\r\nBcc:x\"@b",
+		"a@example.com\x00", "Ann <a@example.com>", "a@example.com>\r\nDATA",
+	} {
 		t.Run("attack 239: "+strings.ToValidUTF8(strings.Trim(to, "\x00"), ""), func(t *testing.T) {
 			m := message
 			m.To = to
@@ -210,18 +225,21 @@ func TestOneRecipient(t *testing.T) {
 func TestWrongConfiguration(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]smtp.Config{
-		"a timeout of a minute":         {Server: "smtp.example.com:25", From: "a@example.com", Timeout: time.Minute},
-		"no server":                     {From: "a@example.com"},
-		"no port":                       {Server: "smtp.example.com", From: "a@example.com"},
-		"port 0":                        {Server: "smtp.example.com:0", From: "a@example.com"},
-		"a URL":                         {Server: "smtp://smtp.example.com:25", From: "a@example.com"},
-		"no sender":                     {Server: "smtp.example.com:25"},
-		"no address for answers":        {Server: "smtp.example.com:25", From: "a@example.com", ReplyTo: "the help desk"},
-		"two senders":                   {Server: "smtp.example.com:25", From: "a@example.com, b@example.com"},
-		"a sender with a line end":      {Server: "smtp.example.com:25", From: "a@example.com\r\nBcc: b@example.com"},
-		"a password without encryption": {Server: "smtp.example.com:25", From: "a@example.com", Username: "u", Password: secret.New("p"), TLS: smtp.Off},
-		"a user without a password":     {Server: "smtp.example.com:25", From: "a@example.com", Username: "u"},
-		"a password without a user":     {Server: "smtp.example.com:25", From: "a@example.com", Password: secret.New("p")},
+		"a timeout of a minute":    {Server: "smtp.example.com:25", From: "a@example.com", Timeout: time.Minute},
+		"no server":                {From: "a@example.com"},
+		"no port":                  {Server: "smtp.example.com", From: "a@example.com"},
+		"port 0":                   {Server: "smtp.example.com:0", From: "a@example.com"},
+		"a URL":                    {Server: "smtp://smtp.example.com:25", From: "a@example.com"},
+		"no sender":                {Server: "smtp.example.com:25"},
+		"no address for answers":   {Server: "smtp.example.com:25", From: "a@example.com", ReplyTo: "the help desk"},
+		"two senders":              {Server: "smtp.example.com:25", From: "a@example.com, b@example.com"},
+		"a sender with a line end": {Server: "smtp.example.com:25", From: "a@example.com\r\nBcc: b@example.com"},
+		"a password without encryption": {
+			Server: "smtp.example.com:25", From: "a@example.com", Username: "u",
+			Password: secret.New("p"), TLS: smtp.Off,
+		},
+		"a user without a password": {Server: "smtp.example.com:25", From: "a@example.com", Username: "u"},
+		"a password without a user": {Server: "smtp.example.com:25", From: "a@example.com", Password: secret.New("p")},
 	} {
 		if _, err := smtp.New(c); err == nil {
 			t.Errorf("New with %s succeeded", name)

@@ -85,7 +85,8 @@ func look(tx storage.Tx, keep, other *person.Details) (p Plan, err error) {
 		}
 	}
 	for _, e := range other.Profile.EmailAddresses {
-		if !slices.ContainsFunc(keep.Profile.EmailAddresses, func(k person.EmailAddress) bool { return person.FoldEmail(k.Value) == person.FoldEmail(e.Value) }) {
+		if !slices.ContainsFunc(keep.Profile.EmailAddresses,
+			func(k person.EmailAddress) bool { return person.FoldEmail(k.Value) == person.FoldEmail(e.Value) }) {
 			p.Addresses = append(p.Addresses, e.Value)
 		}
 	}
@@ -108,7 +109,9 @@ type Service struct {
 // is no moment at which both or neither has a link. allow can refuse it for the accounts as the transaction sees them.
 // Sessions, tokens, consents, app passwords, the password and the other sign-in methods of the removed account end with
 // it. Errors: ErrSame, ErrPartition, ErrState, person.ErrNoPerson, *person.ValidationError.
-func (s *Service) Merge(ctx context.Context, stays, goes string, by audit.Actor, allow func(tx storage.Tx, keep, other *person.Details) error) error {
+func (s *Service) Merge(ctx context.Context, stays, goes string, by audit.Actor,
+	allow func(tx storage.Tx, keep, other *person.Details) error,
+) error {
 	if stays == goes {
 		return ErrSame
 	}

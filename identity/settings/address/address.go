@@ -51,7 +51,8 @@ func Parse(raw string) (*url.URL, error) {
 		return nil, errURL
 	}
 	port := u.Port()
-	if strings.HasSuffix(u.Host, ":") || port == "443" && u.Scheme == "https" || port == "80" && u.Scheme == "http" || strings.HasPrefix(port, "0") {
+	if strings.HasSuffix(u.Host, ":") || port == "443" && u.Scheme == "https" || port == "80" && u.Scheme == "http" ||
+		strings.HasPrefix(port, "0") {
 		return nil, errURL
 	}
 	if n, err := strconv.Atoi(port); port != "" && (err != nil || n > 65535) {
@@ -70,7 +71,8 @@ func isHostname(h string) bool {
 	}
 	labels := strings.Split(h, ".")
 	for _, label := range labels {
-		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' ||
+			strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
 			return false
 		}
 	}
@@ -125,7 +127,8 @@ var appURL = regexp.MustCompile(`^([a-z][a-z0-9+.-]*)://[!-~]*$`)
 
 // schemes are schemes that browsers or systems open themselves, so they lead to no app.
 var schemes = []string{
-	"about", "blob", "chrome", "content", "data", "file", "filesystem", "ftp", "http", "https", "intent", "jar", "javascript", "mailto", "resource", "sms", "tel",
+	"about", "blob", "chrome", "content", "data", "file", "filesystem", "ftp", "http", "https", "intent", "jar", "javascript",
+	"mailto", "resource", "sms", "tel",
 	"vbscript", "view-source", "ws", "wss",
 }
 

@@ -20,7 +20,8 @@ type Effect struct {
 }
 
 // All has the effect of each member, by units, each of which has a file. (docs/configuration)
-var All = slices.Concat(attributes, customMessages, policies, messages, features, loginMethods, organisations, redirects, stepUp, uiExtension, emailNotifications, passwordPolicy, profile)
+var All = slices.Concat(attributes, customMessages, policies, messages, features, loginMethods, organisations, redirects, stepUp,
+	uiExtension, emailNotifications, passwordPolicy, profile)
 
 func does(path, what, test string) Effect { return Effect{Path: path, Does: what, Test: test} }
 

@@ -101,7 +101,8 @@ func isMessage(s string) error {
 // isLocale: a language tag with hyphens or underlines, and variants of the document such as nl_NL_informal.
 func isLocale(s string) error {
 	parts := strings.Split(strings.ReplaceAll(s, "-", "_"), "_")
-	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" || slices.Contains(parts, "") || len(parts) > 4 {
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" ||
+		slices.Contains(parts, "") || len(parts) > 4 {
 		return errors.New("must be a locale such as nl, nl_NL or nl_NL_informal")
 	}
 	if _, err := xlanguage.ParseBase(parts[0]); err != nil {
@@ -161,7 +162,8 @@ func isMetadata(s string) error {
 		case xml.Directive: // a DOCTYPE
 			return bad
 		case xml.StartElement:
-			if el.Name.Space != "urn:oasis:names:tc:SAML:2.0:metadata" || el.Name.Local != "EntityDescriptor" && el.Name.Local != "EntitiesDescriptor" {
+			if el.Name.Space != "urn:oasis:names:tc:SAML:2.0:metadata" || el.Name.Local != "EntityDescriptor" &&
+				el.Name.Local != "EntitiesDescriptor" {
 				return bad
 			}
 			return nil

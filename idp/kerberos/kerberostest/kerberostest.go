@@ -66,7 +66,8 @@ func (o Ticket) Token(t *testing.T) []byte {
 	}
 	now := time.Now().UTC()
 	flags := types.NewKrbFlags()
-	tkt, key, err := messages.NewTicket(types.NewPrincipalName(1, o.Name), o.Realm, types.NewPrincipalName(2, o.Service), Realm, flags, keysOf(t, o.Service),
+	tkt, key, err := messages.NewTicket(types.NewPrincipalName(1, o.Name), o.Realm, types.NewPrincipalName(2, o.Service), Realm,
+		flags, keysOf(t, o.Service),
 		etypeID.AES256_CTS_HMAC_SHA1_96, 1, now.Add(-time.Hour), now.Add(-time.Hour), now.Add(o.Ends), now.Add(o.Ends))
 	must(err)
 	cl := client.NewWithPassword(o.Says, o.SaysRealm, "", krbconfig.New())
@@ -74,7 +75,10 @@ func (o Ticket) Token(t *testing.T) []byte {
 	must(err)
 	inner, err := mech.Marshal()
 	must(err)
-	raw, err := (&spnego.SPNEGOToken{Init: true, NegTokenInit: spnego.NegTokenInit{MechTypes: []asn1.ObjectIdentifier{gssapi.OIDKRB5.OID()}, MechTokenBytes: inner}}).Marshal()
+	raw, err := (&spnego.SPNEGOToken{
+		Init:         true,
+		NegTokenInit: spnego.NegTokenInit{MechTypes: []asn1.ObjectIdentifier{gssapi.OIDKRB5.OID()}, MechTokenBytes: inner},
+	}).Marshal()
 	must(err)
 	return raw
 }

@@ -57,7 +57,10 @@ func StartOpenLDAP(t testing.TB, entries []Entry, run Slapd) *OpenLDAP {
 	conf := filepath.Join(dir, "slapd.conf")
 	base := []Entry{
 		{DN: Base, Attributes: map[string][]string{"objectClass": {"dcObject", "organization"}, "o": {"Example"}, "dc": {"example"}}},
-		{DN: Reader, Password: ReaderPW, Attributes: map[string][]string{"objectClass": {"organizationalRole", "simpleSecurityObject"}, "cn": {"reader"}}},
+		{
+			DN: Reader, Password: ReaderPW,
+			Attributes: map[string][]string{"objectClass": {"organizationalRole", "simpleSecurityObject"}, "cn": {"reader"}},
+		},
 		{DN: People, Attributes: map[string][]string{"objectClass": {"organizationalUnit"}, "ou": {"people"}}},
 	}
 	for name, content := range map[string]string{
@@ -65,7 +68,8 @@ func StartOpenLDAP(t testing.TB, entries []Entry, run Slapd) *OpenLDAP {
 		"slapd.conf": "include /etc/ldap/schema/core.schema\ninclude /etc/ldap/schema/cosine.schema\ninclude /etc/ldap/schema/inetorgperson.schema\n" +
 			"modulepath /usr/lib/ldap\nmoduleload back_mdb\n" +
 			"database mdb\nsuffix " + Base + "\ndirectory " + dir + "/db\nmaxsize 67108864\nindex uid eq\n" +
-			"access to attrs=userPassword by anonymous auth by * none\naccess to * by dn.exact=" + Reader + " read by self read by anonymous auth by * none\n" +
+			"access to attrs=userPassword by anonymous auth by * none\naccess to * by dn.exact=" + Reader +
+			" read by self read by anonymous auth by * none\n" +
 			run.Database + "\ndatabase monitor\naccess to * by * read\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
@@ -75,7 +79,8 @@ func StartOpenLDAP(t testing.TB, entries []Entry, run Slapd) *OpenLDAP {
 	if err := os.Mkdir(filepath.Join(dir, "db"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := exec.Command("/usr/sbin/slapadd", "-q", "-f", conf, "-b", Base, "-l", filepath.Join(dir, "people.ldif")).CombinedOutput(); err != nil {
+	if said, err := exec.Command("/usr/sbin/slapadd", "-q", "-f", conf, "-b", Base, "-l",
+		filepath.Join(dir, "people.ldif")).CombinedOutput(); err != nil {
 		t.Fatalf("slapadd: %v: run scripts/install.sh\n%s", err, said)
 	}
 	l := &OpenLDAP{}
@@ -131,7 +136,10 @@ func (l *OpenLDAP) Connections(t testing.TB) (made, open int) {
 	}
 	defer c.Close()
 	read := func(name string) int {
-		res, err := c.Search(&ldapv3.SearchRequest{BaseDN: "cn=" + name + ",cn=Connections,cn=Monitor", Filter: "(objectClass=*)", Attributes: []string{"monitorCounter"}})
+		res, err := c.Search(&ldapv3.SearchRequest{
+			BaseDN: "cn=" + name + ",cn=Connections,cn=Monitor", Filter: "(objectClass=*)",
+			Attributes: []string{"monitorCounter"},
+		})
 		if err != nil || len(res.Entries) != 1 {
 			t.Fatalf("slapd counts no connections: %v", err)
 		}

@@ -121,7 +121,8 @@ func (p *Provider) Allow(asked url.Values) (string, error) {
 	switch scopes := strings.Fields(asked.Get("scope")); {
 	case err != nil || back.Host == "":
 		return "", errors.New("redirect_uri_mismatch")
-	case asked.Get("response_type") != "code" || asked.Get("client_id") != ClientID || asked.Get("code_challenge_method") != "S256" || asked.Get("state") == "":
+	case asked.Get("response_type") != "code" || asked.Get("client_id") != ClientID || asked.Get("code_challenge_method") != "S256" ||
+		asked.Get("state") == "":
 		return "", errors.New("invalid_request")
 	case slices.ContainsFunc(demanded[p.preset], func(s string) bool { return !slices.Contains(scopes, s) }):
 		return "", errors.New("invalid_scope")
@@ -217,7 +218,8 @@ func (p *Provider) serveToken(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case id != ClientID || pass != ClientSecret:
 		fail("invalid_client", "incorrect_client_credentials")
-	case asked == nil || asked.Get("code_challenge") != oauth2.S256ChallengeFromVerifier(r.PostFormValue("code_verifier")) || r.PostFormValue("redirect_uri") != asked.Get("redirect_uri"):
+	case asked == nil || asked.Get("code_challenge") != oauth2.S256ChallengeFromVerifier(r.PostFormValue("code_verifier")) ||
+		r.PostFormValue("redirect_uri") != asked.Get("redirect_uri"):
 		fail("invalid_grant", "bad_verification_code")
 	case p.preset == linkedIn: // it names no token_type
 		fmt.Fprintf(w, `{"access_token":%q,"expires_in":3600,"id_token":"e30.e30.e30"}`, AccessToken) //nolint:errcheck // the client is gone

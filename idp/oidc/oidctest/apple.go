@@ -39,9 +39,12 @@ func NewApple(t testing.TB, key any) *OP {
 		switch r.URL.Path {
 		case "/.well-known/openid-configuration":
 			JSON(w, http.StatusOK, map[string]any{
-				"issuer": o.URL, "authorization_endpoint": o.URL + "/auth/authorize", "token_endpoint": o.URL + "/auth/token", "revocation_endpoint": o.URL + "/auth/revoke",
-				"jwks_uri": o.URL + "/auth/keys", "response_types_supported": []string{"code"}, "response_modes_supported": []string{"query", "fragment", "form_post"},
-				"subject_types_supported": []string{"pairwise"}, "id_token_signing_alg_values_supported": []string{"RS256"}, "scopes_supported": []string{"openid", "email", "name"},
+				"issuer": o.URL, "authorization_endpoint": o.URL + "/auth/authorize", "token_endpoint": o.URL + "/auth/token",
+				"revocation_endpoint": o.URL + "/auth/revoke",
+				"jwks_uri":            o.URL + "/auth/keys", "response_types_supported": []string{"code"},
+				"response_modes_supported": []string{"query", "fragment", "form_post"},
+				"subject_types_supported":  []string{"pairwise"}, "id_token_signing_alg_values_supported": []string{"RS256"},
+				"scopes_supported":                      []string{"openid", "email", "name"},
 				"token_endpoint_auth_methods_supported": []string{"client_secret_post"},
 			})
 		case "/auth/keys":
@@ -86,7 +89,10 @@ func (o *OP) appleAuthorize(w http.ResponseWriter, r *http.Request) {
 	fields := map[string]string{"code": code, "state": r.Form.Get("state")}
 	if slices.Contains(scopes, "name") && !o.seen[o.script.Sub] {
 		o.seen[o.script.Sub] = true
-		raw, err := json.Marshal(map[string]any{"name": map[string]string{"firstName": "Ann", "lastName": "Example"}, "email": o.script.IDToken["email"]})
+		raw, err := json.Marshal(map[string]any{
+			"name":  map[string]string{"firstName": "Ann", "lastName": "Example"},
+			"email": o.script.IDToken["email"],
+		})
 		if err != nil {
 			o.t.Error(err)
 		}

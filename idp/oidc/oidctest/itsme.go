@@ -32,10 +32,14 @@ func NewItsme(t testing.TB, clientKeys func() jose.JSONWebKeySet) *OP {
 		switch {
 		case ok && rest == "/.well-known/openid-configuration":
 			JSON(w, http.StatusOK, map[string]any{
-				"issuer": at, "authorization_endpoint": at + "/authorization", "token_endpoint": at + "/token", "userinfo_endpoint": at + "/userinfo", "jwks_uri": at + "/jwkSet",
-				"response_types_supported": []string{"code"}, "subject_types_supported": []string{"pairwise"}, "acr_values_supported": []string{ItsmeBasic, ItsmeAdvanced},
-				"id_token_signing_alg_values_supported": []string{"RS256"}, "id_token_encryption_alg_values_supported": []string{"RSA-OAEP", "RSA-OAEP-256"},
-				"token_endpoint_auth_methods_supported": []string{"private_key_jwt"}, "token_endpoint_auth_signing_alg_values_supported": []string{"RS256"},
+				"issuer": at, "authorization_endpoint": at + "/authorization", "token_endpoint": at + "/token", "userinfo_endpoint": at + "/userinfo",
+				"jwks_uri":                 at + "/jwkSet",
+				"response_types_supported": []string{"code"}, "subject_types_supported": []string{"pairwise"},
+				"acr_values_supported":                             []string{ItsmeBasic, ItsmeAdvanced},
+				"id_token_signing_alg_values_supported":            []string{"RS256"},
+				"id_token_encryption_alg_values_supported":         []string{"RSA-OAEP", "RSA-OAEP-256"},
+				"token_endpoint_auth_methods_supported":            []string{"private_key_jwt"},
+				"token_endpoint_auth_signing_alg_values_supported": []string{"RS256"},
 			})
 		case ok && rest == "/jwkSet":
 			r.URL.Path = "/jwks"
@@ -72,7 +76,8 @@ func NewItsme(t testing.TB, clientKeys func() jose.JSONWebKeySet) *OP {
 		if len(keys) == 0 {
 			return ""
 		}
-		e, err := jose.NewEncrypter(jose.A128CBC_HS256, jose.Recipient{Algorithm: jose.RSA_OAEP_256, Key: keys[0].Key, KeyID: keys[0].KeyID}, (&jose.EncrypterOptions{}).WithContentType("JWT"))
+		e, err := jose.NewEncrypter(jose.A128CBC_HS256, jose.Recipient{Algorithm: jose.RSA_OAEP_256, Key: keys[0].Key, KeyID: keys[0].KeyID},
+			(&jose.EncrypterOptions{}).WithContentType("JWT"))
 		if err != nil {
 			t.Error(err)
 			return ""
@@ -94,7 +99,8 @@ func NewItsme(t testing.TB, clientKeys func() jose.JSONWebKeySet) *OP {
 		s.Token = map[string]any{"refresh_token": nil}
 		s.IDToken = map[string]any{"iss": at, "sid": nil, "auth_time": nil, "at_hash": nil}
 		s.UserInfo = map[string]any{
-			"iss": at, "aud": ClientID, "preferred_username": nil, "groups": nil, "name": "Ann Example", "given_name": "Ann", "family_name": "Example", "locale": "NL",
+			"iss": at, "aud": ClientID, "preferred_username": nil, "groups": nil, "name": "Ann Example", "given_name": "Ann",
+			"family_name": "Example", "locale": "NL",
 			"email": "ann@example.com", "email_verified": false, "phone_number": "+32 493310088", "phone_number_verified": true,
 			"address":     map[string]any{"locality": "TONGEREN", "postal_code": "3700", "street_address": "Jekerstraat 39"},
 			ItsmeNational: "85010244229",
@@ -137,7 +143,8 @@ func (o *OP) itsmeAuthorize(w http.ResponseWriter, r *http.Request) {
 
 // itsmeAssertion returns what is wrong with the authentication of a token request. Each assertion is taken once.
 func (o *OP) itsmeAssertion(r *http.Request, keys jose.JSONWebKeySet) string {
-	if r.Header.Get("Authorization") != "" || r.PostForm.Has("client_secret") || r.PostForm.Get("client_assertion_type") != "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" {
+	if r.Header.Get("Authorization") != "" || r.PostForm.Has("client_secret") ||
+		r.PostForm.Get("client_assertion_type") != "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" {
 		return "the client must authenticate by private_key_jwt"
 	}
 	parsed, err := jose.ParseSignedCompact(r.PostForm.Get("client_assertion"), []jose.SignatureAlgorithm{jose.RS256})
@@ -156,7 +163,8 @@ func (o *OP) itsmeAssertion(r *http.Request, keys jose.JSONWebKeySet) string {
 		Iss, Sub, Aud, Jti string
 		Exp                int64
 	}
-	if err := json.Unmarshal(payload, &c); err != nil || c.Iss != ClientID || c.Sub != ClientID || c.Aud != o.URL+"/v2/token" || c.Jti == "" || c.Exp <= o.Now().Unix() {
+	if err := json.Unmarshal(payload, &c); err != nil || c.Iss != ClientID || c.Sub != ClientID || c.Aud != o.URL+"/v2/token" ||
+		c.Jti == "" || c.Exp <= o.Now().Unix() {
 		return "iss, sub, aud, jti or exp is wrong"
 	}
 	o.mu.Lock()

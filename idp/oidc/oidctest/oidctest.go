@@ -121,7 +121,8 @@ func NewKeys(t testing.TB, name string) Keys {
 func New(t testing.TB) *OP {
 	t.Helper()
 	o := &OP{
-		Now: time.Now, t: t, grants: map[string]url.Values{}, refresh: map[string]url.Values{}, access: map[string]bool{}, seen: map[string]bool{},
+		Now: time.Now, t: t, grants: map[string]url.Values{}, refresh: map[string]url.Values{},
+		access: map[string]bool{}, seen: map[string]bool{},
 		requests: map[string][]*http.Request{}, forms: map[string][]url.Values{}, keys: NewKeys(t, "op"), script: Script{Sub: "alice"},
 	}
 	o.front = http.HandlerFunc(o.serve)
@@ -268,7 +269,8 @@ func (o *OP) jwks(w http.ResponseWriter) {
 
 func (o *OP) authorize(w http.ResponseWriter, r *http.Request) {
 	back, err := url.Parse(r.Form.Get("redirect_uri"))
-	if err != nil || r.Form.Get("client_id") != ClientID || r.Form.Get("response_type") != "code" || r.Form.Get("code_challenge_method") != "S256" {
+	if err != nil || r.Form.Get("client_id") != ClientID || r.Form.Get("response_type") != "code" ||
+		r.Form.Get("code_challenge_method") != "S256" {
 		http.Error(w, "bad request", http.StatusBadRequest)
 		return
 	}
@@ -294,7 +296,8 @@ func (o *OP) authenticates(r *http.Request) bool {
 		return id == ClientID && password == ClientSecret
 	}
 	if r.PostForm.Get("client_assertion") != "" && o.script.ClientKeys != nil {
-		parsed, err := jose.ParseSignedCompact(r.PostForm.Get("client_assertion"), []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.PS256, jose.EdDSA})
+		parsed, err := jose.ParseSignedCompact(r.PostForm.Get("client_assertion"),
+			[]jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.PS256, jose.EdDSA})
 		if err != nil || len(o.script.ClientKeys.Key(parsed.Signatures[0].Header.KeyID)) != 1 {
 			return false
 		}
@@ -317,7 +320,8 @@ func (o *OP) token(w http.ResponseWriter, r *http.Request) {
 		asked = o.grants[code]
 		delete(o.grants, code)
 		sum := sha256.Sum256([]byte(r.PostForm.Get("code_verifier")))
-		if asked.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(sum[:]) || asked.Get("redirect_uri") != r.PostForm.Get("redirect_uri") {
+		if asked.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(sum[:]) ||
+			asked.Get("redirect_uri") != r.PostForm.Get("redirect_uri") {
 			asked = nil
 		}
 	case "password":

@@ -32,7 +32,8 @@ func NewGoogle(t testing.TB) *OP {
 			"auth_time": nil, "sid": nil, "azp": ClientID, "hd": "example.com", "email": "ann@example.com", "email_verified": true,
 		}
 		s.UserInfo = map[string]any{
-			"preferred_username": nil, "groups": nil, "address": nil, "name": "Ann Example", "given_name": "Ann", "family_name": "Example", "email": "ann@example.com", "email_verified": true,
+			"preferred_username": nil, "groups": nil, "address": nil, "name": "Ann Example", "given_name": "Ann", "family_name": "Example",
+			"email": "ann@example.com", "email_verified": true,
 			"hd": "example.com", "picture": "https://lh3.googleusercontent.com/a/x",
 		}
 	})
@@ -62,9 +63,12 @@ func NewMicrosoft(t testing.TB) *OP {
 		switch rest {
 		case "/v2.0/.well-known/openid-configuration":
 			JSON(w, http.StatusOK, map[string]any{
-				"issuer": o.URL + "/" + named + "/v2.0", "authorization_endpoint": at + "/oauth2/v2.0/authorize", "token_endpoint": at + "/oauth2/v2.0/token",
-				"jwks_uri": at + "/discovery/v2.0/keys", "userinfo_endpoint": o.URL + "/oidc/userinfo", "end_session_endpoint": at + "/oauth2/v2.0/logout",
-				"id_token_signing_alg_values_supported": []string{"RS256"}, "token_endpoint_auth_methods_supported": []string{"client_secret_post", "private_key_jwt", "client_secret_basic"},
+				"issuer": o.URL + "/" + named + "/v2.0", "authorization_endpoint": at + "/oauth2/v2.0/authorize",
+				"token_endpoint": at + "/oauth2/v2.0/token",
+				"jwks_uri":       at + "/discovery/v2.0/keys", "userinfo_endpoint": o.URL + "/oidc/userinfo",
+				"end_session_endpoint":                  at + "/oauth2/v2.0/logout",
+				"id_token_signing_alg_values_supported": []string{"RS256"},
+				"token_endpoint_auth_methods_supported": []string{"client_secret_post", "private_key_jwt", "client_secret_basic"},
 			})
 		case "/discovery/v2.0/keys":
 			o.mu.Lock()
@@ -90,7 +94,10 @@ func NewMicrosoft(t testing.TB) *OP {
 		s.Sub = "AAAAAAAAAAAAAAAAAAAAAIkzqFVrSaSaFHy782bbtaQ"
 		s.Response = map[string]string{"iss": "", "session_state": "fe1540c3-a69a-469a-9fa3-8a2470936421"}
 		s.Token = map[string]any{"refresh_token": nil}
-		s.UserInfo = map[string]any{"preferred_username": nil, "groups": nil, "address": nil, "name": "Ann Example", "email": nil, "email_verified": nil}
+		s.UserInfo = map[string]any{
+			"preferred_username": nil, "groups": nil, "address": nil, "name": "Ann Example",
+			"email": nil, "email_verified": nil,
+		}
 		s.IDToken = o.OfTenant(Tenant, nil)
 	})
 	return o
@@ -122,8 +129,10 @@ func NewAzureADB2C(t testing.TB) *OP {
 		switch rest {
 		case "v2.0/.well-known/openid-configuration":
 			JSON(w, http.StatusOK, map[string]any{
-				"issuer": o.URL + "/" + Directory + "/v2.0/", "authorization_endpoint": at + "/oauth2/v2.0/authorize" + suffix, "token_endpoint": at + "/oauth2/v2.0/token" + suffix,
-				"jwks_uri": at + "/discovery/v2.0/keys" + suffix, "end_session_endpoint": at + "/oauth2/v2.0/logout" + suffix, "id_token_signing_alg_values_supported": []string{"RS256"},
+				"issuer": o.URL + "/" + Directory + "/v2.0/", "authorization_endpoint": at + "/oauth2/v2.0/authorize" + suffix,
+				"token_endpoint": at + "/oauth2/v2.0/token" + suffix,
+				"jwks_uri":       at + "/discovery/v2.0/keys" + suffix, "end_session_endpoint": at + "/oauth2/v2.0/logout" + suffix,
+				"id_token_signing_alg_values_supported": []string{"RS256"},
 			})
 			return true
 		case "discovery/v2.0/keys":
@@ -139,7 +148,10 @@ func NewAzureADB2C(t testing.TB) *OP {
 	o.Change(func(s *Script) {
 		s.Response = map[string]string{"iss": ""}
 		s.Token = map[string]any{"refresh_token": nil}
-		s.IDToken = map[string]any{"iss": o.URL + "/" + Directory + "/v2.0/", "tfp": Policy, "sid": nil, "name": "Ann Example", "emails": []string{"ann@example.com"}}
+		s.IDToken = map[string]any{
+			"iss": o.URL + "/" + Directory + "/v2.0/", "tfp": Policy, "sid": nil, "name": "Ann Example",
+			"emails": []string{"ann@example.com"},
+		}
 	})
 	return o
 }
@@ -148,7 +160,8 @@ func NewAzureADB2C(t testing.TB) *OP {
 // claim.
 func (o *OP) OfTenant(tenant string, change map[string]any) map[string]any {
 	return over(map[string]any{
-		"iss": o.URL + "/" + tenant + "/v2.0", "tid": tenant, "oid": "00000000-0000-0000-66f3-3332eca7ea81", "ver": "2.0", "auth_time": nil, "sid": nil,
+		"iss": o.URL + "/" + tenant + "/v2.0", "tid": tenant, "oid": "00000000-0000-0000-66f3-3332eca7ea81", "ver": "2.0",
+		"auth_time": nil, "sid": nil,
 		"preferred_username": "ann@example.com", "name": "Ann Example",
 	}, change)
 }

@@ -86,7 +86,8 @@ func (s *scanner) characters(b []byte) error {
 // isCharacter reports whether c is a Char of XML 1.0. The control characters above ASCII, which XML permits, are
 // refused in messages. In metadata they are what is left of a text that was converted wrongly.
 func (s *scanner) isCharacter(c rune) bool {
-	return s.metadata && c >= 0x7f && c < 0xa0 || c == '\t' || c == '\n' || c == '\r' || c >= 0x20 && c < 0x7f || c >= 0xa0 && c <= 0xd7ff || c >= 0xe000 && c <= 0xfffd ||
+	return s.metadata && c >= 0x7f && c < 0xa0 || c == '\t' || c == '\n' || c == '\r' || c >= 0x20 && c < 0x7f || c >= 0xa0 &&
+		c <= 0xd7ff || c >= 0xe000 && c <= 0xfffd ||
 		c >= 0x10000 && c <= 0x10ffff
 }
 

@@ -47,14 +47,21 @@ func TestEncryption(t *testing.T) {
 				`<md:SPSSODescriptor protocolSupportEnumeration="urn:oasis:names:tc:SAML:2.0:protocol"><md:KeyDescriptor use="encryption">`+
 				`<ds:KeyInfo><ds:X509Data><ds:X509Certificate>%s</ds:X509Certificate></ds:X509Data></ds:KeyInfo>%s</md:KeyDescriptor>`+
 				`<md:AssertionConsumerService Binding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-POST" Location="%s" index="0"/>`+
-				`</md:SPSSODescriptor></md:EntityDescriptor>`, entity, base64.StdEncoding.EncodeToString(key.Certificate.Raw), methods.String(), service)
+				`</md:SPSSODescriptor></md:EntityDescriptor>`, entity, base64.StdEncoding.EncodeToString(key.Certificate.Raw),
+				methods.String(), service)
 			source, err := samlidp.NewSource(doc, samlidp.Options{}, nil, clock, zap.NewNop())
 			if err != nil {
 				t.Fatal(err)
 			}
-			w := samlidp.Writer{EntityID: "https://auth.example.com/sso/metadata", Random: rand.Reader, Now: clock, Key: &idp.Key{Signer: own.Signer, Certificate: own.Certificate}}
+			w := samlidp.Writer{
+				EntityID: "https://auth.example.com/sso/metadata", Random: rand.Reader, Now: clock,
+				Key: &idp.Key{Signer: own.Signer, Certificate: own.Certificate},
+			}
 			m := source.Known()
-			next, err := w.Respond(samlidp.Answer{Metadata: m, Service: m.DefaultService(), Request: "_one", NameID: samlidp.NameID{Value: "anna"}, AuthTime: now})
+			next, err := w.Respond(samlidp.Answer{
+				Metadata: m, Service: m.DefaultService(), Request: "_one",
+				NameID: samlidp.NameID{Value: "anna"}, AuthTime: now,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

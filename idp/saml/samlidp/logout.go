@@ -66,7 +66,8 @@ func (m *Metadata) ReadLogout(ctx context.Context, in *Incoming, want LogoutWant
 		return nil, &idp.Invalid{Reason: "the message is not what its parameter says"}
 	}
 	return &Logout{
-		IsRequest: msg.IsRequest, ID: msg.ID, NameID: NameID{msg.NameID.Value, msg.NameID.Format, msg.NameID.SPNameQualifier}, Sessions: msg.Sessions, Success: msg.Success,
+		IsRequest: msg.IsRequest, ID: msg.ID, NameID: NameID{msg.NameID.Value, msg.NameID.Format, msg.NameID.SPNameQualifier},
+		Sessions: msg.Sessions, Success: msg.Success,
 	}, nil
 }
 
@@ -83,7 +84,8 @@ func (w *Writer) LogoutResponse(m *Metadata, binding, request, relay, code, deta
 	if err != nil {
 		return nil, err
 	}
-	return w.sendLogout(m, binding, paramResponse, relay, func(to string) *etree.Element { return w.logoutResponse(to, id, request, code, detail) })
+	return w.sendLogout(m, binding, paramResponse, relay,
+		func(to string) *etree.Element { return w.logoutResponse(to, id, request, code, detail) })
 }
 
 // SOAPRequest returns the envelope of a LogoutRequest, and the ID of the request.
@@ -133,7 +135,10 @@ func (w *Writer) logoutResponse(to, id, request, code, detail string) *etree.Ele
 	if detail != "" {
 		status.StatusCode.StatusCode = &schema.StatusCode{Value: detail}
 	}
-	r := schema.LogoutResponse{ID: id, InResponseTo: request, Version: version, IssueInstant: w.instant(), Destination: to, Issuer: w.issuer(), Status: status}
+	r := schema.LogoutResponse{
+		ID: id, InResponseTo: request, Version: version, IssueInstant: w.instant(), Destination: to,
+		Issuer: w.issuer(), Status: status,
+	}
 	return r.Element()
 }
 

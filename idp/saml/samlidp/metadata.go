@@ -127,7 +127,8 @@ func find(n *saml.Node) (path []*saml.Node, err error) {
 }
 
 func (m *Metadata) read(entity, role *saml.Node) error {
-	if m.EntityID, _ = entity.Attr("entityID"); m.EntityID == "" || strings.TrimSpace(m.EntityID) != m.EntityID || !idp.IsText(m.EntityID, maxEntityID) {
+	if m.EntityID, _ = entity.Attr("entityID"); m.EntityID == "" || strings.TrimSpace(m.EntityID) != m.EntityID ||
+		!idp.IsText(m.EntityID, maxEntityID) {
 		return errors.New("entityID is missing, or too long")
 	}
 	m.SignsRequests = isTrue(role, "AuthnRequestsSigned")

@@ -69,7 +69,8 @@ func (m message) request() *http.Request {
 		r.URL.RawQuery = m.query
 		return r
 	}
-	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(url.Values{"SAMLRequest": {base64.StdEncoding.EncodeToString([]byte(m.xml))}}.Encode()))
+	r := httptest.NewRequest(http.MethodPost, "/",
+		strings.NewReader(url.Values{"SAMLRequest": {base64.StdEncoding.EncodeToString([]byte(m.xml))}}.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	return r
 }
@@ -84,7 +85,8 @@ func read(m *samlidp.Metadata, r *http.Request, out bool) (any, error) {
 		return nil, errors.New("unknown")
 	}
 	if out {
-		return m.ReadLogout(context.Background(), in, samlidp.LogoutWant{Destination: logout, Now: clock, Once: func(context.Context, string, time.Time) error { return nil }})
+		return m.ReadLogout(context.Background(), in,
+			samlidp.LogoutWant{Destination: logout, Now: clock, Once: func(context.Context, string, time.Time) error { return nil }})
 	}
 	return m.AuthnRequest(in, samlidp.Want{Destination: signOn, Now: clock})
 }
@@ -105,10 +107,12 @@ func TestMutations(t *testing.T) {
 	at := now.Format(time.RFC3339)
 	head := `xmlns:samlp="urn:oasis:names:tc:SAML:2.0:protocol" xmlns:saml="urn:oasis:names:tc:SAML:2.0:assertion" ID="_one" Version="2.0" IssueInstant="` + at + `"`
 	texts := map[bool]string{
-		false: `<samlp:AuthnRequest ` + head + ` Destination="` + signOn + `" AssertionConsumerServiceURL="` + service + `" ForceAuthn="true"><saml:Issuer>` + entity + `</saml:Issuer>` +
+		false: `<samlp:AuthnRequest ` + head + ` Destination="` + signOn + `" AssertionConsumerServiceURL="` + service +
+			`" ForceAuthn="true"><saml:Issuer>` + entity + `</saml:Issuer>` +
 			`<samlp:NameIDPolicy Format="urn:oasis:names:tc:SAML:2.0:nameid-format:persistent" AllowCreate="true"/>` +
 			`<samlp:RequestedAuthnContext Comparison="minimum"><saml:AuthnContextClassRef>urn:oasis:names:tc:SAML:2.0:ac:classes:Password</saml:AuthnContextClassRef></samlp:RequestedAuthnContext></samlp:AuthnRequest>`,
-		true: `<samlp:LogoutRequest ` + head + ` Destination="` + logout + `"><saml:Issuer>` + entity + `</saml:Issuer><saml:NameID>anna@example</saml:NameID><samlp:SessionIndex>one</samlp:SessionIndex></samlp:LogoutRequest>`,
+		true: `<samlp:LogoutRequest ` + head + ` Destination="` + logout + `"><saml:Issuer>` + entity +
+			`</saml:Issuer><saml:NameID>anna@example</saml:NameID><samlp:SessionIndex>one</samlp:SessionIndex></samlp:LogoutRequest>`,
 	}
 	for out, text := range texts {
 		var base []message
@@ -116,8 +120,12 @@ func TestMutations(t *testing.T) {
 			doc := samltest.Parse([]byte(text))
 			samltest.Sign(doc.Root(), samltest.Signature{Key: k})
 			base = append(base, message{xml: string(samltest.Bytes(doc))})
-			octets := "SAMLRequest=" + url.QueryEscape(deflated(t, text)) + "&RelayState=r&SigAlg=" + url.QueryEscape(map[bool]string{true: samltest.RSASHA256, false: samltest.ECDSASHA256}[k == key])
-			base = append(base, message{xml: text, query: octets + "&Signature=" + url.QueryEscape(base64.StdEncoding.EncodeToString(samltest.Signature{Key: k}.Octets([]byte(octets))))})
+			octets := "SAMLRequest=" + url.QueryEscape(deflated(t, text)) + "&RelayState=r&SigAlg=" +
+				url.QueryEscape(map[bool]string{true: samltest.RSASHA256, false: samltest.ECDSASHA256}[k == key])
+			base = append(base, message{
+				xml:   text,
+				query: octets + "&Signature=" + url.QueryEscape(base64.StdEncoding.EncodeToString(samltest.Signature{Key: k}.Octets([]byte(octets)))),
+			})
 		}
 		want, err := read(m, base[0].request(), out)
 		if err != nil {
@@ -175,7 +183,8 @@ func mutate(t testing.TB, base []message, seed uint64) (message, string) {
 		case 2:
 			return message{m.xml, m.query + "&" + strings.Split(m.query, "&")[dice.IntN(4)]}, "a parameter twice"
 		}
-		return message{m.xml, strings.Replace(m.query, "SAMLRequest="+url.QueryEscape(deflated(t, m.xml)), "SAMLRequest="+url.QueryEscape(deflated(t, edit(dice, m.xml))), 1)}, "another message under the signature"
+		return message{m.xml, strings.Replace(m.query, "SAMLRequest="+url.QueryEscape(deflated(t, m.xml)),
+			"SAMLRequest="+url.QueryEscape(deflated(t, edit(dice, m.xml))), 1)}, "another message under the signature"
 	}
 	return message{xml: edit(dice, m.xml)}, "the document"
 }
@@ -199,18 +208,26 @@ func edit(dice *rand.Rand, x string) string {
 		return x[:k] + x[i:j] + x[k:]
 	case 3:
 		words := []string{service, entity, "_one", "anna@example", "2.0", "true", "one", signOn, logout, "minimum"}
-		others := []string{service + "/2", "https://evil.example", "_two", "root@example", "3.0", "false", "two", "", "<!---->", "exact", "&#x61;", "<![CDATA[x]]>"}
+		others := []string{
+			service + "/2", "https://evil.example", "_two", "root@example", "3.0", "false", "two", "", "<!---->", "exact",
+			"&#x61;", "<![CDATA[x]]>",
+		}
 		return strings.Replace(x, words[dice.IntN(len(words))], others[dice.IntN(len(others))], 1+dice.IntN(2))
 	case 4: // the signed message inside of another one
 		end := strings.Index(x, "</saml:Issuer>") + len("</saml:Issuer>")
 		root := x[:strings.IndexByte(x, '>')+1]
 		name := strings.Fields(strings.TrimPrefix(root, "<"))[0]
-		return strings.Replace(root, "_one", "_evil", 1) + "<saml:Issuer>" + entity + "</saml:Issuer><samlp:Extensions>" + x + "</samlp:Extensions>" + x[end:strings.LastIndex(x, "</"+name)] + "</" + name + ">"
+		return strings.Replace(root, "_one", "_evil", 1) + "<saml:Issuer>" + entity + "</saml:Issuer><samlp:Extensions>" + x +
+			"</samlp:Extensions>" + x[end:strings.LastIndex(x, "</"+name)] + "</" + name + ">"
 	case 5:
 		i := strings.LastIndexByte(x[:1+dice.IntN(len(x)-1)], '<')
-		return x[:max(i, 0)] + []string{"<!-- x -->", "<?x y?>", "<!DOCTYPE a>", "<saml:Issuer>" + entity + "</saml:Issuer>", "<ds:Signature/>", " ", "\n"}[dice.IntN(7)] + x[max(i, 0):]
+		return x[:max(i, 0)] + []string{
+			"<!-- x -->", "<?x y?>", "<!DOCTYPE a>", "<saml:Issuer>" + entity + "</saml:Issuer>", "<ds:Signature/>",
+			" ", "\n",
+		}[dice.IntN(7)] + x[max(i, 0):]
 	case 6:
-		return strings.Replace(x, "xmlns:saml=", []string{`xmlns:x="urn:x" xmlns:saml=`, `xmlns:SAML=`, `xmlns="urn:oasis:names:tc:SAML:2.0:protocol" xmlns:saml=`}[dice.IntN(3)], 1)
+		return strings.Replace(x, "xmlns:saml=",
+			[]string{`xmlns:x="urn:x" xmlns:saml=`, `xmlns:SAML=`, `xmlns="urn:oasis:names:tc:SAML:2.0:protocol" xmlns:saml=`}[dice.IntN(3)], 1)
 	}
 	i := strings.Index(x, "<ds:SignatureValue>")
 	return x[:max(i, 0)] + strings.ToLower(x[max(i, 0):])
@@ -221,7 +238,10 @@ func TestForeignMessages(t *testing.T) {
 	t.Parallel()
 	m := metadata(t, samltest.NewKey("sp", now))
 	var refused *idp.Invalid
-	for _, query := range []string{"", "SAMLRequest=", "SAMLart=x", "SAMLRequest=%zz", "SAMLRequest=AAAA&SAMLResponse=AAAA", "SAMLRequest=" + strings.Repeat("A", 70<<10)} {
+	for _, query := range []string{
+		"", "SAMLRequest=", "SAMLart=x", "SAMLRequest=%zz", "SAMLRequest=AAAA&SAMLResponse=AAAA",
+		"SAMLRequest=" + strings.Repeat("A", 70<<10),
+	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.URL.RawQuery = query
 		if _, err := read(m, r, false); !errors.As(err, &refused) {

@@ -164,7 +164,8 @@ func (m *Metadata) verified(in *Incoming, want Want) (*saml.Node, error) {
 
 func (q *Request) read(n *saml.Node) error {
 	other := "{" + saml.NSAssertion + "}"
-	err := n.Closed("Extensions", "NameIDPolicy", "RequestedAuthnContext", "Scoping", other+"Issuer", other+"Subject", other+"Conditions", "{"+saml.NSDsig+"}Signature")
+	err := n.Closed("Extensions", "NameIDPolicy", "RequestedAuthnContext", "Scoping", other+"Issuer", other+"Subject",
+		other+"Conditions", "{"+saml.NSDsig+"}Signature")
 	if err != nil {
 		return err
 	}
@@ -210,7 +211,8 @@ func (q *Request) readSubject(n *saml.Node) error {
 	}
 	text, err := name.Text()
 	out := &NameID{Value: strings.TrimSpace(text), Format: attr(name, "Format"), Qualifier: attr(name, "SPNameQualifier")}
-	if err != nil || out.Value == "" || !idp.IsText(out.Value, maxEntityID) || !idp.IsText(out.Format, maxClass) || !idp.IsText(out.Qualifier, maxEntityID) {
+	if err != nil || out.Value == "" || !idp.IsText(out.Value, maxEntityID) || !idp.IsText(out.Format, maxClass) ||
+		!idp.IsText(out.Qualifier, maxEntityID) {
 		return errors.New("a malformed NameID in the Subject")
 	}
 	q.Subject = out

@@ -152,7 +152,10 @@ func (w *Writer) assertion(a Answer) (*etree.Element, error) {
 	out := schema.Assertion{
 		ID: id, IssueInstant: now, Version: version, Issuer: *w.issuer(),
 		Subject: &schema.Subject{
-			NameID: &schema.NameID{Format: a.NameID.Format, SPNameQualifier: a.NameID.Qualifier, NameQualifier: w.qualifier(a.NameID), Value: saml.Plain(a.NameID.Value)},
+			NameID: &schema.NameID{
+				Format: a.NameID.Format, SPNameQualifier: a.NameID.Qualifier, NameQualifier: w.qualifier(a.NameID),
+				Value: saml.Plain(a.NameID.Value),
+			},
 			SubjectConfirmations: []schema.SubjectConfirmation{{Method: methodBearer, SubjectConfirmationData: &schema.SubjectConfirmationData{
 				NotOnOrAfter: now.Add(life), Recipient: a.Service.Location, InResponseTo: a.Request,
 			}}},
@@ -229,5 +232,8 @@ func (w *Writer) OwnMetadata(keys []*idp.Key, signOn, logout, soap string) ([]by
 		role.NameIDFormats = append(role.NameIDFormats, schema.NameIDFormat(format))
 	}
 	role.SingleSignOnServices = []schema.Endpoint{{Binding: Redirect, Location: signOn}, {Binding: Post, Location: signOn}}
-	return saml.WriteMetadata(schema.EntityDescriptor{EntityID: w.EntityID, CacheDuration: time.Hour, IDPSSODescriptors: []schema.IDPSSODescriptor{role}})
+	return saml.WriteMetadata(schema.EntityDescriptor{
+		EntityID: w.EntityID, CacheDuration: time.Hour,
+		IDPSSODescriptors: []schema.IDPSSODescriptor{role},
+	})
 }

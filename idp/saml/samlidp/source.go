@@ -127,7 +127,8 @@ func (s *Source) Warnings() []string {
 		return []string{"nobody can sign in: its metadata cannot be read: " + s.err.Error()}
 	}
 	return (&saml.Validity{
-		Now: s.now(), Until: m.ValidUntil, Certificates: m.Published, AnyAge: s.options.AcceptExpired, Renewed: isRemote(s.from) && s.err == nil, Failure: s.err,
+		Now: s.now(), Until: m.ValidUntil, Certificates: m.Published, AnyAge: s.options.AcceptExpired, Renewed: isRemote(s.from) &&
+			s.err == nil, Failure: s.err,
 	}).Warnings()
 }
 

@@ -19,8 +19,10 @@ import (
 func TestAnotherEntity(t *testing.T) {
 	t.Parallel()
 	doc := func(entity, acs string) string {
-		return `<md:EntityDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata" entityID="` + entity + `"><md:SPSSODescriptor protocolSupportEnumeration="urn:oasis:names:tc:SAML:2.0:protocol">` +
-			`<md:AssertionConsumerService Binding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-POST" Location="` + acs + `" index="0"/></md:SPSSODescriptor></md:EntityDescriptor>`
+		return `<md:EntityDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata" entityID="` + entity +
+			`"><md:SPSSODescriptor protocolSupportEnumeration="urn:oasis:names:tc:SAML:2.0:protocol">` +
+			`<md:AssertionConsumerService Binding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-POST" Location="` + acs +
+			`" index="0"/></md:SPSSODescriptor></md:EntityDescriptor>`
 	}
 	var published atomic.Value
 	published.Store(doc(entity, service))
@@ -29,7 +31,8 @@ func TestAnotherEntity(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	var later atomic.Int64
-	source, err := samlidp.NewSource(server.URL, samlidp.Options{}, server.Client(), func() time.Time { return now.Add(time.Duration(later.Load())) }, zap.NewNop())
+	source, err := samlidp.NewSource(server.URL, samlidp.Options{}, server.Client(),
+		func() time.Time { return now.Add(time.Duration(later.Load())) }, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +48,8 @@ func TestAnotherEntity(t *testing.T) {
 	}
 	read(0, doc(entity, service))
 	for i := range 5 { // one attempt a minute
-		if m := read(2*time.Hour+time.Duration(i)*2*time.Minute, doc("https://bank.example.com/saml", "https://bank.example.com/acs")); m.Services[0].Location != service {
+		if m := read(2*time.Hour+time.Duration(i)*2*time.Minute,
+			doc("https://bank.example.com/saml", "https://bank.example.com/acs")); m.Services[0].Location != service {
 			t.Fatalf("metadata of another entity are taken: %+v", m)
 		}
 	}

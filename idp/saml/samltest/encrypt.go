@@ -57,7 +57,8 @@ func Seal(a Answer, name string, plain []byte) *etree.Element {
 		`<xenc:CipherData><xenc:CipherValue>%s</xenc:CipherValue></xenc:CipherData></xenc:EncryptedKey></ds:KeyInfo>`+
 		`<xenc:CipherData><xenc:CipherValue>%s</xenc:CipherValue></xenc:CipherData></xenc:EncryptedData></saml:%s>`,
 		name, Assertion, xmlenc, content, xmldsig, transport, digest, mask,
-		base64.StdEncoding.EncodeToString(a.wrap(transport, secret)), base64.StdEncoding.EncodeToString(encrypt(content, secret, plain)), name)).Root()
+		base64.StdEncoding.EncodeToString(a.wrap(transport, secret)), base64.StdEncoding.EncodeToString(encrypt(content, secret, plain)),
+		name)).Root()
 }
 
 func (a Answer) wrap(transport string, secret []byte) []byte {

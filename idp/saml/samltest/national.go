@@ -66,7 +66,10 @@ type waiting struct {
 
 // NewNational starts the service. Close ends it.
 func NewNational(entityID string, now func() time.Time) *National {
-	n := &National{Provider: New(entityID, now), Server: NewServerKey("server of "+entityID, now()), partners: map[string]Partner{}, waiting: map[string]waiting{}, answer: Honest}
+	n := &National{
+		Provider: New(entityID, now), Server: NewServerKey("server of "+entityID, now()), partners: map[string]Partner{},
+		waiting: map[string]waiting{}, answer: Honest,
+	}
 	n.Front = httptest.NewServer(http.HandlerFunc(n.serveFront))
 	n.Back = httptest.NewUnstartedServer(http.HandlerFunc(n.serveBack))
 	n.Back.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes that tests end
@@ -233,7 +236,8 @@ func (n *National) Read(r *http.Request) (Request, error) {
 	case q.ACS != p.ACS || !strings.HasSuffix(q.Binding, ":HTTP-Artifact"):
 		return q, errors.New("an answer to another place, or not by artifact")
 	}
-	if asked := root.SelectElement("samlp:RequestedAuthnContext"); asked == nil || asked.SelectAttrValue("Comparison", "") != "minimum" || len(asked.ChildElements()) != 1 {
+	if asked := root.SelectElement("samlp:RequestedAuthnContext"); asked == nil || asked.SelectAttrValue("Comparison", "") != "minimum" ||
+		len(asked.ChildElements()) != 1 {
 		return q, errors.New("a request without exactly one lowest class")
 	}
 	n.mu.Lock()
@@ -373,7 +377,8 @@ func (n *National) LogoutBySOAP(to, nameID, session string) []byte {
 // SealedName returns a NameID of a kind in an EncryptedID, for the service provider with that entity ID. The content
 // and its key stand next to each other, as brokers send them.
 func SealedName(a Answer, recipient, kind, value string) string {
-	e := Seal(a, "EncryptedID", fmt.Appendf(nil, `<saml:NameID xmlns:saml=%q NameQualifier=%q>%s</saml:NameID>`, Assertion, kind, escape(value)))
+	e := Seal(a, "EncryptedID", fmt.Appendf(nil, `<saml:NameID xmlns:saml=%q NameQualifier=%q>%s</saml:NameID>`,
+		Assertion, kind, escape(value)))
 	key := e.FindElement(".//EncryptedKey")
 	key.Parent().RemoveChild(key)
 	key.CreateAttr("Recipient", recipient)

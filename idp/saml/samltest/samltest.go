@@ -109,7 +109,8 @@ func (p *Provider) Metadata(more ...*Key) []byte {
 			base64.StdEncoding.EncodeToString(k.Certificate.Raw))
 	}
 	if p.Artifact != "" {
-		fmt.Fprintf(&b, `<md:ArtifactResolutionService Binding="urn:oasis:names:tc:SAML:2.0:bindings:SOAP" Location=%q index="0"/>`, escape(p.Artifact))
+		fmt.Fprintf(&b, `<md:ArtifactResolutionService Binding="urn:oasis:names:tc:SAML:2.0:bindings:SOAP" Location=%q index="0"/>`,
+			escape(p.Artifact))
 	}
 	for _, binding := range []string{"HTTP-Redirect", "HTTP-POST"} {
 		if p.SLO != "" {
@@ -238,11 +239,13 @@ func (p *Provider) Unsigned(a Answer) *etree.Document {
 	fmt.Fprintf(&b, `<saml:Conditions NotBefore=%q NotOnOrAfter=%q><saml:AudienceRestriction><saml:Audience>%s</saml:Audience></saml:AudienceRestriction></saml:Conditions>`,
 		at(-30*time.Second), at(5*time.Minute), escape(a.SP))
 	fmt.Fprintf(&b, `<saml:AuthnStatement AuthnInstant=%q%s%s><saml:AuthnContext><saml:AuthnContextClassRef>%s</saml:AuthnContextClassRef></saml:AuthnContext></saml:AuthnStatement>`,
-		authn.Format("2006-01-02T15:04:05.000Z"), optional("SessionIndex", a.Session), optional("SessionNotOnOrAfter", until), escape(or(a.Class, Password)))
+		authn.Format("2006-01-02T15:04:05.000Z"), optional("SessionIndex", a.Session), optional("SessionNotOnOrAfter", until),
+		escape(or(a.Class, Password)))
 	if len(a.Attributes) > 0 {
 		b.WriteString(`<saml:AttributeStatement>`)
 		for _, x := range a.Attributes {
-			fmt.Fprintf(&b, `<saml:Attribute Name=%q%s NameFormat="urn:oasis:names:tc:SAML:2.0:attrname-format:basic">`, escape(x.Name), optional("FriendlyName", x.FriendlyName))
+			fmt.Fprintf(&b, `<saml:Attribute Name=%q%s NameFormat="urn:oasis:names:tc:SAML:2.0:attrname-format:basic">`, escape(x.Name),
+				optional("FriendlyName", x.FriendlyName))
 			for _, v := range x.Values {
 				fmt.Fprintf(&b, `<saml:AttributeValue xsi:type="xs:string">%s</saml:AttributeValue>`, escape(v))
 			}

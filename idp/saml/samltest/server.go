@@ -38,8 +38,9 @@ func ReadRequest(r *http.Request) (Request, error) {
 	root := doc.Root()
 	q := Request{
 		ID: root.SelectAttrValue("ID", ""), ACS: root.SelectAttrValue("AssertionConsumerServiceURL", ""), XML: doc,
-		Destination: root.SelectAttrValue("Destination", ""), RelayState: r.FormValue("RelayState"), Binding: root.SelectAttrValue("ProtocolBinding", ""),
-		Force: root.SelectAttrValue("ForceAuthn", "") == "true", Passive: root.SelectAttrValue("IsPassive", "") == "true",
+		Destination: root.SelectAttrValue("Destination", ""), RelayState: r.FormValue("RelayState"),
+		Binding: root.SelectAttrValue("ProtocolBinding", ""),
+		Force:   root.SelectAttrValue("ForceAuthn", "") == "true", Passive: root.SelectAttrValue("IsPassive", "") == "true",
 		Signed: r.FormValue("Signature") != "",
 	}
 	for _, c := range root.ChildElements() {

@@ -58,8 +58,9 @@ type Signature struct {
 }
 
 var hashes = map[string]crypto.Hash{
-	RSASHA1: crypto.SHA1, RSASHA256: crypto.SHA256, RSASHA384: crypto.SHA384, RSASHA512: crypto.SHA512, ECDSASHA256: crypto.SHA256, ECDSASHA512: crypto.SHA512,
-	SHA1: crypto.SHA1, SHA256: crypto.SHA256, SHA384: crypto.SHA384, SHA512: crypto.SHA512,
+	RSASHA1: crypto.SHA1, RSASHA256: crypto.SHA256, RSASHA384: crypto.SHA384, RSASHA512: crypto.SHA512, ECDSASHA256: crypto.SHA256,
+	ECDSASHA512: crypto.SHA512,
+	SHA1:        crypto.SHA1, SHA256: crypto.SHA256, SHA384: crypto.SHA384, SHA512: crypto.SHA512,
 }
 
 // Sign inserts a signature into el, after its Issuer if there is one. el must be in its final place, because inclusive
@@ -107,7 +108,8 @@ func (how Signature) xml(el *etree.Element) string {
 	if !how.NoKeyInfo {
 		inner := how.KeyInfo
 		if inner == "" {
-			inner = `<ds:X509Data><ds:X509Certificate>` + base64.StdEncoding.EncodeToString(how.Key.Certificate.Raw) + `</ds:X509Certificate></ds:X509Data>`
+			inner = `<ds:X509Data><ds:X509Certificate>` + base64.StdEncoding.EncodeToString(how.Key.Certificate.Raw) +
+				`</ds:X509Certificate></ds:X509Data>`
 		}
 		keyInfo = `<ds:KeyInfo>` + inner + `</ds:KeyInfo>`
 	}

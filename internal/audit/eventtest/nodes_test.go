@@ -273,7 +273,8 @@ func (h *nodes) replay(node, blocks int) {
 		if err != nil {
 			return err
 		}
-		if err := heads.Put(tx, strings.TrimPrefix(keyOf("event_chain", node), "event_chain/"), forgedHead{Block: uint64(blocks), Event: last.Last, Hash: last.Hash}, time.Time{}); err != nil { //nolint:gosec // small
+		if err := heads.Put(tx, strings.TrimPrefix(keyOf("event_chain", node), "event_chain/"),
+			forgedHead{Block: uint64(blocks), Event: last.Last, Hash: last.Hash}, time.Time{}); err != nil { //nolint:gosec // small
 			return err
 		}
 		return numbers.Put(tx, strings.TrimPrefix(keyOf("event_next", node), "event_next/"), last.Last+1, time.Time{})
@@ -314,7 +315,8 @@ func TestEventsOfADeadNodeCannotBeCutOff(t *testing.T) {
 				h.filled()
 				h.cut(2, from)
 				wrong, _ := h.verify()
-				if len(wrong) != 1 || !strings.Contains(wrong[chainNames[2]], "blocks were removed from the end: block") || !strings.Contains(wrong[chainNames[2]], "names block 3") {
+				if len(wrong) != 1 || !strings.Contains(wrong[chainNames[2]], "blocks were removed from the end: block") ||
+					!strings.Contains(wrong[chainNames[2]], "names block 3") {
 					h.Errorf("Verify finds %q, want that of %s something was removed", wrong, chainNames[2])
 				}
 			})

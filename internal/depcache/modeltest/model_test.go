@@ -79,14 +79,17 @@ type credential struct {
 }
 
 var allSteps = []string{
-	"token of a client", "JWT", "token of a person", "JWT of a person", "limited token", "site", "use", "revoke", "revoke all of a person", "end the sessions of a person",
-	"sign out of a site", "block", "unblock", "sign out everywhere", "permissions", "members", "rename a group", "profile", "disable a client", "scopes of a client", "revoke a client",
+	"token of a client", "JWT", "token of a person", "JWT of a person", "limited token", "site", "use", "revoke", "revoke all of a person",
+	"end the sessions of a person",
+	"sign out of a site", "block", "unblock", "sign out everywhere", "permissions", "members", "rename a group", "profile", "disable a client",
+	"scopes of a client", "revoke a client",
 	"revoke everything", "reload", "clock", "long clock", "sweep",
 }
 
 // weights make steps rarer that end everything.
 var weights = map[string]int{
-	"revoke everything": 1, "long clock": 1, "revoke a client": 1, "reload": 1, "sweep": 1, "disable a client": 1, "block": 1, "revoke all of a person": 1,
+	"revoke everything": 1, "long clock": 1, "revoke a client": 1, "reload": 1, "sweep": 1, "disable a client": 1, "block": 1,
+	"revoke all of a person":       1,
 	"end the sessions of a person": 1, "sign out everywhere": 1, "unblock": 8, "clock": 8,
 	"token of a person": 16, "JWT of a person": 8, "site": 16, "token of a client": 8,
 }

@@ -120,7 +120,8 @@ func newWorld(t *testing.T) *world {
 		w.persons = append(w.persons, p.ID)
 	}
 	for _, name := range []string{"staff", "editors"} {
-		g, err := w.id.Person.AddGroup(t.Context(), person.GroupChange{Name: name, Permissions: []string{name + ".read"}, Add: w.persons[:1]}, admin)
+		g, err := w.id.Person.AddGroup(t.Context(),
+			person.GroupChange{Name: name, Permissions: []string{name + ".read"}, Add: w.persons[:1]}, admin)
 		w.must(err)
 		w.groups = append(w.groups, g.ID)
 	}
@@ -157,7 +158,8 @@ func (w *world) reload(cfg authz.Config) {
 
 func (w *world) start(cfg authz.Config, store storage.Store) *authz.Server {
 	s, err := authz.New(context.WithoutCancel(w.t.Context()), cfg, authz.Deps{
-		Store: store, Keys: w.keys, Keyring: w.ring, Auth: w, Subjects: w.id.Subjects(), Passwords: w, Pages: w.pages, Log: zap.NewNop(), Now: w.clock.Now,
+		Store: store, Keys: w.keys, Keyring: w.ring, Auth: w, Subjects: w.id.Subjects(), Passwords: w, Pages: w.pages,
+		Log: zap.NewNop(), Now: w.clock.Now,
 	})
 	w.must(err)
 	return s
@@ -225,7 +227,10 @@ func (*world) SignOut(http.ResponseWriter, *http.Request, string) (string, error
 func (w *world) CheckPassword(ctx context.Context, _, id, _ string, _ audit.Origin) (s *authn.Session, err error) {
 	err = w.disk.View(ctx, func(tx storage.Tx) error {
 		p, err := w.id.Person.Get(tx, id)
-		s = &authn.Session{Result: authn.Result{Subject: id, AuthTime: w.now, Level: 1, AMR: []string{"DEFAULT"}, Provider: "identity"}, Epoch: p.Epoch}
+		s = &authn.Session{
+			Result: authn.Result{Subject: id, AuthTime: w.now, Level: 1, AMR: []string{"DEFAULT"}, Provider: "identity"},
+			Epoch:  p.Epoch,
+		}
 		if err == nil && !p.Active {
 			return authn.ErrBadCredentials
 		}
@@ -263,7 +268,8 @@ func (w *world) openSite(personID string) (cookie, sessionID string) {
 			return err
 		}
 		sessionID, _, err = w.id.Session.Begin(tx, id, "cookie of "+id, "", session.Record{
-			PersonID: personID, Epoch: p.Epoch, AuthTime: w.now, Opened: w.now, Seen: w.now, Level: 1, AMR: []string{"DEFAULT"}, Provider: "identity",
+			PersonID: personID, Epoch: p.Epoch, AuthTime: w.now, Opened: w.now, Seen: w.now, Level: 1,
+			AMR: []string{"DEFAULT"}, Provider: "identity",
 		})
 		return err
 	})
@@ -271,7 +277,10 @@ func (w *world) openSite(personID string) (cookie, sessionID string) {
 		return "", ""
 	}
 	w.must(err)
-	w.result = &authn.Result{Subject: personID, SessionID: sessionID, AuthTime: w.now, Level: 1, AMR: []string{"DEFAULT"}, Provider: "identity"}
+	w.result = &authn.Result{
+		Subject: personID, SessionID: sessionID, AuthTime: w.now, Level: 1,
+		AMR: []string{"DEFAULT"}, Provider: "identity",
+	}
 	at, err := w.server().BeginSite(ctx, authz.SiteDemand{Origin: wiki, Return: wiki + "/"}, "binding")
 	w.must(err)
 	rec := httptest.NewRecorder()

@@ -32,7 +32,8 @@ func Check(doc []byte) (wrong []string) {
 		return []string{err.Error()}
 	}
 	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	if !strings.HasPrefix(d.OpenAPI, "3.1.") || d.Info.Title == "" || d.Info.Version == "" || len(d.Servers) != 1 || len(d.Paths) == 0 || len(d.Security) != 1 {
+	if !strings.HasPrefix(d.OpenAPI, "3.1.") || d.Info.Title == "" || d.Info.Version == "" || len(d.Servers) != 1 ||
+		len(d.Paths) == 0 || len(d.Security) != 1 {
 		fail("the head is incomplete")
 	}
 	for scheme := range d.Security[0] {

@@ -41,7 +41,8 @@ func TestEveryPageHasASample(t *testing.T) {
 		}
 	}
 	for key := range ours {
-		if strings.HasSuffix(key, ".title") && !strings.HasPrefix(key, "console.") && !strings.HasPrefix(key, "mail.") && key != "push.title" && key != "form_post.title" && !shown[key] {
+		if strings.HasSuffix(key, ".title") && !strings.HasPrefix(key, "console.") && !strings.HasPrefix(key, "mail.") && key != "push.title" &&
+			key != "form_post.title" && !shown[key] {
 			t.Errorf("no sample shows %s", key)
 		}
 	}

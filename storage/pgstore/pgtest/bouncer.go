@@ -57,7 +57,10 @@ func exists(path string) bool {
 func (s *Server) bounce(t testing.TB, bin string, port int) bool {
 	t.Helper()
 	users, config := filepath.Join(s.Dir, fmt.Sprintf("users%d", port)), filepath.Join(s.Dir, fmt.Sprintf("bouncer%d.ini", port))
-	for path, text := range map[string]string{users: fmt.Sprintf("%q %q\n", User, Password), config: fmt.Sprintf(bouncerConfig, s.Port, port, users)} {
+	for path, text := range map[string]string{
+		users:  fmt.Sprintf("%q %q\n", User, Password),
+		config: fmt.Sprintf(bouncerConfig, s.Port, port, users),
+	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -188,8 +188,10 @@ func (s *Server) run() error {
 	// The shell ends the server when this process is no more.
 	const script = `"$@" & pid=$!; read -r line; kill -INT $pid; wait $pid`
 	cmd := s.command("/bin/sh", "-c", script, "sh", filepath.Join(s.bin, "postgres"), "-D", s.data(), "-p", strconv.Itoa(s.Port), "-k", s.Dir,
-		"-c", "listen_addresses=127.0.0.1", "-c", "max_connections=300", "-c", "shared_buffers=64MB", "-c", "min_wal_size=32MB", "-c", "max_wal_size=128MB",
-		"-c", "ssl=on", "-c", "ssl_cert_file="+s.Certificate(), "-c", "ssl_key_file="+s.key(), "-c", "autovacuum_naptime=10s", "-c", "log_min_messages=error")
+		"-c", "listen_addresses=127.0.0.1", "-c", "max_connections=300", "-c", "shared_buffers=64MB", "-c", "min_wal_size=32MB",
+		"-c", "max_wal_size=128MB",
+		"-c", "ssl=on", "-c", "ssl_cert_file="+s.Certificate(), "-c", "ssl_key_file="+s.key(), "-c", "autovacuum_naptime=10s", "-c",
+		"log_min_messages=error")
 	cmd.Stdout, cmd.Stderr = log, log
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -259,7 +261,10 @@ func URLAt(address, name, password, database string, options ...string) string {
 	if len(options) == 0 {
 		options = []string{"sslmode=disable"}
 	}
-	u := url.URL{Scheme: "postgres", User: url.UserPassword(name, password), Host: address, Path: "/" + database, RawQuery: strings.Join(options, "&")}
+	u := url.URL{
+		Scheme: "postgres", User: url.UserPassword(name, password), Host: address, Path: "/" + database,
+		RawQuery: strings.Join(options, "&"),
+	}
 	return u.String()
 }
 

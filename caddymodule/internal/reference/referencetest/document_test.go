@@ -58,7 +58,8 @@ func describe(p referencetest.Place) string {
 		case since == "":
 			since = "0.1"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(strings.TrimSpace(o.Word+" "+o.Arguments)), cell(goldentest.Relative(meaning)), cell(goldentest.Relative(o.Default)), strings.Join(shown, "<br>"), since)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(strings.TrimSpace(o.Word+" "+o.Arguments)), cell(goldentest.Relative(meaning)),
+			cell(goldentest.Relative(o.Default)), strings.Join(shown, "<br>"), since)
 	}
 	return b.String()
 }
