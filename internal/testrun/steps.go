@@ -17,10 +17,13 @@ var raced = []string{
 	"./authz/token", "./authz/keys", "./authz/dpop", "./authz/apppassword", "./idp/ldap",
 }
 
-// alone are tests of one goroutine that take most of the time of these packages: they damage files, or count what is
-// read. `make test` runs them without the race detector, and `make nightly` with it.
-var alone = "-skip=^Test(SearchOfManyNodes|SearchOfAPersonBehindManyOthers|SearchGoesOn|SealKeepsTimesExactly|CrashedDirectoryOpens|HoleInTheLogs|BitFlips|" +
-	"TruncatedFiles|RotationWithoutDescriptors|LostTail|LogsThatTablesHoldAlready|LogsWithoutAByte|SameAsOfAnotherImplementation|SigningInAgainAndAgainCostsTheSame)$"
+// alone are tests of one goroutine, or of a program of its own, that take most of the time of these packages: they
+// damage files, count what is read, compute foreign hashes, or run the suite of the engines against another PostgreSQL.
+// `make test` runs them without the race detector, and `make nightly` with it.
+var alone = "-skip=^Test(SearchOfManyNodes|SearchOfAPersonBehindManyOthers|SearchGoesOn|SearchByLists|SealKeepsTimesExactly|" +
+	"CrashedDirectoryOpens|HoleInTheLogs|BitFlips|TruncatedFiles|RotationWithoutDescriptors|LostTail|LogsThatTablesHoldAlready|LogsWithoutAByte|" +
+	"Kill|StoreWithinWhatOthersHave|StoreBehindAPooler|SameAsOfAnotherImplementation|SigningInAgainAndAgainCostsTheSame|" +
+	"ForeignHashes|HostileUsernamesAtOpenLDAP)$"
 
 // steps are what the targets of the Makefile are made of.
 var steps = []step{
