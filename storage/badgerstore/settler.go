@@ -3,11 +3,13 @@ package badgerstore
 import (
 	"os"
 	"time"
+
+	"github.com/gatehouse-id/gatehouse/storage/engine"
 )
 
 // pendingBatch is a batch that is in Badger and whose callers wait for an answer.
 type pendingBatch struct {
-	ran     []*request
+	ran     []*engine.Request
 	seq     uint64 // its commit; 0: it wrote nothing, or none of it was kept
 	records int
 	begun   time.Time
@@ -67,10 +69,7 @@ func (t *settler) answer(p pendingBatch) {
 	}
 	t.store.count(len(p.ran))
 	for _, r := range p.ran {
-		if p.err != nil {
-			r.err = p.err
-		}
-		close(r.done)
+		r.Answer(p.err)
 	}
 }
 

@@ -33,8 +33,11 @@ type tx struct {
 	key   []byte             // scratch for stored keys
 }
 
-// end makes the transaction unusable and releases what it holds.
-func (t *tx) end() {
+// Failed implements engine.Transaction.
+func (t *tx) Failed() error { return t.fail }
+
+// End makes the transaction unusable and releases what it holds.
+func (t *tx) End() {
 	t.ended = true
 	for _, it := range t.iters { // left open by a caller that pulled a scan and did not stop it
 		it.Close()

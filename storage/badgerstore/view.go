@@ -44,6 +44,6 @@ func (s *Store) view(ctx context.Context, fn func(*tx) error) error {
 	}
 	defer s.snapshots.release(snap)
 	t := &tx{store: s, ctx: ctx, seq: snap.seq}
-	defer t.end()
+	defer t.End()
 	return fn(t)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/gatehouse-id/gatehouse/storage"
+	"github.com/gatehouse-id/gatehouse/storage/engine"
 )
 
 // gate is a commit that waits for permission to proceed.
@@ -44,13 +45,7 @@ func gated(t *testing.T) (*Store, *gate) {
 
 // waiting returns once n updates are in the queue.
 func waiting(s *Store, n int) {
-	for {
-		s.writer.mu.Lock()
-		got := len(s.writer.queue)
-		s.writer.mu.Unlock()
-		if got >= n {
-			return
-		}
+	for s.writer.queue.Len() < n {
 		runtime.Gosched()
 	}
 }
@@ -265,10 +260,10 @@ func TestQueueIsBounded(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = putKey(s, "first", "1") })
 	<-g.reached
-	for i := range maxWaiting {
+	for i := range engine.MaxWaiting {
 		wg.Go(func() { _ = putKey(s, fmt.Sprint(i), "1") })
 	}
-	waiting(s, maxWaiting)
+	waiting(s, engine.MaxWaiting)
 	if err := putKey(s, "one more", "1"); !errors.Is(err, errBusy) {
 		t.Errorf("Update = %v, want %v", err, errBusy)
 	}
@@ -282,7 +277,7 @@ func TestQueueIsBounded(t *testing.T) {
 			open = false
 		}
 	}
-	if n := s.Stats().Seq; n < 2 || n > maxWaiting {
+	if n := s.Stats().Seq; n < 2 || n > engine.MaxWaiting {
 		t.Errorf("commits = %d", n)
 	}
 }

@@ -106,7 +106,7 @@ func (w *writer) finish(base *transaction, after func(storage.Tx) error) error {
 	own := engine.NewOverlay()
 	if after != nil {
 		t := &tx{store: w.store, base: base, batch: engine.NewOverlay(), own: own}
-		defer t.end()
+		defer t.End()
 		if err := after(t); err != nil {
 			return err
 		}

@@ -2,7 +2,5 @@ package pgstore
 
 // Waiting returns how many updates wait for the writer.
 func (s *Store) Waiting() int {
-	s.writer.mu.Lock()
-	defer s.writer.mu.Unlock()
-	return len(s.writer.queue)
+	return s.writer.queue.Len()
 }

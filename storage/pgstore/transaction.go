@@ -267,7 +267,7 @@ func (s *Store) viewOnce(ctx context.Context, try int, fn func(*tx) error) (agai
 	}
 	t := &tx{store: s, ctx: ctx, base: base, trail: storage.TrailOf(ctx)}
 	defer func() {
-		t.end()
+		t.End()
 		base.leave()
 	}()
 	err = fn(t)

@@ -40,8 +40,11 @@ type tx struct {
 	ended bool
 }
 
-// end makes the transaction unusable.
-func (t *tx) end() { t.ended = true }
+// Failed implements engine.Transaction.
+func (t *tx) Failed() error { return t.fail }
+
+// End makes the transaction unusable.
+func (t *tx) End() { t.ended = true }
 
 // written returns what was written under a key since the transaction of the database began.
 func (t *tx) written(key []byte) (*engine.Entry, bool) {

@@ -3,12 +3,9 @@ package pgstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -17,35 +14,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/engine"
 )
 
-const (
-	// maxWaiting bounds the closures that wait: more would only take up memory.
-	maxWaiting = 8192
-	// maxTogether bounds the closures of one transaction: when it conflicts with another node's, all run again.
-	maxTogether = 64
-)
-
-// request is one Update on its way through the writer.
-type request struct {
-	fn    func(storage.Tx) error
-	trail *storage.Trail
-	done  chan struct{} // closed once everything below is final
-
-	mu    sync.Mutex // held while fn runs, so that fn never uses its variables after its caller gave up
-	state state      // guarded by mu
-	left  bool       // its caller has gone: it must not run again; guarded by mu
-
-	err      error
-	panicked any
-	exited   bool // fn called runtime.Goexit, as t.FailNow does
-}
-
-type state int
-
-const (
-	queued    state = iota
-	abandoned       // given up by its caller before it ran
-	ran
-)
+// maxTogether bounds the closures of one transaction: when it conflicts with another node's, all run again.
+const maxTogether = 64
 
 // Update implements storage.Store.
 func (s *Store) Update(ctx context.Context, fn func(storage.Tx) error) error {
@@ -55,61 +25,18 @@ func (s *Store) Update(ctx context.Context, fn func(storage.Tx) error) error {
 	if err := s.history.trouble(); err != nil {
 		return err
 	}
-	r := &request{fn: storage.Guard(ctx, fn), trail: storage.TrailOf(ctx), done: make(chan struct{})}
-	if err := s.writer.enqueue(r); err != nil {
+	r := engine.NewRequest(ctx, fn)
+	if err := s.writer.queue.Add(r); err != nil {
 		return err
 	}
-	select {
-	case <-r.done:
-	case <-ctx.Done():
-		if !r.giveUp() {
-			return fmt.Errorf("outcome of the transaction is unknown: %w", ctx.Err())
-		}
-		if r.state == abandoned {
-			return ctx.Err()
-		}
-	}
-	switch {
-	case r.panicked != nil:
-		panic(r.panicked)
-	case r.exited:
-		runtime.Goexit()
-	}
-	return r.err
+	return r.Wait(ctx)
 }
-
-// giveUp takes the request back if it has not run yet. It returns false if it ran and its outcome is unknown.
-func (r *request) giveUp() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.state == queued {
-		r.state = abandoned
-		return true
-	}
-	if r.thrown() {
-		return true
-	}
-	select {
-	case <-r.done:
-		return true
-	default:
-		r.left = true
-		return false
-	}
-}
-
-// thrown tells whether the closure has ended its caller's goroutine, one way or the other.
-func (r *request) thrown() bool { return r.panicked != nil || r.exited }
 
 // writer runs the closures of all updates of this process. Those that wait together make up one transaction, in which
 // each sees what those before it have written. So two nodes are two contenders at most, and many share one commit.
 type writer struct {
-	store *Store
-
-	mu      sync.Mutex // guards queue and closed
-	queue   []*request
-	closed  bool
-	wake    chan struct{} // holds a token when the queue is not empty or the writer must end
+	store   *Store
+	queue   *engine.Queue
 	stopped chan struct{} // closed once every request is answered
 
 	session *session // of the writer alone; nil: not connected
@@ -117,40 +44,14 @@ type writer struct {
 }
 
 func newWriter(s *Store) *writer {
-	return &writer{store: s, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
+	return &writer{store: s, queue: engine.NewQueue(errClosed, errBusy), stopped: make(chan struct{})}
 }
 
 var errBusy = unavailable("too many transactions wait for the database")
 
-func (w *writer) enqueue(r *request) error {
-	w.mu.Lock()
-	switch {
-	case w.closed:
-		w.mu.Unlock()
-		return errClosed
-	case len(w.queue) >= maxWaiting:
-		w.mu.Unlock()
-		return errBusy
-	}
-	w.queue = append(w.queue, r)
-	w.mu.Unlock()
-	w.poke()
-	return nil
-}
-
-func (w *writer) poke() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
-
 // close lets the writer finish what is queued and refuses more.
 func (w *writer) close() {
-	w.mu.Lock()
-	w.closed = true
-	w.mu.Unlock()
-	w.poke()
+	w.queue.Close()
 	<-w.stopped
 }
 
@@ -158,35 +59,14 @@ func (w *writer) close() {
 func (w *writer) loop() {
 	defer close(w.stopped)
 	defer w.leave()
-	for {
+	for w.queue.Wait() {
 		runtime.Gosched() // those who were just answered come back first
-		batch := w.take(nil)
-		if batch == nil {
-			w.mu.Lock()
-			ended := w.closed && len(w.queue) == 0
-			w.mu.Unlock()
-			if ended {
-				return
-			}
-			<-w.wake
-			continue
-		}
-		w.settle(batch)
+		w.settle(w.queue.Take(nil, maxTogether))
 	}
 }
 
-// take adds requests that wait to a batch, until it is full.
-func (w *writer) take(batch []*request) []*request {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n := min(len(w.queue), maxTogether-len(batch))
-	batch = append(batch, w.queue[:n]...)
-	w.queue = slices.Delete(w.queue, 0, n)
-	return batch
-}
-
 // settle runs a batch until it is decided, and answers its callers.
-func (w *writer) settle(batch []*request) {
+func (w *writer) settle(batch []*engine.Request) {
 	s := w.store
 	for try := 1; ; try++ {
 		var err error
@@ -201,10 +81,7 @@ func (w *writer) settle(batch []*request) {
 		}
 		s.stats.updates.Add(uint64(len(batch)))
 		for _, r := range batch {
-			if err != nil {
-				r.err = err
-			}
-			close(r.done)
+			r.Answer(err)
 		}
 		return
 	}
@@ -213,11 +90,11 @@ func (w *writer) settle(batch []*request) {
 // attempt runs the closures of a batch in one transaction. Those that come meanwhile join it the first time, until it
 // has read something: from then on it sees the records of a moment that is over, and a later caller may know of
 // something that another node has answered since.
-func (w *writer) attempt(batch []*request, more bool) ([]*request, error) {
+func (w *writer) attempt(batch []*engine.Request, more bool) ([]*engine.Request, error) {
 	base := &transaction{store: w.store, begin: w.store.sql.beginUpdate, open: w.open}
 	all, own := engine.NewOverlay(), engine.NewOverlay()
 	for i := 0; i < len(batch); i++ {
-		if w.call(batch[i], &tx{store: w.store, base: base, batch: all, own: own, trail: batch[i].trail}) {
+		if w.call(batch[i], &tx{store: w.store, base: base, batch: all, own: own, trail: batch[i].Trail}) {
 			for e := range own.All() {
 				all.Put(e)
 			}
@@ -228,42 +105,19 @@ func (w *writer) attempt(batch []*request, more bool) ([]*request, error) {
 			return batch, base.err
 		}
 		if more && base.session == nil && i == len(batch)-1 && all.Size() < maxSize {
-			batch = w.take(batch)
+			batch = w.queue.Take(batch, maxTogether)
 		}
 	}
 	return batch, w.commit(base, all)
 }
 
-// call runs a closure and tells whether to keep its writes. It has a goroutine of its own, because it may panic or end
+// call runs a closure and reports whether to keep its writes. It has a goroutine of its own, because it may panic or end
 // it.
-func (w *writer) call(r *request, t *tx) (keep bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.state == abandoned || r.left || r.thrown() {
-		return false
-	}
-	r.state = ran
+func (w *writer) call(r *engine.Request, t *tx) (keep bool) {
 	done := make(chan struct{})
 	go func() {
-		returned := false
 		defer close(done)
-		defer func() {
-			t.end()
-			if returned {
-				return
-			}
-			if r.panicked = recover(); r.panicked == nil {
-				r.exited = true
-			} else {
-				w.store.log.Error("panic in a transaction", zap.ByteString("stack", debug.Stack()))
-			}
-		}()
-		r.err = r.fn(t)
-		returned = true
-		if r.err == nil {
-			r.err = t.fail
-		}
-		keep = r.err == nil
+		r.Run(t, w.store.log, func(ok bool) { keep = ok })
 	}()
 	<-done
 	return keep
