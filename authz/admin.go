@@ -120,10 +120,9 @@ func (s *Server) IssueToken(ctx context.Context, q IssueRequest, by audit.Actor)
 	}
 	scope := q.Scope
 	if len(scope) == 0 {
-		scope = s.clients.DefaultScopes(c, q.Resources, client.GrantClientCredentials)
-	}
-	if len(scope) == 0 {
-		return Issued{}, oauth.InvalidScope(nil, "no scope was asked and the client has no default")
+		if scope, err = s.clients.DefaultScopes(c, q.Resources, client.GrantClientCredentials); err != nil {
+			return Issued{}, err
+		}
 	}
 	lifetime := cmp.Or(q.Lifetime, c.Lifetimes.AccessToken)
 	if lifetime < 0 {

@@ -24,15 +24,13 @@ func (r *Registry) ScopesFor(c *client.Client, f oauth.Form, grant string) ([]st
 	if f.Has(detailsParam) {
 		return c.DefaultScopes, nil // RFC 9396 3: they can say it all
 	}
-	if asked = r.DefaultScopes(c, f.All("resource"), grant); len(asked) == 0 {
-		return nil, oauth.InvalidScope(nil, "no scope was asked and the client has no default")
-	}
-	return asked, nil
+	return r.DefaultScopes(c, f.All("resource"), grant)
 }
 
 // DefaultScopes returns the scopes of a client that names none in a grant: its own, and those of the sites that it
-// wants a token for, as far as it is allowed them, unless its own have some of those already.
-func (r *Registry) DefaultScopes(c *client.Client, resources []string, grant string) []string {
+// wants a token for, as far as it is allowed them, unless its own have some of those already. Without any, the request
+// is refused, for its resource if that is not one of the client's.
+func (r *Registry) DefaultScopes(c *client.Client, resources []string, grant string) ([]string, error) {
 	out := slices.Clone(c.DefaultScopes)
 	for _, site := range r.named(c, resources) {
 		if slices.ContainsFunc(c.DefaultScopes, func(name string) bool { return slices.Contains(site.Scopes, name) }) {
@@ -44,7 +42,14 @@ func (r *Registry) DefaultScopes(c *client.Client, resources []string, grant str
 			}
 		}
 	}
-	return out
+	switch {
+	case len(out) > 0:
+		return out, nil
+	case !c.MayAsk(resources):
+		return nil, oauth.InvalidResource(refusedResource(c, resources)) // RFC 8707 2
+	default:
+		return nil, oauth.InvalidScope(nil, "no scope was asked and the client has no default")
+	}
 }
 
 // withoutTools leaves out the scopes of tools that a client is not allowed, if it asks for others too: the challenge of

@@ -113,3 +113,28 @@ func TestScopesOfTheSite(t *testing.T) {
 	}
 	h.Invariants(t)
 }
+
+// TestUnknownResourceWithoutDefaultScopes: a client that names no scope, has no default ones and asks for a resource that
+// is not its own hears of the resource, at every endpoint, since its scopes would have come from there.
+func TestUnknownResourceWithoutDefaultScopes(t *testing.T) {
+	t.Parallel()
+	h := authztest.New(t, authztest.WithTV(), authztest.WithConfig(func(c *authz.Config) {
+		for _, id := range []string{"shop", "reports", "tv"} {
+			authztest.ChangeClient(c, id, func(c *client.Client) { c.DefaultScopes = nil })
+		}
+	}))
+	for resource, want := range map[string]string{"https://else.example.com": "invalid_target", "": "invalid_scope"} {
+		for door, res := range map[string]*authztest.Response{
+			"token":                h.Token("reports", url.Values{"grant_type": {"client_credentials"}, "resource": {resource}}),
+			"pushed authorization": h.Call("/oauth/par", "shop", h.Params("shop", "scope", "", "resource", resource)),
+			"device authorization": h.Call("/oauth/device_authorization", "tv", url.Values{"resource": {resource}}),
+		} {
+			authztest.WantError(t, door+" for "+resource, res, http.StatusBadRequest, want)
+		}
+		res := h.Browser(authztest.Demo).Follow("/oauth/authorize?" + h.Params("shop", "scope", "", "resource", resource).Encode())
+		if _, params := res.Redirect(); params.Get("error") != want {
+			t.Errorf("authorization for %q = %v, want %s", resource, params, want)
+		}
+	}
+	h.Invariants(t)
+}
