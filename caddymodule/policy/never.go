@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/netip"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -120,12 +122,35 @@ func checkPath(s string) error {
 	case strings.Contains("/"+s+"/", "/../"), strings.Contains("/"+s+"/", "/./"):
 		return fmt.Errorf("%q matches no request: a path has no . and .. where rules look at it", s)
 	}
+	if plain := needlessEscape.ReplaceAllStringFunc(s, unescape); plain != s {
+		return fmt.Errorf("%q matches no request that spells the path as everyone does: write %s", s, plain)
+	}
 	return nil
+}
+
+// needlessEscape are the escapes of characters that clients write as they are. (RFC 3986 2.3)
+var needlessEscape = regexp.MustCompile(`(?i)%(2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AE])`)
+
+func unescape(s string) string {
+	out, err := url.PathUnescape(s)
+	if err != nil {
+		return s
+	}
+	return out
+}
+
+// methods are those of RFC 9110, PATCH and WebDAV. An application may have others.
+var methods = []string{
+	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodConnect,
+	http.MethodOptions, http.MethodTrace, "PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "REPORT", "SEARCH",
 }
 
 func checkMethod(s string) error {
 	if !httpguts.ValidHeaderFieldName(s) {
 		return fmt.Errorf("%q matches no request: write each method by itself, such as match method POST PUT", s)
+	}
+	for _, f := range caddyfileutil.Unknown([]string{strings.ToUpper(s)}, methods) {
+		return fmt.Errorf("%q matches no request: there is no such method, did you mean %s?", s, f.Near)
 	}
 	return nil
 }
