@@ -84,7 +84,7 @@ func (i *instance) parties(ctx context.Context) (map[string]map[string][]string,
 	if err != nil {
 		return nil, err
 	}
-	return map[string]map[string][]string{kindIDP: i.providers.Warnings(ctx), kindSP: i.identity.ServiceProviders.Warnings(units)}, nil
+	return map[string]map[string][]string{kindIDP: i.providers.Warnings(ctx), kindSP: i.identity.ServiceProviders.Warnings(ctx, units)}, nil
 }
 
 // examineParties adds a finding for everything that is wrong with a party.
@@ -101,11 +101,14 @@ func (i *instance) examineParties(ctx context.Context, a *App, found func(diagno
 		}
 	}
 	if len(a.persons.ServiceProviders.Sign) > 0 {
-		if err := i.identity.ServiceProviders.CheckKeys(ctx); err != nil {
+		if faults, none := i.identity.ServiceProviders.KeyFaults(ctx); faults != nil {
+			reason := fmt.Sprintf("saml_sign: a key pair is passed over: %v", faults)
+			if none {
+				reason = fmt.Sprintf("saml_sign: nobody can sign in at a service provider: %v", faults)
+			}
 			found(diagnostic.Finding{
-				Severity: diagnostic.Warning, Place: a.Places.Of("saml_sign"),
-				Reason: fmt.Sprintf("saml_sign: nobody can sign in at a service provider: %v", err),
-				Mend:   "name a key pair of the settings with an RSA key, or remove the option", About: "saml_sign",
+				Severity: diagnostic.Warning, Place: a.Places.Of("saml_sign"), Reason: reason, About: "saml_sign",
+				Mend: "name a key pair of the settings with an RSA key, or remove the option",
 			})
 		}
 	}

@@ -145,11 +145,16 @@ var faults = []fault{
 		"service_provider <id>: metadata",
 	},
 	{
-		"address of metadata of a service provider", "", "service_provider wiki {\n metadata http://localhost:1/metadata\n}", "", "",
+		"address of metadata of a service provider", "", "service_provider wiki {\n metadata http://localhost:1/metadata\n}", "",
+		"service_provider wiki",
 		"service_provider <id>: metadata",
 	},
 	{
 		"addresses in metadata of a service provider", "", "service_provider wiki {\n metadata $DIR/addresses.xml\n}", "",
+		"service_provider wiki", "service_provider <id>: metadata",
+	},
+	{
+		"address for sign-outs in metadata of a service provider", "", "service_provider wiki {\n metadata $DIR/logout.xml\n}", "",
 		"service_provider wiki", "service_provider <id>: metadata",
 	},
 	{
@@ -159,7 +164,7 @@ var faults = []fault{
 	},
 	{
 		"key pair for service providers", "", "saml_sign nowhere\nservice_provider wiki {\n metadata $DIR/good.xml\n}", "",
-		"saml_sign", "gatehouse: saml_sign",
+		"nobody can sign in at a service provider", "gatehouse: saml_sign",
 	},
 	{
 		"metadata of an identity provider", "idp.xml", "idp partner saml {\n metadata $DIR/idp.xml\n}", "", "idp partner",
@@ -403,6 +408,9 @@ func TestFaultsInTurn(t *testing.T) {
 			servertest.WriteFile(t, filepath.Join(s.Dir, "good.xml"), good, 0o600)
 			servertest.WriteFile(t, filepath.Join(s.Dir, "addresses.xml"),
 				strings.Replace(good, "https://wiki.example.com/acs", "javascript:alert(1)", 1), 0o600)
+			servertest.WriteFile(t, filepath.Join(s.Dir, "logout.xml"), strings.Replace(good, "<AssertionConsumerService",
+				`<SingleLogoutService Binding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-POST" Location="javascript:alert(1)"/><AssertionConsumerService`,
+				1), 0o600)
 			s.MustLoad()
 			in := func(text string) string { return strings.ReplaceAll(text, "$DIR", s.Dir) }
 			s.Extra, s.InIdentity = in(tt.extra), in(tt.identity)

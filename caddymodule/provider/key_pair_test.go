@@ -108,6 +108,24 @@ func TestRotateKeyPairByAPI(t *testing.T) {
 	}
 }
 
+// TestOneOfTheKeyPairsIsMissing: of several key pairs for service providers those that are there sign and are published,
+// and a finding names the one that is not.
+func TestOneOfTheKeyPairsIsMissing(t *testing.T) {
+	s := servertest.Configured(t, "saml_sign saml-2027 saml-2026")
+	s.MustLoad()
+	s.WantFinding("Caddyfile:", "nobody can sign in at a service provider", "saml-2027", "saml-2026")
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair := servertest.KeyPairOf(t, "saml-2026", "RSA", key, 400*24*time.Hour)
+	s.MustCall(http.MethodPost, "/v2/config/certificates", map[string]any{"key_pair": pair}, http.StatusOK)
+	s.WantFinding("Caddyfile:", "saml_sign: a key pair is passed over", "saml-2027")
+	list := servertest.Decode[[]keystore.Rotation](t, s.Run("", "key-pair", "list", "--json"))
+	i := slices.IndexFunc(list, func(r keystore.Rotation) bool { return r.Name == "saml-2026" })
+	wantPublished(s, "with one of two", list[i].Current)
+}
+
 // TestRotateKeyPairByCommand: the whole rotation of a named pair and of Gatehouse's own, what is printed, and what is
 // refused.
 func TestRotateKeyPairByCommand(t *testing.T) {

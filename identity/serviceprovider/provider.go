@@ -183,15 +183,24 @@ func (p *Provider) Warnings(now time.Time) []string {
 	if err != nil {
 		return []string{"nobody can sign in: " + err.Error()}
 	}
-	return source.Warnings()
+	return source.Warnings(context.Background())
 }
 
+// patience is how long Warnings waits for metadata that are read for the first time.
+const patience = time.Second
+
 // Warnings returns the service providers by their ids, with what is wrong with each. A list without texts is of one
-// that has nothing wrong.
-func (s *Service) Warnings(u *settings.Units) map[string][]string {
+// that has nothing wrong. Metadata that have become old are read again meanwhile.
+func (s *Service) Warnings(ctx context.Context, u *settings.Units) map[string][]string {
 	out := map[string][]string{}
-	for _, m := range s.members(u) {
-		out[m.ID] = m.source.Warnings()
+	all := s.members(u)
+	for _, m := range all {
+		m.source.Refresh()
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for _, m := range all {
+		out[m.ID] = m.source.Warnings(ctx)
 	}
 	for _, id := range u.WithoutMetadata() {
 		if _, has := out[id]; !has {

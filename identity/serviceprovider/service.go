@@ -100,26 +100,44 @@ func (s *Service) now() time.Time { return s.deps.Now().UTC() }
 // entityID is our name among service providers, and where our metadata are.
 func (s *Service) entityID() string { return s.deps.Issuer + metadataPath }
 
-// CheckKeys returns why people cannot sign in at any service provider for want of a key pair that signs, or nil.
-func (s *Service) CheckKeys(ctx context.Context) error {
-	_, err := s.keys(ctx)
-	return err
+// KeyFaults returns which key pairs that sign cannot be used, or nil, and whether none is left, so that people cannot sign
+// in at any service provider.
+func (s *Service) KeyFaults(ctx context.Context) (faults error, none bool) {
+	keys, faults := s.usableKeys(ctx)
+	return faults, len(keys) == 0
 }
 
 // keys returns the key pairs that sign, the first one first.
 func (s *Service) keys(ctx context.Context) ([]*idp.Key, error) {
-	var out, beside []*idp.Key // those beside are published, and the first one signs
+	out, faults := s.usableKeys(ctx)
+	if len(out) == 0 {
+		return nil, fmt.Errorf("key pair of the identity provider: %w", faults)
+	}
+	return out, nil
+}
+
+// usableKeys returns the key pairs that sign, the first one first, and what is wrong with those that it left out.
+func (s *Service) usableKeys(ctx context.Context) ([]*idp.Key, error) {
+	var out, next []*idp.Key // those of next are published, and the first one signs
+	var faults error
 	for _, name := range s.sign {
 		key, err := s.deps.KeyPair(ctx, name)
 		if err == nil {
 			err = saml.CheckSigner(key)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("key pair of the identity provider: %w", err)
+			if name != "" {
+				err = fmt.Errorf("%s: %w", name, err)
+			}
+			if faults != nil {
+				err = fmt.Errorf("%w; %w", faults, err)
+			}
+			faults = err
+			continue
 		}
-		out, beside = append(out, key), append(beside, key.Beside...)
+		out, next = append(out, key), append(next, key.Beside...)
 	}
-	return append(out, beside...), nil
+	return append(out, next...), faults
 }
 
 // writer returns what writes our messages now.

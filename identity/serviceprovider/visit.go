@@ -39,7 +39,21 @@ func logoutQueue(log *zap.Logger) outbox.Config {
 }
 
 // Run posts LogoutRequests until ctx ends. Several can run at a time.
-func (s *Service) Run(ctx context.Context) { s.logouts.Run(ctx, s.sendLogout) }
+func (s *Service) Run(ctx context.Context) {
+	var u *settings.Units
+	err := s.deps.Store.View(ctx, func(tx storage.Tx) (err error) {
+		u, err = s.deps.Units(tx)
+		return err
+	})
+	if err == nil {
+		for _, m := range s.members(u) {
+			m.source.Refresh() // what cannot be read is known before someone signs in there
+		}
+	} else if ctx.Err() == nil {
+		s.deps.Log.Error("service providers cannot be looked at", zap.Error(err))
+	}
+	s.logouts.Run(ctx, s.sendLogout)
+}
 
 // sendLogout makes one try. A service provider that is gone, or takes no such request any more, needs none.
 func (s *Service) sendLogout(ctx context.Context, _, _ string, rec logoutRecord) error {

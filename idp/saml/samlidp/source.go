@@ -115,8 +115,28 @@ func NewSource(from string, o Options, client *http.Client, now func() time.Time
 	return s, nil
 }
 
-// Warnings says what keeps people from signing in, now or within 30 days.
-func (s *Source) Warnings() []string {
+// Refresh begins to read metadata that have never been read, do not hold or are old, and does not wait for them.
+func (s *Source) Refresh() {
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.current.holds(now) || now.Sub(s.read) >= s.age() {
+		s.begin(now)
+	}
+}
+
+// Warnings says what keeps people from signing in, now or within 30 days. Until ctx ends it waits for the first attempt
+// to read the metadata, if one is under way.
+func (s *Source) Warnings(ctx context.Context) []string {
+	s.mu.Lock()
+	running := s.running
+	if s.current != nil || s.err != nil {
+		running = nil
+	}
+	s.mu.Unlock()
+	if running != nil {
+		await(ctx, running, timeout)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.current
@@ -141,13 +161,10 @@ func (s *Source) Known() *Metadata {
 
 // Get returns metadata that hold now. Without any it waits for them until ctx ends.
 func (s *Source) Get(ctx context.Context) (*Metadata, error) {
+	s.Refresh()
 	now := s.now()
 	s.mu.Lock()
-	usable := s.current.holds(now)
-	if !usable || now.Sub(s.read) >= s.age() {
-		s.begin(now)
-	}
-	running := s.running
+	usable, running := s.current.holds(now), s.running
 	s.mu.Unlock()
 	if running != nil {
 		wait := timeout
