@@ -31,9 +31,9 @@ type Service struct {
 	Authz    *authz.Server
 	Store    storage.Store
 	Recorder *audit.Recorder
-	// Allow returns a *Refusal unless somebody may do a kind of job to a person, as tx sees both. The console sets it.
+	// Allow returns a *Refusal unless someone may do a kind of job to a person, as tx sees both. The console sets it.
 	Allow func(tx storage.Tx, by Requester, kind, personID string) error
-	// GivesRole tells whether a group gives a role. Imports put nobody into one. The console sets it.
+	// GivesRole reports whether a group gives a role. Imports put no one into one. The console sets it.
 	GivesRole func(group string) bool
 	// Outgoing are the messages that are not handed over yet, a value for each channel.
 	Outgoing []notify.Outgoing

@@ -68,8 +68,8 @@ func (s *Service) LastChainCheck(tx storage.Tx) (c ChainCheck, err error) {
 	return c, err
 }
 
-// WorkOffChecks makes the check that somebody has asked for. host is this server. A server that ends meanwhile leaves
-// it to the next one. An error is a failure of storage.
+// WorkOffChecks makes the check that someone has asked for. host is this server. A server that ends meanwhile leaves it
+// to the next one. An error is a failure of storage.
 func (s *Service) WorkOffChecks(ctx context.Context, host string) error {
 	var asked bool
 	err := s.Store.View(ctx, func(tx storage.Tx) error {

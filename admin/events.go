@@ -14,10 +14,10 @@ import (
 var (
 	jobStarted = audit.Type{Type: "console.BulkChangeStartedEvent", Name: "Bulk Change Started"}
 	jobStopped = audit.Type{Type: "console.BulkChangeStoppedEvent", Name: "Bulk Change Stopped"}
-	// chainChecked says that somebody has asked for a check of the seals.
+	// chainChecked says that someone has asked for a check of the seals.
 	chainChecked = audit.Type{Type: "console.EventChainCheckedEvent", Name: "Event Chain Check Asked For"}
 
-	// examined says that somebody has the doctor look at a site.
+	// examined says that someone has the doctor look at a site.
 	examined = audit.Type{Type: "console.SiteExaminationEvent", Name: "Site Examination Asked For"}
 
 	sentAgain = audit.Type{Type: "console.QueuedMessageSentNowEvent", Name: "Queued Message Sent Now"}

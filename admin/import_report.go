@@ -27,10 +27,10 @@ type ImportRow struct {
 	Came     bool     `cbor:"8,keyasint,omitempty"` // it has happened. Before that it would
 }
 
-// remarkable tells whether the person does not come, or not whole.
+// remarkable reports whether the person does not come, or not whole.
 func (r *ImportRow) remarkable() bool { return r.Problem != "" || len(r.Notes) > 0 }
 
-// ImportRows returns rows of the report behind a place, and what continues it. partly leaves only the persons who fail
+// ImportRows returns rows of the report after a place, and what continues it. partly leaves only the persons who fail
 // or lose something.
 func (s *Service) ImportRows(tx storage.Tx, id string, j *Import, after string, partly bool) (rows []ImportRow, next string, err error) {
 	from, _ := strconv.Atoi(after)

@@ -45,7 +45,7 @@ type NewImport struct {
 	Next   func() (io.Reader, error)
 }
 
-// StartImport stores what is uploaded, sealed and piece by piece, and has it read: nobody comes before RunImport.
+// StartImport stores what is uploaded, sealed and piece by piece, and has it read: no one comes before RunImport.
 // Errors: those above, that of the upload, or a *Refusal.
 func (s *Service) StartImport(ctx context.Context, n NewImport) (id string, err error) {
 	most := importer.Files(n.Kind)
@@ -75,7 +75,7 @@ func (s *Service) StartImport(ctx context.Context, n NewImport) (id string, err 
 	return id, nil
 }
 
-// discard reads what nobody keeps: a browser shows no answer before it has sent everything.
+// discard reads what no one keeps: a browser shows no answer before it has sent everything.
 func discard(n NewImport) error {
 	for {
 		in, err := n.Next()
@@ -122,7 +122,7 @@ func (s *Service) WaitingImports(tx storage.Tx, personID string, now time.Time) 
 }
 
 // freeSlot returns the key of a slot in which a further import of a person can wait. Two that come at once take the
-// same one, so that a transaction of the two runs again. Error: ErrImportsWait
+// same one, so a transaction of the two runs again. Error: ErrImportsWait
 func freeSlot(tx storage.Tx, personID string, now time.Time) (key string, err error) {
 	if _, key, err = slots(tx, personID, now); err == nil && key == "" {
 		err = ErrImportsWait

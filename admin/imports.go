@@ -66,15 +66,15 @@ func (s *Service) workOnImport(ctx context.Context, id string, rec jobRecord) (m
 		early := err != nil
 		err = s.failure(ctx, id, JobRunning, err)
 		return more || early, err
-	case JobWaiting: // for somebody
+	case JobWaiting: // for someone
 		return false, s.failure(ctx, id, JobWaiting,
 			s.changeImport(ctx, id, JobWaiting, func(tx storage.Tx, _ *jobRecord) error { return openJobs.Delete(tx, id) }))
 	}
 	return s.clearImport(ctx, id)
 }
 
-// failure returns what has gone wrong with the work on an import. That somebody has stopped it has not, and nor has
-// that who asked for it has lost the right to it: that ends it.
+// failure returns what has gone wrong with the work on an import. That someone has stopped it has not, and nor has that
+// who asked for it has lost the right to it: that ends it.
 func (s *Service) failure(ctx context.Context, id string, state JobState, err error) error {
 	lost := new(Refusal)
 	switch {
@@ -105,7 +105,7 @@ func (b *batch) add(row ImportRow, raw []byte) {
 	b.rows = append(b.rows, row)
 }
 
-// checkImport reads the files and notes what would become of each person. A node that takes over begins anew.
+// checkImport reads the files and notes what would become of each person. A node that takes over starts over.
 func (s *Service) checkImport(ctx context.Context, id string, rec *jobRecord) error {
 	im := rec.Import
 	im.Parts, im.Checked, im.Skipped = 0, ImportCount{}, 0
@@ -173,7 +173,7 @@ func (s *Service) checkImport(ctx context.Context, id string, rec *jobRecord) er
 	}
 }
 
-// recovered turns a panic over a file into an error: the file is somebody's, and the server goes on.
+// recovered turns a panic over a file into an error: the file is someone's, and the server goes on.
 func recovered(read func() error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -319,7 +319,7 @@ func (s *Service) failImport(ctx context.Context, id string, rec *jobRecord, rea
 	})
 }
 
-// RunImport starts the import of a file whose report somebody has looked at. Error: ErrGone
+// RunImport starts the import of a file whose report someone has looked at. Error: ErrGone
 func (s *Service) RunImport(ctx context.Context, id string, requester Requester, by audit.Actor) error {
 	e, err := s.Recorder.New(jobStarted, by.Origin)
 	if err != nil {

@@ -32,16 +32,16 @@ type JobState string
 const (
 	JobRunning JobState = "running"
 	JobDone    JobState = "done"
-	JobStopped JobState = "stopped" // by somebody
+	JobStopped JobState = "stopped" // by someone
 	JobRefused JobState = "refused" // who asked for it has lost the right to it
 
-	// Before an import runs, its file is read, and somebody looks at what would come.
+	// Before an import runs, its file is read, and someone looks at what would come.
 	JobChecking JobState = "checking"
 	JobWaiting  JobState = "waiting"
 	JobFailed   JobState = "failed" // the file cannot be read
 )
 
-// Ended tells whether nothing happens any more.
+// Ended reports whether nothing happens any more.
 func (s JobState) Ended() bool {
 	return s != JobRunning && s != JobChecking && s != JobWaiting
 }
@@ -60,7 +60,7 @@ const (
 	jobKept    = 30 * 24 * time.Hour // after its end
 	maxLeft    = 500                 // who are left out are listed up to this number
 	maxChosen  = 500                 // persons chosen one by one
-	countMost  = 1000                // persons who are counted before somebody confirms
+	countMost  = 1000                // persons who are counted before someone confirms
 	countHolds = 100                 // of them whose sessions and tokens are counted
 )
 
@@ -95,7 +95,7 @@ type Selection struct {
 	Filter  Filter
 }
 
-// NewJob is a job that somebody asks for.
+// NewJob is a job that someone asks for.
 type NewJob struct {
 	Selection
 
@@ -212,7 +212,7 @@ func (s *Service) StartJob(ctx context.Context, n NewJob, by audit.Actor) (id st
 	})
 }
 
-// StopJob ends a job: nobody is changed any more. Who was changed stays so. Error: ErrGone.
+// StopJob ends a job: no one is changed any more. Who was changed stays so. Error: ErrGone.
 func (s *Service) StopJob(ctx context.Context, id string, by audit.Actor) error {
 	e, err := s.Recorder.New(jobStopped, by.Origin)
 	if err != nil {
@@ -302,7 +302,7 @@ func (s *Service) WorkOff(ctx context.Context) error {
 	return err
 }
 
-// workOn does a part of a job and notes how far it is. more tells whether the job goes on.
+// workOn does a part of a job and notes how far it is. more reports whether the job goes on.
 func (s *Service) workOn(ctx context.Context, id string) (more bool, err error) {
 	var rec jobRecord
 	var next []string
@@ -325,7 +325,7 @@ func (s *Service) workOn(ctx context.Context, id string) (more bool, err error) 
 			whole, err = true, nil
 		}
 		for _, f := range found.Persons {
-			if !f.CreatedAt.After(rec.Created) { // nobody was asked about the others
+			if !f.CreatedAt.After(rec.Created) { // no one was asked about the others
 				next = append(next, f.ID)
 			}
 		}
@@ -410,7 +410,7 @@ func (s *Service) forgetOpen(ctx context.Context, id string) error {
 	return s.Store.Update(ctx, func(tx storage.Tx) error { return openJobs.Delete(tx, id) })
 }
 
-// one does the job to one person. That nobody has stopped it, and the rights of who has asked, are checked in the
+// one does the job to one person. That no one has stopped it, and the rights of who has asked, are checked in the
 // transaction of the change.
 func (s *Service) one(ctx context.Context, job string, j *jobRecord, id string) error {
 	check := func(tx storage.Tx) error {
@@ -450,17 +450,17 @@ func (r *jobRecord) actor(check func(storage.Tx) error) audit.Actor {
 	}
 }
 
-// NoteExport records that somebody takes a list of persons away as a file, before they get it.
+// NoteExport records that someone takes a list of persons away as a file, before they get it.
 func (s *Service) NoteExport(ctx context.Context, by audit.Actor) error {
 	return s.noteAsked(ctx, exported, "", by)
 }
 
-// NoteExamination records that somebody has the doctor look at a site, before it sends anything there.
+// NoteExamination records that someone has the doctor look at a site, before it sends anything there.
 func (s *Service) NoteExamination(ctx context.Context, origin string, by audit.Actor) error {
 	return s.noteAsked(ctx, examined, origin, by)
 }
 
-// noteAsked records that somebody has asked for something that changes nothing.
+// noteAsked records that someone has asked for something that changes nothing.
 func (s *Service) noteAsked(ctx context.Context, kind audit.Type, what string, by audit.Actor) error {
 	e, err := s.Recorder.New(kind, by.Origin)
 	if err != nil {

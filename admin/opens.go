@@ -14,7 +14,7 @@ import (
 // Use says whether a person can use an application.
 type Use struct {
 	ClientID, Name string
-	// Refused is why nobody, or not this person, can: nil if they can.
+	// Refused is why no one, or not this person, can: nil if they can.
 	Refused error
 	// Level is the level of a sign-in that the application needs for what it asks for by default. 0: any
 	Level int
@@ -39,7 +39,7 @@ func (s *Service) Uses(ctx context.Context, p *PersonDetails) (out []Use, err er
 	return out, err
 }
 
-// UseOf tells whether a person can use an application, as Uses does. ok is false for one that is not for people.
+// UseOf reports whether a person can use an application, as Uses does. ok is false for one that is not for people.
 func (s *Service) UseOf(ctx context.Context, c *client.Client, p *PersonDetails) (use Use, ok bool, err error) {
 	if err := s.Authz.Clients().RefreshProviders(ctx); err != nil {
 		return use, false, err

@@ -10,8 +10,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// MakeOwner puts the person of a username into the group of the console's owners. If nobody has the username, the
-// person is created first, without a password: from then on nobody else can sign up with it. made tells whether that
+// MakeOwner puts the person of a username into the group of the console's owners. If no one has the username, the
+// person is created first, without a password: from then on no one else can sign up with it. made reports whether that
 // happened.
 func (s *Service) MakeOwner(ctx context.Context, name, group string, by audit.Actor) (made bool, err error) {
 	persons := s.Identity.Person

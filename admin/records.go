@@ -43,7 +43,7 @@ type sealedRecord struct {
 	Sealed []byte `cbor:"1,keyasint"`
 }
 
-// slotRecord is an import that waits for somebody to confirm it.
+// slotRecord is an import that waits for someone to confirm it.
 type slotRecord struct {
 	Job string `cbor:"1,keyasint"`
 }

@@ -36,7 +36,7 @@ func (f SessionFilter) wanted() []wanted {
 	return slices.DeleteFunc(all, func(w wanted) bool { return w.value == "" })
 }
 
-// Sessions returns at most limit live sessions that a filter selects, behind one of them, and what continues the list.
+// Sessions returns at most limit live sessions that a filter selects, after one of them, and what continues the list.
 // There can be fewer, or none, although the list goes on.
 func (s *Service) Sessions(tx storage.Tx, f SessionFilter, after string, limit int, now time.Time) (list []SessionInfo,
 	next string, err error,
@@ -66,8 +66,8 @@ func (s *Service) CountSessions(tx storage.Tx, f SessionFilter, most int, now ti
 	return min(len(found), most), next != "", nil
 }
 
-// selected returns at most limit live sessions that a filter selects, behind one of them, and what continues them. It
-// looks at no more than about looked sessions, so that there can be fewer although there are more.
+// selected returns at most limit live sessions that a filter selects, after one of them, and what continues them. It
+// looks at no more than about looked sessions, so there can be fewer although there are more.
 func (s *Service) selected(tx storage.Tx, f SessionFilter, after string, limit, looked int, now time.Time) (found []session.Session,
 	next string, err error,
 ) {
@@ -123,7 +123,7 @@ func (s *Service) sessionsBehind(tx storage.Tx, all []wanted, after string, now 
 	return some, len(ids), last, nil
 }
 
-// selects tells whether a session is at all places of a filter.
+// selects reports whether a session is at all places of a filter.
 func selects(tx storage.Tx, all []wanted, f SessionFilter, o *session.Session) (bool, error) {
 	if f.Address != "" && o.Record.Address != f.Address || f.Device != "" && sessionindex.DeviceOf(o.Record.Agent) != f.Device {
 		return false, nil

@@ -64,7 +64,7 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error, f w
 	s.deps.Pages.Fail(w, r, e.Status, f)
 }
 
-// update is Store.Update whose failures are 503: nobody knows what was written.
+// update is Store.Update whose failures are 503: no one knows what was written.
 func (s *Server) update(ctx context.Context, fn func(storage.Tx) error) error {
 	return oauth.StorageError(s.deps.Store.Update(ctx, fn))
 }

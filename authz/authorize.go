@@ -72,7 +72,7 @@ func (s *Server) handleAuthorize(w http.ResponseWriter, r *http.Request) error {
 	r = s.asking(r)
 	if r.Method != http.MethodPost && (isResume(f) || isPosted(f)) {
 		if r.Method == http.MethodHead {
-			return headOnly(w) // nothing happens before somebody looks at the page
+			return headOnly(w) // nothing happens before someone looks at the page
 		}
 		if isPosted(f) {
 			return s.resumePosted(w, r, f)
@@ -247,7 +247,7 @@ func (s *Server) requireSignIn(w http.ResponseWriter, r *http.Request, p *pendin
 	return result, oauth.StorageError(err)
 }
 
-// has tells whether prompt contains a value.
+// has reports whether prompt contains a value.
 func (q *requestRecord) has(prompt string) bool { return slices.Contains(q.Prompt, prompt) }
 
 // demand returns what the request demands of a sign-in. Ages count back from the start of the request; otherwise

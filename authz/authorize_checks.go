@@ -112,7 +112,7 @@ func (s *Server) checkState(_ context.Context, a *authorizeRequest) error {
 	}
 	a.rec.State = state
 	a.page = "" // from here on the client gets the errors
-	// Read before the first error, so that a request with prompt=none gets even failures by redirect.
+	// Read before the first error, so a request with prompt=none gets even failures by redirect.
 	a.rec.Prompt = strings.Fields(a.form.Get("prompt"))
 	a.rec.ResponseMode = responseMode(a)
 	return nil

@@ -82,10 +82,10 @@ func (s *Server) settleTallies(ctx context.Context) {
 	}
 }
 
-// unusedEvery is how often clients are looked for that nobody uses.
+// unusedEvery is how often clients are looked for that no one uses.
 const unusedEvery = time.Hour
 
-// removeUnused removes clients that have registered themselves and that nobody uses, until ctx ends.
+// removeUnused removes clients that have registered themselves and that no one uses, until ctx ends.
 func (s *Server) removeUnused(ctx context.Context) {
 	tick := time.NewTicker(unusedEvery)
 	defer tick.Stop()

@@ -37,7 +37,7 @@ type wish struct {
 	resource        string // empty: none
 }
 
-// choke is the client under test, drawn anew each time.
+// choke is the client under test, redrawn each time.
 type choke struct {
 	h      *authztest.Harness
 	client client.Client
@@ -77,7 +77,7 @@ func (c *choke) allowed(w wish) bool {
 	case slices.ContainsFunc(w.scope, func(s string) bool { return !slices.Contains(c.client.Scopes, s) }):
 		return false
 	case w.grant == "token_exchange" && !slices.Contains(c.client.Audiences, cmp.Or(w.resource, chokeResources[0])):
-		return false // it is always for somebody
+		return false // it is always for someone
 	case w.resource != "" && !slices.Contains(c.client.Audiences, w.resource):
 		return false
 	case slices.Contains(w.scope, "high.read") && (w.grant == "client_credentials" || w.grant == "password" || w.grant == "jwt_bearer"):

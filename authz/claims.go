@@ -124,8 +124,8 @@ func verifiedOf(c *client.Client, raw json.RawMessage) string {
 	return out.String()
 }
 
-// checkVerified tells whether verified claims are asked for, and refuses a malformed request. While they are not
-// offered, verified_claims is a claim that nobody knows.
+// checkVerified reports whether verified claims are asked for, and refuses a malformed request. While they are not
+// offered, verified_claims is a claim that no one knows.
 func (s *Server) checkVerified(ctx context.Context, p claimsParameter) (asked bool, err error) {
 	if p.VerifiedUserinfo == nil && p.VerifiedIDToken == nil {
 		return false, nil

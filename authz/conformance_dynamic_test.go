@@ -330,7 +330,7 @@ var dynamicPlan = map[string]func(*stranger){
 	},
 }
 
-// refusesReference: a reference to a request object elsewhere is refused as the metadata say, and nobody fetches it.
+// refusesReference: a reference to a request object elsewhere is refused as the metadata say, and no one fetches it.
 func (s *stranger) refusesReference(object string) {
 	s.t.Helper()
 	s.publish("/request.jwt", object)

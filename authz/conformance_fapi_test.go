@@ -81,7 +81,7 @@ func (k *bank) push(changes ...string) *authztest.Response {
 	return k.Post("/oauth/par", k.assert(k.request(changes...)))
 }
 
-// request is what is pushed: parameters, or an object in which they are signed. A request_uri stands beside them.
+// request is what is pushed: parameters, or an object in which they are signed. A request_uri is next to them.
 func (k *bank) request(changes ...string) url.Values {
 	k.t.Helper()
 	params := k.Params(k.signer.Client.ID, changes...)
@@ -124,8 +124,8 @@ func (k *bank) open(pushed *authztest.Response) string {
 	return params.Get("code")
 }
 
-// beside opens a pushed request with a parameter that stands beside its request_uri, and returns the answer.
-func (k *bank) beside(name, value string, changes ...string) url.Values {
+// pushedWith opens a pushed request with a parameter next to its request_uri, and returns the answer.
+func (k *bank) pushedWith(name, value string, changes ...string) url.Values {
 	k.t.Helper()
 	pushed := k.push(changes...)
 	authztest.WantStatus(k.t, "par", pushed, http.StatusCreated)
@@ -383,18 +383,18 @@ var fapiPlan = map[string]func(k, other *bank){
 		}
 	},
 	"ensure-different-nonce-inside-and-outside-request-object": func(k, _ *bank) {
-		code := k.beside("nonce", "outside").Get("code")
+		code := k.pushedWith("nonce", "outside").Get("code")
 		if claims := authztest.IDClaimsFor(k.t, k.Harness, k.redeem(code).Text("id_token"), k.signer.Client.ID); claims["nonce"] != "the nonce" {
 			k.t.Errorf("nonce = %v, want the pushed one", claims["nonce"])
 		}
 	},
 	"ensure-different-state-inside-and-outside-request-object": func(k, _ *bank) {
-		if answer := k.beside("state", "outside"); answer.Get("state") != "the state" || answer.Get("code") == "" {
+		if answer := k.pushedWith("state", "outside"); answer.Get("state") != "the state" || answer.Get("code") == "" {
 			k.t.Errorf("answer = %v, want the pushed state", answer)
 		}
 	},
 	"state-only-outside-request-object-not-used": func(k, _ *bank) {
-		if answer := k.beside("state", "outside", "state", ""); answer.Has("state") || answer.Get("code") == "" {
+		if answer := k.pushedWith("state", "outside", "state", ""); answer.Has("state") || answer.Get("code") == "" {
 			k.t.Errorf("answer = %v, want a code and no state", answer)
 		}
 	},

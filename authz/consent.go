@@ -27,8 +27,8 @@ const consentPath = "/oauth/consent"
 // errSignedOut says that the sign-in ended while its request was under way.
 var errSignedOut = &authn.Refusal{Code: "login_required", Reason: "the sign-in has ended"}
 
-// mustConsent tells whether the person must be asked, and returns the account name for the page. With prompt=none that
-// is consent_required.
+// mustConsent reports whether the person must be asked, and returns the account name for the page. With prompt=none
+// that is consent_required.
 func (s *Server) mustConsent(ctx context.Context, p *pendingRequest, result *authn.Result) (ask bool, account string, err error) {
 	if !p.mayAsk(s) {
 		return false, "", nil
@@ -58,7 +58,7 @@ func (s *Server) mustConsent(ctx context.Context, p *pendingRequest, result *aut
 	return ask, account, nil
 }
 
-// mayAsk tells whether it depends on the person whether they are asked. That they can sign in is checked with the
+// mayAsk reports whether it depends on the person whether they are asked. That they can sign in is checked with the
 // answer.
 func (p *pendingRequest) mayAsk(s *Server) bool {
 	return p.client.Consent != "off" || p.rec.has("consent") || s.clients.AsksAlways(p.rec.AuthorizationDetails)

@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// Clients that nobody has registered: their id is the address of a metadata document, by which a person decides. (docs/
+// Clients that no one has registered: their id is the address of a metadata document, by which a person decides. (docs/
 // decisions/client-authentication.md#client-metadata-documents)
 
 var errDocumentChanged = denial.New(denial.ClientDocument, "the metadata document of the client has changed since the request began")
@@ -34,7 +34,7 @@ func printOf(c *client.Client) string {
 	return c.Document.Print
 }
 
-// use is what a person allows a client besides scopes: for which resources. If nobody has registered it, also to which
+// use is what a person allows a client besides scopes: for which resources. If no one has registered it, also to which
 // application, and by which way. Empty: nothing besides.
 func (p *pendingRequest) use() string {
 	resources := slices.Sorted(slices.Values(p.rec.Resources))

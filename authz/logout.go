@@ -179,19 +179,20 @@ func (s *Server) logoutTarget(tx storage.Tx, l *signOut, clientID, target string
 // errLogoutTarget says that the browser is not sent where an application wants it after the sign-out.
 var errLogoutTarget = errors.New("the address is none of the post_logout_redirect_uris of the client")
 
-// sameTarget tells whether a target is the registered one: the same string (RP-Initiated Logout 3), or the same origin
-// with and without the slash of its start page, which URL classes add.
+// sameTarget reports whether a target is the registered one: the same string (RP-Initiated Logout 3), or the same
+// origin with and without the slash of its start page, which URL classes add.
 func sameTarget(registered, target string) bool {
 	return registered == target || (strings.TrimSuffix(registered, "/") == strings.TrimSuffix(target, "/") && isOrigin(registered))
 }
 
-// isOrigin tells whether a URI is an origin, with or without a slash.
+// isOrigin reports whether a URI is an origin, with or without a slash.
 func isOrigin(uri string) bool {
 	u, err := url.Parse(uri)
 	return err == nil && u.Host != "" && (u.Path == "" || u.Path == "/") && strings.TrimSuffix(uri, "/") == u.Scheme+"://"+u.Host
 }
 
-// isSiteTarget tells whether the target is the start page of a site that declares login, or its page after a sign-out.
+// isSiteTarget reports whether the target is the start page of a site that declares login, or its page after a
+// sign-out.
 func (s *Server) isSiteTarget(target string) bool {
 	origin, ok := strings.CutSuffix(target, SiteSignedOut)
 	if !ok {

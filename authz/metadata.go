@@ -141,8 +141,8 @@ func (s *Server) metadata() metadata {
 	}
 }
 
-// mutual are the endpoints that clients with a certificate use at an origin of their own, so that browsers at the
-// issuer are not asked for one.
+// mutual are the endpoints that clients with a certificate use at an origin of their own, so browsers at the issuer are
+// not asked for one.
 type mutual struct {
 	Token               string `json:"token_endpoint"`
 	Revocation          string `json:"revocation_endpoint"`
@@ -163,7 +163,7 @@ func (s *Server) mutualEndpoints() *mutual {
 	}
 }
 
-// TakesCertificates tells whether a path is one of the endpoints that clients with a certificate use.
+// TakesCertificates reports whether a path is one of the endpoints that clients with a certificate use.
 func TakesCertificates(path string) bool {
 	switch path {
 	case "/oauth/token", "/oauth/revoke", "/oauth/api/v2/token/introspect", "/oauth/par", "/oauth/device_authorization", "/oauth/userinfo":

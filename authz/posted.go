@@ -21,7 +21,7 @@ const (
 	postedLifetime = 10 * time.Minute
 )
 
-// isPosted tells whether the browser comes back after a POST.
+// isPosted reports whether the browser comes back after a POST.
 func isPosted(f oauth.Form) bool { return len(f.Values) == 1 && f.Has(postedParam) }
 
 // keep stores what a stranger has posted and redirects to where it is read again.

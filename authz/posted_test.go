@@ -39,7 +39,7 @@ func TestPostedRequest(t *testing.T) {
 			t.Errorf("ID token = %v", claims)
 		}
 	}
-	// Somebody else who opens it is not the person of the hint, and is asked.
+	// Someone else who opens it is not the person of the hint, and is asked.
 	other := h.Browser(authztest.Guest).SignIn(authztest.Guest)
 	other.Person = ""
 	if got := other.Follow(res.Location()); strings.Contains(got.Location(), "code=") {

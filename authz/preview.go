@@ -64,7 +64,7 @@ func (s *Server) Preview(ctx context.Context, c *client.Client, person string, s
 	if err := json.Unmarshal(raw, &p.IDToken); err != nil {
 		return p, fmt.Errorf("authz: preview: %w", err)
 	}
-	for _, name := range []string{"at_hash", "iat", "exp", "auth_time"} { // of each sign-in anew
+	for _, name := range []string{"at_hash", "iat", "exp", "auth_time"} { // of each sign-in
 		delete(p.IDToken, name)
 	}
 	if p.Userinfo, err = s.tokens.PersonClaims(ctx, &subject, client.ClaimsOf(p.Scope)); err == nil {

@@ -84,7 +84,7 @@ type siteFlowRecord struct {
 	CreatedAt time.Time `cbor:"5,keyasint"`
 	ExpiresAt time.Time `cbor:"6,keyasint"`
 	MaxAge    int64     `cbor:"7,keyasint,omitempty"` // seconds; 0: any
-	Another   bool      `cbor:"8,keyasint,omitempty"` // the person signs in anew
+	Another   bool      `cbor:"8,keyasint,omitempty"` // the person signs in again
 }
 
 // siteCodeRecord is the one-time code that a browser carries back to the site.

@@ -30,7 +30,7 @@ var (
 	errTooMany = errors.New("too much was begun from this network")
 )
 
-// isResume tells whether the browser comes back from one of our pages. In an authorization request of a client, a
+// isResume reports whether the browser comes back from one of our pages. In an authorization request of a client, a
 // parameter named flow is just unknown.
 func isResume(f oauth.Form) bool {
 	for name := range f.Values {
@@ -151,7 +151,7 @@ func (s *Server) refuseRequest(w http.ResponseWriter, r *http.Request, p *pendin
 	}
 }
 
-// isPlain tells whether the request can be sent again in an address: one that was pushed or signed cannot.
+// isPlain reports whether the request can be sent again in an address: one that was pushed or signed cannot.
 func (q *requestRecord) isPlain() bool { return q.Pushed == "" && !q.Signed }
 
 // parameters writes the request as the client sent it, for "Start again". The content of a signed hint is left out.

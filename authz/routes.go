@@ -126,7 +126,7 @@ func (s *Server) routes() http.Handler {
 	})
 }
 
-// opensPage tells whether a person has opened an address in a browser, rather than a program. Programs that name
+// opensPage reports whether a person has opened an address in a browser, rather than a program. Programs that name
 // text/html without meaning it, as some libraries do, send credentials or a form.
 func opensPage(r *http.Request) bool {
 	if (r.Method != http.MethodGet && r.Method != http.MethodHead) || len(r.Header["Authorization"]) > 0 {

@@ -148,9 +148,9 @@ type Deps struct {
 	// Unlinked is called in the transaction in which a known client loses all access that a person had given to it. An
 	// error undoes the transaction. nil: nothing is called.
 	Unlinked func(tx storage.Tx, u authn.Unlinked) error
-	// AppPasswords tells whether the settings allow app passwords. nil: they do.
+	// AppPasswords reports whether the settings allow app passwords. nil: they do.
 	AppPasswords func(tx storage.Tx) (bool, error)
-	// Experimental tells whether the settings offer experimental features: verified claims. nil: they do not.
+	// Experimental reports whether the settings offer experimental features: verified claims. nil: they do not.
 	Experimental func(tx storage.Tx) (bool, error)
 	// AfterLogout returns the page after a sign-out that no client asked for, or "" for our own page. nil: always our
 	// own page.
@@ -158,7 +158,7 @@ type Deps struct {
 	// Origin says where a request came from. Default: its peer address.
 	Origin func(*http.Request) audit.Origin
 	// Certificate returns the certificate that the sender of a request has proved to hold the key of, or nil. An error is
-	// a verdict. nil: nobody has one.
+	// a verdict. nil: no one has one.
 	Certificate func(*http.Request) (*certificate.Presented, error)
 	// Called notes that an API client has called from an address. nil: nothing is noted.
 	Called func(apiClient, address string)
@@ -174,7 +174,7 @@ type Deps struct {
 	// HTTP makes requests to addresses that the operator has not written. Default: to public ones alone, and those of
 	// OutboundAllow.
 	HTTP *http.Client
-	// Refusals keeps why somebody was refused. nil: they are logged alone.
+	// Refusals keeps why someone was refused. nil: they are logged alone.
 	Refusals *denial.Recorder
 	Log      *zap.Logger
 	Now      func() time.Time

@@ -36,7 +36,7 @@ const (
 	siteFlowLifetime = time.Hour        // how long a sign-in for a site can take
 	siteFlowKept     = 24 * time.Hour   // how long after that the way back to the site is still known
 	siteCodeLifetime = 60 * time.Second // from redirect to redirect
-	siteCodeKept     = 24 * time.Hour   // how long a spent code stays, so that a replay is detected
+	siteCodeKept     = 24 * time.Hour   // how long a spent code stays, so a replay is detected
 	// If a session lasts longer than rememberedFrom, the site's cookie outlives the browser window.
 	rememberedFrom = 24 * time.Hour
 )
@@ -47,7 +47,7 @@ type SiteDemand struct {
 	Return string        // the requested URL, on that origin
 	Level  int           // least authentication level. 0: any
 	MaxAge time.Duration // oldest sign-in. 0: any
-	// Another asks the person to sign in anew, with whichever account.
+	// Another asks the person to sign in again, with whichever account.
 	Another bool
 }
 
@@ -242,7 +242,7 @@ func (s *Server) FinishSite(ctx context.Context, origin, code, binding string, f
 	return out, err
 }
 
-// checkSiteCode tells whether a code is good here, and how long the cookie lives that it opens a session with.
+// checkSiteCode reports whether a code is good here, and how long the cookie lives that it opens a session with.
 func (s *Server) checkSiteCode(tx storage.Tx, rec *siteCodeRecord, origin, binding string,
 	now time.Time,
 ) (maxAge time.Duration, good bool, err error) {

@@ -56,7 +56,7 @@ func (b *bench) checkRequest() *authv3.CheckRequest {
 	}}
 }
 
-// checks measures a check of Envoy beside a handler that does nothing.
+// checks measures a check of Envoy next to a handler that does nothing.
 func (b *bench) checks() (map[string]figures, error) {
 	all := map[string][]sample{}
 	rows := []struct {

@@ -23,7 +23,7 @@ const pollEvery = 5 * time.Second
 // tv is the client of the devices.
 const tv = "tv"
 
-// polling measures devices that wait for a person and ask each five seconds, beside plain Caddy that answers the same
+// polling measures devices that wait for a person and ask each five seconds, next to plain Caddy that answers the same
 // requests with a text. At such a rate a request costs more than at the peak, since processors fall asleep between two.
 func (b *bench) polling() error {
 	codes, err := b.beginDevices(*devices)

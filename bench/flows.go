@@ -13,8 +13,8 @@ import (
 
 const flowBrowsers = 8 // that sign in at once
 
-// people take turns to sign in: so many that nobody has more grants at a client than are kept (25), so that no sign-in
-// also ends an earlier one. The row of one person has those.
+// people take turns to sign in: so many that no one has more grants at a client than are kept (25), so no sign-in also
+// ends an earlier one. The row of one person has those.
 var people = flag.Int("people", 1000, "how many people take turns to sign in")
 
 // ours is the code flow at our server for a client whose people the header provider signs in: no password is hashed,

@@ -106,7 +106,7 @@ func (b *bench) nginx() (*process, error) {
 	if err := os.WriteFile(file, []byte(b.nginxConf(dir, ports)), 0o600); err != nil {
 		return nil, err
 	}
-	// In one process, so that it ends with this one.
+	// In one process, so it ends with this one.
 	return b.launch("nginx", ports, nil, path, "-p", dir, "-e", filepath.Join(dir, "error.log"), "-c", file)
 }
 

@@ -131,7 +131,7 @@ func (l *loop) ask(c *loopConn) error {
 	return err
 }
 
-// answer reads the available bytes and tells whether the answer is complete.
+// answer reads the available bytes and reports whether the answer is complete.
 func (l *loop) answer(c *loopConn) (bool, error) {
 	if len(c.buf) == cap(c.buf) {
 		return false, errors.New("an answer is too long")

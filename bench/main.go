@@ -63,7 +63,7 @@ func main() {
 	}
 }
 
-// asChild runs what the role of this process is, and tells whether it has one.
+// asChild runs what the role of this process is, and reports whether it has one.
 func asChild() (bool, error) {
 	switch *role {
 	case "upstream":
@@ -167,7 +167,7 @@ func run(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Next to the sources, so that the data is on a disk and not in memory.
+	// Next to the sources, so the data is on a disk and not in memory.
 	dir, err := os.MkdirTemp(".", ".run-")
 	if err != nil {
 		return "", err
@@ -189,7 +189,7 @@ func run(ctx context.Context) (string, error) {
 		{"devices", b.polling},
 		{"durable", b.durable},
 		{"half", b.half},
-		{"beside", b.beside},
+		{"beside", b.whileIssuing},
 		{"flood", b.flood},
 		{"flows", b.flows},
 		{"jwts", b.jwts},
@@ -289,7 +289,7 @@ func (b *bench) fresh() error {
 	return b.credentials()
 }
 
-// ourSettings are the clients and the provider of the rows, beside those of the lab.
+// ourSettings are the clients and the provider of the rows, besides those of the lab.
 func ourSettings(gateway int) string {
 	s := "\tidp edge header {\n\t\ttrust 127.0.0.1\n\t\tuser X-Remote-User\n\t}\n"
 	for _, alg := range []string{"RS256", "ES256"} {
@@ -318,7 +318,7 @@ func (b *bench) credentials() error {
 		return err
 	}
 	b.tokens["person"] = s.Redeem(b.ctx, lab.WebClient(0), code, verifier).Text("access_token")
-	// The issuer knows the browser now, so that the site needs no page.
+	// The issuer knows the browser now, so the site needs no page.
 	if a, at := br.Visit(b.ctx, s.Wiki()+"/orders"); a.Status != http.StatusOK {
 		return fmt.Errorf("%s answered %d: %w", at, a.Status, a.Err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/faults/lab"
 )
 
-// process is a server beside ours.
+// process is a server next to ours.
 type process struct {
 	cmd    *exec.Cmd
 	exited chan struct{}

@@ -17,7 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/faults/lab"
 )
 
-// socket is a WebSocket through the server that nobody says anything on.
+// socket is a WebSocket through the server that no one says anything on.
 type socket struct {
 	conn  net.Conn
 	token string

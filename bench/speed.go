@@ -7,7 +7,7 @@ type figures struct {
 	rate, cpu, own, p99 float64 // requests a second, µs of the server and of the generator for each, p99 in ms
 }
 
-// medians measures the targets one after the other, round after round, so that other load on the machine affects all of
+// medians measures the targets one after the other, round after round, so other load on the machine affects all of
 // them, and prints a row for each.
 func (b *bench) medians(targets ...namedTarget) (map[string]figures, error) {
 	all := map[string][]sample{}
@@ -95,8 +95,8 @@ func (b *bench) speed() error {
 	b.atLeast("protect / the same site without: person's token", f[rowPerson].rate/f[rowOpen].rate, 0.95)
 	b.atLeast("protect / the same site without: session cookie", f[rowCookie].rate/f[rowOpen].rate, 0.95)
 	b.atLeast("protect / the same site without: JWT access token", f[rowJWT].rate/f[rowOpen].rate, 0.95)
-	// What the first can reach at most: Caddy itself, which deletes the headers that nobody else may set and looks whether
-	// there is a token, not what it is worth.
+	// What the first can reach at most: Caddy itself, which deletes the headers that no one else may set and looks
+	// whether there is a token, not what it is worth.
 	b.atLeast("plain Caddy with a person's headers deleted / without", f[rowClean].rate/f[rowProxy].rate, 0.97)
 	// What the three after it can reach at most: Caddy itself, setting the same headers without asking who it is.
 	b.atLeast("plain Caddy with a person's headers set / without", f[rowNames].rate/f[rowProxy].rate, 0.95)

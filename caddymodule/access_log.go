@@ -23,7 +23,7 @@ var secretParams = []string{
 
 // keepFromAccessLog leaves a request out of Caddy's access log when its address, that of the page it came from or the
 // Location of its answer holds a secret: that log writes all three as they are. A line without it takes its place, so
-// that a client cannot hide a request by adding such a parameter. (docs/decisions/gateway.md#access-logs)
+// a client cannot hide a request by adding such a parameter. (docs/decisions/gateway.md#access-logs)
 func (h *Handler) keepFromAccessLog(w *statusWriter, r *http.Request) {
 	if !hasSecret(r.URL.RawQuery) && !forwardauth.HasSecret(r) && !slices.ContainsFunc(r.Header["Referer"], addressHasSecret) &&
 		!addressHasSecret(w.Header().Get("Location")) {
@@ -43,7 +43,7 @@ func addressHasSecret(address string) bool {
 	return err != nil || hasSecret(u.RawQuery) || hasSecret(u.Fragment)
 }
 
-// hasSecret tells whether a query names a secret parameter. A query that cannot be parsed counts as secret.
+// hasSecret reports whether a query names a secret parameter. A query that cannot be parsed counts as secret.
 func hasSecret(rawQuery string) bool {
 	if rawQuery == "" {
 		return false

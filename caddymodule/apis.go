@@ -54,7 +54,7 @@ func (i *instance) openAPIs(a *App) error {
 	return nil
 }
 
-// isSecure tells whether the request came by https or from this machine. For one of Caddy's trusted_proxies, even on
+// isSecure reports whether the request came by https or from this machine. For one of Caddy's trusted_proxies, even on
 // this machine, the request to the proxy counts.
 func isSecure(r *http.Request) bool {
 	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); trusted {

@@ -424,7 +424,7 @@ func (a *App) Guard(place string, sites []string) {
 	}
 }
 
-// guardedSites returns the addresses of the sites that let nobody in without credentials.
+// guardedSites returns the addresses of the sites that let no one in without credentials.
 func (a *App) guardedSites() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -88,7 +88,7 @@ func TestEncryptionKey(t *testing.T) {
 	if got := s.Enters(token); got != http.StatusOK {
 		t.Errorf("after a refused key: status = %d, want 200", got)
 	}
-	s.Key = "encryption_key " + servertest.TestKey // the older one is gone: what it had sealed was sealed anew
+	s.Key = "encryption_key " + servertest.TestKey // the older one is gone: what it had sealed was resealed
 	servertest.Eventually(t, "the new key has sealed everything", func() bool { return s.Load() == nil })
 	if again, err := os.ReadFile(file); err != nil || string(again) != string(first) {
 		t.Error("the key file changed")

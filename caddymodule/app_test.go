@@ -208,7 +208,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		for range 100 { // requests between two reloads, on connections that are kept alive
 			<-progress
 		}
-		s.Extra = fmt.Sprintf("scope round.%d", i) // another configuration, so that Caddy does reload
+		s.Extra = fmt.Sprintf("scope round.%d", i) // another configuration, so Caddy does reload
 		s.MustLoad()
 		if i%5 == 0 {
 			if err := caddy.Load(s.Broken(), true); err == nil {

@@ -161,8 +161,7 @@ func TestCaddyfileExamples(t *testing.T) {
 	load("the first example", first)
 }
 
-// TestGuidesAreFormatted: a Caddyfile of a guide is as `caddy fmt` writes it, so that Caddy does not warn those who
-// copy it.
+// TestGuidesAreFormatted: a Caddyfile of a guide is as `caddy fmt` writes it, so Caddy does not warn those who copy it.
 func TestGuidesAreFormatted(t *testing.T) {
 	t.Parallel()
 	fence, n := regexp.MustCompile("(?s)```caddyfile\n(.*?)```"), 0

@@ -66,12 +66,12 @@ type Identity struct {
 	Usernames string `json:"usernames,omitempty"`
 	// The clients and API clients whose word counts, in SCIM, that the primary address is the person's. Default: none.
 	SCIMVerifiesEmails []string `json:"scim_verifies_emails,omitempty"`
-	// Who is told by e-mail that somebody asks for access to a site with request_access. It needs mail. Default: nobody.
+	// Who is told by e-mail that someone asks for access to a site with request_access. It needs mail. Default: no one.
 	AccessMail []string `json:"access_mail,omitempty"`
 	// The groups whose members are told so too, at verified addresses. It needs mail. Default: none.
 	AccessMailGroups []string `json:"access_mail_groups,omitempty"`
-	// Switches of the settings that nobody has set otherwise, by the words of the Caddyfile, such as sign_up: on or off.
-	// docs/configuration.md has the list. Default: as that says.
+	// Switches of the settings that no one has set otherwise, by the words of the Caddyfile, such as sign_up: on or
+	// off. docs/configuration.md has the list. Default: as that says.
 	Switches switches.Switches `json:"switches,omitempty"`
 	// Where passwords are looked up that are known from breaches, if the policy wants that. Default: the service of
 	// haveibeenpwned.com.

@@ -59,7 +59,7 @@ func (a *App) configOf() settings.Config {
 	}
 }
 
-// hasClient tells whether there is a client, of the Caddyfile or stored. It fetches no client ID metadata document.
+// hasClient reports whether there is a client, of the Caddyfile or stored. It fetches no client ID metadata document.
 func (i *instance) hasClient(ctx context.Context, id string) (has bool, err error) {
 	err = i.core.Store.View(ctx, func(tx storage.Tx) (err error) {
 		_, has, err = i.authz.Clients().Find(tx, id)

@@ -26,8 +26,8 @@ import (
 // consoleSwitch is the switch of the console. With admin in the Caddyfile it is on by default.
 const consoleSwitch = "features.admin_console_enabled"
 
-// ownersInPersons gives the persons of the configuration who are owners the group, so that their groups agree with it.
-// The others are returned.
+// ownersInPersons gives the persons of the configuration who are owners the group, so their groups agree with it. The
+// others are returned.
 func (a *App) ownersInPersons() (others []string) {
 	group := a.console.OwnerGroup()
 	for _, name := range a.owners {

@@ -51,7 +51,7 @@ func TestIssuerUnderAnotherHost(t *testing.T) {
 			t.Errorf("/%s of %s = %d %q, want 200 and %q", path, host, status, body, want)
 		}
 	}
-	// A reload provisions the server anew.
+	// A reload provisions the server again.
 	s.MustLoad()
 	if status, _ := ask("127.0.0.1:"+port, "/"); status != http.StatusMisdirectedRequest {
 		t.Errorf("after a reload: %d, want 421", status)

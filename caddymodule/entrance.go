@@ -66,7 +66,7 @@ func (a *App) Instance(ctx context.Context) (*adminapi.Instance, error) {
 	return out, nil
 }
 
-// explain tells what the sites of this configuration do with a request that nobody has made.
+// explain tells what the sites of this configuration do with a request that no one has made.
 func (a *App) explain(ctx context.Context, q explain.Request, c protect.Caller) (*explain.Answer, error) {
 	if inst := a.running.Load(); inst != nil {
 		c.Policies = inst.policies
@@ -84,7 +84,7 @@ func (a *App) written(id string) *client.Client {
 	return nil
 }
 
-// health tells whether the instance can serve and write. why is the part of the error that is safe to show to anyone.
+// health reports whether the instance can serve and write. why is the part of the error that is safe to show to anyone.
 func (i *instance) health(ctx context.Context) (why string, err error) {
 	if err = i.check(ctx); err != nil {
 		why = reason(err)

@@ -59,7 +59,7 @@ func checkTokenRetention(s string) error {
 }
 
 // retention says how long events are kept. Events of tokens that clients get for themselves come with every job that
-// runs somewhere, so they do not stay for ever unless somebody says so. (docs/decisions/events.md#event-retention)
+// runs somewhere, so they do not stay for ever unless someone says so. (docs/decisions/events.md#event-retention)
 func (e *Events) retention(r *caddyfileutil.Resolver) audit.Retention {
 	out := audit.Retention{Kept: r.Duration("events: retention", e.Retention)}
 	switch text, ok := r.Text("events: token_retention", string(e.TokenRetention), checkTokenRetention); {

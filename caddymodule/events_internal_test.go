@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
-// TestTokenRetention: events of tokens that jobs get for themselves do not grow for ever unless somebody says so.
+// TestTokenRetention: events of tokens that jobs get for themselves do not grow for ever unless someone says so.
 func TestTokenRetention(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour

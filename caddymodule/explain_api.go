@@ -71,7 +71,7 @@ func (e *explainer) explain(w http.ResponseWriter, r *http.Request, _ string) er
 	return nil
 }
 
-// may tells whether the API client of a request can read what it asks about by another API.
+// may reports whether the API client of a request can read what it asks about by another API.
 func (e *explainer) may(r *http.Request, what, api string) error {
 	_, err := e.gate.Authorize(r, api)
 	switch {

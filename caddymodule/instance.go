@@ -137,10 +137,10 @@ func (i *instance) hold() bool {
 }
 
 // leave undoes App.enter. The last user of a configuration that has ended has the instance closed, and does not wait
-// for its workers and stores: the user is a request that somebody waits for.
+// for its workers and stores: the user is a request that someone waits for.
 func (i *instance) leave() { i.drop() }
 
-// drop is leave, and tells whether this was the last user.
+// drop is leave, and reports whether this was the last user.
 func (i *instance) drop() (last bool) {
 	if i.users.Add(-1) > 0 {
 		return false
@@ -165,7 +165,7 @@ func (i *instance) drained(most time.Duration) {
 	}
 }
 
-// check tells whether the instance can serve and write.
+// check reports whether the instance can serve and write.
 func (i *instance) check(ctx context.Context) error {
 	return shared.Check(ctx, i.core.Node, i.core.Store)
 }

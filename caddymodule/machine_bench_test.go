@@ -22,7 +22,7 @@ import (
 
 // BenchmarkMachine measures the endpoints that machines call, through Caddy and with records on disk, but without a
 // network: a client gets a token, alone and as one of many, an API client asks about it and about one of a person, the
-// client revokes it, and a device asks whether somebody has allowed it.
+// client revokes it, and a device asks whether someone has allowed it.
 func BenchmarkMachine(b *testing.B) {
 	config := fmt.Sprintf(`{
 	admin off

@@ -31,7 +31,7 @@ type mistake struct {
 
 // TestMistakes holds the messages of the mistakes that people make: a Caddyfile above the line, and below it what they
 // are told by `caddy validate`, at the start and by `caddy gatehouse check`. Each message names the place, the reason
-// and the mend, as far as it is ours: 10 is Caddy's.
+// and the fix, as far as it is ours: 10 is Caddy's.
 func TestMistakes(t *testing.T) {
 	files, err := filepath.Glob("testdata/mistakes/*.caddyfiletest")
 	if err != nil || len(files) != 72 {

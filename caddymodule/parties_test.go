@@ -135,7 +135,7 @@ type fault struct {
 	file string // which is missing, and then broken, below the directory of the server. Empty: neither
 	// extra and identity are options of gatehouse and of identity that name it: $DIR is the directory.
 	extra, identity string
-	want            string // of the finding. Empty: nothing is known before somebody asks for it
+	want            string // of the finding. Empty: nothing is known before someone asks for it
 	about           string // the options that the fault is about, as block: option, several with a comma
 }
 

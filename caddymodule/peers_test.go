@@ -162,7 +162,7 @@ func TestPeersMissingParts(t *testing.T) {
 				t.Errorf("%s: the configuration is served", name)
 			}
 		}
-		// Metadata can come later: the rest is served, and the provider signs in nobody.
+		// Metadata can come later: the rest is served, and the provider signs in no one.
 		s.Extra = "idp late saml {\n\t\t\tmetadata /nonexistent/metadata.xml\n\t\t}"
 		s.MustLoad()
 		s.WantFinding("warning", "Caddyfile:", "idp late: nobody can sign in")
@@ -171,7 +171,7 @@ func TestPeersMissingParts(t *testing.T) {
 			t.Errorf("without metadata: %d %s, want 401", res.StatusCode, body)
 		}
 		s.Extra = ""
-		// So can the key that asks another authorization server: the rest is served, and the site lets nobody in.
+		// So can the key that asks another authorization server: the rest is served, and the site lets no one in.
 		s.Site = "protect {\n\t\tintrospect https://auth.example.com/x {\n\t\t\tclient ops\n\t\t\tkey /nonexistent/key.pem\n\t\t}\n\t}"
 		s.MustLoad()
 		s.WantFinding("warning", "Caddyfile:", "introspect key", "/nonexistent/key.pem")

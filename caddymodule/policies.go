@@ -35,7 +35,7 @@ func (a *App) UsePolicy(name, site, place string) *policy.Policy {
 	}
 	a.mu.Unlock()
 	if found == nil && !known {
-		// The storage may have it, which nobody knows before the start: examinePolicies looks there.
+		// The storage may have it, which no one knows before the start: examinePolicies looks there.
 		f := a.missingPolicy(use)
 		diagnostic.Report(f)
 		a.log.Info(f.Reason, zap.String("mend", f.Mend), zap.String("at", f.Place))

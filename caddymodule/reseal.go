@@ -16,8 +16,7 @@ const (
 )
 
 // reseal seals what lasts and an older encryption key has sealed with the first one: the secrets of the next people
-// behind after, and before those the signing keys, settings and key pairs.
-// (docs/decisions/operation.md#encryption-keys)
+// past after, and before those the signing keys, settings and key pairs. (docs/decisions/operation.md#encryption-keys)
 func (i *instance) reseal(ctx context.Context, after string) (out adminapi.Resealed, err error) {
 	out.Older = i.core.Keyring.HasOlder()
 	if after == "" {

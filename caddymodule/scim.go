@@ -63,7 +63,7 @@ func (i *instance) provisioningClient(ctx context.Context, text string) (string,
 	return who.ClientID, nil
 }
 
-// personAPI tells whether SCIM is switched on.
+// personAPI reports whether SCIM is switched on.
 func (i *instance) personAPI(ctx context.Context) (bool, error) {
 	units, err := i.config.Current(ctx)
 	if err != nil {

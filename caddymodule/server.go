@@ -189,11 +189,11 @@ func (i *instance) countPanics() {
 	}
 }
 
-// browserless are endpoints that programs call with credentials of their own. Nobody signs in there, so nothing reads
+// browserless are endpoints that programs call with credentials of their own. No one signs in there, so nothing reads
 // what a proxy says of a person.
 var browserless = map[string]bool{"token": true, "revoke": true, "introspect": true, "jwks": true, "discovery": true}
 
-// under tells whether a path is one of the paths, or below one that ends with a slash.
+// under reports whether a path is one of the paths, or below one that ends with a slash.
 func under(path string, paths []string) bool {
 	for _, p := range paths {
 		if path == p || strings.HasPrefix(path, strings.TrimSuffix(p, "/")+"/") {
@@ -203,7 +203,7 @@ func under(path string, paths []string) bool {
 	return false
 }
 
-// isHost tells whether the request names the issuer's host. A default port may be left out or written.
+// isHost reports whether the request names the issuer's host. A default port may be left out or written.
 func isHost(r *http.Request, issuer *url.URL) bool {
 	host := strings.ToLower(r.Host)
 	if host == issuer.Host {

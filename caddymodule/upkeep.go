@@ -37,7 +37,7 @@ func (b *builder) openBackups() {
 	i.onClose("backups", i.backups.Close)
 }
 
-// backupDir is the directory for the backups of the console: beside that of the storage, like the key file.
+// backupDir is the directory for the backups of the console: next to that of the storage, like the key file.
 func (b *builder) backupDir() string {
 	base := filepath.Join(caddy.AppDataDir(), "gatehouse")
 	if kf, ok := b.storage.(shared.KeyFiler); ok {

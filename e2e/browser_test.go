@@ -184,8 +184,8 @@ func (b *tab) keep() {
 	}
 }
 
-// watch records the codes in the addresses that the tab requests. It also binds the tab to its context, so that later
-// steps can have a deadline.
+// watch records the codes in the addresses that the tab requests. It also binds the tab to its context, so later steps
+// can have a deadline.
 func (b *tab) watch() {
 	b.t.Helper()
 	err := chromedp.Do(b.ctx)

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// TestMutualTLS connects openid-client as a client with a certificate: nobody else gets its tokens, and nobody else can
+// TestMutualTLS connects openid-client as a client with a certificate: no one else gets its tokens, and no one else can
 // use them.
 func TestMutualTLS(t *testing.T) {
 	t.Parallel()

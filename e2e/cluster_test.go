@@ -179,7 +179,7 @@ func TestMakeCluster(t *testing.T) {
 	if _, err := os.Stat(dir[1]); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s is left behind: %v", dir[1], err)
 	}
-	if resp, err := http.Get(look[1]); err == nil { //nolint:noctx // nobody must listen
+	if resp, err := http.Get(look[1]); err == nil { //nolint:noctx // no one must listen
 		resp.Body.Close()
 		t.Error("HAProxy still runs")
 	}

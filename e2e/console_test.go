@@ -145,7 +145,7 @@ func TestConsole(t *testing.T) {
 			t.Errorf("no link of the console leads to %s: %v", route, slices.Sorted(maps.Keys(seen)))
 		}
 	}
-	// And the account of somebody else, whom the owner sees.
+	// And the account of someone else, whom the owner sees.
 	c.b.open(seeAs)
 	c.b.fill("[name=reason]", "They cannot find their devices")
 	c.b.click("main form button:not([type])")
@@ -183,7 +183,7 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-// elsewhere tells whether this server has nothing that a route could be about, or nothing to do there. They look like
+// elsewhere reports whether this server has nothing that a route could be about, or nothing to do there. They look like
 // the others: each act is the same page with a form. The tests of the package console open all of them.
 func elsewhere(route string) bool {
 	return slices.ContainsFunc([]string{

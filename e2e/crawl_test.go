@@ -414,7 +414,7 @@ func (f form) values() url.Values {
 	return v
 }
 
-// asksFor tells whether the form has fields to type in.
+// asksFor reports whether the form has fields to type in.
 func (f form) asksFor() bool {
 	return strings.EqualFold(f.Method, "post") && slices.ContainsFunc(f.Fields, func(x formField) bool { return samples[x.Type] != "" })
 }
@@ -556,7 +556,7 @@ func (c *crawler) postAll(paths []string) {
 	}
 }
 
-// asksAgain tells whether the answer to a post is the page that asks for confirmation: clients can post a sign-out.
+// asksAgain reports whether the answer to a post is the page that asks for confirmation: clients can post a sign-out.
 // (OpenID Connect RP-Initiated Logout 2)
 func asksAgain(page string, a fetched) bool {
 	return a.status == http.StatusSeeOther && a.where.Path == pathOf(page) && (a.where.Path == "/oauth/logout" || a.where.Path == "/sign-out")

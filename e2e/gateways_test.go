@@ -691,7 +691,7 @@ func (v *visitor) page(address string) *http.Request {
 }
 
 // storeFails: the directory of the store is emptied while persons are signed in. Gatehouse cannot tell any more who may
-// pass, so nobody does.
+// pass, so no one does.
 func (g *gateways) storeFails(t *testing.T) {
 	inside := map[string]*visitor{}
 	for _, name := range gatewayNames {

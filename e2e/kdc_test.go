@@ -109,7 +109,7 @@ func startKDC(t *testing.T, commands string) *kdc {
 
 func passwordOf(who string) string { return "password-of-" + who }
 
-// env are the variables by which programs find the realm and the tickets of somebody. Nobody has tickets by default.
+// env are the variables by which programs find the realm and the tickets of someone. No one has tickets by default.
 func (k *kdc) env(who string) []string {
 	return []string{
 		"KRB5_CONFIG=" + filepath.Join(k.dir, "krb5.conf"), "KRB5_KDC_PROFILE=" + filepath.Join(k.dir, "kdc.conf"),
@@ -119,7 +119,7 @@ func (k *kdc) env(who string) []string {
 
 func (k *kdc) command(name string, args ...string) *exec.Cmd { return k.as("nobody", name, args...) }
 
-// as is a command of somebody with tickets.
+// as is a command of someone with tickets.
 func (k *kdc) as(who, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(k.t.Context(), name, args...)
 	cmd.Dir, cmd.Env = k.dir, environ(k.dir, k.env(who)...)
@@ -133,7 +133,7 @@ func (k *kdc) must(name string, args ...string) {
 	}
 }
 
-// ticket signs somebody in to their computer.
+// ticket signs someone in to their computer.
 func (k *kdc) ticket(who string) {
 	k.t.Helper()
 	cmd := k.as(who, "kinit", who)
@@ -143,7 +143,7 @@ func (k *kdc) ticket(who string) {
 	}
 }
 
-// curl calls curl as somebody, with their own cookies, and returns the status and the page.
+// curl calls curl as someone, with their own cookies, and returns the status and the page.
 func (k *kdc) curl(t *testing.T, who string, args ...string) (status, page string) {
 	t.Helper()
 	cmd := k.as(who, "curl", append([]string{"-sS", "-w", "\n%{http_code}", "-c", "jar", "-b", "jar"}, args...)...)
@@ -156,7 +156,7 @@ func (k *kdc) curl(t *testing.T, who string, args ...string) (status, page strin
 	return string(out[i+1:]), string(out[:i])
 }
 
-// seen has curl answer another server of localhost, and returns what it answers: a token of somebody that Gatehouse has
+// seen has curl answer another server of localhost, and returns what it answers: a token of someone that Gatehouse has
 // not seen.
 func (k *kdc) seen(t *testing.T, who string) string {
 	t.Helper()

@@ -89,7 +89,7 @@ func (s *server) answers(t *testing.T, answer string) (int, string) {
 	return resp.StatusCode, string(raw)
 }
 
-// signedIn tells whether a page is the account of somebody.
+// signedIn reports whether a page is the account of someone.
 func signedIn(page string) bool { return strings.Contains(page, "/account/security") }
 
 // TestKerberosGuide signs people in by tickets of MIT Kerberos, with the commands and the Caddyfile of the guide.

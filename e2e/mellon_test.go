@@ -199,7 +199,7 @@ func TestMellon(t *testing.T) {
 		in(t)
 		b := b.in(t)
 		b.open(wiki.URL + "/mellon/logout?ReturnTo=" + url.QueryEscape(wiki.URL+"/"))
-		b.until(`document.querySelector('#password')`) // the site is open to nobody any more
+		b.until(`document.querySelector('#password')`) // the site is open to no one any more
 		out(t, desk.URL, wiki.URL)
 	})
 	t.Run("sign-out here", func(t *testing.T) {

@@ -104,7 +104,7 @@ func (h *host) write(name, content string) {
 	}
 }
 
-// local adds what a Caddyfile needs beside other tests.
+// local adds what a Caddyfile needs besides other tests.
 func (h *host) local(caddyfile string) string {
 	return strings.Replace(caddyfile, "{\n", "{\n\tadmin "+h.admin+"\n\tauto_https off\n", 1)
 }

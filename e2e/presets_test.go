@@ -253,7 +253,7 @@ const presetBlocks = `
 		}
 `
 
-// presetPerson is somebody at a provider: one of those that the page there offers, or the name that is typed there.
+// presetPerson is someone at a provider: one of those that the page there offers, or the name that is typed there.
 type presetPerson struct{ choice, name, class string }
 
 // presetVisits are who signs in at each provider, what the upstream sees of them, and who is refused.

@@ -24,7 +24,7 @@ func TestPushStepUp(t *testing.T) {
 	s.secret("key of the hook", key)
 	s.imports(t, `{"step_up":{"actions":{"allow_set_initial_step_up_method_enabled":true}}}`)
 	demand := p.address + "/?" + url.Values{"acr_values": {"urn:gatehouse:level:3"}}.Encode()
-	// still stops a page that reloads itself, so that it can be examined.
+	// still stops a page that reloads itself, so it can be examined.
 	still := func(b *tab) { eval[bool](b, "window.stop(), true") }
 
 	desk := s.browse(t)

@@ -15,7 +15,7 @@ func TestQRSignIn(t *testing.T) {
 			"identity {\n\t\t\tlocales en nl de fr\n\t\t\tphone_sign_in on\n\t\t\tpin on\n\t\t\tset_up_on_demand on", 1)
 	})
 	s.imports(t, `{"login_methods":{"mobile_login":{"allowed_login_attempts":3,"step_up_type":"PIN","step_up_message":"Your PIN, please.","login_message":"Never approve for somebody who calls you."}}}`)
-	// still stops a page that reloads itself, so that it can be examined.
+	// still stops a page that reloads itself, so it can be examined.
 	still := func(b *tab) { eval[bool](b, "window.stop(), true") }
 	scan := func(b *tab) (link, number string) {
 		t.Helper()

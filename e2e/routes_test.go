@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// source is what the tests read from a package's Go files, so that new pages and parameters are tested without a change
+// source is what the tests read from a package's Go files, so new pages and parameters are tested without a change
 // here.
 type source struct {
 	files  []*ast.File

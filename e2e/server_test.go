@@ -359,7 +359,7 @@ func freePorts(t *testing.T, n int) []int {
 			}
 			continue
 		}
-		defer l.Close() // all at the end, so that no port appears twice
+		defer l.Close() // all at the end, so no port appears twice
 		free = append(free, port)
 	}
 	return free

@@ -20,7 +20,7 @@ import (
 )
 
 // The stand-ins of Traefik, Envoy and a gateway of the Gateway API read the configurations of the guides. An option
-// that they do not know is an error, so that a guide with another configuration needs another stand-in.
+// that they do not know is an error, so a guide with another configuration needs another stand-in.
 
 // patience multiplies the timeouts of the guides, which are for machines with less to do.
 const patience = 30

@@ -114,7 +114,7 @@ func (l *lookout) done() []string {
 	return out
 }
 
-// isFilledIn tells whether a page shows a template in a payload as something other than itself.
+// isFilledIn reports whether a page shows a template in a payload as something other than itself.
 func isFilledIn(text, canary string) bool {
 	parts := strings.Split(text, canary)
 	return slices.ContainsFunc(parts[1:], func(after string) bool {
@@ -397,7 +397,7 @@ func (h *hostile) ask(i int, p, cookies string) {
 	}
 }
 
-// repeats tells whether a page repeats the input. An answer that is not a page must not become one.
+// repeats reports whether a page repeats the input. An answer that is not a page must not become one.
 func (h *hostile) repeats(a fetched) bool {
 	h.t.Helper()
 	if strings.HasPrefix(a.header.Get("Content-Type"), "text/html") {
@@ -447,7 +447,7 @@ func (h *hostile) signInAs(i int, p string) {
 	if got := h.l.done(); len(got) > 0 {
 		h.t.Errorf("attack 276: %s on the consent page: %q", p, got)
 	}
-	// Consent is given, so that the account pages name the client; the browser has nowhere to go afterwards.
+	// Consent is given, so the account pages name the client; the browser has nowhere to go afterwards.
 	for _, f := range readForms(h.l.tab) {
 		if pathOf(f.Action) == "/oauth/consent" {
 			v := f.values()

@@ -33,11 +33,11 @@ func (e *engines) taken() int64 {
 	return e.front.Taken.Load() + e.back.Taken.Load() + e.dir.Taken.Load()
 }
 
-// engine is one provider as visitors try it, with what signs nobody in.
+// engine is one provider as visitors try it, with what signs no one in.
 type engine struct {
 	id  string
 	try func(*guest) (lab.Answer, string)
-	// works tells whether the provider does what it should.
+	// works reports whether the provider does what it should.
 	works func(*guest) bool
 	// always: visitors reach it whatever the others do.
 	always bool
@@ -104,12 +104,12 @@ func fillIn(ctx context.Context, b *lab.Browser, a lab.Answer, at, username, pas
 	return b.Submit(ctx, at, f)
 }
 
-// away tells whether a browser was sent to another server, and not back to the application.
+// away reports whether a browser was sent to another server, and not back to the application.
 func (g *guest) away(at string) bool {
 	return !strings.HasPrefix(at, g.Server.Issuer()) && !strings.HasPrefix(at, lab.Callback)
 }
 
-// isSignedIn tells whether the application has got a code.
+// isSignedIn reports whether the application has got a code.
 func isSignedIn(at string) bool {
 	u, err := url.Parse(at)
 	return err == nil && strings.HasPrefix(at, lab.Callback) && u.Query().Get("code") != ""
@@ -225,7 +225,7 @@ func (e *engines) profile() engine {
 	}
 }
 
-// asked tells whether a try reaches a path at back.
+// asked reports whether a try reaches a path at back.
 func (e *engines) asked(try func(*guest) (lab.Answer, string), path string) func(*guest) bool {
 	return func(g *guest) bool {
 		before := e.back.Hits(path)
@@ -266,7 +266,7 @@ func (e *engines) typed(id string) engine {
 // newcomers is not the id of a provider: people who come from an old directory or server name none.
 const newcomers = "newcomers"
 
-// newcomer is somebody unknown, whose password an old directory and then an old server are asked about.
+// newcomer is someone unknown, whose password an old directory and then an old server are asked about.
 func (e *engines) newcomer() engine {
 	try := func(g *guest) (lab.Answer, string) {
 		a, at := g.begin("")

@@ -22,7 +22,7 @@ type moved struct {
 	all          int
 }
 
-// Of the persons of an export, one in a hundred has a username that nobody can have here, and one in a hundred an
+// Of the persons of an export, one in a hundred has a username that no one can have here, and one in a hundred an
 // authenticator app, which does not come.
 func (m moved) refused(i int) bool { return i%100 == 50 }
 func (m moved) noted(i int) bool   { return i%100 == 51 }
@@ -119,13 +119,13 @@ func (s setup) imports(ctx context.Context, t *testing.T, m moved, flags ...stri
 	return whole.Persons, said, err
 }
 
-// has tells whether a person is there.
+// has reports whether a person is there.
 func (s setup) has(ctx context.Context, name string) bool {
 	return s.Server.Get(ctx, s.Server.Admin()+"/gatehouse/persons/show?person="+url.QueryEscape(name)).Status == http.StatusOK
 }
 
 // importKilled is IM: an import whose command is killed, and then whose server is killed, is complete after another
-// run, with nobody twice; a dry run writes nothing and says line by line who would not come.
+// run, with no one twice; a dry run writes nothing and says line by line who would not come.
 func importKilled(t *testing.T, rep *report) {
 	s := start(t, lab.Config{WebClients: 1}, 1)
 	if !testing.Short() {
@@ -181,7 +181,7 @@ func importKilled(t *testing.T, rep *report) {
 		m.all, came, between, m.good(), bad)
 }
 
-// once calls a function as soon as somebody is there.
+// once calls a function as soon as someone is there.
 func (s setup) once(ctx context.Context, t *testing.T, name string, then func()) {
 	t.Helper()
 	done := make(chan struct{})

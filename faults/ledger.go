@@ -24,7 +24,7 @@ type Ledger struct {
 	next atomic.Int64
 	seen []string // the first failures, in words
 
-	// Judge is told of each request without the answer that was wanted. nil: nobody is.
+	// Judge is told of each request without the answer that was wanted. nil: no one is.
 	Judge func(op string, a lab.Answer)
 
 	Acked, Refused, Unknown atomic.Int64 // outcomes of all operations

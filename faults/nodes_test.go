@@ -220,7 +220,7 @@ func (c *nodes) prove(ctx context.Context, w *worker) {
 	}
 }
 
-// also spends tokens with a usage limit and proofs at several nodes at once, and comes with tokens that nobody has
+// also spends tokens with a usage limit and proofs at several nodes at once, and comes with tokens that no one has
 // issued.
 func (c *nodes) also(ctx context.Context, w *worker) {
 	switch w.rand.IntN(3) {

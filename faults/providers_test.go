@@ -22,7 +22,7 @@ const (
 )
 
 // providersDown is F18: external identity providers of every kind that are down, slow, flapping or answer garbage show
-// their own users a page with a way back, sign nobody in, do not affect others, and leave nothing behind.
+// their own users a page with a way back, sign no one in, do not affect others, and leave nothing behind.
 func providersDown(t *testing.T, rep *report) {
 	expired := partner(t, true)
 	e := newEngines(t)
@@ -220,7 +220,7 @@ func (s setup) signIns(t *testing.T, d time.Duration, providers []engine) *signI
 	return r
 }
 
-// guests numbers them, so that their names and codes are their own.
+// guests numbers them, so their names and codes are their own.
 var guests atomic.Int64
 
 // guest is a new browser at an address.

@@ -82,7 +82,7 @@ func nearMiss(issued string) string {
 	return withSum(string(body))
 }
 
-// withSum adds the checksum that every token ends with, so that the server looks it up.
+// withSum adds the checksum that every token ends with, so the server looks it up.
 func withSum(body string) string {
 	sum := crc32.ChecksumIEEE([]byte(body))
 	return body + base64.RawURLEncoding.EncodeToString([]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)})

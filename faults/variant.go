@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Variant is a change of the source for one build, so that the shipped program needs no switch for it.
+// Variant is a change of the source for one build, so the shipped program needs no switch for it.
 type Variant struct {
 	Dir     string // of the package, from the root of the tree
 	Pattern string // regular expression that matches once in the package's sources

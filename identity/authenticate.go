@@ -247,7 +247,7 @@ func (s *Service) passOnRefusal(a *authentication) (*authn.Result, error) {
 	return nil, cmp.Or[error](s.Federation.ForgetRefusal(a.q.Request, a.demand), a.refusal)
 }
 
-// needsLevel tells whether the sign-in is good enough but for its level.
+// needsLevel reports whether the sign-in is good enough but for its level.
 func (s *Service) needsLevel(a *authentication) bool {
 	return a.q.SignIn != nil && s.Front.Meets(a.q.SignIn, a.demand)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
-// TestBlockedWithTheRightPassword: a blocked person learns that from the right password, and nobody from a wrong one.
+// TestBlockedWithTheRightPassword: a blocked person learns that from the right password, and no one from a wrong one.
 func TestBlockedWithTheRightPassword(t *testing.T) {
 	t.Parallel()
 	h := identitytest.New(t)

@@ -24,7 +24,7 @@ import (
 // CheckPassword signs a person in for a client that has asked for the password itself: without a browser, so without a
 // session. It shares the throttle of the sign-in page and costs the same for unknown people. authn.ErrBadCredentials,
 // *authn.ThrottledError, secret.ErrBusy, authn.ErrSecondFactor for a person who has set one up, and a *authn.Refusal
-// while passwords sign nobody in.
+// while passwords sign no one in.
 func (s *Service) CheckPassword(ctx context.Context, clientID, username, password string, from audit.Origin) (*authn.Session, error) {
 	return s.checkPassword(ctx, clientID, username, password, from, false)
 }
@@ -76,7 +76,7 @@ func (s *Service) checkPassword(ctx context.Context, clientID, username, passwor
 	return si, nil
 }
 
-// refusePasswords returns a *authn.Refusal while a password signs nobody in without a page.
+// refusePasswords returns a *authn.Refusal while a password signs no one in without a page.
 func refusePasswords(u *settings.Units) error {
 	if u.Features.LoginEnabled && u.PasswordLogin() {
 		return nil

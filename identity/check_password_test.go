@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
-// TestPasswordGrantAsksForTheSecondFactor: the right password of a person who has a PIN signs nobody in without a page,
+// TestPasswordGrantAsksForTheSecondFactor: the right password of a person who has a PIN signs no one in without a page,
 // and is not counted as a wrong one.
 func TestPasswordGrantAsksForTheSecondFactor(t *testing.T) {
 	t.Parallel()

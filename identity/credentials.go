@@ -32,7 +32,7 @@ func (e *MissingError) Error() string { return "required attributes are missing"
 // ValidateCredentials returns the profile of the person whose credentials these are. It shares the throttle of the
 // sign-in page, costs the same for unknown people, and leaves most of the queue of password hashes to that page.
 // login.ErrBadCredentials, *login.ThrottledError, *person.StateError, *MissingError, secret.ErrBusy, and a
-// *login.Refusal while passwords sign nobody in.
+// *login.Refusal while passwords sign no one in.
 func (s *Service) ValidateCredentials(ctx context.Context, c Credentials) (person.Profile, error) {
 	u, err := s.Person.Settings(ctx)
 	if err == nil {

@@ -80,7 +80,7 @@ type passkeyTry struct {
 }
 
 // signInByPasskey counts the attempt, checks the answer and opens the session. wait is how long no attempt is allowed.
-// person.ErrMismatch: the answer signs nobody in, for any reason.
+// person.ErrMismatch: the answer signs no one in, for any reason.
 func (s *Service) signInByPasskey(x *signIn, asked []byte, remember bool) (wait time.Duration, err error) {
 	ctx, t := x.Context(), &passkeyTry{client: x.flow.Demand.Client.ID, from: s.origin(x.Request.Request)}
 	assertion, malformed := passkey.ReadAssertion(x.PostForm.Get("credential"))
@@ -144,7 +144,7 @@ func (s *Service) signInByPasskey(x *signIn, asked []byte, remember bool) (wait 
 	return 0, err
 }
 
-// refusePasskey logs why an answer signs nobody in, and writes its events.
+// refusePasskey logs why an answer signs no one in, and writes its events.
 func (s *Service) refusePasskey(ctx context.Context, t *passkeyTry, cause error) error {
 	if !errors.Is(cause, person.ErrMismatch) {
 		s.Proof.NotEvaluated(ctx, t.attempt)

@@ -87,7 +87,7 @@ type Deps struct {
 	SMS notify.SMSSender
 	// Push sends prompts to phones. nil: push is off.
 	Push notify.PushSender
-	// Breached tells whether a password is known from a breach. nil: the policy cannot demand the check.
+	// Breached reports whether a password is known from a breach. nil: the policy cannot demand the check.
 	Breached person.BreachCheck
 	// Manager knows the providers that change while the service runs. nil: all are in Config.
 	Manager federation.Manager
@@ -101,7 +101,7 @@ type Deps struct {
 	Origin func(*http.Request) audit.Origin
 	// Admit counts the flows that a sender begins; false: too many. Default: no limit.
 	Admit func(*http.Request) bool
-	// Refusals keeps why somebody was refused. nil: they are logged alone.
+	// Refusals keeps why someone was refused. nil: they are logged alone.
 	Refusals *denial.Recorder
 	Log      *zap.Logger
 	Now      func() time.Time

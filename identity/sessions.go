@@ -39,8 +39,8 @@ func (s *Service) openSession(o session.Session) OpenSession {
 	}
 }
 
-// OpenSessions returns up to most live sessions of a person in the order of their ids, from behind after. more says
-// that there are further ones.
+// OpenSessions returns up to most live sessions of a person in the order of their ids, past after. more says that there
+// are further ones.
 func (s *Service) OpenSessions(ctx context.Context, personID, after string, most int) (list []OpenSession, more bool, err error) {
 	now := s.now()
 	err = s.store.View(ctx, func(tx storage.Tx) error {

@@ -107,7 +107,7 @@ func (s *Service) showSignIn(q *webflow.Request) error {
 	return s.signInPage(x, http.StatusOK, in)
 }
 
-// continueAs returns where a browser that is signed in continues, or "": it has to sign in anew.
+// continueAs returns where a browser that is signed in continues, or "": it has to sign in again.
 func (s *Service) continueAs(x *signIn, other bool) (string, error) {
 	d := x.flow.Demand
 	if other && x.SignIn.Session.AuthTime.Before(x.flow.CreatedAt) {

@@ -18,7 +18,7 @@ import (
 // Current returns the browser's sign-in, or nil if it is not signed in. It shows no page.
 func (s *Service) Current(r *http.Request) (*authn.Result, error) { return s.Session.CurrentOf(r) }
 
-// account returns the name of the person who is signed in, for pages of errors. "": nobody is, or it cannot be read.
+// account returns the name of the person who is signed in, for pages of errors. "": no one is, or it cannot be read.
 func (s *Service) account(r *http.Request) (name string) {
 	now := s.now()
 	err := s.store.View(r.Context(), func(tx storage.Tx) error {

@@ -41,7 +41,7 @@ func (s *Service) externalSignIn(x *signIn) *url.URL {
 	return to
 }
 
-// serves tells whether ServeHTTP answers the path.
+// serves reports whether ServeHTTP answers the path.
 func (s *Service) serves(path string) bool {
 	for _, p := range s.Paths() {
 		if path == p || strings.HasPrefix(path, strings.TrimSuffix(p, "/")+"/") {

@@ -47,12 +47,12 @@ type Key struct {
 	Name        string
 	Certificate *x509.Certificate // nil if the key pair has no certificate
 	Signer      crypto.Signer     // never nil; RSA keys are also crypto.Decrypters
-	// Beside are the keys that are published beside this one, and decrypt: those that take its place soon, and the former
-	// ones.
+	// Beside are the keys that are published next to this one, and decrypt: those that take its place soon, and the
+	// former ones.
 	Beside []*Key
 }
 
-// All are the key itself and those beside it, in this order.
+// All are the key itself and those next to it, in this order.
 func (k *Key) All() []*Key { return append([]*Key{k}, k.Beside...) }
 
 // UnfitKey says that a key pair exists, but cannot be used as the configuration wants.

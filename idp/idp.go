@@ -30,8 +30,8 @@ type Identity struct {
 	// verified addresses only.
 	Email         string
 	EmailVerified bool
-	// EmailClaimed says that people, or administrators elsewhere, choose the address, so that the operator cannot vouch
-	// for all addresses of the provider.
+	// EmailClaimed says that people, or administrators elsewhere, choose the address, so the operator cannot vouch for
+	// all addresses of the provider.
 	EmailClaimed bool
 	// EmailPrivate says that the provider has made the address for this person and for us, such as one that forwards. It
 	// links no account without asking: another person who has it here got it in another way.
@@ -72,8 +72,8 @@ type RequestReader interface {
 	Read(r *http.Request) (*Identity, error)
 	// Cleanse deletes from a request what the provider would read, unless the provider trusts the sender.
 	Cleanse(r *http.Request)
-	// Trusts tells whether the provider trusts the sender of a request. From another sender a session that the provider
-	// has opened is not accepted.
+	// Trusts reports whether the provider trusts the sender of a request. From another sender a session that the
+	// provider has opened is not accepted.
 	Trusts(r *http.Request) bool
 }
 
@@ -85,7 +85,7 @@ type PasswordTaker interface {
 	// them; a *Rejection if they are, and the provider does not sign the person in; what Found returned; any other
 	// error means "we cannot tell".
 	SignIn(ctx context.Context, c Credentials) (*Identity, error)
-	// Serves tells whether people sign in from this address.
+	// Serves reports whether people sign in from this address.
 	Serves(addr netip.Addr) bool
 	// OwnGroups are our groups that the provider alone puts people into and takes them out of.
 	OwnGroups() []string
@@ -156,7 +156,7 @@ type Redirector interface {
 	// cannot be reached or used now.
 	Begin(ctx context.Context, q Request) (*Next, error)
 	// FlowOf returns the flow that a callback claims to belong to, or "" for a sign-in that the provider started. It
-	// verifies nothing and reads the body through r.ParseForm only, so that Finish can read it again.
+	// verifies nothing and reads the body through r.ParseForm only, so Finish can read it again.
 	FlowOf(r *http.Request) (flow string, err error)
 	// Finish verifies the answer in r against the state that Begin returned for its flow. A nil state means that the
 	// answer belongs to no flow. Errors: a *Rejection if the provider did not sign the person in, an *Invalid if the
@@ -168,11 +168,11 @@ type Redirector interface {
 // a header. A browser that has none shows the page that comes with the question.
 type Challenger interface {
 	Redirector
-	// Challenge tells whether a request brings no proof, and sets the header that asks for one.
+	// Challenge reports whether a request brings no proof, and sets the header that asks for one.
 	Challenge(w http.ResponseWriter, r *http.Request) bool
-	// Serves tells whether people sign in from this address.
+	// Serves reports whether people sign in from this address.
 	Serves(addr netip.Addr) bool
-	// Auto tells whether browsers at those addresses are sent here without a choice.
+	// Auto reports whether browsers at those addresses are sent here without a choice.
 	Auto() bool
 }
 
@@ -201,7 +201,7 @@ type EndRequest struct {
 // Handler is a Redirector with further endpoints besides the callback.
 type Handler interface {
 	// Handle serves the request to the endpoint op, the last part of its path (metadata, slo, backchannel-logout), and
-	// tells whether that endpoint exists. The body is already limited to MaxBody bytes.
+	// reports whether that endpoint exists. The body is already limited to MaxBody bytes.
 	Handle(w http.ResponseWriter, r *http.Request, op string, h Host) (served bool)
 }
 
@@ -235,7 +235,7 @@ type EndQuery struct {
 }
 
 // Checker is a Provider that can tell the operator whether it works: it contacts the systems in its configuration, now
-// and not from what it remembers, and signs nobody in. It ends after a failed step that later ones need.
+// and not from what it remembers, and signs no one in. It ends after a failed step that later ones need.
 type Checker interface {
 	Check(ctx context.Context) Steps
 }

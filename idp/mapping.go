@@ -95,7 +95,7 @@ func Single(values []string) string {
 	return values[0]
 }
 
-// IsText tells whether s is UTF-8 without control characters, of at most limit characters.
+// IsText reports whether s is UTF-8 without control characters, of at most limit characters.
 func IsText(s string, limit int) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= limit && !authn.Turns(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }

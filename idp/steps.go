@@ -49,7 +49,7 @@ func (s *Steps) Warn(name, what, mend string) {
 	*s = append(*s, Step{Name: name, Result: StepWarning, What: what, Mend: mend})
 }
 
-// Fail adds a step that keeps people from signing in. An empty mend is that of the error, where it is known.
+// Fail adds a step that keeps people from signing in. An empty fix is that of the error, where it is known.
 func (s *Steps) Fail(name string, err error, mend string) {
 	if mend == "" {
 		mend = mendOf(err)

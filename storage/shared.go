@@ -68,7 +68,7 @@ func (m *Marks) Deafen() {
 	}
 }
 
-// Hears tells whether a Reading can be watched.
+// Hears reports whether a Reading can be watched.
 func (m *Marks) Hears() bool { return m.hearing.Load() != 0 }
 
 func (m *Marks) wakeThem() {

@@ -120,8 +120,8 @@ type Shared interface {
 	Clock(ctx context.Context) (time.Time, error)
 }
 
-// IsFailure tells whether err means "we cannot tell" or "not now" rather than a verdict: any error except ErrNotFound,
-// ErrExists and ErrTooLarge.
+// IsFailure reports whether err means "we cannot tell" or "not now" rather than a verdict: any error except
+// ErrNotFound, ErrExists and ErrTooLarge.
 func IsFailure(err error) bool {
 	return err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrExists) && !errors.Is(err, ErrTooLarge)
 }

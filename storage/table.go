@@ -80,7 +80,7 @@ func (t Table[T]) Find(tx Tx, key string) (T, bool, error) {
 	return zero, false, err
 }
 
-// Has tells whether a record of key exists.
+// Has reports whether a record of key exists.
 func (t Table[T]) Has(tx Tx, key string) (bool, error) {
 	v, err := tx.GetMany(t.Key(key))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// Tracker is a Store that can tell later whether what a View has read is still as it was, or at least wake somebody
-// soon after it has changed. (docs/adr/0006-answers-in-memory.md)
+// Tracker is a Store that can tell later whether what a View has read is still as it was, or at least wake someone soon
+// after it has changed. (docs/adr/0006-answers-in-memory.md)
 type Tracker interface {
 	// Track is View, and returns what fn has rested on. It is nil on an error. In a Store that other processes write to
 	// it never holds, and can be watched at times.
@@ -36,7 +36,7 @@ func spotOfBeginning(hash uint64) spot { return spot(hash | 1) }
 // everywhere is the spot of all keys.
 const everywhere = spot(math.MaxUint64)
 
-// Holds tells whether a View that begins now would read the same. It turns false before the first commit that changes
+// Holds reports whether a View that begins now would read the same. It turns false before the first commit that changes
 // that can be read, and when the store fails or closes, and never turns true again. It can be false too early.
 func (r *Reading) Holds() bool {
 	if r == nil || r.loose || r.marks.shared || r.marks.void.Load() {
@@ -66,8 +66,8 @@ func (r *Reading) And(other *Reading) *Reading {
 const maxNoted = 256
 
 // Marks is how an engine implements Tracker. It has a mark for each key, which is the number of the last commit that
-// has written the key. Many keys share a mark, so that their number is bounded: a commit then seems to have changed
-// more than it has. For scans there are marks of the beginnings of keys: of the table, and of each part of Key.
+// has written the key. Many keys share a mark, so their number is bounded: a commit then seems to have changed more
+// than it has. For scans there are marks of the beginnings of keys: of the table, and of each part of Key.
 type Marks struct {
 	seed maphash.Seed
 	of   []atomic.Uint64 // those of keys, then those of beginnings

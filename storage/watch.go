@@ -11,7 +11,7 @@ type Waker interface {
 	Wake()
 }
 
-// Watch wakes somebody when a Reading has ended. It is safe for concurrent use.
+// Watch wakes someone when a Reading has ended. It is safe for concurrent use.
 type Watch struct {
 	marks *Marks
 	waker Waker
@@ -71,8 +71,8 @@ func (w *Watch) Stop() {
 	}
 }
 
-// watches are the watches of a store. There are two locks, so that a commit never waits for somebody who walks through
-// the watches.
+// watches are the watches of a store. There are two locks, so a commit never waits for someone who walks through the
+// watches.
 type watches struct {
 	count   atomic.Int64
 	scans   atomic.Int64  // spots among theirs that are beginnings
@@ -86,7 +86,7 @@ type watches struct {
 
 		changes []change
 		waking  bool // a goroutine is at it
-		all     bool // something has come, and nobody knows where
+		all     bool // something has come, and no one knows where
 		ended   bool // all have been told that the store answers no more
 	}
 }
@@ -190,7 +190,7 @@ func (m *Marks) wake() {
 	}
 }
 
-// isNews tells whether there is somebody to wake, with the lock of news held.
+// isNews reports whether there is someone to wake, with the lock of news held.
 func (m *Marks) isNews() bool {
 	if m.news.all || m.void.Load() && !m.news.ended {
 		return true

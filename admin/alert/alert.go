@@ -81,7 +81,7 @@ type Filter struct {
 	Types                   []string
 }
 
-// search is the search for what came behind a place.
+// search is the search for what came after a place.
 func (f *Filter) search(behind audit.Cursor) audit.Search {
 	return audit.Search{
 		Partition: audit.DefaultPartition, Person: f.Person, Client: f.Client, Address: f.Address, Types: f.Types,
@@ -89,7 +89,7 @@ func (f *Filter) search(behind audit.Cursor) audit.Search {
 	}
 }
 
-// Draft is an alert as somebody has written it.
+// Draft is an alert as someone has written it.
 type Draft struct {
 	Name   string
 	Filter Filter
@@ -126,7 +126,7 @@ type Deps struct {
 	Mail notify.Sender
 	// Client reaches public hosts, and those that the operator has opened.
 	Client *http.Client
-	// Allow tells whether a person may have alerts.
+	// Allow reports whether a person may have alerts.
 	Allow func(tx storage.Tx, id string, p *person.Record) (bool, error)
 	// Link is the page with the events that a filter selects.
 	Link func(f Filter) string
@@ -279,7 +279,7 @@ func (s *Service) Add(ctx context.Context, d Draft, by audit.Actor) (id, secretT
 	})
 }
 
-// checkAddress refuses an e-mail to somebody without a verified address.
+// checkAddress refuses an e-mail to someone without a verified address.
 func (s *Service) checkAddress(tx storage.Tx, rec *record, now time.Time) error {
 	if rec.To != Mail {
 		return nil
@@ -458,7 +458,7 @@ func (s *Service) alert(tx storage.Tx, id string, rec *record) (a Alert, err err
 	return a, err
 }
 
-// may tells whether the owner of an alert may still have it.
+// may reports whether the owner of an alert may still have it.
 func (s *Service) may(tx storage.Tx, owner string) (bool, error) {
 	_, p, err := s.Persons.Find(tx, owner)
 	if errors.Is(err, person.ErrNoPerson) || err == nil && p.State != person.Active {

@@ -39,7 +39,7 @@ const (
 	noAddress = "the owner has no verified e-mail address"
 )
 
-// progress is how far a search has come since its place was stored, so that a quiet alert writes nothing.
+// progress is how far a search has come since its place was stored, so a quiet alert writes nothing.
 type progress struct {
 	from, to string
 	stored   time.Time
@@ -99,7 +99,7 @@ func (s *Service) forgetOthers(ids []string) {
 	maps.DeleteFunc(s.seen, func(id string, _ progress) bool { return !slices.Contains(ids, id) })
 }
 
-// visit looks for events of one alert, and mails what is due. It tells whether a webhook is due.
+// visit looks for events of one alert, and mails what is due. It reports whether a webhook is due.
 func (s *Service) visit(ctx context.Context, id string) (webhook bool, err error) {
 	var due bool
 	var to Kind
@@ -200,7 +200,7 @@ func (s *Service) read(tx storage.Tx, id string) (rec record, is stateRecord, wo
 	return rec, is, works && !rec.Paused, err
 }
 
-// place is how far the search behind a stored place has come. Empty: not beyond it
+// place is how far the search after a stored place has come. Empty: not beyond it
 func (s *Service) place(id, stored string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,7 +210,7 @@ func (s *Service) place(id, stored string) string {
 	return ""
 }
 
-// advance remembers how far a search has come that has found nothing, and tells whether that is to be stored.
+// advance remembers how far a search has come that has found nothing, and reports whether that is to be stored.
 func (s *Service) advance(id, stored, to string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,7 +239,7 @@ func (s *Service) note(ctx context.Context, id, at string, how func(is *stateRec
 	})
 }
 
-// forget passes over what has happened: the alert begins anew.
+// forget passes over what has happened: the alert starts over.
 func (is *stateRecord) forget() {
 	is.Behind, is.Waiting, is.First, is.Sending, is.Tries = "", 0, nil, nil, 0
 }
@@ -334,7 +334,7 @@ func (s *Service) mail(tx storage.Tx, id string, rec *record, is stateRecord, no
 	}
 	var lines []string
 	for _, e := range found {
-		// Nothing that somebody else has written is in it: it would be an e-mail in the name of the operator.
+		// Nothing that someone else has written is in it: it would be an e-mail in the name of the operator.
 		lines = append(lines, e.Occurred.UTC().Format("2006-01-02 15:04:05 UTC")+" · "+e.Name+" · "+e.ClientIP)
 	}
 	filter := rec.Filter.filter()

@@ -24,7 +24,7 @@ const (
 	maxRequestID   = 256       // bytes of X-Request-ID
 )
 
-// Question is what is asked about a request that nobody has made.
+// Question is what is asked about a request that no one has made.
 type Question struct {
 	Person, Client string // both: the person by a token of the client; none: a stranger
 	Level          int    // of the sign-in. 0: that of the strongest session

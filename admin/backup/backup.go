@@ -74,7 +74,7 @@ type Service struct {
 	Host string
 	// Restore fills a store in an empty directory from a backup, and runs after in it. nil: the engine has no directory
 	Restore func(ctx context.Context, dir string, r io.Reader, after func(storage.Tx) error) error
-	// Room tells whether the disk has room for more. nil: nobody knows.
+	// Room reports whether the disk has room for more. nil: no one knows.
 	Room func() bool
 	Log  *zap.Logger
 
@@ -239,7 +239,7 @@ func (s *Service) Start(ctx context.Context, by audit.Actor) error {
 	return nil
 }
 
-// busy tells whether this process writes one. s.mu is held.
+// busy reports whether this process writes one. s.mu is held.
 func (s *Service) busy() bool {
 	if s.stopped == nil {
 		return false

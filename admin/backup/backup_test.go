@@ -130,7 +130,7 @@ func TestBackupThatBreaksOff(t *testing.T) {
 }
 
 // TestOneBackupAtATime: a second one does not begin, also not on another server; one whose server was ended is said to
-// have failed and keeps nobody off.
+// have failed and keeps no one off.
 func TestOneBackupAtATime(t *testing.T) {
 	t.Parallel()
 	release, begun := make(chan struct{}), make(chan struct{})
@@ -160,7 +160,7 @@ func TestOneBackupAtATime(t *testing.T) {
 	s.Wait()
 }
 
-// TestCopyIsNoted: a copy that somebody else keeps is complete once they say so. One that breaks off, that they cannot
+// TestCopyIsNoted: a copy that someone else keeps is complete once they say so. One that breaks off, that they cannot
 // keep or say nothing about has failed.
 func TestCopyIsNoted(t *testing.T) {
 	t.Parallel()

@@ -51,7 +51,7 @@ type Planned struct {
 	Problem    string    // why the last one did not begin. Empty: it did
 }
 
-// next is the time of the first backup behind now.
+// next is the time of the first backup after now.
 func (s *Schedule) next(now time.Time) time.Time {
 	now = now.UTC()
 	at := time.Date(now.Year(), now.Month(), now.Day(), s.Hour, 0, 0, 0, time.UTC)
@@ -180,7 +180,7 @@ func (s *Service) prune(ctx context.Context, keep int) error {
 	return err
 }
 
-// has tells whether a backup is complete and in the directory of this machine.
+// has reports whether a backup is complete and in the directory of this machine.
 func (s *Service) has(r *record) bool {
 	return r.Host == s.Host && r.State == Done && filepath.Dir(r.File) == filepath.Clean(s.Dir)
 }
@@ -209,9 +209,9 @@ func (s *Service) LastTrial(tx storage.Tx, now time.Time) (t Trial, err error) {
 // mostTrial is how long a test can take.
 const mostTrial = 6 * time.Hour
 
-// Try begins to restore the newest complete backup of this machine into a directory beside the others, which is removed
-// afterwards, and returns. Nothing else is touched. Errors: ErrUnsupported, ErrRunning, ErrRoom, ErrNone, those of the
-// actor's Check, a failure of storage.
+// Try begins to restore the newest complete backup of this machine into a directory next to the others, which is
+// removed afterwards, and returns. Nothing else is touched. Errors: ErrUnsupported, ErrRunning, ErrRoom, ErrNone, those
+// of the actor's Check, a failure of storage.
 func (s *Service) Try(ctx context.Context, by audit.Actor) error {
 	if s.Restore == nil {
 		return ErrUnsupported

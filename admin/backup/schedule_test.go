@@ -100,7 +100,7 @@ func TestSchedule(t *testing.T) {
 	if len(got) != 3 || got[0].By != "schedule" || got[0].State != backup.Done || got[2].By != "Ann" || len(files(t, s)) != 3 {
 		t.Errorf("after 5 nights there are %+v and the files %q, want two of the schedule and Ann's", got, files(t, s))
 	}
-	c.move(40 * 24 * time.Hour) // nobody was there
+	c.move(40 * 24 * time.Hour) // no one was there
 	due(t, s)
 	due(t, s)
 	if got := plan(t, s); !got.Next.After(c.Now()) || !got.Last.Equal(c.Now()) || got.Problem != "" {

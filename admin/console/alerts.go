@@ -22,7 +22,7 @@ const (
 	saveAlert  = "save-alert"
 )
 
-// alertsScreen lists the alerts: filters of events whose new events are sent to somebody.
+// alertsScreen lists the alerts: filters of events whose new events are sent to someone.
 func (c *Console) alertsScreen() *layout.Screen {
 	return &layout.Screen{
 		Name: "alerts", Path: alertsPath, Role: layout.Viewer, Show: c.showAlerts,
@@ -52,7 +52,7 @@ func shownAlert(v *layout.Visit) *alert.Alert { return v.About.(*alert.Alert) }
 
 func alertPath(id string) string { return layout.Root + alertsPath + "/" + url.PathEscape(id) }
 
-// MayAlert tells whether a person may have alerts, as alert.Deps asks.
+// MayAlert reports whether a person may have alerts, as alert.Deps asks.
 func (c *Console) MayAlert(tx storage.Tx, _ string, p *person.Record) (bool, error) {
 	u, err := c.Units(tx)
 	return err == nil && u.Features.AdminConsoleEnabled && c.frame.RoleOf(p.PartitionName(), p.Groups) >= layout.Operator, err

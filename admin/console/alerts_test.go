@@ -390,7 +390,7 @@ func TestAlertByWebhook(t *testing.T) {
 	}
 }
 
-// TestAlertAttacks: destinations that nobody may reach, texts that would be headers, and rights that were lost.
+// TestAlertAttacks: destinations that no one may reach, texts that would be headers, and rights that were lost.
 func TestAlertAttacks(t *testing.T) {
 	t.Parallel()
 	kept := func(h *harness) (list []alert.Alert) {

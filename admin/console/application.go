@@ -66,7 +66,7 @@ func (c *Console) findApplication(v *layout.Visit) error {
 	return nil
 }
 
-// hasSecret tells whether the client has a secret that is made here.
+// hasSecret reports whether the client has a secret that is made here.
 func hasSecret(v *layout.Visit) bool {
 	return shownClient(v).Stored && !shownClient(v).Public && slices.Contains([]string{"", "post", "basic"}, shownClient(v).AuthMethod)
 }

@@ -186,7 +186,7 @@ func clientFields(v *layout.Visit) (out []clientField) {
 	return out
 }
 
-// askEditClient asks for the members of a client. A form that was opened before a change by somebody else shows both
+// askEditClient asks for the members of a client. A form that was opened before a change by someone else shows both
 // values.
 func (c *Console) askEditClient(v *layout.Visit) (layout.Question, error) {
 	a := shownClient(v)
@@ -241,10 +241,10 @@ func (c *Console) editClient(v *layout.Visit, in url.Values) (layout.Result, err
 	return layout.Result{}, blamedClient(err, fields)
 }
 
-// ordinaryGrants are those that an operator gives: with them people sign in at Gatehouse, or nobody does.
+// ordinaryGrants are those that an operator gives: with them people sign in at Gatehouse, or no one does.
 var ordinaryGrants = []string{client.GrantCode, client.GrantRefreshToken, client.GrantClientCredentials, client.GrantDevice}
 
-// mayGive refuses an operator what makes of an application somebody who can be anyone. before are its grants until now.
+// mayGive refuses an operator what makes of an application someone who can be anyone. before are its grants until now.
 func mayGive(v *layout.Visit, before []string, n *client.Client) error {
 	if v.Role == layout.Owner {
 		return nil

@@ -151,7 +151,7 @@ func TestApplicationsAreEdited(t *testing.T) {
 	}
 }
 
-// TestApplicationsMeanwhile: a form that was opened before a change by somebody else saves nothing, and shows both.
+// TestApplicationsMeanwhile: a form that was opened before a change by someone else saves nothing, and shows both.
 func TestApplicationsMeanwhile(t *testing.T) {
 	t.Parallel()
 	t.Run("attack 791: a form of an older state", func(t *testing.T) {

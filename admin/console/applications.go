@@ -99,7 +99,7 @@ func (c *Console) showApplications(v *layout.Visit) (*web.Console, error) {
 	return out, nil
 }
 
-// orderUnused lists the applications that nobody uses first.
+// orderUnused lists the applications that no one uses first.
 const orderUnused = "unused"
 
 // lastUses returns when applications were last used: for a person, or by showing who they are.

@@ -39,7 +39,7 @@ func applicationsOn(a *answer) (ids []string) {
 
 // TestLastUseOfApplications: an application was used when it has shown who it is, or was used for a person. What an API
 // client asks about its tokens does not count, nor does a wrong secret. The list shows it, and has the longest unused
-// first if somebody wants it so.
+// first if someone wants it so.
 func TestLastUseOfApplications(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -78,7 +78,7 @@ func (c *Console) sentFilter(v *layout.Visit) personFilter {
 	return f
 }
 
-// chosen is the persons that an act on many is about. ok is false if nobody was chosen.
+// chosen is the persons that an act on many is about. ok is false if no one was chosen.
 func (c *Console) chosen(v *layout.Visit) (sel admin.Selection, hidden []web.Hidden, ok bool, err error) {
 	in := sent(v)
 	if in.Has("all") {
@@ -191,7 +191,7 @@ func (c *Console) jobGroup(v *layout.Visit, partition, name string) (id string, 
 }
 
 // allowJob returns a *admin.Refusal unless the one who has asked for a job may do it to a person, by now. An import
-// brings addresses, which decide who somebody is, so people with a role are the owners' in one.
+// brings addresses, which decide who someone is, so people with a role are the owners' in one.
 func (c *Console) allowJob(tx storage.Tx, by admin.Requester, kind, id string) error {
 	u, err := c.Units(tx)
 	if err != nil {
@@ -205,7 +205,7 @@ func (c *Console) allowJob(tx storage.Tx, by admin.Requester, kind, id string) e
 	if err != nil || !u.Features.AdminConsoleEnabled || rec.State != person.Active || rec.Epoch != by.Epoch || role < layout.Role(by.Role) {
 		return &admin.Refusal{Why: admin.LeftRights, Over: true}
 	}
-	if id == "" { // of an import, somebody who is new
+	if id == "" { // of an import, someone who is new
 		return nil
 	}
 	_, p, err := c.Identity.Person.Find(tx, id)
@@ -365,7 +365,7 @@ func (c *Console) stopJob(v *layout.Visit, _ url.Values) (layout.Result, error) 
 	return layout.Result{}, c.Manage.StopJob(v.Context(), shownJob(v).ID, v.Actor())
 }
 
-// jobsPart lists the newest work on many persons. ok tells whether there was any.
+// jobsPart lists the newest work on many persons. ok reports whether there was any.
 func (c *Console) jobsPart(tx storage.Tx) (part web.ConsolePart, ok bool, err error) {
 	list, err := c.Manage.Jobs(tx, lastJobs)
 	t := &web.Table{

@@ -122,7 +122,7 @@ func TestBulk(t *testing.T) {
 	}
 }
 
-// TestBulkEnds: work on many persons goes on after a crash where it was, ends when somebody stops it, and when who has
+// TestBulkEnds: work on many persons goes on after a crash where it was, ends when someone stops it, and when who has
 // asked for it loses the right.
 func TestBulkEnds(t *testing.T) {
 	t.Parallel()
@@ -203,7 +203,7 @@ func TestBulkEnds(t *testing.T) {
 	})
 }
 
-// TestBulkStopsAtOnce: once somebody has stopped the work, nobody is changed any more, also of those who were read
+// TestBulkStopsAtOnce: once someone has stopped the work, no one is changed any more, also of those who were read
 // before.
 func TestBulkStopsAtOnce(t *testing.T) {
 	t.Parallel()

@@ -43,7 +43,7 @@ func TestChainScreen(t *testing.T) {
 	}
 	h.must(h.console.Manage.WorkOffChecks(t.Context(), "node-1"))
 	shows("after a check", "Unchanged", "node-1", "21 November 2035", "operator@example.com", "default")
-	// Somebody takes the newest sealed event away.
+	// Someone takes the newest sealed event away.
 	h.must(h.store.Update(t.Context(), func(tx storage.Tx) error {
 		var last []byte
 		for rec, err := range tx.Scan(storage.Range{Prefix: []byte("event_log/")}) {

@@ -541,7 +541,7 @@ func TestPolicies(t *testing.T) {
 	h.actHasEvent(b, owner, "/admin/policies/tea/remove-policy", "configuration.ConfigurationUpdatedEvent")
 }
 
-// request is what somebody has asked to open, with the reason. It returns the id.
+// request is what someone has asked to open, with the reason. It returns the id.
 func (h *harness) request(username string, reason ...string) string {
 	h.t.Helper()
 	const site = "https://wiki.example.com"
@@ -555,7 +555,7 @@ func (h *harness) request(username string, reason ...string) string {
 	return r.ID
 }
 
-// TestRequests: what people ask for is granted for a while, refused or taken back, each with its event; nobody grants
+// TestRequests: what people ask for is granted for a while, refused or taken back, each with its event; no one grants
 // themselves anything.
 func TestRequests(t *testing.T) {
 	t.Parallel()

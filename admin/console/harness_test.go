@@ -244,7 +244,7 @@ func (h *harness) link(provider, id string) {
 	}))
 }
 
-// job begins work of the helpdesk on nobody, and returns its id.
+// job begins work of the helpdesk on no one, and returns its id.
 func (h *harness) job() string {
 	h.t.Helper()
 	if h.jobID != "" {

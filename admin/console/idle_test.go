@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestPagesThatLoadThemselves: a page that loads itself again does not keep the session of somebody who has left from
+// TestPagesThatLoadThemselves: a page that loads itself again does not keep the session of someone who has left from
 // ending. One that is opened does.
 func TestPagesThatLoadThemselves(t *testing.T) {
 	t.Parallel()

@@ -62,7 +62,7 @@ func (c *Console) askImport(v *layout.Visit) (layout.Question, error) {
 	}}, nil
 }
 
-// importFile takes a file. Nobody comes before somebody has seen what would.
+// importFile takes a file. No one comes before someone has seen what would.
 func (c *Console) importFile(v *layout.Visit, in url.Values) (layout.Result, error) {
 	id, err := c.Manage.StartImport(v.Context(),
 		admin.NewImport{Kind: in.Get("kind"), Update: in.Has("update"), By: requester(v), Next: func() (io.Reader, error) {

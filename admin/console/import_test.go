@@ -92,7 +92,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// exists tells whether there is a person of a username.
+// exists reports whether there is a person of a username.
 func (h *harness) exists(username string) bool {
 	_, err := h.id.Person.Person(h.t.Context(), username)
 	return err == nil
@@ -487,7 +487,7 @@ func TestImportAttacks(t *testing.T) {
 	})
 }
 
-// TestImportsThatWait: a bounded number of files of one operator is kept until somebody confirms or stops the import.
+// TestImportsThatWait: a bounded number of files of one operator is kept until someone confirms or stops the import.
 func TestImportsThatWait(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -587,7 +587,7 @@ func TestImportsThatWait(t *testing.T) {
 	})
 }
 
-// TestImportStops: an import that is stopped leaves those who have come, and nothing of the others. One that nobody
+// TestImportStops: an import that is stopped leaves those who have come, and nothing of the others. One that no one
 // confirms is gone after a day.
 func TestImportStops(t *testing.T) {
 	t.Parallel()

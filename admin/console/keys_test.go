@@ -71,8 +71,8 @@ func TestKeysInTheConsole(t *testing.T) {
 	}
 }
 
-// TestRotatePairInTheConsole: the next key is published beside the one that signs, then signs, and then the former
-// one is retired; the page of a provider says what is left of its certificates and of our keys, and leads on.
+// TestRotatePairInTheConsole: the next key is published next to the one that signs, then signs, and then the former one
+// is retired; the page of a provider says what is left of its certificates and of our keys, and leads on.
 func TestRotatePairInTheConsole(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

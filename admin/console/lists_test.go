@@ -286,7 +286,7 @@ func TestSessionsByPlace(t *testing.T) {
 	}
 }
 
-// TestSecondClick: a form for a new secret that is sent twice makes one, so that the secret in use stays valid.
+// TestSecondClick: a form for a new secret that is sent twice makes one, so the secret in use stays valid.
 func TestSecondClick(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -306,8 +306,8 @@ func TestSecondClick(t *testing.T) {
 	}
 }
 
-// TestApplicationIsUsed: an application says when it was last used for somebody, and leads to the sessions that have
-// its tokens.
+// TestApplicationIsUsed: an application says when it was last used for someone, and leads to the sessions that have its
+// tokens.
 func TestApplicationIsUsed(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -41,7 +41,7 @@ func liveQuery(v *layout.Visit, at audit.Cursor) url.Values {
 	return q
 }
 
-// feedEvents tells of the events that the filter selects and that were stored behind the place that the page knows, or
+// feedEvents tells of the events that the filter selects and that were stored after the place that the page knows, or
 // that the browser has come to. Without one it begins now.
 func (c *Console) feedEvents(v *layout.Visit) (layout.Feed, error) {
 	s, wrong, err := c.eventSearch(v)

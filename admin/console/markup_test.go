@@ -171,7 +171,7 @@ func markup(body string) string {
 	return ""
 }
 
-// isPreview tells whether a frame shows a preview, which can do nothing.
+// isPreview reports whether a frame shows a preview, which can do nothing.
 func isPreview(n *html.Node) bool {
 	attr := map[string]string{}
 	for _, a := range n.Attr {

@@ -48,7 +48,7 @@ func TestRightsThatAreLostMeanwhile(t *testing.T) {
 			}, audit.Actor{})
 		h.must(err)
 		victim := h.personID("nobody@example.com")
-		// member puts somebody into a group, or takes them out.
+		// member puts someone into a group, or takes them out.
 		member := func(group, id string, in bool) {
 			_, err := h.id.Person.UpdateGroup(t.Context(), h.groupID(group), audit.Actor{ID: "test"},
 				func(_ storage.Tx, _ person.Group, c *person.GroupChange) error {

@@ -42,7 +42,7 @@ func mergeProblem(err error) error {
 }
 
 // mayTakeOver refuses an account that the person of the visit could not remove, and one whose role would go over by
-// somebody who gives none.
+// someone who gives none.
 func (c *Console) mayTakeOver(v *layout.Visit, partition string, groups []string) error {
 	switch rank := c.frame.RoleOf(partition, groups); {
 	case rank >= v.Role:

@@ -108,7 +108,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestMergeRights: nobody raises anybody by a merge.
+// TestMergeRights: no one raises anybody by a merge.
 func TestMergeRights(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

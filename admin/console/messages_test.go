@@ -82,7 +82,7 @@ func (h *harness) messagesPaths(payload, q string) (out []string) {
 	return out
 }
 
-// unverify gives somebody an address that is not verified.
+// unverify gives someone an address that is not verified.
 func (h *harness) unverify(username string) {
 	h.t.Helper()
 	_, err := h.id.Person.UpdatePerson(h.t.Context(), h.personID(username), person.Edit{By: audit.Actor{ID: "test"}},

@@ -115,7 +115,7 @@ func (c *Console) failedMessages(tx storage.Tx, v *layout.Visit) (n int, err err
 	return n, nil
 }
 
-// causes are the screens where what findings are about is seen or mended, by the first word of their options.
+// causes are the screens where what findings are about is seen or fixed, by the first word of their options.
 var causes = map[string]string{
 	"client": "/applications/", "idp": "/providers/", "policy": "/policies/",
 	"api_client": "/api-clients", "key_pair": "/keys", "group": "/groups", "groups": "/groups", "policies": "/policies", "storage": "/storage",

@@ -69,7 +69,7 @@ func (c *Console) personScreen() *layout.Screen {
 	}
 }
 
-// inState tells whether the person is in one of the states.
+// inState reports whether the person is in one of the states.
 func inState(of ...person.State) func(*layout.Visit) bool {
 	return func(v *layout.Visit) bool {
 		for _, s := range of {

@@ -53,7 +53,7 @@ func (c *Console) askEdit(v *layout.Visit) (layout.Question, error) {
 	}}, nil
 }
 
-// edit changes the profile. What is as it was is not sent, so that nothing is overwritten that somebody else changes.
+// edit changes the profile. What is as it was is not sent, so nothing is overwritten that someone else changes.
 func (c *Console) edit(v *layout.Visit, in url.Values) (layout.Result, error) {
 	p, change := shownPerson(v), admin.PersonChange{}
 	set := func(to **string, name, was string) {

@@ -37,7 +37,7 @@ var codePurpose = map[person.State]challenge.DeliveredPurpose{
 	person.Active: challenge.DeliveredStepUp, person.Invited: challenge.DeliveredInvitation, person.Inactive: challenge.DeliveredActivation,
 }
 
-// canHaveCode tells whether a code would be good for anything.
+// canHaveCode reports whether a code would be good for anything.
 func canHaveCode(v *layout.Visit) bool {
 	f := &v.Settings.Features
 	switch shownPerson(v).State {

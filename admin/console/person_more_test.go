@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
-// TestBlocks: a block ends by itself at the time that it was given, somebody who was invited is invited again after one
+// TestBlocks: a block ends by itself at the time that it was given, someone who was invited is invited again after one
 // and not active, and an invitation is not "unblocked".
 func TestBlocks(t *testing.T) {
 	t.Parallel()

@@ -139,7 +139,7 @@ func (c *Console) personFilters(v *layout.Visit, f personFilter) *web.Filter {
 	return out
 }
 
-// filter is the filter as it is stored and searched. ok is false if it can select nobody.
+// filter is the filter as it is stored and searched. ok is false if it can select no one.
 func (c *Console) filter(tx storage.Tx, f personFilter) (out admin.Filter, ok bool, err error) {
 	out = admin.Filter{Partition: cmp.Or(f.partition, audit.DefaultPartition), Text: f.q, State: person.State(f.state)}
 	if !slices.Contains(states, out.State) {
@@ -152,7 +152,7 @@ func (c *Console) filter(tx storage.Tx, f personFilter) (out admin.Filter, ok bo
 	return out, out.Group != "", err
 }
 
-// findPersons returns a page of the persons that a filter selects, behind after, and what continues the list.
+// findPersons returns a page of the persons that a filter selects, past after, and what continues the list.
 func (c *Console) findPersons(tx storage.Tx, f personFilter, after string) (list []personindex.Found, next string, err error) {
 	q, ok, err := c.filter(tx, f)
 	if err != nil || !ok {
@@ -231,7 +231,7 @@ func askInviteAgain(v *layout.Visit) (layout.Question, error) {
 	return layout.Question{Off: invitationsOff(v)}, nil
 }
 
-// invitationsOff says that nobody can be invited. nil: they can
+// invitationsOff says that no one can be invited. nil: they can
 func invitationsOff(v *layout.Visit) *web.Empty {
 	if v.Settings.Features.AcceptingInvitationEnabled {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
-// TestInvitationsThatAreOff: it is said before somebody has filled in a form, and a form that is open already is
+// TestInvitationsThatAreOff: it is said before someone has filled in a form, and a form that is open already is
 // refused.
 func TestInvitationsThatAreOff(t *testing.T) {
 	t.Parallel()

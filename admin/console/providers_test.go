@@ -152,7 +152,7 @@ func TestProviderByItsMetadata(t *testing.T) {
 	}
 }
 
-// TestHealthOfProviders: when a provider has signed somebody in, and when and why it has failed, stands on its page.
+// TestHealthOfProviders: when a provider has signed someone in, and when and why it has failed, stands on its page.
 func TestHealthOfProviders(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

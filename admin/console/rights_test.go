@@ -18,7 +18,7 @@ import (
 )
 
 // Which roles may do what, to whom: a row for each screen and each act, by their paths. Columns: viewer, helpdesk,
-// operator, owner. An act on a person has four letters for each kind of person: nobody without a role, somebody with a
+// operator, owner. An act on a person has four letters for each kind of person: no one without a role, someone with a
 // lower role, with the same role, with a higher role; + may, - may not, . there is no such person.
 var rights = map[string][4]string{
 	"":                {"+", "+", "+", "+"},
@@ -72,7 +72,7 @@ var rights = map[string][4]string{
 	"/jobs/{id}/stop-job":   looksAfter,
 
 	"/requests":                     {"+", "+", "+", "+"},
-	"/requests/{id}":                {"++", "++", "++", "++"}, // of somebody without a role, and of an owner
+	"/requests/{id}":                {"++", "++", "++", "++"}, // of someone without a role, and of an owner
 	"/requests/{id}/grant":          {"--", "--", "+-", "++"},
 	"/requests/{id}/refuse":         {"--", "--", "+-", "++"},
 	"/requests/{id}/revoke-access":  {"--", "--", "+-", "++"},
@@ -359,8 +359,8 @@ func typesOf(list []audit.Event) string {
 	return out
 }
 
-// TestSignInOfAdministrators: the console needs the level that is configured and asks for it, and nobody
-// changes anything with a sign-in that is older than 15 minutes.
+// TestSignInOfAdministrators: the console needs the level that is configured and asks for it, and no one changes
+// anything with a sign-in that is older than 15 minutes.
 func TestSignInOfAdministrators(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -13,7 +13,7 @@ import (
 var update = flag.Bool("update", false, "write testdata/routes.txt")
 
 // routesFile lists every route of the console. The tests that look at the whole of it, also those in other packages, go
-// by this list, so that none of them passes over a new screen.
+// by this list, so none of them passes over a new screen.
 const routesFile = "testdata/routes.txt"
 
 // TestRoutes holds the list of routes against the screens.
@@ -62,7 +62,7 @@ func routeOf(routes []string, path string) (found string) {
 	return found
 }
 
-// isScreen tells whether a path is that of a screen, and not of an act.
+// isScreen reports whether a path is that of a screen, and not of an act.
 func (h *harness) isScreen(path string) bool {
 	return slices.ContainsFunc(h.console.screens, func(s *layout.Screen) bool { return s.Path == path })
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // seeAsAct looks at the account of a person as the person sees it. It is off unless the operator has switched it on,
-// and nobody sees an account with as much to say: owners do not see each other's either.
+// and no one sees an account with as much to say: owners do not see each other's either.
 // (docs/decisions/console.md#seeing-an-account)
 func (c *Console) seeAsAct() *layout.Act {
 	return &layout.Act{
@@ -50,7 +50,7 @@ func (c *Console) seeAs(v *layout.Visit, in url.Values) (layout.Result, error) {
 	return layout.Result{To: person.DefaultReturn}, c.Identity.Front.BeginSeeing(v.Context(), shownPerson(v).ID, by)
 }
 
-// MaySee tells whether the person of a session may look at the account of a person now.
+// MaySee reports whether the person of a session may look at the account of a person now.
 func (c *Console) MaySee(u *settings.Units, by *session.Current, personID string, p *person.Record) bool {
 	role := c.frame.RoleOf(by.Person.PartitionName(), by.Person.Groups)
 	return u.Features.AdminConsoleEnabled && c.frame.SeeAs != layout.Nobody && role >= max(c.frame.SeeAs, layout.Operator) &&

@@ -71,7 +71,7 @@ func (h *harness) units() *settings.Units {
 	return u
 }
 
-// checked are the fields of a form as its page shows them, so that a test changes one.
+// checked are the fields of a form as its page shows them, so a test changes one.
 func (a *answer) checked(t *testing.T) (fields []string) {
 	t.Helper()
 	inSelect, first := false, false
@@ -187,7 +187,7 @@ func TestSwitchesAreFields(t *testing.T) {
 	}
 }
 
-// TestSettingsMeanwhile: what somebody else has changed since the page was opened is not overwritten unseen, and what
+// TestSettingsMeanwhile: what someone else has changed since the page was opened is not overwritten unseen, and what
 // was typed stays.
 func TestSettingsMeanwhile(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// trusts makes somebody trust a browser.
+// trusts makes someone trust a browser.
 func (h *harness) trusts(username, id string) {
 	h.t.Helper()
 	h.must(h.store.Update(h.t.Context(), func(tx storage.Tx) error {
@@ -22,7 +22,7 @@ func (h *harness) trusts(username, id string) {
 	}))
 }
 
-// trustedBy are the ids of the browsers that somebody trusts.
+// trustedBy are the ids of the browsers that someone trusts.
 func (h *harness) trustedBy(username string) string {
 	h.t.Helper()
 	var ids []string

@@ -28,7 +28,7 @@ type Finding struct {
 	Reason string `json:"reason"`
 	Mend   string `json:"mend"`
 	// About is what the finding is about, as options are called, such as client wiki: scopes or site wiki.example.com. It
-	// leads the console to where it is mended. Empty: unknown
+	// leads the console to where it is fixed. Empty: unknown
 	About string `json:"-"`
 }
 

@@ -22,7 +22,7 @@ import (
 
 // Options say what is probed.
 type Options struct {
-	Proxy  string // one of Proxies: the mends are for it
+	Proxy  string // one of Proxies: the fixes are for it
 	URL    string // of a protected page, as browsers see it
 	Public string // path of a page that needs no credential, or would be taken for one
 	Listen string // where the recording upstream listens, in place of the application
@@ -43,7 +43,7 @@ type Options struct {
 	listening func(address string) // for tests: where the upstream listens
 }
 
-// Proxies are the proxies that there are mends for.
+// Proxies are the proxies that there are fixes for.
 var Proxies = []string{"nginx", "ingress-nginx", "traefik", "caddy", "haproxy", "envoy", Protect}
 
 // Protect stands for a site of Gatehouse itself, which no other proxy serves.

@@ -184,7 +184,7 @@ func TestBadProxies(t *testing.T) {
 func TestLive(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		page   http.HandlerFunc // of the site, to somebody who is not signed in
+		page   http.HandlerFunc // of the site, to someone who is not signed in
 		failed []string
 		warned []string
 	}{
@@ -314,7 +314,7 @@ func TestWrongUpstream(t *testing.T) {
 	t.Parallel()
 	got := examine(t, func(g *gate, o *Options) {
 		g.faults["lets everything in"] = true
-		g.upstream.Store("127.0.0.1:1") // nobody is there
+		g.upstream.Store("127.0.0.1:1") // no one is there
 		o.listening = nil
 	})
 	if len(got[Failed]) == 0 || !strings.Contains(got[Failed][0].What, "502") && !strings.Contains(got[Warning][0].What, "502") {

@@ -44,7 +44,7 @@ func (e *examination) judgeLive(p probe, a reply) (verdict, what string) {
 	return Warning, fmt.Sprintf("the answer is %d, which Gatehouse does not give here: it can be the application's", a.status)
 }
 
-// sameTarget tells whether two addresses lead to the same page, whatever their queries are.
+// sameTarget reports whether two addresses lead to the same page, whatever their queries are.
 func sameTarget(one, other string) bool {
 	a, errA := url.Parse(one)
 	b, errB := url.Parse(other)

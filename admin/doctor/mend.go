@@ -1,8 +1,8 @@
 package doctor
 
-// mends say what to do about a failure, by the proxy and what the failure is about. The one without a proxy is for all
+// fixes say what to do about a failure, by the proxy and what the failure is about. The one without a proxy is for all
 // others.
-var mends = map[kind]map[string]string{
+var fixes = map[kind]map[string]string{
 	aboutGate: {
 		"":        "every request of the site must be put to Gatehouse before it goes to the application, and only 2xx lets it in",
 		"nginx":   "put `auth_request` into the server or location that has `proxy_pass`; 302 from Gatehouse becomes 500 in nginx, so ask it with `profile=nginx`",
@@ -69,8 +69,8 @@ var mends = map[kind]map[string]string{
 }
 
 func mendOf(proxy string, k kind) string {
-	if text, ok := mends[k][proxy]; ok {
+	if text, ok := fixes[k][proxy]; ok {
 		return text
 	}
-	return mends[k][""]
+	return fixes[k][""]
 }

@@ -15,7 +15,7 @@ const (
 	passes                     // it must arrive
 )
 
-// kind says what a failure is about, for the mend.
+// kind says what a failure is about, for the fix.
 type kind int
 
 const (
@@ -35,7 +35,7 @@ type probe struct {
 	name    string
 	kind    kind
 	expects expectation
-	first   bool // the first one, whose answer tells whether the probes can tell anything
+	first   bool // the first one, whose answer reports whether the probes can tell anything
 	token   bool
 	mild    bool // a made-up value that arrives is a warning
 	method  string
@@ -117,7 +117,7 @@ func (e *examination) madeUp(spell func(string) string) (lines []string) {
 	return lines
 }
 
-// spoofs are requests of somebody who may pass and makes up who they are.
+// spoofs are requests of someone who may pass and makes up who they are.
 func (e *examination) spoofs() (out []probe) {
 	add := func(name string, k kind, header []string) {
 		out = append(out, probe{

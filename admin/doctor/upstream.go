@@ -127,7 +127,7 @@ func folded(name string) string {
 	return strings.NewReplacer("_", "-", ".", "-").Replace(strings.ToLower(strings.TrimSpace(name)))
 }
 
-// identity lists the identity headers without their values, which are nobody's business here.
+// identity lists the identity headers without their values, which are no one's business here.
 func (a *received) identity(names []string) string {
 	var out []string
 	for _, name := range names {

@@ -131,7 +131,7 @@ func (c *check) resource(ctx context.Context, server *url.URL, named string) (is
 	return doc.Servers[0], true
 }
 
-// belongs tells whether an address is the resource or below it, as clients compare them.
+// belongs reports whether an address is the resource or below it, as clients compare them.
 func belongs(resource string, server *url.URL) bool {
 	u, err := url.Parse(resource)
 	if err != nil || !strings.EqualFold(u.Scheme, server.Scheme) || !strings.EqualFold(u.Host, server.Host) {

@@ -18,7 +18,7 @@ type Owned struct {
 	Person string
 }
 
-// All returns the app passwords of everybody that work now, person by person, behind after. next is where the list goes
+// All returns the app passwords of everybody that work now, person by person, past after. next is where the list goes
 // on, "" at its end.
 func (p *Passwords) All(tx storage.Tx, after string, limit int, now time.Time) (out []Owned, next string, err error) {
 	r := storage.Range{Limit: maxLooked}

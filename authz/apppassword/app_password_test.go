@@ -33,7 +33,7 @@ func (b bell) Wake() {
 	}
 }
 
-// works tells whether protect would take the app password for somebody.
+// works reports whether protect would take the app password for someone.
 func works(t *testing.T, h *authztest.Harness, text string) bool {
 	t.Helper()
 	in, err := h.Server().Introspect(t.Context(), text)
@@ -307,7 +307,7 @@ func TestUsesOfAnAppPasswordAreEvents(t *testing.T) {
 	}
 }
 
-// TestUseOfAnAppPasswordIsDurable: a use that nobody could see later does not pass.
+// TestUseOfAnAppPasswordIsDurable: a use that no one could see later does not pass.
 func TestUseOfAnAppPasswordIsDurable(t *testing.T) {
 	t.Parallel()
 	h := authztest.NewWithAppPasswords(t)

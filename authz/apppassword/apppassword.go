@@ -44,7 +44,7 @@ type Deps struct {
 	Events  *audit.Recorder
 	// Sites are those that accept app passwords.
 	Sites []Site
-	// Allowed tells whether the settings allow app passwords. nil: they do.
+	// Allowed reports whether the settings allow app passwords. nil: they do.
 	Allowed func(tx storage.Tx) (bool, error)
 	Log     *zap.Logger
 	Now     func() time.Time
@@ -72,7 +72,7 @@ func New(deps Deps) *Passwords {
 
 func (p *Passwords) now() time.Time { return p.deps.Now().UTC() }
 
-// admits tells whether a site is one for this person, as far as that is known before a request.
+// admits reports whether a site is one for this person, as far as that is known before a request.
 func (s *Site) admits(who authn.Subject) bool {
 	if len(s.Groups) > 0 && !slices.ContainsFunc(s.Groups, func(g string) bool { return slices.Contains(who.Groups, g) }) {
 		return false

@@ -63,7 +63,7 @@ func (p *Passwords) OfferedTo(tx storage.Tx, person string, level int) ([]authn.
 	return p.offered(st.Subject, level), nil
 }
 
-// isOffered tells whether a person can choose these sites and scopes. A scope must be one that one of the sites asks
+// isOffered reports whether a person can choose these sites and scopes. A scope must be one that one of the sites asks
 // for.
 func isOffered(offered []authn.AppPasswordSite, sites, scopes []string) bool {
 	var possible []string

@@ -67,7 +67,7 @@ func (p *Passwords) Use(ctx context.Context, text, site string, from audit.Origi
 	return in, nil
 }
 
-// isFirst tells whether a use is the first one of its minute and place, and otherwise counts it. kept is what further
+// isFirst reports whether a use is the first one of its minute and place, and otherwise counts it. kept is what further
 // uses are counted in; others change it.
 func (p *Passwords) isFirst(u recent) (kept *recent, first bool) {
 	p.mu.Lock()
@@ -87,7 +87,7 @@ func (p *Passwords) isFirst(u recent) (kept *recent, first bool) {
 	return &u, true
 }
 
-// drop forgets a use that could not be written, so that the next one is the first of its minute.
+// drop forgets a use that could not be written, so the next one is the first of its minute.
 func (p *Passwords) drop(kept *recent) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

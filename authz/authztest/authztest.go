@@ -66,7 +66,7 @@ type Harness struct {
 	called       func(id, address string)
 	// addresses says that requests name theirs.
 	addresses bool
-	// certificate returns that of a request. nil: nobody has one.
+	// certificate returns that of a request. nil: no one has one.
 	certificate func(*http.Request) (*certificate.Presented, error)
 	log         *syncBuffer
 	watch       *watcher

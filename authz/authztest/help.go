@@ -56,7 +56,7 @@ func WantRedirectError(t *testing.T, h *Harness, what string, res *Response, cod
 // FAPIPrefix begins the names of the conformance modules of FAPI 2.0.
 const FAPIPrefix = "fapi2-security-profile-final-"
 
-// AskedForConsent tells whether the consent page was seen since the last call.
+// AskedForConsent reports whether the consent page was seen since the last call.
 func AskedForConsent(b *Browser) bool {
 	for _, page := range b.Pages {
 		if strings.Contains(page.Body, `value="allow"`) {

@@ -102,7 +102,7 @@ func SendLogouts(t *testing.T, h *Harness) {
 	}
 }
 
-// SignedIn tells whether the browser is still signed in, as a client sees it.
+// SignedIn reports whether the browser is still signed in, as a client sees it.
 func SignedIn(b *Browser) bool {
 	_, params := b.Authorize("shop", "prompt", "none").Redirect()
 	return params.Get("code") != ""

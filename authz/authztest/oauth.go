@@ -128,7 +128,7 @@ func (h *Harness) Introspect(token string) *Response {
 	return h.Post("/oauth/api/v2/token/introspect", url.Values{"token": {token}}, Basic("ops", Secret("ops"))...)
 }
 
-// Active tells whether a token is active, and fails the test when the server cannot answer.
+// Active reports whether a token is active, and fails the test when the server cannot answer.
 func (h *Harness) Active(token string) bool {
 	h.T.Helper()
 	res := h.Introspect(token)

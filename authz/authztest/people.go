@@ -120,7 +120,7 @@ func (p *People) PanicOnGet() {
 	p.panicGet = true
 }
 
-// After calls f with each sign-in that Authenticate is about to return, so that tests can change something in between.
+// After calls f with each sign-in that Authenticate is about to return, so tests can change something in between.
 func (p *People) After(f func(*authn.Result)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,7 +141,7 @@ func (p *People) vouch(w http.ResponseWriter, r *http.Request, d authn.Demand) (
 	person, known := p.vouched, p.current(r) != nil
 	p.mu.Unlock()
 	if person == "" || known {
-		return nil, nil //nolint:nilnil // nobody vouches
+		return nil, nil //nolint:nilnil // no one vouches
 	}
 	id := p.SignIn(person, max(1, d.Level))
 	p.mu.Lock()
@@ -283,7 +283,7 @@ func (p *People) Get(_ storage.Tx, subject string) (authn.Subject, error) {
 // closedSessions are the sessions that a transaction has closed: ids.
 var closedSessions = storage.NewTable[struct{}]("authztest_closed_session")
 
-// isClosed tells whether CloseSession has closed a session in tx or in an earlier transaction that was kept.
+// isClosed reports whether CloseSession has closed a session in tx or in an earlier transaction that was kept.
 func (p *People) isClosed(tx storage.Tx, id string) (bool, error) {
 	if !p.closing[id] {
 		return false, nil

@@ -29,7 +29,7 @@ type Presented struct {
 }
 
 var (
-	// ErrNotVerified says that nobody has verified the chain of a certificate.
+	// ErrNotVerified says that no one has verified the chain of a certificate.
 	ErrNotVerified = errors.New("its chain has not been verified: let tls client_auth verify it, or name its authority (client_ca)")
 	errNotYet      = errors.New("the certificate is not valid yet")
 	errExpired     = errors.New("the certificate has expired")
@@ -73,18 +73,18 @@ func (p *Presented) Thumbprint() string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// Is tells whether the certificate is this one.
+// Is reports whether the certificate is this one.
 func (p *Presented) Is(other *x509.Certificate) bool {
 	return subtle.ConstantTimeCompare(p.Leaf.Raw, other.Raw) == 1
 }
 
-// HasThumbprint tells whether the certificate has this SHA-256 hash.
+// HasThumbprint reports whether the certificate has this SHA-256 hash.
 func (p *Presented) HasThumbprint(hash []byte) bool {
 	sum := sha256.Sum256(p.Leaf.Raw)
 	return subtle.ConstantTimeCompare(sum[:], hash) == 1
 }
 
-// HasKey tells whether the certificate is about this public key.
+// HasKey reports whether the certificate is about this public key.
 func (p *Presented) HasKey(key crypto.PublicKey) bool {
 	own, ok := p.Leaf.PublicKey.(interface{ Equal(x crypto.PublicKey) bool })
 	return ok && own.Equal(key)
@@ -170,7 +170,7 @@ func (s *Subject) Check() error {
 	return nil
 }
 
-// Matches tells whether a certificate names the subject. Names are compared whole: no wildcard and no part of a name
+// Matches reports whether a certificate names the subject. Names are compared whole: no wildcard and no part of a name
 // stands for another one. (docs/decisions/client-authentication.md#mutual-tls)
 func (s *Subject) Matches(cert *x509.Certificate) bool {
 	kind, name := s.Name()
@@ -209,8 +209,8 @@ const (
 
 var alternativeNames = asn1.ObjectIdentifier{2, 5, 29, 17}
 
-// anyName tells whether an alternative name of a kind passes. They are read as they stand in the certificate: a parsed
-// URI can be written in another way.
+// anyName reports whether an alternative name of a kind passes. They are read as they stand in the certificate: a
+// parsed URI can be written in another way.
 func anyName(cert *x509.Certificate, tag int, passes func(is []byte) bool) bool {
 	for _, e := range cert.Extensions {
 		if !e.Id.Equal(alternativeNames) {

@@ -170,7 +170,7 @@ func (r *nameReader) value() (string, error) {
 	return out, nil
 }
 
-// matchesDN tells whether a name is that of a certificate.
+// matchesDN reports whether a name is that of a certificate.
 func matchesDN(name string, raw []byte) bool {
 	want, err := parseDN(name)
 	if err != nil {

@@ -37,7 +37,7 @@ const (
 // Config says which documents are fetched. The zero value of a member is its default.
 type Config struct {
 	On bool
-	// Trust are hosts, and *.example.com for those below, of which people are not told that nobody has verified them.
+	// Trust are hosts, and *.example.com for those below, of which people are not told that no one has verified them.
 	Trust    []string
 	MaxSize  int64
 	Timeout  time.Duration
@@ -88,18 +88,18 @@ func New(cfg Config, client *http.Client, now func() time.Time) *Documents {
 	}
 }
 
-// On tells whether documents are looked at.
+// On reports whether documents are looked at.
 func (d *Documents) On() bool { return d.cfg.On }
 
 // Schemes are the private schemes of Config.
 func (d *Documents) Schemes() []string { return d.cfg.Schemes }
 
-// Takes tells whether a client id is the address of a document, and documents are looked at.
+// Takes reports whether a client id is the address of a document, and documents are looked at.
 func (d *Documents) Takes(id string) bool {
 	return d.cfg.On && strings.HasPrefix(id, "https://") && isID(id)
 }
 
-// Trusts tells whether the operator knows the host of a client.
+// Trusts reports whether the operator knows the host of a client.
 func (d *Documents) Trusts(id string) bool {
 	host := HostOf(id)
 	return slices.ContainsFunc(d.cfg.Trust, func(t string) bool {
@@ -122,10 +122,10 @@ func Asking(ctx context.Context, address string, refreshes bool) context.Context
 	return context.WithValue(ctx, askingKey{}, asking{address, refreshes})
 }
 
-// ErrUnknown says that nothing is remembered of a client, and nobody asks for it.
+// ErrUnknown says that nothing is remembered of a client, and no one asks for it.
 var ErrUnknown = errors.New("the metadata document of the client is not known here")
 
-// Refreshes tells whether a document that was good until then will do for what is asked.
+// Refreshes reports whether a document that was good until then will do for what is asked.
 func (d *Documents) Refreshes(ctx context.Context, until time.Time) bool {
 	a, _ := ctx.Value(askingKey{}).(asking)
 	return a.refreshes && d.now().Sub(until) < lastGood
@@ -237,7 +237,7 @@ func (d *Documents) keep(id string, doc *Document, err error) {
 	d.known[id] = &cachedDocument{doc, now}
 }
 
-// AllowsOrigin tells whether scripts of an origin belong to a client that is remembered. every is the origin that
+// AllowsOrigin reports whether scripts of an origin belong to a client that is remembered. every is the origin that
 // stands for each port of a loopback host, or empty.
 func (d *Documents) AllowsOrigin(origin, every string) bool {
 	d.mu.Lock()

@@ -268,7 +268,7 @@ func TestDocumentsAreRemembered(t *testing.T) {
 	}
 }
 
-// Nobody can make us fetch at will: ten times a minute for one address, once at a time for one client, sixteen at a
+// No one can make us fetch at will: ten times a minute for one address, once at a time for one client, sixteen at a
 // time for all, and what is remembered is bounded.
 func TestFetchesAreBounded(t *testing.T) {
 	t.Parallel()

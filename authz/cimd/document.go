@@ -34,8 +34,8 @@ type Document struct {
 	Until time.Time
 }
 
-// isID tells whether a client id is the address of a metadata document: https, with a path, and such that nobody reads
-// it in two ways. (draft-ietf-oauth-client-id-metadata-document 3)
+// isID reports whether a client id is the address of a metadata document: https, with a path, and such that no one
+// reads it in two ways. (draft-ietf-oauth-client-id-metadata-document 3)
 func isID(id string) bool {
 	rest, ok := strings.CutPrefix(id, "https://")
 	if !ok || client.CheckID(id) != nil || strings.ContainsAny(id, "#\\@ \"<>^`{|}") {

@@ -92,7 +92,7 @@ func TestClientByItsDocumentWithoutScope(t *testing.T) {
 	}
 }
 
-// A client that nobody has registered signs a person in, on whatever port it listens, and keeps its tokens after a
+// A client that no one has registered signs a person in, on whatever port it listens, and keeps its tokens after a
 // restart. The person is asked once for the same, and again for anything else.
 func TestClientByItsDocument(t *testing.T) {
 	t.Parallel()
@@ -148,7 +148,7 @@ func TestClientByItsDocument(t *testing.T) {
 
 	h.Invariants(t)
 
-	// Its host goes away, and the server starts anew: tokens are refreshed for a day, and nobody signs in.
+	// Its host goes away, and the server starts again: tokens are refreshed for a day, and no one signs in.
 	code, _ = authztest.AllowDocument(t, h, b, v)
 	res = redeemDocument(h, code, loopbackURI)
 	d.set(func() { d.away = true })

@@ -8,12 +8,12 @@ const (
 	MethodSelfSigned = "self_signed_tls_client_auth" // or by itself
 )
 
-// UsesCertificate tells whether the client authenticates by the certificate of its connection.
+// UsesCertificate reports whether the client authenticates by the certificate of its connection.
 func (c *Client) UsesCertificate() bool {
 	return c.AuthMethod == MethodTLS || c.AuthMethod == MethodSelfSigned
 }
 
-// IsWithoutSecret tells whether the client authenticates by something better than a secret.
+// IsWithoutSecret reports whether the client authenticates by something better than a secret.
 func (c *Client) IsWithoutSecret() bool {
 	return c.AuthMethod == MethodPrivateKey || c.AuthMethod == MethodWorkload || c.UsesCertificate()
 }

@@ -157,12 +157,12 @@ type APIClient struct {
 	CertificateSubject *certificate.Subject `json:"certificate_subject,omitempty"`
 }
 
-// HasScope tells whether the client can ask for a scope.
+// HasScope reports whether the client can ask for a scope.
 func (c *Client) HasScope(name string) bool {
 	return slices.Contains(c.Scopes, name) || (name == ScopeOffline && c.HasGrant(GrantRefreshToken))
 }
 
-// HasGrant tells whether the client is allowed a grant. Who can get access tokens by the implicit grant can get ID
+// HasGrant reports whether the client is allowed a grant. Who can get access tokens by the implicit grant can get ID
 // tokens by it too.
 func (c *Client) HasGrant(name string) bool {
 	return slices.Contains(c.Grants, name) || (name == GrantIDToken && slices.Contains(c.Grants, GrantImplicit))
@@ -177,7 +177,7 @@ func (c *Client) StillAllowed(scope []string) []string {
 	return slices.DeleteFunc(slices.Clone(scope), func(name string) bool { return !c.HasScope(name) })
 }
 
-// HearsOfLogout tells whether the client is notified when sessions end.
+// HearsOfLogout reports whether the client is notified when sessions end.
 func (c *Client) HearsOfLogout() bool {
 	return c.BackchannelLogoutURI != "" || c.FrontchannelLogoutURI != ""
 }

@@ -39,7 +39,7 @@ func (c *Client) MayAssert(issuer string) *IDJAG {
 	return nil
 }
 
-// MayExchange tells whether the client can exchange a token of a client for one with these audiences.
+// MayExchange reports whether the client can exchange a token of a client for one with these audiences.
 func (c *Client) MayExchange(from string, to []string) bool {
 	return c.Exchange != nil && (from == c.ID || slices.Contains(c.Exchange.From, from)) && len(to) > 0 && hasResources(c.Exchange.To, to)
 }

@@ -88,7 +88,7 @@ func parse(raw []byte, wanted func(*jose.JSONWebKey) bool) ([]jose.JSONWebKey, e
 	return keys, nil
 }
 
-// CanSign tells whether a public key is one for signatures that are accepted.
+// CanSign reports whether a public key is one for signatures that are accepted.
 func CanSign(key *jose.JSONWebKey) bool {
 	if !key.Valid() || (key.Use != "" && key.Use != "sig") ||
 		(key.Algorithm != "" && !slices.Contains(AssertionAlgorithms, jose.SignatureAlgorithm(key.Algorithm))) {
@@ -105,7 +105,7 @@ func CanSign(key *jose.JSONWebKey) bool {
 	return false
 }
 
-// HasKeys tells whether the keys of the client are known.
+// HasKeys reports whether the keys of the client are known.
 func (c *Client) HasKeys() bool { return c.JWKS != nil || c.JWKSURI != "" }
 
 // RequestAlgorithms are the algorithms that it can sign authorization requests with.
@@ -139,7 +139,7 @@ func (c *Client) keyOption() string {
 	return ""
 }
 
-// signs tells whether the client must have a key for signatures.
+// signs reports whether the client must have a key for signatures.
 func (c *Client) signs() bool {
 	return c.AuthMethod == MethodPrivateKey || c.AuthMethod == MethodSelfSigned || c.SignedRequestRequired || c.RequestAlg != ""
 }

@@ -131,9 +131,9 @@ func isOwnMachine(host string) bool {
 	return host == "127.0.0.1" || host == "::1" || host == "localhost"
 }
 
-// AllowsRedirect tells whether a redirect URI of a request is one of the client's: the same string (RFC 9700 2.1), or,
-// for a public or native client and one with a metadata document, the same except for the port of a loopback host. RFC
-// 8252 7.3 says so of the addresses; native apps register localhost just as often.
+// AllowsRedirect reports whether a redirect URI of a request is one of the client's: the same string (RFC 9700 2.1),
+// or, for a public or native client and one with a metadata document, the same except for the port of a loopback host.
+// RFC 8252 7.3 says so of the addresses; native apps register localhost just as often.
 // (docs/decisions/authorization.md#redirect-uris)
 func (c *Client) AllowsRedirect(sent string) bool {
 	return slices.ContainsFunc(c.RedirectURIs, func(registered string) bool {
@@ -141,7 +141,7 @@ func (c *Client) AllowsRedirect(sent string) bool {
 	})
 }
 
-// samePlace tells whether two URIs of the same loopback host differ in the port alone.
+// samePlace reports whether two URIs of the same loopback host differ in the port alone.
 func samePlace(registered, sent string) bool {
 	for _, prefix := range []string{"http://127.0.0.1", "http://[::1]", "http://localhost"} {
 		r, ok := strings.CutPrefix(registered, prefix)
@@ -177,7 +177,7 @@ func cutPort(s string) (rest string, ok bool) {
 	return s[end:], isPort(s[1:end])
 }
 
-// isPort tells whether s is a port as everybody reads it: 1 to 65535, without leading zeros.
+// isPort reports whether s is a port as everybody reads it: 1 to 65535, without leading zeros.
 func isPort(s string) bool {
 	n, err := strconv.ParseUint(s, 10, 16)
 	return err == nil && n > 0 && s[0] != '0'

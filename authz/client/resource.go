@@ -41,7 +41,7 @@ func contains(site, resource string) bool {
 	return true
 }
 
-// HasResource tells whether a list has a resource.
+// HasResource reports whether a list has a resource.
 func HasResource(list []string, resource string) bool {
 	if slices.Contains(list, resource) {
 		return true
@@ -50,12 +50,12 @@ func HasResource(list []string, resource string) bool {
 	return slices.ContainsFunc(list, func(r string) bool { return plainResource(r) == plain })
 }
 
-// hasResources tells whether a list has each of these resources.
+// hasResources reports whether a list has each of these resources.
 func hasResources(list, resources []string) bool {
 	return !slices.ContainsFunc(resources, func(r string) bool { return !HasResource(list, r) })
 }
 
-// MayAsk tells whether the client can ask for tokens for these resources.
+// MayAsk reports whether the client can ask for tokens for these resources.
 func (c *Client) MayAsk(resources []string) bool { return hasResources(c.resources(), resources) }
 
 // resources are its audiences, or without any the sites of the configuration.
@@ -66,9 +66,8 @@ func (c *Client) resources() []string {
 	return c.Audiences
 }
 
-// OwnResources writes resources as the client's audiences or the sites are written, once each and in order, so that a
-// token names them as its resource server expects. An address below a site stands for the site. Others stay as they
-// are.
+// OwnResources writes resources as the client's audiences or the sites are written, once each and in order, so a token
+// names them as its resource server expects. An address below a site stands for the site. Others stay as they are.
 func (c *Client) OwnResources(asked []string) []string {
 	own, out := c.resources(), make([]string, 0, len(asked))
 	for _, resource := range asked {

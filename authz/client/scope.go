@@ -67,7 +67,7 @@ type Scope struct {
 	Assurance   int    // identity assurance level that the person must have; 0: any
 }
 
-// IsSubset tells whether every part is in whole.
+// IsSubset reports whether every part is in whole.
 func IsSubset(parts, whole []string) bool {
 	return !slices.ContainsFunc(parts, func(p string) bool { return !slices.Contains(whole, p) })
 }

@@ -210,7 +210,7 @@ func checkSecrets(p *Problems, secrets []secret.String, hashes []string) {
 	}
 }
 
-// DecodeKeyedHash reads the text of a keyed hash behind KeyedHashPrefix.
+// DecodeKeyedHash reads the text of a keyed hash after KeyedHashPrefix.
 func DecodeKeyedHash(text string) ([]byte, error) {
 	sum, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(sum) != KeyedHashSize {
@@ -414,12 +414,12 @@ func checkOrigin(o string) error {
 	return nil
 }
 
-// IsText tells whether s is UTF-8 without control characters.
+// IsText reports whether s is UTF-8 without control characters.
 func IsText(s string) bool {
 	return utf8.ValidString(s) && !authn.Turns(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// Problems collects errors, so that the operator sees all of them at once.
+// Problems collects errors, so the operator sees all of them at once.
 type Problems []error
 
 // Addf adds a formatted error.

@@ -115,7 +115,7 @@ type Info struct {
 }
 
 // List returns all clients in the order of their ids, defaults filled in, and those with a metadata document to which
-// somebody has consented.
+// someone has consented.
 func (r *Registry) List(ctx context.Context) ([]Info, error) {
 	var out []Info
 	err := r.deps.Store.View(ctx, func(tx storage.Tx) error {
@@ -192,7 +192,7 @@ func (r *Registry) endClient(ctx context.Context, id string, kind audit.Type, by
 		if c == nil {
 			return ErrUnknown
 		}
-		// Kept forever, so that an epoch never comes back.
+		// Kept forever, so an epoch never comes back.
 		if err := clientStates.Put(tx, id, clientState{Epoch: epoch + 1}, never); err != nil {
 			return err
 		}

@@ -123,7 +123,7 @@ func (r *Registry) authenticateBySecret(req *http.Request, p identification) (c 
 	if known {
 		against = reg.credential
 	}
-	// An unknown client is compared too, so that timing does not reveal which clients exist.
+	// An unknown client is compared too, so timing does not reveal which clients exist.
 	right, err := r.checks.check(req.Context(), against, "client", p.id, p.secret)
 	if err == nil && !right && r.fixed[p.id] != nil {
 		err = r.costLookup(req)
@@ -256,7 +256,7 @@ func basicReadings(header string) ([]identification, error) {
 	return out, nil
 }
 
-// hasFormEncoding tells whether text can mean something else as a form value.
+// hasFormEncoding reports whether text can mean something else as a form value.
 func hasFormEncoding(text string) bool { return strings.ContainsAny(text, "%+") }
 
 var strictBase64 = base64.StdEncoding.Strict()
@@ -368,8 +368,8 @@ func (r *Registry) noteCall(called func(id, address string), req *http.Request, 
 	}
 }
 
-// belong says for the request that the API client belongs to an organisation, so that its events name it. Introspection
-// is so frequent that it is not asked for: it has no event.
+// belong says for the request that the API client belongs to an organisation, so its events name it. Introspection is
+// so frequent that it is not asked for: it has no event.
 func (r *Registry) belong(req *http.Request, id, api string) error {
 	if r.deps.OrganisationOf == nil || api == "introspection" {
 		return nil
@@ -441,7 +441,7 @@ func (r *Registry) HasAPI(apiClient, api string) bool {
 	return reg != nil && !reg.client.Disabled && slices.Contains(reg.client.APIs, api)
 }
 
-// checkAPI finds an API client (nil: unknown) and tells whether the secret is its own. API clients stand in the
+// checkAPI finds an API client (nil: unknown) and reports whether the secret is its own. API clients stand in the
 // configuration alone, so neither a known nor an unknown one costs a read.
 func (r *Registry) checkAPI(ctx context.Context, p identification) (reg *entry[client.APIClient], right bool, err error) {
 	reg = r.apis[p.id]

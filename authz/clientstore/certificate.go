@@ -103,8 +103,8 @@ func (r *Registry) checkNamed(p *certificate.Presented, s *certificate.Subject) 
 	return nil
 }
 
-// isKeyOf tells whether a key of a client is that of a certificate. A key with a certificate of its own stands for that
-// one alone. (RFC 8705 2.2)
+// isKeyOf reports whether a key of a client is that of a certificate. A key with a certificate of its own stands for
+// that one alone. (RFC 8705 2.2)
 func isKeyOf(key *jose.JSONWebKey, p *certificate.Presented) bool {
 	switch {
 	case len(key.Certificates) > 0:
@@ -115,7 +115,7 @@ func isKeyOf(key *jose.JSONWebKey, p *certificate.Presented) bool {
 	return p.HasKey(key.Key)
 }
 
-// PresentsCertificate tells whether a request can only authenticate by a certificate: it has one, and no credentials.
+// PresentsCertificate reports whether a request can only authenticate by a certificate: it has one, and no credentials.
 func (r *Registry) PresentsCertificate(req *http.Request) bool {
 	if r.deps.Certificate == nil || len(req.Header["Authorization"]) > 0 {
 		return false

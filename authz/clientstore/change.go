@@ -16,7 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// ErrChanged says that somebody else changed the client in the meantime.
+// ErrChanged says that someone else changed the client in the meantime.
 var ErrChanged = errors.New("the client was changed by another request; try again")
 
 // Change lets fn change a client that was added by command, without its id and secrets. Tokens that were issued before
@@ -39,7 +39,7 @@ func (r *Registry) Edit(ctx context.Context, id, seen, reason string, by audit.A
 }
 
 // ReplaceSecret gives a client that was added by command a new secret and returns it. keep leaves the newest one of
-// before valid too, so that the application can change over. seen is the mark of the secrets that the caller knows of
+// before valid too, so the application can change over. seen is the mark of the secrets that the caller knows of
 // (Info.SecretsMark): a second click must not end the secret in use. Empty: any. Errors: as Change, and ErrChanged; a
 // client without a secret has none to replace.
 func (r *Registry) ReplaceSecret(ctx context.Context, id string, keep bool, seen string, by audit.Actor) (secretText string, err error) {
@@ -155,7 +155,7 @@ func (r *Registry) change(ctx context.Context, id string, kind audit.Type, seen,
 		if err := clients.Put(tx, id, rec, never); err != nil {
 			return err
 		}
-		// From now on the operator answers for it: it can no longer change itself, and does not go when nobody uses it.
+		// From now on the operator answers for it: it can no longer change itself, and does not go when no one uses it.
 		if err := registrations.Delete(tx, id); err != nil {
 			return err
 		}

@@ -77,7 +77,7 @@ func TestClientAttacks(t *testing.T) {
 				}
 			}
 		}
-		// Raw credentials, as curl sends them, are those of the client whose secret they are. Nobody becomes another.
+		// Raw credentials, as curl sends them, are those of the client whose secret they are. No one becomes another.
 		authztest.WantStatus(t, "raw a+b", h.Post("/oauth/token", f, authztest.RawBasic("a+b:"+odd["a+b"])...), 200)
 		authztest.WantStatus(t, "raw a%", h.Post("/oauth/token", f, authztest.RawBasic("a%:"+odd["a%"])...), 200)
 		authztest.WantStatus(t, "raw a%20b", h.Post("/oauth/token", f, authztest.RawBasic("a%20b:"+odd["a%20b"])...), 200)

@@ -79,12 +79,13 @@ type Deps struct {
 	Keyring *secret.Keyring
 	Hasher  *secret.Hasher // for client secrets in PHC form
 	Events  *audit.Recorder
-	// Passwords tells whether the password grant is served.
+	// Passwords reports whether the password grant is served.
 	Passwords bool
 	// Providers knows the providers of this moment. nil: those of the configuration are all.
 	Providers Providers
 	Origin    func(*http.Request) audit.Origin
-	// Certificate returns the certificate of the sender of a request, or nil. An error is a verdict. nil: nobody has one.
+	// Certificate returns the certificate of the sender of a request, or nil. An error is a verdict. nil: no one has
+	// one.
 	Certificate func(*http.Request) (*certificate.Presented, error)
 	// Called notes that an API client has called from an address. nil: nothing is noted.
 	Called func(apiClient, address string)
@@ -291,7 +292,7 @@ func (r *Registry) read(tx storage.Tx, id string) (*entry[client.Client], error)
 	return r.parse(id, rec)
 }
 
-// declares tells whether a client stands in the configuration.
+// declares reports whether a client stands in the configuration.
 func (r *Registry) declares(id string) bool { return r.fixed[id] != nil }
 
 // Scope returns what the operator said about a scope; zero: nothing.
@@ -306,7 +307,7 @@ func (r *Registry) HTTPClient(c *client.Client) *http.Client {
 	return r.untrusted
 }
 
-// update is Store.Update whose failures are 503: nobody knows what was written.
+// update is Store.Update whose failures are 503: no one knows what was written.
 func (r *Registry) update(ctx context.Context, fn func(storage.Tx) error) error {
 	return oauth.StorageError(r.deps.Store.Update(ctx, fn))
 }
@@ -429,8 +430,8 @@ type secretChecks struct {
 	keys   []*secret.MACKey // of each encryption key, the newest first
 	hasher *secret.Hasher
 	decoy  credential
-	// slow is held while a slow hash is computed: one at a time, so that strangers do not use up the capacity for
-	// people who sign in
+	// slow is held while a slow hash is computed: one at a time, so strangers do not use up the capacity for people who
+	// sign in
 	slow chan struct{}
 
 	mu    sync.Mutex // guards known
@@ -465,7 +466,7 @@ func (s *secretChecks) credential(kind, id string, secrets []secret.String, hash
 	return c
 }
 
-// check tells whether text is one of the client's secrets. An unknown client is compared with the decoy, which no
+// check reports whether text is one of the client's secrets. An unknown client is compared with the decoy, which no
 // secret equals. An error is a failure, not a verdict.
 func (s *secretChecks) check(ctx context.Context, c credential, kind, id, text string) (bool, error) {
 	ok := 0

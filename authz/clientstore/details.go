@@ -61,7 +61,7 @@ func (r *Registry) DetailsLevel(text string) int {
 	return r.details.Level(rar.TypesOf(text))
 }
 
-// AsksAlways tells whether a person is asked about the details whatever they have allowed before.
+// AsksAlways reports whether a person is asked about the details whatever they have allowed before.
 func (r *Registry) AsksAlways(text string) bool {
 	return text != "" && r.details.Always(rar.TypesOf(text))
 }
@@ -77,7 +77,7 @@ func (r *Registry) StrangerDetails(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !r.details.Open(name) })
 }
 
-// mayType tells whether a client can ask for details of a type.
+// mayType reports whether a client can ask for details of a type.
 func (r *Registry) mayType(c *client.Client, name string) bool {
 	return r.details.Has(name) && slices.Contains(c.DetailTypes, name)
 }
@@ -96,7 +96,7 @@ func (r *Registry) mayDetails(c *client.Client, a Permission) error {
 	return nil
 }
 
-// checkDetails refuses a client with a type that nobody has declared.
+// checkDetails refuses a client with a type that no one has declared.
 func (r *Registry) checkDetails(c *client.Client) error {
 	for _, name := range c.DetailTypes {
 		if !r.details.Has(name) {

@@ -31,7 +31,7 @@ type storedDocument struct {
 	Until  time.Time     `json:"until"`
 }
 
-// Documents tells whether clients can have metadata documents.
+// Documents reports whether clients can have metadata documents.
 func (r *Registry) Documents() bool { return r.docs.On() }
 
 // Remember stores a client that a person signs in to, if a metadata document describes it. If it has registered itself,

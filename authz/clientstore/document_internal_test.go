@@ -22,7 +22,7 @@ func (s *asked) Track(ctx context.Context, fn func(storage.Tx) error) (*storage.
 	return s.Store.Track(ctx, fn)
 }
 
-// sharedStore is one that other processes write to as well, so that no Reading is worth taking.
+// sharedStore is one that other processes write to as well, so no Reading is worth taking.
 type sharedStore struct{ *asked }
 
 func (sharedStore) Clock(context.Context) (time.Time, error) { return time.Time{}, nil }

@@ -21,7 +21,7 @@ type corsOrigins struct {
 	checked time.Time       // when stored was read
 }
 
-// AllowsOrigin tells whether scripts of an origin can call the endpoints of public clients.
+// AllowsOrigin reports whether scripts of an origin can call the endpoints of public clients.
 func (r *Registry) AllowsOrigin(ctx context.Context, origin string) bool {
 	now := r.now()
 	o := &r.origins

@@ -11,7 +11,7 @@ import (
 var (
 	clients      = storage.NewTable[clientRecord]("authz_client")      // client id; those added by command
 	clientStates = storage.NewTable[clientState]("authz_client_state") // client id
-	// documents are clients with a metadata document to which somebody has consented: client id
+	// documents are clients with a metadata document to which someone has consented: client id
 	documents = storage.NewTable[documentRecord]("authz_client_document")
 	// registrations are the clients that have registered themselves and that no operator has changed since: client id
 	registrations = storage.NewTable[registrationRecord]("authz_client_registration")
@@ -35,17 +35,17 @@ type clientRecord struct {
 	By string `cbor:"5,keyasint,omitempty"`
 }
 
-// registrationRecord is what is kept of a client that has registered itself, as long as nobody else has changed it.
+// registrationRecord is what is kept of a client that has registered itself, as long as no one else has changed it.
 type registrationRecord struct {
 	CreatedAt time.Time `cbor:"1,keyasint"`
-	UsedAt    time.Time `cbor:"2,keyasint,omitzero"` // when a person signed in last, to a day. Zero: nobody did
+	UsedAt    time.Time `cbor:"2,keyasint,omitzero"` // when a person signed in last, to a day. Zero: no one did
 	// Token is the hash of the token by which the client reads and changes its registration. Empty: it cannot.
 	Token string `cbor:"3,keyasint,omitempty"`
 	// Metadata are those of the registration, in JSON.
 	Metadata []byte `cbor:"4,keyasint"`
 }
 
-// documentRecord is a client as its metadata document described it when somebody consented last.
+// documentRecord is a client as its metadata document described it when someone consented last.
 type documentRecord struct {
 	Document []byte `cbor:"1,keyasint"` // in JSON
 }

@@ -172,8 +172,8 @@ func (r *Registry) Unregister(ctx context.Context, id, token string, from audit.
 	})
 }
 
-// endRegistered removes a client unless check refuses. Its id is random and never comes back, so that nothing is kept
-// of it; tokens of a client that there is not are inactive.
+// endRegistered removes a client unless check refuses. Its id is random and never comes back, so nothing is kept of it;
+// tokens of a client that there is not are inactive.
 func (r *Registry) endRegistered(ctx context.Context, id string, by audit.Actor, reason string, check func(storage.Tx) error) error {
 	e, err := r.deps.Events.New(eventClientRemoved, by.Origin)
 	if err != nil {
@@ -213,7 +213,7 @@ func markUsed(tx storage.Tx, id string, now time.Time) error {
 	return registrations.Put(tx, id, rec, never)
 }
 
-// RemoveUnused removes the clients that have registered themselves and that nobody has used for so long, counted from
+// RemoveUnused removes the clients that have registered themselves and that no one has used for so long, counted from
 // the registration, or from when the last tokens of a sign-in can have ended. Several servers can run it at a time.
 func (r *Registry) RemoveUnused(ctx context.Context, unused time.Duration) error {
 	now := r.now()

@@ -31,10 +31,10 @@ func (w *Workload) client() *client.Client {
 	return w.Client
 }
 
-// TrustsIssuers tells whether there are workloads at all.
+// TrustsIssuers reports whether there are workloads at all.
 func (r *Registry) TrustsIssuers() bool { return r.workloads.Any() }
 
-// HasCredentials tells whether a request authenticates its client in a way of its own, besides naming it.
+// HasCredentials reports whether a request authenticates its client in a way of its own, besides naming it.
 func HasCredentials(h http.Header, f oauth.Form) bool {
 	return len(h.Values("Authorization")) > 0 || f.Has("client_secret") || f.Has("client_assertion") || f.Has("client_assertion_type")
 }
@@ -136,7 +136,7 @@ func (r *Registry) checkBearer(c *client.Client) error {
 	return client.Invalidf("client %q: grants: jwt_bearer is for clients with auth_method workload, which show tokens of a trust_issuer, and for those of a trust_issuer with id_jag", c.ID)
 }
 
-// TakesIdentities tells whether identity assertions of some issuer are taken.
+// TakesIdentities reports whether identity assertions of some issuer are taken.
 func (r *Registry) TakesIdentities() bool { return r.workloads.TakesIdentities() }
 
 // VerifyIdentity returns what an identity assertion says that the client shows. It is not used up: see
@@ -149,7 +149,7 @@ func (r *Registry) VerifyIdentity(ctx context.Context, c *client.Client, raw str
 	return nil, oauth.InvalidGrant(err, "assertion is invalid, expired or was used before") // RFC 7523 3.1
 }
 
-// IssuesIdentities tells whether a client of the configuration can get identity assertions for others.
+// IssuesIdentities reports whether a client of the configuration can get identity assertions for others.
 func (r *Registry) IssuesIdentities() bool {
 	for _, reg := range r.fixed {
 		if e := reg.client.Exchange; e != nil && len(e.IDJAG) > 0 {

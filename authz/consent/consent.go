@@ -20,7 +20,7 @@ type Wish struct {
 	Details string // authorization details in JSON
 }
 
-// Covers tells whether a person has allowed a client all of a wish, by any use. It is false for no scopes too when
+// Covers reports whether a person has allowed a client all of a wish, by any use. It is false for no scopes too when
 // nothing is remembered.
 func Covers(tx storage.Tx, person, clientID string, w Wish) (bool, error) {
 	given, found, err := consents.Find(tx, storage.Key(person, clientID))
@@ -33,7 +33,7 @@ const (
 	maxUseText = 128 << 10 // bytes of authorization details
 )
 
-// Allows tells whether a person has allowed a client a wish before, by the same use.
+// Allows reports whether a person has allowed a client a wish before, by the same use.
 func Allows(tx storage.Tx, person, clientID string, w Wish) (bool, error) {
 	if w.Use == "" {
 		return Covers(tx, person, clientID, w)
@@ -80,7 +80,7 @@ func newest(uses []Use) []Use {
 	return uses
 }
 
-// Has tells whether anything is remembered of a person and a client.
+// Has reports whether anything is remembered of a person and a client.
 func Has(tx storage.Tx, person, clientID string) (bool, error) {
 	return consents.Has(tx, storage.Key(person, clientID))
 }

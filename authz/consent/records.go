@@ -14,13 +14,13 @@ type Record struct {
 	Scope     []string  `cbor:"1,keyasint,omitempty"`
 	CreatedAt time.Time `cbor:"2,keyasint"`
 	UpdatedAt time.Time `cbor:"3,keyasint"`
-	// Uses are what was allowed for resources, and to a client that nobody has registered, the newest last.
+	// Uses are what was allowed for resources, and to a client that no one has registered, the newest last.
 	Uses []Use `cbor:"4,keyasint,omitempty"`
 	// Details are authorization details in JSON, the newest last.
 	Details []string `cbor:"5,keyasint,omitempty"`
 }
 
-// Use is what a client was allowed: the scopes together, and For, the hash of what its tokens are for. If nobody has
+// Use is what a client was allowed: the scopes together, and For, the hash of what its tokens are for. If no one has
 // registered it, that is also of who it said it is, and of where it is sent.
 type Use struct {
 	For   string   `cbor:"1,keyasint"`

@@ -60,14 +60,14 @@ var (
 
 // Config is what the operator allows. The zero value of a member but Who is its default.
 type Config struct {
-	// Who is Open or Token. Empty: nobody.
+	// Who is Open or Token. Empty: no one.
 	Who string
 	// RedirectHosts are the hosts, and *.example.com for those below, of redirect URIs that lead to the web. Those of this
 	// machine and of applications can always be registered. Default: all.
 	RedirectHosts []string
 	// Schemes are private schemes of redirect URIs besides those that are a domain name turned round. Default: cursor.
 	Schemes []string
-	// Unused is after what time a client is removed that nobody uses. Default: 30 days.
+	// Unused is after what time a client is removed that no one uses. Default: 30 days.
 	Unused time.Duration
 	// Limit is how many clients one network can register in the time Per. Default: 10 in an hour.
 	Limit int
@@ -117,7 +117,7 @@ func setDefault[T comparable](v *T, def T) {
 	}
 }
 
-// On tells whether clients can register.
+// On reports whether clients can register.
 func (s *Service) On() bool { return s.cfg.Who != "" }
 
 // Methods are those of Path.
@@ -128,7 +128,7 @@ func (s *Service) Methods() []string {
 	return []string{http.MethodPost}
 }
 
-// RemoveUnused removes the clients that nobody uses. See clientstore.Registry.RemoveUnused.
+// RemoveUnused removes the clients that no one uses. See clientstore.Registry.RemoveUnused.
 func (s *Service) RemoveUnused(ctx context.Context) error {
 	return s.deps.Clients.RemoveUnused(ctx, s.cfg.Unused)
 }
@@ -186,7 +186,7 @@ func (s *Service) Handle(w http.ResponseWriter, r *http.Request) error {
 	return s.write(w, http.StatusCreated, &registrationResponse{ID: id, IssuedAt: now.Unix(), Secret: secretText, Token: text, metadata: m})
 }
 
-// manage reads, changes or removes the registration of the client that the query names. Without the right token nobody
+// manage reads, changes or removes the registration of the client that the query names. Without the right token no one
 // learns anything, not even whether there is such a client.
 func (s *Service) manage(w http.ResponseWriter, r *http.Request) error {
 	query, err := oauth.ParseQuery(r.URL.RawQuery)

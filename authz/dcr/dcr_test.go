@@ -244,7 +244,7 @@ func TestRegistrationAllowsNoMore(t *testing.T) {
 }
 
 // attack: strangers fill the store with clients. One network registers ten in an hour, and all together as many as the
-// operator allows; what nobody uses goes, and what somebody uses stays.
+// operator allows; what no one uses goes, and what someone uses stays.
 func TestRegistrationIsBounded(t *testing.T) {
 	t.Parallel()
 	t.Run("attack 462: registrations without end", func(t *testing.T) {

@@ -223,7 +223,7 @@ func (s *Service) applyRedirects(c *client.Client, m *metadata) error {
 	return nil
 }
 
-// allowsHost tells whether the operator allows the host of an address of the web.
+// allowsHost reports whether the operator allows the host of an address of the web.
 func (s *Service) allowsHost(uri string) bool {
 	u, err := url.Parse(uri)
 	if err != nil {

@@ -320,7 +320,7 @@ func TestDeviceAttacks(t *testing.T) {
 				t.Errorf("%s = %d %s", name, res.Status, res.Body)
 			}
 		}
-		victim.SignIn(authztest.Guest) // somebody else sits down
+		victim.SignIn(authztest.Guest) // someone else sits down
 		authztest.WantPage(t, "as another person", victim.Post(action, fields), http.StatusForbidden)
 		h.Clock.Advance(6 * time.Minute)
 		if res := authztest.PollDevice(h, begun); res.Text("error") != "authorization_pending" {

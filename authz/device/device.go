@@ -83,7 +83,7 @@ type Deps struct {
 	Username func(tx storage.Tx, person string) (string, error)
 	// FailPage writes an error as a page. again is a link on our origin for "Start again", or "".
 	FailPage func(w http.ResponseWriter, r *http.Request, err error, key, again string)
-	// Record notes why somebody was refused, for an answer that is written elsewhere.
+	// Record notes why someone was refused, for an answer that is written elsewhere.
 	Record func(r *http.Request, err error)
 	Admit  func(*http.Request) bool // whether a stranger may store one more request
 	Origin func(*http.Request) audit.Origin
@@ -97,7 +97,7 @@ type Service struct {
 	issuer string
 	jar    cookie.Jar
 	polls  polls
-	// waits are the answers to devices that nobody has allowed yet.
+	// waits are the answers to devices that no one has allowed yet.
 	waits *depcache.Cache[waiting]
 }
 

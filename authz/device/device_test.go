@@ -143,7 +143,7 @@ func TestDeviceSlowsDown(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestWaitingDeviceCostsNoRead: thousands of devices ask every few seconds, so that they have to wait is read once.
+// TestWaitingDeviceCostsNoRead: thousands of devices ask every few seconds, and that they have to wait is read once.
 // What a person decides counts from the next poll on, and so do the end of the code and another client.
 func TestWaitingDeviceCostsNoRead(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ type requestRecord struct {
 	ClientID  string    `cbor:"1,keyasint"`
 	Scope     []string  `cbor:"2,keyasint,omitempty"`
 	Resources []string  `cbor:"3,keyasint,omitempty"`
-	UserCode  string    `cbor:"4,keyasint"` // as the device shows it, so that the page can show it too
+	UserCode  string    `cbor:"4,keyasint"` // as the device shows it, so the page can show it too
 	Address   string    `cbor:"5,keyasint,omitempty"`
 	CreatedAt time.Time `cbor:"6,keyasint"`
 	ExpiresAt time.Time `cbor:"7,keyasint"`

@@ -177,7 +177,7 @@ func Invalid(cause error, text string) error {
 	return oauth.InvalidProof(cause, text)
 }
 
-// needsNonce tells whether a proof was refused for want of a nonce.
+// needsNonce reports whether a proof was refused for want of a nonce.
 func needsNonce(err error) bool {
 	e := new(oauth.Error)
 	return errors.As(err, &e) && e.Code == oauth.CodeUseNonce

@@ -70,8 +70,8 @@ func NewMemory(store storage.Store, now func() time.Time, log *zap.Logger) *Memo
 	}
 }
 
-// Run writes what was used until ctx ends, and then the rest, so that the next process has no doubt. The store must not
-// be closed before it has returned.
+// Run writes what was used until ctx ends, and then the rest, so the next process has no doubt. The store must not be
+// closed before it has returned.
 func (m *Memory) Run(ctx context.Context) {
 	if m == nil {
 		return

@@ -27,7 +27,7 @@ func (p *Proofs) nonce(now time.Time) string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// nonceEnds returns when a nonce expires. It is false when that has happened, or nobody here has made it.
+// nonceEnds returns when a nonce expires. It is false when that has happened, or no one here has made it.
 func (p *Proofs) nonceEnds(nonce string, now time.Time) (time.Time, bool) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(nonce)
 	if err != nil || len(b) != nonceTime+nonceSum {

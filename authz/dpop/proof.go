@@ -83,7 +83,7 @@ func parse(raw string) (payload []byte, by *signer, err error) {
 	return payload, &signer{header.JSONWebKey.Key, alg, base64.RawURLEncoding.EncodeToString(sum)}, nil
 }
 
-// fits tells whether a key is one for an algorithm, and neither weak nor costly.
+// fits reports whether a key is one for an algorithm, and neither weak nor costly.
 func fits(key any, alg jose.SignatureAlgorithm) bool {
 	switch k := key.(type) {
 	case *ecdsa.PublicKey:

@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// A site of the configuration exchanges the token of each request for one that is meant for its upstream, so that the
+// A site of the configuration exchanges the token of each request for one that is meant for its upstream, so the
 // upstream never sees what the client can use elsewhere.
 
 const (

@@ -22,7 +22,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// codeKept is how long a code stays after its end, so that a replay is detected.
+// codeKept is how long a code stays after its end, so a replay is detected.
 const codeKept = 24 * time.Hour
 
 // StoreCode stores a code that grantAuthorizationCode redeems. (RFC 6749 4.1.2)
@@ -30,8 +30,8 @@ func StoreCode(tx storage.Tx, code string, rec *Code) error {
 	return codes.Create(tx, secret.Hash(code), *rec, rec.ExpiresAt.Add(codeKept))
 }
 
-// spentCodeKept is how long a spent code is remembered at most, so that a replay is detected. It is forgotten earlier
-// when its grant ends earlier.
+// spentCodeKept is how long a spent code is remembered at most, so a replay is detected. It is forgotten earlier when
+// its grant ends earlier.
 const spentCodeKept = 24 * time.Hour
 
 // codeVerdict is the validity of a code for the client that presents it.
@@ -183,8 +183,8 @@ func (s *Grants) judgeCode(tx storage.Tx, g *codeGrant) (Code, token.Standing, c
 	return rec, st, codeGood, nil
 }
 
-// HasSession tells whether the session of a sign-in is live. After a sign-out the client would get tokens of a session
-// that has ended, and never hear of its end.
+// HasSession reports whether the session of a sign-in is live. After a sign-out the client would get tokens of a
+// session that has ended, and never hear of its end.
 func (s *Grants) HasSession(tx storage.Tx, si *token.SignIn, epoch int64, now time.Time) (bool, error) {
 	if si.SessionID == "" {
 		return true, nil
@@ -196,7 +196,7 @@ func (s *Grants) HasSession(tx storage.Tx, si *token.SignIn, epoch int64, now ti
 	return session.Subject == si.Subject && session.Epoch == epoch, err
 }
 
-// stillAllowed tells whether the consent behind the code still exists. A client that asks for no consent needs none.
+// stillAllowed reports whether the consent behind the code still exists. A client that asks for no consent needs none.
 func stillAllowed(tx storage.Tx, c *client.Client, rec *Code) (bool, error) {
 	if c.Consent == "off" {
 		return true, nil

@@ -143,7 +143,7 @@ func (s *Grants) HandleToken(w http.ResponseWriter, r *http.Request) error {
 var errUnproved = denial.New(denial.KeyUnproved, "it is bound to a key or certificate that the sender has not proved to have")
 
 // heldBy is what the refresh tokens of the client are bound to. Those of a client with credentials are bound to these
-// already, so that it can change its key. (RFC 9449 5)
+// already, so it can change its key. (RFC 9449 5)
 func (q *Request) heldBy() token.Confirmation {
 	if q.Client.Public {
 		return q.Proved

@@ -88,7 +88,7 @@ func New(issuer string, deps Deps) *Grants {
 	return s
 }
 
-// update is Store.Update whose failures are 503: nobody knows what was written.
+// update is Store.Update whose failures are 503: no one knows what was written.
 func (s *Grants) update(ctx context.Context, fn func(storage.Tx) error) error {
 	return oauth.StorageError(s.deps.Store.Update(ctx, fn))
 }

@@ -93,7 +93,7 @@ func (s *Grants) answerAbout(w http.ResponseWriter, r *http.Request, asker *clie
 }
 
 // authenticateAsker returns the API client that asks, and its form. One with a certificate says in the form who it is
-// (RFC 8705 2), so that is read first.
+// (RFC 8705 2), so is read first.
 func (s *Grants) authenticateAsker(r *http.Request) (asker *client.APIClient, f oauth.Form, err error) {
 	if s.clients.PresentsCertificate(r) {
 		if f, err = oauth.ParseForm(r); err == nil {
@@ -160,8 +160,8 @@ func (s *Grants) introspectRefresh(ctx context.Context, text string) (*token.Int
 	return out, nil
 }
 
-// concerns tells whether the token is meant for one of the API client's audiences. One without audiences can read every
-// token.
+// concerns reports whether the token is meant for one of the API client's audiences. One without audiences can read
+// every token.
 func concerns(c *client.APIClient, i *token.Introspection) bool {
 	if len(c.Partitions) > 0 && i.Person != nil && !slices.Contains(c.Partitions, cmp.Or(i.Person.Partition, audit.DefaultPartition)) {
 		return false

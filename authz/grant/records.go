@@ -15,8 +15,7 @@ var (
 	answers   = storage.NewTable[answerRecord]("authz_refresh_answer") // hash of the spent refresh token
 )
 
-// Code is an authorization code. It stays after it was spent, so that a replay is detected and its tokens are
-// revoked.
+// Code is an authorization code. It stays after it was spent, so a replay is detected and its tokens are revoked.
 type Code struct {
 	token.SignIn `cbor:"1,keyasint"`
 	Epochs       token.Epochs `cbor:"2,keyasint"`
@@ -39,7 +38,7 @@ type Code struct {
 	AuthorizationDetails string `cbor:"16,keyasint,omitempty"`
 }
 
-// refreshRecord is one refresh token of a rotation chain. It stays after it was spent, so that a reuse is detected.
+// refreshRecord is one refresh token of a rotation chain. It stays after it was spent, so a reuse is detected.
 type refreshRecord struct {
 	GrantID   string    `cbor:"1,keyasint"`
 	ClientID  string    `cbor:"2,keyasint"`

@@ -252,7 +252,7 @@ func TestVerifierIsNoSecret(t *testing.T) {
 	h.Invariants(t)
 }
 
-// barrier is a store that lets nobody write before a number of callers want to.
+// barrier is a store that lets no one write before a number of callers want to.
 type barrier struct {
 	storage.Store
 

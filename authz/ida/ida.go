@@ -98,8 +98,7 @@ func Parse(raw json.RawMessage) (Request, error) {
 	return out, nil
 }
 
-// readVerification reads what is asked of the verification, so that a malformed request is refused and not
-// misunderstood.
+// readVerification reads what is asked of the verification, so a malformed request is refused and not misunderstood.
 func readVerification(asked map[string]json.RawMessage) (p part, err error) {
 	p.verification = map[string]*constraint{}
 	for name, raw := range asked {
@@ -131,7 +130,7 @@ func (r Request) Names() (out []string) {
 	return slices.Compact(out)
 }
 
-// Answer returns what is verified of a person and asked for, as the claim has it, or nil. allowed tells whether the
+// Answer returns what is verified of a person and asked for, as the claim has it, or nil. allowed reports whether the
 // client may know a claim.
 func (r Request) Answer(a authn.Assurance, allowed func(claim string) bool, now time.Time) any {
 	var out []map[string]any
@@ -198,7 +197,7 @@ func (p *part) verificationOf(e *authn.Evidence, now time.Time) (map[string]any,
 	return out, true
 }
 
-// fits tells whether a value is one that was asked for.
+// fits reports whether a value is one that was asked for.
 func (c *constraint) fits(value string) bool {
 	switch {
 	case c == nil:
@@ -211,7 +210,7 @@ func (c *constraint) fits(value string) bool {
 	return true
 }
 
-// isRecent tells whether something has happened within the age that is asked for.
+// isRecent reports whether something has happened within the age that is asked for.
 func (c *constraint) isRecent(at, now time.Time) bool {
 	return c == nil || c.MaxAge == nil || *c.MaxAge >= 0 && now.Sub(at) <= time.Duration(min(*c.MaxAge, maxAge))*time.Second
 }

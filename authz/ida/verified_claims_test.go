@@ -110,7 +110,7 @@ func TestVerifiedClaimsAsk(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestVerifiedClaimsOff: without experimental features nobody is told anything, and a request that was made before is
+// TestVerifiedClaimsOff: without experimental features no one is told anything, and a request that was made before is
 // not answered.
 func TestVerifiedClaimsOff(t *testing.T) {
 	t.Parallel()
@@ -123,7 +123,7 @@ func TestVerifiedClaimsOff(t *testing.T) {
 	if info.Status != http.StatusOK || info.JSON()["verified_claims"] != nil || authztest.IDClaims(t, h, all.ID)["verified_claims"] != nil {
 		t.Errorf("told while it is off: %s", info.Body)
 	}
-	b.Tokens("shop", "claims", `{"userinfo":{"verified_claims":{"claims":{}}}}`) // a claim that nobody knows
+	b.Tokens("shop", "claims", `{"userinfo":{"verified_claims":{"claims":{}}}}`) // a claim that no one knows
 	m := h.Get("/.well-known/openid-configuration").JSON()
 	for name := range m {
 		if strings.Contains(name, "verified_claims") || name == "trust_frameworks_supported" || name == "evidence_supported" {

@@ -151,7 +151,7 @@ func (s *service) scope(q *grant.Request, who *workload.Identity) ([]string, err
 }
 
 // find returns the person of the assertion: the one who signs in with that very identity. An address in an
-// assertion finds nobody.
+// assertion finds no one.
 func (s *service) find(ctx context.Context, q *grant.Request, who *workload.Identity) (person string, epoch int64, err error) {
 	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
 		if person, err = s.deps.Subjects.Linked(tx, who.Provider, who.Issuer, who.Subject); errors.Is(err, storage.ErrNotFound) {

@@ -23,7 +23,7 @@ const (
 	skew      = 30 * time.Second // by which a client's clock can be ahead
 )
 
-// types of the header. Those of other tokens are refused, so that none of them passes for a request. (RFC 8725 3.11)
+// types of the header. Those of other tokens are refused, so none of them passes for a request. (RFC 8725 3.11)
 var types = []string{"oauth-authz-req+jwt", "JWT"}
 
 // Verifier returns what one of the keys of a client has signed with one of the algorithms, in a JWS of one of the types
@@ -102,7 +102,7 @@ func (o *Objects) check(c *client.Client, claims map[string]json.RawMessage) err
 	return o.checkTimes(c, claims)
 }
 
-// audience tells whether the issuer is the audience, or one of several.
+// audience reports whether the issuer is the audience, or one of several.
 func audience(raw json.RawMessage, issuer string) bool {
 	var one string
 	if json.Unmarshal(raw, &one) == nil {
@@ -175,7 +175,7 @@ func parameters(claims map[string]json.RawMessage) (oauth.Form, error) {
 	return f, nil
 }
 
-// repeats tells whether a parameter can be sent several times.
+// repeats reports whether a parameter can be sent several times.
 func repeats(name string) bool {
 	return name == "resource" || strings.HasPrefix(name, "external_idp_custom_param.")
 }

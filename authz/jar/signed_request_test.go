@@ -22,8 +22,7 @@ func openSigned(s *authztest.Signer, object string) string {
 	return "/oauth/authorize?" + url.Values{"client_id": {s.Client.ID}, "request": {object}}.Encode()
 }
 
-// TestSignedRequest: what a client has signed counts, in the address and pushed, and nothing that stands beside it.
-// (RFC 9101)
+// TestSignedRequest: what a client has signed counts, in the address and pushed, and nothing next to it. (RFC 9101)
 func TestSignedRequest(t *testing.T) {
 	t.Parallel()
 	for _, alg := range client.AssertionAlgorithms {

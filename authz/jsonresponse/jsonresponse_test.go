@@ -157,7 +157,7 @@ func TestHeadersAreOfOneAnswer(t *testing.T) {
 // TestAnswersTakeLittleMemory: an answer takes three pieces of memory: the body, the values of the headers, and its
 // length as text.
 //
-//nolint:paralleltest // others that run beside it would be counted
+//nolint:paralleltest // others that run next to it would be counted
 func TestAnswersTakeLittleMemory(t *testing.T) {
 	w := &discard{http.Header{}}
 	for _, b := range []Body{

@@ -40,7 +40,7 @@ func New(issuer string, k *keys.Keys, now func() time.Time) *Envelopes {
 }
 
 // Response signs an authorization response for a client. (JWT Secured Authorization Response Mode 2.1) It has no type,
-// so that it passes for no token of another kind.
+// so it passes for no token of another kind.
 func (e *Envelopes) Response(c *client.Client, params url.Values) (string, error) {
 	claims := map[string]any{}
 	for name := range params {
@@ -61,7 +61,7 @@ func (e *Envelopes) Introspection(c *client.APIClient, answer json.RawMessage) (
 }
 
 // Userinfo signs the claims of a person for a client, and encrypts them if it asks for that. (OpenID Connect Core
-// 5.3.2) It has no type, so that it does not pass for an ID token.
+// 5.3.2) It has no type, so it does not pass for an ID token.
 func (e *Envelopes) Userinfo(ctx context.Context, from Recipients, c *client.Client, claims map[string]any) (string, error) {
 	claims["iss"], claims["aud"] = e.issuer, c.ID
 	signed, err := e.keys.Sign(c.UserinfoAlg, keys.TypeResponse, claims)
@@ -104,7 +104,7 @@ func algOr(alg string) string {
 	return alg
 }
 
-// Accepts tells whether a request asks for an answer of a media type by its name.
+// Accepts reports whether a request asks for an answer of a media type by its name.
 func Accepts(h http.Header, media string) bool {
 	for part := range strings.SplitSeq(strings.Join(h.Values("Accept"), ","), ",") {
 		name, params, err := mime.ParseMediaType(part)

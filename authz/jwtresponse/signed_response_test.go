@@ -153,7 +153,7 @@ func TestSignedResponseAttacks(t *testing.T) {
 			if res := h.Get("/oauth/userinfo", "Authorization", "Bearer "+text); res.Status != http.StatusUnauthorized {
 				t.Errorf("%s at userinfo = %d", name, res.Status)
 			}
-			// As a hint it names nobody: with one of the guest, the person who is signed in would be refused.
+			// As a hint it names no one: with one of the guest, the person who is signed in would be refused.
 			if _, answer := b.Authorize("shop", "id_token_hint", text, "prompt", "none").Redirect(); answer.Get("code") == "" {
 				t.Errorf("%s as a hint = %v, want it to be ignored", name, answer)
 			}

@@ -101,7 +101,7 @@ func New(ctx context.Context, store storage.Store, keyring *secret.Keyring, now 
 	return k, nil
 }
 
-// complete tells whether every algorithm has a key.
+// complete reports whether every algorithm has a key.
 func (k *Keys) complete() bool {
 	have := slices.Collect(maps.Values(k.snapshot()))
 	return !slices.ContainsFunc(Algorithms, func(alg jose.SignatureAlgorithm) bool { return newestKey(have, string(alg)) == nil })
@@ -178,8 +178,8 @@ func (k *Keys) rotate(ctx context.Context, all bool) error {
 	return nil
 }
 
-// needsKey tells whether an algorithm has no key, or no successor for its newest key, which is due or demanded by all.
-// No key is needed while a successor waits.
+// needsKey reports whether an algorithm has no key, or no successor for its newest key, which is due or demanded by
+// all. No key is needed while a successor waits.
 func needsKey(have []*signingKey, alg string, now time.Time, all bool) bool {
 	newest := newestKey(have, alg)
 	if newest == nil {
@@ -389,8 +389,8 @@ func (k *Keys) Verify(raw, typ string) ([]byte, error) {
 	return payload, nil
 }
 
-// isCanonical tells whether each part of a token is written as it was issued. A decoder that ignores padding, line ends
-// and surplus bits would take other text for the same token.
+// isCanonical reports whether each part of a token is written as it was issued. A decoder that ignores padding, line
+// ends and surplus bits would take other text for the same token.
 func isCanonical(raw string) bool {
 	for part := range strings.SplitSeq(raw, ".") {
 		if _, err := base64.RawURLEncoding.Strict().DecodeString(part); err != nil || strings.ContainsAny(part, "\r\n") {

@@ -132,7 +132,7 @@ func TestKeysRotate(t *testing.T) {
 	}
 }
 
-// verifies tells whether a client with the published keys accepts a token.
+// verifies reports whether a client with the published keys accepts a token.
 func verifies(k *keys.Keys, raw string) bool {
 	parsed, err := jose.ParseSignedCompact(raw, []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil {

@@ -35,7 +35,7 @@ func Named(kid string) func(jose.JSONWebKey) bool {
 }
 
 // Find returns the keys, or the error of the last fetch. They are fetched when they are old or none of them is wanted,
-// and at most once a minute, so that strangers cannot make us call their owner at will.
+// and at most once a minute, so strangers cannot make us call their owner at will.
 func (s *Set) Find(ctx context.Context, now time.Time, wanted func(jose.JSONWebKey) bool, fetch Fetch) ([]jose.JSONWebKey, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

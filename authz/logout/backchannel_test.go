@@ -72,7 +72,7 @@ func TestBackchannelLogout(t *testing.T) {
 	if res := h.Get("/oauth/userinfo", "Authorization", "Bearer "+tokens[0]); res.Status != http.StatusUnauthorized {
 		t.Errorf("userinfo by a logout token = %d", res.Status)
 	}
-	h.Browser(authztest.Guest).SignIn(authztest.Guest).Code("shop", "prompt", "none", "id_token_hint", tokens[0]) // as a hint it names nobody
+	h.Browser(authztest.Guest).SignIn(authztest.Guest).Code("shop", "prompt", "none", "id_token_hint", tokens[0]) // as a hint it names no one
 	h.Invariants(t)
 }
 
@@ -180,7 +180,7 @@ func TestBackchannelLogoutNeverDelays(t *testing.T) {
 }
 
 // TestBackchannelLogoutLate holds that a client that redeems its code after the end of the session opens no session of
-// its own, which nobody would tell of the end.
+// its own, which no one would tell of the end.
 func TestBackchannelLogoutLate(t *testing.T) {
 	t.Parallel()
 	p := authztest.NewParty(t)

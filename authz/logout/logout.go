@@ -189,8 +189,8 @@ func (v *Visits) postLogout(ctx context.Context, c *client.Client, rec logoutRec
 	return nil
 }
 
-// Frames returns the addresses that the page after a sign-out loads in frames, so that the clients of the session
-// clear their own sessions. (OpenID Connect Front-Channel Logout 1.0, 2)
+// Frames returns the addresses that the page after a sign-out loads in frames, so the clients of the session clear
+// their own sessions. (OpenID Connect Front-Channel Logout 1.0, 2)
 func (v *Visits) Frames(ctx context.Context, person, session string) (frames []string, err error) {
 	err = v.deps.Store.View(ctx, func(tx storage.Tx) error {
 		frames = nil

@@ -62,7 +62,7 @@ func InvalidClient(cause error) error {
 	return InvalidClientFor(cause, "client authentication failed")
 }
 
-// InvalidClientFor is InvalidClient for a caller that has proved to be somebody else, and can know the reason.
+// InvalidClientFor is InvalidClient for a caller that has proved to be someone else, and can know the reason.
 func InvalidClientFor(cause error, description string) error {
 	return &Error{
 		Status: http.StatusUnauthorized, Code: "invalid_client", Description: description, Cause: cause,
@@ -178,7 +178,7 @@ func AsError(err error) *Error {
 	return ServerError(err).(*Error) //nolint:errorlint,forcetypeassert // just made
 }
 
-// isUnavailable tells whether err is a failure of storage.
+// isUnavailable reports whether err is a failure of storage.
 func isUnavailable(err error) bool {
 	return errors.Is(err, storage.ErrFull) || errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrCorrupt)
 }

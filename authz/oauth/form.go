@@ -32,7 +32,7 @@ func (f Form) Get(name string) string {
 	return ""
 }
 
-// Has tells whether a parameter was sent once, with a value.
+// Has reports whether a parameter was sent once, with a value.
 func (f Form) Has(name string) bool { return f.Get(name) != "" }
 
 // All returns each value of a parameter that can repeat, such as resource (RFC 8707 2), without empty ones.
@@ -46,7 +46,7 @@ func (f Form) All(name string) []string {
 	return out
 }
 
-// Repeated tells whether a parameter was sent more than once.
+// Repeated reports whether a parameter was sent more than once.
 func (f Form) Repeated(name string) bool { return len(f.Values[name]) > 1 }
 
 // Encode writes the parameters as a query again, in the order of their names.
@@ -109,7 +109,7 @@ func ReadForm(r *http.Request) (Form, error) {
 }
 
 // readBody reads a body, or its beginning if it is longer than maxForm. A usual one is read into one piece of memory,
-// while nobody gets much for a length that is only announced.
+// while no one gets much for a length that is only announced.
 func readBody(r *http.Request) ([]byte, error) {
 	const usual = 4 << 10
 	body := make([]byte, 0, min(max(r.ContentLength, 0)+1, usual))
@@ -200,7 +200,7 @@ func ParseBrowserQuery(raw string) (Form, error) {
 	return f, nil
 }
 
-// HasControl tells whether s has a control character below space.
+// HasControl reports whether s has a control character below space.
 func HasControl(s string) bool {
 	return strings.ContainsFunc(s, func(c rune) bool { return c < ' ' })
 }

@@ -27,7 +27,7 @@ const Prefix = "urn:ietf:params:oauth:request_uri:"
 const (
 	lifetime = time.Minute   // for the browser to begin
 	kept     = 2 * time.Hour // how long after that a browser that has begun can finish
-	mostOpen = 1000          // requests of a client with credentials that nobody has finished
+	mostOpen = 1000          // requests of a client with credentials that no one has finished
 	idBytes  = 32
 )
 
@@ -128,7 +128,7 @@ func (p *Requests) store(ctx context.Context, key string, rec *record, public bo
 	full := false
 	err := p.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		full = false
-		if !public { // strangers can push for a public client, so that its bound is that of their network
+		if !public { // strangers can push for a public client, so its bound is that of their network
 			var err error
 			if full, err = isFull(tx, rec.ClientID, now); err != nil || full {
 				return err
@@ -150,7 +150,7 @@ func (p *Requests) store(ctx context.Context, key string, rec *record, public bo
 	return oauth.StorageError(err)
 }
 
-// isFull tells whether a client has as many requests open as it may.
+// isFull reports whether a client has as many requests open as it may.
 func isFull(tx storage.Tx, clientID string, now time.Time) (bool, error) {
 	n := 0
 	for e, err := range open.Scan(tx, storage.Range{Prefix: storage.Prefix(clientID)}) {
@@ -164,7 +164,7 @@ func isFull(tx storage.Tx, clientID string, now time.Time) (bool, error) {
 	return n >= mostOpen, nil
 }
 
-// Is tells whether a request_uri begins like our references.
+// Is reports whether a request_uri begins like our references.
 func Is(requestURI string) bool { return strings.HasPrefix(requestURI, Prefix) }
 
 // Find returns the parameters of a pushed request of a client, and its key for Spend. Reading changes nothing: a person

@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
-// TestPushesWithoutEnd: a client with 1,000 requests that nobody has finished has to wait. Others, and public clients,
+// TestPushesWithoutEnd: a client with 1,000 requests that no one has finished has to wait. Others, and public clients,
 // whose requests strangers can push, do not.
 func TestPushesWithoutEnd(t *testing.T) {
 	t.Parallel()

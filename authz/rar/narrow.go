@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Covers tells whether each of the details asked is within one of those that somebody has: of the same type, with the
+// Covers reports whether each of the details asked is within one of those that someone has: of the same type, with the
 // same members, where the common lists can be shorter and everything else is equal. A member less can mean more, so it
 // does not pass for less. (RFC 9396 6.1; docs/decisions/authorization.md#authorization-details)
 func Covers(have []string, asked string) bool {
@@ -44,7 +44,7 @@ func within(d, of map[string]any) bool {
 	return true
 }
 
-// isPart tells whether a list has nothing that another one lacks. An empty list is of nothing, so it is no part.
+// isPart reports whether a list has nothing that another one lacks. An empty list is of nothing, so it is no part.
 func isPart(v, limit any) bool {
 	some, ok := v.([]any)
 	all, good := limit.([]any)

@@ -44,10 +44,10 @@ func New(all []Type) (*Types, error) {
 // Names are the names of the types, in order.
 func (t *Types) Names() []string { return slices.Sorted(maps.Keys(t.byName)) }
 
-// Has tells whether a type is declared.
+// Has reports whether a type is declared.
 func (t *Types) Has(name string) bool { return t.byName[name] != nil }
 
-// Open tells whether clients can ask for a type that nobody has registered.
+// Open reports whether clients can ask for a type that no one has registered.
 func (t *Types) Open(name string) bool { return t.byName[name] != nil && t.byName[name].Open }
 
 // Level is the highest authentication level that one of the types demands. 0: any.
@@ -60,7 +60,7 @@ func (t *Types) Level(names []string) (level int) {
 	return level
 }
 
-// Always tells whether one of the types is asked for at each request.
+// Always reports whether one of the types is asked for at each request.
 func (t *Types) Always(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return t.byName[name] != nil && t.byName[name].Always })
 }
@@ -219,7 +219,7 @@ func isValue(s string) bool {
 	return strings.TrimSpace(s) != "" && utf8.RuneCountInString(s) <= maxText && isShown(s)
 }
 
-// has tells whether there is something at a path.
+// has reports whether there is something at a path.
 func has(d map[string]any, path string) bool {
 	if v, there := d[path]; there {
 		return v != nil

@@ -94,7 +94,7 @@ const (
 	maxRememberedText = 128 << 10 // bytes
 )
 
-// Remember adds details to those that somebody has allowed, the newest last.
+// Remember adds details to those that someone has allowed, the newest last.
 func Remember(known []string, text string) []string {
 	for _, one := range Split(text) {
 		known = append(slices.DeleteFunc(slices.Clone(known), func(k string) bool { return k == one }), one)

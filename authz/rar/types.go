@@ -34,7 +34,7 @@ type Type struct {
 	Required []string
 	// Level is the authentication level of the person. 0: any.
 	Level int
-	// Open lets clients ask for it that nobody has registered.
+	// Open lets clients ask for it that no one has registered.
 	Open bool
 	// Always asks the person at each request, whatever was allowed before.
 	Always bool
@@ -162,7 +162,7 @@ func checkKind(s string) error {
 	return fmt.Errorf("%q is none of text, number, boolean", s)
 }
 
-// isShown tells whether people can read a text as it is: it has no control characters, and none that hide others or
+// isShown reports whether people can read a text as it is: it has no control characters, and none that hide others or
 // change their order.
 func isShown(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(c rune) bool {

@@ -1,4 +1,4 @@
-// Package savedforms keeps a POST that arrived after the session expired, encrypted, for ten minutes, so that it can be
+// Package savedforms keeps a POST that arrived after the session expired, encrypted, for ten minutes, so it can be
 // replayed. (docs/decisions/gateway.md#kept-forms)
 package savedforms
 
@@ -162,7 +162,7 @@ func find(tx storage.Tx, k Key, now time.Time) (formRecord, error) {
 	return rec, err
 }
 
-// Check tells whether a form waits for a person: nil, ErrGone or ErrOther, which deletes it.
+// Check reports whether a form waits for a person: nil, ErrGone or ErrOther, which deletes it.
 func (f *Forms) Check(ctx context.Context, k Key, personID string) error {
 	now := f.deps.Now()
 	var rec formRecord

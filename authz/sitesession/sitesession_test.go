@@ -362,7 +362,7 @@ func TestSignOutFromSite(t *testing.T) {
 	h.Invariants(t)
 }
 
-// Somebody who is signed in with the wrong account signs in with another one.
+// Someone who is signed in with the wrong account signs in with another one.
 func TestSiteAsksForAnotherAccount(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)

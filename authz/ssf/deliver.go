@@ -32,7 +32,7 @@ func (s *Service) look() {
 	}
 }
 
-// Run pushes events, and removes what nobody waits for, until ctx ends. Several can run at a time.
+// Run pushes events, and removes what no one waits for, until ctx ends. Several can run at a time.
 func (s *Service) Run(ctx context.Context) {
 	if !s.cfg.On {
 		return

@@ -119,7 +119,7 @@ func (s *Service) SessionEnded(tx storage.Tx, person, session string) error {
 
 // queue stores an item for each receiver that has asked for its kind.
 func (s *Service) queue(tx storage.Tx, id string, rec itemRecord) error {
-	if !s.cfg.On { // nobody would send it, give it a time, or remove it
+	if !s.cfg.On { // no one would send it, give it a time, or remove it
 		return nil
 	}
 	for e, err := range streams.Scan(tx, storage.Range{Limit: mostStreams}) {

@@ -126,7 +126,7 @@ func TestSharedSignalsExpire(t *testing.T) {
 	}
 }
 
-// TestSharedSignalsOff: without shared_signals nothing is kept for streams of before, since nobody would remove it.
+// TestSharedSignalsOff: without shared_signals nothing is kept for streams of before, since no one would remove it.
 func TestSharedSignalsOff(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t, true)

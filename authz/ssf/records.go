@@ -36,7 +36,7 @@ type deliveryRecord struct {
 	Next  time.Time `cbor:"2,keyasint,omitzero"`  // no try before; while one server pushes, the end of its claim
 }
 
-// subjectRecord says that a receiver has named somebody.
+// subjectRecord says that a receiver has named someone.
 type subjectRecord struct {
 	Removed bool `cbor:"1,keyasint,omitempty"` // asked not to hear of
 }

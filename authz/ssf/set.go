@@ -12,8 +12,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// claims are those of a security event token. It has neither sub nor exp, so that nobody takes it for another token.
-// (RFC 8417 2.2; OpenID SSF 1.0, 4.1)
+// claims are those of a security event token. It has neither sub nor exp, so no one takes it for another token. (RFC
+// 8417 2.2; OpenID SSF 1.0, 4.1)
 type claims struct {
 	Issuer   string         `json:"iss"`
 	Audience string         `json:"aud"`
@@ -112,5 +112,5 @@ func (s *Service) describe(ctx context.Context, c *client.Client, rec *streamRec
 	return err
 }
 
-// late tells whether nobody waits for an item any more.
+// late reports whether no one waits for an item any more.
 func (i *itemRecord) late(now time.Time) bool { return !i.At.IsZero() && now.Sub(i.At) > kept }

@@ -57,7 +57,7 @@ const (
 type Config struct {
 	// On says that there are streams at all.
 	On bool
-	// All says that a receiver hears of everybody, until it asks not to hear of somebody. Otherwise it hears of those
+	// All says that a receiver hears of everybody, until it asks not to hear of someone. Otherwise it hears of those
 	// whom it has named.
 	All bool
 }
@@ -100,7 +100,7 @@ func New(issuer string, cfg Config, deps Deps) *Service {
 	return &Service{deps: deps, cfg: cfg, issuer: issuer, wake: make(chan struct{}, 1), stamped: map[string]string{}}
 }
 
-// On tells whether there are streams.
+// On reports whether there are streams.
 func (s *Service) On() bool { return s.cfg.On }
 
 func (s *Service) now() time.Time { return s.deps.Now().UTC() }
@@ -172,7 +172,7 @@ func find(tx storage.Tx, clientID, id string) (streamRecord, error) {
 	return rec, err
 }
 
-// wants tells whether the receiver has asked for a kind.
+// wants reports whether the receiver has asked for a kind.
 func (r *streamRecord) wants(k kind) bool {
 	return len(r.Requested) == 0 || k == verification || slices.Contains(r.Requested, uris[k])
 }

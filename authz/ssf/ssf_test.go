@@ -286,7 +286,7 @@ func signalPoll(t *testing.T) {
 	r.Happens("login.StepUpSucceededEvent", authztest.Demo, func(e *audit.Event) { e.Actor, e.SessionID = authztest.Demo, session })
 	r.Happens("person.StepUpMethodAddedEvent", authztest.Demo, func(e *audit.Event) { e.Reason = "pin" })
 	r.Happens("person.PersonUpdatedEvent", authztest.Demo)
-	r.Happens("login.LoginFailedEvent", authztest.Demo) // nobody's business
+	r.Happens("login.LoginFailedEvent", authztest.Demo) // no one's business
 	if err := r.Store.Update(t.Context(),
 		func(tx storage.Tx) error { return r.Server().SessionEnded(tx, authztest.Demo, session) }); err != nil {
 		t.Fatal(err)
@@ -315,7 +315,7 @@ func signalPoll(t *testing.T) {
 	}
 }
 
-// signalSubjects: a receiver that has named nobody is told of none, or of everybody.
+// signalSubjects: a receiver that has named no one is told of none, or of everybody.
 func signalSubjects(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		r := newReceiver(t, all)

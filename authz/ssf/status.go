@@ -178,7 +178,7 @@ func (s *Service) name(r *http.Request, removed bool) error {
 	})
 }
 
-// hears tells whether the receiver of a stream is told of a subject.
+// hears reports whether the receiver of a stream is told of a subject.
 func (s *Service) hears(tx storage.Tx, stream, sub string) (bool, error) {
 	rec, found, err := subjects.Find(tx, storage.Key(stream, sub))
 	if err != nil || !found {

@@ -166,7 +166,7 @@ func TestAccessJWTAttacks(t *testing.T) {
 			authztest.WantStatus(t, "userinfo by "+name, h.Get("/oauth/userinfo", "Authorization", "Bearer "+token), 401)
 			authztest.WantError(t, "validation of "+name, h.Validate(token), 400, "invalid_grant")
 		}
-		// As a hint it names nobody.
+		// As a hint it names no one.
 		h.Browser(authztest.Guest).SignIn(authztest.Guest).Code("jwt", "prompt", "none", "id_token_hint", got.Access)
 	})
 	authztest.Attack(t, "attack 71: forged JWT access tokens", func(t *testing.T, h *authztest.Harness) {

@@ -25,7 +25,7 @@ type ClaimsRequest struct {
 	VerifiedIDToken  string `cbor:"4,keyasint,omitempty"`
 }
 
-// OffersVerified tells whether clients can ask for verified claims.
+// OffersVerified reports whether clients can ask for verified claims.
 func (l *Ledger) OffersVerified(ctx context.Context) (on bool, err error) {
 	if l.deps.Verified == nil {
 		return false, nil

@@ -9,11 +9,11 @@ type Confirmation struct {
 	X5T string `cbor:"2,keyasint,omitempty" json:"x5t#S256,omitempty"`
 }
 
-// IsZero tells whether nothing has to be proved.
+// IsZero reports whether nothing has to be proved.
 func (c Confirmation) IsZero() bool { return c == Confirmation{} }
 
-// MetBy tells whether a sender has proved enough for what is bound so. More than that does no harm: whether a proof may
-// come with a token that is bound to nothing depends on how it was sent.
+// MetBy reports whether a sender has proved enough for what is bound so. More than that does no harm: whether a proof
+// may come with a token that is bound to nothing depends on how it was sent.
 func (c Confirmation) MetBy(proved Confirmation) bool {
 	return (c.JKT == "" || c.JKT == proved.JKT) && (c.X5T == "" || c.X5T == proved.X5T)
 }

@@ -76,7 +76,7 @@ func (g *globalState) raise(epoch int64) {
 // epoch is the global epoch of what is issued now.
 func (l *Ledger) epoch() int64 { return l.global.epoch.Load() }
 
-// EpochIn is the global epoch as a transaction sees it, so that what rests on it knows when it changes.
+// EpochIn is the global epoch as a transaction sees it, so what rests on it knows when it changes.
 func (l *Ledger) EpochIn(tx storage.Tx) (int64, error) {
 	values, err := tx.GetMany(globals.Key(globalKey))
 	if err != nil {
@@ -118,7 +118,7 @@ func endEverything(ctx context.Context, store storage.Store, also func(storage.T
 }
 
 // RevokeEverything ends every token, code, grant and site session that was issued before now. also is done in the same
-// transaction, behind the event.
+// transaction, after the event.
 func (l *Ledger) RevokeEverything(ctx context.Context, by audit.Actor, also ...func(storage.Tx) error) error {
 	e, err := l.deps.Events.New(eventAllRevoked, by.Origin)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// NewGrantID returns an id that sorts by time, so that the oldest grant of a person and client is the first.
+// NewGrantID returns an id that sorts by time, so the oldest grant of a person and client is the first.
 func (l *Ledger) NewGrantID(now time.Time) (string, error) {
 	id, err := secret.ID(l.deps.Random, 16)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // TestSigningInAgainAndAgainCostsTheSame: the 1,000th code flow of a person at a client reads as many keys as the 30th
-// and scans none, so that no account slows the one writer of the store.
+// and scans none, so no account slows the one writer of the store.
 func TestSigningInAgainAndAgainCostsTheSame(t *testing.T) {
 	t.Parallel()
 	inner, err := badgerstore.OpenMemory()

@@ -21,7 +21,7 @@ func withGroups(idTokenClaims bool) authztest.Option {
 	})
 }
 
-// TestGroupsOfAMember: an application that asks for the scope groups learns that somebody is a member, wherever its
+// TestGroupsOfAMember: an application that asks for the scope groups learns that someone is a member, wherever its
 // library looks.
 func TestGroupsOfAMember(t *testing.T) {
 	t.Parallel()

@@ -9,8 +9,8 @@ import (
 )
 
 // The grants that a client has of a person are one record, which a new grant reads by its key. With a key for each
-// grant, every grant that had made room left a mark that each later scan passed inside the writer, so that one account
-// which signed in again and again slowed the writes of all. (docs/decisions/tokens.md#grants)
+// grant, every grant that had made room left a mark that each later scan passed inside the writer, so one account which
+// signed in again and again slowed the writes of all. (docs/decisions/tokens.md#grants)
 
 // putHeld writes the grants that a client has of a person. It lasts as long as the last of them.
 func putHeld(tx storage.Tx, subject, clientID string, held []heldGrant) error {

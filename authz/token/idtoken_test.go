@@ -103,7 +103,8 @@ func TestTokensAreNotEachOther(t *testing.T) {
 			t.Errorf("Userinfo(ID token) = %d, want 401", res.Status)
 		}
 		hinted := func(what, hint string) {
-			// It names nobody: a request for the person of the session is answered, no matter whom the hint claims to name.
+			// It names no one: a request for the person of the session is answered, no matter whom the hint claims to
+			// name.
 			if h.Browser(authztest.Guest).SignIn(authztest.Guest).Code("shop", "prompt", "none", "id_token_hint", hint) == "" {
 				t.Errorf("%s counts as a hint", what)
 			}

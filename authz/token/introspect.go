@@ -67,7 +67,7 @@ func (i *Introspection) AuthorizedActions(name string) []string {
 	return rar.ActionsOf(i.AuthorizationDetails, name)
 }
 
-// Assurance is the identity assurance level of the person at a time. 0: nobody has assured it, or there is no person.
+// Assurance is the identity assurance level of the person at a time. 0: no one has assured it, or there is no person.
 func (i *Introspection) Assurance(now time.Time) int {
 	if i.Person == nil {
 		return 0
@@ -87,7 +87,7 @@ func (i *Introspection) NamedBy(scopes, clients []string) bool {
 	return client.NamesInRule(scopes, clients, i.Stranger)
 }
 
-// At tells whether the token can be used at a site, named by its origin.
+// At reports whether the token can be used at a site, named by its origin.
 func (i *Introspection) At(site string) bool {
 	return i.AppPassword == "" || slices.Contains(i.Audience, site)
 }

@@ -42,7 +42,7 @@ type Deps struct {
 	Clients  *clientstore.Registry
 	Now      func() time.Time
 	Random   io.Reader
-	// Verified tells whether the settings offer verified claims. nil: they do not.
+	// Verified reports whether the settings offer verified claims. nil: they do not.
 	Verified func(tx storage.Tx) (bool, error)
 }
 
@@ -71,7 +71,7 @@ func New(ctx context.Context, issuer string, deps Deps) (*Ledger, error) {
 	return l, err
 }
 
-// update is Store.Update whose failures are 503: nobody knows what was written.
+// update is Store.Update whose failures are 503: no one knows what was written.
 func (l *Ledger) update(ctx context.Context, fn func(storage.Tx) error) error {
 	return oauth.StorageError(l.deps.Store.Update(ctx, fn))
 }

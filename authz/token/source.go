@@ -30,7 +30,7 @@ func (l *Ledger) sourceKeys(keys [][]byte, sources []Source) [][]byte {
 	return keys
 }
 
-// sourcesStand tells whether every source is still there, by the values of sourceKeys. A token ends no later than its
+// sourcesStand reports whether every source is still there, by the values of sourceKeys. A token ends no later than its
 // sources, so their own ends are not looked at.
 func (l *Ledger) sourcesStand(tx storage.Tx, sources []Source, values [][]byte) (bool, error) {
 	next := func() []byte {

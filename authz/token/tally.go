@@ -22,14 +22,14 @@ const (
 	tallyLimit = 256 // counts that are read at a time
 )
 
-// pace counts the tokens of clients in this minute, so that the usual ones cost no read.
+// pace counts the tokens of clients in this minute, so the usual ones cost no read.
 type pace struct {
 	mu     sync.Mutex // guards all below
 	minute time.Time
 	tokens map[string]int // of client
 }
 
-// isBusy counts a token and tells whether the client has had many in this minute.
+// isBusy counts a token and reports whether the client has had many in this minute.
 func (p *pace) isBusy(clientID string, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -43,8 +43,8 @@ func (p *pace) isBusy(clientID string, now time.Time) bool {
 // tallyZeros are as many zeros as a time has digits.
 const tallyZeros = "000000000000"
 
-// tallyKey begins with the time, so that the oldest count is the first. Each node has a count of its own: two that
-// issue tokens to one client would wait for each other. The first one's is that of before.
+// tallyKey begins with the time, so the oldest count is the first. Each node has a count of its own: two that issue
+// tokens to one client would wait for each other. The first one's is that of before.
 func tallyKey(minute time.Time, clientID string, lane int) string {
 	digits := strconv.FormatInt(max(minute.UnixMilli(), 0), 16)
 	parts := []string{tallyZeros[min(len(digits), len(tallyZeros)):] + digits, clientID}
@@ -120,7 +120,7 @@ func (l *Ledger) settleTally(ctx context.Context, key string) error {
 	})
 }
 
-// counts tells whether a token is counted instead of having an event of its own.
+// counts reports whether a token is counted instead of having an event of its own.
 func (l *Ledger) counts(c *client.Client, rec *Access) bool {
 	return rec.Subject == "" && l.pace.isBusy(c.ID, rec.CreatedAt)
 }

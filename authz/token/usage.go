@@ -6,7 +6,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// UsedUp tells whether every use that the token allows has been made.
+// UsedUp reports whether every use that the token allows has been made.
 func (i *Introspection) UsedUp() bool { return i.UsageLimit > 0 && i.UsageCount >= i.UsageLimit }
 
 // Use counts one use of an access token and returns its state, this use included. The count is durable when Use

@@ -48,7 +48,7 @@ type identityClaims struct {
 	Confirmation json.RawMessage `json:"cnf"`
 }
 
-// TakesIdentities tells whether some issuer's identity assertions are taken.
+// TakesIdentities reports whether some issuer's identity assertions are taken.
 func (t *Issuers) TakesIdentities() bool { return len(t.IdentityClients()) > 0 }
 
 // IdentityClients are the clients that can show identity assertions, and the provider of each.

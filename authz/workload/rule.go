@@ -125,7 +125,7 @@ func Longer(claim, pattern string) string {
 	return ""
 }
 
-// fits tells whether a text has a form. A * stands for any characters but a colon, at least one, since build servers
+// fits reports whether a text has a form. A * stands for any characters but a colon, at least one, since build servers
 // and clusters separate the parts of a name by colons.
 func fits(pattern, s string) bool {
 	parts := strings.Split(pattern, ":")
@@ -141,7 +141,7 @@ func fits(pattern, s string) bool {
 	return true
 }
 
-// fitsPart tells whether s is the pieces with at least one character between each two.
+// fitsPart reports whether s is the pieces with at least one character between each two.
 func fitsPart(pieces []string, s string) bool {
 	if len(pieces) == 1 {
 		return s == pieces[0]

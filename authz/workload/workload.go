@@ -93,7 +93,7 @@ func New(own string, rules []Rule, allow []netip.Prefix, now func() time.Time) (
 	return t, p.Join()
 }
 
-// Any tells whether an issuer is trusted at all.
+// Any reports whether an issuer is trusted at all.
 func (t *Issuers) Any() bool { return len(t.rules) > 0 }
 
 // Clients are the ids of the clients that workloads can stand for.
@@ -106,7 +106,7 @@ func (t *Issuers) Clients() (ids []string) {
 	return ids
 }
 
-// Knows tells whether an issuer is trusted.
+// Knows reports whether an issuer is trusted.
 func (t *Issuers) Knows(issuer string) bool {
 	return slices.ContainsFunc(t.rules, func(r rule) bool { return r.Issuer == issuer })
 }

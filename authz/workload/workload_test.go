@@ -183,7 +183,7 @@ func TestWorkloadAttacks(t *testing.T) {
 		authztest.WantError(t, "a scope of nobody", ask("scope", "admin"), http.StatusBadRequest, "invalid_scope")
 		authztest.WantError(t, "a scope that needs a person", ask("scope", "secure.read"), http.StatusBadRequest, "invalid_scope")
 		authztest.WantError(t, "another resource", ask("resource", "https://api.example.com"), http.StatusBadRequest, "invalid_target")
-		// Nobody is the client by its name, nor by a secret.
+		// No one is the client by its name, nor by a secret.
 		authztest.WantError(t, "the name alone",
 			h.Post("/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {"deploy"}, "scope": {"deploy.read"}}),
 			http.StatusUnauthorized, "invalid_client")

@@ -30,7 +30,7 @@ type CheckAnswer struct {
 	Address string `json:"address,omitzero"` // what the issuer's address answered; filled in by the command
 	// Findings are what is wrong with the configuration, and with the machine at this moment.
 	Findings []diagnostic.Finding `json:"findings"`
-	// Sites are the addresses that let nobody in without credentials.
+	// Sites are the addresses that let no one in without credentials.
 	Sites []string `json:"sites,omitempty"`
 	// Certificates are those of the configuration, and when they end.
 	Certificates []keystore.Expiry `json:"certificates,omitempty"`

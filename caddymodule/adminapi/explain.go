@@ -78,7 +78,7 @@ func (i *Instance) AnswerExplain(r *http.Request, in ExplainRequest) (out Explai
 	return out, nil
 }
 
-// grantedBy tells whether an operator has granted a person access to a site for a time. It counts no use.
+// grantedBy reports whether an operator has granted a person access to a site for a time. It counts no use.
 func (i *Instance) grantedBy(now time.Time) func(ctx context.Context, personID, site string) (bool, error) {
 	return func(ctx context.Context, personID, site string) (bool, error) {
 		found, err := i.Access.Find(ctx, personID, site)

@@ -35,7 +35,7 @@ type Instance struct {
 	Config    *settings.Service
 	Store     storage.Store
 	Scopes    []string // that the configuration and the standards name
-	Sites     []string // addresses that let nobody in without credentials
+	Sites     []string // addresses that let no one in without credentials
 	Place     string   // where the records lie
 	Free      uint64   // bytes of free space there; 0: unknown
 	Refusals  *denial.Recorder
@@ -45,13 +45,13 @@ type Instance struct {
 	Recorder  *audit.Recorder
 	Log       *zap.Logger
 
-	// Check tells whether it can serve and write. reason is the part of the error that is safe to show to anyone.
+	// Check reports whether it can serve and write. reason is the part of the error that is safe to show to anyone.
 	Check func(ctx context.Context) (reason string, err error)
 	// Findings returns what is wrong with the configuration, and with the machine at this moment.
 	Findings func(ctx context.Context) ([]diagnostic.Finding, error)
 	// Written returns a client as the configuration says it, or nil.
 	Written func(id string) *client.Client
-	// Reseal seals with the first encryption key what an older one has sealed, from behind after on.
+	// Reseal seals with the first encryption key what an older one has sealed, past after.
 	Reseal func(ctx context.Context, after string) (Resealed, error)
 	// OwnerGroup is the group of the owners of the admin console.
 	OwnerGroup string
@@ -61,7 +61,7 @@ type Instance struct {
 	Providers func(ctx context.Context) map[string]string
 	// TestProvider tries what a sign-in at a provider needs. No steps: there is nothing to ask.
 	TestProvider func(ctx context.Context, id string) idp.Steps
-	// Explain tells what the sites of the configuration do with a request that nobody has made.
+	// Explain tells what the sites of the configuration do with a request that no one has made.
 	Explain func(ctx context.Context, q explain.Request, c protect.Caller) (*explain.Answer, error)
 	// Mail, Texts and Pushes send messages. nil: not configured.
 	Mail, Texts, Pushes outbox

@@ -28,7 +28,7 @@ type (
 func adminShowPerson(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
 	name, now := r.URL.Query().Get("person"), time.Now().UTC()
 	var out PersonDetails
-	err := i.Store.View(r.Context(), func(tx storage.Tx) error { // one, so that the parts belong together
+	err := i.Store.View(r.Context(), func(tx storage.Tx) error { // one, so the parts belong together
 		id, rec, err := i.Identity.Person.Find(tx, name)
 		if err == nil {
 			out, err = i.manage().Details(tx, rec.Person(id), now)
@@ -84,7 +84,7 @@ type SessionsPage struct {
 	Next  string        `json:"next,omitempty"` // the value of after for the next page
 }
 
-// adminListSessions answers the sessions of the parameter person, or a page of all from behind after.
+// adminListSessions answers the sessions of the parameter person, or a page of all past after.
 func adminListSessions(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
 	q := r.URL.Query()
 	limit, err := pageSize(q.Get("limit"))

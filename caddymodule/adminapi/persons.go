@@ -117,7 +117,7 @@ func adminListPersons(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 	}
 }
 
-// place returns what continues a list of persons behind one of them.
+// place returns what continues a list of persons after one of them.
 func (i *Instance) place(p person.Person) (after string, err error) {
 	return i.Identity.Person.InPartition(i.Identity.Person.PartitionOf(p), p.Username)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
 )
 
-// Groups that a site or a rule asks for and that nobody was ever given are found, from what the storage has, and are
+// Groups that a site or a rule asks for and that no one was ever given are found, from what the storage has, and are
 // found no more once they are there.
 func TestCheckReportsGroupsThatDoNotExist(t *testing.T) {
 	s := servertest.WithPolicies(t)

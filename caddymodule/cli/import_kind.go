@@ -20,7 +20,7 @@ import (
 
 // moving is a system whose exports can be imported.
 type moving struct {
-	// persons tells whether it has persons.
+	// persons reports whether it has persons.
 	persons bool
 	// clients reads the clients of a file. nil: it has none.
 	clients func(io.Reader) (*movein.Clients, error)

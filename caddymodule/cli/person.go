@@ -236,7 +236,7 @@ func readPassword(cmd *cobra.Command) (string, error) {
 	return first, nil
 }
 
-// isTerminal tells whether somebody sits at the other end: they can answer a question, and see what is drawn anew.
+// isTerminal reports whether someone sits at the other end: they can answer a question, and see what is redrawn.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

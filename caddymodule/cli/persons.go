@@ -286,8 +286,8 @@ func revokeAppPasswordCommand() *cobra.Command {
 	return cmd
 }
 
-// itemOrAll returns the id of what belongs to a person, the argument behind them, or "" with --all. An empty argument
-// is neither: a script with an unset variable would end all of them.
+// itemOrAll returns the id of what belongs to a person, the argument after them, or "" with --all. An empty argument is
+// neither: a script with an unset variable would end all of them.
 func itemOrAll(args []string, all bool, noun string) (id string, err error) {
 	if len(args) == 2 {
 		id = args[1]

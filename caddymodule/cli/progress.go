@@ -13,7 +13,7 @@ const (
 	barWidth     = 24
 )
 
-// progress tells how far a command is: at a terminal by a bar that is drawn anew on one line, elsewhere by a line from
+// progress tells how far a command is: at a terminal by a bar that is redrawn on one line, elsewhere by a line from
 // time to time.
 type progress struct {
 	out   io.Writer

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestProgress: a terminal shows a bar that is drawn anew, a file gets a line from time to time.
+// TestProgress: a terminal shows a bar that is redrawn, a file gets a line from time to time.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -19,7 +19,7 @@ type Client struct {
 	// Whether the client is an application on people's devices: its redirect URIs at a loopback host hold for every
 	// port, and can have a private scheme of any form. Default: false.
 	Native bool `json:"native,omitempty"`
-	// Secrets of at least 32 characters, all valid at once, so that they can be rotated. Default: none.
+	// Secrets of at least 32 characters, all valid at once, so they can be rotated. Default: none.
 	Secrets []caddyfileutil.Sensitive `json:"secrets,omitempty"`
 	// Secrets as Argon2id or bcrypt PHC strings. Default: none.
 	SecretHashes []caddyfileutil.Sensitive `json:"secret_hashes,omitempty"`

@@ -19,8 +19,8 @@ import (
 type Documents struct {
 	// on or off. Default: on if a site of the configuration has mcp.
 	Switch string `json:"switch,omitempty"`
-	// Hosts of documents, and *.example.com for those below, of which people are not told that nobody has verified them.
-	// Default: none.
+	// Hosts of documents, and *.example.com for those below, of which people are not told that no one has verified
+	// them. Default: none.
 	Trust []string `json:"trust,omitempty"`
 	// The largest document that is read. Default: 64KiB.
 	MaxSize string `json:"max_size,omitempty"`

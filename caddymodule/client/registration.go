@@ -22,7 +22,7 @@ type Registration struct {
 	RedirectHosts []string `json:"redirect_hosts,omitempty"`
 	// Private schemes of redirect URIs, besides those that are a domain name turned round. Default: cursor.
 	Schemes []string `json:"schemes,omitempty"`
-	// After what time a client is removed that nobody uses. Default: 30d.
+	// After what time a client is removed that no one uses. Default: 30d.
 	Expires caddyfileutil.Duration `json:"expires,omitempty"`
 	// How many clients one network can register, as in 10/h. Default: 10/h.
 	Limit string `json:"limit,omitempty"`

@@ -167,8 +167,7 @@ func readKeys(r *caddyfileutil.Resolver, option, file string) (*jose.JSONWebKeyS
 	return keys, ""
 }
 
-// noKeys returns a key that no one has, so that nothing is signed by it. An empty set would be an option that was
-// forgotten.
+// noKeys returns a key that no one has, so nothing is signed by it. An empty set would be an option that was forgotten.
 func noKeys() (*jose.JSONWebKeySet, string) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

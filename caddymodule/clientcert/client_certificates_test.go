@@ -73,7 +73,7 @@ func (i *issued) structured() string {
 }
 
 // mutual is a Caddy whose clients can have certificates: sites that end TLS, one behind a trusted proxy, one that
-// believes nobody.
+// believes no one.
 type mutual struct {
 	*servertest.Server
 

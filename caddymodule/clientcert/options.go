@@ -23,7 +23,7 @@ type Options struct {
 	// Files (PEM) with the authorities of clients' certificates, for connections whose certificates Caddy does not
 	// verify itself, and for the header. Default: none.
 	Authorities []string `json:"authorities,omitempty"`
-	// The origin at which clients with a certificate find the endpoints, such as https://mtls.auth.example.com, so that
+	// The origin at which clients with a certificate find the endpoints, such as https://mtls.auth.example.com, so
 	// browsers at the issuer are not asked for one. Default: none.
 	Endpoints string `json:"endpoints,omitempty"`
 }

@@ -51,7 +51,7 @@ type Server struct {
 }
 
 // Provision checks the options and reads the files. One that cannot be used is a fault of Envoy alone, which is not
-// answered then, and so lets nobody in.
+// answered then, and so lets no one in.
 func (s *Server) Provision(res *caddyfileutil.Resolver, log *zap.Logger) error {
 	s.log = log
 	s.Address = res.Plain("ext_authz", s.Address, checkAddress)
@@ -102,8 +102,8 @@ func checkAddress(s string) error {
 	return nil
 }
 
-// consistent refuses a server that people on the network could ask: what it answers holds who somebody is, and perhaps
-// a signed assertion.
+// consistent refuses a server that people on the network could ask: what it answers holds who someone is, and perhaps a
+// signed assertion.
 func (s *Server) consistent() error {
 	host, _, _ := net.SplitHostPort(s.Address)
 	ip := net.ParseIP(host)

@@ -132,7 +132,7 @@ func TestOnlyClientsWithACertificateAsk(t *testing.T) {
 	})
 }
 
-// TestRenewedCertificateIsServed: certificates are replaced every few weeks, and nobody reloads for that.
+// TestRenewedCertificateIsServed: certificates are replaced every few weeks, and no one reloads for that.
 func TestRenewedCertificateIsServed(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)

@@ -53,7 +53,7 @@ func (s *socket) accept() {
 		select {
 		case s.conns <- c:
 		case <-s.gone:
-			c.Close() //nolint:errcheck // nobody is there
+			c.Close() //nolint:errcheck // no one is there
 			return
 		}
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 )
 
-// Request is a request that nobody has made.
+// Request is a request that no one has made.
 type Request struct {
 	URL     string      `json:"url"`
 	Method  string      `json:"method,omitempty"` // Default: GET
@@ -34,7 +34,7 @@ type Request struct {
 	Gate    string      `json:"gate,omitempty"` // a forward_auth or policy that another proxy names. Default: that of the URL
 }
 
-// Nobody is the address of a request that names none. (RFC 5737)
+// No one is the address of a request that names none. (RFC 5737)
 const Nobody = "192.0.2.1"
 
 // Answer is what becomes of it.
@@ -233,7 +233,7 @@ func (q Request) build(ctx context.Context, c protect.Caller) (r *http.Request, 
 	return r, port, nil
 }
 
-// paper is an answer that nobody reads but this package.
+// paper is an answer that no one reads but this package.
 type paper struct {
 	header http.Header
 	status int

@@ -144,7 +144,7 @@ func (window) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 	return next.ServeHTTP(w, r)
 }
 
-// wall ends a journey: this handler would answer, or nobody knows what it would do.
+// wall ends a journey: this handler would answer, or no one knows what it would do.
 type wall struct{ name string }
 
 // ServeHTTP implements caddyhttp.MiddlewareHandler.

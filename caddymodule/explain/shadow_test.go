@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
 )
 
-// Rules are tried in the shadow of those that hold: nobody notices, and the operator sees who would change sides.
+// Rules are tried in the shadow of those that hold: no one notices, and the operator sees who would change sides.
 func TestShadow(t *testing.T) {
 	w := servertest.NewWalk(t)
 	config, host := w.Config, servertest.FreeAddr(t)

@@ -51,7 +51,7 @@ type Question struct {
 
 // Answer is the decision about a question.
 type Answer struct {
-	// Passed tells whether the request may pass. Nothing else says so.
+	// Passed reports whether the request may pass. Nothing else says so.
 	Passed bool
 
 	// Status, Header and Body are what the client gets if the request may not pass. Status is never below 300.
@@ -60,7 +60,7 @@ type Answer struct {
 	Body   []byte
 
 	// Identity are headers to set in the request in place of those of the client. A value is empty where the person has
-	// none, so that a proxy that only overwrites removes what the client has sent.
+	// none, so a proxy that only overwrites removes what the client has sent.
 	Identity http.Header
 	// Remove are the headers to take out of the request before that, in every spelling that the client has sent.
 	Remove []string
@@ -232,7 +232,7 @@ func (q *Question) request(ctx context.Context) (*http.Request, error) {
 	return r, nil
 }
 
-// noServer is the server of a request that has come by way of another proxy. It trusts nobody: what that proxy says of
+// noServer is the server of a request that has come by way of another proxy. It trusts no one: what that proxy says of
 // the client is in the question.
 var noServer = new(caddyhttp.Server)
 

@@ -69,7 +69,7 @@ type narrowed struct {
 }
 
 // maxNarrowed bounds what is kept for proxies that ask for something in addition. Their configuration says what, so
-// that there are few.
+// there are few.
 const maxNarrowed = 256
 
 // Provision prepares the gates. policies are the names of the policies of the app, and places says where it is written.

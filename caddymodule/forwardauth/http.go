@@ -33,12 +33,12 @@ const (
 	removeHeader   = "X-Envoy-Auth-Headers-To-Remove"
 )
 
-// Serves tells whether a path belongs to the gates.
+// Serves reports whether a path belongs to the gates.
 func Serves(path string) bool {
 	return path == askPath || strings.HasPrefix(path, ownPath+"/") || AnyHost(path)
 }
 
-// AnyHost tells whether requests for a path carry the host of the site that they ask about.
+// AnyHost reports whether requests for a path carry the host of the site that they ask about.
 func AnyHost(path string) bool {
 	_, prefix := envoyPrefix(path)
 	return prefix != ""
@@ -58,7 +58,7 @@ func envoyPrefix(path string) (name, prefix string) {
 	return name, namedPath + name + envoyTail
 }
 
-// HasSecret tells whether a request carries something in its headers that must not stay in logs.
+// HasSecret reports whether a request carries something in its headers that must not stay in logs.
 func HasSecret(r *http.Request) bool {
 	if !Serves(r.URL.Path) {
 		return false
@@ -154,7 +154,7 @@ func refuse(w http.ResponseWriter, status int, code, text string) {
 	}{code, text})
 }
 
-// trusts tells whether the peer may ask.
+// trusts reports whether the peer may ask.
 func (g *Gates) trusts(r *http.Request) bool {
 	if sent := r.Header[secretHeader]; len(sent) == 1 && !g.secret.IsZero() &&
 		subtle.ConstantTimeCompare([]byte(sent[0]), []byte(g.secret.Reveal())) == 1 {
@@ -167,7 +167,7 @@ func (g *Gates) trusts(r *http.Request) bool {
 	return err == nil && g.isFrom(peer.Addr())
 }
 
-// byCaddy tells whether the peer is one of Caddy's trusted_proxies.
+// byCaddy reports whether the peer is one of Caddy's trusted_proxies.
 func byCaddy(r *http.Request) bool {
 	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
 	return trusted

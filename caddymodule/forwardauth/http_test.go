@@ -399,7 +399,7 @@ func TestClientAddressBehindProxies(t *testing.T) {
 	})
 }
 
-// FuzzForwardAuth: whatever is sent, the answer is one of those that are documented, and lets nobody in.
+// FuzzForwardAuth: whatever is sent, the answer is one of those that are documented, and lets no one in.
 func FuzzForwardAuth(f *testing.F) {
 	i := newIssuer(f)
 	g := i.gates()

@@ -135,7 +135,7 @@ var read = []string{
 	"Sec-Fetch-Site", secretHeader,
 }
 
-// aliases returns the first header whose name some server takes for one that is read here. "": nobody has sent one.
+// aliases returns the first header whose name some server takes for one that is read here. "": no one has sent one.
 func aliases(h http.Header) string {
 	for name := range h {
 		if !strings.ContainsAny(name, "_.") {

@@ -25,7 +25,7 @@ import (
 type transport struct {
 	name string
 	ask  func(gate string, q Question) (upstream http.Header, status int)
-	// removes tells whether the proxy takes headers out that the client has spelled otherwise.
+	// removes reports whether the proxy takes headers out that the client has spelled otherwise.
 	removes bool
 }
 

@@ -100,13 +100,13 @@ func pooled() *http.Client {
 	return client
 }
 
-// Close lets go of the connections that nobody uses. Requests that are under way go on.
+// Close lets go of the connections that no one uses. Requests that are under way go on.
 func (s *Server) Close() {
 	s.client.CloseIdleConnections()
 	s.breaker.Forget()
 }
 
-// Same tells whether two servers are configured alike, so that the answer of one is that of the other.
+// Same reports whether two servers are configured alike, so the answer of one is that of the other.
 func (s *Server) Same(other *Server) bool { return s == other || s.same == other.same }
 
 // Introspect asks about an access token. An unknown, expired or revoked one is inactive, and so is one that cannot be
@@ -176,7 +176,7 @@ func (s *Server) join(ctx context.Context, question depcache.Key, text string, a
 	}
 }
 
-// begin asks in a goroutine, so that the first one to ask can leave. s.mu is held.
+// begin asks in a goroutine, so the first one to ask can leave. s.mu is held.
 func (s *Server) begin(ctx context.Context, question depcache.Key, text string) *flight {
 	s.began++
 	f := &flight{number: s.began, asked: s.now(), done: make(chan struct{})}
@@ -245,7 +245,7 @@ func failure(format string, args ...any) error {
 	return denial.New(denial.AuthorityUnavailable, "the authorization server elsewhere: "+fmt.Sprintf(format, args...))
 }
 
-// Probe asks about a token that nobody has issued, to find out whether the server answers.
+// Probe asks about a token that no one has issued, to find out whether the server answers.
 func (s *Server) Probe(ctx context.Context) error {
 	text, err := secret.ID(s.random, 24)
 	if err != nil {

@@ -218,7 +218,7 @@ func (o *Options) Open(log *zap.Logger, now func() time.Time, random io.Reader) 
 	return newServer(o.cfg, sha256.Sum256(same), log, now, random)
 }
 
-// LongCache tells whether revoked tokens pass for longer than is usual.
+// LongCache reports whether revoked tokens pass for longer than is usual.
 func (o *Options) LongCache() bool { return o.cfg.cache > longCache }
 
 // checkEndpoint accepts the address of an endpoint: https, and http on this machine alone.

@@ -53,7 +53,7 @@ func TestIntrospectAtGatehouse(t *testing.T) {
 	}
 }
 
-// A server elsewhere decides who passes. While it does not answer, nobody does, and check says why.
+// A server elsewhere decides who passes. While it does not answer, no one does, and check says why.
 func TestIntrospectElsewhere(t *testing.T) {
 	var away atomic.Bool
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -127,7 +127,7 @@ func TestIntrospectElsewhere(t *testing.T) {
 		`gatehouse_remote_introspection_breakers_open{server="`+strings.TrimPrefix(elsewhere.URL, "http://")+`"} 1`) {
 		t.Error("/metrics does not tell that the server is left alone")
 	}
-	s.MustLoad() // a reload begins anew
+	s.MustLoad() // a reload starts over
 	away.Store(false)
 	if got := s.Enters("of-staff"); got != http.StatusOK {
 		t.Errorf("when the server is back = %d, want 200", got)

@@ -120,7 +120,7 @@ func TestAppPasswordFromPageToProgram(t *testing.T) {
 }
 
 // TestAccountPasswordByBasicCountsNothing: the password of an account opens nothing by Basic, and guesses there slow
-// nobody down.
+// no one down.
 func TestAccountPasswordByBasicCountsNothing(t *testing.T) {
 	t.Run("attack 362: the password of the account by Basic, guessed again and again", func(t *testing.T) {
 		w := servertest.NewWalk(t)

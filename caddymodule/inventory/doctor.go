@@ -14,9 +14,9 @@ const (
 	probeTime       = 5 * time.Second
 )
 
-// doctorRunner has the doctor of the command look at sites, one at a time in this process, so that a form cannot be
-// used to keep a server busy. It goes to the addresses that the configuration names alone; whether the certificate
-// there is valid is not looked at, since nothing secret is sent.
+// doctorRunner has the doctor of the command look at sites, one at a time in this process, so a form cannot be used to
+// keep a server busy. It goes to the addresses that the configuration names alone; whether the certificate there is
+// valid is not looked at, since nothing secret is sent.
 type doctorRunner struct{ at sync.Mutex }
 
 // onDuty is the physician of this process.

@@ -62,7 +62,7 @@ func (s *Sites) read() (*explain.Routes, error) {
 	return s.routes, err
 }
 
-// Ask tells what the sites do with a request that nobody has made.
+// Ask tells what the sites do with a request that no one has made.
 func (s *Sites) Ask(ctx context.Context, q explain.Request, c protect.Caller) (*explain.Answer, error) {
 	if q.Gate != "" {
 		return s.askGate(ctx, q, c)

@@ -54,7 +54,7 @@ func (s *Sites) test(r *http.Request, inst *adminapi.Instance, name string, p *s
 		return nil, errNoPolicy
 	}
 	now := time.Now().UTC()
-	var failed error // to look somebody up
+	var failed error // to look someone up
 	cases, err := explain.ReadCases([]byte(text), "line", func(username string) (c protect.Caller, err error) {
 		c, notes, err := inst.CallerOf(r, &adminapi.ExplainRequest{Person: username})
 		switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 )
 
-// TestGateOf: what a directive asks has one order, so that a page does not change when it is loaded again.
+// TestGateOf: what a directive asks has one order, so a page does not change when it is loaded again.
 func TestGateOf(t *testing.T) {
 	t.Parallel()
 	p := new(protect.Protect)

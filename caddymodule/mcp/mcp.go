@@ -102,7 +102,7 @@ func (o *Options) SetUp(r *caddyfileutil.Resolver, sites []string, match []caddy
 	}
 }
 
-// Check tells whether the resource is known: it is named, or follows from the addresses of the site.
+// Check reports whether the resource is known: it is named, or follows from the addresses of the site.
 func (o *Options) Check(sites []string, match []caddy.ModuleMap) error {
 	if _, err := o.resolve(sites, match); err != nil {
 		return fmt.Errorf("mcp: %w", err)

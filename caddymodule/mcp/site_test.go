@@ -139,7 +139,7 @@ func TestMCPSiteAtTheRoot(t *testing.T) {
 	}
 }
 
-// Clients that nobody has registered are known by their documents as soon as a site is a resource, unless they are
+// Clients that no one has registered are known by their documents as soon as a site is a resource, unless they are
 // switched off. A document inside the network is not fetched.
 func TestMCPSiteKnowsClientsByTheirDocuments(t *testing.T) {
 	s := servertest.NewServer(t)

@@ -18,7 +18,7 @@ import (
 )
 
 // Scopes for tools. What a request calls is in its body. Headers that say so too (Mcp-Method, Mcp-Name) must agree with
-// it, so that whatever reads them, at this site or behind it, is not told something else.
+// it, so whatever reads them, at this site or behind it, is not told something else.
 // (docs/decisions/gateway.md#mcp-tools)
 
 const (

@@ -21,7 +21,7 @@ type Expiries func(context.Context) ([]keystore.Expiry, error)
 // ShowCertificates shows the certificates of the newest configuration.
 func (m *Metrics) ShowCertificates(read Expiries) { m.certificates.Store(&read) }
 
-// collectCertificates adds a line for each certificate. If they cannot be read, the line is left out, so that the other
+// collectCertificates adds a line for each certificate. If they cannot be read, the line is left out, so the other
 // metrics are still served.
 func (m *Metrics) collectCertificates(ch chan<- prometheus.Metric) {
 	read := m.certificates.Load()

@@ -23,8 +23,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/pgstore"
 )
 
-// Metrics belong to the open store, so that counters survive reloads; each configuration registers them in its own
-// registry.
+// Metrics belong to the open store, so counters survive reloads; each configuration registers them in its own registry.
 type Metrics struct {
 	requests       *prometheus.CounterVec // by endpoint and outcome
 	resolved       map[string]*resolved   // those of requests, by endpoint
@@ -274,7 +273,7 @@ func (m *Metrics) collectShared(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(descHears, prometheus.GaugeValue, hears)
 }
 
-// endpoints are the labels of paths. All other paths share one label, so that a client cannot create labels.
+// endpoints are the labels of paths. All other paths share one label, so a client cannot create labels.
 var endpoints = map[string]string{
 	"/oauth/forward-auth": "forward_auth",
 	"/oauth/authorize":    "authorize", "/oauth/v1/authorize": "authorize",

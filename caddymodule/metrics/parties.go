@@ -15,8 +15,8 @@ type Parties func(context.Context) (map[[2]string]int, error)
 // ShowParties shows the parties of the newest configuration.
 func (m *Metrics) ShowParties(read Parties) { m.parties.Store(&read) }
 
-// collectParties adds a line for each party. If they cannot be read, the lines are left out, so that the other metrics
-// are still served.
+// collectParties adds a line for each party. If they cannot be read, the lines are left out, so the other metrics are
+// still served.
 func (m *Metrics) collectParties(ch chan<- prometheus.Metric) {
 	read := m.parties.Load()
 	if read == nil {

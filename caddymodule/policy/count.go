@@ -7,13 +7,13 @@ type Counter interface {
 	Rule(name string) *stats.RuleCount
 }
 
-// ruleCounter remembers where the decisions of a rule are counted, so that counting one costs no look-up and no memory.
+// ruleCounter remembers where the decisions of a rule are counted, so counting one costs no look-up and no memory.
 type ruleCounter struct {
 	of Counter // which the next configuration may replace
 	n  *stats.RuleCount
 }
 
-// CountAs says whose the rules are, such as policy office, so that their decisions are counted.
+// CountAs says whose the rules are, such as policy office, so their decisions are counted.
 func (p *Policy) CountAs(owner string) {
 	for i, r := range p.rules() {
 		kind := "deny"

@@ -83,12 +83,12 @@ func (p *Policy) hiding(i int) (by *Rule, how string) {
 	return nil, ""
 }
 
-// covers tells whether a rule is about every request and every time that another one is about.
+// covers reports whether a rule is about every request and every time that another one is about.
 func (r *Rule) covers(other *Rule) bool {
 	return (len(r.When) == 0 || slices.Equal(r.When, other.When)) && (r.raw == "" || r.raw == other.raw)
 }
 
-// sameNeed tells whether two rules ask the same of the caller.
+// sameNeed reports whether two rules ask the same of the caller.
 func (r *Rule) sameNeed(other *Rule) bool { return reflect.DeepEqual(r.Need, other.Need) }
 
 // coveredBy returns a public path that covers all paths of a rule about persons.

@@ -23,7 +23,7 @@ var remoteMatchers = []string{
 	"protocol", "query", "remote_ip",
 }
 
-// Load reads and prepares the JSON of a policy that somebody has sent, and not the operator's own configuration: no
+// Load reads and prepares the JSON of a policy that someone has sent, and not the operator's own configuration: no
 // placeholder is resolved, and rules are named by their place in the JSON. checkPublic checks a public path. On an
 // error, at is the member that it is about.
 func Load(ctx caddy.Context, name string, raw []byte, checkPublic func(string) error) (p *Policy, at string, err error) {

@@ -74,7 +74,7 @@ func (n *Need) RequiredAssurance() int { return n.assurance }
 // OldestSignIn is the greatest age of the sign-in. 0: any.
 func (n *Need) OldestSignIn() time.Duration { return n.maxAge }
 
-// IsEmpty tells whether nothing is asked.
+// IsEmpty reports whether nothing is asked.
 func (n *Need) IsEmpty() bool {
 	return len(n.Groups)+len(n.Scopes)+len(n.Claims)+len(n.Persons)+len(n.Clients)+len(n.Providers) == 0 && n.Level == "" &&
 		n.Assurance == "" && n.MaxAge == ""
@@ -107,7 +107,7 @@ func (n *Need) Levels(who Facts) (level, assurance int) {
 	return level, assurance
 }
 
-// Judge tells whether the need is met, or what would meet it. A client with a token of its own has no level, no
+// Judge reports whether the need is met, or what would meet it. A client with a token of its own has no level, no
 // identity and no sign-in, and cannot get one.
 func (n *Need) Judge(who Facts) Outcome {
 	level, assurance := n.Levels(who)
@@ -136,7 +136,7 @@ func (n *Need) lacksScope(who *token.Introspection) bool {
 	return slices.ContainsFunc(n.Scopes, func(s string) bool { return !slices.Contains(who.Scope, s) })
 }
 
-// lasting tells whether what no sign-in changes is met.
+// lasting reports whether what no sign-in changes is met.
 func (n *Need) lasting(f Facts) bool {
 	who := f.Who
 	switch {
@@ -154,14 +154,14 @@ func (n *Need) lasting(f Facts) bool {
 	return !slices.ContainsFunc(n.Claims, func(c Claim) bool { return !hasClaim(who, c, f.Now) })
 }
 
-// hasClaim tells whether a claim has one of some values.
+// hasClaim reports whether a claim has one of some values.
 func hasClaim(who *token.Introspection, c Claim, now time.Time) bool {
 	one, many := Lookup(who, c.Name, now)
 	return one != "" && slices.Contains(c.Values, one) ||
 		slices.ContainsFunc(many, func(v string) bool { return slices.Contains(c.Values, v) })
 }
 
-// detailsClaim are the authorization details in JSON; with the name of a type behind it, the actions of that type.
+// detailsClaim are the authorization details in JSON; with the name of a type after it, the actions of that type.
 const detailsClaim = "authorization_details"
 
 // assuranceClaim is the identity assurance level. No provider can set it.

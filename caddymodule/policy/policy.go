@@ -24,7 +24,7 @@ import (
 type Policy struct {
 	// The rules that refuse. Default: none.
 	Deny []*Rule `json:"deny,omitempty"`
-	// The rules that let in, in their order. Default: none, so that the conditions of the site decide alone.
+	// The rules that let in, in their order. Default: none, so the conditions of the site decide alone.
 	Allow []*Rule `json:"allow,omitempty"`
 	// Public paths, as in protect. Default: none.
 	Public []string `json:"public,omitempty"`
@@ -81,7 +81,7 @@ func (p *Policy) Provision(ctx caddy.Context, label string, res *caddyfileutil.R
 // errDenyAll is the error of a deny rule without any part, which is never meant.
 var errDenyAll = errors.New("deny: this rule refuses everybody everything: name the requests (match), the persons (need) or the time (when)")
 
-// everything tells whether a rule has no part that could fail to fit.
+// everything reports whether a rule has no part that could fail to fit.
 func (r *Rule) everything() bool {
 	return (len(r.Match) == 0 && r.raw == "" || r.matchesAll()) && r.Need.IsEmpty() && len(r.When) == 0
 }
@@ -158,7 +158,7 @@ func Join(ps ...*Policy) *Policy {
 	return out
 }
 
-// Empty tells whether there are no rules.
+// Empty reports whether there are no rules.
 func (p *Policy) Empty() bool { return len(p.Allow)+len(p.Deny) == 0 }
 
 // Selection is what of a policy concerns one request: the rules whose request part fits. It can be judged again while
@@ -211,7 +211,7 @@ type Outcome int
 // The outcomes. All but Allowed refuse.
 const (
 	Allowed   Outcome = iota
-	SignIn            // nobody is signed in, and a sign-in may let the request pass
+	SignIn            // no one is signed in, and a sign-in may let the request pass
 	StepUp            // a higher level would
 	Renew             // a more recent sign-in would
 	Scope             // a token with more scopes would
@@ -273,13 +273,13 @@ func (s Selection) Strictest() *Need {
 	return out
 }
 
-// open tells whether the rule holds at a time.
+// open reports whether the rule holds at a time.
 func (r *Rule) open(now time.Time) bool {
 	return len(r.when) == 0 || slices.ContainsFunc(r.when, func(w window) bool { return w.contains(now) })
 }
 
-// refuses tells whether the person part of a deny rule fits. That of a stranger is unknown, so that it does not. A
-// browser has the scopes of a deny rule at every level: nobody evades it by a weaker sign-in.
+// refuses reports whether the person part of a deny rule fits. That of a stranger is unknown, so it does not. A browser
+// has the scopes of a deny rule at every level: no one evades it by a weaker sign-in.
 func (r *Rule) refuses(who Facts) bool {
 	who.Demands = nil
 	return r.Need.IsEmpty() || r.Need.Judge(who) == Allowed

@@ -43,7 +43,7 @@ func start(t testing.TB, text string) *Policy {
 	return p
 }
 
-// judge decides about "GET /path" for somebody.
+// judge decides about "GET /path" for someone.
 func (p *Policy) judge(t testing.TB, request string, who Facts) Decision {
 	t.Helper()
 	method, path, _ := strings.Cut(request, " ")
@@ -58,7 +58,7 @@ func (p *Policy) judge(t testing.TB, request string, who Facts) Decision {
 
 var monday = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 
-// somebody is a person of some groups, with a session at the site of a level, who signed in an hour ago.
+// someone is a person of some groups, with a session at the site of a level, who signed in an hour ago.
 func somebody(level int, groups ...string) Facts {
 	return Facts{Browser: true, Now: monday, Who: &token.Introspection{
 		Active: true, Subject: "p1", Level: level, AuthTime: monday.Add(-time.Hour), ClientID: "wiki", Provider: "office",
@@ -260,7 +260,7 @@ func TestLevelsOfScopes(t *testing.T) {
 	}
 }
 
-// An address that nobody has verified is no claim: anybody can have typed it.
+// An address that no one has verified is no claim: anybody can have typed it.
 func TestNeedIgnoresUnverifiedEmail(t *testing.T) {
 	t.Parallel()
 	p := start(t, "allow {\nneed claim email ada@example.com\n}")

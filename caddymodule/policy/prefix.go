@@ -36,7 +36,7 @@ func prefixesOfSet(set caddy.ModuleMap) (out prefixes) {
 	return out
 }
 
-// simplePath tells whether Caddy compares a path as it is, but for upper and lower case.
+// simplePath reports whether Caddy compares a path as it is, but for upper and lower case.
 func simplePath(path string) bool {
 	for i := range len(path) {
 		if path[i] >= 0x80 || (path[i] == '/' && i+1 < len(path) && (path[i+1] == '/' || path[i+1] == '.')) {
@@ -46,7 +46,7 @@ func simplePath(path string) bool {
 	return true
 }
 
-// exclude tells whether no path of the rule begins like this one, which is simple and in lower case.
+// exclude reports whether no path of the rule begins like this one, which is simple and in lower case.
 func (p prefixes) exclude(path string) bool {
 	for _, beginning := range p {
 		if strings.HasPrefix(path, beginning) {

@@ -47,7 +47,7 @@ func parseWindow(text string) (w window, err error) {
 	case w.from == w.to:
 		return w, fmt.Errorf("%q is no time at all: write 00:00-24:00 for the whole day", words[1])
 	}
-	// Local is the zone of the machine, which changes where nobody reads the configuration.
+	// Local is the zone of the machine, which changes where no one reads the configuration.
 	if w.zone, err = time.LoadLocation(words[2]); err != nil || words[2] == "Local" {
 		return w, fmt.Errorf("%q is no time zone: name one of the IANA database, such as Europe/Amsterdam or UTC", words[2])
 	}
@@ -98,7 +98,7 @@ func parseMinute(text string) (int, error) {
 	return t.Hour()*60 + t.Minute(), nil
 }
 
-// contains tells whether a time lies in the window.
+// contains reports whether a time lies in the window.
 func (w window) contains(t time.Time) bool {
 	t = t.In(w.zone)
 	day, minute := t.Weekday(), t.Hour()*60+t.Minute()

@@ -97,7 +97,7 @@ func restoredTokensStayRevoked(t *testing.T, db *pgtest.Server) {
 	}
 }
 
-// lostWritesAreNotServed: after a failover to a database without the last writes, nobody is let in by what is left,
+// lostWritesAreNotServed: after a failover to a database without the last writes, no one is let in by what is left,
 // every answer is 503, and the operator is told what to do; after that what was valid is not.
 func lostWritesAreNotServed(t *testing.T, db *pgtest.Server) {
 	const q = "served_lost."

@@ -33,7 +33,7 @@ const (
 
 // Access keeps requests for access and what was granted.
 type Access interface {
-	// Holds tells whether a person has a grant for a site, and what that rests on.
+	// Holds reports whether a person has a grant for a site, and what that rests on.
 	Holds(ctx context.Context, personID, site string) (bool, recheck.Basis, error)
 	// Use is Holds for a request that counts as a use.
 	Use(ctx context.Context, personID, site string) (bool, error)
@@ -46,7 +46,7 @@ type Access interface {
 // grantable are the verdicts that a grant overrules: never a deny rule, a level or the age of a sign-in.
 var grantable = map[verdict]bool{notInGroup: true, needUnmet: true, noRule: true}
 
-// applyGrant returns the verdict for somebody who has a grant, and counts a use of it. Everybody else keeps v.
+// applyGrant returns the verdict for someone who has a grant, and counts a use of it. Everybody else keeps v.
 func (p *Protect) applyGrant(ctx context.Context, in Entrance, rules policy.Selection, c credential, who *token.Introspection, v verdict,
 	d policy.Decision,
 ) (verdict, policy.Decision, error) {
@@ -66,7 +66,7 @@ func (p *Protect) applyGrant(ctx context.Context, in Entrance, rules policy.Sele
 	return allowed, policy.Decision{}, nil
 }
 
-// pardoned tells whether a grant still lets the request pass that it has let in.
+// pardoned reports whether a grant still lets the request pass that it has let in.
 func (g *requestState) pardoned(rules policy.Selection, s openBasis, v verdict) bool {
 	if !s.granted || !grantable[v] {
 		return false

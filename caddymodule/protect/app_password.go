@@ -77,9 +77,9 @@ func (p *Protect) appPasswordSite(r *http.Request, text string) string {
 }
 
 // basic returns the app password of a Basic header; any username goes with it. wrong says that the header holds
-// something else, such as the password of an account, which nobody looks at: guessing there counts against nobody and
-// finds nothing. What a browser adds to requests that another site causes does not count, so that a password which it
-// has remembered gives other sites no rights.
+// something else, such as the password of an account, which no one looks at: guessing there counts against no one and
+// finds nothing. What a browser adds to requests that another site causes does not count, so a password which it has
+// remembered gives other sites no rights.
 func (p *Protect) basic(g *requestState, rec *credentials) (text string, wrong bool) {
 	password, is := rec.basic()
 	switch {
@@ -95,7 +95,7 @@ func (p *Protect) basic(g *requestState, rec *credentials) (text string, wrong b
 	return password, false
 }
 
-// basic returns the password of a Basic header. is tells whether there is one, malformed or not. (RFC 7617 2)
+// basic returns the password of a Basic header. is reports whether there is one, malformed or not. (RFC 7617 2)
 func (rec *credentials) basic() (password string, is bool) {
 	if len(rec.authorization) != 1 {
 		return "", false
@@ -116,8 +116,8 @@ func (rec *credentials) basic() (password string, is bool) {
 	return password, true
 }
 
-// fromAnotherSite tells whether a browser sends the request because of a page of another site. Programs say nothing of
-// the kind. (Fetch Metadata Request Headers 2.3; RFC 6454 7)
+// fromAnotherSite reports whether a browser sends the request because of a page of another site. Programs say nothing
+// of the kind. (Fetch Metadata Request Headers 2.3; RFC 6454 7)
 func (p *Protect) fromAnotherSite(r *http.Request) bool {
 	if site := r.Header["Sec-Fetch-Site"]; len(site) > 0 {
 		return len(site) > 1 || site[0] != "same-origin" && site[0] != "none"
@@ -129,8 +129,9 @@ func (p *Protect) fromAnotherSite(r *http.Request) bool {
 	return false
 }
 
-// offersBasic tells whether a refusal asks for an app password by Basic. A browser would show a prompt of its own over
-// a page whose session has ended, so requests of pages do not get it, nor do people at sites where they can sign in.
+// offersBasic reports whether a refusal asks for an app password by Basic. A browser would show a prompt of its own
+// over a page whose session has ended, so requests of pages do not get it, nor do people at sites where they can sign
+// in.
 func (p *Protect) offersBasic(r *http.Request, f refusal) bool {
 	if !p.accepts || f.code != "unauthorized" && f.code != "invalid_token" {
 		return false
@@ -141,7 +142,7 @@ func (p *Protect) offersBasic(r *http.Request, f refusal) bool {
 	return len(r.Header["Origin"]) == 0 && len(r.Header["Referer"]) == 0 && !(p.Login && web.OpensPage(r))
 }
 
-// strips tells whether the Authorization header is kept from the upstream. An app password always is: who has it can
+// strips reports whether the Authorization header is kept from the upstream. An app password always is: who has it can
 // use it for a long time. Where app passwords are accepted, Basic is not the upstream's.
 func (p *Protect) strips(rec *credentials) bool {
 	text, _, bad := rec.bearer()

@@ -42,8 +42,8 @@ func (p *Protect) readAssertion(d *caddyfile.Dispenser) error {
 	return caddyfileutil.NoMore(d, "assertion")
 }
 
-// assertable tells whether it is known for which site an assertion is made. A Host header that the client chooses would
-// let it have one for another site.
+// assertable reports whether it is known for which site an assertion is made. A Host header that the client chooses
+// would let it have one for another site.
 func (p *Protect) assertable() error {
 	switch {
 	case p.Assertion == "":

@@ -21,7 +21,7 @@ import (
 func init() {
 	httpcaddyfile.RegisterDirective("protect", parseProtect)
 	// Before everything that answers or dispatches (handle, route, respond, reverse_proxy and the rest), after rewrite,
-	// uri and the other ways of signing in, and before request_header, so that its values can use {http.auth.user.*}.
+	// uri and the other ways of signing in, and before request_header, so its values can use {http.auth.user.*}.
 	httpcaddyfile.RegisterDirectiveOrder("protect", httpcaddyfile.Before, "request_header")
 }
 

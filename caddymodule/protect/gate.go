@@ -39,7 +39,7 @@ func (p *Protect) Guarded() []string {
 	return names
 }
 
-// Guards tells whether a header name is one of Guarded, or a spelling of one that some upstream takes for it.
+// Guards reports whether a header name is one of Guarded, or a spelling of one that some upstream takes for it.
 func (p *Protect) Guards(name string) bool { return p.guarded.has(name) }
 
 // Identity are those of them that carry the identity, at this site or at others.
@@ -55,10 +55,10 @@ func (p *Protect) asserted() []IdentityHeader {
 	return []IdentityHeader{{Name: p.Assertion}}
 }
 
-// IsOwn tells whether a path is one of those that a site with login keeps to itself.
+// IsOwn reports whether a path is one of those that a site with login keeps to itself.
 func IsOwn(path string) bool { return strings.HasPrefix(path, ownPrefix) }
 
-// HasSecret tells whether a request target holds a code or token that must not stay in logs.
+// HasSecret reports whether a request target holds a code or token that must not stay in logs.
 func HasSecret(target string) bool {
 	_, query, _ := strings.Cut(target, "?")
 	_, codes := cutParam(query, authz.SiteCodeParam)

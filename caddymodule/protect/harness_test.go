@@ -52,7 +52,7 @@ type fakeAuthority struct {
 	flows    []fakeFlow
 	err      error
 	panics   bool
-	gone     error // nobody can be asked
+	gone     error // no one can be asked
 	patient  bool  // open requests are not judged again by the clock
 	asked    int
 	ended    []string

@@ -87,7 +87,7 @@ func guardedNames(own []IdentityHeader, assertion string) *nameSet {
 	return newNameSet(names...)
 }
 
-// sameField tells whether two field names are the same to software that folds case and separators.
+// sameField reports whether two field names are the same to software that folds case and separators.
 func sameField(a, b string) bool {
 	if len(a) != len(b) {
 		return false
@@ -231,13 +231,13 @@ const holderVar = "gatehouse.holder"
 
 func (*holder) String() string { return "[redacted]" }
 
-// introduced tells whether a protect has set the placeholders of a request already.
+// introduced reports whether a protect has set the placeholders of a request already.
 func introduced(r *http.Request) bool {
 	_, ok := caddyhttp.GetVar(r.Context(), holderVar).(*holder)
 	return ok
 }
 
-// placeholders sets {http.auth.user.*}. who nil: nobody was asked for, so all are empty. A placeholder that is not set
+// placeholders sets {http.auth.user.*}. who nil: no one was asked for, so all are empty. A placeholder that is not set
 // would go upstream unresolved.
 func placeholders(r *http.Request, who *token.Introspection, now func() time.Time) *holder {
 	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)

@@ -46,7 +46,7 @@ const (
 	callbackPath = ownPrefix + "callback"
 
 	maxReturn  = 8 << 10 // bytes of a URL that a browser is brought back to
-	minBinding = 43      // characters of a value that nobody can guess
+	minBinding = 43      // characters of a value that no one can guess
 )
 
 // site is one origin under which browsers see a protected site.
@@ -106,7 +106,7 @@ func (p *Protect) siteOf(r *http.Request) *site {
 	return found[0]
 }
 
-// isNavigation tells whether a browser opens a page by its address: only then can it be sent to sign in.
+// isNavigation reports whether a browser opens a page by its address: only then can it be sent to sign in.
 func isNavigation(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && web.OpensPage(r)
 }
@@ -119,7 +119,7 @@ func originalTarget(r *http.Request) string {
 	return r.RequestURI
 }
 
-// isPlainTarget tells whether a target is a path and query that a browser would send and read in the same way.
+// isPlainTarget reports whether a target is a path and query that a browser would send and read in the same way.
 func isPlainTarget(s string) bool {
 	if s == "" || s[0] != '/' {
 		return false
@@ -408,7 +408,7 @@ func asSent(r *http.Request) *http.Request {
 	return q
 }
 
-// ownRequest tells whether a request was made by a page of this site or by the person: typed, or from a bookmark.
+// ownRequest reports whether a request was made by a page of this site or by the person: typed, or from a bookmark.
 func ownRequest(r *http.Request, s *site) bool {
 	if r.Method == http.MethodGet && unasked(r) {
 		return false
@@ -420,7 +420,7 @@ func ownRequest(r *http.Request, s *site) bool {
 	return len(origin) == 1 && origin[0] == s.origin
 }
 
-// unasked tells whether a browser has made a request by itself: for a picture or a frame, which others than its owner
+// unasked reports whether a browser has made a request by itself: for a picture or a frame, which others than its owner
 // can put into the page of a site, or for a page that the person may open next. (Fetch Metadata, Sec-Purpose)
 func unasked(r *http.Request) bool {
 	mode, dest := r.Header["Sec-Fetch-Mode"], r.Header["Sec-Fetch-Dest"]

@@ -36,7 +36,7 @@ func (p *Protect) loadMatchers(ctx caddy.Context) error {
 	return nil
 }
 
-// guards tells whether the matcher of the directive, if it has one, selects a request.
+// guards reports whether the matcher of the directive, if it has one, selects a request.
 func (p *Protect) guards(r *http.Request) (bool, error) {
 	if len(p.matchers) == 0 {
 		return true, nil
@@ -44,9 +44,9 @@ func (p *Protect) guards(r *http.Request) (bool, error) {
 	return p.matchers.AnyMatchWithError(asUpstream(r))
 }
 
-// isPreflight tells whether a browser asks, on behalf of a script of another origin, whether the script can call this
-// site. Such a request carries no credentials and only says what the script wants to send.
-// (Fetch Standard, "CORS-preflight fetch"; docs/decisions/gateway.md#preflights)
+// isPreflight reports whether a browser asks, on behalf of a script of another origin, whether the script can call this
+// site. Such a request carries no credentials and only says what the script wants to send. (Fetch Standard,
+// "CORS-preflight fetch"; docs/decisions/gateway.md#preflights)
 func isPreflight(r *http.Request) bool {
 	if r.Method != http.MethodOptions || len(r.Header["Origin"]) != 1 || len(r.Header["Access-Control-Request-Method"]) != 1 {
 		return false

@@ -49,7 +49,7 @@ func (p *Protect) mayCall(g *requestState, who *token.Introspection) bool {
 	if g.needs = needs; hasScopes(who, needs) {
 		return true
 	}
-	// The challenge names all scopes of the request, so that a person is asked once.
+	// The challenge names all scopes of the request, so a person is asked once.
 	need := policy.Need{}
 	if g.decision.Need != nil {
 		need = *g.decision.Need
@@ -59,7 +59,7 @@ func (p *Protect) mayCall(g *requestState, who *token.Introspection) bool {
 	return p.writeRefusal(g, p.refusalOf(g, scopeMissing))
 }
 
-// begins reports whether a client whose credential got this verdict is told to begin anew.
+// begins reports whether a client whose credential got this verdict is told to start over.
 func begins(v verdict) bool {
 	return v == noCredentials || v == inactive || v == elsewhere || v == unnamed
 }

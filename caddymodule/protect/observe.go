@@ -11,7 +11,7 @@ import (
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 )
 
-// passCounter remembers where the requests that pass are counted, so that counting one costs no look-up and no memory.
+// passCounter remembers where the requests that pass are counted, so counting one costs no look-up and no memory.
 type passCounter struct {
 	of     counter // which the next configuration may replace
 	passes prometheus.Counter

@@ -100,7 +100,7 @@ type situation struct {
 	keys      uint64
 }
 
-// situation returns an error when open requests have to end: nobody can be asked about them, or the site asks for
+// situation returns an error when open requests have to end: no one can be asked about them, or the site asks for
 // something else since a reload.
 func (p *Protect) situation(ctx context.Context) (any, error) {
 	in, err := p.enter(ctx)

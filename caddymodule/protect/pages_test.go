@@ -55,7 +55,7 @@ func TestFormAfterTheSessionHasEnded(t *testing.T) {
 	}
 }
 
-// A person without the group reads who is signed in, and can go on as somebody else or to their account.
+// A person without the group reads who is signed in, and can go on as someone else or to their account.
 func TestRefusalOffersAnotherAccount(t *testing.T) {
 	g := startGateway(t)
 	const host = "step.localhost"
@@ -82,7 +82,7 @@ func TestRefusalOffersAnotherAccount(t *testing.T) {
 			}
 		})
 	}
-	// Without a session there is nobody to name.
+	// Without a session there is no one to name.
 	if a = g.open(t, host, "/.gatehouse/nothing"); strings.Contains(a.body, "another-account") {
 		t.Errorf("the page is %s, want no other account on it", a.body)
 	}

@@ -13,7 +13,7 @@ import (
 // publicPaths are paths that need no sign-in: exact ones, and prefixes that end in "/*".
 type publicPaths []string
 
-// match tells whether a decoded path, whose escaped form is canonical, is public.
+// match reports whether a decoded path, whose escaped form is canonical, is public.
 func (l publicPaths) match(path string) bool {
 	for _, p := range l {
 		if prefix, ok := strings.CutSuffix(p, "*"); ok {
@@ -41,9 +41,10 @@ func CheckPublic(s string) error {
 	return nil
 }
 
-// canonicalPath tells whether servers can read an escaped path in one way only. Where a path decides about access, any
-// other spelling is refused: empty and dot segments, backslashes, parameters (;), needless escapes, escaped or doubly
-// escaped separators, control characters, anything that is not UTF-8, and characters that normalise to one of these.
+// canonicalPath reports whether servers can read an escaped path in one way only. Where a path decides about access,
+// any other spelling is refused: empty and dot segments, backslashes, parameters (;), needless escapes, escaped or
+// doubly escaped separators, control characters, anything that is not UTF-8, and characters that normalise to one of
+// these.
 func canonicalPath(escaped string) bool {
 	if escaped == "" || escaped[0] != '/' || strings.Contains(escaped, "//") {
 		return false
@@ -89,8 +90,8 @@ func canonicalPath(escaped string) bool {
 	return plain || (utf8.ValidString(path) && strings.IndexFunc(path, lookalike) < 0)
 }
 
-// lookalike tells whether compatibility normalisation (Unicode NFKC) turns a character into a separator, or whether it
-// is invisible.
+// lookalike reports whether compatibility normalisation (Unicode NFKC) turns a character into a separator, or whether
+// it is invisible.
 func lookalike(r rune) bool {
 	switch r {
 	case 0x2024, 0x2025, 0x2026, 0xfe52, 0xff0e, // dots

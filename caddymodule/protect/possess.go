@@ -12,11 +12,11 @@ import (
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 )
 
-// A token that is bound to a key opens a site to those who prove to have the key, with each request anew.
+// A token that is bound to a key opens a site to those who prove to have the key, with each request.
 // (docs/decisions/token-endpoint.md#dpop)
 
-// proved says that the proof of a request was spent for a token, so that a further protect on its way asks for no
-// other. It prints as "[redacted]".
+// proved says that the proof of a request was spent for a token, so a further protect on its way asks for no other. It
+// prints as "[redacted]".
 type proved struct{ token, jkt string }
 
 const provedVar = "gatehouse.proved"

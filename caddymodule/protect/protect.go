@@ -99,7 +99,7 @@ type Protect struct {
 	Shadow *Shadow `json:"shadow,omitempty"`
 	// Whether CORS preflights go on without a credential, for APIs that scripts of other origins call. Default: false.
 	Preflight bool `json:"preflight,omitempty"`
-	// Whether a form that meets an ended session is kept for ten minutes, so that it can be sent after the sign-in: on or
+	// Whether a form that meets an ended session is kept for ten minutes, so it can be sent after the sign-in: on or
 	// off. Default: off.
 	Replay string `json:"replay,omitempty"`
 	// Whether people whom groups, needs and rules refuse can ask for access, which an operator grants: on or off. Default:
@@ -177,7 +177,7 @@ type IdentityHeader struct {
 type Entrance struct {
 	Authority authority
 	Parked    parking // nil: no form is kept
-	Access    Access  // nil: nobody can ask for access
+	Access    Access  // nil: no one can ask for access
 	Policies  library // nil: there are no policies but those of the Caddyfile
 	Pages     *web.Renderer
 	Counter   counter                  // nil: nothing is counted
@@ -189,7 +189,7 @@ type Entrance struct {
 
 	Assertions asserter     // nil: none are signed
 	Proofs     *dpop.Proofs // nil: a token that is bound to a key opens nothing
-	// Thumbprint names the certificate of the sender of a request. nil: nobody has one.
+	// Thumbprint names the certificate of the sender of a request. nil: no one has one.
 	Thumbprint func(*http.Request) string
 	Exchange   exchanger // nil: no token can be had for upstreams
 }
@@ -236,8 +236,8 @@ type App interface {
 	Found(f diagnostic.Finding)
 	// Probe adds a question to others that `caddy gatehouse check` asks. nil: nothing is wrong.
 	Probe(ask func(context.Context) *diagnostic.Finding)
-	// RegisterRules says what decides about requests at a site, so that those which are open after a reload can be ended
-	// if it is something else then. Sites do so while they are provisioned.
+	// RegisterRules says what decides about requests at a site, so those which are open after a reload can be ended if
+	// it is something else then. Sites do so while they are provisioned.
 	RegisterRules(text string)
 	// RegisterSite names the origins of a site that declares login. Sites do so while they are provisioned.
 	RegisterSite(origins ...string)
@@ -716,7 +716,7 @@ func (p *Protect) examine(who *token.Introspection, browser bool) verdict {
 	return allowed
 }
 
-// admits tells whether persons of a partition may pass. "": the default one.
+// admits reports whether persons of a partition may pass. "": the default one.
 func (p *Protect) admits(partition string) bool {
 	if len(p.Partitions) == 0 {
 		return partition == ""

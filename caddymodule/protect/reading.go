@@ -105,7 +105,7 @@ func withoutPort(host string) string {
 const unknownClientVar = "gatehouse.client_unknown"
 
 // shorten gives the address of the client its short form: a proxy that listens on IPv6 alone writes ::ffff:192.0.2.1,
-// which is in no range of IPv4, so that it would pass a rule that refuses 192.0.2.0/24.
+// which is in no range of IPv4, so it would pass a rule that refuses 192.0.2.0/24.
 func shorten(r *http.Request) {
 	text, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
 	if a, err := netip.ParseAddr(text); err == nil && a.Is4In6() {

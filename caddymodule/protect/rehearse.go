@@ -20,7 +20,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// A rehearsal sends a request that nobody has made through the very code that decides about requests, with an
+// A rehearsal sends a request that no one has made through the very code that decides about requests, with an
 // authorization server that stores nothing and always says the same of the caller.
 
 // Caller is who makes a rehearsed request, and when.
@@ -32,7 +32,7 @@ type Caller struct {
 	Now       time.Time
 	// Policies are those that are not in the Caddyfile. nil: they are not known.
 	Policies library
-	// Granted tells whether an operator has granted a person access to a site. nil: nobody has.
+	// Granted reports whether an operator has granted a person access to a site. nil: no one has.
 	Granted func(ctx context.Context, personID, site string) (bool, error)
 }
 
@@ -41,16 +41,16 @@ type Verdict string
 
 // The verdicts of a rehearsal.
 const (
-	Open    Verdict = "public"  // it passes, and nobody was asked who they are
+	Open    Verdict = "public"  // it passes, and no one was asked who they are
 	Allow   Verdict = "allow"   // it passes
 	SignIn  Verdict = "sign-in" // a sign-in or a valid token could let it pass
 	StepUp  Verdict = "step-up" // a stronger sign-in would
 	Again   Verdict = "renew"   // a more recent sign-in would
 	Deny    Verdict = "deny"    // nothing would, for this caller
-	Invalid Verdict = "invalid" // the request has a form that nobody gets through with
+	Invalid Verdict = "invalid" // the request has a form that no one gets through with
 )
 
-// verdictOf are the reasons that a sign-in can mend. Others are Deny.
+// verdictOf are the reasons that a sign-in can fix. Others are Deny.
 var verdictOf = map[refusals.Reason]Verdict{
 	refusals.NoCredentials: SignIn, refusals.TokenInactive: SignIn, refusals.SessionEnded: SignIn, refusals.LevelTooLow: StepUp,
 	refusals.SignInTooOld: Again,
@@ -77,7 +77,7 @@ type Rehearsal struct {
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// Rehearse decides about a request that nobody has made, as about any other, and passes it to next if it may pass. Its
+// Rehearse decides about a request that no one has made, as about any other, and passes it to next if it may pass. Its
 // context must be one that Caddy has prepared.
 func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller,
 	next func(http.ResponseWriter, *http.Request) error,

@@ -20,8 +20,8 @@ type remote struct {
 	server *introspect.Server
 }
 
-// earlierAnswer is what a server has said of the token of this request, so that a further protect does not ask again:
-// the server may count each question as a use. It prints as "[redacted]".
+// earlierAnswer is what a server has said of the token of this request, so a further protect does not ask again: the
+// server may count each question as a use. It prints as "[redacted]".
 type earlierAnswer struct {
 	server *introspect.Server
 	token  string

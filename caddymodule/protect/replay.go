@@ -100,7 +100,7 @@ func (p *Protect) unkept(cause error) string {
 	return ""
 }
 
-// isForm tells whether a request is a form that a page has sent, small enough to be kept.
+// isForm reports whether a request is a form that a page has sent, small enough to be kept.
 func isForm(r *http.Request) bool {
 	kind := r.Header["Content-Type"]
 	if r.Method != http.MethodPost || !web.OpensPage(r) || len(kind) != 1 || len(kind[0]) > maxKind || r.ContentLength > savedforms.MaxBody ||
@@ -236,8 +236,8 @@ func keptRefusal(err error) refusal {
 	return f
 }
 
-// resend puts a kept form in the place of the request, which may pass. The form is gone from then on, so that it is
-// sent once at most. false: the request has been answered.
+// resend puts a kept form in the place of the request, which may pass. The form is gone from then on, so it is sent
+// once at most. false: the request has been answered.
 func (p *Protect) resend(g *requestState, rec *credentials) bool {
 	r := g.r
 	if g.credential.site == nil {

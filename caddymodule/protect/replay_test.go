@@ -23,7 +23,7 @@ const keptSite = "kept.localhost"
 
 const urlencoded = "application/x-www-form-urlencoded"
 
-// entry is a form that somebody sends.
+// entry is a form that someone sends.
 type entry struct {
 	host, target, kind, body string
 	cookies                  []string

@@ -81,7 +81,7 @@ var outcomes = map[policy.Outcome]verdict{
 	policy.Scope: scopeMissing, policy.Unassured: unassured,
 }
 
-// decide applies what the site asks of every request, and its rules. It does not look at the request, so that it can be
+// decide applies what the site asks of every request, and its rules. It does not look at the request, so it can be
 // called again while the answer is written.
 func (p *Protect) decide(rules policy.Selection, who *token.Introspection, browser bool) (verdict, policy.Decision) {
 	return p.decideBy(&p.Need, rules, who, browser)

@@ -261,8 +261,8 @@ func known(level int) *token.Introspection {
 	return who
 }
 
-// Who the person is has to be known: by a rule, by the site, or since a scope demands it. No sign-in mends that, so
-// nobody is sent to one: browsers get a page that says what is lacking.
+// Who the person is has to be known: by a rule, by the site, or since a scope demands it. No sign-in fixes that, so no
+// one is sent to one: browsers get a page that says what is lacking.
 func TestAssuranceOfSites(t *testing.T) {
 	g := startGateway(t)
 	for _, at := range []string{"known.localhost /", "scoped.localhost /", "rules.localhost /known/x", "rules.localhost /scoped/x"} {

@@ -27,7 +27,7 @@ type ruling struct {
 	asks   policy.Parts // of a request that decide. One that could be read otherwise there is refused
 
 	book    *policy.Book // of the policies that are not in the Caddyfile
-	missing string       // a policy that the site names and that is nowhere, so that nobody passes
+	missing string       // a policy that the site names and that is nowhere, so no one passes
 }
 
 // library has the policies that are not in the Caddyfile.
@@ -76,7 +76,7 @@ func (p *Protect) user() string {
 // label is what counts and findings call the site: by a host, or by its place in the Caddyfile.
 func (p *Protect) label() string { return "site " + cmp.Or(p.name, p.Place(), "without a name") }
 
-// isLater tells whether the policy of a part is not in the Caddyfile.
+// isLater reports whether the policy of a part is not in the Caddyfile.
 func (p part) isLater() bool { return p.rules == nil }
 
 // laterPolicies are the names of the policies of the site that are not in the Caddyfile.
@@ -209,7 +209,7 @@ func (s *snapshot) request() *http.Request {
 	return r
 }
 
-// discard is an answer that nobody reads.
+// discard is an answer that no one reads.
 type discard struct{}
 
 func (discard) Header() http.Header         { return http.Header{} }

@@ -140,7 +140,7 @@ func kept(reason refusals.Reason) Verdict {
 	return Deny
 }
 
-// Passes tells whether a request with this verdict reaches the upstream.
+// Passes reports whether a request with this verdict reaches the upstream.
 func (v Verdict) Passes() bool { return v == Allow || v == Open }
 
 // askedAt is the origin that the client has asked.

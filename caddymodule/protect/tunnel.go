@@ -129,7 +129,7 @@ func (g *requestState) Write(b []byte) (int, error) {
 // chunk is how much of a file is sent between two looks at whether the request was ended.
 const chunk = 256 << 10
 
-// ReadFrom lets files be sent without copying, a part at a time, so that a download ends with its credential.
+// ReadFrom lets files be sent without copying, a part at a time, so a download ends with its credential.
 func (g *requestState) ReadFrom(r io.Reader) (int64, error) {
 	g.begin()
 	rf, ok := g.ResponseWriter.(io.ReaderFrom)
@@ -170,7 +170,7 @@ func (g *requestState) FlushError() error {
 // Flush sends buffered data.
 func (g *requestState) Flush() { g.FlushError() } //nolint:errcheck // http.Flusher has no error
 
-// Hijack hands the connection over and remembers it, so that it can be closed.
+// Hijack hands the connection over and remembers it, so it can be closed.
 func (g *requestState) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(g.ResponseWriter).Hijack()
 	if err == nil {
@@ -200,7 +200,7 @@ func (t *tunnel) Write(b []byte) (int, error) {
 // Unwrap returns the underlying writer for http.ResponseController.
 func (g *requestState) Unwrap() http.ResponseWriter { return g.ResponseWriter }
 
-// isWebSocket tells whether a request is a valid opening handshake. (RFC 6455 4.2.1, RFC 8441 5, RFC 9220)
+// isWebSocket reports whether a request is a valid opening handshake. (RFC 6455 4.2.1, RFC 8441 5, RFC 9220)
 func isWebSocket(r *http.Request) bool {
 	if r.Method == http.MethodConnect {
 		return (r.ProtoMajor == 2 && r.Header.Get(":protocol") == "websocket") || (r.ProtoMajor == 3 && r.Proto == "websocket")
@@ -215,7 +215,7 @@ func isWebSocket(r *http.Request) bool {
 
 const eventStream = "text/event-stream"
 
-// wantsEventStream tells whether the client accepts an answer that goes on until the client ends it, among others.
+// wantsEventStream reports whether the client accepts an answer that goes on until the client ends it, among others.
 func wantsEventStream(r *http.Request) bool {
 	return slices.ContainsFunc(r.Header["Accept"], func(v string) bool { return strings.Contains(v, eventStream) })
 }

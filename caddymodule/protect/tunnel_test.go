@@ -81,7 +81,7 @@ func TestProtectAttacksOnUpgrades(t *testing.T) {
 		one(t, s[0], "Remote-User", demoName)
 		a.conn.Close()
 	})
-	// The client says what it accepts, so that does not decide whether its stream is looked at again.
+	// The client says what it accepts, so this does not decide whether its stream is looked at again.
 	for name, accept := range map[string]string{"an event stream": "text/event-stream", "a stream that never pauses": "*/*"} {
 		t.Run(name+" ends with its token", func(t *testing.T) {
 			g.reply("/events", "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")

@@ -50,7 +50,7 @@ func (g *requestState) failed(err error) error {
 	return nil
 }
 
-// hasErrorRoute tells whether the server has error routes for a request: handle_errors in the Caddyfile.
+// hasErrorRoute reports whether the server has error routes for a request: handle_errors in the Caddyfile.
 func hasErrorRoute(r *http.Request) bool {
 	server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
 	if !ok || server.Errors == nil {

@@ -17,7 +17,7 @@ type exchanger interface {
 	UpstreamToken(ctx context.Context, token, audience, site string, from audit.Origin) (string, error)
 }
 
-// exchangeable tells whether every request that passes has a token of this issuer that can be exchanged.
+// exchangeable reports whether every request that passes has a token of this issuer that can be exchanged.
 func (p *Protect) exchangeable() error {
 	switch {
 	case p.UpstreamToken == "":

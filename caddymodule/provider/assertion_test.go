@@ -14,7 +14,7 @@ import (
 )
 
 // TestAssertionOfCompany: a person who has signed in by the provider of their company is known by its assertions, and
-// an application that shows one enters the site in their name. Before, nobody is.
+// an application that shows one enters the site in their name. Before, no one is.
 func TestAssertionOfCompany(t *testing.T) {
 	op := oidctest.New(t)
 	keys := oidctest.NewKeys(t, "assertions")

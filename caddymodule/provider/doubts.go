@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 )
 
-// What is allowed in a block and probably not meant: words of a pair in the wrong order, and details that nobody reads
+// What is allowed in a block and probably not meant: words of a pair in the wrong order, and details that no one reads
 // under that name.
 
 // directoryAttributes are attributes of directories, in lower case, that are not details too.

@@ -93,7 +93,7 @@ func (h *HeaderIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// unknown tells whether a value is only known when the configuration is loaded.
+// unknown reports whether a value is only known when the configuration is loaded.
 func (h *HeaderIDP) unknown() bool {
 	all := append(slices.Concat(h.Trust, h.Parameters), h.User, h.LevelHeader)
 	for _, a := range h.Attributes {

@@ -66,7 +66,7 @@ func desk(t *testing.T, more string) (s *servertest.Server, service string) {
 	return s, service
 }
 
-// TestTicket: somebody whose computer has a ticket opens a site without typing anything, and others see the sign-in
+// TestTicket: someone whose computer has a ticket opens a site without typing anything, and others see the sign-in
 // page.
 func TestTicket(t *testing.T) {
 	s, service := desk(t, "networks 127.0.0.0/8 ::1\n\tauto on")

@@ -48,15 +48,14 @@ type LDAPIDP struct {
 	Networks []string `json:"networks,omitempty"`
 	// Attributes that become user details of the same name. Default: none.
 	Attributes []string `json:"attributes,omitempty"`
-	// Whether people cannot change their addresses in the directory, so that an address counts as verified. Default:
-	// false.
+	// Whether people cannot change their addresses in the directory, so an address counts as verified. Default: false.
 	EmailVerified bool `json:"email_verified,omitempty"`
 	// Groups of the directory that are groups here. Default: none.
 	Groups *LDAPGroups `json:"groups,omitempty"`
 	// The largest number of connections to all servers, 1 to 200. Default: 8.
 	Pool caddyfileutil.Count `json:"pool,omitempty"`
 	// What moves here from the directory: password, at the first sign-in. People have accounts here then, and the
-	// directory signs nobody in on a page of its own. Default: nothing.
+	// directory signs no one in on a page of its own. Default: nothing.
 	Migrate string `json:"migrate,omitempty"`
 
 	cfg ldap.Config
@@ -235,7 +234,7 @@ func (o *RemoteOptions) readAuthorities(r *caddyfileutil.Resolver, option, v str
 	return pool
 }
 
-// unknown tells whether a value is only known when the configuration is loaded. The password is not checked before.
+// unknown reports whether a value is only known when the configuration is loaded. The password is not checked before.
 func (l *LDAPIDP) unknown() bool {
 	all := append(slices.Concat(l.URLs, l.Networks, l.Attributes), l.BindDN, l.Template, l.Base, l.Match, string(l.Pool), string(l.Timeout))
 	if g := l.Groups; g != nil {

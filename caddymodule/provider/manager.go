@@ -150,7 +150,7 @@ func (p *Manager) Open(ctx context.Context, list []federation.Provider) (out []f
 		}
 		out = append(out, declared)
 	}
-	// Those of the configuration API are made now too, so that the log says at a reload what is wrong with them.
+	// Those of the configuration API are made now too, so the log says at a reload what is wrong with them.
 	units, err := p.deps.Config.Current(ctx)
 	if err == nil {
 		_, _, err = p.Providers(ctx, units)
@@ -273,8 +273,8 @@ func sameProvider(a, b federation.Provider) bool {
 		slices.Equal(a.Custom, b.Custom) && slices.Equal(a.Excluded, b.Excluded)
 }
 
-// end closes a provider in the background, so that callers that want the list do not wait. Requests that still use it
-// go on with what they have.
+// end closes a provider in the background, so callers that want the list do not wait. Requests that still use it go on
+// with what they have.
 func (p *Manager) end(id string, provider idp.Provider) {
 	closer, ok := provider.(idp.Closer)
 	if !ok {
@@ -336,7 +336,7 @@ func (p *Manager) Check(ctx context.Context) map[string]string {
 }
 
 // Test tries, step by step, what a sign-in at a provider needs: for idp test, and for every screen that shows the state
-// of a provider. It signs nobody in. A provider that is off, or that names nothing that could be asked, has no steps.
+// of a provider. It signs no one in. A provider that is off, or that names nothing that could be asked, has no steps.
 func (p *Manager) Test(ctx context.Context, id string) idp.Steps {
 	return test(ctx, p.running(ctx)[id])
 }

@@ -194,7 +194,7 @@ func (o *OAuth2IDP) build(r *caddyfileutil.Resolver) {
 	}
 }
 
-// unknown tells whether a value is only known when the configuration is loaded. The secret is not checked before.
+// unknown reports whether a value is only known when the configuration is loaded. The secret is not checked before.
 func (o *OAuth2IDP) unknown() bool {
 	all := append(slices.Clone(o.Scopes), o.ClientID, o.AuthMethod, o.AuthorizationURL, o.TokenURL, o.ProfileURL, o.EmailsURL, o.Subject,
 		o.Email, o.EmailVerified, string(o.Timeout))

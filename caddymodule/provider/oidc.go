@@ -220,7 +220,7 @@ func (o *OIDCIDP) build(r *caddyfileutil.Resolver) {
 	}
 }
 
-// unknown tells whether a value is only known when the configuration is loaded. The secret is not checked before.
+// unknown reports whether a value is only known when the configuration is loaded. The secret is not checked before.
 func (o *OIDCIDP) unknown() bool {
 	all := append(slices.Concat(o.Decrypt, o.Scopes, o.Audiences), o.Issuer, o.ClientID, o.AuthMethod, o.Key, o.KeyID, o.ResponseMode,
 		string(o.Timeout), string(o.MetadataExpiration))

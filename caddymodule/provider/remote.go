@@ -31,9 +31,9 @@ type RemoteOptions struct {
 	// What links an account at the provider to an existing person: email, a verified address. Default: none, the person
 	// is asked.
 	Couple string `json:"couple,omitempty"`
-	// The attribute or claim that identifies a person in addition to the name that the provider gives them, so that they
-	// are found when that name changes. The provider must set it itself and never give its value to anybody else.
-	// Default: none.
+	// The attribute or claim that identifies a person in addition to the name that the provider gives them, so they are
+	// found when that name changes. The provider must set it itself and never give its value to anybody else. Default:
+	// none.
 	IdentifyBy string `json:"identify_by,omitempty"`
 	// E-mail domains whose addresses sign in there. Default: none.
 	Domains []string `json:"domains,omitempty"`
@@ -252,7 +252,7 @@ func checkDomain(s string) error {
 	return nil
 }
 
-// unknown tells whether a value is only known once the configuration is loaded.
+// unknown reports whether a value is only known once the configuration is loaded.
 func (o *RemoteOptions) unknown() bool {
 	all := []string{string(o.Level), o.Couple, o.IdentifyBy}
 	for _, m := range o.Map {

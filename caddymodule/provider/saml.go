@@ -197,7 +197,7 @@ func (s *SAMLIDP) build(r *caddyfileutil.Resolver) {
 	}
 }
 
-// unknown tells whether a value is only known when the configuration is loaded.
+// unknown reports whether a value is only known when the configuration is loaded.
 func (s *SAMLIDP) unknown() bool {
 	all := append(slices.Concat(s.Sign, s.Decrypt), s.Metadata, s.MetadataCertificate, s.Entity, s.ExpiredCertificates, string(s.Refresh),
 		s.NameID, s.Subject, s.ProviderName, s.EntityID, s.ClientKey, s.ServerCertificate,

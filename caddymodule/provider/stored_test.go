@@ -102,7 +102,7 @@ func TestKeyPairWithoutPrivateKey(t *testing.T) {
 	}
 }
 
-// TestUnusableMetadata: SAML metadata that nobody can sign in with is refused when it comes, with the reason.
+// TestUnusableMetadata: SAML metadata that no one can sign in with is refused when it comes, with the reason.
 func TestUnusableMetadata(t *testing.T) {
 	s := servertest.Configured(t, "")
 	s.MustLoad()

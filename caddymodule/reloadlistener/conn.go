@@ -107,7 +107,7 @@ func (c *conn) count(as phase) {
 	}
 	was := c.counted
 	c.counted = as
-	switch as { // first the new one, so that a reload does not pass between the two
+	switch as { // first the new one, so a reload does not pass between the two
 	case arriving:
 		c.place.arriving.add()
 	case request:

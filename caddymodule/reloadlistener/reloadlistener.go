@@ -84,7 +84,7 @@ var places = struct {
 	open map[string]*place
 }{open: map[string]*place{}}
 
-// InUse tells whether a socket is kept for any address.
+// InUse reports whether a socket is kept for any address.
 func InUse() bool {
 	places.Lock()
 	defer places.Unlock()

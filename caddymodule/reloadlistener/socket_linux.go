@@ -21,7 +21,7 @@ func pin(ln net.Listener) net.Listener {
 		return ln
 	}
 	// Go listens with Multipath TCP, which takes no such program.
-	other, err := beside(ln)
+	other, err := plainSocket(ln)
 	if err != nil {
 		return nil
 	}
@@ -41,8 +41,8 @@ func choose(ln net.Listener) error {
 	})
 }
 
-// beside opens a socket of plain TCP at the address of ln.
-func beside(ln net.Listener) (net.Listener, error) {
+// plainSocket opens a socket of plain TCP at the address of ln.
+func plainSocket(ln net.Listener) (net.Listener, error) {
 	network := "tcp"
 	if a, ok := ln.Addr().(*net.TCPAddr); ok && a.IP.To4() == nil {
 		err := control(ln, func(fd int) error {

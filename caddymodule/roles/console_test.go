@@ -37,7 +37,7 @@ func TestAdminConsole(t *testing.T) {
 		}
 	}
 	s.MustLoad() // a reload changes nothing
-	// Somebody else who took the name would be an owner at the next start.
+	// Someone else who took the name would be an owner at the next start.
 	for _, name := range []string{"ann@example.com", "demo@example.com"} {
 		s.Refused("names the person", "", "person", "set", name, "--username", "other@example.com")
 		s.Run("", "person", "set", name, "--username", strings.ToUpper(name[:1])+name[1:])

@@ -52,7 +52,7 @@ func TestCustomMessages(t *testing.T) {
 	wantTitle(s, "es-MX", "en", "Nothing, by default")
 	s.MustCall(http.MethodDelete, path+"/nl/"+key, nil, http.StatusNoContent)
 	wantTitle(s, "nl", "nl-BE", "Niets in België") // the nearest that is left
-	// The messages of version 1 come behind.
+	// The messages of version 1 come after them.
 	s.MustCall(http.MethodPost, "/api/v2/config",
 		map[string]any{"messages": map[string]any{"fr": map[string]string{key: "Rien"}, "nl_BE": map[string]string{key: "weaker"}}},
 		http.StatusNoContent)

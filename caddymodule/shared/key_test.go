@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
-// directory is a storage in a directory, with its key beside it.
+// directory is a storage in a directory, with its key next to it.
 type directory struct{ path string }
 
 func (d *directory) Place() string { return "directory " + d.path }

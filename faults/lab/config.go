@@ -42,7 +42,7 @@ type Config struct {
 	Env []string
 }
 
-// The credentials of the lab. Secrets are random for each lab, so that none is written down.
+// The credentials of the lab. Secrets are random for each lab, so none is written down.
 const (
 	MachineID = "machine"
 	APIID     = "rs"
@@ -92,7 +92,7 @@ func FreePorts(n int) ([]int, error) {
 			}
 			continue
 		}
-		defer l.Close() // all at the end, so that no port appears twice
+		defer l.Close() // all at the end, so no port appears twice
 		ports = append(ports, port)
 	}
 	return ports, nil

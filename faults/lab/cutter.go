@@ -104,7 +104,7 @@ func (c *Cutter) drop() {
 	}
 }
 
-// Stall lets nothing pass until Mend, and tells nobody.
+// Stall lets nothing pass until Mend, and tells no one.
 func (c *Cutter) Stall() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -53,7 +53,7 @@ func (e *Echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte("ok\n"))
 }
 
-// Pause waits for d or until ctx ends, and tells whether it waited to the end.
+// Pause waits for d or until ctx ends, and reports whether it waited to the end.
 func Pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

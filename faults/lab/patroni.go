@@ -153,7 +153,7 @@ func (m *Member) Start() (err error) {
 	return err
 }
 
-// KillServer kills the server alone, so that its Patroni sees it.
+// KillServer kills the server alone, so its Patroni sees it.
 func (m *Member) KillServer() {
 	raw, err := os.ReadFile(filepath.Join(m.of.dir, m.Name, "postmaster.pid"))
 	if err != nil {

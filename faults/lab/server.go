@@ -141,7 +141,7 @@ func (s *Server) StartReady(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// Healthy tells whether /healthz says 200.
+// Healthy reports whether /healthz says 200.
 func (s *Server) Healthy(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -164,7 +164,7 @@ func (s *Server) Kill() {
 	s.HTTP.CloseIdleConnections()
 }
 
-// Alive tells whether the process runs.
+// Alive reports whether the process runs.
 func (s *Server) Alive() bool {
 	select {
 	case <-s.exited:

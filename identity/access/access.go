@@ -69,7 +69,7 @@ type Deps struct {
 	Events *audit.Recorder
 	Now    func() time.Time
 	// Tell tells operators of an open request, and the person of a decision, in the transaction of its cause. nil:
-	// nobody is told.
+	// no one is told.
 	Tell func(tx storage.Tx, r Request, now time.Time) error
 }
 
@@ -104,7 +104,7 @@ func parseID(id string) (personID, site string, ok bool) {
 	return parts[0], parts[1], true
 }
 
-// holds tells whether a grant lets its person pass, now or once more.
+// holds reports whether a grant lets its person pass, now or once more.
 func (r *requestRecord) holds(now time.Time) bool {
 	return r.State == Granted && r.Ends.After(now) && (r.Uses == 0 || r.Used < r.Uses || r.UseLasts.After(now))
 }
@@ -213,7 +213,7 @@ type Filter struct {
 	State        State  // empty: any
 	After        string // the id of the last request of the list before
 	Limit        int    // 0: any number
-	// Sees tells whether the caller may know of a person. nil: of everybody.
+	// Sees reports whether the caller may know of a person. nil: of everybody.
 	Sees func(tx storage.Tx, personID string) (bool, error)
 }
 
@@ -333,8 +333,8 @@ func (s *Service) decide(ctx context.Context, personID, site, note string, kind 
 	return out, err
 }
 
-// Holds tells whether a person has a grant for a site that lets pass now, and what that rests on. It counts no use: one
-// that has begun counts for what it has opened, too.
+// Holds reports whether a person has a grant for a site that lets pass now, and what that rests on. It counts no use:
+// one that has begun counts for what it has opened, too.
 func (s *Service) Holds(ctx context.Context, personID, site string) (ok bool, on recheck.Basis, err error) {
 	now, key := s.deps.Now().UTC(), storage.Key(personID, site)
 	find := func(tx storage.Tx) error {
@@ -352,7 +352,7 @@ func (s *Service) Holds(ctx context.Context, personID, site string) (ok bool, on
 	return ok && err == nil, on, err
 }
 
-// until is when a grant that holds ends if nobody passes by it any more: with its time, or with its last use.
+// until is when a grant that holds ends if no one passes by it any more: with its time, or with its last use.
 func (r *requestRecord) until() time.Time {
 	if r.Uses > 0 && r.Used >= r.Uses && r.UseLasts.Before(r.Ends) {
 		return r.UseLasts
@@ -360,7 +360,7 @@ func (r *requestRecord) until() time.Time {
 	return r.Ends
 }
 
-// Use tells whether a person has a grant for a site, and counts a use of it unless one is under way.
+// Use reports whether a person has a grant for a site, and counts a use of it unless one is under way.
 func (s *Service) Use(ctx context.Context, personID, site string) (ok bool, err error) {
 	now, key, count := s.deps.Now().UTC(), storage.Key(personID, site), false
 	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {

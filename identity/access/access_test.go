@@ -48,7 +48,7 @@ func (w *world) ask(t *testing.T, site string) {
 	}
 }
 
-// passes tells whether ada passes at a site. begin: by a new request.
+// passes reports whether ada passes at a site. begin: by a new request.
 func (w *world) passes(t *testing.T, site string, begin bool) bool {
 	t.Helper()
 	ok, on, err := w.Holds(t.Context(), ada.ID, site)

@@ -163,7 +163,7 @@ func TestAPI(t *testing.T) {
 		`{"note":"not yet"}`, 200, "state", "refused") //nolint:forcetypeassert // the same
 }
 
-// TestAPIRefuses: nobody reads or decides without the right to, in another partition, or by guessing.
+// TestAPIRefuses: no one reads or decides without the right to, in another partition, or by guessing.
 func TestAPIRefuses(t *testing.T) {
 	t.Parallel()
 	s := newServed(t)

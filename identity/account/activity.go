@@ -88,7 +88,7 @@ func (s *Service) showActivity(q *webflow.Request) error {
 	return s.render(a, http.StatusOK, web.Dashboard{Key: "activity", Parts: []web.Part{part}})
 }
 
-// byAnother tells whether an event was caused by somebody other than the person, who must not learn that somebody's
+// byAnother reports whether an event was caused by someone other than the person, who must not learn that someone's
 // address.
 func byAnother(e audit.Event) bool { return e.Actor != "" && e.Actor != e.PersonID }
 

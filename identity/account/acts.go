@@ -24,7 +24,7 @@ type act struct {
 	application string // id. Empty: none
 }
 
-// actsOf returns the acts of events, the newest first. What somebody else did is never part of an act of the person.
+// actsOf returns the acts of events, the newest first. What someone else did is never part of an act of the person.
 func actsOf(list []audit.Event) (out []act) {
 	for len(list) > 0 {
 		n := 1

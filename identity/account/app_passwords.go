@@ -265,7 +265,7 @@ func (v *appPasswordsVisit) describe(name string) string {
 	return name
 }
 
-// read takes what was typed. problem is what is wrong with it as a whole, good tells whether it can be used.
+// read takes what was typed. problem is what is wrong with it as a whole, good reports whether it can be used.
 func (v *appPasswordsVisit) read() (q authn.AppPasswordRequest, problem string, good bool) {
 	f := &v.form
 	f.name, f.days, f.uses = strings.TrimSpace(v.PostForm.Get("name")), v.PostForm.Get("days"), strings.TrimSpace(v.PostForm.Get("uses"))

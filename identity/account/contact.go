@@ -23,7 +23,7 @@ const contactPath = webflow.ProfilePath + "/contact"
 
 func changeEmailLevel(u *settings.Units) int { return u.StepUp.Actions.ChangeEmailAuthenticationLevel }
 
-// verifies tells whether a contact of this kind needs a code that was sent there.
+// verifies reports whether a contact of this kind needs a code that was sent there.
 func (s *Service) verifies(kind person.ContactKind, u *settings.Units) bool {
 	if kind == person.ContactPhone {
 		return s.person.VerifiesPhone(u)
@@ -237,7 +237,7 @@ func (s *Service) sendCode(a *webflow.Visit, c person.Contact, flow string) (wai
 	return wait, sent, err
 }
 
-// deliverCode sends the code. The real owner of the address or number learns only that somebody claims it.
+// deliverCode sends the code. The real owner of the address or number learns only that someone claims it.
 func (s *Service) deliverCode(tx storage.Tx, a *webflow.Visit, c person.Contact, code string, now time.Time) error {
 	id, rec := a.SignIn.Session.PersonID, &a.SignIn.Person
 	if number, ok := person.ParsePhone(c.Value); ok && c.Kind == person.ContactPhone {

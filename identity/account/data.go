@@ -179,7 +179,7 @@ func readOwnEvents(tx storage.Tx, personID string) (out []audit.Info, err error)
 			break
 		}
 		info := e.Info()
-		if byAnother(e) { // personal data of somebody else
+		if byAnother(e) { // personal data of someone else
 			info.ClientIP, info.UserAgent, info.EventAgentUser = "", "", ""
 		}
 		out = append(out, info)
@@ -234,7 +234,7 @@ func (s *Service) recordDownload(a *webflow.Visit, now time.Time) error {
 	})
 }
 
-// Export returns what the person of an id can download of themselves, for somebody else who is allowed to, and records
+// Export returns what the person of an id can download of themselves, for someone else who is allowed to, and records
 // it with who that is.
 func (s *Service) Export(ctx context.Context, personID string, by audit.Actor) ([]byte, error) {
 	ev, err := s.person.NewEvents(by.Origin, dataDownloaded)

@@ -166,7 +166,7 @@ func (s *Service) endOne(a *webflow.Visit, id string) error {
 	})
 }
 
-// endOthers ends all other sessions of the person. Somebody who has stolen the cookie of this browser can have made a
+// endOthers ends all other sessions of the person. Someone who has stolen the cookie of this browser can have made a
 // link and would stay signed in, so this session gets a new cookie and the link is revoked.
 func (s *Service) endOthers(a *webflow.Visit) error {
 	ev, err := s.person.NewEvents(s.originOf(a), person.SessionsEnded)

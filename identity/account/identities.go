@@ -48,7 +48,7 @@ func (l identityList) has(provider string) bool {
 	return slices.ContainsFunc(l, func(c person.Identity) bool { return c.Provider == provider })
 }
 
-// allowsMore tells whether the settings allow the person one more account.
+// allowsMore reports whether the settings allow the person one more account.
 func (l identityList) allowsMore(u *settings.Units) bool {
 	return len(l) == 0 || u.Features.BindMultipleExternalAccountsWithOneCIMAccount
 }
@@ -132,11 +132,11 @@ func (s *Service) handleIdentities(q *webflow.Request) error {
 	return q.Redirect(federation.ProviderURL(flow, id) + "&hop=1")
 }
 
-// IsOwnCoupling tells whether the answer of a provider is for CoupleOwn.
+// IsOwnCoupling reports whether the answer of a provider is for CoupleOwn.
 func IsOwnCoupling(n *federation.Answer) bool { return n.Flow.Couple != "" }
 
 // CoupleOwn connects the identity of a provider's answer to the person who has requested it on the account page. It
-// signs nobody in.
+// signs no one in.
 func (s *Service) CoupleOwn(q *webflow.Request, n *federation.Answer) error {
 	a, list, err := s.visitIdentities(q, s.front.VisitOf)
 	if err != nil {
@@ -265,7 +265,7 @@ func (s *Service) unlink(tx storage.Tx, u *settings.Units, personID string, rec 
 	return federation.Disown(tx, personID, provider)
 }
 
-// Unlink removes the identities of a person at a provider, for somebody else who is allowed to, and ends the sessions
+// Unlink removes the identities of a person at a provider, for someone else who is allowed to, and ends the sessions
 // that the provider has opened. Errors: person.ErrNoPerson, person.ErrMismatch if there are none, mfa.ErrLastWay.
 func (s *Service) Unlink(ctx context.Context, personID, provider string, by audit.Actor) error {
 	u, err := s.person.Settings(ctx)

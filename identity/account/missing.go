@@ -21,7 +21,7 @@ var completeFields = []string{"given_name", "family_name", "date_of_birth", "ema
 
 func (m *missingFields) isEmpty() bool { return len(m.required)+len(m.oneOf)+len(m.custom) == 0 }
 
-// asks tells whether the page shows a field, and whether it must be filled in.
+// asks reports whether the page shows a field, and whether it must be filled in.
 func (m *missingFields) asks(name string) (shown, required bool) {
 	required = slices.Contains(m.required, name)
 	return required || slices.ContainsFunc(m.oneOf, func(g []string) bool { return slices.Contains(g, name) }), required
@@ -41,8 +41,8 @@ func (m *missingFields) add(can func(string) bool, names ...string) {
 	}
 }
 
-// findMissing returns what a profile lacks. contacts tells whether this sign-in is strong enough to set an address or a
-// number.
+// findMissing returns what a profile lacks. contacts reports whether this sign-in is strong enough to set an address or
+// a number.
 func (s *Service) findMissing(u *settings.Units, p *person.Profile, fields person.CustomFields, contacts bool) (m missingFields) {
 	can := func(name string) bool {
 		switch name {

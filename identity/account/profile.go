@@ -28,7 +28,7 @@ type profilePage struct {
 	custom []person.CustomAttribute
 }
 
-// locked tells whether a provider writes a part of the profile.
+// locked reports whether a provider writes a part of the profile.
 func (v *profilePage) locked(part string) bool {
 	return federation.SynchronisedDetails[part] != nil &&
 		slices.ContainsFunc(v.writers, func(p *federation.Member) bool { return p.Writes(part) })
@@ -200,8 +200,8 @@ func (s *Service) addressPart(a *webflow.Visit, v *profilePage, notice bool) web
 	return part
 }
 
-// asksMore tells whether the form of the details has the date of birth and the gender: if the profile has one of them,
-// if the settings ask for the date, or if the person does.
+// asksMore reports whether the form of the details has the date of birth and the gender: if the profile has one of
+// them, if the settings ask for the date, or if the person does.
 func (v *profilePage) asksMore(u *settings.Units) bool {
 	return v.edit == "more" || v.values["date_of_birth"]+v.values["gender"] != "" || v.problems["date_of_birth"]+v.problems["gender"] != "" ||
 		slices.ContainsFunc(v.own.Missing(u), func(rule []string) bool { return slices.Contains(rule, settings.AttributeBirthDate) })

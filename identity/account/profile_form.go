@@ -102,7 +102,7 @@ func (t formValues) applyTo(p *person.Profile, form string, locked func(string) 
 	}
 }
 
-// mustHave tells whether the settings demand a field.
+// mustHave reports whether the settings demand a field.
 func mustHave(u *settings.Units, name string) bool {
 	must := u.Attributes.PersonCreationMandatoryFields
 	return name == "given_name" && must.FirstNameRequired || name == "family_name" && must.LastNameRequired

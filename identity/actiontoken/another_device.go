@@ -9,12 +9,12 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// offersLinks tells whether people can make links on a page that sign them in on another device.
+// offersLinks reports whether people can make links on a page that sign them in on another device.
 func offersLinks(f *settings.Features) bool {
 	return f.LoginEnabled && f.ActionToken.Login.Enabled && f.ActionToken.Login.UIGenerationEnabled
 }
 
-// GivesLinks tells whether a sign-in can be carried over to another device. A sign-in by a provider cannot, since the
+// GivesLinks reports whether a sign-in can be carried over to another device. A sign-in by a provider cannot, since the
 // provider decides how long it lasts.
 func GivesLinks(r *session.Record, u *settings.Units) bool {
 	return offersLinks(&u.Features) && (r.Provider == session.LocalProvider || r.Provider == "")

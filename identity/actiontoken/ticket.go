@@ -22,7 +22,7 @@ import (
 const (
 	// TicketPath is the page of sign-ins by an action token.
 	TicketPath = "/sign-in/token"
-	// TicketParam is its query parameter with a ticket, which signs somebody in.
+	// TicketParam is its query parameter with a ticket, which signs someone in.
 	TicketParam = "ticket"
 
 	kindTicket = "ticket" // cookie with the ticket or token while the page asks

@@ -50,7 +50,7 @@ func (s *screen) get(at string) (body, url string) {
 	return "", ""
 }
 
-// signedIn tells whether the browser is signed in.
+// signedIn reports whether the browser is signed in.
 func (s *screen) signedIn() bool {
 	for name := range s.cookies {
 		if strings.HasSuffix(name, "-session") {

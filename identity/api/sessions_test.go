@@ -39,7 +39,7 @@ func (h *people) signIn(personID string) (id, value string) {
 	return id, value
 }
 
-// opens tells whether a value of the session cookie signs a browser in.
+// opens reports whether a value of the session cookie signs a browser in.
 func (h *people) opens(value string) bool {
 	h.Helper()
 	r := httptest.NewRequest(http.MethodGet, issuer+"/account", nil)

@@ -100,7 +100,7 @@ func TestAssuranceBySignIn(t *testing.T) {
 	}
 }
 
-// TestServiceProviderAssurance: an application that needs to know who somebody is keeps others out, and says why.
+// TestServiceProviderAssurance: an application that needs to know who someone is keeps others out, and says why.
 func TestServiceProviderAssurance(t *testing.T) {
 	t.Parallel()
 	h, u := identitytest.NewStepping(t, 0)

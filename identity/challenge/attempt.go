@@ -124,7 +124,7 @@ func (s *Service) Undo(tx storage.Tx, at Attempt, good bool, now time.Time) erro
 	return nil
 }
 
-// Knows tells whether the person has signed in with a device (hash of its cookie) since the last new password.
+// Knows reports whether the person has signed in with a device (hash of its cookie) since the last new password.
 func (s *Service) Knows(tx storage.Tx, a person.Holder, device string) (bool, error) {
 	if a.ID == "" || device == "" {
 		return false, nil

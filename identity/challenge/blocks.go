@@ -24,7 +24,7 @@ type Block struct {
 	Until             time.Time
 }
 
-// noteWait lists a counter that has begun a wait, so that it is found.
+// noteWait lists a counter that has begun a wait, so it is found.
 func noteWait(tx storage.Tx, key string, until time.Time) error {
 	return waits.Put(tx, waitKey(until)+key, key, until.Add(time.Minute))
 }
@@ -40,7 +40,7 @@ func timeOfWait(key string) time.Time {
 }
 
 // Blocks returns the counters that accept nothing at the moment, the first to end first, and what continues the list.
-// Those that were forgotten meanwhile are left out, so that a part can be short.
+// Those that were forgotten meanwhile are left out, so a part can be short.
 func (s *Service) Blocks(tx storage.Tx, after string, limit int, now time.Time) (list []Block, next string, err error) {
 	// A cursor leads on, never back to waits that are over.
 	from := max(after, waitKey(now)+"\xff") // keys of counters have no such byte in front

@@ -93,7 +93,7 @@ func (s *Service) CountRequest(tx storage.Tx, what, whose string, most int, now 
 	return wait, err
 }
 
-// OnceEvery tells whether something that is done at most once in a period can be done again, and records that it is.
+// OnceEvery reports whether something that is done at most once in a period can be done again, and records that it is.
 func OnceEvery(tx storage.Tx, what, whose string, every time.Duration, now time.Time) (bool, error) {
 	key := storage.Key(what, whose)
 	last, _, err := FailureRecords.Find(tx, key)

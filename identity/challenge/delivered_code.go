@@ -149,7 +149,7 @@ func (s *Service) putDeliveredCode(tx storage.Tx, why DeliveredPurpose, person s
 	return out.ExpiresAt, deliveredCodes.Put(tx, key, out, out.ExpiresAt.Add(session.CollectAfter))
 }
 
-// works tells whether a code works now, if attempts are left.
+// works reports whether a code works now, if attempts are left.
 func (r deliveredCodeRecord) works(epoch int64, now time.Time) bool {
 	return r.Epoch == epoch && !now.Before(r.From) && r.ExpiresAt.After(now)
 }

@@ -13,7 +13,7 @@ import (
 // do not know it answer as for secret.ErrBusy.
 var ErrElsewhere = fmt.Errorf("another server cannot say now whether the password is right: %w", secret.ErrBusy)
 
-// Unknown is a username that nobody has here, with what was typed as the password.
+// Unknown is a username that no one has here, with what was typed as the password.
 type Unknown struct {
 	Username, Password string
 	Client             string // id of the application that asked for the sign-in, for events
@@ -23,7 +23,7 @@ type Unknown struct {
 
 // Elsewhere returns the person that an unknown username belongs to after all, whose password is then checked as ever.
 // more is an attempt that it has counted in addition, Refused if a server has refused the password. An empty Holder:
-// nobody. Errors: ErrElsewhere.
+// no one. Errors: ErrElsewhere.
 type Elsewhere func(ctx context.Context, who Unknown) (a person.Holder, more Attempt, err error)
 
 // AskElsewhere sets who is asked about unknown usernames. New calls it before the service is used.

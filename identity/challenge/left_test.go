@@ -19,7 +19,7 @@ func leaving(b *identitytest.Browser, n int64) *identitytest.Browser {
 	return out
 }
 
-// TestReloadsDoNotThrottleTheRightPassword: somebody who sends the right password again and again, and never waits for
+// TestReloadsDoNotThrottleTheRightPassword: someone who sends the right password again and again, and never waits for
 // the answer, is not told to wait.
 func TestReloadsDoNotThrottleTheRightPassword(t *testing.T) {
 	t.Parallel()

@@ -47,7 +47,7 @@ const sentCodePurpose = "codes that were sent"
 func NewSentCode(random io.Reader) (string, error) { return secret.Text(random, "0123456789", 6) }
 
 // SendCode stores a new code in place of the one before, and calls send in tx. With a wait nothing has happened: no
-// code is sent for so long. Where nobody must be told, send does nothing, and everything else is the same.
+// code is sent for so long. Where no one must be told, send does nothing, and everything else is the same.
 func (s *Service) SendCode(tx storage.Tx, c CodePurpose, code string, now time.Time,
 	send func(tx storage.Tx, code string) error,
 ) (wait time.Duration, err error) {
@@ -81,7 +81,7 @@ func (s *Service) CountSent(tx storage.Tx, c CodePurpose, already time.Duration,
 	return wait, err
 }
 
-// CodeWaits tells whether a code was sent that can still be entered.
+// CodeWaits reports whether a code was sent that can still be entered.
 func (s *Service) CodeWaits(tx storage.Tx, c CodePurpose, now time.Time) (bool, error) {
 	rec, found, err := sentCodes.Find(tx, c.key())
 	return found && rec.Bound == c.Bound && rec.ExpiresAt.After(now), err

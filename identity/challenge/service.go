@@ -39,7 +39,7 @@ type Deps struct {
 	Units func(tx storage.Tx) (*settings.Units, error)
 	// Origin tells where a request came from.
 	Origin func(*http.Request) audit.Origin
-	// Refusals keeps why somebody was refused. nil: they are logged alone.
+	// Refusals keeps why someone was refused. nil: they are logged alone.
 	Refusals *denial.Recorder
 	Log      *zap.Logger
 	Now      func() time.Time
@@ -64,7 +64,7 @@ type Service struct {
 	cfg        Config
 	deliveries map[DeliveredPurpose]deliveredTermsFunc
 	linkPaths  map[LinkKind]string
-	elsewhere  Elsewhere // nil: nobody
+	elsewhere  Elsewhere // nil: no one
 }
 
 // New returns a service. It fails if the limits of cfg are too low.

@@ -13,9 +13,9 @@ var personCounters = []string{"person", "person-address", "device"}
 
 func counterOf(personID string) string { return "person:" + personID }
 
-// Unlock forgets the failed sign-ins of a person, so that the next attempt does not have to wait. Those of an address
-// stay: they can be of other persons. It returns how many counters it removed. Errors: person.ErrNoPerson, a failure
-// of storage.
+// Unlock forgets the failed sign-ins of a person, so the next attempt does not have to wait. Those of an address stay:
+// they can be of other persons. It returns how many counters it removed. Errors: person.ErrNoPerson, a failure of
+// storage.
 func (s *Service) Unlock(ctx context.Context, usernameOrID string, by audit.Actor) (removed int, err error) {
 	ev, err := s.events.New(failuresForgotten, by.Origin)
 	if err != nil {

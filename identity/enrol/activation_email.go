@@ -18,10 +18,10 @@ import (
 
 const activationsPerPerson = 5 // links in a window
 
-// byEmail tells whether a sign-in that waits for activation continues by e-mail.
+// byEmail reports whether a sign-in that waits for activation continues by e-mail.
 func (x *activation) byEmail() bool { return person.ActivatesByEmail(x.units) }
 
-// byMailedCode tells whether the e-mail has a code for the page, so the sign-in continues at once.
+// byMailedCode reports whether the e-mail has a code for the page, so the sign-in continues at once.
 func (x *activation) byMailedCode() bool {
 	return x.byEmail() && x.units.Features.PersonActivation.ActivationDuringFirstAuthenticationEnabled
 }

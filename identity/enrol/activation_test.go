@@ -82,7 +82,7 @@ func TestActivationByCode(t *testing.T) {
 	}
 }
 
-// TestActivationSwitch: while activation is off, nobody is asked for a code and inactive persons stay inactive.
+// TestActivationSwitch: while activation is off, no one is asked for a code and inactive persons stay inactive.
 func TestActivationSwitch(t *testing.T) {
 	t.Parallel()
 	h, u, p := activatingByCode(t)

@@ -11,17 +11,17 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// offersMailReset tells whether a forgotten password can be replaced by a link in an e-mail.
+// offersMailReset reports whether a forgotten password can be replaced by a link in an e-mail.
 func (s *Service) offersMailReset(u *settings.Units) bool {
 	return u.Features.PasswordResetEnabled && u.PasswordLogin() && s.notify != nil
 }
 
-// offersTextReset tells whether a forgotten password can be replaced by a code in a text message.
+// offersTextReset reports whether a forgotten password can be replaced by a code in a text message.
 func (s *Service) offersTextReset(u *settings.Units) bool {
 	return u.Features.PasswordResetEnabled && u.PasswordLogin() && s.person.SendsTexts(u)
 }
 
-// offersReset tells whether there is any way to replace a forgotten password.
+// offersReset reports whether there is any way to replace a forgotten password.
 func (s *Service) offersReset(u *settings.Units) bool { return s.forgotURL(u) != "" }
 
 // forgotURL is the first page for a forgotten password, or "".

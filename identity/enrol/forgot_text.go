@@ -18,7 +18,7 @@ import (
 const (
 	forgotTextPath = forgotPath + "/text"
 
-	textEvery = time.Minute // for one number, so nobody can fill a phone with messages
+	textEvery = time.Minute // for one number, so no one can fill a phone with messages
 )
 
 // unknownNumber stands in for the number of an unknown person. (ITU-T E.164 has no country 999)
@@ -136,7 +136,7 @@ func (s *Service) findTextRecipient(tx storage.Tx, typed string) (match person.R
 	return match, nil
 }
 
-// canTextReset tells whether a person can reset the password by text message.
+// canTextReset reports whether a person can reset the password by text message.
 func (s *Service) canTextReset(tx storage.Tx, t person.Recipient) (bool, error) {
 	if person.TextNumber(t.Profile) == "" || (t.Record.State != person.Active && t.Record.State != person.Inactive) {
 		return false, nil

@@ -27,7 +27,7 @@ const (
 	maxReminderUsername = 100 // characters of a username in a text message
 )
 
-// offersReminder tells whether a forgotten username can be sent in a text message.
+// offersReminder reports whether a forgotten username can be sent in a text message.
 func (s *Service) offersReminder(u *settings.Units) bool {
 	return u.Features.UsernameReminderViaSMSEnabled && u.PasswordLogin() && s.person.SendsTexts(u)
 }

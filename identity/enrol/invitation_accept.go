@@ -39,7 +39,7 @@ func (s *Service) prepareAcceptance(q *webflow.Request, token, browser string) (
 	}, nil
 }
 
-// needsCode tells whether a person who accepts an invitation must be activated by a code as well.
+// needsCode reports whether a person who accepts an invitation must be activated by a code as well.
 func needsCode(a *settings.PersonActivation) bool {
 	return a.Enabled && a.Type == person.ActivationByCode &&
 		a.ExternallyDeliveredCode.ForceActivationAfterAcceptingInvitation
@@ -164,7 +164,7 @@ func (s *Service) acceptByProvider(q *webflow.Request, x *invitation, p *federat
 	return q.Redirect(federation.ProviderURL(id, p.ID) + "&hop=1")
 }
 
-// isInvited tells whether the answer of a provider is for an invited person.
+// isInvited reports whether the answer of a provider is for an invited person.
 func isInvited(a *federation.Answer) bool { return a.SignIn != "" && a.Flow.Invited != "" }
 
 // takeInvited takes the answer of the provider that an invited person was sent to: its identity becomes the person's.

@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// verified tells whether the primary address of a person is verified.
+// verified reports whether the primary address of a person is verified.
 func verified(x *identitytest.Inviting, id string) bool {
 	x.T.Helper()
 	p, err := x.Person.Person(x.T.Context(), id)

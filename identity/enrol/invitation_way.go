@@ -19,7 +19,7 @@ import (
 type invitationWay struct {
 	name string // in forms and messages
 	on   func(*settings.InvitationVerificationRequired) bool
-	// can tells whether it is possible for the person.
+	// can reports whether it is possible for the person.
 	can func(s *Service, x *invitation) bool
 	// check returns person.ErrMismatch for a wrong answer, otherwise what uses up a code. spend is false when another
 	// request was faster.
@@ -77,7 +77,7 @@ func invitationTerms(_ storage.Tx, _ string, rec *person.Record, u *settings.Uni
 	}
 }
 
-// needsCheck tells whether the invitation can be accepted only after a check.
+// needsCheck reports whether the invitation can be accepted only after a check.
 func (x *invitation) needsCheck() bool {
 	for _, way := range allWays {
 		if way.on(&x.units.Features.InvitationVerificationRequired) {
@@ -106,7 +106,7 @@ func findWay(ways []*invitationWay, name string) *invitationWay {
 	return nil
 }
 
-// isChecked tells whether the invitation can be accepted in a browser (hash of its cookie).
+// isChecked reports whether the invitation can be accepted in a browser (hash of its cookie).
 func (x *invitation) isChecked(browser string) bool {
 	switch {
 	case !x.needsCheck():
@@ -117,7 +117,7 @@ func (x *invitation) isChecked(browser string) bool {
 	return !x.inv.Skipped || x.units.Features.AllowSignUpWithoutInvitationValidation
 }
 
-// isLocked tells whether no more answers are accepted from a browser.
+// isLocked reports whether no more answers are accepted from a browser.
 func (x *invitation) isLocked(browser string) bool {
 	return x.inv.Tries >= invitationTries && !x.isChecked(browser)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// isShown tells whether the first number of a person is verified.
+// isShown reports whether the first number of a person is verified.
 func (x *texted) isShown(id string) bool {
 	x.T.Helper()
 	shown := false

@@ -56,7 +56,7 @@ func signInLink(flow string) web.FormLink {
 	return web.FormLink{Label: "forgot_sent.submit", URL: signInURL(flow)}
 }
 
-// isPlainSignIn tells whether no application and no particular page asked for the sign-in.
+// isPlainSignIn reports whether no application and no particular page asked for the sign-in.
 func isPlainSignIn(a webflow.Detour) bool {
 	d := a.Flow.Demand
 	return a.ID == "" || d.Client.ID == "" && (d.Return == "/sign-in" || d.Return == webflow.Landing(a.U, ""))

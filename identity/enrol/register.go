@@ -37,7 +37,7 @@ func registerCodeURL(answer string) string {
 }
 
 // askFirst notes what a newcomer from a provider must fill in before the person is created. A password is not asked for
-// if passwords sign nobody in.
+// if passwords sign no one in.
 func askFirst(a *federation.Answer, n *federation.Newcomer) {
 	named, fields := a.Settings.Registration(a.Provider.ID)
 	n.Named = named && !a.Known.NoPassword
@@ -60,10 +60,10 @@ type registration struct {
 	sent    challenge.CodePurpose // of the code that was sent then
 }
 
-// isFixed tells whether a part of the profile is set by the provider, now and at each sign-in.
+// isFixed reports whether a part of the profile is set by the provider, now and at each sign-in.
 func (x *registration) isFixed(part, says string) bool { return says != "" && x.Provider.Writes(part) }
 
-// keepsEmail tells whether the address is the one that the provider has verified.
+// keepsEmail reports whether the address is the one that the provider has verified.
 func (x *registration) keepsEmail() bool {
 	return *x.says.EmailVerified && isSignUpAddress(x.says.Email) && x.u.Features.CustomEmailValidation.Check(x.says.Email)
 }
@@ -181,7 +181,7 @@ func (s *Service) handleRegister(q *webflow.Request) error {
 	return s.finishRegister(q, x, nil)
 }
 
-// isUsernameTaken tells whether another person has the username, so the newcomer does not confirm an address for
+// isUsernameTaken reports whether another person has the username, so the newcomer does not confirm an address for
 // nothing. Whether an address is taken is not told before it is confirmed.
 func (s *Service) isUsernameTaken(ctx context.Context, x *registration) (taken bool, err error) {
 	if !x.named || person.FoldEmail(x.typed.Username) == person.FoldEmail(x.typed.Email) {

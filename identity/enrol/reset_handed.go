@@ -22,7 +22,7 @@ const (
 	handedLife = 24 * time.Hour
 )
 
-// ErrNoReset says that there is no link for a new password: nobody signs in by password, or the person cannot.
+// ErrNoReset says that there is no link for a new password: no one signs in by password, or the person cannot.
 var ErrNoReset = errors.New("the person cannot get a new password by a link")
 
 // HandedReset is a link for a new password that an administrator has asked for.

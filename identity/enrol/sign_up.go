@@ -23,7 +23,7 @@ const (
 	kindSignUp        = "sign-up" // cookie that names the form
 )
 
-// offersSignUp tells whether people can make accounts. Addresses that must be confirmed need a way to send e-mails.
+// offersSignUp reports whether people can make accounts. Addresses that must be confirmed need a way to send e-mails.
 func (s *Service) offersSignUp(u *settings.Units) bool {
 	f := u.Features
 	sends := s.notify != nil || !u.Attributes.Verification.EmailEnabled && !person.ActivatesByEmail(u)

@@ -73,7 +73,7 @@ func (t *signUpInput) checkEmail(u *settings.Units) {
 	}
 }
 
-// isSignUpAddress tells whether an address can be a username as well, and is safe in a header.
+// isSignUpAddress reports whether an address can be a username as well, and is safe in a header.
 func isSignUpAddress(address string) bool {
 	_, err := person.Fold(address)
 	return err == nil && notify.IsAddress(address) && person.IsEmail(address) && !person.IsID(address) &&
@@ -102,7 +102,7 @@ func demanded(u *settings.Units) (groups [][]string) {
 	return groups
 }
 
-// asks tells whether the form has a field, and whether it is required.
+// asks reports whether the form has a field, and whether it is required.
 func asks(u *settings.Units, field string) (there, required bool) {
 	must := u.Attributes.PersonCreationMandatoryFields
 	switch field {

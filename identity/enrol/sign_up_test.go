@@ -323,7 +323,7 @@ func profileOf(h *identitytest.Harness, username string) (p person.Profile) {
 }
 
 // TestCreatePrompt: an application sends people to the page for a new account, those who are signed in too. Where
-// nobody can make one they come to the sign-in page. (Initiating User Registration 1.0)
+// no one can make one they come to the sign-in page. (Initiating User Registration 1.0)
 func TestCreatePrompt(t *testing.T) {
 	t.Parallel()
 	h, u, _ := identitytest.NewWithSignUp(t)

@@ -63,7 +63,7 @@ func TestSignInAsksForAnAddress(t *testing.T) {
 	}
 }
 
-// TestUsernamesAreAddresses: nobody gets a username that is no address, and who has one signs in as before.
+// TestUsernamesAreAddresses: no one gets a username that is no address, and who has one signs in as before.
 func TestUsernamesAreAddresses(t *testing.T) {
 	t.Parallel()
 	h := identitytest.New(t)

@@ -14,7 +14,7 @@ import (
 // fieldAgain marks an answer that one of our pages has posted.
 const fieldAgain = "gatehouse_again"
 
-// postAgain has the browser post the answer of a flow once more, from one of our pages, and tells whether it has.
+// postAgain has the browser post the answer of a flow once more, from one of our pages, and reports whether it has.
 // Without https the cookie that a flow is bound to is not sent along with what another site posts. Nothing is trusted
 // meanwhile: the second request is the same one with its cookies.
 func (s *Service) postAgain(w http.ResponseWriter, r *http.Request) bool {

@@ -145,7 +145,7 @@ func (p *Provider) settleEmail(id *idp.Identity) {
 	}
 }
 
-// vouchesFor tells whether the provider can say of an address that it is verified. Domains bound what it says.
+// vouchesFor reports whether the provider can say of an address that it is verified. Domains bound what it says.
 func (p *Provider) vouchesFor(email string) bool {
 	_, domain, _ := strings.Cut(email, "@")
 	return len(p.Domains) == 0 || slices.Contains(p.Domains, strings.ToLower(domain))

@@ -12,7 +12,7 @@ import (
 // own are details that only this service can give, whatever a provider calls its attributes.
 var own = []string{"verified_claims", "identity_assurance_level"}
 
-// assure stores the identity assurance level that a sign-in by a provider gives the person, and tells whether that
+// assure stores the identity assurance level that a sign-in by a provider gives the person, and reports whether that
 // changes anything. (docs/decisions/events.md#identity-assurance)
 func (s *Service) assure(tx storage.Tx, a *Answer, m *Match, now time.Time) (bool, error) {
 	says := map[string]string{}

@@ -132,7 +132,7 @@ func (s *Service) begin(q *webflow.Request, x *exchange) (*idp.Next, error) {
 	})
 }
 
-// isForced tells whether the person must sign in again. (prompt=login, max_age=0)
+// isForced reports whether the person must sign in again. (prompt=login, max_age=0)
 func isForced(d authn.Demand) bool { return !d.NotBefore.IsZero() && !d.SelectAccount }
 
 // send sends the browser to where a provider wants it.
@@ -161,7 +161,7 @@ func (s *Service) tracker(w http.ResponseWriter, r *http.Request) (string, error
 	return v, nil
 }
 
-// tracks tells whether the request comes from the browser whose tracker cookie has this hash.
+// tracks reports whether the request comes from the browser whose tracker cookie has this hash.
 func (s *Service) tracks(r *http.Request, hash string) bool {
 	v := s.jar.Get(r, kindTracker)
 	return v != "" && hash != "" && secret.New(hash).Equal(secret.Hash(v))

@@ -192,7 +192,7 @@ func (s *Service) finish(q *webflow.Request, a *Answer) error {
 	return s.redirect(q, a.Flow.Demand.Client.Name, a.Done())
 }
 
-// isStorageError tells whether our storage fails, and not the provider.
+// isStorageError reports whether our storage fails, and not the provider.
 func isStorageError(err error) bool {
 	return errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrFull) || errors.Is(err, storage.ErrCorrupt) ||
 		errors.Is(err, secret.ErrSealed)
@@ -231,7 +231,7 @@ func (s *Service) acceptable(id *idp.Identity) (*idp.Identity, error) {
 	return &own, nil
 }
 
-// rejected tells the application that the provider has not signed the person in, unless nobody has chosen the provider
+// rejected tells the application that the provider has not signed the person in, unless no one has chosen the provider
 // and there are other ways. (token server document, "Authorization error extension fields")
 func (s *Service) rejected(q *webflow.Request, a *Answer, why *idp.Rejection) error {
 	s.refuseAnswer(q, a, denial.ProviderRefused, why)
@@ -253,7 +253,7 @@ func (s *Service) rejected(q *webflow.Request, a *Answer, why *idp.Rejection) er
 	return s.refuse(q, a.Flow, told)
 }
 
-// refuseAnswer records why an answer of a provider signs nobody in.
+// refuseAnswer records why an answer of a provider signs no one in.
 func (s *Service) refuseAnswer(q *webflow.Request, a *Answer, reason denial.Reason, cause error) {
 	s.front.Refuse(q, denial.Refusal{
 		Where: denial.SignIn, Reason: reason, By: "provider", Provider: a.Provider.ID, ClientID: a.Flow.Demand.Client.ID,

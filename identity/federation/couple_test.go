@@ -45,7 +45,7 @@ func TestCoupleByEmail(t *testing.T) {
 	wantLinked(e, "another identity with the address", e.Browser(), next)
 }
 
-// wantLinked asserts that an identity ends at the page that says why it signs nobody in.
+// wantLinked asserts that an identity ends at the page that says why it signs no one in.
 func wantLinked(e *identitytest.Elsewhere, what string, b *identitytest.Browser, id *idp.Identity) {
 	e.T.Helper()
 	a := e.Through(b, id)
@@ -267,7 +267,7 @@ func TestAutoEmailVerification(t *testing.T) {
 	}
 }
 
-// TestClaimedAddress: nobody can vouch for addresses that administrators elsewhere choose.
+// TestClaimedAddress: no one can vouch for addresses that administrators elsewhere choose.
 func TestClaimedAddress(t *testing.T) {
 	t.Parallel()
 	t.Run("attack 582: an address that a tenant claims, where the operator takes those of the provider for verified", func(t *testing.T) {

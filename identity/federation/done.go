@@ -14,7 +14,7 @@ import (
 
 // purpose is a purpose of an answer other than a sign-in.
 type purpose struct {
-	is   func(a *Answer) bool // tells whether the answer has this purpose
+	is   func(a *Answer) bool // reports whether the answer has this purpose
 	take func(q *webflow.Request, a *Answer) error
 }
 

@@ -187,7 +187,7 @@ func TestEndSessionsBehindMany(t *testing.T) {
 }
 
 // TestLinkedIdentity: an identity at a provider leads to the person who signs in with it, by its issuer and subject to
-// the letter, and to nobody by an address.
+// the letter, and to no one by an address.
 func TestLinkedIdentity(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewElsewhere(t)

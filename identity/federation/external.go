@@ -254,8 +254,8 @@ func (x *externalSignIn) match(tx storage.Tx) (*Match, error) {
 	return &Match{ID: x.personID, Person: x.person, Created: true}, err
 }
 
-// Trusts tells whether a session of a provider is accepted from the sender of a request. That is so unless the provider
-// reads requests and does not trust the sender: then the proxy that vouches for the person would be bypassed.
+// Trusts reports whether a session of a provider is accepted from the sender of a request. That is so unless the
+// provider reads requests and does not trust the sender: then the proxy that vouches for the person would be bypassed.
 func (s *Service) Trusts(r *http.Request, provider string) bool {
 	for _, p := range s.readers {
 		if p.ID == provider {

@@ -330,7 +330,7 @@ func TestHeaderSessionPastTheProxy(t *testing.T) {
 	h := identitytest.New(t, withEdge)
 	e := behind(h, "X-Remote-User", "ann")
 	through := e.mustSignIn()
-	e.headers = nil // the proxy names nobody any more, and the session goes on
+	e.headers = nil // the proxy names no one any more, and the session goes on
 	if again := e.mustSignIn(); again.SessionID != through.SessionID {
 		t.Errorf("through the proxy: session %q, want %q", again.SessionID, through.SessionID)
 	}

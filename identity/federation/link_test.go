@@ -174,7 +174,7 @@ func TestUsernamesFromProviders(t *testing.T) {
 	}
 }
 
-// TestDomainsBoundWhatAProviderVouchesFor: a provider links with nobody by an address outside of its domains.
+// TestDomainsBoundWhatAProviderVouchesFor: a provider links with no one by an address outside of its domains.
 func TestDomainsBoundWhatAProviderVouchesFor(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewElsewhere(t, identitytest.CoupleByEmail,
@@ -194,7 +194,7 @@ func TestDomainsBoundWhatAProviderVouchesFor(t *testing.T) {
 	}
 }
 
-// TestUnverifiedAddressesAreMarked: an application sees of an address in the details that nobody has verified it.
+// TestUnverifiedAddressesAreMarked: an application sees of an address in the details that no one has verified it.
 func TestUnverifiedAddressesAreMarked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -242,7 +242,7 @@ func TestNamesThatTurnAround(t *testing.T) {
 	}
 }
 
-// TestReservedUsernames: nobody chooses a username that stands for the system or those who run it.
+// TestReservedUsernames: no one chooses a username that stands for the system or those who run it.
 func TestReservedUsernames(t *testing.T) {
 	t.Parallel()
 	x := identitytest.NewRegistering(t)

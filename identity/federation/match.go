@@ -39,7 +39,7 @@ func (m *Match) lower(rec *session.Record, level int) {
 	}
 }
 
-// admits tells whether a person may sign in at the provider, and whether that activates the account. ErrBlocked: the
+// admits reports whether a person may sign in at the provider, and whether that activates the account. ErrBlocked: the
 // person must not sign in.
 func (p *Provider) admits(rec *person.Record) (activates bool, err error) {
 	if activates = p.Activates && rec.AwaitsNow(); rec.State != person.Active && !activates {
@@ -176,7 +176,7 @@ func (s *Service) rename(tx storage.Tx, a *Answer, old person.Identity, now time
 	return &Match{ID: old.Record.PersonID, Person: rec, NewlyOne: true, Renamed: true, activates: activates}, nil
 }
 
-// trustsEmail tells whether every provider that signs the person in may couple by address. Another one can have
+// trustsEmail reports whether every provider that signs the person in may couple by address. Another one can have
 // registered the address of a victim before the victim came, and would share the account that the victim is coupled
 // with.
 func (g *Registry) trustsEmail(tx storage.Tx, personID string) (bool, error) {

@@ -15,7 +15,7 @@ import (
 type Moving struct {
 	// Ask asks newcomers for the account that they have, before they get a new one.
 	Ask bool
-	// Trust links an account that nobody has signed in to yet without asking, if the provider names it.
+	// Trust links an account that no one has signed in to yet without asking, if the provider names it.
 	Trust bool
 	// Named asks only newcomers for whom the provider names an account.
 	Named bool
@@ -24,7 +24,7 @@ type Moving struct {
 // detailPerson is the detail by which a provider names an account here: its id, or its external id.
 const detailPerson = "person_identifier"
 
-// moves tells whether a newcomer can be asked for an account.
+// moves reports whether a newcomer can be asked for an account.
 func (a *Answer) moves() bool {
 	return a.Provider.Moving.Ask && !a.Known.NoPassword && !a.Rec.New && a.SignIn != "" && a.Flow.Invited == "" && a.Flow.Couple == ""
 }
@@ -75,13 +75,13 @@ func (s *Service) accountOf(tx storage.Tx, name string) (string, error) {
 		}
 	}
 	ids, err := s.person.ByExternalID(tx, audit.DefaultPartition, name)
-	if err != nil || len(ids) != 1 { // several: nobody is named
+	if err != nil || len(ids) != 1 { // several: no one is named
 		return "", err
 	}
 	return ids[0], nil
 }
 
-// untouched tells whether nobody has a way into an account yet, and nobody has signed in to it.
+// untouched reports whether no one has a way into an account yet, and no one has signed in to it.
 func untouched(tx storage.Tx, id string, rec *person.Record) (bool, error) {
 	if rec.External != "" {
 		return false, nil
@@ -96,8 +96,8 @@ func untouched(tx storage.Tx, id string, rec *person.Record) (bool, error) {
 	return len(linked) == 0, err
 }
 
-// offersNew tells whether a newcomer who is asked for an account can say that they have none. Where the provider's
-// verified address is somebody's, they cannot.
+// offersNew reports whether a newcomer who is asked for an account can say that they have none. Where the provider's
+// verified address is someone's, they cannot.
 func (s *Service) offersNew(q *webflow.Request, a *Answer) (offer bool, err error) {
 	if !a.moves() {
 		return false, nil

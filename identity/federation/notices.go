@@ -48,7 +48,7 @@ func NoticeTo(o *settings.Organisation, kind notify.Kind, at time.Time) notify.N
 }
 
 // uncoupled is the notice about settings that kept an identity from being coupled with the account that has its
-// address, at a provider that couples by address. err is why the identity signs nobody in, if it does not. Empty: the
+// address, at a provider that couples by address. err is why the identity signs no one in, if it does not. Empty: the
 // settings are right.
 func uncoupled(a *Answer, err error) notify.Kind {
 	_, verified := person.VerifiedEmail(a.Identity)
@@ -95,7 +95,7 @@ func (s *Service) tellUncoupled(tx storage.Tx, a *Answer, kind notify.Kind, now 
 	return s.person.SendNotice(tx, n)
 }
 
-// warnUncoupled is tellUncoupled for an identity that signed nobody in. Its errors do not stop the person.
+// warnUncoupled is tellUncoupled for an identity that signed no one in. Its errors do not stop the person.
 func (s *Service) warnUncoupled(r *http.Request, a *Answer, err error) {
 	kind := uncoupled(a, err)
 	if kind == "" || s.notify == nil {

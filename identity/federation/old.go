@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-// OldDirectories are the providers that people move here from, which are asked about the password of somebody unknown.
+// OldDirectories are the providers that people move here from, which are asked about the password of someone unknown.
 func (g *Registry) OldDirectories() (out []*Member) {
 	for _, id := range g.order {
 		if m := g.Get(id); m != nil && m.Migrates {
@@ -18,10 +18,10 @@ func (g *Registry) OldDirectories() (out []*Member) {
 	return out
 }
 
-// canMigrate tells whether the source of a provider can be asked about a password.
+// canMigrate reports whether the source of a provider can be asked about a password.
 func (m *Member) canMigrate() bool { return m.taker != nil || m.asker != nil }
 
-// Redirects tells whether browsers are sent to the provider.
+// Redirects reports whether browsers are sent to the provider.
 func (m *Member) Redirects() bool { return m.redirector != nil }
 
 // Names returns the username that the provider gives a newcomer, or "" where it must not choose one.

@@ -148,7 +148,7 @@ func (s *Service) handlePassword(q *webflow.Request) error {
 	return s.providerFailed(q, x, &providerError{err})
 }
 
-// refuseTyped records why a password signs nobody in.
+// refuseTyped records why a password signs no one in.
 func (s *Service) refuseTyped(q *webflow.Request, t *typed, reason denial.Reason, cause error) {
 	why := denial.Refusal{Where: denial.SignIn, Reason: reason, By: "provider", Provider: t.Provider.ID, ClientID: t.Flow.Demand.Client.ID}
 	if t.holder.ID != "" {

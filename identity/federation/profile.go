@@ -23,7 +23,7 @@ var SynchronisedDetails = map[string][]string{
 	"family_name": {"family_name", "lastName", "last_name"}, "locale": {"locale", "preferred_locale"}, "email": {"email", "mail"},
 }
 
-// Writes tells whether the provider writes a part of the profile, whatever the person has entered there.
+// Writes reports whether the provider writes a part of the profile, whatever the person has entered there.
 func (p *Provider) Writes(part string) bool {
 	return p.Synchronise && !slices.ContainsFunc(SynchronisedDetails[part],
 		func(name string) bool { return slices.Contains(p.Editable, name) })

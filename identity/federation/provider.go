@@ -20,7 +20,7 @@ const providerTimeout = 5 * time.Second
 type Provider struct {
 	ID   string // as clients and the parameter idp name it
 	Name string // for people, in events. Default: the id
-	// Disabled providers sign nobody in.
+	// Disabled providers sign no one in.
 	Disabled bool
 	// Source implements one of the interfaces of idp in addition to idp.Provider.
 	Source idp.Provider
@@ -52,8 +52,8 @@ type Provider struct {
 	Excluded []string
 	// Assurance is the identity assurance level of everybody who signs in by the provider. 0: it assures nothing.
 	Assurance int
-	// Migrates says that people move here from the provider: it is asked about the password of somebody who is unknown
-	// here. A directory then signs nobody in on a page of its own.
+	// Migrates says that people move here from the provider: it is asked about the password of someone who is unknown
+	// here. A directory then signs no one in on a page of its own.
 	Migrates bool
 	// Moving says how newcomers from the provider get at the accounts that they have.
 	Moving Moving
@@ -76,14 +76,14 @@ type Member struct {
 // admitsRoles reports whether people with a role in the admin console can sign in by the provider.
 func (m *Member) admitsRoles() bool { return !m.Managed || m.Administrators }
 
-// asks tells whether people choose the provider on a page, and are sent there or asked for their password there.
+// asks reports whether people choose the provider on a page, and are sent there or asked for their password there.
 func (m *Member) asks() bool { return m.links() || m.Phone }
 
-// links tells whether people can have an account at the provider, and link it.
+// links reports whether people can have an account at the provider, and link it.
 func (m *Member) links() bool { return m.redirector != nil || m.taker != nil && !m.Migrates }
 
 // Phone is the Source of a login method by which a phone signs people in that they have signed in on before. There is
-// no provider: the method has a place among them, so that clients name it like the others.
+// no provider: the method has a place among them, so clients name it like the others.
 type Phone struct{}
 
 // Parameters implements idp.Provider.

@@ -28,7 +28,7 @@ type providerFlowRecord struct {
 	ExpiresAt time.Time `cbor:"8,keyasint"`
 	// Typed is what a newcomer has filled in, sealed, until it is confirmed. Empty: nothing
 	Typed []byte `cbor:"9,keyasint,omitempty"`
-	// Proved is the person whose password was typed to link the identity with their account. Empty: nobody's
+	// Proved is the person whose password was typed to link the identity with their account. Empty: no one's
 	Proved string `cbor:"10,keyasint,omitempty"`
 	// New says that a newcomer who was asked for an account has none.
 	New bool `cbor:"11,keyasint,omitempty"`

@@ -111,7 +111,7 @@ func (s *Service) providerFailed(q *webflow.Request, x *exchange, err error) err
 	return s.showTrouble(q, x, "trouble.down", status)
 }
 
-// showTrouble shows why a provider has signed nobody in, and what the person can do: try again, sign in another way, or
+// showTrouble shows why a provider has signed no one in, and what the person can do: try again, sign in another way, or
 // go back to the application.
 func (s *Service) showTrouble(q *webflow.Request, x *exchange, key string, status int) error {
 	data := web.Trouble{

@@ -26,11 +26,11 @@ type StepUps struct {
 	// Reachable returns the highest level that some person could step up to, and the highest level that can be reached
 	// from a password.
 	Reachable func(u *settings.Units) (reach, byPassword int)
-	Passkeys  func() bool // tells whether there are passkeys at all
+	Passkeys  func() bool // reports whether there are passkeys at all
 	// SetUpLevel returns the level that a session of the person needs to add a way to sign in.
 	SetUpLevel func(tx storage.Tx, si *session.Current) (int, error)
 	// Phone returns the level of a sign-in that a phone approves, by a login method, "" for the service's own. 0: there is
-	// none. shown tells whether the sign-in page offers it.
+	// none. shown reports whether the sign-in page offers it.
 	Phone func(u *settings.Units, method string) (level int, shown bool)
 }
 
@@ -42,7 +42,7 @@ type Registry struct {
 	version uint64
 	byID    map[string]*Member
 	order   []string // as people see them
-	// NoPassword says that the identity service itself signs nobody in.
+	// NoPassword says that the identity service itself signs no one in.
 	NoPassword bool
 	passkeys   bool // sign people in where passwords do
 	// Reach is the highest level that a person who has signed in can step up to, byPassword the highest from a password.
@@ -70,7 +70,7 @@ func newRegistry(list []Provider) (*Registry, error) {
 	return g, nil
 }
 
-// with adds managed providers behind the others, in the order of the list of the configuration API. One that cannot be
+// with adds managed providers after the others, in the order of the list of the configuration API. One that cannot be
 // used is left out: it must not keep people from signing in by others.
 func (g *Registry) with(list []Provider, version uint64) *Registry {
 	out := &Registry{version: version, byID: maps.Clone(g.byID), order: slices.Clone(g.order)}

@@ -38,7 +38,7 @@ func TestProviderChangesItsNames(t *testing.T) {
 		if n := e.Events()["person.ExternalIdentityCoupledEvent"]; n != 4 {
 			t.Errorf("%d events of linking, want one for each name", n)
 		}
-		// Only the newest name is linked: an older one that the provider gives to somebody else opens no account.
+		// Only the newest name is linked: an older one that the provider gives to someone else opens no account.
 		other := named("x-1", "email", "staff-8")
 		other.Email, other.Details = "other@partner.example", nil
 		if si := e.MustEnter(e.Browser(), other); si.Subject == first.Subject {

@@ -150,7 +150,7 @@ func TestAssertionAboutAnAdministrator(t *testing.T) {
 	}
 }
 
-// TestLinkForAnAdministrator: an action token, which an API client makes, links nobody with a role.
+// TestLinkForAnAdministrator: an action token, which an API client makes, links no one with a role.
 func TestLinkForAnAdministrator(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewElsewhere(t, administrators)
@@ -175,7 +175,7 @@ func setEmail(h *identitytest.Harness, username, address string, by audit.Actor)
 	return err
 }
 
-// TestAddressOfSomebodyElse: an administrator below owner gives nobody an address that is verified for another person.
+// TestAddressOfSomebodyElse: an administrator below owner gives no one an address that is verified for another person.
 func TestAddressOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	yes := true

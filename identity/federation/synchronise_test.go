@@ -51,7 +51,7 @@ func TestCustomAttributesOfAMethod(t *testing.T) {
 	}
 }
 
-// TestExcludedAttributes: a detail that the operator excludes is nobody's, neither of the sign-in nor of the profile.
+// TestExcludedAttributes: a detail that the operator excludes is no one's, neither of the sign-in nor of the profile.
 func TestExcludedAttributes(t *testing.T) {
 	t.Parallel()
 	for _, excluded := range []bool{false, true} {

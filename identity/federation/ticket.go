@@ -12,13 +12,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Serves tells whether people sign in at the provider from an address.
+// Serves reports whether people sign in at the provider from an address.
 func (m *Member) Serves(addr netip.Addr) bool {
 	local, ok := m.Source.(interface{ Serves(addr netip.Addr) bool })
 	return !ok || local.Serves(addr)
 }
 
-// isAuto tells whether browsers are sent to the provider without a choice.
+// isAuto reports whether browsers are sent to the provider without a choice.
 func (m *Member) isAuto() bool { return m.challenger != nil && m.challenger.Auto() }
 
 // challenge asks a browser that brings no proof for one. asked: it has been answered. The page that comes with the
@@ -56,8 +56,8 @@ func (s *Service) challenge(q *webflow.Request, p *Member, name string) (asked b
 	return true, nil
 }
 
-// instead leads a browser to the other ways to sign in if it was refused at a provider that nobody has to choose.
-// False: somebody has chosen the provider, or there is no other way.
+// instead leads a browser to the other ways to sign in if it was refused at a provider that no one has to choose.
+// False: someone has chosen the provider, or there is no other way.
 func (s *Service) instead(q *webflow.Request, x *exchange) (led bool, err error) {
 	if x.SignIn == "" || x.Flow.Demand.Passive || !x.Provider.isAuto() {
 		return false, nil

@@ -19,7 +19,7 @@ type Ways struct {
 	// Phone says that a phone can sign the person in by the service's own code, and PhoneShown that the page offers it.
 	Phone, PhoneShown bool
 
-	asked bool // the person has to choose, or to sign in anew
+	asked bool // the person has to choose, or to sign in again
 }
 
 // Ways returns how a demand can be met.
@@ -53,7 +53,7 @@ func (g *Registry) Ways(d authn.Demand) *Ways {
 	return out
 }
 
-// byPhone tells whether a phone can sign a person in for a demand, and whether the sign-in page offers it. A page
+// byPhone reports whether a phone can sign a person in for a demand, and whether the sign-in page offers it. A page
 // without navigation is on the phone itself. (docs/decisions/sign-in.md#signing-in-by-a-phone)
 func (g *Registry) byPhone(d authn.Demand, method string) (possible, shown bool) {
 	if d.Passive || d.View == "mobile" {
@@ -72,7 +72,7 @@ func (w *Ways) WithoutPhones() *Ways {
 	return &out
 }
 
-// At takes out the providers where nobody signs in from an address.
+// At takes out the providers where no one signs in from an address.
 func (w *Ways) At(address string) *Ways {
 	addr, _ := netip.ParseAddr(address)
 	out := *w
@@ -86,17 +86,17 @@ func (w *Ways) At(address string) *Ways {
 	return &out
 }
 
-// None tells whether there is no way to sign in.
+// None reports whether there is no way to sign in.
 func (w *Ways) None() bool {
 	return !w.Password && !w.Passkey && !w.PhoneShown && len(w.Providers) == 0
 }
 
-// Alone tells whether there is nothing to choose.
+// Alone reports whether there is nothing to choose.
 func (w *Ways) Alone() bool {
 	return !w.Password && !w.Passkey && !w.PhoneShown && len(w.Providers) == 1
 }
 
-// PhoneAlone tells whether nobody but a phone signs the person in.
+// PhoneAlone reports whether no one but a phone signs the person in.
 func (w *Ways) PhoneAlone() bool {
 	return w.PhoneShown && !w.Password && !w.Passkey && len(w.Providers) == 0
 }
@@ -125,7 +125,7 @@ func (w *Ways) ByUsername(username string) *Member {
 	return nil
 }
 
-// HasDomains tells whether a username can lead to a provider.
+// HasDomains reports whether a username can lead to a provider.
 func (w *Ways) HasDomains() bool {
 	return slices.ContainsFunc(w.Providers, func(p *Member) bool { return len(p.Domains) > 0 })
 }

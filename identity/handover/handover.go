@@ -56,13 +56,13 @@ type newcomer struct {
 var (
 	// errKnown says that the account of the directory has come here already.
 	errKnown = errors.New("the account is here already")
-	// errTaken says that the account would be that of somebody else here.
+	// errTaken says that the account would be that of someone else here.
 	errTaken = errors.New("the name or the address is somebody else's here")
 	errWait  = errors.New("too many tries")
 )
 
 // Ask implements challenge.Elsewhere: it returns who an unknown username and its password belong to. An empty Holder
-// means nobody. challenge.ErrElsewhere: an old directory does not answer.
+// means no one. challenge.ErrElsewhere: an old directory does not answer.
 func (s *Service) Ask(ctx context.Context, who challenge.Unknown) (a person.Holder, more challenge.Attempt, err error) {
 	known, err := s.Federation.Current(ctx)
 	if err != nil {
@@ -75,10 +75,10 @@ func (s *Service) Ask(ctx context.Context, who challenge.Unknown) (a person.Hold
 	n := &newcomer{Unknown: who}
 	var ok bool
 	if n.partition, n.name, ok = s.Person.SplitName(strings.TrimSpace(who.Username)); !ok || n.partition != audit.DefaultPartition {
-		return a, more, nil // providers bring nobody into another partition
+		return a, more, nil // providers bring no one into another partition
 	}
 	if n.folded, err = person.Fold(n.name); err != nil {
-		return a, more, nil //nolint:nilerr // nobody can have the name
+		return a, more, nil //nolint:nilerr // no one can have the name
 	}
 	came, here, err := s.recall(ctx, n.partition, n.folded)
 	switch {
@@ -126,7 +126,7 @@ func (s *Service) askAll(ctx context.Context, n *newcomer, old []*federation.Mem
 	return a, down
 }
 
-// isOurs tells whether an error is a failure of our storage rather than of a directory.
+// isOurs reports whether an error is a failure of our storage rather than of a directory.
 func isOurs(err error) bool {
 	for _, ours := range []error{storage.ErrUnavailable, storage.ErrFull, storage.ErrCorrupt, storage.ErrReadOnly} {
 		if errors.Is(err, ours) {
@@ -183,7 +183,7 @@ func (s *Service) count(ctx context.Context, n *newcomer, a person.Holder, name 
 	return nil
 }
 
-// recall returns the person who came here by a name, and whether the name belongs to nobody any more.
+// recall returns the person who came here by a name, and whether the name belongs to no one any more.
 func (s *Service) recall(ctx context.Context, partition, folded string) (came string, removed bool, err error) {
 	err = s.Store.View(ctx, func(tx storage.Tx) error {
 		rec, found, err := handovers.Find(tx, nameKey(byName, partition, folded))
@@ -232,7 +232,7 @@ func (s *Service) holderOf(ctx context.Context, n *newcomer, m *federation.Membe
 }
 
 // holder returns a person who has come here, for another spelling of the name: the password is tried here, and the
-// attempt counts for the person. A person who was removed is nobody.
+// attempt counts for the person. A person who was removed is no one.
 func (s *Service) holder(ctx context.Context, n *newcomer, id string) (person.Holder, error) {
 	a, err := s.Person.HolderOf(ctx, id)
 	if err != nil || a.ID == "" {
@@ -316,7 +316,7 @@ func (s *Service) create(ctx context.Context, p person.NewPerson, by audit.Actor
 	return d, err
 }
 
-// checkFree refuses an account that has come already, of somebody who was removed, or with the address of another
+// checkFree refuses an account that has come already, of someone who was removed, or with the address of another
 // person.
 func (s *Service) checkFree(tx storage.Tx, n *newcomer, m *federation.Member, id *idp.Identity, d *person.Record) error {
 	came, err := cameAs(tx, m, id)
@@ -387,7 +387,7 @@ func subjectKey(m *federation.Member, id *idp.Identity) string {
 	return storage.Key(bySubject, m.ID, secret.Hash(person.IdentityKey(m.ID, id)))
 }
 
-// refuse records why an old directory lets nobody in. Names and passwords are left out.
+// refuse records why an old directory lets no one in. Names and passwords are left out.
 func (s *Service) refuse(ctx context.Context, n *newcomer, m *federation.Member, reason denial.Reason, err error) {
 	why := denial.Refusal{Where: denial.SignIn, Reason: reason, By: "provider", Provider: m.ID, ClientID: n.Client}
 	s.Refusals.Refuse(ctx, s.Log, why, err, zap.String("client_ip", n.From.ClientIP))

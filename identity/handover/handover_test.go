@@ -44,7 +44,7 @@ func newWithOld(t testing.TB, change ...func(*identity.Config)) *withOld {
 	return o
 }
 
-// signsIn tells whether a username and a password sign a new browser in, and as whom.
+// signsIn reports whether a username and a password sign a new browser in, and as whom.
 func (o *withOld) signsIn(username, password string) (id string, ok bool) {
 	o.T.Helper()
 	b := o.Browser()

@@ -356,7 +356,7 @@ func (b *Browser) Cookie(kind string) string {
 	return ""
 }
 
-// IsSignedIn tells whether the browser is signed in, without opening a page.
+// IsSignedIn reports whether the browser is signed in, without opening a page.
 func (b *Browser) IsSignedIn() bool {
 	b.H.T.Helper()
 	r := httptest.NewRequest(http.MethodGet, Issuer+"/x", nil)

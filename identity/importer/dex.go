@@ -49,8 +49,8 @@ type dexPassword struct {
 	Rest map[string]any `yaml:",inline"`
 }
 
-// Next implements Reader. People sign in at Dex by their address, so that is the username. Dex makes sub of userID and
-// its own name for the connector, so applications see a new sub in any case.
+// Next implements Reader. People sign in at Dex by their address, so is the username. Dex makes sub of userID and its
+// own name for the connector, so applications see a new sub in any case.
 func (d *dexReader) Next() (p Person, line int, err error) {
 	if len(d.left) == 0 {
 		return p, 0, io.EOF

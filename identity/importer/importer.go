@@ -176,7 +176,7 @@ func (p *Person) note(text string) { p.Notes = append(p.Notes, text) }
 type lineCounter struct {
 	from io.Reader
 	read int64
-	ends []int64 // offsets of ends of lines that nobody has asked beyond
+	ends []int64 // offsets of ends of lines that no one has asked beyond
 	done int     // ends that are not kept any more
 }
 

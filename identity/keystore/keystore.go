@@ -61,8 +61,8 @@ type Material struct {
 	Certificate *x509.Certificate
 	PublicKey   crypto.PublicKey
 	Key         crypto.Signer // nil for a certificate or public key alone
-	// Beside are the keys that are published beside these, and decrypt: those that take their place soon, and the former
-	// ones.
+	// Beside are the keys that are published next to these, and decrypt: those that take their place soon, and the
+	// former ones.
 	Beside []*Material
 }
 
@@ -80,7 +80,7 @@ type Deps struct {
 // Owner is the configuration that the key pairs are part of.
 type Owner interface {
 	// NewVersion prepares a new version of the configuration before a transaction. The transaction that changes a key
-	// pair writes it, so that everything derived from the configuration is read again.
+	// pair writes it, so everything derived from the configuration is read again.
 	NewVersion() (write func(tx storage.Tx) error, err error)
 	// Uses returns the places in the configuration that name a key pair, as tx sees them.
 	Uses(tx storage.Tx, id, name string) ([]string, error)
@@ -107,7 +107,7 @@ type Service struct {
 
 // parsedRecord is a record that has been opened and parsed.
 type parsedRecord struct {
-	source []byte // of the record: what tells whether it is still the same
+	source []byte // of the record: what reports whether it is still the same
 	*Material
 }
 

@@ -116,13 +116,13 @@ func (e *pairError) Error() string { return e.Member + ": " + e.Problem }
 
 func wrongPair(member, problem string) *pairError { return &pairError{member, problem} }
 
-// matches tells whether the key is the private one of the public key.
+// matches reports whether the key is the private one of the public key.
 func (p *parsedPair) matches(key crypto.Signer) bool {
 	k, ok := key.Public().(publicKeyer)
 	return ok && k.Equal(p.publicKey)
 }
 
-// readPEM returns the one block of a PEM in Base64. Text before, between or after blocks is refused, so that nothing is
+// readPEM returns the one block of a PEM in Base64. Text before, between or after blocks is refused, so nothing is
 // silently passed over.
 func readPEM(encoded string, skip ...string) (*pem.Block, error) {
 	if len(encoded) > base64.StdEncoding.EncodedLen(maxPEM) {

@@ -31,7 +31,7 @@ type record struct {
 	Former *spare `cbor:"8,keyasint,omitempty"`
 }
 
-// spare is a key pair beside the one that is used.
+// spare is a key pair next to the one that is used.
 type spare struct {
 	Private  []byte    `cbor:"1,keyasint"`
 	Public   []byte    `cbor:"2,keyasint"`
@@ -39,7 +39,7 @@ type spare struct {
 	Since    time.Time `cbor:"4,keyasint"` // that it is what it is
 }
 
-// same tells whether two records hold the same key pair.
+// same reports whether two records hold the same key pair.
 func (r record) same(o record) bool {
 	return r.Name == o.Name && r.Type == o.Type && r.Certificate == o.Certificate && bytes.Equal(r.Public, o.Public) &&
 		bytes.Equal(r.Private, o.Private) &&

@@ -20,8 +20,8 @@ type sealedEntry struct {
 	rec   record
 }
 
-// Reseal seals private keys with the current key of the keyring where an older one has sealed them, so that the older
-// key can be removed from the Caddyfile. A private key that no key opens is logged and left alone.
+// Reseal seals private keys with the current key of the keyring where an older one has sealed them, so the older key
+// can be removed from the Caddyfile. A private key that no key opens is logged and left alone.
 func (s *Service) Reseal(ctx context.Context) error {
 	var old []sealedEntry
 	err := s.store.View(ctx, func(tx storage.Tx) (err error) {
@@ -83,7 +83,7 @@ func (s *Service) sealed(id string, rec record) (record, error) {
 	return rec, nil
 }
 
-// isSealedByOlder tells whether an older key has sealed one of the private keys of a record.
+// isSealedByOlder reports whether an older key has sealed one of the private keys of a record.
 func (s *Service) isSealedByOlder(rec record) bool {
 	older := func(private []byte) bool { return len(private) > 0 && !s.keyring.IsCurrent(private) }
 	return older(rec.Private) || slices.ContainsFunc(rec.spares(), func(b *spare) bool { return older(b.Private) })

@@ -18,8 +18,8 @@ type Stage string
 const (
 	Fixed     Stage = "fixed"     // it cannot be rotated: it has no private key, or is a keytab, whose keys the realm has too
 	Idle      Stage = "idle"      // no rotation is under way
-	Announced Stage = "announced" // the next keys are published beside those in use
-	Switched  Stage = "switched"  // they are in use, and the former ones are published beside them
+	Announced Stage = "announced" // the next keys are published next to those in use
+	Switched  Stage = "switched"  // they are in use, and the former ones are published next to them
 )
 
 // Step is what is done to the keys of a pair.
@@ -27,9 +27,10 @@ type Step string
 
 // The steps of a rotation, and Renew, which can be done at every stage.
 const (
-	// Announce makes the keys that take the place of a pair soon. From then on they are published beside it, and decrypt.
+	// Announce makes the keys that take the place of a pair soon. From then on they are published next to it, and
+	// decrypt.
 	Announce Step = "announce"
-	// Switch lets them take its place. The former ones are published beside them and decrypt until they are retired.
+	// Switch lets them take its place. The former ones are published next to them and decrypt until they are retired.
 	Switch Step = "switch"
 	// Retire removes the former keys.
 	Retire Step = "retire"
@@ -62,8 +63,8 @@ func (e *StageError) Error() string {
 func (e *StageError) Is(target error) bool { return target == ErrStage }
 
 // Rotate takes one step with the keys of a pair; "" is Gatehouse's own. New keys have the type and size of the old
-// ones, and a certificate that they have signed themselves. The name stays, so that what uses the pair uses them at
-// once. Errors: ErrUnknown; ErrNoPrivateKey at the stage Fixed; ErrStage if the stage has another next step.
+// ones, and a certificate that they have signed themselves. The name stays, so what uses the pair uses them at once.
+// Errors: ErrUnknown; ErrNoPrivateKey at the stage Fixed; ErrStage if the stage has another next step.
 func (s *Service) Rotate(ctx context.Context, id string, step Step, by audit.Actor) error {
 	return s.rotateIf(ctx, id, step, by, nil)
 }
@@ -88,7 +89,7 @@ func (s *Service) rotateIf(ctx context.Context, id string, step Step, by audit.A
 		if err != nil {
 			return fmt.Errorf("make a key pair: %w", err)
 		}
-		// Somebody else who has changed the pair meanwhile has come first: look at what it is now.
+		// Someone else who has changed the pair meanwhile has come first: look at what it is now.
 		if changed, err := s.replace(ctx, id, old, next, done[step], by); changed || err != nil {
 			return err
 		}

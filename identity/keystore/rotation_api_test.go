@@ -239,7 +239,7 @@ func TestRotateAtOnce(t *testing.T) {
 	})
 }
 
-// TestAttacksOnRotation: nobody without the right takes a step, or makes an administrator's browser take one.
+// TestAttacksOnRotation: no one without the right takes a step, or makes an administrator's browser take one.
 func TestAttacksOnRotation(t *testing.T) {
 	t.Parallel()
 	c, m := newCertificates(t), material()

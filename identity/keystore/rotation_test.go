@@ -8,8 +8,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
-// TestRotation: the next keys stand beside a pair until they take its place, and the former ones until they are
-// retired; all of them are sealed anew with the encryption key, and other keys end the rotation.
+// TestRotation: the next keys is next to a pair until they take its place, and the former ones until they are retired;
+// all of them are resealed with the encryption key, and other keys end the rotation.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	c, m := newCertificates(t), material()

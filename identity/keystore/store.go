@@ -91,7 +91,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// put stores a prepared pair and tells whether that changes anything. A refusal undoes the transaction.
+// put stores a prepared pair and reports whether that changes anything. A refusal undoes the transaction.
 func (s *Service) put(tx storage.Tx, n *candidate) (changed bool, err error) {
 	if n.adds {
 		return true, s.create(tx, n)
@@ -252,8 +252,8 @@ func (s *Service) newChange(pairs ...*candidate) (*Change, error) {
 }
 
 // Prepare checks key pairs. One with the id of a stored pair replaces it; so does one without an id that has the name
-// of a stored pair. Others are added, under their id where they have one, so that an export can be imported elsewhere.
-// path is that of their array in the body.
+// of a stored pair. Others are added, under their id where they have one, so an export can be imported elsewhere. path
+// is that of their array in the body.
 func (s *Service) Prepare(ctx context.Context, path string, in []KeyPair, by audit.Actor) (*Change, error) {
 	if len(in) > maxKeyPairs {
 		return nil, jsonapi.Invalid(jsonapi.Problem{Path: path, Problem: fmt.Sprintf("has more than %d key pairs", maxKeyPairs)})

@@ -34,7 +34,7 @@ func (s *Summary) Stage() Stage {
 	return Idle
 }
 
-// Spare is a key pair beside the one that is used.
+// Spare is a key pair next to the one that is used.
 type Spare struct {
 	NotAfter time.Time // of its certificate. Zero: it has none
 	Since    time.Time // that it is what it is

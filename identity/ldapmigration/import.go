@@ -42,7 +42,7 @@ const (
 	Failed  = "failed"
 )
 
-const importers = 32 // persons that are written at the same time, so that they share syncs
+const importers = 32 // persons that are written at the same time, so they share syncs
 
 // Service takes persons over.
 type Service struct {
@@ -79,7 +79,7 @@ func (s *Service) Import(ctx context.Context, list []Person, how How, by audit.A
 	out := make([]Result, len(list))
 	var (
 		workers sync.WaitGroup
-		hashing sync.Mutex // one slow hash at a time, so that sign-ins get their turn
+		hashing sync.Mutex // one slow hash at a time, so sign-ins get their turn
 		next    = make(chan int)
 	)
 	for range min(importers, len(list)) {

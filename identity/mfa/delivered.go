@@ -33,7 +33,7 @@ var deliveredMethod = Method{
 	},
 }
 
-// codesEnabled tells whether people step up with delivered codes.
+// codesEnabled reports whether people step up with delivered codes.
 func codesEnabled(u *settings.Units) bool { return u.Features.ExternallyDeliveredCodeStepUp.Enabled }
 
 // StepUpDelivery returns the terms of delivered codes for step-ups.

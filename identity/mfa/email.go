@@ -139,7 +139,7 @@ func (s *Service) LowerReached(tx storage.Tx, personID string, old, now *person.
 	return nil
 }
 
-// sameVerified tells whether two profiles have the same addresses and numbers that codes can be sent to.
+// sameVerified reports whether two profiles have the same addresses and numbers that codes can be sent to.
 func sameVerified(a, b *person.Profile) bool {
 	of := func(p *person.Profile) (out []string) {
 		for _, e := range p.EmailAddresses {

@@ -18,13 +18,13 @@ import (
 // Method is a way in which a signed-in person reaches a higher level.
 type Method struct {
 	Name string // as tokens and events call it; its messages are step_up.<name>.…
-	// needs tells whether the service has what the method works with. nil: it needs nothing.
+	// needs reports whether the service has what the method works with. nil: it needs nothing.
 	needs func(s *Service) bool
 	// Level returns the level that the method gives. 0: it is switched off.
 	Level func(u *settings.Units) int
-	// has tells whether a person can use the method. It must not change own.
+	// has reports whether a person can use the method. It must not change own.
 	has func(tx storage.Tx, si *session.Current, own *Record) (bool, error)
-	// locked tells whether a method that the person has is locked. nil: it never is.
+	// locked reports whether a method that the person has is locked. nil: it never is.
 	locked func(own *Record) bool
 	// check verifies an answer. It returns person.ErrMismatch for a wrong one, otherwise what spends the right one.
 	check func(ctx context.Context, s *Service, a *response) (spender, error)
@@ -48,8 +48,8 @@ type Method struct {
 	remove func(own *Record)
 }
 
-// spender spends a right answer in the transaction that raises the session, so that no answer counts twice. It changes
-// own, and returns false when the answer is no longer valid.
+// spender spends a right answer in the transaction that raises the session, so no answer counts twice. It changes own,
+// and returns false when the answer is no longer valid.
 type spender func(tx storage.Tx, own *Record) (bool, error)
 
 // response is what a person answers to the question of a method.
@@ -95,7 +95,7 @@ func (s *Service) LevelOf(u *settings.Units, name string) int {
 	return 0
 }
 
-// Offers tells whether the person can use the method of that name now.
+// Offers reports whether the person can use the method of that name now.
 func (st *Standing) Offers(name string) bool { return Pick(st.usable(), name) != nil }
 
 // URL returns the address of the page where the step-up of a flow goes on.

@@ -38,7 +38,7 @@ func (s *Service) pinResetAddress(tx storage.Tx, si *session.Current, st *Standi
 	return emailAddress(tx, si)
 }
 
-// SendsPINs tells whether a link for a new PIN would be sent to any verified address of the person.
+// SendsPINs reports whether a link for a new PIN would be sent to any verified address of the person.
 func (s *Service) SendsPINs(st *Standing) bool {
 	return s.notify != nil && st.Units.EmailNotifications.PINReset && st.Own.PIN != nil && pinMethod.Level(st.Units) > 0
 }

@@ -89,7 +89,7 @@ func TestPINReset(t *testing.T) {
 	if a := other.Post(other.Get("/next"), "code", "827164"); a.Code != http.StatusSeeOther {
 		t.Errorf("the new PIN = %d", a.Code)
 	}
-	// While it is switched off, nobody is offered a reset.
+	// While it is switched off, no one is offered a reset.
 	u.EmailNotifications.PINReset = false
 	third := h.Plain()
 	if a := third.Get("/next"); strings.Contains(a.Body.String(), "Forgot your PIN?") {

@@ -51,7 +51,7 @@ func (s *Service) readPhoneSetUp(q *webflow.Request) (x phoneSetUp, err error) {
 	return x, err
 }
 
-// waiting tells whether a set-up can go on.
+// waiting reports whether a set-up can go on.
 func (e *pushEnrolRecord) waiting(now time.Time) bool {
 	return e.ExpiresAt.After(now) && e.Tries < pushEnrolTries
 }

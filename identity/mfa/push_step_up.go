@@ -143,7 +143,7 @@ func (s *Service) handlePushStepUp(q *webflow.Request) error {
 	return q.Redirect(pushURL(x.id))
 }
 
-// prompt sends a prompt to the phones of the person. It counts as an attempt until a phone approves it, so that a thief
+// prompt sends a prompt to the phones of the person. It counts as an attempt until a phone approves it, so a thief
 // cannot wear the person down with prompts. wait is how long none is sent.
 func (s *Service) prompt(q *webflow.Request, x *stepUp, now time.Time) (wait time.Duration, err error) {
 	number, err := newPushNumber(s.random)

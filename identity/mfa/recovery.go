@@ -50,8 +50,8 @@ var recoveryMethod = Method{
 	},
 }
 
-// Recovers tells whether the person can have recovery codes: they stand in for an app, or for passkeys if they give no
-// higher level than one.
+// Recovers reports whether the person can have recovery codes: they stand in for an app, or for passkeys if they give
+// no higher level than one.
 func (st *Standing) Recovers() bool {
 	return Pick(st.Has, TOTPMethod.Name) != nil || Pick(st.Has, passkeyMethod.Name) != nil &&
 		recoveryMethod.Level(st.Units) <= session.PasskeyLevel

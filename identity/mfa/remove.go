@@ -141,7 +141,7 @@ func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string,
 	})
 }
 
-// HasWayIn tells whether a person who has these linked identities and these passkeys left can still sign in.
+// HasWayIn reports whether a person who has these linked identities and these passkeys left can still sign in.
 func (s *Service) HasWayIn(tx storage.Tx, u *settings.Units, personID string, rec *person.Record, left []person.Identity,
 	keys []passkey.Passkey,
 ) (bool, error) {

@@ -13,7 +13,7 @@ const resealBatch = 200
 // Resealed is what one call of Reseal has done.
 type Resealed struct {
 	People int // that were looked at
-	Sealed int // secrets that were sealed anew
+	Sealed int // secrets that were resealed
 	Left   int // secrets that no key of the keyring opens
 	Next   string
 }
@@ -26,7 +26,7 @@ type sealedSecret struct {
 }
 
 // Reseal seals the secrets of authenticator apps and PINs with the current key of the keyring where an older one has
-// sealed them, for the next people behind after. Next continues; "" says that these were the last. What no key opens
+// sealed them, for the next people past after. Next continues; "" says that these were the last. What no key opens
 // stays as it is.
 func (s *Service) Reseal(ctx context.Context, after string) (out Resealed, err error) {
 	var old []sealedSecret
@@ -75,7 +75,7 @@ func (s *Service) Reseal(ctx context.Context, after string) (out Resealed, err e
 				return err
 			}
 			sealed := x.in(&own)
-			if sealed == nil || !bytes.Equal(*sealed, x.old) { // set up anew, or removed meanwhile
+			if sealed == nil || !bytes.Equal(*sealed, x.old) { // set up again, or removed meanwhile
 				continue
 			}
 			*sealed = x.fresh

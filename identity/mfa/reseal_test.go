@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
 
-// sealWith starts the service anew with encryption keys, the first of which seals.
+// sealWith starts the service again with encryption keys, the first of which seals.
 func sealWith(h *identitytest.Harness, keys ...byte) {
 	h.T.Helper()
 	var ring [][]byte
@@ -29,7 +29,7 @@ func sealWith(h *identitytest.Harness, keys ...byte) {
 	h.Start()
 }
 
-// reseal seals everything anew and returns what was done, and in how many parts.
+// reseal seals everything again and returns what was done, and in how many parts.
 func reseal(h *identitytest.Harness) (all mfa.Resealed, parts int) {
 	h.T.Helper()
 	for {
@@ -44,8 +44,8 @@ func reseal(h *identitytest.Harness) (all mfa.Resealed, parts int) {
 	}
 }
 
-// TestStepUpAfterTheOldKeyIsGone: after the encryption key was replaced and everything sealed anew, the older key can
-// be removed, and authenticator apps and PINs still work.
+// TestStepUpAfterTheOldKeyIsGone: after the encryption key was replaced and everything resealed, the older key can be
+// removed, and authenticator apps and PINs still work.
 func TestStepUpAfterTheOldKeyIsGone(t *testing.T) {
 	t.Parallel()
 	h, u := identitytest.NewStepping(t, 3)
@@ -91,7 +91,7 @@ func TestResealInParts(t *testing.T) {
 	}
 	const people = 450
 	err := h.Store.Update(t.Context(), func(tx storage.Tx) error {
-		for n := range people { // sealed for another person, so that no key opens them
+		for n := range people { // sealed for another person, so no key opens them
 			if err := tx.Put(fmt.Appendf(nil, "%sperson-%d", stepUpKey, n), raw, time.Time{}); err != nil {
 				return err
 			}

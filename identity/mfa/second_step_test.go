@@ -30,8 +30,8 @@ func byPassword(h *identitytest.Harness, target string) (*identitytest.Browser, 
 	return b, b.Get(a.Header().Get("Location"))
 }
 
-// TestSecondStep: somebody with the password of a person who has set up a second step does not get in, at an
-// application or on the pages of the account, however nobody asked for a level. (CVE-2025-64103)
+// TestSecondStep: someone with the password of a person who has set up a second step does not get in, at an application
+// or on the pages of the account, however no one asked for a level. (CVE-2025-64103)
 func TestSecondStep(t *testing.T) {
 	t.Parallel()
 	h, _, key := withApp(t, "")

@@ -99,5 +99,5 @@ func New(passkeys bool, d Deps) (*Service, error) {
 	return s, err
 }
 
-// HasPasskeys tells whether passkeys are switched on.
+// HasPasskeys reports whether passkeys are switched on.
 func (s *Service) HasPasskeys() bool { return s.Passkeys.On() }

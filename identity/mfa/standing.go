@@ -151,7 +151,7 @@ func (st *Standing) SetUpLevel() int {
 	return max(a.SetupStepUpMethodsAuthenticationLevel, st.strongest(personal))
 }
 
-// HasSecondFactor tells whether the person has set up a method that is switched on. What comes with an address of the
+// HasSecondFactor reports whether the person has set up a method that is switched on. What comes with an address of the
 // profile or from administrators is not set up by the person.
 func (s *Service) HasSecondFactor(tx storage.Tx, si *session.Current) (bool, error) {
 	st, err := s.ReadStanding(tx, si)
@@ -210,12 +210,12 @@ func (st *Standing) Settable(level int) (out []*Method) {
 	return out
 }
 
-// Can tells whether the person can reach a level.
+// Can reports whether the person can reach a level.
 func (st *Standing) Can(level int) bool {
 	return len(st.offers(level)) > 0 || len(st.Settable(level)) > 0 || st.unlocks(level)
 }
 
-// unlocks tells whether a link for a new PIN helps to reach a level: the PIN gives it, but is locked.
+// unlocks reports whether a link for a new PIN helps to reach a level: the PIN gives it, but is locked.
 func (st *Standing) unlocks(level int) bool {
 	return st.resetPIN && pinMethod.locked(&st.Own) && pinMethod.Level(st.Units) >= level
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
 )
 
-// MaxHookTimeout is the greatest duration of one exchange with a Hook, so that it ends before the next try.
+// MaxHookTimeout is the greatest duration of one exchange with a Hook, so it ends before the next try.
 const MaxHookTimeout = 8 * time.Second
 
 // HookConfig names the service that messages are posted to.
@@ -134,7 +134,7 @@ func (h *Hook) Post(ctx context.Context, id string, message any) error {
 	}
 }
 
-// Check tells whether the service answers. It posts nothing and sends no secret.
+// Check reports whether the service answers. It posts nothing and sends no secret.
 func (h *Hook) Check(ctx context.Context) error {
 	u, err := url.Parse(h.URL)
 	if err != nil {

@@ -83,7 +83,7 @@ func NewMail(c MailConfig, d Deps[Transport]) (*Mail, error) {
 	return m, nil
 }
 
-// Send implements Sender. A notice with an invalid address is logged and dropped, so that it does not undo its cause.
+// Send implements Sender. A notice with an invalid address is logged and dropped, so it does not undo its cause.
 func (m *Mail) Send(tx storage.Tx, n Notice) error {
 	if !IsAddress(n.To) {
 		m.Log.Error("notice without an address", zap.String("kind", string(n.Kind)), zap.String("person_id", n.PersonID))
@@ -92,7 +92,7 @@ func (m *Mail) Send(tx storage.Tx, n Notice) error {
 	return m.add(tx, n.At, n)
 }
 
-// IsAddress tells whether a text is one bare e-mail address without characters that are special in headers. (RFC 5322
+// IsAddress reports whether a text is one bare e-mail address without characters that are special in headers. (RFC 5322
 // 3.4.1)
 func IsAddress(s string) bool {
 	a, err := mail.ParseAddress(s)
@@ -103,7 +103,7 @@ func isUnsafe(c rune) bool {
 	return unicode.IsControl(c) || unicode.IsSpace(c) || strings.ContainsRune(`,;:<>()[]"\`, c)
 }
 
-// Check tells whether the mail server accepts the credentials.
+// Check reports whether the mail server accepts the credentials.
 func (m *Mail) Check(ctx context.Context) error { return m.Transport.Check(ctx) }
 
 // Try sends a test message to an address at once, past the queue. Its error says what the mail server answered.
@@ -223,10 +223,10 @@ func hostOf(issuer string) string {
 // addressForm matches text that mail programs turn into links.
 var addressForm = regexp.MustCompile(`[:/@]|(?i:www\.)|[^\s.]\.[^\s.]{2}`)
 
-// IsPlain tells whether a text has nothing that a mail program would turn into a link.
+// IsPlain reports whether a text has nothing that a mail program would turn into a link.
 func IsPlain(text string) bool { return !addressForm.MatchString(text) }
 
-// isGreeted tells whether a name can stand in a mail: people choose their names, which must not become links.
+// isGreeted reports whether a name can stand in a mail: people choose their names, which must not become links.
 func isGreeted(name string) bool {
 	return utf8.RuneCountInString(name) <= 100 && IsPlain(name)
 }

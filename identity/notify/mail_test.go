@@ -75,7 +75,7 @@ func newPost(t *testing.T) *post {
 	return p
 }
 
-// open makes the Mail anew over the same store, as a restart does.
+// open makes the Mail again over the same store, as a restart does.
 func (p *post) open(key []byte) {
 	p.Helper()
 	ring, err := secret.NewKeyring(key)

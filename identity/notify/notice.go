@@ -57,7 +57,7 @@ const (
 	CouplingUntrusted  Kind = "coupling_untrusted"
 )
 
-// toOrganisation tells whether a notice goes to an organisation.
+// toOrganisation reports whether a notice goes to an organisation.
 func (k Kind) toOrganisation() bool {
 	switch k {
 	case AccountUnlinked, CouplingUnverified, CouplingAmbiguous, CouplingUntrusted:
@@ -66,8 +66,8 @@ func (k Kind) toOrganisation() bool {
 	return false
 }
 
-// Nothing is a notice that is queued like any other and never sent, so that the cost of a request does not reveal
-// whether a person exists.
+// Nothing is a notice that is queued like any other and never sent, so the cost of a request does not reveal whether a
+// person exists.
 const Nothing Kind = "nothing"
 
 // Notice is one message to one person.

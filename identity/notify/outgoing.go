@@ -46,14 +46,14 @@ type Outgoing interface {
 	Channel() string
 	// Waiting returns how many items wait, counting no more than most.
 	Waiting(ctx context.Context, most int) (int, error)
-	// List returns what waits, the soonest due first, or what was given up, the newest first: at most so many behind a
+	// List returns what waits, the soonest due first, or what was given up, the newest first: at most so many after a
 	// key. Empty: from the beginning.
 	List(tx storage.Tx, givenUp bool, behind string, most int, now time.Time) (list []Item, more bool, err error)
 	// Find returns an item by its key. found is false for one that was tried or dropped meanwhile.
 	Find(tx storage.Tx, key string, now time.Time) (i Item, found bool, err error)
-	// Again makes an item due now. It tells whether there is one.
+	// Again makes an item due now. It reports whether there is one.
 	Again(tx storage.Tx, key string, now time.Time) (bool, error)
-	// Drop deletes an item. It tells whether there was one.
+	// Drop deletes an item. It reports whether there was one.
 	Drop(tx storage.Tx, key string, now time.Time) (bool, error)
 }
 

@@ -85,7 +85,7 @@ func NewPushes(c PushConfig, d Deps[PushTransport]) *Pushes {
 // Send implements PushSender.
 func (p *Pushes) Send(tx storage.Tx, v Push) error { return p.add(tx, v.At, v) }
 
-// Check tells whether the service answers.
+// Check reports whether the service answers.
 func (p *Pushes) Check(ctx context.Context) error { return p.Transport.Check(ctx) }
 
 // deliver makes one try.

@@ -102,8 +102,7 @@ func NewTexts(c SMSConfig, d Deps[SMSTransport]) (*Texts, error) {
 	return t, nil
 }
 
-// Send implements SMSSender. A message with an invalid number is logged and dropped, so that it does not undo its
-// cause.
+// Send implements SMSSender. A message with an invalid number is logged and dropped, so it does not undo its cause.
 func (t *Texts) Send(tx storage.Tx, m SMS) error {
 	if !IsNumber(m.To) {
 		t.Log.Error("text message without a number", zap.String("kind", string(m.Kind)), zap.String("person_id", m.PersonID))
@@ -115,14 +114,14 @@ func (t *Texts) Send(tx storage.Tx, m SMS) error {
 	return t.add(tx, m.At, m)
 }
 
-// IsNumber tells whether a text is a telephone number in its international form. (ITU-T E.164)
+// IsNumber reports whether a text is a telephone number in its international form. (ITU-T E.164)
 func IsNumber(s string) bool {
 	digits, ok := strings.CutPrefix(s, "+")
 	return ok && len(digits) >= 7 && len(digits) <= 15 && digits[0] != '0' &&
 		!strings.ContainsFunc(digits, func(c rune) bool { return c < '0' || c > '9' })
 }
 
-// Check tells whether the service answers.
+// Check reports whether the service answers.
 func (t *Texts) Check(ctx context.Context) error { return t.Transport.Check(ctx) }
 
 // errLate says that a message has expired.

@@ -37,7 +37,7 @@ type WebhookConfig struct {
 	Tried func(err error)
 }
 
-// Key returns the bytes that sign: the secret itself, or what stands in Base64 behind whsec_.
+// Key returns the bytes that sign: the secret itself, or what stands in Base64 after whsec_.
 func (c WebhookConfig) Key() ([]byte, error) {
 	text, encoded := strings.CutPrefix(c.Secret.Reveal(), secretPrefix)
 	if !encoded {

@@ -19,7 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// refused asserts that an answer is a refusal and that nobody was signed in.
+// refused asserts that an answer is a refusal and that no one was signed in.
 func refused(b *identitytest.Browser, what string, a *identitytest.Answer) {
 	b.H.T.Helper()
 	if a.Code != http.StatusUnprocessableEntity || b.Session() != "" {
@@ -27,7 +27,7 @@ func refused(b *identitytest.Browser, what string, a *identitytest.Answer) {
 	}
 }
 
-// TestForgedAssertions: a passkey's answer that was tampered with in any part signs nobody in, and the genuine answer
+// TestForgedAssertions: a passkey's answer that was tampered with in any part signs no one in, and the genuine answer
 // still works afterwards.
 func TestForgedAssertions(t *testing.T) {
 	t.Parallel()

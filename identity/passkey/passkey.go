@@ -24,8 +24,8 @@ import (
 // Most is how many passkeys a person can have.
 const Most = 20
 
-// HandleBytes is the length of a user handle, which is random, so that it says nothing about the person.
-// (Web Authentication Level 3 14.6.1)
+// HandleBytes is the length of a user handle, which is random, so it says nothing about the person. (Web Authentication
+// Level 3 14.6.1)
 const HandleBytes = 32
 
 const (
@@ -54,8 +54,8 @@ func New(on bool, issuer, name string, store storage.Store, now func() time.Time
 	return s, err
 }
 
-// Possible tells whether browsers let the pages of an issuer use passkeys: only with https, or on localhost,
-// and never where the host is an IP address, which cannot be a relying party id. (Web Authentication Level 3 5.1.2)
+// Possible reports whether browsers let the pages of an issuer use passkeys: only with https, or on localhost, and
+// never where the host is an IP address, which cannot be a relying party id. (Web Authentication Level 3 5.1.2)
 func Possible(issuer string) bool {
 	u, err := url.Parse(issuer)
 	if err != nil {
@@ -88,7 +88,7 @@ func newRelyingParty(issuer, name string) (*webauthn.WebAuthn, error) {
 	return rp, nil
 }
 
-// On tells whether passkeys are switched on.
+// On reports whether passkeys are switched on.
 func (s *Service) On() bool { return s.rp != nil }
 
 // signatures are the signatures that passkeys may make: ES256, EdDSA with Ed25519, RS256.

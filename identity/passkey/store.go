@@ -48,7 +48,7 @@ func (p *Set) replace(key Passkey) bool {
 	return true
 }
 
-// Drop removes passkeys of a person: all of them, or the one with this id. It tells whether it removed any.
+// Drop removes passkeys of a person: all of them, or the one with this id. It reports whether it removed any.
 func Drop(tx storage.Tx, personID, id string) (dropped bool, err error) {
 	set, err := Read(tx, personID)
 	if err != nil || len(set.Keys) == 0 {
@@ -77,7 +77,7 @@ func Forget(tx storage.Tx, personID string) error {
 	return sets.Delete(tx, personID)
 }
 
-// Own notes whose passkey it is that has a credential id. It returns storage.ErrExists if it is somebody's already.
+// Own notes whose passkey it is that has a credential id. It returns storage.ErrExists if it is someone's already.
 func Own(tx storage.Tx, credential []byte, personID string) error {
 	return owners.Create(tx, CredentialKey(credential), personID, time.Time{})
 }
@@ -96,7 +96,7 @@ func ReadChallenge(tx storage.Tx, purpose, bound string) (Challenge, error) {
 	return rec, err
 }
 
-// fresh tells whether a page can show the challenge: half of its life is left.
+// fresh reports whether a page can show the challenge: half of its life is left.
 func (c *Challenge) fresh(now time.Time) bool {
 	return c.ExpiresAt.After(now.Add(challengeLife / 2))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// startsInactive tells whether a new person must be activated first: one that an administrator creates or that signs
+// startsInactive reports whether a new person must be activated first: one that an administrator creates or that signs
 // up. Persons of the configuration file and imported persons are active at once.
 func startsInactive(u *settings.Units, how Welcome) bool {
 	return u.Features.PersonActivation.Enabled && (how == ReasonAPI || how == ReasonWeb)
@@ -37,7 +37,7 @@ func (s *Service) Activate(tx storage.Tx, personID string, rec Record, done audi
 }
 
 // moveTo sets a state. No person waits for an activation of their own afterwards: one that an administrator has made
-// inactive must not activate the account again. After a block, somebody who has not accepted an invitation is invited.
+// inactive must not activate the account again. After a block, someone who has not accepted an invitation is invited.
 func (r *Record) moveTo(to State) {
 	was := State("")
 	switch {
@@ -49,15 +49,15 @@ func (r *Record) moveTo(to State) {
 	r.State, r.Was, r.Awaits, r.BlockedUntil = to, was, unwelcomed, time.Time{}
 }
 
-// isInvited tells whether somebody who is blocked has an invitation that they have not accepted.
+// isInvited reports whether someone who is blocked has an invitation that they have not accepted.
 func (r *Record) isInvited() bool { return r.State == Blocked && r.Was == Invited }
 
-// ActivatesByEmail tells whether new persons are inactive until they have verified their e-mail address.
+// ActivatesByEmail reports whether new persons are inactive until they have verified their e-mail address.
 func ActivatesByEmail(u *settings.Units) bool {
 	return u.Features.PersonActivation.Enabled && u.Features.PersonActivation.Type == activationByEmail
 }
 
-// AwaitsNow tells whether an inactive person can activate the account. One that an administrator has made inactive
+// AwaitsNow reports whether an inactive person can activate the account. One that an administrator has made inactive
 // cannot.
 func (r *Record) AwaitsNow() bool { return r.State == Inactive && r.Awaits != unwelcomed }
 

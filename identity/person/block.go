@@ -17,8 +17,8 @@ const (
 	blockStamp  = "20060102150405"
 )
 
-// Block blocks a person as SetState does, until a time. Zero: until somebody lets them sign in again. The time of
-// somebody who is blocked changes. Errors: as SetState, and a *ValidationError for a time that has passed.
+// Block blocks a person as SetState does, until a time. Zero: until someone lets them sign in again. The time of
+// someone who is blocked changes. Errors: as SetState, and a *ValidationError for a time that has passed.
 func (s *Service) Block(ctx context.Context, usernameOrID string, until time.Time, by audit.Actor) error {
 	now := s.now()
 	if !until.IsZero() && (!until.After(now) || until.After(now.Add(maxBlock))) {

@@ -9,9 +9,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// BreachCheck tells whether passwords are known from breaches. It is safe for concurrent use.
+// BreachCheck reports whether passwords are known from breaches. It is safe for concurrent use.
 type BreachCheck interface {
-	// Breached tells whether a password is known, within a bounded time. It returns an error if it cannot tell.
+	// Breached reports whether a password is known, within a bounded time. It returns an error if it cannot tell.
 	Breached(ctx context.Context, password string) (bool, error)
 	// Closed says that a password is refused if Breached cannot tell.
 	Closed() bool

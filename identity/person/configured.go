@@ -237,8 +237,8 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Compact(a), slices.Compact(b))
 }
 
-// noteConfigured remembers that the configuration has a person, so that it can be told when it has not any more, and
-// how the passwords compare.
+// noteConfigured remembers that the configuration has a person, so it can be told when it has not any more, and how the
+// passwords compare.
 func (s *Service) noteConfigured(ctx context.Context, id string, result []byte) error {
 	return s.store.Update(ctx, func(tx storage.Tx) error {
 		return configured.Put(tx, id, configuredRecord{Compared: result}, time.Time{})

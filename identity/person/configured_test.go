@@ -17,7 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// differences are the reasons and mends after a restart with these persons, a line each.
+// differences are the reasons and fixes after a restart with these persons, a line each.
 func differences(h *identitytest.Harness, persons ...person.NewPerson) []string {
 	h.T.Helper()
 	h.Config.Persons = persons

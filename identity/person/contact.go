@@ -6,7 +6,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 )
 
-// VerifiesPhone tells whether phone numbers are verified by a code.
+// VerifiesPhone reports whether phone numbers are verified by a code.
 func (s *Service) VerifiesPhone(u *settings.Units) bool {
 	return s.SendsTexts(u) && u.Attributes.Verification.MobileNumberEnabled
 }
@@ -31,7 +31,7 @@ func (c Contact) Find(p *Profile) (i int, primary, verified bool) {
 	return -1, false, false
 }
 
-// sameNumber tells whether two spellings mean the same number.
+// sameNumber reports whether two spellings mean the same number.
 func sameNumber(a, b string) bool {
 	x, isX := ParsePhone(a)
 	y, isY := ParsePhone(b)

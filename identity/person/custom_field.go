@@ -37,7 +37,7 @@ func CustomFieldsFor(tx storage.Tx, u *settings.Units, personID string) (CustomF
 	return CustomFieldsOf(u, methods...), nil
 }
 
-// Have tells whether there is a field of this id.
+// Have reports whether there is a field of this id.
 func (c CustomFields) Have(id string) bool {
 	return slices.ContainsFunc(c, func(f settings.CustomAttributeField) bool { return f.ID == id })
 }

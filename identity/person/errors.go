@@ -13,8 +13,8 @@ import (
 var (
 	// ErrUsernameTaken says that another person has the username, regardless of case and spelling.
 	ErrUsernameTaken = errors.New("the username is taken")
-	// ErrNameKept says that the configuration names the person by the username, so that it stays. It is an
-	// ErrUsernameTaken too: where a username follows an address, the address changes without it.
+	// ErrNameKept says that the configuration names the person by the username, so it stays. It is an ErrUsernameTaken
+	// too: where a username follows an address, the address changes without it.
 	ErrNameKept = fmt.Errorf("the configuration names the person by the username: change it there first (%w)", ErrUsernameTaken)
 	// ErrNoPerson says that no person has the username or id.
 	ErrNoPerson = errors.New("no such person")

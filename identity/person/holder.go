@@ -40,7 +40,7 @@ func (s *Service) LookUp(ctx context.Context, username string) (a Holder, err er
 	return a, err
 }
 
-// HolderOf is LookUp by the id of a person. A person who was removed is nobody.
+// HolderOf is LookUp by the id of a person. A person who was removed is no one.
 func (s *Service) HolderOf(ctx context.Context, id string) (a Holder, err error) {
 	err = s.store.View(ctx, func(tx storage.Tx) error {
 		a = Holder{}

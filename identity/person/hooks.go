@@ -46,8 +46,8 @@ func (s *Service) callChangeHooks(tx storage.Tx, person string, before, after *P
 	return nil
 }
 
-// Watcher learns when sessions end, so that it can tell clients. authz implements it. All methods except the last are
-// called in the transaction that ends the sessions; an error undoes it.
+// Watcher learns when sessions end, so it can tell clients. authz implements it. All methods except the last are called
+// in the transaction that ends the sessions; an error undoes it.
 type Watcher interface {
 	// SessionEnded: one session of a person ends.
 	SessionEnded(tx storage.Tx, person, session string) error

@@ -61,7 +61,7 @@ func FirstValue(details map[string][]string, names ...string) string {
 	return ""
 }
 
-// hasTrue tells whether a detail is the word true.
+// hasTrue reports whether a detail is the word true.
 func hasTrue(details map[string][]string, name string) bool {
 	return slices.Equal(details[name], []string{"true"})
 }
@@ -170,7 +170,7 @@ func AnyIssuerKey(providerID, subject string) string {
 	return storage.Key(providerID, secret.Hash("\x00"+subject))
 }
 
-// isOccupied tells whether a person is linked to another identity at the provider: an address that gets a new owner
+// isOccupied reports whether a person is linked to another identity at the provider: an address that gets a new owner
 // there must not open the old owner's account.
 func (s *Service) isOccupied(tx storage.Tx, providerID, personID string, id *idp.Identity) (bool, error) {
 	for e, err := range IdentitiesOf.Scan(tx, storage.Range{Prefix: storage.Prefix(personID, providerID)}) {

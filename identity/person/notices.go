@@ -26,7 +26,7 @@ const (
 	ReasonMigration
 )
 
-// Enabled tells whether the settings say that such a person is welcomed.
+// Enabled reports whether the settings say that such a person is welcomed.
 func (w Welcome) Enabled(u *settings.EmailNotifications) bool {
 	switch w {
 	case ReasonWeb:
@@ -46,7 +46,7 @@ type Recipient struct {
 	Profile *Profile
 	// VerifiedOnly says that only verified addresses are used, since a stranger can have entered the others.
 	VerifiedOnly bool
-	// Stranger says that the name can have been entered by someone who does not own the address. It is left out, so that
+	// Stranger says that the name can have been entered by someone who does not own the address. It is left out, so
 	// strangers cannot send text of their own to other people.
 	Stranger bool
 }
@@ -161,7 +161,7 @@ func samePhones(a, b *Profile) bool {
 		func(x, y PhoneNumber) bool { return x.Value == y.Value && x.Primary == y.Primary })
 }
 
-// sameRest tells whether two profiles differ at most in phone numbers and primary address.
+// sameRest reports whether two profiles differ at most in phone numbers and primary address.
 func sameRest(a, b *Profile) bool {
 	others := func(p *Profile) Profile {
 		c := p.Clone()
@@ -191,7 +191,7 @@ func (s *Service) TellCoupled(tx storage.Tx, id string, rec *Record, providerID 
 	return s.SendNotice(tx, n)
 }
 
-// blockedEvery is the time between two notices of wrong passwords, so that an attacker cannot flood a mailbox.
+// blockedEvery is the time between two notices of wrong passwords, so an attacker cannot flood a mailbox.
 const blockedEvery = 6 * time.Hour
 
 // TellBlocked sends the notice that an account is slowed down after wrong passwords.
@@ -210,7 +210,7 @@ func (s *Service) TellBlocked(tx storage.Tx, a Holder, now time.Time) error {
 	return s.SendNotice(tx, Recipient{ID: a.ID, Record: &a.Person, Profile: &prof.Profile}.Notice(notify.PasswordBlocked, now))
 }
 
-// noticeDue tells whether a notice that is sent at most once in a period is due, and records that it is sent.
+// noticeDue reports whether a notice that is sent at most once in a period is due, and records that it is sent.
 func (s *Service) noticeDue(tx storage.Tx, key string, every time.Duration, now time.Time) (bool, error) {
 	last, _, err := NoticeTimes.Find(tx, key)
 	if err != nil || now.Before(last.At.Add(every)) {
@@ -229,7 +229,7 @@ func (s *Service) before(tx storage.Tx, id string, rec *Record, kind audit.Type)
 	return &prof.Profile, err
 }
 
-// HearsOf tells whether the notice of an event of this kind is on.
+// HearsOf reports whether the notice of an event of this kind is on.
 func HearsOf(u *settings.EmailNotifications, kind audit.Type) bool {
 	switch kind {
 	case personBlocked:

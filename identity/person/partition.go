@@ -33,10 +33,10 @@ func (c PartitionConfig) check() error {
 	return nil
 }
 
-// Partitioned tells whether persons are kept in partitions.
+// Partitioned reports whether persons are kept in partitions.
 func (s *Service) Partitioned() bool { return s.cfg.Partitions.On }
 
-// HasPartition tells whether persons can be in a partition: the default one, and the configured ones or any.
+// HasPartition reports whether persons can be in a partition: the default one, and the configured ones or any.
 func (s *Service) HasPartition(name string) bool {
 	names := s.cfg.Partitions.Names
 	return name == audit.DefaultPartition || len(names) == 0 || slices.Contains(names, name)

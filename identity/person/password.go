@@ -150,7 +150,7 @@ func (s *Service) HashKnown(ctx context.Context, password string) (string, error
 	return s.made.Hash(ctx, normal)
 }
 
-// CanBePassword tells whether a password can have this form.
+// CanBePassword reports whether a password can have this form.
 func CanBePassword(password string) bool {
 	_, ok := normalPassword(password)
 	return ok
@@ -203,7 +203,7 @@ func (e *PolicyError) Error() string { return e.Invalid.Error() }
 
 func (e *PolicyError) Unwrap() error { return e.Invalid }
 
-// policyProblem says everything that the policy requires, so that one more attempt is enough.
+// policyProblem says everything that the policy requires, so one more attempt is enough.
 func policyProblem(p settings.PasswordPolicy) string {
 	text := fmt.Sprintf("must have %d to %d characters", p.MinLength, min(p.MaxLength, MaxPassword))
 	var classes []string

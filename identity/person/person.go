@@ -235,7 +235,7 @@ func (s *Service) remove(tx storage.Tx, id string, rec *Record) error {
 }
 
 // SetState changes the state of a person and ends everything issued before. Removed frees the username and deletes
-// profile and password; no state follows it. Errors: ErrNoPerson, *ValidationError, *StateError for somebody who has to
+// profile and password; no state follows it. Errors: ErrNoPerson, *ValidationError, *StateError for someone who has to
 // accept an invitation to become active.
 func (s *Service) SetState(ctx context.Context, usernameOrID string, to State, by audit.Actor) error {
 	if to == Removed {

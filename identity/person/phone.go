@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Is tells whether the stored number is the same as a number in international form.
+// Is reports whether the stored number is the same as a number in international form.
 func (n *PhoneNumber) Is(number string) bool {
 	own, ok := ParsePhone(n.Value)
 	return ok && own == number
@@ -18,7 +18,7 @@ func (n *PhoneNumber) Is(number string) bool {
 // SentCodeLife is how long a sent code works.
 const SentCodeLife = 10 * time.Minute
 
-// SendsTexts tells whether text messages are configured and switched on.
+// SendsTexts reports whether text messages are configured and switched on.
 func (s *Service) SendsTexts(u *settings.Units) bool { return s.sms != nil && u.Features.SMSEnabled }
 
 // ParsePhone returns a phone number in the form that text messages are sent to (ITU-T E.164). The number must have the

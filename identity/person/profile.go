@@ -44,7 +44,7 @@ type EmailAddress struct {
 	Verified bool   `json:"verified" cbor:"2,keyasint,omitempty"`
 	Tag      string `json:"tag,omitempty" cbor:"3,keyasint,omitempty"` // such as home or work
 	Value    string `json:"value" cbor:"4,keyasint"`
-	// Stated says that nobody but an administrator below owner says that the address is verified. Then it links nobody.
+	// Stated says that no one but an administrator below owner says that the address is verified. Then it links no one.
 	Stated bool `json:"-" cbor:"5,keyasint,omitempty"`
 }
 
@@ -101,7 +101,7 @@ type CustomAttribute struct {
 	Value string `json:"value" cbor:"2,keyasint"`
 }
 
-// Directory is what a directory adds to the Profile, so that SCIM (RFC 7643 4.1 and 4.3) returns what it was given.
+// Directory is what a directory adds to the Profile, so SCIM (RFC 7643 4.1 and 4.3) returns what it was given.
 type Directory struct {
 	ExternalID      string              `json:"external_id,omitempty" cbor:"1,keyasint,omitempty"`
 	FormattedName   string              `json:"formatted_name,omitempty" cbor:"2,keyasint,omitempty"`

@@ -281,8 +281,8 @@ func others(attributes []string) string {
 
 const notWeb = "must be an http or https URL"
 
-// isWebAddress tells whether a URL can be given to applications as the claim profile or picture: they make links of it,
-// and a javascript: URL would run in their pages.
+// isWebAddress reports whether a URL can be given to applications as the claim profile or picture: they make links of
+// it, and a javascript: URL would run in their pages.
 func isWebAddress(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil && IsText(s, maxPlural)
@@ -324,7 +324,7 @@ func (p *Profile) has(attribute string) bool {
 	return false
 }
 
-// HasEmail tells whether there is an address, or a verified one.
+// HasEmail reports whether there is an address, or a verified one.
 func (p *Profile) HasEmail(verified bool) bool {
 	for _, e := range p.EmailAddresses {
 		if e.Verified || !verified {

@@ -17,7 +17,7 @@ func stableKey(providerID string, id *idp.Identity) string {
 }
 
 // NoteIdentity stores an identity as the provider names it now, if that differs from what is known. rec is the record
-// under key, or a new one. The attribute of somebody else stays theirs.
+// under key, or a new one. The attribute of someone else stays theirs.
 func NoteIdentity(tx storage.Tx, providerID, key string, rec IdentityRecord, id *idp.Identity) error {
 	stable := stableKey(providerID, id)
 	if stable != "" && stable != rec.Stable {

@@ -45,7 +45,7 @@ type Deps struct {
 	Notify notify.Sender
 	// SMS sends text messages. nil: none are sent.
 	SMS notify.SMSSender
-	// Breached tells whether a password is known from a breach. nil: not checked, and the policy cannot demand it.
+	// Breached reports whether a password is known from a breach. nil: not checked, and the policy cannot demand it.
 	Breached BreachCheck
 	Log      *zap.Logger
 	Now      func() time.Time

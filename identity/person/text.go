@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
-// IsID tells whether s has the form of a person's id, which no username can have.
+// IsID reports whether s has the form of a person's id, which no username can have.
 func IsID(s string) bool { return len(s) == 36 && uuid.Validate(s) == nil }
 
 // Fold returns the form in which usernames are compared, or a *ValidationError. (RFC 8265 3.3, UsernameCaseMapped:
@@ -35,7 +35,7 @@ func Fold(username string) (string, error) {
 // FoldEmail returns the form in which e-mail addresses are compared: mail systems ignore case.
 func FoldEmail(s string) string { return strings.ToLower(norm.NFC.String(s)) }
 
-// IsEmail tells whether s is an e-mail address.
+// IsEmail reports whether s is an e-mail address.
 func IsEmail(s string) bool {
 	a, err := mail.ParseAddress(s)
 	return err == nil && a.Address == s && len(s) <= 254 && IsText(s, 254)
@@ -49,10 +49,10 @@ func IsPublicEmail(s string) bool {
 	return IsEmail(s) && len(labels) > 1 && !slices.Contains(labels, "")
 }
 
-// EmailUsernames tells whether new usernames are e-mail addresses.
+// EmailUsernames reports whether new usernames are e-mail addresses.
 func (s *Service) EmailUsernames() bool { return s.cfg.EmailUsernames }
 
-// checkChosen returns a *ValidationError if nobody can get a username
+// checkChosen returns a *ValidationError if no one can get a username
 // (docs/decisions/persons.md#usernames-that-are-addresses).
 func (s *Service) checkChosen(username string) error {
 	if s.cfg.EmailUsernames && !IsEmail(strings.TrimSpace(username)) {
@@ -61,8 +61,8 @@ func (s *Service) checkChosen(username string) error {
 	return nil
 }
 
-// IsText tells whether s has at most limit characters, none of them a control character. Those that turn the direction
-// of what follows are: a name must not change how the text around it reads.
+// IsText reports whether s has at most limit characters, none of them a control character. Those that turn the
+// direction of what follows are: a name must not change how the text around it reads.
 func IsText(s string, limit int) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= limit && !authn.Turns(s) && !strings.ContainsFunc(s, func(c rune) bool {
 		return unicode.IsControl(c) || c == '\u2028' || c == '\u2029'

@@ -182,7 +182,7 @@ func (u *updateTx) settle(was *Record, old *ProfileRecord, d *Details) (Record, 
 
 func sameProfile(a, b *Profile) bool { return reflect.DeepEqual(a, b) }
 
-// SameDetails tells whether two states of a person are equal.
+// SameDetails reports whether two states of a person are equal.
 func SameDetails(a, b *Details) bool {
 	return slices.Equal(a.Groups, b.Groups) && reflect.DeepEqual(a.Profile, b.Profile) && reflect.DeepEqual(a.Directory, b.Directory)
 }
@@ -276,7 +276,7 @@ func (u *updateTx) tellOf(was, rec *Record, old, prof *ProfileRecord) error {
 	return u.s.tellChanges(u.tx, u.id, was, &old.Profile, &prof.Profile, u.phc != "", u.now)
 }
 
-// KeepName lets nobody change a username of the default partition: the configuration names a person by it, and anyone
+// KeepName lets no one change a username of the default partition: the configuration names a person by it, and anyone
 // who took the name would be that person. It is called before the service is used.
 func (s *Service) KeepName(username string) {
 	if folded, err := Fold(username); err == nil {
@@ -284,7 +284,7 @@ func (s *Service) KeepName(username string) {
 	}
 }
 
-// IsKept tells whether the configuration names a person by the username.
+// IsKept reports whether the configuration names a person by the username.
 func (s *Service) IsKept(rec *Record) bool {
 	folded, err := Fold(rec.Username)
 	return err == nil && rec.PartitionName() == audit.DefaultPartition && slices.Contains(s.kept, folded)

@@ -58,16 +58,16 @@ type Answer struct {
 
 // candidate is a person whom an index names.
 type candidate struct {
-	id, at string // at continues the source behind it
+	id, at string // at continues the source after it
 	value  string // that the index has
 }
 
-// source yields persons in the order of an index, beginning behind a place. Without next it yields nobody.
+// source yields persons in the order of an index, beginning after a place. Without next it yields no one.
 type source struct {
 	next func(after string, limit int) ([]candidate, error)
 	// known says that the indexes know the persons too: those who cannot be asked for by them are not read.
 	known bool
-	// other tells whether another source yields the person too, or this one elsewhere. nil: never
+	// other reports whether another source yields the person too, or this one elsewhere. nil: never
 	other func(c candidate, r *person.Record) bool
 }
 
@@ -136,7 +136,7 @@ func Find(tx storage.Tx, persons *person.Service, q Query) (out Answer, err erro
 }
 
 // Count returns the ids of at most so many persons that a query selects, and whether there may be more. Where one index
-// says it all, the persons themselves are not read, so that it can be a moment behind. It looks at a bounded number.
+// says it all, the persons themselves are not read, so it can be a moment behind. It looks at a bounded number.
 func Count(tx storage.Tx, persons *person.Service, q Query, most int) (ids []string, more bool, err error) {
 	s := &search{Query: q, tx: tx, persons: persons}
 	if err := s.prepare(); err != nil {
@@ -224,7 +224,7 @@ type hit struct {
 }
 
 // read returns the candidates who exist, nil for the others, in two round trips. first leaves out the
-// persons that the indexes exclude, which can be a moment behind for somebody who has just changed.
+// persons that the indexes exclude, which can be a moment behind for someone who has just changed.
 func (s *search) read(list []candidate, first bool) ([]*hit, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -272,12 +272,12 @@ func (s *search) read(list []candidate, first bool) ([]*hit, error) {
 	return out, nil
 }
 
-// excludes tells whether somebody is not asked for, by what the indexes know.
+// excludes reports whether someone is not asked for, by what the indexes know.
 func (s *search) excludes(k *knownRecord) bool {
 	return k.Partition != s.Partition || s.State != "" && cmp.Or(k.State, person.Active) != s.State || !named(k.Words, s.words)
 }
 
-// selects tells whether a person is one of those asked for. It trusts no index: that can be a moment behind.
+// selects reports whether a person is one of those asked for. It trusts no index: that can be a moment behind.
 func (s *search) selects(r *person.Record, seen time.Time) bool {
 	switch {
 	case r.PartitionName() != s.Partition, s.State == "" && r.State == person.Removed, s.State != "" && r.State != s.State:

@@ -132,7 +132,7 @@ func (k *Keeper) build(ctx context.Context, pause time.Duration) error {
 	return nil
 }
 
-// keep lists those anew who may have changed.
+// keep updates the index for persons that may have changed.
 func (k *Keeper) keep(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -163,7 +163,7 @@ func (k *Keeper) keep(ctx context.Context) error {
 	}
 }
 
-// due returns the keys of a batch of what is due, behind a key.
+// due returns the keys of a batch of what is due, after a key.
 func (k *Keeper) due(ctx context.Context, after []byte) (keys [][]byte, err error) {
 	err = k.store.View(ctx, func(tx storage.Tx) error {
 		keys = nil
@@ -178,7 +178,7 @@ func (k *Keeper) due(ctx context.Context, after []byte) (keys [][]byte, err erro
 	return keys, err
 }
 
-// settle lists the persons anew of what is due and was not done meanwhile. A record that cannot be read is left out,
+// settle lists the persons again of what is due and was not done meanwhile. A record that cannot be read is left out,
 // since all lists would stop at it.
 func settle(tx storage.Tx, keys [][]byte) error {
 	found, err := tx.GetMany(keys...)

@@ -294,7 +294,7 @@ func TestLastSignIn(t *testing.T) {
 	h.want(Query{Recent: true}, "bob ann")
 }
 
-// TestForeignCursors: a cursor that is not of the list is refused, and shows nobody of another partition.
+// TestForeignCursors: a cursor that is not of the list is refused, and shows no one of another partition.
 func TestForeignCursors(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, true)

@@ -24,7 +24,7 @@ const (
 	bySeen  = "seen"  // the last sign-in
 )
 
-// dueRecord says that a person may have changed. It is written blindly, so that those who write it never meet.
+// dueRecord says that a person may have changed. It is written blindly, so those who write it never meet.
 type dueRecord struct {
 	Person string    `cbor:"p"`
 	Seen   time.Time `cbor:"s,omitzero"` // when the person signed in. Zero: something else

@@ -40,7 +40,7 @@ func words(text string) []string {
 	return out[:min(len(out), maxWords)]
 }
 
-// named tells whether each of the wanted words begins a word of a name.
+// named reports whether each of the wanted words begins a word of a name.
 func named(have, want []string) bool {
 	for _, w := range want {
 		if !slices.ContainsFunc(have, func(h string) bool { return strings.HasPrefix(h, w) }) {

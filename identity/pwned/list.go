@@ -91,7 +91,7 @@ func (l *list) sorted() error {
 	return nil
 }
 
-// has tells whether the list has a hash.
+// has reports whether the list has a hash.
 func (l *list) has(want [sha1.Size]byte) (bool, error) {
 	if l.hashes != nil {
 		_, ok := slices.BinarySearchFunc(l.hashes, want, func(a, b [sha1.Size]byte) int { return bytes.Compare(a[:], b[:]) })
@@ -123,7 +123,7 @@ func (l *list) has(want [sha1.Size]byte) (bool, error) {
 // lineAt returns the hash of the first line that begins at or after a place, and where that line ends, or
 // io.EOF.
 func (l *list) lineAt(at int64) (hash [sha1.Size]byte, end int64, err error) {
-	from := max(at-1, 0) // a line begins behind the end of another
+	from := max(at-1, 0) // a line begins after the end of another
 	buf := make([]byte, 2*maxLine)
 	n, err := l.file.ReadAt(buf, from)
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -91,11 +91,11 @@ func (c *Checker) Close() error {
 	return c.list.close()
 }
 
-// Closed tells whether a password is refused when the service does not answer.
+// Closed reports whether a password is refused when the service does not answer.
 func (c *Checker) Closed() bool { return c.cfg.Closed }
 
-// Breached tells whether a password is known from a breach. It ends within the timeout. An error means that it
-// cannot tell; the error holds nothing of the password.
+// Breached reports whether a password is known from a breach. It ends within the timeout. An error means that it cannot
+// tell; the error holds nothing of the password.
 func (c *Checker) Breached(ctx context.Context, password string) (bool, error) {
 	sum := sha1.Sum([]byte(password)) //nolint:gosec // see the import
 	if c.list != nil {

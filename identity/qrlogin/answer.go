@@ -33,7 +33,7 @@ type approver struct {
 	ceiling  int // of the level. 0: none
 }
 
-// read returns the code of a token, or ErrNoCode. ErrOff: phones sign nobody in by it, or not any more.
+// read returns the code of a token, or ErrNoCode. ErrOff: phones sign no one in by it, or not any more.
 func (s *Service) read(tx storage.Tx, u *settings.Units, hash string, now time.Time) (x scanned, err error) {
 	if x.id, err = codeKeys.Get(tx, hash); err == nil {
 		x.rec, err = codes.Get(tx, x.id)
@@ -58,8 +58,9 @@ func (x *scanned) isNumber(typed string) bool {
 	return subtle.ConstantTimeCompare([]byte(strings.TrimSpace(typed)), []byte(x.rec.Number)) == 1
 }
 
-// answer approves or denies a code, once. right tells whether the number was: the caller has compared it before, since
-// it never changes. ErrNumber: it was not, and left tries are left. ErrOver, ErrNoCode, ErrOff, ErrFactor, ErrPerson.
+// answer approves or denies a code, once. right reports whether the number was: the caller has compared it before,
+// since it never changes. ErrNumber: it was not, and left tries are left. ErrOver, ErrNoCode, ErrOff, ErrFactor,
+// ErrPerson.
 func (s *Service) answer(ctx context.Context, hash string, who approver, deny, right bool) (left int, err error) {
 	ev, err := s.person.NewEvents(who.by.Origin, approved, denied)
 	if err != nil {
@@ -142,8 +143,8 @@ func (s *Service) approve(tx storage.Tx, x *scanned, who approver, p person.Reco
 	return nil
 }
 
-// lacks tells whether the person has still to show something on the phone: the level of the sign-in, or the method that
-// the settings name, since the code was made.
+// lacks reports whether the person has still to show something on the phone: the level of the sign-in, or the method
+// that the settings name, since the code was made.
 func (x *scanned) lacks(on *session.Record) bool {
 	return on.Level < x.way.level || x.way.factor != "" && !on.RaisedSince(x.way.factor, x.rec.At)
 }

@@ -7,9 +7,9 @@ import (
 
 // Errors of codes that a phone has scanned.
 var (
-	// ErrNoCode says that there is no such code, or that it belongs to somebody else by now.
+	// ErrNoCode says that there is no such code, or that it belongs to someone else by now.
 	ErrNoCode = errors.New("there is no such code")
-	// ErrOff says that phones sign nobody in this way.
+	// ErrOff says that phones sign no one in this way.
 	ErrOff = errors.New("signing in by a phone is switched off")
 	// ErrOver says that a code waits no longer: it was approved, denied, guessed at too often, or it has expired.
 	ErrOver = errors.New("the code waits no longer")

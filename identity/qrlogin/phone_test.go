@@ -155,7 +155,7 @@ func TestPhoneSignInOnAnotherNode(t *testing.T) {
 	}
 }
 
-// TestPhoneSignsInFirst: on a phone where nobody is signed in, the code leads by the sign-in page, and tells nothing
+// TestPhoneSignsInFirst: on a phone where no one is signed in, the code leads by the sign-in page, and tells nothing
 // before.
 func TestPhoneSignsInFirst(t *testing.T) {
 	t.Parallel()
@@ -377,7 +377,7 @@ func TestPhoneMessages(t *testing.T) {
 	}
 }
 
-// TestPhoneStepUp: the person uses the method of the settings on the phone, for each code anew.
+// TestPhoneStepUp: the person uses the method of the settings on the phone, for each code.
 func TestPhoneStepUp(t *testing.T) {
 	t.Parallel()
 	h, u := phoning(t)

@@ -32,8 +32,8 @@ type way struct {
 	links  settings.QRCodeAttributes
 }
 
-// Level returns the level of a sign-in by a login method, "" for the service's own. 0: phones sign nobody in this way.
-// shown tells whether the sign-in page offers the service's own.
+// Level returns the level of a sign-in by a login method, "" for the service's own. 0: phones sign no one in this way.
+// shown reports whether the sign-in page offers the service's own.
 func (s *Service) Level(u *settings.Units, method string) (level int, shown bool) {
 	w := s.wayOf(u, method)
 	if w == nil {
@@ -42,7 +42,7 @@ func (s *Service) Level(u *settings.Units, method string) (level int, shown bool
 	return w.level, w.mobile.ShowUseMobileToLogin
 }
 
-// wayOf returns the way of a login method, "" for the service's own, or nil while phones sign nobody in by it.
+// wayOf returns the way of a login method, "" for the service's own, or nil while phones sign no one in by it.
 func (s *Service) wayOf(u *settings.Units, method string) *way {
 	mobile := u.LoginMethods.MobileLogin
 	w := &way{id: method, level: session.PasswordLevel, by: mobile.AuthenticationType, mobile: mobile}
@@ -68,7 +68,7 @@ func (s *Service) wayOf(u *settings.Units, method string) *way {
 	if mobile.StepUpType != "" {
 		w.factor = stepUpTypes[mobile.StepUpType]
 		gives := s.stepup.LevelOf(u, w.factor)
-		if gives == 0 { // nobody could approve
+		if gives == 0 { // no one could approve
 			return nil
 		}
 		w.level = max(w.level, gives)

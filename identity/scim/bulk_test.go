@@ -120,7 +120,7 @@ func TestBadBulks(t *testing.T) {
 			t.Errorf("%s: status %d, want 400: %s", name, a.status, a.raw)
 		}
 	}
-	// A malformed operation is refused alone: those before and behind it are done.
+	// A malformed operation is refused alone: those before and after it are done.
 	made := 0
 	for name, ops := range map[string][]map[string]any{
 		"GET":            {op("GET", "/Users", "", nil)},

@@ -271,8 +271,8 @@ func (t *resourceType) canonical(path string) string {
 
 var uri = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:[!-~]+$`)
 
-// foreign tells whether a name belongs to an extension schema of somebody else, or to an attribute in one. No attribute
-// here has a colon in its name.
+// foreign reports whether a name belongs to an extension schema of someone else, or to an attribute in one. No
+// attribute here has a colon in its name.
 func foreign(name string) bool {
 	if len(name) > maxFilter || !uri.MatchString(name) || strings.HasPrefix(lower(name), "urn:ietf:params:scim:schemas:core:") {
 		return false

@@ -101,7 +101,7 @@ func asError(err error) *Error {
 	return &Error{Status: http.StatusInternalServerError, Detail: "internal error", cause: err}
 }
 
-// isStorage tells whether the store has failed.
+// isStorage reports whether the store has failed.
 func isStorage(err error) bool {
 	return errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrFull) || errors.Is(err, storage.ErrCorrupt) ||
 		errors.Is(err, storage.ErrReadOnly)

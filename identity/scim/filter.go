@@ -17,7 +17,7 @@ const (
 
 // filter is a condition on resources. (RFC 7644 3.4.2.2)
 type filter interface {
-	// match tells whether a resource, or within brackets one value, meets the condition.
+	// match reports whether a resource, or within brackets one value, meets the condition.
 	match(o object) bool
 }
 

@@ -30,7 +30,7 @@ func (s *Server) searchGroups(w http.ResponseWriter, r *http.Request, c *call) e
 	return s.answerGroups(w, r, c, q)
 }
 
-// looksAt tells whether a filter names an attribute.
+// looksAt reports whether a filter names an attribute.
 func looksAt(f filter, name string) bool {
 	switch f := f.(type) {
 	case and:

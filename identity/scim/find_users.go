@@ -269,8 +269,8 @@ func (m *matchList) fill(p *page) error {
 	return nil
 }
 
-// cursors remember where a page ended, so that a client that reads page after page does not count from the beginning
-// each time. They are valid until a person is added, removed or renamed; then the page is found by counting again.
+// cursors remember where a page ended, so a client that reads page after page does not count from the beginning each
+// time. They are valid until a person is added, removed or renamed; then the page is found by counting again.
 type cursors struct {
 	mu   sync.Mutex // guards all below
 	at   map[cursor]string

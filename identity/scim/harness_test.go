@@ -40,7 +40,7 @@ const (
 	patchOp    = "urn:ietf:params:scim:api:messages:2.0:PatchOp"
 )
 
-// clock advances a second at each reading, so that a later change has a later time.
+// clock advances a second at each reading, so a later change has a later time.
 type clock struct {
 	mu  sync.Mutex // guards now
 	now time.Time

@@ -354,7 +354,7 @@ func TestAddressesOfPages(t *testing.T) {
 	}
 }
 
-// TestBirthDateInTheFuture: a date that nobody can have been born on.
+// TestBirthDateInTheFuture: a date that no one can have been born on.
 func TestBirthDateInTheFuture(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

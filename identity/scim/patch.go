@@ -85,7 +85,7 @@ func (d *reader) operation(t *resourceType, o object) (op operation, err error) 
 
 var conditions = regexp.MustCompile(`\[[^\]]*\]`)
 
-// foreignPath tells whether a path leads into an extension of somebody else.
+// foreignPath reports whether a path leads into an extension of someone else.
 func (t *resourceType) foreignPath(s string) bool {
 	name, _, _ := strings.Cut(s, "[")
 	return foreign(t.canonical(name))

@@ -65,10 +65,10 @@ func selectionOfQuery(t *resourceType, q url.Values) (selection, error) {
 	return selectionOf(t, split("attributes"), split("excludedAttributes"))
 }
 
-// isAll tells whether nothing was selected.
+// isAll reports whether nothing was selected.
 func (sel selection) isAll() bool { return sel.only == nil && sel.excluded == nil }
 
-// wants tells whether an attribute is selected.
+// wants reports whether an attribute is selected.
 func (sel selection) wants(name string) bool {
 	if sel.only != nil {
 		_, named := sel.only[name]

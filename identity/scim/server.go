@@ -30,9 +30,9 @@ type Deps struct {
 	// scim. It returns authn.ErrNoCredentials, authn.ErrNotAllowed or a *jsonapi.Error; any other error means that it
 	// cannot tell.
 	Authorize func(r *http.Request) (Caller, error)
-	// Enabled tells whether the API is switched on. Default: it is.
+	// Enabled reports whether the API is switched on. Default: it is.
 	Enabled func(ctx context.Context) (bool, error)
-	// Refusals keeps why somebody was refused. nil: they are logged alone.
+	// Refusals keeps why someone was refused. nil: they are logged alone.
 	Refusals *denial.Recorder
 	Log      *zap.Logger
 }
@@ -130,7 +130,7 @@ func (s *Server) enter(r *http.Request) (*call, error) {
 	return c, err
 }
 
-// isDiscovery tells whether a path is the same for all partitions. (RFC 7644 4)
+// isDiscovery reports whether a path is the same for all partitions. (RFC 7644 4)
 func isDiscovery(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, prefix+"/"), "/")
 	return slices.Contains([]string{"ServiceProviderConfig", "ResourceTypes", "Schemas"}, first)
@@ -200,8 +200,8 @@ func answer(w http.ResponseWriter, status int, o object, sel selection) {
 	write(w, status, sel.project(o))
 }
 
-// matches tells whether If-Match or If-None-Match names the version. Versions are weak, and compared weakly. (RFC 7644
-// 3.14, RFC 9110 13.1)
+// matches reports whether If-Match or If-None-Match names the version. Versions are weak, and compared weakly. (RFC
+// 7644 3.14, RFC 9110 13.1)
 func matches(header []string, version string) bool {
 	for _, h := range header {
 		for tag := range strings.SplitSeq(h, ",") {

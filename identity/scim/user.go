@@ -191,7 +191,7 @@ func setVersion(o object, v string) {
 	}
 }
 
-// stamp writes a time as storage keeps it, so that a person has one version before and after it was stored.
+// stamp writes a time as storage keeps it, so a person has one version before and after it was stored.
 func stamp(t time.Time) string {
 	return t.UTC().Round(time.Microsecond).Format("2006-01-02T15:04:05.000Z")
 }

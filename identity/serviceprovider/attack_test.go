@@ -315,7 +315,7 @@ func TestServiceProviderWithoutThePerson(t *testing.T) {
 	h.CheckInvariants()
 }
 
-// TestServiceProviderOfTheSameName: one that takes the entity ID of another signs nobody in there, however it begins
+// TestServiceProviderOfTheSameName: one that takes the entity ID of another signs no one in there, however it begins
 // and whichever metadata arrive first. It asks less of people than the other.
 func TestServiceProviderOfTheSameName(t *testing.T) {
 	t.Parallel()
@@ -341,7 +341,7 @@ func TestServiceProviderOfTheSameName(t *testing.T) {
 	h.CheckInvariants()
 }
 
-// TestServiceProviderTakesAName: the API client of an organisation adds an application with the entity ID of somebody
+// TestServiceProviderTakesAName: the API client of an organisation adds an application with the entity ID of someone
 // else's, and asks less of people there.
 func TestServiceProviderTakesAName(t *testing.T) {
 	t.Parallel()
@@ -452,7 +452,7 @@ func TestServiceProviderValues(t *testing.T) {
 	})
 }
 
-// TestServiceProviderMetadataAttacks: metadata that name a place where nobody must be sent are refused.
+// TestServiceProviderMetadataAttacks: metadata that name a place where no one must be sent are refused.
 func TestServiceProviderMetadataAttacks(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -118,7 +118,7 @@ func (s *Service) isNamed(tx storage.Tx, m *member, entity string, named nameRef
 	format := spelled(named.Format)
 	switch format {
 	case saml.FormatTransient:
-		return false, nil // which names nobody a second time
+		return false, nil // which names no one a second time
 	case saml.FormatPersistent:
 		if m.Subject.Attribute == "" {
 			rec, found, err := names.Find(tx, storage.Key(p.ID, secret.Hash(entity)))

@@ -252,7 +252,7 @@ func (s *Service) byID(u *settings.Units, id string) *member {
 
 // byEntity returns a service provider by its entity ID, with its metadata. nil: it is unknown. Of several those of the
 // file come first, even one that an organisation has excluded from SAML. Then comes the one that has signed people in
-// before, so that nobody takes its place by standing before it or while its metadata cannot be read.
+// before, so no one takes its place by standing before it or while its metadata cannot be read.
 // (docs/decisions/saml.md#saml-service-providers)
 func (s *Service) byEntity(ctx context.Context, u *settings.Units, entity string) (*member, *samlidp.Metadata, error) {
 	all := s.members(u)

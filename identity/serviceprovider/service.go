@@ -46,7 +46,7 @@ type Deps struct {
 	Units func(tx storage.Tx) (*settings.Units, error)
 	Pages *web.Renderer
 	// KeyPair returns a key pair of the configuration by its name; "" is Gatehouse's own for SAML. nil: there are none,
-	// and nobody signs in at a service provider.
+	// and no one signs in at a service provider.
 	KeyPair func(ctx context.Context, name string) (*idp.Key, error)
 	// Trusted makes requests to addresses that the operator has written, Checked all others.
 	Trusted, Checked *http.Client

@@ -449,7 +449,7 @@ func TestServiceProviderOfAnOrganisation(t *testing.T) {
 	if d := b.Request(h.AuthnRequest("_o3"), "").Deliver(t); len(attributes(d)) != 3 {
 		t.Errorf("a second time: attributes %q, want no question and the same", attributes(d))
 	}
-	// Somebody who does not allow it.
+	// Someone who does not allow it.
 	other := h.Browser()
 	u2 := u
 	h.Units = func(storage.Tx) (*settings.Units, error) { return &u2, nil }

@@ -62,7 +62,7 @@ func badKey(q *webflow.Request) string {
 	return "error.service_provider"
 }
 
-// unknown answers a message of a service provider that nobody has registered.
+// unknown answers a message of a service provider that no one has registered.
 func (s *Service) unknown(q *webflow.Request) error {
 	return s.pageError(q, http.StatusBadRequest, badKey(q), denial.Refusal{Reason: denial.ServiceProviderUnknown}, s.unknownCause(q.Settings))
 }
@@ -238,7 +238,7 @@ func hold(tx storage.Tx, entity, provider string) error {
 	return holders.Put(tx, key, holderRecord{provider}, time.Time{})
 }
 
-// answerKey names a request, so that it is answered once.
+// answerKey names a request, so it is answered once.
 func answerKey(rec requestRecord) string { return secret.Hash(storage.Key(rec.Entity, rec.ID)) }
 
 func continueURL(name string) string { return continuePath + "?" + url.Values{"flow": {name}}.Encode() }

@@ -153,7 +153,7 @@ type watching struct {
 	s *Service
 }
 
-// Beside returns a Watcher that tells service providers of the end of sessions, beside what another one does.
+// Beside returns a Watcher that tells service providers of the end of sessions, besides what another one does.
 func (s *Service) Beside(w person.Watcher) person.Watcher { return &watching{w, s} }
 
 func (w *watching) SessionEnded(tx storage.Tx, personID, session string) error {

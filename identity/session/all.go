@@ -7,9 +7,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// All returns live sessions of all persons in the order of their ids, which is random, from behind after. next is the
-// value of after for the following part, empty at the end. A part can hold fewer sessions than most, since records of
-// sessions that have ended are passed over.
+// All returns live sessions of all persons in the order of their ids, which is random, past after. next is the value of
+// after for the following part, empty at the end. A part can hold fewer sessions than most, since records of sessions
+// that have ended are passed over.
 func (s *Service) All(tx storage.Tx, after string, most int, now time.Time) (list []Session, next string, err error) {
 	r := storage.Range{Limit: most}
 	if after != "" {
@@ -95,7 +95,7 @@ func (s *Service) ActiveOf(tx storage.Tx, ids []string, now time.Time) (list []S
 	return live, nil
 }
 
-// OfPerson returns the live sessions of a person, the one used last first. Somebody who cannot sign in has none.
+// OfPerson returns the live sessions of a person, the one used last first. Someone who cannot sign in has none.
 func (s *Service) OfPerson(tx storage.Tx, personID string, now time.Time) ([]Session, error) {
 	p, found, err := person.Records.Find(tx, personID)
 	if err != nil || !found || p.State != person.Active {

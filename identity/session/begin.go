@@ -108,7 +108,7 @@ func (s *Service) Renew(tx storage.Tx, id, token string) (Record, error) {
 	return rec, keyRecords.Create(tx, rec.Cookie, keyRecord{SessionID: id}, s.Collect(rec))
 }
 
-// MarkSignedIn records that a person signs in, and tells whether they have signed in before.
+// MarkSignedIn records that a person signs in, and reports whether they have signed in before.
 func MarkSignedIn(tx storage.Tx, personID string, now time.Time) (before bool, err error) {
 	err = FirstSignIns.Create(tx, personID, FirstSignInRecord{First: now}, time.Time{})
 	if errors.Is(err, storage.ErrExists) {

@@ -84,11 +84,11 @@ func (s *Service) Key(r *http.Request) []byte {
 	return keyRecords.Key(secret.Hash(token))
 }
 
-// TrustBy sets what tells whether a session of a provider is accepted from the sender of a request.
+// TrustBy sets what reports whether a session of a provider is accepted from the sender of a request.
 // (docs/decisions/providers.md#header-provider)
 func (s *Service) TrustBy(trusts func(r *http.Request, provider string) bool) { s.trusts = trusts }
 
-// CountBy sets what tells whether people can sign in by a provider. Sessions of others have ended.
+// CountBy sets what reports whether people can sign in by a provider. Sessions of others have ended.
 // (docs/decisions/providers.md#providers-that-are-disabled)
 func (s *Service) CountBy(signsIn func(tx storage.Tx, provider string) (bool, error)) {
 	s.signsIn = signsIn

@@ -57,7 +57,7 @@ func (s *Service) counts(tx storage.Tx, rec *Record) (bool, error) {
 	return found && !s.person.HasRole(&p), err
 }
 
-// alive tells whether a session has not ended by itself.
+// alive reports whether a session has not ended by itself.
 func (s *Service) alive(rec Record, global int64, now time.Time) bool {
 	return rec.Global == global && s.ends(rec).After(now)
 }
@@ -90,7 +90,7 @@ func (s *Service) remembers(rec Record) bool {
 	return rec.Remembered && s.OffersRemember()
 }
 
-// OffersRemember tells whether a person can choose to stay signed in.
+// OffersRemember reports whether a person can choose to stay signed in.
 func (s *Service) OffersRemember() bool { return s.cfg.Remember > 0 }
 
 // OpenedAt is when the lifetimes of a session begin.

@@ -5,8 +5,8 @@ import (
 )
 
 // The sessions of a person are one record, which a sign-in reads by its key. With a key for each session, every session
-// that had made room left a mark that each later scan passed inside the writer, so that one account which signed in
-// again and again slowed the writes of all. (docs/decisions/sign-in.md#sessions)
+// that had made room left a mark that each later scan passed inside the writer, so one account which signed in again
+// and again slowed the writes of all. (docs/decisions/sign-in.md#sessions)
 
 // listed returns the ids of the stored sessions of a person; some can have ended.
 func listed(tx storage.Tx, personID string) ([]string, error) {

@@ -63,15 +63,15 @@ func (r *Record) Raise(method, passkey string, level int, used time.Time) {
 	r.SettleLevel()
 }
 
-// RaisedSince tells whether a method has raised the session at a time or after it.
+// RaisedSince reports whether a method has raised the session at a time or after it.
 func (r *Record) RaisedSince(method string, since time.Time) bool {
 	return slices.ContainsFunc(r.Raised, func(x raisedRecord) bool { return x.Method == method && !x.At.IsZero() && !x.At.Before(since) })
 }
 
-// isOf tells whether a recorded passkey matches an id. "" matches every id, on both sides.
+// isOf reports whether a recorded passkey matches an id. "" matches every id, on both sides.
 func isOf(recorded, id string) bool { return id == "" || recorded == "" || recorded == id }
 
-// lower takes back what methods have raised the session to, by one passkey ("": all), and tells whether that changes
+// lower takes back what methods have raised the session to, by one passkey ("": all), and reports whether that changes
 // it.
 func (r *Record) lower(passkey string, methods ...string) bool {
 	left := slices.DeleteFunc(slices.Clone(r.Raised),
@@ -84,7 +84,7 @@ func (r *Record) lower(passkey string, methods ...string) bool {
 	return true
 }
 
-// lowerSignIn lowers a sign-in by a passkey ("": all) to the level of a password, and tells whether that changes it.
+// lowerSignIn lowers a sign-in by a passkey ("": all) to the level of a password, and reports whether that changes it.
 func (r *Record) lowerSignIn(passkey string) bool {
 	base := r.Start()
 	if by := r.Passkey != "" || slices.Contains(base.AMR, AMRPasskey); (r.Provider != LocalProvider && r.Passkey == "") ||

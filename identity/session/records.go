@@ -146,11 +146,11 @@ type ProviderRecord struct {
 	Identity string   `cbor:"2,keyasint"`           // key in identities
 	Names    []string `cbor:"3,keyasint,omitempty"` // hashes of what the provider calls the session
 	Sealed   []byte   `cbor:"4,keyasint,omitempty"`
-	// Refreshed counts how often Sealed was replaced, so that a late answer does not undo a later one.
+	// Refreshed counts how often Sealed was replaced, so a late answer does not undo a later one.
 	Refreshed int64 `cbor:"5,keyasint,omitempty"`
 }
 
-// Matches tells whether the session has one of the names. No names match every session.
+// Matches reports whether the session has one of the names. No names match every session.
 func (h *ProviderRecord) Matches(names []string) bool {
 	return len(names) == 0 || slices.ContainsFunc(h.Names, func(n string) bool { return slices.Contains(names, n) })
 }

@@ -55,7 +55,7 @@ func (s *Service) knownOf(rec Record) knownRecord {
 	return knownRecord{Seen: rec.Seen.UnixMicro(), Ends: s.ends(rec).UnixMicro(), Epoch: rec.Epoch, Global: rec.Global}
 }
 
-// same tells whether nothing was learned. A stored time can differ from the one that was stored by its rounding.
+// same reports whether nothing was learned. A stored time can differ from the one that was stored by its rounding.
 func (k knownRecord) same(other knownRecord) bool {
 	const rounding = 1000 // microseconds
 	near := func(a, b int64) bool { return a-b < rounding && b-a < rounding }

@@ -166,7 +166,7 @@ var absences = []struct{ path, means, why string }{
 }
 
 // TestAbsentMembersAllowNothing: what is absent is not allowed. Each member of each unit says what its absence means,
-// so that a new one has to be decided; one whose absence lets someone pass says why; a switch that is closed is off.
+// so a new one has to be decided; one whose absence lets someone pass says why; a switch that is closed is off.
 func TestAbsentMembersAllowNothing(t *testing.T) {
 	t.Parallel()
 	standard, used := Defaults(), map[string]bool{}

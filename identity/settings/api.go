@@ -72,8 +72,8 @@ func (a *API) entitle(rt route, serve jsonapi.Handler) jsonapi.Handler {
 	}
 }
 
-// ServeHTTP authenticates before it looks at anything else, the path included, so that strangers learn nothing.
-// (identity service document, "Authentication")
+// ServeHTTP authenticates before it looks at anything else, the path included, so strangers learn nothing. (identity
+// service document, "Authentication")
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	found, values := a.find(r.URL)
 	if found == nil {
@@ -126,7 +126,7 @@ func (a *API) find(u *url.URL) (found *apiPath, values map[string]string) {
 	return found, values
 }
 
-// isSegment tells whether a segment is a possible value of a name.
+// isSegment reports whether a segment is a possible value of a name.
 func isSegment(s string) bool {
 	return s != "" && s != "." && s != ".." && utf8.ValidString(s) &&
 		!strings.ContainsFunc(s, func(c rune) bool { return unicode.IsControl(c) || c == '/' || c == '\\' })

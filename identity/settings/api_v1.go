@@ -51,7 +51,7 @@ func (a *API) getConfiguration(w http.ResponseWriter, r *http.Request, _ string)
 		}
 	}
 	tag := jsonapi.Tag(out, 0)
-	if len(out) == 1 { // the tag is that of the unit, so that it can be sent to the unit's own path
+	if len(out) == 1 { // the tag is that of the unit, so it can be sent to the unit's own path
 		tag = unitView(only).etag(st)
 	}
 	jsonapi.Tagged(w, r, tag, out)

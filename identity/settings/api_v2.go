@@ -113,8 +113,7 @@ func (s *Service) viewOf(client string) view {
 	}
 }
 
-// bundle is several units together: those of CIMConfiguration, and those of version 1, so that every unit can be
-// imported.
+// bundle is several units together: those of CIMConfiguration, and those of version 1, so every unit can be imported.
 type bundle struct {
 	Units
 	KeyPairs []keystore.KeyPair `json:"key_pairs"`

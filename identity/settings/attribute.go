@@ -69,7 +69,7 @@ func (u *Units) attributeProblem(word string) string {
 	return ""
 }
 
-// hasCustomField tells whether a login method has a custom field of a name, or gives people an attribute of it.
+// hasCustomField reports whether a login method has a custom field of a name, or gives people an attribute of it.
 func (u *Units) hasCustomField(name string) bool {
 	return slices.ContainsFunc(u.LoginMethods.LoginMethods, func(m LoginMethod) bool {
 		return slices.ContainsFunc(m.CustomAttributeFields, func(f CustomAttributeField) bool { return f.Name == name }) ||

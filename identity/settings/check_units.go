@@ -165,7 +165,7 @@ func (v *CustomEmailValidation) compile() {
 	}
 }
 
-// Check tells whether an e-mail address meets the demands: the expressions match the whole parts before and after the
+// Check reports whether an e-mail address meets the demands: the expressions match the whole parts before and after the
 // last @, and there is no other unquoted @.
 func (v *CustomEmailValidation) Check(address string) bool {
 	if !v.Enabled {

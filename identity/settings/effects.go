@@ -40,7 +40,7 @@ func (u *Units) refuseIneffective() (err error) {
 	return err
 }
 
-// judgedMethods empties the methods that are not judged, so that the indexes stay those of the body.
+// judgedMethods empties the methods that are not judged, so the indexes stay those of the body.
 func judgedMethods(list []LoginMethod) []LoginMethod {
 	out := make([]LoginMethod, len(list))
 	for i, m := range list {

@@ -28,8 +28,8 @@ func (v view) etag(st *state) string { return jsonapi.Tag(v(st)) }
 // version is the entity tag without its quotes.
 func (v view) version(st *state) string { return strings.Trim(v.etag(st), `"`) }
 
-// ifMatch returns a function that tells whether a state is one that the request may change, or nil if the request does
-// not say.
+// ifMatch returns a function that reports whether a state is one that the request may change, or nil if the request
+// does not say.
 func ifMatch(r *http.Request, v view) func(*state) bool {
 	holds := jsonapi.Precondition(r)
 	if holds == nil {

@@ -18,7 +18,7 @@ func own() LoginMethod {
 	return LoginMethod{ID: OwnMethod, Name: "Username and password", Type: TypePassword, Enabled: true, AuthenticationLevel: 1}
 }
 
-// addFixed puts Gatehouse's own method first unless it is stored, and the methods of the Caddyfile behind the stored
+// addFixed puts Gatehouse's own method first unless it is stored, and the methods of the Caddyfile after the stored
 // ones.
 func (s *Service) addFixed(u *Units) {
 	list := slices.DeleteFunc(u.LoginMethods.LoginMethods, func(m LoginMethod) bool { return s.fixed(m.ID) != nil })
@@ -133,7 +133,7 @@ func (u *Units) OwnName() string {
 	return ""
 }
 
-// ActivatesByPassword tells whether the first right password activates a person who has to be activated.
+// ActivatesByPassword reports whether the first right password activates a person who has to be activated.
 func (u *Units) ActivatesByPassword() bool {
 	m := u.method(OwnMethod)
 	return m != nil && m.AutoActivationEnabled
@@ -336,7 +336,7 @@ func (s *Service) seal(u *Units) (map[string][]byte, error) {
 	return out, nil
 }
 
-// PasswordLogin tells whether people can sign in with a password.
+// PasswordLogin reports whether people can sign in with a password.
 func (u *Units) PasswordLogin() bool {
 	m := u.method(OwnMethod)
 	return m == nil || m.Enabled

@@ -13,7 +13,7 @@ type Origin int
 
 // The origins.
 const (
-	FromDefault   Origin = iota // nobody has set it
+	FromDefault   Origin = iota // no one has set it
 	FromCaddyfile               // a switch that the Caddyfile sets, and nothing stored overrules
 	FromStorage                 // it was set by the configuration API, a command or the console
 )
@@ -23,11 +23,12 @@ type Member struct {
 	Path string // features.sign_up_enabled
 	// Check says which values are valid: int,1,4 or enum,A|B. Other forms are for the configuration API to judge.
 	Check string
-	// Value and Standard are JSON. Standard is what holds while nobody sets the member, the Caddyfile's switches included.
+	// Value and Standard are JSON. Standard is what holds while no one sets the member, the Caddyfile's switches
+	// included.
 	Value, Standard string
 	Switch          bool
 	Origin          Origin
-	// Overrules tells whether the Caddyfile says something else.
+	// Overrules reports whether the Caddyfile says something else.
 	Overrules bool
 }
 

@@ -131,7 +131,7 @@ func (s *Service) SetMessage(ctx context.Context, locale, key, text, tag string,
 	return err
 }
 
-// RemoveMessage removes a message of a locale, so that the built-in one is shown again.
+// RemoveMessage removes a message of a locale, so the built-in one is shown again.
 func (s *Service) RemoveMessage(ctx context.Context, locale, key, tag string, by audit.Actor) error {
 	return s.editMessages(ctx, removingMessage(locale, key), tag, by)
 }

@@ -103,7 +103,7 @@ const (
 var protocols = map[string]string{"SAML": ProtocolSAML, "OIDC": ProtocolOpenID, "OPENID_CONNECT": ProtocolOpenID}
 
 // protocol returns the protocol that the type of a service provider names, and what is wrong with it. A wrong type
-// names none. With SAML and without metadata nobody signs in there yet.
+// names none. With SAML and without metadata no one signs in there yet.
 func (sp *ServiceProvider) protocol() (protocol, problem string) {
 	protocol, known := protocols[strings.ToUpper(sp.Type)]
 	switch {
@@ -128,8 +128,8 @@ func (u *Units) WithoutMetadata() (ids []string) {
 	return ids
 }
 
-// SignsInBy tells whether an application signs people in by a protocol, by the id of its client. Each organisation that
-// lists the client can exclude the other protocol by a type. (docs/decisions/pages.md#organisation-protocols)
+// SignsInBy reports whether an application signs people in by a protocol, by the id of its client. Each organisation
+// that lists the client can exclude the other protocol by a type. (docs/decisions/pages.md#organisation-protocols)
 func (u *Units) SignsInBy(client, protocol string) bool {
 	for i := range u.Organisations {
 		sp := u.Organisations[i].ServiceProviders[client]
@@ -144,7 +144,7 @@ func (u *Units) SignsInBy(client, protocol string) bool {
 	return true
 }
 
-// TrustsBrowsers tells whether a trusted browser counts for the second factor at an application, by the id of its
+// TrustsBrowsers reports whether a trusted browser counts for the second factor at an application, by the id of its
 // client. Of several organisations that list the client each has to say so.
 func (u *Units) TrustsBrowsers(client string) (trusts bool) {
 	for i := range u.Organisations {

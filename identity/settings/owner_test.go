@@ -114,7 +114,7 @@ func TestOrganisationAPIClient(t *testing.T) {
 	if n != 3 {
 		t.Errorf("%d events of the API client, want 3", n)
 	}
-	// What somebody else has listed for it, it keeps and changes.
+	// What someone else has listed for it, it keeps and changes.
 	w.must(204, http.MethodPost, "/api/v2/config",
 		`{"organisations":[`+strings.Replace(own, `"one":`, `"intranet":{},"one":`, 1)+
 			`,{"id":"other","name":"Umbra","username_for_basic_auth":"umbra-api","service_providers":{"theirs":{"name":"Theirs"}}}]}`)

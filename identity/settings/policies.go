@@ -153,7 +153,7 @@ type PolicyEntry struct {
 	Policy    Policy   `json:"policy"`
 }
 
-// Stored tells whether the policy is stored, and not written in the Caddyfile.
+// Stored reports whether the policy is stored, and not written in the Caddyfile.
 func (e *PolicyEntry) Stored() bool { return e.Source == sourceAPI }
 
 // Policies lists the policies of the Caddyfile and those that are stored.

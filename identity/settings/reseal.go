@@ -29,8 +29,8 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// Reseal seals secrets and private keys with the current key of the keyring where an older one has sealed them, so that
-// the older key can be removed from the Caddyfile. What no key opens is left alone.
+// Reseal seals secrets and private keys with the current key of the keyring where an older one has sealed them, so the
+// older key can be removed from the Caddyfile. What no key opens is left alone.
 func (s *Service) Reseal(ctx context.Context) error {
 	if err := s.resealSecrets(ctx); err != nil {
 		return err

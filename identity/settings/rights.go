@@ -31,7 +31,7 @@ func WithRights(ctx context.Context, r Rights) context.Context {
 	return context.WithValue(ctx, rightsKey{}, r)
 }
 
-// signInSettings decide who a person is, and how strongly that is shown: units, objects and members. Nobody should be
+// signInSettings decide who a person is, and how strongly that is shown: units, objects and members. No one should be
 // able to sign in as someone else by changing them.
 var signInSettings = []string{
 	"login_methods", "step_up", "ui_extension",
@@ -78,7 +78,7 @@ func ownersOnly(what string) error {
 }
 
 // asksForLess returns the paths of members by which applications of organisations ask sign-ins for less than before.
-// Their second_factor overrules client and settings, so that it can be less, whatever these say; and so can a trusted
+// Their second_factor overrules client and settings, so it can be less, whatever these say; and so can a trusted
 // browser, which counts for the second factor.
 func asksForLess(from, to *Units) (paths []string) {
 	for _, o := range slices.Concat(from.Organisations, to.Organisations) {

@@ -20,7 +20,7 @@ const (
 	ownerProvider = `{"id":"mine","name":"Mine","type":"SAML","enabled":true,"removable":true,"administrators_enabled":true,"saml_attributes":{"idp_metadata":"https://mine.example/metadata"}}`
 )
 
-// TestSettingsOfSignIn: who may change the settings that decide who a person is. Without rights nobody does.
+// TestSettingsOfSignIn: who may change the settings that decide who a person is. Without rights no one does.
 func TestSettingsOfSignIn(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -190,7 +190,7 @@ func TestSignInSettingsAreTold(t *testing.T) {
 	}
 }
 
-// TestUndoNeedsTheSameRights: nobody undoes what they could not change.
+// TestUndoNeedsTheSameRights: no one undoes what they could not change.
 func TestUndoNeedsTheSameRights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -35,7 +35,7 @@ type Config struct {
 	// VerifyMetadata says what is wrong with the metadata of a service provider, in words for the caller of the API.
 	// nil: only their beginning is checked.
 	VerifyMetadata func(metadata string) error
-	// Reserved tells whether an application is there that need not be one of an organisation. The API client of an
+	// Reserved reports whether an application is there that need not be one of an organisation. The API client of an
 	// organisation cannot make it its own. It may be nil.
 	Reserved func(ctx context.Context, application string) (bool, error)
 	// APIClients returns the ids of the API clients. nil: they are not known, and any name is taken for one.
@@ -44,7 +44,7 @@ type Config struct {
 	Bootstrap []byte
 	// BootstrapFault says why Bootstrap cannot be had. It matters only when storage holds no unit: then New returns it.
 	BootstrapFault error
-	// Mail tells whether e-mails can be sent: some switches are then on unless somebody switches them off.
+	// Mail reports whether e-mails can be sent: some switches are then on unless someone switches them off.
 	Mail bool
 	// Policies are those that the Caddyfile declares, by their names: shown, never stored, never changed.
 	Policies map[string]FixedPolicy
@@ -56,7 +56,7 @@ type Config struct {
 	// Clients are the organisations that API clients belong to by their own configuration, by the ids of the clients,
 	// or EveryOrganisation. A client that is not there belongs to the organisation that names it, if there is one.
 	Clients map[string]string
-	// Switches are the values of switches that nobody sets otherwise, by path: "features.sign_up_enabled".
+	// Switches are the values of switches that no one sets otherwise, by path: "features.sign_up_enabled".
 	Switches map[string]bool
 }
 
@@ -145,7 +145,7 @@ func (s *Service) Units(tx storage.Tx) (*Units, error) {
 	return st.units, nil
 }
 
-// IsCurrent tells whether u is the newest configuration that has been read.
+// IsCurrent reports whether u is the newest configuration that has been read.
 func (s *Service) IsCurrent(u *Units) bool {
 	known := s.cache.Load()
 	return known == nil || known.units == u

@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/alias"
 )
 
-// A switch is a boolean member outside arrays. One that nobody has set is not stored, so it follows what the Caddyfile
+// A switch is a boolean member outside arrays. One that no one has set is not stored, so it follows what the Caddyfile
 // says, mail included. (docs/decisions/configuration.md#defaults-of-the-units)
 
 // withMail are the switches that are on where e-mails can be sent.
@@ -29,7 +29,7 @@ const (
 
 // standard returns the units of a system that was never configured, in this installation.
 func (c Config) standard() *Units {
-	values := map[string]bool{verifyEmailPath: c.Switches[signUpPath]} // nobody makes an account of somebody's address
+	values := map[string]bool{verifyEmailPath: c.Switches[signUpPath]} // no one makes an account of someone's address
 	if c.Mail {
 		for _, path := range withMail {
 			values[path] = true
@@ -76,7 +76,7 @@ var switches = sync.OnceValue(func() map[string][]string {
 	return out
 })
 
-// chosen are the switches that somebody has set.
+// chosen are the switches that someone has set.
 type chosen map[string]bool
 
 // add adds the switches that stand in the JSON of a unit.
@@ -109,12 +109,12 @@ func (c chosen) with(e edit, changed []Change) chosen {
 	return out
 }
 
-// differs tells whether a switch of a unit was set that was not set before.
+// differs reports whether a switch of a unit was set that was not set before.
 func (c chosen) differs(from chosen, un string) bool {
 	return slices.ContainsFunc(switches()[un], func(path string) bool { return c[path] && !from[path] })
 }
 
-// only returns the JSON of a unit without the switches that nobody has set.
+// only returns the JSON of a unit without the switches that no one has set.
 func (c chosen) only(un string, raw []byte) []byte {
 	open := slices.DeleteFunc(slices.Clone(switches()[un]), func(path string) bool { return c[path] })
 	if len(open) == 0 {

@@ -90,7 +90,7 @@ func TestSetSwitchStaysSet(t *testing.T) {
 	}
 }
 
-// TestCaddyfileSwitch: a switch that nobody has set follows the Caddyfile, and the API has the last word.
+// TestCaddyfileSwitch: a switch that no one has set follows the Caddyfile, and the API has the last word.
 func TestCaddyfileSwitch(t *testing.T) {
 	t.Parallel()
 	for _, a := range alias.Words {
@@ -118,7 +118,7 @@ func TestCaddyfileSwitch(t *testing.T) {
 	}
 }
 
-// TestSignUpVerifiesAddresses: sign_up in the Caddyfile lets nobody take another person's address.
+// TestSignUpVerifiesAddresses: sign_up in the Caddyfile lets no one take another person's address.
 func TestSignUpVerifiesAddresses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -136,7 +136,7 @@ func TestSignUpVerifiesAddresses(t *testing.T) {
 	w.shows("/api/v2/attributes", `"email_enabled":false`)
 }
 
-// TestTagOfCaddyfileSwitch: after a change of the Caddyfile nobody is told that nothing has changed, and no change is
+// TestTagOfCaddyfileSwitch: after a change of the Caddyfile no one is told that nothing has changed, and no change is
 // made on the ground of what held before.
 func TestTagOfCaddyfileSwitch(t *testing.T) {
 	t.Parallel()

@@ -51,7 +51,7 @@ func forget(tx storage.Tx) error {
 	return lasts.Delete(tx, lastKey)
 }
 
-// forgetOlder forgets what was replaced if an older key has sealed secrets of it, so that the key can be removed.
+// forgetOlder forgets what was replaced if an older key has sealed secrets of it, so the key can be removed.
 func (s *Service) forgetOlder(ctx context.Context) error {
 	var before beforeRecord
 	err := s.store.View(ctx, func(tx storage.Tx) (err error) {

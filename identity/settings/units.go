@@ -103,8 +103,8 @@ type WhitelistedURL struct {
 	URL string `json:"url" rest:"required" check:"whitelisted"`
 }
 
-// Whitelisted tells whether a person can be sent to raw: one URL of the list has its origin, and a path whose segments
-// its own path begins with. A URL that a browser would read differently is never whitelisted.
+// Whitelisted reports whether a person can be sent to raw: one URL of the list has its origin, and a path whose
+// segments its own path begins with. A URL that a browser would read differently is never whitelisted.
 func Whitelisted(list []WhitelistedURL, raw string) bool {
 	u, err := address.Parse(raw)
 	if err != nil {

@@ -28,7 +28,7 @@ type edit struct {
 	// client is the API client that makes the edit. If it belongs to an organisation, the edit is of that alone. Empty:
 	// no API client
 	client string
-	// match tells whether the state is the one that the caller has read. nil matches any state.
+	// match reports whether the state is the one that the caller has read. nil matches any state.
 	match func(*state) bool
 	// apply changes u, which is a copy.
 	apply func(u *Units) error
@@ -249,7 +249,7 @@ func (s *Service) put(tx storage.Tx, records map[string]unitRecord, by versionRe
 	return n, nil
 }
 
-// writeVersion makes a new version, so that caches are read again. by has what it differs by, besides the number.
+// writeVersion makes a new version, so caches are read again. by has what it differs by, besides the number.
 func writeVersion(tx storage.Tx, by versionRecord) (uint64, error) {
 	v, err := version(tx)
 	if err != nil {

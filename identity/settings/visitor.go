@@ -14,9 +14,9 @@ type place struct {
 	at   string // in a body, such as redirects.url_whitelist[0].id
 	path string // the same with [] for an entry of an array and {} for an entry of an object with free names
 	tag  string // check
-	// entry tells whether the value is inside an array or an object with free names.
+	// entry reports whether the value is inside an array or an object with free names.
 	entry bool
-	// part tells whether the value is inside a member: an array or object of plain values is one member.
+	// part reports whether the value is inside a member: an array or object of plain values is one member.
 	part bool
 }
 
@@ -26,7 +26,7 @@ type visitor struct {
 	value func(v reflect.Value, p place)
 	// name is called for each name in an object with free names, before its value. nil: for none.
 	name func(name string, p place)
-	// rewrites tells whether value changes what it is given.
+	// rewrites reports whether value changes what it is given.
 	rewrites bool
 }
 
@@ -107,7 +107,7 @@ func entryTag(names, tag string, of reflect.Type) string {
 	return ""
 }
 
-// holdsObjects tells whether a type is an array of objects, or an object with free names whose values are objects.
+// holdsObjects reports whether a type is an array of objects, or an object with free names whose values are objects.
 func holdsObjects(t reflect.Type) bool {
 	if t.Kind() != reflect.Slice && t.Kind() != reflect.Map {
 		return false

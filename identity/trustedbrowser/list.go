@@ -74,7 +74,7 @@ func stored(tx storage.Tx, personID string) (list []Browser, err error) {
 	return list, nil
 }
 
-// valid tells whether a trust has neither expired nor ended by a new password, a block or the end of all sessions.
+// valid reports whether a trust has neither expired nor ended by a new password, a block or the end of all sessions.
 func (r *Record) valid(epoch, global int64, now time.Time) bool {
 	return r.ExpiresAt.After(now) && r.Epoch == epoch && r.Global == global
 }
@@ -105,7 +105,7 @@ func (s *Service) Forget(tx storage.Tx, personID, id string, now time.Time, e au
 	return ended, s.events.Append(tx, e)
 }
 
-// ForgetFor is Forget on behalf of somebody else, in a transaction of its own.
+// ForgetFor is Forget on behalf of someone else, in a transaction of its own.
 func (s *Service) ForgetFor(ctx context.Context, personID, id string, by audit.Actor) (ended int, err error) {
 	ev, err := s.person.NewEvents(by.Origin, Ended)
 	if err != nil {

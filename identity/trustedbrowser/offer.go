@@ -18,14 +18,14 @@ import (
 // OfferURL is the page of a flow that asks whether the browser is trusted.
 func OfferURL(flow string) string { return offerPath + "?flow=" + url.QueryEscape(flow) }
 
-// Offers tells whether the person is asked on the way to an application: they have just used a second factor for it,
+// Offers reports whether the person is asked on the way to an application: they have just used a second factor for it,
 // and were not asked yet.
 func (s *Service) Offers(q *webflow.Request, d authn.Demand) bool {
 	return !d.Passive && !d.Unused && d.Return != "" && q.SignIn != nil && q.Settings.TrustsBrowsers(d.Client.ID) &&
 		raisedFor(q.SignIn.Session, d)
 }
 
-// raisedFor tells whether the session was raised for a demand.
+// raisedFor reports whether the session was raised for a demand.
 func raisedFor(rec session.Record, d authn.Demand) bool {
 	return rec.Level >= Level && rec.RaisedFor != "" && rec.RaisedFor == secret.Hash(d.Return)
 }

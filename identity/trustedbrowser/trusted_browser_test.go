@@ -99,7 +99,7 @@ func (x *trust) trusted() *identitytest.Browser {
 	return b
 }
 
-// isAsked tells whether a page asks for the second factor, or for one to be set up.
+// isAsked reports whether a page asks for the second factor, or for one to be set up.
 func isAsked(a *identitytest.Answer) bool { return strings.HasPrefix(a.URL, "/step-up?") }
 
 func entered(a *identitytest.Answer) bool { return strings.HasPrefix(a.Body.String(), "signed in as ") }

@@ -32,10 +32,10 @@ func (s *Service) carried(r *http.Request) carried {
 	return carried{id, value}
 }
 
-// fresh tells whether a demand is for a sign-in with all its factors now, without a trusted browser.
+// fresh reports whether a demand is for a sign-in with all its factors now, without a trusted browser.
 func fresh(d authn.Demand) bool { return d.MaxAge >= 0 || !d.NotBefore.IsZero() && !d.Anew }
 
-// Counts tells whether the trusted browser counts for the second factor, where the session meets a demand but for its
+// Counts reports whether the trusted browser counts for the second factor, where the session meets a demand but for its
 // level. The secret in the cookie is good for one session: an earlier one was copied, or a copy was used, so it ends
 // the trust.
 func (s *Service) Counts(q *webflow.Request, d authn.Demand) (counts bool, err error) {
@@ -74,7 +74,7 @@ func (s *Service) giveAgain(q *webflow.Request, browser Record, now time.Time) {
 	}
 }
 
-// after is the secret that follows another one in the session with a salt. Nobody can compute it without the salt,
+// after is the secret that follows another one in the session with a salt. No one can compute it without the salt,
 // which the store alone has, nor without the secret, which it has not: so an answer that was lost can be given again.
 func after(salt []byte, value string) string {
 	mac := hmac.New(sha256.New, salt)
@@ -82,7 +82,7 @@ func after(salt []byte, value string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// still returns a trust that has counted in a session, and tells whether it is there and valid.
+// still returns a trust that has counted in a session, and reports whether it is there and valid.
 func (s *Service) still(tx storage.Tx, si *session.Current, id string, now time.Time) (rec Record, valid bool, err error) {
 	rec, found, err := Browsers.Find(tx, storage.Key(si.Session.PersonID, id))
 	if err != nil || !found {

@@ -2,7 +2,7 @@ package webflow
 
 import "net/http"
 
-// Attach sets the headers of a file that the browser saves and nobody else keeps.
+// Attach sets the headers of a file that the browser saves and no one else keeps.
 func Attach(h http.Header, name, contentType string) {
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)

@@ -28,8 +28,8 @@ const (
 // unmet_authentication_requirements 1.0)
 const UnmetLevel = "unmet_authentication_requirements"
 
-// Satisfies tells whether a sign-in is good enough. What the person did for this very Return is not asked for twice, so
-// no demand leads in circles.
+// Satisfies reports whether a sign-in is good enough. What the person did for this very Return is not asked for twice,
+// so no demand leads in circles.
 func (s *Service) Satisfies(si *session.Current, d authn.Demand) bool {
 	return si.Session.Level >= d.Level && s.Meets(si, d)
 }
@@ -53,13 +53,13 @@ func (s *Service) Meets(si *session.Current, d authn.Demand) bool {
 	return forThis || s.isFresh(rec, d)
 }
 
-// Chosen tells whether the person has confirmed this account for the demand.
+// Chosen reports whether the person has confirmed this account for the demand.
 func (s *Service) Chosen(si *session.Current, d authn.Demand) bool {
 	return (d.Return != "" && si.Session.ConfirmedFor == secret.Hash(d.Return)) ||
 		(!d.NotBefore.IsZero() && !si.Session.ConfirmedAt.Before(d.NotBefore.Truncate(time.Millisecond)))
 }
 
-// isFresh tells whether a sign-in is young enough (OpenID Connect Core 3.1.2.1, max_age). A sign-in elsewhere of
+// isFresh reports whether a sign-in is young enough (OpenID Connect Core 3.1.2.1, max_age). A sign-in elsewhere of
 // unknown age is not: the provider is asked for a new one.
 func (s *Service) isFresh(rec session.Record, d authn.Demand) bool {
 	return d.MaxAge < 0 || (!rec.Unproven && s.now().Sub(rec.AuthTime) <= d.MaxAge)
@@ -112,7 +112,7 @@ func FlowURL(id string) string { return "/sign-in?flow=" + url.QueryEscape(id) }
 // AnotherInFlow is the sign-in page of a flow for a person who asks for another account.
 func AnotherInFlow(id string) string { return FlowURL(id) + "&other=1" }
 
-// accepts tells whether the demand accepts a sign-in by the provider.
+// accepts reports whether the demand accepts a sign-in by the provider.
 func accepts(d authn.Demand, by string) bool {
 	if d.Provider != "" {
 		return d.Provider == by

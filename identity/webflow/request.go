@@ -68,7 +68,7 @@ func (s *Service) Pages(show, handle Handler) http.Handler {
 }
 
 // outlasting serves a form to its end even if the browser leaves: a double click or an impatient reload must not leave
-// an attempt counted whose answer was right. A password that has not had its turn yet is not checked for nobody.
+// an attempt counted whose answer was right. A password that has not had its turn yet is not checked for no one.
 func (s *Service) outlasting(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := ratelimit.Outlast(r.Context())

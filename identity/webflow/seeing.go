@@ -17,11 +17,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// An administrator can look at the account of somebody else. It is a mark on the administrator's own session: there is
+// An administrator can look at the account of someone else. It is a mark on the administrator's own session: there is
 // no session of the other person, so no site, no application and no token can come of it. While the mark stands, the
 // browser reads the pages of the account and does nothing else. (docs/decisions/console.md#seeing-an-account)
 
-// SeeingLasts is how long somebody can look at an account.
+// SeeingLasts is how long someone can look at an account.
 const SeeingLasts = 15 * time.Minute
 
 // EndSeeingPath ends it.
@@ -42,13 +42,13 @@ type Seeing struct {
 
 // seer knows who may look at whose account. The admin console is it.
 type seer interface {
-	// MaySee tells whether the person of a session may look at the account of a person.
+	// MaySee reports whether the person of a session may look at the account of a person.
 	MaySee(u *settings.Units, by *session.Current, personID string, p *person.Record) bool
 	// SeenFrom is the page that the browser returns to.
 	SeenFrom(personID string) string
 }
 
-// SeeBy sets who knows, before the service is used. Without it nobody looks at accounts of others.
+// SeeBy sets who knows, before the service is used. Without it no one looks at accounts of others.
 func (s *Service) SeeBy(a seer) { s.seer = a }
 
 // readSeeing reads whose account the browser looks at. A mark that is over, or whose right has been lost, does not
@@ -69,7 +69,7 @@ func (s *Service) readSeeing(tx storage.Tx, q *Request, now time.Time) error {
 	return err
 }
 
-// bound is the one place that decides what a browser can do that looks at somebody's account: read its pages, and stop.
+// bound is the one place that decides what a browser can do that looks at someone's account: read its pages, and stop.
 // Every page of this service passes here before its handler runs.
 func (s *Service) bound(q *Request) error {
 	if q.seeing == nil || q.Method == http.MethodPost && q.URL.Path == EndSeeingPath {
@@ -100,8 +100,8 @@ func errSeeing() error {
 	}
 }
 
-// AnswerSeeing answers a demand of a browser that looks at somebody's account: its pages are shown at the level that
-// the administrator has, and everything else is refused. seeing is false for other browsers.
+// AnswerSeeing answers a demand of a browser that looks at someone's account: its pages are shown at the level that the
+// administrator has, and everything else is refused. seeing is false for other browsers.
 func (s *Service) AnswerSeeing(q *Request, d authn.Demand) (result *authn.Result, seeing bool, err error) {
 	switch {
 	case q.seeing == nil:
@@ -170,7 +170,7 @@ func (s *Service) handleEndSeeing(q *Request) error {
 	return q.Redirect(s.seer.SeenFrom(q.seeing.id))
 }
 
-// endSeeingForm is the form that ends it. It belongs to the browser alone, so that it also works when the time is over.
+// endSeeingForm is the form that ends it. It belongs to the browser alone, so it also works when the time is over.
 const endSeeingForm = "end seeing"
 
 // banner says on every page whose account is looked at, by whom and until when. nil: it is the own one.

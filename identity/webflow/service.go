@@ -39,7 +39,7 @@ type Deps struct {
 	// Admit counts the flows that a sender begins; false: too many.
 	Admit func(*http.Request) bool
 	Jar   cookie.Jar
-	// Refusals keeps why somebody was refused. nil: they are logged alone.
+	// Refusals keeps why someone was refused. nil: they are logged alone.
 	Refusals *denial.Recorder
 	Log      *zap.Logger
 	Now      func() time.Time
@@ -67,7 +67,7 @@ type Service struct {
 
 	authenticator authenticator
 	protects      func(tx storage.Tx, si *session.Current, u *settings.Units) (bool, error)
-	seer          seer                          // nil: nobody looks at accounts of others
+	seer          seer                          // nil: no one looks at accounts of others
 	moreNav       func(*Request) []web.NavEntry // nil: none
 }
 

@@ -101,7 +101,7 @@ func (s *Service) RememberBack(q *Request) error {
 	return cmp.Or(q.Redirect(person.DefaultReturn), ErrAnswered)
 }
 
-// VerifiesEmail tells whether addresses are shown to be a person's own by a code.
+// VerifiesEmail reports whether addresses are shown to be a person's own by a code.
 func (s *Service) VerifiesEmail(u *settings.Units) bool {
 	return s.notify != nil && u.Attributes.Verification.EmailEnabled
 }
@@ -113,7 +113,7 @@ type authenticator interface {
 	AuthenticateRequest(q *Request, d authn.Demand) (*authn.Result, error)
 }
 
-// ProtectBy sets what tells whether a person has set up a second step. New calls it before the service is used.
+// ProtectBy sets what reports whether a person has set up a second step. New calls it before the service is used.
 func (s *Service) ProtectBy(protects func(tx storage.Tx, si *session.Current, u *settings.Units) (bool, error)) {
 	s.protects = protects
 }

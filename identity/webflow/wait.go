@@ -84,6 +84,6 @@ const CompletePath = "/sign-in/complete"
 // CompleteURL is the address of that page for a flow.
 func CompleteURL(flow string) string { return CompletePath + "?" + url.Values{"flow": {flow}}.Encode() }
 
-// AsksMore tells whether people are asked for missing details after a sign-in. (identity service document,
+// AsksMore reports whether people are asked for missing details after a sign-in. (identity service document,
 // FeaturesConfiguration)
 func AsksMore(u *settings.Units) bool { return u.Features.PostLoginExtraRegistrationAfterSecondLogin }

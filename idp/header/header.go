@@ -176,7 +176,7 @@ func (p *Provider) Trusts(r *http.Request) bool {
 	return err == nil && idp.Within(p.cfg.Trust, at.Addr())
 }
 
-// same tells whether two names are equal for software that folds case and separators, as CGI does.
+// same reports whether two names are equal for software that folds case and separators, as CGI does.
 func same(a, b string) bool {
 	fold := func(c rune) rune {
 		if c == '_' || c == '.' {

@@ -118,7 +118,7 @@ func (p *Provider) Close() error {
 	return nil
 }
 
-// Closed tells whether Close was called.
+// Closed reports whether Close was called.
 func (p *Provider) Closed() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.closed }
 
 // Answer returns a ticket for the given identity or error. It can be used more than once.

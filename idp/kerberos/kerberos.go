@@ -89,7 +89,7 @@ func (p *Provider) Serves(addr netip.Addr) bool {
 func (p *Provider) Auto() bool { return p.cfg.Auto }
 
 // Begin implements idp.Redirector. The browser goes to our own endpoint, which asks it for a ticket. A computer has its
-// ticket whether or not the person is there, so it proves nothing anew; and a browser that has none shows a page.
+// ticket whether or not the person is there, so it proves nothing again; and a browser that has none shows a page.
 func (p *Provider) Begin(_ context.Context, q idp.Request) (*idp.Next, error) {
 	switch {
 	case q.Force:

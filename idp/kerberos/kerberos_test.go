@@ -184,7 +184,7 @@ func TestForeignTokens(t *testing.T) {
 	})
 }
 
-// TestMutatedTokens: nobody is taken for somebody else, whatever is changed in a token, and nothing panics.
+// TestMutatedTokens: no one is taken for someone else, whatever is changed in a token, and nothing panics.
 func TestMutatedTokens(t *testing.T) {
 	t.Parallel()
 	t.Run("attack 743: 10,000 mutations of a token", func(t *testing.T) {

@@ -160,7 +160,7 @@ func (c Config) checkTemplate() error {
 	return isDN("template", strings.Replace(c.Template, "%s", "x", 1))
 }
 
-// templateIsDN tells whether people bind by a DN, and not by a name of Active Directory.
+// templateIsDN reports whether people bind by a DN, and not by a name of Active Directory.
 func (c Config) templateIsDN() bool { return strings.Contains(c.Template, "=") }
 
 func (c Config) checkGroups() error {
@@ -251,7 +251,7 @@ func checkFilter(option, s string, names ...string) error {
 	return nil
 }
 
-// isAttribute tells whether s is the name of an attribute, without options. (RFC 4512 2.5)
+// isAttribute reports whether s is the name of an attribute, without options. (RFC 4512 2.5)
 func isAttribute(s string) bool {
 	return s != "" && len(s) <= 128 && strings.Trim(strings.ToLower(s), "abcdefghijklmnopqrstuvwxyz0123456789-.") == ""
 }

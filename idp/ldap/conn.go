@@ -160,7 +160,7 @@ func (c *conn) search(ctx context.Context, q question) (found []*ldapv3.Entry, c
 		for answer.Next() {
 			if e := answer.Entry(); e != nil {
 				if found = append(found, e); len(found) > q.most {
-					c.dirty = true // more follows, which nobody reads
+					c.dirty = true // more follows, which no one reads
 					return errSeveral
 				}
 			}

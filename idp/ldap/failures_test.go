@@ -31,7 +31,7 @@ func notPassed(t *testing.T, p *ldap.Provider, want string) {
 	}
 }
 
-// TestDirectoriesThatFail lets nobody in, and says why.
+// TestDirectoriesThatFail lets no one in, and says why.
 func TestDirectoriesThatFail(t *testing.T) {
 	t.Parallel()
 	code := func(n int64) func(string, string) int64 { return func(string, string) int64 { return n } }
@@ -233,7 +233,7 @@ func (c frozenConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// TestHalfOpenConnections: a connection that was kept and has nobody at its other end any more costs time, and no
+// TestHalfOpenConnections: a connection that was kept and has no one at its other end any more costs time, and no
 // sign-in; where that is so of all connections, the person hears so in time.
 func TestHalfOpenConnections(t *testing.T) {
 	t.Parallel()

@@ -131,7 +131,7 @@ func (a *attempt) bySearch(ctx context.Context, c *conn) error {
 		if err := a.found(""); err != nil {
 			return err
 		}
-		// It takes as long as for somebody who exists. No entry has this name.
+		// It takes as long as for someone who exists. No entry has this name.
 		a.tried = true
 		_, err := c.bind(ctx, "cn=gatehouse:nobody,"+a.cfg.Base, a.Password)
 		if failed := new(failure); errors.As(err, &failed) {
@@ -146,7 +146,7 @@ func (a *attempt) bySearch(ctx context.Context, c *conn) error {
 	if err != nil {
 		return err
 	}
-	if entry.DN == "" { // who binds without a name is let in as nobody
+	if entry.DN == "" { // who binds without a name is let in as no one
 		return idp.ErrCredentials
 	}
 	a.tried = true
@@ -297,7 +297,7 @@ func (p *Provider) searchGroups(ctx context.Context, c *conn, e *ldapv3.Entry, i
 // errTooManyGroups ends a sign-in: a group that is left out could be one that denies something.
 var errTooManyGroups = fmt.Errorf("the search finds more than %d groups of one person: make the match of groups narrower", maxGroups)
 
-// Refresh implements idp.Refresher. Without an account that searches nobody can be looked up.
+// Refresh implements idp.Refresher. Without an account that searches no one can be looked up.
 func (p *Provider) Refresh(ctx context.Context, held []byte) (*idp.Identity, error) {
 	if p.cfg.BindDN == "" {
 		return nil, nil //nolint:nilnil // it cannot tell

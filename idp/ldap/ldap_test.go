@@ -49,7 +49,7 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// TestEmptyPasswords: a server takes a bind without a password for a wish to be nobody, and answers that it has
+// TestEmptyPasswords: a server takes a bind without a password for a wish to be no one, and answers that it has
 // succeeded.
 func TestEmptyPasswords(t *testing.T) {
 	t.Parallel()

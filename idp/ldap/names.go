@@ -15,18 +15,18 @@ const (
 	maxPassword = 1024 // bytes
 )
 
-// typeable tells whether a directory can be asked about a username at all.
+// typeable reports whether a directory can be asked about a username at all.
 func typeable(name string) bool {
 	return name != "" && strings.TrimSpace(name) == name && idp.IsText(name, maxName)
 }
 
-// tryable tells whether a password can be sent. A server takes a DN with an empty password for a wish to be nobody, and
-// says yes. (RFC 4513 5.1.2) Some cut a password at NUL, and some remove spaces.
+// tryable reports whether a password can be sent. A server takes a DN with an empty password for a wish to be no one,
+// and says yes. (RFC 4513 5.1.2) Some cut a password at NUL, and some remove spaces.
 func tryable(password string) bool {
 	return strings.TrimSpace(password) != "" && len(password) <= maxPassword && !strings.ContainsRune(password, 0)
 }
 
-// filterFor puts values into a filter, so that they can only be values. (RFC 4515 3)
+// filterFor puts values into a filter, so they can only be values. (RFC 4515 3)
 func filterFor(pattern string, pairs ...string) string {
 	for i := 1; i < len(pairs); i += 2 {
 		pairs[i] = escapeFilter(pairs[i])
@@ -78,7 +78,7 @@ func spelling(name string) string {
 	return strings.Join(strings.Fields(name), " ")
 }
 
-// sameDN tells whether two DNs are the same, regardless of case and of how they are written.
+// sameDN reports whether two DNs are the same, regardless of case and of how they are written.
 func sameDN(a, b string) bool {
 	x, err := ldapv3.ParseDN(a)
 	if err != nil {

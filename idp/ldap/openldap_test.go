@@ -35,7 +35,7 @@ func atOpenLDAP(l *ldaptest.OpenLDAP) map[string]ldap.Config {
 	}
 }
 
-// TestHostileUsernamesAtOpenLDAP: what slapd makes of hostile names is nobody, and nobody is let in as nobody.
+// TestHostileUsernamesAtOpenLDAP: what slapd makes of hostile names is no one, and no one is let in as no one.
 func TestHostileUsernamesAtOpenLDAP(t *testing.T) {
 	t.Parallel()
 	more := []string{
@@ -79,7 +79,7 @@ var (
 	resultLine = regexp.MustCompile(`op=\d+ RESULT tag=97 err=0 `)
 )
 
-// judgeLog wants that slapd has found carol alone, and let in nobody but her and the account that searches.
+// judgeLog wants that slapd has found carol alone, and let in no one but her and the account that searches.
 func judgeLog(t *testing.T, log string) {
 	t.Helper()
 	reader, in := 0, len(resultLine.FindAllString(log, -1))

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// idleLife is how long a connection stays open that nobody uses: firewalls forget those that are older.
+	// idleLife is how long a connection stays open that no one uses: firewalls forget those that are older.
 	idleLife = 30 * time.Second
 	// rest is how long a server is tried last that has failed.
 	rest = 15 * time.Second
@@ -87,7 +87,7 @@ func (p *pool) ask(ctx context.Context, s *server, left int, retry func() bool, 
 	}
 }
 
-// try asks by one connection. One that was open before gets half the time: nobody may be at its other end any more.
+// try asks by one connection. One that was open before gets half the time: no one may be at its other end any more.
 func (p *pool) try(ctx context.Context, c *conn, fn func(ctx context.Context, c *conn) error) error {
 	if c.used {
 		var cancel context.CancelFunc
@@ -169,7 +169,7 @@ func (p *pool) give(c *conn) {
 	}
 }
 
-// expired takes out the connections that nobody has used for long. mu is held.
+// expired takes out the connections that no one has used for long. mu is held.
 func (p *pool) expired() (old []*conn) {
 	now, kept := p.now(), p.free[:0]
 	for _, c := range p.free {
@@ -184,7 +184,7 @@ func (p *pool) expired() (old []*conn) {
 	return old
 }
 
-// clean closes the connections that nobody uses.
+// clean closes the connections that no one uses.
 func (p *pool) clean() {
 	p.mu.Lock()
 	old := p.expired()

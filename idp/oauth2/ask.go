@@ -19,7 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// codeLife is how long a code is remembered, so that it is used once. Codes live for minutes. (RFC 6749 4.1.2)
+// codeLife is how long a code is remembered, so it is used once. Codes live for minutes. (RFC 6749 4.1.2)
 const codeLife = time.Hour
 
 // redeem exchanges a code for an access token, and says when that ends. (RFC 6749 4.1.3)
@@ -72,7 +72,7 @@ func (p *Provider) askToken(ctx context.Context, form url.Values) (*providerhttp
 	return p.calls.Ask(ctx, req, "application/json", "text/javascript") // Facebook's old media type
 }
 
-// checkClient redeems a code that nobody has issued. (RFC 6749 5.2)
+// checkClient redeems a code that no one has issued. (RFC 6749 5.2)
 func (p *Provider) checkClient(ctx context.Context, steps *idp.Steps) {
 	code, err := secret.ID(p.env.Random, 32)
 	if err != nil {
@@ -141,7 +141,7 @@ func (p *Provider) fetch(ctx context.Context, address, token string) (raw []byte
 	if err != nil {
 		return nil, 0, errors.New("not an address")
 	}
-	req.Header.Set("User-Agent", "Gatehouse") // GitHub answers nobody without a name
+	req.Header.Set("User-Agent", "Gatehouse") // GitHub answers no one without a name
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}

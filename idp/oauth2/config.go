@@ -50,8 +50,8 @@ type Config struct {
 	IdentifyBy                    string
 	Timeout                       time.Duration // for a sign-in. Default: 5 seconds
 
-	// answersAs is how the provider names itself in its answers (RFC 9207). Empty: that is not known. Nobody can give the
-	// answer of one provider for that of another even so, since each has a redirect URI of its own. (RFC 9700 2.1)
+	// answersAs is how the provider names itself in its answers (RFC 9207). Empty: that is not known. No one can give
+	// the answer of one provider for that of another even so, since each has a redirect URI of its own. (RFC 9700 2.1)
 	answersAs string
 }
 
@@ -89,8 +89,8 @@ var presets = map[string]Config{
 		ProfileURL: "https://graph.facebook.com/v23.0/me?fields=id,name,first_name,last_name,email", Scopes: []string{"public_profile", "email"},
 		Subject: "id", Email: "email",
 	},
-	// learn.microsoft.com/linkedin, "Sign In with LinkedIn using OpenID Connect". Its ID tokens have no nonce, so that
-	// they prove nothing about a sign-in; its userinfo does.
+	// learn.microsoft.com/linkedin, "Sign In with LinkedIn using OpenID Connect". Its ID tokens have no nonce, so they
+	// prove nothing about a sign-in; its userinfo does.
 	LinkedIn: {
 		Issuer: "https://www.linkedin.com/oauth", AuthorizationURL: "https://www.linkedin.com/oauth/v2/authorization",
 		TokenURL:   "https://www.linkedin.com/oauth/v2/accessToken",
@@ -268,7 +268,7 @@ func at(o providerhttp.Object, path string) any {
 	return at(inner, rest)
 }
 
-// isID tells whether a value can identify somebody: a text, or a whole number as GitHub has them.
+// isID reports whether a value can identify someone: a text, or a whole number as GitHub has them.
 func isID(v any) bool {
 	switch v := v.(type) {
 	case string:

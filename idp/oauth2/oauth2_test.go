@@ -89,7 +89,7 @@ func (s *standIn) provider(change ...func(*Config)) *Provider {
 	return p
 }
 
-// refuseAll stands for hosts that nobody has written.
+// refuseAll stands for hosts that no one has written.
 type refuseAll struct{}
 
 func (refuseAll) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("refused") }
@@ -368,7 +368,7 @@ func TestServersOfOnesOwn(t *testing.T) {
 	}
 }
 
-// TestWhatSuchProvidersCannot: nobody is taken for freshly signed in whom the provider has only recognised.
+// TestWhatSuchProvidersCannot: no one is taken for freshly signed in whom the provider has only recognised.
 func TestWhatSuchProvidersCannot(t *testing.T) {
 	t.Parallel()
 	p := newStandIn(t, GitHub, `{"id":1}`).provider()

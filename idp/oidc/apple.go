@@ -123,7 +123,7 @@ func (p *Provider) appleKey(ctx context.Context) (*ecdsa.PrivateKey, error) {
 }
 
 // appleName reads the form field user, which Apple sends at the first sign-in of a person and never again. Nothing
-// proves it: only the name is taken, as text, and never the address beside it. What cannot be read is no name.
+// proves it: only the name is taken, as text, and never the address next to it. What cannot be read is no name.
 func appleName(raw string) object {
 	if raw == "" || len(raw) > maxUser {
 		return nil
@@ -151,7 +151,7 @@ func appleName(raw string) object {
 	return out
 }
 
-// isRelay tells whether an address is one that Apple has made for this person and this team. is_private_email is a
+// isRelay reports whether an address is one that Apple has made for this person and this team. is_private_email is a
 // boolean or its text.
 func isRelay(claims object) bool {
 	mail, _ := claims.Text(claimEmail)

@@ -44,8 +44,8 @@ func (c Config) validateB2C() (wrong []error) {
 	return wrong
 }
 
-// isB2C tells whether an issuer is of the host of the directory: /<id>/v2.0/, or with the policy behind /tfp/<id>/. The
-// metadata say which id it is. They come from an address with the name of the directory.
+// isB2C reports whether an issuer is of the host of the directory: /<id>/v2.0/, or with the policy behind /tfp/<id>/.
+// The metadata say which id it is. They come from an address with the name of the directory.
 func (c Config) isB2C(iss string) bool {
 	rest, ok := strings.CutPrefix(iss, c.Issuer+"/")
 	if !ok {

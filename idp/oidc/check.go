@@ -109,7 +109,7 @@ func (p *Provider) checkOwnKeys(ctx context.Context, steps *idp.Steps, m *metada
 	return true
 }
 
-// checkClient redeems a code that nobody has issued: a provider that knows us says that the code is unknown. (RFC 6749
+// checkClient redeems a code that no one has issued: a provider that knows us says that the code is unknown. (RFC 6749
 // 5.2: the client is authenticated first)
 func (p *Provider) checkClient(ctx context.Context, steps *idp.Steps, m *metadata) {
 	code, err := secret.ID(p.env.Random, 32)

@@ -49,7 +49,7 @@ type Metadata struct {
 	EndSessionURL    string `json:"end_session_url,omitempty"`
 }
 
-// IsZero tells whether Metadata is empty, so that discovery is used.
+// IsZero reports whether Metadata is empty, so discovery is used.
 func (m Metadata) IsZero() bool { return m == Metadata{} }
 
 // Config is the operator's configuration.
@@ -120,8 +120,7 @@ type Config struct {
 	Levels map[string]int `json:"levels,omitempty"`
 	// Mapping turns claims into details. Members of objects have dotted names: address.locality.
 	Mapping idp.Mapping `json:"mapping,omitzero"`
-	// IdentifyBy is a claim that identifies a person in addition to sub, so that the provider can change sub. Default:
-	// none.
+	// IdentifyBy is a claim that identifies a person in addition to sub, so the provider can change sub. Default: none.
 	IdentifyBy string `json:"identify_by,omitempty"`
 	// Timeout bounds all requests of one sign-in to the provider. Default and maximum: 5 s.
 	Timeout time.Duration `json:"timeout,omitempty"`

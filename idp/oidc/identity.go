@@ -44,7 +44,8 @@ type heldData struct {
 // from is the issuer that identities have.
 func (h *heldData) from() string { return cmp.Or(h.From, h.Issuer) }
 
-// isFrom tells whether the held data come from this provider. The provider of an id may have had another issuer before.
+// isFrom reports whether the held data come from this provider. The provider of an id may have had another issuer
+// before.
 func (p *Provider) isFrom(h heldData) bool {
 	return h.Issuer == p.cfg.Issuer && h.Client == p.cfg.ClientID
 }

@@ -95,7 +95,7 @@ func TestItsme(t *testing.T) {
 	}
 }
 
-// TestItsmeAttacks: what a person, or somebody between us and itsme, can change.
+// TestItsmeAttacks: what a person, or someone between us and itsme, can change.
 func TestItsmeAttacks(t *testing.T) {
 	t.Parallel()
 	t.Run("attack 590: a sign-in at a lower level than is demanded", func(t *testing.T) {

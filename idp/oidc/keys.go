@@ -98,14 +98,13 @@ func (s keySet) verify(token *jose.JSONWebSignature, fits func(issuer string, cl
 	return nil, false
 }
 
-// is tells whether two sets come from one fetch. A set that was fetched has a key.
+// is reports whether two sets come from one fetch. A set that was fetched has a key.
 func (s keySet) is(other keySet) bool {
 	return len(s.keys) > 0 && len(other.keys) > 0 && &s.keys[0] == &other.keys[0]
 }
 
 // candidates are the keys that can have made a signature. The kid alone chooses; without one, only one key can qualify.
-// (OpenID Connect Core 10.1) The algorithm must fit the kind of key, so that a public key is never used as a shared
-// secret.
+// (OpenID Connect Core 10.1) The algorithm must fit the kind of key, so a public key is never used as a shared secret.
 func candidates(keys []publicKey, header jose.Header) (out []publicKey) {
 	for _, k := range keys {
 		if (header.KeyID == "" || k.KeyID == header.KeyID) && (k.Algorithm == "" || k.Algorithm == header.Algorithm) &&

@@ -401,7 +401,7 @@ func TestVerifiedEmail(t *testing.T) {
 }
 
 // TestVerifiedEmailAsString: a provider that lets people write their own claims can send any string, so a string does
-// not link with somebody's account, not even by way of a mapped detail, unless the operator has said so.
+// not link with someone's account, not even by way of a mapped detail, unless the operator has said so.
 func TestVerifiedEmailAsString(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -136,8 +136,9 @@ func (c Config) validatePreset() (wrong []error) {
 	return wrong
 }
 
-// fitsMetadata tells whether metadata of this issuer are those of the provider. (OpenID Connect Discovery 4.3: exactly
-// the one that was asked. At Microsoft it names another place than the address: the tenant's id, or a stand-in for it.)
+// fitsMetadata reports whether metadata of this issuer are those of the provider. (OpenID Connect Discovery 4.3:
+// exactly the one that was asked. At Microsoft it names another place than the address: the tenant's id, or a stand-in
+// for it.)
 func (c Config) fitsMetadata(issuer string) bool {
 	if c.Preset == AzureADB2C {
 		return c.isIssuer(issuer)
@@ -160,7 +161,7 @@ func (c Config) ofTenant(id string) string {
 	return strings.TrimSuffix(c.Issuer, "/"+c.Tenant+"/v2.0") + "/" + id + "/v2.0"
 }
 
-// isIssuer tells whether the provider can name itself so.
+// isIssuer reports whether the provider can name itself so.
 func (c Config) isIssuer(iss string) bool {
 	switch c.Preset {
 	case Google: // "Verifying the Google ID token": with the scheme or without
@@ -216,8 +217,8 @@ func (c Config) admitsTenant(tid string) bool {
 	return tid == c.Tenant
 }
 
-// keyFits tells whether a key may sign for the issuer in claims. Microsoft publishes the keys of all tenants together,
-// and says for each whose it is. (learn.microsoft.com, "Validate the signing key issuer")
+// keyFits reports whether a key may sign for the issuer in claims. Microsoft publishes the keys of all tenants
+// together, and says for each whose it is. (learn.microsoft.com, "Validate the signing key issuer")
 func (c Config) keyFits(of string, claims object) bool {
 	if c.Preset != Microsoft || of == "" {
 		return true
@@ -244,7 +245,7 @@ func (c Config) judgePerson(claims object) error {
 }
 
 // refuses tells what a provider would not understand, before the browser is sent there. The provider would show a page
-// of its own, from which nobody comes back.
+// of its own, from which no one comes back.
 func (c Config) refuses(q idp.Request) error {
 	if c.Preset == Google && !q.Passive && (q.Force || q.MaxAge >= 0) {
 		return &idp.Rejection{Reason: "Google does not say when a person signed in"}
@@ -276,7 +277,7 @@ func (c Config) presetParameters(v url.Values) {
 	}
 }
 
-// settleEmail decides what an address in the claims is worth. fromToken are the claims of the ID token. claimed: nobody
+// settleEmail decides what an address in the claims is worth. fromToken are the claims of the ID token. claimed: no one
 // has checked the address, and not even the operator can vouch for it. private: it is an address that only this
 // provider gives the person.
 func (c Config) settleEmail(claims, fromToken object) (verified, claimed, private bool) {

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp/oidc/oidctest"
 )
 
-// TestPresetsDown: Apple and itsme, where an endpoint is down, slow or talks garbage, sign nobody in, and nobody waits
+// TestPresetsDown: Apple and itsme, where an endpoint is down, slow or talks garbage, sign no one in, and no one waits
 // longer than the timeout.
 func TestPresetsDown(t *testing.T) {
 	t.Parallel()

@@ -41,8 +41,8 @@ type cache[T any] struct {
 	flight chan struct{} // closed at the end of the running fetch; nil: none runs
 }
 
-// get returns the value. fits tells whether it contains what the caller looks for. If not, it is fetched again, but at
-// most once a minute, so strangers cannot make us call the provider at will. Even then the value may not fit.
+// get returns the value. fits reports whether it contains what the caller looks for. If not, it is fetched again, but
+// at most once a minute, so strangers cannot make us call the provider at will. Even then the value may not fit.
 func (c *cache[T]) get(ctx context.Context, fits func(T) bool) (T, error) {
 	c.mu.Lock()
 	now := c.p.env.Now()
@@ -91,7 +91,7 @@ func (c *cache[T]) result(now time.Time) (T, error) {
 	return zero, c.err
 }
 
-// start fetches in a goroutine of the provider, so that the first caller can leave. c.mu is held.
+// start fetches in a goroutine of the provider, so the first caller can leave. c.mu is held.
 func (c *cache[T]) start(now time.Time) {
 	flight := make(chan struct{})
 	if !c.p.spawn(func(ctx context.Context) {

@@ -110,7 +110,7 @@ func (p *Provider) handleSignedOut(w http.ResponseWriter, r *http.Request, h idp
 	h.Go(w, r, &idp.Next{URL: ret})
 }
 
-// hasKeys tells whether the provider needs our keys.
+// hasKeys reports whether the provider needs our keys.
 func (p *Provider) hasKeys() bool { return p.cfg.AuthMethod == AuthPrivateKey || p.encrypts }
 
 // handleKeys serves GET /oidc/<id>/jwks: the public keys with which the provider verifies our assertions and encrypts

@@ -112,8 +112,8 @@ var fixed = []string{
 	"iss", "sub", "aud", "azp", "exp", "iat", "nbf", "jti", "nonce", "acr", "amr", "auth_time", "sid", "at_hash", "c_hash", "s_hash", "events",
 }
 
-// pairs are a claim and its verification flag. They come from one source or not at all, so that proof of one address
-// never counts for another.
+// pairs are a claim and its verification flag. They come from one source or not at all, so proof of one address never
+// counts for another.
 var pairs = map[string]string{"email": "email_verified", "phone_number": "phone_number_verified"}
 
 // merge adds userinfo to the claims of the ID token.

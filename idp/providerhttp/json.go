@@ -72,8 +72,8 @@ func (o Object) Texts(name string) ([]string, error) {
 	return nil, fmt.Errorf("%s is neither a string nor an array", name)
 }
 
-// Truth tells whether a member is true. (OpenID Connect Core 5.1: email_verified is a boolean.) strings accepts "true"
-// too.
+// Truth reports whether a member is true. (OpenID Connect Core 5.1: email_verified is a boolean.) strings accepts
+// "true" too.
 func (o Object) Truth(name string, strings bool) bool {
 	return o[name] == true || strings && o[name] == "true"
 }

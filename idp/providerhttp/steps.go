@@ -8,8 +8,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-// Stopped tells whether an error of an authorization response says that the person has gone back, or that the provider
-// lets them no further: RFC 6749 4.1.2.1 has one word for both. Apple and LinkedIn have words of their own.
+// Stopped reports whether an error of an authorization response says that the person has gone back, or that the
+// provider lets them no further: RFC 6749 4.1.2.1 has one word for both. Apple and LinkedIn have words of their own.
 func Stopped(failure string) bool {
 	return slices.Contains([]string{"access_denied", "user_cancelled_authorize", "user_cancelled_login"}, failure)
 }
@@ -17,7 +17,7 @@ func Stopped(failure string) bool {
 // StepClient is the step in which we authenticate.
 const StepClient = "client authentication"
 
-// CheckClient reports what a token endpoint has answered to a code that nobody has issued. known are errors besides
+// CheckClient reports what a token endpoint has answered to a code that no one has issued. known are errors besides
 // those of RFC 6749 5.2 by which a provider refuses such a code.
 func CheckClient(steps *idp.Steps, status int, failure string, known ...string) {
 	switch {

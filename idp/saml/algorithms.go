@@ -54,7 +54,7 @@ var canonicalizations = map[string]bool{
 	"http://www.w3.org/TR/2001/REC-xml-c14n-20010315": true,
 }
 
-// isStrong tells whether signatures made for a public key are accepted.
+// isStrong reports whether signatures made for a public key are accepted.
 func isStrong(public any) bool {
 	switch k := public.(type) {
 	case *rsa.PublicKey:
@@ -65,7 +65,7 @@ func isStrong(public any) bool {
 	return false
 }
 
-// isCurrent tells whether a certificate is valid now.
+// isCurrent reports whether a certificate is valid now.
 func isCurrent(c *x509.Certificate, now time.Time) bool {
 	return !now.Before(c.NotBefore) && now.Before(c.NotAfter)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 )
 
-// errOtherServer says that a connection of the back channel leads to somebody else.
+// errOtherServer says that a connection of the back channel leads to someone else.
 var errOtherServer = errors.New("the server shows another certificate than the one that server_certificate names")
 
 // channel returns the client for requests to an address of the provider's metadata. The address must be public, unless

@@ -106,7 +106,7 @@ func (p *Provider) checkBackChannel(ctx context.Context, steps *idp.Steps, m *id
 	return true
 }
 
-// probe resolves an artifact that nobody has issued, and returns the status of the answer.
+// probe resolves an artifact that no one has issued, and returns the status of the answer.
 func (p *Provider) probe(ctx context.Context, m *idpMetadata, index int, to string) (int, error) {
 	artifact := binary.BigEndian.AppendUint16([]byte{0, artifactType}, uint16(index)) //nolint:gosec // read as 16 bits
 	source := sha1.Sum([]byte(m.EntityID))                                            //nolint:gosec // SAML bindings 3.6.4

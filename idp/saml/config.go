@@ -28,7 +28,7 @@ type Config struct {
 	// Default: unsigned metadata is accepted.
 	MetadataCertificate string `json:"metadata_certificate,omitempty"`
 	// AcceptExpired trusts the keys in the metadata whatever the validity of their certificates says. (SAML metadata
-	// interoperability profile 2.6.1) Default: an expired certificate, or one that is not valid yet, signs nobody in.
+	// interoperability profile 2.6.1) Default: an expired certificate, or one that is not valid yet, signs no one in.
 	AcceptExpired bool `json:"accept_expired,omitempty"`
 	// Refresh is the age at which metadata is fetched again. Default: the provider's cacheDuration, between 5 minutes
 	// and a day, or an hour.
@@ -45,7 +45,7 @@ type Config struct {
 	// Subject is the attribute that identifies a person permanently, for providers whose NameID changes each time.
 	// Default: the NameID, or the verified e-mail address if the NameID is transient.
 	Subject string `json:"subject,omitempty"`
-	// IdentifyBy is an attribute that identifies a person in addition to the NameID, so that the provider can change the
+	// IdentifyBy is an attribute that identifies a person in addition to the NameID, so the provider can change the
 	// NameID. Default: none.
 	IdentifyBy string `json:"identify_by,omitempty"`
 	// AuthnContext is the class of sign-in that we request. Default: if the required level is above the lowest, the
@@ -172,7 +172,7 @@ func (c Config) Validate() error {
 	return errors.Join(append(wrong, c.Mapping.Validate())...)
 }
 
-// CheckMetadata reads metadata that is in the configuration itself, and returns why nobody could sign in with it. It
+// CheckMetadata reads metadata that is in the configuration itself, and returns why no one could sign in with it. It
 // does not look at metadata in files and at addresses.
 func (c Config) CheckMetadata(now time.Time) error {
 	if !isXML(c.Metadata) {
@@ -220,23 +220,23 @@ func (a *AuthnContext) validate() error {
 	return nil
 }
 
-// isAttribute tells whether s can be the name of an attribute. It can be empty.
+// isAttribute reports whether s can be the name of an attribute. It can be empty.
 func isAttribute(s string) bool { return idp.IsText(s, maxText) && strings.TrimSpace(s) == s }
 
-// isURI tells whether s is an absolute URI that consists of printable ASCII characters.
+// isURI reports whether s is an absolute URI that consists of printable ASCII characters.
 func isURI(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && u.Scheme != "" && len(s) <= maxText && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// isXML tells whether the metadata is in the configuration itself.
+// isXML reports whether the metadata is in the configuration itself.
 func isXML(source string) bool {
 	return strings.HasPrefix(strings.TrimSpace(strings.TrimPrefix(source, "\ufeff")), "<")
 }
 
 func isPEM(source string) bool { return strings.Contains(source, "-----BEGIN") }
 
-// isRemote tells whether the metadata is fetched.
+// isRemote reports whether the metadata is fetched.
 func isRemote(source string) bool {
 	return strings.HasPrefix(source, "https://") || strings.HasPrefix(source, "http://")
 }

@@ -147,7 +147,7 @@ func encryptedParts(n *node) (data *node, keys []wrappedKey, err error) {
 	return data, keys, nil
 }
 
-// forOthers tells whether every encrypted key names a recipient, and none of them is us.
+// forOthers reports whether every encrypted key names a recipient, and none of them is us.
 func forOthers(n *node, entityID string) bool {
 	keys := n.Children(nsXenc, "EncryptedKey")
 	for _, data := range n.Children(nsXenc, "EncryptedData") {

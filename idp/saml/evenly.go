@@ -36,7 +36,7 @@ func pause(ctx context.Context, d time.Duration) {
 // untilStep is the time that remains of a step. The clock can have been set back.
 func untilStep(spent time.Duration) time.Duration { return evenStep - max(spent, 0)%evenStep }
 
-// isMalleable tells whether the response holds an assertion that is encrypted without authentication. A malformed one
+// isMalleable reports whether the response holds an assertion that is encrypted without authentication. A malformed one
 // does not count: it is refused before anything is decrypted.
 func isMalleable(n *node) bool {
 	sealed, err := n.Child(nsAssertion, "EncryptedAssertion")

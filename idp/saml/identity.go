@@ -85,7 +85,7 @@ func (p *Provider) subject(v *verified, raw map[string][]string, id *idp.Identit
 	return permanent(subject)
 }
 
-// permanent refuses a name that nobody can be known by.
+// permanent refuses a name that no one can be known by.
 func permanent(subject string) (string, error) {
 	if subject == "" || !idp.IsText(subject, idp.MaxSubject) {
 		return "", &idp.Rejection{Reason: "the name of the person is empty, too long or has control characters"}

@@ -74,7 +74,7 @@ func readMetadata(r io.Reader, entity string, trust *x509.Certificate, now time.
 
 func invalidMetadata(cause error) error { return fmt.Errorf("it is not well formed: %w", cause) }
 
-// usable tells why nobody can sign in at the provider now, although its metadata can be read.
+// usable tells why no one can sign in at the provider now, although its metadata can be read.
 func (m *idpMetadata) usable(now time.Time) error {
 	if m.SSO[bindingRedirect] == "" && m.SSO[bindingPost] == "" {
 		return errNoEndpoint
@@ -231,7 +231,7 @@ func checkRole(role *node) error {
 	return nil
 }
 
-// signs tells whether a key with that use signs. A key without use is for every purpose.
+// signs reports whether a key with that use signs. A key without use is for every purpose.
 func signs(use string) bool { return use == "" || use == "signing" }
 
 // certificates takes over the signing keys. Weak keys are left out.

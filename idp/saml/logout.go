@@ -273,7 +273,7 @@ func (p *Provider) readSignedOut(ctx context.Context, in *incoming, want logoutE
 	return nil
 }
 
-// isSOAP tells whether a request is a message of the provider itself, not of a browser: a form cannot have this type.
+// isSOAP reports whether a request is a message of the provider itself, not of a browser: a form cannot have this type.
 func isSOAP(r *http.Request) bool {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return err == nil && r.Method == http.MethodPost && kind == "text/xml" // SAML bindings 3.2.3
@@ -361,8 +361,8 @@ func (p *Provider) signOut(ctx context.Context, r *http.Request, h idp.Host, in 
 	return next, err
 }
 
-// refuse answers a LogoutRequest that is refused, so that the provider goes on with its other parties. A provider
-// without an address for answers gets none, and the person an error page. (SAML core 3.7.3.2, profiles 4.4.4.2)
+// refuse answers a LogoutRequest that is refused, so the provider goes on with its other parties. A provider without an
+// address for answers gets none, and the person an error page. (SAML core 3.7.3.2, profiles 4.4.4.2)
 func (p *Provider) refuse(ctx context.Context, in *incoming, m *idpMetadata, refused *RefusedRequest) (*idp.Next, error) {
 	next, err := p.answerLogout(ctx, in, m, refused.ID, statusRequester)
 	if err == nil && next == nil {

@@ -243,7 +243,7 @@ func TestLogoutRefused(t *testing.T) {
 }
 
 // TestLogoutRefusedWithAnswer: a LogoutRequest that the provider has signed for us, and that is refused all the same,
-// ends no session and is answered, so that the provider does not wait.
+// ends no session and is answered, so the provider does not wait.
 func TestLogoutRefusedWithAnswer(t *testing.T) {
 	t.Parallel()
 	for name, make := range map[string]func(w *world) *http.Request{

@@ -294,7 +294,7 @@ func TestBackChannel(t *testing.T) {
 }
 
 // TestArtifactOnce: the service gives each answer away once, to the one whom it is for, and not for long. What it does
-// not give away signs nobody in, and neither does an answer that comes another way.
+// not give away signs no one in, and neither does an answer that comes another way.
 func TestArtifactOnce(t *testing.T) {
 	t.Parallel()
 	n := newNation(t, saml.DigiD, "basic")
@@ -330,8 +330,7 @@ func TestArtifactOnce(t *testing.T) {
 	refused("attack 782: a signed answer that the browser brings itself", id, err)
 }
 
-// TestNationalRefusesRequests: the stand-in refuses what such a service refuses, so that what it accepts means
-// something.
+// TestNationalRefusesRequests: the stand-in refuses what such a service refuses, so what it accepts means something.
 func TestNationalRefusesRequests(t *testing.T) {
 	t.Parallel()
 	n := newNation(t, saml.DigiD, "basic")

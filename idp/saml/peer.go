@@ -171,7 +171,7 @@ func Certificates(info *Node) (out []*x509.Certificate, weak int, err error) {
 	return out, weak, nil
 }
 
-// IsCurrent tells whether a certificate is valid now.
+// IsCurrent reports whether a certificate is valid now.
 func IsCurrent(c *x509.Certificate, now time.Time) bool { return isCurrent(c, now) }
 
 // DecodeMessage decodes the field of a form.

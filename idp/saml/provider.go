@@ -187,7 +187,8 @@ func (p *Provider) send(m *idpMetadata, req authnRequest, relay string, key *idp
 	return post(form, paramRequest, doc, relay)
 }
 
-// byArtifact tells whether answers are asked for by artifact. A scheme has them so wherever there is a service for it.
+// byArtifact reports whether answers are asked for by artifact. A scheme has them so wherever there is a service for
+// it.
 func (p *Provider) byArtifact(m *idpMetadata) bool {
 	return p.cfg.Artifact || p.scheme != nil && (p.scheme.artifact || len(m.ARS) > 0)
 }
@@ -272,7 +273,7 @@ func (p *Provider) FlowOf(r *http.Request) (string, error) {
 	}
 }
 
-// isFlow tells whether s has the form of idp.Request.Flow.
+// isFlow reports whether s has the form of idp.Request.Flow.
 func isFlow(s string) bool {
 	return len(s) >= 22 && len(s) <= 80 && !strings.ContainsFunc(s, func(r rune) bool {
 		return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')

@@ -178,7 +178,7 @@ func (m *redirected) verify(provider *idpMetadata, now time.Time) error {
 	return provider.verifyQuery(now, m.alg, m.octets, m.sig)
 }
 
-// Signed tells whether the query has a signature.
+// Signed reports whether the query has a signature.
 func (m *redirected) Signed() bool { return m.alg != "" }
 
 // checkSigner refuses key pairs that cannot make the signatures that providers expect.
@@ -207,8 +207,8 @@ func post(endpoint, param string, message []byte, relay string) (*idp.Next, erro
 	return &idp.Next{Form: f}, nil
 }
 
-// hasProtocolParameters tells whether the query of an address has a parameter that a message would bring, or cannot be
-// read. A message there would be in the query twice, and readers differ in which one they take.
+// hasProtocolParameters reports whether the query of an address has a parameter that a message would bring, or cannot
+// be read. A message there would be in the query twice, and readers differ in which one they take.
 func hasProtocolParameters(u *url.URL) bool {
 	query, err := url.ParseQuery(u.RawQuery)
 	for _, name := range []string{paramRequest, paramResponse, paramRelay, paramAlg, paramSig, paramArtifact, paramEncoding} {

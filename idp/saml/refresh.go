@@ -21,7 +21,7 @@ const (
 	// patience is how long a sign-in waits for newer metadata while the old one is still valid.
 	patience = time.Second
 	// firstPause is the time before the next attempt after a failure. It doubles with each failure, up to lastPause, so
-	// that sign-ins do not wait for a provider that is down.
+	// sign-ins do not wait for a provider that is down.
 	firstPause = 2 * time.Second
 	lastPause  = time.Minute
 	// eager is the minimum age of metadata that is fetched again because an answer does not match it.
@@ -83,7 +83,7 @@ func (s *source) interval(m *idpMetadata) time.Duration {
 	return defaultRefresh
 }
 
-// good tells whether metadata is valid now. (SAML metadata 2.3.2, validUntil)
+// good reports whether metadata is valid now. (SAML metadata 2.3.2, validUntil)
 func good(m *idpMetadata, now time.Time) bool {
 	return m != nil && (m.ValidUntil.IsZero() || now.Before(m.ValidUntil))
 }
@@ -194,7 +194,7 @@ func (s *source) ended(m *idpMetadata, err error) {
 	s.warn(m)
 }
 
-// warn logs that nobody can sign in with metadata that has been read.
+// warn logs that no one can sign in with metadata that has been read.
 func (s *source) warn(m *idpMetadata) {
 	if err := m.usable(s.now()); err != nil {
 		s.log.Warn("nobody can sign in with the metadata of the provider", zap.Error(err))

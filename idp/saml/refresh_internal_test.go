@@ -236,7 +236,7 @@ func TestRefreshNewKey(t *testing.T) {
 	}
 }
 
-// TestRefreshRollover: a provider that changes its key publishes the next one beside the old one, signs with it, and
+// TestRefreshRollover: a provider that changes its key publishes the next one next to the old one, signs with it, and
 // takes the old one away: from then on that counts no longer, and one that was never there does not at any time.
 func TestRefreshRollover(t *testing.T) {
 	t.Parallel()
@@ -456,7 +456,7 @@ func TestMetadataAddressIsNotTold(t *testing.T) {
 	}
 }
 
-// TestKeysBeside: the metadata have the keys that stand beside the one that signs, and all of them decrypt.
+// TestKeysBeside: the metadata have the keys that is next to the one that signs, and all of them decrypt.
 func TestKeysBeside(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, Config{})

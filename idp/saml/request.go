@@ -106,8 +106,8 @@ func (q authnRequest) nameIDPolicy() *schema.NameIDPolicy {
 	return policy
 }
 
-// extensions returns the external_idp_custom_param.* of the authorization request. They are sorted, so that the same
-// request always gives the same message.
+// extensions returns the external_idp_custom_param.* of the authorization request. They are sorted, so the same request
+// always gives the same message.
 func (q authnRequest) extensions() *etree.Element {
 	e := etree.NewElement("samlp:Extensions")
 	list := e.CreateElement("CustomParameters")

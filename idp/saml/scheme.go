@@ -143,8 +143,8 @@ var sectorCode = regexp.MustCompile(`^s(\d{8}):(\d{9})$`)
 // registers are the numbers that DigiD gives, by their sector codes.
 var registers = map[string]string{"00000000": "bsn", "00000001": "sofi"}
 
-// sectorNumber takes a name apart that DigiD has given. The whole of it names the person, so that a number of one
-// register is never taken for that of another.
+// sectorNumber takes a name apart that DigiD has given. The whole of it names the person, so a number of one register
+// is never taken for that of another.
 func sectorNumber(v *verified, raw map[string][]string) (string, error) {
 	parts := sectorCode.FindStringSubmatch(v.NameID.Value)
 	if parts == nil || registers[parts[1]] == "" || !isCitizenNumber(parts[2]) {
@@ -169,22 +169,22 @@ func isCitizenNumber(digits string) bool {
 }
 
 // actingSubjects and legalSubjects are the attributes with the names of the person who signs in, and of whom they act
-// for. Nobody but a broker of the scheme sets them.
+// for. No one but a broker of the scheme sets them.
 var (
 	actingSubjects = []string{"urn:etoegang:core:ActingSubjectID", "urn:nl-eid-gdi:1.0:ActingSubjectID"}
 	legalSubjects  = []string{"urn:etoegang:core:LegalSubjectID", "urn:nl-eid-gdi:1.0:LegalSubjectID"}
 )
 
-// representation is the attribute that says whether somebody acts for the legal subject.
+// representation is the attribute that says whether someone acts for the legal subject.
 const representation = "urn:etoegang:core:Representation"
 
 // isRepresented reads a value of it. What is no xs:boolean counts as true.
 func isRepresented(s string) bool { return !slices.Contains([]string{"false", "0"}, collapse(s)) }
 
 // actingSubject finds the name of the person who signs in, which is in an attribute: the NameID is another one each
-// time. The kind of the name is part of it, so that a pseudonym is never taken for a number. A legal subject that is
-// not a person, such as a company by its number in the trade register, would be one account for all who act for it. A
-// legal subject for whom somebody acts is another person, also where we cannot read who acts.
+// time. The kind of the name is part of it, so a pseudonym is never taken for a number. A legal subject that is not a
+// person, such as a company by its number in the trade register, would be one account for all who act for it. A legal
+// subject for whom someone acts is another person, also where we cannot read who acts.
 func actingSubject(v *verified, raw map[string][]string) (string, error) {
 	for _, a := range v.Attributes {
 		for _, n := range a.Names {
@@ -228,7 +228,7 @@ func namesIn(v *verified, attributes []string) (names []nameID, there bool) {
 	return slices.DeleteFunc(names, func(n nameID) bool { return n.NameQualifier == "" }), there
 }
 
-// isOfAnother tells whether an attribute, or a kind of name, is of a legal subject for whom somebody else acts: the
+// isOfAnother reports whether an attribute, or a kind of name, is of a legal subject for whom someone else acts: the
 // person who signs in must not be known by it.
 func isOfAnother(v *verified, name string) bool {
 	if _, acts := namesIn(v, actingSubjects); !acts {

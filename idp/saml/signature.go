@@ -202,7 +202,7 @@ func keysNamed(sig *node) (map[string]bool, error) {
 	return named, nil
 }
 
-// prepare changes el, which is a copy, so that the library verifies it with c alone. KeyInfo and SignatureValue are not
+// prepare changes el, which is a copy, so the library verifies it with c alone. KeyInfo and SignatureValue are not
 // signed.
 func prepare(el *etree.Element, sig *node, c *x509.Certificate) error {
 	value, err := sig.One(nsDsig, "SignatureValue")

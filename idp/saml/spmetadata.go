@@ -47,7 +47,7 @@ func (p *Provider) serveMetadata(w http.ResponseWriter, r *http.Request, h idp.H
 	}
 }
 
-// ownMetadata contains all keys that sign or decrypt, so that a provider knows the next key before we use it.
+// ownMetadata contains all keys that sign or decrypt, so a provider knows the next key before we use it.
 func (p *Provider) ownMetadata(ctx context.Context) ([]byte, error) {
 	sp := schema.SPSSODescriptor{AuthnRequestsSigned: new(true), WantAssertionsSigned: new(true)}
 	sp.ProtocolSupportEnumeration = nsProtocol
@@ -155,7 +155,7 @@ func usePrefixes(e *etree.Element, around string) {
 	}
 }
 
-// described returns the certificate of a key pair for the metadata, and those that are published beside it.
+// described returns the certificate of a key pair for the metadata, and those that are published next to it.
 func (p *Provider) described(ctx context.Context, name, use string) (out []schema.KeyDescriptor, err error) {
 	pair, err := p.env.KeyPair(ctx, name)
 	if err != nil {

@@ -31,8 +31,8 @@ func (a allowance) use(t *testing.T) *used {
 	return u
 }
 
-// allows tells whether a name is in the list. A function is looked up by its own name, without that of its receiver and
-// without regard to whether it is exported, so that a move to another package leaves the list as it is.
+// allows reports whether a name is in the list. A function is looked up by its own name, without that of its receiver
+// and without regard to whether it is exported, so a move to another package leaves the list as it is.
 func (u *used) allows(name string) bool {
 	for _, n := range []string{name, name[strings.LastIndexByte(name, '.')+1:]} {
 		for _, n := range []string{n, recase(n, unicode.ToUpper), recase(n, unicode.ToLower)} {

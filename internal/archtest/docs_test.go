@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// foreign are words that belong to the machine or the network that somebody works on, not to the project.
-// They are spelled in two parts, since this file is read too.
+// foreign are words that belong to the machine or the network that someone works on, not to the project. They are
+// spelled in two parts, since this file is read too.
 var foreign = []struct{ word, why string }{
 	{"/wo" + "rk/", "a path of one machine"},
 	{"/ro" + "ot/", "a path of one machine"},

@@ -12,7 +12,7 @@ import (
 var mayImport = map[string][]string{}
 
 // mayImportRows adds rows to mayImport, one for each line: a directory, a colon and what it may import. Each row is one
-// line and each tree one file, so that two new packages are seldom in the way of each other. # begins a comment.
+// line and each tree one file, so two new packages are seldom in the way of each other. # begins a comment.
 func mayImportRows(rows string) {
 	for line := range strings.Lines(rows) {
 		line, _, _ = strings.Cut(line, "#")
@@ -25,7 +25,7 @@ func mayImportRows(rows string) {
 	}
 }
 
-// drivers are libraries that one directory alone may import, so that they can be replaced there and nowhere else.
+// drivers are libraries that one directory alone may import, so they can be replaced there and nowhere else.
 var drivers = []struct{ library, dir, why string }{
 	{"github.com/caddyserver/", "caddymodule", "Caddy lives in caddymodule, protocol rules elsewhere"},
 	{"github.com/dgraph-io/", "storage/badgerstore", "a driver stays in its backend"},
@@ -100,7 +100,7 @@ func TestDriversStayAtHome(t *testing.T) {
 	}
 }
 
-// harness tells whether a file is test code: a _test.go file or a package such as authztest.
+// harness reports whether a file is test code: a _test.go file or a package such as authztest.
 func harness(f source) bool {
 	return f.test() || strings.HasSuffix(f.dir(), "test")
 }

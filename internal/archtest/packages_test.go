@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// tables are packages with a file for each entry of a table, so that two entries are not in each other's way.
+// tables are packages with a file for each entry of a table, so two entries are not in each other's way.
 var tables = []string{"caddymodule/internal/reference"}
 
 // unsplit are packages whose files tell of several subjects by their prefixes, until each subject is a package.

@@ -141,7 +141,7 @@ func (b txBody) argument(v *types.Var) int {
 	return -1
 }
 
-// sets tells whether the body gives the variable, or a member of it, a whole new value from a call or a literal.
+// sets reports whether the body gives the variable, or a member of it, a whole new value from a call or a literal.
 func (b txBody) sets(v *types.Var) bool {
 	found := false
 	ast.Inspect(b.body, func(n ast.Node) bool {
@@ -167,7 +167,7 @@ func (b txBody) sets(v *types.Var) bool {
 	return found
 }
 
-// isRecord tells whether an expression makes or reads a value: a literal, or a call that is given the transaction.
+// isRecord reports whether an expression makes or reads a value: a literal, or a call that is given the transaction.
 func isRecord(p *pkg, e ast.Expr) bool {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.CompositeLit:
@@ -182,7 +182,7 @@ func isRecord(p *pkg, e ast.Expr) bool {
 	return false
 }
 
-// reads tells whether the body reads the table.
+// reads reports whether the body reads the table.
 func (b txBody) reads(table *types.Var) bool {
 	found := false
 	b.calls(func(call *ast.CallExpr) {
@@ -192,7 +192,7 @@ func (b txBody) reads(table *types.Var) bool {
 	return found
 }
 
-// isNew tells whether the function around the closure makes the value of a variable itself, as a literal.
+// isNew reports whether the function around the closure makes the value of a variable itself, as a literal.
 func (b txBody) isNew(v *types.Var) bool {
 	made, other := false, false
 	note := func(name ast.Expr, value ast.Expr) {

@@ -138,5 +138,5 @@ func text(t *testing.T, name string) string {
 	return string(raw)
 }
 
-// under tells whether the directory d is prefix or stands below it.
+// under reports whether the directory d is prefix or stands below it.
 func under(d, prefix string) bool { return d == prefix || strings.HasPrefix(d, prefix+"/") }

@@ -73,7 +73,7 @@ func TestTroubleshooting(t *testing.T) {
 	}
 }
 
-// says tells whether one of the messages is in a text.
+// says reports whether one of the messages is in a text.
 func says(messages [][]string, text string) bool {
 	return slices.ContainsFunc(messages, func(parts []string) bool {
 		return len(strings.Join(parts, "")) > 12 && !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(text, p) })

@@ -161,12 +161,12 @@ func (p *pkg) tableCall(call *ast.CallExpr) (table *types.Var, method string) {
 	return v, sel.Sel.Name
 }
 
-// isTable tells whether a variable is a storage.Table that a package declares.
+// isTable reports whether a variable is a storage.Table that a package declares.
 func isTable(v *types.Var) bool {
 	return isNamed(v.Type(), module+"/storage", "Table") && v.Pkg() != nil && v.Parent() == v.Pkg().Scope()
 }
 
-// takesTx tells whether a function has a parameter of type storage.Tx, so that it runs inside a transaction.
+// takesTx reports whether a function has a parameter of type storage.Tx, so it runs inside a transaction.
 func (p *pkg) takesTx(fn *ast.FuncType) bool {
 	for _, f := range fn.Params.List {
 		if p.isTx(f.Type) {
@@ -180,7 +180,7 @@ func (p *pkg) isTx(e ast.Expr) bool {
 	return isNamed(p.info.TypeOf(e), module+"/storage", "Tx")
 }
 
-// isNamed tells whether a type, or what it points to, is a declared one of a package.
+// isNamed reports whether a type, or what it points to, is a declared one of a package.
 func isNamed(t types.Type, path, name string) bool {
 	if ptr, ok := t.(*types.Pointer); ok {
 		t = ptr.Elem()

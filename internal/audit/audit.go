@@ -140,7 +140,7 @@ type Recorder struct {
 	Also func(tx storage.Tx, at Ref, e Event) error
 	// PartitionOf returns the partition of a person, for events that do not name one. nil: DefaultPartition
 	PartitionOf func(tx storage.Tx, person string) (string, error)
-	// Note is called in the transaction of each event that statistics count or that concerns a person. nil: nobody is
+	// Note is called in the transaction of each event that statistics count or that concerns a person. nil: no one is
 	// told.
 	Note func(tx storage.Tx, e Event) error
 	// Lane returns the lane of this node, in which its events are numbered. Two nodes in one lane lose nothing; they
@@ -246,7 +246,7 @@ func Clean(s string) string {
 	return string(out)
 }
 
-// isPlain tells whether s is short and printable ASCII.
+// isPlain reports whether s is short and printable ASCII.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {

@@ -248,7 +248,7 @@ func FuzzClean(f *testing.F) {
 	})
 }
 
-// TestLongTexts: a name in letters of several bytes, as long as somebody can make it, is cut between two letters; the
+// TestLongTexts: a name in letters of several bytes, as long as someone can make it, is cut between two letters; the
 // event can still be read.
 func TestLongTexts(t *testing.T) {
 	t.Parallel()

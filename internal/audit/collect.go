@@ -10,7 +10,7 @@ import (
 )
 
 // Collect removes the blocks in which every event is older than its retention, from the front of each chain, and
-// returns the number of removed events. The rest of the chain begins behind a checkpoint. Errors: a failure of storage.
+// returns the number of removed events. The rest of the chain begins after a checkpoint. Errors: a failure of storage.
 func (k *Keeper) Collect(ctx context.Context) (removed int, err error) { return k.collect(ctx, 0) }
 
 func (k *Keeper) collect(ctx context.Context, pause time.Duration) (removed int, err error) {

@@ -13,7 +13,7 @@ import (
 
 // next takes the number of the chain's next event. All appenders of a node read and write this record. In one process
 // that costs a look into the writes that are not on disk yet. In return, numbers follow the order of commits: a reader
-// that continues behind a number of each lane cannot miss an event.
+// that continues after a number of each lane cannot miss an event.
 func (c Chain) next(tx storage.Tx) (uint64, error) {
 	key := c.key()
 	n, err := nexts.Get(tx, key)
@@ -162,7 +162,7 @@ func (q Query) selects(e *Event) bool {
 	return e.within(q.Since, q.Until) && (q.Partition == "" || q.Partition == cmp.Or(e.Partition, DefaultPartition))
 }
 
-// within tells whether the event occurred from a time on and before another one. Zero: at any time.
+// within reports whether the event occurred from a time on and before another one. Zero: at any time.
 func (e *Event) within(since, until time.Time) bool {
 	return (since.IsZero() || !e.Occurred.Before(since)) && (until.IsZero() || e.Occurred.Before(until))
 }

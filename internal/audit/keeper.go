@@ -22,7 +22,7 @@ import (
 const (
 	sealEvery    = 500 * time.Millisecond // seals an event within a second
 	collectEvery = time.Minute
-	collectPause = 10 * time.Millisecond // between two blocks, so that writers do not wait long
+	collectPause = 10 * time.Millisecond // between two blocks, so writers do not wait long
 	maxInBlock   = 512                   // events; one transaction can remove a block with its events
 	maxBlocks    = 8                     // made of one chain in one step
 	maxListed    = 2048                  // list entries of blocks, after which a step ends earlier
@@ -56,7 +56,8 @@ type Settings struct {
 // Keeper is the worker of a store's events: it seals those of all nodes into chains of blocks, passes sealed events on,
 // and collects whole blocks at the end of their retention. Each store needs one; a second one would share the work.
 type Keeper struct {
-	// Links tells whether all nodes know of blocks that name other chains. It is set before the first use. nil: they do
+	// Links reports whether all nodes know of blocks that name other chains. It is set before the first use. nil: they
+	// do
 	Links func() bool
 
 	store storage.Store
@@ -192,7 +193,7 @@ func (k *Keeper) Seal(ctx context.Context) error {
 	return errors.Join(failed, k.checkpoint(ctx, several))
 }
 
-// unsealed returns the chains with events behind their last block, and the number of those events. several: more than
+// unsealed returns the chains with events after their last block, and the number of those events. several: more than
 // one node has written some.
 func (k *Keeper) unsealed(ctx context.Context) (list []Chain, behind int64, several bool, err error) {
 	err = k.store.View(ctx, func(tx storage.Tx) error {
@@ -225,7 +226,7 @@ func chainAt(tx storage.Tx, key string) (chainRecord, error) {
 
 // sealSome makes up to maxBlocks blocks of a chain. It returns the events that are to be told, and whether there may be
 // more to do. The slow part, reading and hashing, runs while others write; writers wait only while the blocks are
-// stored. The first block names the chains beside this one.
+// stored. The first block names the chains next to this one.
 func (k *Keeper) sealSome(ctx context.Context, c Chain, tell bool) (more bool, told []Event, err error) {
 	var head chainRecord
 	var made []sealedBlock
@@ -239,7 +240,7 @@ func (k *Keeper) sealSome(ctx context.Context, c Chain, tell bool) (more bool, t
 			b.lists = lists{}
 		}
 		listed := 0
-		if head, b.rec.Heads, err = k.beside(tx, c); err != nil {
+		if head, b.rec.Heads, err = k.headAndOthers(tx, c); err != nil {
 			return err
 		}
 		previous := head.Hash
@@ -293,7 +294,7 @@ func (k *Keeper) sealSome(ctx context.Context, c Chain, tell bool) (more bool, t
 	return more, told, nil
 }
 
-// add stores blocks behind the last one. raced: another keeper of the store was faster, and nothing was stored.
+// add stores blocks after the last one. raced: another keeper of the store was faster, and nothing was stored.
 func (k *Keeper) add(ctx context.Context, c Chain, last uint64, made []sealedBlock) (raced bool, err error) {
 	err = k.store.Update(ctx, func(tx storage.Tx) error {
 		is, err := chainAt(tx, c.key())

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// linkEvery is how often a chain to which nobody adds gets a block for the sake of what it names.
+// linkEvery is how often a chain to which no one adds gets a block for the sake of what it names.
 const linkEvery = time.Second
 
 // headsOf returns how far chains are sealed, by their keys: those of a partition, or all.
@@ -30,9 +30,9 @@ func headsOf(tx storage.Tx, partition string) (map[string]chainRecord, error) {
 	return found, nil
 }
 
-// beside returns how far a chain is sealed, and the ends of the other chains of its partition that have grown since it
+// headAndOthers returns how far a chain is sealed, and the ends of the other chains of its partition that have grown since it
 // has named them.
-func (k *Keeper) beside(tx storage.Tx, c Chain) (head chainRecord, others []headRecord, err error) {
+func (k *Keeper) headAndOthers(tx storage.Tx, c Chain) (head chainRecord, others []headRecord, err error) {
 	if k.Links != nil && !k.Links() {
 		head, err = chainAt(tx, c.key())
 		return head, nil, err
@@ -134,7 +134,7 @@ func (k *Keeper) nameIn(ctx context.Context, c Chain) error {
 	now := k.now().Truncate(time.Microsecond)
 	err := k.store.View(ctx, func(tx storage.Tx) error {
 		made = nil
-		head, others, err := k.beside(tx, c)
+		head, others, err := k.headAndOthers(tx, c)
 		if err != nil || len(others) == 0 {
 			return err
 		}

@@ -25,7 +25,7 @@ func blockAfter(tx storage.Tx, c Chain, low, high uint64, is func(b *blockRecord
 	return low, nil
 }
 
-// numberAt returns the number of an event of a chain behind which all have occurred at the end of the search or later.
+// numberAt returns the number of an event of a chain after which all have occurred at the end of the search or later.
 // Blocks are not quite in the order of time: what was stored later can have occurred a little earlier.
 func (s *Search) numberAt(tx storage.Tx, c Chain, last uint64) (uint64, error) {
 	if s.Until.IsZero() {
@@ -45,7 +45,7 @@ func (s *Search) numberAt(tx storage.Tx, c Chain, last uint64) (uint64, error) {
 }
 
 // listReader reads the events of a chain that a search selects, newest first: those in the lists from there, those
-// behind the last block and those of before there were lists one after the other.
+// after the last block and those of before there were lists one after the other.
 type listReader struct {
 	reader
 

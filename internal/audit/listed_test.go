@@ -179,8 +179,8 @@ func TestSearchGoesOn(t *testing.T) {
 	}
 }
 
-// TestSearchOfManyNodes: a search for many types reads something of each node, so that it comes to its end, however
-// many nodes there are.
+// TestSearchOfManyNodes: a search for many types reads something of each node, so it comes to its end, however many
+// nodes there are.
 func TestSearchOfManyNodes(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

@@ -11,8 +11,8 @@ import (
 )
 
 // Events are listed by type, client, address and reference when they are sealed, a record for each value in a block, so
-// that nobody who writes an event waits for it (docs/decisions/events.md#search-for-events). Events behind the last
-// block, and those of before there were lists until Run has listed them, are looked through.
+// no one who writes an event waits for it (docs/decisions/events.md#search-for-events). Events after the last block,
+// and those of before there were lists until Run has listed them, are looked through.
 
 // By what events are listed.
 const (
@@ -87,8 +87,8 @@ func (l lists) put(tx storage.Tx, c Chain, block uint64) error {
 	return nil
 }
 
-// extend stores the lists of blocks that were added to a chain. When somebody else has added blocks without lists, what
-// is listed begins behind them, and those before are listed again.
+// extend stores the lists of blocks that were added to a chain. When someone else has added blocks without lists, what
+// is listed begins after them, and those before are listed again.
 func extend(tx storage.Tx, c Chain, last uint64, made []sealedBlock) error {
 	if c.Brief {
 		return nil

@@ -149,7 +149,7 @@ type chainRecord struct {
 	Event uint64 `cbor:"e"` // the last event in it
 	Hash  []byte `cbor:"h"` // of the last block
 
-	// The checkpoint: the last collected block, so that the first remaining block can be checked against it.
+	// The checkpoint: the last collected block, so the first remaining block can be checked against it.
 	CutBlock uint64    `cbor:"cb,omitempty"`
 	CutEvent uint64    `cbor:"ce,omitempty"`
 	CutHash  []byte    `cbor:"ch,omitempty"`

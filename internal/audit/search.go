@@ -192,7 +192,7 @@ func (s Search) inChains(tx storage.Tx) iter.Seq2[Numbered, error] {
 	}
 }
 
-// before tells whether one event stands in front of another one in what is found.
+// before reports whether one event stands in front of another one in what is found.
 func (s *Search) before(a, b Numbered) bool {
 	return s.Following && a.Occurred.Before(b.Occurred) || !s.Following && a.Occurred.After(b.Occurred)
 }
@@ -290,7 +290,7 @@ func (s Search) selects(e *Event) bool {
 		(s.Address == "" || s.Address == e.ClientIP) && (s.Ref == "" || s.Ref == e.Ref) && (len(s.Types) == 0 || s.hasType(e.Type))
 }
 
-// hasType tells whether a type is one of those of the search.
+// hasType reports whether a type is one of those of the search.
 func (s *Search) hasType(kind string) bool {
 	return slices.ContainsFunc(s.Types, func(t string) bool {
 		return strings.HasPrefix(strings.ToLower(kind), strings.ToLower(t))

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	verifyStep  = 64 // blocks read in one View, so that no snapshot is held for long
+	verifyStep  = 64 // blocks read in one View, so no snapshot is held for long
 	maxProblems = 20 // reported per chain
 )
 

@@ -31,7 +31,7 @@ type Evidence struct {
 // Assurance is all that shows who a person is.
 type Assurance []Evidence
 
-// Level is the identity assurance level at a time, 1 to 4. 0: nobody has assured who the person is.
+// Level is the identity assurance level at a time, 1 to 4. 0: no one has assured who the person is.
 func (a Assurance) Level(now time.Time) (level int) {
 	for i := range a {
 		if e := &a[i]; e.Until.IsZero() || e.Until.After(now) {

@@ -64,12 +64,11 @@ type Demand struct {
 	// Cancel is the path and query on the issuer's origin for a person who does not want to sign in. Empty: no such
 	// link.
 	Cancel string
-	// Unused says that the request does not count as a use of the session, since nobody may be there to make it. It is
+	// Unused says that the request does not count as a use of the session, since no one may be there to make it. It is
 	// not stored.
 	Unused bool `cbor:"-"`
-	// Along is done in the transaction of a sign-in that needs no page, so that one commit keeps both. It can run
-	// several times. Where it fails, the person is signed in without it. Any other sign-in does not call it. It is not
-	// stored.
+	// Along is done in the transaction of a sign-in that needs no page, so one commit keeps both. It can run several
+	// times. Where it fails, the person is signed in without it. Any other sign-in does not call it. It is not stored.
 	Along func(tx storage.Tx, r *Result) error `cbor:"-"`
 }
 
@@ -148,7 +147,7 @@ var ErrResponded = errors.New("the answer has been written")
 // ErrBadCredentials says that username and password are not a valid pair. It does not tell which of the two is wrong.
 var ErrBadCredentials = errors.New("username and password do not match")
 
-// ErrSecondFactor says that username and password match, and that the person has set up a method that nobody has asked
+// ErrSecondFactor says that username and password match, and that the person has set up a method that no one has asked
 // for.
 var ErrSecondFactor = errors.New("the person has set up a second factor")
 

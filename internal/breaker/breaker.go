@@ -22,7 +22,7 @@ type Breaker struct {
 	until time.Time  // time of the next attempt
 }
 
-// Allow tells whether to ask. After the pause one asks for all; the others are refused until it has an answer.
+// Allow reports whether to ask. After the pause one asks for all; the others are refused until it has an answer.
 func (b *Breaker) Allow(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -53,7 +53,7 @@ func (b *Breaker) Done(now time.Time, answered bool) {
 	b.until = now.Add(downFor) // also when the attempt after a pause has failed
 }
 
-// Forget closes the breaker: nobody will ask again.
+// Forget closes the breaker: no one will ask again.
 func (b *Breaker) Forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

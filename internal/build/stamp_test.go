@@ -4,7 +4,7 @@ package main
 
 import "testing"
 
-// TestSupplyStamp fails when dependencies have changed and nobody has run the tests of the supply chain since.
+// TestSupplyStamp fails when dependencies have changed and no one has run the tests of the supply chain since.
 func TestSupplyStamp(t *testing.T) {
 	t.Parallel()
 	want, err := stamp()

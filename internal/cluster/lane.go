@@ -19,7 +19,7 @@ const (
 // other.
 func (n *Node) Lane() int { return max(0, int(n.lane.Load())-1) }
 
-// HasLanes tells whether all nodes know of several chains of events.
+// HasLanes reports whether all nodes know of several chains of events.
 func (n *Node) HasLanes() bool { return n.written.Load() >= formatLanes }
 
 // takeLane returns a lane for this node, counted from 1: the one that it had, or the first that no other node has. Two

@@ -72,7 +72,7 @@ func TestEachNodeHasAChainOfEvents(t *testing.T) {
 }
 
 // TestOneChainWhileAnOlderNodeWrites: an older version numbers all events in one chain and reads no other. So do the
-// new nodes beside it, until the upgrade is finished.
+// new nodes next to it, until the upgrade is finished.
 func TestOneChainWhileAnOlderNodeWrites(t *testing.T) {
 	t.Parallel()
 	db := &database{Store: memory(t), clock: newClock()}

@@ -9,13 +9,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// ErrOver says that another node has the role now, or nobody: nothing was written.
+// ErrOver says that another node has the role now, or no one: nothing was written.
 var ErrOver = errors.New("cluster: this node does not have the role")
 
 // role is work that one node of a storage does at a time.
 type role struct {
 	wanted int             // how many in this process lead
-	number uint64          // of the term. 0: another node has the role, or nobody
+	number uint64          // of the term. 0: another node has the role, or no one
 	until  time.Time       // by the clock of this node
 	begun  chan struct{}   // closed while this node has the role
 	term   context.Context // ends with the term. nil: there was none
@@ -71,7 +71,7 @@ func (n *Node) ask(name string) *role {
 	return n.roles[name]
 }
 
-// release says that one less in this process wants a role. The next beat gives up what nobody wants.
+// release says that one less in this process wants a role. The next beat gives up what no one wants.
 func (n *Node) release(r *role) {
 	defer n.look()
 	n.mu.Lock()
@@ -87,7 +87,7 @@ func (n *Node) look() {
 	}
 }
 
-// take prolongs the term of a role, or begins one if nobody has the role. It returns 0 if another node has it.
+// take prolongs the term of a role, or begins one if no one has the role. It returns 0 if another node has it.
 func (n *Node) take(tx storage.Tx, name string, at time.Time) (number uint64, err error) {
 	term, _, err := terms.Find(tx, name)
 	if err != nil {
@@ -109,7 +109,7 @@ func (n *Node) take(tx storage.Tx, name string, at time.Time) (number uint64, er
 	return term.Number, ends.Put(tx, name, endRecord{Number: term.Number, Until: at.Add(termLasts)}, time.Time{})
 }
 
-// drop ends a term at once, so that another node can begin the next one.
+// drop ends a term at once, so another node can begin the next one.
 func drop(tx storage.Tx, name string, number uint64) error {
 	term, _, err := terms.Find(tx, name)
 	if err != nil || term.Number != number {

@@ -169,7 +169,7 @@ func (n *Node) Run(ctx context.Context) {
 	}
 }
 
-// beat tells the others that this node runs, prolongs its terms, and takes roles that nobody has.
+// beat tells the others that this node runs, prolongs its terms, and takes roles that no one has.
 func (n *Node) beat(ctx context.Context) error {
 	begun := n.Now()
 	at, err := n.compare(ctx)

@@ -51,8 +51,8 @@ type laneRecord struct {
 	Since time.Time `cbor:"3,keyasint"`
 }
 
-// termRecord says which node has a role. Number grows with each change, so that a node that was paused knows that its
-// term is over.
+// termRecord says which node has a role. Number grows with each change, so a node that was paused knows that its term
+// is over.
 type termRecord struct {
 	Node   string `cbor:"1,keyasint"`
 	Number uint64 `cbor:"2,keyasint"`

@@ -20,7 +20,7 @@ type Jar struct {
 
 const hashLen = 8 // base32 characters of the origin's hash
 
-// namespace is part of the name of every Gatehouse cookie, so that protect can keep them all from upstreams.
+// namespace is part of the name of every Gatehouse cookie, so protect can keep them all from upstreams.
 const namespace = "gh-"
 
 // For returns the jar of an origin such as https://auth.example.com or http://localhost:9080. Only cookies of an https
@@ -61,7 +61,7 @@ func (j Jar) SetCrossSite(w http.ResponseWriter, kind, value string, maxAge time
 	http.SetCookie(w, c)
 }
 
-// CrossesSites tells whether browsers send the cookies of SetCrossSite when another site posts to us.
+// CrossesSites reports whether browsers send the cookies of SetCrossSite when another site posts to us.
 func (j Jar) CrossesSites() bool { return j.secure }
 
 // Clear removes a cookie.
@@ -81,7 +81,7 @@ func (j Jar) Get(r *http.Request, kind string) string {
 	return found[0].Value
 }
 
-// IsOurs tells whether a cookie name belongs to Gatehouse, at any origin.
+// IsOurs reports whether a cookie name belongs to Gatehouse, at any origin.
 func IsOurs(name string) bool {
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(strings.ToLower(name), "__host-"), namespace)
 	return ok && len(rest) > hashLen && rest[hashLen] == '-' && strings.Trim(rest[:hashLen], "abcdefghijklmnopqrstuvwxyz234567") == ""
@@ -110,7 +110,7 @@ func (j Jar) Browser(w http.ResponseWriter, r *http.Request, newID func() (strin
 	return v, nil
 }
 
-// SameBrowser tells whether the request carries the browser cookie whose secret.Hash is bound.
+// SameBrowser reports whether the request carries the browser cookie whose secret.Hash is bound.
 func (j Jar) SameBrowser(r *http.Request, bound string) bool {
 	v := j.Get(r, KindBrowser)
 	return v != "" && bound != "" && secret.New(bound).Equal(secret.Hash(v))

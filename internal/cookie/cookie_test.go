@@ -122,7 +122,7 @@ func TestBrowserIsSetOnceAnAnswer(t *testing.T) {
 	}
 }
 
-// TestBrowserTakesNoGuessableBinding: a short value that somebody has planted in a browser binds no flow, since they
+// TestBrowserTakesNoGuessableBinding: a short value that someone has planted in a browser binds no flow, since they
 // could send it too.
 func TestBrowserTakesNoGuessableBinding(t *testing.T) {
 	t.Parallel()

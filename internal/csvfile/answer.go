@@ -6,7 +6,7 @@ import (
 )
 
 // Answer answers with a file that is written while it is sent. An error in the middle breaks the connection off, so
-// that nobody takes a part for the whole; one before that is returned.
+// no one takes a part for the whole; one before that is returned.
 func Answer(w http.ResponseWriter, name string, write func(io.Writer) error) error {
 	out := &begun{Writer: w}
 	h := w.Header()

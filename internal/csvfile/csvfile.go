@@ -40,8 +40,8 @@ func (s *Writer) Flush() error {
 	return s.out.Error()
 }
 
-// cell returns text that no spreadsheet computes: in front of a sign that begins a formula stands an apostrophe, behind
-// the spaces that some programs skip too. A line break within a cell becomes a space, since programs begin a cell anew
+// cell returns text that no spreadsheet computes: in front of a sign that begins a formula stands an apostrophe, after
+// the spaces that some programs skip too. A line break within a cell becomes a space, since programs begin a cell again
 // behind one.
 func cell(text string) string {
 	text = breaks.Replace(text)

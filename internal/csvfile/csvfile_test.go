@@ -45,7 +45,7 @@ func TestNamesThatAreFormulas(t *testing.T) {
 	}
 }
 
-// TestReaderWhoHasGone: an export to somebody who has hung up ends with an error.
+// TestReaderWhoHasGone: an export to someone who has hung up ends with an error.
 func TestReaderWhoHasGone(t *testing.T) {
 	t.Parallel()
 	s := csvfile.New(gone{}, "name")

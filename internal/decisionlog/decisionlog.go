@@ -1,5 +1,5 @@
-// Package decisionlog keeps the decisions of protected sites for a week, so that an operator can see whom other rules
-// would have allowed or refused. It stores no token, cookie, query or body.
+// Package decisionlog keeps the decisions of protected sites for a week, so an operator can see whom other rules would
+// have allowed or refused. It stores no token, cookie, query or body.
 package decisionlog
 
 import (
@@ -78,7 +78,7 @@ func NewRecorder(store storage.Store, now func() time.Time, log *zap.Logger) *Re
 	}
 }
 
-// Record keeps a decision, unless the same caller has got the same one for the same path in this hour. differs tells
+// Record keeps a decision, unless the same caller has got the same one for the same path in this hour. differs reports
 // whether the shadow rules would have let in what was refused, or the reverse.
 func (r *Recorder) Record(d *Decision, differs bool) {
 	if r == nil {
@@ -95,7 +95,7 @@ func (r *Recorder) Record(d *Decision, differs bool) {
 	}
 }
 
-// Once tells whether it has not been asked about these words in this hour. Those that are too many are not new.
+// Once reports whether it has not been asked about these words in this hour. Those that are too many are not new.
 func (r *Recorder) Once(words ...string) bool {
 	if r == nil {
 		return false

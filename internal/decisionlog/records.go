@@ -11,7 +11,7 @@ var kept = recentlog.Tables[Decision]{
 	Size:  slotCount, Kept: Kept,
 }
 
-// differing are those whose shadow rules say something else, so that the newest are found without reading the others.
+// differing are those whose shadow rules say something else, so the newest are found without reading the others.
 var differing = recentlog.Tables[Decision]{
 	Slots: storage.NewTable[Decision]("decision_difference"),
 	Next:  storage.NewTable[uint64]("decision_difference_next"),

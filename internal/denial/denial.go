@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
-// Where somebody was refused.
+// Where someone was refused.
 const (
 	Site   = "site"
 	SignIn = "sign_in"
@@ -26,7 +26,7 @@ const (
 )
 
 // Refusal is one refusal. It holds nothing secret: no token, code, password or query, and no name that was typed and
-// belongs to nobody, since people type passwords there.
+// belongs to no one, since people type passwords there.
 type Refusal struct {
 	Ref    string    `cbor:"1,keyasint" json:"ref"`
 	At     time.Time `cbor:"2,keyasint" json:"time"`

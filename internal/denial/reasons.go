@@ -2,7 +2,7 @@ package denial
 
 import "errors"
 
-// Reason says why somebody was refused. It is a word for metrics, logs and programs; operators read its meaning.
+// Reason says why someone was refused. It is a word for metrics, logs and programs; operators read its meaning.
 type Reason string
 
 // Every reason there is, with its meaning below. A reason is never renamed: dashboards and alerts count by it.
@@ -340,7 +340,7 @@ func (r Reason) Why() string { return meanings[r].why }
 // Mend says what would let the caller in.
 func (r Reason) Mend() string { return meanings[r].mend }
 
-// known tells whether a reason is one of the list.
+// known reports whether a reason is one of the list.
 func (r Reason) known() bool {
 	_, ok := meanings[r]
 	return ok

@@ -167,7 +167,7 @@ type Filter struct {
 	Limit         int      // 0: any number
 }
 
-// List returns the refusals of the last day, newest first. more: there are others behind the last one.
+// List returns the refusals of the last day, newest first. more: there are others after the last one.
 func (r *Recorder) List(ctx context.Context, f Filter) (out []Refusal, more bool, err error) {
 	now := r.now()
 	err = r.ring.Each(ctx, func() { out = nil }, func(one *Refusal) bool {
@@ -189,7 +189,7 @@ func (r *Recorder) List(ctx context.Context, f Filter) (out []Refusal, more bool
 	return out, false, nil
 }
 
-// wants tells whether a refusal belongs to the list.
+// wants reports whether a refusal belongs to the list.
 func (f *Filter) wants(one *Refusal) bool {
 	fits := func(want, is string) bool { return want == "" || want == is }
 	return fits(f.Person, one.PersonID) && (len(f.Sites) == 0 || slices.Contains(f.Sites, one.Site)) && fits(f.Where, one.Where) &&

@@ -10,7 +10,7 @@ import (
 // A slip is the room that a request has for its one refusal: the reference that the answer shows, and what is known of
 // the request before anybody knows whether it will be refused. It is used by the goroutine of the request alone.
 type slip struct {
-	about    Refusal // without a reference until somebody asks for it
+	about    Refusal // without a reference until someone asks for it
 	from     string  // address of the client
 	told     bool
 	recorder *Recorder

@@ -33,7 +33,7 @@ const askAgain = 900 * time.Millisecond
 const perEntry = 320
 
 // Cache keeps answers of one type. It is bounded, and forgets first what was not asked a second time. It is safe for
-// concurrent use. Answers are shared: nobody may change them.
+// concurrent use. Answers are shared: no one may change them.
 type Cache[A any] struct {
 	store   storage.Store
 	tracker storage.Tracker // nil: the store cannot tell what has changed, and nothing is kept

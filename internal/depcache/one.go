@@ -8,7 +8,7 @@ import (
 )
 
 // One keeps the answer to one question that every request asks, such as the settings, as long as nothing has changed
-// that it rests on. It is safe for concurrent use. The answer is shared: nobody may change it.
+// that it rests on. It is safe for concurrent use. The answer is shared: no one may change it.
 type One[A any] struct {
 	store   storage.Store
 	tracker storage.Tracker // nil: nothing is kept

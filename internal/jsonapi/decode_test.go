@@ -222,7 +222,7 @@ func FuzzDecodeBytes(f *testing.F) {
 		if err := dec.Decode(&want); err != nil {
 			t.Fatalf("DecodeBytes(%q) took what encoding/json refuses: %v", raw, err)
 		}
-		got.Raw, want.Raw = nil, nil // written anew, so its spelling differs
+		got.Raw, want.Raw = nil, nil // written again, so its spelling differs
 		a, _ := json.Marshal(got)
 		b, _ := json.Marshal(want)
 		if !bytes.Equal(a, b) {

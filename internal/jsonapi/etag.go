@@ -20,7 +20,7 @@ func Tag(v any, more uint64) string {
 	return `"` + base64.RawURLEncoding.EncodeToString(sum[:15]) + `"`
 }
 
-// Precondition returns a function that tells whether a request may change what has a tag now, by its If-Match and
+// Precondition returns a function that reports whether a request may change what has a tag now, by its If-Match and
 // If-None-Match. nil: the request has neither. Weak tags match nothing in If-Match. (RFC 9110 13.1.1, 13.1.2, 13.2.2)
 func Precondition(r *http.Request) func(tag string) bool {
 	match, none := r.Header.Values("If-Match"), r.Header.Values("If-None-Match")
@@ -32,7 +32,7 @@ func Precondition(r *http.Request) func(tag string) bool {
 	}
 }
 
-// names tells whether a tag is in a list of tags, or the list is *.
+// names reports whether a tag is in a list of tags, or the list is *.
 func names(header []string, tag string) bool {
 	for _, line := range header {
 		for one := range strings.SplitSeq(line, ",") {

@@ -22,7 +22,7 @@ type Gate struct {
 	// Authorize returns the id of the API client whose Basic credentials the request carries and that may use the API;
 	// or authn.ErrNoCredentials, or authn.ErrNotAllowed. Any other error means that it cannot tell.
 	Authorize func(r *http.Request, api string) (client string, err error)
-	// Secure tells whether the request came by https, or from this machine, according to trusted proxies. Default:
+	// Secure reports whether the request came by https, or from this machine, according to trusted proxies. Default:
 	// according to the connection.
 	Secure func(r *http.Request) bool
 	// Partitioned says that persons are kept in partitions, and Partitions which of them an API client is limited to.
@@ -32,7 +32,7 @@ type Gate struct {
 	// Has reports whether an API client can use an API. nil: none can use more than the one that it is authenticated
 	// for
 	Has func(client, api string) bool
-	// Refusals keeps why somebody was refused. nil: they are logged alone.
+	// Refusals keeps why someone was refused. nil: they are logged alone.
 	Refusals *denial.Recorder
 	Log      *zap.Logger
 	Issuer   string // no trailing slash
@@ -106,7 +106,7 @@ func (g *Gate) refuse(r *http.Request) error {
 	return nil
 }
 
-// Secure tells whether a connection uses https or comes from this machine.
+// Secure reports whether a connection uses https or comes from this machine.
 func Secure(r *http.Request) bool {
 	if r.TLS != nil {
 		return true

@@ -12,7 +12,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Suits tells whether an algorithm fits the kind of a public key, and its curve.
+// Suits reports whether an algorithm fits the kind of a public key, and its curve.
 func Suits(key any, alg string) bool {
 	switch k := key.(type) {
 	case *rsa.PublicKey:
@@ -28,7 +28,7 @@ func Suits(key any, alg string) bool {
 // Ed25519 is the newer name of EdDSA with the only curve that keys here have. (RFC 9864 2.2)
 const Ed25519 = jose.SignatureAlgorithm("Ed25519")
 
-// Same tells whether two names are of one algorithm.
+// Same reports whether two names are of one algorithm.
 func Same(a, b string) bool {
 	older := func(alg string) string {
 		if alg == string(Ed25519) {

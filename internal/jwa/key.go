@@ -10,7 +10,7 @@ import (
 
 // ReadKey reads a JSON Web Key. A certificate that cannot be read (x5c) does not matter where the key itself is there
 // too (RFC 7517 4.7): Go reads certificates as TLS needs them, and refuses a negative serial number, for example. The
-// key then keeps the thumbprint of the certificate, so that it never stands for another one.
+// key then keeps the thumbprint of the certificate, so it never stands for another one.
 func ReadKey(raw []byte) (key jose.JSONWebKey, err error) {
 	err = json.Unmarshal(raw, &key)
 	if err == nil {

@@ -28,8 +28,8 @@ var ErrAddress = errors.New("the address is not a public one")
 var errTooLarge = errors.New("the answer is too large")
 
 // New returns a client. trusted says that the operator has written the addresses, so they can belong to an intranet.
-// Otherwise each address is checked when the connection is made, after its name was resolved, so that a name cannot
-// change its address in between. allow are networks that the operator has opened in addition to the public ones.
+// Otherwise each address is checked when the connection is made, after its name was resolved, so a name cannot change
+// its address in between. allow are networks that the operator has opened in addition to the public ones.
 func New(trusted bool, allow ...netip.Prefix) *http.Client {
 	dialer := NewDialer(trusted, allow...)
 	return &http.Client{
@@ -86,7 +86,7 @@ func check(address string, allow []netip.Prefix) error {
 	return ErrAddress
 }
 
-// isPublic tells whether an address is public. The address has no zone, and is not an IPv4 address in IPv6 form.
+// isPublic reports whether an address is public. The address has no zone, and is not an IPv4 address in IPv6 form.
 func isPublic(ip netip.Addr) bool {
 	if !ip.IsGlobalUnicast() || ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() {
 		return false

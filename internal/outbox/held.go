@@ -29,7 +29,7 @@ type miss[T any] struct {
 	last    bool
 }
 
-// keptLane is the lane of what was given up. Nobody sends it.
+// keptLane is the lane of what was given up. No one sends it.
 func (q *Queue[T]) keptLane() string { return q.Lane + ": given up" }
 
 // kept is the queue of what was given up.
@@ -56,8 +56,8 @@ func (q *Queue[T]) note(tx storage.Tx, m miss[T], at time.Time) error {
 	return q.table.Put(tx, q.kept().key(at, m.id), rec, at.Add(q.Keep))
 }
 
-// List returns what waits, the soonest due first, or what was given up, the newest first: at most so many behind a key.
-// Empty: from the beginning. more: there are others behind these.
+// List returns what waits, the soonest due first, or what was given up, the newest first: at most so many after a key.
+// Empty: from the beginning. more: there are others after these.
 func (q *Queue[T]) List(tx storage.Tx, givenUp bool, behind string, most int, now time.Time) (list []Held[T], more bool, err error) {
 	lane := q
 	if givenUp {
@@ -110,7 +110,7 @@ func (q *Queue[T]) Find(tx storage.Tx, key string, now time.Time) (h Held[T], fo
 	return lane.held(key, rec, givenUp, now), true, nil
 }
 
-// Again makes an item due now, and begins anew with one that was given up. It tells whether there is one.
+// Again makes an item due now, and starts over with one that was given up. It reports whether there is one.
 func (q *Queue[T]) Again(tx storage.Tx, key string, now time.Time) (bool, error) {
 	h, found, err := q.Find(tx, key, now)
 	if err != nil || !found {
@@ -127,7 +127,7 @@ func (q *Queue[T]) Again(tx storage.Tx, key string, now time.Time) (bool, error)
 	return true, q.put(tx, q.key(now, h.ID), rec)
 }
 
-// Drop deletes an item, and tells whether there was one. A try that is under way may still deliver it.
+// Drop deletes an item, and reports whether there was one. A try that is under way may still deliver it.
 func (q *Queue[T]) Drop(tx storage.Tx, key string, now time.Time) (bool, error) {
 	if _, found, err := q.Find(tx, key, now); err != nil || !found {
 		return false, err

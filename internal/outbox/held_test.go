@@ -23,7 +23,7 @@ func (h *harness) held(givenUp bool) (list []outbox.Held[string]) {
 	return list
 }
 
-// change does something with an item, and tells whether it was there.
+// change does something with an item, and reports whether it was there.
 func (h *harness) change(how func(tx storage.Tx, key string, now time.Time) (bool, error), key string) (done bool) {
 	h.Helper()
 	if err := h.store.Update(context.Background(), func(tx storage.Tx) (err error) {

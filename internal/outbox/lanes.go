@@ -105,7 +105,7 @@ func (l *Lanes[T]) due(ctx context.Context, down map[string]bool) (names []strin
 			if name == "" {
 				return nil
 			}
-			after = append(storage.Prefix(name), 0xff) // behind the lane: no time begins with this byte
+			after = append(storage.Prefix(name), 0xff) // after the lane: no time begins with this byte
 		}
 	})
 	return names, err

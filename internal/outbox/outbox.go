@@ -34,7 +34,7 @@ type Record[T any] struct {
 
 // Config says how a queue works. A zero field means its default.
 type Config struct {
-	// Lane separates the items of several queues in one table, so that a receiver that is down holds up no other.
+	// Lane separates the items of several queues in one table, so a receiver that is down holds up no other.
 	Lane string
 	// First is the wait after the first try; each further wait doubles, up to Most. It is also how long a claim lasts,
 	// so it must be longer than one try takes. Default: 10s and 1h.

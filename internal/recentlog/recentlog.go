@@ -1,5 +1,5 @@
-// Package recentlog keeps the newest records of one kind in storage, bounded in number, so that strangers cannot fill a
-// disk, and in rate, so that they cannot keep it busy.
+// Package recentlog keeps the newest records of one kind in storage, bounded in number, so strangers cannot fill a
+// disk, and in rate, so they cannot keep it busy.
 package recentlog
 
 import (

@@ -1,6 +1,6 @@
 package recheck
 
-// Idle tells whether nothing is being asked, nor about to be.
+// Idle reports whether nothing is being asked, nor about to be.
 func (l *List[K, A]) Idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -164,7 +164,7 @@ func (g *group[K, A]) Wake() {
 	g.list.enqueue(g)
 }
 
-// remove takes an entry out, with mu held, and tells whether it was still in.
+// remove takes an entry out, with mu held, and reports whether it was still in.
 func (l *List[K, A]) remove(e *Entry[K, A]) bool {
 	if e.at < 0 {
 		return false
@@ -238,7 +238,7 @@ func (l *List[K, A]) work() {
 		first := !l.known
 		l.mu.Unlock()
 		if first {
-			l.begin() // before the answer, so that a change after it is seen
+			l.begin() // before the answer, so a change after it is seen
 		}
 		answer, basis, err := l.ask(g.key)
 		var watch *storage.Watch

@@ -147,7 +147,7 @@ func (w *world) settle() {
 	}
 }
 
-// move moves the clock once the list has nothing to do, so that its timers are set.
+// move moves the clock once the list has nothing to do, so its timers are set.
 func (w *world) move(clock, timers time.Duration) {
 	w.settle()
 	w.fakeClock.move(clock, timers)

@@ -20,7 +20,7 @@ import (
 )
 
 // Hashes of crypt(3) and of others in its form: SHA-crypt ($5$, $6$), yescrypt ($y$), Apache's MD5 ($apr1$), bcrypt of
-// a SHA-256 (passlib's $bcrypt-sha256$), and the kinds of Argon2 that nobody should choose any more. The cost is
+// a SHA-256 (passlib's $bcrypt-sha256$), and the kinds of Argon2 that no one should choose any more. The cost is
 // checked before anything is computed: at most about half a second of one core.
 const (
 	minSHARounds = 1000 // crypt(3) computes no fewer

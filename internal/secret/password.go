@@ -103,9 +103,9 @@ func (h *Hasher) Hash(ctx context.Context, password string) (string, error) {
 		base64.RawStdEncoding.EncodeToString(salt), base64.RawStdEncoding.EncodeToString(sum)), nil
 }
 
-// Verify tells whether the password has this hash (see CheckImported). stale says that the hash matches but was made in
-// another way or at another cost than new ones. The error is ErrBusy, ErrHashFormat or the context's; ok means nothing
-// then.
+// Verify reports whether the password has this hash (see CheckImported). stale says that the hash matches but was made
+// in another way or at another cost than new ones. The error is ErrBusy, ErrHashFormat or the context's; ok means
+// nothing then.
 func (h *Hasher) Verify(ctx context.Context, phc, password string) (ok, stale bool, err error) {
 	phc = unwrap(phc)
 	if isBcrypt(phc) {
@@ -129,8 +129,7 @@ func (h *Hasher) Verify(ctx context.Context, phc, password string) (ok, stale bo
 	return ok, ok && stale, nil
 }
 
-// Waste costs as much as Verify. It is called for unknown users, so that response time does not reveal which users
-// exist.
+// Waste costs as much as Verify. It is called for unknown users, so response time does not reveal which users exist.
 func (h *Hasher) Waste(ctx context.Context, password string) error {
 	_, err := h.argon2id(ctx, password, argonParams{h.cost.MemoryKiB, h.cost.Iterations, lanes, make([]byte, saltBytes), hashBytes})
 	return err

@@ -13,7 +13,7 @@ const niceSteps = 10
 
 // onLowThread runs work on a thread of a lower priority that nothing else uses. A process without privileges cannot
 // raise a priority again, so the thread never returns to the Go scheduler: the goroutine stays locked to it, and both
-// end together. The Go runtime starts no thread from a locked one, so that no other thread inherits the priority.
+// end together. The Go runtime starts no thread from a locked one, so no other thread inherits the priority.
 func onLowThread(work func()) {
 	runtime.LockOSThread()
 	if unix.Gettid() == os.Getpid() {

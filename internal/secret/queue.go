@@ -23,7 +23,7 @@ type asker struct {
 type askerKey struct{}
 
 // AskedBy returns a context whose computations wait in the line of a network. They no longer wait once gone is closed,
-// although the context goes on: what follows from an attempt is written, even if nobody waits for the answer. The error
+// although the context goes on: what follows from an attempt is written, even if no one waits for the answer. The error
 // is context.Canceled then. gone can be nil.
 func AskedBy(ctx context.Context, network string, gone <-chan struct{}) context.Context {
 	return context.WithValue(ctx, askerKey{}, asker{network, gone})

@@ -79,13 +79,13 @@ func (k *Keyring) Open(purpose string, sealed []byte) ([]byte, error) {
 	return nil, ErrSealed
 }
 
-// IsCurrent tells whether the first key of the ring sealed this. Data sealed with an older key can be sealed again.
+// IsCurrent reports whether the first key of the ring sealed this. Data sealed with an older key can be sealed again.
 func (k *Keyring) IsCurrent(sealed []byte) bool {
 	id := k.keys[0].id
 	return len(sealed) >= len(id) && string(sealed[:len(id)]) == string(id[:])
 }
 
-// HasOlder tells whether the ring has keys besides the first one.
+// HasOlder reports whether the ring has keys besides the first one.
 func (k *Keyring) HasOlder() bool { return len(k.keys) > 1 }
 
 // Derive returns 32 bytes for a purpose from the first key (HKDF-SHA256, RFC 5869), such as the key of CSRF tokens.

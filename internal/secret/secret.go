@@ -29,7 +29,7 @@ func New(s string) String { return String{s} }
 // Reveal returns the secret itself.
 func (s String) Reveal() string { return s.s }
 
-// IsZero tells whether the secret is empty.
+// IsZero reports whether the secret is empty.
 func (s String) IsZero() bool { return s.s == "" }
 
 // String returns "[redacted]".
@@ -38,7 +38,7 @@ func (s String) String() string { return Redacted }
 // GoString returns "[redacted]".
 func (s String) GoString() string { return Redacted }
 
-// MarshalText returns "[redacted]", so that JSON and logs hide the secret.
+// MarshalText returns "[redacted]", so JSON and logs hide the secret.
 func (s String) MarshalText() ([]byte, error) { return []byte(Redacted), nil }
 
 // UnmarshalText reads the secret from configuration.
@@ -93,7 +93,7 @@ func HasPrefix(s string) bool {
 	return len(s) >= len(AccessToken) && s[:2] == "gh" && s[len(AccessToken)-1] == '_'
 }
 
-// IsToken tells whether s has the form of a token of this kind: prefix, length, alphabet and checksum are right. It
+// IsToken reports whether s has the form of a token of this kind: prefix, length, alphabet and checksum are right. It
 // lets a made-up token be refused without a read from storage, and proves nothing else.
 func IsToken(kind Kind, s string) bool {
 	if len(s) != len(kind)+bodyLen+sumLen || !strings.HasPrefix(s, string(kind)) {
@@ -104,7 +104,7 @@ func IsToken(kind Kind, s string) bool {
 	if sum := checksum(body); string(sum[:]) != s[len(body):] {
 		return false
 	}
-	// The last character of the body carries two unused bits. They must be zero, so that each token has one spelling.
+	// The last character of the body carries two unused bits. They must be zero, so each token has one spelling.
 	var b [tokenBytes + 1]byte
 	_, err := strictURL.Decode(b[:], body[len(kind):])
 	return err == nil

@@ -11,9 +11,9 @@ import (
 // workerIdle is how long a worker keeps its thread and its memory without work.
 const workerIdle = 5 * time.Second
 
-// workers compute slow hashes on threads of a lower priority, so that a flood of sign-ins leaves the processors to
-// requests that take microseconds. There are as many as computations run at once: the queue of the hasher bounds them.
-// A worker without work ends, and its thread with it.
+// workers compute slow hashes on threads of a lower priority, so a flood of sign-ins leaves the processors to requests
+// that take microseconds. There are as many as computations run at once: the queue of the hasher bounds them. A worker
+// without work ends, and its thread with it.
 type workers struct {
 	keep uint32        // KiB that a worker keeps from one computation to the next
 	idle time.Duration // that a worker lives without work

@@ -20,7 +20,7 @@ const (
 	Site        Kind = "site"        // origin
 )
 
-// Note lists a session. It reads nothing, so that those who sign in never meet each other. An empty value is no place.
+// Note lists a session. It reads nothing, so those who sign in never meet each other. An empty value is no place.
 func Note(tx storage.Tx, kind Kind, value, session string, expires time.Time) error {
 	if value == "" || session == "" {
 		return nil
@@ -36,12 +36,12 @@ func Forget(tx storage.Tx, kind Kind, value, session string) error {
 	return entries.Delete(tx, storage.Key(string(kind), value, session))
 }
 
-// Has tells whether a session is in a list.
+// Has reports whether a session is in a list.
 func Has(tx storage.Tx, kind Kind, value, session string) (bool, error) {
 	return entries.Has(tx, storage.Key(string(kind), value, session))
 }
 
-// Sessions returns at most so many sessions of a list, in the order of their ids, which is random, from behind one of
+// Sessions returns at most so many sessions of a list, in the order of their ids, which is random, from after one of
 // them. There is more if there are so many.
 func Sessions(tx storage.Tx, kind Kind, value, after string, most int) (ids []string, err error) {
 	r := storage.Range{Prefix: storage.Prefix(string(kind), value), Limit: most}
@@ -71,7 +71,7 @@ func Values(tx storage.Tx, kind Kind, most int) (values []string, err error) {
 		if len(values) == n {
 			break
 		}
-		after = append(storage.Prefix(string(kind), values[n]), 0xff) // behind all sessions of it
+		after = append(storage.Prefix(string(kind), values[n]), 0xff) // after all sessions of it
 	}
 	return values, nil
 }

@@ -16,7 +16,7 @@ var (
 	never  = time.Time{}                                // those that are due are removed when they are counted
 )
 
-// dueRecord is something that has happened. It is written blindly, so that those who write it never meet each other.
+// dueRecord is something that has happened. It is written blindly, so those who write it never meet each other.
 type dueRecord struct {
 	Measure   string               `cbor:"m"`
 	At        time.Time            `cbor:"t"`
@@ -60,7 +60,7 @@ func (s series) bucket(start time.Time) string {
 	return string(binary.BigEndian.AppendUint64(append(make([]byte, 0, len(p)+8), p...), uint64(start.Unix()))) //nolint:gosec // after 1970
 }
 
-// startOf is the time in the key of a counter behind its prefix, and valueOf what follows it.
+// startOf is the time in the key of a counter after its prefix, and valueOf what follows it.
 func startOf(rest string) time.Time {
 	return time.Unix(int64(binary.BigEndian.Uint64([]byte(rest[:8]))), 0).UTC() //nolint:gosec // from bucket
 }

@@ -87,7 +87,7 @@ const (
 	batch      = 500  // of what is due, in one transaction
 	maxValues  = 1000 // of a dimension in a bucket; the rest is Other
 	// markKept is how long after the start of a day it is known who was active. What comes in after lateActive makes
-	// nobody active, so that nobody counts twice.
+	// no one active, so no one counts twice.
 	markKept, lateActive = 3 * 24 * time.Hour, 2 * 24 * time.Hour
 )
 
@@ -189,7 +189,7 @@ func (c *Counter) merge(ctx context.Context) error {
 	}
 }
 
-// due returns the keys of a batch of what is due, behind a key.
+// due returns the keys of a batch of what is due, after a key.
 func (c *Counter) due(ctx context.Context, after []byte) (keys [][]byte, err error) {
 	err = c.store.View(ctx, func(tx storage.Tx) error {
 		keys = nil

@@ -171,7 +171,7 @@ func (p place) key() string {
 // end is when the counter can be collected.
 func (p place) end() time.Time { return p.start.Add(units[p.unit].kept) }
 
-// find returns a counter. One that cannot be read begins anew, since all counters would stop at it.
+// find returns a counter. One that cannot be read starts over, since all counters would stop at it.
 func find(tx storage.Tx, key string) (countRecord, error) {
 	rec, _, err := counts.Find(tx, key)
 	if errors.Is(err, storage.ErrCorrupt) {

@@ -192,8 +192,8 @@ func TestPersonsOfADay(t *testing.T) {
 	h.want(Query{Measure: audit.CountSignIn, Since: noon.Add(24 * time.Hour), Until: noon.Add(25 * time.Hour)}, ":2")
 }
 
-// TestStatisticsOfARestoredBackup: a backup holds what is counted and what is not counted yet, so that nothing is lost
-// in it, and nothing counts twice.
+// TestStatisticsOfARestoredBackup: a backup holds what is counted and what is not counted yet, so nothing is lost in
+// it, and nothing counts twice.
 func TestStatisticsOfARestoredBackup(t *testing.T) {
 	t.Parallel()
 	memory, err := badgerstore.OpenMemory()
@@ -227,7 +227,7 @@ func TestStatisticsOfARestoredBackup(t *testing.T) {
 	restored.want(Query{Measure: ActivePersons}, ":2")
 }
 
-// TestManyApplications: somebody who registers thousands of applications fills no table: those that are too many are
+// TestManyApplications: someone who registers thousands of applications fills no table: those that are too many are
 // counted together.
 func TestManyApplications(t *testing.T) {
 	t.Parallel()

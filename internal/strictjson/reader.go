@@ -20,7 +20,7 @@ type reader struct {
 	*json.Decoder
 
 	unknown []Problem // members that are not known, which are read over so that all of them are found
-	// merging says that an object that is read has its values already, so that no member is required.
+	// merging says that an object that is read has its values already, so no member is required.
 	merging bool
 }
 

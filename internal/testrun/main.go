@@ -5,7 +5,7 @@
 // The steps of the first argument run one after the other, and all must pass before the others begin. Of those, two run
 // side by side: whichever ends first makes room for the next. Put the longest first. Tests are read by their JSON
 // events: a test that is skipped fails, and everything that failed stands at the end once more, with its first error,
-// behind the ten slowest packages and tests.
+// after the ten slowest packages and tests.
 package main
 
 import (

@@ -13,5 +13,5 @@ var reserved = []string{
 	"system", "undefined", "unknown", "user", "webmaster", "www", "www-data",
 }
 
-// Reserved tells whether a username (folded) is reserved.
+// Reserved reports whether a username (folded) is reserved.
 func Reserved(folded string) bool { return slices.Contains(reserved, folded) }

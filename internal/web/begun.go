@@ -3,7 +3,7 @@ package web
 import "net/http"
 
 // Begun is a writer that knows whether the answer has begun. After a panic nothing is added to an answer that has: the
-// connection is aborted instead, so that the client sees that the answer is not whole.
+// connection is aborted instead, so the client sees that the answer is not whole.
 type Begun struct {
 	http.ResponseWriter
 

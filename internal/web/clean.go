@@ -25,7 +25,7 @@ var goneElements = map[atom.Atom]bool{
 const maxNesting = 16
 
 // CleanHTML returns the harmless parts of a piece of HTML: paragraphs, lists, emphasis, and links to http, https and
-// mailto addresses. It does not cut the text but writes it anew from the tree that a browser would build, so unusual
+// mailto addresses. It does not cut the text but writes it again from the tree that a browser would build, so unusual
 // spellings have no effect.
 func CleanHTML(s string) string {
 	for range 3 { // the output parses to itself after two rounds at most

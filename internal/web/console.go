@@ -40,7 +40,7 @@ type Up struct {
 	URL   string
 }
 
-// Filter is the form above a list. It is sent by GET, so that what it selects stands in the address.
+// Filter is the form above a list. It is sent by GET, so what it selects stands in the address.
 type Filter struct {
 	Action string
 	Hidden []Hidden
@@ -57,7 +57,7 @@ type ConsolePart struct {
 	Charts      []Chart
 	Choices     []Choice // of what the part shows
 	Table       *Table
-	Fold        Text   // folds the table up behind these words. Empty: it stands open
+	Fold        Text   // folds the table up after these words. Empty: it stands open
 	Pick        *Pick  // what is done to the rows that are chosen
 	Empty       *Empty // in place of a table without rows
 	Secret      *Secret
@@ -73,7 +73,7 @@ type Frame struct {
 	URL   string // a path
 }
 
-// framed tells whether a page has frames.
+// framed reports whether a page has frames.
 func (c Console) framed() bool {
 	return slices.ContainsFunc(c.Parts, func(p ConsolePart) bool { return len(p.Frames) > 0 })
 }
@@ -154,7 +154,7 @@ type Chart struct {
 	Total  string
 	Counts []int64
 	Bad    bool // it counts what should not happen
-	// Most is the highest of the counts in words, beside the top of the chart. Empty: there is nothing to see
+	// Most is the highest of the counts in words, next to the top of the chart. Empty: there is nothing to see
 	Most string
 	// From and To are the ends of the axis below: when the first and the last count begin. Days says that they are days.
 	From, To time.Time
@@ -243,7 +243,7 @@ type ConsoleForm struct {
 	Danger                       bool
 }
 
-// Files tells whether the form has files.
+// Files reports whether the form has files.
 func (c ConsoleForm) Files() bool {
 	return slices.ContainsFunc(c.Fields, func(f Field) bool { return f.Type == "file" })
 }
@@ -262,7 +262,7 @@ func (c Console) fields() (out []Field) {
 // has that a table does not break.
 const longCode, longWord = 28, 20
 
-// Long tells whether the fact has a value that needs more space than the others.
+// Long reports whether the fact has a value that needs more space than the others.
 func (c ConsoleFact) Long() bool {
 	return slices.ContainsFunc(c.Cells, func(in Cell) bool { return in.Code && utf8.RuneCountInString(in.Name) > longCode })
 }

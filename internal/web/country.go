@@ -45,7 +45,7 @@ func (l *language) countries(chosen string) []option {
 	return append([]option{{"", l.T("profile.country.none"), chosen == ""}}, out...)
 }
 
-// sortKey returns a name without accents and case, so that Åland stands among the names with A.
+// sortKey returns a name without accents and case, so Åland stands among the names with A.
 func sortKey(name string) string {
 	return strings.Map(func(c rune) rune {
 		if unicode.Is(unicode.Mn, c) {

@@ -40,7 +40,7 @@ func (p *Renderer) CSRF(binding, form string) string {
 	return base64.RawURLEncoding.EncodeToString(append(nonce, secret.MAC(p.cfg.Key, "csrf", string(nonce), binding, form)...))
 }
 
-// IsCSRF tells whether a token is one that CSRF has returned for this binding and form.
+// IsCSRF reports whether a token is one that CSRF has returned for this binding and form.
 func (p *Renderer) IsCSRF(token, binding, form string) bool {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil || len(raw) <= nonceBytes || binding == "" {
@@ -67,7 +67,7 @@ func (p *Renderer) CheckPost(r *http.Request, binding, form string) error {
 	return nil
 }
 
-// FromHere tells whether the browser says that one of our pages has led to a request: a navigation or a form, no
+// FromHere reports whether the browser says that one of our pages has led to a request: a navigation or a form, no
 // picture, frame, script or prefetch. A redirect on the way does not make another site's link ours. (Fetch Metadata)
 func FromHere(r *http.Request) bool {
 	for name, want := range map[string]string{"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"} {

@@ -160,7 +160,7 @@ func (f *frame) Field(in Field) field {
 	return out
 }
 
-// isUsername tells whether people type their username into the field.
+// isUsername reports whether people type their username into the field.
 func isUsername(f Field) bool { return strings.HasPrefix(f.Autocomplete, "username") }
 
 // Unchecked returns an attribute of a form that keeps browsers from checking it, if they would refuse usernames that

@@ -42,14 +42,14 @@ func drawIcon(size int, ground, ink color, square bool) *image.NRGBA {
 	return out
 }
 
-// inPlate tells whether a point of the drawing is within the rounded square.
+// inPlate reports whether a point of the drawing is within the rounded square.
 func inPlate(x, y float64) bool {
 	const r = 7
 	dx, dy := max(r-x, x-(32-r), 0), max(r-y, y-(32-r), 0)
 	return dx*dx+dy*dy <= r*r
 }
 
-// inArch tells whether a point of the drawing is within the arch.
+// inArch reports whether a point of the drawing is within the arch.
 func inArch(x, y float64) bool {
 	within := func(r float64) bool {
 		dx, dy := x-16, min(y-15.5, 0)

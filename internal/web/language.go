@@ -91,7 +91,7 @@ func (p *Renderer) languageLinks(r *http.Request, v View, now *language) []langu
 	return links
 }
 
-// passing tells whether the browser leaves the page by itself.
+// passing reports whether the browser leaves the page by itself.
 func (v View) passing() bool {
 	switch d := v.Data.(type) {
 	case FormPost, Forward, SigningOut:

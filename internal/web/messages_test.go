@@ -95,8 +95,8 @@ func TestLanguagesAreWhole(t *testing.T) {
 	}
 }
 
-// TestMessagesAreSorted: messages are in the order of their keys, so that two changes seldom add theirs at the same
-// place. `make golden` sorts them.
+// TestMessagesAreSorted: messages are in the order of their keys, so two changes seldom add theirs at the same place.
+// `make golden` sorts them.
 func TestMessagesAreSorted(t *testing.T) {
 	t.Parallel()
 	for _, l := range web.Languages() {

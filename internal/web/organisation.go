@@ -144,5 +144,5 @@ func (f *frame) Initials() (out string) {
 	return out
 }
 
-// signedIn tells whether the page is only for people who are signed in: their consent, and their account.
+// signedIn reports whether the page is only for people who are signed in: their consent, and their account.
 func (v View) signedIn() bool { return v.Template == "consent" || v.Nav != nil }

@@ -144,8 +144,8 @@ var submitHash = func() string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }()
 
-// IsFormTarget tells whether a policy can name the URI as the only target of a form: http or https, and a host that is
-// a name or an IPv4 address, because source expressions allow no other. (Content Security Policy Level 3 2.3.1)
+// IsFormTarget reports whether a policy can name the URI as the only target of a form: http or https, and a host that
+// is a name or an IPv4 address, because source expressions allow no other. (Content Security Policy Level 3 2.3.1)
 func IsFormTarget(uri string) bool { return formTarget(uri) != "'none'" }
 
 // formTarget is the source expression of exactly this URI, without its query, or 'none'.

@@ -122,7 +122,7 @@ func (p *Renderer) still(w http.ResponseWriter, body []byte, look Look, styles s
 	return err
 }
 
-// acts tells whether an element does something by being there.
+// acts reports whether an element does something by being there.
 func acts(n *html.Node) bool {
 	switch n.DataAtom {
 	case atom.Script, atom.Iframe, atom.Object, atom.Embed, atom.Base:
@@ -135,7 +135,7 @@ func acts(n *html.Node) bool {
 	return false
 }
 
-// leads tells whether an attribute leads away from the page, or takes the focus.
+// leads reports whether an attribute leads away from the page, or takes the focus.
 func leads(n *html.Node, key string) bool {
 	switch key {
 	case "href":

@@ -24,7 +24,7 @@ type Push struct {
 	Refresh       bool // the page reloads every few seconds
 	Others        string
 	Cancel        string
-	// Account is the person who steps up, and Another the link for somebody else. Empty: the page is on the phone.
+	// Account is the person who steps up, and Another the link for someone else. Empty: the page is on the phone.
 	Account, Another string
 	// Change is the page for a new password. Empty: no link
 	Change string

@@ -12,7 +12,7 @@ import (
 // without one it lists Choices. The messages of a method are step_up.<Method>.choice, .text and .label.
 type StepUp struct {
 	Account      string
-	Another      string // same-origin link for somebody else. Empty: none
+	Another      string // same-origin link for someone else. Empty: none
 	Method       string
 	Action, CSRF string
 	// Digits says that a code has digits only, Hidden that onlookers must not read it.
@@ -97,7 +97,7 @@ type Badge struct{ Kind, Text string }
 // SecurityAction is a link. Label is the key of its message.
 type SecurityAction struct{ Label, URL string }
 
-// Danger tells whether something is taken away.
+// Danger reports whether something is taken away.
 func (a SecurityAction) Danger() bool { return a.Label == "security.remove" }
 
 // Authenticator is the data of authenticator: a secret for an app. Its form sends csrf and code.
@@ -145,7 +145,7 @@ func (r Recovery) All() string { return strings.Join(r.Codes, " ") }
 // form sends csrf.
 type Confirm struct{ Key, Name, Action, CSRF, Cancel string }
 
-// Danger tells whether something is taken away.
+// Danger reports whether something is taken away.
 func (c Confirm) Danger() bool { return strings.HasPrefix(c.Key, "remove.") }
 
 // QR is a code as a drawing: a path in a square of Size, with the quiet border that readers need.

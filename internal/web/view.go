@@ -92,11 +92,11 @@ type Token struct {
 type Consent struct {
 	Action, CSRF, RequestID string
 	Account                 string // of the person who is asked
-	Another                 string // same-origin link for somebody else. Empty: none
+	Another                 string // same-origin link for someone else. Empty: none
 	Owner                   string // host of the client's redirect URI
 	Scopes                  []ScopeLine
 	Sites                   []string // origins of the sites that the client can open
-	// Unregistered is set for a client that nobody has registered. Its name on the page is its host.
+	// Unregistered is set for a client that no one has registered. Its name on the page is its host.
 	Unregistered *Unregistered
 	Details      []Detail
 }
@@ -125,7 +125,7 @@ type Texts map[string]string
 type Release struct {
 	Action, CSRF string
 	Account      string // of the person who is asked
-	Another      string // same-origin link for somebody else. Empty: none
+	Another      string // same-origin link for someone else. Empty: none
 	Rows         []ReleaseRow
 }
 
@@ -136,7 +136,7 @@ type ReleaseRow struct {
 	Optional         bool     // the person can leave it out
 }
 
-// Unregistered is what a client says of itself that nobody has registered, and where it is sent.
+// Unregistered is what a client says of itself that no one has registered, and where it is sent.
 type Unregistered struct {
 	Name     string
 	Verified bool   // the operator knows its host
@@ -155,7 +155,7 @@ type Resource struct{ Name, Address string }
 type Device struct {
 	Action, CSRF string
 	Account      string // of the person who is asked
-	Another      string // same-origin link for somebody else. Empty: none
+	Another      string // same-origin link for someone else. Empty: none
 	Code         string // that the device shows
 	Address      string // of the device
 	Time         time.Time
@@ -164,7 +164,7 @@ type Device struct {
 	Details      []Detail
 }
 
-// accountLine is the account that a page is about, and the link for somebody else.
+// accountLine is the account that a page is about, and the link for someone else.
 type accountLine struct{ Account, Hint, Another, NotYou string }
 
 // Who returns what the template who shows.
@@ -215,7 +215,7 @@ type SignedOut struct {
 	GoOn bool
 	// Again is where the person can sign in again. Empty: the account pages.
 	Again string
-	// Frames are pages of clients that are loaded invisibly, so that they end their own sessions. (OpenID Connect
+	// Frames are pages of clients that are loaded invisibly, so they end their own sessions. (OpenID Connect
 	// Front-Channel Logout 2)
 	Frames []string
 	// Apps are those that have not confirmed the sign-out.

@@ -11,7 +11,7 @@ import (
 
 // Source says where a text that is not built in comes from.
 type Source struct {
-	// Layer is the place among those that SetOverrides has set. The extension directory is behind them.
+	// Layer is the place among those that SetOverrides has set. The extension directory is after them.
 	Layer int
 	// Locale is that of the text, in lower case and with underscores. Empty: it is for every language
 	Locale string

@@ -38,7 +38,7 @@ type Lasting struct {
 	store *Store
 	down  error              // why there is no store now; nil: there is one
 	past  Stats              // of earlier openings
-	tell  func(reason error) // nil: nobody is told
+	tell  func(reason error) // nil: no one is told
 	tries []time.Time        // openings after a failure
 }
 

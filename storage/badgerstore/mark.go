@@ -21,7 +21,7 @@ import (
 const format = 1
 
 // mark says which form a storage directory has, and which store it is: a copy has the mark of the original, a backup
-// that was restored has its own. It is in the file of the commit numbers, behind them.
+// that was restored has its own. It is in the file of the commit numbers, after them.
 type mark struct {
 	format uint64 // 0: there is no mark
 	id     [16]byte

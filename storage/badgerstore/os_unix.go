@@ -104,7 +104,7 @@ func readPID(f *os.File) int {
 	return pid
 }
 
-// writePID notes this process for the message to others. The lock holds without it, so that an error does no harm.
+// writePID notes this process for the message to others. The lock holds without it, so an error does no harm.
 func writePID(f *os.File) {
 	if f.Truncate(0) == nil {
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)

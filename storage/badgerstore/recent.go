@@ -13,7 +13,7 @@ const recentSize = 2 << 20
 // perRecent is what an entry takes up in addition to its key and value, in bytes, rounded up.
 const perRecent = 128
 
-// recent keeps the records that closures have read last, as they are in Badger after the writer's last commit: nobody
+// recent keeps the records that closures have read last, as they are in Badger after the writer's last commit: no one
 // else writes there. A record that many closures read and write, such as the head of a list, needs no search through
 // Badger's tables each time. That a key has no record is kept from the second time on: most such keys, like those of
 // new records, are asked for once. Views read Badger, since each has a snapshot of its own.
@@ -51,7 +51,7 @@ func tableOf[B string | []byte](prefix B) B {
 	return prefix[:0]
 }
 
-// vacant tells whether Badger has no record of the table of a prefix.
+// vacant reports whether Badger has no record of the table of a prefix.
 func (r *recent) vacant(prefix []byte) bool { return r.empty[string(tableOf(prefix))] }
 
 // miss says that a scan has found nothing in Badger. It returns a table to look at, or nothing.

@@ -26,7 +26,7 @@ type sideFile struct {
 
 const (
 	slotSize = 16  // seq and its checksum
-	slotStep = 512 // apart, so that no sector holds both
+	slotStep = 512 // apart, so no sector holds both
 )
 
 func slot(seq uint64) []byte {

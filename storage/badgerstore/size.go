@@ -7,7 +7,7 @@ import (
 )
 
 // SizeOnDisk returns the space that the files of a store's directory take, the reserve included. Badger makes files
-// larger than what is in them, so that their blocks count.
+// larger than what is in them, so their blocks count.
 func SizeOnDisk(dir string) (size int64, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// snapshots knows which commits are still being read, so that Badger keeps them and can drop the rest.
+// snapshots knows which commits are still being read, so Badger keeps them and can drop the rest.
 type snapshots struct {
 	mu      sync.Mutex // guards everything below
 	idle    sync.Cond  // signalled when the last view of a closed store ends

@@ -173,7 +173,7 @@ func (t *tx) Delete(key []byte) error {
 	return t.write(&engine.Entry{Key: string(key)})
 }
 
-// writes tells whether a record can be written under a key.
+// writes reports whether a record can be written under a key.
 func (t *tx) writes(key []byte) error {
 	switch {
 	case t.ended:
@@ -299,8 +299,8 @@ func (s *scan) open(prefix []byte) {
 // table with short-lived records can have hundreds of thousands until Badger compacts.
 const maxMarks = 512
 
-// empty tells whether Badger has no record whose key begins with prefix. false: it has one, or more marks of
-// deleted ones than it pays to pass.
+// empty reports whether Badger has no record whose key begins with prefix. false: it has one, or more marks of deleted
+// ones than it pays to pass.
 func (t *tx) empty(prefix []byte) bool {
 	it, err := t.iterator(badger.IteratorOptions{Prefix: append([]byte{recordSpace}, prefix...), AllVersions: true})
 	if err != nil {

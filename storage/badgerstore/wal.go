@@ -180,8 +180,8 @@ func (w *wal) written() (*os.File, error) {
 	}
 }
 
-// begin opens a log that Badger has begun and makes its directory entry durable, so that no answer rests on a log that
-// a power loss makes disappear.
+// begin opens a log that Badger has begun and makes its directory entry durable, so no answer rests on a log that a
+// power loss makes disappear.
 func (w *wal) begin(name string) (*os.File, error) {
 	f, err := w.open(name)
 	for range openTries {

@@ -34,7 +34,7 @@ func anchor(l *dirLock, dir string) string {
 	return path
 }
 
-// allocate gives a log that Badger has made its blocks, so that writing to it through the memory map never meets a full
+// allocate gives a log that Badger has made its blocks, so writing to it through the memory map never meets a full
 // disk. It does what it can: without blocks there is still the watermark.
 func allocate(log string) {
 	f, err := os.OpenFile(log, os.O_RDWR, 0)

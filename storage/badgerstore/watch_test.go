@@ -77,7 +77,7 @@ func openForWatch(t *testing.T, disk bool) tracked {
 	return s
 }
 
-// A reader that is woken reads what has woken it, and nobody else is woken.
+// A reader that is woken reads what has woken it, and no one else is woken.
 func TestCommitWakesThoseWhoHaveReadWhatItWrites(t *testing.T) {
 	t.Parallel()
 	for _, disk := range []bool{false, true} {

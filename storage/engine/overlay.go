@@ -144,7 +144,7 @@ type Bounds struct {
 // Empty tells that no key is within.
 func (b Bounds) Empty() bool { return b.Bounded && b.Low >= b.High }
 
-// Has tells whether a key is within.
+// Has reports whether a key is within.
 func (b Bounds) Has(key string) bool { return key >= b.Low && (!b.Bounded || key < b.High) }
 
 // BoundsOf returns the keys that a range spans.

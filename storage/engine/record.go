@@ -70,7 +70,7 @@ func Expires(stored []byte) time.Time {
 	return time.UnixMicro(us)
 }
 
-// Expired tells whether a record can be collected.
+// Expired reports whether a record can be collected.
 func Expired(stored []byte, now time.Time) bool {
 	us := RecordExpiry(stored)
 	return us != 0 && us < now.UnixMicro()

@@ -44,7 +44,7 @@ func parseURL(text string) (*pgconn.Config, error) {
 	if scheme, _, ok := strings.Cut(text, "://"); !ok || scheme != "postgres" &&
 		scheme != "postgresql" { // it would be read as a list of name=value
 		config, err = nil, errors.New("it begins with neither postgres:// nor postgresql://")
-	} else if err == nil && strings.Contains(config.Database, "@") { // behind a / of the password
+	} else if err == nil && strings.Contains(config.Database, "@") { // after a / of the password
 		err = errors.New("the database is not a name")
 	}
 	if err == nil && !saysMode(text) {
@@ -89,7 +89,7 @@ func (o Options) LacksMode() bool {
 
 func remote(f *pgconn.FallbackConfig) bool { return !local(f.Host) }
 
-// local reports whether a host is this machine, so that nobody else can read what is sent.
+// local reports whether a host is this machine, so no one else can read what is sent.
 func local(host string) bool {
 	if strings.HasPrefix(host, "/") || strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
 		return true

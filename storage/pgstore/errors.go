@@ -33,7 +33,7 @@ func (s *Store) full() error {
 	return errFull
 }
 
-// refused tells whether the server has said that a transaction is not committed.
+// refused reports whether the server has said that a transaction is not committed.
 func refused(err error) bool {
 	var e *pgconn.PgError
 	if !errors.As(err, &e) {

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// foresight knows what views that have begun with the same keys have read next, so that it is read along with them, in
-// one round trip. It knows keys and no values: what is read is read from the database each time.
+// foresight knows what views that have begun with the same keys have read next, so it is read along with them, in one
+// round trip. It knows keys and no values: what is read is read from the database each time.
 type foresight struct {
 	mu       sync.Mutex          // guards what follows
 	new, old map[string][][]byte // by the keys of the first read

@@ -11,7 +11,7 @@ import (
 // waits, and is asked in one statement together.
 const gatherers = 2
 
-// maxGathered bounds the keys of one statement, and so the time that somebody waits for what others ask.
+// maxGathered bounds the keys of one statement, and so the time that someone waits for what others ask.
 const maxGathered = 512
 
 // gather reads records for many views at once. Each gets what a statement has read that was sent after it had asked.
@@ -54,7 +54,7 @@ func (g *gather) read(ctx context.Context, keys [][]byte) (map[string]row, error
 	}
 }
 
-// serve asks for some, and has somebody else ask for those who wait by then.
+// serve asks for some, and has someone else ask for those who wait by then.
 func (g *gather) serve(list []*asking) {
 	keys := list[0].keys
 	for _, a := range list[1:] {

@@ -20,7 +20,7 @@ import (
 
 // A database that takes the place of another one, as a standby that is promoted does, can lack what was answered. Each
 // process therefore counts its commits in a row of its own, which a commit writes together with all else, and only
-// where the row is as the commit before has left it. The row is among the records, so that it goes back with them where
+// where the row is as the commit before has left it. The row is among the records, so it goes back with them where
 // gatehouse_kv alone is put back. Each connection, and each question for the time, compares the rows with those that
 // were seen before. If one has gone back, the store answers nothing any more, and says so to the other processes, until
 // an operator has accepted the loss.
@@ -203,7 +203,7 @@ func acceptedIn(facts map[string]string) uint64 {
 	return n
 }
 
-// lostIn tells whether a process has noticed a loss that nobody has accepted yet.
+// lostIn reports whether a process has noticed a loss that no one has accepted yet.
 func lostIn(facts map[string]string) (what string, lost bool) {
 	number, what, _ := strings.Cut(facts[lostName], " ")
 	n, err := strconv.ParseUint(number, 10, 64)
@@ -257,7 +257,7 @@ func (s *Store) judgeHistory(c *session, before seen, facts map[string]string) e
 	return h.trouble()
 }
 
-// goOn begins anew after a loss was accepted.
+// goOn starts over after a loss was accepted.
 func (s *Store) goOn(facts map[string]string) {
 	h := s.history
 	h.mu.Lock()
@@ -288,8 +288,8 @@ func (b seen) missing(own string, facts map[string]string) (what string, lost bo
 	return "", false
 }
 
-// removed tells whether a row is not there because its process has not committed for long: it has ended, or was paused,
-// as this one can have been. See forgetTallies.
+// removed reports whether a row is not there because its process has not committed for long: it has ended, or was
+// paused, as this one can have been. See forgetTallies.
 func removed(was tally, is string) bool {
 	return (is == "" || is == unknownTally) && time.Unix(was.at, 0).Before(time.Now().Add(time.Hour-tallyKept))
 }

@@ -187,7 +187,7 @@ func testLostWrites(t *testing.T, tables ...string) {
 	}
 }
 
-// TestCountsAreNoRecords: the rows that count commits are in no scan, and nobody writes them. A database that has
+// TestCountsAreNoRecords: the rows that count commits are in no scan, and no one writes them. A database that has
 // nothing else is empty.
 func TestCountsAreNoRecords(t *testing.T) {
 	t.Parallel()

@@ -28,7 +28,7 @@ const (
 	// silence is how long no beat is heard before nothing is relied on. What is open has ended a second after a
 	// revocation, so it is a little less.
 	silence = 900 * time.Millisecond
-	// listenAnew is how long no beat is heard before the session is made anew: it may be to another server.
+	// listenAnew is how long no beat is heard before the session is made again: it may be to another server.
 	listenAnew = 4 * time.Second
 	// listenPause is how long it takes until another try.
 	listenPause = time.Second

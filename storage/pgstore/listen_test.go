@@ -118,7 +118,7 @@ func TestOtherNodeWakes(t *testing.T) {
 			o.Schema = newSchema()
 			writer, watcher := openNode(t, o), openNode(t, o)
 			b := make(bell, 1)
-			// Nobody sleeps through a commit: the reader waits for nothing but to be woken.
+			// No one sleeps through a commit: the reader waits for nothing but to be woken.
 			const last = 40
 			done := make(chan struct{})
 			_, w := watcher.watch(t, b, "token/a")
@@ -175,7 +175,7 @@ func TestOtherNodeWakes(t *testing.T) {
 }
 
 // TestSilence: when a node hears nothing any more, because what is told gets lost or its session was ended, it wakes
-// who relies on it, and nobody can rely on it until it hears again.
+// who relies on it, and no one can rely on it until it hears again.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	o := pgstore.Options{URL: server.URL(pgtest.Database, "sslmode=disable", "application_name=silence"), Schema: newSchema()}

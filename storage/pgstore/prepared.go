@@ -19,7 +19,7 @@ const lasting = "SET synchronous_commit = %s; SET plan_cache_mode = force_generi
 
 const pidText = "SELECT pg_backend_pid()::text"
 
-// direct tells whether the session is one of the server itself. A pooler gives it another number.
+// direct reports whether the session is one of the server itself. A pooler gives it another number.
 func (c *session) direct() (bool, error) {
 	results, err := c.run(statement{sql: pidText})
 	return err == nil && string(results[0].Rows[0][0]) == fmt.Sprint(c.conn.PID()), err

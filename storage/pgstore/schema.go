@@ -73,7 +73,7 @@ func (s *Store) prepare(ctx context.Context) (channel string, err error) {
 	}
 }
 
-// channelOf returns a name that all have in common who use our table, and nobody else of the database.
+// channelOf returns a name that all have in common who use our table, and no one else of the database.
 func (s *Store) channelOf(c *session) (string, error) {
 	r, err := c.run(statement{sql: "SELECT $1::regclass::oid::text", types: []uint32{typeText}, params: [][]byte{[]byte(s.sql.table)}})
 	if err != nil {
@@ -96,7 +96,8 @@ func (s *Store) channelOf(c *session) (string, error) {
 	return channel, nil
 }
 
-// lacksNotify tells whether a server refuses to notify for good: it has no such feature or function, or no right to it.
+// lacksNotify reports whether a server refuses to notify for good: it has no such feature or function, or no right to
+// it.
 func lacksNotify(err error) bool {
 	state := sqlState(err)
 	return state == "0A000" || strings.HasPrefix(state, "42")
@@ -182,7 +183,7 @@ type column struct {
 	kind uint32
 }
 
-// examine tells whether our tables are there, and refuses those of others.
+// examine reports whether our tables are there, and refuses those of others.
 func (s *Store) examine(c *session) (there bool, err error) {
 	var records, meta bool
 	for try := 0; try == 0 || try == 1 && records != meta; try++ { // another server can make them between the two questions
@@ -219,7 +220,7 @@ func (s *Store) foreign(why string) error {
 	return refusal("the database has tables of somebody else under our names (%s): use another database, or another `schema`", why)
 }
 
-// columnsOf tells whether a table is there, and refuses one with other columns.
+// columnsOf reports whether a table is there, and refuses one with other columns.
 func (s *Store) columnsOf(c *session, table string, want []column) (bool, error) {
 	fields, err := c.describe("SELECT * FROM " + table)
 	switch sqlState(err) {
@@ -262,7 +263,7 @@ func (s *Store) create(c *session) error {
 	return err
 }
 
-// raced tells whether another node has made the tables at the same time.
+// raced reports whether another node has made the tables at the same time.
 func raced(err error) bool {
 	switch sqlState(err) {
 	case "23505", "42P06", "42P07", "42710", "40001", "40P01", "XX000":
@@ -271,7 +272,7 @@ func raced(err error) bool {
 	return false
 }
 
-// rehearse writes nothing in every way that the store will, so that missing rights are found now.
+// rehearse writes nothing in every way that the store will, so missing rights are found now.
 func (s *Store) rehearse(c *session) error {
 	list := append(s.sql.beginUpdate[:len(s.sql.beginUpdate):len(s.sql.beginUpdate)], s.sql.get(nil),
 		s.sql.put(nil, nil, nil, nil), s.sql.remove(nil),

@@ -91,10 +91,10 @@ func (c *session) describe(sql string) ([]pgconn.FieldDescription, error) {
 	return d.Fields, nil
 }
 
-// usable tells whether the session can begin another transaction.
+// usable reports whether the session can begin another transaction.
 func (c *session) usable() bool { return !c.conn.IsClosed() && c.conn.TxStatus() == 'I' }
 
-// rollBack ends the transaction, and tells whether the session can begin another one.
+// rollBack ends the transaction, and reports whether the session can begin another one.
 func (c *session) rollBack() bool {
 	if !c.conn.IsClosed() && c.conn.TxStatus() != 'I' {
 		if _, err := c.run(statement{sql: "ROLLBACK"}); err != nil {
@@ -131,7 +131,7 @@ func newPool(config *pgconn.Config, size int) *pool {
 
 var errPoolBusy = unavailable("all connections to the database are in use")
 
-// get returns a session that nobody else uses.
+// get returns a session that no one else uses.
 func (p *pool) get(ctx context.Context) (*session, error) {
 	timer := time.NewTimer(roundTripTimeout)
 	defer timer.Stop()
@@ -232,7 +232,7 @@ func (p *pool) reset(era uint64) {
 	}
 }
 
-// outdated tells whether a session is of an earlier era.
+// outdated reports whether a session is of an earlier era.
 func (p *pool) outdated(c *session) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

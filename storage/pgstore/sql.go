@@ -92,8 +92,8 @@ func (q *texts) remove(keys [][]byte) statement {
 // maxStatement bounds the parameters of one statement, in bytes.
 const maxStatement = 4 << 20
 
-// write returns the statements that write entries, which are in the order of their keys, so that two nodes lock rows in
-// the same order.
+// write returns the statements that write entries, which are in the order of their keys, so two nodes lock rows in the
+// same order.
 func (q *texts) write(entries []*engine.Entry) []statement {
 	var list []statement
 	var gone [][]byte

@@ -114,7 +114,7 @@ type Stats struct {
 	RoundTrips   uint64        // to the database and back
 	// Retries are the times that something ran again, by what it was: update, view, sweep.
 	Retries map[string]uint64
-	// Hears tells whether it is told at once what other nodes write.
+	// Hears reports whether it is told at once what other nodes write.
 	Hears bool
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// transaction is one transaction of the database. It begins together with its first statement, so that it costs no
-// round trip of its own.
+// transaction is one transaction of the database. It begins together with its first statement, so it costs no round
+// trip of its own.
 type transaction struct {
 	store   *Store
 	ctx     context.Context // of a view
@@ -62,7 +62,7 @@ func (t *transaction) run(list ...statement) ([]*pgconn.Result, error) {
 	return results[len(before):], nil
 }
 
-// has tells whether records were read.
+// has reports whether records were read.
 func (t *transaction) has(keys [][]byte) bool {
 	for _, k := range keys {
 		if _, known := t.known[string(k)]; !known {

@@ -124,7 +124,7 @@ func TestRoundTripsOfADecision(t *testing.T) {
 			return nil
 		})
 		value := fmt.Sprint(n + 2)
-		if err := errors.Join(err, write(t.Context(), value, keys[2])); err != nil { // somebody is faster
+		if err := errors.Join(err, write(t.Context(), value, keys[2])); err != nil { // someone is faster
 			t.Fatal(err)
 		}
 		var damaged error

@@ -195,7 +195,7 @@ func (w *writer) commit(base *transaction, all *engine.Overlay) error {
 	results, err := c.run(list...)
 	took := int64(time.Since(begun))
 	switch {
-	case sqlState(err) == "54000": // so much was told that is not heard yet. No beat is heard either, so nobody relies on it
+	case sqlState(err) == "54000": // so much was told that is not heard yet. No beat is heard either, so no one relies on it
 		w.mute = true
 		err = errAgain
 	case sqlState(err) == goneBack: // the next session tells

@@ -9,7 +9,7 @@ import (
 )
 
 // Notes is the memory of a test double that is told of things inside transactions. It keeps them in the transaction, so
-// that a rollback or a rerun of a closure undoes them as it undoes the product's own records.
+// a rollback or a rerun of a closure undoes them as it undoes the product's own records.
 type Notes[T any] struct{ table storage.Table[T] }
 
 // NewNotes returns notes in a table of their own.

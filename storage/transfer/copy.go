@@ -26,7 +26,7 @@ type Copy struct {
 	After func(storage.Tx) error
 	// Now is the clock. nil: time.Now
 	Now func() time.Time
-	// Tell hears from time to time how far it is: what is done, and how many records of how many. nil: nobody
+	// Tell hears from time to time how far it is: what is done, and how many records of how many. nil: no one
 	Tell func(step string, done, of int)
 }
 

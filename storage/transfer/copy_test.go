@@ -237,7 +237,7 @@ func TestCopyRefuses(t *testing.T) {
 	}
 }
 
-// TestCopyOfAStoreInUse: what somebody changes in the source meanwhile is found.
+// TestCopyOfAStoreInUse: what someone changes in the source meanwhile is found.
 func TestCopyOfAStoreInUse(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(tx storage.Tx) error{

@@ -151,12 +151,12 @@ func (v *Visit) Buttons() (out []web.Action) {
 	return out
 }
 
-// offers tells whether the person of the visit can do something, and there is something to do.
+// offers reports whether the person of the visit can do something, and there is something to do.
 func (v *Visit) offers(a *Act) bool {
 	return v.May(a) == nil && (a.When == nil || a.When(v))
 }
 
-// Link is a cell with a link to an act on one part of what the screen is about. It is empty for somebody who may not.
+// Link is a cell with a link to an act on one part of what the screen is about. It is empty for someone who may not.
 func (v *Visit) Link(name, param, value string) web.Cell {
 	if !v.offers(v.Screen.Act(name)) {
 		return web.Cell{}

@@ -26,7 +26,7 @@ type Config struct {
 	Level int
 	// Groups are the names of the groups of the roles. Default: gatehouse- and the name of the role
 	Groups map[Role]string
-	// SeeAs is the role from which on somebody can look at the accounts of others. Default: nobody can
+	// SeeAs is the role from which on someone can look at the accounts of others. Default: no one can
 	SeeAs Role
 }
 

@@ -52,7 +52,7 @@ func (c Config) Group(r Role) string { return c.complete().Groups[r] }
 // OwnerGroup is the group of the owners.
 func (c Config) OwnerGroup() string { return c.Group(Owner) }
 
-// RoleOf returns the role of somebody in these groups of a partition. Groups of other partitions give none.
+// RoleOf returns the role of someone in these groups of a partition. Groups of other partitions give none.
 func (c Config) RoleOf(partition string, groups []string) (best Role) {
 	if partition != "" && partition != audit.DefaultPartition {
 		return Nobody

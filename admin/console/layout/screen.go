@@ -32,7 +32,7 @@ type Act struct {
 	// Name is the last part of the path: console.act.<name>, its button, and with .title and .text its page.
 	Name string
 	Role Role
-	// peers says that it is not done to somebody who has the highest role, not even by somebody who has it too.
+	// peers says that it is not done to someone who has the highest role, not even by someone who has it too.
 	Spares bool
 	// Own says that people can do it to themselves.
 	Own    bool
@@ -41,7 +41,7 @@ type Act struct {
 	Hidden bool
 	// Upload is how many bytes the files of the form have together at most. 0: it has none
 	Upload int64
-	// When tells whether there is anything to do. nil: there always is.
+	// When reports whether there is anything to do. nil: there always is.
 	When func(v *Visit) bool
 	// May is what the act needs beyond the role, for this request. nil: nothing.
 	May func(v *Visit) error
@@ -72,8 +72,8 @@ type Result struct {
 	File *File // sent in place of a redirect
 }
 
-// File is what a browser saves. Write is called once. An error in the middle breaks the connection off, so that nobody
-// takes a part for the whole.
+// File is what a browser saves. Write is called once. An error in the middle breaks the connection off, so no one takes
+// a part for the whole.
 type File struct {
 	Name, Type string
 	Write      func(w io.Writer) error

@@ -15,15 +15,15 @@ import (
 // A screen can tell a script of its page what is new, by server-sent events (HTML Standard 9.2), as long as the page is
 // open. Such an answer lasts, and a right does not: before each step the session, its level, the role and the switch of
 // the console are read again, as for a page that is opened now. The stream does not count as a use of the session,
-// which ends as if nobody were there, and the stream with it.
+// which ends as if no one were there, and the stream with it.
 
 const (
 	eventStream = "text/event-stream"
 	// streamEvery is how often a stream looks for what is new and whether it may go on.
 	streamEvery = time.Second
-	// heartbeat is after which silence it says that it is still there, so that nothing in between closes it.
+	// heartbeat is after which silence it says that it is still there, so nothing in between closes it.
 	heartbeat = 15 * time.Second
-	// streamLasts is after which time the browser has to ask anew, as for a page.
+	// streamLasts is after which time the browser has to ask again, as for a page.
 	streamLasts = 10 * time.Minute
 	// sendTime is how long a browser can take to read what it is sent.
 	sendTime = 10 * time.Second
@@ -34,7 +34,7 @@ const (
 // Feed returns what is new since its last call.
 type Feed func(v *Visit) (Message, error)
 
-// Message is what a stream sends. A later stream begins behind ID. Without a Name nothing is new.
+// Message is what a stream sends. A later stream begins after ID. Without a Name nothing is new.
 type Message struct{ ID, Name, Data string }
 
 // streams are the open streams of all sessions.
@@ -65,7 +65,7 @@ func (s *streams) leave(session string) {
 	}
 }
 
-// isOver tells whether all streams are to end.
+// isOver reports whether all streams are to end.
 func (s *streams) isOver() bool {
 	select {
 	case <-s.ended:
@@ -75,17 +75,17 @@ func (s *streams) isOver() bool {
 	}
 }
 
-// EndStreams ends all streams, now and for good. Browsers ask anew, and the next configuration answers them.
+// EndStreams ends all streams, now and for good. Browsers ask again, and the next configuration answers them.
 func (f *Frame) EndStreams() {
 	f.streams.over.Do(func() { close(f.streams.ended) })
 }
 
-// wantsStream tells whether a script asks, and not a person who has opened the address.
+// wantsStream reports whether a script asks, and not a person who has opened the address.
 func wantsStream(q *webflow.Request) bool {
 	return strings.Contains(q.Header.Get("Accept"), eventStream)
 }
 
-// stream serves the stream of a screen. Who may not read it is not sent to sign in: nobody would see that page.
+// stream serves the stream of a screen. Who may not read it is not sent to sign in: no one would see that page.
 func (f *Frame) stream(q *webflow.Request, s *Screen) error {
 	if site := q.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" {
 		return Denied("a stream is asked for by another site")

@@ -21,13 +21,13 @@ import (
 const (
 	// Rows is how many rows of a list are on one page.
 	Rows = 50
-	// freshness is how old the sign-in of somebody is at most who changes something.
+	// freshness is how old the sign-in of someone is at most who changes something.
 	freshness = 15 * time.Minute
 	// SinceParam keeps the addresses apart to which sign-ins lead back: see admit.
 	SinceParam = "since"
 )
 
-// Visit is a request of somebody who may see the screen.
+// Visit is a request of someone who may see the screen.
 type Visit struct {
 	*webflow.Request
 
@@ -57,15 +57,15 @@ func (v *Visit) Path() string {
 	return Root + strings.ReplaceAll(v.Screen.Path, "{id}", url.PathEscape(v.PathValue("id")))
 }
 
-// Denied answers somebody who may not see or do something.
+// Denied answers someone who may not see or do something.
 func Denied(why string) error {
 	return &webflow.Answer{Status: http.StatusForbidden, Key: "error.console", Again: "", Cause: errors.New("console: " + why)}
 }
 
-// admit lets somebody see a screen, or returns what answers them: a way to sign in, to raise the sign-in, or a refusal.
-// Somebody who changes something must have signed in of late. A sign-in counts for the address that it was demanded for
-// whatever its age (webflow.Meets), so that demands do not lead in circles; that address therefore holds the quarter of
-// an hour in which it is demanded.
+// admit lets someone see a screen, or returns what answers them: a way to sign in, to raise the sign-in, or a refusal.
+// Someone who changes something must have signed in recently. A sign-in counts for the address that it was demanded for
+// whatever its age (webflow.Meets), so demands do not lead in circles; that address therefore holds the quarter of an
+// hour in which it is demanded.
 func (f *Frame) admit(q *webflow.Request, s *Screen, need Role, fresh bool) (*Visit, error) {
 	if !q.Settings.Features.AdminConsoleEnabled {
 		return nil, webflow.NotFound()
@@ -121,8 +121,8 @@ func returnTo(q *webflow.Request, since string) string {
 	return to
 }
 
-// May tells whether the person of the visit may do something to what the screen is about: they have the role, it is not
-// themselves, and it does not have as much to say as they have. Owners look after each other.
+// May reports whether the person of the visit may do something to what the screen is about: they have the role, it is
+// not themselves, and it does not have as much to say as they have. Owners look after each other.
 func (v *Visit) May(a *Act) error {
 	switch {
 	case v.Role < a.Role:
@@ -139,7 +139,7 @@ func (v *Visit) May(a *Act) error {
 	return nil
 }
 
-// Outranks tells whether the person of the visit may act on somebody of a role. Owners look after each other.
+// Outranks reports whether the person of the visit may act on someone of a role. Owners look after each other.
 func (v *Visit) Outranks(rank Role) bool { return v.Role == Owner || rank < v.Role }
 
 // Recheck returns an error when, by now, the person of the visit is not signed in any more or has lost their role.
@@ -213,7 +213,7 @@ func (f *Frame) showScreen(s *Screen) webflow.Handler {
 		}
 		out, err := s.Show(v)
 		if err == nil && out.Refresh == 0 || errors.Is(err, webflow.ErrAnswered) {
-			// A page that loads itself again would keep the session from ending while nobody is there.
+			// A page that loads itself again would keep the session from ending while no one is there.
 			f.Identity.Session.Use(q.Request, q.SignIn)
 		}
 		if err != nil {
@@ -226,7 +226,7 @@ func (f *Frame) showScreen(s *Screen) webflow.Handler {
 	}
 }
 
-// isAct tells whether a word is the name of an act.
+// isAct reports whether a word is the name of an act.
 func (f *Frame) isAct(name string) bool {
 	for _, s := range f.screens {
 		if s.Act(name) != nil {

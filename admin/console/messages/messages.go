@@ -129,7 +129,7 @@ func (t *texts) filter(v *layout.Visit) filter {
 	return filter{strings.TrimSpace(q.Get("q")), t.locale(v), q.Get("area"), q.Get("state")}
 }
 
-// selects tells whether a text belongs to the list.
+// selects reports whether a text belongs to the list.
 func (f filter) selects(w web.Wording) bool {
 	has := func(text string) bool { return strings.Contains(strings.ToLower(text), strings.ToLower(f.q)) }
 	return (f.area == "" || areaOf(w.Key) == f.area) && (f.state != "changed" || w.Source != nil) &&

@@ -328,7 +328,7 @@ func (t *texts) askTest(v *layout.Visit) (layout.Question, error) {
 	}, nil
 }
 
-// errTests says that somebody has sent as many tests as they may.
+// errTests says that someone has sent as many tests as they may.
 var errTests = errors.New("too many test e-mails")
 
 // sendTest queues the e-mail for the verified address of the administrator, as it is at that moment, and no other.

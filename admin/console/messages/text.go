@@ -71,7 +71,7 @@ func (x *text) stored(locale string) (spelled, text string, ok bool) {
 	return spelled, "", false
 }
 
-// isChanged tells whether a text is stored in any language.
+// isChanged reports whether a text is stored in any language.
 func (t *texts) isChanged(v *layout.Visit) bool {
 	x := shownText(v)
 	_, _, ok := x.stored(settings.DefaultMessages)
@@ -171,7 +171,7 @@ func placeholderFacts(key string) (out []web.ConsoleFact) {
 	return out
 }
 
-// markup matches what somebody meant as HTML. Pages would show it as it stands.
+// markup matches what someone meant as HTML. Pages would show it as it stands.
 var markup = regexp.MustCompile(`<[A-Za-z/!?]|&#?[A-Za-z0-9]+;`)
 
 // check returns what is wrong with a text of a key.
@@ -242,7 +242,7 @@ func about(name string, w web.Wording) []web.ConsoleFact {
 // manyLines is the length in characters from which a text has a field of several lines.
 const manyLines = 60
 
-// askEdit asks for a text. A form that was sent for another version shows what holds now beside what was typed.
+// askEdit asks for a text. A form that was sent for another version shows what holds now next to what was typed.
 func (t *texts) askEdit(v *layout.Visit) (layout.Question, error) {
 	x := shownText(v)
 	locale, name, hidden := t.chosen(v)

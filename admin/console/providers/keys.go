@@ -189,7 +189,7 @@ func (s *setup) publicKey(_ *layout.Visit, in url.Values) (layout.Result, error)
 	return layout.Result{}, &layout.Problem{Key: "console.problem.gone"}
 }
 
-// publicPair downloads the certificate or public key of a key pair, and those that are published beside it.
+// publicPair downloads the certificate or public key of a key pair, and those that are published next to it.
 func (s *setup) publicPair(v *layout.Visit, in url.Values) (layout.Result, error) {
 	p, err := s.pairOf(v, in.Get("pair"))
 	if err != nil {

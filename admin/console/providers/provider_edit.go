@@ -36,7 +36,7 @@ var (
 	secretType = reflect.TypeFor[jsonapi.Secret]()
 )
 
-// editable tells whether a method is one of the settings, Gatehouse's own among them.
+// editable reports whether a method is one of the settings, Gatehouse's own among them.
 func editable(v *layout.Visit) bool { return !isDeclared(&providerOf(v).LoginMethod) }
 
 func mayEditProvider(v *layout.Visit) error {
@@ -248,7 +248,7 @@ func markOf(m *settings.LoginMethod) (string, error) {
 	return hex.EncodeToString(sum[:8]), err
 }
 
-// askEditProvider asks for the members of a login method. A form that was opened before a change by somebody else shows
+// askEditProvider asks for the members of a login method. A form that was opened before a change by someone else shows
 // both values.
 func askEditProvider(v *layout.Visit) (layout.Question, error) {
 	m := &providerOf(v).LoginMethod

@@ -47,7 +47,7 @@ func kindCell(m *settings.LoginMethod) web.Cell {
 	return web.Cell{Name: m.Type}
 }
 
-// isDeclared tells whether a method stands in the Caddyfile.
+// isDeclared reports whether a method stands in the Caddyfile.
 func isDeclared(m *settings.LoginMethod) bool { return !m.Removable && m.ID != settings.OwnMethod }
 
 func originCell(m *settings.LoginMethod) web.Cell {
@@ -68,13 +68,13 @@ func enabledCell(on bool) web.Cell {
 	return web.Cell{Text: web.Say("console.client.disabled"), Kind: "bad"}
 }
 
-// health is when a provider has signed somebody in, or failed to, last.
+// health is when a provider has signed someone in, or failed to, last.
 type health struct {
 	worked, failed stats.Last
 	linked         int
 }
 
-// failing tells whether the last thing that happened was a failure.
+// failing reports whether the last thing that happened was a failure.
 func (h *health) failing() bool { return h.failed.At.After(h.worked.At) }
 
 func healthOf(tx storage.Tx, id string) (h health, err error) {

@@ -20,7 +20,7 @@ import (
 
 // Providers are the identity providers that run. provider.Manager implements it.
 type Providers interface {
-	// Test tries, step by step, what a sign-in at a provider needs. It signs nobody in.
+	// Test tries, step by step, what a sign-in at a provider needs. It signs no one in.
 	Test(ctx context.Context, id string) idp.Steps
 	// Try is Test for a login method that need not be stored or switched on.
 	Try(ctx context.Context, m settings.LoginMethod) (idp.Steps, error)
@@ -39,7 +39,7 @@ type Deps struct {
 	Authz     *authz.Server
 	// PublicKey returns the public part of a signing key as JSON, or nil.
 	PublicKey func(id string) []byte
-	// OlderKeys tells whether the configuration has encryption keys besides the first.
+	// OlderKeys reports whether the configuration has encryption keys besides the first.
 	OlderKeys func() bool
 	// Names returns the usernames of persons by their ids.
 	Names func(tx storage.Tx, ids []string) (map[string]string, error)

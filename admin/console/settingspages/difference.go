@@ -15,8 +15,8 @@ type difference struct {
 	from, to any
 }
 
-// differences returns the values within a member that a change has touched, so that a list of login methods, say, is
-// not shown as two long JSON texts. Entries of lists are told apart by their ids or names.
+// differences returns the values within a member that a change has touched, so a list of login methods, say, is not
+// shown as two long JSON texts. Entries of lists are told apart by their ids or names.
 func differences(path string, from, to any) []difference {
 	if reflect.DeepEqual(from, to) || unset(from) && unset(to) && (from == nil || to == nil) {
 		return nil

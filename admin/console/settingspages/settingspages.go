@@ -268,7 +268,7 @@ var secretMember = regexp.MustCompile(`("(?:client_secret|password|private_key)"
 // is shown again.
 func withoutSecrets(text string) (out string, had bool) {
 	out = secretMember.ReplaceAllString(text, `$1""`)
-	if strings.Contains(out, "PRIVATE KEY") { // in a member that nobody knows
+	if strings.Contains(out, "PRIVATE KEY") { // in a member that no one knows
 		return "", true
 	}
 	return out, out != text

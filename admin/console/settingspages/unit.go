@@ -114,7 +114,7 @@ func valueCell(m settings.Member, raw string) web.Cell {
 	return out
 }
 
-// linked matches a link of the reference, which leads to a file beside it.
+// linked matches a link of the reference, which leads to a file next to it.
 var linked = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
 // says is what a member does, in the words of the reference: they are English.
@@ -215,7 +215,7 @@ func (s *screens) declared(v *layout.Visit, unit string) (*web.Table, error) {
 	return t, nil
 }
 
-// isField tells whether a member has a field of its own in the form: a switch, a number, one of several words, or a
+// isField reports whether a member has a field of its own in the form: a switch, a number, one of several words, or a
 // text. One that does nothing yet has none.
 func isField(m settings.Member) bool {
 	e, _ := effect.Of(m.Path)
@@ -278,7 +278,7 @@ func typed(m settings.Member, in url.Values) string {
 	}
 }
 
-// askUnit asks for the values of a unit. A form that was sent for another version shows what holds now beside what was
+// askUnit asks for the values of a unit. A form that was sent for another version shows what holds now next to what was
 // typed.
 func (s *screens) askUnit(v *layout.Visit) (layout.Question, error) {
 	u := shownUnit(v)

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// Examination is what the doctor looks at: a page of a site of the configuration, which nobody types in.
+// Examination is what the doctor looks at: a page of a site of the configuration, which no one types in.
 type Examination struct {
 	URL    string
 	Public string // a path that is open, or looks as if it was
@@ -29,7 +29,7 @@ var ErrBusy = errors.New("the doctor looks at another site")
 
 // Doctor probes a site.
 type Doctor interface {
-	// Proxies are those that there are mends for. Own is the one for sites of Gatehouse itself.
+	// Proxies are those that there are fixes for. Own is the one for sites of Gatehouse itself.
 	Proxies() (all []string, own string)
 	// Examine sends the requests. Errors: ErrBusy, a *Wrong, or a failure.
 	Examine(ctx context.Context, e Examination) ([]Finding, error)
@@ -122,7 +122,7 @@ func plainPath(pattern string) string {
 	return path
 }
 
-// doctorPage says what the probes have shown: what needs mending first. Findings are English, as in the command.
+// doctorPage says what the probes have shown: what needs fixing first. Findings are English, as in the command.
 func doctorPage(v *layout.Visit, e Examination, found []Finding) *web.Console {
 	out := &web.Console{
 		Title: web.Say("console.doctor.title"), Up: v.Up(),

@@ -14,8 +14,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// explainScreen tells what a request would get. Nothing is sent and nothing is kept, so that it is asked by GET, and
-// the answer can be passed on by its address.
+// explainScreen tells what a request would get. Nothing is sent and nothing is kept, so it is asked by GET, and the
+// answer can be passed on by its address.
 func (g *gateway) explainScreen() *layout.Screen {
 	return &layout.Screen{Name: "explain", Path: explainPath, Role: layout.Viewer, Show: g.showExplain}
 }

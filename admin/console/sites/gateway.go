@@ -19,7 +19,7 @@ import (
 type Deps struct {
 	// Sites returns the sites of the configuration, in the order of their names.
 	Sites func() ([]Site, error)
-	// Explain tells what a request gets that nobody has made. Its error is a *Wrong, or a failure.
+	// Explain tells what a request gets that no one has made. Its error is a *Wrong, or a failure.
 	Explain func(r *http.Request, q Question) (*Explanation, error)
 	// Rules returns the rules of a policy of the Caddyfile.
 	Rules func(policy string) []Rule
@@ -101,7 +101,7 @@ type Rule struct {
 	Counted string // under what its decisions are counted. Empty: they are not
 }
 
-// Question is a request that nobody has made.
+// Question is a request that no one has made.
 type Question struct {
 	URL, Method, Address, Person, Client string
 	At                                   string // RFC 3339. Empty: now

@@ -18,7 +18,7 @@ func (g *gateway) refusalsScreen() *layout.Screen {
 	return &layout.Screen{Name: "refusals", Path: refusalsPath, Icon: "alert", Role: layout.Viewer, Show: g.showRefusals}
 }
 
-// places are where somebody can be refused.
+// places are where someone can be refused.
 var places = []string{denial.Site, denial.SignIn, denial.StepUp, denial.OAuth, denial.API, denial.Page}
 
 func (g *gateway) showRefusals(v *layout.Visit) (*web.Console, error) {
@@ -140,7 +140,7 @@ func whoCell(f *denial.Refusal) web.Cell {
 	return web.Cell{Text: web.Say("console.explain.stranger")}
 }
 
-// refusalScreen tells why somebody was refused, and what the same request would get now.
+// refusalScreen tells why someone was refused, and what the same request would get now.
 func (g *gateway) refusalScreen() *layout.Screen {
 	return &layout.Screen{Name: "refusal", Path: refusalsPath + "/{id}", Role: layout.Viewer, Show: g.showRefusal}
 }

@@ -19,7 +19,7 @@ var tried = []struct{ measure, key string }{
 	{stats.Tried, "console.shadow.tried"}, {stats.TriedRefusals, "console.shadow.refusals"}, {stats.TriedEntries, "console.shadow.entries"},
 }
 
-// hasTrial tells whether the site tries rules.
+// hasTrial reports whether the site tries rules.
 func (s *Site) hasTrial() bool {
 	return slices.ContainsFunc(s.Gates, func(g Gate) bool { return g.Trial != nil })
 }

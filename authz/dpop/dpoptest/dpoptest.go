@@ -110,7 +110,7 @@ func (k *Key) Raw(header, claims Claims) string {
 	return text + "." + base64.RawURLEncoding.EncodeToString(out)
 }
 
-// JWK is the key as the header of a proof has it; private says that it has what nobody must send.
+// JWK is the key as the header of a proof has it; private says that it has what no one must send.
 func (k *Key) JWK(private bool) Claims {
 	k.t.Helper()
 	jwk := jose.JSONWebKey{Key: k.private.Public()}

@@ -51,7 +51,7 @@ func (b *Block) write(to *strings.Builder) {
 	to.WriteString("}\n")
 }
 
-// providerID tells whether a name can be the id of a provider.
+// providerID reports whether a name can be the id of a provider.
 func providerID(s string) bool { return caddyfileutil.CheckProviderID(s) == nil }
 
 func (c *Clients) note(id, text string) { c.Notes = append(c.Notes, Note{id, text}) }

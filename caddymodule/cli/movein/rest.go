@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// isNothing tells whether a value of JSON says no more than its absence.
+// isNothing reports whether a value of JSON says no more than its absence.
 func isNothing(v any) bool {
 	switch v := v.(type) {
 	case nil:

@@ -131,7 +131,7 @@ func TestKeycloakLosesNothing(t *testing.T) {
 	}
 }
 
-// deep tells whether a path is within a part that is named as a whole.
+// deep reports whether a path is within a part that is named as a whole.
 func deep(path string) bool {
 	for _, part := range []string{
 		"smtpServer.", "roles.", "defaultRole.", "groups[].", "clientScopes[].", "scopeMappings[].", "requiredActions[].",

@@ -12,8 +12,8 @@ import (
 )
 
 // Places says where options stand in a Caddyfile, as file:line. Its keys are the names that messages begin with, such
-// as "client shop: secret". They travel in the JSON, so that what is only known when the configuration is loaded can
-// still be said with its line.
+// as "client shop: secret". They travel in the JSON, so what is only known when the configuration is loaded can still
+// be said with its line.
 type Places map[string]string
 
 // named are the words of the global block, and person, whose first argument names their block. The arguments of others
@@ -123,7 +123,7 @@ var (
 	environment = regexp.MustCompile(`\{\$([A-Za-z_][A-Za-z0-9_]*)\}`)
 )
 
-// missing is the error of a word without a value. Caddy has replaced {$X} before the words are read, so that a variable
+// missing is the error of a word without a value. Caddy has replaced {$X} before the words are read, so a variable
 // which is not set leaves nothing behind: the line of the file tells which one it was.
 func missing(d *caddyfile.Dispenser, word, what string) error {
 	text := word + ": " + what

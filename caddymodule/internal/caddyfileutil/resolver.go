@@ -10,15 +10,13 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// Stand-ins take the place of a value with a placeholder while a Caddyfile is adapted, so that it does not count as
-// missing.
+// Stand-ins take the place of a value with a placeholder while a Caddyfile is adapted, so it does not count as missing.
 const (
 	StandInSecret = "a-secret-that-is-known-when-the-configuration-is-loaded"
 	StandInURI    = "https://placeholder.invalid/"
 )
 
-// Resolver turns the texts of a configuration into values. It collects the problems, so that one message names them
-// all.
+// Resolver turns the texts of a configuration into values. It collects the problems, so one message names them all.
 type Resolver struct {
 	// repl resolves placeholders. nil while adapting: then a value with a placeholder is skipped.
 	repl *caddy.Replacer
@@ -53,16 +51,16 @@ func NewResolverAt(places Places) *Resolver {
 // server's own environment and files.
 func NewVerbatimResolver() *Resolver { return &Resolver{verbatim: true} }
 
-// Verbatim tells whether values come from a request, whose sender must not read the server's files.
+// Verbatim reports whether values come from a request, whose sender must not read the server's files.
 func (r *Resolver) Verbatim() bool { return r.verbatim }
 
 // ProblemCount returns how many problems have been found so far.
 func (r *Resolver) ProblemCount() int { return len(r.problems) }
 
-// HasPlaceholder tells whether a value is only known once the configuration is loaded.
+// HasPlaceholder reports whether a value is only known once the configuration is loaded.
 func HasPlaceholder(s string) bool { return strings.Contains(s, "{") }
 
-// Adapting tells whether values with placeholders are still unknown.
+// Adapting reports whether values with placeholders are still unknown.
 func (r *Resolver) Adapting() bool { return r.repl == nil && !r.verbatim }
 
 // Fail adds a problem.

@@ -24,7 +24,7 @@ func (l Listener) String() string {
 	return fmt.Sprintf("another process (%d) listens at %s too", l.PID, l.Addr)
 }
 
-// overlap tells whether a connection can reach both of two addresses.
+// overlap reports whether a connection can reach both of two addresses.
 func overlap(a, b netip.AddrPort) bool {
 	x, y := a.Addr().Unmap(), b.Addr().Unmap()
 	return a.Port() == b.Port() && (x == y || x.IsUnspecified() && (x.Is6() || y.Is4()) || y.IsUnspecified() && (y.Is6() || x.Is4()))

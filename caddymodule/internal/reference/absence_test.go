@@ -168,7 +168,7 @@ var absences = map[string]map[string]string{
 	"outbound": {"allow": closed},
 }
 
-// aside are the blocks that decide about nobody.
+// aside are the blocks that decide about no one.
 var aside = []string{
 	"authorization_details", "member", "lifetimes", "shadow", "events", "webhook", "mail", "sms", "push", "password_hash", "brand",
 }

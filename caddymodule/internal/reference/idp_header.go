@@ -2,7 +2,7 @@ package reference
 
 import "slices"
 
-// HeaderIDP is a proxy that has established who somebody is.
+// HeaderIDP is a proxy that has established who someone is.
 var HeaderIDP = Block{
 	Head: "idp <id> header", Open: "idp edge header",
 	Text:  "An identity that a proxy in front has established, in headers of the request. Only the address of the direct peer counts. From every other peer these headers are deleted.",

@@ -72,7 +72,7 @@ func (b *Block) Option(word string) *Option {
 	return nil
 }
 
-// Opens tells whether a word of the global block opens a block.
+// Opens reports whether a word of the global block opens a block.
 func Opens(word string) bool {
 	o := Gatehouse.Option(word)
 	return o != nil && len(o.Blocks) > 0

@@ -11,7 +11,7 @@ import (
 // stores are handlers that answer with what they have kept of another request.
 var stores = []string{"cache", "souin"}
 
-// late are handlers that look at placeholders when the answer is written, or whenever somebody asks for theirs.
+// late are handlers that look at placeholders when the answer is written, or whenever someone asks for theirs.
 var late = []string{"map", "log_append", "intercept"}
 
 // matcherKind is the kind of a step that stands for the matchers of a route.

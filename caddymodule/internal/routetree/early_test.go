@@ -94,7 +94,7 @@ func TestServersReadFromTheRight(t *testing.T) {
 	}
 }
 
-// TestServersWithoutProxies: a server that trusts nobody takes no stranger for a proxy.
+// TestServersWithoutProxies: a server that trusts no one takes no stranger for a proxy.
 func TestServersWithoutProxies(t *testing.T) {
 	t.Parallel()
 	app := caddyhttp.App{Servers: map[string]*caddyhttp.Server{"one": {}, "none": nil}}

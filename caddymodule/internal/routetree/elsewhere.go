@@ -50,7 +50,7 @@ func (e elsewhere) MatchWithError(r *http.Request) (bool, error) {
 	return false, caddyhttp.Error(http.StatusMisdirectedRequest, errElsewhere)
 }
 
-// takes tells whether a set of matchers names the host of a request or, if it names none, matches the request.
+// takes reports whether a set of matchers names the host of a request or, if it names none, matches the request.
 func takes(set caddyhttp.MatcherSet, r *http.Request) bool {
 	for _, m := range set {
 		switch m := m.(type) {

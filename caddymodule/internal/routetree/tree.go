@@ -178,7 +178,7 @@ func hosts(r *caddyhttp.Route) (out []string) {
 	return out
 }
 
-// ends tells whether a handler answers every request that reaches it.
+// ends reports whether a handler answers every request that reaches it.
 func (s *step) ends() bool {
 	switch s.kind {
 	case "reverse_proxy", "static_response", "error", "acme_server", issuerKind:
@@ -189,12 +189,12 @@ func (s *step) ends() bool {
 	return false
 }
 
-// mentions tells whether the JSON of an unknown module holds the handler gatehouse.
+// mentions reports whether the JSON of an unknown module holds the handler gatehouse.
 func (s *step) mentions() bool {
 	return bytes.Contains(bytes.ReplaceAll(s.unknown, []byte(" "), nil), []byte(`"handler":"`+issuerKind+`"`))
 }
 
-// matchesHost tells whether a host matcher of Caddy matches a host.
+// matchesHost reports whether a host matcher of Caddy matches a host.
 func matchesHost(pattern, host string) bool {
 	if h, _, err := net.SplitHostPort(pattern); err == nil {
 		pattern = h

@@ -42,7 +42,7 @@ func (b *Body) Stop() {
 	}
 }
 
-// Begun tells whether somebody has asked for the body.
+// Begun reports whether someone has asked for the body.
 func (b *Body) Begun() bool { return b.begun }
 
 func (b *Body) Read(p []byte) (int, error) {

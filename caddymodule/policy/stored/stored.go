@@ -46,7 +46,7 @@ func (l Loader) load(name string, p settings.Policy) (out *policy.Policy, at str
 type Settings interface {
 	// Units returns the settings as a transaction sees them.
 	Units(tx storage.Tx) (*settings.Units, error)
-	// IsCurrent tells whether they are the newest that have been read.
+	// IsCurrent reports whether they are the newest that have been read.
 	IsCurrent(u *settings.Units) bool
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // FreePort returns a port that is free, and that no other test gets before this one ends: neither one of this package
-// nor one of a package whose tests run beside it. It lies below the ports that the system gives to connections, which
+// nor one of a package whose tests run next to it. It lies below the ports that the system gives to connections, which
 // could otherwise take it before the test does.
 func FreePort(t testing.TB) string {
 	t.Helper()

@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Config says who is told that somebody asks for access. Nobody need be.
+// Config says who is told that someone asks for access. No one need be.
 type Config struct {
 	Addresses []string
 	Groups    []string // their members, by verified addresses
@@ -140,7 +140,7 @@ func (n *Notices) readers(tx storage.Tx, now time.Time) (out []notify.Notice, er
 	return out, nil
 }
 
-// count counts a request that operators are told of, and tells whether they are.
+// count counts a request that operators are told of, and reports whether they are.
 func count(tx storage.Tx, now time.Time) (bool, error) {
 	rec, found, err := counts.Find(tx, "all")
 	if err != nil {

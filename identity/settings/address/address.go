@@ -27,7 +27,7 @@ var (
 	errTooLong = errors.New("is too long")
 )
 
-// Below tells whether a path is base, or base and more segments.
+// Below reports whether a path is base, or base and more segments.
 func Below(path, base string) bool {
 	base = strings.TrimSuffix(base, "/")
 	return path == base || strings.HasPrefix(path, base+"/")
@@ -146,7 +146,7 @@ func CheckApp(raw string) error {
 	return nil
 }
 
-// CheckOrigin accepts a scheme and a host, and nothing behind them.
+// CheckOrigin accepts a scheme and a host, and nothing after them.
 func CheckOrigin(raw string) error {
 	u, err := Check(raw)
 	if err != nil {

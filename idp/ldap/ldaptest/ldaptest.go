@@ -35,7 +35,7 @@ const (
 // Entry is an entry of the directory.
 type Entry struct {
 	DN         string
-	Password   string // empty: nobody binds as it
+	Password   string // empty: no one binds as it
 	Attributes map[string][]string
 }
 
@@ -240,7 +240,7 @@ func (s *Server) bind(op *ber.Packet) (Answer, string) {
 			return *a, ""
 		}
 	}
-	if password == "" { // RFC 4513 5.1.2: everybody is let in, as nobody
+	if password == "" { // RFC 4513 5.1.2: everybody is let in, as no one
 		return Answer{Policy: -1}, ""
 	}
 	if dn == Reader && password == ReaderPW {
@@ -341,7 +341,7 @@ func pageOf(request *ber.Packet) int {
 	return skip
 }
 
-// fits tells whether a filter matches an entry: and, or, not, equality and presence.
+// fits reports whether a filter matches an entry: and, or, not, equality and presence.
 func (e *Entry) fits(f *ber.Packet) bool {
 	switch f.Tag {
 	case ldapv3.FilterAnd:

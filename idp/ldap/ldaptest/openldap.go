@@ -50,7 +50,7 @@ type Slapd struct {
 	Database string // a further line of the configuration of its database
 }
 
-// StartOpenLDAP serves entries below Base by slapd until the test ends, beside Reader, who finds people.
+// StartOpenLDAP serves entries below Base by slapd until the test ends, next to Reader, who finds people.
 func StartOpenLDAP(t testing.TB, entries []Entry, run Slapd) *OpenLDAP {
 	t.Helper()
 	dir := t.TempDir()
@@ -152,7 +152,7 @@ func (l *OpenLDAP) Connections(t testing.TB) (made, open int) {
 	return read("Total") - 1, read("Current") - 1
 }
 
-// ldif writes entries with every value in base64, so that it can be any. (RFC 2849)
+// ldif writes entries with every value in base64, so it can be any. (RFC 2849)
 func ldif(entries []Entry) string {
 	var b strings.Builder
 	line := func(name, value string) {

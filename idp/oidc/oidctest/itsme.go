@@ -22,7 +22,7 @@ const (
 
 // NewItsme starts a provider that behaves like itsme. It demands the scope of our service and an RSA key that signs for
 // its token endpoint, by the keys at the address that clientKeys returns; signs and encrypts all that it tells; calls
-// that application/json; and keeps no session, so that it names no auth_time.
+// that application/json; and keeps no session, so it names no auth_time.
 func NewItsme(t testing.TB, clientKeys func() jose.JSONWebKeySet) *OP {
 	o := New(t)
 	o.authenticated = true

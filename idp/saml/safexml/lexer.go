@@ -122,14 +122,14 @@ func (s *scanner) skipSpace() bool {
 	return s.at > from
 }
 
-// IsSpace tells whether c is white space of XML.
+// IsSpace reports whether c is white space of XML.
 func IsSpace(c rune) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
 func isNameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.' || c == ':'
 }
 
-// IsNCName tells whether s is a name without a prefix, in ASCII.
+// IsNCName reports whether s is a name without a prefix, in ASCII.
 func IsNCName(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; !isNameByte(c) || c == ':' || i == 0 && (c == '-' || c == '.' || c >= '0' && c <= '9') {

@@ -101,7 +101,7 @@ func newNode(el *etree.Element, around []binding) (*Node, error) {
 	return n, nil
 }
 
-// Is tells whether an element has that name. A nil element has none.
+// Is reports whether an element has that name. A nil element has none.
 func (n *Node) Is(space, name string) bool { return n != nil && n.Space == space && n.Local == name }
 
 // Closed refuses text between the children, and children other than those listed: by plain name in the namespace of n,
@@ -198,8 +198,7 @@ func (n *Node) AllText() string {
 // Place returns the index of the element among all that its parent holds.
 func (n *Node) Place() int { return n.el.Index() }
 
-// Detached returns a copy of the element that declares all namespaces in scope, so that it does not depend on its
-// ancestors.
+// Detached returns a copy of the element that declares all namespaces in scope, so it does not depend on its ancestors.
 func (n *Node) Detached() *etree.Element {
 	el := n.el.Copy()
 	for up := n.el.Parent(); up != nil; up = up.Parent() {

@@ -58,7 +58,7 @@ var (
 )
 
 // scanner reads XML 1.0 in UTF-8 with ASCII names and without a document type. It is narrower than XML on purpose, so
-// that every parser reads the documents it accepts in the same way.
+// every parser reads the documents it accepts in the same way.
 type scanner struct {
 	Door
 	raw     []byte

@@ -175,7 +175,7 @@ func (w *Writer) sendLogout(m *Metadata, prefer, param, relay string, build func
 	return nil, nil //nolint:nilnil // the service provider has no logout service for browsers
 }
 
-// ByBrowser tells whether a browser can bring a LogoutRequest to the service provider.
+// ByBrowser reports whether a browser can bring a LogoutRequest to the service provider.
 func (m *Metadata) ByBrowser() bool {
 	_, redirect := m.Logout[Redirect]
 	_, post := m.Logout[Post]

@@ -212,8 +212,8 @@ func (m *Metadata) encryption(now time.Time) *x509.Certificate {
 	return nil
 }
 
-// OwnMetadata returns the metadata of the identity provider. All certificates that sign are in it, so that service
-// providers know the next one before it is used.
+// OwnMetadata returns the metadata of the identity provider. All certificates that sign are in it, so service providers
+// know the next one before it is used.
 func (w *Writer) OwnMetadata(keys []*idp.Key, signOn, logout, soap string) ([]byte, error) {
 	role := schema.IDPSSODescriptor{WantAuthnRequestsSigned: new(false)}
 	role.ProtocolSupportEnumeration = saml.NSProtocol

@@ -44,7 +44,7 @@ type Source struct {
 	running chan struct{} // closed at the end of the attempt under way. nil: no attempt is under way
 }
 
-// IsXML tells whether metadata stand in the configuration itself.
+// IsXML reports whether metadata stand in the configuration itself.
 func IsXML(from string) bool { return saml.IsXML(from) }
 
 func isRemote(from string) bool { return saml.IsRemote(from) }
@@ -258,7 +258,7 @@ func (s *Source) ended(m *Metadata, err error) {
 		// Their author could otherwise pass for another service provider, without its groups and level.
 		err = fmt.Errorf("they name the entity %q, before %q: load the configuration again if that is right", m.EntityID, s.current.EntityID)
 	case !m.holds(now):
-		if !s.current.holds(now) { // it is kept all the same, so that it is known whose requests are refused
+		if !s.current.holds(now) { // it is kept all the same, so it is known whose requests are refused
 			s.current = m
 		}
 		err = m.expired()

@@ -100,7 +100,7 @@ func NewServerKey(name string, now time.Time) *Key {
 // Close ends the servers.
 func (n *National) Close() { n.Front.Close(); n.Back.Close() }
 
-// Know makes a service provider known, or known anew.
+// Know makes a service provider known, or known again.
 func (n *National) Know(p Partner) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

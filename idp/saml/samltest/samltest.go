@@ -289,7 +289,7 @@ func Parse(raw []byte) *etree.Document {
 	return doc
 }
 
-// Bytes returns the XML of doc. Line ends and tabs are escaped, so that parsers keep them.
+// Bytes returns the XML of doc. Line ends and tabs are escaped, so parsers keep them.
 func Bytes(doc *etree.Document) []byte {
 	doc.WriteSettings = etree.WriteSettings{CanonicalText: true, CanonicalAttrVal: true}
 	raw, err := doc.WriteToBytes()

@@ -179,7 +179,7 @@ type nodeAttack struct {
 	want string
 }
 
-// TestEventsOfEachNodeAreVerified: attack: somebody who can write to the storage changes, removes, or reorders an event
+// TestEventsOfEachNodeAreVerified: attack: someone who can write to the storage changes, removes, or reorders an event
 // of one of three nodes, or a block. It is found in the chain of that node, with its number.
 func TestEventsOfEachNodeAreVerified(t *testing.T) {
 	t.Parallel()
@@ -265,7 +265,7 @@ func (h *nodes) cut(node int, block int) {
 	h.replay(node, block-1)
 }
 
-// replay makes the head of a chain anew from the blocks that are left, as an attacker would who knows our program.
+// replay makes the head of a chain again from the blocks that are left, as an attacker would who knows our program.
 func (h *nodes) replay(node, blocks int) {
 	h.Helper()
 	h.update(func(tx storage.Tx) error {
@@ -301,9 +301,9 @@ var (
 	numbers = storage.NewTable[uint64]("event_next")
 )
 
-// TestEventsOfADeadNodeCannotBeCutOff: attack: a node was killed and never comes back. Somebody removes its last
-// events, or all of them, with blocks, head and numbering, so that its chain alone looks whole. The chain of another
-// node names what is missing.
+// TestEventsOfADeadNodeCannotBeCutOff: attack: a node was killed and never comes back. Someone removes its last events,
+// or all of them, with blocks, head and numbering, so its chain alone looks whole. The chain of another node names what
+// is missing.
 func TestEventsOfADeadNodeCannotBeCutOff(t *testing.T) {
 	t.Parallel()
 	for name, from := range map[string]int{
@@ -391,7 +391,7 @@ func TestACheckpointCannotBeTakenOut(t *testing.T) {
 	}
 }
 
-// TestARebuiltChainIsNotTheOneThatOthersName: attack: an event of one node is removed and its chain is built anew from
+// TestARebuiltChainIsNotTheOneThatOthersName: attack: an event of one node is removed and its chain is built again from
 // there, sealed by our own program.
 func TestARebuiltChainIsNotTheOneThatOthersName(t *testing.T) {
 	t.Parallel()
@@ -434,7 +434,7 @@ func rebuiltChain(t *testing.T) {
 	})
 }
 
-// TestEventsBeforeThereWereSeveralChains: an older node still writes beside a new one, so both number in one chain and
+// TestEventsBeforeThereWereSeveralChains: an older node still writes next to a new one, so both number in one chain and
 // name no other. From the moment on when none is left, each has its own, and the old one is its beginning.
 func TestEventsBeforeThereWereSeveralChains(t *testing.T) {
 	onBoth(t, func(h *nodes) {

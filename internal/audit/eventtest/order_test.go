@@ -83,8 +83,8 @@ func TestEventsOfAllNodesInOneList(t *testing.T) {
 	})
 }
 
-// TestAReaderMissesNoEventThatComesLate: somebody follows the events. A node whose transaction took long, or whose
-// clock is behind, stores an event that is older than those that were read already: it is still found, once.
+// TestAReaderMissesNoEventThatComesLate: someone follows the events. A node whose transaction took long, or whose clock
+// is behind, stores an event that is older than those that were read already: it is still found, once.
 func TestAReaderMissesNoEventThatComesLate(t *testing.T) {
 	t.Parallel()
 	for _, person := range []string{"", "ann"} {
@@ -209,7 +209,7 @@ func BenchmarkTwoNodes(b *testing.B) {
 
 const (
 	people = 20_000
-	// stride is between one person and the next, so that those of one moment were not added together.
+	// stride is between one person and the next, so those of one moment were not added together.
 	stride = 7919
 	// unstride undoes it.
 	unstride = 17679

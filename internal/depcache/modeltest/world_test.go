@@ -58,7 +58,7 @@ type world struct {
 	result  *authn.Result // of the next sign-in
 }
 
-// clock is the clock of a world. It does not lead to the world, so that a store which is closed keeps nothing else.
+// clock is the clock of a world. It does not lead to the world, so a store which is closed keeps nothing else.
 type clock struct{ now time.Time }
 
 func (c *clock) Now() time.Time { return c.now }

@@ -38,7 +38,7 @@ func (m *Memory) KiB() int { return len(m.blocks) }
 // take returns n blocks with any content.
 func (m *Memory) take(n uint32) []block {
 	if len(m.blocks) != int(n) {
-		m.blocks = nil // before the new ones are there, so that both never are
+		m.blocks = nil // before the new ones are there, so both never are
 		m.blocks = make([]block, n)
 	}
 	return m.blocks

@@ -20,7 +20,7 @@ type Sample struct {
 	Failure *web.Failure
 }
 
-// aside are views that nobody reads: those of the console, and pages that lead on by themselves.
+// aside are views that no one reads: those of the console, and pages that lead on by themselves.
 var aside = []string{"console", "form_post", "signed_out_on", "sign_out_blank", "sign_in_alone", "form_read", "form_good", "form_wait"}
 
 // groups are when people see pages, by the beginnings of their ids. The longest counts.

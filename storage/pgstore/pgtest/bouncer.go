@@ -36,7 +36,7 @@ func (s *Server) Bouncer(t testing.TB) string {
 			t.Fatal("the package pgbouncer is missing: run scripts/install.sh")
 		}
 	}
-	for range 5 { // somebody else may take the port
+	for range 5 { // someone else may take the port
 		port, err := freePort()
 		if err != nil {
 			t.Fatal(err)

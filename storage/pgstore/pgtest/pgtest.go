@@ -162,7 +162,7 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 // Run starts the server on its data, after Kill or Start.
 func (s *Server) Run() error {
 	var err error
-	for range 5 { // somebody else may take the port
+	for range 5 { // someone else may take the port
 		if s.Port == 0 {
 			if s.Port, err = freePort(); err != nil {
 				return err

@@ -245,7 +245,7 @@ func (r *relay) statement(kind byte, body []byte) (sql string, counts bool, err 
 	return sql, counts, nil
 }
 
-// spoil makes the server refuse a statement, so that it undoes the transaction; its error is given another code.
+// spoil makes the server refuse a statement, so it undoes the transaction; its error is given another code.
 func (r *relay) spoil(kind byte, body []byte, code string) ([]byte, error) {
 	r.mu.Lock()
 	r.codes = append(r.codes, code)
@@ -284,7 +284,7 @@ func (r *relay) answers() {
 			if e.Code == "40001" {
 				e.Message = "restart transaction: as the test wants"
 			}
-			r.codes = nil // what came behind it was not looked at
+			r.codes = nil // what came after it was not looked at
 			raw, _ := e.Encode(nil)
 			body = raw[5:]
 		}

@@ -80,7 +80,7 @@ func Indent(lines string) string {
 	return "\t" + strings.ReplaceAll(lines, "\n", "\n\t")
 }
 
-// Sample is the example of the block itself, with the lines that it needs beside it.
+// Sample is the example of the block itself, with the lines that it needs next to it.
 func Sample(b *reference.Block) string {
 	lines := b.Sample
 	if lines == "" && b.Needs == "" {
