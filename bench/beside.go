@@ -87,7 +87,8 @@ func (b *bench) pacedP99(t target, rate int, d time.Duration) (float64, error) {
 	return float64(q[1].Microseconds()), nil
 }
 
-// whileIssuing measures introspection while tokens are issued, and Caddy's own respond, which reads nothing, for comparison.
+// whileIssuing measures introspection while tokens are issued, and Caddy's own respond, which reads nothing, for
+// comparison.
 func (b *bench) whileIssuing() error {
 	d := 2 * length()
 	idle, busy := map[string][]float64{}, map[string][]float64{}

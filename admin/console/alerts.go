@@ -312,7 +312,7 @@ func (c *Console) draftOf(v *layout.Visit, in url.Values) (d alert.Draft, err er
 	return d, err
 }
 
-// alertProblem is what an administrator is told of an alert that is not kept or not sent.
+// alertProblem returns the message to an administrator about an alert that is not kept or not sent.
 func alertProblem(err error) error {
 	invalid, untaken := new(alert.InvalidError), new(alert.PostError)
 	switch {
@@ -334,7 +334,8 @@ func alertProblem(err error) error {
 	return err
 }
 
-// said is what an administrator reads of why an address does not answer. Which name server was asked is not among it.
+// said returns the reason, for administrators, that an address does not answer. Which name server was asked is not
+// among it.
 func said(err error) string {
 	if name := new(net.DNSError); errors.As(err, &name) {
 		return name.Name + ": " + name.Err

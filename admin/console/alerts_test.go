@@ -28,7 +28,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// wayOut is what the webhooks of alerts are reached by: public hosts alone, or the server of a test.
+// wayOut is the HTTP transport of alert webhooks: public hosts alone, or the server of a test.
 type wayOut struct {
 	mu sync.Mutex // guards to
 	to *httptest.Server
@@ -50,7 +50,7 @@ func (w *wayOut) RoundTrip(r *http.Request) (*http.Response, error) {
 	return to.Client().Transport.RoundTrip(r)
 }
 
-// receiver is where a webhook leads.
+// receiver is the target of a webhook.
 type receiver struct {
 	mu     sync.Mutex // guards status and got
 	status int

@@ -19,7 +19,7 @@ import (
 type clientField struct {
 	web.Field
 
-	// option is what errors of clients call the member.
+	// option is the name of the member in errors of clients.
 	option string
 	get    func(c *client.Client) string
 	// set takes what was typed, or says what is wrong with it.

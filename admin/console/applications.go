@@ -129,7 +129,7 @@ func enabledCell(a *clientstore.Info) web.Cell {
 	return web.Cell{Text: web.Say("console.client.enabled"), Kind: "good"}
 }
 
-// templates are what applications usually need, by the words of the form.
+// templates are the usual settings of applications, by the words of the form.
 var templates = []struct {
 	name   string
 	client client.Client

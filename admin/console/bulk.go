@@ -20,7 +20,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// manyActs are what is done to many persons at once, by the kinds of jobs, in the order of their buttons.
+// manyActs returns the acts on many persons at once, by the kinds of jobs, in the order of their buttons.
 func (c *Console) manyActs() (out []*layout.Act) {
 	for _, kind := range []string{admin.JobBlock, admin.JobUnblock, admin.JobJoin, admin.JobLeave, admin.JobEnd} {
 		a := &layout.Act{Name: kind + "-many", Role: layout.Helpdesk, Hidden: true, Danger: kind == admin.JobBlock ||
@@ -33,7 +33,8 @@ func (c *Console) manyActs() (out []*layout.Act) {
 	return out
 }
 
-// pick is what leads from the list to the acts on many persons. nil: the person of the visit may do none of them.
+// pick returns the part of the list that leads to the acts on many persons. nil: the person of the visit may do none of
+// them.
 func (c *Console) pick(v *layout.Visit, f personFilter) *web.Pick {
 	out := &web.Pick{
 		Name: "person", All: web.Field{Name: "all", Type: "checkbox", Label: "console.pick.all", Hint: "console.pick.all.hint"},
@@ -265,7 +266,7 @@ func (c *Console) jobScreen() *layout.Screen {
 	}
 }
 
-// jobTitle is what a kind of work is called.
+// jobTitle returns the name of a kind of work.
 func jobTitle(kind string) web.Text {
 	if kind == admin.JobImport {
 		return web.Say("console.act.import")

@@ -46,7 +46,7 @@ type Clients interface {
 	Revoke(ctx context.Context, id string, by audit.Actor) error
 }
 
-// Deps is what the console works with.
+// Deps are the dependencies of the console.
 type Deps struct {
 	Identity *identity.Service
 	Manage   *admin.Service
@@ -65,14 +65,14 @@ type Deps struct {
 	Findings func(ctx context.Context) ([]diagnostic.Finding, error)
 	// Machine returns how the servers, the disk and the queues are.
 	Machine func(ctx context.Context) (Machine, error)
-	// Gateway is what the screens about sites work with.
+	// Gateway are the dependencies of the screens about sites.
 	Gateway sites.Deps
-	// Setup is what the screens of sign-in providers and keys work with, Settings those of the settings.
+	// Setup are the dependencies of the screens of sign-in providers and keys, Settings those of the settings.
 	Setup    providers.Deps
 	Settings settingspages.Deps
-	// Messages is what the screens of texts and the brand work with.
+	// Messages are the dependencies of the screens of texts and the brand.
 	Messages messages.Deps
-	// Upkeep is what the screens about the storage and blocked sign-ins work with.
+	// Upkeep are the dependencies of the screens about the storage and blocked sign-ins.
 	Upkeep maintenance.Deps
 	// Alerts are kept by the screens of alerts.
 	Alerts *alert.Service

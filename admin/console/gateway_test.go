@@ -541,7 +541,7 @@ func TestPolicies(t *testing.T) {
 	h.actHasEvent(b, owner, "/admin/policies/tea/remove-policy", "configuration.ConfigurationUpdatedEvent")
 }
 
-// request is what someone has asked to open, with the reason. It returns the id.
+// request has someone ask for access, with the reason. It returns the id.
 func (h *harness) request(username string, reason ...string) string {
 	h.t.Helper()
 	const site = "https://wiki.example.com"

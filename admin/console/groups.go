@@ -210,7 +210,7 @@ func (c *Console) showGroup(v *layout.Visit) (*web.Console, error) {
 	return out, nil
 }
 
-// usesFact is where the configuration names the group: these places do not follow a new name.
+// usesFact lists the places of the configuration that name the group: they do not follow a new name.
 func (c *Console) usesFact(v *layout.Visit) (web.ConsoleFact, error) {
 	uses := web.ConsoleFact{Label: "console.group.uses"}
 	places, err := c.GroupUses(v.Context(), shownGroup(v).Name)

@@ -17,7 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// importActs are what is done with a file that was uploaded.
+// importActs returns the acts on an uploaded file.
 func (c *Console) importActs() []*layout.Act {
 	return []*layout.Act{
 		{Name: "run-import", Role: layout.Operator, Ask: c.askRunImport, Do: c.runImport, When: func(v *layout.Visit) bool {
@@ -196,7 +196,7 @@ func remarksOf(r *admin.ImportRow) []string {
 	return r.Notes
 }
 
-// outcomeCell is what becomes of a person, or would.
+// outcomeCell shows the outcome of the import for one person, or the expected one.
 func outcomeCell(r *admin.ImportRow) web.Cell {
 	kind := map[string]string{ldapmigration.Created: "good", ldapmigration.Updated: "good", ldapmigration.Exists: "plain"}[r.Status]
 	if kind == "" {

@@ -17,10 +17,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// MostWaiting is how far messages that wait are counted.
+// MostWaiting is the number up to which waiting messages are counted.
 const MostWaiting = 1000
 
-// Machine is how the servers, the disk and the queues are.
+// Machine is the state of the servers, the disk and the queues.
 type Machine struct {
 	Nodes []cluster.Info
 	// Waiting are the messages that are not handed over yet, by kind (mail, sms, push). A kind that is not sent is not

@@ -26,7 +26,7 @@ func askMerge(*layout.Visit) (layout.Question, error) {
 	}, nil
 }
 
-// mergeProblems are what is said of accounts that cannot be merged.
+// mergeProblems are the messages about accounts that cannot be merged.
 var mergeProblems = map[error]string{
 	merge.ErrSame: "console.problem.same_account", merge.ErrPartition: "console.problem.partition",
 	merge.ErrState: "console.problem.state",

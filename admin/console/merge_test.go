@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// details are what is stored of a person.
+// details returns the stored details of a person.
 func (h *harness) details(id string) (d person.Details, linked []person.Identity) {
 	h.t.Helper()
 	h.must(h.store.View(h.t.Context(), func(tx storage.Tx) (err error) {

@@ -42,7 +42,7 @@ func init() {
 	})
 }
 
-// messagesDeps is what the screens of package messages work with here.
+// messagesDeps returns the dependencies of the screens of package messages in this test.
 func (h *harness) messagesDeps(s settingspages.Deps) messages.Deps {
 	s.PlaceOf = func(option string) string {
 		return map[string]string{"identity: brand name": "Caddyfile:9"}[option]

@@ -12,10 +12,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// mostSites is how many sites are named that have refused requests.
+// mostSites is the maximum number of sites that are named for refused requests.
 const mostSites = 10
 
-// measures are what the overview draws.
+// measures are the charts of the overview.
 var measures = []struct {
 	name, key string
 	bad       bool

@@ -22,7 +22,7 @@ const (
 	maxFailed  = 100   // messages
 )
 
-// overviewScreen is what needs an administrator's eye.
+// overviewScreen shows the matters that need an administrator's attention.
 func (c *Console) overviewScreen() *layout.Screen {
 	return &layout.Screen{Name: "overview", Path: "", Icon: "chart", Role: layout.Viewer, Show: c.showOverview}
 }

@@ -69,7 +69,7 @@ func (c *Console) guardOwner(tx storage.Tx, id string) error {
 	return c.keepsOwner(tx, id)
 }
 
-// maxTold is how many owners a message goes to.
+// maxTold is the maximum number of owners that get a message.
 const maxTold = 200
 
 // TellOwners tells the owners that settings of sign-in have changed: who could change them unseen could sign in as an
@@ -112,7 +112,7 @@ func (c *Console) TellOwners(tx storage.Tx, by audit.Actor, paths []string, now 
 	return nil
 }
 
-// maxToldPaths is how many settings a message names.
+// maxToldPaths is the maximum number of settings that a message names.
 const maxToldPaths = 20
 
 // keepsOwner returns errLastOwner unless an active person besides this one is an owner.

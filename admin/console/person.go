@@ -214,7 +214,7 @@ func (c *Console) profile(v *layout.Visit) []web.ConsoleFact {
 	return facts
 }
 
-// methodsPart is how the person signs in.
+// methodsPart shows the sign-in methods of the person.
 func (c *Console) methodsPart(v *layout.Visit) web.ConsolePart {
 	set := shownPerson(v).StepUp
 	t := &web.Table{

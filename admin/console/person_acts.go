@@ -17,7 +17,7 @@ import (
 
 // What is done to a person. Each of it is one function of identity or manage, as for the commands.
 
-// numbers are what ends with a person's sign-ins.
+// numbers returns the counts of things that end with a person's sign-ins.
 func numbers(v *layout.Visit) []any {
 	p := shownPerson(v)
 	return []any{

@@ -32,7 +32,7 @@ func (c *Console) verify(v *layout.Visit, in url.Values) (layout.Result, error) 
 		})
 }
 
-// codePurpose is what a one-time code is good for in the state of a person.
+// codePurpose is the purpose of a one-time code for each state of a person.
 var codePurpose = map[person.State]challenge.DeliveredPurpose{
 	person.Active: challenge.DeliveredStepUp, person.Invited: challenge.DeliveredInvitation, person.Inactive: challenge.DeliveredActivation,
 }

@@ -23,8 +23,8 @@ const (
 	maxScan = 2000
 	// maxInvited bounds the addresses of one form.
 	maxInvited = 50
-	// lastJobs is how many of the newest jobs the list of persons shows, jobRefresh how often the page of one loads
-	// again.
+	// lastJobs is the number of the newest jobs in the list of persons, jobRefresh the interval at which the page of
+	// one reloads.
 	lastJobs   = 5
 	jobRefresh = 3
 )

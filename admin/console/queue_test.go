@@ -110,7 +110,7 @@ func (h *harness) failing(text string) (key string) {
 	return key
 }
 
-// waits is how many e-mails wait.
+// waits returns the number of waiting e-mails.
 func (h *harness) waits() int {
 	h.t.Helper()
 	n, err := h.mail.Waiting(h.t.Context(), 1000)

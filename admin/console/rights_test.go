@@ -135,7 +135,7 @@ var (
 	looksAfter = [4]string{"-", "+", "+", "+"}
 )
 
-// objects are what a row is about, in the order of its letters, for a role.
+// objects returns the subjects of a row for a role, in the order of its letters.
 func (h *harness) objects(path, role string) []string {
 	h.t.Helper()
 	names := []string{"viewer", "helpdesk", "operator", "owner"}

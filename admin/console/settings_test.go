@@ -32,7 +32,7 @@ func init() {
 	})
 }
 
-// settingsDeps is what the screens of package settings work with here.
+// settingsDeps returns the dependencies of the screens of package settings in this test.
 func (h *harness) settingsDeps(m *admin.Service) settingspages.Deps {
 	return settingspages.Deps{Config: h.settings, Store: h.store, Names: m.Names, PlaceOf: func(option string) string {
 		return map[string]string{"idp declared": "Caddyfile:20", "identity: invitations": "Caddyfile:7"}[option]

@@ -38,7 +38,7 @@ func init() {
 	})
 }
 
-// setupObjects are what a row about a screen of package setup is about. nil: it is about another screen.
+// setupObjects returns the subjects of a row about a screen of package setup. nil: it is about another screen.
 func (h *harness) setupObjects(path string) []string {
 	h.t.Helper()
 	if strings.HasPrefix(path, "/providers/{id}") {
@@ -62,7 +62,7 @@ func (h *harness) setupPaths(payload, q string) (out []string) {
 	return out
 }
 
-// setup is what the screens of package setup work with here.
+// setup returns the dependencies of the screens of package setup in this test.
 func (h *harness) setup() providers.Deps {
 	m := &admin.Service{Identity: h.id, Authz: h.az, Store: h.store}
 	return providers.Deps{

@@ -45,7 +45,7 @@ type backed struct {
 	storage.Backuper
 }
 
-// upkeep is what the screens of package upkeep work with here.
+// upkeep returns the dependencies of the screens of package upkeep in this test.
 func (h *harness) upkeep(raw storage.Backuper) maintenance.Deps {
 	h.t.Helper()
 	h.backups = &backup.Service{

@@ -13,7 +13,7 @@ import (
 const (
 	jobEvery    = 2 * time.Second  // how soon work on many persons begins
 	blocksEvery = 10 * time.Second // how soon after its time a block ends
-	// backupsEvery is how soon after its time a scheduled backup begins.
+	// backupsEvery is the maximum delay of a scheduled backup.
 	backupsEvery = 20 * time.Second
 )
 

@@ -22,7 +22,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// codeKept is how long a code stays after its end, so a replay is detected.
+// codeKept is the time that a code stays after its end, so a replay is detected.
 const codeKept = 24 * time.Hour
 
 // StoreCode stores a code that grantAuthorizationCode redeems. (RFC 6749 4.1.2)
@@ -30,8 +30,8 @@ func StoreCode(tx storage.Tx, code string, rec *Code) error {
 	return codes.Create(tx, secret.Hash(code), *rec, rec.ExpiresAt.Add(codeKept))
 }
 
-// spentCodeKept is how long a spent code is remembered at most, so a replay is detected. It is forgotten earlier when
-// its grant ends earlier.
+// spentCodeKept is the maximum time that a spent code is remembered, so a replay is detected. It is forgotten earlier
+// when its grant ends earlier.
 const spentCodeKept = 24 * time.Hour
 
 // codeVerdict is the validity of a code for the client that presents it.
@@ -56,7 +56,7 @@ var codeReasons = map[codeVerdict]error{
 	codeUnproved: errUnproved, codeEnded: errors.New("client, person or session has ended"),
 }
 
-// codeTexts are what the client reads about its own code. Of a code that is not its own it learns nothing.
+// codeTexts are the messages to the client about its own code. Of a code that is not its own it learns nothing.
 var codeTexts = map[codeVerdict]string{
 	codeSpent: "the code was used before", codeExpired: "the code has expired",
 	codeUnproved: "the code is bound to another key than the request proves", codeEnded: "the sign-in or consent behind the code has ended",

@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// refreshLimit is how long an introspection waits for an identity provider.
+// refreshLimit is the maximum time that an introspection waits for an identity provider.
 const refreshLimit = 2 * time.Second
 
 // headerDetails tells a caller that has asked for fresh user_details whether it got them: refreshed or cached.

@@ -27,7 +27,7 @@ type Request struct {
 	Form     oauth.Form
 	From     audit.Origin
 	Now      time.Time // of the whole request
-	// Proved is what the sender has proved to have. The tokens are bound to it.
+	// Proved is the proof that the sender has given. The tokens are bound to it.
 	Proved token.Confirmation
 	// spent notes in the transaction that issues them that the proof was used. nil: nothing has to be noted.
 	spent func(storage.Tx) error
@@ -142,7 +142,7 @@ func (s *Grants) HandleToken(w http.ResponseWriter, r *http.Request) error {
 // errUnproved is the cause of a refusal of what is bound to a key.
 var errUnproved = denial.New(denial.KeyUnproved, "it is bound to a key or certificate that the sender has not proved to have")
 
-// heldBy is what the refresh tokens of the client are bound to. Those of a client with credentials are bound to these
+// heldBy returns the binding of the client's refresh tokens. Those of a client with credentials are bound to these
 // already, so it can change its key. (RFC 9449 5)
 func (q *Request) heldBy() token.Confirmation {
 	if q.Client.Public {

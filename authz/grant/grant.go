@@ -44,7 +44,7 @@ type Subjects interface {
 	RefreshDetails(ctx context.Context, subject, session, provider string) (map[string][]string, error)
 }
 
-// Deps is what the grants work with. All but Passwords are required.
+// Deps are the dependencies of the grants. All but Passwords are required.
 type Deps struct {
 	Store     storage.Store
 	Clients   *clientstore.Registry

@@ -32,7 +32,7 @@ type Code struct {
 	GrantID      string       `cbor:"13,keyasint,omitempty"` // what it gave
 
 	Claims token.ClaimsRequest `cbor:"14,keyasint,omitzero"`
-	// Confirmation is what the sender must prove to redeem it.
+	// Confirmation is the proof that the sender must give to redeem it.
 	Confirmation token.Confirmation `cbor:"15,keyasint,omitzero"`
 	// AuthorizationDetails are those that the person has seen, in JSON. (RFC 9396)
 	AuthorizationDetails string `cbor:"16,keyasint,omitempty"`
@@ -45,7 +45,7 @@ type refreshRecord struct {
 	Scope     []string  `cbor:"3,keyasint,omitempty"` // the most that it gives, never more than the grant
 	CreatedAt time.Time `cbor:"4,keyasint"`
 	ExpiresAt time.Time `cbor:"5,keyasint"`
-	// SpentAt is when it was rotated; zero: not yet.
+	// SpentAt is the time of its rotation; zero: not yet.
 	SpentAt time.Time `cbor:"6,keyasint,omitempty"`
 	// Successor is the hash of the refresh token that replaced it.
 	Successor string `cbor:"7,keyasint,omitempty"`

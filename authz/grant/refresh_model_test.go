@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/modeltest"
 )
 
-// family is what the model knows of one code and its tokens.
+// family is the model of one code and its tokens.
 type family struct {
 	code      string
 	dead      bool

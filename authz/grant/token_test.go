@@ -86,7 +86,7 @@ func TestScopes(t *testing.T) {
 	h.Invariants(t)
 }
 
-// golang.org/x/oauth2 is what Go clients use.
+// golang.org/x/oauth2 is the library of Go clients.
 func TestOAuth2Package(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t)

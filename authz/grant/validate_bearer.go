@@ -17,8 +17,8 @@ import (
 // typeValidateBearer is the grant_type of the deprecated validation. (token server document, "Custom token validation")
 const typeValidateBearer = "urn:service:oauth2:grant_type:validate_bearer" //nolint:gosec // a name, no credentials
 
-// ErrorCode is how an error code is spelled in the answer to this request: an unexpected error of a validation has a
-// code of its own. (token server document, "Errors": internal_server_error)
+// ErrorCode returns the spelling of an error code for this request: an unexpected error of a validation has a code of
+// its own. (token server document, "Errors": internal_server_error)
 func ErrorCode(r *http.Request, code string) string {
 	if code == "server_error" && r.PostForm.Get("grant_type") == typeValidateBearer {
 		return "internal_server_error"

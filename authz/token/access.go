@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// CollectMargin is how much longer than its validity a record stays, since storage collects by another clock.
+// CollectMargin is the time that a record stays beyond its validity, since storage collects by another clock.
 const CollectMargin = 10 * time.Minute
 
 // Types of tokens, as introspection names them.

@@ -14,8 +14,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// ClaimsRequest is what the claims parameter asks for in addition to the scopes, by name. (OpenID Connect Core 5.5)
-// Essential and voluntary claims are treated alike: an unknown value is left out (5.5.1).
+// ClaimsRequest are the claims that the claims parameter asks for in addition to the scopes, by name. (OpenID Connect
+// Core 5.5) Essential and voluntary claims are treated alike: an unknown value is left out (5.5.1).
 type ClaimsRequest struct {
 	Userinfo []string `cbor:"1,keyasint,omitempty"`
 	IDToken  []string `cbor:"2,keyasint,omitempty"`

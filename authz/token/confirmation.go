@@ -18,7 +18,8 @@ func (c Confirmation) MetBy(proved Confirmation) bool {
 	return (c.JKT == "" || c.JKT == proved.JKT) && (c.X5T == "" || c.X5T == proved.X5T)
 }
 
-// TokenType is how the token endpoint and introspection name an access token. (RFC 9449 5, 6.2)
+// TokenType returns the name of the type of an access token at the token endpoint and in introspection. (RFC 9449 5,
+// 6.2)
 func (c Confirmation) TokenType() string {
 	if c.JKT != "" {
 		return typeDPoP

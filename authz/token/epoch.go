@@ -13,8 +13,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// globalState is what is known of the whole store, in memory. The globalRecord concerns all that is issued and changes
-// once a year.
+// globalState is the state of the whole store, in memory. The globalRecord concerns all that is issued and changes once
+// a year.
 type globalState struct {
 	epoch atomic.Int64
 }

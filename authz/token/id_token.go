@@ -19,8 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
-// idTokenLifetime is how long an ID token is valid: long enough for a client to read it and to pass it to its own
-// parts.
+// idTokenLifetime is the validity of an ID token: long enough for a client to read it and to pass it to its own parts.
 const idTokenLifetime = time.Hour
 
 // acrPrefix and a level from 1 to 4 make an acr value. (docs/decisions/levels.md#authentication-levels)
@@ -42,7 +41,7 @@ type idTokenClaims struct {
 	Session  string   `json:"sid,omitempty"` // OpenID Connect Back-Channel Logout 2.1
 }
 
-// IDToken is what an ID token says.
+// IDToken is the content of an ID token.
 type IDToken struct {
 	Client  *client.Client
 	SignIn  SignIn

@@ -37,7 +37,7 @@ type Introspection struct {
 	Person    *authn.Subject // nil for a client's own token
 	// Permissions are those of the person's groups, by the names of the groups. Describe alone sets them.
 	Permissions map[string][]string
-	// UsageLimit is how often the token can be used, UsageCount how often it was. 0 and 0: without limit.
+	// UsageLimit is the maximum number of uses of the token, UsageCount the number so far. 0 and 0: without limit.
 	UsageLimit, UsageCount int
 
 	// App is the mobile app instance that got the token. nil: another kind of client.
@@ -52,7 +52,7 @@ type Introspection struct {
 	// AppPassword is the id of an app password, which works at the sites of Audience alone. Empty: another token.
 	AppPassword string
 
-	// Confirmation is what the sender must prove. For checks it.
+	// Confirmation is the proof that the sender must give. For checks it.
 	Confirmation Confirmation
 
 	// Actors act for the subject, the present one first.
@@ -140,7 +140,7 @@ const (
 	jwtsKept    = 4 << 20
 )
 
-// cachedIntrospection is what is kept about an active token without a usage limit.
+// cachedIntrospection is the cached data of an active token without a usage limit.
 type cachedIntrospection struct {
 	in     Introspection
 	until  time.Time
@@ -236,7 +236,7 @@ func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time, out *Introspe
 	return until, nil
 }
 
-// held is what an access token depends on.
+// held are the records that an access token depends on.
 type held struct {
 	client    *client.Client
 	person    *authn.Subject // nil: the client's own token
@@ -329,7 +329,7 @@ func (i *Introspection) Weigh() int {
 	return n
 }
 
-// perMember is what a member of a map takes besides its texts, in bytes.
+// perMember is the memory for a member of a map besides its texts, in bytes.
 const perMember = 64
 
 func textsWeigh(texts []string) (n int) {

@@ -96,7 +96,7 @@ func (l *Ledger) AccessKey(token string) (string, bool) {
 	return key, true
 }
 
-// jwt is what is kept about a JWT whose signature was verified: the key of its record, and the set of signing keys.
+// jwt is the cached data of a JWT with a verified signature: the key of its record, and the set of signing keys.
 type jwt struct {
 	key     string
 	version uint64

@@ -32,7 +32,7 @@ type Ledger struct {
 	jwts     *depcache.Cache[jwt]                  // that were verified
 }
 
-// Deps is what the ledger works with. All but Verified are required.
+// Deps are the dependencies of the ledger. All but Verified are required.
 type Deps struct {
 	Store    storage.Store
 	Keys     *keys.Keys

@@ -39,7 +39,7 @@ type secretRecord struct {
 	Sealed [][]byte `cbor:"1,keyasint"`
 }
 
-// SignIn is how and when a person signed in, as tokens say it.
+// SignIn is the time and method of a sign-in, as tokens state them.
 type SignIn struct {
 	Subject   string    `cbor:"1,keyasint,omitempty"`
 	SessionID string    `cbor:"2,keyasint,omitempty"`
@@ -73,7 +73,7 @@ type Grant struct {
 	Nonce     string    `cbor:"8,keyasint,omitempty"`
 
 	Claims ClaimsRequest `cbor:"9,keyasint,omitzero"`
-	// Confirmation is what its refresh tokens are bound to. Those of clients with credentials are bound to these.
+	// Confirmation is the binding of its refresh tokens. Those of clients with credentials are bound to these.
 	Confirmation Confirmation `cbor:"10,keyasint,omitzero"`
 	// AuthorizationDetails are those that the person has seen, in JSON. (RFC 9396)
 	AuthorizationDetails string `cbor:"11,keyasint,omitempty"`
@@ -105,7 +105,7 @@ type Access struct {
 	AMR       []string  `cbor:"10,keyasint,omitempty"`
 	AuthTime  time.Time `cbor:"11,keyasint,omitempty"`
 	SessionID string    `cbor:"12,keyasint,omitempty"`
-	// UsageLimit is how often it can be used; its useRecord says how often it was. 0: unlimited, without a useRecord.
+	// UsageLimit is the maximum number of uses; its useRecord has the number so far. 0: unlimited, without a useRecord.
 	UsageLimit int    `cbor:"13,keyasint,omitempty"`
 	Provider   string `cbor:"14,keyasint,omitempty"` // of the sign-in
 	// Claims are those that the userinfo endpoint gives in addition to those of the scopes.
@@ -123,7 +123,7 @@ type Access struct {
 	Verified string `cbor:"21,keyasint,omitempty"`
 }
 
-// Actor is who acts for another one.
+// Actor is a party that acts for another one.
 type Actor struct {
 	Subject  string `cbor:"1,keyasint"` // a person, the client itself, or a site
 	ClientID string `cbor:"2,keyasint,omitempty"`

@@ -52,7 +52,7 @@ func encodeMAC(sum [sha256.Size]byte, n int) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:n])
 }
 
-// maxSeals is how many encryption keys have a secret sealed.
+// maxSeals is the number of encryption keys that have a sealed secret.
 const maxSeals = 4
 
 // loadPairwise returns the key of pairwise subjects. It is made once for a store and never changes, since every

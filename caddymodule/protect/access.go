@@ -20,7 +20,7 @@ import (
 
 const accessPath = ownPrefix + "access" // ?to=, a path of the site
 
-// AccessState is what has become of a request for access.
+// AccessState is the state of a request for access.
 type AccessState string
 
 // The states. None is that of a person who has not asked, or whose grant has ended.

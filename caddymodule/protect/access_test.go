@@ -87,7 +87,7 @@ func (f *fakeAccess) set(site, personID string, state AccessState) {
 	f.end(site, personID, state, time.Time{})
 }
 
-// uses is how many requests were let in by a grant, or nearly so.
+// uses returns the number of requests that a grant has let in, or nearly so.
 func (f *fakeAccess) uses() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

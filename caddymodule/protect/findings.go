@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 )
 
-// Place is where the directive stands in the Caddyfile, as file:line. "": unknown.
+// Place returns the place of the directive in the Caddyfile, as file:line. "": unknown.
 func (p *Protect) Place() string { return p.Places.Of("protect") }
 
 // needGroups calls fn with each group that the site asks for, and where.
@@ -30,8 +30,8 @@ func (p *Protect) needGroups(fn func(group, place string)) {
 	}
 }
 
-// findings are what is allowed and probably not meant: names that nothing else in the configuration has, and groups of
-// people who have no way to sign in.
+// findings reports options that are allowed and probably not meant: names that nothing else in the configuration has,
+// and groups of people who have no way to sign in.
 func (p *Protect) findings(known policy.Names) (out []diagnostic.Finding) {
 	warn := func(option, reason, mend string) {
 		out = append(out, diagnostic.Finding{

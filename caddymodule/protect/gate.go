@@ -13,7 +13,7 @@ import (
 
 // What package forwardauth needs to put the requests to this handler that another proxy asks about.
 
-// Name is what the site is called in metrics and statistics: a host of the configuration. "": it is not known.
+// Name returns the name of the site in metrics and statistics: a host of the configuration. "": it is not known.
 func (p *Protect) Name() string { return p.name }
 
 // Call sets what the site is called where no host of the configuration is its name.

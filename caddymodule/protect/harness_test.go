@@ -285,7 +285,7 @@ func (f *fakeAuthority) LogoutURL(origin string) string {
 	return "https://issuer.test/oauth/logout?post_logout_redirect_uri=" + origin
 }
 
-// person is what is known of a signed-in person.
+// person returns the data of a signed-in person.
 func person(level int, groups ...string) *token.Introspection {
 	return &token.Introspection{
 		Active: true, Subject: "f81d4fae-7dec-11d0-a765-00a0c91e6bf6", ClientID: "shop", Scope: []string{"a", "b"},
@@ -639,7 +639,7 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 	return g
 }
 
-// answer is what came back for a raw request.
+// answer is the response to a raw request.
 type answer struct {
 	*http.Response
 	body string

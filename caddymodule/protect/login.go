@@ -42,7 +42,7 @@ const (
 	signInPath = ownPrefix + "sign-in"         // the same
 	// languagePath is the language switch of the pages at a site: ?to=, a language, and back=, a path of the site.
 	languagePath = ownRoot + web.LanguagePath
-	// callbackPath?to= is where a browser comes back whose proxy keeps the cookies of other answers from it.
+	// callbackPath?to= is the return address of browsers whose proxy drops the cookies of other responses.
 	callbackPath = ownPrefix + "callback"
 
 	maxReturn  = 8 << 10 // bytes of a URL that a browser is brought back to

@@ -21,7 +21,7 @@ func (p *Protect) readMCP(d *caddyfile.Dispenser) error {
 	return p.MCP.UnmarshalCaddyfile(d)
 }
 
-// resourceServer is what others learn of the site.
+// resourceServer describes the site as a resource for others.
 func (p *Protect) resourceServer() mcp.Site {
 	site := mcp.Site{Options: p.MCP, Scopes: p.everyScope(), Origins: p.Sites, Place: p.Place()}
 	if p.Introspect != nil {

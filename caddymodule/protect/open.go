@@ -17,15 +17,15 @@ import (
 // Requests that last (WebSockets, event streams, long answers, uploads) are judged again when their credential may have
 // ended, or the rules decide otherwise by the time of day. Package recheck knows when.
 
-// young is how long a request can last before it is taken up. What was revoked meanwhile is found then.
+// young is the age of a request before it is taken up. What was revoked meanwhile is found then.
 const young = 50 * time.Millisecond
 
 // recheckEvery bounds how long a request stays open whose credential cannot be looked up, or not be watched, and how
 // soon a new configuration counts for it.
 const recheckEvery = 4 * time.Second
 
-// youth is how long a request can last before it is taken up. A server elsewhere is not asked
-// about it sooner than it would be asked again.
+// youth returns the age of a request before it is taken up. A server elsewhere is not asked about it sooner than it
+// would be asked again.
 func (p *Protect) youth() time.Duration {
 	if p.remote != nil {
 		return p.recheck
@@ -35,7 +35,7 @@ func (p *Protect) youth() time.Duration {
 
 type openEntry = recheck.Entry[credential, openBasis]
 
-// openBasis is what the verdict about an open request rests on, besides the rules of its site and the time.
+// openBasis is the basis of the verdict about an open request, besides the rules of its site and the time.
 type openBasis struct {
 	who     *token.Introspection
 	granted bool         // a grant lets the person pass, which is asked for requests that it has let in
@@ -94,7 +94,7 @@ func (c credential) observe(ctx context.Context, from authority) (*token.Introsp
 	return auth.ObserveSite(ctx, c.site.origin, c.token)
 }
 
-// situation is what counts for open requests besides their credentials.
+// situation are the conditions for open requests besides their credentials.
 type situation struct {
 	authority authority // another one after a reload
 	keys      uint64

@@ -209,7 +209,7 @@ type counter interface {
 	policy.Counter
 }
 
-// App is what protect needs of the app of the same configuration.
+// App is the part of the app of the same configuration that protect needs.
 type App interface {
 	// Entrance waits for the running instance and holds it; call Leave when done.
 	Entrance(ctx context.Context) (Entrance, error)
@@ -224,7 +224,7 @@ type App interface {
 	// UsePolicy returns a policy of the Caddyfile, or nil, and notes that a site names it. Sites do so while they are
 	// provisioned. "": a site that is not worth naming.
 	UsePolicy(name, site, place string) *policy.Policy
-	// LongestSignIn is how long a sign-in lasts at most.
+	// LongestSignIn returns the maximum duration of a sign-in.
 	LongestSignIn() time.Duration
 	// Known returns the names that the configuration knows.
 	Known() policy.Names

@@ -18,7 +18,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// maxDrain is how many bytes of a refused request's body the server reads, so the connection can be used again.
+// maxDrain is the number of bytes of a refused request's body that the server reads, so the connection can be used
+// again.
 const maxDrain = 256 << 10
 
 // refusal is an answer that keeps a request from the upstream.

@@ -23,7 +23,7 @@ import (
 // A rehearsal sends a request that no one has made through the very code that decides about requests, with an
 // authorization server that stores nothing and always says the same of the caller.
 
-// Caller is who makes a rehearsed request, and when.
+// Caller is the sender of a rehearsed request, with the time.
 type Caller struct {
 	Who     *token.Introspection // nil: a stranger
 	Browser bool                 // signed in at the site, and not by a bearer token
@@ -58,16 +58,16 @@ var verdictOf = map[refusals.Reason]Verdict{
 	refusals.AddressUnknown: Invalid, refusals.MethodNotAllowed: Invalid, refusals.UnknownSite: Invalid,
 }
 
-// Rehearsal is what one protect does with a request.
+// Rehearsal is the decision of one protect about a request.
 type Rehearsal struct {
 	Place   string          `json:"place,omitempty"` // of the directive, as file:line
 	Verdict Verdict         `json:"verdict"`
 	Reason  refusals.Reason `json:"reason,omitempty"` // why it is kept
 	Why     string          `json:"why,omitempty"`    // the same in words
 	Rules   []policy.Line   `json:"rules,omitempty"`
-	// Message is what the deciding rule tells the person.
+	// Message is the message of the deciding rule to the person.
 	Message string `json:"message,omitempty"`
-	// Lacking is what would let the caller in: the levels and the scopes that are wanted.
+	// Lacking are the requirements that the caller does not meet: the levels and the scopes that are wanted.
 	WantedLevel     int      `json:"wanted_level,omitempty"`
 	WantedAssurance int      `json:"wanted_assurance,omitempty"`
 	WantedScope     []string `json:"wanted_scopes,omitempty"`

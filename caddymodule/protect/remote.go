@@ -20,8 +20,8 @@ type remote struct {
 	server *introspect.Server
 }
 
-// earlierAnswer is what a server has said of the token of this request, so a further protect does not ask again: the
-// server may count each question as a use. It prints as "[redacted]".
+// earlierAnswer is the earlier response of a server about the token of this request, so a further protect does not ask
+// again: the server may count each question as a use. It prints as "[redacted]".
 type earlierAnswer struct {
 	server *introspect.Server
 	token  string
@@ -103,7 +103,7 @@ func (p *Protect) consistentRemote() error {
 	return nil
 }
 
-// remoteFindings are what is allowed with introspect and probably not meant.
+// remoteFindings reports uses of introspect that are allowed and probably not meant.
 func (p *Protect) remoteFindings(warn func(option, reason, mend string)) {
 	if p.Introspect == nil {
 		return

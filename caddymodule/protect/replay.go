@@ -160,7 +160,7 @@ func (g *requestState) keyOf(rec *credentials, id string) savedforms.Key {
 	return savedforms.Key{Origin: g.site.origin, Browser: rec.cookie(g.site.jar, cookie.KindBrowser), ID: id}
 }
 
-// keptPurpose is what the token of the page's form is for.
+// keptPurpose returns the purpose of the token in the page's form.
 func keptPurpose(k savedforms.Key) string { return "kept " + k.Origin + " " + k.ID }
 
 // offer serves the page: to the person who sent the form, signed in well enough for where it goes.

@@ -46,7 +46,7 @@ func (p *Protect) loadRules(ctx caddy.Context, use usePolicy) error {
 	return nil
 }
 
-// demand is what a site asks of a request, or a rule in addition.
+// demand are the requirements of a site for a request, or those that a rule adds.
 type demand struct {
 	level     int
 	assurance int
@@ -55,7 +55,7 @@ type demand struct {
 	rule      *policy.Rule // which decided. nil: none
 }
 
-// demandOf is what the site asks of every request and the decision about this one in addition.
+// demandOf returns the requirements of the site for every request and those that the decision about this one adds.
 func (p *Protect) demandOf(g *requestState) demand {
 	d := g.decision
 	out := demand{level: p.level, maxAge: p.session, scopes: p.Scopes, rule: d.Rule}
@@ -87,7 +87,7 @@ func (p *Protect) decide(rules policy.Selection, who *token.Introspection, brows
 	return p.decideBy(&p.Need, rules, who, browser)
 }
 
-// factsOf is what rules are judged by.
+// factsOf returns the facts for judging rules.
 func (p *Protect) factsOf(who *token.Introspection, browser bool, now time.Time) policy.Facts {
 	return policy.Facts{Who: who, Browser: browser || p.asSession, Now: now, Demands: p.scopeLevel}
 }

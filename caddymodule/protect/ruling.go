@@ -20,7 +20,7 @@ import (
 // while requests come in. Each request is decided by the policies of one moment.
 // (docs/decisions/operation.md#policies-of-the-configuration-api)
 
-// ruling is what decides at a site at one moment, in addition to what it asks of every request.
+// ruling are the rules of a site at one moment, in addition to its requirements for every request.
 type ruling struct {
 	rules  *policy.Policy
 	public publicPaths
@@ -73,7 +73,7 @@ func (p *Protect) user() string {
 	return place
 }
 
-// label is what counts and findings call the site: by a host, or by its place in the Caddyfile.
+// label returns the name of the site in counts and findings: a host, or its place in the Caddyfile.
 func (p *Protect) label() string { return "site " + cmp.Or(p.name, p.Place(), "without a name") }
 
 // isLater reports whether the policy of a part is not in the Caddyfile.

@@ -126,7 +126,7 @@ func (g *requestState) Write(b []byte) (int, error) {
 	return g.ResponseWriter.Write(b)
 }
 
-// chunk is how much of a file is sent between two looks at whether the request was ended.
+// chunk is the part of a file that is sent between two checks whether the request was ended.
 const chunk = 256 << 10
 
 // ReadFrom lets files be sent without copying, a part at a time, so a download ends with its credential.
@@ -223,7 +223,7 @@ func wantsEventStream(r *http.Request) bool {
 // policyViolation is a WebSocket close frame with code 1008. (RFC 6455 5.5.1, 7.4.1)
 var policyViolation = []byte{0x88, 2, 1008 >> 8, 1008 & 0xff}
 
-// closing is how long a peer that does not read delays the end of its connection.
+// closing is the maximum delay of the end of a connection by a peer that does not read.
 const closing = 100 * time.Millisecond
 
 // hangUp ends the connection of a WebSocket, or the answer that is being written.

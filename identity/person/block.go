@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// maxBlock is how far away the end of a block can be.
+	// maxBlock is the maximum duration of a block.
 	maxBlock = 10 * 365 * 24 * time.Hour
-	// endedAtOnce is how many ends of blocks one transaction finds.
+	// endedAtOnce is the maximum number of ended blocks that one transaction handles.
 	endedAtOnce = 100
 	blockStamp  = "20060102150405"
 )

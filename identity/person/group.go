@@ -34,7 +34,7 @@ type GroupChange struct {
 	Add, Remove []string
 	// Clear removes all members that are not in Add.
 	Clear bool
-	// Partition is where a new group is made; its members are persons of that partition. Empty: the default one.
+	// Partition is the partition of a new group; its members are persons of that partition. Empty: the default one.
 	Partition string
 }
 

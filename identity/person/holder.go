@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Holder is what a sign-in needs to know about the person with a username.
+// Holder is the data of the person with a username that a sign-in needs.
 type Holder struct {
 	ID     string // empty: the username is unknown
 	Person Record

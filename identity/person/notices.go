@@ -12,10 +12,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// DefaultReturn is where a sign-in that no application asked for ends.
+// DefaultReturn is the end of a sign-in that no application asked for.
 const DefaultReturn = "/account"
 
-// Welcome is how a person was created. Each way has a setting that says whether they are welcomed.
+// Welcome is the way in which a person was created. Each way has a setting that says whether they are welcomed.
 type Welcome int
 
 // The ways in which persons are created.
@@ -255,8 +255,8 @@ func (s *Service) tellDone(tx storage.Tx, id string, was *Record, prof *Profile,
 	return s.SendNotice(tx, Recipient{ID: id, Record: was, Profile: prof}.Notice(kinds[kind], now))
 }
 
-// UnlinkedPerPerson is how many notices an organisation gets before the first pause when one person leaves and joins an
-// application again and again.
+// UnlinkedPerPerson is the number of notices that an organisation gets before the first pause when one person leaves
+// and joins an application again and again.
 const UnlinkedPerPerson = 5
 
 // UncoupledEvery is the time between two notices to an organisation of one cause at one provider.

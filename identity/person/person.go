@@ -27,7 +27,7 @@ const (
 	Removed  State = "REMOVED"
 )
 
-// Person is what commands and APIs show of a person.
+// Person is the view of a person in commands and APIs.
 type Person struct {
 	ID            string    `json:"id"`
 	Username      string    `json:"username"`
@@ -45,7 +45,7 @@ type Person struct {
 	UpdatedAt     time.Time `json:"updated_at"`
 }
 
-// NewPerson is what an administrator enters for a new person.
+// NewPerson is an administrator's input for a new person.
 type NewPerson struct {
 	// Username is unique regardless of case and Unicode form. An e-mail address as username is the person's verified
 	// address, unless Email says otherwise.
@@ -61,17 +61,18 @@ type NewPerson struct {
 	EmailVerified *bool    `json:"email_verified,omitempty"`
 	Groups        []string `json:"groups,omitempty"`
 	Locale        string   `json:"locale,omitempty"` // BCP 47
-	// Partition is where the username is unique. Default: the part of the username before a \, otherwise "default".
+	// Partition is the partition in which the username is unique. Default: the part of the username before a \,
+	// otherwise "default".
 	Partition string `json:"partition,omitempty"`
 	// Inactive persons cannot sign in until they are activated.
 	Inactive bool `json:"inactive,omitempty"`
 	// Profile is the whole profile. The members above replace parts of it. Default: those members.
 	Profile *Profile `json:"profile,omitempty"`
-	// Directory is what a directory adds. Default: nothing.
+	// Directory are the additional attributes of a directory. Default: nothing.
 	Directory *Directory `json:"-"`
 	// Foreign says that another system tells of the person: what cannot be kept is left out. Default: it is refused.
 	Foreign bool `json:"-"`
-	// LeftOut is what the caller has left out already. The event of the new person names it.
+	// LeftOut are the parts that the caller has left out already. The event of the new person names it.
 	LeftOut []LeftOut `json:"-"`
 	// ID is the id of the person, a UUID in lower case. Default: a new one.
 	ID string `json:"-"`
@@ -280,7 +281,7 @@ func (s *Service) Change(ctx context.Context, usernameOrID string, by audit.Acto
 	})
 }
 
-// changeContext is what a change of a person needs from before its transaction.
+// changeContext is the data for a change of a person that is read before its transaction.
 type changeContext struct {
 	by    audit.Actor
 	Kind  audit.Type

@@ -15,7 +15,7 @@ func (n *PhoneNumber) Is(number string) bool {
 	return ok && own == number
 }
 
-// SentCodeLife is how long a sent code works.
+// SentCodeLife is the validity of a sent code.
 const SentCodeLife = 10 * time.Minute
 
 // SendsTexts reports whether text messages are configured and switched on.

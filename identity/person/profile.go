@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// Profile is what is known of a person. (identity service document, "Credentials API records")
+// Profile are the details of a person. (identity service document, "Credentials API records")
 type Profile struct {
 	EmailAddresses   []EmailAddress    `json:"email_addresses" cbor:"1,keyasint,omitempty"`
 	Gender           string            `json:"gender,omitempty" cbor:"2,keyasint,omitempty"` // M, F, U
@@ -101,7 +101,8 @@ type CustomAttribute struct {
 	Value string `json:"value" cbor:"2,keyasint"`
 }
 
-// Directory is what a directory adds to the Profile, so SCIM (RFC 7643 4.1 and 4.3) returns what it was given.
+// Directory are the attributes that a directory adds to the Profile, so SCIM (RFC 7643 4.1 and 4.3) returns what it was
+// given.
 type Directory struct {
 	ExternalID      string              `json:"external_id,omitempty" cbor:"1,keyasint,omitempty"`
 	FormattedName   string              `json:"formatted_name,omitempty" cbor:"2,keyasint,omitempty"`

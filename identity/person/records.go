@@ -55,11 +55,11 @@ type Record struct {
 	Partition string            `cbor:"15,keyasint,omitempty"` // empty: the default one
 	// Awaits says that an inactive person can activate the account, and how they are welcomed then.
 	Awaits Welcome `cbor:"16,keyasint,omitempty"`
-	// BlockedUntil is when a block ends by itself. Zero: it does not
+	// BlockedUntil is the time when a block ends by itself. Zero: it does not
 	BlockedUntil time.Time `cbor:"17,keyasint,omitzero"`
 	// Was is the state before the block, which the person has again after it. Empty: Active
 	Was State `cbor:"18,keyasint,omitempty"`
-	// Assurance is what shows who the person is. Package assurance alone writes it.
+	// Assurance is the evidence of the person's identity. Package assurance alone writes it.
 	Assurance authn.Assurance `cbor:"19,keyasint,omitempty"`
 }
 
@@ -92,7 +92,7 @@ type tallyRecord struct {
 	Version int64 `cbor:"2,keyasint,omitempty"` // grows with each change of persons and their names
 }
 
-// NoticeTimeRecord is when a notice was sent that is not sent again soon.
+// NoticeTimeRecord is the time of a notice that is not sent again soon.
 type NoticeTimeRecord struct {
 	At time.Time `cbor:"1,keyasint"`
 }

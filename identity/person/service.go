@@ -25,13 +25,13 @@ type Config struct {
 	EmailUsernames bool
 	// CommonPasswords allows passwords that are on the list of common ones, or repeat a name.
 	CommonPasswords bool
-	// SiteNames are what the site is called: passwords must not repeat them either.
+	// SiteNames are the names of the site: passwords must not repeat them either.
 	SiteNames []string
 	// HasRole reports whether groups of a partition give a role in the admin console. nil: no groups do.
 	HasRole func(partition string, groups []string) bool
 }
 
-// Deps is what the service works with.
+// Deps are the dependencies of the service.
 type Deps struct {
 	Store storage.Store
 	// Keyring derives the secret that chooses decoys, and the one under which compared passwords are remembered.

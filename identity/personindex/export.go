@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// exported is how many persons one transaction of an export reads.
+// exported is the number of persons that one transaction of an export reads.
 const exported = 500
 
 // Export writes the persons whom a query selects as a CSV file, page by page, whatever their number. Persons who change

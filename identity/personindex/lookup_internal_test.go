@@ -354,7 +354,7 @@ func (h *harness) fill(many int) string {
 	return group
 }
 
-// BenchmarkFind is what a page of 50 costs among many persons: 20,000, or as many as GATEHOUSE_BENCH_PERSONS says.
+// BenchmarkFind measures a page of 50 among many persons: 20,000, or as many as GATEHOUSE_BENCH_PERSONS says.
 func BenchmarkFind(b *testing.B) {
 	h := newHarness(b, false)
 	many := cmp.Or(benchPersons(), 20_000)

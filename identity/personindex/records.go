@@ -30,7 +30,7 @@ type dueRecord struct {
 	Seen   time.Time `cbor:"s,omitzero"` // when the person signed in. Zero: something else
 }
 
-// knownRecord is where a person is listed.
+// knownRecord is the place of a person in the lists.
 type knownRecord struct {
 	Partition string       `cbor:"pt"`
 	Words     []string     `cbor:"w,omitempty"`
@@ -38,7 +38,7 @@ type knownRecord struct {
 	Seen      time.Time    `cbor:"t,omitzero"`
 }
 
-// stepRecord is how far the persons of an earlier version are listed.
+// stepRecord is the progress of listing the persons of an earlier version.
 type stepRecord struct {
 	After string `cbor:"a,omitempty"`
 	Done  bool   `cbor:"d,omitempty"`

@@ -21,7 +21,7 @@ type Ended struct {
 	Reason string // of the event
 }
 
-// MostEnded is how many sessions of which a new one takes the place are still good, at most.
+// MostEnded is the maximum number of valid sessions that a new one replaces.
 const MostEnded = 2
 
 // Begin opens a session in tx. token is the new cookie, old the hash of the browser's present cookie, and id the id of
@@ -89,7 +89,7 @@ func (s *Service) Begin(tx storage.Tx, id, token, old string, rec Record) (sessi
 	return sessionID, ended, keyRecords.Create(tx, rec.Cookie, keyRecord{SessionID: sessionID}, s.Collect(rec))
 }
 
-// PerPerson is how many browsers of a person are recognised at once.
+// PerPerson returns the number of browsers of a person that are recognised at once.
 func (s *Service) PerPerson() int { return s.cfg.PerPerson }
 
 // Renew gives a session another cookie. The cookie before opens it no longer.

@@ -93,7 +93,7 @@ func (s *Service) remembers(rec Record) bool {
 // OffersRemember reports whether a person can choose to stay signed in.
 func (s *Service) OffersRemember() bool { return s.cfg.Remember > 0 }
 
-// OpenedAt is when the lifetimes of a session begin.
+// OpenedAt returns the time from which the lifetimes of a session count.
 func (r *Record) OpenedAt() time.Time {
 	if r.Opened.IsZero() {
 		return r.AuthTime

@@ -41,9 +41,10 @@ type Record struct {
 	SignedInFor  string    `cbor:"11,keyasint,omitempty"`
 	ConfirmedFor string    `cbor:"12,keyasint,omitempty"`
 	ConfirmedAt  time.Time `cbor:"13,keyasint,omitempty"`
-	// Details are what the provider has said of the person at the last sign-in, or later.
+	// Details are the provider's details of the person at the last sign-in, or later.
 	Details map[string][]string `cbor:"14,keyasint,omitempty"`
-	// Opened is when the sign-in reached this service. Lifetimes count from it if AuthTime is that of a provider.
+	// Opened is the time when the sign-in reached this service. Lifetimes count from it if AuthTime is that of a
+	// provider.
 	Opened time.Time `cbor:"15,keyasint,omitempty"`
 	// NotAfter is the latest end of the session that the provider allows.
 	NotAfter time.Time `cbor:"16,keyasint,omitempty"`
@@ -54,7 +55,7 @@ type Record struct {
 	// Address and Agent say where the session was last used on the pages of this service: IP address and User-Agent.
 	Address string `cbor:"19,keyasint,omitempty"`
 	Agent   string `cbor:"20,keyasint,omitempty"`
-	// Base is what the sign-in itself reached, if something has raised it. Raised is what has, each method once.
+	// Base is the strength of the sign-in itself, if something has raised it. Raised is what has, each method once.
 	Base   *BaseRecord    `cbor:"21,keyasint,omitempty"`
 	Raised []raisedRecord `cbor:"22,keyasint,omitempty"`
 	// Passkey is the id of the passkey of the sign-in. Empty: none, or the id was not recorded
@@ -68,7 +69,7 @@ type Record struct {
 	RaisedFor string `cbor:"26,keyasint,omitempty"`
 	// Trusted is the id of the trust in the browser that counts for the second factor in this session. Empty: none
 	Trusted string `cbor:"27,keyasint,omitempty"`
-	// TrustSalt is what the browser's secret of before was turned into the one of now with. nil: it was not
+	// TrustSalt is the salt that turned the browser's former secret into the present one. nil: it was not changed
 	TrustSalt []byte `cbor:"28,keyasint,omitempty"`
 	// Vouched says that the person has shown nothing: an API client has opened the session.
 	Vouched bool `cbor:"29,keyasint,omitempty"`
@@ -85,11 +86,11 @@ type SeeingRecord struct {
 type listRecord struct {
 	Sessions []string  `cbor:"1,keyasint,omitempty"`
 	Ends     time.Time `cbor:"2,keyasint"` // when the last of them can be collected, and the list with it
-	// Known is what is known of each session, in their order.
+	// Known is the known data of each session, in their order.
 	Known []knownRecord `cbor:"3,keyasint,omitempty"`
 }
 
-// knownRecord is what was known of a session when it was last read for its list. Times are in microseconds since 1970.
+// knownRecord is the data of a session when it was last read for its list. Times are in microseconds since 1970.
 type knownRecord struct {
 	_ struct{} `cbor:",toarray"`
 
@@ -135,12 +136,12 @@ type raisedRecord struct {
 	Level  int    `cbor:"2,keyasint"`
 	// Passkey is the id of the passkey. Empty: another method, or the id was not recorded
 	Passkey string `cbor:"3,keyasint,omitempty"`
-	// At is when the person used it. Zero: it was only set up, or that was not recorded
+	// At is the time of the last use by the person. Zero: it was only set up, or that was not recorded
 	At time.Time `cbor:"4,keyasint,omitempty"`
 }
 
-// ProviderRecord is what the provider of a session needs later. It is a record of its own because sessions are read
-// more often.
+// ProviderRecord is the data that the provider of a session needs later. It is a record of its own because sessions are
+// read more often.
 type ProviderRecord struct {
 	Provider string   `cbor:"1,keyasint"`
 	Identity string   `cbor:"2,keyasint"`           // key in identities

@@ -50,7 +50,7 @@ func (s *Service) makeRoom(tx storage.Tx, personID string, list *listRecord, glo
 	return nil, nil //nolint:nilnil // there is room
 }
 
-// knownOf is what a list says of a session.
+// knownOf returns the data of a session for a list.
 func (s *Service) knownOf(rec Record) knownRecord {
 	return knownRecord{Seen: rec.Seen.UnixMicro(), Ends: s.ends(rec).UnixMicro(), Epoch: rec.Epoch, Global: rec.Global}
 }

@@ -24,12 +24,12 @@ type Config struct {
 	Idle     time.Duration // without use. Default: 1 hour
 	Absolute time.Duration // in all. Default: 12 hours
 	Remember time.Duration // in all, for a person who stays signed in, used or not. Default: 30 days. Negative: not offered
-	// PerPerson is how many sessions a person has at once, and how many browsers are recognised. The one that was used
-	// longest ago makes room. Default: 50
+	// PerPerson is the maximum number of sessions of a person, and of browsers that are recognised. The one that was
+	// used longest ago makes room. Default: 50
 	PerPerson int
 }
 
-// Deps is what the service works with.
+// Deps are the dependencies of the service.
 type Deps struct {
 	Person *person.Service
 	Store  storage.Store

@@ -103,7 +103,7 @@ func (s *Service) wholeView() view {
 	}
 }
 
-// viewOf is what an API client sees of the whole configuration.
+// viewOf returns the configuration as an API client sees it.
 func (s *Service) viewOf(client string) view {
 	return func(st *state) (any, uint64) {
 		if _, bound := st.bindingOf(client); bound != "" {

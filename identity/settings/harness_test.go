@@ -157,7 +157,7 @@ func (w *world) open(cfg settings.Config, log *zap.Logger) (*settings.Service, e
 	})
 }
 
-// writeView is what came back.
+// writeView is the response.
 type writeView struct {
 	status int
 	body   string

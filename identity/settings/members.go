@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
-// Origin is where the value of a member comes from.
+// Origin is the source of the value of a member.
 type Origin int
 
 // The origins.

@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/openapi"
 )
 
-// description is what the document says about a route.
+// description is the description of a route in the document.
 type description struct {
 	route   string // "GET /api/config"
 	id      string

@@ -33,7 +33,7 @@ type PolicyRule struct {
 	Message string           `json:"message,omitempty" check:"text,500"`
 }
 
-// PolicyNeed is what a rule asks of the caller, all of it.
+// PolicyNeed are the requirements of a rule for the caller, all of which must be met.
 type PolicyNeed struct {
 	Groups    []string      `json:"groups,omitempty" check:"most,200,text"`
 	Scopes    []string      `json:"scopes,omitempty" check:"most,200,scope"`

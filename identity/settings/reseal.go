@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// upkeep is how often Run looks at the certificates.
+// upkeep is the interval at which Run looks at the certificates.
 const upkeep = time.Hour
 
 // Run logs the certificates that end soon, every hour until ctx ends. Failures are logged and tried again.

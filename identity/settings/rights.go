@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Rights is how much of the settings a caller can change. (docs/decisions/console.md#settings-of-sign-in)
+// Rights are the settings that a caller can change. (docs/decisions/console.md#settings-of-sign-in)
 type Rights int
 
 // The rights. Each includes the ones before it.

@@ -24,7 +24,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Config is what the operator decided. It must not be changed after New.
+// Config is the operator's configuration. It must not be changed after New.
 type Config struct {
 	// Fixed are the login methods that the Caddyfile declares: shown, never stored, never changed.
 	Fixed []LoginMethod
@@ -60,7 +60,7 @@ type Config struct {
 	Switches map[string]bool
 }
 
-// Deps is what the service works with. Store and Keyring are required.
+// Deps are the dependencies of the service. Store and Keyring are required.
 type Deps struct {
 	Store   storage.Store
 	Keyring *secret.Keyring
@@ -91,7 +91,7 @@ type Service struct {
 	owners   atomic.Pointer[pageOrganisations]
 }
 
-// state is what is stored at one version.
+// state is the stored state at one version.
 type state struct {
 	version   versionRecord
 	units     *Units

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// undoable is how long a change can be undone: what it has replaced is kept no longer.
+// undoable is the time during which a change can be undone: the replaced values are kept no longer.
 const undoable = 30 * 24 * time.Hour
 
 // unitsBefore returns the units that a change replaces.

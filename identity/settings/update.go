@@ -18,7 +18,7 @@ import (
 const (
 	// maxUnit is the size in bytes of a unit as it is stored: a record holds 512 KiB, sealed secrets included.
 	maxUnit = 384 << 10
-	// maxTries is how often a change is tried again when another one was faster.
+	// maxTries is the number of tries of a change when another one was faster.
 	maxTries = 10
 )
 

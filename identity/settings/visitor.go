@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/settings/wire"
 )
 
-// place is where a value stands in the units.
+// place is the place of a value in the units.
 type place struct {
 	at   string // in a body, such as redirects.url_whitelist[0].id
 	path string // the same with [] for an entry of an array and {} for an entry of an object with free names

@@ -26,7 +26,8 @@ type Type struct {
 	// Brief marks events that are kept only as long as tokens when they concern no person. They are not found by actor
 	// and not passed on to others.
 	Brief bool
-	// Counts is what statistics count events of this kind as: one of the constants. Empty: they are not counted.
+	// Counts is the measure under which statistics count events of this kind: one of the constants. Empty: they are not
+	// counted.
 	Counts string
 }
 
@@ -89,7 +90,7 @@ func OrganisationOf(ctx context.Context) string {
 // Self is the origin of what the server does by itself, at its start and in its workers. It is the default.
 var Self = Origin{ClientIP: "127.0.0.1", UserAgent: "gatehouse"}
 
-// Actor is who causes an event: id, name, and the origin of the request. The zero value is the server itself.
+// Actor is the cause of an event: id, name, and the origin of the request. The zero value is the server itself.
 type Actor struct {
 	ID, Name string
 	Origin   Origin

@@ -81,8 +81,8 @@ var ErrTooMany = errors.New("too many events to look through")
 const (
 	// maxSeen bounds the events that a query looks through.
 	maxSeen = 50_000
-	// maxSkew is how much earlier an event can have occurred than one that was stored before it: the time is taken
-	// before the transaction.
+	// maxSkew is the maximum time by which an event can have occurred before one that was stored earlier: the time is
+	// taken before the transaction.
 	maxSkew = time.Minute
 )
 

@@ -73,13 +73,13 @@ type Keeper struct {
 	growth  map[string]Growth
 }
 
-// Growth is what the events of a type have added to the store.
+// Growth is the size that the events of a type have added to the store.
 type Growth struct {
 	Events int64
 	Bytes  int64 // of the events as they are stored, without indexes and blocks
 }
 
-// Stats are what a keeper has counted since it was made.
+// Stats are the counters of a keeper since it was made.
 type Stats struct {
 	Sealed, Collected int64 // events
 	Behind            int64 // events not yet sealed when last counted

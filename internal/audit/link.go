@@ -11,7 +11,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// linkEvery is how often a chain to which no one adds gets a block for the sake of what it names.
+// linkEvery is the interval at which a chain to which no one adds gets a block for the sake of the chains that it
+// names.
 const linkEvery = time.Second
 
 // headsOf returns how far chains are sealed, by their keys: those of a partition, or all.
@@ -30,8 +31,8 @@ func headsOf(tx storage.Tx, partition string) (map[string]chainRecord, error) {
 	return found, nil
 }
 
-// headAndOthers returns how far a chain is sealed, and the ends of the other chains of its partition that have grown since it
-// has named them.
+// headAndOthers returns how far a chain is sealed, and the ends of the other chains of its partition that have grown
+// since it has named them.
 func (k *Keeper) headAndOthers(tx storage.Tx, c Chain) (head chainRecord, others []headRecord, err error) {
 	if k.Links != nil && !k.Links() {
 		head, err = chainAt(tx, c.key())
@@ -174,7 +175,7 @@ type naming struct {
 	block, event uint64 // what it names, and its last event
 }
 
-// links is what Verify has found of chains that name each other.
+// links are the findings of Verify about chains that name each other.
 type links struct {
 	short    map[string]naming // chain -> the last block of it that is named and is not there
 	replaced map[string]naming // chain -> the first block of it that is not the one that is named

@@ -202,7 +202,7 @@ func (r *listReader) pick(tx storage.Tx, keys [][]byte) error {
 	return nil
 }
 
-// at is where the search goes on in this chain.
+// at returns the place in this chain from which the search goes on.
 func (r *listReader) at() uint64 {
 	switch {
 	case len(r.some) > 0:

@@ -43,7 +43,7 @@ func (s *stamp) eachList(fn func(list string)) {
 	}
 }
 
-// lists are what a block adds to the lists, by the beginnings of their keys.
+// lists are the entries that a block adds to the lists, by the beginnings of their keys.
 type lists map[string]*posting
 
 // posting is the numbers of events while their block is made.

@@ -134,7 +134,7 @@ func (s *Search) begin(tx storage.Tx) (Cursor, error) {
 	return from, nil
 }
 
-// step is how many events of a chain are read at once.
+// step is the number of events of a chain that are read at once.
 const step = 128
 
 // reader reads the events of one chain.

@@ -6,7 +6,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// ahead is how many records of a list are read at once.
+// ahead is the number of records of a list that are read at once.
 const ahead = 32
 
 // pointer goes back through the records of one list in a chain.

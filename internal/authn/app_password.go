@@ -13,10 +13,11 @@ type AppPassword struct {
 	Scopes []string  `json:"scopes"`
 	Since  time.Time `json:"since"`
 	Until  time.Time `json:"until"`
-	// Limit is how often it can be used, 0: without limit. Count is how often it was, without the last minute.
+	// Limit is the maximum number of uses, 0: without limit. Count is how often it was, without the last minute.
 	Limit int `json:"usage_limit,omitempty"`
 	Count int `json:"usage_count,omitempty"`
-	// Last is when it was last used, as far as that is written: with further uses from there, to the minute. Zero: never.
+	// Last is the time of the last use, as far as it is written: with further uses from there, to the minute. Zero:
+	// never.
 	Last        time.Time `json:"last,omitzero"`
 	LastAddress string    `json:"last_address,omitempty"`
 	LastSite    string    `json:"last_site,omitempty"`
@@ -28,7 +29,7 @@ type AppPasswordSite struct {
 	Scopes []Scope
 }
 
-// AppPasswordRequest is what a person chooses, and the sign-in in which they do.
+// AppPasswordRequest is the choice of a person, with the sign-in in which they make it.
 type AppPasswordRequest struct {
 	Person, Name  string
 	Sites, Scopes []string

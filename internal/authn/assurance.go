@@ -24,7 +24,7 @@ type Evidence struct {
 	// Document is the type of a document, Reference how the backend finds its own record of the validation.
 	Document  string `cbor:"6,keyasint,omitempty" json:"document_type,omitempty"`
 	Reference string `cbor:"7,keyasint,omitempty" json:"reference,omitempty"`
-	// Claims are what the evidence says of the person. What the person has typed is not among them.
+	// Claims are the claims of the evidence about the person. What the person has typed is not among them.
 	Claims map[string]string `cbor:"8,keyasint,omitempty" json:"claims,omitempty"`
 }
 

@@ -72,7 +72,7 @@ type Demand struct {
 	Along func(tx storage.Tx, r *Result) error `cbor:"-"`
 }
 
-// Client is what pages show of the application that asks.
+// Client is the view of the requesting application on pages.
 type Client struct {
 	ID, Name string
 	// Targets are the origins or schemes of the last redirect. The pages' form-action must name them, because browsers
@@ -93,7 +93,7 @@ type Result struct {
 	// References are the RFC 8176 values of the methods that raised the sign-in later, in addition to those of AMR.
 	References []string
 	Provider   string
-	// Details are what the provider said about the person, mapped: user_details. They must not be changed.
+	// Details are the provider's mapped details of the person: user_details. They must not be changed.
 	Details map[string][]string
 }
 
@@ -115,7 +115,7 @@ type Subject struct {
 	// Profile carries the standard claims (OpenID Connect Core 5.1): name, given_name, family_name, email,
 	// email_verified ("true" or "false"), phone_number, locale, updated_at (seconds) and so on.
 	Profile map[string]string
-	// Assurance is what shows who the person is.
+	// Assurance is the evidence of the person's identity.
 	Assurance Assurance
 	// Details are user_details. identity leaves them empty: they belong to a sign-in, and its Result has them.
 	Details map[string][]string
@@ -134,7 +134,7 @@ type Session struct {
 	Result
 	// Epoch of the person when the session was made.
 	Epoch int64
-	// Ends is when the session ends if it is not used again: the earlier of idle and absolute end.
+	// Ends is the end of the session if it is not used again: the earlier of idle and absolute end.
 	Ends time.Time
 	// Seen is the last known use of the session, for the idle timeout. It is written at most once a minute.
 	Seen time.Time

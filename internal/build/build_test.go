@@ -89,8 +89,8 @@ func text(t *testing.T, name string) string {
 	return string(raw)
 }
 
-// stamped is what the supply chain depends on. The tests with the build tag supply take minutes, so they run when one
-// of these files has changed: `make supply` runs them and writes the sum into supply.sum.
+// stamped are the files that the supply chain depends on. The tests with the build tag supply take minutes, so they run
+// when one of these files has changed: `make supply` runs them and writes the sum into supply.sum.
 var stamped = []string{
 	"go.mod", "go.sum", "xcaddy.json", "internal/build/main.go", "internal/build/sbom.go",
 	"internal/build/supply_test.go",

@@ -8,10 +8,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Beat is what Run does again and again.
+// Beat is one step of Run.
 func (n *Node) Beat(ctx context.Context) error { return n.beat(ctx) }
 
-// Leave is what Run does at its end.
+// Leave is the last step of Run.
 func (n *Node) Leave(ctx context.Context) error { return n.leave(ctx) }
 
 // Wants reports whether Lead was called for a role.

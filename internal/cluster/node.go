@@ -23,14 +23,14 @@ import (
 
 const (
 	beatEvery = 2 * time.Second
-	// termLasts is how long a role stays with a node that is not heard of.
+	// termLasts is the time that a role stays with a silent node.
 	termLasts = 10 * time.Second
 	// termMost is the longest that a term can last from now: it was prolonged after the time of the storage was read, but
 	// not by much. A longer one is void: the clock of the storage was ahead when it was begun.
 	termMost = 2 * termLasts
-	// alive is how long a node counts as running after it was seen.
+	// alive is the time that a node counts as running after it was seen.
 	alive = 15 * time.Second
-	// nodeKept is how long a node that ended without a word is listed.
+	// nodeKept is the time that a node stays listed after it ended without a word.
 	nodeKept = 24 * time.Hour
 
 	// clockWarn and clockMost are how far the clocks of a node and its storage may differ. Tokens end by the clock of the
@@ -299,9 +299,9 @@ type Info struct {
 	Alive bool `json:"alive"`
 	// This is the node that answers.
 	This bool `json:"this,omitempty"`
-	// Ahead is how many milliseconds its clock is ahead of that of the storage.
+	// Ahead is the lead of its clock over that of the storage, in milliseconds.
 	Ahead int64 `json:"clock_ahead_ms"`
-	// Lag is how many milliseconds it took to write to the storage.
+	// Lag is the time that a write to the storage took, in milliseconds.
 	Lag   int64    `json:"lag_ms"`
 	Roles []string `json:"roles"`
 	// Format is the newest form of records that it can read and write.

@@ -21,8 +21,8 @@ const identityKey = "store"
 type identityRecord struct {
 	ID     string    `cbor:"1,keyasint"`
 	MadeAt time.Time `cbor:"2,keyasint"`
-	// Format is what a program must be able to read and write. It grows, once all nodes can, when an older program would
-	// misread a record, or lose by writing it what must not be lost.
+	// Format is the format that a program must be able to read and write. It grows, once all nodes can, when an older
+	// program would misread a record, or lose by writing it what must not be lost.
 	Format int `cbor:"3,keyasint,omitempty"`
 }
 
@@ -33,9 +33,9 @@ type nodeRecord struct {
 	Started time.Time `cbor:"3,keyasint"`
 	// Seen is by the clock of the storage.
 	Seen time.Time `cbor:"4,keyasint"`
-	// Ahead is how far the clock of the node was ahead of that of the storage, in microseconds.
+	// Ahead is the lead of the node's clock over that of the storage, in microseconds.
 	Ahead int64 `cbor:"5,keyasint,omitempty"`
-	// Lag is how long the storage took to write this record before, in microseconds.
+	// Lag is the time that the storage took to write the previous record, in microseconds.
 	Lag   int64    `cbor:"6,keyasint,omitempty"`
 	Roles []string `cbor:"7,keyasint,omitempty"`
 	// Format is the newest form of records that the node can read and write. 0: 1

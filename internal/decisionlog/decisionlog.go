@@ -28,7 +28,7 @@ const (
 	maxList        = 64    // groups or scopes
 )
 
-// Decision is what a site has decided about a request, and what its shadow rules would have.
+// Decision is the decision of a site about a request, and that of its shadow rules.
 type Decision struct {
 	At         time.Time `cbor:"1,keyasint" json:"time"`
 	Site       string    `cbor:"2,keyasint" json:"site"` // scheme and host

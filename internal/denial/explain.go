@@ -48,7 +48,7 @@ func by(word, value string) string {
 	return word + value
 }
 
-// facts are what was wanted and what there was.
+// facts returns the requirements of the request, and how far they were met.
 func (f *Refusal) facts() string {
 	var out []string
 	pair := func(name string, wanted, actual []string, show bool) {

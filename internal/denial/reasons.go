@@ -114,7 +114,7 @@ const (
 	AuthorityUnavailable Reason = "authority_unavailable"
 )
 
-// meaning is what operators read: a clause that says why, and a sentence that says what would let the caller in.
+// meaning is the text for operators: a clause that says why, and a sentence that says what would let the caller in.
 type meaning struct{ why, mend string }
 
 var meanings = map[Reason]meaning{

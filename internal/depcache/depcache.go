@@ -22,14 +22,14 @@ type Key struct {
 // KeyOf returns the key of a question. Questions of different kinds have different keys.
 func KeyOf(kind byte, text string) Key { return Key{kind, sha256.Sum256([]byte(text))} }
 
-// shards is how many locks there are.
+// shards is the number of locks.
 const shards = 8
 
-// askAgain is how soon what is open is asked about again while the store does not tell what has changed, such as one
-// that other nodes write to unheard: a second after a revocation it has ended.
+// askAgain is the interval at which open requests are evaluated again while the store does not report changes, such as
+// one that other nodes write to unheard: a second after a revocation they have ended.
 const askAgain = 900 * time.Millisecond
 
-// perEntry is what an entry takes besides its answer, in bytes: key, map, ring, and the reading.
+// perEntry is the memory for an entry besides its answer, in bytes: key, map, ring, and the reading.
 const perEntry = 320
 
 // Cache keeps answers of one type. It is bounded, and forgets first what was not asked a second time. It is safe for

@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/strictjson"
 )
 
-// MaxDepth is how deep objects and arrays of a body may nest.
+// MaxDepth is the maximum nesting of objects and arrays in a body.
 const MaxDepth = 64
 
 // Decode reads the JSON body of a request into what into points to, as DecodeBytes does. Its media type must be

@@ -13,7 +13,7 @@ type Held[T any] struct {
 	ID      string
 	Value   T
 	AddedAt time.Time
-	// Due is when it is tried next, or when it was given up.
+	// Due is the time of the next try, or the time when it was given up.
 	Due     time.Time
 	Tries   int
 	Problem string // of the last try

@@ -26,7 +26,7 @@ type Record[T any] struct {
 	Value   T         `cbor:"v"`
 	AddedAt time.Time `cbor:"a"`
 	Tries   int       `cbor:"t,omitempty"`
-	// Tried is when the try that is under way began. Zero: none is, or the lane keeps nothing.
+	// Tried is the start of the current try. Zero: none is, or the lane keeps nothing.
 	Tried time.Time `cbor:"b,omitzero"`
 	// Problem is why the last try failed, where the lane keeps what is given up.
 	Problem string `cbor:"p,omitempty"`
@@ -39,14 +39,15 @@ type Config struct {
 	// First is the wait after the first try; each further wait doubles, up to Most. It is also how long a claim lasts,
 	// so it must be longer than one try takes. Default: 10s and 1h.
 	First, Most time.Duration
-	// Tries is how often an item is tried, MaxAge for how long. Default: 16 and 3 days.
+	// Tries is the maximum number of tries of an item, MaxAge their maximum duration. Default: 16 and 3 days.
 	Tries  int
 	MaxAge time.Duration
-	// Keep is how long an item that was given up can still be looked at and sent again. 0: it is deleted at once
+	// Keep is the time during which an item that was given up can still be looked at and sent again. 0: it is deleted
+	// at once
 	Keep time.Duration
-	// AtOnce is how many items are sent in parallel. Default: 8.
+	// AtOnce is the number of items that are sent in parallel. Default: 8.
 	AtOnce int
-	// Every is how soon Run sees an item that another process has added, or whose time has come. Default: 500ms.
+	// Every is the time until Run sees an item that another process has added or that has become due. Default: 500ms.
 	Every time.Duration
 	// Tried is called after each try. nil: tries are not counted.
 	Tried func(err error)
@@ -63,7 +64,7 @@ type Queue[T any] struct {
 	wake  chan struct{}
 }
 
-// margin is how much longer than MaxAge storage keeps an item of a lane without a worker.
+// margin is the time beyond MaxAge that storage keeps an item of a lane without a worker.
 const margin = 24 * time.Hour
 
 // New returns a queue over a table, or over one lane of it. now can be nil.
@@ -119,8 +120,8 @@ func (q *Queue[T]) look() {
 	}
 }
 
-// soon is how soon Run looks after it was woken. While it finds nothing it looks again after twice the time, up to
-// Every: the item is in a transaction that is not committed yet.
+// soon is the delay of Run after it was woken. While it finds nothing it looks again after twice the time, up to Every:
+// the item is in a transaction that is not committed yet.
 const soon = 2 * time.Millisecond
 
 // pacer says when the next look is due.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Handling is how long the handling of a request can go on after its caller has left.
+// Handling is the maximum time that the handling of a request goes on after its caller has left.
 const Handling = 30 * time.Second
 
 // Outlast returns a context that goes on when the caller of a request leaves, and ends after Handling. Code that counts

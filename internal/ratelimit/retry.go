@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Soon is how long a client waits after a 503 of which no one knows when it ends.
+// Soon is the wait of a client after a 503 of unknown duration.
 const Soon = 5 * time.Second
 
 // RetryAfter sets Retry-After to the seconds of wait, rounded up and at least one, and returns them. It is the only

@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// Size is how many records are kept at once, unless Tables says something else.
+	// Size is the maximum number of records, unless Tables says something else.
 	Size = 8192
-	// PerSecond is how many records are kept in one second.
+	// PerSecond is the number of records that are kept in one second.
 	PerSecond = 100
 
 	maxWaits  = 10 * PerSecond // records that wait for storage
 	writeWait = 500 * time.Millisecond
 )
 
-// Tables are where the records are. Slots are overwritten in order.
+// Tables are the tables of the records. Slots are overwritten in order.
 type Tables[T any] struct {
 	Slots storage.Table[T]      // number of the slot, four hexadecimal digits -> record
 	Next  storage.Table[uint64] // "" -> the number of the next record

@@ -14,13 +14,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Basis is what an answer rests on.
+// Basis is the basis of an answer.
 type Basis struct {
-	// Until is when the answer ends if nothing changes, exclusive. Zero: it rests on more than can be told.
+	// Until is the end of the answer if nothing changes, exclusive. Zero: it rests on more than can be told.
 	Until time.Time
-	// Reading is what was read in the store. nil: that is not known.
+	// Reading are the reads in the store. nil: they are not known.
 	Reading *storage.Reading
-	// Again is how soon it is to be asked about again where Reading cannot be watched. Zero: the list says.
+	// Again is the interval of asking again where Reading cannot be watched. Zero: the list says.
 	Again time.Duration
 }
 
@@ -36,7 +36,7 @@ func (b Basis) And(other Basis) Basis {
 	return out
 }
 
-// Open is what is open.
+// Open is an open request or stream.
 type Open[A any] interface {
 	// Judge decides by an answer whether it stays open, and when time alone can change that. Zero: never.
 	Judge(answer A) (ok bool, next time.Time)
@@ -77,7 +77,7 @@ type List[K comparable, A any] struct {
 	last    any  // what it returned
 }
 
-// group is what rests on one key.
+// group are the open requests that depend on one key.
 type group[K comparable, A any] struct {
 	list *List[K, A]
 	key  K

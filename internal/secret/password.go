@@ -76,8 +76,8 @@ func NewHasher(c HashCost) *Hasher {
 
 // The bounds of a Part.
 const (
-	// partFactor is how many computations of a Part wait in the queue of the whole for each one that runs: enough to keep
-	// it busy, and few enough that other computations hardly wait.
+	// partFactor is the number of computations of a Part that wait in the queue of the whole for each one that runs:
+	// enough to keep it busy, and few enough that other computations hardly wait.
 	partFactor = 2
 	partQueue  = 16 // waiting computations for each of those
 )

@@ -14,7 +14,7 @@ const (
 	maxWait     = 10 * time.Second // for one computation in the queue
 )
 
-// asker is who waits for a computation.
+// asker is a caller that waits for a computation.
 type asker struct {
 	network string
 	gone    <-chan struct{}

@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret/argon2id"
 )
 
-// workerIdle is how long a worker keeps its thread and its memory without work.
+// workerIdle is the time that a worker keeps its thread and its memory without work.
 const workerIdle = 5 * time.Second
 
 // workers compute slow hashes on threads of a lower priority, so a flood of sign-ins leaves the processors to requests

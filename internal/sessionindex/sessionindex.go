@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Kind is what a place is.
+// Kind is the kind of a place.
 type Kind string
 
 // The kinds, as they are stored.

@@ -27,7 +27,8 @@ func Word(word string, known []string) string {
 
 func plural(a, b string) bool { return len(a) > 2 && (a+"s" == b || b+"s" == a) }
 
-// maxDistance is how many edits may separate a word from the one that was meant. Half of a short word is another word.
+// maxDistance returns the maximum number of edits between a word and the one that was meant. Half of a short word is
+// another word.
 func maxDistance(word string) int {
 	switch n := len([]rune(word)); {
 	case n < 3:

@@ -66,7 +66,7 @@ type SiteCounts struct {
 	of [len(siteMeasures)]atomic.Int64
 }
 
-// siteMeasures are what is counted for each site.
+// siteMeasures are the measures of each site.
 var siteMeasures = [...]string{Admissions, Denials, StepUps, Tried, TriedRefusals, TriedEntries}
 
 func (c *SiteCounts) add(measure int, n int64) {

@@ -10,7 +10,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// lastKept is how long it is known when something happened last. What has not happened for so long is not in use.
+// lastKept is the time that the last occurrence of something is remembered. What has not happened for so long is not in
+// use.
 const lastKept = 750 * 24 * time.Hour
 
 // remembered are the measures of which it is known when each value of a dimension was last.

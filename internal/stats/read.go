@@ -32,13 +32,13 @@ type QueryError struct{ Problem string }
 // Error implements error.
 func (e *QueryError) Error() string { return e.Problem }
 
-// Answer is what was counted: for each series as many counts as there are starts of buckets.
+// Answer are the counts: for each series as many as there are starts of buckets.
 type Answer struct {
 	Starts []time.Time
 	Series []Series // those with the most first, Other at the end. One with an empty name for what was not split
 }
 
-// Series is what was counted for one value of a dimension. The name is empty where an event has none.
+// Series are the counts of one value of a dimension. The name is empty where an event has none.
 type Series struct {
 	Name   string
 	Total  int64

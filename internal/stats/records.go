@@ -28,20 +28,20 @@ type dueRecord struct {
 	Address   string               `cbor:"a,omitempty"` // of the program that has called
 }
 
-// Last is when something has happened last.
+// Last is the last occurrence of something.
 type Last struct {
 	At      time.Time `cbor:"t"`
 	Reason  string    `cbor:"r,omitempty"` // of what has failed
 	Address string    `cbor:"a,omitempty"` // of the program that has called
 }
 
-// countRecord is how often something has happened in a bucket. The one without a value says how many values there are.
+// countRecord is the number of occurrences in a bucket. The one without a value says how many values there are.
 type countRecord struct {
 	Count  int64 `cbor:"n,omitempty"`
 	Values int   `cbor:"v,omitempty"`
 }
 
-// series is what a counter counts, but for the time and the value.
+// series identifies the counts of a counter, but for the time and the value.
 type series struct {
 	unit      Unit
 	partition string // empty: all of them

@@ -86,8 +86,8 @@ const (
 	wholeEvery = time.Minute
 	batch      = 500  // of what is due, in one transaction
 	maxValues  = 1000 // of a dimension in a bucket; the rest is Other
-	// markKept is how long after the start of a day it is known who was active. What comes in after lateActive makes
-	// no one active, so no one counts twice.
+	// markKept is the time after the start of a day during which it is known who was active. What comes in after
+	// lateActive makes no one active, so no one counts twice.
 	markKept, lateActive = 3 * 24 * time.Hour, 2 * 24 * time.Hour
 )
 
@@ -133,7 +133,7 @@ func Event(tx storage.Tx, e audit.Event, partition string) error {
 	return dues.Put(tx, dueKey(e.Occurred, e.ID), d, never)
 }
 
-// sum is how often something has happened that is no event.
+// sum is the number of occurrences of something that is no event.
 type sum struct {
 	Measure string
 	By      Dimension

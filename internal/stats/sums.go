@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// sums are what one transaction adds to the counters.
+// sums are the additions of one transaction to the counters.
 type sums struct {
 	now    time.Time
 	counts map[place]int64
@@ -168,7 +168,7 @@ func (p place) key() string {
 	return "=" + p.value
 }
 
-// end is when the counter can be collected.
+// end returns the time when the counter can be collected.
 func (p place) end() time.Time { return p.start.Add(units[p.unit].kept) }
 
 // find returns a counter. One that cannot be read starts over, since all counters would stop at it.

@@ -20,7 +20,7 @@ const (
 	maxProblems = 20
 )
 
-// Problem is what is wrong at one place.
+// Problem is the problem at one place.
 type Problem struct{ Path, Problem string }
 
 // Error says what is wrong, and where. It has at least one problem.

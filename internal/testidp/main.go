@@ -26,7 +26,8 @@ func main() {
 
 // line is one line of the output.
 type line struct {
-	// Providers are what an operator copies from the pages of each provider, such as its address and a client id.
+	// Providers are the values that an operator copies from the pages of each provider, such as its address and a
+	// client id.
 	Providers map[string]map[string]string `json:"providers"`
 	// Keys are key pairs for the configuration API of Gatehouse.
 	Keys []keyPair `json:"keys"`
@@ -101,7 +102,7 @@ type standIn struct {
 	connect func(issuer string) error
 }
 
-// harness is what stand-ins use of a test: what is wrong ends the program.
+// harness is the part of a test that stand-ins use: an error ends the program.
 type harness struct{ testing.TB }
 
 func (harness) Helper()        {}

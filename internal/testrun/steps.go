@@ -25,7 +25,7 @@ var alone = "-skip=^Test(SearchOfManyNodes|SearchOfAPersonBehindManyOthers|Searc
 	"Kill|StoreWithinWhatOthersHave|StoreBehindAPooler|SameAsOfAnotherImplementation|SigningInAgainAndAgainCostsTheSame|" +
 	"ForeignHashes|HostileUsernamesAtOpenLDAP)$"
 
-// steps are what the targets of the Makefile are made of.
+// steps are the steps of the targets of the Makefile.
 var steps = []step{
 	{"build", []command{
 		{".", compile, []string{"go", "run", "./internal/build", "-o", "bin/gatehouse"}},

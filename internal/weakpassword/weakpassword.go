@@ -25,7 +25,7 @@ func Common(password string) bool {
 	return found
 }
 
-// leastWord is how many characters a part of a name has at least to be looked for.
+// leastWord is the minimum length of a part of a name that is looked for.
 const leastWord = 3
 
 // Repeats reports whether a password is nothing but a name, or a part of one: in any case, several times over, and with

@@ -29,7 +29,7 @@ type Seeing struct {
 	Action, CSRF string // of the form that ends it
 }
 
-// Text is what the banner says.
+// Text returns the text of the banner.
 func (x *Seeing) Text() Text {
 	return Say("seeing.text", "name", x.Name, "by", x.By, "time", x.Until)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// BenchmarkRender is what it costs to make each page, with four languages to choose from.
+// BenchmarkRender measures the rendering of each page, with four languages to choose from.
 func BenchmarkRender(b *testing.B) {
 	p, err := web.New(web.Config{Issuer: "https://auth.example.com", Key: make([]byte, 32), Locales: all})
 	if err != nil {

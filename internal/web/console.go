@@ -100,7 +100,7 @@ type TableRow struct {
 	Pick  string // value of the box that chooses it. Empty: it has none
 }
 
-// rows is what the template "rows" sees.
+// rows is the data of the template "rows".
 type rows struct {
 	*frame
 	Table *Table
@@ -200,7 +200,7 @@ const (
 	barWidth, barGap, chartHeight = 8, 2, 48
 )
 
-// bars are what the template "chart" draws.
+// bars are the data of the template "chart".
 type bars struct {
 	Width, Height int64
 	List          []bar
@@ -258,8 +258,8 @@ func (c Console) fields() (out []Field) {
 	return out
 }
 
-// longCode is how many characters a value has at most that fits into one column of facts, and longWord how many a word
-// has that a table does not break.
+// longCode is the maximum number of characters of a value that fits into one column of facts, and longWord that of a
+// word that a table does not break.
 const longCode, longWord = 28, 20
 
 // Long reports whether the fact has a value that needs more space than the others.
@@ -287,7 +287,7 @@ func (f *frame) Trimmed(t *Table) *Table {
 	return &out
 }
 
-// cell is what the template "cell" sees.
+// cell is the data of the template "cell".
 type cell struct {
 	Words template.HTML
 	Hint  template.HTML
@@ -333,7 +333,7 @@ func breakable(name string) template.HTML {
 	return template.HTML(words) //nolint:gosec // escaped
 }
 
-// elements are what stands between the words of a cell, such as that of a time.
+// elements match the markup between the words of a cell, such as that of a time.
 var elements = regexp.MustCompile(`<[^>]*>`)
 
 // backquoted shows what stands between backquotes as code.

@@ -33,7 +33,7 @@ var extensionTypes = map[string]string{
 	".pdf": "application/pdf", ".png": "image/png", ".txt": "text/plain; charset=utf-8", ".webp": "image/webp", ".woff2": "font/woff2",
 }
 
-// extension is what an operator's directory adds: messages, and files under /assets/ext/.
+// extension are the additions of an operator's directory: messages, and files under /assets/ext/.
 type extension struct {
 	messages *Overrides
 	files    map[string]file // by their path below the directory

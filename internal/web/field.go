@@ -92,7 +92,7 @@ func Fields(notice bool, list ...Field) []Field {
 	return out
 }
 
-// field is what the template "field" sees: a Field with its texts. Nothing is embedded, since templates find a member
+// field is the data of the template "field": a Field with its texts. Nothing is embedded, since templates find a member
 // of an embedded struct ten times slower than one of its own, and the attributes of the input are one value, since each
 // value costs a call.
 type field struct {
@@ -282,7 +282,7 @@ func (f *frame) nameOr(t Text, name string) string {
 	return name
 }
 
-// notice is what the template "notice" sees.
+// notice is the data of the template "notice".
 type notice struct {
 	Kind, Text, Ref string
 	Focus           bool
@@ -340,7 +340,7 @@ type Action struct {
 	Quiet bool
 }
 
-// row is what the template "row" sees.
+// row is the data of the template "row".
 type row struct {
 	Icon    string
 	Name    string
@@ -386,7 +386,7 @@ func (f *frame) Row(in Row) row {
 	return out
 }
 
-// buttons is what the template "buttons" sees.
+// buttons is the data of the template "buttons".
 type buttons struct{ Submit, Cancel, CancelURL string }
 
 // Buttons returns the end of a form: its submit button, and a link back if cancelURL is not empty.
@@ -400,7 +400,7 @@ func (f *frame) Buttons(submit, cancelURL string) buttons {
 	return b
 }
 
-// back is what the template "back" sees.
+// back is the data of the template "back".
 type back struct{ Text, URL string }
 
 // Back returns the link back to the application that asks, or out of the current task.

@@ -104,7 +104,7 @@ func icoFile(picture []byte) []byte {
 	return append(out, picture...)
 }
 
-// FaviconPath is where browsers look for an icon that no page names.
+// FaviconPath is the path at which browsers look for an icon that no page names.
 const FaviconPath = "/favicon.ico"
 
 // ShowFavicon serves GET /favicon.ico.

@@ -1,6 +1,6 @@
 package web
 
-// copyButton is what the template "copy" sees.
+// copyButton is the data of the template "copy".
 type copyButton struct{ ID, Text, Copied string }
 
 // Copy returns a button that copies the code elements of the element id, without the spaces in them. It needs scripts:

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// liveState is what changes while the renderer is in use. The renderers of other origins share it.
+// liveState is the part of the renderer that changes while it is in use. The renderers of other origins share it.
 type liveState struct {
 	catalogue atomic.Pointer[catalogueState]
 	overrides func(context.Context) []*Overrides // nil: none

@@ -19,7 +19,7 @@ type Passkey struct {
 	Label string
 	// Again is the page's own path, to load it again with a fresh challenge.
 	Again string
-	// Life is how many seconds the challenge in Options is valid.
+	// Life is the validity of the challenge in Options, in seconds.
 	Life int
 }
 
@@ -57,7 +57,7 @@ func (p PasskeyName) Field() Field {
 	}
 }
 
-// passkey is what the template "passkey" sees.
+// passkey is the data of the template "passkey".
 type passkey struct {
 	Passkey
 	Text, Cancelled, Failed, Known, Unsupported string
@@ -72,7 +72,7 @@ func (f *frame) Passkey(in *Passkey) passkey {
 	}
 }
 
-// helpBox is what the template "stuck" sees.
+// helpBox is the data of the template "stuck".
 type helpBox struct{ Summary, Text, Help, HelpText, Account, AccountText string }
 
 // Stuck says what a person can do who cannot use their passkey: passkey.help leads to the account, where a password and

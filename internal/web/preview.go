@@ -16,7 +16,7 @@ import (
 // schemes are the names of the color schemes of a browser.
 var schemes = [2]string{"light", "dark"}
 
-// Look is how a preview is shown.
+// Look is the look of a preview.
 type Look struct {
 	Locale string // one of Wordings. Empty: the default
 	Dark   bool

@@ -30,7 +30,7 @@ type Push struct {
 	Change string
 	// ForClient names the application that asks for the sign-in above the text.
 	ForClient bool
-	// Message is what the operator says to the person. Empty: nothing
+	// Message is the operator's message to the person. Empty: nothing
 	Message string
 	// Open opens an app on the same device, Stores are the places that have it, and Set is the page that sets up what is
 	// wanted. Empty: no link

@@ -54,7 +54,7 @@ type SignIn struct {
 	Providers []Provider
 	// NoForm leaves out the form, NoPassword its password: the username alone then decides how to continue.
 	NoForm, NoPassword bool
-	// Method is what the operator calls the way to sign in by the form. Empty: it has no name
+	// Method is the operator's name for the way to sign in by the form. Empty: it has no name
 	Method string
 	// ForgotURL is for people without a password or with a wrong one, RemindURL for people without a username,
 	// SignUpURL for people without an account. Empty: not shown
@@ -116,7 +116,7 @@ type DetailRow struct {
 	Values []string
 }
 
-// Texts are what an operator has written for the languages of the pages. That of "" is for all others.
+// Texts are the operator's texts in the languages of the pages. That of "" is for all others.
 type Texts map[string]string
 
 // Release is the data of release: what a service provider wants to know about a person. Its form sends csrf, shown-0,
@@ -136,18 +136,18 @@ type ReleaseRow struct {
 	Optional         bool     // the person can leave it out
 }
 
-// Unregistered is what a client says of itself that no one has registered, and where it is sent.
+// Unregistered are the claims of an unregistered client about itself, and the address that it is sent to.
 type Unregistered struct {
 	Name     string
 	Verified bool   // the operator knows its host
 	Program  bool   // a program on the device of the person gets the answer
 	Host     string // which gets the answer
 	Scheme   string // the app that opens its addresses gets the answer
-	// Resources are what its tokens are for.
+	// Resources are the resources of its tokens.
 	Resources []Resource
 }
 
-// Resource is what tokens are for. Name can be empty.
+// Resource is a resource of tokens. Name can be empty.
 type Resource struct{ Name, Address string }
 
 // Device is the data of device: a person decides about a device that waits. Its form sends csrf and decision: allow or
@@ -213,7 +213,7 @@ type SignedOut struct {
 	Continue string // link. Empty: none
 	// GoOn follows Continue automatically, after the frames have had a few seconds.
 	GoOn bool
-	// Again is where the person can sign in again. Empty: the account pages.
+	// Again is the address for signing in again. Empty: the account pages.
 	Again string
 	// Frames are pages of clients that are loaded invisibly, so they end their own sessions. (OpenID Connect
 	// Front-Channel Logout 2)
@@ -234,10 +234,10 @@ type SigningOut struct {
 // SigningOutApp is an application that a person is signed out of. URL is a path on our origin that leads there.
 type SigningOutApp struct{ Name, URL string }
 
-// signingSeconds is how long applications have to sign a person out. They can be slow.
+// signingSeconds is the time that applications have to sign a person out. They can be slow.
 const signingSeconds = "5"
 
-// frameSeconds is how long the frames have before the page continues.
+// frameSeconds is the time that the frames have before the page continues.
 const frameSeconds = "3"
 
 // Message is the data of message: the messages <Key>.title and <Key>.text.

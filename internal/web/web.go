@@ -24,7 +24,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/ratelimit"
 )
 
-// Brand is how the pages present the operator.
+// Brand is the presentation of the operator on pages.
 type Brand struct {
 	Name string // Default: Gatehouse
 	// Logo is a PNG, JPEG or GIF image of at most 64 KiB. Empty: the name alone.
@@ -33,11 +33,11 @@ type Brand struct {
 	LogoType string
 	// Color is #rgb or #rrggbb. It is darkened or lightened until text in it is readable. Default: #3b5bdb
 	Color string
-	// Help is where people find help: an http, https or mailto URL. Empty: none
+	// Help is the address of help: an http, https or mailto URL. Empty: none
 	Help string
 }
 
-// Config is what the operator decided about the pages.
+// Config is the operator's configuration of the pages.
 type Config struct {
 	Brand   Brand
 	Icons   map[string][]byte // of identity providers, by their ids: PNG, JPEG or GIF
@@ -63,7 +63,7 @@ type failure struct {
 	Details           []FailureDetail
 }
 
-// Failure is what an error page says and offers.
+// Failure are the texts and offers of an error page.
 type Failure struct {
 	// Key is the stem of two messages: Key.title and Key.text.
 	Key string
@@ -83,7 +83,7 @@ type Failure struct {
 	Details []FailureDetail
 }
 
-// FailureDetail is what was sent or expected. Label is a message.
+// FailureDetail is a value that was sent or expected. Label is a message.
 type FailureDetail struct {
 	Label  string
 	Values []string
@@ -253,7 +253,7 @@ func (p *Renderer) failureFor(lang *language, f Failure) failure {
 // ref returns the reference of a failure.
 func (p *Renderer) ref() string { return denial.NewRef(p.cfg.Random) }
 
-// frame is what every template sees.
+// frame is the data of every template.
 type frame struct {
 	*language
 	Brand    Brand
@@ -305,7 +305,7 @@ func (p *Renderer) make(r *http.Request, v View, scripts *scriptSet) ([]byte, *l
 	return body, lang, err
 }
 
-// frame is what the templates see of a page in a language.
+// frame returns the data of a page in a language for the templates.
 func (p *Renderer) frame(v View, lang *language, scripts *scriptSet) *frame {
 	return &frame{
 		language: lang, Brand: p.cfg.Brand, Host: p.host, CSS: p.assets.css, Icon: p.assets.icon, Touch: p.assets.touch,

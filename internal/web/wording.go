@@ -160,5 +160,5 @@ type Accent struct {
 // Brand returns how the pages present the operator.
 func (p *Renderer) Brand() Brand { return p.cfg.Brand }
 
-// LogoPath is where the operator's logo is. Empty: the name stands alone
+// LogoPath returns the path of the operator's logo. Empty: the name stands alone
 func (p *Renderer) LogoPath() string { return p.assets.logo }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Head is how many bytes of a document are looked at.
+// Head is the number of bytes of a document that are looked at.
 const Head = 512
 
 // Is reports whether a document, of which raw is at least the beginning, is an HTML page.

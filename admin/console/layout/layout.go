@@ -17,10 +17,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Root is where the console is.
+// Root is the path of the console.
 const Root = "/admin"
 
-// Config is what the operator has decided about the console.
+// Config is the operator's configuration of the console.
 type Config struct {
 	// Level is the level that a session needs. Default: 2
 	Level int
@@ -30,7 +30,7 @@ type Config struct {
 	SeeAs Role
 }
 
-// Deps is what every screen needs.
+// Deps are the dependencies of every screen.
 type Deps struct {
 	Identity *identity.Service
 	Store    storage.Store

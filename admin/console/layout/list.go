@@ -46,7 +46,7 @@ func OrNone(s string) web.Cell {
 	return web.Cell{Name: s}
 }
 
-// Part is what a form names. An empty name would mean everything.
+// Part returns the value that a form has under a name. An empty name would mean everything.
 func Part(in url.Values, name string) string {
 	if value := in.Get(name); value != "" {
 		return value

@@ -29,7 +29,7 @@ var fieldOf = map[string]string{
 	"familyName": "family_name", "groups": "group", "permissions": "permissions", "locale": "locale",
 }
 
-// problems are what people are told of errors.
+// problems are the messages for errors.
 var problems = []struct {
 	err error
 	Problem

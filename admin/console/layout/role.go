@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
-// Role is what a person may do in the console. Each may do what the ones before it may.
+// Role is the set of rights of a person in the console. Each may do what the ones before it may.
 type Role int
 
 // The roles. (docs/decisions/console.md#roles-of-the-console)

@@ -10,7 +10,7 @@ import (
 
 // Screen is a page of the console with what is done on it.
 type Screen struct {
-	// Name is what messages and tests call it: console.<name>.title.
+	// Name is the name in messages and tests: console.<name>.title.
 	Name string
 	// Path is below the console. {id} names what the screen is about.
 	Path string
@@ -39,11 +39,11 @@ type Act struct {
 	Danger bool
 	// Hidden says that the page of the screen has no button for it, but links where it belongs.
 	Hidden bool
-	// Upload is how many bytes the files of the form have together at most. 0: it has none
+	// Upload is the maximum size of the files of the form together, in bytes. 0: it has none
 	Upload int64
 	// When reports whether there is anything to do. nil: there always is.
 	When func(v *Visit) bool
-	// May is what the act needs beyond the role, for this request. nil: nothing.
+	// May checks the requirements of the act beyond the role, for this request. nil: nothing.
 	May func(v *Visit) error
 	// Ask says what would happen. nil: the message alone.
 	Ask func(v *Visit) (Question, error)
@@ -51,7 +51,7 @@ type Act struct {
 	Do func(v *Visit, in url.Values) (Result, error)
 }
 
-// Question is what the page of an act shows.
+// Question is the content of the page of an act.
 type Question struct {
 	Fill   []any // of its text
 	Facts  []web.ConsoleFact
@@ -62,7 +62,7 @@ type Question struct {
 	Off    *web.Empty        // says why it cannot be done now, in place of the form. nil: it can
 }
 
-// Result is what an act leads to.
+// Result is the result of an act.
 type Result struct {
 	To   string       // path. Empty: that of the screen
 	Page *web.Console // shown in place of a redirect
@@ -72,8 +72,8 @@ type Result struct {
 	File *File // sent in place of a redirect
 }
 
-// File is what a browser saves. Write is called once. An error in the middle breaks the connection off, so no one takes
-// a part for the whole.
+// File is a file for the browser to save. Write is called once. An error in the middle breaks the connection off, so no
+// one takes a part for the whole.
 type File struct {
 	Name, Type string
 	Write      func(w io.Writer) error

@@ -19,22 +19,22 @@ import (
 
 const (
 	eventStream = "text/event-stream"
-	// streamEvery is how often a stream looks for what is new and whether it may go on.
+	// streamEvery is the interval at which a stream looks for news and checks whether it may go on.
 	streamEvery = time.Second
 	// heartbeat is after which silence it says that it is still there, so nothing in between closes it.
 	heartbeat = 15 * time.Second
 	// streamLasts is after which time the browser has to ask again, as for a page.
 	streamLasts = 10 * time.Minute
-	// sendTime is how long a browser can take to read what it is sent.
+	// sendTime is the time limit for a browser to read a message.
 	sendTime = 10 * time.Second
-	// MostStreams is how many streams a session has at most.
+	// MostStreams is the maximum number of streams of a session.
 	MostStreams = 4
 )
 
 // Feed returns what is new since its last call.
 type Feed func(v *Visit) (Message, error)
 
-// Message is what a stream sends. A later stream begins after ID. Without a Name nothing is new.
+// Message is a message of a stream. A later stream begins after ID. Without a Name nothing is new.
 type Message struct{ ID, Name, Data string }
 
 // streams are the open streams of all sessions.

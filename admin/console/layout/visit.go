@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// Rows is how many rows of a list are on one page.
+	// Rows is the number of rows of a list on one page.
 	Rows = 50
-	// freshness is how old the sign-in of someone is at most who changes something.
+	// freshness is the maximum age of a sign-in for making changes.
 	freshness = 15 * time.Minute
 	// SinceParam keeps the addresses apart to which sign-ins lead back: see admit.
 	SinceParam = "since"
@@ -39,7 +39,7 @@ type Visit struct {
 	// What the screen is about, as its Find has read it, and what it is called. nil: nothing of its own.
 	About  any
 	Called string
-	// Words is what it is called in words, if there are any.
+	// Words is the name in words, if there are any.
 	Words web.Text
 	// Rank is the role that it has itself, Self that it is the person of the visit.
 	Rank Role
@@ -105,7 +105,7 @@ func (f *Frame) admit(q *webflow.Request, s *Screen, need Role, fresh bool) (*Vi
 	return v, err
 }
 
-// returnTo is where a browser comes back to after a sign-in: the page of the request, which a form was on.
+// returnTo returns the place of a browser after a sign-in: the page of the request, which a form was on.
 func returnTo(q *webflow.Request, since string) string {
 	params := q.URL.Query()
 	if params.Del(SinceParam); since != "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// Deps is what the screens work with.
+// Deps are the dependencies of the screens.
 type Deps struct {
 	Backups *backup.Service
 	// Engine is badger or postgres, Place where the records lie.

@@ -31,7 +31,7 @@ type class struct {
 	tables []string
 }
 
-// classes are what is counted up to a limit. People and events have counters of their own.
+// classes are the records that are counted up to a limit. People and events have counters of their own.
 var classes = []class{
 	{"sessions", []string{"identity_session"}},
 	{"site_sessions", []string{"authz_site_session"}},
@@ -41,7 +41,7 @@ var classes = []class{
 	{"messages", []string{"mail", "sms", "push", "webhook"}},
 }
 
-// number is how many records there are. More says that there are more.
+// number is the number of records. More says that there are more.
 type number struct {
 	n    int64
 	more bool
@@ -235,7 +235,7 @@ func (u *upkeep) askBackup(*layout.Visit) (layout.Question, error) {
 	return q, nil
 }
 
-// refusals are what an operator is told of backups that do not begin.
+// refusals are the messages to an operator about backups that do not begin.
 var refusals = map[error]string{
 	backup.ErrUnsupported: "console.problem.backup_unsupported", backup.ErrRunning: "console.problem.backup_running",
 	backup.ErrMany: "console.problem.backup_many", backup.ErrNone: "console.problem.backup_none",
@@ -246,7 +246,7 @@ func (u *upkeep) backUp(v *layout.Visit, _ url.Values) (layout.Result, error) {
 	return layout.Result{}, u.refusal(u.Backups.Start(v.Context(), v.Actor()))
 }
 
-// refusal is what an operator is told of an error.
+// refusal returns the message to an operator about an error.
 func (u *upkeep) refusal(err error) error {
 	for known, key := range refusals {
 		if errors.Is(err, known) {

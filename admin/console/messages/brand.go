@@ -11,7 +11,7 @@ import (
 
 const brandPath = messagesPath + "/brand"
 
-// brandScreen is how the pages present the operator, and the organisations of applications.
+// brandScreen shows the presentation of the operator, and of the organisations of applications, on pages.
 func (t *texts) brandScreen() *layout.Screen {
 	return &layout.Screen{Name: "brand", Path: brandPath, Role: layout.Viewer, Show: t.showBrand}
 }

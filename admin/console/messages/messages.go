@@ -23,7 +23,7 @@ import (
 
 const messagesPath = "/messages"
 
-// Deps is what the screens work with.
+// Deps are the dependencies of the screens.
 type Deps struct {
 	settingspages.Deps
 
@@ -121,7 +121,7 @@ func (t *texts) localeField(ctx context.Context, now string) web.Field {
 	return f
 }
 
-// filter is what the address of the list says.
+// filter is the filter in the address of the list.
 type filter struct{ q, locale, area, state string }
 
 func (t *texts) filter(v *layout.Visit) filter {
@@ -211,7 +211,7 @@ func (t *texts) messageFilter(v *layout.Visit, f filter) *web.Filter {
 	return out
 }
 
-// maxListed is how many characters of a text the list shows.
+// maxListed is the number of characters of a text in the list.
 const maxListed = 160
 
 func short(text string) string {

@@ -20,7 +20,7 @@ const (
 	previewsPath = messagesPath + "/previews"
 	mailPrefix   = "mail."
 	textPrefix   = "sms."
-	// mostTests is how many test e-mails one administrator sends in an hour.
+	// mostTests is the maximum number of test e-mails of one administrator in an hour.
 	mostTests = 10
 )
 
@@ -110,7 +110,7 @@ func (t *texts) usesOf(key string) (out []string) {
 	return t.uses()[key]
 }
 
-// title is what an example is called in a language: the title of the page, or the subject of the e-mail.
+// title returns the localized title of an example: the title of the page, or the subject of the e-mail.
 func (t *texts) title(v *layout.Visit, x *example, locale string) (string, error) {
 	switch {
 	case x.page != nil:

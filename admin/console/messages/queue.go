@@ -35,7 +35,7 @@ func (t *texts) queueScreen() *layout.Screen {
 	}
 }
 
-// encodeKey is where a message is, as addresses have it. parted is its inverse.
+// encodeKey encodes the key of a message for addresses; decodeKey reverses it.
 func encodeKey(channel, key string) string {
 	return channel + "." + base64.RawURLEncoding.EncodeToString([]byte(key))
 }
@@ -49,7 +49,7 @@ func decodeKey(s string) (channel, key string) {
 	return channel, string(raw)
 }
 
-// queueFilter is what the address of the list says.
+// queueFilter is the filter in the address of the list.
 type queueFilter struct {
 	channel string // empty: all
 	givenUp bool

@@ -99,7 +99,7 @@ func (s *setup) showAPIClients(v *layout.Visit) (*web.Console, error) {
 	return out, nil
 }
 
-// usesOf is how often an app password was used, of how many times.
+// usesOf returns the number of uses of an app password, and their limit.
 func usesOf(count, limit int) string {
 	if limit == 0 {
 		return strconv.Itoa(count)

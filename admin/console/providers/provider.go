@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// shownProvider is what the screen of a provider is about.
+// shownProvider is the subject of the screen of a provider.
 type shownProvider struct {
 	settings.LoginMethod
 	health
@@ -114,7 +114,7 @@ func (s *setup) showProvider(v *layout.Visit) (*web.Console, error) {
 	return out, err
 }
 
-// factsOf is what a login method says of the provider. Secrets are not among it.
+// factsOf returns the facts of a login method about the provider. Secrets are not among it.
 func factsOf(m *settings.LoginMethod) (out []web.ConsoleFact) {
 	add := func(label, value string) {
 		if value != "" {
@@ -147,7 +147,7 @@ func factsOf(m *settings.LoginMethod) (out []web.ConsoleFact) {
 	return out
 }
 
-// addresses are what the provider has to know of us.
+// addresses are our addresses, which the provider has to know.
 func (s *setup) addresses(m *settings.LoginMethod) []web.ConsoleFact {
 	fact := func(label, path string) web.ConsoleFact {
 		return web.ConsoleFact{Label: label, Cells: []web.Cell{{Name: s.Issuer + path, Code: true}}}

@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// methodPath is where a login method is in the settings.
+	// methodPath is the path of a login method in the settings.
 	methodPath = "login_methods.login_methods[]."
-	// maxField is how many bytes of a member a form has room for. Longer metadata are changed by the command.
+	// maxField is the maximum size of a member in a form, in bytes. Longer metadata are changed by the command.
 	maxField = 16 << 10
 )
 
@@ -143,7 +143,7 @@ func scalarText(v reflect.Value) string {
 	return strings.TrimSpace(v.String())
 }
 
-// between is what stands between the two members of an entry, such as the attribute of the provider and ours.
+// between separates the two members of an entry, such as the attribute of the provider and ours.
 const between = " = "
 
 // pairOf are the two members that people write of an entry: the first ones besides its id.
@@ -164,7 +164,7 @@ func entryText(v reflect.Value) string {
 	return scalarText(v.Field(pair[0].Index)) + between + scalarText(v.Field(pair[1].Index))
 }
 
-// typed is what a form says of the field. One that was not sent is as it was.
+// typed returns the input of the field. One that was not sent is as it was.
 func (f *methodField) typed(in url.Values) string {
 	if f.Type != "checkbox" && !in.Has(f.Name) {
 		return f.text()

@@ -68,7 +68,7 @@ func enabledCell(on bool) web.Cell {
 	return web.Cell{Text: web.Say("console.client.disabled"), Kind: "bad"}
 }
 
-// health is when a provider has signed someone in, or failed to, last.
+// health is the time of the last sign-in, and of the last failure, of a provider.
 type health struct {
 	worked, failed stats.Last
 	linked         int
@@ -180,7 +180,7 @@ func askFound(in url.Values, steps idp.Steps) layout.Question {
 	return q
 }
 
-// notID is what an id of a provider does not have.
+// notID matches the characters that an id of a provider does not have.
 var notID = regexp.MustCompile(`[^a-z0-9]+`)
 
 // suggested is an id for the provider at an address: the part of its host that names it.
@@ -271,7 +271,7 @@ func stepsPart(steps idp.Steps) web.ConsolePart {
 	return web.ConsolePart{ID: "steps", Title: web.Say("console.steps.title"), Table: t}
 }
 
-// linkedCell is how many identities sign people in by a provider.
+// linkedCell shows the number of identities that sign people in by a provider.
 func linkedCell(n int) web.Cell {
 	text := strconv.Itoa(n)
 	if n == maxLinked {

@@ -31,7 +31,7 @@ type Providers interface {
 	KeyUses(ctx context.Context, id string) []idp.KeyUse
 }
 
-// Deps is what the screens work with.
+// Deps are the dependencies of the screens.
 type Deps struct {
 	Issuer    string
 	Config    *settings.Service

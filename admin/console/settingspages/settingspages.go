@@ -32,7 +32,7 @@ const (
 	maxEdited = 32 << 10
 )
 
-// Deps is what the screens work with.
+// Deps are the dependencies of the screens.
 type Deps struct {
 	Config *settings.Service
 	Store  storage.Store
@@ -126,7 +126,7 @@ func (s *screens) showSettings(v *layout.Visit) (*web.Console, error) {
 	return out, nil
 }
 
-// number is how many, or a dash for none.
+// number shows a number, or a dash for none.
 func number(n int) web.Cell {
 	if n == 0 {
 		return layout.OrNone("")
@@ -181,7 +181,7 @@ func changeTable(list []settings.Change) *web.Table {
 	return t
 }
 
-// maxShown is how many characters of a value a table shows.
+// maxShown is the maximum number of characters of a value in a table.
 const maxShown = 300
 
 // short is a JSON value in a table.

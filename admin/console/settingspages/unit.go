@@ -117,7 +117,7 @@ func valueCell(m settings.Member, raw string) web.Cell {
 // linked matches a link of the reference, which leads to a file next to it.
 var linked = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
-// says is what a member does, in the words of the reference: they are English.
+// says returns the description of a member from the reference, which is English.
 func says(path string) string {
 	e, _ := effect.Of(path)
 	text := e.Does

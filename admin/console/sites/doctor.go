@@ -11,14 +11,15 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// Examination is what the doctor looks at: a page of a site of the configuration, which no one types in.
+// Examination is the subject of an examination by the doctor: a page of a site of the configuration, which no one types
+// in.
 type Examination struct {
 	URL    string
 	Public string // a path that is open, or looks as if it was
 	Proxy  string // that serves the site
 }
 
-// Finding is what one probe of the doctor has shown.
+// Finding is the result of one probe of the doctor.
 type Finding struct {
 	Probe, Verdict string // ok, failed or warning
 	What, Mend     string

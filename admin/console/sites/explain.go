@@ -93,7 +93,7 @@ func (g *gateway) showExplain(v *layout.Visit) (*web.Console, error) {
 	return out, nil
 }
 
-// verdictKinds are how good the verdicts are. The others are bad.
+// verdictKinds rate the verdicts. The others are bad.
 var verdictKinds = map[string]string{"public": "good", "allow": "good", "sign-in": "warn", "step-up": "warn", "renew": "warn"}
 
 // verdictCell is a verdict.

@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/denial"
 )
 
-// Deps is what the screens work with.
+// Deps are the dependencies of the screens.
 type Deps struct {
 	// Sites returns the sites of the configuration, in the order of their names.
 	Sites func() ([]Site, error)
@@ -32,7 +32,7 @@ type Deps struct {
 	Doctor Doctor
 	// Settings have the policies.
 	Settings *settings.Service
-	// Access is what people have asked to open.
+	// Access are the requests for access.
 	Access *access.Service
 	// Refusals are those of the last day.
 	Refusals *denial.Recorder
@@ -96,7 +96,7 @@ type Rule struct {
 	Kind  string // allow or deny
 	Name  string
 	Place string // empty: unknown
-	// Asks is what it is about, in the words of the Caddyfile. Empty: everything
+	// Asks are the requirements, in the words of the Caddyfile. Empty: everything
 	Asks    []string
 	Counted string // under what its decisions are counted. Empty: they are not
 }
@@ -109,7 +109,7 @@ type Question struct {
 	Ref                                  string // in place of all this: the request of a refusal
 }
 
-// Explanation is what becomes of a request.
+// Explanation is the outcome of a request.
 type Explanation struct {
 	URL, Method string
 	Verdict     string
@@ -143,7 +143,7 @@ func (e *Explanation) why() string {
 	return e.Steps[len(e.Steps)-1].Why
 }
 
-// Caller is what was known of who makes the request.
+// Caller is the known data about the sender of the request.
 type Caller struct {
 	PersonID, Username, ClientID string
 	Groups, Scopes               []string
@@ -221,7 +221,7 @@ func personPath(id string) string { return layout.Root + "/persons/" + url.PathE
 
 func applicationPath(id string) string { return layout.Root + "/applications/" + url.PathEscape(id) }
 
-// timeForm is how a time is entered, in UTC.
+// timeForm is the format for entering a time, in UTC.
 const timeForm = "2006-01-02 15:04"
 
 // parseTime reads a time as people write it, or as programs do.

@@ -308,7 +308,7 @@ func textOf(p settings.Policy) string {
 	return strings.TrimSpace(b.String())
 }
 
-// newPolicy is what a new policy begins with.
+// newPolicy is the initial text of a new policy.
 const newPolicy = "{\n  \"allow\": [\n    {\n      \"name\": \"staff\",\n      \"need\": {\"groups\": [\"staff\"]}\n    }\n  ]\n}"
 
 // askPolicy asks for the JSON of a policy. Once it has been sent, the page shows what would change.
@@ -351,7 +351,7 @@ func parsePolicy(text string) (p settings.Policy, wrong *layout.Problem) {
 // sampleName is a valid name of a policy.
 const sampleName = "policy"
 
-// problemOf is what is wrong with a policy, or nil for a failure.
+// problemOf returns the problem of a policy, or nil for a failure.
 func problemOf(err error) *layout.Problem {
 	if e := new(jsonapi.Error); errors.As(err, &e) && e.Status < 500 {
 		return &layout.Problem{Field: "json", Key: "console.policy.problem", Fill: []any{"reason", e.Message}}

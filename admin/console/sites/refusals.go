@@ -18,7 +18,7 @@ func (g *gateway) refusalsScreen() *layout.Screen {
 	return &layout.Screen{Name: "refusals", Path: refusalsPath, Icon: "alert", Role: layout.Viewer, Show: g.showRefusals}
 }
 
-// places are where someone can be refused.
+// places are the places of refusals.
 var places = []string{denial.Site, denial.SignIn, denial.StepUp, denial.OAuth, denial.API, denial.Page}
 
 func (g *gateway) showRefusals(v *layout.Visit) (*web.Console, error) {
@@ -127,7 +127,7 @@ func (g *gateway) refusalTable(list []denial.Refusal, at bool) *web.Table {
 	return t
 }
 
-// whoCell is who was refused.
+// whoCell shows the refused caller.
 func whoCell(f *denial.Refusal) web.Cell {
 	switch {
 	case f.PersonID != "":

@@ -24,7 +24,7 @@ func (g *gateway) requestsScreen() *layout.Screen {
 	return &layout.Screen{Name: "requests", Path: requestsPath, Icon: "mail", Role: layout.Viewer, Show: g.showRequests}
 }
 
-// requestKinds are how good the states are.
+// requestKinds rate the states.
 var requestKinds = map[access.State]string{access.Open: "warn", access.Granted: "good", access.Refused: "bad", access.Revoked: "plain"}
 
 // requestStates are the states that can be chosen, the first one unless something else is.
@@ -246,7 +246,7 @@ func (g *gateway) decide(how func() decision) func(*layout.Visit, url.Values) (l
 	}
 }
 
-// problemOfAccess is what an administrator is told of an error.
+// problemOfAccess returns the message to an administrator about an error.
 func problemOfAccess(err error) error {
 	switch {
 	case errors.Is(err, access.ErrTerms):

@@ -11,10 +11,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// lastDifferences is how many requests are on the page of a site about which its shadow rules say something else.
+// lastDifferences is the number of requests on the page of a site for which its shadow rules decide otherwise.
 const lastDifferences = 20
 
-// tried are what is counted at sites with shadow rules.
+// tried are the counters of sites with shadow rules.
 var tried = []struct{ measure, key string }{
 	{stats.Tried, "console.shadow.tried"}, {stats.TriedRefusals, "console.shadow.refusals"}, {stats.TriedEntries, "console.shadow.entries"},
 }
@@ -120,7 +120,7 @@ func policyFact(names []string, known map[string]bool) web.ConsoleFact {
 	return f
 }
 
-// hits are how often each rule has decided in the period of the visit.
+// hits returns the number of decisions of each rule in the period of the visit.
 func (g *gateway) hits(v *layout.Visit, lists ...[]Rule) (out map[string]int64, err error) {
 	var names []string
 	for _, r := range slices.Concat(lists...) {

@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// counted are what is counted at each site.
+// counted are the counters of each site.
 var counted = []struct {
 	measure, key string
 	bad          bool
@@ -88,7 +88,7 @@ func (g *gateway) showSites(v *layout.Visit) (*web.Console, error) {
 	return out, nil
 }
 
-// asks is what a site asks, in short.
+// asks summarizes the requirements of a site.
 func (s *Site) asks() web.Cell {
 	var words, names []string
 	for _, g := range s.Gates {
@@ -157,7 +157,7 @@ func (g *gateway) findSite(v *layout.Visit) error {
 	return nil
 }
 
-// lastRefusals is how many refusals are on the page of a site.
+// lastRefusals is the number of refusals on the page of a site.
 const lastRefusals = 20
 
 func (g *gateway) showSite(v *layout.Visit) (*web.Console, error) {
@@ -315,7 +315,7 @@ func kindCell(kind string) web.Cell {
 	return web.Cell{Text: web.Say("console.rule." + kind), Kind: map[string]string{"allow": "good", "deny": "bad"}[kind]}
 }
 
-// numbers are what the site has done, from counters alone.
+// numbers shows the activity of the site, from counters alone.
 func (g *gateway) numbers(v *layout.Visit, name string) (web.ConsolePart, error) {
 	q, shown := v.Period().Query(v.Now), v.NewNumbers("numbers", web.Say("console.numbers.title"))
 	q.By, q.Value = stats.Site, name

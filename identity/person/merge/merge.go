@@ -21,7 +21,7 @@ var (
 	ErrState     = errors.New("one of the accounts is not active")
 )
 
-// Plan is what goes over to the account that stays, and what cannot.
+// Plan are the things that move to the account that stays, and those that cannot.
 type Plan struct {
 	Providers, Groups, Addresses, Numbers []string
 	// Left are the providers at which both accounts are linked, or whose proxy has made the account: that link ends.

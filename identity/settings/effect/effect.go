@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Effect is what a member does. Every member of every unit has one. docs/configuration is made from these tables, and
-// a member whose function does not exist yet must keep its default.
+// Effect is the effect of a member. Every member of every unit has one. docs/configuration is made from these tables,
+// and a member whose function does not exist yet must keep its default.
 type Effect struct {
 	// Path is that of a member, or of an object with .* for all its members.
 	Path string

@@ -119,7 +119,7 @@ func (h *nodes) seal() {
 	h.time = h.time.Add(time.Second)
 }
 
-// filled is what three nodes have written in turns, the third until it was killed.
+// filled writes events from three nodes in turn, the third until it was killed.
 func (h *nodes) filled() {
 	h.Helper()
 	for round := range 4 {

@@ -159,7 +159,7 @@ func (m *model) hold(c credential) {
 	}
 }
 
-// said is what a server says of a credential.
+// said is the response of a server about a credential.
 type said struct {
 	In, There *token.Introspection
 	HTTP      string

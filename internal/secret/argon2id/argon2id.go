@@ -29,7 +29,7 @@ type Cost struct {
 	Lanes                 uint8
 }
 
-// Memory is what computations fill, one at a time. The zero Memory is ready to use.
+// Memory is the memory that computations fill, one at a time. The zero Memory is ready to use.
 type Memory struct{ blocks []block }
 
 // KiB returns how much is kept for the next computation.

@@ -13,7 +13,7 @@ import (
 type Sample struct {
 	// ID is unique among all samples, and stays: it is in addresses.
 	ID string
-	// Group is when people see the page: sign_in, enrol, step_up, consent, account or error.
+	// Group is the stage at which people see the page: sign_in, enrol, step_up, consent, account or error.
 	Group string
 	View  web.View
 	// Failure makes it the page of an error, in place of the view. nil: it is an ordinary page
@@ -23,7 +23,7 @@ type Sample struct {
 // aside are views that no one reads: those of the console, and pages that lead on by themselves.
 var aside = []string{"console", "form_post", "signed_out_on", "sign_out_blank", "sign_in_alone", "form_read", "form_good", "form_wait"}
 
-// groups are when people see pages, by the beginnings of their ids. The longest counts.
+// groups are the stages at which people see pages, by the beginnings of their ids. The longest counts.
 var groups = map[string]string{
 	"":     "sign_in",
 	"form": "enrol", "invitation": "enrol", "activat": "enrol", "forgot": "enrol", "reset": "enrol", "sign_up": "enrol", "register": "enrol",
@@ -35,7 +35,7 @@ var groups = map[string]string{
 	"error": "error",
 }
 
-// groupOf is when people see a page.
+// groupOf returns the stage at which people see a page.
 func groupOf(id string) string {
 	best := ""
 	for begin := range groups {
