@@ -203,7 +203,7 @@ func (s *Service) Untrust(ctx context.Context, personID, id string, by audit.Act
 	return err
 }
 
-// PersonChange is what an administrator changes of a person. Members that are absent stay.
+// PersonChange is an administrator's change of a person. Members that are absent stay.
 type PersonChange struct {
 	Person        string  `json:"person"` // username or id
 	Username      *string `json:"username,omitempty"`

@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// mostProblems is how many problems of the events a check keeps.
+// mostProblems is the maximum number of problems that a check keeps.
 const mostProblems = 20
 
 // ChainCheck is the last check of the seals of all events, or the one that is under way.
@@ -21,12 +21,12 @@ type ChainCheck struct {
 	Host    string // that has done it
 	Ended   time.Time
 	Chains  []CheckedChain
-	// Problems are what is wrong with the events. Failed is why the check could not be made to its end.
+	// Problems are the problems of the events. Failed is why the check could not be made to its end.
 	Problems []string
 	Failed   string
 }
 
-// CheckedChain is how far one chain was checked.
+// CheckedChain is the progress of the check of one chain.
 type CheckedChain struct {
 	Chain, Writer string
 	Sealed        uint64 // number of the last event that was checked

@@ -26,7 +26,7 @@ var (
 	exported = audit.Type{Type: "console.PersonsExportedEvent", Name: "Persons Exported"}
 )
 
-// exportedEvents is how many events one transaction of an export reads.
+// exportedEvents is the number of events that one transaction of an export reads.
 const exportedEvents = 500
 
 // Events returns what a search finds, and the usernames of the persons in it by their ids.

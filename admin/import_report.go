@@ -15,7 +15,7 @@ const (
 	importLooks = 40 // parts that one page of a report looks at
 )
 
-// ImportRow is what becomes of one person of a file.
+// ImportRow is the outcome for one person of a file.
 type ImportRow struct {
 	Line     int      `cbor:"1,keyasint"`
 	Username string   `cbor:"2,keyasint,omitempty"`

@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// MaxImport is how many bytes the files of an import have together at most, and maxRead those of a format that is
+	// MaxImport is the maximum size of the files of an import together, in bytes, and maxRead that of a format that is
 	// read as a whole, and takes many times its size in memory.
 	MaxImport = 16 << 20
 	maxRead   = 2 << 20
-	// MaxImportsWaiting is how many imports of one person can wait for confirmation: what they have uploaded is stored
-	// until then.
+	// MaxImportsWaiting is the maximum number of imports of one person that wait for confirmation: their uploads are
+	// stored until then.
 	MaxImportsWaiting = 5
 
 	importKept  = 24 * time.Hour // what was uploaded, at most

@@ -19,7 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Import is what is known of an import of persons. What was uploaded is sealed, and deleted when the import ends.
+// Import is the state of an import of persons. What was uploaded is sealed, and deleted when the import ends.
 type Import struct {
 	Kind    string `cbor:"1,keyasint"`           // of importer.Kinds
 	Update  bool   `cbor:"2,keyasint,omitempty"` // change persons who exist already
@@ -28,13 +28,13 @@ type Import struct {
 	Size    int64  `cbor:"5,keyasint"`
 	Skipped int    `cbor:"6,keyasint,omitempty"` // entries that are not persons
 	Problem string `cbor:"7,keyasint,omitempty"` // why the file cannot be read. Empty: it can
-	// Checked is what would become of the persons, Came what has become of them.
+	// Checked is the expected outcome, Came the actual one.
 	Checked ImportCount `cbor:"8,keyasint"`
 	Came    ImportCount `cbor:"9,keyasint"`
 	Until   time.Time   `cbor:"10,keyasint"` // when what was uploaded is deleted
 }
 
-// ImportCount is how many persons come, and how many do not.
+// ImportCount are the numbers of persons who are imported, and who are not.
 type ImportCount struct {
 	Created int `cbor:"1,keyasint,omitempty"`
 	Updated int `cbor:"2,keyasint,omitempty"`

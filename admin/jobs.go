@@ -25,7 +25,7 @@ const (
 	JobImport  = "import"
 )
 
-// JobState is how far a job is.
+// JobState is the progress of a job.
 type JobState string
 
 // The states of a job.
@@ -64,7 +64,7 @@ const (
 	countHolds = 100                 // of them whose sessions and tokens are counted
 )
 
-// Requester is who has asked for a job.
+// Requester is the person who has asked for a job.
 type Requester struct {
 	ID      string `cbor:"1,keyasint"`
 	Name    string `cbor:"2,keyasint"`
@@ -131,8 +131,8 @@ func (r *Refusal) Error() string { return "the job may not: " + r.Why }
 // errStopped says that a job is at its end.
 var errStopped = errors.New("the job has ended")
 
-// Numbers are what a job would hit. More says that there are more persons, MoreHeld that there are more sessions and
-// tokens than were counted.
+// Numbers are the numbers of people and things that a job would affect. More says that there are more persons, MoreHeld
+// that there are more sessions and tokens than were counted.
 type Numbers struct {
 	Persons, Sessions, Tokens int
 	More, MoreHeld            bool
@@ -442,7 +442,7 @@ func (s *Service) one(ctx context.Context, job string, j *jobRecord, id string) 
 	return err
 }
 
-// actor is who has asked for a job, as the cause of what it does.
+// actor returns the requester of a job as the cause of its changes.
 func (r *jobRecord) actor(check func(storage.Tx) error) audit.Actor {
 	return audit.Actor{
 		ID: r.By.ID, Name: r.By.Name, Origin: audit.Origin{ClientIP: r.By.Address, UserAgent: r.By.Agent}, Reason: r.Reason,

@@ -63,7 +63,7 @@ type chainCheckRecord struct {
 	Failed   string          `cbor:"8,keyasint,omitempty"`
 }
 
-// checkedRecord is how far one chain was checked.
+// checkedRecord is the progress of the check of one chain.
 type checkedRecord struct {
 	Chain    string    `cbor:"1,keyasint"`
 	Writer   string    `cbor:"2,keyasint,omitempty"`

@@ -98,7 +98,7 @@ func (s *Service) selected(tx storage.Tx, f SessionFilter, after string, limit, 
 	return found, next, nil
 }
 
-// sessionsPart is how many sessions are looked at at once.
+// sessionsPart is the number of sessions that are looked at at once.
 const sessionsPart = 100
 
 // sessionsBehind returns some live sessions of the shortest list to read, or of all where no place is asked for. last

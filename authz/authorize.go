@@ -27,7 +27,7 @@ type authorizeRequest struct {
 	now    time.Time
 	// page is the message of the page that shows the error of a check. Empty: the client gets the error by redirect.
 	page string
-	// pushed is what par.Spend finishes. Empty: the request was not pushed.
+	// pushed is the pushed request that par.Spend finishes. Empty: the request was not pushed.
 	pushed string
 }
 
@@ -288,7 +288,7 @@ func (s *Server) demand(p *pendingRequest) authn.Demand {
 	return d
 }
 
-// loginClient is what the sign-in and consent pages show of a client.
+// loginClient returns the view of a client on the sign-in and consent pages.
 func loginClient(c *client.Client, redirectURI string) authn.Client {
 	name := c.Name
 	if name == "" {

@@ -63,7 +63,7 @@ func (s *Server) CatchUp(ctx context.Context) error {
 	return errors.Join(s.visits.Send(ctx), s.tokens.SettleTallies(ctx), s.registered.RemoveUnused(ctx), s.signals.Send(ctx))
 }
 
-// tallyEvery is how often tokens that were counted together are looked at.
+// tallyEvery is the interval at which tokens that were counted together are looked at.
 const tallyEvery = 15 * time.Second
 
 // settleTallies writes the events of many tokens until ctx ends.
@@ -82,7 +82,7 @@ func (s *Server) settleTallies(ctx context.Context) {
 	}
 }
 
-// unusedEvery is how often clients are looked for that no one uses.
+// unusedEvery is the interval of the search for unused clients.
 const unusedEvery = time.Hour
 
 // removeUnused removes clients that have registered themselves and that no one uses, until ctx ends.

@@ -21,7 +21,7 @@ const (
 	maxClaimsNamed = 64      // claims in it
 )
 
-// wantedClaim is what the parameter says of one claim; nil: just that it is wanted.
+// wantedClaim is the entry of one claim in the parameter; nil: just that it is wanted.
 type wantedClaim struct {
 	Essential bool  `json:"essential"`
 	Value     any   `json:"value"`

@@ -81,7 +81,7 @@ func (k *bank) push(changes ...string) *authztest.Response {
 	return k.Post("/oauth/par", k.assert(k.request(changes...)))
 }
 
-// request is what is pushed: parameters, or an object in which they are signed. A request_uri is next to them.
+// request returns the pushed parameters, or an object in which they are signed. A request_uri is next to them.
 func (k *bank) request(changes ...string) url.Values {
 	k.t.Helper()
 	params := k.Params(k.signer.Client.ID, changes...)

@@ -34,8 +34,8 @@ func printOf(c *client.Client) string {
 	return c.Document.Print
 }
 
-// use is what a person allows a client besides scopes: for which resources. If no one has registered it, also to which
-// application, and by which way. Empty: nothing besides.
+// use returns the permission of a client besides scopes: for which resources. If no one has registered it, also to
+// which application, and by which way. Empty: nothing besides.
 func (p *pendingRequest) use() string {
 	resources := slices.Sorted(slices.Values(p.rec.Resources))
 	switch {
@@ -47,12 +47,12 @@ func (p *pendingRequest) use() string {
 	return secret.Hash(strings.Join(append([]string{p.client.Document.Print, targetOf(p.rec.RedirectURI)}, resources...), "\n"))
 }
 
-// wish is what the person is asked to allow.
+// wish returns the consent that the person is asked for.
 func (p *pendingRequest) wish() consent.Wish {
 	return consent.Wish{Use: p.use(), Scope: p.agreed(), Details: p.rec.AuthorizationDetails}
 }
 
-// targetOf is where a redirect URI leads, without the port of a loopback host, which is another one each time.
+// targetOf returns the target of a redirect URI, without the port of a loopback host, which is another one each time.
 func targetOf(uri string) string {
 	target := client.RedirectTarget(uri)
 	if every, loopback := client.AnyPort(target); loopback {
@@ -61,7 +61,7 @@ func targetOf(uri string) string {
 	return target
 }
 
-// unregistered is what the consent page says of such a client. nil: the client is registered.
+// unregistered returns the notice of the consent page about such a client. nil: the client is registered.
 func (s *Server) unregistered(p *pendingRequest) *web.Unregistered {
 	if p.client.Document == nil {
 		return nil

@@ -25,7 +25,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// outgoing is where a client that no one knows can make a server call an address of its choice.
+// outgoing are the ways in which a client that no one knows can make a server call an address of its choice.
 var outgoing = map[string]func(r *authztest.Receiver, addresses []string) (called int){
 	"jwks_uri":                      calledForKeys,
 	"backchannel_logout_uri":        calledForLogout,

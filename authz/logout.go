@@ -30,7 +30,7 @@ type signOut struct {
 	account string
 	hint    token.HintClaims // zero: no hint, or a foreign one
 	hinted  bool             // the hint, or a site, names who is signed in
-	// target is where the browser goes afterwards. Empty: our own page.
+	// target is the destination of the browser afterwards. Empty: our own page.
 	target string
 	// offered is a target that only its registration vouches for: a link, never a redirect.
 	offered string

@@ -12,9 +12,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Preview is what a client would learn of a person by the authorization code flow.
+// Preview are the data of a person that a client would get by the authorization code flow.
 type Preview struct {
-	// Scope is what would be granted, Refused what the client is not allowed.
+	// Scope are the scopes that would be granted, Refused those that the client is not allowed.
 	Scope, Refused []string
 	// IDToken and Userinfo are the claims. nil: the client gets none, as without the scope openid.
 	IDToken, Userinfo map[string]any

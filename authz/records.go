@@ -51,9 +51,9 @@ type requestRecord struct {
 	Params       map[string][]string `cbor:"26,keyasint,omitempty"` // requested by a provider
 	// Document is the print of the client's metadata document, as it was then.
 	Document string `cbor:"27,keyasint,omitempty"`
-	// Pushed is what par.Spend finishes. Empty: it was not pushed.
+	// Pushed is the pushed request that par.Spend finishes. Empty: it was not pushed.
 	Pushed string `cbor:"28,keyasint,omitempty"`
-	// Key is what the code will be bound to. (RFC 9449 10)
+	// Key is the key that the code will be bound to. (RFC 9449 10)
 	Key string `cbor:"29,keyasint,omitempty"`
 	// Signed says that the client has signed it.
 	Signed bool `cbor:"34,keyasint,omitempty"`

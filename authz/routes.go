@@ -181,5 +181,5 @@ func (s *Server) recovered(w *web.Begun, r *http.Request, rt route) {
 	}
 }
 
-// Panics is how many requests have ended in a panic since the server was made.
+// Panics returns the number of requests that have ended in a panic since the server was made.
 func (s *Server) Panics() int64 { return s.panics.Load() }

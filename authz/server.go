@@ -95,7 +95,7 @@ type Subjects interface {
 	RefreshDetails(ctx context.Context, subject, session, provider string) (map[string][]string, error)
 }
 
-// Config is what the operator decided. It must not change after New.
+// Config is the operator's configuration. It must not change after New.
 type Config struct {
 	Issuer     string // no trailing slash
 	Clients    []*client.Client
@@ -131,7 +131,7 @@ type Config struct {
 	OutboundAllow []netip.Prefix
 }
 
-// Deps is what the server works with. Store, Keys, Keyring, Auth, Subjects and Pages are required.
+// Deps are the dependencies of the server. Store, Keys, Keyring, Auth, Subjects and Pages are required.
 type Deps struct {
 	Store    storage.Store
 	Keys     *keys.Keys // signing keys, shared by the servers of one store
@@ -306,7 +306,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	return s, nil
 }
 
-// registry is what concerns the clients.
+// registry returns the configuration of clients.
 func (c *Config) registry() clientstore.Config {
 	return clientstore.Config{
 		Issuer: c.Issuer, Clients: c.Clients, APIClients: c.APIClients, Scopes: c.Scopes, Details: c.Details, Resources: c.Resources,

@@ -41,7 +41,7 @@ const (
 	rememberedFrom = 24 * time.Hour
 )
 
-// SiteDemand is what a protected site demands of a browser without a session.
+// SiteDemand are the requirements of a protected site for a browser without a session.
 type SiteDemand struct {
 	Origin string        // of the site, as registered
 	Return string        // the requested URL, on that origin
@@ -51,7 +51,7 @@ type SiteDemand struct {
 	Another bool
 }
 
-// SiteLogin is what a site gets for a one-time code.
+// SiteLogin is the response to a site for a one-time code.
 type SiteLogin struct {
 	Token  string        // value of the site's cookie
 	Return string        // the clean URL to send the browser to

@@ -24,7 +24,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// usersPath is what the paths of handleUsers begin with.
+// usersPath is the prefix of the paths of handleUsers.
 const usersPath = "/oauth/api/v1/users/"
 
 // maxPathPart bounds the bytes of a part of such a path. Ids are shorter, and storage keys are bounded.

@@ -38,7 +38,7 @@ func allowing(addr string) error {
 	return s.Serve(l)
 }
 
-// checkRequest is what Envoy asks about a request to the site that signs browsers in.
+// checkRequest returns Envoy's check of a request to the site that signs browsers in.
 func (b *bench) checkRequest() *authv3.CheckRequest {
 	host := strings.TrimPrefix(b.server.Wiki(), "http://")
 	return &authv3.CheckRequest{Attributes: &authv3.AttributeContext{

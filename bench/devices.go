@@ -17,7 +17,7 @@ const (
 	rowPollRespond = "plain Caddy, respond to the same requests at the same rate"
 )
 
-// pollEvery is how often a device asks. (RFC 8628 3.2)
+// pollEvery is the polling interval of a device. (RFC 8628 3.2)
 const pollEvery = 5 * time.Second
 
 // tv is the client of the devices.

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/faults/lab"
 )
 
-// elsewhere is what the upstream says about any token, as the introspection endpoint of another server: it is a
+// elsewhere is the response of the upstream about any token, as the introspection endpoint of another server: it is a
 // person's.
 const elsewhere = `{"active":true,"sub":"7d1c","username":"demo@example.com","name":"Demo Person","groups":["staff"],"client_id":"bench","scope":"` + lab.Scope + `"}`
 

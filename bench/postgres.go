@@ -31,7 +31,7 @@ const (
 	rowTwoNodes   = "introspection and client_credentials, two nodes"
 )
 
-// databaseRows is how many records the table has that SELECT reads.
+// databaseRows is the number of records in the table that SELECT reads.
 const databaseRows = 100_000
 
 // postgres compares a server on PostgreSQL with statements by pgx, sent to the same PostgreSQL from as many
@@ -191,7 +191,7 @@ func (b *bench) metric(name string) float64 {
 	return b.server.Metric(b.ctx, "gatehouse_storage_"+name+"_total")
 }
 
-// asked is how many tokens were looked up.
+// asked returns the number of tokens that were looked up.
 func (b *bench) asked() float64 { return b.server.Metric(b.ctx, "gatehouse_introspections_total") }
 
 // statements runs a statement again and again, on as many connections, and measures this process as its server.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// report is what a run prints: rows that were measured, and what was to reach.
+// report is the output of a run: measured rows, and their targets.
 type report struct {
 	rows  []string
 	goals []goal

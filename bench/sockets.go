@@ -23,7 +23,7 @@ type socket struct {
 	token string
 }
 
-// many is how many WebSockets are opened. Each takes the server two files.
+// many returns the number of WebSockets that are opened. Each takes the server two files.
 func (b *bench) many() int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
-// siteAccess is what protect knows of requests for access.
+// siteAccess is the view of requests for access that protect has.
 type siteAccess struct{ *access.Service }
 
 // State implements protect.Access. A grant that was revoked is one that there never was.

@@ -57,7 +57,7 @@ func init() {
 	caddy.RegisterModule(new(App))
 }
 
-// startWait is how long a request waits for the app, since Caddy starts its apps in random order.
+// startWait is the time that a request waits for the app, since Caddy starts its apps in random order.
 const startWait = 15 * time.Second
 
 // App is the authorization server and identity service. The handler gatehouse serves its endpoints and pages; the

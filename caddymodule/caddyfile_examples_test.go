@@ -64,7 +64,7 @@ func needs(b *reference.Block, o *reference.Option) string {
 	return b.Needs
 }
 
-// values are what the placeholders of the examples stand for.
+// values are the values of the placeholders in the examples.
 var values = map[string]string{
 	"GATEHOUSE_KEY": "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", "CREDENTIALS_KEY": "000102030405060708090a0b0c0d0e0f",
 	"ADA_PASSWORD": "a-password-of-ada", "DATABASE_URL": "postgres://gatehouse:secret@localhost:5432/gatehouse",

@@ -142,7 +142,7 @@ type PasswordHash struct {
 	Concurrency caddyfileutil.Count `json:"concurrency,omitempty"`
 }
 
-// Brand is how the pages look.
+// Brand is the look of the pages.
 type Brand struct {
 	// The name above each page. Default: Gatehouse.
 	Name string `json:"name,omitempty"`

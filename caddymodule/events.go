@@ -152,8 +152,8 @@ func (s *startSignal) Handle(context.Context, caddy.Event) error {
 	return nil
 }
 
-// maxUntold is how many events can wait for Caddy's events app. If its handlers are too slow, further events are
-// dropped, and a log line says so.
+// maxUntold is the maximum number of events that wait for Caddy's events app. If its handlers are too slow, further
+// events are dropped, and a log line says so.
 const maxUntold = 4096
 
 // teller passes events on: to webhooks, and to Caddy's events app.
@@ -245,7 +245,7 @@ func (t *teller) emit(ctx caddy.Context, app *caddyevents.App, begun <-chan stru
 	}
 }
 
-// eventData is what handlers of Caddy's events app read as {event.data.<name>}.
+// eventData returns the data that handlers of Caddy's events app read as {event.data.<name>}.
 func eventData(e audit.Event) map[string]any {
 	info := e.Info()
 	return map[string]any{

@@ -105,7 +105,7 @@ func (i *instance) examine(ctx context.Context, a *App) ([]diagnostic.Finding, e
 	return out, nil
 }
 
-// maxExamined is how many members of a group that gives a role are looked at.
+// maxExamined is the maximum number of members that are looked at in a group that gives a role.
 const maxExamined = 200
 
 // examineRights finds API clients that can do nothing, since their organisation is gone, and ways to sign in that

@@ -30,7 +30,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// instance is what one configuration runs. open makes it, and it ends when its last user leaves.
+// instance is one running configuration. open makes it, and it ends when its last user leaves.
 type instance struct {
 	authz      *authz.Server
 	assertions *assertion.Signer

@@ -17,7 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/openapi/openapitest"
 )
 
-// described is what the document says, as far as the test asks.
+// described is the part of the document that the test looks at.
 type described struct {
 	Servers []struct{ URL string }
 	Paths   map[string]map[string]struct {

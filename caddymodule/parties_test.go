@@ -348,7 +348,7 @@ var harmless = map[string]string{
 	"identity: scim_verifies_emails":                 "is compared",
 }
 
-// outside is what the arguments of an option say that name something outside of the Caddyfile.
+// outside matches the arguments of options that name something outside of the Caddyfile.
 var outside = regexp.MustCompile(`file|url|uri|address|directory|certificate|key pair|<key|origin|host|<resource>|<module>`)
 
 // TestEveryFaultHasARow: each option that names a file, an address, a certificate, a directory or something stored is

@@ -47,7 +47,7 @@ func (b *builder) backupDir() string {
 	return base + ".backups"
 }
 
-// upkeep is what the console's screens about the storage work with.
+// upkeep returns the dependencies of the console's screens about the storage.
 func (b *builder) upkeep() maintenance.Deps {
 	i := b.inst
 	engine, place, _ := strings.Cut(i.core.Place, " ")

@@ -138,8 +138,8 @@ func (s *server) browseWith(t *testing.T, more ...chromedp.ExecAllocatorOption) 
 // windowed is a Chromium as people have it: the headless shell shows tickets to every server.
 var windowed = []string{"chromium", "chromium-browser", "google-chrome"}
 
-// headless is what the other tests use. The headless shell takes a third of the processor time, and not every system
-// has it.
+// headless is the browser of the other tests. The headless shell takes a third of the processor time, and not every
+// system has it.
 var headless = append([]string{"chromium-headless-shell"}, windowed...)
 
 // program returns the path of the first of some programs that is there.

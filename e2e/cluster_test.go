@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// output is what a program writes while it runs.
+// output is the output of a running program.
 type output struct {
 	mu   sync.Mutex // guards text
 	text strings.Builder

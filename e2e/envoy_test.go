@@ -94,7 +94,7 @@ func filter(t *testing.T, text string) (c extAuthz) {
 	return c
 }
 
-// fails is what Envoy does when it gets no decision.
+// fails does the work of Envoy without a decision.
 func (c *extAuthz) fails(w http.ResponseWriter, r *http.Request, upstream http.Handler) {
 	status := http.StatusForbidden
 	for code := 500; code < 600; code++ {

@@ -71,7 +71,7 @@ func (g *gateways) starts(t *testing.T, name, at string, port int) {
 	start(t, at, port)
 }
 
-// askedAt is where a gateway asks.
+// askedAt returns the address that a gateway asks.
 func (g *gateways) askedAt(name string) string {
 	switch name {
 	case "envoy", "gateway-api":

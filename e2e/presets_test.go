@@ -256,7 +256,7 @@ const presetBlocks = `
 // presetPerson is someone at a provider: one of those that the page there offers, or the name that is typed there.
 type presetPerson struct{ choice, name, class string }
 
-// presetVisits are who signs in at each provider, what the upstream sees of them, and who is refused.
+// presetVisits are the people who sign in at each provider, with the view of the upstream, and those who are refused.
 var presetVisits = []struct {
 	id      string
 	person  presetPerson

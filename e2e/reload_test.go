@@ -77,7 +77,7 @@ type worker struct {
 	done                   atomic.Int64
 }
 
-// maxDials is how often in a row a worker opens a new connection.
+// maxDials is the maximum number of new connections of a worker in a row.
 const maxDials = 3
 
 // advance waits until the worker has received n more answers.

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// source is what the tests read from a package's Go files, so new pages and parameters are tested without a change
-// here.
+// source is the part of a package's Go files that the tests read, so new pages and parameters are tested without a
+// change here.
 type source struct {
 	files  []*ast.File
 	values map[string]ast.Expr // of constants and variables, and of their elements: name, name.field or name.key

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// wantAda is what each application of docs/start shows about the person of its Caddyfile.
+// wantAda is the view of each application of docs/start of the person in its Caddyfile.
 type wantAda struct {
 	Name, Email string
 	Groups      []string

@@ -15,7 +15,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 )
 
-// library is what a library sends to the server: these tests send the same, where the library itself cannot run.
+// library are the requests of a library to the server: these tests send the same, where the library itself cannot run.
 type library struct {
 	client, secret string
 	callback       string // its redirect URI

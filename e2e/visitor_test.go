@@ -32,7 +32,7 @@ func (s *server) visit(t *testing.T, username, password string) *visitor {
 	return &visitor{t, c, s.Issuer, username, password}
 }
 
-// returned is how a browser came back to an application.
+// returned is the return of a browser to an application.
 type returned struct {
 	address string     // without query and fragment
 	mode    string     // response_mode: query, fragment or form_post

@@ -92,7 +92,7 @@ func (s *server) lookOut(t *testing.T) *lookout {
 	return l
 }
 
-// elements are what a payload has put into the page that is not text.
+// elements finds the elements that a payload has put into the page.
 const elements = `[...document.querySelectorAll('*')].filter(e =>
 	e.matches('[xq7z],[qx7zasked],script:not([src^="/assets/"]),object,embed,base,math,style,form[action^="javascript:" i]') || e.matches('iframe:not([src^="http"])') ||
 	e.getAttributeNames().some(n => n.startsWith('on')) ||

@@ -36,7 +36,7 @@ func (m moved) username(i int) string {
 
 func (m moved) id(i int) string { return fmt.Sprintf("%08x-0000-4000-8000-%012x", len(m.prefix), i) }
 
-// good is how many can come.
+// good returns the number of rows that can be imported.
 func (m moved) good() (n int) {
 	for i := range m.all {
 		if !m.refused(i) {

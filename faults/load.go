@@ -15,7 +15,7 @@ import (
 
 func errorsJoin(errs ...error) error { return errors.Join(errs...) }
 
-// fate is what the ledger knows about the end of a token or a grant.
+// fate is the end of a token or a grant as the ledger knows it.
 type fate int
 
 const (
@@ -40,7 +40,7 @@ func (t *token) expected() fate {
 	return t.fate
 }
 
-// grant is what one code has issued.
+// grant are the tokens that one code has issued.
 type grant struct {
 	client, refresh string
 	spent           []string // refresh tokens that were rotated
@@ -77,7 +77,7 @@ type Run struct {
 
 	// Also is further work of the load, for one step in eight. It can be nil.
 	Also func(ctx context.Context, w *worker)
-	// Recent is how many of the last tokens of a worker each check looks at. Default: 400.
+	// Recent is the number of a worker's last tokens that each check looks at. Default: 400.
 	Recent int
 
 	seed    uint64

@@ -48,7 +48,7 @@ type failure struct {
 const (
 	nodeWorkers = 24
 	scarce      = 3 // uses of a token with the scope scarce
-	// noticed is how long HAProxy takes to find out that a node is gone: two checks at 500 ms, and a margin for a busy
+	// noticed is the time in which HAProxy finds out that a node is gone: two checks at 500 ms, and a margin for a busy
 	// machine.
 	noticed = 5 * time.Second
 	// clientWaits is longer than any request takes. What a client gives up on may happen later.
@@ -57,7 +57,8 @@ const (
 	leased = 11 * time.Second
 )
 
-// durable is how a node asks that a commit is on disk, and what the control makes of it on the way to the database.
+// durable is the setting by which a node asks for a commit on disk, and undurable its replacement on the way to the
+// database.
 var durable, undurable = "synchronous_commit = on", "synchronous_commit =off"
 
 // startNodes starts a database, with a standby or not, two nodes and HAProxy.
@@ -339,7 +340,7 @@ func (c *nodes) report(t *testing.T, rep *report) {
 	}
 }
 
-// harm is what a round does to the nodes, and the name of it in the figures.
+// harm is the damage of a round to the nodes, and the name of it in the figures.
 type harm struct {
 	name  string
 	rows  string // of what is done

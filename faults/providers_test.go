@@ -68,7 +68,7 @@ func providersDown(t *testing.T, rep *report) {
 	s.leftOver(t, idle, rep)
 }
 
-// usage is what the server uses.
+// usage are the resources that the server uses.
 type usage struct{ goroutines, sockets int }
 
 func (s setup) usage(t *testing.T) usage {

@@ -43,7 +43,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Config is what the operator has decided. It must not be changed after New.
+// Config is the operator's configuration. It must not be changed after New.
 type Config struct {
 	Issuer  string             // no trailing slash
 	Persons []person.NewPerson // created if their username is free; never changed afterwards
@@ -54,24 +54,24 @@ type Config struct {
 	Partitions person.PartitionConfig
 	// Providers are the identity providers other than the service itself, which is called identity.
 	Providers []federation.Provider
-	// ServiceProviders are where people sign in by SAML, with us as the identity provider.
+	// ServiceProviders are the service providers at which people sign in by SAML, with us as the identity provider.
 	ServiceProviders serviceprovider.Config
 	// NoPasskeys switches passkeys off, which are on where passkey.Possible.
 	NoPasskeys bool
 	// EmailUsernames says that usernames are e-mail addresses, here and in the Pages.
 	EmailUsernames bool
-	// SecondFactor is when a sign-in needs a second step where neither the settings nor the client say: one of the
+	// SecondFactor says when a sign-in needs a second step where neither the settings nor the client say so: one of the
 	// constants of package login. Default: when_set_up
 	SecondFactor string
 	// CommonPasswords allows passwords that are on the list of common ones, or repeat a name of the person or the site.
 	CommonPasswords bool
-	// Brand is what the site is called, besides the host of the issuer.
+	// Brand is the name of the site, besides the host of the issuer.
 	Brand string
 	// HasRole reports whether groups of a partition give a role in the admin console. nil: no groups do.
 	HasRole func(partition string, groups []string) bool
 }
 
-// Deps is what the service works with. Store, Hasher and Pages are required.
+// Deps are the dependencies of the service. Store, Hasher and Pages are required.
 type Deps struct {
 	Store storage.Store
 	// Keyring encrypts secrets in storage. Default: a new one, so a restart loses them.
@@ -211,7 +211,7 @@ func (d *Deps) complete() error {
 	return err
 }
 
-// siteNames are what the site is called.
+// siteNames returns the names of the site.
 func siteNames(cfg Config) []string {
 	names := []string{cfg.Brand}
 	if u, err := url.Parse(cfg.Issuer); err == nil {

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Env is what a provider gets in addition to its configuration. None of its fields is nil.
+// Env is the environment of a provider, in addition to its configuration. None of its fields is nil.
 type Env struct {
 	// ID is the name of the provider for clients and in the parameter idp. It is part of the provider's URLs.
 	ID string

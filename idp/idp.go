@@ -38,7 +38,7 @@ type Identity struct {
 	EmailPrivate bool
 	// Level is the authentication level that the provider has reached, 1 to 4.
 	Level int
-	// AuthTime is when the person signed in at the provider. Zero: now.
+	// AuthTime is the time of the sign-in at the provider. Zero: now.
 	AuthTime time.Time
 	// AMR are words of the token server document. Empty: DEFAULT.
 	AMR []string
@@ -52,8 +52,8 @@ type Identity struct {
 	NotAfter time.Time
 	// Sessions are the provider's own session names, by which it can end sessions later: SessionIndex, sid.
 	Sessions []string
-	// Held is what the provider needs later, for End and Refresh. It is kept sealed in the session and given to this
-	// provider only. At most 32 KiB.
+	// Held is the data that the provider needs later, for End and Refresh. It is kept sealed in the session and given
+	// to this provider only. At most 32 KiB.
 	Held []byte
 }
 
@@ -91,7 +91,7 @@ type PasswordTaker interface {
 	OwnGroups() []string
 }
 
-// Credentials are what a person has typed.
+// Credentials are the credentials that a person has typed.
 type Credentials struct {
 	Username, Password string
 	// Found is called once, before the password is tried, with the subject of the account or with another name that is
@@ -131,7 +131,7 @@ type Request struct {
 	Client string
 }
 
-// Next is where the browser goes: to URL, or with a form to Form.
+// Next is the next destination of the browser: URL, or Form with a form.
 type Next struct {
 	URL  string
 	Form *Form

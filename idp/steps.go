@@ -21,7 +21,7 @@ const (
 )
 
 const (
-	// endsSoon is how long before its end a certificate is reported.
+	// endsSoon is the time before the end of a certificate from which it is reported.
 	endsSoon = 30 * 24 * time.Hour
 	// maxDrift is the accepted difference between our clock and that of a provider.
 	maxDrift = time.Minute
@@ -36,7 +36,7 @@ type Step struct {
 	Mend   string `json:"mend,omitempty"`
 }
 
-// Steps are what a Checker has tried, in order.
+// Steps are the steps of a Checker, in order.
 type Steps []Step
 
 // OK adds a step that has gone well.

@@ -95,10 +95,10 @@ type Range struct {
 	Limit int
 }
 
-// Record is what Scan yields.
+// Record is a record that Scan yields.
 type Record struct {
 	Key, Value []byte
-	// Expires is what the record was written with, to the microsecond. The zero time: never collected.
+	// Expires is the expiry of the record as written, to the microsecond. The zero time: never collected.
 	Expires time.Time
 }
 

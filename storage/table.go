@@ -41,7 +41,7 @@ func NewTable[T any](name string) Table[T] {
 	return t
 }
 
-// Entry is what Table.Scan yields: the key without the table's name.
+// Entry is an entry that Table.Scan yields: the key without the table's name.
 type Entry[T any] struct {
 	Key   string
 	Value T

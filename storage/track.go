@@ -17,7 +17,7 @@ type Tracker interface {
 	Track(ctx context.Context, fn func(Tx) error) (*Reading, error)
 }
 
-// Reading is what a View has rested on. It is safe for concurrent use.
+// Reading are the keys and ranges that a View has read. It is safe for concurrent use.
 type Reading struct {
 	marks *Marks
 	seq   uint64 // the commit that the View saw
@@ -65,9 +65,9 @@ func (r *Reading) And(other *Reading) *Reading {
 // maxNoted bounds what a Reading notes. A View that reads more is not worth keeping.
 const maxNoted = 256
 
-// Marks is how an engine implements Tracker. It has a mark for each key, which is the number of the last commit that
-// has written the key. Many keys share a mark, so their number is bounded: a commit then seems to have changed more
-// than it has. For scans there are marks of the beginnings of keys: of the table, and of each part of Key.
+// Marks is an implementation of Tracker for engines. It has a mark for each key, which is the number of the last commit
+// that has written the key. Many keys share a mark, so their number is bounded: a commit then seems to have changed
+// more than it has. For scans there are marks of the beginnings of keys: of the table, and of each part of Key.
 type Marks struct {
 	seed maphash.Seed
 	of   []atomic.Uint64 // those of keys, then those of beginnings
@@ -80,7 +80,7 @@ type Marks struct {
 	watches
 }
 
-// beginnings is how many marks there are for the beginnings of keys. The last one is that of all keys.
+// beginnings is the number of marks for the beginnings of keys. The last one is that of all keys.
 const beginnings = 1 << 12
 
 // NewMarks returns the marks of one opening of a store; keys is how many there are for keys, a power of two.

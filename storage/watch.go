@@ -91,7 +91,7 @@ type watches struct {
 	}
 }
 
-// change is what has come since the watches were woken last.
+// change are the changes since the watches were woken last.
 type change struct {
 	seq   uint64 // of the commit, which may not be visible yet
 	spot  spot

@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// Most is how many alerts there are at most.
+	// Most is the maximum number of alerts.
 	Most = 100
 	// MaxName is the length of a name in characters.
 	MaxName = 80
@@ -38,7 +38,7 @@ const (
 	keyBytes = 32 // of a secret. Standard Webhooks, "Signature scheme": 24 to 64
 )
 
-// Kind is where an alert goes.
+// Kind is the kind of destination of an alert.
 type Kind string
 
 // The kinds.
@@ -115,7 +115,7 @@ type Alert struct {
 	Problem string    // of the last try. Empty: none
 }
 
-// Deps is what a Service works with.
+// Deps are the dependencies of a Service.
 type Deps struct {
 	Store    storage.Store
 	Persons  *person.Service
@@ -144,7 +144,7 @@ type Service struct {
 // New returns a service.
 func New(d Deps) *Service { return &Service{Deps: d, seen: map[string]progress{}} }
 
-// target is where a webhook is and what signs its messages. It is kept sealed.
+// target is the address of a webhook with the secret that signs its messages. It is kept sealed.
 type target struct {
 	URL string `cbor:"1,keyasint"`
 	Key []byte `cbor:"2,keyasint"`
@@ -207,7 +207,7 @@ func (s *Service) check(ctx context.Context, d *Draft, need bool) error {
 	return nil
 }
 
-// hook is what posts to a target.
+// hook returns the sender of messages to a target.
 func (s *Service) hook(t target) (*notify.Hook, error) {
 	return notify.NewHook(notify.HookConfig{URL: t.URL, Key: t.Key, Client: s.Client, Now: s.now})
 }

@@ -24,7 +24,7 @@ type record struct {
 	Made   time.Time    `cbor:"8,keyasint"`
 }
 
-// filterRecord is what an alert selects.
+// filterRecord is the filter of an alert.
 type filterRecord struct {
 	Person  string   `cbor:"1,keyasint,omitempty"`
 	Client  string   `cbor:"2,keyasint,omitempty"`
@@ -36,7 +36,7 @@ func (f *Filter) record() filterRecord { return filterRecord{f.Person, f.Client,
 
 func (f *filterRecord) filter() Filter { return Filter{f.Person, f.Client, f.Address, f.Types} }
 
-// stateRecord is how far an alert has come.
+// stateRecord is the progress of an alert.
 type stateRecord struct {
 	Behind  string        `cbor:"1,keyasint,omitempty"` // cursor of the events. Empty: it begins now
 	Waiting int64         `cbor:"2,keyasint,omitempty"` // events that are not told of yet

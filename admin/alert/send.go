@@ -39,7 +39,7 @@ const (
 	noAddress = "the owner has no verified e-mail address"
 )
 
-// progress is how far a search has come since its place was stored, so a quiet alert writes nothing.
+// progress is the progress of a search since its place was stored, so a quiet alert writes nothing.
 type progress struct {
 	from, to string
 	stored   time.Time
@@ -200,7 +200,7 @@ func (s *Service) read(tx storage.Tx, id string) (rec record, is stateRecord, wo
 	return rec, is, works && !rec.Paused, err
 }
 
-// place is how far the search after a stored place has come. Empty: not beyond it
+// place returns the progress of the search after a stored place. Empty: not beyond it
 func (s *Service) place(id, stored string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -363,7 +363,7 @@ func readEvents(tx storage.Tx, places []string) (list []audit.Event, err error) 
 	return list, nil
 }
 
-// message is what a webhook gets. (Standard Webhooks, "Payload structure")
+// message is the message to a webhook. (Standard Webhooks, "Payload structure")
 type message struct {
 	Type      string      `json:"type"`
 	Timestamp time.Time   `json:"timestamp"`

@@ -24,7 +24,7 @@ const (
 	maxRequestID   = 256       // bytes of X-Request-ID
 )
 
-// Question is what is asked about a request that no one has made.
+// Question is a question about a request that no one has made.
 type Question struct {
 	Person, Client string // both: the person by a token of the client; none: a stranger
 	Level          int    // of the sign-in. 0: that of the strongest session
@@ -65,7 +65,7 @@ func New(issuer, api string, gate *jsonapi.Gate, asking func(r *http.Request) (a
 	return a
 }
 
-// Paths are what is served.
+// Paths returns the paths that are served.
 func (*API) Paths() []string { return []string{evaluationPath, evaluationsPath, metadataPath} }
 
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {

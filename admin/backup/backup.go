@@ -31,10 +31,10 @@ const (
 	nameForm  = "20060102-150405"
 )
 
-// MostFiles is how many files of Start lie in the directory at most. None is removed by itself.
+// MostFiles is the maximum number of files of Start in the directory. None is removed by itself.
 const MostFiles = 20
 
-// State is how far a backup is.
+// State is the progress of a backup.
 type State string
 
 // The states.
@@ -69,7 +69,7 @@ type Backup struct {
 type Service struct {
 	Store    storage.Store
 	Recorder *audit.Recorder
-	// Dir is where Start puts its files, on this machine. It is made with mode 0700.
+	// Dir is the directory of the files of Start, on this machine. It is made with mode 0700.
 	Dir  string
 	Host string
 	// Restore fills a store in an empty directory from a backup, and runs after in it. nil: the engine has no directory

@@ -59,7 +59,7 @@ func list(t *testing.T, s *backup.Service, in time.Duration) (out []backup.Backu
 	return out
 }
 
-// files are what lies in the directory, half-written files included.
+// files returns the files of the directory, half-written ones included.
 func files(t *testing.T, s *backup.Service) (out []string) {
 	t.Helper()
 	entries, err := os.ReadDir(s.Dir)

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// MostKept is how many scheduled backups are kept at most. It leaves room for those that people make.
+	// MostKept is the maximum number of scheduled backups that are kept. It leaves room for those that people make.
 	MostKept = 14
 
 	scheduler = "schedule" // who makes scheduled backups
@@ -206,7 +206,7 @@ func (s *Service) LastTrial(tx storage.Tx, now time.Time) (t Trial, err error) {
 	return t, nil
 }
 
-// mostTrial is how long a test can take.
+// mostTrial is the maximum duration of a test.
 const mostTrial = 6 * time.Hour
 
 // Try begins to restore the newest complete backup of this machine into a directory next to the others, which is

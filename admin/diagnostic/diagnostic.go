@@ -27,8 +27,8 @@ type Finding struct {
 	Place  string `json:"place,omitempty"`
 	Reason string `json:"reason"`
 	Mend   string `json:"mend"`
-	// About is what the finding is about, as options are called, such as client wiki: scopes or site wiki.example.com. It
-	// leads the console to where it is fixed. Empty: unknown
+	// About is the subject of the finding in the words of options, such as client wiki: scopes or site
+	// wiki.example.com. It leads the console to where it is fixed. Empty: unknown
 	About string `json:"-"`
 }
 

@@ -57,7 +57,7 @@ const (
 	Skipped = "skipped"
 )
 
-// Result is what one probe has shown.
+// Result is the result of one probe.
 type Result struct {
 	Name    string `json:"name"`
 	Verdict string `json:"verdict"`
@@ -66,7 +66,7 @@ type Result struct {
 	Status  int    `json:"status,omitempty"` // of the proxy's answer. 0: there was none
 }
 
-// Report is what all probes have shown.
+// Report are the results of all probes.
 type Report struct {
 	Proxy    string   `json:"proxy"`
 	URL      string   `json:"url"`
@@ -239,7 +239,7 @@ func (e *examination) judge(p probe, status int, seen *received) (verdict, what 
 	return OK, "stripped"
 }
 
-// reply is what the proxy has answered. Status 0: it has closed the connection.
+// reply is the response of the proxy. Status 0: it has closed the connection.
 type reply struct {
 	status   int
 	location string

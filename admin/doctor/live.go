@@ -15,7 +15,7 @@ func live(list []probe) []probe {
 	return slices.DeleteFunc(list, func(p probe) bool { return p.token || p.expects != refuses || !slices.Contains(harmless, p.method) })
 }
 
-// refusals are what Gatehouse, and the proxies in front of it, answer to a request that may not pass.
+// refusals are the responses of Gatehouse, and of the proxies in front of it, to a request that may not pass.
 var refusals = []int{
 	http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusMisdirectedRequest,
 	http.StatusTooManyRequests,

@@ -200,7 +200,7 @@ func (e *examination) paths() (out []probe) {
 	return out
 }
 
-// cookies are what a damaged session of this site looks like.
+// cookies returns the cookies of a damaged session of this site.
 func (e *examination) cookies() string {
 	name := cookie.For(map[bool]string{false: "http://", true: "https://"}[e.tls] + e.host).Name("site")
 	return `=; ;` + name + `=%00%ff"; ` + name + `=; "` + name + `"=x; ` + name

@@ -216,7 +216,7 @@ func (c *check) first(ctx context.Context, name string, places []string, v any) 
 	return false
 }
 
-// response is what came back, read to a bounded length.
+// response is a response, read to a bounded length.
 type response struct {
 	status int
 	header http.Header

@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// maxLooked is how many app passwords are looked at for one page of a list: most of them work.
+// maxLooked is the number of app passwords that are looked at for one page of a list: most of them work.
 const maxLooked = 500
 
 // Owned is an app password with its person.

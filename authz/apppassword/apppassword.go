@@ -23,7 +23,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// answersKept is how many bytes of answers are kept: those of some 4,000 app passwords.
+// answersKept is the maximum size of the cached answers in bytes: those of some 4,000 app passwords.
 const answersKept = 8 << 20
 
 // Passwords are the app passwords at the sites of one configuration. They are safe for concurrent use.
@@ -36,7 +36,7 @@ type Passwords struct {
 	due  []recent          // counts that are to be written
 }
 
-// Deps is what the package works with. All but Allowed are required.
+// Deps are the dependencies of the package. All but Allowed are required.
 type Deps struct {
 	Store   storage.Store
 	Tokens  *token.Ledger
@@ -83,7 +83,7 @@ func (s *Site) admits(who authn.Subject) bool {
 	return slices.Contains(s.Partitions, "*") || slices.Contains(s.Partitions, cmp.Or(who.Partition, audit.DefaultPartition))
 }
 
-// passwordResponse is what is kept about an app password without a usage limit.
+// passwordResponse is the cached response for an app password without a usage limit.
 type passwordResponse struct {
 	in    token.Introspection
 	until time.Time

@@ -140,7 +140,7 @@ func (p *Passwords) Make(ctx context.Context, q authn.AppPasswordRequest, by aud
 	return secret.New(text), nil
 }
 
-// idBytes is how many bytes an id has.
+// idBytes is the number of bytes of an id.
 const idBytes = 16
 
 // put stores a new app password, which depends on its person as they are now.

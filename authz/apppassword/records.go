@@ -22,7 +22,7 @@ type passwordRecord struct {
 	Name   string       `cbor:"4,keyasint"`
 	Sites  []string     `cbor:"5,keyasint"` // origins
 	Scope  []string     `cbor:"6,keyasint,omitempty"`
-	// UsageLimit is how often it can be used. 0: without limit.
+	// UsageLimit is the maximum number of uses. 0: without limit.
 	UsageLimit int       `cbor:"7,keyasint,omitempty"`
 	CreatedAt  time.Time `cbor:"8,keyasint"`
 	ExpiresAt  time.Time `cbor:"9,keyasint"`

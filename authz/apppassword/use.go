@@ -22,12 +22,12 @@ import (
 const (
 	together = time.Minute
 	maxSeen  = 10_000 // places that are counted at a time; further uses have an event each
-	// writeEvery is how often counts that are due are written, and lastWrite bounds the writing at the end.
+	// writeEvery is the interval of writing the counts that are due, and lastWrite bounds the last write.
 	writeEvery = 15 * time.Second
 	lastWrite  = 5 * time.Second
 )
 
-// place is where an app password is used.
+// place is a place at which an app password is used.
 type place struct{ hash, site, address string }
 
 // recent is the uses of an app password at a place within a minute, after the first one.

@@ -15,8 +15,8 @@ import (
 
 const (
 	lifetime = 60 * time.Second
-	// reuse is how long a signed statement is handed out again for the same request of the same person. What an upstream
-	// gets is valid for at least the rest of the lifetime.
+	// reuse is the time during which a signed statement is handed out again for the same request of the same person.
+	// What an upstream gets is valid for at least the rest of the lifetime.
 	reuse = 30 * time.Second
 	// maxRecent bounds one of the two generations of statements in memory. One takes about 1 KiB.
 	maxRecent = 4096
@@ -44,7 +44,7 @@ func (r Request) Hash() string {
 	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 }
 
-// Statement is what is said about a request.
+// Statement is a statement about a request.
 type Statement struct {
 	Audience string   // the origin of the site
 	Subject  string   // the person, or the client for its own token

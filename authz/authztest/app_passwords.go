@@ -19,7 +19,7 @@ const DavSite = "https://dav.example.com"
 // CodeSite is the other site that app passwords open.
 const CodeSite = "https://code.example.com"
 
-// AProgram is where uses of app passwords come from.
+// AProgram is the origin of uses of app passwords.
 var AProgram = audit.Origin{ClientIP: "192.0.2.7", UserAgent: "DAVx5"}
 
 // NewWithAppPasswords starts a server on which people can make app passwords.

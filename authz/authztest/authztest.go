@@ -33,8 +33,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
 
-// Start is when the clock of every harness begins. It lies ahead so that storage, which can use the real time, collects
-// nothing.
+// Start is the time at which the clock of every harness begins. It lies ahead so that storage, which can use the real
+// time, collects nothing.
 var Start = time.Date(2035, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // Verifier and Challenge are a PKCE pair (RFC 7636 appendix B).

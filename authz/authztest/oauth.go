@@ -103,7 +103,7 @@ func (h *Harness) Refresh(client, token string) *Response {
 	return h.Token(client, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}})
 }
 
-// Tokens is what a client holds after a flow.
+// Tokens are the tokens of a client after a flow.
 type Tokens struct{ Access, Refresh, ID string }
 
 // Tokens runs a whole code flow of a person in a new browser, or fails the test.

@@ -13,7 +13,7 @@ import (
 // WikiOrigin is the origin of a site.
 const WikiOrigin = "https://wiki.example.com"
 
-// SiteBinding is what binds a sign-in at a site to a browser.
+// SiteBinding binds a sign-in at a site to a browser.
 const SiteBinding = "the value of the site's cookie, as random as it must be"
 
 // SiteCode sends a browser through the sign-in for a site and returns the one-time code.

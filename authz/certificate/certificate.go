@@ -67,7 +67,7 @@ func (p *Presented) CheckChain(now time.Time) error {
 	return nil
 }
 
-// Thumbprint is what a token calls the certificate that it is bound to. (RFC 8705 3.1, x5t#S256)
+// Thumbprint returns the name of the certificate in a token that is bound to it. (RFC 8705 3.1, x5t#S256)
 func (p *Presented) Thumbprint() string {
 	sum := sha256.Sum256(p.Leaf.Raw)
 	return base64.RawURLEncoding.EncodeToString(sum[:])

@@ -108,7 +108,7 @@ func (d *Documents) Trusts(id string) bool {
 	})
 }
 
-// asking is who has caused a request, and what for.
+// asking is the cause of a request, and its purpose.
 type asking struct {
 	address   string
 	refreshes bool

@@ -30,7 +30,7 @@ type Document struct {
 	Client client.Client
 	// Print changes with what people see of the client when they are asked.
 	Print string
-	// Until is when the document is fetched again.
+	// Until is the time when the document is fetched again.
 	Until time.Time
 }
 

@@ -29,7 +29,7 @@ type Client struct {
 	// AuthMethod is post (default: in the form or as Basic credentials), basic (not in the form), private_key_jwt,
 	// tls_client_auth, self_signed_tls_client_auth or workload.
 	AuthMethod string `json:"auth_method,omitempty"`
-	// CertificateSubject is whom the certificates of tls_client_auth name.
+	// CertificateSubject is the subject of the certificates of tls_client_auth.
 	CertificateSubject     *certificate.Subject `json:"certificate_subject,omitempty"`
 	JWKS                   *jose.JSONWebKeySet  `json:"jwks,omitempty"`     // its public keys, or certificates
 	JWKSURI                string               `json:"jwks_uri,omitempty"` // or where they are
@@ -78,7 +78,7 @@ type Client struct {
 	App           *App   `json:"app,omitempty"`          // of a mobile app instance
 	// PasswordOnly lets the password grant sign in people who have set up a second factor, without it.
 	PasswordOnly bool `json:"password_only,omitempty"`
-	// SecondFactor is when its sign-ins need a second step: when_set_up, always, on_demand. Default: as the settings
+	// SecondFactor says when its sign-ins need a second step: when_set_up, always, on_demand. Default: as the settings
 	// say
 	SecondFactor string `json:"second_factor,omitempty"`
 	// Audiences are the resources that it can ask tokens for (RFC 8707). Default: Sites
@@ -94,14 +94,14 @@ type Client struct {
 	// Origins are CORS origins besides those of its https redirect URIs.
 	Origins  []string `json:"origins,omitempty"`
 	Disabled bool     `json:"disabled,omitempty"`
-	// MaxSessions is how many grants of one person live at a time; the oldest goes. Default: 25.
+	// MaxSessions is the maximum number of live grants of one person; the oldest goes. Default: 25.
 	MaxSessions int       `json:"max_sessions,omitempty"`
 	Lifetimes   Lifetimes `json:"lifetimes,omitzero"`
 }
 
 // Document says where a client comes from that no operator has registered.
 type Document struct {
-	// Host is where its metadata document is. Empty: it has registered itself.
+	// Host is the host of its metadata document. Empty: it has registered itself.
 	Host string
 	// Registered says that it has registered itself, and has no document.
 	Registered bool
@@ -111,7 +111,7 @@ type Document struct {
 	Schemes []string
 	// Print changes with what people see of the client when they are asked.
 	Print string
-	// JSON is what is stored of it.
+	// JSON is its stored form.
 	JSON []byte
 }
 
@@ -129,7 +129,7 @@ type Lifetimes struct {
 	AccessToken  time.Duration `json:"access_token,omitempty"`  // Default: 15m
 	RefreshToken time.Duration `json:"refresh_token,omitempty"` // of one refresh token. Default: 30d
 	RefreshChain time.Duration `json:"refresh_chain,omitempty"` // of the whole rotation chain. Default: 90d
-	// RefreshGrace is how long a spent refresh token gets the same answer. Default: 10s.
+	// RefreshGrace is the time during which a spent refresh token gets the same answer. Default: 10s.
 	RefreshGrace time.Duration `json:"refresh_grace,omitempty"`
 	// Session is the oldest sign-in that the client accepts. Default: any.
 	Session time.Duration `json:"session,omitempty"`
@@ -153,7 +153,7 @@ type APIClient struct {
 	// MaxLevel is the highest level of the LOGIN tokens that it makes. Default: 2
 	MaxLevel int  `json:"max_level,omitempty"`
 	Disabled bool `json:"disabled,omitempty"`
-	// CertificateSubject is whom its certificate names, by which it authenticates at the introspection endpoint.
+	// CertificateSubject is the subject of its certificate, by which it authenticates at the introspection endpoint.
 	CertificateSubject *certificate.Subject `json:"certificate_subject,omitempty"`
 }
 

@@ -8,8 +8,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Encryption is how an answer is encrypted for a client: how the key is agreed on, and how the content is encrypted.
-// (RFC 7518 4, 5)
+// Encryption are the algorithms for encrypting a response to a client: of the key and of the content. (RFC 7518 4, 5)
 type Encryption struct{ Alg, Enc string }
 
 // EncryptionAlgorithms and ContentEncryptions are those that answers can be encrypted with, the default of the second
@@ -19,12 +18,12 @@ var (
 	ContentEncryptions   = []string{string(jose.A256GCM), string(jose.A128CBC_HS256)}
 )
 
-// IDTokenEncryption is how its ID tokens are encrypted. Without Alg they are not.
+// IDTokenEncryption returns the encryption of its ID tokens. Without Alg they are not.
 func (c *Client) IDTokenEncryption() Encryption {
 	return Encryption{c.IDTokenEncAlg, c.IDTokenEnc}.withDefault()
 }
 
-// UserinfoEncryption is how its answers of userinfo are encrypted. Without Alg they are not.
+// UserinfoEncryption returns the encryption of its userinfo responses. Without Alg they are not.
 func (c *Client) UserinfoEncryption() Encryption {
 	return Encryption{c.UserinfoEncAlg, c.UserinfoEnc}.withDefault()
 }

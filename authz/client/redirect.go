@@ -183,7 +183,7 @@ func isPort(s string) bool {
 	return err == nil && n > 0 && s[0] != '0'
 }
 
-// RedirectTarget is what a page's form-action must name for a redirect URI: its origin, or its scheme.
+// RedirectTarget returns the source that a page's form-action must name for a redirect URI: its origin, or its scheme.
 func RedirectTarget(uri string) string {
 	u, err := url.Parse(uri)
 	if err != nil {
@@ -195,7 +195,7 @@ func RedirectTarget(uri string) string {
 	return u.Scheme + ":"
 }
 
-// RedirectOwner is what a person reads of a redirect URI: its host, or the application's scheme.
+// RedirectOwner returns the name of a redirect URI for people: its host, or the application's scheme.
 func RedirectOwner(uri string) string {
 	u, err := url.Parse(uri)
 	if err != nil {

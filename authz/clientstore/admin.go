@@ -103,7 +103,7 @@ type Info struct {
 
 	// Stored clients were added by command or have registered themselves; the others stand in the configuration.
 	Stored bool `json:"stored"`
-	// Origin is where it comes from: one of the constants.
+	// Origin is its origin: one of the constants.
 	Origin    string    `json:"origin"`
 	CreatedAt time.Time `json:"created_at,omitzero"` // of stored ones
 	// By is the id of the actor who added it. Empty: it was not added

@@ -33,7 +33,7 @@ const (
 	verdictTime            = 5 * time.Second
 )
 
-// identification is what a caller presents to prove who it is.
+// identification are the credentials of a caller.
 type identification struct {
 	id, secret string
 	method     string // one of those below, or private_key_jwt; then secret is the assertion

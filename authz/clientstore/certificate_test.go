@@ -35,7 +35,7 @@ const (
 	verifiedHeader = "X-Test-Verified"
 )
 
-// withCertificates is what the TLS connection is elsewhere.
+// withCertificates stands in for the TLS connection.
 func withCertificates(authorities *x509.CertPool) authztest.Option {
 	return authztest.WithCertificates(func(r *http.Request) (*certificate.Presented, error) {
 		switch text := r.Header.Get(certHeader); text {

@@ -73,7 +73,7 @@ type Registry struct {
 	failures *rate.Limiter
 }
 
-// Deps is what the registry works with. All but Hasher, Passwords and Providers are required.
+// Deps are the dependencies of the registry. All but Hasher, Passwords and Providers are required.
 type Deps struct {
 	Store   storage.Store
 	Keyring *secret.Keyring
@@ -101,7 +101,7 @@ type Deps struct {
 	Random io.Reader
 }
 
-// Config is what the operator decided about clients.
+// Config is the operator's configuration of clients.
 type Config struct {
 	Issuer     string
 	Clients    []*client.Client
@@ -417,7 +417,7 @@ func (p *parseCache) get(id string, rec clientRecord, build func(*client.Client)
 	return reg, nil
 }
 
-// credential is what the secret of a client is compared with.
+// credential is the stored value that the secret of a client is compared with.
 type credential struct {
 	kind, id string
 	sums     [][]byte // keyed hashes
@@ -491,7 +491,7 @@ func (s *secretChecks) check(ctx context.Context, c credential, kind, id, text s
 	return false, nil
 }
 
-// maxSlowWait is how long a check waits for its turn to compute a slow hash.
+// maxSlowWait is the maximum time that a check waits for its turn to compute a slow hash.
 const maxSlowWait = 2 * time.Second
 
 // checkSlow computes a slow hash, unless its success is remembered under memory.

@@ -21,7 +21,8 @@ import (
 // documentScopes are the scopes that such a client can ask for besides those of the sites that are resources.
 var documentScopes = []string{client.ScopeOpenID, "profile", "email"}
 
-// documentKept is how long a client stays stored after the last consent: longer than what anything that it gets lives.
+// documentKept is the time that a client stays stored after the last consent: longer than the life of anything that it
+// gets.
 const documentKept = 120 * 24 * time.Hour
 
 // storedDocument is the JSON of a documentRecord.

@@ -130,7 +130,7 @@ func (r *Registry) StillClaimed(c *client.Client, claims []string, person *authn
 	return slices.DeleteFunc(claims, func(name string) bool { return len(r.Assured([]string{client.ScopeOfClaim(name)}, person, now)) == 0 })
 }
 
-// Permission is what a client asks to be allowed. An empty member asks for nothing.
+// Permission is a permission that a client asks for. An empty member asks for nothing.
 type Permission struct {
 	Grant     string
 	Scope     []string

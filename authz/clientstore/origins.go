@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// corsFresh is how long the origins of clients that were added by command are remembered.
+// corsFresh is the time that the origins of clients that were added by command are cached.
 const corsFresh = 10 * time.Second
 
 // corsOrigins are the origins whose scripts can call the endpoints of public clients.

@@ -35,7 +35,7 @@ type clientRecord struct {
 	By string `cbor:"5,keyasint,omitempty"`
 }
 
-// registrationRecord is what is kept of a client that has registered itself, as long as no one else has changed it.
+// registrationRecord is the record of a client that has registered itself, as long as no one else has changed it.
 type registrationRecord struct {
 	CreatedAt time.Time `cbor:"1,keyasint"`
 	UsedAt    time.Time `cbor:"2,keyasint,omitzero"` // when a person signed in last, to a day. Zero: no one did

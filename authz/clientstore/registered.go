@@ -25,13 +25,13 @@ var ErrFull = errors.New("too many clients have registered themselves")
 // errUsed says that a client was used while it was about to be removed.
 var errUsed = errors.New("the client was used meanwhile")
 
-// usedStep is how exactly it is known when a client was used last.
+// usedStep is the precision of the time of a client's last use.
 const usedStep = 24 * time.Hour
 
 // Registered is a client that registers itself, or has done so.
 type Registered struct {
 	Client client.Client
-	// Metadata are what it is told of its registration, in JSON.
+	// Metadata is the response about its registration, in JSON.
 	Metadata []byte
 	// Token is the hash of the token by which it manages its registration. Empty: it cannot.
 	Token     string

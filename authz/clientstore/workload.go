@@ -17,7 +17,7 @@ import (
 // A client with auth_method workload has no secret: the tokens that a trusted issuer gives to a workload stand for it.
 // (RFC 7521 4, RFC 7523 2; docs/decisions/client-authentication.md#workloads)
 
-// Workload is who has shown a token of a trusted issuer.
+// Workload is the bearer of a token of a trusted issuer.
 type Workload struct {
 	// Client is the client that the workload stands for, with the scopes that the operator gives the workload.
 	Client    *client.Client

@@ -12,9 +12,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Wish is what a client asks for.
+// Wish is the request of a client for consent.
 type Wish struct {
-	// Use is what is allowed besides scopes, as a hash. Empty: nothing.
+	// Use is the hash of the permissions besides scopes. Empty: nothing.
 	Use     string
 	Scope   []string
 	Details string // authorization details in JSON
@@ -105,7 +105,7 @@ func Of(tx storage.Tx, person string) iter.Seq2[Given, error] {
 	}
 }
 
-// Given is what a person has allowed one client.
+// Given is the consent of a person for one client.
 type Given struct {
 	Record
 

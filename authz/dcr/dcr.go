@@ -32,7 +32,7 @@ const (
 // Scope is that of an access token by which a client is registered, where Config says Token.
 const Scope = "client.register"
 
-// Path is where clients register.
+// Path is the path of the registration endpoint.
 const Path = "/oauth/register"
 
 // Defaults of Config.
@@ -58,7 +58,7 @@ var (
 	errFull = denial.New(denial.RegistrationLimit, "as many clients have registered themselves as registration allows")
 )
 
-// Config is what the operator allows. The zero value of a member but Who is its default.
+// Config is the operator's configuration. The zero value of a member but Who is its default.
 type Config struct {
 	// Who is Open or Token. Empty: no one.
 	Who string
@@ -69,16 +69,16 @@ type Config struct {
 	Schemes []string
 	// Unused is after what time a client is removed that no one uses. Default: 30 days.
 	Unused time.Duration
-	// Limit is how many clients one network can register in the time Per. Default: 10 in an hour.
+	// Limit is the maximum number of clients that one network can register in the time Per. Default: 10 in an hour.
 	Limit int
 	Per   time.Duration
-	// Clients is how many there can be that have registered themselves. Default: 1000.
+	// Clients is the maximum number of clients that have registered themselves. Default: 1000.
 	Clients int
 	// Management lets a client read, change and remove its registration.
 	Management bool
 }
 
-// Deps is what registrations work with. All are required.
+// Deps are the dependencies of registrations. All are required.
 type Deps struct {
 	Clients *clientstore.Registry
 	Tokens  *token.Ledger
@@ -342,7 +342,7 @@ func (s *Service) count(address string, now time.Time) bool {
 	return true
 }
 
-// registrationResponse is what a client gets. (RFC 7591 3.2.1; RFC 7592 3)
+// registrationResponse is the response to a client. (RFC 7591 3.2.1; RFC 7592 3)
 type registrationResponse struct {
 	metadata
 

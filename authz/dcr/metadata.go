@@ -25,8 +25,8 @@ const (
 	methodPost   = "client_secret_post"
 )
 
-// metadata is what a client says of itself, as far as it is understood. Everything else is ignored, and is not in the
-// answer. (RFC 7591 2; OpenID Connect Dynamic Client Registration 2; RFC 9126 6)
+// metadata are the understood members of a client's registration. Everything else is ignored, and is not in the answer.
+// (RFC 7591 2; OpenID Connect Dynamic Client Registration 2; RFC 9126 6)
 type metadata struct {
 	ID                 string          `json:"client_id,omitempty"` // of a change
 	Name               string          `json:"client_name,omitempty"`

@@ -124,7 +124,7 @@ func (s *Service) level(rec *requestRecord) int {
 	return max(s.deps.Clients.ScopeLevel(rec.Scope), s.deps.Clients.DetailsLevel(rec.AuthorizationDetails))
 }
 
-// wish is what the person allows the device.
+// wish returns the consent that the person gives to the device.
 func (rec *requestRecord) wish() consent.Wish {
 	return consent.Wish{Scope: rec.Scope, Details: rec.AuthorizationDetails}
 }
@@ -196,7 +196,7 @@ func (s *Service) checkPost(r *http.Request, id, subject string) error {
 	return nil
 }
 
-// approval is what a person decides about a request.
+// approval is the decision of a person about a request.
 type approval struct {
 	key    string // of the request
 	client *client.Client

@@ -24,7 +24,7 @@ var (
 	errFull    = denial.New(denial.TooManyBegun, "the client has begun too many requests of devices")
 )
 
-// candidates is how many user codes are tried. That all of them are taken does not happen.
+// candidates is the number of user codes that are tried. That all of them are taken does not happen.
 const candidates = 4
 
 // HandleBegin serves POST /oauth/device_authorization (RFC 8628 3.1, 3.2).

@@ -64,7 +64,7 @@ type Authenticator interface {
 	Current(r *http.Request) (*authn.Result, error)
 }
 
-// Deps is what the grant works with. All are required.
+// Deps are the dependencies of the grant. All are required.
 type Deps struct {
 	Store   storage.Store
 	Auth    Authenticator

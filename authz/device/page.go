@@ -153,8 +153,8 @@ func (s *Service) refuseForm(w http.ResponseWriter, r *http.Request, err error) 
 	return nil
 }
 
-// entry is who enters a code, for the counters. An empty network is not counted: loopback addresses belong to a proxy
-// that trusted_proxies does not name, so everybody would share one count.
+// entry is the sender of a code, for the counters. An empty network is not counted: loopback addresses belong to a
+// proxy that trusted_proxies does not name, so everybody would share one count.
 type entry struct{ session, network string }
 
 func (s *Service) entry(r *http.Request, session string) entry {

@@ -37,7 +37,7 @@ type requestRecord struct {
 	AuthorizationDetails string `cbor:"12,keyasint,omitempty"`
 }
 
-// decision is what has become of a request.
+// decision is the state of a request.
 type decision int
 
 const (

@@ -45,13 +45,13 @@ func Algorithms() []string {
 	return out
 }
 
-// Challenge is how a resource asks for a token with a proof; params are those of RFC 6750 3, each after a comma. (RFC
-// 9449 7.1)
+// Challenge returns the challenge of a resource for a token with a proof; params are those of RFC 6750 3, each after a
+// comma. (RFC 9449 7.1)
 func Challenge(params string) string {
 	return Scheme + ` algs="` + strings.Join(Algorithms(), " ") + `"` + params
 }
 
-// Deps is what proofs are checked with. All but Memory are required.
+// Deps are the dependencies of checking proofs. All but Memory are required.
 type Deps struct {
 	Store   storage.Store
 	Keyring *secret.Keyring
@@ -77,7 +77,7 @@ func New(deps Deps) *Proofs {
 	return p
 }
 
-// Request is what a proof must be about.
+// Request is the request that a proof must be about.
 type Request struct {
 	Method string
 	URL    string // as the client knows it; query and fragment do not count

@@ -19,7 +19,7 @@ const (
 	mostKept    = 1 << 21 // uses in memory: about 100 MB
 	longest     = nonceLife + window + margin
 
-	// stripes is how many proofs can be looked at at the same time.
+	// stripes is the number of proofs that can be looked at at the same time.
 	stripes = 64
 )
 

@@ -113,7 +113,7 @@ func (c *proofClaims) check(about Request) error {
 	return nil
 }
 
-// hashOf is what ath says of an access token. (RFC 9449 4.2)
+// hashOf returns the value of ath for an access token. (RFC 9449 4.2)
 func hashOf(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return base64.RawURLEncoding.EncodeToString(sum[:])

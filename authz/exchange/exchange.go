@@ -48,7 +48,7 @@ type Subjects interface {
 	Needs(tx storage.Tx, client, asks, subject string, now time.Time) (level int, err error)
 }
 
-// Deps is what exchanges work with. All are required.
+// Deps are the dependencies of exchanges. All are required.
 type Deps struct {
 	Issuer   string
 	Keys     *keys.Keys

@@ -31,7 +31,7 @@ func refuse(cause error) error {
 	return oauth.InvalidRequest(cause, "subject_token or actor_token is invalid or expired, or cannot be exchanged")
 }
 
-// subject is what a token says that is exchanged.
+// subject is the content of the token that is exchanged.
 type subject struct {
 	from  string // the client that it was issued to
 	scope []string

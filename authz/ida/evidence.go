@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
-// evidenceRequest is what is asked of the evidence: one of several kinds. Empty: any.
+// evidenceRequest is the request for evidence: one of several kinds. Empty: any.
 type evidenceRequest []evidencePart
 
 // evidencePart is one kind of evidence that fits, and what is to be told of it.

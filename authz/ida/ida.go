@@ -43,7 +43,7 @@ const (
 	maxMember = 32
 )
 
-// Request is what a client asks for: one set of claims, or several.
+// Request is the request of a client: one set of claims, or several.
 type Request []part
 
 // part is a set of claims, and what their verification must be like.
@@ -54,7 +54,7 @@ type part struct {
 	claims       map[string]*constraint
 }
 
-// constraint is what is asked of a value. nil: any.
+// constraint is the requirement for a value. nil: any.
 type constraint struct {
 	Value  any   `json:"value"`
 	Values []any `json:"values"`

@@ -20,7 +20,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Profile is what the metadata say where identity assertions are taken.
+// Profile is the name of the profile in the metadata of servers that take identity assertions.
 const Profile = "urn:ietf:params:oauth:grant-profile:id-jag"
 
 // level is the authentication level of a person in an assertion of another server.
@@ -43,7 +43,7 @@ type Subjects interface {
 	Needs(tx storage.Tx, client, asks, subject string, now time.Time) (level int, err error)
 }
 
-// Deps is what identity assertions are taken with. All are required.
+// Deps are the dependencies of taking identity assertions. All are required.
 type Deps struct {
 	Store    storage.Store
 	Clients  *clientstore.Registry

@@ -14,7 +14,7 @@ type Body interface {
 	AppendJSON(dst []byte) []byte
 }
 
-// sized is how long most answers are at most.
+// sized is the maximum length of most answers.
 const sized = 512
 
 // room is memory for answers. A ResponseWriter keeps nothing of what is written (io.Writer).
@@ -197,7 +197,7 @@ func (w *Written) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Actor is who acts for the subject, and for whom that one acted before. (RFC 8693 4.1)
+// Actor is a party that acts for the subject, with the one for whom it acted before. (RFC 8693 4.1)
 type Actor struct {
 	Subject  string `json:"sub"`
 	ClientID string `json:"client_id,omitempty"`

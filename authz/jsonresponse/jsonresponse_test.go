@@ -58,7 +58,7 @@ func fill(t testing.TB, v reflect.Value, text string, n int) {
 	}
 }
 
-// details are what Details say in words of encoding/json.
+// details returns Details in the types of encoding/json.
 func details(d Details) map[string]any {
 	if d == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 )
 
-// responseLifetime is how long an authorization response is valid: for the way through the browser. (JARM 2.1: at most
+// responseLifetime is the validity of an authorization response: for the way through the browser. (JARM 2.1: at most
 // ten minutes)
 const responseLifetime = 5 * time.Minute
 

@@ -32,15 +32,15 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Period is how long a key signs.
+// Period is the time that a key signs.
 const Period = 90 * 24 * time.Hour
 
 const (
 	keyOverlap = 24 * time.Hour // how long a key is published before it signs: longer than clients cache the JWKS
-	// keyAfter is how long a key is published after it signed last: longer than any ID token lives.
+	// keyAfter is the time that a key is published after it signed last: longer than any ID token lives.
 	keyAfter = 48 * time.Hour
-	// keyKept is how long a key that is no longer published still verifies id_token_hint, where expired tokens count
-	// (OpenID Connect Core 3.1.2.1).
+	// keyKept is the time that a key that is no longer published still verifies id_token_hint, where expired tokens
+	// count (OpenID Connect Core 3.1.2.1).
 	keyKept    = 90 * 24 * time.Hour
 	keyRefresh = time.Minute // how soon a server sees what another server of the store has written
 	rsaBits    = 2048
@@ -326,9 +326,9 @@ const (
 	// TypeResponse are authorization responses and answers of userinfo, for which there is no type, and libraries refuse
 	// any but JWT. An ID token has that one, and none of these passes for it.
 	TypeResponse = ""
-	// TypeSecurityEvent is what receivers of shared signals get (RFC 8417 2.3).
+	// TypeSecurityEvent is the type of tokens for receivers of shared signals (RFC 8417 2.3).
 	TypeSecurityEvent = "secevent+jwt"
-	// TypeIdentity is what clients show to authorization servers elsewhere.
+	// TypeIdentity is the type of tokens for other authorization servers.
 	// (draft-ietf-oauth-identity-assertion-authz-grant 3)
 	TypeIdentity = "oauth-id-jag+jwt"
 )
@@ -404,8 +404,8 @@ func isCanonical(raw string) bool {
 type Info struct {
 	ID        string `json:"kid"`
 	Algorithm string `json:"alg"`
-	// Use is what it does at this moment: "next" (published, does not sign yet), "signs", "published" (does not sign any
-	// more) or "verifies" (not published any more, verifies ID tokens that come back).
+	// Use is its present use: "next" (published, does not sign yet), "signs", "published" (does not sign any more) or
+	// "verifies" (not published any more, verifies ID tokens that come back).
 	Use        string    `json:"use"`
 	CreatedAt  time.Time `json:"created_at"`
 	ActiveFrom time.Time `json:"active_from"`              // when it begins to sign

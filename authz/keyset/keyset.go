@@ -29,7 +29,7 @@ type Set struct {
 // Fetch reads the keys from where they are published. Its context does not end with the request that needs them.
 type Fetch func(context.Context) ([]jose.JSONWebKey, error)
 
-// Named is what Find wants for a key id. Empty: any key.
+// Named returns the predicate of Find for a key id. Empty: any key.
 func Named(kid string) func(jose.JSONWebKey) bool {
 	return func(key jose.JSONWebKey) bool { return kid == "" || key.KeyID == kid }
 }

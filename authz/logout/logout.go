@@ -51,7 +51,7 @@ type Visits struct {
 	logouts *outbox.Lanes[logoutRecord]
 }
 
-// Deps is what the visits work with. All are required.
+// Deps are the dependencies of the visits. All are required.
 type Deps struct {
 	Store   storage.Store
 	Keys    *keys.Keys

@@ -22,7 +22,7 @@ type Error struct {
 	Cause       error  // for the log only
 	// Challenge is the WWW-Authenticate header. Empty: none.
 	Challenge string
-	// RetryAfter is how long to wait. Zero: not said, except that a 503 says a few seconds.
+	// RetryAfter is the time to wait. Zero: not said, except that a 503 says a few seconds.
 	RetryAfter time.Duration
 	// Fields are extension parameters of an authorization error: service_saml_error, service_error_cause.
 	Fields map[string]string
@@ -197,7 +197,7 @@ func StorageError(err error) error {
 	return err
 }
 
-// maxQuoted is how much of a name an answer repeats.
+// maxQuoted is the part of a name that an answer repeats.
 const maxQuoted = 200
 
 // Quoted is a name that the caller has sent, for the description of an error.

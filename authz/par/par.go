@@ -37,7 +37,7 @@ var (
 	errFull    = denial.New(denial.TooManyBegun, "the client has pushed too many requests that nobody has finished")
 )
 
-// Deps is what pushed requests work with. All are required.
+// Deps are the dependencies of pushed requests. All are required.
 type Deps struct {
 	Store   storage.Store
 	Clients *clientstore.Registry
@@ -210,7 +210,7 @@ func Spend(tx storage.Tx, clientID, key string) error {
 	return pushed.Put(tx, key, rec, rec.ExpiresAt.Add(kept))
 }
 
-// parResponse is what a client gets for a request. (RFC 9126 2.2)
+// parResponse is the response to a client. (RFC 9126 2.2)
 type parResponse struct {
 	RequestURI string `json:"request_uri"`
 	ExpiresIn  int64  `json:"expires_in"` // seconds

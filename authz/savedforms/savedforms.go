@@ -33,7 +33,7 @@ var (
 	ErrFull = errors.New("too many forms")
 )
 
-// Form is what is sent again.
+// Form is the form that is sent again.
 type Form struct {
 	Target      string // path and query
 	ContentType string
@@ -50,7 +50,7 @@ type Sites interface {
 	Former(tx storage.Tx, origin, cookie string) (personID string, err error)
 }
 
-// Deps is what the forms work with. All are required.
+// Deps are the dependencies of the forms. All are required.
 type Deps struct {
 	Store   storage.Store
 	Keyring *secret.Keyring

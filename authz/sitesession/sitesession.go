@@ -24,7 +24,7 @@ const (
 	touchEvery = time.Minute         // how often the use of a site keeps the issuer's session from going idle
 )
 
-// answersKept is how many bytes of answers are kept: those of some 4,000 sessions.
+// answersKept is the maximum size of the cached answers in bytes: those of some 4,000 sessions.
 const answersKept = 8 << 20
 
 // Sessions are the sessions at the sites of one configuration. They are safe for concurrent use.
@@ -33,7 +33,7 @@ type Sessions struct {
 	answers *depcache.Cache[*sessionResponse]
 }
 
-// Deps is what the sessions work with. All are required.
+// Deps are the dependencies of the sessions. All are required.
 type Deps struct {
 	Store    storage.Store
 	Tokens   *token.Ledger
@@ -89,7 +89,7 @@ func (s *Sessions) Former(tx storage.Tx, origin, text string) (personID string, 
 	return rec.Subject, nil
 }
 
-// sessionResponse is what a cookie says; who is nil: nothing.
+// sessionResponse is the response for a cookie; who is nil: nothing.
 type sessionResponse struct {
 	who    *token.Introspection
 	origin string

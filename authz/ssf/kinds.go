@@ -36,7 +36,7 @@ var uris = map[kind]string{ //nolint:gosec // no credentials
 // supported are the kinds that a receiver can ask for. A verification belongs to the stream itself.
 var supported = []kind{sessionRevoked, credentialChange, claimsChange, levelChange, accountDisabled, accountEnabled, accountPurged}
 
-// eventMapping is what receivers are told when one of our events occurs.
+// eventMapping are the signals to receivers for one of our events.
 type eventMapping struct {
 	kind       kind
 	credential string // "": the reason of the event names the method

@@ -53,7 +53,7 @@ const (
 	maxText      = 256                // characters of a state, reason or description
 )
 
-// Config is what the operator decided.
+// Config is the operator's configuration.
 type Config struct {
 	// On says that there are streams at all.
 	On bool
@@ -68,7 +68,7 @@ type Subjects interface {
 	Session(tx storage.Tx, id string, now time.Time) (authn.Session, error)
 }
 
-// Deps is what the service works with. All are required.
+// Deps are the dependencies of the service. All are required.
 type Deps struct {
 	Store    storage.Store
 	Keys     *keys.Keys

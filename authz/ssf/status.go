@@ -69,7 +69,7 @@ func (s *Service) readStatus(w http.ResponseWriter, r *http.Request) error {
 	return write(w, http.StatusOK, status{ID: rec.ID, Status: rec.Status, Reason: rec.Reason})
 }
 
-// subjectID is who an event is about: the formats iss_sub and opaque, and complex with a user of them. (RFC 9493 3.2;
+// subjectID is the subject of an event: the formats iss_sub and opaque, and complex with a user of them. (RFC 9493 3.2;
 // OpenID SSF 1.0, 3)
 type subjectID struct {
 	Format  string     `json:"format"`

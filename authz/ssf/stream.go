@@ -66,7 +66,7 @@ type delivery struct {
 	Authorization *string `json:"authorization_header,omitempty"` // never answered
 }
 
-// configuration is what a receiver writes of its stream. nil: not sent.
+// configuration is a receiver's configuration of its stream. nil: not sent.
 type configuration struct {
 	ID          *string   `json:"stream_id"`
 	Issuer      *string   `json:"iss"`

@@ -198,7 +198,7 @@ func (r *rule) matches(payload []byte, subject string) error {
 	return nil
 }
 
-// statement is what a token says that has passed.
+// statement returns the claims of a token that has passed.
 func (r *rule) statement(c *claims) *Statement {
 	st := &Statement{Issuer: c.Issuer, Subject: c.Subject, Client: r.Client, Scopes: r.Scopes, Expires: at(*c.Expires)}
 	if !r.Reuse {

@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/access"
 )
 
-// AccessDecision is what an operator decides about a request for access.
+// AccessDecision is an operator's decision about a request for access.
 type AccessDecision struct {
 	Decision string `json:"decision"` // grant, refuse or revoke
 	Person   string `json:"person"`   // username or id
@@ -18,7 +18,7 @@ type AccessDecision struct {
 	Note     string `json:"note,omitempty"`
 }
 
-// AccessList is what has been asked for.
+// AccessList are the requests for access.
 type AccessList struct {
 	Items []access.Request `json:"items"`
 }

@@ -41,7 +41,7 @@ func init() {
 }
 
 const (
-	// MaxBody is how many bytes a request to the admin API has at most.
+	// MaxBody is the maximum size of a request to the admin API, in bytes.
 	MaxBody       = 1 << 20
 	maxAdminDepth = 16 // how deep its objects and arrays nest
 )

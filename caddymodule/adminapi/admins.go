@@ -6,7 +6,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/enrol"
 )
 
-// consolePath is where the admin console is.
+// consolePath is the path of the admin console.
 const consolePath = "/admin"
 
 // OwnerLink is the answer of a person who was made an owner of the admin console.

@@ -19,7 +19,7 @@ const (
 	senderCheckTimeout = 4 * time.Second
 )
 
-// CheckAnswer is what the running server says about itself.
+// CheckAnswer is the report of the running server about itself.
 type CheckAnswer struct {
 	Issuer  string `json:"issuer"`
 	Storage string `json:"storage"`          // ok, or what is wrong with it
@@ -28,7 +28,7 @@ type CheckAnswer struct {
 	Place   string `json:"place"`            // where the records lie
 	Error   string `json:"error,omitempty"`  // set when something is wrong
 	Address string `json:"address,omitzero"` // what the issuer's address answered; filled in by the command
-	// Findings are what is wrong with the configuration, and with the machine at this moment.
+	// Findings are the problems of the configuration, and of the machine at this moment.
 	Findings []diagnostic.Finding `json:"findings"`
 	// Sites are the addresses that let no one in without credentials.
 	Sites []string `json:"sites,omitempty"`
@@ -36,9 +36,9 @@ type CheckAnswer struct {
 	Certificates []keystore.Expiry `json:"certificates,omitempty"`
 	// Providers are the identity providers by their ids: ok, or what is wrong.
 	Providers map[string]string `json:"providers,omitempty"`
-	// Mail is what the mail server answered: ok, or what is wrong. Empty: none is configured.
+	// Mail is the result of the mail server: ok, or the problem. Empty: none is configured.
 	Mail string `json:"mail,omitempty"`
-	// MailWaiting is how many e-mails are not handed over yet.
+	// MailWaiting is the number of e-mails that are not handed over yet.
 	MailWaiting int `json:"mail_waiting,omitempty"`
 	// SMS and Push are the same of text messages and of prompts on devices.
 	SMS         string `json:"sms,omitempty"`

@@ -9,12 +9,12 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// DecisionsAnswer is what sites with shadow rules have decided.
+// DecisionsAnswer are the decisions of sites with shadow rules.
 type DecisionsAnswer struct {
 	Items []decisionlog.Decision `json:"items"`
 	// Profiles are the claims of the persons as they are now, by the ids of the persons.
 	Profiles map[string]map[string]string `json:"profiles"`
-	// Lost is how many decisions were not kept since the server has started.
+	// Lost is the number of decisions that were not kept since the server has started.
 	Lost int64 `json:"lost,omitempty"`
 }
 

@@ -19,7 +19,7 @@ var eventLossAccepted = audit.Type{Type: "storage.StorageLossAcceptedEvent", Nam
 
 var eventUpgradeFinished = audit.Type{Type: "storage.StorageUpgradeFinishedEvent", Name: "Storage Upgrade Finished"}
 
-// maxAnchors is how many heads are compared in one call.
+// maxAnchors is the maximum number of heads that are compared in one call.
 const maxAnchors = 100
 
 // VerifyAnswer is the result for each chain of events.

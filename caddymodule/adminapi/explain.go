@@ -36,7 +36,7 @@ type ExplainRequest struct {
 	Ref     string      `json:"ref,omitempty"`    // of a refusal, whose request is asked again
 }
 
-// ExplainAnswer is what becomes of a request, and of which refusal it was.
+// ExplainAnswer is the outcome of a request, and the refusal that the question was about.
 type ExplainAnswer struct {
 	*explain.Answer
 	URL     string     `json:"url"`

@@ -82,7 +82,7 @@ type outbox interface {
 	Check(ctx context.Context) error
 }
 
-// App is what the commands need of the app.
+// App is the part of the app that the commands need.
 type App interface {
 	// Instance waits for the running instance and holds it. Its error is safe to show to anyone.
 	Instance(ctx context.Context) (*Instance, error)

@@ -17,7 +17,7 @@ type MergeRequest struct {
 	DryRun bool   `json:"dry_run,omitempty"`
 }
 
-// Merge is what an account takes over from another one, and what ends with that one.
+// Merge are the things that an account takes over from another one, and those that end with that one.
 type Merge struct {
 	Person    person.Person `json:"person"`
 	Removed   person.Person `json:"removed"`
@@ -30,7 +30,7 @@ type Merge struct {
 	Merged    bool          `json:"merged"`
 }
 
-// mergeRefusals are what is said of accounts that cannot be merged.
+// mergeRefusals are the messages about accounts that cannot be merged.
 var mergeRefusals = map[error]string{
 	merge.ErrSame:      "these are the same account",
 	merge.ErrPartition: "the accounts are of different partitions",

@@ -20,7 +20,7 @@ type (
 	PersonDetails = admin.PersonDetails
 	// SessionInfo is a live session.
 	SessionInfo = admin.SessionInfo
-	// PersonChange is what `caddy gatehouse person set` changes. Members that are absent stay.
+	// PersonChange is the change that `caddy gatehouse person set` makes. Members that are absent stay.
 	PersonChange = admin.PersonChange
 )
 

@@ -15,7 +15,7 @@ import (
 
 const (
 	maxImported = 500 // persons of one request
-	// MaxPersons is how many persons or groups one page has at most.
+	// MaxPersons is the maximum number of persons or groups on one page.
 	MaxPersons = 500
 )
 
@@ -148,7 +148,7 @@ func adminSetPassword(i *Instance, r *http.Request, in passwordRequest) (any, er
 type StateRequest struct {
 	Person string       `json:"person"`
 	State  person.State `json:"state"`
-	// Until is when a block ends by itself. Zero: it does not. Reason stands in the event of a block.
+	// Until is the time when a block ends by itself. Zero: it does not. Reason stands in the event of a block.
 	Until  time.Time `json:"until,omitzero"`
 	Reason string    `json:"reason,omitempty"`
 }

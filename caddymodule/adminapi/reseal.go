@@ -2,7 +2,7 @@ package adminapi
 
 import "net/http"
 
-// Resealed is what was sealed with the first encryption key in place of an older one.
+// Resealed are the records that were sealed with the first encryption key in place of an older one.
 type Resealed struct {
 	Older       bool   `json:"older_keys"` // whether the configuration has any
 	People      int    `json:"people"`     // that were looked at

@@ -19,7 +19,7 @@ type ProviderInfo struct {
 	Domains  []string `json:"domains,omitempty"`
 	// Answer is ok, or what is wrong with what the provider names. Absent: it was not asked.
 	Answer string `json:"answer,omitempty"`
-	// Steps are what was tried for the answer.
+	// Steps are the steps that were tried for the answer.
 	Steps idp.Steps `json:"steps,omitempty"`
 }
 
@@ -78,7 +78,7 @@ type trier interface {
 
 var errNoMail = badRequestf("no mail is configured: add `mail smtp …` to the global option gatehouse")
 
-// mailRequest is where a test message goes.
+// mailRequest is the recipient of a test message.
 type mailRequest struct {
 	To string `json:"to"`
 }

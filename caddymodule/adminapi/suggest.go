@@ -101,7 +101,7 @@ func (i *Instance) aboutClient(r contextual, id string, err error) error {
 	return &unknownError{"client", id, closest(id, ids), err}
 }
 
-// maxSimilar is how many names are suggested at most.
+// maxSimilar is the maximum number of suggested names.
 const maxSimilar = 3
 
 // closest returns the names that a caller may have meant, or none. The part before the @ of an address counts as a

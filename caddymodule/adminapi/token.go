@@ -64,7 +64,7 @@ type tokenRequest struct {
 	Token secret.String `json:"token"`
 }
 
-// Introspection is what an access token says. Of an inactive one nothing else is known.
+// Introspection is the content of an access token. Of an inactive one nothing else is known.
 type Introspection struct {
 	Active    bool      `json:"active"`
 	ClientID  string    `json:"client_id,omitempty"`

@@ -179,7 +179,7 @@ type Restorer interface {
 	Restore(ctx context.Context, r io.Reader, after func(storage.Tx) error) error
 }
 
-// storageModule is what every storage module can do.
+// storageModule is the interface of every storage module.
 type storageModule interface {
 	Place() string
 	Open(ctx context.Context, log *zap.Logger) (storage.Store, error)

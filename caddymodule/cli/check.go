@@ -116,7 +116,7 @@ func checkLines(a *adminapi.CheckAnswer) []string {
 
 func findingLine(f diagnostic.Finding) string { return fmt.Sprintf("%-14s %s", f.Severity, f) }
 
-// certificateLine is what check says of a certificate.
+// certificateLine returns the line of check about a certificate.
 func certificateLine(e keystore.Expiry) string {
 	name, state := e.Name, "until"
 	if name == "" {

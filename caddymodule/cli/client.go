@@ -124,7 +124,7 @@ func printCredentials(cmd *cobra.Command, done string, c adminapi.ClientCredenti
 	return printResult(cmd, c, lines...)
 }
 
-// listedClient is what lists show of a client.
+// listedClient is the view of a client in lists.
 type listedClient struct {
 	ID       string   `json:"id"`
 	Name     string   `json:"name"`

@@ -24,7 +24,7 @@ func eventCommands() *cobra.Command {
 	return group("events", "Lists the events and checks that none was changed", listEventsCommand(), verifyEventsCommand())
 }
 
-// eventSearch is what the flags of "events list" select.
+// eventSearch is the selection by the flags of "events list".
 type eventSearch struct {
 	since, until, person, client, actor, address, ref, partition string
 	types                                                        []string
@@ -176,7 +176,7 @@ func printable(c rune) rune {
 	return c
 }
 
-// followInterval is how often following asks for new events.
+// followInterval is the interval at which following asks for new events.
 const followInterval = time.Second
 
 // followEvents prints events as they happen, until the command is interrupted.

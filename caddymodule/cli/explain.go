@@ -73,7 +73,7 @@ decides, or the one that --gate names.`,
 	return cmd
 }
 
-// verdicts are what the verdicts of a rehearsal mean.
+// verdicts explain the verdicts of a rehearsal.
 var verdicts = map[protect.Verdict]string{
 	protect.Open: "it passes without a sign-in", protect.Allow: "it passes", protect.SignIn: "it needs a sign-in, or a valid token",
 	protect.StepUp: "it needs a stronger sign-in", protect.Again: "it needs a more recent sign-in", protect.Deny: "it is refused",

@@ -34,7 +34,7 @@ type importCount struct {
 	Notes   []importNote  `json:"notes,omitempty"`   // what of persons does not come, each text once
 }
 
-// importNote is what of some persons does not come.
+// importNote is a part of some persons that is not imported.
 type importNote struct {
 	Text    string `json:"text"`
 	Persons int    `json:"persons"`

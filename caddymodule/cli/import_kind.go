@@ -126,7 +126,7 @@ type kindImport struct {
 	from                int
 }
 
-// kindResult is what --report writes and --json prints.
+// kindResult is the result that --report writes and --json prints.
 type kindResult struct {
 	Persons   *importCount  `json:"persons,omitempty"`
 	Notes     []movein.Note `json:"notes,omitempty"`     // of clients

@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
-// personSearch is what the flags of a list select.
+// personSearch is the selection by the flags of a list.
 type personSearch struct {
 	match, group, state string
 	limit               int

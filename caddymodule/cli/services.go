@@ -151,7 +151,7 @@ func day(t time.Time) string {
 	return t.Local().Format("2006-01-02 15:04")
 }
 
-// versions are what a build is made of.
+// versions are the versions of a build and its parts.
 type versions struct {
 	Gatehouse string `json:"gatehouse"`
 	Caddy     string `json:"caddy"`

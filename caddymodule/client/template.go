@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// template is what a library for signing in expects of its client.
+// template is a client as a library for signing in expects it.
 type template struct {
 	name     string
 	callback string // path of the redirect URI that the library has by default

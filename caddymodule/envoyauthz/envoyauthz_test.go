@@ -82,7 +82,7 @@ func dial(t testing.TB, address string, creds credentials.TransportCredentials) 
 	return authv3.NewAuthorizationClient(conn)
 }
 
-// request is what Envoy asks about GET https://wiki.test/a?x=1.
+// request returns Envoy's check of GET https://wiki.test/a?x=1.
 func request(change ...func(*authv3.AttributeContext)) *authv3.CheckRequest {
 	about := &authv3.AttributeContext{
 		Source: &authv3.AttributeContext_Peer{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{

@@ -292,7 +292,7 @@ func (c *Cases) recognize(name string) error {
 	return fmt.Errorf("nobody describes %q: write a block `person %s { … }` before it, or - for a stranger", name, name)
 }
 
-// Outcome is what a case has come to.
+// Outcome is the outcome of a case.
 type Outcome struct {
 	Case   string  `json:"case"` // file:line
 	OK     bool    `json:"ok"`

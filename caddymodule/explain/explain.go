@@ -37,7 +37,7 @@ type Request struct {
 // No one is the address of a request that names none. (RFC 5737)
 const Nobody = "192.0.2.1"
 
-// Answer is what becomes of it.
+// Answer is the outcome of the request.
 type Answer struct {
 	Verdict protect.Verdict `json:"verdict"`
 	// Steps are the protects on the way, of which the last one decides.
@@ -55,7 +55,7 @@ type Answer struct {
 	Notes     []string `json:"notes,omitempty"`
 }
 
-// Facts are what was known of the caller.
+// Facts are the known facts about the caller.
 type Facts struct {
 	Username string   `json:"username,omitempty"`
 	PersonID string   `json:"person_id,omitempty"`
@@ -70,7 +70,7 @@ type Facts struct {
 	By        string `json:"by"` // session or token
 }
 
-// factsOf are what is known of a caller. nil: a stranger.
+// factsOf returns the known facts about a caller. nil: a stranger.
 func factsOf(c protect.Caller) *Facts {
 	who := c.Who
 	if who == nil || !who.Active {
@@ -256,7 +256,7 @@ func (p *paper) Write(b []byte) (int, error) {
 	return p.body.Write(b)
 }
 
-// Gate is what decides for a site that another proxy serves.
+// Gate is the decision maker for a site that another proxy serves.
 type Gate struct {
 	Name string // of its forward_auth or policy
 	*protect.Protect

@@ -45,7 +45,7 @@ type Gates struct {
 	log      *zap.Logger
 }
 
-// Gate is what protect is for a site: it decides about the requests of a site that another proxy serves.
+// Gate is the counterpart of protect for a site that another proxy serves: it decides about its requests.
 type Gate struct {
 	// The origins under which browsers see the site, such as https://wiki.example.com. The gate decides about no others.
 	// Required with login. Default: any.
@@ -62,7 +62,7 @@ type Gate struct {
 	narrowed map[string]narrowed // by the parameters that narrow. At most maxNarrowed
 }
 
-// narrowed is what decides about a question that asks for more than its gate.
+// narrowed decides about a question that asks for more than its gate.
 type narrowed struct {
 	gate    *protect.Protect // in place of the gate
 	further *protect.Protect // behind it. nil: nothing

@@ -64,7 +64,7 @@ func transports(t testing.TB, g *Gates) (out []transport) {
 	}, true})
 }
 
-// overHTTP is what a proxy does with the answer: it copies the headers of the answer over those of the client.
+// overHTTP does the work of a proxy with the answer: it copies the headers of the answer over those of the client.
 func overHTTP(g *Gates, kind, gate string, q Question) (http.Header, int) {
 	res := by(kind, gate, q).do(g)
 	if res.StatusCode != http.StatusOK {

@@ -22,7 +22,7 @@ const (
 	maxText   = 512         // bytes of a subject, username or client id
 )
 
-// serverAnswer is what the server has said about a token.
+// serverAnswer is the response of the server about a token.
 type serverAnswer struct {
 	in      token.Introspection
 	limited bool   // the server counts the uses

@@ -22,7 +22,7 @@ import (
 
 const clientSecret = "s3cret/with+signs&=%"
 
-// start is when the fixtures were issued.
+// start is the time when the fixtures were issued.
 var start = time.Unix(1790000010, 0)
 
 // lab is an authorization server elsewhere whose answers a test decides, and the gateway that asks it.
@@ -117,7 +117,7 @@ func write(w http.ResponseWriter, doc any) {
 	_ = json.NewEncoder(w).Encode(doc) // the asker may have left
 }
 
-// active is what a server says of a good token.
+// active returns the response of a server about a good token.
 func active(change ...map[string]any) map[string]any {
 	doc := map[string]any{"active": true, "sub": "alice", "username": "alice", "client_id": "shop", "scope": "a", "exp": start.Unix() + 300}
 	for _, c := range change {

@@ -54,7 +54,7 @@ type Server struct {
 	flights map[depcache.Key]*flight
 }
 
-// config is what the options say.
+// config are the values of the options.
 type config struct {
 	endpoint, client string
 	secret           secret.String
@@ -212,7 +212,7 @@ func (s *Server) keep(question depcache.Key, text string, f *flight) {
 	s.answers.Keep(question, a, until, f.asked)
 }
 
-// longestLimit is how long it is remembered that a token has a usage limit.
+// longestLimit is the time that the usage limit of a token is remembered.
 const longestLimit = 24 * time.Hour
 
 // ask puts a question to the server. It goes on when the request that caused it has ended: what the server would do

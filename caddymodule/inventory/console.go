@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/denial"
 )
 
-// Console is what the screens of the admin console work with. instance holds the running configuration.
+// Console returns the dependencies of the screens of the admin console. instance holds the running configuration.
 func (s *Sites) Console(instance func(context.Context) (*adminapi.Instance, error), refusals *denial.Recorder, m *admin.Service,
 	values *settings.Service, asked *access.Service, decided *decisionlog.Recorder,
 ) sites.Deps {

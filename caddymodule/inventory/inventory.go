@@ -207,7 +207,7 @@ func pathsOf(sets caddyhttp.MatcherSets) (out []string) {
 	return out
 }
 
-// gateOf is what a directive asks, in the words of the Caddyfile.
+// gateOf returns the requirements of a directive, in the words of the Caddyfile.
 func gateOf(p *protect.Protect) sites.Gate {
 	g := sites.Gate{
 		Place: p.Place(), Origins: dedupe(slices.Concat(p.Origins, p.Sites)), Open: p.Public, Policies: p.Policies,
@@ -263,7 +263,7 @@ func dedupe(list []string) []string {
 	return slices.Compact(list)
 }
 
-// needs is what is asked of a caller, in the words of the Caddyfile.
+// needs returns the requirements for a caller, in the words of the Caddyfile.
 func needs(n *policy.Need) (out []string) {
 	each := func(word string, list []string) {
 		if len(list) > 0 {

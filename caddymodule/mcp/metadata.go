@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// wellKnown is where the metadata of a protected resource are. (RFC 9728 3)
+// wellKnown is the path of the metadata of a protected resource. (RFC 9728 3)
 const wellKnown = "/.well-known/oauth-protected-resource"
 
 const (

@@ -148,7 +148,7 @@ func matches(pattern, name string) bool {
 	return strings.HasSuffix(name, parts[len(parts)-1])
 }
 
-// message is what one JSON-RPC message asks for.
+// message is one JSON-RPC message.
 type message struct {
 	method string // empty: it is an answer
 	name   string // of the tool or prompt, or the address of the resource

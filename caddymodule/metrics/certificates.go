@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/keystore"
 )
 
-// timeout is how long a scrape of the metrics waits for what is read from storage.
+// timeout is the time that a scrape of the metrics waits for reads from storage.
 const timeout = 2 * time.Second
 
 var descCertificate = prometheus.NewDesc("gatehouse_certificate_expiry_seconds",

@@ -365,7 +365,7 @@ func (m *Metrics) CountRequest(path string, status int) {
 	}
 }
 
-// outcome is how a request ended.
+// outcome is the outcome of a request.
 type outcome int
 
 const (

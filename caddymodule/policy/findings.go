@@ -14,7 +14,7 @@ import (
 // Names are those that a configuration knows. The storage may know more.
 type Names struct{ Scopes, Groups, Clients, Providers []string }
 
-// Findings are what is allowed in a policy and probably not meant.
+// Findings reports options of a policy that are allowed and probably not meant.
 func (p *Policy) Findings(label string, known Names) (out []diagnostic.Finding) {
 	warn := func(r *Rule, reason, mend string) {
 		out = append(out, diagnostic.Finding{

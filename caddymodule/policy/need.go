@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/spelling"
 )
 
-// Need is what is asked of the caller, all of it.
+// Need are the requirements for the caller, all of which must be met.
 type Need struct {
 	// Groups of which the person must be in at least one.
 	Groups []string `json:"groups,omitempty"`
@@ -80,7 +80,7 @@ func (n *Need) IsEmpty() bool {
 		n.Assurance == "" && n.MaxAge == ""
 }
 
-// Facts are what is known of the caller.
+// Facts are the known facts about the caller.
 type Facts struct {
 	Who     *token.Introspection // nil: a stranger
 	Browser bool                 // a session at the site, which has every scope whose levels it has

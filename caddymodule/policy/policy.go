@@ -161,8 +161,8 @@ func Join(ps ...*Policy) *Policy {
 // Empty reports whether there are no rules.
 func (p *Policy) Empty() bool { return len(p.Allow)+len(p.Deny) == 0 }
 
-// Selection is what of a policy concerns one request: the rules whose request part fits. It can be judged again while
-// the request lasts, and does not look at the request again, which handlers may have changed meanwhile.
+// Selection is the part of a policy that concerns one request: the rules whose request part fits. It can be judged
+// again while the request lasts, and does not look at the request again, which handlers may have changed meanwhile.
 type Selection struct {
 	deny, allow []*Rule
 	closed      bool // there are allow rules, so one must fit
@@ -224,7 +224,7 @@ type Decision struct {
 	Outcome Outcome
 	// Rule decided. nil: none fits.
 	Rule *Rule
-	// Need is what is lacking, for every outcome but Allowed and Denied.
+	// Need is the missing requirement, for every outcome but Allowed and Denied.
 	Need *Need
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/pgstore/pgtest"
 )
 
-// fewTrips is how often a request waits for the database at most, once what it rests on was read before.
+// fewTrips is the maximum number of waits of a request for the database, once its data was read before.
 var fewTrips = map[string]int{
 	"introspection": 1, "userinfo": 1, "the sign-in page": 3, "a token of a client": 3,
 	// Most of these read what they write about in their transaction, one after the other.

@@ -85,7 +85,7 @@ func checkURL(v string) error {
 	return err
 }
 
-// maxName is what a database keeps of a name.
+// maxName is the number of bytes that a database keeps of a name.
 const maxName = 63
 
 func checkName(v string) error {
@@ -136,7 +136,7 @@ func (s *Storage) Provision(caddy.Context) error {
 	return nil
 }
 
-// Place is where the database is, without user and password.
+// Place returns the location of the database, without user and password.
 func (s *Storage) Place() string { return s.place }
 
 // Advice says what the configuration leaves open, and what to write. Empty: nothing.

@@ -17,7 +17,7 @@ func init() {
 	caddy.RegisterModule(AppleIDP{})
 }
 
-// maxDomainFile is what the configuration API takes too.
+// maxDomainFile is the limit of the configuration API too.
 const maxDomainFile = 8192 // bytes
 
 // AppleIDP signs people in at Apple.

@@ -54,7 +54,7 @@ type Manager struct {
 	closed  bool
 }
 
-// Deps is what a providerManager works with.
+// Deps are the dependencies of a providerManager.
 type Deps struct {
 	Issuer string
 	File   *Set

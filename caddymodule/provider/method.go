@@ -18,7 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// methodKey is what a provider is made of, secrets and all. It never leaves the memory.
+// methodKey returns everything that a provider is made of, secrets included. It never leaves the memory.
 func methodKey(m *settings.LoginMethod) ([]byte, error) {
 	plain, err := json.Marshal(m)
 	if m.OIDC != nil {

@@ -333,5 +333,5 @@ func TestLoginMethodsSignIn(t *testing.T) {
 	}
 }
 
-// madeUp is what a site reads of people whose provider is not trusted to name them.
+// madeUp matches the view that a site has of people whose provider is not trusted to name them.
 var madeUp = regexp.MustCompile(`^\[(partner|corp)-[0-9a-f]{16}\] \[[a-z]+@[a-z]+\.example\]$`)

@@ -30,7 +30,7 @@ type conn struct {
 	counted  phase      // what it counts as in its place
 }
 
-// phase is what a connection counts as while a reload waits.
+// phase is the state of a connection while a reload waits.
 type phase string
 
 const (
@@ -39,11 +39,11 @@ const (
 	request  phase = "request"
 )
 
-// preface is how a connection of HTTP/2 begins. It stays with its server, which tells the client where to stop.
+// preface is the beginning of a connection of HTTP/2. It stays with its server, which tells the client where to stop.
 const preface = "PRI"
 
-// readerRoom is what the reader of net/http asks for when it holds nothing. While it holds the beginning of a request,
-// sent ahead by the client, it has less room (bufio.Reader): such a connection must not move.
+// readerRoom is the number of bytes that the reader of net/http asks for when it holds nothing. While it holds the
+// beginning of a request, sent ahead by the client, it has less room (bufio.Reader): such a connection must not move.
 const readerRoom = 4096
 
 // Read gives the bytes of a request to the server, or to the newest one if the request begins with them.

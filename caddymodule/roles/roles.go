@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 )
 
-// Admin is who has a role in the admin console.
+// Admin are the holders of a role in the admin console.
 type Admin struct {
 	// The usernames of owners. One that does not exist is created, without a password. Default: none.
 	Owners []string `json:"owners,omitempty"`

@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// Hook is what the webhooks for messages have in common.
+// Hook are the common options of the webhooks for messages.
 type Hook struct {
 	// Where messages are posted to: https, or http at this machine. Required.
 	URL caddyfileutil.Sensitive `json:"url,omitempty"`

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// recordWait is how long the event of a storage that was opened again may take.
+// recordWait is the time limit for the event of a storage that was opened again.
 const recordWait = 15 * time.Second
 
 // The events of the package.

@@ -136,7 +136,7 @@ func (v *vault) Destruct() error {
 	return nil
 }
 
-// Core is what one configuration holds of the pools. Call Release once to give it back.
+// Core is the share of one configuration in the pools. Call Release once to give it back.
 type Core struct {
 	*OpenStore
 	*vault

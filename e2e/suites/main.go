@@ -137,7 +137,7 @@ func (s suite) touched(files []string) string {
 	return files[i]
 }
 
-// leastCommits is how many commits of main are always looked at.
+// leastCommits is the minimum number of commits of main that are looked at.
 const leastCommits = 10
 
 // changes returns the files of the change in a work tree, and where the change begins.

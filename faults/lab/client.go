@@ -21,7 +21,7 @@ type Answer struct {
 	From   string // address of the server
 }
 
-// Outcome is what a client knows after a request.
+// Outcome is the outcome of a request as the client knows it.
 type Outcome string
 
 // The outcomes. Unknown: it may have happened or not, because there was no answer or a 5xx.

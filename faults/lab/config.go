@@ -19,7 +19,7 @@ type Config struct {
 	Data   string // Badger directory. Default: Dir/data
 	// Storage is the storage line, if it is not that of the Badger directory.
 	Storage string
-	// Address is where the server listens. Default: 127.0.0.1
+	// Address is the address on which the server listens. Default: 127.0.0.1
 	Address string
 	// WebClients is the number of clients with the code flow: web-0, web-1, ...
 	WebClients int

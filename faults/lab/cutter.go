@@ -31,7 +31,7 @@ func NewCutter(to, old, replacement string) (*Cutter, error) {
 	return c, nil
 }
 
-// Address is where the proxy listens.
+// Address returns the address on which the proxy listens.
 func (c *Cutter) Address() string { return c.listener.Addr().String() }
 
 func (c *Cutter) accept() {

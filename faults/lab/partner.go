@@ -117,7 +117,8 @@ func (p *Partner) Hits(path string) int {
 	return p.hits[path]
 }
 
-// GoodCode is how a code begins that the token endpoint for OAuth 2.0 gives an access token for which opens a profile.
+// GoodCode is the prefix of the codes for which the token endpoint for OAuth 2.0 gives an access token that opens a
+// profile.
 const GoodCode = "good"
 
 // ServeHTTP serves metadata of SAML and OpenID Connect, a service that resolves no artifact, a token endpoint that

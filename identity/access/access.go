@@ -16,7 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// State is what has become of a request.
+// State is the state of a request.
 type State string
 
 // The states.
@@ -63,7 +63,7 @@ type Terms struct {
 	Uses int           // 0: any number
 }
 
-// Deps is what the requests work with. All but Tell are required.
+// Deps are the dependencies of the requests. All but Tell are required.
 type Deps struct {
 	Store  storage.Store
 	Events *audit.Recorder
@@ -196,7 +196,7 @@ func (s *Service) Get(ctx context.Context, id string) (Request, error) {
 	return s.Find(ctx, personID, site)
 }
 
-// expires is when a record is of no more use.
+// expires returns the time from which a record is of no more use.
 func (r *requestRecord) expires() time.Time {
 	out := r.AskedAt.Add(kept)
 	for _, t := range []time.Time{r.DecidedAt.Add(kept), r.Ends.Add(kept)} {
@@ -352,7 +352,7 @@ func (s *Service) Holds(ctx context.Context, personID, site string) (ok bool, on
 	return ok && err == nil, on, err
 }
 
-// until is when a grant that holds ends if no one passes by it any more: with its time, or with its last use.
+// until returns the end of a valid grant if no one passes by it any more: by its time, or after its last use.
 func (r *requestRecord) until() time.Time {
 	if r.Uses > 0 && r.Used >= r.Uses && r.UseLasts.Before(r.Ends) {
 		return r.UseLasts

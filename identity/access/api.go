@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// APIDeps are what the API works with, besides the requests. All are required.
+// APIDeps are the dependencies of the API, besides the requests. All are required.
 type APIDeps struct {
 	// Gate lets API clients in.
 	Gate *jsonapi.Gate

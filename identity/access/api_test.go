@@ -18,7 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// apis are what the API clients of the tests can use; their passwords are "secret".
+// apis are the APIs that the API clients of the tests can use; their passwords are "secret".
 var apis = map[string][]string{
 	"desk": {"access", "access_decisions"}, "board": {"access"}, "robot": {"access_decisions"},
 	"north": {"access", "access_decisions"}, "other": {"persons"},

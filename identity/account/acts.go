@@ -7,7 +7,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
-// atOnce is how far apart the events of one act are at most.
+// atOnce is the maximum distance between the events of one act.
 const atOnce = 2 * time.Second
 
 // byTheWay are types of events that follow from another one, and say nothing new to the person next to it.
@@ -18,7 +18,7 @@ var byTheWay = []string{
 	"token.EverythingRevokedEvent",
 }
 
-// act is what a person sees as one: an event, and the application that it led to.
+// act is one act in the eyes of a person: an event, and the application that it led to.
 type act struct {
 	audit.Event
 	application string // id. Empty: none

@@ -149,8 +149,8 @@ func (s *Service) makeOwnLink(a *webflow.Visit) (token string, life, wait time.D
 	return token, life, wait, err
 }
 
-// linkLife is how long a link lives in a session that has at most left to go, rounded down to a number that people can
-// read.
+// linkLife returns the validity of a link in a session that has at most left to go, rounded down to a number that
+// people can read.
 func linkLife(life, left time.Duration) time.Duration {
 	unit := time.Hour
 	if left < unit {

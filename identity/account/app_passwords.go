@@ -182,7 +182,7 @@ func (s *Service) renderAppPasswords(v *appPasswordsVisit, status int, d web.Das
 	return s.render(v.Visit, status, d)
 }
 
-// siteHost is how people know a site.
+// siteHost returns the name of a site for people.
 func siteHost(origin string) string {
 	if u, err := url.Parse(origin); err == nil && u.Host != "" {
 		return u.Host

@@ -16,7 +16,7 @@ import (
 
 const confirmPath = webflow.ProfilePath + "/confirm"
 
-// contactReturn is where a person goes after confirming a contact, or without doing so.
+// contactReturn returns the destination of a person after confirming a contact, or without doing so.
 func contactReturn(flow string) string {
 	if flow != "" {
 		return webflow.CompleteURL(flow)

@@ -79,7 +79,7 @@ func (s *Service) securityCard(a *webflow.Visit, st *mfa.Standing) web.Card {
 	return out
 }
 
-// furtherNames are what else identifies the person: username, address and groups.
+// furtherNames returns further names of the person: username, address and groups.
 func furtherNames(a *webflow.Visit) []string {
 	p := a.SignIn.Person
 	out := []string{p.Username}

@@ -32,7 +32,7 @@ type ActionsDone struct {
 	// Profile is absent for a person without an address: a Profile has at least one.
 	Profile *person.Profile `json:"profile,omitempty"`
 	Results []ActionResult  `json:"results"`
-	// RedirectURI is where the person goes now. After a LOGIN it is our page that signs them in.
+	// RedirectURI is the next destination of the person. After a LOGIN it is our page that signs them in.
 	RedirectURI string `json:"redirect_uri,omitempty"`
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Deps is what the service works with.
+// Deps are the dependencies of the service.
 type Deps struct {
 	Person     *person.Service
 	Session    *session.Service

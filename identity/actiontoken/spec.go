@@ -50,8 +50,8 @@ type NewActionToken struct {
 	Actions []Action `json:"actions" rest:"required"`
 	// TTL counts seconds, up to a year. Default: the shortest lifetime that the features unit sets for the actions.
 	TTL int `json:"ttl,omitempty"`
-	// RedirectURI is where the person goes afterwards. It must be whitelisted for action tokens. Default: where any
-	// sign-in ends.
+	// RedirectURI is the destination of the person afterwards. It must be whitelisted for action tokens. Default: where
+	// any sign-in ends.
 	RedirectURI string `json:"redirect_uri,omitempty"`
 	// Level is the authentication level of a LOGIN. Default: that of the features unit.
 	Level int `json:"authentication_level,omitempty"`
@@ -151,7 +151,7 @@ func (n *NewActionToken) has(kind string) bool {
 	return slices.ContainsFunc(n.Actions, func(a Action) bool { return a.Type == kind })
 }
 
-// life is how long the token can be used.
+// life returns the validity of the token.
 func (n *NewActionToken) life(f *settings.ActionToken) time.Duration {
 	ttl := n.TTL
 	if ttl == 0 {

@@ -19,7 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Deps are what the APIs work with.
+// Deps are the dependencies of the APIs.
 type Deps struct {
 	Store storage.Store
 	// Gate lets API clients in.

@@ -20,7 +20,7 @@ type phoneAnswer struct {
 	Approve bool `json:"approve" rest:"required"`
 	// Number is the one that the person has typed: it stands next to the code.
 	Number string `json:"number,omitempty"`
-	// StepUpType is what the person has shown the app: that of the settings, if they demand one.
+	// StepUpType is the type of proof that the person has given the app: that of the settings, if they demand one.
 	StepUpType string `json:"step_up_type,omitempty"`
 }
 

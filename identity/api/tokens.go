@@ -123,8 +123,8 @@ type newTokenRequest struct {
 	Actions []actiontoken.Action `json:"actions" rest:"required"`
 	// TTL counts seconds, 1 up to a year. Default: the shortest lifetime that the features unit sets for the actions.
 	TTL *int `json:"ttl,omitempty"`
-	// RedirectURI is where the person goes afterwards. It must be whitelisted for action tokens. Default: where any
-	// sign-in ends.
+	// RedirectURI is the destination of the person afterwards. It must be whitelisted for action tokens. Default: where
+	// any sign-in ends.
 	RedirectURI string `json:"redirect_uri,omitempty"`
 	// Level is the authentication level of a LOGIN, 1 to 4, up to the max_level of the API client. Default: that of the
 	// features unit.

@@ -30,10 +30,10 @@ var ErrFull = errors.New("there is evidence of too many backends: withdraw some"
 // documents are the types of identity documents. (OpenID Connect for Identity Assurance, identity documents)
 var documents = []string{"idcard", "passport", "driving_permit", "residence_permit"}
 
-// claims are what a document, or a provider, can say of a person here.
+// claims are the claims that a document, or a provider, can make about a person here.
 var claims = []string{"given_name", "family_name", "birthdate"}
 
-// Result is what came out of a look at an identity card.
+// Result is the result of a check of an identity card.
 type Result string
 
 // The results.
@@ -42,16 +42,16 @@ const (
 	Refused   Result = "REFUSED"
 )
 
-// Report is what a backend says about an identity card. Neither its number nor its picture has a place here.
+// Report is the report of a backend about an identity card. Neither its number nor its picture has a place here.
 type Report struct {
 	Result   Result `json:"result" rest:"required"`
 	Document string `json:"document_type" rest:"required"`
 	// Level is the identity assurance level that the document gives, 1 to 4. A refused one has none.
 	Level int `json:"identity_assurance_level,omitempty"`
-	// Reference is how the backend finds its own record.
+	// Reference is the key of the backend's own record.
 	Reference string    `json:"reference,omitempty"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	// Claims are what the document says: given_name, family_name, birthdate.
+	// Claims are the claims of the document: given_name, family_name, birthdate.
 	Claims map[string]string `json:"claims,omitempty"`
 }
 
@@ -88,13 +88,13 @@ func (r *Report) check(now time.Time) error {
 	return nil
 }
 
-// Status is how well the identity of a person is assured.
+// Status is the assurance of a person's identity.
 type Status struct {
 	Level    int              `json:"identity_assurance_level" rest:"required"` // 0: it is not
 	Evidence []authn.Evidence `json:"evidence" rest:"required"`
 }
 
-// Deps is what the service works with.
+// Deps are the dependencies of the service.
 type Deps struct {
 	Person *person.Service
 	Store  storage.Store

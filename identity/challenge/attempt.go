@@ -27,7 +27,7 @@ const (
 type Attempt struct {
 	Counters []Counter
 	known    bool // the person has signed in with this browser before
-	// Wait is how long no attempt is accepted. 0: this one is.
+	// Wait is the time during which no attempt is accepted. 0: this one is.
 	Wait time.Duration
 	// Exhausted says that the next attempt has to wait if this one fails.
 	Exhausted bool
@@ -40,7 +40,7 @@ type Attempt struct {
 
 func (a Attempt) provider() string { return cmp.Or(a.Provider, session.LocalProvider) }
 
-// Source is where an attempt comes from.
+// Source is the origin of an attempt.
 type Source struct {
 	Address string
 	Device  string // hash of the device cookie. Empty: no cookie came

@@ -18,7 +18,7 @@ var addressCounters = []string{"address", "reset-address", "remind-address", "si
 // Block is a counter that accepts nothing at the moment.
 type Block struct {
 	Kind string // of the counter
-	// PersonID is whose attempts they are, Address where they come from. Empty: anyone's, and from anywhere.
+	// PersonID is the person of the attempts, Address their origin. Empty: anyone's, and from anywhere.
 	PersonID, Address string
 	Failures          int
 	Until             time.Time

@@ -65,7 +65,7 @@ func DeliveredPurposes() []string {
 type DeliveredCode struct {
 	Code      string    `json:"code"`
 	ExpiresAt time.Time `json:"expires_at"`
-	// NotBefore is when it begins to work, if not at once.
+	// NotBefore is the time when it begins to work, if not at once.
 	NotBefore *time.Time `json:"not_before,omitempty"`
 }
 

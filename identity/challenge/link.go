@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// LinkKind is what a link that is sent to a person is for. A person has at most one of each kind: a new one ends the
+// LinkKind is the purpose of a link that is sent to a person. A person has at most one of each kind: a new one ends the
 // one before.
 type LinkKind string
 

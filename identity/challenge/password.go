@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// TypedPassword is what was entered to sign in.
+// TypedPassword is a password that was entered to sign in.
 type TypedPassword struct {
 	Username, Password string
 	Client             string // id of the application that asked for the sign-in, for events

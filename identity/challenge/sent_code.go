@@ -25,7 +25,7 @@ const (
 // MaxCode bounds what is entered as a code, in characters.
 const MaxCode = 64
 
-// CodePurpose is what a sent code is for. Codes differ if any member except Limit differs.
+// CodePurpose is the purpose of a sent code. Codes differ if any member except Limit differs.
 type CodePurpose struct {
 	Purpose string // such as "step-up email"
 	Subject string // what it concerns: the id of a flow, of a pending sign-up, of a session. Only its newest code works

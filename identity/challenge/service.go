@@ -25,7 +25,7 @@ type Config struct {
 	Window   time.Duration // in which they count. Default: 15 minutes
 }
 
-// Deps is what the service works with.
+// Deps are the dependencies of the service.
 type Deps struct {
 	Person  *person.Service
 	Session *session.Service

@@ -156,7 +156,7 @@ func (x *activation) detour() webflow.Detour {
 	return withTargets(webflow.Detour{ID: x.id, Flow: x.flow, U: x.units}, afterActivation(x.units))
 }
 
-// afterActivation is where an activated person who is not signed in continues, or "".
+// afterActivation returns the destination of an activated person who is not signed in, or "".
 func afterActivation(u *settings.Units) string {
 	if u.Redirects.URLAfterActivation != "" {
 		return webflow.Absolute(u, u.Redirects.URLAfterActivation)

@@ -26,7 +26,7 @@ func (x *activation) byMailedCode() bool {
 	return x.byEmail() && x.units.Features.PersonActivation.ActivationDuringFirstAuthenticationEnabled
 }
 
-// mailPurpose is what a code is for that is sent while the sign-in waits.
+// mailPurpose returns the purpose of a code that is sent while the sign-in waits.
 func (x *activation) mailPurpose() challenge.CodePurpose {
 	return challenge.CodePurpose{
 		Purpose: "activation e-mail", Subject: x.id, Bound: x.mail.ID, To: person.FoldEmail(x.mail.Address()),

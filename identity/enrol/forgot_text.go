@@ -149,8 +149,8 @@ func (s *Service) canTextReset(tx storage.Tx, t person.Recipient) (bool, error) 
 	return len(names) == 0, err
 }
 
-// codePurpose is what the code is for. Waits are counted by the input alone: waits counted by the number would show
-// which input belongs to a number, and whether there is one.
+// codePurpose returns the purpose of the code. Waits are counted by the input alone: waits counted by the number would
+// show which input belongs to a number, and whether there is one.
 func (r *textResetRecord) codePurpose(browser string) challenge.CodePurpose {
 	return challenge.CodePurpose{
 		Purpose: "reset", Subject: browser, Bound: r.PersonID + ":" + r.Typed, To: r.Typed, Limit: "reset:" + r.Typed,

@@ -25,7 +25,7 @@ const (
 
 // NewInvitation is the request for an invitation.
 type NewInvitation struct {
-	// Email is where the link goes, and the person's address.
+	// Email is the recipient of the link, and the person's address.
 	Email string `json:"email" rest:"required"`
 	// Username. Default: the address
 	Username   string `json:"username,omitempty"`
@@ -37,7 +37,7 @@ type NewInvitation struct {
 	DateOfBirth  string   `json:"date_of_birth,omitempty"` // 2006-01-02
 	Groups       []string `json:"groups,omitempty"`
 	Locale       string   `json:"locale,omitempty"` // BCP 47
-	// Partition is where the username is unique. Default: the default one
+	// Partition is the partition in which the username is unique. Default: the default one
 	Partition string `json:"partition,omitempty"`
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// acceptance is what is prepared before the transaction that accepts an invitation.
+// acceptance is the data that is prepared before the transaction that accepts an invitation.
 type acceptance struct {
 	token               string // of the link
 	browser             string // hash of its cookie

@@ -23,8 +23,8 @@ func (x *invitation) number() (to, stored string) {
 	return to, stored
 }
 
-// smsPurpose is what a code to the number of the invited person is for: the invitation, in one browser (hash of its
-// cookie).
+// smsPurpose returns the purpose of a code to the number of the invited person: the invitation, in one browser (hash of
+// its cookie).
 func (x *invitation) smsPurpose(browser string) challenge.CodePurpose {
 	to, _ := x.number()
 	return challenge.CodePurpose{Purpose: "invitation", Subject: x.id, Bound: browser, To: to, Limit: x.id}

@@ -67,7 +67,7 @@ func (s *Service) renderWithTarget(q *webflow.Request, a webflow.Detour, form st
 	return s.front.RenderForm(q, a, form, status, in)
 }
 
-// afterSignUp is where a person continues after the sign-up: where the sign-in leads, else as the settings say.
+// afterSignUp returns the destination of a person after the sign-up: that of the sign-in, or the one in the settings.
 func (s *Service) afterSignUp(a webflow.Detour) string {
 	if !isPlainSignIn(a) {
 		return a.Flow.Demand.Return
@@ -75,7 +75,7 @@ func (s *Service) afterSignUp(a webflow.Detour) string {
 	return afterEnrolment(a.U)
 }
 
-// afterEnrolment is where a new person continues who came for no application.
+// afterEnrolment returns the destination of a new person who came for no application.
 func afterEnrolment(u *settings.Units) string {
 	if u.Redirects.URLAfterSignUp != "" {
 		return webflow.Absolute(u, u.Redirects.URLAfterSignUp)

@@ -79,7 +79,7 @@ func (t *signUpInput) confirm(part string) {
 	t.Verified, t.PhoneProven = t.Verified || part == confirmEmail, t.PhoneProven || part == confirmPhone
 }
 
-// codePurpose is what the code for a part is for.
+// codePurpose returns the purpose of the code for a part.
 func (p *pendingSignUp) codePurpose(part string) challenge.CodePurpose {
 	to := person.FoldEmail(p.typed.Email)
 	if part == confirmPhone {

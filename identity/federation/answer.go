@@ -30,7 +30,7 @@ type exchange struct {
 // chooseURL is the sign-in page that offers every way to sign in.
 func (x *exchange) chooseURL() string { return webflow.FlowURL(x.SignIn) + "&choose=1" }
 
-// Answer is what a provider has answered in an exchange.
+// Answer is the response of a provider in an exchange.
 type Answer struct {
 	exchange
 
@@ -47,7 +47,7 @@ func (a *Answer) Key() string { return person.IdentityKey(a.Provider.ID, a.Ident
 // key is the key of the flow in ProviderFlows.
 func (a *Answer) key() string { return secret.Hash(a.Name) }
 
-// Done is where the browser returns with a verified answer and its cookies.
+// Done returns the address to which the browser returns with a verified answer and its cookies.
 func (a *Answer) Done() string {
 	return "/sign-in/provider/done?" + url.Values{"flow": {a.Name}}.Encode()
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/webflow"
 )
 
-// DomainPath is where Apple looks for the file that proves a domain.
+// DomainPath is the path at which Apple looks for the file that proves a domain.
 const DomainPath = "/.well-known/apple-developer-domain-association.txt"
 
 // showDomain serves GET /.well-known/apple-developer-domain-association.txt: the file of the first login method at

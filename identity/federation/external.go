@@ -125,7 +125,7 @@ func (s *Service) RefuseExternal(q *webflow.Request, d authn.Demand, p *Member, 
 	return answer
 }
 
-// externalSignIn is what a sign-in by a request needs before its transaction.
+// externalSignIn is the data that a sign-in by a request needs before its transaction.
 type externalSignIn struct {
 	personID string // of a new person
 	folded   string // username

@@ -16,7 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// host is what the service offers to the code of a provider.
+// host are the functions of the service for the code of a provider.
 type host struct {
 	s  *Service
 	p  *Member

@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// providerTimeout is how long a provider may keep a browser waiting by default.
+// providerTimeout is the maximum time that a provider may keep a browser waiting by default.
 const providerTimeout = 5 * time.Second
 
 // Provider is an identity provider other than the service itself.
@@ -31,7 +31,7 @@ type Provider struct {
 	// Domains are e-mail domains, in lower case, whose usernames lead to the provider. It vouches for no addresses but
 	// theirs. Empty: for any.
 	Domains []string
-	// Timeout is how long Begin and Finish may take. Default: 5 seconds
+	// Timeout is the maximum duration of Begin and Finish. Default: 5 seconds
 	Timeout time.Duration
 	// Managed providers are those of the configuration API: a client that may use the service itself may use them.
 	Managed bool

@@ -26,7 +26,7 @@ type providerFlowRecord struct {
 	Identity  []byte    `cbor:"6,keyasint,omitempty"` // verified, sealed. Empty: no answer yet
 	CreatedAt time.Time `cbor:"7,keyasint"`
 	ExpiresAt time.Time `cbor:"8,keyasint"`
-	// Typed is what a newcomer has filled in, sealed, until it is confirmed. Empty: nothing
+	// Typed is the input of a newcomer, sealed, until it is confirmed. Empty: nothing
 	Typed []byte `cbor:"9,keyasint,omitempty"`
 	// Proved is the person whose password was typed to link the identity with their account. Empty: no one's
 	Proved string `cbor:"10,keyasint,omitempty"`

@@ -14,8 +14,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// refreshLanes is how many sessions are refreshed at once. One session is never refreshed twice at a time, since a
-// provider can give a refresh token that is valid once.
+// refreshLanes is the number of sessions that are refreshed at once. One session is never refreshed twice at a time,
+// since a provider can give a refresh token that is valid once.
 const refreshLanes = 64
 
 // RefreshDetails asks the provider of a session for the details of its person again, until ctx ends. nil: it cannot be

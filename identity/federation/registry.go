@@ -21,7 +21,7 @@ type Manager interface {
 	Providers(ctx context.Context, u *settings.Units) (list []Provider, version uint64, err error)
 }
 
-// StepUps is what the ways to sign in need to know of step-ups.
+// StepUps are the functions of step-ups that the ways to sign in need.
 type StepUps struct {
 	// Reachable returns the highest level that some person could step up to, and the highest level that can be reached
 	// from a password.
@@ -198,7 +198,7 @@ func (s *Service) Connectable() (out []*Member) {
 	return out
 }
 
-// ProviderName is what people call a provider.
+// ProviderName returns the name of a provider for people.
 func (s *Service) ProviderName(id string) string {
 	if m := s.last().byID[id]; m != nil {
 		return m.Name

@@ -36,7 +36,7 @@ const (
 	evAssured
 )
 
-// Opening is what a sign-in by a provider needs before its transaction.
+// Opening is the data that a sign-in by a provider needs before its transaction.
 type Opening struct {
 	Now       time.Time
 	Ev        []audit.Event

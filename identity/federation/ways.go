@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
-// Ways are how a person can sign in for a demand.
+// Ways are the ways to sign in that meet a demand.
 type Ways struct {
 	Password  bool
 	Passkey   bool

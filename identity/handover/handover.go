@@ -23,10 +23,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// directoryTimeout is how long a person waits for all old directories together.
+// directoryTimeout is the time that a person waits for all old directories together.
 const directoryTimeout = 4500 * time.Millisecond
 
-// Deps is what the service works with.
+// Deps are the dependencies of the service.
 type Deps struct {
 	Person     *person.Service
 	Proof      *challenge.Service

@@ -254,7 +254,7 @@ func (b *Browser) AddPasskey(k *Authenticator) {
 	}
 }
 
-// Next is where an answer leads: by a redirect, or by the link of a page with recovery codes.
+// Next returns the destination of an answer: that of a redirect, or of the link of a page with recovery codes.
 func (a *Answer) Next() string {
 	if m := regexp.MustCompile(`<div class="buttons"><a class="button" href="([^"]+)"`).FindStringSubmatch(a.Body.String()); m != nil {
 		return html.UnescapeString(m[1])

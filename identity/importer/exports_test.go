@@ -26,7 +26,7 @@ func people(t testing.TB, r importer.Reader) (list []importer.Person) {
 	}
 }
 
-// realm is what `kc.sh export --users same_file` writes, shortened. The passwords are "password": the hash of ada is
+// realm is the output of `kc.sh export --users same_file`, shortened. The passwords are "password": the hash of ada is
 // Python's hashlib's, that of bob the argon2 command's.
 const realm = `{
   "id" : "3f1c2b9e-3f0a-4f35-9a6d-8d0a3f1d9c01",

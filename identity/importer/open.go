@@ -16,7 +16,7 @@ type kind struct {
 	open  func(files []File) (Reader, error)
 }
 
-// kinds are what Open knows.
+// kinds are the kinds of files that Open knows.
 var kinds = map[string]kind{
 	Keycloak: {1, one(Keycloak)},
 	Authelia: {1, one(Authelia)},
@@ -27,10 +27,10 @@ var kinds = map[string]kind{
 	CSV:      {1, one(CSV)},
 }
 
-// Kinds are what Open knows: systems, and CSV.
+// Kinds returns the kinds of files that Open knows: systems, and CSV.
 func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
 
-// Files is how many files an export of a kind has at most. 0: the kind is not known
+// Files returns the maximum number of files in an export of a kind. 0: the kind is not known
 func Files(of string) int { return kinds[of].files }
 
 // Open returns a reader of the persons of another system's export: of one file, and for Auth0 of the users and then the

@@ -12,7 +12,8 @@ import (
 const (
 	maxCertificateBody = 128 << 10 // bytes: two PEM in Base64, escaped, with room
 	maxBatchBody       = 2 << 20   // bytes
-	// maxDrained is how many bytes of a body that is too large are still read, so the client gets to read the answer.
+	// maxDrained is the number of bytes of a body that is too large that are still read, so the client gets to read the
+	// answer.
 	maxDrained = 16 << 20
 )
 

@@ -10,10 +10,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// expirySoon is how long before a certificate ends the log and the commands warn about it.
+// expirySoon is the time before the end of a certificate from which the log and the commands warn about it.
 const expirySoon = 30 * 24 * time.Hour
 
-// Expiry is when a certificate ends.
+// Expiry is the expiry of a certificate.
 type Expiry struct {
 	Name     string    `json:"name"` // of the key pair; "" is Gatehouse's own
 	NotAfter time.Time `json:"not_after"`

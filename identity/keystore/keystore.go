@@ -66,7 +66,7 @@ type Material struct {
 	Beside []*Material
 }
 
-// Deps is what the service works with. All of it is required.
+// Deps are the dependencies of the service. All of it is required.
 type Deps struct {
 	Store   storage.Store
 	Keyring *secret.Keyring

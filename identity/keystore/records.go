@@ -26,7 +26,7 @@ type record struct {
 	Certificate bool      `cbor:"5,keyasint,omitempty"`
 	NotAfter    time.Time `cbor:"6,keyasint,omitempty"` // of the certificate
 
-	// Next is what takes its place soon, and Former what it has taken the place of, or nil.
+	// Next are the next keys, and Former the former ones, or nil.
 	Next   *spare `cbor:"7,keyasint,omitempty"`
 	Former *spare `cbor:"8,keyasint,omitempty"`
 }
@@ -59,7 +59,7 @@ func (r record) as(s *spare) record {
 	return r
 }
 
-// spares are what a record has besides its own keys, the next ones first.
+// spares returns the keys of a record besides its own, the next ones first.
 func (r record) spares() (out []*spare) {
 	for _, s := range []*spare{r.Next, r.Former} {
 		if s != nil {

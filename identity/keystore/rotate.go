@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Stage is how far the rotation of a key pair is.
+// Stage is the stage in the rotation of a key pair.
 type Stage string
 
 // The stages of a rotation.
@@ -22,7 +22,7 @@ const (
 	Switched  Stage = "switched"  // they are in use, and the former ones are published next to them
 )
 
-// Step is what is done to the keys of a pair.
+// Step is a step in the rotation of a key pair.
 type Step string
 
 // The steps of a rotation, and Renew, which can be done at every stage.
@@ -38,13 +38,13 @@ const (
 	Renew Step = "renew"
 )
 
-// done is what the event of a step says.
+// done are the changes that the events of the steps name.
 var done = map[Step]string{
 	Announce: "the next keys are published for", Switch: "the next keys are used for",
 	Retire: "the former keys are retired of", Renew: "new keys of",
 }
 
-// NextStep is what leads on from a stage, or "" from Fixed.
+// NextStep returns the step that leads on from a stage, or "" from Fixed.
 func (s Stage) NextStep() Step {
 	return map[Stage]Step{Idle: Announce, Announced: Switch, Switched: Retire}[s]
 }
@@ -96,7 +96,7 @@ func (s *Service) rotateIf(ctx context.Context, id string, step Step, by audit.A
 	}
 }
 
-// after is what a step makes of a record, which is at the stage before it.
+// after returns the record after a step. The old one is at the stage before it.
 func (s *Service) after(id string, old record, step Step) (record, error) {
 	switch step {
 	case Announce:
@@ -114,7 +114,7 @@ func (s *Service) after(id string, old record, step Step) (record, error) {
 	return s.successor(id, old)
 }
 
-// home is where the record of a pair lies.
+// home returns the place of the record of a pair.
 func home(id string) (table storage.Table[record], key string) {
 	if id == "" {
 		return ownKeys, ownKey

@@ -13,7 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
 
-// OwnID is what the API calls Gatehouse's own key pair.
+// OwnID is the id of Gatehouse's own key pair in the API.
 const OwnID = "own"
 
 // Rotation is a key pair and how far its rotation is. It has nothing that is secret.
@@ -36,7 +36,7 @@ type PublicPart struct {
 	PublicKey string    `json:"public_key" rest:"required"` // PEM in Base64
 	SHA256    string    `json:"sha256" rest:"required"`     // the fingerprint of its DER, in hexadecimal digits
 	NotAfter  time.Time `json:"not_after,omitzero"`         // of the certificate
-	// Since is when the next keys were announced, or others have taken the place of the former ones.
+	// Since is the time when the next keys were announced, or others have replaced the former ones.
 	Since time.Time `json:"since,omitzero"`
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Summary is what an administrator sees of a key pair.
+// Summary is the view of a key pair for administrators.
 type Summary struct {
 	ID       string // "": Gatehouse's own
 	Name     string
@@ -17,11 +17,11 @@ type Summary struct {
 	NotAfter time.Time // of its certificate. Zero: it has none
 	UsedBy   []string  // places in the configuration and in the Caddyfile
 	PEM      []byte    // the public part. nil: a keytab has none
-	// Next is what takes its place soon, and Former what it has taken the place of, or nil.
+	// Next are the next keys, and Former the former ones, or nil.
 	Next, Former *Spare
 }
 
-// Stage is how far its rotation is.
+// Stage returns the stage of its rotation.
 func (s *Summary) Stage() Stage {
 	switch {
 	case !s.Private || s.Type == Keytab:

@@ -25,7 +25,7 @@ type Person struct {
 	ExternalID string `json:"external_id,omitempty"`
 }
 
-// Result is what becomes of one person of an import.
+// Result is the outcome for one person of an import.
 type Result struct {
 	Status string `json:"status"` // created, updated, exists, failed
 	ID     string `json:"id,omitempty"`

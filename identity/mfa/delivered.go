@@ -48,8 +48,8 @@ func StepUpDelivery(_ storage.Tx, _ string, rec *person.Record, u *settings.Unit
 }
 
 const (
-	// codeRequestEvery is how often a person can request a code: a stolen password must not be enough to keep those who
-	// deliver codes busy.
+	// codeRequestEvery is the interval at which a person can request a code: a stolen password must not be enough to
+	// keep those who deliver codes busy.
 	codeRequestEvery = 10 * time.Minute
 	codeRequestMost  = 1
 )

@@ -52,19 +52,20 @@ type Method struct {
 // and returns false when the answer is no longer valid.
 type spender func(tx storage.Tx, own *Record) (bool, error)
 
-// response is what a person answers to the question of a method.
+// response is the answer of a person to the question of a method.
 type response struct {
 	stepUp *stepUp
 	method *Method
 	signIn *session.Current
 	from   audit.Origin
 	code   string // as the person typed it; the answer of a passkey
-	// challenge is what a passkey has to sign, and passkey the id of the one that signed it, once check has verified it.
+	// challenge is the challenge for a passkey, and passkey the id of the one that signed it, once check has verified
+	// it.
 	challenge []byte
 	passkey   string
 }
 
-// own is what the person had set up when the request began.
+// own returns the methods that the person had set up when the request began.
 func (a *response) own() *Record { return &a.stepUp.standing.Own }
 
 // allMethods returns all methods, the easiest to use first among those of one level.
@@ -138,7 +139,7 @@ func flowOf(r *http.Request) string {
 	return ""
 }
 
-// codePurpose is what a code for a step-up is valid for, sent to where the person reads codes now. To is empty when
+// codePurpose returns the purpose of a code for a step-up, sent to where the person reads codes now. To is empty when
 // that is nowhere.
 func (m *Method) codePurpose(tx storage.Tx, flow string, si *session.Current) (challenge.CodePurpose, error) {
 	to, err := m.address(tx, si)

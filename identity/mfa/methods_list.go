@@ -5,7 +5,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// SetUp is what a person has set up for higher levels, for administrators.
+// SetUp are the methods for higher levels that a person has set up, for administrators.
 type SetUp struct {
 	Authenticator bool `json:"authenticator"`
 	RecoveryCodes int  `json:"recovery_codes"` // unused ones

@@ -15,11 +15,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// triesBeforeWait is how many wrong answers in a row a person has before the first wait. A right password does not
-// reset the count: otherwise a stolen one would give tries without end.
+// triesBeforeWait is the number of wrong answers in a row before the first wait. A right password does not reset the
+// count: otherwise a stolen one would give tries without end.
 const triesBeforeWait = 5
 
-// counter is what the attempts of all methods are counted by. Success with a method that is weaker than another one of
+// counter returns the counter of the attempts of all methods. Success with a method that is weaker than another one of
 // the person resets only its own attempt; otherwise it could be used to retry a stronger one forever.
 func (st *Standing) counter(personID string, m *Method) challenge.Counter {
 	return challenge.Counter{Key: storage.Key("step-up", personID), Limit: triesBeforeWait, Clears: m.Level(st.Units) >= st.reach()}
@@ -90,7 +90,7 @@ func (s *Service) recordFailure(ctx context.Context, a *response, at challenge.A
 	})
 }
 
-// gain is what raises a session, and how.
+// gain is the proof that raises a session.
 type gain struct {
 	method  *Method
 	passkey string             // id of the passkey that was used. Empty: none was

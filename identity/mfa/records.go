@@ -17,7 +17,7 @@ var (
 	promptIDs     = storage.NewTable[string]("identity_prompt_id")                 // id of the prompt; the value is its key
 )
 
-// Record is what a person has set up to reach higher levels, and which method they used last.
+// Record are the methods that a person has set up to reach higher levels, and the one that they used last.
 type Record struct {
 	Preferred string      `cbor:"1,keyasint,omitempty"`
 	TOTP      *totpRecord `cbor:"2,keyasint,omitempty"`
@@ -27,7 +27,7 @@ type Record struct {
 
 	Devices []pushDeviceRecord `cbor:"6,keyasint,omitempty"`
 	Fixed   bool               `cbor:"7,keyasint,omitempty"` // the person chose Preferred
-	// Used is when a method was last used, by its name, where the method has no record of its own.
+	// Used is the time of the last use of a method, by its name, where the method has no record of its own.
 	Used map[string]time.Time `cbor:"8,keyasint,omitempty"`
 }
 

@@ -7,10 +7,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// resealBatch is how many people Reseal looks at in one call.
+// resealBatch is the number of people that Reseal looks at in one call.
 const resealBatch = 200
 
-// Resealed is what one call of Reseal has done.
+// Resealed is the result of one call of Reseal.
 type Resealed struct {
 	People int // that were looked at
 	Sealed int // secrets that were resealed

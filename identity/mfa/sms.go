@@ -115,7 +115,7 @@ func suggestedNumber(tx storage.Tx, si *session.Current) (string, error) {
 	return number, nil
 }
 
-// numberCode is what a code is valid for that confirms a number as the person's own.
+// numberCode returns the purpose of a code that confirms a number as the person's own.
 func numberCode(si *session.Current, number string) challenge.CodePurpose {
 	return challenge.CodePurpose{Purpose: "step-up number", Subject: si.ID, Bound: si.ID, To: number, Limit: si.Session.PersonID}
 }

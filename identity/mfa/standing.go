@@ -17,7 +17,7 @@ import (
 
 const strongestAvailable = "STRONGEST_AVAILABLE"
 
-// Standing is how a person can step up.
+// Standing are the ways in which a person can step up.
 type Standing struct {
 	Units *settings.Units
 	Own   Record

@@ -24,7 +24,7 @@ type stepUp struct {
 	flow     webflow.FlowRecord
 	standing *Standing
 	offered  []*Method
-	// code is what a code of the method is valid for, if the method sends codes. sent says that one was sent and has not
+	// code is the purpose of a code of the method, if the method sends codes. sent says that one was sent and has not
 	// expired.
 	code challenge.CodePurpose
 	sent bool
@@ -40,7 +40,7 @@ func (x *stepUp) initial() []*Method {
 	return x.standing.Settable(x.flow.Demand.Level)
 }
 
-// bound is what a challenge or a prompt for the step-up is bound to.
+// bound returns the binding of a challenge or a prompt for the step-up.
 func (x *stepUp) bound(si *session.Current) string { return storage.Key(x.id, si.ID) }
 
 // form names the form of a method: it is bound to the flow, the session and the method.

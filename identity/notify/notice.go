@@ -76,7 +76,7 @@ type Notice struct {
 	To   string `cbor:"2,keyasint"` // the bare e-mail address
 	// PersonID is for the log. It is empty before the person exists.
 	PersonID string `cbor:"3,keyasint,omitempty"`
-	// Name is how the person is greeted. It may be empty.
+	// Name is the name in the greeting. It may be empty.
 	Name string `cbor:"4,keyasint,omitempty"`
 	// Locales are the languages that the person prefers. Empty: the default of the pages.
 	Locales []string `cbor:"5,keyasint,omitempty"`
@@ -87,7 +87,7 @@ type Notice struct {
 	// Link is a path of Gatehouse behind the button mail.<kind>.action, such as /account, or the address of a site that
 	// Gatehouse guards. Without it there is no button.
 	Link string `cbor:"8,keyasint,omitempty"`
-	// Until is when what the notice is about ends. Zero: it does not say so.
+	// Until is the end of the subject of the notice. Zero: it does not say so.
 	Until time.Time `cbor:"9,keyasint,omitempty"`
 	// Sample says that an administrator sends it to see what it looks like: it says so first, and nothing has happened.
 	Sample bool `cbor:"10,keyasint,omitempty"`

@@ -30,7 +30,7 @@ type Item struct {
 	// To is the address or number, PersonID whose it is. Either can be empty.
 	To, PersonID string
 	Since        time.Time
-	// Next is when it is tried next, or when it was given up.
+	// Next is the time of the next try, or the time when it was given up.
 	Next    time.Time
 	Tries   int
 	Problem string // of the last try
@@ -57,7 +57,7 @@ type Outgoing interface {
 	Drop(tx storage.Tx, key string, now time.Time) (bool, error)
 }
 
-// outline is what is known of a message without its words.
+// outline are the data of a message without its words.
 type outline struct {
 	kind         Kind
 	to, personID string
@@ -77,7 +77,7 @@ func (p Push) outline() outline {
 	return outline{"", "", p.PersonID, p.Until, secretsOf(p.Link, p.Data)}
 }
 
-// shortest is how short a word is at least that is taken out of an error: codes have more characters.
+// shortest is the minimum length of a word that is taken out of an error: codes have more characters.
 const shortest = 4
 
 // secretsOf are the values of a message, the parts of its link among them, the longest first.

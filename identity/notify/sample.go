@@ -26,7 +26,7 @@ func Kinds() []Kind {
 // TextKinds returns every kind of text message, sorted.
 func TextKinds() []Kind { return []Kind{SMSPhoneCode, SMSResetCode, SMSStepUpCode, SMSUsernames} }
 
-// samples are what fills in the messages of samples: nothing of it is of anybody, and the code is of no account.
+// samples returns the values in the messages of samples: nothing of it is of anybody, and the code is of no account.
 func samples() map[string]string {
 	return map[string]string{
 		"username": "ann", "usernames": "ann", "address": "new@example.com", "provider": "Partner account", "code": "123456",

@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Deps is what messages are sent with; T is the transport. All but Now, Random and Log are required.
+// Deps are the dependencies of sending messages; T is the transport. All but Now, Random and Log are required.
 type Deps[T any] struct {
 	Store     storage.Store
 	Keyring   *secret.Keyring
@@ -40,7 +40,7 @@ func (d *Deps[T]) defaults(now func() time.Time, random io.Reader) {
 	}
 }
 
-// message is what a sealed queue has.
+// message is a message of a sealed queue.
 type message interface{ outline() outline }
 
 // sealedQueue is an outbox whose items are kept sealed: they hold addresses, codes, and links to sign in with.

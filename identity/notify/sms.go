@@ -36,7 +36,7 @@ type SMS struct {
 	Locales []string `cbor:"4,keyasint,omitempty"`
 	// At is the time of the cause, taken before the transaction.
 	At time.Time `cbor:"5,keyasint"`
-	// Until is when the message expires: it is not sent later. Default: an hour after At.
+	// Until is the expiry of the message: it is not sent later. Default: an hour after At.
 	Until time.Time `cbor:"6,keyasint"`
 	// Data replaces {name} in the message. The member code is also put on a line of its own, for phones that fill it
 	// in.
@@ -175,7 +175,7 @@ func (c SMSConfig) Compose(words web.Words, m SMS) string {
 type SMSWebhook struct {
 	Hook *Hook
 	From string // the sender that is shown. Empty: the service's own
-	// Members are what else the service wants to be told, such as the id of a profile.
+	// Members are further members for the service, such as the id of a profile.
 	Members map[string]string
 }
 

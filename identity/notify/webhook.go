@@ -100,7 +100,7 @@ func (w *Webhook) Add(tx storage.Tx, at audit.Ref, e audit.Event) error {
 // Run posts queued events until ctx ends.
 func (w *Webhook) Run(ctx context.Context) { w.queue.Run(ctx, w.send) }
 
-// webhookBody is what is posted. (Standard Webhooks, "Payload structure")
+// webhookBody is the body of the request. (Standard Webhooks, "Payload structure")
 type webhookBody struct {
 	Type      string      `json:"type"`
 	Timestamp time.Time   `json:"timestamp"`

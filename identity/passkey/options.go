@@ -34,8 +34,8 @@ func (s *Service) MakeOptions(username, name string, challenge []byte, set *Set)
 	return s.ask(challenge).Make(user, keysOf(set.Keys), signatures())
 }
 
-// ChallengeSeconds is how long a page relies on its challenge: a little less than its life, and no more than what is
-// left of one that an earlier page has shown.
+// ChallengeSeconds is the time that a page relies on its challenge: a little less than its life, and no more than the
+// rest of one that an earlier page has shown.
 const ChallengeSeconds = int(challengeLife/time.Second)/2 - 10
 
 // OwnerOf returns the owner of a credential with all their passkeys, or zero values for an unknown credential.

@@ -21,7 +21,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Most is how many passkeys a person can have.
+// Most is the maximum number of passkeys of a person.
 const Most = 20
 
 // HandleBytes is the length of a user handle, which is random, so it says nothing about the person. (Web Authentication

@@ -42,7 +42,7 @@ type Passkey struct {
 	Vouched bool `cbor:"14,keyasint,omitempty"`
 }
 
-// Challenge is what a passkey has to sign, once.
+// Challenge is the challenge that a passkey has to sign, once.
 type Challenge struct {
 	Text      []byte    `cbor:"1,keyasint"`
 	ExpiresAt time.Time `cbor:"2,keyasint"`

@@ -12,8 +12,8 @@ import (
 
 const (
 	challengeBytes = 32
-	// challengeLife is how long a passkey has to answer. A page that is loaded again shows the same challenge while half
-	// of that is left.
+	// challengeLife is the time that a passkey has to answer. A page that is loaded again shows the same challenge
+	// while half of that is left.
 	challengeLife = 5 * time.Minute
 )
 

@@ -27,7 +27,7 @@ const (
 
 // Config names the service and the file.
 type Config struct {
-	// URL is what the first five digits of the hash are added to. Default: Public, unless there is a file.
+	// URL is the address to which the first five digits of the hash are added. Default: Public, unless there is a file.
 	URL string
 	// File lists hashes, sorted, or passwords. It is asked first, and always answers. It may be
 	// empty.

@@ -25,7 +25,7 @@ type scanned struct {
 	way  *way
 }
 
-// approver is who answers for a person.
+// approver is the person who answers, or the app that does so for them.
 type approver struct {
 	personID string
 	session  string // the person's on the phone. Empty: an app answers
@@ -157,10 +157,11 @@ type Waiting struct {
 	Agent     string    `json:"user_agent,omitempty"`  // of that browser
 	At        time.Time `json:"at"`
 	ExpiresAt time.Time `json:"expires_at"`
-	// Message is what the settings say to the person, and StepUpMessage about the step-up.
+	// Message is the message of the settings to the person, and StepUpMessage the one about the step-up.
 	Message       string `json:"login_message,omitempty"`
 	StepUpMessage string `json:"step_up_message,omitempty"`
-	// StepUpType is what the person has to show the app before it approves. Empty: nothing more than being signed in
+	// StepUpType is the proof that the person has to give the app before it approves. Empty: nothing more than being
+	// signed in
 	StepUpType string `json:"step_up_type,omitempty"`
 	Level      int    `json:"authentication_level"` // of the sign-in
 	TriesLeft  int    `json:"attempts_left"`
@@ -210,7 +211,7 @@ func (s *Service) readForApp(tx storage.Tx, u *settings.Units, hash, personID st
 	return x, err
 }
 
-// AppAnswer is what a person has answered in an app.
+// AppAnswer is the answer of a person in an app.
 type AppAnswer struct {
 	Number string
 	Deny   bool

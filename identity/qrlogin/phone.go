@@ -163,7 +163,7 @@ func (s *Service) answerPage(x *phone, status int, problem string, left int) (er
 	return s.phonePage(x, status, in)
 }
 
-// facts are what a person needs to see to know whether it is their own sign-in.
+// facts returns the facts by which a person recognises their own sign-in.
 func (x *phone) facts() []web.PushFact {
 	out := []web.PushFact{
 		{Label: "push.browser", Value: webflow.AgentText(x.rec.Agent)},

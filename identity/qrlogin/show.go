@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// PhonePath is where a phone comes that has scanned a code.
+	// PhonePath is the path for a phone that has scanned a code.
 	PhonePath = "/phone"
 
 	kindWaiting = "waiting" // cookie of the browser that shows a code: it alone is signed in

@@ -76,7 +76,7 @@ func (s *Service) wayOf(u *settings.Units, method string) *way {
 	return w
 }
 
-// tries is how many wrong numbers end a code.
+// tries returns the number of wrong numbers that end a code.
 func (w *way) tries() int { return max(w.mobile.AllowedLoginAttempts, 1) }
 
 // open is the link to the app on the same device, or "".

@@ -38,7 +38,7 @@ func benchHarness(b *testing.B) *harness {
 	return h
 }
 
-// BenchmarkList is what requests to a directory of 100,000 persons cost.
+// BenchmarkList measures requests to a directory of 100,000 persons.
 func BenchmarkList(b *testing.B) {
 	h := benchHarness(b)
 	search := func(filter string) string { return "/Users?filter=" + url.QueryEscape(filter) }
@@ -74,7 +74,7 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// BenchmarkCreate is what a new user costs, many at once.
+// BenchmarkCreate measures the creation of a new user, many at once.
 func BenchmarkCreate(b *testing.B) {
 	h := newHarness(b)
 	var mu sync.Mutex

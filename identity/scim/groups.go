@@ -177,7 +177,7 @@ func memberError(err error) error {
 	return bad(invalidValue, text)
 }
 
-// maxUnknown is how many unknown members an answer names.
+// maxUnknown is the maximum number of unknown members that an answer names.
 const maxUnknown = 20
 
 // replaceGroup serves PUT /scim/v2/Groups/{id}. (RFC 7644 3.5.1)

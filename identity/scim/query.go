@@ -13,7 +13,7 @@ const (
 	maxCount     = 500 // resources of one page
 )
 
-// query is what a list or search asks for. (RFC 7644 3.4.2)
+// query are the parameters of a list or search. (RFC 7644 3.4.2)
 type query struct {
 	filter     filter // nil: all
 	sortBy     *attribute
@@ -154,7 +154,7 @@ func (q *query) complete(t *resourceType, filter, sortBy, sortOrder string) (err
 	return nil
 }
 
-// key is what a resource is sorted by: the primary value of several, otherwise the first. (RFC 7644 3.4.2.3)
+// key returns the sort key of a resource: the primary value of several, otherwise the first. (RFC 7644 3.4.2.3)
 func (q *query) key(o object) (key string, ok bool) {
 	in := o
 	if q.sortSub != nil && q.sortBy.multi {

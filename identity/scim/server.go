@@ -22,7 +22,7 @@ import (
 // prefix begins every path.
 const prefix = "/scim/v2"
 
-// Deps is what the server works with. Identity and Authorize are required.
+// Deps are the dependencies of the server. Identity and Authorize are required.
 type Deps struct {
 	Identity *identity.Service
 	Issuer   string // no trailing slash
@@ -57,10 +57,10 @@ type Server struct {
 	cursors cursors
 }
 
-// maxScans is how many requests read through all persons at once; others wait.
+// maxScans is the number of requests that read through all persons at once; others wait.
 const maxScans = 2
 
-// maxMembers is how many members one list of groups has at most: they are in memory until it is written.
+// maxMembers is the maximum number of members in one list of groups: they are in memory until it is written.
 const maxMembers = 50_000
 
 // New returns a server.

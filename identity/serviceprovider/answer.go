@@ -20,7 +20,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// visitKept is how long a visit is stored: longer than any session.
+// visitKept is the time that a visit is stored: longer than any session.
 const visitKept = 400 * 24 * time.Hour
 
 // demand is the sign-in that a request needs. false: no sign-in here can be what it asks for. cookie says that a

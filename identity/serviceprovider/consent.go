@@ -15,7 +15,7 @@ import (
 
 const maxShown = 400 // attributes that one page asks about
 
-// decision is what a person has answered: the attributes that they were shown, and those of them that they allow.
+// decision is the answer of a person: the attributes that they were shown, and those of them that they allow.
 type decision struct {
 	shown, allowed   []string
 	agreed, declined []string // filled in by decide

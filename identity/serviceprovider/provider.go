@@ -32,7 +32,7 @@ type Provider struct {
 	Metadata string
 	// Level is the authentication level that every sign-in needs. 0: any.
 	Level int
-	// SecondFactor is when a sign-in needs a second step. Empty: as the settings say.
+	// SecondFactor says when a sign-in needs a second step. Empty: as the settings say.
 	SecondFactor string
 	// Assurance is the identity assurance level that every person needs. 0: any.
 	Assurance int
@@ -53,9 +53,9 @@ type Provider struct {
 	// Starts allows sign-ins that begin here. Relays are the RelayStates that their links can ask for.
 	Starts bool
 	Relays []string
-	// Subject is how people are named.
+	// Subject is the name of people at the service provider.
 	Subject Subject
-	// Attributes are what is told of people.
+	// Attributes are the attributes of people that it gets.
 	Attributes []Attribute
 	// Unmapped tells the custom attributes too that have no row in Attributes.
 	Unmapped bool
@@ -65,19 +65,20 @@ type Provider struct {
 	Organisation string
 }
 
-// Subject is how a service provider knows a person. (identity service document, "saml_subject_name_attributes")
+// Subject is the name by which a service provider knows a person. (identity service document,
+// "saml_subject_name_attributes")
 type Subject struct {
 	// Format is that of names where the request asks for none: persistent, transient, email or unspecified. Empty: the
 	// first of the metadata, otherwise persistent.
 	Format string
-	// Attribute is what names a person in place of what the format says. Empty: that. Fallback is used where a person
-	// has none of it.
+	// Attribute is the attribute that names a person in place of the one of the format. Empty: that. Fallback is used
+	// where a person has none of it.
 	Attribute, Fallback string
 }
 
 // Attribute is an attribute of people. (identity service document, "IdentityAttribute")
 type Attribute struct {
-	// Source is what it is of a person: a claim, such as email, or a custom attribute.
+	// Source is its source in the person: a claim, such as email, or a custom attribute.
 	Source string
 	// Label is shown to people. Empty: a word for the source.
 	Label string

@@ -82,7 +82,7 @@ type visitorRecord struct {
 	Index  string `cbor:"2,keyasint"`
 }
 
-// farewellRecord is what a browser tells the service providers of a session that has ended.
+// farewellRecord are the messages of a browser to the service providers of a session that has ended.
 type farewellRecord struct {
 	Steps     []farewellStep `cbor:"1,keyasint,omitempty"`
 	Return    string         `cbor:"2,keyasint,omitempty"` // URL at the end

@@ -26,7 +26,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Config is what the operator has decided.
+// Config is the operator's configuration.
 type Config struct {
 	// Providers are the service providers of the configuration file.
 	Providers []Provider
@@ -34,7 +34,7 @@ type Config struct {
 	Sign []string
 }
 
-// Deps is what the service works with.
+// Deps are the dependencies of the service.
 type Deps struct {
 	Person  *person.Service
 	Session *session.Service

@@ -280,7 +280,7 @@ type open struct {
 	meta *samlidp.Metadata
 }
 
-// service is where the response goes.
+// service returns the destination of the response.
 func (o *open) service() samlidp.Service { return samlidp.Service{Location: o.rec.Service} }
 
 // openOf returns the request that an address names, while its service provider still has the place for its response.

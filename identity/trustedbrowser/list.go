@@ -26,7 +26,7 @@ type Info struct {
 	UserAgent  string    `json:"user_agent,omitempty"`
 }
 
-// Info is what others see of the browser.
+// Info returns the view of the browser for others.
 func (b *Browser) Info() Info {
 	return Info{
 		ID: b.ID, TrustedAt: b.Record.Since, LastUsedAt: b.Record.Used, ExpiresAt: b.Record.ExpiresAt, ClientIP: b.Record.Address,

@@ -27,7 +27,7 @@ const (
 	cookieKind = "trusted"
 )
 
-// Deps is what the service works with.
+// Deps are the dependencies of the service.
 type Deps struct {
 	Person  *person.Service
 	Session *session.Service

@@ -18,7 +18,7 @@ import (
 
 const secretBytes = 32
 
-// carried is what a browser carries in its cookie.
+// carried is the value of a browser's cookie.
 type carried struct{ id, secret string }
 
 func (c carried) String() string { return c.id + "." + c.secret }

@@ -31,7 +31,7 @@ var (
 
 var keyForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// Value is what an application keeps for a person under a key.
+// Value is the value of an application for a person under a key.
 type Value struct {
 	Key       string          `json:"key" rest:"required"`
 	Value     json.RawMessage `json:"value" rest:"required"`

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// FlowLife is how long a sign-in may take.
+	// FlowLife is the maximum duration of a sign-in.
 	FlowLife   = time.Hour
 	maxLocales = 10
 	maxFlowID  = 64
-	// FlowMemory is how long an expired flow is stored, so "Start again" leads somewhere. What it leads to is not stored
-	// for longer either, and strangers can have flows stored.
+	// FlowMemory is the time that an expired flow is stored, so "Start again" leads somewhere. What it leads to is not
+	// stored for longer either, and strangers can have flows stored.
 	FlowMemory = 24 * time.Hour
 )
 

@@ -21,7 +21,7 @@ import (
 // no session of the other person, so no site, no application and no token can come of it. While the mark stands, the
 // browser reads the pages of the account and does nothing else. (docs/decisions/console.md#seeing-an-account)
 
-// SeeingLasts is how long someone can look at an account.
+// SeeingLasts is the maximum time of looking at an account.
 const SeeingLasts = 15 * time.Minute
 
 // EndSeeingPath ends it.

@@ -12,8 +12,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// Landing is where a sign-in ends that no application has asked for: where the person asked to go, if that is allowed,
-// otherwise where the configuration says, otherwise the account page.
+// Landing returns the end of a sign-in that no application has asked for: the place that the person asked for, if that
+// is allowed, otherwise that of the configuration, otherwise the account page.
 func Landing(u *settings.Units, wanted string) string {
 	if to := Allowed(u, wanted); to != "" {
 		return to

@@ -24,7 +24,7 @@ type Config struct {
 	Service string
 	// Realms are those whose people sign in. Default: the realms of the keys
 	Realms []string
-	// Networks are where people sign in from. Empty: from anywhere.
+	// Networks are the networks from which people sign in. Empty: from anywhere.
 	Networks []netip.Prefix
 	// Auto sends browsers in these networks here without a choice.
 	Auto bool

@@ -42,11 +42,11 @@ type Config struct {
 	// Template is the name that a person binds by, with %s for what they typed: a DN, or %s@domain at Active
 	// Directory. Empty: the person is searched for.
 	Template string
-	// Base is where people are searched for, Match the filter with %s for what they typed. Default: (uid=%s). A
+	// Base is the base of the search for people, Match the filter with %s for their input. Default: (uid=%s). A
 	// Template that is a DN needs neither.
 	Base, Match string
 
-	// Networks are where people sign in from. Empty: anywhere.
+	// Networks are the networks from which people sign in. Empty: anywhere.
 	Networks []netip.Prefix
 	// Attributes are fetched in addition to those of Mapping, and become details of the same name.
 	Attributes []string
@@ -62,7 +62,7 @@ type Config struct {
 
 	// Pool is the largest number of connections to all servers. Default: 8
 	Pool int
-	// Timeout is how long a sign-in takes at most. Default: 5 seconds
+	// Timeout is the maximum duration of a sign-in. Default: 5 seconds
 	Timeout time.Duration
 }
 

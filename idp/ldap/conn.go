@@ -17,7 +17,7 @@ import (
 const (
 	// maxAnswer is the largest answer to one question in bytes.
 	maxAnswer = 4 << 20
-	// goodbye is how long the end of a connection waits for its own goroutines.
+	// goodbye is the time that the end of a connection waits for its own goroutines.
 	goodbye = time.Second
 )
 

@@ -41,7 +41,7 @@ const (
 var (
 	// switches are true where an account is disabled: 389 Directory Server and FreeIPA, eDirectory, OpenDJ and Ping.
 	switches = []string{"nsAccountLock", "loginDisabled", "ds-pwp-account-disabled"}
-	// ends are when an account ends: FreeIPA and MIT Kerberos, eDirectory, OpenLDAP.
+	// ends are the attributes with the end of an account: FreeIPA and MIT Kerberos, eDirectory, OpenLDAP.
 	ends = []string{"krbPrincipalExpiration", "loginExpirationTime", "pwdEndTime"}
 )
 

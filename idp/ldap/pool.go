@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// idleLife is how long a connection stays open that no one uses: firewalls forget those that are older.
+	// idleLife is the time that an unused connection stays open: firewalls forget those that are older.
 	idleLife = 30 * time.Second
-	// rest is how long a server is tried last that has failed.
+	// rest is the time that a server that has failed is tried last.
 	rest = 15 * time.Second
 	// least is the shortest time that one of several servers gets.
 	least = time.Second

@@ -19,7 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// codeLife is how long a code is remembered, so it is used once. Codes live for minutes. (RFC 6749 4.1.2)
+// codeLife is the time that a code is remembered, so it is used once. Codes live for minutes. (RFC 6749 4.1.2)
 const codeLife = time.Hour
 
 // redeem exchanges a code for an access token, and says when that ends. (RFC 6749 4.1.3)

@@ -50,7 +50,7 @@ type Config struct {
 	IdentifyBy                    string
 	Timeout                       time.Duration // for a sign-in. Default: 5 seconds
 
-	// answersAs is how the provider names itself in its answers (RFC 9207). Empty: that is not known. No one can give
+	// answersAs is the issuer in the responses of the provider (RFC 9207). Empty: that is not known. No one can give
 	// the answer of one provider for that of another even so, since each has a redirect URI of its own. (RFC 9700 2.1)
 	answersAs string
 }

@@ -72,7 +72,7 @@ func (p *Provider) Check(ctx context.Context) (steps idp.Steps) {
 	return steps
 }
 
-// redirect is where browsers return.
+// redirect returns the address to which browsers return.
 func (p *Provider) redirect() string { return p.env.Issuer + "/oidc/" + p.env.ID + "/callback" }
 
 // flow is the state of a sign-in until the browser returns.
@@ -168,7 +168,7 @@ func (p *Provider) Finish(ctx context.Context, state []byte, r *http.Request) (*
 	return p.read(ctx, h)
 }
 
-// heldData is what Refresh needs. identity seals it.
+// heldData is the data that Refresh needs. identity seals it.
 type heldData struct {
 	Issuer string    `json:"iss"` // the issuer, and our client id there: a token is never given to another provider
 	Client string    `json:"client"`

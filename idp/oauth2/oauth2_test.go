@@ -112,7 +112,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// identities are who signs in at each provider.
+// identities are the people who sign in at each provider.
 var identities = map[string]idp.Identity{
 	GitHub:   {Issuer: "https://github.com", Subject: "1", Email: "octocat@github.com", EmailVerified: true},
 	Discord:  {Issuer: "https://discord.com", Subject: "80351110224678912", Email: "nelly@discord.com", EmailVerified: true},

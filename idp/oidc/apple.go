@@ -22,7 +22,7 @@ const (
 	appleIssuer = "https://appleid.apple.com"
 	relayDomain = "privaterelay.appleid.com"
 
-	// appleSecretLife is how long a client secret is valid, which Apple allows for six months. It is used until half of
+	// appleSecretLife is the validity of a client secret, which Apple allows for six months. It is used until half of
 	// that has passed.
 	appleSecretLife = 10 * time.Minute
 

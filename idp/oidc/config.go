@@ -68,7 +68,7 @@ type Config struct {
 	Tenants []string `json:"tenants,omitempty"`
 	// TeamID is the team at Apple. KeyID and Key are the team's key there, which makes the client secret.
 	TeamID string `json:"team_id,omitempty"`
-	// JWKSURL is where Apple's keys are. Default: as its metadata say.
+	// JWKSURL is the address of Apple's keys. Default: as its metadata say.
 	JWKSURL string `json:"jwks_url,omitempty"`
 	// ServiceCode is the code of the login service at itsme.
 	ServiceCode string `json:"service_code,omitempty"`
@@ -83,7 +83,7 @@ type Config struct {
 	DiscoveryURL string `json:"discovery_url,omitempty"`
 	// Metadata replaces discovery. It requires Issuer, AuthorizationURL, TokenURL and JWKSURL.
 	Metadata Metadata `json:"metadata,omitzero"`
-	// MetadataExpiration is how long fetched metadata are used before they are fetched again, at least a minute.
+	// MetadataExpiration is the time that fetched metadata are used before they are fetched again, at least a minute.
 	// Default: what the provider's caching headers say, otherwise 1 h.
 	MetadataExpiration time.Duration `json:"metadata_expiration,omitempty"`
 	// ClientID is our client id at the provider. Required.

@@ -24,7 +24,7 @@ const (
 
 const claimVerified = "email_verified"
 
-// heldData is what End and Refresh need. identity seals it.
+// heldData is the data that End and Refresh need. identity seals it.
 type heldData struct {
 	Issuer  string `json:"iss"` // the issuer, and our client id there: held data is never given to another provider
 	Client  string `json:"client"`

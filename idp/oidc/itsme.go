@@ -109,8 +109,8 @@ func (p *Provider) itsmeKey(ctx context.Context, name string) error {
 	return nil
 }
 
-// audience is whom an assertion is for: the issuer, which the operator has written. itsme demands its token endpoint,
-// which must then be of the issuer's host, so an assertion is good for no one else.
+// audience returns the audience of an assertion: the issuer, which the operator has written. itsme demands its token
+// endpoint, which must then be of the issuer's host, so an assertion is good for no one else.
 func (p *Provider) audience(m *metadata) (string, error) {
 	if p.cfg.Preset != Itsme {
 		return p.cfg.Issuer, nil

@@ -18,7 +18,7 @@ var signatures = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// metadata is what we know about the provider. (OpenID Connect Discovery 3)
+// metadata is the data about the provider. (OpenID Connect Discovery 3)
 type metadata struct {
 	Metadata
 

@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/webpage"
 )
 
-// maxDepth is how deep JSON of a provider may be nested.
+// maxDepth is the maximum nesting of a provider's JSON.
 const maxDepth = 16
 
 // Object is a JSON object as it was written: names in their exact case, each once, numbers unread.

@@ -21,7 +21,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/webpage"
 )
 
-// aggregateTime is how long the metadata of a federation can take to arrive.
+// aggregateTime is the time limit for the metadata of a federation to arrive.
 const aggregateTime = 2 * time.Minute
 
 // readDocument reads metadata: a document with one entity that is meant, or with entity that one of a federation's.

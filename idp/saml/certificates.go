@@ -104,10 +104,10 @@ func (p *Provider) Warnings() []string {
 	}).Warnings()
 }
 
-// warnBefore is how long before metadata or a certificate ends there is a warning.
+// warnBefore is the time before the end of metadata or a certificate from which there is a warning.
 const warnBefore = 30 * 24 * time.Hour
 
-// Validity is what ends by itself in the metadata of the other side.
+// Validity are the parts of the other side's metadata that expire.
 type Validity struct {
 	Now          time.Time
 	Until        time.Time           // validUntil of the metadata; zero: not given

@@ -55,7 +55,8 @@ type Config struct {
 	Levels map[string]int `json:"levels,omitempty"`
 	// Level is the authentication level for classes that are not in Levels, 1 to 4. Default: 1.
 	Level int `json:"level,omitempty"`
-	// ProviderName is what the provider shows to people as the requester. Default: the name of the application.
+	// ProviderName is the name of the requester that the provider shows to people. Default: the name of the
+	// application.
 	ProviderName string `json:"provider_name,omitempty"`
 	// Artifact requests answers by artifact, which we resolve at the provider's artifact resolution service. Default:
 	// answers by POST.

@@ -77,7 +77,7 @@ func (p Peer) VerifyQuery(q *Query, now time.Time) error { return q.verify(p.met
 // LogoutMessage is a verified LogoutRequest or LogoutResponse.
 type LogoutMessage = logoutMessage
 
-// LogoutWant is what a logout message must match.
+// LogoutWant are the requirements for a logout message.
 type LogoutWant struct {
 	Destination string
 	Request     string // the ID of our LogoutRequest, for a response

@@ -18,7 +18,7 @@ import (
 
 const (
 	fileRefresh = time.Minute // for files, which are cheap to read
-	// patience is how long a sign-in waits for newer metadata while the old one is still valid.
+	// patience is the time that a sign-in waits for newer metadata while the old one is still valid.
 	patience = time.Second
 	// firstPause is the time before the next attempt after a failure. It doubles with each failure, up to lastPause, so
 	// sign-ins do not wait for a provider that is down.

@@ -17,7 +17,7 @@ const (
 	EToegang = "etoegang"
 )
 
-// scheme is what such a service has decided about SAML.
+// scheme are the decisions of such a service about SAML.
 type scheme struct {
 	// assurance are its levels, the lowest first.
 	assurance []assurance

@@ -31,11 +31,11 @@ type verifier struct {
 	once func(ctx context.Context, key string, until time.Time) error
 	// keys returns the keys for decryption, the current one first. nil: encrypted content is refused.
 	keys func(ctx context.Context) ([]crypto.Decrypter, error)
-	// pause is how evenly waits. Outside tests it is pause.
+	// pause waits for evenly. Outside tests it is pause.
 	pause func(ctx context.Context, d time.Duration)
 }
 
-// expectation is what an answer must match.
+// expectation are the requirements for an answer.
 type expectation struct {
 	Provider    *idpMetadata // the sender
 	Destination string       // our endpoint: Destination and Recipient
@@ -68,7 +68,7 @@ type attribute struct {
 	Names              []nameID // values that are names of people, which are in Values too
 }
 
-// logoutExpectation is what a logout message must match.
+// logoutExpectation are the requirements for a logout message.
 type logoutExpectation struct {
 	Provider    *idpMetadata
 	Destination string

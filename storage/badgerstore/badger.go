@@ -17,11 +17,11 @@ import (
 
 const maxSeq = math.MaxUint64
 
-// memTableSize is what Badger collects in memory, and in one log, before it makes a table of it. A larger one costs
-// less to merge, and several times its size in memory.
+// memTableSize is the size that Badger collects in memory, and in one log, before it makes a table of it. A larger one
+// costs less to merge, and several times its size in memory.
 const memTableSize = 12 << 20
 
-// ttlMargin is how long after its expiry Badger may collect a record by the clock of the machine.
+// ttlMargin is the time after its expiry at which Badger may collect a record by the clock of the machine.
 const ttlMargin = time.Hour
 
 // settings returns Badger's options. Its defaults take 900 MB at a million records, these a quarter of that.

@@ -25,7 +25,7 @@ func openBench(b *testing.B) *badgerstore.Lasting {
 	return s
 }
 
-// processor is what this process has used of the processors.
+// processor returns the processor time of this process.
 func processor(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
@@ -83,9 +83,10 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 }
 
-// BenchmarkFlow is what a code flow by a proxy in front costs the store at least: it writes as many records, in as many
-// transactions, by as many browsers as the code flow of the module bench, and reads nothing. The sign-in writes 20
-// records, of which the list of sessions has 2 KiB, and the token request 14, of which the list of grants has as much.
+// BenchmarkFlow measures the minimal cost for the store of a code flow by a proxy in front: it writes as many records,
+// in as many transactions, by as many browsers as the code flow of the module bench, and reads nothing. The sign-in
+// writes 20 records, of which the list of sessions has 2 KiB, and the token request 14, of which the list of grants has
+// as much.
 func BenchmarkFlow(b *testing.B) {
 	s := openBench(b)
 	small, list := make([]byte, 120), make([]byte, 2<<10)

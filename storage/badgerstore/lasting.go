@@ -20,7 +20,7 @@ const (
 	reopenPause  = time.Minute // the longest
 )
 
-// spacePause is how often a store that was opened for reading looks for free space.
+// spacePause is the interval at which a store that was opened for reading looks for free space.
 const spacePause = time.Second
 
 // Lasting is the store of a directory over several openings. When a commit fails, it closes the directory and opens it

@@ -10,7 +10,7 @@ import (
 // recentSize bounds a generation of recent, in bytes.
 const recentSize = 2 << 20
 
-// perRecent is what an entry takes up in addition to its key and value, in bytes, rounded up.
+// perRecent is the memory for an entry in addition to its key and value, in bytes, rounded up.
 const perRecent = 128
 
 // recent keeps the records that closures have read last, as they are in Badger after the writer's last commit: no one

@@ -106,7 +106,8 @@ func (p *space) bytes() uint64 {
 	return p.last
 }
 
-// pause is how long the free space need not be looked at: no disk fills faster than 4 GiB in a second.
+// pause returns the time during which the free space need not be looked at: no disk fills faster than 4 GiB in a
+// second.
 func (p *space) pause() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

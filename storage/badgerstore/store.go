@@ -31,7 +31,7 @@ var ErrRemoved = errors.New("the storage directory was removed or replaced")
 // errStuck says that Badger does not end.
 var errStuck = errors.New("badger does not finish what it writes")
 
-// closeWait is how long Close waits for Badger, which tries for ever to write a table.
+// closeWait is the time that Close waits for Badger, which tries for ever to write a table.
 const closeWait = 10 * time.Second
 
 // defaultMinFree is the default watermark of free space in bytes. Badger writes through memory maps: on a full disk the
@@ -69,7 +69,7 @@ type Options struct {
 	same    mark
 	// closeWait replaces the constant.
 	closeWait time.Duration
-	// marks is how many there are for keys.
+	// marks is the number of marks for keys.
 	marks int
 	// spacePause replaces the constant.
 	spacePause time.Duration

@@ -12,11 +12,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/engine"
 )
 
-// sweepBatch is how many records one transaction of a sweep removes: few enough not to delay other writers.
+// sweepBatch is the number of records that one transaction of a sweep removes: few enough not to delay other writers.
 const sweepBatch = 256
 
-// flattenAfter is how many records must have been removed before the tables are rewritten without them. A quarter of
-// all records must have been removed too, because a rewrite costs as much as the whole store is large.
+// flattenAfter is the number of removed records after which the tables are rewritten without them. A quarter of all
+// records must have been removed too, because a rewrite costs as much as the whole store is large.
 const flattenAfter = 10_000
 
 // startSweeps starts what looks after the directory, and what collects expired records, until Close.

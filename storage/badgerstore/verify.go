@@ -25,7 +25,7 @@ const lockName = "GATEHOUSE.LOCK"
 
 var errInUse = errors.New("another process, or another store of this one, uses the directory")
 
-// diskState is what the files say before Badger sees them.
+// diskState is the state of the files before Badger sees them.
 type diskState struct {
 	seq  uint64           // number of the last commit
 	logs map[string]int64 // where the last commit of each log ends; 0: it has none
@@ -115,7 +115,7 @@ const (
 	versionLength = 8
 )
 
-// logState is what Badger would read from a log.
+// logState is the content of a log that Badger would read.
 type logState struct {
 	first, last uint64 // its commits; 0: none
 	end         int64  // where the last one ends

@@ -18,8 +18,8 @@ const (
 	openWait  = 50 * time.Millisecond
 )
 
-// spares is how many descriptors are kept for a new log: Badger needs one for it and one for the table that it makes of
-// the log before, we need one to sync it, and one more may be taken by others meanwhile.
+// spares is the number of descriptors that are kept for a new log: Badger needs one for it and one for the table that
+// it makes of the log before, we need one to sync it, and one more may be taken by others meanwhile.
 const spares = 4
 
 // nodeSize is more than Badger's table in memory takes for a record besides key and value.
@@ -114,7 +114,7 @@ func (w *wal) ready() error {
 	return fmt.Errorf("%w: make a new log: %w", storage.ErrUnavailable, err)
 }
 
-// logSize is what Badger makes of a log that it begins.
+// logSize is the size that Badger gives to a new log.
 const logSize = 2 * memTableSize
 
 // spareBatch is more than the size of a batch in bytes.

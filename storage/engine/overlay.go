@@ -29,7 +29,7 @@ type Overlay struct {
 // NewOverlay returns an empty one.
 func NewOverlay() *Overlay { return &Overlay{m: make(map[string]*Entry)} }
 
-// PerEntry is what a database adds for an entry to key and value, rounded up: version, meta bytes, slack.
+// PerEntry is the size that a database adds for an entry to key and value, rounded up: version, meta bytes, slack.
 const PerEntry = 32
 
 func (e *Entry) size() int64 { return int64(len(e.Key) + len(e.Stored) + PerEntry) }

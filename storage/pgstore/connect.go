@@ -18,7 +18,7 @@ import (
 
 const (
 	form = "postgres://USER:PASSWORD@HOST:5432/DATABASE?sslmode=verify-full" //nolint:gosec // no password
-	// connectTime is how long a connection may take where the URL does not say connect_timeout.
+	// connectTime is the time limit for a connection where the URL does not say connect_timeout.
 	connectTime = 5 * time.Second
 )
 

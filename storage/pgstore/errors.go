@@ -21,7 +21,7 @@ var (
 	errNoRight = unavailable("this user may no longer read and write the tables of the database: GRANT it USAGE on their schema and ALL on them")
 )
 
-// fullFor is how long after a refusal the disk counts as full: small writes may still find room.
+// fullFor is the time after a refusal during which the disk counts as full: small writes may still find room.
 const fullFor = 5 * time.Second
 
 // full returns errFull while the disk is full, as far as the last writes tell.

@@ -185,8 +185,8 @@ func TestEndlessConflicts(t *testing.T) {
 	}
 }
 
-// common is what CockroachDB and YugabyteDB have of PostgreSQL, as far as we know their documentation. Everything else
-// is refused.
+// common matches the statements of PostgreSQL that CockroachDB and YugabyteDB have too, as far as we know their
+// documentation. Everything else is refused.
 var common = regexp.MustCompile(`^(BEGIN( ISOLATION LEVEL (SERIALIZABLE|REPEATABLE READ READ ONLY))?|COMMIT|ROLLBACK|` +
 	`SELECT version\(\), .*|SELECT current_setting\('transaction_read_only'\), .*|SELECT clock_timestamp\(\)|SELECT (k|k, v, x, c) FROM \S+ \S+.*|SELECT convert_to\(name, 'UTF8'\), .*|SELECT \* FROM .*|` +
 	`INSERT INTO .* ON CONFLICT \(k\) DO UPDATE SET .*|INSERT INTO .* VALUES .*|DELETE FROM .* WHERE k = ANY\(\$1\)|DELETE FROM .* WHERE k IN \(SELECT k .*\)|` +

@@ -7,8 +7,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// gatherers is how many statements of views that read once are under way at the same time. What is asked meanwhile
-// waits, and is asked in one statement together.
+// gatherers is the number of concurrent statements of views that read once. What is asked meanwhile waits, and is asked
+// in one statement together.
 const gatherers = 2
 
 // maxGathered bounds the keys of one statement, and so the time that someone waits for what others ask.

@@ -40,7 +40,7 @@ const (
 	unknownTally = "unknown"
 )
 
-// tallyKept is how long the row of a process stays that has ended.
+// tallyKept is the time that the row of an ended process stays.
 const tallyKept = 7 * 24 * time.Hour
 
 // tally says how many commits a process has made, and when it made the last one.
@@ -59,7 +59,7 @@ func tallyOf(text string) (t tally) {
 	return t
 }
 
-// history is what this process knows of the commits of all.
+// history is the knowledge of this process about the commits of all.
 type history struct {
 	own string // the key of the row of this process
 	by  string // how operators find this process
@@ -74,7 +74,7 @@ type history struct {
 	stored string // the row of this process, as its next commit must find it; of the writer alone
 }
 
-// seen is what rows must be at least.
+// seen are the minimum values of rows.
 type seen struct {
 	answered tally
 	others   map[string]tally
@@ -340,8 +340,8 @@ func (h *history) counted(is string) {
 	h.answered = tallyOf(is)
 }
 
-// next is what the row of this process becomes with the next commit. It goes on from what was answered, where the row
-// was removed.
+// next returns the row of this process with the next commit. It goes on from what was answered, where the row was
+// removed.
 func (h *history) next() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -23,14 +23,14 @@ import (
 
 const (
 	beatEvery = 250 * time.Millisecond
-	// beatsToTrust is how many beats are heard before what is heard is relied on.
+	// beatsToTrust is the number of beats that are heard before the messages are relied on.
 	beatsToTrust = 2
-	// silence is how long no beat is heard before nothing is relied on. What is open has ended a second after a
+	// silence is the time without a beat after which nothing is relied on. What is open has ended a second after a
 	// revocation, so it is a little less.
 	silence = 900 * time.Millisecond
-	// listenAnew is how long no beat is heard before the session is made again: it may be to another server.
+	// listenAnew is the time without a beat after which the session is made again: it may be to another server.
 	listenAnew = 4 * time.Second
-	// listenPause is how long it takes until another try.
+	// listenPause is the time until another try.
 	listenPause = time.Second
 )
 
@@ -42,7 +42,7 @@ const (
 	payloadOfBeat  = "!"
 )
 
-// marksKept is how many marks there are for keys, 8 bytes each.
+// marksKept is the number of marks for keys, 8 bytes each.
 const marksKept = 1 << 14
 
 // Track implements storage.Tracker.

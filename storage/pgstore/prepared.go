@@ -11,7 +11,7 @@ import (
 // A session that leads to the server without a pooler between is the same session for the next transaction. There the
 // statements are prepared once, and what a transaction would have to set is set once. (docs/postgres.md)
 
-// lasting is what is set for a whole session. A prepared statement is planned when it is known as little of the table
+// lasting are the settings of a whole session. A prepared statement is planned when it is known as little of the table
 // as of its parameters; the records are found by an index in each case, and a sequential scan would read the whole
 // table as far as conflicts are concerned.
 const lasting = "SET synchronous_commit = %s; SET plan_cache_mode = force_generic_plan; " +

@@ -12,7 +12,7 @@ import (
 // A row has the parts of the stored form of package engine: the value (v), the expiry (x, NULL: never) and the checksum
 // (c), which covers all of them and the key.
 
-// epoch2000 is where timestamps of the database begin, in microseconds since 1970.
+// epoch2000 is the epoch of the database's timestamps, in microseconds since 1970.
 const epoch2000 = 946684800 * 1_000_000
 
 // sayable returns an expiry that the database can keep: one after the year 9999 is never.

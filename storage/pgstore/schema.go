@@ -20,7 +20,7 @@ const (
 	oldest = 13
 )
 
-// server is what a server says of itself.
+// server are the properties of a server.
 type server struct {
 	version                                          string
 	number                                           int

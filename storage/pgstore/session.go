@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// roundTripTimeout is how long one round trip may take, which is a commit with its standbys at most.
+// roundTripTimeout is the time limit of one round trip, which is a commit with its standbys at most.
 const roundTripTimeout = 10 * time.Second
 
 // The types of our parameters.

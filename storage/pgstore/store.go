@@ -31,10 +31,10 @@ type Options struct {
 	Schema string
 	// Cluster is the name that the nodes have in common. A database of another name is refused. Default: gatehouse.
 	Cluster string
-	// Pool is how many connections there are besides that of the writer. Default: 16.
+	// Pool is the number of connections besides that of the writer. Default: 16.
 	Pool int
-	// Durability is what a commit waits for: on, the disk and the standbys that the server names as synchronous; local,
-	// the disk of this server. Default: on.
+	// Durability says which disks a commit waits for: on, the disk and the standbys that the server names as
+	// synchronous; local, the disk of this server. Default: on.
 	Durability string
 	// Log receives faults. Default: nothing is logged.
 	Log *zap.Logger
@@ -47,7 +47,7 @@ type Options struct {
 const (
 	defaultPool    = 16
 	defaultCluster = "gatehouse"
-	// maxTries is how often a transaction runs that conflicts with others each time.
+	// maxTries is the maximum number of runs of a transaction that conflicts with others each time.
 	maxTries = 10
 	// maxPause is the longest time between two tries.
 	maxPause = 50 * time.Millisecond
@@ -94,7 +94,7 @@ type counters struct {
 	retried                              [operations]atomic.Uint64
 }
 
-// operation is what runs again after a conflict or a lost connection.
+// operation is an operation that runs again after a conflict or a lost connection.
 type operation int
 
 const (

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// sweepBatch is how many records one statement of a sweep removes: few enough not to delay writers.
+// sweepBatch is the number of records that one statement of a sweep removes: few enough not to delay writers.
 const sweepBatch = 256
 
 func (s *Store) startSweeps() {

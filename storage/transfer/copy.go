@@ -30,7 +30,7 @@ type Copy struct {
 	Tell func(step string, done, of int)
 }
 
-// Table is what was copied of one table.
+// Table are the records that were copied of one table.
 type Table struct {
 	Name    string `json:"table"`
 	Records int    `json:"records"`
@@ -38,7 +38,7 @@ type Table struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Report is what was copied.
+// Report are the records that were copied.
 type Report struct {
 	Records int `json:"records"`
 	// Expired are records of the source or the target that could be collected meanwhile, and were not compared.
@@ -57,7 +57,7 @@ var (
 	errDiffers  = errors.New("source and target differ")
 )
 
-// late is how long before its expiry a record is not compared any more: the clocks of engines can differ.
+// late is the time before its expiry from which a record is not compared any more: the clocks of engines can differ.
 const late = time.Minute
 
 // Run copies. The target can be used once it has returned nil, and not before: see Complete. It reads the whole

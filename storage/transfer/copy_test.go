@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/transfer"
 )
 
-// pageBytes is what fills a page.
+// pageBytes is the number of bytes that fill a page.
 const pageBytes = 128 << 10
 
 func memory(t *testing.T) storage.Store {

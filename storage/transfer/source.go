@@ -15,7 +15,7 @@ const (
 	pageBytes   = 128 << 10
 )
 
-// Source is where records come from. No one changes it meanwhile.
+// Source is the source of records. No one changes it meanwhile.
 type Source interface {
 	// page returns the next records after a key, nil for the first ones, in their order; none at the end.
 	page(ctx context.Context, after []byte) ([]storage.Record, error)

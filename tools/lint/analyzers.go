@@ -60,7 +60,7 @@ import (
 	"honnef.co/go/tools/unused"
 )
 
-// printfFacts is what other modules are read for: which of their functions are like fmt.Printf.
+// printfFacts are the facts that are read from other modules: which of their functions are like fmt.Printf.
 var printfFacts = printf.Analyzer
 
 func all() []*analysis.Analyzer {

@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 )
 
-// realmLifespan is how long access tokens live unless the client says otherwise, in seconds.
+// realmLifespan returns the lifetime of access tokens unless the client says otherwise, in seconds.
 func realmLifespan(realm map[string]json.RawMessage) string {
 	var seconds int
 	if json.Unmarshal(realm["accessTokenLifespan"], &seconds) != nil || seconds <= 0 {

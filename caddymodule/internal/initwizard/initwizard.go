@@ -16,7 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 )
 
-// Site is what `init` asks for, and what it makes of it.
+// Site are the answers to the questions of `init`, and the site that it makes of them.
 type Site struct {
 	Domain    string   `json:"domain"`
 	Upstream  string   `json:"upstream"`

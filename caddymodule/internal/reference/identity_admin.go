@@ -1,6 +1,6 @@
 package reference
 
-// Admin is who has a role in the admin console.
+// Admin are the holders of a role in the admin console.
 var Admin = Block{
 	Head: "admin [<username>…]", Open: "admin ann@example.com", Bare: true,
 	Text:   "Who has a role in the [admin console](console.md), which is on with this word unless `admin_console off` stands here too. The names are those of owners: an account that does not exist is created without a password, and `caddy gatehouse admin invite` prints a link for its first sign-in. Other people get roles by groups.",

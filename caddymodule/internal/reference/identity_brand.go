@@ -1,6 +1,6 @@
 package reference
 
-// Brand is how the pages look.
+// Brand is the look of the pages.
 var Brand = Block{
 	Head: "brand",
 	Text: "Name, logo and colour of the pages and e-mails.",

@@ -28,11 +28,11 @@ type Block struct {
 // Option is one word of a block.
 type Option struct {
 	Word string
-	// Arguments are what follows the word. Empty: nothing, or what the blocks say.
+	// Arguments are the arguments after the word. Empty: nothing, or what the blocks say.
 	Arguments string
 	// Text says what the option does.
 	Text string
-	// Default is what holds without it. Empty: nothing.
+	// Default is the value without it. Empty: nothing.
 	Default string
 	// Example is a line with the option, or several where it cannot stand alone. Empty: that of its blocks.
 	Example string
@@ -46,7 +46,7 @@ type Option struct {
 	Repeats bool
 	// Later is set for an option that is known and not supported yet.
 	Later bool
-	// Blocks are what the option opens.
+	// Blocks are the blocks that the option opens.
 	Blocks []*Block
 }
 

@@ -1,6 +1,6 @@
 package reference
 
-// Registration is how clients register themselves.
+// Registration is the registration of clients by themselves.
 var Registration = Block{
 	Head: "registration", Open: "registration open", Bare: true,
 	Text: "Clients that register themselves at `/oauth/register` (RFC 7591). They can do what clients with a metadata document can do: " +

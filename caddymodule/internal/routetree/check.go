@@ -52,7 +52,7 @@ type walk struct {
 	whole     []string
 }
 
-// at is where a walk is.
+// at is the place of a walk.
 type at struct {
 	hosts  []string // nil: any
 	partly bool     // routes on the way match more than hosts

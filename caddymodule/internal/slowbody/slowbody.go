@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// FormTime is how long a form can take to arrive. Caddy lets a body go on while a byte comes each minute.
+// FormTime is the maximum time for a form to arrive. Caddy lets a body go on while a byte comes each minute.
 const FormTime = 30 * time.Second
 
 // Limit bounds the time in which the body of a request arrives. The caller calls Stop once it is done with the request.

@@ -75,7 +75,7 @@ func New(l Loader, store storage.Store, settings Settings, log *zap.Logger) *Kee
 	return &Keeper{load: l, store: store, settings: settings, log: log}
 }
 
-// maxTries is how often the settings are read again when others have changed them meanwhile.
+// maxTries is the number of times that the settings are read again when others have changed them meanwhile.
 const maxTries = 10
 
 // Current returns the policies of this moment, and what that rests on. While no policy changes, it is the same book.

@@ -86,8 +86,8 @@ func NewRecovery(random io.Reader, personID string) (codes, hashes []string, err
 	return codes, hashes, nil
 }
 
-// Hash is what is stored of a recovery code. It accepts a code as people write it: in upper or lower case, with or
-// without the hyphens.
+// Hash returns the stored form of a recovery code. It accepts a code as people write it: in upper or lower case, with
+// or without the hyphens.
 func Hash(personID, code string) string {
 	code = strings.Map(func(c rune) rune {
 		if c == '-' || c == ' ' {

@@ -10,7 +10,7 @@ import (
 	"github.com/go-webauthn/webauthn/protocol"
 )
 
-// options is what we request of a browser.
+// options are the options of a request to a browser.
 type options struct {
 	Challenge        string       `json:"challenge"`
 	Timeout          int64        `json:"timeout"` // milliseconds
@@ -55,7 +55,7 @@ type Key struct {
 	Transports []string
 }
 
-// Ask is what both requests have: the relying party, the challenge, and how long it is valid.
+// Ask are the common members of both requests: the relying party, the challenge, and its validity.
 type Ask struct {
 	RPID, RPName string
 	Challenge    []byte

@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Secret is what every browser of Trust carries in its cookie.
+// Secret is the value in the cookie of every browser of Trust.
 const Secret = "carried-by-the-browser"
 
 // Trust makes a person trust a browser for 30 days from now on. It was used an hour later, from 192.0.2.77.

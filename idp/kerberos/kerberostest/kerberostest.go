@@ -41,7 +41,7 @@ func keysOf(t *testing.T, services ...string) *keytab.Keytab {
 	return kt
 }
 
-// Ticket is what a browser has and says.
+// Ticket is the ticket of a browser, with its headers.
 type Ticket struct {
 	Name, Realm     string // of the person, in the ticket
 	Says, SaysRealm string // who the computer says that it is. Empty: the same
@@ -49,7 +49,7 @@ type Ticket struct {
 	Ends            time.Duration
 }
 
-// Token is what a browser sends with a ticket of the realm's server.
+// Token returns the token of a browser with a ticket of the realm's server.
 func (o Ticket) Token(t *testing.T) []byte {
 	t.Helper()
 	if o.Says == "" {

@@ -56,7 +56,7 @@ type Config struct {
 	Bind func(dn, password string) *Answer
 	// Search replaces the result code of searches. Negative: that of the entries
 	Search func(base, filter string) int64
-	// Copies is how often an entry that fits is sent, with another DN each. Default: 1
+	// Copies is the number of times that a matching entry is sent, with another DN each. Default: 1
 	Copies int
 	// Refer adds references to a server elsewhere to each search.
 	Refer string

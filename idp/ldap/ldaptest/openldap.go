@@ -26,7 +26,7 @@ type OpenLDAP struct {
 	log lockedBuffer
 }
 
-// lockedBuffer is what a process writes while a test reads it.
+// lockedBuffer is the output of a process that a test reads meanwhile.
 type lockedBuffer struct {
 	mu  sync.Mutex // guards buf
 	buf bytes.Buffer
@@ -124,7 +124,7 @@ func StartOpenLDAP(t testing.TB, entries []Entry, run Slapd) *OpenLDAP {
 	}
 }
 
-// Log is what slapd has said.
+// Log returns the output of slapd.
 func (l *OpenLDAP) Log() string { return l.log.String() }
 
 // Connections returns how many connections slapd has taken, and how many are open, without the one that asks.

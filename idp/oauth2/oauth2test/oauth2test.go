@@ -37,7 +37,7 @@ const (
 	twitter  = "twitter"
 )
 
-// Script is what the provider answers.
+// Script are the responses of the provider.
 type Script struct {
 	// Profile is the JSON of the person who signs in, Emails GitHub's list of addresses. No Emails: that is not found.
 	Profile, Emails string
@@ -47,7 +47,7 @@ type Script struct {
 	Hang bool
 }
 
-// people are what each provider answers of a person, from its documentation. The last one is of no preset.
+// people are the responses of each provider about a person, from its documentation. The last one is of no preset.
 var people = map[string]Script{
 	github: {
 		Profile: `{"login":"octocat","id":1,"node_id":"MDQ6VXNlcjE=","name":"monalisa octocat","email":"forged@example.com","two_factor_authentication":true}`,

@@ -24,7 +24,7 @@ const (
 // appleSecretLife is the longest life of a client secret.
 const appleSecretLife = 15777000 * time.Second
 
-// applePage is what people see after they have signed in: the answer is posted to the application.
+// applePage is the page after a sign-in: the answer is posted to the application.
 var applePage = template.Must(template.New("").Parse(`<!doctype html><title>Sign in with Apple</title>
 <form method="post" action="{{.Action}}">{{range $k, $v := .Fields}}<input type="hidden" name="{{$k}}" value="{{$v}}">{{end}}<button type="submit">Continue</button></form>
 `))

@@ -82,7 +82,7 @@ type OP struct {
 	keys     Keys
 }
 
-// Keys are what a provider signs with.
+// Keys are the signing keys of a provider.
 type Keys struct {
 	RSA *rsa.PrivateKey
 	EC  *ecdsa.PrivateKey

@@ -26,7 +26,7 @@ type Picked struct {
 	Around []*Node
 }
 
-// Sealed is how the root of a federation's metadata is signed.
+// Sealed is the signature of the root of a federation's metadata.
 type Sealed struct {
 	// Exclusive says that canonicalization is exclusive, but for these prefixes. Otherwise it is inclusive.
 	Exclusive bool

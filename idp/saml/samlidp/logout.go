@@ -26,7 +26,7 @@ type Logout struct {
 // RefusedRequest is the error for a LogoutRequest that can be answered although it is refused.
 type RefusedRequest = saml.RefusedRequest
 
-// LogoutWant is what a logout message must match.
+// LogoutWant are the requirements for a logout message.
 type LogoutWant struct {
 	Destination string
 	Request     string // the ID of our request, for a response
@@ -182,7 +182,7 @@ func (m *Metadata) ByBrowser() bool {
 	return redirect || post
 }
 
-// SOAPLogout is where LogoutRequests are posted without a browser. Empty: nowhere.
+// SOAPLogout returns the address to which LogoutRequests are posted without a browser. Empty: nowhere.
 func (m *Metadata) SOAPLogout() string { return m.Logout[SOAP].Location }
 
 // ErrNotConfirmed says that a service provider has not confirmed a sign-out.

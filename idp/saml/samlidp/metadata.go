@@ -256,7 +256,7 @@ func (m *Metadata) service(q *Request) (Service, error) {
 	return m.DefaultService(), nil
 }
 
-// DefaultService is where a response goes that names no other place. (SAML metadata 2.2.3)
+// DefaultService returns the destination of a response that names no other place. (SAML metadata 2.2.3)
 func (m *Metadata) DefaultService() Service {
 	for _, s := range m.Services {
 		if s.Default {

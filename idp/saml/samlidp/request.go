@@ -80,7 +80,7 @@ func (in *Incoming) readForm(r *http.Request) error {
 // Request is a verified AuthnRequest. (SAML core 3.4.1)
 type Request struct {
 	ID string
-	// Service is where the response goes.
+	// Service is the destination of the response.
 	Service Service
 	// Format is the format of the NameID that is asked for. Empty: any.
 	Format string
@@ -99,7 +99,7 @@ type Request struct {
 	serviceIndex int // -1: none
 }
 
-// Want is what a message must match.
+// Want are the requirements for a message.
 type Want struct {
 	Destination string // our endpoint
 	Signed      bool   // a request without a signature is refused

@@ -17,7 +17,8 @@ import (
 
 const (
 	version = "2.0"
-	// life is how long a service provider can take an assertion, early how much its clock can be behind ours.
+	// life is the time during which a service provider can take an assertion, early the maximum delay of its clock
+	// against ours.
 	life  = 5 * time.Minute
 	early = time.Minute
 
@@ -54,7 +55,7 @@ type Attribute struct {
 	Values       []string
 }
 
-// Answer is what a service provider is told of a sign-in.
+// Answer is the content of a response to a service provider about a sign-in.
 type Answer struct {
 	Metadata *Metadata
 	Service  Service

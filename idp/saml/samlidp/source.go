@@ -22,7 +22,8 @@ const (
 	fileAge   = time.Minute
 	// pause is the time before the next attempt after a failure.
 	pause = time.Minute
-	// timeout is how long an attempt takes at most, patience how long a sign-in waits while older metadata hold.
+	// timeout is the maximum duration of an attempt, patience the time that a sign-in waits while older metadata are
+	// valid.
 	timeout  = 5 * time.Second
 	patience = time.Second
 )
@@ -83,7 +84,7 @@ func CheckCurrent(from string, now time.Time) error {
 	return err
 }
 
-// Options are what the operator decides about metadata.
+// Options are the operator's options for metadata.
 type Options struct {
 	// Files allows files to be read.
 	Files bool

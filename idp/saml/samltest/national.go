@@ -29,7 +29,7 @@ import (
 	dsig "github.com/russellhaering/goxmldsig"
 )
 
-// artifactLife is how long an artifact can be resolved.
+// artifactLife is the time during which an artifact can be resolved.
 const artifactLife = 2 * time.Minute
 
 // National is the stand-in of a national sign-in service, such as DigiD or a broker of eToegang. It answers by
@@ -37,7 +37,7 @@ const artifactLife = 2 * time.Minute
 // providers, a back channel without the certificate that it knows, and artifacts that are unknown, old or used.
 type National struct {
 	*Provider
-	// Front is where browsers go, Back where artifacts are resolved. Back demands a certificate.
+	// Front is the server for browsers, Back the one that resolves artifacts. Back demands a certificate.
 	Front, Back *httptest.Server
 	// Server is the key of Back.
 	Server *Key

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// Fate is what happens to a statement.
+// Fate is the outcome of a statement.
 type Fate int
 
 // The fates of a statement.
@@ -63,7 +63,7 @@ func NewProxy(t testing.TB, to string) *Proxy {
 	return p
 }
 
-// Address is where the proxy listens.
+// Address returns the address on which the proxy listens.
 func (p *Proxy) Address() string { return p.listener.Addr().String() }
 
 // Decide sets what decides about each statement from now on, one at a time. conn tells connections apart. nil: all
