@@ -48,7 +48,7 @@ func (s JobState) Ended() bool {
 
 // Why a person was left out of a job.
 const (
-	LeftRights = "rights" // they have as much to say, or are the one who asked
+	LeftRights = "rights" // they are of equal or higher rank, or the one who asked
 	LeftOwner  = "owner"  // an owner has to stop being one first
 	LeftState  = "state"  // their state forbids it
 	LeftGone   = "gone"   // there is no such person any more
@@ -89,7 +89,7 @@ func (f Filter) query(after string, limit int) personindex.Query {
 	return personindex.Query{Partition: f.Partition, Text: f.Text, Group: f.Group, State: f.State, After: after, Limit: limit}
 }
 
-// Selection is which persons a job is about: those of the ids, or without ids all whom the filter selects.
+// Selection is which persons a job is about: those of the ids, or without ids all that the filter selects.
 type Selection struct {
 	Persons []string
 	Filter  Filter
@@ -117,7 +117,7 @@ type Job struct {
 	Import           *Import // nil: it is another kind of job
 }
 
-// LeftOut is a person whom a job has left out, and one of the constants that say why.
+// LeftOut is a person that a job has left out, and one of the constants that say why.
 type LeftOut struct{ Person, Why string }
 
 // Refusal is why a job leaves a person out. Over says that the one who asked has lost the right to the job itself.
@@ -244,7 +244,7 @@ func endJob(tx storage.Tx, id string, rec jobRecord, state JobState, now time.Ti
 	return jobs.Put(tx, id, rec, now.Add(jobKept))
 }
 
-// FindJob returns a job with whom it has left out, or ErrGone.
+// FindJob returns a job with the persons that it has left out, or ErrGone.
 func (s *Service) FindJob(tx storage.Tx, id string) (j Job, left []LeftOut, err error) {
 	rec, found, err := jobs.Find(tx, id)
 	if err == nil && !found {

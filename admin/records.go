@@ -25,7 +25,7 @@ type jobRecord struct {
 	Group     string    `cbor:"2,keyasint,omitempty"` // id
 	Reason    string    `cbor:"3,keyasint,omitempty"`
 	By        Requester `cbor:"4,keyasint"`
-	Persons   []string  `cbor:"5,keyasint,omitempty"` // ids. None: all whom the filter selects
+	Persons   []string  `cbor:"5,keyasint,omitempty"` // ids. None: all that the filter selects
 	Filter    Filter    `cbor:"6,keyasint"`
 	After     string    `cbor:"7,keyasint,omitempty"` // place in the list of the filter
 	At        int       `cbor:"8,keyasint,omitempty"` // place in Persons
@@ -72,7 +72,7 @@ type checkedRecord struct {
 	Events   uint64    `cbor:"5,keyasint"`
 }
 
-// leftRecord is a person whom a job has left out.
+// leftRecord is a person that a job has left out.
 type leftRecord struct {
 	Person string `cbor:"1,keyasint"`
 	Why    string `cbor:"2,keyasint"`

@@ -9,7 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// hinted reports whether a sign-in is that of the person whom id_token_hint or the claims parameter names, if they name
+// hinted reports whether a sign-in is that of the person that id_token_hint or the claims parameter names, if they name
 // one.
 func (s *Server) hinted(q *requestRecord, result *authn.Result) bool {
 	return q.HintSubject == "" || q.HintSubject == s.tokens.SubjectIn(q.HintSector, result.Subject)

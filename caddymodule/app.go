@@ -109,8 +109,8 @@ type App struct {
 	PARRequired bool `json:"par_required,omitempty"`
 	// Where the certificates of clients come from, besides the TLS connection.
 	Certificates clientcert.Options `json:"client_certificates,omitzero"`
-	// Of whom receivers of shared signals are told: named, those whom a receiver has named, or all. Default: there are no
-	// shared signals.
+	// Of whom receivers of shared signals are told: named, those that a receiver has named, or all. Default: there are
+	// no shared signals.
 	SharedSignals string `json:"shared_signals,omitempty"`
 
 	// What delivers e-mails. Default: none, and people get no e-mail.

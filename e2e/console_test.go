@@ -145,7 +145,7 @@ func TestConsole(t *testing.T) {
 			t.Errorf("no link of the console leads to %s: %v", route, slices.Sorted(maps.Keys(seen)))
 		}
 	}
-	// And the account of someone else, whom the owner sees.
+	// And the account of someone else, seen by the owner.
 	c.b.open(seeAs)
 	c.b.fill("[name=reason]", "They cannot find their devices")
 	c.b.click("main form button:not([type])")

@@ -261,7 +261,7 @@ func samlStraight(b *tab, i *simpleSAML, p *shop) {
 	}
 }
 
-// samlRefused signs in as a person whom the provider refuses, in a signed and in an unsigned answer: the application
+// samlRefused signs in as a person that the provider refuses, in a signed and in an unsigned answer: the application
 // gets the reason.
 func samlRefused(b *tab, i *simpleSAML, p *shop) {
 	for _, id := range []string{"both", "partner"} {

@@ -8,7 +8,7 @@ import (
 
 // TestSignUp: on the way to an application, a person makes an account, confirms the address with the code from a real
 // mail, and arrives. With an address that has an account already the pages are the same, and the owner gets a mail. A
-// person whom an administrator has added activates the account through a link, another one at the first sign-in.
+// person that an administrator has added activates the account through a link, another one at the first sign-in.
 func TestSignUp(t *testing.T) {
 	t.Parallel()
 	m := newMailServer(t)
@@ -79,7 +79,7 @@ func TestSignUp(t *testing.T) {
 	activationJourney(t, s, m, configure)
 }
 
-// activationJourney is about persons whom an administrator adds.
+// activationJourney is about persons that an administrator adds.
 func activationJourney(t *testing.T, s *server, m *mailServer, configure func(string)) {
 	t.Helper()
 	configure(`{"features":{"person_activation":{"enabled":true,"type":"EMAIL"}},"attributes":{"person_creation_mandatory_fields":{"first_name_required":false,"last_name_required":false}}}`)

@@ -237,7 +237,7 @@ func (m *Marks) wakeAll() {
 	}
 }
 
-// concerned returns whom some changes concern, some of them more than once.
+// concerned returns the watches that some changes concern, some of them more than once.
 func (m *Marks) concerned(out []Waker, changes []change, all bool) []Waker {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -107,8 +107,8 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// TestSessionsOfAPlaceEnd: all sessions of an address or application end by one form, but not those of people with as
-// much to say, nor the own one.
+// TestSessionsOfAPlaceEnd: all sessions of an address or application end by one form, but not those of people of equal
+// or higher rank, nor the own one.
 func TestSessionsOfAPlaceEnd(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

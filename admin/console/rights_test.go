@@ -545,7 +545,7 @@ func TestEveryActHasItsEvent(t *testing.T) {
 	}
 }
 
-// refusesNamed: the name of an owner whom the configuration names does not become free by a removal. Anyone who took it
+// refusesNamed: the name of an owner that the configuration names does not become free by a removal. Anyone who took it
 // would be an owner from the next reload on.
 func (h *harness) refusesNamed(id string, own *browser) {
 	h.t.Helper()

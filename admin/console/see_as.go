@@ -13,7 +13,7 @@ import (
 )
 
 // seeAsAct looks at the account of a person as the person sees it. It is off unless the operator has switched it on,
-// and no one sees an account with as much to say: owners do not see each other's either.
+// and no one sees an account of equal or higher rank: owners do not see each other's either.
 // (docs/decisions/console.md#seeing-an-account)
 func (c *Console) seeAsAct() *layout.Act {
 	return &layout.Act{

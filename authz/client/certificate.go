@@ -18,7 +18,7 @@ func (c *Client) IsWithoutSecret() bool {
 	return c.AuthMethod == MethodPrivateKey || c.AuthMethod == MethodWorkload || c.UsesCertificate()
 }
 
-// checkSubject judges whom the certificates of a client name.
+// checkSubject judges the subject in the certificates of a client.
 func (c *Client) checkSubject(p *Problems) {
 	switch {
 	case c.AuthMethod == MethodTLS && c.CertificateSubject == nil:

@@ -58,7 +58,7 @@ func isScopeToken(s string) bool {
 	return s != ""
 }
 
-// Scope is a scope that has more to say than its name.
+// Scope is a scope with more properties than its name.
 type Scope struct {
 	Name        string
 	Description string // shown on the consent page

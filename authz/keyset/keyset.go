@@ -48,7 +48,7 @@ func (s *Set) Find(ctx context.Context, now time.Time, wanted func(jose.JSONWebK
 	return nil, s.err
 }
 
-// refresh fetches the keys, once at a time. A caller waits for a running fetch only when its key is not here yet, so a
+// refresh fetches the keys, once at a time. A caller waits for a running fetch only when its key is missing, so a
 // stranger who names an unknown key and a slow owner block no one else. mu is held before and after.
 func (s *Set) refresh(ctx context.Context, now time.Time, needed bool, fetch Fetch) {
 	if busy := s.busy; busy != nil {

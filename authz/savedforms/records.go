@@ -12,7 +12,7 @@ var (
 	bodies = storage.NewTable[bodyRecord]("authz_parked_body")
 )
 
-// formRecord says whose a form is. It is apart from the body so that forms can be counted without reading them.
+// formRecord names the owner of a form. It is apart from the body so that forms can be counted without reading them.
 type formRecord struct {
 	Browser   string    `cbor:"1,keyasint"` // hash of the cookie that binds the form to a browser
 	PersonID  string    `cbor:"2,keyasint"`

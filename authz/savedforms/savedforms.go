@@ -44,7 +44,7 @@ type Form struct {
 // Key names a form to the browser that has sent it. Browser is the value of the site's cookie that binds it.
 type Key struct{ Origin, Browser, ID string }
 
-// Sites knows whose a site's cookie is, though the session may have ended.
+// Sites knows the person of a site's cookie, though the session may have ended.
 type Sites interface {
 	// Former returns the person of a cookie that the site has given, or "".
 	Former(tx storage.Tx, origin, cookie string) (personID string, err error)

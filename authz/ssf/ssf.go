@@ -58,7 +58,7 @@ type Config struct {
 	// On says that there are streams at all.
 	On bool
 	// All says that a receiver hears of everybody, until it asks not to hear of someone. Otherwise it hears of those
-	// whom it has named.
+	// that it has named.
 	All bool
 }
 

@@ -64,7 +64,7 @@ func (i *Instance) aboutPerson(r contextual, name string, err error) error {
 	return &unknownError{"person", name, closest(name, names), err}
 }
 
-// person returns the person whom a request names by username or id. Its error suggests whom it may have meant.
+// person returns the person that a request names by username or id. Its error suggests persons that it may have meant.
 func (i *Instance) person(r contextual, name string) (person.Person, error) {
 	p, err := i.Identity.Person.Person(r.Context(), name)
 	return p, i.aboutPerson(r, name, err)

@@ -27,8 +27,8 @@ type Client struct {
 	// private_key_jwt or self_signed_tls_client_auth, which need jwks and no secret, tls_client_auth, which needs
 	// certificate_subject, or workload, by the tokens of a trusted issuer. Default: post.
 	AuthMethod string `json:"auth_method,omitempty"`
-	// Whom the certificates of tls_client_auth name: one of subject_dn, san_dns, san_uri, san_ip, san_email. Default:
-	// none.
+	// The subject of the certificates of tls_client_auth: one of subject_dn, san_dns, san_uri, san_ip, san_email.
+	// Default: none.
 	CertificateSubject *Subject `json:"certificate_subject,omitempty"`
 	// A file or a URL with its public keys (JSON Web Key Set), for private_key_jwt, self_signed_tls_client_auth,
 	// signed requests and encryption. A file is read when the configuration is loaded, a URL when it is needed.
@@ -197,7 +197,7 @@ type APIClient struct {
 	MaxLevel caddyfileutil.Count `json:"max_level,omitempty"`
 	// Whether the credentials are switched off. Default: false.
 	Disabled bool `json:"disabled,omitempty"`
-	// Whom its certificate names, by which it authenticates at the introspection endpoint. Default: none.
+	// The subject of its certificate, by which it authenticates at the introspection endpoint. Default: none.
 	CertificateSubject *Subject `json:"certificate_subject,omitempty"`
 
 	token caddyfile.Token // its place in a Caddyfile

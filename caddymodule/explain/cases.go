@@ -273,7 +273,7 @@ func (c *Cases) readCase(d *caddyfile.Dispenser, want protect.Verdict) (err erro
 	return nil
 }
 
-// recognize looks for a caller whom the file does not describe.
+// recognize looks for a caller that the file does not describe.
 func (c *Cases) recognize(name string) error {
 	if c.known != nil {
 		found, err := c.known(name)

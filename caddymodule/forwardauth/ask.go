@@ -167,7 +167,7 @@ func (g *Gate) positive(r *http.Request, sent http.Header) Answer {
 	return a
 }
 
-// notAsked are headers of the connection between the client and the proxy, and of a body that is not here.
+// notAsked are headers of the connection between the client and the proxy, and of a body that was not sent along.
 var notAsked = []string{
 	"Connection", "Content-Length", "Expect", "Http2-Settings", "Keep-Alive", "Proxy-Connection", "Te", "Trailer",
 	"Transfer-Encoding", "Upgrade",

@@ -13,7 +13,7 @@ type ruleCounter struct {
 	n  *stats.RuleCount
 }
 
-// CountAs says whose the rules are, such as policy office, so their decisions are counted.
+// CountAs names the owner of the rules, such as policy office, so their decisions are counted.
 func (p *Policy) CountAs(owner string) {
 	for i, r := range p.rules() {
 		kind := "deny"

@@ -15,7 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// A person whom the groups, the needs or the rules of a site refuse can ask for access, and passes while an operator's
+// A person that the groups, the needs or the rules of a site refuse can ask for access, and passes while an operator's
 // grant lasts. (docs/decisions/gateway.md#requested-access)
 
 const accessPath = ownPrefix + "access" // ?to=, a path of the site

@@ -102,8 +102,8 @@ type Protect struct {
 	// Whether a form that meets an ended session is kept for ten minutes, so it can be sent after the sign-in: on or
 	// off. Default: off.
 	Replay string `json:"replay,omitempty"`
-	// Whether people whom groups, needs and rules refuse can ask for access, which an operator grants: on or off. Default:
-	// off.
+	// Whether people that groups, needs and rules refuse can ask for access, which an operator grants: on or off.
+	// Default: off.
 	RequestAccess string `json:"request_access,omitempty"`
 	// Whether a bearer token is kept from the upstream. Default: false.
 	StripToken bool `json:"strip_token,omitempty"`

@@ -128,7 +128,7 @@ func TestConsoleExplainsSites(t *testing.T) {
 	}
 }
 
-// TestConsoleTestsPolicies: cases are put to a policy by the very code that decides, about real people and those whom
+// TestConsoleTestsPolicies: cases are put to a policy by the very code that decides, about real people and those that
 // the cases describe; and the doctor finds nothing that gets past a site.
 func TestConsoleTestsPolicies(t *testing.T) {
 	w := servertest.NewWalk(t)

@@ -169,7 +169,7 @@ func TestPlantedSecrets(t *testing.T) {
 		t.Fatalf("%s has no %s:\n%s", path, pattern, text)
 		return ""
 	}
-	// What is not here is not there: the answer that says so is searched too.
+	// A missing record is searched too, in the answer that says so.
 	about := map[string]string{
 		"persons": id, "applications": "planted", "providers": "stored", "events": "1",
 		"groups": theFirst("/admin/groups", `href="/admin/groups/([0-9a-f-]{30,})"`),

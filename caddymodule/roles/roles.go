@@ -22,8 +22,8 @@ type Admin struct {
 	// The groups whose members have a role, by the names of the roles: viewer, helpdesk, operator, owner. Default:
 	// gatehouse- and the name of the role.
 	Groups map[string]string `json:"groups,omitempty"`
-	// The role from which on someone can look at the accounts of people who have less to say, for 15 minutes and
-	// without changing anything: operator or owner. Default: off, no one can.
+	// The role from which on someone can look at the accounts of people of lower rank, for 15 minutes and without
+	// changing anything: operator or owner. Default: off, no one can.
 	SeeAs string `json:"see_as,omitempty"`
 }
 

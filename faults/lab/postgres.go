@@ -91,7 +91,7 @@ func place(settings []string) (*Postgres, error) {
 	return p, err
 }
 
-// unprivileged returns whom to run a server as: it refuses root.
+// unprivileged returns the user to run a server as: it refuses root.
 func unprivileged() (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
 		return nil, nil

@@ -213,8 +213,8 @@ func (a *API) personOf(r *http.Request, client string) (string, error) {
 // maxID bounds the bytes of an id in a path.
 const maxID = 64
 
-// sparing serves an operation that would let an API client into the account of the person whom the path names: one
-// with a role in the admin console is refused, in each transaction of the operation too.
+// sparing serves an operation that would let an API client into the account of the person that the path names: one with
+// a role in the admin console is refused, in each transaction of the operation too.
 // (docs/decisions/console.md#programs-and-roles)
 func (a *API) sparing(serve jsonapi.Handler) jsonapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request, client string) error {

@@ -40,7 +40,7 @@ func (x *connecting) form() string {
 	return form
 }
 
-// showConnect serves GET /sign-in/connect?flow=…: a person whom a provider has named can have an account here already,
+// showConnect serves GET /sign-in/connect?flow=…: a person that a provider has named can have an account here already,
 // and proves it by its password. A way to sign in is as much as a method of their own, so a person who has set up one
 // steps up before it is added.
 func (s *Service) showConnect(q *webflow.Request) error {

@@ -337,7 +337,7 @@ func TestConnectNeedsNoClient(t *testing.T) {
 }
 
 // TestAutoActivation: with Activates, a sign-in at a provider activates a person who awaits activation. It never
-// activates a person whom an administrator has blocked or made inactive.
+// activates a person that an administrator has blocked or made inactive.
 func TestAutoActivation(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"EMAIL", "EXTERNALLY_DELIVERED_CODE"} {

@@ -23,7 +23,7 @@ func (s *Service) OnArrival(is func(*Answer) bool, take func(*webflow.Request, *
 	s.arrivals = append(s.arrivals, purpose{is, take})
 }
 
-// Registration is the way in which someone whom a provider names for the first time gets an account.
+// Registration is the way in which someone that a provider names for the first time gets an account.
 type Registration struct {
 	// Ask sets what a newcomer has to fill in first.
 	Ask func(a *Answer, n *Newcomer)

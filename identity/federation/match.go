@@ -48,7 +48,7 @@ func (p *Provider) admits(rec *person.Record) (activates bool, err error) {
 	return activates, err
 }
 
-// PersonOf returns the person of an identity: the one coupled with it, else the one whom the provider has named
+// PersonOf returns the person of an identity: the one coupled with it, else the one that the provider has named
 // otherwise before, else the one with its verified address where the operator couples by that, else a new one. ErrAsk:
 // the identity can belong to an existing person.
 func (s *Service) PersonOf(tx storage.Tx, a *Answer, n *Newcomer, now time.Time) (*Match, error) {

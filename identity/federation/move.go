@@ -10,7 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Moving says how people whom a provider names for the first time get at an account that they have here already.
+// Moving says how people that a provider names for the first time get at an account that they have here already.
 // (identity service document, FeaturesConfiguration; docs/decisions/configuration.md#accounts-that-newcomers-have)
 type Moving struct {
 	// Ask asks newcomers for the account that they have, before they get a new one.

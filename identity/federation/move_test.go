@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
-// newcomerAt is someone whom partner names for the first time, with the identifier of an account here.
+// newcomerAt is someone that partner names for the first time, with the identifier of an account here.
 func newcomerAt(subject, identifier string) *idp.Identity {
 	id := &idp.Identity{Subject: subject, Level: 1, Details: map[string][]string{}}
 	if identifier != "" {

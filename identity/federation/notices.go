@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// tellPerson tells a person whom a provider has signed in that they have a new account, or that the provider signs them
+// tellPerson tells a person that a provider has signed in that they have a new account, or that the provider signs them
 // in to the one they had.
 func (s *Service) tellPerson(tx storage.Tx, a *Answer, m *Match, now time.Time) error {
 	switch {

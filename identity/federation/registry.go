@@ -29,8 +29,8 @@ type StepUps struct {
 	Passkeys  func() bool // reports whether there are passkeys at all
 	// SetUpLevel returns the level that a session of the person needs to add a way to sign in.
 	SetUpLevel func(tx storage.Tx, si *session.Current) (int, error)
-	// Phone returns the level of a sign-in that a phone approves, by a login method, "" for the service's own. 0: there is
-	// none. shown reports whether the sign-in page offers it.
+	// Phone returns the level of a sign-in that a phone approves, by a login method, "" for the service's own. 0: no
+	// such sign-in. shown reports whether the sign-in page offers it.
 	Phone func(u *settings.Units, method string) (level int, shown bool)
 }
 

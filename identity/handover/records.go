@@ -6,7 +6,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// handovers says whose account here came from an old directory, and which names and addresses belonged to people who
+// handovers has the persons with an account from an old directory, and which names and addresses belonged to people who
 // were removed. Neither is asked for in an old directory again. Names are kept as hashes.
 var handovers = storage.NewTable[handoverRecord]("identity_handover") // kind, partition or provider, hash
 

@@ -142,7 +142,7 @@ func (s *Service) handleRecovery(q *webflow.Request) error {
 
 // recoveryPage shows new codes, the only time.
 func (s *Service) recoveryPage(q *webflow.Request, in web.Recovery) (err error) {
-	// The session has a new cookie by now, and the codes themselves say whose they are: the form belongs to the browser.
+	// The session has a new cookie by now, and the codes themselves name their owner: the form belongs to the browser.
 	if in.CSRF, err = s.front.FormToken(q, recoveryFileForm); err != nil {
 		return err
 	}

@@ -109,7 +109,7 @@ func TestCodesEndWithTheLastPasskey(t *testing.T) {
 	}
 }
 
-// TestNobodyToAskNothingToUse: a person whose only way is a lost passkey is told whom to ask.
+// TestNobodyToAskNothingToUse: a person whose only way is a lost passkey is told who can help.
 func TestNobodyToAskNothingToUse(t *testing.T) {
 	t.Parallel()
 	h, u := identitytest.NewStepping(t, 3, identitytest.PasskeysOn)

@@ -176,7 +176,7 @@ func TestEveryKindHasWords(t *testing.T) {
 	}
 }
 
-// TestMailNamesTheLinkedAccount: who reads that an account elsewhere was linked can tell whose it is. A name that mail
+// TestMailNamesTheLinkedAccount: who reads that an account elsewhere was linked can identify it. A name that mail
 // programs would turn into a link, or that spoils the text, is left out.
 func TestMailNamesTheLinkedAccount(t *testing.T) {
 	t.Parallel()

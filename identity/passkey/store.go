@@ -77,7 +77,7 @@ func Forget(tx storage.Tx, personID string) error {
 	return sets.Delete(tx, personID)
 }
 
-// Own notes whose passkey it is that has a credential id. It returns storage.ErrExists if it is someone's already.
+// Own notes the owner of the passkey with a credential id. It returns storage.ErrExists if it is someone's already.
 func Own(tx storage.Tx, credential []byte, personID string) error {
 	return owners.Create(tx, CredentialKey(credential), personID, time.Time{})
 }

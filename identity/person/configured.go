@@ -245,7 +245,7 @@ func (s *Service) noteConfigured(ctx context.Context, id string, result []byte) 
 	})
 }
 
-// noLongerConfigured returns the persons whom the configuration had at the last start and has not now, once: from then
+// noLongerConfigured returns the persons that the configuration had at the last start and has not now, once: from then
 // on they are like persons that were added by command.
 func (s *Service) noLongerConfigured(ctx context.Context, present map[string]bool) (list []Difference, err error) {
 	var gone []string

@@ -79,8 +79,8 @@ func (n NewPerson) Complete(p *Profile, username string) {
 }
 
 // vouch marks an address that is also the username as verified: the administrator has entered it, and we trust it. In
-// another partition than the default one it can have been entered by an administrator of that partition alone, whom
-// others need not trust.
+// another partition than the default one it can have been entered by an administrator of that partition alone, and
+// others need not trust that administrator.
 func (p *Profile) vouch(partition, username string) {
 	if partition != "" {
 		return

@@ -15,7 +15,7 @@ import (
 // exported is the number of persons that one transaction of an export reads.
 const exported = 500
 
-// Export writes the persons whom a query selects as a CSV file, page by page, whatever their number. Persons who change
+// Export writes the persons that a query selects as a CSV file, page by page, whatever their number. Persons who change
 // meanwhile are there as they were or as they are.
 func Export(ctx context.Context, store storage.Store, persons *person.Service, q Query, w io.Writer) error {
 	q.Limit = exported

@@ -56,7 +56,7 @@ type Answer struct {
 	Next    string // continues the list as After. Empty: this is its end
 }
 
-// candidate is a person whom an index names.
+// candidate is a person that an index names.
 type candidate struct {
 	id, at string // at continues the source after it
 	value  string // that the index has

@@ -38,7 +38,7 @@ func (s *search) everybody(after string, limit int) ([]candidate, error) {
 	return s.usernames("", after, limit)
 }
 
-// textSources go from what names one person to what names many. A person whom two of them yield comes with the first.
+// textSources go from what names one person to what names many. A person that two of them yield comes with the first.
 // Of the words, that is gone through which fewest persons have, and the members of a small group in place of all: what
 // is gone through is known by a bounded look at each, and a list that has begun stays with it.
 func (s *search) textSources(at int) ([]source, error) {

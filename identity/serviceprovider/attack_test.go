@@ -284,8 +284,8 @@ func (i *interrupted) View(ctx context.Context, fn func(storage.Tx) error) error
 	return i.Store.View(ctx, fn)
 }
 
-// TestServiceProviderWithoutThePerson: a person who is removed while a service provider is answered is no failure of
-// ours, whichever read it is that misses them.
+// TestServiceProviderWithoutThePerson: a person who is removed while a service provider is answered is not our failure,
+// whichever read it is that misses them.
 func TestServiceProviderWithoutThePerson(t *testing.T) {
 	t.Parallel()
 	h := identitytest.NewServing(t, identitytest.Wiki())

@@ -62,7 +62,7 @@ type Record struct {
 	Passkey string `cbor:"23,keyasint,omitempty"`
 	// Again says that the person had signed in before.
 	Again bool `cbor:"24,keyasint,omitempty"`
-	// Seeing says whose account an administrator looks at. nil: their own
+	// Seeing names the person at whose account an administrator looks. nil: their own
 	Seeing *SeeingRecord `cbor:"25,keyasint,omitempty"`
 	// RaisedFor is the hash of the Return for which a second factor was used, until the person was asked whether they
 	// trust the browser.
@@ -75,8 +75,8 @@ type Record struct {
 	Vouched bool `cbor:"29,keyasint,omitempty"`
 }
 
-// SeeingRecord says whose account the person of a session looks at, and until when. The session stays that of its own
-// person: nothing else of it changes.
+// SeeingRecord names the person at whose account the one of a session looks, and until when. The session stays that of
+// its own person: nothing else of it changes.
 type SeeingRecord struct {
 	Person string    `cbor:"1,keyasint"` // id
 	Ends   time.Time `cbor:"2,keyasint"`

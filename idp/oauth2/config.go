@@ -217,7 +217,7 @@ func (c Config) hosts() map[string]bool {
 	return out
 }
 
-// identity returns the person whom a profile describes.
+// identity returns the person that a profile describes.
 func (p *Provider) identity(ctx context.Context, profile providerhttp.Object, token string) (*idp.Identity, error) {
 	flat := profile.Flatten()
 	subject := idp.Single(flat[p.cfg.Subject])

@@ -293,8 +293,8 @@ func TestBackChannel(t *testing.T) {
 	}
 }
 
-// TestArtifactOnce: the service gives each answer away once, to the one whom it is for, and not for long. What it does
-// not give away signs no one in, and neither does an answer that comes another way.
+// TestArtifactOnce: the service gives each answer away once, to its recipient, and not for long. What it does not give
+// away signs no one in, and neither does an answer that comes another way.
 func TestArtifactOnce(t *testing.T) {
 	t.Parallel()
 	n := newNation(t, saml.DigiD, "basic")

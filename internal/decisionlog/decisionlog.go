@@ -1,5 +1,5 @@
-// Package decisionlog keeps the decisions of protected sites for a week, so an operator can see whom other rules would
-// have allowed or refused. It stores no token, cookie, query or body.
+// Package decisionlog keeps the decisions of protected sites for a week, so an operator can see which callers other
+// rules would have allowed or refused. It stores no token, cookie, query or body.
 package decisionlog
 
 import (

@@ -87,7 +87,7 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// TestList: an operator finds whom a site has refused recently, newest first, page by page.
+// TestList: an operator finds the callers that a site has refused recently, newest first, page by page.
 func TestList(t *testing.T) {
 	t.Parallel()
 	r := newRecorder(t)

@@ -88,7 +88,7 @@ func start(p *people) (all []standIn, keys []keyPair, err error) {
 	return append(all, nations...), append(keys, key), nil
 }
 
-// other is a person at a provider besides the one whom the stand-in knows by itself.
+// other is a person at a provider besides the one that the stand-in knows by itself.
 type other struct {
 	id, name, sub string
 	claims        map[string]any // instead of those of its own person

@@ -79,7 +79,7 @@ type Choose struct {
 	Cancel                        string
 }
 
-// Token is the data of token: continue as the person whom an action token signs in. Its form sends csrf.
+// Token is the data of token: continue as the person that an action token signs in. Its form sends csrf.
 type Token struct {
 	Action, CSRF, Account, Detail string
 	// Made says that a person who is signed in to the account made the link on a page.

@@ -118,7 +118,7 @@ func (p *space) pause() time.Duration {
 	return min(max(above*time.Second/4096, 5*time.Millisecond), time.Second)
 }
 
-// watch looks after free space and file modes until ctx ends.
+// watch monitors free space and file modes until ctx ends.
 func (s *Store) watch(ctx context.Context) {
 	modes := fileModes{dir: s.dir}
 	for {

@@ -19,7 +19,7 @@ const sweepBatch = 256
 // records must have been removed too, because a rewrite costs as much as the whole store is large.
 const flattenAfter = 10_000
 
-// startSweeps starts what looks after the directory, and what collects expired records, until Close.
+// startSweeps starts monitoring the directory and collecting expired records, until Close.
 func (s *Store) startSweeps() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stopSweeps = cancel

@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/pgstore/pgtest"
 )
 
-// TestTLS: the URL says whom the database must be, and a certificate of someone else is refused.
+// TestTLS: the URL says which database it must be, and a certificate of someone else is refused.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	authority := filepath.Join(t.TempDir(), "ca.crt")

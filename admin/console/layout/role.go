@@ -15,9 +15,9 @@ type Role int
 const (
 	Nobody   Role = iota
 	Viewer        // sees everything, changes nothing
-	Helpdesk      // looks after people who have no role
-	Operator      // and after groups and applications
-	Owner         // and after the people who have a role
+	Helpdesk      // manages people without a role
+	Operator      // manages groups and applications too
+	Owner         // manages people with a role too
 )
 
 // roleNames are the words of the roles in the Caddyfile, in messages and in the names of their groups.

@@ -121,8 +121,8 @@ func returnTo(q *webflow.Request, since string) string {
 	return to
 }
 
-// May reports whether the person of the visit may do something to what the screen is about: they have the role, it is
-// not themselves, and it does not have as much to say as they have. Owners look after each other.
+// May reports whether the person of the visit may do something to what the screen is about: they have the role, and the
+// target is another person of lower rank. Owners may act on owners.
 func (v *Visit) May(a *Act) error {
 	switch {
 	case v.Role < a.Role:
@@ -139,7 +139,7 @@ func (v *Visit) May(a *Act) error {
 	return nil
 }
 
-// Outranks reports whether the person of the visit may act on someone of a role. Owners look after each other.
+// Outranks reports whether the person of the visit may act on someone of a role. Owners may act on owners.
 func (v *Visit) Outranks(rank Role) bool { return v.Role == Owner || rank < v.Role }
 
 // Recheck returns an error when, by now, the person of the visit is not signed in any more or has lost their role.

@@ -282,8 +282,8 @@ func (t *texts) askQueued(v *layout.Visit) (q layout.Question, err error) {
 	return q, nil
 }
 
-// allowed refuses what is done to a message for someone who has as much to say: what tells them of their account must
-// not stay away. It looks in the transaction of the change.
+// allowed rejects acts on messages to a person of equal or higher rank: notices about their account must not be
+// suppressed. It looks in the transaction of the change.
 func (t *texts) allowed(v *layout.Visit) func(storage.Tx, notify.Item) error {
 	return func(tx storage.Tx, m notify.Item) error {
 		if m.PersonID == "" {

@@ -102,8 +102,7 @@ func (g *gateway) showRequests(v *layout.Visit) (*web.Console, error) {
 	return out, nil
 }
 
-// requestScreen is one request. Who decides about it must have more to say than the person who asks, and is not that
-// person.
+// requestScreen is one request. Only a different person of higher rank can decide about it.
 func (g *gateway) requestScreen() *layout.Screen {
 	in := func(states ...access.State) func(*layout.Visit) bool {
 		return func(v *layout.Visit) bool {

@@ -115,7 +115,7 @@ func version(path string) int {
 	return n
 }
 
-// owner returns whom to run the server as: it refuses root.
+// owner returns the user to run the server as: it refuses root.
 func owner() (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
 		return nil, nil
