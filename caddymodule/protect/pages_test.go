@@ -100,7 +100,7 @@ func TestLanguageOfPagesAtASite(t *testing.T) {
 	}
 	link := regexp.MustCompile(`href="(/\.gatehouse/language\?[^"]*)" hreflang="de"`)
 	for name, tt := range map[string]struct {
-		target, want string // want is where the link leads back
+		target, want string // want is the target of the link back
 		headers      []string
 	}{
 		"a refusal":        {"/plans?a=1&b=2", "/plans?a=1&b=2", []string{"Cookie: " + c}},

@@ -131,7 +131,7 @@ func TestReplacedDirectoryKeepsWhatWasAnswered(t *testing.T) {
 	if err := other.Backup(t.Context(), backup); err != nil {
 		t.Fatal(err)
 	}
-	type place struct{ base, dir, now string } // dir is what the server opens, now where its files are in the end
+	type place struct{ base, dir, now string } // dir: opened by the server; now: with its files in the end
 	restore := func(t *testing.T, dir string) {
 		t.Helper()
 		if err := Restore(t.Context(), Options{Dir: dir}, bytes.NewReader(backup.Bytes()), nil); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/engine"
 )
 
-// maxTogether bounds the closures of one batch, so that late ones do not delay the answer to the first.
+// maxTogether bounds the closures of one batch, so late ones do not delay the answer to the first.
 const maxTogether = 1024
 
 // Update implements storage.Store.

@@ -24,7 +24,7 @@ type Request struct {
 	fn   func(storage.Tx) error
 	done chan struct{} // closed once everything else is final
 
-	mu    sync.Mutex // held while fn runs, so that fn never uses its variables after its caller gave up
+	mu    sync.Mutex // held while fn runs, so fn never uses its variables after its caller gave up
 	state state      // guarded by mu
 	left  bool       // its caller has gone: it must not run again; guarded by mu
 
@@ -45,8 +45,8 @@ func NewRequest(ctx context.Context, fn func(storage.Tx) error) *Request {
 	return &Request{fn: storage.Guard(ctx, fn), Trail: storage.TrailOf(ctx), done: make(chan struct{})}
 }
 
-// Wait returns what the writer answers, or panics or exits as the closure did. If the context ends first, the error says
-// whether the outcome is known.
+// Wait returns what the writer answers, or panics or exits as the closure did. If the context ends first, the error
+// says whether the outcome is known.
 func (r *Request) Wait(ctx context.Context) error {
 	select {
 	case <-r.done:

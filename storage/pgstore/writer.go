@@ -111,8 +111,8 @@ func (w *writer) attempt(batch []*engine.Request, more bool) ([]*engine.Request,
 	return batch, w.commit(base, all)
 }
 
-// call runs a closure and reports whether to keep its writes. It has a goroutine of its own, because it may panic or end
-// it.
+// call runs a closure and reports whether to keep its writes. It has a goroutine of its own, because it may panic or
+// end it.
 func (w *writer) call(r *engine.Request, t *tx) (keep bool) {
 	done := make(chan struct{})
 	go func() {
