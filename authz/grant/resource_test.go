@@ -114,8 +114,8 @@ func TestScopesOfTheSite(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestUnknownResourceWithoutDefaultScopes: a client that names no scope, has no default ones and asks for a resource that
-// is not its own hears of the resource, at every endpoint, since its scopes would have come from there.
+// TestUnknownResourceWithoutDefaultScopes: a client that names no scope, has no default ones and asks for a foreign
+// resource hears of the resource, at every endpoint, since its scopes would have come from there.
 func TestUnknownResourceWithoutDefaultScopes(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithTV(), authztest.WithConfig(func(c *authz.Config) {

@@ -108,8 +108,8 @@ func TestRotateKeyPairByAPI(t *testing.T) {
 	}
 }
 
-// TestOneOfTheKeyPairsIsMissing: of several key pairs for service providers those that are there sign and are published,
-// and a finding names the one that is not.
+// TestOneOfTheKeyPairsIsMissing: of several key pairs for service providers the present ones sign and are published;
+// a finding names the missing one.
 func TestOneOfTheKeyPairsIsMissing(t *testing.T) {
 	s := servertest.Configured(t, "saml_sign saml-2027 saml-2026")
 	s.MustLoad()

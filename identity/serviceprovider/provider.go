@@ -187,7 +187,7 @@ func (p *Provider) Warnings(now time.Time) []string {
 	return source.Warnings(context.Background())
 }
 
-// patience is how long Warnings waits for metadata that are read for the first time.
+// patience bounds how long Warnings waits for metadata that are read for the first time.
 const patience = time.Second
 
 // Warnings returns the service providers by their ids, with what is wrong with each. A list without texts is of one

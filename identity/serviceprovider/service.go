@@ -100,8 +100,8 @@ func (s *Service) now() time.Time { return s.deps.Now().UTC() }
 // entityID is our name among service providers, and where our metadata are.
 func (s *Service) entityID() string { return s.deps.Issuer + metadataPath }
 
-// KeyFaults returns which key pairs that sign cannot be used, or nil, and whether none is left, so that people cannot sign
-// in at any service provider.
+// KeyFaults returns an error that names the unusable key pairs among those that sign, or nil. none reports that not one
+// is left: people cannot sign in at any service provider then.
 func (s *Service) KeyFaults(ctx context.Context) (faults error, none bool) {
 	keys, faults := s.usableKeys(ctx)
 	return faults, len(keys) == 0
