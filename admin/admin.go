@@ -48,9 +48,11 @@ var ErrGone = errors.New("it is unknown, or has ended already")
 type PersonDetails struct {
 	person.Person
 
-	HasPassword bool      `json:"has_password"`
-	Phone       string    `json:"phone,omitempty"`
-	StepUp      mfa.SetUp `json:"step_up"`
+	HasPassword bool   `json:"has_password"`
+	Phone       string `json:"phone,omitempty"`
+	// Planted is what does not let the person in while they have a role in the console.
+	Planted []person.Planted `json:"planted,omitempty"`
+	StepUp  mfa.SetUp        `json:"step_up"`
 	// SignInWaits is until when attempts from browsers that the person has not used have to wait.
 	SignInWaits time.Time `json:"sign_in_waits_until,omitzero"`
 	// SignedIn is the last sign-in. Zero: none is known
@@ -114,6 +116,9 @@ func (s *Service) Details(tx storage.Tx, p person.Person, now time.Time) (Person
 		if n.Primary {
 			out.Phone = n.Value
 		}
+	}
+	if out.Planted, err = person.PlantedFor(tx, p.ID); err != nil {
+		return out, err
 	}
 	if out.StepUp, err = s.Identity.StepUp.SetUpOf(tx, p.ID); err != nil {
 		return out, err
@@ -219,7 +224,11 @@ type PersonChange struct {
 func (s *Service) ChangePerson(ctx context.Context, id string, c PersonChange, by audit.Actor,
 	allow func(storage.Tx, *person.Details) error,
 ) error {
-	_, err := s.Identity.Person.UpdatePerson(ctx, id, person.Edit{By: by, Verified: true}, func(tx storage.Tx, d *person.Details) error {
+	e := person.Edit{By: by, Verified: true}
+	if c.Email != nil {
+		e.Confirmed = *c.Email
+	}
+	_, err := s.Identity.Person.UpdatePerson(ctx, id, e, func(tx storage.Tx, d *person.Details) error {
 		if allow != nil {
 			if err := allow(tx, d); err != nil {
 				return err

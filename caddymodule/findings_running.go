@@ -121,9 +121,10 @@ func (i *instance) examineRights(ctx context.Context, a *App, u *settings.Units,
 				c.ID, id), "name another one by `organisation`, or none by `organisation *`")
 		}
 	}
-	refused := map[string]bool{}
+	refused, planted := map[string]bool{}, []string(nil)
 	err := i.core.View(ctx, func(tx storage.Tx) error {
 		clear(refused)
+		planted = nil
 		for role := range layout.Roles() {
 			group, err := i.identity.Person.GroupID(tx, audit.DefaultPartition, a.console.Group(layout.Roles()[role]))
 			if err != nil || group == "" {
@@ -137,6 +138,19 @@ func (i *instance) examineRights(ctx context.Context, a *App, u *settings.Units,
 				return err
 			}
 			for _, m := range members {
+				list, err := person.PlantedFor(tx, m)
+				if err != nil {
+					return err
+				}
+				if len(list) > 0 {
+					rec, err := person.Records.Get(tx, m)
+					if err != nil {
+						return err
+					}
+					for _, p := range list {
+						planted = append(planted, p.Warning(rec.Username))
+					}
+				}
 				linked, err := person.CoupledIdentities(tx, m)
 				if err != nil {
 					return err
@@ -148,6 +162,10 @@ func (i *instance) examineRights(ctx context.Context, a *App, u *settings.Units,
 		}
 		return nil
 	})
+	for _, reason := range planted {
+		warn("identity", reason, "replace it: a password by `caddy gatehouse person passwd` or a link from the person's page, "+
+			"an address by `caddy gatehouse person set --email`; a linked account the person connects again")
+	}
 	for _, id := range slices.Sorted(maps.Keys(refused)) {
 		if refused[id] {
 			warn("identity", fmt.Sprintf("the login method %s does not sign in people with a role in the console, and some of them have linked it",

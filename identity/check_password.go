@@ -138,6 +138,11 @@ func (s *Service) tryPassword(ctx context.Context, t passwordTry) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, person.ErrPlanted):
+		why.Reason = denial.PlantedPassword
+		s.refuseAccount(ctx, why, a, t.origin, err)
+		s.Proof.NotEvaluated(ctx, at)
+		return &authn.Refusal{Code: "access_denied", Reason: "the password was set for the person, and has to be renewed"}
 	case errors.As(err, new(*person.StateError)), errors.As(err, new(*MissingError)), errors.Is(err, authn.ErrSecondFactor):
 		return err // the password is right, and accept has written so
 	case !errors.Is(err, person.ErrMismatch):
@@ -182,6 +187,9 @@ func (s *Service) signInByPassword(ctx context.Context, clientID string, v verdi
 		p, pw, err := v.account.Unchanged(tx)
 		if err != nil {
 			return err
+		}
+		if pw.SetBy != "" && s.Person.HasRole(&p) {
+			return person.ErrPlanted
 		}
 		si.Epoch, username = p.Epoch, p.Username
 		if err := s.confirm(tx, v, pw, now); err != nil {

@@ -240,6 +240,8 @@ func (s *Service) handleSignIn(q *webflow.Request) error {
 	case errors.As(err, new(*person.StateError)):
 		in.Problem = "problem.blocked"
 		return s.signInPage(x, http.StatusForbidden, in)
+	case errors.Is(err, person.ErrPlanted):
+		return webflow.PlantedPassword(webflow.FlowURL(x.id))
 	case errors.Is(err, person.ErrMismatch):
 		return s.signInProblem(x, in, "problem.mismatch")
 	case errors.Is(err, challenge.ErrElsewhere):

@@ -232,6 +232,14 @@ func (c *Console) methodsPart(v *layout.Visit) web.ConsolePart {
 		t.Rows = append(t.Rows, row)
 	}
 	add("password", shownPerson(v).HasPassword, web.Say("console.method.set"), false)
+	for _, planted := range shownPerson(v).Planted {
+		what := web.Cell{Name: planted.Value}
+		if planted.Value == "" {
+			what = web.Cell{Text: web.Say("console.method." + planted.Kind)}
+		}
+		by := web.Cell{Text: web.Say("console.method.planted", "by", cmp.Or(planted.By, "API")), Hint: web.Say("console.method.planted.hint")}
+		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{what, by, {}}})
+	}
 	add("passkey", set.Passkeys > 0, web.Say("console.method.passkeys", "n", set.Passkeys), true)
 	add("authenticator", set.Authenticator, web.Say("console.method.codes", "n", set.RecoveryCodes), true)
 	pin := web.Say("console.method.set")

@@ -62,6 +62,14 @@ func adminAddGroup(i *Instance, r *http.Request, in GroupRequest) (any, error) {
 	return i.Identity.Person.AddGroup(r.Context(), c, caller(r))
 }
 
+// GroupAnswer is a group after a change.
+type GroupAnswer struct {
+	person.Group
+
+	// Warnings are about what does not let in new members, who have a role in the console now.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
 func adminChangeGroup(i *Instance, r *http.Request, in GroupRequest) (any, error) {
 	g, err := i.group(r.Context(), &in)
 	if err != nil {
@@ -75,7 +83,8 @@ func adminChangeGroup(i *Instance, r *http.Request, in GroupRequest) (any, error
 	if err != nil {
 		return nil, err
 	}
-	return i.Identity.Person.UpdateGroup(r.Context(), g.ID, caller(r), func(_ storage.Tx, _ person.Group, c *person.GroupChange) error {
+	out := GroupAnswer{}
+	out.Group, err = i.Identity.Person.UpdateGroup(r.Context(), g.ID, caller(r), func(_ storage.Tx, _ person.Group, c *person.GroupChange) error {
 		if in.Name != "" {
 			c.Name = in.Name
 		}
@@ -85,6 +94,35 @@ func adminChangeGroup(i *Instance, r *http.Request, in GroupRequest) (any, error
 		c.Add, c.Remove = add, remove
 		return nil
 	})
+	if err == nil {
+		out.Warnings, err = i.planted(r.Context(), add)
+	}
+	return out, err
+}
+
+// planted warns of what does not let people in who have got a role in the console.
+func (i *Instance) planted(ctx context.Context, ids []string) (out []string, err error) {
+	err = i.Store.View(ctx, func(tx storage.Tx) error {
+		out = nil
+		for _, id := range ids {
+			_, rec, err := i.Identity.Person.Find(tx, id)
+			if err != nil {
+				return err
+			}
+			if !i.Identity.Person.HasRole(&rec) {
+				continue
+			}
+			list, err := person.PlantedFor(tx, id)
+			if err != nil {
+				return err
+			}
+			for _, p := range list {
+				out = append(out, p.Warning(rec.Username))
+			}
+		}
+		return nil
+	})
+	return out, err
 }
 
 func adminRemoveGroup(i *Instance, r *http.Request, in GroupRequest) (any, error) {

@@ -104,12 +104,16 @@ func memberCommand(use, short string, set func(*adminapi.GroupRequest, []string)
 }
 
 func changeGroup(cmd *cobra.Command, in adminapi.GroupRequest) error {
-	var g person.Group
+	var g adminapi.GroupAnswer
 	if err := call(cmd, "/groups/change", in, &g); err != nil {
 		return err
 	}
-	return printResult(cmd, g, fmt.Sprintf("%s: %s, permissions: %s", g.Name, count(int(g.Members), "member"),
-		strings.Join(g.Permissions, ",")))
+	var lines []string
+	for _, w := range g.Warnings {
+		lines = append(lines, "warning: "+w)
+	}
+	return printResult(cmd, g, append(lines, fmt.Sprintf("%s: %s, permissions: %s", g.Name, count(int(g.Members), "member"),
+		strings.Join(g.Permissions, ",")))...)
 }
 
 func removeGroupCommand() *cobra.Command {

@@ -134,6 +134,9 @@ func personLines(p *adminapi.PersonDetails) []string {
 		f.add("linked", "%s", l.Name)
 	}
 	f.add("signs in with", "%s", strings.Join(waysIn(p), ", "))
+	for _, planted := range p.Planted {
+		f.add("not with a role", "%s", planted)
+	}
 	lines := f.lines()
 	if len(p.Sessions) > 0 {
 		lines = append(append(lines, ""), sessionTable(p.Sessions, false).lines()...)

@@ -25,7 +25,8 @@ type TypedPassword struct {
 
 // ProvePassword counts the attempt and checks the password. The caller decides what a right one opens. wait is how long
 // no attempt is accepted. person.ErrMismatch is every refusal of the person, except that the right password of a person
-// who is blocked is a *person.StateError. All are logged here.
+// who is blocked is a *person.StateError, and the one that an untrusted actor has set for a person with a role in
+// the admin console is person.ErrPlanted. All are logged here.
 func (s *Service) ProvePassword(r *http.Request, c TypedPassword) (p RightPassword, wait time.Duration, err error) {
 	ctx, from := r.Context(), s.origin(r)
 	why := denial.Refusal{Where: denial.SignIn, Reason: denial.WrongPassword, By: "password", ClientID: c.Client}
@@ -63,6 +64,10 @@ func (s *Service) ProvePassword(r *http.Request, c TypedPassword) (p RightPasswo
 		err = person.ErrMismatch
 	}
 	switch {
+	case err == nil && a.SetBy != "" && s.person.HasRole(&a.Person):
+		why.Reason = denial.PlantedPassword
+		s.refuse(ctx, why, a, from, nil)
+		return p, 0, cmp.Or(s.refused(ctx, c.Client, a, at, from, "the password was set by "+a.SetBy), person.ErrPlanted)
 	case errors.As(err, new(*person.StateError)):
 		s.refuse(ctx, why, a, from, nil)
 		return p, 0, cmp.Or(s.refused(ctx, c.Client, a, at, from, "the account is blocked"), err)

@@ -92,6 +92,7 @@ func (s *Service) Invite(ctx context.Context, n NewInvitation, by audit.Actor) (
 	}
 	now := s.now()
 	rec.State, rec.CreatedAt, rec.UpdatedAt = person.Invited, now, now
+	prof.Profile.MarkNew(by)
 	err = s.store.Update(ctx, func(tx storage.Tx) error {
 		if err := s.person.CheckConfigured(tx, &prof, nil, now); err != nil {
 			return err

@@ -118,7 +118,7 @@ func (s *Service) acceptByPassword(q *webflow.Request, x *invitation, phc string
 		if x, err = s.acceptInvitation(tx, "by password", e, now); err != nil {
 			return person.Record{}, err
 		}
-		password := person.PasswordRecord{PHC: phc, ChangedAt: now}
+		password := person.PasswordRecord{PHC: phc, ChangedAt: now, SetBy: x.setBy()}
 		return x.rec, person.Passwords.Put(tx, x.id, password, time.Time{})
 	}
 	if e.inactive {
@@ -203,6 +203,9 @@ func (s *Service) coupleInvited(q *webflow.Request, a *federation.Answer) (x *in
 			return challenge.ErrNoLink // another invitation was opened meanwhile
 		}
 		if err := s.person.CoupleProved(tx, a.Provider.ID, a.Identity, x.id, o.Now); err != nil {
+			return err
+		}
+		if err := person.NoteVouched(tx, a.Provider.ID, a.Identity, x.setBy() != ""); err != nil {
 			return err
 		}
 		if x.rec.State == person.Active {

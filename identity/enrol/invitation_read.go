@@ -98,6 +98,11 @@ func (s *Service) invitationError(q *webflow.Request, err error) error {
 // locales is the language that the person prefers, if it is known.
 func (x *invitation) locales() []string { return person.TheOnly(x.rec.Locale) }
 
+// setBy returns the untrusted actor who has invited the person, or "".
+func (x *invitation) setBy() string {
+	return person.Contact{Kind: person.ContactEmail, Value: x.inv.Email}.SetBy(&x.prof.Profile)
+}
+
 // actor returns the invited person as the cause of an event.
 func (x *invitation) actor(from audit.Origin) audit.Actor {
 	return audit.Actor{ID: x.id, Name: x.rec.Username, Origin: from}

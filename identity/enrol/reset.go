@@ -1,6 +1,7 @@
 package enrol
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -28,6 +29,7 @@ type resetRequest struct {
 
 	username string
 	names    []string // that a new password must not repeat
+	vouched  string   // who else can have read the link, as in audit.Actor
 }
 
 // openReset reads the link of the request, its person, and the sign-in that it was sent for.
@@ -47,6 +49,9 @@ func (s *Service) openReset(q *webflow.Request) (x resetRequest, err error) {
 			return err
 		}
 		x.names = person.NamesOf(&p, &prof.Profile)
+		to, number := o.Record.Data[challenge.LinkTo], o.Record.Data[challenge.LinkNumber]
+		x.vouched = cmp.Or(o.Record.Data[handedBy], person.Contact{Kind: person.ContactEmail, Value: to}.SetBy(&prof.Profile),
+			person.Contact{Kind: person.ContactPhone, Value: number}.SetBy(&prof.Profile))
 		if x.username, err = s.person.InPartition(p.PartitionName(), p.Username); err != nil {
 			return err
 		}
@@ -115,7 +120,7 @@ func (s *Service) handleReset(q *webflow.Request) error {
 }
 
 func (s *Service) reset(ctx context.Context, x resetRequest, password string, from audit.Origin) error {
-	by := audit.Actor{ID: x.Record.PersonID, Name: x.username, Origin: from}
+	by := audit.Actor{ID: x.Record.PersonID, Name: x.username, Origin: from, Vouched: x.vouched}
 	fresh, err := s.person.PreparePassword(ctx, password, by, x.names...)
 	if err != nil {
 		return err

@@ -17,6 +17,9 @@ const (
 	// handedOver is the key in the data of a link that an administrator hands over: it works although people cannot ask
 	// for one themselves.
 	handedOver = "handed"
+	// handedBy is the key of who has got the link to hand it over, if they are audit.Actor.Untrusted and the person has no
+	// role in the admin console.
+	handedBy = "handed_by"
 	// leadsTo is the key of the path where the browser goes after the new password. Absent: to the sign-in.
 	leadsTo    = "leads_to"
 	handedLife = 24 * time.Hour
@@ -75,6 +78,9 @@ func (s *Service) handReset(ctx context.Context, usernameOrID string, send bool,
 		data := map[string]string{handedOver: "yes", webflow.LinkFlow: ""}
 		if next != "" {
 			data[leadsTo] = next
+		}
+		if who := by.Untrusted(); who != "" && !send && !s.person.HasRole(&rec) {
+			data[handedBy] = who
 		}
 		if send {
 			if data[challenge.LinkTo] = t.Address(); t.Address() == "" || s.notify == nil {

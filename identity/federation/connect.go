@@ -168,6 +168,8 @@ func (s *Service) connected(q *webflow.Request, x *connecting, in web.Connect, e
 	case errors.As(err, new(*person.StateError)):
 		in.Problem = "problem.blocked"
 		return s.connectPage(q, x, http.StatusForbidden, in)
+	case errors.Is(err, person.ErrPlanted):
+		return webflow.PlantedPassword(ConnectURL(x.Name))
 	case errors.Is(err, person.ErrMismatch):
 		return s.refuseConnect(q, x, in, "problem.mismatch")
 	case errors.Is(err, person.ErrCoupled), errors.Is(err, person.ErrCoupledOther):
@@ -210,6 +212,9 @@ func (s *Service) connect(q *webflow.Request, a *Answer, p challenge.RightPasswo
 			return err
 		}
 		if err := s.person.CoupleProved(tx, a.Provider.ID, a.Identity, p.Account.ID, o.Now); err != nil {
+			return err
+		}
+		if err := person.NoteVouched(tx, a.Provider.ID, a.Identity, p.Account.SetBy != ""); err != nil {
 			return err
 		}
 		return s.Bind(tx, a, o, &Match{ID: p.Account.ID, Person: rec, NewlyOne: true, linked: true})

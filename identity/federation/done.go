@@ -62,7 +62,10 @@ func (s *Service) showDone(q *webflow.Request) error {
 		}
 		return forbidden("error.denied")
 	case errors.Is(err, errRole):
-		return s.refuseRole(q, a, err)
+		return s.refuseRole(q, a, err, denial.ProviderNotOffered, "error.role",
+			"the identity provider is not allowed for people with a role in the console")
+	case errors.Is(err, errPlanted):
+		return s.refuseRole(q, a, err, denial.PlantedAccount, "error.planted_account", errPlanted.Error())
 	case errors.Is(err, ErrUsed):
 		return expired()
 	default:
@@ -70,19 +73,15 @@ func (s *Service) showDone(q *webflow.Request) error {
 	}
 }
 
-// refuseRole answers an identity of a person with a role in the admin console, at a provider that no owner has allowed
-// for such people.
-func (s *Service) refuseRole(q *webflow.Request, a *Answer, err error) error {
-	s.refuseAnswer(q, a, denial.ProviderNotOffered, err)
-	s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, a.Provider.ID, "",
-		a.Provider.Name+": not allowed for people with a role in the console")
+// refuseRole answers an identity that does not sign in its person, who has a role in the admin console. key is of the
+// page, text for the application.
+func (s *Service) refuseRole(q *webflow.Request, a *Answer, err error, reason denial.Reason, key, text string) error {
+	s.refuseAnswer(q, a, reason, err)
+	s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, a.Provider.ID, "", a.Provider.Name+": "+text)
 	if a.Flow.Demand.Passive {
-		return s.refuse(q, a.Flow, &authn.Refusal{
-			Code:   "access_denied",
-			Reason: "the identity provider is not allowed for people with a role in the console",
-		})
+		return s.refuse(q, a.Flow, &authn.Refusal{Code: "access_denied", Reason: text})
 	}
-	answer := &webflow.Answer{Status: http.StatusForbidden, Key: "error.role"}
+	answer := &webflow.Answer{Status: http.StatusForbidden, Key: key}
 	if a.SignIn != "" {
 		answer.Again = a.chooseURL()
 	}

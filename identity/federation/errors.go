@@ -31,6 +31,8 @@ var (
 	errRegister = errors.New("the person has to register")
 	// errNameTaken says that the username of a new person belongs to another one.
 	errNameTaken = errors.New("the username of a new person is another person's")
+	// errPlanted says that an API client has linked the identity of a person with a role in the admin console.
+	errPlanted = errors.New("an API client has linked the identity, and the person has a role in the admin console")
 	// errRole says that the provider is not allowed for people with a role in the admin console.
 	errRole = errors.New("the provider is not allowed for people with a role in the admin console")
 	// errOtherBrowser says that an answer came to another browser than the one that was sent to the provider.

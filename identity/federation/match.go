@@ -150,10 +150,24 @@ func (s *Service) coupleByEmail(tx storage.Tx, a *Answer, personID string, now t
 		}
 		return s.rename(tx, a, old, now)
 	}
+	if err == nil {
+		err = s.noteAddress(tx, a, personID, &rec)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &Match{ID: personID, Person: rec, NewlyOne: true, activates: activates}, nil
+}
+
+// noteAddress marks an identity that was linked by an address which an untrusted actor has entered.
+func (s *Service) noteAddress(tx storage.Tx, a *Answer, personID string, rec *person.Record) error {
+	prof, err := person.ReadProfile(tx, personID, rec)
+	if err != nil {
+		return err
+	}
+	email, _ := person.VerifiedEmail(a.Identity)
+	by := person.Contact{Kind: person.ContactEmail, Value: email}.SetBy(&prof.Profile)
+	return person.NoteVouched(tx, a.Provider.ID, a.Identity, by != "")
 }
 
 // rename links the person of an identity to the name that the provider gives them now. They are told, as of any link.

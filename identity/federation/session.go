@@ -85,8 +85,13 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 	if err != nil {
 		return err
 	}
-	if (vouched || !a.Provider.admitsRoles()) && s.person.HasRole(&m.Person) {
-		return errRole
+	if s.person.HasRole(&m.Person) {
+		switch {
+		case vouched:
+			return errPlanted
+		case !a.Provider.admitsRoles():
+			return errRole
+		}
 	}
 	rec := session.Record{
 		PersonID: m.ID, Epoch: m.Person.Epoch, AuthTime: o.Now, Opened: o.Now, Seen: o.Now, Level: id.Level, AMR: id.AMR, Provider: a.Provider.ID,

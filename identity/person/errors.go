@@ -28,6 +28,8 @@ var (
 	ErrCoupledOther = errors.New("the person is coupled with another identity of the provider")
 	// ErrEmailTaken says that the address is verified for another person.
 	ErrEmailTaken error = &ValidationError{"email", "is the verified address of another person"}
+	// ErrPlanted says that an untrusted actor has set the password of a person with a role in the admin console.
+	ErrPlanted = errors.New("the password was set by a program or an administrator below owner, and the person has a role in the admin console")
 	// ErrHasRole says that the person has a role in the admin console, and that only they can link an identity.
 	ErrHasRole = errors.New("a person with a role in the admin console links identities on the account page alone")
 	// ErrSpared says that a program must not make the change: it would take the account of a person with a role in the

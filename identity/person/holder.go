@@ -14,6 +14,7 @@ type Holder struct {
 	ID     string // empty: the username is unknown
 	Person Record
 	PHC    string // empty: no password
+	SetBy  string // as in PasswordRecord
 	decoy  string // the hash to compare with then. Empty: a hash of this service
 }
 
@@ -30,7 +31,7 @@ func (s *Service) LookUp(ctx context.Context, username string) (a Holder, err er
 		}
 		a.ID, a.Person = id, rec
 		pw, _, err := Passwords.Find(tx, id)
-		a.PHC = pw.PHC
+		a.PHC, a.SetBy = pw.PHC, pw.SetBy
 		return err
 	})
 	if a.PHC == "" {
@@ -49,7 +50,7 @@ func (s *Service) HolderOf(ctx context.Context, id string) (a Holder, err error)
 			return err
 		}
 		pw, _, err := Passwords.Find(tx, id)
-		a.ID, a.Person, a.PHC = id, rec, pw.PHC
+		a.ID, a.Person, a.PHC, a.SetBy = id, rec, pw.PHC, pw.SetBy
 		return err
 	})
 	if a.PHC == "" {
@@ -126,5 +127,6 @@ func (a Holder) Rehash(tx storage.Tx, pw PasswordRecord, fresh string) error {
 	if fresh == "" {
 		return nil
 	}
-	return Passwords.Put(tx, a.ID, PasswordRecord{PHC: fresh, ChangedAt: pw.ChangedAt}, time.Time{})
+	pw.PHC = fresh
+	return Passwords.Put(tx, a.ID, pw, time.Time{})
 }

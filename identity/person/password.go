@@ -78,7 +78,7 @@ func (s *Service) ReplacePassword(tx storage.Tx, id string, n *HashedPassword) (
 				return false, err
 			}
 		}
-		return true, Passwords.Put(tx, id, PasswordRecord{PHC: n.phc, ChangedAt: n.Now}, time.Time{})
+		return true, Passwords.Put(tx, id, PasswordRecord{PHC: n.phc, ChangedAt: n.Now, SetBy: n.by.Untrusted()}, time.Time{})
 	})
 }
 

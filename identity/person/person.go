@@ -138,7 +138,7 @@ func (s *Service) CreateAs(ctx context.Context, n NewPerson, by audit.Actor, how
 	if err != nil {
 		return Details{}, err
 	}
-	prof.Profile.markStated(by, nil)
+	prof.Profile.MarkNew(by)
 	err = s.store.Update(ctx, func(tx storage.Tx) error {
 		if err := s.CheckConfigured(tx, &prof, nil, now); err != nil {
 			return err
@@ -161,7 +161,7 @@ func (s *Service) CreateAs(ctx context.Context, n NewPerson, by audit.Actor, how
 			return err
 		}
 		if phc != "" {
-			if err := Passwords.Create(tx, id, PasswordRecord{PHC: phc, ChangedAt: now}, time.Time{}); err != nil {
+			if err := Passwords.Create(tx, id, PasswordRecord{PHC: phc, ChangedAt: now, SetBy: by.Untrusted()}, time.Time{}); err != nil {
 				return err
 			}
 		}

@@ -46,6 +46,9 @@ type EmailAddress struct {
 	Value    string `json:"value" cbor:"4,keyasint"`
 	// Stated says that no one but an administrator below owner says that the address is verified. Then it links no one.
 	Stated bool `json:"-" cbor:"5,keyasint,omitempty"`
+	// SetBy is who has entered the address, if they are audit.Actor.Untrusted. Then no one with a role in the admin
+	// console gets a link there that lets its reader sign in.
+	SetBy string `json:"-" cbor:"6,keyasint,omitempty"`
 }
 
 // PhoneNumber is one of a person's telephone numbers. Exactly one is primary.
@@ -54,6 +57,7 @@ type PhoneNumber struct {
 	Verified bool   `json:"verified" cbor:"2,keyasint,omitempty"`
 	Tag      string `json:"tag,omitempty" cbor:"3,keyasint,omitempty"`
 	Value    string `json:"value" cbor:"4,keyasint"`
+	SetBy    string `json:"-" cbor:"5,keyasint,omitempty"` // as in EmailAddress
 }
 
 // Address is one of a person's postal addresses. At most one is primary.

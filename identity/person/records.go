@@ -106,6 +106,8 @@ type UsernameRecord struct {
 type PasswordRecord struct {
 	PHC       string    `cbor:"1,keyasint"`
 	ChangedAt time.Time `cbor:"2,keyasint"`
+	// SetBy is who has set it, if they are audit.Actor.Untrusted. Then it signs in no one with a role in the admin console.
+	SetBy string `cbor:"3,keyasint,omitempty"`
 }
 
 // configuredRecord is a person of the configuration.

@@ -24,6 +24,8 @@ type Edit struct {
 	Names []string
 	// Verified says that the addresses and numbers that the change marks as verified are. Otherwise it verifies none.
 	Verified bool
+	// Confirmed is an address that By has entered, even if the person had it before.
+	Confirmed string
 	// Foreign says that another system tells of the person: what cannot be kept is left out, as in a NewPerson. LeftOut
 	// is what the caller has left out already.
 	Foreign bool
@@ -161,6 +163,7 @@ func (u *updateTx) settle(was *Record, old *ProfileRecord, d *Details) (Record, 
 		return rec, prof, err
 	}
 	prof.Profile.markStated(u.By, &old.Profile)
+	prof.Profile.markSetBy(u.By, &old.Profile, u.Confirmed)
 	if err := RefuseOthers(u.tx, u.By, u.id, &rec, &prof.Profile, &old.Profile, was.Username); err != nil {
 		return rec, prof, err
 	}
@@ -225,7 +228,7 @@ func (u *updateTx) write(was, rec *Record, old, prof *ProfileRecord, changes []s
 		return err
 	}
 	if u.phc != "" {
-		if err := Passwords.Put(u.tx, u.id, PasswordRecord{PHC: u.phc, ChangedAt: u.now}, time.Time{}); err != nil {
+		if err := Passwords.Put(u.tx, u.id, PasswordRecord{PHC: u.phc, ChangedAt: u.now, SetBy: u.By.Untrusted()}, time.Time{}); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package webflow
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -104,11 +105,14 @@ func (s *Service) Admit(w http.ResponseWriter, r *http.Request, f FlowRecord, wh
 	rec.From(who.From)
 	var locale, username string
 	err = s.store.Update(r.Context(), func(tx storage.Tx) error {
-		person, err := who.Prove(tx, now)
+		p, err := who.Prove(tx, now)
+		if err == nil {
+			err = s.vouch(tx, &rec, &p)
+		}
 		if err != nil {
 			return err
 		}
-		rec.Epoch, locale, username = person.Epoch, person.Locale, person.Username
+		rec.Epoch, locale, username = p.Epoch, p.Locale, p.Username
 		if rec.Again, err = session.MarkSignedIn(tx, who.Person, now); err != nil {
 			return err
 		}
@@ -121,10 +125,13 @@ func (s *Service) Admit(w http.ResponseWriter, r *http.Request, f FlowRecord, wh
 				return err
 			}
 		}
-		e := (&session.Current{ID: sessionID, Session: rec, Person: person}).OwnEvent(ev[0], who.Reason)
+		e := (&session.Current{ID: sessionID, Session: rec, Person: p}).OwnEvent(ev[0], who.Reason)
 		e.ClientID = f.Demand.Client.ID
 		return s.events.Append(tx, e)
 	})
+	if errors.Is(err, person.ErrPlanted) {
+		return PlantedPassword(person.DefaultReturn)
+	}
 	if err != nil {
 		return err
 	}
@@ -142,6 +149,27 @@ func (s *Service) Admit(w http.ResponseWriter, r *http.Request, f FlowRecord, wh
 	s.session.SetCookies(w, rec, token, who.Device)
 	s.pages.Choose(w, r, locale)
 	return nil
+}
+
+// vouch marks a session that rests on a password that an untrusted actor has set. person.ErrPlanted: the person has a role
+// in the admin console.
+func (s *Service) vouch(tx storage.Tx, rec *session.Record, p *person.Record) error {
+	if rec.Passkey == "" && !rec.Vouched {
+		pw, _, err := person.Passwords.Find(tx, rec.PersonID)
+		if err != nil {
+			return err
+		}
+		rec.Vouched = pw.SetBy != ""
+	}
+	if rec.Vouched && s.person.HasRole(p) {
+		return person.ErrPlanted
+	}
+	return nil
+}
+
+// PlantedPassword answers a password that an untrusted actor has set, of a person with a role in the admin console.
+func PlantedPassword(again string) error {
+	return &Answer{Status: http.StatusForbidden, Key: "error.planted_password", Again: again, Cause: person.ErrPlanted}
 }
 
 // RetryAfter says in the answer how long no attempt is allowed, and returns the seconds. (RFC 6585 4)

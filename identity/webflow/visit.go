@@ -44,7 +44,11 @@ func DashboardLevel(u *settings.Units) int {
 
 // Actor is the person of the request, whose own session stays.
 func (s *Service) Actor(r *http.Request, si *session.Current) audit.Actor {
-	return audit.Actor{ID: si.Session.PersonID, Name: si.Person.Username, Session: si.ID, Origin: s.origin(r)}
+	by := audit.Actor{ID: si.Session.PersonID, Name: si.Person.Username, Session: si.ID, Origin: s.origin(r)}
+	if si.Session.Vouched {
+		by.Vouched = "an API client or administrator"
+	}
+	return by
 }
 
 // SignOutForm names the form that signs a person out.

@@ -104,9 +104,20 @@ type Actor struct {
 	// BelowRoles says that the actor is a program that is not an administrator, such as an API client: it gives no role in
 	// the admin console, and does not get into the account of a person with one.
 	BelowRoles bool
+	// Vouched is who is Untrusted and on whose word alone the actor is who they seem to be. Empty: no one
+	Vouched string
 	// Check is called in the transaction of each event of the actor. An error undoes what has caused the event, such as
 	// when the actor has lost the right to it meanwhile. nil: nothing is checked
 	Check func(tx storage.Tx) error
+}
+
+// Untrusted returns the name of an actor by whose word no one gets into the account of a person with a role in the admin
+// console: a program, an administrator below owner, and who has no more than the word of one of them. "" for anyone else.
+func (a Actor) Untrusted() string {
+	if a.BelowOwner || a.BelowRoles {
+		return cmp.Or(a.Name, a.ID)
+	}
+	return a.Vouched
 }
 
 // Fill returns e as an event of the actor about a person.

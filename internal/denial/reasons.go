@@ -33,6 +33,8 @@ const (
 	WrongPassword      Reason = "wrong_password"
 	PersonBlocked      Reason = "person_blocked"
 	PersonInactive     Reason = "person_inactive"
+	PlantedPassword    Reason = "planted_password"
+	PlantedAccount     Reason = "planted_account"
 	PersonGone         Reason = "person_gone"
 	Throttled          Reason = "throttled"
 	TooManyBegun       Reason = "too_many_begun"
@@ -162,8 +164,16 @@ var meanings = map[Reason]meaning{
 	WrongPassword:  {"the password is wrong", "Try again, or choose a new password by a link."},
 	PersonBlocked:  {"the account is blocked", "Unblock the person: caddy gatehouse person unblock."},
 	PersonInactive: {"the account has not been activated", "Follow the link of the invitation, or send another one."},
-	PersonGone:     {"the account was changed or removed meanwhile", "Sign in again."},
-	Throttled:      {"there were too many attempts", "Wait until the time on the page is over."},
+	PlantedPassword: {
+		"the person has a role in the console, and a program or an administrator below owner has set the password",
+		"Make a link for a new password: an owner on the person's page, or caddy gatehouse person passwd.",
+	},
+	PlantedAccount: {
+		"the person has a role in the console, and an API client has linked the account elsewhere",
+		"Sign in another way, and connect the account again on the account page Security.",
+	},
+	PersonGone: {"the account was changed or removed meanwhile", "Sign in again."},
+	Throttled:  {"there were too many attempts", "Wait until the time on the page is over."},
 	TooManyBegun: {
 		"too many sign-ins were begun from this network",
 		"Wait a moment. If many people share the address, name the proxy in trusted_proxies.",
