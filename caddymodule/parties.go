@@ -27,7 +27,10 @@ func (a *App) party(kind, id, text string) diagnostic.Finding {
 	option := kind + " " + id
 	tries := "`caddy gatehouse idp test " + id + "` tries it"
 	mend := "put a file there that is right, and reload; " + tries
+	reason, instead, doubt := strings.Cut(text, ": write ")
 	switch {
+	case doubt:
+		text, mend = reason, "write "+instead
 	case kind == kindSP:
 		mend = "put newer metadata there, or its https address, from which it is fetched again and again"
 	case strings.Contains(text, "metadata"):
@@ -102,7 +105,7 @@ func (i *instance) examineParties(ctx context.Context, a *App, found func(diagno
 	}
 	if len(a.persons.ServiceProviders.Sign) > 0 {
 		if faults, none := i.identity.ServiceProviders.KeyFaults(ctx); faults != nil {
-			reason := fmt.Sprintf("saml_sign: a key pair is passed over: %v", faults)
+			reason := fmt.Sprintf("saml_sign: people can sign in only at service providers that know the other key pair: %v", faults)
 			if none {
 				reason = fmt.Sprintf("saml_sign: nobody can sign in at a service provider: %v", faults)
 			}

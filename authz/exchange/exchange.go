@@ -105,6 +105,10 @@ func (s *service) exchange(ctx context.Context, q *grant.Request) (jsonresponse.
 	if x.elsewhere != "" {
 		return s.assert(ctx, x, sub)
 	}
+	err = s.deps.Clients.May(q.Client, clientstore.Permission{Grant: client.GrantTokenExchange, From: sub.from, To: x.targets})
+	if err != nil { // before scopes, which the client can lack
+		return nil, err
+	}
 	scope, err := s.narrow(x, sub)
 	if err != nil {
 		return nil, err
@@ -117,7 +121,7 @@ func (s *service) exchange(ctx context.Context, q *grant.Request) (jsonresponse.
 		return nil, oauth.InvalidScope(nil, "the client may have none of the scopes of the token")
 	}
 	err = s.deps.Clients.May(q.Client, clientstore.Permission{
-		Grant: client.GrantTokenExchange, Scope: scope, Details: details, Provider: sub.access.Provider, From: sub.from, To: x.targets,
+		Grant: client.GrantTokenExchange, Scope: scope, Details: details, Provider: sub.access.Provider,
 	})
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
 // TestResourceAsURLClassesWriteIt: a client that writes the address of its API through a URL class gets its token,
@@ -114,27 +115,42 @@ func TestScopesOfTheSite(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestUnknownResourceWithoutDefaultScopes: a client that names no scope, has no default ones and asks for a foreign
-// resource hears of the resource, at every endpoint, since its scopes would have come from there.
-func TestUnknownResourceWithoutDefaultScopes(t *testing.T) {
+// TestUnknownResourceWithoutScopes: a client without default scopes that names no scope and an unknown resource hears of
+// the resource, at every door.
+func TestUnknownResourceWithoutScopes(t *testing.T) {
 	t.Parallel()
-	h := authztest.New(t, authztest.WithTV(), authztest.WithConfig(func(c *authz.Config) {
-		for _, id := range []string{"shop", "reports", "tv"} {
+	h := authztest.New(t, authztest.WithExchangers(), authztest.WithConfig(func(c *authz.Config) {
+		for _, id := range []string{"reports", "legacy", "shop", "api"} {
 			authztest.ChangeClient(c, id, func(c *client.Client) { c.DefaultScopes = nil })
 		}
+		c.Clients = append(c.Clients, &client.Client{
+			ID: "radio", Secrets: []secret.String{secret.New(authztest.Secret("radio"))}, Grants: []string{"device_code"}, Scopes: []string{"openid"},
+		})
 	}))
-	for resource, want := range map[string]string{"https://else.example.com": "invalid_target", "": "invalid_scope"} {
-		for door, res := range map[string]*authztest.Response{
-			"token":                h.Token("reports", url.Values{"grant_type": {"client_credentials"}, "resource": {resource}}),
-			"pushed authorization": h.Call("/oauth/par", "shop", h.Params("shop", "scope", "", "resource", resource)),
-			"device authorization": h.Call("/oauth/device_authorization", "tv", url.Values{"resource": {resource}}),
-		} {
-			authztest.WantError(t, door+" for "+resource, res, http.StatusBadRequest, want)
-		}
-		res := h.Browser(authztest.Demo).Follow("/oauth/authorize?" + h.Params("shop", "scope", "", "resource", resource).Encode())
-		if _, params := res.Redirect(); params.Get("error") != want {
-			t.Errorf("authorization for %q = %v, want %s", resource, params, want)
+	const unknown = "https://nowhere.example.com/api"
+	with := func(f url.Values) url.Values {
+		f.Del("scope")
+		f.Set("resource", unknown)
+		return f
+	}
+	foreign := h.Tokens("shop", authztest.Demo, "scope", "openid").Access
+	for name, res := range map[string]*authztest.Response{
+		"client credentials": h.Token("reports", with(url.Values{"grant_type": {"client_credentials"}})),
+		"password": h.Token("legacy", with(url.Values{
+			"grant_type": {"password"}, "username": {authztest.Demo}, "password": {authztest.Password},
+		})),
+		"pushed request": h.Call("/oauth/par", "shop", with(h.Params("shop"))),
+		"device":         h.Call("/oauth/device_authorization", "radio", with(url.Values{})),
+		"token exchange": h.Token("api", with(authztest.ExchangeForm(foreign, "audience", ""))),
+	} {
+		authztest.WantError(t, name, res, http.StatusBadRequest, "invalid_target")
+		if says := res.Text("error_description"); !strings.Contains(says, unknown) {
+			t.Errorf("%s: %q, want the name of the resource", name, says)
 		}
 	}
-	h.Invariants(t)
+	b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
+	if _, params := b.Authorize("shop", "scope", "", "resource", unknown).Redirect(); params.Get("error") != "invalid_target" {
+		t.Errorf("authorization request: %v, want invalid_target", params)
+	}
+	authztest.WantError(t, "no scope and no resource", authztest.OwnToken(h), http.StatusBadRequest, "invalid_scope")
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/netip"
 	"net/url"
 	"regexp"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	"github.com/gatehouse-id/gatehouse/internal/spelling"
 )
 
 // CheckMatch refuses matchers that no request can match: a rule with them does nothing, and a protect with them guards
@@ -119,38 +119,59 @@ func checkPath(s string) error {
 		return fmt.Errorf("%q matches no request: a path has no query and no fragment; the matcher query looks at the query", s)
 	case strings.Trim(s, ". ") != s && !strings.HasSuffix(s, "*"):
 		return fmt.Errorf("%q matches no request: dots and spaces at the end of a path do not count: write %s", s, strings.TrimRight(s, ". "))
+	case strings.Contains(s, "//"):
+		return fmt.Errorf("%q matches no request: a path has no empty segment where rules look at it: write %s", s, slashes.ReplaceAllString(s, "/"))
 	case strings.Contains("/"+s+"/", "/../"), strings.Contains("/"+s+"/", "/./"):
 		return fmt.Errorf("%q matches no request: a path has no . and .. where rules look at it", s)
 	}
-	if plain := needlessEscape.ReplaceAllStringFunc(s, unescape); plain != s {
-		return fmt.Errorf("%q matches no request that spells the path as everyone does: write %s", s, plain)
-	}
-	return nil
+	return checkEscapes(s)
 }
 
-// needlessEscape are the escapes of characters that clients write as they are. (RFC 3986 2.3)
-var needlessEscape = regexp.MustCompile(`(?i)%(2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AE])`)
+// slashes are empty segments of a path.
+var slashes = regexp.MustCompile(`//+`)
 
-func unescape(s string) string {
-	out, err := url.PathUnescape(s)
-	if err != nil {
-		return s
+// checkEscapes refuses a pattern with an escape that no path has where rules look at it: of a character that needs none,
+// or of one that servers can take for a separator.
+func checkEscapes(s string) error {
+	for rest := s; ; {
+		_, after, found := strings.Cut(rest, "%")
+		if !found {
+			return nil
+		}
+		rest = after
+		if strings.HasPrefix(after, "*") { // Caddy's wildcard among escapes
+			continue
+		}
+		escape := "%" + after[:min(2, len(after))]
+		char, err := url.PathUnescape(escape)
+		if err != nil {
+			return fmt.Errorf("%q matches no request: %s is no escape of a character; write %%25 for a percent sign", s, escape)
+		}
+		switch {
+		case strings.Contains(`/\%;.`, char), char < " ", char == "\x7f":
+			return fmt.Errorf("%q matches no request: a path with %s is refused before the rules", s, escape)
+		case char < "\x7f" && url.PathEscape(char) == char:
+			return fmt.Errorf("%q matches no request, since %s needs no escape in a path: write %s", s, char, strings.ReplaceAll(s, escape, char))
+		}
 	}
-	return out
 }
 
-// methods are those of RFC 9110, PATCH and WebDAV. An application may have others.
+// methods are those of the registry of IANA, and of caches.
 var methods = []string{
-	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodConnect,
-	http.MethodOptions, http.MethodTrace, "PROPFIND", "PROPPATCH", "MKCOL", "COPY", "MOVE", "LOCK", "UNLOCK", "REPORT", "SEARCH",
+	"ACL", "BAN", "BASELINE-CONTROL", "BIND", "CHECKIN", "CHECKOUT", "CONNECT", "COPY", "DELETE", "GET", "HEAD", "LABEL", "LINK", "LOCK",
+	"M-SEARCH", "MERGE", "MKACTIVITY", "MKCALENDAR", "MKCOL", "MKREDIRECTREF", "MKWORKSPACE", "MOVE", "NOTIFY", "OPTIONS", "ORDERPATCH", "PATCH", "POST",
+	"PROPFIND", "PROPPATCH", "PURGE", "PUT", "QUERY", "REBIND", "REPORT", "SEARCH", "SUBSCRIBE", "TRACE", "UNBIND", "UNCHECKOUT", "UNLINK",
+	"UNLOCK", "UNSUBSCRIBE", "UPDATE", "UPDATEREDIRECTREF", "VERSION-CONTROL",
 }
 
 func checkMethod(s string) error {
 	if !httpguts.ValidHeaderFieldName(s) {
 		return fmt.Errorf("%q matches no request: write each method by itself, such as match method POST PUT", s)
 	}
-	for _, f := range caddyfileutil.Unknown([]string{strings.ToUpper(s)}, methods) {
-		return fmt.Errorf("%q matches no request: there is no such method, did you mean %s?", s, f.Near)
+	if upper := strings.ToUpper(s); !slices.Contains(methods, upper) {
+		if meant := spelling.Word(upper, methods); meant != "" {
+			return fmt.Errorf("%q matches no request: did you mean %s?", s, meant)
+		}
 	}
 	return nil
 }

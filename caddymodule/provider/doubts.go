@@ -82,25 +82,34 @@ func (o *RemoteOptions) doubtDetails(r *caddyfileutil.Resolver, foreign func(det
 }
 
 // doubtPort looks at the address of a directory, whose scheme and port contradict each other by the ports that are
-// usual.
-func doubtPort(r *caddyfileutil.Resolver, address string) {
-	u, err := url.Parse(address)
+// usual. reason is "" if they do not.
+func doubtPort(address string) (reason, mend string) {
+	u, err := url.Parse(strings.TrimSpace(address))
 	if err != nil {
-		return
+		return "", ""
 	}
-	mend := ""
 	switch port := u.Port(); {
 	case u.Scheme == "ldaps" && (port == "389" || port == "3268"):
 		mend = fmt.Sprintf("write `ldaps://%s`, or `ldap://%s` with `starttls`", u.Hostname(), u.Host)
 	case u.Scheme == "ldap" && (port == "636" || port == "3269"):
 		mend = fmt.Sprintf("write `ldaps://%s`", u.Host)
 	default:
-		return
+		return "", ""
 	}
-	r.Lack(caddyfileutil.Fault{
-		Option: "url",
-		Reason: fmt.Sprintf("url %s: directories speak the other one of ldap and ldaps at port %s", address, u.Port()), Mend: mend,
-	})
+	return fmt.Sprintf("url %s: directories speak the other one of ldap and ldaps at port %s", address, u.Port()), mend
+}
+
+// doubts returns what is allowed in a stored login method and probably not meant.
+func doubts(m *settings.LoginMethod) (out []string) {
+	if m.LDAP == nil {
+		return nil
+	}
+	for address := range strings.SplitSeq(m.LDAP.ServerURLs, ",") {
+		if reason, mend := doubtPort(strings.TrimSpace(address)); reason != "" {
+			out = append(out, reason+": "+mend)
+		}
+	}
+	return out
 }
 
 // isDetail reports whether a word is the very name of a detail.

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/base64"
+	"encoding/json"
 	"net/http"
 	"regexp"
 	"slices"
@@ -120,7 +121,7 @@ func TestOneOfTheKeyPairsIsMissing(t *testing.T) {
 	}
 	pair := servertest.KeyPairOf(t, "saml-2026", "RSA", key, 400*24*time.Hour)
 	s.MustCall(http.MethodPost, "/v2/config/certificates", map[string]any{"key_pair": pair}, http.StatusOK)
-	s.WantFinding("Caddyfile:", "saml_sign: a key pair is passed over", "saml-2027")
+	s.WantFinding("Caddyfile:", "saml_sign: people can sign in only at service providers that know the other key pair", "saml-2027")
 	list := servertest.Decode[[]keystore.Rotation](t, s.Run("", "key-pair", "list", "--json"))
 	i := slices.IndexFunc(list, func(r keystore.Rotation) bool { return r.Name == "saml-2026" })
 	wantPublished(s, "with one of two", list[i].Current)
@@ -253,4 +254,14 @@ func TestRotationTellsNoPrivateKey(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestDoubtfulPort: a stored directory whose scheme and port contradict each other is found as one of the Caddyfile is.
+func TestDoubtfulPort(t *testing.T) {
+	s := servertest.Configured(t, "")
+	s.MustLoad()
+	s.MustCall(http.MethodPost, "/api/v2/config", json.RawMessage(`{"login_methods":{"login_methods":[{"id":"office","name":"Office","type":"LDAP",
+		"enabled":true,"ladp_attributes":{"server_urls":"ldaps://localhost:636, ldaps://localhost:389","user_distinguished_name":"cn=reader,dc=example,dc=com",
+		"password":"p","base_suffix":"dc=example,dc=com","match_pattern":"(uid=%s)"}}]}}`), http.StatusNoContent)
+	s.WantFinding("idp office: url ldaps://localhost:389: directories speak the other one of ldap and ldaps at port 389", "write `ldaps://localhost`")
 }

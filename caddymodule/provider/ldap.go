@@ -188,7 +188,9 @@ func (l *LDAPIDP) build(r *caddyfileutil.Resolver) {
 		EmailVerified: l.EmailVerified, Pool: r.Count("pool", l.Pool, checkPool), Timeout: l.remote.timeout,
 	}
 	for _, address := range l.cfg.URLs {
-		doubtPort(r, address)
+		if reason, mend := doubtPort(address); reason != "" {
+			r.Lack(caddyfileutil.Fault{Option: "url", Reason: reason, Mend: mend})
+		}
 	}
 	l.cfg.Networks = networks(r, "networks", l.Networks, checkNetwork)
 	l.cfg.BindPassword = secretOf(r, "bind", l.BindPassword)

@@ -66,7 +66,8 @@ type Deps struct {
 
 // managedProvider is a provider of the configuration API with what it was made of.
 type managedProvider struct {
-	method []byte // JSON
+	method []byte   // JSON
+	doubts []string // what is allowed in it and probably not meant
 	idp.Provider
 }
 
@@ -200,6 +201,9 @@ func (p *Manager) Warnings(ctx context.Context) map[string][]string {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for id, one := range p.managed {
+		out[id] = append(out[id], one.doubts...)
+	}
 	for id, err := range p.failed {
 		out[id] = append(out[id], "nobody can sign in: "+err.Error())
 	}
@@ -237,7 +241,7 @@ func (p *Manager) renew(ctx context.Context, methods []settings.LoginMethod, f *
 		have, ok := p.managed[m.ID]
 		if err == nil && (!ok || !bytes.Equal(have.method, raw)) {
 			changed = true
-			have = managedProvider{method: raw}
+			have = managedProvider{method: raw, doubts: doubts(&m)}
 			have.Provider, err = p.make(&m, kept)
 		}
 		if err != nil {

@@ -79,7 +79,7 @@ var Gatehouse = Block{
 		},
 		{
 			Word: "saml_sign", Arguments: "<key pair>…", Default: "Gatehouse's own", Example: "saml_sign saml-2027 saml-2026",
-			Text: "Key pairs of the [configuration API](configuration.md) that sign for service providers: the first one signs, all are in the metadata at `/sso/metadata`.",
+			Text: "Key pairs of the [configuration API](configuration.md) that sign for service providers: the first one that can be used signs, and all are in the metadata at `/sso/metadata`. One that is missing is a finding.",
 		},
 		{Word: "identity", Text: "The people, how they sign in, and how the pages look.", Blocks: []*Block{&Identity}},
 		{Word: "events", Text: "How long events are kept, and where they are sent.", Blocks: []*Block{&Events}},
