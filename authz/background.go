@@ -91,7 +91,7 @@ func (s *Server) removeUnused(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if err := s.registered.RemoveUnused(ctx); err != nil && ctx.Err() == nil {
-			s.deps.Log.Error("clients that nobody uses are not removed; trying again", zap.Error(err))
+			s.deps.Log.Error("clients that no one uses are not removed; trying again", zap.Error(err))
 		}
 		select {
 		case <-ctx.Done():

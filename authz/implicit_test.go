@@ -81,7 +81,7 @@ func TestImplicitErrors(t *testing.T) {
 		code    string
 		changes []string
 	}{
-		"nobody is signed in":  {"login_required", []string{"prompt", "none"}},
+		"no one is signed in":  {"login_required", []string{"prompt", "none"}},
 		"scope":                {"invalid_scope", []string{"scope", "nonsense"}},
 		"resource":             {"invalid_target", []string{"resource", "https://other.example.com"}},
 		"prompt":               {"invalid_request", []string{"prompt", "x"}},

@@ -107,11 +107,11 @@ func (b *bench) whileIssuing() error {
 		}
 	}
 	for _, n := range targets {
-		b.note(n.name+", p99 at 500/s idle, and beside 64 that issue tokens", "%.2f ms, %.2f ms", median(idle[n.name])/1000,
+		b.note(n.name+", p99 at 500/s idle, and while 64 issue tokens", "%.2f ms, %.2f ms", median(idle[n.name])/1000,
 			median(busy[n.name])/1000)
 	}
 	i, w := median(idle["introspection"]), median(busy["introspection"])
-	b.atMost("introspection, p99 in ms beside 64 that issue tokens, above idle", (w-i)/1000, 2)
+	b.atMost("introspection, p99 in ms while 64 issue tokens, above idle", (w-i)/1000, 2)
 	return nil
 }
 

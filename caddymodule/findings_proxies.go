@@ -41,7 +41,7 @@ func (a *App) checkProxies(app *caddyhttp.App) {
 			if gates.Named[name].CertificateHeader == "" {
 				block := "forward_auth " + name
 				found(a.Places.Of(block), block+
-					": client_cert_header is not about the questions of other proxies, so that tokens which are bound to a certificate open nothing here",
+					": client_cert_header is not about the questions of other proxies, so tokens which are bound to a certificate open nothing here",
 					"add `client_certificate_header` if the proxy sets the header on each request", block)
 			}
 		}

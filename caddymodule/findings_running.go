@@ -217,7 +217,7 @@ func (a *App) missingSenders(u *settings.Units, warn func(option, reason, mend s
 		{f.PasswordResetEnabled, mail, "features.password_reset_enabled", "is on, and there is no mail to send the link by", mendMail},
 		{
 			f.SignUpEnabled && (u.Attributes.Verification.EmailEnabled || activates), mail, "features.sign_up_enabled",
-			"is on, and there is no mail to confirm addresses by, so nobody can sign up", mendMail,
+			"is on, and there is no mail to confirm addresses by, so no one can sign up", mendMail,
 		},
 		{activates, mail, "features.person_activation", "sends links by e-mail, and there is no mail", mendMail},
 		{

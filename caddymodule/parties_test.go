@@ -623,7 +623,7 @@ func TestMetadataEnds(t *testing.T) {
 		until time.Duration
 		want  string
 	}{
-		{-48 * time.Hour, "nobody can sign in: its metadata was valid until"},
+		{-48 * time.Hour, "no one can sign in: its metadata was valid until"},
 		{48 * time.Hour, "its metadata is valid until"},
 	} {
 		if err := os.WriteFile(file, []byte(spMetadata(time.Now().Add(tt.until))), 0o600); err != nil {

@@ -165,7 +165,7 @@ func TestPeersMissingParts(t *testing.T) {
 		// Metadata can come later: the rest is served, and the provider signs in no one.
 		s.Extra = "idp late saml {\n\t\t\tmetadata /nonexistent/metadata.xml\n\t\t}"
 		s.MustLoad()
-		s.WantFinding("warning", "Caddyfile:", "idp late: nobody can sign in")
+		s.WantFinding("warning", "Caddyfile:", "idp late: no one can sign in")
 		s.Transport.CloseIdleConnections() // those of the configuration before
 		if res, body := s.Do(s.Request(http.MethodGet, "http://"+s.API+"/", nil)); res.StatusCode != http.StatusUnauthorized {
 			t.Errorf("without metadata: %d %s, want 401", res.StatusCode, body)

@@ -45,7 +45,7 @@ func (i *instance) keepSealed(ctx context.Context) {
 		case <-tick.C:
 		}
 		if err := errors.Join(i.config.Reseal(ctx), i.alerts.Reseal(ctx)); err != nil && ctx.Err() == nil {
-			i.log.Error("settings are not sealed anew; trying again", zap.Error(err))
+			i.log.Error("settings are not resealed; trying again", zap.Error(err))
 		}
 	}
 }
@@ -59,7 +59,7 @@ func (i *instance) resealAll(ctx context.Context) {
 	for after, reported := "", 0; ; {
 		part, err := i.reseal(ctx, after)
 		if err != nil && ctx.Err() == nil {
-			i.log.Error("what older encryption keys have sealed is not sealed anew; trying again", zap.Error(err))
+			i.log.Error("values that older encryption keys sealed are not resealed; trying again", zap.Error(err))
 			select {
 			case <-ctx.Done():
 			case <-time.After(resealAgain):

@@ -125,7 +125,7 @@ func TestDoctorAtNginx(t *testing.T) {
 				"auth_request /gatehouse;", "auth_request /gatehouse; error_page 401 = @open;", "location = /gatehouse",
 				"location @open { proxy_pass http://127.0.0.1:UPSTREAM; }\n\t\tlocation = /gatehouse",
 			},
-			failed: []string{"nobody is signed in", "the method DELETE"},
+			failed: []string{"no one is signed in", "the method DELETE"},
 		},
 		{
 			name: "errors let in", down: true,
@@ -133,7 +133,7 @@ func TestDoctorAtNginx(t *testing.T) {
 				"AUTH", "127.0.0.1:1", "auth_request /gatehouse;", "auth_request /gatehouse; error_page 500 = @open;",
 				"location = /gatehouse", "location @open { proxy_pass http://127.0.0.1:UPSTREAM; }\n\t\tlocation = /gatehouse",
 			},
-			failed: []string{"Gatehouse is down: nobody is signed in", "Gatehouse is down: a valid token"},
+			failed: []string{"Gatehouse is down: no one is signed in", "Gatehouse is down: a valid token"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -236,7 +236,7 @@ func (c *nodes) also(ctx context.Context, w *worker) {
 			c.Unanswered.Add(1)
 			c.Ledger.fail("stranger", a)
 		case a.Status != http.StatusUnauthorized:
-			c.violation("protect answered %d to a token that nobody has issued", a.Status)
+			c.violation("protect answered %d to a token that no one has issued", a.Status)
 		}
 		return
 	}

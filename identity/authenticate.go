@@ -286,7 +286,7 @@ func (s *Service) checkPassive(a *authentication) (*authn.Result, error) {
 		return nil, nil
 	}
 	return nil, &authn.Refusal{
-		Code: "login_required", Reason: "nobody is signed in, or not as is demanded", Elsewhere: a.ways.Straight != nil,
+		Code: "login_required", Reason: "no one is signed in, or not as is demanded", Elsewhere: a.ways.Straight != nil,
 	}
 }
 

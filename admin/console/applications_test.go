@@ -53,10 +53,10 @@ func TestLastUseOfApplications(t *testing.T) {
 	}
 	b, path := h.as("viewer@example.com"), "/admin/applications"
 	if a := b.get(path); !slices.Equal(applicationsOn(a), []string{"alpha", "shop", "zeta"}) || strings.Contains(a.form(), "<time") {
-		t.Errorf("applications that nobody has used:\n%s", a.form())
+		t.Errorf("applications that no one has used:\n%s", a.form())
 	}
 	if a := b.get(path + "?order=unused"); !slices.Equal(applicationsOn(a), []string{"alpha", "shop", "zeta"}) {
-		t.Errorf("applications that nobody has used are in the order %q", applicationsOn(a))
+		t.Errorf("applications that no one has used are in the order %q", applicationsOn(a))
 	}
 
 	// 12:01 the shop by a code, 12:02 alpha for itself, 12:03 an API client about a token of the shop.

@@ -258,7 +258,7 @@ func (c *Console) jobScreen() *layout.Screen {
 			When: func(v *layout.Visit) bool { return !shownJob(v).State.Ended() },
 			May: func(v *layout.Visit) error {
 				if v.Role < layout.Role(shownJob(v).By.Role) {
-					return layout.Denied("somebody with more to say has begun it")
+					return layout.Denied("someone of higher rank has begun it")
 				}
 				return nil
 			},

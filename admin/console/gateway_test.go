@@ -336,7 +336,7 @@ func TestDoctorInTheConsole(t *testing.T) {
 	b := h.as("operator@example.com")
 	const wiki, shop = "/admin/sites/wiki.example.com/doctor", "/admin/sites/shop.example.com/doctor"
 	ask := func(target string, fields ...string) *answer { return b.submit(b.get(target), fields...) }
-	h.doctor.found = []sites.Finding{{Probe: "nobody is signed in", Verdict: "ok", What: "refused with 302"}}
+	h.doctor.found = []sites.Finding{{Probe: "no one is signed in", Verdict: "ok", What: "refused with 302"}}
 	if a := ask(wiki, "origin", "https://wiki.example.com"); a.Code != http.StatusOK ||
 		!strings.Contains(a.form(), "were refused, as they should be") || !strings.Contains(a.form(), "refused with 302") {
 		t.Errorf("a sound site: %d\n%s", a.Code, a.form())

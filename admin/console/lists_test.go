@@ -314,7 +314,7 @@ func TestApplicationIsUsed(t *testing.T) {
 	b := h.as("viewer@example.com")
 	if a := b.get(applicationPath("shop")); !strings.Contains(a.form(), "<dt>Last sign-in</dt><dd><span>—</span>") ||
 		strings.Contains(a.form(), "client=shop") {
-		t.Errorf("an application that nobody has used says:\n%s", a.form())
+		t.Errorf("an application that no one has used says:\n%s", a.form())
 	}
 	e, err := h.recorder.New(audit.Type{Type: "token.TokenIssuedEvent", Name: "Token Issued", Counts: audit.CountActive}, audit.Self)
 	h.must(err)

@@ -234,7 +234,7 @@ func (c *Console) member(v *layout.Visit, name, id string, in bool) error {
 				return err
 			}
 			if id == v.Me() {
-				return layout.Denied("nobody does this to themselves")
+				return layout.Denied("you cannot do this to yourself")
 			}
 			_, rec, err := c.Identity.Person.Find(tx, id)
 			if err != nil {

@@ -21,7 +21,7 @@ func (c *Console) seeAsAct() *layout.Act {
 		May: func(v *layout.Visit) error {
 			switch {
 			case c.frame.SeeAs == layout.Nobody || v.Role < c.frame.SeeAs:
-				return layout.Denied("nobody of this role looks at accounts")
+				return layout.Denied("this role cannot look at accounts")
 			case v.Rank >= v.Role:
 				return layout.Denied("the other one has as much to say")
 			}

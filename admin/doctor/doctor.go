@@ -146,7 +146,7 @@ func (e *examination) setUp() error {
 		}
 	}
 	if e.Live && e.Down {
-		return errors.New("choose one of live and down: what is down lets nobody in, and is probed with a recording upstream")
+		return errors.New("choose one of live and down: what is down lets no one in, and is probed with a recording upstream")
 	}
 	e.tls, e.host, e.path = u.Scheme == "https", u.Host, u.EscapedPath()
 	if e.path == "" {

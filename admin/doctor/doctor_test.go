@@ -140,7 +140,7 @@ func TestBadProxies(t *testing.T) {
 		verdict string
 		probes  []string // some of those that must have it
 	}{
-		"lets everything in":          {Failed, []string{"nobody is signed in", "an invalid token", "the method DELETE"}},
+		"lets everything in":          {Failed, []string{"no one is signed in", "an invalid token", "the method DELETE"}},
 		"lets OPTIONS in":             {Failed, []string{"the method OPTIONS"}},
 		"lets cookies in":             {Failed, []string{"malformed cookies"}},
 		"believes X-Original-URI":     {Failed, []string{"X-Original-URI of a public page"}},
@@ -156,7 +156,7 @@ func TestBadProxies(t *testing.T) {
 		"hands X-Original-URL on":       {Warning, []string{"headers by which frameworks read another path"}},
 		"hands certificates on":         {Warning, []string{"a made-up certificate of the client"}},
 		"refuses everything":            {Failed, []string{"a valid token"}},
-		"breaks":                        {Warning, []string{"nobody is signed in"}},
+		"breaks":                        {Warning, []string{"no one is signed in"}},
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
@@ -193,7 +193,7 @@ func TestLive(t *testing.T) {
 		}},
 		"an open page": {
 			page:   func(http.ResponseWriter, *http.Request) {},
-			failed: []string{"nobody is signed in", "malformed cookies"},
+			failed: []string{"no one is signed in", "malformed cookies"},
 		},
 		"one that lets HEAD in": {
 			page:   let(func(r *http.Request) bool { return r.Method == http.MethodHead }, http.StatusOK),
@@ -354,7 +354,7 @@ func TestMends(t *testing.T) {
 				t.Errorf("nothing to do about %d with %s", k, proxy)
 			}
 		}
-		for proxy := range mends[k] {
+		for proxy := range fixes[k] {
 			if proxy != "" && !slices.Contains(Proxies, proxy) {
 				t.Errorf("a mend for the unknown proxy %s", proxy)
 			}

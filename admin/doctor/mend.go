@@ -58,13 +58,13 @@ var fixes = map[kind]map[string]string{
 	},
 	aboutCertificate: {
 		"":        "set or delete the headers that name a certificate of the client in each request, before Gatehouse and the application see it: with `client_certificate_header` the client could claim any certificate",
-		"nginx":   "`proxy_set_header Client-Cert $ssl_client_escaped_cert` where Gatehouse is asked and beside `proxy_pass`, or to \"\"",
+		"nginx":   "`proxy_set_header Client-Cert $ssl_client_escaped_cert` where Gatehouse is asked and next to `proxy_pass`, or to \"\"",
 		"haproxy": "`http-request del-header Client-Cert` before it is set",
 		"envoy":   "`forward_client_cert_details: SANITIZE`, and `request_headers_to_remove` for the other names",
 	},
 	aboutPassedOn: {
 		"":      "delete these headers from requests: some frameworks route by them",
-		"nginx": "`proxy_set_header X-Original-URL \"\"`, and likewise for X-Original-URI, X-Rewrite-URL and X-Original-Method, beside `proxy_pass`",
+		"nginx": "`proxy_set_header X-Original-URL \"\"`, and likewise for X-Original-URI, X-Rewrite-URL and X-Original-Method, next to `proxy_pass`",
 	},
 }
 

@@ -49,7 +49,7 @@ func (e *examination) probes() []probe {
 	get := func(name string, k kind, header ...string) probe {
 		return probe{name: name, kind: k, method: "GET", target: e.path, header: header}
 	}
-	nobody := get("nobody is signed in", aboutGate)
+	nobody := get("no one is signed in", aboutGate)
 	nobody.first = true
 	valid := get("a valid token", aboutToken)
 	valid.token, valid.expects = true, passes
@@ -68,7 +68,7 @@ func (e *examination) whileUp(nobody, valid probe, get func(string, kind, ...str
 	list := []probe{
 		nobody, valid,
 		get("an invalid token", aboutGate, "Authorization: Bearer nonsense"),
-		get("identity headers and nobody signed in", aboutIdentity, e.madeUp(asWritten)...),
+		get("identity headers and no one signed in", aboutIdentity, e.madeUp(asWritten)...),
 		get("malformed cookies", aboutGate, "Cookie: "+e.cookies()),
 		get("the user agent of a health check", aboutGate, "User-Agent: kube-probe/1.30 GoogleHC/1.0 ELB-HealthChecker/2.0"),
 	}

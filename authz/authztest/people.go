@@ -476,7 +476,7 @@ func (p *People) authenticate(w http.ResponseWriter, r *http.Request, d authn.De
 	p.demands = append(p.demands, d)
 	s := p.current(r)
 	now := p.clock.Now()
-	refusal := &authn.Refusal{Code: "login_required", Reason: "nobody is signed in"}
+	refusal := &authn.Refusal{Code: "login_required", Reason: "no one is signed in"}
 	if s != nil {
 		switch {
 		case d.MaxAge >= 0 && now.Sub(s.AuthTime) > d.MaxAge, !d.SelectAccount && s.AuthTime.Before(d.NotBefore):

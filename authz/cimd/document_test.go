@@ -104,7 +104,7 @@ func TestClientByItsDocument(t *testing.T) {
 	v := authztest.DocumentParams(loopbackURI, "tools.read offline_access")
 	code, asked := authztest.AllowDocument(t, h, b, v)
 	if !asked {
-		t.Error("nobody was asked for a client that nobody has registered")
+		t.Error("nobody was asked for a client that no one has registered")
 	}
 	res := redeemDocument(h, code, loopbackURI)
 	if res.Status != http.StatusOK || res.Text("scope") != "tools.read offline_access" {

@@ -257,7 +257,7 @@ func (c *Client) checkGrants(p *Problems) {
 		p.Addf("password_only: the client does not have the grant password")
 	}
 	if c.HasGrant(GrantPassword) && c.HasGrant(GrantCode) { // docs/decisions/token-endpoint.md#password-grant
-		p.Addf("grants: password cannot stand beside authorization_code, which does without the password: keep one of them")
+		p.Addf("grants: password cannot be combined with authorization_code, which does without the password: keep one of them")
 	}
 	if c.HasGrant(GrantRefreshToken) && !c.HasGrant(GrantCode) && !c.HasGrant(GrantPassword) && !c.HasGrant(GrantDevice) {
 		p.Addf("grants: refresh_token needs a grant that gives one: add authorization_code")

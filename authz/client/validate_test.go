@@ -53,7 +53,7 @@ func TestValidateClient(t *testing.T) {
 		},
 		{
 			"password beside code", func(c *client.Client) { c.Grants = []string{"password", "authorization_code"} },
-			"cannot stand beside authorization_code",
+			"cannot be combined with authorization_code",
 		},
 		{"validate_bearer", func(c *client.Client) { c.Grants = []string{"validate_bearer"} }, ""},
 		{

@@ -52,7 +52,7 @@ func (x *request) readAssertion() error {
 	case len(audience) != 1:
 		return oauth.InvalidRequest(nil, "audience must be the issuer of one authorization server")
 	case f.Get("actor_token") != "" || f.Get("actor_token_type") != "":
-		return oauth.InvalidRequest(nil, "an identity assertion names nobody who acts")
+		return oauth.InvalidRequest(nil, "an identity assertion names no actor")
 	case f.Has("authorization_details"):
 		return oauth.InvalidDetails(nil, "an identity assertion has no authorization_details")
 	case x.kind != typeID && x.kind != typeRefresh:

@@ -34,7 +34,7 @@ const (
 var (
 	errUnknown = denial.New(denial.FlowExpired, "the pushed request is unknown, has expired, was finished, or is another client's")
 	errTooMany = denial.New(denial.TooManyBegun, "too much was begun from this network")
-	errFull    = denial.New(denial.TooManyBegun, "the client has pushed too many requests that nobody has finished")
+	errFull    = denial.New(denial.TooManyBegun, "the client has pushed too many requests that no one has finished")
 )
 
 // Deps are the dependencies of pushed requests. All are required.

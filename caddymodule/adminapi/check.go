@@ -75,14 +75,14 @@ func adminCheck(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error
 			continue
 		}
 		if known := slices.IndexFunc(answer.Findings, func(f diagnostic.Finding) bool {
-			return f.About == "idp "+id && strings.Contains(f.Reason, "nobody can sign in")
+			return f.About == "idp "+id && strings.Contains(f.Reason, "no one can sign in")
 		}); known >= 0 {
 			answer.Error = cmp.Or(answer.Error, answer.Findings[known].String())
 			continue
 		}
 		f := diagnostic.Finding{
 			Severity: diagnostic.Error, Place: i.PlaceOf("idp " + id),
-			Reason: "nobody can sign in by the identity provider " + strconv.Quote(id) + ": " + said,
+			Reason: "no one can sign in by the identity provider " + strconv.Quote(id) + ": " + said,
 			Mend:   "see whether its address is right, and whether this machine reaches it",
 		}
 		answer.Findings = append(answer.Findings, f)

@@ -60,7 +60,7 @@ func adminTestProvider(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 		switch {
 		case p.Disabled:
 			out.Steps = nil
-			out.Steps.Warn("state", "it is switched off, and signs nobody in", "remove `disabled`")
+			out.Steps.Warn("state", "it is switched off, and signs no one in", "remove `disabled`")
 		case len(out.Steps) == 0:
 			out.Steps.OK("configuration", "it names nothing that could be asked")
 		case out.Steps.Err() != nil:

@@ -358,7 +358,7 @@ func TestSessionCommands(t *testing.T) {
 		return res.StatusCode == http.StatusOK && res.Request.URL.Path == "/account"
 	}
 	if !signedIn(one) || !signedIn(two) {
-		t.Fatal("nobody is signed in")
+		t.Fatal("no one is signed in")
 	}
 	type session struct {
 		ID, Username string

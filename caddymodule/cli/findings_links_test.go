@@ -80,7 +80,7 @@ func TestFindingsLeadToTheirCause(t *testing.T) {
 		`later is never reached`:                                        "/admin/sites/" + s.API,
 		`the matcher leaves all other paths of the site open`:           "/admin/sites/" + s.API,
 		`the policy offices is not in the Caddyfile`:                    "/admin/sites/" + s.API,
-		`nobody in the configuration is in the group "staf"`:            "/admin/sites/wiki.example.com",
+		`no one in the configuration is in the group "staf"`:            "/admin/sites/wiki.example.com",
 		`no client and no scope block names the scope "nothing.has.it"`: "/admin/sites/forward_auth%20bare",
 		`the group "nowhere" does not exist`:                            "/admin/groups",
 		`person looker@example.com: is no longer in the Caddyfile`:      "/admin/persons?q=looker%40example.com",

@@ -30,7 +30,7 @@ func TestCheckReportsGroupsThatDoNotExist(t *testing.T) {
 		http.StatusCreated)
 	s.Run("", "group", "add", "tester")
 	for _, group := range []string{"readers", "robots", "admins", "guests"} {
-		s.WantFinding("warning Caddyfile:", `the group "`+group+`" does not exist, so nobody is in it`, "caddy gatehouse group add "+group)
+		s.WantFinding("warning Caddyfile:", `the group "`+group+`" does not exist, so no one is in it`, "caddy gatehouse group add "+group)
 	}
 	s.WantFinding("warning policies.later.allow[0]", `the group "testers" does not exist`, `did you mean "tester"?`)
 	if all, _ := s.Findings(); strings.Contains(all, `"staff"`) || strings.Contains(all, `"mapped"`) ||

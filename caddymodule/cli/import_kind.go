@@ -48,7 +48,7 @@ func importCommand() *cobra.Command {
 		Use:   "import [<kind>] <file>...",
 		Short: "Imports people and clients of another system, or people from CSV, JSON lines or LDIF",
 		Long: `Imports what another system has exported, or a file of your own. People go into the running
-server, with the hashes of their passwords and, from Keycloak, their ids, so that
+server, with the hashes of their passwords and, from Keycloak, their ids, so
 applications recognise them. Clients are printed as blocks of the Caddyfile. What is not
 imported is listed with its line, and --dry-run lists it without importing anything.
 

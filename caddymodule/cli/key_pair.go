@@ -16,7 +16,7 @@ import (
 func keyPairCommands() *cobra.Command {
 	return group("key-pair", "Lists and rotates the key pairs by which providers and SAML applications know Gatehouse",
 		append(completeArguments(completeKeyPairs,
-			keyPairStep(keystore.Announce, "Publishes the next keys of a pair beside those in use", `Makes the next keys of a pair, and publishes them in the metadata and key sets beside those in use, which stay in
+			keyPairStep(keystore.Announce, "Publishes the next keys of a pair next to those in use", `Makes the next keys of a pair, and publishes them in the metadata and key sets next to those in use, which stay in
 use. Prints their certificate, for those who do not read metadata. Go on with switch when everyone knows it.`),
 			keyPairStep(keystore.Switch, "Uses the keys that were announced", `Lets the keys that were announced take the place of those in use. The former ones stay published and decrypt what is
 still encrypted for them. Go on with retire when everyone has read the new metadata.`),

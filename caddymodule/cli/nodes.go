@@ -24,7 +24,7 @@ that belongs to one server the list has this one.`,
 			lines := nodeTable(all).lines()
 			for _, n := range all {
 				if n.This && n.Written > 0 && n.Written < n.Format {
-					lines = append(lines, fmt.Sprintf("The records have format %d, so that servers can go back to the older version. When none will: caddy gatehouse upgrade finish", n.Written))
+					lines = append(lines, fmt.Sprintf("The records have format %d, so servers can go back to the older version. When none will: caddy gatehouse upgrade finish", n.Written))
 				}
 				if n.Problem != "" {
 					lines = append(lines, "WRONG  "+n.Problem)

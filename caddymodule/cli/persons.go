@@ -330,7 +330,7 @@ for the second factor again. Sessions go on; "person sign-out" ends them and the
 func unlockCommand() *cobra.Command {
 	var address string
 	cmd := &cobra.Command{
-		Use: "unlock [<username or id>]", Short: "Forgets failed sign-ins, so that a person or an address need not wait",
+		Use: "unlock [<username or id>]", Short: "Forgets failed sign-ins, so a person or an address need not wait",
 		Args: cobra.MaximumNArgs(1),
 		Long: `Forgets the failed sign-ins of a person, or what is counted against an address. "person unblock" lifts a block by an
 administrator, "person remove-step-up" removes a locked PIN.`,

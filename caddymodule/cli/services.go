@@ -42,9 +42,9 @@ func providerCommands() *cobra.Command {
 		ValidArgsFunction: completeProviders,
 		Long: `Lets the running server try what a sign-in at an identity provider needs: its metadata and keys, its certificates
 and clock, its addresses, and whether it knows Gatehouse. Each step is printed, with what to do where one
-fails. It signs nobody in. The exit status is 0 only if no step has failed.
+fails. It signs no one in. The exit status is 0 only if no step has failed.
 
-An OpenID or OAuth provider is asked to exchange a code that nobody has issued: one that knows the client
+An OpenID or OAuth provider is asked to exchange a code that no one has issued: one that knows the client
 refuses the code, one that does not refuses the client. At a directory the account that searches signs in,
 and reads the base.`,
 		Example: "  caddy gatehouse idp test staff",

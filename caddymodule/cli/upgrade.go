@@ -16,7 +16,7 @@ func finishCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "finish",
 		Short: "Lets all servers write what only the new version can read",
-		Long: `After an upgrade, servers that share a storage go on writing records in the form of the older version, so that
+		Long: `After an upgrade, servers that share a storage go on writing records in the form of the older version, so
 each of them can go back to it. When all run the new version and none will go back, this command
 ends that: an older version refuses to start from then on. It is refused while an older one runs. Most
 versions have the same form as the one before, and then there is nothing to do. A server with a storage

@@ -289,7 +289,7 @@ func (c *Cases) recognize(name string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("nobody describes %q: write a block `person %s { … }` before it, or - for a stranger", name, name)
+	return fmt.Errorf("no one describes %q: write a block `person %s { … }` before it, or - for a stranger", name, name)
 }
 
 // Outcome is the outcome of a case.

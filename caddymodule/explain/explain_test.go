@@ -240,7 +240,7 @@ public  -      GET  http://`+s.Addr+`/anything
 	}
 	for text, want := range map[string]string{
 		"":                               "has no cases",
-		"allow ada GET http://x/":        "nobody describes \"ada\"",
+		"allow ada GET http://x/":        "no one describes \"ada\"",
 		"allow - GET /x":                 "a path needs a line `site",
 		"alow - GET /x":                  "did you mean allow?",
 		"allow - GET":                    "want who, method and path",

@@ -90,7 +90,7 @@ func TestPolicyFindings(t *testing.T) {
 	s.MustLoad()
 	s.WantFinding("warning Caddyfile:", "is open to everybody by public /assets/*", "leave the path out of public")
 	s.WantFinding("warning Caddyfile:", "late is never reached, since the rule at Caddyfile:", "put the narrower rule first")
-	s.WantFinding("warning Caddyfile:", `nobody in the configuration is in the group "staf"`, `did you mean "staff"?`)
+	s.WantFinding("warning Caddyfile:", `no one in the configuration is in the group "staf"`, `did you mean "staff"?`)
 	s.Site = "protect orders.read {\n\t\tpolicy offices\n\t}"
 	s.MustLoad()
 	s.WantFinding("warning Caddyfile:", "the policy offices is not in the Caddyfile: until the configuration API has it, the site http://"+

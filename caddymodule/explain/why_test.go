@@ -75,7 +75,7 @@ func TestWhyOfASite(t *testing.T) {
 		t.Fatalf("a request without a token gets %s, want a reference", body)
 	}
 	if out := w.Run("", "why", got["ref"]); !strings.Contains(out,
-		"somebody who was not signed in was refused GET "+w.API+"/: no token or session") {
+		"someone who was not signed in was refused GET "+w.API+"/: no token or session") {
 		t.Errorf("why = %s", out)
 	}
 }
@@ -92,7 +92,7 @@ func TestWhyOfASignIn(t *testing.T) {
 		{"wrong password", "demo@example.com", "typed-secret-1", "wrong_password", "demo@example.com (person "},
 		{
 			"unknown name", "typed-name@example.com", "typed-secret-2", "unknown_name",
-			"somebody who was not signed in was refused the sign-in by password",
+			"someone who was not signed in was refused the sign-in by password",
 		},
 		{"blocked", "blocked@example.com", servertest.TestPassword, "person_blocked", "blocked@example.com (person "},
 	} {

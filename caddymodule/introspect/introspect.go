@@ -256,7 +256,7 @@ func (s *Server) Probe(ctx context.Context) error {
 		return err
 	}
 	if a.in.Active || a.why != "" {
-		return failure("it calls a token active that nobody has issued")
+		return failure("it calls a token active that no one has issued")
 	}
 	return nil
 }

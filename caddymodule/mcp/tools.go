@@ -112,7 +112,7 @@ func (o *Options) Needs(r *http.Request) ([]string, error) {
 			continue
 		}
 		if strings.TrimSpace(m.name) != m.name || strings.ContainsFunc(m.name, hidden) {
-			return nil, malformed("the name of the tool has white space around it, or characters that nobody sees")
+			return nil, malformed("the name of the tool has white space around it, or characters that no one sees")
 		}
 		for _, t := range o.Tools {
 			if matches(strings.ToLower(t.Name), strings.ToLower(m.name)) { // servers can be lax about case

@@ -122,7 +122,7 @@ func (n *Need) Findings(known Names, warn func(reason, mend string)) {
 		}
 	}
 	each(n.Scopes, known.Scopes, "nothing in the configuration names the scope %q")
-	each(n.Groups, known.Groups, "nobody in the configuration is in the group %q")
+	each(n.Groups, known.Groups, "no one in the configuration is in the group %q")
 	each(n.Clients, known.Clients, "the configuration has no client %q")
 	each(n.Providers, known.Providers, "the configuration has no identity provider %q")
 	for _, c := range n.Claims {

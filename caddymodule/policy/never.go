@@ -82,7 +82,7 @@ func checkMatcher(name string, raw json.RawMessage) error {
 		return nil
 	}
 	if len(values) == 0 {
-		return fmt.Errorf("names nothing, so that it matches no request")
+		return fmt.Errorf("names nothing, so it matches no request")
 	}
 	for _, v := range values {
 		if hasPlaceholder(v) {

@@ -70,7 +70,7 @@ func (p *Protect) assert(g *requestState, who *token.Introspection) *refusal {
 		}
 	}
 	if g.entrance.Assertions == nil {
-		f := cannotTell(errors.New("nobody signs assertions"))
+		f := cannotTell(errors.New("nothing here signs assertions"))
 		return &f
 	}
 	about := assertion.Statement{

@@ -58,7 +58,7 @@ func (p *Protect) findings(known policy.Names) (out []diagnostic.Finding) {
 	case !p.Login && !p.accepts && p.isWritten() &&
 		len(p.Groups)+len(p.Scopes)+len(p.Audience)+len(p.Clients)+len(p.Need.Scopes)+len(p.Need.Clients)+len(p.fixed.rules.Allow) == 0 &&
 		p.binder == nil:
-		warn("", "the site asks for no scope and no audience, so that every access token of this issuer opens it whose person fits",
+		warn("", "the site asks for no scope and no audience, so every access token of this issuer opens it whose person fits",
 			"name the `scopes` or the `audience` that a token must have, or the `clients`")
 	}
 	for _, s := range p.Scopes {

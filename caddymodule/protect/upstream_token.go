@@ -48,7 +48,7 @@ func (p *Protect) exchange(g *requestState) (string, *refusal) {
 		return "", nil
 	}
 	if g.entrance.Exchange == nil {
-		f := cannotTell(errors.New("nobody exchanges tokens"))
+		f := cannotTell(errors.New("nothing here exchanges tokens"))
 		return "", &f
 	}
 	text, err := g.entrance.Exchange.UpstreamToken(g.r.Context(), g.credential.token, p.UpstreamToken, p.Sites[0], p.origin(g.r))

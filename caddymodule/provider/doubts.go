@@ -32,7 +32,7 @@ func doubt(r *caddyfileutil.Resolver, option, from, to string, foreign func(deta
 	switch meant := settings.MeantClaim(to); {
 	case swapped(from, to, foreign):
 		r.Lack(caddyfileutil.Fault{
-			Option: option, Reason: fmt.Sprintf("%s %s %s: the attribute of the provider comes first, and then the detail, so nobody gets the detail %s", option, from, to, from),
+			Option: option, Reason: fmt.Sprintf("%s %s %s: the attribute of the provider comes first, and then the detail, so no one gets the detail %s", option, from, to, from),
 			Mend: fmt.Sprintf("write `%s %s %s`", option, to, from),
 		})
 	case meant != "":

@@ -203,7 +203,7 @@ func (l *LDAPIDP) build(r *caddyfileutil.Resolver) {
 		for _, m := range l.cfg.Groups.Map {
 			if strings.Contains(m.To, "=") && !strings.Contains(m.From, "=") {
 				r.Lack(caddyfileutil.Fault{
-					Option: "groups map", Reason: fmt.Sprintf("groups map %s %s: the group of the directory comes first, and then the group here, so nobody gets the group %s", m.From, m.To, m.From),
+					Option: "groups map", Reason: fmt.Sprintf("groups map %s %s: the group of the directory comes first, and then the group here, so no one gets the group %s", m.From, m.To, m.From),
 					Mend: fmt.Sprintf("write `map %s %s`", m.To, m.From),
 				})
 			}
@@ -213,7 +213,7 @@ func (l *LDAPIDP) build(r *caddyfileutil.Resolver) {
 		}
 	}
 	if r.Plain("migrate", l.Migrate, checkMigrate); l.Migrate != "" && l.Couple != "" {
-		r.Fail("couple: with migrate nobody signs in at the directory itself, so there is nothing to link: remove one of them")
+		r.Fail("couple: with migrate no one signs in at the directory itself, so there is nothing to link: remove one of them")
 	}
 	if l.Couple != "" && !l.EmailVerified {
 		r.Fail("couple: addresses of the directory count as verified only with email_verified")

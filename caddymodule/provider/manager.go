@@ -169,7 +169,7 @@ func (p *Manager) open(id string, remote remoteIDP) idp.Provider {
 			return source
 		}
 	}
-	p.deps.Log.Error("nobody can sign in at the provider until its configuration is loaded again", zap.String("provider", id), zap.Error(err))
+	p.deps.Log.Error("no one can sign in at the provider until its configuration is loaded again", zap.String("provider", id), zap.Error(err))
 	return idp.Unusable(err, remote.path() == "")
 }
 
@@ -205,7 +205,7 @@ func (p *Manager) Warnings(ctx context.Context) map[string][]string {
 		out[id] = append(out[id], one.doubts...)
 	}
 	for id, err := range p.failed {
-		out[id] = append(out[id], "nobody can sign in: "+err.Error())
+		out[id] = append(out[id], "no one can sign in: "+err.Error())
 	}
 	return out
 }

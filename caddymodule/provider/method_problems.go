@@ -74,14 +74,14 @@ var membersOf = map[string]members{
 // otherwise are problems whose text names options, with what it says of members.
 var otherwise = []struct{ begins, member, problem string }{
 	{"bind: name an account", "", "is missing: name an account that searches for people, or authentication_dn_template"},
-	{"bind: the account needs a password", "ladp_attributes.password", "is missing: without one a server lets anybody in as nobody"},
+	{"bind: the account needs a password", "ladp_attributes.password", "is missing: without one a server accepts anyone, as anonymous"},
 	{"bind and template:", "", "must be empty with user_distinguished_name: people are searched for, or named by a template: keep one of them"},
 	{"base: name the DN", "", "is missing: name the DN below which people are, such as ou=people,dc=example,dc=com"},
 	{"url: want 1 to", "", "names no server or too many: want addresses such as ldaps://ldap.example.com, with commas between them"},
 	{"want the metadata itself", "metadata", "must be the metadata itself or their https address"},
 	{"metadata is missing", "", "must be the metadata itself or their https address"},
-	{"the scheme digid needs client_key", mutualKey, "is missing: the back channel answers nobody without a certificate"},
-	{"the scheme etoegang needs client_key", mutualKey, "is missing: the back channel answers nobody without a certificate"},
+	{"the scheme digid needs client_key", mutualKey, "is missing: the back channel requires a client certificate"},
+	{"the scheme etoegang needs client_key", mutualKey, "is missing: the back channel requires a client certificate"},
 	{"key is missing", "", "is missing: name the key pair with the key of Apple"},
 }
 

@@ -226,7 +226,7 @@ func (o *RemoteOptions) provision(build func(*caddyfileutil.Resolver)) error {
 func (o *RemoteOptions) without(r *caddyfileutil.Resolver, option, format string, args ...any) {
 	o.unusable = fmt.Errorf(option+": "+format, args...)
 	r.Lack(caddyfileutil.Fault{
-		Watched: true, Option: option, Reason: "nobody can sign in: " + o.unusable.Error(),
+		Watched: true, Option: option, Reason: "no one can sign in: " + o.unusable.Error(),
 		Mend: "write the path of the file, from the directory that Caddy runs in, and reload",
 	})
 }

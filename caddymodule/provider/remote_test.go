@@ -181,7 +181,7 @@ func TestRemoteProviderRefused(t *testing.T) {
 	}{
 		"metadata": {
 			"idp partner saml {\n metadata ./none/there.xml\n}",
-			[]string{"idp partner: nobody can sign in", "none/there.xml: no such file"},
+			[]string{"idp partner: no one can sign in", "none/there.xml: no such file"},
 		},
 		"icon": {
 			"idp partner saml {\n metadata https://idp.example/m\n icon ./none.png\n}",

@@ -172,12 +172,12 @@ func TestConsoleTestsPolicies(t *testing.T) {
 		t.Errorf("a case that gets something else:\n%s", body)
 	}
 	for cases, want := range map[string]string{
-		people + "allow nobody@example.com GET /":                              "nobody describes",
+		people + "allow nobody@example.com GET /":                              "no one describes",
 		"allow demo@example.com GET /":                                         "a path needs a line",
 		people + "let eve GET /":                                               "unrecognized",
 		people + strings.Repeat("deny eve GET /x\n", 201):                      "at most 200 cases",
 		people + "deny eve GET /x header \"Host: other.example.com\"":          "the host is that of the url",
-		"site https://wiki.example.com\nallow {env.HOME} GET /reports/{$HOME}": "nobody describes &#34;{env.HOME}&#34;",
+		"site https://wiki.example.com\nallow {env.HOME} GET /reports/{$HOME}": "no one describes &#34;{env.HOME}&#34;",
 	} {
 		if body := ask("/admin/policies/office/test-policy", url.Values{"cases": {cases}}); !strings.Contains(body, want) {
 			t.Errorf("%q: no word of %q:\n%s", cases, want, body)

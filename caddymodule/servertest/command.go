@@ -66,7 +66,7 @@ func (s *Server) Findings() (string, error) {
 		Findings []struct{ Severity, Place, Reason, Mend string } `json:"findings"`
 	}](s.T, out).Findings {
 		if f.Reason == "" || f.Mend == "" {
-			s.T.Errorf("finding without reason or mend: %+v", f)
+			s.T.Errorf("finding without reason or fix: %+v", f)
 		}
 		lines = append(lines, f.Severity+" "+f.Place+" "+f.Reason+": "+f.Mend)
 	}

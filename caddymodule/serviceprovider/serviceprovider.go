@@ -231,7 +231,7 @@ func (p *ServiceProvider) doubt(r *caddyfileutil.Resolver) {
 			})
 		}
 	}
-	say("name_id", p.NameAttribute, "probably nobody has a name there")
+	say("name_id", p.NameAttribute, "probably no one has a name there")
 	for _, a := range p.Attributes {
 		say("attributes", a.Source, "it is probably never told")
 	}

@@ -227,7 +227,7 @@ func TestVerificationEmail(t *testing.T) {
 		t.Errorf("addresses = %q", got)
 	}
 	u.Attributes.Verification.EmailEnabled = true
-	wantDone(t, "an address that nobody has verified", contact(b, "primary", "plain@example.org"), "/account/profile")
+	wantDone(t, "an address that no one has verified", contact(b, "primary", "plain@example.org"), "/account/profile")
 	wantDone(t, "verifying it", contact(b, "verify", "plain@example.org"), "/account/profile/confirm")
 	h.CheckInvariants()
 }

@@ -121,7 +121,7 @@ func Operations() []openapi.Operation {
 		},
 		{
 			Method: http.MethodPost, Path: "/api/persons/{id}/codes", ID: "makeCode", Tag: personsAPI,
-			Summary: "Makes a code for a person that somebody delivers, in place of the one before",
+			Summary: "Makes a code for a person that someone delivers, in place of the one before",
 			Body:    codeRequest{}, Answers: []openapi.Answer{
 				{Status: http.StatusCreated, Body: challenge.DeliveredCode{}},
 				{Status: http.StatusForbidden, Text: "The person has a role in the admin console"},
@@ -132,7 +132,7 @@ func Operations() []openapi.Operation {
 		},
 		{
 			Method: http.MethodPost, Path: "/api/persons/invitations", ID: "invitePerson", Tag: personsAPI,
-			Summary: "Invites somebody: makes the person and sends a link",
+			Summary: "Invites someone: makes the person and sends a link",
 			Header:  []openapi.Param{{Name: jsonapi.PartitionHeader, Text: "Where the username is to be"}},
 			Body:    enrol.NewInvitation{}, Answers: []openapi.Answer{
 				{Status: http.StatusCreated, Body: enrol.Invitation{}},

@@ -128,7 +128,7 @@ func TestResetByTextNeeds(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a number that nobody has verified", func(t *testing.T) {
+	t.Run("a number that no one has verified", func(t *testing.T) {
 		t.Parallel()
 		x := newTexted(t)
 		x.withNumber("uma@example.com", "+31687654321", false)

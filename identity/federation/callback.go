@@ -244,7 +244,7 @@ func (s *Service) rejected(q *webflow.Request, a *Answer, why *idp.Rejection) er
 		return s.showTrouble(q, &a.exchange, "trouble.cancelled", http.StatusOK)
 	}
 	told := &authn.Refusal{
-		Code: "access_denied", Reason: "the identity provider has signed nobody in",
+		Code: "access_denied", Reason: "the identity provider has not signed anyone in",
 		SAMLStatus: why.SAMLStatus, Cause: why.Cause,
 	}
 	if why.Passive || a.Flow.Demand.Passive {

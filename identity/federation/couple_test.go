@@ -64,7 +64,7 @@ func TestCoupleByEmailRefuses(t *testing.T) {
 		id := identitytest.Known()
 		id.EmailVerified = false
 		if si := e.MustEnter(e.Browser(), id); si.Subject == e.DemoID() {
-			t.Error("coupled with the person of an address that nobody has verified")
+			t.Error("coupled with the person of an address that no one has verified")
 		}
 	})
 	t.Run("a provider without couple", func(t *testing.T) {

@@ -58,7 +58,7 @@ func (s *Service) showDone(q *webflow.Request) error {
 		s.refuseAnswer(q, a, denial.PersonBlocked, err)
 		s.RecordFailure(q.Request, a.Flow.Demand.Client.ID, a.Provider.ID, "", a.Provider.Name+": the person is not active")
 		if a.Flow.Demand.Passive {
-			return s.refuse(q, a.Flow, &authn.Refusal{Code: "login_required", Reason: "nobody is signed in"})
+			return s.refuse(q, a.Flow, &authn.Refusal{Code: "login_required", Reason: "no one is signed in"})
 		}
 		return forbidden("error.denied")
 	case errors.Is(err, errRole):

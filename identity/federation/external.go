@@ -116,7 +116,7 @@ func (s *Service) RefuseExternal(q *webflow.Request, d authn.Demand, p *Member, 
 	}
 	s.front.Refuse(q, denial.Refusal{Where: denial.SignIn, Reason: reason, By: "request", Provider: id, ClientID: d.Client.ID}, err)
 	if d.Passive {
-		return &authn.Refusal{Code: "login_required", Reason: "the identity provider has signed nobody in"}
+		return &authn.Refusal{Code: "login_required", Reason: "the identity provider has not signed anyone in"}
 	}
 	answer := &webflow.Answer{Status: http.StatusForbidden, Key: key}
 	if key == "error.identity" { // the proxy can send another name the next time

@@ -371,7 +371,7 @@ func TestProviderRejection(t *testing.T) {
 	}
 	refusals = append(refusals, ask(b, "/next"))
 	want := &authn.Refusal{
-		Code: "access_denied", Reason: "the identity provider has signed nobody in", SAMLStatus: no.SAMLStatus,
+		Code: "access_denied", Reason: "the identity provider has not signed anyone in", SAMLStatus: no.SAMLStatus,
 		Cause: ("no_existing_customer???&code=evil" + strings.Repeat("x", 300))[:256],
 	}
 	if diff := cmp.Diff(want, refusals[0]); diff != "" {

@@ -57,7 +57,7 @@ var (
 	// errKnown says that the account of the directory has come here already.
 	errKnown = errors.New("the account is here already")
 	// errTaken says that the account would be that of someone else here.
-	errTaken = errors.New("the name or the address is somebody else's here")
+	errTaken = errors.New("the name or the address is another account's here")
 	errWait  = errors.New("too many tries")
 )
 

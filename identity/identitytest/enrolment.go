@@ -64,7 +64,7 @@ func (x *Inviting) Link() string {
 	x.T.Helper()
 	list := x.M.Take()
 	if len(list) == 0 {
-		x.T.Fatal("nobody was sent a link")
+		x.T.Fatal("no one was sent a link")
 	}
 	return list[len(list)-1].Link
 }

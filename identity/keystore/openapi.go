@@ -48,7 +48,7 @@ func Operations() []openapi.Operation {
 		},
 		{
 			Method: post, Path: "/v2/config/certificates/{certificateId}/rotation/announce", ID: "announceKeyPair",
-			Summary: "Makes the next keys of a pair and publishes them beside those in use", Answers: ok(Rotation{}),
+			Summary: "Makes the next keys of a pair and publishes them next to those in use", Answers: ok(Rotation{}),
 		},
 		{
 			Method: post, Path: "/v2/config/certificates/{certificateId}/rotation/switch", ID: "switchKeyPair",
@@ -66,7 +66,7 @@ func Operations() []openapi.Operation {
 	for i := range out {
 		if o := &out[i]; o.Method != get {
 			o.Header = []openapi.Param{{Name: "If-Match", Text: ifMatch}}
-			o.Answers = append(o.Answers, openapi.Answer{Status: http.StatusPreconditionFailed, Text: "Somebody else has changed it since"})
+			o.Answers = append(o.Answers, openapi.Answer{Status: http.StatusPreconditionFailed, Text: "Someone else has changed it since"})
 		}
 	}
 	return out

@@ -205,7 +205,7 @@ func TestPasskeyChallenges(t *testing.T) {
 		page := b.Get("/next")
 		f := b.ReadPasskeyForm(page)
 		if again := b.ReadPasskeyForm(b.Get(page.URL)); again.Challenge != f.Challenge {
-			t.Error("it has another challenge, so that the first one is lost")
+			t.Error("it has another challenge, so the first one is lost")
 		}
 		h.Clock.Advance(3 * time.Minute)
 		if again := b.ReadPasskeyForm(b.Get(page.URL)); again.Challenge == f.Challenge {

@@ -165,7 +165,7 @@ func TestPhoneSignsInFirst(t *testing.T) {
 	link, number := scan(code, t)
 	form := phone.Get(link)
 	if !strings.HasPrefix(form.URL, "/sign-in?flow=") || strings.Contains(form.Body.String(), "203.0.113.7") {
-		t.Fatalf("a phone where nobody is signed in = %s:\n%s", form.URL, form.Body)
+		t.Fatalf("a phone where no one is signed in = %s:\n%s", form.URL, form.Body)
 	}
 	a := phone.Post(form, "username", identitytest.Demo, "password", identitytest.DemoPassword)
 	form = phone.Get(a.Header().Get("Location"))

@@ -275,7 +275,7 @@ var enterpriseSchema = &schema{enterprise, "EnterpriseUser", "A person in an org
 	}},
 }}
 
-var ourUserSchema = &schema{ourUser, "GatehouseUser", "What Gatehouse knows of a person beside", []*attribute{
+var ourUserSchema = &schema{ourUser, "GatehouseUser", "What else Gatehouse knows of a person", []*attribute{
 	{
 		name: "state", description: "Where the person stands", mutability: readOnly,
 		canonical: []string{"INVITED", "INACTIVE", "ACTIVE", "BLOCKED"}, exact: true,
@@ -323,7 +323,7 @@ var groupSchema = &schema{coreGroup, "Group", "A set of persons", []*attribute{
 	}},
 }}
 
-var ourGroupSchema = &schema{ourGroup, "GatehouseGroup", "What Gatehouse knows of a group beside", []*attribute{
+var ourGroupSchema = &schema{ourGroup, "GatehouseGroup", "What else Gatehouse knows of a group", []*attribute{
 	{name: "permissions", description: "What introspection tells in group_permissions", multi: true, exact: true},
 }}
 

@@ -182,7 +182,7 @@ func (p *Provider) Warnings(now time.Time) []string {
 	}
 	source, err := samlidp.NewSource(p.Metadata, p.source(true), nil, func() time.Time { return now }, zap.NewNop())
 	if err != nil {
-		return []string{"nobody can sign in: " + err.Error()}
+		return []string{"no one can sign in: " + err.Error()}
 	}
 	return source.Warnings(context.Background())
 }
@@ -205,7 +205,7 @@ func (s *Service) Warnings(ctx context.Context, u *settings.Units) map[string][]
 	}
 	for _, id := range u.WithoutMetadata() {
 		if _, has := out[id]; !has {
-			out[id] = []string{"nobody can sign in by SAML: it has that type, and no saml_metadata yet"}
+			out[id] = []string{"no one can sign in by SAML: it has that type, and no saml_metadata yet"}
 		}
 	}
 	return out

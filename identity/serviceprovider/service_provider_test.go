@@ -240,7 +240,7 @@ func TestServiceProviderStatus(t *testing.T) {
 		change   []string
 		want     string
 	}{
-		"passive, and nobody is signed in":   {false, identitytest.WithAttributes(`IsPassive="true"`), "Responder NoPassive"},
+		"passive, and no one is signed in":   {false, identitytest.WithAttributes(`IsPassive="true"`), "Responder NoPassive"},
 		"passive, and a new sign-in":         {true, identitytest.WithAttributes(`IsPassive="true" ForceAuthn="true"`), "Responder NoPassive"},
 		"a class that there is not":          {true, context("exact", "urn:example:retina"), "Responder NoAuthnContext"},
 		"stronger than all":                  {true, context("better", "https://refeds.org/profile/mfa"), "Responder NoAuthnContext"},

@@ -57,7 +57,7 @@ func checkProfile(u *Units, c *checker) {
 	for i, r := range u.Profile.Rules {
 		at := "profile.required_attributes_validation_rules[" + strconv.Itoa(i) + "].any_of"
 		if len(r.AnyOf) == 0 {
-			c.add(at, "is empty: nobody could meet the rule")
+			c.add(at, "is empty: no one could meet the rule")
 		}
 		if hasTwice(r.AnyOf) {
 			c.add(at, "names an attribute twice")

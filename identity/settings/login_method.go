@@ -77,7 +77,7 @@ func checkLoginMethods(u *Units, c *checker) {
 			m.checkOwn(at, c)
 		}
 		if (m.Type == TypePassword || m.Type == TypeQRCode) && m.IdentityAssuranceLevel != 0 {
-			c.add(at+".identity_assurance_level", "must be 0: such a method says nothing about who somebody is")
+			c.add(at+".identity_assurance_level", "must be 0: such a method says nothing about who someone is")
 		}
 		for j, a := range m.CustomAttributeMappings {
 			if a.AttributeToMapFrom == "" || a.AttributeToMapTo == "" {

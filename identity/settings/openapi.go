@@ -150,7 +150,7 @@ func Operations() []openapi.Operation {
 		}
 		if method != http.MethodGet && path != "/api/config/extension/reload" {
 			o.Header = []openapi.Param{{Name: "If-Match", Text: "Only when what is there still has this entity tag (RFC 9110)"}}
-			o.Answers = append(o.Answers, openapi.Answer{Status: http.StatusPreconditionFailed, Text: "Somebody else has changed it since"})
+			o.Answers = append(o.Answers, openapi.Answer{Status: http.StatusPreconditionFailed, Text: "Someone else has changed it since"})
 		}
 		if o.ID == "putPolicy" {
 			o.Answers = append(o.Answers, openapi.Answer{Status: http.StatusCreated, Text: "The policy is new"})

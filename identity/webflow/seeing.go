@@ -109,7 +109,7 @@ func (s *Service) AnswerSeeing(q *Request, d authn.Demand) (result *authn.Result
 	case q.seeing.shown && q.SignIn.Session.Level >= max(d.Level, q.Settings.RequiredLevel(d.Client.ID)):
 		return q.SignIn.Result(), true, nil
 	case d.Passive:
-		return nil, true, &authn.Refusal{Code: "login_required", Reason: "an administrator is looking at somebody else's account"}
+		return nil, true, &authn.Refusal{Code: "login_required", Reason: "an administrator is looking at another person's account"}
 	}
 	return nil, true, errSeeing()
 }

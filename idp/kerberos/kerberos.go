@@ -242,7 +242,7 @@ func (p *Provider) Check(context.Context) (steps idp.Steps) {
 	name := p.service.PrincipalNameString()
 	if len(kinds) == 0 {
 		steps.Warn("keytab", "its keys for "+name+" are for RC4 alone, which is broken",
-			"give the account keys for AES, and make the keytab anew")
+			"give the account keys for AES, and make a new keytab")
 	} else {
 		steps.OK("keytab", "it has keys for %s", name)
 	}

@@ -30,7 +30,7 @@ func (p *Provider) checkServer(ctx context.Context, steps *idp.Steps, s *server)
 		steps.OK("server "+s.url, "answers, on this machine")
 	}
 	if p.cfg.BindDN == "" {
-		steps.OK("account", "none: people bind by themselves, so that only a sign-in shows whether base and template are right")
+		steps.OK("account", "none: people bind by themselves, so only a sign-in shows whether base and template are right")
 		return
 	}
 	if err := p.asService(ctx, c); err != nil {

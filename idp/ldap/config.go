@@ -122,7 +122,7 @@ func (c Config) checkPeople() error {
 	case c.BindDN == "" && c.Template == "":
 		return errors.New("bind: name an account that searches for people, or a template of the DNs that people have")
 	case c.BindDN != "" && c.BindPassword.Reveal() == "":
-		return errors.New("bind: the account needs a password: without one a server lets anybody in as nobody")
+		return errors.New("bind: the account needs a password: without one a server accepts anyone, as anonymous")
 	case c.BindDN != "" && c.Template != "":
 		return errors.New("bind and template: people are searched for, or bind by a template: keep one of them")
 	case c.Template != "":

@@ -251,7 +251,7 @@ func (c Config) refuses(q idp.Request) error {
 		return &idp.Rejection{Reason: "Google does not say when a person signed in"}
 	}
 	if q.Passive && (c.Preset == Apple || c.Preset == Itsme) {
-		return &idp.Rejection{Reason: "the provider signs nobody in without asking", Passive: true}
+		return &idp.Rejection{Reason: "the provider signs no one in without asking", Passive: true}
 	}
 	return nil
 }

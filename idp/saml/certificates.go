@@ -96,7 +96,7 @@ func (p *Provider) Warnings() []string {
 		if s.err == nil { // it is on its way
 			return nil
 		}
-		return []string{"nobody can sign in: its metadata cannot be read: " + s.err.Error()}
+		return []string{"no one can sign in: its metadata cannot be read: " + s.err.Error()}
 	}
 	return (&Validity{
 		Now: s.now(), Until: m.ValidUntil, Certificates: m.Published, AnyAge: s.cfg.AcceptExpired, Renewed: isRemote(s.cfg.Metadata) &&
@@ -124,13 +124,13 @@ func (v *Validity) Warnings() (out []string) {
 	day := func(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 	switch {
 	case !v.Until.IsZero() && !v.Now.Before(v.Until):
-		say("nobody can sign in: its metadata was valid until %s and has expired", day(v.Until))
+		say("no one can sign in: its metadata was valid until %s and has expired", day(v.Until))
 		return out
 	case v.Unusable != nil:
-		say("nobody can sign in: %v", v.Unusable)
+		say("no one can sign in: %v", v.Unusable)
 		return out
 	case !v.Until.IsZero() && !v.Renewed && v.Now.Add(warnBefore).After(v.Until):
-		say("its metadata is valid until %s, and nobody can sign in after that", day(v.Until))
+		say("its metadata is valid until %s, and no one can sign in after that", day(v.Until))
 	}
 	if v.Failure != nil {
 		say("its metadata could not be read again, and older metadata counts: %v", v.Failure)

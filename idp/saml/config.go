@@ -195,7 +195,7 @@ func (c Config) CheckMetadata(now time.Time) error {
 func (c Config) Warnings(now time.Time) []string {
 	if isRemote(c.Metadata) {
 		if _, err := c.trust(); err != nil {
-			return []string{"nobody can sign in: " + err.Error()}
+			return []string{"no one can sign in: " + err.Error()}
 		}
 		return nil
 	}

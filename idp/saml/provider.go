@@ -113,7 +113,7 @@ func (p *Provider) Begin(ctx context.Context, q idp.Request) (*idp.Next, error) 
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if p.scheme != nil && q.Passive {
-		return nil, &idp.Rejection{Reason: "the scheme signs nobody in without a page", Passive: true}
+		return nil, &idp.Rejection{Reason: "the scheme signs no one in without a page", Passive: true}
 	}
 	m, err := p.metadata.get(ctx)
 	if err != nil {

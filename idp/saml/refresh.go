@@ -197,7 +197,7 @@ func (s *source) ended(m *idpMetadata, err error) {
 // warn logs that no one can sign in with metadata that has been read.
 func (s *source) warn(m *idpMetadata) {
 	if err := m.usable(s.now()); err != nil {
-		s.log.Warn("nobody can sign in with the metadata of the provider", zap.Error(err))
+		s.log.Warn("no one can sign in with the metadata of the provider", zap.Error(err))
 	}
 }
 

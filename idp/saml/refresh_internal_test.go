@@ -282,7 +282,7 @@ func TestMetadataFile(t *testing.T) {
 	if m, err := w.metadata.get(t.Context()); m != nil || err == nil || !strings.Contains(err.Error(), name) {
 		t.Errorf("get without the file = %v, %v, want an error that names it", m, err)
 	}
-	if said := w.Warnings(); len(said) != 1 || !strings.Contains(said[0], "nobody can sign in") {
+	if said := w.Warnings(); len(said) != 1 || !strings.Contains(said[0], "no one can sign in") {
 		t.Errorf("Warnings without the file = %q", said)
 	}
 	put(metadataOf(entity, idpKey()))

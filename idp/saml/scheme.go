@@ -94,7 +94,7 @@ func (c Config) validateScheme() error {
 		wrong = append(wrong, fmt.Errorf("assurance %q of the scheme %s is none of %s", c.Assurance, c.Scheme, strings.Join(names, ", ")))
 	}
 	if s.client && c.ClientKey == "" {
-		wrong = append(wrong, fmt.Errorf("the scheme %s needs client_key: its back channel answers nobody without a certificate", c.Scheme))
+		wrong = append(wrong, fmt.Errorf("the scheme %s needs client_key: its back channel requires a client certificate", c.Scheme))
 	}
 	if c.Via != "" && (c.Scheme != EToegang || !isURI(c.Via)) {
 		wrong = append(wrong, fmt.Errorf("via %q is not the entity id of an authentication service of %s", c.Via, EToegang))

@@ -86,7 +86,7 @@ func (b txBody) slow(call *ast.CallExpr) string {
 		}
 	}
 	if (name == "Now" || name == "now") && len(call.Args) == 0 {
-		return "reads the clock: take the time before the transaction, so that it is one time however often fn runs"
+		return "reads the clock: take the time before the transaction, so it is one time however often fn runs"
 	}
 	if slices.Contains([]string{"Debug", "Info", "Warn", "Error"}, name) {
 		if field, ok := sel.X.(*ast.SelectorExpr); ok && strings.EqualFold(field.Sel.Name, "log") {
@@ -104,7 +104,7 @@ func (b txBody) slow(call *ast.CallExpr) string {
 func slowFunction(path, name string) string {
 	switch {
 	case path == "crypto/rand" || strings.HasPrefix(path, "math/rand"):
-		return "makes a random value: make it before the transaction, so that it is one value however often fn runs"
+		return "makes a random value: make it before the transaction, so it is one value however often fn runs"
 	case path == "time" && slices.Contains([]string{"Now", "Since", "Until"}, name):
 		return "reads the clock"
 	case path == "encoding/json":

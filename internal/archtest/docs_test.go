@@ -139,7 +139,7 @@ func TestExamplesKeepConnections(t *testing.T) {
 			}
 			seen++
 			if !wrapped.MatchString(e[1]) {
-				t.Errorf("%s: an example lacks the listener wrapper, so that its reloads lose requests:\n%s", f, e[1])
+				t.Errorf("%s: an example lacks the listener wrapper, so its reloads lose requests:\n%s", f, e[1])
 			}
 		}
 	}

@@ -323,7 +323,7 @@ func TestSentences(t *testing.T) {
 	}{
 		{
 			Refusal{Where: SignIn, Reason: UnknownName, By: "password", ClientID: "shop"},
-			"somebody who was not signed in was refused the sign-in by password for client shop: unknown username.",
+			"someone who was not signed in was refused the sign-in by password for client shop: unknown username.",
 		},
 		{
 			Refusal{

@@ -24,7 +24,7 @@ func (f *Refusal) who() string {
 	case f.ClientID != "" && (f.Where == OAuth || f.Where == API || f.Where == Site):
 		return "client " + f.ClientID
 	}
-	return "somebody who was not signed in"
+	return "someone who was not signed in"
 }
 
 func (f *Refusal) what() string {

@@ -208,7 +208,7 @@ var meanings = map[Reason]meaning{
 	LinkInvalid: {"the link is unknown, was used already or has expired", "Use the newest message, or ask for another link."},
 	FlowExpired: {"the sign-in took too long or was begun in another browser", "Start again in one browser."},
 	SignInNeeded: {
-		"the application asked for no page, and nobody is signed in",
+		"the application asked for no page, and no one is signed in",
 		"Let the application send the browser without prompt=none.",
 	},
 	CookiesMissing: {
@@ -224,7 +224,7 @@ var meanings = map[Reason]meaning{
 	},
 	RegistrationLimit: {
 		"too many clients have registered themselves",
-		"Wait, or raise limit or clients of registration. Those that nobody uses are removed by themselves.",
+		"Wait, or raise limit or clients of registration. Those that no one uses are removed by themselves.",
 	},
 	ClientDocument: {
 		"the metadata document of the client cannot be used",
@@ -296,7 +296,7 @@ var meanings = map[Reason]meaning{
 	},
 	ProofReplayed: {
 		"the DPoP proof was used before",
-		"Let the client make a new proof for each request. If it does, somebody sends copies of its requests.",
+		"Let the client make a new proof for each request. If it does, someone sends copies of its requests.",
 	},
 	ScopeNotAllowed:    {"the client is not allowed the scope, or it is unknown", "Allow the scope to the client, or ask for less."},
 	ResourceNotAllowed: {"the resource is unknown or not allowed to the client", "Name the resource at the client."},

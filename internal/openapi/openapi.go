@@ -144,7 +144,7 @@ func (o Operation) answers() []Answer {
 	if !o.Public {
 		add(http.StatusUnauthorized, "No or wrong credentials")
 		add(http.StatusForbidden, "The API client may not use this API")
-		add(http.StatusServiceUnavailable, "Nobody can tell now: try again later")
+		add(http.StatusServiceUnavailable, "Temporarily unavailable: try again later")
 	}
 	return out
 }

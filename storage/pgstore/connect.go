@@ -190,7 +190,7 @@ func connectError(err error) error {
 	case errors.As(err, &cert):
 		text = "the certificate of the database is not valid: " + cert.Err.Error()
 	case strings.Contains(err.Error(), "server refused TLS connection"):
-		text = "the database does not speak TLS: switch it on there (ssl = on), or, if nobody else can read what is sent, write sslmode=disable into the URL"
+		text = "the database does not speak TLS: switch it on there (ssl = on), or, if no one else can read what is sent, write sslmode=disable into the URL"
 	case strings.Contains(err.Error(), "read only connection"), strings.Contains(err.Error(), "read-only"):
 		text = "no host of the URL takes writes: each is a standby or read-only. Name the primary too, or promote one"
 	case errors.As(err, &dns):

@@ -217,7 +217,7 @@ func (s *Store) examine(c *session) (there bool, err error) {
 }
 
 func (s *Store) foreign(why string) error {
-	return refusal("the database has tables of somebody else under our names (%s): use another database, or another `schema`", why)
+	return refusal("the database has tables of another application under our names (%s): use another database, or another `schema`", why)
 }
 
 // columnsOf reports whether a table is there, and refuses one with other columns.

@@ -128,7 +128,7 @@ func (v *Visit) May(a *Act) error {
 	case v.Role < a.Role:
 		return Denied("the role does not reach")
 	case v.Self && !a.Own:
-		return Denied("nobody does this to themselves")
+		return Denied("you cannot do this to yourself")
 	case !v.Outranks(v.Rank) && !v.Self:
 		return Denied("the other one has as much to say")
 	case v.Rank == Owner && a.Spares:

@@ -10,7 +10,7 @@ var Documents = Block{
 	Options: []Option{
 		{
 			Word: "trust", Arguments: "<host>…", Default: "none",
-			Text: "Hosts of documents, and `*.example.com` for those below, whose clients people see without the note that nobody has verified them.", Example: "trust claude.ai vscode.dev",
+			Text: "Hosts of documents, and `*.example.com` for those below, whose clients people see without the note that no one has verified them.", Example: "trust claude.ai vscode.dev",
 		},
 		{
 			Word: "max_size", Arguments: "<size>", Default: "`64KiB`", Text: "The largest document that is read, from 5KiB to 1MiB.",

@@ -18,7 +18,7 @@ var Gatehouse = Block{
 		},
 		{
 			Word: "encryption_key", Arguments: "<key> [<older key>…]",
-			Default: "a key that is made once and kept beside the storage directory (`<directory>.key`, mode 0600)",
+			Default: "a key that is made once and kept next to the storage directory (`<directory>.key`, mode 0600)",
 			Text:    "Keys of 32 bytes in Base64 that seal private keys and other secrets at rest: the first one seals, all of them open. A backup contains none of them. `openssl rand -base64 32` makes one.",
 			Example: "encryption_key {env.GATEHOUSE_KEY}",
 		},
@@ -38,7 +38,7 @@ var Gatehouse = Block{
 		{
 			Word: "client_metadata_documents", Arguments: "[on|off]", Default: "on if a site has [`mcp`](#protect-mcp)",
 			Blocks: []*Block{&Documents},
-			Text:   "Clients that nobody has registered.",
+			Text:   "Clients that no one has registered.",
 		},
 		{
 			Word: "trust_issuer", Arguments: "<url>", Repeats: true, Text: "A build server or a cluster whose jobs get tokens without a secret.",
@@ -99,7 +99,7 @@ var Gatehouse = Block{
 		{
 			Word: "mtls_endpoint_aliases", Arguments: "<origin>", Default: "the issuer",
 			Example: "mtls_endpoint_aliases https://mtls.auth.example.com",
-			Text:    "The origin at which clients with a certificate find the endpoints, so that browsers at the issuer are not asked for one. A site with `gatehouse` and `client_auth` must serve it.",
+			Text:    "The origin at which clients with a certificate find the endpoints, so browsers at the issuer are not asked for one. A site with `gatehouse` and `client_auth` must serve it.",
 		},
 		{
 			Word: "shared_signals", Arguments: "named|all", Default: "none", Example: "shared_signals named",

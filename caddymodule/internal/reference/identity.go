@@ -25,7 +25,7 @@ session {
 			Word: "partitions", Arguments: "[<name>…]", Default: "off: everybody is in the partition `default`", Example: "partitions north south",
 			Text: "Keeps people apart: a username is unique within its partition only. Names limit which partitions there are, in addition to `default`; without names there can be any.",
 		},
-		{Word: "admin", Arguments: "[<username>…]", Default: "nobody", Blocks: []*Block{&Admin}, Text: "Who has a role in the admin console."},
+		{Word: "admin", Arguments: "[<username>…]", Default: "no one", Blocks: []*Block{&Admin}, Text: "Who has a role in the admin console."},
 		{Word: "session", Text: "How long sign-ins last.", Blocks: []*Block{&Session}},
 		{Word: "lockout", Text: "When failed sign-ins are slowed down. No lockout is permanent.", Blocks: []*Block{&Lockout}},
 		{Word: "password_hash", Text: "What a password hash costs.", Blocks: []*Block{&PasswordHash}},
@@ -73,9 +73,9 @@ session {
 				"For directories that give out the addresses themselves: anyone who writes it can sign in as the owner of an address wherever accounts are coupled by verified addresses.",
 		},
 		{
-			Word: "access_mail", Arguments: "<address>…", Default: "nobody", Example: "access_mail ops@example.com",
+			Word: "access_mail", Arguments: "<address>…", Default: "no one", Example: "access_mail ops@example.com",
 			Beside: "mail smtp smtp.example.com:587 {\n\tfrom no-reply@example.com\n}",
-			Text:   "Who is told by e-mail that somebody asks for access to a site with `request_access on`: once a day for each person and site, and of 20 requests an hour. It needs `mail`.",
+			Text:   "Who is told by e-mail that someone asks for access to a site with `request_access on`: once a day for each person and site, and of 20 requests an hour. It needs `mail`.",
 		},
 		{
 			Word: "access_mail_groups", Arguments: "<group>…", Default: "none", Example: "access_mail_groups admins",

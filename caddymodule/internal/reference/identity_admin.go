@@ -16,19 +16,19 @@ var Admin = Block{
 		},
 		{
 			Word: "helpdesk", Arguments: "<group>", Default: "`gatehouse-helpdesk`",
-			Text: "The group of those who look after people without a role.", Example: "helpdesk support",
+			Text: "The group of the administrators of people without a role.", Example: "helpdesk support",
 		},
 		{
 			Word: "operator", Arguments: "<group>", Default: "`gatehouse-operator`",
-			Text: "The group of those who look after groups and applications, too.", Example: "operator platform",
+			Text: "The group of the administrators of groups and applications, too.", Example: "operator platform",
 		},
 		{
-			Word: "owner", Arguments: "<group>", Default: "`gatehouse-owner`", Text: "The group of those who look after people with a role, too.",
+			Word: "owner", Arguments: "<group>", Default: "`gatehouse-owner`", Text: "The group of the administrators of people with a role, too.",
 			Example: "owner admins",
 		},
 		{
 			Word: "see_as", Arguments: "off|operator|owner", Default: "`off`",
-			Text: "Who can look at the account of somebody with less to say, as that person sees it: for 15 minutes, with a reason, without changing anything, and the person gets an e-mail. `operator`: operators and owners. `owner`: owners alone.", Example: "see_as owner",
+			Text: "Who can look at the account of someone of lower rank, as that person sees it: for 15 minutes, with a reason, without changing anything, and the person gets an e-mail. `operator`: operators and owners. `owner`: owners alone.", Example: "see_as owner",
 		},
 	},
 }

@@ -17,7 +17,7 @@ var Apple = Block{
 		{Word: "key_id", Arguments: "<text>", Default: "required", Text: "What Apple calls the key.", Example: "key_id FGHIJ67890"},
 		{
 			Word: "key", Arguments: "<key pair>", Default: "required",
-			Text: "The key pair with that key. It signs the client secret, which is made anew every few minutes.", Example: "key apple",
+			Text: "The key pair with that key. It signs the client secret, which is renewed every few minutes.", Example: "key apple",
 		},
 		{
 			Word: "scopes", Arguments: "<scope>…", Default: "`name email`",

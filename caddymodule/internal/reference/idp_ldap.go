@@ -63,12 +63,12 @@ var LDAP = Block{
 			Word: "identify_by", Arguments: "<attribute>",
 			Default: "`entryUUID`, `objectGUID`, `nsUniqueId`, `ipaUniqueID` or `GUID`, the first that the entry has",
 			Example: "identify_by employeeNumber",
-			Text:    "The attribute that identifies a person for good. Nobody else may ever get its value.",
+			Text:    "The attribute that identifies a person for good. No one else may ever get its value.",
 		},
 	}, slices.DeleteFunc(slices.Clone(remoteOptions), func(o Option) bool { return o.Word == "identify_by" || o.Word == "couple" }), []Option{
 		{
 			Word: "couple", Arguments: "email", Default: "the person is asked to sign in", Example: "couple email\nemail_verified",
-			Text: "Links by a verified address: somebody whose address an account here has signs in to that account. It needs `email_verified`.",
+			Text: "Links by a verified address: someone whose address an account here has signs in to that account. It needs `email_verified`.",
 		},
 	}),
 }

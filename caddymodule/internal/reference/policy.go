@@ -29,7 +29,7 @@ var (
 	}
 	ruleNeed = Option{
 		Word: "need", Arguments: "groups|scopes|person|client|provider|level|assurance|max_age|claim <value>…", Repeats: true,
-		Default: "that somebody is signed in, or a token",
+		Default: "a signed-in person, or a token",
 		Example: "need groups admins auditors\nneed level 3\nneed assurance 2\nneed claim department finance",
 		Text: "What is asked of the caller, all of it: one of `groups`, all `scopes` (a browser session has them once it has the levels that they need), one of the `person`s by username or id, one of the `client`s, one of the `provider`s of the sign-in, " +
 			"a least `level`, a least [identity `assurance` level](decisions/events.md#identity-assurance), a `max_age` of the sign-in, a `claim` with one of the values. A client with a token of its own has no groups, no levels and no sign-in.",
@@ -45,7 +45,7 @@ var (
 	}
 	sitePolicy = Option{
 		Word: "policy", Arguments: "<name>…",
-		Text: "The [policies](#policy) whose rules hold here, in this order, before those of the site itself. One that is not in the Caddyfile is looked for in the [configuration API](api.md#policies); while it is nowhere, nobody passes.", Example: "login\npolicy office",
+		Text: "The [policies](#policy) whose rules hold here, in this order, before those of the site itself. One that is not in the Caddyfile is looked for in the [configuration API](api.md#policies); while it is nowhere, no one passes.", Example: "login\npolicy office",
 	}
 	siteAllow = Option{
 		Word: "allow", Arguments: "{ … }", Repeats: true, Text: "A rule of this site that lets in, as in a [policy](#policy-allow).",

@@ -3,7 +3,7 @@ package reference
 // providerOptions are the options of every identity provider.
 var providerOptions = []Option{
 	{Word: "name", Arguments: "<text>", Default: "the id", Text: "What people and events call the provider.", Example: "name Partner account"},
-	{Word: "disabled", Text: "The provider is switched off and signs in nobody.", Example: "disabled"},
+	{Word: "disabled", Text: "The provider is switched off and signs no one in.", Example: "disabled"},
 	{
 		Word: "assurance", Arguments: "<1 to 4>", Default: "the provider assures nothing", Example: "assurance 2",
 		Text: "The [identity assurance level](decisions/events.md#identity-assurance) of everybody who signs in there: how well the provider knows who its people are. It stays with the person until they sign in there at another level, or unlink the provider.",
@@ -28,7 +28,7 @@ var remoteOptions = append([]Option{
 	},
 	{
 		Word: "couple", Arguments: "email", Default: "the person is asked to sign in", Example: "couple email",
-		Text: "Links by a verified address: somebody whose address an account here has signs in to that account. An account that also signs in at a provider without this option is not linked this way, " +
+		Text: "Links by a verified address: someone whose address an account here has signs in to that account. An account that also signs in at a provider without this option is not linked this way, " +
 			"because that provider could have entered the address. For SAML the provider's `email` counts as verified, unless `email_verified` is mapped and says otherwise; " +
 			"if the provider changes the NameID format, the address also moves a link to the new NameID.",
 	},

@@ -19,7 +19,7 @@ var Registration = Block{
 		},
 		{
 			Word: "expires", Arguments: "<duration>", Default: "`30d`", Example: "expires 7d",
-			Text: "A client is removed when nobody has used it for this long: counted from its registration, or from when the tokens of the last sign-in have ended.",
+			Text: "A client is removed when no one has used it for this long: counted from its registration, or from when the tokens of the last sign-in have ended.",
 		},
 		{
 			Word: "limit", Arguments: "<number>/m|h|d", Default: "`10/h`",

@@ -18,7 +18,7 @@ var ServiceProviderAttribute = Block{
 		{Word: "optional", Text: "People can leave it out when they are asked (`consent`).", Example: "optional"},
 		{
 			Word: "unverified", Default: "only what is verified is told",
-			Text:    "An address or a telephone number is told also if nobody has verified that it is the person's. For `email` and `phone_number`.",
+			Text:    "An address or a telephone number is told also if no one has verified that it is the person's. For `email` and `phone_number`.",
 			Example: "unverified",
 		},
 	},

@@ -18,7 +18,7 @@ var Postgres = Block{
 		},
 		{
 			Word: "cluster", Arguments: "<name>", Default: "`gatehouse`", Example: "cluster production",
-			Text: "The name that is written into the database at its first start. A database of another name is refused, so that a wrong URL does no harm.",
+			Text: "The name that is written into the database at its first start. A database of another name is refused, so a wrong URL does no harm.",
 		},
 		{
 			Word: "pool", Arguments: "<number>", Default: "`16`", Example: "pool 32",

@@ -128,7 +128,7 @@ func (w *walk) serve(here at) {
 	if here.guarded && here.ended == "" {
 		w.found = append(w.found, diagnostic.Finding{
 			Severity: diagnostic.Error, Place: here.guardedAt,
-			Reason: "protect: stands before gatehouse and removes its cookies, so nobody can sign in",
+			Reason: "protect: stands before gatehouse and removes its cookies, so no one can sign in",
 			Mend:   "write each of the two in a `handle` of its own",
 		})
 	}

@@ -30,8 +30,8 @@ func later(path, missing string) Effect { return Effect{Path: path, Later: missi
 // The functions that are missing.
 const (
 	// NoInstagram and NoIDIN are the reasons of types that wait for others than us.
-	NoInstagram = "Instagram signs nobody in: Meta ended the API for that (Basic Display) on 4 December 2024. Use FACEBOOK; it can be stored with enabled false"
-	NoIDIN      = "iDIN needs a contract with an acquiring bank, its addresses and its certificates, and there is nobody without them to test against; it can be stored with enabled false"
+	NoInstagram = "Instagram signs no one in: Meta ended the API for that (Basic Display) on 4 December 2024. Use FACEBOOK; it can be stored with enabled false"
+	NoIDIN      = "iDIN needs a contract with an acquiring bank, its addresses and its certificates, and it cannot be tested without them; it can be stored with enabled false"
 
 	noBSNk = "it opens polymorphic identities and pseudonyms, by private keys that BSNk issues to a service under contract, on a curve that the key pairs cannot hold; brokers that encrypt for encryption_key_id need none"
 )

@@ -186,7 +186,7 @@ var loginMethods = []Effect{
 	does("login_methods.login_methods[].apple_attributes.domain_verification_file_content",
 		"What is served at /.well-known/apple-developer-domain-association.txt, for Apple to check that the domain is yours; also while the method is off.", "AppleDomainFile"),
 	does("login_methods.login_methods[].apple_attributes.signing_key_id",
-		"The key pair with the key of Apple's .p8 file: an elliptic curve key on P-256. It signs the client secret, which is made anew every few minutes.", "LoginMethodMembersOfApple"),
+		"The key pair with the key of Apple's .p8 file: an elliptic curve key on P-256. It signs the client secret, which is renewed every few minutes.", "LoginMethodMembersOfApple"),
 	does("login_methods.login_methods[].apple_attributes.scopes", "Requested scopes: name, email or both; openid always is. Empty: both.",
 		"LoginMethodMembersOfApple"),
 	does("login_methods.login_methods[].facebook_attributes.clientId", "What Facebook calls Gatehouse.", "LoginMethodMembers"),
@@ -217,5 +217,5 @@ var loginMethods = []Effect{
 		"The sign-in page has a button for the code of the service itself. Off: only the address /sign-in/phone leads there.", "PhoneSwitches"),
 	does("login_methods.mobile_login.step_up_message", "What the phone says before it asks for the method of step_up_type.", "PhoneMessages"),
 	does("login_methods.mobile_login.step_up_type",
-		"The method that a person uses on the phone after scanning a code and before approving it: PIN, SMS, EMAIL, GOOGLE_AUTHENTICATOR, PUSH, EXTERNALLY_DELIVERED_CODE or PASSKEY. The sign-in has the level of that method. While the method is switched off, nobody signs in by phone. Empty: being signed in on the phone is enough.", "PhoneStepUp"),
+		"The method that a person uses on the phone after scanning a code and before approving it: PIN, SMS, EMAIL, GOOGLE_AUTHENTICATOR, PUSH, EXTERNALLY_DELIVERED_CODE or PASSKEY. The sign-in has the level of that method. While the method is switched off, no one signs in by phone. Empty: being signed in on the phone is enough.", "PhoneStepUp"),
 }

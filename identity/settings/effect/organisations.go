@@ -32,7 +32,7 @@ var organisations = []Effect{
 	does("organisations[].service_providers{}.second_factor",
 		"When a sign-in at the application needs a second step: WHEN_SET_UP, ALWAYS or ON_DEMAND, as step_up.second_factor. Of several organisations that list it the strictest counts. Empty: as the client says, else as step_up.second_factor.", "SecondFactor"),
 	does("organisations[].service_providers{}.type",
-		"The protocol by which the application signs people in: `SAML`, where nobody signs in before there is saml_metadata, or `OIDC` (also `OPENID_CONNECT`), which has none, in any case. By the other one nobody signs in there: with SAML the client of the same id is refused, with OIDC the SAML endpoints do not know it. Empty: as it asks. Of several organisations that list it each can exclude a protocol.", "ServiceProviderType"),
+		"The protocol by which the application signs people in: `SAML`, where no one signs in before there is saml_metadata, or `OIDC` (also `OPENID_CONNECT`), which has none, in any case. By the other one no one signs in there: with SAML the client of the same id is refused, with OIDC the SAML endpoints do not know it. Empty: as it asks. Of several organisations that list it each can exclude a protocol.", "ServiceProviderType"),
 	does("organisations[].service_providers{}.name",
 		"The name of a service provider with saml_metadata on pages. Pages of a client show the name of the client.",
 		"ServiceProviderOfAnOrganisation"),

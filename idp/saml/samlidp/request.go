@@ -176,7 +176,7 @@ func (q *Request) read(n *saml.Node) error {
 	if s := attr(n, "AssertionConsumerServiceIndex"); s != "" {
 		index, err := strconv.ParseUint(s, 10, 16)
 		if err != nil || q.serviceURL != "" {
-			return errors.New("AssertionConsumerServiceIndex is not a number, or stands beside an address")
+			return errors.New("AssertionConsumerServiceIndex is not a number, or is combined with an address")
 		}
 		q.serviceIndex = int(index)
 	}

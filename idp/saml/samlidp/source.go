@@ -145,7 +145,7 @@ func (s *Source) Warnings(ctx context.Context) []string {
 		if s.err == nil { // it is on its way
 			return nil
 		}
-		return []string{"nobody can sign in: its metadata cannot be read: " + s.err.Error()}
+		return []string{"no one can sign in: its metadata cannot be read: " + s.err.Error()}
 	}
 	return (&saml.Validity{
 		Now: s.now(), Until: m.ValidUntil, Certificates: m.Published, AnyAge: s.options.AcceptExpired, Renewed: isRemote(s.from) &&
