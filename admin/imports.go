@@ -177,7 +177,7 @@ func (s *Service) checkImport(ctx context.Context, id string, rec *jobRecord) er
 func recovered(read func() error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = errors.New("the file has what no export has")
+			err = errors.New("the file has content that no export has")
 		}
 	}()
 	return read()

@@ -14,7 +14,7 @@ import (
 // Errors of messages that are not sent now.
 var (
 	ErrTrying = errors.New("it is being sent at this moment")
-	ErrLate   = errors.New("what the message is about has ended")
+	ErrLate   = errors.New("the subject of the message has ended")
 )
 
 // outgoing returns the messages of a channel, or nil.

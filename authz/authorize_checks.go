@@ -273,7 +273,7 @@ func (s *Server) checkPrompt(_ context.Context, a *authorizeRequest) error {
 		}
 	}
 	if a.rec.has("none") && len(a.rec.Prompt) > 1 { // OpenID Connect Core 3.1.2.1
-		return oauth.InvalidRequest(nil, "prompt none stands alone")
+		return oauth.InvalidRequest(nil, "prompt none cannot be combined with other values")
 	}
 	return nil
 }

@@ -177,7 +177,7 @@ func (s *Server) logoutTarget(tx storage.Tx, l *signOut, clientID, target string
 }
 
 // errLogoutTarget says that the browser is not sent where an application wants it after the sign-out.
-var errLogoutTarget = errors.New("the address is none of the post_logout_redirect_uris of the client")
+var errLogoutTarget = errors.New("the address is not one of the post_logout_redirect_uris of the client")
 
 // sameTarget reports whether a target is the registered one: the same string (RP-Initiated Logout 3), or the same
 // origin with and without the slash of its start page, which URL classes add.

@@ -25,7 +25,7 @@ const (
 
 // errExpired and errBrowser are shown on pages: too little is known of the request to answer the client.
 var (
-	errExpired = errors.New("the request has expired or never was")
+	errExpired = errors.New("the request has expired or never existed")
 	errBrowser = errors.New("the request was started by another browser")
 	errTooMany = errors.New("too much was begun from this network")
 )

@@ -89,7 +89,7 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 	start := d.Token()
 	a.Places = caddyfileutil.ReadPlaces(d, "")
 	if d.NextArg() {
-		return d.Errf("gatehouse: unexpected argument %q, its options stand in a block", d.Val())
+		return d.Errf("gatehouse: unexpected argument %q, its options belong in a block", d.Val())
 	}
 	words := forwardauth.Subdirectives(&a.ForwardAuth)
 	maps.Copy(words, clientcert.Subdirectives(&a.Certificates))

@@ -131,7 +131,7 @@ func (a *App) buildIdentity(r *caddyfileutil.Resolver) identity.Config {
 		cfg.NoPasskeys = true
 	case "on":
 		if cfg.Issuer != "" && !passkey.Possible(cfg.Issuer) {
-			r.Fail("identity: passkeys: browsers allow them for an https issuer with a host name of several parts and for localhost: change the issuer, or leave passkeys away")
+			r.Fail("identity: passkeys: browsers allow them for an https issuer with a host name of several parts and for localhost: change the issuer, or leave passkeys out")
 		}
 	}
 	cfg.CommonPasswords = r.Plain("identity: common_passwords", i.CommonPasswords, checkOnOff) == "off"

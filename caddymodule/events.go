@@ -89,7 +89,7 @@ func (e *Events) readWebhook(d *caddyfile.Dispenser) error {
 		return err
 	}
 	if w.Secret == "" {
-		return caddyfileutil.At(start, fmt.Errorf("webhook: secret is missing: it signs what is posted"))
+		return caddyfileutil.At(start, fmt.Errorf("webhook: secret is missing: it signs the messages"))
 	}
 	e.Webhooks = append(e.Webhooks, w)
 	return nil
@@ -115,7 +115,7 @@ func (e *Events) buildWebhooks(r *caddyfileutil.Resolver) []notify.WebhookConfig
 			r.Fail("events: webhook: url is missing")
 		}
 		if w.Secret == "" {
-			r.Fail("events: webhook: secret is missing: it signs what is posted")
+			r.Fail("events: webhook: secret is missing: it signs the messages")
 		}
 		if u == "" || key == "" {
 			continue

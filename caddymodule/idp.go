@@ -86,7 +86,7 @@ func (a *App) loadIDPs() error {
 		for _, id := range slices.Sorted(maps.Keys(loaded)) {
 			p, ok := loaded[id].(provider.IDP)
 			if !ok {
-				return fmt.Errorf("gatehouse: idp %s: module %T is no identity provider", id, loaded[id])
+				return fmt.Errorf("gatehouse: idp %s: module %T is not an identity provider", id, loaded[id])
 			}
 			known, provider := a.idps.Add(id, p)
 			a.authz.Providers = append(a.authz.Providers, known)

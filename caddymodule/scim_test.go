@@ -100,7 +100,7 @@ func TestWhoMayProvision(t *testing.T) {
 		"no token":                        {"Bearer ", 401},
 		"no credentials":                  {"", 401},
 		"another scheme":                  {"Digest x", 401},
-		"a token that is none of ours":    {"Bearer " + strings.Repeat("x", 40), 401},
+		"a token that is not one of ours": {"Bearer " + strings.Repeat("x", 40), 401},
 		"a token as a password":           {basic("registrar", p.Bearer), 401},
 		"a token in front of credentials": {"Bearer " + p.Bearer + " " + basic("registrar", servertest.TestSecret), 401},
 	} {

@@ -57,7 +57,7 @@ func parseHandler(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 		return nil, err
 	}
 	if lines := caddyfileutil.Twice(h, "gatehouse"); lines != nil {
-		return nil, h.Errf("gatehouse: it stands in this site on line %d and on line %d: remove one of them", lines[0], lines[1])
+		return nil, h.Errf("gatehouse: it is in this site on line %d and on line %d: remove one of them", lines[0], lines[1])
 	}
 	if h.Option(caddyfileutil.AppName) == nil {
 		return nil, h.WrapErr(caddyfileutil.ErrNoApp("gatehouse"))
@@ -73,7 +73,7 @@ func (h *Handler) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return d.Errf("gatehouse: unexpected argument %q", d.Val())
 	}
 	if n := d.Nesting(); d.NextBlock(n) {
-		return caddyfileutil.At(at, errors.New("gatehouse: the directive of a site has no block: its options stand in the global block, `{ gatehouse { ... } }` at the top of the Caddyfile"))
+		return caddyfileutil.At(at, errors.New("gatehouse: the directive of a site has no block: its options belong in the global block, `{ gatehouse { ... } }` at the top of the Caddyfile"))
 	}
 	return nil
 }

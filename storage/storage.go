@@ -35,7 +35,7 @@ var (
 	ErrFull = errors.New("storage: free space is below the watermark")
 	// ErrLost says that what was answered is not there any more, since a database without it has taken the place of the
 	// one that had it. Nothing is answered until an operator has accepted that. It is an ErrUnavailable too.
-	ErrLost = fmt.Errorf("%w: writes that were answered are lost", ErrUnavailable)
+	ErrLost = fmt.Errorf("%w: acknowledged writes were lost", ErrUnavailable)
 	// ErrNewer says that a newer version has written what this one would misread. It is left as it is.
 	ErrNewer = errors.New("a newer version of Gatehouse has written this storage: use that version")
 	// ErrUnavailable says that the store cannot answer: closed, or poisoned by a commit whose outcome is unknown.

@@ -102,7 +102,7 @@ func (s *Service) Begin(ctx context.Context, to string, by audit.Actor) (id stri
 		return s.Recorder.Append(tx, by.Fill(e, "", rec.File))
 	})
 	if err != nil {
-		s.Log.Warn("a backup is made, and could not be noted", zap.Error(err))
+		s.Log.Warn("a backup is complete, and could not be recorded", zap.Error(err))
 		return "", nil
 	}
 	return e.ID, nil
@@ -128,7 +128,7 @@ func (s *Service) Copy(ctx context.Context, w io.Writer, id string, by audit.Act
 	if err := s.Store.Update(ctx, func(tx storage.Tx) error {
 		return change(tx, id, func(r *record) { r.Bytes, r.Seen = size, now })
 	}); err != nil {
-		s.Log.Warn("the size of a backup could not be noted", zap.Error(err))
+		s.Log.Warn("the size of a backup could not be recorded", zap.Error(err))
 	}
 	return nil
 }
@@ -298,7 +298,7 @@ func (s *Service) write(ctx context.Context, b storage.Backuper, id, file string
 		})
 	}
 	if err != nil {
-		s.Log.Warn("what became of a backup could not be noted", zap.String("file", file), zap.Error(err))
+		s.Log.Warn("the outcome of a backup could not be recorded", zap.String("file", file), zap.Error(err))
 	}
 }
 

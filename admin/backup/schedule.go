@@ -273,7 +273,7 @@ func (s *Service) Try(ctx context.Context, by audit.Actor) error {
 			return trials.Put(tx, only, now, time.Time{})
 		})
 		if err != nil {
-			s.Log.Warn("what became of a test of a backup could not be noted", zap.Error(err))
+			s.Log.Warn("the outcome of a test of a backup could not be recorded", zap.Error(err))
 		}
 	}(s.stopped)
 	return nil

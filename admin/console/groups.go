@@ -147,7 +147,7 @@ func (c *Console) mayChangeShown(v *layout.Visit) error { return c.mayChange(v, 
 // mayRename refuses the groups that the console hangs on.
 func (c *Console) mayRename(v *layout.Visit) error {
 	if c.frame.RoleOfGroup(shownGroup(v).Partition, shownGroup(v).Name) != layout.Nobody {
-		return layout.Denied("the rights of the console hang on the group")
+		return layout.Denied("the group gives rights in the console")
 	}
 	return nil
 }
@@ -267,7 +267,7 @@ func (c *Console) editGroup(v *layout.Visit, in url.Values) (layout.Result, erro
 	_, err := c.Identity.Person.UpdateGroup(v.Context(), shownGroup(v).ID, v.Actor(),
 		func(tx storage.Tx, now person.Group, change *person.GroupChange) error {
 			if c.frame.RoleOfGroup(now.Partition, now.Name) != layout.Nobody {
-				return layout.Denied("the rights of the console hang on the group")
+				return layout.Denied("the group gives rights in the console")
 			}
 			change.Name, change.Permissions = name, layout.Lines(in.Get("permissions"))
 			return v.Recheck(tx)

@@ -258,7 +258,7 @@ func TestImportAttacks(t *testing.T) {
 			}
 		}
 	})
-	t.Run("attack 812: a file that changes somebody with as much to say, oneself, or a password", func(t *testing.T) {
+	t.Run("attack 812: a file that changes someone of equal or higher rank, oneself, or a password", func(t *testing.T) {
 		t.Parallel()
 		h := newHarness(t)
 		b := h.as("operator@example.com")

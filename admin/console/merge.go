@@ -46,9 +46,9 @@ func mergeProblem(err error) error {
 func (c *Console) mayTakeOver(v *layout.Visit, partition string, groups []string) error {
 	switch rank := c.frame.RoleOf(partition, groups); {
 	case rank >= v.Role:
-		return layout.Denied("the other one has as much to say")
+		return layout.Denied("the other person is of equal or higher rank")
 	case rank != layout.Nobody && v.Role != layout.Owner:
-		return layout.Denied("the role would go over")
+		return layout.Denied("the merge would transfer the role")
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func (c *Console) merge(v *layout.Visit, in url.Values) (layout.Result, error) {
 				return err
 			}
 			if !v.Outranks(c.frame.RoleOf(keep.Partition, keep.Groups)) {
-				return layout.Denied("the other one has as much to say")
+				return layout.Denied("the other person is of equal or higher rank")
 			}
 			return c.mayTakeOver(v, gone.Partition, gone.Groups)
 		}))

@@ -112,7 +112,7 @@ func TestMerge(t *testing.T) {
 func TestMergeRights(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	t.Run("attack 558: a merge gives rights, or removes somebody with as much to say", func(t *testing.T) {
+	t.Run("attack 558: a merge gives rights, or removes someone of equal or higher rank", func(t *testing.T) {
 		keep := h.personID("nobody@example.com")
 		operator, owner := h.as("operator@example.com"), h.as("owner@example.com")
 		for _, c := range []struct {

@@ -77,7 +77,7 @@ func (c *Console) edit(v *layout.Visit, in url.Values) (layout.Result, error) {
 			return err
 		}
 		if !v.Outranks(c.frame.RoleOf(d.Partition, d.Groups)) {
-			return layout.Denied("the other one has as much to say")
+			return layout.Denied("the other person is of equal or higher rank")
 		}
 		return nil
 	})
@@ -197,7 +197,7 @@ func (c *Console) remove(v *layout.Visit, _ url.Values) (layout.Result, error) {
 			return err
 		}
 		if rank := c.frame.RoleOf(d.Partition, d.Groups); rank >= v.Role {
-			return layout.Denied("the other one has as much to say")
+			return layout.Denied("the other person is of equal or higher rank")
 		}
 		return nil
 	})
@@ -241,7 +241,7 @@ func (c *Console) member(v *layout.Visit, name, id string, in bool) error {
 				return err
 			}
 			if !v.Outranks(c.frame.RoleOf(rec.PartitionName(), rec.Groups)) {
-				return layout.Denied("the other one has as much to say")
+				return layout.Denied("the other person is of equal or higher rank")
 			}
 			if in {
 				change.Add = []string{id}

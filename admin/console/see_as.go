@@ -23,7 +23,7 @@ func (c *Console) seeAsAct() *layout.Act {
 			case c.frame.SeeAs == layout.Nobody || v.Role < c.frame.SeeAs:
 				return layout.Denied("this role cannot look at accounts")
 			case v.Rank >= v.Role:
-				return layout.Denied("the other one has as much to say")
+				return layout.Denied("the other person is of equal or higher rank")
 			}
 			return nil
 		},

@@ -161,7 +161,7 @@ func TestSeeAsChangesNothing(t *testing.T) {
 			t.Errorf("a form of the account of somebody else, sent for the own one: %d", a.Code)
 		}
 	})
-	t.Run("attack 555: seeing somebody with as much to say, oneself, without a reason, or when it is off", func(t *testing.T) {
+	t.Run("attack 555: seeing someone of equal or higher rank, oneself, without a reason, or when it is off", func(t *testing.T) {
 		for who, whom := range map[string][]string{
 			"operator@example.com": {"operator@example.com", "two.operator@example.com", "owner@example.com"},
 			"owner@example.com":    {"owner@example.com", "two.owner@example.com"},

@@ -121,7 +121,7 @@ func (c *Console) endListed(v *layout.Visit, in url.Values) (layout.Result, erro
 			}
 			_, p, err := c.Identity.Person.Find(tx, s.Person)
 			if refused = err == nil && s.Person != v.Me() && !v.Outranks(c.frame.RoleOf(p.PartitionName(), p.Groups)); refused {
-				err = layout.Denied("the other one has as much to say")
+				err = layout.Denied("the other person is of equal or higher rank")
 			}
 			return err
 		}

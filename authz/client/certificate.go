@@ -34,7 +34,7 @@ func (c *Client) checkSubject(p *Problems) {
 		p.Addf("mtls: the tokens of the client are bound to a key already: remove either mtls or dpop")
 	}
 	if c.MTLSRequired && (c.HasGrant(GrantImplicit) || c.HasGrant(GrantIDToken)) {
-		p.Addf("mtls: what a browser gets by implicit or id_token cannot be bound to a certificate: remove either")
+		p.Addf("mtls: tokens that a browser gets by implicit or id_token cannot be bound to a certificate: remove either")
 	}
 	if c.AuthMethod == MethodTLS && len(c.Secrets)+len(c.SecretHashes) > 0 {
 		p.Addf("secret: a client with auth_method tls_client_auth has a certificate instead: remove either")

@@ -48,7 +48,7 @@ func (c *Client) checkEncryption(p *Problems) {
 	Encryption{c.UserinfoEncAlg, c.UserinfoEnc}.check(p, "userinfo_encryption")
 	p.oneOf("userinfo_alg", c.UserinfoAlg, "RS256", "ES256", "EdDSA")
 	if c.UserinfoEncAlg != "" && c.UserinfoAlg == "" {
-		p.Addf("userinfo_encryption: what is encrypted is signed before: add userinfo_alg")
+		p.Addf("userinfo_encryption: encrypted responses are signed first: add userinfo_alg")
 	}
 	for _, o := range [...]struct{ option, alg string }{{"id_token_encryption", c.IDTokenEncAlg}, {"userinfo_encryption", c.UserinfoEncAlg}} {
 		if c.JWKS != nil && slices.Contains(EncryptionAlgorithms, o.alg) && EncryptionKey(c.JWKS.Keys, o.alg) == nil {

@@ -63,7 +63,7 @@ func validateRedirect(uri string, schemes []string) error {
 		return fmt.Errorf("must not have the scheme %s", u.Scheme)
 	}
 	if strings.Contains(u.Host+u.Path, "*") { // RFC 9700 4.1.3: exact string matching
-		return errors.New("has a *, which stands for nothing: redirect URIs are compared exactly, so name each of them")
+		return errors.New("has a *, which is not a wildcard here: redirect URIs are compared exactly, so name each of them")
 	}
 	if u.User != nil {
 		return errors.New("must not have user information")

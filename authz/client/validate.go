@@ -163,7 +163,7 @@ func (c *Client) checkAuth(p *Problems) {
 	switch c.AuthMethod {
 	case "", "basic", "post", MethodPrivateKey, MethodTLS, MethodSelfSigned, MethodWorkload:
 	default:
-		p.Addf("auth_method: %q is none of basic, post, private_key_jwt, tls_client_auth, self_signed_tls_client_auth, workload", c.AuthMethod)
+		p.Addf("auth_method: %q is not one of basic, post, private_key_jwt, tls_client_auth, self_signed_tls_client_auth, workload", c.AuthMethod)
 	}
 	c.checkSubject(p)
 	c.checkKeys(p)
@@ -234,7 +234,7 @@ func (c *Client) checkGrants(p *Problems) {
 		case GrantCode, GrantRefreshToken, GrantClientCredentials, GrantIDToken, GrantImplicit, GrantPassword, GrantValidateBearer, GrantDevice,
 			GrantJWTBearer, GrantTokenExchange:
 		default:
-			p.Addf("grants: %q is none of %s", g, strings.Join(grantNames, ", "))
+			p.Addf("grants: %q is not one of %s", g, strings.Join(grantNames, ", "))
 		}
 	}
 	if c.Public && c.HasGrant(GrantClientCredentials) {
@@ -318,7 +318,7 @@ func (c *APIClient) Validate() error {
 	}
 	for _, api := range c.APIs {
 		if !slices.Contains(apis, api) {
-			p.Addf("apis: %q is none of %s", api, strings.Join(apis, ", "))
+			p.Addf("apis: %q is not one of %s", api, strings.Join(apis, ", "))
 		}
 	}
 	for _, a := range c.Audiences {
@@ -434,7 +434,7 @@ func (p *Problems) AddErr(err error) {
 
 func (p *Problems) oneOf(option, value string, allowed ...string) {
 	if value != "" && !slices.Contains(allowed, value) {
-		p.Addf("%s: %q is none of %s", option, value, strings.Join(allowed, ", "))
+		p.Addf("%s: %q is not one of %s", option, value, strings.Join(allowed, ", "))
 	}
 }
 

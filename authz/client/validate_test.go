@@ -33,7 +33,7 @@ func TestValidateClient(t *testing.T) {
 			c.Public, c.Secrets, c.Grants = true, nil, []string{"client_credentials"}
 		}, "public client cannot use client_credentials"},
 		{"public, post", func(c *client.Client) { c.Public, c.Secrets, c.AuthMethod = true, nil, "post" }, "does not authenticate"},
-		{"unknown method", func(c *client.Client) { c.AuthMethod = "digest" }, `"digest" is none of`},
+		{"unknown method", func(c *client.Client) { c.AuthMethod = "digest" }, `"digest" is not one of`},
 		{"no grants", func(c *client.Client) { c.Grants = nil }, "grants is missing"},
 		{"implicit", func(c *client.Client) { c.Grants = []string{"implicit"} }, ""},
 		{
@@ -60,7 +60,7 @@ func TestValidateClient(t *testing.T) {
 			"validate_bearer, public", func(c *client.Client) { c.Grants, c.Public, c.Secrets = []string{"validate_bearer"}, true, nil },
 			"cannot use validate_bearer",
 		},
-		{"unknown grant", func(c *client.Client) { c.Grants = []string{"foo"} }, `"foo" is none of`},
+		{"unknown grant", func(c *client.Client) { c.Grants = []string{"foo"} }, `"foo" is not one of`},
 		{"refresh alone", func(c *client.Client) { c.Grants = []string{"refresh_token"} }, "add authorization_code"},
 		{"no redirect", func(c *client.Client) { c.RedirectURIs = nil }, "redirect_uris is missing"},
 		{"fragment", func(c *client.Client) { c.RedirectURIs = []string{"https://a.example/#x"} }, "fragment"},
@@ -73,7 +73,7 @@ func TestValidateClient(t *testing.T) {
 		}, ""},
 		{"idps", func(c *client.Client) { c.IDPs = []string{"identity", "partner"} }, ""},
 		{"idp twice", func(c *client.Client) { c.IDPs = []string{"partner", "partner"} }, `"partner" is named twice`},
-		{"consent", func(c *client.Client) { c.Consent = "never" }, `"never" is none of on, off, always`},
+		{"consent", func(c *client.Client) { c.Consent = "never" }, `"never" is not one of on, off, always`},
 		{"alg", func(c *client.Client) { c.IDTokenAlg = "HS256" }, "none of RS256, ES256, EdDSA"},
 		{"jwt", func(c *client.Client) { c.TokenFormat, c.Lifetimes.AccessToken = "jwt", 24*time.Hour }, ""},
 		{
@@ -125,7 +125,7 @@ func TestValidateAPIClient(t *testing.T) {
 		{"colon", func(c *client.APIClient) { c.ID = "a:b" }, "colon"},
 		{"no secret", func(c *client.APIClient) { c.Secrets = nil }, "secret is missing"},
 		{"no apis", func(c *client.APIClient) { c.APIs = nil }, "apis is missing"},
-		{"unknown api", func(c *client.APIClient) { c.APIs = []string{"all"} }, `"all" is none of`},
+		{"unknown api", func(c *client.APIClient) { c.APIs = []string{"all"} }, `"all" is not one of`},
 		{"audience", func(c *client.APIClient) { c.Audiences = []string{"x"} }, "absolute URI"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -23,7 +23,7 @@ var (
 	// ErrUnknown says that the client does not exist.
 	ErrUnknown = errors.New("no such client")
 	// ErrDeclared says that a client stands in the configuration, where it is changed and removed.
-	ErrDeclared = errors.New("the client stands in the configuration; change it there")
+	ErrDeclared = errors.New("the client is in the configuration; change it there")
 )
 
 // secretBytes is the randomness of a generated client secret.

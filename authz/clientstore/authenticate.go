@@ -47,7 +47,7 @@ const (
 
 var (
 	errNoCredentials = denial.New(denial.NoCredentials, "credentials are missing or malformed")
-	errAssertion     = errors.New("the client assertion is not good")
+	errAssertion     = errors.New("the client assertion is invalid")
 	errReplayed      = errors.New("the client assertion was used before")
 	errUnknownClient = denial.New(denial.ClientUnknown, "unknown client")
 	errDisabled      = denial.New(denial.ClientDisabled, "the client is disabled")

@@ -22,7 +22,7 @@ func (s *Grants) grantJWTBearer(ctx context.Context, q *Request) (jsonresponse.B
 		return s.identity(ctx, q)
 	}
 	if q.Workload == nil {
-		return nil, oauth.InvalidRequest(nil, "the assertion of a workload stands alone, without other credentials of a client")
+		return nil, oauth.InvalidRequest(nil, "the assertion of a workload cannot be combined with other credentials of a client")
 	}
 	scope, err := s.clients.ScopesFor(q.Client, q.Form, client.GrantJWTBearer)
 	if err != nil {

@@ -179,14 +179,14 @@ func TestEncryptionValidate(t *testing.T) {
 			func(c *client.Client) { c.IDTokenEncAlg = "ECDH-ES"; c.JWKS.Keys = c.JWKS.Keys[:2] },
 			"no key of jwks is for ECDH-ES",
 		},
-		"RSA1_5": {func(c *client.Client) { c.IDTokenEncAlg = "RSA1_5" }, `id_token_encryption: "RSA1_5" is none of`},
+		"RSA1_5": {func(c *client.Client) { c.IDTokenEncAlg = "RSA1_5" }, `id_token_encryption: "RSA1_5" is not one of`},
 		"dir": {
 			func(c *client.Client) { c.UserinfoEncAlg, c.UserinfoAlg = "dir", "RS256" },
-			`userinfo_encryption: "dir" is none of`,
+			`userinfo_encryption: "dir" is not one of`,
 		},
 		"unknown content": {
 			func(c *client.Client) { c.IDTokenEncAlg, c.IDTokenEnc = "ECDH-ES", "A1" },
-			`id_token_encryption: "A1" is none of`,
+			`id_token_encryption: "A1" is not one of`,
 		},
 		"content alone":    {func(c *client.Client) { c.IDTokenEnc, c.JWKS = "A256GCM", nil }, "A256GCM needs one of"},
 		"not signed":       {func(c *client.Client) { c.UserinfoEncAlg = "ECDH-ES" }, "add userinfo_alg"},

@@ -411,7 +411,7 @@ func TestWrongAuthorizationDetailTypes(t *testing.T) {
 		"is there twice":                             {{Name: "a", Members: []rar.Member{{Path: "b"}, {Path: "b"}}}},
 		"so it has no value of its own":              {{Name: "a", Members: []rar.Member{{Path: "b"}, {Path: "b.c"}}}},
 		"more than 4 members in each other":          {{Name: "a", Members: []rar.Member{{Path: "b.c.d.e.f"}}}},
-		`"date" is none of text, number, boolean`:    {{Name: "a", Members: []rar.Member{{Path: "b", Kind: "date"}}}},
+		`"date" is not one of text, number, boolean`: {{Name: "a", Members: []rar.Member{{Path: "b", Kind: "date"}}}},
 		"level: 9 is not between 1 and 4":            {{Name: "a", Level: 9}},
 		`authorization_details_types: "loan" is not`: nil,
 	} {

@@ -159,7 +159,7 @@ func checkKind(s string) error {
 	case "", KindText, KindNumber, KindBoolean:
 		return nil
 	}
-	return fmt.Errorf("%q is none of text, number, boolean", s)
+	return fmt.Errorf("%q is not one of text, number, boolean", s)
 }
 
 // isShown reports whether people can read a text as it is: it has no control characters, and none that hide others or

@@ -124,7 +124,7 @@ func (s *Service) answer(clientID string, rec *streamRecord) stream {
 
 const maxBody = 64 << 10
 
-var errNoObject = errors.New("the body is no object")
+var errNoObject = errors.New("the body is not an object")
 
 // read reads a JSON object from a request. Unknown members are ignored. (OpenID SSF 1.0, 8.1.1.1)
 func read(r *http.Request, into any) error {
@@ -144,7 +144,7 @@ func read(r *http.Request, into any) error {
 		}
 	}
 	if err != nil {
-		return oauth.InvalidRequest(err, "the body is no JSON object with the members of its kind")
+		return oauth.InvalidRequest(err, "the body is not a JSON object with the members of its kind")
 	}
 	return nil
 }
@@ -346,7 +346,7 @@ func (s *Service) apply(rec *streamRecord, sent *configuration) error {
 		rec.Requested = nil
 		for _, uri := range *sent.Requested {
 			if u, err := url.Parse(uri); err != nil || u.Scheme == "" || len(uri) > maxText {
-				return oauth.InvalidRequest(err, "events_requested has a member that is no URI")
+				return oauth.InvalidRequest(err, "events_requested has a member that is not a URI")
 			}
 			rec.Requested = append(rec.Requested, uri)
 		}
@@ -368,7 +368,7 @@ func (s *Service) applyDelivery(rec *streamRecord, d *delivery) error {
 	}
 	u, err := url.Parse(d.Endpoint)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" || len(d.Endpoint) > 2048 {
-		return oauth.InvalidRequest(nil, "delivery.endpoint_url is no https address")
+		return oauth.InvalidRequest(nil, "delivery.endpoint_url is not an https address")
 	}
 	if rec.Endpoint != d.Endpoint {
 		rec.Header = nil // what one address is sent is no other one's
@@ -378,7 +378,7 @@ func (s *Service) applyDelivery(rec *streamRecord, d *delivery) error {
 		return nil
 	}
 	if strings.ContainsFunc(*d.Authorization, func(c rune) bool { return c < ' ' || c > '~' }) || len(*d.Authorization) > 4096 {
-		return oauth.InvalidRequest(nil, "delivery.authorization_header is no value of a header")
+		return oauth.InvalidRequest(nil, "delivery.authorization_header is not a value of a header")
 	}
 	if rec.Header = nil; *d.Authorization == "" {
 		return nil

@@ -76,10 +76,10 @@ func (k *keySet) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 			JWKSURI string `json:"jwks_uri"`
 		}
 		if webpage.Is(raw) {
-			return nil, errors.New("its metadata are an HTML page")
+			return nil, errors.New("its metadata is an HTML page")
 		}
 		if json.Unmarshal(raw, &metadata) != nil || metadata.Issuer != k.issuer {
-			return nil, errors.New("its metadata are those of another issuer")
+			return nil, errors.New("its metadata is that of another issuer")
 		}
 		at, err := readAddress(metadata.JWKSURI)
 		if err != nil {

@@ -133,7 +133,7 @@ func (im *upload) send() error {
 	}
 	var answer adminapi.ImportAnswer
 	if err := call(im.cmd, "/persons/import", im.request, &answer); err != nil {
-		return fmt.Errorf("stopped at line %d: %w; what was imported stays: repeat the command, or go on with --from %d",
+		return fmt.Errorf("stopped at line %d: %w; the people imported so far stay: repeat the command, or go on with --from %d",
 			im.lines[0], err, im.lines[0])
 	}
 	if len(answer.Results) != len(im.lines) {

@@ -80,7 +80,7 @@ func question(about *authv3.AttributeContext) (q forwardauth.Question, err error
 	r := about.GetRequest().GetHttp()
 	switch {
 	case r == nil:
-		return q, malformed("the check is about no HTTP request")
+		return q, malformed("the check is not about an HTTP request")
 	case r.GetQuery() != "" || r.GetFragment() != "":
 		return q, malformed("query and fragment are part of the path")
 	}

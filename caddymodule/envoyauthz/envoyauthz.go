@@ -116,7 +116,7 @@ func (s *Server) consistent() error {
 	case !loopback && s.Certificate == "":
 		return fmt.Errorf("without tls it can listen on a loopback address only, such as 127.0.0.1:9191, not on %s", s.Address)
 	case !loopback && s.ClientCA == "":
-		return fmt.Errorf("client_ca is missing: on %s, which is no loopback address, only clients with a certificate may ask", s.Address)
+		return fmt.Errorf("client_ca is missing: on %s, which is not a loopback address, only clients with a certificate may ask", s.Address)
 	}
 	return nil
 }

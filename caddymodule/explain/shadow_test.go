@@ -77,7 +77,7 @@ func TestShadow(t *testing.T) {
 	w.Refused("want a duration up to 168h", "", "policy", "diff", "--since", "1000h")
 	w.Refused("name the other configuration", "", "policy", "replay")
 	for text, want := range map[string]string{
-		"shadow x":                                     "its rules stand in a block",
+		"shadow x":                                     "its rules belong in a block",
 		"shadow {\n\t\t\t\tpublic /x\n\t\t\t}":         "unrecognized",
 		"shadow {\n\t\t\t\tdeny {\n\t\t\t\t}\n\t\t\t}": "refuses everybody everything",
 		"shadow {\n\t\t\t}\n\t\t\tshadow {\n\t\t\t}":   "already set",

@@ -39,7 +39,7 @@ func TestWhyOfASite(t *testing.T) {
 	res, body = b.Submit(res, body, url.Values{"username": {"guest@example.com"}, "password": {servertest.TestPassword}})
 	ref := servertest.Reference.FindString(body)
 	if res.StatusCode != http.StatusForbidden || ref == "" {
-		t.Fatalf("a person who is in none of the groups gets %d and no reference: %s", res.StatusCode, body)
+		t.Fatalf("a person who is not in any of the groups gets %d and no reference: %s", res.StatusCode, body)
 	}
 	out := w.Run("", "why", strings.ToLower(ref))
 	for _, want := range []string{

@@ -178,19 +178,19 @@ func (g *Gate) provision(ctx caddy.Context, app protect.App, places caddyfileuti
 		return errNoOrigin
 	}
 	if g.RequestAccess != "" {
-		return errors.New("request_access: another proxy has no page of its own to ask on: leave it away")
+		return errors.New("request_access: another proxy has no page of its own to ask on: leave it out")
 	}
 	if g.Protect.Origins, g.Sites = nil, slices.Clone(g.Origins); g.Login {
 		g.Protect.Origins = slices.Clone(g.Origins)
 	}
 	if g.Replay != "" {
-		return errors.New("replay: another proxy tells nothing of the forms that are sent through it: leave it away")
+		return errors.New("replay: another proxy does not report the forms that are sent through it: leave it out")
 	}
 	if g.MCP != nil {
-		return errors.New("mcp: the metadata of sites that another proxy serves are not served here: leave it away")
+		return errors.New("mcp: the metadata of sites that another proxy serves are not served here: leave it out")
 	}
 	if g.UpstreamToken != "" {
-		return errors.New("upstream_token: another proxy sends the request on as it came: leave it away")
+		return errors.New("upstream_token: another proxy sends the request on as it came: leave it out")
 	}
 	g.CertificateHeader = http.CanonicalHeaderKey(res.Plain("client_certificate_header", g.CertificateHeader, checkCertificateHeader))
 	if err := res.Err(); err != nil {

@@ -135,7 +135,7 @@ func deny(w http.ResponseWriter, kind *profile, a Answer) {
 // fail answers a question that could not be decided.
 func (g *Gates) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if bad := new(Malformed); errors.As(err, &bad) {
-		g.log.Info("a proxy asked about no request", zap.String("reason", bad.Reason), zap.String("peer", r.RemoteAddr))
+		g.log.Info("a proxy asked without a request", zap.String("reason", bad.Reason), zap.String("peer", r.RemoteAddr))
 		refuse(w, http.StatusBadRequest, "invalid_request", bad.Reason)
 		return
 	}

@@ -51,7 +51,7 @@ func readOriginal(h http.Header, q *Question) (err error) {
 	before, rest, ok := strings.Cut(whole, "://")
 	i := strings.IndexAny(rest, "/?#")
 	if !ok || i < 0 {
-		return malformed("X-Original-URL is no URL with a path")
+		return malformed("X-Original-URL is not a URL with a path")
 	}
 	q.Scheme, q.Host, q.Target = plainScheme(before), rest[:i], rest[i:]
 	return nil

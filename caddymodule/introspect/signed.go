@@ -152,7 +152,7 @@ func (s *Server) fetchKeys(ctx context.Context) ([]jose.JSONWebKey, error) {
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 {
-		return nil, failure("introspect jwks: there is no key that can be believed")
+		return nil, failure("introspect jwks: there is no acceptable key")
 	}
 	return keys, nil
 }

@@ -76,7 +76,7 @@ func checkResource(s string) error {
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.Contains(s, "#"):
 		return fmt.Errorf("%q has a user, query or fragment: clients compare the address without", s)
 	case strings.Contains(u.Path, "*"):
-		return fmt.Errorf("%q has a *, which stands for nothing: every address below the resource belongs to it", s)
+		return fmt.Errorf("%q has a *, which is not a wildcard here: every address below the resource belongs to it", s)
 	case strings.ContainsAny(s, "\"\\ ") || u.EscapedPath() != u.Path:
 		return fmt.Errorf("%q has characters that must be escaped in an address, which clients compare as it is written", s)
 	}

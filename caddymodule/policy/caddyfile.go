@@ -80,7 +80,7 @@ func readRule(d *caddyfile.Dispenser, into *[]*Rule, block *reference.Block) err
 	word := d.Val()
 	r := &Rule{Place: fmt.Sprintf("%s:%d", d.File(), d.Line())}
 	if d.NextArg() {
-		return d.Errf("%s: unexpected argument %q: its parts stand in a block", word, d.Val())
+		return d.Errf("%s: unexpected argument %q: its parts belong in a block", word, d.Val())
 	}
 	match := matcherTokens{}
 	known := caddyfileutil.Subdirectives{
@@ -121,7 +121,7 @@ func readRule(d *caddyfile.Dispenser, into *[]*Rule, block *reference.Block) err
 
 func checkName(s string) error {
 	if len(s) > 64 || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return fmt.Errorf("%q is no name of a rule: at most 64 characters", s)
+		return fmt.Errorf("%q is not a name of a rule: at most 64 characters", s)
 	}
 	return nil
 }

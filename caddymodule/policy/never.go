@@ -166,7 +166,7 @@ var methods = []string{
 
 func checkMethod(s string) error {
 	if !httpguts.ValidHeaderFieldName(s) {
-		return fmt.Errorf("%q matches no request: write each method by itself, such as match method POST PUT", s)
+		return fmt.Errorf("%q matches no request: write each method separately, such as match method POST PUT", s)
 	}
 	if upper := strings.ToUpper(s); !slices.Contains(methods, upper) {
 		if meant := spelling.Word(upper, methods); meant != "" {

@@ -41,15 +41,15 @@ func parseWindow(text string) (w window, err error) {
 	}
 	switch {
 	case err != nil || !ok:
-		return w, fmt.Errorf("%q are no hours: write for example 07:00-19:00", words[1])
+		return w, fmt.Errorf("%q is not a time range: write for example 07:00-19:00", words[1])
 	case w.from == dayMinutes || w.to == 0:
 		return w, fmt.Errorf("%q: a day begins at 00:00 and ends at 24:00", words[1])
 	case w.from == w.to:
-		return w, fmt.Errorf("%q is no time at all: write 00:00-24:00 for the whole day", words[1])
+		return w, fmt.Errorf("%q is an empty time range: write 00:00-24:00 for the whole day", words[1])
 	}
 	// Local is the zone of the machine, which changes where no one reads the configuration.
 	if w.zone, err = time.LoadLocation(words[2]); err != nil || words[2] == "Local" {
-		return w, fmt.Errorf("%q is no time zone: name one of the IANA database, such as Europe/Amsterdam or UTC", words[2])
+		return w, fmt.Errorf("%q is not a time zone: name one of the IANA database, such as Europe/Amsterdam or UTC", words[2])
 	}
 	return w, nil
 }
@@ -63,7 +63,7 @@ func parseDays(text string) (days [7]bool, err error) {
 		}
 		from, to := weekday(first), weekday(last)
 		if from < 0 || to < 0 {
-			return days, fmt.Errorf("%q are no days: write for example mon-fri or sat,sun", text)
+			return days, fmt.Errorf("%q is not a range of days: write for example mon-fri or sat,sun", text)
 		}
 		for d := from; ; d = (d + 1) % 7 {
 			days[d] = true

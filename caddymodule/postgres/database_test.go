@@ -118,7 +118,7 @@ func lostWritesAreNotServed(t *testing.T, db *pgtest.Server) {
 
 	wants(s, http.StatusServiceUnavailable, "a token whose revocation was lost", token)
 	if resp, body := s.Get("/healthz"); resp.StatusCode != http.StatusServiceUnavailable ||
-		!strings.Contains(body, "it has lost what was answered: see caddy gatehouse accept-loss") {
+		!strings.Contains(body, "acknowledged writes were lost: see caddy gatehouse accept-loss") {
 		t.Errorf("healthz = %d %s", resp.StatusCode, body)
 	}
 	r := s.Request(http.MethodPost, s.Issuer()+"/oauth/token", strings.NewReader("grant_type=client_credentials"))

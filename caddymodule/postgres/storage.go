@@ -68,7 +68,7 @@ func (s *Storage) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	}
 	s.URL = d.Val()
 	if d.NextArg() {
-		return d.Errf("%s: there is more after the URL: other options stand in a block", name) // it may be a part of the password
+		return d.Errf("%s: there is more after the URL: other options belong in a block", name) // it may be a part of the password
 	}
 	if err := caddyfileutil.Check(d, name, s.URL, checkURL); err != nil {
 		return err

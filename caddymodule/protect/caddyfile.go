@@ -210,7 +210,7 @@ func originsOfSite(h httpcaddyfile.Helper) ([]string, error) {
 	const mend = "name the site's origin, such as login https://wiki.example.com"
 	keys := siteKeys(h)
 	if h.IsNamedRoute() || len(keys) == 0 {
-		return nil, fmt.Errorf("it stands in no site of its own: %s", mend)
+		return nil, fmt.Errorf("it is not in a site of its own: %s", mend)
 	}
 	var origins []string
 	for _, key := range keys {
@@ -245,7 +245,7 @@ func originOfAddress(key string, option func(string) any) (string, error) {
 	case addr.Port == strconv.Itoa(httpPort):
 		scheme = "http"
 	case slices.Contains(autoHTTPS, "off"):
-		return "", fmt.Errorf("with auto_https off, the site address %s does not tell whether it is https", key)
+		return "", fmt.Errorf("with auto_https off, the site address %s does not show whether it is https", key)
 	default:
 		scheme = "https"
 	}

@@ -32,9 +32,9 @@ func CheckPublic(s string) error {
 	path := strings.TrimSuffix(s, "*")
 	switch {
 	case s == "/*":
-		return errors.New("/* would open the whole site: leave protect away instead")
+		return errors.New("/* would open the whole site: leave protect out instead")
 	case path != s && !strings.HasSuffix(path, "/"):
-		return fmt.Errorf("%q: the * stands alone after a slash, as in /assets/*", s)
+		return fmt.Errorf("%q: a * must be alone after a slash, as in /assets/*", s)
 	case strings.Contains(path, "*") || !canonicalPath((&url.URL{Path: path}).EscapedPath()):
 		return fmt.Errorf("%q is not a path such as /healthz or /assets/*", s)
 	}

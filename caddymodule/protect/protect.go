@@ -458,7 +458,7 @@ func (p *Protect) consistent() error {
 	case p.Login && p.MCP != nil:
 		return errors.New("mcp and login exclude each other: MCP clients send tokens, and browsers sign in. Put them on two sites, or on two paths with a matcher each")
 	case p.MCP != nil && slices.Contains(p.Scopes, client.ScopeOffline):
-		return errors.New("mcp: offline_access is for clients to ask for, and no site needs it: leave it away")
+		return errors.New("mcp: offline_access is for clients to ask for, and no site needs it: leave it out")
 	case p.MCP != nil && p.Introspect != nil && p.Introspect.Issuer == "":
 		return errors.New("mcp: clients must learn which server issues the tokens: name it with `issuer` in introspect")
 	case !p.Login && p.Session != "":

@@ -42,7 +42,7 @@ func (p *Protect) readShadow(d *caddyfile.Dispenser) error {
 		return d.Err("shadow is already set: keep one of them")
 	}
 	if d.NextArg() {
-		return d.Errf("shadow: unexpected argument %q: its rules stand in a block", d.Val())
+		return d.Errf("shadow: unexpected argument %q: its rules belong in a block", d.Val())
 	}
 	s := new(Shadow)
 	known := s.Rules.Subdirectives()

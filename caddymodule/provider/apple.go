@@ -86,7 +86,7 @@ func readDomainFile(r *caddyfileutil.Resolver, name string) string {
 		return ""
 	}
 	if r.Verbatim() { // a request must not read the server's files
-		r.Fail("%s: files are for what stands in the configuration", option)
+		r.Fail("%s: only the configuration itself can name files", option)
 		return ""
 	}
 	raw, err := os.ReadFile(file)

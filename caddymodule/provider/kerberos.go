@@ -56,7 +56,7 @@ func (k *KerberosIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	start := d.Token()
 	if d.NextArg() {
-		return d.Errf("idp kerberos: unexpected argument %q, its options stand in a block", d.Val())
+		return d.Errf("idp kerberos: unexpected argument %q, its options belong in a block", d.Val())
 	}
 	words := k.with(caddyfileutil.Subdirectives{
 		"keytab":   caddyfileutil.Value(&k.Keytab, nil),

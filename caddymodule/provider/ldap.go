@@ -111,7 +111,7 @@ func (l *LDAPIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	start := d.Token()
 	if d.NextArg() {
-		return d.Errf("idp ldap: unexpected argument %q, its options stand in a block", d.Val())
+		return d.Errf("idp ldap: unexpected argument %q, its options belong in a block", d.Val())
 	}
 	g := &LDAPGroups{}
 	readGroups := caddyfileutil.Block(&reference.LDAPGroups, caddyfileutil.Subdirectives{

@@ -152,7 +152,7 @@ func problemOf(m *settings.LoginMethod, text string) jsonapi.Problem {
 	case option == "the keytab":
 		problem = text
 	case option == "assurance":
-		_, names, _ := strings.Cut(text, " is none of ")
+		_, names, _ := strings.Cut(text, " is not one of ")
 		problem = "must be one of " + strings.ToUpper(names)
 	case option == "authn_context" || option == "map_level":
 		member = classMember(m, text)

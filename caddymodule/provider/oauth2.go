@@ -137,7 +137,7 @@ func (o *OAuth2IDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		kind, block = o.preset, &reference.OAuth2Preset
 	}
 	if d.NextArg() {
-		return d.Errf("idp %s: unexpected argument %q, its options stand in a block", kind, d.Val())
+		return d.Errf("idp %s: unexpected argument %q, its options belong in a block", kind, d.Val())
 	}
 	own := caddyfileutil.Subdirectives{
 		"client_id":         caddyfileutil.Value(&o.ClientID, nil),

@@ -117,7 +117,7 @@ func (o *OIDCIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	start := d.Token()
 	if d.NextArg() {
-		return d.Errf("idp oidc: unexpected argument %q, its options stand in a block", d.Val())
+		return d.Errf("idp oidc: unexpected argument %q, its options belong in a block", d.Val())
 	}
 	m := &OIDCMetadata{}
 	err := caddyfileutil.ReadBlock(d, "idp oidc", &reference.OIDC, o.with(caddyfileutil.Subdirectives{
@@ -169,7 +169,7 @@ var providerAuth = map[string]string{
 
 func checkProviderAuth(s string) error {
 	if providerAuth[s] == "" {
-		return fmt.Errorf("%q is none of basic, post, private_key_jwt and none", s)
+		return fmt.Errorf("%q is not one of basic, post, private_key_jwt and none", s)
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ func (o *OIDCPreset) read(d *caddyfile.Dispenser, kind string, block *reference.
 	d.Next()
 	start := d.Token()
 	if d.NextArg() {
-		return d.Errf("idp %s: unexpected argument %q, its options stand in a block", kind, d.Val())
+		return d.Errf("idp %s: unexpected argument %q, its options belong in a block", kind, d.Val())
 	}
 	own["client_id"], own["scopes"] = caddyfileutil.Value(&o.ClientID, nil), caddyfileutil.Values(&o.Scopes, nil)
 	own["issuer"] = caddyfileutil.Value(&o.Issuer, nil)

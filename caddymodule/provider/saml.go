@@ -112,7 +112,7 @@ func (s *SAMLIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	start := d.Token()
 	if d.NextArg() {
-		return d.Errf("idp saml: unexpected argument %q, its options stand in a block", d.Val())
+		return d.Errf("idp saml: unexpected argument %q, its options belong in a block", d.Val())
 	}
 	err := caddyfileutil.ReadBlock(d, "idp saml", &reference.SAML, s.with(caddyfileutil.Subdirectives{
 		"metadata":             caddyfileutil.Value(&s.Metadata, nil),

@@ -34,7 +34,7 @@ func (h *Hook) readHook(d *caddyfile.Dispenser, of string, block *reference.Bloc
 		return err
 	}
 	if d.NextArg() {
-		return d.Errf("%s: unexpected argument, its options stand in a block", of)
+		return d.Errf("%s: unexpected argument, its options belong in a block", of)
 	}
 	known := caddyfileutil.Subdirectives{"header": h.readHeader, "timeout": caddyfileutil.Value(&h.Timeout, caddyfileutil.CheckDuration)}
 	maps.Copy(known, more)

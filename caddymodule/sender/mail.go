@@ -70,7 +70,7 @@ func (m *SMTPMail) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		return err
 	}
 	if d.NextArg() {
-		return d.Errf("mail smtp: unexpected argument %q, its options stand in a block", d.Val())
+		return d.Errf("mail smtp: unexpected argument %q, its options belong in a block", d.Val())
 	}
 	err := caddyfileutil.ReadBlock(d, "mail smtp", &reference.SMTP, caddyfileutil.Subdirectives{
 		"from":     caddyfileutil.Text(&m.From),

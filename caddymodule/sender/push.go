@@ -58,7 +58,7 @@ func (m *PushWebhook) Provision(caddy.Context) error {
 
 func (m *PushWebhook) build(r *caddyfileutil.Resolver) {
 	if m.Secret == "" {
-		r.Fail("push webhook: secret is missing: it signs what is posted")
+		r.Fail("push webhook: secret is missing: it signs the messages")
 		return
 	}
 	m.hook = m.Hook.build(r, "push webhook", signingKey(r, "push webhook: secret", m.Secret))

@@ -45,7 +45,7 @@ func TestReasonOfASilentNode(t *testing.T) {
 	now = now.Add(time.Minute)
 	for name, tc := range map[string]struct{ fault, want error }{
 		"the storage gives no reason":   {nil, cluster.ErrSilent},
-		"it has lost what was answered": {fmt.Errorf("%w: some", storage.ErrLost), storage.ErrLost},
+		"acknowledged writes were lost": {fmt.Errorf("%w: some", storage.ErrLost), storage.ErrLost},
 	} {
 		store.fault = tc.fault
 		if err := Check(t.Context(), node, store); !errors.Is(err, tc.want) {

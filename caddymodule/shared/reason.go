@@ -19,7 +19,7 @@ func Reason(err error) string {
 	case errors.Is(err, cluster.ErrSilent):
 		return "storage: this server could not write to it for long"
 	case errors.Is(err, storage.ErrLost):
-		return "storage: it has lost what was answered: see caddy gatehouse accept-loss"
+		return "storage: acknowledged writes were lost: see caddy gatehouse accept-loss"
 	case errors.Is(err, storage.ErrFull):
 		return "storage: too little free space"
 	case errors.Is(err, storage.ErrCorrupt):

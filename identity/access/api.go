@@ -118,7 +118,7 @@ func readFilter(raw string) (f Filter, err error) {
 			f.Limit, err = strconv.Atoi(value)
 			ok = err == nil && f.Limit >= 1 && f.Limit <= maxLimit
 		default:
-			return f, badQuery("a parameter is none of state, person_id, site, after and limit")
+			return f, badQuery("a parameter is not one of state, person_id, site, after and limit")
 		}
 		if !ok {
 			return f, badQuery(name + " is invalid")

@@ -180,7 +180,7 @@ func (r *actionRun) all() (out ActionsDone, err error) {
 	}
 	if r.rec.RedirectURI != "" &&
 		!settings.Whitelisted(u.Features.ActionToken.WhitelistedURLs, r.rec.RedirectURI) { // removed from the list since
-		return out, &FailedError{typesOf(r.rec.Actions), fmt.Errorf("%w: the redirect_uri is not whitelisted any more", ErrAction)}
+		return out, &FailedError{typesOf(r.rec.Actions), fmt.Errorf("%w: the redirect_uri is no longer allowed", ErrAction)}
 	}
 	out.Results, out.RedirectURI = make([]ActionResult, len(r.rec.Actions)), r.rec.RedirectURI
 	login := -1

@@ -190,7 +190,7 @@ func Operations() []openapi.Operation {
 				{Status: http.StatusBadRequest, Text: "The token belongs to no code, or not any more"},
 				{Status: http.StatusForbidden, Text: "The person has a role in the admin console"},
 				{Status: http.StatusNotFound},
-				{Status: http.StatusConflict, Text: "Signing in by a phone is switched off, or the code waits no longer"},
+				{Status: http.StatusConflict, Text: "Signing in by a phone is switched off, or the code is no longer waiting"},
 			},
 		},
 		{
@@ -201,7 +201,7 @@ func Operations() []openapi.Operation {
 				{Status: http.StatusBadRequest, Text: "The number is another one, the token belongs to no code, or step_up_type is missing"},
 				{Status: http.StatusForbidden, Text: "The person has a role in the admin console"},
 				{Status: http.StatusNotFound},
-				{Status: http.StatusConflict, Text: "Signing in by a phone is switched off, the code waits no longer, or the person is blocked"},
+				{Status: http.StatusConflict, Text: "Signing in by a phone is switched off, the code is no longer waiting, or the person is blocked"},
 			},
 		},
 		{

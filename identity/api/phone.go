@@ -81,7 +81,7 @@ func refusedPhone(err error) error {
 	case errors.Is(err, qrlogin.ErrOff):
 		return conflict("signing in by a phone is switched off, or not possible by an app").With(err)
 	case errors.Is(err, qrlogin.ErrOver):
-		return conflict("the code waits no longer").With(err)
+		return conflict("the code is no longer waiting").With(err)
 	case errors.Is(err, qrlogin.ErrPerson):
 		return conflict("the person is in the wrong state for a sign-in").With(err)
 	}

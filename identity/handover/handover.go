@@ -304,7 +304,7 @@ func (s *Service) takeOver(ctx context.Context, n *newcomer, m *federation.Membe
 }
 
 // errName says that the operator has to say what the person is called here.
-var errName = errors.New("the name that was typed can be no username here: map one, or say that the addresses of the directory are verified")
+var errName = errors.New("the name that was typed cannot be a username here: map one, or say that the addresses of the directory are verified")
 
 // create creates the person, without an address that is not taken here.
 func (s *Service) create(ctx context.Context, p person.NewPerson, by audit.Actor) (person.Details, error) {

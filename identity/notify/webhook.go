@@ -45,10 +45,10 @@ func (c WebhookConfig) Key() ([]byte, error) {
 	}
 	key, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil {
-		return nil, errors.New("what follows whsec_ is not Base64")
+		return nil, errors.New("the part after whsec_ is not Base64")
 	}
 	if len(key) < 24 { // Standard Webhooks, "Signature scheme": 24 to 64 bytes
-		return nil, errors.New("what follows whsec_ has fewer than 24 bytes")
+		return nil, errors.New("the part after whsec_ has fewer than 24 bytes")
 	}
 	return key, nil
 }

@@ -47,7 +47,7 @@ func openList(name string) (out *list, err error) {
 		return nil, err
 	}
 	if l.size = info.Size(); l.size == 0 || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is empty or no file", name)
+		return nil, fmt.Errorf("%s is empty or not a file", name)
 	}
 	if _, _, err := l.lineAt(0); err == nil {
 		return l, l.sorted()

@@ -12,7 +12,7 @@ var (
 	// ErrOff says that phones sign no one in this way.
 	ErrOff = errors.New("signing in by a phone is switched off")
 	// ErrOver says that a code waits no longer: it was approved, denied, guessed at too often, or it has expired.
-	ErrOver = errors.New("the code waits no longer")
+	ErrOver = errors.New("the code is no longer waiting")
 	// ErrNumber says that the number is not the one next to the code.
 	ErrNumber = errors.New("the number is another one")
 	// ErrFactor says that the person has not shown what a phone has to show to approve.

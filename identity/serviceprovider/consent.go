@@ -42,7 +42,7 @@ func releaseForm(x *entry) string { return "release:" + x.o.name + ":" + x.resul
 func (s *Service) ask(q *webflow.Request, x *entry) error {
 	if x.o.rec.Passive {
 		return s.refuse(q, x.o, samlidp.Responder, samlidp.NoPassive, denial.Refusal{Reason: denial.ConsentNeeded},
-			errors.New("the person has to be asked what may be told"))
+			errors.New("the person has to be asked which data may be shared"))
 	}
 	csrf, err := s.front.FormToken(q, releaseForm(x))
 	if err != nil {

@@ -32,7 +32,7 @@ func spelled(format string) string {
 
 var (
 	errPolicy = errors.New("the request asks for a name that the service provider does not get")
-	errNoName = errors.New("the person has nothing that the service provider knows people by")
+	errNoName = errors.New("the person lacks the identifier that the service provider uses")
 )
 
 // format returns the format of a name that a request gets, or errPolicy. An address is told only to a service provider

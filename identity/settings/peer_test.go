@@ -39,7 +39,7 @@ func TestPeers(t *testing.T) {
 			}
 		}
 		if !w.units(w.service).Features.LoginEnabled {
-			t.Error("a path that is none of the API has changed it")
+			t.Error("a path that is not one of the API has changed it")
 		}
 	})
 	list := []settings.WhitelistedURL{

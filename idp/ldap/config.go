@@ -187,7 +187,7 @@ func (c Config) checkGroups() error {
 	for _, m := range g.Map {
 		switch {
 		case strings.TrimSpace(m.From) == "" || !idp.IsText(m.From, 1024):
-			return errors.New("group: want a group of the directory and one of ours")
+			return errors.New("group: want a group of the directory and one of Gatehouse")
 		case m.To == "" || strings.TrimSpace(m.To) != m.To || !idp.IsText(m.To, 128):
 			return fmt.Errorf("group: %q is not a name of 1 to 128 characters without spaces around it", m.To)
 		case seen[m]:

@@ -88,7 +88,7 @@ func (c *Config) subjectOf(e *ldapv3.Entry) (attribute, subject string, err erro
 		}
 		return name, values[0], nil
 	}
-	return "", "", fmt.Errorf("the entry has no attribute %s: set identify_by to one that names a person for good, and let the account of bind read it", strings.Join(names, ", "))
+	return "", "", fmt.Errorf("the entry has no attribute %s: set identify_by to one that names a person permanently, and let the account of bind read it", strings.Join(names, ", "))
 }
 
 // texts returns the values of an attribute as text. What is no text is written in hexadecimal digits.

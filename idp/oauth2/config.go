@@ -165,7 +165,7 @@ func (c Config) Validate() error {
 		add("emails_url: only GitHub has a list of addresses")
 	}
 	if c.Subject == "" {
-		add("subject is missing: the member of the profile that identifies a person for good, such as id")
+		add("subject is missing: the member of the profile that identifies a person permanently, such as id")
 	}
 	if c.AuthMethod != AuthBasic && c.AuthMethod != AuthPost {
 		add("auth_method: want basic or post")

@@ -196,7 +196,7 @@ func (p *Provider) Refresh(ctx context.Context, held []byte) (*idp.Identity, err
 	defer cancel()
 	var h heldData
 	if err := json.Unmarshal(held, &h); err != nil {
-		return nil, fmt.Errorf("what was kept cannot be read: %w", err)
+		return nil, fmt.Errorf("the stored data cannot be read: %w", err)
 	}
 	if h.Issuer != p.cfg.Issuer || h.Client != p.cfg.ClientID {
 		return nil, &idp.Rejection{Reason: "the person signed in at another provider, before the configuration changed"}

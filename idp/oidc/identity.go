@@ -119,7 +119,7 @@ func (p *Provider) Refresh(ctx context.Context, kept []byte) (*idp.Identity, err
 	defer cancel()
 	var h heldData
 	if err := json.Unmarshal(kept, &h); err != nil {
-		return nil, fmt.Errorf("what was kept cannot be read: %w", err)
+		return nil, fmt.Errorf("the stored data cannot be read: %w", err)
 	}
 	if !p.isFrom(h) {
 		return nil, &idp.Rejection{Reason: "the person signed in at another provider, before the configuration changed"}

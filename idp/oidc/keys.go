@@ -37,7 +37,7 @@ type publicKey struct {
 
 var (
 	errKey      = errors.New("no key of the provider has signed it")
-	errNoKeys   = errors.New("its jwks hold no key that can be believed")
+	errNoKeys   = errors.New("its jwks contain no acceptable key")
 	errUnsigned = errors.New("it is not one signed token")
 )
 

@@ -62,7 +62,7 @@ func (p *Provider) readMetadata(doc object) (*metadata, error) {
 	// OpenID Connect Discovery 4.3: the issuer must be exactly the one that was requested
 	iss, err := doc.Text("issuer")
 	if err != nil || !p.cfg.fitsMetadata(iss) {
-		return nil, fmt.Errorf("the provider's metadata name the issuer %q, and the configuration names %q: they must be the same, to the last slash", idp.Printable(iss), p.cfg.Issuer)
+		return nil, fmt.Errorf("the provider's metadata names the issuer %q, and the configuration names %q: they must be the same, to the last slash", idp.Printable(iss), p.cfg.Issuer)
 	}
 	m := &metadata{issuer: iss, algs: signatures}
 	for _, f := range []struct {
@@ -104,7 +104,7 @@ func (p *Provider) readMetadata(doc object) (*metadata, error) {
 			}
 		}
 		if len(m.algs) == 0 {
-			return nil, errors.New("the provider signs ID tokens with no algorithm that can be believed")
+			return nil, errors.New("the provider signs ID tokens with no accepted algorithm")
 		}
 	}
 	m.assertions, err = doc.Texts("token_endpoint_auth_signing_alg_values_supported")

@@ -94,7 +94,7 @@ func (p *Provider) checkBackChannel(ctx context.Context, steps *idp.Steps, m *id
 		switch status, err := p.probe(ctx, m, index, to); {
 		case err != nil:
 			steps.Fail("artifact service", err,
-				"compare client_key with what the provider knows of us, and server_certificate with what its server shows")
+				"compare client_key with the certificate that the provider has for us, and server_certificate with that of its server")
 			return false
 		case status != http.StatusOK && status != http.StatusInternalServerError: // the latter is a SOAP fault, which is an answer
 			steps.Fail("artifact service", fmt.Errorf("%s answers %d", to, status),

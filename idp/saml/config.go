@@ -141,7 +141,7 @@ func (c Config) Validate() error {
 		}
 	}
 	if _, known := formats[c.NameID]; c.NameID != "" && !known && !isURI(c.NameID) {
-		say("name_id %q is none of persistent, transient, email, unspecified, and no URN", c.NameID)
+		say("name_id %q is neither one of persistent, transient, email, unspecified, nor a URN", c.NameID)
 	}
 	if !isAttribute(c.Subject) {
 		say("subject %q is not the name of an attribute", c.Subject)
@@ -259,7 +259,7 @@ func validSource(source string) error {
 		return errors.New("metadata is not a good address: it has no host, or a user name in it")
 	}
 	if u.Scheme == "http" && !loopback.Is(u.Hostname()) {
-		return fmt.Errorf("metadata %q: use https, since whoever can change it can sign in as anybody", u.Redacted())
+		return fmt.Errorf("metadata %q: use https, since anyone who can change it can sign in as anybody", u.Redacted())
 	}
 	return nil
 }

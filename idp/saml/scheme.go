@@ -91,7 +91,7 @@ func (c Config) validateScheme() error {
 	}
 	var wrong []error
 	if names := schemeLevels(c.Scheme); !slices.Contains(names, c.Assurance) {
-		wrong = append(wrong, fmt.Errorf("assurance %q of the scheme %s is none of %s", c.Assurance, c.Scheme, strings.Join(names, ", ")))
+		wrong = append(wrong, fmt.Errorf("assurance %q of the scheme %s is not one of %s", c.Assurance, c.Scheme, strings.Join(names, ", ")))
 	}
 	if s.client && c.ClientKey == "" {
 		wrong = append(wrong, fmt.Errorf("the scheme %s needs client_key: its back channel requires a client certificate", c.Scheme))

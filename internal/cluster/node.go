@@ -163,7 +163,7 @@ func (n *Node) Run(ctx context.Context) {
 		}
 		err := n.beat(ctx)
 		if err != nil && ctx.Err() == nil && !failing {
-			n.Log.Error("this node is not heard of by the others; trying again", zap.Error(err))
+			n.Log.Error("the other nodes do not see this node; trying again", zap.Error(err))
 		}
 		failing = err != nil
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // ErrRefused is returned or wrapped by a send function when a retry would be useless: the item is dropped.
-var ErrRefused = errors.New("outbox: refused for good")
+var ErrRefused = errors.New("outbox: rejected permanently")
 
 // errLate says that an item was not tried, because the claim on it is over.
 var errLate = errors.New("outbox: the claim is over")

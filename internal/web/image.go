@@ -35,7 +35,7 @@ func checkPicture(raw []byte) (picture, error) {
 		return picture{}, fmt.Errorf("the picture is larger than %d pixels", maxLogoSide)
 	}
 	if !bytes.HasSuffix(raw, ends[format]) {
-		return picture{}, errors.New("there is something behind the end of the picture")
+		return picture{}, errors.New("there is data after the end of the picture")
 	}
 	if _, _, err := image.Decode(bytes.NewReader(raw)); err != nil {
 		return picture{}, errors.New("the picture is broken")

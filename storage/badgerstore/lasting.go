@@ -221,7 +221,7 @@ func (l *Lasting) revive(ctx context.Context, cause error) {
 			break
 		}
 	}
-	l.log.Error("storage is not opened again by itself any more: find the cause and restart", zap.Error(last))
+	l.log.Error("storage is no longer reopened automatically: find the cause and restart", zap.Error(last))
 	l.set(fmt.Errorf("restart when the cause is gone: %w", last))
 	<-ctx.Done()
 }

@@ -29,7 +29,7 @@ import (
 var ErrRemoved = errors.New("the storage directory was removed or replaced")
 
 // errStuck says that Badger does not end.
-var errStuck = errors.New("badger does not finish what it writes")
+var errStuck = errors.New("badger does not finish its writes")
 
 // closeWait is the time that Close waits for Badger, which tries for ever to write a table.
 const closeWait = 10 * time.Second

@@ -300,7 +300,7 @@ func (h *history) keep(log *zap.Logger, before seen, facts map[string]string) {
 	defer h.mu.Unlock()
 	if before.lost && h.lost != nil {
 		h.lost = nil
-		log.Warn("the database has again what was answered: this server goes on")
+		log.Warn("the database has all acknowledged writes again: this server goes on")
 	}
 	for name, value := range facts {
 		if strings.HasPrefix(name, tallyPrefix) && name != h.own {
@@ -321,7 +321,7 @@ func (h *history) declare(log *zap.Logger, accepted uint64, what string) (string
 	}
 	if h.lost == nil {
 		h.lost, h.what = errLost(what), what
-		log.Error("the database lacks what was answered: nothing is answered any more until `caddy gatehouse accept-loss`",
+		log.Error("the database lacks acknowledged writes: requests are refused until `caddy gatehouse accept-loss`",
 			zap.String("lost", what))
 	}
 	return h.what, true

@@ -142,7 +142,7 @@ func (e *notifications) close() {
 }
 
 // errPooled says that a pooler stands between, which passes on no notifications.
-var errPooled = errors.New("a pooler is between, which passes no notifications on: name the server itself with direct_url")
+var errPooled = errors.New("a pooler in between does not pass on notifications: name the server itself with direct_url")
 
 const (
 	notToldEver = "the database does not tell what other nodes write: open requests are looked at every second"
@@ -153,7 +153,7 @@ const (
 var errNoNotify = errors.New("the server has no notifications")
 
 // errNotHeard says that we do not hear ourselves.
-var errNotHeard = errors.New("what this node says is not heard: does direct_url lead to the database of the URL?")
+var errNotHeard = errors.New("notifications of this node do not arrive: does direct_url lead to the database of the URL?")
 
 // loop listens until ctx ends, or it is clear that the server tells nothing.
 func (e *notifications) loop(ctx context.Context) {
@@ -264,7 +264,7 @@ func (e *notifications) hear(payload string) {
 			e.store.marks.Hear()
 			if e.told {
 				e.told = false
-				e.store.log.Info("the database tells again what other nodes write")
+				e.store.log.Info("the database reports the writes of other nodes again")
 			}
 		}
 	case strings.HasPrefix(payload, payloadOfBeat): // of another node

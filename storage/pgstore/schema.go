@@ -156,7 +156,7 @@ func (f server) judge() error {
 	case f.readOnly != "off":
 		return refusal("the database is read-only: name the primary, or several hosts with target_session_attrs=read-write, or switch default_transaction_read_only off")
 	case f.fsync == "off":
-		return refusal("the database has fsync = off: when its machine fails it loses what was answered. Set fsync = on in postgresql.conf")
+		return refusal("the database has fsync = off: when its machine fails it loses acknowledged writes. Set fsync = on in postgresql.conf")
 	case f.pages == "off":
 		return refusal("the database has full_page_writes = off: when its machine fails it can be damaged. Set full_page_writes = on in postgresql.conf")
 	}
@@ -168,7 +168,7 @@ func (s *Store) tellOf(f server) {
 	s.log.Info("storage is a database", zap.String("server", f.version), zap.String("durability", s.opt.Durability),
 		zap.String("synchronous_standbys", f.standbys), zap.String("data_checksums", f.sums))
 	if f.standbys != "" && s.opt.Durability == "local" {
-		s.log.Warn("durability is local: what was answered can be lost when a standby is promoted")
+		s.log.Warn("durability is local: acknowledged writes can be lost when a standby is promoted")
 	}
 }
 

@@ -251,7 +251,7 @@ func (s *Store) ask(ctx context.Context) error {
 		s.pool.reset(c.era)
 		return unavailable("the database is read-only: it is a standby, or was told so")
 	case string(row[1]) == "off":
-		return unavailable("the database has fsync = off by now: when its machine fails it loses what was answered")
+		return unavailable("the database has fsync = off by now: when its machine fails it loses acknowledged writes")
 	case string(row[2]) != "true":
 		return errNoRight
 	}

@@ -130,7 +130,7 @@ func (v *Visit) May(a *Act) error {
 	case v.Self && !a.Own:
 		return Denied("you cannot do this to yourself")
 	case !v.Outranks(v.Rank) && !v.Self:
-		return Denied("the other one has as much to say")
+		return Denied("the other person is of equal or higher rank")
 	case v.Rank == Owner && a.Spares:
 		return Denied("an owner has to stop being one first")
 	case a.May != nil:
@@ -194,7 +194,7 @@ func (v *Visit) still(tx storage.Tx) error {
 	case err != nil:
 		return err
 	case !v.Outranks(rank):
-		return Denied("the other one has as much to say")
+		return Denied("the other person is of equal or higher rank")
 	case rank == Owner && v.act.Spares:
 		return Denied("an owner has to stop being one first")
 	}

@@ -297,7 +297,7 @@ func (t *texts) allowed(v *layout.Visit) func(storage.Tx, notify.Item) error {
 			return err
 		}
 		if !v.Outranks(t.frame.RoleOf(rec.PartitionName(), rec.Groups)) {
-			return layout.Denied("the other one has as much to say")
+			return layout.Denied("the other person is of equal or higher rank")
 		}
 		return nil
 	}

@@ -21,7 +21,7 @@ func (s *screens) unitScreen() *layout.Screen {
 	fits := func(v *layout.Visit) bool { return len(readable(string(shownUnit(v).JSON), "  ")) <= maxEdited }
 	may := func(v *layout.Visit) error {
 		if settings.DecidesSignIn(shownUnit(v).Name) && v.Role != layout.Owner {
-			return layout.Denied("the unit is the owner's")
+			return layout.Denied("only owners can change the unit")
 		}
 		return nil
 	}

@@ -278,7 +278,7 @@ func (c *Clients) oneOf(id, name, v string, to *string, known ...string) {
 	case slices.Contains(known, v):
 		*to = v
 	default:
-		c.note(id, name+" "+strconv.Quote(v)+" does not come: it is none of "+strings.Join(known, ", "))
+		c.note(id, name+" "+strconv.Quote(v)+" does not come: it is not one of "+strings.Join(known, ", "))
 	}
 }
 

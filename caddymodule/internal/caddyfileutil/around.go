@@ -32,7 +32,7 @@ func CheckAround(at caddyfile.Token) error {
 	}
 	for _, s := range global[i+1:] {
 		if isAddress(s.Directive()) {
-			return At(s[0], fmt.Errorf("%s: the global options in front of this site have no end: a } is missing%s", s.Directive(),
+			return At(s[0], fmt.Errorf("%s: the global options in front of this site are not closed: a } is missing%s", s.Directive(),
 				unclosed(string(raw), s[0].Line)))
 		}
 		if isOption(s) {
@@ -43,7 +43,7 @@ func CheckAround(at caddyfile.Token) error {
 	for _, b := range blocks[1:] {
 		for _, s := range b.Segments {
 			if isOption(s) {
-				return At(s[0], fmt.Errorf("%s: it is no directive of a site but an option of gatehouse: move it into the block `gatehouse { ... }` of the global options, which begins on line %d", s.Directive(), at.Line))
+				return At(s[0], fmt.Errorf("%s: it is not a directive of a site but an option of gatehouse: move it into the block `gatehouse { ... }` of the global options, which begins on line %d", s.Directive(), at.Line))
 			}
 		}
 	}

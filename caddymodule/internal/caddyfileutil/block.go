@@ -243,7 +243,7 @@ func Block(block *reference.Block, read Subdirectives) Subdirective {
 	return func(d *caddyfile.Dispenser) error {
 		word := d.Val()
 		if d.NextArg() {
-			return d.Errf("%s: unexpected argument %q, its options stand in a block", word, d.Val())
+			return d.Errf("%s: unexpected argument %q, its options belong in a block", word, d.Val())
 		}
 		return ReadBlock(d, word, block, read)
 	}

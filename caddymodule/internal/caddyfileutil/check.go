@@ -44,7 +44,7 @@ func ParseIssuer(s string) (*url.URL, error) {
 	case u.Scheme == "http" && !loopback.Is(u.Hostname()):
 		return nil, errors.New("http is for loopback hosts only (localhost, 127.0.0.1, [::1]): use https")
 	case strings.HasSuffix(u.Hostname(), "."):
-		return nil, errors.New("leave the dot at the end of the host away")
+		return nil, errors.New("leave out the dot at the end of the host")
 	}
 	for _, c := range u.Host {
 		if c >= utf8.RuneSelf {
@@ -71,7 +71,7 @@ func CheckDuration(s string) error {
 		return fmt.Errorf("%q is not a duration: write it like 30s, 15m, 12h or 30d", s)
 	}
 	if d <= 0 {
-		return fmt.Errorf("%q must be longer than nothing", s)
+		return fmt.Errorf("%q must be longer than zero", s)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ func ReadPicture(r *Resolver, option, name string) []byte {
 	case !ok || r.Adapting():
 		return nil
 	case r.Verbatim(): // a request must not read the server's files
-		r.Fail("%s: pictures are for what stands in the configuration", option)
+		r.Fail("%s: only the configuration itself can name pictures", option)
 		return nil
 	}
 	raw, _, err := ReadLogo(file)

@@ -108,7 +108,7 @@ func (s *Site) Place(dir string) (err error) {
 		return err
 	}
 	if strings.ContainsAny(dir, "{}\"`\\\n") {
-		return fmt.Errorf("--dir: %s has a character that means something else in a Caddyfile", dir)
+		return fmt.Errorf("--dir: %s has a character with a special meaning in a Caddyfile", dir)
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return fmt.Errorf("--dir: there is no directory %s: make it first", dir)

@@ -63,7 +63,7 @@ var LDAP = Block{
 			Word: "identify_by", Arguments: "<attribute>",
 			Default: "`entryUUID`, `objectGUID`, `nsUniqueId`, `ipaUniqueID` or `GUID`, the first that the entry has",
 			Example: "identify_by employeeNumber",
-			Text:    "The attribute that identifies a person for good. No one else may ever get its value.",
+			Text:    "The attribute that identifies a person permanently. No one else may ever get its value.",
 		},
 	}, slices.DeleteFunc(slices.Clone(remoteOptions), func(o Option) bool { return o.Word == "identify_by" || o.Word == "couple" }), []Option{
 		{

@@ -29,7 +29,7 @@ var OAuth2 = Block{
 		},
 		{
 			Word: "subject", Arguments: "<member>", Default: "required", Example: "subject id",
-			Text: "The member of the profile that identifies a person for good, with dots for members of objects: `data.id`. The provider must never give its value to anybody else, as some do with usernames.",
+			Text: "The member of the profile that identifies a person permanently, with dots for members of objects: `data.id`. The provider must never give its value to anybody else, as some do with usernames.",
 		},
 		{Word: "email", Arguments: "<member>", Default: "none", Text: "The member with the e-mail address.", Example: "email email"},
 		{

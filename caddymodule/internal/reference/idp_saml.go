@@ -54,7 +54,7 @@ var SAML = Block{
 		{
 			Word: "subject", Arguments: "<attribute>", Default: "the NameID; if it is transient, the mapped `email`",
 			Example: "subject eduPersonPrincipalName",
-			Text:    "The attribute that identifies a person for good.",
+			Text:    "The attribute that identifies a person permanently.",
 		},
 		{
 			Word: "authn_context", Arguments: "exact|minimum|maximum|better <class>…",

@@ -92,7 +92,7 @@ func (k *Keeper) Current(ctx context.Context) (*policy.Book, recheck.Basis, erro
 			return book, basisOf(reading), nil
 		}
 	}
-	return nil, recheck.Basis{}, fmt.Errorf("%w: the policies of the configuration API do not stay for a moment", storage.ErrUnavailable)
+	return nil, recheck.Basis{}, fmt.Errorf("%w: the policies of the configuration API keep changing", storage.ErrUnavailable)
 }
 
 // forever is later than any other end of what an answer rests on.

@@ -70,7 +70,7 @@ func CheckSource(from string, o Options, isLoopback func(host string) bool) erro
 		return errors.New("metadata is not a good address: it has no host, or a user name in it")
 	}
 	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
-		return fmt.Errorf("metadata %q: use https, since whoever can change it gets people's sign-ins", u.Redacted())
+		return fmt.Errorf("metadata %q: use https, since anyone who can change it gets people's sign-ins", u.Redacted())
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func (s *Source) Get(ctx context.Context) (*Metadata, error) {
 	case s.err != nil:
 		return nil, fmt.Errorf("the metadata of the service provider: %w", s.err)
 	}
-	return nil, errors.New("the metadata of the service provider have not arrived")
+	return nil, errors.New("the metadata of the service provider has not arrived")
 }
 
 // Renew reads metadata again because a message does not fit them. It returns them if they have changed since, otherwise
