@@ -2,6 +2,7 @@ package console
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"reflect"
 	"slices"
@@ -15,11 +16,13 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
 
-// labels checks that a member has a label, and that each of its words has one.
+// labels checks that a member has a label and a sentence, and that each of its words has a label.
 func labels(t *testing.T, known map[string]string, path, check string) {
 	t.Helper()
-	if key := layout.MemberLabel(path); known[key] == "" {
-		t.Errorf("%s has no label: there is no message %s", path, key)
+	for _, key := range []string{layout.MemberLabel(path), layout.MemberHint(path)} {
+		if known[key] == "" {
+			t.Errorf("%s is not explained: there is no message %s", path, key)
+		}
 	}
 	kind, words, _ := strings.Cut(check, ",")
 	if kind != "enum" {
@@ -32,18 +35,36 @@ func labels(t *testing.T, known map[string]string, path, check string) {
 	}
 }
 
+// messagesOf returns the messages of a language about the members of the settings.
+func messagesOf(t *testing.T, language string) map[string]string {
+	t.Helper()
+	known := map[string]string{}
+	for _, topic := range []string{"members", "hints"} {
+		raw, err := os.ReadFile("../../internal/web/messages/" + language + "/console-" + topic + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(raw, &known); err != nil { // it adds to those that are there
+			t.Fatal(err)
+		}
+	}
+	return known
+}
+
 // TestMembersHaveLabels: every member of every unit, and every member of a login method that a form has, is called by
-// words for people. Other tests see to it that all languages have them.
+// words for people and explained in a sentence, in each language.
 func TestMembersHaveLabels(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile("../../internal/web/messages/en/console-members.json")
-	if err != nil {
-		t.Fatal(err)
+	for _, language := range []string{"en", "nl", "de", "fr"} {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			checkLabels(t, messagesOf(t, language))
+		})
 	}
-	var known map[string]string
-	if err := json.Unmarshal(raw, &known); err != nil {
-		t.Fatal(err)
-	}
+}
+
+func checkLabels(t *testing.T, known map[string]string) {
+	t.Helper()
 	h := newHarness(t)
 	units, _, err := h.settings.UnitStates(t.Context())
 	h.must(err)
@@ -75,6 +96,39 @@ func TestMembersHaveLabels(t *testing.T) {
 	walk(reflect.TypeFor[settings.LoginMethod](), "login_methods.login_methods[].")
 	if members < 180 {
 		t.Errorf("%d members were looked at, want at least 180", members)
+	}
+}
+
+// TestSettingsExplainThemselvesInDutch: the form and the table of a unit, and the form of a provider, explain each
+// member in the language of the reader, next to its name in the API. No sentence of the English reference is there.
+func TestSettingsExplainThemselvesInDutch(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.edit(func(u *settings.Units) {
+		u.LoginMethods.LoginMethods = append(u.LoginMethods.LoginMethods, settings.LoginMethod{
+			ID: "work", Name: "Work", Type: settings.TypeOIDC, Removable: true,
+			OIDC: &settings.OIDCAttributes{Issuer: "https://work.example", ClientID: "gatehouse"},
+		})
+	})
+	b := h.as("owner@example.com")
+	if a := b.get("/language?to=nl&back=/account"); a.Code != http.StatusOK {
+		t.Fatalf("GET %s = %d", a.url, a.Code)
+	}
+	for path, want := range map[string]string{
+		"/admin/settings/step_up": "<code>authentication_methods.pin_authentication_level</code> Het niveau van een aanmelding met een pincode.",
+		"/admin/settings/step_up/edit-unit": "<code>authentication_methods.push_authentication_level</code> " +
+			"Het niveau van een aanmelding met goedkeuring op een telefoon. Vereist <code>push</code> in de Caddyfile.",
+		"/admin/providers/work/edit-provider": "<code>synchronise_attributes</code> Wat de provider over iemand meldt, vervangt wat hier is opgeslagen.",
+	} {
+		page := b.get(path).form()
+		if !strings.Contains(page, want) {
+			t.Errorf("%s has no %q:\n%s", path, want, page)
+		}
+		for _, e := range effect.All {
+			if len(e.Does) > 30 && strings.Contains(page, e.Does) {
+				t.Errorf("%s has the English sentence %q", path, e.Does)
+			}
+		}
 	}
 }
 

@@ -140,6 +140,7 @@ type Cell struct {
 	Name string
 	Hint Text
 	Note string // in place of the hint, as it is
+	Wire string // what programs call it, before the hint
 	Kind string
 	URL  string
 	Code bool // it is copied rather than read
@@ -316,6 +317,9 @@ func (f *frame) Cell(in Cell) cell {
 	if in.Hint.Key != "" {
 		out.Hint = f.Rich(in.Hint)
 	}
+	if in.Wire != "" {
+		out.Hint = wired(in.Wire, f.Say(in.Hint))
+	}
 	read := elements.ReplaceAllString(string(out.Words), "")
 	out.Long = slices.ContainsFunc(strings.Fields(read), func(word string) bool { return utf8.RuneCountInString(word) > longWord })
 	return out
@@ -346,6 +350,14 @@ func backquoted(s string) template.HTML {
 		b.WriteString(part)
 	}
 	return template.HTML(b.String()) //nolint:gosec // escaped
+}
+
+// wired is a hint, after the name that programs use. Parts between backquotes are shown as code.
+func wired(name, hint string) template.HTML {
+	if name == "" {
+		return backquoted(hint)
+	}
+	return "<code>" + template.HTML(template.HTMLEscapeString(name)) + "</code> " + backquoted(hint) //nolint:gosec // escaped
 }
 
 // Heading returns the title of a page of the console.

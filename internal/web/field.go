@@ -33,8 +33,8 @@ type Field struct {
 	// everywhere.
 	LabelFill, HintFill, ProblemFill []any
 	Hint                             string // under the label's field. Empty: none
-	// Quoted says that the hint is a sentence, in which what stands between backquotes is copied.
-	Quoted bool
+	// Wire is what programs call the field. It is shown before the hint. Empty: people need not know it
+	Wire string
 	// Problem is shown below the field and says what to do next. Empty: none
 	Problem string
 	// Invalid marks a field whose problem is described in the notice above the form.
@@ -118,10 +118,7 @@ func (f *frame) Field(in Field) field {
 	out := field{ID: cmp.Or(in.ID, in.Name), Label: f.label(in)}
 	var by []string
 	if in.Hint != "" {
-		out.Hint = template.HTML(template.HTMLEscapeString(f.Say(Text{in.Hint, in.HintFill}))) //nolint:gosec // escaped
-		if in.Quoted {
-			out.Hint = backquoted(in.Hint)
-		}
+		out.Hint = wired(in.Wire, f.Say(Text{in.Hint, in.HintFill}))
 		by = append(by, out.ID+"-hint")
 	}
 	for _, l := range in.Lines {

@@ -14,5 +14,8 @@ func MemberLabel(path string) string {
 	return "console.member." + path
 }
 
+// MemberHint returns the key of the sentence that says what a member of the settings does.
+func MemberHint(path string) string { return MemberLabel(path) + ".hint" }
+
 // WordLabel returns the key of the label of a word that is the value of a member.
 func WordLabel(word string) string { return "console.word." + cmp.Or(word, "none") }

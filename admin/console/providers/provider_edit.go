@@ -70,8 +70,7 @@ func methodFields(m *settings.LoginMethod) (out []methodField) {
 					walk(at.Elem(), path+".")
 				}
 			default:
-				one := fieldOf(path, doing(path, f.Type), at, f.Check)
-				if one.Hint != "" && len(one.text()) <= maxField {
+				if one := fieldOf(path, at, f.Check); works(path, f.Type) && len(one.text()) <= maxField {
 					out = append(out, one)
 				}
 			}
@@ -81,27 +80,23 @@ func methodFields(m *settings.LoginMethod) (out []methodField) {
 	return out
 }
 
-// reference matches a link of the reference, which leads to a file next to it.
-var reference = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
-
-// doing says what a member does, in the words of the reference. They are English. "": nothing yet
-func doing(path string, t reflect.Type) string {
-	e, _ := effect.Of(methodPath + path)
+// works reports whether a member does something already.
+func works(path string, t reflect.Type) bool {
 	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct {
-		for i := range pairOf(t.Elem()) {
-			one, _ := effect.Of(methodPath + path + "[]." + pairOf(t.Elem())[i].Name)
-			e.Does = strings.TrimSpace(e.Does + " " + one.Does)
-		}
+		return slices.ContainsFunc(pairOf(t.Elem()), func(f wire.Field) bool { return works(path+"[]."+f.Name, f.Type) })
 	}
-	return reference.ReplaceAllString(e.Does, "$1")
+	e, _ := effect.Of(methodPath + path)
+	return e.Does != ""
 }
 
-func fieldOf(path, does string, at reflect.Value, check string) methodField {
-	f := methodField{web.Field{Name: path, Label: layout.MemberLabel(methodPath + path), Called: path, Hint: does, Quoted: true}, at, check}
+func fieldOf(path string, at reflect.Value, check string) methodField {
+	f := methodField{web.Field{
+		Name: path, Label: layout.MemberLabel(methodPath + path), Called: path, Hint: layout.MemberHint(methodPath + path), Wire: path,
+	}, at, check}
 	kind, args, _ := strings.Cut(check, ",")
 	switch {
-	case at.Type() == secretType && does != "":
-		f.Type, f.Hint, f.Quoted = "password", "console.field.secret_stays.hint", false
+	case at.Type() == secretType:
+		f.Type, f.Hint = "password", "console.field.secret_stays.hint"
 	case at.Kind() == reflect.Bool:
 		f.Type = "checkbox"
 	case at.Kind() == reflect.Int:

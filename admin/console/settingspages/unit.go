@@ -3,7 +3,6 @@ package settingspages
 import (
 	"encoding/json"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,7 +42,7 @@ func (s *screens) showUnit(v *layout.Visit) (*web.Console, error) {
 			t = changed
 		}
 		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{
-			memberCell(m.Path, "`"+within(m.Path)+"` "+says(m.Path)), valueCell(m, m.Value),
+			explainedCell(m.Path), valueCell(m, m.Value),
 			valueCell(m, m.Standard), s.originCell(m),
 		}})
 	}
@@ -105,6 +104,11 @@ func memberCell(path, note string) web.Cell {
 	return web.Cell{Text: web.Say(layout.MemberLabel(path)), Name: within(path), Note: note, Quoted: true}
 }
 
+// explainedCell is a member in a table, by its label, its name in the API and what it does.
+func explainedCell(path string) web.Cell {
+	return web.Cell{Text: web.Say(layout.MemberLabel(path)), Name: within(path), Hint: web.Say(layout.MemberHint(path)), Wire: within(path)}
+}
+
 // valueCell is a value of a member in a table.
 func valueCell(m settings.Member, raw string) web.Cell {
 	out := short(raw)
@@ -112,19 +116,6 @@ func valueCell(m settings.Member, raw string) web.Cell {
 		out.Text, out.Code = web.Say(layout.WordLabel(out.Name)), false
 	}
 	return out
-}
-
-// linked matches a link of the reference, which leads to a file next to it.
-var linked = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
-
-// says returns the description of a member from the reference, which is English.
-func says(path string) string {
-	e, _ := effect.Of(path)
-	text := e.Does
-	if text == "" {
-		text = e.Later
-	}
-	return linked.ReplaceAllString(text, "$1")
 }
 
 // originCell says where the value of a member comes from.
@@ -224,7 +215,9 @@ func isField(m settings.Member) bool {
 
 // fieldOf is the field of a member, with its value.
 func fieldOf(m settings.Member) web.Field {
-	f := web.Field{Name: m.Path, Label: layout.MemberLabel(m.Path), Called: within(m.Path), Hint: says(m.Path), Quoted: true}
+	f := web.Field{
+		Name: m.Path, Label: layout.MemberLabel(m.Path), Called: within(m.Path), Hint: layout.MemberHint(m.Path), Wire: within(m.Path),
+	}
 	kind, args, _ := strings.Cut(m.Check, ",")
 	switch {
 	case m.Switch:
