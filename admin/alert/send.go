@@ -7,12 +7,12 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/outbox"
 	"github.com/gatehouse-id/gatehouse/internal/periodic"
@@ -332,14 +332,13 @@ func (s *Service) mail(tx storage.Tx, id string, rec *record, is stateRecord, no
 	if err != nil {
 		return err
 	}
-	var lines []string
 	for _, e := range found {
 		// Nothing that someone else has written is in it: it would be an e-mail in the name of the operator.
-		lines = append(lines, e.Occurred.UTC().Format("2006-01-02 15:04:05 UTC")+" · "+e.Name+" · "+e.ClientIP)
+		n.Events = append(n.Events, notify.Happened{Type: e.Type, Name: e.Name, At: e.Occurred, From: e.ClientIP})
 	}
 	filter := rec.Filter.filter()
 	n.Link = s.Link(filter)
-	n.Data["alert"], n.Data["count"], n.Data["events"] = rec.Name, strconv.FormatInt(is.Waiting, 10), strings.Join(lines, "\n\n")
+	n.Data["alert"], n.Data["count"] = rec.Name, strconv.FormatInt(is.Waiting, 10)
 	if err := s.Mail.Send(tx, n); err != nil {
 		return err
 	}

@@ -212,7 +212,8 @@ func TestAlertByMail(t *testing.T) {
 	sent := h.notices.Take()
 	if len(sent) != 1 || sent[0].Kind != notify.EventAlert || sent[0].To != "operator@example.com" || sent[0].Data["count"] != "13" ||
 		sent[0].Data["alert"] != "Odd things" ||
-		strings.Count(sent[0].Data["events"], "Something · 192.0.2.1") != 10 || strings.Contains(sent[0].Data["events"], "evil") ||
+		len(sent[0].Events) != 10 || sent[0].Events[0].Type != "x.CEvent" || sent[0].Events[0].Name != "Something" ||
+		sent[0].Events[0].From != "192.0.2.1" || strings.Contains(fmt.Sprint(sent[0]), "evil") ||
 		sent[0].Link != "/admin/events?address=192.0.2.1&kind=x" {
 		t.Fatalf("sent: %+v", sent)
 	}

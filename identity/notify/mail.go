@@ -166,6 +166,13 @@ func (c MailConfig) Compose(words web.Words, id string, n Notice) (Message, erro
 	for name, v := range n.Data {
 		pairs = append(pairs, name, v)
 	}
+	if len(n.Events) > 0 {
+		var lines []string
+		for _, e := range n.Events {
+			lines = append(lines, e.line(words))
+		}
+		pairs = append(pairs, "events", strings.Join(lines, "\n\n"))
+	}
 	p := mailPage{
 		Lang: words.Lang(), Subject: oneLine(words.T(key+".subject", pairs...)), Brand: c.Brand, Ground: css(c.Ground, "#2457d6"),
 		Ink:      css(c.Ink, "#ffffff"),

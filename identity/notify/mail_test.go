@@ -239,6 +239,31 @@ func TestMailShowsCode(t *testing.T) {
 	}
 }
 
+// TestAlertNamesEventsInTheLanguageOfTheRecipient: as the console does. A type without words has its English name.
+func TestAlertNamesEventsInTheLanguageOfTheRecipient(t *testing.T) {
+	t.Parallel()
+	p := newPost(t)
+	for language, failed := range map[string]string{
+		"en": "Sign-in failed", "nl": "Inloggen mislukt", "de": "Anmeldung fehlgeschlagen", "fr": "Échec de connexion",
+	} {
+		n := sample(notify.EventAlert)
+		delete(n.Data, "events")
+		n.Locales = []string{language}
+		n.Events = []notify.Happened{
+			{Type: "login.LoginFailedEvent", Name: "Login Failed", At: p.time, From: "192.0.2.1"},
+			{Type: "x.OddEvent", Name: "Something Odd", At: p.time, From: "192.0.2.2"},
+		}
+		m := p.one(n)
+		for _, want := range []string{
+			"2026-11-21 12:00:00 UTC · " + failed + " · 192.0.2.1\n\n", "2026-11-21 12:00:00 UTC · Something Odd · 192.0.2.2\n",
+		} {
+			if !strings.Contains(m.Text, want) {
+				t.Errorf("the e-mail in %s lacks %q:\n%s", language, want, m.Text)
+			}
+		}
+	}
+}
+
 func TestCustomMessagesInMail(t *testing.T) {
 	t.Parallel()
 	p := newPost(t)

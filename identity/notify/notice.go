@@ -3,6 +3,7 @@ package notify
 import (
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -91,6 +92,25 @@ type Notice struct {
 	Until time.Time `cbor:"9,keyasint,omitempty"`
 	// Sample says that an administrator sends it to see what it looks like: it says so first, and nothing has happened.
 	Sample bool `cbor:"10,keyasint,omitempty"`
+	// Events are the events that an alert tells of, in place of {events} in its message.
+	Events []Happened `cbor:"11,keyasint,omitempty"`
+}
+
+// Happened is an event in an e-mail.
+type Happened struct {
+	Type string    `cbor:"1,keyasint"`
+	Name string    `cbor:"2,keyasint"` // in English, for a type without a message
+	At   time.Time `cbor:"3,keyasint"`
+	From string    `cbor:"4,keyasint"` // IP address
+}
+
+// line is the event in the words of a language.
+func (h Happened) line(words web.Words) string {
+	name := h.Name
+	if key := "console.kind." + h.Type; words.T(key) != key {
+		name = words.T(key)
+	}
+	return h.At.UTC().Format("2006-01-02 15:04:05 UTC") + " · " + name + " · " + h.From
 }
 
 // Sender sends notices. It is safe for concurrent use.

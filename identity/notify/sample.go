@@ -32,7 +32,7 @@ func samples() map[string]string {
 		"username": "ann", "usernames": "ann", "address": "new@example.com", "provider": "Partner account", "code": "123456",
 		"application": "The shop", "subject": "f3a1", "app": "Phone",
 		"administrator": "ben@example.com", "sites": "dav.example.com", "site": "wiki.example.com", "person": "ann", "alert": "Refusals",
-		"count": "3", "events": "Login Failed",
+		"count":    "3",
 		"settings": "login_methods.login_methods",
 	}
 }
@@ -45,6 +45,9 @@ func SampleOf(kind Kind, words web.Words, at time.Time) Notice {
 	}
 	if strings.HasPrefix(string(kind), "access_") {
 		n.Data["note"] = "for the audit"
+	}
+	if kind == EventAlert {
+		n.Events = []Happened{{Type: "login.LoginFailedEvent", Name: "Login Failed", At: at, From: "192.0.2.1"}}
 	}
 	if kind == IdentityCoupled {
 		n.Data["account"] = "ann@partner.example"
