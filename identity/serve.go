@@ -32,6 +32,7 @@ func (s *Service) registerHooks() {
 	s.Person.OnChange(s.StepUp.LowerReached)
 	s.Person.OnPassword(s.Session.KeepSession)
 	s.Person.NameProvidersBy(s.Federation.ProviderName)
+	s.Federation.LeaveBy(s.ServiceProviders.Ending)
 	s.Session.TrustBy(s.Federation.Trusts)
 	s.Session.CountBy(s.Federation.SignsIn)
 	s.Session.OnForget(mfa.ForgetSetUps)

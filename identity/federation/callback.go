@@ -52,7 +52,7 @@ func (s *Service) handleProvider(path string) webflow.Handler {
 			if op == signOuts[path] && !s.admit(q.Request) {
 				return webflow.ErrTooMany
 			}
-			if h, ok := p.Source.(idp.Handler); ok && h.Handle(q.W, q.Request, op, &host{s, p, op}) {
+			if h, ok := p.Source.(idp.Handler); ok && h.Handle(q.W, q.Request, op, &host{s: s, p: p, op: op, q: q}) {
 				return nil
 			}
 		}

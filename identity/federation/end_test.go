@@ -142,6 +142,53 @@ func TestEndSessions(t *testing.T) {
 	}
 }
 
+// TestFramesOfAnEndedSession: when a provider ends the session of the browser that it sends here, the clients are loaded
+// in frames before the browser goes back, as after a sign-out that began here. Another browser learns of none.
+func TestFramesOfAnEndedSession(t *testing.T) {
+	t.Parallel()
+	const frame, back = "https://shop.example.com/signed-out?sid=1", "https://idp.example/done?SAMLResponse=1"
+	for name, own := range map[string]bool{"the browser of the session": true, "another browser": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := identitytest.NewElsewhere(t)
+			e.At("partner")
+			watch := identitytest.NewWatcher()
+			watch.Frames = []string{frame}
+			e.Person.Watch(watch)
+			b, by := e.Browser(), e.Browser()
+			e.MustEnter(b, holding())
+			if own {
+				by = b
+			}
+			e.Partner.OnHandle(func(w http.ResponseWriter, r *http.Request, _ string, h idp.Host) bool {
+				n, err := h.EndSessions(r.Context(), idp.EndQuery{Issuer: identitytest.PartnerIssuer, Sessions: []string{"sid-1"}}, r)
+				if n != 1 || err != nil {
+					t.Errorf("EndSessions = %d, %v, want 1", n, err)
+				}
+				h.Go(w, r, &idp.Next{URL: back})
+				return true
+			})
+			a := by.Do(http.MethodGet, "/oidc/partner/slo", "")
+			to := a.Header().Get("Location")
+			if !own {
+				if !strings.HasPrefix(to, back) {
+					t.Errorf("another browser is sent to %q, want %s", to, back)
+				}
+				return
+			}
+			if page := by.Get(to); !strings.Contains(page.Body.String(), `<iframe src="`+frame) {
+				t.Errorf("%s loads no frame: %d\n%s", to, page.Code, page.Body)
+			}
+			if a := by.Do(http.MethodGet, to+"&end=1", ""); !strings.HasPrefix(a.Header().Get("Location"), back) {
+				t.Errorf("the end of it = %d to %q, want %s", a.Code, a.Header().Get("Location"), back)
+			}
+			if b.IsSignedIn() {
+				t.Error("the session goes on")
+			}
+		})
+	}
+}
+
 // TestEndSessionsBehindMany: the provider can end a session even behind the records of many sessions that have ended.
 func TestEndSessionsBehindMany(t *testing.T) {
 	t.Parallel()

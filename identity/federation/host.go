@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -21,9 +22,19 @@ type host struct {
 	s  *Service
 	p  *Member
 	op string // the endpoint that is served
+	q  *webflow.Request
+	// leave is set when the session of this browser ends, and others hear of it only by the browser: it returns the page
+	// that tells them and then leads to ret.
+	leave func(ret string) (string, error)
 }
 
 var _ idp.Host = (*host)(nil)
+
+// LeaveBy sets the function that prepares what a browser does whose session a provider ends. It is called before the
+// service is used.
+func (s *Service) LeaveBy(leaving func(q *webflow.Request) (func(ret string) (string, error), error)) {
+	s.leaving = leaving
+}
 
 // EndSessions implements idp.Host.
 func (h *host) EndSessions(ctx context.Context, q idp.EndQuery, from *http.Request) (ended int, err error) {
@@ -44,12 +55,21 @@ func (h *host) EndSessions(ctx context.Context, q idp.EndQuery, from *http.Reque
 		return 0, err
 	}
 	for _, id := range ids {
+		var leave func(ret string) (string, error)
+		if h.q.SignIn != nil && h.q.SignIn.ID == id && s.leaving != nil {
+			if leave, err = s.leaving(h.q); err != nil {
+				return ended, err
+			}
+		}
 		done, err := h.endSession(ctx, id, names, from)
 		if err != nil {
 			return ended, err
 		}
 		if done {
 			ended++
+			if leave != nil {
+				h.leave = leave
+			}
 		}
 	}
 	s.log.Info("signed out by a provider", zap.String("provider", h.p.ID), zap.Int("sessions", ended))
@@ -146,7 +166,17 @@ func (h *host) Ended(_ http.ResponseWriter, r *http.Request, flow string) (state
 func (h *host) Home() string { return "/sign-out" }
 
 // Go implements idp.Host.
-func (h *host) Go(w http.ResponseWriter, r *http.Request, n *idp.Next) { h.s.send(w, r, nil, n) }
+func (h *host) Go(w http.ResponseWriter, r *http.Request, n *idp.Next) {
+	if h.leave != nil && n.Form == nil { // a form cannot wait for others
+		at, err := h.leave(n.URL)
+		if err == nil {
+			web.Redirect(w, at)
+			return
+		}
+		h.s.log.Warn("no sign-out at the service providers and clients", zap.Error(err))
+	}
+	h.s.send(w, r, nil, n)
+}
 
 // Fail implements idp.Host.
 func (h *host) Fail(w http.ResponseWriter, r *http.Request, err error) {

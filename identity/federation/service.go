@@ -86,6 +86,7 @@ type Service struct {
 	raising      StepUps
 	arrivals     []purpose
 	registration Registration
+	leaving      func(q *webflow.Request) (func(ret string) (string, error), error)
 }
 
 // New returns a service for the providers of the configuration.

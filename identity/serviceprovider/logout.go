@@ -37,18 +37,43 @@ const (
 // Leave returns where a browser whose session ends goes first: to a page that tells the service providers which are
 // told by the browser, and leads to ret. Empty: there are none.
 func (s *Service) Leave(q *webflow.Request, ret string) (string, error) {
+	leave, err := s.leaving(q, nil)
+	if err != nil || leave == nil {
+		return "", err
+	}
+	return leave(ret)
+}
+
+// Ending is Leave for a session that a provider ends: it is called before the end, and returns Leave, since the way back
+// is known only after it. The page loads the frames of clients too. nil: there is no one to tell.
+func (s *Service) Ending(q *webflow.Request) (leave func(ret string) (string, error), err error) {
 	if q.SignIn == nil {
-		return "", nil
+		return nil, nil //nolint:nilnil // there is no one to tell
+	}
+	frames, err := s.deps.Person.Watcher().LogoutFrames(q.Context(), q.SignIn.Session.PersonID, q.SignIn.ID)
+	if err != nil {
+		return nil, err
+	}
+	return s.leaving(q, frames)
+}
+
+func (s *Service) leaving(q *webflow.Request, frames []string) (func(ret string) (string, error), error) {
+	if q.SignIn == nil {
+		return nil, nil //nolint:nilnil // there is no one to tell
 	}
 	list, err := s.byBrowser(q, q.SignIn.Session.PersonID, q.SignIn.ID, "")
-	if err != nil || len(list) == 0 {
-		return "", err
+	if err != nil || len(list)+len(frames) == 0 {
+		return nil, err
 	}
 	browser, err := s.deps.Jar.Browser(q.W, q.Request, s.front.NewID)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return s.begin(q.Context(), farewellRecord{Steps: list, Return: ret, Browser: secret.Hash(browser)})
+	rec := farewellRecord{Steps: list, Frames: frames, Browser: secret.Hash(browser)}
+	return func(ret string) (string, error) {
+		rec.Return = ret
+		return s.begin(q.Context(), rec)
+	}, nil
 }
 
 // byBrowser are the visits of a session whose service providers are told by the browser: those that take no
