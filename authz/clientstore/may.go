@@ -42,11 +42,11 @@ func (r *Registry) DefaultScopes(c *client.Client, resources []string, grant str
 			}
 		}
 	}
-	switch {
+	switch own := c.OwnResources(resources); {
 	case len(out) > 0:
 		return out, nil
-	case !c.MayAsk(resources):
-		return nil, oauth.InvalidResource(refusedResource(c, resources)) // RFC 8707 2
+	case !c.MayAsk(own):
+		return nil, oauth.InvalidResource(refusedResource(c, own)) // RFC 8707 2
 	default:
 		return nil, oauth.InvalidScope(nil, "no scope was asked and the client has no default")
 	}
