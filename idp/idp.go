@@ -219,7 +219,8 @@ type Host interface {
 	Ended(w http.ResponseWriter, r *http.Request, flow string) (state []byte, ret string, err error)
 	// Home is the page where a browser ends up by default.
 	Home() string
-	// Go redirects the browser. The State is not kept.
+	// Go redirects the browser. The State is not kept. After EndSessions has ended the session of this browser, a page
+	// comes first that loads those of clients which end theirs.
 	Go(w http.ResponseWriter, r *http.Request, n *Next)
 	// Fail writes and logs an error page for err, as for a callback: 400 for *Invalid, 403 for *Rejection, otherwise
 	// 503.
