@@ -50,7 +50,7 @@ type PersonDetails struct {
 
 	HasPassword bool   `json:"has_password"`
 	Phone       string `json:"phone,omitempty"`
-	// Planted is what does not let the person in while they have a role in the console.
+	// Planted lists passwords and addresses that do not let the person in while they have a role in the console.
 	Planted []person.Planted `json:"planted,omitempty"`
 	StepUp  mfa.SetUp        `json:"step_up"`
 	// SignInWaits is until when attempts from browsers that the person has not used have to wait.

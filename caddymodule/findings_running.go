@@ -143,7 +143,7 @@ func (i *instance) examineRights(ctx context.Context, a *App, u *settings.Units,
 					return err
 				}
 				if len(list) > 0 {
-					rec, err := person.Records.Get(tx, m)
+					_, rec, err := i.identity.Person.Find(tx, m)
 					if err != nil {
 						return err
 					}

@@ -84,7 +84,7 @@ func adminChangeGroup(i *Instance, r *http.Request, in GroupRequest) (any, error
 		return nil, err
 	}
 	out := GroupAnswer{}
-	out.Group, err = i.Identity.Person.UpdateGroup(r.Context(), g.ID, caller(r), func(_ storage.Tx, _ person.Group, c *person.GroupChange) error {
+	change := func(_ storage.Tx, _ person.Group, c *person.GroupChange) error {
 		if in.Name != "" {
 			c.Name = in.Name
 		}
@@ -93,7 +93,8 @@ func adminChangeGroup(i *Instance, r *http.Request, in GroupRequest) (any, error
 		}
 		c.Add, c.Remove = add, remove
 		return nil
-	})
+	}
+	out.Group, err = i.Identity.Person.UpdateGroup(r.Context(), g.ID, caller(r), change)
 	if err == nil {
 		out.Warnings, err = i.planted(r.Context(), add)
 	}

@@ -9,8 +9,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
 )
 
-// TestPromotedPerson: attack 7248: an API client makes a person with a password by SCIM, and an owner gives the person a
-// role. The command, the finding and the page of the person say so, and the password opens nothing until it is replaced.
+// TestPromotedPerson: attack 7248: an API client makes a person with a password by SCIM, and an owner gives the
+// person a role. The command, the finding and the page of the person say so, and the password opens nothing until it
+// is replaced.
 func TestPromotedPerson(t *testing.T) {
 	s := servertest.Configured(t, "")
 	s.InIdentity = "admin demo@example.com {\n\tlevel 1\n}"
@@ -43,7 +44,8 @@ func TestPromotedPerson(t *testing.T) {
 		t.Errorf("person show = %s", out)
 	}
 	owner := servertest.NewBrowser(t)
-	if _, page := openConsole(owner, s, "/admin/persons/"+made.ID); !strings.Contains(page, "Set by ") || !strings.Contains(page, "mallory@example.com") {
+	if _, page := openConsole(owner, s, "/admin/persons/"+made.ID); !strings.Contains(page, "Set by ") ||
+		!strings.Contains(page, "mallory@example.com") {
 		t.Errorf("the person's page does not say who has set the password:\n%s", page)
 	}
 	s.Run("another password 5\n", "person", "passwd", username)

@@ -11,8 +11,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// LinkKind is the purpose of a link that is sent to a person. A person has at most one of each kind: a new one ends the
-// one before.
+// LinkKind is the purpose of a link that is sent to a person. A person has at most one of each kind: a new one ends
+// the one before.
 type LinkKind string
 
 // SetLinkPath sets the page that links of a kind open, before the service is used.
@@ -29,7 +29,8 @@ func (s *Service) LinkPath(kind LinkKind) string { return s.linkPaths[kind] }
 // The parameter of links, the keys of their data, and a lifetime.
 const (
 	LinkParam = "token" // access logs leave out its values
-	// LinkTo is the key of the e-mail address that the link was sent to. The link ends if the person's address changes.
+	// LinkTo is the key of the e-mail address that the link was sent to. The link ends if the person's address
+	// changes.
 	LinkTo = "to"
 	// LinkNumber is the key of the phone number that the code for the link was sent to (E.164). The link ends if the
 	// person's number changes.
@@ -38,8 +39,8 @@ const (
 )
 
 // NewLink stores a link for a person in place of an older one of the kind, and returns its path. A new password or a
-// block ends it, and so does another address if data has LinkTo, or another number if it has LinkNumber. For an unknown
-// id the same work is done, but the link never works.
+// block ends it, and so does another address if data has LinkTo, or another number if it has LinkNumber. For an
+// unknown id the same work is done, but the link never works.
 func (s *Service) NewLink(tx storage.Tx, kind LinkKind, personID string, data map[string]string, life time.Duration,
 	now time.Time,
 ) (path string, err error) {
@@ -86,8 +87,8 @@ func (s *Service) putLink(tx storage.Tx, kind LinkKind, personID string, data ma
 	return token, nil
 }
 
-// ReadLink returns a link that works, or ErrNoLink: the link is unknown, used, expired or not the newest, or the person
-// is blocked, removed, or has a new password or address.
+// ReadLink returns a link that works, or ErrNoLink: the link is unknown, used, expired or not the newest, or the
+// person is blocked, removed, or has a new password or address.
 func (s *Service) ReadLink(tx storage.Tx, kind LinkKind, token string, now time.Time) (LinkRecord, error) {
 	if !secret.IsToken(secret.MailLink, token) {
 		return LinkRecord{}, ErrNoLink
@@ -135,9 +136,9 @@ func (s *Service) SpendLink(tx storage.Tx, kind LinkKind, token string, now time
 	return rec, linksOf.Delete(tx, storage.Key(rec.PersonID, string(kind)))
 }
 
-// LinkReached returns a person as the recipient of what lets its reader sign in. An unverified address that a provider
-// has brought can be another person's, so it does not count. Nor does one that an untrusted actor has entered, for a person
-// with a role in the admin console.
+// LinkReached returns a person as the recipient of what lets its reader sign in. An unverified address that a
+// provider has brought can be another person's, so it does not count. Nor does one that an untrusted actor has
+// entered, for a person with a role in the admin console.
 func (s *Service) LinkReached(tx storage.Tx, id string, rec *person.Record) (person.Recipient, error) {
 	prof, err := person.ReadProfile(tx, id, rec)
 	if err != nil {

@@ -168,8 +168,8 @@ func TestPlantedPassword(t *testing.T) {
 	}
 }
 
-// TestPlantedAddress: an address or number that a program has entered gets no link for a new password of a person with a
-// role, and a link of before ends. One that an owner has entered does.
+// TestPlantedAddress: an address or number that a program has entered gets no link for a new password of a person
+// with a role, and a link of before ends. One that an owner has entered does.
 func TestPlantedAddress(t *testing.T) {
 	t.Parallel()
 	x := newPromoting(t)
@@ -201,8 +201,8 @@ func TestPlantedAddress(t *testing.T) {
 	x.Link(notify.ResetLink, evil)
 }
 
-// TestPlantedInvitation: an invitation by a program ends when the person gets a role; what the person has chosen by it
-// before does not sign them in then. An owner's invitation goes on.
+// TestPlantedInvitation: an invitation by a program ends when the person gets a role; what the person has chosen by
+// it before does not sign them in then. An owner's invitation goes on.
 func TestPlantedInvitation(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -251,7 +251,8 @@ func TestPlantedContact(t *testing.T) {
 		b := x.Browser()
 		b.SignIn(identitytest.Demo, password)
 		const path = "/account/profile/contact"
-		if a := b.Fill(b.Get("/account/profile?edit=details"), path, "kind", "email", "do", "add", "value", address); a.Code != http.StatusSeeOther {
+		a := b.Fill(b.Get("/account/profile?edit=details"), path, "kind", "email", "do", "add", "value", address)
+		if a.Code != http.StatusSeeOther {
 			t.Fatalf("adding %s = %d\n%s", address, a.Code, a.Body)
 		}
 	}

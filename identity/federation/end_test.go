@@ -142,8 +142,8 @@ func TestEndSessions(t *testing.T) {
 	}
 }
 
-// TestFramesOfAnEndedSession: when a provider ends the session of the browser that it sends here, the clients are loaded
-// in frames before the browser goes back, as after a sign-out that began here. Another browser learns of none.
+// TestFramesOfAnEndedSession: when a provider ends the session of the browser that it sends here, the clients are
+// loaded in frames before the browser goes back, as after a sign-out that began here. Another browser learns of none.
 func TestFramesOfAnEndedSession(t *testing.T) {
 	t.Parallel()
 	const frame, back = "https://shop.example.com/signed-out?sid=1", "https://idp.example/done?SAMLResponse=1"
@@ -233,8 +233,8 @@ func TestEndSessionsBehindMany(t *testing.T) {
 	}
 }
 
-// TestLinkedIdentity: an identity at a provider leads to the person who signs in with it, by its issuer and subject to
-// the letter, and to no one by an address.
+// TestLinkedIdentity: an identity at a provider leads to the person who signs in with it, by its issuer and subject
+// to the letter, and to no one by an address.
 func TestLinkedIdentity(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewElsewhere(t)

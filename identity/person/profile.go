@@ -44,10 +44,11 @@ type EmailAddress struct {
 	Verified bool   `json:"verified" cbor:"2,keyasint,omitempty"`
 	Tag      string `json:"tag,omitempty" cbor:"3,keyasint,omitempty"` // such as home or work
 	Value    string `json:"value" cbor:"4,keyasint"`
-	// Stated says that no one but an administrator below owner says that the address is verified. Then it links no one.
+	// Stated says that no one but an administrator below owner says that the address is verified. Then it links no
+	// one.
 	Stated bool `json:"-" cbor:"5,keyasint,omitempty"`
-	// SetBy is who has entered the address, if they are audit.Actor.Untrusted. Then no one with a role in the admin
-	// console gets a link there that lets its reader sign in.
+	// SetBy names an actor who has entered the address and is audit.Actor.Untrusted. Then no one with a role in the
+	// admin console gets a link there that lets its reader sign in.
 	SetBy string `json:"-" cbor:"6,keyasint,omitempty"`
 }
 
@@ -105,8 +106,8 @@ type CustomAttribute struct {
 	Value string `json:"value" cbor:"2,keyasint"`
 }
 
-// Directory are the attributes that a directory adds to the Profile, so SCIM (RFC 7643 4.1 and 4.3) returns what it was
-// given.
+// Directory are the attributes that a directory adds to the Profile, so SCIM (RFC 7643 4.1 and 4.3) returns what it
+// was given.
 type Directory struct {
 	ExternalID      string              `json:"external_id,omitempty" cbor:"1,keyasint,omitempty"`
 	FormattedName   string              `json:"formatted_name,omitempty" cbor:"2,keyasint,omitempty"`
@@ -164,7 +165,8 @@ func (p *Profile) setPrimaryEmail(value string, verified bool) {
 	}
 }
 
-// KeepVerified marks as verified what was verified before and is the same. A change of a profile verifies nothing else.
+// KeepVerified marks as verified what was verified before and is the same. A change of a profile verifies nothing
+// else.
 func (p *Profile) KeepVerified(before *Profile) {
 	for i := range p.EmailAddresses {
 		e := &p.EmailAddresses[i]

@@ -7,8 +7,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// Tables of persons. In all tables of the service cookies are keys by their hash (secret.Hash), never values. The times
-// and epochs of the records decide what is valid; the expiry given to storage is for collection.
+// Tables of persons. In all tables of the service cookies are keys by their hash (secret.Hash), never values. The
+// times and epochs of the records decide what is valid; the expiry given to storage is for collection.
 var (
 	Records            = storage.NewTable[Record]("identity_person")                     // person id
 	usernames          = storage.NewTable[UsernameRecord]("identity_username")           // folded username
@@ -106,7 +106,8 @@ type UsernameRecord struct {
 type PasswordRecord struct {
 	PHC       string    `cbor:"1,keyasint"`
 	ChangedAt time.Time `cbor:"2,keyasint"`
-	// SetBy is who has set it, if they are audit.Actor.Untrusted. Then it signs in no one with a role in the admin console.
+	// SetBy names an actor who has set it and is audit.Actor.Untrusted. Then it signs in no one with a role in the
+	// admin console.
 	SetBy string `cbor:"3,keyasint,omitempty"`
 }
 

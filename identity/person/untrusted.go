@@ -10,9 +10,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// markSetBy notes which addresses and numbers an untrusted actor has entered. What was there before keeps its mark: only
-// removing it, or entering it again by someone else, takes it away. before is nil for a new person, confirmed an address
-// that the actor has entered now.
+// markSetBy notes which addresses and numbers an untrusted actor has entered. What was there before keeps its mark:
+// only removing it, or entering it again by someone else, takes it away. before is nil for a new person, confirmed an
+// address that the actor has entered now.
 func (p *Profile) markSetBy(by audit.Actor, before *Profile, confirmed string) {
 	who := by.Untrusted()
 	if before == nil {
@@ -64,8 +64,8 @@ func (c Contact) SetBy(p *Profile) string {
 	}
 }
 
-// Planted is a way into the account of a person that an untrusted actor has prepared. It is closed while the person has a
-// role in the admin console.
+// Planted is a way into the account of a person that an untrusted actor has prepared. It is closed while the person
+// has a role in the admin console.
 type Planted struct {
 	Kind  string    `json:"kind"`            // password, email, phone, account
 	Value string    `json:"value,omitempty"` // the address, the number, the id of the provider

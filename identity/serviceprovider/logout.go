@@ -44,8 +44,8 @@ func (s *Service) Leave(q *webflow.Request, ret string) (string, error) {
 	return leave(ret)
 }
 
-// Ending is Leave for a session that a provider ends: it is called before the end, and returns Leave, since the way back
-// is known only after it. The page loads the frames of clients too. nil: there is no one to tell.
+// Ending is Leave for a session that a provider ends: it is called before the end, and returns Leave, since the way
+// back is known only after it. The page loads the frames of clients too. nil: there is no one to tell.
 func (s *Service) Ending(q *webflow.Request) (leave func(ret string) (string, error), err error) {
 	if q.SignIn == nil {
 		return nil, nil //nolint:nilnil // there is no one to tell
@@ -445,8 +445,8 @@ type ending struct {
 	frames          []string // of the clients that the browser takes it to
 }
 
-// endFor ends the sessions that a LogoutRequest names, and marks it as used, both or neither. The record has the other
-// service providers that the browser takes the news to.
+// endFor ends the sessions that a LogoutRequest names, and marks it as used, both or neither. The record has the
+// other service providers that the browser takes the news to.
 func (s *Service) endFor(q *webflow.Request, m *member, meta *samlidp.Metadata, msg *verifiedLogout) (rec farewellRecord, err error) {
 	rec = farewellRecord{Asker: meta.EntityID, AskerRequest: msg.ID}
 	var list []ending

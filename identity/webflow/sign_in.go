@@ -151,8 +151,8 @@ func (s *Service) Admit(w http.ResponseWriter, r *http.Request, f FlowRecord, wh
 	return nil
 }
 
-// vouch marks a session that rests on a password that an untrusted actor has set. person.ErrPlanted: the person has a role
-// in the admin console.
+// vouch marks a session that rests on a password that an untrusted actor has set. person.ErrPlanted: the person has a
+// role in the admin console.
 func (s *Service) vouch(tx storage.Tx, rec *session.Record, p *person.Record) error {
 	if rec.Passkey == "" && !rec.Vouched {
 		pw, _, err := person.Passwords.Find(tx, rec.PersonID)

@@ -1,7 +1,7 @@
 // Package audit records what happens to people, clients and configuration, in the transaction of its cause: a
 // successful operation has exactly one event, and a failed one has none. Many tokens of one client share an event
-// (docs/decisions/events.md#events-of-many-tokens). Events are found by person and actor, sealed into a chain of blocks
-// soon after, and deleted at the end of their retention (docs/adr/0002-event-chain.md).
+// (docs/decisions/events.md#events-of-many-tokens). Events are found by person and actor, sealed into a chain of
+// blocks soon after, and deleted at the end of their retention (docs/adr/0002-event-chain.md).
 package audit
 
 import (
@@ -26,8 +26,8 @@ type Type struct {
 	// Brief marks events that are kept only as long as tokens when they concern no person. They are not found by actor
 	// and not passed on to others.
 	Brief bool
-	// Counts is the measure under which statistics count events of this kind: one of the constants. Empty: they are not
-	// counted.
+	// Counts is the measure under which statistics count events of this kind: one of the constants. Empty: they are
+	// not counted.
 	Counts string
 }
 
@@ -76,7 +76,8 @@ type Origin struct {
 
 type organisationKey struct{}
 
-// Belongs says for what follows of a request that its API client belongs to an organisation. PeerOrigin knows it then.
+// Belongs says for what follows of a request that its API client belongs to an organisation. PeerOrigin knows it
+// then.
 func Belongs(r *http.Request, organisation string) {
 	*r = *r.WithContext(context.WithValue(r.Context(), organisationKey{}, organisation))
 }
@@ -101,18 +102,19 @@ type Actor struct {
 	// BelowOwner says that the actor is an administrator who is not an owner: what they say of addresses proves
 	// nothing.
 	BelowOwner bool
-	// BelowRoles says that the actor is a program that is not an administrator, such as an API client: it gives no role in
-	// the admin console, and does not get into the account of a person with one.
+	// BelowRoles says that the actor is a program that is not an administrator, such as an API client: it gives no
+	// role in the admin console, and does not get into the account of a person with one.
 	BelowRoles bool
-	// Vouched is who is Untrusted and on whose word alone the actor is who they seem to be. Empty: no one
+	// Vouched names someone Untrusted on whose word alone the actor was signed in. Empty: no one
 	Vouched string
-	// Check is called in the transaction of each event of the actor. An error undoes what has caused the event, such as
-	// when the actor has lost the right to it meanwhile. nil: nothing is checked
+	// Check is called in the transaction of each event of the actor. An error undoes what has caused the event, such
+	// as when the actor has lost the right to it meanwhile. nil: nothing is checked
 	Check func(tx storage.Tx) error
 }
 
-// Untrusted returns the name of an actor by whose word no one gets into the account of a person with a role in the admin
-// console: a program, an administrator below owner, and who has no more than the word of one of them. "" for anyone else.
+// Untrusted returns the name of an actor by whose word no one gets into the account of a person with a role in the
+// admin console: a program, an administrator below owner, and who has no more than the word of one of them. "" for
+// anyone else.
 func (a Actor) Untrusted() string {
 	if a.BelowOwner || a.BelowRoles {
 		return cmp.Or(a.Name, a.ID)
