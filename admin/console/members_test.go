@@ -118,7 +118,8 @@ func TestSettingsExplainThemselvesInDutch(t *testing.T) {
 		"/admin/settings/step_up": "<code>authentication_methods.pin_authentication_level</code> Het niveau van een aanmelding met een pincode.",
 		"/admin/settings/step_up/edit-unit": "<code>authentication_methods.push_authentication_level</code> " +
 			"Het niveau van een aanmelding met goedkeuring op een telefoon. Vereist <code>push</code> in de Caddyfile.",
-		"/admin/providers/work/edit-provider": "<code>synchronise_attributes</code> Wat de provider over iemand meldt, vervangt wat hier is opgeslagen.",
+		"/admin/providers/work/edit-provider": "<code>synchronise_attributes</code> " +
+			"Wat de provider over iemand meldt, vervangt wat hier is opgeslagen.",
 	} {
 		page := b.get(path).form()
 		if !strings.Contains(page, want) {
