@@ -221,3 +221,29 @@ func TestChangesAreSingleMembers(t *testing.T) {
 		t.Errorf("an undo shows what it does not change:\n%s", undo)
 	}
 }
+
+// TestWrongSettingsAreExplainedInDutch: what is wrong with a value is said at its field, in the language of the reader.
+func TestWrongSettingsAreExplainedInDutch(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.as("owner@example.com")
+	if a := b.get("/language?to=nl&back=/account"); a.Code != http.StatusOK {
+		t.Fatalf("GET %s = %d", a.url, a.Code)
+	}
+	h.edit(func(u *settings.Units) { u.PasswordPolicy.MaxLength = 100 })
+	for name, c := range map[string]struct{ unit, field, value, want string }{
+		"kind":      {"redirects", "default_origin_url", "nowhere", "Voer een https-adres in zoals de adresbalk"},
+		"length":    {"features", "custom_email_validation.after_at_regex", strings.Repeat("a", 600), "Gebruik hooguit 512 tekens."},
+		"two":       {"password_policy", "min_length", "200", "De minimale lengte is groter dan de maximale."},
+		"condition": {"ui_extension", "base_url", "https://a.example/?b", "Laat alles vanaf ? of # weg."},
+	} {
+		asked := b.get("/admin/settings/" + c.unit + "/edit-unit")
+		field := c.unit + "." + c.field
+		a := b.submit(asked, append(asked.checked(t), field, c.value)...)
+		_, at, found := strings.Cut(a.form(), `id="`+field+`-problem"`)
+		at, _, _ = strings.Cut(at, "\n")
+		if a.Code != http.StatusUnprocessableEntity || !found || !strings.Contains(at, c.want) {
+			t.Errorf("%s: status = %d, %s says %q, want %q\n%s", name, a.Code, field, at, c.want, a.form())
+		}
+	}
+}

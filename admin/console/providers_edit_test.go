@@ -209,8 +209,8 @@ func TestEditingProviders(t *testing.T) {
 		{"authentication_level", "9", "Enter a whole number from 0 to 4."},
 		{"attribute_mappings", "mail", "Write each line as two names"},
 		{"open_id_connect_attributes.discovery_url", "nowhere", "discovery_url"},
-		{"open_id_connect_attributes.client_id", "", "is required"},
-		{"open_id_connect_attributes.scopes", `a"b`, "must be a scope"},
+		{"open_id_connect_attributes.client_id", "", "Fill this in, or switch the provider off first."},
+		{"open_id_connect_attributes.scopes", `a"b`, "A scope has no spaces"},
 		{"open_id_connect_attributes.client_authentication_method", "PIGEON", "client_authentication_method"},
 	} {
 		if a := save(c.name, c.value, secret, "planted-too"); a.Code != http.StatusUnprocessableEntity ||

@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"fmt"
 	"reflect"
 	"regexp"
 	"slices"
@@ -33,18 +32,18 @@ type flaw struct{ path, text, problem string }
 
 func (c *checker) add(path, format string, args ...any) {
 	if len(c.problems) < maxProblems {
-		c.problems = append(c.problems, jsonapi.Problem{Path: path, Problem: fmt.Sprintf(format, args...)})
+		c.problems = append(c.problems, problemAt(path, format, args))
 	}
 }
 
 var indexes = regexp.MustCompile(`\[\d+\]`)
 
 // addText is add for an invalid text.
-func (c *checker) addText(path, text, problem string) {
-	f := flaw{indexes.ReplaceAllString(path, "[]"), text, problem}
+func (c *checker) addText(path, text, format string, args ...any) {
+	f := flaw{indexes.ReplaceAllString(path, "[]"), text, problemAt("", format, args).Problem}
 	c.flaws = append(c.flaws, f)
 	if !c.stored[f] {
-		c.add(path, "%s", problem)
+		c.add(path, format, args...)
 	}
 }
 
@@ -132,7 +131,7 @@ func (c *checker) text(s, path, tag string) {
 		c.add(path, "is empty")
 	case s == "":
 	case len(s) > 4*limit || utf8.RuneCountInString(s) > limit:
-		c.addText(path, s, fmt.Sprintf("has more than %d characters", limit))
+		c.addText(path, s, "has more than %d characters", limit)
 	default:
 		if err := is.Check(s); err != nil {
 			c.addText(path, s, err.Error())

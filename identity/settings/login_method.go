@@ -120,7 +120,7 @@ func (m *LoginMethod) checkOwn(at string, c *checker) {
 		{"excluded_unmapped_attributes", len(m.ExcludedUnmappedAttributes) > 0, "must be empty: this method has no attributes of a provider"},
 	} {
 		if member.given {
-			c.add(at+"."+member.name, "%s", member.problem)
+			c.add(at+"."+member.name, member.problem)
 		}
 	}
 }

@@ -23,7 +23,8 @@ func relocated(err error, path func(string) string) error {
 	}
 	out, problems := *e, make([]jsonapi.Problem, len(before))
 	for i, p := range before {
-		problems[i] = jsonapi.Problem{Path: path(p.Path), Problem: p.Problem}
+		problems[i] = p
+		problems[i].Path = path(p.Path)
 	}
 	out.Details, out.Message = problems, problems[0].Problem
 	if problems[0].Path != "" {

@@ -58,13 +58,13 @@ func MergeBytes(raw []byte, into any) error { return decode(raw, into, strictjso
 
 func decode(raw []byte, into any, read func([]byte, any) error) error {
 	if err := strictjson.Check(raw, MaxDepth); err != nil {
-		return Invalid(Problem{"", "the body " + err.Error()})
+		return Invalid(Problem{Problem: "the body " + err.Error()})
 	}
 	err := read(raw, into)
 	if e := new(strictjson.Error); errors.As(err, &e) {
 		problems := make([]Problem, len(e.Problems))
 		for i, p := range e.Problems {
-			problems[i] = Problem(p)
+			problems[i] = Problem{Path: p.Path, Problem: p.Problem}
 		}
 		return Invalid(problems...)
 	}

@@ -53,6 +53,9 @@ func (e *Error) With(cause error) *Error {
 type Problem struct {
 	Path    string `json:"path"`
 	Problem string `json:"problem"`
+	// Key and Fill are the message of pages that says the same. No key: there is none
+	Key  string `json:"-"`
+	Fill []any  `json:"-"`
 }
 
 // Invalid is a 400 that names what is wrong in the body. There is at least one problem; the message names the first.

@@ -2,6 +2,7 @@ package layout
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,6 +13,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // Problem is why an act is not done, for the person who asked for it.
@@ -84,6 +87,28 @@ func ProblemOf(err error) *Problem {
 		return &Problem{Key: "console.problem.too_many"}
 	}
 	return nil
+}
+
+var (
+	inMethod = regexp.MustCompile(`^login_methods\.login_methods\[\d+\]\.?`) // the place of a login method in a path
+	entry    = regexp.MustCompile(`\[\d+\]$`)                                // the place in a list of texts
+)
+
+// SettingProblem returns what is wrong with the settings, as the problem of a field. The text of the API stays where
+// pages have no words for it, and where the field is not the member that is wrong, its path is named.
+func SettingProblem(field string, e *jsonapi.Error) *Problem {
+	details, _ := e.Details.([]jsonapi.Problem)
+	if len(details) == 0 || details[0].Key == "" {
+		return &Problem{Field: field, Key: "console.problem.setting", Fill: []any{"reason", e.Message}}
+	}
+	first := details[0]
+	at := inMethod.ReplaceAllString(first.Path, "")
+	if one := entry.ReplaceAllString(at, ""); at != "" && one != field && !strings.HasSuffix(field, "."+one) {
+		return &Problem{
+			Field: field, Key: "console.problem.setting_at", Fill: []any{"member", at, "reason", web.Say(first.Key, first.Fill...)},
+		}
+	}
+	return &Problem{Field: field, Key: first.Key, Fill: first.Fill}
 }
 
 // Lines are the words of a field with one in each line, or with spaces or commas between.

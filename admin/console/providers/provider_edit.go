@@ -326,5 +326,6 @@ func refusedMember(err error, fields []methodField) error {
 			best = name
 		}
 	}
-	return &layout.Problem{Field: best, Key: "console.problem.setting", Fill: []any{"reason", text}}
+	e.Message = text
+	return layout.SettingProblem(best, e)
 }

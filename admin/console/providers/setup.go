@@ -81,7 +81,7 @@ func write(v *layout.Visit) context.Context { return v.Writing() }
 // refused returns what is wrong with the settings as a problem of a field. Other errors stay.
 func refused(field string, err error) error {
 	if e := new(jsonapi.Error); errors.As(err, &e) && e.Status < 500 {
-		return &layout.Problem{Field: field, Key: "console.problem.setting", Fill: []any{"reason", e.Message}}
+		return layout.SettingProblem(field, e)
 	}
 	return err
 }

@@ -256,7 +256,7 @@ func Refused(field string, err error) error {
 	case errors.As(err, &e) && e.Status == http.StatusPreconditionFailed:
 		return &layout.Problem{Key: "console.settings.moved"}
 	case e.Status > 0 && e.Status < 500:
-		return &layout.Problem{Field: field, Key: "console.problem.setting", Fill: []any{"reason", e.Message}}
+		return layout.SettingProblem(field, e)
 	}
 	return err
 }
