@@ -106,8 +106,8 @@ func TestSettingsExplainThemselvesInDutch(t *testing.T) {
 	h := newHarness(t)
 	h.edit(func(u *settings.Units) {
 		u.LoginMethods.LoginMethods = append(u.LoginMethods.LoginMethods, settings.LoginMethod{
-			ID: "work", Name: "Work", Type: settings.TypeOIDC, Removable: true,
-			OIDC: &settings.OIDCAttributes{Issuer: "https://work.example", ClientID: "gatehouse"},
+			ID: "office", Name: "Office", Type: settings.TypeOIDC, Removable: true,
+			OIDC: &settings.OIDCAttributes{Issuer: "https://office.example", ClientID: "gatehouse"},
 		})
 	})
 	b := h.as("owner@example.com")
@@ -118,7 +118,7 @@ func TestSettingsExplainThemselvesInDutch(t *testing.T) {
 		"/admin/settings/step_up": "<code>authentication_methods.pin_authentication_level</code> Het niveau van een aanmelding met een pincode.",
 		"/admin/settings/step_up/edit-unit": "<code>authentication_methods.push_authentication_level</code> " +
 			"Het niveau van een aanmelding met goedkeuring op een telefoon. Vereist <code>push</code> in de Caddyfile.",
-		"/admin/providers/work/edit-provider": "<code>synchronise_attributes</code> " +
+		"/admin/providers/office/edit-provider": "<code>synchronise_attributes</code> " +
 			"Wat de provider over iemand meldt, vervangt wat hier is opgeslagen.",
 	} {
 		page := b.get(path).form()

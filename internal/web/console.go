@@ -140,7 +140,7 @@ type Cell struct {
 	Name string
 	Hint Text
 	Note string // in place of the hint, as it is
-	Wire string // what programs call it, before the hint
+	Wire string // the name that programs use, before the hint
 	Kind string
 	URL  string
 	Code bool // it is copied rather than read

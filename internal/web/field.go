@@ -33,7 +33,7 @@ type Field struct {
 	// everywhere.
 	LabelFill, HintFill, ProblemFill []any
 	Hint                             string // under the label's field. Empty: none
-	// Wire is what programs call the field. It is shown before the hint. Empty: people need not know it
+	// Wire is the name that programs use. It is shown before the hint. Empty: people need not know it
 	Wire string
 	// Problem is shown below the field and says what to do next. Empty: none
 	Problem string
