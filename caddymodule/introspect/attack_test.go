@@ -317,7 +317,7 @@ func TestProbe(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"credentials":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },
 		"no one has issued": func(w http.ResponseWriter, _ *http.Request) { write(w, active()) },
-		"that nobody":       func(w http.ResponseWriter, _ *http.Request) { write(w, active(map[string]any{"exp": 1})) },
+		"that no one":       func(w http.ResponseWriter, _ *http.Request) { write(w, active(map[string]any{"exp": 1})) },
 		"is an HTML page":   func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
 	} {
 		l.change(func() { l.answer = answer })
