@@ -115,8 +115,8 @@ func TestScopesOfTheSite(t *testing.T) {
 	h.Invariants(t)
 }
 
-// TestUnknownResourceWithoutScopes: a client without default scopes that names no scope and an unknown resource hears of
-// the resource, at every door.
+// TestUnknownResourceWithoutScopes: a client without default scopes that names no scope and an unknown resource hears
+// of the resource, at every door.
 func TestUnknownResourceWithoutScopes(t *testing.T) {
 	t.Parallel()
 	h := authztest.New(t, authztest.WithExchangers(), authztest.WithConfig(func(c *authz.Config) {

@@ -130,8 +130,8 @@ func checkPath(s string) error {
 // slashes are empty segments of a path.
 var slashes = regexp.MustCompile(`//+`)
 
-// checkEscapes refuses a pattern with an escape that no path has where rules look at it: of a character that needs none,
-// or of one that servers can take for a separator.
+// checkEscapes refuses a pattern with an escape that no path has where rules look at it: of a character that needs
+// none, or of one that servers can take for a separator.
 func checkEscapes(s string) error {
 	for rest := s; ; {
 		_, after, found := strings.Cut(rest, "%")
