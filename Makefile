@@ -11,7 +11,7 @@ TOOLS       := .bin/lint .bin/format
 
 export GATEHOUSE_BIN := $(CURDIR)/bin/gatehouse
 
-.PHONY: help run cluster build demo quick check test nightly supply conformance bench faults golden install
+.PHONY: help run cluster build release demo quick check test nightly supply conformance bench faults golden install
 
 help: ## Lists the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
@@ -27,6 +27,9 @@ demo: # bin/gatehouse without the profile, which would compile Caddy and the sta
 
 build: ## Builds bin/gatehouse, a Caddy with the plugins in xcaddy.json, and its bill of materials
 	@$(GO) run ./internal/build -pgo internal/build/gatehouse.pgo -o bin/gatehouse -sbom bin/gatehouse.cdx.json
+
+release: ## Makes in dist what people install, of the commit and VERSION=v0.1.0: archives, packages, an image, checksums signed by KEY=file
+	@cd release && $(GO) run . -version "$(VERSION)" $(if $(KEY),-key "$(abspath $(KEY))")
 
 quick: $(TOOLS) golden ## Formats, makes the generated documents again and looks at the rules of the tree: before every push
 	@.bin/format

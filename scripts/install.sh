@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks: a C compiler (the race detector needs one), Chromium, Node.js
 # with npm, Python's requests-oauthlib, Django, Authlib and PyJWT, nginx with set_misc, HAProxy, OpenLDAP, MIT
-# Kerberos, PostgreSQL, PgBouncer, Apache with mod_auth_mellon, PHP with SimpleSAMLphp, and the npm packages of e2e/node
-# and e2e/mcp. It installs on Debian and Ubuntu; on other systems it names the missing packages. It needs root or sudo
+# Kerberos, PostgreSQL, PgBouncer, Apache with mod_auth_mellon, PHP with SimpleSAMLphp, systemd-analyze, and the npm
+# packages of e2e/node and e2e/mcp. It installs on Debian and Ubuntu; on other systems it names the missing packages. It needs root or sudo
 # only to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,6 +21,7 @@ have npm || missing+=(npm)
 /usr/bin/python3 -c 'import django, authlib' 2>/dev/null || missing+=(python3-django python3-authlib)
 /usr/bin/python3 -c 'import jwt, cryptography' 2>/dev/null || missing+=(python3-jwt python3-cryptography)
 have curl || missing+=(curl ca-certificates)
+have systemd-analyze || missing+=(systemd)
 have openssl || missing+=(openssl)
 have nginx || [[ -x /usr/sbin/nginx ]] || missing+=(nginx-light)
 [[ -e /usr/lib/nginx/modules/ngx_http_set_misc_module.so ]] || missing+=(libnginx-mod-http-set-misc)

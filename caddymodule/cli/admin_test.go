@@ -328,7 +328,8 @@ func TestServiceCommands(t *testing.T) {
 	}
 	s.Refused("no live session abc", "", "session", "end", "abc")
 	s.Refused("no person nobody", "", "session", "list", "--person", "nobody")
-	if v := servertest.Decode[map[string]string](t, s.Run("", "version", "--json")); v["go"] == "" || v["caddy"] == "" {
+	if v := servertest.Decode[map[string]string](t, s.Run("", "version", "--json")); v["go"] == "" || v["caddy"] == "" ||
+		v["gatehouse"] == "" {
 		t.Errorf("version = %v", v)
 	}
 	root := &cobra.Command{Use: "gatehouse"}

@@ -1,11 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -176,13 +176,13 @@ func buildVersions() versions {
 		return v
 	}
 	for _, m := range append(info.Deps, &info.Main) {
-		if m.Replace != nil {
-			m = m.Replace
-		}
-		switch {
-		case strings.HasSuffix(m.Path, "/gatehouse"):
-			v.Gatehouse = m.Version
-		case m.Path == "github.com/caddyserver/caddy/v2":
+		switch m.Path {
+		case "github.com/gatehouse-id/gatehouse": // a release replaces it by the directory of its sources
+			v.Gatehouse = cmp.Or(m.Version, v.Gatehouse)
+		case "github.com/caddyserver/caddy/v2":
+			if m.Replace != nil {
+				m = m.Replace
+			}
 			v.Caddy = m.Version
 		}
 	}

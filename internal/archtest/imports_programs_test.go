@@ -7,5 +7,6 @@ bench: faults storage
 cmd: .
 e2e:
 faults: storage
+release:
 `)
 }

@@ -109,3 +109,40 @@ func stamp() (string, error) {
 	}
 	return hex.EncodeToString(sum.Sum(nil)) + "\n", nil
 }
+
+// TestReleaseVersion: a release has its version and names no directory of the machine that built it.
+func TestReleaseVersion(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ release, want string }{
+		"a build": {"", "github.com/gatehouse-id/gatehouse v0.0.0\n"}, "a release": {"v1.2.3", "github.com/gatehouse-id/gatehouse v1.2.3\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, err := read(filepath.Join(root, "xcaddy.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			tree, err := filepath.Abs(root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			if err := b.link(dir, tree, c.release); err != nil {
+				t.Fatal(err)
+			}
+			if err := lay(dir, tree, b); err != nil {
+				t.Fatal(err)
+			}
+			mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(mod), c.want) || strings.Contains(string(mod), tree) {
+				t.Errorf("go.mod = %s, want %q and not the directory %s", mod, c.want, tree)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "replaced0", "gatehouse.go")); err != nil {
+				t.Errorf("the replacement does not lead to the tree: %v", err)
+			}
+		})
+	}
+}

@@ -73,8 +73,9 @@ func main() {
 	file := flag.String("f", "xcaddy.json", "what to build")
 	guide := flag.String("pgo", "", "a processor profile that guides the compiler; none by default")
 	list := flag.String("sbom", "", "where the bill of materials goes (CycloneDX); none by default")
+	version := flag.String("release", "", "the version of a release, such as v0.1.0: replaced plugins have it, and there is no symbol table")
 	flag.Parse()
-	err := build(*file, *out, *guide)
+	err := build(*file, *out, *guide, *version)
 	if err == nil && *list != "" {
 		err = writeBOM(*out, *list)
 	}
@@ -84,9 +85,9 @@ func main() {
 	}
 }
 
-// build builds what file names into out, guided by a profile unless that is "". It removes the temporary module
-// afterwards.
-func build(file, out, guide string) error {
+// build builds what file names into out, guided by a profile unless that is "", as the release version unless that is
+// "". It removes the temporary module afterwards. The bytes do not depend on the directories.
+func build(file, out, guide, version string) error {
 	b, err := read(file)
 	if err != nil {
 		return err
@@ -99,20 +100,21 @@ func build(file, out, guide string) error {
 	if err != nil {
 		return err
 	}
-	for i, r := range b.Replacements {
-		if strings.HasPrefix(r.New, ".") {
-			b.Replacements[i].New = filepath.Join(root, r.New)
-		}
-	}
 	dir, err := os.MkdirTemp("", "gatehouse-build-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	if err := b.link(dir, root, version); err != nil {
+		return err
+	}
 	if err := lay(dir, root, b); err != nil {
 		return err
 	}
 	args := append([]string{"build", "-mod=mod"}, strings.Fields(b.BuildFlags)...)
+	if version != "" {
+		args = append(args, "-ldflags=-s")
+	}
 	if guide != "" {
 		if guide, err = filepath.Abs(guide); err != nil {
 			return err
@@ -135,6 +137,28 @@ func read(file string) (*builder, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return &b, nil
+}
+
+// link makes the replacements relative to dir, by links to their directories: go records a replacement in the binary as
+// go.mod spells it, and the bytes of a release must not name a directory of this machine. It gives the plugins that
+// are replaced the version of the release.
+func (b *builder) link(dir, root, version string) error {
+	for i, r := range b.Replacements {
+		if !strings.HasPrefix(r.New, ".") {
+			continue
+		}
+		name := fmt.Sprintf("replaced%d", i)
+		if err := os.Symlink(filepath.Join(root, r.New), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+		b.Replacements[i].New = "./" + name
+		for j := range b.Plugins {
+			if version != "" && b.Plugins[j].Package == r.Old {
+				b.Plugins[j].Version = version
+			}
+		}
+	}
+	return nil
 }
 
 // lay writes the temporary module into dir.

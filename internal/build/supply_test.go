@@ -22,7 +22,7 @@ import (
 // binary builds a custom Caddy in a temporary module that requires ours, as xcaddy does. It builds once for all tests.
 var binary = sync.OnceValues(func() (string, error) {
 	bin := filepath.Join(tempDir, "caddy")
-	return bin, build(filepath.Join(root, "xcaddy.json"), bin, "")
+	return bin, build(filepath.Join(root, "xcaddy.json"), bin, "", "")
 })
 
 var tempDir string
@@ -74,6 +74,10 @@ func TestBuild(t *testing.T) {
 		if !strings.Contains(got, "\n"+want+"\n") {
 			t.Errorf("list-modules lacks %s", want)
 		}
+	}
+	out, err = exec.CommandContext(t.Context(), built(t), "gatehouse", "version", "--json").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), `"gatehouse":"v0.0.0"`) {
+		t.Errorf("gatehouse version = %s, %v, want the version in xcaddy.json", out, err)
 	}
 }
 

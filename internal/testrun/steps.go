@@ -6,7 +6,7 @@ import (
 )
 
 // modules are the directories with a go.mod.
-var modules = []string{".", "e2e", "faults", "bench"}
+var modules = []string{".", "e2e", "faults", "bench", "release"}
 
 // raced are the packages that the race detector reads in `make test`: those whose own goroutines share memory, and that
 // need no Caddy, whose compilation for the detector takes minutes. `make nightly` has it read all.
@@ -34,7 +34,7 @@ var steps = []step{
 	{"format", []command{{".", nil, []string{".bin/format", "-d"}}}},
 	{"lint", each(modules, "go", "vet", "-vettool="+abs(".bin/lint"), "./...")},
 	{"rules", []command{test(".", "./internal/archtest")}},
-	{"unit", []command{test(".", "-timeout=25m", "./..."), test("tools", "./...")}},
+	{"unit", []command{test(".", "-timeout=25m", "./..."), test("tools", "./..."), test("release", "./...")}},
 	{"race", []command{test(".", append([]string{"-race", "-timeout=15m", alone}, raced...)...)}},
 	{"race-all", []command{test(".", "-race", "-timeout=40m", "./...")}},
 	{"supply", []command{test(".", "-count=1", "-tags=nobadger,nomysql,nopgx,supply", "-timeout=20m", "./internal/build")}},

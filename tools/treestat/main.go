@@ -174,8 +174,8 @@ func (t tree) total(accept func(dir string) bool) *figures {
 // harness reports whether a package only helps tests, or stands outside the product.
 func harness(dir string) bool {
 	top, _, _ := strings.Cut(dir, "/")
-	return slices.Contains([]string{"bench", "e2e", "faults", "tools", "internal/archtest", "internal/testrun", "internal/testidp"}, dir) ||
-		slices.Contains([]string{"bench", "e2e", "faults", "tools"}, top) || strings.HasSuffix(dir, "test")
+	return slices.Contains([]string{"internal/archtest", "internal/testrun", "internal/testidp"}, dir) ||
+		slices.Contains([]string{"bench", "e2e", "faults", "release", "tools"}, top) || strings.HasSuffix(dir, "test")
 }
 
 func run(root, base string) error {
