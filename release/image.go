@@ -78,7 +78,7 @@ func filesBelow(dir string) (list []file, err error) {
 }
 
 // roots returns the certificates of public authorities, as PEM. They come from a module of Go's makers and not from
-// this machine, so that they are the same everywhere. Those that are trusted for older certificates only are left out,
+// this machine, so they are the same everywhere. Those that are trusted for older certificates only are left out,
 // since a bundle can't say so.
 func roots() []byte {
 	var pems bytes.Buffer

@@ -4,7 +4,7 @@
 //
 //	cd release && go run . -version v0.1.0 -key minisign.key
 //
-// It is a Go module of its own, so that builds of Gatehouse are spared its dependencies. It needs git and the go
+// It is a Go module of its own, so builds of Gatehouse are spared its dependencies. It needs git and the go
 // command, and neither root nor Docker.
 package main
 
