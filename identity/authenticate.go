@@ -301,7 +301,7 @@ func (s *Service) redirectToSignIn(a *authentication) (*authn.Result, error) {
 	if p := a.ways.Straight; p != nil {
 		return nil, s.sendTo(a, func(id string) string { return federation.OnwardURL(a.q.Request, &a.demand, id, p.ID) })
 	}
-	if at := s.Enrol.SignUpURL(a.q.Settings, a.ways.Password); a.demand.Create && at != "" {
+	if at := s.SignUp.SignUpURL(a.q.Settings, a.ways.Password); a.demand.Create && at != "" {
 		return nil, s.sendTo(a, func(id string) string { return webflow.WithSignIn(at, id) })
 	}
 	return nil, s.sendTo(a, webflow.FlowURL)

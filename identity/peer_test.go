@@ -12,8 +12,8 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/challenge"
-	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
+	"github.com/gatehouse-id/gatehouse/identity/invitation"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -415,7 +415,7 @@ func TestPeersExpiry(t *testing.T) {
 		t.Parallel()
 		x := identitytest.NewInviting(t)
 		timeStandsStill(x.Elsewhere.Harness)
-		made := x.Invite(enrol.NewInvitation{Email: identitytest.Guest, Name: "Gail Guest"})
+		made := x.Invite(invitation.NewInvitation{Email: identitytest.Guest, Name: "Gail Guest"})
 		link := x.Link()
 		x.Clock.Advance(8 * 24 * time.Hour)
 		if a := x.Browser().Get(link); a.Code < 400 || x.State(made.PersonID) != person.Invited {

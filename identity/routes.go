@@ -39,7 +39,10 @@ func (s *Service) routes() http.Handler {
 func (s *Service) addRoutes(mux webflow.Router) {
 	s.identityRoutes(mux)
 	s.Account.Routes(mux)
-	s.Enrol.Routes(mux)
+	s.SignUp.Routes(mux)
+	s.Invitation.Routes(mux)
+	s.Activation.Routes(mux)
+	s.Recovery.Routes(mux)
 	s.ActionToken.Routes(mux)
 	s.QRLogin.Routes(mux)
 	s.StepUp.Routes(mux)

@@ -18,19 +18,22 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/account"
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
+	"github.com/gatehouse-id/gatehouse/identity/activation"
 	"github.com/gatehouse-id/gatehouse/identity/assurance"
 	"github.com/gatehouse-id/gatehouse/identity/challenge"
-	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/handover"
+	"github.com/gatehouse-id/gatehouse/identity/invitation"
 	"github.com/gatehouse-id/gatehouse/identity/ldapmigration"
 	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/qrlogin"
+	"github.com/gatehouse-id/gatehouse/identity/recovery"
 	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/identity/signup"
 	"github.com/gatehouse-id/gatehouse/identity/trustedbrowser"
 	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/idp"
@@ -124,8 +127,11 @@ type Service struct {
 	QRLogin          *qrlogin.Service
 	Assurance        *assurance.Service
 
-	Enrol   *enrol.Service
-	Account *account.Service
+	SignUp     *signup.Service
+	Invitation *invitation.Service
+	Activation *activation.Service
+	Recovery   *recovery.Service
+	Account    *account.Service
 
 	// Differences are those between the persons of the configuration and the stored ones, at the start.
 	Differences []person.Difference
@@ -294,11 +300,23 @@ func (s *Service) newServices(ctx context.Context, cfg Config, d Deps) (err erro
 		Keyring: d.Keyring, Events: d.Events, Units: d.Units, Pages: d.Pages, Origin: d.Origin, Jar: s.jar, Issuer: cfg.Issuer, Log: d.Log,
 		Now: d.Now, Random: d.Random,
 	})
-	s.Enrol = enrol.New(enrol.Deps{
-		Person: s.Person, Session: s.Session, Proof: s.Proof, Front: s.Front, Federation: s.Federation, Store: d.Store,
-		Keyring: d.Keyring, Events: d.Events, Units: d.Units, Notify: d.Notify, SMS: d.SMS, Pages: d.Pages,
-		Origin: d.Origin, Admit: d.Admit, Jar: s.jar, Issuer: cfg.Issuer, Log: d.Log, Now: d.Now,
-		Random: d.Random,
+	s.SignUp = signup.New(signup.Deps{
+		Person: s.Person, Session: s.Session, Proof: s.Proof, Front: s.Front, Federation: s.Federation, Store: d.Store, Keyring: d.Keyring,
+		Events: d.Events, Notify: d.Notify, SMS: d.SMS, Pages: d.Pages, Origin: d.Origin, Admit: d.Admit, Jar: s.jar,
+		Now: d.Now, Random: d.Random,
+	})
+	s.Invitation = invitation.New(invitation.Deps{
+		Person: s.Person, Proof: s.Proof, Front: s.Front, Federation: s.Federation, Store: d.Store, Events: d.Events, Units: d.Units,
+		Pages: d.Pages, Origin: d.Origin, Jar: s.jar, Issuer: cfg.Issuer, Now: d.Now, Random: d.Random,
+	})
+	s.Activation = activation.New(activation.Deps{
+		Person: s.Person, Proof: s.Proof, Front: s.Front, Store: d.Store, Events: d.Events, Units: d.Units, Notify: d.Notify,
+		Pages: d.Pages, Origin: d.Origin, Jar: s.jar, Now: d.Now, Random: d.Random,
+	})
+	s.Recovery = recovery.New(recovery.Deps{
+		Person: s.Person, Session: s.Session, Proof: s.Proof, Front: s.Front, Federation: s.Federation, Store: d.Store, Events: d.Events,
+		Units: d.Units, Notify: d.Notify, SMS: d.SMS, Origin: d.Origin, Admit: d.Admit, Jar: s.jar, Issuer: cfg.Issuer,
+		Now: d.Now, Random: d.Random,
 	})
 	s.Account = account.New(account.Deps{
 		Person: s.Person, Session: s.Session, Proof: s.Proof, Front: s.Front, Federation: s.Federation, StepUp: s.StepUp, Trusted: s.Trusted,

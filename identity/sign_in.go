@@ -189,7 +189,8 @@ func (s *Service) signInPage(x *signIn, status int, in web.SignIn) (err error) {
 	if in.Passkey, err = s.offerPasskey(x); err != nil {
 		return err
 	}
-	s.Enrol.OfferLinks(x.Settings, x.id, &in)
+	s.SignUp.OfferLink(x.Settings, x.id, &in)
+	s.Recovery.OfferLinks(x.Settings, x.id, &in)
 	s.pages.Render(x.W, x.Request.Request, s.Front.View(x.flow.Demand, "sign_in", status, in))
 	return nil
 }
@@ -229,9 +230,9 @@ func (s *Service) handleSignIn(q *webflow.Request) error {
 	inactive := new(person.InactiveError)
 	switch {
 	case errors.As(err, &inactive) && x.Settings.ActivatesByPassword() && inactive.Account.Person.AwaitsNow():
-		return s.Enrol.ActivateByPassword(q, x.id, x.flow, inactive)
+		return s.Activation.ActivateByPassword(q, x.id, x.flow, inactive)
 	case errors.As(err, &inactive):
-		return s.Enrol.LeadToActivation(q, x.id, inactive)
+		return s.Activation.LeadToActivation(q, x.id, inactive)
 	case err == nil && wait > 0:
 		in.Problem, in.Wait = "problem.wait", webflow.RetryAfter(q.W, wait)
 		return s.signInPage(x, http.StatusTooManyRequests, in)

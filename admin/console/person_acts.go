@@ -96,7 +96,7 @@ func (c *Console) sendReset(v *layout.Visit, _ url.Values) (layout.Result, error
 	if !c.canReset(v) {
 		return layout.Result{}, &layout.Problem{Key: "console.problem.no_mail"}
 	}
-	_, err := c.Identity.Enrol.HandReset(v.Context(), shownPerson(v).ID, true, v.Actor())
+	_, err := c.Identity.Recovery.HandReset(v.Context(), shownPerson(v).ID, true, v.Actor())
 	return layout.Result{}, err
 }
 
@@ -106,7 +106,7 @@ func (c *Console) canLink(v *layout.Visit) bool {
 
 // makeLink shows a link for a new password once, for a person who gets no e-mail.
 func (c *Console) makeLink(v *layout.Visit, _ url.Values) (layout.Result, error) {
-	made, err := c.Identity.Enrol.HandReset(v.Context(), shownPerson(v).ID, false, v.Actor())
+	made, err := c.Identity.Recovery.HandReset(v.Context(), shownPerson(v).ID, false, v.Actor())
 	if err != nil {
 		return layout.Result{}, err
 	}
@@ -120,7 +120,7 @@ func (c *Console) makeLink(v *layout.Visit, _ url.Values) (layout.Result, error)
 }
 
 func (c *Console) inviteAgain(v *layout.Visit, _ url.Values) (layout.Result, error) {
-	made, err := c.Identity.Enrol.InviteAgain(v.Context(), shownPerson(v).ID, v.Actor())
+	made, err := c.Identity.Invitation.InviteAgain(v.Context(), shownPerson(v).ID, v.Actor())
 	if err != nil || made.Sent {
 		return layout.Result{}, err
 	}

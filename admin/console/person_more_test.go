@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/invitation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
@@ -67,7 +67,7 @@ func TestBlocks(t *testing.T) {
 	}
 
 	t.Run("attack 552: a block and its end make an invited person active", func(t *testing.T) {
-		made, err := h.id.Enrol.Invite(t.Context(), enrol.NewInvitation{Email: "new@example.com"}, audit.Actor{ID: "test"})
+		made, err := h.id.Invitation.Invite(t.Context(), invitation.NewInvitation{Email: "new@example.com"}, audit.Actor{ID: "test"})
 		h.must(err)
 		b = h.as("helpdesk@example.com")
 		if a := b.get(personPath(made.PersonID)); strings.Contains(a.form(), "/unblock") {

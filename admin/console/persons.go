@@ -9,7 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/admin"
 	"github.com/gatehouse-id/gatehouse/admin/console/layout"
-	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/invitation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/personindex"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
@@ -264,7 +264,7 @@ func (c *Console) invite(v *layout.Visit, in url.Values) (layout.Result, error) 
 		Columns: []string{"console.column.email", "console.column.outcome", "console.column.link"},
 	}
 	for _, a := range addresses {
-		made, err := c.Identity.Enrol.Invite(v.Context(), enrol.NewInvitation{Email: a, Groups: groups}, v.Actor())
+		made, err := c.Identity.Invitation.Invite(v.Context(), invitation.NewInvitation{Email: a, Groups: groups}, v.Actor())
 		row := web.TableRow{Cells: []web.Cell{{Name: a}, {Text: web.Say("console.invited.sent"), Kind: "good"}, {}}}
 		if wrong := layout.ProblemOf(err); wrong != nil {
 			if wrong.Key == "console.problem.invitations_off" {

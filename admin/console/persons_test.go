@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/invitation"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
@@ -16,7 +16,7 @@ func TestInvitationsThatAreOff(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	b := h.as("helpdesk@example.com")
-	made, err := h.id.Enrol.Invite(t.Context(), enrol.NewInvitation{Email: "new@example.com"}, audit.Actor{ID: "test"})
+	made, err := h.id.Invitation.Invite(t.Context(), invitation.NewInvitation{Email: "new@example.com"}, audit.Actor{ID: "test"})
 	h.must(err)
 	pages := map[string][]string{
 		"/admin/persons/invite":                             {"addresses", "other@example.com"},

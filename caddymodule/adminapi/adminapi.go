@@ -25,9 +25,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/explain"
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 	"github.com/gatehouse-id/gatehouse/identity/challenge"
-	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/invitation"
 	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/recovery"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
@@ -150,7 +151,7 @@ func Refused(err error) (status int, text string) {
 	case is(person.ErrNoPerson, actiontoken.ErrNoToken, mfa.ErrNoMethod, person.ErrNoGroup, clientstore.ErrUnknown, denial.ErrUnknown,
 		keys.ErrUnknown, errUnknownItem):
 		return http.StatusNotFound, err.Error()
-	case is(enrol.ErrInvitationsOff, enrol.ErrNoReset, challenge.ErrCodesOff, mfa.ErrLastWay):
+	case is(invitation.ErrInvitationsOff, recovery.ErrNoReset, challenge.ErrCodesOff, mfa.ErrLastWay):
 		return http.StatusConflict, err.Error()
 	case errors.As(err, new(*person.UncertainError)):
 		return http.StatusServiceUnavailable, err.Error()

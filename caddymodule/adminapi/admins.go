@@ -3,7 +3,7 @@ package adminapi
 import (
 	"net/http"
 
-	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/recovery"
 )
 
 // consolePath is the path of the admin console.
@@ -11,7 +11,7 @@ const consolePath = "/admin"
 
 // OwnerLink is the answer of a person who was made an owner of the admin console.
 type OwnerLink struct {
-	enrol.HandedReset
+	recovery.HandedReset
 
 	Console string `json:"console"` // where it is
 }
@@ -28,6 +28,6 @@ func adminInviteOwner(i *Instance, r *http.Request, in PersonRequest) (any, erro
 	if _, err := i.manage().MakeOwner(r.Context(), in.Person, i.OwnerGroup, caller(r)); err != nil {
 		return nil, err
 	}
-	link, err := i.Identity.Enrol.HandFirst(r.Context(), in.Person, consolePath, caller(r))
+	link, err := i.Identity.Recovery.HandFirst(r.Context(), in.Person, consolePath, caller(r))
 	return OwnerLink{link, i.Issuer + consolePath}, i.aboutPerson(r, in.Person, err)
 }

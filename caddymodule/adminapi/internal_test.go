@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/explain"
-	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/invitation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -38,7 +38,7 @@ func TestBody(t *testing.T) {
 		{"a token", `{"client":"c","scope":["a"],"lifetime":"1m"}`, new(IssueRequest), ""},
 		{"a secret", `{"token":"t"}`, new(tokenRequest), ""},
 		{"a person", `{"username":"u","password":"p","email_verified":true,"groups":["g"]}`, new(person.NewPerson), ""},
-		{"an invitation", `{"email":"u@example.com"}`, new(enrol.NewInvitation), ""},
+		{"an invitation", `{"email":"u@example.com"}`, new(invitation.NewInvitation), ""},
 		{"an unknown member", `{"group":"staff","colour":"red"}`, new(GroupRequest), "colour"},
 		{"another case", `{"Group":"staff"}`, new(GroupRequest), "Group"},
 		{"a member twice", `{"group":"staff","group":"admins"}`, new(GroupRequest), "group"},

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/invitation"
 	"github.com/gatehouse-id/gatehouse/identity/ldapmigration"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -42,12 +42,12 @@ func adminImport(i *Instance, r *http.Request, in importRequest) (any, error) {
 	return ImportAnswer{results}, nil
 }
 
-func adminInvite(i *Instance, r *http.Request, in enrol.NewInvitation) (any, error) {
-	return i.Identity.Enrol.Invite(r.Context(), in, caller(r))
+func adminInvite(i *Instance, r *http.Request, in invitation.NewInvitation) (any, error) {
+	return i.Identity.Invitation.Invite(r.Context(), in, caller(r))
 }
 
 func adminInviteAgain(i *Instance, r *http.Request, in PersonRequest) (any, error) {
-	out, err := i.Identity.Enrol.InviteAgain(r.Context(), in.Person, caller(r))
+	out, err := i.Identity.Invitation.InviteAgain(r.Context(), in.Person, caller(r))
 	return out, i.aboutPerson(r, in.Person, err)
 }
 

@@ -6,11 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/invitation"
 )
 
 func inviteCommand() *cobra.Command {
-	var in enrol.NewInvitation
+	var in invitation.NewInvitation
 	var again bool
 	cmd := &cobra.Command{
 		Use:   "invite <e-mail address>",
@@ -26,7 +26,7 @@ or id of a person who is invited already: the earlier link stops working.
 			if in.Email = args[0]; again {
 				path, body = "/persons/invitations/again", map[string]string{"person": args[0]}
 			}
-			var out enrol.Invitation
+			var out invitation.Invitation
 			if err := call(cmd, path, body, &out); err != nil {
 				return err
 			}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/invitation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
@@ -17,7 +17,7 @@ func (a *API) handleInvite(w http.ResponseWriter, r *http.Request, client string
 	if err != nil {
 		return err
 	}
-	var in enrol.NewInvitation
+	var in invitation.NewInvitation
 	if err := jsonapi.Decode(w, r, maxNewToken, &in); err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func (a *API) handleInvite(w http.ResponseWriter, r *http.Request, client string
 	} else if partition != "" && partition != in.Partition {
 		return jsonapi.Invalid(jsonapi.Problem{Path: "partition", Problem: "is not the one that the request is about"})
 	}
-	made, err := a.deps.Identity.Enrol.Invite(r.Context(), in, a.actor(r, client))
+	made, err := a.deps.Identity.Invitation.Invite(r.Context(), in, a.actor(r, client))
 	if err != nil {
 		return refusedInvitation(w, err)
 	}
@@ -40,7 +40,7 @@ func (a *API) handleInviteAgain(w http.ResponseWriter, r *http.Request, client s
 	if err != nil {
 		return err
 	}
-	made, err := a.deps.Identity.Enrol.InviteAgain(r.Context(), person, a.actor(r, client))
+	made, err := a.deps.Identity.Invitation.InviteAgain(r.Context(), person, a.actor(r, client))
 	if err != nil {
 		return refusedInvitation(w, err)
 	}
@@ -54,7 +54,7 @@ func (a *API) handleWithdrawInvitation(w http.ResponseWriter, r *http.Request, c
 	if err != nil {
 		return err
 	}
-	if err := a.deps.Identity.Enrol.WithdrawInvitation(r.Context(), person, a.actor(r, client)); err != nil {
+	if err := a.deps.Identity.Invitation.WithdrawInvitation(r.Context(), person, a.actor(r, client)); err != nil {
 		return refusedInvitation(w, err)
 	}
 	jsonapi.Empty(w, http.StatusNoContent)
@@ -69,7 +69,7 @@ func refusedInvitation(w http.ResponseWriter, err error) error {
 		return conflict("the person is not invited, or not any more").With(err)
 	case errors.Is(err, person.ErrUsernameTaken):
 		return conflict("the username is taken").With(err)
-	case errors.Is(err, enrol.ErrInvitationsOff):
+	case errors.Is(err, invitation.ErrInvitationsOff):
 		return conflict("invitations are switched off").With(err)
 	}
 	return refused(w, err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/invitation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 )
@@ -25,7 +25,7 @@ func TestInvitations(t *testing.T) {
 	}
 	h.set(func(u *settings.Units) { u.Features.AcceptingInvitationEnabled = true })
 	a := h.call(http.MethodPost, path, guest)
-	var made enrol.Invitation
+	var made invitation.Invitation
 	if err := json.Unmarshal(a.Body.Bytes(), &made); err != nil || a.status() != http.StatusCreated {
 		t.Fatalf("an invitation = %d %s", a.status(), a.Body)
 	}

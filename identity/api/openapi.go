@@ -7,7 +7,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/actiontoken"
 	"github.com/gatehouse-id/gatehouse/identity/assurance"
 	"github.com/gatehouse-id/gatehouse/identity/challenge"
-	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/invitation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/qrlogin"
 	"github.com/gatehouse-id/gatehouse/identity/uservalues"
@@ -134,8 +134,8 @@ func Operations() []openapi.Operation {
 			Method: http.MethodPost, Path: "/api/persons/invitations", ID: "invitePerson", Tag: personsAPI,
 			Summary: "Invites someone: makes the person and sends a link",
 			Header:  []openapi.Param{{Name: jsonapi.PartitionHeader, Text: "Where the username is to be"}},
-			Body:    enrol.NewInvitation{}, Answers: []openapi.Answer{
-				{Status: http.StatusCreated, Body: enrol.Invitation{}},
+			Body:    invitation.NewInvitation{}, Answers: []openapi.Answer{
+				{Status: http.StatusCreated, Body: invitation.Invitation{}},
 				{Status: http.StatusForbidden, Text: "One of the groups gives a role in the admin console"},
 				{Status: http.StatusConflict, Text: "The username is taken, or invitations are switched off"},
 			},
@@ -144,7 +144,7 @@ func Operations() []openapi.Operation {
 			Method: http.MethodPost, Path: "/api/persons/{id}/invitation", ID: "inviteAgain", Tag: personsAPI,
 			Summary: "Sends an invited person a new link in place of the one before",
 			Answers: []openapi.Answer{
-				{Status: http.StatusCreated, Body: enrol.Invitation{}},
+				{Status: http.StatusCreated, Body: invitation.Invitation{}},
 				{Status: http.StatusForbidden, Text: "The person has a role in the admin console"},
 				{Status: http.StatusNotFound},
 				{Status: http.StatusConflict, Text: "The person is not invited, or invitations are switched off"},

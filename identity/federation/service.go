@@ -1,6 +1,6 @@
 // Package federation signs people in through identity providers: it sends the browser there, verifies the response, and
 // begins the session of the linked person. The protocols are in package idp; the registration form of new people is in
-// package enrol.
+// package signup.
 package federation
 
 import (

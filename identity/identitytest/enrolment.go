@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity"
-	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/invitation"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -50,9 +50,9 @@ func NewInviting(t *testing.T) *Inviting {
 }
 
 // Invite invites a person.
-func (x *Inviting) Invite(n enrol.NewInvitation) enrol.Invitation {
+func (x *Inviting) Invite(n invitation.NewInvitation) invitation.Invitation {
 	x.T.Helper()
-	made, err := x.Enrol.Invite(x.T.Context(), n, Ops)
+	made, err := x.Invitation.Invite(x.T.Context(), n, Ops)
 	if err != nil {
 		x.T.Fatal(err)
 	}
@@ -145,4 +145,26 @@ func (h *Harness) Mailed(kind notify.Kind, to string) string {
 func (h *Harness) Exists(username string) bool {
 	_, err := h.Person.Person(h.T.Context(), username)
 	return err == nil
+}
+
+// SignUp opens the sign-up page from the sign-in page of /next and sends its form.
+func (b *Browser) SignUp(fields ...string) *Answer {
+	b.H.T.Helper()
+	page := b.Get("/next")
+	_, rest, ok := strings.Cut(page.Body.String(), `href="/sign-up`)
+	if !ok {
+		b.H.T.Fatalf("the sign-in page leads to no sign-up:\n%s", page.Body)
+	}
+	path, _, _ := strings.Cut(rest, `"`)
+	return b.Post(b.Get("/sign-up"+strings.ReplaceAll(path, "&amp;", "&")), fields...)
+}
+
+// OwnMethod changes the method of usernames and passwords.
+func OwnMethod(u *settings.Units, change func(*settings.LoginMethod)) {
+	m := settings.LoginMethod{
+		ID: settings.OwnMethod, Name: "Username and password", Type: settings.TypePassword,
+		Enabled: true, AuthenticationLevel: 1,
+	}
+	change(&m)
+	u.LoginMethods.LoginMethods = []settings.LoginMethod{m}
 }

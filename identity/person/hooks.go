@@ -33,6 +33,11 @@ func (s *Service) OnPassword(h passwordHook) { s.passwordHooks = append(s.passwo
 // OnWelcome sets the hook that greets new persons.
 func (s *Service) OnWelcome(h welcomeHook) { s.welcomeHook = h }
 
+// Greet calls the hook of OnWelcome, for a package that creates a person itself.
+func (s *Service) Greet(tx storage.Tx, t Recipient, how Welcome, now time.Time) error {
+	return s.welcomeHook(tx, t, how, now)
+}
+
 // NameProvidersBy sets the function that returns the display name of an identity provider.
 func (s *Service) NameProvidersBy(name func(id string) string) { s.nameOfProvider = name }
 

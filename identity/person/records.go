@@ -69,6 +69,18 @@ type ProfileRecord struct {
 	Directory Directory `cbor:"2,keyasint"`
 }
 
+// VerifyEmail marks an address of the profile as verified. It reports whether the profile has the address.
+func (r *ProfileRecord) VerifyEmail(address string) (found bool) {
+	p := r.Profile.Clone()
+	for i := range p.EmailAddresses {
+		if e := &p.EmailAddresses[i]; FoldEmail(e.Value) == FoldEmail(address) {
+			e.Verified, e.Stated, found = true, false, true
+		}
+	}
+	r.Profile = p
+	return found
+}
+
 // groupRecord is a group of persons. Records of persons name their groups; a table has the members of a group.
 type groupRecord struct {
 	Name        string    `cbor:"1,keyasint"`

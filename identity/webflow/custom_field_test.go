@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gatehouse-id/gatehouse/identity/enrol"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
+	"github.com/gatehouse-id/gatehouse/identity/invitation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
@@ -92,7 +92,7 @@ func TestCustomFieldsOfInvited(t *testing.T) {
 	t.Parallel()
 	x := identitytest.NewInviting(t)
 	identitytest.AskFor(x.U, settings.OwnMethod, identitytest.CustomFields)
-	x.Invite(enrol.NewInvitation{Email: identitytest.Guest})
+	x.Invite(invitation.NewInvitation{Email: identitytest.Guest})
 	link := x.Link()
 	b := x.Browser()
 	form := b.Get(link)

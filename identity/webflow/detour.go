@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity/challenge"
+	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/ratelimit"
 	"github.com/gatehouse-id/gatehouse/internal/web"
@@ -43,6 +45,56 @@ type Detour struct {
 	ID   string // of the flow. Empty: none
 	Flow FlowRecord
 	U    *settings.Units
+}
+
+// IsPlainSignIn reports whether no application and no particular page asked for the sign-in.
+func (a Detour) IsPlainSignIn() bool {
+	d := a.Flow.Demand
+	return a.ID == "" || d.Client.ID == "" && (d.Return == "/sign-in" || d.Return == Landing(a.U, ""))
+}
+
+// WithTarget adds the origin of a redirect to those that the forms of a page can lead to.
+func (a Detour) WithTarget(to string) Detour {
+	c := &a.Flow.Demand.Client
+	c.Targets = append(append([]string(nil), c.Targets...), TargetsOf(to)...)
+	return a
+}
+
+// Always is the condition of pages that exist under every configuration.
+func Always(*settings.Units) bool { return true }
+
+// CheckOpen returns session.ErrClosed while sign-in is switched off.
+func CheckOpen(u *settings.Units) error {
+	if !u.Features.LoginEnabled {
+		return session.ErrClosed
+	}
+	return nil
+}
+
+// SignInURL is the page for a sign-in: the flow continues if there is one.
+func SignInURL(flow string) string {
+	if flow == "" {
+		return "/sign-in"
+	}
+	return FlowURL(flow) + "&choose=1"
+}
+
+// SignInLink is the link to that page.
+func SignInLink(flow string) web.FormLink {
+	return web.FormLink{Label: "forgot_sent.submit", URL: SignInURL(flow)}
+}
+
+// CodeFields is the input of a page for a code. problem is a message key, "" for none.
+func CodeFields(label, problem string) []web.Field {
+	return web.Fields(problem != "", web.Field{
+		Name: "code", Type: "code", Label: label, Required: true, Invalid: problem != "", MaxLength: challenge.MaxCode,
+	})
+}
+
+// WaitForm is a form that says how long nothing is accepted.
+func WaitForm(q *Request, problem string, wait time.Duration) (in web.Form) {
+	Waits(q.W, &in, problem, wait)
+	return in
 }
 
 // Waits fills in that no attempt is allowed for a while.

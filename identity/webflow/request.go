@@ -162,6 +162,19 @@ func isFlowID(id string) bool { return id != "" && len(id) <= maxFlowID }
 // ErrAnswered says that the answer is written.
 var ErrAnswered = errors.New("the answer is written")
 
+// RedirectAway redirects the browser, for a function that has no other result then.
+func (q *Request) RedirectAway(to string) error {
+	if err := q.Redirect(to); err != nil {
+		return err
+	}
+	return ErrAnswered
+}
+
+// TooLate is the answer to a request that comes too late: another one was faster, or the settings have changed.
+func TooLate(again string) error {
+	return &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: again}
+}
+
 // Answer is an error that a page of its own tells the person.
 type Answer struct {
 	Status int    // HTTP status
@@ -346,7 +359,8 @@ func (s *Service) VisitPost(q *Request, path string, further ...func(*settings.U
 	return a, err
 }
 
-// DetourOf reads what the pages that the sign-in page links to share. NotFound: the page is switched off.
+// DetourOf reads what the pages that the sign-in page links to share, and leads its errors back to that page.
+// NotFound: the page is switched off.
 func (s *Service) DetourOf(q *Request, path string, there func(*settings.Units) bool) (a Detour, err error) {
 	q.Again, a.U = path, q.Settings
 	if !there(a.U) {
@@ -355,6 +369,7 @@ func (s *Service) DetourOf(q *Request, path string, there func(*settings.Units) 
 	if a.ID, a.Flow, err = s.FlowIn(q); errors.As(err, new(*Answer)) {
 		a, err = Detour{U: a.U}, nil
 	}
+	q.Again = WithSignIn(path, a.ID)
 	return a, err
 }
 

@@ -27,6 +27,14 @@ func Landing(u *settings.Units, wanted string) string {
 	return person.DefaultReturn
 }
 
+// AfterSignUp returns the destination of a new person who came for no application.
+func AfterSignUp(u *settings.Units) string {
+	if u.Redirects.URLAfterSignUp != "" {
+		return Absolute(u, u.Redirects.URLAfterSignUp)
+	}
+	return Landing(u, "")
+}
+
 // Allowed returns a place where a request asks to be sent if it is one of our paths or whitelisted, otherwise "".
 func Allowed(u *settings.Units, wanted string) string {
 	if to := OwnPath(wanted); to != "" {

@@ -5,7 +5,7 @@ func init() {
 identity: idp internal storage
 identity/access: internal storage
 identity/access/notice: identity/access identity/settings identity/notify identity/person internal storage
-identity/account: identity/actiontoken identity/settings identity/enrol identity/federation identity/webflow identity/notify identity/passkey identity/person identity/challenge identity/session identity/mfa identity/trustedbrowser idp internal storage
+identity/account: identity/actiontoken identity/settings identity/federation identity/webflow identity/notify identity/passkey identity/person identity/challenge identity/session identity/mfa identity/trustedbrowser idp internal storage
 identity/actiontoken: identity/settings identity/federation identity/webflow identity/notify identity/person identity/challenge identity/session identity/mfa idp internal storage
 identity/api: identity idp/idptest internal storage
 identity/assurance: identity/settings identity/notify identity/person internal storage
@@ -13,7 +13,10 @@ identity/pwned: internal
 identity/settings: identity/settings/effect identity/keystore internal storage
 identity/settings/effect:
 identity/settings/kind: identity/settings/address internal
-identity/enrol: identity/settings identity/federation identity/webflow identity/notify identity/person identity/challenge identity/session idp internal storage
+identity/signup: identity/settings identity/federation identity/webflow identity/notify identity/person identity/challenge identity/session idp internal storage
+identity/invitation: identity/settings identity/federation identity/webflow identity/notify identity/person identity/challenge identity/session idp internal storage
+identity/activation: identity/settings identity/webflow identity/notify identity/person identity/challenge identity/session internal storage
+identity/recovery: identity/settings identity/federation identity/webflow identity/notify identity/person identity/challenge identity/session internal storage
 identity/federation: identity/assurance identity/settings identity/webflow identity/notify identity/person identity/challenge identity/session idp internal storage
 identity/webflow: identity/settings identity/notify identity/person identity/challenge identity/session idp internal storage
 identity/handover: identity/settings identity/federation identity/notify identity/person identity/challenge identity/session idp internal storage

@@ -13,7 +13,7 @@ import (
 var tables = []string{"caddymodule/internal/reference"}
 
 // unsplit are packages whose files tell of several subjects by their prefixes, until each subject is a package.
-var unsplit = []string{"identity/enrol", "identity/mfa", "identity/settings", "caddymodule"}
+var unsplit = []string{"identity/mfa", "identity/settings", "caddymodule"}
 
 // TestPrefixesArePackages: two prefixes of file names, of three files or more each, are two packages.
 func TestPrefixesArePackages(t *testing.T) {

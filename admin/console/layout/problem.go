@@ -10,9 +10,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/identity/challenge"
-	"github.com/gatehouse-id/gatehouse/identity/enrol"
+	"github.com/gatehouse-id/gatehouse/identity/invitation"
 	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/recovery"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
@@ -42,8 +43,8 @@ var problems = []struct {
 	{person.ErrGroupTaken, Problem{Field: "group", Key: "console.problem.group_taken"}},
 	{person.ErrNoPerson, Problem{Field: "username", Key: "console.problem.no_person"}},
 	{person.ErrNoGroup, Problem{Field: "group", Key: "console.problem.no_group"}},
-	{enrol.ErrInvitationsOff, Problem{Key: "console.problem.invitations_off"}},
-	{enrol.ErrNoReset, Problem{Key: "console.problem.no_mail"}},
+	{invitation.ErrInvitationsOff, Problem{Key: "console.problem.invitations_off"}},
+	{recovery.ErrNoReset, Problem{Key: "console.problem.no_mail"}},
 	{challenge.ErrCodesOff, Problem{Key: "console.problem.codes_off"}},
 	{person.ErrEmailTaken, Problem{Field: "email", Key: "console.problem.email_taken"}},
 	{person.ErrMismatch, Problem{Key: "console.problem.gone"}},

@@ -1,0 +1,11 @@
+package invitation
+
+import (
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
+)
+
+// Routes adds the pages for invited people.
+func (s *Service) Routes(mux webflow.Router) {
+	mux.Handle(invitationPath, s.front.Pages(s.showInvitation, s.handleInvitation))
+	mux.Handle(invitationCheckPath, s.front.Pages(s.showInvitationCheck, s.handleInvitationCheck))
+}
