@@ -124,7 +124,8 @@ func TestUnknownResourceWithoutScopes(t *testing.T) {
 			authztest.ChangeClient(c, id, func(c *client.Client) { c.DefaultScopes = nil })
 		}
 		c.Clients = append(c.Clients, &client.Client{
-			ID: "radio", Secrets: []secret.String{secret.New(authztest.Secret("radio"))}, Grants: []string{"device_code"}, Scopes: []string{"openid"},
+			ID: "radio", Secrets: []secret.String{secret.New(authztest.Secret("radio"))}, Grants: []string{"device_code"},
+			Scopes: []string{"openid"},
 		})
 	}))
 	const unknown = "https://nowhere.example.com/api"

@@ -120,7 +120,8 @@ func checkPath(s string) error {
 	case strings.Trim(s, ". ") != s && !strings.HasSuffix(s, "*"):
 		return fmt.Errorf("%q matches no request: dots and spaces at the end of a path do not count: write %s", s, strings.TrimRight(s, ". "))
 	case strings.Contains(s, "//"):
-		return fmt.Errorf("%q matches no request: a path has no empty segment where rules look at it: write %s", s, slashes.ReplaceAllString(s, "/"))
+		return fmt.Errorf("%q matches no request: a path has no empty segment where rules look at it: write %s", s,
+			slashes.ReplaceAllString(s, "/"))
 	case strings.Contains("/"+s+"/", "/../"), strings.Contains("/"+s+"/", "/./"):
 		return fmt.Errorf("%q matches no request: a path has no . and .. where rules look at it", s)
 	}
@@ -159,7 +160,8 @@ func checkEscapes(s string) error {
 // methods are those of the registry of IANA, and of caches.
 var methods = []string{
 	"ACL", "BAN", "BASELINE-CONTROL", "BIND", "CHECKIN", "CHECKOUT", "CONNECT", "COPY", "DELETE", "GET", "HEAD", "LABEL", "LINK", "LOCK",
-	"M-SEARCH", "MERGE", "MKACTIVITY", "MKCALENDAR", "MKCOL", "MKREDIRECTREF", "MKWORKSPACE", "MOVE", "NOTIFY", "OPTIONS", "ORDERPATCH", "PATCH", "POST",
+	"M-SEARCH", "MERGE", "MKACTIVITY", "MKCALENDAR", "MKCOL", "MKREDIRECTREF", "MKWORKSPACE", "MOVE", "NOTIFY", "OPTIONS",
+	"ORDERPATCH", "PATCH", "POST",
 	"PROPFIND", "PROPPATCH", "PURGE", "PUT", "QUERY", "REBIND", "REPORT", "SEARCH", "SUBSCRIBE", "TRACE", "UNBIND", "UNCHECKOUT", "UNLINK",
 	"UNLOCK", "UNSUBSCRIBE", "UPDATE", "UPDATEREDIRECTREF", "VERSION-CONTROL",
 }

@@ -53,7 +53,7 @@ func (e *Error) With(cause error) *Error {
 type Problem struct {
 	Path    string `json:"path"`
 	Problem string `json:"problem"`
-	// Key and Fill are the message of pages that says the same. No key: there is none
+	// Key and Fill name the message of pages that says the same. Key can be empty.
 	Key  string `json:"-"`
 	Fill []any  `json:"-"`
 }
