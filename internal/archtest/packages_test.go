@@ -46,6 +46,28 @@ func TestPrefixesArePackages(t *testing.T) {
 	}
 }
 
+// topLevel are the names at the top of the tree.
+var topLevel = strings.Fields(`.ci .gitignore .golangci.yml ARCHITECTURE.md CHANGELOG.md CODE_OF_CONDUCT.md CONTRIBUTING.md
+	Caddyfile.example LICENSE Makefile README.md SECURITY.md admin authz bench caddymodule changes cmd docs e2e example faults
+	gatehouse.go go.mod go.sum identity idp internal packaging release scripts storage tools xcaddy.json`)
+
+// TestTopLevel: nothing new is at the top of the tree by accident, such as a program that go build has left there.
+func TestTopLevel(t *testing.T) {
+	t.Parallel()
+	all, err := files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, f := range all {
+		name, _, _ := strings.Cut(f, "/")
+		if !seen[name] && !slices.Contains(topLevel, name) {
+			t.Errorf("%s is at the top of the tree and not in topLevel", name)
+		}
+		seen[name] = true
+	}
+}
+
 // TestTablesStayInTheirRooms: SCIM, the APIs and Caddy ask identity's packages for what they need, and read no table of
 // theirs.
 func TestTablesStayInTheirRooms(t *testing.T) {
