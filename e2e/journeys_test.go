@@ -250,7 +250,7 @@ var allJourneys = []journey{
 		w.pressIn("main form", "Invite people")
 		w.shows("new9@example.com")
 	}},
-	{"Find out why somebody cannot open the wiki", func(w *walk) {
+	{"Find out why someone cannot open the wiki", func(w *walk) {
 		w.press("Refusals")
 		w.row(colleague)
 		w.shows("staff")
@@ -367,7 +367,7 @@ var allJourneys = []journey{
 		w.pressIn("main form", "Add a policy")
 		w.shows("No site uses it")
 	}},
-	{"Follow what somebody did", func(w *walk) {
+	{"Follow what someone did", func(w *walk) {
 		w.press("Events")
 		w.send("[name=person]", colleague)
 		w.shows(colleague)

@@ -120,7 +120,7 @@ func TestPairwiseValidate(t *testing.T) {
 		client *client.Client
 		want   string
 	}{
-		"two hosts": {two, "of one host"}, "no redirect URI": {none, "needs redirect_uris"}, "unknown": {unknown, "none of public, pairwise"},
+		"two hosts": {two, "of one host"}, "no redirect URI": {none, "needs redirect_uris"}, "unknown": {unknown, "not one of public, pairwise"},
 	} {
 		if err := c.client.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: Validate = %v, want %q", name, err, c.want)

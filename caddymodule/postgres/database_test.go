@@ -178,7 +178,7 @@ func strangeDatabaseIsRefused(t *testing.T, db *pgtest.Server) {
 		},
 		"foreign tables": {
 			setup: "ALTER TABLE gatehouse_kv ADD more int",
-			want:  []string{"tables of somebody else", "use another database"},
+			want:  []string{"tables of another application", "use another database"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -359,7 +359,7 @@ func TestValidate(t *testing.T) {
 		{"a class that is none", Config{Metadata: "x", Levels: map[string]int{"pass word": 2}}, "is a URI"},
 		{"a level", Config{Metadata: "x", Levels: map[string]int{pw: 5}}, "not between 1 and 4"},
 		{"the level", Config{Metadata: "x", Level: 9}, "not between 1 and 4"},
-		{"a NameID format", Config{Metadata: "x", NameID: "mail"}, "none of persistent"},
+		{"a NameID format", Config{Metadata: "x", NameID: "mail"}, "one of persistent"},
 		{"a key twice", Config{Metadata: "x", Sign: []string{"a", "a"}}, "twice"},
 		{"a short refresh", Config{Metadata: "x", Refresh: time.Second}, "shorter than"},
 		{"a subject", Config{Metadata: "x", Subject: " uid"}, "not the name of an attribute"},

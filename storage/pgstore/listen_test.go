@@ -204,7 +204,9 @@ func TestSilence(t *testing.T) {
 	_, w = watcher.watch(t, b, "token/a")
 	defer w.Stop()
 	eventually(t, "it is said in the log that it hears again",
-		func() bool { return watcher.logs.FilterMessageSnippet("tells again").Len() > 0 })
+		func() bool {
+			return watcher.logs.FilterMessageSnippet("reports the writes of other nodes again").Len() > 0
+		})
 
 	_, also := writer.watch(t, b, "token/a")
 	defer also.Stop()

@@ -40,7 +40,8 @@ type Source struct {
 	mu      sync.Mutex // guards the fields below
 	current *Metadata
 	read    time.Time     // when current was read
-	tried   time.Time     // the end of the last attempt, if it failed
+	tried   time.Time     // the end of the last attempt for a message, if it failed
+	looked  time.Time     // the last time that Refresh has begun an attempt
 	err     error         // of the last attempt
 	running chan struct{} // closed at the end of the attempt under way. nil: no attempt is under way
 }
@@ -111,19 +112,26 @@ func NewSource(from string, o Options, client *http.Client, now func() time.Time
 		return nil, errors.New("want the metadata itself or its https address, not a file")
 	case !isRemote(from):
 		m, err := s.fetch(context.Background())
-		s.ended(m, err)
+		s.ended(m, err, true)
 	}
 	return s, nil
 }
 
-// Refresh begins to read metadata that have never been read, do not hold or are old, and does not wait for them.
+// Refresh begins to read metadata that have never been read, do not hold or are old, and does not wait for them. If
+// that fails, the next message of the service provider tries again all the same.
 func (s *Source) Refresh() {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.current.holds(now) || now.Sub(s.read) >= s.age() {
-		s.begin(now)
+	if s.isDue(now) && now.Sub(s.looked) >= pause {
+		s.looked = now
+		s.begin(now, false)
 	}
+}
+
+// isDue reports whether there is no metadata that holds, or whether it is old. The caller holds the lock.
+func (s *Source) isDue(now time.Time) bool {
+	return !s.current.holds(now) || now.Sub(s.read) >= s.age()
 }
 
 // Warnings says what keeps people from signing in, now or within 30 days. Until ctx ends it waits for the first attempt
@@ -162,17 +170,24 @@ func (s *Source) Known() *Metadata {
 
 // Get returns metadata that hold now. Without any it waits for them until ctx ends.
 func (s *Source) Get(ctx context.Context) (*Metadata, error) {
-	s.Refresh()
 	now := s.now()
-	s.mu.Lock()
-	usable, running := s.current.holds(now), s.running
-	s.mu.Unlock()
-	if running != nil {
+	for range 2 { // the first wait can be for an attempt of Refresh, which began before the service provider was up
+		s.mu.Lock()
+		if s.isDue(now) {
+			s.begin(now, true)
+		}
+		usable, running := s.current.holds(now), s.running
+		s.mu.Unlock()
+		if running == nil {
+			break
+		}
 		wait := timeout
 		if usable {
 			wait = patience
 		}
-		await(ctx, running, wait)
+		if !await(ctx, running, wait) || usable {
+			break
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +208,7 @@ func (s *Source) Renew(ctx context.Context, old *Metadata) *Metadata {
 	now := s.now()
 	s.mu.Lock()
 	if s.current == old && now.Sub(s.read) >= pause {
-		s.begin(now)
+		s.begin(now, true)
 	}
 	running := s.running
 	s.mu.Unlock()
@@ -208,13 +223,15 @@ func (s *Source) Renew(ctx context.Context, old *Metadata) *Metadata {
 	return s.current
 }
 
-// await waits for the end of a read, at most for some time.
-func await(ctx context.Context, running <-chan struct{}, most time.Duration) {
+// await waits for the end of a read, at most for some time, and reports whether it has ended.
+func await(ctx context.Context, running <-chan struct{}, most time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	select {
 	case <-running:
+		return true
 	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -233,8 +250,9 @@ func (s *Source) age() time.Duration {
 	return fileAge
 }
 
-// begin starts an attempt unless one is under way or one has failed a moment ago. The caller holds the lock.
-func (s *Source) begin(now time.Time) {
+// begin starts an attempt unless one is in progress or one has failed a moment ago. asked reports whether a message
+// waits for it: the failure of another attempt does not count. The caller holds the lock.
+func (s *Source) begin(now time.Time, asked bool) {
 	if IsXML(s.from) || s.running != nil || !s.tried.IsZero() && now.Sub(s.tried) < pause && !now.Before(s.tried) {
 		return
 	}
@@ -244,12 +262,13 @@ func (s *Source) begin(now time.Time) {
 		defer close(done)
 		ctx, cancel := context.WithTimeout(context.Background(), saml.FetchTime(s.options.Entity != ""))
 		defer cancel()
-		s.ended(s.fetch(ctx))
+		m, err := s.fetch(ctx)
+		s.ended(m, err, asked)
 	}()
 }
 
 // ended stores the result of an attempt.
-func (s *Source) ended(m *Metadata, err error) {
+func (s *Source) ended(m *Metadata, err error, asked bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
@@ -265,7 +284,9 @@ func (s *Source) ended(m *Metadata, err error) {
 		err = m.expired()
 	}
 	if s.running, s.err = nil, err; err != nil {
-		s.tried = now
+		if asked {
+			s.tried = now
+		}
 		s.log.Warn("metadata of the service provider cannot be used", zap.Error(err))
 		return
 	}

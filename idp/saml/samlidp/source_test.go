@@ -60,3 +60,36 @@ func TestAnotherEntity(t *testing.T) {
 	}
 	t.Error("metadata of the same entity are not read again")
 }
+
+// TestReadBeforeItWasUp: a service provider that was down when its metadata was read for the findings serves people as
+// soon as it is up, and is named until then.
+func TestReadBeforeItWasUp(t *testing.T) {
+	t.Parallel()
+	var up atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if !up.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		io.WriteString(w, `<md:EntityDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata" entityID="`+entity+ //nolint:errcheck // the client went away
+			`"><md:SPSSODescriptor protocolSupportEnumeration="urn:oasis:names:tc:SAML:2.0:protocol">`+
+			`<md:AssertionConsumerService Binding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-POST" Location="`+service+
+			`" index="0"/></md:SPSSODescriptor></md:EntityDescriptor>`)
+	}))
+	t.Cleanup(server.Close)
+	source, err := samlidp.NewSource(server.URL, samlidp.Options{}, server.Client(), func() time.Time { return now }, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	source.Refresh()
+	if said := strings.Join(source.Warnings(t.Context()), "\n"); !strings.Contains(said, "503") {
+		t.Errorf("Warnings = %q, want the status 503", said)
+	}
+	up.Store(true)
+	if m, err := source.Get(t.Context()); err != nil || m.EntityID != entity {
+		t.Errorf("Get = %+v, %v, want the metadata of %s", m, err, entity)
+	}
+	if said := source.Warnings(t.Context()); said != nil {
+		t.Errorf("Warnings = %q, want none", said)
+	}
+}
