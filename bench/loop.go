@@ -47,8 +47,8 @@ func newLoop(t target) (*loop, error) {
 			syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1),
 			syscall.Connect(fd, &syscall.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}),
 			syscall.SetNonblock(fd, true),
-			syscall.EpollCtl(l.epoll, syscall.EPOLL_CTL_ADD, fd,
-				&syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(fd)}), //nolint:gosec // a small number
+			syscall.EpollCtl(l.epoll, syscall.EPOLL_CTL_ADD, fd, //nolint:gosec // a small number
+				&syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(fd)}),
 		)
 		if err != nil {
 			return nil, errors.Join(err, l.close())

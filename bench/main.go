@@ -51,8 +51,8 @@ func main() {
 		var text string
 		text, err = run(ctx)
 		fmt.Print(text)
-		err = errors.Join(err, os.WriteFile(filepath.Join("..", "bin", "bench.txt"), []byte(text),
-			0o644)) //nolint:gosec // figures are for everybody
+		err = errors.Join(err, os.WriteFile(filepath.Join("..", "bin", "bench.txt"), []byte(text), //nolint:gosec // figures are for everybody
+			0o644))
 		if *document != "" && err == nil {
 			err = intoDocument(*document, text, time.Now())
 		}

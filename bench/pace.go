@@ -90,6 +90,6 @@ func (l *loop) tick(interval time.Duration) (int, error) {
 		return 0, errno
 	}
 	timer := int(fd)
-	return timer, syscall.EpollCtl(l.epoll, syscall.EPOLL_CTL_ADD, timer,
-		&syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(timer)}) //nolint:gosec // a small number
+	return timer, syscall.EpollCtl(l.epoll, syscall.EPOLL_CTL_ADD, timer, //nolint:gosec // a small number
+		&syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(timer)})
 }

@@ -472,10 +472,10 @@ func TestKeysThatAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		claims, _ := json.Marshal(map[string]any{
+		claims, _ := json.Marshal(map[string]any{ //nolint:errcheck // of texts
 			"iss": "shop", "sub": "shop", "aud": s.Issuer(), "jti": tt.name, "iat": time.Now().Unix(),
 			"exp": time.Now().Add(time.Minute).Unix(),
-		}) //nolint:errcheck // of texts
+		})
 		signed, err := signer.Sign(claims)
 		if err != nil {
 			t.Fatal(err)

@@ -41,10 +41,10 @@ func TestWorkloadsGuide(t *testing.T) {
 			w.Write(keys)
 			return
 		}
-		json.NewEncoder(w).Encode(map[string]string{
+		json.NewEncoder(w).Encode(map[string]string{ //nolint:errcheck,errchkjson // the test sees it
 			"issuer":   github.URL,
 			"jwks_uri": github.URL + "/keys",
-		}) //nolint:errcheck,errchkjson // the test sees it
+		})
 	}))
 	t.Cleanup(github.Close)
 

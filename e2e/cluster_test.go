@@ -48,8 +48,8 @@ func TestMakeCluster(t *testing.T) {
 	}
 	for name, content := range map[string]string{"scripts/cluster.sh": script, "Caddyfile.example": example} {
 		name = filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700),
-			os.WriteFile(name, []byte(moved(content)), 0o700)); err != nil { //nolint:gosec // a script
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), //nolint:gosec // a script
+			os.WriteFile(name, []byte(moved(content)), 0o700)); err != nil {
 			t.Fatal(err)
 		}
 	}

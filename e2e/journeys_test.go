@@ -84,8 +84,8 @@ func TestConsoleJourneys(t *testing.T) {
 		t.Fatalf("%s has no place for the table of tasks: %q to %q", journeysFile, journeysBegin, journeysEnd)
 	}
 	if *newJourneys && !t.Failed() {
-		if err := os.WriteFile(journeysFile, []byte(before+journeysBegin+table.String()+journeysEnd+after),
-			0o644); err != nil { //nolint:gosec // a document
+		if err := os.WriteFile(journeysFile, []byte(before+journeysBegin+table.String()+journeysEnd+after), //nolint:gosec // a document
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 	} else if kept != table.String() {

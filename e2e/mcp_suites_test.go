@@ -80,8 +80,8 @@ func TestMCPSuites(t *testing.T) {
 		if err != nil || len(nodes) == 0 {
 			t.Fatalf("no Node.js 22 in e2e/mcp: %v: make install", err)
 		}
-		cmd := exec.CommandContext(t.Context(), nodes[0], "mcp/node_modules/@modelcontextprotocol/conformance/dist/index.js",
-			"authorization", //nolint:gosec // of our lock file
+		cmd := exec.CommandContext(t.Context(), nodes[0], "mcp/node_modules/@modelcontextprotocol/conformance/dist/index.js", //nolint:gosec // of our lock file
+			"authorization",
 			"--url", s.Issuer, "--client-id", "agent", "--resource", resource, "--port", fmt.Sprint(ports[2]))
 		cmd.Env = environ(s.dir, "NO_COLOR=1")
 		if got := s.suite(t, cmd); !slices.Equal(got,

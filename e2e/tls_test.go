@@ -85,29 +85,29 @@ http://localhost:%d {
 	}{
 		"TLS 1.3": {&tls.Config{MinVersion: tls.VersionTLS13}, true},
 		"TLS 1.2": {&tls.Config{MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS12}, true},
-		"TLS 1.1": {
+		"TLS 1.1": { //nolint:gosec // refused
 			&tls.Config{MinVersion: tls.VersionTLS11, MaxVersion: tls.VersionTLS11},
 			false,
-		}, //nolint:gosec // refused
-		"TLS 1.0": {
+		},
+		"TLS 1.0": { //nolint:gosec // refused
 			&tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS10},
 			false,
-		}, //nolint:gosec // refused
-		"RC4": {
+		},
+		"RC4": { //nolint:gosec // refused
 			&tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_RC4_128_SHA}},
 			false,
-		}, //nolint:gosec // refused
-		"CBC": {
+		},
+		"CBC": { //nolint:gosec // refused
 			&tls.Config{
 				MaxVersion:   tls.VersionTLS12,
 				CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA},
 			},
 			false,
-		}, //nolint:gosec // refused
-		"static": {&tls.Config{
+		},
+		"static": {&tls.Config{ //nolint:gosec // refused
 			MaxVersion:   tls.VersionTLS12,
 			CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_RSA_WITH_3DES_EDE_CBC_SHA},
-		}, false}, //nolint:gosec // refused
+		}, false},
 	} {
 		if err := dial(c.config); (err == nil) != c.ok {
 			t.Errorf("attack 289: %s: %v, taken %t", name, err, c.ok)

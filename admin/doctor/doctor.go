@@ -255,10 +255,10 @@ func (e *examination) send(ctx context.Context, p probe) (out reply, err error) 
 		if splitErr != nil {
 			name = e.host
 		}
-		d := &tls.Dialer{Config: &tls.Config{
+		d := &tls.Dialer{Config: &tls.Config{ //nolint:gosec // the operator's choice
 			MinVersion: tls.VersionTLS12, ServerName: name, InsecureSkipVerify: e.Insecure,
 			NextProtos: []string{"http/1.1"},
-		}} //nolint:gosec // the operator's choice
+		}}
 		conn, err = d.DialContext(ctx, "tcp", e.address)
 	} else {
 		conn, err = new(net.Dialer).DialContext(ctx, "tcp", e.address)

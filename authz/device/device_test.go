@@ -201,8 +201,8 @@ func TestDeviceLevel(t *testing.T) {
 	begun = authztest.BeginDevice(t, h, "openid secure.read")
 	phone.Decide(begun.Text("user_code"), "allow")
 	res := authztest.PollDevice(h, begun)
-	if in := h.Introspect(res.Text("access_token")).JSON(); in["acr"] == nil ||
-		!strings.HasSuffix(in["acr"].(string), "2") { //nolint:forcetypeassert // checked
+	if in := h.Introspect(res.Text("access_token")).JSON(); in["acr"] == nil || //nolint:forcetypeassert // checked
+		!strings.HasSuffix(in["acr"].(string), "2") {
 		t.Errorf("token of level 2 = %s, %v", res.Body, in)
 	}
 	h.Invariants(t)

@@ -256,8 +256,8 @@ func verifyLines(answer adminapi.VerifyAnswer) []string {
 	}
 	var lines []string
 	for _, v := range answer.Chains {
-		lines = append(lines, fmt.Sprintf("%s: %s events in %s blocks", v.Chain, humanize.Comma(int64(v.Events)),
-			humanize.Comma(int64(v.Blocks)))) //nolint:gosec // no chain is that long
+		lines = append(lines, fmt.Sprintf("%s: %s events in %s blocks", v.Chain, humanize.Comma(int64(v.Events)), //nolint:gosec // no chain is that long
+			humanize.Comma(int64(v.Blocks))))
 		if v.From > 1 {
 			lines = append(lines, fmt.Sprintf("  begins      with event %d, those before were collected by %s", v.From,
 				v.CutAt.Format(time.RFC3339)))

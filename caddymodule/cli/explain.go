@@ -57,7 +57,7 @@ decides, or the one that --gate names.`,
 	f := cmd.Flags()
 	f.StringVar(&in.URL, "url", "", "The whole address, such as https://wiki.example.com/admin")
 	f.StringVar(&in.Method, "method", "", "The method. Default: GET")
-	f.StringVar(&in.IP, "ip", "", "The address of the client. Default: "+explain.Nobody+", which belongs to no machine")
+	f.StringVar(&in.IP, "ip", "", "The address of the client. Default: "+explain.DefaultIP+", which belongs to no machine")
 	f.StringArrayVar(&headers, "header", nil, `A header, as "Name: value". Can be repeated`)
 	f.StringVar(&in.Person, "person", "", "The person, by username or id")
 	f.StringVar(&in.Client, "client", "", "A client: with a token of its own, or with one of the person")

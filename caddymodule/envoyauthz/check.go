@@ -207,10 +207,10 @@ func denied(code codes.Code, httpStatus int, h http.Header, body []byte) *authv3
 	if httpStatus < http.StatusMultipleChoices || typev3.StatusCode_name[int32(httpStatus)] == "" { //nolint:gosec // of HTTP
 		httpStatus = http.StatusForbidden // Envoy refuses an answer with a status that it does not know
 	}
-	out := &authv3.DeniedHttpResponse{
+	out := &authv3.DeniedHttpResponse{ //nolint:gosec // of HTTP
 		Status: &typev3.HttpStatus{Code: typev3.StatusCode(httpStatus)},
 		Body:   string(body),
-	} //nolint:gosec // of HTTP
+	}
 	if !utf8.ValidString(out.Body) {
 		out.Body = ""
 	}

@@ -140,10 +140,10 @@ func TestRenewedCertificateIsServed(t *testing.T) {
 	s := &Server{Address: "127.0.0.1:0", Certificate: certificate, Key: key}
 	serve(t, s, &fake{decide: lets})
 	serial := func() string {
-		dialer := &tls.Dialer{Config: &tls.Config{
+		dialer := &tls.Dialer{Config: &tls.Config{ //nolint:gosec // only looked at
 			MinVersion: tls.VersionTLS12, InsecureSkipVerify: true,
 			NextProtos: []string{"h2"},
-		}} //nolint:gosec // only looked at
+		}}
 		found, err := dialer.DialContext(t.Context(), "tcp", s.at.String())
 		if err != nil {
 			t.Fatal(err)

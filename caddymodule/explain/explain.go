@@ -34,8 +34,8 @@ type Request struct {
 	Gate    string      `json:"gate,omitempty"` // a forward_auth or policy that another proxy names. Default: that of the URL
 }
 
-// No one is the address of a request that names none. (RFC 5737)
-const Nobody = "192.0.2.1"
+// DefaultIP is the address of a request that names none. (RFC 5737)
+const DefaultIP = "192.0.2.1"
 
 // Answer is the outcome of the request.
 type Answer struct {
@@ -191,7 +191,7 @@ func (q Request) build(ctx context.Context, c protect.Caller) (r *http.Request, 
 	}
 	ip := q.IP
 	if ip == "" {
-		ip = Nobody
+		ip = DefaultIP
 	}
 	if _, err := netip.ParseAddr(ip); err != nil {
 		return nil, "", badf("ip: want an address such as 203.0.113.7, not %q", q.IP)

@@ -273,10 +273,10 @@ func TestReloadsWithTLS(t *testing.T) {
 	s.load()
 	post := func() error {
 		client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
-			DisableKeepAlives: true, TLSClientConfig: &tls.Config{
+			DisableKeepAlives: true, TLSClientConfig: &tls.Config{ //nolint:gosec // the certificate is made by the server
 				InsecureSkipVerify: true,
 				ServerName:         "localhost",
-			}, //nolint:gosec // the certificate is made by the server
+			},
 		}}
 		resp, err := client.Post("https://"+s.addr+"/", "text/plain", io.MultiReader(strings.NewReader("once")))
 		if err != nil {

@@ -134,8 +134,8 @@ func TestAPI(t *testing.T) {
 		`{"uses":1001}`: "for: ", `{"uses":-1}`: "for: ",
 		`{"for":"8h","note":"a\nb"}`: "note: ", `{"for":"8h","until":1}`: "until: ", `{"for":8}`: "for: ",
 	} {
-		if out := s.want("desk", http.MethodPost, at+"/grant", body, 400); !strings.HasPrefix(out["error_message"].(string),
-			problem) { //nolint:forcetypeassert // documented
+		if out := s.want("desk", http.MethodPost, at+"/grant", body, 400); !strings.HasPrefix(out["error_message"].(string), //nolint:forcetypeassert // documented
+			problem) {
 			t.Errorf("%s is refused with %v, want one about %s", body, out, problem)
 		}
 	}
@@ -159,8 +159,8 @@ func TestAPI(t *testing.T) {
 		t.Errorf("the open ones are %q", sites)
 	}
 	_, list = s.as("desk", http.MethodGet, "/api/access-requests?state=open", "")
-	s.want("desk", http.MethodPost, "/api/access-requests/"+list["items"].([]any)[0].(map[string]any)["id"].(string)+"/refuse",
-		`{"note":"not yet"}`, 200, "state", "refused") //nolint:forcetypeassert // the same
+	s.want("desk", http.MethodPost, "/api/access-requests/"+list["items"].([]any)[0].(map[string]any)["id"].(string)+"/refuse", //nolint:forcetypeassert // the same
+		`{"note":"not yet"}`, 200, "state", "refused")
 }
 
 // TestAPIRefuses: no one reads or decides without the right to, in another partition, or by guessing.

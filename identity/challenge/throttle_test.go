@@ -239,8 +239,8 @@ func TestBusyHasher(t *testing.T) {
 	long, finish := context.WithCancel(t.Context())
 	for range 2 {
 		flood.Go(func() {
-			h.Hasher.Verify(long, "$argon2id$v=19$m=65536,t=32,p=1$"+strings.Repeat("A", 22)+"$"+strings.Repeat("A", 43),
-				"x") //nolint:errcheck // it is cancelled
+			h.Hasher.Verify(long, "$argon2id$v=19$m=65536,t=32,p=1$"+strings.Repeat("A", 22)+"$"+strings.Repeat("A", 43), //nolint:errcheck // it is cancelled
+				"x")
 		})
 	}
 	for h.Hasher.Waiting() == 0 {

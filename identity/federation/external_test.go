@@ -87,8 +87,8 @@ func (e *edge) mustSignIn() *authn.Result {
 func (e *edge) wantPage(what, words string) {
 	e.H.T.Helper()
 	e.demand.Passive = false
-	if result, w, err := e.ask(); err != authn.ErrResponded || w.Code != http.StatusForbidden ||
-		!strings.Contains(w.Body.String(), words) { //nolint:errorlint // as it is
+	if result, w, err := e.ask(); err != authn.ErrResponded || w.Code != http.StatusForbidden || //nolint:errorlint // as it is
+		!strings.Contains(w.Body.String(), words) {
 		e.H.T.Errorf("Authenticate(%s) = %+v, %v, %d %s, want a 403 page with %q", what, result, err, w.Code, w.Body, words)
 	}
 	e.wantRefused(what, "login_required")
@@ -160,8 +160,8 @@ func TestHeaderSignIn(t *testing.T) {
 		t.Errorf("without headers = %+v, want the session", r)
 	}
 	e.demand.Providers = []string{"identity"}
-	if _, w, err := e.ask(); err != authn.ErrResponded ||
-		!strings.HasPrefix(w.Header().Get("Location"), "/sign-in") { //nolint:errorlint // as it is
+	if _, w, err := e.ask(); err != authn.ErrResponded || //nolint:errorlint // as it is
+		!strings.HasPrefix(w.Header().Get("Location"), "/sign-in") {
 		t.Errorf("for a client that may not use edge = %v, %d %q, want the sign-in page", err, w.Code, w.Header().Get("Location"))
 	}
 	h.CheckInvariants()

@@ -70,7 +70,8 @@ func (s *Service) makeOwn(ctx context.Context) (*record, error) {
 		return nil, err
 	}
 	made := rec
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
+	// Making it takes seconds on a busy machine, so it is kept even if the request has ended: the next one needs it.
+	err = s.store.Update(context.WithoutCancel(ctx), func(tx storage.Tx) error {
 		made = rec
 		err := ownKeys.Create(tx, ownKey, rec, time.Time{})
 		if errors.Is(err, storage.ErrExists) {

@@ -152,8 +152,8 @@ func TestParsePairRefuses(t *testing.T) {
 			E int
 		}{one.N, one.E})), BitLength: 0},
 	}))
-	legacy, err := x509.EncryptPEMBlock(rand.Reader, "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(k.rsa2048), []byte("secret"),
-		x509.PEMCipherAES256) //nolint:staticcheck // what must be refused
+	legacy, err := x509.EncryptPEMBlock(rand.Reader, "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(k.rsa2048), []byte("secret"), //nolint:staticcheck // what must be refused
+		x509.PEMCipherAES256)
 	if err != nil {
 		t.Fatal(err)
 	}

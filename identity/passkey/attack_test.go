@@ -317,10 +317,10 @@ func TestForgedPasskeys(t *testing.T) {
 		},
 		"a huge length": func(k *identitytest.Authenticator) {
 			k.Answer = func(m map[string]any) {
-				m["response"].(map[string]any)["attestationObject"] = identitytest.B64([]byte{
+				m["response"].(map[string]any)["attestationObject"] = identitytest.B64([]byte{ //nolint:forcetypeassert // ours
 					0xbb, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
 					0xff,
-				}) //nolint:forcetypeassert // ours
+				})
 			}
 		},
 	} {

@@ -157,8 +157,8 @@ func TestItsmeAttacks(t *testing.T) {
 			},
 			"by a padding that can be guessed": func(l *lab, s *oidctest.Script) {
 				s.Seal = func(claims map[string]any) string {
-					return oidctest.Encrypt(l.t, jose.Recipient{Algorithm: jose.RSA1_5, Key: l.key.Public()}, jose.A128CBC_HS256, "",
-						l.op.Sign(claims)) //nolint:staticcheck // what must be refused
+					return oidctest.Encrypt(l.t, jose.Recipient{Algorithm: jose.RSA1_5, Key: l.key.Public()}, jose.A128CBC_HS256, "", //nolint:staticcheck // what must be refused
+						l.op.Sign(claims))
 				}
 			},
 		} {

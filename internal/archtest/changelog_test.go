@@ -24,8 +24,8 @@ func joined(t *testing.T, files map[string]string, args ...string) (string, stri
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), "bash",
-		append([]string{filepath.Join(dir, "scripts/changelog.sh")}, args...)...) //nolint:gosec // ours
+	cmd := exec.CommandContext(t.Context(), "bash", //nolint:gosec // ours
+		append([]string{filepath.Join(dir, "scripts/changelog.sh")}, args...)...)
 	out, failed := cmd.CombinedOutput()
 	raw, err := os.ReadFile(filepath.Join(dir, "CHANGELOG.md"))
 	if err != nil {

@@ -117,10 +117,10 @@ func eachOf(tx storage.Tx, c Chain, b blockRecord, fn func(n uint64, raw storage
 	if span == 0 {
 		return nil
 	}
-	r := storage.Range{
+	r := storage.Range{ //nolint:gosec // bounded
 		Prefix: events.Key(c.key()), After: events.Key(c.at(b.First - 1)),
 		Limit: int(min(span, 1<<20)),
-	} //nolint:gosec // bounded
+	}
 	for raw, err := range tx.Scan(r) {
 		if err != nil {
 			return err

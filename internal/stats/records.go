@@ -74,8 +74,8 @@ func dueKey(at time.Time, id string) string {
 
 // markKey says that a person counts on a day.
 func markKey(day time.Time, person string, by Dimension, value string) string {
-	return string(binary.BigEndian.AppendUint32(nil, uint32(day.Unix()/86400))) + storage.Key(person, string(by),
-		value) //nolint:gosec // until 2106 and far beyond
+	return string(binary.BigEndian.AppendUint32(nil, uint32(day.Unix()/86400))) + storage.Key(person, string(by), //nolint:gosec // until 2106 and far beyond
+		value)
 }
 
 func dueAt(key []byte) time.Time {

@@ -167,10 +167,10 @@ type Chart struct {
 // Ends returns the words of the axis of a chart.
 func (f *frame) Ends(c Chart) []template.HTML {
 	if c.Low != "" {
-		return []template.HTML{
+		return []template.HTML{ //nolint:gosec // escaped
 			template.HTML("<span>" + template.HTMLEscapeString(c.Low) + "</span>"),
 			template.HTML("<span>" + template.HTMLEscapeString(c.High) + "</span>"),
-		} //nolint:gosec // escaped
+		}
 	}
 	if c.From.IsZero() {
 		return nil
@@ -181,8 +181,8 @@ func (f *frame) Ends(c Chart) []template.HTML {
 		if c.Days {
 			kind, words = "day", f.Day(t)
 		}
-		return template.HTML(`<time datetime="` + t.UTC().Format(time.RFC3339) + `" data-only="` + kind + `">` +
-			template.HTMLEscapeString(words) + `</time>`) //nolint:gosec // escaped
+		return template.HTML(`<time datetime="` + t.UTC().Format(time.RFC3339) + `" data-only="` + kind + `">` + //nolint:gosec // escaped
+			template.HTMLEscapeString(words) + `</time>`)
 	}
 	return []template.HTML{end(c.From), end(c.To)}
 }
@@ -301,10 +301,10 @@ type cell struct {
 
 // Cell returns a cell with its words.
 func (f *frame) Cell(in Cell) cell {
-	out := cell{
+	out := cell{ //nolint:gosec // escaped
 		Words: breakable(in.Name), Hint: template.HTML(template.HTMLEscapeString(in.Note)), Kind: in.Kind, URL: LocalPath(in.URL),
 		Code: in.Code,
-	} //nolint:gosec // escaped
+	}
 	if in.Quoted {
 		out.Words, out.Hint = backquoted(in.Name), backquoted(in.Note)
 	}

@@ -175,8 +175,8 @@ func TestEndlessConflicts(t *testing.T) {
 		runs++
 		return tx.Put([]byte("a"), nil, time.Time{})
 	})
-	if !errors.Is(err, storage.ErrUnavailable) || runs != 10 {
-		t.Errorf("Update = %v after %d runs, want %v after 10", err, runs, storage.ErrUnavailable)
+	if !errors.Is(err, storage.ErrUnavailable) || runs < 10 {
+		t.Errorf("Update = %v after %d runs, want %v after 10 or more", err, runs, storage.ErrUnavailable)
 	}
 	proxy.Decide(nil)
 	if err := s.View(t.Context(), func(tx storage.Tx) error { _, err := tx.Get([]byte("a")); return err }); !errors.Is(err,

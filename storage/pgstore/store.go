@@ -47,8 +47,10 @@ type Options struct {
 const (
 	defaultPool    = 16
 	defaultCluster = "gatehouse"
-	// maxTries is the maximum number of runs of a transaction that conflicts with others each time.
-	maxTries = 10
+	// maxTries is the maximum number of runs of a transaction that conflicts with others each time. One that writes goes
+	// on for maxConflict: a node that stands still for want of a processor makes others conflict until it goes on.
+	maxTries    = 10
+	maxConflict = 3 * time.Second
 	// maxPause is the longest time between two tries.
 	maxPause = 50 * time.Millisecond
 )
@@ -260,7 +262,7 @@ func (s *Store) ask(ctx context.Context) error {
 
 // pause waits before another try, longer each time, and never as long as others do.
 func (s *Store) pause(ctx context.Context, try int) error {
-	most := min(time.Millisecond<<try, maxPause)
+	most := min(time.Millisecond<<min(try, 10), maxPause)
 	timer := time.NewTimer(rand.N(most)) //nolint:gosec // nothing secret
 	defer timer.Stop()
 	select {

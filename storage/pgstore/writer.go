@@ -67,13 +67,13 @@ func (w *writer) loop() {
 
 // settle runs a batch until it is decided, and answers its callers.
 func (w *writer) settle(batch []*engine.Request) {
-	s := w.store
+	s, begun := w.store, time.Now()
 	for try := 1; ; try++ {
 		var err error
 		batch, err = w.attempt(batch, try == 1)
 		if errors.Is(err, errAgain) {
 			s.stats.retried[opUpdate].Add(1)
-			if try < maxTries {
+			if try < maxTries || time.Since(begun) < maxConflict {
 				_ = s.pause(context.Background(), try)
 				continue
 			}

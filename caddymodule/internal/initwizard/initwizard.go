@@ -142,8 +142,8 @@ func (s *Site) Write() error {
 
 // writeFirst writes a file that does not exist yet.
 func writeFirst(name, text string) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL,
-		0o644) //nolint:gosec // it holds no secrets, and Caddy runs as a user of its own
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, //nolint:gosec // it holds no secrets, and Caddy runs as a user of its own
+		0o644)
 	if errors.Is(err, fs.ErrExist) {
 		return exists(name)
 	}

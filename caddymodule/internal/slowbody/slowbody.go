@@ -21,8 +21,8 @@ func Limit(w http.ResponseWriter, r *http.Request, most time.Duration) *Body {
 	b := &Body{ReadCloser: r.Body, until: time.Now().Add(most)}
 	// Caddy sets a new deadline with each read. This one ends a read that waits; later reads are refused by the body
 	// itself.
-	b.timer = time.AfterFunc(most,
-		func() { http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) }) //nolint:errcheck // then Caddy's own deadline ends it
+	b.timer = time.AfterFunc(most, //nolint:errcheck // then Caddy's own deadline ends it
+		func() { http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) })
 	r.Body = b
 	return b
 }

@@ -273,8 +273,8 @@ func (h *nodes) replay(node, blocks int) {
 		if err != nil {
 			return err
 		}
-		if err := heads.Put(tx, strings.TrimPrefix(keyOf("event_chain", node), "event_chain/"),
-			forgedHead{Block: uint64(blocks), Event: last.Last, Hash: last.Hash}, time.Time{}); err != nil { //nolint:gosec // small
+		if err := heads.Put(tx, strings.TrimPrefix(keyOf("event_chain", node), "event_chain/"), //nolint:gosec // small
+			forgedHead{Block: uint64(blocks), Event: last.Last, Hash: last.Hash}, time.Time{}); err != nil {
 			return err
 		}
 		return numbers.Put(tx, strings.TrimPrefix(keyOf("event_next", node), "event_next/"), last.Last+1, time.Time{})

@@ -591,7 +591,7 @@ func Views() map[string]web.View {
 			},
 		},
 		"security_none": {Template: "security", Data: web.Security{Back: "/account"}},
-		"authenticator": {
+		"authenticator": { //nolint:gosec // a secret of no one
 			Template: "authenticator",
 			Data: web.Authenticator{
 				Action: "/account/security/authenticator", CSRF: "t",
@@ -599,14 +599,14 @@ func Views() map[string]web.View {
 				URI:    "otpauth://totp/Gatehouse:demo%40example.com?secret=JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP&issuer=Gatehouse",
 				Secret: "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP", Cancel: "/account/security",
 			},
-		}, //nolint:gosec // a secret of no one
-		"authenticator_wrong": {
+		},
+		"authenticator_wrong": { //nolint:gosec // a secret of no one
 			Template: "authenticator", Status: 422,
 			Data: web.Authenticator{
 				Action: "/account/security/authenticator", CSRF: "t", QR: web.NewQR(21, func(x, y int) bool { return x == y }),
 				Secret: "JBSWY3DPEHPK3PXP", Problem: "problem.code_app",
 			},
-		}, //nolint:gosec // a secret of no one
+		},
 		"recovery": {
 			Template: "recovery",
 			Data: web.Recovery{
