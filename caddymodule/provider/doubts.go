@@ -84,7 +84,7 @@ func (o *RemoteOptions) doubtDetails(r *caddyfileutil.Resolver, foreign func(det
 // doubtPort looks at the address of a directory, whose scheme and port contradict each other by the ports that are
 // usual. reason is "" if they do not.
 func doubtPort(address string) (reason, mend string) {
-	u, err := url.Parse(strings.TrimSpace(address))
+	u, err := url.Parse(address)
 	if err != nil {
 		return "", ""
 	}
@@ -104,8 +104,8 @@ func doubts(m *settings.LoginMethod) (out []string) {
 	if m.LDAP == nil {
 		return nil
 	}
-	for address := range strings.SplitSeq(m.LDAP.ServerURLs, ",") {
-		if reason, mend := doubtPort(strings.TrimSpace(address)); reason != "" {
+	for _, address := range serverURLs(m.LDAP) {
+		if reason, mend := doubtPort(address); reason != "" {
 			out = append(out, reason+": "+mend)
 		}
 	}

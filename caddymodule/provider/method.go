@@ -183,10 +183,15 @@ func oidcMethod(m *settings.LoginMethod) oidc.Config {
 	return cfg
 }
 
+// serverURLs returns the servers of a stored directory, which are separated by spaces or commas.
+func serverURLs(l *settings.LDAPAttributes) []string {
+	return strings.FieldsFunc(l.ServerURLs, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+}
+
 func ldapMethod(m *settings.LoginMethod) ldap.Config {
 	l := m.LDAP
 	cfg := ldap.Config{
-		URLs:   strings.FieldsFunc(l.ServerURLs, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }),
+		URLs:   serverURLs(l),
 		BindDN: l.UserDistinguishedName, BindPassword: secret.New(l.Password.Reveal()), Template: l.AuthenticationDNTemplate,
 		Base: l.BaseSuffix, Match: l.MatchPattern,
 		Attributes: l.AttributesToBeFetched, Mapping: mappingOf(m), Level: m.AuthenticationLevel,

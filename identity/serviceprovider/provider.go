@@ -194,10 +194,7 @@ const patience = time.Second
 // that has nothing wrong. Metadata that have become old are read again meanwhile.
 func (s *Service) Warnings(ctx context.Context, u *settings.Units) map[string][]string {
 	out := map[string][]string{}
-	all := s.members(u)
-	for _, m := range all {
-		m.source.Refresh()
-	}
+	all := s.refresh(u)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for _, m := range all {
@@ -209,6 +206,15 @@ func (s *Service) Warnings(ctx context.Context, u *settings.Units) map[string][]
 		}
 	}
 	return out
+}
+
+// refresh begins to read the metadata that is due, and returns the service providers.
+func (s *Service) refresh(u *settings.Units) []*member {
+	all := s.members(u)
+	for _, m := range all {
+		m.source.Refresh()
+	}
+	return all
 }
 
 // members returns the service providers of the configuration file and of the settings. Of several with one id or one
@@ -354,8 +360,10 @@ func providersOf(u *settings.Units) (out []Provider) {
 }
 
 func attributeOf(key string, a settings.IdentityAttribute) Attribute {
-	out := Attribute{Source: a.AttributeName, Label: a.Label, Required: a.Required, Optional: a.Optional &&
-		!a.Required, Show: a.ShowExtendedFields}
+	out := Attribute{
+		Source: a.AttributeName, Label: a.Label, Required: a.Required,
+		Optional: a.Optional && !a.Required, Show: a.ShowExtendedFields,
+	}
 	if out.Source == "" {
 		out.Source = key
 	}

@@ -40,28 +40,26 @@ func logoutQueue(log *zap.Logger) outbox.Config {
 
 // Run posts LogoutRequests until ctx ends. Several can run at a time.
 func (s *Service) Run(ctx context.Context) {
-	var u *settings.Units
-	err := s.deps.Store.View(ctx, func(tx storage.Tx) (err error) {
-		u, err = s.deps.Units(tx)
-		return err
-	})
-	if err == nil {
-		for _, m := range s.members(u) {
-			m.source.Refresh() // what cannot be read is known before someone signs in there
-		}
+	if u, err := s.units(ctx); err == nil {
+		s.refresh(u) // what cannot be read is known before someone signs in there
 	} else if ctx.Err() == nil {
 		s.deps.Log.Error("service providers cannot be looked at", zap.Error(err))
 	}
 	s.logouts.Run(ctx, s.sendLogout)
 }
 
-// sendLogout makes one try. A service provider that is gone, or takes no such request any more, needs none.
-func (s *Service) sendLogout(ctx context.Context, _, _ string, rec logoutRecord) error {
-	var u *settings.Units
-	err := s.deps.Store.View(ctx, func(tx storage.Tx) (err error) {
+// units reads the settings.
+func (s *Service) units(ctx context.Context) (u *settings.Units, err error) {
+	err = s.deps.Store.View(ctx, func(tx storage.Tx) (err error) {
 		u, err = s.deps.Units(tx)
 		return err
 	})
+	return u, err
+}
+
+// sendLogout makes one try. A service provider that is gone, or takes no such request any more, needs none.
+func (s *Service) sendLogout(ctx context.Context, _, _ string, rec logoutRecord) error {
+	u, err := s.units(ctx)
 	if err != nil {
 		return err
 	}
