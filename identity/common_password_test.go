@@ -19,7 +19,14 @@ import (
 var weak = map[string]string{
 	"12345678": person.CommonProblem, "PassWord1": person.CommonProblem, "qwertyuiop": person.CommonProblem,
 	"maria@example.com": person.RepeatsProblem, "Maria1999!": person.RepeatsProblem, "acme-portal": person.RepeatsProblem,
-	"portal2026": person.RepeatsProblem,
+	"portal2026": person.RepeatsProblem, "Lopez1234": person.RepeatsProblem, "maria lopez": person.RepeatsProblem,
+	"31612345678": person.RepeatsProblem, "P@ssw0rd1": person.CommonProblem, "Welcome01!": person.CommonProblem,
+}
+
+// named returns a person of another username with the names of n.
+func named(n person.NewPerson, password secret.String) person.NewPerson {
+	n.Username, n.Email, n.Password = "maria", "maria@example.com", password
+	return n
 }
 
 func branded(c *identity.Config) { c.Brand = "Acme Portal" }
@@ -28,12 +35,16 @@ func branded(c *identity.Config) { c.Brand = "Acme Portal" }
 func TestCommonPasswords(t *testing.T) {
 	t.Parallel()
 	h := identitytest.New(t, branded)
-	who := h.Add(person.NewPerson{Username: "maria@example.com"})
+	known := person.NewPerson{
+		Username: "maria@example.com", GivenName: "Maria", FamilyName: "López",
+		Profile: &person.Profile{PhoneNumbers: []person.PhoneNumber{{Value: "+31612345678", Primary: true}}},
+	}
+	who := h.Add(known)
 	by := audit.Actor{ID: "ops"}
 	for password, want := range weak {
 		for door, set := range map[string]func(secret.String) error{
 			"a new person": func(p secret.String) error {
-				_, err := h.Person.AddPerson(t.Context(), person.NewPerson{Username: "maria", Email: "maria@example.com", Password: p}, by)
+				_, err := h.Person.AddPerson(t.Context(), named(known, p), by)
 				return err
 			},
 			"the command": func(p secret.String) error { return h.Person.SetPassword(t.Context(), "maria@example.com", p, by) },
@@ -49,7 +60,7 @@ func TestCommonPasswords(t *testing.T) {
 			}
 		}
 		result, err := h.Migration.Import(t.Context(),
-			[]ldapmigration.Person{{NewPerson: person.NewPerson{Username: "maria", Email: "maria@example.com", Password: secret.New(password)}}},
+			[]ldapmigration.Person{{NewPerson: named(known, secret.New(password))}},
 			ldapmigration.How{}, by)
 		if err != nil || result[0].Status != ldapmigration.Failed {
 			t.Errorf("an import: %q = %+v, %v, want failed", password, result, err)

@@ -216,7 +216,7 @@ func (s *Service) hash(ctx context.Context, n *person.NewPerson, hashing *sync.M
 	hashing.Lock()
 	defer hashing.Unlock()
 	for {
-		phc, err := s.Persons.HashNew(ctx, n.Password.Reveal(), n.Username, n.Email)
+		phc, err := s.Persons.HashNew(ctx, n.Password.Reveal(), n.Names()...)
 		if !errors.Is(err, secret.ErrBusy) {
 			n.Password, n.PasswordHash = secret.String{}, phc
 			return err

@@ -94,23 +94,33 @@ func (s *Service) firstPassword(ctx context.Context, n NewPerson, more ...string
 		s.decoys.learn(n.PasswordHash)
 		return n.PasswordHash, nil
 	case !n.Password.IsZero():
-		names := append(more, n.Username, n.Email)
-		if n.Profile != nil {
-			names = append(names, addresses(n.Profile)...)
-		}
-		return s.HashNew(ctx, n.Password.Reveal(), names...)
+		return s.HashNew(ctx, n.Password.Reveal(), append(more, n.Names()...)...)
 	}
 	return "", nil
 }
 
-// NamesOf returns the names of a person that a password must not repeat: the username and the addresses.
+// NamesOf returns the names of a person that a password must not repeat: the username, the name, the addresses and the
+// telephone numbers.
 func NamesOf(rec *Record, p *Profile) []string {
-	return append([]string{rec.Username, rec.Email}, addresses(p)...)
+	return append(namesIn(p), rec.Username, rec.Email)
 }
 
-func addresses(p *Profile) (out []string) {
+// Names returns the names of a new person that the password must not repeat.
+func (n *NewPerson) Names() []string {
+	names := []string{n.Username, n.Email, n.Name, n.GivenName, n.FamilyName, n.GivenName + " " + n.FamilyName}
+	if n.Profile != nil {
+		names = append(names, namesIn(n.Profile)...)
+	}
+	return names
+}
+
+func namesIn(p *Profile) []string {
+	out := []string{p.Name.DisplayName, p.Name.FirstName, p.Name.LastName, p.Name.FirstName + " " + p.Name.LastName}
 	for _, e := range p.EmailAddresses {
 		out = append(out, e.Value)
+	}
+	for _, n := range p.PhoneNumbers {
+		out = append(out, n.Value, strings.TrimPrefix(n.Value, "+"))
 	}
 	return out
 }
@@ -189,7 +199,7 @@ func (s *Service) checkPolicy(ctx context.Context, normal string, ok bool, names
 // Problems of passwords that others try first. (docs/decisions/sign-in.md#common-passwords)
 const (
 	CommonProblem  = "is one of the most common passwords: others try it, so choose another"
-	RepeatsProblem = "repeats the username, the e-mail address or the name of the site: choose another"
+	RepeatsProblem = "repeats the username, the name, the e-mail address or the name of the site: choose another"
 )
 
 // PolicyError is the *ValidationError of a password that breaks rules of the policy, in the words of

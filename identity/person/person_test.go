@@ -117,9 +117,9 @@ func TestAddPersonRefuses(t *testing.T) {
 		}{
 			{"min-1", "1234567", false},
 			{"min", "sail-1-x", true},
-			{"max", strings.Repeat("x", 256), true},
-			{"max+1", strings.Repeat("x", 257), false},
-			{"max of wide characters", strings.Repeat("語", 256), true},
+			{"max", strings.Repeat("four", 64), true},
+			{"max+1", strings.Repeat("four", 64) + "s", false},
+			{"max of wide characters", strings.Repeat("語学教室", 64), true},
 			{"NUL", "1234\x005678", false},
 			{"not UTF-8", "1234567\xff8", false},
 			{"spaces around", "  345678", true},

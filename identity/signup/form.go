@@ -246,6 +246,12 @@ func (t *signUpInput) newPerson() person.NewPerson {
 	}
 }
 
+// names returns the names in the form that the password must not repeat.
+func (t *signUpInput) names() []string {
+	n := t.newPerson()
+	return n.Names()
+}
+
 // profile returns the custom attributes and the phone number of the form.
 func (t *signUpInput) profile() *person.Profile {
 	p := &person.Profile{CustomAttributes: t.Custom, DateOfBirth: t.Birth}

@@ -162,7 +162,8 @@ func (s *Service) handleRegister(q *webflow.Request) error {
 	}
 	if x.named {
 		// The same hash for a name that is taken, so the time does not show it.
-		x.typed.PHC, err = s.person.HashNew(q.Context(), q.PostForm.Get("password"), q.PostForm.Get("username"), x.typed.Email, x.says.Email)
+		names := append(x.typed.names(), x.says.Names()...)
+		x.typed.PHC, err = s.person.HashNew(q.Context(), q.PostForm.Get("password"), append(names, q.PostForm.Get("username"))...)
 		if problem := webflow.PasswordProblem(err); problem != "" {
 			x.typed.problem("password", problem)
 			return s.renderRegister(q, x, http.StatusUnprocessableEntity, web.Form{})

@@ -109,7 +109,7 @@ func (s *Service) handleSignUp(q *webflow.Request) error {
 		return s.renderSignUp(q, a, http.StatusTooManyRequests, t, webflow.WaitForm(q, "problem.wait", wait))
 	}
 	// The same hash for an address that is taken, so neither the answer nor the time shows it.
-	t.PHC, err = s.person.HashNew(q.Context(), q.PostForm.Get("password"), t.Email)
+	t.PHC, err = s.person.HashNew(q.Context(), q.PostForm.Get("password"), t.names()...)
 	if problem := webflow.PasswordProblem(err); problem != "" {
 		t.problem("password", problem)
 		return s.renderSignUp(q, a, http.StatusUnprocessableEntity, t, web.Form{})

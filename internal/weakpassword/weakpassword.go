@@ -12,6 +12,8 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 //go:embed common.txt
@@ -19,10 +21,57 @@ var list string
 
 var common = sync.OnceValue(func() []string { return strings.Split(strings.TrimSuffix(list, "\n"), "\n") })
 
-// Common reports whether a password is a common one, in any case.
+// Common reports whether a password is a common one: in any case and width, with or without accents, several times
+// over, with signs in place of letters, and with a few digits and signs around it. Characters in a row are common.
 func Common(password string) bool {
-	_, found := slices.BinarySearch(common(), strings.ToLower(password))
+	whole := fold(password)
+	if isRow(whole) {
+		return true
+	}
+	whole = strings.TrimSpace(whole)
+	for _, form := range []string{whole, plain.Replace(whole)} {
+		word := core(form)
+		if listed(form) || listed(once(form)) || len(form)-len(word) <= mostAround && (listed(word) || listed(once(word))) {
+			return true
+		}
+	}
+	return false
+}
+
+// mostAround is the maximum length of the digits and signs around a common word: a year and a sign.
+const mostAround = 5
+
+// plain replaces the signs and digits that are written in place of letters.
+var plain = strings.NewReplacer("@", "a", "4", "a", "3", "e", "1", "i", "!", "i", "0", "o", "$", "s", "5", "s", "7", "t")
+
+// fold returns a text in lower case, without differences of width and accents.
+func fold(s string) string {
+	return strings.ToLower(strings.Map(func(c rune) rune {
+		if unicode.Is(unicode.Mn, c) {
+			return -1
+		}
+		return c
+	}, norm.NFKD.String(s)))
+}
+
+func listed(s string) bool {
+	_, found := slices.BinarySearch(common(), s)
 	return found
+}
+
+// isRow reports whether a text is one to three characters over and over, or characters that follow each other in
+// Unicode, such as 12345678 and zyxwvuts.
+func isRow(s string) bool {
+	runes := []rune(s)
+	if len(runes) < 2 {
+		return false
+	}
+	row := true
+	for i := 2; i < len(runes) && row; i++ {
+		row = runes[i]-runes[i-1] == runes[1]-runes[0]
+	}
+	step := runes[1] - runes[0]
+	return row && step >= -1 && step <= 1 || utf8.RuneCountInString(once(s)) <= 3 && len(runes) > 3
 }
 
 // leastWord is the minimum length of a part of a name that is looked for.
@@ -31,10 +80,10 @@ const leastWord = 3
 // Repeats reports whether a password is nothing but a name, or a part of one: in any case, several times over, and with
 // digits and signs around it. Names are usernames, addresses, and what a site is called.
 func Repeats(password string, names ...string) bool {
-	whole := strings.ToLower(password)
+	whole := fold(password)
 	bare, joined := once(core(whole)), once(letters(whole))
 	for _, name := range names {
-		name = strings.ToLower(strings.TrimSpace(name))
+		name = fold(strings.TrimSpace(name))
 		if name == "" {
 			continue
 		}

@@ -11,6 +11,9 @@ func TestCommon(t *testing.T) {
 	for password, want := range map[string]bool{
 		"12345678": true, "password": true, "PassWord1": true, "qwertyuiop": true, "zaq12wsx": true, "iloveyou": true,
 		"correct horse battery staple": false, "Tr0ub4dor-and-3": false, "": false, "\n": false, "12345678\nabc123": false,
+		"P@ssw0rd1": true, "Welcome01!": true, "Summer2026!": true, "Password2026": true, "passw0rd!!": true, " password ": true,
+		"ｐａｓｓｗｏｒｄ": true, "aaaaaaaaaaaa": true, "        ": true, "1111111111111": true, "abcabcabcabc": true, "nmlkjihgfe": true,
+		"hunter2hunter2": true, "pässword": true, "summer of 1969 in Utrecht": false, "ab": true, "a": false, "acegikmo": false,
 	} {
 		if got := weakpassword.Common(password); got != want {
 			t.Errorf("Common(%q) = %v, want %v", password, got, want)

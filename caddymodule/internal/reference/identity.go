@@ -55,7 +55,7 @@ session {
 		},
 		{
 			Word: "common_passwords", Arguments: "on|off", Default: "`on`", Example: "common_passwords off",
-			Text: "Whether new passwords are refused that are on a list of common ones inside the program, or are nothing but the username, the e-mail address, the name of the brand or of the issuer's host. It holds wherever a password is set. See [common passwords](decisions/sign-in.md#common-passwords).",
+			Text: "Whether new passwords are refused that are common ones, by a list inside the program, or are nothing but the username, the person's name, an e-mail address or telephone number, the name of the brand or of the issuer's host. It holds wherever a password is set. See [common passwords](decisions/sign-in.md#common-passwords).",
 		},
 		{
 			Word: "second_factor", Arguments: "when_set_up|always|on_demand", Default: "`when_set_up`", Example: "second_factor always",
