@@ -129,5 +129,11 @@ func checkAttributes(u *Units, at string, mapping CustomAttributesMapping, attri
 		if problem := u.attributeProblem(name); problem != "" {
 			c.addText(path, name, problem)
 		}
+		for format, as := range a.SAMLAttributeNames {
+			if strings.TrimSpace(as) == "" {
+				c.addText(at+".identity_attributes."+shown(key)+".saml_attribute_names."+shown(format), as,
+					"is empty: an assertion names each of its attributes")
+			}
+		}
 	}
 }

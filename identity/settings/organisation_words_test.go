@@ -52,6 +52,10 @@ func TestOrganisationWords(t *testing.T) {
 			`"service_providers":{"one":{"identity_attributes":{"a":{"attribute_name":"shoe size"}}}}`,
 			"service_providers.one.identity_attributes.a.attribute_name",
 		},
+		"attribute without a name in assertions": {
+			`"service_providers":{"one":{"identity_attributes":{"email":{"saml_attribute_names":{"basic":" "}}}}}`,
+			"service_providers.one.identity_attributes.email.saml_attribute_names.basic",
+		},
 		"mapping to nothing": {
 			`"user_profile_attributes":{"custom_attribute_mappings":{"attribute_to_map_from":"a"}}`,
 			"user_profile_attributes.custom_attribute_mappings.attribute_to_map_to",
