@@ -3,6 +3,7 @@ package person
 import (
 	"fmt"
 	"net/mail"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -42,12 +43,17 @@ func IsEmail(s string) bool {
 }
 
 // IsPublicEmail reports whether s is an e-mail address below a registered domain, which is what people type about
-// themselves: one without a dot has lost its end. Administrators and directories can also name machines of their own.
+// themselves: one without a dot has lost its end, and so has one whose last part is a single letter. Administrators and
+// directories can also name machines of their own.
 func IsPublicEmail(s string) bool {
-	_, domain, _ := strings.Cut(s, "@")
-	labels := strings.Split(domain, ".")
-	return IsEmail(s) && len(labels) > 1 && !slices.Contains(labels, "")
+	labels := strings.Split(s[strings.LastIndexByte(s, '@')+1:], ".")
+	last := labels[len(labels)-1]
+	return IsEmail(s) && len(labels) > 1 && utf8.RuneCountInString(last) > 1 && strings.ContainsFunc(last, unicode.IsLetter) &&
+		!slices.ContainsFunc(labels, func(l string) bool { return !label.MatchString(l) })
 }
+
+// label is a part of the name of a host. (RFC 5890 2.3.1, also in Unicode)
+var label = regexp.MustCompile(`^[\pL\pN](?:[\pL\pM\pN_-]*[\pL\pM\pN])?$`)
 
 // EmailUsernames reports whether new usernames are e-mail addresses.
 func (s *Service) EmailUsernames() bool { return s.cfg.EmailUsernames }

@@ -142,19 +142,22 @@ func TestSignUpFields(t *testing.T) {
 		change map[string]string
 		field  string
 	}{
-		"no address":           {map[string]string{"email": ""}, "email"},
-		"no address at all":    {map[string]string{"email": "new"}, "email"},
-		"an address cut short": {map[string]string{"email": "maria@example"}, "email"},
-		"two addresses":        {map[string]string{"email": "a@example.com,b@example.com"}, "email"},
-		"another address":      {map[string]string{"email_again": "old@example.com"}, "email_again"},
-		"no first name":        {map[string]string{"given_name": ""}, "given_name"},
-		"no last name":         {map[string]string{"family_name": " "}, "family_name"},
-		"a control character":  {map[string]string{"family_name": "x\x07"}, "family_name"},
-		"no number":            {map[string]string{"phone": "06-12345678"}, "phone"},
-		"another number":       {map[string]string{"phone_again": "+31612345679"}, "phone_again"},
-		"no password":          {map[string]string{"password": ""}, "password"},
-		"a short password":     {map[string]string{"password": "short"}, "password"},
-		"an id as the address": {map[string]string{"email": "7d9f6a6e-3f0e-4f86-9f0b-0d8c2f6f1a11"}, "email"},
+		"no address":             {map[string]string{"email": ""}, "email"},
+		"no address at all":      {map[string]string{"email": "new"}, "email"},
+		"an address cut short":   {map[string]string{"email": "maria@example"}, "email"},
+		"an address cut shorter": {map[string]string{"email": "maria@example.c"}, "email"},
+		"a host with a hyphen":   {map[string]string{"email": "maria@-example.com"}, "email"},
+		"an IP address":          {map[string]string{"email": "maria@192.0.2.1"}, "email"},
+		"two addresses":          {map[string]string{"email": "a@example.com,b@example.com"}, "email"},
+		"another address":        {map[string]string{"email_again": "old@example.com"}, "email_again"},
+		"no first name":          {map[string]string{"given_name": ""}, "given_name"},
+		"no last name":           {map[string]string{"family_name": " "}, "family_name"},
+		"a control character":    {map[string]string{"family_name": "x\x07"}, "family_name"},
+		"no number":              {map[string]string{"phone": "06-12345678"}, "phone"},
+		"another number":         {map[string]string{"phone_again": "+31612345679"}, "phone_again"},
+		"no password":            {map[string]string{"password": ""}, "password"},
+		"a short password":       {map[string]string{"password": "short"}, "password"},
+		"an id as the address":   {map[string]string{"email": "7d9f6a6e-3f0e-4f86-9f0b-0d8c2f6f1a11"}, "email"},
 	} {
 		a := send(h.Browser(), c.change)
 		body := a.Body.String()
