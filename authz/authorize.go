@@ -146,7 +146,7 @@ func authorizeForm(r *http.Request) (oauth.Form, error) {
 // refuseAuthorize writes the error of a check as a page or to the client.
 func (s *Server) refuseAuthorize(w http.ResponseWriter, r *http.Request, a *authorizeRequest, err error) error {
 	if a.page != "" {
-		s.failWith(w, r, err, web.Failure{Key: a.page, Details: s.redirectDetails(a)})
+		s.failWith(w, r, err, web.Failure{Key: a.page, Details: s.requestDetails(a)})
 		return nil
 	}
 	if e := oauth.AsError(err); e.Status >= http.StatusInternalServerError && !slices.Contains(a.rec.Prompt, "none") {
@@ -157,17 +157,31 @@ func (s *Server) refuseAuthorize(w http.ResponseWriter, r *http.Request, a *auth
 	return nil
 }
 
-// redirectDetails are the redirect URIs that a request has sent and that its client has, on a server for development.
-// Elsewhere a stranger would read what is registered.
-func (s *Server) redirectDetails(a *authorizeRequest) []web.FailureDetail {
+// requestDetails returns the client id or the redirect URIs of a request, next to those that are registered.
+func (s *Server) requestDetails(a *authorizeRequest) []web.FailureDetail {
+	switch {
+	case a.client == nil:
+		return s.sentDetails(a.form.All("client_id"), nil)
+	case strings.HasPrefix(a.page, "error.redirect_uri"):
+		return s.sentDetails(a.form.All("redirect_uri"), a.client.RedirectURIs)
+	}
+	return nil
+}
+
+// sentDetails returns values of a request and of its client, on a server for development. Elsewhere a stranger would
+// read the registered ones.
+func (s *Server) sentDetails(sent, registered []string) (out []web.FailureDetail) {
 	u, err := url.Parse(s.cfg.Issuer)
-	if err != nil || !loopback.Is(u.Hostname()) || a.client == nil || !strings.HasPrefix(a.page, "error.redirect_uri") {
+	if err != nil || !loopback.Is(u.Hostname()) {
 		return nil
 	}
-	return []web.FailureDetail{
-		{Label: "error.redirect_uri.sent", Values: a.form.All("redirect_uri")},
-		{Label: "error.redirect_uri.registered", Values: a.client.RedirectURIs},
+	if len(sent) > 0 {
+		out = append(out, web.FailureDetail{Label: "error.redirect_uri.sent", Values: sent})
 	}
+	if len(registered) > 0 {
+		out = append(out, web.FailureDetail{Label: "error.redirect_uri.registered", Values: registered})
+	}
+	return out
 }
 
 // pendingRequest is an authorization request that has passed its checks.

@@ -104,7 +104,7 @@ func TestAttacksOnRedirects(t *testing.T) {
 		disabled := b.Get(h.AuthorizeURL("disabled"))
 		authztest.WantPage(t, "unknown client", unknown, http.StatusBadRequest)
 		authztest.WantPage(t, "disabled client", disabled, http.StatusBadRequest)
-		if unknown.Body != disabled.Body {
+		if strings.ReplaceAll(unknown.Body, ">nobody<", ">disabled<") != disabled.Body { // on loopback it repeats the id
 			t.Errorf("the pages differ: %s\n%s", unknown.Body, disabled.Body)
 		}
 		h.Invariants(t)

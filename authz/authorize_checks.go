@@ -163,7 +163,7 @@ func (s *Server) checkResponseType(_ context.Context, a *authorizeRequest) error
 	}
 	grant, ok := responseTypes[kind]
 	if !ok {
-		return oauth.UnsupportedResponseType(nil)
+		return oauth.UnsupportedResponseType(kind)
 	}
 	a.rec.ResponseType = kind
 	return s.clients.May(a.client, clientstore.Permission{Grant: grant})
@@ -172,7 +172,7 @@ func (s *Server) checkResponseType(_ context.Context, a *authorizeRequest) error
 // checkResponseMode refuses a mode that is unknown, or in which this answer would not be safe.
 func (s *Server) checkResponseMode(_ context.Context, a *authorizeRequest) error {
 	if mode := a.form.Get("response_mode"); mode != "" && mode != modeJWT && mode != a.rec.ResponseMode {
-		return oauth.InvalidRequest(nil, "response_mode is not supported here")
+		return oauth.InvalidRequest(nil, "the response_mode "+oauth.Quoted(mode)+" is not supported here")
 	}
 	return nil
 }
@@ -269,7 +269,7 @@ func (s *Server) checkPrompt(_ context.Context, a *authorizeRequest) error {
 		switch p {
 		case "none", "login", "consent", "select_account", "create":
 		default:
-			return oauth.InvalidRequest(nil, "prompt has an unknown value")
+			return oauth.InvalidRequest(nil, "prompt has the unknown value "+oauth.Quoted(p))
 		}
 	}
 	if a.rec.has("none") && len(a.rec.Prompt) > 1 { // OpenID Connect Core 3.1.2.1

@@ -21,7 +21,7 @@ func TestErrorsExplain(t *testing.T) {
 			want    []string
 		}{
 			"no client":      {[]string{"client_id", ""}, []string{"name an app"}},
-			"unknown client": {[]string{"client_id", "nobody"}, []string{"Unknown app"}},
+			"unknown client": {[]string{"client_id", "nobody"}, []string{"Unknown app", ">nobody<"}},
 			"another redirect_uri": {
 				[]string{"redirect_uri", "https://evil.example/cb?x=<b>"},
 				[]string{"return address", "https://evil.example/cb?x=&lt;b&gt;", registered},
@@ -91,9 +91,16 @@ func TestErrorsExplain(t *testing.T) {
 				url.Values{"grant_type": {"password"}, "username": {"a"}, "password": {"b"}},
 				"the client may not use the grant password",
 			},
+			"unknown grant": {"reports", url.Values{"grant_type": {"pass\"word"}}, "the grant type password is not supported"},
 		} {
 			if res := h.Token(tt.client, tt.form); res.Status != http.StatusBadRequest || res.Text("error_description") != tt.want {
 				t.Errorf("%s = %d %s, want %s", name, res.Status, res.Body, tt.want)
+			}
+		}
+		for name, value := range map[string]string{"response_type": "tokken", "prompt": "nobody", "response_mode": "banana"} {
+			_, params := h.Get(h.AuthorizeURL("shop", name, value)).Redirect()
+			if !strings.Contains(params.Get("error_description"), value) {
+				t.Errorf("%s=%s: error_description %q, want the value in it", name, value, params.Get("error_description"))
 			}
 		}
 		res := h.Browser(authztest.Demo).Authorize("shop", "resource", "https://elsewhere.example/api")
@@ -120,8 +127,9 @@ func TestErrorsExplain(t *testing.T) {
 		t.Parallel()
 		b := h.Browser(authztest.Demo).SignIn(authztest.Demo)
 		res := b.Get("/oauth/logout?" + url.Values{"client_id": {"shop"}, "post_logout_redirect_uri": {"https://evil.example/"}}.Encode())
-		if res.Status != http.StatusBadRequest || !strings.Contains(res.Body, `href="/sign-out"`) || strings.Contains(res.Body, "evil.example") {
-			t.Errorf("another post_logout_redirect_uri = %d, want a page that offers to sign out\n%s", res.Status, res.Body)
+		if res.Status != http.StatusBadRequest || !strings.Contains(res.Body, `href="/sign-out"`) || strings.Contains(res.Body, "evil.example") ||
+			!strings.Contains(res.Body, ">https://shop.example.com/<") {
+			t.Errorf("another post_logout_redirect_uri = %d, want a page that offers to sign out, and shows what is registered\n%s", res.Status, res.Body)
 		}
 	})
 }

@@ -34,6 +34,7 @@ type signOut struct {
 	target string
 	// offered is a target that only its registration vouches for: a link, never a redirect.
 	offered string
+	registered []string // what the client of an unregistered target has registered
 	// after is the operator's page for people who come without a client. Empty: our own page.
 	after string
 }
@@ -73,7 +74,10 @@ func (s *Server) handleLogout(w http.ResponseWriter, r *http.Request) error {
 		return oauth.StorageError(err)
 	}
 	if err := s.checkLogout(r.Context(), l); errors.Is(err, errLogoutTarget) {
-		s.failWith(w, r, err, web.Failure{Key: "error.logout_target", Again: "/sign-out", AgainLabel: "account.sign_out"})
+		s.failWith(w, r, err, web.Failure{
+			Key: "error.logout_target", Again: "/sign-out", AgainLabel: "account.sign_out",
+			Details: s.sentDetails(nil, l.registered), // the page does not repeat the address
+		})
 		return nil
 	} else if err != nil {
 		return err
@@ -166,6 +170,7 @@ func (s *Server) logoutTarget(tx storage.Tx, l *signOut, clientID, target string
 		return storage.ErrNotFound
 	}
 	if c.Disabled || !slices.ContainsFunc(c.PostLogoutRedirectURIs, func(registered string) bool { return sameTarget(registered, target) }) {
+		l.registered = c.PostLogoutRedirectURIs
 		return oauth.InvalidRequest(errLogoutTarget, "post_logout_redirect_uri is not registered")
 	}
 	if l.hint.Audience == "" {

@@ -109,7 +109,7 @@ func (s *Grants) HandleToken(w http.ResponseWriter, r *http.Request) error {
 	}
 	served, ok := s.served[name]
 	if !ok {
-		return oauth.UnsupportedGrantType(nil)
+		return oauth.UnsupportedGrantType(name)
 	}
 	q := &Request{Client: c, Workload: workload, Form: f, From: s.deps.Origin(r), Now: s.now()}
 	if q.Proved, q.spent, err = s.deps.Prove(w, r, c); err != nil {

@@ -76,15 +76,17 @@ func UnauthorizedClient(cause error, description string) error {
 }
 
 // UnsupportedGrantType is an unknown grant_type. (RFC 6749 5.2)
-func UnsupportedGrantType(cause error) error {
-	return &Error{Status: http.StatusBadRequest, Code: "unsupported_grant_type", Description: "grant type is not supported", Cause: cause}
+func UnsupportedGrantType(sent string) error {
+	return &Error{
+		Status: http.StatusBadRequest, Code: "unsupported_grant_type", Description: "the grant type " + Quoted(sent) + " is not supported",
+	}
 }
 
 // UnsupportedResponseType is an unknown response_type. (RFC 6749 4.1.2.1)
-func UnsupportedResponseType(cause error) error {
+func UnsupportedResponseType(sent string) error {
 	return &Error{
 		Status: http.StatusBadRequest, Code: "unsupported_response_type",
-		Description: "response type is not supported", Cause: cause,
+		Description: "the response type " + Quoted(sent) + " is not supported",
 	}
 }
 
