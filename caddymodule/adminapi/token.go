@@ -97,5 +97,13 @@ func adminIntrospect(i *Instance, r *http.Request, in tokenRequest) (any, error)
 }
 
 func adminRevokeToken(i *Instance, r *http.Request, in tokenRequest) (any, error) {
-	return Outcome{"revoked"}, i.Authz.RevokeToken(r.Context(), in.Token.Reveal(), caller(r))
+	before, err := i.Authz.Introspect(r.Context(), in.Token.Reveal())
+	if err != nil {
+		return nil, err
+	}
+	out := Outcome{"revoked"}
+	if !before.Active {
+		out = Outcome{"nothing to revoke: the token is unknown, expired or was revoked before"}
+	}
+	return out, i.Authz.RevokeToken(r.Context(), in.Token.Reveal(), caller(r)) // what a spent one has led to ends too
 }

@@ -64,7 +64,7 @@ func TestWhyOfASite(t *testing.T) {
 	// A bad reference says so, and changes nothing.
 	w.Refused("want a reference such as", "", "why", "nonsense!")
 	w.Refused("no refusal of the last 24 hours", "", "why", "AAAA-AAAA")
-	w.Refused("accepts 1 arg", "", "why")
+	w.Refused("an argument is missing: write ", "", "why")
 	if again := w.Run("", "why", ref); again != out {
 		t.Errorf("after bad references: %s", again)
 	}

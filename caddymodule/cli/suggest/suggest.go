@@ -45,13 +45,27 @@ func pathsOf(root *cobra.Command, name string) (paths []string) {
 	return paths
 }
 
+// argumentProblem says in words what a check of arguments has found, and which flag an address was probably meant for.
+func argumentProblem(cmd *cobra.Command, args []string, err error) string {
+	text := err.Error() // of cobra, unless the command has a check of its own
+	switch {
+	case len(args) == 0 && (strings.HasPrefix(text, "accepts ") || strings.HasPrefix(text, "requires at least ")):
+		return "an argument is missing"
+	case !strings.HasPrefix(text, "unknown command"):
+		return text
+	case strings.Contains(args[0], "://") && cmd.Flags().Lookup("url") != nil:
+		return fmt.Sprintf("%s takes no argument; did you mean --url %s?", cmd.CommandPath(), args[0])
+	}
+	return fmt.Sprintf("%s takes no argument, and got %q", cmd.CommandPath(), args[0])
+}
+
 // ClearArguments makes a command and those below it say how they are written, where arguments are missing or too many,
 // and which flag a misspelled one was probably meant to be.
 func ClearArguments(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil && !cmd.HasSubCommands() {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return fmt.Errorf("%w: write %s", err, strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+				return fmt.Errorf("%s: write %s", argumentProblem(cmd, args, err), strings.TrimSuffix(cmd.UseLine(), " [flags]"))
 			}
 			return nil
 		}
