@@ -209,8 +209,11 @@ func (im *upload) summary() string {
 		form = "%s: %d would be created, %d updated, %d exist, %d would fail"
 	}
 	s := fmt.Sprintf(form, count(im.total(), "person"), r.Created, r.Updated, r.Exists, r.Failed)
-	if r.Skipped > 0 {
-		s += fmt.Sprintf("; %d entries are not persons", r.Skipped)
+	switch {
+	case r.Skipped == 1:
+		s += "; 1 entry is not a person"
+	case r.Skipped > 1:
+		s += fmt.Sprintf("; %d entries are not people", r.Skipped)
 	}
 	return s
 }

@@ -179,7 +179,7 @@ func (k *kindImport) run(cmd *cobra.Command, kind string, m moving, files []stri
 			return err
 		}
 		for _, n := range clients.Notes {
-			say(cmd, fmt.Sprintf("client %q: %s", n.Client, n.Text))
+			say(cmd, n.String())
 		}
 		result.Notes, result.Caddyfile, result.Sites = clients.Notes, clients.Caddyfile(), clients.Sites
 	}

@@ -80,7 +80,7 @@ dora,{MD5}AAAA,,,,
 	})
 	t.Run("LDIF", func(t *testing.T) {
 		ldif := file("people.ldif", "version: 1\n\ndn: ou=x\nobjectClass: organizationalUnit\nou: x\n\ndn: uid=emil,ou=x\nobjectClass: inetOrgPerson\nuid: emil\ncn: Emil\nmemberOf: cn=crew,ou=groups\n")
-		if out := p.Run("", "import", ldif); !strings.Contains(out, "1 created") || !strings.Contains(out, "1 entries are not persons") {
+		if out := p.Run("", "import", ldif); !strings.Contains(out, "1 created") || !strings.Contains(out, "1 entry is not a person") {
 			t.Errorf("import = %s", out)
 		}
 		update := file("update.jsonl", `{"username":"emil","family_name":"Tal"}`+"\n")

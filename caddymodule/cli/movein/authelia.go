@@ -68,11 +68,11 @@ func Authelia(r io.Reader) (*Clients, error) {
 		out.authelia(&a)
 	}
 	if file.Access != nil {
-		out.note("access_control", "rules of sites do not come: say them by protect and policy (docs/gateways.md)")
+		out.about("access_control", "rules of sites do not come: say them by protect and policy (docs/gateways.md)")
 	}
-	out.lacks("identity_providers.oidc", unread(file.Providers.OIDC.Rest))
-	out.lacks("identity_providers", unread(file.Providers.Rest))
-	out.lacks("configuration", unread(file.Rest))
+	out.lacksAbout("identity_providers.oidc", unread(file.Providers.OIDC.Rest))
+	out.lacksAbout("identity_providers", unread(file.Providers.Rest))
+	out.lacksAbout("configuration", unread(file.Rest))
 	return out, nil
 }
 

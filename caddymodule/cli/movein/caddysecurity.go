@@ -93,17 +93,17 @@ func (m *securityMove) security(list []node) {
 		case strings.HasPrefix(about, "oauth identity provider ") || n.word(0) == "oauth" && len(n.words) > 3:
 			m.provider(n.words[3], n.sub)
 		case strings.HasPrefix(about, "saml identity provider "):
-			m.note(about, "does not come: write an idp of the kind saml with its metadata (docs/saml.md)")
+			m.about(about, "does not come: write an idp of the kind saml with its metadata (docs/saml.md)")
 		case strings.HasPrefix(about, "ldap identity store "):
-			m.note(about, "does not come: write an idp of the kind ldap (docs/ldap.md)")
+			m.about(about, "does not come: write an idp of the kind ldap (docs/ldap.md)")
 		case strings.HasPrefix(about, "local identity store "):
-			m.note(about, "its people do not come by this file: add them by `caddy gatehouse import`; bcrypt hashes of its users database are taken as password_hash")
+			m.about(about, "its people do not come by this file: add them by `caddy gatehouse import`; bcrypt hashes of its users database are taken as password_hash")
 		case strings.HasPrefix(about, "authorization policy "):
 			m.policy(n.word(2), n.sub)
 		case strings.HasPrefix(about, "authentication portal "):
 			m.portal(about, n.sub)
 		default:
-			m.note(about, "does not come")
+			m.about(about, "does not come")
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (m *securityMove) provider(name string, list []node) {
 	b := Block{Head: []string{"idp", name, "oidc"}}
 	switch driver := has["driver"]; {
 	case !providerID(name) || id == "":
-		m.note(about, "does not come: its name cannot be the id of an idp, or it has no client_id")
+		m.about(about, "does not come: its name cannot be the id of an idp, or it has no client_id")
 		return
 	case slices.Contains([]string{"google", "github", "discord", "facebook", "linkedin"}, driver):
 		b.Head[2] = driver
@@ -139,7 +139,7 @@ func (m *securityMove) provider(name string, list []node) {
 	case has["base_auth_url"] != "" && driver != "generic":
 		b.Lines = append(b.Lines, []string{"issuer", noBraces(has["base_auth_url"])})
 	default:
-		m.note(about, "does not come, since its issuer is not in the file: write an idp for it (docs/openid-providers.md)")
+		m.about(about, "does not come, since its issuer is not in the file: write an idp for it (docs/openid-providers.md)")
 		return
 	}
 	b.Lines = append(b.Lines, []string{"client_id", id}, []string{"client_secret", "{env." + client.SecretName(name) + "}"})
@@ -150,9 +150,9 @@ func (m *securityMove) provider(name string, list []node) {
 		b.Lines = append(b.Lines, []string{"map", "email", "email"}, []string{"map", "name", "name"})
 	}
 	m.Blocks = append(m.Blocks, b)
-	m.note(about, "its secret is read from the environment variable "+client.SecretName(name)+
+	m.about(about, "its secret is read from the environment variable "+client.SecretName(name)+
 		"; register the redirect URI of this idp there (docs/openid-providers.md)")
-	m.lacks(about, rest)
+	m.lacksAbout(about, rest)
 }
 
 // placeholder keeps one placeholder of the environment, and takes others out.
@@ -169,9 +169,9 @@ func (m *securityMove) portal(about string, list []node) {
 		switch text := noBraces(strings.Join(n.words, " ")); n.word(0) {
 		case "enable", "crypto", "cookie": // every idp signs people in; keys and cookies are made again
 		case "transform":
-			m.note(about, "transform does not come: give people groups in place of roles, by the idp (map … groups) or by hand")
+			m.about(about, "transform does not come: give people groups in place of roles, by the idp (map … groups) or by hand")
 		default:
-			m.note(about, text+" does not come")
+			m.about(about, text+" does not come")
 		}
 	}
 }
@@ -189,11 +189,11 @@ func (m *securityMove) policy(name string, list []node) {
 			}
 		case n.word(0) == "set", n.word(0) == "crypto", strings.HasPrefix(text, "inject headers"), strings.HasPrefix(text, "enable "),
 			strings.HasPrefix(text, "disable auth"):
-			m.note(about, strconv.Quote(noBraces(text))+" does not come: see the headers of protect (docs/guide.md)")
+			m.about(about, strconv.Quote(noBraces(text))+" does not come: see the headers of protect (docs/guide.md)")
 		default:
-			m.note(about, strconv.Quote(noBraces(text))+" does not come: say it by a policy or a rule of the site (docs/guide.md)")
+			m.about(about, strconv.Quote(noBraces(text))+" does not come: say it by a policy or a rule of the site (docs/guide.md)")
 			if n.word(0) == "acl" || n.word(0) == "deny" || n.word(0) == "allow" {
-				m.note(about, "until then its sites let in the group "+membersGroup+" alone")
+				m.about(about, "until then its sites let in the group "+membersGroup+" alone")
 				allowed = append(allowed, "")
 			}
 		}
@@ -202,7 +202,7 @@ func (m *securityMove) policy(name string, list []node) {
 		allowed = []string{membersGroup}
 	}
 	m.roles[name] = allowed
-	m.note(about, "its roles are groups here: "+strings.Join(allowed, ", "))
+	m.about(about, "its roles are groups here: "+strings.Join(allowed, ", "))
 }
 
 // site writes a site whose requests were authorized.
@@ -224,7 +224,7 @@ func (m *securityMove) site(s caddyfile.ServerBlock) {
 				portal = true
 			case n.word(0) == "route" || n.word(0) == "handle":
 				if len(n.words) > 1 {
-					m.note(about, "what is in "+noBraces(strings.Join(n.words, " "))+" was guarded there alone: the whole site is guarded here")
+					m.about(about, "what is in "+noBraces(strings.Join(n.words, " "))+" was guarded there alone: the whole site is guarded here")
 				}
 				visit(n.sub)
 			default:
@@ -240,7 +240,7 @@ func (m *securityMove) site(s caddyfile.ServerBlock) {
 		visit([]node{n})
 	}
 	if portal {
-		m.note(about, "is the portal: write the directive gatehouse there, and the address as the issuer")
+		m.about(about, "is the portal: write the directive gatehouse there, and the address as the issuer")
 	}
 	if policy == "" {
 		return
@@ -248,7 +248,7 @@ func (m *securityMove) site(s caddyfile.ServerBlock) {
 	groups := m.roles[policy]
 	if groups == nil {
 		groups = []string{membersGroup}
-		m.note(about, "its policy "+policy+" is not in the file: only the group "+membersGroup+" may pass")
+		m.about(about, "its policy "+policy+" is not in the file: only the group "+membersGroup+" may pass")
 	}
 	m.Sites += strings.Join(names, ", ") + " {\n\tprotect {\n\t\tlogin\n\t\t" + quoted(append([]string{"groups"}, groups...)) + "\n\t}\n" +
 		strings.Join(others, "") + "}\n"

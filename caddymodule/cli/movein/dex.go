@@ -91,17 +91,17 @@ func Dex(r io.Reader) (*Clients, error) {
 	}
 	for _, g := range file.OAuth2.Grants {
 		if g == "implicit" || g == "password" {
-			out.note("oauth2", "the grant "+g+" does not come")
+			out.about("oauth2", "the grant "+g+" does not come")
 		}
 	}
 	for _, c := range file.Connectors {
 		out.dexConnector(c.Type, c.ID, c.Name, c.Config.Issuer, c.Config.ClientID, c.Config.Scopes)
 		if c.Type == "oidc" {
-			out.lacks("connector "+c.ID, append(unread(c.Config.Rest), unread(c.Rest)...))
+			out.lacksAbout("connector "+c.ID, append(unread(c.Config.Rest), unread(c.Rest)...))
 		}
 	}
-	out.lacks("oauth2", unread(file.OAuth2.Rest))
-	out.lacks("configuration", unread(file.Rest, "enablePasswordDB"))
+	out.lacksAbout("oauth2", unread(file.OAuth2.Rest))
+	out.lacksAbout("configuration", unread(file.Rest, "enablePasswordDB"))
 	return out, nil
 }
 
@@ -121,11 +121,11 @@ func dexRedirects(list []string, public bool) (out []string) {
 func (c *Clients) dexConnector(kind, id, name, issuer, clientID string, scopes []string) {
 	about := "connector " + id
 	if kind != "oidc" || !providerID(id) {
-		c.note(about, "does not come, since it is of the type "+kind+": write an idp for it (docs/caddyfile.md)")
+		c.about(about, "does not come, since it is of the type "+kind+": write an idp for it (docs/caddyfile.md)")
 		return
 	}
 	if issuer == "" || clientID == "" {
-		c.note(about, "does not come: it has no issuer or no clientID")
+		c.about(about, "does not come: it has no issuer or no clientID")
 		return
 	}
 	if name, ok := strings.CutPrefix(clientID, "$"); ok { // Dex replaces it by the environment
@@ -149,6 +149,6 @@ func (c *Clients) dexConnector(kind, id, name, issuer, clientID string, scopes [
 	}
 	b.Lines = append(b.Lines, line, []string{"map", "email", "email"}, []string{"map", "name", "name"})
 	c.Blocks = append(c.Blocks, b)
-	c.note(about, "its secret is read from the environment variable "+client.SecretName(id)+", and its redirect URI is /oidc/"+
+	c.about(about, "its secret is read from the environment variable "+client.SecretName(id)+", and its redirect URI is /oidc/"+
 		id+"/callback here: register that there")
 }

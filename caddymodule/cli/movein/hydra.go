@@ -78,7 +78,7 @@ func Hydra(r io.Reader) (*Clients, error) {
 		out.hydra(&h, objectOf(raw))
 	}
 	if page.NextPage != "" {
-		out.note("the list", "is not the last page: list the next ones with --page-token, too")
+		out.about("the list", "is not the last page: list the next ones with --page-token, too")
 	}
 	return out, nil
 }

@@ -67,6 +67,7 @@ func Keycloak(r io.Reader) (*Clients, error) {
 		}
 	}
 	out := new(Clients)
+	var own []string
 	lifespan := realmLifespan(realm)
 	for i, raw := range list {
 		var k keycloakClient
@@ -74,9 +75,13 @@ func Keycloak(r io.Reader) (*Clients, error) {
 			return nil, errors.New("client " + strconv.Itoa(i+1) + " of the file is not one of Keycloak's")
 		}
 		if slices.Contains(ownClients, k.ID) || strings.HasPrefix(k.ID, "realm-") || strings.HasSuffix(k.ID, "-realm") {
+			own = append(own, k.ID)
 			continue
 		}
 		out.keycloak(&k, objectOf(raw), lifespan)
+	}
+	if len(own) > 0 {
+		out.about("realm", "Keycloak's own clients do not come: "+strings.Join(own, ", "))
 	}
 	out.keycloakRealm(realm)
 	return out, nil
@@ -157,14 +162,16 @@ func (c *Clients) keycloak(k *keycloakClient, members map[string]any, lifespan s
 	c.keycloakTokens(k, &at, &one, lifespan)
 	c.keycloakSecret(k, &at, &one)
 	one.Scopes, one.DefaultScopes = c.scopes(k)
+	var mappers []string
 	for _, m := range k.Mappers {
+		mappers = append(mappers, noBraces(m.Name))
 		if strings.Contains(m.Kind, "pairwise") {
 			one.SubjectType = "pairwise"
 			c.note(k.ID, "its pairwise subjects are others here: the application sees new users")
 		}
 	}
 	if len(k.Mappers) > 0 {
-		c.note(k.ID, "its mappers of claims do not come")
+		c.note(k.ID, "its mappers of claims do not come: "+strings.Join(mappers, ", "))
 	}
 	one.IDTokenClaims = k.Standard
 	c.lacks(k.ID, unread(members, clientMembers...))

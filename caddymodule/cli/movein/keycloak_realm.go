@@ -56,9 +56,15 @@ func (c *Clients) keycloakRealm(realm map[string]json.RawMessage) {
 	}
 	var rest []string
 	for _, name := range unread(members, realmSilent...) {
-		if text, ok := realmLines[name]; ok {
-			c.note("realm", name+": "+text)
-		} else {
+		of, _ := members[name].(map[string]any)
+		switch text, ok := realmLines[name]; {
+		case ok:
+			c.about("realm", name+": "+text)
+		case name == "attributes":
+			for _, attribute := range unread(of) {
+				rest = append(rest, "attribute "+attribute)
+			}
+		default:
 			rest = append(rest, name)
 		}
 	}
@@ -71,41 +77,68 @@ func (c *Clients) keycloakRealm(realm map[string]json.RawMessage) {
 	if json.Unmarshal(realm["groups"], &groups) == nil {
 		for _, g := range groups {
 			if len(g.Subgroups) > 0 {
-				c.note("group "+g.Name, "is not above its subgroups here: people are in groups of the names of the whole path")
+				c.about("group "+g.Name, "is not above its subgroups here: people are in groups of the names of the whole path")
 			}
 		}
 	}
 	if !isNothing(members["identityProviderMappers"]) {
-		c.note("realm", "identityProviderMappers do not come: say by map what a provider's claims become")
+		c.about("realm", "identityProviderMappers do not come: say by map what a provider's claims become")
 	}
 	if !isNothing(members["scopeMappings"]) || !isNothing(members["clientScopeMappings"]) {
-		c.note("realm", "scopeMappings: roles do not come")
+		c.about("realm", "scopeMappings: roles do not come")
 	}
-	c.lacks("realm", rest)
+	c.lacksAbout("realm", rest)
+}
+
+// providerMembers are the members of an identity provider that are read. The last two mean nothing outside Keycloak.
+var providerMembers = []string{"alias", "displayName", "providerId", "enabled", "config", "internalId", "addReadTokenRoleOnCreate"}
+
+// providerConfig are the members of its config that are read, or that discovery tells, or that are so here.
+var providerConfig = []string{
+	"issuer", "clientId", "clientSecret", "defaultScope", "clientAuthMethod",
+	"authorizationUrl", "tokenUrl", "userInfoUrl", "jwksUrl", "logoutUrl", "metadataDescriptorUrl", "useJwksUrl",
+	"validateSignature", "pkceEnabled", "guiOrder",
+}
+
+// providerLines say what a member of an identity provider means where it does not come.
+var providerLines = map[string]string{
+	"trustEmail": "trusted addresses do not come: say couple email, if this provider alone gives people their addresses",
+	"linkOnly":   "signing in was not possible by it, only linking: here people can sign in by it",
+	"filteredByClaim": "the filter by a claim, which decides who can sign in there, does not come: " +
+		"demand a group by the sites, or let the provider decide",
 }
 
 // keycloakProviders writes providers of OpenID Connect as blocks, and names the others.
 func (c *Clients) keycloakProviders(raw json.RawMessage) {
-	var list []struct {
-		Alias   string            `json:"alias"`
-		Name    string            `json:"displayName"`
-		Kind    string            `json:"providerId"`
-		Enabled *bool             `json:"enabled"`
-		Config  map[string]string `json:"config"`
-	}
-	if json.Unmarshal(raw, &list) != nil {
+	var all []json.RawMessage
+	if json.Unmarshal(raw, &all) != nil {
 		return
 	}
-	for _, p := range list {
+	for i, raw := range all {
+		var p struct {
+			Alias   string            `json:"alias"`
+			Name    string            `json:"displayName"`
+			Kind    string            `json:"providerId"`
+			Enabled *bool             `json:"enabled"`
+			Config  map[string]string `json:"config"`
+		}
+		if json.Unmarshal(raw, &p) != nil {
+			c.about("identity provider "+strconv.Itoa(i+1), "does not come: it cannot be read")
+			continue
+		}
 		about := "identity provider " + p.Alias
 		issuer, id := noBraces(p.Config["issuer"]), noBraces(p.Config["clientId"])
 		switch {
 		case p.Enabled != nil && !*p.Enabled:
-			c.note(about, "does not come: it is switched off")
+			c.about(about, "does not come: it is switched off")
 		case p.Kind == "saml":
-			c.note(about, "does not come: write an idp of the kind saml with its metadata (docs/saml.md)")
-		case p.Kind != "oidc" && p.Kind != "keycloak-oidc" || issuer == "" || id == "" || !providerID(p.Alias):
-			c.note(about, "does not come, since it is of the kind "+p.Kind+" or has no issuer: write an idp for it (docs/openid-providers.md)")
+			c.about(about, "does not come: write an idp of the kind saml with its metadata (docs/saml.md)")
+		case p.Kind != "oidc" && p.Kind != "keycloak-oidc":
+			c.about(about, "does not come, since it is of the kind "+p.Kind+": write an idp for it (docs/openid-providers.md)")
+		case issuer == "" || id == "":
+			c.about(about, "does not come, since it has no issuer or no clientId: write an idp for it (docs/openid-providers.md)")
+		case !providerID(p.Alias):
+			c.about(about, "does not come, since its name cannot be that of an idp: write one of another name (docs/openid-providers.md)")
 		default:
 			b := Block{
 				Head:  []string{"idp", p.Alias, "oidc"},
@@ -118,12 +151,36 @@ func (c *Clients) keycloakProviders(raw json.RawMessage) {
 				b.Lines = append(b.Lines, append([]string{"scopes"}, slices.DeleteFunc(scopes, func(s string) bool { return s == "openid" })...))
 			}
 			b.Lines = slices.DeleteFunc(b.Lines, func(l []string) bool { return len(l) == 1 })
+			if p.Config["clientAuthMethod"] == "client_secret_post" {
+				b.Lines = append(b.Lines, []string{"auth_method", "post"})
+			} else if method := p.Config["clientAuthMethod"]; method != "" && method != "client_secret_basic" {
+				c.about(about, "signs Gatehouse in by "+strconv.Quote(noBraces(method))+", which does not come: here it is a secret")
+			}
+			c.keycloakProviderRest(about, objectOf(raw), p.Config)
 			b.Lines = append(b.Lines, []string{"map", "email", "email"}, []string{"map", "name", "name"})
 			c.Blocks = append(c.Blocks, b)
-			c.note(about, "its secret is read from the environment variable "+client.SecretName(p.Alias)+", and its redirect URI is /oidc/"+p.Alias+
+			c.about(about, "its secret is read from the environment variable "+client.SecretName(p.Alias)+", and its redirect URI is /oidc/"+p.Alias+
 				"/callback here: register that there")
 		}
 	}
+}
+
+// keycloakProviderRest names what of an identity provider is not in its block.
+func (c *Clients) keycloakProviderRest(about string, members map[string]any, config map[string]string) {
+	for name, v := range config {
+		if v != "" && v != "false" && !slices.Contains(providerConfig, name) {
+			members[name] = v
+		}
+	}
+	var rest []string
+	for _, name := range unread(members, providerMembers...) {
+		if text, ok := providerLines[name]; ok {
+			c.about(about, text)
+		} else {
+			rest = append(rest, name)
+		}
+	}
+	c.lacksAbout(about, rest)
 }
 
 // keycloakComponents names directories, and the kinds of the other components.
@@ -142,9 +199,9 @@ func (c *Clients) keycloakComponents(raw json.RawMessage) {
 			continue
 		}
 		for _, d := range list {
-			c.note("user federation "+d.Name,
+			c.about("user federation "+d.Name,
 				"does not come: write an idp of the kind "+d.Kind+" (docs/ldap.md); its people sign in by the directory")
 		}
 	}
-	c.lacks("realm", unread(members, "component org.keycloak.keys.KeyProvider"))
+	c.lacksAbout("realm", unread(members, "component org.keycloak.keys.KeyProvider"))
 }

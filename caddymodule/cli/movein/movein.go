@@ -12,10 +12,19 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 )
 
-// Note says what of a client does not come, or means something else here. It repeats no secret.
+// Note says what of a client, or of another part of an export, does not come, or means something else here. It repeats
+// no secret.
 type Note struct {
-	Client string `json:"client"`
+	Client string `json:"client,omitempty"` // its id
+	About  string `json:"about,omitempty"`  // the other part
 	Text   string `json:"text"`
+}
+
+func (n Note) String() string {
+	if n.Client != "" {
+		return "client " + strconv.Quote(n.Client) + ": " + n.Text
+	}
+	return n.About + ": " + n.Text
 }
 
 // Clients are those of one export.
@@ -54,7 +63,9 @@ func (b *Block) write(to *strings.Builder) {
 // providerID reports whether a name can be the id of a provider.
 func providerID(s string) bool { return caddyfileutil.CheckProviderID(s) == nil }
 
-func (c *Clients) note(id, text string) { c.Notes = append(c.Notes, Note{id, text}) }
+func (c *Clients) note(id, text string) { c.Notes = append(c.Notes, Note{Client: id, Text: text}) }
+
+func (c *Clients) about(part, text string) { c.Notes = append(c.Notes, Note{About: part, Text: text}) }
 
 // Caddyfile returns the blocks, for the block gatehouse.
 func (c *Clients) Caddyfile() string {
@@ -103,7 +114,11 @@ func (c *Clients) taken(of *client.Client, list []string) (out []string) {
 	for _, uri := range list {
 		one := client.Client{ID: "x", Public: true, Native: of.Native, Grants: []string{"authorization_code"}, RedirectURIs: []string{uri}}
 		if err := problem(one); err != nil {
-			c.note(of.ID, "the URI "+strconv.Quote(uri)+" does not come: "+strings.ReplaceAll(err.Error(), "\n", "; "))
+			text := strings.ReplaceAll(err.Error(), "\n", "; ")
+			if _, reason, ok := strings.Cut(text, strconv.Quote(uri)+": "); ok {
+				text = "it " + reason // without the option of the client that stands for all
+			}
+			c.note(of.ID, "the URI "+strconv.Quote(uri)+" does not come: "+text)
 		} else if !slices.Contains(out, uri) {
 			out = append(out, uri)
 		}

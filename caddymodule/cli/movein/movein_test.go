@@ -26,7 +26,7 @@ func holds(t *testing.T, c *Clients) map[string]client.Client {
 func (c *Clients) said(id string) string {
 	var all []string
 	for _, n := range c.Notes {
-		if n.Client == id {
+		if n.Client+n.About == id {
 			all = append(all, n.Text)
 		}
 	}

@@ -37,7 +37,7 @@ func OAuth2Proxy(r io.Reader) (*Clients, error) {
 			rest[name] = strings.Join(values, " ")
 		}
 	}
-	out.lacks("oauth2-proxy", unread(rest))
+	out.lacksAbout("oauth2-proxy", unread(rest))
 	return out, nil
 }
 
@@ -78,14 +78,14 @@ func (m *proxyMove) provider() {
 	case issuer != "":
 		b.Lines = append(b.Lines, []string{"issuer", issuer})
 	default:
-		m.note(about, "does not come, since it has no oidc_issuer_url: write an idp for it (docs/openid-providers.md)")
+		m.about(about, "does not come, since it has no oidc_issuer_url: write an idp for it (docs/openid-providers.md)")
 		return
 	}
 	if issuer != "" && b.Head[2] != "oidc" {
-		m.note(about, "oidc_issuer_url does not come: the issuer of "+kind+" is known")
+		m.about(about, "oidc_issuer_url does not come: the issuer of "+kind+" is known")
 	}
 	if id == "" || !providerID(name) {
-		m.note(about, "does not come: it has no client_id")
+		m.about(about, "does not come: it has no client_id")
 		return
 	}
 	b.Lines = append(b.Lines, []string{"client_id", id}, []string{"client_secret", secret})
@@ -104,7 +104,7 @@ func (m *proxyMove) provider() {
 		b.Lines = append(b.Lines, []string{"map", "email", "email"}, []string{"map", "name", "name"})
 	}
 	m.Blocks = append(m.Blocks, b)
-	m.note(about, "its secret is read from the environment variable "+client.SecretName(name)+", and its redirect URI is /oidc/"+name+
+	m.about(about, "its secret is read from the environment variable "+client.SecretName(name)+", and its redirect URI is /oidc/"+name+
 		"/callback at the issuer: register that there")
 }
 
@@ -132,7 +132,7 @@ func (m *proxyMove) site() {
 	if u, err := url.Parse(m.one("redirect_url")); err == nil && u.Host != "" && !strings.ContainsAny(u.Host, "{}") {
 		host = u.Host
 	} else {
-		m.note("upstreams", "redirect_url names no host: put the site's in place of "+host)
+		m.about("upstreams", "redirect_url names no host: put the site's in place of "+host)
 	}
 	protect := [][]string{{"login"}}
 	groups := m.all("allowed_groups")
@@ -142,7 +142,7 @@ func (m *proxyMove) site() {
 	domains, file := m.domains(), m.one("authenticated_emails_file")
 	if len(groups) == 0 && (len(domains) > 0 && m.one("provider") != "google" && m.one("provider") != "" || file != "") {
 		groups = []string{membersGroup}
-		m.note("email_domains", "addresses do not decide who may pass here: the site asks for the group "+membersGroup+
+		m.about("email_domains", "addresses do not decide who may pass here: the site asks for the group "+membersGroup+
 			"; put people into it (caddy gatehouse group), or name another one")
 	}
 	if len(groups) > 0 {
@@ -158,7 +158,7 @@ func (m *proxyMove) site() {
 			found := plainRoute.FindStringSubmatch(path)
 			switch {
 			case found == nil || hasMethod && !strings.HasPrefix(route, "GET="):
-				m.note(name, strconv.Quote(route)+" does not come: name the paths by public")
+				m.about(name, strconv.Quote(route)+" does not come: name the paths by public")
 			case found[2] == "$":
 				public = append(public, found[1])
 			default:
@@ -178,7 +178,7 @@ func (m *proxyMove) site() {
 	for _, up := range m.all("upstreams") {
 		u, err := url.Parse(up)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(up, "{}") {
-			m.note("upstreams", strconv.Quote(up)+" does not come: write a handler for it, such as file_server or respond")
+			m.about("upstreams", strconv.Quote(up)+" does not come: write a handler for it, such as file_server or respond")
 			continue
 		}
 		words := []string{"reverse_proxy"}

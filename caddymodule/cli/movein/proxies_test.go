@@ -51,7 +51,7 @@ set_xauthrequest = false
 	}
 	var notes string
 	for _, n := range c.Notes {
-		notes += n.Client + ": " + n.Text + "\n"
+		notes += n.Client + n.About + ": " + n.Text + "\n"
 	}
 	for _, want := range []string{"members", "(a|b)", "file:///srv/www", "pass_access_token", "cookie_secret", "/oidc/oidc/callback"} {
 		if !strings.Contains(notes, want) {
@@ -152,7 +152,7 @@ open.example.com {
 	}
 	var notes string
 	for _, n := range c.Notes {
-		notes += n.Client + ": " + n.Text + "\n"
+		notes += n.Client + n.About + ": " + n.Text + "\n"
 	}
 	for _, want := range []string{
 		"delay_start", "localdb", "transform", "set auth url", "acl rule", "/private*",

@@ -41,10 +41,17 @@ func unread(object map[string]any, read ...string) (out []string) {
 	return out
 }
 
-// lacks notes what of an object does not come, in one line.
+// lacks notes what of a client does not come, in one line.
 func (c *Clients) lacks(id string, names []string) {
 	if len(names) > 0 {
 		c.note(id, "does not come: "+strings.Join(names, ", "))
+	}
+}
+
+// lacksAbout is lacks for another part of an export.
+func (c *Clients) lacksAbout(part string, names []string) {
+	if len(names) > 0 {
+		c.about(part, "does not come: "+strings.Join(names, ", "))
 	}
 }
 

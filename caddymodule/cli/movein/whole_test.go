@@ -20,7 +20,7 @@ func told(t *testing.T, read func(io.Reader) (*Clients, error), file string) str
 	}
 	out := c.Caddyfile()
 	for _, n := range c.Notes {
-		out += n.Client + ": " + n.Text + "\n"
+		out += n.Client + n.About + ": " + n.Text + "\n"
 	}
 	return out
 }
@@ -85,8 +85,10 @@ const wholeKeycloak = `{
 "webAuthnPolicyRpEntityName":"staff","smtpServer":{"host":"mail.example.com"},"loginTheme":"corp","eventsEnabled":true,"internationalizationEnabled":true,"supportedLocales":["de"],"defaultLocale":"de",
 "roles":{"realm":[{"name":"admin"}]},"defaultRole":{"name":"default-roles-staff"},"groups":[{"name":"all","subGroups":[{"name":"dev"}]}],
 "clientScopes":[{"name":"orders"}],"defaultDefaultClientScopes":["profile"],"scopeMappings":[{"client":"shop"}],"requiredActions":[{"alias":"UPDATE_PASSWORD"}],
-"authenticationFlows":[{"alias":"browser"}],"browserFlow":"browser","attributes":{"cibaExpiresIn":"120"},"organizationsEnabled":true,"browserSecurityHeaders":{"xFrameOptions":"DENY"},
-"identityProviders":[{"alias":"corp","displayName":"Corp","providerId":"oidc","enabled":true,"config":{"issuer":"https://corp.example.com","clientId":"staff","defaultScope":"openid email"}},
+"authenticationFlows":[{"alias":"browser"}],"browserFlow":"browser","attributes":{"cibaExpiresIn":"120","frontendUrl":"https://sso.example.com"},"organizationsEnabled":true,"browserSecurityHeaders":{"xFrameOptions":"DENY"},
+"identityProviders":[{"alias":"corp","displayName":"Corp","providerId":"oidc","enabled":true,"trustEmail":true,"linkOnly":true,"storeToken":true,"postBrokerLoginFlowAlias":"second factor",
+ "config":{"issuer":"https://corp.example.com","clientId":"staff","defaultScope":"openid email","clientAuthMethod":"client_secret_post","prompt":"login",
+  "filteredByClaim":"true","claimFilterName":"hd","syncMode":"FORCE","tokenUrl":"https://corp.example.com/token","clientSecret":"planted-provider-secret"}},
  {"alias":"old","providerId":"saml","enabled":true,"config":{}}],
 "identityProviderMappers":[{"name":"m"}],
 "components":{"org.keycloak.storage.UserStorageProvider":[{"name":"ldap","providerId":"ldap"}],"org.keycloak.keys.KeyProvider":[{"name":"rsa","providerId":"rsa-generated"}],"org.keycloak.userprofile.UserProfileProvider":[{"providerId":"declarative"}]},
@@ -114,6 +116,7 @@ func TestKeycloakLosesNothing(t *testing.T) {
 		"id", "realm", "enabled", "keycloakVersion", "users", // of the file itself, and read elsewhere
 		"accessTokenLifespan",                                       // is that of clients without their own
 		"identityProviders[].enabled", "identityProviders[].config", // of providers that are named as a whole
+		"identityProviders[].config.clientSecret", "identityProviders[].config.tokenUrl", // from the environment, and discovered
 		"components.org.keycloak.keys.KeyProvider", // keys are made again
 		"clients[].id", "clients[].enabled", "clients[].protocol", // at their defaults
 		"clients[].secret", "clients[].clientAuthenticatorType", "clients[].bearerOnly", "clients[].publicClient",
@@ -135,8 +138,8 @@ func TestKeycloakLosesNothing(t *testing.T) {
 func deep(path string) bool {
 	for _, part := range []string{
 		"smtpServer.", "roles.", "defaultRole.", "groups[].", "clientScopes[].", "scopeMappings[].", "requiredActions[].",
-		"authenticationFlows[].", "attributes.", "browserSecurityHeaders.",
-		"identityProviderMappers[].", "components.", "clients[].authenticationFlowBindingOverrides.", "clients[].protocolMappers[].name",
+		"authenticationFlows[].", "browserSecurityHeaders.",
+		"identityProviderMappers[].", "components.", "clients[].authenticationFlowBindingOverrides.",
 	} {
 		if strings.HasPrefix(path, part) {
 			return true
