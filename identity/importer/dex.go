@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 
 	yaml "go.yaml.in/yaml/v3"
 )
@@ -79,6 +80,11 @@ func (d *dexReader) Next() (p Person, line int, err error) {
 	}
 	if u.UserID != "" {
 		p.note("the sub of applications does not come: Dex makes it of userID and the connector; userID becomes the external_id")
+	}
+	for _, other := range []string{u.Preferred, u.Username} {
+		if other != "" && other != p.Name && other != u.Email {
+			p.note("the username " + strconv.Quote(other) + " does not come: people sign in by their address, as at Dex")
+		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(u.Rest)) {
 		p.note(k + " does not come")

@@ -155,21 +155,33 @@ func (m *securityMove) provider(name string, list []node) {
 	m.lacksAbout(about, rest)
 }
 
-// placeholder keeps one placeholder of the environment, and takes others out.
+var environmentPlaceholder = regexp.MustCompile(`\{env\.[A-Za-z0-9_]+\}`)
+
+// placeholder keeps the placeholders of the environment in a text, and takes others out.
 func placeholder(s string) string {
-	if name, ok := strings.CutPrefix(s, "{env."); ok && strings.HasSuffix(name, "}") {
-		return "{env." + noBraces(name) + "}"
+	var b strings.Builder
+	from := 0
+	for _, at := range environmentPlaceholder.FindAllStringIndex(s, -1) {
+		b.WriteString(noBraces(s[from:at[0]]) + s[at[0]:at[1]])
+		from = at[1]
 	}
-	return noBraces(s)
+	return b.String() + noBraces(s[from:])
 }
 
 // portal names what of a portal does not come.
 func (m *securityMove) portal(about string, list []node) {
 	for _, n := range list {
 		switch text := noBraces(strings.Join(n.words, " ")); n.word(0) {
-		case "enable", "crypto", "cookie": // every idp signs people in; keys and cookies are made again
+		case "crypto":
+			m.about(about, text+" does not come: keys are made again")
+		case "cookie":
+			m.about(about, text+" does not come: cookies are of one host each; say how long people stay signed in by identity { session }")
+		case "enable":
+			if n.word(1) != "identity" { // every idp signs people in
+				m.about(about, text+" does not come")
+			}
 		case "transform":
-			m.about(about, "transform does not come: give people groups in place of roles, by the idp (map … groups) or by hand")
+			m.about(about, "transform does not come: give people groups in place of roles, by caddy gatehouse group or SCIM")
 		default:
 			m.about(about, text+" does not come")
 		}
@@ -178,7 +190,7 @@ func (m *securityMove) portal(about string, list []node) {
 
 // policy reads the roles that a policy lets in.
 func (m *securityMove) policy(name string, list []node) {
-	about, allowed := "authorization policy "+name, []string{}
+	about, allowed, closed := "authorization policy "+name, []string{}, false
 	for _, n := range list {
 		switch text := strings.Join(n.words, " "); {
 		case strings.HasPrefix(text, "allow roles ") && len(n.sub) == 0:
@@ -193,12 +205,14 @@ func (m *securityMove) policy(name string, list []node) {
 		default:
 			m.about(about, strconv.Quote(noBraces(text))+" does not come: say it by a policy or a rule of the site (docs/guide.md)")
 			if n.word(0) == "acl" || n.word(0) == "deny" || n.word(0) == "allow" {
-				m.about(about, "until then its sites let in the group "+membersGroup+" alone")
-				allowed = append(allowed, "")
+				closed = true
 			}
 		}
 	}
-	if slices.Contains(allowed, "") || len(allowed) == 0 {
+	if closed {
+		m.about(about, "until then its sites let in the group "+membersGroup+" alone")
+	}
+	if closed || len(allowed) == 0 {
 		allowed = []string{membersGroup}
 	}
 	m.roles[name] = allowed
@@ -211,44 +225,60 @@ func (m *securityMove) site(s caddyfile.ServerBlock) {
 	for _, k := range s.Keys {
 		names = append(names, strings.ReplaceAll(k.Text, "{env.", "{$")) // addresses have no other placeholders
 	}
-	about, policy := "site "+strings.Join(names, " "), ""
-	var others []string
+	about := "site " + strings.Join(names, " ")
+	var policies, others []string
 	portal := false
-	var visit func(list []node)
-	visit = func(list []node) {
+	var visit func(within string, list []node) (left []node)
+	visit = func(within string, list []node) (left []node) {
 		for _, n := range list {
-			switch {
-			case n.word(0) == "authorize":
-				policy = n.words[len(n.words)-1]
-			case n.word(0) == "authenticate":
-				portal = true
-			case n.word(0) == "route" || n.word(0) == "handle":
-				if len(n.words) > 1 {
-					m.about(about, "what is in "+noBraces(strings.Join(n.words, " "))+" was guarded there alone: the whole site is guarded here")
+			switch n.word(0) {
+			case "authorize":
+				if policy := n.words[len(n.words)-1]; !slices.Contains(policies, policy) {
+					policies = append(policies, policy)
 				}
-				visit(n.sub)
+				if within != "" {
+					m.about(about, "what is in "+within+" was guarded there alone: the whole site is guarded here")
+				}
+			case "authenticate":
+				portal = true
+			case "route", "handle", "handle_path":
+				in := within
+				if len(n.words) > 1 {
+					in = noBraces(strings.Join(n.words, " "))
+				}
+				if n.sub = visit(in, n.sub); len(n.sub) > 0 {
+					left = append(left, n)
+				}
 			default:
-				others = append(others, written(n, "\t"))
+				left = append(left, n)
 			}
 		}
+		return left
 	}
 	for _, segment := range s.Segments {
 		d := caddyfile.NewDispenser(segment)
 		d.Next()
 		n := node{words: append([]string{d.Val()}, d.RemainingArgs()...)}
 		n.sub = lines(d, d.Nesting())
-		visit([]node{n})
+		for _, n := range visit("", []node{n}) {
+			others = append(others, written(n, "\t"))
+		}
 	}
 	if portal {
 		m.about(about, "is the portal: write the directive gatehouse there, and the address as the issuer")
 	}
-	if policy == "" {
+	if len(policies) == 0 {
 		return
 	}
-	groups := m.roles[policy]
-	if groups == nil {
+	groups := m.roles[policies[0]]
+	switch {
+	case len(policies) > 1: // one of them for all would let in more people than the others do
 		groups = []string{membersGroup}
-		m.about(about, "its policy "+policy+" is not in the file: only the group "+membersGroup+" may pass")
+		m.about(about, "has several policies, "+strings.Join(policies, ", ")+": only the group "+membersGroup+
+			" may pass, until a policy says it by path (docs/guide.md)")
+	case groups == nil:
+		groups = []string{membersGroup}
+		m.about(about, "its policy "+policies[0]+" is not in the file: only the group "+membersGroup+" may pass")
 	}
 	m.Sites += strings.Join(names, ", ") + " {\n\tprotect {\n\t\tlogin\n\t\t" + quoted(append([]string{"groups"}, groups...)) + "\n\t}\n" +
 		strings.Join(others, "") + "}\n"

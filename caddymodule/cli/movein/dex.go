@@ -90,8 +90,11 @@ func Dex(r io.Reader) (*Clients, error) {
 		out.add(&one)
 	}
 	for _, g := range file.OAuth2.Grants {
-		if g == "implicit" || g == "password" {
+		switch {
+		case g == "implicit" || g == "password":
 			out.about("oauth2", "the grant "+g+" does not come")
+		case g != "authorization_code" && g != "refresh_token":
+			out.about("oauth2", "the grant "+g+" comes to no client: name it by grants at those that use it")
 		}
 	}
 	for _, c := range file.Connectors {
@@ -120,8 +123,12 @@ func dexRedirects(list []string, public bool) (out []string) {
 
 func (c *Clients) dexConnector(kind, id, name, issuer, clientID string, scopes []string) {
 	about := "connector " + id
-	if kind != "oidc" || !providerID(id) {
+	switch {
+	case kind != "oidc":
 		c.about(about, "does not come, since it is of the type "+kind+": write an idp for it (docs/caddyfile.md)")
+		return
+	case !providerID(id):
+		c.about(about, "does not come, since its id cannot be that of an idp: write one of another id (docs/caddyfile.md)")
 		return
 	}
 	if issuer == "" || clientID == "" {

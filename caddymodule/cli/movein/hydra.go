@@ -48,7 +48,6 @@ var hydraMembers = []string{
 	"authorization_code_grant_access_token_lifespan", "refresh_token_grant_refresh_token_lifespan", "client_secret",
 	"backchannel_logout_session_required",
 	"frontchannel_logout_session_required", "created_at", "updated_at", "registration_access_token", "registration_client_uri",
-	"client_secret_expires_at",
 }
 
 // Hydra reads what `hydra list oauth2-clients --format json` prints, or a list of clients alone.

@@ -2,6 +2,7 @@ package movein
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -101,7 +102,8 @@ func (m *proxyMove) provider() {
 		b.Lines = append(b.Lines, append([]string{"hosted_domain"}, domains...))
 	}
 	if b.Head[2] == "oidc" {
-		b.Lines = append(b.Lines, []string{"map", "email", "email"}, []string{"map", "name", "name"})
+		email := cmp.Or(noBraces(m.one("oidc_email_claim")), "email")
+		b.Lines = append(b.Lines, []string{"map", email, "email"}, []string{"map", "name", "name"})
 	}
 	m.Blocks = append(m.Blocks, b)
 	m.about(about, "its secret is read from the environment variable "+client.SecretName(name)+", and its redirect URI is /oidc/"+name+
@@ -140,6 +142,13 @@ func (m *proxyMove) site() {
 		groups[i] = noBraces(groups[i])
 	}
 	domains, file := m.domains(), m.one("authenticated_emails_file")
+	if len(groups) > 0 {
+		m.one("oidc_groups_claim")
+		m.about("allowed_groups", "the groups are those of Gatehouse, which no provider fills: put people into them (caddy gatehouse group)")
+	}
+	if len(groups) > 0 && (len(domains) > 0 || file != "") {
+		m.about("email_domains", "addresses do not decide who may pass here, but the groups of allowed_groups alone")
+	}
 	if len(groups) == 0 && (len(domains) > 0 && m.one("provider") != "google" && m.one("provider") != "" || file != "") {
 		groups = []string{membersGroup}
 		m.about("email_domains", "addresses do not decide who may pass here: the site asks for the group "+membersGroup+
@@ -157,7 +166,9 @@ func (m *proxyMove) site() {
 			}
 			found := plainRoute.FindStringSubmatch(path)
 			switch {
-			case found == nil || hasMethod && !strings.HasPrefix(route, "GET="):
+			case hasMethod:
+				m.about(name, strconv.Quote(route)+" does not come: public holds for every method; name the path there if that may be")
+			case found == nil:
 				m.about(name, strconv.Quote(route)+" does not come: name the paths by public")
 			case found[2] == "$":
 				public = append(public, found[1])

@@ -1,6 +1,7 @@
 package movein
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -42,7 +43,7 @@ set_xauthrequest = false
 	text := c.Caddyfile() + c.Sites
 	for _, want := range []string{
 		"idp oidc oidc {", "issuer https://login.corp.example", "client_id wiki", "{env.OIDC_SECRET}", "scopes profile email groups",
-		"wiki.example.com {", "login", "groups members", "public /healthz /assets/*", "reverse_proxy http://127.0.0.1:8080",
+		"wiki.example.com {", "login", "groups members", "public /assets/*", "reverse_proxy http://127.0.0.1:8080",
 		"reverse_proxy /api/* http://127.0.0.1:9090",
 	} {
 		if !strings.Contains(text, want) {
@@ -53,7 +54,7 @@ set_xauthrequest = false
 	for _, n := range c.Notes {
 		notes += n.Client + n.About + ": " + n.Text + "\n"
 	}
-	for _, want := range []string{"members", "(a|b)", "file:///srv/www", "pass_access_token", "cookie_secret", "/oidc/oidc/callback"} {
+	for _, want := range []string{"members", "(a|b)", `"GET=^/healthz$" does not come: public holds for every method`, "file:///srv/www", "pass_access_token", "cookie_secret", "/oidc/oidc/callback"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("the notes do not mention %q:\n%s", want, notes)
 		}
@@ -65,6 +66,12 @@ set_xauthrequest = false
 		if _, err := OAuth2Proxy(strings.NewReader(file)); err == nil {
 			t.Errorf("%s is taken for a configuration", name)
 		}
+	}
+	both, err := OAuth2Proxy(strings.NewReader("client_id = \"x\"\nemail_domains = [\"example.com\"]\nallowed_groups = [\"ops\"]\n" +
+		"provider = \"oidc\"\noidc_issuer_url = \"https://a.example\"\noidc_email_claim = \"mail\"\nupstreams = [\"http://127.0.0.1:1\"]"))
+	if err != nil || !strings.Contains(both.Sites, "groups ops") || !strings.Contains(both.Caddyfile(), "map mail email") ||
+		!strings.Contains(fmt.Sprint(both.Notes), "addresses do not decide") || !strings.Contains(fmt.Sprint(both.Notes), "no provider fills") {
+		t.Errorf("groups and domains: %v\n%s%s%v", err, both.Caddyfile(), both.Sites, both.Notes)
 	}
 	open, err := OAuth2Proxy(strings.NewReader("client_id = \"x\"\nemail_domains = [\"*\"]\nupstreams = [\"http://127.0.0.1:1\"]\nprovider = \"github\""))
 	if err != nil || strings.Contains(open.Sites, "groups") || !strings.Contains(open.Caddyfile(), "idp github github {") {
@@ -80,7 +87,7 @@ func TestCaddySecurity(t *testing.T) {
 		oauth identity provider corp {
 			realm corp
 			driver generic
-			client_id {env.CORP_ID}
+			client_id {env.CORP_ID}.apps.{env.CORP_ENV}
 			client_secret planted-secret
 			scopes openid email
 			metadata_url https://login.corp.example/.well-known/openid-configuration
@@ -98,6 +105,8 @@ func TestCaddySecurity(t *testing.T) {
 		}
 		authentication portal myportal {
 			crypto default token lifetime 3600
+			cookie lifetime 86400
+			enable source ip tracking
 			enable identity provider corp
 			transform user {
 				match realm corp
@@ -131,6 +140,17 @@ hr.example.com {
 		respond "hr"
 	}
 }
+api.example.com {
+	route /admin* {
+		authorize with strict
+		reverse_proxy 127.0.0.1:9001
+	}
+	@reports path /reports
+	handle @reports {
+		authorize with staff
+		reverse_proxy 127.0.0.1:9002
+	}
+}
 open.example.com {
 	respond "hello"
 }
@@ -141,10 +161,12 @@ open.example.com {
 	parses(t, c)
 	text := c.Caddyfile() + c.Sites
 	for _, want := range []string{
-		"idp corp oidc {", "issuer https://login.corp.example\n", "client_id {env.CORP_ID}", "client_secret {env.CORP_SECRET}",
+		"idp corp oidc {", "issuer https://login.corp.example\n", "client_id {env.CORP_ID}.apps.{env.CORP_ENV}", "client_secret {env.CORP_SECRET}",
 		"scopes email", "idp google google {",
 		"wiki.example.com {", "groups authp/admin authp/user", "reverse_proxy 127.0.0.1:8080 {", "header_up X-Token {env.PLANTED}",
-		"hr.example.com {", "groups members", "respond hr",
+		"hr.example.com {", "groups members", "route /private* {\n\t\trespond hr\n\t}",
+		"api.example.com {\n\tprotect {\n\t\tlogin\n\t\tgroups members\n\t}\n\troute /admin* {\n\t\treverse_proxy 127.0.0.1:9001",
+		"handle @reports {\n\t\treverse_proxy 127.0.0.1:9002",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("what is printed does not have %q:\n%s", want, text)
@@ -155,6 +177,7 @@ open.example.com {
 		notes += n.Client + n.About + ": " + n.Text + "\n"
 	}
 	for _, want := range []string{
+		"cookie lifetime 86400", "enable source ip tracking", "crypto default", "has several policies, strict, staff",
 		"delay_start", "localdb", "transform", "set auth url", "acl rule", "/private*",
 		"is the portal", "CORP_SECRET",
 	} {
