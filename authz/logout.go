@@ -33,7 +33,7 @@ type signOut struct {
 	// target is the destination of the browser afterwards. Empty: our own page.
 	target string
 	// offered is a target that only its registration vouches for: a link, never a redirect.
-	offered string
+	offered    string
 	registered []string // what the client of an unregistered target has registered
 	// after is the operator's page for people who come without a client. Empty: our own page.
 	after string

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	"github.com/gatehouse-id/gatehouse/idp"
 )
 
 // A party is an identity provider or a service provider. What is wrong with the files of one must not keep the others
@@ -23,21 +24,20 @@ const (
 )
 
 // party returns the finding about one party.
-func (a *App) party(kind, id, text string) diagnostic.Finding {
+func (a *App) party(kind, id string, w idp.Warning) diagnostic.Finding {
 	option := kind + " " + id
 	tries := "`caddy gatehouse idp test " + id + "` tries it"
 	mend := "put a file there that is right, and reload; " + tries
-	reason, instead, doubt := strings.Cut(text, ": write ")
 	switch {
-	case doubt:
-		text, mend = reason, "write "+instead
+	case w.Advice != "":
+		mend = w.Advice
 	case kind == kindSP:
 		mend = "put newer metadata there, or its https address, from which it is fetched again and again"
-	case strings.Contains(text, "metadata"):
+	case strings.Contains(w.Reason, "metadata"):
 		mend = "put a file there that is right, or the https address of its metadata, which is fetched again and again; " + tries
 	}
 	return diagnostic.Finding{
-		Severity: diagnostic.Warning, Place: a.Places.Of(option + ": metadata"), Reason: option + ": " + text,
+		Severity: diagnostic.Warning, Place: a.Places.Of(option + ": metadata"), Reason: option + ": " + w.Reason,
 		Mend: mend, About: option,
 	}
 }
@@ -55,7 +55,7 @@ func (a *App) checkParties() {
 		id := a.persons.Providers[i].ID
 		for _, f := range a.idps.Faults(id) {
 			if f.Watched {
-				a.first(a.party(kindIDP, id, f.Reason))
+				a.first(a.party(kindIDP, id, idp.Warning{Reason: f.Reason}))
 				continue
 			}
 			a.warn(kindIDP+" "+id+": "+f.Option, kindIDP+" "+id+": "+f.Reason, f.Mend)
@@ -64,8 +64,8 @@ func (a *App) checkParties() {
 	now := time.Now()
 	for i := range a.persons.ServiceProviders.Providers {
 		p := &a.persons.ServiceProviders.Providers[i]
-		for _, text := range p.Warnings(now) {
-			a.first(a.party(kindSP, p.ID, text))
+		for _, w := range p.Warnings(now) {
+			a.first(a.party(kindSP, p.ID, w))
 		}
 	}
 	if fault := a.extensionFault; fault != nil {
@@ -82,12 +82,14 @@ func (a *App) extensionFinding(fault error) diagnostic.Finding {
 }
 
 // parties returns what keeps people from signing in at each party, now or within 30 days.
-func (i *instance) parties(ctx context.Context) (map[string]map[string][]string, error) {
+func (i *instance) parties(ctx context.Context) (map[string]map[string][]idp.Warning, error) {
 	units, err := i.config.Current(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return map[string]map[string][]string{kindIDP: i.providers.Warnings(ctx), kindSP: i.identity.ServiceProviders.Warnings(ctx, units)}, nil
+	return map[string]map[string][]idp.Warning{
+		kindIDP: i.providers.Warnings(ctx), kindSP: i.identity.ServiceProviders.Warnings(ctx, units),
+	}, nil
 }
 
 // examineParties adds a finding for everything that is wrong with a party.
@@ -98,16 +100,16 @@ func (i *instance) examineParties(ctx context.Context, a *App, found func(diagno
 	}
 	for _, kind := range slices.Sorted(maps.Keys(all)) {
 		for _, id := range slices.Sorted(maps.Keys(all[kind])) {
-			for _, text := range all[kind][id] {
-				found(a.party(kind, id, text))
+			for _, w := range all[kind][id] {
+				found(a.party(kind, id, w))
 			}
 		}
 	}
 	if len(a.persons.ServiceProviders.Sign) > 0 {
 		if faults, none := i.identity.ServiceProviders.KeyFaults(ctx); faults != nil {
-			reason := fmt.Sprintf("saml_sign: people can sign in only at service providers that know the other key pair: %v", faults)
+			reason := fmt.Sprintf("saml_sign: service providers that know only this key pair refuse sign-ins: %v", faults)
 			if none {
-				reason = fmt.Sprintf("saml_sign: nobody can sign in at a service provider: %v", faults)
+				reason = fmt.Sprintf("saml_sign: no one can sign in at any service provider: %v", faults)
 			}
 			found(diagnostic.Finding{
 				Severity: diagnostic.Warning, Place: a.Places.Of("saml_sign"), Reason: reason, About: "saml_sign",
@@ -126,8 +128,8 @@ func (i *instance) ailing(ctx context.Context) (map[[2]string]int, error) {
 	all, err := i.parties(ctx)
 	out := map[[2]string]int{}
 	for kind, list := range all {
-		for id, texts := range list {
-			out[[2]string{kind, id}] = len(texts)
+		for id, warnings := range list {
+			out[[2]string{kind, id}] = len(warnings)
 		}
 	}
 	return out, err

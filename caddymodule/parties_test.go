@@ -164,7 +164,7 @@ var faults = []fault{
 	},
 	{
 		"key pair for service providers", "", "saml_sign nowhere\nservice_provider wiki {\n metadata $DIR/good.xml\n}", "",
-		"nobody can sign in at a service provider", "gatehouse: saml_sign",
+		"no one can sign in at any service provider", "gatehouse: saml_sign",
 	},
 	{
 		"metadata of an identity provider", "idp.xml", "idp partner saml {\n metadata $DIR/idp.xml\n}", "", "idp partner",

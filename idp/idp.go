@@ -244,8 +244,17 @@ type Checker interface {
 // Warner is a Provider that knows what keeps people from signing in there, now or within 30 days, from what it has read
 // last. It contacts no one.
 type Warner interface {
-	Warnings() []string
+	Warnings() []Warning
 }
+
+// Warning is something that keeps people from signing in, now or within 30 days.
+type Warning struct {
+	Reason string
+	Advice string // what to do. Empty: what helps against all that is wrong with metadata
+}
+
+// NoOne is the warning that no one can sign in for a reason.
+func NoOne(reason error) Warning { return Warning{Reason: "no one can sign in: " + reason.Error()} }
 
 // Closer is a Provider with work in the background. Close stops that work and waits for its end.
 type Closer interface {

@@ -21,7 +21,7 @@ type unusable struct{ cause error }
 
 func (unusable) Parameters() []string { return nil }
 
-func (u unusable) Warnings() []string { return []string{"no one can sign in: " + u.cause.Error()} }
+func (u unusable) Warnings() []Warning { return []Warning{NoOne(u.cause)} }
 
 func (u unusable) Check(context.Context) (steps Steps) {
 	steps.Fail("configuration", u.cause, "correct it, and reload")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/idp"
 )
 
 // What is allowed in a block and probably not meant: words of a pair in the wrong order, and details that no one reads
@@ -100,13 +101,13 @@ func doubtPort(address string) (reason, mend string) {
 }
 
 // doubts returns what is allowed in a stored login method and probably not meant.
-func doubts(m *settings.LoginMethod) (out []string) {
+func doubts(m *settings.LoginMethod) (out []idp.Warning) {
 	if m.LDAP == nil {
 		return nil
 	}
 	for _, address := range serverURLs(m.LDAP) {
 		if reason, mend := doubtPort(address); reason != "" {
-			out = append(out, reason+": "+mend)
+			out = append(out, idp.Warning{Reason: reason, Advice: mend})
 		}
 	}
 	return out

@@ -114,14 +114,14 @@ func TestRotateKeyPairByAPI(t *testing.T) {
 func TestOneOfTheKeyPairsIsMissing(t *testing.T) {
 	s := servertest.Configured(t, "saml_sign saml-2027 saml-2026")
 	s.MustLoad()
-	s.WantFinding("Caddyfile:", "nobody can sign in at a service provider", "saml-2027", "saml-2026")
+	s.WantFinding("Caddyfile:", "no one can sign in at any service provider", "saml-2027", "saml-2026")
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
 	pair := servertest.KeyPairOf(t, "saml-2026", "RSA", key, 400*24*time.Hour)
 	s.MustCall(http.MethodPost, "/v2/config/certificates", map[string]any{"key_pair": pair}, http.StatusOK)
-	s.WantFinding("Caddyfile:", "saml_sign: people can sign in only at service providers that know the other key pair", "saml-2027")
+	s.WantFinding("Caddyfile:", "saml_sign: service providers that know only this key pair refuse sign-ins", "saml-2027")
 	list := servertest.Decode[[]keystore.Rotation](t, s.Run("", "key-pair", "list", "--json"))
 	i := slices.IndexFunc(list, func(r keystore.Rotation) bool { return r.Name == "saml-2026" })
 	wantPublished(s, "with one of two", list[i].Current)
@@ -265,4 +265,13 @@ func TestDoubtfulPort(t *testing.T) {
 		"password":"p","base_suffix":"dc=example,dc=com","match_pattern":"(uid=%s)"}}]}}`), http.StatusNoContent)
 	s.WantFinding("idp office: url ldaps://localhost:389: directories speak the other one of ldap and ldaps at port 389", "write `ldaps://localhost`")
 	s.WantFinding("idp office: url ldap://localhost:3269: directories speak the other one", "write `ldaps://localhost:3269`")
+}
+
+// TestServiceProviderWithoutMetadata: the advice of a finding is about what is missing.
+func TestServiceProviderWithoutMetadata(t *testing.T) {
+	s := servertest.Configured(t, "")
+	s.MustLoad()
+	s.MustCall(http.MethodPost, "/api/v2/config", json.RawMessage(
+		`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"wiki":{"id":"wiki","name":"Wiki","type":"SAML"}}}]}`), http.StatusNoContent)
+	s.WantFinding("warning", "service_provider wiki: no one can sign in by SAML: it has that type, and no saml_metadata yet", "put its metadata there")
 }

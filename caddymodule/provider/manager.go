@@ -66,8 +66,8 @@ type Deps struct {
 
 // managedProvider is a provider of the configuration API with what it was made of.
 type managedProvider struct {
-	method []byte   // JSON
-	doubts []string // what is allowed in it and probably not meant
+	method []byte        // JSON
+	doubts []idp.Warning // what is allowed in it and probably not meant
 	idp.Provider
 }
 
@@ -186,8 +186,8 @@ func (p *Manager) checkKeys(ctx context.Context, id string, source idp.Provider)
 
 // Warnings returns the providers by their ids, with what keeps people from signing in at each, now or within 30 days. A
 // list without texts is of one that has nothing wrong.
-func (p *Manager) Warnings(ctx context.Context) map[string][]string {
-	out := map[string][]string{}
+func (p *Manager) Warnings(ctx context.Context) map[string][]idp.Warning {
+	out := map[string][]idp.Warning{}
 	for id, one := range p.running(ctx) {
 		out[id] = nil
 		if warner, ok := one.(idp.Warner); ok {
@@ -195,7 +195,9 @@ func (p *Manager) Warnings(ctx context.Context) map[string][]string {
 		}
 		if checker, ok := one.(idp.KeyChecker); ok {
 			if err := checker.CheckKeys(ctx); err != nil {
-				out[id] = append(out[id], "a key pair cannot be used: "+err.Error())
+				out[id] = append(out[id], idp.Warning{
+					Reason: "a key pair cannot be used: " + err.Error(), Advice: "name a key pair of the settings that fits, or put that one back",
+				})
 			}
 		}
 	}
@@ -205,7 +207,7 @@ func (p *Manager) Warnings(ctx context.Context) map[string][]string {
 		out[id] = append(out[id], one.doubts...)
 	}
 	for id, err := range p.failed {
-		out[id] = append(out[id], "no one can sign in: "+err.Error())
+		out[id] = append(out[id], idp.NoOne(err))
 	}
 	return out
 }

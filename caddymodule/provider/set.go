@@ -119,8 +119,8 @@ func (s *Set) Add(id string, p IDP) (clientstore.Provider, federation.Provider) 
 	}
 	s.remotes[id] = far
 	if file, ok := p.(*SAMLIDP); ok {
-		for _, text := range file.cfg.Warnings(time.Now()) {
-			s.faults[id] = append(s.faults[id], caddyfileutil.Fault{Watched: true, Option: "metadata", Reason: text})
+		for _, w := range file.cfg.Warnings(time.Now()) {
+			s.faults[id] = append(s.faults[id], caddyfileutil.Fault{Watched: true, Option: "metadata", Reason: w.Reason, Mend: w.Advice})
 		}
 	}
 	if len(r.remote.icon) > 0 {

@@ -176,13 +176,13 @@ func (p *Provider) unsigned() samlidp.Options {
 
 // Warnings says what keeps people from signing in at this service provider, now or within 30 days, as far as it is
 // known without asking another server.
-func (p *Provider) Warnings(now time.Time) []string {
+func (p *Provider) Warnings(now time.Time) []idp.Warning {
 	if strings.HasPrefix(p.Metadata, "http") {
 		return nil
 	}
 	source, err := samlidp.NewSource(p.Metadata, p.source(true), nil, func() time.Time { return now }, zap.NewNop())
 	if err != nil {
-		return []string{"no one can sign in: " + err.Error()}
+		return []idp.Warning{idp.NoOne(err)}
 	}
 	return source.Warnings(context.Background())
 }
@@ -192,8 +192,8 @@ const patience = time.Second
 
 // Warnings returns the service providers by their ids, with what is wrong with each. A list without texts is of one
 // that has nothing wrong. Metadata that have become old are read again meanwhile.
-func (s *Service) Warnings(ctx context.Context, u *settings.Units) map[string][]string {
-	out := map[string][]string{}
+func (s *Service) Warnings(ctx context.Context, u *settings.Units) map[string][]idp.Warning {
+	out := map[string][]idp.Warning{}
 	all := s.refresh(u)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -202,7 +202,10 @@ func (s *Service) Warnings(ctx context.Context, u *settings.Units) map[string][]
 	}
 	for _, id := range u.WithoutMetadata() {
 		if _, has := out[id]; !has {
-			out[id] = []string{"no one can sign in by SAML: it has that type, and no saml_metadata yet"}
+			out[id] = []idp.Warning{{
+				Reason: "no one can sign in by SAML: it has that type, and no saml_metadata yet",
+				Advice: "put its metadata there, or the https address of it, or leave out the type",
+			}}
 		}
 	}
 	return out

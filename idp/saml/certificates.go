@@ -87,7 +87,7 @@ func (p *Provider) Certificates() []*x509.Certificate {
 }
 
 // Warnings implements idp.Warner.
-func (p *Provider) Warnings() []string {
+func (p *Provider) Warnings() []idp.Warning {
 	p.metadata.mu.Lock()
 	defer p.metadata.mu.Unlock()
 	s := p.metadata
@@ -96,7 +96,7 @@ func (p *Provider) Warnings() []string {
 		if s.err == nil { // it is on its way
 			return nil
 		}
-		return []string{"no one can sign in: its metadata cannot be read: " + s.err.Error()}
+		return []idp.Warning{idp.NoOne(fmt.Errorf("its metadata cannot be read: %w", s.err))}
 	}
 	return (&Validity{
 		Now: s.now(), Until: m.ValidUntil, Certificates: m.Published, AnyAge: s.cfg.AcceptExpired, Renewed: isRemote(s.cfg.Metadata) &&
@@ -119,8 +119,8 @@ type Validity struct {
 }
 
 // Warnings says what has ended, or will end within 30 days.
-func (v *Validity) Warnings() (out []string) {
-	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+func (v *Validity) Warnings() (out []idp.Warning) {
+	say := func(format string, args ...any) { out = append(out, idp.Warning{Reason: fmt.Sprintf(format, args...)}) }
 	day := func(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 	switch {
 	case !v.Until.IsZero() && !v.Now.Before(v.Until):

@@ -192,10 +192,10 @@ func (c Config) CheckMetadata(now time.Time) error {
 
 // Warnings says what keeps people from signing in, now or within 30 days, as far as it is known without asking another
 // server.
-func (c Config) Warnings(now time.Time) []string {
+func (c Config) Warnings(now time.Time) []idp.Warning {
 	if isRemote(c.Metadata) {
 		if _, err := c.trust(); err != nil {
-			return []string{"no one can sign in: " + err.Error()}
+			return []idp.Warning{idp.NoOne(err)}
 		}
 		return nil
 	}

@@ -282,7 +282,7 @@ func TestMetadataFile(t *testing.T) {
 	if m, err := w.metadata.get(t.Context()); m != nil || err == nil || !strings.Contains(err.Error(), name) {
 		t.Errorf("get without the file = %v, %v, want an error that names it", m, err)
 	}
-	if said := w.Warnings(); len(said) != 1 || !strings.Contains(said[0], "no one can sign in") {
+	if said := w.Warnings(); len(said) != 1 || !strings.Contains(said[0].Reason, "no one can sign in") {
 		t.Errorf("Warnings without the file = %q", said)
 	}
 	put(metadataOf(entity, idpKey()))
@@ -311,7 +311,7 @@ func TestMetadataFile(t *testing.T) {
 	if m, err := w.metadata.get(t.Context()); err != nil || m == nil {
 		t.Errorf("get with a directory = %v, %v, want what was read last", m, err)
 	}
-	if said := w.Warnings(); len(said) != 1 || !strings.Contains(said[0], "not a regular file") {
+	if said := w.Warnings(); len(said) != 1 || !strings.Contains(said[0].Reason, "not a regular file") {
 		t.Errorf("Warnings with a directory = %q", said)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/saml"
 )
 
@@ -136,7 +137,7 @@ func (s *Source) isDue(now time.Time) bool {
 
 // Warnings says what keeps people from signing in, now or within 30 days. Until ctx ends it waits for the first attempt
 // to read the metadata, if one is under way.
-func (s *Source) Warnings(ctx context.Context) []string {
+func (s *Source) Warnings(ctx context.Context) []idp.Warning {
 	s.mu.Lock()
 	running := s.running
 	if s.current != nil || s.err != nil {
@@ -153,7 +154,7 @@ func (s *Source) Warnings(ctx context.Context) []string {
 		if s.err == nil { // it is on its way
 			return nil
 		}
-		return []string{"no one can sign in: its metadata cannot be read: " + s.err.Error()}
+		return []idp.Warning{idp.NoOne(fmt.Errorf("its metadata cannot be read: %w", s.err))}
 	}
 	return (&saml.Validity{
 		Now: s.now(), Until: m.ValidUntil, Certificates: m.Published, AnyAge: s.options.AcceptExpired, Renewed: isRemote(s.from) &&

@@ -1,6 +1,7 @@
 package samlidp_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -82,7 +83,7 @@ func TestReadBeforeItWasUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	source.Refresh()
-	if said := strings.Join(source.Warnings(t.Context()), "\n"); !strings.Contains(said, "503") {
+	if said := fmt.Sprint(source.Warnings(t.Context())); !strings.Contains(said, "503") {
 		t.Errorf("Warnings = %q, want the status 503", said)
 	}
 	up.Store(true)
