@@ -258,3 +258,50 @@ func TestUnverifiedAddressInDetails(t *testing.T) {
 		t.Errorf("details = %v, want no address and no number but the contact", d)
 	}
 }
+
+// TestLinkedByAPlantedAddress: an identity that was linked by an address which a program has entered signs in its
+// person until they have a role. One by an address that an owner has entered stays.
+func TestLinkedByAPlantedAddress(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		by      audit.Actor
+		address string
+		signsIn bool
+	}{
+		"attack 7248: of a program":             {audit.Actor{ID: "crm", Name: "crm", BelowRoles: true}, "ann@partner.example", false},
+		"attack 7248: in another case, as well": {audit.Actor{ID: "crm", Name: "crm", BelowRoles: true}, "Ann@Partner.example", false},
+		"of an owner":                           {identitytest.Ops, "ann@partner.example", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := identitytest.NewElsewhere(t, administrators, identitytest.CoupleByEmail)
+			e.At("partner")
+			kim := e.Add(person.NewPerson{Username: "kim"})
+			edit := func(by audit.Actor, change func(*person.Details)) {
+				_, err := e.Person.UpdatePerson(t.Context(), kim.ID, person.Edit{By: by, Verified: true}, func(_ storage.Tx, d *person.Details) error {
+					change(d)
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			edit(tt.by, func(d *person.Details) {
+				d.Profile.EmailAddresses = []person.EmailAddress{{Value: tt.address, Primary: true, Verified: true}}
+			})
+			b := e.Browser()
+			if si := e.MustEnter(b, identitytest.Ann()); si.Subject != kim.ID {
+				t.Fatalf("the first sign-in is of %s, want the person with the address", si.Subject)
+			}
+			edit(identitytest.Ops, func(d *person.Details) { d.Groups = []string{"editors"} })
+			if b.IsSignedIn() != tt.signsIn {
+				t.Errorf("signed in after getting a role = %t, want %t", b.IsSignedIn(), tt.signsIn)
+			}
+			again := e.Browser()
+			a := e.Through(again, identitytest.Ann())
+			if again.IsSignedIn() != tt.signsIn {
+				t.Errorf("a sign-in with the role ended at %s with %d, signed in %t, want %t\n%s", a.URL, a.Code, again.IsSignedIn(), tt.signsIn, a.Body)
+			}
+		})
+	}
+}
