@@ -19,6 +19,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/serviceprovider"
+	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/saml/samltest"
 )
 
@@ -469,4 +470,44 @@ func TestServiceProviderBackChannel(t *testing.T) {
 		t.Errorf("a request by SOAP: %d, signed in %t\n%s", a.Code, b.IsSignedIn(), a.Body)
 	}
 	h.CheckInvariants()
+}
+
+// TestProviderLogoutTellsServiceProviders: a sign-out that an identity provider begins in this browser asks the service
+// providers that are told by the browser, and goes back to the provider afterwards.
+func TestProviderLogoutTellsServiceProviders(t *testing.T) {
+	t.Parallel()
+	const back = "https://idp.example/done?SAMLResponse=1"
+	e := identitytest.NewElsewhere(t)
+	e.WithKeys()
+	deskKey := samltest.NewKey("desk", e.Clock.Now())
+	const deskSLO = "https://desk.example.com/slo"
+	e.Serve(farewell("desk", deskKey, deskSLO, ""))
+	ann := identitytest.Ann()
+	ann.Sessions = []string{"sid-1"}
+	b := e.Browser()
+	e.At("partner")
+	e.MustEnter(b, ann)
+	at(b, "desk")
+	e.Partner.OnHandle(func(w http.ResponseWriter, r *http.Request, _ string, h idp.Host) bool {
+		n, err := h.EndSessions(r.Context(), idp.EndQuery{Issuer: identitytest.PartnerIssuer, Sessions: []string{"sid-1"}}, r)
+		if n != 1 || err != nil {
+			t.Errorf("EndSessions = %d, %v, want 1", n, err)
+		}
+		h.Go(w, r, &idp.Next{URL: back})
+		return true
+	})
+	way := farewellOf(t, b.Get(b.Do(http.MethodGet, "/oidc/partner/slo", "").Header().Get("Location")))
+	if b.IsSignedIn() || len(way.frames) != 1 {
+		t.Fatalf("signed in %t, frames %q, want a frame for desk", b.IsSignedIn(), way.frames)
+	}
+	d := logoutOf(t, leads(b, way.frames[0]))
+	if d.To != deskSLO || d.Xml.Tag != "LogoutRequest" {
+		t.Errorf("the frame leads to %s with %s, want a LogoutRequest to %s", d.To, d.Xml.Tag, deskSLO)
+	}
+	answer := identitytest.ByRedirect("/sso/logout", "SAMLResponse",
+		logoutResponse(e.Harness, "_adesk", "desk", d.Xml.SelectAttrValue("ID", ""), "Success"), d.Relay, deskKey)
+	b.Get(answer)
+	if to := b.Do(http.MethodGet, way.end, "").Header().Get("Location"); to != back {
+		t.Errorf("in the end the browser is sent to %q, want %s", to, back)
+	}
 }
