@@ -19,6 +19,7 @@ staticPasswords:
   hash: "`+hash+`"
   username: admin
   userID: "08a8684b-db88-4b73-90a9-3cd1661f5466"
+  preferredUsername: root
   groups: [staff]
 - email: eve@example.com
   hashFromEnv: EVE_HASH
@@ -34,13 +35,13 @@ staticPasswords:
 	if err != nil || line != 3 || admin.Username != "admin@example.com" || admin.PasswordHash != hash ||
 		admin.Name != "admin" || !*admin.EmailVerified ||
 		admin.ExternalID != "08a8684b-db88-4b73-90a9-3cd1661f5466" || admin.ID != "" || len(admin.Groups) != 1 ||
-		!strings.Contains(strings.Join(admin.Notes, "\n"), "sub") {
+		!strings.Contains(strings.Join(admin.Notes, "\n"), "sub") || !strings.Contains(strings.Join(admin.Notes, "\n"), `"root" does not come`) {
 		t.Errorf("admin is %+v on line %d, %v", admin, line, err)
 	}
 	if eve, _, err := r.Next(); err != nil || eve.PasswordHash != "" || *eve.EmailVerified || len(eve.Notes) != 1 {
 		t.Errorf("eve is %+v, %v", eve, err)
 	}
-	for _, want := range []int{11, 13} {
+	for _, want := range []int{12, 14} {
 		wrong := new(importer.LineError)
 		if _, _, err := r.Next(); !errors.As(err, &wrong) || wrong.Line != want {
 			t.Errorf("error %v, want one of line %d", err, want)
