@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -20,6 +21,15 @@ Caddy with Gatehouse: an OpenID Connect and SAML provider, accounts, and a gatew
 // pack writes a package for Debian (deb), Red Hat (rpm) or Alpine (apk). An upgrade keeps a changed Caddyfile, and no
 // package owns the data.
 func (r *release) pack(b binary, docs []file, format string) error {
+	dir, err := os.MkdirTemp("", "gatehouse-scripts-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	scripts, err := r.scripts(dir)
+	if err != nil {
+		return err
+	}
 	info := nfpm.WithDefaults(&nfpm.Info{
 		Name: "gatehouse", Arch: b.arch(), Platform: "linux", Version: r.plain(), Release: "1", MTime: r.time,
 		Section: "web", Priority: "optional", License: "Apache-2.0", Vendor: "Gatehouse",
@@ -28,13 +38,11 @@ func (r *release) pack(b binary, docs []file, format string) error {
 		Description: description,
 		Overridables: nfpm.Overridables{
 			Provides: []string{"caddy"}, Conflicts: []string{"caddy"}, Contents: r.contents(b, docs, format),
-			Scripts: nfpm.Scripts{
-				PreInstall: r.packaging("preinstall.sh"), PostInstall: r.packaging("postinstall.sh"), PreRemove: r.packaging("preremove.sh"),
-			},
+			Scripts: nfpm.Scripts{PreInstall: scripts["preinstall.sh"], PostInstall: scripts["postinstall.sh"], PreRemove: scripts["preremove.sh"]},
 		},
 	})
 	info.RPM.BuildHost = "localhost" // the name of this machine would be in the package
-	info.APK.Scripts.PostUpgrade = r.packaging("postinstall.sh")
+	info.APK.Scripts.PostUpgrade = scripts["postinstall.sh"]
 	if err := nfpm.PrepareForPackager(info, format); err != nil {
 		return err
 	}
@@ -44,6 +52,26 @@ func (r *release) pack(b binary, docs []file, format string) error {
 	}
 	name := fmt.Sprintf("gatehouse_%s_linux_%s.%s", r.plain(), b.arch(), format)
 	return create(r.path(name), func(w io.Writer) error { return p.Package(info, w) })
+}
+
+// scripts copies the scripts of packages into a directory and returns their paths by name. An apk has the time of such
+// a file, which in a working tree is that of the checkout.
+func (r *release) scripts(dir string) (map[string]string, error) {
+	paths := map[string]string{}
+	for _, name := range []string{"preinstall.sh", "postinstall.sh", "preremove.sh"} {
+		raw, err := os.ReadFile(r.packaging(name))
+		if err != nil {
+			return nil, err
+		}
+		paths[name] = filepath.Join(dir, name)
+		if err := os.WriteFile(paths[name], raw, 0o600); err != nil {
+			return nil, err
+		}
+		if err := os.Chtimes(paths[name], r.time, r.time); err != nil {
+			return nil, err
+		}
+	}
+	return paths, nil
 }
 
 // contents lists the files of a package.

@@ -29,8 +29,14 @@ import (
 // standIn makes all results of a version from programs that are made up.
 func standIn(t *testing.T, version string) *release {
 	t.Helper()
+	return standInOf(t, "..", version)
+}
+
+// standInOf is standIn for a tree.
+func standInOf(t *testing.T, root, version string) *release {
+	t.Helper()
 	r := &release{
-		root: "..", out: filepath.Join(t.TempDir(), "dist"), version: version,
+		root: root, out: filepath.Join(t.TempDir(), "dist"), version: version,
 		commit: strings.Repeat("a", 40), time: time.Unix(1_800_000_000, 0).UTC(),
 		targets: []string{"linux/amd64", "linux/arm64", "windows/amd64"},
 	}
@@ -73,10 +79,23 @@ func testKey(t *testing.T) signer {
 	return sign
 }
 
-// TestSameBytes makes a release twice, in different directories.
+// TestSameBytes makes a release twice, the second time of a tree that was checked out elsewhere, at another time.
 func TestSameBytes(t *testing.T) {
 	t.Parallel()
-	first, second := standIn(t, "v1.2.3"), standIn(t, "v1.2.3")
+	tree := t.TempDir()
+	sources, err := filepath.Glob("../packaging/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, source := range append(sources, "../go.sum", "../release/go.sum", "../CHANGELOG.md", "../LICENSE", "../README.md") {
+		raw, err := os.ReadFile(source)
+		copied, long := filepath.Join(tree, strings.TrimPrefix(source, "../")), time.Unix(1_500_000_000, 0)
+		made := os.MkdirAll(filepath.Dir(copied), 0o700)
+		if err := errors.Join(err, made, os.WriteFile(copied, raw, 0o600), os.Chtimes(copied, long, long)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, second := standIn(t, "v1.2.3"), standInOf(t, tree, "v1.2.3")
 	a, err := first.results()
 	b, err2 := second.results()
 	if err := errors.Join(err, err2); err != nil {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs what the tests need and this machine lacks: a C compiler (the race detector needs one), Chromium, Node.js
 # with npm, Python's requests-oauthlib, Django, Authlib and PyJWT, nginx with set_misc, HAProxy, OpenLDAP, MIT
-# Kerberos, PostgreSQL, PgBouncer, Apache with mod_auth_mellon, PHP with SimpleSAMLphp, systemd-analyze, and the npm
-# packages of e2e/node and e2e/mcp. It installs on Debian and Ubuntu; on other systems it names the missing packages. It needs root or sudo
-# only to install.
+# Kerberos, PostgreSQL, PgBouncer, Apache with mod_auth_mellon, PHP with SimpleSAMLphp, systemd-analyze, minisign,
+# debootstrap, and the npm packages of e2e/node and e2e/mcp. It installs on Debian and Ubuntu; on other systems it names the
+# missing packages. It needs root or sudo only to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,6 +22,8 @@ have npm || missing+=(npm)
 /usr/bin/python3 -c 'import jwt, cryptography' 2>/dev/null || missing+=(python3-jwt python3-cryptography)
 have curl || missing+=(curl ca-certificates)
 have systemd-analyze || missing+=(systemd)
+have minisign || missing+=(minisign)
+have debootstrap || [[ -x /usr/sbin/debootstrap ]] || missing+=(debootstrap)
 have openssl || missing+=(openssl)
 have nginx || [[ -x /usr/sbin/nginx ]] || missing+=(nginx-light)
 [[ -e /usr/lib/nginx/modules/ngx_http_set_misc_module.so ]] || missing+=(libnginx-mod-http-set-misc)
