@@ -36,6 +36,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/inventory"
 	"github.com/gatehouse-id/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/ratelimits"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/caddymodule/reloadlistener"
 	"github.com/gatehouse-id/gatehouse/caddymodule/sender"
@@ -81,6 +82,10 @@ type App struct {
 	APIClients []client.APIClient `json:"api_clients,omitempty"`
 	// Rules that several sites share, by name. Default: none.
 	Policies map[string]*policy.Policy `json:"policies,omitempty"`
+	// The limits and quotas that clients and groups of people have at several sites together, by name. Default: none.
+	Plans map[string]*ratelimits.Plan `json:"plans,omitempty"`
+	// The plans of groups; the first one that a person is in counts. Default: none.
+	GroupPlans []ratelimits.GroupPlan `json:"group_plans,omitempty"`
 	// The sites that other proxies serve and ask about. Default: none.
 	ForwardAuth *forwardauth.Gates `json:"forward_auth,omitempty"`
 	// The listener for Envoy's external authorization over gRPC. Default: none.
@@ -154,6 +159,7 @@ type App struct {
 	served     atomic.Bool          // a handler that serves the issuer has been provisioned
 	tree       *routetree.Tree
 
+	plans           *ratelimits.Plans // nil: there are none
 	idps            *provider.Set
 	bootstrap       []byte          // JSON of configuration units
 	bootstrapFault  error           // why they cannot be used
@@ -179,6 +185,7 @@ type App struct {
 	acceptingAt []string            // where they say so
 	rules       map[string]bool     // of the sites, see RegisterRules
 	guarded     map[string][]string // place of a protect without matcher -> the addresses of its site
+	limited     map[string]int      // sites with limits, see LimitsAt
 	policyUses  []policyUse
 	groupUses   []groupUse
 	probes      []func(context.Context) *diagnostic.Finding // what check asks sites about
@@ -275,6 +282,9 @@ func (a *App) Provision(ctx caddy.Context) error {
 		if err := guest.load(); err != nil {
 			return a.Places.LocateIn(err, guest.name)
 		}
+	}
+	if err := a.loadPlans(); err != nil {
+		return err
 	}
 	a.checkNames()
 	a.checkValues()

@@ -19,6 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/ratelimits"
 	"github.com/gatehouse-id/gatehouse/caddymodule/roles"
 	"github.com/gatehouse-id/gatehouse/caddymodule/serviceprovider"
 	"github.com/gatehouse-id/gatehouse/identity/api"
@@ -58,6 +59,8 @@ func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 //		client <id> { ... }
 //		api_client <id> { ... }
 //		policy <name> { ... }
+//		plan <name> { ... }
+//		group <name> { ... }
 //		forward_auth <name> { ... }
 //		forward_auth_from <network>...
 //		forward_auth_secret <secret>
@@ -102,6 +105,8 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 		"client":                    a.readClient,
 		"api_client":                a.readAPIClient,
 		"policy":                    a.readPolicy,
+		"plan":                      a.readPlan,
+		"group":                     func(d *caddyfile.Dispenser) error { return ratelimits.ReadGroup(d, &a.GroupPlans) },
 		"ext_authz":                 func(d *caddyfile.Dispenser) (err error) { a.ExtAuthz, err = envoyauthz.Read(d); return err },
 		"idp":                       a.readIDP,
 		"service_provider":          a.readServiceProvider,

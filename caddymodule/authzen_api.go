@@ -65,6 +65,11 @@ func askPolicies(inst *adminapi.Instance, r *http.Request, q authzen.Question) (
 		if d.Context["reason"] = last.Reason; last.WantedLevel > 0 {
 			d.Context["wanted_level"] = last.WantedLevel
 		}
+		for _, l := range last.Limits {
+			if l.Refuses {
+				d.Context["limit"], d.Context["retry_after"] = l.Limit, l.Wait
+			}
+		}
 	}
 	return d, nil
 }

@@ -39,6 +39,7 @@ func whole(p referencetest.Place, lines, needs, beside string) string {
 	}
 	const serve = "auth.example.com {\n\tgatehouse\n}\n"
 	const office = "policy office {\n\t\t\tallow {\n\t\t\t\tneed groups staff\n\t\t\t}\n\t\t}"
+	const gold = "\n\t\tplan gold {\n\t\t\tlimit 1000/min\n\t\t}"
 	if p[0] == &reference.Gatehouse {
 		if strings.Contains(lines, "\tpolicy office") && !strings.Contains(lines, "policy office {") {
 			lines = strings.Replace(lines, "\tissuer https://auth.example.com\n", "\tissuer https://auth.example.com\n\t"+office+"\n", 1)
@@ -52,7 +53,7 @@ func whole(p referencetest.Place, lines, needs, beside string) string {
 		}
 		return "{\n" + referencetest.Indent(lines) + "\n}\n\n" + serve
 	}
-	return "{\n\tgatehouse {\n\t\tissuer https://auth.example.com\n\t\t" + office + "\n\t}\n}\n\n" + serve + "\nwiki.example.com {\n" +
+	return "{\n\tgatehouse {\n\t\tissuer https://auth.example.com\n\t\t" + office + gold + "\n\t}\n}\n\n" + serve + "\nwiki.example.com {\n" +
 		referencetest.Indent(lines) + "\n\treverse_proxy localhost:9001\n}\n"
 }
 

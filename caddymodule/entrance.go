@@ -20,7 +20,7 @@ func (a *App) Entrance(ctx context.Context) (protect.Entrance, error) {
 	return protect.Entrance{
 		Authority: inst.authz, Parked: inst.authz.Parked(), Access: siteAccess{inst.access}, Policies: inst.policies, Pages: inst.pages,
 		Counter: inst.core.Metrics, Refusals: inst.core.Refused, Decisions: inst.core.Decided, Admit: inst.admit, Assertions: inst.assertions,
-		Proofs: inst.authz.Proofs(), Thumbprint: inst.authz.Thumbprint, Exchange: inst.authz,
+		Limits: inst.core.Limits, Proofs: inst.authz.Proofs(), Thumbprint: inst.authz.Thumbprint, Exchange: inst.authz,
 		Leave: inst.leave,
 	}, nil
 }
@@ -69,7 +69,7 @@ func (a *App) Instance(ctx context.Context) (*adminapi.Instance, error) {
 // explain tells what the sites of this configuration do with a request that no one has made.
 func (a *App) explain(ctx context.Context, q explain.Request, c protect.Caller) (*explain.Answer, error) {
 	if inst := a.running.Load(); inst != nil {
-		c.Policies = inst.policies
+		c.Policies, c.Limits = inst.policies, inst.core.Limits
 	}
 	return a.behind.Ask(ctx, q, c)
 }

@@ -76,8 +76,8 @@ decides, or the one that --gate names.`,
 // verdicts explain the verdicts of a rehearsal.
 var verdicts = map[protect.Verdict]string{
 	protect.Open: "it passes without a sign-in", protect.Allow: "it passes", protect.SignIn: "it needs a sign-in, or a valid token",
-	protect.StepUp: "it needs a stronger sign-in", protect.Again: "it needs a more recent sign-in", protect.Deny: "it is refused",
-	protect.Invalid: "it is refused for everyone",
+	protect.StepUp: "it needs a stronger sign-in", protect.Again: "it needs a more recent sign-in", protect.Wait: "it has to wait",
+	protect.Deny: "it is refused", protect.Invalid: "it is refused for everyone",
 }
 
 // answerLines is an answer as text.
@@ -154,6 +154,13 @@ func stepLines(s *protect.Rehearsal) []string {
 			text += " (" + r.Place + ")"
 		}
 		lines = append(lines, text)
+	}
+	for _, l := range s.Limits {
+		mark := " "
+		if l.Refuses {
+			mark = ">"
+		}
+		lines = append(lines, fmt.Sprintf("%s %s: %d left, all of it again in %s", mark, l.Limit, l.Remaining, time.Duration(l.Reset)*time.Second))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		lines = append(lines, "  "+name+": "+s.Headers[name])

@@ -54,6 +54,7 @@ import (
 //		authorization_details_types <type>...
 //		exchange { from <client>...; to <audience>...; id_jag <issuer> <client> [<scope>...] }
 //		origins                   <origin>...
+//		plan                      <name>
 //		max_sessions              <number>
 //		disabled
 //		logo                      <file>
@@ -126,6 +127,7 @@ func (c *Client) subdirectives() caddyfileutil.Subdirectives {
 		"audiences":    caddyfileutil.Values(&c.Audiences, caddyfileutil.CheckURI),
 		"exchange":     c.readExchange,
 		"origins":      caddyfileutil.Values(&c.Origins, checkOrigin),
+		"plan":         caddyfileutil.Value(&c.Plan, nil),
 		"max_sessions": caddyfileutil.Value(&c.MaxSessions, checkMaxSessions),
 		"disabled":     caddyfileutil.Flag(&c.Disabled),
 		"logo":         caddyfileutil.Value(&c.Logo, nil),

@@ -114,6 +114,8 @@ type Client struct {
 	Origins []string `json:"origins,omitempty"`
 	// How many sign-ins of one person the client may hold at once; the oldest is dropped. Default: 25.
 	MaxSessions caddyfileutil.Count `json:"max_sessions,omitempty"`
+	// The plan whose limits hold for the client. Default: that of the person's groups, or the default plan.
+	Plan string `json:"plan,omitempty"`
 	// Whether the client is switched off: nothing of it is valid. Default: false.
 	Disabled bool `json:"disabled,omitempty"`
 	// How long what it gets is valid.

@@ -171,6 +171,8 @@ func answer(a *forwardauth.Answer, sent http.Header) (*authv3.CheckResponse, err
 		return nil, errUnavailable
 	case a.Status == http.StatusUnauthorized:
 		return denied(codes.Unauthenticated, a.Status, a.Header, a.Body), nil
+	case a.Status == http.StatusTooManyRequests:
+		return denied(codes.ResourceExhausted, a.Status, a.Header, a.Body), nil
 	}
 	return denied(codes.PermissionDenied, a.Status, a.Header, a.Body), nil
 }
@@ -179,6 +181,10 @@ func answer(a *forwardauth.Answer, sent http.Header) (*authv3.CheckResponse, err
 // gate may set is removed in the spellings that were sent. Envoy removes after it has set.
 func passed(a *forwardauth.Answer, sent http.Header) *authv3.OkHttpResponse {
 	out := new(authv3.OkHttpResponse)
+	for name, values := range a.Limits {
+		out.ResponseHeadersToAdd = append(out.ResponseHeadersToAdd,
+			header(strings.ToLower(name), values[0], corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD))
+	}
 	for name, values := range a.Identity {
 		if len(values) > 0 && values[0] != "" {
 			out.Headers = append(out.Headers, header(name, values[0], corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD))

@@ -111,6 +111,7 @@ func lets(forwardauth.Question) (forwardauth.Answer, error) {
 		Passed: true, Status: http.StatusOK, Cookie: "theirs=1",
 		Identity: http.Header{"Remote-User": {"ada"}, "Remote-Name": {"Ada Lovelacé"}, "Remote-Email": {""}},
 		Remove:   []string{"Remote-Email", "REMOTE_USER", "X-Original-Url", "Remote-User"},
+		Limits:   http.Header{"Ratelimit": {`"client h";r=1;t=1800`}},
 	}, nil
 }
 
@@ -155,6 +156,10 @@ func TestCheckTellsEnvoyWhoItIs(t *testing.T) {
 	if len(asked) != 1 || !cmp.Equal(asked[0], want, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
 		cmpopts.IgnoreUnexported(want)) {
 		t.Errorf("asked %+v, want %+v", asked, want)
+	}
+	if add := res.GetOkResponse().GetResponseHeadersToAdd(); len(add) != 1 || add[0].GetHeader().GetKey() != "ratelimit" ||
+		add[0].GetHeader().GetValue() != `"client h";r=1;t=1800` {
+		t.Errorf("headers for the client = %v, want RateLimit", add)
 	}
 }
 
@@ -304,6 +309,7 @@ func TestCheckDenies(t *testing.T) {
 	}{
 		{"no credentials", 401, 401, codes.Unauthenticated},
 		{"no right", 403, 403, codes.PermissionDenied},
+		{"too often", 429, 429, codes.ResourceExhausted},
 		{"to the sign-in", 302, 302, codes.PermissionDenied},
 		{"a page of the site", 200, 403, codes.PermissionDenied},
 		{"nothing", 0, 403, codes.PermissionDenied},

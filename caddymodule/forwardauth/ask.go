@@ -22,6 +22,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/caddymodule/clientcert"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/ratelimits"
 )
 
 // Question is a request that another proxy asks about, as the client sent it to that proxy.
@@ -69,6 +70,9 @@ type Answer struct {
 	Aliases []string
 	// Cookie is the header Cookie to hand on. Empty: none.
 	Cookie string
+	// Limits are headers for the answer to the client that say how often it can still come. They are in Header too if the
+	// request may not pass.
+	Limits http.Header
 }
 
 // Malformed is the error of a question that no request can have led to, or that asks for what is not configured.
@@ -135,6 +139,14 @@ func (g *Gates) Ask(ctx context.Context, q Question) (Answer, error) {
 		return Answer{}, fmt.Errorf("decide: %w", err)
 	}
 	if out.Passed {
+		for _, name := range ratelimits.Fields {
+			if value := rec.header[name]; value != nil {
+				if out.Limits == nil {
+					out.Limits = http.Header{}
+				}
+				out.Limits[name] = value
+			}
+		}
 		return out, nil
 	}
 	return rec.refused(q.own), nil

@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
+	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
 	"github.com/gatehouse-id/gatehouse/authz"
@@ -24,10 +25,12 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/ratelimits"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/limit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
@@ -46,6 +49,7 @@ type issuer struct {
 	doubt    error                           // of every look-up
 	starting error                           // nothing runs
 
+	limits     *limit.Counters
 	proofs     *dpop.Proofs // nil: none are checked
 	thumbprint func(*http.Request) string
 }
@@ -56,7 +60,10 @@ func newIssuer(t testing.TB) *issuer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &issuer{t: t, pages: pages, known: map[string]*token.Introspection{}, codes: map[string]authz.SiteLogin{}, used: map[string]int{}}
+	return &issuer{
+		t: t, pages: pages, limits: limit.NewCounters(nil, nil, zap.NewNop()),
+		known: map[string]*token.Introspection{}, codes: map[string]authz.SiteLogin{}, used: map[string]int{},
+	}
 }
 
 func (i *issuer) set(change func()) {
@@ -113,6 +120,8 @@ func (*issuer) TokenIssuer() string { return "https://auth.test" }
 
 func (i *issuer) AcceptTokens(...client.Acceptance) {}
 
+func (i *issuer) LimitsAt(site string) ratelimits.Scope { return ratelimits.Scope{Site: site} }
+
 func (i *issuer) AddMCP(mcp.Site) {}
 
 func (i *issuer) MCP() *mcp.Sites { return nil }
@@ -158,7 +167,9 @@ func (*issuer) LogoutURL(string) string { return "https://issuer.test/sign-out" 
 func (i *issuer) Entrance(context.Context) (protect.Entrance, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return protect.Entrance{Authority: i, Pages: i.pages, Proofs: i.proofs, Thumbprint: i.thumbprint, Leave: func() {}}, i.starting
+	return protect.Entrance{
+		Authority: i, Pages: i.pages, Proofs: i.proofs, Thumbprint: i.thumbprint, Limits: i.limits, Leave: func() {},
+	}, i.starting
 }
 
 func (*issuer) Origin(r *http.Request) audit.Origin {
@@ -204,6 +215,8 @@ func (i *issuer) gates() *Gates {
 	site.Login, site.Groups, site.Public, site.Clients = true, []string{"staff"}, []string{"/open"}, []string{"app"}
 	api := new(Gate)
 	api.Scopes, api.StripToken = []string{"read"}, true
+	limited := new(Gate)
+	limited.RateLimits.Limits = []*ratelimits.Limit{{Rate: "2/h", Per: "client"}}
 	office := &policy.Policy{
 		Deny:  []*policy.Rule{{Name: "abroad", Match: caddyhttp.RawMatcherSets{{"not": []byte(`[{"client_ip":{"ranges":["192.0.2.0/24"]}}]`)}}}},
 		Allow: []*policy.Rule{{Name: "readers", Match: caddyhttp.RawMatcherSets{{"method": []byte(`["GET"]`)}}}},
@@ -212,7 +225,7 @@ func (i *issuer) gates() *Gates {
 		i.t.Fatal(err)
 	}
 	i.policies = map[string]*policy.Policy{"office": office}
-	g := &Gates{Named: map[string]*Gate{"wiki": site, "api": api}, From: []string{"127.0.0.1"}, Secret: "a-secret-of-the-gateway-that-is-long"}
+	g := &Gates{Named: map[string]*Gate{"wiki": site, "api": api, "limited": limited}, From: []string{"127.0.0.1"}, Secret: "a-secret-of-the-gateway-that-is-long"}
 	if err := g.Provision(ctx, i, []string{"office"}, nil); err != nil {
 		i.t.Fatal(err)
 	}

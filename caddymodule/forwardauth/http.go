@@ -103,6 +103,7 @@ func (g *Gates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // allow writes the one answer that lets a request pass.
 func allow(w http.ResponseWriter, r *http.Request, kind *profile, a Answer) {
 	h := w.Header()
+	maps.Copy(h, a.Limits)
 	maps.Copy(h, a.Identity)
 	if len(r.Header["Cookie"]) > 0 {
 		h.Set("Cookie", a.Cookie)
@@ -127,6 +128,9 @@ func deny(w http.ResponseWriter, kind *profile, a Answer) {
 		h.Set("WWW-Authenticate", `Bearer realm="gatehouse"`)
 		w.WriteHeader(http.StatusUnauthorized)
 		return
+	}
+	if kind == nginx && a.Status == http.StatusTooManyRequests {
+		a.Status = http.StatusForbidden // of all others it makes a 500
 	}
 	w.WriteHeader(a.Status)
 	w.Write(a.Body) //nolint:errcheck // the proxy went away

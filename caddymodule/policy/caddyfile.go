@@ -82,10 +82,10 @@ func readRule(d *caddyfile.Dispenser, into *[]*Rule, block *reference.Block) err
 	if d.NextArg() {
 		return d.Errf("%s: unexpected argument %q: its parts belong in a block", word, d.Val())
 	}
-	match := matcherTokens{}
+	match := MatcherTokens{}
 	known := caddyfileutil.Subdirectives{
 		"name":  caddyfileutil.Value(&r.Name, checkName),
-		"match": match.read,
+		"match": match.Read,
 		"need":  r.Need.ReadLine,
 		"when":  r.readWhen,
 	}
@@ -97,7 +97,7 @@ func readRule(d *caddyfile.Dispenser, into *[]*Rule, block *reference.Block) err
 	if err := caddyfileutil.ReadBlock(d, word, block, known); err != nil {
 		return err
 	}
-	set, err := match.set(d)
+	set, err := match.Set(d)
 	if err != nil {
 		return err
 	}
@@ -174,11 +174,12 @@ func (n *Need) readClaim(d *caddyfile.Dispenser) error {
 	return caddyfileutil.NoMore(d, "claim")
 }
 
-// matcherTokens are the tokens of the matchers of a rule, by the name of the matcher, as Caddy reads those of a named
+// MatcherTokens are the tokens of the matchers of a rule, by the name of the matcher, as Caddy reads those of a named
 // matcher: what several lines say of one matcher is one.
-type matcherTokens map[string][]caddyfile.Token
+type MatcherTokens map[string][]caddyfile.Token
 
-func (m matcherTokens) read(d *caddyfile.Dispenser) error {
+// Read reads a line or block of matchers after match.
+func (m MatcherTokens) Read(d *caddyfile.Dispenser) error {
 	before := len(m)
 	for nesting := d.Nesting(); d.NextArg() || d.NextBlock(nesting); {
 		name := d.Val()
@@ -201,8 +202,8 @@ func (m matcherTokens) read(d *caddyfile.Dispenser) error {
 	return nil
 }
 
-// set returns the matchers as JSON.
-func (m matcherTokens) set(d *caddyfile.Dispenser) (caddy.ModuleMap, error) {
+// Set returns the matchers as JSON.
+func (m MatcherTokens) Set(d *caddyfile.Dispenser) (caddy.ModuleMap, error) {
 	set := caddy.ModuleMap{}
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		mod, err := caddy.GetModule("http.matchers." + name)

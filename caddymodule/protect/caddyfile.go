@@ -107,6 +107,9 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		allow       { ... }
 //		deny        { ... }
 //		shadow      { ... }
+//		limit       <number>/<period> per <kind> [burst <number>] { match <matcher>... }
+//		quota       <number>/<period> per <kind> { match <matcher>... }
+//		plan
 //		preflight
 //		session     <duration>
 //		replay      on|off
@@ -144,6 +147,7 @@ func (p *Protect) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 
 func (p *Protect) subdirectives() caddyfileutil.Subdirectives {
 	known := p.Rules.Subdirectives()
+	maps.Copy(known, p.RateLimits.Subdirectives())
 	maps.Copy(known, caddyfileutil.Subdirectives{
 		"need":           p.Need.ReadLine,
 		"policy":         caddyfileutil.Values(&p.Policies, nil),

@@ -23,6 +23,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
+	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
@@ -31,10 +32,12 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/ratelimits"
 	"github.com/gatehouse-id/gatehouse/caddymodule/servertest/caddytest"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/limit"
 	"github.com/gatehouse-id/gatehouse/internal/recheck"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/web"
@@ -69,6 +72,7 @@ type fakeAuthority struct {
 
 	store    *badgerstore.Store // tells open requests of changes; nil: they are looked at again every few milliseconds
 	hasRules func(string) bool
+	limits   *limit.Counters
 	shelf    *shelf // with store
 }
 
@@ -429,6 +433,10 @@ func (p *testProtect) Provision(ctx caddy.Context) error {
 	if err := p.loadMatchers(ctx); err != nil {
 		return err
 	}
+	at := func(site string) ratelimits.Scope { return ratelimits.Scope{Site: site, Plans: testPlans(ctx)} }
+	if err := p.loadLimits(ctx, at, ""); err != nil {
+		return err
+	}
 	p.raiseReach()
 	return p.loadRules(ctx, func(name, _, _ string) *policy.Policy {
 		office := &policy.Policy{Allow: []*policy.Rule{{
@@ -467,7 +475,7 @@ func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
 		admit := func(*http.Request) bool { f.mu.Lock(); defer f.mu.Unlock(); return !f.closed }
 		return Entrance{
 			Authority: f, Parked: f.parked, Access: f.grants(), Policies: f.policies(), Pages: pages, Counter: f.counter,
-			Admit: admit, HasRules: f.hasRules, Leave: func() {}, Assertions: f.assertions, Proofs: f.proofs,
+			Admit: admit, HasRules: f.hasRules, Limits: f.limits, Leave: func() {}, Assertions: f.assertions, Proofs: f.proofs,
 		}, nil
 	}
 	p.origin = func(r *http.Request) audit.Origin {
@@ -512,6 +520,7 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 	g.fake.tokens[g.user] = person(1, "staff")
 	g.fake.parked = newForms(t, g.fake)
 	g.fake.proofs = newProofs(t, g.fake)
+	g.fake.limits = limit.NewCounters(nil, g.fake.now, zap.NewNop()) // nothing is written
 	g.access = &fakeAccess{store: g.fake.store, now: g.fake.now, states: map[string]AccessState{}, ends: map[string]time.Time{}}
 	g.fake.access = g.access
 	g.other = startOther(t)
@@ -558,13 +567,18 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 		"scoped.localhost":  `"login":true,"scopes":["assured"],"origins":["` + g.origin("scoped.localhost") + `"]`,
 		"dav.localhost": `"scopes":["a"],"audience":["https://aud.test"],"accept":["app_passwords"],"public":["/public/*"],"sites":["` +
 			g.origin("dav.localhost") + `"]`,
-		"code.localhost":     `"login":true,"accept":["app_passwords"],"origins":["` + g.origin("code.localhost") + `"]`,
-		"only.localhost":     `"login":true,"groups":["staff"],"clients":[],"origins":["` + g.origin("only.localhost") + `"]`,
-		"named.localhost":    `"login":true,"scopes":["a"],"clients":[],"origins":["` + g.origin("named.localhost") + `"]`,
-		"any.localhost":      `"login":true,"tokens":"any","origins":["` + g.origin("any.localhost") + `"]`,
-		"aud.localhost":      `"login":true,"audience":["https://aud.test"],"clients":[],"origins":["` + g.origin("aud.localhost") + `"]`,
-		"openid.localhost":   `"login":true,"scopes":["openid"],"clients":[],"origins":["` + g.origin("openid.localhost") + `"]`,
-		"byrule.localhost":   `"login":true,"clients":[],"rules":{"allow":[{"need":{"groups":["staff"]}},{"need":{"clients":["shop"]}}]},"origins":["` + g.origin("byrule.localhost") + `"]`,
+		"code.localhost":   `"login":true,"accept":["app_passwords"],"origins":["` + g.origin("code.localhost") + `"]`,
+		"only.localhost":   `"login":true,"groups":["staff"],"clients":[],"origins":["` + g.origin("only.localhost") + `"]`,
+		"named.localhost":  `"login":true,"scopes":["a"],"clients":[],"origins":["` + g.origin("named.localhost") + `"]`,
+		"any.localhost":    `"login":true,"tokens":"any","origins":["` + g.origin("any.localhost") + `"]`,
+		"aud.localhost":    `"login":true,"audience":["https://aud.test"],"clients":[],"origins":["` + g.origin("aud.localhost") + `"]`,
+		"openid.localhost": `"login":true,"scopes":["openid"],"clients":[],"origins":["` + g.origin("openid.localhost") + `"]`,
+		"byrule.localhost": `"login":true,"clients":[],"rules":{"allow":[{"need":{"groups":["staff"]}},{"need":{"clients":["shop"]}}]},"origins":["` + g.origin("byrule.localhost") + `"]`,
+		"limit.test": `"groups":["staff"],"public":["/public/*"],"sites":["http://limit.test"],"rate_limits":{"limits":[{"rate":"20/h","per":"ip"},` +
+			`{"rate":"3/h","per":"client"},{"rate":"1/h","per":"person","match":[{"method":["POST"]}]}]}`,
+		"quota.test":         `"sites":["http://quota.test"],"rate_limits":{"quotas":[{"rate":"2/month","per":"person"}],"limits":[{"rate":"100/s","per":"site"}]}`,
+		"plan.test":          `"sites":["http://plan.test"],"rate_limits":{"plan":true}`,
+		"limit.localhost":    `"login":true,"rate_limits":{"limits":[{"rate":"2/h","per":"session"}]},"origins":["` + g.origin("limit.localhost") + `"]`,
 		"method.test":        `"rules":{"deny":[{"match":[{"method":["DELETE"]}]}]}`,
 		"query.test":         `"rules":{"deny":[{"match":[{"query":{"debug":["*"]}}]}]}`,
 		"host.test":          `"rules":{"deny":[{"match":[{"not":[{"host":["host.test"]}]}]}]}`,

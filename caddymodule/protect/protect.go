@@ -32,10 +32,12 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/introspect"
 	"github.com/gatehouse-id/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/ratelimits"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/decisionlog"
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/limit"
 	"github.com/gatehouse-id/gatehouse/internal/recheck"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
@@ -97,6 +99,8 @@ type Protect struct {
 	Rules policy.Policy `json:"rules,omitzero"`
 	// Rules that are tried on every request that needs a credential, counted, and not enforced. Default: none.
 	Shadow *Shadow `json:"shadow,omitempty"`
+	// How often callers can come. Default: as often as they want.
+	RateLimits ratelimits.Options `json:"rate_limits,omitzero"`
 	// Whether CORS preflights go on without a credential, for APIs that scripts of other origins call. Default: false.
 	Preflight bool `json:"preflight,omitempty"`
 	// Whether a form that meets an ended session is kept for ten minutes, so it can be sent after the sign-in: on or
@@ -157,6 +161,7 @@ type Protect struct {
 	idps     []idp.RequestReader // their headers must not go upstream from other peers either
 	realm    string              // start of every challenge
 	remote   *introspect.Server  // nil: tokens are those of the local authority
+	limits   *ratelimits.Set     // nil: there are none
 	metadata *mcp.Sites          // of the sites of the configuration. nil: none are served
 
 	fingerprint string // of what decides about requests here
@@ -183,6 +188,7 @@ type Entrance struct {
 	Counter   counter                  // nil: nothing is counted
 	Refusals  *refusals.Recorder       // nil: refusals are logged alone
 	Decisions *decisionlog.Recorder    // nil: what shadow rules would decide is counted alone
+	Limits    *limit.Counters          // nil: nothing is limited
 	Admit     func(*http.Request) bool // whether a stranger may begin one more sign-in; nil: always
 	HasRules  func(text string) bool   // whether a site has these rules, see App.RegisterRules; nil: that is not known
 	Leave     func()
@@ -247,6 +253,8 @@ type App interface {
 	MCP() *mcp.Sites
 	// AcceptAppPasswords names the sites that accept app passwords. Sites do so while they are provisioned.
 	AcceptAppPasswords(place string, sites ...apppassword.Site)
+	// LimitsAt returns where the limits of a site hold, and its plans. Sites ask while they are provisioned.
+	LimitsAt(site string) ratelimits.Scope
 	// AcceptTokens says which access tokens open a site. Sites do so while they are provisioned.
 	AcceptTokens(sites ...client.Acceptance)
 }
@@ -315,6 +323,9 @@ func (p *Protect) ProvisionIn(ctx caddy.Context, a App) error {
 		return fmt.Errorf("protect: match: %w", err)
 	}
 	if err := p.loadMatchers(ctx); err != nil {
+		return err
+	}
+	if err := p.loadLimits(ctx, a.LimitsAt, string(matchers)); err != nil {
 		return err
 	}
 	if err := p.loadRules(ctx, a.UsePolicy); err != nil {
@@ -537,6 +548,9 @@ func (p *Protect) admit(g *requestState) (ok bool) {
 	if err != nil {
 		return p.writeRefusal(g, cannotTell(fmt.Errorf("matcher: %w", err)))
 	}
+	if guarded && p.limitAddress(g) {
+		return false
+	}
 	rec := receive(g.r)
 	if p.Login && p.ownPath(g, rec) {
 		return false
@@ -553,7 +567,7 @@ func (p *Protect) admit(g *requestState) (ok bool) {
 	if g.kept != "" { // nothing is kept for open paths
 		return p.writeRefusal(g, nothingKept)
 	}
-	if guarded && p.closed(g) {
+	if guarded && (p.closed(g) || p.limitCaller(g, nil, "")) {
 		return false
 	}
 	if guarded || !introduced(g.r) {
@@ -629,6 +643,12 @@ func (p *Protect) judge(g *requestState, rec *credentials) (passed bool) {
 		return p.writeRefusal(g, *bad)
 	}
 	v, d := p.decide(g.rules, who, c.site != nil)
+	if v == allowed {
+		if p.limitCaller(g, who, c.token) {
+			return false
+		}
+		defer func() { p.giveBack(g, passed) }()
+	}
 	if v == allowed && (who.UsageLimit > 0 || who.AppPassword != "") && !c.used(g.r) {
 		// A request that passes counts as one use, even if it passes several protects.
 		if who, err = c.use(g.r, in.Authority, p.origin); err != nil {
@@ -643,7 +663,12 @@ func (p *Protect) judge(g *requestState, rec *credentials) (passed bool) {
 		if v, d, err = p.applyGrant(g.r.Context(), in, g.rules, c, who, v, d); err != nil {
 			return p.writeRefusal(g, cannotTell(err))
 		}
-		c.granted = v == allowed
+		if c.granted = v == allowed; c.granted {
+			if p.limitCaller(g, who, c.token) {
+				return false
+			}
+			defer func() { p.giveBack(g, passed) }()
+		}
 	}
 	if g.decision = d; v != allowed {
 		return p.turnAway(g, rec, in.Authority, v)

@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/ratelimits"
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/ratelimit"
 	"github.com/gatehouse-id/gatehouse/internal/web"
@@ -34,6 +36,9 @@ type refusal struct {
 	signIn     string // where a browser begins a sign-in, for scripts
 	said       string // the operator's own text, in place of the page's and the description
 	cause      error  // for the log
+
+	wait    time.Duration       // until it can pass. 0: soon
+	limited *ratelimits.Refused // nil: something else has refused it
 }
 
 func malformed(text string) *refusal {
@@ -168,7 +173,10 @@ func (p *Protect) writeRefusal(g *requestState, f refusal) bool {
 	w, r := g.ResponseWriter, g.r
 	h := w.Header()
 	if f.status == http.StatusServiceUnavailable || f.status == http.StatusTooManyRequests {
-		ratelimit.RetryAfter(w, ratelimit.Soon)
+		ratelimit.RetryAfter(w, cmp.Or(f.wait, ratelimit.Soon))
+	}
+	if g.counted != nil {
+		g.counted.Tell(h)
 	}
 	switch {
 	case f.status == http.StatusUnauthorized, f.challenge != "":
@@ -251,11 +259,16 @@ func writeRefusal(w http.ResponseWriter, r *http.Request, f refusal, ref string)
 		LoginURL    string `json:"login_url,omitempty"`
 		Ref         string `json:"ref,omitempty"`
 	}{f.code, f.text, f.signIn, ref})
+	kind := "application/json;charset=UTF-8"
+	if f.limited != nil {
+		kind = "application/problem+json"
+		body, err = problemOf(f, ref)
+	}
 	if err != nil {
 		body = []byte("{}")
 	}
 	h := w.Header()
-	h.Set("Content-Type", "application/json;charset=UTF-8")
+	h.Set("Content-Type", kind)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Pragma", "no-cache")
 	h.Set("X-Content-Type-Options", "nosniff")

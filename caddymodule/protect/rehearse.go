@@ -14,8 +14,10 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/ratelimits"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/limit"
 	"github.com/gatehouse-id/gatehouse/internal/recheck"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -32,6 +34,8 @@ type Caller struct {
 	Now       time.Time
 	// Policies are those that are not in the Caddyfile. nil: they are not known.
 	Policies library
+	// Limits are asked and count nothing. nil: nothing is limited.
+	Limits *limit.Counters
 	// Granted reports whether an operator has granted a person access to a site. nil: no one has.
 	Granted func(ctx context.Context, personID, site string) (bool, error)
 }
@@ -46,6 +50,7 @@ const (
 	SignIn  Verdict = "sign-in" // a sign-in or a valid token could let it pass
 	StepUp  Verdict = "step-up" // a stronger sign-in would
 	Again   Verdict = "renew"   // a more recent sign-in would
+	Wait    Verdict = "wait"    // it passes once the caller has waited
 	Deny    Verdict = "deny"    // nothing would, for this caller
 	Invalid Verdict = "invalid" // the request has a form that no one gets through with
 )
@@ -53,8 +58,8 @@ const (
 // verdictOf are the reasons that a sign-in can fix. Others are Deny.
 var verdictOf = map[refusals.Reason]Verdict{
 	refusals.NoCredentials: SignIn, refusals.TokenInactive: SignIn, refusals.SessionEnded: SignIn, refusals.LevelTooLow: StepUp,
-	refusals.SignInTooOld: Again,
-	refusals.Malformed:    Invalid, refusals.TokenInQuery: Invalid, refusals.PathNotCanonical: Invalid, refusals.NotPlain: Invalid,
+	refusals.SignInTooOld: Again, refusals.RateLimited: Wait, refusals.QuotaUsed: Wait,
+	refusals.Malformed: Invalid, refusals.TokenInQuery: Invalid, refusals.PathNotCanonical: Invalid, refusals.NotPlain: Invalid,
 	refusals.AddressUnknown: Invalid, refusals.MethodNotAllowed: Invalid, refusals.UnknownSite: Invalid,
 }
 
@@ -71,6 +76,8 @@ type Rehearsal struct {
 	WantedLevel     int      `json:"wanted_level,omitempty"`
 	WantedAssurance int      `json:"wanted_assurance,omitempty"`
 	WantedScope     []string `json:"wanted_scopes,omitempty"`
+	// Limits are those by which the request would be counted.
+	Limits []ratelimits.Line `json:"limits,omitempty"`
 	// Granted is the site to which an operator has granted access, without which the request would be kept.
 	Granted string `json:"granted,omitempty"`
 	// Headers are the identity headers that go upstream.
@@ -85,7 +92,7 @@ func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller,
 	q := *p
 	stand := &standIn{who: c.Who}
 	q.enter = func(context.Context) (Entrance, error) {
-		in := Entrance{Authority: stand, Assertions: stand, Exchange: stand, Policies: c.Policies, Leave: func() {}}
+		in := Entrance{Authority: stand, Assertions: stand, Exchange: stand, Policies: c.Policies, Limits: c.Limits.Rehearsed(), Leave: func() {}}
 		if c.Granted != nil {
 			in.Access = grants(c.Granted)
 		}
@@ -148,6 +155,7 @@ func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller,
 	if g.ruling == nil {
 		g.ruling = q.fixed
 	}
+	out.Limits = g.counted.Lines()
 	out.Rules = g.ruling.rules.Trace(g.rules, g.selected, g.decision, facts)
 	return out, err
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/ratelimits"
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 )
 
@@ -42,6 +43,7 @@ type requestState struct {
 	foreign    bool                 // its bearer token is one of the application, and its session decides
 	upgrade    bool                 // the client asked to leave HTTP
 	webSocket  bool                 // and may, for this
+	counted    *ratelimits.Counted  // how often its sender has come. nil: nothing is limited here
 
 	asked    bool // whether the next two are known
 	entrance Entrance

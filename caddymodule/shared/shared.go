@@ -26,6 +26,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/cluster"
 	"github.com/gatehouse-id/gatehouse/internal/decisionlog"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/limit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/stats"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -51,6 +52,7 @@ type OpenStore struct {
 	Refused *denial.Recorder
 	Decided *decisionlog.Recorder
 	Proofs  *dpop.Memory
+	Limits  *limit.Counters
 	Shared  bool // several processes can use the store
 	log     *zap.Logger
 
@@ -89,6 +91,7 @@ func newOpenStore(store storage.Store, node *cluster.Node, options string, log *
 	o.Decided = decisionlog.NewRecorder(store, nil, log.Named("decisions"))
 	_, o.Shared = store.(storage.Shared)
 	o.Proofs = dpop.NewMemory(store, time.Now, log.Named("proofs"))
+	o.Limits = limit.NewCounters(store, nil, log.Named("limits"))
 	o.Metrics.Unkept = o.Refused.Lost
 	o.Metrics.Sites = stats.NewBuffer(store, nil, rand.Reader, log.Named("statistics"))
 	work, stop := context.WithCancel(context.Background())
@@ -103,6 +106,7 @@ func newOpenStore(store storage.Store, node *cluster.Node, options string, log *
 		workers.Go(func() { o.Decided.Run(work) })
 		workers.Go(func() { o.Proofs.Run(work) })
 		workers.Go(func() { o.Metrics.Sites.Run(work) })
+		workers.Go(func() { o.Limits.Quotas.Run(work) })
 		workers.Go(func() { o.Node.Lead(work, roleCounts, stats.New(store, nil, log.Named("statistics")).Run) })
 		workers.Go(func() { o.Node.Lead(work, roleLists, personindex.New(store, nil, log.Named("lists")).Run) })
 		workers.Wait()
@@ -173,7 +177,11 @@ func Open(ctx context.Context, s Storage, keys [][]byte, cost secret.HashCost, l
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("storage %s: %w", s.Place(), err), store.Close())
 		}
-		return newOpenStore(store, node, s.Options(), log), nil
+		o := newOpenStore(store, node, s.Options(), log)
+		if err := o.Limits.Quotas.Load(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("storage %s: %w", s.Place(), err), o.Destruct())
+		}
+		return o, nil
 	})
 	if err != nil {
 		return nil, err

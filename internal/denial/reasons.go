@@ -25,6 +25,8 @@ const (
 	NoRule          Reason = "no_rule_allows"
 	PolicyMissing   Reason = "policy_missing"
 	NotAllowed      Reason = "not_allowed"
+	RateLimited     Reason = "rate_limited"
+	QuotaUsed       Reason = "quota_used"
 	// NotAnAppPassword is about what is sent by Basic where app passwords are accepted.
 	NotAnAppPassword Reason = "not_an_app_password" //nolint:gosec // no secret
 
@@ -155,6 +157,14 @@ var meanings = map[Reason]meaning{
 	},
 	NotAllowed: {"the caller has no right to do this", "Give the caller the right, in the configuration."},
 
+	RateLimited: {
+		"the caller has come too often in a short time",
+		"Wait for the seconds of Retry-After. The detail names the limit: raise it at the site or in the plan.",
+	},
+	QuotaUsed: {
+		"the caller has used up a quota",
+		"Wait for the next period. The detail names the quota: raise it at the site or in the plan.",
+	},
 	NotAnAppPassword: {
 		"the password that was sent by Basic is no app password",
 		"Make one on the account page Security, for this site, and put it into the program in place of the password.",

@@ -21,7 +21,7 @@ type Places map[string]string
 var named = map[string]bool{
 	"scope": true, "policy": true, "client": true, "api_client": true, "idp": true, "person": true, "storage": true, "mail": true,
 	"sms": true, "push": true,
-	"forward_auth": true, "service_provider": true, "trust_issuer": true,
+	"forward_auth": true, "plan": true, "group": true, "service_provider": true, "trust_issuer": true,
 }
 
 // ReadPlaces notes the places of a directive and of all words in its block, and sets the dispenser back to the

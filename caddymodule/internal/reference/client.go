@@ -177,6 +177,11 @@ scopes openid profile email`,
 			Text: "Further origins of web pages whose scripts can call the token endpoint.", Example: "origins https://www.example.com",
 		},
 		{
+			Word: "plan", Arguments: "<name>", Default: "that of the person's groups, or the default plan", Example: "plan gold",
+			Text:   "The [plan](#plan) of the client, which counts all of its requests, for whichever person.",
+			Beside: "plan gold {\n\tlimit 1000/min\n}",
+		},
+		{
 			Word: "max_sessions", Arguments: "<number>", Default: "`25`",
 			Text: "How many sign-ins of one person the client can hold at once: 1 to 1000. The oldest gives way.", Example: "max_sessions 5",
 		},

@@ -38,6 +38,10 @@ func ofGates(of []Option) []Option {
 		switch of[i].Word {
 		case "shadow":
 			of[i].Blocks, of[i].Arguments, of[i].Example = nil, "{ … }", "shadow {\n\tdeny {\n\t\tmatch method DELETE\n\t}\n}"
+		case "limit", "quota":
+			of[i].Blocks = nil
+		case "plan":
+			of[i].Beside = "plan gold {\n\tlimit 1000/min\n}"
 		case "introspect":
 			of[i].Blocks, of[i].Arguments = nil, "<url> { … }"
 			of[i].Example = "introspect https://login.corp.example/oauth/introspect {\n\tclient ops {env.OPS_SECRET}\n}"

@@ -49,6 +49,11 @@ var Gatehouse = Block{
 			Text: "Clients that register themselves.",
 		},
 		{Word: "policy", Arguments: "<name>", Repeats: true, Text: "Rules that sites share.", Blocks: []*Block{&Policy}},
+		{
+			Word: "plan", Arguments: "<name>", Repeats: true, Text: "Limits and quotas that clients and people have at several sites together.",
+			Blocks: []*Block{&Plan},
+		},
+		{Word: "group", Arguments: "<name>", Repeats: true, Text: "The plan of the people in a group.", Blocks: []*Block{&Group}},
 		{Word: "forward_auth", Arguments: "<name>", Repeats: true, Text: "A site that another proxy serves.", Blocks: []*Block{&ForwardAuth}},
 		{
 			Word: "forward_auth_any", Arguments: "on|off", Default: "off: a question about another origin is refused",

@@ -67,6 +67,20 @@ var Protect = Block{
 		siteNeed, sitePolicy, siteAllow, siteDeny,
 		{Word: "shadow", Default: "none", Text: "Rules that are tried and not enforced.", Blocks: []*Block{&Shadow}},
 		{
+			Word: "limit", Arguments: "<number>/<period> per client|person|app_password|session|token|ip|site|claim <name> [burst <number>]", Repeats: true,
+			Default: "as fast as callers want", Blocks: []*Block{&Limit}, Example: "limit 100/min per client burst 20\nlimit 20/s per ip",
+			Text: "A limit of speed. Requests above it are answered with 429.",
+		},
+		{
+			Word: "quota", Arguments: "<number>/<period> per client|person|app_password|session|token|site|claim <name>", Repeats: true,
+			Default: "any number", Blocks: []*Block{&Quota}, Example: "quota 10000/30d per client",
+			Text: "A number of requests in a period, kept over restarts.",
+		},
+		{
+			Word: "plan", Default: "plans do not hold here", Example: "plan",
+			Text: "The [plans](#plan) of clients and groups hold here.",
+		},
+		{
 			Word: "preflight", Default: "they need a credential, too",
 			Text: "CORS preflights go on without a credential, for APIs that scripts of other origins call.", Example: "preflight",
 		},

@@ -1,0 +1,171 @@
+package caddymodule_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
+)
+
+// counts returns how many of n requests pass.
+func counts(t *testing.T, s *servertest.Server, token string, n int) (passed int) {
+	t.Helper()
+	for range n {
+		switch got := s.Enters(token); got {
+		case http.StatusOK:
+			passed++
+		case http.StatusTooManyRequests:
+		default:
+			t.Fatalf("status = %d, want 200 or 429", got)
+		}
+	}
+	return passed
+}
+
+// TestLimitsOverReloads: a reload keeps what was counted by the limits that stay, wherever they are in the file, and
+// begins again with others.
+func TestLimitsOverReloads(t *testing.T) {
+	s := servertest.NewServer(t)
+	s.Site = "protect orders.read {\n\t\tlimit 5/h per client\n\t}"
+	s.MustLoad()
+	token := s.Token()
+	if n := counts(t, s, token, 3); n != 3 {
+		t.Fatalf("%d of 3 passed", n)
+	}
+	s.Extra, s.Site = "scope another {\n\tdescription Lines before it.\n}", "# and here\n\tprotect orders.read {\n\t\tlimit 1000/s per ip\n\t\tlimit 5/h per client\n\t}"
+	s.MustLoad()
+	if n := counts(t, s, token, 5); n != 2 {
+		t.Errorf("%d passed after the reload, want the 2 that were left", n)
+	}
+	s.Site = "protect orders.read {\n\t\tlimit 6/h per client\n\t}"
+	s.MustLoad()
+	if n := counts(t, s, token, 8); n != 6 {
+		t.Errorf("%d passed with another limit, want 6", n)
+	}
+}
+
+// TestQuotaOverRestarts: what was used of a quota is kept.
+func TestQuotaOverRestarts(t *testing.T) {
+	s := servertest.NewServer(t)
+	s.Site = "protect orders.read {\n\t\tquota 4/12month per client\n\t}"
+	s.MustLoad()
+	token := s.Token()
+	if n := counts(t, s, token, 3); n != 3 {
+		t.Fatalf("%d of 3 passed", n)
+	}
+	s.Stop()
+	s.MustLoad()
+	if n := counts(t, s, token, 3); n != 1 {
+		t.Errorf("%d passed after the restart, want the one that was left", n)
+	}
+	s.Stop()
+	s.Site = "protect orders.read {\n\t\tquota 6/12month per client\n\t}"
+	s.MustLoad()
+	if n := counts(t, s, token, 3); n != 2 {
+		t.Errorf("%d passed with a larger quota, want 2", n)
+	}
+}
+
+// TestPlansOfTheCaddyfile: clients have the plan that they name at every site with plan.
+func TestPlansOfTheCaddyfile(t *testing.T) {
+	s := servertest.NewServer(t)
+	s.Extra = "plan gold {\n\tlimit 1000/s\n\tquota 4/12month\n}\nplan free {\n\tlimit 2/h\n\tdefault\n}\ngroup staff {\n\tplan gold\n}"
+	s.Site = "protect orders.read {\n\t\tplan\n\t}"
+	s.MustLoad()
+	if n := counts(t, s, s.Token(), 4); n != 2 {
+		t.Errorf("%d passed with the default plan, want 2", n)
+	}
+	s.Extra = strings.Replace(s.Extra, "\tdefault\n", "", 1)
+	s.MustLoad()
+	s.WantFinding("no plan is the default")
+	s.Extra += "\nclient gilded {\n\tsecret " + servertest.TestSecret + "\n\tgrants client_credentials\n\tscopes orders.read\n\tdefault_scopes orders.read\n\tplan gold\n}"
+	s.MustLoad()
+	r := s.Request(http.MethodPost, s.Issuer()+"/oauth/token", strings.NewReader("grant_type=client_credentials"))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.SetBasicAuth("gilded", servertest.TestSecret)
+	_, body := s.Do(r) //nolint:bodyclose // it is read and closed
+	token := servertest.Decode[struct {
+		Token string `json:"access_token"`
+	}](t, body).Token
+	if n := counts(t, s, token, 6); n != 4 {
+		t.Errorf("%d passed with the plan gold, want 4", n)
+	}
+}
+
+// TestLimitsAreExplained: explain says what is left, counts nothing, and why says which limit has refused a request.
+func TestLimitsAreExplained(t *testing.T) {
+	s := servertest.NewServer(t)
+	s.Site = "protect orders.read {\n\t\tlimit 2/h per client\n\t\tquota 10/12month per site\n\t}"
+	s.MustLoad()
+	token := s.Token()
+	ask := func(wants ...string) {
+		t.Helper()
+		out := s.Run("", "explain", "--token", token, "--url", "http://"+s.API+"/")
+		for _, want := range wants {
+			if !strings.Contains(out, want) {
+				t.Errorf("explain = %s, want %q in it", out, want)
+			}
+		}
+	}
+	for range 3 {
+		ask("allow: it passes", "limit 2/h per client: 1 left", "quota 10/12month per site: 9 left")
+	}
+	if n := counts(t, s, token, 2); n != 2 {
+		t.Errorf("%d of 2 passed: explain has counted", n)
+	}
+	ask("wait: it has to wait", "> limit 2/h per client: 0 left", "client sees  429")
+	r := s.Request(http.MethodGet, "http://"+s.API+"/", nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	_, body := s.Do(r) //nolint:bodyclose // it is read and closed
+	ref := servertest.Decode[struct {
+		Ref string `json:"ref"`
+	}](t, body).Ref
+	if out := s.Run("", "why", ref); !strings.Contains(out, "too often") || !strings.Contains(out, "limit 2/h per client") {
+		t.Errorf("why = %s, want the limit", out)
+	}
+}
+
+// TestLimitMistakes: each mistake is an error with file and line.
+func TestLimitMistakes(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ global, site, want string }{
+		"nothing":                 {"", "limit", "want a number and a period"},
+		"no kind of caller":       {"", "limit 100/min", "say which callers it counts"},
+		"an unknown unit":         {"", "limit 100/week per client", `the unit "week" is unknown`},
+		"no number":               {"", "limit per client", "want a number and a period, such as 100/min"},
+		"a misspelt word":         {"", "limit 100/min per cleint", "did you mean client?"},
+		"another word":            {"", "limit 100/min each client", `unexpected "each"`},
+		"a claim without a name":  {"", "limit 100/min per claim", "the name of the claim is missing"},
+		"per twice":               {"", "limit 100/min per client per person", "per is already set"},
+		"a burst of nothing":      {"", "limit 100/min per client burst 0", "burst"},
+		"a burst without a value": {"", "limit 100/min per client burst", "burst: a value is missing"},
+		"a month":                 {"", "limit 100/month per client", "months are for a quota"},
+		"a quota of addresses":    {"", "quota 100/d per ip", "per ip is for limits"},
+		"a quota with a burst":    {"", "quota 100/d per client burst 3", "burst is for limits"},
+		"an unknown matcher":      {"", "limit 100/min per client {\n\t\t\tmatch groups staff\n\t\t}", "need groups staff"},
+		"an unknown option":       {"", "limit 100/min per client {\n\t\t\tonly method POST\n\t\t}", `unrecognized subdirective "only"`},
+		"no plans":                {"", "plan", "there are no plans"},
+		"a plan of addresses":     {"plan gold {\n\t\t\tlimit 1/s per ip\n\t\t}", "", "a plan counts its holders"},
+		"an empty plan":           {"plan gold {\n\t\t\tdefault\n\t\t}", "", "neither a limit nor a quota"},
+		"two defaults":            {"plan a {\n\t\t\tlimit 1/s\n\t\t\tdefault\n\t\t}\n\t\tplan b {\n\t\t\tlimit 1/s\n\t\t\tdefault\n\t\t}", "", "a is the default already"},
+		"a plan that is nowhere":  {"plan gold {\n\t\t\tlimit 1/s\n\t\t}\n\t\tgroup staff {\n\t\t\tplan gould\n\t\t}", "", "did you mean gold?"},
+		"a client of no plan":     {"plan gold {\n\t\t\tlimit 1/s\n\t\t}\n\t\tclient a {\n\t\t\tpublic\n\t\t\tredirect_uris https://a.example.com/\n\t\t\tgrants authorization_code\n\t\t\tplan silver\n\t\t}", "", "there is no plan silver"},
+		"a group without a plan":  {"group staff {\n\t\t}", "", "plan is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := "{\n\tgatehouse {\n\t\tissuer https://auth.example.com\n\t\t" + tt.global + "\n\t}\n}\nauth.example.com {\n\tgatehouse\n}\n" +
+				"api.example.com {\n\tprotect {\n\t\t" + tt.site + "\n\t}\n}\n"
+			raw, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(text), map[string]any{"filename": "Caddyfile"})
+			if err == nil {
+				err = servertest.Validate(t, raw)
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "Caddyfile:") {
+				t.Errorf("the error is %v, want %q, file and line", err, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,82 @@
+package limit
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// How many keys are remembered. Strangers have addresses, so they have a table of their own.
+const (
+	addressKeys = 600_000
+	callerKeys  = 200_000
+	quotaKeys   = 200_000
+)
+
+// Counters are those of a process.
+type Counters struct {
+	addresses, callers *table
+	Quotas             *Quotas
+	rehearsed          bool
+}
+
+// NewCounters returns the counters of a store. now is the system's clock if it is nil.
+func NewCounters(store storage.Store, now func() time.Time, log *zap.Logger) *Counters {
+	return &Counters{
+		addresses: newTable(addressKeys), callers: newTable(callerKeys), Quotas: newQuotas(store, quotaKeys, now, log),
+	}
+}
+
+// Rehearsed returns counters that say the same and count nothing.
+func (c *Counters) Rehearsed() *Counters {
+	if c == nil {
+		return nil
+	}
+	out := *c
+	out.rehearsed = true
+	return &out
+}
+
+// Take counts a request in a bucket. address says that the key is one.
+func (c *Counters) Take(address bool, k Key, b *Bucket, now time.Time) State {
+	t := c.callers
+	if address {
+		t = c.addresses
+	}
+	if c.rehearsed {
+		return t.look(k, b, now)
+	}
+	return t.take(k, b, now)
+}
+
+// Return takes back the count of a caller that is no address.
+func (c *Counters) Return(k Key, b *Bucket) {
+	if !c.rehearsed {
+		c.callers.giveBack(k, b)
+	}
+}
+
+// TakeQuota counts a request of a quota.
+func (c *Counters) TakeQuota(k Key, r Rate, now time.Time) State {
+	if c.rehearsed {
+		return c.Quotas.look(k, r, now)
+	}
+	return c.Quotas.take(k, r, now)
+}
+
+// ReturnQuota takes back the count of a quota.
+func (c *Counters) ReturnQuota(k Key) {
+	if !c.rehearsed {
+		c.Quotas.giveBack(k)
+	}
+}
+
+// Most is the largest number of requests that can remain.
+func (b *Bucket) Most() int64 {
+	if b.Burst == 0 {
+		return b.Rate.Count
+	}
+	return b.Burst
+}

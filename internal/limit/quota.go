@@ -1,0 +1,383 @@
+package limit
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"math"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/gatehouse-id/gatehouse/storage"
+)
+
+// FlushEvery is the time between two writes. What was counted since the last one is lost when the process is killed,
+// and not known to other nodes.
+const FlushEvery = time.Second
+
+const (
+	quotaShards = 16
+	perUpdate   = 500 // records
+	stopWait    = 5 * time.Second
+)
+
+// Marks are the shares of a quota, in percent, at which its owner is told.
+var Marks = []int64{80, 100}
+
+// Quotas counts in periods. It counts in memory, writes what was counted every FlushEvery, and learns then what other
+// nodes have counted.
+type Quotas struct {
+	store storage.Store
+	now   func() time.Time
+	log   *zap.Logger
+	seed  maphash.Seed
+
+	// Reached, if it is not nil, is called in the transaction that stores the request with which a share of Marks is used.
+	// It is called once in a period, on one of the nodes.
+	Reached func(tx storage.Tx, u Use, percent int64) error
+
+	shards [quotaShards]quotaShard
+	flush  sync.Mutex // one at a time
+}
+
+type quotaShard struct {
+	mu      sync.Mutex // guards what follows
+	max     int
+	entries map[Key]*usage
+	changed []*usage // with something to write or to read
+	late    []saving // of periods that are over
+}
+
+type usage struct {
+	key        Key
+	limit      int64 // 0: no one has asked since the start
+	start, end int64 // of the period, in nanoseconds since 1970
+	used       int64 // with what is not written yet
+	unsaved    int64
+	listed     bool // in changed
+}
+
+// saving is a number to be added to a record.
+type saving struct {
+	of         *usage // nil: its period is over
+	key        Key
+	limit      int64
+	start, end int64
+	add, total int64
+}
+
+// newQuotas returns the quotas of a store for a number of keys. Call Load before they count, and Run.
+func newQuotas(store storage.Store, keys int, now func() time.Time, log *zap.Logger) *Quotas {
+	if now == nil {
+		now = time.Now
+	}
+	q := &Quotas{store: store, now: now, log: log, seed: maphash.MakeSeed()}
+	for i := range q.shards {
+		q.shards[i].max, q.shards[i].entries = max(1, keys/quotaShards), map[Key]*usage{}
+	}
+	return q
+}
+
+func (q *Quotas) shardOf(k Key) *quotaShard {
+	return &q.shards[maphash.Comparable(q.seed, k)%quotaShards]
+}
+
+// Load reads what was used of the periods that are not over.
+func (q *Quotas) Load(ctx context.Context) error {
+	now := q.now()
+	return q.store.View(ctx, func(tx storage.Tx) error {
+		for e, err := range used.Scan(tx, storage.Range{}) {
+			if err != nil {
+				return fmt.Errorf("read what was used of quotas: %w", err)
+			}
+			r := e.Value
+			if !r.End.After(now) {
+				continue
+			}
+			k := Key{Rule: r.Rule, Name: r.Name}
+			copy(k.Addr[:], r.Addr)
+			s := q.shardOf(k)
+			s.mu.Lock()
+			if known := s.entries[k]; len(s.entries) < s.max && (known == nil || known.end > r.End.UnixNano()) {
+				s.entries[k] = &usage{key: k, end: r.End.UnixNano(), used: r.Used} // the rule knows the start
+			}
+			s.mu.Unlock()
+		}
+		return nil
+	})
+}
+
+// take counts a request of a key if its quota is not used up.
+func (q *Quotas) take(k Key, r Rate, now time.Time) State {
+	s, at := q.shardOf(k), now.UnixNano()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := s.usage(k, r, now)
+	if u == nil {
+		return State{Retry: FlushEvery, Reset: FlushEvery}
+	}
+	ok := u.used < r.Count
+	if ok {
+		u.used++
+		u.unsaved++
+	}
+	s.list(u) // when it is used up, too: someone may have lifted it
+	return u.state(ok, at)
+}
+
+// giveBack takes back the count of a request that something else has refused.
+func (q *Quotas) giveBack(k Key) {
+	s := q.shardOf(k)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if u := s.entries[k]; u != nil && u.used > 0 {
+		u.used--
+		u.unsaved--
+		s.list(u)
+	}
+}
+
+// look returns what take would say, and counts nothing.
+func (q *Quotas) look(k Key, r Rate, now time.Time) State {
+	s, at := q.shardOf(k), now.UnixNano()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := usage{limit: r.Count}
+	if known := s.entries[k]; known != nil && at < known.end {
+		u.used, u.end = known.used, known.end
+	} else {
+		_, end := r.Per.around(now)
+		u.end = end.UnixNano()
+	}
+	ok := u.used < r.Count
+	if ok {
+		u.used++
+	}
+	return u.state(ok, at)
+}
+
+func (u *usage) state(ok bool, now int64) State {
+	s := State{OK: ok, Remaining: max(0, u.limit-u.used), Reset: max(0, time.Duration(u.end-now))}
+	if s.Remaining == 0 {
+		s.Retry = s.Reset
+	}
+	return s
+}
+
+// usage returns the usage of a key in the period of now, or nil if there is no room. mu is held.
+func (s *quotaShard) usage(k Key, r Rate, now time.Time) *usage {
+	at := now.UnixNano()
+	u := s.entries[k]
+	if u != nil && at < u.end && u.limit == r.Count {
+		return u
+	}
+	start, end := r.Per.around(now)
+	switch {
+	case u == nil:
+		if len(s.entries) >= s.max && !s.makeRoom(at) {
+			return nil
+		}
+		u = &usage{key: k, end: end.UnixNano()}
+		s.entries[k] = u
+	case at >= u.end:
+		if u.unsaved != 0 {
+			s.late = append(s.late, saving{key: k, limit: u.limit, start: u.start, end: u.end, add: u.unsaved})
+		}
+		u.used, u.unsaved, u.end = 0, 0, end.UnixNano()
+	}
+	u.limit = r.Count
+	if u.end == end.UnixNano() { // and not a clock that went back
+		u.start = start.UnixNano()
+	}
+	return u
+}
+
+// makeRoom forgets a key of a period that is over, or one whose count is written and not used up, which is read again
+// when it comes back. mu is held.
+func (s *quotaShard) makeRoom(now int64) bool {
+	n := 0
+	for k, u := range s.entries {
+		if u.unsaved == 0 && !u.listed && (u.end <= now || u.used < u.limit) {
+			delete(s.entries, k)
+			return true
+		}
+		if n++; n > look {
+			break
+		}
+	}
+	return false
+}
+
+func (s *quotaShard) list(u *usage) {
+	if !u.listed {
+		u.listed = true
+		s.changed = append(s.changed, u)
+	}
+}
+
+// lift forgets what a key has used in the present period of a rate.
+func (q *Quotas) lift(ctx context.Context, k Key, r Rate) error {
+	q.flush.Lock()
+	defer q.flush.Unlock()
+	start, _ := r.Per.around(q.now())
+	if err := q.store.Update(ctx, func(tx storage.Tx) error { return used.Delete(tx, usedKey(k, start.UnixNano())) }); err != nil {
+		return err
+	}
+	s := q.shardOf(k)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if u := s.entries[k]; u != nil {
+		u.used, u.unsaved = 0, 0
+	}
+	return nil
+}
+
+// near returns the keys that have used at least a share of their quota, the most used first, at most limit of them.
+func (q *Quotas) near(share float64, limit int, now time.Time) []Use {
+	var out []Use
+	at := now.UnixNano()
+	for i := range q.shards {
+		s := &q.shards[i]
+		s.mu.Lock()
+		for k, u := range s.entries {
+			if u.limit > 0 && at < u.end && float64(u.used) >= share*float64(u.limit) {
+				out = append(out, Use{Key: k, Used: u.used, Limit: u.limit, State: u.state(u.used < u.limit, at)})
+			}
+		}
+		s.mu.Unlock()
+		out = most(out, limit)
+	}
+	return out
+}
+
+// Run writes every FlushEvery what was counted, until ctx ends, and what was counted until then.
+func (q *Quotas) Run(ctx context.Context) {
+	tick := time.NewTicker(FlushEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
+			q.tell(q.Flush(last))
+			cancel()
+			return
+		case <-tick.C:
+			q.tell(q.Flush(ctx))
+		}
+	}
+}
+
+func (q *Quotas) tell(err error) {
+	if err != nil {
+		q.log.Warn("what was used of quotas is not written yet", zap.Error(err))
+	}
+}
+
+// Flush writes what was counted and reads what other nodes have counted.
+func (q *Quotas) Flush(ctx context.Context) error {
+	q.flush.Lock()
+	defer q.flush.Unlock()
+	var all []saving
+	for i := range q.shards {
+		all = q.shards[i].collect(all)
+	}
+	for len(all) > 0 {
+		some := all[:min(len(all), perUpdate)]
+		if err := q.save(ctx, some); err != nil {
+			for _, one := range all {
+				q.undo(one)
+			}
+			return err
+		}
+		all = all[len(some):]
+	}
+	return nil
+}
+
+func (s *quotaShard) collect(all []saving) []saving {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all = append(all, s.late...)
+	for _, u := range s.changed {
+		all = append(all, saving{of: u, key: u.key, limit: u.limit, start: u.start, end: u.end, add: u.unsaved})
+		u.unsaved, u.listed = 0, false
+	}
+	s.changed, s.late = nil, nil
+	return all
+}
+
+// save adds to the records, and tells those whose quota is nearly used up.
+func (q *Quotas) save(ctx context.Context, list []saving) error {
+	if err := q.store.Update(ctx, func(tx storage.Tx) error {
+		for i := range list {
+			if err := q.add(tx, &list[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, one := range list {
+		if one.of == nil {
+			continue
+		}
+		s := q.shardOf(one.key)
+		s.mu.Lock()
+		if one.of.start == one.start {
+			one.of.used = one.total + one.of.unsaved
+		}
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+func (q *Quotas) add(tx storage.Tx, one *saving) error {
+	key := usedKey(one.key, one.start)
+	r, known, err := used.Find(tx, key)
+	if err != nil {
+		return err
+	}
+	before := r.Used
+	one.total = max(0, before+one.add)
+	if one.add == 0 && (known || one.total == 0) {
+		return nil
+	}
+	end := time.Unix(0, one.end).UTC()
+	r = usedRecord{Rule: one.key.Rule, Name: one.key.Name, End: end, Used: one.total}
+	if one.key.Addr != [16]byte{} {
+		r.Addr = one.key.Addr[:]
+	}
+	if err := used.Put(tx, key, r, end.Add(keptAfter)); err != nil {
+		return err
+	}
+	if q.Reached == nil {
+		return nil
+	}
+	for i := len(Marks) - 1; i >= 0; i-- {
+		mark := int64(math.Ceil(float64(one.limit) * float64(Marks[i]) / 100))
+		if before < mark && mark <= one.total {
+			return q.Reached(tx, Use{Key: one.key, Used: one.total, Limit: one.limit}, Marks[i])
+		}
+	}
+	return nil
+}
+
+// undo keeps what could not be written for the next time.
+func (q *Quotas) undo(one saving) {
+	s := q.shardOf(one.key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case one.of == nil || one.of.start != one.start:
+		if one.add != 0 {
+			one.of = nil
+			s.late = append(s.late, one)
+		}
+	default:
+		one.of.unsaved += one.add
+		s.list(one.of)
+	}
+}
