@@ -90,6 +90,12 @@ http://localhost:0 {
 http://127.0.0.1:0 {
 	@protected path /protected
 	protect @protected a
+	@limited path /limited
+	protect @limited a {
+		limit 1000000/s per ip
+		limit 1000000/s per client
+		quota 1000000M/month per client
+	}
 	@elsewhere path /elsewhere
 	protect @elsewhere a {
 		introspect %s {
@@ -145,6 +151,7 @@ http://127.0.0.1:0 {
 	for _, bb := range []struct{ name, path, token string }{
 		{"without", "/open", ""},
 		{"client", "/protected", token("bench", own)},
+		{"limited", "/limited", token("bench", own)},
 		{"person", "/protected", token("bench", demo)},
 		{"jwt", "/protected", token("jwt", own)},
 		{"person-jwt", "/protected", token("jwt", demo)},

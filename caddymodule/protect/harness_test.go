@@ -578,7 +578,7 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 			`{"rate":"3/h","per":"client"},{"rate":"1/h","per":"person","match":[{"method":["POST"]}]}]}`,
 		"quota.test":         `"sites":["http://quota.test"],"rate_limits":{"quotas":[{"rate":"2/month","per":"person"}],"limits":[{"rate":"100/s","per":"site"}]}`,
 		"plan.test":          `"sites":["http://plan.test"],"rate_limits":{"plan":true}`,
-		"limit.localhost":    `"login":true,"rate_limits":{"limits":[{"rate":"2/h","per":"session"}]},"origins":["` + g.origin("limit.localhost") + `"]`,
+		"limit.localhost":    `"login":true,"rate_limits":{"limits":[{"rate":"2/h","per":"session"},{"rate":"100/h","per":"ip"}]},"origins":["` + g.origin("limit.localhost") + `"]`,
 		"method.test":        `"rules":{"deny":[{"match":[{"method":["DELETE"]}]}]}`,
 		"query.test":         `"rules":{"deny":[{"match":[{"query":{"debug":["*"]}}]}]}`,
 		"host.test":          `"rules":{"deny":[{"match":[{"not":[{"host":["host.test"]}]}]}]}`,

@@ -46,7 +46,11 @@ func (p *Protect) limitCaller(g *requestState, who *token.Introspection, credent
 	if p.limits == nil {
 		return false
 	}
-	return p.limit(g, p.limits.After, ratelimits.Call{Who: who, Credential: credential})
+	if p.limit(g, p.limits.After, ratelimits.Call{Who: who, Credential: credential}) {
+		return true
+	}
+	g.counted.Tell(g.Header())
+	return false
 }
 
 func (p *Protect) limit(g *requestState, count ratelimits.Step, call ratelimits.Call) (refused bool) {
@@ -66,7 +70,6 @@ func (p *Protect) limit(g *requestState, count ratelimits.Step, call ratelimits.
 	case f != nil:
 		p.writeRefusal(g, tooMany(f))
 	default:
-		g.counted.Tell(g.Header())
 		return false
 	}
 	return true

@@ -204,6 +204,9 @@ func TestLimitPage(t *testing.T) {
 	for range 2 {
 		g.passed(t, g.open(t, "limit.localhost", "/", "Cookie: "+own))
 	}
+	if a := g.open(t, "limit.localhost", "/"); a.StatusCode != http.StatusFound || a.Header.Get("RateLimit") == "" {
+		t.Errorf("a stranger: status = %d, %v, want 302 with the fields", a.StatusCode, a.Header)
+	}
 	for lang, want := range map[string]string{"en": "going too fast", "de": "Zu viele Anfragen"} {
 		a := g.open(t, "limit.localhost", "/", "Cookie: "+own, "Accept-Language: "+lang)
 		g.refused(t, a, http.StatusTooManyRequests)

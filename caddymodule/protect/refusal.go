@@ -142,6 +142,7 @@ func (p *Protect) turnAway(g *requestState, rec *credentials, auth authority, v 
 	if g.site != nil && slices.Contains([]verdict{noCredentials, inactive, tooOld, tooLow}, v) && isNavigation(g.r) {
 		g.reason = reasons[v]
 		p.countKept(g.entrance.Counter, "sign_in", g.reason)
+		g.counted.Tell(g.Header())
 		return p.signIn(g, rec, auth, authz.SiteDemand{Return: g.returnTo(requestURI(g.r))})
 	}
 	f := p.refusalOf(g, v)
@@ -175,9 +176,7 @@ func (p *Protect) writeRefusal(g *requestState, f refusal) bool {
 	if f.status == http.StatusServiceUnavailable || f.status == http.StatusTooManyRequests {
 		ratelimit.RetryAfter(w, cmp.Or(f.wait, ratelimit.Soon))
 	}
-	if g.counted != nil {
-		g.counted.Tell(h)
-	}
+	g.counted.Tell(h)
 	switch {
 	case f.status == http.StatusUnauthorized, f.challenge != "":
 		challenge := p.realm + f.challenge

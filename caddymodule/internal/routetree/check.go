@@ -77,6 +77,9 @@ func (w *walk) list(l list, here at) string {
 		}
 		for j := range r.steps {
 			s := &r.steps[j]
+			if inside.guarded {
+				w.keeps(s, inside.guardedAt)
+			}
 			switch {
 			case s.kind == protectKind:
 				w.protect(s, inside)

@@ -47,6 +47,30 @@ func (w *walk) early(protect *step, before []*step) {
 	}
 }
 
+// identity are words in the key of a store that tells people apart: the headers that protect sets by default, and its
+// placeholders.
+var identity = [][]byte{[]byte("remote-user"), []byte("remote-email"), ourPlaceholders}
+
+// keeps notes a store behind a protect that answers one person with what another one was shown. What the site says of
+// shared caches is added to the answer behind it, where the store does not see it.
+func (w *walk) keeps(s *step, guardedAt string) {
+	if !slices.Contains(stores, s.kind) {
+		return
+	}
+	text := bytes.ToLower(s.text())
+	if slices.ContainsFunc(identity, func(word []byte) bool { return bytes.Contains(text, word) }) {
+		return
+	}
+	f := diagnostic.Finding{
+		Severity: diagnostic.Warning, Place: guardedAt,
+		Reason: "protect: " + s.kind + " stands behind it, and its key does not name the person: unless the upstream says private, what one person was shown, others are shown too",
+		Mend:   "write `key { headers Remote-User }` into " + s.kind + ", a line each, or use it on public paths alone",
+	}
+	if !slices.Contains(w.found, f) {
+		w.found = append(w.found, f)
+	}
+}
+
 // text is the configuration of a handler, as far as it is looked at before the request goes on.
 func (s *step) text() (raw []byte) {
 	if raw = s.unknown; s.module != nil {

@@ -28,7 +28,14 @@ func TestHandlersBeforeProtect(t *testing.T) {
 		"a cache":              {subroute(route(cache), route(protect), route(proxy)), store},
 		"a cache in one route": {cache + "," + protect + "," + proxy, store},
 		"a cache around":       {cache + "," + subroute(route(protect), route(proxy)), store},
-		"a cache behind":       {subroute(route(protect), route(cache), route(proxy)), ""},
+		"a cache behind":       {subroute(route(protect), route(cache), route(proxy)), "cache stands behind it, and its key does not name the person"},
+		"a cache behind, by the token alone": {
+			subroute(route(protect), route(`{"handler":"cache","Configuration":{"Key":{"headers":["Authorization"]}}}`), route(proxy)),
+			"cache stands behind it",
+		},
+		"a cache behind, for each person": {
+			subroute(route(protect), route(`{"handler":"cache","Configuration":{"Key":{"headers":["Remote-User"]}}}`), route(proxy)), "",
+		},
 		"a cache beside": {subroute(`{"match":[{"path":["/a"]}],"handle":[`+subroute(route(cache), route(proxy))+`]}`,
 			route(protect), route(proxy)), ""},
 		"a limit by person": {subroute(route(limit), route(protect), route(proxy)), "rate_limit stands before it, " + empty},

@@ -27,6 +27,7 @@ type Call struct {
 // Counted has the counts of a request, so they can be told to its sender, and taken back.
 type Counted struct {
 	list []entry
+	few  [4]entry // of list, as long as they do
 	by   *limit.Counters
 }
 
@@ -95,7 +96,7 @@ func (c *Counted) take(by *limit.Counters, rules []*rule, call Call, now time.Ti
 			e.state = by.Take(r.per == perIP, e.key, r.bucket, now)
 		}
 		if c.list == nil {
-			c.list = make([]entry, 0, len(rules)+1)
+			c.list = c.few[:0]
 		}
 		c.list = append(c.list, e)
 		if !e.state.OK {

@@ -18,7 +18,7 @@ var Fields = []string{policyField, limitField}
 // Tell sets RateLimit-Policy and RateLimit of an answer, with an item for each limit that the request was counted by.
 // (draft-ietf-httpapi-ratelimit-headers-10 3 and 4)
 func (c *Counted) Tell(h http.Header) {
-	if len(c.list) == 0 {
+	if c == nil || len(c.list) == 0 {
 		return
 	}
 	var policies, states [256]byte
