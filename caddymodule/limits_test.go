@@ -69,6 +69,26 @@ func TestQuotaOverRestarts(t *testing.T) {
 	}
 }
 
+// TestQuotaEvents: the events say once in a period that 80 and 100 percent of a quota are used, and by which client.
+func TestQuotaEvents(t *testing.T) {
+	s := servertest.NewServer(t)
+	s.Site = "protect orders.read {\n\t\tquota 5/12month per client\n\t}"
+	s.MustLoad()
+	token := s.Token()
+	for _, n := range []int{3, 1, 3, 3} {
+		counts(t, s, token, n)
+		s.Stop() // which writes what was counted
+		s.MustLoad()
+	}
+	body := s.Run("", "events", "list", "--client", "reports")
+	quota := " of 5/12month per client at " + s.API
+	for _, want := range []string{"80%" + quota + ": 4 of 5", "100%" + quota + ": 5 of 5"} {
+		if strings.Count(body, want) != 1 {
+			t.Errorf("events = %s, want %q once", body, want)
+		}
+	}
+}
+
 // TestPlansOfTheCaddyfile: clients have the plan that they name at every site with plan.
 func TestPlansOfTheCaddyfile(t *testing.T) {
 	s := servertest.NewServer(t)

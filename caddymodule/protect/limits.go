@@ -24,7 +24,7 @@ func (p *Protect) loadLimits(ctx caddy.Context, at func(site string) ratelimits.
 	}
 	res := caddyfileutil.NewResolverAt(p.Places)
 	in := at(cmp.Or(p.name, "a site without a name") + " " + matchers)
-	in.Name = cmp.Or(p.name, p.Place())
+	in.Name = "at " + cmp.Or(p.name, p.Place(), "a site without a name")
 	if p.limits, err = p.RateLimits.Provision(ctx, res, in); err != nil {
 		return p.Places.LocateIn(fmt.Errorf("protect: %w", err), "protect")
 	}

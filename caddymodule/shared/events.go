@@ -3,11 +3,13 @@ package shared
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/limit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -15,7 +17,36 @@ import (
 const recordWait = 15 * time.Second
 
 // The events of the package.
-var eventStorageReopened = audit.Type{Type: "storage.StorageReopenedEvent", Name: "Storage Reopened"}
+var (
+	eventStorageReopened = audit.Type{Type: "storage.StorageReopenedEvent", Name: "Storage Reopened"}
+	eventQuotaReached    = audit.Type{Type: "quota.QuotaReachedEvent", Name: "Quota Reached"}
+)
+
+// announce makes the event of a quota that is nearly or wholly used up.
+func (o *OpenStore) announce() limit.Tell {
+	rec := o.Recorder.Load()
+	if rec == nil {
+		return nil
+	}
+	e, err := rec.New(eventQuotaReached, audit.Self)
+	if err != nil {
+		return nil
+	}
+	return func(tx storage.Tx, u limit.Use, percent int64) error {
+		e := e
+		e.Reason = fmt.Sprintf("%d%% of %s: %d of %d", percent, u.About, u.Used, u.Limit)
+		switch {
+		case u.Name == "": // of a site or a token
+		case u.Addr[0] == limit.AClient:
+			e.ClientID = u.Name
+		case u.Addr[0] == limit.APerson:
+			e.PersonID = u.Name
+		default:
+			e.Reason += " (" + u.Name + ")"
+		}
+		return rec.Append(tx, e)
+	}
+}
 
 // reopened records that the store was opened again after a failure. Webhooks of the newest configuration hear of it.
 func (o *OpenStore) reopened(failure error) {

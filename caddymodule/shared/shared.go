@@ -92,6 +92,7 @@ func newOpenStore(store storage.Store, node *cluster.Node, options string, log *
 	_, o.Shared = store.(storage.Shared)
 	o.Proofs = dpop.NewMemory(store, time.Now, log.Named("proofs"))
 	o.Limits = limit.NewCounters(store, nil, log.Named("limits"))
+	o.Limits.Quotas.Announce = o.announce
 	o.Metrics.Unkept = o.Refused.Lost
 	o.Metrics.Sites = stats.NewBuffer(store, nil, rand.Reader, log.Named("statistics"))
 	work, stop := context.WithCancel(context.Background())

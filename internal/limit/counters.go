@@ -58,12 +58,12 @@ func (c *Counters) Return(k Key, b *Bucket) {
 	}
 }
 
-// TakeQuota counts a request of a quota.
-func (c *Counters) TakeQuota(k Key, r Rate, now time.Time) State {
+// TakeQuota counts a request of a quota. about names the quota to operators.
+func (c *Counters) TakeQuota(k Key, r Rate, about string, now time.Time) State {
 	if c.rehearsed {
 		return c.Quotas.look(k, r, now)
 	}
-	return c.Quotas.take(k, r, now)
+	return c.Quotas.take(k, r, about, now)
 }
 
 // ReturnQuota takes back the count of a quota.

@@ -23,6 +23,9 @@ const (
 	stopWait    = 5 * time.Second
 )
 
+// Tell tells that a caller has used a share of a quota, in percent.
+type Tell = func(tx storage.Tx, u Use, percent int64) error
+
 // Marks are the shares of a quota, in percent, at which its owner is told.
 var Marks = []int64{80, 100}
 
@@ -34,9 +37,9 @@ type Quotas struct {
 	log   *zap.Logger
 	seed  maphash.Seed
 
-	// Reached, if it is not nil, is called in the transaction that stores the request with which a share of Marks is used.
-	// It is called once in a period, on one of the nodes.
-	Reached func(tx storage.Tx, u Use, percent int64) error
+	// Announce, if it is not nil, is called before a transaction and returns what tells in it that a share of Marks is
+	// used, or nil. That is called once in a period, on one of the nodes.
+	Announce func() Tell
 
 	shards [quotaShards]quotaShard
 	flush  sync.Mutex // one at a time
@@ -52,9 +55,10 @@ type quotaShard struct {
 
 type usage struct {
 	key        Key
-	limit      int64 // 0: no one has asked since the start
-	start, end int64 // of the period, in nanoseconds since 1970
-	used       int64 // with what is not written yet
+	about      string // of the quota, for operators
+	limit      int64  // 0: no one has asked since the start
+	start, end int64  // of the period, in nanoseconds since 1970
+	used       int64  // with what is not written yet
 	unsaved    int64
 	listed     bool // in changed
 }
@@ -66,6 +70,8 @@ type saving struct {
 	limit      int64
 	start, end int64
 	add, total int64
+	about      string
+	tell       Tell // nil: no one is told
 }
 
 // newQuotas returns the quotas of a store for a number of keys. Call Load before they count, and Run.
@@ -110,7 +116,7 @@ func (q *Quotas) Load(ctx context.Context) error {
 }
 
 // take counts a request of a key if its quota is not used up.
-func (q *Quotas) take(k Key, r Rate, now time.Time) State {
+func (q *Quotas) take(k Key, r Rate, about string, now time.Time) State {
 	s, at := q.shardOf(k), now.UnixNano()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,6 +124,7 @@ func (q *Quotas) take(k Key, r Rate, now time.Time) State {
 	if u == nil {
 		return State{Retry: FlushEvery, Reset: FlushEvery}
 	}
+	u.about = about
 	ok := u.used < r.Count
 	if ok {
 		u.used++
@@ -183,7 +190,7 @@ func (s *quotaShard) usage(k Key, r Rate, now time.Time) *usage {
 		s.entries[k] = u
 	case at >= u.end:
 		if u.unsaved != 0 {
-			s.late = append(s.late, saving{key: k, limit: u.limit, start: u.start, end: u.end, add: u.unsaved})
+			s.late = append(s.late, saving{key: k, limit: u.limit, start: u.start, end: u.end, add: u.unsaved, about: u.about})
 		}
 		u.used, u.unsaved, u.end = 0, 0, end.UnixNano()
 	}
@@ -301,7 +308,7 @@ func (s *quotaShard) collect(all []saving) []saving {
 	defer s.mu.Unlock()
 	all = append(all, s.late...)
 	for _, u := range s.changed {
-		all = append(all, saving{of: u, key: u.key, limit: u.limit, start: u.start, end: u.end, add: u.unsaved})
+		all = append(all, saving{of: u, key: u.key, limit: u.limit, start: u.start, end: u.end, add: u.unsaved, about: u.about})
 		u.unsaved, u.listed = 0, false
 	}
 	s.changed, s.late = nil, nil
@@ -310,6 +317,11 @@ func (s *quotaShard) collect(all []saving) []saving {
 
 // save adds to the records, and tells those whose quota is nearly used up.
 func (q *Quotas) save(ctx context.Context, list []saving) error {
+	for i := range list {
+		if q.Announce != nil && list[i].add > 0 && list[i].limit > 0 {
+			list[i].tell = q.Announce()
+		}
+	}
 	if err := q.store.Update(ctx, func(tx storage.Tx) error {
 		for i := range list {
 			if err := q.add(tx, &list[i]); err != nil {
@@ -353,13 +365,13 @@ func (q *Quotas) add(tx storage.Tx, one *saving) error {
 	if err := used.Put(tx, key, r, end.Add(keptAfter)); err != nil {
 		return err
 	}
-	if q.Reached == nil {
+	if one.tell == nil {
 		return nil
 	}
 	for i := len(Marks) - 1; i >= 0; i-- {
 		mark := int64(math.Ceil(float64(one.limit) * float64(Marks[i]) / 100))
 		if before < mark && mark <= one.total {
-			return q.Reached(tx, Use{Key: one.key, Used: one.total, Limit: one.limit}, Marks[i])
+			return one.tell(tx, Use{Key: one.key, About: one.about, Used: one.total, Limit: one.limit}, Marks[i])
 		}
 	}
 	return nil

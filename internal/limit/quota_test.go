@@ -54,7 +54,7 @@ func quotas(t *testing.T, store storage.Store, c *clock) *Quotas {
 
 func take(q *Quotas, k Key, r Rate, c *clock, n int) (passed int) {
 	for range n {
-		if q.take(k, r, c.now).OK {
+		if q.take(k, r, "the quota", c.now).OK {
 			passed++
 		}
 	}
@@ -85,7 +85,7 @@ func TestQuotaOutlivesTheProcess(t *testing.T) {
 	if n := take(q, shop, r, c, 10); n != 4 {
 		t.Errorf("%d passed after the kill, want the 4 that were left", n)
 	}
-	if got := q.take(shop, r, c.now); got.OK || got.Remaining != 0 || got.Retry != 36*time.Hour {
+	if got := q.take(shop, r, "the quota", c.now); got.OK || got.Remaining != 0 || got.Retry != 36*time.Hour {
 		t.Errorf("Take = %+v, want 36 hours to wait", got)
 	}
 	c.now = c.now.AddDate(0, 0, 2)
@@ -134,11 +134,13 @@ func TestQuotaMarks(t *testing.T) {
 	var told []string
 	node := func() *Quotas {
 		q := quotas(t, store, c)
-		q.Reached = func(tx storage.Tx, u Use, percent int64) error {
-			if text := fmt.Sprintf("%s %d of %d: %d", u.Name, u.Used, u.Limit, percent); !slices.Contains(told, text) { // it runs twice
-				told = append(told, text)
+		q.Announce = func() Tell {
+			return func(_ storage.Tx, u Use, percent int64) error {
+				if text := fmt.Sprintf("%s of %s %d of %d: %d", u.Name, u.About, u.Used, u.Limit, percent); !slices.Contains(told, text) {
+					told = append(told, text) // it runs twice
+				}
+				return nil
 			}
-			return nil
 		}
 		return q
 	}
@@ -149,7 +151,7 @@ func TestQuotaMarks(t *testing.T) {
 		take(b, shop, r, c, 1)
 		flush(t, b)
 	}
-	if want := []string{"shop 8 of 10: 80", "shop 10 of 10: 100"}; !slices.Equal(told, want) {
+	if want := []string{"shop of the quota 8 of 10: 80", "shop of the quota 10 of 10: 100"}; !slices.Equal(told, want) {
 		t.Errorf("told = %q, want %q", told, want)
 	}
 }
@@ -242,7 +244,7 @@ func TestQuotaConcurrently(t *testing.T) {
 	for range 10 {
 		all.Go(func() {
 			for range 200 {
-				if q.take(shop, r, c.now).OK {
+				if q.take(shop, r, "the quota", c.now).OK {
 					passed.Add(1)
 				}
 			}

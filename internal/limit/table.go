@@ -14,9 +14,19 @@ type Key struct {
 	Name string
 }
 
+// The first byte of Addr in a key with a Name is the kind of the name, so a client and a person of one name are two.
+const (
+	AClient byte = iota + 1
+	APerson
+	AnAppPassword
+	ASession
+	AClaim
+)
+
 // Use is the part of a limit that someone has used.
 type Use struct {
 	Key
+	About       string // of the limit, for operators. Empty: unknown
 	Used, Limit int64
 	State
 }

@@ -91,7 +91,7 @@ func (c *Counted) take(by *limit.Counters, rules []*rule, call Call, now time.Ti
 		}
 		e := entry{rule: r, key: r.key(call, now)}
 		if r.quota {
-			e.state = by.TakeQuota(e.key, r.bucket.Rate, now)
+			e.state = by.TakeQuota(e.key, r.bucket.Rate, r.about, now)
 		} else {
 			e.state = by.Take(r.per == perIP, e.key, r.bucket, now)
 		}
@@ -127,16 +127,6 @@ func (c *Counted) back(from int, lastRefused bool) {
 	}
 }
 
-// Kinds of names, so a client and a person of the same name are two.
-const (
-	aClient byte = iota + 1
-	aPerson
-	anAppPassword
-	aSession
-	aClaim
-	longName
-)
-
 // maxName is the length of names that are kept as they are.
 const maxName = 200
 
@@ -161,13 +151,13 @@ func (r *rule) key(call Call, now time.Time) limit.Key {
 			person(&k, who)
 			break
 		}
-		k.Addr[0] = anAppPassword
+		k.Addr[0] = limit.AnAppPassword
 	case perSession:
 		if k.Name = who.SessionID; k.Name == "" {
 			person(&k, who)
 			break
 		}
-		k.Addr[0] = aSession
+		k.Addr[0] = limit.ASession
 	case perClaim:
 		one, many := policy.Lookup(who, r.claim, now)
 		if one == "" {
@@ -177,14 +167,13 @@ func (r *rule) key(call Call, now time.Time) limit.Key {
 			person(&k, who)
 			break
 		}
-		k.Addr[0] = aClaim
+		k.Addr[0] = limit.AClaim
 	default:
 		person(&k, who)
 	}
 	if len(k.Name) > maxName {
 		hash := sha256.Sum256([]byte(k.Name))
-		k.Addr[1] = longName
-		copy(k.Addr[2:], hash[:])
+		copy(k.Addr[1:], hash[:])
 		k.Name = strings.Clone(k.Name[:maxName/2])
 	}
 	return k
@@ -194,11 +183,11 @@ func (r *rule) key(call Call, now time.Time) limit.Key {
 func person(k *limit.Key, who *token.Introspection) {
 	switch {
 	case who.Person != nil && who.Person.ID != "":
-		k.Addr[0], k.Name = aPerson, who.Person.ID
+		k.Addr[0], k.Name = limit.APerson, who.Person.ID
 	case who.Person != nil || who.ClientID == "":
-		k.Addr[0], k.Name = aPerson, who.Subject
+		k.Addr[0], k.Name = limit.APerson, who.Subject
 	default:
-		k.Addr[0], k.Name = aClient, who.ClientID
+		k.Addr[0], k.Name = limit.AClient, who.ClientID
 	}
 }
 
@@ -208,7 +197,7 @@ func client(k *limit.Key, who *token.Introspection) {
 		person(k, who)
 		return
 	}
-	k.Addr[0], k.Name = aClient, who.ClientID
+	k.Addr[0], k.Name = limit.AClient, who.ClientID
 }
 
 // network returns the address, or of IPv6 the /64, that one customer of a provider has at least. All without a known

@@ -140,7 +140,7 @@ func (l *Limit) counter(k kind) (*limit.Bucket, error) {
 // every configuration.
 type Scope struct {
 	Site  string // that names the protect of a site, but for other places in the same file
-	Name  string // of the site, for operators
+	Name  string // of the site, for operators: at wiki.example.com
 	Plans *Plans // nil: there are none
 }
 
@@ -162,7 +162,7 @@ type rule struct {
 	text     string // for operators and clients: 100/min per client
 	policy   string // a member of RateLimit-Policy
 	label    string // a string of RFC 9651, with its quotation marks
-	site     string
+	about    string // with the site, for operators
 }
 
 // Empty reports whether there is nothing to count.
@@ -231,11 +231,12 @@ func (l *Limit) provision(_ caddy.Context, res *caddyfileutil.Resolver, k kind, 
 	if err != nil {
 		return nil, err
 	}
-	r := &rule{kind: k, per: l.Per, claim: l.Claim, bucket: bucket, site: in.Name}
+	r := &rule{kind: k, per: l.Per, claim: l.Claim, bucket: bucket}
 	r.text = bucket.Rate.String()
 	if r.per != perHolder {
 		r.text += " per " + strings.TrimSpace(r.per+" "+r.claim)
 	}
+	r.about = strings.TrimSpace(r.text + " " + in.Name)
 	counted := bucket.Rate.String()
 	if k.quota {
 		counted = bucket.Rate.Per.String() // one that is raised goes on
