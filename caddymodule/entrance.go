@@ -46,7 +46,7 @@ func (a *App) Instance(ctx context.Context) (*adminapi.Instance, error) {
 		Sites:  a.guardedSites(), PlaceOf: a.Places.Of, Written: a.written, Reseal: inst.reseal, Explain: a.explain,
 		Issuer: inst.issuer.String(), Authz: inst.authz, Identity: inst.identity, Access: inst.access, Config: inst.config,
 		Store: inst.core.Store, Place: inst.core.Place, Refusals: inst.core.Refused, Decisions: inst.core.Decided, Node: inst.core.Node,
-		Backups: inst.backups, Recorder: inst.manage.Recorder,
+		Limits: inst.core.Limits, Backups: inst.backups, Recorder: inst.manage.Recorder,
 		Check: inst.health, Findings: func(ctx context.Context) ([]diagnostic.Finding, error) { return inst.findings(ctx, a) },
 		OwnerGroup: a.console.OwnerGroup(),
 		Providers:  inst.providers.Check, TestProvider: inst.providers.Test, Log: inst.log, Leave: inst.leave,

@@ -148,6 +148,46 @@ func TestLimitsAreExplained(t *testing.T) {
 	}
 }
 
+// TestLimitsAreListedAndLifted: the operator finds the callers above a limit and lets one of them go on once.
+func TestLimitsAreListedAndLifted(t *testing.T) {
+	s := servertest.NewServer(t)
+	s.Site = "protect orders.read {\n\t\tlimit 3/h per ip\n\t\tquota 2/12month per client\n\t}"
+	s.MustLoad()
+	token := s.Token()
+	counts(t, s, token, 4)
+	type use struct {
+		ID, Limit, Kind, Caller string
+		Used, Of                int64
+	}
+	list := func() map[string]use {
+		out := map[string]use{}
+		for _, u := range servertest.Decode[[]use](t, s.Run("", "limits", "list", "--json")) {
+			out[u.Kind] = u
+		}
+		return out
+	}
+	near := list()
+	ip, client := near["ip"], near["client"]
+	if len(near) != 2 || ip.Caller != "127.0.0.1" || ip.Used != 3 || client.Caller != "reports" || client.Used != 2 ||
+		client.Limit != "2/12month per client at "+s.API {
+		t.Fatalf("limits list = %+v, want the address and the client", near)
+	}
+	s.Run("", "limits", "lift", ip.ID)
+	if n := counts(t, s, token, 1); n != 0 {
+		t.Error("the quota was lifted with the limit of the address")
+	}
+	s.Run("", "limits", "lift", client.ID)
+	events := s.Run("", "events", "list", "--type", "quota.LimitLiftedEvent", "--client", "reports")
+	if strings.Count(events, "Limit Lifted") != 1 {
+		t.Errorf("events = %s, want the one of the client", events)
+	}
+	if n := counts(t, s, token, 3); n != 2 {
+		t.Errorf("%d passed after both were lifted, want the 2 of the quota that the address can still send", n)
+	}
+	s.Refused("no one is counted", "", "limits", "lift", "12.34.no")
+	s.Refused("no one is counted", "", "limits", "lift", "ff.00000000000000000000000000000000.shop")
+}
+
 // TestLimitMistakes: each mistake is an error with file and line.
 func TestLimitMistakes(t *testing.T) {
 	t.Parallel()

@@ -22,6 +22,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/cluster"
 	"github.com/gatehouse-id/gatehouse/internal/decisionlog"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/limit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -40,6 +41,7 @@ type Instance struct {
 	Free      uint64   // bytes of free space there; 0: unknown
 	Refusals  *denial.Recorder
 	Decisions *decisionlog.Recorder
+	Limits    *limit.Counters
 	Node      *cluster.Node // this process
 	Backups   *backup.Service
 	Recorder  *audit.Recorder

@@ -50,6 +50,8 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"POST /gatehouse/tokens/revoke":             reading(adminRevokeToken),
 		"GET /gatehouse/backup":                     adminBackup,
 		"POST /gatehouse/backup":                    reading(adminFinishBackup),
+		"GET /gatehouse/limits":                     adminListLimits,
+		"POST /gatehouse/limits/lift":               reading(adminLiftLimit),
 		"GET /gatehouse/nodes":                      adminListNodes,
 		"POST /gatehouse/upgrade/finish":            reading(adminFinishUpgrade),
 		"GET /gatehouse/config":                     adminExportConfig,

@@ -55,7 +55,7 @@ func addCommands(root *cobra.Command) {
 		{"Start", []*cobra.Command{initCommand(), checkCommand(), adminCommands(), importCommand(), secretCommand(), versionCommand()}},
 		{"People", []*cobra.Command{personCommands(), groupCommands(), sessionCommands(), accessCommands(), mailCommands()}},
 		{"Applications", []*cobra.Command{clientCommands(), tokenCommands(), providerCommands(), policyCommands(), mcpCommands()}},
-		{"Look", []*cobra.Command{whyCommand(), explainCommand(), eventCommands(), doctorCommand(), nodesCommand()}},
+		{"Look", []*cobra.Command{whyCommand(), explainCommand(), eventCommands(), doctorCommand(), limitCommands(), nodesCommand()}},
 		{"Keep", []*cobra.Command{
 			backupCommand(), restoreCommand(), configCommands(), keyCommands(), keyPairCommands(), storageCommands(),
 			upgradeCommands(), acceptLossCommand(),

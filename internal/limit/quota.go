@@ -224,21 +224,33 @@ func (s *quotaShard) list(u *usage) {
 	}
 }
 
-// lift forgets what a key has used in the present period of a rate.
-func (q *Quotas) lift(ctx context.Context, k Key, r Rate) error {
+// lift forgets what a key has used in the present period, and reports whether it was there.
+func (q *Quotas) lift(ctx context.Context, k Key, note func(storage.Tx, Key) error) (bool, error) {
 	q.flush.Lock()
 	defer q.flush.Unlock()
-	start, _ := r.Per.around(q.now())
-	if err := q.store.Update(ctx, func(tx storage.Tx) error { return used.Delete(tx, usedKey(k, start.UnixNano())) }); err != nil {
-		return err
-	}
 	s := q.shardOf(k)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if u := s.entries[k]; u != nil {
-		u.used, u.unsaved = 0, 0
+	u := s.entries[k]
+	var start int64
+	if u != nil {
+		start = u.start
 	}
-	return nil
+	s.mu.Unlock()
+	if u == nil || start == 0 {
+		return false, nil
+	}
+	if err := q.store.Update(ctx, func(tx storage.Tx) error {
+		if err := used.Delete(tx, usedKey(k, start)); err != nil {
+			return err
+		}
+		return note(tx, k)
+	}); err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u.used, u.unsaved = 0, 0
+	return true, nil
 }
 
 // near returns the keys that have used at least a share of their quota, the most used first, at most limit of them.
@@ -250,11 +262,11 @@ func (q *Quotas) near(share float64, limit int, now time.Time) []Use {
 		s.mu.Lock()
 		for k, u := range s.entries {
 			if u.limit > 0 && at < u.end && float64(u.used) >= share*float64(u.limit) {
-				out = append(out, Use{Key: k, Used: u.used, Limit: u.limit, State: u.state(u.used < u.limit, at)})
+				out = append(out, Use{Key: k, About: u.about, Used: u.used, Limit: u.limit, State: u.state(u.used < u.limit, at)})
 			}
 		}
 		s.mu.Unlock()
-		out = most(out, limit)
+		out = mostUsed(out, limit)
 	}
 	return out
 }

@@ -170,8 +170,8 @@ func TestQuotaLifted(t *testing.T) {
 	if near := b.near(0.8, 10, c.now); len(near) != 1 || near[0].Used < 3 || near[0].Limit != 3 {
 		t.Errorf("Near = %+v, want the quota that is used up", near)
 	}
-	if err := a.lift(t.Context(), shop, r); err != nil {
-		t.Fatal(err)
+	if ok, err := a.lift(t.Context(), shop, func(storage.Tx, Key) error { return nil }); err != nil || !ok {
+		t.Fatal(ok, err)
 	}
 	if n := take(a, shop, r, c, 5); n != 3 {
 		t.Errorf("%d passed after it was lifted, want 3", n)

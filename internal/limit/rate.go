@@ -131,6 +131,7 @@ func (p Period) around(t time.Time) (start, end time.Time) {
 type Bucket struct {
 	Rate  Rate
 	Burst int64
+	About string // of the limit, for operators
 
 	every int64 // nanoseconds after which there is room for one more
 	span  int64 // that an empty bucket takes to be full

@@ -27,6 +27,7 @@ const (
 type Use struct {
 	Key
 	About       string // of the limit, for operators. Empty: unknown
+	Address     bool   // Addr is one
 	Used, Limit int64
 	State
 }
@@ -114,14 +115,16 @@ func (t *table) look(k Key, b *Bucket, now time.Time) State {
 	return out
 }
 
-// lift forgets what a key has used.
-func (t *table) lift(k Key) {
+// lift forgets what a key has used, and reports whether it was there.
+func (t *table) lift(k Key) bool {
 	s, h := t.find(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.get(h, k); e != nil {
+	e := s.get(h, k)
+	if e != nil {
 		s.drop(e)
 	}
+	return e != nil
 }
 
 // near returns the keys that have used at least a share of their burst, the most used first, at most limit of them.
@@ -134,17 +137,17 @@ func (t *table) near(share float64, limit int, now time.Time) []Use {
 		for _, e := range s.entries {
 			full := e.bucket.clamp(e.full, at)
 			if state := e.bucket.state(full, at, true); float64(e.bucket.Burst-state.Remaining) >= share*float64(e.bucket.Burst) {
-				out = append(out, Use{Key: e.key, Used: e.bucket.Burst - state.Remaining, Limit: e.bucket.Burst, State: state})
+				out = append(out, Use{Key: e.key, About: e.bucket.About, Used: e.bucket.Burst - state.Remaining, Limit: e.bucket.Burst, State: state})
 			}
 		}
 		s.mu.Unlock()
-		out = most(out, limit)
+		out = mostUsed(out, limit)
 	}
 	return out
 }
 
-// most keeps those that have used the largest shares.
-func most(list []Use, limit int) []Use {
+// mostUsed keeps those that have used the largest shares.
+func mostUsed(list []Use, limit int) []Use {
 	slices.SortFunc(list, func(a, b Use) int {
 		x, y := float64(a.Used)/float64(a.Limit), float64(b.Used)/float64(b.Limit)
 		switch {

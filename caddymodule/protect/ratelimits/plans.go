@@ -183,7 +183,7 @@ func (p *Plan) provision(ctx caddy.Context, res *caddyfileutil.Resolver, name st
 				return nil, nil, caddyfileutil.AtPlace(l.Place, fmt.Errorf("plan %s: %s: %w", name, list.name, err))
 			}
 			r.text += " of the plan " + name
-			r.about = r.text
+			r.about, r.bucket.About = r.text, r.text
 			client = append(client, r)
 		}
 	}

@@ -237,6 +237,7 @@ func (l *Limit) provision(_ caddy.Context, res *caddyfileutil.Resolver, k kind, 
 		r.text += " per " + strings.TrimSpace(r.per+" "+r.claim)
 	}
 	r.about = strings.TrimSpace(r.text + " " + in.Name)
+	bucket.About = r.about
 	counted := bucket.Rate.String()
 	if k.quota {
 		counted = bucket.Rate.Per.String() // one that is raised goes on
