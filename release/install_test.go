@@ -265,8 +265,11 @@ func TestPackages(t *testing.T) {
 	}{
 		{"deb", []string{"dpkg", "-i"}, []string{"dpkg", "-i"}, []string{"dpkg", "-r", "gatehouse"}, "/etc/caddy/Caddyfile"},
 		{
-			"rpm", []string{"rpm", "-i", "--nodeps", "--force-debian"}, []string{"rpm", "-U", "--nodeps", "--force-debian"},
-			[]string{"rpm", "-e", "gatehouse"}, "/etc/caddy/Caddyfile.rpmsave",
+			"rpm",
+			[]string{"rpm", "-i", "--nodeps", "--force-debian"},
+			[]string{"rpm", "-U", "--nodeps", "--force-debian"},
+			[]string{"rpm", "-e", "gatehouse"},
+			"/etc/caddy/Caddyfile.rpmsave",
 		},
 	} {
 		t.Run(c.format, func(t *testing.T) {
