@@ -1,7 +1,6 @@
 package caddymodule_test
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,40 +8,23 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
 )
 
-var environment = regexp.MustCompile(`\{env\.([A-Z_]+)\}`)
-
 // loads checks that Caddy adapts and provisions a Caddyfile, with its records below a directory of the test.
 func loads(t *testing.T, text string) {
 	t.Helper()
-	text = environment.ReplaceAllStringFunc(text, func(s string) string {
-		if v, ok := values[environment.FindStringSubmatch(s)[1]]; ok {
-			return v
-		}
-		return "a-secret-that-is-long-enough-for-everybody"
-	})
+	text = withEnvironment(text)
 	if _, err := servertest.Adapt(t, text); err != nil {
 		t.Errorf("%v\n%s", err, text)
 	}
 	// a database would have to be there
 	text = regexp.MustCompile(`storage postgres \S+`).ReplaceAllString(text, "storage badger /data/store")
 	text = strings.ReplaceAll(text, "/data/store", t.TempDir()+"/store")
-	raw, err := servertest.Adapt(t, text)
-	var config caddy.Config
-	if err == nil {
-		err = json.Unmarshal([]byte(raw), &config)
-	}
-	if err == nil {
-		config.Logging = &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {BaseLog: caddy.BaseLog{Level: "ERROR"}}}}
-		err = caddy.Validate(&config)
-	}
-	if err != nil {
+	if err := servertest.ValidateCaddyfile(t, text); err != nil {
 		t.Errorf("%v\n%s", err, text)
 	}
 }

@@ -367,6 +367,21 @@ func Validate(t *testing.T, raw []byte) error {
 	return caddy.Validate(&config)
 }
 
+// ValidateCaddyfile adapts and validates a Caddyfile, and logs errors alone.
+func ValidateCaddyfile(t *testing.T, text string) error {
+	t.Helper()
+	raw, err := Adapt(t, text)
+	if err != nil {
+		return err
+	}
+	var config caddy.Config
+	if err := json.Unmarshal([]byte(raw), &config); err != nil {
+		return err
+	}
+	config.Logging = &caddy.Logging{Logs: map[string]*caddy.CustomLog{"default": {BaseLog: caddy.BaseLog{Level: "ERROR"}}}}
+	return caddy.Validate(&config)
+}
+
 // WriteFile writes a file with exactly this mode.
 func WriteFile(t *testing.T, path, text string, mode os.FileMode) {
 	t.Helper()
