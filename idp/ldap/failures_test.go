@@ -164,6 +164,57 @@ func TestFailover(t *testing.T) {
 	}
 }
 
+// TestRestedServerIsTriedOnce: of many who sign in at once, one tries a server again that has failed, and the connections
+// to the others stay.
+func TestRestedServerIsTriedOnce(t *testing.T) {
+	t.Parallel()
+	gone := ldaptest.Start(t, ldaptest.Config{})
+	gone.Stop()
+	good := ldaptest.Start(t, ldaptest.Config{Entries: entries()})
+	cfg := searching(gone.URL, good.URL)
+	cfg.Pool = 4
+	var tries, later atomic.Int64
+	e, began := env(), time.Now()
+	e.Now = func() time.Time { return began.Add(time.Duration(later.Load())) }
+	e.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if strings.HasSuffix(gone.URL, address) {
+			tries.Add(1)
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}
+	p, err := ldap.New(cfg, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	crowd := func() {
+		var all sync.WaitGroup
+		for range 32 {
+			all.Go(func() {
+				if _, _, err := signIn(t.Context(), p, "alice", "alice password"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	crowd() // all at once find out that the first is gone
+	made, _, _ := good.Connections()
+	for range 3 {
+		later.Add(int64(16 * time.Second))
+		tries.Store(0)
+		crowd()
+		if n := tries.Load(); n != 1 {
+			t.Errorf("%d of 32 tried the server that fails, want 1", n)
+		}
+		now, _, _ := good.Connections()
+		if now > made+1 {
+			t.Errorf("%d connections to the server that works were made anew, want 1 at most", now-made)
+		}
+		made = now
+	}
+}
+
 // TestSilentDirectory: people wait for a directory for as long as it may take and no longer, a browser that hangs up is
 // gone at once, and nothing is left over.
 func TestSilentDirectory(t *testing.T) {

@@ -54,7 +54,11 @@ func (p *pool) do(ctx context.Context, retry func() bool, fn func(ctx context.Co
 	var failed error
 	for i, s := range order {
 		err := p.ask(ctx, s, len(order)-i, retry, fn)
-		if !errors.As(err, new(*failure)) || errors.Is(context.Cause(ctx), context.Canceled) { // or the browser has gone
+		if !errors.As(err, new(*failure)) {
+			p.works(s)
+			return err
+		}
+		if errors.Is(context.Cause(ctx), context.Canceled) { // the browser has gone
 			return err
 		}
 		p.failure(s, err)
@@ -97,20 +101,31 @@ func (p *pool) try(ctx context.Context, c *conn, fn func(ctx context.Context, c 
 	return fn(ctx, c)
 }
 
-// order returns the servers, those that have failed lately last.
+// order returns the servers, those that have failed lately last. One caller tries a server again that has rested: if all
+// did, the connections to the others would be closed for it.
 func (p *pool) order() []*server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
 	var good, bad []*server
 	for _, s := range p.servers {
-		if at, ok := p.failed[s]; ok && now.Sub(at) < rest {
+		at, failed := p.failed[s]
+		if failed && now.Sub(at) < rest {
 			bad = append(bad, s)
-		} else {
-			good = append(good, s)
+			continue
+		}
+		good = append(good, s)
+		if failed {
+			p.failed[s] = now
 		}
 	}
 	return append(good, bad...)
+}
+
+func (p *pool) works(s *server) {
+	p.mu.Lock()
+	delete(p.failed, s)
+	p.mu.Unlock()
 }
 
 func (p *pool) failure(s *server, err error) {
