@@ -1,6 +1,6 @@
 // Command testrun runs steps of `make check`, `make test` and `make nightly` and prints what each of them took.
 //
-//	testrun build,format e2e unit race faults lint bench
+//	testrun build,format e2e unit-race faults lint bench
 //
 // The steps of the first argument run one after the other, and all must pass before the others begin. Of those, two run
 // side by side: whichever ends first makes room for the next. Put the longest first. Tests are read by their JSON

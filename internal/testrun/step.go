@@ -31,8 +31,8 @@ type command struct {
 func (s step) run(r *report) bool {
 	begun, ok := time.Now(), true
 	var cpu time.Duration
-	for _, c := range s.commands {
-		used, err := c.run(r, s.name)
+	for i, c := range s.commands {
+		used, err := c.run(r, s.name, i)
 		cpu += used
 		ok = ok && err == nil
 	}
@@ -40,7 +40,7 @@ func (s step) run(r *report) bool {
 	return ok
 }
 
-func (c command) run(r *report, step string) (time.Duration, error) {
+func (c command) run(r *report, step string, number int) (time.Duration, error) {
 	tests := len(c.args) > 1 && c.args[0] == "go" && c.args[1] == "test"
 	args := slices.Clone(c.args)
 	if i := slices.Index(args, unbroken); i >= 0 {
@@ -50,6 +50,14 @@ func (c command) run(r *report, step string) (time.Duration, error) {
 			return 0, err
 		}
 		args[i] = "-skip=" + skip
+	}
+	if i := slices.Index(args, unraced); i >= 0 {
+		others, err := withoutRaced(c.dir)
+		if err != nil {
+			r.fail(step+": go list ./...", err.Error())
+			return 0, err
+		}
+		args = slices.Replace(args, i, i+1, others...)
 	}
 	if tests {
 		args = append([]string{"go", "test", "-json"}, args[2:]...)
@@ -66,7 +74,7 @@ func (c command) run(r *report, step string) (time.Duration, error) {
 		defer mu.Unlock()
 		output.Write(p)
 	}
-	logs, err := os.Create(filepath.Join(logDir(), step+"-"+filepath.Base(args[0])+"-"+strings.ReplaceAll(c.dir, "/", "-")+".log"))
+	logs, err := os.Create(filepath.Join(logDir(), fmt.Sprintf("%s-%d-%s.log", step, number, strings.ReplaceAll(c.dir, "/", "-"))))
 	if err != nil {
 		return 0, err
 	}
@@ -109,6 +117,25 @@ func suites(r *report, dir string) (string, error) {
 	out, err := cmd.Output()
 	r.printf("%s", said.String())
 	return strings.TrimSpace(string(out)), err
+}
+
+// unraced is the argument that stands for all packages but those that the race detector reads.
+const unraced = "./...-raced"
+
+// withoutRaced returns these packages.
+func withoutRaced(dir string) ([]string, error) {
+	list := func(patterns ...string) ([]string, error) {
+		cmd := exec.Command("go", append([]string{"list"}, patterns...)...)
+		cmd.Dir, cmd.Stderr = dir, os.Stderr
+		out, err := cmd.Output()
+		return strings.Fields(string(out)), err
+	}
+	all, err := list("./...")
+	if err != nil {
+		return nil, err
+	}
+	without, err := list(raced...)
+	return slices.DeleteFunc(all, func(pkg string) bool { return slices.Contains(without, pkg) }), err
 }
 
 type writer func([]byte)

@@ -17,10 +17,10 @@ var raced = []string{
 	"./authz/token", "./authz/keys", "./authz/dpop", "./authz/apppassword", "./idp/ldap",
 }
 
-// alone are tests of one goroutine, or of a program of its own, that take most of the time of these packages: they
+// alone matches tests of one goroutine, or of a program of its own, that take most of the time of these packages: they
 // damage files, count what is read, compute foreign hashes, or run the suite of the engines against another PostgreSQL.
 // `make test` runs them without the race detector, and `make nightly` with it.
-var alone = "-skip=^Test(SearchOfManyNodes|SearchOfAPersonBehindManyOthers|SearchGoesOn|SearchByLists|SealKeepsTimesExactly|" +
+const alone = "^Test(SearchOfManyNodes|SearchOfAPersonBehindManyOthers|SearchGoesOn|SearchByLists|SealKeepsTimesExactly|" +
 	"CrashedDirectoryOpens|HoleInTheLogs|BitFlips|TruncatedFiles|RotationWithoutDescriptors|LostTail|LogsThatTablesHoldAlready|LogsWithoutAByte|" +
 	"Kill|StoreWithinWhatOthersHave|StoreBehindAPooler|SameAsOfAnotherImplementation|SigningInAgainAndAgainCostsTheSame|" +
 	"ForeignHashes|HostileUsernamesAtOpenLDAP)$"
@@ -35,7 +35,11 @@ var steps = []step{
 	{"lint", each(modules, "go", "vet", "-vettool="+abs(".bin/lint"), "./...")},
 	{"rules", []command{test(".", "./internal/archtest")}},
 	{"unit", []command{test(".", "-timeout=25m", "./..."), test("tools", "./..."), test("release", "./...")}},
-	{"race", []command{test(".", append([]string{"-race", "-timeout=15m", alone}, raced...)...)}},
+	{"unit-race", []command{
+		test(".", "-timeout=25m", unraced), test(".", append([]string{"-timeout=15m", "-run=" + alone}, raced...)...),
+		test(".", append([]string{"-race", "-timeout=15m", "-skip=" + alone}, raced...)...),
+		test("tools", "./..."), test("release", "./..."),
+	}},
 	{"race-all", []command{test(".", "-race", "-timeout=40m", "./...")}},
 	{"supply", []command{test(".", "-count=1", "-tags=nobadger,nomysql,nopgx,supply", "-timeout=20m", "./internal/build")}},
 	{"dist", []command{served("release", "-count=1", "-tags=dist", "-timeout=120m", "-run=^Test(SameBytesElsewhere|VerifyCommands|ArchiveRuns|Packages|ImageRuns)$", ".")}},
