@@ -156,7 +156,7 @@ func (w *walk) pressIn(part, label string) {
 	found := eval[bool](w.tab, fmt.Sprintf(`(() => {
 		document.querySelectorAll('[data-pressed]').forEach(e => e.removeAttribute('data-pressed'));
 		const e = [...document.querySelectorAll(%s)].flatMap(p => [...p.querySelectorAll('a[href],button,summary')]).find(e =>
-			e.getClientRects().length > 0 && e.innerText.trim() === %s);
+			e.getClientRects().length > 0 && e.innerText.replace(e.querySelector('.badge')?.innerText ?? '', '').trim() === %s);
 		e?.setAttribute('data-pressed', '');
 		return !!e;
 	})()`, quote(part), quote(label)))

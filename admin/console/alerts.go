@@ -25,7 +25,7 @@ const (
 // alertsScreen lists the alerts: filters of events whose new events are sent to someone.
 func (c *Console) alertsScreen() *layout.Screen {
 	return &layout.Screen{
-		Name: "alerts", Path: alertsPath, Role: layout.Viewer, Show: c.showAlerts,
+		Name: "alerts", Path: alertsPath, Icon: "bell", Role: layout.Viewer, Show: c.showAlerts,
 		Acts: []*layout.Act{{Name: saveAlert, Role: layout.Operator, Hidden: true, Ask: c.askAlert, Do: c.addAlert}},
 	}
 }
@@ -162,7 +162,7 @@ func (c *Console) showAlerts(v *layout.Visit) (*web.Console, error) {
 		}})
 	}
 	out := &web.Console{
-		Title: web.Say("console.alerts.title"), Lead: web.Say("console.alerts.text"), Up: upToEvents(),
+		Title: web.Say("console.alerts.title"), Lead: web.Say("console.alerts.text"),
 		Parts: []web.ConsolePart{{Table: t}},
 	}
 	if len(list) == 0 {
@@ -399,7 +399,6 @@ func (c *Console) removeAlert(v *layout.Visit, _ url.Values) (layout.Result, err
 // alertActions are the ways from the events to the alerts and the seals.
 func (c *Console) alertActions(v *layout.Visit, good bool) []web.Action {
 	list := []web.Action{
-		{Label: "console.alerts.title", URL: layout.Root + alertsPath},
 		{Label: "console.chain.title", URL: layout.Root + chainPath},
 	}
 	var params []string

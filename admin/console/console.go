@@ -91,13 +91,15 @@ type Console struct {
 	Deps
 
 	frame   *layout.Frame
-	screens []*layout.Screen // in the order of the navigation
+	screens []*layout.Screen
+	waiting waiting
 }
 
 // New returns a console.
 func New(cfg layout.Config, d Deps) *Console {
 	c := &Console{Deps: d, frame: layout.New(cfg,
 		layout.Deps{Identity: d.Identity, Store: d.Store, Pages: d.Pages, Now: d.Now, After: d.After})}
+	c.frame.Waiting, c.frame.Acted = c.waitingNow, c.waiting.forget
 	c.screens = c.all()
 	c.frame.Add(c.screens...)
 	c.frame.Close()

@@ -14,7 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
-// all is every screen, in the order of the navigation. Each stands in a file of its own.
+// all is every screen. Each stands in a file of its own.
 func (c *Console) all() []*layout.Screen {
 	return slices.Concat([]*layout.Screen{
 		c.overviewScreen(),

@@ -9,9 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// Nav is the navigation at the side of a person's own account pages.
+// Nav is the navigation at the side of a person's own account pages, or of the console, where it has groups.
 type Nav struct {
 	Entries []NavEntry
+	Groups  []NavGroup
 	// Name is the person's name or username, and SignOut the token of the form that signs them out.
 	Name, SignOut string
 	// Back is the link to the page or application that the person came from, and BackName its name. Empty: unknown
@@ -62,6 +63,43 @@ type Card struct {
 type NavEntry struct {
 	Label, URL, Icon string
 	Current          bool
+	// Badge is the number of matters that wait there, and Waiting the same in words. Empty: none
+	Badge   string
+	Waiting Text
+}
+
+// entry is the data of the template "entry".
+type entry struct {
+	NavEntry
+
+	Name, Words string
+}
+
+// Entry returns an entry of the navigation with its words.
+func (f *frame) Entry(e NavEntry) entry {
+	out := entry{NavEntry: e, Name: f.T(e.Label)}
+	if e.Badge != "" {
+		out.Words = f.Say(e.Waiting)
+	}
+	return out
+}
+
+// NavGroup is a group of links. Label is a message.
+type NavGroup struct {
+	Label   string
+	Entries []NavEntry
+}
+
+// Current returns the label of the entry of the page. Empty: the page has none
+func (n *Nav) Current() string {
+	for _, g := range n.Groups {
+		for _, e := range g.Entries {
+			if e.Current {
+				return e.Label
+			}
+		}
+	}
+	return ""
 }
 
 // Dashboard is the data of dashboard: a page of a person's own account, in parts. Its messages are account.<Key>.title

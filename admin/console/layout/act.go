@@ -53,6 +53,9 @@ func (f *Frame) handleAct(s *Screen, a *Act) webflow.Handler {
 		if err != nil {
 			return err
 		}
+		if f.Acted != nil {
+			f.Acted()
+		}
 		switch {
 		case done.Page != nil:
 			return f.render(v, http.StatusOK, done.Page)

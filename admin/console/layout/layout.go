@@ -45,6 +45,11 @@ type Frame struct {
 	Deps
 	Config
 
+	// Waiting returns how many matters wait for someone on screens of the navigation, by their names. nil: none
+	Waiting func(v *Visit) (map[string]int, error)
+	// Acted is called after something was done, which can change what waits. nil: no one wants to know
+	Acted func()
+
 	screens []*Screen
 	mux     *http.ServeMux
 	streams streams
@@ -61,7 +66,7 @@ func New(cfg Config, d Deps) *Frame {
 	}
 }
 
-// Add adds screens, with the paths of what is done on them. The navigation has their order.
+// Add adds screens, with the paths of what is done on them.
 func (f *Frame) Add(screens ...*Screen) {
 	for _, s := range screens {
 		f.screens = append(f.screens, s)

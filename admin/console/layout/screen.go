@@ -14,7 +14,7 @@ type Screen struct {
 	Name string
 	// Path is below the console. {id} names what the screen is about.
 	Path string
-	Icon string // in the navigation. Empty: it is not there
+	Icon string // in the navigation, which names the screen in one of its groups. Empty: it is not there
 	Role Role   // that sees it
 	// Find reads what the screen is about, and says so in the visit. nil: it is about nothing of its own.
 	Find func(v *Visit) error

@@ -246,30 +246,6 @@ func (f *Frame) render(v *Visit, status int, d *web.Console) error {
 	return nil
 }
 
-// nav is the navigation for the role.
-func (f *Frame) nav(v *Visit) (*web.Nav, error) {
-	n, err := f.Identity.Front.Nav(v.Request)
-	if err != nil {
-		return nil, err
-	}
-	n.Label, n.Entries, n.Back, n.BackName = "console.menu", nil, "", ""
-	current := ""
-	for _, s := range f.screens {
-		at := Root + s.Path
-		if s.Icon == "" || v.Role < s.Role {
-			continue
-		}
-		n.Entries = append(n.Entries, web.NavEntry{Label: "console." + s.Name + ".title", URL: at, Icon: s.Icon})
-		if p := v.URL.Path; (p == at || at != Root && strings.HasPrefix(p, at+"/")) && len(at) > len(current) {
-			current = at
-		}
-	}
-	for i := range n.Entries {
-		n.Entries[i].Current = n.Entries[i].URL == current
-	}
-	return n, nil
-}
-
 // Entrance is the way to the console on the pages of an account, for those who may see it.
 func (f *Frame) Entrance(q *webflow.Request) []web.NavEntry {
 	if !q.Settings.Features.AdminConsoleEnabled || f.RoleOf(q.SignIn.Person.PartitionName(), q.SignIn.Person.Groups) == Nobody {

@@ -185,7 +185,6 @@ func cards() []web.Card {
 			Text: web.Say("console.previews.mails.card"),
 		},
 		{Icon: "app", Title: "console.brand.title", URL: layout.Root + brandPath, Text: web.Say("console.brand.card")},
-		{Icon: "clock", Title: "console.queue.title", URL: layout.Root + queuePath, Text: web.Say("console.queue.card")},
 	}
 }
 

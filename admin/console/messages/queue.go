@@ -27,7 +27,7 @@ func QueuePath(channel string) string { return layout.With(layout.Root+queuePath
 // queueScreen lists the messages that are not handed over: those that wait, and those that were given up.
 func (t *texts) queueScreen() *layout.Screen {
 	return &layout.Screen{
-		Name: "queue", Path: queuePath, Role: layout.Viewer, Show: t.showQueue,
+		Name: "queue", Path: queuePath, Icon: "mail", Role: layout.Viewer, Show: t.showQueue,
 		Acts: []*layout.Act{
 			{Name: "send-now", Role: layout.Helpdesk, Hidden: true, Ask: t.askQueued, Do: t.sendNow},
 			{Name: "drop-message", Role: layout.Operator, Danger: true, Hidden: true, Ask: t.askQueued, Do: t.dropMessage},
@@ -148,7 +148,7 @@ func (t *texts) showQueue(v *layout.Visit) (*web.Console, error) {
 		part.Choices = append(part.Choices,
 			web.Choice{Label: "console.queue." + state, URL: v.Path() + "?" + to.Encode(), Current: (state == "failed") == f.givenUp})
 	}
-	out := &web.Console{Title: web.Say("console.queue.title"), Up: up(), Lead: web.Say("console.queue.text"), Parts: []web.ConsolePart{part}}
+	out := &web.Console{Title: web.Say("console.queue.title"), Lead: web.Say("console.queue.text"), Parts: []web.ConsolePart{part}}
 	if len(t.Manage.Outgoing) > 1 {
 		out.Filter = t.channelFilter(v, f)
 	}

@@ -15,7 +15,7 @@ const apiClientsPath = "/api-clients"
 
 // apiClientsScreen is the programs that have credentials: API clients, and programs with app passwords of people.
 func (s *setup) apiClientsScreen() *layout.Screen {
-	return &layout.Screen{Name: "api-clients", Path: apiClientsPath, Icon: "gear", Role: layout.Viewer, Show: s.showAPIClients}
+	return &layout.Screen{Name: "api-clients", Path: apiClientsPath, Icon: "plug", Role: layout.Viewer, Show: s.showAPIClients}
 }
 
 func (s *setup) showAPIClients(v *layout.Visit) (*web.Console, error) {

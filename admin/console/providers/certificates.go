@@ -2,6 +2,7 @@ package providers
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
@@ -132,6 +133,24 @@ func (s *setup) turnPair(step keystore.Step) func(*layout.Visit, url.Values) (la
 
 // shownExpiries bounds what is listed of what ends.
 const shownExpiries = 20
+
+// Soon counts the certificates that have expired or expire soon, our own and those of the providers.
+func Soon(ctx context.Context, now time.Time, own []keystore.Expiry, d Deps) (n int) {
+	count := func(until time.Time) {
+		if !until.IsZero() && until.Sub(now) <= expirySoon {
+			n++
+		}
+	}
+	for _, e := range own {
+		count(e.NotAfter)
+	}
+	for _, list := range d.Providers.Certificates(ctx) {
+		for _, c := range list {
+			count(c.NotAfter)
+		}
+	}
+	return n
+}
 
 // Expiring lists the certificates that end, the first one first: our own and those of the providers. ok: there are any
 func Expiring(v *layout.Visit, own []keystore.Expiry, d Deps) (part web.ConsolePart, ok bool) {

@@ -87,7 +87,7 @@ func healthOf(tx storage.Tx, id string) (h health, err error) {
 // providersScreen is the list of the ways to sign in.
 func (s *setup) providersScreen() *layout.Screen {
 	return &layout.Screen{
-		Name: "providers", Path: providersPath, Icon: "door", Role: layout.Viewer, Show: s.showProviders,
+		Name: "providers", Path: providersPath, Icon: "enter", Role: layout.Viewer, Show: s.showProviders,
 		Acts: []*layout.Act{{Name: "add-provider", Role: layout.Owner, Ask: askProvider, Do: s.addProvider}},
 	}
 }

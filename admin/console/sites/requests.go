@@ -21,7 +21,7 @@ func requestPath(id string) string { return layout.Root + requestsPath + "/" + u
 
 // requestsScreen lists what people have asked to open, and what they have been granted.
 func (g *gateway) requestsScreen() *layout.Screen {
-	return &layout.Screen{Name: "requests", Path: requestsPath, Icon: "mail", Role: layout.Viewer, Show: g.showRequests}
+	return &layout.Screen{Name: "requests", Path: requestsPath, Icon: "door", Role: layout.Viewer, Show: g.showRequests}
 }
 
 // requestKinds rate the states.

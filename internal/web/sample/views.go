@@ -34,9 +34,15 @@ var Nav = &web.Nav{
 
 var consoleNav = &web.Nav{
 	Name: "Demo van Person", SignOut: "t", Label: "console.menu",
-	Entries: []web.NavEntry{
-		{Label: "console.overview.title", URL: "/admin", Icon: "chart"},
-		{Label: "console.persons.title", URL: "/admin/persons", Icon: "person", Current: true},
+	Groups: []web.NavGroup{
+		{Label: "console.group.people", Entries: []web.NavEntry{
+			{Label: "console.persons.title", URL: "/admin/persons", Icon: "person", Current: true},
+			{
+				Label: "console.requests.title", URL: "/admin/requests", Icon: "door", Badge: "2",
+				Waiting: web.Say("console.waits.requests", "n", 2),
+			},
+		}},
+		{Label: "console.group.activity", Entries: []web.NavEntry{{Label: "console.overview.title", URL: "/admin", Icon: "chart"}}},
 	},
 }
 
