@@ -23,7 +23,7 @@ func (c *crawler) walkConsole(state string) map[string]string {
 	c.t.Helper()
 	c.state = state
 	seen, pages, visited := map[string]string{}, map[string]int{}, map[string]bool{}
-	for queue := []string{c.Issuer + "/admin"}; len(queue) > 0; {
+	for queue := []string{c.Issuer + "/admin", c.Issuer + "/admin/search?q=e", c.Issuer + "/admin/search?q=no+such+thing"}; len(queue) > 0; {
 		next := queue[0]
 		queue = queue[1:]
 		u, err := url.Parse(next)

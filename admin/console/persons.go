@@ -80,12 +80,8 @@ func (c *Console) showPersons(v *layout.Visit) (*web.Console, error) {
 		Columns: []string{"console.column.person", "console.column.groups", "console.column.state", "console.field.signed_in"},
 	}
 	for _, p := range list {
-		note := []string{p.Name, p.Email}
-		if strings.EqualFold(p.Email, p.Username) {
-			note = note[:1]
-		}
 		row := web.TableRow{URL: personPath(p.ID), Pick: p.ID, Cells: []web.Cell{
-			{Name: admin.Typed(p.Person), Note: strings.Trim(strings.Join(note, " · "), " ·")},
+			{Name: admin.Typed(p.Person), Note: besides(&p.Person)},
 			{Name: strings.Join(p.Groups, ", ")},
 			stateCell(p.State), layout.OrNone(""),
 		}}
@@ -118,6 +114,15 @@ func (c *Console) showPersons(v *layout.Visit) (*web.Console, error) {
 		out.Parts[0].Empty = &web.Empty{Text: web.Say("console.none"), Next: &web.Action{Label: "console.filter.clear", URL: v.Path()}}
 	}
 	return out, nil
+}
+
+// besides returns the note of a person in a list, next to the username.
+func besides(p *person.Person) string {
+	note := []string{p.Name, p.Email}
+	if strings.EqualFold(p.Email, p.Username) {
+		note = note[:1]
+	}
+	return strings.Trim(strings.Join(note, " · "), " ·")
 }
 
 func (c *Console) personFilters(v *layout.Visit, f personFilter) *web.Filter {

@@ -22,6 +22,7 @@ import (
 // lower role, with the same role, with a higher role; + may, - may not, . there is no such person.
 var rights = map[string][4]string{
 	"":                {"+", "+", "+", "+"},
+	"/search":         {"+", "+", "+", "+"},
 	"/persons":        {"+", "+", "+", "+"},
 	"/persons/create": {"-", "-", "+", "+"},
 	"/persons/invite": {"-", "+", "+", "+"},

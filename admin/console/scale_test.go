@@ -191,6 +191,7 @@ func (h *harness) pagesToMeasure(persons int) []string {
 	return []string{
 		q(""), q("", "period", "hour"), q("", "period", "month"), q("/persons"), q("/persons", "q", middle), q("/persons", "q", "user0"),
 		q("/persons", "q", "given77"), q("/persons", "q", "given77 family7"), q("/persons", "q", one[:6]), q("/persons", "q", "nobody at all"),
+		q("/persons", "q", "example.com"), q("/search", "q", "example.com"), q("/search", "q", "family7"), q("/search", "q", "nothing like it"),
 		q("/persons", "group", "staff"), q("/persons", "group", "staff", "q", "given"), q("/persons", "state", "BLOCKED"),
 		q("/persons", "state", "BLOCKED", "group", "staff"), q("/persons/" + one), q("/persons/" + one + "/edit"),
 		q("/persons/" + one + "/block"), q("/persons/" + one + "/opens"),

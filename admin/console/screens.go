@@ -18,6 +18,7 @@ import (
 func (c *Console) all() []*layout.Screen {
 	return slices.Concat([]*layout.Screen{
 		c.overviewScreen(),
+		c.searchScreen(),
 		c.personsScreen(),
 		c.personScreen(),
 		c.jobScreen(),

@@ -30,7 +30,7 @@ var ErrCursor = errors.New("the cursor is not one of this list")
 // Query selects persons. Members that are empty select everybody.
 type Query struct {
 	Partition string // empty: the default one
-	// Text begins a username, an e-mail address or an id, or its words begin words of the name.
+	// Text begins a username, an e-mail address or an id, or its words begin words of the name, username or address.
 	Text  string
 	Group string // its id
 	State person.State
@@ -197,7 +197,11 @@ func (s *search) prepare() error {
 	if len(s.Text) > maxText {
 		s.Text = strings.ToValidUTF8(s.Text[:maxText], "")
 	}
-	s.words, s.mail = words(s.Text), person.FoldEmail(s.Text)
+	s.Text = strings.TrimPrefix(s.Text, "@") // a domain
+	s.mail = person.FoldEmail(s.Text)
+	if !strings.Contains(s.Text, "@") { // an address is not taken apart
+		s.words = words(s.Text)
+	}
 	if folded, err := person.Fold(s.Text); err == nil {
 		s.folded = folded
 	}

@@ -281,7 +281,10 @@ func move(tx storage.Tx, id string, before, after *knownRecord) error {
 
 // knownOf returns where a person is to be listed, but for sign-ins.
 func knownOf(r *person.Record) knownRecord {
-	out := knownRecord{Partition: r.PartitionName(), Words: wordsOf(r)}
+	out := knownRecord{Partition: r.PartitionName()}
+	if r.State != person.Removed {
+		out.Words = wordsOf(r)
+	}
 	if r.State != person.Active {
 		out.State = r.State
 	}

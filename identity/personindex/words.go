@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	maxWords = 12 // of a name
+	maxWords = 20 // of a person
 	maxWord  = 32 // characters
 )
 
-// wordsOf returns the words of a person's name, sorted, each once.
+// wordsOf returns the words of a person's name, username and e-mail address, sorted, each once.
 func wordsOf(r *person.Record) []string {
-	return words(r.Name + " " + r.GivenName + " " + r.FamilyName)
+	return words(r.Name + " " + r.GivenName + " " + r.FamilyName + " " + r.Username + " " + r.Email)
 }
 
 // words splits text into words as they are compared: without case, accents and width.

@@ -21,6 +21,8 @@ type Nav struct {
 	Seeing *Seeing
 	// Label is the message that names it. Default: account.menu
 	Label string
+	// Search is the path of the page that searches for q, and Searched what was searched for. Empty: there is no search
+	Search, Searched string
 }
 
 // Seeing is the banner of an account that an administrator looks at.

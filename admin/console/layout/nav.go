@@ -19,6 +19,9 @@ var groups = []struct {
 	{"system", []string{"settings", "messages", "keys", "storage"}},
 }
 
+// SearchPath is the path of the screen of the search box, below the console. It has its words as q.
+const SearchPath = "/search"
+
 // mostInBadge is the highest number that a badge shows.
 const mostInBadge = 99
 
@@ -29,6 +32,9 @@ func (f *Frame) nav(v *Visit) (*web.Nav, error) {
 		return nil, err
 	}
 	n.Label, n.Entries, n.Back, n.BackName = "console.menu", nil, "", ""
+	if n.Search = Root + SearchPath; v.Screen.Path == SearchPath {
+		n.Searched = v.URL.Query().Get("q")
+	}
 	var waiting map[string]int
 	if f.Waiting != nil {
 		if waiting, err = f.Waiting(v); err != nil {
@@ -79,4 +85,26 @@ func (f *Frame) currentEntry(path string) (name string) {
 		}
 	}
 	return name
+}
+
+// Command is a page of the navigation, or something that can be done on one.
+type Command struct{ Label, Screen, URL string }
+
+// Commands returns what the role can open and begin from any page.
+func (f *Frame) Commands(v *Visit) (out []Command) {
+	for _, g := range groups {
+		for _, name := range g.screens {
+			s := f.screen(name)
+			if s == nil || v.Role < s.Role {
+				continue
+			}
+			out = append(out, Command{"console." + name + ".title", name, Root + s.Path})
+			for _, a := range s.Acts {
+				if !a.Hidden && a.When == nil && a.May == nil && v.Role >= max(s.Role, a.Role) {
+					out = append(out, Command{"console.act." + a.Name, name, Root + s.Path + "/" + a.Name})
+				}
+			}
+		}
+	}
+	return out
 }

@@ -100,7 +100,7 @@ func (s *screens) showSettings(v *layout.Visit) (*web.Console, error) {
 				differs++
 			}
 		}
-		t.Rows = append(t.Rows, web.TableRow{URL: unitPath(u.Name), Cells: []web.Cell{
+		t.Rows = append(t.Rows, web.TableRow{URL: UnitPath(u.Name), Cells: []web.Cell{
 			{Text: web.Say("console.unit." + u.Name), Name: u.Name, Note: u.Name}, number(differs), number(stored), number(declared),
 		}})
 	}
@@ -395,8 +395,8 @@ func (d Deps) Undo(v *layout.Visit, in url.Values) (layout.Result, error) {
 	return layout.Result{}, Refused("", err)
 }
 
-// unitPath is that of the screen of a unit.
-func unitPath(name string) string { return layout.Root + settingsPath + "/" + url.PathEscape(name) }
+// UnitPath is the page of a unit.
+func UnitPath(name string) string { return layout.Root + settingsPath + "/" + url.PathEscape(name) }
 
 // shownUnit is the unit that the screen is about.
 func shownUnit(v *layout.Visit) *settings.UnitState { return v.About.(*settings.UnitState) }

@@ -33,7 +33,7 @@ var Nav = &web.Nav{
 }
 
 var consoleNav = &web.Nav{
-	Name: "Demo van Person", SignOut: "t", Label: "console.menu",
+	Name: "Demo van Person", SignOut: "t", Label: "console.menu", Search: "/admin/search",
 	Groups: []web.NavGroup{
 		{Label: "console.group.people", Entries: []web.NavEntry{
 			{Label: "console.persons.title", URL: "/admin/persons", Icon: "person", Current: true},
