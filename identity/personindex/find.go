@@ -14,11 +14,12 @@ import (
 )
 
 const (
-	maxLimit  = 1000
-	maxLooked = 1000 // persons that one question looks at
-	atOnce    = 128  // of them
-	probed    = 256  // entries that tell a short index from a long one
-	maxText   = 256  // bytes
+	maxLimit    = 1000
+	maxLooked   = 1000 // persons that one question looks at
+	atOnce      = 128  // of them; a source that has many fitting persons begins with fewer
+	leastAtOnce = 16
+	probed      = 256 // entries that tell a short index from a long one
+	maxText     = 256 // bytes
 
 	countLooks = 2 // questions that a count asks
 	leastID    = 4 // characters of an id from which on it is looked for
@@ -107,8 +108,9 @@ func Find(tx storage.Tx, persons *person.Service, q Query) (out Answer, err erro
 	}
 	looked := 0
 	for at = max(at, 0); at < len(sources); at, after = at+1, "" {
+		batch := min(atOnce, max(s.Limit, leastAtOnce))
 		for sources[at].next != nil {
-			list, err := sources[at].next(after, atOnce)
+			list, err := sources[at].next(after, batch)
 			if err != nil {
 				return out, err
 			}
@@ -127,9 +129,10 @@ func Find(tx storage.Tx, persons *person.Service, q Query) (out Answer, err erro
 					return out, nil
 				}
 			}
-			if len(list) < atOnce {
+			if len(list) < batch {
 				break
 			}
+			batch = min(atOnce, 2*batch)
 		}
 	}
 	return out, nil
