@@ -243,12 +243,15 @@ func TestProtectLogin(t *testing.T) {
 			!strings.Contains(a.Header.Get("Content-Security-Policy"), "default-src 'none'") {
 			t.Errorf("the answer is %q, want a page", a.Header)
 		}
-		i := strings.Index(a.body, `href="/.gatehouse/assets/`) + len(`href="`)
-		path := a.body[i : i+strings.Index(a.body[i:], `"`)]
-		css := g.open(t, host, path)
-		g.refused(t, css, http.StatusOK)
-		if !strings.Contains(css.Header.Get("Content-Type"), "text/css") || len(css.body) < 1000 {
-			t.Errorf("the stylesheet %s is %q", path, css.Header)
+		for link, kind := range map[string]string{`rel="stylesheet" href="`: "text/css", `rel="preload" href="`: "font/woff2"} {
+			_, rest, _ := strings.Cut(a.body, link)
+			path, _, _ := strings.Cut(rest, `"`)
+			asset := g.open(t, host, path)
+			g.refused(t, asset, http.StatusOK)
+			if !strings.HasPrefix(path, "/.gatehouse/assets/") || !strings.Contains(asset.Header.Get("Content-Type"), kind) ||
+				len(asset.body) < 1000 {
+				t.Errorf("%s %q is %q, want %s", link, path, asset.Header, kind)
+			}
 		}
 		g.refused(t, g.open(t, host, "/.gatehouse/nothing", "Cookie: "+c), http.StatusNotFound)
 	})

@@ -105,6 +105,7 @@ func (p palette) css(brand color) string {
 // assets are the files that pages refer to. Their names carry a hash of their content.
 type assets struct {
 	css, icon, logo string                   // paths
+	font            string                   // path of the font that every page needs
 	touch           string                   // path
 	console         string                   // path of the stylesheet of the admin console
 	schemes         [2]string                // paths of the stylesheet for light alone, and for dark alone
@@ -129,10 +130,14 @@ func newAssets(b Brand) (*assets, error) {
 		return nil, err
 	}
 	a := &assets{files: map[string]file{}}
-	css := light.css(brand) + "@media(prefers-color-scheme:dark){" + dark.css(brand) + "}\n" + stylesheet
+	rules, err := a.addFonts()
+	if err != nil {
+		return nil, err
+	}
+	css := rules + light.css(brand) + "@media(prefers-color-scheme:dark){" + dark.css(brand) + "}\n" + stylesheet
 	a.css = a.add("gatehouse", "css", "text/css; charset=utf-8", []byte(css))
 	for i, of := range []palette{light, dark} {
-		alone := strings.Replace(of.css(brand)+"\n"+stylesheet, "color-scheme:light dark", "color-scheme:"+schemes[i], 1)
+		alone := strings.Replace(rules+of.css(brand)+"\n"+stylesheet, "color-scheme:light dark", "color-scheme:"+schemes[i], 1)
 		a.schemes[i] = a.add(schemes[i], "css", "text/css; charset=utf-8", []byte(alone))
 	}
 	a.console = a.add("console", "css", "text/css; charset=utf-8", []byte(consoleSheet))

@@ -26,7 +26,7 @@ func (p *Renderer) On(origin, prefix string) *Renderer {
 	q.elsewhere, q.prefix = true, prefix
 	a := *p.assets
 	a.files = maps.Clone(p.assets.files)
-	for _, path := range []*string{&a.css, &a.icon, &a.touch, &a.logo} {
+	for _, path := range []*string{&a.css, &a.font, &a.icon, &a.touch, &a.logo} {
 		if *path != "" {
 			*path = prefix + *path
 		}

@@ -117,7 +117,7 @@ func policy(v View, scripts *scriptSet) string {
 			more = " frame-src " + strings.Join(hosts, " ") + ";"
 		}
 	}
-	return "default-src 'none';" + more + " style-src 'self'; img-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors " +
+	return "default-src 'none';" + more + " style-src 'self'; font-src 'self'; img-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors " +
 		ancestors + "; form-action " +
 		strings.Join(actions, " ")
 }

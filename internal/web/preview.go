@@ -41,7 +41,7 @@ func (p *Renderer) Preview(w http.ResponseWriter, r *http.Request, v View, faile
 	if err != nil {
 		return err
 	}
-	return p.still(w, body, look, " style-src 'self';")
+	return p.still(w, body, look, " style-src 'self'; font-src 'self';")
 }
 
 // PreviewMail is Preview for the HTML of an e-mail, whose styles are attributes.

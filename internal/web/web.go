@@ -259,6 +259,7 @@ type frame struct {
 	Brand    Brand
 	Host     string
 	CSS      string
+	Font     string
 	More     string // a second stylesheet. Empty: none
 	Icon     string
 	Touch    string
@@ -308,7 +309,7 @@ func (p *Renderer) make(r *http.Request, v View, scripts *scriptSet) ([]byte, *l
 // frame returns the data of a page in a language for the templates.
 func (p *Renderer) frame(v View, lang *language, scripts *scriptSet) *frame {
 	return &frame{
-		language: lang, Brand: p.cfg.Brand, Host: p.host, CSS: p.assets.css, Icon: p.assets.icon, Touch: p.assets.touch,
+		language: lang, Brand: p.cfg.Brand, Host: p.host, CSS: p.assets.css, Font: p.assets.font, Icon: p.assets.icon, Touch: p.assets.touch,
 		Logo: p.assets.logo, LogoSize: p.assets.logoSize,
 		Secure: strings.HasPrefix(p.origin, "https:"), Mobile: v.Mobile, Client: v.Client, Nav: v.Nav, Data: v.Data, Help: p.cfg.Brand.Help,
 		Fragment: v.Fragment, FragmentCookie: p.jar.Name(kindFragment), Elsewhere: p.elsewhere,
