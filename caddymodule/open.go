@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/admin/console/layout"
+	"github.com/gatehouse-id/gatehouse/admin/console/sites"
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/assertion"
 	"github.com/gatehouse-id/gatehouse/authz/client"
@@ -168,6 +169,13 @@ func (b *builder) openIdentity() (err error) {
 	c.Refused.Know(b.personOf(b.inst.identity))
 	asked := access.Deps{Store: c.Store, Events: b.events, Now: time.Now}
 	if b.inst.mail != nil {
+		b.accessMail.Page = func(tx storage.Tx, requestID string) (string, error) {
+			units, err := b.inst.config.Units(tx)
+			if err != nil || !units.Features.AdminConsoleEnabled {
+				return "", err
+			}
+			return sites.RequestPath(requestID), nil
+		}
 		asked.Tell = notice.New(b.accessMail, b.inst.identity.Person).Tell
 	}
 	b.inst.access = access.New(asked)

@@ -322,6 +322,7 @@ func (c *crawler) look(name string) {
 		return // a page with the same parts was checked before
 	}
 	c.shapes[shape] = true
+	eval[bool](b, `(document.querySelectorAll('.more').forEach(menu => menu.open = true), true)`)
 	// a narrow phone, a phone, 200 % of 1280 by 800, and a desktop
 	for _, screen := range []struct{ width, height int64 }{{320, 640}, {390, 844}, {640, 400}, {1280, 900}} {
 		b.screen(screen.width, screen.height, "light")

@@ -153,17 +153,21 @@ func (w *walk) press(label string) { w.t.Helper(); w.pressIn("body", label) }
 // pressIn is press for a part of the page: of several that a selector and a text name, the first.
 func (w *walk) pressIn(part, label string) {
 	w.t.Helper()
-	found := eval[bool](w.tab, fmt.Sprintf(`(() => {
+	clicks := eval[int](w.tab, fmt.Sprintf(`(() => {
 		document.querySelectorAll('[data-pressed]').forEach(e => e.removeAttribute('data-pressed'));
-		const e = [...document.querySelectorAll(%s)].flatMap(p => [...p.querySelectorAll('a[href],button,summary')]).find(e =>
-			e.getClientRects().length > 0 && e.innerText.replace(e.querySelector('.badge')?.innerText ?? '', '').trim() === %s);
-		e?.setAttribute('data-pressed', '');
-		return !!e;
+		const all = [...document.querySelectorAll(%[1]s)].flatMap(p => [...p.querySelectorAll('a[href],button,summary')]).filter(e =>
+			[e.innerText, e.textContent].some(s => s.replace(e.querySelector('.badge')?.innerText ?? '', '').trim() === %[2]s));
+		const e = all.find(e => e.getClientRects().length > 0) ?? all.find(e => e.closest('.more'));
+		if (!e) return 0;
+		e.setAttribute('data-pressed', '');
+		const menu = e.closest('.more:not([open])');
+		if (menu) menu.open = true; // by its button
+		return menu ? 2 : 1;
 	})()`, quote(part), quote(label)))
-	if !found {
+	if clicks == 0 {
 		w.t.Fatalf("nothing to click shows %q on %s: %s", label, w.location(), w.text("body"))
 	}
-	w.clicks++
+	w.clicks += clicks
 	w.click("[data-pressed]")
 }
 

@@ -111,8 +111,9 @@ func (c *Console) showApplication(v *layout.Visit) (*web.Console, error) {
 	if len(uris.Cells) > 0 {
 		facts = append(facts, uris)
 	}
+	out.Actions = append(v.Buttons(), web.Action{Label: "console.preview.title", URL: previewPath(a.ID), Quiet: true})
 	out.Parts = []web.ConsolePart{
-		{Facts: facts, Actions: append(v.Buttons(), web.Action{Label: "console.preview.title", URL: previewPath(a.ID)})},
+		{Facts: facts},
 		{ID: "caddyfile", Title: web.Say("console.client.source"), Text: web.Say("console.client.source.text"), Source: c.SourceOf(&a.Client)},
 	}
 	return out, nil

@@ -337,7 +337,7 @@ func (c *Console) showJob(v *layout.Visit) (*web.Console, error) {
 	if j.Import != nil {
 		return out, c.showImport(v, out, facts)
 	}
-	out.Parts = []web.ConsolePart{{Facts: append(counts, facts...), Actions: v.Buttons()}}
+	out.Actions, out.Parts = v.Buttons(), []web.ConsolePart{{Facts: append(counts, facts...)}}
 	if len(j.left) == 0 {
 		return out, nil
 	}

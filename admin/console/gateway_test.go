@@ -572,6 +572,10 @@ func TestRequests(t *testing.T) {
 		}
 	}
 	see(b.get("/admin/requests"), 200, `href="`+path+`"`, "for the audit", "Open", `href="/admin/requests/waiting"`)
+	see(b.get("/admin/requests"), 200, `href="`+path+`/grant"`, `href="`+path+`/refuse"`) // in the row
+	if a := h.as("viewer@example.com").get("/admin/requests"); strings.Contains(a.form(), "/grant") || strings.Contains(a.form(), "/refuse") {
+		t.Errorf("a viewer is offered to decide:\n%s", a.form())
+	}
 	see(b.get("/admin/requests?state=granted"), 200, "Nothing matches")
 	see(b.acts(path+"/grant", "hours", "many"), 422, "This value isn")
 	see(b.acts(path+"/grant", "hours", "100000"), 422, "365 days")
@@ -591,5 +595,42 @@ func TestRequests(t *testing.T) {
 	}
 	if a := b.get("/admin/requests/nothing"); a.Code != http.StatusNotFound {
 		t.Errorf("an unknown request: %d", a.Code)
+	}
+}
+
+// TestRefusalIsMended: the page of a refusal leads those who may to a group of the site, and to the grant of a request.
+func TestRefusalIsMended(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	nobody := h.personID("nobody@example.com")
+	_, err := h.id.Person.AddGroup(t.Context(), person.GroupChange{Name: "board"}, audit.Actor{})
+	h.must(err)
+	for i := range h.sites {
+		if h.sites[i].ID == "wiki.example.com" {
+			h.sites[i].Gates[0].Asks = append(h.sites[i].Gates[0].Asks, "groups board gatehouse-owner")
+		}
+	}
+	join, grant := personPath(nobody)+"/join?group=board", "/admin/requests/"+h.request("nobody@example.com")+"/grant"
+	for role, want := range map[string]bool{"viewer": false, "helpdesk": false, "operator": true, "owner": true} {
+		page := h.as(role + "@example.com").get("/admin/refusals/" + h.ref).form()
+		if got := strings.Contains(page, `href="`+join+`"`) && strings.Contains(page, "Add nobody@example.com to board") &&
+			strings.Contains(page, `href="`+grant+`"`); got != want {
+			t.Errorf("%s is offered to let the person in: %t, want %t\n%s", role, got, want, page)
+		}
+		if got := strings.Contains(page, "join?group=gatehouse-owner"); got != (role == "owner") {
+			t.Errorf("%s is offered to make an owner: %t", role, got)
+		}
+	}
+	b := h.as("operator@example.com")
+	if a := b.get(join); a.Code != http.StatusOK || !strings.Contains(a.form(), `value="board"`) {
+		t.Errorf("GET %s = %d\n%s", join, a.Code, a.form())
+	}
+	b.acts(personPath(nobody)+"/join", "group", "board")
+	if page := b.get("/admin/refusals/" + h.ref).form(); strings.Contains(page, "join?group=board") {
+		t.Errorf("someone in the group is to be added to it\n%s", page)
+	}
+	b.acts(grant, "hours", "1")
+	if page := b.get("/admin/refusals/" + h.ref).form(); strings.Contains(page, grant) {
+		t.Errorf("a request that is granted is to be granted\n%s", page)
 	}
 }

@@ -206,7 +206,7 @@ func (c *Console) showGroup(v *layout.Visit) (*web.Console, error) {
 	if len(people) == 0 {
 		members.Empty = v.Empty("console.group.none", "add-member")
 	}
-	out.Parts = []web.ConsolePart{{Facts: facts, Actions: v.Buttons()}, members}
+	out.Actions, out.Parts = v.Buttons(), []web.ConsolePart{{Facts: facts}, members}
 	return out, nil
 }
 

@@ -148,7 +148,7 @@ func (c *Console) showImport(v *layout.Visit, out *web.Console, facts []web.Cons
 			Cells: []web.Cell{{Text: web.Say("console.import.of", "n", total(counted), "all", total(j.Import.Checked))}},
 		})
 	}
-	out.Parts = []web.ConsolePart{{Facts: append(facts, countFacts(counted, j.Import.Skipped)...), Actions: v.Buttons()}}
+	out.Actions, out.Parts = v.Buttons(), []web.ConsolePart{{Facts: append(facts, countFacts(counted, j.Import.Skipped)...)}}
 	if j.Import.Parts == 0 {
 		return nil
 	}

@@ -81,6 +81,20 @@ func (c *Console) showOverview(v *layout.Visit) (*web.Console, error) {
 		out.Cards = append(out.Cards,
 			web.Card{Icon: "mail", Title: "console.overview.failed", URL: messages.FailedPath, Text: text, Kind: "warn"})
 	}
+	waiting, err := c.waitingNow(v)
+	if err != nil {
+		return nil, err
+	}
+	if open := waiting["requests"]; open > 0 {
+		out.Cards = append(out.Cards, web.Card{
+			Icon: "inbox", Title: "console.requests.title", URL: layout.Root + "/requests?state=open",
+			Text: web.Say("console.waits.requests", "n", open), Kind: "warn",
+		})
+	}
+	if ends := waiting["keys"]; ends > 0 {
+		out.Cards = append(out.Cards,
+			web.Card{Icon: "key", Title: "console.keys.title", URL: layout.Root + "/keys", Text: web.Say("console.waits.keys", "n", ends), Kind: "warn"})
+	}
 	happened := web.ConsolePart{
 		ID: "events", Title: web.Say("console.overview.events"), Table: c.eventTable(list, names, true),
 		Actions: []web.Action{{Label: "console.person.events.all", URL: layout.Root + "/events"}},
@@ -97,7 +111,13 @@ func (c *Console) showOverview(v *layout.Visit) (*web.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Parts = append(append(append(counted, latency, findingsPart(found, sites)), machine...), happened)
+	if len(found) > 0 {
+		out.Parts = append(out.Parts, findingsPart(found, sites))
+	}
+	out.Parts = append(append(append(append(out.Parts, happened), counted...), latency), machine...)
+	if len(found) == 0 {
+		out.Parts = append(out.Parts, findingsPart(found, sites))
+	}
 	return out, nil
 }
 

@@ -54,7 +54,7 @@ func (c *Console) personScreen() *layout.Screen {
 			},
 			{Name: "remove-method", Role: layout.Helpdesk, Danger: true, Hidden: true, Ask: askPart("method"), Do: c.removeMethod},
 			{Name: "unlink", Role: layout.Helpdesk, Danger: true, Hidden: true, Ask: c.askUnlink, Do: c.unlink},
-			{Name: "join", Role: layout.Operator, Ask: c.askJoin, Do: c.join},
+			{Name: "join", Role: layout.Operator, Hidden: true, Ask: c.askJoin, Do: c.join},
 			{Name: "leave", Role: layout.Operator, Danger: true, Hidden: true, Ask: askPart("group"), Do: c.leave},
 			{
 				Name: "block", Role: layout.Helpdesk, Spares: true, Danger: true, When: inState(person.Active, person.Inactive, person.Invited),
@@ -111,7 +111,7 @@ func (c *Console) showPerson(v *layout.Visit) (*web.Console, error) {
 	p := shownPerson(v)
 	out := &web.Console{
 		Name: v.Called, Up: &web.Up{Label: web.Say("console.persons.title"), URL: layout.Root + "/persons"},
-		Tags: []web.Cell{stateCell(p.State)},
+		Tags: []web.Cell{stateCell(p.State)}, Actions: v.Buttons(), Tabs: sites.PersonTabs(p.ID, "console.person.tab"),
 	}
 	if v.Rank != layout.Nobody {
 		out.Tags = append(out.Tags, roleCell(v.Rank))
@@ -132,7 +132,7 @@ func (c *Console) showPerson(v *layout.Visit) (*web.Console, error) {
 		return nil, err
 	}
 	out.Parts = []web.ConsolePart{
-		{Facts: c.profile(v), Actions: append(v.Buttons(), c.waysOn(p.ID)...)},
+		{Facts: c.profile(v)},
 		c.methodsPart(v), c.groupsPart(v), c.sessionsPart(v),
 		c.accessPart(v), c.consentsPart(v),
 	}
@@ -155,11 +155,6 @@ func (c *Console) showPerson(v *layout.Visit) (*web.Console, error) {
 	}
 	out.Parts = append(out.Parts, last)
 	return out, nil
-}
-
-// waysOn lead from a person to what concerns them elsewhere.
-func (c *Console) waysOn(id string) []web.Action {
-	return []web.Action{{Label: "console.opens.title", URL: sites.OpensPath(id)}, {Label: "console.refusals.title", URL: sites.RefusalsOf(id)}}
 }
 
 // roleCell is a role as a mark.
@@ -283,6 +278,8 @@ func (c *Console) groupsPart(v *layout.Visit) web.ConsolePart {
 	part := web.ConsolePart{ID: "groups", Title: web.Say("console.groups.title"), Table: t}
 	if len(t.Rows) == 0 {
 		part.Empty = v.Empty("console.person.groups.none", "join")
+	} else if v.May(v.Screen.Act("join")) == nil {
+		part.Actions = []web.Action{{Label: "console.act.join", URL: v.Path() + "/join"}}
 	}
 	return part
 }

@@ -204,8 +204,10 @@ func (c *Console) remove(v *layout.Visit, _ url.Values) (layout.Result, error) {
 	return layout.Result{To: layout.Root + "/persons"}, err
 }
 
-func (c *Console) askJoin(*layout.Visit) (layout.Question, error) {
-	return layout.Question{Fields: []web.Field{{Name: "group", Required: true, MaxLength: person.MaxName}}}, nil
+func (c *Console) askJoin(v *layout.Visit) (layout.Question, error) {
+	return layout.Question{Fields: []web.Field{
+		{Name: "group", Value: v.URL.Query().Get("group"), Required: true, MaxLength: person.MaxName},
+	}}, nil
 }
 
 // join puts the person into a group.

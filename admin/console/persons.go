@@ -34,8 +34,8 @@ func (c *Console) personsScreen() *layout.Screen {
 	return &layout.Screen{
 		Name: "persons", Path: "/persons", Icon: "person", Role: layout.Viewer, Show: c.showPersons,
 		Acts: append([]*layout.Act{
-			{Name: "create", Role: layout.Operator, Ask: c.askCreate, Do: c.create},
 			{Name: "invite", Role: layout.Helpdesk, Ask: c.askInvite, Do: c.invite},
+			{Name: "create", Role: layout.Operator, Ask: c.askCreate, Do: c.create},
 			{Name: "import", Role: layout.Operator, Upload: admin.MaxImport, Ask: c.askImport, Do: c.importFile},
 			{Name: "export", Role: layout.Operator, Hidden: true, Ask: c.askExport, Do: c.export},
 		}, c.manyActs()...),

@@ -3,7 +3,6 @@ package console
 import (
 	"errors"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -23,9 +22,6 @@ const (
 	shownResults = 8   // of each kind
 	maxSearched  = 100 // characters
 )
-
-// refusalRef matches the reference of a refusal, as people copy it.
-var refusalRef = regexp.MustCompile(`^[A-Z2-7]{4}-[A-Z2-7]{4}$`)
 
 // searchScreen is the page of the search box: everything that has the words that were entered.
 func (c *Console) searchScreen() *layout.Screen {
@@ -91,9 +87,9 @@ func matches(text, q string) bool {
 
 func (c *Console) findRefusal(v *layout.Visit, _ web.Words, q string) (web.ConsolePart, error) {
 	part := results("refusals", web.Say("console.refusals.title"), "console.column.request", "console.column.time", "console.column.reason")
-	ref := strings.ToUpper(q)
-	if !refusalRef.MatchString(ref) {
-		return part, nil
+	ref, err := denial.ParseRef(q)
+	if err != nil {
+		return part, nil //nolint:nilerr // it is something else
 	}
 	f, err := c.Gateway.Refusals.Find(v.Context(), ref)
 	if errors.Is(err, denial.ErrUnknown) {

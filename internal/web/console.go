@@ -22,10 +22,13 @@ type Console struct {
 	Up    *Up
 	// Done says what was just done, Problem what to do next.
 	Done, Problem Text
-	Actions       []Action // next to the title, such as what creates one more
-	Cards         []Card
-	Filter        *Filter
-	Parts         []ConsolePart
+	// Actions has the first one next to the title, the others in a menu there, and those that
+	// take something away at the end of the page.
+	Actions []Action
+	Tabs    []Choice // pages about the same
+	Cards   []Card
+	Filter  *Filter
+	Parts   []ConsolePart
 	// Refresh is after how many seconds the browser loads the page again. 0: it does not
 	Refresh int
 	// Live is the path of a stream of new rows for the table. With scripts they are added as they come, in place of the
@@ -105,10 +108,79 @@ type rows struct {
 	*frame
 	Table *Table
 	Pick  *Pick
+
+	numbers []bool
 }
 
 // RowsOf returns what the template "rows" sees.
-func (f *frame) RowsOf(t *Table, p *Pick) rows { return rows{f, t, p} }
+func (f *frame) RowsOf(t *Table, p *Pick) rows { return rows{f, t, p, f.Numbers(t)} }
+
+// IsNumber reports whether a column has numbers, which are compared digit by digit.
+func (r rows) IsNumber(column int) bool { return column < len(r.numbers) && r.numbers[column] }
+
+// number matches what a column of numbers has.
+var number = regexp.MustCompile(`^(?:—|[<>≤]? ?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?\+?(?: (?:ms|s|%|[KMGT]?i?B))?)?$`)
+
+// Numbers reports of each column of a table whether it has numbers alone.
+func (f *frame) Numbers(t *Table) []bool {
+	out := make([]bool, len(t.Columns))
+	for i := 1; i < len(out); i++ {
+		for _, r := range t.Rows {
+			if i >= len(r.Cells) {
+				continue
+			}
+			c := r.Cells[i]
+			if out[i] = c.Kind == "" && !c.Code && (c.Text.Key == "console.count" || c.Text.Key == "" && number.MatchString(c.Name)); !out[i] {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// actions is the data of the template "actions".
+type actions struct {
+	*frame
+	First, More []Action
+}
+
+// Acts returns the actions of the page but for those that take something away: one that is the way on, and the others
+// in a menu, unless there is but one.
+func (f *frame) Acts() *actions {
+	c, _ := f.Data.(Console)
+	out := &actions{frame: f}
+	for _, a := range c.Actions {
+		switch {
+		case a.Danger:
+		case len(out.First) == 0:
+			out.First = []Action{a}
+		default:
+			out.More = append(out.More, a)
+		}
+	}
+	if len(out.More) == 1 {
+		out.More[0].Quiet = true
+		out.First, out.More = append(out.First, out.More[0]), nil
+	}
+	if len(out.First) == 0 {
+		return nil
+	}
+	return out
+}
+
+// ActionName returns the words of a link or button.
+func (f *frame) ActionName(a Action) string { return f.T(a.Label, a.Fill...) }
+
+// Dangers returns the actions of the page that take something away.
+func (f *frame) Dangers() (out []Action) {
+	c, _ := f.Data.(Console)
+	for _, a := range c.Actions {
+		if a.Danger {
+			out = append(out, a)
+		}
+	}
+	return out
+}
 
 // Rows returns the rows of a table alone, as a page of the console shows them.
 func (p *Renderer) Rows(r *http.Request, locales []string, t *Table) (string, error) {
@@ -313,6 +385,9 @@ func (f *frame) Cell(in Cell) cell {
 	}
 	if f.worded(in.Text, in.Name) {
 		out.Words = f.Rich(in.Text)
+		if in.Text.Key == "console.time" { // alone, and not within a sentence
+			out.Words = template.HTML(strings.Replace(string(out.Words), "<time ", "<time data-ago ", 1)) //nolint:gosec // escaped by Rich
+		}
 	}
 	if in.Hint.Key != "" {
 		out.Hint = f.Rich(in.Hint)

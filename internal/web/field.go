@@ -327,6 +327,7 @@ type Link struct {
 // Action is a link, or with a CSRF token a form of one button. Label is a message.
 type Action struct {
 	Label, URL string
+	Fill       []any // of the label
 	CSRF       string
 	Fields     []Hidden // of the form
 	// About says what the action concerns, for people who do not see the row. Default: its name
@@ -431,6 +432,7 @@ var icons = map[string]template.HTML{
 	"people":  `<circle cx="9" cy="8" r="3.500"/><path d="M2.500 20a6.500 6.500 0 0 1 13 0M16 5a3.500 3.500 0 0 1 0 6.500M18 14.500a6.500 6.500 0 0 1 3.500 5.500"/>`,
 	"storage": `<ellipse cx="12" cy="5.5" rx="8" ry="2.5"/><path d="M4 5.5v13c0 1.4 3.6 2.5 8 2.5s8-1.1 8-2.5v-13M4 12c0 1.4 3.6 2.5 8 2.5s8-1.1 8-2.5"/>`,
 	"menu":    `<path d="M4 7h16M4 12h16M4 17h16"/>`,
+	"inbox":   `<path d="m3 13 3-8h12l3 8v6H3zM3 13h5l2 3h4l2-3h5"/>`,
 	"search":  `<circle cx="10.5" cy="10.5" r="6.5"/><path d="m15.5 15.5 5 5"/>`,
 	"bell":    `<path d="M6 16V11a6 6 0 0 1 12 0v5l2 2H4zM10 21h4"/>`,
 	"plug":    `<path d="M9 3v5M15 3v5M6 8h12v3a6 6 0 0 1-12 0zM12 17v4"/>`,

@@ -103,8 +103,9 @@ func (s *setup) showProvider(v *layout.Visit) (*web.Console, error) {
 	if p.failing() {
 		failed.Cells = append(failed.Cells, web.Cell{Text: web.Say("console.provider.failing"), Kind: "warn"})
 	}
+	out.Actions = v.Buttons()
 	out.Parts = []web.ConsolePart{
-		{Facts: facts, Actions: v.Buttons()},
+		{Facts: facts},
 		{ID: "health", Title: web.Say("console.provider.health"), Facts: append(seen, failed)},
 	}
 	keys, ok, err := s.keysPart(v, p)

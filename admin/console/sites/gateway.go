@@ -6,6 +6,8 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/admin"
@@ -13,6 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // Deps are the dependencies of the screens.
@@ -57,6 +60,35 @@ func (s *Site) hosts() (out []string) {
 	}
 	if len(out) == 0 {
 		out = append(out, s.ID)
+	}
+	return out
+}
+
+// maxRemedies is the number of groups that a refusal offers.
+const maxRemedies = 3
+
+// groups are those that the site and the rules that let people in name, the first ones.
+func (s *Site) groups() (out []string) {
+	add := func(asks []string) {
+		for _, ask := range asks {
+			words := strings.Fields(strings.TrimPrefix(ask, "need "))
+			if len(words) < 2 || words[0] != "groups" && words[0] != "group" {
+				continue
+			}
+			for _, group := range words[1:] {
+				if group = strings.Trim(group, `"`); !slices.Contains(out, group) && len(out) < maxRemedies {
+					out = append(out, group)
+				}
+			}
+		}
+	}
+	for _, g := range s.Gates {
+		add(g.Asks)
+		for _, r := range g.Rules {
+			if r.Kind == "allow" {
+				add(r.Asks)
+			}
+		}
 	}
 	return out
 }
@@ -212,9 +244,22 @@ func SitePath(id string) string { return layout.Root + sitesPath + "/" + url.Pat
 // RefusalPath is the page that explains a refusal.
 func RefusalPath(ref string) string { return layout.Root + refusalsPath + "/" + url.PathEscape(ref) }
 
-// RefusalsOf is the list of the refusals of a person.
-func RefusalsOf(personID string) string {
+// refusalsOf is the list of the refusals of a person.
+func refusalsOf(personID string) string {
 	return layout.With(layout.Root+refusalsPath, "person", personID)
+}
+
+// PersonTabs lead from a person to what concerns them elsewhere. current is the title of the page that they are on.
+func PersonTabs(id, current string) (out []web.Choice) {
+	for _, tab := range []web.Choice{
+		{Label: "console.person.tab", URL: personPath(id)},
+		{Label: "console.opens.title", URL: opensPath(id)},
+		{Label: "console.refusals.title", URL: refusalsOf(id)},
+	} {
+		tab.Current = tab.Label == current
+		out = append(out, tab)
+	}
+	return out
 }
 
 func personPath(id string) string { return layout.Root + "/persons/" + url.PathEscape(id) }

@@ -21,8 +21,8 @@ func (g *gateway) opensScreen() *layout.Screen {
 	return &layout.Screen{Name: "opens", Path: "/persons/{id}/opens", Role: layout.Viewer, Find: g.findPerson, Show: g.showOpens}
 }
 
-// OpensPath is the page of what a person can open.
-func OpensPath(id string) string { return personPath(id) + "/opens" }
+// opensPath is the page of what a person can open.
+func opensPath(id string) string { return personPath(id) + "/opens" }
 
 func (g *gateway) findPerson(v *layout.Visit) error {
 	id := v.PathValue("id")
@@ -102,6 +102,7 @@ func (g *gateway) showOpens(v *layout.Visit) (*web.Console, error) {
 	out := &web.Console{
 		Title: web.Say("console.opens.title"), Lead: web.Say("console.opens.text", "name", v.Called),
 		Up: &web.Up{Name: v.Called, URL: personPath(p.ID)}, Parts: []web.ConsolePart{{Table: t}},
+		Tabs: PersonTabs(p.ID, "console.opens.title"),
 		Filter: &web.Filter{
 			Action: v.Path(),
 			Fields: []web.Field{{Name: "q", Type: "search", Label: "console.field.search", Value: v.URL.Query().Get("q"), EnterKeyHint: "search"}},

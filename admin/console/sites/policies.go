@@ -149,7 +149,7 @@ func (g *gateway) showPolicy(v *layout.Visit) (*web.Console, error) {
 		}
 		facts = append(facts, open)
 	}
-	out.Parts = []web.ConsolePart{{Facts: facts, Actions: append(v.Buttons(), waysOn("")...)}}
+	out.Actions, out.Parts = append(v.Buttons(), waysOn("")...), []web.ConsolePart{{Facts: facts}}
 	rules := g.Rules(p.Name) // with their places
 	if p.Stored() {
 		rules = rulesOf(p)

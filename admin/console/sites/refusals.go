@@ -7,10 +7,12 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/admin/console/layout"
+	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/web"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // refusalsScreen lists who was refused during the last day, by sites, at the sign-in and elsewhere.
@@ -145,6 +147,56 @@ func (g *gateway) refusalScreen() *layout.Screen {
 	return &layout.Screen{Name: "refusal", Path: refusalsPath + "/{id}", Role: layout.Viewer, Show: g.showRefusal}
 }
 
+// remedies returns the actions that let the refused person in, for those who can do them: the grant of a request for
+// access, and the groups that the site and its rules name.
+func (g *gateway) remedies(v *layout.Visit, f *denial.Refusal) (out []web.Action, err error) {
+	if f.Where != denial.Site || f.PersonID == "" || f.PersonID == v.Me() || v.Role < layout.Operator {
+		return nil, nil
+	}
+	rank, has := layout.Nobody, []string(nil)
+	err = g.Manage.Store.View(v.Context(), func(tx storage.Tx) error {
+		_, rec, err := g.Identity.Person.Find(tx, f.PersonID)
+		rank, has = g.RoleOf(rec.PartitionName(), rec.Groups), rec.Groups
+		return err
+	})
+	if errors.Is(err, person.ErrNoPerson) {
+		return nil, nil
+	}
+	if err != nil || !v.Outranks(rank) {
+		return nil, err
+	}
+	list, err := g.Sites()
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		if !slices.Contains(list[i].hosts(), f.Site) {
+			continue
+		}
+		for _, origin := range list[i].origins() {
+			r, err := g.Access.Find(v.Context(), f.PersonID, origin)
+			if errors.Is(err, access.ErrNone) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if r.State != access.Granted {
+				out = append(out, web.Action{Label: "console.refusal.grant", URL: RequestPath(r.ID) + "/grant"})
+			}
+		}
+		for _, group := range list[i].groups() {
+			if !slices.Contains(has, group) && (v.Role == layout.Owner || g.RoleOfGroup("", group) == layout.Nobody) {
+				out = append(out, web.Action{
+					Label: "console.refusal.join", Fill: []any{"name", cmp.Or(f.Username, f.PersonID), "group", group},
+					URL: layout.With(personPath(f.PersonID)+"/join", "group", group),
+				})
+			}
+		}
+	}
+	return out, nil
+}
+
 func (g *gateway) showRefusal(v *layout.Visit) (*web.Console, error) {
 	out := &web.Console{
 		Title: web.Say("console.refusal.title"),
@@ -179,8 +231,11 @@ func (g *gateway) showRefusal(v *layout.Visit) (*web.Console, error) {
 	out.Lead = web.Say("console.refusal.sentence", "text",
 		strings.Replace(f.Sentence(), " (person "+f.PersonID+")", "", 1)) // their page is one click away
 	out.Parts = []web.ConsolePart{{Facts: facts}}
+	if out.Actions, err = g.remedies(v, &f); err != nil {
+		return nil, err
+	}
 	if f.PersonID != "" {
-		out.Parts[0].Actions = append(out.Parts[0].Actions, web.Action{Label: "console.refusals.person", URL: RefusalsOf(f.PersonID)})
+		out.Parts[0].Actions = append(out.Parts[0].Actions, web.Action{Label: "console.refusals.person", URL: refusalsOf(f.PersonID)})
 	}
 	if f.Where != denial.Site {
 		return out, nil

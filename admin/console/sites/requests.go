@@ -17,11 +17,12 @@ import (
 
 const requestsPath = "/requests"
 
-func requestPath(id string) string { return layout.Root + requestsPath + "/" + url.PathEscape(id) }
+// RequestPath is the page of a request for access.
+func RequestPath(id string) string { return layout.Root + requestsPath + "/" + url.PathEscape(id) }
 
 // requestsScreen lists what people have asked to open, and what they have been granted.
 func (g *gateway) requestsScreen() *layout.Screen {
-	return &layout.Screen{Name: "requests", Path: requestsPath, Icon: "door", Role: layout.Viewer, Show: g.showRequests}
+	return &layout.Screen{Name: "requests", Path: requestsPath, Icon: "inbox", Role: layout.Viewer, Show: g.showRequests}
 }
 
 // requestKinds rate the states.
@@ -53,10 +54,17 @@ func (g *gateway) showRequests(v *layout.Visit) (*web.Console, error) {
 		Label:   web.Say("console.requests.title"),
 		Columns: []string{"console.column.person", "console.column.site", "console.column.reason", "console.column.time", "console.column.state"},
 	}
+	decidable, err := g.decidable(v, list)
+	if err != nil {
+		return nil, err
+	}
+	if len(decidable) > 0 {
+		t.Columns = append(t.Columns, "console.act.grant", "console.act.refuse")
+	}
 	for i := range list {
 		r := &list[i]
-		t.Rows = append(t.Rows, web.TableRow{
-			URL: requestPath(r.ID),
+		row := web.TableRow{
+			URL: RequestPath(r.ID),
 			Cells: []web.Cell{
 				{Name: r.Username},
 				{Name: r.Site, Code: true},
@@ -64,7 +72,13 @@ func (g *gateway) showRequests(v *layout.Visit) (*web.Console, error) {
 				{Text: web.Say("console.time", "time", r.AskedAt)},
 				requestCell(r.State),
 			},
-		})
+		}
+		if decidable[r.ID] {
+			row.Cells = append(row.Cells,
+				web.Cell{Text: web.Say("console.act.grant"), URL: RequestPath(r.ID) + "/grant"},
+				web.Cell{Text: web.Say("console.act.refuse"), URL: RequestPath(r.ID) + "/refuse"})
+		}
+		t.Rows = append(t.Rows, row)
 	}
 	t.First, t.Next = v.Pages(next)
 	states := web.Field{
@@ -102,6 +116,31 @@ func (g *gateway) showRequests(v *layout.Visit) (*web.Console, error) {
 	return out, nil
 }
 
+// decidable returns the open requests of a list that the person of the visit can decide about, by their ids.
+func (g *gateway) decidable(v *layout.Visit, list []access.Request) (out map[string]bool, err error) {
+	if v.Role < layout.Operator {
+		return nil, nil
+	}
+	err = g.Manage.Store.View(v.Context(), func(tx storage.Tx) error {
+		out = map[string]bool{}
+		for i := range list {
+			r := &list[i]
+			if r.State != access.Open || r.Person == v.Me() {
+				continue
+			}
+			rank, err := g.rankOf(tx, r.Person)
+			if err != nil {
+				return err
+			}
+			if v.Outranks(rank) {
+				out[r.ID] = true
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
 // requestScreen is one request. Only a different person of higher rank can decide about it.
 func (g *gateway) requestScreen() *layout.Screen {
 	in := func(states ...access.State) func(*layout.Visit) bool {
@@ -119,7 +158,7 @@ func (g *gateway) requestScreen() *layout.Screen {
 		Acts: []*layout.Act{
 			{Name: "grant", Role: layout.Operator, Ask: askGrant, Do: g.grant},
 			{
-				Name: "refuse", Role: layout.Operator, Danger: true, When: in(access.Open), Ask: askNote,
+				Name: "refuse", Role: layout.Operator, When: in(access.Open), Ask: askNote,
 				Do: g.decide(func() decision { return g.Access.Refuse }),
 			},
 			{
@@ -150,7 +189,12 @@ func (g *gateway) findRequest(v *layout.Visit) error {
 
 // rankOfRequest reads the role of the person who asks.
 func (g *gateway) rankOfRequest(v *layout.Visit, tx storage.Tx) (layout.Role, error) {
-	_, rec, err := g.Identity.Person.Find(tx, shownRequest(v).Person)
+	return g.rankOf(tx, shownRequest(v).Person)
+}
+
+// rankOf reads the role of a person.
+func (g *gateway) rankOf(tx storage.Tx, personID string) (layout.Role, error) {
+	_, rec, err := g.Identity.Person.Find(tx, personID)
 	if errors.Is(err, person.ErrNoPerson) {
 		return layout.Nobody, nil
 	}
@@ -180,11 +224,12 @@ func (g *gateway) showRequest(v *layout.Visit) (*web.Console, error) {
 			Cells: []web.Cell{{Name: strconv.Itoa(r.Uses-r.Used) + "/" + strconv.Itoa(r.Uses)}},
 		})
 	}
-	ways := web.Action{Label: "console.explain.title", URL: layout.With(layout.Root+explainPath, "url", r.Site+"/", "person", r.Person)}
+	explain := layout.With(layout.Root+explainPath, "url", r.Site+"/", "person", r.Person)
+	ways := web.Action{Label: "console.explain.title", URL: explain, Quiet: true}
 	out := &web.Console{
 		Title: web.Say("console.request.title", "name", r.Username), Tags: []web.Cell{requestCell(r.State)},
 		Up:    &web.Up{Label: web.Say("console.requests.title"), URL: layout.Root + requestsPath},
-		Parts: []web.ConsolePart{{Facts: facts, Actions: append(v.Buttons(), ways)}},
+		Parts: []web.ConsolePart{{Facts: facts}}, Actions: append(v.Buttons(), ways),
 	}
 	if v.Self {
 		out.Lead = web.Say("console.request.self")

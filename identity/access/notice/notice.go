@@ -17,6 +17,8 @@ import (
 type Config struct {
 	Addresses []string
 	Groups    []string // their members, by verified addresses
+	// Page returns the path of the page of a request, or "" while the console is off. nil: it always is
+	Page func(tx storage.Tx, requestID string) (string, error)
 }
 
 const (
@@ -93,8 +95,14 @@ func (n *Notices) tellOperators(tx storage.Tx, r access.Request, now time.Time) 
 	if notify.IsPlain(r.Reason) { // else it could lead operators to another place
 		data["note"] = r.Reason
 	}
+	page := ""
+	if n.cfg.Page != nil {
+		if page, err = n.cfg.Page(tx, r.ID); err != nil {
+			return err
+		}
+	}
 	for _, out := range readers {
-		out.Data = data
+		out.Data, out.Link = data, page
 		if err := n.persons.SendNotice(tx, out); err != nil {
 			return err
 		}

@@ -58,6 +58,7 @@ func newOffice(t *testing.T, c notice.Config) *office {
 		t.Fatal(err)
 	}
 	o.persons.OnWelcome(func(storage.Tx, person.Recipient, person.Welcome, time.Time) error { return nil })
+	c.Page = func(_ storage.Tx, id string) (string, error) { return "/admin/requests/" + id, nil }
 	o.Service = access.New(access.Deps{Store: store, Events: events, Now: now, Tell: notice.New(c, o.persons).Tell})
 	return o
 }
@@ -104,7 +105,7 @@ func TestWhoIsTold(t *testing.T) {
 	}
 	for _, n := range sent {
 		if n.Kind != notify.AccessRequested || n.Data["person"] != "ada" || n.Data["site"] != "wiki.example.com" ||
-			n.Data["note"] != "to write the minutes" {
+			n.Data["note"] != "to write the minutes" || !strings.HasPrefix(n.Link, "/admin/requests/") {
 			t.Errorf("operators are told %+v", n)
 		}
 	}
