@@ -92,8 +92,9 @@ func (c *Console) showOverview(v *layout.Visit) (*web.Console, error) {
 		})
 	}
 	if ends := waiting["keys"]; ends > 0 {
-		out.Cards = append(out.Cards,
-			web.Card{Icon: "key", Title: "console.keys.title", URL: layout.Root + "/keys", Text: web.Say("console.waits.keys", "n", ends), Kind: "warn"})
+		out.Cards = append(out.Cards, web.Card{
+			Icon: "key", Title: "console.keys.title", URL: layout.Root + "/keys", Text: web.Say("console.waits.keys", "n", ends), Kind: "warn",
+		})
 	}
 	happened := web.ConsolePart{
 		ID: "events", Title: web.Say("console.overview.events"), Table: c.eventTable(list, names, true),
@@ -110,6 +111,11 @@ func (c *Console) showOverview(v *layout.Visit) (*web.Console, error) {
 	machine, err := c.machineParts(v)
 	if err != nil {
 		return nil, err
+	}
+	if first, ok, err := c.checklist(v, len(clients)+len(sites)); err != nil {
+		return nil, err
+	} else if ok {
+		out.Parts = append(out.Parts, first)
 	}
 	if len(found) > 0 {
 		out.Parts = append(out.Parts, findingsPart(found, sites))
