@@ -111,7 +111,7 @@ func chromeFetch(address string) string {
 }
 
 // colourRules are the rules of axe that can differ between the colour schemes of a page.
-const colourRules = `{runOnly: ['color-contrast', 'link-in-text-block']}`
+const colourRules = `runOnly: ['color-contrast', 'link-in-text-block'], `
 
 // violations runs axe in the page: all rules in the light scheme, those about colours in the dark one.
 func violations(b *tab, axe, scheme string) []string {
@@ -119,12 +119,12 @@ func violations(b *tab, axe, scheme string) []string {
 	if !eval[bool](b, `"axe" in window`) { // once for a page, in all sizes and schemes
 		get(b, chromedp.Evaluate[chromedp.Void](axe+";undefined"))
 	}
-	options, least := `{}`, 10
+	options, least := ``, 10
 	if scheme == "dark" {
 		options, least = colourRules, 1
 	}
 	raw := get(b, chromedp.Evaluate[string](
-		`axe.run(`+options+`).then(r => JSON.stringify({
+		`axe.run({`+options+`resultTypes: ['violations'], preload: false}).then(r => JSON.stringify({
 			Passed: r.passes.length + r.incomplete.length,
 			Found: r.violations.map(v => v.id + ': ' + v.help + ': ' + v.nodes.map(n => n.html + ' ' + n.failureSummary).join(' | ')),
 		}))`,
