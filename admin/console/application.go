@@ -188,8 +188,15 @@ func (c *Console) endOld(v *layout.Visit, _ url.Values) (layout.Result, error) {
 }
 
 func (c *Console) disable(to bool) func(*layout.Visit, url.Values) (layout.Result, error) {
-	return func(v *layout.Visit, _ url.Values) (layout.Result, error) {
-		return layout.Result{}, c.Clients.Change(v.Context(), shownClient(v).ID, "disabled", v.Actor(), func(n *client.Client) error {
+	back := "disable"
+	if to {
+		back = "enable"
+	}
+	return func(v *layout.Visit, _ url.Values) (out layout.Result, err error) {
+		if shownClient(v).Disabled != to {
+			out.Undo = &layout.Undo{Act: back}
+		}
+		return out, c.Clients.Change(v.Context(), shownClient(v).ID, "disabled", v.Actor(), func(n *client.Client) error {
 			n.Disabled = to
 			return nil
 		})

@@ -243,7 +243,8 @@ func (c *Console) addMember(v *layout.Visit, in url.Values) (layout.Result, erro
 	if p.ID == v.Me() {
 		return layout.Result{}, &layout.Problem{Field: "username", Key: "console.problem.self"}
 	}
-	return layout.Result{}, c.member(v, shownGroup(v).ID, p.ID, true)
+	_, changed, err := c.member(v, shownGroup(v).ID, p.ID, true)
+	return undone(changed, "remove-member", "person", p.ID), err
 }
 
 func (c *Console) askLeaving(v *layout.Visit) (layout.Question, error) {
@@ -256,7 +257,9 @@ func (c *Console) askLeaving(v *layout.Visit) (layout.Question, error) {
 }
 
 func (c *Console) removeMember(v *layout.Visit, in url.Values) (layout.Result, error) {
-	return layout.Result{}, c.member(v, shownGroup(v).ID, in.Get("person"), false)
+	id := in.Get("person")
+	_, changed, err := c.member(v, shownGroup(v).ID, id, false)
+	return undone(changed, "add-member", "username", id), err
 }
 
 func (c *Console) editGroup(v *layout.Visit, in url.Values) (layout.Result, error) {

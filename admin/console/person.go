@@ -60,7 +60,7 @@ func (c *Console) personScreen() *layout.Screen {
 				Name: "block", Role: layout.Helpdesk, Spares: true, Danger: true, When: inState(person.Active, person.Inactive, person.Invited),
 				Ask: c.askBlock, Do: c.block,
 			},
-			{Name: "unblock", Role: layout.Helpdesk, Spares: true, When: inState(person.Blocked, person.Inactive), Do: c.setState(person.Active)},
+			{Name: "unblock", Role: layout.Helpdesk, Spares: true, When: inState(person.Blocked, person.Inactive), Do: c.unblock},
 			c.seeAsAct(),
 			c.mergeAct(),
 			{Name: "data", Role: layout.Operator, Do: c.downloadData},

@@ -178,17 +178,27 @@ func (c *Console) block(v *layout.Visit, in url.Values) (layout.Result, error) {
 			return layout.Result{}, &layout.Problem{Field: "until", Key: "console.problem.until"}
 		}
 	}
+	out := layout.Result{}
+	if shownPerson(v).State == person.Active { // in another state, the person would be active afterwards
+		out.Undo = &layout.Undo{Act: "unblock"}
+	}
 	err := c.Identity.Person.Block(v.Context(), shownPerson(v).ID, until, by)
 	if e := new(person.ValidationError); errors.As(err, &e) && e.Field == "until" {
 		err = &layout.Problem{Field: "until", Key: "console.problem.until"}
 	}
-	return layout.Result{}, err
+	return out, err
 }
 
-func (c *Console) setState(to person.State) func(*layout.Visit, url.Values) (layout.Result, error) {
-	return func(v *layout.Visit, _ url.Values) (layout.Result, error) {
-		return layout.Result{}, c.Identity.Person.SetState(v.Context(), shownPerson(v).ID, to, v.Actor())
+// unblock makes the person active.
+func (c *Console) unblock(v *layout.Visit, _ url.Values) (out layout.Result, err error) {
+	p := shownPerson(v)
+	if p.State == person.Blocked {
+		out.Undo = &layout.Undo{Act: "block"}
+		if until := p.BlockedUntil.UTC(); !p.BlockedUntil.IsZero() {
+			out.Undo.Values = url.Values{"until": {until.Format(time.DateOnly)}}
+		}
 	}
+	return out, c.Identity.Person.SetState(v.Context(), p.ID, person.Active, v.Actor())
 }
 
 func (c *Console) remove(v *layout.Visit, _ url.Values) (layout.Result, error) {
@@ -212,20 +222,31 @@ func (c *Console) askJoin(v *layout.Visit) (layout.Question, error) {
 
 // join puts the person into a group.
 func (c *Console) join(v *layout.Visit, in url.Values) (layout.Result, error) {
-	return layout.Result{}, c.member(v, strings.TrimSpace(in.Get("group")), shownPerson(v).ID, true)
+	g, changed, err := c.member(v, strings.TrimSpace(in.Get("group")), shownPerson(v).ID, true)
+	return undone(changed, "leave", "group", g), err
 }
 
 // leave takes the person out of a group.
 func (c *Console) leave(v *layout.Visit, in url.Values) (layout.Result, error) {
-	return layout.Result{}, c.member(v, in.Get("group"), shownPerson(v).ID, false)
+	g, changed, err := c.member(v, in.Get("group"), shownPerson(v).ID, false)
+	return undone(changed, "join", "group", g), err
+}
+
+// undone is the result of an act that another one with one field undoes, if it has changed anything.
+func undone(changed bool, act, field, value string) (out layout.Result) {
+	if changed {
+		out.Undo = &layout.Undo{Act: act, Values: url.Values{field: {value}}}
+	}
+	return out
 }
 
 // member puts a person into a group by its name or id, or takes one out. It is an act on the person, too, whose page it
-// may not have come from. A group that gives a role takes an owner, and the last owner stays.
-func (c *Console) member(v *layout.Visit, name, id string, in bool) error {
+// may not have come from. A group that gives a role takes an owner, and the last owner stays. It returns the id of the
+// group, and whether the person was not in it, or was, before.
+func (c *Console) member(v *layout.Visit, name, id string, in bool) (group string, changed bool, err error) {
 	g, err := c.groupOf(v, name, id)
 	if err != nil {
-		return err
+		return "", false, err
 	}
 	_, err = c.Identity.Person.UpdateGroup(v.Context(), g.ID, v.Actor(),
 		func(tx storage.Tx, now person.Group, change *person.GroupChange) error {
@@ -245,6 +266,7 @@ func (c *Console) member(v *layout.Visit, name, id string, in bool) error {
 			if !v.Outranks(c.frame.RoleOf(rec.PartitionName(), rec.Groups)) {
 				return layout.Denied("the other person is of equal or higher rank")
 			}
+			changed = slices.Contains(rec.Groups, now.Name) != in
 			if in {
 				change.Add = []string{id}
 				return nil
@@ -254,7 +276,7 @@ func (c *Console) member(v *layout.Visit, name, id string, in bool) error {
 			}
 			return nil
 		})
-	return err
+	return g.ID, changed, err
 }
 
 // groupOf returns the group of a name or id, in the partition of a person.

@@ -21,14 +21,15 @@ import (
 func init() {
 	everybody := [4]string{"+", "+", "+", "+"}
 	maps.Copy(rights, map[string][4]string{
-		"/settings":                  everybody,
-		"/settings/export-settings":  everybody,
-		"/settings/compare-settings": everybody,
-		"/settings/import-settings":  {"-", "-", "+", "+"},
-		"/settings/undo-settings":    {"-", "-", "+", "+"},
-		"/settings/{id}":             everybody,
-		"/settings/{id}/edit-unit":   {"-", "-", "+", "+"},
-		"/settings/{id}/edit-json":   {"-", "-", "+", "+"},
+		"/settings":                    everybody,
+		"/settings/export-settings":    everybody,
+		"/settings/compare-settings":   everybody,
+		"/settings/import-settings":    {"-", "-", "+", "+"},
+		"/settings/undo-settings":      {"-", "-", "+", "+"},
+		"/settings/{id}":               everybody,
+		"/settings/{id}/edit-unit":     {"-", "-", "+", "+"},
+		"/settings/{id}/edit-json":     {"-", "-", "+", "+"},
+		"/settings/{id}/undo-settings": {"-", "-", "+", "+"},
 	})
 }
 

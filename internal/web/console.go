@@ -22,6 +22,7 @@ type Console struct {
 	Up    *Up
 	// Done says what was just done, Problem what to do next.
 	Done, Problem Text
+	Undo          *ConsoleForm // undoes what was done. nil: it stays
 	// Actions has the first one next to the title, the others in a menu there, and those that
 	// take something away at the end of the page.
 	Actions []Action

@@ -46,7 +46,10 @@ func (f *Frame) handleAct(s *Screen, a *Act) webflow.Handler {
 		if err != nil {
 			return err
 		}
-		done, err := a.Do(v, q.PostForm)
+		done := Result{}
+		if err = f.checkUndo(v, q.PostForm); err == nil {
+			done, err = a.Do(v, q.PostForm)
+		}
 		if wrong := ProblemOf(err); wrong != nil {
 			return f.renderAct(v, a, http.StatusUnprocessableEntity, q.PostForm, wrong)
 		}
@@ -63,6 +66,9 @@ func (f *Frame) handleAct(s *Screen, a *Act) webflow.Handler {
 			return f.renderQuestion(v, a, *done.Ask, http.StatusOK, q.PostForm, nil)
 		case done.File != nil:
 			return done.File.send(q.W)
+		}
+		if err := f.keepUndo(v, done.Undo); err != nil {
+			return err
 		}
 		to := cmp.Or(done.To, v.Path())
 		if web.LocalPath(to) == "" { // the id of the application is an address itself

@@ -70,6 +70,7 @@ type Result struct {
 	// form has had stays in its fields.
 	Ask  *Question
 	File *File // sent in place of a redirect
+	Undo *Undo // undoes it for a minute, from the page to which a redirect leads. nil: nothing does
 }
 
 // File is a file for the browser to save. Write is called once. An error in the middle breaks the connection off, so no

@@ -221,6 +221,9 @@ func (f *Frame) showScreen(s *Screen) webflow.Handler {
 		}
 		if done := q.URL.Query().Get("done"); f.isAct(done) {
 			out.Done = web.Say("console.done." + done)
+			if out.Undo, err = f.undoForm(v, done); err != nil {
+				return err
+			}
 		}
 		return f.render(v, http.StatusOK, out)
 	}

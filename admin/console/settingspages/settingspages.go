@@ -365,12 +365,29 @@ func (s *screens) importFile(v *layout.Visit, in url.Values) (layout.Result, err
 	case !in.Has("confirm"):
 		return layout.Result{}, &layout.Problem{Field: "confirm", Key: "console.policy.look"}
 	}
-	return layout.Result{}, Refused("json", s.Config.ImportAt(Write(v), []byte(in.Get("json")), in.Get("tag"), v.Actor()))
+	if err := s.Config.ImportAt(Write(v), []byte(in.Get("json")), in.Get("tag"), v.Actor()); err != nil {
+		return layout.Result{}, Refused("json", err)
+	}
+	return s.undoable(v)
+}
+
+// undoable is the result of a change of the settings, which the act undo-settings undoes. A form that was saved as it
+// was has changed nothing, and the last change is older.
+func (s *screens) undoable(v *layout.Visit) (out layout.Result, err error) {
+	last, err := s.Config.LastChange(v.Context())
+	if last != nil && last.Actor == v.Me() && !last.At.Before(v.Now) {
+		out.Undo = &layout.Undo{Act: "undo-settings", Values: url.Values{"change": {strconv.FormatUint(last.ID, 10)}}}
+	}
+	return out, err
 }
 
 // askUndo says what would be undone, and whose change it was.
 func (s *screens) askUndo(v *layout.Visit) (layout.Question, error) {
-	return s.AskUndo(v, v.About.(*overview).last)
+	last, err := s.Config.LastChange(v.Context())
+	if err != nil {
+		return layout.Question{}, err
+	}
+	return s.AskUndo(v, last)
 }
 
 // AskUndo says what would be undone, and whose change it was. nil: nothing can be undone

@@ -29,6 +29,7 @@ func (s *screens) unitScreen() *layout.Screen {
 		Acts: []*layout.Act{
 			{Name: "edit-unit", Role: layout.Operator, When: hasFields, May: may, Ask: s.askUnit, Do: s.editUnit},
 			{Name: "edit-json", Role: layout.Operator, When: fits, May: may, Ask: s.askJSON, Do: s.editJSON},
+			{Name: "undo-settings", Role: layout.Operator, Danger: true, Hidden: true, May: may, Ask: s.askUndo, Do: s.Undo},
 		},
 	}
 }
@@ -329,7 +330,10 @@ func (s *screens) editUnit(v *layout.Visit, in url.Values) (layout.Result, error
 		return layout.Result{}, err
 	}
 	_, err = s.Config.EditUnit(Write(v), u.Name, u.Tag, raw, false, v.Actor())
-	return layout.Result{}, Refused(s.blamed(u, err, first), err)
+	if err != nil {
+		return layout.Result{}, Refused(s.blamed(u, err, first), err)
+	}
+	return s.undoable(v)
 }
 
 // wrongNumber says what is wrong with the value of a number, or nil.
@@ -418,5 +422,8 @@ func (s *screens) editJSON(v *layout.Visit, in url.Values) (layout.Result, error
 	if wrong := layout.ProblemOf(err); wrong != nil && had && len(wrong.Fill) > 0 {
 		return layout.Result{}, &layout.Problem{Field: "json", Key: "console.unit.again", Fill: wrong.Fill}
 	}
-	return layout.Result{}, err
+	if err != nil {
+		return layout.Result{}, err
+	}
+	return s.undoable(v)
 }

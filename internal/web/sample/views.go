@@ -260,7 +260,8 @@ func Views() map[string]web.View {
 		}},
 		"console_one": {Template: "console", Nav: consoleNav, Data: web.Console{
 			Name: "ann@example.com", Up: &web.Up{Label: web.Say("console.persons.title"), URL: "/admin/persons"},
-			Lead: web.Say("console.person.self"),
+			Lead: web.Say("console.person.self"), Done: web.Say("console.done.block"),
+			Undo: &web.ConsoleForm{Action: "/admin/persons/1/unblock", CSRF: "t", Hidden: []web.Hidden{{Name: "undo", Value: "block"}}},
 			Tags: []web.Cell{{Text: web.Say("console.state.blocked"), Kind: "bad"}, {Text: web.Say("console.role.owner"), Kind: "plain"}},
 			Cards: []web.Card{{
 				Icon: "device", Title: "console.sessions.title", URL: "/admin/sessions",
