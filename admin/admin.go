@@ -86,6 +86,8 @@ type SessionInfo struct {
 	Provider string    `json:"provider,omitempty"` // absent: the service itself
 	Address  string    `json:"ip_address,omitempty"`
 	Agent    string    `json:"user_agent,omitempty"`
+	// DeviceBound says that the session counts on the device of its browser alone.
+	DeviceBound bool `json:"device_bound,omitempty"`
 }
 
 // Typed is the username of a person as it is typed: outside of the default partition with the partition in front.
@@ -101,6 +103,7 @@ func (s *Service) sessionInfo(o session.Session, username string) SessionInfo {
 		ID: o.ID, Person: o.Record.PersonID, Username: username, Since: o.Record.OpenedAt(), Seen: o.Record.Seen,
 		Ends:  s.Identity.Session.Latest(o.Record),
 		Level: o.Record.Level, Provider: o.Record.Provider, Address: o.Record.Address, Agent: o.Record.Agent,
+		DeviceBound: o.Record.IsBound(),
 	}
 }
 

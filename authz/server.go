@@ -46,6 +46,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/dbsc"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -255,7 +256,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	})
 	s.siteSessions = sitesession.New(sitesession.Deps{
 		Store: deps.Store, Tokens: s.tokens, Subjects: deps.Subjects,
-		Log: deps.Log, Now: deps.Now,
+		Devices: dbsc.NewGuard(deps.Random, deps.Keyring.DeriveAll("gatehouse device at a site v1")...),
+		Log:     deps.Log, Now: deps.Now,
 	})
 	s.parked = savedforms.New(savedforms.Deps{
 		Store: deps.Store, Keyring: deps.Keyring, Sites: s.siteSessions,

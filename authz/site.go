@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/dbsc"
 	"github.com/gatehouse-id/gatehouse/internal/recheck"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/web"
@@ -266,9 +267,14 @@ func (s *Server) checkSiteCode(tx storage.Tx, rec *siteCodeRecord, origin, bindi
 	return maxAge, true, nil
 }
 
-// SiteSession returns the person of a site's cookie. See site.Sessions.Find.
-func (s *Server) SiteSession(ctx context.Context, origin, text string) (*token.Introspection, error) {
-	return s.siteSessions.Find(ctx, origin, text)
+// SiteSession returns the person of a site's cookie, and of its second one. See sitesession.Sessions.Find.
+func (s *Server) SiteSession(ctx context.Context, origin, text, second string) (*token.Introspection, error) {
+	return s.siteSessions.Find(ctx, origin, text, second)
+}
+
+// SiteDevices returns how the browsers of a site bind their sessions to a device. See sitesession.Sessions.Devices.
+func (s *Server) SiteDevices(origin string, offered bool, noted func(dbsc.Outcome)) *dbsc.Exchange {
+	return s.siteSessions.Devices(origin, offered, noted)
 }
 
 // ObserveSite is SiteSession, and returns what the answer rests on. See site.Sessions.Observe.

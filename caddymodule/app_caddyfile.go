@@ -278,6 +278,7 @@ func (i *Identity) readBlock(d *caddyfile.Dispenser, places caddyfileutil.Places
 		"passkeys":         caddyfileutil.Value(&i.Passkeys, checkOnOff),
 		"common_passwords": caddyfileutil.Value(&i.CommonPasswords, checkOnOff),
 		"second_factor":    caddyfileutil.Value(&i.SecondFactor, caddyfileutil.CheckSecondFactor),
+		"device_bound":     caddyfileutil.Value(&i.DeviceBound, checkOnOff),
 		"usernames":        caddyfileutil.Value(&i.Usernames, checkUsernames),
 
 		"scim_verifies_emails": caddyfileutil.Values(&i.SCIMVerifiesEmails, nil),

@@ -134,6 +134,10 @@ func (a *App) buildIdentity(r *caddyfileutil.Resolver) identity.Config {
 			r.Fail("identity: passkeys: browsers allow them for an https issuer with a host name of several parts and for localhost: change the issuer, or leave passkeys out")
 		}
 	}
+	cfg.Session.DeviceBound = r.Plain("identity: device_bound", i.DeviceBound, checkOnOff) == "on"
+	if cfg.Session.DeviceBound && a.issuer != nil && a.issuer.Scheme != "https" {
+		r.Fail("identity: device_bound: browsers bind the sessions of https origins alone: give the issuer an https address, or leave device_bound out")
+	}
 	cfg.CommonPasswords = r.Plain("identity: common_passwords", i.CommonPasswords, checkOnOff) == "off"
 	cfg.SecondFactor = r.Plain("identity: second_factor", i.SecondFactor, caddyfileutil.CheckSecondFactor)
 	if p := i.Partitions; p != nil {

@@ -61,6 +61,9 @@ type Identity struct {
 	// Whether new passwords are refused that are common, or repeat the username, the e-mail address or the name of the
 	// site: on or off. Default: on.
 	CommonPasswords string `json:"common_passwords,omitempty"`
+	// Whether new sessions are bound to the device of the browser where it can, by Device Bound Session Credentials: on or
+	// off. Default: off.
+	DeviceBound string `json:"device_bound,omitempty"`
 	// What usernames are: email. New ones are then e-mail addresses, and the pages ask for them as such. Default: any
 	// names.
 	Usernames string `json:"usernames,omitempty"`

@@ -16,6 +16,7 @@ var standardScopes = append(slices.Clone(client.StandardScopes), "scim")
 // Known returns the names that the configuration knows.
 func (a *App) Known() policy.Names {
 	known := policy.Names{Scopes: slices.Clone(standardScopes), Providers: []string{provider.OwnID}}
+	known.DeviceBound = a.persons.Session.DeviceBound
 	for _, s := range a.authz.Scopes {
 		known.Scopes = append(known.Scopes, s.Name)
 	}

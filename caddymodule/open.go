@@ -166,6 +166,7 @@ func (b *builder) openIdentity() (err error) {
 	if b.inst.identity, err = identity.New(b.ctx, persons, deps); err != nil {
 		return err
 	}
+	b.inst.identity.Session.CountDevicesBy(c.Metrics.CountDevice)
 	c.Refused.Know(b.personOf(b.inst.identity))
 	asked := access.Deps{Store: c.Store, Events: b.events, Now: time.Now}
 	if b.inst.mail != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/slowbody"
 	"github.com/gatehouse-id/gatehouse/caddymodule/metrics"
 	"github.com/gatehouse-id/gatehouse/caddymodule/shared"
+	"github.com/gatehouse-id/gatehouse/internal/dbsc"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/internal/ratelimit"
 	"github.com/gatehouse-id/gatehouse/internal/web"
@@ -142,7 +143,7 @@ func (i *instance) serve(out *statusWriter, r *http.Request) {
 		r = r.WithContext(storage.WithTrail(r.Context()))
 	}
 	switch path := r.URL.Path; {
-	case forwardauth.Serves(path):
+	case forwardauth.Serves(path) && !dbsc.Handles(path): // the sites of the gates bind no sessions
 		i.gates.ServeHTTP(out, r)
 	case under(path, i.authz.Paths()):
 		i.authz.ServeHTTP(out, r)

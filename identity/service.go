@@ -40,6 +40,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/dbsc"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/web"
@@ -240,7 +241,8 @@ func (s *Service) newServices(ctx context.Context, cfg Config, d Deps) (err erro
 	}
 	s.Migration = &ldapmigration.Service{Store: d.Store, Persons: s.Person}
 	if s.Session, err = session.New(cfg.Session, session.Deps{
-		Person: s.Person, Store: d.Store, Units: d.Units, Origin: d.Origin, Jar: s.jar, Log: d.Log, Now: d.Now,
+		Person: s.Person, Store: d.Store, Events: d.Events, Units: d.Units, Origin: d.Origin, Jar: s.jar, Log: d.Log, Now: d.Now,
+		Issuer: cfg.Issuer, Devices: dbsc.NewGuard(d.Random, d.Keyring.DeriveAll("gatehouse device v1")...),
 	}); err != nil {
 		return err
 	}

@@ -28,6 +28,8 @@ type OpenSession struct {
 	Remembered bool      `json:"remembered,omitempty"`
 	ClientIP   string    `json:"client_ip,omitempty"` // of its last use on pages of this service
 	UserAgent  string    `json:"user_agent,omitempty"`
+	// DeviceBound says that the session counts on the device of its browser alone. (docs/device-bound-sessions.md)
+	DeviceBound bool `json:"device_bound,omitempty"`
 }
 
 func (s *Service) openSession(o session.Session) OpenSession {
@@ -36,6 +38,7 @@ func (s *Service) openSession(o session.Session) OpenSession {
 		ID: o.ID, PersonID: rec.PersonID, CreatedAt: rec.OpenedAt(), SignedInAt: rec.AuthTime, LastUsedAt: rec.Seen,
 		ExpiresAt: s.Session.Ends(rec), Level: rec.Level,
 		AMR: rec.AMR, Provider: rec.Provider, Remembered: rec.Remembered, ClientIP: rec.Address, UserAgent: rec.Agent,
+		DeviceBound: rec.IsBound(),
 	}
 }
 

@@ -35,7 +35,7 @@ func (s *Service) SignOut(w http.ResponseWriter, r *http.Request, ret string) (v
 func (s *Service) signOut(q *webflow.Request, ret string) (via string, err error) {
 	token := s.jar.Get(q.Request, session.CookieSession)
 	if !secret.IsToken(secret.Session, token) {
-		s.jar.Clear(q.W, session.CookieSession)
+		s.Session.ClearCookies(q.W, q.Request)
 		return "", nil
 	}
 	if q.SignIn != nil {
@@ -71,7 +71,7 @@ func (s *Service) signOut(q *webflow.Request, ret string) (via string, err error
 	if err != nil {
 		return "", err
 	}
-	s.jar.Clear(q.W, session.CookieSession)
+	s.Session.ClearCookies(q.W, q.Request)
 	return via, nil
 }
 

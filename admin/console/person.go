@@ -296,6 +296,8 @@ func (c *Console) sessionsPart(v *layout.Visit) web.ConsolePart {
 		first := web.Cell{Text: webflow.AgentText(s.Agent)}
 		if s.ID == v.SignIn.ID {
 			first.Hint = web.Say("console.session.this")
+		} else if s.DeviceBound {
+			first.Hint = web.Say("console.session.bound")
 		}
 		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{
 			first,

@@ -44,7 +44,7 @@ func FinishSite(t *testing.T, h *Harness, origin, code, binding string) (authz.S
 // SiteActive reports whether a token opens a site.
 func SiteActive(t *testing.T, h *Harness, origin, token string) bool {
 	t.Helper()
-	in, err := h.Server().SiteSession(t.Context(), origin, token)
+	in, err := h.Server().SiteSession(t.Context(), origin, token, "")
 	if err != nil {
 		t.Fatalf("SiteSession = %v", err)
 	}

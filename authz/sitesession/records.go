@@ -18,4 +18,6 @@ type sessionRecord struct {
 	Origin       string       `cbor:"3,keyasint"`
 	CreatedAt    time.Time    `cbor:"4,keyasint"`
 	ExpiresAt    time.Time    `cbor:"5,keyasint"`
+	// DeviceKey is the public key of the device that the session is bound to. (package dbsc) Empty: none
+	DeviceKey []byte `cbor:"6,keyasint,omitempty"`
 }

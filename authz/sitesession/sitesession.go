@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/dbsc"
 	"github.com/gatehouse-id/gatehouse/internal/depcache"
 	"github.com/gatehouse-id/gatehouse/internal/recheck"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -36,6 +37,7 @@ type Sessions struct {
 // Deps are the dependencies of the sessions. All are required.
 type Deps struct {
 	Store    storage.Store
+	Devices  *dbsc.Guard
 	Tokens   *token.Ledger
 	Subjects Subjects
 	Log      *zap.Logger
@@ -94,23 +96,42 @@ type sessionResponse struct {
 	who    *token.Introspection
 	origin string
 	seen   time.Time // when the issuer's session was marked as used
+	device dbsc.Device
 }
 
 // aboutCookie is the only kind of question.
 const aboutCookie = 0
 
-// Find returns the person of a site's cookie. An unknown, expired or signed-out cookie is inactive; an error is a
-// failure, not a verdict. Using the site counts as using the issuer's session.
-func (s *Sessions) Find(ctx context.Context, origin, text string) (*token.Introspection, error) {
-	who, _, err := s.Observe(ctx, origin, text)
-	return who, err
+// Find returns the person of a site's cookie, and for a session that is bound to a device of its second cookie too
+// (package dbsc). An unknown, expired or signed-out cookie is inactive; an error is a failure, not a verdict. Using the
+// site counts as using the issuer's session.
+func (s *Sessions) Find(ctx context.Context, origin, text, second string) (*token.Introspection, error) {
+	a, _, err := s.find(ctx, origin, text)
+	if err != nil || a.who == nil || !s.deps.Devices.Admits(a.device, second, s.deps.Now().UTC()) {
+		return &token.Introspection{}, err
+	}
+	who := *a.who
+	return &who, ctx.Err()
 }
 
-// Observe is Find, and returns what the answer rests on. It is to be asked again before a session that is in use goes
-// idle, not only once it has ended.
+// Observe is Find for a request that has passed: its second cookie can have ended since. It returns what the answer
+// rests on, and is to be asked again before a session that is in use goes idle, not only once it has ended.
 func (s *Sessions) Observe(ctx context.Context, origin, text string) (*token.Introspection, recheck.Basis, error) {
+	a, basis, err := s.find(ctx, origin, text)
+	if err != nil || a.who == nil {
+		return &token.Introspection{}, basis, err
+	}
+	who := *a.who
+	if left := basis.Until.Sub(s.deps.Now().UTC()); left > 2*touchEvery {
+		basis.Until = basis.Until.Add(-left / 4)
+	}
+	return &who, basis, ctx.Err()
+}
+
+// find returns the answer about a cookie at a site, never nil without an error.
+func (s *Sessions) find(ctx context.Context, origin, text string) (*sessionResponse, recheck.Basis, error) {
 	if !secret.IsToken(secret.SiteSession, text) {
-		return &token.Introspection{}, recheck.Basis{}, nil
+		return new(sessionResponse), recheck.Basis{}, nil
 	}
 	now, question := s.deps.Now().UTC(), depcache.KeyOf(aboutCookie, text)
 	a, basis, ok := s.answers.FindBasis(question, now)
@@ -124,7 +145,7 @@ func (s *Sessions) Observe(ctx context.Context, origin, text string) (*token.Int
 		}
 	}
 	if a.who == nil || a.origin != origin {
-		return &token.Introspection{}, basis, ctx.Err()
+		return new(sessionResponse), basis, ctx.Err()
 	}
 	if now.Sub(a.seen) >= touchEvery {
 		if err := s.deps.Subjects.Touch(ctx, a.who.SessionID); err != nil {
@@ -132,11 +153,7 @@ func (s *Sessions) Observe(ctx context.Context, origin, text string) (*token.Int
 			s.deps.Log.Warn("session not marked as used", zap.String("session_id", a.who.SessionID), zap.Error(err))
 		}
 	}
-	who := *a.who
-	if left := basis.Until.Sub(now); left > 2*touchEvery {
-		basis.Until = basis.Until.Add(-left / 4)
-	}
-	return &who, basis, ctx.Err()
+	return a, basis, ctx.Err()
 }
 
 // read returns the answer, and until when it stands if no record changes.
@@ -169,13 +186,14 @@ func (s *Sessions) read(tx storage.Tx, hash string, now time.Time) (a *sessionRe
 	who := &token.Introspection{
 		Active: true, Subject: rec.Subject, TokenType: "session", IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: session.AuthTime,
 		Level: session.Level, AMR: session.AMR, SessionID: rec.SessionID, Person: &st.Subject, Provider: session.Provider,
+		DeviceBound: len(rec.DeviceKey) > 0,
 	}
-	return &sessionResponse{who: who, origin: rec.Origin, seen: session.Seen}, until, nil
+	return &sessionResponse{who, rec.Origin, session.Seen, dbsc.Device{Subject: hash, Key: rec.DeviceKey}}, until, nil
 }
 
 func (a *sessionResponse) weigh() int {
 	if a.who == nil {
 		return 0
 	}
-	return len(a.origin) + a.who.Weigh()
+	return len(a.origin) + len(a.device.Key) + a.who.Weigh()
 }

@@ -41,7 +41,7 @@ func TestSite(t *testing.T) {
 	if in.Return != authztest.WikiOrigin+"/page?a=1&b" || in.MaxAge != 0 {
 		t.Errorf("SiteLogin = %+v", in)
 	}
-	got, err := h.Server().SiteSession(t.Context(), authztest.WikiOrigin, in.Token)
+	got, err := h.Server().SiteSession(t.Context(), authztest.WikiOrigin, in.Token, "")
 	if err != nil || !got.Active || got.Subject != authztest.Demo || got.Person == nil ||
 		got.Person.Username != "demo@example.com" || got.Level != 1 ||
 		got.SessionID != b.Session() || !got.AuthTime.Equal(authztest.Start) {
@@ -189,7 +189,7 @@ func TestSiteDemands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := h.Server().SiteSession(t.Context(), authztest.WikiOrigin, in.Token)
+	got, err := h.Server().SiteSession(t.Context(), authztest.WikiOrigin, in.Token, "")
 	if err != nil || got.Level != 2 || !got.AuthTime.Equal(h.Clock.Now()) {
 		t.Errorf("SiteSession = %+v, %v, want level 2 and a fresh sign-in", got, err)
 	}
@@ -309,7 +309,7 @@ func TestSiteStorageFails(t *testing.T) {
 	start := authztest.BeginSite(t, h, authz.SiteDemand{Origin: authztest.WikiOrigin, Return: authztest.WikiOrigin + "/"})
 	code := authztest.SiteCode(t, h, b, authz.SiteDemand{Origin: authztest.WikiOrigin, Return: authztest.WikiOrigin + "/"})
 	h.Store.Fail(storage.ErrUnavailable)
-	if _, err := h.Server().SiteSession(t.Context(), authztest.WikiOrigin, in.Token); err == nil {
+	if _, err := h.Server().SiteSession(t.Context(), authztest.WikiOrigin, in.Token, ""); err == nil {
 		t.Error("SiteSession = nil error while storage fails")
 	}
 	if _, err := h.Server().BeginSite(t.Context(), authz.SiteDemand{Origin: authztest.WikiOrigin, Return: authztest.WikiOrigin + "/"},

@@ -34,7 +34,9 @@ type Introspection struct {
 	Level     int       // authentication level, 1 to 4. 0 for a client's own token
 	AMR       []string  // words of the token server document
 	SessionID string
-	Person    *authn.Subject // nil for a client's own token
+	// DeviceBound says that a session at a site is bound to a key on the device of its browser. (package dbsc)
+	DeviceBound bool
+	Person      *authn.Subject // nil for a client's own token
 	// Permissions are those of the person's groups, by the names of the groups. Describe alone sets them.
 	Permissions map[string][]string
 	// UsageLimit is the maximum number of uses of the token, UsageCount the number so far. 0 and 0: without limit.

@@ -30,6 +30,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/dbsc"
 	"github.com/gatehouse-id/gatehouse/internal/limit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/web"
@@ -131,8 +132,12 @@ func (i *issuer) Use(_ context.Context, raw string) (*token.Introspection, error
 	return i.find(raw)
 }
 
-func (i *issuer) SiteSession(_ context.Context, origin, raw string) (*token.Introspection, error) {
+func (i *issuer) SiteSession(_ context.Context, origin, raw, _ string) (*token.Introspection, error) {
 	return i.find(origin + raw)
+}
+
+func (i *issuer) SiteDevices(_ string, offered bool, _ func(dbsc.Outcome)) *dbsc.Exchange {
+	return &dbsc.Exchange{Offered: offered}
 }
 
 func (i *issuer) BeginSite(_ context.Context, d authz.SiteDemand, binding string) (string, error) {

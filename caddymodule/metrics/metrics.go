@@ -15,6 +15,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/dbsc"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/stats"
@@ -35,6 +36,7 @@ type Metrics struct {
 	mails          *prometheus.CounterVec // by outcome
 	texts          *prometheus.CounterVec // by outcome
 	pushes         *prometheus.CounterVec // by outcome
+	devices        *prometheus.CounterVec // by outcome
 	refusals       *prometheus.CounterVec // by where and reason
 	signIns        *prometheus.CounterVec // by result, reason, method and provider
 	stepUps        *prometheus.CounterVec // by result, reason and method
@@ -94,6 +96,10 @@ func New(s storage.Store, k *audit.Keeper) *Metrics {
 	m.pushes = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "gatehouse_pushes_total",
 		Help: "Prompts on devices handed over, by outcome (taken, failed); what failed is tried again until it is too late.",
+	}, []string{"outcome"})
+	m.devices = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "gatehouse_device_bound_sessions_total",
+		Help: "Steps of sessions that are bound to a device, by outcome: bound, refreshed, refused (a proof was wrong).",
 	}, []string{"outcome"})
 	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "gatehouse_refusals_total", Help: "Refusals, by where (site, sign_in, step_up, oauth, api, page) and reason.",
@@ -191,6 +197,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	m.mails.Describe(ch)
 	m.texts.Describe(ch)
 	m.pushes.Describe(ch)
+	m.devices.Describe(ch)
 	m.refusals.Describe(ch)
 	m.signIns.Describe(ch)
 	m.stepUps.Describe(ch)
@@ -219,6 +226,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.mails.Collect(ch)
 	m.texts.Collect(ch)
 	m.pushes.Collect(ch)
+	m.devices.Collect(ch)
 	m.refusals.Collect(ch)
 	m.signIns.Collect(ch)
 	m.stepUps.Collect(ch)
@@ -463,6 +471,9 @@ func (m *Metrics) CountEntry(e denial.Entry) {
 	}
 	m.signIns.WithLabelValues("ok", "", e.By, e.Provider).Inc()
 }
+
+// CountDevice counts a step of binding a session to a device.
+func (m *Metrics) CountDevice(o dbsc.Outcome) { m.devices.WithLabelValues(string(o)).Inc() }
 
 // CountPanic counts a request that ended in a panic.
 func (m *Metrics) CountPanic() { m.panics.Inc() }

@@ -148,6 +148,8 @@ func (n *Need) ReadLine(d *caddyfile.Dispenser) error {
 		"person":    caddyfileutil.Values(&n.Persons, nil),
 		"client":    caddyfileutil.Values(&n.Clients, nil),
 		"provider":  caddyfileutil.Values(&n.Providers, nil),
+
+		"device_bound": caddyfileutil.Flag(&n.DeviceBound),
 	}
 	words := slices.Sorted(maps.Keys(read))
 	if !d.NextArg() {

@@ -12,7 +12,11 @@ import (
 )
 
 // Names are those that a configuration knows. The storage may know more.
-type Names struct{ Scopes, Groups, Clients, Providers []string }
+type Names struct {
+	Scopes, Groups, Clients, Providers []string
+
+	DeviceBound bool // sessions are bound to devices
+}
 
 // Findings reports options of a policy that are allowed and probably not meant.
 func (p *Policy) Findings(label string, known Names) (out []diagnostic.Finding) {
@@ -125,6 +129,9 @@ func (n *Need) Findings(known Names, warn func(reason, mend string)) {
 	each(n.Groups, known.Groups, "no one in the configuration is in the group %q")
 	each(n.Clients, known.Clients, "the configuration has no client %q")
 	each(n.Providers, known.Providers, "the configuration has no identity provider %q")
+	if n.DeviceBound && !known.DeviceBound {
+		warn("need device_bound lets no one pass, since no session is bound to a device", "add `device_bound on` to `identity`")
+	}
 	for _, c := range n.Claims {
 		if meant := MeantClaim(c.Name); meant != "" {
 			warn(fmt.Sprintf("no standard claim is called %q", c.Name), fmt.Sprintf("did you mean %q?", meant))

@@ -31,6 +31,8 @@ type Need struct {
 	Clients []string `json:"clients,omitempty"`
 	// The identity providers of the sign-in, at least one.
 	Providers []string `json:"providers,omitempty"`
+	// Whether the session at the site must be bound to the device of the browser. No token and no app password is.
+	DeviceBound bool `json:"device_bound,omitempty"`
 
 	level     int
 	assurance int
@@ -77,7 +79,7 @@ func (n *Need) OldestSignIn() time.Duration { return n.maxAge }
 // IsEmpty reports whether nothing is asked.
 func (n *Need) IsEmpty() bool {
 	return len(n.Groups)+len(n.Scopes)+len(n.Claims)+len(n.Persons)+len(n.Clients)+len(n.Providers) == 0 && n.Level == "" &&
-		n.Assurance == "" && n.MaxAge == ""
+		n.Assurance == "" && n.MaxAge == "" && !n.DeviceBound
 }
 
 // Facts are the known facts about the caller.
@@ -118,6 +120,8 @@ func (n *Need) Judge(who Facts) Outcome {
 		return Denied
 	case !who.Browser && n.lacksScope(who.Who):
 		return Scope
+	case n.DeviceBound && !who.Who.DeviceBound:
+		return Unbound
 	case level == 0 && n.maxAge == 0 && assurance == 0:
 		return Allowed
 	case who.Who.Person == nil:

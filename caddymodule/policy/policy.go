@@ -216,6 +216,7 @@ const (
 	Renew             // a more recent sign-in would
 	Scope             // a token with more scopes would
 	Unassured         // an identity that is better assured would
+	Unbound           // a session that is bound to a device would
 	Denied            // nothing would
 )
 
@@ -249,7 +250,7 @@ func (s Selection) Judge(who Facts) Decision {
 		switch outcome := rule.Need.Judge(who); outcome {
 		case Allowed, SignIn, StepUp, Renew:
 			return Decision{Outcome: outcome, Rule: rule, Need: &rule.Need}
-		case Scope, Unassured:
+		case Scope, Unassured, Unbound:
 			if lacking.Rule == nil {
 				lacking = Decision{Outcome: outcome, Rule: rule, Need: &rule.Need}
 			}
@@ -259,13 +260,13 @@ func (s Selection) Judge(who Facts) Decision {
 	return lacking
 }
 
-// Strictest is the highest levels, all scopes and the most recent sign-in that an allow rule asks for, of those that
-// concern the request.
+// Strictest is the highest levels, all scopes, the most recent sign-in and the binding to a device that an allow rule
+// asks for, of those that concern the request.
 func (s Selection) Strictest() *Need {
 	out := new(Need)
 	for _, rule := range s.allow {
 		out.level, out.assurance = max(out.level, rule.Need.level), max(out.assurance, rule.Need.assurance)
-		out.Scopes = append(out.Scopes, rule.Need.Scopes...)
+		out.Scopes, out.DeviceBound = append(out.Scopes, rule.Need.Scopes...), out.DeviceBound || rule.Need.DeviceBound
 		if age := rule.Need.maxAge; age > 0 && (out.maxAge == 0 || age < out.maxAge) {
 			out.maxAge = age
 		}

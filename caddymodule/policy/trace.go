@@ -15,6 +15,7 @@ const (
 	AfterNewSignIn = "after a new sign-in"
 	WithScopes     = "with more scopes"
 	WithAssurance  = "with an identity that is better assured"
+	WithDevice     = "with a session that is bound to a device"
 	NotAsked       = "not asked" // something else has decided before
 )
 
@@ -31,7 +32,7 @@ type Line struct {
 // fits are the words for what is lacking.
 var fits = map[Outcome]string{
 	Allowed: Fits, SignIn: AfterSignIn, StepUp: AfterStepUp, Renew: AfterNewSignIn, Scope: WithScopes,
-	Unassured: WithAssurance, Denied: OtherCaller,
+	Unassured: WithAssurance, Unbound: WithDevice, Denied: OtherCaller,
 }
 
 // Trace says how each rule stands to a request of which it has selected the rules, and which has decided. selected

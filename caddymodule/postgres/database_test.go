@@ -33,6 +33,7 @@ func TestDatabase(t *testing.T) {
 		"requests take few round trips":                 requestsTakeFewTrips,
 		"the events of two nodes are verified":          eventsOfTwoNodesAreVerified,
 		"a proof counts once at two nodes":              aProofCountsOnce,
+		"a device proves itself once at two nodes":      aDeviceProvesItselfOnce,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, server) })
 	}

@@ -97,6 +97,9 @@ func (p *Protect) besideGroups(rules policy.Selection, who *token.Introspection)
 		if who.Assurance(now) < assurance {
 			return unassured, policy.Decision{Outcome: policy.Unassured, Need: need}
 		}
+		if need.DeviceBound && !who.DeviceBound {
+			return unbound, policy.Decision{Outcome: policy.Unbound, Need: need}
+		}
 		if age := need.OldestSignIn(); age > 0 && now.Sub(who.AuthTime) >= age {
 			return tooOld, policy.Decision{Outcome: policy.Renew, Need: need}
 		}
@@ -134,7 +137,7 @@ func (p *Protect) offerAccess(g *requestState, in Entrance, s *site, f *refusal,
 // askAccess serves the page on which a person asks for access to the site.
 func (p *Protect) askAccess(g *requestState, rec *credentials, in Entrance) {
 	r, s := g.r, g.site
-	c := credential{site: s, token: rec.cookie(s.jar, kindSession)}
+	c := siteCredential(s, rec)
 	who, err := c.recheck(r.Context(), in.Authority)
 	if err != nil {
 		p.writeRefusal(g, cannotTell(err))

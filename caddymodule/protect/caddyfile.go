@@ -114,6 +114,7 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		session     <duration>
 //		replay      on|off
 //		request_access on|off
+//		device_bound off
 //		strip_token
 //		upstream_token <audience>
 //		introspect  <url> { ... }
@@ -167,6 +168,7 @@ func (p *Protect) subdirectives() caddyfileutil.Subdirectives {
 		"session":        caddyfileutil.Value(&p.Session, caddyfileutil.CheckDuration),
 		"replay":         caddyfileutil.Value(&p.Replay, checkOnOff),
 		"request_access": caddyfileutil.Value(&p.RequestAccess, checkOnOff),
+		"device_bound":   caddyfileutil.Value(&p.DeviceBound, checkOff),
 		"strip_token":    caddyfileutil.Flag(&p.StripToken),
 		"upstream_token": caddyfileutil.Value(&p.UpstreamToken, checkTarget),
 		"introspect":     p.readIntrospect,

@@ -15,7 +15,9 @@ import (
 type credential struct {
 	site  *site // nil: a bearer token
 	token string
-	at    string // origin of the site where an app password is used; empty: no such site, or another credential
+	// second is the second cookie of a session that is bound to a device. (package dbsc)
+	second string
+	at     string // origin of the site where an app password is used; empty: no such site, or another credential
 	// granted says that a grant has let the request in. (docs/decisions/gateway.md#requested-access)
 	granted bool
 }
@@ -50,7 +52,7 @@ func (c credential) recheck(ctx context.Context, auth authority) (*token.Introsp
 	if !secret.IsToken(secret.SiteSession, c.token) {
 		return &token.Introspection{}, nil
 	}
-	return auth.SiteSession(ctx, c.site.origin, c.token)
+	return auth.SiteSession(ctx, c.site.origin, c.token, c.second)
 }
 
 // use is ask for a request that counts as one use.

@@ -69,6 +69,7 @@ func (p *Protect) findings(known policy.Names) (out []diagnostic.Finding) {
 	}
 	(&policy.Need{Groups: p.Groups}).Findings(known, func(reason, mend string) { warn("groups", reason, mend) })
 	(&policy.Need{Clients: p.Clients}).Findings(known, func(reason, mend string) { warn("clients", reason, mend) })
+	known.DeviceBound = known.DeviceBound && p.DeviceBound == "" && p.Login
 	p.Need.Findings(known, func(reason, mend string) { warn("need", reason, mend) })
 	if len(p.Groups) > 0 && !p.Login && len(p.Clients) == 0 && !p.accepts && len(p.Scopes) == 0 && len(p.Audience) == 0 {
 		warn("groups", "groups are of people, and browsers without a session get an error here",

@@ -37,6 +37,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/dbsc"
 	"github.com/gatehouse-id/gatehouse/internal/limit"
 	"github.com/gatehouse-id/gatehouse/internal/recheck"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -186,7 +187,7 @@ func (f *fakeAuthority) Observe(ctx context.Context, raw string) (*token.Introsp
 }
 
 func (f *fakeAuthority) ObserveSite(ctx context.Context, origin, raw string) (*token.Introspection, recheck.Basis, error) {
-	return f.observe(ctx, func() (*token.Introspection, error) { return f.SiteSession(ctx, origin, raw) })
+	return f.observe(ctx, func() (*token.Introspection, error) { return f.SiteSession(ctx, origin, raw, "") })
 }
 
 func (*fakeAuthority) KeysVersion() uint64 { return 1 }
@@ -250,8 +251,12 @@ func (f *fakeAuthority) UseAt(_ context.Context, raw, site string, from audit.Or
 	return f.answer(f.tokens, raw)
 }
 
-func (f *fakeAuthority) SiteSession(_ context.Context, origin, raw string) (*token.Introspection, error) {
+func (f *fakeAuthority) SiteSession(_ context.Context, origin, raw, _ string) (*token.Introspection, error) {
 	return f.answer(f.sessions, origin+" "+raw)
+}
+
+func (f *fakeAuthority) SiteDevices(origin string, offered bool, _ func(dbsc.Outcome)) *dbsc.Exchange {
+	return &dbsc.Exchange{Guard: dbsc.NewGuard(rand.Reader, make([]byte, 32)), Origin: origin, Offered: offered, Now: time.Now}
 }
 
 func (f *fakeAuthority) BeginSite(_ context.Context, d authz.SiteDemand, binding string) (string, error) {

@@ -14,8 +14,10 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
+	"github.com/gatehouse-id/gatehouse/authz/sitesession"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/dbsc"
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/web"
@@ -26,7 +28,7 @@ import (
 // process for a session of this site.
 
 const (
-	kindSession = "site"  // the session at this site
+	kindSession = sitesession.Cookie
 	kindTries   = "tries" // how often a code has arrived in the last triesFor: it ends loops
 
 	triesFor = 30 * time.Second
@@ -177,6 +179,8 @@ func (p *Protect) ownPath(g *requestState, rec *credentials) bool {
 	switch {
 	case err != nil:
 		p.writeRefusal(g, cannotTell(err))
+	case own && dbsc.Handles(u.Path):
+		p.serveDevice(g, rec, in)
 	case own && u.Path == logoutPath:
 		p.logout(g, rec, in.Authority)
 	case own && u.Path == authz.SiteSignedOut && isNavigation(g.r):
@@ -250,6 +254,7 @@ func (p *Protect) signIn(g *requestState, rec *credentials, auth authority, d au
 			text: "too much was begun from this network", page: "error.unavailable",
 		})
 	}
+	g.forgetSecond(rec)
 	binding, err := p.browser(g, rec)
 	if err != nil {
 		return p.writeRefusal(g, cannotTell(err))
@@ -300,6 +305,9 @@ func (p *Protect) finish(g *requestState, rec *credentials, auth authority, code
 			}
 			s.jar.Set(w, kindSession, got.Token, got.MaxAge)
 			s.jar.Set(w, kindTries, strconv.Itoa(tries+1), triesFor)
+			if err := p.devices(g.entrance, s).Offer(w.Header(), got.Token); err != nil {
+				p.log.Warn("session not offered to be bound to its device", zap.Error(err))
+			}
 			p.log.Info("signed in at site", zap.String("origin", s.origin), zap.String("client_ip", p.origin(r).ClientIP))
 			web.Redirect(w, clean)
 			return
@@ -311,7 +319,7 @@ func (p *Protect) finish(g *requestState, rec *credentials, auth authority, code
 	}
 	// The code is invalid here: another browser's, spent, or expired. A browser that is signed in already (the back
 	// button) goes on.
-	c := credential{site: s, token: rec.cookie(s.jar, kindSession)}
+	c := siteCredential(s, rec)
 	who, err := c.recheck(r.Context(), auth)
 	switch {
 	case err != nil:
@@ -371,13 +379,14 @@ func (p *Protect) logout(g *requestState, rec *credentials, auth authority) {
 	if ownRequest(r, s) {
 		s.jar.Clear(w, kindSession)
 		s.jar.Clear(w, kindTries)
+		g.forgetSecond(rec)
 	}
 	web.Redirect(w, to)
 }
 
 // signedOut serves the page after a sign-out, with the way back to the site.
 func (p *Protect) signedOut(g *requestState, rec *credentials, in Entrance) {
-	c := credential{site: g.site, token: rec.cookie(g.site.jar, kindSession)}
+	c := siteCredential(g.site, rec)
 	who, err := c.recheck(g.r.Context(), in.Authority)
 	switch {
 	case err != nil:

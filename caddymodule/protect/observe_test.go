@@ -19,6 +19,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/internal/dbsc"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/stats"
 )
@@ -117,6 +118,7 @@ func TestTrace(t *testing.T) {
 type sites struct{ vec *prometheus.CounterVec }
 
 func (sites) CountIntrospection(string)                    {}
+func (sites) CountDevice(dbsc.Outcome)                     {}
 func (sites) CountPanic()                                  {}
 func (sites) Judged(time.Duration)                         {}
 func (s sites) CountShadow(string, string, string, string) {}

@@ -34,6 +34,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect/ratelimits"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/dbsc"
 	"github.com/gatehouse-id/gatehouse/internal/decisionlog"
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/limit"
@@ -108,6 +109,8 @@ type Protect struct {
 	// Whether people that groups, needs and rules refuse can ask for access, which an operator grants: on or off.
 	// Default: off.
 	RequestAccess string `json:"request_access,omitempty"`
+	// Whether new sessions are not bound to the device of the browser: off. Default: as identity says.
+	DeviceBound string `json:"device_bound,omitempty"`
 	// Whether a bearer token is kept from the upstream. Default: false.
 	StripToken bool `json:"strip_token,omitempty"`
 	// The audience of the token that the upstream gets in place of the client's (RFC 8693). Default: the client's own
@@ -189,8 +192,10 @@ type Entrance struct {
 	Decisions *decisionlog.Recorder    // nil: what shadow rules would decide is counted alone
 	Limits    *limit.Counters          // nil: nothing is limited
 	Admit     func(*http.Request) bool // whether a stranger may begin one more sign-in; nil: always
-	HasRules  func(text string) bool   // whether a site has these rules, see App.RegisterRules; nil: that is not known
-	Leave     func()
+	// DeviceBound says that new sessions are bound to devices unless a site says otherwise.
+	DeviceBound bool
+	HasRules    func(text string) bool // whether a site has these rules, see App.RegisterRules; nil: that is not known
+	Leave       func()
 
 	Assertions asserter     // nil: none are signed
 	Proofs     *dpop.Proofs // nil: a token that is bound to a key opens nothing
@@ -203,6 +208,8 @@ type Entrance struct {
 type counter interface {
 	CountIntrospection(by string)
 	CountPanic()
+	// CountDevice counts a step of binding a session to a device.
+	CountDevice(outcome dbsc.Outcome)
 	// Judged counts a request that a site has judged, by how long that took.
 	Judged(took time.Duration)
 	// CountSite counts a request that a site has not let pass: result is refused or sign_in.
@@ -264,7 +271,8 @@ type authority interface {
 	Recheck(ctx context.Context, token string) (*token.Introspection, error)
 	Use(ctx context.Context, token string) (*token.Introspection, error)
 	UseAt(ctx context.Context, token, site string, from audit.Origin) (*token.Introspection, error)
-	SiteSession(ctx context.Context, origin, token string) (*token.Introspection, error)
+	SiteSession(ctx context.Context, origin, token, second string) (*token.Introspection, error)
+	SiteDevices(origin string, offered bool, noted func(dbsc.Outcome)) *dbsc.Exchange
 	BeginSite(ctx context.Context, d authz.SiteDemand, binding string) (url string, err error)
 	FinishSite(ctx context.Context, origin, code, binding string, from audit.Origin) (authz.SiteLogin, error)
 	EndSite(ctx context.Context, origin, token string) (logoutURL string, err error)
@@ -393,6 +401,7 @@ func (p *Protect) setUp(res *caddyfileutil.Resolver) error {
 	p.session = res.Duration("session", p.Session)
 	p.replay = res.Plain("replay", p.Replay, checkOnOff) == "on"
 	p.asks = res.Plain("request_access", p.RequestAccess, checkOnOff) == "on"
+	p.DeviceBound = res.Plain("device_bound", p.DeviceBound, checkOff)
 	p.Origins = res.List("login", p.Origins, caddyfileutil.CheckIssuer)
 	p.headers = nil
 	for _, h := range p.Headers {
@@ -477,6 +486,8 @@ func (p *Protect) consistent() error {
 		return errors.New("replay is for sites with login")
 	case !p.Login && p.Tokens != "":
 		return errors.New("tokens is for sites with login: others accept the tokens that scopes, audience and clients describe")
+	case !p.Login && p.DeviceBound != "":
+		return errors.New("device_bound is for sites with login: a session is what is bound")
 	case !p.Login && p.RequestAccess != "":
 		return errors.New("request_access is for sites with login")
 	}
@@ -614,7 +625,7 @@ func (p *Protect) judge(g *requestState, rec *credentials) (passed bool) {
 				text: "the site is not known under this host", page: "error.bad_request",
 			})
 		}
-		c.site, c.token = g.site, rec.cookie(g.site.jar, kindSession)
+		c = siteCredential(g.site, rec)
 	}
 	if err := p.selectRules(g, g.r); err != nil {
 		return p.writeRefusal(g, cannotTell(err))
@@ -676,6 +687,7 @@ func (p *Protect) judge(g *requestState, rec *credentials) (passed bool) {
 		return false
 	}
 	g.credential = c
+	g.credential.second = "" // a request that lasts is judged by its session
 	if g.kept != "" && !p.resend(g, rec) {
 		return false
 	}

@@ -63,7 +63,8 @@ func cannotTell(cause error) refusal {
 var reasons = map[verdict]refusals.Reason{
 	noCredentials: refusals.NoCredentials, inactive: refusals.TokenInactive, elsewhere: refusals.TokenElsewhere,
 	unnamed: refusals.TokenUnnamed, tooOld: refusals.SignInTooOld,
-	tooLow: refusals.LevelTooLow, unassured: refusals.AssuranceTooLow, scopeMissing: refusals.ScopeMissing, notInGroup: refusals.GroupMissing,
+	tooLow: refusals.LevelTooLow, unassured: refusals.AssuranceTooLow, unbound: refusals.DeviceUnbound,
+	scopeMissing: refusals.ScopeMissing, notInGroup: refusals.GroupMissing,
 	notInPartition: refusals.PartitionOther, needUnmet: refusals.NeedUnmet, ruleDenied: refusals.RuleDenied, noRule: refusals.NoRule,
 }
 
@@ -125,6 +126,9 @@ func (p *Protect) challengeOf(v verdict, asked demand) refusal {
 	case unassured:
 		const code, text = "access_denied", "the identity of the person is not assured as is required here"
 		return refusal{status: http.StatusForbidden, code: code, text: text, challenge: errorParams(code, text), page: "error.assurance"}
+	case unbound:
+		const code, text = "access_denied", "the session is not bound to a device, as is required here"
+		return refusal{status: http.StatusForbidden, code: code, text: text, challenge: errorParams(code, text), page: "error.unbound"}
 	case notInGroup, notInPartition, needUnmet, ruleDenied, noRule:
 		return ruleRefusal(asked)
 	}
@@ -146,6 +150,9 @@ func (p *Protect) turnAway(g *requestState, rec *credentials, auth authority, v 
 		return p.signIn(g, rec, auth, authz.SiteDemand{Return: g.returnTo(requestURI(g.r))})
 	}
 	f := p.refusalOf(g, v)
+	if v == unbound {
+		p.awaitDevice(g)
+	}
 	if g.site != nil && f.status == http.StatusUnauthorized {
 		// A form that was sent after the session had ended. What it holds would be lost by way of the sign-in.
 		f.page, f.again, f.againLabel = "error.session_ended", p.before(g), "signed_out.again"

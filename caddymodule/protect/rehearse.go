@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect/ratelimits"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/dbsc"
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/limit"
 	"github.com/gatehouse-id/gatehouse/internal/recheck"
@@ -239,7 +240,11 @@ func (s *standIn) UseAt(context.Context, string, string, audit.Origin) (*token.I
 	return s.answer()
 }
 
-func (s *standIn) SiteSession(context.Context, string, string) (*token.Introspection, error) {
+func (s *standIn) SiteDevices(string, bool, func(dbsc.Outcome)) *dbsc.Exchange {
+	return new(dbsc.Exchange)
+}
+
+func (s *standIn) SiteSession(context.Context, string, string, string) (*token.Introspection, error) {
 	return s.answer()
 }
 

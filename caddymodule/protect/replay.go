@@ -165,7 +165,7 @@ func keptPurpose(k savedforms.Key) string { return "kept " + k.Origin + " " + k.
 
 // offer serves the page: to the person who sent the form, signed in well enough for where it goes.
 func (p *Protect) offer(g *requestState, rec *credentials, in Entrance, id string) {
-	c := credential{site: g.site, token: rec.cookie(g.site.jar, kindSession)}
+	c := siteCredential(g.site, rec)
 	who, err := c.recheck(g.r.Context(), in.Authority)
 	if err == nil {
 		as := g.r.Clone(g.r.Context())

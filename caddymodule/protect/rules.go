@@ -78,7 +78,7 @@ func (p *Protect) demandOf(g *requestState) demand {
 // outcomes are the verdicts of a policy. Denied is one of two.
 var outcomes = map[policy.Outcome]verdict{
 	policy.SignIn: noCredentials, policy.StepUp: tooLow, policy.Renew: tooOld,
-	policy.Scope: scopeMissing, policy.Unassured: unassured,
+	policy.Scope: scopeMissing, policy.Unassured: unassured, policy.Unbound: unbound,
 }
 
 // decide applies what the site asks of every request, and its rules. It does not look at the request, so it can be

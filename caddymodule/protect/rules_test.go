@@ -28,6 +28,7 @@ const rulesOfSite = `"policies":["office"],"public":["/open/*"],"rules":{
 		{"name":"recent","match":[{"path":["/recent/*"]}],"need":{"max_age":"10m"}},
 		{"name":"writers","match":[{"path":["/write"]}],"need":{"scopes":["write"]}},
 		{"name":"known","match":[{"path":["/known/*"]}],"need":{"assurance":"2"}},
+		{"name":"bound","match":[{"path":["/bound/*"]}],"need":{"device_bound":true}},
 		{"name":"scoped","match":[{"path":["/scoped/*"]}],"need":{"scopes":["assured"]}},
 		{"name":"strong","match":[{"path":["/strong/*"]}],"need":{"scopes":["write","strong"]}},
 		{"name":"night","match":[{"path":["/events","/ws"]}],"need":{"groups":["staff"]}}]}`

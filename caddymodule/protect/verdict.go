@@ -19,6 +19,7 @@ const (
 	unnamed               // the site does not say that it accepts tokens like this one
 	tooOld                // the sign-in is older than the site accepts
 	tooLow                // a higher authentication level is needed
+	unbound               // the session is not bound to a device
 	unassured             // the identity of the person is not assured well enough
 	scopeMissing
 	notInGroup

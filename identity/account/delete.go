@@ -9,7 +9,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/web"
@@ -96,7 +95,7 @@ func (s *Service) handleDelete(q *webflow.Request) error {
 		return err
 	}
 	s.withdrawAll(a, granted)
-	s.jar.Clear(a.W, session.CookieSession)
+	s.session.ClearCookies(a.W, q.Request)
 	s.pages.Render(q.W, q.Request,
 		web.View{Template: "message", Locales: a.SignIn.Locales(), Data: web.Message{Key: "deleted", Next: "/sign-in"}})
 	return nil

@@ -114,6 +114,9 @@ func (s *Service) deviceRow(open session.Session) web.Row {
 	} else {
 		row.Details = append(row.Details, web.Say("device.seen", "time", rec.Seen))
 	}
+	if rec.IsBound() {
+		row.Details = append(row.Details, web.Say("device.bound"))
+	}
 	if rec.Provider != session.LocalProvider && rec.Provider != "" {
 		row.Details = append(row.Details, web.Say("device.provider", "provider", s.federation.ProviderName(rec.Provider)))
 	}

@@ -207,7 +207,7 @@ func (s *Service) handleTicket(q *webflow.Request) error {
 		Provider: session.LocalProvider, Level: t.rec.Level,
 	})
 	s.jar.Clear(q.W, kindTicket)
-	s.jar.Set(q.W, session.CookieSession, token, 0)
+	s.session.SetNewCookie(q.W, token)
 	s.pages.Choose(q.W, q.Request, t.person.Locale)
 	return s.front.FinishElsewhere(q, to)
 }

@@ -187,7 +187,7 @@ func (s *Service) signInExternal(q *webflow.Request, d authn.Demand, p *Member, 
 		PersonID: si.Session.PersonID, Username: si.Person.Username, ClientID: d.Client.ID, By: "request",
 		Provider: p.ID, Level: si.Session.Level,
 	})
-	s.jar.Set(q.W, session.CookieSession, x.token, 0)
+	s.session.SetNewCookie(q.W, x.token)
 	s.pages.Choose(q.W, q.Request, si.Person.Locale)
 	return si, nil
 }

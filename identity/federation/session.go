@@ -192,7 +192,7 @@ func sessionName(issuer, name string) string {
 func (s *Service) FinishSignIn(w http.ResponseWriter, r *http.Request, a *Answer, o *Opening) {
 	s.pages.Choose(w, r, o.locale)
 	s.front.Entered(r.Context(), o.entry)
-	s.jar.Set(w, session.CookieSession, o.token, 0)
+	s.session.SetNewCookie(w, o.token)
 	if o.device != "" {
 		s.jar.Set(w, session.CookieDevice, o.device, session.DeviceLife)
 	}

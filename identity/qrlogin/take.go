@@ -91,7 +91,7 @@ func (s *Service) take(x *waiting) error {
 		Provider: rec.Provider, Level: rec.Level,
 	})
 	s.jar.Clear(x.W, kindWaiting)
-	s.jar.Set(x.W, session.CookieSession, token, 0)
+	s.session.SetNewCookie(x.W, token)
 	s.pages.Choose(x.W, x.Request.Request, who.Locale)
 	return s.front.Finish(x.Request, x.id, x.flow)
 }

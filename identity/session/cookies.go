@@ -22,6 +22,13 @@ func (s *Service) SetCookies(w http.ResponseWriter, rec Record, token, device st
 	}
 	s.jar.Set(w, CookieSession, token, life)
 	s.jar.Set(w, CookieDevice, device, DeviceLife)
+	s.offerDevice(w, token)
+}
+
+// SetNewCookie sets the cookie of a new session that lasts until the browser closes.
+func (s *Service) SetNewCookie(w http.ResponseWriter, token string) {
+	s.jar.Set(w, CookieSession, token, 0)
+	s.offerDevice(w, token)
 }
 
 // SetCookie sets the new cookie of a session that continues.
@@ -31,6 +38,9 @@ func (s *Service) SetCookie(w http.ResponseWriter, token string, rec Record, now
 		life = max(s.ends(rec).Sub(now), time.Second)
 	}
 	s.jar.Set(w, CookieSession, token, life)
+	if !rec.IsBound() {
+		s.offerDevice(w, token)
+	}
 }
 
 // DeviceToken returns the value of the cookie that recognises this browser, or "".

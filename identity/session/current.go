@@ -71,6 +71,9 @@ func (s *Service) ReadIn(tx storage.Tx, r *http.Request, now time.Time) (*Curren
 	if err == nil && s.trusts != nil && !s.trusts(r, c.Session.Provider) {
 		return nil, nil //nolint:nilnil // signed in, but not from here
 	}
+	if err == nil && !s.admits(r, c, now) {
+		return nil, nil //nolint:nilnil // the cookie alone, without the device
+	}
 	return c, err
 }
 

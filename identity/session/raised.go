@@ -116,8 +116,11 @@ func (r *Record) SettleLevel() {
 	}
 }
 
-// references returns the values of RFC 8176 for what has raised the session.
+// references returns the values of RFC 8176 for what has raised the session, and for the key that it is bound to.
 func (r *Record) references() (out []string) {
+	if r.IsBound() {
+		out = append(out, "pop")
+	}
 	for _, x := range r.Raised {
 		if m := methodTable[x.Method]; m.reference != "" && !slices.Contains(out, m.reference) {
 			out = append(out, m.reference)

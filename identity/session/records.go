@@ -73,6 +73,8 @@ type Record struct {
 	TrustSalt []byte `cbor:"28,keyasint,omitempty"`
 	// Vouched says that the person has shown nothing: an API client has opened the session.
 	Vouched bool `cbor:"29,keyasint,omitempty"`
+	// DeviceKey is the public key of the device that the session is bound to. (package dbsc) Empty: none
+	DeviceKey []byte `cbor:"30,keyasint,omitempty"`
 }
 
 // SeeingRecord names the person at whose account the one of a session looks, and until when. The session stays that of

@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/dbsc"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -27,28 +28,37 @@ type Config struct {
 	// PerPerson is the maximum number of sessions of a person, and of browsers that are recognised. The one that was
 	// used longest ago makes room. Default: 50
 	PerPerson int
+	// DeviceBound says that new sessions are bound to the device of the browser where it can. (package dbsc)
+	DeviceBound bool
 }
 
 // Deps are the dependencies of the service.
 type Deps struct {
 	Person *person.Service
 	Store  storage.Store
+	Events *audit.Recorder
 	// Units returns the settings as tx sees them.
 	Units func(tx storage.Tx) (*settings.Units, error)
 	// Origin tells where a request came from.
 	Origin func(*http.Request) audit.Origin
 	Jar    cookie.Jar
-	Log    *zap.Logger
-	Now    func() time.Time
+	// Issuer is our own URL, without a trailing slash.
+	Issuer string
+	// Devices checks what browsers prove of the devices that their sessions are bound to.
+	Devices *dbsc.Guard
+	Log     *zap.Logger
+	Now     func() time.Time
 }
 
 // Service keeps sessions. It is safe for concurrent use; the hooks are set before it is used.
 type Service struct {
 	person *person.Service
 	store  storage.Store
+	events *audit.Recorder
 	units  func(tx storage.Tx) (*settings.Units, error)
 	origin func(*http.Request) audit.Origin
 	jar    cookie.Jar
+	issuer string
 	log    *zap.Logger
 	now    func() time.Time
 
@@ -57,6 +67,9 @@ type Service struct {
 	signsIn     func(tx storage.Tx, provider string) (bool, error)
 	forgetHooks []func(tx storage.Tx, session string) error
 	factorHooks []func(tx storage.Tx, person string) error
+
+	devices *dbsc.Guard
+	noted   func(dbsc.Outcome) // nil: no one counts
 }
 
 // WithDefaults returns the configuration with the defaults in place of what is 0.
@@ -75,6 +88,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 		return nil, errors.New("identity: sessions must last at least a minute")
 	}
 	return &Service{
-		person: d.Person, store: d.Store, units: d.Units, origin: d.Origin, jar: d.Jar, log: d.Log, now: d.Now, cfg: cfg,
+		person: d.Person, store: d.Store, events: d.Events, units: d.Units, origin: d.Origin, jar: d.Jar, log: d.Log, now: d.Now, cfg: cfg,
+		issuer: d.Issuer, devices: d.Devices,
 	}, nil
 }

@@ -141,6 +141,9 @@ func (s *Service) Load(w http.ResponseWriter, r *http.Request) (*Request, error)
 	if q.Settings != nil {
 		q.Request = r.WithContext(settings.Seen(r.Context(), q.Settings))
 	}
+	if q.SignIn == nil {
+		s.session.ForgetSecond(w, r)
+	}
 	q.noteRequester()
 	return q, err
 }

@@ -164,8 +164,8 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// TestRestedServerIsTriedOnce: of many who sign in at once, one tries a server again that has failed, and the connections
-// to the others stay.
+// TestRestedServerIsTriedOnce: of many who sign in at once, one tries a server again that has failed, and the
+// connections to the others stay.
 func TestRestedServerIsTriedOnce(t *testing.T) {
 	t.Parallel()
 	gone := ldaptest.Start(t, ldaptest.Config{})

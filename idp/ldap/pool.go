@@ -101,8 +101,8 @@ func (p *pool) try(ctx context.Context, c *conn, fn func(ctx context.Context, c 
 	return fn(ctx, c)
 }
 
-// order returns the servers, those that have failed lately last. One caller tries a server again that has rested: if all
-// did, the connections to the others would be closed for it.
+// order returns the servers, those that have failed lately last. One caller tries a server again that has rested: if
+// all did, the connections to the others would be closed for it.
 func (p *pool) order() []*server {
 	p.mu.Lock()
 	defer p.mu.Unlock()

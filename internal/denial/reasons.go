@@ -16,6 +16,8 @@ const (
 	SignInTooOld   Reason = "sign_in_too_old"
 	LevelTooLow    Reason = "level_too_low"
 	// AssuranceTooLow is about who the person is, LevelTooLow about how they have signed in.
+	// DeviceUnbound is about a session that is not bound to a device. (package dbsc)
+	DeviceUnbound   Reason = "device_unbound"
 	AssuranceTooLow Reason = "identity_assurance_too_low"
 	ScopeMissing    Reason = "scope_missing"
 	GroupMissing    Reason = "group_missing"
@@ -137,6 +139,10 @@ var meanings = map[Reason]meaning{
 	AssuranceTooLow: {
 		"the identity of the person is not assured well enough",
 		"Have an identity card of the person validated, or let them sign in by a provider with the identity_assurance_level, or lower the level that is required.",
+	},
+	DeviceUnbound: {
+		"the session is not bound to a device",
+		"Use a browser that has Device Bound Session Credentials, and sign in again; docs/device-bound-sessions.md lists them.",
 	},
 	LevelTooLow: {"the sign-in is weaker than required", "Confirm the sign-in by a second method, or lower the level that is required."},
 	ScopeMissing: {

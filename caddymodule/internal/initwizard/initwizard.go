@@ -51,6 +51,8 @@ var firstCaddyfile = template.Must(template.New("Caddyfile").Parse(`# Written by
 			admin {{.Email}}
 			set_up_on_demand on # people set up a second factor where one is demanded, as the console does
 			invitations on
+			# A copied session cookie opens nothing after ten minutes, in browsers that can bind sessions to their device.
+			# device_bound on
 		}
 		# Without mail the links of invitations are printed, to be handed over.
 		# mail smtp smtp.example.com:587 {

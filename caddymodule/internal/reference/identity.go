@@ -63,6 +63,11 @@ session {
 				"`on_demand`: where a level is asked for; otherwise a password is enough whatever the person has set up. The setting `step_up.second_factor` and applications can say otherwise. See [second step](decisions/step-up.md#second-step).",
 		},
 		{
+			Word: "device_bound", Arguments: "on|off", Default: "`off`", Example: "device_bound on",
+			Text: "Whether new sessions, here and at sites with `login`, are bound to the device of the browser where the browser can do so: a copied cookie opens nothing after ten minutes. " +
+				"Other browsers notice nothing. The issuer must be https. See [device-bound sessions](device-bound-sessions.md).",
+		},
+		{
 			Word: "usernames", Arguments: "email", Default: "any names", Example: "usernames email",
 			Text: "What usernames are. With `email` the pages ask for an e-mail address in place of a username, and a new username must be one, also by invitation, command, SCIM or `person`. " +
 				"People who have another username keep it and sign in with it. See [usernames that are addresses](decisions/persons.md#usernames-that-are-addresses).",

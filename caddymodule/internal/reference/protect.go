@@ -99,6 +99,10 @@ var Protect = Block{
 			Text: "People whom the groups, the needs or the rules of the site refuse can ask for access on the page that says so. " +
 				"`caddy gatehouse access` grants it for a time or a number of uses; `deny` rules, levels and the age of a sign-in hold for them too.",
 		},
+		{
+			Word: "device_bound", Arguments: "off", Default: "as `identity` says", Example: "login\ndevice_bound off",
+			Text: "New sessions at the site are not bound to the device of the browser although `identity` has `device_bound on`. Those that are bound stay bound.",
+		},
 		{Word: "strip_token", Default: "it is passed on", Text: "The bearer token is kept from the upstream.", Example: "strip_token"},
 		{
 			Word: "upstream_token", Arguments: "<audience>", Default: "the client's own token", Example: "upstream_token https://stock.example.com",

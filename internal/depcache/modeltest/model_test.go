@@ -171,9 +171,9 @@ func (m *model) ask(s *authz.Server, c credential) said {
 	var out said
 	var err error
 	if c.session != "" {
-		out.In, err = s.SiteSession(ctx, wiki, c.text)
+		out.In, err = s.SiteSession(ctx, wiki, c.text, "")
 		m.must(err)
-		out.There, err = s.SiteSession(ctx, files, c.text)
+		out.There, err = s.SiteSession(ctx, files, c.text, "")
 		m.must(err)
 		return out
 	}

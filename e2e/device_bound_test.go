@@ -1,0 +1,161 @@
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+)
+
+// startBound starts a server with device-bound sessions: an issuer and a wiki over https.
+func startBound(t *testing.T) (s *server, port int) {
+	t.Helper()
+	s = &server{
+		t: t, dir: t.TempDir(), secrets: map[string]string{}, Echo: application(t), Password: random(12),
+		Issuer: "https://auth.example.com",
+	}
+	s.Wiki = "https://wiki.example.com"
+	pool := certify(t, s.dir)
+	ports := freePorts(t, 2)
+	s.write(fmt.Sprintf(`{
+	admin off
+	persist_config off
+	skip_install_trust
+	default_bind 127.0.0.1
+	grace_period 100ms
+	https_port %d
+	http_port %d
+	gatehouse {
+		issuer %s
+		storage badger %[4]s/data
+		identity {
+			device_bound on
+			password_hash {
+				memory 8MiB
+				iterations 1
+			}
+			person %[5]s {
+				password {env.TEST_PASSWORD}
+			}
+		}
+	}
+}
+
+auth.example.com {
+	tls %[4]s/cert.pem %[4]s/key.pem
+	gatehouse
+}
+
+wiki.example.com {
+	tls %[4]s/cert.pem %[4]s/key.pem
+	protect {
+		login
+		allow {
+			match path /payroll
+			need device_bound
+		}
+		allow
+	}
+	reverse_proxy %[6]s
+}
+`, ports[0], ports[1], s.Issuer, s.dir, person, s.Echo))
+	s.secret("password", s.Password)
+	s.run(filepath.Join(s.dir, "Caddyfile"), s.dir, "TEST_PASSWORD="+s.Password)
+	s.until(t, &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", ports[0]))
+		},
+	}}, s.Issuer+"/healthz")
+	return s, ports[0]
+}
+
+// onDevice starts a Chromium with a profile of its own, which trusts the certificate of the server.
+func (s *server) onDevice(t *testing.T, port int) *tab {
+	t.Helper()
+	home := t.TempDir()
+	db := "sql:" + filepath.Join(home, ".pki", "nssdb")
+	for _, args := range [][]string{
+		{"mkdir", "-p", filepath.Join(home, ".pki", "nssdb")},
+		{"certutil", "-N", "-d", db, "--empty-password"},
+		{"certutil", "-A", "-d", db, "-n", "test", "-t", "CP,,", "-i", filepath.Join(s.dir, "cert.pem")},
+	} {
+		if out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput(); err != nil { //nolint:gosec // fixed commands
+			t.Fatalf("%v: %v: make install\n%s", args, err, out)
+		}
+	}
+	return s.browseWith(t, chromedp.ExecPath(program(t, windowed)), chromedp.Env("HOME="+home), chromedp.Flag("headless", "new"),
+		chromedp.Flag("host-resolver-rules", fmt.Sprintf("MAP *.example.com:443 127.0.0.1:%d", port)),
+		chromedp.Flag("enable-features", "DeviceBoundSessions,EnableBoundSessionCredentialsSoftwareKeysForManualTesting"))
+}
+
+// cookies returns the cookies of a browser whose names end so.
+func (b *tab) cookiesOf(kind string) (out []*network.Cookie) {
+	b.t.Helper()
+	for _, c := range b.cookies() {
+		if strings.HasSuffix(c.Name, kind) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// TestDeviceBoundSessions: a real browser binds its sessions at the issuer and at a site, works on when the second
+// cookie is gone, and a copy of its session cookies in another profile leads to the sign-in page (attack 8331).
+func TestDeviceBoundSessions(t *testing.T) {
+	t.Parallel()
+	s, port := startBound(t)
+	b := s.onDevice(t, port)
+	b.open(s.Wiki + "/payroll")
+	b.signIn(person, s.Password)
+	b.reaches(s.Wiki + "/payroll")
+	b.until(`!document.title.includes("device")`) // the page tries again until the session is bound
+	for deadline := 0; len(b.cookiesOf("-bound")) < 2; deadline++ {
+		b.open(s.Wiki + "/page")
+		if deadline == 50 {
+			names := ""
+			for _, c := range b.cookies() {
+				names += " " + c.Domain + ":" + c.Name
+			}
+			t.Fatalf("cookies:%s, want two sessions bound", names)
+		}
+	}
+	if status := b.open(s.Wiki + "/payroll"); status != 200 {
+		t.Errorf("a page that needs a bound session = %d", status)
+	}
+
+	for _, c := range b.cookiesOf("-bound") { // as if they had ended
+		call(b, network.DeleteCookies, network.DeleteCookiesParams{Name: c.Name, Domain: c.Domain, Path: c.Path})
+	}
+	b.open(s.Wiki + "/after")
+	if at := b.location(); at != s.Wiki+"/after" {
+		t.Errorf("after the end of the second cookies the browser is at %s", at)
+	}
+	b.open(s.Issuer + "/account/devices")
+	if text := b.text("main"); !strings.Contains(text, "Bound to the device") {
+		t.Errorf("the page of devices: %s", text)
+	}
+
+	thief := s.onDevice(t, port)
+	copied := 0
+	for _, kind := range []string{"-session", "-site", "-browser", "-device"} {
+		for _, c := range b.cookiesOf(kind) {
+			copied++
+			call(thief, network.SetCookie, network.SetCookieParams{
+				Name: c.Name, Value: c.Value, URL: "https://" + c.Domain, Path: c.Path, Secure: &c.Secure, HTTPOnly: &c.HTTPOnly, SameSite: c.SameSite,
+			})
+		}
+	}
+	thief.open(s.Wiki + "/after")
+	if at := thief.location(); copied < 4 || !strings.HasPrefix(at, s.Issuer+"/sign-in") {
+		t.Errorf("%d copied cookies lead another browser to %s, want the sign-in page", copied, at)
+	}
+}
