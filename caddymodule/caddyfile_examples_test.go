@@ -70,7 +70,7 @@ var values = map[string]string{
 	"DATABASE_DIRECT_URL": "postgres://gatehouse:secret@localhost:5433/gatehouse",
 }
 
-var environment = regexp.MustCompile(`\{env\.([A-Z_]+)\}`)
+var environment = regexp.MustCompile(`\{env\.([A-Z0-9_]+)\}`)
 
 // withEnvironment replaces the environment variables in a Caddyfile.
 func withEnvironment(text string) string {

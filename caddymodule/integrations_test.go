@@ -38,14 +38,19 @@ func around(block string) string {
 	return "{\n\tgatehouse {\n\t\tissuer https://auth.example.com\n" + inside + "\t}\n}\n\nauth.example.com {\n\tgatehouse\n}\n\n" + sites
 }
 
-// TestIntegrations: each page of docs/integrations has the parts of the others, its source with a date, and a Caddyfile
-// that loads; where `client add --for` knows the application, it makes the same client.
+// TestIntegrations: each page of docs/integrations has the parts of the others, its source with a date, a line in
+// docs/integrations.md that says the same, and a Caddyfile that loads; where `client add --for` knows the application,
+// it makes the same client.
 func TestIntegrations(t *testing.T) {
 	files, err := filepath.Glob("../docs/integrations/*.md")
-	if err != nil || len(files) < 6 {
+	if err != nil || len(files) < 25 {
 		t.Fatalf("pages = %v, %v", files, err)
 	}
-	source := regexp.MustCompile(`\n\*(Tested|From \[its documentation\]\(https://[^)]+\)), \d{4}-\d\d-\d\d\.\*\n`)
+	index, err := os.ReadFile("../docs/integrations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := regexp.MustCompile(`\n\*(From|Tested with [^*\[]+; settings from) \[[^\]]+\]\(https://[^)]+\), \d{4}-\d\d-\d\d\.\*\n`)
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".md")
 		t.Run(name, func(t *testing.T) {
@@ -68,6 +73,11 @@ func TestIntegrations(t *testing.T) {
 			}
 			if !source.MatchString(text) {
 				t.Error("the page does not say whether it is tested, or from which documentation, with the date")
+			}
+			line := regexp.MustCompile(`\n\| ` + regexp.QuoteMeta(title) + ` \| \[integrations/` + name + `\.md\]\(integrations/` + name +
+				`\.md\) \| .* \| (.*) \|\n`).FindStringSubmatch(string(index))
+			if line == nil || (line[1] == "tested") != strings.Contains(text, "*Tested with ") {
+				t.Errorf("docs/integrations.md lacks the page, or says otherwise whether it is tested: %q", line)
 			}
 			blocks := regexp.MustCompile("(?s)```caddyfile\n(.*?)```").FindAllStringSubmatch(text, -1)
 			if len(blocks) == 0 {

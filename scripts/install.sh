@@ -2,7 +2,7 @@
 # Installs what the tests need and this machine lacks: a C compiler (the race detector needs one), Chromium, Node.js
 # with npm, Python's requests-oauthlib, Django, Authlib and PyJWT, nginx with set_misc, HAProxy, OpenLDAP, MIT
 # Kerberos, PostgreSQL, PgBouncer, Apache with mod_auth_mellon, PHP with SimpleSAMLphp, systemd-analyze, minisign,
-# debootstrap, and the npm packages of e2e/node and e2e/mcp. It installs on Debian and Ubuntu; on other systems it names the
+# debootstrap, and the npm packages of e2e/node, e2e/clients and e2e/mcp. It installs on Debian and Ubuntu; on other systems it names the
 # missing packages. It needs root or sudo only to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -66,7 +66,7 @@ if [[ ! -d .bin/simplesamlphp && ! -d /usr/share/simplesamlphp/www ]]; then
 fi
 
 # npm writes this file last, so it is as old as the installed packages
-for dir in e2e/node e2e/mcp; do
+for dir in e2e/node e2e/clients e2e/mcp; do
 	if [[ ! $dir/node_modules/.package-lock.json -nt $dir/package-lock.json ]]; then
 		(cd "$dir" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
 		touch "$dir/node_modules/.package-lock.json"
