@@ -149,7 +149,7 @@ func (s *Service) keepUpload(ctx context.Context, id string, n NewImport, most i
 	switch {
 	case len(im.Pieces) == 0:
 		return ErrImportFiles
-	case n.Kind == importer.Authelia || n.Kind == importer.Dex:
+	case n.Kind == importer.Authelia || n.Kind == importer.Authentik || n.Kind == importer.Dex:
 		if im.Size > maxRead {
 			return ErrImportLarge
 		}

@@ -205,6 +205,7 @@ func TestImportKinds(t *testing.T) {
 	for kind, f := range map[string][2]string{
 		"keycloak": {"realm.json", "ada.moved"}, "authelia": {"users_database.yml", ".moved"},
 		"htpasswd": {"htpasswd", "dan.moved"}, "auth0": {"auth0.ndjson", "moved"}, "dex": {"dex.yaml", "moved"},
+		"authentik": {"authentik.yaml", "gil.moved"},
 	} {
 		raw, err := os.ReadFile(filepath.Join("..", "..", "caddymodule", "cli", "testdata", "movein", f[0]))
 		h.must(err)

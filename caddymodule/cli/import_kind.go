@@ -28,15 +28,16 @@ type moving struct {
 }
 
 var movings = map[string]moving{
-	"keycloak": {persons: true, clients: movein.Keycloak, files: 1},
-	"authelia": {persons: true, clients: movein.Authelia, files: 2},
-	"htpasswd": {persons: true, files: 1},
-	"auth0":    {persons: true, files: 2},
-	"dex":      {persons: true, clients: movein.Dex, files: 1},
-	"hydra":    {clients: movein.Hydra, files: 1},
-	"ldif":     {persons: true, files: 1},
-	"csv":      {persons: true, files: 1},
-	"jsonl":    {persons: true, files: 1},
+	"keycloak":  {persons: true, clients: movein.Keycloak, files: 1},
+	"authelia":  {persons: true, clients: movein.Authelia, files: 2},
+	"authentik": {persons: true, clients: movein.Authentik, files: 1},
+	"htpasswd":  {persons: true, files: 1},
+	"auth0":     {persons: true, files: 2},
+	"dex":       {persons: true, clients: movein.Dex, files: 1},
+	"hydra":     {clients: movein.Hydra, files: 1},
+	"ldif":      {persons: true, files: 1},
+	"csv":       {persons: true, files: 1},
+	"jsonl":     {persons: true, files: 1},
 
 	"oauth2-proxy":   {clients: movein.OAuth2Proxy, files: 1},
 	"caddy-security": {clients: movein.CaddySecurity, files: 1},
@@ -57,6 +58,7 @@ imported is listed with its line, and --dry-run lists it without importing anyth
   jsonl      a JSON object on each line
   keycloak   the file of kc.sh export --users same_file, or one of different_files
   authelia   users_database.yml, configuration.yml, or both
+  authentik  what ak export_blueprint prints
   htpasswd   the file of Apache, nginx or Traefik
   auth0      the lines of the export of users, then the file with the hashes of support
   ldif       the entries of a directory, with groups that name their members

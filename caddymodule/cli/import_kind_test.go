@@ -96,19 +96,23 @@ func TestImportFromOtherSystems(t *testing.T) {
 		t.Errorf("import = %v:\n%s", err, text)
 	}
 	p.Token("legacy", p.Password("eve.moved@example.com", "correct horse 1"))
+	authentik, text, err := imports("authentik", export("authentik.yaml"))
+	if err != nil || servertest.Decode[report](t, text).Persons.Created != 1 || !strings.Contains(authentik, "client moved-wiki-client {") {
+		t.Errorf("import = %v:\n%s%s", err, authentik, text)
+	}
 	hydra, text, err := imports("hydra", export("hydra.json"))
 	if err != nil || !strings.Contains(text, "implicit") || strings.Contains(text, `"persons"`) {
 		t.Errorf("import = %v:\n%s", err, text)
 	}
 	t.Run("what is printed is a Caddyfile", func(t *testing.T) {
 		s := servertest.NewServer(t)
-		s.Extra = dex + hydra
+		s.Extra = dex + hydra + authentik
 		if adapted := string(s.JSON()); !strings.Contains(adapted, "moved-corp") || !strings.Contains(adapted, "moved-wiki") ||
 			!strings.Contains(adapted, "moved-job") || !strings.Contains(adapted, "moved-app") {
 			t.Errorf("adapted: %s", adapted)
 		}
 	})
-	p.Refused("is not a kind of export: want one of auth0, authelia, caddy-security, csv, dex, htpasswd, hydra, jsonl, keycloak, ldif, oauth2-proxy", "", "import", "okta", "x")
+	p.Refused("is not a kind of export: want one of auth0, authelia, authentik, caddy-security, csv, dex, htpasswd, hydra, jsonl, keycloak, ldif, oauth2-proxy", "", "import", "okta", "x")
 	p.Refused("no such file", "", "import", "keycloak", export("nowhere.json"))
 	p.Refused("htpasswd: the file is not JSON", "", "import", "keycloak", export("htpasswd"))
 	p.Refused("is a second file of the same kind", "", "import", "authelia", export("configuration.yml"), export("configuration.yml"))

@@ -1,5 +1,5 @@
 // Package importer reads people from the files of other systems: CSV, JSON lines, LDIF, htpasswd, and the exports of
-// Keycloak, Authelia, Auth0 and Dex. It reads one person at a time, so a file can have any length. Package
+// Keycloak, Authelia, authentik, Auth0 and Dex. It reads one person at a time, so a file can have any length. Package
 // ldapmigration stores them.
 package importer
 
@@ -67,6 +67,8 @@ const (
 	Auth0    = "auth0"
 	Keycloak = "keycloak"
 	Dex      = "dex"
+
+	Authentik = "authentik"
 )
 
 // FormatOf returns the format by the extension of a file name, or "".
@@ -105,9 +107,11 @@ func New(r io.Reader, format string) (Reader, error) {
 		return newKeycloak(b)
 	case Dex:
 		return newDex(b)
+	case Authentik:
+		return newAuthentik(b)
 	}
-	return nil, fmt.Errorf("the format is not known: want %s, %s, %s, %s, %s, %s, %s or %s", CSV, JSONL, LDIF, Htpasswd,
-		Keycloak, Authelia, Dex, Auth0)
+	return nil, fmt.Errorf("the format is not known: want %s, %s, %s, %s, %s, %s, %s, %s or %s", CSV, JSONL, LDIF, Htpasswd,
+		Keycloak, Authelia, Authentik, Dex, Auth0)
 }
 
 // maxRecord is the size in bytes of one person in a file.

@@ -18,13 +18,14 @@ type kind struct {
 
 // kinds are the kinds of files that Open knows.
 var kinds = map[string]kind{
-	Keycloak: {1, one(Keycloak)},
-	Authelia: {1, one(Authelia)},
-	Htpasswd: {1, one(Htpasswd)},
-	Dex:      {1, one(Dex)},
-	LDIF:     {1, openLDIF},
-	Auth0:    {2, openAuth0},
-	CSV:      {1, one(CSV)},
+	Keycloak:  {1, one(Keycloak)},
+	Authelia:  {1, one(Authelia)},
+	Htpasswd:  {1, one(Htpasswd)},
+	Dex:       {1, one(Dex)},
+	Authentik: {1, one(Authentik)},
+	LDIF:      {1, openLDIF},
+	Auth0:     {2, openAuth0},
+	CSV:       {1, one(CSV)},
 }
 
 // Kinds returns the kinds of files that Open knows: systems, and CSV.

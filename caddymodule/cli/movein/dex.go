@@ -127,9 +127,6 @@ func (c *Clients) dexConnector(kind, id, name, issuer, clientID string, scopes [
 	case kind != "oidc":
 		c.about(about, "does not come, since it is of the type "+kind+": write an idp for it (docs/caddyfile.md)")
 		return
-	case !providerID(id):
-		c.about(about, "does not come, since its id cannot be that of an idp: write one of another id (docs/caddyfile.md)")
-		return
 	}
 	if issuer == "" || clientID == "" {
 		c.about(about, "does not come: it has no issuer or no clientID")
@@ -140,6 +137,15 @@ func (c *Clients) dexConnector(kind, id, name, issuer, clientID string, scopes [
 	} else {
 		clientID = noBraces(clientID)
 	}
+	c.oidcProvider(about, id, name, issuer, clientID, scopes)
+}
+
+// oidcProvider writes an idp of OpenID Connect. The client id can be a placeholder.
+func (c *Clients) oidcProvider(about, id, name, issuer, clientID string, scopes []string) {
+	if !providerID(id) {
+		c.about(about, "does not come, since its id cannot be that of an idp: write one of another id (docs/caddyfile.md)")
+		return
+	}
 	b := Block{
 		Head:  []string{"idp", id, "oidc"},
 		Lines: [][]string{{"issuer", noBraces(issuer)}, {"client_id", clientID}, {"client_secret", "{env." + client.SecretName(id) + "}"}},
@@ -148,7 +154,7 @@ func (c *Clients) dexConnector(kind, id, name, issuer, clientID string, scopes [
 		b.Lines = append(b.Lines, []string{"name", noBraces(name)})
 	}
 	if len(scopes) == 0 {
-		scopes = []string{"profile", "email"} // Dex's default
+		scopes = []string{"profile", "email"} // the default of Dex, and what authentik asks for
 	}
 	line := []string{"scopes"}
 	for _, s := range scopes {
