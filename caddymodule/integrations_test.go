@@ -117,7 +117,7 @@ func sameAsTemplate(t *testing.T, name, block string) {
 	}
 }
 
-// TestCaddyfilesOfPackages: Caddy loads each Caddyfile that packages and compose files have.
+// TestCaddyfilesOfPackages: Caddy loads each Caddyfile that packages, compose files and the Helm chart have.
 func TestCaddyfilesOfPackages(t *testing.T) {
 	files, err := filepath.Glob("../packaging/*[cC]addyfile")
 	if err != nil || len(files) < 4 {
@@ -129,5 +129,20 @@ func TestCaddyfilesOfPackages(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Run(filepath.Base(file), func(t *testing.T) { loads(t, string(raw)) })
+	}
+	if files, err = filepath.Glob("../packaging/charttest/testdata/*.yaml"); err != nil || len(files) < 3 {
+		t.Fatalf("manifests = %v, %v, want at least three", files, err)
+	}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, text, found := strings.Cut(string(raw), "\n  Caddyfile: |\n")
+		text, _, _ = strings.Cut(text, "\n---\n")
+		if !found {
+			t.Fatalf("%s has no Caddyfile", file)
+		}
+		t.Run("chart "+filepath.Base(file), func(t *testing.T) { loads(t, strings.ReplaceAll("\n"+text, "\n    ", "\n")) })
 	}
 }
