@@ -11,7 +11,7 @@ TOOLS       := .bin/lint .bin/format
 
 export GATEHOUSE_BIN := $(CURDIR)/bin/gatehouse
 
-.PHONY: help run cluster build release demo quick check test nightly supply conformance bench faults golden install
+.PHONY: help run cluster build release docs demo quick check test nightly supply conformance bench faults golden install
 
 help: ## Lists the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
@@ -31,6 +31,9 @@ build: ## Builds bin/gatehouse, a Caddy with the plugins in xcaddy.json, and its
 release: ## Makes in dist what people install, of the commit and VERSION=v0.1.0: archives, packages, an image, checksums signed by KEY=file
 	@cd release && $(GO) run . -version "$(VERSION)" $(if $(KEY),-key "$(abspath $(KEY))")
 
+docs: ## Builds the documentation site in site/dist; a link that leads nowhere fails it
+	cd site && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && node build.mjs
+
 quick: $(TOOLS) golden ## Formats, makes the generated documents again and looks at the rules of the tree: before every push
 	@.bin/format
 	@go run ./internal/testrun rules
@@ -41,8 +44,8 @@ check: $(TOOLS) ## Format, lint and the unit tests, with every transaction run t
 test: install $(TOOLS) ## Everything that a change can break: check, races in what shares memory, end to end in a real browser, a short round of faults
 	@go run ./internal/testrun build,format e2e unit-race faults lint bench
 
-nightly: install $(TOOLS) .bin/golangci-lint ## What takes long: races everywhere, every interop suite, dependencies, all linters, releases made and installed, the Helm chart, the guided build, faults in full
-	@GATEHOUSE_MODELS=100 GATEHOUSE_PAGES=all go run ./internal/testrun build race-all e2e-all supply golangci dist chart
+nightly: install $(TOOLS) .bin/golangci-lint ## What takes long: races everywhere, every interop suite, dependencies, all linters, releases made and installed, the Helm chart, the documentation site, the guided build, faults in full
+	@GATEHOUSE_MODELS=100 GATEHOUSE_PAGES=all go run ./internal/testrun build race-all e2e-all supply golangci dist chart site
 	$(MAKE) build faults conformance
 
 supply: ## Looks at the dependencies: their sums, known weaknesses, the bill of materials; once after each change of go.mod

@@ -279,7 +279,8 @@ func anchorOf(heading string) string {
 // hashes are ours.
 func TestLockFile(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"e2e/node/package-lock.json", "e2e/clients/package-lock.json", "e2e/mcp/package-lock.json"} {
+	for _, dir := range []string{"e2e/node", "e2e/clients", "e2e/mcp", "site"} {
+		file := dir + "/package-lock.json"
 		var lock struct {
 			Packages map[string]struct {
 				Resolved, Integrity string

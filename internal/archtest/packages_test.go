@@ -49,7 +49,7 @@ func TestPrefixesArePackages(t *testing.T) {
 // topLevel are the names at the top of the tree.
 var topLevel = strings.Fields(`.ci .gitignore .golangci.yml ARCHITECTURE.md CHANGELOG.md CODE_OF_CONDUCT.md CONTRIBUTING.md
 	Caddyfile.example LICENSE Makefile README.md SECURITY.md admin authz bench caddymodule changes cmd docs e2e example faults
-	gatehouse.go go.mod go.sum identity idp internal packaging release scripts storage tools xcaddy.json`)
+	gatehouse.go go.mod go.sum identity idp internal packaging release scripts site storage tools xcaddy.json`)
 
 // TestTopLevel: nothing new is at the top of the tree by accident, such as a program that go build has left there.
 func TestTopLevel(t *testing.T) {
