@@ -52,6 +52,9 @@ const (
 	visited   = "third@example.com"
 )
 
+// names are the full names of the people.
+var names = map[string]string{colleague: `"Ben Bakker"`, visited: `"Carla Jansen"`}
+
 // reference finds the number that the page of a refusal shows.
 var reference = regexp.MustCompile(`\b[A-Z2-7]{4}-[A-Z2-7]{4}\b`)
 
@@ -110,7 +113,7 @@ func openJourneys(t *testing.T) *journeys {
 		caddyfile = mailed(j.mail, caddyfile)
 		people := "\n\t\tidentity {\n\t\t\tadmin " + person + " {\n\t\t\t\tlevel 1\n\t\t\t}\n"
 		for _, name := range []string{colleague, visited} {
-			people += "\t\t\tperson " + name + " {\n\t\t\t\tpassword {env.TEST_PASSWORD}\n\t\t\t\tgroups cleaners\n\t\t\t}\n"
+			people += "\t\t\tperson " + name + " {\n\t\t\t\tname " + names[name] + "\n\t\t\t\tpassword {env.TEST_PASSWORD}\n\t\t\t\tgroups cleaners\n\t\t\t}\n"
 		}
 		caddyfile = strings.Replace(caddyfile, "\n\t\tidentity {\n", "\n\t\toutbound {\n\t\t\tallow 127.0.0.0/8 ::1/128\n\t\t}"+people, 1)
 		return strings.Replace(caddyfile, "protect {\n\t\tlogin\n",

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/admin"
@@ -110,8 +109,11 @@ func (c *Console) rankOfPerson(v *layout.Visit, tx storage.Tx) (layout.Role, err
 func (c *Console) showPerson(v *layout.Visit) (*web.Console, error) {
 	p := shownPerson(v)
 	out := &web.Console{
-		Name: v.Called, Up: &web.Up{Label: web.Say("console.persons.title"), URL: layout.Root + "/persons"},
+		Name: cmp.Or(p.Name, v.Called), Up: &web.Up{Label: web.Say("console.persons.title"), URL: layout.Root + "/persons"},
 		Tags: []web.Cell{stateCell(p.State)}, Actions: v.Buttons(), Tabs: sites.PersonTabs(p.ID, "console.person.tab"),
+	}
+	if p.Name != "" {
+		out.Sub = v.Called
 	}
 	if v.Rank != layout.Nobody {
 		out.Tags = append(out.Tags, roleCell(v.Rank))
@@ -131,18 +133,18 @@ func (c *Console) showPerson(v *layout.Visit) (*web.Console, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Parts = []web.ConsolePart{
-		{Facts: c.profile(v)},
-		c.methodsPart(v), c.groupsPart(v), c.sessionsPart(v),
-		c.accessPart(v), c.consentsPart(v),
-	}
+	halves := []web.ConsolePart{c.methodsPart(v), c.sessionsPart(v), c.groupsPart(v)}
 	if len(p.Linked) > 0 {
-		out.Parts = slices.Insert(out.Parts, 2, c.linkedPart(v))
+		halves = append(halves, c.linkedPart(v))
 	}
+	for i := range len(halves) / 2 * 2 { // an odd one has the line to itself
+		halves[i].Half = true
+	}
+	out.Parts = append([]web.ConsolePart{{Facts: c.profile(v)}}, halves...)
 	if len(p.TrustedBrowsers) > 0 {
-		at := slices.IndexFunc(out.Parts, func(part web.ConsolePart) bool { return part.ID == "sessions" })
-		out.Parts = slices.Insert(out.Parts, at+1, c.trustedPart(v))
+		out.Parts = append(out.Parts, c.trustedPart(v))
 	}
+	out.Parts = append(out.Parts, c.accessPart(v), c.consentsPart(v))
 	if len(p.AppPasswords) > 0 {
 		out.Parts = append(out.Parts, c.appPasswordsPart(v))
 	}
@@ -164,16 +166,13 @@ func roleCell(r layout.Role) web.Cell {
 
 func (c *Console) profile(v *layout.Visit) []web.ConsoleFact {
 	p := shownPerson(v)
-	facts := []web.ConsoleFact{
-		{Label: "console.field.name", Cells: []web.Cell{layout.OrNone(p.Name)}},
-		{Label: "console.field.email", Cells: []web.Cell{layout.OrNone(p.Email)}},
-	}
+	facts := []web.ConsoleFact{{Label: "console.field.email", Cells: []web.Cell{layout.OrNone(p.Email)}}}
 	if p.Email != "" {
 		mark := web.Cell{Text: web.Say("console.email.unverified"), Kind: "warn"}
 		if p.EmailVerified {
 			mark = web.Cell{Text: web.Say("console.email.verified"), Kind: "good"}
 		}
-		facts[1].Cells = append(facts[1].Cells, mark)
+		facts[0].Cells = append(facts[0].Cells, mark)
 	}
 	if p.Phone != "" {
 		facts = append(facts, web.ConsoleFact{Label: "console.field.phone", Cells: []web.Cell{{Name: p.Phone}}})
@@ -288,7 +287,7 @@ func (c *Console) sessionsPart(v *layout.Visit) web.ConsolePart {
 	t := &web.Table{
 		Label: web.Say("console.sessions.title"),
 		Columns: []string{
-			"console.column.device", "console.column.address", "console.column.level", "console.column.seen",
+			"console.column.device", "console.column.address", "console.column.seen",
 			"console.column.action",
 		},
 	}
@@ -301,8 +300,7 @@ func (c *Console) sessionsPart(v *layout.Visit) web.ConsolePart {
 		}
 		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{
 			first,
-			{Name: s.Address},
-			{Text: web.Say("console.level", "n", s.Level)},
+			{Name: s.Address, Hint: web.Say("console.level", "n", s.Level)},
 			{Text: web.Say("console.time", "time", s.Seen)},
 			v.Link("end-session", "session", s.ID),
 		}})

@@ -37,3 +37,27 @@ func TestInvitationsThatAreOff(t *testing.T) {
 		}
 	}
 }
+
+// TestHeadOfAPerson: the page of a person has their name as its title and the username below, and shows sign-in methods
+// and sessions side by side. Someone without a name is known by the username alone.
+func TestHeadOfAPerson(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.as("operator@example.com")
+	named, unnamed := h.personID("nobody@example.com"), h.personID("two.nobody@example.com")
+	b.acts("/admin/persons/"+unnamed+"/edit", "username", "two.nobody@example.com", "name", "")
+	for name, tt := range map[string]struct{ id, title, sub string }{
+		"with a name":    {named, "Nobody Example", `<p class="sub">nobody@example.com</p>`},
+		"without a name": {unnamed, "two.nobody@example.com", ""},
+	} {
+		page := b.get("/admin/persons/" + tt.id).form()
+		if !strings.Contains(page, ` id="about">`+tt.title+"</h1>") || !strings.Contains(page, tt.sub) ||
+			tt.sub == "" && strings.Contains(page, `class="sub"`) {
+			t.Errorf("%s: the page is not titled %q over %q:\n%s", name, tt.title, tt.sub, page)
+		}
+		_, rest, _ := strings.Cut(page, `<section class="half" aria-labelledby="methods">`)
+		if _, next, found := strings.Cut(rest, "<section"); !found || !strings.HasPrefix(next, ` class="half" aria-labelledby="sessions">`) {
+			t.Errorf("%s: sign-in methods and sessions are not side by side:\n%s", name, page)
+		}
+	}
+}

@@ -17,6 +17,7 @@ type Console struct {
 	// Title is the heading. Name, what the page is about, takes its place if there is no such message.
 	Title Text
 	Name  string
+	Sub   string // below the title, as it is
 	Lead  Text
 	Tags  []Cell // next to the title
 	Up    *Up
@@ -57,6 +58,7 @@ type Filter struct {
 type ConsolePart struct {
 	ID          string // unique on the page; needed with a Title
 	Title, Text Text
+	Half        bool // it stands next to the following one, which is a half too, where there is room
 	Facts       []ConsoleFact
 	Charts      []Chart
 	Choices     []Choice // of what the part shows

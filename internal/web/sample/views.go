@@ -259,7 +259,7 @@ func Views() map[string]web.View {
 			}}},
 		}},
 		"console_one": {Template: "console", Nav: consoleNav, Data: web.Console{
-			Name: "ann@example.com", Up: &web.Up{Label: web.Say("console.persons.title"), URL: "/admin/persons"},
+			Name: "ann@example.com", Sub: "ann@example.com", Up: &web.Up{Label: web.Say("console.persons.title"), URL: "/admin/persons"},
 			Lead: web.Say("console.person.self"), Done: web.Say("console.done.block"),
 			Undo: &web.ConsoleForm{Action: "/admin/persons/1/unblock", CSRF: "t", Hidden: []web.Hidden{{Name: "undo", Value: "block"}}},
 			Tags: []web.Cell{{Text: web.Say("console.state.blocked"), Kind: "bad"}, {Text: web.Say("console.role.owner"), Kind: "plain"}},
@@ -285,13 +285,13 @@ func Views() map[string]web.View {
 					},
 				},
 				{
-					ID: "groups", Title: web.Say("console.groups.title"), Text: web.Say("console.client.source.text"),
+					ID: "groups", Half: true, Title: web.Say("console.groups.title"), Text: web.Say("console.client.source.text"),
 					Empty: &web.Empty{
 						Text: web.Say("console.person.groups.none"),
 						Next: &web.Action{Label: "console.act.join", URL: "/admin/persons/1/join"},
 					},
 				},
-				{ID: "caddyfile", Title: web.Say("console.client.source"), Source: "client wiki"},
+				{ID: "caddyfile", Half: true, Title: web.Say("console.client.source"), Source: "client wiki"},
 				{
 					ID: "numbers", Title: web.Say("console.numbers.title"),
 					Charts: []web.Chart{
