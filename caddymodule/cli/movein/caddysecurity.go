@@ -149,7 +149,9 @@ func (m *securityMove) provider(name string, list []node) {
 	if b.Head[2] == "oidc" {
 		b.Lines = append(b.Lines, []string{"map", "email", "email"}, []string{"map", "name", "name"})
 	}
-	m.Blocks = append(m.Blocks, b)
+	if !m.addProvider(about, b) {
+		return
+	}
 	m.about(about, "its secret is read from the environment variable "+client.SecretName(name)+
 		"; register the redirect URI of this idp there (docs/openid-providers.md)")
 	m.lacksAbout(about, rest)

@@ -161,7 +161,9 @@ func (c *Clients) oidcProvider(about, id, name, issuer, clientID string, scopes 
 		line = append(line, noBraces(s))
 	}
 	b.Lines = append(b.Lines, line, []string{"map", "email", "email"}, []string{"map", "name", "name"})
-	c.Blocks = append(c.Blocks, b)
+	if !c.addProvider(about, b) {
+		return
+	}
 	c.about(about, "its secret is read from the environment variable "+client.SecretName(id)+", and its redirect URI is /oidc/"+
 		id+"/callback here: register that there")
 }

@@ -100,6 +100,44 @@ var providerConfig = []string{
 	"validateSignature", "pkceEnabled", "guiOrder",
 }
 
+// providerKinds are the kinds of idp that take the place of Keycloak's.
+var providerKinds = map[string]string{
+	"oidc": "oidc", "keycloak-oidc": "oidc", "google": "google", "microsoft": "microsoft",
+	"github": "github", "facebook": "facebook", "linkedin-openid-connect": "linkedin",
+}
+
+// knownConfig are further members of the config of a known provider that are read.
+var knownConfig = map[string][]string{
+	"google": {"hostedDomain", "prompt"}, "microsoft": {"tenantId", "prompt"}, "github": {"baseUrl", "apiUrl"},
+}
+
+// knownProvider returns the options of a known provider that its block has besides client_id and client_secret.
+func knownProvider(kind string, config map[string]string) (lines [][]string) {
+	of := func(name string) string { return strings.TrimSpace(noBraces(config[name])) }
+	switch kind {
+	case "google":
+		if domains := strings.FieldsFunc(of("hostedDomain"), func(r rune) bool { return r == ',' || r == ' ' }); len(domains) > 0 {
+			lines = append(lines, append([]string{"hosted_domain"}, domains...))
+		}
+	case "microsoft":
+		if tenant := of("tenantId"); tenant != "" {
+			lines = append(lines, []string{"tenant", tenant})
+		}
+	case "github":
+		if base := strings.TrimSuffix(of("baseUrl"), "/"); base != "" {
+			lines = append(lines, []string{"authorization_url", base + "/login/oauth/authorize"},
+				[]string{"token_url", base + "/login/oauth/access_token"})
+		}
+		if api := strings.TrimSuffix(of("apiUrl"), "/"); api != "" {
+			lines = append(lines, []string{"profile_url", api + "/user"})
+		}
+	}
+	if knownConfig[kind] != nil && slices.Contains(strings.Fields(of("prompt")), "select_account") {
+		lines = append(lines, []string{"select_account"})
+	}
+	return lines
+}
+
 // providerLines say what a member of an identity provider means where it does not come.
 var providerLines = map[string]string{
 	"trustEmail": "trusted addresses do not come: say couple email, if this provider alone gives people their addresses",
@@ -108,7 +146,7 @@ var providerLines = map[string]string{
 		"demand a group by the sites, or let the provider decide",
 }
 
-// keycloakProviders writes providers of OpenID Connect as blocks, and names the others.
+// keycloakProviders writes providers of OpenID Connect and known ones as blocks, and names the others.
 func (c *Clients) keycloakProviders(raw json.RawMessage) {
 	var all []json.RawMessage
 	if json.Unmarshal(raw, &all) != nil {
@@ -127,22 +165,27 @@ func (c *Clients) keycloakProviders(raw json.RawMessage) {
 			continue
 		}
 		about := "identity provider " + p.Alias
-		issuer, id := noBraces(p.Config["issuer"]), noBraces(p.Config["clientId"])
+		kind, issuer, id := providerKinds[p.Kind], noBraces(p.Config["issuer"]), noBraces(p.Config["clientId"])
 		switch {
 		case p.Enabled != nil && !*p.Enabled:
 			c.about(about, "does not come: it is switched off")
 		case p.Kind == "saml":
 			c.about(about, "does not come: write an idp of the kind saml with its metadata (docs/saml.md)")
-		case p.Kind != "oidc" && p.Kind != "keycloak-oidc":
+		case kind == "":
 			c.about(about, "does not come, since it is of the kind "+p.Kind+": write an idp for it (docs/openid-providers.md)")
-		case issuer == "" || id == "":
+		case kind == "oidc" && issuer == "" || id == "":
 			c.about(about, "does not come, since it has no issuer or no clientId: write an idp for it (docs/openid-providers.md)")
 		case !providerID(p.Alias):
 			c.about(about, "does not come, since its name cannot be that of an idp: write one of another name (docs/openid-providers.md)")
 		default:
 			b := Block{
-				Head:  []string{"idp", p.Alias, "oidc"},
-				Lines: [][]string{{"issuer", issuer}, {"client_id", id}, {"client_secret", "{env." + client.SecretName(p.Alias) + "}"}},
+				Head:  []string{"idp", p.Alias, kind},
+				Lines: [][]string{{"client_id", id}, {"client_secret", "{env." + client.SecretName(p.Alias) + "}"}},
+			}
+			if kind == "oidc" {
+				b.Lines = slices.Insert(b.Lines, 0, []string{"issuer", issuer})
+			} else {
+				b.Lines = append(b.Lines, knownProvider(kind, p.Config)...)
 			}
 			if p.Name != "" && !strings.HasPrefix(p.Name, "${") {
 				b.Lines = append(b.Lines, []string{"name", noBraces(p.Name)})
@@ -150,15 +193,21 @@ func (c *Clients) keycloakProviders(raw json.RawMessage) {
 			if scopes := strings.Fields(noBraces(p.Config["defaultScope"])); len(scopes) > 0 {
 				b.Lines = append(b.Lines, append([]string{"scopes"}, slices.DeleteFunc(scopes, func(s string) bool { return s == "openid" })...))
 			}
-			b.Lines = slices.DeleteFunc(b.Lines, func(l []string) bool { return len(l) == 1 })
-			if p.Config["clientAuthMethod"] == "client_secret_post" {
+			b.Lines = slices.DeleteFunc(b.Lines, func(l []string) bool { return len(l) == 1 && l[0] == "scopes" })
+			switch method := p.Config["clientAuthMethod"]; {
+			case kind != "oidc" || method == "" || method == "client_secret_basic":
+			case method == "client_secret_post":
 				b.Lines = append(b.Lines, []string{"auth_method", "post"})
-			} else if method := p.Config["clientAuthMethod"]; method != "" && method != "client_secret_basic" {
+			default:
 				c.about(about, "signs Gatehouse in by "+strconv.Quote(noBraces(method))+", which does not come: here it is a secret")
 			}
-			c.keycloakProviderRest(about, objectOf(raw), p.Config)
-			b.Lines = append(b.Lines, []string{"map", "email", "email"}, []string{"map", "name", "name"})
-			c.Blocks = append(c.Blocks, b)
+			c.keycloakProviderRest(about, kind, objectOf(raw), p.Config)
+			if kind == "oidc" { // the others have their own
+				b.Lines = append(b.Lines, []string{"map", "email", "email"}, []string{"map", "name", "name"})
+			}
+			if !c.addProvider(about, b) {
+				continue
+			}
 			c.about(about, "its secret is read from the environment variable "+client.SecretName(p.Alias)+", and its redirect URI is /oidc/"+p.Alias+
 				"/callback here: register that there")
 		}
@@ -166,9 +215,9 @@ func (c *Clients) keycloakProviders(raw json.RawMessage) {
 }
 
 // keycloakProviderRest names what of an identity provider is not in its block.
-func (c *Clients) keycloakProviderRest(about string, members map[string]any, config map[string]string) {
+func (c *Clients) keycloakProviderRest(about, kind string, members map[string]any, config map[string]string) {
 	for name, v := range config {
-		if v != "" && v != "false" && !slices.Contains(providerConfig, name) {
+		if v != "" && v != "false" && !slices.Contains(providerConfig, name) && !slices.Contains(knownConfig[kind], name) {
 			members[name] = v
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 )
@@ -62,6 +64,36 @@ func (b *Block) write(to *strings.Builder) {
 
 // providerID reports whether a name can be the id of a provider.
 func providerID(s string) bool { return caddyfileutil.CheckProviderID(s) == nil }
+
+// addProvider keeps the block of an identity provider, if it is one that a Caddyfile can have.
+func (c *Clients) addProvider(about string, b Block) bool {
+	if err := providerProblem(b); err != nil {
+		text, _, _ := strings.Cut(err.Error(), ", at "+exported)
+		c.about(about, "does not come, since a Caddyfile could not have it: "+strings.ReplaceAll(text, "\n", "; "))
+		return false
+	}
+	c.Blocks = append(c.Blocks, b)
+	return true
+}
+
+const (
+	exported  = "export"        // the file that errors name
+	providers = "gatehouse.idp" // the namespace of identity providers
+)
+
+// providerProblem says why a Caddyfile could not have an identity provider, whatever its secret is.
+func providerProblem(b Block) error {
+	var text strings.Builder
+	(&Block{Head: b.Head[2:], Lines: b.Lines}).write(&text)
+	tokens, err := caddyfile.Tokenize([]byte(text.String()), exported)
+	if err != nil {
+		return err
+	}
+	d := caddyfile.NewDispenser(tokens)
+	d.Next()
+	_, err = caddyfile.UnmarshalModule(d, providers+"."+b.Head[2])
+	return err
+}
 
 func (c *Clients) note(id, text string) { c.Notes = append(c.Notes, Note{Client: id, Text: text}) }
 

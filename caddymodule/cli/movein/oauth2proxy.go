@@ -105,7 +105,9 @@ func (m *proxyMove) provider() {
 		email := cmp.Or(noBraces(m.one("oidc_email_claim")), "email")
 		b.Lines = append(b.Lines, []string{"map", email, "email"}, []string{"map", "name", "name"})
 	}
-	m.Blocks = append(m.Blocks, b)
+	if !m.addProvider(about, b) {
+		return
+	}
 	m.about(about, "its secret is read from the environment variable "+client.SecretName(name)+", and its redirect URI is /oidc/"+name+
 		"/callback at the issuer: register that there")
 }
