@@ -47,7 +47,7 @@ func addCommands(root *cobra.Command) {
 	root.PersistentFlags().Bool("json", false, "Print one JSON value")
 	root.SilenceUsage = true
 	root.Args = suggest.KnownCommand
-	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	root.RunE = suggest.Help
 	for _, g := range []struct {
 		title    string
 		commands []*cobra.Command
@@ -74,8 +74,7 @@ func addCommands(root *cobra.Command) {
 // group is a command that only has subcommands.
 func group(use, short string, sub ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: use, Short: short, Args: suggest.KnownCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use: use, Short: short, Args: suggest.KnownCommand, RunE: suggest.Help,
 	}
 	cmd.AddCommand(sub...)
 	return cmd

@@ -53,7 +53,11 @@ func TestCommands(t *testing.T) {
 		s.Refused("taken", "the password of ann\n", "person", "add", "ANN@example.com")
 		s.Refused("8 to 256", "short\n", "person", "add", "bob")
 		s.Refused("no password given", "", "person", "add", "bob")
-		s.Run("", "person", "add", "bob", "--no-password")
+		s.Run("", "person", "add", "bob", "--no-password", "--phone", "+31201234567,+31612345678", "--birth-date", "1990-12-31")
+		if bob := s.Run("", "person", "show", "bob"); !strings.Contains(bob, "+31201234567") {
+			t.Errorf("bob is %s, want the first number", bob)
+		}
+		s.Refused("date_of_birth", "", "person", "add", "cid", "--no-password", "--birth-date", "31-12-1990")
 
 		file := filepath.Join(t.TempDir(), "password")
 		servertest.WriteFile(t, file, "another password of ann\r\n", 0o600)
@@ -212,9 +216,17 @@ func TestCommandsWithoutServer(t *testing.T) {
 			t.Errorf("%v with admin off: %v", args, err)
 		}
 	}
+	for _, words := range [][]string{{"person", "help", "add"}, {"help", "person", "add"}} {
+		if out, err := servertest.Run(t, "", words...); err != nil || !strings.Contains(out, "person add <username>") ||
+			!strings.Contains(out, "--birth-date") || !strings.Contains(out, "--help") {
+			t.Errorf("%v = %v:\n%s", words, err, out)
+		}
+	}
 	for words, want := range map[string]string{
 		"person shwo x":               "did you mean gatehouse person show?",
 		"persn":                       "did you mean gatehouse person?",
+		"person help shwo":            "did you mean gatehouse person show?",
+		"person help show x":          `unknown command "x" for "gatehouse person show"`,
 		"invite ada@example.com":      "did you mean gatehouse admin invite or gatehouse person invite?",
 		"nothing":                     `"gatehouse --help" lists the commands`,
 		"person show":                 "an argument is missing: write gatehouse person show <username or id>",

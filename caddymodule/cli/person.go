@@ -30,6 +30,13 @@ type newPerson struct {
 	Groups        []string `json:"groups,omitempty"`
 	Locale        string   `json:"locale,omitempty"`
 	Partition     string   `json:"partition,omitempty"`
+	Profile       profile  `json:"profile,omitzero"`
+}
+
+// profile has those members of a person.Profile that newPerson does not have itself.
+type profile struct {
+	DateOfBirth  string               `json:"date_of_birth,omitempty"`
+	PhoneNumbers []person.PhoneNumber `json:"phone_numbers,omitempty"`
 }
 
 func personCommands() *cobra.Command {
@@ -48,6 +55,7 @@ func personCommands() *cobra.Command {
 func addPersonCommand() *cobra.Command {
 	var p newPerson
 	var verified, without bool
+	var phones []string
 	cmd := &cobra.Command{
 		Use:   "add <username>",
 		Short: "Adds a person",
@@ -59,6 +67,9 @@ username that is an e-mail address counts as the person's verified e-mail.`,
 			p.Username = args[0]
 			if cmd.Flags().Changed("email-verified") {
 				p.EmailVerified = &verified
+			}
+			for i, n := range phones {
+				p.Profile.PhoneNumbers = append(p.Profile.PhoneNumbers, person.PhoneNumber{Primary: i == 0, Value: n})
 			}
 			if !without {
 				if p.Password, err = readPassword(cmd); err != nil {
@@ -78,6 +89,8 @@ username that is an e-mail address counts as the person's verified e-mail.`,
 	f.StringVar(&p.FamilyName, "family-name", "", "The family name")
 	f.StringVar(&p.Email, "email", "", "The e-mail address, where it is not the username")
 	f.BoolVar(&verified, "email-verified", false, "Whether the address is known to be the person's")
+	f.StringSliceVar(&phones, "phone", nil, "The telephone numbers, with commas between; the first is the primary one")
+	f.StringVar(&p.Profile.DateOfBirth, "birth-date", "", "The date of birth, such as 1990-12-31")
 	f.StringSliceVar(&p.Groups, "groups", nil, "The groups the person is in, with commas between")
 	f.StringVar(&p.Locale, "locale", "", "The language the person prefers, such as en or nl")
 	f.StringVar(&p.Partition, "partition", "", `The partition; partition\username names it too`)

@@ -12,9 +12,28 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/spelling"
 )
 
+// help is the word before the command whose help is meant, for people who are used to it.
+const help = "help"
+
+// Help prints the help of a command that only has subcommands, or after the word help that of one of them.
+func Help(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	sub, rest, err := cmd.Find(args[1:])
+	if err == nil && len(rest) > 0 {
+		err = KnownCommand(sub, rest)
+	}
+	if err != nil {
+		return err
+	}
+	sub.InitDefaultHelpFlag()
+	return sub.Help()
+}
+
 // KnownCommand refuses a word that is not a command, and says which one was probably meant.
 func KnownCommand(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
+	if len(args) == 0 || args[0] == help {
 		return nil
 	}
 	text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
