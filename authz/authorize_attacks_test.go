@@ -128,11 +128,19 @@ func TestAttacksOnParameters(t *testing.T) {
 	t.Run("attack 12: repeated parameters", func(t *testing.T) {
 		for _, name := range []string{"client_id", "redirect_uri"} {
 			target := h.AuthorizeURL("shop") + "&" + name + "=" + url.QueryEscape(h.Params("shop").Get(name))
-			authztest.WantPage(t, name+" twice", b.Get(target), http.StatusBadRequest)
+			res := b.Get(target)
+			authztest.WantPage(t, name+" twice", res, http.StatusBadRequest)
+			if !strings.Contains(res.Body, "more than once") || !strings.Contains(res.Body, "("+name+")") {
+				t.Errorf("the page about %s twice does not say so: %s", name, res.Body)
+			}
 		}
 		for _, name := range []string{"scope", "state", "response_type", "code_challenge", "prompt", "nonce", "idp", "unknown"} {
 			target := h.AuthorizeURL("shop", name, "x") + "&" + name + "=x"
-			authztest.WantRedirectError(t, h, name+" twice", b.Get(target), "invalid_request")
+			res := b.Get(target)
+			authztest.WantRedirectError(t, h, name+" twice", res, "invalid_request")
+			if _, params := res.Redirect(); params.Get("error_description") != "the parameter "+name+" is repeated" {
+				t.Errorf("the error about %s twice is %q", name, params.Get("error_description"))
+			}
 		}
 		h.Invariants(t)
 	})

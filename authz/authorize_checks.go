@@ -39,7 +39,11 @@ func errClient(cause error) error { return oauth.InvalidRequest(cause, "client_i
 
 func (s *Server) checkClient(ctx context.Context, a *authorizeRequest) error {
 	id := a.form.Get("client_id")
-	if id == "" { // absent or repeated
+	if a.form.Repeated("client_id") {
+		a.page = "error.client_repeated"
+		return oauth.Repeated("client_id")
+	}
+	if id == "" {
 		a.page = "error.client_missing"
 		return errClient(nil)
 	}
@@ -79,7 +83,8 @@ func (s *Server) readObject(ctx context.Context, a *authorizeRequest) error {
 func (s *Server) checkRedirectURI(ctx context.Context, a *authorizeRequest) error {
 	a.page = "error.redirect_uri_missing"
 	if a.form.Repeated("redirect_uri") {
-		return oauth.InvalidRequest(nil, "redirect_uri is repeated")
+		a.page = "error.redirect_uri_repeated"
+		return oauth.Repeated("redirect_uri")
 	}
 	sent := a.form.Get("redirect_uri")
 	if sent == "" {
@@ -138,7 +143,7 @@ func (s *Server) checkSigned(_ context.Context, a *authorizeRequest) error {
 func (s *Server) checkRepeats(_ context.Context, a *authorizeRequest) error {
 	for name, values := range a.form.Values {
 		if len(values) > 1 && name != "resource" && !strings.HasPrefix(name, customParam) {
-			return oauth.InvalidRequest(nil, "a parameter is repeated")
+			return oauth.Repeated(name)
 		}
 	}
 	return nil

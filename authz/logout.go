@@ -48,7 +48,7 @@ func (s *Server) handleLogout(w http.ResponseWriter, r *http.Request) error {
 	}
 	for name, values := range f.Values {
 		if len(values) > 1 {
-			return oauth.InvalidRequest(nil, "the parameter "+oauth.Printable(name[:min(len(name), 32)])+" is repeated")
+			return oauth.Repeated(name)
 		}
 	}
 	confirmed := r.Method == http.MethodPost && f.Has("csrf")

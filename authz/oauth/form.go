@@ -61,6 +61,11 @@ var bodyOnly = []string{
 	"subject_token", "actor_token", "authorization_details",
 }
 
+// Repeated is the refusal of a parameter that was sent more than once.
+func Repeated(name string) error {
+	return InvalidRequest(nil, "the parameter "+Printable(name[:min(len(name), 32)])+" is repeated")
+}
+
 // ParseForm reads the form of an endpoint that machines call. A body that could be read in two ways is invalid_request.
 // (RFC 6749 3.2: "MUST NOT be included more than once"; appendix B: UTF-8)
 func ParseForm(r *http.Request) (Form, error) {
@@ -81,7 +86,7 @@ func ParseForm(r *http.Request) (Form, error) {
 	}
 	for name, values := range f.Values {
 		if len(values) > 1 && name != "resource" && name != "audience" { // RFC 8707 2, RFC 8693 2.1: they can repeat
-			return Form{}, InvalidRequest(nil, "a parameter is repeated")
+			return Form{}, Repeated(name)
 		}
 		for _, v := range values {
 			// Text that is no token is an unknown token (RFC 7009 2.2, RFC 7662 2.2). JSON can have line breaks (RFC 9396 2).
