@@ -75,7 +75,7 @@ func TestEveryUnitIsSaved(t *testing.T) {
 	h := newHarness(t)
 	b := h.as("owner@example.com")
 	h.edit(func(u *settings.Units) {
-		u.CustomMessages.Default = settings.Translations{"signin.title": "Two\nlines"}
+		u.CustomMessages.Default = settings.Translations{"another.title": "Two\nlines"}
 	})
 	list, _, err := h.settings.UnitStates(t.Context())
 	h.must(err)

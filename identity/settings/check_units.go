@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gatehouse-id/gatehouse/identity/settings/kind"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 func checkPasswordPolicy(u *Units, c *checker) {
@@ -67,9 +68,38 @@ func checkProfile(u *Units, c *checker) {
 
 func checkCustomMessages(u *Units, c *checker) {
 	checkLocales(u.CustomMessages.Locales, "custom_messages.locales", c)
+	left := maxLookups
+	checkKeys(u.CustomMessages.Default, "custom_messages.default", &left, c)
+	for _, locale := range slices.Sorted(maps.Keys(u.CustomMessages.Locales)) {
+		checkKeys(u.CustomMessages.Locales[locale], "custom_messages.locales."+shown(locale), &left, c)
+	}
 }
 
-func checkMessages(u *Units, c *checker) { checkLocales(u.Messages, "messages", c) }
+func checkMessages(u *Units, c *checker) {
+	checkLocales(u.Messages, "messages", c)
+	left := maxLookups
+	for _, locale := range slices.Sorted(maps.Keys(u.Messages)) {
+		checkKeys(u.Messages[locale], "messages."+shown(locale), &left, c)
+	}
+}
+
+// maxLookups bounds the unknown keys of a unit for which the key that was meant is looked up, since that takes time.
+const maxLookups = 100
+
+// checkKeys refuses misspelled keys, whose texts no page would show.
+func checkKeys(texts Translations, path string, left *int, c *checker) {
+	for _, key := range slices.Sorted(maps.Keys(texts)) {
+		if web.IsKey(key) {
+			continue
+		}
+		if *left--; *left < 0 {
+			return
+		}
+		if meant := web.MeantKey(key); meant != "" {
+			c.addText(path+"."+shown(key), key, "is the key of no text: did you mean %s?", meant)
+		}
+	}
+}
 
 // checkLocales refuses two spellings of one locale, since it would be unclear which one counts.
 func checkLocales(of map[string]Translations, path string, c *checker) {

@@ -114,3 +114,27 @@ func TestPortsThatThereAreNot(t *testing.T) {
 	}
 	w.must(204, "POST", "/api/v2/config/redirects", `{"url_after_login":"https://www.example.com:65535/"}`)
 }
+
+// TestMisspelledMessages: a text whose key is nearly that of another is refused by every door, and one that operators
+// name, or that nothing here is like, is kept.
+func TestMisspelledMessages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const misspelled = "sign_in.tilte"
+	for _, door := range []struct{ method, path, body, at string }{
+		{"PUT", "/api/v2/config/custom-messages/nl/batch", `{"` + misspelled + `":"x"}`, misspelled},
+		{"PUT", "/api/v2/config/custom-messages/default/batch", `{"` + misspelled + `":"x"}`, misspelled},
+		{"PUT", "/api/v2/config/custom-messages", `{"locales":{"nl":{"` + misspelled + `":"x"}}}`, "locales.nl." + misspelled},
+		{"POST", "/api/v2/config", `{"custom_messages":{"default":{"` + misspelled + `":"x"}}}`, "custom_messages.default." + misspelled},
+	} {
+		a := w.must(http.StatusBadRequest, door.method, door.path, door.body)
+		if !strings.Contains(a.body, "did you mean sign_in.title?") || !strings.Contains(a.body, `"path":"`+door.at+`"`) {
+			t.Errorf("%s %s = %s, want the key that was meant at %s", door.method, door.path, a.body, door.at)
+		}
+	}
+	w.must(http.StatusNoContent, "PUT", "/api/v2/config/custom-messages/nl/batch",
+		`{"sign_in.title":"Kom binnen","scope.orders.read":"Bestellingen","custom_attribute.team":"Team","another.system.greeting":"hoi"}`)
+	if n := len(w.units(w.service).CustomMessages.Locales["nl"]); n != 4 {
+		t.Errorf("%d texts are kept, want 4", n)
+	}
+}

@@ -48,6 +48,7 @@ var wordings = map[string]wording{
 	"is empty: no one could meet the rule":                       {"no_attribute", nil},
 	"names an attribute twice":                                   {"attribute_twice", nil},
 	"is %s in another spelling: keep one of them":                {"spelling", []string{"other"}},
+	"is the key of no text: did you mean %s?":                    {"message_key", []string{"meant"}},
 	"is there twice":                                             {"twice", nil},
 	"must be the name of the member":                             {"key_name", nil},
 	"must be true, false or empty":                               {"true_false", nil},

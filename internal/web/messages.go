@@ -20,6 +20,7 @@ import (
 
 	xlanguage "golang.org/x/text/language"
 
+	"github.com/gatehouse-id/gatehouse/internal/spelling"
 	"github.com/gatehouse-id/gatehouse/internal/strictjson"
 )
 
@@ -98,6 +99,26 @@ var (
 	localeForm = regexp.MustCompile(`^[A-Za-z]{2,3}([_-]([A-Za-z]{2}|[0-9]{3})([_-][A-Za-z0-9]{1,8})?)?$`)
 	keyForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$`)
 )
+
+// open begin the keys of messages about what an operator has named: scopes, attributes, authorization details.
+var open = []string{"scope.", "custom_attribute.", "attribute.", "details."}
+
+// IsKey reports whether a message of this key can be shown.
+func IsKey(key string) bool {
+	_, known := builtIn()[finalLanguage][key]
+	return known || slices.ContainsFunc(open, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+}
+
+// MeantKey returns the key of a message that a misspelled one was probably meant to be, or "".
+func MeantKey(key string) string {
+	var near []string // those of another length are not
+	for k := range builtIn()[finalLanguage] {
+		if d := len(k) - len(key); d >= -3 && d <= 3 {
+			near = append(near, k)
+		}
+	}
+	return spelling.Word(key, near)
+}
 
 // CheckLocale returns an error unless the name of a locale has the form nl, nl_NL or nl_NL_informal.
 func CheckLocale(name string) error {
