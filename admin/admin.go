@@ -227,7 +227,7 @@ type PersonChange struct {
 func (s *Service) ChangePerson(ctx context.Context, id string, c PersonChange, by audit.Actor,
 	allow func(storage.Tx, *person.Details) error,
 ) error {
-	e := person.Edit{By: by, Verified: true}
+	e := person.Edit{By: by, Verified: true, Complete: true}
 	if c.Email != nil {
 		e.Confirmed = *c.Email
 	}

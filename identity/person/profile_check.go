@@ -247,18 +247,43 @@ func (s *Service) CheckConfigured(tx storage.Tx, p, before *ProfileRecord, now t
 			return &ValidationError{"email", "is not an address that is taken here"}
 		}
 	}
+	if before == nil {
+		if absent := p.Profile.absent(u); len(absent) > 0 {
+			return &absent[0]
+		}
+	}
+	return nil
+}
+
+// absent returns the details that the settings require of new people and a profile lacks.
+func (p *Profile) absent(u *settings.Units) (out []ValidationError) {
 	must := u.Attributes.PersonCreationMandatoryFields
-	switch {
-	case before != nil:
-	case must.FirstNameRequired && strings.TrimSpace(p.Profile.Name.FirstName) == "":
-		return &ValidationError{"given_name", "is required"}
-	case must.LastNameRequired && strings.TrimSpace(p.Profile.Name.LastName) == "":
-		return &ValidationError{"family_name", "is required"}
-	case must.MobileNumberRequired && len(p.Profile.PhoneNumbers) == 0:
-		return &ValidationError{"phone_number", "is required"}
-	default:
-		if unmet := p.Profile.unmet(u); len(unmet) > 0 {
-			return &ValidationError{attributeMembers[unmet[0][0]], "is required" + others(unmet[0][1:])}
+	if must.FirstNameRequired && strings.TrimSpace(p.Name.FirstName) == "" {
+		out = append(out, ValidationError{"given_name", "is required"})
+	}
+	if must.LastNameRequired && strings.TrimSpace(p.Name.LastName) == "" {
+		out = append(out, ValidationError{"family_name", "is required"})
+	}
+	if must.MobileNumberRequired && len(p.PhoneNumbers) == 0 {
+		out = append(out, ValidationError{"phone_number", "is required"})
+	}
+	for _, anyOf := range p.unmet(u) {
+		out = append(out, ValidationError{attributeMembers[anyOf[0]], "is required" + others(anyOf[1:])})
+	}
+	return out
+}
+
+// checkKept refuses a profile that lacks a required detail which it had before. People from before the requirement can
+// be changed without it.
+func (s *Service) checkKept(tx storage.Tx, p, before *Profile) error {
+	u, err := s.units(tx)
+	if err != nil {
+		return err
+	}
+	had := before.absent(u)
+	for _, a := range p.absent(u) {
+		if !slices.Contains(had, a) {
+			return &a
 		}
 	}
 	return nil

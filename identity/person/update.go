@@ -30,6 +30,8 @@ type Edit struct {
 	// is what the caller has left out already.
 	Foreign bool
 	LeftOut []LeftOut
+	// Complete refuses a change that takes away a detail which the settings require of new people.
+	Complete bool
 }
 
 // UpdatePerson lets fn change the person of an id, in one transaction, and returns the person after the change. An
@@ -169,6 +171,11 @@ func (u *updateTx) settle(was *Record, old *ProfileRecord, d *Details) (Record, 
 	}
 	if err := u.s.CheckConfigured(u.tx, &prof, old, u.now); err != nil {
 		return rec, prof, err
+	}
+	if u.Complete {
+		if err := u.s.checkKept(u.tx, &prof.Profile, &old.Profile); err != nil {
+			return rec, prof, err
+		}
 	}
 	if err := checkGroups(rec.Groups); err != nil {
 		return rec, prof, err

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/scim"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -59,6 +60,7 @@ type harness struct {
 	identity *identity.Service
 	store    storage.Store
 	logs     *observer.ObservedLogs
+	units    settings.Units
 	off      bool
 	only     []string    // partitions that the caller is limited to
 	header   http.Header // of each request, in addition to the usual ones
@@ -78,7 +80,7 @@ func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
 	})
 	core, logs := observer.New(zapcore.DebugLevel)
 	tested := storagetest.Closures(t, store)
-	h := &harness{t: t, store: tested, logs: logs, header: http.Header{}}
+	h := &harness{t: t, store: tested, logs: logs, units: settings.Defaults(), header: http.Header{}}
 	log := zap.New(core)
 	pages, err := web.New(web.Config{Issuer: issuer, Key: make([]byte, 32), Random: rand.Reader, Log: log})
 	if err != nil {
@@ -89,6 +91,7 @@ func newHarness(t testing.TB, change ...func(*identity.Config)) *harness {
 		f(&cfg)
 	}
 	h.identity, err = identity.New(t.Context(), cfg, identity.Deps{
+		Units: func(storage.Tx) (*settings.Units, error) { return &h.units, nil },
 		Store: tested, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 100}),
 		Pages: pages, Log: log, Now: c.Now,
 		Random: rand.Reader, Events: &audit.Recorder{Random: rand.Reader, Now: c.Now},

@@ -162,7 +162,7 @@ func (s *Server) updateUser(w http.ResponseWriter, r *http.Request, c *call, rea
 		return err
 	}
 	var groups map[string]string
-	edit := person.Edit{By: c.by, Password: password, Foreign: true, LeftOut: read.leftOut(), Verified: c.vouches}
+	edit := person.Edit{By: c.by, Password: password, Foreign: true, LeftOut: read.leftOut(), Verified: c.vouches, Complete: true}
 	after, err := s.deps.Identity.Person.UpdatePerson(r.Context(), id, edit, func(tx storage.Tx, d *person.Details) error {
 		if d.Partition != c.partition {
 			return notFound()
