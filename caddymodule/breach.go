@@ -67,7 +67,7 @@ func (b *Breach) build(r *caddyfileutil.Resolver) pwned.Config {
 			}
 			r.Lack(caddyfileutil.Fault{
 				Option: "identity: breach file", Reason: fmt.Sprintf("identity: breach file: %v: new passwords are %s", fault, verdict),
-				Mend: "write the path of the file, or remove the option",
+				Fix: "write the path of the file, or remove the option",
 			})
 		}
 		r.AddError(checker.Close())

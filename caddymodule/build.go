@@ -232,7 +232,7 @@ func (a *App) buildBrand(r *caddyfileutil.Resolver) web.Brand {
 			const mend = "write the path of a picture, from the directory that Caddy runs in, and reload"
 			r.Lack(caddyfileutil.Fault{
 				Option: "identity: brand logo", Reason: fmt.Sprintf("identity: brand logo: pages have no logo: %v", err),
-				Mend: mend,
+				Fix: mend,
 			})
 		}
 	}

@@ -25,12 +25,12 @@ func (a *App) Found(f diagnostic.Finding) {
 }
 
 func (a *App) logFinding(f diagnostic.Finding) {
-	a.log.Warn(f.Reason, zap.String("mend", f.Mend), zap.String("at", f.Place))
+	a.log.Warn(f.Reason, zap.String("fix", f.Fix), zap.String("at", f.Place))
 }
 
 // warn adds a warning about an option.
 func (a *App) warn(option, reason, mend string) {
-	a.Found(diagnostic.Finding{Severity: diagnostic.Warning, Place: a.Places.Of(option), Reason: reason, Mend: mend, About: option})
+	a.Found(diagnostic.Finding{Severity: diagnostic.Warning, Place: a.Places.Of(option), Reason: reason, Fix: mend, About: option})
 }
 
 // checkBootstrap looks at the settings that an empty storage would start with.
@@ -39,7 +39,7 @@ func (a *App) checkBootstrap() {
 		return // the settings are in the storage
 	}
 	a.missingSenders(a.initial, func(option, reason, mend string) {
-		a.first(diagnostic.Finding{Severity: diagnostic.Warning, Place: a.Places.Of(option), Reason: reason, Mend: mend, About: option})
+		a.first(diagnostic.Finding{Severity: diagnostic.Warning, Place: a.Places.Of(option), Reason: reason, Fix: mend, About: option})
 	})
 }
 

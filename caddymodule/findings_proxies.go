@@ -14,7 +14,7 @@ import (
 // checkProxies looks at the proxies that are believed, and at those that can ask.
 func (a *App) checkProxies(app *caddyhttp.App) {
 	found := func(place, reason, mend, about string) {
-		a.Found(diagnostic.Finding{Severity: diagnostic.Warning, Place: place, Reason: reason, Mend: mend, About: about})
+		a.Found(diagnostic.Finding{Severity: diagnostic.Warning, Place: place, Reason: reason, Fix: mend, About: about})
 	}
 	if routetree.TrustsStrangers(app) {
 		found("", "servers: trusted_proxies takes strangers for proxies, who then choose the address that rules, limits and events see",
@@ -69,7 +69,7 @@ func (a *App) checkTwice(place string, sites []string) {
 					Severity: diagnostic.Warning, Place: a.Places.Of(block), About: block,
 					Reason: fmt.Sprintf("forward_auth %s: %s is a site of this Caddy too, which the protect at %s guards by rules of its own",
 						name, origin, place),
-					Mend: "keep the one that requests go through",
+					Fix: "keep the one that requests go through",
 				})
 			}
 		}

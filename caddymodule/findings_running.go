@@ -39,7 +39,7 @@ type watermarked interface {
 func (i *instance) examine(ctx context.Context, a *App) ([]diagnostic.Finding, error) {
 	var out []diagnostic.Finding
 	warn := func(option, reason, mend string) {
-		out = append(out, diagnostic.Finding{Severity: diagnostic.Warning, Place: a.Places.Of(option), Reason: reason, Mend: mend, About: option})
+		out = append(out, diagnostic.Finding{Severity: diagnostic.Warning, Place: a.Places.Of(option), Reason: reason, Fix: mend, About: option})
 	}
 	i.examineMachine(a, warn)
 	var newest time.Time
@@ -98,7 +98,7 @@ func (i *instance) examine(ctx context.Context, a *App) ([]diagnostic.Finding, e
 			found(diagnostic.Finding{
 				Severity: diagnostic.Warning, Place: a.Places.Of("identity"),
 				Reason: fmt.Sprintf("%s %s on %s", name, verb, e.NotAfter.UTC().Format(time.DateOnly)), About: "key_pair " + e.Name,
-				Mend: "rotate its key pair, beginning with `caddy gatehouse key-pair announce`; replace a certificate from elsewhere by the configuration API",
+				Fix: "rotate its key pair, beginning with `caddy gatehouse key-pair announce`; replace a certificate from elsewhere by the configuration API",
 			})
 		}
 	}
@@ -257,7 +257,7 @@ func (a *App) examineStart(i *instance) error {
 		if d.Option != "" {
 			option += ": " + d.Option
 		}
-		a.warn(option, d.Reason, d.Mend)
+		a.warn(option, d.Reason, d.Fix)
 	}
 	if caddy.ActiveContext().Context == nil {
 		for _, l := range listeners.Foreign(listeners.Addresses(a.tree.Listen())) {

@@ -55,6 +55,6 @@ func (a *App) LongestSignIn() time.Duration {
 func appPasswordsOff(place string) diagnostic.Finding {
 	return diagnostic.Finding{
 		Severity: diagnostic.Warning, Place: place, Reason: "protect: accept: app passwords are switched off, so the site takes none",
-		Mend: "write `app_passwords on` in `identity` or switch them on in the settings, or remove `accept`",
+		Fix: "write `app_passwords on` in `identity` or switch them on in the settings, or remove `accept`",
 	}
 }

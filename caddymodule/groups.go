@@ -87,7 +87,7 @@ func (i *instance) examineGroups(ctx context.Context, a *App, book *policy.Book,
 			}
 			found(diagnostic.Finding{
 				Severity: diagnostic.Warning, Place: use.place,
-				Reason: fmt.Sprintf("the group %q does not exist, so no one is in it", use.group), Mend: mend, About: "groups",
+				Reason: fmt.Sprintf("the group %q does not exist, so no one is in it", use.group), Fix: mend, About: "groups",
 			})
 		}
 		return nil

@@ -52,7 +52,7 @@ func (a *App) loadPlans() (err error) {
 		a.Found(diagnostic.Finding{
 			Severity: diagnostic.Warning, Place: a.Places.Of("plan " + name), About: "plans",
 			Reason: "no plan is the default, so sites with plan do not count callers without one",
-			Mend:   "write `default` in the plan of everyone else",
+			Fix:    "write `default` in the plan of everyone else",
 		})
 	}
 	return nil

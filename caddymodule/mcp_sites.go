@@ -39,6 +39,6 @@ func (a *App) checkReach(place string) {
 	a.Found(diagnostic.Finding{
 		Severity: diagnostic.Warning, Place: place,
 		Reason: "protect: mcp: clients do not find the metadata at /.well-known/oauth-protected-resource: this protect sees some paths of the site only",
-		Mend:   "write it outside of `handle` and `route`, with the path as its matcher: `protect /mcp* { mcp }`",
+		Fix:    "write it outside of `handle` and `route`, with the path as its matcher: `protect /mcp* { mcp }`",
 	})
 }

@@ -38,14 +38,14 @@ func (a *App) party(kind, id string, w idp.Warning) diagnostic.Finding {
 	}
 	return diagnostic.Finding{
 		Severity: diagnostic.Warning, Place: a.Places.Of(option + ": metadata"), Reason: option + ": " + w.Reason,
-		Mend: mend, About: option,
+		Fix: mend, About: option,
 	}
 }
 
 // reportFaults reports what options name and what cannot be used.
 func (a *App) reportFaults(faults []caddyfileutil.Fault) {
 	for _, f := range faults {
-		a.warn(f.Option, f.Reason, f.Mend)
+		a.warn(f.Option, f.Reason, f.Fix)
 	}
 }
 
@@ -58,7 +58,7 @@ func (a *App) checkParties() {
 				a.first(a.party(kindIDP, id, idp.Warning{Reason: f.Reason}))
 				continue
 			}
-			a.warn(kindIDP+" "+id+": "+f.Option, kindIDP+" "+id+": "+f.Reason, f.Mend)
+			a.warn(kindIDP+" "+id+": "+f.Option, kindIDP+" "+id+": "+f.Reason, f.Fix)
 		}
 	}
 	now := time.Now()
@@ -77,7 +77,7 @@ func (a *App) extensionFinding(fault error) diagnostic.Finding {
 	return diagnostic.Finding{
 		Severity: diagnostic.Warning, Place: a.Places.Of("identity: extension"),
 		Reason: fmt.Sprintf("identity: extension: something is left out: %v", fault),
-		Mend:   "correct it, and reload", About: "identity: extension",
+		Fix:    "correct it, and reload", About: "identity: extension",
 	}
 }
 
@@ -113,7 +113,7 @@ func (i *instance) examineParties(ctx context.Context, a *App, found func(diagno
 			}
 			found(diagnostic.Finding{
 				Severity: diagnostic.Warning, Place: a.Places.Of("saml_sign"), Reason: reason, About: "saml_sign",
-				Mend: "name a key pair of the settings with an RSA key, or remove the option",
+				Fix: "name a key pair of the settings with an RSA key, or remove the option",
 			})
 		}
 	}

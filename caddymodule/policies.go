@@ -38,7 +38,7 @@ func (a *App) UsePolicy(name, site, place string) *policy.Policy {
 		// The storage may have it, which no one knows before the start: examinePolicies looks there.
 		f := a.missingPolicy(use)
 		diagnostic.Report(f)
-		a.log.Info(f.Reason, zap.String("mend", f.Mend), zap.String("at", f.Place))
+		a.log.Info(f.Reason, zap.String("fix", f.Fix), zap.String("at", f.Place))
 	}
 	return found
 }
@@ -52,7 +52,7 @@ func (a *App) missingPolicy(u policyUse) diagnostic.Finding {
 		mend = fmt.Sprintf("did you mean %q?", meant)
 	}
 	return diagnostic.Finding{
-		Severity: diagnostic.Warning, Place: u.place, Reason: fmt.Sprintf(reason, u.policy, siteOf(u.site)), Mend: mend,
+		Severity: diagnostic.Warning, Place: u.place, Reason: fmt.Sprintf(reason, u.policy, siteOf(u.site)), Fix: mend,
 		About: "site " + siteOf(u.site),
 	}
 }
@@ -129,7 +129,7 @@ func shownRules(list []*policy.Rule) (out []settings.PolicyRule) {
 // count for nothing.
 func (i *instance) examinePolicies(a *App, units *settings.Units, book *policy.Book, found func(diagnostic.Finding)) {
 	warn := func(place, reason, mend string) {
-		found(diagnostic.Finding{Severity: diagnostic.Warning, Place: place, Reason: reason, Mend: mend, About: "policies"})
+		found(diagnostic.Finding{Severity: diagnostic.Warning, Place: place, Reason: reason, Fix: mend, About: "policies"})
 	}
 	for _, use := range a.usesOfPolicies() {
 		if a.Policies[use.policy] != nil || book.Named(use.policy) != nil {

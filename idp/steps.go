@@ -33,7 +33,7 @@ type Step struct {
 	Name   string `json:"name"`   // what was tried, such as metadata
 	Result string `json:"result"` // StepOK, StepWarning or StepFailed
 	What   string `json:"what"`   // what was found
-	Mend   string `json:"mend,omitempty"`
+	Fix    string `json:"fix,omitempty"`
 }
 
 // Steps are the steps of a Checker, in order.
@@ -46,7 +46,7 @@ func (s *Steps) OK(name, format string, args ...any) {
 
 // Warn adds a step that does not keep anybody out today.
 func (s *Steps) Warn(name, what, mend string) {
-	*s = append(*s, Step{Name: name, Result: StepWarning, What: what, Mend: mend})
+	*s = append(*s, Step{Name: name, Result: StepWarning, What: what, Fix: mend})
 }
 
 // Fail adds a step that keeps people from signing in. An empty fix is that of the error, where it is known.
@@ -54,7 +54,7 @@ func (s *Steps) Fail(name string, err error, mend string) {
 	if mend == "" {
 		mend = mendOf(err)
 	}
-	*s = append(*s, Step{Name: name, Result: StepFailed, What: strings.Join(strings.Fields(err.Error()), " "), Mend: mend})
+	*s = append(*s, Step{Name: name, Result: StepFailed, What: strings.Join(strings.Fields(err.Error()), " "), Fix: mend})
 }
 
 // Err returns the first step that has failed as an error, or nil.

@@ -351,7 +351,7 @@ func TestDoctorInTheConsole(t *testing.T) {
 		t.Errorf("the event of the examination is %+v", e)
 	}
 	h.doctor.found = append(h.doctor.found,
-		sites.Finding{Probe: "the method HEAD", Verdict: "failed", What: "the answer is 200", Mend: "take the matcher away"},
+		sites.Finding{Probe: "the method HEAD", Verdict: "failed", What: "the answer is 200", Fix: "take the matcher away"},
 		sites.Finding{Probe: "// in front of the path", Verdict: "warning", What: "the answer is 404"})
 	for _, want := range []string{"that should be refused got past", "the method HEAD", "take the matcher away", "Doubtful"} {
 		if a := ask(shop, "origin", "https://shop.example.com", "proxy", "nginx"); !strings.Contains(a.form(), want) {

@@ -190,7 +190,7 @@ func findingsPart(found []diagnostic.Finding, guarded []sites.Site) web.ConsoleP
 	}
 	t := &web.Table{
 		Label:   web.Say("console.findings.title"),
-		Columns: []string{"console.column.finding", "console.column.severity", "console.column.mend", "console.column.place"},
+		Columns: []string{"console.column.finding", "console.column.severity", "console.column.fix", "console.column.place"},
 	}
 	for _, f := range found {
 		kind := "warn"
@@ -202,7 +202,7 @@ func findingsPart(found []diagnostic.Finding, guarded []sites.Site) web.ConsoleP
 			Cells: []web.Cell{
 				{Name: f.Reason, Quoted: true},
 				{Text: web.Say("console.severity." + string(f.Severity)), Kind: kind},
-				{Name: f.Mend, Quoted: true},
+				{Name: f.Fix, Quoted: true},
 				{Name: f.Place, Code: f.Place != ""},
 			},
 		})

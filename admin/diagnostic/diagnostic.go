@@ -26,7 +26,7 @@ type Finding struct {
 	// Place is file:line of the Caddyfile. Empty: the configuration is JSON, or the finding is about the machine.
 	Place  string `json:"place,omitempty"`
 	Reason string `json:"reason"`
-	Mend   string `json:"mend"`
+	Fix    string `json:"fix"`
 	// About is the subject of the finding in the words of options, such as client wiki: scopes or site
 	// wiki.example.com. It leads the console to where it is fixed. Empty: unknown
 	About string `json:"-"`
@@ -35,8 +35,8 @@ type Finding struct {
 // String is the finding in one line.
 func (f Finding) String() string {
 	s := f.Reason
-	if f.Mend != "" {
-		s += ": " + f.Mend
+	if f.Fix != "" {
+		s += ": " + f.Fix
 	}
 	if f.Place != "" {
 		s += ", at " + f.Place

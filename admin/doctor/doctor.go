@@ -62,7 +62,7 @@ type Result struct {
 	Name    string `json:"name"`
 	Verdict string `json:"verdict"`
 	What    string `json:"what"`             // what happened
-	Mend    string `json:"mend,omitempty"`   // what to do about it
+	Fix     string `json:"fix,omitempty"`    // what to do about it
 	Status  int    `json:"status,omitempty"` // of the proxy's answer. 0: there was none
 }
 
@@ -122,7 +122,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 			out.Skipped++
 		}
 		if r.Verdict == Failed || r.Verdict == Warning {
-			r.Mend = mendOf(o.Proxy, p.kind)
+			r.Fix = mendOf(o.Proxy, p.kind)
 		}
 		out.Probes = append(out.Probes, r)
 	}

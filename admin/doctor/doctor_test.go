@@ -165,7 +165,7 @@ func TestBadProxies(t *testing.T) {
 				i := slices.IndexFunc(got[want.verdict], func(r Result) bool { return r.Name == name })
 				if i < 0 {
 					t.Errorf("%q is not %s but: %+v", name, want.verdict, got)
-				} else if got[want.verdict][i].Mend == "" {
+				} else if got[want.verdict][i].Fix == "" {
 					t.Errorf("%q does not say what to do", name)
 				}
 			}
@@ -232,8 +232,8 @@ func TestLive(t *testing.T) {
 			})
 			verdicts := map[string]string{}
 			for _, r := range report.Probes {
-				if verdicts[r.Name] = r.Verdict; (r.Mend == "") != (r.Verdict == OK) {
-					t.Errorf("%s: %s with the mend %q", r.Name, r.Verdict, r.Mend)
+				if verdicts[r.Name] = r.Verdict; (r.Fix == "") != (r.Verdict == OK) {
+					t.Errorf("%s: %s with the mend %q", r.Name, r.Verdict, r.Fix)
 				}
 			}
 			for _, want := range tt.failed {

@@ -83,7 +83,7 @@ func adminCheck(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error
 		f := diagnostic.Finding{
 			Severity: diagnostic.Error, Place: i.PlaceOf("idp " + id),
 			Reason: "no one can sign in by the identity provider " + strconv.Quote(id) + ": " + said,
-			Mend:   "see whether its address is right, and whether this machine reaches it",
+			Fix:    "see whether its address is right, and whether this machine reaches it",
 		}
 		answer.Findings = append(answer.Findings, f)
 		if answer.Error == "" {

@@ -125,7 +125,7 @@ func (i *Instance) again(r *http.Request, in *ExplainRequest, out *ExplainAnswer
 	if f.Where != denial.Site {
 		return badRequestf("the refusal %s was not by a site: caddy gatehouse why %s says what it was", ref, ref)
 	}
-	out.Refused = &WhyAnswer{Sentence: f.Sentence(), Mend: f.Reason.Mend(), Refusal: f}
+	out.Refused = &WhyAnswer{Sentence: f.Sentence(), Fix: f.Reason.Fix(), Refusal: f}
 	in.URL, in.Method, in.Person, in.Level = cmp.Or(f.Scheme, "https")+"://"+f.Site+f.Path, f.Method, f.PersonID, f.Level
 	if in.Client, in.Scopes = f.ClientID, f.Scopes; in.Level > 0 && in.Age == "" {
 		in.Age = "0s"

@@ -9,7 +9,7 @@ import (
 // WhyAnswer is a refusal, with what it means.
 type WhyAnswer struct {
 	Sentence string `json:"sentence"` // who was refused what, and why
-	Mend     string `json:"mend"`     // what would let them in
+	Fix      string `json:"fix"`      // what would let them in
 	denial.Refusal
 }
 
@@ -22,5 +22,5 @@ func adminWhy(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	return WhyAnswer{Sentence: f.Sentence(), Mend: f.Reason.Mend(), Refusal: f}, nil
+	return WhyAnswer{Sentence: f.Sentence(), Fix: f.Reason.Fix(), Refusal: f}, nil
 }

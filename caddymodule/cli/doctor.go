@@ -83,9 +83,9 @@ func reportTable(r *doctor.Report) string {
 	said := map[string]bool{}
 	for _, p := range r.Probes {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", p.Verdict, p.Name, p.What)
-		if p.Mend != "" && !said[p.Mend] {
-			said[p.Mend] = true
-			mends = append(mends, p.Name+":\n  "+p.Mend)
+		if p.Fix != "" && !said[p.Fix] {
+			said[p.Fix] = true
+			mends = append(mends, p.Name+":\n  "+p.Fix)
 		}
 	}
 	w.Flush() //nolint:errcheck // into memory

@@ -68,8 +68,8 @@ and reads the base.`,
 func idpStepLines(steps idp.Steps) (lines []string) {
 	for _, s := range steps {
 		line := fmt.Sprintf("%-8s %s: %s", s.Result, s.Name, s.What)
-		if s.Mend != "" {
-			line += "; " + s.Mend
+		if s.Fix != "" {
+			line += "; " + s.Fix
 		}
 		lines = append(lines, line)
 	}

@@ -27,7 +27,7 @@ the dash. References are kept for 24 hours: the newest 8,192, and at most 100 a 
 			if err := call(cmd, "/why?"+url.Values{"ref": {ref}}.Encode(), nil, &answer); err != nil {
 				return err
 			}
-			return printResult(cmd, answer, answer.At.Format(time.RFC3339)+"  "+answer.Sentence, answer.Mend)
+			return printResult(cmd, answer, answer.At.Format(time.RFC3339)+"  "+answer.Sentence, answer.Fix)
 		},
 	}
 }

@@ -33,7 +33,7 @@ func doubtLifetimes(c *client.Client, of string) (out []caddyfileutil.Fault) {
 	never := func(option, format string, args ...any) {
 		out = append(out, caddyfileutil.Fault{
 			Option: of + option, Reason: of + option + ": " + fmt.Sprintf(format, args...),
-			Mend: "make it shorter, or the other one longer",
+			Fix: "make it shorter, or the other one longer",
 		})
 	}
 	l, full := c.Lifetimes, c.WithDefaults().Lifetimes
@@ -51,7 +51,7 @@ func doubtSecrets(of, id string, secrets []secret.String, hashes []string, first
 	say := func(option, reason string) {
 		out = append(out, caddyfileutil.Fault{
 			Option: of + ": " + option, Reason: of + ": " + reason,
-			Mend: "`caddy gatehouse secret` prints a good one",
+			Fix: "`caddy gatehouse secret` prints a good one",
 		})
 	}
 	kept := func(option, text string) {
@@ -81,7 +81,7 @@ func doubtMatches(r *workload.Rule) (out []caddyfileutil.Fault) {
 				const reason = "%s %s %s: subjects that begin so have more parts between colons, and a * does not stand for a colon, so the pattern fits no token"
 				out = append(out, caddyfileutil.Fault{
 					Option: option, Reason: fmt.Sprintf(reason, option, m.Claim, pattern),
-					Mend: "write for example " + instead,
+					Fix: "write for example " + instead,
 				})
 			}
 		}

@@ -160,7 +160,7 @@ func readKeys(r *caddyfileutil.Resolver, option, file string) (*jose.JSONWebKeyS
 	if err != nil {
 		r.Lack(caddyfileutil.Fault{
 			Option: option, Reason: fmt.Sprintf("%s: %s: %v: what the keys sign is refused", option, at, err),
-			Mend: "put a JSON Web Key Set with public keys there, and reload",
+			Fix: "put a JSON Web Key Set with public keys there, and reload",
 		})
 		return noKeys()
 	}

@@ -71,7 +71,7 @@ func (s *Server) Provision(res *caddyfileutil.Resolver, log *zap.Logger) error {
 	if _, err := pair.get(nil); err != nil {
 		res.Lack(caddyfileutil.Fault{
 			Option: "ext_authz: tls", Reason: fmt.Sprintf("ext_authz: tls: %v: Envoy is not answered until the files are right", err),
-			Mend: "put the certificate and its key there, in PEM",
+			Fix: "put the certificate and its key there, in PEM",
 		})
 	}
 	// Envoy asks with TLS 1.2 unless it is told otherwise.
@@ -87,7 +87,7 @@ func (s *Server) Provision(res *caddyfileutil.Resolver, log *zap.Logger) error {
 	if err != nil {
 		res.Lack(caddyfileutil.Fault{
 			Option: "ext_authz: client_ca", Reason: fmt.Sprintf("ext_authz: client_ca: %v: no certificate of Envoy is accepted", err),
-			Mend: "put the certificates of the authorities there, in PEM, and reload",
+			Fix: "put the certificates of the authorities there, in PEM, and reload",
 		})
 	}
 	return nil

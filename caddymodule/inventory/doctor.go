@@ -38,7 +38,7 @@ func (p *doctorRunner) Examine(ctx context.Context, e sites.Examination) (out []
 		return nil, &sites.Wrong{Reason: err.Error()}
 	}
 	for _, r := range report.Probes {
-		out = append(out, sites.Finding{Probe: r.Name, Verdict: r.Verdict, What: r.What, Mend: r.Mend})
+		out = append(out, sites.Finding{Probe: r.Name, Verdict: r.Verdict, What: r.What, Fix: r.Fix})
 	}
 	return out, nil
 }

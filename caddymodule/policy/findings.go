@@ -22,7 +22,7 @@ type Names struct {
 func (p *Policy) Findings(label string, known Names) (out []diagnostic.Finding) {
 	warn := func(r *Rule, reason, mend string) {
 		out = append(out, diagnostic.Finding{
-			Severity: diagnostic.Warning, Place: r.Place, Reason: label + ": " + reason, Mend: mend,
+			Severity: diagnostic.Warning, Place: r.Place, Reason: label + ": " + reason, Fix: mend,
 			About: cmp.Or(r.owner, label),
 		})
 	}
@@ -63,7 +63,7 @@ func (p *Policy) DeniesAlone(name string) (f diagnostic.Finding, ok bool) {
 	return diagnostic.Finding{
 		Severity: diagnostic.Warning, Place: p.Deny[0].Place, About: "policy " + name,
 		Reason: "policy " + name + ": it has deny rules alone, and lets everyone else in who has a session or a token",
-		Mend:   "add an allow rule, such as `allow { need groups staff }`, or one that asks for nothing if that is meant",
+		Fix:    "add an allow rule, such as `allow { need groups staff }`, or one that asks for nothing if that is meant",
 	}, true
 }
 

@@ -36,7 +36,7 @@ func (p *Protect) findings(known policy.Names) (out []diagnostic.Finding) {
 	warn := func(option, reason, mend string) {
 		out = append(out, diagnostic.Finding{
 			Severity: diagnostic.Warning, Place: p.Places.Of("protect: " + option), Reason: "protect: " + reason,
-			Mend: mend, About: p.label(),
+			Fix: mend, About: p.label(),
 		})
 	}
 	if p.open {

@@ -315,14 +315,14 @@ func (p *Protect) ProvisionIn(ctx caddy.Context, a App) error {
 	for _, f := range res.Faults() {
 		a.Found(diagnostic.Finding{
 			Severity: diagnostic.Warning, Place: p.Places.Of("protect: " + f.Option), Reason: "protect: " + f.Reason,
-			Mend: f.Mend, About: p.label(),
+			Fix: f.Fix, About: p.label(),
 		})
 	}
 	if longest := a.LongestSignIn(); p.session > longest {
 		a.Found(diagnostic.Finding{
 			Severity: diagnostic.Warning, Place: p.Places.Of("protect: session"), About: p.label(),
 			Reason: fmt.Sprintf("protect: session: no sign-in becomes %s old, since each ends after %s at the latest", p.session, longest),
-			Mend:   "make it shorter, or `session` in `identity` longer",
+			Fix:    "make it shorter, or `session` in `identity` longer",
 		})
 	}
 	matchers, err := json.Marshal(p.Match) // loading empties it

@@ -127,7 +127,7 @@ func (p *Protect) probe(ctx context.Context) *diagnostic.Finding {
 		return &diagnostic.Finding{
 			Severity: diagnostic.Warning, Place: p.Places.Of("protect: introspect"),
 			Reason: "protect: the server of introspect cannot be asked: " + err.Error(),
-			Mend:   "look at the address, the client and its secret: until it answers, requests with a token get 503", About: p.label(),
+			Fix:    "look at the address, the client and its secret: until it answers, requests with a token get 503", About: p.label(),
 		}
 	}
 	return nil

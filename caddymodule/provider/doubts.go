@@ -34,12 +34,12 @@ func doubt(r *caddyfileutil.Resolver, option, from, to string, foreign func(deta
 	case swapped(from, to, foreign):
 		r.Lack(caddyfileutil.Fault{
 			Option: option, Reason: fmt.Sprintf("%s %s %s: the attribute of the provider comes first, and then the detail, so no one gets the detail %s", option, from, to, from),
-			Mend: fmt.Sprintf("write `%s %s %s`", option, to, from),
+			Fix: fmt.Sprintf("write `%s %s %s`", option, to, from),
 		})
 	case meant != "":
 		r.Lack(caddyfileutil.Fault{
 			Option: option, Reason: fmt.Sprintf("%s %s %s: no standard detail is called %q", option, from, to, to),
-			Mend: fmt.Sprintf("did you mean %q?", meant),
+			Fix: fmt.Sprintf("did you mean %q?", meant),
 		})
 	}
 }
@@ -71,12 +71,12 @@ func (o *RemoteOptions) doubtDetails(r *caddyfileutil.Resolver, foreign func(det
 		case isDetail(c.Value) && !isDetail(c.Detail):
 			r.Lack(caddyfileutil.Fault{
 				Option: "constant", Reason: fmt.Sprintf("constant %s %s: the detail comes first, and then its value", c.Detail, c.Value),
-				Mend: fmt.Sprintf("write `constant %s %s`", c.Value, c.Detail),
+				Fix: fmt.Sprintf("write `constant %s %s`", c.Value, c.Detail),
 			})
 		case meant != "":
 			r.Lack(caddyfileutil.Fault{
 				Option: "constant", Reason: fmt.Sprintf("constant %s: no standard detail has this name", c.Detail),
-				Mend: fmt.Sprintf("did you mean %q?", meant),
+				Fix: fmt.Sprintf("did you mean %q?", meant),
 			})
 		}
 	}

@@ -189,7 +189,7 @@ func (l *LDAPIDP) build(r *caddyfileutil.Resolver) {
 	}
 	for _, address := range l.cfg.URLs {
 		if reason, mend := doubtPort(address); reason != "" {
-			r.Lack(caddyfileutil.Fault{Option: "url", Reason: reason, Mend: mend})
+			r.Lack(caddyfileutil.Fault{Option: "url", Reason: reason, Fix: mend})
 		}
 	}
 	l.cfg.Networks = networks(r, "networks", l.Networks, checkNetwork)
@@ -204,7 +204,7 @@ func (l *LDAPIDP) build(r *caddyfileutil.Resolver) {
 			if strings.Contains(m.To, "=") && !strings.Contains(m.From, "=") {
 				r.Lack(caddyfileutil.Fault{
 					Option: "groups map", Reason: fmt.Sprintf("groups map %s %s: the group of the directory comes first, and then the group here, so no one gets the group %s", m.From, m.To, m.From),
-					Mend: fmt.Sprintf("write `map %s %s`", m.To, m.From),
+					Fix: fmt.Sprintf("write `map %s %s`", m.To, m.From),
 				})
 			}
 		}

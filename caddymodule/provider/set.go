@@ -120,7 +120,7 @@ func (s *Set) Add(id string, p IDP) (clientstore.Provider, federation.Provider) 
 	s.remotes[id] = far
 	if file, ok := p.(*SAMLIDP); ok {
 		for _, w := range file.cfg.Warnings(time.Now()) {
-			s.faults[id] = append(s.faults[id], caddyfileutil.Fault{Watched: true, Option: "metadata", Reason: w.Reason, Mend: w.Advice})
+			s.faults[id] = append(s.faults[id], caddyfileutil.Fault{Watched: true, Option: "metadata", Reason: w.Reason, Fix: w.Advice})
 		}
 	}
 	if len(r.remote.icon) > 0 {

@@ -63,12 +63,12 @@ func (s *Server) Findings() (string, error) {
 	}
 	var lines []string
 	for _, f := range Decode[struct {
-		Findings []struct{ Severity, Place, Reason, Mend string } `json:"findings"`
+		Findings []struct{ Severity, Place, Reason, Fix string } `json:"findings"`
 	}](s.T, out).Findings {
-		if f.Reason == "" || f.Mend == "" {
+		if f.Reason == "" || f.Fix == "" {
 			s.T.Errorf("finding without reason or fix: %+v", f)
 		}
-		lines = append(lines, f.Severity+" "+f.Place+" "+f.Reason+": "+f.Mend)
+		lines = append(lines, f.Severity+" "+f.Place+" "+f.Reason+": "+f.Fix)
 	}
 	return strings.Join(lines, "\n"), err
 }

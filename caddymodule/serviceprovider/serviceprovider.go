@@ -227,7 +227,7 @@ func (p *ServiceProvider) doubt(r *caddyfileutil.Resolver) {
 			option = "service_provider " + p.ID + ": " + option
 			r.Lack(caddyfileutil.Fault{
 				Option: option, Reason: fmt.Sprintf("%s: no person has the attribute %q, so %s", option, word, without),
-				Mend: fmt.Sprintf("did you mean %q?", meant),
+				Fix: fmt.Sprintf("did you mean %q?", meant),
 			})
 		}
 	}

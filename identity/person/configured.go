@@ -23,7 +23,7 @@ type Difference struct {
 	Username string
 	Option   string // of the Caddyfile; empty: the person as a whole
 	Reason   string
-	Mend     string
+	Fix      string
 }
 
 const (

@@ -24,7 +24,7 @@ func differences(h *identitytest.Harness, persons ...person.NewPerson) []string 
 	h.Start()
 	var out []string
 	for _, d := range h.Service.Differences {
-		out = append(out, d.Option+": "+d.Reason+": "+d.Mend)
+		out = append(out, d.Option+": "+d.Reason+": "+d.Fix)
 	}
 	return out
 }

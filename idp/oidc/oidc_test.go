@@ -553,7 +553,7 @@ func TestCheck(t *testing.T) {
 			steps := l.Check(t.Context())
 			all, failed := "", ""
 			for _, s := range steps {
-				all += s.Result + " " + s.Name + ": " + s.What + "; " + s.Mend + "\n"
+				all += s.Result + " " + s.Name + ": " + s.What + "; " + s.Fix + "\n"
 				if s.Result == idp.StepFailed && failed == "" {
 					failed = s.Name
 				}

@@ -38,7 +38,7 @@ var awkward = []struct {
 	{"tells-whether", "tells whether", regexp.MustCompile(`\btells whether\b`), "reports whether"},
 	{"anew", "anew", regexp.MustCompile(`\banew\b`), "again"},
 	{"of-late", "of late", regexp.MustCompile(`(?i)\bof late\b`), "recently"},
-	{"mend", "mend", regexp.MustCompile(`\bmend(s|ed|ing)?\b`), "fix"},
+	{"fix", "fix", regexp.MustCompile(`\bmend(s|ed|ing)?\b`), "fix"},
 	{"beside", "beside", regexp.MustCompile(`\bbeside\b`), "next to, besides"},
 	{
 		"behind", "behind ", regexp.MustCompile(`\b[Bb]ehind (after|an? (key|place)|one of (them|these)|the (last|others)|th[eo]se|them)\b`),

@@ -301,8 +301,8 @@ func TestReasons(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := Reason(word)
-		if r.Why() == "" || strings.HasSuffix(r.Why(), ".") || !strings.HasSuffix(r.Mend(), ".") {
-			t.Errorf("%s: why %q, mend %q: want a clause and a sentence", word, r.Why(), r.Mend())
+		if r.Why() == "" || strings.HasSuffix(r.Why(), ".") || !strings.HasSuffix(r.Fix(), ".") {
+			t.Errorf("%s: why %q, mend %q: want a clause and a sentence", word, r.Why(), r.Fix())
 		}
 		if seen[word] {
 			t.Errorf("%s is there twice", word)

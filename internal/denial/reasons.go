@@ -363,8 +363,8 @@ var meanings = map[Reason]meaning{
 // Why is the meaning of a reason for operators: a clause without a period.
 func (r Reason) Why() string { return meanings[r].why }
 
-// Mend says what would let the caller in.
-func (r Reason) Mend() string { return meanings[r].mend }
+// Fix says what would let the caller in.
+func (r Reason) Fix() string { return meanings[r].mend }
 
 // known reports whether a reason is one of the list.
 func (r Reason) known() bool {

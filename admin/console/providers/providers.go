@@ -257,7 +257,7 @@ func (s *setup) addProvider(v *layout.Visit, in url.Values) (layout.Result, erro
 func stepsPart(steps idp.Steps) web.ConsolePart {
 	t := &web.Table{
 		Label:   web.Say("console.steps.title"),
-		Columns: []string{"console.column.step", "console.column.outcome", "console.column.found", "console.column.mend"},
+		Columns: []string{"console.column.step", "console.column.outcome", "console.column.found", "console.column.fix"},
 	}
 	for _, one := range steps {
 		kind := map[string]string{idp.StepOK: "good", idp.StepWarning: "warn", idp.StepFailed: "bad"}[one.Result]
@@ -265,7 +265,7 @@ func stepsPart(steps idp.Steps) web.ConsolePart {
 			{Name: one.Name},
 			{Text: web.Say("console.step." + one.Result), Kind: kind},
 			{Name: one.What},
-			{Name: one.Mend, Quoted: true},
+			{Name: one.Fix, Quoted: true},
 		}})
 	}
 	return web.ConsolePart{ID: "steps", Title: web.Say("console.steps.title"), Table: t}

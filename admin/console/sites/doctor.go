@@ -22,7 +22,7 @@ type Examination struct {
 // Finding is the result of one probe of the doctor.
 type Finding struct {
 	Probe, Verdict string // ok, failed or warning
-	What, Mend     string
+	What, Fix      string
 }
 
 // ErrBusy is the error of a doctor who looks at something else.
@@ -133,7 +133,7 @@ func doctorPage(v *layout.Visit, e Examination, found []Finding) *web.Console {
 		ID: "findings", Title: web.Say("console.doctor.findings"),
 		Table: &web.Table{
 			Label:   web.Say("console.doctor.findings"),
-			Columns: []string{"console.column.probe", "console.column.outcome", "console.column.found", "console.column.mend"},
+			Columns: []string{"console.column.probe", "console.column.outcome", "console.column.found", "console.column.fix"},
 		},
 	}
 	good := web.ConsolePart{
@@ -155,7 +155,7 @@ func doctorPage(v *layout.Visit, e Examination, found []Finding) *web.Console {
 				{Name: f.Probe},
 				{Text: web.Say("console.doctor." + f.Verdict), Kind: kind},
 				{Name: f.What, Quoted: true},
-				{Name: f.Mend, Quoted: true},
+				{Name: f.Fix, Quoted: true},
 			}})
 	}
 	switch {

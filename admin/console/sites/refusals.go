@@ -219,7 +219,7 @@ func (g *gateway) showRefusal(v *layout.Visit) (*web.Console, error) {
 	}
 	facts := []web.ConsoleFact{
 		{Label: "console.field.why", Cells: []web.Cell{{Name: f.Reason.Why(), Note: f.Detail}}},
-		{Label: "console.column.mend", Cells: []web.Cell{{Name: f.Reason.Mend()}}},
+		{Label: "console.column.fix", Cells: []web.Cell{{Name: f.Reason.Fix()}}},
 		{Label: "console.column.person", Cells: []web.Cell{whoCell(&f)}},
 		{Label: "console.column.time", Cells: []web.Cell{{Text: web.Say("console.time", "time", f.At)}}},
 		{Label: "console.field.ref", Cells: []web.Cell{{Name: f.Ref, Code: true}}},

@@ -39,7 +39,7 @@ func OpenSites(ctx context.Context, sites []string) (out []diagnostic.Finding) {
 		if err != nil {
 			out = append(out, diagnostic.Finding{
 				Severity: diagnostic.Warning, Reason: "the protected site " + site + " cannot be asked from here whether it is open",
-				Mend: "run the command where the address of the site leads to Caddy",
+				Fix: "run the command where the address of the site leads to Caddy",
 			})
 			continue
 		}
@@ -48,7 +48,7 @@ func OpenSites(ctx context.Context, sites []string) (out []diagnostic.Finding) {
 			out = append(out, diagnostic.Finding{
 				Severity: diagnostic.Error,
 				Reason:   fmt.Sprintf("the protected site %s answers %d to a request without credentials", site, resp.StatusCode),
-				Mend:     "look for what answers before `protect`, in Caddy or in front of it, or name the open path with `public`",
+				Fix:      "look for what answers before `protect`, in Caddy or in front of it, or name the open path with `public`",
 			})
 		}
 	}

@@ -25,7 +25,7 @@ func ReadPicture(r *Resolver, option, name string) []byte {
 		err = web.CheckPicture(raw)
 	}
 	if err != nil {
-		r.Lack(Fault{Option: option, Reason: fmt.Sprintf("%s: there is no picture: %v", option, err), Mend: mendPicture})
+		r.Lack(Fault{Option: option, Reason: fmt.Sprintf("%s: there is no picture: %v", option, err), Fix: mendPicture})
 		return nil
 	}
 	return raw

@@ -32,8 +32,8 @@ type Resolver struct {
 type Fault struct {
 	// Option is the option as messages name it.
 	Option string
-	// Reason says what is wrong and who does without, Mend what to do.
-	Reason, Mend string
+	// Reason says what is wrong and who does without, Fix what to do.
+	Reason, Fix string
 	// Watched says that the same is found again, or found to be over, while the configuration runs.
 	Watched bool
 }

@@ -25,12 +25,12 @@ func (t *Tree) Check(issuer *url.URL, issuerPlace string, served bool) []diagnos
 	}
 	f := diagnostic.Finding{
 		Severity: diagnostic.Error, Place: issuerPlace,
-		Reason: "issuer: no site serves " + issuer.String(), Mend: "add the site `" + address(issuer) + " { gatehouse }`",
+		Reason: "issuer: no site serves " + issuer.String(), Fix: "add the site `" + address(issuer) + " { gatehouse }`",
 	}
 	if len(w.elsewhere) > 0 {
 		slices.Sort(w.elsewhere)
 		f.Reason += ", the directive gatehouse stands in a site of " + strings.Join(slices.Compact(w.elsewhere), ", ")
-		f.Mend += ", or change the issuer"
+		f.Fix += ", or change the issuer"
 	}
 	return append(w.found, f)
 }
@@ -118,7 +118,7 @@ func (w *walk) protect(s *step, here at) {
 	if here.ended != "" {
 		w.found = append(w.found, diagnostic.Finding{
 			Severity: diagnostic.Error, Place: s.place,
-			Reason: "protect: guards nothing: " + here.ended + " stands before it and answers every request", Mend: "write protect first",
+			Reason: "protect: guards nothing: " + here.ended + " stands before it and answers every request", Fix: "write protect first",
 		})
 	} else if !here.partly {
 		w.whole = append(w.whole, s.place)
@@ -132,7 +132,7 @@ func (w *walk) serve(here at) {
 		w.found = append(w.found, diagnostic.Finding{
 			Severity: diagnostic.Error, Place: here.guardedAt,
 			Reason: "protect: stands before gatehouse and removes its cookies, so no one can sign in",
-			Mend:   "write each of the two in a `handle` of its own",
+			Fix:    "write each of the two in a `handle` of its own",
 		})
 	}
 	if here.hosts == nil || slices.ContainsFunc(here.hosts, func(h string) bool { return matchesHost(h, w.issuer) }) {

@@ -23,7 +23,7 @@ var ourPlaceholders = []byte("http.auth.user.")
 // early notes the handlers and matchers in front of a protect that take no account of it.
 func (w *walk) early(protect *step, before []*step) {
 	warn := func(reason, mend string) {
-		f := diagnostic.Finding{Severity: diagnostic.Warning, Place: protect.place, Reason: reason, Mend: mend}
+		f := diagnostic.Finding{Severity: diagnostic.Warning, Place: protect.place, Reason: reason, Fix: mend}
 		if !slices.Contains(w.found, f) {
 			w.found = append(w.found, f)
 		}
@@ -64,7 +64,7 @@ func (w *walk) keeps(s *step, guardedAt string) {
 	f := diagnostic.Finding{
 		Severity: diagnostic.Warning, Place: guardedAt,
 		Reason: "protect: " + s.kind + " stands behind it, and its key does not name the person: unless the upstream says private, what one person was shown, others are shown too",
-		Mend:   "write `key { headers Remote-User }` into " + s.kind + ", a line each, or use it on public paths alone",
+		Fix:    "write `key { headers Remote-User }` into " + s.kind + ", a line each, or use it on public paths alone",
 	}
 	if !slices.Contains(w.found, f) {
 		w.found = append(w.found, f)

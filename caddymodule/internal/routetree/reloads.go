@@ -37,10 +37,10 @@ func Reloads(app *caddyhttp.App) (out []diagnostic.Finding) {
 		f := diagnostic.Finding{
 			Severity: diagnostic.Warning, Place: at,
 			Reason: "the server at " + strings.Join(srv.Listen, ", ") + " can lose connections and requests at a reload",
-			Mend:   "put `servers { listener_wrappers { gatehouse tls } }` into the global options, a line each",
+			Fix:    "put `servers { listener_wrappers { gatehouse tls } }` into the global options, a line each",
 		}
 		if len(wrappers) > 0 {
-			f.Mend = "write `gatehouse` in front of `tls` in its `listener_wrappers`"
+			f.Fix = "write `gatehouse` in front of `tls` in its `listener_wrappers`"
 		}
 		out = append(out, f)
 	}

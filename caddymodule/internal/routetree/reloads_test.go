@@ -55,7 +55,7 @@ func TestReloads(t *testing.T) {
 			case tt.want == "" && len(found) > 0:
 				t.Errorf("Reloads() = %v, want none", found)
 			case tt.want == "":
-			case len(found) != 1 || !strings.Contains(found[0].Mend, tt.want) ||
+			case len(found) != 1 || !strings.Contains(found[0].Fix, tt.want) ||
 				!strings.Contains(found[0].Reason, strings.ReplaceAll(strings.ReplaceAll(tt.listen, `"`, ""), ",", ", ")):
 				t.Errorf("Reloads() = %v, want one warning with the address and %q", found, tt.want)
 			case strings.Contains(tt.wrappers, "Caddyfile:7") && found[0].Place != "Caddyfile:7":
