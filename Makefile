@@ -11,7 +11,7 @@ TOOLS       := .bin/lint .bin/format
 
 export GATEHOUSE_BIN := $(CURDIR)/bin/gatehouse
 
-.PHONY: help run cluster build release docs demo quick check test nightly supply conformance bench faults golden install
+.PHONY: help run cluster build release docs demo quick check test nightly supply conformance bench proof faults golden install
 
 help: ## Lists the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
@@ -57,6 +57,10 @@ conformance: ## The OpenID Foundation's checks of a provider, a line for each mo
 bench: build ## Benchmarks of the packages, then the built binary under load; its profile guides the next build
 	go test -run='^$$' -bench=. -benchmem -benchtime=200ms ./...
 	cd bench && go run . -pgo ../internal/build/gatehouse.pgo
+
+proof: build ## Runs what is claimed and writes docs/reports/DATE-*.md: conformance, attacks, faults, load; WHAT="conformance peers" runs some
+	@go build -o bin/testidp ./internal/testidp
+	@./scripts/proof.sh $(WHAT)
 
 faults: build ## Kills, fills, freezes and corrupts the built binary under load, compares answers from memory and explanations with the truth, mutates SAML answers, puts every XSS payload in every field
 	GATEHOUSE_ANSWERS=1000000 go test -count=1 -timeout=60m -v ./internal/depcache/modeltest

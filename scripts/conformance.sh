@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 status=0
-go test -count=1 -timeout=9m -run='^(TestConformance|TestAuthZEN$)' -v ./authz ./admin/authzen >"$out" 2>&1 || status=$?
+go test -count=1 -timeout=9m -run='^(TestConformance|TestAuthZEN$)' -v ./authz ./authz/jar ./authz/ssf ./admin/authzen >"$out" 2>&1 || status=$?
 sed -nE 's|^ +--- ([A-Z]+): Test[A-Za-z0-9]+/(.*/)?([^/ ]+)/([^/ ]+) \(.*|\1 \3 \4|p' "$out" | grep -v ' attack_' |
 	awk '
 	NR == FNR { if (!(($2, $3) in result) || $1 != "PASS") result[$2, $3] = $1; plans[$2, $3] = $2; names[$2, $3] = $3; next }

@@ -70,7 +70,7 @@ func (s source) uses(fn func(n *ast.SelectorExpr, importPath string)) {
 }
 
 // skippedDirs are not ours to judge: made or fetched. So are hidden ones, but for .ci.
-var skippedDirs = []string{"bin", "data", "node_modules", "artifacts"}
+var skippedDirs = []string{"bin", "data", "dist", "node_modules", "artifacts"}
 
 // files returns every file of the tree that is ours, slash separated, from the root.
 var files = sync.OnceValues(func() ([]string, error) {
