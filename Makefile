@@ -67,6 +67,7 @@ faults: build ## Kills, fills, freezes and corrupts the built binary under load,
 	GATEHOUSE_GATEWAYS=1000000 go test -count=1 -timeout=60m -run='^TestOneDecision' ./caddymodule/forwardauth >/dev/null
 	GATEHOUSE_MUTATIONS=10000 go test -count=1 -run='^Test(Mutations|ArtifactMutations|Costs|CiphertextsTellNothing)$$' -v ./idp/saml ./idp/saml/samlidp
 	GATEHOUSE_REHEARSALS=100000 go test -count=1 -run='^TestExplainedAsLive$$' -v ./caddymodule/protect
+	GATEHOUSE_CALLS=1000000 go test -count=1 -run='^TestVerifyFindsOneLine$$' -v ./internal/calllog
 	go test -count=1 -run='^TestManySignIns' -v ./idp/ldap -sign-ins=10000
 	cd e2e && go test -count=1 -timeout=40m -run='^TestXSS' -v . -xss
 	cd faults && go test -count=1 -timeout=180m -v ./...

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/calllog"
 	"github.com/gatehouse-id/gatehouse/internal/cluster"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -80,7 +81,7 @@ func (s *Service) WorkOffChecks(ctx context.Context, host string) error {
 	if err != nil || !asked {
 		return err
 	}
-	list, failed := audit.Verify(ctx, s.Store)
+	list, failed := calllog.Verify(ctx, s.Store)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -142,6 +142,7 @@ type App struct {
 	authz          authz.Config
 	persons        identity.Config
 	events         audit.Retention
+	calls          time.Duration // retention of the log of calls. Negative: for ever
 	webhooks       []notify.WebhookConfig
 	mailer         sender.Mailer // nil: none
 
@@ -237,6 +238,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	a.certificates = a.Certificates.Build(r)
 	a.authz.CertificateEndpoints = a.certificates.Endpoints()
 	a.events = a.Events.retention(r)
+	a.calls = a.Events.callRetention(r, a.events.Kept)
 	a.webhooks = a.Events.buildWebhooks(r)
 	a.breach = a.Identity.Breach.build(r)
 	a.switches = a.Identity.Switches.Resolve(r)

@@ -172,6 +172,9 @@ type Events struct {
 	// Of the tokens that clients got for themselves and of their failed authentications, which concern no person. The
 	// word forever keeps them. Default: 90d, or retention if that is shorter.
 	TokenRetention caddyfileutil.Duration `json:"token_retention,omitempty"`
+	// Of the log of calls that sites with audit let pass, not of calls that are events. The word forever keeps them.
+	// Default: 90d, or retention if that is shorter.
+	CallRetention caddyfileutil.Duration `json:"call_retention,omitempty"`
 	// Receivers of each event that concerns a person or the configuration. Default: none.
 	Webhooks []Webhook `json:"webhooks,omitempty"`
 }

@@ -32,23 +32,25 @@ import (
 //	events {
 //		retention       <duration>
 //		token_retention <duration>|forever
+//		call_retention  <duration>|forever
 //		webhook         <url> { secret <secret> }
 //	}
 func (e *Events) readBlock(d *caddyfile.Dispenser) error {
 	return caddyfileutil.Block(&reference.Events, caddyfileutil.Subdirectives{
 		"retention":       caddyfileutil.Value(&e.Retention, caddyfileutil.CheckDuration),
-		"token_retention": caddyfileutil.Value(&e.TokenRetention, checkTokenRetention),
+		"token_retention": caddyfileutil.Value(&e.TokenRetention, checkRetention),
+		"call_retention":  caddyfileutil.Value(&e.CallRetention, checkRetention),
 		"webhook":         e.readWebhook,
 	})(d)
 }
 
 const (
-	defaultTokenRetention = 90 * 24 * time.Hour
-	keepForever           = "forever"
+	defaultRetention = 90 * 24 * time.Hour // of what comes in masses
+	keepForever      = "forever"
 )
 
-// checkTokenRetention accepts a duration, or the word that keeps events of tokens for ever.
-func checkTokenRetention(s string) error {
+// checkRetention accepts a duration, or the word that keeps for ever what comes in masses.
+func checkRetention(s string) error {
 	if s == keepForever {
 		return nil
 	}
@@ -61,16 +63,29 @@ func checkTokenRetention(s string) error {
 // retention says how long events are kept. Events of tokens that clients get for themselves come with every job that
 // runs somewhere, so they do not stay for ever unless someone says so. (docs/decisions/events.md#event-retention)
 func (e *Events) retention(r *caddyfileutil.Resolver) audit.Retention {
-	out := audit.Retention{Kept: r.Duration("events: retention", e.Retention)}
-	switch text, ok := r.Text("events: token_retention", string(e.TokenRetention), checkTokenRetention); {
-	case ok && text == keepForever:
-		out.Brief = audit.Forever
-	case ok:
-		out.Brief = r.Duration("events: token_retention", e.TokenRetention)
-	case out.Kept == 0 || out.Kept > defaultTokenRetention:
-		out.Brief = defaultTokenRetention
+	kept := r.Duration("events: retention", e.Retention)
+	return audit.Retention{Kept: kept, Brief: briefer(r, "events: token_retention", e.TokenRetention, kept)}
+}
+
+// callRetention says how long the log of calls is kept.
+func (e *Events) callRetention(r *caddyfileutil.Resolver, kept time.Duration) time.Duration {
+	if d := briefer(r, "events: call_retention", e.CallRetention, kept); d != 0 {
+		return d
 	}
-	return out
+	return kept
+}
+
+// briefer returns the retention of what comes in masses. 0: that of all others, which is kept.
+func briefer(r *caddyfileutil.Resolver, option string, said caddyfileutil.Duration, kept time.Duration) time.Duration {
+	switch text, ok := r.Text(option, string(said), checkRetention); {
+	case ok && text == keepForever:
+		return audit.Forever
+	case ok:
+		return r.Duration(option, said)
+	case kept == 0 || kept > defaultRetention:
+		return defaultRetention
+	}
+	return 0
 }
 
 func (e *Events) readWebhook(d *caddyfile.Dispenser) error {
@@ -183,6 +198,7 @@ func (a *App) newEvents(c *shared.Core) (*audit.Recorder, *teller, error) {
 	if a.persons.Partitions.On {
 		rec.PartitionOf = person.PartitionOfID
 	}
+	c.Calls.Keep(a.calls)
 	t.release = c.Keeper.Use(audit.Settings{Retention: a.events, Tell: t.tell})
 	return rec, t, nil
 }

@@ -96,6 +96,10 @@ http://127.0.0.1:0 {
 		limit 1000000/s per client
 		quota 1000000M/month per client
 	}
+	@audited path /audited
+	protect @audited a {
+		audit log
+	}
 	@elsewhere path /elsewhere
 	protect @elsewhere a {
 		introspect %s {
@@ -152,6 +156,7 @@ http://127.0.0.1:0 {
 		{"without", "/open", ""},
 		{"client", "/protected", token("bench", own)},
 		{"limited", "/limited", token("bench", own)},
+		{"audited", "/audited", token("bench", own)},
 		{"person", "/protected", token("bench", demo)},
 		{"jwt", "/protected", token("jwt", own)},
 		{"person-jwt", "/protected", token("jwt", demo)},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/calllog"
 	"github.com/gatehouse-id/gatehouse/internal/cluster"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -42,7 +43,7 @@ func adminVerifyEvents(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 	if len(anchors) > maxAnchors {
 		return nil, badRequestf("more than %d anchors", maxAnchors)
 	}
-	list, err := audit.Verify(r.Context(), i.Store, anchors...)
+	list, err := calllog.Verify(r.Context(), i.Store, anchors...)
 	if err != nil {
 		return nil, err
 	}
@@ -122,33 +123,40 @@ func adminListEvents(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 func (i *Instance) readSearch(r *http.Request) (s audit.Search, err error) {
 	q := r.URL.Query()
 	s.Partition, s.Brief = cmp.Or(q.Get("partition"), audit.DefaultPartition), q.Get("tokens") == "true"
-	for name, to := range map[string]*time.Time{"since": &s.Since, "until": &s.Until} {
+	s.Following, s.Types, s.Client, s.Actor = q.Get("follow") == "true", q["type"], q.Get("client"), q.Get("actor")
+	s.Address, s.Ref = q.Get("address"), q.Get("ref")
+	s.Since, s.Until, s.Person, s.Behind, s.Limit, err = i.readSelection(r)
+	return s, err
+}
+
+// readSelection reads what all searches have: times, a person, and which part of what is found.
+func (i *Instance) readSelection(r *http.Request) (since, until time.Time, id string, behind audit.Cursor, limit int, err error) {
+	q := r.URL.Query()
+	for name, to := range map[string]*time.Time{"since": &since, "until": &until} {
 		if text := q.Get(name); text != "" {
 			if *to, err = time.Parse(time.RFC3339Nano, text); err != nil {
-				return s, badRequestf("%s: %q is not a time such as 2026-01-31T12:00:00Z", name, text)
+				return since, until, "", nil, 0, badRequestf("%s: %q is not a time such as 2026-01-31T12:00:00Z", name, text)
 			}
 		}
 	}
-	if s.Limit, err = pageSize(q.Get("limit")); err != nil {
-		return s, err
+	if limit, err = pageSize(q.Get("limit")); err != nil {
+		return since, until, "", nil, 0, err
 	}
 	if text := q.Get("behind"); text != "" {
-		if s.Behind, err = audit.ParseCursor(text); err != nil {
-			return s, badRequestf("behind: %v", err)
+		if behind, err = audit.ParseCursor(text); err != nil {
+			return since, until, "", nil, 0, badRequestf("behind: %v", err)
 		}
 	}
-	s.Following, s.Types, s.Client, s.Actor = q.Get("follow") == "true", q["type"], q.Get("client"), q.Get("actor")
-	s.Address, s.Ref = q.Get("address"), q.Get("ref")
 	if name := q.Get("person"); name != "" {
 		p, err := i.Identity.Person.Person(r.Context(), name)
-		if errors.Is(err, person.ErrNoPerson) && uuid.Validate(name) == nil {
-			s.Person = name // a removed person has events
-			return s, nil
+		switch {
+		case errors.Is(err, person.ErrNoPerson) && uuid.Validate(name) == nil:
+			id = name // a removed person has events
+		case err != nil:
+			return since, until, "", nil, 0, i.aboutPerson(r, name, err)
+		default:
+			id = p.ID
 		}
-		if err != nil {
-			return s, i.aboutPerson(r, name, err)
-		}
-		s.Person = p.ID
 	}
-	return s, nil
+	return since, until, id, behind, limit, nil
 }

@@ -50,6 +50,7 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"POST /gatehouse/tokens/revoke":             reading(adminRevokeToken),
 		"GET /gatehouse/backup":                     adminBackup,
 		"POST /gatehouse/backup":                    reading(adminFinishBackup),
+		"GET /gatehouse/calls":                      adminListCalls,
 		"GET /gatehouse/limits":                     adminListLimits,
 		"POST /gatehouse/limits/lift":               reading(adminLiftLimit),
 		"GET /gatehouse/nodes":                      adminListNodes,

@@ -21,7 +21,7 @@ import (
 )
 
 func eventCommands() *cobra.Command {
-	return group("events", "Lists the events and checks that none was changed", listEventsCommand(), verifyEventsCommand())
+	return group("events", "Lists the events and checks that none was changed", listEventsCommand(), listCallsCommand(), verifyEventsCommand())
 }
 
 // eventSearch is the selection by the flags of "events list".
@@ -227,7 +227,7 @@ func verifyEventsCommand() *cobra.Command {
 that writes to the storage, and others for the tokens of clients alone. It says up to where the events
 are sealed, and finds what was changed, removed, exchanged or inserted before. The chains of a
 partition name each other's ends, so what was cut off from the end of one of them is found as well.
-The exit status is 0 only when all is sound.
+The logs of calls (/calls) are checked with the events that confirm them. The exit status is 0 only when all is sound.
 
 An attacker who can write all of the storage can also rebuild all chains. Keep the heads that are
 printed in another place, and give them as --anchor: then that is found too.`,

@@ -48,6 +48,8 @@ type Metrics struct {
 	Sites *stats.Buffer
 	// Unkept counts refusals whose references are not kept.
 	Unkept func() int64
+	// Calls counts the recorded calls: written, lost and waiting.
+	Calls func() (written, lost, waiting int64)
 
 	events func() audit.Stats             // of the keeper
 	growth func() map[string]audit.Growth // of the keeper
@@ -66,7 +68,7 @@ type statsKeeper interface{ Stats() badgerstore.Stats }
 // databaseStatsKeeper is a store in a database that counts what it does.
 type databaseStatsKeeper interface{ Stats() pgstore.Stats }
 
-// New returns the metrics of a store. Set Unkept before they are registered.
+// New returns the metrics of a store. Set Unkept and Calls before they are registered.
 func New(s storage.Store, k *audit.Keeper) *Metrics {
 	m := &Metrics{
 		events: k.Stats, growth: k.Growth,
@@ -178,10 +180,13 @@ var (
 
 	descUnkept = prometheus.NewDesc("gatehouse_refusals_unkept_total",
 		"Refusals whose references are not kept: more than 100 in a second, or storage failed.", nil, nil)
-	descSealed    = prometheus.NewDesc("gatehouse_events_sealed_total", "Events sealed into the chain.", nil, nil)
-	descCollected = prometheus.NewDesc("gatehouse_events_collected_total", "Events removed after their retention.", nil, nil)
-	descGrowth    = prometheus.NewDesc("gatehouse_events_by_type_total", "Events sealed, by type.", []string{"type"}, nil)
-	descBytes     = prometheus.NewDesc("gatehouse_event_bytes_by_type_total",
+	descCalls = prometheus.NewDesc("gatehouse_audited_calls_total",
+		"Calls that a site with audit has let pass: written, or lost because storage was too slow or failed.", []string{"result"}, nil)
+	descCallsWaiting = prometheus.NewDesc("gatehouse_audited_calls_waiting", "Calls in memory that are not written yet.", nil, nil)
+	descSealed       = prometheus.NewDesc("gatehouse_events_sealed_total", "Events sealed into the chain.", nil, nil)
+	descCollected    = prometheus.NewDesc("gatehouse_events_collected_total", "Events removed after their retention.", nil, nil)
+	descGrowth       = prometheus.NewDesc("gatehouse_events_by_type_total", "Events sealed, by type.", []string{"type"}, nil)
+	descBytes        = prometheus.NewDesc("gatehouse_event_bytes_by_type_total",
 		"Bytes of sealed events as they are stored, without indexes, by type.", []string{"type"}, nil)
 	descBehind = prometheus.NewDesc("gatehouse_events_unsealed",
 		"Events that were not sealed yet at the last look, twice a second.", nil, nil)
@@ -207,6 +212,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descReopened, descRetries,
 		descTrips, descHears, descHashed, descQueue, descCertificate, descParty, descBuild, descWaiting, descSessions, descUnkept, descSealed,
+		descCalls, descCallsWaiting,
 		descCollected, descGrowth, descBytes, descBehind,
 	} {
 		ch <- d
@@ -234,6 +240,10 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.sites.Collect(ch)
 	m.shadows.Collect(ch)
 	ch <- prometheus.MustNewConstMetric(descUnkept, prometheus.CounterValue, float64(m.Unkept()))
+	written, lost, waiting := m.Calls()
+	ch <- prometheus.MustNewConstMetric(descCalls, prometheus.CounterValue, float64(written), "written")
+	ch <- prometheus.MustNewConstMetric(descCalls, prometheus.CounterValue, float64(lost), "lost")
+	ch <- prometheus.MustNewConstMetric(descCallsWaiting, prometheus.GaugeValue, float64(waiting))
 	st := m.events()
 	ch <- prometheus.MustNewConstMetric(descSealed, prometheus.CounterValue, float64(st.Sealed))
 	ch <- prometheus.MustNewConstMetric(descCollected, prometheus.CounterValue, float64(st.Collected))

@@ -27,6 +27,7 @@ import (
 //		need    max_age <duration>
 //		need    claim <name> <value>...
 //		when    [<days>] <from>-<to> <zone>
+//		audit   [log]
 //	}
 //	deny {
 //		...
@@ -92,6 +93,8 @@ func readRule(d *caddyfile.Dispenser, into *[]*Rule, block *reference.Block) err
 	deny := block == &reference.Deny
 	if deny {
 		known["message"] = caddyfileutil.Text(&r.Message)
+	} else {
+		known["audit"] = r.Audit.Read
 	}
 	start := d.Token()
 	if err := caddyfileutil.ReadBlock(d, word, block, known); err != nil {

@@ -43,6 +43,9 @@ type Rule struct {
 	When []string `json:"when,omitempty"`
 	// What a person reads who is refused by this deny rule. Default: a text that names no reason.
 	Message string `json:"message,omitempty"`
+	// Whether the calls that this allow rule lets pass are recorded: events, each as an event, or log, in the log of
+	// calls. Default: as the site says.
+	Audit Audit `json:"audit,omitempty"`
 	// Where the rule stands in the Caddyfile, as file:line, for messages. Default: unknown.
 	Place string `json:"place,omitempty"`
 
@@ -66,6 +69,9 @@ func (p *Policy) Provision(ctx caddy.Context, label string, res *caddyfileutil.R
 		return fmt.Errorf("%s: more than %d rules", label, maxRules)
 	}
 	for _, rule := range p.Deny {
+		if rule.Audit != "" {
+			return caddyfileutil.AtPlace(rule.Place, fmt.Errorf("%s: deny: audit is for calls that pass, and this rule lets none pass", label))
+		}
 		if rule.everything() {
 			return caddyfileutil.AtPlace(rule.Place, fmt.Errorf("%s: %w", label, errDenyAll))
 		}
@@ -117,6 +123,11 @@ func (r *Rule) provision(ctx caddy.Context, res *caddyfileutil.Resolver) error {
 			return fmt.Errorf("when: %w", err)
 		}
 		r.when = append(r.when, w)
+	}
+	if r.Audit != "" {
+		if err := CheckAudit(string(r.Audit)); err != nil {
+			return fmt.Errorf("audit: %w", err)
+		}
 	}
 	before := res.ProblemCount()
 	if r.Need.SetUp(res); res.ProblemCount() > before {

@@ -110,6 +110,7 @@ func parseProtect(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 //		limit       <number>/<period> per <kind> [burst <number>] { match <matcher>... }
 //		quota       <number>/<period> per <kind> { match <matcher>... }
 //		plan
+//		audit       [log]
 //		preflight
 //		session     <duration>
 //		replay      on|off
@@ -164,6 +165,7 @@ func (p *Protect) subdirectives() caddyfileutil.Subdirectives {
 		"assertion":      p.readAssertion,
 		"public":         caddyfileutil.Values(&p.Public, CheckPublic),
 		"shadow":         p.readShadow,
+		"audit":          p.Audit.Read,
 		"preflight":      caddyfileutil.Flag(&p.Preflight),
 		"session":        caddyfileutil.Value(&p.Session, caddyfileutil.CheckDuration),
 		"replay":         caddyfileutil.Value(&p.Replay, checkOnOff),

@@ -8,8 +8,26 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/internal/dbsc"
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 )
+
+// counter counts lookups and panics, for the metrics.
+type counter interface {
+	CountIntrospection(by string)
+	CountPanic()
+	// CountDevice counts a step of binding a session to a device.
+	CountDevice(outcome dbsc.Outcome)
+	// Judged counts a request that a site has judged, by how long that took.
+	Judged(took time.Duration)
+	// CountSite counts a request that a site has not let pass: result is refused or sign_in.
+	CountSite(site, result, reason string)
+	// CountShadow counts a request at a site with shadow rules, by the one that would decide and both verdicts.
+	CountShadow(site, rule, live, shadow string)
+	// SitePasses returns the counter of the requests that a site lets pass.
+	SitePasses(site string) prometheus.Counter
+	policy.Counter
+}
 
 // passCounter remembers where the requests that pass are counted, so counting one costs no look-up and no memory.
 type passCounter struct {

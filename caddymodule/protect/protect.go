@@ -18,7 +18,6 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
@@ -34,6 +33,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect/ratelimits"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/calllog"
 	"github.com/gatehouse-id/gatehouse/internal/dbsc"
 	"github.com/gatehouse-id/gatehouse/internal/decisionlog"
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
@@ -101,6 +101,9 @@ type Protect struct {
 	Shadow *Shadow `json:"shadow,omitempty"`
 	// How often callers can come. Default: as often as they want.
 	RateLimits ratelimits.Options `json:"rate_limits,omitzero"`
+	// Whether the calls that pass with a credential are recorded: events, each as an event, or log, in the log of calls.
+	// Default: none, except by rules that say so.
+	Audit policy.Audit `json:"audit,omitempty"`
 	// Whether CORS preflights go on without a credential, for APIs that scripts of other origins call. Default: false.
 	Preflight bool `json:"preflight,omitempty"`
 	// Whether a form that meets an ended session is kept for ten minutes, so it can be sent after the sign-in: on or
@@ -191,6 +194,7 @@ type Entrance struct {
 	Refusals  *refusals.Recorder       // nil: refusals are logged alone
 	Decisions *decisionlog.Recorder    // nil: what shadow rules would decide is counted alone
 	Limits    *limit.Counters          // nil: nothing is limited
+	Calls     *calllog.Log             // nil: calls are not recorded
 	Admit     func(*http.Request) bool // whether a stranger may begin one more sign-in; nil: always
 	// DeviceBound says that new sessions are bound to devices unless a site says otherwise.
 	DeviceBound bool
@@ -202,23 +206,6 @@ type Entrance struct {
 	// Thumbprint names the certificate of the sender of a request. nil: no one has one.
 	Thumbprint func(*http.Request) string
 	Exchange   exchanger // nil: no token can be had for upstreams
-}
-
-// counter counts lookups and panics, for the metrics.
-type counter interface {
-	CountIntrospection(by string)
-	CountPanic()
-	// CountDevice counts a step of binding a session to a device.
-	CountDevice(outcome dbsc.Outcome)
-	// Judged counts a request that a site has judged, by how long that took.
-	Judged(took time.Duration)
-	// CountSite counts a request that a site has not let pass: result is refused or sign_in.
-	CountSite(site, result, reason string)
-	// CountShadow counts a request at a site with shadow rules, by the one that would decide and both verdicts.
-	CountShadow(site, rule, live, shadow string)
-	// SitePasses returns the counter of the requests that a site lets pass.
-	SitePasses(site string) prometheus.Counter
-	policy.Counter
 }
 
 // App is the part of the app of the same configuration that protect needs.
@@ -399,6 +386,7 @@ func (p *Protect) setUp(res *caddyfileutil.Resolver) error {
 	p.level = res.Count("level", p.Level, caddyfileutil.CheckLevel)
 	p.reach = p.level
 	p.session = res.Duration("session", p.Session)
+	p.Audit = policy.Audit(res.Plain("audit", string(p.Audit), policy.CheckAudit))
 	p.replay = res.Plain("replay", p.Replay, checkOnOff) == "on"
 	p.asks = res.Plain("request_access", p.RequestAccess, checkOnOff) == "on"
 	p.DeviceBound = res.Plain("device_bound", p.DeviceBound, checkOff)
@@ -700,6 +688,7 @@ func (p *Protect) judge(g *requestState, rec *credentials) (passed bool) {
 		return p.writeRefusal(g, *bad)
 	}
 	p.countPass(in.Counter)
+	p.recordCall(g)
 	if p.stripCredentials(g, rec); upstream != "" { // it keeps the client's token for a further protect on the way
 		g.r.Header["Authorization"] = []string{"Bearer " + upstream}
 	}

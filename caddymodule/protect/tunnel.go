@@ -44,6 +44,7 @@ type requestState struct {
 	upgrade    bool                 // the client asked to leave HTTP
 	webSocket  bool                 // and may, for this
 	counted    *ratelimits.Counted  // how often its sender has come. nil: nothing is limited here
+	recording  *recording           // nil: it is not recorded
 
 	asked    bool // whether the next two are known
 	entrance Entrance
@@ -77,7 +78,10 @@ func (g *requestState) close() {
 }
 
 // forward passes the request on. One that lasts is judged again whenever its credential may have ended.
-func (g *requestState) forward(next caddyhttp.Handler) error {
+func (g *requestState) forward(next caddyhttp.Handler) (err error) {
+	if g.recording != nil {
+		defer func() { g.recording.end(g.protect, err) }()
+	}
 	if g.credential.token != "" {
 		if g.webSocket || wantsEventStream(g.r) || g.r.ProtoMajor == 3 {
 			ctx, cancel := context.WithCancel(g.r.Context())
@@ -90,7 +94,7 @@ func (g *requestState) forward(next caddyhttp.Handler) error {
 	if g.upgrade && !g.webSocket {
 		g.Header().Set("Connection", "close") // RFC 9931: nothing that follows was meant as a request
 	}
-	err := next.ServeHTTP(g, g.r)
+	err = next.ServeHTTP(g, g.r)
 	dropOurs(g.Header()) // trailers
 	switch {
 	case err != nil && g.ended.Load():
@@ -114,6 +118,7 @@ func (g *requestState) begin() {
 func (g *requestState) WriteHeader(status int) {
 	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
 		g.begin()
+		g.recording.answered(status)
 	} else {
 		dropOurs(g.Header())
 	}
@@ -125,19 +130,22 @@ func (g *requestState) Write(b []byte) (int, error) {
 	if g.ended.Load() {
 		return 0, errNoLonger
 	}
-	return g.ResponseWriter.Write(b)
+	n, err := g.ResponseWriter.Write(b)
+	g.recording.sent(int64(n))
+	return n, err
 }
 
 // chunk is the part of a file that is sent between two checks whether the request was ended.
 const chunk = 256 << 10
 
 // ReadFrom lets files be sent without copying, a part at a time, so a download ends with its credential.
-func (g *requestState) ReadFrom(r io.Reader) (int64, error) {
+func (g *requestState) ReadFrom(r io.Reader) (sent int64, err error) {
 	g.begin()
 	rf, ok := g.ResponseWriter.(io.ReaderFrom)
 	if !ok {
 		return io.Copy(struct{ io.Writer }{g}, r)
 	}
+	defer func() { g.recording.sent(sent) }()
 	if g.credential.token == "" {
 		return rf.ReadFrom(r)
 	}
@@ -146,7 +154,6 @@ func (g *requestState) ReadFrom(r io.Reader) (int64, error) {
 	if !ok {
 		whole = &io.LimitedReader{R: r, N: math.MaxInt64}
 	}
-	var sent int64
 	for whole.N > 0 {
 		if g.ended.Load() {
 			return sent, errNoLonger

@@ -23,6 +23,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/metrics"
 	"github.com/gatehouse-id/gatehouse/identity/personindex"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/calllog"
 	"github.com/gatehouse-id/gatehouse/internal/cluster"
 	"github.com/gatehouse-id/gatehouse/internal/decisionlog"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
@@ -53,6 +54,7 @@ type OpenStore struct {
 	Decided *decisionlog.Recorder
 	Proofs  *dpop.Memory
 	Limits  *limit.Counters
+	Calls   *calllog.Log
 	Shared  bool // several processes can use the store
 	log     *zap.Logger
 
@@ -93,6 +95,9 @@ func newOpenStore(store storage.Store, node *cluster.Node, options string, log *
 	o.Proofs = dpop.NewMemory(store, time.Now, log.Named("proofs"))
 	o.Limits = limit.NewCounters(store, nil, log.Named("limits"))
 	o.Limits.Quotas.Announce = o.announce
+	o.Calls = calllog.New(store, nil, log.Named("calls"))
+	o.Calls.Recorder, o.Calls.Lane = o.Recorder.Load, node.Lane
+	o.Metrics.Calls = o.Calls.Stats
 	o.Metrics.Unkept = o.Refused.Lost
 	o.Metrics.Sites = stats.NewBuffer(store, nil, rand.Reader, log.Named("statistics"))
 	work, stop := context.WithCancel(context.Background())
@@ -108,6 +113,7 @@ func newOpenStore(store storage.Store, node *cluster.Node, options string, log *
 		workers.Go(func() { o.Proofs.Run(work) })
 		workers.Go(func() { o.Metrics.Sites.Run(work) })
 		workers.Go(func() { o.Limits.Quotas.Run(work) })
+		workers.Go(func() { o.Calls.Run(work) })
 		workers.Go(func() { o.Node.Lead(work, roleCounts, stats.New(store, nil, log.Named("statistics")).Run) })
 		workers.Go(func() { o.Node.Lead(work, roleLists, personindex.New(store, nil, log.Named("lists")).Run) })
 		workers.Wait()

@@ -13,7 +13,7 @@ func TestVerifyNamesEachChainOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.add(created, "p1", "admin")
-	list, err := audit.Verify(t.Context(), storagetest.Twice(h.store))
+	list, err := audit.Verify(t.Context(), storagetest.Twice(h.store), nil)
 	if err != nil || len(list) != 1 {
 		t.Errorf("Verify names %d chains, %v, want 1", len(list), err)
 	}
@@ -37,7 +37,7 @@ func TestVerifyLooksAtEachBlockOnce(t *testing.T) {
 		}
 		return nil
 	}))
-	list, err := audit.Verify(t.Context(), storagetest.Twice(h.store))
+	list, err := audit.Verify(t.Context(), storagetest.Twice(h.store), nil)
 	if err != nil || list[0].Blocks != 200 || list[0].Events != 199 || len(list[0].Problems) != 1 {
 		t.Errorf("Verify = %d blocks, %d events, %q, %v, want one problem in 200 blocks", list[0].Blocks, list[0].Events, list[0].Problems, err)
 	}

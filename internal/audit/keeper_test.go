@@ -18,7 +18,7 @@ import (
 // verify returns the result of Verify for a chain.
 func (h *harness) verify(chain string) audit.Verified {
 	h.Helper()
-	list, err := audit.Verify(context.Background(), h.store)
+	list, err := audit.Verify(context.Background(), h.store, nil)
 	h.must(err)
 	for _, v := range list {
 		if v.Chain == chain {
@@ -250,7 +250,7 @@ func TestAnchors(t *testing.T) {
 	} {
 		a, err := audit.ParseAnchor(tt.anchor)
 		h.must(err)
-		list, err := audit.Verify(t.Context(), h.store, a)
+		list, err := audit.Verify(t.Context(), h.store, nil, a)
 		h.must(err)
 		var got []string
 		for _, v := range list {

@@ -64,8 +64,9 @@ func ParseAnchor(s string) (a Anchor, err error) {
 
 // Verify compares every chain with its blocks, the blocks with each other, and both with the anchors. An error means
 // that Verify could not read the store; anything wrong with the events is listed in Problems. Only sealed events are
-// checked. It can run while the store is in use.
-func Verify(ctx context.Context, store storage.Store, anchors ...Anchor) (list []Verified, err error) {
+// checked. It can run while the store is in use. show, if it is not nil, is called for each event, perhaps several
+// times.
+func Verify(ctx context.Context, store storage.Store, show func(*Event), anchors ...Anchor) (list []Verified, err error) {
 	var keys []string
 	err = store.View(ctx, func(tx storage.Tx) error {
 		found := map[string]bool{}
@@ -92,7 +93,7 @@ func Verify(ctx context.Context, store storage.Store, anchors ...Anchor) (list [
 	}
 	found := &links{short: map[string]naming{}, replaced: map[string]naming{}}
 	for _, key := range keys {
-		v, err := verify(ctx, store, chainOf(key), anchors, found)
+		v, err := verify(ctx, store, chainOf(key), anchors, found, show)
 		if err != nil {
 			return list, err
 		}
@@ -113,6 +114,7 @@ type verification struct {
 	chain    Chain
 	anchors  []Anchor // of this chain
 	links    *links
+	show     func(*Event)
 	begun    bool
 	number   uint64 // of the last block that was looked at
 	through  uint64 // the last event that it covers
@@ -120,8 +122,8 @@ type verification struct {
 	end      bool
 }
 
-func verify(ctx context.Context, store storage.Store, c Chain, anchors []Anchor, found *links) (Verified, error) {
-	w := verification{chain: c, links: found, Verified: Verified{Chain: c.String(), Lane: c.Lane}}
+func verify(ctx context.Context, store storage.Store, c Chain, anchors []Anchor, found *links, show func(*Event)) (Verified, error) {
+	w := verification{chain: c, links: found, show: show, Verified: Verified{Chain: c.String(), Lane: c.Lane}}
 	for _, a := range anchors {
 		if a.Chain == w.Chain {
 			w.anchors = append(w.anchors, a)
@@ -139,6 +141,12 @@ func verify(ctx context.Context, store storage.Store, c Chain, anchors []Anchor,
 		w = next
 	}
 	return w.Verified, nil
+}
+
+func (w *verification) shown(rec *record) {
+	if w.show != nil {
+		w.show(&rec.Event)
+	}
 }
 
 // step checks the next blocks in one snapshot.
@@ -214,7 +222,8 @@ func (w *verification) block(tx storage.Tx) error {
 		from = b.First
 	}
 	expected, gone := b.First, gaps{}
-	err = eachOf(tx, w.chain, blockRecord{First: from, Last: b.Last}, func(n uint64, raw storage.Record, _ record) error {
+	err = eachOf(tx, w.chain, blockRecord{First: from, Last: b.Last}, func(n uint64, raw storage.Record, rec record) error {
+		w.shown(&rec)
 		if n < b.First {
 			w.problem("event %d was inserted before %s", n, name)
 			return nil
@@ -313,6 +322,11 @@ func (w *verification) finish(tx storage.Tx, head chainRecord) error {
 			w.problem("event %d was inserted: the next one would be number %d", n, next)
 			return nil
 		}
+		rec, err := events.Decode(raw.Value)
+		if err != nil {
+			return err
+		}
+		w.shown(&rec)
 		w.Unsealed++
 	}
 	if want := next - 1 - head.Event; w.Unsealed < want {

@@ -25,7 +25,7 @@ var absences = map[string]map[string]string{
 		"public": closed, "need": argued, "policy": argued, "allow": argued, "deny": argued, "shadow": other, "preflight": closed,
 		"session": argued, "replay": closed, "request_access": closed, "device_bound": closed,
 		"strip_token": other, "upstream_token": other, "accept": closed, "introspect": closed, "mcp": closed,
-		"limit": argued, "quota": argued, "plan": argued,
+		"limit": argued, "quota": argued, "plan": argued, "audit": other,
 	},
 	"limit":        {"match": closed},
 	"quota":        {"match": closed},
@@ -38,7 +38,7 @@ var absences = map[string]map[string]string{
 		"groups": closed, "map_level": closed,
 	},
 	"policy":    {"allow": argued, "deny": argued, "public": closed},
-	"allow":     {"name": other, "match": argued, "need": argued, "when": argued},
+	"allow":     {"name": other, "match": argued, "need": argued, "when": argued, "audit": other},
 	"deny":      {"name": other, "match": closed, "need": closed, "when": closed, "message": other},
 	"ext_authz": {"tls": closed, "client_ca": argued},
 	"client": {

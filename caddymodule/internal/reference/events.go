@@ -15,6 +15,11 @@ var Events = Block{
 			Text:    "How long events are kept about tokens that clients get for themselves, and about clients that could not authenticate.",
 		},
 		{
+			Word: "call_retention", Arguments: "<duration>|forever", Default: "`90d`, or `retention` where that is shorter",
+			Example: "call_retention 400d",
+			Text:    "How long the log of calls of sites with [`audit log`](#protect) is kept.",
+		},
+		{
 			Word: "webhook", Arguments: "<url>", Repeats: true,
 			Text:   "A receiver of each event that is about a person or the configuration. Several receivers have a block each.",
 			Blocks: []*Block{&EventWebhook},

@@ -81,6 +81,10 @@ var Protect = Block{
 			Text: "The [plans](#plan) of clients and groups hold here.",
 		},
 		{
+			Word: "audit", Arguments: "[log]", Default: "calls are not recorded, except by rules with `audit`", Example: "audit log",
+			Text: "Each call that passes with a credential is recorded: who, what, when, how it ended. `audit` makes an event of each, `audit log` writes to a log of calls that events confirm. See [audit.md](audit.md).",
+		},
+		{
 			Word: "preflight", Default: "they need a credential, too",
 			Text: "CORS preflights go on without a credential, for APIs that scripts of other origins call.", Example: "preflight",
 		},

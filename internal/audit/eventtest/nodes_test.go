@@ -139,7 +139,7 @@ func (h *nodes) filled() {
 // verify returns what is wrong, by chain, and the chains that were found.
 func (h *nodes) verify() (wrong map[string]string, list []audit.Verified) {
 	h.Helper()
-	list, err := audit.Verify(context.Background(), h.store)
+	list, err := audit.Verify(context.Background(), h.store, nil)
 	h.must(err)
 	wrong = map[string]string{}
 	for _, v := range list {

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/adminapi"
+	"github.com/gatehouse-id/gatehouse/internal/calllog"
+)
+
+func listCallsCommand() *cobra.Command {
+	var since, until, person, client, address, site, path string
+	var most int
+	cmd := &cobra.Command{
+		Use:   "calls",
+		Short: "Lists the calls that sites with \"audit log\" have let pass",
+		Long: `Lists recorded calls, newest first: who has called what, and how it ended. --since and --until take the
+times of "events list". --path takes a path, or the beginning of one with * at the end.
+Calls of sites with "audit" alone are events: events list --type call.CallPassedEvent.`,
+		Example: `  caddy gatehouse events calls --since today --client shop
+  caddy gatehouse events calls --person ada@example.com --path "/orders/*" --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkLimit(most); err != nil {
+				return err
+			}
+			q := url.Values{}
+			for name, v := range map[string]string{"person": person, "client": client, "address": address, "site": site, "path": path} {
+				if v != "" {
+					q.Set(name, v)
+				}
+			}
+			for name, text := range map[string]string{"since": since, "until": until} {
+				if text == "" {
+					continue
+				}
+				at, err := parseTime(text, time.Now())
+				if err != nil {
+					return fmt.Errorf("--%s: %w", name, err)
+				}
+				q.Set(name, at.Format(time.RFC3339Nano))
+			}
+			return listCalls(cmd, q, most)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&since, "since", "", "Only calls from this time on")
+	f.StringVar(&until, "until", "", "Only calls before this time")
+	f.StringVar(&person, "person", "", "Only calls of this person: a username or id")
+	f.StringVar(&client, "client", "", "Only calls by this client")
+	f.StringVar(&address, "ip", "", "Only calls from this IP address")
+	f.StringVar(&site, "site", "", "Only calls at this site, such as https://api.example.com")
+	f.StringVar(&path, "path", "", "Only calls of this path")
+	f.IntVar(&most, "limit", 100, "Print at most so many; 0 prints all")
+	completeFlag(cmd, "person", completeAnyPerson)
+	completeFlag(cmd, "client", completeClients)
+	return cmd
+}
+
+func listCalls(cmd *cobra.Command, q url.Values, most int) error {
+	all, more := []calllog.Found{}, false
+	for {
+		size := adminapi.MaxPersons
+		if most > 0 {
+			size = min(size, most-len(all))
+		}
+		q.Set("limit", strconv.Itoa(size))
+		var page adminapi.CallsPage
+		if err := call(cmd, "/calls?"+q.Encode(), nil, &page); err != nil {
+			return err
+		}
+		all = append(all, page.Items...)
+		if len(page.Next) == 0 {
+			break
+		}
+		if more = most > 0 && len(all) >= most; more {
+			break
+		}
+		q.Set("behind", page.Next.String())
+	}
+	t := table{noun: "call", header: []string{"TIME", "METHOD", "SITE", "PATH", "PERSON", "CLIENT", "ADDRESS", "OUTCOME", "REF"}}
+	for i := range all {
+		c := &all[i]
+		cells := []string{
+			c.At.Local().Format("2006-01-02 15:04:05"), c.Method, c.Site, c.Path, cmp.Or(c.Username, c.PersonID), c.ClientID, c.IP,
+			c.Outcome(), c.Ref,
+		}
+		for n, cell := range cells {
+			cells[n] = cmp.Or(strings.Map(printable, cell), "-")
+		}
+		t.rows = append(t.rows, cells)
+	}
+	if more {
+		t.more = "There are more: use --limit."
+	}
+	return printResult(cmd, all, t.lines()...)
+}
