@@ -63,8 +63,15 @@ func TestAuditLog(t *testing.T) {
 		search string
 		want   int
 	}{
-		{"--client reports", 2}, {"--client other", 0}, {"--path /ord*", 1}, {"--path /ord", 0}, {"--ip 192.0.2.1", 0},
-		{"--site http://" + s.API, 2}, {"--since 1h", 2}, {"--until 1h", 0}, {"--limit 1", 1},
+		{"--client reports", 2},
+		{"--client other", 0},
+		{"--path /ord*", 1},
+		{"--path /ord", 0},
+		{"--ip 192.0.2.1", 0},
+		{"--site http://" + s.API, 2},
+		{"--since 1h", 2},
+		{"--until 1h", 0},
+		{"--limit 1", 1},
 	} {
 		if found := recorded(t, s, strings.Fields(c.search)...); len(found) != c.want {
 			t.Errorf("calls %s = %d, want %d", c.search, len(found), c.want)

@@ -41,6 +41,7 @@ func TestMistakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("XDG_DATA_HOME", t.TempDir()) // the storage that is the default may be there already
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".caddyfiletest")
 		t.Run(name, func(t *testing.T) {

@@ -155,7 +155,7 @@ func identityRooms(t *testing.T) []string {
 func identityRoutes(t *testing.T) []string {
 	t.Helper()
 	rooms := identityRooms(t)
-	sources := map[string]*source{"web": readSource(t, "../internal/web")}
+	sources := map[string]*source{"web": readSource(t, "../internal/web"), "dbsc": readSource(t, "../internal/dbsc")}
 	for _, dir := range rooms {
 		sources[filepath.Base(dir)] = readSource(t, dir)
 	}

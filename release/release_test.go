@@ -87,6 +87,10 @@ func TestSameBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sources = slices.DeleteFunc(sources, func(name string) bool { // the chart is no part of a release
+		info, err := os.Stat(name)
+		return err == nil && info.IsDir()
+	})
 	for _, source := range append(sources, "../go.sum", "../release/go.sum", "../CHANGELOG.md", "../LICENSE", "../README.md") {
 		raw, err := os.ReadFile(source)
 		copied, long := filepath.Join(tree, strings.TrimPrefix(source, "../")), time.Unix(1_500_000_000, 0)

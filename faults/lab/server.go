@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -117,7 +118,7 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// StartReady starts the process and returns how long it took until /healthz said 200.
+// StartReady starts the process and returns how long it took until /healthz said 200, and each site took connections.
 func (s *Server) StartReady(ctx context.Context) (time.Duration, error) {
 	begin := time.Now()
 	if err := s.Start(); err != nil {
@@ -128,7 +129,7 @@ func (s *Server) StartReady(ctx context.Context) (time.Duration, error) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if s.Healthy(ctx) {
+		if s.Healthy(ctx) && s.listens(ctx) {
 			return time.Since(begin), nil
 		}
 		select {
@@ -146,6 +147,18 @@ func (s *Server) Healthy(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	return s.Get(ctx, s.Issuer()+"/healthz").Status == http.StatusOK
+}
+
+// listens reports whether all sites take connections: Caddy opens one after the other.
+func (s *Server) listens(ctx context.Context) bool {
+	for _, port := range []int{s.Ports.API, s.Ports.Open, s.Ports.Wiki} {
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(s.Address, strconv.Itoa(port)))
+		if err != nil {
+			return false
+		}
+		c.Close() //nolint:errcheck // nothing was sent
+	}
+	return true
 }
 
 // PID returns the process id.
