@@ -171,10 +171,10 @@ func (d *Documents) redirects(all []string) (out []string) {
 	return out
 }
 
-// NameOf returns the name of a client as it is shown: on one line, and short enough that nothing else is pushed away.
-// otherwise is for a client that says none.
+// NameOf returns the name of a client as it is shown: on one line, without what shows nothing, and short enough that
+// nothing else is pushed away. otherwise is for a client that says none.
 func NameOf(name, otherwise string) string {
-	name = strings.Join(strings.Fields(audit.Clean(name)), " ")
+	name = strings.Join(strings.Fields(authn.Visible(audit.Clean(name))), " ")
 	if name == "" {
 		return otherwise
 	}

@@ -19,7 +19,7 @@ import (
 const cursorRedirect = "cursor://anysphere.cursor-mcp/oauth/callback"
 
 // cursorMetadata is the request of a real client: three redirect URIs, of which it needs all.
-const cursorMetadata = `{"client_name":"Cursor","redirect_uris":["` + cursorRedirect + `","https://www.cursor.com/agents/mcp/oauth/callback","http://localhost:8787/callback"],
+const cursorMetadata = `{"client_name":"Cur\u200bsor","redirect_uris":["` + cursorRedirect + `","https://www.cursor.com/agents/mcp/oauth/callback","http://localhost:8787/callback"],
 "grant_types":["authorization_code","refresh_token","urn:ietf:params:oauth:grant-type:device_code"],"response_types":["code"],"token_endpoint_auth_method":"none",
 "application_type":"native","software_id":"x","contacts":["a@b.example"],"client_secret":"mine","client_id":"mine","disabled":false,"consent":"off"}`
 
