@@ -141,7 +141,11 @@ func (s *Storage) Place() string { return s.place }
 
 // Advice says what the configuration leaves open, and what to write. Empty: nothing.
 func (s *Storage) Advice() (reason, mend string) {
-	if !s.opt.LacksMode() {
+	switch {
+	case s.opt.FallsBack():
+		return name + ": the URL goes on without TLS where the database speaks none, so someone in between can read and change everything",
+			"write sslmode=verify-full into the URL, or sslmode=disable if no one else can read what is sent"
+	case !s.opt.LacksMode():
 		return "", ""
 	}
 	return name + ": the URL does not say how the database proves that it is the right one, so it must have a certificate of its host's name",

@@ -127,6 +127,7 @@ func TestURLWithoutAMode(t *testing.T) {
 		"postgres://a:secret@db.example.com/c":                     "sslmode=verify-full",
 		"postgres://a:secret@db.example.com/c?sslmode=verify-full": "",
 		"postgres://a:secret@db.example.com/c?sslmode=disable":     "",
+		"postgres://a:secret@db.example.com/c?sslmode=prefer":      "or sslmode=disable",
 		"postgres://a:secret@localhost/c":                          "",
 	} {
 		s, err := read(t, "postgres "+url)

@@ -87,6 +87,24 @@ func (o Options) LacksMode() bool {
 	return false
 }
 
+// FallsBack reports whether a URL leads to another machine and goes on without TLS where that speaks none, as
+// sslmode=prefer and allow do. Someone in between decides then.
+func (o Options) FallsBack() bool {
+	for _, text := range [...]string{o.URL, o.DirectURL} {
+		config, err := parseURL(text)
+		if err != nil {
+			continue
+		}
+		all := slices.DeleteFunc(append(config.Fallbacks, &pgconn.FallbackConfig{Host: config.Host, TLSConfig: config.TLSConfig}),
+			func(f *pgconn.FallbackConfig) bool { return !remote(f) })
+		plain := func(f *pgconn.FallbackConfig) bool { return f.TLSConfig == nil }
+		if slices.ContainsFunc(all, plain) && slices.ContainsFunc(all, func(f *pgconn.FallbackConfig) bool { return !plain(f) }) {
+			return true
+		}
+	}
+	return false
+}
+
 func remote(f *pgconn.FallbackConfig) bool { return !local(f.Host) }
 
 // local reports whether a host is this machine, so no one else can read what is sent.

@@ -15,6 +15,7 @@ func TestModeOfTLS(t *testing.T) {
 		url, env      string
 		verified, any bool // what is tried: hosts that prove their name; others too
 		lacks         bool
+		fallsBack     bool
 	}{
 		"another machine":               {url: "postgres://a:b@db.example.com/c", verified: true, lacks: true},
 		"its address":                   {url: "postgres://a:b@192.0.2.7:5432/c", verified: true, lacks: true},
@@ -32,7 +33,10 @@ func TestModeOfTLS(t *testing.T) {
 		"this machine by IPv6":          {url: "postgres://a:b@[::1]:5432/c", any: true},
 		"a socket":                      {url: "postgres://a:b@/c?host=/run/postgresql", any: true},
 		"no TLS, as the URL says":       {url: "postgres://a:b@db.example.com/c?sslmode=disable", any: true},
-		"prefer, as the URL says":       {url: "postgres://a:b@db.example.com/c?sslmode=prefer", any: true},
+		"prefer, as the URL says":       {url: "postgres://a:b@db.example.com/c?sslmode=prefer", any: true, fallsBack: true},
+		"allow, as the URL says":        {url: "postgres://a:b@db.example.com/c?sslmode=allow", any: true, fallsBack: true},
+		"prefer at this machine":        {url: "postgres://a:b@localhost/c?sslmode=prefer", any: true},
+		"require":                       {url: "postgres://a:b@db.example.com/c?sslmode=require", any: true},
 		"verify-full":                   {url: "postgres://a:b@db.example.com/c?sslmode=verify-full", verified: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,6 +56,9 @@ func TestModeOfTLS(t *testing.T) {
 			}
 			if lacks := (Options{URL: tc.url}).LacksMode(); lacks != tc.lacks {
 				t.Errorf("LacksMode = %t, want %t", lacks, tc.lacks)
+			}
+			if falls := (Options{URL: tc.url}).FallsBack(); falls != tc.fallsBack {
+				t.Errorf("FallsBack = %t, want %t", falls, tc.fallsBack)
 			}
 			if lacks := (Options{URL: "postgres://a:b@localhost/c", DirectURL: tc.url}).LacksMode(); lacks != tc.lacks {
 				t.Errorf("LacksMode of direct_url = %t, want %t", lacks, tc.lacks)
