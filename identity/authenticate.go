@@ -113,7 +113,7 @@ func (s *Service) checkAssurance(a *authentication, result *authn.Result) error 
 	if err != nil || is >= need {
 		return err
 	}
-	cause := fmt.Errorf("identity assurance level wanted: %d; there: %d", need, is)
+	cause := fmt.Errorf("needs identity assurance level %d; has %d", need, is)
 	s.Front.Refuse(a.q, denial.Refusal{
 		Where: denial.SignIn, Reason: denial.AssuranceTooLow, PersonID: result.Subject,
 		ClientID: a.demand.Client.ID, Provider: result.Provider,

@@ -101,7 +101,7 @@ func (c *Console) findRefusal(v *layout.Visit, _ web.Words, q string) (web.Conso
 	part.Table.Rows = []web.TableRow{{URL: sites.RefusalPath(ref), Cells: []web.Cell{
 		{Name: strings.TrimSpace(f.Method + " " + f.Site + f.Path), Note: ref},
 		{Text: web.Say("console.time", "time", f.At)},
-		{Name: f.Reason.Why()},
+		{Name: f.Why()},
 	}}}
 	return part, nil
 }

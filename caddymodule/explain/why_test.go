@@ -44,8 +44,8 @@ func TestWhyOfASite(t *testing.T) {
 	out := w.Run("", "why", strings.ToLower(ref))
 	for _, want := range []string{
 		"guest@example.com (person ",
-		"was refused GET " + strings.TrimPrefix(w.Wiki, "http://") + "/reports: not in a required group",
-		"wanted: staff; there: guests", "Add the person",
+		"was refused GET " + strings.TrimPrefix(w.Wiki, "http://") + "/reports: needs the group staff; has guests.",
+		"Add the person",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("why %s = %s, want %q in it", ref, out, want)
@@ -198,7 +198,7 @@ func TestWhyOfAClient(t *testing.T) {
 			[]string{`"client_id":"reports"`, `"error":"invalid_client"`},
 		},
 		{
-			"scope", "scope_not_allowed", "scopes wanted: everything",
+			"scope", "scope_not_allowed", "asked for everything",
 			func() (int, string) { return token("reports", servertest.TestSecret, grant) },
 			[]string{`"client_id":"reports"`, `"wanted_scopes":["everything"]`},
 		},

@@ -255,7 +255,7 @@ func (p *Protect) assuranceText(g *requestState) string {
 	if g.who != nil {
 		is = g.who.Assurance(p.now())
 	}
-	return fmt.Sprintf("identity assurance level wanted: %d; there: %d", p.demandOf(g).assurance, is)
+	return fmt.Sprintf("needs identity assurance level %d; has %d", p.demandOf(g).assurance, is)
 }
 
 func writeRefusal(w http.ResponseWriter, r *http.Request, f refusal, ref string) {

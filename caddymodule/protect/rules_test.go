@@ -303,7 +303,7 @@ func TestAssuranceOfSites(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(log), `"reason":"identity_assurance_too_low"`) ||
-		!strings.Contains(string(log), "identity assurance level wanted: 2; there: 1") {
+		!strings.Contains(string(log), "needs identity assurance level 2; has 1") {
 		t.Error("the log does not say what was lacking")
 	}
 }

@@ -116,7 +116,7 @@ func TestConsoleExplainsSites(t *testing.T) {
 	see("/admin/sites", `href="/admin/sites/`+host+`"`, "login · groups staff", strings.TrimPrefix(w.Shop, "http://"))
 	see("/admin/sites/"+host, "groups staff", "Caddyfile:", `href="/admin/refusals/`+ref+`"`, w.Wiki)
 	see("/admin/refusals?person=guest@example.com", `href="/admin/refusals/`+ref+`"`)
-	see("/admin/refusals/"+ref, "not in a required group", "guest@example.com", "protect at Caddyfile:")
+	see("/admin/refusals/"+ref, "needs the group staff; has guests", "guest@example.com", "protect at Caddyfile:")
 	ask := "/admin/sites/explain?" + url.Values{"url": {w.Wiki + "/reports"}, "person": {"demo@example.com"}}.Encode()
 	see(ask, "Allowed", "Remote-User", "reverse_proxy")
 	see(strings.Replace(ask, "demo", "guest", 1), "Refused", "not in a required group")

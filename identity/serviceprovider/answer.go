@@ -215,7 +215,7 @@ func (m *member) may(p *subject, now time.Time) (denial.Reason, error) {
 	case !p.Active:
 		return denial.PersonBlocked, errors.New("the person is not active")
 	case p.Assurance.Level(now) < m.Assurance:
-		return denial.AssuranceTooLow, fmt.Errorf("identity assurance level wanted: %d; there: %d", m.Assurance, p.Assurance.Level(now))
+		return denial.AssuranceTooLow, fmt.Errorf("needs identity assurance level %d; has %d", m.Assurance, p.Assurance.Level(now))
 	case len(m.Groups) > 0 && !slices.ContainsFunc(m.Groups, func(g string) bool { return slices.Contains(p.Groups, g) }):
 		return denial.GroupMissing, errors.New("the person is not in any of the groups of the service provider")
 	}

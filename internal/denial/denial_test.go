@@ -73,8 +73,8 @@ func TestWhy(t *testing.T) {
 	if err != nil || got.Username != "demo@example.com" || !got.At.Equal(r.time) {
 		t.Fatalf("Find(%q) = %+v, %v, want the refusal", ref, got, err)
 	}
-	const want = "demo@example.com (person p1) was refused GET wiki.example.com/reports: not in a required group " +
-		"(groups wanted: staff, admins; there: guests)."
+	const want = "demo@example.com (person p1) was refused GET wiki.example.com/reports: needs one of the groups staff, admins; " +
+		"has guests."
 	if s := got.Sentence(); s != want {
 		t.Errorf("Sentence() =\n%s, want\n%s", s, want)
 	}
@@ -334,14 +334,14 @@ func TestSentences(t *testing.T) {
 		},
 		{
 			Refusal{Where: StepUp, Reason: NoSecondFactor, PersonID: "p1", WantedLevel: 3, Level: 1},
-			"person p1 was refused a stronger sign-in: the account has no method that reaches the required level (level wanted: 3; there: 1).",
+			"person p1 was refused a stronger sign-in: the account has no method that reaches the required level (needs level 3; has 1).",
 		},
 		{
 			Refusal{
 				Where: Site, Reason: ScopeMissing, Method: "GET", Site: "api.example.com", Path: "/", ClientID: "reports",
 				WantedScopes: []string{"orders.read"},
 			},
-			"client reports was refused GET api.example.com/: the access token lacks a scope that the site requires (scopes wanted: orders.read; there: none).",
+			"client reports was refused GET api.example.com/: the access token lacks a scope that the site requires (needs orders.read; has none).",
 		},
 	} {
 		if got := tt.f.Sentence(); got != tt.want {

@@ -8,7 +8,7 @@ import (
 
 // Sentence says who was refused what, and why.
 func (f *Refusal) Sentence() string {
-	s := f.who() + " was refused " + f.what() + ": " + f.Reason.Why()
+	s := f.who() + " was refused " + f.what() + ": " + f.Why()
 	if facts := f.facts(); facts != "" {
 		s += " (" + facts + ")"
 	}
@@ -48,24 +48,38 @@ func by(word, value string) string {
 	return word + value
 }
 
-// facts returns the requirements of the request, and how far they were met.
+// Why is the reason as a clause. It names the groups where a group is what is missing.
+func (f *Refusal) Why() string {
+	switch {
+	case f.Reason != GroupMissing || len(f.WantedGroups) == 0:
+		return f.Reason.Why()
+	case len(f.WantedGroups) == 1:
+		return "needs the group " + f.WantedGroups[0] + "; has " + orNone(f.Groups)
+	}
+	return "needs one of the groups " + strings.Join(f.WantedGroups, ", ") + "; has " + orNone(f.Groups)
+}
+
+func orNone(names []string) string { return cmp.Or(strings.Join(names, ", "), "none") }
+
+// facts returns the requirements of the request that the reason does not name, and how far they were met.
 func (f *Refusal) facts() string {
 	var out []string
-	pair := func(name string, wanted, actual []string, show bool) {
-		if len(wanted) > 0 && show {
-			out = append(out, fmt.Sprintf("%s wanted: %s; there: %s", name, strings.Join(wanted, ", "), cmp.Or(strings.Join(actual, ", "), "none")))
+	if scopes := strings.Join(f.WantedScopes, ", "); scopes != "" {
+		switch f.Reason {
+		case ScopeMissing:
+			out = append(out, "needs "+scopes+"; has "+orNone(f.Scopes))
+		case ScopeNotAllowed:
+			out = append(out, "asked for "+scopes)
 		}
 	}
-	pair("groups", f.WantedGroups, f.Groups, f.Reason == GroupMissing)
-	pair("scopes", f.WantedScopes, f.Scopes, f.Reason == ScopeMissing || f.Reason == ScopeNotAllowed)
 	if f.Reason == LevelTooLow || f.Reason == NoSecondFactor {
-		out = append(out, fmt.Sprintf("level wanted: %d; there: %d", f.WantedLevel, f.Level))
+		out = append(out, fmt.Sprintf("needs level %d; has %d", f.WantedLevel, f.Level))
 	}
 	if f.RedirectHost != "" && f.Reason == RedirectURI {
 		out = append(out, "its host is "+f.RedirectHost)
 	}
 	if f.RedirectURI != "" && f.Reason == RedirectURI {
-		out = append(out, "sent: "+f.RedirectURI, "registered: "+cmp.Or(strings.Join(f.Registered, ", "), "none"))
+		out = append(out, "sent: "+f.RedirectURI, "registered: "+orNone(f.Registered))
 	}
 	if f.Detail != "" && !strings.EqualFold(f.Detail, f.Reason.Why()) {
 		out = append(out, f.Detail)

@@ -123,7 +123,7 @@ func (g *gateway) refusalTable(list []denial.Refusal, at bool) *web.Table {
 		}
 		t.Rows = append(t.Rows, web.TableRow{
 			URL:   RefusalPath(f.Ref),
-			Cells: []web.Cell{what, {Text: web.Say("console.time", "time", f.At)}, whoCell(f), {Name: f.Reason.Why(), Note: f.Detail}},
+			Cells: []web.Cell{what, {Text: web.Say("console.time", "time", f.At)}, whoCell(f), {Name: f.Why(), Note: f.Detail}},
 		})
 	}
 	return t
@@ -218,7 +218,7 @@ func (g *gateway) showRefusal(v *layout.Visit) (*web.Console, error) {
 		return nil, err
 	}
 	facts := []web.ConsoleFact{
-		{Label: "console.field.why", Cells: []web.Cell{{Name: f.Reason.Why(), Note: f.Detail}}},
+		{Label: "console.field.why", Cells: []web.Cell{{Name: f.Why(), Note: f.Detail}}},
 		{Label: "console.column.fix", Cells: []web.Cell{{Name: f.Reason.Fix()}}},
 		{Label: "console.column.person", Cells: []web.Cell{whoCell(&f)}},
 		{Label: "console.column.time", Cells: []web.Cell{{Text: web.Say("console.time", "time", f.At)}}},
