@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	visitors  = 16                                    // visitors who try the providers all the time
-	passwords = 4                                     // persons who sign in by password meanwhile
-	patience  = 5*time.Second + 1500*time.Millisecond // 5 s, and a margin for a busy machine
+	visitors  = 16                            // visitors who try the providers all the time
+	passwords = 4                             // persons who sign in by password meanwhile
+	patience  = 5*time.Second + 4*time.Second // 5 s, and a margin for a busy machine
 )
 
 // providersDown is F18: external identity providers of every kind that are down, slow, flapping or answer garbage show
