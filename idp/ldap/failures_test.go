@@ -420,7 +420,7 @@ func manySignIns(t *testing.T, cfg ldap.Config, made func() int) time.Duration {
 	}
 	all.Wait()
 	took := time.Since(began)
-	if n := made(); n > cfg.Pool {
+	if n := made(); n > cfg.Pool+1 { // one that breaks is replaced
 		t.Errorf("%d connections were made, want %d", n, cfg.Pool)
 	}
 	p.Close()
