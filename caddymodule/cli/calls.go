@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/adminapi"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/calllog"
 )
 
@@ -64,37 +63,21 @@ Calls of sites with "audit" alone are events: events list --type call.CallPassed
 }
 
 func listCalls(cmd *cobra.Command, q url.Values, most int) error {
-	all, more := []calllog.Found{}, false
-	for {
-		size := adminapi.MaxPersons
-		if most > 0 {
-			size = min(size, most-len(all))
-		}
-		q.Set("limit", strconv.Itoa(size))
+	all, more, err := readAll(most, func(limit int, behind audit.Cursor) ([]calllog.Found, audit.Cursor, error) {
 		var page adminapi.CallsPage
-		if err := call(cmd, "/calls?"+q.Encode(), nil, &page); err != nil {
-			return err
-		}
-		all = append(all, page.Items...)
-		if len(page.Next) == 0 {
-			break
-		}
-		if more = most > 0 && len(all) >= most; more {
-			break
-		}
-		q.Set("behind", page.Next.String())
+		err := call(cmd, "/calls?"+pageOf(q, limit, behind), nil, &page)
+		return page.Items, page.Next, err
+	})
+	if err != nil {
+		return err
 	}
 	t := table{noun: "call", header: []string{"TIME", "METHOD", "SITE", "PATH", "PERSON", "CLIENT", "ADDRESS", "OUTCOME", "REF"}}
 	for i := range all {
 		c := &all[i]
-		cells := []string{
+		t.rows = append(t.rows, printed([]string{
 			c.At.Local().Format("2006-01-02 15:04:05"), c.Method, c.Site, c.Path, cmp.Or(c.Username, c.PersonID), c.ClientID, c.IP,
 			c.Outcome(), c.Ref,
-		}
-		for n, cell := range cells {
-			cells[n] = cmp.Or(strings.Map(printable, cell), "-")
-		}
-		t.rows = append(t.rows, cells)
+		}))
 	}
 	if more {
 		t.more = "There are more: use --limit."

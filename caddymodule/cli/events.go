@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/adminapi"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
 func eventCommands() *cobra.Command {
@@ -125,26 +126,47 @@ func parseTime(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is not a time: write 2026-01-31, 2026-01-31T12:00:00Z, today, yesterday, 24h or 7d", text)
 }
 
-func listEvents(cmd *cobra.Command, q url.Values, most int) error {
-	all, more := []adminapi.EventInfo{}, false
+// readAll reads the pages of a list until it has most items, or all if most is 0. more: there are others
+func readAll[T any](most int, read func(limit int, behind audit.Cursor) ([]T, audit.Cursor, error)) (all []T, more bool, err error) {
+	all = []T{}
+	var behind audit.Cursor
 	for {
 		size := adminapi.MaxPersons
 		if most > 0 {
 			size = min(size, most-len(all))
 		}
-		q.Set("limit", strconv.Itoa(size))
+		items, next, err := read(size, behind)
+		if err != nil {
+			return nil, false, err
+		}
+		all = append(all, items...)
+		if len(next) == 0 {
+			return all, false, nil
+		}
+		if most > 0 && len(all) >= most {
+			return all, true, nil
+		}
+		behind = next
+	}
+}
+
+// pageOf is a query with the size of a page and where it begins.
+func pageOf(q url.Values, limit int, behind audit.Cursor) string {
+	q.Set("limit", strconv.Itoa(limit))
+	if len(behind) > 0 {
+		q.Set("behind", behind.String())
+	}
+	return q.Encode()
+}
+
+func listEvents(cmd *cobra.Command, q url.Values, most int) error {
+	all, more, err := readAll(most, func(limit int, behind audit.Cursor) ([]adminapi.EventInfo, audit.Cursor, error) {
 		var page adminapi.EventsPage
-		if err := call(cmd, "/events?"+q.Encode(), nil, &page); err != nil {
-			return err
-		}
-		all = append(all, page.Items...)
-		if len(page.Next) == 0 {
-			break
-		}
-		if more = most > 0 && len(all) >= most; more {
-			break
-		}
-		q.Set("behind", page.Next.String())
+		err := call(cmd, "/events?"+pageOf(q, limit, behind), nil, &page)
+		return page.Items, page.Next, err
+	})
+	if err != nil {
+		return err
 	}
 	t := table{noun: "event", header: []string{"TIME", "EVENT", "PERSON", "BY", "CLIENT", "ADDRESS", "REASON"}}
 	for i := range all {
@@ -162,6 +184,11 @@ func eventCells(e *adminapi.EventInfo) []string {
 		time.UnixMilli(e.Occurred).Format("2006-01-02 15:04:05"), e.EventName, cmp.Or(e.Username, e.PersonID), e.EventAgentUser,
 		e.ClientID, e.ClientIP, e.Reason,
 	}
+	return printed(cells)
+}
+
+// printed makes cells safe to print, and shows those that are empty.
+func printed(cells []string) []string {
 	for i, c := range cells {
 		cells[i] = cmp.Or(strings.Map(printable, c), "-")
 	}
