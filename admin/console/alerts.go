@@ -387,14 +387,8 @@ func (c *Console) testAlert(v *layout.Visit, _ url.Values) (layout.Result, error
 }
 
 func (c *Console) pauseAlert(on bool) func(*layout.Visit, url.Values) (layout.Result, error) {
-	back := "pause-alert"
-	if on {
-		back = "resume-alert"
-	}
-	return func(v *layout.Visit, _ url.Values) (out layout.Result, err error) {
-		if shownAlert(v).Paused != on {
-			out.Undo = &layout.Undo{Act: back}
-		}
+	return func(v *layout.Visit, _ url.Values) (layout.Result, error) {
+		out := layout.Switched(shownAlert(v).Paused, on, "pause-alert", "resume-alert")
 		return out, alertProblem(c.Alerts.Pause(v.Context(), shownAlert(v).ID, on, by(v)))
 	}
 }

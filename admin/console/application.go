@@ -188,14 +188,8 @@ func (c *Console) endOld(v *layout.Visit, _ url.Values) (layout.Result, error) {
 }
 
 func (c *Console) disable(to bool) func(*layout.Visit, url.Values) (layout.Result, error) {
-	back := "disable"
-	if to {
-		back = "enable"
-	}
-	return func(v *layout.Visit, _ url.Values) (out layout.Result, err error) {
-		if shownClient(v).Disabled != to {
-			out.Undo = &layout.Undo{Act: back}
-		}
+	return func(v *layout.Visit, _ url.Values) (layout.Result, error) {
+		out := layout.Switched(shownClient(v).Disabled, to, "disable", "enable")
 		return out, c.Clients.Change(v.Context(), shownClient(v).ID, "disabled", v.Actor(), func(n *client.Client) error {
 			n.Disabled = to
 			return nil

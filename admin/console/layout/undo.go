@@ -24,6 +24,18 @@ type Undo struct {
 	Values url.Values
 }
 
+// Switched is the result of a switch that was in one state and is in another. The act on or off undoes it; nothing does
+// if nothing has changed.
+func Switched(was, is bool, on, off string) Result {
+	switch {
+	case was == is:
+		return Result{}
+	case is:
+		return Result{Undo: &Undo{Act: off}}
+	}
+	return Result{Undo: &Undo{Act: on}}
+}
+
 // keepUndo stores what undoes the act of the visit, in place of what would have undone the one before. nil: nothing
 func (f *Frame) keepUndo(v *Visit, u *Undo) error {
 	return f.Store.Update(v.Context(), func(tx storage.Tx) error {

@@ -213,14 +213,8 @@ func (s *setup) edit(v *layout.Visit, fn func(list []settings.LoginMethod, at in
 }
 
 func (s *setup) switchProvider(on bool) func(*layout.Visit, url.Values) (layout.Result, error) {
-	back := "enable-provider"
-	if on {
-		back = "disable-provider"
-	}
-	return func(v *layout.Visit, _ url.Values) (out layout.Result, err error) {
-		if providerOf(v).Enabled != on {
-			out.Undo = &layout.Undo{Act: back}
-		}
+	return func(v *layout.Visit, _ url.Values) (layout.Result, error) {
+		out := layout.Switched(providerOf(v).Enabled, on, "enable-provider", "disable-provider")
 		return out, s.edit(v, func(list []settings.LoginMethod, at int) []settings.LoginMethod {
 			list[at].Enabled = on
 			return list
