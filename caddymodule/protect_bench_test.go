@@ -42,6 +42,31 @@ func cpuTime(b *testing.B) int64 {
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
+// loaded runs a Caddyfile with one server until the benchmark ends.
+func loaded(b *testing.B, config string) (server *caddyhttp.Server) {
+	b.Helper()
+	raw, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(config), map[string]any{"filename": "Caddyfile"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := caddy.Load(raw, true); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := caddy.Stop(); err != nil {
+			b.Error(err)
+		}
+	})
+	app, err := caddy.ActiveContext().App("http")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, s := range app.(*caddyhttp.App).Servers { //nolint:forcetypeassert // it is Caddy's own
+		server = s
+	}
+	return server
+}
+
 // BenchmarkProtect measures what protect adds to a site: the same Caddy, the same handler behind it, records on disk,
 // no network.
 func BenchmarkProtect(b *testing.B) {
@@ -110,26 +135,7 @@ http://127.0.0.1:0 {
 	respond ok
 }
 `, filepath.Join(b.TempDir(), "store"), servertest.TestSecret, servertest.TestSecret, servertest.TestPassword, elsewhere.URL, servertest.TestSecret)
-	raw, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(config), map[string]any{"filename": "Caddyfile"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := caddy.Load(raw, true); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		if err := caddy.Stop(); err != nil {
-			b.Error(err)
-		}
-	})
-	app, err := caddy.ActiveContext().App("http")
-	if err != nil {
-		b.Fatal(err)
-	}
-	var server *caddyhttp.Server
-	for _, s := range app.(*caddyhttp.App).Servers { //nolint:forcetypeassert // it is Caddy's own
-		server = s
-	}
+	server := loaded(b, config)
 
 	key := dpoptest.NewKey(b)
 	token := func(client string, form url.Values, proofs ...string) string {

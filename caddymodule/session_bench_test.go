@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
@@ -132,26 +130,7 @@ http://auth.example.com:0, http://wiki.example.com:0 {
 	}
 }
 `, filepath.Join(b.TempDir(), "store"), servertest.TestPassword)
-	raw, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(config), map[string]any{"filename": "Caddyfile"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := caddy.Load(raw, true); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		if err := caddy.Stop(); err != nil {
-			b.Error(err)
-		}
-	})
-	app, err := caddy.ActiveContext().App("http")
-	if err != nil {
-		b.Fatal(err)
-	}
-	var server *caddyhttp.Server
-	for _, s := range app.(*caddyhttp.App).Servers { //nolint:forcetypeassert // it is Caddy's own
-		server = s
-	}
+	server := loaded(b, config)
 	const site = "https://wiki.example.com"
 	visit := func(bound bool) string {
 		v := &browser{b: b, server: server, cookies: map[string]map[string]string{}}
