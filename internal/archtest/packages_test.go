@@ -3,6 +3,7 @@ package archtest
 import (
 	"go/ast"
 	"go/types"
+	"os/exec"
 	"path"
 	"slices"
 	"strings"
@@ -65,6 +66,22 @@ func TestTopLevel(t *testing.T) {
 			t.Errorf("%s is at the top of the tree and not in topLevel", name)
 		}
 		seen[name] = true
+	}
+}
+
+// TestNoLinks: the tree has no symbolic links, which lead elsewhere on another machine.
+func TestNoLinks(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), "git", "ls-files", "--stage")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if strings.HasPrefix(line, "120000 ") {
+			t.Errorf("a symbolic link: %s", line)
+		}
 	}
 }
 
