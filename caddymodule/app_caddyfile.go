@@ -23,6 +23,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/roles"
 	"github.com/gatehouse-id/gatehouse/caddymodule/serviceprovider"
 	"github.com/gatehouse-id/gatehouse/identity/api"
+	"github.com/gatehouse-id/gatehouse/identity/passkey"
 )
 
 func init() {
@@ -279,6 +280,9 @@ func (i *Identity) readBlock(d *caddyfile.Dispenser, places caddyfileutil.Places
 		"common_passwords": caddyfileutil.Value(&i.CommonPasswords, checkOnOff),
 		"second_factor":    caddyfileutil.Value(&i.SecondFactor, caddyfileutil.CheckSecondFactor),
 		"device_bound":     caddyfileutil.Value(&i.DeviceBound, checkOnOff),
+		"passkey_rp_id":    caddyfileutil.Value(&i.PasskeyRPID, passkey.CheckRPID),
+		"passkey_origins":  caddyfileutil.Values(&i.PasskeyOrigins, passkey.CheckOrigin),
+		"passkey_upgrade":  caddyfileutil.Value(&i.PasskeyUpgrade, checkOnOff),
 		"usernames":        caddyfileutil.Value(&i.Usernames, checkUsernames),
 
 		"scim_verifies_emails": caddyfileutil.Values(&i.SCIMVerifiesEmails, nil),

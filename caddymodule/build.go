@@ -126,9 +126,14 @@ func (a *App) buildIdentity(r *caddyfileutil.Resolver) identity.Config {
 			r.Fail("identity: session %s: %s is too short: sign-ins last at least a minute", s.option, s.lasts)
 		}
 	}
+	cfg.Passkeys = passkey.Config{
+		RPID:      r.Plain("identity: passkey_rp_id", i.PasskeyRPID, passkey.CheckRPID),
+		Related:   r.List("identity: passkey_origins", i.PasskeyOrigins, passkey.CheckOrigin),
+		NoUpgrade: r.Plain("identity: passkey_upgrade", i.PasskeyUpgrade, checkOnOff) == "off",
+	}
 	switch r.Plain("identity: passkeys", i.Passkeys, checkOnOff) {
 	case "off":
-		cfg.NoPasskeys = true
+		cfg.Passkeys.Off = true
 	case "on":
 		if cfg.Issuer != "" && !passkey.Possible(cfg.Issuer) {
 			r.Fail("identity: passkeys: browsers allow them for an https issuer with a host name of several parts and for localhost: change the issuer, or leave passkeys out")

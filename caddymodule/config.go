@@ -55,6 +55,14 @@ type Identity struct {
 	// Whether people can sign in with passkeys: on or off. Default: on where browsers allow them, which is for an https
 	// issuer with a host name of several parts, and for localhost.
 	Passkeys string `json:"passkeys,omitempty"`
+	// The host name that the passkeys of people belong to, such as that of an issuer that has moved. Default: the host of
+	// the issuer.
+	PasskeyRPID string `json:"passkey_rp_id,omitempty"`
+	// The other origins whose pages browsers let use the passkeys of this host. Default: none.
+	PasskeyOrigins []string `json:"passkey_origins,omitempty"`
+	// Whether people get a passkey after a sign-in with a password, where their browser makes one without a question: on
+	// or off. Default: on.
+	PasskeyUpgrade string `json:"passkey_upgrade,omitempty"`
 	// When a sign-in needs a second step: when_set_up, always or on_demand. The setting step_up.second_factor and
 	// applications can say otherwise. Default: when_set_up.
 	SecondFactor string `json:"second_factor,omitempty"`

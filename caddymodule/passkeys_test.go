@@ -1,44 +1,49 @@
 package caddymodule_test
 
 import (
-	"io"
 	"net/http"
-	"net/http/cookiejar"
 	"strings"
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
 )
 
-// TestPasskeys: the sign-in page offers passkeys where browsers allow them, unless the Caddyfile switches them off.
-func TestPasskeys(t *testing.T) {
-	s := servertest.Configured(t, "")
-	page := func() string {
-		t.Helper()
-		s.Transport.CloseIdleConnections()
-		jar, err := cookiejar.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := (&http.Client{Transport: servertest.Patient{Transport: s.Transport}, Jar: jar}).Do(s.Request(http.MethodGet,
-			s.Issuer()+"/sign-in", nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), `name="password"`) {
-			t.Fatalf("the sign-in page: %d, %v\n%s", resp.StatusCode, err, body)
-		}
-		return string(body)
-	}
+// TestPasskeyOptions: the options of passkeys change what browsers are asked and told.
+func TestPasskeyOptions(t *testing.T) {
+	s := servertest.NewServer(t)
 	s.MustLoad()
-	if !strings.Contains(page(), "data-passkey") {
-		t.Errorf("%s offers no passkeys", s.Issuer())
+	page := s.SignInPage()
+	if !strings.Contains(page, `name="upgrade"`) || !strings.Contains(page, "rpId&#34;:&#34;localhost") {
+		t.Errorf("without options the sign-in page is:\n%s", page)
 	}
-	s.InIdentity = "passkeys off"
+	if res, body := s.Get("/.well-known/webauthn"); res.StatusCode != http.StatusNotFound {
+		t.Errorf("GET /.well-known/webauthn = %d %s, want 404", res.StatusCode, body)
+	}
+	s.InIdentity = "passkey_upgrade off\npasskey_rp_id old.example.com\npasskey_origins https://login.example.org"
 	s.MustLoad()
-	if strings.Contains(page(), "asskey") {
-		t.Error("passkeys are off, and the page offers them")
+	page = s.SignInPage()
+	if strings.Contains(page, `name="upgrade"`) || !strings.Contains(page, "rpId&#34;:&#34;old.example.com") {
+		t.Errorf("with options the sign-in page is:\n%s", page)
+	}
+	if _, body := s.Get("/.well-known/webauthn"); body != `{"origins":["`+s.Issuer()+`","https://login.example.org"]}` {
+		t.Errorf("GET /.well-known/webauthn = %s", body)
+	}
+	for in, want := range map[string]string{
+		"passkey_rp_id 127.0.0.1":                    `"127.0.0.1" is no host name`,
+		"passkey_rp_id https://old.example.com":      "is no host name",
+		"passkey_origins login.example.org":          `"login.example.org" is no origin: write https://`,
+		"passkey_origins https://login.example.org/": "without a path",
+		"passkey_origins https://*.example.org":      "is no origin",
+		"passkey_origins https://a.org https://b.org https://c.org https://d.org https://e.org https://f.org": "browsers read at most",
+		"passkey_upgrade maybe": "want one of: on, off",
+	} {
+		s.InIdentity = in
+		_, err := servertest.Adapt(t, s.Caddyfile())
+		if err == nil {
+			err = s.Load()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", in, err, want)
+		}
 	}
 }

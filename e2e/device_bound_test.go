@@ -18,11 +18,33 @@ import (
 // startBound starts a server with device-bound sessions: an issuer and a wiki over https.
 func startBound(t *testing.T) (s *server, port int) {
 	t.Helper()
+	s, port = startSecure(t, "device_bound on", func(s *server) string {
+		return fmt.Sprintf(`
+wiki.example.com {
+	tls %[1]s/cert.pem %[1]s/key.pem
+	protect {
+		login
+		allow {
+			match path /payroll
+			need device_bound
+		}
+		allow
+	}
+	reverse_proxy %[2]s
+}
+`, s.dir, s.Echo)
+	})
+	s.Wiki = "https://wiki.example.com"
+	return s, port
+}
+
+// startSecure starts a server with an issuer over https, these options of identity, and these sites.
+func startSecure(t *testing.T, identity string, sites func(s *server) string) (s *server, port int) {
+	t.Helper()
 	s = &server{
 		t: t, dir: t.TempDir(), secrets: map[string]string{}, Echo: application(t), Password: random(12),
 		Issuer: "https://auth.example.com",
 	}
-	s.Wiki = "https://wiki.example.com"
 	pool := certify(t, s.dir)
 	ports := freePorts(t, 2)
 	s.write(fmt.Sprintf(`{
@@ -37,7 +59,7 @@ func startBound(t *testing.T) (s *server, port int) {
 		issuer %s
 		storage badger %[4]s/data
 		identity {
-			device_bound on
+			%[6]s
 			password_hash {
 				memory 8MiB
 				iterations 1
@@ -53,20 +75,7 @@ auth.example.com {
 	tls %[4]s/cert.pem %[4]s/key.pem
 	gatehouse
 }
-
-wiki.example.com {
-	tls %[4]s/cert.pem %[4]s/key.pem
-	protect {
-		login
-		allow {
-			match path /payroll
-			need device_bound
-		}
-		allow
-	}
-	reverse_proxy %[6]s
-}
-`, ports[0], ports[1], s.Issuer, s.dir, person, s.Echo))
+%[7]s`, ports[0], ports[1], s.Issuer, s.dir, person, identity, sites(s)))
 	s.secret("password", s.Password)
 	s.run(filepath.Join(s.dir, "Caddyfile"), s.dir, "TEST_PASSWORD="+s.Password)
 	s.until(t, &http.Client{Transport: &http.Transport{
@@ -109,7 +118,7 @@ func (b *tab) cookiesOf(kind string) (out []*network.Cookie) {
 }
 
 // TestDeviceBoundSessions: a real browser binds its sessions at the issuer and at a site, works on when the second
-// cookie is gone, and a copy of its session cookies in another profile leads to the sign-in page (attack 8331).
+// cookie is gone, and a copy of its session cookies in another profile leads to the sign-in page.
 func TestDeviceBoundSessions(t *testing.T) {
 	t.Parallel()
 	s, port := startBound(t)
@@ -144,18 +153,20 @@ func TestDeviceBoundSessions(t *testing.T) {
 		t.Errorf("the page of devices: %s", text)
 	}
 
-	thief := s.onDevice(t, port)
-	copied := 0
-	for _, kind := range []string{"-session", "-site", "-browser", "-device"} {
-		for _, c := range b.cookiesOf(kind) {
-			copied++
-			call(thief, network.SetCookie, network.SetCookieParams{
-				Name: c.Name, Value: c.Value, URL: "https://" + c.Domain, Path: c.Path, Secure: &c.Secure, HTTPOnly: &c.HTTPOnly, SameSite: c.SameSite,
-			})
+	t.Run("attack 8331: a copy of the cookies", func(t *testing.T) {
+		thief := s.onDevice(t, port)
+		copied := 0
+		for _, kind := range []string{"-session", "-site", "-browser", "-device"} {
+			for _, c := range b.cookiesOf(kind) {
+				copied++
+				call(thief, network.SetCookie, network.SetCookieParams{
+					Name: c.Name, Value: c.Value, URL: "https://" + c.Domain, Path: c.Path, Secure: &c.Secure, HTTPOnly: &c.HTTPOnly, SameSite: c.SameSite,
+				})
+			}
 		}
-	}
-	thief.open(s.Wiki + "/after")
-	if at := thief.location(); copied < 4 || !strings.HasPrefix(at, s.Issuer+"/sign-in") {
-		t.Errorf("%d copied cookies lead another browser to %s, want the sign-in page", copied, at)
-	}
+		thief.open(s.Wiki + "/after")
+		if at := thief.location(); copied < 4 || !strings.HasPrefix(at, s.Issuer+"/sign-in") {
+			t.Errorf("%d copied cookies lead another browser to %s, want the sign-in page", copied, at)
+		}
+	})
 }

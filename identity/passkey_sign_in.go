@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -21,7 +23,25 @@ import (
 const (
 	passkeySignInPath = "/sign-in/passkey"
 	passkeyForm       = "passkey"
+
+	// relatedOriginsPath lists the other origins that may use passkeys of this host, for browsers. (Web Authentication
+	// Level 3 5.11.1)
+	relatedOriginsPath = "/.well-known/webauthn"
 )
+
+// serveRelatedOrigins serves GET /.well-known/webauthn.
+func (s *Service) serveRelatedOrigins(w http.ResponseWriter, r *http.Request) {
+	doc := s.StepUp.Passkeys.Related()
+	if doc == nil || r.Method != http.MethodGet && r.Method != http.MethodHead {
+		s.ServeElse(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "max-age=300")
+	if _, err := w.Write(doc); err != nil {
+		s.log.Debug("related origins not sent", zap.Error(err))
+	}
+}
 
 // offerPasskey returns the form of the sign-in page for people with a passkey, or nil where no passkey signs in.
 func (s *Service) offerPasskey(x *signIn) (*web.Passkey, error) {
@@ -114,6 +134,9 @@ func (s *Service) signInByPasskey(x *signIn, asked []byte, remember bool) (wait 
 		err = person.ErrMismatch
 	}
 	if err != nil {
+		if a.ID == "" {
+			x.signals = s.StepUp.Passkeys.UnknownSignal(credential)
+		}
 		return 0, s.refusePasskey(ctx, t, err)
 	}
 	if device == "" {

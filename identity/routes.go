@@ -16,7 +16,7 @@ import (
 func (s *Service) Paths() []string {
 	return append(serviceprovider.Paths(),
 		signInPath, signOutPath, "/step-up", "/push/", qrlogin.PhonePath, "/account", "/invitation", "/forgot", "/reset",
-		"/sign-up", "/activate", "/verify", dbsc.RegisterPath, dbsc.RefreshPath,
+		relatedOriginsPath, "/sign-up", "/activate", "/verify", dbsc.RegisterPath, dbsc.RefreshPath,
 		web.LanguagePath, web.FaviconPath, "/assets/", "/saml/", "/oidc/", "/kerberos/", federation.DomainPath,
 	)
 }
@@ -59,6 +59,7 @@ func (s *Service) identityRoutes(mux webflow.Router) {
 	mux.Handle(signInPath, s.Front.Pages(s.showSignIn, s.handleSignIn))
 	mux.Handle(choicePath, s.Front.Pages(nil, s.handleChoose))
 	mux.Handle(passkeySignInPath, s.Front.Pages(nil, s.handlePasskey))
+	mux.HandleFunc(relatedOriginsPath, s.serveRelatedOrigins)
 	mux.HandleFunc(dbsc.RegisterPath, s.Session.ServeDevice)
 	mux.HandleFunc(dbsc.RefreshPath, s.Session.ServeDevice)
 	mux.Handle(signOutPath, s.Front.Pages(s.showSignOut, s.handleSignOut))

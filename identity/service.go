@@ -27,6 +27,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/ldapmigration"
 	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/qrlogin"
 	"github.com/gatehouse-id/gatehouse/identity/recovery"
@@ -60,8 +61,7 @@ type Config struct {
 	Providers []federation.Provider
 	// ServiceProviders are the service providers at which people sign in by SAML, with us as the identity provider.
 	ServiceProviders serviceprovider.Config
-	// NoPasskeys switches passkeys off, which are on where passkey.Possible.
-	NoPasskeys bool
+	Passkeys         passkey.Config
 	// EmailUsernames says that usernames are e-mail addresses, here and in the Pages.
 	EmailUsernames bool
 	// SecondFactor says when a sign-in needs a second step where neither the settings nor the client say so: one of the
@@ -268,7 +268,7 @@ func (s *Service) newServices(ctx context.Context, cfg Config, d Deps) (err erro
 		Person: s.Person, Proof: s.Proof, Federation: s.Federation, Store: d.Store, Events: d.Events,
 		Refusals: d.Refusals, Log: d.Log, Now: d.Now,
 	}).Ask)
-	if s.StepUp, err = mfa.New(!cfg.NoPasskeys, mfa.Deps{
+	if s.StepUp, err = mfa.New(cfg.Passkeys, mfa.Deps{
 		Person: s.Person, Session: s.Session, Proof: s.Proof, Front: s.Front, Federation: s.Federation, Store: d.Store,
 		Keyring: d.Keyring, Hasher: d.Hasher, Events: d.Events, Units: d.Units, Notify: d.Notify, SMS: d.SMS,
 		Push: d.Push, Pages: d.Pages, Origin: d.Origin, Jar: s.jar, Issuer: cfg.Issuer, Log: d.Log,

@@ -27,6 +27,8 @@ type signIn struct {
 	id   string // of the flow
 	flow webflow.FlowRecord
 	ways *federation.Ways
+	// signals tells the browser about passkeys. (web.View)
+	signals string
 }
 
 // signInOf reads the sign-in that a request names.
@@ -173,7 +175,7 @@ func (s *Service) signInPage(x *signIn, status int, in web.SignIn) (err error) {
 	in.Cancel = web.LocalPath(x.flow.Demand.Cancel)
 	in.NoForm = !x.ways.Password && !x.ways.HasDomains()
 	in.NoPassword = !x.ways.Password || (x.ways.HasDomains() && (in.Username == "" || in.Problem == "problem.username"))
-	in.Method = x.Settings.OwnName()
+	in.Method, in.Upgrade = x.Settings.OwnName(), !in.NoPassword && s.StepUp.Passkeys.Upgrades()
 	last := s.Federation.LastUsed(x.Request.Request)
 	for _, p := range x.ways.Providers {
 		b := web.Provider{Name: p.Name, URL: federation.ProviderURL(x.id, p.ID), Icon: s.pages.Icon(p.ID), Last: p.ID == last}
@@ -191,7 +193,9 @@ func (s *Service) signInPage(x *signIn, status int, in web.SignIn) (err error) {
 	}
 	s.SignUp.OfferLink(x.Settings, x.id, &in)
 	s.Recovery.OfferLinks(x.Settings, x.id, &in)
-	s.pages.Render(x.W, x.Request.Request, s.Front.View(x.flow.Demand, "sign_in", status, in))
+	v := s.Front.View(x.flow.Demand, "sign_in", status, in)
+	v.Signals = x.signals
+	s.pages.Render(x.W, x.Request.Request, v)
 	return nil
 }
 
@@ -199,6 +203,21 @@ func (s *Service) signInPage(x *signIn, status int, in web.SignIn) (err error) {
 func (s *Service) signInProblem(x *signIn, in web.SignIn, problem string) error {
 	in.Problem = problem
 	return s.signInPage(x, http.StatusUnprocessableEntity, in)
+}
+
+// afterPassword continues a sign-in with a right password, by way of the page that makes a passkey where the browser
+// says that it can do so without a question.
+func (s *Service) afterPassword(x *signIn, personID string) error {
+	if x.PostForm.Get("upgrade") == "yes" {
+		page, err := s.StepUp.Upgrade(x.Context(), x.id, personID)
+		if err != nil {
+			return err
+		}
+		if page != "" {
+			return x.Redirect(page)
+		}
+	}
+	return s.Front.Finish(x.Request, x.id, x.flow)
 }
 
 // handleSignIn serves POST /sign-in?flow=….
@@ -237,7 +256,7 @@ func (s *Service) handleSignIn(q *webflow.Request) error {
 		in.Problem, in.Wait = "problem.wait", webflow.RetryAfter(q.W, wait)
 		return s.signInPage(x, http.StatusTooManyRequests, in)
 	case err == nil:
-		return s.Front.Finish(q, x.id, x.flow)
+		return s.afterPassword(x, p.Account.ID)
 	case errors.As(err, new(*person.StateError)):
 		in.Problem = "problem.blocked"
 		return s.signInPage(x, http.StatusForbidden, in)

@@ -28,6 +28,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/personindex"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
@@ -147,7 +148,7 @@ func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harne
 		}
 		return &now, nil
 	}
-	cfg := identity.Config{Issuer: issuer, Locales: []string{"en", "nl", "de", "fr"}, NoPasskeys: true}
+	cfg := identity.Config{Issuer: issuer, Locales: []string{"en", "nl", "de", "fr"}, Passkeys: passkey.Config{Off: true}}
 	for _, name := range []string{"nobody", "viewer", "helpdesk", "operator", "owner"} {
 		for _, prefix := range []string{"", "two."} {
 			p := person.NewPerson{

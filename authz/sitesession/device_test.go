@@ -45,50 +45,52 @@ func secondOf(w *httptest.ResponseRecorder) string {
 	return ""
 }
 
-// Attack 8311: the cookie of a session that is bound to a device, copied to another browser, at another site, and after
-// the second cookie that was copied with it has ended.
+// TestBoundSiteSession: the cookie of a session that is bound to a device, copied to another browser, at another site,
+// and after the second cookie that was copied with it has ended.
 func TestBoundSiteSession(t *testing.T) {
 	t.Parallel()
-	h := authztest.New(t)
-	in := authztest.OpenSite(t, h, h.Browser(authztest.Demo))
-	active := func(origin, second string) bool {
-		t.Helper()
-		got, err := h.Server().SiteSession(t.Context(), origin, in.Token, second)
-		if err != nil {
-			t.Fatal(err)
+	t.Run("attack 8311: a copied cookie of a session of a site", func(t *testing.T) {
+		h := authztest.New(t)
+		in := authztest.OpenSite(t, h, h.Browser(authztest.Demo))
+		active := func(origin, second string) bool {
+			t.Helper()
+			got, err := h.Server().SiteSession(t.Context(), origin, in.Token, second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got.Active
 		}
-		return got.Active
-	}
-	if got, err := h.Server().SiteSession(t.Context(), authztest.WikiOrigin, in.Token, ""); err != nil || !got.Active || got.DeviceBound {
-		t.Fatalf("a new session = %+v, %v", got, err)
-	}
-	d, second := bind(t, h, in.Token)
-	switch {
-	case active(authztest.WikiOrigin, ""):
-		t.Error("the cookie alone opens the site")
-	case active(authztest.WikiOrigin, second[:len(second)-2]+"AA"):
-		t.Error("the cookie with a changed second one opens the site")
-	case active(files, second):
-		t.Error("both cookies open another site")
-	case !active(authztest.WikiOrigin, second):
-		t.Error("both cookies do not open the site")
-	}
-	if got, _, err := h.Server().ObserveSite(t.Context(), authztest.WikiOrigin, in.Token); err != nil || !got.Active || !got.DeviceBound {
-		t.Errorf("a request that has passed and lasts = %+v, %v", got, err)
-	}
-	h.Clock.Advance(11 * time.Minute)
-	if active(authztest.WikiOrigin, second) {
-		t.Error("a second cookie counts for longer than ten minutes")
-	}
-	x := h.Server().SiteDevices(authztest.WikiOrigin, false, nil) // it is switched off by now: what is bound stays bound
-	w := device(x, in.Token, dbsc.RefreshPath, d.Refresh(device(x, in.Token, dbsc.RefreshPath, d.Asks()...).Header())...)
-	if fresh := secondOf(w); w.Code != http.StatusOK || !active(authztest.WikiOrigin, fresh) {
-		t.Errorf("refresh = %d %s", w.Code, w.Body)
-	}
-	other := h.Server().SiteDevices(files, true, nil)
-	if w := device(other, in.Token, dbsc.RefreshPath, d.Asks()...); dbsctest.Challenge(w.Header()) != "" {
-		t.Error("another site asks for a proof of this session")
-	}
+		if got, err := h.Server().SiteSession(t.Context(), authztest.WikiOrigin, in.Token, ""); err != nil || !got.Active || got.DeviceBound {
+			t.Fatalf("a new session = %+v, %v", got, err)
+		}
+		d, second := bind(t, h, in.Token)
+		switch {
+		case active(authztest.WikiOrigin, ""):
+			t.Error("the cookie alone opens the site")
+		case active(authztest.WikiOrigin, second[:len(second)-2]+"AA"):
+			t.Error("the cookie with a changed second one opens the site")
+		case active(files, second):
+			t.Error("both cookies open another site")
+		case !active(authztest.WikiOrigin, second):
+			t.Error("both cookies do not open the site")
+		}
+		if got, _, err := h.Server().ObserveSite(t.Context(), authztest.WikiOrigin, in.Token); err != nil || !got.Active || !got.DeviceBound {
+			t.Errorf("a request that has passed and lasts = %+v, %v", got, err)
+		}
+		h.Clock.Advance(11 * time.Minute)
+		if active(authztest.WikiOrigin, second) {
+			t.Error("a second cookie counts for longer than ten minutes")
+		}
+		x := h.Server().SiteDevices(authztest.WikiOrigin, false, nil) // it is switched off by now: what is bound stays bound
+		w := device(x, in.Token, dbsc.RefreshPath, d.Refresh(device(x, in.Token, dbsc.RefreshPath, d.Asks()...).Header())...)
+		if fresh := secondOf(w); w.Code != http.StatusOK || !active(authztest.WikiOrigin, fresh) {
+			t.Errorf("refresh = %d %s", w.Code, w.Body)
+		}
+		other := h.Server().SiteDevices(files, true, nil)
+		if w := device(other, in.Token, dbsc.RefreshPath, d.Asks()...); dbsctest.Challenge(w.Header()) != "" {
+			t.Error("another site asks for a proof of this session")
+		}
+	})
 }
 
 // TestBoundSiteSessionEnds: with the sign-in, the browser forgets what it has registered.

@@ -32,33 +32,34 @@ func TestOffersDevices(t *testing.T) {
 	}
 }
 
-// TestNeedDeviceBound: a rule that needs a bound device lets no other session pass, and no token. Attack 8321: an
-// access token, an app password or a session without a device in place of one with it.
+// TestNeedDeviceBound: a rule that needs a bound device lets no other session pass, and no token.
 func TestNeedDeviceBound(t *testing.T) {
-	g := startGateway(t)
-	const host = "rules.localhost"
-	who := func(bound bool, age time.Duration) *token.Introspection {
-		p := person(2, "staff")
-		p.DeviceBound, p.IssuedAt = bound, time.Now().Add(-age)
-		return p
-	}
-	g.refused(t, g.open(t, host, "/bound/x"), http.StatusFound)
-	g.passed(t, g.open(t, host, "/bound/x", "Cookie: "+g.session(t, host, who(true, time.Hour))))
-	a := g.open(t, host, "/bound/x", "Cookie: "+g.session(t, host, who(false, time.Hour)))
-	g.refused(t, a, http.StatusForbidden)
-	if !strings.Contains(a.body, "bound device only") || a.Header.Get("Refresh") != "" {
-		t.Errorf("a session without a device: Refresh %q, %s", a.Header.Get("Refresh"), a.body)
-	}
-	a = g.open(t, host, "/bound/x", "Cookie: "+g.session(t, host, who(false, time.Second)))
-	if g.refused(t, a, http.StatusForbidden); a.Header.Get("Refresh") == "" {
-		t.Error("a session that is being bound right now: the page does not load again by itself")
-	}
-	raw := newToken(t, secret.AccessToken)
-	g.fake.set(func() { g.fake.tokens[raw] = who(false, time.Hour) })
-	a = g.raw(t, "GET /bound/x HTTP/1.1", "Host: rules.test", "Authorization: Bearer "+raw)
-	if g.refused(t, a, http.StatusForbidden); !strings.Contains(a.body, "not bound to a device") {
-		t.Errorf("a token: %s", a.body)
-	}
+	t.Run("attack 8321: a token, or a session without a device", func(t *testing.T) {
+		g := startGateway(t)
+		const host = "rules.localhost"
+		who := func(bound bool, age time.Duration) *token.Introspection {
+			p := person(2, "staff")
+			p.DeviceBound, p.IssuedAt = bound, time.Now().Add(-age)
+			return p
+		}
+		g.refused(t, g.open(t, host, "/bound/x"), http.StatusFound)
+		g.passed(t, g.open(t, host, "/bound/x", "Cookie: "+g.session(t, host, who(true, time.Hour))))
+		a := g.open(t, host, "/bound/x", "Cookie: "+g.session(t, host, who(false, time.Hour)))
+		g.refused(t, a, http.StatusForbidden)
+		if !strings.Contains(a.body, "bound device only") || a.Header.Get("Refresh") != "" {
+			t.Errorf("a session without a device: Refresh %q, %s", a.Header.Get("Refresh"), a.body)
+		}
+		a = g.open(t, host, "/bound/x", "Cookie: "+g.session(t, host, who(false, time.Second)))
+		if g.refused(t, a, http.StatusForbidden); a.Header.Get("Refresh") == "" {
+			t.Error("a session that is being bound right now: the page does not load again by itself")
+		}
+		raw := newToken(t, secret.AccessToken)
+		g.fake.set(func() { g.fake.tokens[raw] = who(false, time.Hour) })
+		a = g.raw(t, "GET /bound/x HTTP/1.1", "Host: rules.test", "Authorization: Bearer "+raw)
+		if g.refused(t, a, http.StatusForbidden); !strings.Contains(a.body, "not bound to a device") {
+			t.Errorf("a token: %s", a.body)
+		}
+	})
 }
 
 // TestDevicePaths: the paths of the exchange are the handler's own at a site with login, and never reach the upstream.

@@ -73,8 +73,8 @@ func (noAppPasswords) Revoke(context.Context, string, string, audit.Actor, func(
 }
 
 // AppPasswordsSection is the part of the security page about app passwords. It is nil where no site accepts any.
-func (s *Service) AppPasswordsSection(tx storage.Tx, si *session.Current, _ *mfa.Standing) (*web.SecuritySection, error) {
-	have, offered, err := s.readAppPasswords(tx, si, time.Time{}) // storage collects those that have expired
+func (s *Service) AppPasswordsSection(tx storage.Tx, q *webflow.Request, _ *mfa.Standing) (*web.SecuritySection, error) {
+	have, offered, err := s.readAppPasswords(tx, q.SignIn, time.Time{}) // storage collects those that have expired
 	if err != nil || len(have)+len(offered) == 0 {
 		return nil, err
 	}

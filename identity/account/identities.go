@@ -25,8 +25,8 @@ import (
 const identitiesPath = webflow.SecurityPath + "/accounts"
 
 // IdentitiesSection is the part of the security page about the accounts elsewhere that sign the person in.
-func (s *Service) IdentitiesSection(tx storage.Tx, si *session.Current, _ *mfa.Standing) (*web.SecuritySection, error) {
-	list, err := person.CoupledIdentities(tx, si.Session.PersonID)
+func (s *Service) IdentitiesSection(tx storage.Tx, q *webflow.Request, _ *mfa.Standing) (*web.SecuritySection, error) {
+	list, err := person.CoupledIdentities(tx, q.SignIn.Session.PersonID)
 	if err != nil || len(list) == 0 && len(s.federation.Connectable()) == 0 {
 		return nil, err
 	}

@@ -22,11 +22,11 @@ import (
 const passwordPath = webflow.SecurityPath + "/password"
 
 // PasswordSection is the part of the security page about the password. It is nil while passwords are switched off.
-func PasswordSection(tx storage.Tx, si *session.Current, st *mfa.Standing) (*web.SecuritySection, error) {
+func PasswordSection(tx storage.Tx, q *webflow.Request, st *mfa.Standing) (*web.SecuritySection, error) {
 	if !st.Units.PasswordLogin() {
 		return nil, nil //nolint:nilnil // there is nothing to show
 	}
-	has, err := person.Passwords.Has(tx, si.Session.PersonID)
+	has, err := person.Passwords.Has(tx, q.SignIn.Session.PersonID)
 	out := &web.SecuritySection{
 		Key: "password", State: "off",
 		Actions: []web.SecurityAction{{Label: "security.password.set", URL: passwordPath}},

@@ -26,6 +26,8 @@ type profilePage struct {
 	// fields are the custom fields that the person can change, custom are their values.
 	fields person.CustomFields
 	custom []person.CustomAttribute
+	// signals tells the browser how the person is called now. (web.View)
+	signals string
 }
 
 // locked reports whether a provider writes a part of the profile.
@@ -64,6 +66,9 @@ func (s *Service) profileReader(q *webflow.Request) (func(tx storage.Tx) (*profi
 			return nil, err
 		}
 		if v.writers, err = readWriters(tx, g, personID); err != nil {
+			return nil, err
+		}
+		if v.signals, err = s.stepup.PasskeySignals(tx, q.SignIn); err != nil {
 			return nil, err
 		}
 		v.kept, _, err = typedContacts.Find(tx, q.SignIn.ID)
@@ -130,7 +135,7 @@ func (s *Service) renderProfile(a *webflow.Visit, v *profilePage, status int, d 
 	if v.edit != "" {
 		d.Cancel = webflow.ProfilePath
 	}
-	return s.render(a, status, d)
+	return s.renderSignalling(a, status, v.signals, d)
 }
 
 // editable are the parts of the profile that have a form.

@@ -93,6 +93,11 @@ func (s *Service) originOf(a *webflow.Visit) audit.Origin { return s.origin(a.Re
 
 // render writes an account page in the person's language.
 func (s *Service) render(a *webflow.Visit, status int, d web.Dashboard) error {
+	return s.renderSignalling(a, status, "", d)
+}
+
+// renderSignalling is render for a page that tells the browser about passkeys. (web.View)
+func (s *Service) renderSignalling(a *webflow.Visit, status int, signals string, d web.Dashboard) error {
 	if d.Done == "" {
 		d.Done = doneMessage(a)
 	}
@@ -100,7 +105,9 @@ func (s *Service) render(a *webflow.Visit, status int, d web.Dashboard) error {
 	if err != nil {
 		return err
 	}
-	s.pages.Render(a.W, a.Request.Request, web.View{Template: "dashboard", Status: status, Locales: a.SignIn.Locales(), Nav: nav, Data: d})
+	s.pages.Render(a.W, a.Request.Request, web.View{
+		Template: "dashboard", Status: status, Locales: a.SignIn.Locales(), Nav: nav, Signals: signals, Data: d,
+	})
 	return nil
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
@@ -134,9 +135,12 @@ func New(t testing.TB, change ...func(*identity.Config)) *Harness {
 	}
 	// Tests that set up a method and sign in with the password alone again rely on on_demand. The default has its own
 	// tests.
-	h.Config = identity.Config{Issuer: Issuer, NoPasskeys: true, SecondFactor: authn.SecondFactorOnDemand, Persons: []person.NewPerson{{
-		Username: Demo, Password: secret.New(DemoPassword), Name: "Demo Person", Groups: []string{"staff", "editors"},
-	}}}
+	h.Config = identity.Config{
+		Issuer: Issuer, Passkeys: passkey.Config{Off: true}, SecondFactor: authn.SecondFactorOnDemand,
+		Persons: []person.NewPerson{{
+			Username: Demo, Password: secret.New(DemoPassword), Name: "Demo Person", Groups: []string{"staff", "editors"},
+		}},
+	}
 	for _, f := range change {
 		f(&h.Config)
 	}

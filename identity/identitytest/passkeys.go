@@ -263,7 +263,7 @@ func (a *Answer) Next() string {
 }
 
 // PasskeysOn switches passkeys on; they are off in other tests.
-func PasskeysOn(c *identity.Config) { c.NoPasskeys = false }
+func PasskeysOn(c *identity.Config) { c.Passkeys.Off = false }
 
 // WithPasskey returns a harness where the demo person has a passkey.
 func WithPasskey(t testing.TB) (*Harness, *Authenticator) {

@@ -70,7 +70,7 @@ func checkTOTP(_ context.Context, s *Service, a *response) (spender, error) {
 
 func totpPurpose(personID string) string { return "step-up authenticator " + personID }
 
-func authenticatorSection(_ storage.Tx, _ *session.Current, st *Standing) (*web.SecuritySection, error) {
+func authenticatorSection(_ storage.Tx, _ *webflow.Request, st *Standing) (*web.SecuritySection, error) {
 	if TOTPMethod.Level(st.Units) == 0 {
 		return nil, nil //nolint:nilnil // switched off
 	}

@@ -105,7 +105,7 @@ func checkCode(ctx context.Context, s *Service, a *response) (spender, error) {
 	}, nil
 }
 
-func emailSection(_ storage.Tx, _ *session.Current, st *Standing) (*web.SecuritySection, error) {
+func emailSection(_ storage.Tx, _ *webflow.Request, st *Standing) (*web.SecuritySection, error) {
 	if Pick(st.Has, emailMethod.Name) == nil {
 		return nil, nil //nolint:nilnil // switched off, or no address
 	}

@@ -19,7 +19,7 @@ func TestSetUpOnTheWay(t *testing.T) {
 	h, u := identitytest.NewStepping(t, 2)
 	u.Features.PINEnabled, u.Features.SMSEnabled = true, true
 	h.Texts, h.Prompts = new(notifytest.Texts), new(notifytest.Prompts)
-	h.Config.NoPasskeys = false
+	h.Config.Passkeys.Off = false
 	h.Start()
 	const application = "https://shop.example.com"
 	action := func(a *identitytest.Answer) string {

@@ -119,7 +119,7 @@ func (s *Service) handleAddPasskey(q *webflow.Request) error {
 		return s.addPasskeyPage(q, x, http.StatusUnprocessableEntity, "problem.passkey_late")
 	}
 	var fresh []string
-	key, err := s.Passkeys.Attest(&x.set, challenge, q.PostForm.Get("credential"))
+	key, err := s.Passkeys.Attest(&x.set, challenge, q.PostForm.Get("credential"), false)
 	if err == nil {
 		key, fresh, err = s.addPasskey(q, key)
 	}
@@ -165,30 +165,9 @@ func (s *Service) addPasskey(q *webflow.Request, key passkey.Passkey) (_ passkey
 		if err != nil {
 			return false, err
 		}
-		set, err := passkey.Read(tx, personID)
-		if err != nil || len(set.Keys) >= passkey.Most || len(set.Handle) == 0 {
-			return false, err
-		}
-		// Web Authentication Level 3 7.1, step 26: a credential id must not be registered twice.
-		err = passkey.Own(tx, key.Credential, personID)
-		if errors.Is(err, storage.ErrExists) {
-			return false, errKnownPasskey
-		}
-		if err != nil {
-			return false, err
-		}
-		set.Made++
-		fresh := key
-		fresh.Number = set.Made
-		set.Keys = append(slices.Clone(set.Keys), fresh)
-		if err := passkey.Put(tx, personID, set); err != nil {
-			return false, err
-		}
-		if err := s.notifyPasskey(tx, personID, &q.SignIn.Person, passkeyAdded, now); err != nil {
-			return false, err
-		}
-		err = s.events.Append(tx, q.SignIn.OwnEvent(ev[0], ""))
-		if made = len(set.Keys) == 1 && len(own.Recovery) == 0 && recoveryMethod.Level(st.Units) <= session.PasskeyLevel; err != nil || !made {
+		set, err := s.putPasskey(tx, q, key, ev[0], now)
+		if made = err == nil && len(set.Keys) == 1 && len(own.Recovery) == 0 &&
+			recoveryMethod.Level(st.Units) <= session.PasskeyLevel; err != nil || !made {
 			return true, err
 		}
 		own.Recovery = hashes
@@ -198,6 +177,42 @@ func (s *Service) addPasskey(q *webflow.Request, key passkey.Passkey) (_ passkey
 		fresh = nil
 	}
 	return key, fresh, err
+}
+
+// putPasskey stores a passkey that was verified, with its event and its message. person.ErrMismatch: the person can
+// have no more.
+func (s *Service) putPasskey(tx storage.Tx, q *webflow.Request, key passkey.Passkey, ev audit.Event,
+	now time.Time,
+) (set passkey.Set, err error) {
+	personID := q.SignIn.Session.PersonID
+	if set, err = passkey.Read(tx, personID); err != nil {
+		return set, err
+	}
+	if len(set.Keys) >= passkey.Most || len(set.Handle) == 0 {
+		return set, person.ErrMismatch
+	}
+	// Web Authentication Level 3 7.1, step 26: a credential id must not be registered twice.
+	err = passkey.Own(tx, key.Credential, personID)
+	if errors.Is(err, storage.ErrExists) {
+		return set, errKnownPasskey
+	}
+	if err != nil {
+		return set, err
+	}
+	set.Made++
+	key.Number = set.Made
+	set.Keys = append(slices.Clone(set.Keys), key)
+	if err := passkey.Put(tx, personID, set); err != nil {
+		return set, err
+	}
+	if err := s.notifyPasskey(tx, personID, &q.SignIn.Person, passkeyAdded, now); err != nil {
+		return set, err
+	}
+	reason := ""
+	if key.Automatic {
+		reason = passkeyAutomatic
+	}
+	return set, s.events.Append(tx, q.SignIn.OwnEvent(ev, reason))
 }
 
 // notifyPasskey tells a person that a passkey was added, was removed, or is suspected to have a copy. No setting

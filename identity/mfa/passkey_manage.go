@@ -24,11 +24,15 @@ const (
 	passkeyRemoveForm = "passkey remove"
 )
 
-func passkeySection(tx storage.Tx, si *session.Current, st *Standing) (*web.SecuritySection, error) {
+func (s *Service) passkeySection(tx storage.Tx, q *webflow.Request, st *Standing) (*web.SecuritySection, error) {
 	if !slices.Contains(st.All, &passkeyMethod) {
 		return nil, nil //nolint:nilnil // switched off
 	}
-	set, err := passkey.Read(tx, si.Session.PersonID)
+	set, err := passkey.Read(tx, q.SignIn.Session.PersonID)
+	if err != nil {
+		return nil, err
+	}
+	csrf, err := s.front.FormToken(q, webflow.SessionForm(passkeyRemoveForm, q.SignIn))
 	if err != nil {
 		return nil, err
 	}
@@ -40,13 +44,14 @@ func passkeySection(tx storage.Tx, si *session.Current, st *Standing) (*web.Secu
 		out.State = "on"
 	}
 	for _, k := range set.Keys {
-		out.Items = append(out.Items, passkeyRow(&k))
+		out.Items = append(out.Items, passkeyRow(&k, csrf))
 	}
 	return out, nil
 }
 
-// passkeyRow is a passkey as a row of the page.
-func passkeyRow(k *passkey.Passkey) web.Row {
+// passkeyRow is a passkey as a row of the page. One that the browser made without a question is removed without one, by
+// a form with this CSRF token.
+func passkeyRow(k *passkey.Passkey, csrf string) web.Row {
 	id := "?" + url.Values{"id": {k.ID}}.Encode()
 	row := web.Row{
 		Icon: "key", Name: k.Name, Details: []web.Text{web.Say("security.passkey.added", "time", k.Since)},
@@ -54,6 +59,10 @@ func passkeyRow(k *passkey.Passkey) web.Row {
 			{Label: "security.passkey.rename", URL: passkeyNamePath + id},
 			{Label: "security.remove", URL: passkeyRemovePath + id, Danger: true},
 		},
+	}
+	if k.Automatic {
+		row.Details = append(row.Details, web.Say("security.passkey.automatic"))
+		row.Actions[1].CSRF = csrf
 	}
 	if k.Name == "" {
 		row.Title = web.Say("security.passkey.unnamed", "n", k.Number)
@@ -65,6 +74,12 @@ func passkeyRow(k *passkey.Passkey) web.Row {
 		row.Details = append(row.Details, web.Say("security.passkey.suspect"))
 	}
 	return row
+}
+
+// PasskeySignals tells the browser of a person which passkeys they have. (web.View)
+func (s *Service) PasskeySignals(tx storage.Tx, si *session.Current) (string, error) {
+	set, err := passkey.Read(tx, si.Session.PersonID)
+	return s.Passkeys.Signals(si.Person.Username, si.Person.Name, &set), err
 }
 
 // onePasskey is a request about one passkey.

@@ -107,7 +107,7 @@ func (s *Service) verifyPIN(ctx context.Context, personID string, rec pinRecord,
 	return ok, err
 }
 
-func (s *Service) pinSection(tx storage.Tx, si *session.Current, st *Standing) (*web.SecuritySection, error) {
+func (s *Service) pinSection(tx storage.Tx, q *webflow.Request, st *Standing) (*web.SecuritySection, error) {
 	if pinMethod.Level(st.Units) == 0 {
 		return nil, nil //nolint:nilnil // switched off
 	}
@@ -118,7 +118,7 @@ func (s *Service) pinSection(tx storage.Tx, si *session.Current, st *Standing) (
 	if pinMethod.locked(&st.Own) {
 		out.State = "locked"
 	}
-	to, err := s.pinResetAddress(tx, si, st)
+	to, err := s.pinResetAddress(tx, q.SignIn, st)
 	if to != "" {
 		out.Actions = append(out.Actions, web.SecurityAction{Label: "security.pin.reset", URL: pinForgotPath})
 	}

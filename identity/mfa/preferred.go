@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -30,7 +29,7 @@ func (st *Standing) preference() *Method {
 }
 
 // preferredSection is shown where a person has a choice.
-func preferredSection(_ storage.Tx, _ *session.Current, st *Standing) (*web.SecuritySection, error) {
+func preferredSection(_ storage.Tx, _ *webflow.Request, st *Standing) (*web.SecuritySection, error) {
 	if len(st.preferable()) < 2 {
 		return nil, nil //nolint:nilnil // nothing to choose
 	}

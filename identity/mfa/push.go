@@ -69,7 +69,7 @@ func (r *Record) phone(cookie string) *pushDeviceRecord {
 	return nil
 }
 
-func (s *Service) pushSection(_ storage.Tx, _ *session.Current, st *Standing) (*web.SecuritySection, error) {
+func (s *Service) pushSection(_ storage.Tx, _ *webflow.Request, st *Standing) (*web.SecuritySection, error) {
 	if s.push == nil {
 		return nil, nil //nolint:nilnil // nothing sends prompts
 	}

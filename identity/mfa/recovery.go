@@ -57,7 +57,7 @@ func (st *Standing) Recovers() bool {
 		recoveryMethod.Level(st.Units) <= session.PasskeyLevel
 }
 
-func recoverySection(_ storage.Tx, _ *session.Current, st *Standing) (*web.SecuritySection, error) {
+func recoverySection(_ storage.Tx, _ *webflow.Request, st *Standing) (*web.SecuritySection, error) {
 	if !st.Recovers() {
 		return nil, nil //nolint:nilnil // there is nothing that they could replace
 	}

@@ -10,6 +10,7 @@ func (s *Service) Routes(mux webflow.Router) {
 	mux.Handle(webflow.SecurityPath, s.front.Pages(s.showSecurity, nil))
 	mux.Handle(passkeyStepUpPath, s.front.Pages(s.showPasskeyStepUp, s.handlePasskeyStepUp))
 	mux.Handle(passkeyMethod.setUp, s.front.Pages(s.showAddPasskey, s.handleAddPasskey))
+	mux.Handle(upgradePath, s.front.Pages(s.showUpgrade, s.handleUpgrade))
 	mux.Handle(passkeyNamePath, s.front.Pages(s.showNamePasskey, s.handleNamePasskey))
 	mux.Handle(passkeyRemovePath, s.front.Pages(s.showRemovePasskey, s.handleRemovePasskey))
 	mux.Handle(TOTPMethod.setUp, s.front.Pages(s.showAuthenticator, s.handleAuthenticator))

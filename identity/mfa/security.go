@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/person"
-	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/web"
@@ -12,12 +11,12 @@ import (
 )
 
 // Section is a part of the page about how a person signs in. It returns nil where there is nothing to show.
-type Section func(tx storage.Tx, si *session.Current, st *Standing) (*web.SecuritySection, error)
+type Section func(tx storage.Tx, q *webflow.Request, st *Standing) (*web.SecuritySection, error)
 
 // MethodSections returns the parts about the methods, in their order.
 func (s *Service) MethodSections() []Section {
 	return []Section{
-		passkeySection, authenticatorSection, recoverySection, s.pinSection, s.pushSection, s.smsSection,
+		s.passkeySection, authenticatorSection, recoverySection, s.pinSection, s.pushSection, s.smsSection,
 		emailSection, preferredSection,
 	}
 }
@@ -44,15 +43,19 @@ func (s *Service) showSecurity(q *webflow.Request) error {
 	if err := s.front.NeedLevel(q, webflow.DashboardLevel(q.Settings), webflow.SecurityPath); err != nil {
 		return err
 	}
-	data := web.Security{Back: person.DefaultReturn}
+	data, signals := web.Security{Back: person.DefaultReturn}, ""
 	err := s.store.View(q.Context(), func(tx storage.Tx) error {
 		data.Sections = nil
+		var err error
+		if signals, err = s.PasskeySignals(tx, q.SignIn); err != nil {
+			return err
+		}
 		st, err := s.StandingIn(tx, q.SignIn, q.Settings)
 		if err != nil {
 			return err
 		}
 		for _, section := range s.sections {
-			part, err := section(tx, q.SignIn, st)
+			part, err := section(tx, q, st)
 			if err != nil {
 				return err
 			}
@@ -69,7 +72,7 @@ func (s *Service) showSecurity(q *webflow.Request) error {
 	if err != nil {
 		return err
 	}
-	s.pages.Render(q.W, q.Request, web.View{Template: "security", Locales: q.SignIn.Locales(), Nav: nav, Data: data})
+	s.pages.Render(q.W, q.Request, web.View{Template: "security", Locales: q.SignIn.Locales(), Nav: nav, Signals: signals, Data: data})
 	return nil
 }
 

@@ -86,8 +86,8 @@ type Service struct {
 	sections []Section
 }
 
-// New returns a service. Passkeys are on if passkeys is true and the issuer allows them (passkey.Possible).
-func New(passkeys bool, d Deps) (*Service, error) {
+// New returns a service.
+func New(passkeys passkey.Config, d Deps) (*Service, error) {
 	s := &Service{
 		person: d.Person, session: d.Session, proof: d.Proof, front: d.Front, federation: d.Federation,
 		store: d.Store, keyring: d.Keyring, hasher: d.Hasher, events: d.Events, units: d.Units,

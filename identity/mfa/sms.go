@@ -58,14 +58,14 @@ func textNumber(tx storage.Tx, si *session.Current) (string, error) {
 	return person.TextNumber(t.Profile), nil
 }
 
-func (s *Service) smsSection(tx storage.Tx, si *session.Current, st *Standing) (*web.SecuritySection, error) {
+func (s *Service) smsSection(tx storage.Tx, q *webflow.Request, st *Standing) (*web.SecuritySection, error) {
 	if s.sms == nil || smsMethod.Level(st.Units) == 0 {
 		return nil, nil //nolint:nilnil // switched off
 	}
 	if Pick(st.Has, smsMethod.Name) == nil {
 		return switchedOff(&smsMethod), nil
 	}
-	to, err := textNumber(tx, si)
+	to, err := textNumber(tx, q.SignIn)
 	out := switchedOn(&smsMethod, st.Own.Used[smsMethod.Name])
 	out.Fill = []any{"to", person.MaskPhone(to)}
 	return out, err

@@ -25,8 +25,8 @@ type Standing struct {
 	Has   []*Method // switched on and set up, the strongest first, recovery codes last
 	// resetPIN says that a link for a new PIN can be sent.
 	resetPIN bool
-	// suspect says that the person has no passkey that is still accepted.
-	suspect bool
+	// suspect says that the person has no passkey that is still accepted, automatic that they have added none themselves.
+	suspect, automatic bool
 }
 
 // ReadStanding reads how a signed-in person can step up.
@@ -77,7 +77,7 @@ func (s *Service) StandingIn(tx storage.Tx, si *session.Current, u *settings.Uni
 	if err != nil {
 		return nil, err
 	}
-	st.suspect = len(keys.Usable()) == 0
+	st.suspect, st.automatic = len(keys.Usable()) == 0, !keys.Chosen()
 	slices.SortStableFunc(st.Has, func(a, b *Method) int { return cmp.Compare(b.Level(u), a.Level(u)) })
 	if recovery {
 		st.Has = append(st.Has, &recoveryMethod)
@@ -114,9 +114,10 @@ func (st *Standing) usable() []*Method {
 	})
 }
 
-// personal returns the methods that the person has set up, in contrast to those that administrators give.
+// personal returns the methods that the person has set up, in contrast to those that administrators give and to
+// passkeys that the browser made without a question.
 func (st *Standing) personal() []*Method {
-	return slices.DeleteFunc(slices.Clone(st.Has), func(m *Method) bool { return m.given })
+	return slices.DeleteFunc(slices.Clone(st.Has), func(m *Method) bool { return m.given || m == &passkeyMethod && st.automatic })
 }
 
 func (st *Standing) strongest(list []*Method) int {
@@ -155,7 +156,7 @@ func (st *Standing) SetUpLevel() int {
 // profile or from administrators is not set up by the person.
 func (s *Service) HasSecondFactor(tx storage.Tx, si *session.Current) (bool, error) {
 	st, err := s.ReadStanding(tx, si)
-	return err == nil && slices.ContainsFunc(st.Has, func(m *Method) bool { return m.setUp != "" }), err
+	return err == nil && slices.ContainsFunc(st.personal(), func(m *Method) bool { return m.setUp != "" }), err
 }
 
 // SecondFactorLevel is the level of a sign-in with a second step.
@@ -172,7 +173,13 @@ func (s *Service) Protects(tx storage.Tx, si *session.Current, u *settings.Units
 		if m.setUp == "" || m.Level(u) < SecondFactorLevel {
 			continue
 		}
-		if has, err := m.has(tx, si, &own); has || err != nil {
+		has, err := m.has(tx, si, &own)
+		if has && err == nil && m == &passkeyMethod {
+			var set passkey.Set
+			set, err = passkey.Read(tx, si.Session.PersonID)
+			has = set.Chosen()
+		}
+		if has || err != nil {
 			return has, err
 		}
 	}
@@ -181,7 +188,7 @@ func (s *Service) Protects(tx storage.Tx, si *session.Current, u *settings.Units
 
 // Protects is Service.Protects for a person whose methods are read.
 func (st *Standing) Protects() bool {
-	return slices.ContainsFunc(st.Has, func(m *Method) bool { return m.setUp != "" && m.Level(st.Units) >= SecondFactorLevel })
+	return slices.ContainsFunc(st.personal(), func(m *Method) bool { return m.setUp != "" && m.Level(st.Units) >= SecondFactorLevel })
 }
 
 // SetUpLevel is that of Standing, for a person whose session is not read yet.

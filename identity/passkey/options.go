@@ -30,8 +30,30 @@ func (s *Service) UseOptions(challenge []byte, keys []Passkey) string {
 
 // MakeOptions returns the request for a new passkey of the person.
 func (s *Service) MakeOptions(username, name string, challenge []byte, set *Set) string {
-	user := ceremony.User{Handle: set.Handle, Name: username, DisplayName: cmp.Or(name, username)}
-	return s.ask(challenge).Make(user, keysOf(set.Keys), signatures())
+	return s.ask(challenge).Make(user(username, name, set), keysOf(set.Keys), signatures())
+}
+
+// UpgradeOptions is MakeOptions for a passkey that the browser makes without a question.
+func (s *Service) UpgradeOptions(username, name string, challenge []byte, set *Set) string {
+	return s.ask(challenge).Upgrade(user(username, name, set), keysOf(set.Keys), signatures())
+}
+
+func user(username, name string, set *Set) ceremony.User {
+	return ceremony.User{Handle: set.Handle, Name: username, DisplayName: cmp.Or(name, username)}
+}
+
+// Signals tells a browser which passkeys a person has, and the names they sign in with, "" where they never had any.
+// Those that are no longer accepted are left out, so it no longer offers them.
+func (s *Service) Signals(username, name string, set *Set) string {
+	if !s.On() || len(set.Handle) == 0 {
+		return ""
+	}
+	return ceremony.Known(s.rp.Config.RPID, user(username, name, set), keysOf(set.Usable()))
+}
+
+// UnknownSignal tells a browser that no one has the passkey that it has used.
+func (s *Service) UnknownSignal(credential []byte) string {
+	return ceremony.Unknown(s.rp.Config.RPID, credential)
 }
 
 // ChallengeSeconds is the time that a page relies on its challenge: a little less than its life, and no more than the

@@ -4,11 +4,13 @@ package passkey
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,17 +44,67 @@ type Service struct {
 	now    func() time.Time
 	random io.Reader
 	rp     *webauthn.WebAuthn // nil: they are switched off
+
+	upgrades bool
+	related  []byte
 }
 
-// New returns a service for the issuer, whose pages have a name. Passkeys are on if on is true and the issuer allows
-// them (Possible).
-func New(on bool, issuer, name string, store storage.Store, now func() time.Time, random io.Reader) (s *Service, err error) {
-	s = &Service{store: store, now: now, random: random}
-	if on && Possible(issuer) {
-		s.rp, err = newRelyingParty(issuer, name)
+// Config is the operator's configuration of passkeys.
+type Config struct {
+	// Off switches them off. They are on where the issuer is Possible.
+	Off bool
+	// RPID is the relying party, a host name. Default: the host of the issuer.
+	RPID string
+	// Related are the other origins whose pages browsers let use the passkeys of this relying party.
+	Related []string
+	// NoUpgrade makes none after a sign-in with a password.
+	NoUpgrade bool
+}
+
+// New returns a service for the issuer, whose pages have a name.
+func New(cfg Config, issuer, name string, store storage.Store, now func() time.Time, random io.Reader) (s *Service, err error) {
+	s = &Service{store: store, now: now, random: random, upgrades: !cfg.NoUpgrade}
+	if !cfg.Off && Possible(issuer) {
+		s.rp, err = newRelyingParty(cfg.RPID, issuer, name)
+	}
+	if err == nil && s.On() && len(cfg.Related) > 0 {
+		s.related, err = relatedDocument(append([]string{s.rp.Config.RPOrigins[0]}, cfg.Related...))
 	}
 	return s, err
 }
+
+// relatedDocument returns the document that lists origins for browsers. (Web Authentication Level 3 5.11)
+func relatedDocument(origins []string) ([]byte, error) {
+	doc, err := protocol.NewRelatedOrigins(origins...)
+	if err != nil {
+		return nil, fmt.Errorf("passkey_origins: browsers read at most %d registrable names: %w", protocol.MaximumRelatedOriginLabels, err)
+	}
+	return doc.Bytes()
+}
+
+// CheckOrigin checks one of the related origins.
+func CheckOrigin(o string) error {
+	u, err := url.Parse(o)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || o != "https://"+u.Host || o != strings.ToLower(o) ||
+		strings.Contains(o, "*") {
+		return fmt.Errorf("%q is no origin: write https:// and a host in lower case, without a path", o)
+	}
+	return nil
+}
+
+// CheckRPID checks a host name that stands for the relying party.
+func CheckRPID(host string) error {
+	if net.ParseIP(host) != nil || protocol.ValidateRPID(host) != nil || strings.ToLower(host) != host {
+		return fmt.Errorf("%q is no host name of several parts in lower case", host)
+	}
+	return nil
+}
+
+// Related returns the document at /.well-known/webauthn, nil where there are no related origins.
+func (s *Service) Related() []byte { return s.related }
+
+// Upgrades reports whether a passkey is made after a sign-in with a password, where the browser does so without asking.
+func (s *Service) Upgrades() bool { return s.On() && s.upgrades }
 
 // Possible reports whether browsers let the pages of an issuer use passkeys: only with https, or on localhost, and
 // never where the host is an IP address, which cannot be a relying party id. (Web Authentication Level 3 5.1.2)
@@ -68,8 +120,9 @@ func Possible(issuer string) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && (host == "localhost" || strings.HasSuffix(host, ".localhost"))
 }
 
-// newRelyingParty returns what verifies the answers of passkeys: for the host of the issuer, and from its origin only.
-func newRelyingParty(issuer, name string) (*webauthn.WebAuthn, error) {
+// newRelyingParty returns what verifies the answers of passkeys, from the origin of the issuer only: answers to related
+// origins are for the servers there.
+func newRelyingParty(id, issuer, name string) (*webauthn.WebAuthn, error) {
 	u, err := url.Parse(strings.ToLower(issuer))
 	if err != nil {
 		return nil, err
@@ -78,7 +131,7 @@ func newRelyingParty(issuer, name string) (*webauthn.WebAuthn, error) {
 		u.Host = u.Hostname() // as browsers write an origin
 	}
 	rp, err := webauthn.New(&webauthn.Config{
-		RPID: u.Hostname(), RPDisplayName: name, RPOrigins: []string{u.Scheme + "://" + u.Host},
+		RPID: cmp.Or(id, u.Hostname()), RPDisplayName: name, RPOrigins: []string{u.Scheme + "://" + u.Host},
 		// We neither request nor read extensions, but some password managers send them all the same.
 		ExtensionsUnsolicitedOutputPolicy: protocol.UnsolicitedOutputPolicyIgnore,
 	})
@@ -150,6 +203,12 @@ func (p *Set) Usable() (out []Passkey) {
 	return out
 }
 
+// Chosen reports whether the person has added a passkey themselves. One that their browser made without a question
+// signs them in, but asks nothing of them where they have it not: it is no second factor.
+func (p *Set) Chosen() bool {
+	return slices.ContainsFunc(p.Keys, func(k Passkey) bool { return !k.Automatic })
+}
+
 // CredentialKey returns the storage key of a credential id, which is unique across all persons.
 func CredentialKey(credential []byte) string { return secret.Hash(string(credential)) }
 
@@ -196,9 +255,10 @@ func (s *Service) Verify(
 	return key, c.Authenticator.CloneWarning, nil
 }
 
-// Attest checks a browser's answer about a passkey that it has made, with user verification. We demand nothing
-// of the maker of the device, so the attestation is ignored. (Web Authentication Level 3 7.1)
-func (s *Service) Attest(set *Set, challenge []byte, answer string) (key Passkey, err error) {
+// Attest checks a browser's answer about a passkey that it has made, with user verification unless it made the passkey
+// by itself (upgrade). We demand nothing of the maker of the device, so the attestation is ignored. (Web Authentication
+// Level 3 7.1)
+func (s *Service) Attest(set *Set, challenge []byte, answer string, upgrade bool) (key Passkey, err error) {
 	if len(answer) > maxAnswer {
 		return key, Refuse("the answer is too large")
 	}
@@ -208,9 +268,13 @@ func (s *Service) Attest(set *Set, challenge []byte, answer string) (key Passkey
 	}
 	o := &a.Response.AttestationObject
 	o.Format, o.AttStatement, o.SubStatements = string(protocol.AttestationFormatNone), nil, nil
-	c, err := s.rp.CreateCredential(owner{set}, webauthn.SessionData{
+	session := webauthn.SessionData{
 		Challenge: encodeBytes(challenge), UserID: set.Handle, UserVerification: protocol.VerificationRequired, CredParams: signatures(),
-	}, a)
+	}
+	if upgrade {
+		session.UserVerification, session.Mediation = protocol.VerificationPreferred, protocol.MediationConditional
+	}
+	c, err := s.rp.CreateCredential(owner{set}, session, a)
 	if err != nil {
 		return key, refused(err)
 	}
@@ -220,7 +284,7 @@ func (s *Service) Attest(set *Set, challenge []byte, answer string) (key Passkey
 	key = Passkey{
 		Credential: c.ID, PublicKey: c.PublicKey, SignCount: c.Authenticator.SignCount, BackupEligible: c.Flags.BackupEligible,
 		BackedUp: c.Flags.BackupState,
-		Model:    c.Authenticator.AAGUID,
+		Model:    c.Authenticator.AAGUID, Automatic: upgrade,
 	}
 	for _, t := range c.Transport {
 		if len(key.Transports) < 8 && person.IsText(string(t), 32) {

@@ -40,6 +40,8 @@ type Passkey struct {
 	Suspect bool `cbor:"13,keyasint,omitempty"`
 	// Vouched says that the session it was added in was opened by an API client: it shows no more than that session did.
 	Vouched bool `cbor:"14,keyasint,omitempty"`
+	// Automatic says that the browser made it after a sign-in with a password, without a question.
+	Automatic bool `cbor:"15,keyasint,omitempty"`
 }
 
 // Challenge is the challenge that a passkey has to sign, once.

@@ -34,36 +34,39 @@ func bind(t *testing.T, b *identitytest.Browser, signIn *identitytest.Answer) *d
 	return d
 }
 
-// Attack 8312: the cookies of a bound session of the issuer in another browser, until and after the second one ends.
+// TestBoundSession: the cookies of a bound session of the issuer in another browser, until and after the second one
+// ends.
 func TestBoundSession(t *testing.T) {
 	t.Parallel()
-	h := identitytest.New(t, bound)
-	b := h.Browser()
-	d := bind(t, b, b.Try(identitytest.Demo, identitytest.DemoPassword))
-	if !b.IsSignedIn() {
-		t.Fatal("the browser that has bound its session is not signed in")
-	}
-	thief := b.Clone()
-	for name := range thief.Cookies {
-		if thief.Cookies[name] == b.Cookie(dbsc.Cookie) {
-			delete(thief.Cookies, name)
+	t.Run("attack 8312: copied cookies of a session of the issuer", func(t *testing.T) {
+		h := identitytest.New(t, bound)
+		b := h.Browser()
+		d := bind(t, b, b.Try(identitytest.Demo, identitytest.DemoPassword))
+		if !b.IsSignedIn() {
+			t.Fatal("the browser that has bound its session is not signed in")
 		}
-	}
-	if thief.IsSignedIn() {
-		t.Error("the session's cookie alone signs in")
-	}
-	thief = b.Clone()
-	h.Clock.Advance(11 * time.Minute)
-	if thief.IsSignedIn() {
-		t.Error("copied cookies sign in after ten minutes")
-	}
-	if thief.Get("/account"); thief.Cookie(dbsc.Cookie) != "" {
-		t.Error("a second cookie that has ended stays in the browser, which would not ask for another one")
-	}
-	a := post(b, dbsc.RefreshPath, d.Asks()...)
-	if a = post(b, dbsc.RefreshPath, d.Refresh(a.Header())...); a.Code != http.StatusOK || !b.IsSignedIn() {
-		t.Errorf("refresh = %d %s", a.Code, a.Body)
-	}
+		thief := b.Clone()
+		for name := range thief.Cookies {
+			if thief.Cookies[name] == b.Cookie(dbsc.Cookie) {
+				delete(thief.Cookies, name)
+			}
+		}
+		if thief.IsSignedIn() {
+			t.Error("the session's cookie alone signs in")
+		}
+		thief = b.Clone()
+		h.Clock.Advance(11 * time.Minute)
+		if thief.IsSignedIn() {
+			t.Error("copied cookies sign in after ten minutes")
+		}
+		if thief.Get("/account"); thief.Cookie(dbsc.Cookie) != "" {
+			t.Error("a second cookie that has ended stays in the browser, which would not ask for another one")
+		}
+		a := post(b, dbsc.RefreshPath, d.Asks()...)
+		if a = post(b, dbsc.RefreshPath, d.Refresh(a.Header())...); a.Code != http.StatusOK || !b.IsSignedIn() {
+			t.Errorf("refresh = %d %s", a.Code, a.Body)
+		}
+	})
 }
 
 // TestBoundSessionIsRaised: a session stays bound when its cookie changes, and a new sign-in begins unbound: a browser

@@ -219,166 +219,174 @@ func TestKeysOfTheServer(t *testing.T) {
 	}
 }
 
-// Attack 8301: to register a key for a session of someone else, or without a challenge of it.
+// TestAttacksOnRegistration: to register a key for a session of someone else, or without a challenge of it.
 func TestAttacksOnRegistration(t *testing.T) {
 	t.Parallel()
-	weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // that is the attack
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
-	for name, attack := range map[string]func(w *world, d *dbsctest.Device) (proof string, more []string){
-		"challenge of another session": func(w *world, d *dbsctest.Device) (string, []string) {
-			return d.Proof(dbsctest.Offered(w.offer("eve")), true), nil
-		},
-		"challenge that has ended": func(w *world, d *dbsctest.Device) (string, []string) {
-			challenge := dbsctest.Offered(w.offer("ann"))
-			w.pass(6 * time.Minute)
-			return d.Proof(challenge, true), nil
-		},
-		"made-up challenge": func(_ *world, d *dbsctest.Device) (string, []string) { return d.Proof("zzzzzz.a.b", true), nil },
-		"no challenge":      func(_ *world, d *dbsctest.Device) (string, []string) { return d.Proof("", true), nil },
-		"no key": func(w *world, d *dbsctest.Device) (string, []string) {
-			return d.Proof(dbsctest.Offered(w.offer("ann")), false), nil
-		},
-		"no proof": func(*world, *dbsctest.Device) (string, []string) { return "", nil },
-		"another kind of JWT": func(w *world, d *dbsctest.Device) (string, []string) {
-			return d.ProofAs("dpop+jwt", dbsctest.Offered(w.offer("ann")), true), nil
-		},
-		"alg none": func(w *world, _ *dbsctest.Device) (string, []string) {
-			return plain(`{"alg":"none","typ":"dbsc+jwt"}`) + "." + plain(`{"jti":"`+dbsctest.Offered(w.offer("ann"))+`"}`) + ".", nil
-		},
-		"weak RSA key": func(w *world, d *dbsctest.Device) (string, []string) {
-			d.Key = weak
-			return d.Proof(dbsctest.Offered(w.offer("ann")), true), nil
-		},
-		"huge proof": func(w *world, d *dbsctest.Device) (string, []string) {
-			return d.Proof(dbsctest.Offered(w.offer("ann"))+strings.Repeat("a", 9<<10), true), nil
-		},
-		"script of the page": func(w *world, d *dbsctest.Device) (string, []string) {
-			return d.Proof(dbsctest.Offered(w.offer("ann")), true), []string{"Sec-Fetch-Mode", "cors"}
-		},
-		"page of a neighbour": func(w *world, d *dbsctest.Device) (string, []string) {
-			return d.Proof(dbsctest.Offered(w.offer("ann")), true), []string{"Sec-Fetch-Site", "same-site"}
-		},
-		"another origin": func(w *world, d *dbsctest.Device) (string, []string) {
-			return d.Proof(dbsctest.Offered(w.offer("ann")), true), []string{"Origin", "https://evil.example.com"}
-		},
-		"bound session": func(w *world, d *dbsctest.Device) (string, []string) {
-			before := dbsctest.Offered(w.offer("ann"))
-			w.bind("ann")
-			return d.Proof(before, true), nil
-		},
-		"not offered": func(w *world, d *dbsctest.Device) (string, []string) {
-			challenge := dbsctest.Offered(w.offer("ann"))
-			w.Offered = false
-			return d.Proof(challenge, true), nil
-		},
-		"challenge of a refresh": func(w *world, d *dbsctest.Device) (string, []string) {
-			bound, _ := w.bind("ann")
-			challenge := dbsctest.Challenge(w.challenge("ann", bound))
-			w.mu.Lock()
-			w.sessions["ann"] = nil
-			w.mu.Unlock()
-			return d.Proof(challenge, true), nil
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w, thief := newWorld(t), dbsctest.New(t)
-			proof, more := attack(w, thief)
-			before := w.sessions["ann"]
-			rec := w.post("ann", dbsc.RegisterPath, append([]string{"Secure-Session-Response", proof}, more...)...)
-			if rec.Code != http.StatusForbidden || second(rec) != "" || !bytes.Equal(w.sessions["ann"], before) {
-				t.Errorf("registration = %d %q, want 403 and nothing bound", rec.Code, rec.Body)
-			}
-		})
-	}
+	t.Run("attack 8301: a key for a session of another person, without a challenge, or with a weak one", func(t *testing.T) {
+		weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // that is the attack
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
+		for name, attack := range map[string]func(w *world, d *dbsctest.Device) (proof string, more []string){
+			"challenge of another session": func(w *world, d *dbsctest.Device) (string, []string) {
+				return d.Proof(dbsctest.Offered(w.offer("eve")), true), nil
+			},
+			"challenge that has ended": func(w *world, d *dbsctest.Device) (string, []string) {
+				challenge := dbsctest.Offered(w.offer("ann"))
+				w.pass(6 * time.Minute)
+				return d.Proof(challenge, true), nil
+			},
+			"made-up challenge": func(_ *world, d *dbsctest.Device) (string, []string) { return d.Proof("zzzzzz.a.b", true), nil },
+			"no challenge":      func(_ *world, d *dbsctest.Device) (string, []string) { return d.Proof("", true), nil },
+			"no key": func(w *world, d *dbsctest.Device) (string, []string) {
+				return d.Proof(dbsctest.Offered(w.offer("ann")), false), nil
+			},
+			"no proof": func(*world, *dbsctest.Device) (string, []string) { return "", nil },
+			"another kind of JWT": func(w *world, d *dbsctest.Device) (string, []string) {
+				return d.ProofAs("dpop+jwt", dbsctest.Offered(w.offer("ann")), true), nil
+			},
+			"alg none": func(w *world, _ *dbsctest.Device) (string, []string) {
+				return plain(`{"alg":"none","typ":"dbsc+jwt"}`) + "." + plain(`{"jti":"`+dbsctest.Offered(w.offer("ann"))+`"}`) + ".", nil
+			},
+			"weak RSA key": func(w *world, d *dbsctest.Device) (string, []string) {
+				d.Key = weak
+				return d.Proof(dbsctest.Offered(w.offer("ann")), true), nil
+			},
+			"huge proof": func(w *world, d *dbsctest.Device) (string, []string) {
+				return d.Proof(dbsctest.Offered(w.offer("ann"))+strings.Repeat("a", 9<<10), true), nil
+			},
+			"script of the page": func(w *world, d *dbsctest.Device) (string, []string) {
+				return d.Proof(dbsctest.Offered(w.offer("ann")), true), []string{"Sec-Fetch-Mode", "cors"}
+			},
+			"page of a neighbour": func(w *world, d *dbsctest.Device) (string, []string) {
+				return d.Proof(dbsctest.Offered(w.offer("ann")), true), []string{"Sec-Fetch-Site", "same-site"}
+			},
+			"another origin": func(w *world, d *dbsctest.Device) (string, []string) {
+				return d.Proof(dbsctest.Offered(w.offer("ann")), true), []string{"Origin", "https://evil.example.com"}
+			},
+			"bound session": func(w *world, d *dbsctest.Device) (string, []string) {
+				before := dbsctest.Offered(w.offer("ann"))
+				w.bind("ann")
+				return d.Proof(before, true), nil
+			},
+			"not offered": func(w *world, d *dbsctest.Device) (string, []string) {
+				challenge := dbsctest.Offered(w.offer("ann"))
+				w.Offered = false
+				return d.Proof(challenge, true), nil
+			},
+			"challenge of a refresh": func(w *world, d *dbsctest.Device) (string, []string) {
+				bound, _ := w.bind("ann")
+				challenge := dbsctest.Challenge(w.challenge("ann", bound))
+				w.mu.Lock()
+				w.sessions["ann"] = nil
+				w.mu.Unlock()
+				return d.Proof(challenge, true), nil
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				w, thief := newWorld(t), dbsctest.New(t)
+				proof, more := attack(w, thief)
+				before := w.sessions["ann"]
+				rec := w.post("ann", dbsc.RegisterPath, append([]string{"Secure-Session-Response", proof}, more...)...)
+				if rec.Code != http.StatusForbidden || second(rec) != "" || !bytes.Equal(w.sessions["ann"], before) {
+					t.Errorf("registration = %d %q, want 403 and nothing bound", rec.Code, rec.Body)
+				}
+			})
+		}
+	})
 }
 
-// Attack 8302: to get a second cookie without the key of the device.
+// TestAttacksOnRefresh: to get a second cookie without the key of the device.
 func TestAttacksOnRefresh(t *testing.T) {
 	t.Parallel()
-	for name, attack := range map[string]func(w *world, d, thief *dbsctest.Device) []string{
-		"another key": func(w *world, d, thief *dbsctest.Device) []string {
-			thief.ID = d.ID
-			return thief.Refresh(w.challenge("ann", d))
-		},
-		"another key in the proof": func(w *world, d, thief *dbsctest.Device) []string {
-			return append(d.Asks(), "Secure-Session-Response", thief.Proof(dbsctest.Challenge(w.challenge("ann", d)), true))
-		},
-		"proof that was used": func(w *world, d, _ *dbsctest.Device) []string {
-			headers := d.Refresh(w.challenge("ann", d))
-			if rec := w.post("ann", dbsc.RefreshPath, headers...); rec.Code != http.StatusOK {
-				w.t.Fatalf("refresh = %d", rec.Code)
-			}
-			return headers
-		},
-		"challenge that has ended": func(w *world, d, _ *dbsctest.Device) []string {
-			headers := d.Refresh(w.challenge("ann", d))
-			w.pass(6 * time.Minute)
-			return headers
-		},
-		"challenge of another session": func(w *world, d, thief *dbsctest.Device) []string {
-			own, _ := w.bind("eve")
-			thief.ID = own.ID
-			return append(d.Asks(), "Secure-Session-Response", d.Proof(dbsctest.Challenge(w.challenge("eve", own)), false))
-		},
-		"challenge of a registration": func(w *world, d, _ *dbsctest.Device) []string {
-			return append(d.Asks(), "Secure-Session-Response", d.Proof(dbsctest.Offered(w.offer("ann")), false))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			d, _ := w.bind("ann")
-			rec := w.post("ann", dbsc.RefreshPath, attack(w, d, dbsctest.New(t))...)
-			if rec.Code != http.StatusForbidden || second(rec) != "" || dbsctest.Challenge(rec.Header()) == "" {
-				t.Errorf("refresh = %d %q, want 403 and another challenge", rec.Code, rec.Body)
-			}
-			if w.counts[dbsc.Refused] != 1 {
-				t.Errorf("counts = %v, want one refused proof", w.counts)
-			}
-		})
-	}
+	t.Run("attack 8302: a second cookie without the key of the device", func(t *testing.T) {
+		for name, attack := range map[string]func(w *world, d, thief *dbsctest.Device) []string{
+			"another key": func(w *world, d, thief *dbsctest.Device) []string {
+				thief.ID = d.ID
+				return thief.Refresh(w.challenge("ann", d))
+			},
+			"another key in the proof": func(w *world, d, thief *dbsctest.Device) []string {
+				return append(d.Asks(), "Secure-Session-Response", thief.Proof(dbsctest.Challenge(w.challenge("ann", d)), true))
+			},
+			"proof that was used": func(w *world, d, _ *dbsctest.Device) []string {
+				headers := d.Refresh(w.challenge("ann", d))
+				if rec := w.post("ann", dbsc.RefreshPath, headers...); rec.Code != http.StatusOK {
+					w.t.Fatalf("refresh = %d", rec.Code)
+				}
+				return headers
+			},
+			"challenge that has ended": func(w *world, d, _ *dbsctest.Device) []string {
+				headers := d.Refresh(w.challenge("ann", d))
+				w.pass(6 * time.Minute)
+				return headers
+			},
+			"challenge of another session": func(w *world, d, thief *dbsctest.Device) []string {
+				own, _ := w.bind("eve")
+				thief.ID = own.ID
+				return append(d.Asks(), "Secure-Session-Response", d.Proof(dbsctest.Challenge(w.challenge("eve", own)), false))
+			},
+			"challenge of a registration": func(w *world, d, _ *dbsctest.Device) []string {
+				return append(d.Asks(), "Secure-Session-Response", d.Proof(dbsctest.Offered(w.offer("ann")), false))
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				d, _ := w.bind("ann")
+				rec := w.post("ann", dbsc.RefreshPath, attack(w, d, dbsctest.New(t))...)
+				if rec.Code != http.StatusForbidden || second(rec) != "" || dbsctest.Challenge(rec.Header()) == "" {
+					t.Errorf("refresh = %d %q, want 403 and another challenge", rec.Code, rec.Body)
+				}
+				if w.counts[dbsc.Refused] != 1 {
+					t.Errorf("counts = %v, want one refused proof", w.counts)
+				}
+			})
+		}
+	})
 }
 
-// Attack 8303: second cookies of other sessions, made up, or changed.
+// TestAttacksOnSecondCookies: second cookies of other sessions, made up, or changed.
 func TestAttacksOnSecondCookies(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	d, first := w.bind("ann")
-	_, other := w.bind("eve")
-	challenge := dbsctest.Challenge(w.challenge("ann", d))
-	late := "zzzzzzz" + first[strings.IndexByte(first, '.'):]
-	for name, text := range map[string]string{
-		"none": "", "of another session": other, "a challenge": challenge, "a later end": late, "cut": first[:len(first)-1],
-		"longer": first + "A", "long": strings.Repeat("a", 300) + first, "dots": "...", "huge end": "9999999999999999999..x",
-	} {
-		if w.admits("ann", text) {
-			t.Errorf("a second cookie that is %s counts", name)
+	t.Run("attack 8303: second cookies of other sessions, made up or changed", func(t *testing.T) {
+		w := newWorld(t)
+		d, first := w.bind("ann")
+		_, other := w.bind("eve")
+		challenge := dbsctest.Challenge(w.challenge("ann", d))
+		late := "zzzzzzz" + first[strings.IndexByte(first, '.'):]
+		for name, text := range map[string]string{
+			"none": "", "of another session": other, "a challenge": challenge, "a later end": late, "cut": first[:len(first)-1],
+			"longer": first + "A", "long": strings.Repeat("a", 300) + first, "dots": "...", "huge end": "9999999999999999999..x",
+		} {
+			if w.admits("ann", text) {
+				t.Errorf("a second cookie that is %s counts", name)
+			}
 		}
-	}
+	})
 }
 
-// Attack 8304: refreshes without end.
+// TestFloodOfRefreshes: refreshes without end.
 func TestFloodOfRefreshes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	d, _ := w.bind("ann")
-	refused := 0
-	for range 100 {
-		if rec := w.post("ann", dbsc.RefreshPath, d.Asks()...); rec.Code == http.StatusTooManyRequests {
-			refused++
+	t.Run("attack 8304: refreshes without end", func(t *testing.T) {
+		w := newWorld(t)
+		d, _ := w.bind("ann")
+		refused := 0
+		for range 100 {
+			if rec := w.post("ann", dbsc.RefreshPath, d.Asks()...); rec.Code == http.StatusTooManyRequests {
+				refused++
+			}
 		}
-	}
-	if refused < 60 {
-		t.Errorf("%d of 100 refreshes were refused", refused)
-	}
-	eve, _ := w.bind("eve")
-	w.challenge("eve", eve) // is not slowed down
-	rec := w.send("ann", httptest.NewRequest(http.MethodGet, origin+dbsc.RefreshPath, http.NoBody))
-	if rec.Code != http.StatusMethodNotAllowed {
-		t.Errorf("GET = %d", rec.Code)
-	}
+		if refused < 60 {
+			t.Errorf("%d of 100 refreshes were refused", refused)
+		}
+		eve, _ := w.bind("eve")
+		w.challenge("eve", eve) // is not slowed down
+		rec := w.send("ann", httptest.NewRequest(http.MethodGet, origin+dbsc.RefreshPath, http.NoBody))
+		if rec.Code != http.StatusMethodNotAllowed {
+			t.Errorf("GET = %d", rec.Code)
+		}
+	})
 }

@@ -23,6 +23,10 @@ type Passkey struct {
 	Life int
 }
 
+// PasskeyUpgrade is the data of passkey_upgrade, on which a browser makes a passkey without a question. Its form sends
+// csrf and credential, which is empty where none was made.
+type PasskeyUpgrade struct{ Action, CSRF, Options string }
+
 // StepUpPasskey is the data of step_up_passkey: the person confirms who they are with a passkey.
 type StepUpPasskey struct {
 	Account string

@@ -21,6 +21,9 @@ type View struct {
 	Nav *Nav
 	// Fragment is the name under which the browser keeps what is after # in its address. Empty: it keeps nothing.
 	Fragment string
+	// Signals tells the browser about passkeys, in JSON: the arguments of the methods of PublicKeyCredential by
+	// their names. Empty: nothing. (Web Authentication Level 3 5.1.10)
+	Signals string
 	// Data is the struct of the template.
 	Data any
 }
@@ -59,6 +62,8 @@ type SignIn struct {
 	// ForgotURL is for people without a password or with a wrong one, RemindURL for people without a username,
 	// SignUpURL for people without an account. Empty: not shown
 	ForgotURL, RemindURL, SignUpURL string
+	// Upgrade says that the form tells, by upgrade=yes, that the browser can make a passkey without a question.
+	Upgrade bool
 	// Passkey is the form for signing in with a passkey. nil: none
 	Passkey *Passkey
 	// PhoneURL shows a code that a phone scans. Empty: not shown

@@ -279,6 +279,8 @@ type frame struct {
 	Organisation *organisation
 	ClientLogo   *sizedPicture
 
+	// Signals is the View's
+	Signals string
 	// Fragment is the View's, and FragmentCookie the name of the cookie that names it to the server
 	Fragment, FragmentCookie string
 	// Elsewhere says that the page belongs to a site
@@ -312,7 +314,7 @@ func (p *Renderer) frame(v View, lang *language, scripts *scriptSet) *frame {
 		language: lang, Brand: p.cfg.Brand, Host: p.host, CSS: p.assets.css, Font: p.assets.font, Icon: p.assets.icon, Touch: p.assets.touch,
 		Logo: p.assets.logo, LogoSize: p.assets.logoSize,
 		Secure: strings.HasPrefix(p.origin, "https:"), Mobile: v.Mobile, Client: v.Client, Nav: v.Nav, Data: v.Data, Help: p.cfg.Brand.Help,
-		Fragment: v.Fragment, FragmentCookie: p.jar.Name(kindFragment), Elsewhere: p.elsewhere,
+		Signals: v.Signals, Fragment: v.Fragment, FragmentCookie: p.jar.Name(kindFragment), Elsewhere: p.elsewhere,
 		needed: scripts, scripts: p.assets.scripts,
 	}
 }

@@ -154,6 +154,7 @@ var absences = map[string]map[string]string{
 		"verify_phone": argued, "invitations": closed,
 		"activation": argued, "password_reset": closed, "username_reminder": closed, "breach_check": argued, "link_several": closed,
 		"another_device": closed, "phone_sign_in": closed, "device_bound": argued,
+		"passkey_upgrade": argued, "passkey_rp_id": argued, "passkey_origins": closed,
 		"app_passwords": closed, "admin_console": closed, "authenticator": closed, "pin": closed, "pin_reset": closed, "email_code": closed,
 		"sms": closed, "delivered_code": closed,
 		"set_up_on_demand": closed, "security_emails": other, "welcome_emails": other, "invitation_emails": other, "configuration_api": closed,

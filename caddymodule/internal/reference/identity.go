@@ -54,6 +54,19 @@ session {
 			Text:    "Whether people can sign in with passkeys.",
 		},
 		{
+			Word: "passkey_upgrade", Arguments: "on|off", Default: "`on`", Example: "passkey_upgrade off",
+			Text: "Whether people who have never had a passkey get one after a sign-in with a password, where their browser makes one without a question. " +
+				"It asks nothing of them where they do not have it. See [passkeys](passkeys.md#automatic-passkeys).",
+		},
+		{
+			Word: "passkey_rp_id", Arguments: "<host>", Default: "the host of the issuer", Example: "passkey_rp_id example.com",
+			Text: "The host name that passkeys belong to: that of an issuer that has moved, or a domain above it. Change it only with the host of the issuer: passkeys of another one work no longer. See [passkeys](passkeys.md#when-the-issuer-moves).",
+		},
+		{
+			Word: "passkey_origins", Arguments: "<origin>…", Default: "none", Example: "passkey_origins https://login.example.org",
+			Text: "The other origins whose pages may ask browsers for the passkeys of this host, of at most five registrable names. Gatehouse lists them at `/.well-known/webauthn`; what such a page gets is for the server there, and signs no one in here.",
+		},
+		{
 			Word: "common_passwords", Arguments: "on|off", Default: "`on`", Example: "common_passwords off",
 			Text: "Whether new passwords are refused that are common ones, by a list inside the program, or are nothing but the username, the person's name, an e-mail address or telephone number, the name of the brand or of the issuer's host. It holds wherever a password is set. See [common passwords](decisions/sign-in.md#common-passwords).",
 		},

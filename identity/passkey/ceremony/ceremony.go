@@ -77,16 +77,67 @@ func (a Ask) Use(keys []Key) string {
 
 // Make returns the request for a new passkey: one that works without a username, on a device that has none of theirs.
 func (a Ask) Make(u User, keys []Key, algorithms []protocol.CredentialParameter) string {
+	return text(a.creation(u, keys, algorithms, "required"))
+}
+
+// Upgrade is Make for a passkey that the browser makes by itself after a password: it neither asks for the person's
+// presence nor verifies them. (Web Authentication Level 3 5.1.3, conditional mediation)
+func (a Ask) Upgrade(u User, keys []Key, algorithms []protocol.CredentialParameter) string {
+	return text(a.creation(u, keys, algorithms, "preferred"))
+}
+
+func (a Ask) creation(u User, keys []Key, algorithms []protocol.CredentialParameter, verification string) options {
 	var list []parameter
 	for _, p := range algorithms {
 		list = append(list, parameter{string(p.Type), int64(p.Algorithm)})
 	}
-	return text(options{
+	return options{
 		Challenge: encode(a.Challenge), Timeout: a.Life.Milliseconds(), Attestation: "none", Parameters: list, Exclude: describe(keys),
 		RP:        &entity{ID: a.RPID, Name: a.RPName},
 		User:      &entity{ID: encode(u.Handle), Name: u.Name, DisplayName: u.DisplayName},
-		Selection: &selection{ResidentKey: "required", RequireResidentKey: true, UserVerification: "required"},
-	})
+		Selection: &selection{ResidentKey: "required", RequireResidentKey: true, UserVerification: verification},
+	}
+}
+
+// signals are messages of a page to the browser about passkeys, each the argument of its method. (Web Authentication
+// Level 3 5.1.10)
+type signals struct {
+	Unknown *unknown  `json:"signalUnknownCredential,omitempty"`
+	All     *accepted `json:"signalAllAcceptedCredentials,omitempty"`
+	Names   *names    `json:"signalCurrentUserDetails,omitempty"`
+}
+
+type unknown struct {
+	RPID string `json:"rpId"`
+	ID   string `json:"credentialId"`
+}
+
+type accepted struct {
+	RPID   string   `json:"rpId"`
+	Handle string   `json:"userId"`
+	IDs    []string `json:"allAcceptedCredentialIds"`
+}
+
+type names struct {
+	RPID        string `json:"rpId"`
+	Handle      string `json:"userId"`
+	Name        string `json:"name"`
+	DisplayName string `json:"displayName"`
+}
+
+// Unknown tells the browser that no one has a passkey, so it offers it no longer.
+func Unknown(rpID string, credential []byte) string {
+	return text(signals{Unknown: &unknown{rpID, encode(credential)}})
+}
+
+// Known tells the browser which passkeys of a person are accepted, and how the person is called now.
+func Known(rpID string, u User, keys []Key) string {
+	ids := make([]string, len(keys))
+	for i, k := range keys {
+		ids[i] = encode(k.ID)
+	}
+	handle := encode(u.Handle)
+	return text(signals{All: &accepted{rpID, handle, ids}, Names: &names{rpID, handle, u.Name, u.DisplayName}})
 }
 
 func describe(keys []Key) (out []descriptor) {
@@ -98,8 +149,8 @@ func describe(keys []Key) (out []descriptor) {
 
 func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-func text(o options) string {
-	raw, err := json.Marshal(o)
+func text(v any) string {
+	raw, err := json.Marshal(v)
 	if err != nil {
 		return "{}" // impossible: there are only texts and numbers
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
@@ -109,10 +110,11 @@ func newWorld(t *testing.T) *world {
 	w.pages, err = web.New(web.Config{Issuer: issuer, Key: w.ring.Derive("csrf"), Log: zap.NewNop()})
 	w.must(err)
 	events := &audit.Recorder{Random: randomReader, Now: w.clock.Now, PartitionOf: person.PartitionOfID}
-	w.id, err = identity.New(context.WithoutCancel(t.Context()), identity.Config{Issuer: issuer, NoPasskeys: true}, identity.Deps{
-		Store: w.store, Keyring: w.ring, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 1}),
-		Events: events, Pages: w.pages, Log: zap.NewNop(), Now: w.clock.Now,
-	})
+	w.id, err = identity.New(context.WithoutCancel(t.Context()), identity.Config{Issuer: issuer, Passkeys: passkey.Config{Off: true}},
+		identity.Deps{
+			Store: w.store, Keyring: w.ring, Hasher: secret.NewHasher(secret.HashCost{MemoryKiB: 8, Iterations: 1, Concurrency: 1}),
+			Events: events, Pages: w.pages, Log: zap.NewNop(), Now: w.clock.Now,
+		})
 	w.must(err)
 	for _, name := range []string{"ann", "ben", "cem"} {
 		p, err := w.id.Person.AddPerson(t.Context(), person.NewPerson{Username: name + "@example.com", Name: name}, admin)

@@ -469,6 +469,10 @@ func Views() map[string]web.View {
 				},
 			},
 		},
+		"passkey_upgrade": {
+			Template: "passkey_upgrade", Signals: `{"signalUnknownCredential":{"rpId":"localhost","credentialId":"AAEC"}}`,
+			Data: web.PasskeyUpgrade{Action: "/sign-in/passkey/new?flow=f", CSRF: "t", Options: `{"challenge":"AAEC","user":{"id":"AA"}}`},
+		},
 		"passkey_add_full": {Template: "passkey_add", Data: web.PasskeyAdd{Full: 20, Cancel: "/account/security"}},
 		"passkey_name": {
 			Template: "passkey_name",
