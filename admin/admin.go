@@ -21,6 +21,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/trustedbrowser"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/limit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -39,6 +40,8 @@ type Service struct {
 	Outgoing []notify.Outgoing
 	// Keyring seals what is uploaded.
 	Keyring *secret.Keyring
+	// Limits are the counters of this process.
+	Limits *limit.Counters
 }
 
 // ErrGone says that what was to be ended is not there: it is unknown, or has ended already.

@@ -24,6 +24,8 @@ var (
 	dropped   = audit.Type{Type: "console.QueuedMessageDroppedEvent", Name: "Queued Message Dropped"}
 
 	exported = audit.Type{Type: "console.PersonsExportedEvent", Name: "Persons Exported"}
+
+	limitLifted = audit.Type{Type: "quota.LimitLiftedEvent", Name: "Limit Lifted"}
 )
 
 // exportedEvents is the number of events that one transaction of an export reads.

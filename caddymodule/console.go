@@ -63,7 +63,7 @@ func (b *builder) openConsole() error {
 	}
 	i.manage = &admin.Service{
 		Identity: id, Authz: i.authz, Store: i.core.Store, Recorder: b.events,
-		Keyring: i.core.Keyring, Outgoing: i.outgoing(),
+		Keyring: i.core.Keyring, Outgoing: i.outgoing(), Limits: i.core.Limits,
 	}
 	b.openBackups()
 	set := settingspages.Deps{Config: i.config, Store: i.core.Store, PlaceOf: b.Places.Of, Names: i.manage.Names}

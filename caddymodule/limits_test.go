@@ -178,8 +178,8 @@ func TestLimitsAreListedAndLifted(t *testing.T) {
 	}
 	s.Run("", "limits", "lift", client.ID)
 	events := s.Run("", "events", "list", "--type", "quota.LimitLiftedEvent", "--client", "reports")
-	if strings.Count(events, "Limit Lifted") != 1 {
-		t.Errorf("events = %s, want the one of the client", events)
+	if strings.Count(events, "Limit Lifted") != 1 || !strings.Contains(events, "2/12month per client at "+s.API+": 2 of 2") {
+		t.Errorf("events = %s, want the one of the client, with its quota", events)
 	}
 	if n := counts(t, s, token, 3); n != 2 {
 		t.Errorf("%d passed after both were lifted, want the 2 of the quota that the address can still send", n)

@@ -187,7 +187,7 @@ func TestConsole(t *testing.T) {
 // the others: each act is the same page with a form. The tests of the package console open all of them.
 func elsewhere(route string) bool {
 	return slices.ContainsFunc([]string{
-		"/admin/jobs/", "/admin/events/live", "/admin/events/alerts/{id}", "/admin/refusals/{id}", "/admin/requests/{id}",
+		"/admin/jobs/", "/admin/limits/", "/admin/events/live", "/admin/events/alerts/{id}", "/admin/refusals/{id}", "/admin/requests/{id}",
 		"/admin/requests/blocked/", "/admin/policies/{id}", "/admin/keys/", "/admin/providers/{id}/",
 		"/admin/applications/{id}/", "/admin/persons/{id}/",
 		"/admin/settings/{id}/undo-settings", "/admin/messages/undo-messages", "/admin/messages/texts/{id}/reset-message", "/admin/messages/previews/{id}/",

@@ -33,7 +33,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/personindex"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/calllog"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/limit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/stats"
 	"github.com/gatehouse-id/gatehouse/internal/web"
@@ -84,6 +86,8 @@ type harness struct {
 
 	recorder  *audit.Recorder
 	counts    *stats.Buffer
+	limits    *limit.Counters
+	calls     *calllog.Log
 	settings  *settings.Service
 	keys      *keys.Keys
 	providers *fakeProviders
@@ -184,8 +188,13 @@ func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harne
 	h.must(err)
 	h.id.Person.Watch(h.az)
 	h.id.Account.Tie(h.az)
+	h.limits = limit.NewCounters(h.store, h.clock.Now, zap.NewNop())
+	h.calls = calllog.New(h.store, h.clock.Now, zap.NewNop())
+	h.calls.Recorder = func() *audit.Recorder { return events }
 	deps := Deps{
-		Identity: h.id, Manage: &admin.Service{Identity: h.id, Authz: h.az, Store: h.store, Recorder: events, Keyring: keyring},
+		Identity: h.id, Manage: &admin.Service{
+			Identity: h.id, Authz: h.az, Store: h.store, Recorder: events, Keyring: keyring, Limits: h.limits,
+		},
 		Clients: h.az.Clients(), Store: h.store, Units: units, Pages: pages, Mails: true, Now: h.clock.Now, Log: zap.NewNop(),
 		After: func(time.Duration) <-chan time.Time {
 			h.pauses <- struct{}{}

@@ -72,8 +72,8 @@ func TestNavigation(t *testing.T) {
 	h.server.answer(fmt.Errorf("550 no such user: %w", outbox.ErrRefused))
 	h.tries()
 	want := strings.Split("People:|People|Groups|Sessions|Requests 1 open request|"+
-		"Access:|Sites|Applications|Policies|Sign-in providers|API clients|Refusals|"+
-		"Activity:|Overview 1 finding *|Events|Messages 1 failed message|Alerts|"+
+		"Access:|Sites|Applications|Policies|Limits|Sign-in providers|API clients|Refusals|"+
+		"Activity:|Overview 1 finding *|Events|Calls|Messages 1 failed message|Alerts|"+
 		"System:|Settings|Brand and texts|Keys 1 certificate expires soon|Storage", "|")
 	b := h.as("operator@example.com")
 	got := menus(t, b.get("/admin").Body.String())

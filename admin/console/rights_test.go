@@ -59,6 +59,10 @@ var rights = map[string][4]string{
 	"/refusals":          {"+", "+", "+", "+"},
 	"/refusals/{id}":     {"+", "+", "+", "+"},
 
+	"/limits":                  {"+", "+", "+", "+"},
+	"/limits/lift-limit":       operator,
+	"/calls":                   {"+", "+", "+", "+"},
+	"/calls.csv":               {"+", "+", "+", "+"},
 	"/persons/export":          operator,
 	"/persons/import":          operator,
 	"/jobs/{id}/run-import":    operator,
@@ -529,6 +533,7 @@ func TestEveryActHasItsEvent(t *testing.T) {
 		{"/admin/persons/end-many?person=" + h.personID("nobody@example.com"), "console.BulkChangeStartedEvent", nil},
 		{jobPath(h.job()) + "/stop-job", "console.BulkChangeStoppedEvent", nil},
 		{"/admin/persons/export", "console.PersonsExportedEvent", nil},
+		{"/admin/limits/lift-limit?limit=" + h.nears("shop"), "quota.LimitLiftedEvent", nil},
 		{"/admin/groups/create-group", "group.GroupCreatedEvent", []string{"group", "editors", "permissions", "wiki.edit"}},
 		{
 			"/admin/applications/add", "client.ClientAddedEvent",

@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/admin/console/providers"
 	"github.com/gatehouse-id/gatehouse/admin/console/settingspages"
 	"github.com/gatehouse-id/gatehouse/admin/console/sites"
+	"github.com/gatehouse-id/gatehouse/admin/console/traffic"
 	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 )
@@ -28,7 +29,7 @@ func (c *Console) all() []*layout.Screen {
 		c.applicationsScreen(),
 		c.applicationScreen(),
 		c.previewScreen(),
-	}, sites.Screens(c.frame, c.Gateway), providers.Screens(c.Setup), []*layout.Screen{
+	}, sites.Screens(c.frame, c.Gateway), traffic.Screens(c.frame, c.Manage), providers.Screens(c.Setup), []*layout.Screen{
 		c.eventsScreen(),
 		c.eventsFileScreen(),
 		c.liveScreen(),

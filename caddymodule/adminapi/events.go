@@ -18,8 +18,6 @@ import (
 // eventLossAccepted is written by a command, whether a server runs or not.
 var eventLossAccepted = audit.Type{Type: "storage.StorageLossAcceptedEvent", Name: "Storage Loss Accepted"}
 
-var eventLimitLifted = audit.Type{Type: "quota.LimitLiftedEvent", Name: "Limit Lifted"}
-
 var eventUpgradeFinished = audit.Type{Type: "storage.StorageUpgradeFinishedEvent", Name: "Storage Upgrade Finished"}
 
 // maxAnchors is the maximum number of heads that are compared in one call.

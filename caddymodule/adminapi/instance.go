@@ -73,7 +73,7 @@ type Instance struct {
 
 // manage does what this API shares with the admin console.
 func (i *Instance) manage() *admin.Service {
-	return &admin.Service{Identity: i.Identity, Authz: i.Authz, Store: i.Store}
+	return &admin.Service{Identity: i.Identity, Authz: i.Authz, Store: i.Store, Recorder: i.Recorder, Limits: i.Limits}
 }
 
 // outbox sends messages while the instance runs.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gatehouse-id/gatehouse/admin"
 	"github.com/gatehouse-id/gatehouse/caddymodule/adminapi"
 )
 
@@ -19,7 +20,7 @@ func listLimitsCommand() *cobra.Command {
 		Long: `Lists the callers that have used at least 80 percent of a limit or quota at this server, those that have
 used most of it first, at most 100.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var all []adminapi.LimitUse
+			var all []admin.LimitUse
 			if err := call(cmd, "/limits", nil, &all); err != nil {
 				return err
 			}

@@ -20,7 +20,7 @@ type Search struct {
 	Person  string // id
 	Client  string // id
 	Address string
-	Site    string       // scheme and host
+	Site    string       // scheme and host, or the host alone
 	Path    string       // with * at the end: its beginning
 	Since   time.Time    // from
 	Until   time.Time    // before
@@ -152,6 +152,11 @@ func (s *Search) selects(c *Call) bool {
 	path, begins := strings.CutSuffix(s.Path, "*")
 	return (s.Since.IsZero() || !c.At.Before(s.Since)) && (s.Until.IsZero() || c.At.Before(s.Until)) &&
 		(s.Person == "" || s.Person == c.PersonID) && (s.Client == "" || s.Client == c.ClientID) &&
-		(s.Address == "" || s.Address == c.IP) && (s.Site == "" || s.Site == c.Site) &&
+		(s.Address == "" || s.Address == c.IP) && s.atSite(c.Site) &&
 		(s.Path == "" || c.Path == path || begins && strings.HasPrefix(c.Path, path))
+}
+
+func (s *Search) atSite(site string) bool {
+	_, host, _ := strings.Cut(site, "://")
+	return s.Site == "" || s.Site == site || s.Site == host
 }

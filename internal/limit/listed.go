@@ -13,13 +13,16 @@ import (
 )
 
 // Near returns the callers that have used at least a share of a limit or quota at this process, those that have used
-// most of it first.
-func (c *Counters) Near(share float64, most int, now time.Time) []Use {
-	out := append(c.Quotas.near(share, most, now), c.callers.near(share, most, now)...)
-	for _, u := range c.addresses.near(share, most, now) {
-		u.Address = true
-		out = append(out, u)
+// most of it first. Only those that keep accepts are returned; nil accepts all.
+func (c *Counters) Near(share float64, most int, now time.Time, keep func(*Use) bool) []Use {
+	if keep == nil {
+		keep = func(*Use) bool { return true }
 	}
+	out := append(c.Quotas.near(share, most, now, keep), c.callers.near(share, most, now, keep)...)
+	out = append(out, c.addresses.near(share, most, now, func(u *Use) bool {
+		u.Address = true
+		return keep(u)
+	})...)
 	return mostUsed(out, most)
 }
 
@@ -31,19 +34,28 @@ func (k Key) ID() string {
 // ErrUnknown says that no one is counted under an id.
 var ErrUnknown = errors.New("no one is counted under this id, or it is over already")
 
-// Lift forgets once what a caller has used of a limit or quota. note is called in the transaction that does so.
-func (c *Counters) Lift(ctx context.Context, id string, note func(storage.Tx, Key) error) error {
+// ParseID reads an id, or returns ErrUnknown.
+func ParseID(id string) (k Key, err error) {
 	parts := strings.SplitN(id, ".", 3)
 	if len(parts) != 3 {
-		return ErrUnknown
+		return k, ErrUnknown
 	}
 	rule, err := strconv.ParseUint(parts[0], 16, 64)
 	addr, bad := hex.DecodeString(parts[1])
-	if err != nil || bad != nil || len(addr) != len(Key{}.Addr) {
-		return ErrUnknown
+	if err != nil || bad != nil || len(addr) != len(k.Addr) {
+		return k, ErrUnknown
 	}
-	k := Key{Rule: rule, Name: parts[2]}
+	k = Key{Rule: rule, Name: parts[2]}
 	copy(k.Addr[:], addr)
+	return k, nil
+}
+
+// Lift forgets once what a caller has used of a limit or quota. note is called in the transaction that does so.
+func (c *Counters) Lift(ctx context.Context, id string, note func(storage.Tx, Key) error) error {
+	k, err := ParseID(id)
+	if err != nil {
+		return err
+	}
 	lifted, err := c.Quotas.lift(ctx, k, note)
 	if err != nil {
 		return fmt.Errorf("lift a quota: %w", err)
@@ -51,8 +63,13 @@ func (c *Counters) Lift(ctx context.Context, id string, note func(storage.Tx, Ke
 	if lifted {
 		return nil
 	}
-	if !c.callers.lift(k) && !c.addresses.lift(k) {
+	if !c.callers.has(k) && !c.addresses.has(k) {
 		return ErrUnknown
 	}
-	return c.Quotas.store.Update(ctx, func(tx storage.Tx) error { return note(tx, k) })
+	if err := c.Quotas.store.Update(ctx, func(tx storage.Tx) error { return note(tx, k) }); err != nil {
+		return err
+	}
+	c.callers.lift(k)
+	c.addresses.lift(k)
+	return nil
 }

@@ -254,7 +254,8 @@ func (q *Quotas) lift(ctx context.Context, k Key, note func(storage.Tx, Key) err
 }
 
 // near returns the keys that have used at least a share of their quota, the most used first, at most limit of them.
-func (q *Quotas) near(share float64, limit int, now time.Time) []Use {
+// The counters wait while keep is called.
+func (q *Quotas) near(share float64, limit int, now time.Time, keep func(*Use) bool) []Use {
 	var out []Use
 	at := now.UnixNano()
 	for i := range q.shards {
@@ -262,7 +263,10 @@ func (q *Quotas) near(share float64, limit int, now time.Time) []Use {
 		s.mu.Lock()
 		for k, u := range s.entries {
 			if u.limit > 0 && at < u.end && float64(u.used) >= share*float64(u.limit) {
-				out = append(out, Use{Key: k, About: u.about, Used: u.used, Limit: u.limit, State: u.state(u.used < u.limit, at)})
+				one := Use{Key: k, About: u.about, Used: u.used, Limit: u.limit, State: u.state(u.used < u.limit, at)}
+				if keep(&one) {
+					out = append(out, one)
+				}
 			}
 		}
 		s.mu.Unlock()

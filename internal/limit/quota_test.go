@@ -68,6 +68,8 @@ func flush(t *testing.T, q *Quotas) {
 	}
 }
 
+func all(*Use) bool { return true }
+
 var shop = Key{Rule: 1, Name: "shop"}
 
 // TestQuotaOutlivesTheProcess: what was counted until the last write counts after a kill, in its period alone.
@@ -167,7 +169,7 @@ func TestQuotaLifted(t *testing.T) {
 	if n := take(b, shop, r, c, 1); n != 0 {
 		t.Fatal("the other node does not know what was used")
 	}
-	if near := b.near(0.8, 10, c.now); len(near) != 1 || near[0].Used < 3 || near[0].Limit != 3 {
+	if near := b.near(0.8, 10, c.now, all); len(near) != 1 || near[0].Used < 3 || near[0].Limit != 3 {
 		t.Errorf("Near = %+v, want the quota that is used up", near)
 	}
 	if ok, err := a.lift(t.Context(), shop, func(storage.Tx, Key) error { return nil }); err != nil || !ok {
@@ -240,9 +242,9 @@ func TestQuotaConcurrently(t *testing.T) {
 	store, c, r := memory(t), later(), rate(t, "1000/d")
 	q := quotas(t, store, c)
 	var passed atomic.Int64
-	var all sync.WaitGroup
+	var done sync.WaitGroup
 	for range 10 {
-		all.Go(func() {
+		done.Go(func() {
 			for range 200 {
 				if q.take(shop, r, "the quota", c.now).OK {
 					passed.Add(1)
@@ -250,12 +252,12 @@ func TestQuotaConcurrently(t *testing.T) {
 			}
 		})
 	}
-	all.Go(func() {
+	done.Go(func() {
 		for range 20 {
 			q.Flush(t.Context()) //nolint:errcheck // the last one counts
 		}
 	})
-	all.Wait()
+	done.Wait()
 	flush(t, q)
 	if n := passed.Load(); n != 1000 {
 		t.Errorf("%d passed, want 1000", n)
@@ -280,7 +282,7 @@ func TestQuotaRoom(t *testing.T) {
 	if n := take(q, shop, r, c, 1); n != 0 {
 		t.Error("a quota that is used up was forgotten")
 	}
-	if n := len(q.near(0, 10_000, c.now)); n > 160 {
+	if n := len(q.near(0, 10_000, c.now, all)); n > 160 {
 		t.Errorf("%d keys are remembered, want at most 160", n)
 	}
 }

@@ -127,8 +127,17 @@ func (t *table) lift(k Key) bool {
 	return e != nil
 }
 
+// has reports whether a key is counted.
+func (t *table) has(k Key) bool {
+	s, h := t.find(k)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.get(h, k) != nil
+}
+
 // near returns the keys that have used at least a share of their burst, the most used first, at most limit of them.
-func (t *table) near(share float64, limit int, now time.Time) []Use {
+// The counters of a part of the keys wait while keep is called.
+func (t *table) near(share float64, limit int, now time.Time, keep func(*Use) bool) []Use {
 	at := now.UnixNano()
 	var out []Use
 	for i := range t.shards {
@@ -137,7 +146,10 @@ func (t *table) near(share float64, limit int, now time.Time) []Use {
 		for _, e := range s.entries {
 			full := e.bucket.clamp(e.full, at)
 			if state := e.bucket.state(full, at, true); float64(e.bucket.Burst-state.Remaining) >= share*float64(e.bucket.Burst) {
-				out = append(out, Use{Key: e.key, About: e.bucket.About, Used: e.bucket.Burst - state.Remaining, Limit: e.bucket.Burst, State: state})
+				one := Use{Key: e.key, About: e.bucket.About, Used: e.bucket.Burst - state.Remaining, Limit: e.bucket.Burst, State: state}
+				if keep(&one) {
+					out = append(out, one)
+				}
 			}
 		}
 		s.mu.Unlock()

@@ -437,6 +437,8 @@ var icons = map[string]template.HTML{
 	"bell":    `<path d="M6 16V11a6 6 0 0 1 12 0v5l2 2H4zM10 21h4"/>`,
 	"plug":    `<path d="M9 3v5M15 3v5M6 8h12v3a6 6 0 0 1-12 0zM12 17v4"/>`,
 	"enter":   `<path d="M14 4h5v16h-5M4 12h10M10 8l4 4-4 4"/>`,
+	"gauge":   `<path d="M5 19a9 9 0 1 1 14 0M12 14l4.500-5"/>`,
+	"list":    `<path d="M9 6h11M9 12h11M9 18h11M4.500 6h.01M4.500 12h.01M4.500 18h.01"/>`,
 	"clock":   `<circle cx="12" cy="12" r="9"/><path d="M12 7v5l3.5 2"/>`,
 }
 

@@ -14,8 +14,8 @@ var groups = []struct {
 	screens []string
 }{
 	{"people", []string{"persons", "groups", "sessions", "requests"}},
-	{"access", []string{"sites", "applications", "policies", "providers", "api-clients", "refusals"}},
-	{"activity", []string{"overview", "events", "queue", "alerts"}},
+	{"access", []string{"sites", "applications", "policies", "limits", "providers", "api-clients", "refusals"}},
+	{"activity", []string{"overview", "events", "calls", "queue", "alerts"}},
 	{"system", []string{"settings", "messages", "keys", "storage"}},
 }
 
