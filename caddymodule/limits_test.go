@@ -229,3 +229,32 @@ func TestLimitMistakes(t *testing.T) {
 		})
 	}
 }
+
+// TestUsageOfClients: what passes and what a limit refuses is counted for the client, once for several protects.
+func TestUsageOfClients(t *testing.T) {
+	s := servertest.NewServer(t)
+	s.Site = "protect orders.read {\n\t\tlimit 3/h per client\n\t}\n\troute {\n\t\tprotect orders.read\n\t}"
+	s.MustLoad()
+	if n := counts(t, s, s.Token(), 5); n != 3 {
+		t.Fatalf("%d passed, want 3", n)
+	}
+	s.Enters("nonsense")
+	s.Stop() // which writes what was counted
+	s.MustLoad()
+	type row struct {
+		Day, Site         string
+		Client            string `json:"client_id"`
+		Requests, Limited int64
+	}
+	rows := servertest.Decode[[]row](t, s.Run("", "limits", "usage", "--json"))
+	if want := (row{rows[0].Day, s.API, "reports", 3, 2}); len(rows) != 1 || rows[0] != want {
+		t.Errorf("usage = %+v, want %+v alone", rows, want)
+	}
+	if out := s.Run("", "limits", "usage", "--csv", "--client", "reports"); !strings.Contains(out, ",reports,"+s.API+",3,2\r\n") {
+		t.Errorf("the file is %q", out)
+	}
+	if out := s.Run("", "limits", "usage", "--to", "2020-01-31"); strings.Contains(out, "reports") {
+		t.Errorf("usage until 2020 = %s", out)
+	}
+	s.Refused("from must be a day", "", "limits", "usage", "--from", "soon")
+}

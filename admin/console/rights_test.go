@@ -61,6 +61,8 @@ var rights = map[string][4]string{
 
 	"/limits":                  {"+", "+", "+", "+"},
 	"/limits/lift-limit":       operator,
+	"/limits/usage":            {"+", "+", "+", "+"},
+	"/limits/usage.csv":        {"+", "+", "+", "+"},
 	"/calls":                   {"+", "+", "+", "+"},
 	"/calls.csv":               {"+", "+", "+", "+"},
 	"/persons/export":          operator,

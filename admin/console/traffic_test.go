@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/gatehouse-id/gatehouse/internal/calllog"
 	"github.com/gatehouse-id/gatehouse/internal/limit"
+	"github.com/gatehouse-id/gatehouse/internal/usage"
 )
 
 // counted has a caller use a limit of ten requests in an hour, and returns the id of that.
@@ -152,5 +155,49 @@ func TestCalls(t *testing.T) {
 	}
 	if a := b.do(http.MethodGet, "/admin/calls.csv?person=zzz", ""); a.Code != http.StatusSeeOther {
 		t.Errorf("a file of no one: %d", a.Code)
+	}
+}
+
+// TestUsage: the requests of applications are listed by site and day, and are a file for a bill.
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.as("viewer@example.com")
+	if a := b.get("/admin/limits/usage"); !strings.Contains(a.form(), "No application has made a request") {
+		t.Errorf("without usage:\n%s", a.form())
+	}
+	c := usage.New(h.store, h.clock.Now, zap.NewNop())
+	for range 7 {
+		c.Site("api.example.com").Passed("shop", h.clock.Now())
+	}
+	c.Site("api.example.com").Limited("shop", h.clock.Now())
+	c.Site("wiki.example.com").Passed("blog", h.clock.Now().AddDate(0, -2, 0))
+	h.must(c.Flush(t.Context()))
+	for query, want := range map[string]string{
+		"": "shop", "?client=shop": "shop", "?client=sho": "", "?site=api.example.com": "shop", "?site=wiki.example.com": "",
+		"?from=2035-09-01": "shop blog", "?from=2035-09-01&to=2035-10-01": "blog", "?from=2035-11-22": "", "?to=soon": "",
+		"?from=2035-12-01&to=2035-11-01": "", "?after=nonsense": "shop",
+	} {
+		a, got := b.get("/admin/limits/usage"+query), ""
+		for _, name := range []string{"shop", "blog"} {
+			if strings.Contains(a.form(), `href="/admin/applications/`+name+`"`) {
+				got = strings.TrimSpace(got + " " + name)
+			}
+		}
+		if a.Code != http.StatusOK || got != want {
+			t.Errorf("/admin/limits/usage%s = %d with %q, want %q\n%s", query, a.Code, got, want, a.form())
+		}
+	}
+	for query, field := range map[string]string{"?to=soon": "to", "?from=2035-12-01&to=2035-11-01": "from"} {
+		if a := b.get("/admin/limits/usage" + query); !strings.Contains(a.form(), `id="`+field+`-problem"`) {
+			t.Errorf("%s has no problem at %s:\n%s", query, field, a.form())
+		}
+		if a := b.do(http.MethodGet, "/admin/limits/usage.csv"+query, ""); a.Code != http.StatusSeeOther {
+			t.Errorf("a file of %s: %d", query, a.Code)
+		}
+	}
+	a := b.do(http.MethodGet, "/admin/limits/usage.csv?client=shop", "")
+	if want := "day,client_id,site,requests,limited\r\n2035-11-21,shop,api.example.com,7,1\r\n"; a.Body.String() != want {
+		t.Errorf("usage.csv = %q, want %q", a.Body, want)
 	}
 }

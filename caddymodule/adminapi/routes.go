@@ -52,6 +52,7 @@ func (AdminAPI) Routes() []caddy.AdminRoute {
 		"POST /gatehouse/backup":                    reading(adminFinishBackup),
 		"GET /gatehouse/calls":                      adminListCalls,
 		"GET /gatehouse/limits":                     adminListLimits,
+		"GET /gatehouse/usage":                      adminUsage,
 		"POST /gatehouse/limits/lift":               reading(adminLiftLimit),
 		"GET /gatehouse/nodes":                      adminListNodes,
 		"POST /gatehouse/upgrade/finish":            reading(adminFinishUpgrade),

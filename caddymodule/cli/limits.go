@@ -11,7 +11,7 @@ import (
 )
 
 func limitCommands() *cobra.Command {
-	return group("limits", "Lists the callers near a limit, and lifts one once", listLimitsCommand(), liftLimitCommand())
+	return group("limits", "Lists the callers near a limit, lifts one once, and tells how much clients have used", listLimitsCommand(), liftLimitCommand(), usageCommand())
 }
 
 func listLimitsCommand() *cobra.Command {

@@ -225,6 +225,7 @@ func (p *Protect) setIdentityHeaders(r *http.Request, who *token.Introspection) 
 type holder struct {
 	who     *token.Introspection
 	headers []IdentityHeader // that any protect on the way has set
+	counted bool             // as the use of a client
 }
 
 const holderVar = "gatehouse.holder"

@@ -68,6 +68,7 @@ func (p *Protect) limit(g *requestState, count ratelimits.Step, call ratelimits.
 	case err != nil:
 		p.writeRefusal(g, cannotTell(err))
 	case f != nil:
+		p.countLimited(g, call.Who)
 		p.writeRefusal(g, tooMany(f))
 	default:
 		return false

@@ -29,24 +29,6 @@ type counter interface {
 	policy.Counter
 }
 
-// passCounter remembers where the requests that pass are counted, so counting one costs no look-up and no memory.
-type passCounter struct {
-	of     counter // which the next configuration may replace
-	passes prometheus.Counter
-}
-
-func (p *Protect) countPass(c counter) {
-	if c == nil {
-		return
-	}
-	known := p.passes.Load()
-	if known == nil || known.of != c {
-		known = &passCounter{c, c.SitePasses(p.name)}
-		p.passes.Store(known)
-	}
-	known.passes.Inc()
-}
-
 // countKept counts a request that has not passed.
 func (p *Protect) countKept(c counter, result string, reason refusals.Reason) {
 	if c != nil {

@@ -16,12 +16,14 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
+	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/internal/dbsc"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/stats"
+	"github.com/gatehouse-id/gatehouse/internal/usage"
 )
 
 // tracer keeps what is traced.
@@ -137,11 +139,15 @@ func (s sites) SitePasses(site string) prometheus.Counter {
 func TestCountingCostsNothing(t *testing.T) {
 	p := &Protect{passes: new(atomic.Pointer[passCounter]), name: "wiki.example.com"}
 	c := &sites{prometheus.NewCounterVec(prometheus.CounterOpts{Name: "x"}, []string{"site", "result", "reason"})}
-	g := &requestState{r: httptest.NewRequest(http.MethodGet, "/", nil)}
+	start := time.Date(2035, 1, 1, 0, 0, 0, 0, time.UTC)
+	g := &requestState{
+		r: httptest.NewRequest(http.MethodGet, "/", nil), who: &token.Introspection{ClientID: "shop"},
+		entrance: Entrance{Counter: c, Usage: usage.New(nil, nil, zap.NewNop())},
+	}
 	rules := policy.Policy{Allow: []*policy.Rule{{Name: "staff"}}}
 	rules.CountAs("policy office")
 	if n := testing.AllocsPerRun(100, func() {
-		p.countPass(c)
+		p.countPass(g, start)
 		countRule(c, rules.Allow[0])
 		if p.check(g) != nil {
 			t.Error("a span without a trace")

@@ -24,7 +24,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/apppassword"
 	"github.com/gatehouse-id/gatehouse/authz/client"
-	"github.com/gatehouse-id/gatehouse/authz/dpop"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/introspect"
@@ -33,13 +32,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect/ratelimits"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
-	"github.com/gatehouse-id/gatehouse/internal/calllog"
 	"github.com/gatehouse-id/gatehouse/internal/dbsc"
-	"github.com/gatehouse-id/gatehouse/internal/decisionlog"
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
-	"github.com/gatehouse-id/gatehouse/internal/limit"
 	"github.com/gatehouse-id/gatehouse/internal/recheck"
-	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 func init() {
@@ -181,31 +176,6 @@ type IdentityHeader struct {
 	Name string `json:"name"`
 	// The claim: sub, username, name, email, groups, client_id, scope, acr, or one of the person's profile. Required.
 	Claim string `json:"claim"`
-}
-
-// Entrance is the authorization server of the running instance. It stays open until Leave is called.
-type Entrance struct {
-	Authority authority
-	Parked    parking // nil: no form is kept
-	Access    Access  // nil: no one can ask for access
-	Policies  library // nil: there are no policies but those of the Caddyfile
-	Pages     *web.Renderer
-	Counter   counter                  // nil: nothing is counted
-	Refusals  *refusals.Recorder       // nil: refusals are logged alone
-	Decisions *decisionlog.Recorder    // nil: what shadow rules would decide is counted alone
-	Limits    *limit.Counters          // nil: nothing is limited
-	Calls     *calllog.Log             // nil: calls are not recorded
-	Admit     func(*http.Request) bool // whether a stranger may begin one more sign-in; nil: always
-	// DeviceBound says that new sessions are bound to devices unless a site says otherwise.
-	DeviceBound bool
-	HasRules    func(text string) bool // whether a site has these rules, see App.RegisterRules; nil: that is not known
-	Leave       func()
-
-	Assertions asserter     // nil: none are signed
-	Proofs     *dpop.Proofs // nil: a token that is bound to a key opens nothing
-	// Thumbprint names the certificate of the sender of a request. nil: no one has one.
-	Thumbprint func(*http.Request) string
-	Exchange   exchanger // nil: no token can be had for upstreams
 }
 
 // App is the part of the app of the same configuration that protect needs.
@@ -687,7 +657,7 @@ func (p *Protect) judge(g *requestState, rec *credentials) (passed bool) {
 	if bad != nil {
 		return p.writeRefusal(g, *bad)
 	}
-	p.countPass(in.Counter)
+	p.countPass(g, began)
 	p.recordCall(g)
 	if p.stripCredentials(g, rec); upstream != "" { // it keeps the client's token for a further protect on the way
 		g.r.Header["Authorization"] = []string{"Bearer " + upstream}

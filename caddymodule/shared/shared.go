@@ -30,6 +30,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/limit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/stats"
+	"github.com/gatehouse-id/gatehouse/internal/usage"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/transfer"
 )
@@ -55,6 +56,7 @@ type OpenStore struct {
 	Proofs  *dpop.Memory
 	Limits  *limit.Counters
 	Calls   *calllog.Log
+	Usage   *usage.Counter
 	Shared  bool // several processes can use the store
 	log     *zap.Logger
 
@@ -98,6 +100,7 @@ func newOpenStore(store storage.Store, node *cluster.Node, options string, log *
 	o.Calls = calllog.New(store, nil, log.Named("calls"))
 	o.Calls.Recorder, o.Calls.Lane = o.Recorder.Load, node.Lane
 	o.Metrics.Calls = o.Calls.Stats
+	o.Usage = usage.New(store, nil, log.Named("usage"))
 	o.Metrics.Unkept = o.Refused.Lost
 	o.Metrics.Sites = stats.NewBuffer(store, nil, rand.Reader, log.Named("statistics"))
 	work, stop := context.WithCancel(context.Background())
@@ -114,6 +117,7 @@ func newOpenStore(store storage.Store, node *cluster.Node, options string, log *
 		workers.Go(func() { o.Metrics.Sites.Run(work) })
 		workers.Go(func() { o.Limits.Quotas.Run(work) })
 		workers.Go(func() { o.Calls.Run(work) })
+		workers.Go(func() { o.Usage.Run(work) })
 		workers.Go(func() { o.Node.Lead(work, roleCounts, stats.New(store, nil, log.Named("statistics")).Run) })
 		workers.Go(func() { o.Node.Lead(work, roleLists, personindex.New(store, nil, log.Named("lists")).Run) })
 		workers.Wait()

@@ -338,5 +338,23 @@ func Operations() []openapi.Operation {
 				{Status: http.StatusBadRequest, Text: "No such measure, unit or time"},
 			},
 		},
+		{
+			Method: http.MethodGet, Path: "/api/v1/usage", ID: "readUsage", Tag: statisticsAPI,
+			Summary: "Tells how many requests each client has made at each protected site, per day",
+			Query: []openapi.Param{
+				{Name: "from", Text: "From this day on, such as 2026-01-31, in UTC. Default: 30 days before to"},
+				{Name: "to", Text: "Until this day, included. Default: today"},
+				{Name: "client", Text: "Only those of this client"},
+				{Name: "site", Text: "Only those at this site, such as api.example.com"},
+				{Name: "limit", Text: "How many, 1 to 1000. Default: 100"},
+				{Name: "after", Text: "next of the page before"},
+				{Name: "format", Text: "json, or csv for all of them in one file. Default: json"},
+			},
+			Answers: []openapi.Answer{
+				{Status: http.StatusOK, Body: usageAnswer{}},
+				{Status: http.StatusBadRequest, Text: "4002 limit; no code: another parameter"},
+				{Status: http.StatusForbidden, Text: "The API client sees some partitions alone, and clients belong to none"},
+			},
+		},
 	}
 }

@@ -21,7 +21,7 @@ const (
 // Paths returns the paths that ServeHTTP answers, and those below each that ends with a slash.
 func (a *API) Paths() []string {
 	return []string{
-		"/api/events", "/api/v1/statistics", "/api/v1/statistics/", "/api/credentials/", "/api/persons", "/api/persons/",
+		"/api/events", "/api/v1/statistics", "/api/v1/statistics/", "/api/v1/usage", "/api/credentials/", "/api/persons", "/api/persons/",
 		"/api/storage/", "/api/sessions/",
 	}
 }
@@ -41,6 +41,7 @@ func (a *API) routes() http.Handler {
 		a.deps.Gate.Methods(statisticsAPI, statistics, map[string]jsonapi.Handler{http.MethodGet: a.handleMeasures}))
 	mux.Handle("/api/v1/statistics/{measure}",
 		a.deps.Gate.Methods(statisticsAPI, statistics, map[string]jsonapi.Handler{http.MethodGet: a.handleStatistics}))
+	mux.Handle("/api/v1/usage", a.deps.Gate.Methods(statisticsAPI, statistics, map[string]jsonapi.Handler{http.MethodGet: a.handleUsage}))
 	mux.Handle("/api/credentials/validate",
 		a.deps.Gate.Methods(credentialsAPI, able(a.opener != nil, credentials), map[string]jsonapi.Handler{http.MethodPost: a.handleValidate}))
 	mux.Handle("/api/credentials/token",

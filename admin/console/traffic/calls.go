@@ -87,10 +87,7 @@ func (t *traffic) showCalls(v *layout.Visit) (*web.Console, error) {
 		out.Filter.Clear = v.Path()
 	}
 	if wrong == "" {
-		for _, name := range []string{layout.SinceParam, "done", "after"} {
-			q.Del(name)
-		}
-		out.Actions = []web.Action{{Label: "console.export", URL: v.Path() + ".csv?" + q.Encode()}}
+		out.Actions = []web.Action{fileOf(v)}
 	}
 	switch {
 	case len(list) > 0:
@@ -137,10 +134,7 @@ func (t *traffic) sendCalls(v *layout.Visit) (*web.Console, error) {
 		return nil, err
 	}
 	if wrong != "" {
-		if err := v.Redirect(layout.Root + callsPath + "?" + v.URL.Query().Encode()); err != nil {
-			return nil, err
-		}
-		return nil, webflow.ErrAnswered
+		return nil, redirect(v, layout.Root+callsPath+"?"+v.URL.Query().Encode())
 	}
 	s.Behind = nil
 	if err := csvfile.Answer(v.W, "calls.csv", func(w io.Writer) error { return s.Export(v.Context(), t.Store, w) }); err != nil {

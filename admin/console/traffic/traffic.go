@@ -1,5 +1,5 @@
-// Package traffic has the screens of the admin console for the calls of clients and people: who is near a limit, and
-// what was called.
+// Package traffic has the screens of the admin console for the calls of clients and people: who is near a limit, how
+// many there were, and what was called.
 package traffic
 
 import (
@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/admin"
 	"github.com/gatehouse-id/gatehouse/admin/console/layout"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -24,7 +25,7 @@ type traffic struct {
 // Screens returns the screens, in the order of the navigation.
 func Screens(f *layout.Frame, m *admin.Service) []*layout.Screen {
 	t := &traffic{f, m}
-	return []*layout.Screen{t.limitsScreen(), t.callsScreen(), t.callsFileScreen()}
+	return []*layout.Screen{t.limitsScreen(), t.usageScreen(), t.usageFileScreen(), t.callsScreen(), t.callsFileScreen()}
 }
 
 func personPath(id string) string { return layout.Root + "/persons/" + url.PathEscape(id) }
@@ -92,4 +93,21 @@ func fill(fields []web.Field, q url.Values, wrong string) (filtered bool) {
 		}
 	}
 	return filtered
+}
+
+// fileOf leads to the list as a file, with the same filter.
+func fileOf(v *layout.Visit) web.Action {
+	q := v.URL.Query()
+	for _, name := range []string{layout.SinceParam, "done", "after"} {
+		q.Del(name)
+	}
+	return web.Action{Label: "console.export", URL: v.Path() + ".csv?" + q.Encode()}
+}
+
+// redirect answers with a redirect to a page of the console.
+func redirect(v *layout.Visit, to string) error {
+	if err := v.Redirect(to); err != nil {
+		return err
+	}
+	return webflow.ErrAnswered
 }
