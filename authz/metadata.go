@@ -141,6 +141,20 @@ func (s *Server) metadata() metadata {
 	}
 }
 
+// Endpoints are the addresses that an application needs, for the pages of administrators.
+type Endpoints struct {
+	Issuer, Discovery, Authorization, Token, Userinfo, JWKS, EndSession, DeviceAuthorization string
+}
+
+// Endpoints returns the addresses that the metadata have.
+func (s *Server) Endpoints() Endpoints {
+	m := s.metadata()
+	return Endpoints{
+		Issuer: m.Issuer, Discovery: m.Issuer + oidcMetadataPath, Authorization: m.Authorization, Token: m.Token, Userinfo: m.Userinfo,
+		JWKS: m.JWKS, EndSession: m.EndSession, DeviceAuthorization: m.DeviceAuthorization,
+	}
+}
+
 // mutual are the endpoints that clients with a certificate use at an origin of their own, so browsers at the issuer are
 // not asked for one.
 type mutual struct {

@@ -19,6 +19,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
+// oidcMetadataPath is the path of the metadata of OpenID providers.
+const oidcMetadataPath = "/.well-known/openid-configuration"
+
 // route is one line of the table below.
 type route struct {
 	handle func(http.ResponseWriter, *http.Request) error // an error is written by the kind's writer
@@ -48,15 +51,15 @@ func (s *Server) table() map[string]route {
 			handle: s.grants.HandleIntrospect, methods: post, machine: true, plain: true,
 			page: "error.introspection",
 		},
-		"/oauth/api/v1/users/":              {handle: s.handleUsers, methods: []string{http.MethodGet, http.MethodDelete}, machine: true},
-		"/oauth/userinfo":                   {handle: s.handleUserinfo, methods: all, machine: true, cors: true, page: "error.userinfo"},
-		"/oauth/jwks":                       {handle: s.handleJWKS, methods: get, machine: true, public: true},
-		"/oauth/logout":                     {handle: s.handleLogout, methods: both},
-		"/oauth/consent":                    {handle: s.handleConsent, methods: post},
-		"/oauth/site":                       {handle: s.handleSite, methods: view},
-		"/device":                           {handle: s.devices.HandleEnter, methods: both},
-		"/device/allow":                     {handle: s.devices.HandleAllow, methods: both},
-		"/.well-known/openid-configuration": {handle: s.handleMetadata, methods: get, machine: true, public: true},
+		"/oauth/api/v1/users/": {handle: s.handleUsers, methods: []string{http.MethodGet, http.MethodDelete}, machine: true},
+		"/oauth/userinfo":      {handle: s.handleUserinfo, methods: all, machine: true, cors: true, page: "error.userinfo"},
+		"/oauth/jwks":          {handle: s.handleJWKS, methods: get, machine: true, public: true},
+		"/oauth/logout":        {handle: s.handleLogout, methods: both},
+		"/oauth/consent":       {handle: s.handleConsent, methods: post},
+		"/oauth/site":          {handle: s.handleSite, methods: view},
+		"/device":              {handle: s.devices.HandleEnter, methods: both},
+		"/device/allow":        {handle: s.devices.HandleAllow, methods: both},
+		oidcMetadataPath:       {handle: s.handleMetadata, methods: get, machine: true, public: true},
 		"/.well-known/oauth-authorization-server": {handle: s.handleMetadata, methods: get, machine: true, public: true},
 	}
 	if s.registered.On() {
@@ -87,7 +90,7 @@ func (s *Server) table() map[string]route {
 
 // Paths are the prefixes of what the server answers.
 func (s *Server) Paths() []string {
-	paths := []string{"/oauth/", device.EnterPath, "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"}
+	paths := []string{"/oauth/", device.EnterPath, oidcMetadataPath, "/.well-known/oauth-authorization-server"}
 	if s.signals.On() {
 		paths = append(paths, "/ssf/", ssf.MetadataPath)
 	}

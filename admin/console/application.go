@@ -111,7 +111,7 @@ func (c *Console) showApplication(v *layout.Visit) (*web.Console, error) {
 	if len(uris.Cells) > 0 {
 		facts = append(facts, uris)
 	}
-	out.Actions = append(v.Buttons(), web.Action{Label: "console.preview.title", URL: previewPath(a.ID), Quiet: true})
+	out.Actions, out.Tabs = v.Buttons(), applicationTabs(a.ID, "console.application.tab")
 	out.Parts = []web.ConsolePart{
 		{Facts: facts},
 		{ID: "caddyfile", Title: web.Say("console.client.source"), Text: web.Say("console.client.source.text"), Source: c.SourceOf(&a.Client)},
@@ -180,7 +180,7 @@ func (c *Console) rotate(v *layout.Visit, in url.Values) (layout.Result, error) 
 	if err != nil {
 		return layout.Result{}, err
 	}
-	return c.secretPage(shownClient(v).ID, secret), nil
+	return c.secretPage(&shownClient(v).Client, secret), nil
 }
 
 func (c *Console) endOld(v *layout.Visit, _ url.Values) (layout.Result, error) {

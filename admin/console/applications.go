@@ -9,6 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/admin/console/layout"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/clientstore"
+	"github.com/gatehouse-id/gatehouse/docs/integrations"
 	"github.com/gatehouse-id/gatehouse/internal/stats"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -199,17 +200,21 @@ func (c *Console) add(v *layout.Visit, in url.Values) (layout.Result, error) {
 	if err != nil || secret == "" {
 		return layout.Result{To: applicationPath(n.ID)}, blamedClient(err, addedFields)
 	}
-	return c.secretPage(n.ID, secret), nil
+	return c.secretPage(&n, secret), nil
 }
 
-// secretPage shows a new secret, the only time that it is shown.
-func (c *Console) secretPage(id, secret string) layout.Result {
+// secretPage shows a new secret, the only time that it is shown, also within the settings of an application that the
+// guides know.
+func (c *Console) secretPage(a *client.Client, secret string) layout.Result {
 	return layout.Result{Page: &web.Console{
-		Title: web.Say("console.secret.title"), Up: &web.Up{Name: id, URL: applicationPath(id)},
-		Parts: []web.ConsolePart{{
-			Facts:   []web.ConsoleFact{{Label: "console.field.client_id", Cells: []web.Cell{{Name: id, Code: true}}}},
-			Secret:  &web.Secret{Text: web.Say("console.secret.once"), Value: secret},
-			Actions: []web.Action{{Label: "console.secret.kept", URL: applicationPath(id)}},
-		}},
+		Title: web.Say("console.secret.title"), Up: &web.Up{Name: a.ID, URL: applicationPath(a.ID)},
+		Parts: append([]web.ConsolePart{{
+			Facts:  []web.ConsoleFact{{Label: "console.field.client_id", Cells: []web.Cell{{Name: a.ID, Code: true}}}},
+			Secret: &web.Secret{Text: web.Say("console.secret.once"), Value: secret},
+			Actions: []web.Action{
+				{Label: "console.secret.kept", URL: applicationPath(a.ID)},
+				{Label: "console.connection.title", URL: applicationPath(a.ID) + "/connection"},
+			},
+		}}, c.snippets(integrations.Fitting(a.RedirectURIs), a.ID, secret, a.RedirectURIs)...),
 	}}
 }

@@ -33,6 +33,8 @@ var rights = map[string][4]string{
 	"/sessions/end-listed":       looksAfter,
 	"/applications/{id}/preview": {"+", "+", "+", "+"},
 
+	"/applications/{id}/connection": {"+", "+", "+", "+"},
+
 	"/events":                   {"+", "+", "+", "+"},
 	"/events.csv":               {"+", "+", "+", "+"},
 	"/events/live":              {"+", "+", "+", "+"},

@@ -28,6 +28,7 @@ func (c *Console) all() []*layout.Screen {
 		c.sessionsScreen(),
 		c.applicationsScreen(),
 		c.applicationScreen(),
+		c.connectionScreen(),
 		c.previewScreen(),
 	}, sites.Screens(c.frame, c.Gateway), traffic.Screens(c.frame, c.Manage), providers.Screens(c.Setup), []*layout.Screen{
 		c.eventsScreen(),

@@ -12,6 +12,7 @@ import (
 type template struct {
 	name     string
 	callback string // path of the redirect URI that the library has by default
+	after    string // path to which it leads after a sign-out. Default: /
 	idToken  bool   // it signs in by an ID token alone and has no secret (response_type=id_token)
 	// es256: it verifies ES256 without being told, by what the metadata of the issuer name. Others want RS256.
 	es256 bool
@@ -20,7 +21,7 @@ type template struct {
 // templates are the libraries that For knows, in the order of the alphabet. They read the name and groups of people
 // from the ID token.
 var templates = []template{
-	{name: "aspnet", callback: "/signin-oidc", es256: true},
+	{name: "aspnet", callback: "/signin-oidc", after: "/signout-callback-oidc", es256: true},
 	{name: "auth.js", callback: "/api/auth/callback/gatehouse"},
 	{name: "django-allauth", callback: "/accounts/oidc/gatehouse/login/callback/"},
 	{name: "express-openid-connect", callback: "/callback", idToken: true},
@@ -59,7 +60,7 @@ func (c *Client) For(library, address string) error {
 			c.RedirectURIs = []string{base + t.callback}
 		}
 		if len(c.PostLogoutRedirectURIs) == 0 {
-			c.PostLogoutRedirectURIs = []string{base + "/"}
+			c.PostLogoutRedirectURIs = []string{base + cmp.Or(t.after, "/")}
 		}
 	}
 	if len(c.RedirectURIs) == 0 {

@@ -10,7 +10,7 @@ admin/console/maintenance: admin/backup admin/console/layout identity internal s
 admin/console/providers: admin/console/layout authz identity idp internal storage
 admin/console/sites: admin admin/console/layout authz identity internal storage
 admin/console/traffic: admin admin/console/layout identity internal storage
-admin/console: admin admin/alert admin/backup admin/diagnostic authz identity idp internal storage
+admin/console: admin admin/alert admin/backup admin/diagnostic authz docs/integrations identity idp internal storage
 admin/doctor: internal/cookie
 admin/mcpcheck: 
 admin: authz identity idp internal storage

@@ -5,6 +5,7 @@ func init() {
 .: caddymodule
 bench: faults storage
 cmd: .
+docs/integrations:
 e2e:
 faults: storage
 release:

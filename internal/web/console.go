@@ -58,7 +58,8 @@ type Filter struct {
 type ConsolePart struct {
 	ID          string // unique on the page; needed with a Title
 	Title, Text Text
-	Half        bool // it stands next to the following one, which is a half too, where there is room
+	Said        string // words that are as they are, in English, with code between backquotes
+	Half        bool   // it stands next to the following one, which is a half too, where there is room
 	Facts       []ConsoleFact
 	Charts      []Chart
 	Choices     []Choice // of what the part shows
@@ -67,7 +68,7 @@ type ConsolePart struct {
 	Pick        *Pick  // what is done to the rows that are chosen
 	Empty       *Empty // in place of a table without rows
 	Secret      *Secret
-	Source      string // lines of a configuration, to copy
+	Source      string // lines of a configuration, to copy: with a button, if the part has an ID
 	Frames      []Frame
 	Form        *ConsoleForm
 	Actions     []Action
@@ -218,7 +219,8 @@ type Cell struct {
 	Wire string // the name that programs use, before the hint
 	Kind string
 	URL  string
-	Code bool // it is copied rather than read
+	Code bool   // it is copied rather than read
+	Copy string // names the code among those of the page, for a button that copies it. Empty: no button
 	// Quoted says that the name and the note are sentences, in which what stands between backquotes is copied.
 	Quoted bool
 }
@@ -371,6 +373,7 @@ type cell struct {
 	Kind  string // of the mark. Empty: plain
 	URL   string
 	Code  bool
+	Copy  *copyButton
 	Long  bool // a word is so long that a table has to break it
 }
 
@@ -379,6 +382,10 @@ func (f *frame) Cell(in Cell) cell {
 	out := cell{ //nolint:gosec // escaped
 		Words: breakable(in.Name), Hint: template.HTML(template.HTMLEscapeString(in.Note)), Kind: in.Kind, URL: LocalPath(in.URL),
 		Code: in.Code,
+	}
+	if in.Copy != "" {
+		b := f.Copy(in.Copy)
+		out.Copy = &b
 	}
 	if in.Quoted {
 		out.Words, out.Hint = backquoted(in.Name), backquoted(in.Note)
@@ -417,6 +424,9 @@ func breakable(name string) template.HTML {
 
 // elements match the markup between the words of a cell, such as that of a time.
 var elements = regexp.MustCompile(`<[^>]*>`)
+
+// Quoted shows words as they are, with code between backquotes.
+func (f *frame) Quoted(s string) template.HTML { return backquoted(s) }
 
 // backquoted shows what stands between backquotes as code.
 func backquoted(s string) template.HTML {

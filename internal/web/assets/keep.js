@@ -5,7 +5,7 @@ for (const button of document.querySelectorAll("button[data-copy]")) {
 	button.addEventListener("click", async () => {
 		const codes = document.getElementById(button.dataset.copy).querySelectorAll("code");
 		try {
-			await navigator.clipboard.writeText([...codes].map(c => c.textContent.replaceAll(" ", "")).join("\n"));
+			await navigator.clipboard.writeText([...codes].map(c => c.closest(".secret") ? c.textContent.replaceAll(" ", "") : c.textContent).join("\n"));
 			button.textContent = button.dataset.copied;
 		} catch {
 			return; // the browser does not allow it, so nothing was copied
