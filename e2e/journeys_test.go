@@ -339,7 +339,7 @@ var allJourneys = []journey{
 		w.press("Add a provider")
 		w.pick("[name=kind]", "saml")
 		w.fill("[name=metadata_url]", w.j.partner)
-		w.pressIn("main form", "Fetch metadata")
+		w.pressIn("main form", "Continue")
 		w.fill("[name=provider_name]", "Partner")
 		w.fill("[name=provider_id]", "partner")
 		w.check("[name=enabled]")

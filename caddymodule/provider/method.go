@@ -210,13 +210,14 @@ func ldapMethod(m *settings.LoginMethod) ldap.Config {
 var socialPresets = map[string]string{
 	settings.TypeFacebook: oauth2.Facebook, settings.TypeLinkedIn: oauth2.LinkedIn, settings.TypeTwitter: oauth2.Twitter,
 	settings.TypeGoogle: oidc.Google, settings.TypeMicrosoft: oidc.Microsoft,
+	settings.TypeGitHub: oauth2.GitHub, settings.TypeDiscord: oauth2.Discord,
 }
 
 // social returns the attributes of a method at a social network, or nil.
 func social(m *settings.LoginMethod) *settings.SocialAttributes {
 	return map[string]*settings.SocialAttributes{
 		settings.TypeFacebook: m.Facebook, settings.TypeLinkedIn: m.LinkedIn, settings.TypeTwitter: m.Twitter, settings.TypeGoogle: m.Google,
-		settings.TypeMicrosoft: m.Microsoft,
+		settings.TypeMicrosoft: m.Microsoft, settings.TypeGitHub: m.GitHub, settings.TypeDiscord: m.Discord,
 	}[m.Type]
 }
 

@@ -69,6 +69,8 @@ var membersOf = map[string]members{
 	settings.TypeLinkedIn:  socialMembers("linkedin_attributes"),
 	settings.TypeMicrosoft: socialMembers("microsoft_attributes"),
 	settings.TypeTwitter:   socialMembers("twitter_attributes"),
+	settings.TypeGitHub:    socialMembers("github_attributes"),
+	settings.TypeDiscord:   socialMembers("discord_attributes"),
 }
 
 // otherwise are problems whose text names options, with what it says of members.

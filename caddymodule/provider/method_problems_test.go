@@ -55,6 +55,10 @@ func TestProblemsOfLoginMethods(t *testing.T) {
 			m.Microsoft = &a
 		case settings.TypeTwitter:
 			m.Twitter = &a
+		case settings.TypeGitHub:
+			m.GitHub = &a
+		case settings.TypeDiscord:
+			m.Discord = &a
 		}
 		return m
 	}
@@ -257,7 +261,7 @@ func TestProblemsOfLoginMethods(t *testing.T) {
 	}
 	for _, kind := range []string{
 		settings.TypeFacebook, settings.TypeGoogle, settings.TypeLinkedIn,
-		settings.TypeMicrosoft, settings.TypeTwitter,
+		settings.TypeMicrosoft, settings.TypeTwitter, settings.TypeGitHub, settings.TypeDiscord,
 	} {
 		object := strings.ToLower(kind) + "_attributes."
 		tests[kind+" client"] = struct {
@@ -265,7 +269,9 @@ func TestProblemsOfLoginMethods(t *testing.T) {
 			path   string
 		}{social(kind, settings.SocialAttributes{ClientSecret: "s"}), object + "clientId"}
 	}
-	for _, kind := range []string{settings.TypeFacebook, settings.TypeLinkedIn, settings.TypeTwitter} {
+	for _, kind := range []string{
+		settings.TypeFacebook, settings.TypeLinkedIn, settings.TypeTwitter, settings.TypeGitHub, settings.TypeDiscord,
+	} {
 		tests[kind+" secret"] = struct {
 			method *settings.LoginMethod
 			path   string

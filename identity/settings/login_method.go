@@ -44,6 +44,7 @@ var attributeObjects = map[string]string{
 	"digid_attributes": TypeDigiD, "itsme_attributes": TypeItsme, "apple_attributes": TypeApple, "facebook_attributes": TypeFacebook,
 	"google_attributes": TypeGoogle, "linkedin_attributes": TypeLinkedIn, "twitter_attributes": TypeTwitter,
 	"instagram_attributes": TypeInstagram, "microsoft_attributes": TypeMicrosoft,
+	"github_attributes": TypeGitHub, "discord_attributes": TypeDiscord,
 }
 
 // WithAttributes returns a copy of the method that has the attribute object of its type.
@@ -199,11 +200,11 @@ func (m *LoginMethod) checkEnabled(at string, c *checker) {
 		if a := m.QRCode; a != nil && a.DeepLinkingEnabled {
 			need("qr_code_attributes.deep_linking_redirect_url", a.DeepLinkingRedirectURL)
 		}
-	case TypeFacebook, TypeGoogle, TypeLinkedIn, TypeMicrosoft, TypeTwitter:
+	case TypeFacebook, TypeGoogle, TypeLinkedIn, TypeMicrosoft, TypeTwitter, TypeGitHub, TypeDiscord:
 		name := strings.ToLower(m.Type) + "_attributes."
 		a := map[string]*SocialAttributes{
 			TypeFacebook: m.Facebook, TypeGoogle: m.Google, TypeLinkedIn: m.LinkedIn, TypeMicrosoft: m.Microsoft,
-			TypeTwitter: m.Twitter,
+			TypeTwitter: m.Twitter, TypeGitHub: m.GitHub, TypeDiscord: m.Discord,
 		}[m.Type]
 		if a == nil {
 			a = &SocialAttributes{}
@@ -289,6 +290,8 @@ func (m *LoginMethod) secrets() iter.Seq2[string, *jsonapi.Secret] {
 			{"twitter", m.Twitter},
 			{"instagram", m.Instagram},
 			{"microsoft", m.Microsoft},
+			{"github", m.GitHub},
+			{"discord", m.Discord},
 		} {
 			if social.of != nil && !yield(social.name+"_attributes.client_secret", &social.of.ClientSecret) {
 				return

@@ -40,6 +40,9 @@ const (
 	TypeTwitter    = "TWITTER"
 	TypeInstagram  = "INSTAGRAM"
 	TypeMicrosoft  = "MICROSOFT"
+	// GitHub and Discord are additions to the document.
+	TypeGitHub  = "GITHUB"
+	TypeDiscord = "DISCORD"
 	// TypeHeader is the type of a header provider of the Caddyfile. No method of this type can be added.
 	TypeHeader = "HEADER"
 )
@@ -51,7 +54,7 @@ const OwnMethod = "identity"
 type LoginMethod struct {
 	ID                                           string `json:"id" check:"id"`
 	Name                                         string `json:"name" check:"text,128"`
-	Type                                         string `json:"type" rest:"required" check:"enum,EIDAS|KERBEROS|LDAP|OPEN_ID_CONNECT|QR_CODE|SAML|USERNAME_AND_PASSWORD|AZURE_AD_B2C|IDIN|DIGID|ITSME|APPLE|FACEBOOK|GOOGLE|LINKEDIN|TWITTER|INSTAGRAM|MICROSOFT|HEADER"`
+	Type                                         string `json:"type" rest:"required" check:"enum,EIDAS|KERBEROS|LDAP|OPEN_ID_CONNECT|QR_CODE|SAML|USERNAME_AND_PASSWORD|AZURE_AD_B2C|IDIN|DIGID|ITSME|APPLE|FACEBOOK|GOOGLE|LINKEDIN|TWITTER|INSTAGRAM|MICROSOFT|GITHUB|DISCORD|HEADER"`
 	Enabled                                      bool   `json:"enabled"`
 	Removable                                    bool   `json:"removable"`              // false: declared in the Caddyfile, or Gatehouse's own
 	AdministratorsEnabled                        bool   `json:"administrators_enabled"` // not in the document
@@ -86,6 +89,8 @@ type LoginMethod struct {
 	Twitter    *SocialAttributes     `json:"twitter_attributes,omitempty"`
 	Instagram  *SocialAttributes     `json:"instagram_attributes,omitempty"`
 	Microsoft  *SocialAttributes     `json:"microsoft_attributes,omitempty"`
+	GitHub     *SocialAttributes     `json:"github_attributes,omitempty"`
+	Discord    *SocialAttributes     `json:"discord_attributes,omitempty"`
 }
 
 // AttributeMapping maps an attribute of the provider to one of the person.

@@ -151,7 +151,8 @@ func factsOf(m *settings.LoginMethod) (out []web.ConsoleFact) {
 // addresses are our addresses, which the provider has to know.
 func (s *setup) addresses(m *settings.LoginMethod) []web.ConsoleFact {
 	fact := func(label, path string) web.ConsoleFact {
-		return web.ConsoleFact{Label: label, Cells: []web.Cell{{Name: s.Issuer + path, Code: true}}}
+		name := label[strings.LastIndexByte(label, '.')+1:]
+		return web.ConsoleFact{Label: label, Cells: []web.Cell{{Name: s.Issuer + path, Code: true, Copy: name}}}
 	}
 	id := url.PathEscape(m.ID)
 	switch m.Type {

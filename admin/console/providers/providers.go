@@ -30,8 +30,9 @@ var kinds = map[string]string{
 	settings.TypeSAML: "SAML 2.0", settings.TypeOIDC: "OpenID Connect", settings.TypeLDAP: "LDAP", settings.TypeAzureADB2C: "Azure AD B2C",
 	settings.TypeApple:    "Apple",
 	settings.TypeFacebook: "Facebook", settings.TypeGoogle: "Google", settings.TypeLinkedIn: "LinkedIn", settings.TypeTwitter: "X",
-	settings.TypeMicrosoft: "Microsoft", settings.TypeItsme: "itsme",
-	settings.TypeDigiD: "DigiD", settings.TypeEIDAS: "eIDAS",
+	settings.TypeMicrosoft: "Microsoft", settings.TypeItsme: "itsme", settings.TypeGitHub: "GitHub", settings.TypeDiscord: "Discord",
+	settings.TypeKerberos: "Kerberos",
+	settings.TypeDigiD:    "DigiD", settings.TypeEIDAS: "eIDAS",
 }
 
 func kindCell(m *settings.LoginMethod) web.Cell {
@@ -88,7 +89,7 @@ func healthOf(tx storage.Tx, id string) (h health, err error) {
 func (s *setup) providersScreen() *layout.Screen {
 	return &layout.Screen{
 		Name: "providers", Path: providersPath, Icon: "enter", Role: layout.Viewer, Show: s.showProviders,
-		Acts: []*layout.Act{{Name: "add-provider", Role: layout.Owner, Ask: askProvider, Do: s.addProvider}},
+		Acts: []*layout.Act{{Name: "add-provider", Role: layout.Owner, Ask: s.askProvider, Do: s.addProvider}},
 	}
 }
 
@@ -142,17 +143,22 @@ func nameOf(m *settings.LoginMethod) string {
 	return m.Name
 }
 
-// askProvider asks where the metadata are. What they say is shown before anything is saved.
-func askProvider(v *layout.Visit) (layout.Question, error) {
+// askProvider asks for the kind and, for SAML and OpenID Connect, where the metadata are. What they say is shown before
+// anything is saved.
+func (s *setup) askProvider(v *layout.Visit) (layout.Question, error) {
 	if v.PostForm.Get("found") != "" {
+		if p := presetOf(v.PostForm.Get("kind")); p != nil {
+			return s.askPreset(p), nil
+		}
 		return askFound(v.PostForm, nil), nil
 	}
+	kinds := []web.Option{{Value: "oidc", Label: "console.provider.oidc"}, {Value: "saml", Label: "console.provider.saml"}}
+	for i := range presets {
+		kinds = append(kinds, web.Option{Value: presets[i].kind, Label: presets[i].name()})
+	}
 	return layout.Question{Submit: "console.provider.look", Fields: []web.Field{
-		{
-			Name: "kind", Type: "select",
-			Options: []web.Option{{Value: "oidc", Label: "console.provider.oidc"}, {Value: "saml", Label: "console.provider.saml"}},
-		},
-		{Name: "metadata_url", Required: true, Hint: "console.field.metadata_url.hint", MaxLength: 2048, InputMode: "url"},
+		{Name: "kind", Type: "select", Options: kinds},
+		{Name: "metadata_url", Hint: "console.field.metadata_url.hint", MaxLength: 2048, InputMode: "url"},
 	}}, nil
 }
 
@@ -224,6 +230,13 @@ func methodOf(in url.Values) settings.LoginMethod {
 
 // addProvider shows what the metadata say, and at the second time adds the provider.
 func (s *setup) addProvider(v *layout.Visit, in url.Values) (layout.Result, error) {
+	if p := presetOf(in.Get("kind")); p != nil {
+		if in.Get("found") == "" {
+			ask := s.askPreset(p)
+			return layout.Result{Ask: &ask}, nil
+		}
+		return s.addPreset(v, p, in)
+	}
 	m := methodOf(in)
 	if !strings.HasPrefix(in.Get("metadata_url"), "https://") {
 		return layout.Result{}, &layout.Problem{Field: "metadata_url", Key: "console.problem.https"}
@@ -241,16 +254,22 @@ func (s *setup) addProvider(v *layout.Visit, in url.Values) (layout.Result, erro
 		ask := askFound(in, steps)
 		return layout.Result{Ask: &ask}, nil
 	}
+	return layout.Result{To: pathOf(providersPath, m.ID)}, refused("", s.addMethod(v, m))
+}
+
+// addMethod stores a login method whose id is new.
+func (s *setup) addMethod(v *layout.Visit, m settings.LoginMethod) error {
+	if m.ID == "" {
+		return &layout.Problem{Field: "provider_id", Key: "console.problem.value"}
+	}
 	_, err := s.Config.Edit(write(v), v.Actor(), func(u *settings.Units) error {
-		for i := range u.LoginMethods.LoginMethods {
-			if u.LoginMethods.LoginMethods[i].ID == m.ID {
-				return &layout.Problem{Field: "provider_id", Key: "console.problem.provider_taken"}
-			}
+		if slices.ContainsFunc(u.LoginMethods.LoginMethods, func(o settings.LoginMethod) bool { return o.ID == m.ID }) {
+			return &layout.Problem{Field: "provider_id", Key: "console.problem.provider_taken"}
 		}
 		u.LoginMethods.LoginMethods = append(u.LoginMethods.LoginMethods, m)
 		return nil
 	})
-	return layout.Result{To: pathOf(providersPath, m.ID)}, refused("", err)
+	return err
 }
 
 // stepsPart lists what a test has tried. Steps are English: they name options.
