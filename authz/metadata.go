@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/go-jose/go-jose/v4"
+
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/dcr"
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
@@ -88,10 +90,7 @@ func (m *metadata) addVerified() {
 
 func (s *Server) metadata() metadata {
 	at := func(path string) string { return s.cfg.Issuer + path }
-	algs := make([]string, len(keys.Algorithms))
-	for i, alg := range keys.Algorithms {
-		algs[i] = string(alg)
-	}
+	signs, classic := names(s.deps.Keys.Signs()), names(keys.Algorithms)
 	scopes := slices.Clone(client.StandardScopes)
 	for _, scope := range s.cfg.Scopes {
 		if !slices.Contains(scopes, scope.Name) {
@@ -102,10 +101,7 @@ func (s *Server) metadata() metadata {
 		"client_secret_basic", "client_secret_post", client.MethodPrivateKey, client.MethodTLS,
 		client.MethodSelfSigned, "none",
 	}
-	assertionAlgNames := make([]string, len(client.AssertionAlgorithms))
-	for i, alg := range client.AssertionAlgorithms {
-		assertionAlgNames[i] = string(alg)
-	}
+	assertions := names(client.AssertionAlgorithms)
 	var chained, profiles []string
 	if s.clients.IssuesIdentities() {
 		chained = []string{exchange.TypeIDJAG}
@@ -127,12 +123,12 @@ func (s *Server) metadata() metadata {
 		Scopes:              scopes, ResponseTypes: []string{responseCode, responseToken, responseIDToken}, ResponseModes: responseModes,
 		Grants:    slices.Sorted(slices.Values(append(s.grants.Types(), client.GrantImplicit))),
 		ACRValues: []string{token.ACR(1)}, SubjectTypes: []string{client.SubjectPublic, client.SubjectPairwise},
-		IDTokenAlgs: algs, ResponseAlgs: algs,
+		IDTokenAlgs: signs, ResponseAlgs: classic,
 		IDTokenEncAlgs: client.EncryptionAlgorithms, IDTokenEncs: client.ContentEncryptions,
-		UserinfoAlgs: algs, UserinfoEncAlgs: client.EncryptionAlgorithms, UserinfoEncs: client.ContentEncryptions,
-		IntrospectionAlgs: algs,
-		RequestParameter:  true, RequestAlgs: assertionAlgNames, TokenAuthMethods: methods, TokenAuthAlgs: assertionAlgNames,
-		RevocationAuthAlgs: assertionAlgNames, RevocationAuthMethods: methods,
+		UserinfoAlgs: signs, UserinfoEncAlgs: client.EncryptionAlgorithms, UserinfoEncs: client.ContentEncryptions,
+		IntrospectionAlgs: signs,
+		RequestParameter:  true, RequestAlgs: names(new(client.Client).RequestAlgorithms()), TokenAuthMethods: methods, TokenAuthAlgs: assertions,
+		RevocationAuthAlgs: assertions, RevocationAuthMethods: methods,
 		IntrospectionMethods: []string{"client_secret_basic", client.MethodTLS},
 		Claims:               claimsSupported(), ChallengeMethods: []string{"S256"},
 		Prompts:         []string{"none", "login", "consent", "select_account", "create"},
@@ -153,6 +149,14 @@ func (s *Server) Endpoints() Endpoints {
 		Issuer: m.Issuer, Discovery: m.Issuer + oidcMetadataPath, Authorization: m.Authorization, Token: m.Token, Userinfo: m.Userinfo,
 		JWKS: m.JWKS, EndSession: m.EndSession, DeviceAuthorization: m.DeviceAuthorization,
 	}
+}
+
+func names(algorithms []jose.SignatureAlgorithm) []string {
+	out := make([]string, len(algorithms))
+	for i, alg := range algorithms {
+		out[i] = string(alg)
+	}
+	return out
 }
 
 // mutual are the endpoints that clients with a certificate use at an origin of their own, so browsers at the issuer are

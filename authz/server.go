@@ -130,6 +130,8 @@ type Config struct {
 	Signals ssf.Config
 	// OutboundAllow are networks besides public ones to which addresses of clients that were added by command can lead.
 	OutboundAllow []netip.Prefix
+	// Signatures are algorithms that sites ask for.
+	Signatures []string
 }
 
 // Deps are the dependencies of the server. Store, Keys, Keyring, Auth, Subjects and Pages are required.
@@ -239,10 +241,14 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	s.clients, err = clientstore.New(ctx, cfg.registry(), clientstore.Deps{
 		Store: deps.Store, Keyring: deps.Keyring, Hasher: deps.Hasher, Events: deps.Events, Passwords: deps.Passwords != nil,
 		Providers: deps.Providers, HTTP: deps.HTTP, Origin: deps.Origin, Certificate: deps.Certificate, Called: deps.Called,
-		ClientCalled: deps.ClientCalled, OrganisationOf: deps.OrganisationOf, Log: deps.Log, Now: deps.Now, Random: deps.Random,
+		ClientCalled: deps.ClientCalled, OrganisationOf: deps.OrganisationOf, Ask: deps.Keys.Ask,
+		Log: deps.Log, Now: deps.Now, Random: deps.Random,
 	})
 	if err != nil {
 		return nil, err
+	}
+	if err := deps.Keys.Ask(ctx, append(s.clients.AskedAlgorithms(), cfg.Signatures...)...); err != nil {
+		return nil, fmt.Errorf("authz: signing keys: %w", err)
 	}
 	s.tokens, err = token.New(ctx, cfg.Issuer, token.Deps{
 		Store: deps.Store, Keys: deps.Keys, Keyring: deps.Keyring, Events: deps.Events, Subjects: deps.Subjects, Clients: s.clients,
@@ -296,7 +302,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	})
 	s.objects = jar.New(cfg.Issuer, s.clients, deps.Now)
 	s.registered = dcr.New(cfg.Issuer, cfg.Registration, dcr.Deps{
-		Clients: s.clients, Tokens: s.tokens, Origin: deps.Origin, Now: deps.Now, Random: deps.Random,
+		Clients: s.clients, Tokens: s.tokens, Signs: deps.Keys.Signs, Origin: deps.Origin, Now: deps.Now, Random: deps.Random,
 	})
 	s.signals = ssf.New(cfg.Issuer, cfg.Signals, ssf.Deps{
 		Store: deps.Store, Keys: deps.Keys, Keyring: deps.Keyring, Clients: s.clients, Tokens: s.tokens,

@@ -183,6 +183,7 @@ type App struct {
 	mcp         mcp.Sites
 	resourcesAt []string            // places of the sites with resources
 	accepting   []apppassword.Site  // sites that accept app passwords
+	signatures  []string            // algorithms that sites sign assertions with
 	acceptingAt []string            // where they say so
 	rules       map[string]bool     // of the sites, see RegisterRules
 	guarded     map[string][]string // place of a protect without matcher -> the addresses of its site
@@ -402,6 +403,13 @@ func (a *App) AcceptAppPasswords(place string, sites ...apppassword.Site) {
 	if on, set := a.switches["features.app_passwords_enabled"]; set && !on { // unless the settings say otherwise
 		a.first(appPasswordsOff(place))
 	}
+}
+
+// SignWith implements protect.App.
+func (a *App) SignWith(algorithm string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.signatures = append(a.signatures, algorithm)
 }
 
 // TokenIssuer implements protect.App.

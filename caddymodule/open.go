@@ -212,6 +212,7 @@ func (b *builder) openAuthz() (err error) {
 	c, id := b.inst.core, b.inst.identity
 	b.mu.Lock()
 	b.authz.SiteOrigins, b.authz.AppPasswordSites = slices.Sorted(maps.Keys(b.sites)), b.accepting
+	b.authz.Signatures = b.signatures
 	b.mu.Unlock()
 	b.authz.Resources = nil
 	for _, known := range b.mcp.Known() {

@@ -3,6 +3,7 @@
 package assertion
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 )
 
 const (
@@ -22,9 +24,13 @@ const (
 	maxRecent = 4096
 	// maxGroups bounds the bytes of the groups. With more of them no server would take the header.
 	maxGroups = 4 << 10
-
-	algorithm = "ES256"
+	// maxHeader is the longest header line that nginx takes by default, and maxRest what there is in one besides
+	// groups and a signature of ML-DSA.
+	maxHeader, maxRest = 8 << 10, 1 << 10
 )
+
+// Algorithms are those that statements can be signed with, the default first.
+var Algorithms = []string{"ES256", "ML-DSA-44", "ML-DSA-65", "ML-DSA-87"}
 
 // Request is the request that a statement is bound to, as the upstream receives it.
 type Request struct {
@@ -46,13 +52,14 @@ func (r Request) Hash() string {
 
 // Statement is a statement about a request.
 type Statement struct {
-	Audience string   // the origin of the site
-	Subject  string   // the person, or the client for its own token
-	Client   string   // that the token was issued to; empty for the session of a browser
-	Session  string   // of the sign-in; empty for a client's own token
-	ACR      string   // the authentication level; empty for a client's own token
-	Groups   []string // of the person
-	Request  Request
+	Algorithm string   // one of Algorithms; empty: the default
+	Audience  string   // the origin of the site
+	Subject   string   // the person, or the client for its own token
+	Client    string   // that the token was issued to; empty for the session of a browser
+	Session   string   // of the sign-in; empty for a client's own token
+	ACR       string   // the authentication level; empty for a client's own token
+	Groups    []string // of the person
+	Request   Request
 }
 
 // claims are the claims of an assertion. They have no nonce, auth_time, azp or scope, which ID tokens and access tokens
@@ -105,18 +112,19 @@ func New(issuer string, k *keys.Keys, now func() time.Time) *Signer {
 func (s *Signer) Sign(about Statement) (string, error) {
 	c := claims{
 		Issuer: s.issuer, Audience: about.Audience, Subject: about.Subject, Client: about.Client, Session: about.Session, ACR: about.ACR,
-		Groups: fitting(about.Groups), Confirm: confirmation{about.Request.Hash()},
+		Groups: fitting(about.Groups, about.Algorithm), Confirm: confirmation{about.Request.Hash()},
 	}
 	what, err := json.Marshal(c)
 	if err != nil {
 		return "", err
 	}
-	key, now, version := sha256.Sum256(what), s.now(), s.keys.Version()
+	alg := cmp.Or(about.Algorithm, Algorithms[0])
+	key, now, version := sha256.Sum256(append([]byte(alg), what...)), s.now(), s.keys.Version()
 	if text, ok := s.find(key, now, version); ok {
 		return text, nil
 	}
 	c.IssuedAt, c.Expires = now.Unix(), now.Add(lifetime).Unix()
-	text, err := s.keys.Sign(algorithm, keys.TypeAssertion, c)
+	text, err := s.keys.Sign(alg, keys.TypeAssertion, c)
 	if err != nil {
 		return "", err
 	}
@@ -125,13 +133,16 @@ func (s *Signer) Sign(about Statement) (string, error) {
 }
 
 // fitting returns the groups, never nil, or nil if there are too many for a header.
-func fitting(groups []string) []string {
-	size := 0
+func fitting(groups []string, alg string) []string {
+	size, most := 0, maxGroups
+	if signature := jwa.SignatureSize(alg); signature > 0 {
+		most = base64.RawURLEncoding.DecodedLen(maxHeader - maxRest - signature)
+	}
 	for _, g := range groups {
 		size += len(g) + len(`"",`)
 	}
 	switch {
-	case size > maxGroups:
+	case size > most:
 		return nil
 	case groups == nil:
 		return []string{}

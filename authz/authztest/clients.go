@@ -18,6 +18,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/certificate"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 	"github.com/gatehouse-id/gatehouse/internal/jwa/signaturetest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -39,6 +40,8 @@ func NewSigner(t testing.TB, id string, alg jose.SignatureAlgorithm) *Signer {
 	s := &Signer{alg: alg, Kid: "key of " + id}
 	var err error
 	switch alg { //nolint:exhaustive // those that are accepted
+	case jose.MLDSA44, jose.MLDSA65, jose.MLDSA87:
+		s.Key, err = jwa.GeneratePostQuantum(string(alg))
 	case jose.RS256, jose.PS256:
 		s.Key, err = rsa.GenerateKey(rand.Reader, 2048)
 	case jose.ES256:
@@ -58,8 +61,8 @@ func NewSigner(t testing.TB, id string, alg jose.SignatureAlgorithm) *Signer {
 }
 
 // Set returns the public key as a key set.
-func (s *Signer) Set() *jose.JSONWebKeySet {
-	return &jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: s.Key.Public(), KeyID: s.Kid, Algorithm: string(s.alg), Use: "sig"}}}
+func (s *Signer) Set() *jwa.KeySet {
+	return &jwa.KeySet{Keys: []jose.JSONWebKey{{Key: s.Key.Public(), KeyID: s.Kid, Algorithm: string(s.alg), Use: "sig"}}}
 }
 
 // AssertionIDs counts the jti claims of assertions.

@@ -11,6 +11,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 )
 
 // Party is a relying party that takes logout tokens.
@@ -75,7 +76,7 @@ func LogoutToken(t *testing.T, h *Harness, raw string) map[string]any {
 		t.Fatalf("logout token %q: %v", raw, err)
 	}
 	header := parsed.Signatures[0].Header
-	var set jose.JSONWebKeySet
+	var set jwa.KeySet
 	if err := json.Unmarshal([]byte(h.Get("/oauth/jwks").Body), &set); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +84,7 @@ func LogoutToken(t *testing.T, h *Harness, raw string) map[string]any {
 	if len(keys) != 1 || header.ExtraHeaders[jose.HeaderType] != "logout+jwt" {
 		t.Fatalf("logout token has header %v, want a published key and logout+jwt", header)
 	}
-	payload, err := parsed.Verify(keys[0].Key)
+	payload, err := parsed.Verify(jwa.Verifier(keys[0].Key))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 )
 
 // IDClaims verifies an ID token as a relying party does and returns its claims.
@@ -89,11 +91,15 @@ func ReadSigned(t *testing.T, h *Harness, raw string, alg jose.SignatureAlgorith
 		t.Fatalf("%q: %v, want a JWT signed with %s", raw, err, alg)
 	}
 	header := parsed.Signatures[0].Header
-	var set jose.JSONWebKeySet
+	var set jwa.KeySet
 	if err := json.Unmarshal([]byte(h.Get("/oauth/jwks").Body), &set); err != nil {
 		t.Fatal(err)
 	}
-	payload, err := parsed.Verify(&set) // by its kid
+	keys := set.Key(header.KeyID)
+	if len(keys) != 1 {
+		t.Fatalf("%d keys are published as %q, want 1", len(keys), header.KeyID)
+	}
+	payload, err := parsed.Verify(jwa.Verifier(keys[0].Key))
 	if err == nil {
 		err = json.Unmarshal(payload, &claims)
 	}

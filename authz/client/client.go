@@ -6,9 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
-
 	"github.com/gatehouse-id/gatehouse/authz/certificate"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -31,7 +30,7 @@ type Client struct {
 	AuthMethod string `json:"auth_method,omitempty"`
 	// CertificateSubject is the subject of the certificates of tls_client_auth.
 	CertificateSubject     *certificate.Subject `json:"certificate_subject,omitempty"`
-	JWKS                   *jose.JSONWebKeySet  `json:"jwks,omitempty"`     // its public keys, or certificates
+	JWKS                   *jwa.KeySet          `json:"jwks,omitempty"`     // its public keys, or certificates
 	JWKSURI                string               `json:"jwks_uri,omitempty"` // or where they are
 	RedirectURIs           []string             `json:"redirect_uris,omitempty"`
 	PostLogoutRedirectURIs []string             `json:"post_logout_redirect_uris,omitempty"`
@@ -58,7 +57,9 @@ type Client struct {
 	SignedRequestRequired bool `json:"require_signed_request_object,omitempty"`
 	// RequestAlg is the only algorithm that they are signed with. Default: any of AssertionAlgorithms
 	RequestAlg string `json:"request_object_signing_alg,omitempty"`
-	IDTokenAlg string `json:"id_token_alg,omitempty"` // RS256 (default), ES256, EdDSA
+	IDTokenAlg string `json:"id_token_alg,omitempty"` // one of SignatureAlgorithms. Default: RS256
+	// TokenAlg signs its access tokens that are JWTs. Default: IDTokenAlg if that is given and not ML-DSA, or ES256
+	TokenAlg string `json:"token_alg,omitempty"`
 	// IDTokenEncAlg and IDTokenEnc encrypt its ID tokens for a key of it. Default: not encrypted; A256GCM
 	IDTokenEncAlg string `json:"id_token_encrypted_response_alg,omitempty"`
 	IDTokenEnc    string `json:"id_token_encrypted_response_enc,omitempty"`
@@ -68,8 +69,7 @@ type Client struct {
 	UserinfoEnc    string `json:"userinfo_encrypted_response_enc,omitempty"`
 	// ResponseAlg signs its authorization responses, if it asks for that: RS256 (default), ES256, EdDSA
 	ResponseAlg string `json:"authorization_signed_response_alg,omitempty"`
-	// AccessTokenAlg signs its access tokens that are JWTs, if it names no algorithm. The registry sets it.
-	// (docs/decisions/tokens.md#jwt-signatures)
+	// AccessTokenAlg is TokenAlg or its default. The registry sets it. (docs/decisions/tokens.md#jwt-signatures)
 	AccessTokenAlg string `json:"-"`
 	// IDTokenClaims puts the claims of the scopes into the ID token too, for libraries that read no others.
 	IDTokenClaims bool   `json:"id_token_claims,omitempty"`
@@ -144,7 +144,7 @@ type APIClient struct {
 	// statistics, storage, sessions, assurance, administrators.
 	APIs      []string `json:"apis,omitempty"`
 	Audiences []string `json:"audiences,omitempty"` // introspects only tokens for these. Default: all
-	// IntrospectionAlg signs the answers of introspection that are JWTs: RS256 (default), ES256, EdDSA
+	// IntrospectionAlg signs the answers of introspection that are JWTs. Default: RS256
 	IntrospectionAlg string `json:"introspection_signed_response_alg,omitempty"`
 	// Partitions are the partitions of persons that it is limited to. Default: all
 	Partitions []string `json:"partitions,omitempty"`

@@ -46,7 +46,7 @@ func (e Encryption) check(p *Problems, option string) {
 func (c *Client) checkEncryption(p *Problems) {
 	Encryption{c.IDTokenEncAlg, c.IDTokenEnc}.check(p, "id_token_encryption")
 	Encryption{c.UserinfoEncAlg, c.UserinfoEnc}.check(p, "userinfo_encryption")
-	p.oneOf("userinfo_alg", c.UserinfoAlg, "RS256", "ES256", "EdDSA")
+	p.oneOf("userinfo_alg", c.UserinfoAlg, SignatureAlgorithms...)
 	if c.UserinfoEncAlg != "" && c.UserinfoAlg == "" {
 		p.Addf("userinfo_encryption: encrypted responses are signed first: add userinfo_alg")
 	}

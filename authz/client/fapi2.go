@@ -3,6 +3,8 @@ package client
 import (
 	"strings"
 	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 )
 
 // The FAPI 2.0 Security Profile for one client. (docs/decisions/client-authentication.md#fapi-20)
@@ -25,6 +27,12 @@ func (c *Client) asFAPI2() {
 	setDefault(&c.Lifetimes.RefreshToken, c.Lifetimes.RefreshChain)
 }
 
+// fapi2Allows reports whether an algorithm is one of PS256, ES256 and EdDSA. (5.4.1)
+func fapi2Allows(alg string) bool { return alg != "RS256" && !jwa.IsPostQuantum(alg) }
+
+// Allows reports whether the profile of the client, if it has one, lets it sign with an algorithm.
+func (c *Client) Allows(alg string) bool { return !c.FAPI2 || fapi2Allows(alg) }
+
 // checkFAPI2 finds what keeps the client from the profile.
 func (c *Client) checkFAPI2(p *Problems) {
 	if !c.FAPI2 {
@@ -40,11 +48,12 @@ func (c *Client) checkFAPI2(p *Problems) {
 	}
 	for _, o := range [...]struct{ option, alg string }{
 		{"id_token_alg", c.IDTokenAlg},
+		{"token_alg", c.TokenAlg},
 		{"request_object_alg", c.RequestAlg},
 		{"authorization_response_alg", c.ResponseAlg},
 	} {
-		if o.alg == "RS256" {
-			p.Addf("fapi2: %s: the profile refuses RS256: choose ES256 or EdDSA", o.option)
+		if !fapi2Allows(o.alg) {
+			p.Addf("fapi2: %s: the profile refuses %s: choose ES256 or EdDSA", o.option, o.alg)
 		}
 	}
 	for _, uri := range c.RedirectURIs {

@@ -14,6 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/internal/jwa"
+	"github.com/gatehouse-id/gatehouse/internal/mldsa"
 	"github.com/gatehouse-id/gatehouse/internal/webpage"
 )
 
@@ -28,16 +29,24 @@ const (
 	minRSABits    = 2048
 )
 
-// AssertionAlgorithms are the algorithms that an assertion can be signed with: never a shared secret, never none.
-var AssertionAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA, jwa.Ed25519}
+var (
+	// requestAlgorithms are the algorithms that an authorization request can be signed with: never a shared secret, never
+	// none. A signature of ML-DSA is too long for the address that such a request can stand in.
+	requestAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA, jwa.Ed25519}
+	// AssertionAlgorithms are the algorithms that an assertion can be signed with.
+	AssertionAlgorithms = slices.Concat(requestAlgorithms, jwa.PostQuantum)
+)
+
+// accepted names the algorithms to operators.
+const accepted = "RS256, PS256, ES256, EdDSA or ML-DSA"
 
 // ParseJWKS reads the public keys of a client.
-func ParseJWKS(raw []byte) (*jose.JSONWebKeySet, error) {
+func ParseJWKS(raw []byte) (*jwa.KeySet, error) {
 	keys, err := ParseClientKeys(raw)
 	if err != nil {
 		return nil, err
 	}
-	return &jose.JSONWebKeySet{Keys: keys}, nil
+	return &jwa.KeySet{Keys: keys}, nil
 }
 
 // ParseKeys returns the public keys of a set that can sign assertions. Others are ignored, as RFC 7517 5 says. A
@@ -45,7 +54,7 @@ func ParseJWKS(raw []byte) (*jose.JSONWebKeySet, error) {
 func ParseKeys(raw []byte) ([]jose.JSONWebKey, error) {
 	keys, err := parse(raw, CanSign)
 	if err == nil && len(keys) == 0 {
-		err = errors.New("holds no key for RS256, PS256, ES256 or EdDSA signatures")
+		err = errors.New("holds no key for signatures by " + accepted)
 	}
 	return keys, err
 }
@@ -54,7 +63,7 @@ func ParseKeys(raw []byte) ([]jose.JSONWebKey, error) {
 func ParseClientKeys(raw []byte) ([]jose.JSONWebKey, error) {
 	keys, err := parse(raw, func(k *jose.JSONWebKey) bool { return CanSign(k) || canEncrypt(k) })
 	if err == nil && len(keys) == 0 {
-		err = errors.New("holds no key for RS256, PS256, ES256 or EdDSA signatures, and none for encryption")
+		err = errors.New("holds no key for signatures by " + accepted + ", and none for encryption")
 	}
 	return keys, err
 }
@@ -78,7 +87,7 @@ func parse(raw []byte, wanted func(*jose.JSONWebKey) bool) ([]jose.JSONWebKey, e
 		if err != nil {
 			continue // of an unknown kind
 		}
-		if !key.IsPublic() {
+		if !jwa.IsPublic(&key) {
 			return nil, errors.New("holds a private or symmetric key: publish the public part alone")
 		}
 		if wanted(&key) {
@@ -90,7 +99,7 @@ func parse(raw []byte, wanted func(*jose.JSONWebKey) bool) ([]jose.JSONWebKey, e
 
 // CanSign reports whether a public key is one for signatures that are accepted.
 func CanSign(key *jose.JSONWebKey) bool {
-	if !key.Valid() || (key.Use != "" && key.Use != "sig") ||
+	if !jwa.IsValid(key) || (key.Use != "" && key.Use != "sig") ||
 		(key.Algorithm != "" && !slices.Contains(AssertionAlgorithms, jose.SignatureAlgorithm(key.Algorithm))) {
 		return false
 	}
@@ -99,10 +108,16 @@ func CanSign(key *jose.JSONWebKey) bool {
 		return k.N.BitLen() >= minRSABits
 	case *ecdsa.PublicKey:
 		return k.Curve == elliptic.P256()
-	case ed25519.PublicKey:
+	case ed25519.PublicKey, *mldsa.PublicKey:
 		return true
 	}
 	return false
+}
+
+// canSignRequests reports whether a public key is one for signed requests.
+func canSignRequests(key jose.JSONWebKey) bool {
+	_, postQuantum := key.Key.(*mldsa.PublicKey)
+	return !postQuantum && CanSign(&key)
 }
 
 // HasKeys reports whether the keys of the client are known.
@@ -117,9 +132,9 @@ func (c *Client) RequestAlgorithms() []jose.SignatureAlgorithm {
 		return []jose.SignatureAlgorithm{jose.SignatureAlgorithm(c.RequestAlg)}
 	}
 	if c.FAPI2 {
-		return AssertionAlgorithms[1:] // without RS256
+		return requestAlgorithms[1:] // without RS256
 	}
-	return AssertionAlgorithms
+	return requestAlgorithms
 }
 
 // keyOption is the first option of the client that needs keys. Empty: none does.
@@ -165,8 +180,10 @@ func (c *Client) checkKeys(p *Problems) {
 			p.Addf("jwks: %q: must be https", c.JWKSURI)
 		}
 	case len(c.JWKS.Keys) == 0 || len(c.JWKS.Keys) > maxClientKeys ||
-		slices.ContainsFunc(c.JWKS.Keys, func(k jose.JSONWebKey) bool { return !k.IsPublic() || !CanSign(&k) && !canEncrypt(&k) }),
+		slices.ContainsFunc(c.JWKS.Keys, func(k jose.JSONWebKey) bool { return !jwa.IsPublic(&k) || !CanSign(&k) && !canEncrypt(&k) }),
 		c.signs() && !slices.ContainsFunc(c.JWKS.Keys, func(k jose.JSONWebKey) bool { return CanSign(&k) }):
-		p.Addf("jwks: want 1 to %d public keys for RS256, PS256, ES256 or EdDSA", maxClientKeys)
+		p.Addf("jwks: want 1 to %d public keys for %s", maxClientKeys, accepted)
+	case (c.SignedRequestRequired || c.RequestAlg != "") && !slices.ContainsFunc(c.JWKS.Keys, canSignRequests):
+		p.Addf("jwks: %s needs a key for RS256, PS256, ES256 or EdDSA: a signature of ML-DSA is too long for an address", need)
 	}
 }

@@ -132,9 +132,8 @@ func (c *Client) Validate() error {
 	if c.App != nil {
 		c.App.check(&p)
 	}
-	p.oneOf("id_token_alg", c.IDTokenAlg, "RS256", "ES256", "EdDSA")
+	c.checkAlgorithms(&p)
 	c.checkEncryption(&p)
-	p.oneOf("authorization_response_alg", c.ResponseAlg, "RS256", "ES256", "EdDSA")
 	for _, a := range c.Audiences {
 		p.AddErr(checkAudience(a))
 	}
@@ -324,7 +323,7 @@ func (c *APIClient) Validate() error {
 	for _, a := range c.Audiences {
 		p.AddErr(checkAudience(a))
 	}
-	p.oneOf("introspection_alg", c.IntrospectionAlg, "RS256", "ES256", "EdDSA")
+	p.oneOf("introspection_alg", c.IntrospectionAlg, SignatureAlgorithms...)
 	if c.IntrospectionAlg != "" && !slices.Contains(c.APIs, "introspection") {
 		p.Addf("introspection_alg: the API client does not introspect: add introspection to apis, or leave it out")
 	}

@@ -47,6 +47,9 @@ func (r *Registry) Add(ctx context.Context, c client.Client, by audit.Actor) (se
 	if r.fixed[c.ID] != nil {
 		return "", ErrExists
 	}
+	if err := r.ask(ctx, &c); err != nil {
+		return "", err
+	}
 	c.SecretHashes, c.Secrets = r.hashed(c.ID, c.Secrets, c.SecretHashes), nil
 	raw, err := json.Marshal(c)
 	if err != nil {

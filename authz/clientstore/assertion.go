@@ -136,8 +136,8 @@ func (r *Registry) Signed(ctx context.Context, c *client.Client, raw string, alg
 			return nil, errors.New("another kind of token")
 		}
 	}
-	if c.FAPI2 && header.Algorithm == string(jose.RS256) { // FAPI 2.0 Security Profile 5.4.1
-		return nil, oauth.InvalidClient(fmt.Errorf("%w: RS256 is refused by fapi2", errAssertion))
+	if !c.Allows(header.Algorithm) { // FAPI 2.0 Security Profile 5.4.1
+		return nil, oauth.InvalidClient(fmt.Errorf("%w: %s is refused by fapi2", errAssertion, header.Algorithm))
 	}
 	keys, err := r.keysOf(ctx, c, keyset.Named(header.KeyID))
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 
 func TestPrivateKeyJWT(t *testing.T) {
 	t.Parallel()
-	for _, alg := range []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA, jwa.Ed25519} {
+	for _, alg := range client.AssertionAlgorithms {
 		t.Run(string(alg), func(t *testing.T) {
 			t.Parallel()
 			s := authztest.NewSigner(t, "signer", alg)
@@ -238,7 +238,7 @@ func TestPrivateKeyJWTValidate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := func(key any) *jose.JSONWebKeySet { return &jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key}}} }
+	set := func(key any) *jwa.KeySet { return &jwa.KeySet{Keys: []jose.JSONWebKey{{Key: key}}} }
 	for name, c := range map[string]struct {
 		change func(*client.Client)
 		want   string

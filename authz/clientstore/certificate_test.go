@@ -26,6 +26,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/certificate"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -247,7 +248,7 @@ func TestSelfSignedCertificate(t *testing.T) {
 	t.Parallel()
 	mine, next := issue(t, nil, nil), issue(t, nil, nil)
 	byKey := issue(t, nil, nil)
-	set := &jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
+	set := &jwa.KeySet{Keys: []jose.JSONWebKey{
 		mine.jwk(),
 		{Key: next.key.Public(), CertificateThumbprintSHA256: thumb(next)},
 		{Key: byKey.key.Public()},

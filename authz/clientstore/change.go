@@ -131,6 +131,9 @@ func (r *Registry) change(ctx context.Context, id string, kind audit.Type, seen,
 	if err := cmp.Or(c.Validate(), r.checkProviders(&c), r.checkDetails(&c), r.checkBearer(&c)); err != nil {
 		return err
 	}
+	if err := r.ask(ctx, &c); err != nil {
+		return err
+	}
 	raw, err := json.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("encode client: %w", err)

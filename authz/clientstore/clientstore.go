@@ -84,6 +84,8 @@ type Deps struct {
 	// Providers knows the providers of this moment. nil: those of the configuration are all.
 	Providers Providers
 	Origin    func(*http.Request) audit.Origin
+	// Ask has keys made for the algorithms of a client that an operator adds or changes. nil: there are keys for all.
+	Ask func(ctx context.Context, algorithms ...string) error
 	// Certificate returns the certificate of the sender of a request, or nil. An error is a verdict. nil: no one has
 	// one.
 	Certificate func(*http.Request) (*certificate.Presented, error)
@@ -221,18 +223,31 @@ func (r *Registry) declareClients(cfg Config, p *client.Problems) {
 	r.checkWorkloads(cfg.Trusted, p)
 }
 
-// accessAlg signs the JWT access tokens of clients that name no algorithm. It costs a fiftieth of RS256.
-// (docs/decisions/tokens.md#jwt-signatures)
-const accessAlg = "ES256"
-
 // complete returns a copy of a client with its defaults and what this registry knows of it.
 func (r *Registry) complete(c *client.Client) *client.Client {
 	full := c.WithDefaults()
-	if c.IDTokenAlg == "" { // otherwise both kinds of JWT are signed alike, as the client asks
-		full.AccessTokenAlg = accessAlg
-	}
+	full.AccessTokenAlg = c.SignsTokensWith()
 	full.Sites = r.sites
 	return full
+}
+
+// AskedAlgorithms are those that clients of the configuration ask for. Some can be empty.
+func (r *Registry) AskedAlgorithms() (out []string) {
+	for _, reg := range r.fixed {
+		out = append(out, reg.client.AskedAlgorithms()...)
+	}
+	for _, reg := range r.apis {
+		out = append(out, reg.client.IntrospectionAlg)
+	}
+	return out
+}
+
+// ask has keys made for what an operator adds or changes.
+func (r *Registry) ask(ctx context.Context, c *client.Client) error {
+	if r.deps.Ask == nil {
+		return nil
+	}
+	return r.deps.Ask(ctx, c.AskedAlgorithms()...)
 }
 
 // checkStored finds ids of the configuration that are stored too.

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/authz/jsonresponse"
@@ -82,9 +84,11 @@ type Config struct {
 type Deps struct {
 	Clients *clientstore.Registry
 	Tokens  *token.Ledger
-	Origin  func(*http.Request) audit.Origin
-	Now     func() time.Time
-	Random  io.Reader
+	// Signs returns the algorithms that the issuer has keys for. A registration makes none.
+	Signs  func() []jose.SignatureAlgorithm
+	Origin func(*http.Request) audit.Origin
+	Now    func() time.Time
+	Random io.Reader
 }
 
 // Service registers the clients of one configuration. It is safe for concurrent use.

@@ -9,11 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-jose/go-jose/v4"
+
 	"github.com/gatehouse-id/gatehouse/authz/cimd"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 	"github.com/gatehouse-id/gatehouse/internal/strictjson"
 )
 
@@ -194,6 +197,11 @@ func (s *Service) apply(c *client.Client, m *metadata) error {
 	m.Scope = strings.Join(c.DefaultScopes, " ")
 	c.PostLogoutRedirectURIs, c.BackchannelLogoutURI, c.FrontchannelLogoutURI = m.PostLogout, m.BackchannelLogout, m.FrontchannelLogout
 	c.InitiateLoginURI = m.InitiateLogin
+	for name, alg := range map[string]string{"id_token_signed_response_alg": m.IDTokenAlg, "userinfo_signed_response_alg": m.UserinfoAlg} {
+		if jwa.IsPostQuantum(alg) && !slices.Contains(s.deps.Signs(), jose.SignatureAlgorithm(alg)) {
+			return invalidMetadata(name + " is not one of those in the metadata of the server")
+		}
+	}
 	c.SubjectType, c.IDTokenAlg, c.UserinfoAlg, c.PARRequired, c.DPoPRequired = m.SubjectType, m.IDTokenAlg, m.UserinfoAlg, m.Pushed, m.Bound
 	if m.Details = s.deps.Clients.StrangerDetails(m.Details); len(m.Details) == 0 {
 		m.Details = nil

@@ -25,7 +25,7 @@ func openSigned(s *authztest.Signer, object string) string {
 // TestSignedRequest: what a client has signed counts, in the address and pushed, and nothing next to it. (RFC 9101)
 func TestSignedRequest(t *testing.T) {
 	t.Parallel()
-	for _, alg := range client.AssertionAlgorithms {
+	for _, alg := range new(client.Client).RequestAlgorithms() {
 		t.Run(string(alg), func(t *testing.T) {
 			t.Parallel()
 			s := authztest.NewSigner(t, "signer", alg)

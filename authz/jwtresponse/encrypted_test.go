@@ -19,6 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 )
 
 // recipient is a client with keys for encryption.
@@ -44,7 +45,7 @@ func newRecipient(t *testing.T, change func(*client.Client)) *recipient {
 		}
 	}
 	r.ID = "recipient"
-	r.JWKS = &jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
+	r.JWKS = &jwa.KeySet{Keys: []jose.JSONWebKey{
 		{Key: &newKey(t).PublicKey, KeyID: "for signatures", Use: "sig"},
 		{Key: rsaKey.Public(), KeyID: "rsa", Use: "enc"},
 		{Key: ecKey.Public(), KeyID: "ec", Use: "enc"},

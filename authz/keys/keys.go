@@ -3,6 +3,7 @@
 package keys
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto"
@@ -28,6 +29,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -46,8 +48,12 @@ const (
 	rsaBits    = 2048
 )
 
-// Algorithms are the algorithms that ID tokens can be signed with, the default first.
+// Algorithms are the algorithms that there is always a key for, the default first. Those of jwa.PostQuantum have one
+// once something asks for it: libraries that do not know their type of key could refuse the whole key set.
 var Algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA}
+
+// known are all that a key can be for.
+var known = slices.Concat(Algorithms, jwa.PostQuantum)
 
 // Keys are the signing keys of a store, shared by every server on it. They are safe for concurrent use.
 type Keys struct {
@@ -56,8 +62,8 @@ type Keys struct {
 	now     func() time.Time
 	random  io.Reader
 	log     *zap.Logger
-	// turns lets one RSA signature at a time run on each core. One takes a millisecond and more: with many at once all
-	// would be late, and the requests that sign nothing too.
+	// turns lets one signature of RSA or ML-DSA at a time run on each core. One takes a good part of a millisecond: with
+	// many at once all would be late, and the requests that sign nothing too.
 	turns chan struct{}
 
 	version atomic.Uint64
@@ -90,7 +96,7 @@ func New(ctx context.Context, store storage.Store, keyring *secret.Keyring, now 
 	if err := k.load(ctx); err != nil {
 		return nil, err
 	}
-	err := k.rotate(ctx, false)
+	err := k.rotate(ctx, Algorithms, false)
 	if errors.Is(err, storage.ErrFull) && k.complete() {
 		k.log.Error("signing keys not renewed", zap.Error(err)) // those at hand go on
 		err = nil
@@ -114,7 +120,7 @@ func (k *Keys) Run(ctx context.Context) {
 
 // Renew makes successors of the keys on schedule, until ctx ends.
 func (k *Keys) Renew(ctx context.Context) {
-	k.every(ctx, "signing keys not renewed", func(ctx context.Context) error { return k.rotate(ctx, false) })
+	k.every(ctx, "signing keys not renewed", func(ctx context.Context) error { return k.rotate(ctx, k.Signs(), false) })
 }
 
 // every does something again and again. If it fails, the keys at hand go on.
@@ -135,12 +141,32 @@ func (k *Keys) every(ctx context.Context, failed string, do func(context.Context
 
 // Rotate publishes a successor of every key now. It signs once every client can have seen it. For an algorithm whose
 // successor is already waiting Rotate does nothing.
-func (k *Keys) Rotate(ctx context.Context) error { return k.rotate(ctx, true) }
+func (k *Keys) Rotate(ctx context.Context) error { return k.rotate(ctx, k.Signs(), true) }
 
-// rotate makes the first key of each algorithm, and successors of those that are due, or of all.
-func (k *Keys) rotate(ctx context.Context, all bool) error {
+// Ask makes the first key of each algorithm that has none yet. An empty one is ignored.
+func (k *Keys) Ask(ctx context.Context, algorithms ...string) error {
+	have := k.Signs()
+	var missing []jose.SignatureAlgorithm
+	for _, alg := range algorithms {
+		if alg := jose.SignatureAlgorithm(alg); alg != "" && !slices.Contains(have, alg) && !slices.Contains(missing, alg) {
+			missing = append(missing, alg)
+		}
+	}
+	return k.rotate(ctx, missing, false)
+}
+
+// Signs returns the algorithms that there are keys for, the default first.
+func (k *Keys) Signs() []jose.SignatureAlgorithm {
+	have := slices.Collect(maps.Values(k.snapshot()))
+	return slices.DeleteFunc(slices.Clone(known), func(alg jose.SignatureAlgorithm) bool {
+		return !slices.Contains(Algorithms, alg) && newestKey(have, string(alg)) == nil
+	})
+}
+
+// rotate makes the first key of each of the algorithms, and successors of those that are due, or of all.
+func (k *Keys) rotate(ctx context.Context, algorithms []jose.SignatureAlgorithm, all bool) error {
 	now := k.now().UTC()
-	for _, alg := range Algorithms {
+	for _, alg := range algorithms {
 		if !needsKey(slices.Collect(maps.Values(k.snapshot())), string(alg), now, all) {
 			continue
 		}
@@ -218,6 +244,14 @@ func (k *Keys) generate(alg jose.SignatureAlgorithm) (id string, sealed []byte, 
 	if id, err = secret.ID(k.random, 16); err != nil {
 		return "", nil, err
 	}
+	if jwa.IsPostQuantum(string(alg)) {
+		private, err := jwa.GeneratePostQuantum(string(alg))
+		if err != nil {
+			return "", nil, err
+		}
+		sealed, err = k.keyring.Seal(keyPurpose(id), private.Bytes())
+		return id, sealed, err
+	}
 	var private crypto.Signer
 	switch alg { //nolint:exhaustive // those of Algorithms
 	case jose.RS256:
@@ -283,15 +317,10 @@ func (k *Keys) open(key *signingKey) error {
 	if err != nil {
 		return fmt.Errorf("the encryption key does not open it: %w", err)
 	}
-	parsed, err := x509.ParsePKCS8PrivateKey(der)
-	if err != nil {
+	if key.private, err = readPrivate(key.Algorithm, der); err != nil {
 		return err
 	}
-	private, ok := parsed.(crypto.Signer)
-	if !ok {
-		return errors.New("not a signing key")
-	}
-	key.private, key.signers = private, map[string]jose.Signer{}
+	key.signers = map[string]jose.Signer{}
 	for _, typ := range []string{
 		TypeIDToken, TypeAccessToken, TypeLogout, TypeAssertion, TypeSecurityEvent, TypeIntrospection,
 		TypeResponse, TypeIdentity,
@@ -300,13 +329,29 @@ func (k *Keys) open(key *signingKey) error {
 		if typ != "" {
 			opts = opts.WithType(jose.ContentType(typ))
 		}
-		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm), Key: key.private}, opts)
+		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm), Key: jwa.Signer(key.private)}, opts)
 		if err != nil {
 			return err
 		}
 		key.signers[typ] = signer
 	}
 	return nil
+}
+
+// readPrivate reads what is sealed of a key.
+func readPrivate(alg string, raw []byte) (crypto.Signer, error) {
+	if jwa.IsPostQuantum(alg) {
+		return jwa.PostQuantumKey(alg, raw)
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(raw)
+	if err != nil {
+		return nil, err
+	}
+	private, ok := parsed.(crypto.Signer)
+	if !ok {
+		return nil, errors.New("not a signing key")
+	}
+	return private, nil
 }
 
 func (k *Keys) snapshot() map[string]*signingKey {
@@ -333,15 +378,36 @@ const (
 	TypeIdentity = "oauth-id-jag+jwt"
 )
 
-// Sign returns claims as a signed JWT in compact form. alg is RS256, ES256 or EdDSA; typ is the type header.
-func (k *Keys) Sign(alg, typ string, claims any) (string, error) {
+// current is the key that signs with an algorithm. nil: no key does.
+func (k *Keys) current(alg string) (use *signingKey) {
 	now := k.now()
-	var use *signingKey
 	for _, c := range k.snapshot() {
 		active := c.Algorithm == alg && !c.ActiveFrom.After(now)
 		if active && (use == nil || c.ActiveFrom.After(use.ActiveFrom)) {
 			use = c
 		}
+	}
+	return use
+}
+
+// reload reads the keys again where one is missing that another server may just have made: the first of a post-quantum
+// algorithm signs at once.
+func (k *Keys) reload(alg string) bool {
+	if !jwa.IsPostQuantum(alg) {
+		return false
+	}
+	if err := k.load(context.Background()); err != nil {
+		k.log.Error("signing keys not read", zap.Error(err))
+		return false
+	}
+	return true
+}
+
+// Sign returns claims as a signed JWT in compact form. alg is one of Signs; typ is the type header.
+func (k *Keys) Sign(alg, typ string, claims any) (string, error) {
+	use := k.current(alg)
+	if use == nil && k.reload(alg) {
+		use = k.current(alg)
 	}
 	if use == nil || use.signers[typ] == nil {
 		return "", fmt.Errorf("no key signs %s with %s", typ, alg)
@@ -350,7 +416,7 @@ func (k *Keys) Sign(alg, typ string, claims any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if alg == string(jose.RS256) {
+	if alg == string(jose.RS256) || jwa.IsPostQuantum(alg) {
 		k.turns <- struct{}{}
 		defer func() { <-k.turns }()
 	}
@@ -373,16 +439,19 @@ func (k *Keys) Verify(raw, typ string) ([]byte, error) {
 	if !isCanonical(raw) {
 		return nil, ErrUnverified
 	}
-	parsed, err := jose.ParseSignedCompact(raw, Algorithms)
+	parsed, err := jose.ParseSignedCompact(raw, known)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnverified, err)
 	}
 	header := parsed.Signatures[0].Header
 	key := k.snapshot()[header.KeyID]
+	if key == nil && k.reload(header.Algorithm) {
+		key = k.snapshot()[header.KeyID]
+	}
 	if key == nil || header.Algorithm != key.Algorithm || header.ExtraHeaders[jose.HeaderType] != typ {
 		return nil, ErrUnverified
 	}
-	payload, err := parsed.Verify(key.private.Public())
+	payload, err := parsed.Verify(jwa.Verifier(key.private.Public()))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnverified, err)
 	}
@@ -442,8 +511,10 @@ func (k *Keys) List() []Info {
 func (k *Keys) Public(id string) []byte {
 	for _, key := range k.JWKS().Keys {
 		if key.KeyID == id {
-			if raw, err := json.MarshalIndent(key, "", "  "); err == nil {
-				return append(raw, '\n')
+			var shown bytes.Buffer
+			if raw, err := jwa.WriteKey(key); err == nil && json.Indent(&shown, raw, "", "  ") == nil {
+				shown.WriteByte('\n')
+				return shown.Bytes()
 			}
 		}
 	}
@@ -451,15 +522,15 @@ func (k *Keys) Public(id string) []byte {
 }
 
 // JWKS returns the public keys, those that will sign next included, in the order in which they were made.
-func (k *Keys) JWKS() jose.JSONWebKeySet {
+func (k *Keys) JWKS() jwa.KeySet {
 	now := k.now()
 	shown := slices.SortedFunc(maps.Values(k.snapshot()), func(a, b *signingKey) int {
 		if c := a.CreatedAt.Compare(b.CreatedAt); c != 0 {
 			return c
 		}
-		return slices.Index(Algorithms, jose.SignatureAlgorithm(a.Algorithm)) - slices.Index(Algorithms, jose.SignatureAlgorithm(b.Algorithm))
+		return slices.Index(known, jose.SignatureAlgorithm(a.Algorithm)) - slices.Index(known, jose.SignatureAlgorithm(b.Algorithm))
 	})
-	set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{}}
+	set := jwa.KeySet{Keys: []jose.JSONWebKey{}}
 	for _, c := range shown {
 		if c.GoneAt.IsZero() || c.GoneAt.After(now) {
 			set.Keys = append(set.Keys, jose.JSONWebKey{Key: c.private.Public(), KeyID: c.id, Algorithm: c.Algorithm, Use: "sig"})

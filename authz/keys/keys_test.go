@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
@@ -133,14 +135,14 @@ func TestKeysRotate(t *testing.T) {
 }
 
 // verifies reports whether a client with the published keys accepts a token.
-func verifies(k *keys.Keys, raw string) bool {
-	parsed, err := jose.ParseSignedCompact(raw, []jose.SignatureAlgorithm{jose.ES256})
+func verifies(k *keys.Keys, raw string, alg jose.SignatureAlgorithm) bool {
+	parsed, err := jose.ParseSignedCompact(raw, []jose.SignatureAlgorithm{alg})
 	if err != nil {
 		return false
 	}
 	set := k.JWKS()
 	for _, key := range set.Key(parsed.Signatures[0].Header.KeyID) {
-		if _, err := parsed.Verify(key.Key); err == nil {
+		if _, err := parsed.Verify(jwa.Verifier(key.Key)); err == nil {
 			return true
 		}
 	}
@@ -167,7 +169,7 @@ func TestKeysRotateUnderLoad(t *testing.T) {
 					}
 					hour.RLock()
 					raw, err := k.Sign("ES256", "JWT", map[string]string{"sub": "x"})
-					shown := verifies(k, raw)
+					shown := verifies(k, raw, jose.ES256)
 					hour.RUnlock()
 					if err != nil || !shown {
 						t.Errorf("Sign under rotation = %v, its key on show: %t", err, shown)
@@ -184,7 +186,7 @@ func TestKeysRotateUnderLoad(t *testing.T) {
 			hour.Lock()
 			w.clock.Advance(time.Hour)
 			hour.Unlock()
-			if !verifies(k, old) {
+			if !verifies(k, old, jose.ES256) {
 				t.Fatalf("a token of the old key is not believed at %s, while such tokens may live", w.clock.Now())
 			}
 		}
@@ -194,7 +196,7 @@ func TestKeysRotateUnderLoad(t *testing.T) {
 		close(stop)
 		load.Wait()
 		w.clock.Advance(2 * time.Hour)
-		if verifies(k, old) {
+		if verifies(k, old, jose.ES256) {
 			t.Error("a token of a key that is gone is believed")
 		}
 		if signed.Load() == 0 {
@@ -437,5 +439,97 @@ func TestRetire(t *testing.T) {
 				t.Errorf("retired twice: %v", err)
 			}
 		})
+	}
+}
+
+// TestPostQuantumKeys: keys for ML-DSA are made when something asks for them, and turn as the others do.
+func TestPostQuantumKeys(t *testing.T) {
+	t.Parallel()
+	w := newKeyWorld(t)
+	k, other := w.open(t), w.open(t)
+	if _, err := k.Sign("ML-DSA-65", "JWT", nil); err == nil {
+		t.Error("Sign(ML-DSA-65) that nobody has asked for = nil error")
+	}
+	for _, algorithms := range [][]string{nil, {""}, {"ES256", "RS256", ""}} {
+		if err := k.Ask(t.Context(), algorithms...); err != nil || len(k.JWKS().Keys) != 3 {
+			t.Errorf("Ask(%q) = %v, %d keys, want 3", algorithms, err, len(k.JWKS().Keys))
+		}
+	}
+	if err := k.Ask(t.Context(), "ML-DSA-66"); err == nil {
+		t.Error("Ask(ML-DSA-66) = nil error")
+	}
+	for range 2 {
+		if err := k.Ask(t.Context(), "ML-DSA-65", "ML-DSA-65"); err != nil || len(k.JWKS().Keys) != 4 {
+			t.Fatalf("Ask = %v, %d keys, want 4", err, len(k.JWKS().Keys))
+		}
+	}
+	first, token := kid(t, k, "ML-DSA-65")
+	if !verifies(k, token, jose.MLDSA65) {
+		t.Error("the published keys do not verify the token")
+	}
+	// Another server learns of the first key when it needs it.
+	if got, _ := kid(t, other, "ML-DSA-65"); got != first {
+		t.Errorf("another server signs with %s, want %s", got, first)
+	}
+	if _, err := w.open(t).Verify(token, "JWT"); err != nil {
+		t.Errorf("Verify at a server that has just started = %v", err)
+	}
+	third := w.open(t)
+	if err := k.Ask(t.Context(), "ML-DSA-44"); err != nil {
+		t.Fatal(err)
+	}
+	_, newest := kid(t, k, "ML-DSA-44")
+	if _, err := third.Verify(newest, "JWT"); err != nil {
+		t.Errorf("Verify at a server that has not heard of the key = %v", err)
+	}
+	if raw := k.Public(first); !strings.Contains(string(raw), `"kty": "AKP"`) || strings.Contains(string(raw), "priv") {
+		t.Errorf("Public = %.200s", raw)
+	}
+	if err := k.Rotate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(k.JWKS().Keys); n != 10 {
+		t.Errorf("%d keys are published after a rotation, want 10", n)
+	}
+	w.clock.Advance(25 * time.Hour)
+	if now, _ := kid(t, w.open(t), "ML-DSA-65"); now == first {
+		t.Error("the old key signs a day after a rotation")
+	}
+	w.clock.Advance(keys.Period)
+	next := w.open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	next.Renew(ctx)
+	if err := next.Retire(t.Context(), first, func(storage.Tx) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := next.Verify(token, "JWT"); err == nil {
+		t.Error("a token of a retired key is believed")
+	}
+	if _, err := next.Sign("ML-DSA-65", "JWT", nil); err != nil {
+		t.Errorf("Sign after a retirement = %v", err)
+	}
+	// What is sealed again is opened by the newer key alone.
+	newer, err := secret.NewKeyring(bytes.Repeat([]byte{2}, secret.KeySize), bytes.Repeat([]byte{1}, secret.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	both, err := keys.New(t.Context(), w.store, newer, w.clock.Now, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := both.Reseal(t.Context()); err != nil || n == 0 {
+		t.Fatalf("Reseal = %d, %v", n, err)
+	}
+	alone, err := secret.NewKeyring(bytes.Repeat([]byte{2}, secret.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := keys.New(t.Context(), w.store, alone, w.clock.Now, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := after.Sign("ML-DSA-65", "JWT", nil); err != nil {
+		t.Errorf("Sign after Reseal = %v", err)
 	}
 }

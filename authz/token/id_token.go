@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"crypto/sha3"
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/json"
@@ -17,6 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/jwtresponse"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 )
 
 // idTokenLifetime is the validity of an ID token: long enough for a client to read it and to pass it to its own parts.
@@ -173,6 +175,9 @@ func tokenHash(alg, token string) string {
 	if alg == "EdDSA" { // Ed25519 hashes with SHA-512
 		sum := sha512.Sum512([]byte(token))
 		return base64.RawURLEncoding.EncodeToString(sum[:32])
+	}
+	if jwa.IsPostQuantum(alg) { // ML-DSA hashes with SHAKE256 (docs/decisions/tokens.md#post-quantum-signatures)
+		return base64.RawURLEncoding.EncodeToString(sha3.SumSHAKE256([]byte(token), 64)[:32])
 	}
 	sum := sha256.Sum256([]byte(token))
 	return base64.RawURLEncoding.EncodeToString(sum[:16])

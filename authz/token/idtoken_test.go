@@ -2,7 +2,10 @@ package token_test
 
 import (
 	"context"
+	"crypto/sha3"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 )
 
 func TestIDToken(t *testing.T) {
@@ -50,6 +54,59 @@ func TestIDToken(t *testing.T) {
 			if alg != "EdDSA" { // go-oidc knows no hash for it
 				if err := verified.VerifyAccessToken(tokens.Access); err != nil {
 					t.Errorf("at_hash: %v", err)
+				}
+			}
+			h.Invariants(t)
+		})
+	}
+}
+
+// TestPostQuantumIDToken: an issuer has keys for ML-DSA, names them and publishes them once a client asks for it.
+// (RFC 9964; docs/decisions/tokens.md#post-quantum-signatures)
+func TestPostQuantumIDToken(t *testing.T) {
+	t.Parallel()
+	kinds := func(h *authztest.Harness) (algs, published string) {
+		var set struct {
+			Keys []struct {
+				Alg string `json:"alg"`
+				Kty string `json:"kty"`
+			} `json:"keys"`
+		}
+		if err := json.Unmarshal([]byte(h.Get("/oauth/jwks").Body), &set); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range set.Keys {
+			published += key.Kty + " " + key.Alg + ","
+		}
+		return fmt.Sprint(h.Get("/.well-known/openid-configuration").JSON()["id_token_signing_alg_values_supported"]), published
+	}
+	if algs, published := kinds(authztest.New(t)); algs != "[RS256 ES256 EdDSA]" || published != "RSA RS256,EC ES256,OKP EdDSA," {
+		t.Errorf("nobody asks for ML-DSA: metadata = %s, keys = %s", algs, published)
+	}
+	for _, alg := range jwa.PostQuantum {
+		t.Run(string(alg), func(t *testing.T) {
+			t.Parallel()
+			h := authztest.New(t, authztest.WithConfig(func(c *authz.Config) { c.Clients[0].IDTokenAlg = string(alg) }))
+			if algs, published := kinds(h); algs != "[RS256 ES256 EdDSA "+string(alg)+"]" ||
+				published != "RSA RS256,EC ES256,OKP EdDSA,AKP "+string(alg)+"," {
+				t.Errorf("metadata = %s, keys = %s", algs, published)
+			}
+			b := h.Browser(authztest.Demo)
+			tokens := b.Tokens("shop")
+			typ, claims := authztest.ReadSigned(t, h, tokens.ID, alg)
+			hash := sha3.SumSHAKE256([]byte(tokens.Access), 64)
+			if typ != "JWT" || claims["sub"] != authztest.Demo || claims["at_hash"] != base64.RawURLEncoding.EncodeToString(hash[:32]) {
+				t.Errorf("%v ID token = %v", typ, claims)
+			}
+			if b.Code("shop", "prompt", "none", "id_token_hint", tokens.ID) == "" {
+				t.Error("the ID token is no hint")
+			}
+			end := strings.LastIndexByte(tokens.ID, '.')
+			for name, hint := range map[string]string{
+				"without a signature": tokens.ID[:end+1], "half of it": tokens.ID[:end+1000], "changed": tokens.ID[:end+1] + "AAAA" + tokens.ID[end+5:],
+			} {
+				if _, err := h.Keys.Verify(hint, "JWT"); err == nil {
+					t.Errorf("%s: Verify = nil error", name)
 				}
 			}
 			h.Invariants(t)

@@ -24,7 +24,7 @@ import (
 type keySet struct {
 	issuer, uri        string // an empty uri is in the metadata of the issuer
 	trusted, untrusted *http.Client
-	fixed              *jose.JSONWebKeySet // of the configuration; nil: they are fetched
+	fixed              *jwa.KeySet // of the configuration; nil: they are fetched
 	fetched            keyset.Set
 }
 

@@ -6,9 +6,8 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/go-jose/go-jose/v4"
-
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 	"github.com/gatehouse-id/gatehouse/internal/loopback"
 )
 
@@ -20,7 +19,7 @@ type Rule struct {
 	Client   string   // id of the client
 	Scopes   []string // the most that the workload gets. Default: those of the client
 	// Keys of the issuer, or the address of its key set. Default: what its metadata say.
-	Keys    *jose.JSONWebKeySet
+	Keys    *jwa.KeySet
 	KeysURI string
 	// Provider takes identity assertions of the issuer in place of workloads' tokens: their subjects are identities at
 	// this provider. Empty: workloads.

@@ -1,7 +1,6 @@
 package adminapi
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -70,7 +69,7 @@ func (i *Instance) clientInfo(c *clientstore.Info) clientInfo {
 		out.Place = i.PlaceOf("client " + c.ID)
 	}
 	if c.TokenFormat == "jwt" {
-		out.AccessTokenAlg = cmp.Or(c.AccessTokenAlg, c.IDTokenAlg)
+		out.AccessTokenAlg = c.AccessTokenAlg
 	}
 	if c.JWKS != nil {
 		for _, key := range c.JWKS.Keys {

@@ -41,10 +41,11 @@ import (
 //		mtls                      required
 //		password_only
 //		second_factor when_set_up|always|on_demand
-//		id_token_alg              RS256|ES256|EdDSA
+//		id_token_alg              RS256|ES256|EdDSA|ML-DSA-44|ML-DSA-65|ML-DSA-87
+//		token_alg                 RS256|ES256|EdDSA|ML-DSA-44|ML-DSA-65|ML-DSA-87
 //		authorization_response_alg RS256|ES256|EdDSA
 //		id_token_encryption       RSA-OAEP-256|ECDH-ES|ECDH-ES+A256KW [A256GCM|A128CBC-HS256]
-//		userinfo_alg              RS256|ES256|EdDSA
+//		userinfo_alg              RS256|ES256|EdDSA|ML-DSA-44|ML-DSA-65|ML-DSA-87
 //		userinfo_encryption       RSA-OAEP-256|ECDH-ES|ECDH-ES+A256KW [A256GCM|A128CBC-HS256]
 //		id_token_claims           on|off
 //		token_format              opaque|jwt
@@ -114,9 +115,10 @@ func (c *Client) subdirectives() caddyfileutil.Subdirectives {
 		"password_only":      caddyfileutil.Flag(&c.PasswordOnly),
 		"second_factor":      caddyfileutil.Value(&c.SecondFactor, caddyfileutil.CheckSecondFactor),
 		"id_token_alg":       caddyfileutil.Value(&c.IDTokenAlg, checkAlg),
+		"token_alg":          caddyfileutil.Value(&c.TokenAlg, checkAlg),
 		"id_token_claims":    c.readIDTokenClaims,
 
-		"authorization_response_alg": caddyfileutil.Value(&c.ResponseAlg, checkAlg),
+		"authorization_response_alg": caddyfileutil.Value(&c.ResponseAlg, checkResponseAlg),
 		"id_token_encryption":        readEncryption("id_token_encryption", &c.IDTokenEncAlg, &c.IDTokenEnc),
 		"userinfo_alg":               caddyfileutil.Value(&c.UserinfoAlg, checkAlg),
 		"userinfo_encryption":        readEncryption("userinfo_encryption", &c.UserinfoEncAlg, &c.UserinfoEnc),
@@ -230,7 +232,7 @@ func (c *Client) readIDTokenClaims(d *caddyfile.Dispenser) error {
 //		secret_hash <PHC string>
 //		apis        introspection|configuration|credentials|events|persons|access|access_decisions|statistics|storage...
 //		audiences   <uri>...
-//		introspection_alg RS256|ES256|EdDSA
+//		introspection_alg RS256|ES256|EdDSA|ML-DSA-44|ML-DSA-65|ML-DSA-87
 //		partitions  <name>...
 //		max_level   1|2|3|4      # of the LOGIN tokens that it makes
 //		tls_client_auth subject_dn|san_dns|san_uri|san_ip|san_email <name>

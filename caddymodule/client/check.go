@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 )
 
@@ -17,7 +18,8 @@ var (
 	checkRequestAlg  = caddyfileutil.OneOf("RS256", "PS256", "ES256", "EdDSA")
 	checkEncAlg      = caddyfileutil.OneOf("RSA-OAEP-256", "ECDH-ES", "ECDH-ES+A256KW")
 	checkEnc         = caddyfileutil.OneOf("A256GCM", "A128CBC-HS256")
-	checkAlg         = caddyfileutil.OneOf("RS256", "ES256", "EdDSA")
+	checkAlg         = caddyfileutil.OneOf(client.SignatureAlgorithms...)
+	checkResponseAlg = caddyfileutil.OneOf("RS256", "ES256", "EdDSA")
 	checkTokenFormat = caddyfileutil.OneOf("opaque", "jwt")
 	checkSubjectType = caddyfileutil.OneOf("public", "pairwise")
 	checkAPI         = caddyfileutil.OneOf("introspection", "configuration", "credentials", "events", "persons", "policies", "access",

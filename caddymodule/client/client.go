@@ -79,13 +79,16 @@ type Client struct {
 	PasswordOnly bool `json:"password_only,omitempty"`
 	// When its sign-ins need a second step: when_set_up, always or on_demand. Default: as the settings say.
 	SecondFactor string `json:"second_factor,omitempty"`
-	// The signature of its ID tokens: RS256, ES256 or EdDSA. Default: RS256.
+	// The signature of its ID tokens: RS256, ES256, EdDSA, ML-DSA-44, ML-DSA-65 or ML-DSA-87. Default: RS256.
 	IDTokenAlg string `json:"id_token_alg,omitempty"`
+	// The signature of its access tokens that are JWTs, one of the same. Default: that of its ID tokens if it is given
+	// and not ML-DSA, otherwise ES256.
+	TokenAlg string `json:"token_alg,omitempty"`
 	// How its ID tokens are encrypted for a key of jwks: RSA-OAEP-256, ECDH-ES or ECDH-ES+A256KW. Default: not at all.
 	IDTokenEncAlg string `json:"id_token_encrypted_response_alg,omitempty"`
 	// And their content: A256GCM or A128CBC-HS256. Default: A256GCM.
 	IDTokenEnc string `json:"id_token_encrypted_response_enc,omitempty"`
-	// The signature of what userinfo answers it: RS256, ES256 or EdDSA. Default: none, it answers JSON.
+	// The signature of what userinfo answers it, one of the same. Default: none, it answers JSON.
 	UserinfoAlg string `json:"userinfo_signed_response_alg,omitempty"`
 	// How that is encrypted, like its ID tokens. Default: not at all.
 	UserinfoEncAlg string `json:"userinfo_encrypted_response_alg,omitempty"`
@@ -97,7 +100,7 @@ type Client struct {
 	// Whether the claims of the scopes are in its ID tokens too, not only at the userinfo endpoint, for libraries that
 	// read no others. Default: false.
 	IDTokenClaims bool `json:"id_token_claims,omitempty"`
-	// The form of its access tokens: opaque, or jwt (RFC 9068), signed like its ID tokens. Default: opaque.
+	// The form of its access tokens: opaque, or jwt (RFC 9068), signed with token_alg. Default: opaque.
 	TokenFormat string `json:"token_format,omitempty"`
 	// The identifier by which the client knows a person: public, the same for all, or pairwise, one for each host of
 	// redirect URIs. Default: public.
@@ -188,7 +191,8 @@ type APIClient struct {
 	APIs []string `json:"apis,omitempty"`
 	// It introspects only tokens for these resources (RFC 8707). Default: all.
 	Audiences []string `json:"audiences,omitempty"`
-	// The signature of introspection answers, where it asks for signed ones: RS256, ES256 or EdDSA. Default: RS256.
+	// The signature of introspection answers, where it asks for signed ones: RS256, ES256, EdDSA, ML-DSA-44, ML-DSA-65
+	// or ML-DSA-87. Default: RS256.
 	IntrospectionAlg string `json:"introspection_signed_response_alg,omitempty"`
 	// The partitions that it is limited to, of those of identity. Default: all.
 	Partitions []string `json:"partitions,omitempty"`

@@ -8,6 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/workload"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -18,6 +19,7 @@ func Doubts(clients []*client.Client, apis []*client.APIClient, trusted []worklo
 	for _, c := range clients {
 		of := "client " + c.ID
 		out = append(out, doubtLifetimes(c, of+": lifetimes ")...)
+		out = append(out, doubtTokens(c, of+": token_alg")...)
 		out = append(out, doubtSecrets(of, c.ID, c.Secrets, c.SecretHashes, first)...)
 	}
 	for _, c := range apis {
@@ -44,6 +46,23 @@ func doubtLifetimes(c *client.Client, of string) (out []caddyfileutil.Fault) {
 		never("refresh_grace", "%s are never reached, since a refresh token ends after %s", l.RefreshGrace, full.RefreshToken)
 	}
 	return out
+}
+
+// maxHeaderLine is the longest header line that nginx takes by default.
+const maxHeaderLine = 8 << 10
+
+// doubtTokens looks at the size of access tokens, which are sent in a header.
+func doubtTokens(c *client.Client, option string) []caddyfileutil.Fault {
+	alg, size := c.SignsTokensWith(), c.LongestToken()
+	if c.TokenFormat != client.FormatJWT || !jwa.IsPostQuantum(alg) || size <= maxHeaderLine {
+		return nil
+	}
+	return []caddyfileutil.Fault{{
+		Option: option,
+		Reason: fmt.Sprintf("%s: with all scopes and audiences of the client, an access token signed by %s "+
+			"makes a header of about %d bytes: nginx refuses more than %d by default, Caddy takes it", option, alg, size, maxHeaderLine),
+		Fix: "choose ML-DSA-44, give the client fewer scopes and audiences, or raise large_client_header_buffers in nginx",
+	}}
 }
 
 // doubtSecrets looks at the secrets of one client. first are the clients by their secrets, so far.

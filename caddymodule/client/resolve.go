@@ -18,6 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/rar"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -65,13 +66,14 @@ func (c *Client) Resolve(r *caddyfileutil.Resolver) *client.Client {
 		SecondFactor: r.Plain(of+"second_factor", c.SecondFactor, caddyfileutil.CheckSecondFactor),
 		SubjectType:  r.Plain(of+"subject_type", c.SubjectType, checkSubjectType),
 		TokenFormat:  r.Plain(of+"token_format", c.TokenFormat, checkTokenFormat), App: c.App.build(r, of),
-		IDTokenAlg: r.Plain(of+"id_token_alg", c.IDTokenAlg, checkAlg), IDTokenClaims: c.IDTokenClaims,
+		IDTokenAlg: r.Plain(of+"id_token_alg", c.IDTokenAlg, checkAlg),
+		TokenAlg:   r.Plain(of+"token_alg", c.TokenAlg, checkAlg), IDTokenClaims: c.IDTokenClaims,
 		IDTokenEncAlg:  r.Plain(of+"id_token_encryption", c.IDTokenEncAlg, checkEncAlg),
 		IDTokenEnc:     r.Plain(of+"id_token_encryption", c.IDTokenEnc, checkEnc),
 		UserinfoAlg:    r.Plain(of+"userinfo_alg", c.UserinfoAlg, checkAlg),
 		UserinfoEncAlg: r.Plain(of+"userinfo_encryption", c.UserinfoEncAlg, checkEncAlg),
 		UserinfoEnc:    r.Plain(of+"userinfo_encryption", c.UserinfoEnc, checkEnc),
-		ResponseAlg:    r.Plain(of+"authorization_response_alg", c.ResponseAlg, checkAlg),
+		ResponseAlg:    r.Plain(of+"authorization_response_alg", c.ResponseAlg, checkResponseAlg),
 		Audiences:      r.List(of+"audiences", c.Audiences, caddyfileutil.CheckURI),
 		DetailTypes:    r.List(of+"authorization_details_types", c.DetailTypes, rar.CheckName),
 		Exchange:       c.Exchange.build(r, of),
@@ -130,7 +132,7 @@ func (a *MobileApp) build(r *caddyfileutil.Resolver, of string) *client.App {
 const maxJWKS = 256 << 10
 
 // readKeys returns the public keys of a file, or where they are.
-func readKeys(r *caddyfileutil.Resolver, option, file string) (*jose.JSONWebKeySet, string) {
+func readKeys(r *caddyfileutil.Resolver, option, file string) (*jwa.KeySet, string) {
 	at, ok := r.Text(option, file, nil)
 	switch {
 	case !ok && file != "" && r.Adapting():
@@ -153,7 +155,7 @@ func readKeys(r *caddyfileutil.Resolver, option, file string) (*jose.JSONWebKeyS
 	if err == nil {
 		raw, err = os.ReadFile(at) //nolint:gosec // the operator's own path
 	}
-	var keys *jose.JSONWebKeySet
+	var keys *jwa.KeySet
 	if err == nil {
 		keys, err = client.ParseJWKS(raw)
 	}
@@ -168,12 +170,12 @@ func readKeys(r *caddyfileutil.Resolver, option, file string) (*jose.JSONWebKeyS
 }
 
 // noKeys returns a key that no one has, so nothing is signed by it. An empty set would be an option that was forgotten.
-func noKeys() (*jose.JSONWebKeySet, string) {
+func noKeys() (*jwa.KeySet, string) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		panic(err) // crypto/rand does not fail
 	}
-	return &jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: private.Public(), KeyID: "unreadable"}}}, ""
+	return &jwa.KeySet{Keys: []jose.JSONWebKey{{Key: private.Public(), KeyID: "unreadable"}}}, ""
 }
 
 // Build returns the API client. It is validated as a whole, unless a value is wrong or not known yet.
@@ -279,7 +281,7 @@ func Of(c *client.Client, written *Client) Client {
 		SignedRequestRequired: c.SignedRequestRequired, RequestAlg: c.RequestAlg, ResponseAlg: c.ResponseAlg,
 		IDTokenEncAlg: c.IDTokenEncAlg, IDTokenEnc: c.IDTokenEnc, UserinfoAlg: c.UserinfoAlg, UserinfoEncAlg: c.UserinfoEncAlg,
 		UserinfoEnc: c.UserinfoEnc,
-		IDTokenAlg:  c.IDTokenAlg, IDTokenClaims: c.IDTokenClaims, Audiences: c.Audiences, Origins: c.Origins,
+		IDTokenAlg:  c.IDTokenAlg, TokenAlg: c.TokenAlg, IDTokenClaims: c.IDTokenClaims, Audiences: c.Audiences, Origins: c.Origins,
 		MaxSessions: caddyfileutil.Count(strconv.Itoa(c.MaxSessions)), Disabled: c.Disabled,
 		Lifetimes: Lifetimes{
 			Code: text(l.Code), AccessToken: text(l.AccessToken), RefreshToken: text(l.RefreshToken), RefreshChain: text(l.RefreshChain),

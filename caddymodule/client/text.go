@@ -96,6 +96,7 @@ func (c *Client) write(literal func(word string) string) string {
 	b.flag("password_only", c.PasswordOnly)
 	b.value("second_factor", c.SecondFactor)
 	b.value("id_token_alg", c.IDTokenAlg)
+	b.value("token_alg", c.TokenAlg)
 	if c.IDTokenClaims {
 		b.line("id_token_claims", "on")
 	}

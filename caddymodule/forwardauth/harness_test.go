@@ -117,6 +117,8 @@ func (i *issuer) UseAt(ctx context.Context, text, _ string, _ audit.Origin) (*to
 
 func (i *issuer) AcceptAppPasswords(string, ...apppassword.Site) {}
 
+func (i *issuer) SignWith(string) {}
+
 func (*issuer) TokenIssuer() string { return "https://auth.test" }
 
 func (i *issuer) AcceptTokens(...client.Acceptance) {}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -69,7 +70,7 @@ func readSigner(path, kid string) (*signer, error) {
 		return nil, fmt.Errorf("the file %s: %w", path, err)
 	}
 	if kid == "" {
-		sum, err := (&jose.JSONWebKey{Key: key.Public()}).Thumbprint(crypto.SHA256)
+		sum, err := jwa.Thumbprint(key.Public())
 		if err != nil {
 			return nil, fmt.Errorf("the file %s: %w", path, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -19,6 +20,8 @@ import (
 // defaultAssertion carries the signed assertion upstream. It is deleted from requests at every site.
 const defaultAssertion = "Remote-Assertion"
 
+var checkAssertionAlg = caddyfileutil.OneOf(assertion.Algorithms...)
+
 // asserter signs what an upstream can verify about a request. *assertion.Signer is one.
 type asserter interface {
 	Sign(about assertion.Statement) (string, error)
@@ -26,14 +29,19 @@ type asserter interface {
 
 func (p *Protect) readAssertion(d *caddyfile.Dispenser) error {
 	args := d.RemainingArgs()
-	switch {
-	case p.Assertion != "":
+	if p.Assertion != "" {
 		return d.Errf("assertion is already set: %s", p.Assertion)
-	case len(args) > 1:
-		return d.Err("assertion: want one header, as in: assertion " + defaultAssertion)
-	case len(args) == 0:
-		p.Assertion = defaultAssertion
-	default:
+	}
+	p.Assertion = defaultAssertion
+	if last := len(args) - 1; last >= 0 && slices.Contains(assertion.Algorithms, args[last]) {
+		p.AssertionAlg, args = args[last], args[:last]
+	}
+	switch {
+	case len(args) == 2:
+		return d.Errf("assertion: %q is no algorithm: want one of %s", args[1], strings.Join(assertion.Algorithms, ", "))
+	case len(args) > 2:
+		return d.Err("assertion: want one header and one algorithm, as in: assertion " + defaultAssertion + " ML-DSA-44")
+	case len(args) == 1:
 		p.Assertion = args[0]
 	}
 	if err := caddyfileutil.Check(d, "assertion", p.Assertion, checkIdentityHeader); err != nil {
@@ -46,6 +54,8 @@ func (p *Protect) readAssertion(d *caddyfile.Dispenser) error {
 // would let it have one for another site.
 func (p *Protect) assertable() error {
 	switch {
+	case p.Assertion == "" && p.AssertionAlg != "":
+		return errors.New("assertion_alg: the site has no assertion: add it")
 	case p.Assertion == "":
 		return nil
 	case len(p.Origins) == 0 && len(p.Sites) == 0:
@@ -74,7 +84,7 @@ func (p *Protect) assert(g *requestState, who *token.Introspection) *refusal {
 		return &f
 	}
 	about := assertion.Statement{
-		Audience: site.origin, Subject: who.Subject, Session: who.SessionID, ACR: token.ACR(who.Level),
+		Algorithm: p.AssertionAlg, Audience: site.origin, Subject: who.Subject, Session: who.SessionID, ACR: token.ACR(who.Level),
 		Request: assertion.Request{Method: g.r.Method, Host: g.r.Host, Path: cmp.Or(g.r.URL.EscapedPath(), "/")},
 	}
 	if g.site == nil {

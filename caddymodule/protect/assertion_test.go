@@ -153,7 +153,12 @@ func TestAssertionInCaddyfile(t *testing.T) {
 	for _, tt := range []struct{ site, want string }{
 		{"wiki.example.com {\n protect {\n assertion\n }\n}", `"assertion":"Remote-Assertion"`},
 		{"wiki.example.com {\n protect {\n assertion X-Gate\n }\n}", `"assertion":"X-Gate"`},
-		{"wiki.example.com {\n protect {\n assertion X-Gate X-Other\n }\n}", "want one header"},
+		{"wiki.example.com {\n protect {\n assertion ML-DSA-65\n }\n}", `"assertion":"Remote-Assertion","assertion_alg":"ML-DSA-65"`},
+		{"wiki.example.com {\n protect {\n assertion X-Gate ML-DSA-44\n }\n}", `"assertion":"X-Gate","assertion_alg":"ML-DSA-44"`},
+		{"wiki.example.com {\n protect {\n assertion X-Gate ES256\n }\n}", `"assertion":"X-Gate","assertion_alg":"ES256"`},
+		{"wiki.example.com {\n protect {\n assertion X-Gate X-Other\n }\n}", `"X-Other" is no algorithm: want one of ES256, ML-DSA-44`},
+		{"wiki.example.com {\n protect {\n assertion X-Gate X-Other ML-DSA-44\n }\n}", `"X-Other" is no algorithm`},
+		{"wiki.example.com {\n protect {\n assertion X-Gate X-Other X-Third\n }\n}", "want one header and one algorithm"},
 		{"wiki.example.com {\n protect {\n assertion\n assertion\n }\n}", "assertion is already set"},
 		{"wiki.example.com {\n protect {\n assertion Cookie\n }\n}", "Cookie has a meaning of its own"},
 		{"wiki.example.com {\n protect {\n assertion X-Gate\n headers X_Gate sub\n }\n}", "is not a header name"},

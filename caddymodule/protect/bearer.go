@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	maxBearer = 8 << 10 // bytes of a bearer token; a JWT has a few thousand at most
+	maxBearer = 16 << 10 // bytes of a bearer token; a JWT with a signature of ML-DSA has several thousand
 )
 
 // credentials holds the credentials that a request carried when it reached its first protect. A later protect finds

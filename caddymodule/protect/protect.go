@@ -79,6 +79,8 @@ type Protect struct {
 	// The header that carries the signed assertion to the upstream: that the request passed, who made it, and for which
 	// site. It needs origins or sites. Default: none is sent. Remote-Assertion is deleted from requests in any case.
 	Assertion string `json:"assertion,omitempty"`
+	// Its signature: ES256, ML-DSA-44, ML-DSA-65 or ML-DSA-87. Default: ES256.
+	AssertionAlg string `json:"assertion_alg,omitempty"`
 	// Public paths: /healthz, or /assets/* for all below. Where there are any, a request whose path is not canonical is
 	// refused. Default: none.
 	Public []string `json:"public,omitempty"`
@@ -218,6 +220,8 @@ type App interface {
 	AcceptAppPasswords(place string, sites ...apppassword.Site)
 	// LimitsAt returns where the limits of a site hold, and its plans. Sites ask while they are provisioned.
 	LimitsAt(site string) ratelimits.Scope
+	// SignWith names an algorithm that assertions of a site are signed with. Sites do so while they are provisioned.
+	SignWith(algorithm string)
 	// AcceptTokens says which access tokens open a site. Sites do so while they are provisioned.
 	AcceptTokens(sites ...client.Acceptance)
 }
@@ -311,6 +315,7 @@ func (p *Protect) ProvisionIn(ctx caddy.Context, a App) error {
 	if p.Login {
 		a.RegisterSite(p.Origins...)
 	}
+	a.SignWith(p.AssertionAlg)
 	a.AcceptAppPasswords(p.Places.Of("protect: accept"), p.appPasswordSites()...)
 	if p.remote == nil {
 		a.AcceptTokens(p.acceptances()...)
@@ -370,6 +375,7 @@ func (p *Protect) setUp(res *caddyfileutil.Resolver) error {
 	if p.Assertion != "" {
 		p.Assertion = http.CanonicalHeaderKey(res.Plain("assertion", p.Assertion, checkIdentityHeader))
 	}
+	p.AssertionAlg = res.Plain("assertion", p.AssertionAlg, checkAssertionAlg)
 	if p.UpstreamToken = res.Plain("upstream_token", p.UpstreamToken, checkTarget); p.UpstreamToken != "" {
 		p.StripToken = true
 	}

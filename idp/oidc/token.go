@@ -20,6 +20,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -193,7 +194,7 @@ func (p *Provider) signingKey(ctx context.Context, m *metadata) (key *jose.JSONW
 
 // thumbprint names a key. (RFC 7638)
 func thumbprint(public crypto.PublicKey) (string, error) {
-	sum, err := (&jose.JSONWebKey{Key: public}).Thumbprint(crypto.SHA256)
+	sum, err := jwa.Thumbprint(public)
 	if err != nil {
 		return "", fmt.Errorf("name a key: %w", err)
 	}

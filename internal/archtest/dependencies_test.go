@@ -13,6 +13,7 @@ var dependencies = map[string]string{
 	"github.com/beevik/etree":                       "XML trees of SAML",
 	"github.com/caddyserver/caddy/v2":               "the server that we are a part of",
 	"github.com/cespare/xxhash/v2":                  "checksums of records",
+	"github.com/cloudflare/circl":                   "ML-DSA, until Go 1.27 has it",
 	"github.com/coreos/go-oidc/v3":                  "discovery and ID tokens of OpenID providers",
 	"github.com/crewjam/saml":                       "schema types of SAML messages and metadata",
 	"github.com/dgraph-io/badger/v4":                "the storage engine",

@@ -29,6 +29,7 @@ func mayImportRows(rows string) {
 var drivers = []struct{ library, dir, why string }{
 	{"github.com/caddyserver/", "caddymodule", "Caddy lives in caddymodule, protocol rules elsewhere"},
 	{"github.com/dgraph-io/", "storage/badgerstore", "a driver stays in its backend"},
+	{"github.com/cloudflare/", "internal/mldsa", "Go 1.27 takes its place"},
 	{"github.com/jackc/", "storage/pgstore", "a driver stays in its backend"},
 	{"github.com/crewjam/saml", "idp/saml", "a protocol library stays in its provider"},
 	{"github.com/go-ldap/", "idp/ldap", "a protocol library stays in its provider"},

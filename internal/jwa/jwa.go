@@ -1,5 +1,5 @@
-// Package jwa lists the algorithms of JSON Web Signatures (RFC 7518, RFC 8037) that fit a public key, so a key is never
-// used as one of another type.
+// Package jwa lists the algorithms of JSON Web Signatures (RFC 7518, RFC 8037, RFC 9964) that fit a public key, so a
+// key is never used as one of another type. It reads and writes keys.
 package jwa
 
 import (
@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/gatehouse-id/gatehouse/internal/mldsa"
 )
 
 // Suits reports whether an algorithm fits the kind of a public key, and its curve.
@@ -21,6 +23,8 @@ func Suits(key any, alg string) bool {
 		return map[string]elliptic.Curve{"ES256": elliptic.P256(), "ES384": elliptic.P384(), "ES512": elliptic.P521()}[alg] == k.Curve
 	case ed25519.PublicKey:
 		return Same(alg, string(jose.EdDSA))
+	case *mldsa.PublicKey:
+		return alg == k.Parameters().String()
 	}
 	return false
 }
@@ -41,8 +45,11 @@ func Same(a, b string) bool {
 
 // Verifier returns what verifies with a public key, by each name of its algorithm.
 func Verifier(key any) any {
-	if k, ok := key.(ed25519.PublicKey); ok {
+	switch k := key.(type) {
+	case ed25519.PublicKey:
 		return edwards(k)
+	case *mldsa.PublicKey:
+		return verifier{k}
 	}
 	return key
 }

@@ -17,7 +17,10 @@ func ReadKey(raw []byte) (key jose.JSONWebKey, err error) {
 		return key, nil
 	}
 	var members map[string]any
-	if json.Unmarshal(raw, &members) != nil || members["x5c"] == nil {
+	if json.Unmarshal(raw, &members) == nil && members["kty"] == typeAKP {
+		return readAKP(raw)
+	}
+	if members == nil || members["x5c"] == nil {
 		return jose.JSONWebKey{}, err
 	}
 	var der []byte

@@ -24,7 +24,7 @@ var APIClient = Block{
 			Example: "audiences https://api.example.com",
 		},
 		{
-			Word: "introspection_alg", Arguments: "RS256|ES256|EdDSA", Default: "`RS256`", Example: "introspection_alg ES256",
+			Word: "introspection_alg", Arguments: signatures, Default: "`RS256`", Example: "introspection_alg ES256",
 			Text: "The signature of introspection answers, where it asks for signed ones ([RFC 9701](decisions/introspection.md#introspection)).",
 		},
 		{

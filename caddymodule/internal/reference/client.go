@@ -1,5 +1,8 @@
 package reference
 
+// signatures are the algorithms that the issuer signs with.
+const signatures = "RS256|ES256|EdDSA|ML-DSA-44|ML-DSA-65|ML-DSA-87"
+
 // Client is an OAuth client.
 var Client = Block{
 	Head: "client <id>", Open: "client shop",
@@ -127,8 +130,13 @@ scopes openid profile email`,
 			Text: "When its sign-ins need a second step. See [second step](decisions/step-up.md#second-step).",
 		},
 		{
-			Word: "id_token_alg", Arguments: "RS256|ES256|EdDSA", Default: "`RS256`", Text: "The signature of its ID tokens.",
-			Example: "id_token_alg ES256",
+			Word: "id_token_alg", Arguments: signatures, Default: "`RS256`", Example: "id_token_alg ES256",
+			Text: "The signature of its ID tokens. For `ML-DSA-…` see [post-quantum signatures](post-quantum.md).",
+		},
+		{
+			Word: "token_alg", Arguments: signatures, Default: "that of its ID tokens if it is given and not `ML-DSA-…`, otherwise `ES256`",
+			Text:    "The signature of its access tokens with `token_format jwt`. One by `ML-DSA-…` makes a token of 4 to 8 KiB: see [size](post-quantum.md#size).",
+			Example: "token_format jwt\ntoken_alg ML-DSA-44",
 		},
 		{
 			Word: "id_token_encryption", Arguments: "<algorithm> [<content>]", Default: "not encrypted",
@@ -136,7 +144,7 @@ scopes openid profile email`,
 			Text:    "Its ID tokens are encrypted for a key of `jwks`: by `RSA-OAEP-256`, `ECDH-ES` or `ECDH-ES+A256KW`, the content by `A256GCM` (default) or `A128CBC-HS256`. See [encryption](decisions/keys.md#encrypted-id-tokens).",
 		},
 		{
-			Word: "userinfo_alg", Arguments: "RS256|ES256|EdDSA", Default: "not signed",
+			Word: "userinfo_alg", Arguments: signatures, Default: "not signed",
 			Text: "The signature of what the userinfo endpoint answers it, as a JWT.", Example: "userinfo_alg ES256",
 		},
 		{
@@ -154,7 +162,7 @@ scopes openid profile email`,
 		},
 		{
 			Word: "token_format", Arguments: "opaque|jwt", Default: "`opaque`",
-			Text: "The form of its access tokens. `jwt` is that of RFC 9068. It is signed with `id_token_alg` if that is given, otherwise with ES256, and lives for a day at most.", Example: "token_format jwt",
+			Text: "The form of its access tokens. `jwt` is that of RFC 9068. It is signed with `token_alg`, and lives for a day at most.", Example: "token_format jwt",
 		},
 		{
 			Word: "subject_type", Arguments: "public|pairwise", Default: "`public`", Example: "subject_type pairwise",

@@ -55,9 +55,9 @@ var Protect = Block{
 				"Claims are `sub`, `username`, `name`, `email`, `groups`, `client_id`, `scope`, `acr`, `identity_assurance_level`, `authorization_details` and those of the profile.",
 		},
 		{
-			Word: "assertion", Arguments: "[<header>]",
+			Word: "assertion", Arguments: "[<header>] [ES256|ML-DSA-44|ML-DSA-65|ML-DSA-87]",
 			Default: "none; with the option alone `Remote-Assertion`, which is deleted from requests in any case", Example: "login\nassertion",
-			Text: "A header with a signed token by which the upstream can verify that this very request passed, who made it, and for which site: see [assertion.md](assertion.md). " +
+			Text: "A header with a signed token by which the upstream can verify that this very request passed, who made it, and for which site: see [assertion.md](assertion.md). It is signed with ES256 unless another algorithm is named. " +
 				"The site needs an address with a host. Requests that need no credential have no assertion.",
 		},
 		{

@@ -1,7 +1,8 @@
-// Package signaturetest signs, in tests, with the newer name of EdDSA, which go-jose does not know.
+// Package signaturetest signs, in tests, with what go-jose does not know: the newer name of EdDSA, and ML-DSA.
 package signaturetest
 
 import (
+	"crypto"
 	"crypto/ed25519"
 
 	"github.com/go-jose/go-jose/v4"
@@ -9,10 +10,15 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/jwa"
 )
 
-// Key returns what jose signs with: the key itself, but for the newer name.
+// Key returns what jose signs with: the key itself, but for the newer name and ML-DSA.
 func Key(key any, alg jose.SignatureAlgorithm) any {
-	if k, ok := key.(ed25519.PrivateKey); ok && alg == jwa.Ed25519 {
-		return signer(k)
+	switch k := key.(type) {
+	case ed25519.PrivateKey:
+		if alg == jwa.Ed25519 {
+			return signer(k)
+		}
+	case crypto.Signer:
+		return jwa.Signer(k)
 	}
 	return key
 }
