@@ -96,7 +96,7 @@ func newOpenStore(store storage.Store, node *cluster.Node, options string, log *
 	_, o.Shared = store.(storage.Shared)
 	o.Proofs = dpop.NewMemory(store, time.Now, log.Named("proofs"))
 	o.Limits = limit.NewCounters(store, nil, log.Named("limits"))
-	o.Limits.Quotas.Announce = o.announce
+	o.Limits.Quotas.Announce, o.Limits.Quotas.Nodes = o.announce, node.Count
 	o.Calls = calllog.New(store, nil, log.Named("calls"))
 	o.Calls.Recorder, o.Calls.Lane = o.Recorder.Load, node.Lane
 	o.Metrics.Calls = o.Calls.Stats
@@ -115,7 +115,7 @@ func newOpenStore(store storage.Store, node *cluster.Node, options string, log *
 		workers.Go(func() { o.Decided.Run(work) })
 		workers.Go(func() { o.Proofs.Run(work) })
 		workers.Go(func() { o.Metrics.Sites.Run(work) })
-		workers.Go(func() { o.Limits.Quotas.Run(work) })
+		workers.Go(func() { o.Limits.Run(work) })
 		workers.Go(func() { o.Calls.Run(work) })
 		workers.Go(func() { o.Usage.Run(work) })
 		workers.Go(func() { o.Node.Lead(work, roleCounts, stats.New(store, nil, log.Named("statistics")).Run) })

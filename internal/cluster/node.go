@@ -66,6 +66,7 @@ type Node struct {
 	wake    chan struct{} // a role was asked for
 	lane    atomic.Int32  // from 1; 0: it has none of its own
 	written atomic.Int32  // the form that all nodes write, as far as this one knows
+	running atomic.Int32  // nodes that this one saw last
 
 	mu     sync.Mutex // guards what follows
 	ahead  time.Duration
@@ -243,8 +244,32 @@ func (n *Node) beat(ctx context.Context) error {
 	n.lane.Store(int32(lane))       //nolint:gosec // small
 	n.written.Store(int32(written)) //nolint:gosec // small
 	n.hold(have, begun.Add(termLasts))
+	n.count(ctx, at)
 	return nil
 }
+
+// count counts the nodes that run. If that fails, the number stays.
+func (n *Node) count(ctx context.Context, at time.Time) {
+	running := int32(0)
+	err := n.store.View(ctx, func(tx storage.Tx) error {
+		running = 0
+		for e, err := range nodes.Scan(tx, storage.Range{}) {
+			if err != nil {
+				return err
+			}
+			if seenLately(e.Value.Seen, at) {
+				running++
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		n.running.Store(running)
+	}
+}
+
+// Count returns the number of nodes that run, as far as this one knows, itself included.
+func (n *Node) Count() int { return max(1, int(n.running.Load())) }
 
 // compare compares the clocks and returns the time of the storage.
 func (n *Node) compare(ctx context.Context) (at time.Time, err error) {

@@ -367,11 +367,17 @@ func TestListOfNodes(t *testing.T) {
 		!l.Seen.Equal(db.clock.now()) {
 		t.Errorf("the node that answers = %+v", l)
 	}
+	if n := b.Count(); n != 1 {
+		t.Errorf("Count = %d, want the one that runs", n)
+	}
 	if l := list[1]; l.Host != "a" || l.Alive || l.This || len(l.Roles) != 0 {
 		t.Errorf("a node that was last seen a minute ago = %+v", l)
 	}
 	if err := cluster.Unused(t.Context(), db); err == nil || !strings.Contains(err.Error(), "a server on b uses this storage") {
 		t.Errorf("Unused = %v, want that b uses it", err)
+	}
+	if a.beat(t); a.Count() != 2 {
+		t.Errorf("Count = %d after both were seen, want 2", a.Count())
 	}
 	for _, m := range []*machine{a, b} {
 		if err := m.Leave(t.Context()); err != nil {

@@ -1,10 +1,13 @@
 package limit
 
 import (
+	"context"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/internal/periodic"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -29,6 +32,17 @@ func NewCounters(store storage.Store, now func() time.Time, log *zap.Logger) *Co
 	}
 }
 
+// Run writes every FlushEvery what was counted, and exchanges leases with the other nodes, until ctx ends.
+func (c *Counters) Run(ctx context.Context) {
+	var leases sync.WaitGroup
+	leases.Go(func() {
+		periodic.Every(ctx, FlushEvery, c.Quotas.log, "limits are not shared with the other nodes; retrying",
+			func() error { return c.share(ctx) })
+	})
+	c.Quotas.Run(ctx)
+	leases.Wait()
+}
+
 // Rehearsed returns counters that say the same and count nothing.
 func (c *Counters) Rehearsed() *Counters {
 	if c == nil {
@@ -45,8 +59,15 @@ func (c *Counters) Take(address bool, k Key, b *Bucket, now time.Time) State {
 	if address {
 		t = c.addresses
 	}
-	if c.rehearsed {
-		return t.look(k, b, now)
+	nodes := c.Quotas.nodes()
+	if address {
+		nodes = 1 // strangers could fill the storage
+	}
+	switch {
+	case c.rehearsed:
+		return t.look(k, b, now, nodes)
+	case nodes > 1:
+		return t.takeShared(k, b, now, nodes)
 	}
 	return t.take(k, b, now)
 }
@@ -54,7 +75,7 @@ func (c *Counters) Take(address bool, k Key, b *Bucket, now time.Time) State {
 // Return takes back the count of a caller that is no address.
 func (c *Counters) Return(k Key, b *Bucket) {
 	if !c.rehearsed {
-		c.callers.giveBack(k, b)
+		c.callers.giveBack(k, b, c.Quotas.nodes())
 	}
 }
 

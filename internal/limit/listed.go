@@ -66,7 +66,12 @@ func (c *Counters) Lift(ctx context.Context, id string, note func(storage.Tx, Ke
 	if !c.callers.has(k) && !c.addresses.has(k) {
 		return ErrUnknown
 	}
-	if err := c.Quotas.store.Update(ctx, func(tx storage.Tx) error { return note(tx, k) }); err != nil {
+	if err := c.Quotas.store.Update(ctx, func(tx storage.Tx) error {
+		if err := shares.Delete(tx, shareKey(k)); err != nil {
+			return err
+		}
+		return note(tx, k)
+	}); err != nil {
 		return err
 	}
 	c.callers.lift(k)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -36,10 +37,13 @@ type Quotas struct {
 	now   func() time.Time
 	log   *zap.Logger
 	seed  maphash.Seed
+	id    uint64 // of this node
 
 	// Announce, if it is not nil, is called before a transaction and returns what tells in it that a share of Marks is
 	// used, or nil. That is called once in a period, on one of the nodes.
 	Announce func() Tell
+	// Nodes returns the number of nodes that run. nil: this one alone
+	Nodes func() int
 
 	shards [quotaShards]quotaShard
 	flush  sync.Mutex // one at a time
@@ -60,7 +64,16 @@ type usage struct {
 	start, end int64  // of the period, in nanoseconds since 1970
 	used       int64  // with what is not written yet
 	unsaved    int64
-	listed     bool // in changed
+	listed     bool  // in changed
+	ahead      int64 // of several nodes: what can still pass here
+	leased     int64 // until then, in nanoseconds since 1970
+}
+
+func (q *Quotas) nodes() int64 {
+	if q.Nodes == nil {
+		return 1
+	}
+	return int64(q.Nodes())
 }
 
 // saving is a number to be added to a record.
@@ -71,7 +84,8 @@ type saving struct {
 	start, end int64
 	add, total int64
 	about      string
-	tell       Tell // nil: no one is told
+	tell       Tell  // nil: no one is told
+	ahead      int64 // the lease of this node
 }
 
 // newQuotas returns the quotas of a store for a number of keys. Call Load before they count, and Run.
@@ -79,7 +93,7 @@ func newQuotas(store storage.Store, keys int, now func() time.Time, log *zap.Log
 	if now == nil {
 		now = time.Now
 	}
-	q := &Quotas{store: store, now: now, log: log, seed: maphash.MakeSeed()}
+	q := &Quotas{store: store, now: now, log: log, seed: maphash.MakeSeed(), id: rand.Uint64()} //nolint:gosec // no secret
 	for i := range q.shards {
 		q.shards[i].max, q.shards[i].entries = max(1, keys/quotaShards), map[Key]*usage{}
 	}
@@ -125,12 +139,16 @@ func (q *Quotas) take(k Key, r Rate, about string, now time.Time) State {
 		return State{Retry: FlushEvery, Reset: FlushEvery}
 	}
 	u.about = about
+	s.list(u) // when it is used up, too: someone may have lifted it
 	ok := u.used < r.Count
+	if nodes := q.nodes(); ok && nodes > 1 && !u.hasLease(at, nodes) {
+		return State{Retry: FlushEvery, Reset: max(0, time.Duration(u.end-at))}
+	}
 	if ok {
 		u.used++
 		u.unsaved++
+		u.ahead--
 	}
-	s.list(u) // when it is used up, too: someone may have lifted it
 	return u.state(ok, at)
 }
 
@@ -142,6 +160,7 @@ func (q *Quotas) giveBack(k Key) {
 	if u := s.entries[k]; u != nil && u.used > 0 {
 		u.used--
 		u.unsaved--
+		u.ahead++
 		s.list(u)
 	}
 }
@@ -194,7 +213,7 @@ func (s *quotaShard) usage(k Key, r Rate, now time.Time) *usage {
 		}
 		u.used, u.unsaved, u.end = 0, 0, end.UnixNano()
 	}
-	u.limit = r.Count
+	u.limit, u.leased = r.Count, 0
 	if u.end == end.UnixNano() { // and not a clock that went back
 		u.start = start.UnixNano()
 	}
@@ -338,9 +357,10 @@ func (q *Quotas) save(ctx context.Context, list []saving) error {
 			list[i].tell = q.Announce()
 		}
 	}
+	at := q.now().UnixNano()
 	if err := q.store.Update(ctx, func(tx storage.Tx) error {
 		for i := range list {
-			if err := q.add(tx, &list[i]); err != nil {
+			if err := q.add(tx, &list[i], at); err != nil {
 				return err
 			}
 		}
@@ -355,14 +375,14 @@ func (q *Quotas) save(ctx context.Context, list []saving) error {
 		s := q.shardOf(one.key)
 		s.mu.Lock()
 		if one.of.start == one.start {
-			one.of.used = one.total + one.of.unsaved
+			one.of.used, one.of.ahead, one.of.leased = one.total+one.of.unsaved, one.ahead-one.of.unsaved, at+int64(leaseLasts)
 		}
 		s.mu.Unlock()
 	}
 	return nil
 }
 
-func (q *Quotas) add(tx storage.Tx, one *saving) error {
+func (q *Quotas) add(tx storage.Tx, one *saving, at int64) error {
 	key := usedKey(one.key, one.start)
 	r, known, err := used.Find(tx, key)
 	if err != nil {
@@ -370,11 +390,15 @@ func (q *Quotas) add(tx storage.Tx, one *saving) error {
 	}
 	before := r.Used
 	one.total = max(0, before+one.add)
-	if one.add == 0 && (known || one.total == 0) {
+	leases := one.lease(r.Ahead, q.id, at)
+	if q.nodes() < 2 {
+		leases = nil
+	}
+	if one.add == 0 && (known || one.total == 0) && len(leases)+len(r.Ahead) == 0 {
 		return nil
 	}
 	end := time.Unix(0, one.end).UTC()
-	r = usedRecord{Rule: one.key.Rule, Name: one.key.Name, End: end, Used: one.total}
+	r = usedRecord{Rule: one.key.Rule, Name: one.key.Name, End: end, Used: one.total, Ahead: leases}
 	if one.key.Addr != [16]byte{} {
 		r.Addr = one.key.Addr[:]
 	}
@@ -406,6 +430,7 @@ func (q *Quotas) undo(one saving) {
 		}
 	default:
 		one.of.unsaved += one.add
+		one.of.leased = 0
 		s.list(one.of)
 	}
 }

@@ -129,6 +129,45 @@ func TestQuotaOfTwoNodes(t *testing.T) {
 	}
 }
 
+// TestQuotaOfManyNodes: nodes that each see all of a quota's callers at once exceed it by at most a twentieth, and the
+// last request of it can be had at one of them.
+func TestQuotaOfManyNodes(t *testing.T) {
+	t.Parallel()
+	for _, nodes := range []int{2, 3} {
+		for _, text := range []string{"4/d", "100/d", "2000/d"} {
+			store, c, r := memory(t), later(), rate(t, text)
+			var all []*Quotas
+			for range nodes {
+				q := quotas(t, store, c)
+				q.Nodes = func() int { return nodes }
+				all = append(all, q)
+			}
+			total := int64(0)
+			for range 40 {
+				for _, q := range all {
+					total += int64(take(q, shop, r, c, int(r.Count)))
+				}
+				for _, q := range all {
+					flush(t, q)
+				}
+			}
+			if most := r.Count + r.Count/quotaSlices + int64(nodes) - 1; total < r.Count || total > most {
+				t.Errorf("%d passed at %d nodes, want %d to %d", total, nodes, r.Count, most)
+			}
+			one := quotas(t, store, c)
+			one.Nodes = func() int { return nodes }
+			n, other := 0, Key{Rule: 1, Name: "other"}
+			for range 40 {
+				n += take(one, other, r, c, int(r.Count))
+				flush(t, one)
+			}
+			if int64(n) != r.Count {
+				t.Errorf("%d passed at one of %d nodes, want %d", n, nodes, r.Count)
+			}
+		}
+	}
+}
+
 // TestQuotaMarks: the owner is told once, by one of the nodes, when 80 and 100 percent are used.
 func TestQuotaMarks(t *testing.T) {
 	t.Parallel()

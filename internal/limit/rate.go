@@ -155,6 +155,14 @@ func NewBucket(r Rate, burst int64) (*Bucket, error) {
 	return &Bucket{Rate: r, Burst: burst, every: every, span: every * burst}, nil
 }
 
+// part returns the bucket of one of several nodes while it has no lease: its part of the rate and of the burst.
+func (b *Bucket) part(nodes int64) (out Bucket) {
+	burst := (b.Burst + nodes - 1) / nodes
+	out.every = b.every * nodes
+	out.span, out.Burst = out.every*burst, burst
+	return out
+}
+
 // State says how often a caller can still come.
 type State struct {
 	OK        bool          // the request is counted

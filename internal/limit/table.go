@@ -52,6 +52,7 @@ type shard struct {
 	spilled map[uint64]*entry // by rule, of the keys without room
 	oldest  *entry            // in the order of use
 	newest  *entry
+	active  []*entry // whose share of several nodes is to be exchanged
 }
 
 type entry struct {
@@ -60,6 +61,8 @@ type entry struct {
 	bucket       *Bucket
 	full         int64
 	older, newer *entry
+	lease        *lease // of a bucket that several nodes share. nil: none
+	listed       bool   // in active
 }
 
 // newTable returns an empty table for a number of keys.
@@ -90,28 +93,31 @@ func (t *table) take(k Key, b *Bucket, now time.Time) State {
 }
 
 // giveBack takes back the count of a request that something else has refused.
-func (t *table) giveBack(k Key, b *Bucket) {
+func (t *table) giveBack(k Key, b *Bucket, nodes int64) {
 	s, h := t.find(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.get(h, k); e != nil {
-		e.full -= b.every
+		e.giveBack(b, nodes)
 	} else if e := s.spilled[k.Rule]; e != nil {
 		e.full -= b.every
 	}
 }
 
 // look returns what take would say, and counts nothing.
-func (t *table) look(k Key, b *Bucket, now time.Time) State {
+func (t *table) look(k Key, b *Bucket, now time.Time, nodes int64) State {
 	s, h := t.find(k)
 	at := now.UnixNano()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	full := at
-	if e := s.get(h, k); e != nil {
-		full = e.full
+	e := s.get(h, k)
+	if e == nil {
+		e = &entry{full: at}
 	}
-	_, out := b.take(full, at)
+	if nodes > 1 {
+		return e.takeShared(b, at, nodes, false)
+	}
+	_, out := b.take(e.full, at)
 	return out
 }
 
@@ -144,8 +150,7 @@ func (t *table) near(share float64, limit int, now time.Time, keep func(*Use) bo
 		s := &t.shards[i]
 		s.mu.Lock()
 		for _, e := range s.entries {
-			full := e.bucket.clamp(e.full, at)
-			if state := e.bucket.state(full, at, true); float64(e.bucket.Burst-state.Remaining) >= share*float64(e.bucket.Burst) {
+			if state := e.state(at); float64(e.bucket.Burst-state.Remaining) >= share*float64(e.bucket.Burst) {
 				one := Use{Key: e.key, About: e.bucket.About, Used: e.bucket.Burst - state.Remaining, Limit: e.bucket.Burst, State: state}
 				if keep(&one) {
 					out = append(out, one)

@@ -85,7 +85,7 @@ func TestModel(t *testing.T) {
 			t.Fatalf("step %d: %d remain, retry after %s, want %d", step, got.Remaining, got.Retry, left)
 		}
 		if !got.OK {
-			if table.look(c.key, c.bucket, now.Add(got.Retry-1)).OK || !table.look(c.key, c.bucket, now.Add(got.Retry)).OK {
+			if table.look(c.key, c.bucket, now.Add(got.Retry-1), 1).OK || !table.look(c.key, c.bucket, now.Add(got.Retry), 1).OK {
 				t.Fatalf("step %d: a request is not possible after exactly %s", step, got.Retry)
 			}
 			continue
@@ -138,7 +138,7 @@ func TestConcurrently(t *testing.T) {
 	if n := passed.Load(); n != 100 {
 		t.Errorf("%d passed at once, want 100", n)
 	}
-	table.giveBack(k, b)
+	table.giveBack(k, b, 1)
 	if !table.take(k, b, start).OK || table.take(k, b, start).OK {
 		t.Error("what was returned cannot be had again exactly once")
 	}
@@ -202,7 +202,7 @@ func TestFlood(t *testing.T) {
 	}
 	free := 0
 	for n := range limited {
-		if table.look(address(uint32(n)), b, now).OK {
+		if table.look(address(uint32(n)), b, now, 1).OK {
 			free++
 		}
 	}
