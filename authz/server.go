@@ -104,6 +104,8 @@ type Config struct {
 	Scopes     []client.Scope
 	// Details are the types of authorization details (RFC 9396).
 	Details []rar.Type
+	// Plans are the names of the plans that clients can have.
+	Plans []string
 	// Resources are the sites that tokens can be meant for, for clients without audiences.
 	Resources []client.Resource
 	// Acceptances are the ways in which tokens open the sites of the configuration.
@@ -317,7 +319,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 // registry returns the configuration of clients.
 func (c *Config) registry() clientstore.Config {
 	return clientstore.Config{
-		Issuer: c.Issuer, Clients: c.Clients, APIClients: c.APIClients, Scopes: c.Scopes, Details: c.Details, Resources: c.Resources,
+		Issuer: c.Issuer, Clients: c.Clients, APIClients: c.APIClients, Scopes: c.Scopes, Details: c.Details, Plans: c.Plans,
+		Resources:   c.Resources,
 		Acceptances: c.Acceptances, Documents: c.Documents, Trusted: c.Trusted, Providers: c.Providers, OutboundAllow: c.OutboundAllow,
 	}
 }

@@ -2,6 +2,7 @@ package caddymodule
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -43,7 +44,7 @@ func (a *App) buildAuthz(r *caddyfileutil.Resolver) authz.Config {
 	for i := range a.AuthorizationDetails {
 		cfg.Details = append(cfg.Details, a.AuthorizationDetails[i].Build(r))
 	}
-	cfg.PARRequired = a.PARRequired
+	cfg.Plans, cfg.PARRequired = slices.Sorted(maps.Keys(a.Plans)), a.PARRequired
 	of := r.Plain("shared_signals", a.SharedSignals, checkSignals)
 	cfg.Signals = ssf.Config{On: of != "", All: of == signalsAll}
 	seen := map[string]bool{}

@@ -82,6 +82,9 @@ func (i *instance) examine(ctx context.Context, a *App) ([]diagnostic.Finding, e
 	if err := i.examineParties(ctx, a, found); err != nil {
 		return nil, err
 	}
+	if err := i.examinePlans(ctx, a, found); err != nil {
+		return nil, err
+	}
 	expiries, err := i.config.KeyPairs().Expiries(ctx)
 	if err != nil {
 		return nil, err

@@ -258,3 +258,44 @@ func TestUsageOfClients(t *testing.T) {
 	}
 	s.Refused("from must be a day", "", "limits", "usage", "--from", "soon")
 }
+
+// TestPlansOfStoredClients: clients that are added by command have a plan and a contact, who is told by e-mail that a
+// quota is nearly used up, and a plan that is not there is refused or found.
+func TestPlansOfStoredClients(t *testing.T) {
+	s := servertest.NewServer(t)
+	address, mails := servertest.Mailbox(t)
+	s.Extra = "plan gold {\n\tquota 5/12month\n}\nplan free {\n\tlimit 2/h\n\tdefault\n}\nmail smtp " + address +
+		" {\n\tfrom gate@example.com\n}"
+	s.Site = "protect orders.read {\n\t\tplan\n\t}"
+	s.MustLoad()
+	s.Refused("there is no plan gould: known are free, gold", "", "client", "add", "made", "--grants", "client_credentials",
+		"--scopes", "orders.read", "--plan", "gould")
+	s.Refused("is not an e-mail address", "", "client", "add", "made", "--grants", "client_credentials", "--contact", "ann")
+	added := servertest.Decode[struct{ Secret string }](t, s.Run("", "client", "add", "made", "--grants", "client_credentials",
+		"--scopes", "orders.read", "--plan", "gold", "--contact", "ann@example.com", "--json"))
+	r := s.Request(http.MethodPost, s.Issuer()+"/oauth/token", strings.NewReader("grant_type=client_credentials"))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.SetBasicAuth("made", added.Secret)
+	_, body := s.Do(r) //nolint:bodyclose // it is read and closed
+	token := servertest.Decode[struct {
+		Token string `json:"access_token"`
+	}](t, body).Token
+	if n := counts(t, s, token, 4); n != 4 {
+		t.Errorf("%d of 4 passed with the plan gold", n)
+	}
+	mail := <-mails
+	for _, want := range []string{"ann@example.com", "made has used 80 percent of a quota", "5/12month of the plan gold", "4 of 5"} {
+		if !strings.Contains(mail, want) {
+			t.Errorf("the mail lacks %q:\n%s", want, mail)
+		}
+	}
+	s.Refused("there is no plan silver", "", "client", "set", "made", "--plan", "silver")
+	s.Run("", "client", "set", "made", "--plan", "")
+	if n := counts(t, s, token, 4); n != 2 {
+		t.Errorf("%d passed without a plan, want the 2 of the default", n)
+	}
+	s.Run("", "client", "set", "made", "--plan", "gold")
+	s.Extra = strings.Replace(s.Extra, "plan gold {", "plan golden {", 1)
+	s.MustLoad()
+	s.WantFinding("client made: there is no plan gold")
+}

@@ -56,6 +56,8 @@ func (a *App) open() (*instance, error) {
 		return nil, err
 	}
 	b.inst.core.Recorder.Store(b.events)
+	contact := shared.TellContact(b.inst.tellContact)
+	b.inst.core.Contact.Store(&contact)
 	b.inst.work(a)
 	return b.inst, nil
 }

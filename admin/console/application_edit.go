@@ -177,7 +177,14 @@ func clientFields(v *layout.Visit) (out []clientField) {
 		textField("backchannel_logout_uri", func(c *client.Client) *string { return &c.BackchannelLogoutURI }),
 		textField("frontchannel_logout_uri", func(c *client.Client) *string { return &c.FrontchannelLogoutURI }),
 		textField("initiate_login_uri", func(c *client.Client) *string { return &c.InitiateLoginURI }),
+		textField("plan", func(c *client.Client) *string { return &c.Plan }),
+		textField("contact", func(c *client.Client) *string { return &c.Contact }),
 	)
+	for i := range out {
+		if f := &out[i]; f.Name == "plan" || f.Name == "contact" {
+			f.Hint = "console.field." + f.Name + ".hint"
+		}
+	}
 	if v.Role == layout.Owner {
 		out = append(out, wordField("second_factor",
 			[]string{"", authn.SecondFactorWhenSetUp, authn.SecondFactorAlways, authn.SecondFactorOnDemand},

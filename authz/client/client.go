@@ -94,6 +94,10 @@ type Client struct {
 	// Origins are CORS origins besides those of its https redirect URIs.
 	Origins  []string `json:"origins,omitempty"`
 	Disabled bool     `json:"disabled,omitempty"`
+	// Plan is the name of the plan whose limits hold for it. Default: that of the person's groups, or the default plan
+	Plan string `json:"plan,omitempty"`
+	// Contact is the e-mail address of its owner, who is told when a quota is nearly used up. Default: no one is
+	Contact string `json:"contact,omitempty"`
 	// MaxSessions is the maximum number of live grants of one person; the oldest goes. Default: 25.
 	MaxSessions int       `json:"max_sessions,omitempty"`
 	Lifetimes   Lifetimes `json:"lifetimes,omitzero"`

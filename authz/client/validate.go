@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/mail"
 	"net/url"
 	"slices"
 	"strings"
@@ -82,6 +83,14 @@ func setDefault[T comparable](v *T, def T) {
 	}
 }
 
+// CheckContact accepts a bare e-mail address.
+func CheckContact(text string) error {
+	if a, err := mail.ParseAddress(text); err != nil || a.Address != text {
+		return fmt.Errorf("contact: %q is not an e-mail address, such as ann@example.com", text)
+	}
+	return nil
+}
+
 // Validate returns all that is wrong with a client, or nil. It looks at the client alone.
 func (c *Client) Validate() error {
 	var p Problems
@@ -139,6 +148,9 @@ func (c *Client) Validate() error {
 	}
 	for _, o := range c.Origins {
 		p.AddErr(checkOrigin(o))
+	}
+	if c.Contact != "" {
+		p.AddErr(CheckContact(c.Contact))
 	}
 	c.checkLimits(&p)
 	if err := p.Join(); err != nil {

@@ -41,7 +41,7 @@ func (r *Registry) Add(ctx context.Context, c client.Client, by audit.Actor) (se
 	if err := r.RefreshProviders(ctx); err != nil {
 		return "", err
 	}
-	if err := cmp.Or(c.Validate(), r.checkProviders(&c), r.checkDetails(&c), r.checkBearer(&c)); err != nil {
+	if err := cmp.Or(c.Validate(), r.checkProviders(&c), r.checkDetails(&c), r.checkPlan(&c), r.checkBearer(&c)); err != nil {
 		return "", err
 	}
 	if r.fixed[c.ID] != nil {

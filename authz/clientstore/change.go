@@ -128,7 +128,7 @@ func (r *Registry) change(ctx context.Context, id string, kind audit.Type, seen,
 	if err := r.RefreshProviders(ctx); err != nil {
 		return err
 	}
-	if err := cmp.Or(c.Validate(), r.checkProviders(&c), r.checkDetails(&c), r.checkBearer(&c)); err != nil {
+	if err := cmp.Or(c.Validate(), r.checkProviders(&c), r.checkDetails(&c), r.checkPlan(&c), r.checkBearer(&c)); err != nil {
 		return err
 	}
 	if err := r.ask(ctx, &c); err != nil {

@@ -53,6 +53,7 @@ type Registry struct {
 	resources []client.Resource // the same sites, with their scopes
 	// acceptances are the ways in which tokens open those sites.
 	acceptances []client.Acceptance
+	plans       []string // of the configuration
 	// declared are the providers of the configuration, identity among them; providers those and the managed ones, as
 	// they were last.
 	declared  map[string]Provider
@@ -110,6 +111,7 @@ type Config struct {
 	APIClients []*client.APIClient
 	Scopes     []client.Scope
 	Details    []rar.Type
+	Plans      []string          // the names of the plans of the configuration
 	Resources  []client.Resource // of the sites of the configuration
 	// Acceptances are the ways in which tokens open the sites of the configuration.
 	Acceptances []client.Acceptance
@@ -136,7 +138,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Registry, error) {
 		trusted:  outbound.New(true), untrusted: cmp.Or(deps.HTTP, outbound.New(false, cfg.OutboundAllow...)),
 		failures: rate.NewLimiter(failureEventsPerSecond, failureEventsBurst),
 	}
-	r.acceptances = cfg.Acceptances
+	r.acceptances, r.plans = cfg.Acceptances, cfg.Plans
 	r.docs = cimd.New(cfg.Documents, r.untrusted, deps.Now)
 	r.asked = slices.Clone(documentScopes)
 	r.resources = slices.Clone(cfg.Resources)

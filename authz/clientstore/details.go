@@ -2,6 +2,7 @@ package clientstore
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
@@ -94,6 +95,17 @@ func (r *Registry) mayDetails(c *client.Client, a Permission) error {
 		return oauth.InvalidDetails(nil, "a type of authorization_details needs a person")
 	}
 	return nil
+}
+
+// checkPlan refuses a client with a plan that no one has declared.
+func (r *Registry) checkPlan(c *client.Client) error {
+	if c.Plan == "" || slices.Contains(r.plans, c.Plan) {
+		return nil
+	}
+	if len(r.plans) == 0 {
+		return client.Invalidf("client %q: plan: there are no plans: write `plan %s { … }` in the Caddyfile", c.ID, c.Plan)
+	}
+	return client.Invalidf("client %q: plan: there is no plan %s: known are %s", c.ID, c.Plan, strings.Join(r.plans, ", "))
 }
 
 // checkDetails refuses a client with a type that no one has declared.

@@ -43,6 +43,8 @@ func clientFlags(f *pflag.FlagSet, c *client.Client) {
 	f.BoolVar(&c.IDTokenClaims, "id-token-claims", false, "The claims of the scopes are in the ID token too")
 	f.BoolVar(&c.PasswordOnly, "password-only", false, "The grant password signs people in who have set up a second factor, without it")
 	f.StringVar(&c.SecondFactor, "second-factor", "", "When sign-ins need a second step: when_set_up, always or on_demand")
+	f.StringVar(&c.Plan, "plan", "", "The plan whose limits hold for it")
+	f.StringVar(&c.Contact, "contact", "", "The e-mail address of its owner, who is told when a quota is nearly used up")
 	f.BoolVar(&c.PKCERequired, "pkce-required", false, "The client must use PKCE")
 	f.BoolVar(&c.Native, "native", false, "An application on people's devices: any loopback port, private schemes of any form")
 	f.BoolVar(&c.PARRequired, "par-required", false, "The client must push its authorization requests")

@@ -130,6 +130,7 @@ func (c *Client) subdirectives() caddyfileutil.Subdirectives {
 		"exchange":     c.readExchange,
 		"origins":      caddyfileutil.Values(&c.Origins, checkOrigin),
 		"plan":         caddyfileutil.Value(&c.Plan, nil),
+		"contact":      caddyfileutil.Value(&c.Contact, client.CheckContact),
 		"max_sessions": caddyfileutil.Value(&c.MaxSessions, checkMaxSessions),
 		"disabled":     caddyfileutil.Flag(&c.Disabled),
 		"logo":         caddyfileutil.Value(&c.Logo, nil),

@@ -119,6 +119,8 @@ type Client struct {
 	MaxSessions caddyfileutil.Count `json:"max_sessions,omitempty"`
 	// The plan whose limits hold for the client. Default: that of the person's groups, or the default plan.
 	Plan string `json:"plan,omitempty"`
+	// The e-mail address of its owner, who is told when 80 and 100 percent of a quota are used. Default: no one is told.
+	Contact string `json:"contact,omitempty"`
 	// Whether the client is switched off: nothing of it is valid. Default: false.
 	Disabled bool `json:"disabled,omitempty"`
 	// How long what it gets is valid.

@@ -78,6 +78,8 @@ func (c *Client) Resolve(r *caddyfileutil.Resolver) *client.Client {
 		DetailTypes:    r.List(of+"authorization_details_types", c.DetailTypes, rar.CheckName),
 		Exchange:       c.Exchange.build(r, of),
 		Origins:        r.List(of+"origins", c.Origins, checkOrigin),
+		Plan:           r.Plain(of+"plan", c.Plan, nil),
+		Contact:        r.Plain(of+"contact", c.Contact, client.CheckContact),
 		MaxSessions:    r.Count(of+"max_sessions", c.MaxSessions, checkMaxSessions), Disabled: c.Disabled,
 		Lifetimes: client.Lifetimes{
 			Code:         r.Duration(of+"lifetimes code", c.Lifetimes.Code),
@@ -282,6 +284,7 @@ func Of(c *client.Client, written *Client) Client {
 		IDTokenEncAlg: c.IDTokenEncAlg, IDTokenEnc: c.IDTokenEnc, UserinfoAlg: c.UserinfoAlg, UserinfoEncAlg: c.UserinfoEncAlg,
 		UserinfoEnc: c.UserinfoEnc,
 		IDTokenAlg:  c.IDTokenAlg, TokenAlg: c.TokenAlg, IDTokenClaims: c.IDTokenClaims, Audiences: c.Audiences, Origins: c.Origins,
+		Plan: c.Plan, Contact: c.Contact,
 		MaxSessions: caddyfileutil.Count(strconv.Itoa(c.MaxSessions)), Disabled: c.Disabled,
 		Lifetimes: Lifetimes{
 			Code: text(l.Code), AccessToken: text(l.AccessToken), RefreshToken: text(l.RefreshToken), RefreshChain: text(l.RefreshChain),

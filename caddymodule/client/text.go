@@ -122,6 +122,7 @@ func (c *Client) write(literal func(word string) string) string {
 	}
 	b.values("origins", c.Origins)
 	b.value("plan", c.Plan)
+	b.value("contact", c.Contact)
 	b.value("max_sessions", string(c.MaxSessions))
 	b.flag("disabled", c.Disabled)
 	b.value("logo", c.Logo)

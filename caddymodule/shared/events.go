@@ -22,6 +22,9 @@ var (
 	eventQuotaReached    = audit.Type{Type: "quota.QuotaReachedEvent", Name: "Quota Reached"}
 )
 
+// TellContact tells the owner of a client that a share of a quota is used, in percent.
+type TellContact func(tx storage.Tx, u limit.Use, percent int64, at time.Time) error
+
 // announce makes the event of a quota that is nearly or wholly used up.
 func (o *OpenStore) announce() limit.Tell {
 	rec := o.Recorder.Load()
@@ -44,7 +47,13 @@ func (o *OpenStore) announce() limit.Tell {
 		default:
 			e.Reason += " (" + u.Name + ")"
 		}
-		return rec.Append(tx, e)
+		if err := rec.Append(tx, e); err != nil {
+			return err
+		}
+		if tell := o.Contact.Load(); tell != nil && e.ClientID != "" {
+			return (*tell)(tx, u, percent, e.Occurred)
+		}
+		return nil
 	}
 }
 

@@ -61,6 +61,7 @@ type OpenStore struct {
 	log     *zap.Logger
 
 	Recorder atomic.Pointer[audit.Recorder] // of the newest configuration; nil: none has started yet
+	Contact  atomic.Pointer[TellContact]    // likewise
 
 	stop    context.CancelFunc // ends the keeper and the recorder
 	stopped chan struct{}      // closed when they have ended

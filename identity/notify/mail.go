@@ -182,6 +182,8 @@ func (c MailConfig) Compose(words web.Words, id string, n Notice) (Message, erro
 	switch {
 	case n.Kind == AccessRequested:
 		p.Footer = words.T("mail.footer.operator", pairs...)
+	case n.Kind == QuotaReached:
+		p.Footer = words.T("mail.footer.contact", pairs...)
 	case n.Kind.toOrganisation():
 		p.Footer = words.T("mail.footer.organisation", pairs...)
 	case n.PersonID == "":

@@ -129,7 +129,7 @@ func sample(kind notify.Kind) notify.Notice {
 			"username": "ann", "address": "new@example.com", "provider": "Partner account", "code": "123456",
 			"application": "The shop", "subject": "f3a1", "app": "Phone", "administrator": "ben@example.com", "sites": "dav.example.com",
 			"site": "wiki.example.com", "person": "ann", "alert": "Refusals", "count": "3", "events": "Login Failed",
-			"settings": "features.pin_enabled",
+			"settings": "features.pin_enabled", "client": "shop", "percent": "80", "quota": "10/month", "used": "8", "of": "10",
 		},
 		Until: time.Date(2026, 12, 24, 18, 0, 0, 0, time.UTC),
 	}

@@ -56,6 +56,9 @@ const (
 	CouplingUnverified Kind = "coupling_unverified"
 	CouplingAmbiguous  Kind = "coupling_ambiguous"
 	CouplingUntrusted  Kind = "coupling_untrusted"
+
+	// To the contact of an application.
+	QuotaReached Kind = "quota_reached"
 )
 
 // toOrganisation reports whether a notice goes to an organisation.

@@ -17,7 +17,7 @@ func Kinds() []Kind {
 		EmailVerification, PasskeyAdded,
 		PasskeyRemoved, PasskeySuspected, AppPasswordMade, AccountSeen, AccessRequested, EventAlert, SignInSettings, AccessGranted, AccessRefused,
 		IDCardValidated, IDCardRefused, AccountUnlinked,
-		CouplingUnverified, CouplingAmbiguous, CouplingUntrusted, Test,
+		CouplingUnverified, CouplingAmbiguous, CouplingUntrusted, QuotaReached, Test,
 	}
 	slices.Sort(list)
 	return list
@@ -32,7 +32,8 @@ func samples() map[string]string {
 		"username": "ann", "usernames": "ann", "address": "new@example.com", "provider": "Partner account", "code": "123456",
 		"application": "The shop", "subject": "f3a1", "app": "Phone",
 		"administrator": "ben@example.com", "sites": "dav.example.com", "site": "wiki.example.com", "person": "ann", "alert": "Refusals",
-		"count":    "3",
+		"count":  "3",
+		"client": "shop", "percent": "80", "quota": "10000/month of the plan gold", "used": "8000", "of": "10000",
 		"settings": "login_methods.login_methods",
 	}
 }

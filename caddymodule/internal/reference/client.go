@@ -190,6 +190,10 @@ scopes openid profile email`,
 			Beside: "plan gold {\n\tlimit 1000/min\n}",
 		},
 		{
+			Word: "contact", Arguments: "<address>", Default: "no one is told", Example: "contact ann@example.com",
+			Text: "The e-mail address of the owner of the client, who is told when 80 and 100 percent of a [quota](limits.md#events) are used. It needs `mail`.",
+		},
+		{
 			Word: "max_sessions", Arguments: "<number>", Default: "`25`",
 			Text: "How many sign-ins of one person the client can hold at once: 1 to 1000. The oldest gives way.", Example: "max_sessions 5",
 		},

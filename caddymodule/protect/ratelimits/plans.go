@@ -37,7 +37,8 @@ type GroupPlan struct {
 // Plans are all plans and those who hold them. The client's own plan counts first, then that of the first group of the
 // person, and then the default.
 type Plans struct {
-	clients  map[string][]*rule
+	clients  map[string][]*rule // of the configuration
+	named    map[string][]*rule // by the names of the plans, for other clients
 	groups   []groupRules
 	standard []*rule
 }
@@ -125,7 +126,7 @@ func ProvisionPlans(ctx caddy.Context, res *caddyfileutil.Resolver, plans map[st
 ) (*Plans, error) {
 	names := slices.Sorted(maps.Keys(plans))
 	byClient, byPerson := map[string][]*rule{}, map[string][]*rule{}
-	out := &Plans{clients: map[string][]*rule{}}
+	out := &Plans{clients: map[string][]*rule{}, named: byClient}
 	standard := ""
 	for _, name := range names {
 		var err error
@@ -205,6 +206,9 @@ func (p *Plans) HasDefault() bool { return p != nil && p.standard != nil }
 func (p *Plans) of(who *token.Introspection) []*rule {
 	if rules := p.clients[who.ClientID]; rules != nil && who.ClientID != "" {
 		return rules
+	}
+	if who.Client != nil && p.named[who.Client.Plan] != nil {
+		return p.named[who.Client.Plan]
 	}
 	if who.Person != nil {
 		for _, g := range p.groups {
