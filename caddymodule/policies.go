@@ -1,7 +1,6 @@
 package caddymodule
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,7 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/admin/diagnostic"
-	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	"github.com/gatehouse-id/gatehouse/caddymodule/inventory"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy/stored"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
@@ -92,35 +91,8 @@ func (a *App) fixedPolicies() map[string]settings.FixedPolicy {
 	for name, p := range a.Policies {
 		out[name] = settings.FixedPolicy{
 			Place:  a.Places.Of("policy " + name),
-			Policy: settings.Policy{Deny: shownRules(p.Deny), Allow: shownRules(p.Allow), Public: slices.Clone(p.Public)},
+			Policy: settings.Policy{Deny: inventory.SettingsOf(p.Deny), Allow: inventory.SettingsOf(p.Allow), Public: slices.Clone(p.Public)},
 		}
-	}
-	return out
-}
-
-func shownRules(list []*policy.Rule) (out []settings.PolicyRule) {
-	for _, r := range list {
-		n := r.Need
-		shown := settings.PolicyRule{
-			Name: r.Name, When: slices.Clone(r.When), Message: r.Message,
-			Need: settings.PolicyNeed{
-				Groups: slices.Clone(n.Groups), Scopes: slices.Clone(n.Scopes), MaxAge: string(n.MaxAge), Persons: slices.Clone(n.Persons),
-				Clients: slices.Clone(n.Clients), Providers: slices.Clone(n.Providers),
-			},
-		}
-		if level, err := caddyfileutil.ParseCount(string(n.Level)); err == nil {
-			shown.Need.Level = level
-		}
-		if level, err := caddyfileutil.ParseCount(string(n.Assurance)); err == nil {
-			shown.Need.Assurance = level
-		}
-		for _, c := range n.Claims {
-			shown.Need.Claims = append(shown.Need.Claims, settings.PolicyClaim{Name: c.Name, Values: slices.Clone(c.Values)})
-		}
-		if raw, err := json.Marshal(r.Match); err != nil || json.Unmarshal(raw, &shown.Match) != nil {
-			shown.Match = nil
-		}
-		out = append(out, shown)
 	}
 	return out
 }

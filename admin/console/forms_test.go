@@ -221,7 +221,7 @@ func TestProblemsAreAtTheirFields(t *testing.T) {
 		"template", "web", "client_id", "blog", "name", "The blog", "redirect_uris",
 		"https://blog.example/cb", "scopes", "openid",
 	}
-	policy := []string{"policy", "office", "json", `{"allow":[{"need":{"groups":["staff"]}}]}`}
+	policy := []string{"policy", "office", "rules", `{"allow":[{"need":{"groups":["staff"]}}]}`}
 	for name, c := range map[string]struct {
 		path    string
 		fields  []string
@@ -235,8 +235,8 @@ func TestProblemsAreAtTheirFields(t *testing.T) {
 		},
 		"name of a policy": {"/admin/policies/add-policy", append(policy, "policy", "bad name"), "policy", "bad name", "must be letters"},
 		"rules": {
-			"/admin/policies/add-policy", append(policy, "policy", "bad name", "json", `{"allow":[{"nothing":1}]}`),
-			"json", "nothing", "nothing",
+			"/admin/policies/add-policy", append(policy, "policy", "bad name", "rules", `{"allow":[{"nothing":1}]}`),
+			"rules", "nothing", "nothing",
 		},
 		"hour": {
 			"/admin/storage/backup-schedule",

@@ -281,7 +281,7 @@ func TestPolicyTestInTheConsole(t *testing.T) {
 	const office, nights = "/admin/policies/office/test-policy", "/admin/policies/nights/test-policy"
 	see(b.get("/admin/policies/office"), http.StatusOK, `href="`+office+`"`)
 	see(b.get(office), http.StatusOK, "site https://wiki.example.com", "person ann {", "sign-in -    GET")
-	if a := b.get(office); strings.Contains(a.form(), `name="json"`) {
+	if a := b.get(office); strings.Contains(a.form(), `name="rules"`) {
 		t.Errorf("a policy of the Caddyfile can be edited:\n%s", a.form())
 	}
 	see(b.submit(b.get(office), "cases", "allow ann GET /"), http.StatusOK, "GET https://wiki.example.com/office", "staff at work",
@@ -289,9 +289,9 @@ func TestPolicyTestInTheConsole(t *testing.T) {
 	see(b.submit(b.get(office), "cases", "nonsense"), http.StatusUnprocessableEntity, "unrecognized nonsense", "nonsense</textarea>")
 	see(b.get(nights), http.StatusOK, "nobody at night")
 	edited := `{"deny":[{"name":"nobody at all","when":["12:00-13:00"]}]}`
-	see(b.submit(b.get(nights), "cases", "allow ann GET /", "json", edited), http.StatusOK, "As it is stored", "As edited", "nobody at all",
+	see(b.submit(b.get(nights), "cases", "allow ann GET /", "rules", edited), http.StatusOK, "As it is stored", "As edited", "nobody at all",
 		"1 of 2 cases doesn’t get the wanted result.", "Not what was wanted")
-	see(b.submit(b.get(nights), "cases", "allow ann GET /", "json", `{"deny":[{"name":`), http.StatusUnprocessableEntity, "saved like this")
+	see(b.submit(b.get(nights), "cases", "allow ann GET /", "rules", `{"deny":[{"name":`), http.StatusUnprocessableEntity, "saved like this")
 	see(b.get("/admin/policies/nights"), http.StatusOK, "nobody at night")
 }
 
@@ -508,26 +508,26 @@ func TestPolicies(t *testing.T) {
 	}
 	see(b.get("/admin/policies/used"), 200, "nobody at night", "deny[0]", "when 22:00-06:00", `href="/admin/policies/used/edit-policy"`)
 	see(b.acts("/admin/policies/used/remove-policy"), 422, "is used by wiki.example.com")
-	see(b.acts("/admin/policies/office/edit-policy", "json", `{"public":["/"]}`, "confirm", "yes"), 422,
+	see(b.acts("/admin/policies/office/edit-policy", "rules", `{"public":["/"]}`, "confirm", "yes"), 422,
 		"is written in the Caddyfile (Caddyfile:30)")
 
 	edit := "/admin/policies/used/edit-policy"
-	see(b.acts(edit, "json", `{"deny": [`, "confirm", "yes"), 422, "saved like this")
-	see(b.acts(edit, "json", `{"denies": []}`, "confirm", "yes"), 422, "denies")
-	see(b.acts(edit, "json", `{}`, "confirm", "yes"), 422, "it has no rules")
+	see(b.acts(edit, "rules", `{"deny": [`, "confirm", "yes"), 422, "saved like this")
+	see(b.acts(edit, "rules", `{"denies": []}`, "confirm", "yes"), 422, "denies")
+	see(b.acts(edit, "rules", `{}`, "confirm", "yes"), 422, "it has no rules")
 	const next = `{"deny":[{"name":"nobody at noon","when":["12:00-13:00"],"match":[{"path":["nobody at night"]}]}]}`
-	see(b.acts(edit, "json", next), 422, "&#34;name&#34;: &#34;nobody at night&#34;", "&#34;name&#34;: &#34;nobody at noon&#34;",
+	see(b.acts(edit, "rules", next), 422, "&#34;name&#34;: &#34;nobody at night&#34;", "&#34;name&#34;: &#34;nobody at noon&#34;",
 		"Look at the changes", `value="yes"`)
 	see(b.get("/admin/policies/used"), 200, "when 22:00-06:00")
-	see(b.acts(edit, "json", next, "confirm", "yes"), 200, "when 12:00-13:00", "Saved.")
+	see(b.acts(edit, "rules", next, "confirm", "yes"), 200, "when 12:00-13:00", "Saved.")
 
 	opened := b.get(edit)
 	h.policy("used", "somebody else")
-	see(b.submit(opened, "json", next, "confirm", "yes"), 422, "Someone else changed it", "&#34;name&#34;: &#34;somebody else&#34;")
+	see(b.submit(opened, "rules", next, "confirm", "yes"), 422, "Someone else changed it", "&#34;name&#34;: &#34;somebody else&#34;")
 	see(b.get("/admin/policies/used"), 200, "somebody else")
 
-	see(b.acts("/admin/policies/add-policy", "policy", "office", "json", next, "confirm", "yes"), 422, "exists")
-	see(b.acts("/admin/policies/add-policy", "policy", "lunch", "json", next, "confirm", "yes"), 200, "nobody at noon",
+	see(b.acts("/admin/policies/add-policy", "policy", "office", "rules", next, "confirm", "yes"), 422, "exists")
+	see(b.acts("/admin/policies/add-policy", "policy", "lunch", "rules", next, "confirm", "yes"), 200, "nobody at noon",
 		"The policy has been stored")
 	see(b.acts("/admin/policies/lunch/remove-policy"), 200, "The policy has been removed")
 	if a := b.get("/admin/policies/lunch"); a.Code != http.StatusNotFound {
@@ -535,8 +535,8 @@ func TestPolicies(t *testing.T) {
 	}
 	owner := h.personID("operator@example.com")
 	h.actHasEvent(b, owner, "/admin/policies/add-policy", "configuration.ConfigurationUpdatedEvent", "policy", "tea",
-		"json", next, "confirm", "yes")
-	h.actHasEvent(b, owner, "/admin/policies/tea/edit-policy", "configuration.ConfigurationUpdatedEvent", "json",
+		"rules", next, "confirm", "yes")
+	h.actHasEvent(b, owner, "/admin/policies/tea/edit-policy", "configuration.ConfigurationUpdatedEvent", "rules",
 		strings.ReplaceAll(next, "noon", "five"), "confirm", "yes")
 	h.actHasEvent(b, owner, "/admin/policies/tea/remove-policy", "configuration.ConfigurationUpdatedEvent")
 }

@@ -167,7 +167,7 @@ func (b *block) line(words ...string) {
 		if i > 0 {
 			b.text.WriteByte(' ')
 		}
-		b.text.WriteString(Quote(b.literal(w)))
+		b.text.WriteString(caddyfileutil.Quote(b.literal(w)))
 	}
 	b.text.WriteByte('\n')
 }
@@ -225,23 +225,4 @@ func texts[S ~string](list []S) []string {
 		out[i] = string(s)
 	}
 	return out
-}
-
-// Quote returns a word as the Caddyfile has it: within quotation marks where it would be read as something else.
-// Ends of lines become blanks.
-func Quote(word string) string {
-	word = strings.Join(strings.FieldsFunc(word, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
-	plain := word != "" && word != "{" && word != "}" && !strings.HasPrefix(word, "#") && !strings.HasPrefix(word, "<<") &&
-		!strings.HasSuffix(word, "{") &&
-		!strings.ContainsAny(word, " \t\"`\\")
-	if plain {
-		return word
-	}
-	if strings.Contains(word, `\`) && !strings.Contains(word, "`") {
-		return "`" + word + "`" // within quotation marks \ stands for nothing but itself and \"
-	}
-	if strings.HasSuffix(word, `\`) {
-		word += " "
-	}
-	return `"` + strings.ReplaceAll(word, `"`, `\"`) + `"`
 }

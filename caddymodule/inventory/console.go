@@ -37,7 +37,7 @@ func (s *Sites) Console(instance func(context.Context) (*adminapi.Instance, erro
 			}
 			return out, err
 		},
-		Doctor: &onDuty,
+		Doctor: &onDuty, WritePolicy: writePolicy, ReadPolicy: readPolicy,
 		TestPolicy: func(r *http.Request, name string, p *settings.Policy, cases string) ([]sites.Tested, error) {
 			inst, err := instance(r.Context())
 			if err != nil {

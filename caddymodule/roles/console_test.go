@@ -189,3 +189,54 @@ func TestConsoleTestsPolicies(t *testing.T) {
 		t.Errorf("the doctor at a site with protect:\n%s", body)
 	}
 }
+
+// TestConsoleEditsPolicies: an owner writes a policy in the syntax of the Caddyfile. Errors name their line, cases are
+// tested by the rules that are not stored yet, and what is stored is written in the same syntax.
+func TestConsoleEditsPolicies(t *testing.T) {
+	w := servertest.NewWalk(t)
+	w.InIdentity = "admin demo@example.com {\n\t\tlevel 1\n\t}"
+	w.Reload()
+	owner := servertest.NewBrowser(t)
+	ask := func(path string, in url.Values) string {
+		t.Helper()
+		resp, body := openConsole(owner, w.Server, path)
+		_, form, _ := strings.Cut(body, "<main")
+		_, body = owner.Submit(resp, form, in)
+		return body
+	}
+	const (
+		add   = "/admin/policies/add-policy"
+		rules = "deny {\n\tname archive\n\tmatch path /archive/*\n}\nallow {\n\tname reports\n\tneed groups staff\n}\n"
+		cases = "site https://wiki.example.com\nallow demo@example.com GET /reports/1\ndeny demo@example.com GET /archive/1\n"
+	)
+	for name, tc := range map[string]struct{ rules, cases, want string }{
+		"a word that is misspelled": {"allow {\n\tneed group staff\n}", "", "Line 2: need: unrecognized &#34;group&#34;, did you mean groups?"},
+		"everything is refused":     {"allow {\n\tneed groups staff\n}\n\ndeny {\n}", "", "Line 5: "},
+		"a placeholder":             {"allow {\n\tneed groups staff\n}\nallow {\n\tmatch header X-A {env.HOME}\n}", "", "Line 4: "},
+		"a file of the server":      {"allow {\n\tneed groups staff\n}\nallow {\n\tmatch file /etc/passwd\n}", "", "Line 4: "},
+		"no brace":                  {"allow {\n\tneed groups staff", "", "Line 1: the closing brace of this block is missing"},
+		"a level that is none":      {"allow {\n\n\tneed level 9\n}", "", "Line 3: "},
+		"what the API lacks":        {"allow {\n\taudit log\n}", "", "Line 1: audit"},
+		"cases":                     {rules, "site https://wiki.example.com\nallow nobody@example.com GET /", "no one describes"},
+		"a case that differs":       {rules, "site https://wiki.example.com\nallow demo@example.com GET /archive/1", "1 of 1 cases doesn’t get the wanted result."},
+	} {
+		typed := strings.ReplaceAll(tc.rules, "\n", "\r\n") // as browsers send it
+		body := ask(add, url.Values{"policy": {"office"}, "rules": {typed}, "cases": {tc.cases}})
+		if !strings.Contains(body, tc.want) {
+			t.Errorf("%s: no word of %q:\n%s", name, tc.want, body)
+		}
+	}
+	body := ask(add, url.Values{"policy": {"office"}, "rules": {rules}, "cases": {cases}})
+	if !strings.Contains(body, "All 2 cases get the wanted result.") ||
+		!strings.Contains(body, "&#43; \tneed groups staff") {
+		t.Errorf("a policy that is not stored yet:\n%s", body)
+	}
+	body = ask(add, url.Values{"policy": {"office"}, "rules": {rules}, "cases": {cases}, "confirm": {"yes"}})
+	if !strings.Contains(body, "policy office {\n\tdeny {\n\t\tname archive\n\t\tmatch path /archive/*\n\t}\n") || !strings.Contains(body, "shadow {") {
+		t.Errorf("the policy that was stored:\n%s", body)
+	}
+	_, body = openConsole(owner, w.Server, "/admin/policies/office/edit-policy")
+	if !strings.Contains(body, ">\n"+strings.TrimSpace(rules)+"</textarea>") {
+		t.Errorf("the form has other rules than were stored:\n%s", body)
+	}
+}

@@ -44,6 +44,8 @@ type PolicyNeed struct {
 	Persons   []string      `json:"persons,omitempty" check:"most,200,text"`
 	Clients   []string      `json:"clients,omitempty" check:"most,200,text"`
 	Providers []string      `json:"providers,omitempty" check:"most,200,text"`
+
+	DeviceBound bool `json:"device_bound,omitempty"`
 }
 
 // PolicyClaim is a claim and the values that fit.

@@ -31,8 +31,9 @@ var unread = allowance{
 	"LoginMethod.IDIN":                     refused,
 	"PolicyRule.Name":                      asJSON, "PolicyNeed.Scopes": asJSON, "PolicyNeed.MaxAge": asJSON, "PolicyClaim.Name": asJSON,
 	"PolicyClaim.Values": asJSON, "PolicyNeed.Persons": asJSON, "PolicyNeed.Clients": asJSON, "PolicyNeed.Providers": asJSON,
-	"PolicyRule.When":    asJSON,
-	"PolicyRule.Message": asJSON,
+	"PolicyNeed.DeviceBound": asJSON,
+	"PolicyRule.When":        asJSON,
+	"PolicyRule.Message":     asJSON,
 }
 
 // TestMembersAreRead: each member of the configuration units is read somewhere, checks of its value left out. It prints

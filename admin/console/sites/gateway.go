@@ -31,6 +31,12 @@ type Deps struct {
 	// TestPolicy puts cases to one policy alone, which need not be stored. p nil: that of the Caddyfile. Its error is a
 	// *Wrong, or a failure.
 	TestPolicy func(r *http.Request, name string, p *settings.Policy, cases string) ([]Tested, error)
+	// WritePolicy returns a policy in the syntax of the Caddyfile, or "" for one that has more than this syntax. nil:
+	// policies are JSON alone
+	WritePolicy func(p *settings.Policy) string
+	// ReadPolicy reads a policy in this syntax, with the lines on which its rules begin, those of deny first. Its error is
+	// a *Wrong.
+	ReadPolicy func(text string) (p settings.Policy, lines []int, err error)
 	// Doctor probes sites.
 	Doctor Doctor
 	// Settings have the policies.
@@ -212,6 +218,7 @@ type Tested struct {
 // Wrong is an error of what is asked.
 type Wrong struct {
 	Field  string // empty: not one alone
+	Line   int    // of the field, from 1 on. 0: none
 	Reason string
 }
 

@@ -2,6 +2,7 @@ package sites
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -170,6 +172,18 @@ func (g *gateway) showPolicy(v *layout.Visit) (*web.Console, error) {
 	} else if twin != nil {
 		out.Parts = append(out.Parts, twinPart(p, twin))
 	}
+	if p.Stored() && len(p.UsedBy) == 0 {
+		out.Parts = append(out.Parts, web.ConsolePart{
+			ID: "shadow", Title: web.Say("console.policy.try"), Text: web.Say("console.policy.try.text"),
+			Source: "protect {\n\tshadow {\n\t\tpolicy " + p.Name + "\n\t}\n}",
+		})
+	}
+	if text := g.rulesText(&p.Policy); !strings.HasPrefix(text, "{") {
+		text = "\t" + strings.ReplaceAll(text, "\n", "\n\t")
+		out.Parts = append(out.Parts, web.ConsolePart{
+			ID: "caddyfile", Title: web.Say("console.client.source"), Source: "policy " + p.Name + " {\n" + text + "\n}",
+		})
+	}
 	out.Parts = append(out.Parts,
 		web.ConsolePart{ID: "json", Title: web.Say("console.policy.json"), Text: web.Say("console.policy.json.text"), Source: textOf(p.Policy)})
 	return out, nil
@@ -308,55 +322,142 @@ func textOf(p settings.Policy) string {
 	return strings.TrimSpace(b.String())
 }
 
-// newPolicy is the initial text of a new policy.
-const newPolicy = "{\n  \"allow\": [\n    {\n      \"name\": \"staff\",\n      \"need\": {\"groups\": [\"staff\"]}\n    }\n  ]\n}"
+// newPolicy is the initial text of a new policy, without and with the syntax of the Caddyfile.
+const (
+	newPolicy = "{\n  \"allow\": [\n    {\n      \"name\": \"staff\",\n      \"need\": {\"groups\": [\"staff\"]}\n    }\n  ]\n}"
+	newRules  = "allow {\n\tname staff\n\tneed groups staff\n}\n"
+)
 
-// askPolicy asks for the JSON of a policy. Once it has been sent, the page shows what would change.
+// rulesText is a policy as it is edited: in the syntax of the Caddyfile, or JSON if it has more.
+func (g *gateway) rulesText(p *settings.Policy) string {
+	if g.WritePolicy != nil {
+		if text := strings.TrimSpace(g.WritePolicy(p)); text != "" {
+			return text
+		}
+	}
+	return textOf(*p)
+}
+
+// askPolicy asks for the rules of a policy, and for cases to test them. Once they have been sent, the page shows what
+// would change, and what the cases get.
 func (g *gateway) askPolicy(v *layout.Visit) (q layout.Question, err error) {
+	entry, isOld := v.About.(*settings.PolicyEntry)
 	before, text := "", newPolicy
-	if p, ok := v.About.(*settings.PolicyEntry); ok {
-		before = textOf(p.Policy)
-		text, q.Submit, q.Hidden = before, "console.save", []web.Hidden{{Name: "before", Value: printOf(p.Policy)}}
-	} else {
+	switch {
+	case isOld:
+		before = g.rulesText(&entry.Policy)
+		text, q.Submit, q.Hidden = before, "console.save", []web.Hidden{{Name: "before", Value: printOf(entry.Policy)}}
+	default:
+		if entry = new(settings.PolicyEntry); g.ReadPolicy != nil {
+			text = newRules
+		}
 		q.Fields = append(q.Fields, web.Field{
 			Name: "policy", Label: "console.column.policy", Hint: "console.policy.name.hint",
 			Required: true, MaxLength: 64,
 		})
 	}
-	q.Fields = append(q.Fields, web.Field{
-		Name: "json", Type: "textarea", Label: "console.policy.json", Hint: "console.policy.json.hint",
-		Value: text, Required: true,
+	sites, err := g.Sites()
+	if err != nil {
+		return q, err
+	}
+	q.Fields = append(q.Fields, rulesField("console.policy.rules.hint", text), web.Field{
+		Name: "cases", Type: "textarea", Label: "console.test.cases", Hint: "console.test.cases.hint", Value: exampleCases(entry, sites),
 	})
-	sent := v.PostForm.Get("json")
+	sent := v.PostForm.Get("rules")
 	if sent == "" {
 		return q, nil
 	}
-	if p, wrong := parsePolicy(sent); wrong == nil {
-		if lines := layout.Diff(before, textOf(p)); len(lines) > 0 {
+	if p, _, wrong := g.parsePolicy(sent); wrong == nil {
+		if lines := layout.Diff(before, g.rulesText(&p)); len(lines) > 0 {
 			q.Parts = []web.ConsolePart{{ID: "changes", Title: web.Say("console.policy.changes"), Source: strings.Join(lines, "\n")}}
+		}
+		if part, err := g.tried(v, entry, &p); err == nil && part != nil {
+			q.Parts = append(q.Parts, *part)
 		}
 	}
 	q.Fields = append(q.Fields, web.Field{Name: "confirm", Type: "checkbox", Label: "console.policy.confirm"})
 	return q, nil
 }
 
-// parsePolicy reads the JSON of a form.
-func parsePolicy(text string) (p settings.Policy, wrong *layout.Problem) {
-	if err := jsonapi.DecodeBytes([]byte(text), &p); err != nil {
-		return p, problemOf(err)
+// rulesField is the field of the rules of a policy.
+func rulesField(hint, text string) web.Field {
+	return web.Field{Name: "rules", Type: "textarea", Label: "console.policy.rules", Hint: hint, Value: text, Required: true}
+}
+
+// tried returns what the cases of the form get by a policy that is not stored yet, and by the one of before. nil: there
+// are no cases. The error is a problem of the cases.
+func (g *gateway) tried(v *layout.Visit, entry *settings.PolicyEntry, p *settings.Policy) (*web.ConsolePart, error) {
+	cases := v.PostForm.Get("cases")
+	if strings.TrimSpace(cases) == "" {
+		return nil, nil
 	}
-	return p, nil
+	next, err := g.TestPolicy(v.Request.Request, cmp.Or(entry.Name, sampleName), p, cases)
+	if err != nil {
+		return nil, problemOfTest(err)
+	}
+	if !entry.Stored() || textOf(entry.Policy) == textOf(*p) {
+		part := testedPart(next, nil)
+		return &part, nil
+	}
+	now, err := g.TestPolicy(v.Request.Request, entry.Name, &entry.Policy, cases)
+	if err != nil {
+		return nil, problemOfTest(err)
+	}
+	part := testedPart(now, next)
+	return &part, nil
+}
+
+// parsePolicy reads the rules of a form: in the syntax of the Caddyfile, or JSON. lines are those on which the rules
+// begin.
+func (g *gateway) parsePolicy(text string) (p settings.Policy, lines []int, wrong *layout.Problem) {
+	if g.ReadPolicy == nil || strings.HasPrefix(strings.TrimSpace(text), "{") {
+		if err := jsonapi.DecodeBytes([]byte(text), &p); err != nil {
+			return p, nil, problemOf(err, p, nil)
+		}
+		return p, nil, nil
+	}
+	p, lines, err := g.ReadPolicy(strings.ReplaceAll(text, "\r\n", "\n"))
+	if bad := new(Wrong); errors.As(err, &bad) {
+		return p, nil, problemAt(bad.Line, bad.Reason)
+	}
+	if err != nil {
+		return p, nil, problemAt(0, err.Error())
+	}
+	return p, lines, nil
+}
+
+// problemAt returns a problem on a line of the rules. 0: on no line in particular
+func problemAt(line int, reason string) *layout.Problem {
+	if line == 0 {
+		return &layout.Problem{Field: "rules", Key: "console.policy.problem", Fill: []any{"reason", reason}}
+	}
+	return &layout.Problem{Field: "rules", Key: "console.policy.line", Fill: []any{"line", line, "reason", reason}}
 }
 
 // sampleName is a valid name of a policy.
 const sampleName = "policy"
 
-// problemOf returns the problem of a policy, or nil for a failure.
-func problemOf(err error) *layout.Problem {
-	if e := new(jsonapi.Error); errors.As(err, &e) && e.Status < 500 {
-		return &layout.Problem{Field: "json", Key: "console.policy.problem", Fill: []any{"reason", e.Message}}
+// ruleAt matches the place of a rule in a problem of the settings.
+var ruleAt = regexp.MustCompile(`^policies\.[^.]*\.(deny|allow)\[(\d+)\]`)
+
+// problemOf returns the problem of a policy whose rules begin on lines, or nil for a failure.
+func problemOf(err error, p settings.Policy, lines []int) *layout.Problem {
+	e := new(jsonapi.Error)
+	if !errors.As(err, &e) || e.Status >= 500 {
+		return nil
 	}
-	return nil
+	if list, _ := e.Details.([]jsonapi.Problem); len(list) > 0 {
+		if m := ruleAt.FindStringSubmatch(list[0].Path); m != nil {
+			n, _ := strconv.Atoi(m[2])
+			if m[1] == "allow" {
+				n += len(p.Deny)
+			}
+			if n < len(lines) {
+				return problemAt(lines[n], list[0].Problem)
+			}
+		}
+	}
+	return problemAt(0, e.Message)
 }
 
 func (g *gateway) addPolicy(v *layout.Visit, in url.Values) (layout.Result, error) {
@@ -380,17 +481,20 @@ func (g *gateway) editPolicy(v *layout.Visit, in url.Values) (layout.Result, err
 
 // storePolicy stores a policy that was before until now, once the changes have been confirmed.
 func (g *gateway) storePolicy(v *layout.Visit, in url.Values, name string, before settings.Policy, isNew bool) (layout.Result, error) {
-	p, wrong := parsePolicy(in.Get("json"))
+	p, lines, wrong := g.parsePolicy(in.Get("rules"))
 	if wrong != nil {
 		return layout.Result{}, wrong
 	}
 	if err := g.Settings.CheckPolicy(v.Context(), name, p); err != nil {
-		if wrong := problemOf(err); wrong != nil {
+		if wrong := problemOf(err, p, lines); wrong != nil {
 			if isNew && g.Settings.CheckPolicy(v.Context(), sampleName, p) == nil { // so it is the name
 				wrong.Field = "policy"
 			}
 			return layout.Result{}, wrong
 		}
+		return layout.Result{}, err
+	}
+	if _, err := g.tried(v, &settings.PolicyEntry{Name: name, Policy: before}, &p); err != nil {
 		return layout.Result{}, err
 	}
 	if !in.Has("confirm") {
@@ -404,7 +508,7 @@ func (g *gateway) storePolicy(v *layout.Visit, in url.Values, name string, befor
 		u.Policies[name] = p
 		return nil
 	})
-	if wrong := problemOf(err); wrong != nil {
+	if wrong := problemOf(err, p, lines); wrong != nil {
 		return layout.Result{}, wrong
 	}
 	return layout.Result{To: policyPath(name)}, err
@@ -423,7 +527,7 @@ func (g *gateway) removePolicy(v *layout.Visit, _ url.Values) (layout.Result, er
 		delete(u.Policies, name)
 		return nil
 	})
-	if wrong := problemOf(err); wrong != nil {
+	if wrong := problemOf(err, settings.Policy{}, nil); wrong != nil {
 		wrong.Field = ""
 		return layout.Result{}, wrong
 	}

@@ -16,25 +16,24 @@ func (g *gateway) testAct() *layout.Act {
 	return &layout.Act{Name: "test-policy", Role: layout.Viewer, Ask: g.askTest, Do: g.testPolicy}
 }
 
-// askTest asks for cases, and for a stored policy for the JSON that they are put to as well.
+// askTest asks for cases, and for a stored policy for the rules that they are put to as well.
 func (g *gateway) askTest(v *layout.Visit) (layout.Question, error) {
 	sites, err := g.Sites()
 	if err != nil {
 		return layout.Question{}, err
 	}
-	return askCases(shownPolicy(v), exampleCases(shownPolicy(v), sites)), nil
+	return g.askCases(shownPolicy(v), exampleCases(shownPolicy(v), sites)), nil
 }
 
 // askCases is the form of the test.
-func askCases(p *settings.PolicyEntry, cases string) layout.Question {
+func (g *gateway) askCases(p *settings.PolicyEntry, cases string) layout.Question {
 	q := layout.Question{Submit: "console.test.run", Fields: []web.Field{
 		{Name: "cases", Type: "textarea", Label: "console.test.cases", Hint: "console.test.cases.hint", Value: cases, Required: true},
 	}}
 	if p.Stored() {
-		q.Fields = append(q.Fields, web.Field{
-			Name: "json", Type: "textarea", Label: "console.test.json", Hint: "console.test.json.hint",
-			Value: textOf(p.Policy),
-		})
+		field := rulesField("console.test.json.hint", g.rulesText(&p.Policy))
+		field.Label, field.Required = "console.test.json", false
+		q.Fields = append(q.Fields, field)
 	}
 	return q
 }
@@ -76,8 +75,8 @@ func (g *gateway) testPolicy(v *layout.Visit, in url.Values) (layout.Result, err
 		return layout.Result{}, problemOfTest(err)
 	}
 	var edited []Tested
-	if text := in.Get("json"); stored != nil && text != "" {
-		next, wrong := parsePolicy(text)
+	if text := in.Get("rules"); stored != nil && text != "" {
+		next, _, wrong := g.parsePolicy(text)
 		if wrong != nil {
 			return layout.Result{}, wrong
 		}
@@ -87,7 +86,7 @@ func (g *gateway) testPolicy(v *layout.Visit, in url.Values) (layout.Result, err
 			}
 		}
 	}
-	q := askCases(p, in.Get("cases"))
+	q := g.askCases(p, in.Get("cases"))
 	q.Parts = []web.ConsolePart{testedPart(now, edited)}
 	return layout.Result{Ask: &q}, nil
 }

@@ -50,7 +50,7 @@ func (b *Block) write(to *strings.Builder) {
 			if i > 0 {
 				to.WriteByte(' ')
 			}
-			to.WriteString(client.Quote(w))
+			to.WriteString(caddyfileutil.Quote(w))
 		}
 	}
 	line("", b.Head)

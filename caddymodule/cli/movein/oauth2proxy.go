@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
+	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 )
 
 // membersGroup stands for those who may pass where the old system named addresses.
@@ -183,7 +184,7 @@ func (m *proxyMove) site() {
 		protect = append(protect, append([]string{"public"}, public...))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s {\n\tprotect {\n", client.Quote(host))
+	fmt.Fprintf(&b, "%s {\n\tprotect {\n", caddyfileutil.Quote(host))
 	for _, line := range protect {
 		b.WriteString("\t\t" + quoted(line) + "\n")
 	}
@@ -207,7 +208,7 @@ func (m *proxyMove) site() {
 func quoted(words []string) string {
 	out := make([]string, len(words))
 	for i, w := range words {
-		out[i] = client.Quote(w)
+		out[i] = caddyfileutil.Quote(w)
 	}
 	return strings.Join(out, " ")
 }

@@ -3,6 +3,7 @@ package caddyfileutil
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -50,4 +51,23 @@ func (c *Count) UnmarshalJSON(b []byte) error {
 	}
 	*c = Count(n.String())
 	return nil
+}
+
+// Quote returns a word as the Caddyfile has it: within quotation marks where it would be read as something else.
+// Ends of lines become blanks.
+func Quote(word string) string {
+	word = strings.Join(strings.FieldsFunc(word, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
+	plain := word != "" && word != "{" && word != "}" && !strings.HasPrefix(word, "#") && !strings.HasPrefix(word, "<<") &&
+		!strings.HasSuffix(word, "{") &&
+		!strings.ContainsAny(word, " \t\"`\\")
+	if plain {
+		return word
+	}
+	if strings.Contains(word, `\`) && !strings.Contains(word, "`") {
+		return "`" + word + "`" // within quotation marks \ stands for nothing but itself and \"
+	}
+	if strings.HasSuffix(word, `\`) {
+		word += " "
+	}
+	return `"` + strings.ReplaceAll(word, `"`, `\"`) + `"`
 }
