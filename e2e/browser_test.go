@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/storage"
 	"github.com/chromedp/chromedp"
 )
@@ -132,6 +133,7 @@ func (s *server) browseWith(t *testing.T, more ...chromedp.ExecAllocatorOption) 
 	})
 	b := &tab{t, s, ctx}
 	b.watch()
+	b.begins(asksFirst)
 	return b
 }
 
@@ -164,7 +166,17 @@ func (b *tab) tab(how ...chromedp.ContextOption) *tab {
 		cancel()
 	})
 	other.watch()
+	other.begins(asksFirst)
 	return other
+}
+
+// asksFirst keeps a browser from making passkeys without a question, so a sign-in leads where it is to lead at once.
+const asksFirst = `if (window.PublicKeyCredential) PublicKeyCredential.getClientCapabilities = undefined`
+
+// begins runs a script at the beginning of each page.
+func (b *tab) begins(script string) {
+	b.t.Helper()
+	call(b, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: script})
 }
 
 // keep saves a picture of the tab if its test has failed.

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/webauthn"
 	"github.com/chromedp/chromedp"
 )
@@ -122,6 +121,7 @@ func (b *tab) passkeys(id webauthn.AuthenticatorID) []*webauthn.Credential {
 
 // byItself lets the pages have a passkey without a question, which Debian's Chromium makes with a Google account alone.
 const byItself = `{
+	PublicKeyCredential.getClientCapabilities = async () => ({conditionalCreate: true});
 	const create = navigator.credentials.create.bind(navigator.credentials);
 	navigator.credentials.create = options => {
 		if (options.mediation !== "conditional") throw new Error("not asked without a question");
@@ -138,7 +138,7 @@ func TestPasskeyWithoutAQuestion(t *testing.T) {
 	b := s.browse(t)
 	device := b.authenticator()
 	b.present(device, false)
-	call(b, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: byItself})
+	b.begins(byItself)
 	b.open(s.Issuer + "/account/security")
 	b.until(`document.querySelector("input[name=upgrade]").value === "yes"`)
 	b.present(device, true)
