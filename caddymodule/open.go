@@ -24,6 +24,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/outbound"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -58,6 +59,7 @@ func (a *App) open() (*instance, error) {
 	b.inst.core.Recorder.Store(b.events)
 	contact := shared.TellContact(b.inst.tellContact)
 	b.inst.core.Contact.Store(&contact)
+	b.inst.core.Robots.Fetch(outbound.New(false, b.allow...))
 	b.inst.work(a)
 	return b.inst, nil
 }

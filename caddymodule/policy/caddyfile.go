@@ -86,7 +86,7 @@ func readRule(d *caddyfile.Dispenser, into *[]*Rule, block *reference.Block) err
 	match := MatcherTokens{}
 	known := caddyfileutil.Subdirectives{
 		"name":  caddyfileutil.Value(&r.Name, checkName),
-		"match": match.Read,
+		"match": r.readMatch(match),
 		"need":  r.Need.ReadLine,
 		"when":  r.readWhen,
 	}
@@ -153,6 +153,7 @@ func (n *Need) ReadLine(d *caddyfile.Dispenser) error {
 		"provider":  caddyfileutil.Values(&n.Providers, nil),
 
 		"device_bound": caddyfileutil.Flag(&n.DeviceBound),
+		"agent":        caddyfileutil.Values(&n.Agents, checkAgent),
 	}
 	words := slices.Sorted(maps.Keys(read))
 	if !d.NextArg() {

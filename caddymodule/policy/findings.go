@@ -89,7 +89,8 @@ func (p *Policy) hiding(i int) (by *Rule, how string) {
 
 // covers reports whether a rule is about every request and every time that another one is about.
 func (r *Rule) covers(other *Rule) bool {
-	return (len(r.When) == 0 || slices.Equal(r.When, other.When)) && (r.raw == "" || r.raw == other.raw)
+	return (len(r.When) == 0 || slices.Equal(r.When, other.When)) && (r.raw == "" || r.raw == other.raw) &&
+		(!r.Robot || other.Robot) && (len(r.Agents) == 0 || slices.Equal(r.Agents, other.Agents))
 }
 
 // sameNeed reports whether two rules ask the same of the caller.

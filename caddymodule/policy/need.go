@@ -33,6 +33,8 @@ type Need struct {
 	Providers []string `json:"providers,omitempty"`
 	// Whether the session at the site must be bound to the device of the browser. No token and no app password is.
 	DeviceBound bool `json:"device_bound,omitempty"`
+	// The robots, at least one, by the domains of the keys that sign their requests. They need no sign-in.
+	Agents []string `json:"agents,omitempty"`
 
 	level     int
 	assurance int
@@ -54,6 +56,12 @@ func (n *Need) SetUp(res *caddyfileutil.Resolver) {
 	n.Persons = res.List("person", n.Persons, nil)
 	n.Clients = res.List("client", n.Clients, nil)
 	n.Providers = res.List("provider", n.Providers, nil)
+	n.Agents = res.List("agent", n.Agents, checkAgent)
+	if others := *n; len(n.Agents) > 0 {
+		if others.Agents = nil; !others.IsEmpty() {
+			res.Fail("agent: a robot has no sign-in, no groups and no scopes: ask for nothing else beside it")
+		}
+	}
 	n.level = res.Count("level", n.Level, caddyfileutil.CheckLevel)
 	n.assurance = res.Count("assurance", n.Assurance, caddyfileutil.CheckLevel)
 	n.maxAge = res.Duration("max_age", n.MaxAge)
@@ -78,7 +86,7 @@ func (n *Need) OldestSignIn() time.Duration { return n.maxAge }
 
 // IsEmpty reports whether nothing is asked.
 func (n *Need) IsEmpty() bool {
-	return len(n.Groups)+len(n.Scopes)+len(n.Claims)+len(n.Persons)+len(n.Clients)+len(n.Providers) == 0 && n.Level == "" &&
+	return len(n.Groups)+len(n.Scopes)+len(n.Claims)+len(n.Persons)+len(n.Clients)+len(n.Providers)+len(n.Agents) == 0 && n.Level == "" &&
 		n.Assurance == "" && n.MaxAge == "" && !n.DeviceBound
 }
 
@@ -92,6 +100,8 @@ type Facts struct {
 	Unnamed bool
 	// Demands is the authentication level that a scope needs, and the identity assurance level. nil: no scope needs any.
 	Demands func(scope string) (level, assurance int)
+
+	agent string // the domain of the robot that has signed the request. Empty: none has
 }
 
 func (f Facts) signedIn() bool { return f.Who != nil && f.Who.Active }
@@ -114,6 +124,10 @@ func (n *Need) Levels(who Facts) (level, assurance int) {
 func (n *Need) Judge(who Facts) Outcome {
 	level, assurance := n.Levels(who)
 	switch {
+	case isAgent(n.Agents, who.agent):
+		return Allowed
+	case len(n.Agents) > 0:
+		return Denied
 	case !who.signedIn():
 		return SignIn
 	case !n.lasting(who):

@@ -36,6 +36,10 @@ type Rule struct {
 	Name string `json:"name,omitempty"`
 	// The requests that it is about. A path is compared in its canonical form. Default: all.
 	Match caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
+	// The robots whose requests it is about, by the domains of their keys. Default: everyone's.
+	Agents []string `json:"agents,omitempty"`
+	// Whether it is about the requests of robots alone, of any domain. Default: about everyone's.
+	Robot bool `json:"robot,omitempty"`
 	// What it asks of the caller. Default: nothing but a session or a token.
 	Need Need `json:"need,omitzero"`
 	// When it holds, at least one of them: days, hours and a time zone, such as mon-fri 07:00-19:00 Europe/Amsterdam.
@@ -89,7 +93,7 @@ var errDenyAll = errors.New("deny: this rule refuses everybody everything: name 
 
 // everything reports whether a rule has no part that could fail to fit.
 func (r *Rule) everything() bool {
-	return (len(r.Match) == 0 && r.raw == "" || r.matchesAll()) && r.Need.IsEmpty() && len(r.When) == 0
+	return (len(r.Match) == 0 && r.raw == "" || r.matchesAll()) && r.Need.IsEmpty() && len(r.When) == 0 && !r.asksRobots()
 }
 
 // rules are all rules, in the order in which they are asked.
@@ -130,6 +134,7 @@ func (r *Rule) provision(ctx caddy.Context, res *caddyfileutil.Resolver) error {
 		}
 	}
 	before := res.ProblemCount()
+	r.Agents = res.List("match agent", r.Agents, checkAgent)
 	if r.Need.SetUp(res); res.ProblemCount() > before {
 		return res.Err()
 	}
@@ -177,10 +182,13 @@ func (p *Policy) Empty() bool { return len(p.Allow)+len(p.Deny) == 0 }
 type Selection struct {
 	deny, allow []*Rule
 	closed      bool // there are allow rules, so one must fit
+	agent       string
 }
 
-// Select returns the rules that concern a request. An error of a matcher is no verdict: the caller must refuse.
-func (p *Policy) Select(r *http.Request) (s Selection, err error) {
+// Select returns the rules that concern a request. agent returns the domain of the robot that has signed it, "" for
+// none; it is called at most once, and only if a rule asks. An error of a matcher is no verdict: the caller must
+// refuse.
+func (p *Policy) Select(r *http.Request, agent func() string) (s Selection, err error) {
 	path := ""
 	if simplePath(r.URL.Path) {
 		path = strings.ToLower(r.URL.Path)
@@ -189,8 +197,16 @@ func (p *Policy) Select(r *http.Request) (s Selection, err error) {
 	if s.deny, err = selectRules(p.Deny, r, path); err == nil {
 		s.allow, err = selectRules(p.Allow, r, path)
 	}
+	if asks := (*Rule).asksRobots; err == nil && (slices.ContainsFunc(s.deny, asks) || slices.ContainsFunc(s.allow, asks)) {
+		s.agent = agent()
+		others := func(rule *Rule) bool { return !rule.isAbout(s.agent) }
+		s.deny, s.allow = slices.DeleteFunc(s.deny, others), slices.DeleteFunc(s.allow, others)
+	}
 	return s, err
 }
+
+// Agent returns the domain of the robot that has signed the request. "": none, or no rule asks.
+func (s Selection) Agent() string { return s.agent }
 
 // selectRules returns the rules that concern a request. path is its path in lower case. "": it must be read by the
 // matchers alone.
@@ -242,6 +258,7 @@ type Decision struct {
 
 // Judge decides for a caller.
 func (s Selection) Judge(who Facts) Decision {
+	who.agent = s.agent
 	for _, rule := range s.deny {
 		if rule.open(who.Now) && rule.refuses(who) {
 			return Decision{Outcome: Denied, Rule: rule}

@@ -49,7 +49,7 @@ func (p *Policy) judge(t testing.TB, request string, who Facts) Decision {
 	method, path, _ := strings.Cut(request, " ")
 	r := httptest.NewRequest(method, path, nil)
 	w := httptest.NewRecorder()
-	s, err := p.Select(caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, new(caddyhttp.Server)))
+	s, err := p.Select(caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, new(caddyhttp.Server)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,7 +377,7 @@ func FuzzPrefixes(f *testing.F) {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.URL.Path = path
 		r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), httptest.NewRecorder(), new(caddyhttp.Server))
-		got, err := p.Select(r)
+		got, err := p.Select(r, nil)
 		want, wantErr := selectRules(p.Allow, r, "")
 		if (err == nil) != (wantErr == nil) || err == nil && !slices.Equal(got.allow, want) {
 			t.Errorf("%q: %d rules fit, and %d by their matchers alone, %v, %v", path, len(got.allow), len(want), err, wantErr)
@@ -397,7 +397,7 @@ func BenchmarkPolicy(b *testing.B) {
 	who := somebody(1, "staff")
 	b.ReportAllocs()
 	for b.Loop() {
-		s, err := p.Select(r)
+		s, err := p.Select(r, nil)
 		if err != nil || s.Judge(who).Outcome != Allowed {
 			b.Fatal("not allowed", err)
 		}

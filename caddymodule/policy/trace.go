@@ -38,6 +38,7 @@ var fits = map[Outcome]string{
 // Trace says how each rule stands to a request of which it has selected the rules, and which has decided. selected
 // reports whether the rules were asked at all.
 func (p *Policy) Trace(s Selection, selected bool, d Decision, who Facts) (out []Line) {
+	who.agent = s.agent
 	for i, rule := range p.rules() {
 		line := Line{Kind: "deny", Rule: rule.Label(), Place: rule.Place, Decides: d.Rule == rule}
 		chosen := s.deny

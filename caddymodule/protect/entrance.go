@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
+	"github.com/gatehouse-id/gatehouse/internal/botauth"
 	"github.com/gatehouse-id/gatehouse/internal/calllog"
 	"github.com/gatehouse-id/gatehouse/internal/decisionlog"
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
@@ -28,6 +29,7 @@ type Entrance struct {
 	Admit     func(*http.Request) bool // whether a stranger may begin one more sign-in; nil: always
 	// DeviceBound says that new sessions are bound to devices unless a site says otherwise.
 	DeviceBound bool
+	Robots      *botauth.Verifier      // nil: no one is a robot
 	HasRules    func(text string) bool // whether a site has these rules, see App.RegisterRules; nil: that is not known
 	Leave       func()
 

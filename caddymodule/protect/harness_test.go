@@ -36,6 +36,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/servertest/caddytest"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/botauth"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/dbsc"
 	"github.com/gatehouse-id/gatehouse/internal/limit"
@@ -74,6 +75,8 @@ type fakeAuthority struct {
 	store    *badgerstore.Store // tells open requests of changes; nil: they are looked at again every few milliseconds
 	hasRules func(string) bool
 	limits   *limit.Counters
+	robots   *botauth.Verifier
+	robot    string // the domain of the robot of robots.localhost and robots.test
 	shelf    *shelf // with store
 }
 
@@ -480,7 +483,7 @@ func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
 		admit := func(*http.Request) bool { f.mu.Lock(); defer f.mu.Unlock(); return !f.closed }
 		return Entrance{
 			Authority: f, Parked: f.parked, Access: f.grants(), Policies: f.policies(), Pages: pages, Counter: f.counter,
-			Admit: admit, HasRules: f.hasRules, Limits: f.limits, Leave: func() {}, Assertions: f.assertions, Proofs: f.proofs,
+			Admit: admit, HasRules: f.hasRules, Limits: f.limits, Robots: f.robots, Leave: func() {}, Assertions: f.assertions, Proofs: f.proofs,
 		}, nil
 	}
 	p.origin = func(r *http.Request) audit.Origin {
@@ -566,10 +569,14 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 		"rules.test":        rulesOfSite,
 		"later.test":        `"policies":["later","office"],"public":["/open"]`,
 		"rules.localhost":   rulesOfSite + `,"login":true,"origins":["` + g.origin("rules.localhost") + `"]`,
-		"need.test":         `"need":{"claims":[{"name":"name","values":["Demo Pérson"]}],"level":"2"}`,
-		"known.localhost":   `"login":true,"need":{"assurance":"2"},"headers":[{"name":"X-Assurance","claim":"identity_assurance_level"}],"origins":["` + g.origin("known.localhost") + `"]`,
-		"strong.localhost":  `"login":true,"need":{"scopes":["write","strong"]},"origins":["` + g.origin("strong.localhost") + `"]`,
-		"scoped.localhost":  `"login":true,"scopes":["assured"],"origins":["` + g.origin("scoped.localhost") + `"]`,
+		"robots.test":       fmt.Sprintf(rulesOfRobots, cmp.Or(g.fake.robot, "bot.example")),
+		"robots.localhost": fmt.Sprintf(rulesOfRobots, cmp.Or(g.fake.robot, "bot.example")) + `,"login":true,"origins":["` +
+			g.origin("robots.localhost") + `"]`,
+		"norobots.test":    fmt.Sprintf(rulesOfRobots, cmp.Or(g.fake.robot, "bot.example")) + `,"groups":["staff"]`,
+		"need.test":        `"need":{"claims":[{"name":"name","values":["Demo Pérson"]}],"level":"2"}`,
+		"known.localhost":  `"login":true,"need":{"assurance":"2"},"headers":[{"name":"X-Assurance","claim":"identity_assurance_level"}],"origins":["` + g.origin("known.localhost") + `"]`,
+		"strong.localhost": `"login":true,"need":{"scopes":["write","strong"]},"origins":["` + g.origin("strong.localhost") + `"]`,
+		"scoped.localhost": `"login":true,"scopes":["assured"],"origins":["` + g.origin("scoped.localhost") + `"]`,
 		"dav.localhost": `"scopes":["a"],"audience":["https://aud.test"],"accept":["app_passwords"],"public":["/public/*"],"sites":["` +
 			g.origin("dav.localhost") + `"]`,
 		"code.localhost":   `"login":true,"accept":["app_passwords"],"origins":["` + g.origin("code.localhost") + `"]`,
@@ -581,9 +588,10 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 		"byrule.localhost": `"login":true,"clients":[],"rules":{"allow":[{"need":{"groups":["staff"]}},{"need":{"clients":["shop"]}}]},"origins":["` + g.origin("byrule.localhost") + `"]`,
 		"limit.test": `"groups":["staff"],"public":["/public/*"],"sites":["http://limit.test"],"rate_limits":{"limits":[{"rate":"20/h","per":"ip"},` +
 			`{"rate":"3/h","per":"client"},{"rate":"1/h","per":"person","match":[{"method":["POST"]}]}]}`,
-		"quota.test":         `"sites":["http://quota.test"],"rate_limits":{"quotas":[{"rate":"2/month","per":"person"}],"limits":[{"rate":"100/s","per":"site"}]}`,
-		"plan.test":          `"sites":["http://plan.test"],"rate_limits":{"plan":true}`,
-		"limit.localhost":    `"login":true,"rate_limits":{"limits":[{"rate":"2/h","per":"session"},{"rate":"100/h","per":"ip"}]},"origins":["` + g.origin("limit.localhost") + `"]`,
+		"quota.test": `"sites":["http://quota.test"],"rate_limits":{"quotas":[{"rate":"2/month","per":"person"}],"limits":[{"rate":"100/s","per":"site"}]}`,
+		"plan.test":  `"sites":["http://plan.test"],"rate_limits":{"plan":true}`,
+		"limit.localhost": `"login":true,"rate_limits":{"limits":[{"rate":"2/h","per":"session"},{"rate":"100/h","per":"ip"}]},"origins":["` +
+			g.origin("limit.localhost") + `"]`,
 		"method.test":        `"rules":{"deny":[{"match":[{"method":["DELETE"]}]}]}`,
 		"query.test":         `"rules":{"deny":[{"match":[{"query":{"debug":["*"]}}]}]}`,
 		"host.test":          `"rules":{"deny":[{"match":[{"not":[{"host":["host.test"]}]}]}]}`,

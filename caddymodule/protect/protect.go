@@ -600,7 +600,10 @@ func (p *Protect) judge(g *requestState, rec *credentials) (passed bool) {
 	}
 	if c.token == "" {
 		v, d := p.decide(g.rules, nil, c.site != nil)
-		if g.decision = d; v == inactive && !wrong {
+		if g.decision = d; v == allowed {
+			return p.passRobot(g, rec, began)
+		}
+		if v == inactive && !wrong {
 			v = noCredentials
 		}
 		return p.turnAway(g, rec, in.Authority, v)
@@ -617,6 +620,10 @@ func (p *Protect) judge(g *requestState, rec *credentials) (passed bool) {
 		return p.writeRefusal(g, *bad)
 	}
 	v, d := p.decide(g.rules, who, c.site != nil)
+	if v == allowed && !who.Active {
+		g.decision = d
+		return p.passRobot(g, rec, began)
+	}
 	if v == allowed {
 		if p.limitCaller(g, who, c.token) {
 			return false

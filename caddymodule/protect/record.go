@@ -31,17 +31,23 @@ func (p *Protect) recordCall(g *requestState) {
 	}
 	from := p.origin(g.r)
 	rec := &recording{log: g.entrance.Calls, call: calllog.Call{
-		At: p.now(), Site: askedAt(g), Method: g.r.Method, Path: original(g.r).Path, Verdict: string(Allow), ClientID: g.who.ClientID,
-		AppPassword: g.who.AppPassword, SessionID: g.who.SessionID, IP: from.ClientIP, UserAgent: from.UserAgent,
-		Chained: how == policy.AuditEvents,
+		At: p.now(), Site: askedAt(g), Method: g.r.Method, Path: original(g.r).Path, Verdict: string(Allow), IP: from.ClientIP,
+		UserAgent: from.UserAgent,
+		Chained:   how == policy.AuditEvents,
 	}}
+	if g.who == nil {
+		rec.call.ClientID = g.rules.Agent()
+	} else {
+		rec.call.ClientID, rec.call.AppPassword, rec.call.SessionID = g.who.ClientID, g.who.AppPassword, g.who.SessionID
+	}
 	switch {
 	case g.credential.granted:
 		rec.call.Verdict = "granted"
 	case rule != nil:
 		rec.call.Rule = rule.Label()
 	}
-	if who := g.who.Person; who != nil {
+	if g.who != nil && g.who.Person != nil {
+		who := g.who.Person
 		rec.call.PersonID, rec.call.Username, rec.call.Partition = who.ID, who.Username, who.Partition
 	}
 	if g.r.Body != nil && g.r.Body != http.NoBody {

@@ -22,6 +22,9 @@ func (p *Protect) loadRules(ctx caddy.Context, use usePolicy) error {
 	if p.Need.SetUp(res); res.Err() != nil {
 		return fmt.Errorf("protect: need: %w", res.Err())
 	}
+	if len(p.Need.Agents) > 0 {
+		return caddyfileutil.AtPlace(p.Places.Of("protect: need"), errSiteAgent)
+	}
 	if err := p.Rules.Provision(ctx, "protect", res); err != nil {
 		return err
 	}
@@ -119,6 +122,8 @@ func (p *Protect) decideBy(need *policy.Need, rules policy.Selection, who *token
 		return unnamed, policy.Decision{}
 	case d.Outcome == policy.Denied:
 		return noRule, d
+	case v == inactive && d.Outcome == policy.Allowed && p.admitsRobots(need): // of a robot
+		return allowed, d
 	case v == inactive:
 		return v, policy.Decision{}
 	case d.Outcome == policy.Allowed:
@@ -137,7 +142,7 @@ func (p *Protect) selectRules(g *requestState, r *http.Request) (err error) {
 		return nil
 	}
 	g.selected = true
-	g.rules, err = g.ruling.rules.Select(r)
+	g.rules, err = g.ruling.rules.Select(r, func() string { return p.robot(g, g.ruling.rules) })
 	return err
 }
 

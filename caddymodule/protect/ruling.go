@@ -187,7 +187,7 @@ func (g *requestState) rulesBy(book *policy.Book) (_ policy.Selection, ok bool) 
 	case now.missing != "", readable(g.came.r, now.asks) != nil:
 		return g.rules, false
 	}
-	chosen, err := now.rules.Select(g.came.request())
+	chosen, err := now.rules.Select(g.came.request(), func() string { return g.rules.Agent() })
 	if err != nil {
 		return g.rules, false
 	}

@@ -90,7 +90,7 @@ func (s *Shadow) choose(g *requestState) (out policy.Selection, err error) {
 			return out, missing(now.missing).cause
 		}
 	}
-	return now.rules.Select(g.r)
+	return now.rules.Select(g.r, func() string { return g.protect.robot(g, now.rules) })
 }
 
 // compare decides by the shadow rules and counts, keeps and tells what differs.

@@ -45,6 +45,7 @@ type requestState struct {
 	webSocket  bool                 // and may, for this
 	counted    *ratelimits.Counted  // how often its sender has come. nil: nothing is limited here
 	recording  *recording           // nil: it is not recorded
+	agent      *string              // the domain of the robot that has signed it, "" for none. nil: that is not known
 
 	asked    bool // whether the next two are known
 	entrance Entrance

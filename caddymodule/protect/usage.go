@@ -38,7 +38,7 @@ func (p *Protect) countPass(g *requestState, at time.Time) {
 	if c.passes != nil {
 		c.passes.Inc()
 	}
-	if c.usage == nil || g.who.ClientID == "" {
+	if c.usage == nil || g.who == nil || g.who.ClientID == "" {
 		return
 	}
 	if h, ok := caddyhttp.GetVar(g.r.Context(), holderVar).(*holder); ok {

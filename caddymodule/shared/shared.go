@@ -23,6 +23,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/metrics"
 	"github.com/gatehouse-id/gatehouse/identity/personindex"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/botauth"
 	"github.com/gatehouse-id/gatehouse/internal/calllog"
 	"github.com/gatehouse-id/gatehouse/internal/cluster"
 	"github.com/gatehouse-id/gatehouse/internal/decisionlog"
@@ -57,7 +58,8 @@ type OpenStore struct {
 	Limits  *limit.Counters
 	Calls   *calllog.Log
 	Usage   *usage.Counter
-	Shared  bool // several processes can use the store
+	Robots  *botauth.Verifier // remembers the signatures that count once
+	Shared  bool              // several processes can use the store
 	log     *zap.Logger
 
 	Recorder atomic.Pointer[audit.Recorder] // of the newest configuration; nil: none has started yet
@@ -101,6 +103,7 @@ func newOpenStore(store storage.Store, node *cluster.Node, options string, log *
 	o.Calls = calllog.New(store, nil, log.Named("calls"))
 	o.Calls.Recorder, o.Calls.Lane = o.Recorder.Load, node.Lane
 	o.Metrics.Calls = o.Calls.Stats
+	o.Robots = botauth.New(time.Now)
 	o.Usage = usage.New(store, nil, log.Named("usage"))
 	o.Metrics.Unkept = o.Refused.Lost
 	o.Metrics.Sites = stats.NewBuffer(store, nil, rand.Reader, log.Named("statistics"))

@@ -22,6 +22,7 @@ var dependencies = map[string]string{
 	"github.com/envoyproxy/go-control-plane/envoy":  "messages of Envoy's external authorization",
 	"google.golang.org/genproto/googleapis/rpc":     "the status in them",
 	"google.golang.org/grpc":                        "Envoy's external authorization",
+	"github.com/dunglas/httpsfv":                    "structured fields of signed requests",
 	"github.com/emersion/go-smtp":                   "mail servers of tests",
 	"github.com/fxamacker/cbor/v2":                  "encoding of records",
 	"github.com/go-jose/go-jose/v4":                 "JWS, JWE, JWK",

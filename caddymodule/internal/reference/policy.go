@@ -25,14 +25,14 @@ var (
 	ruleMatch = Option{
 		Word: "match", Arguments: "<matcher> …", Repeats: true, Default: "every request",
 		Example: "match path /admin/*\nmatch method POST DELETE",
-		Text:    "The requests that the rule is about, by any [matcher of Caddy](https://caddyserver.com/docs/caddyfile/matchers#standard-matchers). Several lines must all match; of one matcher on several lines, they add up as in a named matcher.",
+		Text:    "The requests that the rule is about, by any [matcher of Caddy](https://caddyserver.com/docs/caddyfile/matchers#standard-matchers). Several lines must all match; of one matcher on several lines, they add up as in a named matcher. Two more matchers are Gatehouse's own: `agent <domain>…` for requests that a [robot](robots.md) of the domain has signed, and `robot` for those of any robot.",
 	}
 	ruleNeed = Option{
-		Word: "need", Arguments: "groups|scopes|person|client|provider|level|assurance|max_age|device_bound|claim [<value>…]", Repeats: true,
+		Word: "need", Arguments: "groups|scopes|person|client|provider|level|assurance|max_age|device_bound|agent|claim [<value>…]", Repeats: true,
 		Default: "a signed-in person, or a token",
 		Example: "need groups admins auditors\nneed level 3\nneed assurance 2\nneed claim department finance",
 		Text: "What is asked of the caller, all of it: one of `groups`, all `scopes` (a browser session has them once it has the levels that they need), one of the `person`s by username or id, one of the `client`s, one of the `provider`s of the sign-in, " +
-			"a least `level`, a least [identity `assurance` level](decisions/events.md#identity-assurance), a `max_age` of the sign-in, a session that is [bound to the device](device-bound-sessions.md) of the browser (`device_bound`, without a value), a `claim` with one of the values. A client with a token of its own has no groups, no levels and no sign-in.",
+			"a least `level`, a least [identity `assurance` level](decisions/events.md#identity-assurance), a `max_age` of the sign-in, a session that is [bound to the device](device-bound-sessions.md) of the browser (`device_bound`, without a value), a `claim` with one of the values. A client with a token of its own has no groups, no levels and no sign-in. In a rule, `agent <domain>…` lets a [robot](robots.md) pass that has signed the request, without a sign-in; it stands alone.",
 	}
 	ruleWhen = Option{
 		Word: "when", Arguments: "[<days>] <from>-<to> <zone>", Repeats: true, Default: "always",

@@ -1,0 +1,152 @@
+// Package botauth knows robots by their signatures: a request that is signed (RFC 9421) by a key in the directory of
+// the robot's domain is from that robot. It is the profile Web Bot Auth, draft-meunier-webbotauth-httpsig-protocol-00
+// and draft-meunier-http-message-signatures-directory-05. A User-Agent is no identity and counts for nothing.
+package botauth
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+)
+
+const (
+	tag = "web-bot-auth"
+	// maxLife bounds how long a signature can be valid, skew the difference of the clocks.
+	maxLife = 24 * time.Hour
+	skew    = 30 * time.Second
+	// maxUsed bounds the signatures that are remembered because they count once.
+	maxUsed = 1 << 16
+)
+
+// Errors of Agent. Others say what is wrong with a signature.
+var (
+	ErrUnsigned = errors.New("the request is not signed by a robot")
+	errReplayed = errors.New("the signature has been used before")
+	errFull     = errors.New("too many signatures of robots are valid at the same time")
+	errTime     = errors.New("the signature has ended, is not valid yet, or is valid for more than a day")
+	errCovers   = errors.New("the signature does not cover the host and the Signature-Agent of the request")
+	errAgent    = errors.New("the Signature-Agent of the request is not the https address of a host")
+	errUnwanted = errors.New("no rule names the domain of the robot")
+)
+
+// Verifier verifies robots. It is safe for concurrent use.
+type Verifier struct {
+	directories
+	now func() time.Time
+
+	mu   sync.Mutex
+	used map[[sha256.Size]byte]time.Time // when they end
+}
+
+// New returns a verifier, which knows no robot until Fetch is called.
+func New(now func() time.Time) *Verifier {
+	return &Verifier{
+		directories: directories{now: now, known: map[string]*directory{}, running: map[string]chan struct{}{}, callers: map[string]int{}},
+		now:         now, used: map[[sha256.Size]byte]time.Time{},
+	}
+}
+
+// Fetch sets the client that fetches directories. It must refuse addresses that are not public.
+func (v *Verifier) Fetch(client *http.Client) { v.client.Store(client) }
+
+// Agent returns the domain of the robot that has signed a request, such as bot.example. The request must be as it was
+// received. from is the address of the client, which bounds what it can have fetched. wanted reports whether the robots
+// of a domain are of interest; the directories of others are not fetched. A signature counts once.
+func (v *Verifier) Agent(ctx context.Context, r *http.Request, from string, wanted func(domain string) bool) (domain string, err error) {
+	if len(r.Header["Signature-Input"]) == 0 || len(r.Header["Signature-Agent"]) == 0 {
+		return "", ErrUnsigned
+	}
+	list, err := signaturesOf(r, tag)
+	if err != nil {
+		return "", err
+	}
+	err = ErrUnsigned
+	for i := range list {
+		if domain, err = v.check(ctx, r, &list[i], from, wanted); err == nil {
+			return domain, nil
+		}
+	}
+	return "", err
+}
+
+func (v *Verifier) check(ctx context.Context, r *http.Request, s *signature, from string, wanted func(string) bool) (string, error) {
+	domain, member, err := agentOf(r, s)
+	if err != nil {
+		return "", err
+	}
+	if !s.covers("@authority", "") && !s.covers("@target-uri", "") || !s.covers("signature-agent", member) {
+		return "", errCovers
+	}
+	p, now := s.covered.Params, v.now()
+	created, hasCreated := seconds(p, "created")
+	expires, hasExpires := seconds(p, "expires")
+	if !hasCreated || !hasExpires || created.After(now.Add(skew)) || !expires.After(now) || expires.Sub(created) > maxLife {
+		return "", errTime
+	}
+	if !wanted(domain) {
+		return "", errUnwanted
+	}
+	base, err := s.base(r)
+	if err != nil {
+		return "", err
+	}
+	key, err := v.key(ctx, domain, text(p, "keyid"), from)
+	if err != nil {
+		return "", err
+	}
+	if err := verify(key, text(p, "alg"), base, s.value); err != nil {
+		return "", err
+	}
+	return domain, v.spend(base, expires, now)
+}
+
+// spend remembers a signature until its end. The base stands for it, since some algorithms sign one base in many ways.
+func (v *Verifier) spend(base string, ends, now time.Time) error {
+	id := sha256.Sum256([]byte(base))
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if _, ok := v.used[id]; ok {
+		return errReplayed
+	}
+	if len(v.used) >= maxUsed {
+		for other, end := range v.used {
+			if !end.After(now) {
+				delete(v.used, other)
+			}
+		}
+		if len(v.used) >= maxUsed {
+			return errFull
+		}
+	}
+	v.used[id] = ends
+	return nil
+}
+
+// agentOf returns the domain in the Signature-Agent of a request, and the member of the dictionary that has it. An
+// earlier draft had one text in place of a dictionary.
+func agentOf(r *http.Request, s *signature) (domain, member string, err error) {
+	values := r.Header["Signature-Agent"]
+	var item httpsfv.Item
+	if dict, err := httpsfv.UnmarshalDictionary(values); err == nil {
+		m, ok := dict.Get(s.label)
+		if item, ok = m.(httpsfv.Item); !ok {
+			return "", "", errAgent
+		}
+		member = s.label
+	} else if item, err = httpsfv.UnmarshalItem(values); err != nil {
+		return "", "", errAgent
+	}
+	address, _ := item.Value.(string)
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "" {
+		return "", "", errAgent
+	}
+	return strings.ToLower(u.Host), member, nil
+}
