@@ -299,3 +299,27 @@ func TestPlansOfStoredClients(t *testing.T) {
 	s.MustLoad()
 	s.WantFinding("client made: there is no plan gold")
 }
+
+// TestShadowLimits: a limit that is tried refuses no one, counts for itself, and who would have had to wait is listed.
+func TestShadowLimits(t *testing.T) {
+	s := servertest.NewServer(t)
+	s.Site = "protect orders.read {\n\t\tlimit 100/h per client\n\t\tshadow {\n\t\t\tlimit 2/h per client {\n\t\t\t\tmatch method GET\n\t\t\t}\n\t\t}\n\t}"
+	s.MustLoad()
+	if n := counts(t, s, s.Token(), 5); n != 5 {
+		t.Errorf("%d of 5 passed: a limit that is tried has refused", n)
+	}
+	s.Enters("nonsense")
+	s.Stop() // which writes the decisions
+	s.MustLoad()
+	out := s.Run("", "policy", "diff", "--since", "1h")
+	for _, want := range []string{"2/h per client", "wait", "reports"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("policy diff lacks %q:\n%s", want, out)
+		}
+	}
+	s.Run("", "policy", "diff", "--since", "1h", "--json")
+	if out := s.Run("", "explain", "--token", s.Token(), "--url", "http://"+s.API+"/"); !strings.Contains(out, "99 left") &&
+		!strings.Contains(out, "limit 100/h per client: 9") || strings.Contains(out, "2/h") {
+		t.Errorf("explain = %s, want the limit that holds alone", out)
+	}
+}

@@ -46,6 +46,7 @@ var faults = []fault{
 	{"F20", "mail server down", false, mailDown},
 	{"F21", "breach service down", false, breachDown},
 	{"F22", "proofs of a key after kill -9", false, proofsAfterKill},
+	{"F23", "quotas after kill -9", false, quotaAfterKill},
 	{"IM", "imports killed", false, importKilled},
 	{"F40", "malformed input, broken handlers", false, malformed},
 	{"N", "two nodes, each harm a few times", false, nodesInShort},

@@ -389,3 +389,35 @@ func TestAuthZENDecisions(t *testing.T) {
 		}
 	})
 }
+
+// TestAuthZENKnowsLimits: a question about a caller above a limit is answered with no, the limit and the time to wait,
+// and questions count nothing.
+func TestAuthZENKnowsLimits(t *testing.T) {
+	p := newPDP(t)
+	p.Site = "protect {\n\t\tlimit 2/h per client\n\t}"
+	p.MustLoad()
+	token := p.Token()
+	ask := func() (bool, map[string]any) {
+		t.Helper()
+		_, answer := p.ask(t, evaluation, p.question("subject", map[string]any{"type": "client", "id": "reports"}))
+		decision, _ := answer["decision"].(bool)
+		context, _ := answer["context"].(map[string]any)
+		return decision, context
+	}
+	for range 4 {
+		if ok, context := ask(); !ok {
+			t.Fatalf("below the limit = no, %v", context)
+		}
+	}
+	for range 2 {
+		if status := p.Enters(token); status != http.StatusOK {
+			t.Fatalf("a request below the limit = %d", status)
+		}
+	}
+	ok, context := ask()
+	wait, _ := context["retry_after"].(float64)
+	if ok || context["verdict"] != "wait" || context["reason"] != "rate_limited" || context["limit"] != "limit 2/h per client" ||
+		wait < 1790 || wait > 1800 {
+		t.Errorf("above the limit = %t %v, want no, the limit and half an hour", ok, context)
+	}
+}

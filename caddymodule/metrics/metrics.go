@@ -50,6 +50,8 @@ type Metrics struct {
 	Unkept func() int64
 	// Calls counts the recorded calls: written, lost and waiting.
 	Calls func() (written, lost, waiting int64)
+	// Limits returns which share of the keys that limits can remember is in use, by their kind.
+	Limits func() map[string]float64
 
 	events func() audit.Stats             // of the keeper
 	growth func() map[string]audit.Growth // of the keeper
@@ -68,7 +70,7 @@ type statsKeeper interface{ Stats() badgerstore.Stats }
 // databaseStatsKeeper is a store in a database that counts what it does.
 type databaseStatsKeeper interface{ Stats() pgstore.Stats }
 
-// New returns the metrics of a store. Set Unkept and Calls before they are registered.
+// New returns the metrics of a store. Set Unkept, Calls and Limits before they are registered.
 func New(s storage.Store, k *audit.Keeper) *Metrics {
 	m := &Metrics{
 		events: k.Stats, growth: k.Growth,
@@ -182,6 +184,8 @@ var (
 		"Refusals whose references are not kept: more than 100 in a second, or storage failed.", nil, nil)
 	descCalls = prometheus.NewDesc("gatehouse_audited_calls_total",
 		"Calls that a site with audit has let pass: written, or lost because storage was too slow or failed.", []string{"result"}, nil)
+	descLimits = prometheus.NewDesc("gatehouse_limit_fill_ratio",
+		"Share of the addresses, callers and quotas that limits can remember which is in use.", []string{"kind"}, nil)
 	descCallsWaiting = prometheus.NewDesc("gatehouse_audited_calls_waiting", "Calls in memory that are not written yet.", nil, nil)
 	descSealed       = prometheus.NewDesc("gatehouse_events_sealed_total", "Events sealed into the chain.", nil, nil)
 	descCollected    = prometheus.NewDesc("gatehouse_events_collected_total", "Events removed after their retention.", nil, nil)
@@ -212,7 +216,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descUpdates, descCommits, descRecords, descSync, descLastSync, descFree, descReopened, descRetries,
 		descTrips, descHears, descHashed, descQueue, descCertificate, descParty, descBuild, descWaiting, descSessions, descUnkept, descSealed,
-		descCalls, descCallsWaiting,
+		descCalls, descCallsWaiting, descLimits,
 		descCollected, descGrowth, descBytes, descBehind,
 	} {
 		ch <- d
@@ -244,6 +248,9 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(descCalls, prometheus.CounterValue, float64(written), "written")
 	ch <- prometheus.MustNewConstMetric(descCalls, prometheus.CounterValue, float64(lost), "lost")
 	ch <- prometheus.MustNewConstMetric(descCallsWaiting, prometheus.GaugeValue, float64(waiting))
+	for kind, share := range m.Limits() {
+		ch <- prometheus.MustNewConstMetric(descLimits, prometheus.GaugeValue, share, kind)
+	}
 	st := m.events()
 	ch <- prometheus.MustNewConstMetric(descSealed, prometheus.CounterValue, float64(st.Sealed))
 	ch <- prometheus.MustNewConstMetric(descCollected, prometheus.CounterValue, float64(st.Collected))

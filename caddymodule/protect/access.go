@@ -46,24 +46,22 @@ type Access interface {
 // grantable are the verdicts that a grant overrules: never a deny rule, a level or the age of a sign-in.
 var grantable = map[verdict]bool{notInGroup: true, needUnmet: true, noRule: true}
 
-// applyGrant returns the verdict for someone who has a grant, and counts a use of it. Everybody else keeps v.
-func (p *Protect) applyGrant(ctx context.Context, in Entrance, rules policy.Selection, c credential, who *token.Introspection, v verdict,
+// findGrant reports whether a refused person has a grant, and counts no use of it. The verdict is another one if more
+// than the grant is lacking.
+func (p *Protect) findGrant(ctx context.Context, in Entrance, rules policy.Selection, c credential, who *token.Introspection, v verdict,
 	d policy.Decision,
-) (verdict, policy.Decision, error) {
+) (verdict, policy.Decision, bool, error) {
 	if !p.asks || in.Access == nil || c.site == nil || who == nil || who.Person == nil || !grantable[v] {
-		return v, d, nil
+		return v, d, false, nil
 	}
 	ok, _, err := in.Access.Holds(ctx, who.Subject, c.site.origin)
 	if err != nil || !ok {
-		return v, d, err
+		return v, d, false, err
 	}
 	if rest, lacking := p.besideGroups(rules, who); rest != allowed {
-		return rest, lacking, nil
+		return rest, lacking, false, nil
 	}
-	if ok, err = in.Access.Use(ctx, who.Subject, c.site.origin); err != nil || !ok {
-		return v, d, err
-	}
-	return allowed, policy.Decision{}, nil
+	return v, d, true, nil
 }
 
 // pardoned reports whether a grant still lets the request pass that it has let in.

@@ -236,3 +236,28 @@ func TestGrantsOverruleGroupsAlone(t *testing.T) {
 		io.Copy(io.Discard, res.Body) //nolint:errcheck // it ends in any way
 	})
 }
+
+// TestGrantAboveALimit: a request that a limit refuses costs no use of a grant, and one that a grant lets in counts
+// once.
+func TestGrantAboveALimit(t *testing.T) {
+	g := startGateway(t)
+	const host = "asklimit.localhost"
+	guest := person(2, "guests")
+	c := "Cookie: " + g.session(t, host, guest)
+	g.refused(t, g.open(t, host, "/", c), http.StatusForbidden) // costs nothing
+	g.access.set(g.origin(host), guest.Subject, AccessGranted)
+	for n := range 2 {
+		a := g.open(t, host, "/", c)
+		g.passed(t, a)
+		if want := fmt.Sprintf(`"person h";r=%d;`, 1-n); !strings.Contains(a.Header.Get("RateLimit"), want) {
+			t.Errorf("RateLimit = %s, want %s", a.Header.Get("RateLimit"), want)
+		}
+	}
+	used := g.access.uses()
+	for range 3 {
+		g.refused(t, g.open(t, host, "/", c), http.StatusTooManyRequests)
+	}
+	if n := g.access.uses() - used; used != 2 || n != 0 {
+		t.Errorf("two requests that passed used the grant %d times, and three refused ones %d times", used, n)
+	}
+}

@@ -596,6 +596,7 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 		"query.test":         `"rules":{"deny":[{"match":[{"query":{"debug":["*"]}}]}]}`,
 		"host.test":          `"rules":{"deny":[{"match":[{"not":[{"host":["host.test"]}]}]}]}`,
 		"ask.localhost":      `"login":true,"groups":["staff"],"level":"2","request_access":"on","origins":["` + g.origin("ask.localhost") + `"]`,
+		"asklimit.localhost": `"login":true,"groups":["staff"],"request_access":"on","rate_limits":{"limits":[{"rate":"2/h","per":"person"}]},"origins":["` + g.origin("asklimit.localhost") + `"]`,
 		"askrules.localhost": `"login":true,"request_access":"on","rules":{"deny":[{"match":[{"path":["/never"]}]}],"allow":[{"match":[{"path":["/admin/*"]}],"need":{"groups":["admins"],"level":"3"}},{"need":{"groups":["staff"]}}]},"origins":["` + g.origin("askrules.localhost") + `"]`,
 	}
 	var routes []string

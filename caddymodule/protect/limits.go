@@ -19,12 +19,18 @@ import (
 
 // loadLimits prepares the limits. matchers are those of the directive, which tell several in one site apart.
 func (p *Protect) loadLimits(ctx caddy.Context, at func(site string) ratelimits.Scope, matchers string) (err error) {
-	if p.RateLimits.Empty() {
+	tried := p.Shadow != nil && len(p.Shadow.Limits) > 0
+	if p.RateLimits.Empty() && !tried {
 		return nil
 	}
 	res := caddyfileutil.NewResolverAt(p.Places)
 	in := at(cmp.Or(p.name, "a site without a name") + " " + matchers)
 	in.Name = "at " + cmp.Or(p.name, p.Place(), "a site without a name")
+	if tried {
+		if err := p.Shadow.loadLimits(ctx, res, in); err != nil {
+			return p.Places.LocateIn(err, "protect")
+		}
+	}
 	if p.limits, err = p.RateLimits.Provision(ctx, res, in); err != nil {
 		return p.Places.LocateIn(fmt.Errorf("protect: %w", err), "protect")
 	}

@@ -595,7 +595,7 @@ func (p *Protect) judge(g *requestState, rec *credentials) (passed bool) {
 		return p.writeRefusal(g, cannotTell(err))
 	}
 	if p.Shadow != nil {
-		tried := p.try(g)
+		tried := p.try(g, c.token)
 		defer func() { tried(passed) }()
 	}
 	if c.token == "" {
@@ -624,13 +624,26 @@ func (p *Protect) judge(g *requestState, rec *credentials) (passed bool) {
 		g.decision = d
 		return p.passRobot(g, rec, began)
 	}
-	if v == allowed {
+	if v != allowed {
+		if v, d, c.granted, err = p.findGrant(g.r.Context(), in, g.rules, c, who, v, d); err != nil {
+			return p.writeRefusal(g, cannotTell(err))
+		}
+	}
+	if v == allowed || c.granted {
 		if p.limitCaller(g, who, c.token) {
 			return false
 		}
 		defer func() { p.giveBack(g, passed) }()
 	}
-	if v == allowed && (who.UsageLimit > 0 || who.AppPassword != "") && !c.used(g.r) {
+	switch {
+	case c.granted:
+		if c.granted, err = in.Access.Use(g.r.Context(), who.Subject, c.site.origin); err != nil {
+			return p.writeRefusal(g, cannotTell(err))
+		}
+		if c.granted {
+			v, d = allowed, policy.Decision{}
+		}
+	case v == allowed && (who.UsageLimit > 0 || who.AppPassword != "") && !c.used(g.r):
 		// A request that passes counts as one use, even if it passes several protects.
 		if who, err = c.use(g.r, in.Authority, p.origin); err != nil {
 			return p.writeRefusal(g, cannotTell(err))
@@ -638,17 +651,6 @@ func (p *Protect) judge(g *requestState, rec *credentials) (passed bool) {
 		g.who = who
 		if v, d = p.decide(g.rules, who, false); v == allowed {
 			caddyhttp.SetVar(g.r.Context(), usedVar, c)
-		}
-	}
-	if v != allowed {
-		if v, d, err = p.applyGrant(g.r.Context(), in, g.rules, c, who, v, d); err != nil {
-			return p.writeRefusal(g, cannotTell(err))
-		}
-		if c.granted = v == allowed; c.granted {
-			if p.limitCaller(g, who, c.token) {
-				return false
-			}
-			defer func() { p.giveBack(g, passed) }()
 		}
 	}
 	if g.decision = d; v != allowed {

@@ -99,7 +99,7 @@ func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller,
 		}
 		return in, nil
 	}
-	q.log, q.now, q.origin = zap.NewNop(), func() time.Time { return c.Now }, func(*http.Request) audit.Origin { return audit.Self }
+	q.log, q.now, q.origin = zap.NewNop(), func() time.Time { return c.Now }, rehearsedOrigin
 	q.Shadow, q.asSession = nil, c.AsSession
 	out := Rehearsal{Place: p.Place()}
 	if p.Login && strings.HasPrefix(original(r).Path, ownPrefix) {
@@ -159,6 +159,13 @@ func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller,
 	out.Limits = g.counted.Lines()
 	out.Rules = g.ruling.rules.Trace(g.rules, g.selected, g.decision, facts)
 	return out, err
+}
+
+// rehearsedOrigin is the server itself, at the address that the request is said to come from.
+func rehearsedOrigin(r *http.Request) audit.Origin {
+	out := audit.Self
+	out.ClientIP, _ = caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+	return out
 }
 
 // dress gives the request the credential of the caller, in the form that this site takes, unless an earlier protect

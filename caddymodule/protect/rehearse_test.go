@@ -20,6 +20,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/limit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -36,6 +37,11 @@ var rehearsedSites = []string{
 	// What only tries changes nothing.
 	rulesOfSite + `,"login":true,"origins":["https://site.test"],` + triedRules,
 	`"login":true,"origins":["https://site.test"],` + triedRules,
+	// Limits, which are asked before the request counts.
+	`"groups":["staff"],"public":["/open/*"],"rate_limits":{"limits":[{"rate":"3/s","per":"ip"},{"rate":"2/s","per":"client"}],` +
+		`"quotas":[{"rate":"40/min","per":"person"},{"rate":"200/min","per":"site"}]}`,
+	`"login":true,"origins":["https://site.test"],"rate_limits":{"plan":true,"limits":[` +
+		`{"rate":"60/min","per":"session","burst":"3","match":[{"method":["GET","POST"]}]},{"rate":"5/min","per":"claim","claim":"groups"}]}`,
 	`"partitions":["other"],"headers":[{"name":"X-User","claim":"sub"},{"name":"X-Groups","claim":"groups"}]`,
 }
 
@@ -55,6 +61,7 @@ func TestExplainedAsLive(t *testing.T) {
 	}
 	now := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
 	fake := &fakeAuthority{tokens: map[string]*token.Introspection{}, sessions: map[string]*token.Introspection{}}
+	fake.limits = limit.NewCounters(nil, func() time.Time { return now }, zap.NewNop())
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
 	defer cancel()
 	fakes.Store(t.Name(), fake)
@@ -120,8 +127,22 @@ func TestExplainedAsLive(t *testing.T) {
 			r.Host, r.Header = "site.test", headers.Clone()
 			return r
 		}
+		now = now.Add(time.Duration(random.IntN(int(40 * time.Millisecond))))
+		address := pick("192.0.2.1", "2001:db8::1", "2001:db8::2", "")
 		prepare := func(r *http.Request, w http.ResponseWriter) *http.Request {
-			return caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, new(caddyhttp.Server))
+			r = caddyhttp.PrepareRequest(r, caddy.NewReplacer(), w, new(caddyhttp.Server))
+			caddyhttp.SetVar(r.Context(), caddyhttp.ClientIPVarKey, address)
+			return r
+		}
+		hits := 0
+		rw := httptest.NewRecorder()
+		told, err := p.Rehearse(rw, prepare(request(), rw), Caller{Who: who, Browser: browser, Now: now, Limits: fake.limits},
+			func(http.ResponseWriter, *http.Request) error {
+				hits++
+				return nil
+			})
+		if err != nil {
+			t.Fatal(err)
 		}
 		live := request()
 		if who != nil {
@@ -139,7 +160,7 @@ func TestExplainedAsLive(t *testing.T) {
 		}
 		seen := map[string]string(nil)
 		lw := httptest.NewRecorder()
-		err := p.ServeHTTP(lw, prepare(live, lw), caddyhttp.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) error {
+		err = p.ServeHTTP(lw, prepare(live, lw), caddyhttp.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) error {
 			seen = map[string]string{}
 			for name, v := range r.Header {
 				if p.guarded.has(name) {
@@ -151,19 +172,10 @@ func TestExplainedAsLive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		hits := 0
-		rw := httptest.NewRecorder()
-		told, err := p.Rehearse(rw, prepare(request(), rw), Caller{Who: who, Browser: browser, Now: now},
-			func(http.ResponseWriter, *http.Request) error {
-				hits++
-				return nil
-			})
-		if err != nil {
-			t.Fatal(err)
-		}
 		verdicts[told.Verdict]++
 		if (hits == 1) != (seen != nil) || (told.Verdict == Allow || told.Verdict == Open) != (seen != nil) || !maps.Equal(told.Headers, seen) ||
-			rw.Code != lw.Code || rw.Header().Get("WWW-Authenticate") != lw.Header().Get("WWW-Authenticate") {
+			rw.Code != lw.Code || rw.Header().Get("WWW-Authenticate") != lw.Header().Get("WWW-Authenticate") ||
+			rw.Header().Get("RateLimit") != lw.Header().Get("RateLimit") || rw.Header().Get("Retry-After") != lw.Header().Get("Retry-After") {
 			t.Fatalf("%s %s %v by %+v at %s: live %d %v %q, told %s %d %v %q", method, target, headers, who, p.name, lw.Code, seen,
 				lw.Header().Get("WWW-Authenticate"), told.Verdict, rw.Code, told.Headers, rw.Header().Get("WWW-Authenticate"))
 		}
@@ -174,7 +186,7 @@ func TestExplainedAsLive(t *testing.T) {
 			}
 		}
 	}
-	for _, v := range []Verdict{Open, Allow, SignIn, StepUp, Again, Deny, Invalid} {
+	for _, v := range []Verdict{Open, Allow, SignIn, StepUp, Again, Wait, Deny, Invalid} {
 		if verdicts[v] == 0 {
 			t.Errorf("no request of %d had the verdict %s: %v", rounds, v, verdicts)
 		}

@@ -2,6 +2,7 @@ package protect
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/caddyserver/caddy/v2"
@@ -11,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/ratelimits"
 	"github.com/gatehouse-id/gatehouse/internal/decisionlog"
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 )
@@ -24,7 +26,10 @@ type Shadow struct {
 	Policies []string `json:"policies,omitempty"`
 	// The rules. Default: none.
 	Rules policy.Policy `json:"rules,omitzero"`
+	// Limits that are tried. If there is nothing else, they are tried with the rules of the site. Default: none.
+	Limits []*ratelimits.Limit `json:"limits,omitempty"`
 
+	limits *ratelimits.Set // nil: there are none
 	fixed  *ruling
 	binder *binder // nil: all policies are in the Caddyfile
 }
@@ -36,6 +41,7 @@ type Shadow struct {
 //		policy  <name>...
 //		allow   { ... }
 //		deny    { ... }
+//		limit   <number>/<period> per <kind> [burst <number>] { ... }
 //	}
 func (p *Protect) readShadow(d *caddyfile.Dispenser) error {
 	if p.Shadow != nil {
@@ -47,8 +53,43 @@ func (p *Protect) readShadow(d *caddyfile.Dispenser) error {
 	s := new(Shadow)
 	known := s.Rules.Subdirectives()
 	known["need"], known["policy"] = s.Need.ReadLine, caddyfileutil.Values(&s.Policies, nil)
+	var limits ratelimits.Options
+	known["limit"] = limits.Subdirectives()["limit"]
 	p.Shadow = s
-	return caddyfileutil.ReadBlock(d, "shadow", &reference.Shadow, known)
+	err := caddyfileutil.ReadBlock(d, "shadow", &reference.Shadow, known)
+	s.Limits = limits.Limits
+	return err
+}
+
+// loadLimits prepares the limits. in is the scope of those of the site.
+func (s *Shadow) loadLimits(ctx caddy.Context, res *caddyfileutil.Resolver, in ratelimits.Scope) (err error) {
+	in.Site, in.Name = "shadow of "+in.Site, in.Name+", tried"
+	if s.limits, err = (&ratelimits.Options{Limits: s.Limits}).Provision(ctx, res, in); err != nil {
+		return fmt.Errorf("protect: shadow: %w", err)
+	}
+	return nil
+}
+
+// onlyLimits reports whether the rules of the site are tried with other limits.
+func (s *Shadow) onlyLimits() bool {
+	return len(s.Limits) > 0 && s.Need.IsEmpty() && len(s.Policies) == 0 && s.Rules.Empty()
+}
+
+// tryLimits returns the limit that would refuse a request, or nil. It counts in buckets of its own.
+func (p *Protect) tryLimits(g *requestState, r *http.Request, credential string) *ratelimits.Refused {
+	by, call := g.entrance.Limits, ratelimits.Call{Request: asUpstream(r), Address: p.origin(r).ClientIP, Who: g.who, Credential: credential}
+	if p.Shadow.limits == nil || by == nil || g.who == nil || !g.who.Active {
+		return nil
+	}
+	var c ratelimits.Counted
+	f, err := p.Shadow.limits.Before(by, &c, call, p.now())
+	if f == nil && err == nil {
+		f, err = p.Shadow.limits.After(by, &c, call, p.now())
+	}
+	if err != nil {
+		p.log.Warn("shadow limits cannot be tried", zap.Error(err))
+	}
+	return f
 }
 
 // load prepares the rules.
@@ -68,13 +109,34 @@ func (s *Shadow) load(ctx caddy.Context, res *caddyfileutil.Resolver, p *Protect
 
 // try chooses the shadow rules that concern a request, before it changes on its way. What is returned is called once
 // the request has been decided, with whether it passes.
-func (p *Protect) try(g *requestState) func(passed bool) {
+func (p *Protect) try(g *requestState, credential string) func(passed bool) {
 	chosen, err := p.Shadow.choose(g)
 	if err != nil {
 		p.log.Warn("shadow rules cannot be tried", zap.Error(err))
 		return func(bool) {}
 	}
-	return func(passed bool) { p.compare(g, chosen, passed) }
+	r := g.r
+	if len(p.Shadow.Limits) > 0 {
+		r = r.Clone(r.Context())
+	}
+	return func(passed bool) {
+		need, judged := &p.Shadow.Need, chosen
+		if p.Shadow.onlyLimits() {
+			need, judged = &p.Need, g.rules
+		}
+		v, d := p.decideBy(need, judged, g.who, g.site != nil)
+		verdict, rule := kept(reasons[v]), ""
+		if d.Rule != nil {
+			rule = d.Rule.Label()
+		}
+		if v == allowed {
+			verdict = Allow
+			if f := p.tryLimits(g, r, credential); f != nil {
+				verdict, rule = Wait, f.Text
+			}
+		}
+		p.compare(g, verdict, rule, passed)
+	}
 }
 
 func (s *Shadow) choose(g *requestState) (out policy.Selection, err error) {
@@ -93,23 +155,14 @@ func (s *Shadow) choose(g *requestState) (out policy.Selection, err error) {
 	return now.rules.Select(g.r, func() string { return g.protect.robot(g, now.rules) })
 }
 
-// compare decides by the shadow rules and counts, keeps and tells what differs.
-func (p *Protect) compare(g *requestState, chosen policy.Selection, passed bool) {
+// compare counts, keeps and tells what differs from a verdict of the shadow rules.
+func (p *Protect) compare(g *requestState, shadow Verdict, rule string, passed bool) {
 	live := Allow
 	if !passed {
 		if g.reason == refusals.Unavailable || g.reason == refusals.Internal || g.reason == "" {
 			return // not a verdict
 		}
 		live = kept(g.reason)
-	}
-	shadow := Allow
-	v, d := p.decideBy(&p.Shadow.Need, chosen, g.who, g.site != nil)
-	if v != allowed {
-		shadow = kept(reasons[v])
-	}
-	rule := ""
-	if d.Rule != nil {
-		rule = d.Rule.Label()
 	}
 	in := g.entrance
 	if in.Counter != nil {

@@ -102,7 +102,7 @@ func newOpenStore(store storage.Store, node *cluster.Node, options string, log *
 	o.Limits.Quotas.Announce, o.Limits.Quotas.Nodes = o.announce, node.Count
 	o.Calls = calllog.New(store, nil, log.Named("calls"))
 	o.Calls.Recorder, o.Calls.Lane = o.Recorder.Load, node.Lane
-	o.Metrics.Calls = o.Calls.Stats
+	o.Metrics.Calls, o.Metrics.Limits = o.Calls.Stats, o.Limits.Fill
 	o.Robots = botauth.New(time.Now)
 	o.Usage = usage.New(store, nil, log.Named("usage"))
 	o.Metrics.Unkept = o.Refused.Lost

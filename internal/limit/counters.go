@@ -43,6 +43,14 @@ func (c *Counters) Run(ctx context.Context) {
 	leases.Wait()
 }
 
+// Fill returns which share of the keys that can be remembered is in use, by their kind.
+func (c *Counters) Fill() map[string]float64 {
+	return map[string]float64{
+		"addresses": float64(c.addresses.size()) / addressKeys, "callers": float64(c.callers.size()) / callerKeys,
+		"quotas": float64(c.Quotas.size()) / quotaKeys,
+	}
+}
+
 // Rehearsed returns counters that say the same and count nothing.
 func (c *Counters) Rehearsed() *Counters {
 	if c == nil {

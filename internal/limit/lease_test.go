@@ -193,6 +193,22 @@ func TestAddressesStayOnTheirNode(t *testing.T) {
 	}
 }
 
+// TestFill: the metrics say how full the tables are.
+func TestFill(t *testing.T) {
+	t.Parallel()
+	c := later()
+	n := node(memory(t), c, 1)
+	b := bucket(t, "2/min", 2)
+	for i := range 600 {
+		n.Take(true, address(uint32(i)), b, c.now)
+		n.Take(false, Key{Name: fmt.Sprint(i)}, b, c.now)
+	}
+	n.TakeQuota(shop, rate(t, "5/d"), "", c.now)
+	if got := n.Fill(); got["addresses"] != 0.001 || got["callers"] != 0.003 || got["quotas"] != 1.0/quotaKeys {
+		t.Errorf("Fill = %v", got)
+	}
+}
+
 func BenchmarkTakeShared(b *testing.B) {
 	n := node(nil, later(), 2)
 	bucket, k := bucket(b, "20/s", 20), Key{Rule: 7, Name: "a-client-of-usual-length"}

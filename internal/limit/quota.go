@@ -272,6 +272,17 @@ func (q *Quotas) lift(ctx context.Context, k Key, note func(storage.Tx, Key) err
 	return true, nil
 }
 
+// size returns the number of keys.
+func (q *Quotas) size() (n int) {
+	for i := range q.shards {
+		s := &q.shards[i]
+		s.mu.Lock()
+		n += len(s.entries)
+		s.mu.Unlock()
+	}
+	return n
+}
+
 // near returns the keys that have used at least a share of their quota, the most used first, at most limit of them.
 // The counters wait while keep is called.
 func (q *Quotas) near(share float64, limit int, now time.Time, keep func(*Use) bool) []Use {

@@ -94,7 +94,9 @@ func (g *gateway) showExplain(v *layout.Visit) (*web.Console, error) {
 }
 
 // verdictKinds rate the verdicts. The others are bad.
-var verdictKinds = map[string]string{"public": "good", "allow": "good", "sign-in": "warn", "step-up": "warn", "renew": "warn"}
+var verdictKinds = map[string]string{
+	"public": "good", "allow": "good", "sign-in": "warn", "step-up": "warn", "renew": "warn", "wait": "warn",
+}
 
 // verdictCell is a verdict.
 func verdictCell(verdict string) web.Cell {

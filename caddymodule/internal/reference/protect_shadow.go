@@ -23,5 +23,11 @@ var Shadow = Block{
 			Word: "deny", Arguments: "{ … }", Repeats: true, Example: "deny {\n\tmatch method DELETE\n}",
 			Text: "A rule that refuses, as in a [policy](#policy-deny).",
 		},
+		{
+			Word: "limit", Arguments: "<number>/<period> per client|person|app_password|session|token|ip|site|claim <name> [burst <number>]", Repeats: true,
+			Text:    "A [limit](#protect-limit) that is tried: it counts the requests that the rules of the block let pass, for itself, and refuses none. In a block without rules those of the site count.",
+			Example: "limit 100/min per client",
+			Blocks:  []*Block{&Limit},
+		},
 	},
 }
