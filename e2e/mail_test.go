@@ -39,6 +39,9 @@ type mailServer struct {
 	mails                chan letter
 }
 
+// bounces is the beginning of the addresses that the server refuses for good.
+const bounces = "bounces"
+
 // letter is a mail that the server has accepted.
 type letter struct {
 	from      string
@@ -120,6 +123,10 @@ func (s *mailSession) Mail(from string, _ *smtp.MailOptions) error {
 }
 
 func (s *mailSession) Rcpt(to string, _ *smtp.RcptOptions) error {
+	if strings.HasPrefix(to, bounces) {
+		s.server.refused.Add(1)
+		return &smtp.SMTPError{Code: 550, Message: "no such mailbox"}
+	}
 	s.letter.to = append(s.letter.to, to)
 	return nil
 }

@@ -58,8 +58,8 @@ func TestPictures(t *testing.T) {
 // TestPicturesOfConsole takes the pictures of docs/console.md, in the same way.
 func TestPicturesOfConsole(t *testing.T) {
 	t.Parallel()
-	j := openJourneys(t)
-	w := &walk{tab: j.browse(t), j: j}
+	j := openJourneys(t, 1)
+	w := &walk{tab: j.browse(t), cast: j.casts[0], j: j, script: true}
 	w.screen(1280, 800, "light")
 	w.open(j.Issuer + "/admin")
 	w.signIn(person, j.Password)

@@ -19,7 +19,7 @@ import (
 func (c *Console) groupsScreen() *layout.Screen {
 	return &layout.Screen{
 		Name: "groups", Path: "/groups", Icon: "people", Role: layout.Viewer, Show: c.showGroups,
-		Acts: []*layout.Act{{Name: "create-group", Role: layout.Operator, Ask: askGroup, Do: c.createGroup}},
+		Acts: []*layout.Act{{Name: "create-group", Role: layout.Operator, Ask: c.askNewGroup, Do: c.createGroup}},
 	}
 }
 
@@ -90,6 +90,16 @@ func askGroup(*layout.Visit) (layout.Question, error) {
 	}}, nil
 }
 
+// askNewGroup also asks which site the group opens, if there is one whose policy is stored.
+func (c *Console) askNewGroup(v *layout.Visit) (layout.Question, error) {
+	q, _ := askGroup(v)
+	list, err := c.opening(v)
+	if len(list) > 0 {
+		q.Fields = append(q.Fields, openedField(list, true))
+	}
+	return q, err
+}
+
 // askGroupEdit says what a new name breaks.
 func (c *Console) askGroupEdit(v *layout.Visit) (layout.Question, error) {
 	q, _ := askGroup(v)
@@ -105,6 +115,9 @@ func (c *Console) createGroup(v *layout.Visit, in url.Values) (layout.Result, er
 		return layout.Result{}, &layout.Problem{Field: "group", Key: "console.problem.role"}
 	}
 	g, err := c.Identity.Person.AddGroup(v.Context(), change, v.Actor())
+	if err == nil && in.Get("policy") != "" {
+		err = c.letIn(v, in.Get("policy"), g.Name)
+	}
 	return layout.Result{To: groupPath(g.ID)}, err
 }
 
@@ -114,6 +127,7 @@ func (c *Console) groupScreen() *layout.Screen {
 		Name: "group", Path: "/groups/{id}", Role: layout.Viewer, Find: c.findGroup, Show: c.showGroup,
 		Acts: []*layout.Act{
 			{Name: "add-member", Role: layout.Operator, May: c.mayChangeShown, Ask: c.askMember, Do: c.addMember},
+			c.openSiteAct(),
 			{Name: "remove-member", Role: layout.Operator, May: c.mayChangeShown, Danger: true, Hidden: true, Ask: c.askLeaving, Do: c.removeMember},
 			{Name: "edit-group", Role: layout.Operator, May: c.mayRename, Ask: c.askGroupEdit, Do: c.editGroup},
 			{Name: "remove-group", Role: layout.Operator, May: c.mayRename, Danger: true, Ask: c.askGroupEnd, Do: c.removeGroup},

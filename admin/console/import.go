@@ -52,7 +52,7 @@ func (c *Console) askImport(v *layout.Visit) (layout.Question, error) {
 		kinds = append(kinds, web.Option{Value: kind, Label: "console.import." + kind})
 	}
 	return layout.Question{Submit: "console.import.look", Facts: facts, Fields: []web.Field{
-		{Name: "kind", Type: "select", Label: "console.import.kind", Options: kinds, Value: importer.Keycloak},
+		{Name: "kind", Type: "select", Label: "console.import.kind", Options: kinds, Value: importer.CSV},
 		{Name: "update", Type: "checkbox", Label: "console.import.update", Hint: "console.import.update.hint"},
 		{
 			Name: "file", Type: "file", Label: "console.import.file", Hint: "console.import.file.hint",

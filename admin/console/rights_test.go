@@ -120,6 +120,7 @@ var rights = map[string][4]string{
 	"/groups/create-group":       {"-", "-", "+", "+"},
 	"/groups/{id}/add-member":    {"--", "--", "+-", "++"},
 	"/groups/{id}/remove-member": {"--", "--", "+-", "++"},
+	"/groups/{id}/open-site":     {"--", "--", "++", "++"},
 	"/groups/{id}/edit-group":    {"--", "--", "+-", "+-"},
 	"/groups/{id}/remove-group":  {"--", "--", "+-", "+-"},
 
@@ -294,6 +295,7 @@ func TestForgedForms(t *testing.T) {
 		}
 		h.setupObjects("/providers/{id}")
 		h.policy("nights", "anybody")
+		h.opening()
 		h.objects("/requests/{id}", "viewer")
 		h.job()
 		before, forged := h.events(), map[string]bool{}

@@ -29,7 +29,7 @@ var unread = allowance{
 	"IDINAttributes.MerchantReturnHostName": refused, "IDINAttributes.MerchantCertificatePairID": refused,
 	"IDINAttributes.SAMLCertificatePairID": refused,
 	"LoginMethod.IDIN":                     refused,
-	"PolicyRule.Name":                      asJSON, "PolicyNeed.Scopes": asJSON, "PolicyNeed.MaxAge": asJSON, "PolicyClaim.Name": asJSON,
+	"PolicyNeed.Scopes":                    asJSON, "PolicyNeed.MaxAge": asJSON, "PolicyClaim.Name": asJSON,
 	"PolicyClaim.Values": asJSON, "PolicyNeed.Persons": asJSON, "PolicyNeed.Clients": asJSON, "PolicyNeed.Providers": asJSON,
 	"PolicyNeed.DeviceBound": asJSON,
 	"PolicyRule.When":        asJSON,
