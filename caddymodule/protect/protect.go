@@ -649,7 +649,10 @@ func (p *Protect) judge(g *requestState, rec *credentials) (passed bool) {
 			return p.writeRefusal(g, cannotTell(err))
 		}
 		g.who = who
-		if v, d = p.decide(g.rules, who, false); v == allowed {
+		switch v, d = p.decide(g.rules, who, false); {
+		case v == allowed && !who.Active: // a robot, whose token has been used up meanwhile
+			v = inactive
+		case v == allowed:
 			caddyhttp.SetVar(g.r.Context(), usedVar, c)
 		}
 	}
