@@ -356,9 +356,12 @@ func (a *App) loadStorage() error {
 	if err := shared.CheckKeys(s, a.keys); err != nil {
 		return fmt.Errorf("gatehouse: storage: %w", err)
 	}
-	if s, ok := mod.(interface{ Advice() (reason, mend string) }); ok {
+	if s, ok := mod.(interface {
+		caddy.Module
+		Advice() (reason, mend string)
+	}); ok {
 		if reason, mend := s.Advice(); reason != "" {
-			a.warn("storage", reason, mend)
+			a.warn("storage "+s.CaddyModule().ID.Name(), reason, mend)
 		}
 	}
 	a.storage = s

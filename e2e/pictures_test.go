@@ -83,7 +83,7 @@ func TestPicturesOfConsole(t *testing.T) {
 	w.click("main form button:not([type])")
 	w.looks("console-doctor")
 	if status, answer := j.configure(http.MethodPost, "/api/v2/config",
-		`{"policies":{"office":{"deny":[{"name":"archive","match":[{"path":["/archive/*"]}]}],"allow":[{"name":"reports","need":{"groups":["staff"]}}]}},`+
+		`{"policies":{"notes":{"allow":[{"name":"staff","need":{"groups":["staff"]}}]},"office":{"deny":[{"name":"archive","match":[{"path":["/archive/*"]}]}],"allow":[{"name":"reports","need":{"groups":["staff"]}}]}},`+
 			`"login_methods":{"login_methods":[{"id":"partner","name":"Partner","type":"SAML","enabled":true,"saml_attributes":{"idp_metadata":`+
 			quote(j.partner)+`}}]}}`); status != http.StatusNoContent {
 		t.Fatalf("configure: %d %s", status, answer)

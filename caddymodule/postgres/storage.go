@@ -145,6 +145,9 @@ func (s *Storage) Advice() (reason, mend string) {
 	case s.opt.FallsBack():
 		return name + ": the URL goes on without TLS where the database speaks none, so someone in between can read and change everything",
 			"write sslmode=verify-full into the URL, or sslmode=disable if no one else can read what is sent"
+	case s.opt.TrustsAnyone():
+		return name + ": the URL takes any certificate for that of the database, so someone in between can read and change everything",
+			"write sslmode=verify-full into the URL, with sslrootcert=FILE for an authority of your own"
 	case !s.opt.LacksMode():
 		return "", ""
 	}

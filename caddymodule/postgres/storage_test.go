@@ -128,6 +128,8 @@ func TestURLWithoutAMode(t *testing.T) {
 		"postgres://a:secret@db.example.com/c?sslmode=verify-full": "",
 		"postgres://a:secret@db.example.com/c?sslmode=disable":     "",
 		"postgres://a:secret@db.example.com/c?sslmode=prefer":      "or sslmode=disable",
+		"postgres://a:secret@db.example.com/c?sslmode=require":     "sslmode=verify-full",
+		"postgres://a:secret@localhost/c?sslmode=require":          "",
 		"postgres://a:secret@localhost/c":                          "",
 	} {
 		s, err := read(t, "postgres "+url)

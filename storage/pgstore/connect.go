@@ -105,6 +105,23 @@ func (o Options) FallsBack() bool {
 	return false
 }
 
+// TrustsAnyone reports whether a URL leads to another machine that need not prove who it is, as with sslmode=require:
+// TLS keeps out those who only listen.
+func (o Options) TrustsAnyone() bool {
+	for _, text := range [...]string{o.URL, o.DirectURL} {
+		config, err := parseURL(text)
+		if err != nil {
+			continue
+		}
+		for _, f := range append(config.Fallbacks, &pgconn.FallbackConfig{Host: config.Host, TLSConfig: config.TLSConfig}) {
+			if t := f.TLSConfig; remote(f) && t != nil && t.InsecureSkipVerify && t.VerifyPeerCertificate == nil && t.VerifyConnection == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func remote(f *pgconn.FallbackConfig) bool { return !local(f.Host) }
 
 // local reports whether a host is this machine, so no one else can read what is sent.
