@@ -42,6 +42,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/sitesession"
 	"github.com/gatehouse-id/gatehouse/authz/ssf"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/authz/transaction"
 	"github.com/gatehouse-id/gatehouse/authz/workload"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
@@ -293,7 +294,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 		idjag.Serve(idjag.Deps{Store: deps.Store, Clients: s.clients, Tokens: s.tokens, Grants: s.grants, Subjects: deps.Subjects})
 	}
 	exchanges := exchange.Deps{
-		Issuer: cfg.Issuer, Keys: deps.Keys, Events: deps.Events, Store: deps.Store, Clients: s.clients,
+		Issuer: cfg.Issuer, Keys: deps.Keys, Transactions: transaction.New(cfg.Issuer, deps.Keys, deps.Now, deps.Random),
+		Events: deps.Events, Store: deps.Store, Clients: s.clients,
 		Tokens: s.tokens, Grants: s.grants, Subjects: deps.Subjects,
 	}
 	exchange.Serve(exchanges)

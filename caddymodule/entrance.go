@@ -20,7 +20,8 @@ func (a *App) Entrance(ctx context.Context) (protect.Entrance, error) {
 	return protect.Entrance{
 		Authority: inst.authz, Parked: inst.authz.Parked(), Access: siteAccess{inst.access}, Policies: inst.policies, Pages: inst.pages,
 		Counter: inst.core.Metrics, Refusals: inst.core.Refused, Decisions: inst.core.Decided, Admit: inst.admit, Assertions: inst.assertions,
-		Robots: inst.core.Robots, Limits: inst.core.Limits, Calls: inst.core.Calls, Usage: inst.core.Usage, Proofs: inst.authz.Proofs(),
+		Transactions: inst.transactions,
+		Robots:       inst.core.Robots, Limits: inst.core.Limits, Calls: inst.core.Calls, Usage: inst.core.Usage, Proofs: inst.authz.Proofs(),
 		Thumbprint: inst.authz.Thumbprint, Exchange: inst.authz, DeviceBound: inst.identity.Session.BindsDevices(), Leave: inst.leave,
 	}, nil
 }

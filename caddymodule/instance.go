@@ -17,6 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/admin/console"
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/assertion"
+	"github.com/gatehouse-id/gatehouse/authz/transaction"
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy/stored"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
@@ -34,30 +35,32 @@ import (
 type instance struct {
 	authz      *authz.Server
 	assertions *assertion.Signer
-	providers  *provider.Manager
-	identity   *identity.Service
-	access     *access.Service
-	config     *settings.Service
-	policies   *stored.Keeper
-	pages      *web.Renderer
-	gate       *jsonapi.Gate
-	console    *console.Console
-	manage     *admin.Service
-	backups    *backup.Service
-	alerts     *alert.Service
-	apis       []pathHandler
-	gates      *forwardauth.Gates
-	tell       *teller
-	mail       *notify.Mail   // nil: none
-	texts      *notify.Texts  // nil: none
-	pushes     *notify.Pushes // nil: none
-	breach     *pwned.Checker
-	issuer     *url.URL
-	core       *shared.Core
-	admit      func(*http.Request) bool // whether the network of a request may begin one more sign-in
-	hasRules   func(string) bool        // whether a site of this configuration has these rules
-	log        *zap.Logger
-	now        func() time.Time
+	// transactions begins transactions at sites.
+	transactions *transaction.Signer
+	providers    *provider.Manager
+	identity     *identity.Service
+	access       *access.Service
+	config       *settings.Service
+	policies     *stored.Keeper
+	pages        *web.Renderer
+	gate         *jsonapi.Gate
+	console      *console.Console
+	manage       *admin.Service
+	backups      *backup.Service
+	alerts       *alert.Service
+	apis         []pathHandler
+	gates        *forwardauth.Gates
+	tell         *teller
+	mail         *notify.Mail   // nil: none
+	texts        *notify.Texts  // nil: none
+	pushes       *notify.Pushes // nil: none
+	breach       *pwned.Checker
+	issuer       *url.URL
+	core         *shared.Core
+	admit        func(*http.Request) bool // whether the network of a request may begin one more sign-in
+	hasRules     func(string) bool        // whether a site of this configuration has these rules
+	log          *zap.Logger
+	now          func() time.Time
 
 	closers []closer // of the parts above, in the order in which they were opened
 

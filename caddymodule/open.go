@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/assertion"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/transaction"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy/stored"
 	"github.com/gatehouse-id/gatehouse/caddymodule/provider"
 	"github.com/gatehouse-id/gatehouse/caddymodule/shared"
@@ -242,6 +243,7 @@ func (b *builder) openAuthz() (err error) {
 		b.inst.tell.also = b.inst.authz.Tell
 	}
 	b.inst.assertions = assertion.New(b.authz.Issuer, c.Keys, nil)
+	b.inst.transactions = transaction.New(b.authz.Issuer, c.Keys, nil, nil)
 	id.Person.Watch(id.ServiceProviders.Beside(b.inst.authz))
 	id.Account.Tie(id.ServiceProviders.With(b.inst.authz))
 	id.Account.TieAppPasswords(b.inst.authz.AppPasswords())

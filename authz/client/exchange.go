@@ -3,6 +3,7 @@ package client
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -17,6 +18,8 @@ type Exchange struct {
 	To []string `json:"to"`
 	// IDJAG are the servers elsewhere for which it can get identity assertions.
 	IDJAG []IDJAG `json:"id_jag,omitempty"`
+	// Domains are the trust domains for which it can get transaction tokens.
+	Domains []string `json:"txn_token,omitempty"`
 }
 
 // IDJAG is an authorization server elsewhere that takes identity assertions about people.
@@ -42,6 +45,13 @@ func (c *Client) MayAssert(issuer string) *IDJAG {
 // MayExchange reports whether the client can exchange a token of a client for one with these audiences.
 func (c *Client) MayExchange(from string, to []string) bool {
 	return c.Exchange != nil && (from == c.ID || slices.Contains(c.Exchange.From, from)) && len(to) > 0 && hasResources(c.Exchange.To, to)
+}
+
+// MayTransact reports whether the client can get transaction tokens for a trust domain, in place of access tokens of a
+// client. from "": in place of transaction tokens.
+func (c *Client) MayTransact(domain, from string) bool {
+	return c.Exchange != nil && slices.Contains(c.Exchange.Domains, domain) &&
+		(from == "" || from == c.ID || slices.Contains(c.Exchange.From, from))
 }
 
 // ExchangeTargets writes audiences as the client's own list does, once each. None: the only one of the list.
@@ -74,11 +84,21 @@ func CheckIssuer(s string) error {
 	return nil
 }
 
+var trustDomain = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9./:_-]{0,251}[A-Za-z0-9])?$`)
+
+// CheckDomain says what is wrong with the name of a trust domain.
+func CheckDomain(s string) error {
+	if !trustDomain.MatchString(s) {
+		return fmt.Errorf("%q is not the name of a trust domain, such as shop.example.com", s)
+	}
+	return nil
+}
+
 func (c *Client) checkExchange(p *Problems) {
 	switch has := c.HasGrant(GrantTokenExchange); {
 	case has && c.Public:
 		p.Addf("grants: a public client cannot use token_exchange: anyone who knows its name could exchange tokens")
-	case has && (c.Exchange == nil || len(c.Exchange.To)+len(c.Exchange.IDJAG) == 0):
+	case has && (c.Exchange == nil || len(c.Exchange.To)+len(c.Exchange.IDJAG)+len(c.Exchange.Domains) == 0):
 		p.Addf("exchange is missing: token_exchange needs the audiences that tokens are exchanged for: add `exchange { to https://api.example.com }`")
 	case !has && c.Exchange != nil:
 		p.Addf("exchange: the client does not have the grant token_exchange")
@@ -88,6 +108,14 @@ func (c *Client) checkExchange(p *Problems) {
 	}
 	if c.Exchange == nil {
 		return
+	}
+	for _, name := range c.Exchange.Domains {
+		if err := CheckDomain(name); err != nil {
+			p.Addf("exchange: txn_token: %w", err)
+		}
+		if c.SubjectType == SubjectPairwise {
+			p.Addf("exchange: txn_token: a client with subject_type pairwise would learn the public identifiers of people: remove either")
+		}
 	}
 	for i, of := range c.Exchange.IDJAG {
 		switch {

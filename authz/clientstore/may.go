@@ -145,6 +145,8 @@ type Permission struct {
 	To   []string
 	// Elsewhere is the issuer that an identity assertion is for.
 	Elsewhere string
+	// Domain is the trust domain of a transaction token, in place of a token of From. From "": of a transaction token.
+	Domain string
 }
 
 // ErrExchange is the cause of a refused exchange of tokens.
@@ -188,6 +190,12 @@ func (r *Registry) May(c *client.Client, a Permission) error {
 	if a.Elsewhere != "" && c.MayAssert(a.Elsewhere) == nil {
 		return oauth.InvalidTarget(ErrExchange, "the authorization server "+oauth.Quoted(a.Elsewhere)+" is unknown or not allowed to the client")
 	}
+	if a.Domain != "" {
+		if !c.MayTransact(a.Domain, a.From) {
+			return oauth.InvalidTarget(ErrExchange, refusedDomain(c, a))
+		}
+		return nil
+	}
 	if a.From != "" && !c.MayExchange(a.From, a.To) {
 		return oauth.InvalidTarget(ErrExchange, refusedExchange(c, a)) // RFC 8693 2.2.2
 	}
@@ -200,6 +208,14 @@ func refusedExchange(c *client.Client, a Permission) string {
 		if c.Exchange == nil || !client.HasResource(c.Exchange.To, one) {
 			return "the audience " + oauth.Quoted(one) + " is unknown or not allowed to the client"
 		}
+	}
+	return "the client may not exchange tokens of the client that has got this one"
+}
+
+// refusedDomain says why the client gets no transaction token. It does not name the client of its token.
+func refusedDomain(c *client.Client, a Permission) string {
+	if !c.MayTransact(a.Domain, "") {
+		return "the trust domain " + oauth.Quoted(a.Domain) + " is unknown or not allowed to the client"
 	}
 	return "the client may not exchange tokens of the client that has got this one"
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/keys"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/authz/transaction"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -50,14 +51,16 @@ type Subjects interface {
 
 // Deps are the dependencies of exchanges. All are required.
 type Deps struct {
-	Issuer   string
-	Keys     *keys.Keys
-	Events   *audit.Recorder
-	Store    storage.Store
-	Clients  *clientstore.Registry
-	Tokens   *token.Ledger
-	Grants   *grant.Grants
-	Subjects Subjects
+	Issuer string
+	Keys   *keys.Keys
+	// Transactions signs transaction tokens.
+	Transactions *transaction.Signer
+	Events       *audit.Recorder
+	Store        storage.Store
+	Clients      *clientstore.Registry
+	Tokens       *token.Ledger
+	Grants       *grant.Grants
+	Subjects     Subjects
 }
 
 // Serve adds the grant to those of the token endpoint.
@@ -82,6 +85,8 @@ type request struct {
 	details  string                // asked; empty: all that can be given
 	// elsewhere is the issuer that an identity assertion is for. Empty: an access token is wanted.
 	elsewhere string
+	// transaction has the parameters of a request for a transaction token. nil: another kind of token is wanted.
+	transaction *transactionRequest
 }
 
 // exchange gives a token for another one. (RFC 8693 2) There is no refresh token: the client can exchange again as long
@@ -104,6 +109,9 @@ func (s *service) exchange(ctx context.Context, q *grant.Request) (jsonresponse.
 	}
 	if x.elsewhere != "" {
 		return s.assert(ctx, x, sub)
+	}
+	if x.transaction != nil {
+		return s.transact(ctx, x, sub)
 	}
 	err = s.deps.Clients.May(q.Client, clientstore.Permission{Grant: client.GrantTokenExchange, From: sub.from, To: x.targets})
 	if err != nil { // before scopes, which the client can lack
@@ -200,6 +208,11 @@ func (s *service) read(ctx context.Context, q *grant.Request) (*request, error) 
 			return nil, err
 		}
 		return x, s.readSubject(ctx, x, raw)
+	case TypeTransaction:
+		if err := x.readTransaction(); err != nil {
+			return nil, err
+		}
+		return x, s.readSubject(ctx, x, raw)
 	default:
 		return nil, oauth.InvalidRequest(nil, "requested_token_type is not supported")
 	}
@@ -232,6 +245,12 @@ func (s *service) readSubject(ctx context.Context, x *request, raw string) (err 
 	case typeRefresh:
 		good = secret.IsToken(secret.RefreshToken, raw)
 		x.key = secret.Hash(raw)
+	case TypeTransaction:
+		if x.transaction == nil { // it opens nothing but the next step of its transaction
+			return oauth.InvalidRequest(nil, "a transaction token is exchanged for another one alone")
+		}
+		x.transaction.replaces, err = s.deps.Transactions.Read(raw)
+		good = err == nil
 	case typeID:
 		x.id, err = s.deps.Tokens.ReadIDToken(raw)
 		good = err == nil && x.id.Session != ""

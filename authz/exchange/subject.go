@@ -51,14 +51,18 @@ func (s *service) judge(tx storage.Tx, x *request) (sub *subject, err error) {
 		sub, err = s.ofRefresh(tx, x)
 	case typeID:
 		sub, err = s.ofIDToken(tx, x)
+	case TypeTransaction:
+		sub, err = s.ofTransaction(tx, x)
 	default:
 		sub, err = s.ofWorkload(tx, x)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := s.act(tx, x, sub); err != nil {
-		return nil, err
+	if x.transaction == nil { // a transaction token names workloads in a way of its own
+		if err := s.act(tx, x, sub); err != nil {
+			return nil, err
+		}
 	}
 	st, ok, err := s.deps.Tokens.CheckStanding(tx, x.Client.ID, sub.access.Subject)
 	if err != nil {

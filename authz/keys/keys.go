@@ -323,7 +323,7 @@ func (k *Keys) open(key *signingKey) error {
 	key.signers = map[string]jose.Signer{}
 	for _, typ := range []string{
 		TypeIDToken, TypeAccessToken, TypeLogout, TypeAssertion, TypeSecurityEvent, TypeIntrospection,
-		TypeResponse, TypeIdentity,
+		TypeResponse, TypeIdentity, TypeTransaction,
 	} {
 		opts := (&jose.SignerOptions{}).WithHeader("kid", key.id)
 		if typ != "" {
@@ -376,6 +376,8 @@ const (
 	// TypeIdentity is the type of tokens for other authorization servers.
 	// (draft-ietf-oauth-identity-assertion-authz-grant 3)
 	TypeIdentity = "oauth-id-jag+jwt"
+	// TypeTransaction is the type of transaction tokens. (draft-ietf-oauth-transaction-tokens-09 6.1)
+	TypeTransaction = "txntoken+jwt"
 )
 
 // current is the key that signs with an algorithm. nil: no key does.

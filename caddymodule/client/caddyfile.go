@@ -53,7 +53,7 @@ import (
 //		subject_type              public|pairwise
 //		audiences                 <uri>...
 //		authorization_details_types <type>...
-//		exchange { from <client>...; to <audience>...; id_jag <issuer> <client> [<scope>...] }
+//		exchange { from <client>...; to <audience>...; id_jag <issuer> <client> [<scope>...]; txn_token <domain>... }
 //		origins                   <origin>...
 //		plan                      <name>
 //		max_sessions              <number>
@@ -151,7 +151,8 @@ func (c *Client) readExchange(d *caddyfile.Dispenser) error {
 		"from": caddyfileutil.Values(&c.Exchange.From, nil),
 		"to":   caddyfileutil.Values(&c.Exchange.To, nil),
 
-		"id_jag": c.Exchange.readIDJAG,
+		"id_jag":    c.Exchange.readIDJAG,
+		"txn_token": caddyfileutil.Values(&c.Exchange.Domains, client.CheckDomain),
 	})(d)
 }
 

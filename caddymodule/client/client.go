@@ -138,10 +138,12 @@ type Client struct {
 type Exchange struct {
 	// The clients whose tokens it may exchange, besides its own. Default: none.
 	From []string `json:"from,omitempty"`
-	// The audiences of the tokens that it gets for them. Required, unless there is id_jag.
+	// The audiences of the tokens that it gets for them. Required, unless there is id_jag or txn_token.
 	To []string `json:"to,omitempty"`
 	// The authorization servers elsewhere for which it gets identity assertions. Default: none.
 	IDJAG []IDJAG `json:"id_jag,omitempty"`
+	// The trust domains for which it gets transaction tokens (experimental). Default: none.
+	Domains []string `json:"txn_token,omitempty"`
 }
 
 // IDJAG is an authorization server elsewhere that takes identity assertions about people.

@@ -96,9 +96,15 @@ func (e *Exchange) build(r *caddyfileutil.Resolver, of string) *client.Exchange 
 	if e == nil {
 		return nil
 	}
-	out := &client.Exchange{From: r.List(of+"exchange from", e.From, nil), To: r.List(of+"exchange to", e.To, nil)}
+	out := &client.Exchange{
+		From: r.List(of+"exchange from", e.From, nil), To: r.List(of+"exchange to", e.To, nil),
+		Domains: r.List(of+"exchange txn_token", e.Domains, client.CheckDomain),
+	}
 	if r.Adapting() && len(out.To) < len(e.To) {
 		out.To = append(out.To, caddyfileutil.StandInURI)
+	}
+	if r.Adapting() && len(out.Domains) < len(e.Domains) {
+		out.Domains = append(out.Domains, "placeholder.example.com")
 	}
 	for _, server := range e.IDJAG {
 		j := client.IDJAG{
@@ -250,7 +256,7 @@ func ofExchange(e *client.Exchange) *Exchange {
 	if e == nil {
 		return nil
 	}
-	out := &Exchange{From: e.From, To: e.To}
+	out := &Exchange{From: e.From, To: e.To, Domains: e.Domains}
 	for _, j := range e.IDJAG {
 		out.IDJAG = append(out.IDJAG, IDJAG(j))
 	}

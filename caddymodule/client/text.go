@@ -118,6 +118,7 @@ func (c *Client) write(literal func(word string) string) string {
 		for _, at := range c.Exchange.IDJAG {
 			b.line(append([]string{"id_jag", at.Issuer, at.ClientID}, at.Scopes...)...)
 		}
+		b.values("txn_token", c.Exchange.Domains)
 		b.close()
 	}
 	b.values("origins", c.Origins)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/assertion"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/authz/transaction"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 )
@@ -33,6 +34,10 @@ func (p *Protect) readAssertion(d *caddyfile.Dispenser) error {
 		return d.Errf("assertion is already set: %s", p.Assertion)
 	}
 	p.Assertion = defaultAssertion
+	transacts := len(args) > 0 && args[0] == wordTransaction
+	if transacts {
+		p.Assertion, args = transaction.Header, args[1:]
+	}
 	if last := len(args) - 1; last >= 0 && slices.Contains(assertion.Algorithms, args[last]) {
 		p.AssertionAlg, args = args[last], args[:last]
 	}
@@ -47,6 +52,9 @@ func (p *Protect) readAssertion(d *caddyfile.Dispenser) error {
 	if err := caddyfileutil.Check(d, "assertion", p.Assertion, checkIdentityHeader); err != nil {
 		return err
 	}
+	if transacts {
+		return p.readTransaction(d)
+	}
 	return caddyfileutil.NoMore(d, "assertion")
 }
 
@@ -54,6 +62,8 @@ func (p *Protect) readAssertion(d *caddyfile.Dispenser) error {
 // would let it have one for another site.
 func (p *Protect) assertable() error {
 	switch {
+	case p.Transaction != nil && p.Transaction.Domain == "":
+		return errors.New("assertion txn_token: domain is missing: name the trust domain in which the tokens are valid, such as shop.example.com")
 	case p.Assertion == "" && p.AssertionAlg != "":
 		return errors.New("assertion_alg: the site has no assertion: add it")
 	case p.Assertion == "":
@@ -79,7 +89,7 @@ func (p *Protect) assert(g *requestState, who *token.Introspection) *refusal {
 			text: "the site is not known under this host", page: "error.bad_request",
 		}
 	}
-	if g.entrance.Assertions == nil {
+	if p.Transaction == nil && g.entrance.Assertions == nil {
 		f := cannotTell(errors.New("nothing here signs assertions"))
 		return &f
 	}
@@ -96,7 +106,13 @@ func (p *Protect) assert(g *requestState, who *token.Introspection) *refusal {
 	if g.webSocket && g.r.Method == http.MethodConnect {
 		about.Request.Method = http.MethodGet // RFC 8441 5: so reverse_proxy asks an upstream of HTTP/1
 	}
-	text, err := g.entrance.Assertions.Sign(about)
+	var text string
+	var err error
+	if p.Transaction != nil {
+		text, err = p.begin(g, who, site.origin, about.Request.Method)
+	} else {
+		text, err = g.entrance.Assertions.Sign(about)
+	}
 	if err != nil {
 		f := cannotTell(fmt.Errorf("assertion: %w", err))
 		return &f

@@ -33,8 +33,10 @@ type Entrance struct {
 	HasRules    func(text string) bool // whether a site has these rules, see App.RegisterRules; nil: that is not known
 	Leave       func()
 
-	Assertions asserter     // nil: none are signed
-	Proofs     *dpop.Proofs // nil: a token that is bound to a key opens nothing
+	Assertions asserter // nil: none are signed
+	// Transactions begins transactions. nil: none begin.
+	Transactions transactor
+	Proofs       *dpop.Proofs // nil: a token that is bound to a key opens nothing
 	// Thumbprint names the certificate of the sender of a request. nil: no one has one.
 	Thumbprint func(*http.Request) string
 	Exchange   exchanger // nil: no token can be had for upstreams

@@ -73,7 +73,7 @@ func (p *Protect) Further(scopes, groups, audience []string, level string) (*Pro
 	f := &Protect{
 		Scopes: scopes, Groups: groups, Audience: audience, Clients: p.Clients, Level: caddyfileutil.Count(level), Partitions: p.Partitions,
 		Login: p.Login, Origins: slices.Clone(p.Origins), Sites: slices.Clone(p.Sites),
-		Assertion: p.Assertion, AssertionAlg: p.AssertionAlg,
+		Assertion: p.Assertion, AssertionAlg: p.AssertionAlg, Transaction: p.Transaction,
 		Headers: slices.Clone(p.headers), Public: slices.Clone(p.fixed.public), Preflight: p.Preflight,
 		StripToken: p.StripToken,
 		log:        p.log, enter: p.enter, origin: p.origin, now: p.now, random: p.random, scopeLevel: p.scopeLevel,

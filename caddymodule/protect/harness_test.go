@@ -70,6 +70,7 @@ type fakeAuthority struct {
 	counter  counter
 
 	assertions asserter
+	transacts  transactor
 	proofs     *dpop.Proofs
 
 	store    *badgerstore.Store // tells open requests of changes; nil: they are looked at again every few milliseconds
@@ -483,7 +484,8 @@ func (p *testProtect) wire(f *fakeAuthority, ctx caddy.Context) error {
 		admit := func(*http.Request) bool { f.mu.Lock(); defer f.mu.Unlock(); return !f.closed }
 		return Entrance{
 			Authority: f, Parked: f.parked, Access: f.grants(), Policies: f.policies(), Pages: pages, Counter: f.counter,
-			Admit: admit, HasRules: f.hasRules, Limits: f.limits, Robots: f.robots, Leave: func() {}, Assertions: f.assertions, Proofs: f.proofs,
+			Admit: admit, HasRules: f.hasRules, Limits: f.limits, Robots: f.robots, Leave: func() {}, Assertions: f.assertions,
+			Transactions: f.transacts, Proofs: f.proofs,
 		}, nil
 	}
 	p.origin = func(r *http.Request) audit.Origin {
@@ -557,19 +559,22 @@ func startGateway(t *testing.T, options ...func(*fakeAuthority)) *gateway {
 		"bound.localhost":   `"assertion":"Remote-Assertion","sites":["` + g.origin("bound.localhost") + `"]`,
 		"signed.localhost":  `"login":true,"assertion":"X-Gate-Token","origins":["` + g.origin("signed.localhost") + `"]`,
 		"rebound.localhost": `"assertion":"Remote-Assertion","public":["/public/*"],"sites":["` + g.origin("rebound.localhost") + `"]`,
-		"staff.test":        `"groups":["staff","admins"]`,
-		"level.test":        `"level":"2"`,
-		"wiki.localhost":    `"login":true,"session":"12h","origins":["` + g.origin("wiki.localhost") + `"]`,
-		"step.localhost":    `"login":true,"level":"2","groups":["staff"],"origins":["` + g.origin("step.localhost") + `"]`,
-		"pub.localhost":     `"login":true,"public":["/public/*"],"origins":["` + g.origin("pub.localhost") + `"]`,
-		"twice.localhost":   `"login":true,"strip_token":true,"origins":["` + g.origin("twice.localhost") + `"]`,
-		"kept.localhost":    `"login":true,"replay":"on","session":"12h","public":["/open"],"origins":["` + g.origin("kept.localhost") + `"]`,
-		"also.localhost":    `"login":true,"replay":"on","origins":["` + g.origin("also.localhost") + `"]`,
-		"tls.test":          `"login":true,"origins":["https://tls.test"]`,
-		"rules.test":        rulesOfSite,
-		"later.test":        `"policies":["later","office"],"public":["/open"]`,
-		"rules.localhost":   rulesOfSite + `,"login":true,"origins":["` + g.origin("rules.localhost") + `"]`,
-		"robots.test":       fmt.Sprintf(rulesOfRobots, cmp.Or(g.fake.robot, "bot.example")),
+		"txn.localhost":     `"transaction_token":{"domain":"shop.example.com"},"sites":["` + g.origin("txn.localhost") + `"]`,
+		"begin.localhost": `"login":true,"transaction_token":{"domain":"shop.example.com","scopes":["a","strong","assured"]},"assertion":"X-Txn","origins":["` +
+			g.origin("begin.localhost") + `"]`,
+		"staff.test":      `"groups":["staff","admins"]`,
+		"level.test":      `"level":"2"`,
+		"wiki.localhost":  `"login":true,"session":"12h","origins":["` + g.origin("wiki.localhost") + `"]`,
+		"step.localhost":  `"login":true,"level":"2","groups":["staff"],"origins":["` + g.origin("step.localhost") + `"]`,
+		"pub.localhost":   `"login":true,"public":["/public/*"],"origins":["` + g.origin("pub.localhost") + `"]`,
+		"twice.localhost": `"login":true,"strip_token":true,"origins":["` + g.origin("twice.localhost") + `"]`,
+		"kept.localhost":  `"login":true,"replay":"on","session":"12h","public":["/open"],"origins":["` + g.origin("kept.localhost") + `"]`,
+		"also.localhost":  `"login":true,"replay":"on","origins":["` + g.origin("also.localhost") + `"]`,
+		"tls.test":        `"login":true,"origins":["https://tls.test"]`,
+		"rules.test":      rulesOfSite,
+		"later.test":      `"policies":["later","office"],"public":["/open"]`,
+		"rules.localhost": rulesOfSite + `,"login":true,"origins":["` + g.origin("rules.localhost") + `"]`,
+		"robots.test":     fmt.Sprintf(rulesOfRobots, cmp.Or(g.fake.robot, "bot.example")),
 		"robots.localhost": fmt.Sprintf(rulesOfRobots, cmp.Or(g.fake.robot, "bot.example")) + `,"login":true,"origins":["` +
 			g.origin("robots.localhost") + `"]`,
 		"norobots.test":    fmt.Sprintf(rulesOfRobots, cmp.Or(g.fake.robot, "bot.example")) + `,"groups":["staff"]`,

@@ -4,6 +4,7 @@
 package protect
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -25,6 +26,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/apppassword"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/authz/transaction"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/introspect"
 	"github.com/gatehouse-id/gatehouse/caddymodule/mcp"
@@ -81,6 +83,8 @@ type Protect struct {
 	Assertion string `json:"assertion,omitempty"`
 	// Its signature: ES256, ML-DSA-44, ML-DSA-65 or ML-DSA-87. Default: ES256.
 	AssertionAlg string `json:"assertion_alg,omitempty"`
+	// Makes it a transaction token, whose header is Txn-Token by default. Default: it is not one.
+	Transaction *TransactionToken `json:"transaction_token,omitempty"`
 	// Public paths: /healthz, or /assets/* for all below. Where there are any, a request whose path is not canonical is
 	// refused. Default: none.
 	Public []string `json:"public,omitempty"`
@@ -371,6 +375,10 @@ func (p *Protect) setUp(res *caddyfileutil.Resolver) error {
 		name := res.Plain("headers", h.Name, checkIdentityHeader)
 		claim := res.Plain("headers", h.Claim, checkClaim)
 		p.headers = append(p.headers, IdentityHeader{Name: http.CanonicalHeaderKey(name), Claim: claim})
+	}
+	if p.Transaction != nil {
+		p.Transaction.resolve(res)
+		p.Assertion = cmp.Or(p.Assertion, transaction.Header)
 	}
 	if p.Assertion != "" {
 		p.Assertion = http.CanonicalHeaderKey(res.Plain("assertion", p.Assertion, checkIdentityHeader))

@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/assertion"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/authz/transaction"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect/ratelimits"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
@@ -93,7 +94,10 @@ func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller,
 	q := *p
 	stand := &standIn{who: c.Who}
 	q.enter = func(context.Context) (Entrance, error) {
-		in := Entrance{Authority: stand, Assertions: stand, Exchange: stand, Policies: c.Policies, Limits: c.Limits.Rehearsed(), Leave: func() {}}
+		in := Entrance{
+			Authority: stand, Assertions: stand, Transactions: stand, Exchange: stand, Policies: c.Policies, Limits: c.Limits.Rehearsed(),
+			Leave: func() {},
+		}
 		if c.Granted != nil {
 			in.Access = grants(c.Granted)
 		}
@@ -228,6 +232,11 @@ func (s *standIn) answer() (*token.Introspection, error) {
 
 // Sign implements asserter: nothing that a rehearsal makes can be verified.
 func (s *standIn) Sign(assertion.Statement) (string, error) { return "(a signed assertion)", nil }
+
+// Begin implements transactor, in the same way.
+func (s *standIn) Begin(transaction.Claims, string, time.Time) (transaction.Token, error) {
+	return transaction.Token{Text: "(a transaction token)"}, nil
+}
 
 func (s *standIn) UpstreamToken(context.Context, string, string, string, audit.Origin) (string, error) {
 	return "(a token for the upstream)", nil

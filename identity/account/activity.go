@@ -21,7 +21,7 @@ const (
 
 // routineEvents are types of events that happen all the time without the person doing anything.
 var routineEvents = []string{
-	"token.AccessTokenIssuedEvent", "token.TokenExchangedEvent", "token.AccessTokenRefreshedEvent",
+	"token.AccessTokenIssuedEvent", "token.TokenExchangedEvent", "token.TransactionTokenIssuedEvent", "token.AccessTokenRefreshedEvent",
 	"token.AccessTokenRevokedEvent", "token.AppPasswordUsedEvent",
 }
 

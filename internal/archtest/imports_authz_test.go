@@ -4,6 +4,7 @@ func init() {
 	mayImportRows(`
 authz: internal storage
 authz/assertion: authz/keys internal
+authz/transaction: authz/keys internal
 authz/certificate:
 authz/client: authz/certificate authz/oauth internal
 authz/consent: authz/client authz/rar internal storage
@@ -11,7 +12,7 @@ authz/rar: internal
 authz/device: authz/client authz/consent authz/grant authz/oauth authz/clientstore authz/jsonresponse authz/token internal storage
 authz/dpop: authz/oauth internal storage
 authz/jwtresponse: authz/client authz/keys internal
-authz/exchange: authz/client authz/grant authz/keys authz/oauth authz/clientstore authz/jsonresponse authz/token internal storage
+authz/exchange: authz/client authz/grant authz/keys authz/oauth authz/clientstore authz/jsonresponse authz/token authz/transaction internal storage
 authz/grant: authz/client authz/consent authz/jwtresponse authz/oauth authz/apppassword authz/clientstore authz/jsonresponse authz/token authz/logout internal storage
 authz/idjag: authz/client authz/grant authz/oauth authz/clientstore authz/jsonresponse authz/token authz/workload internal storage
 authz/jar: authz/client authz/oauth internal

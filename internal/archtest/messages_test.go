@@ -16,7 +16,8 @@ func TestEventsHaveWords(t *testing.T) {
 	t.Parallel()
 	messages := pageMessages(t)
 	wordless := []string{
-		"token.AccessTokenRefreshedEvent", "token.TokenExchangedEvent", // left out of that page, since they happen all the time
+		// left out of that page, since they happen all the time
+		"token.AccessTokenRefreshedEvent", "token.TokenExchangedEvent", "token.TransactionTokenIssuedEvent",
 		"token.ClientAuthenticationFailedEvent", "token.ClientRevokedEvent", // concern no person
 	}
 	for _, k := range eventKinds(t) {

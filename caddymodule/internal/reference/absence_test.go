@@ -32,6 +32,7 @@ var absences = map[string]map[string]string{
 	"plan":         {"limit": argued, "quota": argued, "default": argued},
 	"group":        {"plan": required},
 	"forward_auth": {"origins": argued, "client_certificate_header": closed},
+	"assertion":    {"domain": required, "scopes": other},
 	"mcp":          {"name": other, "documentation": other, "tool": argued, "challenge_tools": other},
 	"introspect": {
 		"client": required, "auth": other, "key": other, "key_id": other, "issuer": other, "jwks": other, "cache": closed, "timeout": other,
@@ -53,7 +54,7 @@ var absences = map[string]map[string]string{
 		"subject_type": other, "app": other, "audiences": closed, "exchange": closed, "origins": closed, "max_sessions": other,
 		"disabled": argued, "logo": other, "lifetimes": other, "second_factor": argued,
 	},
-	"exchange": {"from": closed, "to": closed, "id_jag": closed},
+	"exchange": {"from": closed, "to": closed, "id_jag": closed, "txn_token": closed},
 	"api_client": {
 		"secret": closed, "secret_hash": closed, "apis": closed, "audiences": argued, "introspection_alg": other, "partitions": argued,
 		"tls_client_auth": closed, "organisation": argued, "max_level": closed, "disabled": argued,

@@ -11,7 +11,7 @@ var Exchange = Block{
 			Example: "from web mobile",
 		},
 		{
-			Word: "to", Arguments: "<audience>…", Default: "required, unless there is `id_jag`",
+			Word: "to", Arguments: "<audience>…", Default: "required, unless there is `id_jag` or `txn_token`",
 			Text:    "The audiences of the tokens that it gets: resources, or names that the other API knows itself by.",
 			Example: "to https://stock.example.com", Instead: "-",
 		},
@@ -19,6 +19,10 @@ var Exchange = Block{
 			Word: "id_jag", Arguments: "<issuer> <client> [<scope>…]", Repeats: true, Default: "none",
 			Example: "id_jag https://auth.chat.example wiki-at-chat chat.read", Instead: "-",
 			Text: "An authorization server elsewhere for which the client gets identity assertions (ID-JAG): its issuer, the id of the client there, and the scopes that it can ask for there. See [identity assertions](decisions/token-endpoint.md#identity-assertions).",
+		},
+		{
+			Word: "txn_token", Arguments: "<domain>…", Default: "none", Example: "from web\ntxn_token shop.example.com", Instead: "-",
+			Text: "The trust domains for which the client gets [transaction tokens](transaction-tokens.md) (experimental), in place of access tokens of itself and of the clients of `from`, and of other transaction tokens.",
 		},
 	},
 }

@@ -57,6 +57,7 @@ var Protect = Block{
 		{
 			Word: "assertion", Arguments: "[<header>] [ES256|ML-DSA-44|ML-DSA-65|ML-DSA-87]",
 			Default: "none; with the option alone `Remote-Assertion`, which is deleted from requests in any case", Example: "login\nassertion",
+			Blocks: []*Block{&TransactionToken},
 			Text: "A header with a signed token by which the upstream can verify that this very request passed, who made it, and for which site: see [assertion.md](assertion.md). It is signed with ES256 unless another algorithm is named. " +
 				"The site needs an address with a host. Requests that need no credential have no assertion.",
 		},
