@@ -146,3 +146,49 @@ func TestAuditMistakes(t *testing.T) {
 		}
 	}
 }
+
+// TestAuditOfAnotherProxy: a gate for a site of another proxy records the calls that it lets pass. Their status and
+// sizes are known to that proxy alone.
+func TestAuditOfAnotherProxy(t *testing.T) {
+	s := servertest.NewServer(t)
+	s.Extra = strings.Join([]string{
+		`forward_auth_from 127.0.0.1`, `forward_auth orders {`, `origins https://orders.example.com`, `scopes orders.read`, `audit log`,
+		`limit 2/h per client`, `}`,
+	}, "\n")
+	s.MustLoad()
+	token := s.Token()
+	ask := func(credential string) int {
+		t.Helper()
+		r := s.Request(http.MethodGet, s.Issuer()+"/oauth/forward-auth?policy=orders", nil)
+		for name, value := range map[string]string{
+			"X-Forwarded-Proto": "https", "X-Forwarded-Host": "orders.example.com", "X-Forwarded-Method": "PUT",
+			"X-Forwarded-Uri": "/orders/7?api_key=hunter2", "X-Forwarded-For": "192.0.2.7", "Authorization": "Bearer " + credential,
+		} {
+			r.Header.Set(name, value)
+		}
+		res, _ := s.Do(r) //nolint:bodyclose // it is read and closed
+		return res.StatusCode
+	}
+	for n, c := range []struct {
+		credential string
+		want       int
+	}{
+		{token, http.StatusOK}, {"unknown", http.StatusUnauthorized}, {token, http.StatusOK}, {token, http.StatusTooManyRequests},
+	} {
+		if got := ask(c.credential); got != c.want {
+			t.Errorf("question %d = %d, want %d", n, got, c.want)
+		}
+	}
+	all := recorded(t, s)
+	if len(all) != 2 {
+		t.Fatalf("calls = %+v, want the two that passed", all)
+	}
+	got := all[0]
+	want := calllog.Found{Ref: got.Ref, Call: calllog.Call{
+		At: got.At, Took: got.Took, Site: "https://orders.example.com", Method: http.MethodPut, Path: "/orders/7", Verdict: "allow",
+		ClientID: "reports", IP: "192.0.2.7", UserAgent: got.UserAgent,
+	}}
+	if got != want {
+		t.Errorf("call = %+v, want %+v", got, want)
+	}
+}

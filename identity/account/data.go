@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/calllog"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -22,6 +23,7 @@ import (
 const (
 	downloadPath = webflow.DataPath + "/download"
 	maxOwnEvents = 5000 // of the newest events, which a download holds
+	maxOwnCalls  = 1000 // likewise
 )
 
 // showData serves GET /account/data: the download of the person's data, and the deletion of the account.
@@ -59,6 +61,7 @@ type ownData struct {
 	Applications []authn.Application `json:"applications"`
 	AppPasswords []authn.AppPassword `json:"app_passwords,omitempty"`
 	Events       []audit.Info        `json:"events"`
+	Calls        []calllog.Found     `json:"calls,omitempty"` // that sites have recorded
 }
 
 type ownSignIn struct {
@@ -197,7 +200,10 @@ func (s *Service) showDownload(q *webflow.Request) error {
 	now := s.now()
 	var d *ownData
 	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
-		d, err = s.readOwnData(tx, a.SignIn, a.Settings, now)
+		if d, err = s.readOwnData(tx, a.SignIn, a.Settings, now); err != nil {
+			return err
+		}
+		d.Calls, err = calllog.OfPerson(tx, d.ID, maxOwnCalls)
 		return err
 	})
 	if err != nil {
@@ -261,6 +267,12 @@ func (s *Service) Export(ctx context.Context, personID string, by audit.Actor) (
 		}
 		return s.events.Append(tx, by.Fill(ev[0], personID, ""))
 	})
+	if err == nil { // the log of calls grows all the time, and an update would meet it
+		err = s.store.View(ctx, func(tx storage.Tx) (err error) {
+			d.Calls, err = calllog.OfPerson(tx, personID, maxOwnCalls)
+			return err
+		})
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -17,6 +19,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/calllog"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -433,5 +436,37 @@ func TestCouplingCancelled(t *testing.T) {
 	}
 	if n := e.Events()["person.ExternalIdentityCoupledEvent"]; n != 0 {
 		t.Errorf("%d identities are coupled", n)
+	}
+}
+
+// TestDownloadOfCalls: the download has the calls of the person that sites have recorded, and those of no one else.
+func TestDownloadOfCalls(t *testing.T) {
+	t.Parallel()
+	h, b, _, _ := dashboard(t)
+	other := h.Add(person.NewPerson{Username: "mallory@example.com"})
+	calls := calllog.New(h.Store, h.Clock.Now, zap.NewNop())
+	calls.Recorder = func() *audit.Recorder { return h.Deps.Events }
+	for _, c := range []calllog.Call{
+		{PersonID: h.Details(identitytest.Demo).ID, Path: "/hr/plan"}, {PersonID: other.ID, Path: "/secret"}, {ClientID: "shop", Path: "/orders"},
+	} {
+		c.At, c.Site, c.Method, c.Verdict = h.Clock.Now(), "https://wiki.example.com", http.MethodGet, "allow"
+		calls.Add(&c)
+	}
+	if err := calls.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for who, body := range map[string]string{
+		"the person": b.Get("/account/data/download").Body.String(),
+		"an administrator": func() string {
+			raw, err := h.Account.Export(t.Context(), h.Details(identitytest.Demo).ID, audit.Actor{ID: "admin"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(raw)
+		}(),
+	} {
+		if !strings.Contains(body, `"path": "/hr/plan"`) || strings.Contains(body, "/secret") || strings.Contains(body, "/orders") {
+			t.Errorf("the file of %s = %s, want their call alone", who, body)
+		}
 	}
 }

@@ -156,6 +156,26 @@ func (s *Search) selects(c *Call) bool {
 		(s.Path == "" || c.Path == path || begins && strings.HasPrefix(c.Path, path))
 }
 
+// maxSearches bounds the searches for the calls of a person, each of maxRead blocks.
+const maxSearches = 20
+
+// OfPerson returns the newest calls of a person, at most so many, of about the last million of all.
+func OfPerson(tx storage.Tx, personID string, most int) (out []Found, err error) {
+	s := Search{Person: personID}
+	for range maxSearches {
+		s.Limit = most - len(out)
+		found, next, err := s.Find(tx)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+		if s.Behind = next; len(next) == 0 || len(out) >= most {
+			break
+		}
+	}
+	return out, nil
+}
+
 func (s *Search) atSite(site string) bool {
 	_, host, _ := strings.Cut(site, "://")
 	return s.Site == "" || s.Site == site || s.Site == host
