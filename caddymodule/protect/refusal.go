@@ -214,13 +214,21 @@ func (p *Protect) writeRefusal(g *requestState, f refusal) bool {
 	return false
 }
 
+// wantedGroups returns the groups of which the person had to be in one: those of the rule that decided, or of the site.
+func (p *Protect) wantedGroups(g *requestState) []string {
+	if need := g.decision.Need; need != nil && len(need.Groups) > 0 {
+		return need.Groups
+	}
+	return p.Groups
+}
+
 // record logs and keeps a refusal.
 func (p *Protect) record(g *requestState, f refusal, ref string) {
 	r, asked := g.r, p.demandOf(g)
 	out := refusals.Refusal{
 		Ref: ref, Where: refusals.Site, Reason: cmp.Or(f.reason, refusals.Malformed), Detail: f.text, Status: f.status, Code: f.code,
 		Site: r.Host, Method: r.Method, Path: original(r).Path,
-		WantedGroups: p.Groups, WantedScopes: asked.scopes, WantedLevel: asked.level,
+		WantedGroups: p.wantedGroups(g), WantedScopes: asked.scopes, WantedLevel: asked.level,
 	}
 	out.Scheme, _, _ = strings.Cut(askedAt(g), "://")
 	for _, r := range reasons {
@@ -233,9 +241,6 @@ func (p *Protect) record(g *requestState, f refusal, ref string) {
 	}
 	if out.Reason == refusals.AssuranceTooLow {
 		out.Detail = p.assuranceText(g)
-	}
-	if need := g.decision.Need; need != nil && len(need.Groups) > 0 {
-		out.WantedGroups = need.Groups
 	}
 	if who := g.who; who != nil && who.Active {
 		out.ClientID, out.Provider, out.Scopes, out.Level = who.ClientID, who.Provider, who.Scope, who.Level

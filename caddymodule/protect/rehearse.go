@@ -137,7 +137,11 @@ func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller,
 		out.Verdict = Deny
 	}
 	if !passed {
-		out.Why = g.reason.Why()
+		f := refusals.Refusal{Reason: g.reason, WantedGroups: q.wantedGroups(g)}
+		if g.who != nil && g.who.Person != nil {
+			f.Groups = g.who.Person.Groups
+		}
+		out.Why = f.Why()
 		asked := q.demandOf(g)
 		if out.Verdict == StepUp || out.Verdict == SignIn {
 			out.WantedLevel = asked.level

@@ -119,10 +119,10 @@ func TestConsoleExplainsSites(t *testing.T) {
 	see("/admin/refusals/"+ref, "needs the group staff; has guests", "guest@example.com", "protect at Caddyfile:")
 	ask := "/admin/sites/explain?" + url.Values{"url": {w.Wiki + "/reports"}, "person": {"demo@example.com"}}.Encode()
 	see(ask, "Allowed", "Remote-User", "reverse_proxy")
-	see(strings.Replace(ask, "demo", "guest", 1), "Refused", "not in a required group")
+	see(strings.Replace(ask, "demo", "guest", 1), "Refused", "needs the group staff; has guests")
 	see(strings.Replace(ask, "demo", "nobody", 1), "Nothing is known by this value")
 	guestID := regexp.MustCompile(`/admin/persons/([0-9a-f-]{30,})`).FindStringSubmatch(see("/admin/refusals/"+ref, ref))[1]
-	see("/admin/persons/"+guestID+"/opens", w.Wiki+"/", "not in a required group", w.Shop+"/", "Allowed")
+	see("/admin/persons/"+guestID+"/opens", w.Wiki+"/", "needs the group staff; has guests", w.Shop+"/", "Allowed")
 	if body := see("/admin/refusals"); strings.Contains(body, "in-the-query") {
 		t.Errorf("the list of refusals has the query of a request:\n%s", body)
 	}
