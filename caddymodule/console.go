@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -56,6 +59,40 @@ func (b *builder) openAlerts() {
 	i.alerts = alert.New(d)
 }
 
+// files returns the files of the configuration that name options, sites and rules. They are looked up once the sites are
+// known.
+func (b *builder) files() func() []string {
+	var known atomic.Pointer[[]string]
+	return func() []string {
+		if list := known.Load(); list != nil {
+			return *list
+		}
+		all := map[string]bool{}
+		add := func(place string) {
+			if i := strings.LastIndexByte(place, ':'); i > 0 {
+				all[place[:i]] = true
+			}
+		}
+		for _, place := range b.Places {
+			add(place)
+		}
+		list, err := b.behind.List()
+		for i := range list {
+			for _, g := range list[i].Gates {
+				add(g.Place)
+				for _, r := range g.Rules {
+					add(r.Place)
+				}
+			}
+		}
+		files := slices.Sorted(maps.Keys(all))
+		if err == nil {
+			known.Store(&files)
+		}
+		return files
+	}
+}
+
 func (b *builder) openConsole() error {
 	i, id := b.inst, b.inst.identity
 	for _, name := range b.owners {
@@ -102,6 +139,7 @@ func (b *builder) openConsole() error {
 		Machine:  i.machine,
 		Gateway:  b.behind.Console(b.Instance, i.core.Refused, i.manage, i.config, i.access, i.core.Decided),
 	})
+	i.pages.SetFiles(b.files())
 	i.alerts.Allow = i.console.MayAlert
 	i.config.OnSignInChange(i.console.TellOwners)
 	for _, name := range b.others {

@@ -188,7 +188,7 @@ func (f *frame) Dangers() (out []Action) {
 
 // Rows returns the rows of a table alone, as a page of the console shows them.
 func (p *Renderer) Rows(r *http.Request, locales []string, t *Table) (string, error) {
-	f := frame{language: p.match(r, locales, ""), needed: new(scriptSet)}
+	f := frame{language: p.match(r, locales, ""), needed: new(scriptSet), files: p.files}
 	var b strings.Builder
 	err := p.templates["console"].ExecuteTemplate(&b, "rows", f.RowsOf(t, nil))
 	return b.String(), err
@@ -405,6 +405,7 @@ func (f *frame) Cell(in Cell) cell {
 	if in.Wire != "" {
 		out.Hint = wired(in.Wire, f.Say(in.Hint))
 	}
+	out.Words, out.Hint = f.placed(out.Words), f.placed(out.Hint)
 	read := elements.ReplaceAllString(string(out.Words), "")
 	out.Long = slices.ContainsFunc(strings.Fields(read), func(word string) bool { return utf8.RuneCountInString(word) > longWord })
 	return out
@@ -424,6 +425,11 @@ func breakable(name string) template.HTML {
 
 // elements match the markup between the words of a cell, such as that of a time.
 var elements = regexp.MustCompile(`<[^>]*>`)
+
+// SayHTML is Say where places of the configuration are short.
+func (f *frame) SayHTML(t Text) template.HTML {
+	return f.placed(template.HTML(template.HTMLEscapeString(f.Say(t)))) //nolint:gosec // escaped
+}
 
 // Quoted shows words as they are, with code between backquotes.
 func (f *frame) Quoted(s string) template.HTML { return backquoted(s) }

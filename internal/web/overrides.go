@@ -19,7 +19,8 @@ type liveState struct {
 	extension atomic.Pointer[extension]          // nil: none
 	// organisations returns the owners of applications. nil: unknown
 	organisations func(context.Context) *Organisations
-	reload        sync.Mutex // held while the extension directory is read
+	files         func() []string // nil: unknown
+	reload        sync.Mutex      // held while the extension directory is read
 }
 
 // SetOverrides sets the function that returns the custom messages, the first taking precedence; it is called for each

@@ -288,6 +288,7 @@ type frame struct {
 
 	needed  *scriptSet
 	scripts map[string]string
+	files   func() []string // of the configuration. nil: unknown
 }
 
 // match chooses the language of an answer. preferred is that of the application's organisation.
@@ -311,6 +312,7 @@ func (p *Renderer) make(r *http.Request, v View, scripts *scriptSet) ([]byte, *l
 // frame returns the data of a page in a language for the templates.
 func (p *Renderer) frame(v View, lang *language, scripts *scriptSet) *frame {
 	return &frame{
+		files:    p.files,
 		language: lang, Brand: p.cfg.Brand, Host: p.host, CSS: p.assets.css, Font: p.assets.font, Icon: p.assets.icon, Touch: p.assets.touch,
 		Logo: p.assets.logo, LogoSize: p.assets.logoSize,
 		Secure: strings.HasPrefix(p.origin, "https:"), Mobile: v.Mobile, Client: v.Client, Nav: v.Nav, Data: v.Data, Help: p.cfg.Brand.Help,
