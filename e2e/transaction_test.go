@@ -43,13 +43,13 @@ func (r *relay) to(t *testing.T, port int) string {
 	return server.Listener.Addr().String()
 }
 
-// TestTransactionTokensGuide follows docs/transaction-tokens.md: a request passes the edge, the service in Go verifies
-// its token and gets a narrower one, which the service in Node.js verifies.
+// TestTransactionTokensGuide follows docs/experimental/transaction-tokens.md: a request passes the edge, the service in
+// Go verifies its token and gets a narrower one, which the service in Node.js verifies.
 func TestTransactionTokensGuide(t *testing.T) {
 	t.Parallel()
 	ports := freePorts(t, 3)
 	var edge, inner relay
-	g := follow(t, "../docs/transaction-tokens.md", nil, map[string]string{"localhost:9000": edge.to(t, ports[0])})
+	g := follow(t, "../docs/experimental/transaction-tokens.md", nil, map[string]string{"localhost:9000": edge.to(t, ports[0])})
 	origin := g.local.Replace("https://api.example.com")
 	host := strings.TrimPrefix(origin, "http://")
 

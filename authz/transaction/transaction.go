@@ -1,5 +1,6 @@
 // Package transaction makes and reads transaction tokens: they tell each service of a trust domain what was asked at
-// its edge, and by which person or client. (draft-ietf-oauth-transaction-tokens-09; docs/transaction-tokens.md)
+// its edge, and by which person or client. (draft-ietf-oauth-transaction-tokens-09;
+// docs/experimental/transaction-tokens.md)
 package transaction
 
 import (

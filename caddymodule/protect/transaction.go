@@ -21,7 +21,7 @@ import (
 // wordTransaction makes the assertion of a site a transaction token.
 const wordTransaction = "txn_token"
 
-// TransactionToken says what the transaction tokens of a site are for. (docs/transaction-tokens.md)
+// TransactionToken says what the transaction tokens of a site are for. (docs/experimental/transaction-tokens.md)
 type TransactionToken struct {
 	// The trust domain in which they are valid. Required.
 	Domain string `json:"domain"`

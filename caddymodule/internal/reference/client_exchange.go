@@ -22,7 +22,7 @@ var Exchange = Block{
 		},
 		{
 			Word: "txn_token", Arguments: "<domain>…", Default: "none", Example: "from web\ntxn_token shop.example.com", Instead: "-",
-			Text: "The trust domains for which the client gets [transaction tokens](transaction-tokens.md) (experimental), in place of access tokens of itself and of the clients of `from`, and of other transaction tokens.",
+			Text: "The trust domains for which the client gets [transaction tokens](experimental/transaction-tokens.md) (experimental), in place of access tokens of itself and of the clients of `from`, and of other transaction tokens.",
 		},
 	},
 }

@@ -4,7 +4,7 @@ package reference
 var TransactionToken = Block{
 	Head: "assertion txn_token [<header>] [<algorithm>]", Open: "assertion txn_token",
 	Text: "The signed token of `assertion` is a transaction token (draft-ietf-oauth-transaction-tokens-09, experimental), in the header `Txn-Token`: " +
-		"every service of a trust domain that takes part in the request verifies it. See [transaction tokens](transaction-tokens.md).",
+		"every service of a trust domain that takes part in the request verifies it. See [transaction tokens](experimental/transaction-tokens.md).",
 	Needs: "domain shop.example.com",
 	Options: []Option{
 		{
