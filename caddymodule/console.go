@@ -59,8 +59,8 @@ func (b *builder) openAlerts() {
 	i.alerts = alert.New(d)
 }
 
-// files returns the files of the configuration that name options, sites and rules. They are looked up once the sites are
-// known.
+// files returns the files of the configuration that name options, sites and rules. They are looked up once the sites
+// are known.
 func (b *builder) files() func() []string {
 	var known atomic.Pointer[[]string]
 	return func() []string {
