@@ -301,8 +301,8 @@ func TestReasons(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := Reason(word)
-		if r.Why() == "" || strings.HasSuffix(r.Why(), ".") || !strings.HasSuffix(r.Fix(), ".") {
-			t.Errorf("%s: why %q, mend %q: want a clause and a sentence", word, r.Why(), r.Fix())
+		if r.why() == "" || strings.HasSuffix(r.why(), ".") || !strings.HasSuffix(r.Fix(), ".") {
+			t.Errorf("%s: why %q, mend %q: want a clause and a sentence", word, r.why(), r.Fix())
 		}
 		if seen[word] {
 			t.Errorf("%s is there twice", word)
@@ -358,7 +358,7 @@ func TestReasonsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	for r := range meanings {
-		row := "| `" + string(r) + "` | " + r.Why() + " | "
+		row := "| `" + string(r) + "` | " + r.why() + " | "
 		if _, do, found := strings.Cut(string(guide), row); !found || strings.HasPrefix(do, "|") {
 			t.Errorf("docs/troubleshooting.md lacks the row\n%s…", row)
 		}

@@ -52,7 +52,7 @@ func by(word, value string) string {
 func (f *Refusal) Why() string {
 	switch {
 	case f.Reason != GroupMissing || len(f.WantedGroups) == 0:
-		return f.Reason.Why()
+		return f.Reason.why()
 	case len(f.WantedGroups) == 1:
 		return "needs the group " + f.WantedGroups[0] + "; has " + orNone(f.Groups)
 	}
@@ -81,7 +81,7 @@ func (f *Refusal) facts() string {
 	if f.RedirectURI != "" && f.Reason == RedirectURI {
 		out = append(out, "sent: "+f.RedirectURI, "registered: "+orNone(f.Registered))
 	}
-	if f.Detail != "" && !strings.EqualFold(f.Detail, f.Reason.Why()) {
+	if f.Detail != "" && !strings.EqualFold(f.Detail, f.Reason.why()) {
 		out = append(out, f.Detail)
 	}
 	return strings.Join(out, "; ")

@@ -360,8 +360,8 @@ var meanings = map[Reason]meaning{
 	},
 }
 
-// Why is the meaning of a reason for operators: a clause without a period.
-func (r Reason) Why() string { return meanings[r].why }
+// why is the meaning of a reason for operators: a clause without a period.
+func (r Reason) why() string { return meanings[r].why }
 
 // Fix says what would let the caller in.
 func (r Reason) Fix() string { return meanings[r].mend }
