@@ -15,10 +15,12 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/cluster"
+	"github.com/gatehouse-id/gatehouse/internal/limit"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/pgstore"
 	"github.com/gatehouse-id/gatehouse/storage/pgstore/pgtest"
@@ -34,6 +36,7 @@ func TestDatabase(t *testing.T) {
 		"the events of two nodes are verified":          eventsOfTwoNodesAreVerified,
 		"a proof counts once at two nodes":              aProofCountsOnce,
 		"a device proves itself once at two nodes":      aDeviceProvesItselfOnce,
+		"two nodes share a limit":                       twoNodesShareALimit,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, server) })
 	}
@@ -235,6 +238,47 @@ func openSchema(t *testing.T, db *pgtest.Server, schema string) *pgstore.Store {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s
+}
+
+// twoNodesShareALimit: a caller that comes to one of two nodes alone gets more than that node's half of the limit, since
+// nodes lease to each other by the database. Both together never let more pass than the limit and a slice.
+func twoNodesShareALimit(t *testing.T, db *pgtest.Server) {
+	r, err := limit.ParseRate("1000/s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bucket, err := limit.NewBucket(r, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nodes []*limit.Counters
+	for range 2 {
+		c := limit.NewCounters(openSchema(t, db, "limits_of_two"), time.Now, zap.NewNop())
+		c.Quotas.Nodes = func() int { return 2 }
+		go c.Run(t.Context())
+		nodes = append(nodes, c)
+	}
+	began, passed, best := time.Now(), 0, 0
+	for window := 0; best <= 600; window++ {
+		from, here := time.Now(), 0
+		for now := from; now.Sub(from) < time.Second; now = time.Now() {
+			for i, c := range nodes {
+				if (i == 0 || window < 2) && c.Take(false, limit.Key{Rule: 1, Name: "shop"}, bucket, now).OK { // later one node alone
+					passed++
+					here++
+				}
+			}
+		}
+		if most := 100 + int(time.Since(began).Seconds()*1000) + 50 + 1000 + 2; passed > most {
+			t.Fatalf("%d passed, want at most %d", passed, most)
+		}
+		if window >= 2 {
+			best = max(best, here)
+		}
+		if window == 60 {
+			t.Fatalf("one node alone let at most %d pass in a second, want more than its half of 1000", best)
+		}
+	}
 }
 
 // eventsOfTwoNodesAreVerified: what two nodes append at the same time is in one list, and in a chain for each of them,
