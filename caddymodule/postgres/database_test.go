@@ -240,8 +240,8 @@ func openSchema(t *testing.T, db *pgtest.Server, schema string) *pgstore.Store {
 	return s
 }
 
-// twoNodesShareALimit: a caller that comes to one of two nodes alone gets more than that node's half of the limit, since
-// nodes lease to each other by the database. Both together never let more pass than the limit and a slice.
+// twoNodesShareALimit: a caller that comes to one of two nodes alone gets more than that node's half of the limit,
+// since nodes lease to each other by the database. Both together never let more pass than the limit and a slice.
 func twoNodesShareALimit(t *testing.T, db *pgtest.Server) {
 	r, err := limit.ParseRate("1000/s")
 	if err != nil {
