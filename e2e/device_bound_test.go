@@ -18,7 +18,7 @@ import (
 // startBound starts a server with device-bound sessions: an issuer and a wiki over https.
 func startBound(t *testing.T) (s *server, port int) {
 	t.Helper()
-	s, port = startSecure(t, "device_bound on", func(s *server) string {
+	s, port = startSecure(t, "", "device_bound on", func(s *server) string {
 		return fmt.Sprintf(`
 wiki.example.com {
 	tls %[1]s/cert.pem %[1]s/key.pem
@@ -38,8 +38,8 @@ wiki.example.com {
 	return s, port
 }
 
-// startSecure starts a server with an issuer over https, these options of identity, and these sites.
-func startSecure(t *testing.T, identity string, sites func(s *server) string) (s *server, port int) {
+// startSecure starts a server with an issuer over https, these options of gatehouse and identity, and these sites.
+func startSecure(t *testing.T, options, identity string, sites func(s *server) string) (s *server, port int) {
 	t.Helper()
 	s = &server{
 		t: t, dir: t.TempDir(), secrets: map[string]string{}, Echo: application(t), Password: random(12),
@@ -58,6 +58,7 @@ func startSecure(t *testing.T, identity string, sites func(s *server) string) (s
 	gatehouse {
 		issuer %s
 		storage badger %[4]s/data
+		%[8]s
 		identity {
 			%[6]s
 			password_hash {
@@ -75,7 +76,7 @@ auth.example.com {
 	tls %[4]s/cert.pem %[4]s/key.pem
 	gatehouse
 }
-%[7]s`, ports[0], ports[1], s.Issuer, s.dir, person, identity, sites(s)))
+%[7]s`, ports[0], ports[1], s.Issuer, s.dir, person, identity, strings.ReplaceAll(sites(s), "PORT", fmt.Sprint(ports[0])), options))
 	s.secret("password", s.Password)
 	s.run(filepath.Join(s.dir, "Caddyfile"), s.dir, "TEST_PASSWORD="+s.Password)
 	s.until(t, &http.Client{Transport: &http.Transport{
@@ -169,4 +170,88 @@ func TestDeviceBoundSessions(t *testing.T) {
 			t.Errorf("%d copied cookies lead another browser to %s, want the sign-in page", copied, at)
 		}
 	})
+}
+
+// TestDeviceBoundBehindAnotherProxy: a browser binds its session at a site that another proxy serves, by the paths that
+// the proxy passes on, and the session cookie alone opens nothing there.
+func TestDeviceBoundBehindAnotherProxy(t *testing.T) {
+	t.Parallel()
+	s, port := startSecure(t, `forward_auth_from 127.0.0.1
+		forward_auth wiki {
+			origins https://wiki.example.com
+			login
+			allow {
+				match path /payroll
+				need device_bound
+			}
+			allow
+		}`, "device_bound on", func(s *server) string {
+		return fmt.Sprintf(`
+wiki.example.com {
+	tls %[1]s/cert.pem %[1]s/key.pem
+	handle /.gatehouse/* {
+		rewrite * /oauth/forward-auth/site{uri}
+		reverse_proxy https://127.0.0.1:PORT {
+			header_up Host auth.example.com
+			transport http {
+				tls_server_name auth.example.com
+				tls_trust_pool file %[1]s/cert.pem
+			}
+		}
+	}
+	handle {
+		forward_auth https://127.0.0.1:PORT {
+			uri /oauth/forward-auth?profile=caddy&policy=wiki
+			header_up Host auth.example.com
+			copy_headers Remote-User Remote-Name Remote-Email Remote-Groups Remote-Assertion Cookie
+			transport http {
+				tls_server_name auth.example.com
+				tls_trust_pool file %[1]s/cert.pem
+			}
+		}
+		reverse_proxy %[2]s
+	}
+}
+`, s.dir, s.Echo)
+	})
+	s.Wiki = "https://wiki.example.com"
+	b := s.onDevice(t, port)
+	b.open(s.Wiki + "/page")
+	b.signIn(person, s.Password)
+	b.reaches(s.Wiki + "/page")
+	bound := func() bool {
+		for _, c := range b.cookiesOf("-bound") {
+			if c.Domain == "wiki.example.com" {
+				return true
+			}
+		}
+		return false
+	}
+	for tries := 0; !bound(); tries++ {
+		if b.open(s.Wiki + "/page"); tries == 50 {
+			t.Fatal("the browser does not bind its session at the site of another proxy")
+		}
+	}
+	if status := b.open(s.Wiki + "/payroll"); status != 200 {
+		t.Errorf("a page that needs a bound session = %d", status)
+	}
+	for _, c := range b.cookiesOf("-bound") { // as if they had ended
+		call(b, network.DeleteCookies, network.DeleteCookiesParams{Name: c.Name, Domain: c.Domain, Path: c.Path})
+	}
+	b.open(s.Wiki + "/after")
+	if at := b.location(); at != s.Wiki+"/after" {
+		t.Errorf("after the end of the second cookies the browser is at %s", at)
+	}
+	thief := s.onDevice(t, port)
+	for _, kind := range []string{"-site", "-session"} {
+		for _, c := range b.cookiesOf(kind) {
+			call(thief, network.SetCookie, network.SetCookieParams{
+				Name: c.Name, Value: c.Value, URL: "https://" + c.Domain, Path: c.Path, Secure: &c.Secure, HTTPOnly: &c.HTTPOnly, SameSite: c.SameSite,
+			})
+		}
+	}
+	thief.open(s.Wiki + "/after")
+	if at := thief.location(); !strings.HasPrefix(at, s.Issuer+"/sign-in") {
+		t.Errorf("copied cookies lead another browser to %s, want the sign-in page", at)
+	}
 }

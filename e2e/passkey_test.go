@@ -216,7 +216,7 @@ func (b *tab) awaitPasskeys(id webauthn.AuthenticatorID, ok func([]*webauthn.Cre
 // TestPasskeysOfTheHostBefore: an issuer that has moved uses the passkeys of its old host, which lists it.
 func TestPasskeysOfTheHostBefore(t *testing.T) {
 	t.Parallel()
-	s, port := startSecure(t, "passkey_rp_id old.example.com", func(s *server) string {
+	s, port := startSecure(t, "", "passkey_rp_id old.example.com", func(s *server) string {
 		return fmt.Sprintf(`
 old.example.com {
 	tls %[1]s/cert.pem %[1]s/key.pem

@@ -23,6 +23,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/clientcert"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect/ratelimits"
+	"github.com/gatehouse-id/gatehouse/internal/dbsc"
 )
 
 // Question is a request that another proxy asks about, as the client sent it to that proxy.
@@ -102,6 +103,11 @@ func (g *Gates) Ask(ctx context.Context, q Question) (Answer, error) {
 	r, err := q.request(ctx)
 	if err != nil {
 		return Answer{}, err
+	}
+	if !q.own && dbsc.Handles(r.URL.Path) {
+		// The answer would not reach the browser, so the device must not be noted: the site's proxy does not pass these
+		// paths on, and the session stays unbound.
+		return Answer{Status: http.StatusForbidden, Header: http.Header{}}, nil
 	}
 	if q.login && !gate.Login {
 		return Answer{}, malformed("login is not switched on for this site: add login and origins to its forward_auth")

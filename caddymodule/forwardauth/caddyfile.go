@@ -67,7 +67,6 @@ func (g *Gates) readGate(d *caddyfile.Dispenser) error {
 	known["client_certificate_header"] = caddyfileutil.Value(&gate.CertificateHeader, checkCertificateHeader)
 	delete(known, "replay")
 	delete(known, "request_access")
-	delete(known, "device_bound")
 	delete(known, "mcp")
 	delete(known, "upstream_token")
 	if err := caddyfileutil.ReadBlock(d, "forward_auth "+name, &reference.ForwardAuth, known); err != nil {

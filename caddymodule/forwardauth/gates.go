@@ -177,14 +177,11 @@ func (g *Gate) provision(ctx caddy.Context, app protect.App, places caddyfileuti
 	if g.Login && len(g.Origins) == 0 {
 		return errNoOrigin
 	}
-	if g.DeviceBound != "" {
-		return errors.New("device_bound: a session at a site of another proxy is not bound: leave it out")
-	}
 	if g.RequestAccess != "" {
 		return errors.New("request_access: another proxy has no page of its own to ask on: leave it out")
 	}
 	if g.Protect.Origins, g.Sites = nil, slices.Clone(g.Origins); g.Login {
-		g.Protect.Origins, g.DeviceBound = slices.Clone(g.Origins), "off" // other proxies do not pass the headers on
+		g.Protect.Origins = slices.Clone(g.Origins)
 	}
 	if g.Replay != "" {
 		return errors.New("replay: another proxy does not report the forms that are sent through it: leave it out")

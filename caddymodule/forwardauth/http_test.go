@@ -11,6 +11,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/gatehouse-id/gatehouse/internal/dbsc"
 )
 
 // check is the request by which a proxy asks.
@@ -342,6 +344,23 @@ func TestNginxComesBackByTheCallback(t *testing.T) {
 	}
 	if res = own("/page", session); res.StatusCode != http.StatusBadRequest {
 		t.Errorf("a page of the application: status = %d", res.StatusCode)
+	}
+}
+
+// TestDeviceWhoseAnswerIsLost: a proxy that asks about the paths by which a browser binds its session, and does not
+// pass them on, would keep the answer to itself. Nothing is bound then.
+func TestDeviceWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	g := i.gates()
+	session := i.session(wiki, ann())
+	for _, profile := range []string{"traefik", "caddy", "nginx"} {
+		for _, path := range []string{dbsc.RegisterPath, dbsc.RefreshPath} {
+			res := by(profile, "wiki", onWiki(path, "Cookie", session)).do(g)
+			if holds(t, profile, res); res.StatusCode != http.StatusForbidden {
+				t.Errorf("%s, %s: status = %d, want 403", profile, path, res.StatusCode)
+			}
+		}
 	}
 }
 

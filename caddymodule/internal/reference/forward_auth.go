@@ -25,7 +25,6 @@ var ForwardAuth = Block{
 		"replay":         "is for sites that this Caddy serves: another proxy does not report the forms that are sent through it",
 		"mcp":            "is for sites that this Caddy serves: the metadata of others are not served here",
 		"upstream_token": "is for sites that this Caddy serves: another proxy sends the request on as it came",
-		"device_bound":   "is for sites that this Caddy serves: a session at a site of another proxy is not bound",
 		"request_access": "is for sites that this Caddy serves: another proxy has no page of its own to ask on",
 	},
 }
@@ -33,7 +32,7 @@ var ForwardAuth = Block{
 // ofGates are the options of a site that a gate has too.
 func ofGates(of []Option) []Option {
 	of = slices.DeleteFunc(slices.Clone(of), func(o Option) bool {
-		return slices.Contains([]string{"login", "replay", "request_access", "device_bound", "mcp", "upstream_token"}, o.Word)
+		return slices.Contains([]string{"login", "replay", "request_access", "mcp", "upstream_token"}, o.Word)
 	})
 	for i := range of {
 		switch of[i].Word {
