@@ -33,7 +33,7 @@ var steps = []step{
 	}},
 	{"format", []command{{".", nil, []string{".bin/format", "-d"}}}},
 	{"lint", each(modules, "go", "vet", "-vettool="+abs(".bin/lint"), "./...")},
-	{"rules", []command{test(".", "./internal/archtest")}},
+	{"rules", []command{test(".", "./internal/archtest", "./internal/build")}},
 	{"unit", []command{test(".", "-timeout=25m", "./..."), test("tools", "./..."), test("release", "./...")}},
 	{"unit-race", []command{
 		test(".", "-timeout=25m", unraced), test(".", append([]string{"-timeout=15m", "-run=" + alone}, raced...)...),
