@@ -135,11 +135,12 @@ func agentOf(r *http.Request, s *signature) (domain, member string, err error) {
 	values := r.Header["Signature-Agent"]
 	var item httpsfv.Item
 	if dict, err := httpsfv.UnmarshalDictionary(values); err == nil {
-		m, ok := dict.Get(s.label)
-		if item, ok = m.(httpsfv.Item); !ok {
+		m, _ := dict.Get(s.label)
+		found, ok := m.(httpsfv.Item)
+		if !ok {
 			return "", "", errAgent
 		}
-		member = s.label
+		item, member = found, s.label
 	} else if item, err = httpsfv.UnmarshalItem(values); err != nil {
 		return "", "", errAgent
 	}
