@@ -89,7 +89,7 @@ func (s *Server) Stop() {
 	// An answer can be read before its handler has left the configuration, and the store closes after the last has.
 	Eventually(s.T, "every store is closed", func() bool {
 		open, _ := OpenStores()
-		return open == 0
+		return open == 0 && shared.Unclosed.Load() == 0
 	})
 }
 

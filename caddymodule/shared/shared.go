@@ -44,6 +44,9 @@ var (
 	vaults = caddy.NewUsagePool() // place, keys and hash cost -> *vault
 )
 
+// Unclosed counts the stores that are open, and those that no configuration uses any more and are still being closed.
+var Unclosed atomic.Int64
+
 // OpenStore is a store that configurations share.
 type OpenStore struct {
 	storage.Store
@@ -85,6 +88,7 @@ const (
 )
 
 func newOpenStore(store storage.Store, node *cluster.Node, options string, log *zap.Logger) *OpenStore {
+	Unclosed.Add(1)
 	keeper := audit.NewKeeper(store, nil, log.Named("events"))
 	keeper.Links = node.HasLanes
 	o := &OpenStore{
@@ -133,6 +137,7 @@ func newOpenStore(store storage.Store, node *cluster.Node, options string, log *
 
 // Destruct ends the workers and closes the store when the last configuration has let go of it.
 func (o *OpenStore) Destruct() error {
+	defer Unclosed.Add(-1)
 	o.stop()
 	<-o.stopped
 	return o.Close()
