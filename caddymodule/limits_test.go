@@ -103,13 +103,7 @@ func TestPlansOfTheCaddyfile(t *testing.T) {
 	s.WantFinding("no plan is the default")
 	s.Extra += "\nclient gilded {\n\tsecret " + servertest.TestSecret + "\n\tgrants client_credentials\n\tscopes orders.read\n\tdefault_scopes orders.read\n\tplan gold\n}"
 	s.MustLoad()
-	r := s.Request(http.MethodPost, s.Issuer()+"/oauth/token", strings.NewReader("grant_type=client_credentials"))
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	r.SetBasicAuth("gilded", servertest.TestSecret)
-	_, body := s.Do(r) //nolint:bodyclose // it is read and closed
-	token := servertest.Decode[struct {
-		Token string `json:"access_token"`
-	}](t, body).Token
+	token := tokenOf(t, s, "gilded", servertest.TestSecret)
 	if n := counts(t, s, token, 6); n != 4 {
 		t.Errorf("%d passed with the plan gold, want 4", n)
 	}
@@ -273,13 +267,7 @@ func TestPlansOfStoredClients(t *testing.T) {
 	s.Refused("is not an e-mail address", "", "client", "add", "made", "--grants", "client_credentials", "--contact", "ann")
 	added := servertest.Decode[struct{ Secret string }](t, s.Run("", "client", "add", "made", "--grants", "client_credentials",
 		"--scopes", "orders.read", "--plan", "gold", "--contact", "ann@example.com", "--json"))
-	r := s.Request(http.MethodPost, s.Issuer()+"/oauth/token", strings.NewReader("grant_type=client_credentials"))
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	r.SetBasicAuth("made", added.Secret)
-	_, body := s.Do(r) //nolint:bodyclose // it is read and closed
-	token := servertest.Decode[struct {
-		Token string `json:"access_token"`
-	}](t, body).Token
+	token := tokenOf(t, s, "made", added.Secret)
 	if n := counts(t, s, token, 4); n != 4 {
 		t.Errorf("%d of 4 passed with the plan gold", n)
 	}
@@ -322,4 +310,16 @@ func TestShadowLimits(t *testing.T) {
 		!strings.Contains(out, "limit 100/h per client: 9") || strings.Contains(out, "2/h") {
 		t.Errorf("explain = %s, want the limit that holds alone", out)
 	}
+}
+
+// tokenOf returns an access token of a client for itself.
+func tokenOf(t *testing.T, s *servertest.Server, client, secret string) string {
+	t.Helper()
+	r := s.Request(http.MethodPost, s.Issuer()+"/oauth/token", strings.NewReader("grant_type=client_credentials"))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.SetBasicAuth(client, secret)
+	_, body := s.Do(r) //nolint:bodyclose // it is read and closed
+	return servertest.Decode[struct {
+		Token string `json:"access_token"`
+	}](t, body).Token
 }

@@ -13,10 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
 	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
 )
 
@@ -62,7 +58,7 @@ http://localhost:0 {
 	gatehouse
 }
 `, filepath.Join(b.TempDir(), "store"), servertest.TestSecret, servertest.TestPassword)
-	server := benchServer(b, config)
+	server := loaded(b, config)
 	post := func(b *testing.B, path, form, client string, w http.ResponseWriter) {
 		b.Helper()
 		r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "http://localhost:1"+path, strings.NewReader(form))
@@ -137,30 +133,4 @@ http://localhost:0 {
 		})
 		b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
 	})
-}
-
-// benchServer starts Caddy and returns its one server.
-func benchServer(b *testing.B, config string) *caddyhttp.Server {
-	b.Helper()
-	raw, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(config), map[string]any{"filename": "Caddyfile"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := caddy.Load(raw, true); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		if err := caddy.Stop(); err != nil {
-			b.Error(err)
-		}
-	})
-	app, err := caddy.ActiveContext().App("http")
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, s := range app.(*caddyhttp.App).Servers { //nolint:forcetypeassert // it is Caddy's own
-		return s
-	}
-	b.Fatal("no server")
-	return nil
 }

@@ -43,7 +43,7 @@ func cpuTime(b *testing.B) int64 {
 }
 
 // loaded runs a Caddyfile with one server until the benchmark ends.
-func loaded(b *testing.B, config string) (server *caddyhttp.Server) {
+func loaded(b *testing.B, config string) *caddyhttp.Server {
 	b.Helper()
 	raw, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(config), map[string]any{"filename": "Caddyfile"})
 	if err != nil {
@@ -62,9 +62,10 @@ func loaded(b *testing.B, config string) (server *caddyhttp.Server) {
 		b.Fatal(err)
 	}
 	for _, s := range app.(*caddyhttp.App).Servers { //nolint:forcetypeassert // it is Caddy's own
-		server = s
+		return s
 	}
-	return server
+	b.Fatal("no server")
+	return nil
 }
 
 // BenchmarkProtect measures what protect adds to a site: the same Caddy, the same handler behind it, records on disk,
