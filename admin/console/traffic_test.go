@@ -139,7 +139,7 @@ func TestCalls(t *testing.T) {
 		}
 	}
 	if a := b.get("/admin/calls?from=soon"); !strings.Contains(a.form(), `id="from-problem"`) {
-		t.Errorf("a day that is none has no problem:\n%s", a.form())
+		t.Errorf("an invalid day has no problem:\n%s", a.form())
 	}
 	form := b.get("/admin/calls").form()
 	for _, want := range []string{"GET api.example.com/stock/59", "1-62", "/admin/calls.csv", "after="} {

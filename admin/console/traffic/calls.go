@@ -68,7 +68,7 @@ func (t *traffic) showCalls(v *layout.Visit) (*web.Console, error) {
 	if len(behind) > 0 {
 		next = behind.String()
 	}
-	table, q := callTable(v, list), v.URL.Query()
+	table := callTable(v, list)
 	table.First, table.Next = v.Pages(next)
 	out := &web.Console{
 		Title: web.Say("console.calls.title"), Lead: web.Say("console.calls.text"), Parts: []web.ConsolePart{{Table: table}},
@@ -82,13 +82,7 @@ func (t *traffic) showCalls(v *layout.Visit) (*web.Console, error) {
 			{Name: "to", Type: "date", Label: "console.field.to"},
 		}},
 	}
-	filtered := fill(out.Filter.Fields, q, wrong)
-	if filtered {
-		out.Filter.Clear = v.Path()
-	}
-	if wrong == "" {
-		out.Actions = []web.Action{fileOf(v)}
-	}
+	filtered := filter(v, out, wrong)
 	switch {
 	case len(list) > 0:
 	case next != "":

@@ -95,6 +95,18 @@ func fill(fields []web.Field, q url.Values, wrong string) (filtered bool) {
 	return filtered
 }
 
+// filter fills the fields of a page's filter from its address, and offers what it selects as a file. It reports whether
+// any field has a value.
+func filter(v *layout.Visit, out *web.Console, wrong string) (filtered bool) {
+	if filtered = fill(out.Filter.Fields, v.URL.Query(), wrong); filtered {
+		out.Filter.Clear = v.Path()
+	}
+	if wrong == "" {
+		out.Actions = []web.Action{fileOf(v)}
+	}
+	return filtered
+}
+
 // fileOf leads to the list as a file, with the same filter.
 func fileOf(v *layout.Visit) web.Action {
 	q := v.URL.Query()

@@ -53,12 +53,12 @@ func (t *traffic) showUsage(v *layout.Visit) (*web.Console, error) {
 			return nil, err
 		}
 	}
-	table, values := &web.Table{
+	table := &web.Table{
 		Label: web.Say("console.usage.title"),
 		Columns: []string{
 			"console.column.application", "console.column.day", "console.column.site", "console.column.requests", "console.column.limited",
 		},
-	}, v.URL.Query()
+	}
 	for _, r := range list {
 		row := web.TableRow{URL: applicationPath(r.Client), Cells: []web.Cell{
 			{Name: r.Client}, {Name: r.Day}, {Name: r.Site}, {Name: strconv.FormatInt(r.Requests, 10)}, {Name: strconv.FormatInt(r.Limited, 10)},
@@ -79,12 +79,7 @@ func (t *traffic) showUsage(v *layout.Visit) (*web.Console, error) {
 			{Name: "to", Type: "date", Label: "console.field.to"},
 		}},
 	}
-	if fill(out.Filter.Fields, values, wrong) {
-		out.Filter.Clear = v.Path()
-	}
-	if wrong == "" {
-		out.Actions = []web.Action{fileOf(v)}
-	}
+	filter(v, out, wrong)
 	switch {
 	case len(list) > 0:
 	case next != "":
