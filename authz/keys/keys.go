@@ -12,7 +12,6 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -30,6 +29,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/jwa"
+	"github.com/gatehouse-id/gatehouse/internal/mldsa"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -244,14 +244,6 @@ func (k *Keys) generate(alg jose.SignatureAlgorithm) (id string, sealed []byte, 
 	if id, err = secret.ID(k.random, 16); err != nil {
 		return "", nil, err
 	}
-	if jwa.IsPostQuantum(string(alg)) {
-		private, err := jwa.GeneratePostQuantum(string(alg))
-		if err != nil {
-			return "", nil, err
-		}
-		sealed, err = k.keyring.Seal(keyPurpose(id), private.Bytes())
-		return id, sealed, err
-	}
 	var private crypto.Signer
 	switch alg { //nolint:exhaustive // those of Algorithms
 	case jose.RS256:
@@ -261,12 +253,12 @@ func (k *Keys) generate(alg jose.SignatureAlgorithm) (id string, sealed []byte, 
 	case jose.EdDSA:
 		_, private, err = ed25519.GenerateKey(k.random)
 	default:
-		err = fmt.Errorf("no such algorithm: %s", alg)
+		private, err = jwa.GeneratePostQuantum(string(alg))
 	}
 	if err != nil {
 		return "", nil, err
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(private)
+	der, err := mldsa.MarshalPKCS8PrivateKey(private)
 	if err != nil {
 		return "", nil, err
 	}
@@ -317,7 +309,7 @@ func (k *Keys) open(key *signingKey) error {
 	if err != nil {
 		return fmt.Errorf("the encryption key does not open it: %w", err)
 	}
-	if key.private, err = readPrivate(key.Algorithm, der); err != nil {
+	if key.private, err = readPrivate(der); err != nil {
 		return err
 	}
 	key.signers = map[string]jose.Signer{}
@@ -339,11 +331,8 @@ func (k *Keys) open(key *signingKey) error {
 }
 
 // readPrivate reads what is sealed of a key.
-func readPrivate(alg string, raw []byte) (crypto.Signer, error) {
-	if jwa.IsPostQuantum(alg) {
-		return jwa.PostQuantumKey(alg, raw)
-	}
-	parsed, err := x509.ParsePKCS8PrivateKey(raw)
+func readPrivate(raw []byte) (crypto.Signer, error) {
+	parsed, err := mldsa.ParsePKCS8PrivateKey(raw)
 	if err != nil {
 		return nil, err
 	}

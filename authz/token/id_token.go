@@ -3,10 +3,6 @@ package token
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"crypto/sha3"
-	"crypto/sha512"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -82,7 +78,7 @@ func (l *Ledger) idTokenOf(ctx context.Context, t IDToken, now time.Time) (joine
 		AuthTime: si.AuthTime.Unix(), Nonce: t.Nonce, ACR: ACR(si.Level), AMR: methodReferences(si), AZP: c.ID, Session: si.SessionID,
 	}
 	if t.Access != "" {
-		claims.ATHash = tokenHash(t.algorithm(), t.Access)
+		claims.ATHash = jwa.TokenHash(t.algorithm(), t.Access)
 	}
 	names := l.deps.Clients.StillClaimed(c, t.Asked.IDToken, &t.Subject, now)
 	if c.IDTokenClaims || t.Access == "" {
@@ -168,19 +164,6 @@ func methodReferences(si SignIn) []string {
 		out = append(out, "mfa")
 	}
 	return slices.Compact(out)
-}
-
-// tokenHash is at_hash: the left half of the hash that the signature uses. (OpenID Connect Core 3.1.3.6)
-func tokenHash(alg, token string) string {
-	if alg == "EdDSA" { // Ed25519 hashes with SHA-512
-		sum := sha512.Sum512([]byte(token))
-		return base64.RawURLEncoding.EncodeToString(sum[:32])
-	}
-	if jwa.IsPostQuantum(alg) { // ML-DSA hashes with SHAKE256 (docs/decisions/tokens.md#post-quantum-signatures)
-		return base64.RawURLEncoding.EncodeToString(sha3.SumSHAKE256([]byte(token), 64)[:32])
-	}
-	sum := sha256.Sum256([]byte(token))
-	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
 // HintClaims are the claims of an id_token_hint that are used.

@@ -19,6 +19,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/internal/jwa"
+	"github.com/gatehouse-id/gatehouse/internal/mldsa"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -76,8 +77,8 @@ func readSigner(path, kid string) (*signer, error) {
 		}
 		kid = base64.RawURLEncoding.EncodeToString(sum)
 	}
-	signs, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: key, KeyID: kid}},
-		(&jose.SignerOptions{}).WithType("JWT"))
+	signs, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jwa.Signer(key)},
+		(&jose.SignerOptions{}).WithType("JWT").WithHeader("kid", kid))
 	if err != nil {
 		return nil, fmt.Errorf("the file %s: %w", path, err)
 	}
@@ -91,7 +92,7 @@ func parseKey(raw []byte) (crypto.Signer, jose.SignatureAlgorithm, error) {
 		var err error
 		switch block.Type {
 		case "PRIVATE KEY":
-			key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
+			key, err = mldsa.ParsePKCS8PrivateKey(block.Bytes)
 		case "RSA PRIVATE KEY":
 			key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
 		case "EC PRIVATE KEY":
@@ -109,6 +110,8 @@ func parseKey(raw []byte) (crypto.Signer, jose.SignatureAlgorithm, error) {
 			}
 		case ed25519.PrivateKey:
 			return k, jose.EdDSA, nil
+		case *mldsa.PrivateKey:
+			return k, jose.SignatureAlgorithm(k.PublicKey().Parameters().String()), nil
 		case *ecdsa.PrivateKey:
 			switch k.Curve {
 			case elliptic.P256():
@@ -119,7 +122,7 @@ func parseKey(raw []byte) (crypto.Signer, jose.SignatureAlgorithm, error) {
 				return k, jose.ES512, nil
 			}
 		}
-		return nil, "", errors.New("want an RSA key of at least 2048 bits, an EC key (P-256, P-384, P-521) or an Ed25519 key")
+		return nil, "", errors.New("want an RSA key of at least 2048 bits, an EC key (P-256, P-384, P-521), an Ed25519 or an ML-DSA key")
 	}
 	return nil, "", errors.New("it holds no private key in PEM, such as one that begins with -----BEGIN PRIVATE KEY-----")
 }

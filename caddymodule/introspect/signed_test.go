@@ -22,6 +22,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/introspect"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
+	"github.com/gatehouse-id/gatehouse/internal/mldsa"
 )
 
 const issuer = "https://login.example.com"
@@ -172,10 +174,16 @@ func TestPrivateKeyJWT(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, key := range map[jose.SignatureAlgorithm]crypto.Signer{jose.ES256: newKey(t), jose.RS256: rsaKey, jose.EdDSA: edKey} {
+	pqKey, err := jwa.GeneratePostQuantum("ML-DSA-65")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, key := range map[jose.SignatureAlgorithm]crypto.Signer{
+		jose.ES256: newKey(t), jose.RS256: rsaKey, jose.EdDSA: edKey, jose.MLDSA65: pqKey,
+	} {
 		t.Run(string(name), func(t *testing.T) {
 			t.Parallel()
-			der, err := x509.MarshalPKCS8PrivateKey(key)
+			der, err := mldsa.MarshalPKCS8PrivateKey(key)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -192,7 +200,7 @@ func TestPrivateKeyJWT(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			payload, err := signed.Verify(key.Public())
+			payload, err := signed.Verify(jwa.Verifier(key.Public()))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
+	"github.com/gatehouse-id/gatehouse/internal/mldsa"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -54,7 +55,7 @@ type KeyPair struct {
 type Material struct {
 	ID   string // "": Gatehouse's own pair
 	Name string
-	Type string // RSA, EC, CERTIFICATE or KEYTAB
+	Type string // RSA, EC, ML-DSA, CERTIFICATE or KEYTAB
 	// Keytab is the file of a KEYTAB, which has none of the following.
 	Keytab secret.String
 	// Certificate is nil for a public key without one.
@@ -227,7 +228,7 @@ func (s *Service) open(id string, rec record) (*Material, error) {
 			m.PublicKey = m.Certificate.PublicKey
 		}
 	} else {
-		m.PublicKey, err = x509.ParsePKIXPublicKey(rec.Public)
+		m.PublicKey, err = mldsa.ParsePKIXPublicKey(rec.Public)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: key pair %s: %w", storage.ErrCorrupt, id, err)
@@ -239,7 +240,7 @@ func (s *Service) open(id string, rec record) (*Material, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := x509.ParsePKCS8PrivateKey(der)
+	key, err := mldsa.ParsePKCS8PrivateKey(der)
 	if err != nil { // not wrapped: an error of the parser could repeat what it read
 		return nil, fmt.Errorf("%w: key pair %s", storage.ErrCorrupt, id)
 	}

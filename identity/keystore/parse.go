@@ -18,12 +18,14 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/internal/keytab"
+	"github.com/gatehouse-id/gatehouse/internal/mldsa"
 )
 
 // The types of key pairs. (identity service document, KeyPair)
 const (
 	RSA         = "RSA"
 	EC          = "EC"
+	MLDSA       = "ML-DSA"      // of each parameter set (RFC 9881). It signs JSON Web Tokens, and nothing else
 	Certificate = "CERTIFICATE" // a certificate without its private key
 	Keytab      = "KEYTAB"      // the keys of a Kerberos service. It has no public part
 )
@@ -57,7 +59,7 @@ type publicKeyer interface{ Equal(x crypto.PublicKey) bool }
 func parsePair(kind, private, public string, now time.Time) (*parsedPair, *pairError) {
 	p := &parsedPair{kind: kind}
 	switch kind {
-	case RSA, EC:
+	case RSA, EC, MLDSA:
 	case Keytab:
 		return p, p.readKeytab(private, public)
 	case Certificate:
@@ -65,7 +67,7 @@ func parsePair(kind, private, public string, now time.Time) (*parsedPair, *pairE
 			return nil, wrongPair("private_key", "must be empty: the key_type is CERTIFICATE")
 		}
 	default:
-		return nil, wrongPair("key_type", "must be RSA, EC, CERTIFICATE or KEYTAB")
+		return nil, wrongPair("key_type", "must be RSA, EC, ML-DSA, CERTIFICATE or KEYTAB")
 	}
 	if public == "" {
 		return nil, wrongPair("public_key", "is missing: want the PEM of a certificate or public key in Base64")
@@ -177,7 +179,7 @@ func (p *parsedPair) readPublic(encoded string) error {
 		}
 		p.certificate, p.public, p.publicKey = cert, block.Bytes, cert.PublicKey
 	case "PUBLIC KEY":
-		if p.publicKey, err = x509.ParsePKIXPublicKey(block.Bytes); err != nil {
+		if p.publicKey, err = mldsa.ParsePKIXPublicKey(block.Bytes); err != nil {
 			return errors.New("is not a public key in PKIX form")
 		}
 		p.public = block.Bytes
@@ -210,8 +212,10 @@ func (p *parsedPair) checkPublic(now time.Time) error {
 		if key.Curve != elliptic.P256() && key.Curve != elliptic.P384() && key.Curve != elliptic.P521() {
 			return errors.New("want one of the curves P-256, P-384 and P-521")
 		}
+	case *mldsa.PublicKey:
+		kind = MLDSA
 	default:
-		return errors.New("want an RSA or EC key")
+		return errors.New("want an RSA, EC or ML-DSA key")
 	}
 	if p.kind != Certificate && p.kind != kind {
 		return fmt.Errorf("holds a key of the type %s", kind)
@@ -272,9 +276,12 @@ func (p *parsedPair) readPrivate(encoded string) error {
 				return err
 			}
 		}
-		key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
+		key, err = mldsa.ParsePKCS8PrivateKey(block.Bytes)
 	default:
 		return errors.New("want a PEM block PRIVATE KEY, RSA PRIVATE KEY or EC PRIVATE KEY")
+	}
+	if errors.Is(err, mldsa.ErrNoSeed) {
+		return errors.New("has no seed: want one, which openssl writes unless it is told not to")
 	}
 	if err != nil {
 		return errors.New("is not a sound private key")
@@ -287,10 +294,12 @@ func (p *parsedPair) readPrivate(encoded string) error {
 		p.signer = k
 	case *ecdsa.PrivateKey:
 		p.signer = k
+	case *mldsa.PrivateKey:
+		p.signer = k
 	default:
-		return errors.New("want an RSA or EC key")
+		return errors.New("want an RSA, EC or ML-DSA key")
 	}
-	if p.private, err = x509.MarshalPKCS8PrivateKey(p.signer); err != nil {
+	if p.private, err = mldsa.MarshalPKCS8PrivateKey(p.signer); err != nil {
 		return errors.New("is not a sound private key")
 	}
 	return nil

@@ -10,6 +10,8 @@ import (
 	"io"
 	"math/big"
 	"time"
+
+	"github.com/gatehouse-id/gatehouse/internal/mldsa"
 )
 
 // successor makes a record with new keys.
@@ -25,6 +27,8 @@ func (s *Service) successor(id string, old record) (record, error) {
 		signer, err = rsa.GenerateKey(s.random, key.N.BitLen())
 	case *ecdsa.PublicKey:
 		signer, err = ecdsa.GenerateKey(key.Curve, s.random)
+	case *mldsa.PublicKey:
+		signer, err = mldsa.GenerateKey(key.Parameters())
 	default:
 		err = errors.New("no key of this type can be made")
 	}
@@ -34,12 +38,12 @@ func (s *Service) successor(id string, old record) (record, error) {
 	if next.Certificate {
 		next.Public, next.NotAfter, err = s.selfSigned(m.Certificate.Subject, signer)
 	} else {
-		next.Public, err = x509.MarshalPKIXPublicKey(signer.Public())
+		next.Public, err = mldsa.MarshalPKIXPublicKey(signer.Public())
 	}
 	if err != nil {
 		return next, err
 	}
-	private, err := x509.MarshalPKCS8PrivateKey(signer)
+	private, err := mldsa.MarshalPKCS8PrivateKey(signer)
 	if err != nil {
 		return next, err
 	}

@@ -101,7 +101,7 @@ func (s *appleSecret) get(ctx context.Context, p *Provider) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err := p.signJWT(&jose.JSONWebKey{Key: key, KeyID: p.cfg.KeyID}, jose.ES256, claims)
+	text, err := p.signJWT(&signingKey{key, p.cfg.KeyID}, jose.ES256, claims)
 	if err != nil {
 		return "", err
 	}

@@ -70,7 +70,7 @@ func (p *Provider) checkKeySet(ctx context.Context, steps *idp.Steps, m *metadat
 	}
 	keys, err := readKeys(doc)
 	if err != nil {
-		steps.Fail("keys", err, "the provider must publish an RSA key of 2048 bits or more, or an EC or Ed25519 key, for signatures")
+		steps.Fail("keys", err, "the provider must publish an RSA key of 2048 bits or more, or an EC, Ed25519 or ML-DSA key, for signatures")
 		return
 	}
 	var kinds []string

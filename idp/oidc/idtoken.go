@@ -70,7 +70,7 @@ func (p *Provider) verifyIDToken(ctx context.Context, m *metadata, raw, access s
 		}
 	}
 	if claims["at_hash"] != nil && access != "" { // OpenID Connect Core 3.1.3.8
-		if err := checked.VerifyAccessToken(access); err != nil {
+		if !keys.hashes(checked, access) {
 			return nil, &idp.Invalid{Reason: "the ID token belongs to another access token (at_hash)"}
 		}
 	}

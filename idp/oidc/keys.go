@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
@@ -47,6 +48,16 @@ type verifier struct {
 	m *metadata
 	// err is why verification was impossible. go-oidc passes errors on as text only.
 	err error
+	alg string // of the token that was verified last
+}
+
+// hashes reports whether at_hash of the ID token that was verified last is that of an access token. go-oidc knows none
+// of ML-DSA.
+func (v *verifier) hashes(id *oidc.IDToken, access string) bool {
+	if jwa.IsPostQuantum(v.alg) {
+		return same(id.AccessTokenHash, jwa.TokenHash(v.alg, access))
+	}
+	return id.VerifyAccessToken(access) == nil
 }
 
 // VerifySignature returns the payload of a token that a key of the provider has signed. Keys come from the provider's
@@ -57,6 +68,7 @@ func (v *verifier) VerifySignature(ctx context.Context, raw string) ([]byte, err
 		return nil, errUnsigned
 	}
 	header := parsed.Signatures[0].Header
+	v.alg = header.Algorithm
 	if len(header.KeyID) > maxKeyID {
 		return nil, errKey
 	}
@@ -84,7 +96,7 @@ func (v *verifier) VerifySignature(ctx context.Context, raw string) ([]byte, err
 // verify returns the payload of a token that one of the keys has signed, if that key signs for its issuer.
 func (s keySet) verify(token *jose.JSONWebSignature, fits func(issuer string, claims object) bool) (payload []byte, ok bool) {
 	for _, key := range candidates(s.keys, token.Signatures[0].Header) {
-		payload, err := token.Verify(key.Key)
+		payload, err := token.Verify(jwa.Verifier(key.Key))
 		if err != nil {
 			continue
 		}
@@ -147,7 +159,7 @@ func readKeys(doc object) ([]publicKey, error) {
 			continue
 		}
 		key, err := jwa.ReadKey(raw)
-		if err != nil || !key.Valid() || !key.IsPublic() || (key.Use != "" && key.Use != "sig") {
+		if err != nil || !jwa.IsValid(&key) || !jwa.IsPublic(&key) || (key.Use != "" && key.Use != "sig") {
 			continue
 		}
 		if r, ok := key.Key.(*rsa.PublicKey); ok && (r.N.BitLen() < rsaBits || r.N.BitLen() > 4*rsaBits || r.E < 3) {

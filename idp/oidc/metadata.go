@@ -9,14 +9,15 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 )
 
 const metadataFresh = time.Hour
 
 // signatures are the algorithms that a provider can sign with: shared secrets and none are excluded. (RFC 8725 3.1)
-var signatures = []jose.SignatureAlgorithm{
+var signatures = append([]jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
-}
+}, jwa.PostQuantum...)
 
 // metadata is the data about the provider. (OpenID Connect Discovery 3)
 type metadata struct {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
+	"github.com/gatehouse-id/gatehouse/internal/mldsa"
 )
 
 // skew is the accepted difference between clocks.
@@ -117,8 +118,12 @@ func (p *Provider) CheckKeys(ctx context.Context) error {
 			}
 			continue
 		}
-		if _, err := p.env.KeyPair(ctx, name); err != nil {
+		pair, err := p.env.KeyPair(ctx, name)
+		if err != nil {
 			return err
+		}
+		if _, signs := pair.Signer.(*mldsa.PrivateKey); signs && p.encrypts && slices.Contains(p.cfg.Decrypt, name) {
+			return &idp.UnfitKey{Name: name, Problem: "is of ML-DSA, which only signs"}
 		}
 	}
 	return nil

@@ -20,6 +20,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
 	"github.com/gatehouse-id/gatehouse/idp/oidc/oidctest"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -184,16 +185,16 @@ func TestClientAuthentication(t *testing.T) {
 }
 
 // published returns the keys in our jwks.
-func (l *lab) published() *jose.JSONWebKeySet {
+func (l *lab) published() *jwa.KeySet {
 	l.t.Helper()
 	w := httptest.NewRecorder()
 	if !l.Handle(w, httptest.NewRequest(http.MethodGet, "/oidc/corp/jwks", nil), "jwks", nil) || w.Code != http.StatusOK {
 		l.t.Fatalf("jwks: %d", w.Code)
 	}
-	if strings.Contains(w.Body.String(), `"d"`) {
+	if body := w.Body.String(); strings.Contains(body, `"d"`) || strings.Contains(body, `"priv"`) {
 		l.t.Fatal("our jwks hold a private key")
 	}
-	set := new(jose.JSONWebKeySet)
+	set := new(jwa.KeySet)
 	if err := json.Unmarshal(w.Body.Bytes(), set); err != nil {
 		l.t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
 	"github.com/gatehouse-id/gatehouse/internal/ratelimit"
 )
 
@@ -135,8 +136,8 @@ func (p *Provider) handleKeys(w http.ResponseWriter, r *http.Request) {
 	w.Write(raw)
 }
 
-func (p *Provider) publicKeys(r *http.Request) (jose.JSONWebKeySet, error) {
-	set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{}}
+func (p *Provider) publicKeys(r *http.Request) (jwa.KeySet, error) {
+	set := jwa.KeySet{Keys: []jose.JSONWebKey{}}
 	add := func(name, use, id string) error {
 		pair, err := p.env.KeyPair(r.Context(), name)
 		if err != nil {

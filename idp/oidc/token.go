@@ -21,6 +21,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
 	"github.com/gatehouse-id/gatehouse/internal/jwa"
+	"github.com/gatehouse-id/gatehouse/internal/mldsa"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -144,8 +145,9 @@ func (p *Provider) assertion(ctx context.Context, m *metadata) (string, error) {
 }
 
 // signJWT signs claims with our key.
-func (p *Provider) signJWT(key *jose.JSONWebKey, alg jose.SignatureAlgorithm, claims []byte) (string, error) {
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key}, (&jose.SignerOptions{}).WithType("JWT"))
+func (p *Provider) signJWT(key *signingKey, alg jose.SignatureAlgorithm, claims []byte) (string, error) {
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jwa.Signer(key.signer)},
+		(&jose.SignerOptions{}).WithType("JWT").WithHeader("kid", key.id))
 	if err != nil {
 		return "", fmt.Errorf("sign with the key pair %q: %w", p.cfg.Key, err)
 	}
@@ -156,8 +158,14 @@ func (p *Provider) signJWT(key *jose.JSONWebKey, alg jose.SignatureAlgorithm, cl
 	return signed.CompactSerialize()
 }
 
+// signingKey is our key, and the kid under which the provider knows it.
+type signingKey struct {
+	signer crypto.Signer
+	id     string
+}
+
 // signingKey returns our key for private_key_jwt, and an algorithm that we and the provider support.
-func (p *Provider) signingKey(ctx context.Context, m *metadata) (key *jose.JSONWebKey, alg jose.SignatureAlgorithm, err error) {
+func (p *Provider) signingKey(ctx context.Context, m *metadata) (key *signingKey, alg jose.SignatureAlgorithm, err error) {
 	pair, err := p.env.KeyPair(ctx, p.cfg.Key)
 	if err != nil {
 		return nil, "", fmt.Errorf("key pair %q: %w", p.cfg.Key, err)
@@ -177,6 +185,8 @@ func (p *Provider) signingKey(ctx context.Context, m *metadata) (key *jose.JSONW
 		}
 	case ed25519.PrivateKey:
 		can = []jose.SignatureAlgorithm{jose.EdDSA}
+	case *mldsa.PrivateKey:
+		can = []jose.SignatureAlgorithm{jose.SignatureAlgorithm(k.PublicKey().Parameters().String())}
 	}
 	for _, a := range can {
 		if len(m.assertions) == 0 || slices.Contains(m.assertions, string(a)) {
@@ -186,7 +196,7 @@ func (p *Provider) signingKey(ctx context.Context, m *metadata) (key *jose.JSONW
 					return nil, "", err
 				}
 			}
-			return &jose.JSONWebKey{Key: pair.Signer, KeyID: id, Algorithm: string(a), Use: "sig"}, a, nil
+			return &signingKey{pair.Signer, id}, a, nil
 		}
 	}
 	return nil, "", fmt.Errorf("key pair %q: it has no algorithm that the provider accepts", p.cfg.Key)

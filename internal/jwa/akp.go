@@ -3,6 +3,8 @@ package jwa
 import (
 	"crypto"
 	"crypto/sha256"
+	"crypto/sha3"
+	"crypto/sha512"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -46,6 +48,23 @@ func SignatureSize(alg string) int {
 	return 0
 }
 
+// TokenHash is the hash of a token for at_hash: the left half of the one that a signature uses (OpenID Connect Core
+// 3.1.3.6), and half of SHAKE256 for ML-DSA (docs/decisions/tokens.md#post-quantum-signatures).
+func TokenHash(alg, token string) string {
+	var sum []byte
+	switch {
+	case IsPostQuantum(alg):
+		sum = sha3.SumSHAKE256([]byte(token), 64)
+	case Same(alg, string(jose.EdDSA)): // Ed25519 hashes with SHA-512
+		s := sha512.Sum512([]byte(token))
+		sum = s[:]
+	default:
+		s := sha256.Sum256([]byte(token))
+		sum = s[:]
+	}
+	return base64.RawURLEncoding.EncodeToString(sum[:len(sum)/2])
+}
+
 // GeneratePostQuantum returns a new key for one of PostQuantum.
 func GeneratePostQuantum(alg string) (*mldsa.PrivateKey, error) {
 	p, ok := parametersOf(alg)
@@ -53,15 +72,6 @@ func GeneratePostQuantum(alg string) (*mldsa.PrivateKey, error) {
 		return nil, fmt.Errorf("no such algorithm: %s", alg)
 	}
 	return mldsa.GenerateKey(p)
-}
-
-// PostQuantumKey returns the key of a seed for one of PostQuantum.
-func PostQuantumKey(alg string, seed []byte) (*mldsa.PrivateKey, error) {
-	p, ok := parametersOf(alg)
-	if !ok {
-		return nil, fmt.Errorf("no such algorithm: %s", alg)
-	}
-	return mldsa.NewPrivateKey(p, seed)
 }
 
 // akp is a JSON Web Key of the type AKP. (RFC 9964 3)

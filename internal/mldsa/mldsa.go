@@ -102,11 +102,11 @@ type PrivateKey struct {
 func GenerateKey(params Parameters) (*PrivateKey, error) {
 	seed := make([]byte, PrivateKeySize)
 	rand.Read(seed) //nolint:errcheck // it never fails
-	return NewPrivateKey(params, seed)
+	return newPrivateKey(params, seed)
 }
 
-// NewPrivateKey returns the key of a seed. (FIPS 204 KeyGen_internal)
-func NewPrivateKey(params Parameters, seed []byte) (*PrivateKey, error) {
+// newPrivateKey returns the key of a seed. (FIPS 204 KeyGen_internal)
+func newPrivateKey(params Parameters, seed []byte) (*PrivateKey, error) {
 	if len(seed) != PrivateKeySize {
 		return nil, fmt.Errorf("private key of %s: want a seed of %d bytes", params, PrivateKeySize)
 	}

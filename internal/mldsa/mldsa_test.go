@@ -1,4 +1,4 @@
-package mldsa_test
+package mldsa
 
 import (
 	"bytes"
@@ -8,8 +8,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-
-	"github.com/gatehouse-id/gatehouse/internal/mldsa"
 )
 
 // vector is an example of RFC 9964, appendix A.1: a key and a JSON Web Signature by it.
@@ -21,7 +19,7 @@ type vector struct {
 	JWS string `json:"jws"`
 }
 
-func vectors(t *testing.T) map[mldsa.Parameters]vector {
+func vectors(t *testing.T) map[Parameters]vector {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/rfc9964.json")
 	if err != nil {
@@ -31,8 +29,8 @@ func vectors(t *testing.T) map[mldsa.Parameters]vector {
 	if err := json.Unmarshal(raw, &all); err != nil {
 		t.Fatal(err)
 	}
-	out := map[mldsa.Parameters]vector{}
-	for _, p := range []mldsa.Parameters{mldsa.MLDSA44(), mldsa.MLDSA65(), mldsa.MLDSA87()} {
+	out := map[Parameters]vector{}
+	for _, p := range []Parameters{MLDSA44(), MLDSA65(), MLDSA87()} {
 		out[p] = all[p.String()]
 	}
 	return out
@@ -50,24 +48,24 @@ func decode(t *testing.T, text string) []byte {
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	for p, v := range vectors(t) {
-		private, err := mldsa.NewPrivateKey(p, decode(t, v.JWK.Private))
+		private, err := newPrivateKey(p, decode(t, v.JWK.Private))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := private.PublicKey().Bytes(); !bytes.Equal(got, decode(t, v.JWK.Public)) {
 			t.Errorf("%s: the seed makes another public key than in the RFC", p)
 		}
-		public, err := mldsa.NewPublicKey(p, decode(t, v.JWK.Public))
+		public, err := NewPublicKey(p, decode(t, v.JWK.Public))
 		if err != nil || !public.Equal(private.Public()) || public.Parameters() != p {
 			t.Fatalf("%s: NewPublicKey = %v, %v", p, public, err)
 		}
 		end := strings.LastIndexByte(v.JWS, '.')
 		message, signature := []byte(v.JWS[:end]), decode(t, v.JWS[end+1:])
-		if err := mldsa.Verify(public, message, signature); err != nil {
+		if err := Verify(public, message, signature); err != nil {
 			t.Errorf("%s: the signature of the RFC: %v", p, err)
 		}
 		message[0]++
-		if mldsa.Verify(public, message, signature) == nil {
+		if Verify(public, message, signature) == nil {
 			t.Errorf("%s: a signature of another message is valid", p)
 		}
 	}
@@ -75,14 +73,14 @@ func TestVectors(t *testing.T) {
 
 func TestSign(t *testing.T) {
 	t.Parallel()
-	var keys []*mldsa.PrivateKey
-	for _, p := range []mldsa.Parameters{mldsa.MLDSA44(), mldsa.MLDSA65(), mldsa.MLDSA87()} {
-		key, err := mldsa.GenerateKey(p)
+	var keys []*PrivateKey
+	for _, p := range []Parameters{MLDSA44(), MLDSA65(), MLDSA87()} {
+		key, err := GenerateKey(p)
 		if err != nil {
 			t.Fatal(err)
 		}
 		keys = append(keys, key)
-		again, err := mldsa.NewPrivateKey(p, key.Bytes())
+		again, err := newPrivateKey(p, key.Bytes())
 		if err != nil || !again.PublicKey().Equal(key.PublicKey()) {
 			t.Errorf("%s: the seed of a key makes another one: %v", p, err)
 		}
@@ -100,25 +98,25 @@ func TestSign(t *testing.T) {
 			t.Errorf("%s signs a hash", p)
 		}
 		for _, other := range keys {
-			if got, want := mldsa.Verify(other.PublicKey(), message, first) == nil, other == key; got != want {
+			if got, want := Verify(other.PublicKey(), message, first) == nil, other == key; got != want {
 				t.Errorf("a signature of %s at a key of %s: valid = %t, want %t", p, other.PublicKey().Parameters(), got, want)
 			}
 		}
 		for _, n := range []int{0, 1, len(first) - 1} {
-			if mldsa.Verify(key.PublicKey(), message, first[:n]) == nil {
+			if Verify(key.PublicKey(), message, first[:n]) == nil {
 				t.Errorf("%s: %d bytes of a signature are valid", p, n)
 			}
 		}
-		if mldsa.Verify(key.PublicKey(), message, append(bytes.Clone(first), 0)) == nil {
+		if Verify(key.PublicKey(), message, append(bytes.Clone(first), 0)) == nil {
 			t.Errorf("%s: a signature with a further byte is valid", p)
 		}
 		for _, n := range []int{0, 31, 33, 64} {
-			if _, err := mldsa.NewPrivateKey(p, make([]byte, n)); err == nil {
+			if _, err := newPrivateKey(p, make([]byte, n)); err == nil {
 				t.Errorf("%s: %d bytes are a seed", p, n)
 			}
 		}
 		for _, n := range []int{0, p.PublicKeySize() - 1, p.PublicKeySize() + 1} {
-			if _, err := mldsa.NewPublicKey(p, make([]byte, n)); err == nil {
+			if _, err := NewPublicKey(p, make([]byte, n)); err == nil {
 				t.Errorf("%s: %d bytes are a public key", p, n)
 			}
 		}

@@ -18,7 +18,7 @@ var Introspect = Block{
 			Text:    "How the client authenticates: by its secret in the header or in the form, or by a JWT that its key signs (RFC 7523).",
 		},
 		{
-			Word: "key", Arguments: "<file>", Text: "The file of the private key (PEM) that signs for `private_key_jwt`: RSA, EC or Ed25519.",
+			Word: "key", Arguments: "<file>", Text: "The file of the private key (PEM) that signs for `private_key_jwt`: RSA, EC, Ed25519 or ML-DSA.",
 			Example: "client ops\nkey /etc/gatehouse/ops.pem", Instead: "-",
 		},
 		{

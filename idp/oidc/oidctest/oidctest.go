@@ -22,6 +22,9 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/gatehouse-id/gatehouse/internal/jwa"
+	"github.com/gatehouse-id/gatehouse/internal/jwa/signaturetest"
 )
 
 // The provider's only client.
@@ -49,7 +52,7 @@ type Script struct {
 	// Handlers replace endpoints, by path.
 	Handlers map[string]http.HandlerFunc
 	// ClientKeys verify private_key_jwt.
-	ClientKeys *jose.JSONWebKeySet
+	ClientKeys *jwa.KeySet
 	// Passwords are those of people, by username, for the password grant. nil: there is no such grant.
 	Passwords map[string]string
 }
@@ -297,11 +300,11 @@ func (o *OP) authenticates(r *http.Request) bool {
 	}
 	if r.PostForm.Get("client_assertion") != "" && o.script.ClientKeys != nil {
 		parsed, err := jose.ParseSignedCompact(r.PostForm.Get("client_assertion"),
-			[]jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.PS256, jose.EdDSA})
+			append([]jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.PS256, jose.EdDSA}, jwa.PostQuantum...))
 		if err != nil || len(o.script.ClientKeys.Key(parsed.Signatures[0].Header.KeyID)) != 1 {
 			return false
 		}
-		payload, err := parsed.Verify(o.script.ClientKeys.Key(parsed.Signatures[0].Header.KeyID)[0].Key)
+		payload, err := parsed.Verify(jwa.Verifier(o.script.ClientKeys.Key(parsed.Signatures[0].Header.KeyID)[0].Key))
 		var c struct{ Iss, Sub, Aud, Jti string }
 		return err == nil && json.Unmarshal(payload, &c) == nil && c.Iss == ClientID && c.Sub == ClientID && c.Aud == o.URL && c.Jti != ""
 	}
@@ -388,7 +391,7 @@ func Sign(t testing.TB, alg jose.SignatureAlgorithm, key crypto.PrivateKey, head
 	for name, v := range header {
 		opts = opts.WithHeader(name, v)
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key}, opts)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: signaturetest.Key(key, alg)}, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
