@@ -76,7 +76,7 @@ func (a *App) checkParties() {
 func (a *App) extensionFinding(fault error) diagnostic.Finding {
 	return diagnostic.Finding{
 		Severity: diagnostic.Warning, Place: a.Places.Of("identity: extension"),
-		Reason: fmt.Sprintf("identity: extension: something is left out: %v", fault),
+		Reason: "identity: extension: something is left out: " + strings.ReplaceAll(fault.Error(), "\n", "; "),
 		Fix:    "correct it, and reload", About: "identity: extension",
 	}
 }

@@ -1,16 +1,21 @@
 package web
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"go.uber.org/zap"
@@ -142,10 +147,7 @@ func (p *Renderer) addExtension(ext *extension, root *os.Root, name string) erro
 		return fmt.Errorf("the files have more than %d bytes", maxExtensionTotal)
 	}
 	if isMessages {
-		if err := ext.addMessages(strings.TrimSuffix(name, path.Ext(name)), body); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		return nil
+		return ext.addMessages(name, body)
 	}
 	if len(ext.files) == maxExtensionFiles {
 		return fmt.Errorf("there are more than %d files", maxExtensionFiles)
@@ -175,29 +177,68 @@ func readFile(root *os.Root, name string) ([]byte, error) {
 	return body, nil
 }
 
-func (e *extension) addMessages(locale string, body []byte) error {
+// addMessages adds the texts of a file, except those that no page could show.
+func (e *extension) addMessages(name string, body []byte) error {
+	locale := strings.TrimSuffix(name, path.Ext(name))
 	var texts map[string]string
 	if err := jsonapi.DecodeBytes(body, &texts); err != nil {
-		return err
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	for key, text := range texts {
-		if err := checkMessage(key, text); err != nil {
-			return fmt.Errorf("%q: %w", key, err)
+	if locale != "default" {
+		if err := CheckLocale(locale); err != nil {
+			return fmt.Errorf("%s: the name %w, nor default", name, err)
+		}
+		if e.messages.Locales[localeKey(locale)] != nil {
+			return fmt.Errorf("%s: the locale is there twice", name)
 		}
 	}
+	fault := dropUnusable(name, body, texts)
 	if locale == "default" {
 		e.messages.Default = texts
-		return nil
+	} else {
+		e.messages.Locales[localeKey(locale)] = texts
 	}
-	if err := CheckLocale(locale); err != nil {
-		return fmt.Errorf("the name %w, nor default", err)
+	return fault
+}
+
+// maxMeant bounds the unknown keys of a file for which the key that was meant is looked up, since that takes time.
+const maxMeant = 100
+
+// dropUnusable removes the texts that cannot be shown, and returns why and where they stand.
+func dropUnusable(name string, body []byte, texts map[string]string) error {
+	lines := keyLines(body)
+	var faults []error
+	looked := 0
+	inOrder := func(a, b string) int { return cmp.Or(lines[a]-lines[b], strings.Compare(a, b)) }
+	for _, key := range slices.SortedFunc(maps.Keys(texts), inOrder) {
+		err := checkMessage(key, texts[key])
+		if err == nil && !IsKey(key) && looked < maxMeant {
+			looked++
+			if meant := MeantKey(key); meant != "" {
+				err = fmt.Errorf("it is the key of no text: did you mean %s?", meant)
+			}
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s:%d: %q: %w", name, lines[key], key, err))
+			delete(texts, key)
+		}
 	}
-	key := localeKey(locale)
-	if e.messages.Locales[key] != nil {
-		return errors.New("the locale is there twice")
+	return errors.Join(faults...)
+}
+
+// keyLines returns the lines on which the keys of an object of texts stand.
+func keyLines(body []byte) map[string]int {
+	lines := map[string]int{}
+	d := json.NewDecoder(bytes.NewReader(body))
+	for isKey := false; ; isKey = !isKey {
+		t, err := d.Token()
+		if err != nil {
+			return lines
+		}
+		if key, ok := t.(string); ok && isKey {
+			lines[key] = 1 + bytes.Count(body[:d.InputOffset()], []byte("\n"))
+		}
 	}
-	e.messages.Locales[key] = texts
-	return nil
 }
 
 // serveExtension serves GET /assets/ext/…: the resources of the extension directory as last read.

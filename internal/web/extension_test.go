@@ -245,3 +245,34 @@ func TestExtensionStaysInside(t *testing.T) {
 		}
 	})
 }
+
+// TestExtensionNamesTexts: a text that no page would show is left out and named with its line, the others of the file
+// count, and keys of names that an operator chooses, or that nothing here is like, are kept.
+func TestExtensionNamesTexts(t *testing.T) {
+	t.Parallel()
+	const file = "{\n\t\"sign_in.title\": \"Kom binnen\",\n\t\"sign_in.tilte\": \"Kom in\",\n\n\t\"scope.orders.read\": \"Orders\",\n" +
+		"\t\"another.system.greeting\": \"x\", \"sign_in.pasword\": \"y\",\n\t\"a b\": \"\"\n}\n"
+	for _, name := range []string{"default.json", "en.json"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			put(t, dir, name, file)
+			p, err := extended(t, dir, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const meant = "it is the key of no text: did you mean "
+			want := name + ":3: \"sign_in.tilte\": " + meant + "sign_in.title?\n" + name + ":6: \"sign_in.pasword\": " + meant +
+				"sign_in.password?\n" + name + ":7: \"a b\": the key must have 1 to 128 letters, digits and . _ : -"
+			if got := p.ExtensionFault(); got == nil || got.Error() != want {
+				t.Errorf("ExtensionFault = %v\nwant %s", got, want)
+			}
+			if err := p.ReloadExtension(t.Context()); err == nil || !strings.Contains(err.Error(), name+":3:") {
+				t.Errorf("ReloadExtension = %v, want the line", err)
+			}
+			if got := signIn(t, p, "").title; got != "Kom binnen" {
+				t.Errorf("title = %q, want the text of the file", got)
+			}
+		})
+	}
+}
