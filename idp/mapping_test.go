@@ -70,3 +70,32 @@ func TestPrintable(t *testing.T) {
 		}
 	}
 }
+
+// TestUnseen: a mapped attribute that has come in none of many sign-ins is named with those that came, by their names
+// alone, and not where another attribute has filled in the same detail.
+func TestUnseen(t *testing.T) {
+	t.Parallel()
+	m := idp.Watch(idp.Mapping{Attributes: []idp.Attribute{
+		{"mial", "email"},
+		{"mobile", "phone_number"},
+		{"telephoneNumber", "phone_number"},
+		{"sn", "family_name"},
+		{"once", "team"},
+	}})
+	raw := map[string][]string{"mail": {"ann@example.com"}, "telephoneNumber": {"+31201234567"}, "sn": {""}, "mial": nil}
+	m.Apply(map[string][]string{"once": {"x"}})
+	for n := 1; n < 19; n++ {
+		m.Apply(raw)
+	}
+	if got := m.Unseen(); got != nil {
+		t.Errorf("Unseen after 19 sign-ins = %v, want none", got)
+	}
+	m.Apply(raw)
+	want := []idp.Warning{{
+		Reason: "map mial email: the attribute has come in none of 20 sign-ins",
+		Advice: "write the name as the provider does, or remove the line; other attributes that have come: mail",
+	}}
+	if diff := cmp.Diff(want, m.Unseen()); diff != "" {
+		t.Errorf("Unseen (-want +got):\n%s", diff)
+	}
+}

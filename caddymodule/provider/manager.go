@@ -184,14 +184,17 @@ func (p *Manager) checkKeys(ctx context.Context, id string, source idp.Provider)
 	}
 }
 
-// Warnings returns the providers by their ids, with what keeps people from signing in at each, now or within 30 days. A
-// list without texts is of one that has nothing wrong.
+// Warnings returns the providers by their ids, with what keeps people from signing in at each, now or within 30 days,
+// and what its configuration probably does not mean. A list without texts is of one that has nothing wrong.
 func (p *Manager) Warnings(ctx context.Context) map[string][]idp.Warning {
 	out := map[string][]idp.Warning{}
 	for id, one := range p.running(ctx) {
 		out[id] = nil
 		if warner, ok := one.(idp.Warner); ok {
 			out[id] = warner.Warnings()
+		}
+		if watcher, ok := one.(idp.Watcher); ok {
+			out[id] = append(out[id], watcher.Unseen()...)
 		}
 		if checker, ok := one.(idp.KeyChecker); ok {
 			if err := checker.CheckKeys(ctx); err != nil {

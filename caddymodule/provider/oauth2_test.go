@@ -86,3 +86,42 @@ func TestSocialLoginMethod(t *testing.T) {
 		t.Errorf("the browser is sent to %v, %v", to, err)
 	}
 }
+
+// TestAttributeThatNeverComes: check names an attribute under `map` that the provider has sent in none of many
+// sign-ins.
+func TestAttributeThatNeverComes(t *testing.T) {
+	at := oauth2test.New(t, "github").URL
+	t.Setenv("CODE_SECRET", oauth2test.ClientSecret)
+	s := servertest.NewServer(t)
+	s.Site = remoteSite
+	s.Extra = `
+		idp code oauth2 {
+			client_id ` + oauth2test.ClientID + `
+			client_secret {env.CODE_SECRET}
+			authorization_url ` + at + `/authorize
+			token_url ` + at + `/token
+			profile_url ` + at + `/profile
+			subject id
+			map login username
+			map emial email
+			name Forge
+		}`
+	s.MustLoad()
+	const finding = "map emial email: the attribute has come in none of"
+	if out := s.Run("", "check"); strings.Contains(out, finding) {
+		t.Errorf("check before the first sign-in says:\n%s", out)
+	}
+	for range 20 {
+		b := servertest.NewBrowser(t)
+		page, _ := b.Open("http://" + s.API + "/")
+		flow := page.Request.URL.Query().Get("flow")
+		page, body := b.Open(s.Issuer() + "/sign-in/provider?" + url.Values{"flow": {flow}, "idp": {"code"}}.Encode())
+		if page.StatusCode != http.StatusOK {
+			t.Fatalf("sign-in = %d %s", page.StatusCode, body)
+		}
+	}
+	s.WantFinding("warning", "Caddyfile:", "idp code: "+finding+" 20 sign-ins", "other attributes that have come: ", "name")
+	if out := s.Run("", "check"); strings.Contains(out, "map login") {
+		t.Errorf("check says of an attribute that has come:\n%s", out)
+	}
+}

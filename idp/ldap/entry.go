@@ -125,7 +125,7 @@ func (p *Provider) identity(e *ldapv3.Entry) (*idp.Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	details := p.cfg.Mapping.Apply(raw)
+	details := p.mapping.Apply(raw)
 	id := &idp.Identity{
 		Subject: subject, Username: first(details[detailUsername]), Email: first(details[detailEmail]),
 		Level: max(p.cfg.Level, 1), Details: details,

@@ -23,9 +23,10 @@ const (
 
 // Provider signs people in by a directory.
 type Provider struct {
-	cfg  Config
-	env  idp.Env
-	pool *pool
+	cfg     Config
+	env     idp.Env
+	mapping *idp.WatchedMapping
+	pool    *pool
 }
 
 // New returns a provider. It opens no connection.
@@ -53,11 +54,14 @@ func New(cfg Config, env idp.Env) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Provider{cfg: cfg, env: env, pool: &pool{
+	return &Provider{cfg: cfg, env: env, mapping: idp.Watch(cfg.Mapping), pool: &pool{
 		servers: servers, dialer: env.Dial, ca: cfg.CA, now: env.Now, log: env.Log, slots: make(chan struct{}, cfg.Pool), timeout: cfg.Timeout,
 		failed: map[*server]time.Time{},
 	}}, nil
 }
+
+// Unseen implements idp.Watcher.
+func (p *Provider) Unseen() []idp.Warning { return p.mapping.Unseen() }
 
 // Parameters implements idp.Provider.
 func (*Provider) Parameters() []string { return nil }

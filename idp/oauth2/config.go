@@ -245,7 +245,7 @@ func (p *Provider) identity(ctx context.Context, profile providerhttp.Object, to
 	if mail = strings.TrimSpace(mail); mail != "" && idp.IsText(mail, maxEmail) && strings.Contains(mail, "@") {
 		out.Email, out.EmailVerified = mail, verified
 	}
-	out.Details = p.cfg.Mapping.Apply(flat)
+	out.Details = p.mapping.Apply(flat)
 	if p.cfg.IdentifyBy != "" {
 		out.Stable = idp.Single(flat[p.cfg.IdentifyBy])
 	}

@@ -32,9 +32,10 @@ const (
 
 // Provider signs people in at one provider. It implements idp.Redirector, Checker and Refresher.
 type Provider struct {
-	cfg   Config
-	env   idp.Env
-	calls *providerhttp.Caller
+	cfg     Config
+	env     idp.Env
+	mapping *idp.WatchedMapping
+	calls   *providerhttp.Caller
 }
 
 var (
@@ -52,8 +53,11 @@ func New(cfg Config, env idp.Env) (*Provider, error) {
 		return nil, errors.New("oauth2: the environment is incomplete")
 	}
 	cfg = cfg.withDefaults()
-	return &Provider{cfg: cfg, env: env, calls: providerhttp.New(env, cfg.hosts())}, nil
+	return &Provider{cfg: cfg, env: env, mapping: idp.Watch(cfg.Mapping), calls: providerhttp.New(env, cfg.hosts())}, nil
 }
+
+// Unseen implements idp.Watcher.
+func (p *Provider) Unseen() []idp.Warning { return p.mapping.Unseen() }
 
 // Parameters implements idp.Provider: no parameters are copied.
 func (p *Provider) Parameters() []string { return nil }

@@ -87,11 +87,11 @@ func (p *Provider) describe(claims, fromToken object, h heldData) (*idp.Identity
 	verified, claimed, private := p.cfg.settleEmail(claims, fromToken)
 	flat := claims.Flatten()
 	if !verified && claims[claimVerified] != false {
-		delete(flat, claimVerified) // a string must not become a detail that proves the address either
+		flat[claimVerified] = []string{} // a string must not become a detail that proves the address either
 	}
 	out := &idp.Identity{
 		Issuer: h.from(), EmailClaimed: claimed, EmailPrivate: private, Subject: h.Subject, Level: h.Level, AuthTime: h.AuthTime,
-		Details: p.cfg.Mapping.Apply(flat), Held: kept,
+		Details: p.mapping.Apply(flat), Held: kept,
 		Form: "client " + p.cfg.ClientID, // OpenID Connect Core 8.1: a pairwise sub belongs to a client
 	}
 	if p.cfg.IdentifyBy != "" {

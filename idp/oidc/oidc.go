@@ -24,6 +24,7 @@ const skew = time.Minute
 type Provider struct {
 	cfg        Config
 	env        idp.Env
+	mapping    *idp.WatchedMapping
 	calls      *providerhttp.Caller
 	discovered cache[*metadata]
 	keys       cache[keySet]
@@ -63,13 +64,16 @@ func New(cfg Config, env idp.Env) (*Provider, error) {
 	cfg.Scopes, cfg.Decrypt, cfg.Audiences = slices.Clone(cfg.Scopes), slices.Clone(cfg.Decrypt), slices.Clone(cfg.Audiences)
 	cfg.Levels = maps.Clone(cfg.Levels)
 	p := &Provider{
-		cfg: cfg, env: env, calls: providerhttp.New(env, cfg.hosts()), encrypts: encrypts,
+		cfg: cfg, env: env, mapping: idp.Watch(cfg.Mapping), calls: providerhttp.New(env, cfg.hosts()), encrypts: encrypts,
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.discovered = cache[*metadata]{p: p, fetch: p.discover}
 	p.keys = cache[keySet]{p: p, fetch: p.fetchKeys}
 	return p, nil
 }
+
+// Unseen implements idp.Watcher.
+func (p *Provider) Unseen() []idp.Warning { return p.mapping.Unseen() }
 
 // Parameters implements idp.Provider: no parameters are copied.
 func (p *Provider) Parameters() []string { return nil }

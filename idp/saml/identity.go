@@ -33,7 +33,7 @@ func (p *Provider) identity(v *verified) (*idp.Identity, error) {
 			return nil, err
 		}
 	}
-	details := p.cfg.Mapping.Apply(raw)
+	details := p.mapping.Apply(raw)
 	keep, err := json.Marshal(held{Idp: v.Issuer, NameID: v.NameID, Session: v.SessionIndex})
 	if err != nil {
 		return nil, err

@@ -34,6 +34,7 @@ const maxRedirect = 8 << 10
 type Provider struct {
 	cfg      Config
 	env      idp.Env
+	mapping  *idp.WatchedMapping
 	entityID string  // our own
 	scheme   *scheme // nil: none
 	verifier *verifier
@@ -56,7 +57,7 @@ func New(cfg Config, env idp.Env) (*Provider, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Provider{cfg: cfg, env: env}
+	p := &Provider{cfg: cfg, env: env, mapping: idp.Watch(cfg.Mapping)}
 	p.entityID = cmp.Or(cfg.EntityID, p.at("metadata"))
 	p.scheme = schemes[cfg.Scheme]
 	p.verifier = &verifier{entityID: p.entityID, now: env.Now, once: env.Once, keys: p.decrypters, pause: pause}
@@ -66,6 +67,9 @@ func New(cfg Config, env idp.Env) (*Provider, error) {
 	}
 	return p, nil
 }
+
+// Unseen implements idp.Watcher.
+func (p *Provider) Unseen() []idp.Warning { return p.mapping.Unseen() }
 
 // Close implements idp.Closer.
 func (p *Provider) Close() error { p.metadata.close(); return nil }
