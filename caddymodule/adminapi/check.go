@@ -75,7 +75,8 @@ func adminCheck(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error
 			continue
 		}
 		if known := slices.IndexFunc(answer.Findings, func(f diagnostic.Finding) bool {
-			return f.About == "idp "+id && strings.Contains(f.Reason, "no one can sign in")
+			return f.About == "idp "+id && (strings.Contains(f.Reason, "no one can sign in") ||
+				strings.HasPrefix(said, "key pairs: ") && strings.Contains(f.Reason, "a key pair cannot be used"))
 		}); known >= 0 {
 			answer.Error = cmp.Or(answer.Error, answer.Findings[known].String())
 			continue

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/servertest"
 	"github.com/gatehouse-id/gatehouse/identity/keystore"
+	"github.com/gatehouse-id/gatehouse/idp/oidc/oidctest"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
@@ -274,4 +275,21 @@ func TestServiceProviderWithoutMetadata(t *testing.T) {
 	s.MustCall(http.MethodPost, "/api/v2/config", json.RawMessage(
 		`{"organisations":[{"id":"acme","name":"Acme","service_providers":{"wiki":{"id":"wiki","name":"Wiki","type":"SAML"}}}]}`), http.StatusNoContent)
 	s.WantFinding("warning", "service_provider wiki: no one can sign in by SAML: it has that type, and no saml_metadata yet", "put its metadata there")
+}
+
+// TestKeyPairIsNamedOnce: check names a key pair that is not there once, with what helps, and ends with it.
+func TestKeyPairIsNamedOnce(t *testing.T) {
+	s := servertest.NewServer(t)
+	s.Extra = `
+		idp office oidc {
+			issuer ` + oidctest.New(t).URL + `
+			client_id gatehouse
+			auth_method private_key_jwt
+			key nowhere
+		}`
+	s.MustLoad()
+	out, err := s.Findings()
+	if err == nil || !strings.Contains(err.Error(), "a key pair cannot be used") || strings.Contains(out, "whether its address is right") {
+		t.Errorf("check = %v, want the key pair alone:\n%s", err, out)
+	}
 }
