@@ -9,6 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
 // Use says whether a person can use an application.
@@ -61,6 +62,9 @@ func (s *Service) use(c *client.Client, p *PersonDetails) (use Use, ok bool) {
 		if use.Refused == nil {
 			break
 		}
+	}
+	if use.Refused == nil {
+		use.Refused = clients.MayPerson(c, &authn.Subject{Groups: s.Identity.Person.GroupsOutside(&p.Person)})
 	}
 	if use.Refused == nil && p.State != person.Active {
 		use.Refused = &person.StateError{State: p.State}

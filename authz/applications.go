@@ -35,7 +35,7 @@ func (s *Server) Applications(tx storage.Tx, person string, now time.Time) ([]au
 	for i, h := range slices.Concat(given, live) {
 		a := found[h.ClientID]
 		if a == nil {
-			if a, err = s.application(tx, h.ClientID); err != nil {
+			if a, err = s.application(tx, h.ClientID, p.Groups); err != nil {
 				return nil, err
 			}
 			a.Since, found[h.ClientID] = h.CreatedAt, a
@@ -72,8 +72,8 @@ func (s *Server) Applications(tx storage.Tx, person string, now time.Time) ([]au
 	return out, nil
 }
 
-// application returns what is shown of a client; its id is the name of one that was removed.
-func (s *Server) application(tx storage.Tx, id string) (*authn.Application, error) {
+// application returns what is shown of a client to someone of these groups; its id is the name of one that was removed.
+func (s *Server) application(tx storage.Tx, id string, groups []string) (*authn.Application, error) {
 	a := &authn.Application{ID: id, Name: id}
 	c, found, err := s.clients.Find(tx, id)
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *Server) application(tx storage.Tx, id string) (*authn.Application, erro
 	if len(c.RedirectURIs) > 0 {
 		a.Owner = client.RedirectOwner(c.RedirectURIs[0])
 	}
-	if c.InitiateLoginURI != "" && !c.Disabled { // OpenID Connect Core 4
+	if c.InitiateLoginURI != "" && !c.Disabled && c.Admits(groups) { // OpenID Connect Core 4
 		a.Start = client.WithQuery(c.InitiateLoginURI, url.Values{"iss": {s.cfg.Issuer}})
 	}
 	return a, nil
@@ -94,7 +94,7 @@ func (s *Server) application(tx storage.Tx, id string) (*authn.Application, erro
 
 // ApplicationName returns what people call a client, or its id.
 func (s *Server) ApplicationName(tx storage.Tx, id string) (string, error) {
-	a, err := s.application(tx, id)
+	a, err := s.application(tx, id, nil)
 	if err != nil {
 		return "", err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/par"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/loopback"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/web"
@@ -328,6 +329,10 @@ func (s *Server) refusePending(w http.ResponseWriter, r *http.Request, p *pendin
 	again := ""
 	if p.id != "" {
 		again = resumePath + "?flow=" + url.QueryEscape(p.id)
+	}
+	if errors.As(err, new(*denial.GroupError)) && !p.rec.has("none") { // the application could not say what is missing
+		s.failPage(w, r, err, "error.denied", "")
+		return nil
 	}
 	if e := oauth.AsError(err); e.Status >= http.StatusInternalServerError && !p.rec.has("none") {
 		s.failPage(w, r, err, "", again)

@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -35,9 +36,17 @@ func (s *Server) mustConsent(ctx context.Context, p *pendingRequest, result *aut
 	}
 	covered := false
 	err = s.view(ctx, func(tx storage.Tx) (err error) {
-		if account, err = s.username(tx, result.Subject); err != nil {
+		person, err := s.deps.Subjects.Get(tx, result.Subject)
+		if errors.Is(err, storage.ErrNotFound) {
+			return errSignedOut
+		}
+		if err != nil {
 			return err
 		}
+		if refused := s.clients.MayPerson(p.client, &person); refused != nil {
+			return oauth.AccessDenied(refused)
+		}
+		account = person.Username
 		covered, err = consent.Allows(tx, result.Subject, p.client.ID, p.wish())
 		return err
 	})
@@ -93,15 +102,6 @@ func (s *Server) askConsent(w http.ResponseWriter, r *http.Request, p *pendingRe
 		},
 	})
 	return nil
-}
-
-// username returns the name by which pages address a person, or a *authn.Refusal.
-func (s *Server) username(tx storage.Tx, person string) (string, error) {
-	subject, err := s.deps.Subjects.Get(tx, person)
-	if errors.Is(err, storage.ErrNotFound) {
-		return "", errSignedOut
-	}
-	return subject.Username, err
 }
 
 // consentForm binds the form to its request and to the person who was asked.
@@ -283,14 +283,20 @@ func (c *earlyCode) store(tx storage.Tx, result *authn.Result) (err error) {
 	a := c.agreement
 	a.result = result
 	err = c.server.storeCode(tx, &a, c.code)
-	c.stored = err == nil
+	if c.stored = err == nil; errors.As(err, new(*denial.GroupError)) {
+		return nil // the sign-in is valid all the same; a page says what is missing
+	}
 	return err
 }
 
 // checkSignedIn checks what a code depends on: the person is active, the session is live and of the person's epoch, the
-// client is usable. Otherwise it returns a *authn.Refusal. An empty clientID is not checked.
+// client is usable. Otherwise it returns a *authn.Refusal, or access_denied with a *denial.GroupError if the groups of
+// the client leave the person out. An empty clientID is not checked.
 func (s *Server) checkSignedIn(tx storage.Tx, clientID string, result *authn.Result, now time.Time) (token.Standing, error) {
 	st, good, err := s.tokens.CheckStanding(tx, clientID, result.Subject)
+	if err == nil && st.Refused != nil {
+		err = oauth.AccessDenied(st.Refused)
+	}
 	if err != nil {
 		return st, err
 	}

@@ -86,6 +86,8 @@ type Subjects interface {
 	// Permissions returns the permissions of groups of a partition by the groups' names; a group without any has an
 	// empty list.
 	Permissions(tx storage.Tx, partition string, groups []string) (map[string][]string, error)
+	// GroupExists reports whether there is a group of a name, as Get names them.
+	GroupExists(tx storage.Tx, name string) (bool, error)
 	// Needs returns the level that a sign-in of a person needs for a client, where no page can ask for more: that of the
 	// second step, asks being second_factor of the client, and of its organisations. A *authn.Refusal: no sign-in does.
 	Needs(tx storage.Tx, client, asks, subject string, now time.Time) (level int, err error)
@@ -244,7 +246,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	s.clients, err = clientstore.New(ctx, cfg.registry(), clientstore.Deps{
 		Store: deps.Store, Keyring: deps.Keyring, Hasher: deps.Hasher, Events: deps.Events, Passwords: deps.Passwords != nil,
 		Providers: deps.Providers, HTTP: deps.HTTP, Origin: deps.Origin, Certificate: deps.Certificate, Called: deps.Called,
-		ClientCalled: deps.ClientCalled, OrganisationOf: deps.OrganisationOf, Ask: deps.Keys.Ask,
+		ClientCalled: deps.ClientCalled, GroupExists: deps.Subjects.GroupExists, OrganisationOf: deps.OrganisationOf, Ask: deps.Keys.Ask,
 		Log: deps.Log, Now: deps.Now, Random: deps.Random,
 	})
 	if err != nil {
@@ -286,7 +288,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Server, error) {
 	})
 	s.devices = device.New(cfg.Issuer, device.Deps{
 		Store: deps.Store, Auth: deps.Auth, Clients: s.clients, Tokens: s.tokens, Grants: s.grants, Events: deps.Events, Pages: deps.Pages,
-		SignedIn: s.checkSignedIn, Needs: deps.Subjects.Needs, Username: s.username, FailPage: s.failPage, Admit: deps.Admit,
+		SignedIn: s.checkSignedIn, Needs: deps.Subjects.Needs, FailPage: s.failPage, Admit: deps.Admit,
 		Origin: deps.Origin, Now: deps.Now,
 		Record: func(r *http.Request, err error) { s.record(r, oauth.AsError(err)) }, Random: deps.Random,
 	})

@@ -24,11 +24,16 @@ func (a *App) NeedGroup(group, place string) {
 	}
 }
 
-// usesOfGroups returns the groups that sites ask for, by themselves and by the policies that they name.
+// usesOfGroups returns the groups that sites ask for, by themselves and by the policies that they name, and clients.
 func (a *App) usesOfGroups(book *policy.Book) []groupUse {
 	a.mu.Lock()
 	out := slices.Clone(a.groupUses)
 	a.mu.Unlock()
+	for _, c := range a.authz.Clients {
+		for _, group := range c.Groups {
+			out = append(out, groupUse{group, a.Places.Of("client " + c.ID + ": groups")})
+		}
+	}
 	for _, use := range a.usesOfPolicies() {
 		p := book.Named(use.policy)
 		if p == nil || a.Policies[use.policy] != nil {

@@ -560,6 +560,18 @@ var allJourneys = []journey{
 		w.press("Switch off")
 		w.pressIn("main form", "Switch off")
 	}, false},
+	{"Open an application to a group alone", func(w *walk) {
+		w.press("Applications")
+		w.row("forum")
+		w.press("Edit")
+		w.write("#client_groups", "nowhere")
+		w.pressIn("main form", "Save")
+		w.shows("there is no group")
+		w.fill("#client_groups", "gatehouse-owner")
+		w.pressIn("main form", "Save")
+		w.shows("Groups that can use it")
+		w.shows("gatehouse-owner")
+	}, false},
 	{"Give a colleague the role helpdesk", func(w *walk) {
 		w.person(w.colleague)
 		w.press("Add to a group")

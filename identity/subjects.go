@@ -65,6 +65,11 @@ func (x Subjects) Linked(tx storage.Tx, provider, issuer, subject string) (strin
 	return known.PersonID, nil
 }
 
+// GroupExists reports whether there is a group of a name, as Get names them.
+func (x Subjects) GroupExists(tx storage.Tx, name string) (bool, error) {
+	return x.s.Person.GroupExists(tx, name)
+}
+
 // SignsIn reports whether people can sign in by a provider: it exists and is not disabled.
 func (x Subjects) SignsIn(tx storage.Tx, provider string) (bool, error) {
 	return x.s.Federation.SignsIn(tx, provider)

@@ -87,6 +87,9 @@ func (c *Console) showApplication(v *layout.Visit) (*web.Console, error) {
 		{Label: "console.field.grants", Cells: []web.Cell{layout.OrNone(strings.Join(a.Grants, ", "))}},
 		{Label: "console.field.scopes", Cells: []web.Cell{layout.OrNone(strings.Join(a.Scopes, ", "))}},
 	}
+	if len(a.Groups) > 0 {
+		facts = append(facts, web.ConsoleFact{Label: "console.field.client_groups", Cells: []web.Cell{{Name: strings.Join(a.Groups, ", ")}}})
+	}
 	if a.Origin == clientstore.OriginConfiguration {
 		out.Lead = web.Say("console.client.declared")
 		if place := c.PlaceOf("client " + a.ID); place != "" {

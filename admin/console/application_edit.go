@@ -58,6 +58,22 @@ func listField(name string, lines bool, of func(c *client.Client) *[]string) cli
 	}
 }
 
+// groupsField has a group in each line, since their names can have blanks.
+func groupsField() clientField {
+	f := listField("client_groups", true, func(c *client.Client) *[]string { return &c.Groups })
+	f.option = "groups"
+	f.set = func(c *client.Client, typed string) *layout.Problem {
+		c.Groups = nil
+		for line := range strings.Lines(typed) {
+			if name := strings.TrimSpace(line); name != "" {
+				c.Groups = append(c.Groups, name)
+			}
+		}
+		return nil
+	}
+	return f
+}
+
 func wordField(name string, words []string, of func(c *client.Client) *string) clientField {
 	f := textField(name, of)
 	f.Type, f.MaxLength = "select", 0
@@ -160,6 +176,7 @@ func clientFields(v *layout.Visit) (out []clientField) {
 		listField("scopes", false, func(c *client.Client) *[]string { return &c.Scopes }),
 		listField("default_scopes", false, func(c *client.Client) *[]string { return &c.DefaultScopes }),
 		listField("audiences", true, func(c *client.Client) *[]string { return &c.Audiences }),
+		groupsField(),
 		wordField("consent", []string{"on", "always", "off"}, func(c *client.Client) *string { return &c.Consent }),
 		wordField("token_format", []string{"opaque", "jwt"}, func(c *client.Client) *string { return &c.TokenFormat }),
 		timeField("access_token", func(c *client.Client) *time.Duration { return &c.Lifetimes.AccessToken }),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/clientstore"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
@@ -36,6 +37,8 @@ func TestApplicationsAreEdited(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	secret := h.application("wiki")
+	_, err := h.id.Person.AddGroup(t.Context(), person.GroupChange{Name: "night shift"}, audit.Actor{})
+	h.must(err)
 	b := h.as("owner@example.com")
 	const path = "/admin/applications/wiki/edit-client"
 	save := func(name, value string) *answer {
@@ -83,6 +86,10 @@ func TestApplicationsAreEdited(t *testing.T) {
 			"audiences", "https://api.example.com",
 			func(c clientstore.Info) bool { return slices.Equal(c.Audiences, []string{"https://api.example.com"}) },
 		},
+		{"client_groups", "staff\r\nnight shift", func(c clientstore.Info) bool {
+			return slices.Equal(c.Groups, []string{"staff", "night shift"})
+		}},
+		{"client_groups", "", func(c clientstore.Info) bool { return len(c.Groups) == 0 }},
 		{"consent", "always", func(c clientstore.Info) bool { return c.Consent == "always" }},
 		{"token_format", "jwt", func(c clientstore.Info) bool { return c.TokenFormat == "jwt" }},
 		{"access_token", "1h30m", func(c clientstore.Info) bool { return c.Lifetimes.AccessToken.String() == "1h30m0s" }},
@@ -131,6 +138,7 @@ func TestApplicationsAreEdited(t *testing.T) {
 		{"grants", "authorization_code pigeon", "pigeon"},
 		{"default_scopes", "email", "is not one of"},
 		{"audiences", "api", "is not an absolute URI"},
+		{"client_groups", "staff\r\nstuff", "there is no group"},
 		{"access_token", "soon", "Enter a time such as"},
 		{"refresh_token", "9999d", "lifetimes: refresh_token"},
 		{"max_sessions", "0", "Enter a whole number from 1 to 1000."},

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/admin"
 	"github.com/gatehouse-id/gatehouse/admin/console/layout"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
@@ -224,12 +226,22 @@ func (c *Console) showGroup(v *layout.Visit) (*web.Console, error) {
 	return out, nil
 }
 
-// usesFact lists the places of the configuration that name the group: they do not follow a new name.
+// usesFact lists the places of the configuration and the applications that name the group: they do not follow a new
+// name.
 func (c *Console) usesFact(v *layout.Visit) (web.ConsoleFact, error) {
 	uses := web.ConsoleFact{Label: "console.group.uses"}
 	places, err := c.GroupUses(v.Context(), shownGroup(v).Name)
 	for _, place := range places {
 		uses.Cells = append(uses.Cells, web.Cell{Name: place, Code: true})
+	}
+	if err == nil {
+		var list []clientstore.Info
+		list, err = c.Clients.List(v.Context())
+		for i := range list {
+			if a := &list[i]; a.Stored && slices.Contains(a.Groups, shownGroup(v).Name) {
+				uses.Cells = append(uses.Cells, web.Cell{Name: a.Name, URL: applicationPath(a.ID)})
+			}
+		}
 	}
 	if len(uses.Cells) == 0 {
 		uses.Cells = []web.Cell{{Text: web.Say("console.group.uses.none")}}

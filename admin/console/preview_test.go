@@ -29,6 +29,10 @@ func TestPreview(t *testing.T) {
 			ID: "old", Public: true, RedirectURIs: []string{"https://old.example.com/cb"}, Grants: []string{"authorization_code"},
 			Scopes: []string{"openid"}, Disabled: true,
 		},
+		{
+			ID: "club", Public: true, RedirectURIs: []string{"https://club.example.com/cb"}, Grants: []string{"authorization_code"},
+			Scopes: []string{"openid"}, Groups: []string{"gatehouse-owner"},
+		},
 	} {
 		_, err := h.az.Clients().Add(t.Context(), c, audit.Actor{})
 		h.must(err)
@@ -56,6 +60,7 @@ func TestPreview(t *testing.T) {
 		{"no claims", "wiki", "person=" + id + "&scopes=profile", []string{"the scope openid"}, []string{"Nobody Example"}},
 		{"without consent", "eager", "person=" + id, []string{"isn’t asked"}, nil},
 		{"no people", "batch", "person=" + id, []string{"No one signs in here"}, []string{`id="claims"`}},
+		{"outside of its groups", "club", "person=" + id, []string{"needs the group gatehouse-owner; has staff"}, nil},
 		{"switched off", "old", "person=" + id, []string{"the client is disabled"}, nil},
 	} {
 		a := b.get(previewPath(c.client) + "?" + c.query)

@@ -345,6 +345,18 @@ func (p *People) SignsIn(_ storage.Tx, provider string) (bool, error) {
 	return !slices.Contains(p.off, provider), nil
 }
 
+// GroupExists implements authz.Subjects: there are those of someone, and staff.
+func (p *People) GroupExists(_ storage.Tx, name string) (bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, one := range p.persons {
+		if slices.Contains(one.Groups, name) {
+			return true, p.failure
+		}
+	}
+	return name == "staff", p.failure
+}
+
 // Permissions implements authz.Subjects: the staff can read, other groups have no permissions.
 func (p *People) Permissions(_ storage.Tx, _ string, groups []string) (map[string][]string, error) {
 	p.mu.Lock()

@@ -45,9 +45,11 @@ type Client struct {
 	Scopes        []string `json:"scopes,omitempty"`
 	DefaultScopes []string `json:"default_scopes,omitempty"` // Default: the only scope of a client that has one
 	IDPs          []string `json:"idps,omitempty"`           // Default: identity
-	Consent       string   `json:"consent,omitempty"`        // on (default: remembered), off, always
-	PKCERequired  bool     `json:"pkce_required,omitempty"`
-	PARRequired   bool     `json:"par_required,omitempty"` // its authorization requests are pushed (RFC 9126)
+	// Groups are those of which a person must be in one. Empty: any person.
+	Groups       []string `json:"groups,omitempty"`
+	Consent      string   `json:"consent,omitempty"` // on (default: remembered), off, always
+	PKCERequired bool     `json:"pkce_required,omitempty"`
+	PARRequired  bool     `json:"par_required,omitempty"` // its authorization requests are pushed (RFC 9126)
 	// FAPI2 holds the client to the FAPI 2.0 Security Profile.
 	FAPI2 bool `json:"fapi2,omitempty"`
 	// MTLSRequired binds its access tokens to the certificate of the connection (RFC 8705 3).
@@ -179,6 +181,11 @@ func (c *Client) StillAllowed(scope []string) []string {
 		return scope
 	}
 	return slices.DeleteFunc(slices.Clone(scope), func(name string) bool { return !c.HasScope(name) })
+}
+
+// Admits reports whether a person of these groups can use the client.
+func (c *Client) Admits(groups []string) bool {
+	return len(c.Groups) == 0 || slices.ContainsFunc(c.Groups, func(g string) bool { return slices.Contains(groups, g) })
 }
 
 // HearsOfLogout reports whether the client is notified when sessions end.

@@ -35,6 +35,7 @@ const (
 	minSecret = 32   // characters of a client secret
 	MaxSecret = 1024 // bytes of one
 	maxID     = 128  // bytes of a client id
+	maxGroup  = 512  // bytes of the name of a group, with its partition
 
 	maxUsageLimit = 1_000_000_000
 
@@ -124,6 +125,14 @@ func (c *Client) Validate() error {
 	for i, idp := range c.IDPs {
 		if slices.Contains(c.IDPs[:i], idp) {
 			p.Addf("idps: %q is named twice", idp)
+		}
+	}
+	for i, group := range c.Groups {
+		switch {
+		case group == "" || len(group) > maxGroup || !IsText(group):
+			p.Addf("groups: %q is not the name of a group", group)
+		case slices.Contains(c.Groups[:i], group):
+			p.Addf("groups: %q is named twice", group)
 		}
 	}
 	if c.DPoPRequired && c.HasGrant(GrantImplicit) {

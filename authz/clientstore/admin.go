@@ -44,6 +44,9 @@ func (r *Registry) Add(ctx context.Context, c client.Client, by audit.Actor) (se
 	if err := cmp.Or(c.Validate(), r.checkProviders(&c), r.checkDetails(&c), r.checkPlan(&c), r.checkBearer(&c)); err != nil {
 		return "", err
 	}
+	if err := r.checkGroups(ctx, &c); err != nil {
+		return "", err
+	}
 	if r.fixed[c.ID] != nil {
 		return "", ErrExists
 	}

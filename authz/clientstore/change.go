@@ -131,7 +131,7 @@ func (r *Registry) change(ctx context.Context, id string, kind audit.Type, seen,
 	if err := cmp.Or(c.Validate(), r.checkProviders(&c), r.checkDetails(&c), r.checkPlan(&c), r.checkBearer(&c)); err != nil {
 		return err
 	}
-	if err := r.ask(ctx, &c); err != nil {
+	if err := cmp.Or(r.checkGroups(ctx, &c), r.ask(ctx, &c)); err != nil {
 		return err
 	}
 	raw, err := json.Marshal(c)

@@ -94,6 +94,8 @@ type Deps struct {
 	Called func(apiClient, address string)
 	// OrganisationOf returns the id of the organisation that an API client belongs to, or "". nil: none belongs to any.
 	OrganisationOf func(ctx context.Context, apiClient string) (string, error)
+	// GroupExists reports whether there is a group, for a client that an operator adds or changes. nil: any does.
+	GroupExists func(tx storage.Tx, name string) (bool, error)
 	// ClientCalled notes that a client has shown who it is, from an address. nil: nothing is noted.
 	ClientCalled func(client, address string)
 	// HTTP makes requests to addresses that the operator has not written. Default: to public ones alone, and those of

@@ -1,6 +1,8 @@
 package clientstore
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -9,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/rar"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/web"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Authorization details (RFC 9396): which client can ask for which. What they are is in package details. (docs/
@@ -106,6 +109,33 @@ func (r *Registry) checkPlan(c *client.Client) error {
 		return client.Invalidf("client %q: plan: there are no plans: write `plan %s { … }` in the Caddyfile", c.ID, c.Plan)
 	}
 	return client.Invalidf("client %q: plan: there is no plan %s: known are %s", c.ID, c.Plan, strings.Join(r.plans, ", "))
+}
+
+// checkGroups refuses a client with a group that does not exist: no one could use it.
+func (r *Registry) checkGroups(ctx context.Context, c *client.Client) error {
+	if r.deps.GroupExists == nil || len(c.Groups) == 0 {
+		return nil
+	}
+	unknown := ""
+	err := r.deps.Store.View(ctx, func(tx storage.Tx) error {
+		unknown = ""
+		for _, name := range c.Groups {
+			if exists, err := r.deps.GroupExists(tx, name); err != nil {
+				return err
+			} else if !exists {
+				unknown = name
+				return nil
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("look for the groups of client %s: %w", c.ID, err)
+	}
+	if unknown != "" {
+		return client.Invalidf("client %q: groups: there is no group %q", c.ID, unknown)
+	}
+	return nil
 }
 
 // checkDetails refuses a client with a type that no one has declared.

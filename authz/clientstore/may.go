@@ -202,6 +202,15 @@ func (r *Registry) May(c *client.Client, a Permission) error {
 	return nil
 }
 
+// MayPerson is the one place that says whether a person is allowed to use a client: nil if so, otherwise a
+// *denial.GroupError. Every code and token of a person passes here when it is given, and each time that it is used.
+func (r *Registry) MayPerson(c *client.Client, person *authn.Subject) error {
+	if c.Admits(person.Groups) {
+		return nil
+	}
+	return &denial.GroupError{Wanted: c.Groups, Has: person.Groups}
+}
+
 // refusedExchange says what the client may not exchange. It does not name the client of the token.
 func refusedExchange(c *client.Client, a Permission) string {
 	for _, one := range a.To {

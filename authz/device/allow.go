@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -48,12 +49,20 @@ func (s *Service) HandleAllow(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return s.notSignedIn(w, r, err)
 	}
-	account := ""
-	err = s.view(r.Context(), func(tx storage.Tx) (err error) {
-		account, err = s.deps.Username(tx, result.Subject)
+	account, now := "", s.now()
+	err = s.view(r.Context(), func(tx storage.Tx) error {
+		st, err := s.deps.SignedIn(tx, q.client.ID, result, now)
+		account = st.Subject.Username
 		return err
 	})
-	if err != nil {
+	switch {
+	case errors.As(err, new(*denial.GroupError)):
+		s.deps.FailPage(w, r, err, "error.denied", EnterPath)
+		return nil
+	case errors.As(err, new(*authn.Refusal)): // the session has just ended: this asks to sign in
+		web.Redirect(w, allowAt(q.id))
+		return nil
+	case err != nil:
 		return err
 	}
 	here := allowAt(q.id)
@@ -172,6 +181,8 @@ func (s *Service) decide(w http.ResponseWriter, r *http.Request, q *question) er
 	switch {
 	case errors.As(err, new(*authn.Refusal)):
 		web.Redirect(w, allowAt(q.id))
+	case errors.As(err, new(*denial.GroupError)):
+		s.deps.FailPage(w, r, err, "error.denied", EnterPath)
 	case errors.Is(err, errUnknown):
 		s.deps.FailPage(w, r, oauth.InvalidRequest(errLate, "the request of the device has expired"), "error.expired", EnterPath)
 	case err != nil:

@@ -74,13 +74,11 @@ type Deps struct {
 	Events  *audit.Recorder
 	Pages   *web.Renderer
 	// SignedIn checks that the person is active and the session live, and that the client is usable. Otherwise it
-	// returns a *authn.Refusal.
+	// returns a *authn.Refusal, or an error with a *denial.GroupError.
 	SignedIn func(tx storage.Tx, clientID string, result *authn.Result, now time.Time) (token.Standing, error)
 	// Needs returns the level that a sign-in of a person needs for a client, where no page can ask for more: that of the
 	// second step, asks being second_factor of the client, and of its organisations. A *authn.Refusal: no sign-in does.
 	Needs func(tx storage.Tx, client, asks, subject string, now time.Time) (level int, err error)
-	// Username returns the name of a person by which pages address them.
-	Username func(tx storage.Tx, person string) (string, error)
 	// FailPage writes an error as a page. again is a link on our origin for "Start again", or "".
 	FailPage func(w http.ResponseWriter, r *http.Request, err error, key, again string)
 	// Record notes why someone was refused, for an answer that is written elsewhere.

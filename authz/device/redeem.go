@@ -1,6 +1,7 @@
 package device
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -164,7 +165,7 @@ func (s *Service) spend(tx storage.Tx, q *grant.Request, key string) error {
 		return err
 	}
 	if !good || st.Epochs != rec.Epochs {
-		return refuse(errEnded)
+		return refuse(cmp.Or(st.Refused, errEnded))
 	}
 	if live, err := s.deps.Grants.HasSession(tx, &rec.SignIn, st.Subject.Epoch, q.Now); err != nil {
 		return err

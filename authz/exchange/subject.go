@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -69,7 +70,7 @@ func (s *service) judge(tx storage.Tx, x *request) (sub *subject, err error) {
 		return nil, err
 	}
 	if !ok {
-		return nil, refuse(errInactive)
+		return nil, refuse(cmp.Or(st.Refused, errInactive))
 	}
 	if err := s.admit(tx, x, sub); err != nil {
 		return nil, err

@@ -111,6 +111,9 @@ func (s *Grants) grantAuthorizationCode(ctx context.Context, q *Request) (*jsonr
 		return nil, err
 	}
 	denial.Learn(ctx, func(a *denial.Refusal) { a.PersonID, a.Provider = rec.Subject, rec.Provider })
+	if v == codeEnded && st.Refused != nil {
+		return nil, oauth.InvalidGrant(st.Refused, codeTexts[v])
+	}
 	if v == codeUnknown || v == codeExpired || v == codeEnded {
 		return nil, refuseCode(v, "") // nothing to write down
 	}

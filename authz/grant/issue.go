@@ -1,6 +1,7 @@
 package grant
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -123,7 +124,7 @@ var errSignInEnded = errors.New("client or person has changed since the sign-in 
 func (s *Grants) checkStandingAt(tx storage.Tx, clientID, subject string, epoch int64) (token.Standing, error) {
 	st, ok, err := s.tokens.CheckStanding(tx, clientID, subject)
 	if err == nil && (!ok || st.Subject.Epoch != epoch) {
-		err = oauth.InvalidGrant(errSignInEnded, "the sign-in has ended")
+		err = oauth.InvalidGrant(cmp.Or(st.Refused, errSignInEnded), "the sign-in has ended")
 	}
 	return st, err
 }

@@ -66,10 +66,10 @@ func (s *Grants) readChain(tx storage.Tx, key string, now time.Time) (ch chain, 
 		return ch, err
 	}
 	st, ok, err := s.tokens.CheckStanding(tx, ch.rec.ClientID, ch.grant.Subject)
+	ch.standing = st
 	if err != nil || !ok || st.Epochs != ch.grant.Epochs || !ch.grant.ExpiresAt.After(now) {
 		return ch, err
 	}
-	ch.standing = st
 	if ch.verdict = refreshGood; !ch.rec.SpentAt.IsZero() {
 		ch.verdict = refreshSpent
 	}
@@ -170,6 +170,9 @@ func (s *Grants) grantRefresh(ctx context.Context, q *Request) (*jsonresponse.To
 		return s.repeat(ctx, g, out)
 	}
 	if ch.verdict != refreshGood && ch.verdict != refreshSpent {
+		if ch.verdict == refreshEnded && ch.standing.Refused != nil {
+			return nil, oauth.InvalidGrant(ch.standing.Refused, refreshText)
+		}
 		return nil, refuseRefresh(ch.verdict)
 	}
 	answer, err := s.prepareRotation(ctx, g, &ch)
@@ -204,8 +207,10 @@ func (s *Grants) repeat(ctx context.Context, g *rotation, out outcome) (*jsonres
 	return g.open(out)
 }
 
+const refreshText = "refresh token is invalid, expired or was used before"
+
 func refuseRefresh(v refreshVerdict) error {
-	return oauth.InvalidGrant(refreshReasons[v], "refresh token is invalid, expired or was used before")
+	return oauth.InvalidGrant(refreshReasons[v], refreshText)
 }
 
 // judgeRefresh reads the token on behalf of the client that presents it, and the answer of an earlier rotation if that

@@ -4,6 +4,7 @@
 package idjag
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -164,7 +165,7 @@ func (s *service) find(ctx context.Context, q *grant.Request, who *workload.Iden
 			return err
 		}
 		if !ok {
-			return refuse(errPerson)
+			return refuse(cmp.Or(st.Refused, errPerson))
 		}
 		epoch = st.Subject.Epoch
 		need, err := s.deps.Subjects.Needs(tx, q.Client.ID, q.Client.SecondFactor, person, q.Now)

@@ -3,6 +3,7 @@ package oauth
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -49,10 +50,14 @@ var reasons = map[string]denial.Reason{
 
 // Refusal returns what is kept of the error of a request.
 func (e *Error) Refusal(r *http.Request) denial.Refusal {
-	return denial.Refusal{
+	out := denial.Refusal{
 		Where: denial.OAuth, Reason: e.reason(), Detail: e.Description, Status: e.Status, Code: e.Code,
 		Site: r.Host, Method: r.Method, Path: r.URL.Path,
 	}
+	if g := new(denial.GroupError); errors.As(e.Cause, &g) {
+		out.Detail, out.WantedGroups, out.Groups = "", g.Wanted, g.Has
+	}
+	return out
 }
 
 // reason says why: what the cause knows, otherwise what the code says.

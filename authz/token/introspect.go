@@ -292,7 +292,7 @@ func (l *Ledger) holders(tx storage.Tx, rec *Access, now time.Time) (h held, ok 
 	if errors.Is(err, storage.ErrNotFound) {
 		return h, false, nil
 	}
-	if err != nil || !person.Active || person.Epoch != rec.Epochs.Person {
+	if err != nil || !person.Active || person.Epoch != rec.Epochs.Person || l.deps.Clients.MayPerson(c, &person) != nil {
 		return h, false, err
 	}
 	if details != nil {

@@ -88,10 +88,12 @@ type Standing struct {
 	Client  *client.Client // nil: no client was asked for
 	Subject authn.Subject  // zero: no person was asked for
 	Epochs  Epochs
+	// Refused is why the person may not use the client, if that is what is wrong.
+	Refused error
 }
 
-// CheckStanding reads a client and a person. It is false when one of them is missing, disabled or blocked, which makes
-// all their records invalid. An empty clientID or subject is not read.
+// CheckStanding reads a client and a person. It is false when one of them is missing, disabled or blocked, or when the
+// person may not use the client, which makes all their records invalid. An empty clientID or subject is not read.
 func (l *Ledger) CheckStanding(tx storage.Tx, clientID, subject string) (st Standing, ok bool, err error) {
 	keys := [][]byte{globals.Key(globalKey)}
 	if clientID != "" {
@@ -121,6 +123,9 @@ func (l *Ledger) CheckStanding(tx storage.Tx, clientID, subject string) (st Stan
 			return st, false, err
 		}
 		st.Subject, st.Epochs.Person = sub, sub.Epoch
+		if st.Client != nil {
+			st.Refused = l.deps.Clients.MayPerson(st.Client, &sub)
+		}
 	}
-	return st, true, nil
+	return st, st.Refused == nil, nil
 }

@@ -31,6 +31,7 @@ import (
 //		scopes                    <scope>...
 //		default_scopes            <scope>...
 //		idps                      identity|<id of an idp>...
+//		groups                    <group>...
 //		consent                   on|off|always
 //		pkce                      required
 //		par                       required
@@ -104,6 +105,7 @@ func (c *Client) subdirectives() caddyfileutil.Subdirectives {
 
 		"default_scopes":     caddyfileutil.Values(&c.DefaultScopes, caddyfileutil.CheckScope),
 		"idps":               caddyfileutil.Values(&c.IDPs, caddyfileutil.CheckProviderID),
+		"groups":             caddyfileutil.Values(&c.Groups, nil),
 		"consent":            caddyfileutil.Value(&c.Consent, checkConsent),
 		"pkce":               ReadRequired("pkce", &c.PKCERequired),
 		"par":                ReadRequired("par", &c.PARRequired),

@@ -58,6 +58,8 @@ type Client struct {
 	DefaultScopes []string `json:"default_scopes,omitempty"`
 	// The identity providers it may use, the first is the default: identity, and those of idps. Default: identity.
 	IDPs []string `json:"idps,omitempty"`
+	// The groups of which a person must be in one to use the client. Default: everybody can use it.
+	Groups []string `json:"groups,omitempty"`
 	// Whether people are asked: on (asked once and remembered), off, or always. Default: on.
 	Consent string `json:"consent,omitempty"`
 	// Whether this confidential client must use PKCE; public ones always must. Default: false.

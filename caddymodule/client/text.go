@@ -76,6 +76,7 @@ func (c *Client) write(literal func(word string) string) string {
 	b.values("scopes", c.Scopes)
 	b.values("default_scopes", c.DefaultScopes)
 	b.values("idps", c.IDPs)
+	b.values("groups", c.Groups)
 	b.value("consent", c.Consent)
 	for _, must := range []struct {
 		option string

@@ -116,6 +116,22 @@ func (s *Service) outside(r *Record) (username string, groups []string) {
 	return name(r.Username), groups
 }
 
+// GroupsOutside returns the groups of a person as applications know them.
+func (s *Service) GroupsOutside(p *Person) []string {
+	_, groups := s.outside(&Record{Username: p.Username, Partition: stored(p.Partition), Groups: p.Groups})
+	return groups
+}
+
+// GroupExists reports whether there is a group of a name as outside writes it.
+func (s *Service) GroupExists(tx storage.Tx, name string) (bool, error) {
+	partition := ""
+	if of, rest, ok := strings.Cut(name, `\`); ok && s.cfg.Partitions.On {
+		partition, name = of, rest
+	}
+	id, err := s.GroupID(tx, partition, name)
+	return id != "", err
+}
+
 // inside is the inverse of outside for the name of a group.
 func (s *Service) inside(partition, group string) string {
 	if !s.cfg.Partitions.On && stored(partition) == "" {

@@ -149,7 +149,7 @@ var meanings = map[Reason]meaning{
 		"the access token lacks a scope that the site requires",
 		"Ask for the scope, allow it to the client, or change scopes at the site.",
 	},
-	GroupMissing: {"not in a required group", "Add the person to one of the groups, or change groups at the site."},
+	GroupMissing: {"not in a required group", "Add the person to one of the groups, or change groups at the site or application."},
 	PartitionOther: {
 		"the person is in a partition that the site does not admit",
 		"Name the partition at the site (partition), if its administrators are to be trusted there.",
@@ -382,8 +382,18 @@ type reasoned struct {
 
 func (e *reasoned) Error() string { return e.text }
 
-// ReasonOf returns the reason of an error that New has made, or fallback.
+// GroupError is the cause of the refusal of a person who is in none of the groups that are wanted.
+type GroupError struct{ Wanted, Has []string }
+
+func (e *GroupError) Error() string {
+	return (&Refusal{Reason: GroupMissing, WantedGroups: e.Wanted, Groups: e.Has}).Why()
+}
+
+// ReasonOf returns the reason of an error that New has made, or of a GroupError, or fallback.
 func ReasonOf(err error, fallback Reason) Reason {
+	if errors.As(err, new(*GroupError)) {
+		return GroupMissing
+	}
 	if e := new(reasoned); errors.As(err, &e) {
 		return e.reason
 	}

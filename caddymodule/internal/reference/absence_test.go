@@ -47,7 +47,7 @@ var absences = map[string]map[string]string{
 		"redirect_uris": closed, "post_logout_redirect_uris": closed,
 		"backchannel_logout_uri": other, "frontchannel_logout_uri": other, "initiate_login_uri": other, "grants": closed, "scopes": closed,
 		"default_scopes": closed, "authorization_details_types": closed,
-		"idps": closed, "consent": closed, "pkce": argued, "par": argued, "fapi2": argued, "mtls": argued, "dpop": argued,
+		"idps": closed, "groups": argued, "consent": closed, "pkce": argued, "par": argued, "fapi2": argued, "mtls": argued, "dpop": argued,
 		"request_object": argued, "request_object_alg": other, "password_only": closed, "plan": argued, "contact": other,
 		"id_token_alg": other, "token_alg": other, "id_token_encryption": other, "userinfo_alg": other, "userinfo_encryption": other,
 		"authorization_response_alg": other, "id_token_claims": other, "token_format": other,

@@ -85,6 +85,10 @@ scopes openid profile email`,
 			Text:   "The identity providers that it can use, the default first: the ids of `idp` blocks, and `identity` for the accounts of Gatehouse itself.",
 		},
 		{
+			Word: "groups", Arguments: "<group>…", Default: "everybody can use it", Example: "groups staff",
+			Text: "The groups of which a person must be in one to use the client. Anyone else gets a page instead of a code, and tokens of someone who leaves the groups are no longer valid. The client’s own tokens are of no person and need no group.",
+		},
+		{
 			Word: "consent", Arguments: "on|off|always", Default: "`on`",
 			Text:    "Whether people are asked before the client gets anything: `on` once for each scope, `always` at every sign-in.",
 			Example: "consent off",
