@@ -33,7 +33,7 @@ func TestConnectionDetails(t *testing.T) {
 			name: "fits Grafana", path: "graphs/connection",
 			has: []string{
 				"root_url = https://graphs.example.org", "client_id = graphs", issuer + "/oauth/token", `data-copy="copy-issuer"`,
-				`data-copy="settings-source"`, issuer + "/.well-known/openid-configuration</code>", `value="grafana" selected`,
+				`<form class="filter" `, `data-copy="settings-source"`, issuer + "/.well-known/openid-configuration</code>", `value="grafana" selected`,
 			},
 			lacks: []string{"device_authorization"},
 		},
