@@ -382,6 +382,7 @@ var allJourneys = []journey{
 	{"Find a person", func(w *walk) {
 		w.find(w.colleague, w.colleague)
 		w.shows("Ben Bakker")
+		w.until(`document.querySelector("main .initials").textContent === "BB"`)
 	}, true},
 	{"Find out why someone cannot open the wiki", func(w *walk) {
 		w.press("Refusals")

@@ -210,7 +210,7 @@ func (c *Console) showGroup(v *layout.Visit) (*web.Console, error) {
 	for _, p := range people {
 		row := web.TableRow{
 			URL:   personPath(p.ID),
-			Cells: []web.Cell{{Name: admin.Typed(p), Note: p.Name}, {Name: p.Email}, stateCell(p.State), {}},
+			Cells: []web.Cell{{Name: admin.Typed(p), Note: p.Name, Initials: initials(&p)}, {Name: p.Email}, stateCell(p.State), {}},
 		}
 		if p.ID != v.Me() && v.Outranks(c.frame.RoleOf(p.Partition, p.Groups)) {
 			row.Cells[3] = v.Link("remove-member", "person", p.ID)

@@ -109,7 +109,8 @@ func (c *Console) rankOfPerson(v *layout.Visit, tx storage.Tx) (layout.Role, err
 func (c *Console) showPerson(v *layout.Visit) (*web.Console, error) {
 	p := shownPerson(v)
 	out := &web.Console{
-		Name: cmp.Or(p.Name, v.Called), Up: &web.Up{Label: web.Say("console.persons.title"), URL: layout.Root + "/persons"},
+		Name: cmp.Or(p.Name, v.Called), Initials: initials(&p.Person),
+		Up:   &web.Up{Label: web.Say("console.persons.title"), URL: layout.Root + "/persons"},
 		Tags: []web.Cell{stateCell(p.State)}, Actions: v.Buttons(), Tabs: sites.PersonTabs(p.ID, "console.person.tab"),
 	}
 	if p.Name != "" {

@@ -81,7 +81,7 @@ func (c *Console) showPersons(v *layout.Visit) (*web.Console, error) {
 	}
 	for _, p := range list {
 		row := web.TableRow{URL: personPath(p.ID), Pick: p.ID, Cells: []web.Cell{
-			{Name: admin.Typed(p.Person), Note: besides(&p.Person)},
+			{Name: admin.Typed(p.Person), Note: besides(&p.Person), Initials: initials(&p.Person)},
 			{Name: strings.Join(p.Groups, ", ")},
 			stateCell(p.State), layout.OrNone(""),
 		}}
@@ -124,6 +124,9 @@ func besides(p *person.Person) string {
 	}
 	return strings.Trim(strings.Join(note, " · "), " ·")
 }
+
+// initials are those of the name of a person, or of the username.
+func initials(p *person.Person) string { return web.Initials(cmp.Or(p.Name, p.Username)) }
 
 func (c *Console) personFilters(v *layout.Visit, f personFilter) *web.Filter {
 	options := []web.Option{{Value: "", Label: "console.any"}}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity/invitation"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
@@ -59,5 +60,32 @@ func TestHeadOfAPerson(t *testing.T) {
 		if _, next, found := strings.Cut(rest, "<section"); !found || !strings.HasPrefix(next, ` class="half" aria-labelledby="sessions">`) {
 			t.Errorf("%s: sign-in methods and sessions are not side by side:\n%s", name, page)
 		}
+	}
+}
+
+// TestInitials: people are shown with their initials in lists, in the search and on their page, and other things are
+// not.
+func TestInitials(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.as("owner@example.com")
+	_, err := h.id.Person.AddPerson(t.Context(), person.NewPerson{Username: "zoë@example.com", Name: "zoë van der <Berg>"}, audit.Actor{})
+	h.must(err)
+	_, err = h.id.Person.AddPerson(t.Context(), person.NewPerson{Username: "nameless"}, audit.Actor{})
+	h.must(err)
+	const mark = `<span class="initials" aria-hidden="true">`
+	for _, c := range []struct{ path, want string }{
+		{"/admin/persons", mark + "Z&lt;</span>"},
+		{"/admin/persons", mark + "N</span>"},
+		{"/admin/persons/" + h.personID("zoë@example.com"), mark + "Z&lt;</span><h1"},
+		{"/admin/search?q=nameless", mark + "N</span>"},
+		{"/admin/groups/" + h.groupID("staff"), mark + "NE</span>"},
+	} {
+		if a := b.get(c.path); !strings.Contains(a.form(), c.want) {
+			t.Errorf("%s lacks %s:\n%s", c.path, c.want, a.form())
+		}
+	}
+	if a := b.get("/admin/groups"); strings.Contains(a.form(), mark) {
+		t.Errorf("groups have initials:\n%s", a.form())
 	}
 }

@@ -41,8 +41,11 @@ func (x *Seeing) Text() Text {
 func (n *Nav) MenuLabel() string { return cmp.Or(n.Label, "account.menu") }
 
 // Initials are those of the name.
-func (n *Nav) Initials() string {
-	words := strings.Fields(n.Name)
+func (n *Nav) Initials() string { return Initials(n.Name) }
+
+// Initials returns the first letters of the first and the last word of a person's name.
+func Initials(name string) string {
+	words := strings.Fields(name)
 	if len(words) > 1 {
 		words = []string{words[0], words[len(words)-1]}
 	}

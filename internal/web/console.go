@@ -20,7 +20,9 @@ type Console struct {
 	Sub   string // below the title, as it is
 	Lead  Text
 	Tags  []Cell // next to the title
-	Up    *Up
+	// Initials of the person that the page is about. Empty: it is about something else
+	Initials string
+	Up       *Up
 	// Done says what was just done, Problem what to do next.
 	Done, Problem Text
 	Undo          *ConsoleForm // undoes what was done. nil: it stays
@@ -217,10 +219,12 @@ type Cell struct {
 	Hint Text
 	Note string // in place of the hint, as it is
 	Wire string // the name that programs use, before the hint
-	Kind string
-	URL  string
-	Code bool   // it is copied rather than read
-	Copy string // names the code among those of the page, for a button that copies it. Empty: no button
+	// Initials of the person that a row is about stand before the name, which says the same to those who do not see them.
+	Initials string
+	Kind     string
+	URL      string
+	Code     bool   // it is copied rather than read
+	Copy     string // names the code among those of the page, for a button that copies it. Empty: no button
 	// Quoted says that the name and the note are sentences, in which what stands between backquotes is copied.
 	Quoted bool
 }
@@ -375,13 +379,15 @@ type cell struct {
 	Code  bool
 	Copy  *copyButton
 	Long  bool // a word is so long that a table has to break it
+
+	Initials string
 }
 
 // Cell returns a cell with its words.
 func (f *frame) Cell(in Cell) cell {
 	out := cell{ //nolint:gosec // escaped
 		Words: breakable(in.Name), Hint: template.HTML(template.HTMLEscapeString(in.Note)), Kind: in.Kind, URL: LocalPath(in.URL),
-		Code: in.Code,
+		Code: in.Code, Initials: in.Initials,
 	}
 	if in.Copy != "" {
 		b := f.Copy(in.Copy)
