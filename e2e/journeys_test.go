@@ -604,6 +604,38 @@ var allJourneys = []journey{
 		w.pressIn("main form", "Test")
 		w.shows("metadata")
 	}, false},
+	{"Change the order of the sign-in providers", func(w *walk) {
+		first := func(want, other string) {
+			w.t.Helper()
+			v := w.j.visit(w.t, "", "")
+			page := v.get(w.j.Issuer + "/account")
+			for page.StatusCode/100 == 3 {
+				to, err := page.Location()
+				if err != nil {
+					w.t.Fatal(err)
+				}
+				page = v.get(to.String())
+			}
+			raw, err := io.ReadAll(page.Body)
+			page.Body.Close()
+			one, two := strings.Index(string(raw), "idp="+want+`"`), strings.Index(string(raw), "idp="+other+`"`)
+			if err != nil || one < 0 || two < one {
+				w.t.Errorf("the sign-in page has %s at %d and %s at %d, %v, want the former first:\n%s", want, one, other, two, err, raw)
+			}
+		}
+		w.press("Sign-in providers")
+		w.row("Google")
+		w.press("Switch on")
+		w.pressIn("main form", "Switch on")
+		first(w.named("google"), "partner")
+		w.clicks = 0
+		w.press("Sign-in providers")
+		w.row("Partner")
+		w.press("Move up")
+		w.pressIn("main form", "Move up")
+		w.shows("The provider has moved up.")
+		first("partner", w.named("google"))
+	}, false},
 	{"Rotate the signing keys", func(w *walk) {
 		w.press("Keys")
 		w.press("Rotate signing keys")

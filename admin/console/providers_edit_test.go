@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
 
@@ -234,5 +235,46 @@ func TestEditingProviders(t *testing.T) {
 	})
 	if a := b.get("/admin/providers/declared"); strings.Contains(a.form(), "edit-provider") || !strings.Contains(a.form(), "Caddyfile:20") {
 		t.Errorf("a provider of the Caddyfile can be edited, or has no place:\n%s", a.form())
+	}
+}
+
+// TestProvidersAreOrdered: the buttons on the sign-in page are in the order of the list, in which a stored provider
+// moves up, and not above those of the Caddyfile.
+func TestProvidersAreOrdered(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	for _, id := range []string{"first", "second", "third"} {
+		h.addProvider(id, id)
+	}
+	order := func() (ids []string) {
+		for _, m := range h.units().LoginMethods.LoginMethods {
+			if slices.Contains([]string{"first", "second", "third"}, m.ID) {
+				ids = append(ids, m.ID)
+			}
+		}
+		return ids
+	}
+	b := h.as("owner@example.com")
+	const up = "/raise-provider"
+	for _, c := range []struct{ id, want string }{
+		{"third", "first third second"}, {"third", "third first second"}, {"second", "third second first"},
+	} {
+		before := len(h.allEvents(t.Context()))
+		if a := b.acts("/admin/providers/" + c.id + up); a.Code != http.StatusOK || strings.Join(order(), " ") != c.want {
+			t.Errorf("%s moved up: status %d, the order is %v, want %s\n%s", c.id, a.Code, order(), c.want, a.form())
+		}
+		if !slices.ContainsFunc(h.allEvents(t.Context())[before:], func(e audit.Event) bool {
+			return e.Type == "configuration.ConfigurationUpdatedEvent" && e.Actor == h.personID("owner@example.com")
+		}) {
+			t.Errorf("%s moved up: the events are %+v, want one about the configuration", c.id, h.allEvents(t.Context())[before:])
+		}
+	}
+	for _, id := range []string{"third", "declared"} {
+		if a := b.get("/admin/providers/" + id); a.Code != http.StatusOK || strings.Contains(a.form(), up) {
+			t.Errorf("%s can move up:\n%s", id, a.form())
+		}
+	}
+	if a := b.acts("/admin/providers/third" + up); strings.Join(order(), " ") != "third second first" {
+		t.Errorf("the first one moved up: status %d, the order is %v", a.Code, order())
 	}
 }

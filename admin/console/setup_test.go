@@ -24,6 +24,7 @@ func init() {
 		"/providers/{id}/edit-provider":    stored,
 		"/providers/{id}/enable-provider":  stored,
 		"/providers/{id}/disable-provider": stored,
+		"/providers/{id}/raise-provider":   stored,
 		"/providers/{id}/remove-provider":  stored,
 		"/api-clients":                     {"+", "+", "+", "+"},
 		"/keys":                            {"+", "+", "+", "+"},

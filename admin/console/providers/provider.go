@@ -17,6 +17,8 @@ import (
 type shownProvider struct {
 	settings.LoginMethod
 	health
+
+	below bool // another stored provider comes before it on the sign-in page
 }
 
 func providerOf(v *layout.Visit) *shownProvider { return v.About.(*shownProvider) }
@@ -39,6 +41,10 @@ func (s *setup) providerScreen() *layout.Screen {
 				Name: "disable-provider", Role: layout.Owner, Danger: true,
 				When: func(v *layout.Visit) bool { return stored(v) && providerOf(v).Enabled }, May: mayChangeProvider, Ask: askLinked,
 				Do: s.switchProvider(false),
+			},
+			{
+				Name: "raise-provider", Role: layout.Owner, When: func(v *layout.Visit) bool { return providerOf(v).below },
+				May: mayChangeProvider, Do: s.raiseProvider,
 			},
 			{Name: "remove-provider", Role: layout.Owner, Danger: true, When: stored, May: mayChangeProvider, Ask: askLinked, Do: s.removeProvider},
 		},
@@ -63,7 +69,7 @@ func (s *setup) findProvider(v *layout.Visit) error {
 		if i < 0 {
 			return webflow.NotFound()
 		}
-		p := &shownProvider{LoginMethod: u.LoginMethods.LoginMethods[i]}
+		p := &shownProvider{LoginMethod: u.LoginMethods.LoginMethods[i], below: before(u.LoginMethods.LoginMethods, i) >= 0}
 		if p.health, err = healthOf(tx, p.ID); err != nil {
 			return err
 		}
@@ -221,6 +227,30 @@ func (s *setup) switchProvider(on bool) func(*layout.Visit, url.Values) (layout.
 			return list
 		})
 	}
+}
+
+// before returns the place of the stored provider that comes before the one at a place, whose buttons on the sign-in page
+// are in the order of the list. -1: it is the first, or not stored itself
+func before(list []settings.LoginMethod, at int) int {
+	if !list[at].Removable {
+		return -1
+	}
+	for i := at - 1; i >= 0; i-- {
+		if list[i].Removable {
+			return i
+		}
+	}
+	return -1
+}
+
+// raiseProvider moves a provider up by one place on the sign-in page.
+func (s *setup) raiseProvider(v *layout.Visit, _ url.Values) (layout.Result, error) {
+	return layout.Result{}, s.edit(v, func(list []settings.LoginMethod, at int) []settings.LoginMethod {
+		if other := before(list, at); other >= 0 {
+			list[other], list[at] = list[at], list[other]
+		}
+		return list
+	})
 }
 
 func (s *setup) removeProvider(v *layout.Visit, _ url.Values) (layout.Result, error) {
