@@ -1,12 +1,12 @@
 package idp
 
 import (
-	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 )
 
 // Bounds of what is accepted from providers.
@@ -44,15 +44,15 @@ func (m Mapping) Validate() error {
 	for _, a := range m.Attributes {
 		switch {
 		case !isName(a.From) || !isName(a.To):
-			return fmt.Errorf("map %q %q: both are names of 1 to 256 printable characters", a.From, a.To)
+			return coded.Errorf("attribute_name", "", "map %q %q: both are names of 1 to 256 printable characters", a.From, a.To)
 		case seen[a]:
-			return fmt.Errorf("map %s %s appears twice", a.From, a.To)
+			return coded.Errorf("twice", "", "map %s %s appears twice", a.From, a.To)
 		}
 		seen[a] = true
 	}
 	for _, c := range m.Constants {
 		if !isName(c.Detail) || !IsText(c.Value, MaxValue) {
-			return fmt.Errorf("constant %q: the name has 1 to 256 printable characters, the value at most %d", c.Detail, MaxValue)
+			return coded.Errorf("constant", "value max", "constant %q: the name has 1 to 256 printable characters, the value at most %d", c.Detail, MaxValue)
 		}
 	}
 	return nil

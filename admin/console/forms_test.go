@@ -233,7 +233,7 @@ func TestProblemsAreAtTheirFields(t *testing.T) {
 			"/admin/applications/add", append(client, "redirect_uris", "nonsense"), "redirect_uris",
 			"nonsense", "must be absolute",
 		},
-		"name of a policy": {"/admin/policies/add-policy", append(policy, "policy", "bad name"), "policy", "bad name", "must be letters"},
+		"name of a policy": {"/admin/policies/add-policy", append(policy, "policy", "bad name"), "policy", "bad name", "Use only letters"},
 		"rules": {
 			"/admin/policies/add-policy", append(policy, "policy", "bad name", "rules", `{"allow":[{"nothing":1}]}`),
 			"rules", "nothing", "nothing",

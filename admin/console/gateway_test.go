@@ -507,9 +507,9 @@ func TestPolicies(t *testing.T) {
 		t.Errorf("a policy of the Caddyfile can be changed:\n%s", a.form())
 	}
 	see(b.get("/admin/policies/used"), 200, "nobody at night", "deny[0]", "when 22:00-06:00", `href="/admin/policies/used/edit-policy"`)
-	see(b.acts("/admin/policies/used/remove-policy"), 422, "is used by wiki.example.com")
+	see(b.acts("/admin/policies/used/remove-policy"), 422, "wiki.example.com (Caddyfile:20) uses this policy. Remove it from protect there first.")
 	see(b.acts("/admin/policies/office/edit-policy", "rules", `{"public":["/"]}`, "confirm", "yes"), 422,
-		"is written in the Caddyfile (Caddyfile:30)")
+		"This policy is in the Caddyfile (Caddyfile:30). Change it there.")
 
 	edit := "/admin/policies/used/edit-policy"
 	see(b.acts(edit, "rules", `{"deny": [`, "confirm", "yes"), 422, "saved like this")

@@ -188,7 +188,7 @@ func TestEditingProviders(t *testing.T) {
 	t.Run("attack 2920: a secret is sent to another address", func(t *testing.T) {
 		a := save("open_id_connect_attributes.issuer", "https://evil.example")
 		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), `id="`+secret+`-problem"`) ||
-			!strings.Contains(a.form(), "must be given again") || h.method("corp").OIDC.Issuer != "https://login.corp.example" {
+			!strings.Contains(a.form(), "Enter this again") || h.method("corp").OIDC.Issuer != "https://login.corp.example" {
 			t.Errorf("attack: another issuer with the stored secret = %d\n%s", a.Code, a.form())
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 )
 
 // writePolicy returns a policy in the syntax of the Caddyfile, or "" for one that has more than this syntax.
@@ -27,15 +28,15 @@ func writePolicy(p *settings.Policy) string {
 func readPolicy(text string) (p settings.Policy, lines []int, err error) {
 	read, lines, err := policy.ReadText(text, protect.CheckPublic)
 	if wrong := new(policy.TextError); errors.As(err, &wrong) {
-		return p, nil, &sites.Wrong{Line: wrong.Line, Reason: wrong.Problem}
+		return p, nil, &sites.Wrong{Line: wrong.Line, Reason: wrong.Problem, Cause: wrong}
 	}
 	if err != nil {
 		return p, nil, err
 	}
-	const isOfCaddyfile = "audit is for policies of the Caddyfile"
+	isOfCaddyfile := coded.New("audit_caddyfile", "audit is for policies of the Caddyfile")
 	for i, r := range slices.Concat(read.Deny, read.Allow) {
 		if r.Audit != "" {
-			return p, nil, &sites.Wrong{Line: lines[i], Reason: isOfCaddyfile}
+			return p, nil, &sites.Wrong{Line: lines[i], Reason: isOfCaddyfile.Error(), Cause: isOfCaddyfile}
 		}
 	}
 	return settings.Policy{Deny: SettingsOf(read.Deny), Allow: SettingsOf(read.Allow), Public: read.Public}, lines, nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/spelling"
 )
 
@@ -62,7 +63,7 @@ func ReadNamed(d *caddyfile.Dispenser, into map[string]*Policy, checkPublic func
 		return err
 	}
 	if p.Empty() && len(p.Public) == 0 {
-		return caddyfileutil.At(start, fmt.Errorf("policy %s: it has no rules: write allow or deny blocks", name))
+		return caddyfileutil.At(start, coded.Errorf("policy_empty", "", "policy %s: it has no rules: write allow or deny blocks", name))
 	}
 	into[name] = p
 	return nil
@@ -72,7 +73,7 @@ var policyName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 func checkPolicyName(s string) error {
 	if !policyName.MatchString(s) {
-		return fmt.Errorf("%q is not the name of a policy: letters, digits and . _ -", s)
+		return coded.Errorf("policy_name", "value", "%q is not the name of a policy: letters, digits and . _ -", s)
 	}
 	return nil
 }
@@ -115,7 +116,7 @@ func readRule(d *caddyfile.Dispenser, into *[]*Rule, block *reference.Block) err
 	}
 	for _, other := range *into {
 		if r.Name != "" && other.Name == r.Name {
-			return caddyfileutil.At(start, fmt.Errorf("%s: there is a rule %s already, at %s: choose another name", word, r.Name, other.Place))
+			return caddyfileutil.At(start, coded.Errorf("rule_taken", "- name", "%s: there is a rule %s already, at %s: choose another name", word, r.Name, other.Place))
 		}
 	}
 	*into = append(*into, r)
@@ -124,7 +125,7 @@ func readRule(d *caddyfile.Dispenser, into *[]*Rule, block *reference.Block) err
 
 func checkName(s string) error {
 	if len(s) > 64 || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return fmt.Errorf("%q is not a name of a rule: at most 64 characters", s)
+		return coded.Errorf("rule_name", "value", "%q is not a name of a rule: at most 64 characters", s)
 	}
 	return nil
 }

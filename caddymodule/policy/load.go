@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/spelling"
 )
 
@@ -35,10 +36,10 @@ func Load(ctx caddy.Context, name string, raw []byte, checkPublic func(string) e
 		return nil, "", err
 	}
 	if p.Empty() && len(p.Public) == 0 {
-		return nil, "", errors.New("it has no rules: write allow, deny or public")
+		return nil, "", coded.New("policy_empty", "it has no rules: write allow, deny or public")
 	}
 	if len(p.rules()) > maxRules {
-		return nil, "", fmt.Errorf("more than %d rules", maxRules)
+		return nil, "", coded.Errorf("policy_rules", "max", "more than %d rules", maxRules)
 	}
 	for i, open := range p.Public {
 		if err := checkPublic(open); err != nil {
@@ -73,11 +74,11 @@ func (r *Rule) load(ctx caddy.Context, before []*Rule) (of string, err error) {
 		return "name", err
 	}
 	if r.Name != "" && slices.ContainsFunc(before, func(o *Rule) bool { return o.Name == r.Name }) {
-		return "name", fmt.Errorf("there is a rule %s already: choose another name", r.Name)
+		return "name", coded.Errorf("rule_taken", "name", "there is a rule %s already: choose another name", r.Name)
 	}
 	for i, set := range r.Match {
 		if len(set) == 0 {
-			return "match[" + strconv.Itoa(i) + "]", errors.New("is empty: leave it out for every request")
+			return "match[" + strconv.Itoa(i) + "]", coded.New("empty_match", "is empty: leave it out for every request")
 		}
 		if of, err := remoteSet(set); err != nil {
 			return "match[" + strconv.Itoa(i) + "]." + of, err
@@ -90,9 +91,12 @@ func (r *Rule) load(ctx caddy.Context, before []*Rule) (of string, err error) {
 	}
 	if err := r.provision(ctx, caddyfileutil.NewVerbatimResolver()); err != nil {
 		if text, ok := strings.CutPrefix(err.Error(), "match: "); ok {
-			return "match", errors.New(text)
+			if inner := new(coded.Error); errors.As(err, &inner) {
+				return "match", fmt.Errorf("%s%w", strings.TrimSuffix(text, inner.Error()), inner)
+			}
+			return "match", coded.Errorf("policy_part", "reason", "%s", text)
 		}
-		return "need", err
+		return "need", coded.Errorf("policy_part", "reason", "%s", err)
 	}
 	return "", nil
 }
@@ -101,16 +105,16 @@ func (r *Rule) load(ctx caddy.Context, before []*Rule) (of string, err error) {
 func remoteSet(set caddy.ModuleMap) (of string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		if !slices.Contains(remoteMatchers, name) {
-			known := "known are: " + strings.Join(remoteMatchers, ", ")
+			const none = "there is no such matcher for policies of the configuration API, "
 			if meant := spelling.Word(name, remoteMatchers); meant != "" {
-				known = fmt.Sprintf("did you mean %s?", meant)
+				return name, coded.Errorf("matcher_meant", "meant", none+"did you mean %s?", meant)
 			}
-			return name, fmt.Errorf("there is no such matcher for policies of the configuration API, %s", known)
+			return name, coded.Errorf("matcher", "list", none+"known are: %s", strings.Join(remoteMatchers, ", "))
 		}
 		if name == "not" {
 			var inner []caddy.ModuleMap
 			if err := json.Unmarshal(set[name], &inner); err != nil {
-				return name, errors.New(`want a list of sets of matchers, such as [{"path": ["/admin/*"]}]`)
+				return name, coded.New("match_list", `want a list of sets of matchers, such as [{"path": ["/admin/*"]}]`)
 			}
 			for i, set := range inner {
 				if of, err := remoteSet(set); err != nil {
@@ -124,7 +128,7 @@ func remoteSet(set caddy.ModuleMap) (of string, err error) {
 			return name, err
 		}
 		if text := placeholderIn(value); text != "" {
-			return name, fmt.Errorf("%q: placeholders are for the Caddyfile, since they can read files and secrets of the server", text)
+			return name, coded.Errorf("placeholder", "value", "%q: placeholders are for the Caddyfile, since they can read files and secrets of the server", text)
 		}
 	}
 	return "", nil

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"context"
-	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 )
 
 func load(t testing.TB, name, text string) (*Policy, string, error) {
@@ -19,7 +19,7 @@ func load(t testing.TB, name, text string) (*Policy, string, error) {
 	t.Cleanup(cancel)
 	return Load(ctx, name, []byte(text), func(path string) error {
 		if !strings.HasPrefix(path, "/") {
-			return errors.New("want a path")
+			return coded.New("public_path", "want a path")
 		}
 		return nil
 	})
@@ -85,6 +85,8 @@ func TestLoadErrors(t *testing.T) {
 	} {
 		if _, at, err := load(t, "office", tt.text); err == nil || !strings.Contains(at+": "+err.Error(), tt.want) {
 			t.Errorf("%.80s: %s: %v, want %q", tt.text, at, err, tt.want)
+		} else if code, _ := coded.Of(err); code == "" {
+			t.Errorf("%.80s: %v has no code, so pages have no words for it", tt.text, err)
 		}
 	}
 	if _, _, err := load(t, "../x", `{"public":["/x"]}`); err == nil || !strings.Contains(err.Error(), "is not the name of a policy") {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/spelling"
 )
 
@@ -48,7 +49,7 @@ func checkMatcher(name string, raw json.RawMessage) error {
 			Pattern string `json:"pattern"`
 		}
 		if json.Unmarshal(raw, &m) == nil && beginsElsewhere.MatchString(m.Pattern) {
-			return fmt.Errorf("%q matches no request, since a path begins with /: write ^/%s", m.Pattern, m.Pattern[1:])
+			return coded.Errorf("regexp_slash", "value pattern", "%q matches no request, since a path begins with /: write ^/%s", m.Pattern, m.Pattern[1:])
 		}
 	case "client_ip", "remote_ip":
 		var m struct {
@@ -67,13 +68,13 @@ func checkMatcher(name string, raw json.RawMessage) error {
 			case err != nil:
 				return err
 			case n.Addr().Is4() && strings.Contains(s, ":"):
-				return fmt.Errorf("%q matches no request, since addresses of IPv4 are compared in their short form: write %s", s, n)
+				return coded.Errorf("ip_short", "value meant", "%q matches no request, since addresses of IPv4 are compared in their short form: write %s", s, n)
 			}
 		}
 	case "protocol":
 		var protocol string
 		if json.Unmarshal(raw, &protocol) == nil && !slices.Contains(protocols, protocol) && !hasPlaceholder(protocol) {
-			return fmt.Errorf("%q matches no request: known are %s", protocol, strings.Join(protocols, ", "))
+			return coded.Errorf("protocol", "value list", "%q matches no request: known are %s", protocol, strings.Join(protocols, ", "))
 		}
 	}
 	check := checks[name]
@@ -82,7 +83,7 @@ func checkMatcher(name string, raw json.RawMessage) error {
 		return nil
 	}
 	if len(values) == 0 {
-		return fmt.Errorf("names nothing, so it matches no request")
+		return coded.New("match_nothing", "names nothing, so it matches no request")
 	}
 	for _, v := range values {
 		if hasPlaceholder(v) {
@@ -108,22 +109,22 @@ func hasPlaceholder(s string) bool { return strings.Contains(s, "{") }
 func checkPath(s string) error {
 	switch {
 	case s == "":
-		return fmt.Errorf(`"" matches no request: write /* for every path`)
+		return coded.New("path_none", `"" matches no request: write /* for every path`)
 	case strings.Contains(s, "://"):
-		return fmt.Errorf("%q matches no request, since a path has no scheme and no host: write match host, and the path alone", s)
+		return coded.Errorf("path_address", "value", "%q matches no request, since a path has no scheme and no host: write match host, and the path alone", s)
 	case s[0] == '^':
-		return fmt.Errorf("%q matches no request, since it is a regular expression: write match path_regexp", s)
+		return coded.Errorf("path_regexp", "value", "%q matches no request, since it is a regular expression: write match path_regexp", s)
 	case s[0] != '/' && s[0] != '*':
-		return fmt.Errorf("%q matches no request, since a path begins with /: write /%s", s, s)
+		return coded.Errorf("path_slash", "value meant", "%q matches no request, since a path begins with /: write /%s", s, s)
 	case strings.ContainsAny(s, "?#"):
-		return fmt.Errorf("%q matches no request: a path has no query and no fragment; the matcher query looks at the query", s)
+		return coded.Errorf("path_query", "value", "%q matches no request: a path has no query and no fragment; the matcher query looks at the query", s)
 	case strings.Trim(s, ". ") != s && !strings.HasSuffix(s, "*"):
-		return fmt.Errorf("%q matches no request: dots and spaces at the end of a path do not count: write %s", s, strings.TrimRight(s, ". "))
+		return coded.Errorf("path_dots", "value meant", "%q matches no request: dots and spaces at the end of a path do not count: write %s", s, strings.TrimRight(s, ". "))
 	case strings.Contains(s, "//"):
-		return fmt.Errorf("%q matches no request: a path has no empty segment where rules look at it: write %s", s,
+		return coded.Errorf("path_empty", "value meant", "%q matches no request: a path has no empty segment where rules look at it: write %s", s,
 			slashes.ReplaceAllString(s, "/"))
 	case strings.Contains("/"+s+"/", "/../"), strings.Contains("/"+s+"/", "/./"):
-		return fmt.Errorf("%q matches no request: a path has no . and .. where rules look at it", s)
+		return coded.Errorf("path_segments", "value", "%q matches no request: a path has no . and .. where rules look at it", s)
 	}
 	return checkEscapes(s)
 }
@@ -146,13 +147,13 @@ func checkEscapes(s string) error {
 		escape := "%" + after[:min(2, len(after))]
 		char, err := url.PathUnescape(escape)
 		if err != nil {
-			return fmt.Errorf("%q matches no request: %s is no escape of a character; write %%25 for a percent sign", s, escape)
+			return coded.Errorf("path_escape", "value escape", "%q matches no request: %s is no escape of a character; write %%25 for a percent sign", s, escape)
 		}
 		switch {
 		case strings.Contains(`/\%;.`, char), char < " ", char == "\x7f":
-			return fmt.Errorf("%q matches no request: a path with %s is refused before the rules", s, escape)
+			return coded.Errorf("path_refused", "value escape", "%q matches no request: a path with %s is refused before the rules", s, escape)
 		case char < "\x7f" && url.PathEscape(char) == char:
-			return fmt.Errorf("%q matches no request, since %s needs no escape in a path: write %s", s, char, strings.ReplaceAll(s, escape, char))
+			return coded.Errorf("path_needless", "value - meant", "%q matches no request, since %s needs no escape in a path: write %s", s, char, strings.ReplaceAll(s, escape, char))
 		}
 	}
 }
@@ -168,11 +169,11 @@ var methods = []string{
 
 func checkMethod(s string) error {
 	if !httpguts.ValidHeaderFieldName(s) {
-		return fmt.Errorf("%q matches no request: write each method separately, such as match method POST PUT", s)
+		return coded.Errorf("methods", "value", "%q matches no request: write each method separately, such as match method POST PUT", s)
 	}
 	if upper := strings.ToUpper(s); !slices.Contains(methods, upper) {
 		if meant := spelling.Word(upper, methods); meant != "" {
-			return fmt.Errorf("%q matches no request: did you mean %s?", s, meant)
+			return coded.Errorf("method_meant", "value meant", "%q matches no request: did you mean %s?", s, meant)
 		}
 	}
 	return nil
@@ -182,11 +183,11 @@ func checkHost(s string) error {
 	_, err := netip.ParseAddr(strings.Trim(s, "[]"))
 	switch {
 	case strings.Contains(s, "://"), strings.Contains(s, "/"):
-		return fmt.Errorf("%q matches no request: a host is a name alone, such as wiki.example.com", s)
+		return coded.Errorf("host_name", "value", "%q matches no request: a host is a name alone, such as wiki.example.com", s)
 	case err != nil && strings.Contains(s, ":"):
-		return fmt.Errorf("%q matches no request: a host is compared without its port", s)
+		return coded.Errorf("host_port", "value", "%q matches no request: a host is compared without its port", s)
 	case s == "" || err != nil && strings.HasSuffix(s, "."):
-		return fmt.Errorf("%q matches no request: write the host without a dot at its end", s)
+		return coded.Errorf("host_dot", "value", "%q matches no request: write the host without a dot at its end", s)
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ package policy
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 )
 
 // Policy is a list of rules. A deny rule that fits always wins. Otherwise the first allow rule decides whose request
@@ -89,7 +89,7 @@ func (p *Policy) Provision(ctx caddy.Context, label string, res *caddyfileutil.R
 }
 
 // errDenyAll is the error of a deny rule without any part, which is never meant.
-var errDenyAll = errors.New("deny: this rule refuses everybody everything: name the requests (match), the persons (need) or the time (when)")
+var errDenyAll = coded.New("deny_all", "deny: this rule refuses everybody everything: name the requests (match), the persons (need) or the time (when)")
 
 // everything reports whether a rule has no part that could fail to fit.
 func (r *Rule) everything() bool {

@@ -13,6 +13,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 )
 
 // textFile is the name of the text of a policy in errors.
@@ -22,9 +23,12 @@ const textFile = "policy-text"
 type TextError struct {
 	Line    int
 	Problem string
+	cause   error
 }
 
 func (e *TextError) Error() string { return e.Problem }
+
+func (e *TextError) Unwrap() error { return e.cause }
 
 // placeInText matches the places that errors of the text name.
 var placeInText = regexp.MustCompile(`(?:,? at |\b)` + textFile + `:(\d+)(?::? - Error during parsing: )?`)
@@ -55,6 +59,11 @@ func ReadText(text string, checkPublic func(string) error) (p *Policy, lines []i
 	return p, lines, nil
 }
 
+var (
+	errExtra    = coded.New("brace_extra", "there is a closing brace too many")
+	errUnclosed = coded.New("brace_missing", "the closing brace of this block is missing")
+)
+
 // checkBraces finds a brace that is missing or too many. The first and the last one are around the text.
 func checkBraces(tokens []caddyfile.Token) error {
 	var open []int
@@ -64,20 +73,20 @@ func checkBraces(tokens []caddyfile.Token) error {
 		case t.Text == "{":
 			open = append(open, t.Line)
 		case t.Text == "}" && len(open) == 1 && i < len(tokens)-1:
-			return &TextError{Line: t.Line - 1, Problem: "there is a closing brace too many"}
+			return &TextError{Line: t.Line - 1, Problem: errExtra.Error(), cause: errExtra}
 		case t.Text == "}":
 			open = open[:len(open)-1]
 		}
 	}
 	if len(open) > 0 {
-		return &TextError{Line: max(1, open[len(open)-1]-1), Problem: "the closing brace of this block is missing"}
+		return &TextError{Line: max(1, open[len(open)-1]-1), Problem: errUnclosed.Error(), cause: errUnclosed}
 	}
 	return nil
 }
 
 // textError moves the line of an error out of its words.
 func textError(err error) *TextError {
-	out := &TextError{Problem: strings.TrimPrefix(err.Error(), "policy x: ")}
+	out := &TextError{Problem: strings.TrimPrefix(err.Error(), "policy x: "), cause: err}
 	if m := placeInText.FindStringSubmatch(out.Problem); m != nil {
 		line, _ := strconv.Atoi(m[1])
 		out.Line, out.Problem = max(1, line-1), strings.TrimSpace(placeInText.ReplaceAllString(out.Problem, ""))

@@ -2,10 +2,11 @@ package policy
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 	_ "time/tzdata" // machines without a zone database know the names too
+
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 )
 
 // window is a part of each week, by the clocks on the wall of a time zone. What the change of clocks skips never
@@ -30,7 +31,7 @@ func parseWindow(text string) (w window, err error) {
 		words = append([]string{"sun-sat"}, words...)
 	}
 	if len(words) != 3 {
-		return w, fmt.Errorf("%q: %s", text, windowForm)
+		return w, coded.Errorf("window", "value", "%q: %s", text, windowForm)
 	}
 	if w.days, err = parseDays(words[0]); err != nil {
 		return w, err
@@ -41,15 +42,15 @@ func parseWindow(text string) (w window, err error) {
 	}
 	switch {
 	case err != nil || !ok:
-		return w, fmt.Errorf("%q is not a time range: write for example 07:00-19:00", words[1])
+		return w, coded.Errorf("hours", "value", "%q is not a time range: write for example 07:00-19:00", words[1])
 	case w.from == dayMinutes || w.to == 0:
-		return w, fmt.Errorf("%q: a day begins at 00:00 and ends at 24:00", words[1])
+		return w, coded.Errorf("day_ends", "value", "%q: a day begins at 00:00 and ends at 24:00", words[1])
 	case w.from == w.to:
-		return w, fmt.Errorf("%q is an empty time range: write 00:00-24:00 for the whole day", words[1])
+		return w, coded.Errorf("hours_empty", "value", "%q is an empty time range: write 00:00-24:00 for the whole day", words[1])
 	}
 	// Local is the zone of the machine, which changes where no one reads the configuration.
 	if w.zone, err = time.LoadLocation(words[2]); err != nil || words[2] == "Local" {
-		return w, fmt.Errorf("%q is not a time zone: name one of the IANA database, such as Europe/Amsterdam or UTC", words[2])
+		return w, coded.Errorf("zone", "value", "%q is not a time zone: name one of the IANA database, such as Europe/Amsterdam or UTC", words[2])
 	}
 	return w, nil
 }
@@ -63,7 +64,7 @@ func parseDays(text string) (days [7]bool, err error) {
 		}
 		from, to := weekday(first), weekday(last)
 		if from < 0 || to < 0 {
-			return days, fmt.Errorf("%q is not a range of days: write for example mon-fri or sat,sun", text)
+			return days, coded.Errorf("days", "value", "%q is not a range of days: write for example mon-fri or sat,sun", text)
 		}
 		for d := from; ; d = (d + 1) % 7 {
 			days[d] = true

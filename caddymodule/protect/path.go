@@ -1,13 +1,13 @@
 package protect
 
 import (
-	"errors"
-	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 )
 
 // publicPaths are paths that need no sign-in: exact ones, and prefixes that end in "/*".
@@ -32,11 +32,11 @@ func CheckPublic(s string) error {
 	path := strings.TrimSuffix(s, "*")
 	switch {
 	case s == "/*":
-		return errors.New("/* would open the whole site: leave protect out instead")
+		return coded.New("public_all", "/* would open the whole site: leave protect out instead")
 	case path != s && !strings.HasSuffix(path, "/"):
-		return fmt.Errorf("%q: a * must be alone after a slash, as in /assets/*", s)
+		return coded.Errorf("public_star", "value", "%q: a * must be alone after a slash, as in /assets/*", s)
 	case strings.Contains(path, "*") || !canonicalPath((&url.URL{Path: path}).EscapedPath()):
-		return fmt.Errorf("%q is not a path such as /healthz or /assets/*", s)
+		return coded.Errorf("public_path", "value", "%q is not a path such as /healthz or /assets/*", s)
 	}
 	return nil
 }

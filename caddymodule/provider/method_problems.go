@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
 
@@ -99,7 +100,7 @@ func problemsOf(m *settings.LoginMethod, err error) error {
 	problems := mappingProblems(m)
 	for _, one := range leaves(err) {
 		if text := one.Error(); !strings.HasPrefix(text, "map ") { // mappingProblems has said it
-			problems = append(problems, problemOf(m, text))
+			problems = append(problems, problemOf(m, one))
 		}
 	}
 	if len(problems) == 0 {
@@ -125,7 +126,8 @@ func leaves(err error) (out []error) {
 var firstOf = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
 // problemOf returns a problem, whose text begins with the option that it is about.
-func problemOf(m *settings.LoginMethod, text string) jsonapi.Problem {
+func problemOf(m *settings.LoginMethod, err error) jsonapi.Problem {
+	text := err.Error()
 	of := membersOf[m.Type]
 	text = strings.TrimPrefix(strings.TrimPrefix(text, "metadata: "), "the scheme ")
 	full := text
@@ -144,7 +146,7 @@ func problemOf(m *settings.LoginMethod, text string) jsonapi.Problem {
 			if member == "" {
 				member = of[option]
 			}
-			return jsonapi.Problem{Path: member, Problem: o.problem}
+			return problemAs(member, o.problem, err)
 		}
 	}
 	member, problem := of[option], strings.TrimLeft(strings.TrimPrefix(text, option), ": ")
@@ -166,7 +168,14 @@ func problemOf(m *settings.LoginMethod, text string) jsonapi.Problem {
 			problem = strings.ReplaceAll(problem, word, name[strings.LastIndexByte(name, '.')+1:])
 		}
 	}
-	return jsonapi.Problem{Path: member, Problem: written.Replace(problem)}
+	return problemAs(member, written.Replace(problem), err)
+}
+
+// problemAs returns a problem with the code of an error, in other words.
+func problemAs(member, text string, err error) jsonapi.Problem {
+	p := jsonapi.ProblemAt(member, err)
+	p.Problem = text
+	return p
 }
 
 // classMember returns the member with the class that a problem quotes.
@@ -211,23 +220,21 @@ func attributeMember(m *settings.LoginMethod, text string) string {
 
 // mappingProblems are those of the mappings.
 func mappingProblems(m *settings.LoginMethod) (out []jsonapi.Problem) {
-	const names = "must be a name of 1 to 256 printable characters"
+	names := coded.New("attribute_name", "must be a name of 1 to 256 printable characters")
 	foreign := foreignOf(m)
 	var seen []idp.Attribute
 	add := func(at, from, to string, a idp.Attribute) {
 		const valid = "x"
 		switch {
 		case idp.Mapping{Attributes: []idp.Attribute{{From: a.From, To: valid}}}.Validate() != nil:
-			out = append(out, jsonapi.Problem{Path: at + "." + from, Problem: names})
+			out = append(out, jsonapi.ProblemAt(at+"."+from, names))
 		case idp.Mapping{Attributes: []idp.Attribute{{From: valid, To: a.To}}}.Validate() != nil:
-			out = append(out, jsonapi.Problem{Path: at + "." + to, Problem: names})
+			out = append(out, jsonapi.ProblemAt(at+"."+to, names))
 		case slices.Contains(seen, a):
-			out = append(out, jsonapi.Problem{Path: at, Problem: "is there twice"})
+			out = append(out, jsonapi.ProblemAt(at, coded.New("twice", "is there twice")))
 		case swapped(a.From, a.To, foreign):
-			out = append(out, jsonapi.Problem{
-				Path:    at,
-				Problem: fmt.Sprintf("is the wrong way round: %s must be the attribute of the provider, and %s the detail", from, to),
-			})
+			out = append(out, jsonapi.ProblemAt(at, coded.Errorf("mapping_swapped", "",
+				"is the wrong way round: %s must be the attribute of the provider, and %s the detail", from, to)))
 		}
 		seen = append(seen, a)
 	}
@@ -236,7 +243,8 @@ func mappingProblems(m *settings.LoginMethod) (out []jsonapi.Problem) {
 		add(at, "map_from", "map_to", idp.Attribute{From: a.MapFrom, To: a.MapTo})
 		if meant := settings.MeantClaim(a.MapTo); meant != "" &&
 			!slices.ContainsFunc(m.CustomAttributeFields, func(f settings.CustomAttributeField) bool { return f.Name == a.MapTo }) {
-			out = append(out, jsonapi.Problem{Path: at + ".map_to", Problem: "is not an attribute of a person: did you mean " + meant + "?"})
+			out = append(out, jsonapi.ProblemAt(at+".map_to",
+				coded.Errorf("attribute_meant", "meant", "is not an attribute of a person: did you mean %s?", meant)))
 		}
 	}
 	seen = nil // an attribute can be custom as well
@@ -252,5 +260,6 @@ func metadataProblem(m *settings.LoginMethod, err error) error {
 	if err == nil {
 		return nil
 	}
-	return settings.MethodError{{Path: membersOf[m.Type]["metadata"], Problem: "cannot be used: " + written.Replace(err.Error())}}
+	return settings.MethodError{jsonapi.ProblemAt(membersOf[m.Type]["metadata"],
+		coded.Errorf("metadata_unusable", "reason", "cannot be used: %s", written.Replace(err.Error())))}
 }

@@ -285,6 +285,9 @@ func TestProblemsOfLoginMethods(t *testing.T) {
 				t.Fatalf("Verify = %v, want a problem at %s", err, tt.path)
 			}
 			for _, p := range wrong {
+				if p.Code == "" {
+					t.Errorf("the problem %q at %q has no code, so pages have no words for it", p.Problem, p.Path)
+				}
 				if word := foreignWord.FindString(p.Problem); word != "" || p.Problem == "" || p.Path == "" {
 					t.Errorf("the problem at %q is %q, want it at a member and without %q", p.Path, p.Problem, word)
 				}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
 
@@ -46,7 +47,7 @@ func (a *API) postWhitelist(l whitelist, status int) jsonapi.Handler {
 		st, err := a.s.update(r.Context(), edit{by: a.s.by(r, client), client: client, match: ifMatch(r, l.view()), apply: func(u *Units) error {
 			list := l(u)
 			if slices.ContainsFunc(*list, func(w WhitelistedURL) bool { return w.URL == in.URL }) {
-				return jsonapi.Invalid(jsonapi.Problem{Path: "url", Problem: "is there already"})
+				return invalid("url", coded.New("twice", "is there already"))
 			}
 			*list = append(*list, WhitelistedURL{URL: in.URL})
 			return nil
@@ -155,7 +156,7 @@ func (a *API) postServiceProviders(w http.ResponseWriter, r *http.Request, clien
 			o.ServiceProviders = map[string]ServiceProvider{}
 			for _, sp := range in {
 				if _, twice := o.ServiceProviders[sp.ID]; twice {
-					return jsonapi.Invalid(jsonapi.Problem{Path: "id", Problem: "is there twice"})
+					return invalid("id", coded.New("twice", "is there twice"))
 				}
 				o.ServiceProviders[sp.ID] = sp
 			}
@@ -222,7 +223,7 @@ func (a *API) postServiceProvider(w http.ResponseWriter, r *http.Request, client
 			return err
 		}
 		if sp.ID != id {
-			return jsonapi.Invalid(jsonapi.Problem{Path: "id", Problem: "is not that of the path"})
+			return invalid("id", coded.New("key_name", "is not that of the path"))
 		}
 		o.ServiceProviders[id] = sp
 		return nil

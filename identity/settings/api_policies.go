@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
 
@@ -101,7 +102,7 @@ func (a *API) deletePolicy(w http.ResponseWriter, r *http.Request, client string
 	_, err := a.s.update(r.Context(), edit{by: a.s.by(r, client), match: a.policyMatch(r), apply: func(u *Units) error {
 		if _, ok := u.Policies[name]; !ok {
 			if fixed, ok := a.s.cfg.Policies[name]; ok {
-				return refusal("", "the policy is written in the Caddyfile"+atPlace(fixed.Place)+" and cannot be removed here")
+				return refusal("", coded.Errorf("policy_fixed", "place", "the policy is written in the Caddyfile%s and cannot be removed here", atPlace(fixed.Place)))
 			}
 			return jsonapi.NotFound()
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/spelling"
 )
 
@@ -53,20 +54,20 @@ func IsClaim(word string) bool { return slices.Contains(claims, word) }
 
 var attributeName = regexp.MustCompile(`^[\pL\pN_.:/#?&=%+-]{1,256}$`) // of a custom attribute, or of a provider's
 
-// attributeProblem says what is wrong with the name of an attribute of persons, or "". Names of the operator's own are
-// those of the custom fields, and others that are not nearly the name of a claim.
-func (u *Units) attributeProblem(word string) string {
+// checkAttribute returns what is wrong with the name of an attribute of persons. Names of the operator's own are those
+// of the custom fields, and others that are not nearly the name of a claim.
+func (u *Units) checkAttribute(word string) error {
 	name, isClaim := Claim(word)
 	switch {
 	case isClaim, u.hasCustomField(name):
-		return ""
+		return nil
 	case !attributeName.MatchString(name):
-		return "is not an attribute of a person, and cannot be the name of a custom attribute"
+		return coded.New("no_such_attribute", "is not an attribute of a person, and cannot be the name of a custom attribute")
 	}
 	if meant := MeantClaim(word); meant != "" {
-		return "is not an attribute of a person: did you mean " + meant + "?"
+		return coded.Errorf("attribute_meant", "meant", "is not an attribute of a person: did you mean %s?", meant)
 	}
-	return ""
+	return nil
 }
 
 // hasCustomField reports whether a login method has a custom field of a name, or gives people an attribute of it.
@@ -91,21 +92,23 @@ var (
 func (s *SAMLSubjectName) check(u *Units, at string, c *checker) {
 	kind := strings.ToLower(s.Type)
 	if _, isClaim := Claim(kind); kind != "" && !isClaim && !slices.Contains(subjectTypes, kind) {
-		c.addText(at+".type", s.Type, "must be "+strings.Join(subjectTypes, ", ")+", the name of a claim, or empty")
+		c.addText(at+".type", s.Type,
+			coded.Errorf("subject_type", "list", "must be %s, the name of a claim, or empty", strings.Join(subjectTypes, ", ")))
 	}
 	known := s.Format == ""
 	for short, uri := range SubjectFormats {
 		known = known || strings.EqualFold(s.Format, short) || s.Format == uri
 	}
 	if !known {
-		c.addText(at+".format", s.Format, "must be persistent, transient, email, unspecified, the URI of one of them, or empty")
+		c.addText(at+".format", s.Format,
+			coded.New("subject_format", "must be persistent, transient, email, unspecified, the URI of one of them, or empty"))
 	}
 	if strings.HasPrefix(kind, "custom") && s.CustomAttributeKey == "" {
-		c.addText(at+".custom_attribute_key", s.Type, "is missing: the type is "+kind)
+		c.addText(at+".custom_attribute_key", s.Type, coded.Errorf("required", "", "is missing: the type is %s", kind))
 	}
 	if s.Default != "" {
-		if problem := u.attributeProblem(s.Default); problem != "" {
-			c.addText(at+".default", s.Default, problem)
+		if err := u.checkAttribute(s.Default); err != nil {
+			c.addText(at+".default", s.Default, err)
 		}
 	}
 }
@@ -117,7 +120,7 @@ func checkAttributes(u *Units, at string, mapping CustomAttributesMapping, attri
 		if to == "" {
 			missing = "attribute_to_map_to"
 		}
-		c.addText(at+".custom_attribute_mappings."+missing, from+to, "is missing: a mapping has two sides")
+		c.addText(at+".custom_attribute_mappings."+missing, from+to, coded.New("both", "is missing: a mapping has two sides"))
 	}
 	for key, a := range attributes {
 		name, path := a.AttributeName, at+".identity_attributes."+shown(key)
@@ -126,13 +129,13 @@ func checkAttributes(u *Units, at string, mapping CustomAttributesMapping, attri
 		} else {
 			path += ".attribute_name"
 		}
-		if problem := u.attributeProblem(name); problem != "" {
-			c.addText(path, name, problem)
+		if err := u.checkAttribute(name); err != nil {
+			c.addText(path, name, err)
 		}
 		for format, as := range a.SAMLAttributeNames {
 			if strings.TrimSpace(as) == "" {
 				c.addText(at+".identity_attributes."+shown(key)+".saml_attribute_names."+shown(format), as,
-					"is empty: an assertion names each of its attributes")
+					coded.New("empty", "is empty: an assertion names each of its attributes"))
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gatehouse-id/gatehouse/identity/settings/kind"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
 
@@ -30,20 +31,20 @@ type checker struct {
 // flaw is an invalid text and its place, whatever its number in an array is.
 type flaw struct{ path, text, problem string }
 
-func (c *checker) add(path, format string, args ...any) {
+func (c *checker) add(path string, wrong error) {
 	if len(c.problems) < maxProblems {
-		c.problems = append(c.problems, problemAt(path, format, args))
+		c.problems = append(c.problems, jsonapi.ProblemAt(path, wrong))
 	}
 }
 
 var indexes = regexp.MustCompile(`\[\d+\]`)
 
 // addText is add for an invalid text.
-func (c *checker) addText(path, text, format string, args ...any) {
-	f := flaw{indexes.ReplaceAllString(path, "[]"), text, problemAt("", format, args).Problem}
+func (c *checker) addText(path, text string, wrong error) {
+	f := flaw{indexes.ReplaceAllString(path, "[]"), text, wrong.Error()}
 	c.flaws = append(c.flaws, f)
 	if !c.stored[f] {
-		c.add(path, format, args...)
+		c.add(path, wrong)
 	}
 }
 
@@ -91,19 +92,19 @@ func (c *checker) value(v reflect.Value, p place) {
 	case reflect.Slice, reflect.Map:
 		most, _, _ := strings.Cut(rest, ",")
 		if limit, _ := strconv.Atoi(most); v.Len() > limit {
-			c.add(p.at, "has more than %s entries", most)
+			c.add(p.at, coded.Errorf("entries", "max", "has more than %s entries", most))
 		}
 	case reflect.Int:
 		least, most, _ := strings.Cut(rest, ",")
 		low, _ := strconv.Atoi(least)
 		high, _ := strconv.Atoi(most)
 		if n := v.Int(); n < int64(low) || n > int64(high) {
-			c.add(p.at, "must be from %s to %s", least, most)
+			c.add(p.at, coded.Errorf("range", "from to", "must be from %s to %s", least, most))
 		}
 	case reflect.String:
 		if word == "enum" {
 			if !slices.Contains(strings.Split(rest, "|"), v.String()) {
-				c.add(p.at, "must be one of %s", strings.Join(strings.Split(strings.TrimPrefix(rest, "|"), "|"), ", "))
+				c.add(p.at, coded.Errorf("one_of", "list", "must be one of %s", strings.ReplaceAll(strings.TrimPrefix(rest, "|"), "|", ", ")))
 			}
 			return
 		}
@@ -114,7 +115,7 @@ func (c *checker) value(v reflect.Value, p place) {
 // name checks a name that the caller chose.
 func (c *checker) name(name string, p place) {
 	if name == "" {
-		c.add(strings.TrimSuffix(p.at, "."), "has a member without a name")
+		c.add(strings.TrimSuffix(p.at, "."), coded.New("nameless", "has a member without a name"))
 	}
 	c.text(name, p.at, p.tag)
 }
@@ -128,13 +129,13 @@ func (c *checker) text(s, path, tag string) {
 	}
 	switch {
 	case s == "" && word == "whitelisted":
-		c.add(path, "is empty")
+		c.add(path, coded.New("empty", "is empty"))
 	case s == "":
 	case len(s) > 4*limit || utf8.RuneCountInString(s) > limit:
-		c.addText(path, s, "has more than %d characters", limit)
+		c.addText(path, s, coded.Errorf("length", "max", "has more than %d characters", limit))
 	default:
 		if err := is.Check(s); err != nil {
-			c.addText(path, s, err.Error())
+			c.addText(path, s, err)
 		}
 	}
 }

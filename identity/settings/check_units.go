@@ -10,13 +10,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/gatehouse-id/gatehouse/identity/settings/kind"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 func checkPasswordPolicy(u *Units, c *checker) {
 	p := u.PasswordPolicy
 	if p.MinLength > p.MaxLength {
-		c.add("password_policy.min_length", "must not be more than max_length")
+		c.add("password_policy.min_length", coded.New("min_max", "must not be more than max_length"))
 	}
 	classes := 0
 	for _, demanded := range []bool{p.LowerCaseCharRequired, p.UpperCaseCharRequired, p.SpecialCharRequired} {
@@ -25,7 +26,7 @@ func checkPasswordPolicy(u *Units, c *checker) {
 		}
 	}
 	if p.MaxLength < classes {
-		c.add("password_policy.max_length", "leaves no room for the characters that are required")
+		c.add("password_policy.max_length", coded.New("no_room", "leaves no room for the characters that are required"))
 	}
 }
 
@@ -58,10 +59,10 @@ func checkProfile(u *Units, c *checker) {
 	for i, r := range u.Profile.Rules {
 		at := "profile.required_attributes_validation_rules[" + strconv.Itoa(i) + "].any_of"
 		if len(r.AnyOf) == 0 {
-			c.add(at, "is empty: no one could meet the rule")
+			c.add(at, coded.New("no_attribute", "is empty: no one could meet the rule"))
 		}
 		if hasTwice(r.AnyOf) {
-			c.add(at, "names an attribute twice")
+			c.add(at, coded.New("attribute_twice", "names an attribute twice"))
 		}
 	}
 }
@@ -96,7 +97,7 @@ func checkKeys(texts Translations, path string, left *int, c *checker) {
 			return
 		}
 		if meant := web.MeantKey(key); meant != "" {
-			c.addText(path+"."+shown(key), key, "is the key of no text: did you mean %s?", meant)
+			c.addText(path+"."+shown(key), key, coded.Errorf("message_key", "meant", "is the key of no text: did you mean %s?", meant))
 		}
 	}
 }
@@ -107,7 +108,7 @@ func checkLocales(of map[string]Translations, path string, c *checker) {
 	for _, locale := range slices.Sorted(maps.Keys(of)) {
 		one := strings.ToLower(strings.ReplaceAll(locale, "-", "_"))
 		if before, twice := seen[one]; twice {
-			c.add(path+"."+shown(locale), "is %s in another spelling: keep one of them", shown(before))
+			c.add(path+"."+shown(locale), coded.Errorf("spelling", "other", "is %s in another spelling: keep one of them", shown(before)))
 		}
 		seen[one] = locale
 	}
@@ -127,10 +128,10 @@ func checkWhitelist(list []WhitelistedURL, path string, c *checker) {
 	for i, w := range list {
 		at := path + "[" + strconv.Itoa(i) + "]"
 		if ids[w.ID] {
-			c.add(at+".id", "is there twice")
+			c.add(at+".id", coded.New("twice", "is there twice"))
 		}
 		if urls[w.URL] {
-			c.add(at+".url", "is there twice")
+			c.add(at+".url", coded.New("twice", "is there twice"))
 		}
 		ids[w.ID], urls[w.URL] = true, true
 	}
@@ -142,15 +143,15 @@ func checkOrganisations(u *Units, c *checker) {
 		o := &u.Organisations[i]
 		at := "organisations[" + strconv.Itoa(i) + "]"
 		if ids[o.ID] {
-			c.add(at+".id", "is there twice")
+			c.add(at+".id", coded.New("twice", "is there twice"))
 		}
 		ids[o.ID] = true
 		for key, sp := range o.ServiceProviders {
 			if sp.ID != key {
-				c.add(at+".service_providers."+shown(key)+".id", "must be the name of the member")
+				c.add(at+".service_providers."+shown(key)+".id", coded.New("key_name", "must be the name of the member"))
 			}
-			if _, problem := sp.protocol(); problem != "" {
-				c.addText(at+".service_providers."+shown(key)+".type", sp.Type, problem)
+			if _, err := sp.protocol(); err != nil {
+				c.addText(at+".service_providers."+shown(key)+".type", sp.Type, err)
 			}
 			own := at + ".service_providers." + shown(key)
 			for member, text := range map[string]string{
@@ -158,7 +159,7 @@ func checkOrganisations(u *Units, c *checker) {
 				"include_unmapped_custom_attributes_within_saml_response": sp.IncludeUnmappedCustomAttributes,
 			} {
 				if text != "" && !strings.EqualFold(text, "true") && !strings.EqualFold(text, "false") {
-					c.addText(own+"."+member, text, "must be true, false or empty")
+					c.addText(own+"."+member, text, coded.New("true_false", "must be true, false or empty"))
 				}
 			}
 			checkAttributes(u, own, sp.CustomAttributeMappings, sp.IdentityAttributes, c)
@@ -171,13 +172,13 @@ func checkOrganisations(u *Units, c *checker) {
 
 func checkUIExtension(u *Units, c *checker) {
 	if x := &u.UIExtension; x.EnableLoginRedirect && x.BaseURL == "" {
-		c.add("ui_extension.base_url", "is missing: enable_login_redirect needs it")
+		c.add("ui_extension.base_url", coded.New("ui_missing", "is missing: enable_login_redirect needs it"))
 	}
 	if strings.ContainsAny(u.UIExtension.BaseURL, "?#") {
-		c.add("ui_extension.base_url", "must have no query and no fragment")
+		c.add("ui_extension.base_url", coded.New("no_query", "must have no query and no fragment"))
 	}
 	if strings.Contains(u.UIExtension.LoginPath, "#") {
-		c.add("ui_extension.login_path", "must have no fragment")
+		c.add("ui_extension.login_path", coded.New("no_fragment", "must have no fragment"))
 	}
 }
 

@@ -5,10 +5,11 @@ import (
 	"reflect"
 
 	"github.com/gatehouse-id/gatehouse/identity/settings/effect"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 )
 
 // neverTypes are the types of login methods that wait for others than us.
-var neverTypes = map[string]string{TypeInstagram: effect.NoInstagram, TypeIDIN: effect.NoIDIN}
+var neverTypes = map[string]*coded.Error{TypeInstagram: effect.NoInstagram, TypeIDIN: effect.NoIDIN}
 
 // refuseIneffective refuses a member that does nothing yet and differs from its default. A login method is judged once
 // it is enabled; those of the Caddyfile are never judged.

@@ -26,8 +26,8 @@ func TestEveryMemberHasAnEffect(t *testing.T) {
 	for _, m := range members() {
 		e, _ := effect.Of(m.path)
 		word, text := "effect", e.Does
-		if e.Later != "" {
-			word, text = "reason", e.Later
+		if e.Later != nil {
+			word, text = "reason", e.Later.Error()
 		}
 		if strings.Contains(e.Does, "nothing else reads it") || strings.HasPrefix(e.Does, "Is stored") {
 			t.Errorf("%s is only stored: %s", m.path, e.Does)
@@ -50,7 +50,7 @@ func TestEveryMemberHasAnEffect(t *testing.T) {
 		if !used[e.Path] {
 			t.Errorf("effects tells of %s, which there is not", e.Path)
 		}
-		if (e.Does == "") == (e.Later == "") || (e.Does == "") != (e.Test == "") {
+		if (e.Does == "") == (e.Later == nil) || (e.Does == "") != (e.Test == "") {
 			t.Errorf("%s: want either its effect and the test of it, or the missing function", e.Path)
 		}
 	}
@@ -185,7 +185,7 @@ func configurationDocuments() map[string]string {
 		e, _ := effect.Of(m.path)
 		does := e.Does
 		if does == "" {
-			does = "Not yet: " + e.Later + "."
+			does = "Not yet: " + e.Later.Error() + "."
 		}
 		if path == "" {
 			path = "(all of it)"

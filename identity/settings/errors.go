@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
 
@@ -27,7 +28,8 @@ func (e MethodError) Error() string {
 func (e MethodError) below(at string) []jsonapi.Problem {
 	out := make([]jsonapi.Problem, len(e))
 	for i, p := range e {
-		out[i] = jsonapi.Problem{Path: strings.TrimSuffix(at+"."+p.Path, "."), Problem: p.Problem}
+		out[i] = p
+		out[i].Path = strings.TrimSuffix(at+"."+p.Path, ".")
 	}
 	return out
 }
@@ -39,25 +41,33 @@ var errMoved = errors.New("the configuration has changed meanwhile")
 // (docs/decisions/configuration.md#configuration-paths)
 
 // refusal is a 409: the request is valid, and impossible in the present state.
-func refusal(path, reason string) error {
-	message := reason
-	if path != "" {
-		message = path + ": " + reason
-	}
-	return &jsonapi.Error{Status: http.StatusConflict, Message: message, Details: []jsonapi.Problem{{Path: path, Problem: reason}}}
+func refusal(path string, reason *coded.Error) error {
+	e := invalid(path, reason)
+	e.Status = http.StatusConflict
+	return e
+}
+
+// invalid is a 400: a member is wrong.
+func invalid(path string, wrong error) *jsonapi.Error {
+	return jsonapi.Invalid(jsonapi.ProblemAt(path, wrong))
+}
+
+// withCode returns an error of the API without details, whose message has a code.
+func withCode(status int, reason *coded.Error) error {
+	return &jsonapi.Error{Status: status, Message: reason.Error(), Words: reason}
 }
 
 // switchedOff: version 1 answers 500, version 2 and the certificates 409. (identity service document, "What the service
 // does")
 func switchedOff(status int) error {
-	return &jsonapi.Error{Status: status, Message: "the configuration API is switched off"}
+	return withCode(status, coded.New("api_off", "the configuration API is switched off"))
 }
 
 // preconditionFailed: RFC 9110 13.1.1.
 func preconditionFailed() error {
-	return &jsonapi.Error{Status: http.StatusPreconditionFailed, Message: "the configuration has changed since it was read"}
+	return withCode(http.StatusPreconditionFailed, coded.New("changed", "the configuration has changed since it was read"))
 }
 
 func tooLarge(unit string) error {
-	return &jsonapi.Error{Status: http.StatusRequestEntityTooLarge, Message: unit + ": is too large to be stored"}
+	return withCode(http.StatusRequestEntityTooLarge, coded.Errorf("too_large", "", "%s: is too large to be stored", unit))
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/gatehouse-id/gatehouse/identity/keystore"
-	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -76,13 +76,13 @@ func (s *Service) checkKeyPair(tx storage.Tx, k namedKeyPair, use keystore.Use) 
 	err := s.keyPairs.CheckNamed(tx, k.name, use)
 	switch {
 	case errors.Is(err, keystore.ErrKind) && use == keystore.Tickets:
-		return jsonapi.Invalid(jsonapi.Problem{Path: k.at, Problem: "the key pair is not of the type KEYTAB"})
+		return invalid(k.at, coded.New("not_keytab", "the key pair is not of the type KEYTAB"))
 	case errors.Is(err, keystore.ErrKind):
-		return jsonapi.Invalid(jsonapi.Problem{Path: k.at, Problem: "the key pair is a KEYTAB"})
+		return invalid(k.at, coded.New("keytab", "the key pair is a KEYTAB"))
 	case errors.Is(err, keystore.ErrUnknown):
-		return jsonapi.Invalid(jsonapi.Problem{Path: k.at, Problem: "there is no such key pair"})
+		return invalid(k.at, coded.New("no_key_pair", "there is no such key pair"))
 	case errors.Is(err, keystore.ErrNoPrivateKey):
-		return jsonapi.Invalid(jsonapi.Problem{Path: k.at, Problem: "the key pair has no private key, which signing and decryption need"})
+		return invalid(k.at, coded.New("no_private_key", "the key pair has no private key, which signing and decryption need"))
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/identity/settings/wire"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
 
@@ -65,34 +66,34 @@ func checkLoginMethods(u *Units, c *checker) {
 		m := &u.LoginMethods.LoginMethods[i]
 		at := "login_methods.login_methods[" + strconv.Itoa(i) + "]"
 		if ids[m.ID] {
-			c.add(at+".id", "is there twice")
+			c.add(at+".id", coded.New("twice", "is there twice"))
 		}
 		ids[m.ID] = true
 		if (m.ID == OwnMethod) != (m.Type == TypePassword) {
-			c.add(at+".type", "must be %s for the method %s and no other", TypePassword, OwnMethod)
+			c.add(at+".type", coded.Errorf("own_type", "- method", "must be %s for the method %s and no other", TypePassword, OwnMethod))
 		}
 		if m.ID == OwnMethod && m.AuthenticationLevel != 1 {
-			c.add(at+".authentication_level", "must be 1: that is what a password is worth")
+			c.add(at+".authentication_level", coded.New("password_level", "must be 1: that is what a password is worth"))
 		}
 		if m.ID == OwnMethod {
 			m.checkOwn(at, c)
 		}
 		if (m.Type == TypePassword || m.Type == TypeQRCode) && m.IdentityAssuranceLevel != 0 {
-			c.add(at+".identity_assurance_level", "must be 0: such a method says nothing about who someone is")
+			c.add(at+".identity_assurance_level", coded.New("assurance", "must be 0: such a method says nothing about who someone is"))
 		}
 		for j, a := range m.CustomAttributeMappings {
 			if a.AttributeToMapFrom == "" || a.AttributeToMapTo == "" {
-				c.add(at+".custom_attribute_mappings["+strconv.Itoa(j)+"]", "must name both attributes")
+				c.add(at+".custom_attribute_mappings["+strconv.Itoa(j)+"]", coded.New("both", "must name both attributes"))
 			}
 		}
 		if m.Type == TypeHeader && m.Removable {
-			c.add(at+".type", "is for providers of the Caddyfile only")
+			c.add(at+".type", coded.New("caddyfile_only", "is for providers of the Caddyfile only"))
 		}
 		v := reflect.ValueOf(m).Elem()
 		for j := range v.NumField() {
 			name, _, _ := strings.Cut(v.Type().Field(j).Tag.Get("json"), ",")
 			if of, ok := attributeObjects[name]; ok && of != m.Type && !v.Field(j).IsNil() {
-				c.add(at+"."+name, "belongs to the type %s", of)
+				c.add(at+"."+name, coded.Errorf("other_type", "type", "belongs to the type %s", of))
 			}
 		}
 		m.checkFields(at, c)
@@ -104,21 +105,22 @@ func checkLoginMethods(u *Units, c *checker) {
 
 // checkOwn refuses what means nothing where no provider vouches for people.
 func (m *LoginMethod) checkOwn(at string, c *checker) {
+	none := coded.New("own_no_attributes", "must be empty: this method has no attributes of a provider")
 	for _, member := range []struct {
 		name    string
 		given   bool
-		problem string
+		problem error
 	}{
-		{"auto_email_verification", m.AutoEmailVerification, "must be false: with this method no provider vouches for addresses"},
-		{"synchronise_attributes", m.SynchroniseAttributes, "must be false: this method has no provider to synchronise with"},
-		{"migration_during_sign_up", m.MigrationDuringSignUp, "must be false: the login method of the old system brings people here"},
+		{"auto_email_verification", m.AutoEmailVerification, coded.New("own_addresses", "must be false: with this method no provider vouches for addresses")},
+		{"synchronise_attributes", m.SynchroniseAttributes, coded.New("own_no_provider", "must be false: this method has no provider to synchronise with")},
+		{"migration_during_sign_up", m.MigrationDuringSignUp, coded.New("own_migration", "must be false: the login method of the old system brings people here")},
 		{
 			"force_creating_username_and_password_during_sign_up", m.ForceCreatingUsernameAndPasswordDuringSignUp,
-			"must be false: a sign-up by this method always asks for both",
+			coded.New("own_both", "must be false: a sign-up by this method always asks for both"),
 		},
-		{"attribute_mappings", len(m.AttributeMappings) > 0, "must be empty: this method has no attributes of a provider"},
-		{"custom_attribute_mappings", len(m.CustomAttributeMappings) > 0, "must be empty: this method has no attributes of a provider"},
-		{"excluded_unmapped_attributes", len(m.ExcludedUnmappedAttributes) > 0, "must be empty: this method has no attributes of a provider"},
+		{"attribute_mappings", len(m.AttributeMappings) > 0, none},
+		{"custom_attribute_mappings", len(m.CustomAttributeMappings) > 0, none},
+		{"excluded_unmapped_attributes", len(m.ExcludedUnmappedAttributes) > 0, none},
 	} {
 		if member.given {
 			c.add(at+"."+member.name, member.problem)
@@ -146,11 +148,11 @@ func (m *LoginMethod) checkFields(at string, c *checker) {
 	for i, f := range m.CustomAttributeFields {
 		at := at + ".custom_attribute_fields[" + strconv.Itoa(i) + "]"
 		if ids[f.ID] {
-			c.add(at+".id", "is there twice")
+			c.add(at+".id", coded.New("twice", "is there twice"))
 		}
 		ids[f.ID] = true
 		if f.Name == "" {
-			c.add(at+".name", "is required")
+			c.add(at+".name", coded.New("required", "is required"))
 		}
 	}
 }
@@ -159,7 +161,7 @@ func (m *LoginMethod) checkFields(at string, c *checker) {
 func (m *LoginMethod) checkEnabled(at string, c *checker) {
 	need := func(member, value string) {
 		if value == "" {
-			c.add(at+"."+member, "is required for an enabled method of type %s", m.Type)
+			c.add(at+"."+member, coded.Errorf("required_type", "", "is required for an enabled method of type %s", m.Type))
 		}
 	}
 	switch m.Type {
@@ -194,7 +196,7 @@ func (m *LoginMethod) checkEnabled(at string, c *checker) {
 		}
 		need("ladp_attributes.server_urls", a.ServerURLs)
 		if a.IPRangeEnabled && len(a.IPRanges) == 0 {
-			c.add(at+".ladp_attributes.ip_ranges", "is required with ip_range_enabled")
+			c.add(at+".ladp_attributes.ip_ranges", coded.New("ranges", "is required with ip_range_enabled"))
 		}
 	case TypeQRCode:
 		if a := m.QRCode; a != nil && a.DeepLinkingEnabled {

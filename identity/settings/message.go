@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/settings/kind"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
@@ -72,7 +73,7 @@ const DefaultMessages = "default"
 // about.
 func settingMessages(locale string, in Translations) (apply func(u *Units) error, part string, err error) {
 	if locale != DefaultMessages && kind.All["locale"].Check(locale) != nil {
-		return nil, "", jsonapi.Invalid(jsonapi.Problem{Problem: "the locale must be one such as nl, nl_NL or nl_NL_informal, or default"})
+		return nil, "", invalid("", coded.New("locale", "the locale must be one such as nl, nl_NL or nl_NL_informal, or default"))
 	}
 	part = "custom_messages.default"
 	if locale != DefaultMessages {

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
@@ -104,16 +105,16 @@ var protocols = map[string]string{"SAML": ProtocolSAML, "OIDC": ProtocolOpenID, 
 
 // protocol returns the protocol that the type of a service provider names, and what is wrong with it. A wrong type
 // names none. With SAML and without metadata no one signs in there yet.
-func (sp *ServiceProvider) protocol() (protocol, problem string) {
+func (sp *ServiceProvider) protocol() (protocol string, wrong error) {
 	protocol, known := protocols[strings.ToUpper(sp.Type)]
 	switch {
 	case sp.Type == "":
 	case !known:
-		return "", "must be SAML, OIDC, OPENID_CONNECT or empty"
+		return "", coded.Errorf("one_of", "list", "must be %s or empty", "SAML, OIDC, OPENID_CONNECT")
 	case protocol == ProtocolOpenID && sp.SAMLMetadata != "":
-		return "", "is OpenID Connect, where there is no saml_metadata"
+		return "", coded.New("openid_metadata", "is OpenID Connect, where there is no saml_metadata")
 	}
-	return protocol, ""
+	return protocol, nil
 }
 
 // WithoutMetadata returns the ids of the service providers that are SAML and whose metadata has not been set yet.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -117,7 +118,7 @@ func putBound(tx storage.Tx, known, now map[string]string) error {
 
 // errUnbound refuses an API client whose organisation is gone.
 func errUnbound() error {
-	return &jsonapi.Error{Status: http.StatusForbidden, Message: "the API client belongs to an organisation that does not exist any more"}
+	return withCode(http.StatusForbidden, coded.New("unbound", "the API client belongs to an organisation that does not exist any more"))
 }
 
 // confine puts what an API client has made of its organisation into the units that it does not see, or refuses what is
@@ -152,7 +153,7 @@ func (u *Units) confine(ctx context.Context, from *Units, own *Organisation, e e
 			}
 		}
 		if taken {
-			return refusal("organisations[0].service_providers."+shown(id), "is an application of another organisation, or of the server")
+			return refusal("organisations[0].service_providers."+shown(id), coded.New("taken_application", "is an application of another organisation, or of the server"))
 		}
 	}
 	return nil
@@ -168,10 +169,8 @@ func (s *Service) refuseNoClient(from, to *Units) error {
 		name := to.Organisations[i].UsernameForBasicAuth
 		before := slices.ContainsFunc(from.Organisations, func(o Organisation) bool { return o.UsernameForBasicAuth == name })
 		if name != "" && !before && !slices.Contains(known, name) {
-			return jsonapi.Invalid(jsonapi.Problem{
-				Path:    "organisations[" + strconv.Itoa(i) + "].username_for_basic_auth",
-				Problem: "is not the id of an API client",
-			})
+			return invalid("organisations["+strconv.Itoa(i)+"].username_for_basic_auth",
+				coded.New("no_api_client", "is not the id of an API client"))
 		}
 	}
 	return nil
@@ -179,7 +178,7 @@ func (s *Service) refuseNoClient(from, to *Units) error {
 
 // notOwn refuses what is not of the organisation of an API client.
 func notOwn(what string) error {
-	return &jsonapi.Error{Status: http.StatusForbidden, Message: what + " cannot be changed by the API client of an organisation"}
+	return withCode(http.StatusForbidden, coded.Errorf("not_own", "member", "%s cannot be changed by the API client of an organisation", what))
 }
 
 // openToOwners are the operations that an API client of an organisation can use, by method and path.
@@ -202,7 +201,7 @@ func (a *API) keepOut(rt route) jsonapi.Handler {
 		case id != "" && !exists:
 			return errUnbound()
 		case id != "" && !open:
-			return &jsonapi.Error{Status: http.StatusForbidden, Message: "the API client belongs to an organisation, and this is not part of it"}
+			return withCode(http.StatusForbidden, coded.New("not_part", "the API client belongs to an organisation, and this is not part of it"))
 		}
 		return rt.Serve(w, r, client)
 	}
@@ -220,7 +219,8 @@ func refuseShared(from, to *Units) error {
 	before, now := count(from), count(to)
 	for i := range slices.Backward(to.Organisations) {
 		if name := foldClient(to.Organisations[i].UsernameForBasicAuth); name != "" && now[name] > 1 && now[name] > before[name] {
-			return refusal("organisations["+strconv.Itoa(i)+"].username_for_basic_auth", "is that of another organisation")
+			return refusal("organisations["+strconv.Itoa(i)+"].username_for_basic_auth",
+				coded.New("other_organisation", "is that of another organisation"))
 		}
 	}
 	return nil

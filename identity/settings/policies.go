@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
 
@@ -67,7 +68,7 @@ func (u *Units) refuseEmptyLists() error {
 	u.visit(unitNamed("policies"), visitor{value: func(v reflect.Value, p place) {
 		harmless := p.path == "policies{}.public" || p.path == "policies{}.deny"
 		if v.Kind() == reflect.Slice && !v.IsNil() && v.Len() == 0 && !harmless {
-			empty = append(empty, jsonapi.Problem{Path: p.at, Problem: "is empty: leave it out if it does not matter"})
+			empty = append(empty, jsonapi.ProblemAt(p.at, coded.New("empty_list", "is empty: leave it out if it does not matter")))
 		}
 	}})
 	if len(empty) > 0 {
@@ -85,13 +86,13 @@ func (s *Service) checkPolicies(from, to *Units) error {
 		}
 		at := "policies." + shown(name)
 		if fixed, ok := s.cfg.Policies[name]; ok {
-			return refusal(at, "is written in the Caddyfile"+atPlace(fixed.Place)+" and cannot be changed here")
+			return refusal(at, coded.Errorf("policy_fixed", "place", "is written in the Caddyfile%s and cannot be changed here", atPlace(fixed.Place)))
 		}
 		if s.cfg.CheckPolicy == nil {
-			return refusal(at, "policies cannot be used here")
+			return refusal(at, coded.New("no_policies", "policies cannot be used here"))
 		}
 		if path, err := s.cfg.CheckPolicy(name, p); err != nil {
-			return jsonapi.Invalid(jsonapi.Problem{Path: strings.TrimSuffix(at+"."+path, "."), Problem: err.Error()})
+			return invalid(strings.TrimSuffix(at+"."+path, "."), err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(from.Policies)) {
@@ -99,7 +100,8 @@ func (s *Service) checkPolicies(from, to *Units) error {
 			continue
 		}
 		if users := s.cfg.PolicyUsers(name); len(users) > 0 {
-			return refusal("policies."+shown(name), "is used by "+strings.Join(users, ", ")+": take it out of `protect` there first")
+			return refusal("policies."+shown(name),
+				coded.Errorf("policy_used", "sites", "is used by %s: take it out of `protect` there first", strings.Join(users, ", ")))
 		}
 	}
 	return nil

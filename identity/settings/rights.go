@@ -10,7 +10,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
-	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -61,21 +61,17 @@ func permit(rights Rights, changed []Change, from, to *Units) (signIn []Change, 
 	}
 	switch {
 	case rights == Ordinary && len(signIn) > 0:
-		return nil, ownersOnly(signIn[0].Path)
+		return nil, withCode(http.StatusForbidden, coded.Errorf("owners_only", "member", "%s "+ownersOnly, signIn[0].Path))
 	case rights < Owner:
 		if id := changedForAdministrators(from, to); id != "" {
-			return nil, ownersOnly("login_methods.login_methods: the method " + shown(id) + ", which signs in administrators,")
+			return nil, withCode(http.StatusForbidden, coded.Errorf("owners_only_method", "method",
+				"login_methods.login_methods: the method %s, which signs in administrators, "+ownersOnly, shown(id)))
 		}
 	}
 	return signIn, nil
 }
 
-func ownersOnly(what string) error {
-	return &jsonapi.Error{
-		Status:  http.StatusForbidden,
-		Message: what + " can be changed only by an owner of the admin console, the command line or an API client with the API administrators",
-	}
-}
+const ownersOnly = "can be changed only by an owner of the admin console, the command line or an API client with the API administrators"
 
 // asksForLess returns the paths of members by which applications of organisations ask sign-ins for less than before.
 // Their second_factor overrules client and settings, so it can be less, whatever these say; and so can a trusted

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
@@ -23,7 +24,7 @@ func (s *Service) settleLoginMethods(from, to *Units) (sentMethods, error) {
 		at := "login_methods.login_methods[" + strconv.Itoa(i) + "]"
 		if f := s.fixed(m.ID); f != nil {
 			if !sameMethod(*m, *f) {
-				return nil, refusal(at, "is declared in the Caddyfile and cannot be changed here")
+				return nil, refusal(at, coded.New("declared", "is declared in the Caddyfile and cannot be changed here"))
 			}
 			ids = append(ids, m.ID)
 			continue
@@ -72,10 +73,7 @@ func (m *LoginMethod) keepSecrets(old *LoginMethod, at string) error {
 			continue
 		}
 		if moved {
-			return jsonapi.Invalid(jsonapi.Problem{
-				Path:    at + "." + name,
-				Problem: "must be given again, since it would be sent to another address than before",
-			})
+			return invalid(at+"."+name, coded.New("secret_again", "must be given again, since it would be sent to another address than before"))
 		}
 		*s = known[name]
 	}
@@ -232,10 +230,7 @@ func (s *Service) settleWhitelist(from, to []WhitelistedURL, path string, keep b
 				continue
 			}
 			if !slices.ContainsFunc(from, func(o WhitelistedURL) bool { return o.ID == w.ID }) {
-				return jsonapi.Invalid(jsonapi.Problem{
-					Path:    path + "[" + strconv.Itoa(i) + "].id",
-					Problem: "there is no such entry; leave the id out for a new one",
-				})
+				return invalid(path+"["+strconv.Itoa(i)+"].id", coded.New("no_entry", "there is no such entry; leave the id out for a new one"))
 			}
 			continue
 		}
@@ -268,13 +263,13 @@ func (s *Service) verifyMethods(from, to *Units) error {
 		}
 		if errors.Is(err, ErrTypeNotSupported) {
 			return refusal(at+".type", cmp.Or(neverTypes[m.Type],
-				"methods of type "+m.Type+" do not exist yet; it can be stored with enabled false"))
+				coded.Errorf("no_such_type", "type", "methods of type %s do not exist yet; it can be stored with enabled false", m.Type)))
 		}
 		if wrong := MethodError(nil); errors.As(err, &wrong) {
 			return jsonapi.Invalid(wrong.below(at)...)
 		}
 		if err != nil {
-			return jsonapi.Invalid(jsonapi.Problem{Path: at, Problem: err.Error()})
+			return invalid(at, err)
 		}
 	}
 	return nil
@@ -300,7 +295,7 @@ func (s *Service) verifyServiceProviders(from, to *Units) error {
 			}
 			if err := s.cfg.VerifyMetadata(metadata); err != nil {
 				at := "organisations[" + strconv.Itoa(i) + "].service_providers." + shown(id) + ".saml_metadata"
-				return jsonapi.Invalid(jsonapi.Problem{Path: at, Problem: "cannot be used: " + err.Error()})
+				return invalid(at, coded.Errorf("metadata_unusable", "reason", "cannot be used: %s", err))
 			}
 		}
 	}

@@ -1,7 +1,6 @@
 package kerberos
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"github.com/jcmturner/gokrb5/v8/keytab"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	service "github.com/gatehouse-id/gatehouse/internal/keytab"
 )
 
@@ -49,14 +49,14 @@ func (c *Config) Validate() error {
 		return err
 	}
 	if c.Service != "" && (strings.Count(c.Service, "/") != 1 || strings.Contains(c.Service, "@")) {
-		return fmt.Errorf("service %q: want a principal without a realm, such as HTTP/auth.example.com", c.Service)
+		return coded.Errorf("principal", "value", "service %q: want a principal without a realm, such as HTTP/auth.example.com", c.Service)
 	}
 	if c.Level < 0 || c.Level > highest {
-		return fmt.Errorf("level %d is not between 1 and %d", c.Level, highest)
+		return coded.Errorf("level", "", "level %d is not between 1 and %d", c.Level, highest)
 	}
 	for _, r := range c.Realms {
 		if r == "" || !idp.IsText(r, 256) || strings.ContainsAny(r, "/@ ") {
-			return fmt.Errorf("realm %q: want a name such as EXAMPLE.COM", r)
+			return coded.Errorf("realm", "value", "realm %q: want a name such as EXAMPLE.COM", r)
 		}
 	}
 	return c.Mapping.Validate()
@@ -75,14 +75,14 @@ func (c *Config) keys() (kt *keytab.Keytab, err error) {
 		}
 	}()
 	if len(c.Keytab) == 0 {
-		return nil, errors.New("keytab is missing: name the file with the keys of the service")
+		return nil, coded.New("required", "keytab is missing: name the file with the keys of the service")
 	}
 	kt = keytab.New()
 	if kt.Unmarshal(c.Keytab) != nil { // its error repeats bytes of the file
 		return nil, fmt.Errorf("keytab: %w", service.ErrFormat)
 	}
 	if len(kt.Entries) == 0 {
-		return nil, errors.New("keytab: it has no keys")
+		return nil, coded.New("keytab_empty", "keytab: it has no keys")
 	}
 	return kt, nil
 }

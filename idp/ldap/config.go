@@ -3,7 +3,6 @@ package ldap
 import (
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
@@ -14,6 +13,7 @@ import (
 	ldapv3 "github.com/go-ldap/ldap/v3"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/loopback"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -93,13 +93,13 @@ func (c Config) Validate() error {
 func (c Config) checkBounds() error {
 	var errs []error
 	if c.Pool < 0 || c.Pool > maxPool {
-		errs = append(errs, fmt.Errorf("pool: %d is not a number of connections of 1 to %d", c.Pool, maxPool))
+		errs = append(errs, coded.Errorf("pool", "- max", "pool: %d is not a number of connections of 1 to %d", c.Pool, maxPool))
 	}
 	if c.Level < 0 || c.Level > 4 {
-		errs = append(errs, fmt.Errorf("level: %d is not a level of 1 to 4", c.Level))
+		errs = append(errs, coded.Errorf("level", "", "level: %d is not a level of 1 to 4", c.Level))
 	}
 	if c.Timeout < 0 || c.Timeout > defaultTimeout {
-		errs = append(errs, fmt.Errorf("timeout: %s is longer than %s", c.Timeout, defaultTimeout))
+		errs = append(errs, coded.Errorf("at_most", "- max", "timeout: %s is longer than %s", c.Timeout, defaultTimeout))
 	}
 	names := slices.Clone(c.Attributes)
 	for _, a := range c.Mapping.Attributes {
@@ -110,7 +110,7 @@ func (c Config) checkBounds() error {
 	}
 	for _, name := range names {
 		if !isAttribute(name) {
-			errs = append(errs, fmt.Errorf("%q is not the name of an attribute: letters, digits and -", name))
+			errs = append(errs, coded.Errorf("not_attribute", "value", "%q is not the name of an attribute: letters, digits and -", name))
 		}
 	}
 	return errors.Join(errs...)
@@ -120,11 +120,11 @@ func (c Config) checkBounds() error {
 func (c Config) checkPeople() error {
 	switch {
 	case c.BindDN == "" && c.Template == "":
-		return errors.New("bind: name an account that searches for people, or a template of the DNs that people have")
+		return coded.New("bind_missing", "bind: name an account that searches for people, or a template of the DNs that people have")
 	case c.BindDN != "" && c.BindPassword.Reveal() == "":
-		return errors.New("bind: the account needs a password: without one a server accepts anyone, as anonymous")
+		return coded.New("bind_password", "bind: the account needs a password: without one a server accepts anyone, as anonymous")
 	case c.BindDN != "" && c.Template != "":
-		return errors.New("bind and template: people are searched for, or bind by a template: keep one of them")
+		return coded.New("bind_or_template", "bind and template: people are searched for, or bind by a template: keep one of them")
 	case c.Template != "":
 		if err := c.checkTemplate(); err != nil {
 			return err
@@ -135,7 +135,7 @@ func (c Config) checkPeople() error {
 			return err
 		}
 	} else if c.Template == "" || !c.templateIsDN() {
-		return errors.New("base: name the DN below which people are, such as ou=people,dc=example,dc=com")
+		return coded.New("base_missing", "base: name the DN below which people are, such as ou=people,dc=example,dc=com")
 	}
 	if c.Match != "" {
 		return checkFilter("match", c.Match, "%s")
@@ -145,17 +145,17 @@ func (c Config) checkPeople() error {
 
 func (c Config) checkTemplate() error {
 	if strings.Count(c.Template, "%s") != 1 {
-		return fmt.Errorf("template: %q does not have %%s once, for the name that a person types", c.Template)
+		return coded.Errorf("template_name", "value", "template: %q does not have %%s once, for the name that a person types", c.Template)
 	}
 	if !c.templateIsDN() {
 		if domain, ok := strings.CutPrefix(c.Template, "%s@"); !ok || domain == "" || strings.ContainsAny(domain, " ,=\\\"%") {
-			return fmt.Errorf("template: %q is neither a DN such as uid=%%s,ou=people,dc=example,dc=com nor %%s@example.com", c.Template)
+			return coded.Errorf("template", "value", "template: %q is neither a DN such as uid=%%s,ou=people,dc=example,dc=com nor %%s@example.com", c.Template)
 		}
 		return nil
 	}
 	first, _, _ := strings.Cut(c.Template, "%s")
 	if strings.ContainsAny(first, ",+") || !strings.HasSuffix(first, "=") {
-		return fmt.Errorf("template: %q must begin with an attribute, = and %%s", c.Template)
+		return coded.Errorf("template", "value", "template: %q must begin with an attribute, = and %%s", c.Template)
 	}
 	return isDN("template", strings.Replace(c.Template, "%s", "x", 1))
 }
@@ -166,7 +166,7 @@ func (c Config) templateIsDN() bool { return strings.Contains(c.Template, "=") }
 func (c Config) checkGroups() error {
 	g := c.Groups
 	if (g.Base == "") != (g.Match == "") {
-		return errors.New("groups: a search needs both base and match")
+		return coded.New("groups_search", "groups: a search needs both base and match")
 	}
 	if g.Base != "" {
 		if err := isDN("groups base", g.Base); err != nil {
@@ -176,22 +176,22 @@ func (c Config) checkGroups() error {
 			return err
 		}
 		if len(g.Map) == 0 {
-			return errors.New("groups: say which group of the directory is which group here, such as `group cn=admins,ou=groups,dc=example,dc=com admins`")
+			return coded.New("groups_map", "groups: say which group of the directory is which group here, such as `group cn=admins,ou=groups,dc=example,dc=com admins`")
 		}
 		if strings.Contains(g.Match, "%u") &&
 			!slices.ContainsFunc(c.Mapping.Attributes, func(a idp.Attribute) bool { return a.To == detailUsername }) {
-			return errors.New("groups match: %u is the mapped username: add a line such as `map uid username`")
+			return coded.New("groups_username", "groups match: %u is the mapped username: add a line such as `map uid username`")
 		}
 	}
 	seen := map[GroupMap]bool{}
 	for _, m := range g.Map {
 		switch {
 		case strings.TrimSpace(m.From) == "" || !idp.IsText(m.From, 1024):
-			return errors.New("group: want a group of the directory and one of Gatehouse")
+			return coded.New("group_pair", "group: want a group of the directory and one of Gatehouse")
 		case m.To == "" || strings.TrimSpace(m.To) != m.To || !idp.IsText(m.To, 128):
-			return fmt.Errorf("group: %q is not a name of 1 to 128 characters without spaces around it", m.To)
+			return coded.Errorf("group_name", "value", "group: %q is not a name of 1 to 128 characters without spaces around it", m.To)
 		case seen[m]:
-			return fmt.Errorf("group: %s %s is there twice", m.From, m.To)
+			return coded.Errorf("twice", "", "group: %s %s is there twice", m.From, m.To)
 		case strings.Contains(m.From, "="):
 			if err := isDN("group", m.From); err != nil {
 				return err
@@ -205,14 +205,14 @@ func (c Config) checkGroups() error {
 // servers returns the servers that the configuration names.
 func (c Config) servers() ([]*server, error) {
 	if len(c.URLs) == 0 || len(c.URLs) > maxServers {
-		return nil, fmt.Errorf("url: want 1 to %d servers, such as ldaps://ldap.example.com", maxServers)
+		return nil, coded.Errorf("servers", "max", "url: want 1 to %d servers, such as ldaps://ldap.example.com", maxServers)
 	}
 	var out []*server
 	for _, raw := range c.URLs {
 		u, err := url.Parse(raw)
 		if err != nil || u.Hostname() == "" || (u.Scheme != "ldap" && u.Scheme != "ldaps") || u.User != nil || u.RawQuery != "" ||
 			u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
-			return nil, fmt.Errorf("url: %q is not the address of a server, such as ldaps://ldap.example.com: the rest of the search has options of its own", idp.Printable(raw))
+			return nil, coded.Errorf("server", "value", "url: %q is not the address of a server, such as ldaps://ldap.example.com: the rest of the search has options of its own", idp.Printable(raw))
 		}
 		s := &server{url: u.Scheme + "://" + u.Host, host: u.Hostname(), tls: u.Scheme == "ldaps"}
 		port := u.Port()
@@ -222,7 +222,7 @@ func (c Config) servers() ([]*server, error) {
 		s.address = net.JoinHostPort(s.host, port)
 		s.startTLS = !s.tls && (c.StartTLS || !loopback.Is(s.host))
 		if slices.ContainsFunc(out, func(o *server) bool { return o.address == s.address }) {
-			return nil, fmt.Errorf("url: %s is there twice", s.url)
+			return nil, coded.Errorf("twice", "", "url: %s is there twice", s.url)
 		}
 		out = append(out, s)
 	}
@@ -231,7 +231,7 @@ func (c Config) servers() ([]*server, error) {
 
 func isDN(option, s string) error {
 	if dn, err := ldapv3.ParseDN(s); err != nil || len(dn.RDNs) == 0 {
-		return fmt.Errorf("%s: %q is not a DN such as ou=people,dc=example,dc=com", option, s)
+		return coded.Errorf("not_dn", "- value", "%s: %q is not a DN such as ou=people,dc=example,dc=com", option, s)
 	}
 	return nil
 }
@@ -239,14 +239,14 @@ func isDN(option, s string) error {
 // checkFilter accepts a filter with at least one of the names.
 func checkFilter(option, s string, names ...string) error {
 	if !slices.ContainsFunc(names, func(n string) bool { return strings.Contains(s, n) }) {
-		return fmt.Errorf("%s: %q lacks %s: everybody would match", option, s, strings.Join(names, " or "))
+		return coded.Errorf("filter_name", "- value names", "%s: %q lacks %s: everybody would match", option, s, strings.Join(names, " or "))
 	}
 	plain := s
 	for _, n := range names {
 		plain = strings.ReplaceAll(plain, n, "x")
 	}
 	if _, err := ldapv3.CompileFilter(plain); err != nil || strings.Contains(plain, "%") {
-		return fmt.Errorf("%s: %q is not a filter such as (uid=%%s)", option, s)
+		return coded.Errorf("filter", "- value", "%s: %q is not a filter such as (uid=%%s)", option, s)
 	}
 	return nil
 }

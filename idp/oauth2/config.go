@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/loopback"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -138,16 +139,16 @@ func (c Config) withDefaults() Config {
 // Validate returns an error that lists everything wrong with the configuration.
 func (c Config) Validate() error {
 	var wrong []error
-	add := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	add := func(err error) { wrong = append(wrong, err) }
 	if c.Preset != "" && presets[c.Preset].Issuer == "" {
-		add("there is no preset %q", c.Preset)
+		add(coded.Errorf("preset", "value", "there is no preset %q", c.Preset))
 	}
 	c = c.withDefaults()
 	if c.ClientID == "" || !idp.IsText(c.ClientID, 256) {
-		add("client_id is missing: it is what the provider calls Gatehouse")
+		add(coded.New("client_id_missing", "client_id is missing: it is what the provider calls Gatehouse"))
 	}
 	if c.ClientSecret.IsZero() {
-		add("client_secret is missing: such providers know Gatehouse by it")
+		add(coded.New("secret_missing", "client_secret is missing: such providers know Gatehouse by it"))
 	}
 	for _, a := range []struct{ option, value string }{
 		{"authorization_url", c.AuthorizationURL},
@@ -155,26 +156,26 @@ func (c Config) Validate() error {
 		{"profile_url", c.ProfileURL},
 	} {
 		if err := checkAddress(a.value); err != nil {
-			add("%s: %w", a.option, err)
+			add(fmt.Errorf("%s: %w", a.option, err))
 		}
 	}
 	if err := checkAddress(c.EmailsURL); c.EmailsURL != "" && err != nil {
-		add("emails_url: %w", err)
+		add(fmt.Errorf("emails_url: %w", err))
 	}
 	if c.EmailsURL != "" && c.Preset != GitHub {
-		add("emails_url: only GitHub has a list of addresses")
+		add(coded.New("github_only", "emails_url: only GitHub has a list of addresses"))
 	}
 	if c.Subject == "" {
-		add("subject is missing: the member of the profile that identifies a person permanently, such as id")
+		add(coded.New("required", "subject is missing: the member of the profile that identifies a person permanently, such as id"))
 	}
 	if c.AuthMethod != AuthBasic && c.AuthMethod != AuthPost {
-		add("auth_method: want basic or post")
+		add(coded.New("auth_method", "auth_method: want basic or post"))
 	}
 	if len(c.Scopes) > maxScopes {
-		add("scopes: more than %d", maxScopes)
+		add(coded.Errorf("entries", "max", "scopes: more than %d", maxScopes))
 	}
 	if c.Level < lowest || c.Level > highest {
-		add("level: want %d to %d", lowest, highest)
+		add(coded.Errorf("range", "from to", "level: want %d to %d", lowest, highest))
 	}
 	if err := c.Mapping.Validate(); err != nil {
 		wrong = append(wrong, err)
@@ -194,14 +195,14 @@ func origin(s string) string {
 // checkAddress demands https, or http at this machine.
 func checkAddress(s string) error {
 	if s == "" {
-		return errors.New("is missing")
+		return coded.New("required", "is missing")
 	}
 	u, err := url.Parse(s)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || len(s) > maxAddress:
-		return errors.New("want an address such as https://provider.example/oauth")
+		return coded.New("address", "want an address such as https://provider.example/oauth")
 	case u.Scheme != "https" && !(u.Scheme == "http" && loopback.Is(u.Hostname())):
-		return errors.New("want https: secrets are sent there")
+		return coded.New("https", "want https: secrets are sent there")
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 )
 
 const (
@@ -54,23 +55,23 @@ func (c Config) appleDefaults() Config {
 }
 
 func (c Config) validateApple() (wrong []error) {
-	add := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	add := func(err error) { wrong = append(wrong, err) }
 	if !isAppleID(c.TeamID) {
-		add("team_id %q: want the ten capitals and digits by which Apple calls the team", c.TeamID)
+		add(coded.Errorf("apple_id", "value", "team_id %q: want the ten capitals and digits by which Apple calls the team", c.TeamID))
 	}
 	if !isAppleID(c.KeyID) {
-		add("key_id %q: want the ten capitals and digits by which Apple calls the key", c.KeyID)
+		add(coded.Errorf("apple_id", "value", "key_id %q: want the ten capitals and digits by which Apple calls the key", c.KeyID))
 	}
 	if c.Key == "" {
-		add("key is missing: name the key pair of the configuration with the key of Apple")
+		add(coded.New("apple_key", "key is missing: name the key pair of the configuration with the key of Apple"))
 	}
 	if c.JWKSURL != "" {
 		if err := checkEndpoint(c.Issuer, c.JWKSURL); err != nil {
-			add("jwks_uri %q: %w", c.JWKSURL, err)
+			add(fmt.Errorf("jwks_uri %q: %w", c.JWKSURL, err))
 		}
 	}
 	if slices.Contains(fromUser, c.IdentifyBy) {
-		add("identify_by %s: people choose their names themselves", c.IdentifyBy)
+		add(coded.Errorf("identify_by", "value", "identify_by %s: people choose their names themselves", c.IdentifyBy))
 	}
 	return wrong
 }

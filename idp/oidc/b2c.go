@@ -2,10 +2,11 @@ package oidc
 
 import (
 	"errors"
-	"fmt"
 	"net/url"
 	"regexp"
 	"strings"
+
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 )
 
 var (
@@ -36,10 +37,10 @@ func (c Config) b2cDefaults() Config {
 
 func (c Config) validateB2C() (wrong []error) {
 	if !isDirectory(c.Tenant) {
-		wrong = append(wrong, fmt.Errorf("tenant %q: want the name of the directory before .onmicrosoft.com, such as contoso", c.Tenant))
+		wrong = append(wrong, coded.Errorf("tenant", "value", "tenant %q: want the name of the directory before .onmicrosoft.com, such as contoso", c.Tenant))
 	}
 	if !isPolicy(c.Policy) {
-		wrong = append(wrong, fmt.Errorf("policy %q: want the name of a user flow or custom policy, such as B2C_1_sign_in", c.Policy))
+		wrong = append(wrong, coded.Errorf("user_flow", "value", "policy %q: want the name of a user flow or custom policy, such as B2C_1_sign_in", c.Policy))
 	}
 	return wrong
 }

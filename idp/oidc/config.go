@@ -12,6 +12,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/providerhttp"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/loopback"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -130,44 +131,44 @@ type Config struct {
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	wrong := c.validatePreset()
-	add := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	add := func(err error) { wrong = append(wrong, err) }
 	if c.Issuer == "" {
-		add("issuer is missing: name the provider's issuer, such as https://login.example.com")
+		add(coded.New("issuer_missing", "issuer is missing: name the provider's issuer, such as https://login.example.com"))
 	} else if err := checkIssuer(c.Issuer); err != nil {
-		add("issuer %q: %w", c.Issuer, err)
+		add(fmt.Errorf("issuer %q: %w", c.Issuer, err))
 	}
 	for _, e := range c.endpoints() {
 		if err := checkEndpoint(c.Issuer, e.url); e.url != "" && err != nil {
-			add("%s %q: %w", e.name, e.url, err)
+			add(fmt.Errorf("%s %q: %w", e.name, e.url, err))
 		}
 		if e.url == "" && e.required {
-			add("metadata: %s is missing", e.name)
+			add(coded.Errorf("required", "", "metadata: %s is missing", e.name))
 		}
 	}
 	if c.ClientID == "" || !idp.IsText(c.ClientID, idp.MaxSubject) {
-		add("client_id is missing: it is what the provider calls Gatehouse")
+		add(coded.New("client_id_missing", "client_id is missing: it is what the provider calls Gatehouse"))
 	}
 	wrong = append(wrong, c.validateAuth()...)
 	wrong = append(wrong, c.validateRequest()...)
 	if c.Level < lowest || c.Level > highest {
-		add("level %d is not between %d and %d", c.Level, lowest, highest)
+		add(coded.Errorf("range", "- from to", "level %d is not between %d and %d", c.Level, lowest, highest))
 	}
 	for _, acr := range slices.Sorted(maps.Keys(c.Levels)) {
 		if n := c.Levels[acr]; n < lowest || n > highest || acr == "" || strings.ContainsAny(acr, " \t\r\n") {
-			add("map_level %q %d: the acr value has no spaces, the level is between %d and %d", acr, n, lowest, highest)
+			add(coded.Errorf("acr", "value - from to", "map_level %q %d: the acr value has no spaces, the level is between %d and %d", acr, n, lowest, highest))
 		}
 	}
 	if !idp.IsText(c.IdentifyBy, idp.MaxSubject) || strings.TrimSpace(c.IdentifyBy) != c.IdentifyBy {
-		add("identify_by %q is not the name of a claim", c.IdentifyBy)
+		add(coded.Errorf("not_claim", "value", "identify_by %q is not the name of a claim", c.IdentifyBy))
 	}
 	if err := c.Mapping.Validate(); err != nil {
 		wrong = append(wrong, err)
 	}
 	if c.Timeout < 0 || c.Timeout > defaultTimeout {
-		add("timeout %s: at most %s, because a person waits for it", c.Timeout, defaultTimeout)
+		add(coded.Errorf("at_most", "- max", "timeout %s: at most %s, because a person waits for it", c.Timeout, defaultTimeout))
 	}
 	if c.MetadataExpiration < 0 || c.MetadataExpiration > maxExpiration {
-		add("metadata expiration %s: at most %s", c.MetadataExpiration, maxExpiration)
+		add(coded.Errorf("at_most", "- max", "metadata expiration %s: at most %s", c.MetadataExpiration, maxExpiration))
 	}
 	return errors.Join(wrong...)
 }
@@ -177,36 +178,36 @@ func (c Config) validateAuth() (wrong []error) {
 	switch c.AuthMethod {
 	case AuthBasic, AuthPost:
 		if !hasSecret {
-			wrong = append(wrong, fmt.Errorf("client_secret is missing: auth_method %s needs it", c.AuthMethod))
+			wrong = append(wrong, coded.Errorf("secret_missing", "", "client_secret is missing: auth_method %s needs it", c.AuthMethod))
 		}
 	case AuthPrivateKey, AuthNone, authApple:
 		if hasSecret {
-			wrong = append(wrong, fmt.Errorf("client_secret: auth_method %s has none: remove either", c.AuthMethod))
+			wrong = append(wrong, coded.Errorf("secret_unused", "", "client_secret: auth_method %s has none: remove either", c.AuthMethod))
 		}
 	default:
-		wrong = append(wrong, fmt.Errorf("auth_method %q: want %s, %s, %s or %s", c.AuthMethod, AuthBasic, AuthPost, AuthPrivateKey, AuthNone))
+		wrong = append(wrong, coded.Errorf("auth_method", "", "auth_method %q: want %s, %s, %s or %s", c.AuthMethod, AuthBasic, AuthPost, AuthPrivateKey, AuthNone))
 	}
 	if c.KeyID != "" && !idp.IsText(c.KeyID, 256) {
-		wrong = append(wrong, errors.New("key id: at most 256 printable characters"))
+		wrong = append(wrong, coded.New("key_id", "key id: at most 256 printable characters"))
 	}
 	return wrong
 }
 
 func (c Config) validateRequest() (wrong []error) {
 	if len(c.Scopes) > maxScopes {
-		wrong = append(wrong, fmt.Errorf("scopes: at most %d", maxScopes))
+		wrong = append(wrong, coded.Errorf("entries", "max", "scopes: at most %d", maxScopes))
 	}
 	for _, s := range c.Scopes {
 		if !isScope(s) {
-			wrong = append(wrong, fmt.Errorf("scopes: %q is not a scope", s))
+			wrong = append(wrong, coded.Errorf("not_scope", "value", "scopes: %q is not a scope", s))
 		}
 	}
 	if c.ResponseMode != "query" && c.ResponseMode != "form_post" {
-		wrong = append(wrong, fmt.Errorf("response_mode %q: want query or form_post", c.ResponseMode))
+		wrong = append(wrong, coded.Errorf("response_mode", "", "response_mode %q: want query or form_post", c.ResponseMode))
 	}
 	if len(c.Claims) > 0 {
 		if _, err := providerhttp.ReadObject(c.Claims); err != nil || len(c.Claims) > maxClaims {
-			wrong = append(wrong, fmt.Errorf("claims: want a JSON object of at most %d bytes, as in OpenID Connect Core 5.5", maxClaims))
+			wrong = append(wrong, coded.Errorf("claims_json", "max", "claims: want a JSON object of at most %d bytes, as in OpenID Connect Core 5.5", maxClaims))
 		}
 	}
 	return wrong
@@ -301,14 +302,14 @@ func checkIssuer(raw string) error {
 		return err
 	}
 	if u.RawQuery != "" || u.ForceQuery {
-		return errors.New("an issuer has no query")
+		return coded.New("no_query", "an issuer has no query")
 	}
 	if issuer, found := strings.CutSuffix(strings.TrimSuffix(u.Path, "/"), discoveryPath); found { // Discovery 4
-		return fmt.Errorf("it is the address of the metadata: write the issuer in it, without %s: %s://%s%s", discoveryPath,
+		return coded.Errorf("issuer_is_discovery", "path - - -", "it is the address of the metadata: write the issuer in it, without %s: %s://%s%s", discoveryPath,
 			u.Scheme, u.Host, issuer)
 	}
 	if u.Scheme == "http" && !loopback.Is(u.Hostname()) {
-		return errors.New("must be https")
+		return coded.New("https", "must be https")
 	}
 	return nil
 }
@@ -323,27 +324,27 @@ func checkEndpoint(issuer, raw string) error {
 		return nil
 	}
 	if from, err := url.Parse(issuer); err != nil || from.Scheme != "http" || !loopback.Is(u.Hostname()) {
-		return errors.New("must be https")
+		return coded.New("https", "must be https")
 	}
 	return nil
 }
 
 func checkURL(raw string) (*url.URL, error) {
 	if len(raw) > maxAddress || !idp.IsText(raw, maxAddress) || strings.ContainsAny(raw, " \\") {
-		return nil, errors.New("not an address")
+		return nil, coded.New("address", "not an address")
 	}
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
-		return nil, errors.New("not an address")
+		return nil, coded.New("address", "not an address")
 	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, errors.New("must be https")
+		return nil, coded.New("https", "must be https")
 	case u.Hostname() == "" || u.Opaque != "":
-		return nil, errors.New("it names no host")
+		return nil, coded.New("address", "it names no host")
 	case u.User != nil:
-		return nil, errors.New("it holds a user or password")
+		return nil, coded.New("address_user", "it holds a user or password")
 	case strings.Contains(raw, "#"):
-		return nil, errors.New("it has a fragment")
+		return nil, coded.New("no_fragment", "it has a fragment")
 	}
 	return u, nil
 }

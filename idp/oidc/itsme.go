@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto/rsa"
 	"errors"
-	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 )
 
 // The security levels of itsme.
@@ -62,16 +62,16 @@ func (c Config) itsmeDefaults() Config {
 }
 
 func (c Config) validateItsme() (wrong []error) {
-	add := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	add := func(err error) { wrong = append(wrong, err) }
 	if !isServiceCode(c.ServiceCode) {
-		add("service_code %q: want the code of the login service, as itsme has given it", c.ServiceCode)
+		add(coded.Errorf("service_code", "value", "service_code %q: want the code of the login service, as itsme has given it", c.ServiceCode))
 	}
 	if c.SecurityLevel != ItsmeBasic && c.SecurityLevel != ItsmeAdvanced {
-		add("security_level %q: want %s or %s", c.SecurityLevel, ItsmeBasic, ItsmeAdvanced)
+		add(coded.Errorf("itsme_level", "- basic advanced", "security_level %q: want %s or %s", c.SecurityLevel, ItsmeBasic, ItsmeAdvanced))
 	}
 	for acr := range c.Levels {
 		if acr != acrBasic && acr != acrAdvanced {
-			add("map_level %q: itsme has %s and %s", acr, acrBasic, acrAdvanced)
+			add(coded.Errorf("itsme_level", "- basic advanced", "map_level %q: itsme has %s and %s", acr, acrBasic, acrAdvanced))
 		}
 	}
 	return wrong

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/loopback"
 )
 
@@ -120,55 +121,55 @@ var formats = map[string]string{
 // Validate returns all errors of the configuration. It reads no file and opens no connection.
 func (c Config) Validate() error {
 	var wrong []error
-	say := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	say := func(err error) { wrong = append(wrong, err) }
 	if err := validSource(c.Metadata); err != nil {
 		wrong = append(wrong, err)
 	}
 	if c.NoFiles && (!isXML(c.Metadata) && !isRemote(c.Metadata) || c.MetadataCertificate != "" && !isPEM(c.MetadataCertificate)) {
-		say("want the metadata itself or its https address, not a file")
+		say(coded.New("metadata", "want the metadata itself or its https address, not a file"))
 	}
 	if c.Refresh != 0 && c.Refresh < minRefresh {
-		say("refresh %s is shorter than %s", c.Refresh, minRefresh)
+		say(coded.Errorf("at_least", "- min", "refresh %s is shorter than %s", c.Refresh, minRefresh))
 	}
 	for _, keys := range [][]string{c.Sign, c.Decrypt} {
 		for i, name := range keys {
 			if name == "" || slices.Contains(keys[:i], name) {
-				say("the key pair %q is named twice or has no name", name)
+				say(coded.Errorf("key_pair_twice", "", "the key pair %q is named twice or has no name", name))
 			}
 		}
 		if len(keys) > maxKeys {
-			say("%d key pairs are more than %d", len(keys), maxKeys)
+			say(coded.Errorf("entries", "- max", "%d key pairs are more than %d", len(keys), maxKeys))
 		}
 	}
 	if _, known := formats[c.NameID]; c.NameID != "" && !known && !isURI(c.NameID) {
-		say("name_id %q is neither one of persistent, transient, email, unspecified, nor a URN", c.NameID)
+		say(coded.Errorf("name_id", "", "name_id %q is neither one of persistent, transient, email, unspecified, nor a URN", c.NameID))
 	}
 	if !isAttribute(c.Subject) {
-		say("subject %q is not the name of an attribute", c.Subject)
+		say(coded.Errorf("not_attribute", "value", "subject %q is not the name of an attribute", c.Subject))
 	}
 	if !isAttribute(c.IdentifyBy) {
-		say("identify_by %q is not the name of an attribute", c.IdentifyBy)
+		say(coded.Errorf("not_attribute", "value", "identify_by %q is not the name of an attribute", c.IdentifyBy))
 	}
 	if c.EntityID != "" && !isURI(c.EntityID) {
-		say("entity_id %q is not a URI", c.EntityID)
+		say(coded.Errorf("not_uri", "value", "entity_id %q is not a URI", c.EntityID))
 	}
 	wrong = append(wrong, c.AuthnContext.validate(), c.validateScheme())
 	if c.Entity != "" && !isURI(c.Entity) {
-		say("entity %q is not an entity ID, which is a URI", c.Entity)
+		say(coded.Errorf("not_uri", "value", "entity %q is not an entity ID, which is a URI", c.Entity))
 	}
 	for class, level := range c.Levels {
 		if !isURI(class) {
-			say("map_level %q: a class reference is a URI, such as urn:oasis:names:tc:SAML:2.0:ac:classes:PasswordProtectedTransport", class)
+			say(coded.Errorf("class", "value", "map_level %q: a class reference is a URI, such as urn:oasis:names:tc:SAML:2.0:ac:classes:PasswordProtectedTransport", class))
 		}
 		if level < lowest || level > highest {
-			say("map_level %s: the level %d is not between %d and %d", class, level, lowest, highest)
+			say(coded.Errorf("range", "- - from to", "map_level %s: the level %d is not between %d and %d", class, level, lowest, highest))
 		}
 	}
 	if c.Level != 0 && (c.Level < lowest || c.Level > highest) {
-		say("level %d is not between %d and %d", c.Level, lowest, highest)
+		say(coded.Errorf("range", "- from to", "level %d is not between %d and %d", c.Level, lowest, highest))
 	}
 	if !idp.IsText(c.ProviderName, 256) {
-		say("provider_name has control characters or more than 256 of them")
+		say(coded.New("control", "provider_name has control characters or more than 256 of them"))
 	}
 	return errors.Join(append(wrong, c.Mapping.Validate())...)
 }
@@ -209,13 +210,13 @@ func (a *AuthnContext) validate() error {
 	case a == nil:
 		return nil
 	case !slices.Contains(comparisons, a.Comparison):
-		return fmt.Errorf("authn_context %q: the comparison is one of %s", a.Comparison, strings.Join(comparisons, ", "))
+		return coded.Errorf("one_of", "- list", "authn_context %q: the comparison is one of %s", a.Comparison, strings.Join(comparisons, ", "))
 	case len(a.Classes) == 0 || len(a.Classes) > maxClasses:
-		return fmt.Errorf("authn_context %s needs 1 to %d class references", a.Comparison, maxClasses)
+		return coded.Errorf("class_count", "- max", "authn_context %s needs 1 to %d class references", a.Comparison, maxClasses)
 	}
 	for i, class := range a.Classes {
 		if !isURI(class) || slices.Contains(a.Classes[:i], class) {
-			return fmt.Errorf("authn_context: %q is not a URI, or there twice", class)
+			return coded.Errorf("class_twice", "value", "authn_context: %q is not a URI, or there twice", class)
 		}
 	}
 	return nil
@@ -245,21 +246,21 @@ func isRemote(source string) bool {
 func validSource(source string) error {
 	switch {
 	case strings.TrimSpace(source) == "":
-		return errors.New("metadata is missing: the path of a file with the provider's metadata, or its https address")
+		return coded.New("metadata", "metadata is missing: the path of a file with the provider's metadata, or its https address")
 	case isXML(source):
 		return nil
 	case !isRemote(source):
 		if strings.Contains(source, "://") {
-			return fmt.Errorf("metadata %q: only https addresses and files can be read", source)
+			return coded.Errorf("https", "", "metadata %q: only https addresses and files can be read", source)
 		}
 		return nil
 	}
 	u, err := url.Parse(source)
 	if err != nil || u.Host == "" || u.User != nil {
-		return errors.New("metadata is not a good address: it has no host, or a user name in it")
+		return coded.New("address", "metadata is not a good address: it has no host, or a user name in it")
 	}
 	if u.Scheme == "http" && !loopback.Is(u.Hostname()) {
-		return fmt.Errorf("metadata %q: use https, since anyone who can change it can sign in as anybody", u.Redacted())
+		return coded.Errorf("https", "", "metadata %q: use https, since anyone who can change it can sign in as anybody", u.Redacted())
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 )
 
 // Schemes are national sign-in services with rules of their own for SAML.
@@ -91,13 +92,13 @@ func (c Config) validateScheme() error {
 	}
 	var wrong []error
 	if names := schemeLevels(c.Scheme); !slices.Contains(names, c.Assurance) {
-		wrong = append(wrong, fmt.Errorf("assurance %q of the scheme %s is not one of %s", c.Assurance, c.Scheme, strings.Join(names, ", ")))
+		wrong = append(wrong, coded.Errorf("one_of", "- - list", "assurance %q of the scheme %s is not one of %s", c.Assurance, c.Scheme, strings.Join(names, ", ")))
 	}
 	if s.client && c.ClientKey == "" {
-		wrong = append(wrong, fmt.Errorf("the scheme %s needs client_key: its back channel requires a client certificate", c.Scheme))
+		wrong = append(wrong, coded.Errorf("client_key", "", "the scheme %s needs client_key: its back channel requires a client certificate", c.Scheme))
 	}
 	if c.Via != "" && (c.Scheme != EToegang || !isURI(c.Via)) {
-		wrong = append(wrong, fmt.Errorf("via %q is not the entity id of an authentication service of %s", c.Via, EToegang))
+		wrong = append(wrong, coded.Errorf("via", "value -", "via %q is not the entity id of an authentication service of %s", c.Via, EToegang))
 	}
 	if c.AuthnContext != nil || len(c.Levels) > 0 || c.NameID != "" || c.AllowUnsolicited {
 		wrong = append(wrong, fmt.Errorf("the scheme %s decides authn_context, map_level, name_id and allow_unsolicited: leave them out",

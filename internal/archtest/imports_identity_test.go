@@ -11,7 +11,7 @@ identity/api: identity idp/idptest internal storage
 identity/assurance: identity/settings identity/notify identity/person internal storage
 identity/pwned: internal
 identity/settings: identity/settings/effect identity/keystore internal storage
-identity/settings/effect:
+identity/settings/effect: internal/coded
 identity/settings/kind: identity/settings/address internal
 identity/signup: identity/settings identity/federation identity/webflow identity/notify identity/person identity/challenge identity/session idp internal storage
 identity/invitation: identity/settings identity/federation identity/webflow identity/notify identity/person identity/challenge identity/session idp internal storage

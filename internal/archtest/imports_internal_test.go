@@ -12,6 +12,6 @@ internal/loopback:
 internal/spelling:
 internal/secret:
 internal/testidp: idp
-internal/strictjson: internal/spelling
+internal/strictjson: internal/coded internal/spelling
 `)
 }

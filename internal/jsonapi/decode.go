@@ -56,15 +56,22 @@ func DecodeBytes(raw []byte, into any) error { return decode(raw, into, strictjs
 // MergeBytes is DecodeBytes for a part of what into points to: what is absent stays (strictjson.Merge).
 func MergeBytes(raw []byte, into any) error { return decode(raw, into, strictjson.Merge) }
 
+// bodyProblem is the problem of a body that is no JSON.
+func bodyProblem(err error) Problem {
+	p := ProblemAt("", err)
+	p.Problem = "the body " + p.Problem
+	return p
+}
+
 func decode(raw []byte, into any, read func([]byte, any) error) error {
 	if err := strictjson.Check(raw, MaxDepth); err != nil {
-		return Invalid(Problem{Problem: "the body " + err.Error()})
+		return Invalid(bodyProblem(err))
 	}
 	err := read(raw, into)
 	if e := new(strictjson.Error); errors.As(err, &e) {
 		problems := make([]Problem, len(e.Problems))
 		for i, p := range e.Problems {
-			problems[i] = Problem{Path: p.Path, Problem: p.Problem}
+			problems[i] = ProblemAt(p.Path, p.Wrong)
 		}
 		return Invalid(problems...)
 	}

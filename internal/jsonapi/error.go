@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/ratelimit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -27,6 +28,8 @@ type Error struct {
 	Message string
 	// Details are left out when nil.
 	Details any
+	// Words are the message for pages, of an error without details.
+	Words error
 	// Reason is why, for operators. Default: what the status says.
 	Reason denial.Reason
 
@@ -53,9 +56,16 @@ func (e *Error) With(cause error) *Error {
 type Problem struct {
 	Path    string `json:"path"`
 	Problem string `json:"problem"`
-	// Key and Fill name the message of pages that says the same. Key can be empty.
-	Key  string `json:"-"`
+	// Code and Fill name the message of pages that says the same. (package coded) Code can be empty.
+	Code string `json:"-"`
 	Fill []any  `json:"-"`
+}
+
+// ProblemAt returns a problem, with its code if it has one.
+func ProblemAt(path string, wrong error) Problem {
+	p := Problem{Path: path, Problem: wrong.Error()}
+	p.Code, p.Fill = coded.Of(wrong)
+	return p
 }
 
 // Invalid is a 400 that names what is wrong in the body. There is at least one problem; the message names the first.

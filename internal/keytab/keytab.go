@@ -8,10 +8,12 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/crypto/cryptobyte"
+
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 )
 
 // ErrFormat says that the bytes are no keytab.
-var ErrFormat = errors.New("it is not a keytab of version 5.2, as `ktadd` of kadmin and `ktpass` of Windows write it: it must be copied as binary data")
+var ErrFormat = coded.New("keytab_format", "it is not a keytab of version 5.2, as `ktadd` of kadmin and `ktpass` of Windows write it: it must be copied as binary data")
 
 // Principals returns whose keys a keytab has, such as HTTP/auth.example.com@EXAMPLE.COM, each once. A keytab has at
 // least one key. The errors repeat nothing of it.

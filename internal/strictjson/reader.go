@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/spelling"
 )
 
@@ -69,17 +70,17 @@ func (d *reader) value(v reflect.Value, path string) error {
 	switch v.Kind() {
 	case reflect.Struct:
 		if t != json.Delim('{') {
-			return wrongType(path, "an object", t)
+			return wrongType(path, wantObject, t)
 		}
 		return d.object(v, path)
 	case reflect.Map:
 		if t != json.Delim('{') {
-			return wrongType(path, "an object", t)
+			return wrongType(path, wantObject, t)
 		}
 		return d.dictionary(v, path)
 	case reflect.Slice:
 		if t != json.Delim('[') {
-			return wrongType(path, "an array", t)
+			return wrongType(path, wantArray, t)
 		}
 		return d.array(v, path)
 	}
@@ -100,36 +101,36 @@ func scalar(v reflect.Value, path string, t json.Token) error {
 	case reflect.String:
 		s, ok := t.(string)
 		if !ok {
-			return wrongType(path, "a string", t)
+			return wrongType(path, wantString, t)
 		}
 		v.SetString(s)
 	case reflect.Bool:
 		b, ok := t.(bool)
 		if !ok {
-			return wrongType(path, "true or false", t)
+			return wrongType(path, wantBool, t)
 		}
 		v.SetBool(b)
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		n, ok := t.(json.Number)
 		if !ok || len(n) > maxNumber {
-			return wrongType(path, "an integer", t)
+			return wrongType(path, wantInteger, t)
 		}
 		i, err := strconv.ParseInt(string(n), 10, v.Type().Bits())
 		if errors.Is(err, strconv.ErrRange) {
-			return invalid(path, "is too large or too small")
+			return invalid(path, coded.New("number_size", "is too large or too small"))
 		}
 		if err != nil {
-			return wrongType(path, "an integer", t)
+			return wrongType(path, wantInteger, t)
 		}
 		v.SetInt(i)
 	case reflect.Float64:
 		n, ok := t.(json.Number)
 		if !ok || len(n) > maxNumber {
-			return wrongType(path, "a number", t)
+			return wrongType(path, wantNumber, t)
 		}
 		f, err := strconv.ParseFloat(string(n), 64)
 		if err != nil || math.IsInf(f, 0) {
-			return invalid(path, "is too large or too small")
+			return invalid(path, coded.New("number_size", "is too large or too small"))
 		}
 		v.SetFloat(f)
 	default:
@@ -138,8 +139,17 @@ func scalar(v reflect.Value, path string, t json.Token) error {
 	return nil
 }
 
+var (
+	wantObject  = coded.New("json_object", "an object")
+	wantArray   = coded.New("json_array", "an array")
+	wantString  = coded.New("json_string", "a string")
+	wantBool    = coded.New("json_bool", "true or false")
+	wantInteger = coded.New("json_integer", "an integer")
+	wantNumber  = coded.New("json_number", "a number")
+)
+
 // wrongType says what was expected and what came, never the value.
-func wrongType(path, want string, got json.Token) error {
+func wrongType(path string, want *coded.Error, got json.Token) error {
 	came := "null"
 	switch g := got.(type) {
 	case string:
@@ -151,10 +161,10 @@ func wrongType(path, want string, got json.Token) error {
 	case json.Delim:
 		came = map[json.Delim]string{'{': "an object", '[': "an array"}[g]
 	}
-	if came == want { // such as a number that is too long
-		return invalid(path, "is not "+want+" that can be taken")
+	if came == want.Error() { // such as a number that is too long
+		return invalid(path, coded.Errorf(want.Code, "", "is not %s that can be taken", want))
 	}
-	return invalid(path, "must be "+want+", not "+came)
+	return invalid(path, coded.Errorf(want.Code, "", "must be %s, not %s", want, came))
 }
 
 // object reads the members of an object whose opening brace has been read.
@@ -186,7 +196,7 @@ func (d *reader) object(v reflect.Value, path string) error {
 	var missing []Problem
 	for _, name := range known.required {
 		if !seen[name] && len(missing) < maxProblems {
-			missing = append(missing, Problem{join(path, name), "is required"})
+			missing = append(missing, Problem{join(path, name), coded.New("required", "is required")})
 		}
 	}
 	if len(missing) > 0 {
@@ -197,12 +207,12 @@ func (d *reader) object(v reflect.Value, path string) error {
 
 // pass reads over the value of an unknown member and notes the member.
 func (d *reader) pass(name, at string, known *fields) error {
-	text := "unknown member"
+	wrong := coded.New("unknown", "unknown member")
 	if meant := spelling.Word(name, slices.Collect(maps.Keys(known.names))); meant != "" {
-		text += ", did you mean " + meant + "?"
+		wrong = coded.Errorf("unknown_meant", "meant", "unknown member, did you mean %s?", meant)
 	}
 	if len(d.unknown) < maxProblems {
-		d.unknown = append(d.unknown, Problem{at, text})
+		d.unknown = append(d.unknown, Problem{at, wrong})
 	}
 	_, err := d.any(at)
 	return err
@@ -217,7 +227,7 @@ func (d *reader) member(path string, seen map[string]bool) (name, at string, err
 	name, _ = t.(string)
 	at = join(path, name)
 	if seen[name] {
-		return "", "", invalid(at, "is there twice")
+		return "", "", invalid(at, coded.New("twice", "is there twice"))
 	}
 	seen[name] = true
 	return name, at, nil
@@ -312,7 +322,7 @@ func (d *reader) unmarshal(v reflect.Value, path string) error {
 		return err
 	}
 	if err := json.Unmarshal(text, v.Addr().Interface()); err != nil {
-		return invalid(path, "is not valid")
+		return invalid(path, coded.New("invalid", "is not valid"))
 	}
 	return nil
 }

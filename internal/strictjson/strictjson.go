@@ -6,9 +6,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"reflect"
 	"unicode/utf8"
+
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 )
 
 const (
@@ -21,7 +22,10 @@ const (
 )
 
 // Problem is the problem at one place.
-type Problem struct{ Path, Problem string }
+type Problem struct {
+	Path  string
+	Wrong *coded.Error
+}
 
 // Error says what is wrong, and where. It has at least one problem.
 type Error struct{ Problems []Problem }
@@ -29,18 +33,18 @@ type Error struct{ Problems []Problem }
 func (e *Error) Error() string {
 	first := e.Problems[0]
 	if first.Path == "" {
-		return first.Problem
+		return first.Wrong.Error()
 	}
-	return first.Path + ": " + first.Problem
+	return first.Path + ": " + first.Wrong.Error()
 }
 
-func invalid(path, problem string) *Error { return &Error{[]Problem{{path, problem}}} }
+func invalid(path string, wrong *coded.Error) *Error { return &Error{[]Problem{{path, wrong}}} }
 
 // Check refuses text that is not one JSON value in UTF-8, or whose objects and arrays nest deeper than depth, before
 // anything is built from it.
 func Check(raw []byte, depth int) error {
 	if !utf8.Valid(raw) {
-		return errors.New("is not UTF-8")
+		return coded.New("json", "is not UTF-8")
 	}
 	open, text := 0, false
 	for i := 0; i < len(raw); i++ {
@@ -52,14 +56,14 @@ func Check(raw []byte, depth int) error {
 		case text:
 		case c == '{' || c == '[':
 			if open++; open > depth {
-				return fmt.Errorf("nests deeper than %d", depth)
+				return coded.Errorf("json_depth", "max", "nests deeper than %d", depth)
 			}
 		case c == '}' || c == ']':
 			open--
 		}
 	}
 	if !json.Valid(raw) {
-		return errors.New("is not one JSON value")
+		return coded.New("json", "is not one JSON value")
 	}
 	return nil
 }

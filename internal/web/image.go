@@ -2,12 +2,12 @@ package web
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"image"
 	_ "image/gif"  // logos
 	_ "image/jpeg" // logos
 	_ "image/png"  // logos
+
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 )
 
 // MaxPicture is the size of a logo or icon, in bytes.
@@ -25,20 +25,20 @@ type picture struct {
 // the end that another program could interpret. The size is checked before anything is unpacked.
 func checkPicture(raw []byte) (picture, error) {
 	if len(raw) > MaxPicture {
-		return picture{}, fmt.Errorf("the picture is larger than %d KiB", MaxPicture>>10)
+		return picture{}, coded.Errorf("picture_size", "max", "the picture is larger than %d KiB", MaxPicture>>10)
 	}
 	cfg, format, err := image.DecodeConfig(bytes.NewReader(raw))
 	if err != nil {
-		return picture{}, errors.New("is not a PNG, JPEG or GIF picture")
+		return picture{}, coded.New("picture", "is not a PNG, JPEG or GIF picture")
 	}
 	if cfg.Width < 1 || cfg.Height < 1 || cfg.Width > maxLogoSide || cfg.Height > maxLogoSide {
-		return picture{}, fmt.Errorf("the picture is larger than %d pixels", maxLogoSide)
+		return picture{}, coded.Errorf("picture_pixels", "max", "the picture is larger than %d pixels", maxLogoSide)
 	}
 	if !bytes.HasSuffix(raw, ends[format]) {
-		return picture{}, errors.New("there is data after the end of the picture")
+		return picture{}, coded.New("picture_broken", "there is data after the end of the picture")
 	}
 	if _, _, err := image.Decode(bytes.NewReader(raw)); err != nil {
-		return picture{}, errors.New("the picture is broken")
+		return picture{}, coded.New("picture_broken", "the picture is broken")
 	}
 	return picture{"image/" + format, cfg.Width, cfg.Height}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/recovery"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
@@ -95,21 +96,41 @@ var (
 	entry    = regexp.MustCompile(`\[\d+\]$`)                                // the place in a list of texts
 )
 
+// problemWords begins the keys of the messages about errors with a code. (package coded)
+const problemWords = "console.settings_problem."
+
+// Words returns the message of an error that has a code, otherwise the text.
+func Words(err error, text string) any {
+	if code, fill := coded.Of(err); code != "" {
+		return web.Say(problemWords+code, fill...)
+	}
+	return text
+}
+
+// WordsOf returns the message of a problem of the settings, or its text if it has no code.
+func WordsOf(p *jsonapi.Problem) any {
+	if p.Code != "" {
+		return web.Say(problemWords+p.Code, p.Fill...)
+	}
+	return p.Problem
+}
+
 // SettingProblem returns what is wrong with the settings, as the problem of a field. The text of the API stays where
-// pages have no words for it, and where the field is not the member that is wrong, its path is named.
+// an error has no code, and where the field is not the member that is wrong, its path is named.
 func SettingProblem(field string, e *jsonapi.Error) *Problem {
 	details, _ := e.Details.([]jsonapi.Problem)
-	if len(details) == 0 || details[0].Key == "" {
+	if len(details) == 0 || details[0].Code == "" {
+		if code, fill := coded.Of(e.Words); code != "" {
+			return &Problem{Field: field, Key: problemWords + code, Fill: fill}
+		}
 		return &Problem{Field: field, Key: "console.problem.setting", Fill: []any{"reason", e.Message}}
 	}
 	first := details[0]
 	at := inMethod.ReplaceAllString(first.Path, "")
 	if one := entry.ReplaceAllString(at, ""); at != "" && one != field && !strings.HasSuffix(field, "."+one) {
-		return &Problem{
-			Field: field, Key: "console.problem.setting_at", Fill: []any{"member", at, "reason", web.Say(first.Key, first.Fill...)},
-		}
+		return &Problem{Field: field, Key: "console.problem.setting_at", Fill: []any{"member", at, "reason", WordsOf(&first)}}
 	}
-	return &Problem{Field: field, Key: first.Key, Fill: first.Fill}
+	return &Problem{Field: field, Key: problemWords + first.Code, Fill: first.Fill}
 }
 
 // Lines are the words of a field with one in each line, or with spaces or commas between.

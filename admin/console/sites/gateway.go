@@ -220,7 +220,10 @@ type Wrong struct {
 	Field  string // empty: not one alone
 	Line   int    // of the field, from 1 on. 0: none
 	Reason string
+	Cause  error // with a code, where pages have words for it (package coded)
 }
+
+func (w *Wrong) Unwrap() error { return w.Cause }
 
 func (w *Wrong) Error() string { return w.Reason }
 

@@ -418,16 +418,16 @@ func (g *gateway) parsePolicy(text string) (p settings.Policy, lines []int, wron
 	}
 	p, lines, err := g.ReadPolicy(strings.ReplaceAll(text, "\r\n", "\n"))
 	if bad := new(Wrong); errors.As(err, &bad) {
-		return p, nil, problemAt(bad.Line, bad.Reason)
+		return p, nil, problemAt(bad.Line, layout.Words(bad.Cause, bad.Reason))
 	}
 	if err != nil {
-		return p, nil, problemAt(0, err.Error())
+		return p, nil, problemAt(0, layout.Words(err, err.Error()))
 	}
 	return p, lines, nil
 }
 
 // problemAt returns a problem on a line of the rules. 0: on no line in particular
-func problemAt(line int, reason string) *layout.Problem {
+func problemAt(line int, reason any) *layout.Problem {
 	if line == 0 {
 		return &layout.Problem{Field: "rules", Key: "console.policy.problem", Fill: []any{"reason", reason}}
 	}
@@ -440,24 +440,35 @@ const sampleName = "policy"
 // ruleAt matches the place of a rule in a problem of the settings.
 var ruleAt = regexp.MustCompile(`^policies\.[^.]*\.(deny|allow)\[(\d+)\]`)
 
+// policyAt matches the place of a policy in a problem of the settings.
+var policyAt = regexp.MustCompile(`^policies\.[^.]*\.?`)
+
 // problemOf returns the problem of a policy whose rules begin on lines, or nil for a failure.
 func problemOf(err error, p settings.Policy, lines []int) *layout.Problem {
 	e := new(jsonapi.Error)
 	if !errors.As(err, &e) || e.Status >= 500 {
 		return nil
 	}
-	if list, _ := e.Details.([]jsonapi.Problem); len(list) > 0 {
+	list, _ := e.Details.([]jsonapi.Problem)
+	if len(list) > 0 {
 		if m := ruleAt.FindStringSubmatch(list[0].Path); m != nil {
 			n, _ := strconv.Atoi(m[2])
 			if m[1] == "allow" {
 				n += len(p.Deny)
 			}
 			if n < len(lines) {
-				return problemAt(lines[n], list[0].Problem)
+				return problemAt(lines[n], layout.WordsOf(&list[0]))
 			}
 		}
 	}
-	return problemAt(0, e.Message)
+	if len(list) > 0 && list[0].Code != "" {
+		reason := layout.WordsOf(&list[0])
+		if at := policyAt.ReplaceAllString(list[0].Path, ""); at != "" {
+			reason = web.Say("console.problem.setting_at", "member", at, "reason", reason)
+		}
+		return problemAt(0, reason)
+	}
+	return problemAt(0, layout.Words(e.Words, e.Message))
 }
 
 func (g *gateway) addPolicy(v *layout.Visit, in url.Values) (layout.Result, error) {

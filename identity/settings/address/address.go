@@ -2,7 +2,6 @@
 package address
 
 import (
-	"errors"
 	"net/netip"
 	"net/url"
 	"regexp"
@@ -10,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/loopback"
 )
 
@@ -17,14 +17,14 @@ import (
 const Most = 2048
 
 var (
-	errURL     = errors.New("must be an https URL as a browser writes it: a lower case ASCII host, no user, no default port, no dot segments, no backslash")
-	errPort    = errors.New("has a port above 65535")
-	errPlain   = errors.New("must be https; http is for loopback hosts only")
-	errApp     = errors.New("must be an https URL, or one with the scheme of an app such as myapp://login")
-	errBare    = errors.New("must have neither query nor fragment")
-	errTarget  = errors.New("must be an https URL, or a path such as /welcome")
-	errOrigin  = errors.New("must be an origin such as https://www.example.com, without a path")
-	errTooLong = errors.New("is too long")
+	errURL     = coded.New("url", "must be an https URL as a browser writes it: a lower case ASCII host, no user, no default port, no dot segments, no backslash")
+	errPort    = coded.New("port", "has a port above 65535")
+	errPlain   = coded.New("https", "must be https; http is for loopback hosts only")
+	errApp     = coded.New("app", "must be an https URL, or one with the scheme of an app such as myapp://login")
+	errBare    = coded.New("bare", "must have neither query nor fragment")
+	errTarget  = coded.New("target", "must be an https URL, or a path such as /welcome")
+	errOrigin  = coded.New("origin", "must be an origin such as https://www.example.com, without a path")
+	errTooLong = coded.New("address_length", "is too long")
 )
 
 // Below reports whether a path is base, or base and more segments.
@@ -173,7 +173,7 @@ func CheckTarget(raw string) error {
 // CheckPath refuses a path that a browser would take for another host.
 func CheckPath(raw string) error {
 	if !strings.HasPrefix(raw, "/") {
-		return errors.New("must be a path such as /login")
+		return coded.New("path", "must be a path such as /login")
 	}
 	_, err := Parse("https://path.invalid" + raw)
 	return err

@@ -4,6 +4,8 @@ package effect
 import (
 	"slices"
 	"strings"
+
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 )
 
 // Effect is the effect of a member. Every member of every unit has one. docs/configuration is made from these tables,
@@ -15,8 +17,8 @@ type Effect struct {
 	Does string
 	// Test is the test that shows it, without the prefix Test.
 	Test string
-	// Later says what is missing before the member can do anything.
-	Later string
+	// Later says what is missing before the member can do anything. Its code is that of a problem.
+	Later *coded.Error
 }
 
 // All has the effect of each member, by units, each of which has a file. (docs/configuration)
@@ -25,15 +27,15 @@ var All = slices.Concat(attributes, customMessages, policies, messages, features
 
 func does(path, what, test string) Effect { return Effect{Path: path, Does: what, Test: test} }
 
-func later(path, missing string) Effect { return Effect{Path: path, Later: missing} }
+func later(path string, missing *coded.Error) Effect { return Effect{Path: path, Later: missing} }
 
 // The functions that are missing.
-const (
+var (
 	// NoInstagram and NoIDIN are the reasons of types that wait for others than us.
-	NoInstagram = "Instagram signs no one in: Meta ended the API for that (Basic Display) on 4 December 2024. Use FACEBOOK; it can be stored with enabled false"
-	NoIDIN      = "iDIN needs a contract with an acquiring bank, its addresses and its certificates, and it cannot be tested without them; it can be stored with enabled false"
+	NoInstagram = coded.New("instagram", "Instagram signs no one in: Meta ended the API for that (Basic Display) on 4 December 2024. Use FACEBOOK; it can be stored with enabled false")
+	NoIDIN      = coded.New("idin", "iDIN needs a contract with an acquiring bank, its addresses and its certificates, and it cannot be tested without them; it can be stored with enabled false")
 
-	noBSNk = "it opens polymorphic identities and pseudonyms, by private keys that BSNk issues to a service under contract, on a curve that the key pairs cannot hold; brokers that encrypt for encryption_key_id need none"
+	noBSNk = coded.New("bsnk", "it opens polymorphic identities and pseudonyms, by private keys that BSNk issues to a service under contract, on a curve that the key pairs cannot hold; brokers that encrypt for encryption_key_id need none")
 )
 
 // Of returns the row of a member: its own, or that of an object around it.

@@ -4,7 +4,6 @@ package kind
 import (
 	"encoding/base64"
 	"encoding/xml"
-	"errors"
 	"net/mail"
 	"net/netip"
 	"regexp"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/settings/address"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
@@ -58,7 +58,7 @@ var All = map[string]Kind{
 
 func isLine(s string) error {
 	if strings.ContainsFunc(s, func(c rune) bool { return unicode.IsControl(c) || c == '\u2028' || c == '\u2029' }) {
-		return errors.New("has a control character")
+		return coded.New("control", "has a control character")
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func isLine(s string) error {
 // isText: a name of an application or an organisation stands in sentences, and must not turn them.
 func isText(s string) error {
 	if authn.Turns(s) {
-		return errors.New("has a character that turns the direction of writing")
+		return coded.New("direction", "has a character that turns the direction of writing")
 	}
 	return isLine(s)
 }
@@ -77,7 +77,7 @@ func isLines(s string) error {
 
 func isID(s string) error {
 	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "" || strings.Trim(s, ".") == "" {
-		return errors.New("must be letters, digits, dots, - and _")
+		return coded.New("id", "must be letters, digits, dots, - and _")
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func isID(s string) error {
 // isKey: the key of a message or attribute: printable, and no space.
 func isKey(s string) error {
 	if strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) || c == ' ' }) {
-		return errors.New("must be printable, without spaces")
+		return coded.New("key", "must be printable, without spaces")
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func isKey(s string) error {
 // isMessage: the key of a message, which is also a part of the path where it is deleted.
 func isMessage(s string) error {
 	if strings.ContainsAny(s, `/\`) || s == "." || s == ".." || s == "batch" {
-		return errors.New(`must not have a / or \, and not be ., .. or batch: it could not be deleted`)
+		return coded.New("message", `must not have a / or \, and not be ., .. or batch: it could not be deleted`)
 	}
 	return isKey(s)
 }
@@ -103,10 +103,10 @@ func isLocale(s string) error {
 	parts := strings.Split(strings.ReplaceAll(s, "-", "_"), "_")
 	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" ||
 		slices.Contains(parts, "") || len(parts) > 4 {
-		return errors.New("must be a locale such as nl, nl_NL or nl_NL_informal")
+		return coded.New("locale", "must be a locale such as nl, nl_NL or nl_NL_informal")
 	}
 	if _, err := xlanguage.ParseBase(parts[0]); err != nil {
-		return errors.New("must begin with a language such as nl")
+		return coded.New("language", "must begin with a language such as nl")
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func isLocale(s string) error {
 func isEmail(s string) error {
 	a, err := mail.ParseAddress(s)
 	if err != nil || a.Address != s || isLine(s) != nil {
-		return errors.New("must be an e-mail address")
+		return coded.New("email", "must be an e-mail address")
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func isRegex(s string) error {
 func isCIDR(s string) error {
 	if _, err := netip.ParsePrefix(s); err != nil {
 		if _, err := netip.ParseAddr(s); err != nil {
-			return errors.New("must be an address range such as 10.0.0.0/8")
+			return coded.New("cidr", "must be an address range such as 10.0.0.0/8")
 		}
 	}
 	return nil
@@ -136,7 +136,7 @@ func isCIDR(s string) error {
 // isScope: RFC 6749 3.3.
 func isScope(s string) error {
 	if strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '\\' }) {
-		return errors.New("must be a scope: printable ASCII without spaces, quotes and backslashes")
+		return coded.New("scope", "must be a scope: printable ASCII without spaces, quotes and backslashes")
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func isMetadata(s string) error {
 		_, err := address.Check(s)
 		return err
 	}
-	bad := errors.New("must be SAML metadata, or the https URL of it")
+	bad := coded.New("metadata", "must be SAML metadata, or the https URL of it")
 	dec := xml.NewDecoder(strings.NewReader(s))
 	for {
 		t, err := dec.Token()
@@ -175,7 +175,7 @@ func isMetadata(s string) error {
 func isImage(s string) error {
 	raw, err := base64.StdEncoding.Strict().DecodeString(s)
 	if err != nil {
-		return errors.New("must be a picture in Base64")
+		return coded.New("base64", "must be a picture in Base64")
 	}
 	return web.CheckPicture(raw)
 }
@@ -187,11 +187,11 @@ func CompileWhole(expr string) (*regexp.Regexp, error) {
 	}
 	// The expression is compiled alone too: one that closes our group would otherwise escape the anchors.
 	if _, err := regexp.Compile(expr); err != nil {
-		return nil, errors.New("is not a regular expression that can be taken")
+		return nil, coded.New("regex", "is not a regular expression that can be taken")
 	}
 	re, err := regexp.Compile(`\A(?:` + expr + `)\z`)
 	if err != nil {
-		return nil, errors.New("is not a regular expression that can be taken")
+		return nil, coded.New("regex", "is not a regular expression that can be taken")
 	}
 	return re, nil
 }
