@@ -273,6 +273,18 @@ const overhanging = `(() => {
 	}).map(e => e.tagName + ' ' + e.className + ' ' + (e.innerText ?? '').slice(0, 40));
 })()`
 
+// maxWeight bounds what a screen of the console loads: the bytes of HTML, style sheets, scripts and pictures as they
+// are sent. The font counts once for all pages, and has a bound of its own.
+const maxWeight = 60_000
+
+// weight is a script that returns the bytes of the page and of what it has loaded, from a cache or not. 0: some of
+// them are unknown.
+const weight = `(() => {
+	const sizes = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')].filter(e =>
+		['navigation', 'link', 'script', 'img', 'css'].includes(e.initiatorType) && !e.name.endsWith('.woff2')).map(e => e.encodedBodySize);
+	return sizes.includes(0) ? 0 : sizes.reduce((n, size) => n + size, 0);
+})()`
+
 // look checks the page that the browser shows, for attacks 284 and 287 too.
 func (c *crawler) look(name string) {
 	c.t.Helper()
@@ -284,6 +296,7 @@ func (c *crawler) look(name string) {
 		Blank             []string
 		HTML              string
 		Scripts           []string
+		Weight            int
 	}](b, `({
 		Title: document.title, H1: document.querySelector('h1')?.innerText ?? '', H1s: document.querySelectorAll('h1').length,
 		Inline: document.querySelectorAll('[style],style').length + [...document.querySelectorAll('*')].filter(e => e.getAttributeNames().some(n => n.startsWith('on'))).length,
@@ -291,7 +304,13 @@ func (c *crawler) look(name string) {
 		Blank: [...document.querySelectorAll('[target]')].filter(e => !(e.rel ?? '').includes('noopener')).map(e => e.outerHTML),
 		HTML: document.documentElement.outerHTML,
 		Scripts: [...document.scripts].map(s => s.src),
+		Weight: `+weight+`,
 	})`)
+	if strings.HasPrefix(pathOf(b.location()), "/admin") {
+		if facts.Weight > maxWeight || facts.Weight == 0 {
+			c.t.Errorf("%s: the page and what it loads weigh %d bytes, want at most %d", name, facts.Weight, maxWeight)
+		}
+	}
 	if facts.Title == "" || facts.H1s != 1 || facts.H1 == "" || facts.Inline != 0 {
 		c.t.Errorf("%s: title %q, %d h1 %q, %d inline styles and handlers", name, facts.Title, facts.H1s, facts.H1, facts.Inline)
 	}

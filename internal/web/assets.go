@@ -1,11 +1,14 @@
 package web
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 )
 
@@ -119,6 +122,7 @@ type assets struct {
 type file struct {
 	name, contentType string
 	body              []byte
+	zipped            []byte // body by gzip, of a text
 }
 
 func newAssets(b Brand) (*assets, error) {
@@ -168,8 +172,35 @@ func newAssets(b Brand) (*assets, error) {
 func (a *assets) add(name, ext, contentType string, body []byte) string {
 	sum := sha256.Sum256(body)
 	f := file{name: name + "-" + hex.EncodeToString(sum[:6]) + "." + ext, contentType: contentType, body: body}
+	if strings.HasPrefix(contentType, "text/") || ext == "svg" {
+		f.zipped = zip(body)
+	}
 	a.files[name] = f
 	return "/assets/" + f.name
+}
+
+// zip compresses a file. Files are the same for everyone, so their sizes tell no secret, unlike those of pages.
+func zip(body []byte) []byte {
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		panic(err) // the level is valid
+	}
+	z.Write(body) //nolint:errcheck // a buffer takes everything
+	z.Close()     //nolint:errcheck,gosec // likewise
+	return b.Bytes()
+}
+
+// takesGzip reports whether a request accepts gzip. (RFC 9110 12.5.3)
+func takesGzip(r *http.Request) bool {
+	for coding := range strings.SplitSeq(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
+		name, params, _ := strings.Cut(coding, ";")
+		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			q, err := strconv.ParseFloat(strings.TrimPrefix(strings.TrimSpace(params), "q="), 64)
+			return strings.TrimSpace(params) == "" || err == nil && q > 0
+		}
+	}
+	return false
 }
 
 // addIcons adds the icons of providers by their ids.
@@ -246,12 +277,21 @@ func (f file) serve(w http.ResponseWriter, r *http.Request, keep string) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("ETag", `"`+f.name+`"`)
+	body, tag := f.body, `"`+f.name+`"`
+	if f.zipped != nil {
+		h.Add("Vary", "Accept-Encoding")
+		if takesGzip(r) {
+			h.Set("Content-Encoding", "gzip")
+			body, tag = f.zipped, `"`+f.name+`.gz"`
+		}
+	}
+	h.Set("ETag", tag)
 	h.Set("Cache-Control", keep)
-	if r.Header.Get("If-None-Match") == `"`+f.name+`"` {
+	if r.Header.Get("If-None-Match") == tag {
+		h.Del("Content-Encoding")
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	h.Set("Content-Length", fmt.Sprint(len(f.body)))
-	w.Write(f.body) //nolint:errcheck // the browser went away
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.Write(body) //nolint:errcheck // the browser went away
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"fmt"
 	"html/template"
 	"net/http"
 	"regexp"
@@ -274,9 +275,6 @@ type Choice struct {
 	Current    bool
 }
 
-// bar is a rectangle of a chart.
-type bar struct{ X, Y, W, H int64 }
-
 // The sizes of a chart, in its own units.
 const (
 	barWidth, barGap, chartHeight = 8, 2, 48
@@ -285,23 +283,26 @@ const (
 // bars are the data of the template "chart".
 type bars struct {
 	Width, Height int64
-	List          []bar
+	Path          string
 }
 
-// Bars returns the rectangles of a chart. A number that is not zero is always seen.
+// Bars returns the bars of a chart as one path, which takes a third of the bytes of rectangles. A number that is not
+// zero is always seen.
 func (f *frame) Bars(c Chart) bars {
 	out := bars{Width: max(1, int64(len(c.Counts))*(barWidth+barGap)-barGap), Height: chartHeight}
 	most := int64(1)
 	for _, n := range c.Counts {
 		most = max(most, n)
 	}
+	var path strings.Builder
 	for i, n := range c.Counts {
 		h := int64(1)
 		if n > 0 {
 			h = max(3, n*chartHeight/most)
 		}
-		out.List = append(out.List, bar{X: int64(i) * (barWidth + barGap), Y: chartHeight - h, W: barWidth, H: h})
+		fmt.Fprintf(&path, "M%d %dh%dV%dh-%[3]dz", i*(barWidth+barGap), chartHeight-h, barWidth, chartHeight)
 	}
+	out.Path = path.String()
 	return out
 }
 

@@ -2,9 +2,11 @@ package web_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"flag"
 	"image"
 	"image/png"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -470,6 +472,33 @@ func TestAssets(t *testing.T) {
 	for _, path := range []string{"/assets/", "/assets/x", "/assets/../page.go", "/assets/gatehouse-1/x.css", "/assets/logo-1.png"} {
 		if got := get(p, path); got.Code != 404 {
 			t.Errorf("GET %s: status %d, want 404", path, got.Code)
+		}
+	}
+	for accepts, want := range map[string]string{
+		"gzip, br": "gzip", "br;q=1, GZIP;q=0.5": "gzip", "gzip;q=0": "", "br": "", "": "",
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/assets/gatehouse-1.css", nil)
+		r.Header.Set("Accept-Encoding", accepts)
+		zipped := httptest.NewRecorder()
+		p.Assets().ServeHTTP(zipped, r)
+		h := zipped.Header()
+		body := io.Reader(zipped.Body)
+		if want != "" {
+			z, err := gzip.NewReader(body)
+			if err != nil {
+				t.Fatalf("Accept-Encoding %q: %v", accepts, err)
+			}
+			body = z
+		}
+		plain, err := io.ReadAll(body)
+		if h.Get("Content-Encoding") != want || h.Get("Vary") != "Accept-Encoding" || err != nil || string(plain) != w.Body.String() {
+			t.Errorf("Accept-Encoding %q: encoding %q, Vary %q, %v; want %q and the same style sheet", accepts, h.Get("Content-Encoding"),
+				h.Get("Vary"), err, want)
+		}
+		again := httptest.NewRecorder()
+		r.Header.Set("If-None-Match", h.Get("ETag"))
+		if p.Assets().ServeHTTP(again, r); again.Code != http.StatusNotModified || again.Body.Len() != 0 {
+			t.Errorf("Accept-Encoding %q: the same again = %d, want 304", accepts, again.Code)
 		}
 	}
 	w = httptest.NewRecorder()
