@@ -170,23 +170,27 @@ type Filter struct {
 // List returns the refusals of the last day, newest first. more: there are others after the last one.
 func (r *Recorder) List(ctx context.Context, f Filter) (out []Refusal, more bool, err error) {
 	now := r.now()
-	err = r.ring.Each(ctx, func() { out = nil }, func(one *Refusal) bool {
+	var all []*Refusal
+	err = r.ring.Each(ctx, func() { all = nil }, func(one *Refusal) bool {
 		if one.At.Add(Kept).After(now) && f.wants(one) {
-			out = append(out, *one)
+			all = append(all, one)
 		}
 		return true
 	})
 	if err != nil {
 		return nil, false, err
 	}
-	slices.SortStableFunc(out, func(a, b Refusal) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Ref, b.Ref)) })
-	if i := slices.IndexFunc(out, func(one Refusal) bool { return one.Ref == f.Behind }); f.Behind != "" && i >= 0 {
-		out = out[i+1:]
+	slices.SortFunc(all, func(a, b *Refusal) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Ref, b.Ref)) })
+	if i := slices.IndexFunc(all, func(one *Refusal) bool { return one.Ref == f.Behind }); f.Behind != "" && i >= 0 {
+		all = all[i+1:]
 	}
-	if f.Limit > 0 && len(out) > f.Limit {
-		return out[:f.Limit], true, nil
+	if more = f.Limit > 0 && len(all) > f.Limit; more {
+		all = all[:f.Limit]
 	}
-	return out, false, nil
+	for _, one := range all {
+		out = append(out, *one)
+	}
+	return out, more, nil
 }
 
 // wants reports whether a refusal belongs to the list.

@@ -5,6 +5,7 @@ package recentlog
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,6 +50,10 @@ type Ring[T any] struct {
 	taken  int
 
 	writing sync.Mutex // held while a batch is written
+
+	reading sync.Mutex // guards what follows, and is held while records are read
+	known   []*T       // the records that were read last, by their slots
+	next    uint64     // the number of the first one that is not known
 }
 
 type waiting[T any] struct {
@@ -121,7 +126,7 @@ func (r *Ring[T]) Flush(ctx context.Context) {
 					return err
 				}
 			}
-			if err := r.tables.Slots.Put(tx, fmt.Sprintf("%04x", next%r.tables.Size), w.record, w.at.Add(r.tables.Kept)); err != nil {
+			if err := r.tables.Slots.Put(tx, slotKey(next%r.tables.Size), w.record, w.at.Add(r.tables.Kept)); err != nil {
 				return err
 			}
 			next++
@@ -135,19 +140,64 @@ func (r *Ring[T]) Flush(ctx context.Context) {
 }
 
 // Each writes what waits and calls keep with each record, in the order of the slots, until it returns false. begin is
-// called before the first one, and again when the engine reads once more. An error is a failure of storage.
+// called before the first one. Records that have been read are kept in memory, and can be older than Tables.Kept; keep
+// must not change them. An error is a failure of storage.
 func (r *Ring[T]) Each(ctx context.Context, begin func(), keep func(*T) bool) error {
 	r.Flush(ctx)
-	return r.store.View(ctx, func(tx storage.Tx) error {
-		begin()
-		for e, err := range r.tables.Slots.Scan(tx, storage.Range{}) {
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	var slots []*T
+	var next uint64
+	err := r.store.View(ctx, func(tx storage.Tx) (err error) {
+		if next, _, err = r.tables.Next.Find(tx, ""); err != nil {
+			return err
+		}
+		slots, err = r.newest(tx, next)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r.known, r.next = slots, next
+	begin()
+	for _, record := range slots {
+		if record != nil && !keep(record) {
+			break
+		}
+	}
+	return nil
+}
+
+// fewNew is the number of new records that are read one by one.
+const fewNew = 64
+
+// newest returns the records by their slots. Those that are known are not read again, since a record never changes
+// until another one takes its slot.
+func (r *Ring[T]) newest(tx storage.Tx, next uint64) ([]*T, error) {
+	out := make([]*T, r.tables.Size)
+	if r.known != nil && next >= r.next && next-r.next <= fewNew {
+		copy(out, r.known)
+		for n := r.next; n < next; n++ {
+			slot := n % r.tables.Size
+			record, found, err := r.tables.Slots.Find(tx, slotKey(slot))
 			if err != nil {
-				return err
+				return nil, err
 			}
-			if !keep(&e.Value) {
-				return nil
+			if out[slot] = nil; found {
+				out[slot] = &record
 			}
 		}
-		return nil
-	})
+		return out, nil
+	}
+	for e, err := range r.tables.Slots.Scan(tx, storage.Range{}) {
+		if err != nil {
+			return nil, err
+		}
+		if slot, err := strconv.ParseUint(storage.Parts(e.Key)[0], 16, 16); err == nil && slot < r.tables.Size {
+			out[slot] = &e.Value
+		}
+	}
+	return out, nil
 }
+
+func slotKey(slot uint64) string { return fmt.Sprintf("%04x", slot) }
