@@ -63,11 +63,13 @@ func (c *Console) checklist(v *layout.Visit, things int) (part web.ConsolePart, 
 	}
 	for _, s := range steps {
 		row := web.TableRow{Cells: []web.Cell{
-			{Text: web.Say("console.step." + s.name), Hint: web.Say("console.step." + s.name + ".hint")},
+			{Text: web.Say("console.step." + s.name)},
 			{Text: web.Say("console.step.done"), Kind: "good"},
 		}}
 		if !s.done {
-			ok, row.URL, row.Cells[1] = true, s.url, web.Cell{Text: web.Say("console.step.open"), Kind: "plain"}
+			ok, row.URL = true, s.url
+			row.Cells[0].Hint = web.Say("console.step." + s.name + ".hint")
+			row.Cells[1] = web.Cell{Text: web.Say("console.step.open"), Kind: "plain"}
 		}
 		part.Table.Rows = append(part.Table.Rows, row)
 	}
