@@ -485,3 +485,28 @@ func TestKeysBeside(t *testing.T) {
 		t.Errorf("certificates of the provider = %d, uses of our keys = %v", len(w.Certificates()), w.KeyUses())
 	}
 }
+
+// TestExpiredCertificates: a key whose certificate has expired signs no one in, unless the operator trusts keys
+// whatever their certificates say.
+func TestExpiredCertificates(t *testing.T) {
+	t.Parallel()
+	for name, accept := range map[string]bool{"by default": false, "accepted": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newPublished(t, Config{AcceptExpired: accept}, &publisher{body: metadataOf(entity, idpKey())})
+			if _, err := w.metadata.get(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.clock.add(3650 * 24 * time.Hour)
+			request, _, state := w.begin(idp.Request{MaxAge: -1})
+			answer := w.answerTo(request.SelectAttrValue("ID", ""))
+			id, err := w.Finish(t.Context(), state, w.posted(answer, flowID))
+			if accepted := err == nil && id.Subject != ""; accepted != accept {
+				t.Errorf("Finish = %+v, %v, want accepted: %t", id, err, accept)
+			}
+			if got := w.Warnings(); (got == nil) != accept {
+				t.Errorf("Warnings = %v, want none: %t", got, accept)
+			}
+		})
+	}
+}
