@@ -229,8 +229,8 @@ func (s *setup) switchProvider(on bool) func(*layout.Visit, url.Values) (layout.
 	}
 }
 
-// before returns the place of the stored provider that comes before the one at a place, whose buttons on the sign-in page
-// are in the order of the list. -1: it is the first, or not stored itself
+// before returns the place of the stored provider that comes before the one at a place. Buttons on the sign-in page are
+// in the order of the list. -1: it is the first, or not stored itself
 func before(list []settings.LoginMethod, at int) int {
 	if !list[at].Removable {
 		return -1
