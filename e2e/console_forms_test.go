@@ -97,4 +97,28 @@ func TestConsoleForms(t *testing.T) {
 	if after := s.must("", "config", "export"); !strings.Contains(after, `"min_length": 20`) || !strings.Contains(after, `"max_length": 256`) {
 		t.Errorf("the browser is at %s, and the policy is not changed: %s", b.location(), b.text("main"))
 	}
+	// Forms about one thing, each found from its list.
+	s.must(random(24)+"\n", "person", "add", "second@example.com")
+	for name, tt := range map[string]struct {
+		list, act string
+		fields    map[string]string
+		want      string // on the page that the form leads to
+	}{
+		"person": {"/admin/persons?q=second", "edit", map[string]string{"#given_name": "Demeter"}, "Demeter"},
+		"text": {
+			"/admin/messages?q=access.ask", "edit-message?locale=en",
+			map[string]string{"main form textarea, main form input[type=text]": "May I come in?"},
+			"May I come in?",
+		},
+	} {
+		b.open(s.Issuer + tt.list)
+		b.open(eval[string](b, "document.querySelector("+quote("main tbody a.row")+").href.split('?')[0]") + "/" + tt.act)
+		for field, value := range tt.fields {
+			b.fill(field, value)
+		}
+		b.click("main form button:not([type])")
+		if text := b.text("main"); !strings.Contains(text, tt.want) || !strings.Contains(b.location(), "done=") {
+			t.Errorf("%s: the browser is at %s, want %q there: %s", name, b.location(), tt.want, text)
+		}
+	}
 }
