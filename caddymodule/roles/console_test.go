@@ -214,9 +214,9 @@ func TestConsoleEditsPolicies(t *testing.T) {
 		"everything is refused":     {"allow {\n\tneed groups staff\n}\n\ndeny {\n}", "", "Line 5: "},
 		"a placeholder":             {"allow {\n\tneed groups staff\n}\nallow {\n\tmatch header X-A {env.HOME}\n}", "", "Line 4: "},
 		"a file of the server":      {"allow {\n\tneed groups staff\n}\nallow {\n\tmatch file /etc/passwd\n}", "", "Line 4: "},
-		"no brace":                  {"allow {\n\tneed groups staff", "", "Line 1: the closing brace of this block is missing"},
+		"no brace":                  {"allow {\n\tneed groups staff", "", "Line 1: The closing brace of this block is missing."},
 		"an invalid level":          {"allow {\n\n\tneed level 9\n}", "", "Line 3: "},
-		"what the API lacks":        {"allow {\n\taudit log\n}", "", "Line 1: audit"},
+		"what the API lacks":        {"allow {\n\taudit log\n}", "", "Line 1: “audit” works only for policies in the Caddyfile."},
 		"cases":                     {rules, "site https://wiki.example.com\nallow nobody@example.com GET /", "no one describes"},
 		"a case that differs":       {rules, "site https://wiki.example.com\nallow demo@example.com GET /archive/1", "1 of 1 cases doesn’t get the wanted result."},
 	} {
