@@ -174,9 +174,14 @@ const (
 	maxLeft = 50  // names in an answer
 )
 
+// vitals are the attributes that decide who the person is, or which persons a group has.
+var vitals = []string{
+	"schemas", "userName", "active", "password", ourUser + ":" + emailVerified, ourUser + "." + emailVerified, "members", ourGroup,
+}
+
 // vital reports whether a resource is no use without the attribute of a path.
 func vital(path string) bool {
-	return slices.ContainsFunc([]string{"schemas", "userName", "active", "password", "members", ourGroup}, func(name string) bool {
+	return slices.ContainsFunc(vitals, func(name string) bool {
 		rest, ok := strings.CutPrefix(path, name)
 		return ok && (rest == "" || rest[0] == '.' || rest[0] == ':')
 	})
@@ -191,7 +196,12 @@ func unfit(detail string) *Error {
 
 // excuse leaves out what a path names, or returns the error if it is another one or the path is vital.
 func (d *reader) excuse(err error, path string) error {
-	if e := new(Error); !errors.As(err, &e) || !e.unfit || vital(path) {
+	e := new(Error)
+	if !errors.As(err, &e) || !e.unfit {
+		return err
+	}
+	if vital(path) {
+		e.unfit = false // what has the attribute cannot be left out either
 		return err
 	}
 	d.omit(path)

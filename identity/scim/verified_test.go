@@ -2,6 +2,7 @@ package scim_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -53,5 +54,44 @@ func TestVouchedAddresses(t *testing.T) {
 		if verified(step.answer) != step.want {
 			t.Errorf("after %s emailVerified = %s, want %s: %s", step.name, verified(step.answer), step.want, step.answer.raw)
 		}
+	}
+}
+
+// TestBooleansOfOtherTypes: what is neither true nor false, as a text either, is refused where it decides who a person
+// is, and the answer names the attribute.
+func TestBooleansOfOtherTypes(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.header = map[string][]string{"Authorization": {"Bearer vouching"}}
+	user := func(verified any) map[string]any {
+		return map[string]any{
+			"schemas": []string{coreUser}, "userName": "jane", "emails": []any{map[string]any{"value": "jane@example.com", "primary": true}},
+			ours: map[string]any{"emailVerified": verified},
+		}
+	}
+	at := "/Users/" + h.want(http.StatusCreated, "POST", "/Users", user("TRUE")).at("id")
+	for name, v := range map[string]any{"yes": "yes", "no": "no", "digit": "1", "number": 0, "list": []any{false}, "object": map[string]any{"value": false}} {
+		for door, body := range map[string]map[string]any{
+			"path":               patch("replace", ours+":emailVerified", v),
+			"qualified member":   patch("replace", "", map[string]any{ours + ":emailVerified": v}),
+			"extension":          patch("replace", "", map[string]any{ours: map[string]any{"emailVerified": v}}),
+			"path of extension":  patch("replace", ours, map[string]any{"emailVerified": v}),
+			"active":             patch("replace", "active", v),
+			"member active":      patch("replace", "", map[string]any{"active": v}),
+			"another and active": patch("replace", "title", "x", "replace", "active", v),
+		} {
+			a := h.want(http.StatusBadRequest, "PATCH", at, body)
+			detail := a.at("detail")
+			if a.at("scimType") != "invalidValue" || !strings.Contains(detail, "emailVerified") && !strings.Contains(detail, "active") {
+				t.Errorf("PATCH %s by %s: %s, want invalidValue and the attribute named", name, door, a.raw)
+			}
+		}
+		h.refused(http.StatusBadRequest, "invalidValue", "PUT", at, user(v))
+	}
+	if got := h.want(http.StatusOK, "GET", at, nil).at(ours, "emailVerified"); got != "true" {
+		t.Errorf("emailVerified = %s after what was refused, want true", got)
+	}
+	if got := h.want(http.StatusOK, "PATCH", at, patch("replace", ours+":emailVerified", "False")).at(ours, "emailVerified"); got != "false" {
+		t.Errorf("emailVerified after \"False\" = %s, want false", got)
 	}
 }
