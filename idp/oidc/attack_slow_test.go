@@ -67,7 +67,7 @@ func TestAttackSlowAndHuge(t *testing.T) {
 			},
 			"HTML": func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "text/html")
-				fmt.Fprint(w, `{"keys":[]}`)
+				fmt.Fprint(w, `<html>{"keys":[]}</html>`)
 			},
 			"garbage": func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/json")

@@ -115,8 +115,7 @@ func (c *Caller) Ask(ctx context.Context, req *http.Request, media ...string) (*
 			return &Answer{Status: res.StatusCode, Media: got, Body: body, Header: res.Header, TLS: res.TLS}, nil
 		}
 	}
-	if slices.Contains(media, mediaJSON) &&
-		(got == "" || plainMedia[got] || strings.HasPrefix(got, "application/") && strings.HasSuffix(got, "+json")) && isObject(body) {
+	if slices.Contains(media, mediaJSON) && isObject(body) { // text/plain of a bucket, text/html of PHP, or no type
 		return &Answer{Status: res.StatusCode, Media: mediaJSON, Body: body, Header: res.Header, TLS: res.TLS}, nil
 	}
 	if webpage.Is(body) {
@@ -127,13 +126,6 @@ func (c *Caller) Ask(ctx context.Context, req *http.Request, media ...string) (*
 }
 
 const mediaJSON = "application/json"
-
-// plainMedia are the types by which servers send JSON that do not know it: files on a web server or in a bucket. A page
-// is not among them.
-var plainMedia = map[string]bool{
-	"text/plain": true, "text/json": true, "text/x-json": true, "application/octet-stream": true,
-	"binary/octet-stream": true,
-}
 
 // isObject reports whether a body is a JSON object and nothing else.
 func isObject(body []byte) bool {
