@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/adminapi"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/strictjson"
 )
 
 func configCommands() *cobra.Command {
@@ -133,8 +134,8 @@ func readConfigFile(cmd *cobra.Command, file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !json.Valid(raw) {
-		return nil, fmt.Errorf("%s is not JSON", file)
+	if line, err := strictjson.Fault(raw); err != nil {
+		return nil, fmt.Errorf("%s:%d: not JSON: %w", file, line, err)
 	}
 	return raw, nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/jwa"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/strictjson"
 )
 
 // Build returns the client. It is validated as a whole, unless a value is wrong or not known yet.
@@ -167,6 +168,9 @@ func readKeys(r *caddyfileutil.Resolver, option, file string) (*jwa.KeySet, stri
 	var keys *jwa.KeySet
 	if err == nil {
 		keys, err = client.ParseJWKS(raw)
+		if line, fault := strictjson.Fault(raw); fault != nil {
+			err = fmt.Errorf("line %d: not JSON: %w", line, fault)
+		}
 	}
 	if err != nil {
 		r.Lack(caddyfileutil.Fault{

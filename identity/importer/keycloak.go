@@ -82,7 +82,7 @@ func (k *keycloakReader) enter() error {
 			return errNoRealm
 		}
 		if err != nil {
-			return fmt.Errorf("the file is not JSON: %w", err)
+			return k.notJSON(err)
 		}
 		if t == json.Delim('[') {
 			return errors.New("the file has several realms: export one alone (kc.sh export --realm NAME)")
@@ -101,7 +101,7 @@ func (k *keycloakReader) enter() error {
 		if name != "users" {
 			var skip json.RawMessage
 			if err := k.in.Decode(&skip); err != nil {
-				return fmt.Errorf("the file is not JSON: %w", err)
+				return k.notJSON(err)
 			}
 			continue
 		}
@@ -111,6 +111,11 @@ func (k *keycloakReader) enter() error {
 		k.within = true
 		return nil
 	}
+}
+
+// notJSON says where what cannot be read begins. The reader does not keep the text, so it may end some lines below.
+func (k *keycloakReader) notJSON(err error) error {
+	return fmt.Errorf("line %d: the file is not JSON from here on: %w", k.at.line(k.in.InputOffset()), err)
 }
 
 // Skipped implements Skipper. Accounts of clients are skipped: they are machines.
@@ -128,7 +133,7 @@ func (k *keycloakReader) Next() (p Person, line int, err error) {
 		}
 		var raw json.RawMessage
 		if err := k.in.Decode(&raw); err != nil {
-			return p, k.at.line(k.in.InputOffset()), fmt.Errorf("the file is not JSON: %w", err)
+			return p, k.at.line(k.in.InputOffset()), k.notJSON(err)
 		}
 		line = k.at.line(k.in.InputOffset() - int64(len(raw)))
 		var u keycloakUser

@@ -68,6 +68,24 @@ func Check(raw []byte, depth int) error {
 	return nil
 }
 
+// Fault returns the reason why a text is not one JSON value in UTF-8, and the line where it stops being one.
+func Fault(raw []byte) (line int, err error) {
+	for at := 0; at < len(raw); {
+		r, size := utf8.DecodeRune(raw[at:])
+		if r == utf8.RuneError && size == 1 {
+			return lineOf(raw, at), errors.New("not UTF-8")
+		}
+		at += size
+	}
+	var syntax *json.SyntaxError
+	if err = json.Unmarshal(raw, new(json.RawMessage)); errors.As(err, &syntax) {
+		line = lineOf(raw, max(0, int(syntax.Offset)-1))
+	}
+	return line, err
+}
+
+func lineOf(raw []byte, at int) int { return 1 + bytes.Count(raw[:at], []byte("\n")) }
+
 // Decode reads JSON that Check has accepted into what into points to. With an *Error it refuses whatever encoding/json
 // would pass over: unknown members (names in another case are unknown), members twice, null, a number that is not one
 // of the type. Members that are absent leave what is there, so a value decodes onto a copy of itself: objects merge,

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
+	"github.com/gatehouse-id/gatehouse/internal/strictjson"
 )
 
 // Bounds of the extension directory, which is held in memory.
@@ -181,8 +182,8 @@ func readFile(root *os.Root, name string) ([]byte, error) {
 func (e *extension) addMessages(name string, body []byte) error {
 	locale := strings.TrimSuffix(name, path.Ext(name))
 	var texts map[string]string
-	if err := jsonapi.DecodeBytes(body, &texts); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+	if err := readTexts(name, body, &texts); err != nil {
+		return err
 	}
 	if locale != "default" {
 		if err := CheckLocale(locale); err != nil {
@@ -199,6 +200,30 @@ func (e *extension) addMessages(name string, body []byte) error {
 		e.messages.Locales[localeKey(locale)] = texts
 	}
 	return fault
+}
+
+// readTexts reads a file of texts. Errors have the line.
+func readTexts(name string, body []byte, texts *map[string]string) error {
+	if line, err := strictjson.Fault(body); err != nil {
+		return fmt.Errorf("%s:%d: not JSON: %w", name, line, err)
+	}
+	if err := strictjson.Check(body, jsonapi.MaxDepth); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	err := strictjson.Decode(body, texts)
+	wrong := new(strictjson.Error)
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	lines := keyLines(body)
+	var faults []error
+	for _, p := range wrong.Problems {
+		if p.Path == "" {
+			return fmt.Errorf("%s:1: %w", name, p.Wrong)
+		}
+		faults = append(faults, fmt.Errorf("%s:%d: %q: %w", name, lines[p.Path], p.Path, p.Wrong))
+	}
+	return errors.Join(faults...)
 }
 
 // maxMeant bounds the unknown keys of a file for which the key that was meant is looked up, since that takes time.

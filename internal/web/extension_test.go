@@ -246,6 +246,38 @@ func TestExtensionStaysInside(t *testing.T) {
 	})
 }
 
+// TestExtensionFilesThatAreBroken: what is wrong with a file of texts has its line.
+func TestExtensionFilesThatAreBroken(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ file, want string }{
+		"no comma":               {"{\n\"a\": \"x\"\n\n\"b\": \"y\"\n}", "nl.json:4: not JSON: invalid character '\"' after object key:value pair"},
+		"comma at the end":       {"{\n\"a\": \"x\",\n}", "nl.json:3: not JSON: invalid character '}'"},
+		"a line break in a text": {"{\n\"a\": \"x\ny\"\n}", "nl.json:2: not JSON: invalid character '\\n' in string literal"},
+		"comment":                {"{\r\n\"a\": \"x\",\r\n// b\r\n}", "nl.json:3: not JSON: invalid character '/'"},
+		"not closed":             {"{\n\"a\": \"x\"\n", "nl.json:2: not JSON: unexpected end"},
+		"two values":             {"{\n}\n{}", "nl.json:3: not JSON: invalid character '{' after top-level value"},
+		"empty":                  {"", "nl.json:1: not JSON: unexpected end"},
+		"Latin-1":                {"{\n\"a\": \"caf\xe9\"}", "nl.json:2: not JSON: not UTF-8"},
+		"a number":               {"{\n\"a\": \"x\",\n\"sign_in.title\": 1}", "nl.json:3: \"sign_in.title\": must be a string"},
+		"texts in texts":         {"{\n\"a\": \"x\",\n\"sign_in\": {\n\"title\": \"x\"}}", "nl.json:3: \"sign_in\": must be a string"},
+		"twice":                  {"{\n\"a\": \"x\",\n\"a\": \"y\"}", "nl.json:3: \"a\": "},
+		"a list":                 {"\n[]", "nl.json:1: must be an object"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			put(t, dir, "nl.json", c.file)
+			p, err := extended(t, dir, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := p.ExtensionFault(); got == nil || !strings.HasPrefix(got.Error(), c.want) {
+				t.Errorf("ExtensionFault = %v\nwant %s…", got, c.want)
+			}
+		})
+	}
+}
+
 // TestExtensionNamesTexts: a text that no page would show is left out and named with its line, the others of the file
 // count, and keys of names that an operator chooses, or that nothing here is like, are kept.
 func TestExtensionNamesTexts(t *testing.T) {

@@ -56,6 +56,9 @@ func Hydra(r io.Reader) (*Clients, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkJSON(raw); err != nil {
+		return nil, err
+	}
 	var page struct {
 		Items    []json.RawMessage `json:"items"`
 		NextPage string            `json:"next_page_token"`
@@ -66,7 +69,7 @@ func Hydra(r io.Reader) (*Clients, error) {
 		page.Items = []json.RawMessage{raw} // one client, as `hydra get` prints it
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the file is not JSON: %w", err)
+		return nil, fmt.Errorf("the file is not what Hydra prints: %w", err)
 	}
 	out := new(Clients)
 	for i, raw := range page.Items {

@@ -3,7 +3,6 @@ package movein
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -56,9 +55,16 @@ var clientMembers = []string{
 
 // Keycloak reads the clients of a realm that Keycloak has exported, and names what else of the realm does not come.
 func Keycloak(r io.Reader) (*Clients, error) {
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkJSON(raw); err != nil {
+		return nil, err
+	}
 	var realm map[string]json.RawMessage
-	if err := json.NewDecoder(r).Decode(&realm); err != nil {
-		return nil, fmt.Errorf("the file is not JSON: %w", err)
+	if err := json.Unmarshal(raw, &realm); err != nil {
+		return nil, errors.New("the file is no realm: want one JSON object")
 	}
 	var list []json.RawMessage
 	if raw := realm["clients"]; raw != nil {

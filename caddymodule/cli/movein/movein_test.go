@@ -1,6 +1,7 @@
 package movein
 
 import (
+	"io"
 	"strings"
 	"testing"
 
@@ -247,6 +248,27 @@ func TestHydraClients(t *testing.T) {
 	for _, bad := range []string{"", "x", `[{"client_name":"x"}]`, `{"a":1}`} {
 		if _, err := Hydra(strings.NewReader(bad)); err == nil {
 			t.Errorf("Hydra(%q) = nil, want an error", bad)
+		}
+	}
+}
+
+// TestFilesThatAreBroken: the line on which an export stops being JSON is named.
+func TestFilesThatAreBroken(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		read func(io.Reader) (*Clients, error)
+		file string
+		want string
+	}{
+		"keycloak, a comma too many": {Keycloak, "{\n\"realm\": \"x\",\n\"clients\": [\n{},\n]}", "line 5: the file is not JSON: invalid character ']'"},
+		"keycloak, cut off":          {Keycloak, "{\n\"realm\": \"x\",\n\"clients\": [", "line 3: the file is not JSON: unexpected end"},
+		"keycloak, two realms":       {Keycloak, "{}\n{}", "line 2: the file is not JSON: invalid character '{'"},
+		"keycloak, a list":           {Keycloak, "[]", "the file is no realm"},
+		"hydra, a line break":        {Hydra, "[{\n\"client_id\": \"a\nb\"}]", "line 2: the file is not JSON: invalid character '\\n'"},
+		"hydra, a text":              {Hydra, "\"x\"", "the file is not what Hydra prints"},
+	} {
+		if _, err := c.read(strings.NewReader(c.file)); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %s", name, err, c.want)
 		}
 	}
 }

@@ -3,10 +3,21 @@ package movein
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/gatehouse-id/gatehouse/internal/strictjson"
 )
+
+// checkJSON says where a file is not JSON.
+func checkJSON(raw []byte) error {
+	if line, err := strictjson.Fault(raw); err != nil {
+		return fmt.Errorf("line %d: the file is not JSON: %w", line, err)
+	}
+	return nil
+}
 
 // isNothing reports whether a value of JSON says no more than its absence.
 func isNothing(v any) bool {
