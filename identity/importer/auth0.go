@@ -71,7 +71,7 @@ func readAuth0Hashes(r io.Reader) (map[string]string, error) {
 		}
 		var u auth0User
 		if err := json.Unmarshal(raw, &u); err != nil {
-			return nil, &LineError{in.number, "is not the JSON of a user"}
+			return nil, &LineError{in.number, notOf("Auth0", err)}
 		}
 		if u.PasswordHash == "" {
 			continue
@@ -97,7 +97,7 @@ func (a *auth0Reader) Next() (p Person, line int, err error) {
 		}
 		var u auth0User
 		if err := json.Unmarshal(raw, &u); err != nil {
-			return p, a.number, &LineError{a.number, "is not the JSON of a user"}
+			return p, a.number, &LineError{a.number, notOf("Auth0", err)}
 		}
 		if p = a.person(&u); p.Username == "" {
 			return p, a.number, &LineError{a.number, "the user has neither username nor email"}

@@ -77,7 +77,7 @@ func (a *autheliaReader) Next() (p Person, line int, err error) {
 	a.left = a.left[2:]
 	var u autheliaUser
 	if err := node.Decode(&u); err != nil {
-		return p, name.Line, &LineError{name.Line, "the user has a member of another kind than Authelia's"}
+		return p, name.Line, &LineError{name.Line, notOf("Authelia", err)}
 	}
 	p = Person{
 		Username: name.Value, Name: u.DisplayName, GivenName: u.GivenName, FamilyName: u.FamilyName, Email: u.Email,

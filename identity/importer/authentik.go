@@ -97,7 +97,7 @@ func (a *authentikReader) Next() (p Person, line int, err error) {
 		var e authentikEntry
 		var u authentikUser
 		if err := errors.Join(node.Decode(&e), e.Attrs.Decode(&u)); err != nil {
-			return p, node.Line, &LineError{node.Line, "the user has a member of another kind than authentik's"}
+			return p, node.Line, &LineError{node.Line, notOf("authentik", err)}
 		}
 		if strings.HasSuffix(u.Type, "service_account") || e.State == "absent" {
 			a.skipped++

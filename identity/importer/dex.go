@@ -60,7 +60,7 @@ func (d *dexReader) Next() (p Person, line int, err error) {
 	d.left = d.left[1:]
 	var u dexPassword
 	if err := node.Decode(&u); err != nil {
-		return p, node.Line, &LineError{node.Line, "the password has a member of another kind than Dex's"}
+		return p, node.Line, &LineError{node.Line, notOf("Dex", err)}
 	}
 	verified := u.Verified == nil || *u.Verified // as Dex says
 	p = Person{Username: u.Email, Email: u.Email, EmailVerified: &verified, Name: u.Name, ExternalID: u.UserID, Groups: u.Groups}

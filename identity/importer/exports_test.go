@@ -283,3 +283,22 @@ memberUid: nobody
 		t.Errorf("read %+v, want anna in staff and crew", list)
 	}
 }
+
+// TestMembersOfAnotherType: a user with a member of another type is refused, and the member is named without its value.
+func TestMembersOfAnotherType(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ format, file, want string }{
+		"keycloak": {importer.Keycloak, `{"realm":"x","users":[{"username":"zed","enabled":"planted"}]}`, "enabled must not be of the type string"},
+		"auth0":    {importer.Auth0, `{"email":"a@example.com","blocked":"planted"}`, "blocked must not be of the type string"},
+		"a number": {importer.Auth0, `{"email":31612345678}`, "email must not be of the type number"},
+		"authelia": {importer.Authelia, "users:\n  john:\n    displayname: John\n    groups: planted\n", "line 4 must not be of the type str but []string"},
+	} {
+		r, err := importer.New(strings.NewReader(c.file), c.format)
+		if err == nil {
+			_, _, err = r.Next()
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "planted") || strings.Contains(err.Error(), "3161") {
+			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
+		}
+	}
+}

@@ -10,11 +10,15 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	yaml "go.yaml.in/yaml/v3"
+
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/internal/strictjson"
 )
 
 // Person is one person of a file, as the import takes it. The password is readable here, unlike in identity.
@@ -56,6 +60,18 @@ type LineError struct {
 }
 
 func (e *LineError) Error() string { return "line " + strconv.Itoa(e.Line) + ": " + e.Problem }
+
+// notOf is the problem of a user that is not as a system writes it.
+func notOf(system string, err error) string {
+	problem := strictjson.WrongType(err)
+	wrong := new(yaml.TypeError)
+	if errors.As(err, &wrong) { // in `line 3: cannot unmarshal !!str `x` into bool` the value may be secret
+		problem = typed.ReplaceAllString(strings.Join(wrong.Errors, "; "), "$1 must not be of the type $2 but $3")
+	}
+	return strings.TrimSuffix("the user is not as "+system+" writes it: "+problem, ": ")
+}
+
+var typed = regexp.MustCompile("(?s)(line \\d+): cannot unmarshal !!(\\w+)(?: `.*?`)? into (\\S+)")
 
 // The formats.
 const (

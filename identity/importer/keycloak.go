@@ -138,7 +138,7 @@ func (k *keycloakReader) Next() (p Person, line int, err error) {
 		line = k.at.line(k.in.InputOffset() - int64(len(raw)))
 		var u keycloakUser
 		if err := json.Unmarshal(raw, &u); err != nil {
-			return p, line, &LineError{line, "the user has a member of another kind than Keycloak's"}
+			return p, line, &LineError{line, notOf("Keycloak", err)}
 		}
 		if u.ServiceAccount != "" {
 			k.skipped++

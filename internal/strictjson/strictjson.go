@@ -4,9 +4,11 @@ package strictjson
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"reflect"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/gatehouse-id/gatehouse/internal/coded"
@@ -82,6 +84,16 @@ func Fault(raw []byte) (line int, err error) {
 		line = lineOf(raw, max(0, int(syntax.Offset)-1))
 	}
 	return line, err
+}
+
+// WrongType names the member whose value encoding/json could not take, and says what that is. Other errors: "".
+func WrongType(err error) string {
+	wrong := new(json.UnmarshalTypeError)
+	if !errors.As(err, &wrong) {
+		return ""
+	}
+	kind, _, _ := strings.Cut(wrong.Value, " ") // of a number it has the digits too
+	return cmp.Or(wrong.Field, "the whole") + " must not be of the type " + kind
 }
 
 func lineOf(raw []byte, at int) int { return 1 + bytes.Count(raw[:at], []byte("\n")) }

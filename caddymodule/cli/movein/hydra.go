@@ -1,6 +1,7 @@
 package movein
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	"github.com/gatehouse-id/gatehouse/internal/strictjson"
 )
 
 // hydraClient is a client as Hydra lists it. (Hydra 2.3, OAuth2Client)
@@ -74,7 +76,12 @@ func Hydra(r io.Reader) (*Clients, error) {
 	out := new(Clients)
 	for i, raw := range page.Items {
 		var h hydraClient
-		if err := json.Unmarshal(raw, &h); err != nil || h.ID == "" {
+		err := json.Unmarshal(raw, &h)
+		if wrong := strictjson.WrongType(err); wrong != "" {
+			out.about("client "+cmp.Or(noBraces(h.ID), strconv.Itoa(i+1)+" of the file"), "does not come: "+wrong)
+			continue
+		}
+		if err != nil || h.ID == "" {
 			return nil, errors.New("client " + strconv.Itoa(i+1) + " of the file is not one of Hydra's")
 		}
 		out.hydra(&h, objectOf(raw))

@@ -1,6 +1,7 @@
 package movein
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	"github.com/gatehouse-id/gatehouse/internal/strictjson"
 )
 
 // ownClients are the clients that Keycloak makes for itself in each realm.
@@ -77,7 +79,12 @@ func Keycloak(r io.Reader) (*Clients, error) {
 	lifespan := realmLifespan(realm)
 	for i, raw := range list {
 		var k keycloakClient
-		if err := json.Unmarshal(raw, &k); err != nil || k.ID == "" {
+		err := json.Unmarshal(raw, &k)
+		if wrong := strictjson.WrongType(err); wrong != "" {
+			out.about("client "+cmp.Or(noBraces(k.ID), strconv.Itoa(i+1)+" of the file"), "does not come: "+wrong)
+			continue
+		}
+		if err != nil || k.ID == "" {
 			return nil, errors.New("client " + strconv.Itoa(i+1) + " of the file is not one of Keycloak's")
 		}
 		if slices.Contains(ownClients, k.ID) || strings.HasPrefix(k.ID, "realm-") || strings.HasSuffix(k.ID, "-realm") {

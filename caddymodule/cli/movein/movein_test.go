@@ -2,6 +2,7 @@ package movein
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -269,6 +270,45 @@ func TestFilesThatAreBroken(t *testing.T) {
 	} {
 		if _, err := c.read(strings.NewReader(c.file)); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %s", name, err, c.want)
+		}
+	}
+}
+
+// TestMembersOfAnotherType: a client with a member of another type is named with the member, and the others come.
+func TestMembersOfAnotherType(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		read       func(io.Reader) (*Clients, error)
+		file, want string
+	}{
+		"keycloak, a flag as text": {
+			Keycloak, `{"realm":"x","clients":[{"clientId":"a","standardFlowEnabled":"true"},%s]}`,
+			`client a: does not come: standardFlowEnabled must not be of the type string`,
+		},
+		"keycloak, a list as text": {
+			Keycloak, `{"realm":"x","clients":[{"clientId":"a","redirectUris":"https://a.example/cb"},%s]}`,
+			`client a: does not come: redirectUris must not be of the type string`,
+		},
+		"keycloak, a number as id": {
+			Keycloak, `{"realm":"x","clients":[{"clientId":7},%s]}`,
+			`client 1 of the file: does not come: clientId must not be of the type number`,
+		},
+		"keycloak, a number":   {Keycloak, `{"realm":"x","clients":[12345,%s]}`, `client 1 of the file: does not come: the whole must not be of the type number`},
+		"hydra, scope as list": {Hydra, `[{"client_id":"a","scope":["openid"]},%s]`, `client a: does not come: scope must not be of the type array`},
+		"hydra, a flag as text": {
+			Hydra, `[{"client_id":"a","skip_consent":"true"},%s]`,
+			`client a: does not come: skip_consent must not be of the type string`,
+		},
+	} {
+		good := `{"clientId":"good","client_id":"good","redirectUris":["https://g.example/cb"],"redirect_uris":["https://g.example/cb"],` +
+			`"standardFlowEnabled":true,"grant_types":["authorization_code"]}`
+		got, err := c.read(strings.NewReader(strings.Replace(c.file, "%s", good, 1)))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if len(got.List) != 1 || !slices.ContainsFunc(got.Notes, func(n Note) bool { return n.String() == c.want }) {
+			t.Errorf("%s: clients %d, notes %v, want the other client and %s", name, len(got.List), got.Notes, c.want)
 		}
 	}
 }
