@@ -3,6 +3,7 @@ package federation_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"html"
 	"net/http"
 	"net/url"
@@ -391,6 +392,29 @@ func TestProviderRejection(t *testing.T) {
 	}
 	if b.IsSignedIn() {
 		t.Error("somebody is signed in")
+	}
+}
+
+// TestAnswerThatIsNotAccepted: the page says that the answer cannot be used, and not that the provider is down.
+func TestAnswerThatIsNotAccepted(t *testing.T) {
+	t.Parallel()
+	e := identitytest.NewElsewhere(t)
+	e.At("partner")
+	for name, err := range map[string]error{
+		"user info that is not encrypted": &idp.Invalid{Reason: "the user info is not encrypted"},
+		"within another error":            fmt.Errorf("user info: %w", &idp.Invalid{Reason: "signature"}),
+		"used before":                     idp.ErrReplayed,
+	} {
+		b := e.Browser()
+		a := b.Come(b.Leave("/next"), e.Partner.Answer(nil, err))
+		body := a.Body.String()
+		if a.Code != http.StatusBadRequest || !strings.Contains(body, "from the service you sign in with can’t be used") ||
+			strings.Contains(body, "isn’t responding") {
+			t.Errorf("%s: %d, want 400 and that the answer cannot be used\n%s", name, a.Code, body)
+		}
+		if b.IsSignedIn() {
+			t.Errorf("%s: somebody is signed in", name)
+		}
 	}
 }
 

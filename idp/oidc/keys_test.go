@@ -47,8 +47,8 @@ func TestEncryptionRequired(t *testing.T) {
 		t.Errorf("plain ID token: %v, want invalid", err)
 	}
 	l = open(t, func(c *oidc.Config) { c.UserInfoEncryptionRequired = true })
-	if _, err := l.signIn(whenever); err == nil {
-		t.Error("plain userinfo is taken")
+	if _, err := l.signIn(whenever); !isInvalid(err) {
+		t.Errorf("plain userinfo: %v, want invalid", err)
 	}
 	l.op.Change(func(s *oidctest.Script) { s.SealUserInfo = l.op.Sign })
 	if _, err := l.signIn(whenever); !isInvalid(err) {
