@@ -239,6 +239,7 @@ func (b *builder) openAuthz() (err error) {
 	if err != nil {
 		return err
 	}
+	b.inst.pages.SetLogos(b.inst.authz.Clients())
 	if b.authz.Signals.On {
 		b.inst.tell.also = b.inst.authz.Tell
 	}

@@ -1,9 +1,12 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/pem"
 	"flag"
 	"fmt"
+	"image"
+	"image/png"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -554,6 +557,22 @@ var allJourneys = []journey{
 		w.write("[name=redirect_uris]", "https://forum.example.com/callback")
 		w.pressIn("main form", "Add an application")
 		w.shows("Copy this secret now.")
+	}, false},
+	{"Give an application a logo", func(w *walk) {
+		w.application()
+		w.press("Upload logo")
+		file := filepath.Join(w.t.TempDir(), "logo.png")
+		var picture bytes.Buffer
+		if err := png.Encode(&picture, image.NewGray(image.Rect(0, 0, 64, 64))); err != nil {
+			w.t.Fatal(err)
+		}
+		if err := os.WriteFile(file, picture.Bytes(), 0o600); err != nil {
+			w.t.Fatal(err)
+		}
+		w.do(chromedp.SetUploadFiles(chromedp.CSS("[name=logo]"), []string{file}))
+		w.pressIn("main form", "Upload logo")
+		w.shows("The logo has been saved.")
+		w.until(`document.querySelector('h1').previousElementSibling?.naturalWidth === 64`)
 	}, false},
 	{"Disable an application", func(w *walk) {
 		w.press("Applications")

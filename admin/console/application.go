@@ -34,6 +34,14 @@ func (c *Console) applicationScreen() *layout.Screen {
 				Name: "edit-client", Role: layout.Operator, May: may, When: func(v *layout.Visit) bool { return shownClient(v).Stored },
 				Ask: c.askEditClient, Do: c.editClient,
 			},
+			{
+				Name: "set-logo", Role: layout.Operator, Upload: maxUpload, May: may,
+				When: func(v *layout.Visit) bool { return shownClient(v).Stored }, Ask: askLogo, Do: c.setLogo,
+			},
+			{
+				Name: "remove-logo", Role: layout.Operator, May: may, When: func(v *layout.Visit) bool { return shownClient(v).Logo != nil },
+				Do: c.removeLogo,
+			},
 			{Name: "rotate", Role: layout.Operator, May: may, When: hasSecret, Ask: askRotate, Do: c.rotate},
 			{Name: "end-old", Role: layout.Operator, Danger: true, When: hasSecret, Do: c.endOld},
 			{
@@ -75,7 +83,7 @@ func (c *Console) showApplication(v *layout.Visit) (*web.Console, error) {
 	a := shownClient(v)
 	out := &web.Console{
 		Name: v.Called, Up: &web.Up{Label: web.Say("console.applications.title"), URL: layout.Root + "/applications"},
-		Tags: []web.Cell{enabledCell(a), originCell(a.Origin)},
+		Logo: c.logoOf(a), Tags: []web.Cell{enabledCell(a), originCell(a.Origin)},
 	}
 	kind := "console.client.confidential"
 	if a.Public {

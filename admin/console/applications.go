@@ -74,7 +74,7 @@ func (c *Console) showApplications(v *layout.Visit) (*web.Console, error) {
 		t.Rows = append(t.Rows, web.TableRow{
 			URL: applicationPath(a.ID),
 			Cells: []web.Cell{
-				{Name: name},
+				{Name: name, Logo: c.logoOf(a)},
 				{Name: a.ID, Code: true},
 				{Name: strings.Join(a.Grants, ", ")},
 				enabledCell(a),

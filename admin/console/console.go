@@ -42,6 +42,8 @@ type Clients interface {
 	Edit(ctx context.Context, id, seen, reason string, by audit.Actor, fn func(c *client.Client) error) error
 	ReplaceSecret(ctx context.Context, id string, keep bool, seen string, by audit.Actor) (secretText string, err error)
 	EndOldSecrets(ctx context.Context, id string, by audit.Actor) error
+	SetLogo(ctx context.Context, id string, raw []byte, by audit.Actor) error
+	RemoveLogo(ctx context.Context, id string, by audit.Actor) error
 	Remove(ctx context.Context, id string, by audit.Actor) error
 	Revoke(ctx context.Context, id string, by audit.Actor) error
 }

@@ -100,6 +100,7 @@ type harness struct {
 	server    mailServer
 	mail      *notify.Mail // its queue is what the console shows
 	out       *wayOut
+	pages     *web.Renderer
 }
 
 func newHarness(t *testing.T) *harness {
@@ -186,6 +187,8 @@ func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harne
 		Called: h.counts.Called, ClientCalled: h.counts.ClientCalled, Origin: audit.PeerOrigin,
 	})
 	h.must(err)
+	h.pages = pages
+	pages.SetLogos(h.az.Clients())
 	h.id.Person.Watch(h.az)
 	h.id.Account.Tie(h.az)
 	h.limits = limit.NewCounters(h.store, h.clock.Now, zap.NewNop())

@@ -126,6 +126,8 @@ var rights = map[string][4]string{
 
 	"/applications/add":                {"-", "-", "+", "+"},
 	"/applications/{id}/edit-client":   operator,
+	"/applications/{id}/set-logo":      operator,
+	"/applications/{id}/remove-logo":   operator,
 	"/applications/{id}/rotate":        operator,
 	"/applications/{id}/end-old":       operator,
 	"/applications/{id}/disable":       operator,

@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -118,6 +119,8 @@ type Info struct {
 	SecretsMark string `json:"-"`
 	// Mark is another word after each change of a stored client.
 	Mark string `json:"-"`
+	// Logo is the stored picture. nil: none
+	Logo *web.Logo `json:"-"`
 }
 
 // List returns all clients in the order of their ids, defaults filled in, and those with a metadata document to which
@@ -126,6 +129,10 @@ func (r *Registry) List(ctx context.Context) ([]Info, error) {
 	var out []Info
 	err := r.deps.Store.View(ctx, func(tx storage.Tx) error {
 		out = nil
+		shown, err := storedLogos(tx)
+		if err != nil {
+			return err
+		}
 		for e, err := range clients.Scan(tx, storage.Range{}) {
 			if err != nil {
 				return err
@@ -136,7 +143,7 @@ func (r *Registry) List(ctx context.Context) ([]Info, error) {
 			}
 			info := Info{
 				Client: *reg.client, Stored: true, Origin: OriginCommand, CreatedAt: e.Value.CreatedAt, By: e.Value.By,
-				SecretsMark: secretsMark(reg.client), Mark: markOf(e.Value),
+				SecretsMark: secretsMark(reg.client), Mark: markOf(e.Value), Logo: shown[e.Key],
 			}
 			if e.Value.Registered {
 				info.Origin = OriginRegistration

@@ -200,6 +200,9 @@ func deleteClient(tx storage.Tx, id string) error {
 	if err := clients.Delete(tx, id); err != nil {
 		return err
 	}
+	if err := deleteLogo(tx, id); err != nil {
+		return err
+	}
 	return registrations.Delete(tx, id)
 }
 

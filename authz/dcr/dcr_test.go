@@ -1,8 +1,11 @@
 package dcr_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/png"
 	"net/http"
 	"net/url"
 	"slices"
@@ -442,6 +445,34 @@ func TestClientManagesItsRegistration(t *testing.T) {
 	if strings.Contains(h.Log(), token) {
 		t.Error("the registration token is in the log")
 	}
+	h.Invariants(t)
+}
+
+func TestLogoOfRegisteredClient(t *testing.T) {
+	t.Parallel()
+	h := authztest.NewWithRegistration(t, func(c *authz.Config) { c.Registration.Management = true })
+	mine := authztest.MustRegister(t, h, cursorMetadata)
+	id, token := mine["client_id"].(string), mine["registration_access_token"].(string)
+	rename := func() *authztest.Response {
+		return h.Do(http.MethodPut, "/oauth/register?client_id="+url.QueryEscape(id),
+			`{"client_id":"`+id+`","client_name":"The bank","redirect_uris":["http://localhost/cb"],"token_endpoint_auth_method":"none"}`,
+			"Authorization", "Bearer "+token, "Content-Type", "application/json")
+	}
+	if res := rename(); res.Status != http.StatusOK {
+		t.Fatalf("PUT of a client without a logo = %d %s, want 200", res.Status, res.Body)
+	}
+	t.Run("attack 9416: a client changes its name after it was given a logo", func(t *testing.T) {
+		var picture bytes.Buffer
+		if err := png.Encode(&picture, image.NewGray(image.Rect(0, 0, 9, 9))); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Server().Clients().SetLogo(t.Context(), id, picture.Bytes(), authztest.Admin); err != nil {
+			t.Fatal(err)
+		}
+		if res := rename(); res.Status != http.StatusUnauthorized {
+			t.Errorf("PUT of a client that an operator has given a logo = %d %s, want 401", res.Status, res.Body)
+		}
+	})
 	h.Invariants(t)
 }
 

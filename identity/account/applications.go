@@ -67,13 +67,13 @@ func (s *Service) showApplications(q *webflow.Request) error {
 	}
 	part := web.Part{Empty: "application.none"}
 	for _, app := range list {
-		part.Rows = append(part.Rows, applicationRow(a, app))
+		part.Rows = append(part.Rows, s.applicationRow(a, app))
 	}
 	return s.render(a, http.StatusOK, web.Dashboard{Key: "applications", Parts: []web.Part{part}})
 }
 
-func applicationRow(a *webflow.Visit, app authn.Application) web.Row {
-	row := web.Row{Icon: "app", Name: app.Name, Details: []web.Text{}}
+func (s *Service) applicationRow(a *webflow.Visit, app authn.Application) web.Row {
+	row := web.Row{Icon: "app", Logo: s.pages.LogoOf(a.Context(), app.ID), Name: app.Name, Details: []web.Text{}}
 	if app.Owner != "" {
 		row.Details = append(row.Details, web.Say("application.at", "owner", app.Owner))
 	}

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"go.uber.org/zap"
 )
 
 var (
@@ -107,15 +109,15 @@ func (p palette) css(brand color) string {
 
 // assets are the files that pages refer to. Their names carry a hash of their content.
 type assets struct {
-	css, icon, logo string                   // paths
-	font            string                   // path of the font that every page needs
-	touch           string                   // path
-	console         string                   // path of the stylesheet of the admin console
-	schemes         [2]string                // paths of the stylesheet for light alone, and for dark alone
-	logoSize        [2]int                   // as displayed: at most 40 pixels high
-	icons           map[string]string        // paths, by the ids of providers
-	logos           map[string]*sizedPicture // by the ids of clients
-	scripts         map[string]string        // paths, by their names
+	css, icon, logo string            // paths
+	font            string            // path of the font that every page needs
+	touch           string            // path
+	console         string            // path of the stylesheet of the admin console
+	schemes         [2]string         // paths of the stylesheet for light alone, and for dark alone
+	logoSize        [2]int            // as displayed: at most 40 pixels high
+	icons           map[string]string // paths, by the ids of providers
+	logos           map[string]*Image // by the ids of clients
+	scripts         map[string]string // paths, by their names
 	files           map[string]file
 }
 
@@ -218,7 +220,7 @@ func (a *assets) addIcons(icons map[string][]byte) error {
 
 // addLogos adds the pictures of clients by their ids.
 func (a *assets) addLogos(logos map[string][]byte) error {
-	a.logos = map[string]*sizedPicture{}
+	a.logos = map[string]*Image{}
 	for id, raw := range logos {
 		p, err := checkPicture(raw)
 		if err != nil {
@@ -255,6 +257,14 @@ func (p *Renderer) Assets() http.Handler {
 		}
 		stem, _, _ := strings.Cut(path, "-")
 		f, ok := p.assets.files[stem]
+		if !ok && isLogo(stem) {
+			var err error
+			if f, ok, err = p.logoFile(r.Context(), stem); err != nil {
+				p.cfg.Log.Error("logo not read", zap.Error(err))
+				p.Error(w, r, http.StatusServiceUnavailable, "error.internal", "")
+				return
+			}
+		}
 		if !ok {
 			f, ok = p.organisationsNow(r.Context()).files.files[stem]
 		}

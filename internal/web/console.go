@@ -23,6 +23,7 @@ type Console struct {
 	Tags  []Cell // next to the title
 	// Initials of the person that the page is about. Empty: it is about something else
 	Initials string
+	Logo     *Image // of the application that the page is about. nil: none
 	Up       *Up
 	// Done says what was just done, Problem what to do next.
 	Done, Problem Text
@@ -222,6 +223,7 @@ type Cell struct {
 	Wire string // the name that programs use, before the hint
 	// Initials of the person that a row is about stand before the name, which says the same to those who do not see them.
 	Initials string
+	Logo     *Image // of the application, likewise. nil: none
 	Kind     string
 	URL      string
 	Code     bool   // it is copied rather than read
@@ -382,13 +384,14 @@ type cell struct {
 	Long  bool // a word is so long that a table has to break it
 
 	Initials string
+	Logo     *Image
 }
 
 // Cell returns a cell with its words.
 func (f *frame) Cell(in Cell) cell {
 	out := cell{ //nolint:gosec // escaped
 		Words: breakable(in.Name), Hint: template.HTML(template.HTMLEscapeString(in.Note)), Kind: in.Kind, URL: LocalPath(in.URL),
-		Code: in.Code, Initials: in.Initials,
+		Code: in.Code, Initials: in.Initials, Logo: in.Logo,
 	}
 	if in.Copy != "" {
 		b := f.Copy(in.Copy)

@@ -308,6 +308,7 @@ func (f *frame) Notice(kind, key string, fill ...any) notice {
 type Row struct {
 	// Icon: person, key, door, check, device, mail, phone, app. Empty: none
 	Icon    string
+	Logo    *Image // in place of the icon. nil: none
 	Name    string
 	Title   Text
 	Mark    Text
@@ -341,6 +342,7 @@ type Action struct {
 // row is the data of the template "row".
 type row struct {
 	Icon    string
+	Logo    *Image
 	Name    string
 	Mark    string
 	Details []template.HTML
@@ -360,7 +362,7 @@ type action struct {
 // Row returns the row with its texts.
 func (f *frame) Row(in Row) row {
 	in.Name = f.nameOr(in.Title, in.Name)
-	out := row{Icon: in.Icon, Name: in.Name}
+	out := row{Icon: in.Icon, Logo: in.Logo, Name: in.Name}
 	if in.Mark.Key != "" {
 		out.Mark = f.Say(in.Mark)
 	}

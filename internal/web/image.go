@@ -53,17 +53,23 @@ func CheckPicture(raw []byte) error {
 	return err
 }
 
-// sizedPicture is a picture with its path and the size in which it is displayed.
-type sizedPicture struct {
+// Image is a picture with its path and the size in which it is displayed.
+type Image struct {
 	Path          string
 	Width, Height int
 }
 
+// Within returns the image in a square of this side.
+func (i *Image) Within(side int) *Image {
+	most := max(i.Width, i.Height)
+	return &Image{i.Path, max(1, i.Width*side/most), max(1, i.Height*side/most)}
+}
+
 // size returns the picture displayed at most this high, and at most six times as wide.
-func (p picture) size(path string, height int) *sizedPicture {
+func (p picture) size(path string, height int) *Image {
 	w, h := p.width*height/p.height, height
 	if w > 6*height {
 		w, h = 6*height, max(1, p.height*6*height/p.width)
 	}
-	return &sizedPicture{path, max(1, w), h}
+	return &Image{path, max(1, w), h}
 }

@@ -38,7 +38,7 @@ type Organisation struct {
 // organisation is the form of it that templates see.
 type organisation struct {
 	Name, SiteURL, SiteHost, help string
-	logo                          *sizedPicture
+	logo                          *Image
 	Message                       template.HTML
 	private                       bool
 	language                      string
@@ -118,11 +118,11 @@ func (p *Renderer) organisationOf(r *http.Request, client string) *organisation 
 }
 
 // setOrganisation adds the client's organisation and its look to the page.
-func (p *Renderer) setOrganisation(f *frame, org *organisation, v View) {
+func (p *Renderer) setOrganisation(ctx context.Context, f *frame, org *organisation, v View) {
 	if f.Client.ID == "" {
 		return
 	}
-	f.ClientLogo = p.assets.logos[f.Client.ID]
+	f.ClientLogo = p.LogoOf(ctx, f.Client.ID)
 	if org == noOrganisation || org.private && !v.signedIn() {
 		return
 	}

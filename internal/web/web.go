@@ -277,7 +277,7 @@ type frame struct {
 	Ref string
 	// Organisation is the owner of the client, ClientLogo the picture next to its name. nil: unknown, none
 	Organisation *organisation
-	ClientLogo   *sizedPicture
+	ClientLogo   *Image
 
 	// Signals is the View's
 	Signals string
@@ -301,7 +301,7 @@ func (p *Renderer) make(r *http.Request, v View, scripts *scriptSet) ([]byte, *l
 	lang := p.match(r, v.Locales, org.language)
 	f := p.frame(v, lang, scripts)
 	f.Languages, f.Ref = p.languageLinks(r, v, lang), denial.Told(r.Context())
-	p.setOrganisation(f, org, v)
+	p.setOrganisation(r.Context(), f, org, v)
 	if _, ok := v.Data.(Console); ok {
 		f.More = p.assets.console
 	}
