@@ -297,7 +297,8 @@ func TestMembersOfAnotherType(t *testing.T) {
 		if err == nil {
 			_, _, err = r.Next()
 		}
-		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "planted") || strings.Contains(err.Error(), "3161") {
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "planted") ||
+			strings.Contains(err.Error(), "3161") {
 			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
 		}
 	}

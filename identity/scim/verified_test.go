@@ -70,7 +70,9 @@ func TestBooleansOfOtherTypes(t *testing.T) {
 		}
 	}
 	at := "/Users/" + h.want(http.StatusCreated, "POST", "/Users", user("TRUE")).at("id")
-	for name, v := range map[string]any{"yes": "yes", "no": "no", "digit": "1", "number": 0, "list": []any{false}, "object": map[string]any{"value": false}} {
+	for name, v := range map[string]any{
+		"yes": "yes", "no": "no", "digit": "1", "number": 0, "list": []any{false}, "object": map[string]any{"value": false},
+	} {
 		for door, body := range map[string]map[string]any{
 			"path":               patch("replace", ours+":emailVerified", v),
 			"qualified member":   patch("replace", "", map[string]any{ours + ":emailVerified": v}),

@@ -33,7 +33,7 @@ func (m *mislabelled) Write(b []byte) (int, error) {
 }
 
 // TestJSONOfAnotherContentType: metadata, keys, tokens and user info are JSON objects, whatever a bucket or a script
-// calls them. A page is none.
+// calls them.
 func TestJSONOfAnotherContentType(t *testing.T) {
 	t.Parallel()
 	for _, media := range []string{
