@@ -35,12 +35,12 @@ func (c *Console) applicationScreen() *layout.Screen {
 				Ask: c.askEditClient, Do: c.editClient,
 			},
 			{
-				Name: "set-logo", Role: layout.Operator, Upload: maxUpload, May: may,
+				Name: "set-logo", Role: layout.Operator, Hidden: true, Upload: maxUpload, May: may,
 				When: func(v *layout.Visit) bool { return shownClient(v).Stored }, Ask: askLogo, Do: c.setLogo,
 			},
 			{
-				Name: "remove-logo", Role: layout.Operator, May: may, When: func(v *layout.Visit) bool { return shownClient(v).Logo != nil },
-				Do: c.removeLogo,
+				Name: "remove-logo", Role: layout.Operator, Hidden: true, May: may,
+				When: func(v *layout.Visit) bool { return shownClient(v).Logo != nil }, Do: c.removeLogo,
 			},
 			{Name: "rotate", Role: layout.Operator, May: may, When: hasSecret, Ask: askRotate, Do: c.rotate},
 			{Name: "end-old", Role: layout.Operator, Danger: true, When: hasSecret, Do: c.endOld},
@@ -110,6 +110,7 @@ func (c *Console) showApplication(v *layout.Visit) (*web.Console, error) {
 			Cells: []web.Cell{{Text: web.Say("console.time", "time", a.CreatedAt)}},
 		})
 	}
+	facts = append(facts, logoFact(v)...)
 	used, err := c.usedFacts(v, a.ID)
 	if err != nil {
 		return nil, err

@@ -13,8 +13,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// maxUpload is how much of a picture that is too large is read. A browser whose file is not read to the end shows an
-// error of the connection in place of the page that says what is wrong.
+// maxUpload bounds the bytes that are read of a picture that is too large. A browser whose file is not read to the end
+// shows an error of the connection in place of the page.
 const maxUpload = 32 << 20
 
 // logoOf returns the picture of a client. nil: none
@@ -23,6 +23,20 @@ func (c *Console) logoOf(a *clientstore.Info) *web.Image {
 		return a.Logo.Image()
 	}
 	return c.Pages.DeclaredLogo(a.ID)
+}
+
+// logoFact leads to what the person of the visit can do about the logo.
+func logoFact(v *layout.Visit) (out []web.ConsoleFact) {
+	f := web.ConsoleFact{Label: "console.field.client_logo"}
+	for _, name := range []string{"set-logo", "remove-logo"} {
+		if act := v.Screen.Act(name); v.May(act) == nil && act.When(v) {
+			f.Cells = append(f.Cells, web.Cell{Text: web.Say("console.act." + name), URL: v.Path() + "/" + name})
+		}
+	}
+	if len(f.Cells) > 0 {
+		out = append(out, f)
+	}
+	return out
 }
 
 func askLogo(v *layout.Visit) (layout.Question, error) {
@@ -52,7 +66,7 @@ func (c *Console) setLogo(v *layout.Visit, _ url.Values) (layout.Result, error) 
 	return layout.Result{}, err
 }
 
-// readPicture returns the file of a form, and of a larger one as much as shows that. io.EOF: there is none
+// readPicture returns the file of a form, and of a larger one as much as shows that. io.EOF: no file
 func readPicture(u *web.Upload) ([]byte, error) {
 	_, file, err := u.Next()
 	if err != nil {
