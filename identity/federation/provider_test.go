@@ -395,6 +395,22 @@ func TestProviderRejection(t *testing.T) {
 	}
 }
 
+// TestProviderThatIsNotSetUp: the page of a provider that answers, and that is configured wrongly, does not ask to try
+// again in a moment.
+func TestProviderThatIsNotSetUp(t *testing.T) {
+	t.Parallel()
+	e := identitytest.NewElsewhere(t)
+	e.At("partner")
+	e.Partner.OnBegin(func(context.Context, idp.Request) (*idp.Next, error) {
+		return nil, &idp.Misconfigured{Cause: errors.New("the issuer is https://partner.example/")}
+	})
+	a := e.Browser().Get("/next")
+	if body := a.Body.String(); !strings.Contains(body, "isn’t set up correctly") || strings.Contains(body, "isn’t responding") ||
+		strings.Contains(body, "partner.example") {
+		t.Errorf("page = %d, want that the provider is not set up, and not why\n%s", a.Code, body)
+	}
+}
+
 // TestAnswerThatIsNotAccepted: the page says that the answer cannot be used, and not that the provider is down.
 func TestAnswerThatIsNotAccepted(t *testing.T) {
 	t.Parallel()

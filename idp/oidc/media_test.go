@@ -1,9 +1,12 @@
 package oidc_test
 
 import (
+	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/oidc/oidctest"
 )
 
@@ -54,6 +57,29 @@ func TestJSONOfAnotherContentType(t *testing.T) {
 			}
 			if n := op.Count("/userinfo"); n == 0 {
 				t.Error("user info was not asked for")
+			}
+		})
+	}
+}
+
+// TestIssuerThatDiffers: metadata of another issuer, be it by a slash, is a fault of the configuration, which waiting
+// does not help.
+func TestIssuerThatDiffers(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(issuer string) string{
+		"a slash more":   func(s string) string { return s + "/" },
+		"a path more":    func(s string) string { return s + "/realms/staff" },
+		"another scheme": func(s string) string { return strings.Replace(s, "http:", "https:", 1) },
+		"a host in capitals": func(s string) string {
+			return strings.Replace(s, "127.0.0.1", "LOCALHOST", 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := open(t)
+			l.op.Change(func(s *oidctest.Script) { s.Discovery = map[string]any{"issuer": change(l.op.URL)} })
+			if _, err := l.Begin(t.Context(), idp.Request{Flow: flowName, MaxAge: -1}); !errors.As(err, new(*idp.Misconfigured)) {
+				t.Errorf("Begin = %v, want Misconfigured", err)
 			}
 		})
 	}
