@@ -135,7 +135,7 @@ func readConfigFile(cmd *cobra.Command, file string) ([]byte, error) {
 		return nil, err
 	}
 	if line, err := strictjson.Fault(raw); err != nil {
-		return nil, fmt.Errorf("%s:%d: not JSON: %w", file, line, err)
+		return nil, fmt.Errorf("%s is not JSON: line %d: %w", file, line, err)
 	}
 	return raw, nil
 }

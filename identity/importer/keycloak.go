@@ -115,7 +115,7 @@ func (k *keycloakReader) enter() error {
 
 // notJSON says where what cannot be read begins. The reader does not keep the text, so it may end some lines below.
 func (k *keycloakReader) notJSON(err error) error {
-	return fmt.Errorf("line %d: the file is not JSON from here on: %w", k.at.line(k.in.InputOffset()), err)
+	return fmt.Errorf("the file is not JSON from line %d on: %w", k.at.line(k.in.InputOffset()), err)
 }
 
 // Skipped implements Skipper. Accounts of clients are skipped: they are machines.
