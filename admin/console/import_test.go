@@ -364,7 +364,7 @@ func TestImportAttacks(t *testing.T) {
 			"nested attributes": {
 				"auth0",
 				`{"user_id":"x","email":"a@example.com","user_metadata":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + "}",
-				"is not the JSON of a user",
+				"is not as Auth0 writes it",
 			},
 			"a line of a MB":     {"htpasswd", strings.Repeat("a", 1<<20), "Not read"},
 			"YAML of references": {"authelia", bomb, ""},
