@@ -97,6 +97,14 @@ func TestConsoleForms(t *testing.T) {
 	if after := s.must("", "config", "export"); !strings.Contains(after, `"min_length": 20`) || !strings.Contains(after, `"max_length": 256`) {
 		t.Errorf("the browser is at %s, and the policy is not changed: %s", b.location(), b.text("main"))
 	}
+	// An alert keeps the filter of the list of events. Without mail it goes to a webhook, whose address is asked for.
+	b.open(s.Issuer + "/admin/events?kind=Person")
+	b.open(eval[string](b, `document.querySelector('main a[href*="save-alert"]').href`))
+	b.fill("#name", "Who comes and goes")
+	b.click("main form button:not([type])")
+	if text := b.text("main"); !strings.Contains(text, "Enter the https address of the webhook") {
+		t.Errorf("an alert without an address: the browser is at %s: %s", b.location(), text)
+	}
 	// Forms about one thing, each found from its list.
 	s.must(random(24)+"\n", "person", "add", "second@example.com")
 	for name, tt := range map[string]struct {

@@ -56,6 +56,8 @@ var (
 	ErrEverything = errors.New("the filter selects every event")
 	// ErrNoMail says that no e-mail is sent, or that the owner has no verified address.
 	ErrNoMail = errors.New("there is no verified address, or no e-mail is sent")
+	// ErrURL says that the address of a webhook is missing or is not an https URL.
+	ErrURL = errors.New("want a URL such as https://hooks.example.com/gatehouse, without user and fragment")
 )
 
 // InvalidError says that a part of a Draft cannot be used: name, filter, to or url.
@@ -195,7 +197,7 @@ func (s *Service) check(ctx context.Context, d *Draft, need bool) error {
 	}
 	u, err := url.Parse(d.URL)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" || len(d.URL) > maxURL {
-		return &InvalidError{"url", errors.New("want a URL such as https://hooks.example.com/gatehouse, without user and fragment")}
+		return &InvalidError{"url", ErrURL}
 	}
 	hook, err := s.hook(target{URL: d.URL})
 	if err == nil {
@@ -327,7 +329,7 @@ func (s *Service) Change(ctx context.Context, id string, d Draft, by audit.Actor
 	return secretText, s.change(ctx, id, changed, by, func(tx storage.Tx, rec *record) error {
 		if d.To == Webhook && d.URL == "" {
 			if rec.To != Webhook {
-				return &InvalidError{"url", errors.New("want a URL")}
+				return &InvalidError{"url", ErrURL}
 			}
 			aimed.Host, aimed.Target = rec.Host, rec.Target
 		}

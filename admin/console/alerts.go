@@ -318,6 +318,8 @@ func alertProblem(err error) error {
 	switch {
 	case errors.As(err, &untaken):
 		return &layout.Problem{Key: "console.problem.webhook", Fill: []any{"reason", said(untaken.Cause)}}
+	case errors.Is(err, alert.ErrURL):
+		return &layout.Problem{Field: "url", Key: "console.problem.webhook_url"}
 	case errors.As(err, &invalid) && invalid.Field == "url":
 		return &layout.Problem{Field: "url", Key: "console.problem.webhook", Fill: []any{"reason", said(invalid.Cause)}}
 	case errors.As(err, &invalid):

@@ -496,6 +496,8 @@ func TestAlertAttacks(t *testing.T) {
 		} {
 			if a := b.saves("kind=x", fields...); a.Code != http.StatusUnprocessableEntity {
 				t.Errorf("%s: status %d, want 422", name, a.Code)
+			} else if name == "no address" && !strings.Contains(a.form(), "Enter the https address of the webhook") {
+				t.Errorf("%s: the page does not ask for it: %s", name, a.form())
 			}
 		}
 		if list := kept(h); len(list) > 0 {
