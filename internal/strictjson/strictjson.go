@@ -75,7 +75,7 @@ func Fault(raw []byte) (line int, err error) {
 	for at := 0; at < len(raw); {
 		r, size := utf8.DecodeRune(raw[at:])
 		if r == utf8.RuneError && size == 1 {
-			return lineOf(raw, at), errors.New("not UTF-8")
+			return lineOf(raw, at), coded.New("json", "not UTF-8")
 		}
 		at += size
 	}
