@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 
 	"go.uber.org/zap"
 )
@@ -124,7 +125,7 @@ type assets struct {
 type file struct {
 	name, contentType string
 	body              []byte
-	zipped            []byte // body by gzip, of a text
+	zipped            func() []byte // body by gzip, of a text
 }
 
 func newAssets(b Brand) (*assets, error) {
@@ -175,7 +176,7 @@ func (a *assets) add(name, ext, contentType string, body []byte) string {
 	sum := sha256.Sum256(body)
 	f := file{name: name + "-" + hex.EncodeToString(sum[:6]) + "." + ext, contentType: contentType, body: body}
 	if strings.HasPrefix(contentType, "text/") || ext == "svg" {
-		f.zipped = zip(body)
+		f.zipped = sync.OnceValue(func() []byte { return zip(body) })
 	}
 	a.files[name] = f
 	return "/assets/" + f.name
@@ -292,7 +293,7 @@ func (f file) serve(w http.ResponseWriter, r *http.Request, keep string) {
 		h.Add("Vary", "Accept-Encoding")
 		if takesGzip(r) {
 			h.Set("Content-Encoding", "gzip")
-			body, tag = f.zipped, `"`+f.name+`.gz"`
+			body, tag = f.zipped(), `"`+f.name+`.gz"`
 		}
 	}
 	h.Set("ETag", tag)
