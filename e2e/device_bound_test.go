@@ -126,6 +126,19 @@ func (b *tab) endSecondCookies() {
 	}
 }
 
+// worksOn asserts that a bound session opens what asks for one, and goes on without its second cookies.
+func (b *tab) worksOn(wiki string) {
+	b.t.Helper()
+	if status := b.open(wiki + "/payroll"); status != 200 {
+		b.t.Errorf("a page that needs a bound session = %d", status)
+	}
+	b.endSecondCookies()
+	b.open(wiki + "/after")
+	if at := b.location(); at != wiki+"/after" {
+		b.t.Errorf("after the end of the second cookies the browser is at %s", at)
+	}
+}
+
 // takeCookies copies the cookies of another browser, all but the second ones, and returns how many there were.
 func (b *tab) takeCookies(of *tab) (copied int) {
 	b.t.Helper()
@@ -160,15 +173,7 @@ func TestDeviceBoundSessions(t *testing.T) {
 			t.Fatalf("cookies:%s, want two sessions bound", names)
 		}
 	}
-	if status := b.open(s.Wiki + "/payroll"); status != 200 {
-		t.Errorf("a page that needs a bound session = %d", status)
-	}
-
-	b.endSecondCookies()
-	b.open(s.Wiki + "/after")
-	if at := b.location(); at != s.Wiki+"/after" {
-		t.Errorf("after the end of the second cookies the browser is at %s", at)
-	}
+	b.worksOn(s.Wiki)
 	b.open(s.Issuer + "/account/devices")
 	if text := b.text("main"); !strings.Contains(text, "Bound to the device") {
 		t.Errorf("the page of devices: %s", text)
@@ -244,14 +249,7 @@ wiki.example.com {
 			t.Fatal("the browser does not bind its session at the site of another proxy")
 		}
 	}
-	if status := b.open(s.Wiki + "/payroll"); status != 200 {
-		t.Errorf("a page that needs a bound session = %d", status)
-	}
-	b.endSecondCookies()
-	b.open(s.Wiki + "/after")
-	if at := b.location(); at != s.Wiki+"/after" {
-		t.Errorf("after the end of the second cookies the browser is at %s", at)
-	}
+	b.worksOn(s.Wiki)
 	thief := s.onDevice(t, port)
 	copied := thief.takeCookies(b)
 	thief.open(s.Wiki + "/after")

@@ -9,7 +9,6 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/admin/console/layout"
 	"github.com/gatehouse-id/gatehouse/authz/clientstore"
-	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
@@ -53,15 +52,14 @@ func (c *Console) setLogo(v *layout.Visit, _ url.Values) (layout.Result, error) 
 	if err == nil {
 		err = c.Clients.SetLogo(v.Context(), shownClient(v).ID, raw, v.Actor())
 	}
-	switch code, fill := coded.Of(err); {
-	case code != "":
-		return layout.Result{}, &layout.Problem{Field: "logo", Key: "console.settings_problem." + code, Fill: fill}
+	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
-		return layout.Result{}, &layout.Problem{
-			Field: "logo", Key: "console.settings_problem.picture_size", Fill: []any{"max", web.MaxPicture >> 10},
-		}
+		err = web.ErrPictureSize
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, new(*web.Forbidden)):
-		return layout.Result{}, &layout.Problem{Field: "logo", Key: "console.settings_problem.picture"}
+		err = web.ErrNoPicture
+	}
+	if p := layout.CodedProblem("logo", err); p != nil {
+		return layout.Result{}, p
 	}
 	return layout.Result{}, err
 }

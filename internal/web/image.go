@@ -13,6 +13,12 @@ import (
 // MaxPicture is the size of a logo or icon, in bytes.
 const MaxPicture = 64 << 10
 
+// ErrPictureSize refuses a larger one.
+var ErrPictureSize = coded.Errorf("picture_size", "max", "the picture is larger than %d KiB", MaxPicture>>10)
+
+// ErrNoPicture refuses what is not one of a kind that pages show.
+var ErrNoPicture = coded.New("picture", "is not a PNG, JPEG or GIF picture")
+
 const maxLogoSide = 2048 // pixels: a small file can unpack to a huge image
 
 // picture is a raster image that pages show.
@@ -25,11 +31,11 @@ type picture struct {
 // the end that another program could interpret. The size is checked before anything is unpacked.
 func checkPicture(raw []byte) (picture, error) {
 	if len(raw) > MaxPicture {
-		return picture{}, coded.Errorf("picture_size", "max", "the picture is larger than %d KiB", MaxPicture>>10)
+		return picture{}, ErrPictureSize
 	}
 	cfg, format, err := image.DecodeConfig(bytes.NewReader(raw))
 	if err != nil {
-		return picture{}, coded.New("picture", "is not a PNG, JPEG or GIF picture")
+		return picture{}, ErrNoPicture
 	}
 	if cfg.Width < 1 || cfg.Height < 1 || cfg.Width > maxLogoSide || cfg.Height > maxLogoSide {
 		return picture{}, coded.Errorf("picture_pixels", "max", "the picture is larger than %d pixels", maxLogoSide)

@@ -107,6 +107,15 @@ func Words(err error, text string) any {
 	return text
 }
 
+// CodedProblem returns an error with a code as the problem of a field, or nil if it has no code.
+func CodedProblem(field string, err error) *Problem {
+	code, fill := coded.Of(err)
+	if code == "" {
+		return nil
+	}
+	return &Problem{Field: field, Key: problemWords + code, Fill: fill}
+}
+
 // WordsOf returns the message of a problem of the settings, or its text if it has no code.
 func WordsOf(p *jsonapi.Problem) any {
 	if p.Code != "" {
@@ -120,8 +129,8 @@ func WordsOf(p *jsonapi.Problem) any {
 func SettingProblem(field string, e *jsonapi.Error) *Problem {
 	details, _ := e.Details.([]jsonapi.Problem)
 	if len(details) == 0 || details[0].Code == "" {
-		if code, fill := coded.Of(e.Words); code != "" {
-			return &Problem{Field: field, Key: problemWords + code, Fill: fill}
+		if p := CodedProblem(field, e.Words); p != nil {
+			return p
 		}
 		return &Problem{Field: field, Key: "console.problem.setting", Fill: []any{"reason", e.Message}}
 	}

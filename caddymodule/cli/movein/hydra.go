@@ -1,7 +1,6 @@
 package movein
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
-	"github.com/gatehouse-id/gatehouse/internal/strictjson"
 )
 
 // hydraClient is a client as Hydra lists it. (Hydra 2.3, OAuth2Client)
@@ -77,8 +75,7 @@ func Hydra(r io.Reader) (*Clients, error) {
 	for i, raw := range page.Items {
 		var h hydraClient
 		err := json.Unmarshal(raw, &h)
-		if wrong := strictjson.WrongType(err); wrong != "" {
-			out.about("client "+cmp.Or(noBraces(h.ID), strconv.Itoa(i+1)+" of the file"), "does not come: "+wrong)
+		if out.refuses(err, h.ID, i) {
 			continue
 		}
 		if err != nil || h.ID == "" {

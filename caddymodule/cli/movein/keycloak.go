@@ -1,7 +1,6 @@
 package movein
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/client"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
-	"github.com/gatehouse-id/gatehouse/internal/strictjson"
 )
 
 // ownClients are the clients that Keycloak makes for itself in each realm.
@@ -80,8 +78,7 @@ func Keycloak(r io.Reader) (*Clients, error) {
 	for i, raw := range list {
 		var k keycloakClient
 		err := json.Unmarshal(raw, &k)
-		if wrong := strictjson.WrongType(err); wrong != "" {
-			out.about("client "+cmp.Or(noBraces(k.ID), strconv.Itoa(i+1)+" of the file"), "does not come: "+wrong)
+		if out.refuses(err, k.ID, i) {
 			continue
 		}
 		if err != nil || k.ID == "" {

@@ -2,10 +2,12 @@ package movein
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/internal/strictjson"
@@ -17,6 +19,16 @@ func checkJSON(raw []byte) error {
 		return fmt.Errorf("line %d: the file is not JSON: %w", line, err)
 	}
 	return nil
+}
+
+// refuses notes that a client does not come because a member is of another type, if that is the error. at is its place
+// in the file, from 0 on.
+func (c *Clients) refuses(err error, id string, at int) bool {
+	wrong := strictjson.WrongType(err)
+	if wrong != "" {
+		c.about("client "+cmp.Or(noBraces(id), strconv.Itoa(at+1)+" of the file"), "does not come: "+wrong)
+	}
+	return wrong != ""
 }
 
 // isNothing reports whether a value of JSON says no more than its absence.
