@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Joins the fragments changes/*.md into the section Unreleased of CHANGELOG.md, each list item below its heading, and
-# removes them. With a version it gives the section that name and the date of today: scripts/changelog.sh 0.2.
+# removes them. With a version it gives the section that name and the date of today: scripts/changelog.sh v0.2.0.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=${1-}
