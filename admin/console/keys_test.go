@@ -170,3 +170,35 @@ func TestAPIClientsInTheConsole(t *testing.T) {
 		}
 	}
 }
+
+// TestKeyPairsRefusedInTheConsole: what is wrong with key pairs that are imported, or with a step of their rotation, is
+// said in the language of the page.
+func TestKeyPairsRefusedInTheConsole(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	pair := func(kind, public string) string {
+		raw, err := json.Marshal(map[string]any{"key_pairs": []any{map[string]string{
+			"name": "partner", "key_type": kind, "private_key": "", "public_key": base64.StdEncoding.EncodeToString([]byte(public)),
+		}}})
+		h.must(err)
+		return string(raw)
+	}
+	owner := h.as("owner@example.com")
+	for language, want := range map[string][3]string{
+		"en": {"This is not PEM.", "Choose one of these: RSA, EC, ML-DSA, CERTIFICATE, KEYTAB.", "is at another step by now"},
+		"nl": {"Dit is geen PEM.", "Kies een van deze: RSA, EC, ML-DSA, CERTIFICATE, KEYTAB.", "inmiddels bij een andere stap"},
+		"de": {"Das ist kein PEM.", "RSA, EC, ML-DSA, CERTIFICATE, KEYTAB.", "inzwischen an einem anderen Schritt"},
+		"fr": {"Ce n’est pas du PEM.", "RSA, EC, ML-DSA, CERTIFICATE, KEYTAB.", "en est à une autre étape"},
+	} {
+		owner.get("/language?to=" + language + "&back=%2Fadmin")
+		for i, a := range []*answer{
+			owner.acts("/admin/settings/import-settings", "json", pair("CERTIFICATE", "a certificate")),
+			owner.acts("/admin/settings/import-settings", "json", pair("DSA", "")),
+			owner.acts("/admin/keys/switch-pair?pair=own"),
+		} {
+			if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), want[i]) {
+				t.Errorf("%s in %s = %d, want %q:\n%s", a.url, language, a.Code, want[i], a.form())
+			}
+		}
+	}
+}

@@ -18,8 +18,8 @@ func keyPairCommands() *cobra.Command {
 		append(completeArguments(completeKeyPairs,
 			keyPairStep(keystore.Announce, "Publishes the next keys of a pair next to those in use", `Makes the next keys of a pair, and publishes them in the metadata and key sets next to those in use, which stay in
 use. Prints their certificate, for those who do not read metadata. Go on with switch when everyone knows it.`),
-			keyPairStep(keystore.Switch, "Uses the keys that were announced", `Lets the keys that were announced take the place of those in use. The former ones stay published and decrypt what is
-still encrypted for them. Go on with retire when everyone has read the new metadata.`),
+			keyPairStep(keystore.Switch, "Uses the keys that were announced", `Lets the keys that were announced take the place of those in use. The former ones stay published and, except for
+ML-DSA keys, which only sign, decrypt what is still encrypted for them. Go on with retire when everyone has read the new metadata.`),
 			keyPairStep(keystore.Retire, "Removes the former keys of a pair",
 				"Removes the keys that others have taken the place of: what is still encrypted for them cannot be read any more."),
 			keyPairStep(keystore.Renew, "Replaces the keys of a pair immediately", `Replaces the keys of a pair immediately, such as those that may have leaked, and ends a rotation. Everybody who knows the
@@ -97,7 +97,11 @@ func keyPairLines(step keystore.Step, p keystore.Rotation) (lines []string) {
 	case keystore.Announce:
 		lines = []string{"The next keys of " + name + " are published. When everyone knows them: " + next}
 	case keystore.Switch:
-		return []string{"The next keys of " + name + " are used. The former ones still decrypt. When no one uses them any more: " + next}
+		former := "The former ones still decrypt. When no one uses them any more: "
+		if p.KeyType == keystore.MLDSA { // they only sign
+			former = "The former ones are still published. When no one needs them any more: "
+		}
+		return []string{"The next keys of " + name + " are used. " + former + next}
 	case keystore.Retire:
 		return []string{"The former keys of " + name + " are removed."}
 	default:

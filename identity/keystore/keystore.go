@@ -62,8 +62,8 @@ type Material struct {
 	Certificate *x509.Certificate
 	PublicKey   crypto.PublicKey
 	Key         crypto.Signer // nil for a certificate or public key alone
-	// Beside are the keys that are published next to these, and decrypt: those that take their place soon, and the
-	// former ones.
+	// Beside are the keys that are published next to these, and decrypt if they can: those that take their place soon,
+	// and the former ones.
 	Beside []*Material
 }
 

@@ -73,7 +73,7 @@ func TestPostQuantumPairRefuses(t *testing.T) {
 	for name, tt := range map[string]struct{ kind, private, public, want string }{
 		"as RSA":                  {"RSA", example(t, "ML-DSA-44-seed.priv"), example(t, "ML-DSA-44.pub"), "holds a key of the type ML-DSA"},
 		"RSA as ML-DSA":           {"ML-DSA", privateOf(m.rsa), certOf(m.rsa, c.now.AddDate(1, 0, 0)), "holds a key of the type RSA"},
-		"of a parameter set":      {"ML-DSA-44", example(t, "ML-DSA-44-seed.priv"), example(t, "ML-DSA-44.pub"), "must be RSA, EC, ML-DSA"},
+		"of a parameter set":      {"ML-DSA-44", example(t, "ML-DSA-44-seed.priv"), example(t, "ML-DSA-44.pub"), "one of RSA, EC, ML-DSA"},
 		"without a seed":          {"ML-DSA", example(t, "ML-DSA-44-expanded.priv"), example(t, "ML-DSA-44.pub"), "has no seed"},
 		"with two private keys":   {"ML-DSA", example(t, "bad-ML-DSA-44-1.priv"), example(t, "ML-DSA-44.pub"), "is not a sound private key"},
 		"of two parameter sets":   {"ML-DSA", example(t, "ML-DSA-44-seed.priv"), example(t, "ML-DSA-65.pub"), "does not belong to the public_key"},

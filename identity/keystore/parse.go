@@ -12,11 +12,11 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"math/big"
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/keytab"
 	"github.com/gatehouse-id/gatehouse/internal/mldsa"
 )
@@ -64,28 +64,28 @@ func parsePair(kind, private, public string, now time.Time) (*parsedPair, *pairE
 		return p, p.readKeytab(private, public)
 	case Certificate:
 		if private != "" {
-			return nil, wrongPair("private_key", "must be empty: the key_type is CERTIFICATE")
+			return nil, wrongPair("private_key", coded.New("certificate_private", "must be empty: the key_type is CERTIFICATE"))
 		}
 	default:
-		return nil, wrongPair("key_type", "must be RSA, EC, ML-DSA, CERTIFICATE or KEYTAB")
+		return nil, wrongPair("key_type", coded.Errorf("one_of", "list", "must be one of %s", "RSA, EC, ML-DSA, CERTIFICATE, KEYTAB"))
 	}
 	if public == "" {
-		return nil, wrongPair("public_key", "is missing: want the PEM of a certificate or public key in Base64")
+		return nil, wrongPair("public_key", coded.New("public_key_missing", "is missing: want the PEM of a certificate or public key in Base64"))
 	}
 	if err := p.readPublic(public); err != nil {
-		return nil, wrongPair("public_key", err.Error())
+		return nil, wrongPair("public_key", err)
 	}
 	if err := p.checkPublic(now); err != nil {
-		return nil, wrongPair("public_key", err.Error())
+		return nil, wrongPair("public_key", err)
 	}
 	if private == "" {
 		return p, nil
 	}
 	if err := p.readPrivate(private); err != nil {
-		return nil, wrongPair("private_key", err.Error())
+		return nil, wrongPair("private_key", err)
 	}
 	if !p.matches(p.signer) {
-		return nil, wrongPair("private_key", "does not belong to the public_key")
+		return nil, wrongPair("private_key", coded.New("key_mismatch", "does not belong to the public_key"))
 	}
 	return p, nil
 }
@@ -94,29 +94,32 @@ func parsePair(kind, private, public string, now time.Time) (*parsedPair, *pairE
 func (p *parsedPair) readKeytab(private, public string) *pairError {
 	switch {
 	case public != "":
-		return wrongPair("public_key", "must be empty: the key_type is KEYTAB")
+		return wrongPair("public_key", coded.New("keytab_public", "must be empty: the key_type is KEYTAB"))
 	case private == "":
 		return nil
 	case len(private) > base64.StdEncoding.EncodedLen(maxPEM):
-		return wrongPair("private_key", fmt.Sprintf("is too large: at most %d bytes of keytab", maxPEM))
+		return wrongPair("private_key", coded.Errorf("keytab_size", "max", "is too large: at most %d bytes of keytab", maxPEM))
 	}
 	raw, err := base64.StdEncoding.Strict().DecodeString(private)
 	if err != nil {
-		return wrongPair("private_key", "is not Base64")
+		return wrongPair("private_key", coded.New("not_base64", "is not Base64"))
 	}
 	if _, err := keytab.Principals(raw); err != nil {
-		return wrongPair("private_key", err.Error())
+		return wrongPair("private_key", err)
 	}
 	p.private = raw
 	return nil
 }
 
 // pairError names the member of a KeyPair that is wrong.
-type pairError struct{ Member, Problem string }
+type pairError struct {
+	Member  string
+	Problem error
+}
 
-func (e *pairError) Error() string { return e.Member + ": " + e.Problem }
+func (e *pairError) Error() string { return e.Member + ": " + e.Problem.Error() }
 
-func wrongPair(member, problem string) *pairError { return &pairError{member, problem} }
+func wrongPair(member string, problem error) *pairError { return &pairError{member, problem} }
 
 // matches reports whether the key is the private one of the public key.
 func (p *parsedPair) matches(key crypto.Signer) bool {
@@ -128,30 +131,30 @@ func (p *parsedPair) matches(key crypto.Signer) bool {
 // silently passed over.
 func readPEM(encoded string, skip ...string) (*pem.Block, error) {
 	if len(encoded) > base64.StdEncoding.EncodedLen(maxPEM) {
-		return nil, fmt.Errorf("is too large: at most %d bytes of PEM", maxPEM)
+		return nil, coded.Errorf("pem_size", "max", "is too large: at most %d bytes of PEM", maxPEM)
 	}
 	text, err := base64.StdEncoding.Strict().DecodeString(encoded)
 	if err != nil {
-		return nil, errors.New("is not Base64")
+		return nil, coded.New("not_base64", "is not Base64")
 	}
 	for {
 		text = bytes.TrimLeft(text, " \t\r\n")
 		if !bytes.HasPrefix(text, []byte("-----BEGIN ")) {
-			return nil, errors.New("is not PEM")
+			return nil, coded.New("not_pem", "is not PEM")
 		}
 		block, rest := pem.Decode(text)
 		if block == nil {
-			return nil, errors.New("is not PEM")
+			return nil, coded.New("not_pem", "is not PEM")
 		}
 		if isSkipped(block, skip) {
 			text = rest
 			continue
 		}
 		if len(block.Headers) > 0 || strings.Contains(block.Type, "ENCRYPTED") {
-			return nil, errors.New("is encrypted: give it without a passphrase")
+			return nil, coded.New("key_encrypted", "is encrypted: give it without a passphrase")
 		}
 		if len(bytes.TrimSpace(rest)) > 0 {
-			return nil, errors.New("holds more than one PEM block")
+			return nil, coded.New("pem_blocks", "holds more than one PEM block")
 		}
 		return block, nil
 	}
@@ -175,25 +178,25 @@ func (p *parsedPair) readPublic(encoded string) error {
 	case "CERTIFICATE":
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil || cert.PublicKey == nil {
-			return errors.New("is not a certificate with an RSA or EC key")
+			return coded.New("not_certificate", "is not a certificate with an RSA or EC key")
 		}
 		p.certificate, p.public, p.publicKey = cert, block.Bytes, cert.PublicKey
 	case "PUBLIC KEY":
 		if p.publicKey, err = mldsa.ParsePKIXPublicKey(block.Bytes); err != nil {
-			return errors.New("is not a public key in PKIX form")
+			return coded.New("not_public_key", "is not a public key in PKIX form")
 		}
 		p.public = block.Bytes
 	case "RSA PUBLIC KEY":
 		key, err := x509.ParsePKCS1PublicKey(block.Bytes)
 		if err != nil {
-			return errors.New("is not an RSA public key")
+			return coded.New("not_public_key", "is not an RSA public key")
 		}
 		if p.public, err = x509.MarshalPKIXPublicKey(key); err != nil {
-			return errors.New("is not an RSA public key")
+			return coded.New("not_public_key", "is not an RSA public key")
 		}
 		p.publicKey = key
 	default:
-		return errors.New("want a PEM block CERTIFICATE or PUBLIC KEY")
+		return coded.New("pem_public", "want a PEM block CERTIFICATE or PUBLIC KEY")
 	}
 	return nil
 }
@@ -210,27 +213,27 @@ func (p *parsedPair) checkPublic(now time.Time) error {
 	case *ecdsa.PublicKey:
 		kind = EC
 		if key.Curve != elliptic.P256() && key.Curve != elliptic.P384() && key.Curve != elliptic.P521() {
-			return errors.New("want one of the curves P-256, P-384 and P-521")
+			return coded.New("key_curve", "want one of the curves P-256, P-384 and P-521")
 		}
 	case *mldsa.PublicKey:
 		kind = MLDSA
 	default:
-		return errors.New("want an RSA, EC or ML-DSA key")
+		return coded.New("key_kind", "want an RSA, EC or ML-DSA key")
 	}
 	if p.kind != Certificate && p.kind != kind {
-		return fmt.Errorf("holds a key of the type %s", kind)
+		return coded.Errorf("key_type", "type", "holds a key of the type %s", kind)
 	}
 	if p.certificate == nil {
 		if p.kind == Certificate {
-			return errors.New("want a certificate: the key_type is CERTIFICATE")
+			return coded.New("certificate_missing", "want a certificate: the key_type is CERTIFICATE")
 		}
 		return nil
 	}
 	if !p.certificate.NotAfter.After(now) {
-		return errors.New("the certificate has expired")
+		return coded.New("certificate_expired", "the certificate has expired")
 	}
 	if !p.certificate.NotAfter.After(p.certificate.NotBefore) {
-		return errors.New("the certificate ends before it begins")
+		return coded.New("certificate_reversed", "the certificate ends before it begins")
 	}
 	return nil
 }
@@ -238,11 +241,11 @@ func (p *parsedPair) checkPublic(now time.Time) error {
 func checkRSA(n *big.Int, e int) error {
 	switch bits := n.BitLen(); {
 	case bits < minRSABits || bits > maxRSABits:
-		return fmt.Errorf("the RSA key has %d bits, want %d to %d", bits, minRSABits, maxRSABits)
+		return coded.Errorf("rsa_bits", "bits from to", "the RSA key has %d bits, want %d to %d", bits, minRSABits, maxRSABits)
 	case n.Bit(0) == 0:
-		return errors.New("the RSA modulus is even")
+		return coded.New("rsa_unsafe", "the RSA modulus is even")
 	case e < 3 || e&1 == 0:
-		return errors.New("the RSA exponent must be odd and at least 3")
+		return coded.New("rsa_unsafe", "the RSA exponent must be odd and at least 3")
 	}
 	return nil
 }
@@ -269,7 +272,7 @@ func (p *parsedPair) readPrivate(encoded string) error {
 			Attributes asn1.RawValue `asn1:"optional"`
 		}
 		if _, err := asn1.Unmarshal(block.Bytes, &outer); err != nil {
-			return errors.New("is not a private key in PKCS#8")
+			return coded.New("not_private_key", "is not a private key in PKCS#8")
 		}
 		if outer.Algorithm.Algorithm.Equal(rsaEncryption) {
 			if err := peekRSA(outer.Key); err != nil {
@@ -278,18 +281,18 @@ func (p *parsedPair) readPrivate(encoded string) error {
 		}
 		key, err = mldsa.ParsePKCS8PrivateKey(block.Bytes)
 	default:
-		return errors.New("want a PEM block PRIVATE KEY, RSA PRIVATE KEY or EC PRIVATE KEY")
+		return coded.New("pem_private", "want a PEM block PRIVATE KEY, RSA PRIVATE KEY or EC PRIVATE KEY")
 	}
 	if errors.Is(err, mldsa.ErrNoSeed) {
-		return errors.New("has no seed: want one, which openssl writes unless it is told not to")
+		return coded.New("key_seed", "has no seed: want one, which openssl writes unless it is told not to")
 	}
 	if err != nil {
-		return errors.New("is not a sound private key")
+		return coded.New("not_private_key", "is not a sound private key")
 	}
 	switch k := key.(type) {
 	case *rsa.PrivateKey:
 		if err := k.Validate(); err != nil {
-			return errors.New("is not a sound private key")
+			return coded.New("not_private_key", "is not a sound private key")
 		}
 		p.signer = k
 	case *ecdsa.PrivateKey:
@@ -297,10 +300,10 @@ func (p *parsedPair) readPrivate(encoded string) error {
 	case *mldsa.PrivateKey:
 		p.signer = k
 	default:
-		return errors.New("want an RSA, EC or ML-DSA key")
+		return coded.New("key_kind", "want an RSA, EC or ML-DSA key")
 	}
 	if p.private, err = mldsa.MarshalPKCS8PrivateKey(p.signer); err != nil {
-		return errors.New("is not a sound private key")
+		return coded.New("not_private_key", "is not a sound private key")
 	}
 	return nil
 }
@@ -317,14 +320,14 @@ func peekRSA(der []byte) error {
 		AdditionalRaw asn1.RawValue `asn1:"optional"`
 	}
 	if _, err := asn1.Unmarshal(der, &key); err != nil {
-		return errors.New("is not an RSA private key")
+		return coded.New("not_private_key", "is not an RSA private key")
 	}
 	if err := checkRSA(key.N, key.E); err != nil {
 		return err
 	}
 	bits := key.N.BitLen()
 	if key.D.BitLen() > bits || key.P.BitLen() > bits || key.Q.BitLen() > bits {
-		return errors.New("is not a sound private key")
+		return coded.New("not_private_key", "is not a sound private key")
 	}
 	return nil
 }

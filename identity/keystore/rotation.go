@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
 
@@ -25,7 +26,7 @@ type Rotation struct {
 	NextStep Step     `json:"next_step,omitempty"` // absent: it cannot be rotated
 	UsedBy   []string `json:"used_by" rest:"required"`
 	// Current are the keys that sign. Next are those that take their place soon, and Former those that they have taken the
-	// place of, which still decrypt. Absent: there are none, and a keytab has none that can be shown
+	// place of, which still decrypt if they can. Absent: there are none, and a keytab has none that can be shown
 	Current *PublicPart `json:"current,omitempty"`
 	Next    *PublicPart `json:"next,omitempty"`
 	Former  *PublicPart `json:"former,omitempty"`
@@ -154,12 +155,12 @@ func Refusal(err error) error {
 	case errors.Is(err, ErrUnknown):
 		return jsonapi.NotFound()
 	case errors.Is(err, ErrNoPrivateKey):
-		return &jsonapi.Error{Status: http.StatusConflict, Message: "the key pair has no private key, or is a keytab: it cannot be rotated"}
+		fixed := coded.New("not_rotated", "the key pair has no private key, or is a keytab: it cannot be rotated")
+		return conflict(fixed.Error(), fixed)
 	case errors.As(err, &at):
-		return &jsonapi.Error{
-			Status: http.StatusConflict, Message: at.Error(),
-			Details: map[string]any{"stage": at.Stage, "next_step": at.Stage.NextStep()},
-		}
+		e := conflict(at.Error(), coded.New("rotation_stage", at.Error()))
+		e.Details = map[string]any{"stage": at.Stage, "next_step": at.Stage.NextStep()}
+		return e
 	}
 	return err
 }

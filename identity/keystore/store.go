@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -30,17 +31,17 @@ type candidate struct {
 // and a new id otherwise.
 func (s *Service) prepareOne(path, id string, in KeyPair, by audit.Actor) (*candidate, error) {
 	if err := checkName(in.Name); err != nil {
-		return nil, jsonapi.Invalid(jsonapi.Problem{Path: path + ".name", Problem: err.Error()})
+		return nil, invalid(path+".name", err)
 	}
 	parsed, wrong := parsePair(in.KeyType, in.PrivateKey.Reveal(), in.PublicKey, s.now())
 	if wrong != nil {
-		return nil, jsonapi.Invalid(jsonapi.Problem{Path: path + "." + wrong.Member, Problem: wrong.Problem})
+		return nil, invalid(path+"."+wrong.Member, wrong.Problem)
 	}
 	n := &candidate{path: path, id: id, adds: id == "", parsed: parsed}
 	if n.adds {
 		n.id = in.ID
 		if parsed.kind == Keytab && parsed.private == nil {
-			return nil, jsonapi.Invalid(jsonapi.Problem{Path: path + ".private_key", Problem: "is missing: want the keytab in Base64"})
+			return nil, invalid(path+".private_key", coded.New("keytab_missing", "is missing: want the keytab in Base64"))
 		}
 	}
 	if n.id == "" {
@@ -77,15 +78,15 @@ func (s *Service) seal(n *candidate, name string, by audit.Actor) (err error) {
 func checkName(name string) error {
 	switch {
 	case name == "":
-		return errors.New("is missing")
+		return coded.New("required", "is missing")
 	case utf8.RuneCountInString(name) > maxKeyName || !utf8.ValidString(name):
-		return fmt.Errorf("must have at most %d characters", maxKeyName)
+		return coded.Errorf("length", "max", "must have at most %d characters", maxKeyName)
 	case isID(name):
-		return errors.New("must not have the form of an id")
+		return coded.New("name_of_id", "must not have the form of an id")
 	}
 	for _, c := range name {
 		if c < ' ' || (c >= 0x7f && c < 0xa0) {
-			return errors.New("must not have control characters")
+			return coded.New("control", "must not have control characters")
 		}
 	}
 	return nil
@@ -105,10 +106,8 @@ func (s *Service) put(tx storage.Tx, n *candidate) (changed bool, err error) {
 	}
 	rec := n.record
 	if (rec.Type == Keytab) != (old.Type == Keytab) {
-		return false, jsonapi.Invalid(jsonapi.Problem{
-			Path:    n.path + ".key_type",
-			Problem: "cannot become a KEYTAB, or cease to be one: add another key pair",
-		})
+		return false, invalid(n.path+".key_type",
+			coded.New("keytab_change", "cannot become a KEYTAB, or cease to be one: add another key pair"))
 	}
 	if rec.Private, err = s.keptPrivate(n, old); err != nil {
 		return false, err
@@ -156,7 +155,7 @@ func (s *Service) keptPrivate(n *candidate, old record) ([]byte, error) {
 	}
 	switch {
 	case n.parsed.signer == nil && !n.parsed.matches(m.Key):
-		return nil, jsonapi.Invalid(jsonapi.Problem{Path: n.path + ".public_key", Problem: "does not belong to the private key that is stored"})
+		return nil, invalid(n.path+".public_key", coded.New("key_mismatch", "does not belong to the private key that is stored"))
 	case n.parsed.matches(m.Key):
 		return old.Private, nil
 	}
@@ -172,20 +171,18 @@ func (s *Service) create(tx storage.Tx, n *candidate) error {
 		count++
 	}
 	if count >= maxKeyPairs {
-		return jsonapi.Invalid(jsonapi.Problem{Path: n.path, Problem: fmt.Sprintf("there are %d key pairs already", maxKeyPairs)})
+		return invalid(n.path, coded.Errorf("key_pairs_full", "max", "there are %d key pairs already", maxKeyPairs))
 	}
 	if by := ask(s.signers, n.id, n.record.Name); (len(n.record.Private) == 0 || n.record.Type == Keytab) && len(by) > 0 {
-		return jsonapi.Invalid(jsonapi.Problem{
-			Path:    n.path + ".private_key",
-			Problem: "is missing: the Caddyfile signs or decrypts with this key pair (" + strings.Join(by, ", ") + ")",
-		})
+		return invalid(n.path+".private_key", coded.Errorf("private_key_used", "places",
+			"is missing: the Caddyfile signs or decrypts with this key pair (%s)", strings.Join(by, ", ")))
 	}
 	if err := claimName(tx, n, n.record.Name); err != nil {
 		return err
 	}
 	err := keyPairs.Create(tx, n.id, n.record, time.Time{})
 	if errors.Is(err, storage.ErrExists) {
-		return &jsonapi.Error{Status: http.StatusConflict, Message: n.path + ".id: another key pair has this id"}
+		return conflict(n.path+".id: another key pair has this id", coded.New("key_pair_id_taken", "another key pair has this id"))
 	}
 	if err != nil {
 		return err
@@ -197,7 +194,8 @@ func (s *Service) create(tx storage.Tx, n *candidate) error {
 func claimName(tx storage.Tx, n *candidate, name string) error {
 	err := keyNames.Create(tx, name, n.id, time.Time{})
 	if errors.Is(err, storage.ErrExists) {
-		return &jsonapi.Error{Status: http.StatusConflict, Message: n.path + ".name: another key pair has this name"}
+		return conflict(n.path+".name: another key pair has this name",
+			coded.Errorf("key_pair_taken", "name", "another key pair has the name %s", name))
 	}
 	return err
 }
@@ -256,7 +254,7 @@ func (s *Service) newChange(pairs ...*candidate) (*Change, error) {
 // is that of their array in the body.
 func (s *Service) Prepare(ctx context.Context, path string, in []KeyPair, by audit.Actor) (*Change, error) {
 	if len(in) > maxKeyPairs {
-		return nil, jsonapi.Invalid(jsonapi.Problem{Path: path, Problem: fmt.Sprintf("has more than %d key pairs", maxKeyPairs)})
+		return nil, invalid(path, coded.Errorf("entries", "max", "has more than %d key pairs", maxKeyPairs))
 	}
 	replaced, err := s.replaced(ctx, in)
 	if err != nil {
@@ -268,9 +266,9 @@ func (s *Service) Prepare(ctx context.Context, path string, in []KeyPair, by aud
 		at := fmt.Sprintf("%s[%d]", path, i)
 		switch {
 		case k.ID != "" && !isID(k.ID):
-			return nil, jsonapi.Invalid(jsonapi.Problem{Path: at + ".id", Problem: "is not a UUID"})
+			return nil, invalid(at+".id", coded.New("not_uuid", "is not a UUID"))
 		case seen[k.Name] || k.ID != "" && seen[k.ID] || replaced[i] != "" && seen[replaced[i]]:
-			return nil, jsonapi.Invalid(jsonapi.Problem{Path: at, Problem: "is there twice"})
+			return nil, invalid(at, coded.New("twice", "is there twice"))
 		}
 		seen[k.Name], seen[k.ID], seen[replaced[i]] = true, true, true
 		n, err := s.prepareOne(at, replaced[i], k, by)

@@ -1,9 +1,9 @@
 package keystore
 
 import (
-	"net/http"
+	"strings"
 
-	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
+	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -26,7 +26,9 @@ func (s *Service) checkUnused(tx storage.Tx, id, name string) error {
 	if by = append(by, places...); len(by) == 0 {
 		return nil
 	}
-	return &jsonapi.Error{Status: http.StatusConflict, Message: "the key pair is in use", Details: map[string]any{"used_by": by}}
+	e := conflict("the key pair is in use", coded.Errorf("key_pair_used", "places", "the key pair is in use: %s", strings.Join(by, ", ")))
+	e.Details = map[string]any{"used_by": by}
+	return e
 }
 
 // usedBy returns the users of a key pair outside the configuration.

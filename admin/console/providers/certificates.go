@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/admin/console/layout"
 	"github.com/gatehouse-id/gatehouse/identity/keystore"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
@@ -120,12 +121,12 @@ func (s *setup) turnPair(step keystore.Step) func(*layout.Visit, url.Values) (la
 		if id == ownPair {
 			id = ""
 		}
-		err := s.Config.KeyPairs().Rotate(write(v), id, step, v.Actor())
-		switch {
-		case errors.Is(err, keystore.ErrUnknown), errors.Is(err, keystore.ErrNoPrivateKey):
-			err = &layout.Problem{Key: "console.problem.gone"}
-		case errors.Is(err, keystore.ErrStage):
-			err = &layout.Problem{Key: "console.keys.stage.problem"}
+		err := keystore.Refusal(s.Config.KeyPairs().Rotate(write(v), id, step, v.Actor()))
+		if e := new(jsonapi.Error); errors.As(err, &e) {
+			if p := layout.CodedProblem("", e.Words); p != nil {
+				return layout.Result{}, p
+			}
+			return layout.Result{}, &layout.Problem{Key: "console.problem.gone"}
 		}
 		return layout.Result{}, err
 	}
