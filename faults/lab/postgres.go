@@ -266,6 +266,33 @@ func (p *Postgres) query(database, sql string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
+// Dump returns the tables of the database of Gatehouse as statements, which other versions of PostgreSQL run too.
+func (p *Postgres) Dump() (string, error) {
+	cmd := p.command("pg_dump", "--inserts", "--no-owner", "--no-privileges",
+		"-h", p.Dir, "-p", strconv.Itoa(p.Port), "-U", "gatehouse", "gatehouse")
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("pg_dump: %w", err)
+	}
+	var statements strings.Builder
+	for line := range strings.Lines(string(out)) {
+		if !strings.HasPrefix(line, `\`) && !strings.HasPrefix(line, "--") && line != "\n" { // orders to psql, which older ones do not know
+			statements.WriteString(line)
+		}
+	}
+	return statements.String(), nil
+}
+
+// Restore runs what Dump has returned.
+func (p *Postgres) Restore(statements string) error {
+	cmd := p.command("psql", "-Xq", "-v", "ON_ERROR_STOP=1", "-h", p.Dir, "-p", strconv.Itoa(p.Port), "-U", "gatehouse", "-d", "gatehouse")
+	cmd.Stdin = strings.NewReader(statements)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("psql: %w: %s", err, out)
+	}
+	return nil
+}
+
 // SyncWith has commits wait for a standby, or with false for none, and returns when that holds.
 func (p *Postgres) SyncWith(standby bool) error {
 	names, want := "", "0"

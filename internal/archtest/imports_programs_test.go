@@ -6,7 +6,7 @@ func init() {
 bench: faults storage
 cmd: .
 docs/integrations:
-e2e:
+e2e: faults
 faults: storage
 release:
 `)
