@@ -191,16 +191,18 @@ func TestUsersOfPartitions(t *testing.T) {
 		{"peer 44: everybody", "west", "*", nil, 404},
 		{"peer 44: the beginning of an id", "registrar", authztest.Guest[:8], nil, 404},
 	} {
-		for _, kind := range []string{"/tokens", "/sessions", "/consents"} {
-			if got := ask(tt.who, http.MethodGet, tt.path+kind, tt.partition...); got != tt.want {
-				t.Errorf("%s: GET %s = %d, want %d", tt.name, kind, got, tt.want)
-			}
-			if tt.want != 200 {
-				if got := ask(tt.who, http.MethodDelete, tt.path+kind, tt.partition...); got != tt.want {
-					t.Errorf("%s: DELETE %s = %d, want %d", tt.name, kind, got, tt.want)
+		t.Run(tt.name, func(t *testing.T) {
+			for _, kind := range []string{"/tokens", "/sessions", "/consents"} {
+				if got := ask(tt.who, http.MethodGet, tt.path+kind, tt.partition...); got != tt.want {
+					t.Errorf("GET %s = %d, want %d", kind, got, tt.want)
+				}
+				if tt.want != 200 {
+					if got := ask(tt.who, http.MethodDelete, tt.path+kind, tt.partition...); got != tt.want {
+						t.Errorf("DELETE %s = %d, want %d", kind, got, tt.want)
+					}
 				}
 			}
-		}
+		})
 	}
 	introspect := func(token string) bool {
 		res := h.Do(http.MethodPost, "/oauth/api/v2/token/introspect", url.Values{"token": {token}}.Encode(),

@@ -31,41 +31,43 @@ func TestDiagnosticsAreForOperators(t *testing.T) {
 		}
 		return strings.NewReader("{}")
 	}
-	for _, route := range routes {
-		method, path := route[1], route[2]
-		for _, site := range []string{s.Issuer(), "http://" + s.API} {
-			for _, sent := range []string{path, "/api" + path, "/oauth" + path, path + "/"} {
-				r := s.Request(method, site+sent, body(method))
-				r.Header.Set("Content-Type", "application/json")
-				res, text := s.Do(r)
-				if res.StatusCode < http.StatusBadRequest && res.StatusCode != http.StatusSeeOther ||
-					res.StatusCode >= http.StatusInternalServerError || strings.Contains(text, "go_goroutines") {
-					t.Errorf("peer 61: %s %s at %s = %d %.200s", method, sent, site, res.StatusCode, text)
+	t.Run("peer 61: the administration by a page of a browser", func(t *testing.T) {
+		for _, route := range routes {
+			method, path := route[1], route[2]
+			for _, site := range []string{s.Issuer(), "http://" + s.API} {
+				for _, sent := range []string{path, "/api" + path, "/oauth" + path, path + "/"} {
+					r := s.Request(method, site+sent, body(method))
+					r.Header.Set("Content-Type", "application/json")
+					res, text := s.Do(r)
+					if res.StatusCode < http.StatusBadRequest && res.StatusCode != http.StatusSeeOther ||
+						res.StatusCode >= http.StatusInternalServerError || strings.Contains(text, "go_goroutines") {
+						t.Errorf("%s %s at %s = %d %.200s", method, sent, site, res.StatusCode, text)
+					}
 				}
 			}
-		}
-		if !strings.HasPrefix(path, "/gatehouse/") {
-			continue
-		}
-		for name, edit := range map[string]func(r *http.Request){
-			"a page of another site":        func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") },
-			"a page without an origin":      func(r *http.Request) { r.Header.Set("Origin", "null") },
-			"a name that leads to loopback": func(r *http.Request) { r.Host = "evil.example:2019" },
-		} {
+			if !strings.HasPrefix(path, "/gatehouse/") {
+				continue
+			}
+			for name, edit := range map[string]func(r *http.Request){
+				"a page of another site":        func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") },
+				"a page without an origin":      func(r *http.Request) { r.Header.Set("Origin", "null") },
+				"a name that leads to loopback": func(r *http.Request) { r.Host = "evil.example:2019" },
+			} {
+				r := s.Request(method, "http://"+s.Admin+path, body(method))
+				r.Header.Set("Content-Type", "application/json")
+				edit(r)
+				if res, text := s.Do(r); res.StatusCode != http.StatusForbidden && res.StatusCode != http.StatusBadRequest {
+					t.Errorf("%s %s by %s = %d %.200s, want a refusal", method, path, name, res.StatusCode, text)
+				}
+			}
+			if method == http.MethodGet {
+				continue
+			}
 			r := s.Request(method, "http://"+s.Admin+path, body(method))
-			r.Header.Set("Content-Type", "application/json")
-			edit(r)
-			if res, text := s.Do(r); res.StatusCode != http.StatusForbidden && res.StatusCode != http.StatusBadRequest {
-				t.Errorf("peer 61: %s %s by %s = %d %.200s, want a refusal", method, path, name, res.StatusCode, text)
+			r.Header.Set("Content-Type", "text/plain") // what a form of a page can send without a preflight
+			if res, text := s.Do(r); res.StatusCode != http.StatusUnsupportedMediaType {
+				t.Errorf("%s %s as text = %d %.200s, want 415", method, path, res.StatusCode, text)
 			}
 		}
-		if method == http.MethodGet {
-			continue
-		}
-		r := s.Request(method, "http://"+s.Admin+path, body(method))
-		r.Header.Set("Content-Type", "text/plain") // what a form of a page can send without a preflight
-		if res, text := s.Do(r); res.StatusCode != http.StatusUnsupportedMediaType {
-			t.Errorf("peer 61: %s %s as text = %d %.200s, want 415", method, path, res.StatusCode, text)
-		}
-	}
+	})
 }
