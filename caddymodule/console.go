@@ -114,7 +114,7 @@ func (b *builder) openConsole() error {
 		Pages: i.pages, PlaceOf: b.Places.Of, SourceOf: client.Source, Mails: i.mail != nil, Mail: sender, Now: i.now, Log: i.log,
 		Setup: providers.Deps{
 			Issuer: i.issuer.String(), Config: i.config, Providers: i.providers, Store: i.core.Store, PlaceOf: b.Places.Of, Now: i.now,
-			Authz: i.authz, PublicKey: i.core.Keys.Public, OlderKeys: i.core.Keyring.HasOlder, Names: i.manage.Names,
+			Authz: i.authz, Pages: i.pages, PublicKey: i.core.Keys.Public, OlderKeys: i.core.Keyring.HasOlder, Names: i.manage.Names,
 		},
 		Alerts:   i.alerts,
 		Upkeep:   b.upkeep(),

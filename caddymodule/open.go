@@ -25,7 +25,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/logo"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -239,7 +241,9 @@ func (b *builder) openAuthz() (err error) {
 	if err != nil {
 		return err
 	}
-	b.inst.pages.SetLogos(b.inst.authz.Clients())
+	b.inst.pages.SetLogos(logo.Shown{Store: c.Store, Declares: map[web.LogoKind]func(string) bool{
+		web.ClientLogo: b.inst.authz.Clients().Declares, web.ProviderLogo: b.inst.config.Declares,
+	}})
 	if b.authz.Signals.On {
 		b.inst.tell.also = b.inst.authz.Tell
 	}

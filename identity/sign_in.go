@@ -177,8 +177,12 @@ func (s *Service) signInPage(x *signIn, status int, in web.SignIn) (err error) {
 	in.NoPassword = !x.ways.Password || (x.ways.HasDomains() && (in.Username == "" || in.Problem == "problem.username"))
 	in.Method, in.Upgrade = x.Settings.OwnName(), !in.NoPassword && s.StepUp.Passkeys.Upgrades()
 	last := s.Federation.LastUsed(x.Request.Request)
+	var logos map[string]*web.Image
+	if len(x.ways.Providers) > 0 {
+		logos = s.pages.LogosOf(x.Context(), web.ProviderLogo)
+	}
 	for _, p := range x.ways.Providers {
-		b := web.Provider{Name: p.Name, URL: federation.ProviderURL(x.id, p.ID), Icon: s.pages.Icon(p.ID), Last: p.ID == last}
+		b := web.Provider{Name: p.Name, URL: federation.ProviderURL(x.id, p.ID), Logo: logos[p.ID], Last: p.ID == last}
 		if b.Last {
 			in.Providers = slices.Insert(in.Providers, 0, b)
 		} else {

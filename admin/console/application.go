@@ -35,12 +35,18 @@ func (c *Console) applicationScreen() *layout.Screen {
 				Ask: c.askEditClient, Do: c.editClient,
 			},
 			{
-				Name: "set-logo", Role: layout.Operator, Hidden: true, Upload: maxUpload, May: may,
-				When: func(v *layout.Visit) bool { return shownClient(v).Stored }, Ask: askLogo, Do: c.setLogo,
+				Name: "set-logo", Role: layout.Operator, Hidden: true, Upload: layout.MaxPictureUpload, May: may,
+				When: func(v *layout.Visit) bool { return shownClient(v).Stored }, Ask: layout.AskPicture,
+				Do: layout.TakePicture(func(v *layout.Visit, raw []byte) error {
+					return c.Clients.SetLogo(v.Context(), shownClient(v).ID, raw, v.Actor())
+				}),
 			},
 			{
 				Name: "remove-logo", Role: layout.Operator, Hidden: true, May: may,
-				When: func(v *layout.Visit) bool { return shownClient(v).Logo != nil }, Do: c.removeLogo,
+				When: func(v *layout.Visit) bool { return shownClient(v).Logo != nil },
+				Do: func(v *layout.Visit, _ url.Values) (layout.Result, error) {
+					return layout.Result{}, c.Clients.RemoveLogo(v.Context(), shownClient(v).ID, v.Actor())
+				},
 			},
 			{Name: "rotate", Role: layout.Operator, May: may, When: hasSecret, Ask: askRotate, Do: c.rotate},
 			{Name: "end-old", Role: layout.Operator, Danger: true, When: hasSecret, Do: c.endOld},
@@ -110,7 +116,7 @@ func (c *Console) showApplication(v *layout.Visit) (*web.Console, error) {
 			Cells: []web.Cell{{Text: web.Say("console.time", "time", a.CreatedAt)}},
 		})
 	}
-	facts = append(facts, logoFact(v)...)
+	facts = append(facts, layout.LinksFact(v, "console.field.client_logo", "set-logo", "remove-logo")...)
 	used, err := c.usedFacts(v, a.ID)
 	if err != nil {
 		return nil, err
@@ -215,4 +221,12 @@ func (c *Console) revokeClient(v *layout.Visit, _ url.Values) (layout.Result, er
 
 func (c *Console) removeClient(v *layout.Visit, _ url.Values) (layout.Result, error) {
 	return layout.Result{To: layout.Root + "/applications"}, c.Clients.Remove(v.Context(), shownClient(v).ID, v.Actor())
+}
+
+// logoOf returns the picture of a client. nil: none
+func (c *Console) logoOf(a *clientstore.Info) *web.Image {
+	if a.Logo != nil {
+		return a.Logo.Image()
+	}
+	return c.Pages.DeclaredLogo(web.ClientLogo, a.ID)
 }

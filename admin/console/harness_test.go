@@ -36,6 +36,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/calllog"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/limit"
+	"github.com/gatehouse-id/gatehouse/internal/logo"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/stats"
 	"github.com/gatehouse-id/gatehouse/internal/web"
@@ -188,7 +189,9 @@ func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harne
 	})
 	h.must(err)
 	h.pages = pages
-	pages.SetLogos(h.az.Clients())
+	pages.SetLogos(logo.Shown{Store: h.store, Declares: map[web.LogoKind]func(string) bool{
+		web.ClientLogo: h.az.Clients().Declares, web.ProviderLogo: func(id string) bool { return h.settings.Declares(id) },
+	}})
 	h.id.Person.Watch(h.az)
 	h.id.Account.Tie(h.az)
 	h.limits = limit.NewCounters(h.store, h.clock.Now, zap.NewNop())

@@ -19,9 +19,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/admin/console/layout"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/authz/clientstore"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/logo"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 const setLogo = "/admin/applications/wiki/set-logo"
@@ -46,7 +50,7 @@ func claiming(t *testing.T, side uint32) string {
 	return string(raw)
 }
 
-var logoImage = regexp.MustCompile(`<img class="logo" src="(/assets/app[^"]+)" alt="" width="([0-9]+)" height="([0-9]+)">`)
+var logoImage = regexp.MustCompile(`<img class="logo" src="(/assets/(?:app|idp)[^"]+)" alt="" width="([0-9]+)" height="([0-9]+)">`)
 
 // logoOn returns the path of the stored logo on a page, or "".
 func logoOn(a *answer) string {
@@ -161,7 +165,7 @@ func TestLogosWrong(t *testing.T) {
 		"nothing": {"", "Choose a PNG, JPEG or GIF picture."}, "a text": {"hello", "Choose a PNG, JPEG or GIF picture."},
 		"too large":       {pngOf(t, 1, 1) + strings.Repeat("x", 64<<10), "This picture is larger than 64 KiB."},
 		"much too large":  {strings.Repeat("x", 9<<20), "This picture is larger than 64 KiB."},
-		"beyond all":      {strings.Repeat("x", maxUpload+(1<<20)), "This picture is larger than 64 KiB."},
+		"beyond all":      {strings.Repeat("x", layout.MaxPictureUpload+(1<<20)), "This picture is larger than 64 KiB."},
 		"too many pixels": {pngOf(t, 2049, 1), "This picture is larger than 2048 pixels."},
 		"cut":             {pngOf(t, 90, 90)[:60], "This picture is broken."},
 	} {
@@ -184,140 +188,274 @@ func TestLogosWrong(t *testing.T) {
 	}
 }
 
-// TestLogoAttacks: what a file, its name, its type and the paths of logos cannot do.
+// door is a place where a picture is uploaded.
+type door struct {
+	page, list string
+	act        string // the last part of the paths
+	kind       string // in the paths of its pictures
+	by         string // the lowest role that can do it
+	sealed     string // the page of one that stands in the configuration
+}
+
+var doors = map[string]door{
+	"application": {"/admin/applications/wiki", "/admin/applications", "logo", "app", "operator@example.com", "/admin/applications/shop"},
+	"provider":    {"/admin/providers/corp", "/admin/providers", "icon", "idp", "owner@example.com", "/admin/providers/declared"},
+}
+
+func (d *door) set() string { return d.page + "/set-" + d.act }
+
+// eachDoor runs a test at each of them, in a harness that has what the pictures are of.
+func eachDoor(t *testing.T, test func(t *testing.T, h *harness, d door)) {
+	t.Helper()
+	for name, d := range doors {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t)
+			h.application("wiki")
+			h.addProvider("corp", "Corp")
+			test(t, h, d)
+		})
+	}
+}
+
+// TestIconOfProvider: an icon is on the pages of the console under a path of its content, until it is replaced or
+// removed, or the provider is gone.
+func TestIconOfProvider(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.addProvider("corp", "Corp")
+	d, b := doors["provider"], h.as("owner@example.com")
+	if a := b.get(d.page); logoOn(a) != "" || strings.Contains(a.form(), "remove-icon") {
+		t.Errorf("a provider without an icon has one, or one to remove:\n%s", a.form())
+	}
+	before := len(h.allEvents(t.Context()))
+	picture := pngOf(t, 48, 48)
+	if a := b.upload(d.set(), "@logo", picture); a.Code != http.StatusSeeOther {
+		t.Fatalf("POST %s = %d\n%s", d.set(), a.Code, a.form())
+	}
+	events := h.allEvents(t.Context())[before:]
+	if len(events) != 1 || events[0].Type != "configuration.ConfigurationUpdatedEvent" || events[0].Reason != "login_methods.logo of corp" ||
+		events[0].Actor != h.personID("owner@example.com") {
+		t.Errorf("events of an icon = %+v, want one of the change", events)
+	}
+	path := logoOn(b.get(d.page))
+	if w := h.asset(path); path == "" || w.Body.String() != picture || logoOn(b.get(d.list)) != path {
+		t.Fatalf("the provider has the icon %q, the list %q", path, logoOn(b.get(d.list)))
+	}
+	second := pngOf(t, 60, 60)
+	b.upload(d.set(), "@logo", second)
+	if now := logoOn(b.get(d.page)); now == path || h.asset(path).Body.String() != second {
+		t.Errorf("the icon at %s and at %s is the one before", now, path)
+	}
+	h.addProvider("corp", "Another name") // it stays when something else changes
+	if logoOn(b.get(d.page)) == "" {
+		t.Error("the icon is gone after a change of the name")
+	}
+	if a := b.acts(d.page + "/remove-icon"); logoOn(a) != "" || h.asset(path).Code != http.StatusNotFound {
+		t.Errorf("an icon is there after its removal:\n%s", a.form())
+	}
+	b.upload(d.set(), "@logo", picture)
+	b.acts(d.page + "/remove-provider")
+	if w := h.asset(path); w.Code != http.StatusNotFound {
+		t.Errorf("GET %s of a removed provider = %d", path, w.Code)
+	}
+	if a := b.get("/admin/providers/declared"); strings.Contains(a.form(), "set-icon") {
+		t.Errorf("a provider of the Caddyfile offers an icon:\n%s", a.form())
+	}
+}
+
+// TestLogoAttacks: what a file, its name, its type and the paths of pictures cannot do, of applications and of
+// providers.
 func TestLogoAttacks(t *testing.T) {
 	t.Parallel()
 	const script = "<script>alert(1)</script>"
 	t.Run("attack 9412: a logo that is something else too", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t)
-		h.application("wiki")
-		b := h.as("operator@example.com")
-		for name, raw := range map[string]string{
-			"SVG": `<svg xmlns="http://www.w3.org/2000/svg">` + script + `</svg>`, "HTML": "<!doctype html>" + script,
-			"SVG after a declaration": `<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"/>`,
-			"HTML after a picture":    pngOf(t, 9, 9) + script, "HTML before a picture": script + pngOf(t, 9, 9),
-			"a zip after a picture":         pngOf(t, 9, 9) + "PK\x05\x06" + strings.Repeat("\x00", 18),
-			"a picture of 50,000 by 50,000": claiming(t, 50_000), "one of four thousand million": claiming(t, 1<<31-1),
-			"one that is smaller than it says": claiming(t, 2000), "GIF89a and a script": "GIF89a/*" + script + "*/=1;",
-		} {
-			for _, kind := range []string{"image/png", "image/svg+xml", "text/html"} {
-				if a := b.sendPicture("wiki.png", kind, raw); a.Code != http.StatusUnprocessableEntity {
-					t.Errorf("attack: %s as %s = %d\n%s", name, kind, a.Code, a.form())
+		eachDoor(t, func(t *testing.T, h *harness, d door) {
+			t.Helper()
+			b := h.as(d.by)
+			for name, raw := range map[string]string{
+				"SVG": `<svg xmlns="http://www.w3.org/2000/svg">` + script + `</svg>`, "HTML": "<!doctype html>" + script,
+				"SVG after a declaration": `<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"/>`,
+				"HTML after a picture":    pngOf(t, 9, 9) + script, "HTML before a picture": script + pngOf(t, 9, 9),
+				"a zip after a picture":         pngOf(t, 9, 9) + "PK\x05\x06" + strings.Repeat("\x00", 18),
+				"a picture of 50,000 by 50,000": claiming(t, 50_000), "one of four thousand million": claiming(t, 1<<31-1),
+				"one that is smaller than it says": claiming(t, 2000), "GIF89a and a script": "GIF89a/*" + script + "*/=1;",
+			} {
+				for _, kind := range []string{"image/png", "image/svg+xml", "text/html"} {
+					if a := b.sendPicture(d.set(), "wiki.png", kind, raw); a.Code != http.StatusUnprocessableEntity {
+						t.Errorf("attack: %s as %s = %d\n%s", name, kind, a.Code, a.form())
+					}
 				}
 			}
-		}
-		if a := b.get("/admin/applications/wiki"); logoOn(a) != "" {
-			t.Errorf("attack: the application has the logo %s", logoOn(a))
-		}
+			if a := b.get(d.page); logoOn(a) != "" {
+				t.Errorf("attack: there is the picture %s", logoOn(a))
+			}
+		})
 	})
 	t.Run("attack 9413: the name and type of a logo's file, and its path", func(t *testing.T) {
 		t.Parallel()
-		h := newHarness(t)
-		h.application("wiki")
-		b := h.as("operator@example.com")
-		picture := pngOf(t, 9, 9)
-		for _, name := range []string{"../../gatehouse.css", `"><script>.html`, "logo.svg", "C:\\logo.exe", "\u202egnp.html"} {
-			if a := b.sendPicture(name, "text/html; charset=utf-7", picture); a.Code != http.StatusSeeOther {
-				t.Fatalf("POST of %q = %d\n%s", name, a.Code, a.form())
-			}
-			path := logoOn(b.get("/admin/applications/wiki"))
-			if !regexp.MustCompile(`^/assets/app[0-9a-f]{32}-[0-9a-f]{12}\.png$`).MatchString(path) {
-				t.Errorf("attack: the path of the file %q is %q", name, path)
-			}
-			w := h.asset(path)
-			for header, want := range map[string]string{
-				"Content-Type": "image/png", "X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin",
-				"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
-			} {
-				if got := w.Header().Get(header); got != want {
-					t.Errorf("attack: %s of the file %q = %q, want %q", header, name, got, want)
+		eachDoor(t, func(t *testing.T, h *harness, d door) {
+			t.Helper()
+			b := h.as(d.by)
+			picture := pngOf(t, 9, 9)
+			for _, name := range []string{"../../gatehouse.css", `"><script>.html`, "logo.svg", "C:\\logo.exe", "\u202egnp.html"} {
+				if a := b.sendPicture(d.set(), name, "text/html; charset=utf-7", picture); a.Code != http.StatusSeeOther {
+					t.Fatalf("POST of %q = %d\n%s", name, a.Code, a.form())
+				}
+				path := logoOn(b.get(d.page))
+				if !regexp.MustCompile(`^/assets/` + d.kind + `[0-9a-f]{32}-[0-9a-f]{12}\.png$`).MatchString(path) {
+					t.Errorf("attack: the path of the file %q is %q", name, path)
+				}
+				w := h.asset(path)
+				for header, want := range map[string]string{
+					"Content-Type": "image/png", "X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin",
+					"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
+				} {
+					if got := w.Header().Get(header); got != want {
+						t.Errorf("attack: %s of the file %q = %q, want %q", header, name, got, want)
+					}
+				}
+				stem, _, _ := strings.Cut(path, "-")
+				key := strings.TrimPrefix(stem, "/assets/")
+				// Another ending does not make another type of it, and is not kept.
+				for _, other := range []string{stem + "-000000000000.html", stem + "-.svg", stem} {
+					if w := h.asset(other); w.Header().Get("Content-Type") != "image/png" || w.Header().Get("Cache-Control") != "no-cache" {
+						t.Errorf("attack: GET %s = %d %v", other, w.Code, w.Header())
+					}
+				}
+				another := map[string]string{"app": "idp", "idp": "app"}[d.kind]
+				for _, other := range []string{
+					"/assets/" + strings.ToUpper(key), stem + "/x", stem + "%00", "/assets/" + d.kind, "/assets/" + d.kind + "-",
+					"/assets/" + d.kind + "wiki", "/assets/ext/" + key, "/assets/../admin/applications/" + stem,
+					"/assets/" + another + strings.TrimPrefix(key, d.kind),
+				} {
+					if w := h.asset(other); strings.HasPrefix(w.Header().Get("Content-Type"), "image/") {
+						t.Errorf("attack: GET %s = %d %v", other, w.Code, w.Header())
+					}
 				}
 			}
-			stem, _, _ := strings.Cut(path, "-")
-			// Another ending does not make another type of it, and is not kept.
-			for _, other := range []string{stem + "-000000000000.html", stem + "-.svg", stem} {
-				if w := h.asset(other); w.Header().Get("Content-Type") != "image/png" || w.Header().Get("Cache-Control") != "no-cache" {
-					t.Errorf("attack: GET %s = %d %v", other, w.Code, w.Header())
-				}
-			}
-			for _, other := range []string{
-				"/assets/" + strings.ToUpper(stem[len("/assets/"):]), stem + "/x", stem + "%00", "/assets/app", "/assets/app-",
-				"/assets/appwiki", "/assets/ext/" + stem[len("/assets/"):], "/assets/../admin/applications/" + stem,
-			} {
-				if w := h.asset(other); strings.HasPrefix(w.Header().Get("Content-Type"), "image/") {
-					t.Errorf("attack: GET %s = %d %v", other, w.Code, w.Header())
-				}
-			}
-		}
+		})
 	})
 	t.Run("attack 9414: a logo by someone who cannot edit the application", func(t *testing.T) {
 		t.Parallel()
+		eachDoor(t, func(t *testing.T, h *harness, d door) {
+			t.Helper()
+			owner := h.as("owner@example.com")
+			form := owner.get(d.set())
+			for _, username := range []string{"nobody@example.com", "viewer@example.com", "helpdesk@example.com", "operator@example.com"} {
+				if username == d.by {
+					continue
+				}
+				b := h.as(username)
+				if a := b.get(d.set()); a.Code != http.StatusForbidden {
+					t.Errorf("attack: GET %s as %s = %d", d.set(), username, a.Code)
+				}
+				for _, target := range []string{d.set(), d.page + "/remove-" + d.act} {
+					if a := b.sendForm(target, form.csrf(), "logo.png", "image/png", pngOf(t, 9, 9)); a.Code != http.StatusForbidden {
+						t.Errorf("attack: POST %s as %s = %d", target, username, a.Code)
+					}
+				}
+			}
+			b := h.as(d.by)
+			picture := pngOf(t, 9, 9)
+			for name, token := range map[string]string{
+				"no token": "", "that of another session": h.as("two.owner@example.com").get(d.set()).csrf(),
+				"that of another form": b.get(map[string]string{"logo": d.page + "/edit-client", "icon": d.page + "/edit-provider"}[d.act]).csrf(),
+			} {
+				if a := b.sendForm(d.set(), token, "logo.png", "image/png", picture); a.Code != http.StatusForbidden {
+					t.Errorf("attack: a form with %s = %d", name, a.Code)
+				}
+			}
+			token := b.get(d.set()).csrf()
+			if b.site = "cross-site"; b.sendForm(d.set(), token, "logo.png", "image/png", picture).Code != http.StatusForbidden {
+				t.Errorf("attack: another site has sent the form")
+			}
+			if a := owner.get(d.page); logoOn(a) != "" {
+				t.Errorf("attack: there is the picture %s", logoOn(a))
+			}
+			a := owner.sendForm(d.sealed+"/set-"+d.act, form.csrf(), "logo.png", "image/png", picture)
+			if a.Code != http.StatusForbidden {
+				t.Errorf("attack: a form for one of the configuration = %d", a.Code)
+			}
+		})
 		h := newHarness(t)
-		h.application("wiki")
 		h.application("directory", "scim")
 		h.must(h.az.Clients().SetLogo(t.Context(), "directory", []byte(pngOf(t, 9, 9)), audit.Actor{}))
-		owner := h.as("owner@example.com")
-		form := owner.get(setLogo)
-		for _, username := range []string{"nobody@example.com", "viewer@example.com", "helpdesk@example.com"} {
-			b := h.as(username)
-			if a := b.get(setLogo); a.Code != http.StatusForbidden {
-				t.Errorf("attack: GET %s as %s = %d", setLogo, username, a.Code)
-			}
-			if a := b.sendForm(setLogo, form.csrf(), "logo.png", "image/png", pngOf(t, 9, 9)); a.Code != http.StatusForbidden {
-				t.Errorf("attack: POST %s as %s = %d", setLogo, username, a.Code)
-			}
-		}
 		b := h.as("operator@example.com")
 		for _, act := range []string{"set-logo", "remove-logo"} {
 			if a := b.get("/admin/applications/directory/" + act); a.Code != http.StatusForbidden {
 				t.Errorf("attack: an operator opens %s of an application that provisions people: %d", act, a.Code)
 			}
 		}
-		picture := pngOf(t, 9, 9)
-		for name, token := range map[string]string{
-			"no token": "", "that of another session": form.csrf(), "that of another form": b.get("/admin/applications/wiki/edit-client").csrf(),
-		} {
-			if a := b.sendForm(setLogo, token, "logo.png", "image/png", picture); a.Code != http.StatusForbidden {
-				t.Errorf("attack: a form with %s = %d", name, a.Code)
+		// The service itself demands the rights of an owner, and a method that is stored.
+		h.addProvider("corp", "Corp")
+		picture := []byte(pngOf(t, 9, 9))
+		for _, rights := range []settings.Rights{settings.Ordinary, settings.SignIn} {
+			if err := h.settings.SetLogo(settings.WithRights(t.Context(), rights), "corp", picture, audit.Actor{}); err == nil {
+				t.Errorf("attack: rights %d give a provider an icon", rights)
 			}
 		}
-		token := b.get(setLogo).csrf()
-		if b.site = "cross-site"; b.sendForm(setLogo, token, "logo.png", "image/png", picture).Code != http.StatusForbidden {
-			t.Errorf("attack: another site has sent the form")
-		}
-		if a := owner.get("/admin/applications/wiki"); logoOn(a) != "" {
-			t.Errorf("attack: the application has the logo %s", logoOn(a))
-		}
-		a := owner.sendForm("/admin/applications/shop/set-logo", form.csrf(), "logo.png", "image/png", picture)
-		if a.Code != http.StatusForbidden {
-			t.Errorf("attack: a form for a client of the configuration = %d", a.Code)
+		owner := settings.WithRights(t.Context(), settings.Owner)
+		for _, id := range []string{"declared", settings.OwnMethod, "unknown", ""} {
+			if err := h.settings.SetLogo(owner, id, picture, audit.Actor{}); !errors.Is(err, settings.ErrNoMethod) {
+				t.Errorf("attack: SetLogo(%q) = %v, want %v", id, err, settings.ErrNoMethod)
+			}
+			if err := h.settings.RemoveLogo(owner, id, audit.Actor{}); !errors.Is(err, settings.ErrNoMethod) {
+				t.Errorf("attack: RemoveLogo(%q) = %v, want %v", id, err, settings.ErrNoMethod)
+			}
 		}
 	})
 	t.Run("attack 9415: the logo of an application on another one", func(t *testing.T) {
 		t.Parallel()
 		h := newHarness(t)
 		h.application("wiki")
-		by := audit.Actor{}
-		h.must(h.az.Clients().SetLogo(t.Context(), "wiki", []byte(pngOf(t, 9, 9)), by))
-		// Its picture is at no other id, also not at one that looks alike.
-		for _, id := range []string{"wiki2", "Wiki"} {
+		h.addProvider("corp", "Corp")
+		by, picture := audit.Actor{}, []byte(pngOf(t, 9, 9))
+		h.must(h.az.Clients().SetLogo(t.Context(), "wiki", picture, by))
+		h.must(h.settings.SetLogo(settings.WithRights(t.Context(), settings.Owner), "corp", picture, by))
+		// A picture is at no other id, also not at one that looks alike, nor at the same id of the other kind.
+		owner := h.as("owner@example.com")
+		for _, id := range []string{"wiki2", "Wiki", "corp"} {
 			_, err := h.az.Clients().Add(t.Context(), client.Client{
 				ID: id, Name: "The wiki", RedirectURIs: []string{"https://wiki.example.net/cb"}, Grants: []string{"authorization_code"},
 				Scopes: []string{"openid"},
 			}, by)
 			h.must(err)
-			if a := h.as("owner@example.com").get("/admin/applications/" + id); logoOn(a) != "" {
-				t.Errorf("attack: %s has the logo of wiki", id)
+			if a := owner.get("/admin/applications/" + id); logoOn(a) != "" {
+				t.Errorf("attack: the application %s has the picture %s", id, logoOn(a))
+			}
+		}
+		for _, id := range []string{"corp2", "Corp", "wiki"} {
+			h.addProvider(id, "Corp")
+			if a := owner.get("/admin/providers/" + id); logoOn(a) != "" {
+				t.Errorf("attack: the provider %s has the picture %s", id, logoOn(a))
+			}
+		}
+		// A later provider of the same id has none, and neither has one of the configuration.
+		owner.acts("/admin/providers/corp/remove-provider")
+		h.addProvider("corp", "Corp")
+		if a := owner.get("/admin/providers/corp"); logoOn(a) != "" {
+			t.Errorf("attack: a provider has the icon of one that was removed: %s", logoOn(a))
+		}
+		h.must(h.settings.SetLogo(settings.WithRights(t.Context(), settings.Owner), "corp", picture, by))
+		declared := logo.Shown{Store: h.store, Declares: map[web.LogoKind]func(string) bool{
+			web.ProviderLogo: func(id string) bool { return id == "corp" }, web.ClientLogo: func(id string) bool { return id == "wiki" },
+		}}
+		for kind, id := range map[web.LogoKind]string{web.ProviderLogo: "corp", web.ClientLogo: "wiki"} {
+			one, err := declared.Logo(t.Context(), kind, id)
+			all, failed := declared.Logos(t.Context(), kind)
+			if err != nil || failed != nil || one != nil || all[id] != nil {
+				t.Errorf("attack: %s of the configuration has the stored picture %v, %v: %v %v", id, one, all, err, failed)
 			}
 		}
 	})
 }
 
 // sendPicture sends the form of a logo with a file of this name and type.
-func (b *browser) sendPicture(name, kind, content string) *answer {
+func (b *browser) sendPicture(target, name, kind, content string) *answer {
 	b.h.t.Helper()
-	return b.sendForm(setLogo, b.get(setLogo).csrf(), name, kind, content)
+	return b.sendForm(target, b.get(target).csrf(), name, kind, content)
 }
 
 func (b *browser) sendForm(target, token, name, kind, content string) *answer {

@@ -26,6 +26,8 @@ func init() {
 		"/providers/{id}/disable-provider": stored,
 		"/providers/{id}/raise-provider":   stored,
 		"/providers/{id}/remove-provider":  stored,
+		"/providers/{id}/set-icon":         stored,
+		"/providers/{id}/remove-icon":      stored,
 		"/api-clients":                     {"+", "+", "+", "+"},
 		"/keys":                            {"+", "+", "+", "+"},
 		"/keys/rotate-keys":                {"-", "-", "-", "+"},
@@ -67,7 +69,7 @@ func (h *harness) setupPaths(payload, q string) (out []string) {
 func (h *harness) setup() providers.Deps {
 	m := &admin.Service{Identity: h.id, Authz: h.az, Store: h.store}
 	return providers.Deps{
-		Authz: h.az, PublicKey: h.keys.Public, OlderKeys: func() bool { return false }, Names: m.Names, Issuer: issuer,
+		Authz: h.az, Pages: h.pages, PublicKey: h.keys.Public, OlderKeys: func() bool { return false }, Names: m.Names, Issuer: issuer,
 		Config: h.settings, Providers: h.providers, Store: h.store, Now: h.clock.Now, PlaceOf: func(option string) string {
 			return map[string]string{"idp declared": "Caddyfile:20", "api_client billing": "Caddyfile:40"}[option]
 		},

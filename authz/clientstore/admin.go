@@ -13,6 +13,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/logo"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -129,7 +130,7 @@ func (r *Registry) List(ctx context.Context) ([]Info, error) {
 	var out []Info
 	err := r.deps.Store.View(ctx, func(tx storage.Tx) error {
 		out = nil
-		shown, err := storedLogos(tx)
+		shown, err := logo.All(tx, web.ClientLogo)
 		if err != nil {
 			return err
 		}

@@ -95,7 +95,7 @@ func noSecret(id string) error {
 func (r *Registry) change(ctx context.Context, id string, kind audit.Type, seen, reason string, by audit.Actor,
 	fn func(c *client.Client) error,
 ) error {
-	if r.declares(id) {
+	if r.Declares(id) {
 		return ErrDeclared
 	}
 	if client.CheckID(id) != nil {

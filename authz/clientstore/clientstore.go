@@ -312,7 +312,8 @@ func (r *Registry) read(tx storage.Tx, id string) (*entry[client.Client], error)
 }
 
 // declares reports whether a client stands in the configuration.
-func (r *Registry) declares(id string) bool { return r.fixed[id] != nil }
+// Declares reports whether the configuration has a client.
+func (r *Registry) Declares(id string) bool { return r.fixed[id] != nil }
 
 // Scope returns what the operator said about a scope; zero: nothing.
 func (r *Registry) Scope(name string) client.Scope { return r.scopes[name] }
@@ -320,7 +321,7 @@ func (r *Registry) Scope(name string) client.Scope { return r.scopes[name] }
 // HTTPClient returns what makes requests to a client. Addresses in the configuration are trusted; those of a client
 // that was added by command must be public.
 func (r *Registry) HTTPClient(c *client.Client) *http.Client {
-	if r.declares(c.ID) {
+	if r.Declares(c.ID) {
 		return r.trusted
 	}
 	return r.untrusted

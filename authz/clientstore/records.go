@@ -15,8 +15,6 @@ var (
 	documents = storage.NewTable[documentRecord]("authz_client_document")
 	// registrations are the clients that have registered themselves and that no operator has changed since: client id
 	registrations = storage.NewTable[registrationRecord]("authz_client_registration")
-	logos         = storage.NewTable[logoRecord]("authz_client_logo")       // client id; of stored clients
-	pictures      = storage.NewTable[pictureRecord]("authz_client_picture") // web.LogoKey of the client id
 	// client, hash of the jti of a used client assertion
 	assertions = storage.NewTable[struct{}]("authz_assertion")
 )
@@ -50,18 +48,4 @@ type registrationRecord struct {
 // documentRecord is a client as its metadata document described it when someone consented last.
 type documentRecord struct {
 	Document []byte `cbor:"1,keyasint"` // in JSON
-}
-
-// logoRecord describes the picture of a client as web.Logo does. It is apart from the content, which lists do not need.
-type logoRecord struct {
-	Name   string `cbor:"1,keyasint"`
-	Type   string `cbor:"2,keyasint"`
-	Width  int    `cbor:"3,keyasint"`
-	Height int    `cbor:"4,keyasint"`
-}
-
-// pictureRecord is the picture of a client.
-type pictureRecord struct {
-	Logo    logoRecord `cbor:"1,keyasint"`
-	Content []byte     `cbor:"2,keyasint"`
 }

@@ -12,7 +12,9 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/cimd"
 	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/logo"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -200,7 +202,7 @@ func deleteClient(tx storage.Tx, id string) error {
 	if err := clients.Delete(tx, id); err != nil {
 		return err
 	}
-	if err := deleteLogo(tx, id); err != nil {
+	if err := logo.Delete(tx, web.ClientLogo, id); err != nil {
 		return err
 	}
 	return registrations.Delete(tx, id)

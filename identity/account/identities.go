@@ -83,9 +83,10 @@ func (s *Service) renderIdentities(a *webflow.Visit, list identityList, status i
 		}}
 	}
 	have, more := web.Part{Empty: "accounts.none"}, web.Part{ID: "more", Title: web.Say("accounts.more")}
+	logos := s.pages.LogosOf(a.Context(), web.ProviderLogo)
 	for _, c := range list {
 		row := web.Row{
-			Icon: "check", Name: s.federation.ProviderName(c.Provider),
+			Icon: "check", Logo: logos[c.Provider], Name: s.federation.ProviderName(c.Provider),
 			Actions: action("accounts.disconnect", "disconnect", c.Provider),
 		}
 		row.Actions[0].Danger = true
@@ -96,7 +97,9 @@ func (s *Service) renderIdentities(a *webflow.Visit, list identityList, status i
 	}
 	for _, p := range s.federation.Connectable() {
 		if list.allowsMore(a.Settings) && !list.has(p.ID) {
-			more.Rows = append(more.Rows, web.Row{Icon: "key", Name: p.Name, Actions: action("accounts.connect", "connect", p.ID)})
+			more.Rows = append(more.Rows, web.Row{
+				Icon: "key", Logo: logos[p.ID], Name: p.Name, Actions: action("accounts.connect", "connect", p.ID),
+			})
 		}
 	}
 	d := web.Dashboard{Key: "accounts", Problem: problem, Parts: []web.Part{have}}

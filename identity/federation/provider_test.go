@@ -1,10 +1,13 @@
 package federation_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"html"
+	"image"
+	"image/png"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -23,6 +26,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/idptest"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/logo"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -554,6 +559,40 @@ type managerStub struct {
 
 func (m *managerStub) Providers(context.Context, *settings.Units) ([]federation.Provider, uint64, error) {
 	return m.list, m.version, m.err
+}
+
+// TestLogosOfProviders: a stored picture is on the button of its provider, and in the list of the person's accounts.
+func TestLogosOfProviders(t *testing.T) {
+	t.Parallel()
+	e := identitytest.NewElsewhere(t)
+	e.Deps.Pages.SetLogos(logo.Shown{Store: e.Store, Declares: map[web.LogoKind]func(string) bool{
+		web.ProviderLogo: func(string) bool { return false }, web.ClientLogo: func(string) bool { return false },
+	}})
+	b := e.Browser()
+	if body := b.Get("/next").Body.String(); strings.Contains(body, "/assets/idp") {
+		t.Errorf("a button has a picture before there is one:\n%s", body)
+	}
+	var raw bytes.Buffer
+	if err := png.Encode(&raw, image.NewGray(image.Rect(0, 0, 48, 24))); err != nil {
+		t.Fatal(err)
+	}
+	l, err := web.NewLogo(web.ProviderLogo, "partner", raw.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = e.Store.Update(t.Context(), func(tx storage.Tx) error { return logo.Put(tx, web.ProviderLogo, "partner", l, raw.Bytes()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `<img src="` + l.Image().Path + `" alt="" width="24" height="24">`
+	if body := b.Get("/next").Body.String(); !strings.Contains(body, want) {
+		t.Errorf("the button has no %s:\n%s", want, body)
+	}
+	e.At("partner")
+	e.MustEnter(b, identitytest.Ann())
+	if body := b.Get("/account/security/accounts").Body.String(); !strings.Contains(body, `<img class="logo" src="`+l.Image().Path+`"`) {
+		t.Errorf("the account at the provider has no picture:\n%s", body)
+	}
 }
 
 func TestManagedProviders(t *testing.T) {

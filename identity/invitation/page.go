@@ -59,8 +59,9 @@ func (s *Service) renderInvitation(
 		list = append(list, webflow.CustomInputs(person.CustomFieldsOf(x.units, settings.OwnMethod), custom, problems)...)
 		in.Fields = web.Fields(false, append(list, password)...)
 	}
+	logos := s.pages.LogosOf(q.Context(), web.ProviderLogo)
 	for _, p := range ways.Providers {
-		in.Providers = append(in.Providers, web.Provider{Name: p.Name, URL: p.ID, Icon: s.pages.Icon(p.ID)})
+		in.Providers = append(in.Providers, web.Provider{Name: p.Name, URL: p.ID, Logo: logos[p.ID]})
 	}
 	s.pages.Render(q.W, q.Request, web.View{
 		Template: "invitation", Status: status, Locales: x.locales(), Data: in,

@@ -240,6 +240,11 @@ func (s *Service) put(tx storage.Tx, records map[string]unitRecord, by versionRe
 	if err != nil {
 		return 0, err
 	}
+	if _, ok := records["login_methods"]; ok {
+		if err := keepLogos(tx, next); err != nil {
+			return 0, err
+		}
+	}
 	for name, rec := range records {
 		rec.Revision = n
 		if err := units.Put(tx, name, rec, time.Time{}); err != nil {

@@ -110,15 +110,14 @@ func (p palette) css(brand color) string {
 
 // assets are the files that pages refer to. Their names carry a hash of their content.
 type assets struct {
-	css, icon, logo string            // paths
-	font            string            // path of the font that every page needs
-	touch           string            // path
-	console         string            // path of the stylesheet of the admin console
-	schemes         [2]string         // paths of the stylesheet for light alone, and for dark alone
-	logoSize        [2]int            // as displayed: at most 40 pixels high
-	icons           map[string]string // paths, by the ids of providers
-	logos           map[string]*Image // by the ids of clients
-	scripts         map[string]string // paths, by their names
+	css, icon, logo string                         // paths
+	font            string                         // path of the font that every page needs
+	touch           string                         // path
+	console         string                         // path of the stylesheet of the admin console
+	schemes         [2]string                      // paths of the stylesheet for light alone, and for dark alone
+	logoSize        [2]int                         // as displayed: at most 40 pixels high
+	scripts         map[string]string              // paths, by their names
+	logos           map[LogoKind]map[string]*Image // of the configuration, by the ids of their owners
 	files           map[string]file
 }
 
@@ -136,7 +135,7 @@ func newAssets(b Brand) (*assets, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &assets{files: map[string]file{}}
+	a := &assets{files: map[string]file{}, logos: map[LogoKind]map[string]*Image{}}
 	rules, err := a.addFonts()
 	if err != nil {
 		return nil, err
@@ -206,28 +205,15 @@ func takesGzip(r *http.Request) bool {
 	return false
 }
 
-// addIcons adds the icons of providers by their ids.
-func (a *assets) addIcons(icons map[string][]byte) error {
-	a.icons = map[string]string{}
-	for id, raw := range icons {
-		p, err := checkPicture(raw)
-		if err != nil {
-			return fmt.Errorf("icon of %s: %w", id, err)
-		}
-		a.icons[id] = a.addNamed("provider", id, p, raw)
-	}
-	return nil
-}
-
-// addLogos adds the pictures of clients by their ids.
-func (a *assets) addLogos(logos map[string][]byte) error {
-	a.logos = map[string]*Image{}
+// addLogos adds the pictures of one kind by the ids of their owners. named is how the names of the files begin.
+func (a *assets) addLogos(kind LogoKind, named string, logos map[string][]byte) error {
+	a.logos[kind] = map[string]*Image{}
 	for id, raw := range logos {
 		p, err := checkPicture(raw)
 		if err != nil {
-			return fmt.Errorf("logo of %s: %w", id, err)
+			return fmt.Errorf("logo of %s %s: %w", named, id, err)
 		}
-		a.logos[id] = p.size(a.addNamed("client", id, p, raw), clientLogo)
+		a.logos[kind][id] = p.size(a.addNamed(named, id, p, raw), logoHeight)
 	}
 	return nil
 }
@@ -237,9 +223,6 @@ func (a *assets) addNamed(kind, id string, p picture, raw []byte) string {
 	sum := sha256.Sum256([]byte(id))
 	return a.add(kind+hex.EncodeToString(sum[:6]), strings.TrimPrefix(p.kind, "image/"), p.kind, raw)
 }
-
-// Icon returns the path of a provider's icon, or "".
-func (p *Renderer) Icon(id string) string { return p.assets.icons[id] }
 
 // Assets serves GET /assets/…: the stylesheet, the icon, the logo. Browsers keep a name with the current hash forever.
 // A name with another hash, from a page made before a reload or by another node, gets the current file, which browsers

@@ -4,85 +4,125 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
+	"slices"
 	"strings"
 
 	"go.uber.org/zap"
 )
 
-// Logo describes the picture of a client that is not in the configuration.
+// LogoKind says who has a picture. It begins the names of the files.
+type LogoKind string
+
+// The owners of pictures.
+const (
+	ClientLogo   LogoKind = "app"
+	ProviderLogo LogoKind = "idp"
+)
+
+// Logo describes a picture that is not in the configuration.
 type Logo struct {
-	// Name is that of its file: it begins with the LogoKey of the client and changes with the picture.
+	// Name is that of its file: it begins with the LogoKey of the owner and changes with the picture.
 	Name          string
 	Type          string // media type
 	Width, Height int    // pixels
 }
 
-// Logos has the pictures of clients that are not in the configuration. authz implements it.
-type Logos interface {
-	// Logo returns the picture of a client, if it has one.
-	Logo(ctx context.Context, client string) (Logo, bool, error)
-	// LogoFile returns the picture of the client of a key, with its content.
-	LogoFile(ctx context.Context, key string) (Logo, []byte, bool, error)
+// LogoFile is the content of a Logo.
+type LogoFile struct {
+	Name, Type string
+	Content    []byte
 }
 
-// logoPrefix begins the names of pictures that are not in the configuration.
-const logoPrefix = "app"
+// Logos has the pictures that are not in the configuration. logo implements it.
+type Logos interface {
+	// Logo returns the picture of one owner, or nil.
+	Logo(ctx context.Context, kind LogoKind, id string) (*Logo, error)
+	// Logos returns all pictures of one kind by the ids of their owners.
+	Logos(ctx context.Context, kind LogoKind) (map[string]*Logo, error)
+	// LogoFile returns the file of a LogoKey.
+	LogoFile(ctx context.Context, key string) (LogoFile, bool, error)
+}
 
-// LogoKey returns the key of a client in the paths of pictures. It does not reveal the id.
-func LogoKey(client string) string {
-	sum := sha256.Sum256([]byte(client))
-	return logoPrefix + hex.EncodeToString(sum[:16])
+// LogoKey returns the key of an owner in the paths of pictures. It does not reveal the id.
+func LogoKey(kind LogoKind, id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return string(kind) + hex.EncodeToString(sum[:16])
 }
 
 // isLogo reports whether LogoKey can have returned a key.
 func isLogo(key string) bool {
-	raw, found := strings.CutPrefix(key, logoPrefix)
-	sum, err := hex.DecodeString(raw)
-	return found && err == nil && len(sum) == 16
+	return slices.ContainsFunc([]LogoKind{ClientLogo, ProviderLogo}, func(kind LogoKind) bool {
+		raw, found := strings.CutPrefix(key, string(kind))
+		sum, err := hex.DecodeString(raw)
+		return found && err == nil && len(sum) == 16
+	})
 }
 
-// NewLogo describes a picture of a client. Errors are those of CheckPicture.
-func NewLogo(client string, raw []byte) (Logo, error) {
+// NewLogo describes a picture. Errors are those of CheckPicture.
+func NewLogo(kind LogoKind, id string, raw []byte) (Logo, error) {
 	p, err := checkPicture(raw)
 	if err != nil {
 		return Logo{}, err
 	}
 	sum := sha256.Sum256(raw)
-	name := LogoKey(client) + "-" + hex.EncodeToString(sum[:6]) + "." + strings.TrimPrefix(p.kind, "image/")
+	name := LogoKey(kind, id) + "-" + hex.EncodeToString(sum[:6]) + "." + strings.TrimPrefix(p.kind, "image/")
 	return Logo{Name: name, Type: p.kind, Width: p.width, Height: p.height}, nil
 }
 
-// Image returns the picture as pages show it.
-func (l Logo) Image() *Image {
-	return picture{l.Type, l.Width, l.Height}.size("/assets/"+l.Name, clientLogo)
+// Image returns the picture as pages show it. nil: none
+func (l *Logo) Image() *Image {
+	if l == nil {
+		return nil
+	}
+	return picture{l.Type, l.Width, l.Height}.size("/assets/"+l.Name, logoHeight)
 }
 
-// SetLogos sets where the pictures of clients are that are not in the configuration. Call SetLogos before the renderer
-// is used, if at all.
+// SetLogos sets where the pictures are that are not in the configuration. Call SetLogos before the renderer is used, if
+// at all.
 func (p *Renderer) SetLogos(from Logos) { p.logos = from }
 
-// DeclaredLogo returns the picture that a client has in the configuration. nil: none
-func (p *Renderer) DeclaredLogo(client string) *Image { return p.assets.logos[client] }
+// DeclaredLogo returns the picture of an owner in the configuration. nil: none
+func (p *Renderer) DeclaredLogo(kind LogoKind, id string) *Image { return p.assets.logos[kind][id] }
 
-// LogoOf returns the picture of a client. nil: none
-func (p *Renderer) LogoOf(ctx context.Context, client string) *Image {
-	if declared := p.assets.logos[client]; declared != nil || p.logos == nil || client == "" {
+// LogoOf returns the picture of one owner. nil: none
+func (p *Renderer) LogoOf(ctx context.Context, kind LogoKind, id string) *Image {
+	if declared := p.DeclaredLogo(kind, id); declared != nil || p.logos == nil || id == "" {
 		return declared
 	}
-	l, found, err := p.logos.Logo(ctx, client)
+	l, err := p.logos.Logo(ctx, kind, id)
 	if err != nil { // the page is more important
 		p.cfg.Log.Error("logo not read", zap.Error(err))
-	}
-	if err != nil || !found {
 		return nil
 	}
 	return l.Image()
+}
+
+// LogosOf returns all pictures of one kind by the ids of their owners.
+func (p *Renderer) LogosOf(ctx context.Context, kind LogoKind) map[string]*Image {
+	declared := p.assets.logos[kind]
+	if p.logos == nil {
+		return declared
+	}
+	stored, err := p.logos.Logos(ctx, kind)
+	if err != nil { // likewise
+		p.cfg.Log.Error("logos not read", zap.Error(err))
+	}
+	if err != nil || len(stored) == 0 {
+		return declared
+	}
+	out := map[string]*Image{}
+	for id, l := range stored {
+		out[id] = l.Image()
+	}
+	maps.Copy(out, declared)
+	return out
 }
 
 func (p *Renderer) logoFile(ctx context.Context, key string) (file, bool, error) {
 	if p.logos == nil {
 		return file{}, false, nil
 	}
-	l, raw, found, err := p.logos.LogoFile(ctx, key)
-	return file{name: l.Name, contentType: l.Type, body: raw}, found, err
+	f, found, err := p.logos.LogoFile(ctx, key)
+	return file{name: f.Name, contentType: f.Type, body: f.Content}, found, err
 }

@@ -15,8 +15,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// clientLogo is the height in pixels of the picture next to an application's name.
-const clientLogo = 40
+// logoHeight is the height in pixels of the picture next to a name.
+const logoHeight = 40
 
 // Organisation is the owner of an application.
 type Organisation struct {
@@ -79,7 +79,7 @@ func (o *Organisations) add(in *Organisation) *organisation {
 	if p, err := checkPicture(in.Logo); err == nil {
 		sum := sha256.Sum256(in.Logo)
 		out.logo = p.size(o.files.add("organisation"+hex.EncodeToString(sum[:6]), strings.TrimPrefix(p.kind, "image/"), p.kind, in.Logo),
-			clientLogo)
+			logoHeight)
 	}
 	return out
 }
@@ -122,7 +122,7 @@ func (p *Renderer) setOrganisation(ctx context.Context, f *frame, org *organisat
 	if f.Client.ID == "" {
 		return
 	}
-	f.ClientLogo = p.LogoOf(ctx, f.Client.ID)
+	f.ClientLogo = p.LogoOf(ctx, ClientLogo, f.Client.ID)
 	if org == noOrganisation || org.private && !v.signedIn() {
 		return
 	}

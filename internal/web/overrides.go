@@ -19,7 +19,7 @@ type liveState struct {
 	extension atomic.Pointer[extension]          // nil: none
 	// organisations returns the owners of applications. nil: unknown
 	organisations func(context.Context) *Organisations
-	logos         Logos           // nil: clients have those of the configuration alone
+	logos         Logos           // nil: there are those of the configuration alone
 	files         func() []string // nil: unknown
 	reload        sync.Mutex      // held while the extension directory is read
 }

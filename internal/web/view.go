@@ -73,7 +73,7 @@ type SignIn struct {
 // Provider is a link to an identity provider.
 type Provider struct {
 	Name, URL string
-	Icon      string // the result of Icon. Empty: a built-in drawing
+	Logo      *Image // nil: a built-in drawing
 	Last      bool   // it was last used in this browser
 }
 

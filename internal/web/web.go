@@ -138,10 +138,10 @@ func New(cfg Config) (*Renderer, error) {
 	if p.assets, err = newAssets(cfg.Brand); err != nil {
 		return nil, err
 	}
-	if err := p.assets.addIcons(cfg.Icons); err != nil {
+	if err := p.assets.addLogos(ProviderLogo, "provider", cfg.Icons); err != nil {
 		return nil, err
 	}
-	if err := p.assets.addLogos(cfg.Logos); err != nil {
+	if err := p.assets.addLogos(ClientLogo, "client", cfg.Logos); err != nil {
 		return nil, err
 	}
 	if p.templates, err = templates(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/logo"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -18,7 +19,8 @@ type shownProvider struct {
 	settings.LoginMethod
 	health
 
-	below bool // another stored provider comes before it on the sign-in page
+	icon  *web.Logo // the stored one. nil: none
+	below bool      // another stored provider comes before it on the sign-in page
 }
 
 func providerOf(v *layout.Visit) *shownProvider { return v.About.(*shownProvider) }
@@ -45,6 +47,14 @@ func (s *setup) providerScreen() *layout.Screen {
 			{
 				Name: "raise-provider", Role: layout.Owner, When: func(v *layout.Visit) bool { return providerOf(v).below },
 				May: mayChangeProvider, Do: s.raiseProvider,
+			},
+			{
+				Name: "set-icon", Role: layout.Owner, Hidden: true, Upload: layout.MaxPictureUpload, When: stored, May: mayChangeProvider,
+				Ask: layout.AskPicture, Do: layout.TakePicture(s.setIcon),
+			},
+			{
+				Name: "remove-icon", Role: layout.Owner, Hidden: true, When: func(v *layout.Visit) bool { return providerOf(v).icon != nil },
+				May: mayChangeProvider, Do: s.removeIcon,
 			},
 			{Name: "remove-provider", Role: layout.Owner, Danger: true, When: stored, May: mayChangeProvider, Ask: askLinked, Do: s.removeProvider},
 		},
@@ -73,6 +83,9 @@ func (s *setup) findProvider(v *layout.Visit) error {
 		if p.health, err = healthOf(tx, p.ID); err != nil {
 			return err
 		}
+		if p.icon, err = logo.Find(tx, web.ProviderLogo, p.ID); err != nil {
+			return err
+		}
 		p.linked, err = linked(tx, p.ID)
 		v.About, v.Called = p, nameOf(&p.LoginMethod)
 		return err
@@ -84,7 +97,7 @@ func (s *setup) showProvider(v *layout.Visit) (*web.Console, error) {
 	m := &p.LoginMethod
 	out := &web.Console{
 		Name: v.Called, Up: &web.Up{Label: web.Say("console.providers.title"), URL: layout.Root + providersPath},
-		Tags: []web.Cell{enabledCell(m.Enabled), originCell(m)},
+		Logo: s.iconOf(m, p.icon), Tags: []web.Cell{enabledCell(m.Enabled), originCell(m)},
 	}
 	facts := []web.ConsoleFact{
 		{Label: "console.field.id", Cells: []web.Cell{{Name: m.ID, Code: true}}},
@@ -101,6 +114,7 @@ func (s *setup) showProvider(v *layout.Visit) (*web.Console, error) {
 	if m.ID != settings.OwnMethod {
 		facts = append(facts, web.ConsoleFact{Label: "console.field.linked", Cells: []web.Cell{linkedCell(p.linked)}})
 	}
+	facts = append(facts, layout.LinksFact(v, "console.field.provider_icon", "set-icon", "remove-icon")...)
 	seen := []web.ConsoleFact{{Label: "console.column.worked", Cells: []web.Cell{when(p.worked.At)}}}
 	failed := web.ConsoleFact{Label: "console.column.failed", Cells: []web.Cell{when(p.failed.At)}}
 	if p.failed.Reason != "" {

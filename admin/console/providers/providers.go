@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
+	"github.com/gatehouse-id/gatehouse/internal/logo"
 	"github.com/gatehouse-id/gatehouse/internal/stats"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -96,9 +97,13 @@ func (s *setup) providersScreen() *layout.Screen {
 func (s *setup) showProviders(v *layout.Visit) (*web.Console, error) {
 	var list []settings.LoginMethod
 	var states []health
+	var icons map[string]*web.Logo
 	err := s.Store.View(v.Context(), func(tx storage.Tx) error {
 		u, err := s.Config.Units(tx)
 		if err != nil {
+			return err
+		}
+		if icons, err = logo.All(tx, web.ProviderLogo); err != nil {
 			return err
 		}
 		list, states = u.LoginMethods.LoginMethods, nil
@@ -127,7 +132,8 @@ func (s *setup) showProviders(v *layout.Visit) (*web.Console, error) {
 			failed.Kind = "warn"
 		}
 		t.Rows = append(t.Rows, web.TableRow{URL: pathOf(providersPath, m.ID), Cells: []web.Cell{
-			{Name: nameOf(m), Note: m.ID}, kindCell(m), enabledCell(m.Enabled), originCell(m), when(states[i].worked.At), failed,
+			{Name: nameOf(m), Note: m.ID, Logo: s.iconOf(m, icons[m.ID])},
+			kindCell(m), enabledCell(m.Enabled), originCell(m), when(states[i].worked.At), failed,
 		}})
 	}
 	return &web.Console{

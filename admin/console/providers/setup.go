@@ -37,6 +37,7 @@ type Deps struct {
 	Config    *settings.Service
 	Providers Providers
 	Authz     *authz.Server
+	Pages     *web.Renderer
 	// PublicKey returns the public part of a signing key as JSON, or nil.
 	PublicKey func(id string) []byte
 	// OlderKeys reports whether the configuration has encryption keys besides the first.
