@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -28,11 +29,15 @@ type command struct {
 	args []string
 }
 
-func (s step) run(r *report) bool {
+// leastUrgent is the niceness of a program that runs when no other wants to (man 7 sched).
+const leastUrgent = 19
+
+// run runs its commands one after the other, at a niceness.
+func (s step) run(r *report, nice int) bool {
 	begun, ok := time.Now(), true
 	var cpu time.Duration
 	for i, c := range s.commands {
-		used, err := c.run(r, s.name, i)
+		used, err := c.run(r, s.name, i, nice)
 		cpu += used
 		ok = ok && err == nil
 	}
@@ -40,7 +45,7 @@ func (s step) run(r *report) bool {
 	return ok
 }
 
-func (c command) run(r *report, step string, number int) (time.Duration, error) {
+func (c command) run(r *report, step string, number, nice int) (time.Duration, error) {
 	tests := len(c.args) > 1 && c.args[0] == "go" && c.args[1] == "test"
 	args := slices.Clone(c.args)
 	if i := slices.Index(args, unbroken); i >= 0 {
@@ -62,7 +67,7 @@ func (c command) run(r *report, step string, number int) (time.Duration, error) 
 	if tests {
 		args = append([]string{"go", "test", "-json"}, args[2:]...)
 	}
-	cmd := exec.Command(args[0], args[1:]...)
+	cmd := exec.Command("nice", append([]string{"-n", strconv.Itoa(nice)}, args...)...)
 	cmd.Dir = c.dir
 	cmd.Env = append(os.Environ(), c.env...)
 	var (
