@@ -3,20 +3,14 @@ package main
 import (
 	"fmt"
 	"go/token"
-	"io"
-	"log"
 	"os"
 	"regexp"
-	"strconv"
-	"strings"
 
 	"codeberg.org/polyfloyd/go-errorlint/errorlint"
 	"github.com/gordonklaus/ineffassign/pkg/ineffassign"
 	"github.com/kisielk/errcheck/errcheck"
 	reviveconfig "github.com/mgechev/revive/config"
 	revive "github.com/mgechev/revive/lint"
-	"github.com/securego/gosec/v2"
-	"github.com/securego/gosec/v2/rules"
 	"github.com/timakin/bodyclose/passes/bodyclose"
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/passes/appends"
@@ -60,16 +54,12 @@ import (
 	"honnef.co/go/tools/unused"
 )
 
-// printfFacts are the facts that are read from other modules: which of their functions are like fmt.Printf.
-var printfFacts = printf.Analyzer
-
 func all() []*analysis.Analyzer {
 	list := []*analysis.Analyzer{
 		named("errcheck", false, unchecked),
 		named("errorlint", true, errorlint.NewAnalyzer()),
 		named("bodyclose", false, bodyclose.Analyzer),
 		named("ineffassign", true, ineffassign.Analyzer),
-		named("gosec", false, insecure),
 		named("revive", true, style),
 		named("unused", true, dead),
 	}
@@ -119,25 +109,6 @@ var unchecked = &analysis.Analyzer{
 
 // harmless are golangci-lint's exclusions for what is customarily not checked.
 var harmless = regexp.MustCompile(`(Close|Flush|os\.Remove(All)?|[pP]rint(f|ln)?|os\.(Un)?Setenv)$`)
-
-// insecure is gosec with its rules about what is broken by itself: weak algorithms, TLS settings, secrets in the code
-// and SQL that is put together.
-var insecure = &analysis.Analyzer{Name: "gosec", Doc: "reports insecure code", Run: func(pass *analysis.Pass) (any, error) {
-	g := gosec.NewAnalyzer(gosec.NewConfig(), true, false, false, 1, log.New(io.Discard, "", 0))
-	g.LoadRules(rules.Generate(false, rules.NewRuleFilter(false, "G101", "G108", "G109", "G110", "G112", "G201", "G202", "G203",
-		"G401", "G402", "G403", "G404", "G405", "G406", "G501", "G502", "G503", "G505", "G506", "G507")).RulesInfo())
-	g.CheckRules(loaded(pass))
-	issues, _, _ := g.Report()
-	for _, i := range issues {
-		from, _, _ := strings.Cut(i.Line, "-")
-		line, err := strconv.Atoi(from)
-		if err != nil {
-			return nil, fmt.Errorf("gosec: line %q: %w", i.Line, err)
-		}
-		report(pass, i.File, line, i.RuleID+": "+i.What)
-	}
-	return nil, nil //nolint:nilnil // an analyzer without a result
-}}
 
 // style is revive: comments of exported names, the order of parameters, names of errors and receivers.
 var style = &analysis.Analyzer{Name: "revive", Doc: "reports style", Run: func(pass *analysis.Pass) (any, error) {
