@@ -28,7 +28,7 @@ const (
 	// settleArriving is for requests to be read whole that have begun, or whose handshake of TLS has: a server that
 	// shuts down drops them.
 	settleArriving = 2 * time.Second
-	settleRequests = 250 * time.Millisecond // for the answers to the requests under way
+	settleRequests = time.Second // for the answers to the requests under way
 )
 
 // Wrapper is the listener wrapper gatehouse, in front of TLS: a reload loses no connection that waits to be accepted,
