@@ -1,6 +1,8 @@
 package token_test
 
 import (
+	"bytes"
+	"crypto/rand"
 	"net/http"
 	"net/url"
 	"strings"
@@ -8,6 +10,9 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/token"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
 // TestPairwiseSubject holds that a client of subject_type pairwise reads the same identifier of a person everywhere,
@@ -124,6 +129,48 @@ func TestPairwiseValidate(t *testing.T) {
 	} {
 		if err := c.client.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: Validate = %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// TestPairwiseKeyOutlivesEncryptionKeys holds that pairwise subjects stay when the encryption key is replaced.
+func TestPairwiseKeyOutlivesEncryptionKeys(t *testing.T) {
+	t.Parallel()
+	store, err := badgerstore.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	first, second := bytes.Repeat([]byte{1}, secret.KeySize), bytes.Repeat([]byte{2}, secret.KeySize)
+	subject := func(keys ...[]byte) (string, error) {
+		ring, err := secret.NewKeyring(keys...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := token.New(t.Context(), "https://id.example.com", token.Deps{Store: store, Keyring: ring, Random: rand.Reader})
+		if err != nil {
+			return "", err
+		}
+		return l.SubjectIn("p.example.com", "ann"), nil
+	}
+	was, err := subject(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := subject(second); err == nil {
+		t.Error("opened by an encryption key that did not seal it")
+	}
+	for _, tt := range []struct {
+		name string
+		keys [][]byte
+	}{
+		{"the same", [][]byte{first}},
+		{"both", [][]byte{second, first}},
+		{"the old one alone", [][]byte{first}},
+		{"the new one alone", [][]byte{second}},
+	} {
+		if is, err := subject(tt.keys...); err != nil || is != was {
+			t.Errorf("%s: %v, the subject is %q, want %q", tt.name, err, is, was)
 		}
 	}
 }

@@ -68,6 +68,11 @@ func newSealedQueue[T message, H any](
 // Run sends queued items until ctx ends.
 func (q *sealedQueue[T]) Run(ctx context.Context) { q.queue.Run(ctx, q.try) }
 
+// Round tries once what is due now.
+func (q *sealedQueue[T]) Round(ctx context.Context) (sent, failed int, err error) {
+	return q.queue.Round(ctx, q.queue.AtOnce, q.try)
+}
+
 // Waiting returns how many items wait, counting no more than most.
 func (q *sealedQueue[T]) Waiting(ctx context.Context, most int) (int, error) {
 	return q.queue.Waiting(ctx, most)

@@ -100,6 +100,11 @@ func (w *Webhook) Add(tx storage.Tx, at audit.Ref, e audit.Event) error {
 // Run posts queued events until ctx ends.
 func (w *Webhook) Run(ctx context.Context) { w.queue.Run(ctx, w.send) }
 
+// Round posts once what is due now.
+func (w *Webhook) Round(ctx context.Context) (sent, failed int, err error) {
+	return w.queue.Round(ctx, w.queue.AtOnce, w.send)
+}
+
 // webhookBody is the body of the request. (Standard Webhooks, "Payload structure")
 type webhookBody struct {
 	Type      string      `json:"type"`

@@ -265,7 +265,7 @@ func (s *Service) Permissions(tx storage.Tx, partition string, names []string) (
 	out := make(map[string][]string, len(names))
 	for _, n := range names {
 		out[n] = []string{}
-		id, found, err := findGroupName(tx, partition, s.inside(partition, n))
+		id, found, err := findGroupName(tx, partition, s.cfg.Partitions.inside(partition, n))
 		if err != nil {
 			return nil, err
 		}

@@ -97,28 +97,37 @@ func (s *Service) Place(n NewPerson) (NewPerson, error) {
 // outside returns the username and the groups of a person as applications know them: with the partition in front,
 // unless it is the default one. Otherwise two persons of one username, or two groups of one name, would be the same to
 // an application. (docs/decisions/persons.md#partitions-and-applications)
-func (s *Service) outside(r *Record) (username string, groups []string) {
+func (c PartitionConfig) outside(partition, username string, groups []string) (string, []string) {
+	partition = stored(partition)
 	foreign := func(n string) bool { return strings.Contains(n, `\`) } // reads like a name of another partition
-	if r.Partition == "" && !(s.cfg.Partitions.On && (foreign(r.Username) || slices.ContainsFunc(r.Groups, foreign))) {
-		return r.Username, r.Groups
+	if partition == "" && !(c.On && (foreign(username) || slices.ContainsFunc(groups, foreign))) {
+		return username, groups
 	}
-	prefix := r.PartitionName() + `\`
+	prefix := cmp.Or(partition, audit.DefaultPartition) + `\`
 	name := func(n string) string {
-		if r.Partition == "" && !foreign(n) {
+		if partition == "" && !foreign(n) {
 			return n
 		}
 		return prefix + n
 	}
-	groups = make([]string, len(r.Groups))
-	for i, g := range r.Groups {
-		groups[i] = name(g)
+	named := make([]string, len(groups))
+	for i, g := range groups {
+		named[i] = name(g)
 	}
-	return name(r.Username), groups
+	return name(username), named
+}
+
+// inside is the inverse of outside for the name of a group.
+func (c PartitionConfig) inside(partition, group string) string {
+	if !c.On && stored(partition) == "" {
+		return group
+	}
+	return strings.TrimPrefix(group, cmp.Or(partition, audit.DefaultPartition)+`\`)
 }
 
 // GroupsOutside returns the groups of a person as applications know them.
 func (s *Service) GroupsOutside(p *Person) []string {
-	_, groups := s.outside(&Record{Username: p.Username, Partition: stored(p.Partition), Groups: p.Groups})
+	_, groups := s.cfg.Partitions.outside(p.Partition, p.Username, p.Groups)
 	return groups
 }
 
@@ -130,14 +139,6 @@ func (s *Service) GroupExists(tx storage.Tx, name string) (bool, error) {
 	}
 	id, err := s.GroupID(tx, partition, name)
 	return id != "", err
-}
-
-// inside is the inverse of outside for the name of a group.
-func (s *Service) inside(partition, group string) string {
-	if !s.cfg.Partitions.On && stored(partition) == "" {
-		return group
-	}
-	return strings.TrimPrefix(group, cmp.Or(partition, audit.DefaultPartition)+`\`)
 }
 
 // errBackslash refuses a username that could pass for the person of another partition.

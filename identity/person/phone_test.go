@@ -1,6 +1,10 @@
-package person
+package person_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/gatehouse-id/gatehouse/identity/person"
+)
 
 func TestParsePhone(t *testing.T) {
 	t.Parallel()
@@ -12,30 +16,30 @@ func TestParsePhone(t *testing.T) {
 		"+31612345678;ext=1":        "",
 		"+31612345678,+31612345679": "", "+3161234\r\n5678": "", "+٣١٦١٢٣٤٥٦٧٨": "",
 	} {
-		got, ok := ParsePhone(typed)
+		got, ok := person.ParsePhone(typed)
 		if ok != (want != "") || ok && got != want {
 			t.Errorf("ParsePhone(%q) = %q, %v, want %q", typed, got, ok, want)
 		}
 	}
-	if got := MaskPhone("+31612345678"); got != "•••\u00a0678" {
+	if got := person.MaskPhone("+31612345678"); got != "•••\u00a0678" {
 		t.Errorf("MaskPhone = %q", got)
 	}
 }
 
 func TestTextNumber(t *testing.T) {
 	t.Parallel()
-	p := Profile{PhoneNumbers: []PhoneNumber{
+	p := person.Profile{PhoneNumbers: []person.PhoneNumber{
 		{Value: "+31 6 1", Verified: true},
 		{Value: "+31 6 11111111"},
 		{Value: "+31 6 22222222", Verified: true},
 		{Value: "+31 6 33333333", Verified: true, Primary: true},
 		{Value: "06 44444444", Verified: true},
 	}}
-	if got := TextNumber(&p); got != "+31633333333" {
+	if got := person.TextNumber(&p); got != "+31633333333" {
 		t.Errorf("TextNumber = %q, want the primary one", got)
 	}
 	p.PhoneNumbers[3].Verified = false
-	if got := TextNumber(&p); got != "+31622222222" {
+	if got := person.TextNumber(&p); got != "+31622222222" {
 		t.Errorf("TextNumber = %q, want another verified one", got)
 	}
 }
