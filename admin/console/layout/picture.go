@@ -50,7 +50,7 @@ func TakePicture(set func(v *Visit, raw []byte) error) func(*Visit, url.Values) 
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, new(*web.Forbidden)):
 			err = web.ErrNoPicture
 		}
-		if p := codedProblem("logo", err); p != nil {
+		if p := CodedProblem("logo", err); p != nil {
 			return Result{}, p
 		}
 		return Result{}, err

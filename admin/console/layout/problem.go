@@ -107,8 +107,8 @@ func Words(err error, text string) any {
 	return text
 }
 
-// codedProblem returns an error with a code as the problem of a field, or nil if it has no code.
-func codedProblem(field string, err error) *Problem {
+// CodedProblem returns an error with a code as the problem of a field, or nil if it has no code.
+func CodedProblem(field string, err error) *Problem {
 	code, fill := coded.Of(err)
 	if code == "" {
 		return nil
@@ -129,7 +129,7 @@ func WordsOf(p *jsonapi.Problem) any {
 func SettingProblem(field string, e *jsonapi.Error) *Problem {
 	details, _ := e.Details.([]jsonapi.Problem)
 	if len(details) == 0 || details[0].Code == "" {
-		if p := codedProblem(field, e.Words); p != nil {
+		if p := CodedProblem(field, e.Words); p != nil {
 			return p
 		}
 		return &Problem{Field: field, Key: "console.problem.setting", Fill: []any{"reason", e.Message}}
