@@ -27,7 +27,8 @@ func exportConfigCommand() *cobra.Command {
 		Short: "Writes every configuration unit as JSON",
 		Long: `Writes every configuration unit and the public part of every key pair as one JSON
 object, to a file or to standard output. Secrets are empty, and stay as they are
-where the file is imported. Identity providers of the Caddyfile are left out.
+where the file is imported. Identity providers of the Caddyfile are left out, and so
+are uploaded logos and icons: a backup has them.
 
 It works while the configuration API is switched off.`,
 		Args: cobra.MaximumNArgs(1),
