@@ -41,7 +41,7 @@ func TestSite(t *testing.T) {
 	}
 	b.screen(390, 844, "dark")
 	for _, page := range []string{
-		"/", "/guide.html", "/troubleshooting.html", "/integrations.html", "/caddyfile/client.html", "/start/wiki.html",
+		"/", "/guide.html", "/troubleshooting.html", "/integrations.html", "/caddyfile/client.html", "/api/sessions.html", "/start/wiki.html",
 	} {
 		b.open(srv.URL + page)
 		b.until(`document.querySelector(".VPNav")`)

@@ -30,7 +30,7 @@ export default defineConfig({
 			group('Integrations', ['integrations', 'gateways', 'envoy', 'moving-in'], [['Applications', 'integrations'], ['Moving from', 'moving']]),
 			group('Operate', ['operation', 'console', 'postgres', 'cluster', 'observability', 'troubleshooting', 'versions']),
 			group('Reference', ['caddyfile', 'commands', 'configuration', 'events', 'api', 'api-details', 'credentials'],
-				[['Caddyfile by block', 'caddyfile'], ['Commands', 'commands'], ['Settings', 'configuration'], ['Events', 'events']]),
+				[['Caddyfile by block', 'caddyfile'], ['Commands', 'commands'], ['Settings', 'configuration'], ['Events', 'events'], ['APIs', 'api']]),
 			group('Why it works so', ['hardening', 'performance', 'decisions', 'attacks'], [['Decisions', 'decisions'], ['Attacks', 'attacks'], ['Records', 'adr']]),
 		],
 	},
