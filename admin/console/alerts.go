@@ -268,6 +268,16 @@ func (c *Console) askAlert(v *layout.Visit) (q layout.Question, err error) {
 			values[name] = v.URL.Query().Get(name)
 		}
 	}
+	to := web.Field{
+		Name: "to", Type: "select", Label: "console.column.to", Value: values["to"],
+		Options: []web.Option{
+			{Value: string(alert.Mail), Label: "console.alert.to.mail"},
+			{Value: string(alert.Webhook), Label: "console.alert.to.webhook"},
+		},
+	}
+	if !c.offersMail(v) {
+		to.Hint, to.Options = "console.alert.no_mail", to.Options[1:]
+	}
 	q.Fields = []web.Field{
 		{
 			Name: "name", Label: "console.column.name", Required: true, MaxLength: alert.MaxName, Value: values["name"],
@@ -277,16 +287,16 @@ func (c *Console) askAlert(v *layout.Visit) (q layout.Question, err error) {
 		{Name: "kind", Hint: "console.events.kind.hint", Value: values["kind"]},
 		{Name: "client", Label: "console.column.application", Value: values["client"]},
 		{Name: "address", Label: "console.column.address", Value: values["address"]},
-		{
-			Name: "to", Type: "select", Label: "console.column.to", Value: values["to"],
-			Options: []web.Option{
-				{Value: string(alert.Mail), Label: "console.alert.to.mail"},
-				{Value: string(alert.Webhook), Label: "console.alert.to.webhook"},
-			},
-		},
+		to,
 		{Name: "url", Label: "console.field.webhook_url", Hint: "console.alert.url.hint"},
 	}
 	return q, nil
+}
+
+// offersMail reports whether an alert can go to an e-mail address. One that does already stays so without mail, too.
+func (c *Console) offersMail(v *layout.Visit) bool {
+	a, ok := v.About.(*alert.Alert)
+	return c.Mails || ok && a.To == alert.Mail
 }
 
 // draftOf reads the form of an alert.
@@ -295,6 +305,9 @@ func (c *Console) draftOf(v *layout.Visit, in url.Values) (d alert.Draft, err er
 	d = alert.Draft{
 		Name: text("name"), To: alert.Kind(in.Get("to")), URL: text("url"),
 		Filter: alert.Filter{Client: text("client"), Address: text("address"), Types: layout.Lines(in.Get("kind"))},
+	}
+	if d.To == alert.Mail && !c.offersMail(v) {
+		return d, &layout.Problem{Field: "to", Key: "console.alert.no_mail"}
 	}
 	who := text("person")
 	if who == "" {

@@ -564,3 +564,19 @@ func TestAlertAttacks(t *testing.T) {
 		}
 	})
 }
+
+// TestAlertsWithoutMail: where no e-mails are sent, an alert goes to a webhook, and the form says why.
+func TestAlertsWithoutMail(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.console.Mails = false
+	b := h.as("operator@example.com")
+	a := b.get("/admin/events/alerts/save-alert?kind=x")
+	if strings.Contains(a.form(), `value="mail"`) || !strings.Contains(a.form(), "no mail server is set up") {
+		t.Errorf("an alert by e-mail is offered without mail, or it is not said why it is not:\n%s", a.form())
+	}
+	if a := b.saves("kind=x", "name", "Sign-ins"); a.Code != http.StatusUnprocessableEntity ||
+		!strings.Contains(a.form(), `id="to-problem"`) {
+		t.Errorf("an alert by e-mail without mail = %d\n%s", a.Code, a.form())
+	}
+}

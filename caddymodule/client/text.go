@@ -12,7 +12,7 @@ import (
 
 // Caddyfile returns the block of the Caddyfile that reads as this client, indented by one tab. Secrets and hashes are
 // written as they are: a caller that shows the text puts placeholders there.
-func (c *Client) Caddyfile() string { return c.write(func(word string) string { return word }) }
+func (c *Client) Caddyfile() string { return c.write(1, func(word string) string { return word }) }
 
 // Source returns the block of the Caddyfile for a client that is stored: what differs from the defaults, and a
 // placeholder for the secret, of which only a hash is kept. No text of the client is read as a placeholder.
@@ -25,7 +25,7 @@ func Source(stored *client.Client) string {
 	if !stored.Public && slices.Contains([]string{"", "post", "basic"}, stored.AuthMethod) {
 		c.Secrets = []caddyfileutil.Sensitive{caddyfileutil.Sensitive(placeholder)}
 	}
-	return c.write(func(word string) string {
+	return c.write(0, func(word string) string {
 		if word == placeholder {
 			return word
 		}
@@ -53,8 +53,8 @@ func SecretName(id string) string {
 	return strings.Trim(notOfNames.ReplaceAllString(strings.ToUpper(id), "_"), "_") + "_SECRET"
 }
 
-func (c *Client) write(literal func(word string) string) string {
-	b := &block{literal: literal}
+func (c *Client) write(depth int, literal func(word string) string) string {
+	b := &block{depth: depth, literal: literal}
 	b.open("client", c.ID)
 	b.value("name", c.Name)
 	b.flag("public", c.Public)
@@ -164,7 +164,7 @@ type block struct {
 }
 
 func (b *block) line(words ...string) {
-	b.text.WriteString(strings.Repeat("\t", b.depth+1))
+	b.text.WriteString(strings.Repeat("\t", b.depth))
 	for i, w := range words {
 		if i > 0 {
 			b.text.WriteByte(' ')
@@ -184,7 +184,7 @@ func (b *block) open(words ...string) {
 
 func (b *block) close() {
 	b.depth--
-	b.text.WriteString(strings.Repeat("\t", b.depth+1) + "}\n")
+	b.text.WriteString(strings.Repeat("\t", b.depth) + "}\n")
 }
 
 func (b *block) value(option, v string) {

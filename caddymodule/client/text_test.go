@@ -97,6 +97,9 @@ func TestStoredClientsAsCaddyfile(t *testing.T) {
 			want.Name = "The {env.SHOP_SECRET} {$HOME} `shop`" // whatever it says
 		}
 		text := Source(want)
+		if !strings.HasPrefix(text, "client shop {\n\t") || !strings.HasSuffix(text, "\n}\n") {
+			t.Errorf("%s does not begin and end at the margin:\n%s", name, text)
+		}
 		got := build(parse(t, text))
 		got.Name = strings.Replace(got.Name, "{ $HOME", "{$HOME", 1)
 		if !reflect.DeepEqual(got, want) {

@@ -424,10 +424,15 @@ func (f *frame) Cell(in Cell) cell {
 // breaks are the places where a long e-mail address can go on in the next line.
 var breaks = strings.NewReplacer("@", "@<wbr>", ".", ".<wbr>")
 
-// breakable returns a name as HTML. An e-mail address that is long breaks between its parts.
+// numbered matches the place of an entry in a list of the settings, such as policies.office.allow[0].
+var numbered = regexp.MustCompile(`^[\w.-]+\.\w+\[\d+\]$`)
+
+// breakable returns a name as HTML. An e-mail address that is long breaks between its parts, and so does a numbered
+// place, which otherwise breaks within its brackets.
 func breakable(name string) template.HTML {
 	words := template.HTMLEscapeString(name)
-	if utf8.RuneCountInString(name) > longCode && strings.Contains(name, "@") && !strings.ContainsAny(name, " \t\n&/") {
+	long := utf8.RuneCountInString(name) > longCode && strings.Contains(name, "@") && !strings.ContainsAny(name, " \t\n&/")
+	if long || numbered.MatchString(name) {
 		words = breaks.Replace(words)
 	}
 	return template.HTML(words) //nolint:gosec // escaped

@@ -75,6 +75,8 @@ func TestLongNamesBreakBetweenTheirParts(t *testing.T) {
 		"ann@example.com": "ann@example.com",
 		"marie-christine.vandenberghe@subsidiary.example":    "marie-christine.<wbr>vandenberghe@<wbr>subsidiary.<wbr>example",
 		"<b>.marie-christine@subsidiary.corporation.example": "&lt;b&gt;.<wbr>marie-christine@<wbr>subsidiary.<wbr>corporation.<wbr>example",
+		"policies.office.allow[0]":                           "policies.<wbr>office.<wbr>allow[0]",
+		"allow[0]":                                           "allow[0]",
 		"features.accepting_invitation_enabled":              "features.accepting_invitation_enabled",
 		"https://wiki.example.com/a/long/path.html":          "https://wiki.example.com/a/long/path.html",
 		"A sentence. It is longer than a line of facts.":     "A sentence. It is longer than a line of facts.",

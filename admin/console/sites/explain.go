@@ -157,7 +157,11 @@ func callerCells(c *Caller) []web.Cell {
 	if len(c.Scopes) > 0 {
 		out = append(out, web.Cell{Name: strings.Join(c.Scopes, " "), Code: true})
 	}
-	if c.SignedIn != "" {
+	switch c.SignedIn {
+	case "":
+	case "0s":
+		out = append(out, web.Cell{Text: web.Say("console.explain.signed_in.now")})
+	default:
 		out = append(out, web.Cell{Text: web.Say("console.explain.signed_in", "age", c.SignedIn)})
 	}
 	return out
