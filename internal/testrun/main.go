@@ -3,10 +3,9 @@
 //	testrun build,format e2e unit-race faults lint bench
 //
 // The steps of the first argument run one after the other, and all must pass before the others begin. Of those, three
-// run side by side: whichever ends first makes room for the next. Each yields the processor to those named before it:
-// put first what waits most, for browsers and other programs, and behind it what only computes. Tests are read by their
-// JSON events: a test that is skipped fails, and everything that failed stands at the end once more, with its first
-// error, after the ten slowest packages and tests.
+// run side by side: whichever ends first makes room for the next. What starts servers, and waits for them, has the
+// processor before what only computes. Tests are read by their JSON events: a test that is skipped fails, and everything
+// that failed stands at the end once more, with its first error, after the ten slowest packages and tests.
 package main
 
 import (
@@ -29,19 +28,19 @@ func main() {
 	r := &report{out: os.Stdout}
 	ok := true
 	for _, s := range first {
-		ok = s.run(r, 0) && ok
+		ok = s.run(r) && ok
 	}
 	if ok {
-		queue := make(chan int, len(others))
-		for i := range others {
-			queue <- i
+		queue := make(chan step, len(others))
+		for _, s := range others {
+			queue <- s
 		}
 		close(queue)
 		var wait sync.WaitGroup
 		for range 3 {
 			wait.Go(func() {
-				for i := range queue {
-					others[i].run(r, min(5*i, leastUrgent))
+				for s := range queue {
+					s.run(r)
 				}
 			})
 		}

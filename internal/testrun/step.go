@@ -27,17 +27,14 @@ type command struct {
 	dir  string
 	env  []string
 	args []string
+	nice int // how far it stands behind others that want the processor (man 7 sched)
 }
 
-// leastUrgent is the niceness of a program that runs when no other wants to (man 7 sched).
-const leastUrgent = 19
-
-// run runs its commands one after the other, at a niceness.
-func (s step) run(r *report, nice int) bool {
+func (s step) run(r *report) bool {
 	begun, ok := time.Now(), true
 	var cpu time.Duration
 	for i, c := range s.commands {
-		used, err := c.run(r, s.name, i, nice)
+		used, err := c.run(r, s.name, i)
 		cpu += used
 		ok = ok && err == nil
 	}
@@ -45,7 +42,7 @@ func (s step) run(r *report, nice int) bool {
 	return ok
 }
 
-func (c command) run(r *report, step string, number, nice int) (time.Duration, error) {
+func (c command) run(r *report, step string, number int) (time.Duration, error) {
 	tests := len(c.args) > 1 && c.args[0] == "go" && c.args[1] == "test"
 	args := slices.Clone(c.args)
 	if i := slices.Index(args, unbroken); i >= 0 {
@@ -67,7 +64,7 @@ func (c command) run(r *report, step string, number, nice int) (time.Duration, e
 	if tests {
 		args = append([]string{"go", "test", "-json"}, args[2:]...)
 	}
-	cmd := exec.Command("nice", append([]string{"-n", strconv.Itoa(nice)}, args...)...)
+	cmd := exec.Command("nice", append([]string{"-n", strconv.Itoa(c.nice)}, args...)...)
 	cmd.Dir = c.dir
 	cmd.Env = append(os.Environ(), c.env...)
 	var (

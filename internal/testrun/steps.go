@@ -28,10 +28,10 @@ const alone = "^Test(SearchOfManyNodes|SearchOfAPersonBehindManyOthers|SearchGoe
 // steps are the steps of the targets of the Makefile.
 var steps = []step{
 	{"build", []command{
-		{".", compile, []string{"go", "run", "./internal/build", "-o", "bin/gatehouse"}},
-		{".", compile, []string{"go", "build", "-o", "bin/testidp", "./internal/testidp"}},
+		{dir: ".", env: compile, args: []string{"go", "run", "./internal/build", "-o", "bin/gatehouse"}},
+		{dir: ".", env: compile, args: []string{"go", "build", "-o", "bin/testidp", "./internal/testidp"}},
 	}},
-	{"format", []command{{".", nil, []string{".bin/format", "-d"}}}},
+	{"format", []command{{dir: ".", args: []string{".bin/format", "-d"}}}},
 	{"lint", each(modules, "go", "vet", "-vettool="+abs(".bin/lint"), "./...")},
 	{"rules", []command{test(".", "./internal/archtest", "./internal/build")}},
 	{"unit", []command{test(".", "-timeout=25m", "./..."), test("tools", "./..."), test("release", "./...")}},
@@ -43,7 +43,7 @@ var steps = []step{
 	{"race-all", []command{test(".", "-race", "-timeout=40m", "./...")}},
 	{"supply", []command{test(".", "-count=1", "-tags=nobadger,nomysql,nopgx,supply", "-timeout=20m", "./internal/build")}},
 	{"dist", []command{served("release", "-count=1", "-tags=dist", "-timeout=120m", "-run=^Test(SameBytesElsewhere|VerifyCommands|ArchiveRuns|Packages|ImageRuns)$", ".")}},
-	{"site", []command{{".", nil, []string{"make", "docs"}}, served("e2e", "-count=1", "-tags=site", "-run=^TestSite$", ".")}},
+	{"site", []command{{dir: ".", args: []string{"make", "docs"}}, served("e2e", "-count=1", "-tags=site", "-run=^TestSite$", ".")}},
 	{"chart", []command{test("packaging/charttest", "./...")}},
 	{"e2e", []command{served("e2e", "-count=1", "-timeout=40m", "-parallel=6", unbroken, "./...")}},
 	{"e2e-all", []command{served("e2e", "-count=1", "-timeout=40m", "-parallel=6", "./...")}},
@@ -55,6 +55,9 @@ var steps = []step{
 // compile is the environment of the compiler: a fifth of its time goes into collecting garbage that fits into memory.
 var compile = []string{"GOGC=400"}
 
+// behind is the niceness of what only computes.
+const behind = 10
+
 func names() (list []string) {
 	for _, s := range steps {
 		list = append(list, s.name)
@@ -64,19 +67,19 @@ func names() (list []string) {
 
 // test is `go test` without vet, which is part of the step lint.
 func test(dir string, args ...string) command {
-	return command{dir: dir, env: compile, args: append([]string{"go", "test", "-vet=off"}, args...)}
+	return command{dir: dir, env: compile, args: append([]string{"go", "test", "-vet=off"}, args...), nice: behind}
 }
 
-// served is test for modules whose tests start servers, which must not have the compiler's environment.
+// served is test for modules whose tests start servers, which must not have the compiler's environment, nor wait for it.
 func served(dir string, args ...string) command {
 	c := test(dir, args...)
-	c.env = nil
+	c.env, c.nice = nil, 0
 	return c
 }
 
 func each(dirs []string, args ...string) (list []command) {
 	for _, dir := range dirs {
-		list = append(list, command{dir: dir, env: compile, args: args})
+		list = append(list, command{dir: dir, env: compile, args: args, nice: behind})
 	}
 	return list
 }
