@@ -311,7 +311,6 @@ func (r *Registry) read(tx storage.Tx, id string) (*entry[client.Client], error)
 	return r.parse(id, rec)
 }
 
-// declares reports whether a client stands in the configuration.
 // Declares reports whether the configuration has a client.
 func (r *Registry) Declares(id string) bool { return r.fixed[id] != nil }
 
