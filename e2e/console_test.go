@@ -59,8 +59,8 @@ func (c *crawler) walkConsole(state string) map[string]string {
 		} else { // the browser has looked at a page of the same parts
 			queue = append(queue, c.linksOf(a)...)
 		}
-		if *shots && state == "owner" {
-			c.keepShots(kind)
+		if *shots && state == "owner" && strings.HasPrefix(a.header.Get("Content-Type"), "text/html") {
+			c.keepShots(kind, next)
 		}
 	}
 	return seen
@@ -196,9 +196,10 @@ func elsewhere(route string) bool {
 	}, func(begin string) bool { return strings.HasPrefix(route, begin) })
 }
 
-// keepShots leaves pictures of the page that the browser shows.
-func (c *crawler) keepShots(name string) {
+// keepShots leaves pictures of a page as it opens: without what the crawler has focused, unfolded or scrolled to.
+func (c *crawler) keepShots(name, address string) {
 	c.t.Helper()
+	c.b.open(address)
 	name = "console" + strings.NewReplacer("/", "_", " ", "_", "{", "", "}", "").Replace(strings.TrimSpace(strings.TrimPrefix(name, "/admin")))
 	c.b.looks(name)
 }

@@ -29,7 +29,7 @@ func TestChainScreen(t *testing.T) {
 			}
 		}
 	}
-	shows("before", "haven’t been checked")
+	shows("before", "hasn’t been checked")
 	keeper := audit.NewKeeper(h.store, h.clock.Now, zap.NewNop())
 	h.must(keeper.Seal(t.Context()))
 	h.actHasEvent(b, me, "/admin/events/chain/check-chain", "console.EventChainCheckedEvent")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/admin/console/layout"
 	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/docs/integrations"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
@@ -56,7 +57,7 @@ func (c *Console) showConnection(v *layout.Visit) (*web.Console, error) {
 		}
 		out.Filter = &web.Filter{Action: v.Path(), Submit: "console.connection.show", Fields: []web.Field{choice}}
 	}
-	out.Parts = append(c.snippets(guide, a.ID, "", a.RedirectURIs), c.connectionPart(&a.Client))
+	out.Parts = append(c.snippets(guide, a.ID, "", a.RedirectURIs), c.connectionPart(a))
 	return out, nil
 }
 
@@ -95,7 +96,7 @@ func (c *Console) snippets(guide *integrations.Guide, id, secret string, redirec
 }
 
 // connectionPart has the addresses that a client needs, and what else it must know.
-func (c *Console) connectionPart(a *client.Client) web.ConsolePart {
+func (c *Console) connectionPart(a *clientstore.Info) web.ConsolePart {
 	at := c.Manage.Authz.Endpoints()
 	openID := slices.Contains(a.Scopes, client.ScopeOpenID)
 	browser := a.HasGrant(client.GrantCode) || a.HasGrant(client.GrantIDToken)
@@ -121,8 +122,12 @@ func (c *Console) connectionPart(a *client.Client) web.ConsolePart {
 		}
 	}
 	if !a.Public {
+		where := "console.connection.secret"
+		if a.Origin == clientstore.OriginConfiguration {
+			where = "console.unit.declared"
+		}
 		part.Facts = slices.Insert(part.Facts, 1, web.ConsoleFact{
-			Label: "console.field.client_secret", Cells: []web.Cell{{Text: web.Say("console.connection.secret")}},
+			Label: "console.field.client_secret", Cells: []web.Cell{{Text: web.Say(where)}},
 		})
 	}
 	return part

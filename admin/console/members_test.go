@@ -143,7 +143,7 @@ func TestSettingsSpeakToPeople(t *testing.T) {
 		path       string
 		want, miss []string
 	}{
-		"list": {"/admin/settings", []string{">Ways to sign in<"}, []string{`class="row" href="/admin/settings/login_methods">login_methods`}},
+		"list": {"/admin/settings", []string{">Sign-in methods<"}, []string{`class="row" href="/admin/settings/login_methods">login_methods`}},
 		"unit": {
 			"/admin/settings/step_up",
 			[]string{"<h1>Step-up</h1>", "When a second factor is needed", "For people who have set one up"},

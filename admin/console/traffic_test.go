@@ -104,7 +104,7 @@ func TestCalls(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	b := h.as("viewer@example.com")
-	if a := b.get("/admin/calls"); !strings.Contains(a.form(), "audit log") || !strings.Contains(a.form(), "No site has recorded a call") {
+	if a := b.get("/admin/calls"); !strings.Contains(a.form(), "audit log") || !strings.Contains(a.form(), "No calls recorded yet") {
 		t.Errorf("without calls:\n%s", a.form())
 	}
 	nobody := h.personID("nobody@example.com")
@@ -163,7 +163,7 @@ func TestUsage(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	b := h.as("viewer@example.com")
-	if a := b.get("/admin/limits/usage"); !strings.Contains(a.form(), "No application has made a request") {
+	if a := b.get("/admin/limits/usage"); !strings.Contains(a.form(), "No application used a protected site") {
 		t.Errorf("without usage:\n%s", a.form())
 	}
 	c := usage.New(h.store, h.clock.Now, zap.NewNop())

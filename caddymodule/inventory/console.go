@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/gatehouse-id/gatehouse/admin"
 	"github.com/gatehouse-id/gatehouse/admin/console/sites"
@@ -83,9 +84,13 @@ func explanationOf(a *adminapi.ExplainAnswer) *sites.Explanation {
 		Message: a.Message, Notes: a.Notes,
 	}
 	if c := a.Caller; c != nil {
+		ago, err := time.ParseDuration(c.SignedIn)
+		if err == nil {
+			ago = max(ago, time.Nanosecond) // just now is not never
+		}
 		out.Caller = &sites.Caller{
 			PersonID: c.PersonID, Username: c.Username, ClientID: c.ClientID, Groups: c.Groups, Scopes: c.Scopes,
-			Level: c.Level, SignedIn: c.SignedIn, Provider: c.Provider,
+			Level: c.Level, SignedIn: ago, Provider: c.Provider,
 		}
 	}
 	for i := range a.Steps {

@@ -1,11 +1,11 @@
 // Command testrun runs steps of `make check`, `make test` and `make nightly` and prints what each of them took.
 //
-//	testrun build,format e2e unit-race faults lint bench
+//	testrun build,format e2e faults bench unit-race lint
 //
 // The steps of the first argument run one after the other, and all must pass before the others begin. Of those, three
 // run side by side: whichever ends first makes room for the next. What starts servers, and waits for them, has the
-// processor before what only computes. Tests are read by their JSON events: a test that is skipped fails, and everything
-// that failed stands at the end once more, with its first error, after the ten slowest packages and tests.
+// processor before what only computes. Tests are read by their JSON events: a test that is skipped fails, and
+// everything that failed stands at the end once more, with its first error, after the ten slowest packages and tests.
 package main
 
 import (

@@ -70,7 +70,8 @@ func test(dir string, args ...string) command {
 	return command{dir: dir, env: compile, args: append([]string{"go", "test", "-vet=off"}, args...), nice: behind}
 }
 
-// served is test for modules whose tests start servers, which must not have the compiler's environment, nor wait for it.
+// served is test for modules whose tests start servers, which must neither have the compiler's environment nor wait for
+// it.
 func served(dir string, args ...string) command {
 	c := test(dir, args...)
 	c.env, c.nice = nil, 0

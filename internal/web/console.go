@@ -129,7 +129,7 @@ func (r rows) IsNumber(column int) bool { return column < len(r.numbers) && r.nu
 // number matches what a column of numbers has.
 var number = regexp.MustCompile(`^(?:—|[<>≤]? ?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?\+?(?: (?:ms|s|%|[KMGT]?i?B))?)?$`)
 
-// Numbers reports of each column of a table whether it has numbers alone.
+// Numbers reports of each column of a table whether it has numbers alone, of which dashes can take the place.
 func (f *frame) Numbers(t *Table) []bool {
 	out := make([]bool, len(t.Columns))
 	for i := 1; i < len(out); i++ {
@@ -138,9 +138,11 @@ func (f *frame) Numbers(t *Table) []bool {
 				continue
 			}
 			c := r.Cells[i]
-			if out[i] = c.Kind == "" && !c.Code && (c.Text.Key == "console.count" || c.Text.Key == "" && number.MatchString(c.Name)); !out[i] {
+			if c.Kind != "" || c.Code || c.Text.Key != "console.count" && (c.Text.Key != "" || !number.MatchString(c.Name)) {
+				out[i] = false
 				break
 			}
+			out[i] = out[i] || c.Text.Key != "" || strings.ContainsAny(c.Name, "0123456789")
 		}
 	}
 	return out
@@ -174,6 +176,15 @@ func (f *frame) Acts() *actions {
 		return nil
 	}
 	return out
+}
+
+// Onward returns what an empty list leads on to, or nil if an action of the page does the same.
+func (f *frame) Onward(next *Action) *Action {
+	c, _ := f.Data.(Console)
+	if next != nil && slices.ContainsFunc(c.Actions, func(a Action) bool { return a.URL == next.URL }) {
+		return nil
+	}
+	return next
 }
 
 // ActionName returns the words of a link or button.
@@ -390,7 +401,7 @@ type cell struct {
 // Cell returns a cell with its words.
 func (f *frame) Cell(in Cell) cell {
 	out := cell{ //nolint:gosec // escaped
-		Words: breakable(in.Name), Hint: template.HTML(template.HTMLEscapeString(in.Note)), Kind: in.Kind, URL: LocalPath(in.URL),
+		Words: breakable(in.Name), Hint: breakable(in.Note), Kind: in.Kind, URL: LocalPath(in.URL),
 		Code: in.Code, Initials: in.Initials, Logo: in.Logo,
 	}
 	if in.Copy != "" {
@@ -421,21 +432,20 @@ func (f *frame) Cell(in Cell) cell {
 	return out
 }
 
-// breaks are the places where a long e-mail address can go on in the next line.
-var breaks = strings.NewReplacer("@", "@<wbr>", ".", ".<wbr>")
+// breaks are the places where a long e-mail address, or the name of a setting, can go on in the next line.
+var breaks = strings.NewReplacer("@", "@<wbr>", ".", ".<wbr>", "_", "_<wbr>")
 
-// numbered matches the place of an entry in a list of the settings, such as policies.office.allow[0].
-var numbered = regexp.MustCompile(`^[\w.-]+\.\w+\[\d+\]$`)
+// identifier matches a word that is an e-mail address or a name that programs use.
+var identifier = regexp.MustCompile(`[\w.@\[\]+-]*\w[._@]\w[\w.@\[\]+-]*`)
 
-// breakable returns a name as HTML. An e-mail address that is long breaks between its parts, and so does a numbered
-// place, which otherwise breaks within its brackets.
-func breakable(name string) template.HTML {
-	words := template.HTMLEscapeString(name)
-	long := utf8.RuneCountInString(name) > longCode && strings.Contains(name, "@") && !strings.ContainsAny(name, " \t\n&/")
-	if long || numbered.MatchString(name) {
-		words = breaks.Replace(words)
-	}
-	return template.HTML(words) //nolint:gosec // escaped
+// breakable returns a text as HTML. Long addresses and identifiers break between their parts.
+func breakable(text string) template.HTML {
+	return template.HTML(identifier.ReplaceAllStringFunc(template.HTMLEscapeString(text), func(word string) string { //nolint:gosec // escaped
+		if len(word) <= longWord || len(word) <= longCode && strings.Contains(word, "@") {
+			return word
+		}
+		return breaks.Replace(word)
+	}))
 }
 
 // elements match the markup between the words of a cell, such as that of a time.
@@ -453,10 +463,11 @@ func (f *frame) Quoted(s string) template.HTML { return backquoted(s) }
 func backquoted(s string) template.HTML {
 	var b strings.Builder
 	for i, part := range strings.Split(s, "`") {
-		if part = template.HTMLEscapeString(part); i%2 == 1 {
-			part = "<code>" + part + "</code>"
+		if i%2 == 1 {
+			b.WriteString("<code>" + string(breakable(part)) + "</code>")
+		} else {
+			b.WriteString(template.HTMLEscapeString(part))
 		}
-		b.WriteString(part)
 	}
 	return template.HTML(b.String()) //nolint:gosec // escaped
 }
@@ -466,7 +477,7 @@ func wired(name, hint string) template.HTML {
 	if name == "" {
 		return backquoted(hint)
 	}
-	return "<code>" + template.HTML(template.HTMLEscapeString(name)) + "</code> " + backquoted(hint) //nolint:gosec // escaped
+	return "<code>" + breakable(name) + "</code> " + backquoted(hint)
 }
 
 // Heading returns the title of a page of the console.

@@ -67,17 +67,19 @@ func TestWordsOfCells(t *testing.T) {
 	}
 }
 
-// TestLongNamesBreakBetweenTheirParts: an address that is too long for its line breaks after @ and dots. Sentences,
-// paths and short names stay as they are, and markup stays text.
+// TestLongNamesBreakBetweenTheirParts: an address or the name of a setting that is too long for its line breaks between
+// its parts, also within a sentence. Sentences, short names and the path of an address stay as they are, and markup
+// stays text.
 func TestLongNamesBreakBetweenTheirParts(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"ann@example.com": "ann@example.com",
 		"marie-christine.vandenberghe@subsidiary.example":    "marie-christine.<wbr>vandenberghe@<wbr>subsidiary.<wbr>example",
 		"<b>.marie-christine@subsidiary.corporation.example": "&lt;b&gt;.<wbr>marie-christine@<wbr>subsidiary.<wbr>corporation.<wbr>example",
+		"features.accepting_invitation_enabled":              "features.<wbr>accepting_<wbr>invitation_<wbr>enabled",
+		"email_notifications.welcome, features.pin":          "email_<wbr>notifications.<wbr>welcome, features.pin",
 		"policies.office.allow[0]":                           "policies.<wbr>office.<wbr>allow[0]",
 		"allow[0]":                                           "allow[0]",
-		"features.accepting_invitation_enabled":              "features.accepting_invitation_enabled",
 		"https://wiki.example.com/a/long/path.html":          "https://wiki.example.com/a/long/path.html",
 		"A sentence. It is longer than a line of facts.":     "A sentence. It is longer than a line of facts.",
 	} {

@@ -157,9 +157,9 @@ func callerCells(c *Caller) []web.Cell {
 	if len(c.Scopes) > 0 {
 		out = append(out, web.Cell{Name: strings.Join(c.Scopes, " "), Code: true})
 	}
-	switch c.SignedIn {
-	case "":
-	case "0s":
+	switch {
+	case c.SignedIn == 0:
+	case c.SignedIn < time.Second:
 		out = append(out, web.Cell{Text: web.Say("console.explain.signed_in.now")})
 	default:
 		out = append(out, web.Cell{Text: web.Say("console.explain.signed_in", "age", c.SignedIn)})

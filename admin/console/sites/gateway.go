@@ -186,7 +186,7 @@ type Caller struct {
 	PersonID, Username, ClientID string
 	Groups, Scopes               []string
 	Level                        int
-	SignedIn                     string // how long ago
+	SignedIn                     time.Duration // ago. 0: not in a browser
 	Provider                     string
 }
 
