@@ -53,10 +53,13 @@ func (c *conn) Read(p []byte) (int, error) {
 		c.mu.Unlock()
 		return 0, net.ErrClosed
 	}
-	if c.boundary {
-		c.count(quiet)
-	}
 	c.waiting = c.boundary && (len(c.begin) == 0 || len(p) == readerRoom)
+	switch {
+	case c.waiting:
+		c.count(quiet)
+	case c.boundary: // the server has read the first byte of a request while it answered the one before
+		c.count(arriving)
+	}
 	waiting, n := c.waiting, copy(p, c.head)
 	c.head = c.head[n:]
 	c.mu.Unlock()

@@ -1,6 +1,7 @@
 package reloadlistener
 
 import (
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +57,32 @@ func TestReloadWaitsForWhatArrives(t *testing.T) {
 				p.settle()
 				if took := time.Since(begin); took != tt.want {
 					t.Errorf("waited %v, want %v", took, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// TestReloadWaitsForAHeldByte: while net/http answers, it reads a byte ahead. If that is the first one of the next
+// request, a reload waits for the rest: the connection is closed with the byte otherwise.
+func TestReloadWaitsForAHeldByte(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		room int
+		want int64
+	}{"nothing is held": {readerRoom, 0}, "a byte is held": {readerRoom - 1, 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				client, server := net.Pipe()
+				defer client.Close()
+				p := &place{arriving: newGauge(), requests: newGauge()}
+				c := &conn{Conn: server, place: p, boundary: true, begin: []byte("POS")}
+				c.count(request)
+				go func() { _, _ = c.Read(make([]byte, tt.room)) }()
+				synctest.Wait()
+				if n := p.arriving.n.Load(); n != tt.want || p.requests.n.Load() != 0 {
+					t.Errorf("%d requests arrive and %d are answered, want %d and 0", n, p.requests.n.Load(), tt.want)
 				}
 			})
 		})
