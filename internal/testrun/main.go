@@ -1,8 +1,8 @@
 // Command testrun runs steps of `make check`, `make test` and `make nightly` and prints what each of them took.
 //
-//	testrun build,format e2e faults bench unit-race lint
+//	testrun build,format e2e unit-race faults lint bench
 //
-// The steps of the first argument run one after the other, and all must pass before the others begin. Of those, three
+// The steps of the first argument run one after the other, and all must pass before the others begin. Of those, two
 // run side by side: whichever ends first makes room for the next. What starts servers, and waits for them, has the
 // processor before what only computes. Tests are read by their JSON events: a test that is skipped fails, and
 // everything that failed stands at the end once more, with its first error, after the ten slowest packages and tests.
@@ -19,7 +19,7 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: testrun STEP[,STEP…] [STEP…], the first ones alone, the others three at a time; steps:",
+		fmt.Fprintln(os.Stderr, "usage: testrun STEP[,STEP…] [STEP…], the first ones alone, the others two at a time; steps:",
 			strings.Join(names(), " "))
 		os.Exit(2)
 	}
@@ -37,7 +37,7 @@ func main() {
 		}
 		close(queue)
 		var wait sync.WaitGroup
-		for range 3 {
+		for range 2 {
 			wait.Go(func() {
 				for s := range queue {
 					s.run(r)
