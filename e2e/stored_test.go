@@ -377,16 +377,7 @@ func database(t *testing.T, _ *server) bed {
 		},
 		unpack: func(t *testing.T, _ *server, name string) {
 			t.Helper()
-			f, err := os.Open(name + "sql.gz")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			z, err := gzip.NewReader(f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			statements, err := io.ReadAll(z)
+			statements, err := io.ReadAll(unzipped(t, name+"sql.gz"))
 			if err := errors.Join(err, p.Restore(string(statements))); err != nil {
 				t.Fatal(err)
 			}
@@ -405,19 +396,24 @@ func packStored(dir, name string) error {
 	return os.WriteFile(name, packed.Bytes(), 0o600)
 }
 
+// unzipped returns the content of a file of testdata.
+func unzipped(t *testing.T, name string) io.Reader {
+	t.Helper()
+	raw, err := os.ReadFile(name) //nolint:gosec // of this repository
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z
+}
+
 // unpackStored unpacks the stored directory.
 func unpackStored(t *testing.T, packed, dir string) {
 	t.Helper()
-	f, err := os.Open(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for r := tar.NewReader(z); ; {
+	for r := tar.NewReader(unzipped(t, packed)); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return
