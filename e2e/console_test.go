@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/cdproto/network"
 )
 
 var objectID = regexp.MustCompile(`/settings/(?:attributes|custom_messages|login_methods|organisations|redirects|step_up|ui_extension|email_notifications|password_policy|profile|messages|policies)|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}|[A-Z2-7]{4}-[A-Z2-7]{4}|\b[0-9]{1,4}$`)
@@ -202,4 +204,12 @@ func (c *crawler) keepShots(name, address string) {
 	c.b.open(address)
 	name = "console" + strings.NewReplacer("/", "_", " ", "_", "{", "", "}", "").Replace(strings.TrimSpace(strings.TrimPrefix(name, "/admin")))
 	c.b.looks(name)
+	for _, language := range []string{"de", "fr"} { // the longest words, on a phone
+		call(c.b, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": language}})
+		c.b.screen(390, 800, "light")
+		c.b.open(address)
+		c.b.shot(name + "-390-" + language)
+	}
+	call(c.b, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{}})
+	c.b.screen(1280, 800, "light")
 }

@@ -548,7 +548,7 @@ var allJourneys = []journey{
 		w.press("Add a member")
 		w.fill("[name=username]", w.visited)
 		w.pressIn("main form", "Add a member")
-		w.shows("The person is in the group.")
+		w.shows("The person has been added to the group.")
 	}, false},
 	{"Add an application", func(w *walk) {
 		w.press("Applications")
@@ -589,7 +589,7 @@ var allJourneys = []journey{
 		w.shows("there is no group")
 		w.fill("#client_groups", "gatehouse-owner")
 		w.pressIn("main form", "Save")
-		w.shows("Groups that can use it")
+		w.shows("Allowed groups")
 		w.shows("gatehouse-owner")
 	}, false},
 	{"Give a colleague the role helpdesk", func(w *walk) {
@@ -679,7 +679,7 @@ var allJourneys = []journey{
 		w.pressIn("main form", "Add a policy")
 		w.check("[name=confirm]")
 		w.pressIn("main form", "Add a policy")
-		w.shows("No site uses it")
+		w.shows("Not used by any site")
 	}, false},
 	{"Follow what someone did", func(w *walk) {
 		w.press("Events")

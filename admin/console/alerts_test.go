@@ -326,7 +326,7 @@ func TestAlertByWebhook(t *testing.T) {
 		body.Data.Events[0].Reason != "first" {
 		t.Errorf("message: %s", bodies[0])
 	}
-	if body := list(); !strings.Contains(body, "Last try failed") || !strings.Contains(body, "status 500") {
+	if body := list(); !strings.Contains(body, "Last attempt failed") || !strings.Contains(body, "status 500") {
 		t.Errorf("the list does not say that it has failed\n%s", body)
 	}
 	h.happens("x.CEvent", "192.0.2.3", "third")

@@ -115,8 +115,8 @@ func TestLastUseOfApplications(t *testing.T) {
 		t.Errorf("behind one that is gone: %q", applicationsOn(a))
 	}
 	for id, wants := range map[string][]string{
-		"alpha": {"Last authenticated itself", "12:02 UTC", "198.51.100.7"},
-		"shop":  {"Last authenticated itself", "12:01 UTC", "Last sign-in", "198.51.100.7"},
+		"alpha": {"Last authentication", "12:02 UTC", "198.51.100.7"},
+		"shop":  {"Last authentication", "12:01 UTC", "Last sign-in", "198.51.100.7"},
 	} {
 		for _, want := range wants {
 			if a := b.get(path + "/" + id); !strings.Contains(a.form(), want) || strings.Contains(a.form(), "12:03") {
@@ -124,7 +124,7 @@ func TestLastUseOfApplications(t *testing.T) {
 			}
 		}
 	}
-	if a := b.get(path + "/zeta"); strings.Contains(a.form(), "Last authenticated itself") {
+	if a := b.get(path + "/zeta"); strings.Contains(a.form(), "Last authentication") {
 		t.Errorf("a wrong secret counts:\n%s", a.form())
 	}
 }

@@ -67,7 +67,7 @@ func TestBulk(t *testing.T) {
 		h.personID("helpdesk@example.com"), "x",
 	}}.Encode()
 	asked := b.get("/admin/persons/block-many?" + chosen)
-	for _, want := range []string{"<dt>People</dt><dd><span>4</span>", "<dt>Sessions that end</dt><dd><span>2</span>"} {
+	for _, want := range []string{"<dt>People</dt><dd><span>4</span>", "<dt>Sessions that will end</dt><dd><span>2</span>"} {
 		if !strings.Contains(asked.form(), want) {
 			t.Errorf("the page that asks has no %q:\n%s", want, asked.form())
 		}

@@ -148,7 +148,7 @@ func TestWhyWasThisPersonRefused(t *testing.T) {
 	}
 	h.clock.Advance(denial.Kept)
 	b = h.as("helpdesk@example.com")
-	if a := b.get(why); a.Code != http.StatusOK || !strings.Contains(a.form(), "no longer kept") {
+	if a := b.get(why); a.Code != http.StatusOK || !strings.Contains(a.form(), "no longer exists") {
 		t.Errorf("a day later: %d\n%s", a.Code, a.form())
 	}
 	if a := b.get("/admin/refusals/x"); a.Code != http.StatusNotFound {
@@ -179,7 +179,7 @@ func TestExplainARequest(t *testing.T) {
 		}
 	}
 	for what, a := range map[string]*answer{
-		"Nothing is known by this value":   ask("url", "https://wiki.example.com", "person", "zzz"),
+		"No match for this value":          ask("url", "https://wiki.example.com", "person", "zzz"),
 		"want the whole address, not wiki": ask("url", "wiki"),
 		`id="at-problem"`:                  ask("url", "https://wiki.example.com", "at", "tonight"),
 	} {
@@ -251,7 +251,7 @@ func TestShadowInTheConsole(t *testing.T) {
 	a = b.get("/admin/sites/trial.example.com")
 	for _, want := range []string{
 		"<span>58</span>", "<span>17</span>", "<span>1</span>", "GET /plans/2027", "nobody@example.com",
-		"Now decides: everybody", `href="/admin/policies/office"`, "Caddyfile:55", "need groups staff",
+		"Current decision: everybody", `href="/admin/policies/office"`, "Caddyfile:55", "need groups staff",
 		`href="/admin/sites/trial.example.com?period=month"`,
 	} {
 		if !strings.Contains(a.form(), want) {
@@ -285,12 +285,12 @@ func TestPolicyTestInTheConsole(t *testing.T) {
 		t.Errorf("a policy of the Caddyfile can be edited:\n%s", a.form())
 	}
 	see(b.submit(b.get(office), "cases", "allow ann GET /"), http.StatusOK, "GET https://wiki.example.com/office", "staff at work",
-		"Caddyfile:31", "All 2 cases get the wanted result.", "Needs a sign-in", "allow ann GET /</textarea>")
+		"Caddyfile:31", "All 2 cases get the expected result.", "Sign-in required", "allow ann GET /</textarea>")
 	see(b.submit(b.get(office), "cases", "nonsense"), http.StatusUnprocessableEntity, "unrecognized nonsense", "nonsense</textarea>")
 	see(b.get(nights), http.StatusOK, "nobody at night")
 	edited := `{"deny":[{"name":"nobody at all","when":["12:00-13:00"]}]}`
-	see(b.submit(b.get(nights), "cases", "allow ann GET /", "rules", edited), http.StatusOK, "As it is stored", "As edited", "nobody at all",
-		"1 of 2 cases doesn’t get the wanted result.", "Not what was wanted")
+	see(b.submit(b.get(nights), "cases", "allow ann GET /", "rules", edited), http.StatusOK, "Stored", "Edited", "nobody at all",
+		"1 of 2 cases doesn’t get the expected result.", "Unexpected")
 	see(b.submit(b.get(nights), "cases", "allow ann GET /", "rules", `{"deny":[{"name":`), http.StatusUnprocessableEntity, "saved like this")
 	see(b.get("/admin/policies/nights"), http.StatusOK, "nobody at night")
 }
@@ -338,7 +338,7 @@ func TestDoctorInTheConsole(t *testing.T) {
 	ask := func(target string, fields ...string) *answer { return b.submit(b.get(target), fields...) }
 	h.doctor.found = []sites.Finding{{Probe: "no one is signed in", Verdict: "ok", What: "refused with 302"}}
 	if a := ask(wiki, "origin", "https://wiki.example.com"); a.Code != http.StatusOK ||
-		!strings.Contains(a.form(), "were refused, as they should be") || !strings.Contains(a.form(), "refused with 302") {
+		!strings.Contains(a.form(), "were refused, as expected") || !strings.Contains(a.form(), "refused with 302") {
 		t.Errorf("a sound site: %d\n%s", a.Code, a.form())
 	}
 	if want := (sites.Examination{URL: "https://wiki.example.com/admin", Public: "/healthz", Proxy: "protect"}); len(h.doctor.asked) != 1 ||
@@ -353,7 +353,7 @@ func TestDoctorInTheConsole(t *testing.T) {
 	h.doctor.found = append(h.doctor.found,
 		sites.Finding{Probe: "the method HEAD", Verdict: "failed", What: "the answer is 200", Fix: "take the matcher away"},
 		sites.Finding{Probe: "// in front of the path", Verdict: "warning", What: "the answer is 404"})
-	for _, want := range []string{"that should be refused got past", "the method HEAD", "take the matcher away", "Doubtful"} {
+	for _, want := range []string{"that should be refused got through", "the method HEAD", "take the matcher away", "Unclear"} {
 		if a := ask(shop, "origin", "https://shop.example.com", "proxy", "nginx"); !strings.Contains(a.form(), want) {
 			t.Errorf("what got past lacks %q:\n%s", want, a.form())
 		}
@@ -517,18 +517,18 @@ func TestPolicies(t *testing.T) {
 	see(b.acts(edit, "rules", `{}`, "confirm", "yes"), 422, "it has no rules")
 	const next = `{"deny":[{"name":"nobody at noon","when":["12:00-13:00"],"match":[{"path":["nobody at night"]}]}]}`
 	see(b.acts(edit, "rules", next), 422, "&#34;name&#34;: &#34;nobody at night&#34;", "&#34;name&#34;: &#34;nobody at noon&#34;",
-		"Look at the changes", `value="yes"`)
+		"Review the changes", `value="yes"`)
 	see(b.get("/admin/policies/used"), 200, "when 22:00-06:00")
 	see(b.acts(edit, "rules", next, "confirm", "yes"), 200, "when 12:00-13:00", "Saved.")
 
 	opened := b.get(edit)
 	h.policy("used", "somebody else")
-	see(b.submit(opened, "rules", next, "confirm", "yes"), 422, "Someone else changed it", "&#34;name&#34;: &#34;somebody else&#34;")
+	see(b.submit(opened, "rules", next, "confirm", "yes"), 422, "Someone else changed this", "&#34;name&#34;: &#34;somebody else&#34;")
 	see(b.get("/admin/policies/used"), 200, "somebody else")
 
 	see(b.acts("/admin/policies/add-policy", "policy", "office", "rules", next, "confirm", "yes"), 422, "exists")
 	see(b.acts("/admin/policies/add-policy", "policy", "lunch", "rules", next, "confirm", "yes"), 200, "nobody at noon",
-		"The policy has been stored")
+		"The policy has been added")
 	see(b.acts("/admin/policies/lunch/remove-policy"), 200, "The policy has been removed")
 	if a := b.get("/admin/policies/lunch"); a.Code != http.StatusNotFound {
 		t.Errorf("a removed policy: %d", a.Code)
@@ -585,7 +585,7 @@ func TestRequests(t *testing.T) {
 		t.Errorf("what was granted does not hold: %t, %v", ok, err)
 	}
 	h.actHasEvent(b, me, path+"/revoke-access", "access.AccessRevokedEvent")
-	see(b.acts(path+"/refuse"), 422, "Someone else changed it")
+	see(b.acts(path+"/refuse"), 422, "Someone else changed this")
 	h.actHasEvent(b, me, "/admin/requests/"+h.request("two.nobody@example.com")+"/refuse",
 		"access.AccessRefusedEvent", "note", "ask your team")
 	for _, username := range []string{"operator@example.com", "two.owner@example.com"} {

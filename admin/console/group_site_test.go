@@ -36,7 +36,7 @@ func TestOpenSite(t *testing.T) {
 		t.Fatalf("a group that opens a site: %d\n%s", made.Code, made.form())
 	}
 	path, _, _ := strings.Cut(made.url, "?")
-	if a := b.acts(path+"/open-site", "policy", "used"); a.Code != http.StatusOK || !strings.Contains(a.form(), "lets the group in") {
+	if a := b.acts(path+"/open-site", "policy", "used"); a.Code != http.StatusOK || !strings.Contains(a.form(), "The group has access.") {
 		t.Errorf("the same again: %d\n%s", a.Code, a.form())
 	}
 	if a := b.acts(path+"/open-site", "policy", "office"); a.Code != http.StatusUnprocessableEntity {

@@ -124,7 +124,7 @@ func TestImport(t *testing.T) {
 	const file = "# of the proxy\ndan.moved:" + danHash + "\nold.moved:rqXexS6ZhobKA\nnobody@example.com:" + danHash + "\n"
 	b := h.as("operator@example.com")
 	a, path := b.imports("htpasswd", file)
-	for _, want := range []string{"dan.moved", "Would be created", "DES", "<span>3</span>", "Not imported", "Exists", path + "/run-import"} {
+	for _, want := range []string{"dan.moved", "Will be created", "DES", "<span>3</span>", "Not imported", "Exists", path + "/run-import"} {
 		if !strings.Contains(a.form(), want) {
 			t.Errorf("the page of the dry run does not have %q:\n%s", want, a.form())
 		}
@@ -148,7 +148,7 @@ func TestImport(t *testing.T) {
 	}
 
 	a = b.acts(path + "/run-import")
-	if a.Code != http.StatusOK || !strings.Contains(a.form(), "Under way") || a.Header().Get("Refresh") == "" {
+	if a.Code != http.StatusOK || !strings.Contains(a.form(), "In progress") || a.Header().Get("Refresh") == "" {
 		t.Errorf("after the question: %d\n%s", a.Code, a.form())
 	}
 	h.must(h.console.Manage.WorkOff(t.Context()))
@@ -183,7 +183,7 @@ func TestImport(t *testing.T) {
 			t.Errorf("%d records of %s are left", n, table)
 		}
 	}
-	if a := b.acts(path + "/run-import"); !strings.Contains(a.form(), "no longer there") && a.Code != http.StatusUnprocessableEntity {
+	if a := b.acts(path + "/run-import"); !strings.Contains(a.form(), "no longer exists") && a.Code != http.StatusUnprocessableEntity {
 		t.Errorf("a second run: %d\n%s", a.Code, a.form())
 	}
 	if a := b.get(layout.Root + "/persons"); !strings.Contains(a.form(), path) {
@@ -218,7 +218,7 @@ func TestImportKinds(t *testing.T) {
 			continue
 		}
 		a, path := b.imports(kind, f[0])
-		if !strings.Contains(a.form(), f[1]) || !strings.Contains(a.form(), "Would be created") || strings.Contains(a.Body.String(), "planted") {
+		if !strings.Contains(a.form(), f[1]) || !strings.Contains(a.form(), "Will be created") || strings.Contains(a.Body.String(), "planted") {
 			t.Errorf("the dry run of %s:\n%s", kind, a.form())
 		}
 		b.acts(path + "/run-import")
@@ -360,24 +360,24 @@ func TestImportAttacks(t *testing.T) {
 			bomb += fmt.Sprintf("  %c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat("*"+string(c-1)+",", 9), ","))
 		}
 		for name, c := range map[string]struct{ kind, file, want string }{
-			"nested JSON": {"keycloak", `{"users":[` + strings.Repeat("[", 1<<20), "Not read"},
+			"nested JSON": {"keycloak", `{"users":[` + strings.Repeat("[", 1<<20), "Unreadable"},
 			"nested attributes": {
 				"auth0",
 				`{"user_id":"x","email":"a@example.com","user_metadata":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + "}",
 				"is not as Auth0 writes it",
 			},
-			"a line of a MB":     {"htpasswd", strings.Repeat("a", 1<<20), "Not read"},
+			"a line of a MB":     {"htpasswd", strings.Repeat("a", 1<<20), "Unreadable"},
 			"YAML of references": {"authelia", bomb, ""},
-			"another kind":       {"keycloak", "dan:" + danHash, "Not read"},
+			"another kind":       {"keycloak", "dan:" + danHash, "Unreadable"},
 			"a picture":          {"ldif", "\x89PNG\r\n\x1a\n\x00\x00", ""},
-			"half a file":        {"keycloak", `{"users":[{"username":"ann"},{"usern`, "Not read"},
+			"half a file":        {"keycloak", `{"users":[{"username":"ann"},{"usern`, "Unreadable"},
 		} {
 			begun := time.Now()
 			a, path := b.imports(c.kind, c.file)
 			if a.Code != http.StatusOK || !strings.Contains(a.form(), c.want) || time.Since(begun) > time.Minute {
 				t.Errorf("%s: %d after %s\n%s", name, a.Code, time.Since(begun), a.form())
 			}
-			if c.want == "Not read" && (strings.Contains(a.form(), "/run-import") || h.kept("manage_import_file") != 0) {
+			if c.want == "Unreadable" && (strings.Contains(a.form(), "/run-import") || h.kept("manage_import_file") != 0) {
 				t.Errorf("%s: it can be imported, or is kept\n%s", name, a.form())
 			}
 			if strings.Contains(a.form(), path+"/stop-job") {
@@ -498,7 +498,7 @@ func TestImportsThatWait(t *testing.T) {
 		t.Helper()
 		pieces, jobs := h.kept("manage_import_file"), h.kept("manage_job")
 		a := b.upload(importPath, "kind", "htpasswd", "@file", strings.Repeat(file(99), 10_000), "@hashes", "")
-		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), "No more than 5 of your imports can wait.") {
+		if a.Code != http.StatusUnprocessableEntity || !strings.Contains(a.form(), "You can have at most 5 pending imports.") {
 			t.Errorf("%s: %d\n%s", what, a.Code, a.form())
 		}
 		if pieces == 0 || h.kept("manage_import_file") != pieces || h.kept("manage_job") != jobs {

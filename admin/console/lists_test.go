@@ -129,7 +129,7 @@ func TestOverviewCounts(t *testing.T) {
 			!strings.Contains(a.form(), "<details>") {
 			t.Errorf("the overview of %s = %d\n%s", period, a.Code, a.form())
 		}
-		if active := strings.Contains(a.form(), "Active people per day"); active != (period == "month") {
+		if active := strings.Contains(a.form(), "active people per day"); active != (period == "month") {
 			t.Errorf("the overview of %s has people per day: %t", period, active)
 		}
 	}
@@ -156,8 +156,8 @@ func TestOverviewOfServers(t *testing.T) {
 	}
 	a := h.as("viewer@example.com").get("/admin").form()
 	for _, want := range []string{
-		"gate-1", "v1.2.2", "3 ms", "41 ms", "Running", "Does not answer", "Does not serve", "its clock is &lt;b&gt;wrong",
-		"E-mails not sent yet", "17", "More than 1000", "5.0 GiB", "surf", `>surf</a>`, "9 days left", "later", `href="/admin/keys"`,
+		"gate-1", "v1.2.2", "3 ms", "41 ms", "Running", "Not responding", "Not serving", "its clock is &lt;b&gt;wrong",
+		"E-mails waiting to be sent", "17", "More than 1000", "5.0 GiB", "surf", `>surf</a>`, "9 days left", "later", `href="/admin/keys"`,
 		`href="/admin/events?type=login.LoginFailedEvent"`, `href="/admin/storage"`, `href="/admin/messages/queue?channel=mail"`,
 		`href="/admin/messages/queue?channel=push"`,
 	} {
@@ -181,7 +181,7 @@ func TestOverviewOfLatency(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	b := h.as("viewer@example.com")
-	if a := b.get("/admin").form(); !strings.Contains(a, "No site has decided on a request in this time.") {
+	if a := b.get("/admin").form(); !strings.Contains(a, "No site decided on a request in this period.") {
 		t.Errorf("nothing was decided\n%s", a)
 	}
 	counts := stats.NewBuffer(h.store, h.clock.Now, rand.Reader, zap.NewNop())

@@ -144,7 +144,7 @@ func TestSessionsOfAPlaceEnd(t *testing.T) {
 	if got := len(h.allEvents(t.Context())) - n; got != 2 {
 		t.Errorf("%d events, want one for each of two sessions", got)
 	}
-	if a.Code != http.StatusOK || !strings.Contains(a.form(), "2 sessions have ended; 1 was left out.") {
+	if a.Code != http.StatusOK || !strings.Contains(a.form(), "2 sessions ended, 1 skipped.") {
 		t.Errorf("%d\n%s", a.Code, a.form())
 	}
 	if in(nobody) || in(other) || !in(owner) || !in(helpdesk) {

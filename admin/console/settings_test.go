@@ -131,11 +131,11 @@ func TestSettingsAreShown(t *testing.T) {
 		t.Errorf("a provider of the Caddyfile has no place:\n%s", a.form())
 	}
 	if a := b.get("/admin/settings/features"); !strings.Contains(a.form(), "Caddyfile:7") ||
-		strings.Contains(a.form(), "Overrules the Caddyfile") {
+		strings.Contains(a.form(), "Overrides the Caddyfile") {
 		t.Errorf("a switch of the Caddyfile has no place:\n%s", a.form())
 	}
 	h.edit(func(u *settings.Units) { u.Features.AcceptingInvitationEnabled = false })
-	if a := b.get("/admin/settings/features"); !strings.Contains(a.form(), "Overrules the Caddyfile") ||
+	if a := b.get("/admin/settings/features"); !strings.Contains(a.form(), "Overrides the Caddyfile") ||
 		!strings.Contains(a.form(), "\tinvitations off\n") {
 		t.Errorf("a stored switch that the Caddyfile sets otherwise:\n%s", a.form())
 	}
@@ -249,7 +249,7 @@ func TestUndoOfSettings(t *testing.T) {
 	if u := h.units(); a.Code != http.StatusSeeOther || !u.Features.AcceptingInvitationEnabled || u.Redirects.URLAfterLogin != "" {
 		t.Fatalf("undone = %d: %+v\n%s", a.Code, u.Redirects, a.form())
 	}
-	if a := b.get("/admin/settings/features"); strings.Contains(a.form(), "Overrules the Caddyfile") ||
+	if a := b.get("/admin/settings/features"); strings.Contains(a.form(), "Overrides the Caddyfile") ||
 		!strings.Contains(a.form(), "Caddyfile:7") {
 		t.Errorf("the switch does not follow the Caddyfile again:\n%s", a.form())
 	}

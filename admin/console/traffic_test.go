@@ -84,12 +84,12 @@ func TestLimits(t *testing.T) {
 		t.Errorf("the question does not say who has used what:\n%s", a.form())
 	}
 	a := b.acts("/admin/limits/lift-limit?limit=" + url.QueryEscape(over))
-	if !strings.Contains(a.form(), "lifted once") || strings.Contains(a.form(), ">nobody@example.com<") {
+	if !strings.Contains(a.form(), "has been reset") || strings.Contains(a.form(), ">nobody@example.com<") {
 		t.Errorf("after it was lifted:\n%s", a.form())
 	}
 	for _, id := range []string{over, "", "1.2", near + "x"} {
 		if a := b.acts("/admin/limits/lift-limit?limit=" + url.QueryEscape(id)); a.Code != http.StatusUnprocessableEntity ||
-			!strings.Contains(a.form(), "no longer there") {
+			!strings.Contains(a.form(), "no longer exists") {
 			t.Errorf("the id %q: status %d\n%s", id, a.Code, a.form())
 		}
 	}

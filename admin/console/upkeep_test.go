@@ -158,7 +158,7 @@ func TestStorageScreen(t *testing.T) {
 		t.Errorf("the file has the mode %v, %v; want 0600", info.Mode(), err)
 	}
 	h.copyTo("/mnt/nightly.backup", audit.Actor{ID: "admin", Name: "admin API"})
-	shows("afterwards", "Complete", "records read again", list[0], "/mnt/nightly.backup", "admin API", "node-1", h.backups.Dir)
+	shows("afterwards", "Complete", "records verified", list[0], "/mnt/nightly.backup", "admin API", "node-1", h.backups.Dir)
 }
 
 // copyTo makes a backup as the command does, which keeps it in a file.
@@ -192,7 +192,7 @@ func TestBackupsThatDoNotBegin(t *testing.T) {
 		}
 	}
 	h.backups.Room = func() bool { return false }
-	refused("enough room")
+	refused("enough disk space")
 	h.backups.Room = nil
 	h.must(os.MkdirAll(h.backups.Dir, 0o700))
 	for i := range backup.MostFiles {

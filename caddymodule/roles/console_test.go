@@ -120,7 +120,7 @@ func TestConsoleExplainsSites(t *testing.T) {
 	ask := "/admin/sites/explain?" + url.Values{"url": {w.Wiki + "/reports"}, "person": {"demo@example.com"}}.Encode()
 	see(ask, "Allowed", "Remote-User", "reverse_proxy")
 	see(strings.Replace(ask, "demo", "guest", 1), "Refused", "needs the group staff; has guests")
-	see(strings.Replace(ask, "demo", "nobody", 1), "Nothing is known by this value")
+	see(strings.Replace(ask, "demo", "nobody", 1), "No match for this value")
 	guestID := regexp.MustCompile(`/admin/persons/([0-9a-f-]{30,})`).FindStringSubmatch(see("/admin/refusals/"+ref, ref))[1]
 	see("/admin/persons/"+guestID+"/opens", w.Wiki+"/", "needs the group staff; has guests", w.Shop+"/", "Allowed")
 	if body := see("/admin/refusals"); strings.Contains(body, "in-the-query") {
@@ -163,12 +163,12 @@ func TestConsoleTestsPolicies(t *testing.T) {
 	body := ask("/admin/policies/office/test-policy",
 		url.Values{"cases": {people +
 			"allow demo@example.com GET /reports/1\ndeny eve GET /reports/1\n? eve GET /vault/x\nstep-up demo@example.com GET /vault/x\nsign-in - GET /reports/1\ndeny eve GET /archive/1 rule archive\n"}})
-	if !strings.Contains(body, "All 6 cases get the wanted result.") || !strings.Contains(body, "archive") ||
+	if !strings.Contains(body, "All 6 cases get the expected result.") || !strings.Contains(body, "archive") ||
 		!strings.Contains(body, "Caddyfile:") {
 		t.Errorf("the table of cases:\n%s", body)
 	}
 	body = ask("/admin/policies/office/test-policy", url.Values{"cases": {people + "allow eve GET /archive/1\n"}})
-	if !strings.Contains(body, "1 of 1 cases doesn’t get the wanted result.") {
+	if !strings.Contains(body, "1 of 1 cases doesn’t get the expected result.") {
 		t.Errorf("a case that gets something else:\n%s", body)
 	}
 	for cases, want := range map[string]string{
@@ -185,7 +185,7 @@ func TestConsoleTestsPolicies(t *testing.T) {
 	}
 	host := strings.TrimPrefix(w.Wiki, "http://")
 	if body := ask("/admin/sites/"+host+"/doctor", url.Values{"origin": {w.Wiki}}); !strings.Contains(body,
-		"were refused, as they should be") || strings.Contains(body, "Got past") {
+		"were refused, as expected") || strings.Contains(body, "Got through") {
 		t.Errorf("the doctor at a site with protect:\n%s", body)
 	}
 }
@@ -218,7 +218,7 @@ func TestConsoleEditsPolicies(t *testing.T) {
 		"an invalid level":          {"allow {\n\n\tneed level 9\n}", "", "Line 3: "},
 		"what the API lacks":        {"allow {\n\taudit log\n}", "", "Line 1: “audit” works only for policies in the Caddyfile."},
 		"cases":                     {rules, "site https://wiki.example.com\nallow nobody@example.com GET /", "no one describes"},
-		"a case that differs":       {rules, "site https://wiki.example.com\nallow demo@example.com GET /archive/1", "1 of 1 cases doesn’t get the wanted result."},
+		"a case that differs":       {rules, "site https://wiki.example.com\nallow demo@example.com GET /archive/1", "1 of 1 cases doesn’t get the expected result."},
 	} {
 		typed := strings.ReplaceAll(tc.rules, "\n", "\r\n") // as browsers send it
 		body := ask(add, url.Values{"policy": {"office"}, "rules": {typed}, "cases": {tc.cases}})
@@ -227,7 +227,7 @@ func TestConsoleEditsPolicies(t *testing.T) {
 		}
 	}
 	body := ask(add, url.Values{"policy": {"office"}, "rules": {rules}, "cases": {cases}})
-	if !strings.Contains(body, "All 2 cases get the wanted result.") ||
+	if !strings.Contains(body, "All 2 cases get the expected result.") ||
 		!strings.Contains(body, "&#43; \tneed groups staff") {
 		t.Errorf("a policy that is not stored yet:\n%s", body)
 	}
