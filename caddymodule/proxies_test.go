@@ -53,12 +53,14 @@ func TestAddressInTheFormOfIPv6(t *testing.T) {
 		"mapped, of another network":   {"::ffff:203.0.113.9, ::ffff:192.0.2.1", http.StatusOK},
 		"of IPv6, which ends like it":  {"2001:db8::cb00:7109", http.StatusOK},
 	} {
-		r := s.Request(http.MethodGet, "http://"+s.API+"/", nil)
-		r.Header.Set("Authorization", "Bearer "+token)
-		r.Header.Set("X-Forwarded-For", tt.forwarded)
-		if resp, body := s.Do(r); resp.StatusCode != tt.want {
-			t.Errorf("%s: X-Forwarded-For %q: status = %d, want %d; %s", name, tt.forwarded, resp.StatusCode, tt.want, body)
-		}
+		t.Run(name, func(t *testing.T) {
+			r := s.Request(http.MethodGet, "http://"+s.API+"/", nil)
+			r.Header.Set("Authorization", "Bearer "+token)
+			r.Header.Set("X-Forwarded-For", tt.forwarded)
+			if resp, body := s.Do(r); resp.StatusCode != tt.want {
+				t.Errorf("X-Forwarded-For %q: status = %d, want %d; %s", tt.forwarded, resp.StatusCode, tt.want, body)
+			}
+		})
 	}
 }
 

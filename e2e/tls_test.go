@@ -109,9 +109,11 @@ http://localhost:%d {
 			CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_RSA_WITH_3DES_EDE_CBC_SHA},
 		}, false},
 	} {
-		if err := dial(c.config); (err == nil) != c.ok {
-			t.Errorf("attack 289: %s: %v, taken %t", name, err, c.ok)
-		}
+		t.Run("attack 289: "+name, func(t *testing.T) {
+			if err := dial(c.config); (err == nil) != c.ok {
+				t.Errorf("%v, taken %t", err, c.ok)
+			}
+		})
 	}
 	for name, c := range map[string]struct {
 		host, target, want string
@@ -126,10 +128,10 @@ http://localhost:%d {
 	} {
 		status, location := rawGet(t, plain, c.host, c.target)
 		if strings.Contains(location, "evil.example") && !strings.HasPrefix(location, s.Issuer+"/") {
-			t.Errorf("attack 289: %s without https: sent to %q", name, location)
+			t.Errorf("%s without https: sent to %q", name, location)
 		}
 		if c.want != "" && location != c.want || status == http.StatusOK && location != "" {
-			t.Errorf("attack 289: %s without https: %d to %q, want %q", name, status, location, c.want)
+			t.Errorf("%s without https: %d to %q, want %q", name, status, location, c.want)
 		}
 	}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Issuer+"/sign-in", nil)

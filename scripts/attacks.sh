@@ -35,6 +35,7 @@ sed -nE "s|^ +--- ([A-Z]+): .*/${kind}_([0-9]+(,_?[0-9]+)*):.*|\1 \2|p" "$out" |
 	match($0, /^\| [0-9]+ \|/) {
 		split($0, cell, / *\| */)
 		if (match($0, / Not tested: [^|]*/)) { print "N/A ", cell[2], substr($0, RSTART + 13, RLENGTH - 13); none++; next }
+		if (FILENAME ~ /supply-chain/ && !(cell[2] in result)) { print "N/A ", cell[2], "make supply tests it"; none++; next }
 		verdict = cell[2] in result ? result[cell[2]] : "LOST"
 		print verdict, cell[2], cell[3]
 		count[verdict]++

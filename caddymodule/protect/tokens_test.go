@@ -284,20 +284,22 @@ func TestALinkElsewhereEndsNoSession(t *testing.T) {
 		"a form of the site":          {"POST", []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate"}, true},
 		"a script of the site":        {"POST", []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: cors"}, true},
 	} {
-		session := g.session(t, "wiki.localhost", person(2))
-		lines := slices.Concat([]string{
-			tt.method + " /.gatehouse/logout HTTP/1.1", "Host: wiki.localhost:" + g.port, "Cookie: " + session,
-			"Content-Length: 0",
-		}, tt.headers)
-		a := g.raw(t, lines...)
-		_, raw, _ := strings.Cut(session, "=")
-		ended := false
-		g.fake.set(func() { ended = slices.Contains(g.fake.ended, raw) })
-		cleared := slices.ContainsFunc(a.Header.Values("Set-Cookie"), func(c string) bool {
-			return strings.HasPrefix(c, cookie.For(g.origin("wiki.localhost")).Name(kindSession)+"=;")
+		t.Run(name, func(t *testing.T) {
+			session := g.session(t, "wiki.localhost", person(2))
+			lines := slices.Concat([]string{
+				tt.method + " /.gatehouse/logout HTTP/1.1", "Host: wiki.localhost:" + g.port, "Cookie: " + session,
+				"Content-Length: 0",
+			}, tt.headers)
+			a := g.raw(t, lines...)
+			_, raw, _ := strings.Cut(session, "=")
+			ended := false
+			g.fake.set(func() { ended = slices.Contains(g.fake.ended, raw) })
+			cleared := slices.ContainsFunc(a.Header.Values("Set-Cookie"), func(c string) bool {
+				return strings.HasPrefix(c, cookie.For(g.origin("wiki.localhost")).Name(kindSession)+"=;")
+			})
+			if ended != tt.ends || cleared != tt.ends {
+				t.Errorf("%s: the session has ended: %t, its cookie is cleared: %t, want %t; status %d", name, ended, cleared, tt.ends, a.StatusCode)
+			}
 		})
-		if ended != tt.ends || cleared != tt.ends {
-			t.Errorf("%s: the session has ended: %t, its cookie is cleared: %t, want %t; status %d", name, ended, cleared, tt.ends, a.StatusCode)
-		}
 	}
 }

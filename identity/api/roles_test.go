@@ -91,17 +91,19 @@ func TestOperationsOnAdministrators(t *testing.T) {
 			t.Errorf("%s: nobody has decided whether it is for people with a role", name)
 			continue
 		}
-		for role, id := range ids {
-			path := strings.NewReplacer("{id}", id, "{token}", id, "{session}", "x", "{browser}", "x", "{key}", "x").Replace(op.Path)
-			got := h.call(op.Method, path, want.body).status()
-			if refused := got == http.StatusForbidden; refused != (role && want.status == http.StatusForbidden) &&
-				op.Path != "/api/persons/invitations" {
-				t.Errorf("attack 5671: %s for a person with a role (%t) = %d", name, role, got)
+		t.Run("attack 5671: "+name, func(t *testing.T) {
+			for role, id := range ids {
+				path := strings.NewReplacer("{id}", id, "{token}", id, "{session}", "x", "{browser}", "x", "{key}", "x").Replace(op.Path)
+				got := h.call(op.Method, path, want.body).status()
+				if refused := got == http.StatusForbidden; refused != (role && want.status == http.StatusForbidden) &&
+					op.Path != "/api/persons/invitations" {
+					t.Errorf("%s for a person with a role (%t) = %d", name, role, got)
+				}
+				if role && want.status != 0 && got != want.status {
+					t.Errorf("%s for a person with a role = %d, want %d", name, got, want.status)
+				}
 			}
-			if role && want.status != 0 && got != want.status {
-				t.Errorf("attack 5671: %s for a person with a role = %d, want %d", name, got, want.status)
-			}
-		}
+		})
 	}
 	for name := range onAdministrators {
 		if !seen[name] {
@@ -145,10 +147,12 @@ func TestSessionsOfAnAdministrator(t *testing.T) {
 	}
 	answer("an approval of before the role", other, otherNumber, http.StatusNoContent)
 	h.join(id, owners)
-	if at := account(); at == "/account/profile" {
-		t.Error("attack 7601: the session of before the role is open")
-	}
-	if late.get(otherAt); late.signedIn() {
-		t.Error("attack 7601: an approval of before the role signs in")
-	}
+	t.Run("attack 7601: what an API client began before the role", func(t *testing.T) {
+		if at := account(); at == "/account/profile" {
+			t.Error("the session of before the role is open")
+		}
+		if late.get(otherAt); late.signedIn() {
+			t.Error("an approval of before the role signs in")
+		}
+	})
 }

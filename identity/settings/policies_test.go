@@ -197,9 +197,11 @@ func TestEmptyListOfAPolicy(t *testing.T) {
 		"attack 6089: no provider":        {`{"allow":[{"need":{"providers":[]}}]}`, "allow[0].need.providers"},
 		"attack 6089: no group to refuse": {`{"deny":[{"need":{"groups":[]},"when":["mon"]}]}`, "deny[0].need.groups"},
 	} {
-		if a := w.must(400, "PUT", policies+"/staff", tt.body); !strings.Contains(a.body, tt.at+": is empty") {
-			t.Errorf("%s: PUT %s = %s, want %s to be empty", name, tt.body, a.body, tt.at)
-		}
+		t.Run(name, func(t *testing.T) {
+			if a := w.must(400, "PUT", policies+"/staff", tt.body); !strings.Contains(a.body, tt.at+": is empty") {
+				t.Errorf("PUT %s = %s, want %s to be empty", tt.body, a.body, tt.at)
+			}
+		})
 	}
 	if after := w.read(policies); after != before {
 		t.Errorf("something was stored:\n%s\n%s", before, after)
