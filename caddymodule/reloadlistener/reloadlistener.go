@@ -28,7 +28,8 @@ const (
 	// settleArriving is for requests to be read whole that have begun, or whose handshake of TLS has: a server that
 	// shuts down drops them.
 	settleArriving = 2 * time.Second
-	settleRequests = time.Second // for the answers to the requests under way
+	settleRequests = time.Second                     // for the answers to the requests under way
+	settleAgain    = settleArriving + settleRequests // after which no more is waited for
 )
 
 // Wrapper is the listener wrapper gatehouse, in front of TLS: a reload loses no connection that waits to be accepted,
@@ -145,8 +146,15 @@ func (*Wrapper) WrapListener(ln net.Listener) net.Listener {
 // settle waits until the requests are answered that the old server has. Later ones are already the new server's, so
 // this is soon, unless one takes long: net/http finishes it.
 func (p *place) settle() {
-	p.arriving.wait(settleArriving)
-	p.requests.wait(settleRequests)
+	end := time.Now().Add(settleAgain)
+	for {
+		read := p.arriving.wait(settleArriving)
+		answered := p.requests.wait(settleRequests)
+		// An answer can end with another request behind it, of which net/http holds a byte.
+		if !read || !answered || p.arriving.n.Load() == 0 || !time.Now().Before(end) {
+			return
+		}
+	}
 }
 
 // gauge counts what is under way.
@@ -169,17 +177,18 @@ func (g gauge) done() {
 	}
 }
 
-// wait returns when nothing is under way, or after so long.
-func (g gauge) wait(atMost time.Duration) {
+// wait returns when nothing is under way, or false after so long.
+func (g gauge) wait(atMost time.Duration) bool {
 	end := time.NewTimer(atMost)
 	defer end.Stop()
 	for g.n.Load() > 0 {
 		select {
 		case <-g.zero: // of an earlier time, perhaps
 		case <-end.C:
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // newest returns the listener of the newest configuration, nil without any.

@@ -2,6 +2,7 @@ package reloadlistener
 
 import (
 	"net"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,6 +55,47 @@ func TestReloadWaitsForWhatArrives(t *testing.T) {
 				c.count(arriving)
 				begin := time.Now()
 				time.AfterFunc(tt.read, func() { c.count(request) })
+				p.settle()
+				if took := time.Since(begin); took != tt.want {
+					t.Errorf("waited %v, want %v", took, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// TestReloadWaitsForARequestBehindAnAnswer: a request that turns up while the answer to the one before is awaited is
+// answered too, and a client that never stops does not hold a reload up for long.
+func TestReloadWaitsForARequestBehindAnAnswer(t *testing.T) {
+	t.Parallel()
+	const turn = 100 * time.Millisecond
+	for name, tt := range map[string]struct {
+		requests int
+		want     time.Duration
+	}{
+		"one":     {1, 3 * turn},
+		"another": {2, 5 * turn},
+		"endless": {1000, settleAgain + turn},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := &place{arriving: newGauge(), requests: newGauge()}
+				c := &conn{place: p}
+				c.count(request)
+				begin := time.Now()
+				var client sync.WaitGroup
+				defer client.Wait()
+				client.Go(func() {
+					for range tt.requests {
+						<-time.After(turn)
+						c.count(arriving)
+						<-time.After(turn)
+						c.count(request)
+					}
+					<-time.After(turn)
+					c.count(quiet)
+				})
 				p.settle()
 				if took := time.Since(begin); took != tt.want {
 					t.Errorf("waited %v, want %v", took, tt.want)
