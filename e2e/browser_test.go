@@ -15,6 +15,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/network"
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/storage"
@@ -331,7 +332,20 @@ func eval[T any](b *tab, script string) T {
 // fill types into a field, replacing its content.
 func (b *tab) fill(selector, text string) {
 	b.t.Helper()
-	b.do(chromedp.Clear(chromedp.CSS(selector)), chromedp.SendKeys(chromedp.CSS(selector), text))
+	b.do(chromedp.Clear(chromedp.CSS(selector)))
+	b.types(selector, text)
+}
+
+// types writes into a field, at the end of its content. A key for each letter costs Chromium a hundred times as much as
+// the text at once, so they are for what needs them: Enter, and fields with parts, such as dates.
+func (b *tab) types(selector, text string) {
+	b.t.Helper()
+	if strings.ContainsAny(text, "\r\t") || eval[bool](b, "/date|time|month|week/.test(document.querySelector("+quote(selector)+").type)") {
+		b.do(chromedp.SendKeys(chromedp.CSS(selector), text))
+		return
+	}
+	b.do(chromedp.Focus(chromedp.CSS(selector)))
+	call(b, input.InsertText, input.InsertTextParams{Text: text})
 }
 
 // signIn fills the sign-in page and sends it.

@@ -333,7 +333,7 @@ func (w *walk) person(username string) {
 // write types into an empty field of several lines.
 func (w *walk) write(selector, text string) {
 	w.t.Helper()
-	w.do(chromedp.SendKeys(chromedp.CSS(selector), text))
+	w.types(selector, text)
 }
 
 // later opens the page again until it shows a text, which a person does not do: it comes by itself.
