@@ -54,8 +54,58 @@ type Filter struct {
 	Action string
 	Hidden []Hidden
 	Fields []Field
-	Submit string // message of the button. Default: that it filters
+	Submit string // message of the button, if the page shows nothing without the fields. Default: that it filters
 	Clear  string // the list without a filter. Empty: nothing is filtered
+}
+
+// Shown returns the fields that are always seen.
+func (f *Filter) Shown() []Field { return f.Fields[:len(f.Fields)-len(f.folded())] }
+
+// folded are the fields below the first one. A form without which the page shows nothing is not folded.
+func (f *Filter) folded() []Field {
+	if f.Submit != "" || len(f.Fields) == 0 {
+		return nil
+	}
+	return f.Fields[1:]
+}
+
+// Button returns the message of the button.
+func (f *Filter) Button() string {
+	if len(f.folded()) > 0 {
+		return "console.filter.apply"
+	}
+	return cmp.Or(f.Submit, "console.filter")
+}
+
+// fold has the fields that narrow windows show behind one line.
+type fold struct {
+	Label  string
+	Open   bool
+	Fields []Field
+}
+
+// Fold returns the fields of a filter that narrow windows fold, or nil. They are open where one of them selects
+// something.
+func (f *frame) Fold(of *Filter) *fold {
+	out := &fold{Label: f.T("console.filters"), Fields: of.folded()}
+	if len(out.Fields) == 0 {
+		return nil
+	}
+	set := 0
+	for i := range out.Fields {
+		if out.Fields[i].selects() {
+			set++
+		}
+	}
+	if out.Open = set > 0; out.Open {
+		out.Label = f.T("console.filters.set", "n", set)
+	}
+	return out
+}
+
+// selects reports whether the field of a filter has a value, other than a select that always has one.
+func (f *Field) selects() bool {
+	return f.Value != "" && (f.Type != "select" || slices.ContainsFunc(f.Options, func(o Option) bool { return o.Value == "" }))
 }
 
 // ConsolePart is a part of such a page.
@@ -363,24 +413,31 @@ func (c ConsoleFact) Long() bool {
 	return slices.ContainsFunc(c.Cells, func(in Cell) bool { return in.Code && utf8.RuneCountInString(in.Name) > longCode })
 }
 
-// Trimmed returns the table without a last column of actions that offers nothing to who looks at it.
+// HasActs reports whether a column has what can be done with a row: it needs no heading that is seen.
+func (t *Table) HasActs(column int) bool {
+	return column > 0 && column < len(t.Columns) &&
+		(t.Columns[column] == "console.column.action" || strings.HasPrefix(t.Columns[column], "console.act."))
+}
+
+// Trimmed returns the table without its last columns of actions that offer nothing to who looks at it.
 func (f *frame) Trimmed(t *Table) *Table {
-	if t == nil || len(t.Columns) < 2 || t.Columns[len(t.Columns)-1] != "console.column.action" {
-		return t
+	if t == nil {
+		return nil
 	}
 	last := len(t.Columns) - 1
 	offers := func(r TableRow) bool {
 		return len(r.Cells) > last && (r.Cells[last].Name != "" || r.Cells[last].Text.Key != "")
 	}
-	if slices.ContainsFunc(t.Rows, offers) {
-		return t
+	for t.HasActs(last) && !slices.ContainsFunc(t.Rows, offers) {
+		out := *t
+		out.Columns, out.Rows = t.Columns[:last], slices.Clone(t.Rows)
+		for i, r := range out.Rows {
+			out.Rows[i].Cells = r.Cells[:min(last, len(r.Cells))]
+		}
+		t = &out
+		last--
 	}
-	out := *t
-	out.Columns, out.Rows = t.Columns[:last], slices.Clone(t.Rows)
-	for i, r := range out.Rows {
-		out.Rows[i].Cells = r.Cells[:min(last, len(r.Cells))]
-	}
-	return &out
+	return t
 }
 
 // cell is the data of the template "cell".
@@ -492,9 +549,9 @@ func (f *frame) HeadingHTML() template.HTML { return breakable(f.Heading()) }
 // UpName returns the name of the page above.
 func (f *frame) UpName(u Up) string { return cmp.Or(u.Name, f.Say(u.Label)) }
 
-// ColumnOf returns the heading of the column of a cell, which narrow windows show next to it.
-func (f *frame) ColumnOf(t Table, i int) string {
-	if i >= len(t.Columns) || t.Columns[i] == "" {
+// ColumnOf returns the heading of the column of a cell, which narrow windows show next to it, unless it is an action.
+func (f *frame) ColumnOf(t *Table, i int) string {
+	if i >= len(t.Columns) || t.Columns[i] == "" || t.HasActs(i) {
 		return ""
 	}
 	return f.T(t.Columns[i])

@@ -71,3 +71,76 @@ func TestNumbersOfTables(t *testing.T) {
 		t.Errorf("a time within a sentence is relative:\n%s", page)
 	}
 }
+
+// TestFoldedFilters: a narrow window folds the filters below the search field, and they are open where one is set. A
+// form without which there is nothing to see is not folded.
+func TestFoldedFilters(t *testing.T) {
+	t.Parallel()
+	filter := func(group, state, submit string) *web.Filter {
+		return &web.Filter{Action: "/admin/persons", Submit: submit, Fields: []web.Field{
+			{Name: "q", Type: "search", Label: "console.field.search", Value: "ann"},
+			{Name: "group", Label: "console.field.group", Value: group},
+			{
+				Name: "state", Type: "select", Label: "console.field.state", Value: state,
+				Options: []web.Option{{Label: "console.any"}, {Value: "ACTIVE", Label: "console.state.active"}},
+			},
+			{Name: "locale", Type: "select", Label: "console.field.locale", Value: "nl", Options: []web.Option{{Value: "nl", Label: "nl"}}},
+		}}
+	}
+	alone := filter("", "", "")
+	alone.Fields = alone.Fields[:1]
+	const fold, open = `<details class="more fold">`, `<details class="more fold" open>`
+	for name, tt := range map[string]struct {
+		filter *web.Filter
+		want   string // before the folded fields. Empty: nothing is folded
+		button string
+	}{
+		"nothing is set":    {filter("", "", ""), fold + `<summary class="button quiet">Filters</summary>`, "Apply"},
+		"one is set":        {filter("", "ACTIVE", ""), open + `<summary class="button quiet">Filters (1)</summary>`, "Apply"},
+		"two are set":       {filter("staff", "ACTIVE", ""), open + `<summary class="button quiet">Filters (2)</summary>`, "Apply"},
+		"a search alone":    {alone, "", "Filter"},
+		"a form of its own": {filter("", "", "console.preview.show"), "", "Try"},
+	} {
+		page := render(newRenderer(t, web.Brand{}), web.View{Template: "console", Data: web.Console{
+			Title: web.Say("console.persons.title"), Filter: tt.filter,
+		}}).Body.String()
+		search, at := strings.Index(page, `name="q"`), strings.Index(page, "<details")
+		if tt.want == "" && at >= 0 || tt.want != "" && (!strings.Contains(page, tt.want) || at < search) {
+			t.Errorf("%s: the page lacks %q after the search field:\n%s", name, tt.want, page)
+		}
+		first, last := strings.Index(page, `name="group"`), strings.Index(page, `name="locale"`)
+		if tt.want != "" && (first < at || last > strings.Index(page, "</details>")) {
+			t.Errorf("%s: the filters are not what is folded:\n%s", name, page)
+		}
+		if !strings.Contains(page, ">"+tt.button+"</button>") {
+			t.Errorf("%s: no button says %q:\n%s", name, tt.button, page)
+		}
+	}
+}
+
+// TestHeadingsOfActions: a column of what can be done has its heading for screen readers alone.
+func TestHeadingsOfActions(t *testing.T) {
+	t.Parallel()
+	page := render(newRenderer(t, web.Brand{}), web.View{Template: "console", Data: web.Console{
+		Title: web.Say("console.queue.title"), Parts: []web.ConsolePart{{Table: &web.Table{
+			Label:   web.Say("console.queue.title"),
+			Columns: []string{"console.column.action", "console.column.to", "console.act.send-now", "console.column.action"},
+			Rows: []web.TableRow{{Cells: []web.Cell{
+				{Name: "Invited"},
+				{Name: "ann@example.com"},
+				{Text: web.Say("console.act.send-now"), URL: "/admin/a"},
+				{Text: web.Say("console.act.remove"), URL: "/admin/b"},
+			}}},
+		}}},
+	}}).Body.String()
+	for _, want := range []string{
+		`<th scope="col" role="columnheader">Action</th><th scope="col" role="columnheader">Recipient</th>`,
+		`<th scope="col" role="columnheader"><span class="unseen">Send now</span></th>`,
+		`<th scope="col" role="columnheader"><span class="unseen">Action</span></th>`,
+		`data-label="Recipient"`, `<td role="cell" data-label=""><a href="/admin/a">Send now</a></td>`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+}

@@ -19,6 +19,8 @@ func TestTrimmed(t *testing.T) {
 		"something in one row":    {[]string{"console.column.person", action}, [][]Cell{{name, {}}, {name, act}}, 2},
 		"another column is empty": {[]string{"console.column.person", "console.column.from"}, [][]Cell{{name, {}}}, 2},
 		"the only column":         {[]string{action}, [][]Cell{{{}}}, 1},
+		"no button of two":        {[]string{"console.column.person", "console.act.grant", "console.act.refuse"}, [][]Cell{{name, {}, {}}}, 1},
+		"the first of two":        {[]string{"console.column.person", "console.act.grant", "console.act.refuse"}, [][]Cell{{name, act, {}}}, 2},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
