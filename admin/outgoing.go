@@ -33,6 +33,15 @@ func (s *Service) FindMessage(tx storage.Tx, channel, key string, now time.Time)
 	return m, false, nil
 }
 
+// MovedMessage returns a message by a key that it had before it was tried or given up. found is false for one that was
+// sent or dropped meanwhile, or that thousands are due before.
+func (s *Service) MovedMessage(tx storage.Tx, channel, key string, now time.Time) (m notify.Item, found bool, err error) {
+	if o := s.outgoing(channel); o != nil {
+		return o.Moved(tx, key, now)
+	}
+	return m, false, nil
+}
+
 // SendNow has a message sent that waits for its next try, or was given up. allow can refuse it in the transaction of
 // the change. Errors: ErrGone, ErrTrying, ErrLate, or that of allow.
 func (s *Service) SendNow(ctx context.Context, channel, key string, by audit.Actor, allow func(storage.Tx, notify.Item) error) error {

@@ -169,17 +169,28 @@ func TestQueueOfMessages(t *testing.T) {
 	}
 	h.server.answer(nil)
 	stale := h.queued(operator, "drop-message")[0]
+	opened := operator.get(stale)
 	h.actHasEvent(operator, by, h.queued(operator, "send-now")[0], "console.QueuedMessageSentNowEvent")
-	if a := operator.acts(stale); a.Code != http.StatusUnprocessableEntity || h.waits() != 1 {
+	if a := operator.submit(opened); a.Code != http.StatusUnprocessableEntity || h.waits() != 1 {
 		t.Errorf("a message that is elsewhere now is dropped: %d\n%s", a.Code, a.form())
 	}
+	gone := func(path, want string) {
+		t.Helper()
+		if a := operator.get(path); !strings.Contains(a.form(), want) || strings.Contains(a.form(), "<button") {
+			t.Errorf("%s of a message that is not there any more does not say %q alone:\n%s", path, want, a.form())
+		}
+	}
+	gone(stale, "a new time for its next try")
 	if h.tries(); len(h.server.taken) != 1 || h.waits() != 0 {
 		t.Errorf("sent now are %v, %d wait", h.server.taken, h.waits())
 	}
+	gone(stale, "sent or dropped in the meantime")
 
 	h.queue(notify.Notice{Kind: notify.Welcome, To: "nobody@example.com", PersonID: nobody})
 	h.server.answer(fmt.Errorf("550 no such user: %w", outbox.ErrRefused))
+	refused := h.queued(operator, "drop-message")[0]
 	h.tries()
+	gone(refused, "failed in the meantime")
 	if a := operator.get(queuePath + "?state=failed&channel=mail"); h.waits() != 0 || !strings.Contains(a.form(), "550 no such user") ||
 		!strings.Contains(a.form(), "state=failed") {
 		t.Errorf("what was given up is shown so:\n%s", a.form())

@@ -51,6 +51,9 @@ type Outgoing interface {
 	List(tx storage.Tx, givenUp bool, behind string, most int, now time.Time) (list []Item, more bool, err error)
 	// Find returns an item by its key. found is false for one that was tried or dropped meanwhile.
 	Find(tx storage.Tx, key string, now time.Time) (i Item, found bool, err error)
+	// Moved returns an item by a key that it had before it was tried or given up. found is false for one that was sent
+	// or dropped meanwhile, or that thousands are due before.
+	Moved(tx storage.Tx, key string, now time.Time) (i Item, found bool, err error)
 	// Again makes an item due now. It reports whether there is one.
 	Again(tx storage.Tx, key string, now time.Time) (bool, error)
 	// Drop deletes an item. It reports whether there was one.
@@ -129,6 +132,15 @@ func (q *sealedQueue[T]) List(tx storage.Tx, givenUp bool, behind string, most i
 // Find implements Outgoing.
 func (q *sealedQueue[T]) Find(tx storage.Tx, key string, now time.Time) (Item, bool, error) {
 	held, found, err := q.queue.Find(tx, key, now)
+	if err != nil || !found {
+		return Item{}, false, err
+	}
+	return q.item(&held, now), true, nil
+}
+
+// Moved implements Outgoing.
+func (q *sealedQueue[T]) Moved(tx storage.Tx, key string, now time.Time) (Item, bool, error) {
+	held, found, err := q.queue.Moved(tx, key, now)
 	if err != nil || !found {
 		return Item{}, false, err
 	}

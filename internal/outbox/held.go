@@ -110,6 +110,30 @@ func (q *Queue[T]) Find(tx storage.Tx, key string, now time.Time) (h Held[T], fo
 	return lane.held(key, rec, givenUp, now), true, nil
 }
 
+// searched is the number of items of a lane that Moved looks at.
+const searched = 10_000
+
+// Moved returns an item by a key that it had before it was tried or given up. found is false for one that was delivered
+// or dropped meanwhile, or that many others are due before.
+func (q *Queue[T]) Moved(tx storage.Tx, key string, now time.Time) (h Held[T], found bool, err error) {
+	lane, _ := q.laneOf(key)
+	if lane == nil {
+		return h, false, nil
+	}
+	_, id := lane.parse(key)
+	for i, l := range []*Queue[T]{q, q.kept()} {
+		for e, err := range q.table.Scan(tx, storage.Range{Prefix: storage.Prefix(l.Lane), Limit: searched}) {
+			if err != nil {
+				return h, false, err
+			}
+			if h = l.held(e.Key, e.Value, i == 1, now); h.ID == id {
+				return h, true, nil
+			}
+		}
+	}
+	return Held[T]{}, false, nil
+}
+
 // Again makes an item due now, and starts over with one that was given up. It reports whether there is one.
 func (q *Queue[T]) Again(tx storage.Tx, key string, now time.Time) (bool, error) {
 	h, found, err := q.Find(tx, key, now)

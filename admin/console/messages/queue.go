@@ -247,25 +247,38 @@ func nextCell(m *notify.Item) web.Cell {
 	return web.Cell{Text: web.Say("console.time", "time", m.Next), Note: m.Problem, Quoted: true}
 }
 
-// askQueued says which message is hit.
+// askQueued says which message is hit, or what has become of it: a message that was tried since the list was shown is
+// at another place.
 func (t *texts) askQueued(v *layout.Visit) (q layout.Question, err error) {
 	item, hidden := v.Chosen("item")
 	channel, key := decodeKey(item)
 	var m notify.Item
-	var found bool
+	var found, moved bool
 	var people map[string]person.Person
 	err = t.Store.View(v.Context(), func(tx storage.Tx) (err error) {
-		if m, found, err = t.Manage.FindMessage(tx, channel, key, v.Now); err != nil || !found {
+		if m, found, err = t.Manage.FindMessage(tx, channel, key, v.Now); err == nil && !found {
+			m, moved, err = t.Manage.MovedMessage(tx, channel, key, v.Now)
+		}
+		if err != nil || !found {
 			return err
 		}
 		people, err = t.peopleOf(tx, []notify.Item{m})
 		return err
 	})
-	q.Hidden = hidden
-	if err != nil || !found {
-		q.Facts = []web.ConsoleFact{{Label: "console.column.message", Cells: []web.Cell{{Text: web.Say("console.problem.gone")}}}}
+	if err != nil {
 		return q, err
 	}
+	if !found {
+		q.Off = &web.Empty{Text: web.Say("console.queue.left"), Next: &web.Action{Label: "console.queue.waiting", URL: v.Path()}}
+		switch {
+		case moved && m.GivenUp:
+			q.Off.Text, q.Off.Next = web.Say("console.queue.failed_since"), &web.Action{Label: "console.queue.failed", URL: FailedPath}
+		case moved:
+			q.Off.Text = web.Say("console.queue.moved")
+		}
+		return q, nil
+	}
+	q.Hidden = hidden
 	kind, err := t.kindOf(v, &m)
 	if err != nil {
 		return q, err
