@@ -89,8 +89,8 @@ func diffConfigCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff <file>",
 		Short: "Prints what import of a JSON file would change",
-		Long: `Prints the members that import of the file would change, and changes nothing. Key
-pairs and secrets are not compared. - reads standard input.`,
+		Long: `Prints the members and key pairs that import of the file would change, and changes
+nothing. Secrets are not compared. - reads standard input.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return sendConfig(cmd, args[0], "/config/diff", "would change")
@@ -108,7 +108,7 @@ func sendConfig(cmd *cobra.Command, file, path, verb string) error {
 	if err := call(cmd, path, json.RawMessage(raw), &changed); err != nil {
 		return err
 	}
-	lines := []string{fmt.Sprintf("%d members %s", len(changed), verb)}
+	lines := []string{count(len(changed), "member") + " " + verb}
 	for _, c := range changed {
 		lines = append(lines, fmt.Sprintf("%s: %s -> %s", c.Path, short(c.From), short(c.To)))
 	}

@@ -97,26 +97,9 @@ func (s *Service) put(tx storage.Tx, n *candidate) (changed bool, err error) {
 	if n.adds {
 		return true, s.create(tx, n)
 	}
-	old, err := keyPairs.Get(tx, n.id)
-	if errors.Is(err, storage.ErrNotFound) {
-		return false, jsonapi.NotFound()
-	}
-	if err != nil {
+	old, rec, err := s.replacement(tx, n)
+	if err != nil || rec.same(old) {
 		return false, err
-	}
-	rec := n.record
-	if (rec.Type == Keytab) != (old.Type == Keytab) {
-		return false, invalid(n.path+".key_type",
-			coded.New("keytab_change", "cannot become a KEYTAB, or cease to be one: add another key pair"))
-	}
-	if rec.Private, err = s.keptPrivate(n, old); err != nil {
-		return false, err
-	}
-	if bytes.Equal(rec.Private, old.Private) { // other keys end the rotation of these
-		rec.Next, rec.Former = old.Next, old.Former
-	}
-	if rec.same(old) {
-		return false, nil
 	}
 	if rec.Name != old.Name || len(rec.Private) == 0 && len(old.Private) > 0 {
 		if err := s.checkUnused(tx, n.id, old.Name); err != nil {
@@ -135,6 +118,29 @@ func (s *Service) put(tx storage.Tx, n *candidate) (changed bool, err error) {
 		return false, err
 	}
 	return true, s.events.Append(tx, n.event)
+}
+
+// replacement returns the stored pair that a prepared one replaces, and what takes its place.
+func (s *Service) replacement(tx storage.Tx, n *candidate) (old, rec record, err error) {
+	old, err = keyPairs.Get(tx, n.id)
+	if errors.Is(err, storage.ErrNotFound) {
+		return old, rec, jsonapi.NotFound()
+	}
+	if err != nil {
+		return old, rec, err
+	}
+	rec = n.record
+	if (rec.Type == Keytab) != (old.Type == Keytab) {
+		return old, rec, invalid(n.path+".key_type",
+			coded.New("keytab_change", "cannot become a KEYTAB, or cease to be one: add another key pair"))
+	}
+	if rec.Private, err = s.keptPrivate(n, old); err != nil {
+		return old, rec, err
+	}
+	if bytes.Equal(rec.Private, old.Private) { // other keys end the rotation of these
+		rec.Next, rec.Former = old.Next, old.Former
+	}
+	return old, rec, nil
 }
 
 // keptPrivate returns the sealed private key to store. That is the stored one where none or the same one was given; it
@@ -315,6 +321,31 @@ func (c *Change) Apply(tx storage.Tx) error {
 		return nil
 	}
 	return c.newVersion(tx)
+}
+
+// Difference is a key pair before and after a Change. The private parts are in neither. From is nil for a new pair.
+type Difference struct {
+	From *KeyPair
+	To   KeyPair
+}
+
+// Differences returns what Apply would change in tx.
+func (c *Change) Differences(tx storage.Tx) (out []Difference, err error) {
+	for _, n := range c.pairs {
+		if n.adds {
+			out = append(out, Difference{To: n.record.answer(n.id)})
+			continue
+		}
+		old, rec, err := c.s.replacement(tx, n)
+		if err != nil {
+			return nil, err
+		}
+		if !rec.same(old) {
+			from := old.answer(n.id)
+			out = append(out, Difference{&from, rec.answer(n.id)})
+		}
+	}
+	return out, nil
 }
 
 func (c *Change) ids() []string {

@@ -6,7 +6,9 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/gatehouse-id/gatehouse/identity/keystore"
 	"github.com/gatehouse-id/gatehouse/identity/settings/wire"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // Change is a member that differs between two states. An array is one member, and so is an object with free names.
@@ -52,6 +54,15 @@ func changesOf(a, b reflect.Value, path string) []Change {
 		return nil
 	}
 	return []Change{{Path: path, From: from, To: to}}
+}
+
+// changesOfKeyPairs returns what differs in key pairs. Of their private parts, the two values say nothing.
+func changesOfKeyPairs(tx storage.Tx, pairs *keystore.Change) (out []Change, err error) {
+	list, err := pairs.Differences(tx)
+	for _, d := range list {
+		out = append(out, Change{Path: "key_pairs." + d.To.Name, From: encode(d.From), To: encode(d.To)})
+	}
+	return out, err
 }
 
 func sameSecrets(a, b *Units) bool {

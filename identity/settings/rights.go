@@ -71,6 +71,15 @@ func permit(rights Rights, changed []Change, from, to *Units) (signIn []Change, 
 	return signIn, nil
 }
 
+// permitKeyPairs returns an error if the rights do not cover changes of key pairs. Login methods verify with them what
+// providers say.
+func permitKeyPairs(rights Rights, changed []Change) error {
+	if rights == Ordinary && len(changed) > 0 {
+		return withCode(http.StatusForbidden, coded.Errorf("owners_only", "member", "%s "+ownersOnly, changed[0].Path))
+	}
+	return nil
+}
+
 const ownersOnly = "can be changed only by an owner of the admin console, the command line or an API client with the API administrators"
 
 // asksForLess returns the paths of members by which applications of organisations ask sign-ins for less than before.

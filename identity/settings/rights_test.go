@@ -1,6 +1,14 @@
 package settings_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -280,4 +288,82 @@ func TestBoundAPIClient(t *testing.T) {
 			t.Errorf("organisation %s: GET of the organisations = %d %s, want %d", c.to, a.status, a.body, c.listing)
 		}
 	}
+}
+
+// publicKey returns a new public key as key pairs have it.
+func publicKey(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+}
+
+// TestKeyPairsOfAnImport: an import of key pairs alone says which ones it changes, and so does the comparison before
+// it.
+func TestKeyPairsOfAnImport(t *testing.T) {
+	t.Parallel()
+	of := func(public string) []byte {
+		return []byte(`{"key_pairs":[{"name":"partner","key_type":"EC","private_key":"","public_key":"` + public + `"}]}`)
+	}
+	w, first, second := newWorld(t), publicKey(t), publicKey(t)
+	owner := settings.WithRights(t.Context(), settings.Owner)
+	changes := func(what string, raw []byte, from, to string) {
+		t.Helper()
+		compared, err := w.service.Diff(t.Context(), raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		imported, err := w.service.Import(owner, raw, audit.Actor{ID: "owner"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for how, list := range map[string][]settings.Change{"compared": compared, "imported": imported} {
+			if from == to && len(list) == 0 {
+				continue
+			}
+			var was, is struct {
+				PublicKey string `json:"public_key"`
+			}
+			if len(list) != 1 || list[0].Path != "key_pairs.partner" || json.Unmarshal(list[0].From, &was) != nil ||
+				json.Unmarshal(list[0].To, &is) != nil || was.PublicKey != from || is.PublicKey != to {
+				t.Errorf("%s: %s = %s, want the public key of partner to change", what, how, list)
+			}
+		}
+	}
+	changes("a new pair", of(first), "", first)
+	changes("the same pair", of(first), first, first)
+	changes("another pair", of(second), first, second)
+	exported, err := w.service.Export(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes("an export", exported, second, second)
+
+	t.Run("attack 9562: an operator replaces a certificate by an import", func(t *testing.T) {
+		t.Parallel()
+		for name, raw := range map[string]string{
+			"alone":          string(of(first)),
+			"with a setting": `{"features":{"sign_up_enabled":true},` + strings.TrimPrefix(string(of(first)), "{"),
+			"a new one":      strings.Replace(string(of(first)), "partner", "another", 1),
+		} {
+			_, err := w.service.Import(settings.WithRights(t.Context(), settings.Ordinary), []byte(raw), audit.Actor{ID: "operator"})
+			if e := new(jsonapi.Error); !errors.As(err, &e) || e.Status != http.StatusForbidden {
+				t.Errorf("%s: Import = %v, want 403", name, err)
+			}
+		}
+		after, err := w.service.Export(t.Context())
+		if err != nil || string(after) != string(exported) {
+			t.Errorf("the settings are %s, %v, want %s", after, err, exported)
+		}
+		whole := strings.Replace(string(exported), `"sign_up_enabled":false`, `"sign_up_enabled":true`, 1)
+		if list, err := w.service.Import(t.Context(), []byte(whole), audit.Actor{ID: "operator"}); err != nil || len(list) != 1 {
+			t.Errorf("Import of an export with a setting changed = %v, %v, want that change", list, err)
+		}
+	})
 }

@@ -44,7 +44,7 @@ func (s *Service) editAll(ctx context.Context, raw []byte, by audit.Actor, read 
 		if err != nil {
 			return edit{}, err
 		}
-		e.with = pairs.Apply
+		e.pairs = pairs
 	}
 	return e, nil
 }
@@ -91,8 +91,7 @@ func (s *Service) Export(ctx context.Context) (json.RawMessage, error) {
 	return encode(out), nil
 }
 
-// Import applies a JSON object of units: members that are present replace the stored ones. It returns the changes,
-// except those of key pairs.
+// Import applies a JSON object of units: members that are present replace the stored ones. It returns the changes.
 func (s *Service) Import(ctx context.Context, raw []byte, by audit.Actor) ([]Change, error) {
 	return s.apply(ctx, raw, by, false)
 }
@@ -103,7 +102,7 @@ func (s *Service) Edit(ctx context.Context, by audit.Actor, apply func(u *Units)
 	return changed, err
 }
 
-// Diff returns the changes that Import would make, except those of key pairs.
+// Diff returns the changes that Import would make.
 func (s *Service) Diff(ctx context.Context, raw []byte) ([]Change, error) {
 	return s.apply(ctx, raw, audit.Actor{}, true)
 }

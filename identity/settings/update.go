@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity/keystore"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -32,8 +33,8 @@ type edit struct {
 	match func(*state) bool
 	// apply changes u, which is a copy.
 	apply func(u *Units) error
-	// with runs in the transaction of the change, before it. It may be nil.
-	with func(tx storage.Tx) error
+	// pairs are key pairs that are stored before the units. nil: none
+	pairs *keystore.Change
 	// sent is the JSON that the caller gave, by the names of the units. The switches in it are set from now on, also to
 	// the value that they have.
 	sent map[string]json.RawMessage
@@ -134,7 +135,14 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 	if set == nil {
 		set = st.chosen.with(e, changed)
 	}
-	if e.dry || len(changed) == 0 && len(set) == len(st.chosen) && e.with == nil {
+	if e.dry && e.pairs != nil {
+		return st, s.store.View(ctx, func(tx storage.Tx) error {
+			pairs, err := changesOfKeyPairs(tx, e.pairs)
+			*e.report = slices.Concat(changed, pairs)
+			return err
+		})
+	}
+	if e.dry || len(changed) == 0 && len(set) == len(st.chosen) && e.pairs == nil {
 		return st, nil
 	}
 	rights, _ := ctx.Value(rightsKey{}).(Rights)
@@ -176,9 +184,19 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 		if !now.is(st.version) {
 			return errMoved
 		}
-		if e.with != nil {
-			if err := e.with(tx); err != nil {
+		if e.pairs != nil {
+			pairs, err := changesOfKeyPairs(tx, e.pairs)
+			if err == nil {
+				err = permitKeyPairs(rights, pairs)
+			}
+			if err == nil {
+				err = e.pairs.Apply(tx)
+			}
+			if err != nil {
 				return err
+			}
+			if e.report != nil {
+				*e.report = slices.Concat(changed, pairs)
 			}
 		}
 		var before map[string]beforeRecord
