@@ -27,7 +27,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/logo"
 	"github.com/gatehouse-id/gatehouse/internal/outbound"
-	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -241,9 +240,7 @@ func (b *builder) openAuthz() (err error) {
 	if err != nil {
 		return err
 	}
-	b.inst.pages.SetLogos(logo.Shown{Store: c.Store, Declares: map[web.LogoKind]func(string) bool{
-		web.ClientLogo: b.inst.authz.Clients().Declares, web.ProviderLogo: b.inst.config.Declares,
-	}})
+	b.inst.pages.SetLogos(logo.Shown{Store: c.Store, Declares: b.inst.authz.Clients().Declares, Providers: b.inst.config.PageLogos})
 	if b.authz.Signals.On {
 		b.inst.tell.also = b.inst.authz.Tell
 	}

@@ -179,7 +179,7 @@ func (s *Service) signInPage(x *signIn, status int, in web.SignIn) (err error) {
 	last := s.Federation.LastUsed(x.Request.Request)
 	var logos map[string]*web.Image
 	if len(x.ways.Providers) > 0 {
-		logos = s.pages.LogosOf(x.Context(), web.ProviderLogo)
+		logos = s.pages.ProviderLogos(x.Context())
 	}
 	for _, p := range x.ways.Providers {
 		b := web.Provider{Name: p.Name, URL: federation.ProviderURL(x.id, p.ID), Logo: logos[p.ID], Last: p.ID == last}

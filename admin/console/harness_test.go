@@ -190,9 +190,10 @@ func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harne
 	})
 	h.must(err)
 	h.pages = pages
-	pages.SetLogos(logo.Shown{Store: h.store, Declares: map[web.LogoKind]func(string) bool{
-		web.ClientLogo: h.az.Clients().Declares, web.ProviderLogo: func(id string) bool { return h.settings.Declares(id) },
-	}})
+	pages.SetLogos(logo.Shown{
+		Store: h.store, Declares: h.az.Clients().Declares,
+		Providers: func(ctx context.Context) (map[string]*web.Logo, error) { return h.settings.PageLogos(ctx) },
+	})
 	h.id.Person.Watch(h.az)
 	h.id.Account.Tie(h.az)
 	h.limits = limit.NewCounters(h.store, h.clock.Now, zap.NewNop())

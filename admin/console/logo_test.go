@@ -25,7 +25,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/logo"
-	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 const setLogo = "/admin/applications/wiki/set-logo"
@@ -439,15 +438,15 @@ func TestLogoAttacks(t *testing.T) {
 			t.Errorf("attack: a provider has the icon of one that was removed: %s", logoOn(a))
 		}
 		h.must(h.settings.SetLogo(settings.WithRights(t.Context(), settings.Owner), "corp", picture, by))
-		declared := logo.Shown{Store: h.store, Declares: map[web.LogoKind]func(string) bool{
-			web.ProviderLogo: func(id string) bool { return id == "corp" }, web.ClientLogo: func(id string) bool { return id == "wiki" },
-		}}
-		for kind, id := range map[web.LogoKind]string{web.ProviderLogo: "corp", web.ClientLogo: "wiki"} {
-			one, err := declared.Logo(t.Context(), kind, id)
-			all, failed := declared.Logos(t.Context(), kind)
-			if err != nil || failed != nil || one != nil || all[id] != nil {
-				t.Errorf("attack: %s of the configuration has the stored picture %v, %v: %v %v", id, one, all, err, failed)
-			}
+		corp := settings.LoginMethod{ID: "corp", Name: "Corp", Type: settings.TypeSAML}
+		later, err := settings.New(t.Context(), settings.Config{Fixed: []settings.LoginMethod{corp}},
+			settings.Deps{Store: h.store, Keyring: h.keyring})
+		h.must(err)
+		declared := logo.Shown{Store: h.store, Declares: func(id string) bool { return id == "wiki" }, Providers: later.PageLogos}
+		one, err := declared.ClientLogo(t.Context(), "wiki")
+		all, failed := declared.ProviderLogos(t.Context())
+		if err != nil || failed != nil || one != nil || all["corp"] != nil {
+			t.Errorf("attack: owners of the configuration have the stored pictures %v, %v: %v %v", one, all, err, failed)
 		}
 	})
 }

@@ -73,7 +73,7 @@ func (s *Service) showApplications(q *webflow.Request) error {
 }
 
 func (s *Service) applicationRow(a *webflow.Visit, app authn.Application) web.Row {
-	row := web.Row{Icon: "app", Logo: s.pages.LogoOf(a.Context(), web.ClientLogo, app.ID), Name: app.Name, Details: []web.Text{}}
+	row := web.Row{Icon: "app", Logo: s.pages.ClientLogo(a.Context(), app.ID), Name: app.Name, Details: []web.Text{}}
 	if app.Owner != "" {
 		row.Details = append(row.Details, web.Say("application.at", "owner", app.Owner))
 	}

@@ -83,7 +83,7 @@ func (s *Service) renderIdentities(a *webflow.Visit, list identityList, status i
 		}}
 	}
 	have, more := web.Part{Empty: "accounts.none"}, web.Part{ID: "more", Title: web.Say("accounts.more")}
-	logos := s.pages.LogosOf(a.Context(), web.ProviderLogo)
+	logos := s.pages.ProviderLogos(a.Context())
 	for _, c := range list {
 		row := web.Row{
 			Icon: "check", Logo: logos[c.Provider], Name: s.federation.ProviderName(c.Provider),

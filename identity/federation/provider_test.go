@@ -565,9 +565,16 @@ func (m *managerStub) Providers(context.Context, *settings.Units) ([]federation.
 func TestLogosOfProviders(t *testing.T) {
 	t.Parallel()
 	e := identitytest.NewElsewhere(t)
-	e.Deps.Pages.SetLogos(logo.Shown{Store: e.Store, Declares: map[web.LogoKind]func(string) bool{
-		web.ProviderLogo: func(string) bool { return false }, web.ClientLogo: func(string) bool { return false },
-	}})
+	e.Deps.Pages.SetLogos(logo.Shown{
+		Store: e.Store, Declares: func(string) bool { return false },
+		Providers: func(ctx context.Context) (all map[string]*web.Logo, err error) {
+			err = e.Store.View(ctx, func(tx storage.Tx) error {
+				all, err = logo.All(tx, web.ProviderLogo)
+				return err
+			})
+			return all, err
+		},
+	})
 	b := e.Browser()
 	if body := b.Get("/next").Body.String(); strings.Contains(body, "/assets/idp") {
 		t.Errorf("a button has a picture before there is one:\n%s", body)

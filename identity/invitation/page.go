@@ -59,7 +59,7 @@ func (s *Service) renderInvitation(
 		list = append(list, webflow.CustomInputs(person.CustomFieldsOf(x.units, settings.OwnMethod), custom, problems)...)
 		in.Fields = web.Fields(false, append(list, password)...)
 	}
-	logos := s.pages.LogosOf(q.Context(), web.ProviderLogo)
+	logos := s.pages.ProviderLogos(q.Context())
 	for _, p := range ways.Providers {
 		in.Providers = append(in.Providers, web.Provider{Name: p.Name, URL: p.ID, Logo: logos[p.ID]})
 	}

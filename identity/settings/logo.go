@@ -3,6 +3,7 @@ package settings
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 
 	"github.com/gatehouse-id/gatehouse/internal/audit"
@@ -15,8 +16,34 @@ import (
 // ErrNoMethod refuses a change of a login method that is not stored.
 var ErrNoMethod = errors.New("there is no such login method")
 
-// Declares reports whether the Caddyfile has a login method.
-func (s *Service) Declares(id string) bool { return s.fixed(id) != nil }
+// pageLogos is the pictures of stored login methods at one state of the units, as pages read them.
+type pageLogos struct {
+	units *Units
+	of    map[string]*web.Logo
+}
+
+// PageLogos returns the pictures of the login methods that the Caddyfile does not have, by their ids. They are read
+// once for each state of the units. The caller must not change them.
+func (s *Service) PageLogos(ctx context.Context) (map[string]*web.Logo, error) {
+	u, err := s.ofPage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if known := s.pictures.Load(); known != nil && known.units == u {
+		return known.of, nil
+	}
+	next := &pageLogos{units: u}
+	err = s.store.View(ctx, func(tx storage.Tx) error {
+		next.of, err = logo.All(tx, web.ProviderLogo)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(next.of, func(id string, _ *web.Logo) bool { return s.fixed(id) != nil })
+	s.pictures.Store(next)
+	return next.of, nil
+}
 
 // SetLogo gives a stored login method a picture in place of the one that it has. Errors: those of web.CheckPicture,
 // ErrNoMethod, a lack of rights, a failure of storage.
@@ -34,7 +61,8 @@ func (s *Service) RemoveLogo(ctx context.Context, id string, by audit.Actor) err
 	return s.changeLogo(ctx, id, by, func(tx storage.Tx) error { return logo.Delete(tx, web.ProviderLogo, id) })
 }
 
-// changeLogo demands the rights of an owner, because a method with the look of another one could collect passwords.
+// changeLogo demands the rights of an owner, because a method with the look of another one could collect passwords. It
+// makes a new version, so every node reads the pictures again.
 func (s *Service) changeLogo(ctx context.Context, id string, by audit.Actor, change func(storage.Tx) error) error {
 	if rights, _ := ctx.Value(rightsKey{}).(Rights); rights != Owner {
 		return withCode(http.StatusForbidden, coded.Errorf("owners_only", "member", "%s "+ownersOnly, "logo"))
@@ -44,6 +72,10 @@ func (s *Service) changeLogo(ctx context.Context, id string, by audit.Actor, cha
 		return err
 	}
 	e = by.Fill(e, "", "login_methods.logo of "+id)
+	nonce, err := s.nonce()
+	if err != nil {
+		return err
+	}
 	return s.store.Update(ctx, func(tx storage.Tx) error {
 		st, err := s.state(tx)
 		if err != nil {
@@ -53,6 +85,9 @@ func (s *Service) changeLogo(ctx context.Context, id string, by audit.Actor, cha
 			return ErrNoMethod
 		}
 		if err := change(tx); err != nil {
+			return err
+		}
+		if _, err := writeVersion(tx, versionRecord{Nonce: nonce, Quiet: 1}); err != nil {
 			return err
 		}
 		return s.events.Append(tx, e)

@@ -45,7 +45,8 @@ type versionRecord struct {
 	Version uint64 `cbor:"1,keyasint"` // grows with each change
 	// Nonce tells a change that was written from one that was tried under the same number and undone.
 	Nonce []byte `cbor:"2,keyasint"`
-	// Quiet counts the changes that gave no member another value: a switch was set to the value that it had.
+	// Quiet counts the changes that gave no member another value: a switch was set to the value that it had, or a picture
+	// was changed.
 	Quiet uint64 `cbor:"3,keyasint,omitempty"`
 }
 

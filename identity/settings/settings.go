@@ -89,6 +89,7 @@ type Service struct {
 	turn     chan struct{} // holds one value while a change is made
 	shown    atomic.Pointer[pageMessages]
 	owners   atomic.Pointer[pageOrganisations]
+	pictures atomic.Pointer[pageLogos]
 }
 
 // state is the stored state at one version.

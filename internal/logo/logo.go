@@ -53,33 +53,26 @@ func All(tx storage.Tx, kind web.LogoKind) (map[string]*web.Logo, error) {
 // of the same id is not theirs.
 type Shown struct {
 	Store    storage.Store
-	Declares map[web.LogoKind]func(id string) bool
+	Declares func(client string) bool
+	// Providers returns the pictures of the identity providers that the configuration does not declare, by their ids.
+	Providers func(ctx context.Context) (map[string]*web.Logo, error)
 }
 
-// Logo implements web.Logos.
-func (s Shown) Logo(ctx context.Context, kind web.LogoKind, id string) (l *web.Logo, err error) {
-	if s.Declares[kind](id) {
+// ClientLogo implements web.Logos.
+func (s Shown) ClientLogo(ctx context.Context, id string) (l *web.Logo, err error) {
+	if s.Declares(id) {
 		return nil, nil //nolint:nilnil // nil: none
 	}
 	err = s.Store.View(ctx, func(tx storage.Tx) error {
-		l, err = Find(tx, kind, id)
+		l, err = Find(tx, web.ClientLogo, id)
 		return err
 	})
 	return l, err
 }
 
-// Logos implements web.Logos.
-func (s Shown) Logos(ctx context.Context, kind web.LogoKind) (all map[string]*web.Logo, err error) {
-	err = s.Store.View(ctx, func(tx storage.Tx) error {
-		all, err = All(tx, kind)
-		return err
-	})
-	for id := range all {
-		if s.Declares[kind](id) {
-			delete(all, id)
-		}
-	}
-	return all, err
+// ProviderLogos implements web.Logos.
+func (s Shown) ProviderLogos(ctx context.Context) (map[string]*web.Logo, error) {
+	return s.Providers(ctx)
 }
 
 // LogoFile implements web.Logos.

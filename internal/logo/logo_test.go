@@ -50,12 +50,15 @@ func TestLogosInABackup(t *testing.T) {
 	if _, err := restore.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	none := func(string) bool { return false }
-	shown := logo.Shown{Store: to, Declares: map[web.LogoKind]func(string) bool{web.ClientLogo: none, web.ProviderLogo: none}}
+	shown := logo.Shown{Store: to}
 	for kind, raw := range pictures {
-		l, err := shown.Logo(t.Context(), kind, "corp")
+		var l *web.Logo
+		err := to.View(t.Context(), func(tx storage.Tx) (err error) {
+			l, err = logo.Find(tx, kind, "corp")
+			return err
+		})
 		if err != nil || l == nil {
-			t.Fatalf("Logo(%s) = %v, %v after a restore", kind, l, err)
+			t.Fatalf("Find(%s) = %v, %v after a restore", kind, l, err)
 		}
 		f, found, err := shown.LogoFile(t.Context(), web.LogoKey(kind, "corp"))
 		if err != nil || !found || f.Name != l.Name || f.Type != "image/png" || !bytes.Equal(f.Content, raw) {

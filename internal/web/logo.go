@@ -36,10 +36,10 @@ type LogoFile struct {
 
 // Logos has the pictures that are not in the configuration. logo implements it.
 type Logos interface {
-	// Logo returns the picture of one owner, or nil.
-	Logo(ctx context.Context, kind LogoKind, id string) (*Logo, error)
-	// Logos returns all pictures of one kind by the ids of their owners.
-	Logos(ctx context.Context, kind LogoKind) (map[string]*Logo, error)
+	// ClientLogo returns the picture of one application, or nil.
+	ClientLogo(ctx context.Context, id string) (*Logo, error)
+	// ProviderLogos returns the pictures of all identity providers by their ids. They must not be changed.
+	ProviderLogos(ctx context.Context) (map[string]*Logo, error)
 	// LogoFile returns the file of a LogoKey.
 	LogoFile(ctx context.Context, key string) (LogoFile, bool, error)
 }
@@ -85,12 +85,12 @@ func (p *Renderer) SetLogos(from Logos) { p.logos = from }
 // DeclaredLogo returns the picture of an owner in the configuration. nil: none
 func (p *Renderer) DeclaredLogo(kind LogoKind, id string) *Image { return p.assets.logos[kind][id] }
 
-// LogoOf returns the picture of one owner. nil: none
-func (p *Renderer) LogoOf(ctx context.Context, kind LogoKind, id string) *Image {
-	if declared := p.DeclaredLogo(kind, id); declared != nil || p.logos == nil || id == "" {
+// ClientLogo returns the picture of an application. nil: none
+func (p *Renderer) ClientLogo(ctx context.Context, id string) *Image {
+	if declared := p.DeclaredLogo(ClientLogo, id); declared != nil || p.logos == nil || id == "" {
 		return declared
 	}
-	l, err := p.logos.Logo(ctx, kind, id)
+	l, err := p.logos.ClientLogo(ctx, id)
 	if err != nil { // the page is more important
 		p.cfg.Log.Error("logo not read", zap.Error(err))
 		return nil
@@ -98,13 +98,13 @@ func (p *Renderer) LogoOf(ctx context.Context, kind LogoKind, id string) *Image 
 	return l.Image()
 }
 
-// LogosOf returns all pictures of one kind by the ids of their owners.
-func (p *Renderer) LogosOf(ctx context.Context, kind LogoKind) map[string]*Image {
-	declared := p.assets.logos[kind]
+// ProviderLogos returns the pictures of all identity providers by their ids.
+func (p *Renderer) ProviderLogos(ctx context.Context) map[string]*Image {
+	declared := p.assets.logos[ProviderLogo]
 	if p.logos == nil {
 		return declared
 	}
-	stored, err := p.logos.Logos(ctx, kind)
+	stored, err := p.logos.ProviderLogos(ctx)
 	if err != nil { // likewise
 		p.cfg.Log.Error("logos not read", zap.Error(err))
 	}

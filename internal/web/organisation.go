@@ -122,7 +122,7 @@ func (p *Renderer) setOrganisation(ctx context.Context, f *frame, org *organisat
 	if f.Client.ID == "" {
 		return
 	}
-	f.ClientLogo = p.LogoOf(ctx, ClientLogo, f.Client.ID)
+	f.ClientLogo = p.ClientLogo(ctx, f.Client.ID)
 	if org == noOrganisation || org.private && !v.signedIn() {
 		return
 	}
