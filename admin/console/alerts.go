@@ -120,7 +120,7 @@ func alertState(a *alert.Alert) web.Cell {
 	case a.Paused:
 		cell = web.Cell{Text: web.Say("console.alert.paused"), Kind: "plain"}
 	case a.Problem != "":
-		cell = web.Cell{Text: web.Say("console.alert.failed"), Kind: "bad", Note: a.Problem}
+		cell = web.Cell{Text: web.Say("console.alert.failed"), Kind: "bad", Hint: web.Said(a.Problem)}
 	}
 	return cell
 }
@@ -330,11 +330,11 @@ func alertProblem(err error) error {
 	invalid, untaken := new(alert.InvalidError), new(alert.PostError)
 	switch {
 	case errors.As(err, &untaken):
-		return &layout.Problem{Key: "console.problem.webhook", Fill: []any{"reason", said(untaken.Cause)}}
+		return &layout.Problem{Key: "console.problem.webhook", Fill: []any{"reason", web.Foreign(said(untaken.Cause))}}
 	case errors.Is(err, alert.ErrURL):
 		return &layout.Problem{Field: "url", Key: "console.problem.webhook_url"}
 	case errors.As(err, &invalid) && invalid.Field == "url":
-		return &layout.Problem{Field: "url", Key: "console.problem.webhook", Fill: []any{"reason", said(invalid.Cause)}}
+		return &layout.Problem{Field: "url", Key: "console.problem.webhook", Fill: []any{"reason", web.Foreign(said(invalid.Cause))}}
 	case errors.As(err, &invalid):
 		return &layout.Problem{Field: invalid.Field, Key: "console.problem.value"}
 	case errors.Is(err, alert.ErrEverything):

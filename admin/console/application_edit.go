@@ -296,7 +296,7 @@ func blamedClient(err error, changed []clientField) error {
 	}
 	text, first := err.Error(), -1
 	_, text, _ = strings.Cut(text, `": `) // the client
-	out := &layout.Problem{Field: changed[0].Name, Key: wrong.Key, Fill: []any{"reason", text}}
+	out := &layout.Problem{Field: changed[0].Name, Key: wrong.Key, Fill: []any{"reason", web.Foreign(text)}}
 	for i := range changed {
 		at := regexp.MustCompile(`(^|; )` + regexp.QuoteMeta(changed[i].option) + `\b`).FindStringIndex(text)
 		if at != nil && (first < 0 || at[0] < first) {

@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/admin/alert"
 	"github.com/gatehouse-id/gatehouse/admin/console/layout"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // TestEventsInTheLanguageOfTheReader: wherever events are listed, they are named in the language of the page. Their
@@ -74,7 +75,7 @@ func TestWebhookOfAnUnknownHost(t *testing.T) {
 	} {
 		p := new(layout.Problem)
 		if !errors.As(alertProblem(err), &p) || p.Key != "console.problem.webhook" || len(p.Fill) != 2 ||
-			p.Fill[1] != "hooks.example.com: no such host" {
+			p.Fill[1] != web.Foreign("hooks.example.com: no such host") {
 			t.Errorf("%s: the problem is %q %v", what, p.Key, p.Fill)
 		}
 	}

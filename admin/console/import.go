@@ -141,7 +141,7 @@ func (c *Console) showImport(v *layout.Visit, out *web.Console, facts []web.Cons
 	case admin.JobFailed:
 		counted = j.Import.Checked
 		out.Lead = web.Say("console.import.failed.text")
-		facts = append(facts, web.ConsoleFact{Label: "console.import.problem", Cells: []web.Cell{{Name: j.Import.Problem}}})
+		facts = append(facts, web.ConsoleFact{Label: "console.import.problem", Cells: []web.Cell{{Text: web.Said(j.Import.Problem)}}})
 	case admin.JobRunning:
 		facts = append(facts, web.ConsoleFact{
 			Label: "console.import.progress",

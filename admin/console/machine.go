@@ -83,7 +83,7 @@ func nodeRow(n *cluster.Info) web.TableRow {
 	state := web.Cell{Text: web.Say("console.machine.up"), Kind: "good"}
 	switch {
 	case n.Problem != "":
-		state = web.Cell{Text: web.Say("console.machine.problem"), Note: n.Problem, Kind: "bad"}
+		state = web.Cell{Text: web.Say("console.machine.problem"), Hint: web.Said(n.Problem), Kind: "bad"}
 	case !n.Alive:
 		state = web.Cell{Text: web.Say("console.machine.silent"), Kind: "bad"}
 	}

@@ -183,3 +183,18 @@ func TestHealthOfProviders(t *testing.T) {
 		a = b.get("/admin/providers/declared")
 	}
 }
+
+// TestReasonsOfOthersAreQuoted: what a parser says is English in each language, so it is quoted in its own.
+func TestReasonsOfOthersAreQuoted(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	b := h.as("owner@example.com")
+	const said = "nothing listens there"
+	for lang, want := range map[string]string{"de": `<q lang="en">` + said + `</q>`, "en": "This can’t be used: " + said} {
+		b.get("/language?to=" + lang + "&back=%2Fadmin")
+		asked := b.get("/admin/providers/add-provider")
+		if a := b.submit(asked, "kind", "saml", "metadata_url", "https://down.example/metadata"); strings.Count(a.form(), want) != 2 {
+			t.Errorf("%s: the summary and the field don’t have %s:\n%s", lang, want, a.form())
+		}
+	}
+}

@@ -96,9 +96,9 @@ func Fields(notice bool, list ...Field) []Field {
 // of an embedded struct ten times slower than one of its own, and the attributes of the input are one value, since each
 // value costs a call.
 type field struct {
-	ID, Type       string
-	Label, Problem string
-	Hint           template.HTML
+	ID, Type      string
+	Label         string
+	Hint, Problem template.HTML
 	// Names and Attributes are the attributes of the input or select, with a space in front of each.
 	Names, Attributes template.HTMLAttr
 	Lines             []string
@@ -129,7 +129,7 @@ func (f *frame) Field(in Field) field {
 	}
 	switch {
 	case in.Problem != "":
-		out.Problem = f.Say(Text{in.Problem, in.ProblemFill})
+		out.Problem = f.Rich(Text{in.Problem, in.ProblemFill})
 		by = append(by, out.ID+"-problem")
 	case in.Invalid:
 		by = append(by, "problem")

@@ -80,6 +80,45 @@ func TestMomentsAreOfTheReader(t *testing.T) {
 	}
 }
 
+// TestForeignWordsAreQuoted: words that are in English in every language are a quotation on the pages of the others,
+// however deep in a text, and never markup.
+func TestForeignWordsAreQuoted(t *testing.T) {
+	t.Parallel()
+	reason := web.Say("console.settings_problem.metadata_unusable", "reason", web.Foreign("no <b>EntityID</b>"))
+	d := web.Console{
+		Title:   web.Say("console.providers.title"),
+		Problem: web.Say("console.problem.setting_at", "member", "<i>", "reason", reason),
+		Parts: []web.ConsolePart{{
+			Facts: []web.ConsoleFact{{Label: "console.column.failed", Cells: []web.Cell{{Text: web.Said("down & out")}}}},
+			Form: &web.ConsoleForm{Submit: "console.save", Fields: []web.Field{
+				{Name: "a", Label: "console.column.name"},
+				{Name: "b", Label: "console.column.to", Problem: "console.problem.metadata", ProblemFill: []any{"reason", web.Foreign("bad <XML>")}},
+			}},
+		}},
+	}
+	p := withMessages(t, []string{"en", "de"})
+	for locale, wants := range map[string]map[string]int{
+		"en": {
+			"&lt;i&gt;: The metadata can’t be used: no &lt;b&gt;EntityID&lt;/b&gt;": 1,
+			"<span>down &amp; out</span>":         1,
+			"This can’t be used: bad &lt;XML&gt;": 2,
+			"<q":                                  0,
+		},
+		"de": {
+			`&lt;i&gt;: Die Metadaten sind unbrauchbar: <q lang="en">no &lt;b&gt;EntityID&lt;/b&gt;</q>`: 1,
+			`<span><q lang="en">down &amp; out</q></span>`:                                               1,
+			`Das kann nicht verwendet werden: <q lang="en">bad &lt;XML&gt;</q>`:                          2,
+		},
+	} {
+		page := render(p, web.View{Template: "console", Locales: []string{locale}, Data: d}).Body.String()
+		for want, n := range wants {
+			if got := strings.Count(page, want); got != n {
+				t.Errorf("%s: the page has %q %d times, want %d:\n%s", locale, want, got, n, page)
+			}
+		}
+	}
+}
+
 // TestWhatIsTakenAwayLooksSo: the buttons that delete or remove something do not have the colour of Save, and what is
 // on has another badge than what is off.
 func TestWhatIsTakenAwayLooksSo(t *testing.T) {

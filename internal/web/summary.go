@@ -1,6 +1,9 @@
 package web
 
-import "cmp"
+import (
+	"cmp"
+	"html/template"
+)
 
 // fieldsOf returns the fields of a page, in their order.
 func fieldsOf(data any) []Field {
@@ -32,7 +35,10 @@ func fieldsOf(data any) []Field {
 }
 
 // complaint is a line of the summary: a link to a field, with its problem.
-type complaint struct{ ID, Label, Problem string }
+type complaint struct {
+	ID, Label string
+	Problem   template.HTML
+}
 
 // Summary returns the problems of the fields, for the top of a page on which they could be out of sight. A page with a
 // single field needs none: that field has the focus.
@@ -45,7 +51,7 @@ func (f *frame) Summary() (out []complaint) {
 	}
 	for _, in := range fields {
 		if in.Problem != "" {
-			out = append(out, complaint{cmp.Or(in.ID, in.Name), f.label(in), f.Say(Text{in.Problem, in.ProblemFill})})
+			out = append(out, complaint{cmp.Or(in.ID, in.Name), f.label(in), f.Rich(Text{in.Problem, in.ProblemFill})})
 		}
 	}
 	return out

@@ -77,7 +77,7 @@ func ProblemOf(err error) *Problem {
 		return &Problem{Field: fieldOf[e.Field], Key: "console.problem.value"}
 	}
 	if e := new(client.InvalidError); errors.As(err, &e) {
-		return &Problem{Key: "console.problem.client", Fill: []any{"reason", e.Error()}}
+		return &Problem{Key: "console.problem.client", Fill: []any{"reason", web.Foreign(e.Error())}}
 	}
 	if e := new(challenge.TooSoonError); errors.As(err, &e) {
 		return &Problem{Key: "problem.wait", Fill: []any{"time", e.Wait}}
@@ -99,12 +99,23 @@ var (
 // problemWords begins the keys of the messages about errors with a code. (package coded)
 const problemWords = "console.settings_problem."
 
+// foreign marks the reasons of others among the values of a message, which are in English.
+func foreign(fill []any) []any {
+	out := slices.Clone(fill)
+	for i := 0; i+1 < len(out); i += 2 {
+		if text, ok := out[i+1].(string); ok && out[i] == "reason" {
+			out[i+1] = web.Foreign(text)
+		}
+	}
+	return out
+}
+
 // Words returns the message of an error that has a code, otherwise the text.
 func Words(err error, text string) any {
 	if code, fill := coded.Of(err); code != "" {
-		return web.Say(problemWords+code, fill...)
+		return web.Say(problemWords+code, foreign(fill)...)
 	}
-	return text
+	return web.Foreign(text)
 }
 
 // CodedProblem returns an error with a code as the problem of a field, or nil if it has no code.
@@ -113,15 +124,15 @@ func CodedProblem(field string, err error) *Problem {
 	if code == "" {
 		return nil
 	}
-	return &Problem{Field: field, Key: problemWords + code, Fill: fill}
+	return &Problem{Field: field, Key: problemWords + code, Fill: foreign(fill)}
 }
 
 // WordsOf returns the message of a problem of the settings, or its text if it has no code.
 func WordsOf(p *jsonapi.Problem) any {
 	if p.Code != "" {
-		return web.Say(problemWords+p.Code, p.Fill...)
+		return web.Say(problemWords+p.Code, foreign(p.Fill)...)
 	}
-	return p.Problem
+	return web.Foreign(p.Problem)
 }
 
 // SettingProblem returns what is wrong with the settings, as the problem of a field. The text of the API stays where
@@ -132,14 +143,14 @@ func SettingProblem(field string, e *jsonapi.Error) *Problem {
 		if p := CodedProblem(field, e.Words); p != nil {
 			return p
 		}
-		return &Problem{Field: field, Key: "console.problem.setting", Fill: []any{"reason", e.Message}}
+		return &Problem{Field: field, Key: "console.problem.setting", Fill: []any{"reason", web.Foreign(e.Message)}}
 	}
 	first := details[0]
 	at := inMethod.ReplaceAllString(first.Path, "")
 	if one := entry.ReplaceAllString(at, ""); at != "" && one != field && !strings.HasSuffix(field, "."+one) {
 		return &Problem{Field: field, Key: "console.problem.setting_at", Fill: []any{"member", at, "reason", WordsOf(&first)}}
 	}
-	return &Problem{Field: field, Key: problemWords + first.Code, Fill: first.Fill}
+	return &Problem{Field: field, Key: problemWords + first.Code, Fill: foreign(first.Fill)}
 }
 
 // Lines are the words of a field with one in each line, or with spaces or commas between.

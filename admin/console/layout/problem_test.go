@@ -32,7 +32,7 @@ func TestSettingProblem(t *testing.T) {
 			Words: coded.Errorf("owners_only", "member", "%s can be changed by owners", "x"),
 		}, layout.Problem{Field: "unit.name", Key: "console.settings_problem.owners_only", Fill: []any{"member", "x"}}},
 		"without a code": {&jsonapi.Error{Status: http.StatusConflict, Message: "no"}, layout.Problem{
-			Field: "unit.name", Key: "console.problem.setting", Fill: []any{"reason", "no"},
+			Field: "unit.name", Key: "console.problem.setting", Fill: []any{"reason", web.Foreign("no")},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -41,7 +41,7 @@ func schedulePart(p *backup.Planned) web.ConsolePart {
 	fact("console.schedule.next", when(p.Next))
 	last := when(p.Last)
 	if p.Problem != "" {
-		last = web.Cell{Text: web.Say("console.backup.failed"), Kind: "bad", Note: p.Problem}
+		last = web.Cell{Text: web.Say("console.backup.failed"), Kind: "bad", Hint: web.Said(p.Problem)}
 	}
 	fact("console.schedule.last", last)
 	return part

@@ -209,9 +209,12 @@ func backupTable(list []backup.Backup) *web.Table {
 func stateCell(b *backup.Backup, records string) web.Cell {
 	state := web.Cell{
 		Text: web.Say("console.backup." + string(b.State)),
-		Kind: map[backup.State]string{backup.Done: "good", backup.Failed: "bad", backup.Running: "plain"}[b.State], Note: b.Problem,
+		Kind: map[backup.State]string{backup.Done: "good", backup.Failed: "bad", backup.Running: "plain"}[b.State],
 	}
-	if b.Records > 0 {
+	switch {
+	case b.Problem != "":
+		state.Hint = web.Said(b.Problem)
+	case b.Records > 0:
 		state.Hint = web.Say(records, "n", strconv.FormatInt(b.Records, 10))
 	}
 	return state

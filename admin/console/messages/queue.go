@@ -244,7 +244,11 @@ func nextCell(m *notify.Item) web.Cell {
 	case m.Late:
 		return web.Cell{Text: web.Say("console.time", "time", m.Next), Hint: web.Say("console.queue.late")}
 	}
-	return web.Cell{Text: web.Say("console.time", "time", m.Next), Note: m.Problem, Quoted: true}
+	out := web.Cell{Text: web.Say("console.time", "time", m.Next)}
+	if m.Problem != "" {
+		out.Hint = web.Said(m.Problem)
+	}
+	return out
 }
 
 // askQueued says which message is hit, or what has become of it: a message that was tried since the list was shown is
@@ -290,7 +294,10 @@ func (t *texts) askQueued(v *layout.Visit) (q layout.Question, err error) {
 		{Label: "console.column.to", Cells: []web.Cell{to}},
 		{Label: "console.column.since", Cells: []web.Cell{{Text: web.Say("console.time", "time", m.Since)}}},
 		{Label: "console.column.attempts", Cells: []web.Cell{{Name: strconv.Itoa(m.Tries)}}},
-		{Label: "console.column.last_error", Cells: []web.Cell{layout.OrNone(m.Problem)}},
+		{Label: "console.column.last_error", Cells: []web.Cell{layout.OrNone("")}},
+	}
+	if m.Problem != "" {
+		q.Facts[4].Cells[0] = web.Cell{Text: web.Said(m.Problem)}
 	}
 	return q, nil
 }

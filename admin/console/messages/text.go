@@ -184,7 +184,7 @@ func check(key, text string) error {
 		return wrong("console.problem.markup")
 	}
 	if err := web.CheckMessage(key, text); err != nil {
-		return wrong("console.problem.setting", "reason", err.Error())
+		return wrong("console.problem.setting", "reason", web.Foreign(err.Error()))
 	}
 	can, must, _ := names(key)
 	has, rest := web.Placeholders(text), text

@@ -118,7 +118,7 @@ func (s *setup) showProvider(v *layout.Visit) (*web.Console, error) {
 	seen := []web.ConsoleFact{{Label: "console.column.worked", Cells: []web.Cell{when(p.worked.At)}}}
 	failed := web.ConsoleFact{Label: "console.column.failed", Cells: []web.Cell{when(p.failed.At)}}
 	if p.failed.Reason != "" {
-		failed.Cells[0].Note = p.failed.Reason
+		failed.Cells[0].Hint = web.Said(p.failed.Reason)
 	}
 	if p.failing() {
 		failed.Cells = append(failed.Cells, web.Cell{Text: web.Say("console.provider.failing"), Kind: "warn"})

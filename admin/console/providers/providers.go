@@ -255,7 +255,9 @@ func (s *setup) addProvider(v *layout.Visit, in url.Values) (layout.Result, erro
 		}
 		steps = slices.DeleteFunc(steps, func(s idp.Step) bool { return strings.Contains(s.What, "/"+unnamed) })
 		if err != nil {
-			return layout.Result{}, &layout.Problem{Field: "metadata_url", Key: "console.problem.metadata", Fill: []any{"reason", err.Error()}}
+			return layout.Result{}, &layout.Problem{
+				Field: "metadata_url", Key: "console.problem.metadata", Fill: []any{"reason", web.Foreign(err.Error())},
+			}
 		}
 		ask := askFound(in, steps)
 		return layout.Result{Ask: &ask}, nil

@@ -107,7 +107,7 @@ func (g *gateway) runDoctor(v *layout.Visit, in url.Values) (layout.Result, erro
 	case errors.Is(err, ErrBusy):
 		return layout.Result{}, &layout.Problem{Key: "console.doctor.busy"}
 	case errors.As(err, &bad):
-		return layout.Result{}, &layout.Problem{Key: "console.doctor.problem", Fill: []any{"reason", bad.Reason}}
+		return layout.Result{}, &layout.Problem{Key: "console.doctor.problem", Fill: []any{"reason", web.Foreign(bad.Reason)}}
 	case err != nil:
 		return layout.Result{}, err
 	}

@@ -78,7 +78,7 @@ func (g *gateway) showExplain(v *layout.Visit) (*web.Console, error) {
 		case errors.Is(err, person.ErrNoPerson):
 			wrong = "person"
 		case errors.As(err, &bad):
-			out.Problem = web.Say("console.explain.problem", "reason", bad.Reason)
+			out.Problem = web.Say("console.explain.problem", "reason", web.Foreign(bad.Reason))
 		default:
 			return nil, err
 		}

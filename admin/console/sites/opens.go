@@ -128,7 +128,7 @@ func (g *gateway) openRow(v *layout.Visit, p *admin.PersonDetails, what *target)
 	}
 	e, err := g.Explain(v.Request.Request, Question{URL: what.url, Person: p.ID})
 	if bad := new(Wrong); errors.As(err, &bad) {
-		row.Cells = append(row.Cells, web.Cell{Name: "—"}, web.Cell{Name: bad.Reason})
+		row.Cells = append(row.Cells, web.Cell{Name: "—"}, web.Cell{Text: web.Said(bad.Reason)})
 		return row, nil
 	}
 	if err != nil {
@@ -163,12 +163,12 @@ func UseCells(p *admin.PersonDetails, use *admin.Use) (outcome, why web.Cell) {
 	case errors.As(use.Refused, &state):
 		verdict, why = "deny", web.Cell{Text: web.Say("console.opens.state")}
 	case errors.As(use.Refused, &refused):
-		verdict, why = "deny", web.Cell{Name: refused.Description}
+		verdict, why = "deny", web.Cell{Text: web.Said(refused.Description)}
 		if refused.Cause != nil {
-			why.Name = refused.Cause.Error()
+			why.Text = web.Said(refused.Cause.Error())
 		}
 	case use.Refused != nil:
-		verdict, why = "deny", web.Cell{Name: use.Refused.Error()}
+		verdict, why = "deny", web.Cell{Text: web.Said(use.Refused.Error())}
 	case use.Level > max(best, 1):
 		verdict, why = "step-up", web.Cell{Text: web.Say("console.level", "n", use.Level)}
 	}

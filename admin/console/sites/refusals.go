@@ -244,8 +244,10 @@ func (g *gateway) showRefusal(v *layout.Visit) (*web.Console, error) {
 	bad := new(Wrong)
 	switch {
 	case errors.As(err, &bad), errors.Is(err, person.ErrNoPerson):
-		out.Parts = append(out.Parts,
-			web.ConsolePart{ID: "answer", Title: web.Say("console.refusal.now"), Text: web.Say("console.explain.problem", "reason", err.Error())})
+		out.Parts = append(out.Parts, web.ConsolePart{
+			ID: "answer", Title: web.Say("console.refusal.now"),
+			Text: web.Say("console.explain.problem", "reason", web.Foreign(err.Error())),
+		})
 		return out, nil
 	case err != nil:
 		return nil, err

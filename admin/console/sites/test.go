@@ -94,7 +94,7 @@ func (g *gateway) testPolicy(v *layout.Visit, in url.Values) (layout.Result, err
 // problemOfTest says what is wrong with the cases. Reasons are English, as those of the command.
 func problemOfTest(err error) error {
 	if bad := new(Wrong); errors.As(err, &bad) {
-		return &layout.Problem{Field: cmp.Or(bad.Field, "cases"), Key: "console.test.problem", Fill: []any{"reason", bad.Reason}}
+		return &layout.Problem{Field: cmp.Or(bad.Field, "cases"), Key: "console.test.problem", Fill: []any{"reason", web.Foreign(bad.Reason)}}
 	}
 	return err
 }
