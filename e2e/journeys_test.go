@@ -259,6 +259,17 @@ func (w *walk) pressIn(part, label string) {
 	w.click("[data-pressed]")
 }
 
+// unfold opens the filters of a list, where a narrow window folds them.
+func (w *walk) unfold() {
+	w.t.Helper()
+	w.clicks += eval[int](w.tab, `(() => {
+		const fold = document.querySelector('.fold:not([open])');
+		if (!fold?.querySelector('summary').checkVisibility()) return 0;
+		fold.open = true; // by its line
+		return 1;
+	})()`)
+}
+
 // row clicks the link of the first row of a table that shows a text.
 func (w *walk) row(text string) {
 	w.t.Helper()
@@ -478,6 +489,7 @@ var allJourneys = []journey{
 	}, true},
 	{"See who signed in today", func(w *walk) {
 		w.press("Events")
+		w.unfold()
 		w.pick("[name=from]", time.Now().UTC().Format(time.DateOnly))
 		w.send("[name=kind]", "login")
 		w.shows(w.colleague)
