@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/chromedp/chromedp"
 )
 
 // TestConsoleForms: in a browser, the forms of every unit of the settings, of an application and of a provider are
@@ -219,9 +217,9 @@ func serviceProviderForm(b *tab) {
 			quote(metadata) + `}}}]`
 	}
 	b.open(b.s.Issuer + "/admin/settings/organisations/edit-json")
-	b.paste("#json", acme("<EntityDescriptor/>"))
+	b.fill("#json", acme("<EntityDescriptor/>"))
 	b.rejected("json", "https address")
-	b.paste("#json", acme("https://intranet.example/metadata"))
+	b.fill("#json", acme("https://intranet.example/metadata"))
 	b.accepted("intranet.example")
 	if after := b.s.must("", "config", "export"); !strings.Contains(after, `"saml_metadata": "https://intranet.example/metadata"`) {
 		b.t.Errorf("the settings have no service provider with that metadata: %s", after)
@@ -232,7 +230,7 @@ func serviceProviderForm(b *tab) {
 func keyPairForms(b *tab) {
 	b.t.Helper()
 	b.open(b.s.Issuer + "/admin/settings/import-settings")
-	b.paste("#json", `{"key_pairs":[{"name":"partner","key_type":"CERTIFICATE","private_key":"","public_key":"bm8="}]}`)
+	b.types("#json", `{"key_pairs":[{"name":"partner","key_type":"CERTIFICATE","private_key":"","public_key":"bm8="}]}`)
 	b.rejected("json", "This is not PEM.")
 	file := filepath.Join(b.t.TempDir(), "pairs.json")
 	if err := os.WriteFile(file, []byte(`{"key_pairs":[{"name":"partner","key_type":"EC",`+keyPair(b.t)+`}]}`), 0o600); err != nil {
@@ -294,10 +292,4 @@ func (b *tab) accepted(words string) {
 	if text := b.text("main"); !strings.Contains(text, words) || !strings.Contains(b.location(), "done=") {
 		b.t.Errorf("the browser is at %s, want %q there: %s", b.location(), words, text)
 	}
-}
-
-// paste puts a text into a field at once, in place of its content.
-func (b *tab) paste(selector, text string) {
-	b.t.Helper()
-	b.do(chromedp.SetValue(chromedp.CSS(selector), text))
 }

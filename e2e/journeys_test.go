@@ -341,12 +341,6 @@ func (w *walk) person(username string) {
 	w.row(username)
 }
 
-// write types into an empty field of several lines.
-func (w *walk) write(selector, text string) {
-	w.t.Helper()
-	w.types(selector, text)
-}
-
 // later opens the page again until it shows a text, which a person does not do: it comes by itself.
 func (w *walk) later(text string) {
 	w.t.Helper()
@@ -436,7 +430,7 @@ var allJourneys = []journey{
 		for i := range 3 {
 			addresses = append(addresses, fmt.Sprintf("%s-%d@example.com", w.named("new"), i))
 		}
-		w.write("[name=addresses]", strings.Join(addresses, ", "))
+		w.types("[name=addresses]", strings.Join(addresses, ", "))
 		w.pressIn("main form", "Invite people")
 		w.shows(addresses[2])
 	}, true},
@@ -444,7 +438,7 @@ var allJourneys = []journey{
 		w.press("Applications")
 		w.press("Add an application")
 		w.fill("[name=client_id]", w.named("cloud"))
-		w.write("[name=redirect_uris]", "https://cloud.example.com/apps/user_oidc/code")
+		w.types("[name=redirect_uris]", "https://cloud.example.com/apps/user_oidc/code")
 		w.pressIn("main form", "Add an application")
 		w.shows("Copy this secret now.")
 		w.shows("--clientid=" + w.named("cloud"))
@@ -566,7 +560,7 @@ var allJourneys = []journey{
 		w.press("Applications")
 		w.press("Add an application")
 		w.fill("[name=client_id]", "forum")
-		w.write("[name=redirect_uris]", "https://forum.example.com/callback")
+		w.types("[name=redirect_uris]", "https://forum.example.com/callback")
 		w.pressIn("main form", "Add an application")
 		w.shows("Copy this secret now.")
 	}, false},
@@ -596,7 +590,7 @@ var allJourneys = []journey{
 		w.press("Applications")
 		w.row("forum")
 		w.press("Edit")
-		w.write("#client_groups", "nowhere")
+		w.types("#client_groups", "nowhere")
 		w.pressIn("main form", "Save")
 		w.shows("there is no group")
 		w.fill("#client_groups", "gatehouse-owner")
