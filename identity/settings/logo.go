@@ -16,33 +16,21 @@ import (
 // ErrNoMethod refuses a change of a login method that is not stored.
 var ErrNoMethod = errors.New("there is no such login method")
 
-// pageLogos is the pictures of stored login methods at one state of the units, as pages read them.
-type pageLogos struct {
-	units *Units
-	of    map[string]*web.Logo
-}
-
 // PageLogos returns the pictures of the login methods that the Caddyfile does not have, by their ids. They are read
 // once for each state of the units. The caller must not change them.
 func (s *Service) PageLogos(ctx context.Context) (map[string]*web.Logo, error) {
-	u, err := s.ofPage(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if known := s.pictures.Load(); known != nil && known.units == u {
-		return known.of, nil
-	}
-	next := &pageLogos{units: u}
-	err = s.store.View(ctx, func(tx storage.Tx) error {
-		next.of, err = logo.All(tx, web.ProviderLogo)
-		return err
+	all, err := s.pictures.ofPage(ctx, s, func(*Units) (all map[string]*web.Logo, err error) {
+		err = s.store.View(ctx, func(tx storage.Tx) error {
+			all, err = logo.All(tx, web.ProviderLogo)
+			return err
+		})
+		maps.DeleteFunc(all, func(id string, _ *web.Logo) bool { return s.fixed(id) != nil })
+		return all, err
 	})
-	if err != nil {
+	if err != nil { // no icon rather than one of before
 		return nil, err
 	}
-	maps.DeleteFunc(next.of, func(id string, _ *web.Logo) bool { return s.fixed(id) != nil })
-	s.pictures.Store(next)
-	return next.of, nil
+	return all, nil
 }
 
 // SetLogo gives a stored login method a picture in place of the one that it has. Errors: those of web.CheckPicture,

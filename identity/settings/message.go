@@ -3,6 +3,7 @@ package settings
 import (
 	"context"
 	"maps"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -28,33 +29,45 @@ func (s *Service) ofPage(ctx context.Context) (*Units, error) {
 	return s.Current(ctx)
 }
 
-// pageMessages is the messages of one state of the units, as pages read them.
-type pageMessages struct {
-	units  *Units
-	layers []*web.Overrides
+// derived keeps a value that pages read of the units. It is made once for each state of them.
+type derived[T any] struct{ last atomic.Pointer[made[T]] }
+
+type made[T any] struct {
+	of    *Units
+	value T
+}
+
+// ofPage returns the value for the units with which a page is made. With an error it returns the last one.
+func (d *derived[T]) ofPage(ctx context.Context, s *Service, from func(u *Units) (T, error)) (value T, err error) {
+	known := d.last.Load()
+	if known != nil {
+		value = known.value
+	}
+	u, err := s.ofPage(ctx)
+	if err != nil || known != nil && known.of == u {
+		return value, err
+	}
+	next, err := from(u)
+	if err != nil {
+		return value, err
+	}
+	d.last.Store(&made[T]{u, next})
+	return next, nil
 }
 
 // Overrides returns the messages that replace the built-in ones, the strongest first: custom_messages, then messages.
 // It returns the same pointers while nothing changes. When storage cannot be read it returns the last ones, since a
 // page that reports the failure needs them too.
 func (s *Service) Overrides(ctx context.Context) []*web.Overrides {
-	known := s.shown.Load()
-	u, err := s.ofPage(ctx)
+	layers, err := s.shown.ofPage(ctx, s, func(u *Units) ([]*web.Overrides, error) {
+		return []*web.Overrides{
+			{Default: u.CustomMessages.Default, Locales: plain(u.CustomMessages.Locales)}, {Locales: plain(u.Messages)},
+		}, nil
+	})
 	if err != nil {
 		s.log.Debug("custom messages not read", zap.Error(err))
-		if known == nil {
-			return nil
-		}
-		return known.layers
 	}
-	if known != nil && known.units == u {
-		return known.layers
-	}
-	next := &pageMessages{units: u, layers: []*web.Overrides{
-		{Default: u.CustomMessages.Default, Locales: plain(u.CustomMessages.Locales)}, {Locales: plain(u.Messages)},
-	}}
-	s.shown.Store(next)
-	return next.layers
+	return layers
 }
 
 // plain returns the translations by their locales, as maps of strings.

@@ -13,28 +13,19 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// pageOrganisations is the organisations of one state of the units, as pages read them.
-type pageOrganisations struct {
-	units *Units
-	made  *web.Organisations
-}
-
 // PageOrganisations returns the organisations by their applications: a service provider of an organisation is the
 // client of the same id. It returns the same pointer while nothing changes. When storage cannot be read it returns the
 // last ones, or nil.
 func (s *Service) PageOrganisations(ctx context.Context) *web.Organisations {
-	known := s.owners.Load()
-	u, err := s.ofPage(ctx)
+	list, err := s.owners.ofPage(ctx, s, func(u *Units) (*web.Organisations, error) { return u.ofClients(), nil })
 	if err != nil {
 		s.log.Debug("organisations not read", zap.Error(err))
-		if known == nil {
-			return nil
-		}
-		return known.made
 	}
-	if known != nil && known.units == u {
-		return known.made
-	}
+	return list
+}
+
+// ofClients returns the organisations by their applications.
+func (u *Units) ofClients() *web.Organisations {
 	byClient := map[string]*web.Organisation{}
 	for i := range u.Organisations {
 		o := &u.Organisations[i]
@@ -47,9 +38,7 @@ func (s *Service) PageOrganisations(ctx context.Context) *web.Organisations {
 			byClient[id] = shown
 		}
 	}
-	next := &pageOrganisations{u, web.NewOrganisations(byClient)}
-	s.owners.Store(next)
-	return next.made
+	return web.NewOrganisations(byClient)
 }
 
 // OrganisationOf returns the organisation that an application belongs to, by the id of its client, or nil. Of several

@@ -21,6 +21,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/keystore"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -87,9 +88,9 @@ type Service struct {
 	keyPairs *keystore.Service
 	cache    atomic.Pointer[state]
 	turn     chan struct{} // holds one value while a change is made
-	shown    atomic.Pointer[pageMessages]
-	owners   atomic.Pointer[pageOrganisations]
-	pictures atomic.Pointer[pageLogos]
+	shown    derived[[]*web.Overrides]
+	owners   derived[*web.Organisations]
+	pictures derived[map[string]*web.Logo]
 }
 
 // state is the stored state at one version.
