@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity/keystore"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/coded"
@@ -71,13 +72,17 @@ func permit(rights Rights, changed []Change, from, to *Units) (signIn []Change, 
 	return signIn, nil
 }
 
-// permitKeyPairs returns an error if the rights do not cover changes of key pairs. Login methods verify with them what
-// providers say.
-func permitKeyPairs(rights Rights, changed []Change) error {
-	if rights == Ordinary && len(changed) > 0 {
-		return withCode(http.StatusForbidden, coded.Errorf("owners_only", "member", "%s "+ownersOnly, changed[0].Path))
+// applyKeyPairs stores key pairs, if the rights cover what that changes, and returns the changes. Login methods verify
+// with key pairs what providers say.
+func applyKeyPairs(tx storage.Tx, pairs *keystore.Change, rights Rights) ([]Change, error) {
+	changed, err := changesOfKeyPairs(tx, pairs)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	if rights == Ordinary && len(changed) > 0 {
+		return nil, withCode(http.StatusForbidden, coded.Errorf("owners_only", "member", "%s "+ownersOnly, changed[0].Path))
+	}
+	return changed, pairs.Apply(tx)
 }
 
 const ownersOnly = "can be changed only by an owner of the admin console, the command line or an API client with the API administrators"

@@ -185,13 +185,7 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 			return errMoved
 		}
 		if e.pairs != nil {
-			pairs, err := changesOfKeyPairs(tx, e.pairs)
-			if err == nil {
-				err = permitKeyPairs(rights, pairs)
-			}
-			if err == nil {
-				err = e.pairs.Apply(tx)
-			}
+			pairs, err := applyKeyPairs(tx, e.pairs, rights)
 			if err != nil {
 				return err
 			}
