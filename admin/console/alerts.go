@@ -330,11 +330,11 @@ func alertProblem(err error) error {
 	invalid, untaken := new(alert.InvalidError), new(alert.PostError)
 	switch {
 	case errors.As(err, &untaken):
-		return &layout.Problem{Key: "console.problem.webhook", Fill: []any{"reason", web.Foreign(said(untaken.Cause))}}
+		return &layout.Problem{Key: "console.problem.webhook", Fill: []any{"reason", said(untaken.Cause)}}
 	case errors.Is(err, alert.ErrURL):
 		return &layout.Problem{Field: "url", Key: "console.problem.webhook_url"}
 	case errors.As(err, &invalid) && invalid.Field == "url":
-		return &layout.Problem{Field: "url", Key: "console.problem.webhook", Fill: []any{"reason", web.Foreign(said(invalid.Cause))}}
+		return &layout.Problem{Field: "url", Key: "console.problem.webhook", Fill: []any{"reason", said(invalid.Cause)}}
 	case errors.As(err, &invalid):
 		return &layout.Problem{Field: invalid.Field, Key: "console.problem.value"}
 	case errors.Is(err, alert.ErrEverything):
@@ -351,11 +351,11 @@ func alertProblem(err error) error {
 
 // said returns the reason, for administrators, that an address does not answer. Which name server was asked is not
 // among it.
-func said(err error) string {
+func said(err error) web.Foreign {
 	if name := new(net.DNSError); errors.As(err, &name) {
-		return name.Name + ": " + name.Err
+		return web.Foreign(name.Name + ": " + name.Err)
 	}
-	return err.Error()
+	return web.Foreign(err.Error())
 }
 
 func (c *Console) addAlert(v *layout.Visit, in url.Values) (layout.Result, error) {

@@ -11,8 +11,13 @@ import (
 // marks it as a quotation in English.
 type Foreign string
 
-// Said returns foreign words as a text of their own.
-func Said(words string) Text { return Say("console.said", "reason", Foreign(words)) }
+// Said returns foreign words as a text of their own. No words are no text.
+func Said(words string) Text {
+	if words == "" {
+		return Text{}
+	}
+	return Say("console.said", "reason", Foreign(words))
+}
 
 // Rich returns the words of a text, with each moment as an element that a script shows in the reader's time zone, and
 // foreign words as quotations. Without scripts moments stay in UTC.

@@ -244,11 +244,7 @@ func nextCell(m *notify.Item) web.Cell {
 	case m.Late:
 		return web.Cell{Text: web.Say("console.time", "time", m.Next), Hint: web.Say("console.queue.late")}
 	}
-	out := web.Cell{Text: web.Say("console.time", "time", m.Next)}
-	if m.Problem != "" {
-		out.Hint = web.Said(m.Problem)
-	}
-	return out
+	return web.Cell{Text: web.Say("console.time", "time", m.Next), Hint: web.Said(m.Problem)}
 }
 
 // askQueued says which message is hit, or what has become of it: a message that was tried since the list was shown is
@@ -289,15 +285,16 @@ func (t *texts) askQueued(v *layout.Visit) (q layout.Question, err error) {
 	}
 	to := recipient(&m, people)
 	kind.URL, to.URL = "", ""
+	problem := layout.OrNone("")
+	if m.Problem != "" {
+		problem = web.Cell{Text: web.Said(m.Problem)}
+	}
 	q.Facts = []web.ConsoleFact{
 		{Label: "console.column.message", Cells: []web.Cell{kind}},
 		{Label: "console.column.to", Cells: []web.Cell{to}},
 		{Label: "console.column.since", Cells: []web.Cell{{Text: web.Say("console.time", "time", m.Since)}}},
 		{Label: "console.column.attempts", Cells: []web.Cell{{Name: strconv.Itoa(m.Tries)}}},
-		{Label: "console.column.last_error", Cells: []web.Cell{layout.OrNone("")}},
-	}
-	if m.Problem != "" {
-		q.Facts[4].Cells[0] = web.Cell{Text: web.Said(m.Problem)}
+		{Label: "console.column.last_error", Cells: []web.Cell{problem}},
 	}
 	return q, nil
 }

@@ -117,9 +117,7 @@ func (s *setup) showProvider(v *layout.Visit) (*web.Console, error) {
 	facts = append(facts, layout.LinksFact(v, "console.field.provider_icon", "set-icon", "remove-icon")...)
 	seen := []web.ConsoleFact{{Label: "console.column.worked", Cells: []web.Cell{when(p.worked.At)}}}
 	failed := web.ConsoleFact{Label: "console.column.failed", Cells: []web.Cell{when(p.failed.At)}}
-	if p.failed.Reason != "" {
-		failed.Cells[0].Hint = web.Said(p.failed.Reason)
-	}
+	failed.Cells[0].Hint = web.Said(p.failed.Reason)
 	if p.failing() {
 		failed.Cells = append(failed.Cells, web.Cell{Text: web.Say("console.provider.failing"), Kind: "warn"})
 	}
