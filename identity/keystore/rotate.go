@@ -89,8 +89,9 @@ func (s *Service) rotateIf(ctx context.Context, id string, step Step, by audit.A
 		if err != nil {
 			return fmt.Errorf("make a key pair: %w", err)
 		}
-		// Someone else who has changed the pair meanwhile has come first: look at what it is now.
-		if changed, err := s.replace(ctx, id, old, next, done[step], by); changed || err != nil {
+		// Making keys takes seconds on a busy machine, so they are stored even if the request has ended. Someone else who
+		// has changed the pair meanwhile has come first: look at what it is now.
+		if changed, err := s.replace(context.WithoutCancel(ctx), id, old, next, done[step], by); changed || err != nil {
 			return err
 		}
 	}

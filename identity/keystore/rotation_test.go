@@ -1,12 +1,48 @@
 package keystore_test
 
 import (
+	"bytes"
+	"context"
+	"crypto/rand"
 	"errors"
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity/keystore"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
+
+// TestRotationOutlastsItsRequest: keys that were made are stored, also if the request ended while they were.
+func TestRotationOutlastsItsRequest(t *testing.T) {
+	t.Parallel()
+	c, m := newCertificates(t), material()
+	id := c.add(pairOf("sign", "EC", privateOf(m.ec), certOf(m.ec, c.now.AddDate(1, 0, 0))))
+	ring, err := secret.NewKeyring(bytes.Repeat([]byte{7}, secret.KeySize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	service, err := settings.New(t.Context(), settings.Config{}, settings.Deps{
+		Store: c.store, Keyring: ring, Random: readerFunc(func(b []byte) (int, error) { leave(); return rand.Read(b) }),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ctx.Err() != nil {
+		t.Fatal("the service has used randomness before a key is made")
+	}
+	if err := service.KeyPairs().Rotate(ctx, id, keystore.Announce, audit.Actor{ID: "ops"}); err != nil || ctx.Err() == nil {
+		t.Fatalf("Rotate, the request ends while a key is made: %v (%v)", err, ctx.Err())
+	}
+	if now, err := c.service.KeyPairs().Get(t.Context(), "sign"); err != nil || len(now.Beside) != 1 {
+		t.Errorf("after it the pair is %+v, %v", now, err)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 // TestRotation: the next keys is next to a pair until they take its place, and the former ones until they are retired;
 // all of them are resealed with the encryption key, and other keys end the rotation.
