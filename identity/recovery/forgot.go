@@ -107,7 +107,7 @@ func (s *Service) handleForgotForm(q *webflow.Request, f *forgotForm, send reset
 		return err
 	}
 	if typed == "" {
-		return s.renderForgot(q, a, f, http.StatusUnprocessableEntity, "", web.Form{Problem: "problem.username"})
+		return s.renderForgot(q, a, f, http.StatusUnprocessableEntity, "", web.Form{Problem: "problem.account"})
 	}
 	return s.answerForgot(q, a, f, echo(typed, person.MaxUsername), func() (time.Duration, error) {
 		return send(q, a, typed)
