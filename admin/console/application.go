@@ -49,7 +49,7 @@ func (c *Console) applicationScreen() *layout.Screen {
 				},
 			},
 			{Name: "rotate", Role: layout.Operator, May: may, When: hasSecret, Ask: askRotate, Do: c.rotate},
-			{Name: "end-old", Role: layout.Operator, Danger: true, When: hasSecret, Do: c.endOld},
+			{Name: "end-old", Role: layout.Operator, Danger: true, When: hasOldSecrets, Do: c.endOld},
 			{
 				Name: "disable", Role: layout.Operator, Danger: true,
 				When: func(v *layout.Visit) bool { return shownClient(v).Stored && !shownClient(v).Disabled }, Do: c.disable(true),
@@ -84,6 +84,9 @@ func (c *Console) findApplication(v *layout.Visit) error {
 func hasSecret(v *layout.Visit) bool {
 	return shownClient(v).Stored && !shownClient(v).Public && slices.Contains([]string{"", "post", "basic"}, shownClient(v).AuthMethod)
 }
+
+// hasOldSecrets reports whether the client has secrets besides the newest.
+func hasOldSecrets(v *layout.Visit) bool { return hasSecret(v) && shownClient(v).OldSecrets > 0 }
 
 func (c *Console) showApplication(v *layout.Visit) (*web.Console, error) {
 	a := shownClient(v)

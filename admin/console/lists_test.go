@@ -286,7 +286,8 @@ func TestSessionsByPlace(t *testing.T) {
 	}
 }
 
-// TestSecondClick: a form for a new secret that is sent twice makes one, so the secret in use stays valid.
+// TestSecondClick: a form for a new secret that is sent twice makes one, so the secret in use stays valid. Only then
+// are there old ones to revoke.
 func TestSecondClick(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -297,10 +298,18 @@ func TestSecondClick(t *testing.T) {
 		}, audit.Actor{})
 	h.must(err)
 	b := h.as("owner@example.com")
+	offers := func(old bool) {
+		t.Helper()
+		if a := b.get(applicationPath("wiki")); strings.Contains(a.form(), applicationPath("wiki")+"/end-old") != old {
+			t.Errorf("the page of an application with old secrets (%v):\n%s", old, a.form())
+		}
+	}
+	offers(false)
 	form := b.get(applicationPath("wiki") + "/rotate")
 	if a := b.submit(form, "keep", "yes"); a.Code != http.StatusOK || !strings.Contains(a.Body.String(), `id="secret"`) {
 		t.Fatalf("the first click: %d\n%s", a.Code, a.form())
 	}
+	offers(true)
 	if a := b.submit(form, "keep", "yes"); a.Code != http.StatusUnprocessableEntity || strings.Contains(a.Body.String(), `id="secret"`) {
 		t.Errorf("the second click: %d\n%s", a.Code, a.form())
 	}

@@ -118,6 +118,8 @@ type Info struct {
 	By string `json:"-"`
 	// SecretsMark is another word after each change of the secrets. Empty: it has none that are stored.
 	SecretsMark string `json:"-"`
+	// OldSecrets counts the stored secrets but the newest.
+	OldSecrets int `json:"-"`
 	// Mark is another word after each change of a stored client.
 	Mark string `json:"-"`
 	// Logo is the stored picture. nil: none
@@ -144,7 +146,7 @@ func (r *Registry) List(ctx context.Context) ([]Info, error) {
 			}
 			info := Info{
 				Client: *reg.client, Stored: true, Origin: OriginCommand, CreatedAt: e.Value.CreatedAt, By: e.Value.By,
-				SecretsMark: secretsMark(reg.client), Mark: markOf(e.Value), Logo: shown[e.Key],
+				SecretsMark: secretsMark(reg.client), OldSecrets: max(len(reg.client.SecretHashes)-1, 0), Mark: markOf(e.Value), Logo: shown[e.Key],
 			}
 			if e.Value.Registered {
 				info.Origin = OriginRegistration
