@@ -607,7 +607,7 @@ var allJourneys = []journey{
 	}, false},
 	{"See what a person can open", func(w *walk) {
 		w.person(w.colleague)
-		w.press("What this person can open")
+		w.press("What they can open")
 		w.shows("The shop")
 	}, false},
 	{"See who is signed in from an address", func(w *walk) {

@@ -278,6 +278,9 @@ func (c *Console) askAlert(v *layout.Visit) (q layout.Question, err error) {
 	if !c.offersMail(v) {
 		to.Hint, to.Options = "console.alert.no_mail", to.Options[1:]
 	}
+	if v.Called != "" {
+		q.Submit = "console.save"
+	}
 	q.Fields = []web.Field{
 		{
 			Name: "name", Label: "console.column.name", Required: true, MaxLength: alert.MaxName, Value: values["name"],

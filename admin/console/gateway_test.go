@@ -403,6 +403,17 @@ func TestWhatCanThisPersonOpen(t *testing.T) {
 			t.Errorf("the page of a person lacks %s:\n%s", want, a.form())
 		}
 	}
+	name := `<h1 id="about">Nobody Example</h1>`
+	for path, tab := range map[string]string{
+		"/admin/persons/" + id: "Overview", opens: "What they can open", "/admin/refusals?person=" + id: "Refusals",
+	} {
+		if a := b.get(path); !strings.Contains(a.form(), name) || !strings.Contains(a.form(), `aria-current="page">`+tab+"<") {
+			t.Errorf("%s is no tab %s of the page of a person:\n%s", path, tab, a.form())
+		}
+	}
+	if a := b.get("/admin/refusals?person=nobody@example.com"); strings.Contains(a.form(), name) {
+		t.Errorf("a filter for a person made their page of the list:\n%s", a.form())
+	}
 	want := func(what string, wants ...string) {
 		t.Helper()
 		a := b.get(opens)

@@ -46,8 +46,13 @@ func openedField(list []settings.PolicyEntry, none bool) web.Field {
 		choice.Options = []web.Option{{Label: layout.WordLabel("")}}
 	}
 	for i := range list {
+		var sites []string
+		for _, use := range list[i].UsedBy {
+			site, _, _ := strings.Cut(use, " (") // and its place, which a choice has no room for
+			sites = append(sites, site)
+		}
 		choice.Options = append(choice.Options, web.Option{
-			Value: list[i].Name, Label: strings.Join(list[i].UsedBy, ", ") + " — " + list[i].Name,
+			Value: list[i].Name, Label: strings.Join(slices.Compact(sites), ", ") + " — " + list[i].Name,
 		})
 	}
 	return choice

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/admin"
 	"github.com/gatehouse-id/gatehouse/admin/console/layout"
+	"github.com/gatehouse-id/gatehouse/admin/console/sites"
 	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/webflow"
@@ -205,15 +206,15 @@ func (c *Console) showGroup(v *layout.Visit) (*web.Console, error) {
 	})
 	t := &web.Table{
 		Label:   web.Say("console.column.members"),
-		Columns: []string{"console.column.person", "console.column.email", "console.column.state", "console.column.action"},
+		Columns: []string{"console.column.person", "console.column.state", "console.column.action"},
 	}
 	for _, p := range people {
 		row := web.TableRow{
 			URL:   personPath(p.ID),
-			Cells: []web.Cell{{Name: admin.Typed(p), Note: p.Name, Initials: initials(&p)}, {Name: p.Email}, stateCell(p.State), {}},
+			Cells: []web.Cell{{Name: admin.Typed(p), Note: besides(&p), Initials: sites.Initials(&p)}, sites.StateCell(p.State), {}},
 		}
 		if p.ID != v.Me() && v.Outranks(c.frame.RoleOf(p.Partition, p.Groups)) {
-			row.Cells[3] = v.Link("remove-member", "person", p.ID)
+			row.Cells[2] = v.Link("remove-member", "person", p.ID)
 		}
 		t.Rows = append(t.Rows, row)
 	}

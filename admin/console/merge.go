@@ -21,7 +21,7 @@ func (c *Console) mergeAct() *layout.Act {
 
 func askMerge(*layout.Visit) (layout.Question, error) {
 	return layout.Question{
-		Submit: "console.merge.look",
+		Submit: "console.merge.look", Looks: true,
 		Fields: []web.Field{{Name: "other", Required: true, MaxLength: person.MaxUsername, Hint: "console.field.member.hint"}},
 	}, nil
 }

@@ -47,7 +47,12 @@ func TestMerge(t *testing.T) {
 		}
 	}
 	before := h.events()
-	asked := b.submit(b.get(path), "other", "two.nobody@example.com")
+	first := b.get(path)
+	asked := b.submit(first, "other", "two.nobody@example.com")
+	const danger = `class="button danger"`
+	if strings.Contains(first.form(), danger) || !strings.Contains(asked.form(), danger) {
+		t.Errorf("the button that merges is red, and the one that shows what happens is not:\n%s\n%s", first.form(), asked.form())
+	}
 	for _, want := range []string{"editors", "lab", "corp", "two.nobody@example.com"} {
 		if !strings.Contains(asked.form(), want) {
 			t.Errorf("the question lacks %q\n%s", want, asked.form())

@@ -17,7 +17,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-const lastEvents = 50 // on the page of a person
+const lastEvents = 10 // on the page of a person
 
 // personScreen is one person.
 func (c *Console) personScreen() *layout.Screen {
@@ -108,14 +108,8 @@ func (c *Console) rankOfPerson(v *layout.Visit, tx storage.Tx) (layout.Role, err
 
 func (c *Console) showPerson(v *layout.Visit) (*web.Console, error) {
 	p := shownPerson(v)
-	out := &web.Console{
-		Name: cmp.Or(p.Name, v.Called), Initials: initials(&p.Person),
-		Up:   &web.Up{Label: web.Say("console.persons.title"), URL: layout.Root + "/persons"},
-		Tags: []web.Cell{stateCell(p.State)}, Actions: v.Buttons(), Tabs: sites.PersonTabs(p.ID, "console.person.tab"),
-	}
-	if p.Name != "" {
-		out.Sub = v.Called
-	}
+	out := sites.PersonPage(&p.Person, "console.person.tab")
+	out.Actions = v.Buttons()
 	if v.Rank != layout.Nobody {
 		out.Tags = append(out.Tags, roleCell(v.Rank))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/admin"
 	"github.com/gatehouse-id/gatehouse/admin/console/layout"
+	"github.com/gatehouse-id/gatehouse/admin/console/sites"
 	"github.com/gatehouse-id/gatehouse/identity/invitation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/personindex"
@@ -50,12 +51,6 @@ func (f personFilter) none() bool { return f.q == "" && f.group == "" && f.state
 // states are the states that a list can be limited to.
 var states = []person.State{person.Active, person.Invited, person.Inactive, person.Blocked}
 
-// stateCell is the state of a person as a mark.
-func stateCell(s person.State) web.Cell {
-	kind := map[person.State]string{person.Active: "good", person.Invited: "plain", person.Inactive: "warn", person.Blocked: "bad"}[s]
-	return web.Cell{Text: web.Say("console.state." + strings.ToLower(string(s))), Kind: kind}
-}
-
 func (c *Console) showPersons(v *layout.Visit) (*web.Console, error) {
 	q := v.URL.Query()
 	f := personFilter{strings.TrimSpace(q.Get("q")), q.Get("group"), q.Get("state"), ""}
@@ -81,9 +76,9 @@ func (c *Console) showPersons(v *layout.Visit) (*web.Console, error) {
 	}
 	for _, p := range list {
 		row := web.TableRow{URL: personPath(p.ID), Pick: p.ID, Cells: []web.Cell{
-			{Name: admin.Typed(p.Person), Note: besides(&p.Person), Initials: initials(&p.Person)},
+			{Name: admin.Typed(p.Person), Note: besides(&p.Person), Initials: sites.Initials(&p.Person)},
 			{Name: strings.Join(p.Groups, ", ")},
-			stateCell(p.State), layout.OrNone(""),
+			sites.StateCell(p.State), layout.OrNone(""),
 		}}
 		if !p.Seen.IsZero() {
 			row.Cells[3] = web.Cell{Text: web.Say("console.time", "time", p.Seen)}
@@ -124,9 +119,6 @@ func besides(p *person.Person) string {
 	}
 	return strings.Trim(strings.Join(note, " · "), " ·")
 }
-
-// initials are those of the name of a person, or of the username.
-func initials(p *person.Person) string { return web.Initials(cmp.Or(p.Name, p.Username)) }
 
 func (c *Console) personFilters(v *layout.Visit, f personFilter) *web.Filter {
 	options := []web.Option{{Value: "", Label: "console.any"}}

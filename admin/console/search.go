@@ -115,9 +115,9 @@ func (c *Console) findPeople(v *layout.Visit, _ web.Words, q string) (web.Consol
 	})
 	for _, p := range found.Persons {
 		part.Table.Rows = append(part.Table.Rows, web.TableRow{URL: personPath(p.ID), Cells: []web.Cell{
-			{Name: admin.Typed(p.Person), Note: besides(&p.Person), Initials: initials(&p.Person)},
+			{Name: admin.Typed(p.Person), Note: besides(&p.Person), Initials: sites.Initials(&p.Person)},
 			{Name: strings.Join(p.Groups, ", ")},
-			stateCell(p.State),
+			sites.StateCell(p.State),
 		}})
 	}
 	if found.Next != "" {

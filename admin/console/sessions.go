@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/admin"
@@ -177,7 +178,7 @@ func (c *Console) showSessions(v *layout.Visit) (*web.Console, error) {
 			{Name: s.Username},
 			{Text: webflow.AgentText(s.Agent), URL: sessionsOf(v, "device", sessionindex.DeviceOf(s.Agent))},
 			{Name: s.Address, URL: sessionsOf(v, "address", s.Address)},
-			{Text: web.Say("console.level", "n", s.Level)},
+			{Name: strconv.Itoa(s.Level)},
 			{Text: web.Say("console.time", "time", s.Since)},
 			{Text: web.Say("console.time", "time", s.Seen)},
 		}})

@@ -176,6 +176,14 @@ func (f *frame) RowsOf(t *Table, p *Pick) rows { return rows{f, t, p, f.Numbers(
 // IsNumber reports whether a column has numbers, which are compared digit by digit.
 func (r rows) IsNumber(column int) bool { return column < len(r.numbers) && r.numbers[column] }
 
+// compared are the columns where it counts that there is no value.
+var compared = []string{"console.column.before", "console.column.after", "console.column.now", "console.column.typed"}
+
+// IsNone reports whether a cell has no value: narrow windows leave it out. The first one names the row.
+func (r rows) IsNone(column int, c Cell) bool {
+	return column > 0 && c.None() && !slices.Contains(compared, r.Table.Columns[min(column, len(r.Table.Columns)-1)])
+}
+
 // number matches what a column of numbers has.
 var number = regexp.MustCompile(`^(?:—|[<>≤]? ?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?\+?(?: (?:ms|s|%|[KMGT]?i?B))?)?$`)
 
@@ -293,6 +301,11 @@ type Cell struct {
 	Quoted bool
 }
 
+// None reports whether the cell has no value.
+func (c Cell) None() bool {
+	return (c.Name == "" || c.Name == "—") && c.Text.Key == "" && c.Note == "" && c.Hint.Key == ""
+}
+
 // Chart is a number over time, as bars. A table has the same for those who do not see it.
 type Chart struct {
 	Label  Text
@@ -350,9 +363,12 @@ type bars struct {
 }
 
 // Bars returns the bars of a chart as one path, which takes a third of the bytes of rectangles. A number that is not
-// zero is always seen.
-func (f *frame) Bars(c Chart) bars {
-	out := bars{Width: max(1, int64(len(c.Counts))*(barWidth+barGap)-barGap), Height: chartHeight}
+// zero is always seen. nil: all are zero
+func (f *frame) Bars(c Chart) *bars {
+	if !slices.ContainsFunc(c.Counts, func(n int64) bool { return n > 0 }) {
+		return nil
+	}
+	out := &bars{Width: max(1, int64(len(c.Counts))*(barWidth+barGap)-barGap), Height: chartHeight}
 	most := int64(1)
 	for _, n := range c.Counts {
 		most = max(most, n)
@@ -419,25 +435,26 @@ func (t *Table) HasActs(column int) bool {
 		(t.Columns[column] == "console.column.action" || strings.HasPrefix(t.Columns[column], "console.act."))
 }
 
-// Trimmed returns the table without its last columns of actions that offer nothing to who looks at it.
+// Trimmed returns the table without columns that say nothing in any row, such as actions for those who may not.
 func (f *frame) Trimmed(t *Table) *Table {
-	if t == nil {
-		return nil
+	if c, _ := f.Data.(Console); t == nil || c.Live != "" { // rows that come later can say something
+		return t
 	}
-	last := len(t.Columns) - 1
-	offers := func(r TableRow) bool {
-		return len(r.Cells) > last && (r.Cells[last].Name != "" || r.Cells[last].Text.Key != "")
-	}
-	for t.HasActs(last) && !slices.ContainsFunc(t.Rows, offers) {
-		out := *t
-		out.Columns, out.Rows = t.Columns[:last], slices.Clone(t.Rows)
-		for i, r := range out.Rows {
-			out.Rows[i].Cells = r.Cells[:min(last, len(r.Cells))]
+	out := *t
+	for column := len(t.Columns) - 1; column > 0; column-- {
+		if slices.ContainsFunc(out.Rows, func(r TableRow) bool {
+			return column < len(r.Cells) && (r.Cells[column].Name == "—" || !r.Cells[column].None())
+		}) {
+			continue
 		}
-		t = &out
-		last--
+		out.Columns, out.Rows = slices.Delete(slices.Clone(out.Columns), column, column+1), slices.Clone(out.Rows)
+		for i, r := range out.Rows {
+			if column < len(r.Cells) {
+				out.Rows[i].Cells = slices.Delete(slices.Clone(r.Cells), column, column+1)
+			}
+		}
 	}
-	return t
+	return &out
 }
 
 // cell is the data of the template "cell".
@@ -549,9 +566,13 @@ func (f *frame) HeadingHTML() template.HTML { return breakable(f.Heading()) }
 // UpName returns the name of the page above.
 func (f *frame) UpName(u Up) string { return cmp.Or(u.Name, f.Say(u.Label)) }
 
-// ColumnOf returns the heading of the column of a cell, which narrow windows show next to it, unless it is an action.
+// plainColumns are those whose cells are understood without their heading.
+var plainColumns = []string{"console.column.state", "console.column.severity", "console.column.time"}
+
+// ColumnOf returns the heading of the column of a cell, which narrow windows show next to it. What can be done with a
+// row, and its status, need none.
 func (f *frame) ColumnOf(t *Table, i int) string {
-	if i >= len(t.Columns) || t.Columns[i] == "" || t.HasActs(i) {
+	if i >= len(t.Columns) || t.Columns[i] == "" || slices.Contains(plainColumns, t.Columns[i]) || t.HasActs(i) {
 		return ""
 	}
 	return f.T(t.Columns[i])

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestTrimmed checks that a column of actions is there only for those to whom it offers something.
+// TestTrimmed checks that a column is there only if it says something in a row, such as actions to those who may.
 func TestTrimmed(t *testing.T) {
 	t.Parallel()
 	const action = "console.column.action"
@@ -17,7 +17,9 @@ func TestTrimmed(t *testing.T) {
 	}{
 		"nothing to do":           {[]string{"console.column.person", action}, [][]Cell{{name, {}}, {name, {}}}, 1},
 		"something in one row":    {[]string{"console.column.person", action}, [][]Cell{{name, {}}, {name, act}}, 2},
-		"another column is empty": {[]string{"console.column.person", "console.column.from"}, [][]Cell{{name, {}}}, 2},
+		"another column is empty": {[]string{"console.column.person", "console.column.from"}, [][]Cell{{name, {}}}, 1},
+		"the one between":         {[]string{"console.column.person", "console.column.from", action}, [][]Cell{{name, {}, act}}, 2},
+		"a hint alone":            {[]string{"console.column.person", "console.column.from"}, [][]Cell{{name, {Note: "x"}}}, 2},
 		"the only column":         {[]string{action}, [][]Cell{{{}}}, 1},
 		"no button of two":        {[]string{"console.column.person", "console.act.grant", "console.act.refuse"}, [][]Cell{{name, {}, {}}}, 1},
 		"the first of two":        {[]string{"console.column.person", "console.act.grant", "console.act.refuse"}, [][]Cell{{name, act, {}}}, 2},

@@ -120,7 +120,7 @@ func (f *Frame) renderQuestion(v *Visit, a *Act, ask Question, status int, in ur
 		out.Problem = web.Say(wrong.Key, wrong.Fill...)
 	}
 	form := &web.ConsoleForm{
-		Action: v.Path() + "/" + a.Name, Submit: cmp.Or(ask.Submit, key), Cancel: v.Path(), Hidden: ask.Hidden, Danger: a.Danger,
+		Action: v.Path() + "/" + a.Name, Submit: cmp.Or(ask.Submit, key), Cancel: v.Path(), Hidden: ask.Hidden, Danger: a.Danger && !ask.Looks,
 		Fields: web.Fields(wrong != nil, ask.Fields...),
 	}
 	stayOnTop(form.Fields)
@@ -154,7 +154,7 @@ func stayOnTop(fields []web.Field) {
 func (v *Visit) Buttons() (out []web.Action) {
 	for _, a := range v.Screen.Acts {
 		if !a.Hidden && v.offers(a) {
-			out = append(out, web.Action{Label: "console.act." + a.Name, URL: v.Path() + "/" + a.Name, Danger: a.Danger})
+			out = append(out, web.Action{Label: "console.act." + a.Name, URL: v.Path() + "/" + a.Name, Danger: a.Danger, Quiet: a.Quiet})
 		}
 	}
 	return out

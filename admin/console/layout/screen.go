@@ -37,6 +37,8 @@ type Act struct {
 	// Own says that people can do it to themselves.
 	Own    bool
 	Danger bool
+	// Quiet says that it is not what people come to the screen for, though it stands first.
+	Quiet bool
 	// Hidden says that the page of the screen has no button for it, but links where it belongs.
 	Hidden bool
 	// Upload is the maximum size of the files of the form together, in bytes. 0: it has none
@@ -60,6 +62,7 @@ type Question struct {
 	Parts  []web.ConsolePart // between the facts and the form
 	Submit string            // message of the button. Empty: that of the act
 	Off    *web.Empty        // says why it cannot be done now, in place of the form. nil: it can
+	Looks  bool              // the form changes nothing: it leads to what would happen
 }
 
 // Result is the result of an act.

@@ -136,7 +136,7 @@ func (u *upkeep) showStorage(v *layout.Visit) (*web.Console, error) {
 	}
 	row("events", number{n: events})
 	out := &web.Console{Title: web.Say("console.storage.title"), Actions: v.Buttons(), Parts: []web.ConsolePart{
-		{ID: "engine", Title: web.Say("console.storage.engine"), Facts: engine},
+		{Facts: engine},
 		{
 			ID: "backups", Title: web.Say("console.storage.backups"), Text: web.Say("console.storage.backups.text", "path", u.Backups.Dir),
 			Table: backupTable(made),

@@ -67,9 +67,13 @@ func (u *upkeep) showWaiting(v *layout.Visit) (*web.Console, error) {
 		if v.Role >= layout.Operator && v.Outranks(rank) && rank != layout.Owner {
 			remove = web.Cell{Text: web.Say("console.act.remove"), URL: at + "/remove"}
 		}
+		email := web.Cell{}
+		if !strings.EqualFold(p.Email, p.Username) {
+			email.Name = p.Email
+		}
 		t.Rows = append(t.Rows, web.TableRow{
 			URL:   at,
-			Cells: []web.Cell{{Name: p.Username, Note: p.Name}, {Name: p.Email}, when(p.CreatedAt), do, remove},
+			Cells: []web.Cell{{Name: p.Username, Note: p.Name}, email, when(p.CreatedAt), do, remove},
 		})
 	}
 	t.First, t.Next = v.Pages(found.Next)
@@ -82,10 +86,7 @@ func (u *upkeep) showWaiting(v *layout.Visit) (*web.Console, error) {
 			web.Choice{Label: "console.waiting." + strings.ToLower(string(s)), URL: layout.With(v.Path(), "state", string(s)), Current: s == state})
 	}
 	if len(t.Rows) == 0 && found.Next == "" {
-		part.Empty = &web.Empty{
-			Text: web.Say("console.waiting.none"),
-			Next: &web.Action{Label: "console.persons.title", URL: strings.TrimSuffix(personsPath, "/")},
-		}
+		part.Empty = &web.Empty{Text: web.Say("console.waiting.none")}
 	}
 	return &web.Console{Title: web.Say("console.waiting.title"), Up: upToRequests, Parts: []web.ConsolePart{part}}, nil
 }
@@ -165,10 +166,7 @@ func (u *upkeep) showBlocked(v *layout.Visit) (*web.Console, error) {
 		Parts: []web.ConsolePart{{Table: t}},
 	}
 	if len(list) == 0 && next == "" {
-		out.Parts[0].Empty = &web.Empty{
-			Text: web.Say("console.blocked.none"),
-			Next: &web.Action{Label: "console.events.title", URL: layout.With(layout.Root+"/events", "kind", "login.LoginThrottledEvent")},
-		}
+		out.Parts[0].Empty = &web.Empty{Text: web.Say("console.blocked.none")}
 	}
 	return out, nil
 }

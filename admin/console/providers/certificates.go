@@ -19,20 +19,21 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// daysLeft says how many days are left until an end, which needs an eye within a month.
-func daysLeft(now, until time.Time) web.Cell {
+// validUntil says when something ends and how many days are left, which needs an eye within a month.
+func validUntil(now, until time.Time) web.Cell {
+	out := when(until)
 	if until.IsZero() {
-		return layout.OrNone("")
+		return out
 	}
 	left := until.Sub(now)
-	switch days := int(left / (24 * time.Hour)); {
+	out.Hint = web.Say("console.days.left", "n", int(left/(24*time.Hour)))
+	switch {
 	case left <= 0:
-		return web.Cell{Text: web.Say("console.days.over"), Kind: "bad"}
+		out.Hint, out.Kind = web.Say("console.days.over"), "bad"
 	case left <= expirySoon:
-		return web.Cell{Text: web.Say("console.days.left", "n", days), Kind: "warn"}
-	default:
-		return web.Cell{Text: web.Say("console.days.left", "n", days)}
+		out.Kind = "warn"
 	}
+	return out
 }
 
 // certificateCell names a certificate: whose it is, and the beginning of its fingerprint.
@@ -46,18 +47,14 @@ func certificateCell(c *x509.Certificate) web.Cell {
 func (s *setup) keysPart(v *layout.Visit, p *shownProvider) (part web.ConsolePart, ok bool, err error) {
 	part = web.ConsolePart{ID: "keys", Title: web.Say("console.provider.keys")}
 	t := &web.Table{
-		Label: part.Title,
-		Columns: []string{
-			"console.column.key", "console.column.use", "console.column.valid_until", "console.column.left",
-			"console.column.rotation",
-		},
+		Label:   part.Title,
+		Columns: []string{"console.column.key", "console.column.use", "console.column.valid_until", "console.column.rotation"},
 	}
 	for _, c := range s.Providers.Certificates(v.Context())[p.ID] {
 		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{
 			certificateCell(c),
 			{Text: web.Say("console.keys.for.check")},
-			when(c.NotAfter),
-			daysLeft(v.Now, c.NotAfter),
+			validUntil(v.Now, c.NotAfter),
 			{Text: web.Say("console.keys.theirs")},
 		}})
 	}
@@ -68,16 +65,15 @@ func (s *setup) keysPart(v *layout.Visit, p *shownProvider) (part web.ConsolePar
 	uses := s.Providers.KeyUses(v.Context(), p.ID)
 	for _, use := range uses {
 		i := slices.IndexFunc(pairs, func(k keystore.Summary) bool { return k.Name == use.Name || k.ID == use.Name })
-		row := []web.Cell{{Name: use.Name}, {Text: web.Say("console.keys.for." + use.Use)}, layout.OrNone(""), layout.OrNone(""), {}}
+		row := []web.Cell{{Name: use.Name}, {Text: web.Say("console.keys.for." + use.Use)}, layout.OrNone(""), {}}
 		if use.Name == "" {
 			row[0] = web.Cell{Text: web.Say("console.keys.own")}
 		}
 		if i >= 0 {
 			k := &pairs[i]
-			row[2], row[3] = when(k.NotAfter), daysLeft(v.Now, k.NotAfter)
-			row[4] = rotation(v, k)
+			row[2], row[3] = validUntil(v.Now, k.NotAfter), rotation(v, k)
 			if p.Type == settings.TypeApple { // who has made it, and knows its other half
-				row[4] = web.Cell{Text: web.Say("console.keys.apple")}
+				row[3] = web.Cell{Text: web.Say("console.keys.apple")}
 			}
 		}
 		t.Rows = append(t.Rows, web.TableRow{Cells: row})
@@ -161,7 +157,7 @@ func Expiring(v *layout.Visit, own []keystore.Expiry, d Deps) (part web.ConsoleP
 	}
 	var rows []row
 	add := func(name, use web.Cell, until time.Time) {
-		rows = append(rows, row{until, []web.Cell{name, use, when(until), daysLeft(v.Now, until)}})
+		rows = append(rows, row{until, []web.Cell{name, use, validUntil(v.Now, until)}})
 	}
 	for _, e := range own {
 		name := web.Cell{Name: e.Name, URL: layout.Root + keysPath}
@@ -183,7 +179,7 @@ func Expiring(v *layout.Visit, own []keystore.Expiry, d Deps) (part web.ConsoleP
 	})
 	t := &web.Table{
 		Label:   web.Say("console.expiry.title"),
-		Columns: []string{"console.column.certificate", "console.column.use", "console.column.valid_until", "console.column.left"},
+		Columns: []string{"console.column.certificate", "console.field.owner", "console.column.valid_until"},
 	}
 	for _, r := range rows[:min(len(rows), shownExpiries)] {
 		t.Rows = append(t.Rows, web.TableRow{Cells: r.cells})

@@ -53,7 +53,8 @@ func (s *setup) showKeys(v *layout.Visit) (*web.Console, error) {
 		kind := map[string]string{"signs": "good", "next": "plain"}[k.Use]
 		until := when(k.RetiresAt)
 		if k.RetiresAt.IsZero() {
-			until = web.Cell{Text: web.Say("console.keys.turns", "time", k.ActiveFrom.Add(keys.Period))}
+			until = when(k.ActiveFrom.Add(keys.Period))
+			until.Hint = web.Say("console.keys.turns")
 		}
 		use := web.Cell{Text: web.Say("console.keys.use." + k.Use), Kind: kind}
 		public := v.Link("public-key", "key", k.ID)
@@ -95,10 +96,6 @@ func (s *setup) pairTable(v *layout.Visit, pairs []keystore.Summary) *web.Table 
 		if p.ID == "" {
 			name, param = web.Cell{Text: web.Say("console.keys.own")}, ownPair
 		}
-		until := when(p.NotAfter)
-		if left := daysLeft(v.Now, p.NotAfter); !p.NotAfter.IsZero() {
-			until.Kind, until.Hint = left.Kind, left.Text
-		}
 		renew := web.Cell{}
 		if p.Stage() != keystore.Fixed {
 			renew = v.Link("renew-pair", "pair", param)
@@ -110,7 +107,7 @@ func (s *setup) pairTable(v *layout.Visit, pairs []keystore.Summary) *web.Table 
 		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{
 			name,
 			{Name: p.Type},
-			until, layout.OrNone(strings.Join(p.UsedBy, ", ")),
+			validUntil(v.Now, p.NotAfter), layout.OrNone(strings.Join(p.UsedBy, ", ")),
 			public, rotation(v, p), renew,
 		}})
 	}

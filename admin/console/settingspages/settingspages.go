@@ -56,7 +56,7 @@ func (s *screens) settingsScreen() *layout.Screen {
 	return &layout.Screen{
 		Name: "settings", Path: settingsPath, Icon: "gear", Role: layout.Viewer, Find: s.findSettings, Show: s.showSettings,
 		Acts: []*layout.Act{
-			{Name: "export-settings", Role: layout.Viewer, Do: s.export},
+			{Name: "export-settings", Role: layout.Viewer, Quiet: true, Do: s.export},
 			{Name: "compare-settings", Role: layout.Viewer, Ask: askFile, Do: s.compare},
 			{Name: "import-settings", Role: layout.Operator, Ask: s.askImport, Do: s.importFile},
 			{Name: "undo-settings", Role: layout.Operator, Danger: true, When: undoable, Ask: s.askUndo, Do: s.Undo},

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/admin"
 	"github.com/gatehouse-id/gatehouse/admin/console/layout"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/web"
@@ -74,6 +75,11 @@ func (g *gateway) showExplain(v *layout.Visit) (*web.Console, error) {
 		switch {
 		case err == nil:
 			out.Parts = explained(found)
+			if person.IsID(q.Person) { // a link from another page has it
+				if p, err := g.Identity.Person.Person(v.Context(), q.Person); err == nil {
+					fields[1].Value = admin.Typed(p)
+				}
+			}
 			return out, nil
 		case errors.Is(err, person.ErrNoPerson):
 			wrong = "person"

@@ -15,7 +15,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
-	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // Deps are the dependencies of the screens.
@@ -253,26 +252,6 @@ func SitePath(id string) string { return layout.Root + sitesPath + "/" + url.Pat
 
 // RefusalPath is the page that explains a refusal.
 func RefusalPath(ref string) string { return layout.Root + refusalsPath + "/" + url.PathEscape(ref) }
-
-// refusalsOf is the list of the refusals of a person.
-func refusalsOf(personID string) string {
-	return layout.With(layout.Root+refusalsPath, "person", personID)
-}
-
-// PersonTabs lead from a person to what concerns them elsewhere. current is the title of the page that they are on.
-func PersonTabs(id, current string) (out []web.Choice) {
-	for _, tab := range []web.Choice{
-		{Label: "console.person.tab", URL: personPath(id)},
-		{Label: "console.opens.title", URL: opensPath(id)},
-		{Label: "console.refusals.title", URL: refusalsOf(id)},
-	} {
-		tab.Current = tab.Label == current
-		out = append(out, tab)
-	}
-	return out
-}
-
-func personPath(id string) string { return layout.Root + "/persons/" + url.PathEscape(id) }
 
 func applicationPath(id string) string { return layout.Root + "/applications/" + url.PathEscape(id) }
 

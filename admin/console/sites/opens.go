@@ -99,14 +99,11 @@ func (g *gateway) showOpens(v *layout.Visit) (*web.Console, error) {
 		t.Rows = append(t.Rows, row)
 	}
 	t.First, t.Next = v.Pages(next)
-	out := &web.Console{
-		Title: web.Say("console.opens.title"), Lead: web.Say("console.opens.text", "name", v.Called),
-		Up: &web.Up{Name: v.Called, URL: personPath(p.ID)}, Parts: []web.ConsolePart{{Table: t}},
-		Tabs: PersonTabs(p.ID, "console.opens.title"),
-		Filter: &web.Filter{
-			Action: v.Path(),
-			Fields: []web.Field{{Name: "q", Type: "search", Label: "console.field.search", Value: v.URL.Query().Get("q"), EnterKeyHint: "search"}},
-		},
+	out := PersonPage(&p.Person, "console.opens.title")
+	out.Lead, out.Parts = web.Say("console.opens.text", "name", v.Called), []web.ConsolePart{{Table: t}}
+	out.Filter = &web.Filter{
+		Action: v.Path(),
+		Fields: []web.Field{{Name: "q", Type: "search", Label: "console.field.search", Value: v.URL.Query().Get("q"), EnterKeyHint: "search"}},
 	}
 	if q != "" {
 		out.Filter.Clear = v.Path()

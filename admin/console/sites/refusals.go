@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/admin"
 	"github.com/gatehouse-id/gatehouse/admin/console/layout"
 	"github.com/gatehouse-id/gatehouse/identity/access"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -75,6 +76,12 @@ func (g *gateway) showRefusals(v *layout.Visit) (*web.Console, error) {
 			wrong = "person"
 		case err != nil:
 			return nil, err
+		default:
+			if len(q) == 1 && who == p.ID { // from their page
+				about := PersonPage(&p, "console.refusals.title")
+				about.Filter, out = out.Filter, about
+			}
+			fields[1].Value = admin.Typed(p)
 		}
 	}
 	for i := range fields {

@@ -35,7 +35,7 @@ func (s *Site) origins() (out []string) {
 // shadowPart says how the rules that are tried would have decided: how often otherwise, from counters, and the last
 // requests about which they would.
 func (g *gateway) shadowPart(v *layout.Visit, s *Site) (web.ConsolePart, error) {
-	part := web.ConsolePart{ID: "shadow", Title: web.Say("console.shadow.title"), Text: web.Say("console.shadow.text"), Choices: v.Periods()}
+	part := web.ConsolePart{ID: "shadow", Title: web.Say("console.shadow.title"), Text: web.Say("console.shadow.text")}
 	q := v.Period().Query(v.Now)
 	q.By = stats.Site
 	err := g.Store.View(v.Context(), func(tx storage.Tx) error {

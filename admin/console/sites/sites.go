@@ -287,10 +287,10 @@ func gateParts(v *layout.Visit, g *Gate, i int, known map[string]bool, hits map[
 func ruleTable(list []Rule, hits map[string]int64) *web.Table {
 	t := &web.Table{
 		Label:   web.Say("console.rules.title"),
-		Columns: []string{"console.column.rule", "console.column.does", "console.column.about", "console.column.place"},
+		Columns: []string{"console.column.rule", "console.column.does", "console.column.conditions", "console.column.place"},
 	}
 	if hits != nil {
-		t.Columns = append(t.Columns, "console.column.decided")
+		t.Columns = append(t.Columns, "console.column.decisions")
 	}
 	for _, r := range list {
 		about := web.Cell{Text: web.Say("console.site.all")}

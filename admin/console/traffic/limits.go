@@ -55,7 +55,7 @@ func (t *traffic) showLimits(v *layout.Visit) (*web.Console, error) {
 	}
 	out := &web.Console{
 		Title: web.Say("console.limits.title"), Lead: web.Say("console.limits.text", "n", int(100*admin.NearShare)),
-		Actions: []web.Action{{Label: "console.usage.title", URL: layout.Root + usagePath}},
+		Actions: []web.Action{{Label: "console.usage.title", URL: layout.Root + usagePath, Quiet: true}},
 		Filter:  &web.Filter{Action: v.Path(), Fields: fields}, Parts: []web.ConsolePart{{Table: table}},
 	}
 	if filtered {

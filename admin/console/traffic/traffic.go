@@ -113,7 +113,7 @@ func fileOf(v *layout.Visit) web.Action {
 	for _, name := range []string{layout.SinceParam, "done", "after"} {
 		q.Del(name)
 	}
-	return web.Action{Label: "console.export", URL: v.Path() + ".csv?" + q.Encode()}
+	return web.Action{Label: "console.export", URL: v.Path() + ".csv?" + q.Encode(), Quiet: true}
 }
 
 // redirect answers with a redirect to a page of the console.
