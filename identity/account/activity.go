@@ -51,7 +51,7 @@ func readActivity(tx storage.Tx, person string, offset int) (list []audit.Event,
 
 // showActivity serves GET /account/activity?from=…: what has happened to the account, newest first.
 func (s *Service) showActivity(q *webflow.Request) error {
-	a, err := s.front.VisitOf(q, webflow.ActivityPath)
+	a, err := s.deps.Front.VisitOf(q, webflow.ActivityPath)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (s *Service) showActivity(q *webflow.Request) error {
 		from = 0
 	}
 	part, next := web.Part{Empty: "activity.none"}, 0
-	err = s.store.View(q.Context(), func(tx storage.Tx) error {
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) error {
 		list, n, err := readActivity(tx, a.SignIn.Session.PersonID, from)
 		if err != nil {
 			return err

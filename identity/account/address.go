@@ -58,7 +58,7 @@ func (s *Service) showAddress(q *webflow.Request) error {
 	} else {
 		self += "?n=" + strconv.Itoa(n)
 	}
-	a, err := s.front.VisitOf(q, self)
+	a, err := s.deps.Front.VisitOf(q, self)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (s *Service) showAddress(q *webflow.Request) error {
 	if err != nil {
 		return err
 	}
-	if a.CSRF, err = s.front.FormToken(q, webflow.SessionForm(webflow.ProfilePath, a.SignIn)); err != nil {
+	if a.CSRF, err = s.deps.Front.FormToken(q, webflow.SessionForm(webflow.ProfilePath, a.SignIn)); err != nil {
 		return err
 	}
 	switch {
@@ -94,7 +94,7 @@ func (s *Service) renderAddress(a *webflow.Visit, v *profilePage, status int, ke
 // handleAddress serves POST /account/profile/address: an address other than the main one is added, changed, made the
 // main one or removed.
 func (s *Service) handleAddress(q *webflow.Request) error {
-	a, err := s.front.VisitPost(q, webflow.ProfilePath)
+	a, err := s.deps.Front.VisitPost(q, webflow.ProfilePath)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (v *profilePage) applyTo(old person.Address) person.Address {
 // checkAddress checks the form of an address. It returns what is wrong with the form as a whole, or "", and notes the
 // problems of fields.
 func (s *Service) checkAddress(a *webflow.Visit, v *profilePage, key string) string {
-	v.problems = v.values.problems("address", a.Settings, s.now())
+	v.problems = v.values.problems("address", a.Settings, s.deps.Now())
 	switch {
 	case key == "" && len(v.own.Addresses) >= person.MaxEntries:
 		return "problem.contact_many"

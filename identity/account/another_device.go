@@ -40,7 +40,7 @@ func anotherDevicePart(a *webflow.Visit) []web.Part {
 // up a method.
 func (s *Service) visitAnotherDevice(q *webflow.Request, admit guard) (*webflow.Visit, error) {
 	if q.SignIn != nil && !actiontoken.GivesLinks(&q.SignIn.Session, q.Settings) {
-		if _, err := s.front.VisitOf(q, anotherDevicePath); err != nil {
+		if _, err := s.deps.Front.VisitOf(q, anotherDevicePath); err != nil {
 			return nil, err
 		}
 		return nil, webflow.NotFound()
@@ -50,7 +50,7 @@ func (s *Service) visitAnotherDevice(q *webflow.Request, admit guard) (*webflow.
 
 // showAnotherDevice serves GET /account/devices/sign-in, which makes nothing yet.
 func (s *Service) showAnotherDevice(q *webflow.Request) error {
-	a, err := s.visitAnotherDevice(q, s.front.VisitOf)
+	a, err := s.visitAnotherDevice(q, s.deps.Front.VisitOf)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (s *Service) renderAnotherDevice(a *webflow.Visit, status int, d web.Dashbo
 // handleAnotherDevice serves POST /account/devices/sign-in: it makes a link that signs the person in once. Only this
 // answer shows the link.
 func (s *Service) handleAnotherDevice(q *webflow.Request) error {
-	a, err := s.visitAnotherDevice(q, s.front.VisitPost)
+	a, err := s.visitAnotherDevice(q, s.deps.Front.VisitPost)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (s *Service) handleAnotherDevice(q *webflow.Request) error {
 	case wait > 0:
 		return s.renderAnotherDevice(a, http.StatusTooManyRequests, throttle(a, wait))
 	}
-	link := s.issuer + actiontoken.TicketPath + "?" + url.Values{challenge.LinkParam: {token}}.Encode()
+	link := s.deps.Issuer + actiontoken.TicketPath + "?" + url.Values{challenge.LinkParam: {token}}.Encode()
 	code, err := qr.Encode(link, qr.M)
 	if err != nil {
 		return err
@@ -99,41 +99,41 @@ func (s *Service) handleAnotherDevice(q *webflow.Request) error {
 // makeOwnLink makes the token of a link, in place of the person's last one. It gives no more than the session that
 // makes it, and ends with that session. person.ErrMismatch: by now the session is not allowed to.
 func (s *Service) makeOwnLink(a *webflow.Visit) (token string, life, wait time.Duration, err error) {
-	if token, err = secret.NewToken(s.random, secret.ActionToken); err != nil {
+	if token, err = secret.NewToken(s.deps.Random, secret.ActionToken); err != nil {
 		return "", 0, 0, err
 	}
-	id, err := uuid.NewRandomFromReader(s.random)
+	id, err := uuid.NewRandomFromReader(s.deps.Random)
 	if err != nil {
 		return "", 0, 0, err
 	}
-	ev, err := s.person.NewEvents(s.originOf(a), signInLinkMade)
+	ev, err := s.deps.Person.NewEvents(s.originOf(a), signInLinkMade)
 	if err != nil {
 		return "", 0, 0, err
 	}
-	personID, now := a.SignIn.Session.PersonID, s.now()
-	err = s.store.Update(a.Context(), func(tx storage.Tx) error {
+	personID, now := a.SignIn.Session.PersonID, s.deps.Now()
+	err = s.deps.Store.Update(a.Context(), func(tx storage.Tx) error {
 		if err := s.recheck(tx, a, now); err != nil {
 			return err
 		}
-		st, err := s.stepup.CheckSetUp(tx, a.SignIn, now)
+		st, err := s.deps.StepUp.CheckSetUp(tx, a.SignIn, now)
 		if err != nil {
 			return err
 		}
-		from, err := s.session.Live(tx, a.SignIn.ID, now)
+		from, err := s.deps.Session.Live(tx, a.SignIn.ID, now)
 		if err != nil {
 			return err
 		}
 		if !actiontoken.GivesLinks(&from, st.Units) {
 			return person.ErrMismatch
 		}
-		if wait, err = s.proof.CountRequest(tx, "own-link", personID, ownLinksPerPerson, now); err != nil || wait > 0 {
+		if wait, err = s.deps.Proof.CountRequest(tx, "own-link", personID, ownLinksPerPerson, now); err != nil || wait > 0 {
 			return err
 		}
 		if err := revokeOwnLink(tx, personID, now); err != nil {
 			return err
 		}
 		login := st.Units.Features.ActionToken.Login
-		life = linkLife(time.Duration(login.TTL)*time.Second, s.session.Latest(from).Sub(now))
+		life = linkLife(time.Duration(login.TTL)*time.Second, s.deps.Session.Latest(from).Sub(now))
 		rec := actiontoken.Record{
 			ID: id.String(), PersonID: personID, Epoch: from.Epoch, Actions: []actiontoken.Action{{Type: actiontoken.ActionLogin}},
 			Level: min(login.AuthenticationLevel, from.Level), CreatedAt: now, ExpiresAt: now.Add(life), Session: a.SignIn.ID,
@@ -144,7 +144,7 @@ func (s *Service) makeOwnLink(a *webflow.Visit) (token string, life, wait time.D
 		if err := ownLinkOf.Put(tx, personID, rec.ID, rec.ExpiresAt); err != nil {
 			return err
 		}
-		return s.events.Append(tx, a.SignIn.OwnEvent(ev[0], ""))
+		return s.deps.Events.Append(tx, a.SignIn.OwnEvent(ev[0], ""))
 	})
 	return token, life, wait, err
 }

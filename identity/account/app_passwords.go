@@ -118,7 +118,7 @@ type appPasswordForm struct {
 // it needs the level of setting up a method.
 func (s *Service) visitAppPasswords(q *webflow.Request, admit guard) (*appPasswordsVisit, error) {
 	v := &appPasswordsVisit{form: appPasswordForm{days: appPasswordDays[1]}}
-	now := s.now()
+	now := s.deps.Now()
 	var err error
 	v.Visit, err = s.visit(q, admit, appPasswordsPath, func(tx storage.Tx, st *mfa.Standing) (_ int, err error) {
 		v.have, v.offered, err = s.readAppPasswords(tx, q.SignIn, now)
@@ -132,7 +132,7 @@ func (s *Service) visitAppPasswords(q *webflow.Request, admit guard) (*appPasswo
 
 // showAppPasswords serves GET /account/security/app-passwords.
 func (s *Service) showAppPasswords(q *webflow.Request) error {
-	v, err := s.visitAppPasswords(q, s.front.VisitOf)
+	v, err := s.visitAppPasswords(q, s.deps.Front.VisitOf)
 	if err != nil {
 		return err
 	}
@@ -297,7 +297,7 @@ func (v *appPasswordsVisit) read() (q authn.AppPasswordRequest, problem string, 
 // handleAppPasswords serves POST /account/security/app-passwords: it makes an app password, which only this answer
 // shows, or revokes one.
 func (s *Service) handleAppPasswords(q *webflow.Request) error {
-	v, err := s.visitAppPasswords(q, s.front.VisitPost)
+	v, err := s.visitAppPasswords(q, s.deps.Front.VisitPost)
 	if err != nil {
 		return err
 	}
@@ -321,8 +321,8 @@ func (s *Service) handleAppPasswords(q *webflow.Request) error {
 	case err != nil:
 		return err
 	}
-	now := s.now()
-	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+	now := s.deps.Now()
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
 		v.have, v.offered, err = s.readAppPasswords(tx, v.SignIn, now)
 		return err
 	})
@@ -344,13 +344,13 @@ var errWait = errors.New("too many app passwords in a short time")
 
 // makeAppPassword makes an app password and tells the person by e-mail. wait is how long none is made.
 func (s *Service) makeAppPassword(v *appPasswordsVisit, q authn.AppPasswordRequest) (made secret.String, wait time.Duration, err error) {
-	now := s.now()
+	now := s.deps.Now()
 	first := func(tx storage.Tx) (err error) {
 		wait = 0
-		if _, err = s.stepup.CheckSetUp(tx, v.SignIn, now); err != nil {
+		if _, err = s.deps.StepUp.CheckSetUp(tx, v.SignIn, now); err != nil {
 			return err
 		}
-		if wait, err = s.proof.CountRequest(tx, "app-password", q.Person, appPasswordsPerPerson, now); err == nil && wait > 0 {
+		if wait, err = s.deps.Proof.CountRequest(tx, "app-password", q.Person, appPasswordsPerPerson, now); err == nil && wait > 0 {
 			err = errWait
 		}
 		return err
@@ -362,7 +362,7 @@ func (s *Service) makeAppPassword(v *appPasswordsVisit, q authn.AppPasswordReque
 
 // tellAppPassword sends the notice of a new app password. No setting switches it off: it is sent wherever e-mails are.
 func (s *Service) tellAppPassword(tx storage.Tx, q authn.AppPasswordRequest, now time.Time) error {
-	if s.notify == nil {
+	if s.deps.Notify == nil {
 		return nil
 	}
 	rec, err := person.Records.Get(tx, q.Person)
@@ -375,11 +375,11 @@ func (s *Service) tellAppPassword(tx storage.Tx, q authn.AppPasswordRequest, now
 	}
 	n := person.Recipient{ID: q.Person, Record: &rec, Profile: &prof.Profile}.Notice(notify.AppPasswordMade, now)
 	n.Data["app"], n.Data["sites"], n.Link = q.Name, hostsOf(q.Sites), appPasswordsPath
-	return s.person.SendNotice(tx, n)
+	return s.deps.Person.SendNotice(tx, n)
 }
 
 func (s *Service) revokeAppPassword(v *appPasswordsVisit, id string) error {
-	now := s.now()
+	now := s.deps.Now()
 	err := s.appPasswords.Revoke(v.Context(), v.SignIn.Session.PersonID, id, s.caller(v.Visit),
 		func(tx storage.Tx) error { return s.recheck(tx, v.Visit, now) })
 	switch {

@@ -52,13 +52,13 @@ func (noApplications) WithdrawConsent(context.Context, string, string, audit.Act
 
 // showApplications serves GET /account/applications: what the person has allowed, and since when.
 func (s *Service) showApplications(q *webflow.Request) error {
-	a, err := s.front.VisitOf(q, webflow.ApplicationsPath)
+	a, err := s.deps.Front.VisitOf(q, webflow.ApplicationsPath)
 	if err != nil {
 		return err
 	}
 	var list []authn.Application
-	now := s.now()
-	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+	now := s.deps.Now()
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
 		list, err = s.apps.Applications(tx, a.SignIn.Session.PersonID, now)
 		return err
 	})
@@ -73,7 +73,7 @@ func (s *Service) showApplications(q *webflow.Request) error {
 }
 
 func (s *Service) applicationRow(a *webflow.Visit, app authn.Application) web.Row {
-	row := web.Row{Icon: "app", Logo: s.pages.ClientLogo(a.Context(), app.ID), Name: app.Name, Details: []web.Text{}}
+	row := web.Row{Icon: "app", Logo: s.deps.Pages.ClientLogo(a.Context(), app.ID), Name: app.Name, Details: []web.Text{}}
 	if app.Owner != "" {
 		row.Details = append(row.Details, web.Say("application.at", "owner", app.Owner))
 	}
@@ -117,12 +117,12 @@ func organisationLinks(o *settings.Organisation, app authn.Application) (links [
 
 // handleApplications serves POST /account/applications: an application loses its grants and its tokens.
 func (s *Service) handleApplications(q *webflow.Request) error {
-	a, err := s.front.VisitPost(q, webflow.ApplicationsPath)
+	a, err := s.deps.Front.VisitPost(q, webflow.ApplicationsPath)
 	if err != nil {
 		return err
 	}
-	id, personID, now := q.PostForm.Get("application"), a.SignIn.Session.PersonID, s.now()
-	err = s.store.View(q.Context(), func(tx storage.Tx) error {
+	id, personID, now := q.PostForm.Get("application"), a.SignIn.Session.PersonID, s.deps.Now()
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) error {
 		list, err := s.apps.Applications(tx, personID, now)
 		if err != nil {
 			return err
@@ -153,10 +153,10 @@ func (s *Service) caller(a *webflow.Visit) audit.Actor {
 // granted to it. The notice identifies the person only by the subject that the application knows. authz calls it in the
 // transaction of the withdrawal.
 func (s *Service) Unlinked(tx storage.Tx, u authn.Unlinked) error {
-	if s.notify == nil {
+	if s.deps.Notify == nil {
 		return nil
 	}
-	units, err := s.units(tx)
+	units, err := s.deps.Units(tx)
 	if err != nil {
 		return err
 	}
@@ -164,15 +164,16 @@ func (s *Service) Unlinked(tx storage.Tx, u authn.Unlinked) error {
 	if o == nil || !o.NotifyWhenUserDoesUnlinkAccount || o.SupportEmail == "" {
 		return nil
 	}
-	wait, err := s.proof.CountRequest(tx, "unlinked", storage.Key(u.Person, u.ClientID), person.UnlinkedPerPerson, u.At)
+	wait, err := s.deps.Proof.CountRequest(tx, "unlinked", storage.Key(u.Person, u.ClientID), person.UnlinkedPerPerson, u.At)
 	if err != nil {
 		return err
 	}
 	if wait > 0 {
-		s.log.Info("organisation not notified of a withdrawal: too many", zap.String("person_id", u.Person), zap.String("client_id", u.ClientID))
+		s.deps.Log.Info("organisation not notified of a withdrawal: too many",
+			zap.String("person_id", u.Person), zap.String("client_id", u.ClientID))
 		return nil
 	}
 	n := federation.NoticeTo(o, notify.AccountUnlinked, u.At)
 	n.PersonID, n.Data = u.Person, map[string]string{"application": u.Client, "subject": u.Subject}
-	return s.person.SendNotice(tx, n)
+	return s.deps.Person.SendNotice(tx, n)
 }

@@ -31,7 +31,7 @@ type completion struct {
 // readCompletion reads the sign-in of a request and what is missing. If nothing is asked, it continues the sign-in and
 // returns webflow.ErrAnswered.
 func (s *Service) readCompletion(q *webflow.Request) (*completion, error) {
-	id, flow, err := s.front.FlowIn(q)
+	id, flow, err := s.deps.Front.FlowIn(q)
 	if err != nil {
 		return nil, err
 	}
@@ -44,23 +44,23 @@ func (s *Service) readCompletion(q *webflow.Request) (*completion, error) {
 	asks := q.URL.Query().Get("later") == "" && q.SignIn != nil && q.SignIn.Session.Again && webflow.AsksMore(q.Settings) &&
 		q.SignIn.Session.Level >= x.Level
 	if asks {
-		if err := s.store.View(q.Context(), func(tx storage.Tx) error { return s.readMissing(tx, x) }); err != nil {
+		if err := s.deps.Store.View(q.Context(), func(tx storage.Tx) error { return s.readMissing(tx, x) }); err != nil {
 			return nil, err
 		}
 	}
 	if !asks || x.missing.isEmpty() {
-		return nil, cmp.Or(s.front.Return(q, id, flow), webflow.ErrAnswered)
+		return nil, cmp.Or(s.deps.Front.Return(q, id, flow), webflow.ErrAnswered)
 	}
 	return x, nil
 }
 
 // readMissing reads the profile and what it lacks.
 func (s *Service) readMissing(tx storage.Tx, x *completion) error {
-	st, err := s.stepup.StandingIn(tx, x.SignIn, x.Settings)
+	st, err := s.deps.StepUp.StandingIn(tx, x.SignIn, x.Settings)
 	if err != nil {
 		return err
 	}
-	d, err := s.person.Details(tx, x.SignIn.Session.PersonID)
+	d, err := s.deps.Person.Details(tx, x.SignIn.Session.PersonID)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (s *Service) renderCompletion(x *completion, status int, in web.Form) error
 	in.Key, in.Action = "complete", webflow.CompleteURL(x.id)
 	in.Fields = web.Fields(in.Problem != "", x.inputs()...)
 	in.Links = []web.FormLink{{Label: "complete.later", URL: webflow.CompleteURL(x.id) + "&later=1"}}
-	return s.front.RenderForm(x.Request, webflow.Detour{ID: x.id, Flow: x.flow, U: x.Settings}, x.form(), status, in)
+	return s.deps.Front.RenderForm(x.Request, webflow.Detour{ID: x.id, Flow: x.flow, U: x.Settings}, x.form(), status, in)
 }
 
 // inputs are the fields of the page.
@@ -182,10 +182,10 @@ func (s *Service) handleComplete(q *webflow.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.front.CheckForm(q, x.form(), webflow.CompleteURL(x.id)); err != nil {
+	if err := s.deps.Front.CheckForm(q, x.form(), webflow.CompleteURL(x.id)); err != nil {
 		return err
 	}
-	x.read(s.now())
+	x.read(s.deps.Now())
 	var verify []person.Contact
 	for _, kind := range contactKinds {
 		c, ok := x.contact(kind)
@@ -208,7 +208,7 @@ func (s *Service) handleComplete(q *webflow.Request) error {
 	})
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		return s.front.Return(q, x.id, x.flow)
+		return s.deps.Front.Return(q, x.id, x.flow)
 	case errors.As(err, new(*person.ValidationError)):
 		return s.renderCompletion(x, http.StatusUnprocessableEntity, web.Form{Problem: "problem.profile"})
 	case err != nil:
@@ -247,7 +247,7 @@ func (s *Service) confirmCompletion(x *completion, c person.Contact) error {
 	wait, sent, err := s.sendCode(x.Visit, c, x.id)
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		return s.front.Return(x.Request, x.id, x.flow)
+		return s.deps.Front.Return(x.Request, x.id, x.flow)
 	case err != nil:
 		return err
 	case wait > 0 && !sent:

@@ -26,9 +26,9 @@ func changeEmailLevel(u *settings.Units) int { return u.StepUp.Actions.ChangeEma
 // verifies reports whether a contact of this kind needs a code that was sent there.
 func (s *Service) verifies(kind person.ContactKind, u *settings.Units) bool {
 	if kind == person.ContactPhone {
-		return s.person.VerifiesPhone(u)
+		return s.deps.Person.VerifiesPhone(u)
 	}
-	return s.front.VerifiesEmail(u)
+	return s.deps.Front.VerifiesEmail(u)
 }
 
 // contactMethods are the step-up methods that send their codes to such a contact.
@@ -45,7 +45,7 @@ func (s *Service) contactLevel(st *mfa.Standing) int {
 			level = max(level, st.SetUpLevel())
 		}
 	}
-	if s.stepup.SendsPINs(st) && s.front.VerifiesEmail(u) {
+	if s.deps.StepUp.SendsPINs(st) && s.deps.Front.VerifiesEmail(u) {
 		level = max(level, st.SetUpLevel())
 	}
 	return level
@@ -70,7 +70,7 @@ func (s *Service) handleContact(q *webflow.Request) error {
 	if err != nil {
 		return err
 	}
-	a, err := s.front.VisitPost(q, webflow.ProfilePath, changeEmailLevel, func(*settings.Units) int { return level })
+	a, err := s.deps.Front.VisitPost(q, webflow.ProfilePath, changeEmailLevel, func(*settings.Units) int { return level })
 	if err != nil {
 		return err
 	}
@@ -210,17 +210,17 @@ func (s *Service) sendContactCode(a *webflow.Visit, v *profilePage, c person.Con
 // sendCode sends a code to a contact. If none is sent for now, wait says for how long, and sent whether an earlier one
 // for this contact still waits on the page that takes it. flow is the sign-in that continues afterwards, "" for none.
 func (s *Service) sendCode(a *webflow.Visit, c person.Contact, flow string) (wait time.Duration, sent bool, err error) {
-	code, err := challenge.NewSentCode(s.random)
+	code, err := challenge.NewSentCode(s.deps.Random)
 	if err != nil {
 		return 0, false, err
 	}
-	now := s.now()
-	err = s.store.Update(a.Context(), func(tx storage.Tx) error {
+	now := s.deps.Now()
+	err = s.deps.Store.Update(a.Context(), func(tx storage.Tx) error {
 		sent = false
 		if err := s.recheck(tx, a, now); err != nil {
 			return err
 		}
-		wait, err = s.proof.SendCode(tx, contactCode(a, c), code, now, func(tx storage.Tx, code string) error {
+		wait, err = s.deps.Proof.SendCode(tx, contactCode(a, c), code, now, func(tx storage.Tx, code string) error {
 			return s.deliverCode(tx, a, c, code, now)
 		})
 		if err != nil {
@@ -242,9 +242,9 @@ func (s *Service) deliverCode(tx storage.Tx, a *webflow.Visit, c person.Contact,
 	id, rec := a.SignIn.Session.PersonID, &a.SignIn.Person
 	if number, ok := person.ParsePhone(c.Value); ok && c.Kind == person.ContactPhone {
 		to := person.Recipient{ID: id, Record: rec, Profile: &person.Profile{PreferredLocale: rec.Locale}}
-		return s.person.TextCode(tx, to, notify.SMSPhoneCode, number, code, now)
+		return s.deps.Person.TextCode(tx, to, notify.SMSPhoneCode, number, code, now)
 	}
-	return s.person.SendNotice(tx, notify.Notice{
+	return s.deps.Person.SendNotice(tx, notify.Notice{
 		Kind: notify.AddressCode, To: c.Value, PersonID: id, Locales: a.SignIn.Locales(), At: now, Data: map[string]string{"code": code},
 	})
 }

@@ -35,12 +35,12 @@ type confirmation struct {
 
 // readConfirmation reads which contact waits for its code. If none does, it redirects and returns webflow.ErrAnswered.
 func (s *Service) readConfirmation(q *webflow.Request, admit guard) (*confirmation, error) {
-	x, now := &confirmation{}, s.now()
+	x, now := &confirmation{}, s.deps.Now()
 	var rec newContactRecord
 	var flow webflow.FlowRecord
 	a, err := s.visit(q, admit, confirmPath, func(tx storage.Tx, st *mfa.Standing) (_ int, err error) {
 		if rec, _, err = newContacts.Find(tx, q.SignIn.ID); err == nil && rec.Flow != "" {
-			x.flow, flow, err = s.front.SignInIn(tx, q, rec.Flow, now)
+			x.flow, flow, err = s.deps.Front.SignInIn(tx, q, rec.Flow, now)
 		}
 		return s.contactLevel(st), err
 	}, changeEmailLevel)
@@ -56,7 +56,7 @@ func (s *Service) readConfirmation(q *webflow.Request, admit guard) (*confirmati
 
 // showConfirm serves GET /account/profile/confirm: the field for the code that was sent to a new address or number.
 func (s *Service) showConfirm(q *webflow.Request) error {
-	x, err := s.readConfirmation(q, s.front.VisitOf)
+	x, err := s.readConfirmation(q, s.deps.Front.VisitOf)
 	if err != nil {
 		return err
 	}
@@ -72,14 +72,15 @@ func (s *Service) renderConfirmation(x *confirmation, status int, f web.Form) er
 	}
 	f.Fields = web.Fields(f.Problem != "", field)
 	f.Other = &web.OtherButton{Name: "again", Label: "step_up.send_again"}
-	s.pages.Render(x.W, x.Request.Request, web.View{Template: "form", Status: status, Locales: x.SignIn.Locales(), Client: x.client, Data: f})
+	s.deps.Pages.Render(x.W, x.Request.Request,
+		web.View{Template: "form", Status: status, Locales: x.SignIn.Locales(), Client: x.client, Data: f})
 	return nil
 }
 
 // handleConfirm serves POST /account/profile/confirm: the right code proves that the address or number is the person's
 // own.
 func (s *Service) handleConfirm(q *webflow.Request) error {
-	x, err := s.readConfirmation(q, s.front.VisitPost)
+	x, err := s.readConfirmation(q, s.deps.Front.VisitPost)
 	if err != nil {
 		return err
 	}
@@ -90,7 +91,7 @@ func (s *Service) handleConfirm(q *webflow.Request) error {
 	if !person.IsText(code, challenge.MaxCode) {
 		code = "-" // never right, and counted as an attempt
 	}
-	spend, err := s.proof.CheckCode(q.Context(), contactCode(x.Visit, x.contact), code)
+	spend, err := s.deps.Proof.CheckCode(q.Context(), contactCode(x.Visit, x.contact), code)
 	switch {
 	case errors.Is(err, person.ErrMismatch):
 		return s.renderConfirmation(x, http.StatusUnprocessableEntity, web.Form{Problem: "problem.code"})

@@ -9,7 +9,7 @@ import (
 // emailPart lists the addresses and takes a new one.
 func (s *Service) emailPart(a *webflow.Visit, v *profilePage) web.Part {
 	part := web.Part{ID: "emails", Title: web.Say("profile.emails"), Empty: "profile.emails.none"}
-	row := contactRow{kind: person.ContactEmail, verifies: s.front.VerifiesEmail(a.Settings), locked: v.locked("email")}
+	row := contactRow{kind: person.ContactEmail, verifies: s.deps.Front.VerifiesEmail(a.Settings), locked: v.locked("email")}
 	for _, e := range v.own.EmailAddresses {
 		row.value, row.primary, row.verified = e.Value, e.Primary, e.Verified
 		part.Rows = append(part.Rows, row.render(a))
@@ -27,7 +27,7 @@ func (s *Service) emailPart(a *webflow.Visit, v *profilePage) web.Part {
 // phonePart lists the numbers and takes a new one.
 func (s *Service) phonePart(a *webflow.Visit, v *profilePage) web.Part {
 	part := web.Part{ID: "phones", Title: web.Say("profile.phones"), Empty: "profile.phones.none"}
-	row := contactRow{kind: person.ContactPhone, verifies: s.person.VerifiesPhone(a.Settings)}
+	row := contactRow{kind: person.ContactPhone, verifies: s.deps.Person.VerifiesPhone(a.Settings)}
 	for _, n := range v.own.PhoneNumbers {
 		row.value, row.primary, row.verified = n.Value, n.Primary, n.Verified
 		part.Rows = append(part.Rows, row.render(a))

@@ -15,18 +15,18 @@ import (
 // later.
 func (s *Service) keepTypedContact(q *webflow.Request) error {
 	form := webflow.SessionForm(webflow.ProfilePath, q.SignIn)
-	if s.pages.CheckPost(q.Request, s.jar.Get(q.Request, cookie.KindBrowser), form) != nil || q.PostForm.Get("do") != "add" {
+	if s.deps.Pages.CheckPost(q.Request, s.deps.Jar.Get(q.Request, cookie.KindBrowser), form) != nil || q.PostForm.Get("do") != "add" {
 		return nil
 	}
 	rec := newContactRecord{
 		Kind: q.PostForm.Get("kind"), Value: strings.TrimSpace(q.PostForm.Get("value")),
-		ExpiresAt: s.now().Add(webflow.FlowLife),
+		ExpiresAt: s.deps.Now().Add(webflow.FlowLife),
 	}
 	switch kind := person.ContactKind(rec.Kind); {
 	case kind != person.ContactEmail && kind != person.ContactPhone, rec.Value == "", !person.IsText(rec.Value, person.MaxLine):
 		return nil
 	}
-	return s.store.Update(q.Context(), func(tx storage.Tx) error {
+	return s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		return typedContacts.Put(tx, q.SignIn.ID, rec, rec.ExpiresAt)
 	})
 }
@@ -46,5 +46,5 @@ func (s *Service) forgetTypedContact(a *webflow.Visit, v *profilePage) error {
 	if v.kept == (newContactRecord{}) {
 		return nil
 	}
-	return s.store.Update(a.Context(), func(tx storage.Tx) error { return typedContacts.Delete(tx, a.SignIn.ID) })
+	return s.deps.Store.Update(a.Context(), func(tx storage.Tx) error { return typedContacts.Delete(tx, a.SignIn.ID) })
 }

@@ -28,7 +28,7 @@ const (
 
 // showData serves GET /account/data: the download of the person's data, and the deletion of the account.
 func (s *Service) showData(q *webflow.Request) error {
-	a, err := s.front.VisitOf(q, webflow.DataPath)
+	a, err := s.deps.Front.VisitOf(q, webflow.DataPath)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ type ownTrusted struct {
 // readOwnData reads everything in one snapshot.
 func (s *Service) readOwnData(tx storage.Tx, of *session.Current, u *settings.Units, now time.Time) (*ownData, error) {
 	id := of.Session.PersonID
-	d, err := s.person.Details(tx, id)
+	d, err := s.deps.Person.Details(tx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (s *Service) readOwnData(tx storage.Tx, of *session.Current, u *settings.Un
 	for _, c := range elsewhere {
 		out.Accounts = append(out.Accounts, ownAccount{c.Provider, c.Record.Issuer, c.Record.Subject, c.Record.Since})
 	}
-	open, err := s.session.OpenSessions(tx, id, of.Session.Epoch, now)
+	open, err := s.deps.Session.OpenSessions(tx, id, of.Session.Epoch, now)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (s *Service) readOwnData(tx storage.Tx, of *session.Current, u *settings.Un
 
 func (s *Service) readOwnSignIn(tx storage.Tx, of *session.Current, u *settings.Units) (ownSignIn, error) {
 	out := ownSignIn{Methods: []string{}}
-	st, err := s.stepup.StandingIn(tx, of, u)
+	st, err := s.deps.StepUp.StandingIn(tx, of, u)
 	if err != nil {
 		return out, err
 	}
@@ -192,14 +192,14 @@ func readOwnEvents(tx storage.Tx, personID string) (out []audit.Info, err error)
 
 // showDownload serves GET /account/data/download: everything that is known of the person, as a file.
 func (s *Service) showDownload(q *webflow.Request) error {
-	a, err := s.front.VisitOf(q, downloadPath)
+	a, err := s.deps.Front.VisitOf(q, downloadPath)
 	if err != nil {
 		return err
 	}
 	q.Again = webflow.DataPath
-	now := s.now()
+	now := s.deps.Now()
 	var d *ownData
-	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
 		if d, err = s.readOwnData(tx, a.SignIn, a.Settings, now); err != nil {
 			return err
 		}
@@ -221,40 +221,40 @@ func (s *Service) showDownload(q *webflow.Request) error {
 	}
 	webflow.Attach(q.W.Header(), "account-"+now.UTC().Format(time.DateOnly)+".json", "application/json")
 	if _, err := q.W.Write(append(body, '\n')); err != nil {
-		s.log.Debug("download not sent")
+		s.deps.Log.Debug("download not sent")
 	}
 	return nil
 }
 
 // recordDownload records the download before it is sent.
 func (s *Service) recordDownload(a *webflow.Visit, now time.Time) error {
-	ev, err := s.person.NewEvents(s.originOf(a), dataDownloaded)
+	ev, err := s.deps.Person.NewEvents(s.originOf(a), dataDownloaded)
 	if err != nil {
 		return err
 	}
-	return s.store.Update(a.Context(), func(tx storage.Tx) error {
+	return s.deps.Store.Update(a.Context(), func(tx storage.Tx) error {
 		if err := s.recheck(tx, a, now); err != nil {
 			return err
 		}
-		return s.events.Append(tx, a.SignIn.OwnEvent(ev[0], ""))
+		return s.deps.Events.Append(tx, a.SignIn.OwnEvent(ev[0], ""))
 	})
 }
 
 // Export returns what the person of an id can download of themselves, for someone else who is allowed to, and records
 // it with who that is.
 func (s *Service) Export(ctx context.Context, personID string, by audit.Actor) ([]byte, error) {
-	ev, err := s.person.NewEvents(by.Origin, dataDownloaded)
+	ev, err := s.deps.Person.NewEvents(by.Origin, dataDownloaded)
 	if err != nil {
 		return nil, err
 	}
-	now := s.now()
+	now := s.deps.Now()
 	var d *ownData
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
-		u, err := s.units(tx)
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
+		u, err := s.deps.Units(tx)
 		if err != nil {
 			return err
 		}
-		_, rec, err := s.person.Find(tx, personID)
+		_, rec, err := s.deps.Person.Find(tx, personID)
 		if err == nil && rec.State == person.Removed {
 			err = person.ErrNoPerson
 		}
@@ -265,10 +265,10 @@ func (s *Service) Export(ctx context.Context, personID string, by audit.Actor) (
 		if d, err = s.readOwnData(tx, of, u, now); err != nil {
 			return err
 		}
-		return s.events.Append(tx, by.Fill(ev[0], personID, ""))
+		return s.deps.Events.Append(tx, by.Fill(ev[0], personID, ""))
 	})
 	if err == nil { // the log of calls grows all the time, and an update would meet it
-		err = s.store.View(ctx, func(tx storage.Tx) (err error) {
+		err = s.deps.Store.View(ctx, func(tx storage.Tx) (err error) {
 			d.Calls, err = calllog.OfPerson(tx, personID, maxOwnCalls)
 			return err
 		})

@@ -19,12 +19,12 @@ const deletePath = webflow.DataPath + "/delete"
 
 // showDelete serves GET /account/data/delete: it explains what is lost and asks for a confirmation.
 func (s *Service) showDelete(q *webflow.Request) error {
-	a, err := s.front.VisitOf(q, deletePath, changePasswordLevel)
+	a, err := s.deps.Front.VisitOf(q, deletePath, changePasswordLevel)
 	if err != nil {
 		return err
 	}
 	var owner person.Holder
-	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
 		owner, err = readOwner(tx, a.SignIn)
 		return err
 	})
@@ -56,14 +56,14 @@ func (s *Service) renderDelete(a *webflow.Visit, owner person.Holder, status int
 
 // handleDelete serves POST /account/data/delete: everything of the person ends, and the username is free.
 func (s *Service) handleDelete(q *webflow.Request) error {
-	a, err := s.front.VisitPost(q, deletePath, changePasswordLevel)
+	a, err := s.deps.Front.VisitPost(q, deletePath, changePasswordLevel)
 	if err != nil {
 		return err
 	}
 	var owner person.Holder
 	var granted []authn.Application
-	now := s.now()
-	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+	now := s.deps.Now()
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
 		if owner, err = readOwner(tx, a.SignIn); err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (s *Service) handleDelete(q *webflow.Request) error {
 	} else if strings.TrimSpace(q.PostForm.Get("username")) != owner.Person.Username {
 		return s.renderDelete(a, owner, http.StatusUnprocessableEntity, web.Dashboard{}, "problem.delete_username")
 	}
-	err = s.person.RemovePerson(q.Context(), owner.ID, s.actor(a),
+	err = s.deps.Person.RemovePerson(q.Context(), owner.ID, s.actor(a),
 		func(tx storage.Tx, _ *person.Details) error { return s.recheck(tx, a, now) })
 	switch {
 	case errors.Is(err, person.ErrMismatch), errors.Is(err, person.ErrNoPerson):
@@ -95,8 +95,8 @@ func (s *Service) handleDelete(q *webflow.Request) error {
 		return err
 	}
 	s.withdrawAll(a, granted)
-	s.session.ClearCookies(a.W, q.Request)
-	s.pages.Render(q.W, q.Request,
+	s.deps.Session.ClearCookies(a.W, q.Request)
+	s.deps.Pages.Render(q.W, q.Request,
 		web.View{Template: "message", Locales: a.SignIn.Locales(), Data: web.Message{Key: "deleted", Next: "/sign-in"}})
 	return nil
 }
@@ -108,7 +108,8 @@ func (s *Service) withdrawAll(a *webflow.Visit, granted []authn.Application) {
 	ctx := context.WithoutCancel(a.Context())
 	for _, app := range granted {
 		if _, err := s.apps.WithdrawConsent(ctx, by.ID, app.ID, by); err != nil {
-			s.log.Error("consent of a removed person not forgotten", zap.String("person_id", by.ID), zap.String("client_id", app.ID), zap.Error(err))
+			s.deps.Log.Error("consent of a removed person not forgotten",
+				zap.String("person_id", by.ID), zap.String("client_id", app.ID), zap.Error(err))
 		}
 	}
 }

@@ -21,15 +21,15 @@ const (
 
 // showDevices serves GET /account/devices: the browsers in which the person is signed in.
 func (s *Service) showDevices(q *webflow.Request) error {
-	a, err := s.front.VisitOf(q, webflow.DevicesPath)
+	a, err := s.deps.Front.VisitOf(q, webflow.DevicesPath)
 	if err != nil {
 		return err
 	}
 	var list []session.Session
 	var trusts []trustedbrowser.Browser
-	now := s.now()
-	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
-		if list, err = s.session.OpenSessions(tx, a.SignIn.Session.PersonID, a.SignIn.Session.Epoch, now); err != nil {
+	now := s.deps.Now()
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
+		if list, err = s.deps.Session.OpenSessions(tx, a.SignIn.Session.PersonID, a.SignIn.Session.Epoch, now); err != nil {
 			return err
 		}
 		trusts, err = trustedbrowser.OfPerson(tx, a.SignIn.Session.PersonID, a.SignIn.Session.Epoch, now)
@@ -92,16 +92,16 @@ func trustedPart(a *webflow.Visit, list []trustedbrowser.Browser) web.Part {
 
 // endTrust ends the trust in one browser of the person.
 func (s *Service) endTrust(a *webflow.Visit, id string) error {
-	ev, err := s.person.NewEvents(s.originOf(a), trustedbrowser.Ended)
+	ev, err := s.deps.Person.NewEvents(s.originOf(a), trustedbrowser.Ended)
 	if err != nil {
 		return err
 	}
-	now := s.now()
-	return s.store.Update(a.Context(), func(tx storage.Tx) error {
+	now := s.deps.Now()
+	return s.deps.Store.Update(a.Context(), func(tx storage.Tx) error {
 		if err := s.recheck(tx, a, now); err != nil {
 			return err
 		}
-		_, err := s.trusted.Forget(tx, a.SignIn.Session.PersonID, id, now, a.SignIn.OwnEvent(ev[0], "by the person"))
+		_, err := s.deps.Trusted.Forget(tx, a.SignIn.Session.PersonID, id, now, a.SignIn.OwnEvent(ev[0], "by the person"))
 		return err
 	})
 }
@@ -118,7 +118,7 @@ func (s *Service) deviceRow(open session.Session) web.Row {
 		row.Details = append(row.Details, web.Say("device.bound"))
 	}
 	if rec.Provider != session.LocalProvider && rec.Provider != "" {
-		row.Details = append(row.Details, web.Say("device.provider", "provider", s.federation.ProviderName(rec.Provider)))
+		row.Details = append(row.Details, web.Say("device.provider", "provider", s.deps.Federation.ProviderName(rec.Provider)))
 	}
 	return row
 }
@@ -126,7 +126,7 @@ func (s *Service) deviceRow(open session.Session) web.Row {
 // handleDevices serves POST /account/devices: it ends one session of the person, all but this one, or the trust in a
 // browser.
 func (s *Service) handleDevices(q *webflow.Request) error {
-	a, err := s.front.VisitPost(q, webflow.DevicesPath)
+	a, err := s.deps.Front.VisitPost(q, webflow.DevicesPath)
 	if err != nil {
 		return err
 	}
@@ -150,12 +150,12 @@ func (s *Service) handleDevices(q *webflow.Request) error {
 
 // endOne ends the session with this id, if it is another one of the person.
 func (s *Service) endOne(a *webflow.Visit, id string) error {
-	ev, err := s.person.NewEvents(s.originOf(a), webflow.SignedOut)
+	ev, err := s.deps.Person.NewEvents(s.originOf(a), webflow.SignedOut)
 	if err != nil {
 		return err
 	}
-	now := s.now()
-	return s.store.Update(a.Context(), func(tx storage.Tx) error {
+	now := s.deps.Now()
+	return s.deps.Store.Update(a.Context(), func(tx storage.Tx) error {
 		if err := s.recheck(tx, a, now); err != nil {
 			return err
 		}
@@ -165,23 +165,23 @@ func (s *Service) endOne(a *webflow.Visit, id string) error {
 		}
 		e := a.SignIn.OwnEvent(ev[0], "from another browser")
 		e.SessionID = id
-		return s.events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 }
 
 // endOthers ends all other sessions of the person. Someone who has stolen the cookie of this browser can have made a
 // link and would stay signed in, so this session gets a new cookie and the link is revoked.
 func (s *Service) endOthers(a *webflow.Visit) error {
-	ev, err := s.person.NewEvents(s.originOf(a), person.SessionsEnded)
+	ev, err := s.deps.Person.NewEvents(s.originOf(a), person.SessionsEnded)
 	if err != nil {
 		return err
 	}
-	token, err := secret.NewToken(s.random, secret.Session)
+	token, err := secret.NewToken(s.deps.Random, secret.Session)
 	if err != nil {
 		return err
 	}
-	now, own := s.now(), session.Record{}
-	err = s.store.Update(a.Context(), func(tx storage.Tx) error {
+	now, own := s.deps.Now(), session.Record{}
+	err = s.deps.Store.Update(a.Context(), func(tx storage.Tx) error {
 		if err := s.recheck(tx, a, now); err != nil {
 			return err
 		}
@@ -189,7 +189,7 @@ func (s *Service) endOthers(a *webflow.Visit) error {
 		if err != nil {
 			return err
 		}
-		if own, err = s.session.Renew(tx, a.SignIn.ID, token); err != nil {
+		if own, err = s.deps.Session.Renew(tx, a.SignIn.ID, token); err != nil {
 			return err
 		}
 		if err := trustedbrowser.EndAll(tx, a.SignIn.Session.PersonID); err != nil {
@@ -198,17 +198,17 @@ func (s *Service) endOthers(a *webflow.Visit) error {
 		if err := revokeOwnLink(tx, a.SignIn.Session.PersonID, now); err != nil || ended == 0 {
 			return err
 		}
-		return s.events.Append(tx, a.SignIn.OwnEvent(ev[0], "all other browsers"))
+		return s.deps.Events.Append(tx, a.SignIn.OwnEvent(ev[0], "all other browsers"))
 	})
 	if err == nil {
-		s.session.SetCookie(a.W, token, own, now)
+		s.deps.Session.SetCookie(a.W, token, own, now)
 	}
 	return err
 }
 
 // endSessions ends the other sessions of the person that which selects, and returns their number.
 func (s *Service) endSessions(tx storage.Tx, a *webflow.Visit, now time.Time, which func(session.Session) bool) (ended int, err error) {
-	list, err := s.session.OpenSessions(tx, a.SignIn.Session.PersonID, a.SignIn.Session.Epoch, now)
+	list, err := s.deps.Session.OpenSessions(tx, a.SignIn.Session.PersonID, a.SignIn.Session.Epoch, now)
 	if err != nil {
 		return 0, err
 	}
@@ -216,7 +216,7 @@ func (s *Service) endSessions(tx storage.Tx, a *webflow.Visit, now time.Time, wh
 		if o.ID == a.SignIn.ID || !which(o) {
 			continue
 		}
-		if err := s.session.End(tx, o.ID, o.Record); err != nil {
+		if err := s.deps.Session.End(tx, o.ID, o.Record); err != nil {
 			return ended, err
 		}
 		ended++

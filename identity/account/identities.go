@@ -27,7 +27,7 @@ const identitiesPath = webflow.SecurityPath + "/accounts"
 // IdentitiesSection is the part of the security page about the accounts elsewhere that sign the person in.
 func (s *Service) IdentitiesSection(tx storage.Tx, q *webflow.Request, _ *mfa.Standing) (*web.SecuritySection, error) {
 	list, err := person.CoupledIdentities(tx, q.SignIn.Session.PersonID)
-	if err != nil || len(list) == 0 && len(s.federation.Connectable()) == 0 {
+	if err != nil || len(list) == 0 && len(s.deps.Federation.Connectable()) == 0 {
 		return nil, err
 	}
 	out := &web.SecuritySection{
@@ -36,7 +36,7 @@ func (s *Service) IdentitiesSection(tx storage.Tx, q *webflow.Request, _ *mfa.St
 	}
 	for _, c := range list {
 		out.State = "on"
-		out.Items = append(out.Items, web.Row{Icon: "check", Name: s.federation.ProviderName(c.Provider)})
+		out.Items = append(out.Items, web.Row{Icon: "check", Name: s.deps.Federation.ProviderName(c.Provider)})
 	}
 	return out, nil
 }
@@ -58,17 +58,17 @@ func (l identityList) allowsMore(u *settings.Units) bool {
 func (s *Service) visitIdentities(q *webflow.Request, admit guard) (a *webflow.Visit, list identityList, err error) {
 	a, err = s.visit(q, admit, identitiesPath, func(tx storage.Tx, st *mfa.Standing) (_ int, err error) {
 		list, err = person.CoupledIdentities(tx, q.SignIn.Session.PersonID)
-		return max(st.SetUpLevel(), s.person.LinkLevel(&q.SignIn.Person)), err
+		return max(st.SetUpLevel(), s.deps.Person.LinkLevel(&q.SignIn.Person)), err
 	})
 	if err == nil {
-		_, err = s.federation.Registry(q.Context(), q.Settings) // so Connectable knows providers that were added since
+		_, err = s.deps.Federation.Registry(q.Context(), q.Settings) // so Connectable knows providers that were added since
 	}
 	return a, list, err
 }
 
 // showIdentities serves GET /account/security/accounts.
 func (s *Service) showIdentities(q *webflow.Request) error {
-	a, list, err := s.visitIdentities(q, s.front.VisitOf)
+	a, list, err := s.visitIdentities(q, s.deps.Front.VisitOf)
 	if err != nil {
 		return err
 	}
@@ -83,10 +83,10 @@ func (s *Service) renderIdentities(a *webflow.Visit, list identityList, status i
 		}}
 	}
 	have, more := web.Part{Empty: "accounts.none"}, web.Part{ID: "more", Title: web.Say("accounts.more")}
-	logos := s.pages.ProviderLogos(a.Context())
+	logos := s.deps.Pages.ProviderLogos(a.Context())
 	for _, c := range list {
 		row := web.Row{
-			Icon: "check", Logo: logos[c.Provider], Name: s.federation.ProviderName(c.Provider),
+			Icon: "check", Logo: logos[c.Provider], Name: s.deps.Federation.ProviderName(c.Provider),
 			Actions: action("accounts.disconnect", "disconnect", c.Provider),
 		}
 		row.Actions[0].Danger = true
@@ -95,7 +95,7 @@ func (s *Service) renderIdentities(a *webflow.Visit, list identityList, status i
 		}
 		have.Rows = append(have.Rows, row)
 	}
-	for _, p := range s.federation.Connectable() {
+	for _, p := range s.deps.Federation.Connectable() {
 		if list.allowsMore(a.Settings) && !list.has(p.ID) {
 			more.Rows = append(more.Rows, web.Row{
 				Icon: "key", Logo: logos[p.ID], Name: p.Name, Actions: action("accounts.connect", "connect", p.ID),
@@ -112,12 +112,12 @@ func (s *Service) renderIdentities(a *webflow.Visit, list identityList, status i
 // handleIdentities serves POST /account/security/accounts: it leads to a provider to connect an account there, or
 // disconnects one.
 func (s *Service) handleIdentities(q *webflow.Request) error {
-	a, list, err := s.visitIdentities(q, s.front.VisitPost)
+	a, list, err := s.visitIdentities(q, s.deps.Front.VisitPost)
 	if err != nil {
 		return err
 	}
 	id, do := q.PostForm.Get("provider"), q.PostForm.Get("do")
-	known := slices.ContainsFunc(s.federation.Connectable(), func(p *federation.Member) bool { return p.ID == id })
+	known := slices.ContainsFunc(s.deps.Federation.Connectable(), func(p *federation.Member) bool { return p.ID == id })
 	switch {
 	case do == "disconnect":
 		return s.disconnect(a, list, id)
@@ -125,11 +125,11 @@ func (s *Service) handleIdentities(q *webflow.Request) error {
 		return q.Redirect(identitiesPath)
 	}
 	d := authn.Demand{MaxAge: -1, Provider: id, Return: identitiesPath, Cancel: identitiesPath, Locales: a.SignIn.Locales()}
-	flow, err := s.front.NewFlow(q.W, q.Request, d)
+	flow, err := s.deps.Front.NewFlow(q.W, q.Request, d)
 	if err != nil {
 		return err
 	}
-	if err := s.front.ChangeFlow(q.Context(), flow, func(f *webflow.FlowRecord) { f.Couple = a.SignIn.ID }); err != nil {
+	if err := s.deps.Front.ChangeFlow(q.Context(), flow, func(f *webflow.FlowRecord) { f.Couple = a.SignIn.ID }); err != nil {
 		return err
 	}
 	return q.Redirect(federation.ProviderURL(flow, id) + "&hop=1")
@@ -141,7 +141,7 @@ func IsOwnCoupling(n *federation.Answer) bool { return n.Flow.Couple != "" }
 // CoupleOwn connects the identity of a provider's answer to the person who has requested it on the account page. It
 // signs no one in.
 func (s *Service) CoupleOwn(q *webflow.Request, n *federation.Answer) error {
-	a, list, err := s.visitIdentities(q, s.front.VisitOf)
+	a, list, err := s.visitIdentities(q, s.deps.Front.VisitOf)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (s *Service) CoupleOwn(q *webflow.Request, n *federation.Answer) error {
 	err = s.coupleAnswer(a, n)
 	switch {
 	case errors.Is(err, person.ErrCoupled), errors.Is(err, person.ErrCoupledOther):
-		s.front.Refuse(a.Request, denial.Refusal{Reason: denial.IdentityRefused, Provider: n.Provider.ID}, err)
+		s.deps.Front.Refuse(a.Request, denial.Refusal{Reason: denial.IdentityRefused, Provider: n.Provider.ID}, err)
 		return s.renderIdentities(a, list, http.StatusConflict, "problem.accounts_taken")
 	case errors.Is(err, federation.ErrUsed), errors.Is(err, person.ErrMismatch):
 		return &webflow.Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: identitiesPath}
@@ -166,16 +166,16 @@ func (s *Service) CoupleOwn(q *webflow.Request, n *federation.Answer) error {
 func (s *Service) changeIdentities(a *webflow.Visit, kind audit.Type,
 	change func(tx storage.Tx, have identityList, now time.Time) (reason string, err error),
 ) error {
-	ev, err := s.person.NewEvents(s.originOf(a), kind)
+	ev, err := s.deps.Person.NewEvents(s.originOf(a), kind)
 	if err != nil {
 		return err
 	}
-	now := s.now()
-	return s.store.Update(a.Context(), func(tx storage.Tx) error {
-		if _, err := s.stepup.CheckSetUp(tx, a.SignIn, now); err != nil {
+	now := s.deps.Now()
+	return s.deps.Store.Update(a.Context(), func(tx storage.Tx) error {
+		if _, err := s.deps.StepUp.CheckSetUp(tx, a.SignIn, now); err != nil {
 			return err
 		}
-		if open, err := s.session.Live(tx, a.SignIn.ID, now); err != nil || open.Level < s.person.LinkLevel(&a.SignIn.Person) {
+		if open, err := s.deps.Session.Live(tx, a.SignIn.ID, now); err != nil || open.Level < s.deps.Person.LinkLevel(&a.SignIn.Person) {
 			return cmp.Or(err, person.ErrMismatch)
 		}
 		have, err := person.CoupledIdentities(tx, a.SignIn.Session.PersonID)
@@ -186,7 +186,7 @@ func (s *Service) changeIdentities(a *webflow.Visit, kind audit.Type,
 		if err != nil || reason == "" {
 			return err
 		}
-		return s.events.Append(tx, a.SignIn.OwnEvent(ev[0], reason))
+		return s.deps.Events.Append(tx, a.SignIn.OwnEvent(ev[0], reason))
 	})
 }
 
@@ -204,7 +204,7 @@ func (s *Service) coupleAnswer(a *webflow.Visit, n *federation.Answer) error {
 		if err != nil {
 			return "", err
 		}
-		if err := s.person.CoupleProved(tx, n.Provider.ID, n.Identity, personID, now); err != nil {
+		if err := s.deps.Person.CoupleProved(tx, n.Provider.ID, n.Identity, personID, now); err != nil {
 			return "", err
 		}
 		if vouched := a.SignIn.Session.Vouched; !known || !vouched { // their own session proves an older link
@@ -213,7 +213,7 @@ func (s *Service) coupleAnswer(a *webflow.Visit, n *federation.Answer) error {
 		if err != nil || known {
 			return "", err
 		}
-		return "by " + n.Provider.Name, s.person.TellCoupled(tx, personID, &a.SignIn.Person, n.Provider.ID, n.Identity, now)
+		return "by " + n.Provider.Name, s.deps.Person.TellCoupled(tx, personID, &a.SignIn.Person, n.Provider.ID, n.Identity, now)
 	})
 }
 
@@ -239,7 +239,7 @@ func (s *Service) uncouple(a *webflow.Visit, provider string) error {
 			return "", err
 		}
 		_, err := s.endSessions(tx, a, now, func(o session.Session) bool { return o.Record.Provider == provider })
-		return "from " + s.federation.ProviderName(provider), err
+		return "from " + s.deps.Federation.ProviderName(provider), err
 	})
 }
 
@@ -254,7 +254,7 @@ func (s *Service) unlink(tx storage.Tx, u *settings.Units, personID string, rec 
 	if err != nil {
 		return err
 	}
-	if ok, err := s.stepup.HasWayIn(tx, u, personID, rec, rest, set.Usable()); err != nil || !ok {
+	if ok, err := s.deps.StepUp.HasWayIn(tx, u, personID, rec, rest, set.Usable()); err != nil || !ok {
 		return cmp.Or(err, mfa.ErrLastWay)
 	}
 	for _, c := range have {
@@ -271,20 +271,20 @@ func (s *Service) unlink(tx storage.Tx, u *settings.Units, personID string, rec 
 // Unlink removes the identities of a person at a provider, for someone else who is allowed to, and ends the sessions
 // that the provider has opened. Errors: person.ErrNoPerson, person.ErrMismatch if there are none, mfa.ErrLastWay.
 func (s *Service) Unlink(ctx context.Context, personID, provider string, by audit.Actor) error {
-	u, err := s.person.Settings(ctx)
+	u, err := s.deps.Person.Settings(ctx)
 	if err == nil {
-		_, err = s.federation.Registry(ctx, u) // so Connectable knows providers that were added since
+		_, err = s.deps.Federation.Registry(ctx, u) // so Connectable knows providers that were added since
 	}
 	if err != nil {
 		return err
 	}
-	ev, err := s.person.NewEvents(by.Origin, identityUncoupled)
+	ev, err := s.deps.Person.NewEvents(by.Origin, identityUncoupled)
 	if err != nil {
 		return err
 	}
-	now, name := s.now(), s.federation.ProviderName(provider)
-	return s.store.Update(ctx, func(tx storage.Tx) error {
-		id, rec, err := s.person.Find(tx, personID)
+	now, name := s.deps.Now(), s.deps.Federation.ProviderName(provider)
+	return s.deps.Store.Update(ctx, func(tx storage.Tx) error {
+		id, rec, err := s.deps.Person.Find(tx, personID)
 		if err != nil {
 			return err
 		}
@@ -295,7 +295,7 @@ func (s *Service) Unlink(ctx context.Context, personID, provider string, by audi
 		if err := s.unlink(tx, u, id, &rec, have, provider); err != nil {
 			return err
 		}
-		open, err := s.session.OpenSessions(tx, id, rec.Epoch, now)
+		open, err := s.deps.Session.OpenSessions(tx, id, rec.Epoch, now)
 		if err != nil {
 			return err
 		}
@@ -303,10 +303,10 @@ func (s *Service) Unlink(ctx context.Context, personID, provider string, by audi
 			if o.Record.Provider != provider {
 				continue
 			}
-			if err := s.session.End(tx, o.ID, o.Record); err != nil {
+			if err := s.deps.Session.End(tx, o.ID, o.Record); err != nil {
 				return err
 			}
 		}
-		return s.events.Append(tx, by.Fill(ev[0], id, "from "+name))
+		return s.deps.Events.Append(tx, by.Fill(ev[0], id, "from "+name))
 	})
 }

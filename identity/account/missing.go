@@ -47,7 +47,7 @@ func (s *Service) findMissing(u *settings.Units, p *person.Profile, fields perso
 	can := func(name string) bool {
 		switch name {
 		case "email": // an address that cannot be confirmed would be asked for at each sign-in
-			return contacts && (s.front.VerifiesEmail(u) || !p.HasEmail(false))
+			return contacts && (s.deps.Front.VerifiesEmail(u) || !p.HasEmail(false))
 		case "phone":
 			return contacts
 		}
@@ -73,7 +73,7 @@ func (s *Service) findMissing(u *settings.Units, p *person.Profile, fields perso
 		m.add(can, "phone")
 	}
 	// One code at a time: the number is asked for after the address.
-	if slices.Contains(m.required, "email") && s.front.VerifiesEmail(u) && s.person.VerifiesPhone(u) {
+	if slices.Contains(m.required, "email") && s.deps.Front.VerifiesEmail(u) && s.deps.Person.VerifiesPhone(u) {
 		m.required = slices.DeleteFunc(m.required, func(n string) bool { return n == "phone" })
 	}
 	m.custom = fields.Lacking(p.CustomAttributes)

@@ -20,18 +20,18 @@ const fewRecoveryCodes = 3
 // showAccount serves GET /account: who is signed in, and what needs their attention. The parameter redirect names where
 // they came from.
 func (s *Service) showAccount(q *webflow.Request) error {
-	a, err := s.front.VisitOf(q, person.DefaultReturn)
+	a, err := s.deps.Front.VisitOf(q, person.DefaultReturn)
 	if err != nil {
 		return err
 	}
-	if err := s.front.RememberBack(q); err != nil {
+	if err := s.deps.Front.RememberBack(q); err != nil {
 		return err
 	}
 	var rows []web.Row
 	var cards []web.Card
-	now := s.now()
-	err = s.store.View(q.Context(), func(tx storage.Tx) error {
-		st, err := s.stepup.StandingIn(tx, a.SignIn, a.Settings)
+	now := s.deps.Now()
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) error {
+		st, err := s.deps.StepUp.StandingIn(tx, a.SignIn, a.Settings)
 		if err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func (s *Service) showAccount(q *webflow.Request) error {
 
 // statusCards say how an account is protected, and who has access to it.
 func (s *Service) statusCards(tx storage.Tx, a *webflow.Visit, st *mfa.Standing, now time.Time) ([]web.Card, error) {
-	open, err := s.session.OpenSessions(tx, a.SignIn.Session.PersonID, a.SignIn.Session.Epoch, now)
+	open, err := s.deps.Session.OpenSessions(tx, a.SignIn.Session.PersonID, a.SignIn.Session.Epoch, now)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (s *Service) reminders(a *webflow.Visit, st *mfa.Standing) (rows []web.Row)
 	switch p := a.SignIn.Person; {
 	case p.Email == "":
 		add("mail", "attention.email_missing", "attention.add", webflow.ProfilePath)
-	case !p.EmailVerified && s.front.VerifiesEmail(a.Settings):
+	case !p.EmailVerified && s.deps.Front.VerifiesEmail(a.Settings):
 		add("mail", "attention.email_unverified", "attention.verify", webflow.ProfilePath)
 	}
 	if !st.Protects() && s.secondFactor(a.Settings) != authn.SecondFactorAlways && len(st.Settable(session.PasswordLevel)) > 0 {

@@ -73,7 +73,7 @@ func (s *Service) visitPassword(q *webflow.Request, admit guard) (a *webflow.Vis
 
 // showPassword serves GET /account/security/password.
 func (s *Service) showPassword(q *webflow.Request) error {
-	a, owner, err := s.visitPassword(q, s.front.VisitOf)
+	a, owner, err := s.visitPassword(q, s.deps.Front.VisitOf)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (s *Service) renderPassword(a *webflow.Visit, owner person.Holder, status i
 // handlePassword serves POST /account/security/password: a new password, or the first one. Every other sign-in of the
 // person ends.
 func (s *Service) handlePassword(q *webflow.Request) error {
-	a, owner, err := s.visitPassword(q, s.front.VisitPost)
+	a, owner, err := s.visitPassword(q, s.deps.Front.VisitPost)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,8 @@ func (s *Service) handlePassword(q *webflow.Request) error {
 			return s.renderPassword(a, owner, http.StatusTooManyRequests, throttle(a, wait), "", "")
 		}
 	}
-	n, err := s.person.PreparePassword(q.Context(), q.PostForm.Get("password"), s.actor(a), a.SignIn.Person.Username, a.SignIn.Person.Email)
+	p := a.SignIn.Person
+	n, err := s.deps.Person.PreparePassword(q.Context(), q.PostForm.Get("password"), s.actor(a), p.Username, p.Email)
 	if problem := webflow.PasswordProblem(err); problem != "" {
 		return s.renderPassword(a, owner, http.StatusUnprocessableEntity, web.Dashboard{}, "", problem)
 	}
@@ -140,12 +141,12 @@ func (s *Service) handlePassword(q *webflow.Request) error {
 // changePassword replaces the password of owner, unless it was changed meanwhile. The session gets a new cookie, and
 // the browser stays known.
 func (s *Service) changePassword(a *webflow.Visit, owner person.Holder, n *person.HashedPassword) error {
-	token, err := secret.NewToken(s.random, secret.Session)
+	token, err := secret.NewToken(s.deps.Random, secret.Session)
 	if err != nil {
 		return err
 	}
-	device, rec := challenge.Hashed(s.session.DeviceToken(a.Request.Request)), session.Record{}
-	err = s.store.Update(a.Context(), func(tx storage.Tx) error {
+	device, rec := challenge.Hashed(s.deps.Session.DeviceToken(a.Request.Request)), session.Record{}
+	err = s.deps.Store.Update(a.Context(), func(tx storage.Tx) error {
 		if err := s.recheck(tx, a, n.Now); err != nil {
 			return err
 		}
@@ -156,7 +157,7 @@ func (s *Service) changePassword(a *webflow.Visit, owner person.Holder, n *perso
 		if present.PHC != owner.PHC {
 			return person.ErrMismatch
 		}
-		p, err := s.person.ReplacePassword(tx, owner.ID, n)
+		p, err := s.deps.Person.ReplacePassword(tx, owner.ID, n)
 		if err != nil {
 			return err
 		}
@@ -166,11 +167,11 @@ func (s *Service) changePassword(a *webflow.Visit, owner person.Holder, n *perso
 				return err
 			}
 		}
-		rec, err = s.session.Renew(tx, a.SignIn.ID, token)
+		rec, err = s.deps.Session.Renew(tx, a.SignIn.ID, token)
 		return err
 	})
 	if err == nil {
-		s.session.SetCookie(a.W, token, rec, n.Now)
+		s.deps.Session.SetCookie(a.W, token, rec, n.Now)
 	}
 	return err
 }
@@ -180,21 +181,21 @@ func (s *Service) changePassword(a *webflow.Visit, owner person.Holder, n *perso
 // person.ErrMismatch: the password is wrong, or was changed.
 func (s *Service) confirmPassword(a *webflow.Visit, owner person.Holder, password string) (wait time.Duration, err error) {
 	ctx, from := a.Context(), s.originOf(a)
-	device := challenge.Hashed(s.session.DeviceToken(a.Request.Request))
-	at, err := s.proof.BeginAttempt(ctx, owner, owner.Person.Username,
+	device := challenge.Hashed(s.deps.Session.DeviceToken(a.Request.Request))
+	at, err := s.deps.Proof.BeginAttempt(ctx, owner, owner.Person.Username,
 		challenge.Source{Address: from.ClientIP, Device: device, Session: a.SignIn.ID})
 	if err != nil || at.Wait > 0 {
 		return at.Wait, err
 	}
-	_, err = s.person.Verify(ctx, owner, password)
+	_, err = s.deps.Person.Verify(ctx, owner, password)
 	switch {
 	case errors.Is(err, person.ErrMismatch):
-		s.front.Refuse(a.Request, denial.Refusal{Where: denial.Page, Reason: denial.WrongPassword, By: "password"}, err)
-		return 0, cmp.Or(s.proof.Failed(ctx, "", owner, at, from), person.ErrMismatch)
+		s.deps.Front.Refuse(a.Request, denial.Refusal{Where: denial.Page, Reason: denial.WrongPassword, By: "password"}, err)
+		return 0, cmp.Or(s.deps.Proof.Failed(ctx, "", owner, at, from), person.ErrMismatch)
 	case err != nil:
-		s.proof.NotEvaluated(ctx, at)
+		s.deps.Proof.NotEvaluated(ctx, at)
 		return 0, err
 	}
-	now := s.now()
-	return 0, s.store.Update(ctx, func(tx storage.Tx) error { return s.proof.Undo(tx, at, true, now) })
+	now := s.deps.Now()
+	return 0, s.deps.Store.Update(ctx, func(tx storage.Tx) error { return s.deps.Proof.Undo(tx, at, true, now) })
 }

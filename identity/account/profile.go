@@ -51,13 +51,13 @@ func readWriters(tx storage.Tx, g *federation.Registry, personID string) (out []
 
 // profileReader returns what reads the content of the page in a transaction.
 func (s *Service) profileReader(q *webflow.Request) (func(tx storage.Tx) (*profilePage, error), error) {
-	g, err := s.federation.Registry(q.Context(), q.Settings)
+	g, err := s.deps.Federation.Registry(q.Context(), q.Settings)
 	if err != nil {
 		return nil, err
 	}
 	return func(tx storage.Tx) (*profilePage, error) {
 		v, personID := &profilePage{}, q.SignIn.Session.PersonID
-		d, err := s.person.Details(tx, personID)
+		d, err := s.deps.Person.Details(tx, personID)
 		if err != nil {
 			return nil, err
 		}
@@ -68,7 +68,7 @@ func (s *Service) profileReader(q *webflow.Request) (func(tx storage.Tx) (*profi
 		if v.writers, err = readWriters(tx, g, personID); err != nil {
 			return nil, err
 		}
-		if v.signals, err = s.stepup.PasskeySignals(tx, q.SignIn); err != nil {
+		if v.signals, err = s.deps.StepUp.PasskeySignals(tx, q.SignIn); err != nil {
 			return nil, err
 		}
 		v.kept, _, err = typedContacts.Find(tx, q.SignIn.ID)
@@ -82,7 +82,7 @@ func (s *Service) readProfile(q *webflow.Request) (v *profilePage, err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
 		v, err = read(tx)
 		return err
 	})
@@ -95,7 +95,7 @@ func (s *Service) showProfile(q *webflow.Request) error {
 	if slices.Contains(editable, edit) {
 		self = editURL(edit)
 	}
-	a, err := s.front.VisitOf(q, self)
+	a, err := s.deps.Front.VisitOf(q, self)
 	if err != nil {
 		return err
 	}
@@ -103,11 +103,11 @@ func (s *Service) showProfile(q *webflow.Request) error {
 	if err != nil {
 		return err
 	}
-	if a.CSRF, err = s.front.FormToken(q, webflow.SessionForm(webflow.ProfilePath, a.SignIn)); err != nil {
+	if a.CSRF, err = s.deps.Front.FormToken(q, webflow.SessionForm(webflow.ProfilePath, a.SignIn)); err != nil {
 		return err
 	}
 	v.edit = edit
-	v.fillIn(s.now())
+	v.fillIn(s.deps.Now())
 	return s.renderProfile(a, v, http.StatusOK, web.Dashboard{})
 }
 
@@ -179,7 +179,7 @@ func (s *Service) fact(a *webflow.Visit, name, value string) web.Fact {
 	case "gender":
 		out.Text = web.Say("profile.gender." + value)
 	case "locale":
-		for _, l := range s.pages.Offered(a.Context()) {
+		for _, l := range s.deps.Pages.Offered(a.Context()) {
 			if l.Tag == value {
 				out.Value = l.Name
 			}
@@ -214,7 +214,7 @@ func (v *profilePage) asksMore(u *settings.Units) bool {
 
 // handleProfile serves POST /account/profile: one of the forms.
 func (s *Service) handleProfile(q *webflow.Request) error {
-	a, err := s.front.VisitPost(q, webflow.ProfilePath)
+	a, err := s.deps.Front.VisitPost(q, webflow.ProfilePath)
 	if err != nil {
 		return err
 	}
@@ -232,7 +232,7 @@ func (s *Service) handleProfile(q *webflow.Request) error {
 		!slices.ContainsFunc(s.languages(a, ""), func(o web.Option) bool { return o.Value == l }) {
 		v.values["locale"] = v.own.PreferredLocale
 	}
-	if v.problems = v.values.problems(form, a.Settings, s.now()); len(v.problems) > 0 {
+	if v.problems = v.values.problems(form, a.Settings, s.deps.Now()); len(v.problems) > 0 {
 		v.values.clear(v.problems)
 		return s.renderProfile(a, v, http.StatusUnprocessableEntity, web.Dashboard{})
 	}
@@ -256,9 +256,9 @@ func (s *Service) saveProfile(a *webflow.Visit, v *profilePage, change func(*per
 	switch after.Profile.PreferredLocale {
 	case v.own.PreferredLocale:
 	case "":
-		s.pages.Forget(a.W, a.Request.Request)
+		s.deps.Pages.Forget(a.W, a.Request.Request)
 	default:
-		s.pages.Choose(a.W, a.Request.Request, after.Profile.PreferredLocale)
+		s.deps.Pages.Choose(a.W, a.Request.Request, after.Profile.PreferredLocale)
 	}
 	return a.Redirect(doneURL(webflow.ProfilePath, "saved"))
 }

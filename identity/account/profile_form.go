@@ -197,7 +197,7 @@ var genders = []web.Option{
 func (s *Service) languages(a *webflow.Visit, chosen string) []web.Option {
 	out := []web.Option{{Value: "", Label: "profile.locale.none"}}
 	found := chosen == ""
-	for _, l := range s.pages.Offered(a.Context()) {
+	for _, l := range s.deps.Pages.Offered(a.Context()) {
 		out = append(out, web.Option{Value: l.Tag, Label: l.Name})
 		found = found || l.Tag == chosen
 	}

@@ -53,25 +53,7 @@ type Deps struct {
 
 // Service serves the account pages. It is safe for concurrent use.
 type Service struct {
-	person     *person.Service
-	session    *session.Service
-	proof      *challenge.Service
-	front      *webflow.Service
-	federation *federation.Service
-	stepup     *mfa.Service
-	trusted    *trustedbrowser.Service
-
-	store  storage.Store
-	events *audit.Recorder
-	units  func(tx storage.Tx) (*settings.Units, error)
-	notify notify.Sender
-	pages  *web.Renderer
-	origin func(*http.Request) audit.Origin
-	jar    cookie.Jar
-	issuer string
-	log    *zap.Logger
-	now    func() time.Time
-	random io.Reader
+	deps Deps
 
 	secondFactor func(*settings.Units) string // when a sign-in here needs a second step: a constant of package login
 	apps         Applications
@@ -83,10 +65,5 @@ func (s *Service) AskBy(secondFactor func(*settings.Units) string) { s.secondFac
 
 // New returns a service.
 func New(d Deps) *Service {
-	return &Service{
-		person: d.Person, session: d.Session, proof: d.Proof, front: d.Front, federation: d.Federation, stepup: d.StepUp, trusted: d.Trusted,
-		store: d.Store, events: d.Events, units: d.Units, notify: d.Notify, pages: d.Pages, origin: d.Origin,
-		jar: d.Jar, issuer: d.Issuer, log: d.Log, now: d.Now, random: d.Random,
-		apps: noApplications{}, appPasswords: noAppPasswords{},
-	}
+	return &Service{deps: d, apps: noApplications{}, appPasswords: noAppPasswords{}}
 }

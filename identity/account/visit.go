@@ -27,8 +27,8 @@ func (s *Service) readLevel(q *webflow.Request, read levelReader) (level int, er
 	if q.SignIn == nil {
 		return session.PasswordLevel, nil
 	}
-	err = s.store.View(q.Context(), func(tx storage.Tx) error {
-		st, err := s.stepup.StandingIn(tx, q.SignIn, q.Settings)
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) error {
+		st, err := s.deps.StepUp.StandingIn(tx, q.SignIn, q.Settings)
 		if err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func (s *Service) visit(q *webflow.Request, admit guard, path string, read level
 
 // recheck returns person.ErrMismatch when, by now, the session is not allowed what the visit was admitted for.
 func (s *Service) recheck(tx storage.Tx, a *webflow.Visit, now time.Time) error {
-	rec, err := s.session.Live(tx, a.SignIn.ID, now)
+	rec, err := s.deps.Session.Live(tx, a.SignIn.ID, now)
 	if errors.Is(err, storage.ErrNotFound) {
 		return person.ErrMismatch
 	}
@@ -75,8 +75,8 @@ func (s *Service) update(a *webflow.Visit, change func(tx storage.Tx, d *person.
 }
 
 func (s *Service) updateAs(a *webflow.Visit, e person.Edit, change func(tx storage.Tx, d *person.Details) error) (person.Details, error) {
-	now := s.now()
-	return s.person.UpdatePerson(a.Context(), a.SignIn.Session.PersonID, e, func(tx storage.Tx, d *person.Details) error {
+	now := s.deps.Now()
+	return s.deps.Person.UpdatePerson(a.Context(), a.SignIn.Session.PersonID, e, func(tx storage.Tx, d *person.Details) error {
 		if err := s.recheck(tx, a, now); err != nil {
 			return err
 		}
@@ -86,10 +86,10 @@ func (s *Service) updateAs(a *webflow.Visit, e person.Edit, change func(tx stora
 
 // actor is the person of the visit, whose own session survives a new password.
 func (s *Service) actor(a *webflow.Visit) audit.Actor {
-	return s.front.Actor(a.Request.Request, a.SignIn)
+	return s.deps.Front.Actor(a.Request.Request, a.SignIn)
 }
 
-func (s *Service) originOf(a *webflow.Visit) audit.Origin { return s.origin(a.Request.Request) }
+func (s *Service) originOf(a *webflow.Visit) audit.Origin { return s.deps.Origin(a.Request.Request) }
 
 // render writes an account page in the person's language.
 func (s *Service) render(a *webflow.Visit, status int, d web.Dashboard) error {
@@ -101,11 +101,11 @@ func (s *Service) renderSignalling(a *webflow.Visit, status int, signals string,
 	if d.Done == "" {
 		d.Done = doneMessage(a)
 	}
-	nav, err := s.front.Nav(a.Request)
+	nav, err := s.deps.Front.Nav(a.Request)
 	if err != nil {
 		return err
 	}
-	s.pages.Render(a.W, a.Request.Request, web.View{
+	s.deps.Pages.Render(a.W, a.Request.Request, web.View{
 		Template: "dashboard", Status: status, Locales: a.SignIn.Locales(), Nav: nav, Signals: signals, Data: d,
 	})
 	return nil

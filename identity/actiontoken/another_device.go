@@ -26,7 +26,7 @@ func (s *Service) readMaker(tx storage.Tx, id, person string, epoch int64, now t
 	if id == "" {
 		return nil, nil //nolint:nilnil // an API client has made it
 	}
-	rec, err := s.session.Live(tx, id, now)
+	rec, err := s.deps.Session.Live(tx, id, now)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && (rec.PersonID != person || rec.Epoch != epoch) {
 		err = ErrNoToken
 	}

@@ -6,5 +6,5 @@ import (
 
 // Routes adds the page of sign-ins by an action token.
 func (s *Service) Routes(mux webflow.Router) {
-	mux.Handle(TicketPath, s.front.Pages(s.showTicket, s.handleTicket))
+	mux.Handle(TicketPath, s.deps.Front.Pages(s.showTicket, s.handleTicket))
 }

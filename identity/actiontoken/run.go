@@ -51,10 +51,11 @@ func (s *Service) readToken(tx storage.Tx, hash, partition string, now time.Time
 	if err != nil {
 		return rec, p, err
 	}
-	if !rec.ExpiresAt.After(now) || p.State == person.Removed || s.person.Partitioned() && partition != "" && partition != p.PartitionName() {
+	if !rec.ExpiresAt.After(now) || p.State == person.Removed ||
+		s.deps.Person.Partitioned() && partition != "" && partition != p.PartitionName() {
 		return rec, p, ErrNoToken
 	}
-	u, err := s.units(tx)
+	u, err := s.deps.Units(tx)
 	if err != nil {
 		return rec, p, err
 	}
@@ -92,8 +93,8 @@ func (s *Service) Check(ctx context.Context, token, partition string) error {
 	if !secret.IsToken(secret.ActionToken, token) {
 		return ErrNoToken
 	}
-	now, hash := s.now(), secret.Hash(token)
-	err := s.store.View(ctx, func(tx storage.Tx) error {
+	now, hash := s.deps.Now(), secret.Hash(token)
+	err := s.deps.Store.View(ctx, func(tx storage.Tx) error {
 		_, _, err := s.readToken(tx, hash, partition, now)
 		return err
 	})
@@ -109,21 +110,21 @@ func (s *Service) Process(ctx context.Context, token, partition string, by audit
 	if !secret.IsToken(secret.ActionToken, token) {
 		return out, ErrNoToken
 	}
-	known, unknown := s.federation.Current(ctx)
-	ticket, err := secret.NewToken(s.random, secret.SignInTicket)
+	known, unknown := s.deps.Federation.Current(ctx)
+	ticket, err := secret.NewToken(s.deps.Random, secret.SignInTicket)
 	if err != nil {
 		return out, err
 	}
-	ev, err := s.person.NewEvents(by.Origin, slices.Repeat([]audit.Type{federation.IdentityCoupled}, maxActions)...)
+	ev, err := s.deps.Person.NewEvents(by.Origin, slices.Repeat([]audit.Type{federation.IdentityCoupled}, maxActions)...)
 	if err != nil {
 		return out, err
 	}
-	more, err := s.person.NewEvents(by.Origin, person.EventActivated, actionTokenUsed)
+	more, err := s.deps.Person.NewEvents(by.Origin, person.EventActivated, actionTokenUsed)
 	if err != nil {
 		return out, err
 	}
-	now, hash := s.now(), secret.Hash(token)
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
+	now, hash := s.deps.Now(), secret.Hash(token)
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		rec, p, err := s.readToken(tx, hash, partition, now)
 		if err != nil {
 			return err
@@ -169,12 +170,12 @@ type actionRun struct {
 func (r *actionRun) record(e audit.Event, reason string) error {
 	e = r.by.Fill(e, r.rec.PersonID, reason)
 	e.Partition = r.owner.PartitionName()
-	return r.events.Append(r.tx, e)
+	return r.deps.Events.Append(r.tx, e)
 }
 
 // all does the actions in their order, but LOGIN last, since it can depend on the others.
 func (r *actionRun) all() (out ActionsDone, err error) {
-	u, err := r.units(r.tx)
+	u, err := r.deps.Units(r.tx)
 	if err != nil {
 		return out, err
 	}
@@ -195,9 +196,9 @@ func (r *actionRun) all() (out ActionsDone, err error) {
 		if out.Results[login], err = r.one(login, r.rec.Actions[login], u); err != nil {
 			return out, err
 		}
-		out.RedirectURI = r.issuer + ticketURL(r.ticket)
+		out.RedirectURI = r.deps.Issuer + ticketURL(r.ticket)
 	}
-	profile, err := r.person.Profile(r.tx, r.rec.PersonID)
+	profile, err := r.deps.Person.Profile(r.tx, r.rec.PersonID)
 	if err == nil && profile.HasEmail(false) {
 		out.Profile = &profile
 	}
@@ -259,7 +260,7 @@ func (r *actionRun) signIn(u *settings.Units, result map[string]string) error {
 
 // spare refuses the token of an API client for a person with a role. It can have been made before they had one.
 func (r *actionRun) spare() error {
-	if r.rec.Session == "" && !r.rec.Roles && r.person.HasRole(&r.owner) {
+	if r.rec.Session == "" && !r.rec.Roles && r.deps.Person.HasRole(&r.owner) {
 		return ErrHasRole
 	}
 	return nil
@@ -296,7 +297,7 @@ func (r *actionRun) activate() (err error) {
 		return err
 	}
 	done := r.by.Fill(r.activated, r.rec.PersonID, "by action token")
-	r.owner, err = r.person.Activate(r.tx, r.rec.PersonID, r.owner, done, r.now)
+	r.owner, err = r.deps.Person.Activate(r.tx, r.rec.PersonID, r.owner, done, r.now)
 	return err
 }
 
@@ -313,7 +314,7 @@ func (r *actionRun) couplePerson(i int, providerID string, id *idp.Identity, res
 	linked := &idp.Identity{Issuer: id.Issuer, Subject: id.Subject}
 	known, err := person.Identities.Has(r.tx, person.CoupledKey(providerID, linked))
 	if err == nil {
-		err = r.federation.Couple(r.tx, r.rec.PersonID, providerID, id.Issuer, id.Subject, r.now)
+		err = r.deps.Federation.Couple(r.tx, r.rec.PersonID, providerID, id.Issuer, id.Subject, r.now)
 	}
 	if err == nil && !known {
 		err = person.NoteVouched(r.tx, providerID, linked, true)
@@ -334,14 +335,14 @@ func (r *actionRun) identityOf(sessionID string) (providerID string, id *idp.Ide
 	}
 	// An unsolicited answer can have been forced on the browser from which the API client has the parameter.
 	if flow.Identity != nil && flow.SignIn != "" && flow.ExpiresAt.After(r.now) {
-		raw, err := r.federation.Unseal("identity", key, flow.Identity)
+		raw, err := r.deps.Federation.Unseal("identity", key, flow.Identity)
 		if err != nil {
 			return "", nil, err
 		}
 		id = new(idp.Identity)
 		return flow.Provider, id, cbor.Unmarshal(raw, id)
 	}
-	rec, err := r.session.Live(r.tx, sessionID, r.now)
+	rec, err := r.deps.Session.Live(r.tx, sessionID, r.now)
 	if err == nil && rec.Held {
 		var h session.ProviderRecord
 		if h, err = session.ProviderRecords.Get(r.tx, sessionID); err == nil {

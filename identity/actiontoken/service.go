@@ -40,28 +40,7 @@ type Deps struct {
 }
 
 // Service makes and runs action tokens. It is safe for concurrent use.
-type Service struct {
-	person     *person.Service
-	session    *session.Service
-	front      *webflow.Service
-	federation *federation.Service
-
-	store  storage.Store
-	events *audit.Recorder
-	units  func(tx storage.Tx) (*settings.Units, error)
-	pages  *web.Renderer
-	origin func(*http.Request) audit.Origin
-	jar    cookie.Jar
-	issuer string
-	now    func() time.Time
-	random io.Reader
-}
+type Service struct{ deps Deps }
 
 // New returns a service.
-func New(d Deps) *Service {
-	return &Service{
-		person: d.Person, session: d.Session, front: d.Front, federation: d.Federation,
-		store: d.Store, events: d.Events, units: d.Units, pages: d.Pages, origin: d.Origin,
-		jar: d.Jar, issuer: d.Issuer, now: d.Now, random: d.Random,
-	}
-}
+func New(d Deps) *Service { return &Service{deps: d} }

@@ -44,7 +44,7 @@ func (s *Service) showTicket(q *webflow.Request) error {
 	if err != nil {
 		return err
 	}
-	csrf, err := s.front.FormToken(q, t.form())
+	csrf, err := s.deps.Front.FormToken(q, t.form())
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (s *Service) showTicket(q *webflow.Request) error {
 	if q.SignIn != nil && q.SignIn.Session.PersonID != t.rec.PersonID {
 		data.Other, data.Cancel = q.SignIn.Person.Username, person.DefaultReturn
 	}
-	s.pages.Render(q.W, q.Request, web.View{Template: "token", Client: authn.Client{Targets: webflow.TargetsOf(t.to)}, Data: data})
+	s.deps.Pages.Render(q.W, q.Request, web.View{Template: "token", Client: authn.Client{Targets: webflow.TargetsOf(t.to)}, Data: data})
 	return nil
 }
 
@@ -70,20 +70,20 @@ func (s *Service) keepTicket(q *webflow.Request, ticket, token string) error {
 	if !secret.IsToken(kind, value) {
 		return expired()
 	}
-	s.jar.Set(q.W, kindTicket, value, life)
+	s.deps.Jar.Set(q.W, kindTicket, value, life)
 	return q.Redirect(TicketPath)
 }
 
 // openTicket returns the ticket of the browser. A person who opens their own link where they are signed in keeps that
 // sign-in: they are redirected, the link stays unused, and the error is webflow.ErrAnswered.
 func (s *Service) openTicket(q *webflow.Request) (*ticket, error) {
-	value := s.jar.Get(q.Request, kindTicket)
+	value := s.deps.Jar.Get(q.Request, kindTicket)
 	if !secret.IsToken(secret.SignInTicket, value) && !secret.IsToken(secret.ActionToken, value) {
 		return nil, s.ticketError(q, storage.ErrNotFound)
 	}
 	var t *ticket
-	now := s.now()
-	err := s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+	now := s.deps.Now()
+	err := s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
 		t, err = s.findTicket(tx, q.Settings, secret.Hash(value), now)
 		return err
 	})
@@ -91,7 +91,7 @@ func (s *Service) openTicket(q *webflow.Request) (*ticket, error) {
 		return nil, s.ticketError(q, err)
 	}
 	if t.maker != nil && q.SignIn != nil && q.SignIn.Session.PersonID == t.rec.PersonID {
-		s.jar.Clear(q.W, kindTicket)
+		s.deps.Jar.Clear(q.W, kindTicket)
 		return nil, cmp.Or(q.LeaveTo(t.to), webflow.ErrAnswered)
 	}
 	return t, nil
@@ -101,7 +101,7 @@ func (s *Service) openTicket(q *webflow.Request) (*ticket, error) {
 func (s *Service) ticketError(q *webflow.Request, err error) error {
 	q.Again = TicketPath
 	if errors.Is(err, storage.ErrNotFound) {
-		s.jar.Clear(q.W, kindTicket)
+		s.deps.Jar.Clear(q.W, kindTicket)
 		return expired()
 	}
 	return err
@@ -137,7 +137,7 @@ func (s *Service) findTicket(tx storage.Tx, u *settings.Units, hash string, now 
 	if !t.rec.ExpiresAt.After(now) || t.person.State != person.Active || t.person.Epoch != t.rec.Epoch {
 		return nil, storage.ErrNotFound
 	}
-	if t.rec.Session == "" && !t.rec.Roles && s.person.HasRole(&t.person) {
+	if t.rec.Session == "" && !t.rec.Roles && s.deps.Person.HasRole(&t.person) {
 		return nil, storage.ErrNotFound
 	}
 	if !u.Features.LoginEnabled {
@@ -181,7 +181,7 @@ func (t *ticket) spend(tx storage.Tx) error {
 // newSession is the session that the ticket opens.
 func (s *Service) newSession(t *ticket, now time.Time) session.Record {
 	if t.maker != nil {
-		return s.session.Inherit(t.maker, t.rec.Level, now)
+		return s.deps.Session.Inherit(t.maker, t.rec.Level, now)
 	}
 	return session.Record{
 		PersonID: t.rec.PersonID, Epoch: t.person.Epoch, AuthTime: now, Seen: now, Level: t.rec.Level, AMR: []string{session.AMRCustom},
@@ -195,40 +195,40 @@ func (s *Service) handleTicket(q *webflow.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.front.CheckForm(q, t.form(), TicketPath); err != nil {
+	if err := s.deps.Front.CheckForm(q, t.form(), TicketPath); err != nil {
 		return err
 	}
 	token, to, err := s.redeem(q, t.hash)
 	if err != nil {
 		return s.ticketError(q, err)
 	}
-	s.front.Entered(q.Context(), denial.Entry{
+	s.deps.Front.Entered(q.Context(), denial.Entry{
 		PersonID: t.rec.PersonID, Username: t.person.Username, By: "link",
 		Provider: session.LocalProvider, Level: t.rec.Level,
 	})
-	s.jar.Clear(q.W, kindTicket)
-	s.session.SetNewCookie(q.W, token)
-	s.pages.Choose(q.W, q.Request, t.person.Locale)
-	return s.front.FinishElsewhere(q, to)
+	s.deps.Jar.Clear(q.W, kindTicket)
+	s.deps.Session.SetNewCookie(q.W, token)
+	s.deps.Pages.Choose(q.W, q.Request, t.person.Locale)
+	return s.deps.Front.FinishElsewhere(q, to)
 }
 
 // redeem uses a ticket up and opens the session. It returns the session's cookie and where the person goes.
 func (s *Service) redeem(q *webflow.Request, hash string) (token, to string, err error) {
-	if token, err = secret.NewToken(s.random, secret.Session); err != nil {
+	if token, err = secret.NewToken(s.deps.Random, secret.Session); err != nil {
 		return "", "", err
 	}
-	id, err := secret.ID(s.random, 16)
+	id, err := secret.ID(s.deps.Random, 16)
 	if err != nil {
 		return "", "", err
 	}
-	from := s.origin(q.Request)
-	ev, err := s.person.NewEvents(from, webflow.LoginSucceeded, webflow.SignedOut, webflow.SignedOut, actionTokenUsed)
+	from := s.deps.Origin(q.Request)
+	ev, err := s.deps.Person.NewEvents(from, webflow.LoginSucceeded, webflow.SignedOut, webflow.SignedOut, actionTokenUsed)
 	if err != nil {
 		return "", "", err
 	}
-	now, old := s.now(), challenge.Hashed(s.jar.Get(q.Request, session.CookieSession))
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
-		u, err := s.units(tx)
+	now, old := s.deps.Now(), challenge.Hashed(s.deps.Jar.Get(q.Request, session.CookieSession))
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
+		u, err := s.deps.Units(tx)
 		if err != nil {
 			return err
 		}
@@ -245,22 +245,22 @@ func (s *Service) redeem(q *webflow.Request, hash string) (token, to string, err
 		if rec.Again, err = session.MarkSignedIn(tx, rec.PersonID, now); err != nil {
 			return err
 		}
-		sid, ended, err := s.session.Begin(tx, id, token, old, rec)
+		sid, ended, err := s.deps.Session.Begin(tx, id, token, old, rec)
 		if err != nil {
 			return err
 		}
 		for i, x := range ended {
-			if err := s.events.Append(tx, x.OwnEvent(ev[1+i], x.Reason)); err != nil {
+			if err := s.deps.Events.Append(tx, x.OwnEvent(ev[1+i], x.Reason)); err != nil {
 				return err
 			}
 		}
 		in := &session.Current{ID: sid, Session: rec, Person: t.person}
 		if t.token != "" {
-			if err := s.events.Append(tx, in.OwnEvent(ev[3], ActionLogin)); err != nil {
+			if err := s.deps.Events.Append(tx, in.OwnEvent(ev[3], ActionLogin)); err != nil {
 				return err
 			}
 		}
-		return s.events.Append(tx, in.OwnEvent(ev[0], "by action token"))
+		return s.deps.Events.Append(tx, in.OwnEvent(ev[0], "by action token"))
 	})
 	return token, to, err
 }

@@ -27,31 +27,31 @@ func (s *Service) Make(ctx context.Context, personID string, n NewActionToken, b
 	if err := n.check(); err != nil {
 		return ActionToken{}, err
 	}
-	token, err := secret.NewToken(s.random, secret.ActionToken)
+	token, err := secret.NewToken(s.deps.Random, secret.ActionToken)
 	if err != nil {
 		return ActionToken{}, err
 	}
-	id, err := uuid.NewRandomFromReader(s.random)
+	id, err := uuid.NewRandomFromReader(s.deps.Random)
 	if err != nil {
 		return ActionToken{}, err
 	}
-	ev, err := s.person.NewEvents(by.Origin, actionTokenMade)
+	ev, err := s.deps.Person.NewEvents(by.Origin, actionTokenMade)
 	if err != nil {
 		return ActionToken{}, err
 	}
-	now, hash := s.now(), secret.Hash(token)
+	now, hash := s.deps.Now(), secret.Hash(token)
 	out := ActionToken{ID: id.String(), Token: token}
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		p, err := readPerson(tx, personID)
 		if err != nil {
 			return err
 		}
-		if s.person.HasRole(&p) {
+		if s.deps.Person.HasRole(&p) {
 			if err := n.admit(); err != nil {
 				return err
 			}
 		}
-		u, err := s.units(tx)
+		u, err := s.deps.Units(tx)
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (s *Service) Make(ctx context.Context, personID string, n NewActionToken, b
 		}
 		e := by.Fill(ev[0], personID, actionTypes(n.Actions))
 		e.Partition = p.PartitionName()
-		return s.events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 	if err != nil {
 		return ActionToken{}, err
@@ -110,12 +110,12 @@ func (s *Service) Revoke(ctx context.Context, personID, tokenID string, by audit
 
 // revokeSome revokes as many tokens as fit into one transaction.
 func (s *Service) revokeSome(ctx context.Context, personID, tokenID string, by audit.Actor) (more bool, err error) {
-	ev, err := s.person.NewEvents(by.Origin, actionTokensRevoked)
+	ev, err := s.deps.Person.NewEvents(by.Origin, actionTokensRevoked)
 	if err != nil {
 		return false, err
 	}
-	now := s.now()
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
+	now := s.deps.Now()
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		more = false
 		p, err := readPerson(tx, personID)
 		if err != nil {
@@ -135,7 +135,7 @@ func (s *Service) revokeSome(ctx context.Context, personID, tokenID string, by a
 		}
 		e := by.Fill(ev[0], personID, fmt.Sprintf("%d revoked", n))
 		e.Partition = p.PartitionName()
-		return s.events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 	return more, err
 }

@@ -28,13 +28,13 @@ func activateURL(flow string) string { return activatePath + "?" + url.Values{"f
 // account. The sign-in waits meanwhile.
 func (s *Service) LeadToActivation(q *webflow.Request, flow string, who *person.InactiveError) error {
 	q.Again = webflow.FlowURL(flow)
-	ev, err := s.person.NewEvents(s.origin(q.Request), challenge.LoginFailed)
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), challenge.LoginFailed)
 	if err != nil {
 		return err
 	}
-	e, now := ev[0], s.now()
+	e, now := ev[0], s.deps.Now()
 	e.PersonID, e.Provider, e.Reason = who.Account.ID, session.LocalProvider, "the person is inactive"
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		err := webflow.ChangeFlowIn(tx, flow, func(f *webflow.FlowRecord) {
 			f.Activating = &webflow.ActivatingRecord{PersonID: who.Account.ID, Epoch: who.Account.Person.Epoch, At: now}
 			e.ClientID = f.Demand.Client.ID
@@ -42,7 +42,7 @@ func (s *Service) LeadToActivation(q *webflow.Request, flow string, who *person.
 		if err != nil {
 			return err
 		}
-		return s.events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 	switch {
 	case errors.Is(err, storage.ErrNotFound): // the sign-in has ended
@@ -56,14 +56,14 @@ func (s *Service) LeadToActivation(q *webflow.Request, flow string, who *person.
 // ActivateByPassword activates a person whose password was right, and signs them in: the method of usernames and
 // passwords has auto_activation_enabled.
 func (s *Service) ActivateByPassword(q *webflow.Request, id string, flow webflow.FlowRecord, who *person.InactiveError) error {
-	from := s.origin(q.Request)
-	ev, err := s.person.NewEvents(from, person.EventActivated)
+	from := s.deps.Origin(q.Request)
+	ev, err := s.deps.Person.NewEvents(from, person.EventActivated)
 	if err != nil {
 		return err
 	}
 	personID := who.Account.ID
 	done := audit.Actor{ID: personID, Name: who.Account.Person.Username, Origin: from}.Fill(ev[0], personID, "by the password")
-	err = s.front.AdmitNew(q.W, q.Request, flow, personID, "", func(tx storage.Tx, now time.Time) (person.Record, error) {
+	err = s.deps.Front.AdmitNew(q.W, q.Request, flow, personID, "", func(tx storage.Tx, now time.Time) (person.Record, error) {
 		rec, err := person.Records.Get(tx, personID)
 		if err == nil && (rec.Epoch != who.Account.Person.Epoch || !rec.AwaitsNow()) { // another password, or a block
 			err = person.ErrMismatch
@@ -71,7 +71,7 @@ func (s *Service) ActivateByPassword(q *webflow.Request, id string, flow webflow
 		if err != nil {
 			return rec, err
 		}
-		return s.person.Activate(tx, personID, rec, done, now)
+		return s.deps.Person.Activate(tx, personID, rec, done, now)
 	})
 	switch {
 	case errors.Is(err, person.ErrMismatch), errors.Is(err, storage.ErrNotFound):
@@ -79,7 +79,7 @@ func (s *Service) ActivateByPassword(q *webflow.Request, id string, flow webflow
 	case err != nil:
 		return err
 	}
-	return s.front.Finish(q, id, flow)
+	return s.deps.Front.Finish(q, id, flow)
 }
 
 // activation is a sign-in that waits until the person is activated.
@@ -95,16 +95,16 @@ type activation struct {
 
 // readActivation returns the activation that the request names.
 func (s *Service) readActivation(q *webflow.Request) (*activation, error) {
-	x, now := &activation{units: q.Settings}, s.now()
+	x, now := &activation{units: q.Settings}, s.deps.Now()
 	var err error
-	if x.id, x.flow, err = s.front.FlowIn(q); err != nil {
+	if x.id, x.flow, err = s.deps.Front.FlowIn(q); err != nil {
 		return nil, err
 	}
 	q.Again = webflow.FlowURL(x.id)
 	if err := webflow.CheckOpen(q.Settings); err != nil {
 		return nil, err
 	}
-	err = s.store.View(q.Context(), func(tx storage.Tx) error { return s.fillActivation(tx, x, now) })
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) error { return s.fillActivation(tx, x, now) })
 	switch {
 	case errors.Is(err, person.ErrMismatch):
 		return nil, q.RedirectAway(q.Again) // the password comes first
@@ -134,15 +134,15 @@ func (s *Service) fillActivation(tx storage.Tx, x *activation, now time.Time) (e
 	case !x.byEmail():
 		return nil
 	}
-	if x.mail, err = s.proof.LinkReached(tx, a.PersonID, &x.person); err == nil && x.byMailedCode() {
-		x.codeSent, err = s.proof.CodeWaits(tx, x.mailPurpose(), now)
+	if x.mail, err = s.deps.Proof.LinkReached(tx, a.PersonID, &x.person); err == nil && x.byMailedCode() {
+		x.codeSent, err = s.deps.Proof.CodeWaits(tx, x.mailPurpose(), now)
 	}
 	return err
 }
 
 // refreshActivation is fillActivation with the settings as tx sees them.
 func (s *Service) refreshActivation(tx storage.Tx, x *activation, now time.Time) (err error) {
-	if x.units, err = s.units(tx); err != nil {
+	if x.units, err = s.deps.Units(tx); err != nil {
 		return err
 	}
 	return s.fillActivation(tx, x, now)
@@ -180,7 +180,7 @@ func (s *Service) showActivate(q *webflow.Request) error {
 func (s *Service) renderActivate(q *webflow.Request, x *activation, status int, problem string) error {
 	fields := webflow.CodeFields("activate.code", problem)
 	fields[0].InputMode = "text" // such codes have letters
-	return s.front.RenderForm(q, x.detour(), x.form(), status, web.Form{
+	return s.deps.Front.RenderForm(q, x.detour(), x.form(), status, web.Form{
 		Key: "activate", Fill: []any{"account", x.person.Username}, Action: activateURL(x.id), Problem: problem,
 		Cancel: web.LocalPath(x.flow.Demand.Cancel), Fields: fields,
 	})
@@ -190,7 +190,7 @@ func (s *Service) renderActivate(q *webflow.Request, x *activation, status int, 
 func (s *Service) handleActivate(q *webflow.Request) error {
 	x, err := s.readActivation(q)
 	if err == nil {
-		err = s.front.CheckForm(q, x.form(), activateURL(x.id))
+		err = s.deps.Front.CheckForm(q, x.form(), activateURL(x.id))
 	}
 	if err != nil {
 		return err
@@ -212,11 +212,11 @@ func (s *Service) handleActivate(q *webflow.Request) error {
 
 // showActivated serves GET /sign-in/activated?flow=…: the account is active, and the sign-in continues.
 func (s *Service) showActivated(q *webflow.Request) error {
-	id, f, err := s.front.FlowIn(q)
+	id, f, err := s.deps.Front.FlowIn(q)
 	if err != nil {
 		return err
 	}
-	s.pages.Render(q.W, q.Request, s.front.View(f.Demand, "message", http.StatusOK, web.Message{
+	s.deps.Pages.Render(q.W, q.Request, s.deps.Front.View(f.Demand, "message", http.StatusOK, web.Message{
 		Key: "activated", Next: webflow.FlowURL(id),
 	}))
 	return nil

@@ -36,15 +36,15 @@ func activationTerms(_ storage.Tx, _ string, rec *person.Record, u *settings.Uni
 // activateByCode makes the person active and redirects: signed in, if the settings say that the first sign-in does
 // both. person.ErrMismatch: the code is wrong or has ended.
 func (s *Service) activateByCode(q *webflow.Request, x *activation, code string) error {
-	personID, from := x.flow.Activating.PersonID, s.origin(q.Request)
-	spend, err := s.proof.CheckDeliveredCode(q.Context(), challenge.DeliveredActivation, personID, code)
+	personID, from := x.flow.Activating.PersonID, s.deps.Origin(q.Request)
+	spend, err := s.deps.Proof.CheckDeliveredCode(q.Context(), challenge.DeliveredActivation, personID, code)
 	if errors.Is(err, person.ErrMismatch) {
 		return errors.Join(s.recordFailure(q, x), person.ErrMismatch)
 	}
 	if err != nil {
 		return err
 	}
-	ev, err := s.person.NewEvents(from, person.EventActivated)
+	ev, err := s.deps.Person.NewEvents(from, person.EventActivated)
 	if err != nil {
 		return err
 	}
@@ -56,16 +56,16 @@ func (s *Service) activateByCode(q *webflow.Request, x *activation, code string)
 		if ok, err := spend(tx); err != nil || !ok {
 			return x.person, errors.Join(err, person.ErrMismatch)
 		}
-		return s.person.Activate(tx, personID, x.person, done, now)
+		return s.deps.Person.Activate(tx, personID, x.person, done, now)
 	}
 	if x.units.Features.PersonActivation.ActivationDuringFirstAuthenticationEnabled {
-		if err := s.front.AdmitNew(q.W, q.Request, x.flow, personID, "", activate); err != nil {
+		if err := s.deps.Front.AdmitNew(q.W, q.Request, x.flow, personID, "", activate); err != nil {
 			return err
 		}
-		return s.front.Finish(q, x.id, x.flow)
+		return s.deps.Front.Finish(q, x.id, x.flow)
 	}
-	now := s.now()
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+	now := s.deps.Now()
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		_, err := activate(tx, now)
 		return err
 	})
@@ -80,17 +80,17 @@ func (s *Service) activateByCode(q *webflow.Request, x *activation, code string)
 
 // recordFailure appends the event of a wrong code.
 func (s *Service) recordFailure(q *webflow.Request, x *activation) error {
-	ev, err := s.person.NewEvents(s.origin(q.Request), activationFailed)
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), activationFailed)
 	if err != nil {
 		return err
 	}
 	e := ev[0]
 	e.PersonID, e.ClientID, e.Ref = x.flow.Activating.PersonID, x.flow.Demand.Client.ID, denial.RefOf(q.Context())
 	e.Partition = x.person.PartitionName()
-	return s.store.Update(q.Context(), func(tx storage.Tx) error { return s.events.Append(tx, e) })
+	return s.deps.Store.Update(q.Context(), func(tx storage.Tx) error { return s.deps.Events.Append(tx, e) })
 }
 
 // logRefusal logs a wrong code of an activation.
 func (s *Service) logRefusal(q *webflow.Request, x *activation) {
-	s.front.Refuse(q, denial.Refusal{Where: denial.Page, Reason: denial.WrongCode, PersonID: x.flow.Activating.PersonID}, nil)
+	s.deps.Front.Refuse(q, denial.Refusal{Where: denial.Page, Reason: denial.WrongCode, PersonID: x.flow.Activating.PersonID}, nil)
 }

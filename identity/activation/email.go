@@ -40,7 +40,7 @@ func (s *Service) renderActivateByEmail(q *webflow.Request, x *activation, statu
 	in.Fill, in.Action = []any{"to", person.MaskEmail(x.mail.Address())}, activateURL(x.id)
 	in.Links = []web.FormLink{webflow.SignInLink(x.id)}
 	switch {
-	case x.mail.Address() == "" || s.notify == nil:
+	case x.mail.Address() == "" || s.deps.Notify == nil:
 		in = web.Form{Key: "activate_none", Next: webflow.SignInURL(x.id)}
 	case x.codeSent:
 		in.Key, in.Fields = "activate_code", webflow.CodeFields("step_up.email.label", in.Problem)
@@ -53,7 +53,7 @@ func (s *Service) renderActivateByEmail(q *webflow.Request, x *activation, statu
 			in.Good = "activate_wait.sent"
 		}
 	}
-	return s.front.RenderForm(q, webflow.Detour{ID: x.id, Flow: x.flow, U: x.units}, x.form(), status, in)
+	return s.deps.Front.RenderForm(q, webflow.Detour{ID: x.id, Flow: x.flow, U: x.units}, x.form(), status, in)
 }
 
 // handleActivateByEmail serves the POST of that page, whose form was checked: it sends a link or a code, or the code
@@ -69,7 +69,7 @@ func (s *Service) handleActivateByEmail(q *webflow.Request, x *activation) error
 	err := s.activateByMailedCode(q, x, code)
 	switch {
 	case err == nil:
-		return s.front.Finish(q, x.id, x.flow)
+		return s.deps.Front.Finish(q, x.id, x.flow)
 	case errors.Is(err, person.ErrMismatch), errors.Is(err, challenge.ErrNoLink):
 		s.logRefusal(q, x)
 		return s.renderActivateByEmail(q, x, http.StatusUnprocessableEntity, web.Form{Problem: "problem.code"})
@@ -80,16 +80,16 @@ func (s *Service) handleActivateByEmail(q *webflow.Request, x *activation) error
 // activateByMailedCode activates the account and signs in, because the password was right in this browser a moment ago.
 func (s *Service) activateByMailedCode(q *webflow.Request, x *activation, code string) error {
 	id, address := x.mail.ID, x.mail.Address()
-	spend, err := s.proof.CheckCode(q.Context(), x.mailPurpose(), code)
+	spend, err := s.deps.Proof.CheckCode(q.Context(), x.mailPurpose(), code)
 	if err != nil {
 		return err
 	}
-	ev, err := s.person.NewEvents(s.origin(q.Request), person.EventActivated)
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), person.EventActivated)
 	if err != nil {
 		return err
 	}
 	done := audit.Actor{}.Fill(ev[0], id, "by a code")
-	return s.front.AdmitNew(q.W, q.Request, x.flow, id, "", func(tx storage.Tx, now time.Time) (person.Record, error) {
+	return s.deps.Front.AdmitNew(q.W, q.Request, x.flow, id, "", func(tx storage.Tx, now time.Time) (person.Record, error) {
 		if err := s.refreshActivation(tx, x, now); err != nil {
 			return x.person, err
 		}
@@ -117,27 +117,27 @@ func (s *Service) handleResendActivation(q *webflow.Request, x *activation) erro
 // resendActivation sends the link or the code. wait is how long none is sent.
 func (s *Service) resendActivation(ctx context.Context, x *activation) (wait time.Duration, err error) {
 	t := x.mail
-	if t.Address() == "" || s.notify == nil {
+	if t.Address() == "" || s.deps.Notify == nil {
 		return 0, nil
 	}
-	code, err := challenge.NewSentCode(s.random)
+	code, err := challenge.NewSentCode(s.deps.Random)
 	if err != nil {
 		return 0, err
 	}
-	now := s.now()
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
+	now := s.deps.Now()
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		if !x.byMailedCode() {
-			wait, err = s.proof.CountRequest(tx, "activation-link", t.ID, activationsPerPerson, now)
+			wait, err = s.deps.Proof.CountRequest(tx, "activation-link", t.ID, activationsPerPerson, now)
 			if err != nil || wait > 0 {
 				return err
 			}
 			return s.sendActivation(tx, t, x.id, x.units, now)
 		}
-		wait, err = s.proof.SendCode(tx, x.mailPurpose(), code, now, func(tx storage.Tx, code string) error {
+		wait, err = s.deps.Proof.SendCode(tx, x.mailPurpose(), code, now, func(tx storage.Tx, code string) error {
 			t.Stranger = t.Record.Awaits == person.ReasonWeb
 			n := t.Notice(notify.ActivationCode, now)
 			n.Data["code"] = code
-			return s.notify.Send(tx, n)
+			return s.deps.Notify.Send(tx, n)
 		})
 		return err
 	})

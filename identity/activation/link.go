@@ -26,13 +26,13 @@ const (
 func (s *Service) greet(tx storage.Tx, t person.Recipient, how person.Welcome, now time.Time) error {
 	t.Stranger = how == person.ReasonWeb && !t.Profile.PrimaryEmail().Verified
 	if !t.Record.AwaitsNow() {
-		if err := s.person.Notify(tx, t, notify.Welcome, how.Enabled, now); err != nil {
+		if err := s.deps.Person.Notify(tx, t, notify.Welcome, how.Enabled, now); err != nil {
 			return err
 		}
 		return s.sendVerification(tx, t, how, now)
 	}
-	u, err := s.units(tx)
-	if err != nil || !person.ActivatesByEmail(u) || s.notify == nil {
+	u, err := s.deps.Units(tx)
+	if err != nil || !person.ActivatesByEmail(u) || s.deps.Notify == nil {
 		return err
 	}
 	return s.sendActivation(tx, t, "", u, now)
@@ -49,10 +49,10 @@ func (s *Service) sendActivation(tx storage.Tx, t person.Recipient, flow string,
 	var err error
 	data := map[string]string{challenge.LinkTo: n.To, webflow.LinkFlow: flow}
 	life := time.Duration(u.Features.PersonActivation.ExpirationTime) * time.Second
-	if n.Link, err = s.proof.NewLink(tx, linkActivation, t.ID, data, life, now); err != nil {
+	if n.Link, err = s.deps.Proof.NewLink(tx, linkActivation, t.ID, data, life, now); err != nil {
 		return err
 	}
-	return s.notify.Send(tx, n)
+	return s.deps.Notify.Send(tx, n)
 }
 
 // activateReader makes a person active who has proved to read the address, and marks the address as verified.
@@ -77,15 +77,15 @@ func (s *Service) activateReader(
 		return rec, err
 	}
 	done.Actor, done.AgentUser = id, rec.Username
-	return s.person.Activate(tx, id, rec, done, now)
+	return s.deps.Person.Activate(tx, id, rec, done, now)
 }
 
 // openActivation reads the link of the request and the sign-in that it was sent for.
 func (s *Service) openActivation(q *webflow.Request) (a webflow.Detour, o *challenge.OpenLink, err error) {
-	now := s.now()
+	now := s.deps.Now()
 	a.U = q.Settings
-	o, err = s.front.LinkIn(q, linkActivation, "/sign-in", func(tx storage.Tx, o *challenge.OpenLink) (err error) {
-		a.ID, a.Flow, err = s.front.SignInIn(tx, q, o.Record.Data[webflow.LinkFlow], now)
+	o, err = s.deps.Front.LinkIn(q, linkActivation, "/sign-in", func(tx storage.Tx, o *challenge.OpenLink) (err error) {
+		a.ID, a.Flow, err = s.deps.Front.SignInIn(tx, q, o.Record.Data[webflow.LinkFlow], now)
 		return err
 	})
 	if err == nil {
@@ -100,7 +100,7 @@ func (s *Service) showActivation(q *webflow.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.front.RenderForm(q, a.WithTarget(afterActivation(a.U)), o.Form(), http.StatusOK, web.Form{
+	return s.deps.Front.RenderForm(q, a.WithTarget(afterActivation(a.U)), o.Form(), http.StatusOK, web.Form{
 		Key: "activate_link", Fill: []any{"to", o.Record.Data[challenge.LinkTo]}, Action: activationPath,
 	})
 }
@@ -109,15 +109,15 @@ func (s *Service) showActivation(q *webflow.Request) error {
 func (s *Service) handleActivation(q *webflow.Request) error {
 	a, o, err := s.openActivation(q)
 	if err == nil {
-		err = s.front.CheckLink(q, o)
+		err = s.deps.Front.CheckLink(q, o)
 	}
 	if err != nil {
 		return err
 	}
 	if err := s.activateByLink(q, o); err != nil {
-		return s.front.LinkError(q, linkActivation, "/sign-in", err)
+		return s.deps.Front.LinkError(q, linkActivation, "/sign-in", err)
 	}
-	s.jar.Clear(q.W, challenge.LinkCookieOf(linkActivation))
+	s.deps.Jar.Clear(q.W, challenge.LinkCookieOf(linkActivation))
 	if to := afterActivation(a.U); to != "" && a.IsPlainSignIn() {
 		return q.LeaveTo(to)
 	}
@@ -125,13 +125,13 @@ func (s *Service) handleActivation(q *webflow.Request) error {
 }
 
 func (s *Service) activateByLink(q *webflow.Request, o *challenge.OpenLink) error {
-	ev, err := s.person.NewEvents(s.origin(q.Request), person.EventActivated)
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), person.EventActivated)
 	if err != nil {
 		return err
 	}
-	now := s.now()
-	return s.store.Update(q.Context(), func(tx storage.Tx) error {
-		link, err := s.proof.SpendLink(tx, linkActivation, o.Token, now)
+	now := s.deps.Now()
+	return s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
+		link, err := s.deps.Proof.SpendLink(tx, linkActivation, o.Token, now)
 		if err != nil {
 			return err
 		}
@@ -143,9 +143,9 @@ func (s *Service) activateByLink(q *webflow.Request, o *challenge.OpenLink) erro
 
 // showActivationDone serves GET /activate/done?flow=…: the way to sign in.
 func (s *Service) showActivationDone(q *webflow.Request) error {
-	a, err := s.front.DetourOf(q, activationDonePath, webflow.Always)
+	a, err := s.deps.Front.DetourOf(q, activationDonePath, webflow.Always)
 	if err != nil {
 		return err
 	}
-	return s.front.RenderForm(q, a, "", http.StatusOK, web.Form{Key: "activate_done", Next: webflow.SignInURL(a.ID)})
+	return s.deps.Front.RenderForm(q, a, "", http.StatusOK, web.Form{Key: "activate_done", Next: webflow.SignInURL(a.ID)})
 }

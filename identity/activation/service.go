@@ -40,31 +40,14 @@ type Deps struct {
 }
 
 // Service serves the pages that activate an account or verify an address. It is safe for concurrent use.
-type Service struct {
-	person *person.Service
-	proof  *challenge.Service
-	front  *webflow.Service
-
-	store  storage.Store
-	events *audit.Recorder
-	units  func(tx storage.Tx) (*settings.Units, error)
-	notify notify.Sender
-	pages  *web.Renderer
-	origin func(*http.Request) audit.Origin
-	jar    cookie.Jar
-	now    func() time.Time
-	random io.Reader
-}
+type Service struct{ deps Deps }
 
 // New returns a service, and registers its hooks.
 func New(d Deps) *Service {
-	s := &Service{
-		person: d.Person, proof: d.Proof, front: d.Front, store: d.Store, events: d.Events, units: d.Units,
-		notify: d.Notify, pages: d.Pages, origin: d.Origin, jar: d.Jar, now: d.Now, random: d.Random,
-	}
-	s.person.OnWelcome(s.greet)
-	s.proof.SetTerms(challenge.DeliveredActivation, activationTerms)
-	s.proof.SetLinkPath(linkActivation, activationPath)
-	s.proof.SetLinkPath(linkVerification, verifyPath)
+	s := &Service{deps: d}
+	s.deps.Person.OnWelcome(s.greet)
+	s.deps.Proof.SetTerms(challenge.DeliveredActivation, activationTerms)
+	s.deps.Proof.SetLinkPath(linkActivation, activationPath)
+	s.deps.Proof.SetLinkPath(linkVerification, verifyPath)
 	return s
 }

@@ -25,7 +25,7 @@ const (
 
 // sendVerification sends a new person a link that verifies the address, if the switch for this kind of person is on.
 func (s *Service) sendVerification(tx storage.Tx, t person.Recipient, how person.Welcome, now time.Time) error {
-	u, err := s.person.Switches(tx)
+	u, err := s.deps.Person.Switches(tx)
 	if err != nil {
 		return err
 	}
@@ -41,51 +41,51 @@ func (s *Service) sendVerification(tx storage.Tx, t person.Recipient, how person
 		n.Name = ""
 	}
 	data := map[string]string{linkAddress: e.Value}
-	if n.Link, err = s.proof.NewLink(tx, linkVerification, t.ID, data, verificationLife, now); err != nil {
+	if n.Link, err = s.deps.Proof.NewLink(tx, linkVerification, t.ID, data, verificationLife, now); err != nil {
 		return err
 	}
-	return s.notify.Send(tx, n)
+	return s.deps.Notify.Send(tx, n)
 }
 
 // showVerify serves GET /verify: it asks whether the address belongs to the account, and changes nothing.
 func (s *Service) showVerify(q *webflow.Request) error {
 	var p person.Record
-	o, err := s.front.LinkIn(q, linkVerification, "", func(tx storage.Tx, o *challenge.OpenLink) (err error) {
+	o, err := s.deps.Front.LinkIn(q, linkVerification, "", func(tx storage.Tx, o *challenge.OpenLink) (err error) {
 		p, err = person.Records.Get(tx, o.Record.PersonID)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return s.front.RenderForm(q, webflow.Detour{U: q.Settings}, o.Form(), http.StatusOK, web.Form{
+	return s.deps.Front.RenderForm(q, webflow.Detour{U: q.Settings}, o.Form(), http.StatusOK, web.Form{
 		Key: "verify", Fill: []any{"to", o.Record.Data[linkAddress], "account", p.Username}, Action: verifyPath,
 	})
 }
 
 // handleVerify serves POST /verify: the address is verified, and the link is used up.
 func (s *Service) handleVerify(q *webflow.Request) error {
-	o, err := s.front.LinkIn(q, linkVerification, "")
+	o, err := s.deps.Front.LinkIn(q, linkVerification, "")
 	if err == nil {
-		err = s.front.CheckLink(q, o)
+		err = s.deps.Front.CheckLink(q, o)
 	}
 	if err != nil {
 		return err
 	}
 	if err := s.verifyByLink(q, o); err != nil {
-		return s.front.LinkError(q, linkVerification, "", err)
+		return s.deps.Front.LinkError(q, linkVerification, "", err)
 	}
-	s.jar.Clear(q.W, challenge.LinkCookieOf(linkVerification))
+	s.deps.Jar.Clear(q.W, challenge.LinkCookieOf(linkVerification))
 	return q.Redirect(verifiedPath)
 }
 
 func (s *Service) verifyByLink(q *webflow.Request, o *challenge.OpenLink) error {
-	ev, err := s.person.NewEvents(s.origin(q.Request), person.EventUpdated)
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), person.EventUpdated)
 	if err != nil {
 		return err
 	}
-	now := s.now()
-	return s.store.Update(q.Context(), func(tx storage.Tx) error {
-		link, err := s.proof.SpendLink(tx, linkVerification, o.Token, now)
+	now := s.deps.Now()
+	return s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
+		link, err := s.deps.Proof.SpendLink(tx, linkVerification, o.Token, now)
 		if err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (s *Service) verifyByLink(q *webflow.Request, o *challenge.OpenLink) error 
 		}
 		e := audit.Actor{ID: link.PersonID, Name: rec.Username}.Fill(ev[0], link.PersonID, "e-mail address verified")
 		e.Partition = rec.PartitionName()
-		return s.events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 }
 
@@ -123,9 +123,9 @@ func putVerified(tx storage.Tx, id, address string, now time.Time) (person.Recor
 
 // showVerified serves GET /verify/done.
 func (s *Service) showVerified(q *webflow.Request) error {
-	a, err := s.front.DetourOf(q, verifiedPath, webflow.Always)
+	a, err := s.deps.Front.DetourOf(q, verifiedPath, webflow.Always)
 	if err != nil {
 		return err
 	}
-	return s.front.RenderForm(q, a, "", http.StatusOK, web.Form{Key: "verified", Next: person.DefaultReturn})
+	return s.deps.Front.RenderForm(q, a, "", http.StatusOK, web.Form{Key: "verified", Next: person.DefaultReturn})
 }

@@ -54,7 +54,7 @@ type Source struct {
 func (s *Service) BeginAttempt(ctx context.Context, a person.Holder, username string, from Source,
 	more ...Counter,
 ) (at Attempt, err error) {
-	now := s.now()
+	now := s.deps.Now()
 	subject := counterOf(a.ID)
 	if a.ID == "" {
 		// An unknown username is counted like a known one, in the form in which it would be compared.
@@ -64,7 +64,7 @@ func (s *Service) BeginAttempt(ctx context.Context, a person.Holder, username st
 		}
 		subject = "name:" + secret.Hash(folded)
 	}
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		at = Attempt{}
 		if at.known, err = s.Knows(tx, a, from.Device); err != nil {
 			return err
@@ -169,7 +169,7 @@ func (s *Service) forgetDevices(tx storage.Tx, personID string, epoch int64) err
 		}
 		return a.rec.Seen.Compare(b.rec.Seen)
 	})
-	for _, d := range all[:max(0, len(all)+1-s.session.PerPerson())] {
+	for _, d := range all[:max(0, len(all)+1-s.deps.Session.PerPerson())] {
 		if err := DeviceRecords.Delete(tx, d.key); err != nil {
 			return err
 		}

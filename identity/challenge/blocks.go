@@ -93,11 +93,11 @@ func (s *Service) UnlockAddress(ctx context.Context, address string, by audit.Ac
 	if p, err := netip.ParsePrefix(address); err == nil {
 		network = Network(p.Addr().String())
 	}
-	e, err := s.events.New(failuresForgotten, by.Origin)
+	e, err := s.deps.Events.New(failuresForgotten, by.Origin)
 	if err != nil {
 		return 0, err
 	}
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		removed = 0
 		for _, kind := range addressCounters {
 			key := storage.Key(kind, network)
@@ -116,7 +116,7 @@ func (s *Service) UnlockAddress(ctx context.Context, address string, by audit.Ac
 		if removed == 0 {
 			return nil
 		}
-		return s.events.Append(tx, by.Fill(e, "", network))
+		return s.deps.Events.Append(tx, by.Fill(e, "", network))
 	})
 	return removed, err
 }

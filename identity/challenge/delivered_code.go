@@ -77,25 +77,25 @@ func (s *Service) MakeDeliveredCode(ctx context.Context, usernameOrID, purpose s
 	if !ok {
 		return DeliveredCode{}, &person.ValidationError{Field: "for", Problem: "must be one of: " + strings.Join(DeliveredPurposes(), ", ")}
 	}
-	code, err := secret.Text(s.random, deliveredAlphabet, deliveredCodeSize)
+	code, err := secret.Text(s.deps.Random, deliveredAlphabet, deliveredCodeSize)
 	if err != nil {
 		return DeliveredCode{}, err
 	}
-	ev, err := s.person.NewEvents(by.Origin, deliveredCodeMade)
+	ev, err := s.deps.Person.NewEvents(by.Origin, deliveredCodeMade)
 	if err != nil {
 		return DeliveredCode{}, err
 	}
-	now := s.now()
+	now := s.deps.Now()
 	out := DeliveredCode{Code: showDelivered(code)}
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
-		id, rec, err := s.person.Find(tx, usernameOrID)
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
+		id, rec, err := s.deps.Person.Find(tx, usernameOrID)
 		if err == nil && rec.State == person.Removed {
 			err = person.ErrNoPerson
 		}
 		if err != nil {
 			return err
 		}
-		u, err := s.units(tx)
+		u, err := s.deps.Units(tx)
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (s *Service) MakeDeliveredCode(ctx context.Context, usernameOrID, purpose s
 		}
 		e := by.Fill(ev[0], id, purpose)
 		e.Partition = rec.PartitionName()
-		return s.events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 	if err != nil {
 		return DeliveredCode{}, err
@@ -143,7 +143,7 @@ func (s *Service) putDeliveredCode(tx storage.Tx, why DeliveredPurpose, person s
 		return time.Time{}, &TooSoonError{wait}
 	}
 	out := deliveredCodeRecord{
-		Hash: deliveredHash(s.keyring.Derive(deliveredPurposeKey), why, person, rec.Epoch, code), Epoch: rec.Epoch,
+		Hash: deliveredHash(s.deps.Keyring.Derive(deliveredPurposeKey), why, person, rec.Epoch, code), Epoch: rec.Epoch,
 		MadeAt: now, From: now.Add(t.After), ExpiresAt: now.Add(t.After + t.Life),
 	}
 	return out.ExpiresAt, deliveredCodes.Put(tx, key, out, out.ExpiresAt.Add(session.CollectAfter))
@@ -160,9 +160,9 @@ func (r deliveredCodeRecord) works(epoch int64, now time.Time) bool {
 func (s *Service) CheckDeliveredCode(ctx context.Context, why DeliveredPurpose, personID,
 	typed string,
 ) (spend func(tx storage.Tx) (bool, error), err error) {
-	key, now := storage.Key(string(why), personID), s.now()
+	key, now := storage.Key(string(why), personID), s.deps.Now()
 	var rec deliveredCodeRecord
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		p, err := person.Records.Get(tx, personID)
 		if err == nil {
 			rec, err = deliveredCodes.Get(tx, key)
@@ -188,7 +188,7 @@ func (s *Service) CheckDeliveredCode(ctx context.Context, why DeliveredPurpose, 
 		}
 		return c
 	}, strings.ToUpper(typed))
-	if !slices.ContainsFunc(s.keyring.DeriveAll(deliveredPurposeKey), func(k []byte) bool {
+	if !slices.ContainsFunc(s.deps.Keyring.DeriveAll(deliveredPurposeKey), func(k []byte) bool {
 		return hmac.Equal(rec.Hash, deliveredHash(k, why, personID, rec.Epoch, code))
 	}) {
 		return nil, person.ErrMismatch

@@ -52,7 +52,7 @@ func (s *Service) NewLink(tx storage.Tx, kind LinkKind, personID string, data ma
 func (s *Service) putLink(tx storage.Tx, kind LinkKind, personID string, data map[string]string, life time.Duration,
 	now time.Time,
 ) (token string, err error) {
-	token, err = secret.NewToken(s.random, secret.MailLink)
+	token, err = secret.NewToken(s.deps.Random, secret.MailLink)
 	if err != nil {
 		return "", err
 	}
@@ -145,7 +145,7 @@ func (s *Service) LinkReached(tx storage.Tx, id string, rec *person.Record) (per
 		return person.Recipient{}, err
 	}
 	t := person.Recipient{ID: id, Record: rec, Profile: &prof.Profile, VerifiedOnly: rec.External != ""}
-	if s.person.HasRole(rec) {
+	if s.deps.Person.HasRole(rec) {
 		t.Profile = t.Profile.Trusted()
 	}
 	if !t.VerifiedOnly {

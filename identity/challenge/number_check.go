@@ -21,11 +21,11 @@ func numberCheck(personID, number string, by audit.Actor) CodePurpose {
 // checkedNumber returns a person who has the number and can verify it. Errors: person.ErrNoPerson, ErrTextsOff,
 // *person.StateError, *person.ValidationError.
 func (s *Service) checkedNumber(tx storage.Tx, personID, number string) (person.Recipient, error) {
-	u, err := s.units(tx)
+	u, err := s.deps.Units(tx)
 	if err != nil {
 		return person.Recipient{}, err
 	}
-	if !s.person.SendsTexts(u) || !u.Features.MobileNumberValidationBackendServicesEnabled {
+	if !s.deps.Person.SendsTexts(u) || !u.Features.MobileNumberValidationBackendServicesEnabled {
 		return person.Recipient{}, ErrTextsOff
 	}
 	rec, err := person.Records.Get(tx, personID)
@@ -56,22 +56,22 @@ func (s *Service) SendNumberCode(ctx context.Context, personID, typed string, by
 	if !ok || !person.IsID(personID) {
 		return until, badNumber(personID)
 	}
-	code, err := NewSentCode(s.random)
+	code, err := NewSentCode(s.deps.Random)
 	if err != nil {
 		return until, err
 	}
-	ev, err := s.person.NewEvents(by.Origin, numberCodeSent)
+	ev, err := s.deps.Person.NewEvents(by.Origin, numberCodeSent)
 	if err != nil {
 		return until, err
 	}
-	now := s.now()
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
+	now := s.deps.Now()
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		t, err := s.checkedNumber(tx, personID, number)
 		if err != nil {
 			return err
 		}
 		wait, err := s.SendCode(tx, numberCheck(personID, number, by), code, now, func(tx storage.Tx, code string) error {
-			return s.person.TextCode(tx, t, notify.SMSPhoneCode, number, code, now)
+			return s.deps.Person.TextCode(tx, t, notify.SMSPhoneCode, number, code, now)
 		})
 		if err != nil {
 			return err
@@ -81,7 +81,7 @@ func (s *Service) SendNumberCode(ctx context.Context, personID, typed string, by
 		}
 		e := by.Fill(ev[0], personID, "")
 		e.Partition = t.Record.PartitionName()
-		return s.events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 	return now.Add(person.SentCodeLife), err
 }
@@ -101,7 +101,7 @@ func (s *Service) VerifyNumber(ctx context.Context, personID, typed, code string
 	if !ok || !person.IsID(personID) {
 		return badNumber(personID)
 	}
-	err := s.store.View(ctx, func(tx storage.Tx) error {
+	err := s.deps.Store.View(ctx, func(tx storage.Tx) error {
 		_, err := s.checkedNumber(tx, personID, number)
 		return err
 	})
@@ -112,7 +112,7 @@ func (s *Service) VerifyNumber(ctx context.Context, personID, typed, code string
 	defer cancel()
 	spend, err := s.CheckCode(ctx, numberCheck(personID, number, by), code)
 	if err == nil {
-		_, err = s.person.UpdatePerson(ctx, personID, person.Edit{By: by, Verified: true}, func(tx storage.Tx, d *person.Details) error {
+		_, err = s.deps.Person.UpdatePerson(ctx, personID, person.Edit{By: by, Verified: true}, func(tx storage.Tx, d *person.Details) error {
 			if _, err := s.checkedNumber(tx, personID, number); err != nil {
 				return err
 			}

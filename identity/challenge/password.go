@@ -28,13 +28,13 @@ type TypedPassword struct {
 // who is blocked is a *person.StateError, and the one that an untrusted actor has set for a person with a role in
 // the admin console is person.ErrPlanted. All are logged here.
 func (s *Service) ProvePassword(r *http.Request, c TypedPassword) (p RightPassword, wait time.Duration, err error) {
-	ctx, from := r.Context(), s.origin(r)
+	ctx, from := r.Context(), s.deps.Origin(r)
 	why := denial.Refusal{Where: denial.SignIn, Reason: denial.WrongPassword, By: "password", ClientID: c.Client}
-	a, err := s.person.LookUp(ctx, c.Username)
+	a, err := s.deps.Person.LookUp(ctx, c.Username)
 	if err != nil {
 		return p, 0, err
 	}
-	device := s.session.DeviceToken(r)
+	device := s.deps.Session.DeviceToken(r)
 	at, err := s.BeginAttempt(ctx, a, c.Username, Source{Address: from.ClientIP, Device: Hashed(device)})
 	if err != nil {
 		return p, 0, err
@@ -50,7 +50,7 @@ func (s *Service) ProvePassword(r *http.Request, c TypedPassword) (p RightPasswo
 		s.refuse(ctx, why, a, from, nil)
 		return p, at.Wait, nil
 	}
-	fresh, err := s.person.Compare(ctx, s.hasher, a, c.Password)
+	fresh, err := s.deps.Person.Compare(ctx, s.deps.Hasher, a, c.Password)
 	if err == nil && a.Person.State != person.Active {
 		why.Reason = ReasonOf(a.Person.State)
 	}
@@ -59,12 +59,12 @@ func (s *Service) ProvePassword(r *http.Request, c TypedPassword) (p RightPasswo
 	case a.Person.State == person.Blocked:
 		err = &person.StateError{State: a.Person.State}
 	case c.Activates:
-		err = s.person.OfInactive(ctx, a)
+		err = s.deps.Person.OfInactive(ctx, a)
 	default:
 		err = person.ErrMismatch
 	}
 	switch {
-	case err == nil && a.SetBy != "" && s.person.HasRole(&a.Person):
+	case err == nil && a.SetBy != "" && s.deps.Person.HasRole(&a.Person):
 		why.Reason = denial.PlantedPassword
 		s.refuse(ctx, why, a, from, nil)
 		return p, 0, cmp.Or(s.refused(ctx, c.Client, a, at, from, "the password was set by "+a.SetBy), person.ErrPlanted)
@@ -86,7 +86,7 @@ func (s *Service) ProvePassword(r *http.Request, c TypedPassword) (p RightPasswo
 
 // refuse records why an account is refused. An unknown name is not kept.
 func (s *Service) refuse(ctx context.Context, why denial.Refusal, a person.Holder, from audit.Origin, cause error) {
-	s.refusals.Refuse(ctx, s.log, About(why, a), cause, zap.String("client_ip", from.ClientIP))
+	s.deps.Refusals.Refuse(ctx, s.deps.Log, About(why, a), cause, zap.String("client_ip", from.ClientIP))
 }
 
 // About completes a refusal by the account that it is about, which can be unknown.
@@ -115,49 +115,49 @@ func (s *Service) NotEvaluated(ctx context.Context, at Attempt) {
 	if at.Refused {
 		return
 	}
-	now := s.now()
-	if err := s.store.Update(ctx, func(tx storage.Tx) error { return s.Undo(tx, at, false, now) }); err != nil {
-		s.log.Error("attempt not taken back", zap.Error(err))
+	now := s.deps.Now()
+	if err := s.deps.Store.Update(ctx, func(tx storage.Tx) error { return s.Undo(tx, at, false, now) }); err != nil {
+		s.deps.Log.Error("attempt not taken back", zap.Error(err))
 	}
 }
 
 // refused writes the event of a right password that does not sign the person in, and takes back the attempt: it was no
 // guess.
 func (s *Service) refused(ctx context.Context, clientID string, a person.Holder, at Attempt, from audit.Origin, why string) error {
-	ev, err := s.person.NewEvents(from, LoginFailed)
+	ev, err := s.deps.Person.NewEvents(from, LoginFailed)
 	if err != nil {
 		return err
 	}
-	now := s.now()
-	return s.store.Update(ctx, func(tx storage.Tx) error {
+	now := s.deps.Now()
+	return s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		if err := s.Undo(tx, at, false, now); err != nil {
 			return err
 		}
 		e := ev[0]
 		e.PersonID, e.ClientID, e.Provider, e.Reason, e.Ref = a.ID, clientID, at.provider(), why, denial.RefOf(ctx)
-		return s.events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 }
 
 // Failed writes the events of a refused sign-in.
 func (s *Service) Failed(ctx context.Context, clientID string, a person.Holder, at Attempt, from audit.Origin) error {
-	ev, err := s.person.NewEvents(from, LoginFailed, LoginThrottled)
+	ev, err := s.deps.Person.NewEvents(from, LoginFailed, LoginThrottled)
 	if err != nil {
 		return err
 	}
 	if !at.Exhausted {
 		ev = ev[:1]
 	}
-	now := s.now()
-	return s.store.Update(ctx, func(tx storage.Tx) error {
+	now := s.deps.Now()
+	return s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		if at.Exhausted {
-			if err := s.person.TellBlocked(tx, a, now); err != nil {
+			if err := s.deps.Person.TellBlocked(tx, a, now); err != nil {
 				return err
 			}
 		}
 		for _, e := range ev {
 			e.PersonID, e.ClientID, e.Provider, e.Ref = a.ID, clientID, at.provider(), denial.RefOf(ctx)
-			if err := s.events.Append(tx, e); err != nil {
+			if err := s.deps.Events.Append(tx, e); err != nil {
 				return err
 			}
 		}

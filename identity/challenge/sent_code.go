@@ -62,7 +62,7 @@ func (s *Service) SendCode(tx storage.Tx, c CodePurpose, code string, now time.T
 		return wait, err
 	}
 	rec := sentCodeRecord{
-		Bound: c.Bound, Hash: c.hash(s.keyring.Derive(sentCodePurpose), code), SentAt: now, ExpiresAt: now.Add(person.SentCodeLife),
+		Bound: c.Bound, Hash: c.hash(s.deps.Keyring.Derive(sentCodePurpose), code), SentAt: now, ExpiresAt: now.Add(person.SentCodeLife),
 	}
 	if err := sentCodes.Put(tx, c.key(), rec, rec.ExpiresAt.Add(session.CollectAfter)); err != nil {
 		return 0, err
@@ -90,9 +90,9 @@ func (s *Service) CodeWaits(tx storage.Tx, c CodePurpose, now time.Time) (bool, 
 // CheckCode checks an entered code, and counts the attempt before. Error: person.ErrMismatch, if the code is wrong or
 // no code was sent. spend deletes the code in the transaction that uses it, and returns false if another request has.
 func (s *Service) CheckCode(ctx context.Context, c CodePurpose, typed string) (spend func(tx storage.Tx) (bool, error), err error) {
-	key, now := c.key(), s.now()
+	key, now := c.key(), s.deps.Now()
 	var rec sentCodeRecord
-	err = s.store.Update(ctx, func(tx storage.Tx) (err error) {
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) (err error) {
 		if rec, err = sentCodes.Get(tx, key); err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func (s *Service) CheckCode(ctx context.Context, c CodePurpose, typed string) (s
 		return nil, err
 	}
 	code := strings.ReplaceAll(strings.TrimSpace(typed), " ", "")
-	if !slices.ContainsFunc(s.keyring.DeriveAll(sentCodePurpose), func(k []byte) bool { return hmac.Equal(rec.Hash, c.hash(k, code)) }) {
+	if !slices.ContainsFunc(s.deps.Keyring.DeriveAll(sentCodePurpose), func(k []byte) bool { return hmac.Equal(rec.Hash, c.hash(k, code)) }) {
 		return nil, person.ErrMismatch
 	}
 	return spendOnce(sentCodes, key, func(now sentCodeRecord) bool { return hmac.Equal(now.Hash, rec.Hash) }), nil

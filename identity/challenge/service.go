@@ -48,19 +48,7 @@ type Deps struct {
 
 // Service checks proofs. It is safe for concurrent use; purposes and paths are registered before it is used.
 type Service struct {
-	person   *person.Service
-	session  *session.Service
-	store    storage.Store
-	keyring  *secret.Keyring
-	hasher   *secret.Hasher
-	events   *audit.Recorder
-	units    func(tx storage.Tx) (*settings.Units, error)
-	origin   func(*http.Request) audit.Origin
-	refusals *denial.Recorder
-	log      *zap.Logger
-	now      func() time.Time
-	random   io.Reader
-
+	deps       Deps
 	cfg        Config
 	deliveries map[DeliveredPurpose]deliveredTermsFunc
 	linkPaths  map[LinkKind]string
@@ -78,10 +66,5 @@ func New(cfg Config, d Deps) (*Service, error) {
 	if cfg.Failures < 1 || cfg.Window < time.Second {
 		return nil, errors.New("identity: the lockout needs at least one failure and a window of one second")
 	}
-	return &Service{
-		person: d.Person, session: d.Session,
-		store: d.Store, keyring: d.Keyring, hasher: d.Hasher, events: d.Events, units: d.Units,
-		origin: d.Origin, refusals: d.Refusals, log: d.Log, now: d.Now, random: d.Random,
-		cfg: cfg,
-	}, nil
+	return &Service{deps: d, cfg: cfg}, nil
 }

@@ -17,13 +17,13 @@ func counterOf(personID string) string { return "person:" + personID }
 // they can be of other persons. It returns how many counters it removed. Errors: person.ErrNoPerson, a failure of
 // storage.
 func (s *Service) Unlock(ctx context.Context, usernameOrID string, by audit.Actor) (removed int, err error) {
-	ev, err := s.events.New(failuresForgotten, by.Origin)
+	ev, err := s.deps.Events.New(failuresForgotten, by.Origin)
 	if err != nil {
 		return 0, err
 	}
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		removed = 0
-		id, rec, err := s.person.Find(tx, usernameOrID)
+		id, rec, err := s.deps.Person.Find(tx, usernameOrID)
 		if err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ func (s *Service) Unlock(ctx context.Context, usernameOrID string, by audit.Acto
 		removed = len(keys)
 		e := by.Fill(ev, id, "")
 		e.Partition = rec.PartitionName()
-		return s.events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 	return removed, err
 }

@@ -18,11 +18,11 @@ const fieldAgain = "gatehouse_again"
 // Without https the cookie that a flow is bound to is not sent along with what another site posts. Nothing is trusted
 // meanwhile: the second request is the same one with its cookies.
 func (s *Service) postAgain(w http.ResponseWriter, r *http.Request) bool {
-	if r.Method != http.MethodPost || r.Header.Get("Sec-Fetch-Site") != "cross-site" || s.jar.CrossesSites() ||
-		s.jar.Get(r, kindTracker) != "" || r.PostForm.Has(fieldAgain) {
+	if r.Method != http.MethodPost || r.Header.Get("Sec-Fetch-Site") != "cross-site" || s.deps.Jar.CrossesSites() ||
+		s.deps.Jar.Get(r, kindTracker) != "" || r.PostForm.Has(fieldAgain) {
 		return false
 	}
-	form := &idp.Form{Action: s.issuer + r.URL.Path, Fields: []idp.Field{{Name: fieldAgain, Value: "1"}}}
+	form := &idp.Form{Action: s.deps.Issuer + r.URL.Path, Fields: []idp.Field{{Name: fieldAgain, Value: "1"}}}
 	for _, name := range slices.Sorted(maps.Keys(r.PostForm)) {
 		for _, value := range r.PostForm[name] {
 			form.Fields = append(form.Fields, idp.Field{Name: name, Value: value})
@@ -38,6 +38,6 @@ func (s *Service) redirect(q *webflow.Request, name, to string) error {
 	if !q.PostForm.Has(fieldAgain) {
 		return q.Redirect(to)
 	}
-	s.pages.Render(q.W, q.Request, web.View{Template: "forward", Data: web.Forward{Name: cmp.Or(name, q.Host), To: to}})
+	s.deps.Pages.Render(q.W, q.Request, web.View{Template: "forward", Data: web.Forward{Name: cmp.Or(name, q.Host), To: to}})
 	return nil
 }

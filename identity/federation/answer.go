@@ -57,11 +57,11 @@ func (s *Service) AnswerIn(q *webflow.Request) (*Answer, error) {
 	a := &Answer{Name: q.URL.Query().Get("flow"), Settings: q.Settings}
 	key := a.key()
 	var flowErr error
-	now := s.now()
-	err := s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+	now := s.deps.Now()
+	err := s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
 		flowErr = nil
 		if a.Rec, _, err = ProviderFlows.Find(tx, key); err == nil && a.Rec.SignIn != "" {
-			a.Flow, flowErr = s.front.ReadFlowIn(tx, q, a.Rec.SignIn, now)
+			a.Flow, flowErr = s.deps.Front.ReadFlowIn(tx, q, a.Rec.SignIn, now)
 		}
 		return err
 	})

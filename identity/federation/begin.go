@@ -42,7 +42,7 @@ func OnwardURL(r *http.Request, d *authn.Demand, flow, id string) string {
 
 // exchangeIn reads the sign-in and the provider that a request names, while people can sign in there.
 func (s *Service) exchangeIn(q *webflow.Request) (*exchange, *Ways, error) {
-	id, f, err := s.front.FlowIn(q)
+	id, f, err := s.deps.Front.FlowIn(q)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,10 +78,11 @@ func (s *Service) showProvider(q *webflow.Request) error {
 	if q.URL.Query().Get("hop") != "" {
 		// Browsers apply form-action to the redirects that follow a POST, and where the provider redirects to is
 		// unknown: so the chain ends here.
-		s.pages.Render(q.W, q.Request, s.front.View(*d, "forward", http.StatusOK, web.Forward{Name: p.Name, To: ProviderURL(x.SignIn, p.ID)}))
+		s.deps.Pages.Render(q.W, q.Request,
+			s.deps.Front.View(*d, "forward", http.StatusOK, web.Forward{Name: p.Name, To: ProviderURL(x.SignIn, p.ID)}))
 		return nil
 	}
-	if !s.admit(q.Request) {
+	if !s.deps.Admit(q.Request) {
 		return webflow.ErrTooMany
 	}
 	if x.Flow.Typed != "" && ways.ByUsername(x.Flow.Typed) == p {
@@ -94,14 +95,14 @@ func (s *Service) showProvider(q *webflow.Request) error {
 	if err != nil {
 		return s.providerFailed(q, x, err)
 	}
-	s.log.Debug("sent to a provider", zap.String("provider", p.ID))
+	s.deps.Log.Debug("sent to a provider", zap.String("provider", p.ID))
 	s.send(q.W, q.Request, d.Locales, next)
 	return nil
 }
 
 // begin asks the provider where to send the browser, and stores what is needed to read the answer.
 func (s *Service) begin(q *webflow.Request, x *exchange) (*idp.Next, error) {
-	name, err := secret.ID(s.random, flowNameBytes)
+	name, err := secret.ID(s.deps.Random, flowNameBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +120,7 @@ func (s *Service) begin(q *webflow.Request, x *exchange) (*idp.Next, error) {
 	if err != nil {
 		return nil, &providerError{err}
 	}
-	now, key := s.now(), secret.Hash(name)
+	now, key := s.deps.Now(), secret.Hash(name)
 	rec := providerFlowRecord{
 		Provider: p.ID, SignIn: x.SignIn, Tracker: secret.Hash(tracker), CreatedAt: now,
 		ExpiresAt: now.Add(webflow.FlowLife),
@@ -127,7 +128,7 @@ func (s *Service) begin(q *webflow.Request, x *exchange) (*idp.Next, error) {
 	if rec.State, err = s.Seal("flow", key, next.State); err != nil {
 		return nil, err
 	}
-	return next, s.store.Update(q.Context(), func(tx storage.Tx) error {
+	return next, s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		return ProviderFlows.Create(tx, key, rec, rec.ExpiresAt.Add(session.CollectAfter))
 	})
 }
@@ -145,25 +146,25 @@ func (s *Service) send(w http.ResponseWriter, r *http.Request, locales []string,
 	for _, field := range next.Form.Fields {
 		form.Fields = append(form.Fields, web.Hidden{Name: field.Name, Value: field.Value})
 	}
-	s.pages.Render(w, r, web.View{Template: "form_post", Locales: locales, Data: form})
+	s.deps.Pages.Render(w, r, web.View{Template: "form_post", Locales: locales, Data: form})
 }
 
 // tracker returns the value of the tracker cookie, and sets a missing cookie.
 func (s *Service) tracker(w http.ResponseWriter, r *http.Request) (string, error) {
-	if v := s.jar.Get(r, kindTracker); len(v) >= 43 {
+	if v := s.deps.Jar.Get(r, kindTracker); len(v) >= 43 {
 		return v, nil
 	}
-	v, err := s.front.NewID()
+	v, err := s.deps.Front.NewID()
 	if err != nil {
 		return "", err
 	}
-	s.jar.SetCrossSite(w, kindTracker, v, 0)
+	s.deps.Jar.SetCrossSite(w, kindTracker, v, 0)
 	return v, nil
 }
 
 // tracks reports whether the request comes from the browser whose tracker cookie has this hash.
 func (s *Service) tracks(r *http.Request, hash string) bool {
-	v := s.jar.Get(r, kindTracker)
+	v := s.deps.Jar.Get(r, kindTracker)
 	return v != "" && hash != "" && secret.New(hash).Equal(secret.Hash(v))
 }
 
@@ -172,10 +173,10 @@ func (s *Service) Seal(kind, key string, data []byte) ([]byte, error) {
 	if data == nil {
 		data = []byte{}
 	}
-	return s.keyring.Seal("identity provider "+kind+" "+key, data)
+	return s.deps.Keyring.Seal("identity provider "+kind+" "+key, data)
 }
 
 // Unseal decrypts what Seal has encrypted.
 func (s *Service) Unseal(kind, key string, sealed []byte) ([]byte, error) {
-	return s.keyring.Open("identity provider "+kind+" "+key, sealed)
+	return s.deps.Keyring.Open("identity provider "+kind+" "+key, sealed)
 }

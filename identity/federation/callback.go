@@ -49,7 +49,7 @@ func (s *Service) handleProvider(path string) webflow.Handler {
 			return s.callback(q, p)
 		}
 		if p != nil {
-			if op == signOuts[path] && !s.admit(q.Request) {
+			if op == signOuts[path] && !s.deps.Admit(q.Request) {
 				return webflow.ErrTooMany
 			}
 			if h, ok := p.Source.(idp.Handler); ok && h.Handle(q.W, q.Request, op, &host{s: s, p: p, op: op, q: q}) {
@@ -81,7 +81,7 @@ func (s *Service) callback(q *webflow.Request, p *Member) error {
 	if asked, err := s.challenge(q, p, name); asked {
 		return err
 	}
-	if name == "" && !s.admit(q.Request) { // no flow began here, and strangers have signatures verified
+	if name == "" && !s.deps.Admit(q.Request) { // no flow began here, and strangers have signatures verified
 		return webflow.ErrTooMany
 	}
 	a, err := s.takeFlow(q, p, name)
@@ -101,7 +101,7 @@ func (s *Service) callback(q *webflow.Request, p *Member) error {
 // takeFlow uses up the flow of an answer, so of several answers only one finds it. The flow of an answer that was not
 // asked for begins here. errOtherBrowser, idp.ErrNoFlow.
 func (s *Service) takeFlow(q *webflow.Request, p *Member, name string) (*Answer, error) {
-	a, now := &Answer{exchange: exchange{Provider: p}, Name: name}, s.now()
+	a, now := &Answer{exchange: exchange{Provider: p}, Name: name}, s.deps.Now()
 	if name == "" {
 		tracker, err := s.tracker(q.W, q.Request)
 		a.Rec = providerFlowRecord{
@@ -114,10 +114,10 @@ func (s *Service) takeFlow(q *webflow.Request, p *Member, name string) (*Answer,
 		return nil, idp.ErrNoFlow
 	}
 	look := func(tx storage.Tx) error { return s.lookAt(tx, q, a, now) }
-	if err := s.store.View(q.Context(), look); err != nil {
+	if err := s.deps.Store.View(q.Context(), look); err != nil {
 		return nil, err // strangers cause no write
 	}
-	return a, s.store.Update(q.Context(), func(tx storage.Tx) error {
+	return a, s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		if err := look(tx); err != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ func (s *Service) finish(q *webflow.Request, a *Answer) error {
 		return s.providerFailed(q, &a.exchange, &providerError{err})
 	}
 	if a.Name == "" {
-		if a.Name, err = secret.ID(s.random, flowNameBytes); err != nil {
+		if a.Name, err = secret.ID(s.deps.Random, flowNameBytes); err != nil {
 			return err
 		}
 	}
@@ -175,7 +175,7 @@ func (s *Service) finish(q *webflow.Request, a *Answer) error {
 	if err != nil {
 		return err
 	}
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		rec, found, err := ProviderFlows.Find(tx, key)
 		if err != nil {
 			return err
@@ -223,7 +223,7 @@ func (s *Service) acceptable(id *idp.Identity) (*idp.Identity, error) {
 		return nil, &idp.Invalid{Reason: "the subject is empty, too long or no text"}
 	case len(id.Held) > maxHeld:
 		return nil, &idp.Invalid{Reason: "the provider holds too much"}
-	case !id.NotAfter.IsZero() && !id.NotAfter.After(s.now()):
+	case !id.NotAfter.IsZero() && !id.NotAfter.After(s.deps.Now()):
 		return nil, &idp.Invalid{Reason: "the session at the provider has ended"}
 	}
 	own := *id
@@ -255,7 +255,7 @@ func (s *Service) rejected(q *webflow.Request, a *Answer, why *idp.Rejection) er
 
 // refuseAnswer records why an answer of a provider signs no one in.
 func (s *Service) refuseAnswer(q *webflow.Request, a *Answer, reason denial.Reason, cause error) {
-	s.front.Refuse(q, denial.Refusal{
+	s.deps.Front.Refuse(q, denial.Refusal{
 		Where: denial.SignIn, Reason: reason, By: "provider", Provider: a.Provider.ID, ClientID: a.Flow.Demand.Client.ID,
 	}, cause)
 }
@@ -268,7 +268,7 @@ func (s *Service) invalid(q *webflow.Request, a *Answer, err error) error {
 		return s.refuse(q, a.Flow, &authn.Refusal{Code: "login_required", Reason: "the answer of the identity provider was refused"})
 	}
 	answer := &webflow.Answer{Status: http.StatusBadRequest, Key: "error.answer"}
-	if a.SignIn != "" && s.jar.SameBrowser(q.Request, a.Flow.Browser) {
+	if a.SignIn != "" && s.deps.Jar.SameBrowser(q.Request, a.Flow.Browser) {
 		answer.Again = a.chooseURL()
 	}
 	return answer

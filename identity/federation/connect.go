@@ -75,7 +75,7 @@ func (s *Service) readConnect(q *webflow.Request) (*connecting, error) {
 	}
 	level, err := s.linkLevel(q, q.SignIn)
 	if err == nil {
-		err = s.front.NeedLevel(q, level, ConnectURL(a.Name))
+		err = s.deps.Front.NeedLevel(q, level, ConnectURL(a.Name))
 	}
 	x.owner = q.SignIn
 	return x, err
@@ -83,7 +83,7 @@ func (s *Service) readConnect(q *webflow.Request) (*connecting, error) {
 
 // linkLevel returns the level that a session of the person needs before an identity is linked.
 func (s *Service) linkLevel(q *webflow.Request, si *session.Current) (level int, err error) {
-	err = s.store.View(q.Context(), func(tx storage.Tx) error {
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) error {
 		level, err = s.linkLevelIn(tx, si)
 		return err
 	})
@@ -93,11 +93,11 @@ func (s *Service) linkLevel(q *webflow.Request, si *session.Current) (level int,
 // linkLevelIn is linkLevel within a transaction.
 func (s *Service) linkLevelIn(tx storage.Tx, si *session.Current) (int, error) {
 	level, err := s.raising.SetUpLevel(tx, si)
-	return max(level, s.person.LinkLevel(&si.Person)), err
+	return max(level, s.deps.Person.LinkLevel(&si.Person)), err
 }
 
 func (s *Service) connectPage(q *webflow.Request, x *connecting, status int, in web.Connect) (err error) {
-	if in.CSRF, err = s.front.FormToken(q, x.form()); err != nil {
+	if in.CSRF, err = s.deps.Front.FormToken(q, x.form()); err != nil {
 		return err
 	}
 	if x.owner != nil {
@@ -105,7 +105,7 @@ func (s *Service) connectPage(q *webflow.Request, x *connecting, status int, in 
 	}
 	in.New = x.isNew
 	in.Action, in.Provider, in.Account, in.Cancel = ConnectURL(x.Name), x.Provider.Name, x.email, web.LocalPath(x.Flow.Demand.Cancel)
-	s.pages.Render(q.W, q.Request, s.front.View(x.Flow.Demand, "connect", status, in))
+	s.deps.Pages.Render(q.W, q.Request, s.deps.Front.View(x.Flow.Demand, "connect", status, in))
 	return nil
 }
 
@@ -116,7 +116,7 @@ func (s *Service) handleConnect(q *webflow.Request) error {
 		return err
 	}
 	q.Again = ConnectURL(x.Name)
-	if err := s.front.CheckForm(q, x.form(), q.Again); err != nil {
+	if err := s.deps.Front.CheckForm(q, x.form(), q.Again); err != nil {
 		return err
 	}
 	if x.isNew && q.PostForm.Get("new") != "" {
@@ -139,7 +139,7 @@ func (s *Service) handleConnect(q *webflow.Request) error {
 	case typed.Password == "":
 		return s.refuseConnect(q, x, in, "problem.password")
 	}
-	p, wait, err := s.proof.ProvePassword(q.Request, typed)
+	p, wait, err := s.deps.Proof.ProvePassword(q.Request, typed)
 	if err == nil && wait > 0 {
 		in.Problem, in.Wait = "problem.wait", webflow.RetryAfter(q.W, wait)
 		return s.connectPage(q, x, http.StatusTooManyRequests, in)
@@ -164,7 +164,7 @@ func (s *Service) refuseConnect(q *webflow.Request, x *connecting, in web.Connec
 func (s *Service) connected(q *webflow.Request, x *connecting, in web.Connect, err error) error {
 	switch {
 	case err == nil:
-		return s.front.Finish(q, x.SignIn, x.Flow)
+		return s.deps.Front.Finish(q, x.SignIn, x.Flow)
 	case errors.As(err, new(*person.StateError)):
 		in.Problem = "problem.blocked"
 		return s.connectPage(q, x, http.StatusForbidden, in)
@@ -194,12 +194,12 @@ func (s *Service) connect(q *webflow.Request, a *Answer, p challenge.RightPasswo
 		return err
 	}
 	if p.Device == "" {
-		if p.Device, err = s.front.NewID(); err != nil {
+		if p.Device, err = s.deps.Front.NewID(); err != nil {
 			return err
 		}
 	}
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
-		rec, err := s.proof.Confirm(tx, p, o.Now)
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
+		rec, err := s.deps.Proof.Confirm(tx, p, o.Now)
 		if err != nil {
 			return err
 		}
@@ -211,7 +211,7 @@ func (s *Service) connect(q *webflow.Request, a *Answer, p challenge.RightPasswo
 		if err != nil {
 			return err
 		}
-		if err := s.person.CoupleProved(tx, a.Provider.ID, a.Identity, p.Account.ID, o.Now); err != nil {
+		if err := s.deps.Person.CoupleProved(tx, a.Provider.ID, a.Identity, p.Account.ID, o.Now); err != nil {
 			return err
 		}
 		if err := person.NoteVouched(tx, a.Provider.ID, a.Identity, p.Account.SetBy != ""); err != nil {
@@ -223,7 +223,7 @@ func (s *Service) connect(q *webflow.Request, a *Answer, p challenge.RightPasswo
 		return err
 	}
 	s.FinishSignIn(q.W, q.Request, a, o)
-	s.jar.Set(q.W, session.CookieDevice, p.Device, session.DeviceLife)
+	s.deps.Jar.Set(q.W, session.CookieDevice, p.Device, session.DeviceLife)
 	return nil
 }
 
@@ -231,12 +231,12 @@ func (s *Service) connect(q *webflow.Request, a *Answer, p challenge.RightPasswo
 // have stepped up.
 func (s *Service) proveOwner(q *webflow.Request, a *Answer, p challenge.RightPassword) (err error) {
 	if p.Device == "" {
-		if p.Device, err = s.front.NewID(); err != nil {
+		if p.Device, err = s.deps.Front.NewID(); err != nil {
 			return err
 		}
 	}
 	key := a.key()
-	return s.front.Admit(q.W, q.Request, a.Flow, webflow.Identification{
+	return s.deps.Front.Admit(q.W, q.Request, a.Flow, webflow.Identification{
 		Person: p.Account.ID, Level: session.PasswordLevel, AMR: "DEFAULT", Device: p.Device, From: p.From,
 		Prove: func(tx storage.Tx, now time.Time) (person.Record, error) {
 			flow, _, err := ProviderFlows.Find(tx, key)
@@ -250,7 +250,7 @@ func (s *Service) proveOwner(q *webflow.Request, a *Answer, p challenge.RightPas
 			if err := ProviderFlows.Put(tx, key, flow, flow.ExpiresAt.Add(session.CollectAfter)); err != nil {
 				return person.Record{}, err
 			}
-			return s.proof.Confirm(tx, p, now)
+			return s.deps.Proof.Confirm(tx, p, now)
 		},
 	})
 }
@@ -262,8 +262,8 @@ func (s *Service) linkOwn(q *webflow.Request, x *connecting) error {
 	if err != nil {
 		return err
 	}
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
-		open, err := s.session.Open(tx, o.old, o.Now)
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
+		open, err := s.deps.Session.Open(tx, o.old, o.Now)
 		if errors.Is(err, storage.ErrNotFound) || err == nil && open.ID != x.owner.ID {
 			return ErrUsed // signed out meanwhile
 		}
@@ -278,7 +278,7 @@ func (s *Service) linkOwn(q *webflow.Request, x *connecting) error {
 			return err
 		}
 		id := open.Session.PersonID
-		if err := s.person.CoupleProved(tx, x.Provider.ID, x.Identity, id, o.Now); err != nil {
+		if err := s.deps.Person.CoupleProved(tx, x.Provider.ID, x.Identity, id, o.Now); err != nil {
 			return err
 		}
 		if err := person.NoteVouched(tx, x.Provider.ID, x.Identity, open.Session.Vouched); err != nil {

@@ -46,7 +46,7 @@ func (s *Service) showDone(q *webflow.Request) error {
 	}
 	switch err := s.signIn(q, a); {
 	case err == nil:
-		return s.front.Finish(q, a.SignIn, a.Flow)
+		return s.deps.Front.Finish(q, a.SignIn, a.Flow)
 	case errors.Is(err, errLinked):
 		return s.refuseLinked(q, a, err)
 	case errors.Is(err, ErrAsk):
@@ -113,7 +113,7 @@ func (s *Service) refuseLinked(q *webflow.Request, a *Answer, err error) error {
 func (s *Service) ask(q *webflow.Request, a *Answer, form string) error {
 	switch {
 	case a.SignIn == "":
-		id, err := s.front.NewFlow(q.W, q.Request, authn.Demand{MaxAge: -1, Provider: a.Provider.ID, Return: person.DefaultReturn})
+		id, err := s.deps.Front.NewFlow(q.W, q.Request, authn.Demand{MaxAge: -1, Provider: a.Provider.ID, Return: person.DefaultReturn})
 		if err != nil {
 			return err
 		}
@@ -135,16 +135,16 @@ func (s *Service) signIn(q *webflow.Request, a *Answer) error {
 		return err
 	}
 	s.registration.Ask(a, n)
-	up, err := s.person.NewUpdate(q.Context(), person.Edit{By: audit.Actor{Origin: s.origin(q.Request)}, Verified: true})
+	up, err := s.deps.Person.NewUpdate(q.Context(), person.Edit{By: audit.Actor{Origin: s.deps.Origin(q.Request)}, Verified: true})
 	if err != nil {
 		return err
 	}
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		m, err := s.PersonOf(tx, a, n, o.Now)
 		if err == nil && m.activates {
 			done := o.Ev[evActivated]
 			done.PersonID, done.Actor, done.AgentUser, done.Reason = m.ID, m.ID, m.Person.Username, "signed in by "+a.Provider.Name
-			m.Person, err = s.person.Activate(tx, m.ID, m.Person, done, o.Now)
+			m.Person, err = s.deps.Person.Activate(tx, m.ID, m.Person, done, o.Now)
 		}
 		if err != nil {
 			return err

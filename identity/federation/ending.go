@@ -41,7 +41,7 @@ func (s *Service) EndAtProvider(q *webflow.Request, ret string) (string, error) 
 	if err != nil || raw == nil {
 		return "", err
 	}
-	name, err := secret.ID(s.random, flowNameBytes)
+	name, err := secret.ID(s.deps.Random, flowNameBytes)
 	if err != nil {
 		return "", err
 	}
@@ -50,11 +50,11 @@ func (s *Service) EndAtProvider(q *webflow.Request, ret string) (string, error) 
 		return "", err
 	}
 	key := secret.Hash(name)
-	rec := endingRecord{Provider: p.ID, Tracker: secret.Hash(tracker), Return: ret, ExpiresAt: s.now().Add(endingLife)}
+	rec := endingRecord{Provider: p.ID, Tracker: secret.Hash(tracker), Return: ret, ExpiresAt: s.deps.Now().Add(endingLife)}
 	if rec.Held, err = s.Seal("farewell", key, raw); err != nil {
 		return "", err
 	}
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		return endings.Create(tx, key, rec, rec.ExpiresAt.Add(session.CollectAfter))
 	})
 	return endingURL(url.Values{"flow": {name}}), err
@@ -63,7 +63,7 @@ func (s *Service) EndAtProvider(q *webflow.Request, ret string) (string, error) 
 // heldOf returns what the provider keeps with the session of a request. nil: nothing.
 func (s *Service) heldOf(q *webflow.Request) ([]byte, error) {
 	var h session.ProviderRecord
-	err := s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+	err := s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
 		h, _, err = session.ProviderRecords.Find(tx, q.SignIn.ID)
 		return err
 	})
@@ -78,14 +78,14 @@ func (s *Service) showEnding(q *webflow.Request) error {
 	name := q.URL.Query().Get("flow")
 	key := secret.Hash(name)
 	var rec endingRecord
-	err := s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+	err := s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
 		rec, _, err = endings.Find(tx, key)
 		return err
 	})
 	switch {
 	case err != nil:
 		return err
-	case rec.Held == nil || !rec.ExpiresAt.After(s.now()):
+	case rec.Held == nil || !rec.ExpiresAt.After(s.deps.Now()):
 		return q.Redirect("/sign-out")
 	case !s.tracks(q.Request, rec.Tracker):
 		return forbidden("error.forbidden")
@@ -98,7 +98,7 @@ func (s *Service) showEnding(q *webflow.Request) error {
 	if p != nil && q.URL.Query().Get("hop") == "" {
 		// As for a sign-in: the chain of redirects that a form began ends here.
 		to := endingURL(url.Values{"flow": {name}, "hop": {"1"}})
-		s.pages.Render(q.W, q.Request, web.View{Template: "forward", Data: web.Forward{Name: p.Name, To: to}})
+		s.deps.Pages.Render(q.W, q.Request, web.View{Template: "forward", Data: web.Forward{Name: p.Name, To: to}})
 		return nil
 	}
 	return s.endThere(q, name, rec, p)
@@ -117,7 +117,7 @@ func (s *Service) endThere(q *webflow.Request, name string, rec endingRecord, p 
 		}
 	}
 	if err != nil {
-		s.log.Warn("sign-out at the provider failed", zap.String("provider", rec.Provider), zap.Error(err))
+		s.deps.Log.Warn("sign-out at the provider failed", zap.String("provider", rec.Provider), zap.Error(err))
 	}
 	if next == nil {
 		return q.LeaveTo(rec.Return)
@@ -126,7 +126,7 @@ func (s *Service) endThere(q *webflow.Request, name string, rec endingRecord, p 
 	if err != nil {
 		return err
 	}
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		rec, err := endings.Get(tx, key)
 		if err != nil {
 			return err

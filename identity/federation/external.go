@@ -85,8 +85,8 @@ func (s *Service) AuthenticateExternal(q *webflow.Request, d authn.Demand, p *Me
 	}
 	d.Provider = p.ID
 	if si := q.SignIn; si != nil && si.Person.External == person.ExternalKey(p.ID, folded) && si.Session.Level == id.Level &&
-		maps.EqualFunc(si.Session.Details, id.Details, slices.Equal) && s.front.Satisfies(si, d) {
-		s.session.Use(q.Request, si)
+		maps.EqualFunc(si.Session.Details, id.Details, slices.Equal) && s.deps.Front.Satisfies(si, d) {
+		s.deps.Session.Use(q.Request, si)
 		return s.ResultFor(si, d), nil
 	}
 	si, err := s.signInExternal(q, d, p, id)
@@ -114,7 +114,7 @@ func (s *Service) RefuseExternal(q *webflow.Request, d authn.Demand, p *Member, 
 	if p != nil {
 		id = p.ID
 	}
-	s.front.Refuse(q, denial.Refusal{Where: denial.SignIn, Reason: reason, By: "request", Provider: id, ClientID: d.Client.ID}, err)
+	s.deps.Front.Refuse(q, denial.Refusal{Where: denial.SignIn, Reason: reason, By: "request", Provider: id, ClientID: d.Client.ID}, err)
 	if d.Passive {
 		return &authn.Refusal{Code: "login_required", Reason: "the identity provider has not signed anyone in"}
 	}
@@ -139,24 +139,24 @@ type externalSignIn struct {
 
 // prepareExternal makes what does not belong into the transaction: tokens, ids, events and records.
 func (s *Service) prepareExternal(q *webflow.Request, d authn.Demand, p *Member, id *idp.Identity) (*externalSignIn, error) {
-	x := &externalSignIn{old: challenge.Hashed(s.jar.Get(q.Request, session.CookieSession))}
+	x := &externalSignIn{old: challenge.Hashed(s.deps.Jar.Get(q.Request, session.CookieSession))}
 	var err error
 	if x.person, x.folded, err = (person.NewPerson{Username: id.Subject, EmailVerified: new(bool)}).Record(); err != nil {
 		return nil, err
 	}
-	personID, err := uuid.NewRandomFromReader(s.random)
+	personID, err := uuid.NewRandomFromReader(s.deps.Random)
 	if err != nil {
 		return nil, err
 	}
 	x.personID = personID.String()
-	if x.token, err = secret.NewToken(s.random, secret.Session); err != nil {
+	if x.token, err = secret.NewToken(s.deps.Random, secret.Session); err != nil {
 		return nil, err
 	}
-	if x.id, err = secret.ID(s.random, 16); err != nil {
+	if x.id, err = secret.ID(s.deps.Random, 16); err != nil {
 		return nil, err
 	}
-	from, now := s.origin(q.Request), s.now()
-	if x.events, err = s.person.NewEvents(from, webflow.LoginSucceeded, person.EventCreated, webflow.SignedOut,
+	from, now := s.deps.Origin(q.Request), s.deps.Now()
+	if x.events, err = s.deps.Person.NewEvents(from, webflow.LoginSucceeded, person.EventCreated, webflow.SignedOut,
 		webflow.SignedOut); err != nil {
 		return nil, err
 	}
@@ -183,12 +183,12 @@ func (s *Service) signInExternal(q *webflow.Request, d authn.Demand, p *Member, 
 	if err != nil {
 		return nil, err
 	}
-	s.front.Entered(q.Context(), denial.Entry{
+	s.deps.Front.Entered(q.Context(), denial.Entry{
 		PersonID: si.Session.PersonID, Username: si.Person.Username, ClientID: d.Client.ID, By: "request",
 		Provider: p.ID, Level: si.Session.Level,
 	})
-	s.session.SetNewCookie(q.W, x.token)
-	s.pages.Choose(q.W, q.Request, si.Person.Locale)
+	s.deps.Session.SetNewCookie(q.W, x.token)
+	s.deps.Pages.Choose(q.W, q.Request, si.Person.Locale)
 	return si, nil
 }
 
@@ -197,14 +197,14 @@ type alongError struct{ error }
 
 // enterExternal is the transaction of signInExternal, with what the demand wants done along with it.
 func (s *Service) enterExternal(q *webflow.Request, d authn.Demand, p *Member, x *externalSignIn) (si *session.Current, err error) {
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		m, err := x.match(tx)
 		if err != nil {
 			return err
 		}
 		rec := x.session
 		rec.PersonID, rec.Epoch = m.ID, m.Person.Epoch
-		sid, ended, err := s.session.Begin(tx, x.id, x.token, x.old, rec)
+		sid, ended, err := s.deps.Session.Begin(tx, x.id, x.token, x.old, rec)
 		if err != nil {
 			return err
 		}

@@ -72,20 +72,20 @@ func (h *host) EndSessions(ctx context.Context, q idp.EndQuery, from *http.Reque
 			}
 		}
 	}
-	s.log.Info("signed out by a provider", zap.String("provider", h.p.ID), zap.Int("sessions", ended))
+	s.deps.Log.Info("signed out by a provider", zap.String("provider", h.p.ID), zap.Int("sessions", ended))
 	return ended, nil
 }
 
 // endSession ends a session if it is live, was opened with an identity of the provider, and has all the names.
 func (h *host) endSession(ctx context.Context, id string, names []string, from *http.Request) (done bool, err error) {
-	s, now := h.s, h.s.now()
-	ev, err := s.person.NewEvents(s.origin(from), webflow.SignedOut)
+	s, now := h.s, h.s.deps.Now()
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(from), webflow.SignedOut)
 	if err != nil {
 		return false, err
 	}
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		done = false
-		rec, err := s.session.Live(tx, id, now)
+		rec, err := s.deps.Session.Live(tx, id, now)
 		if errors.Is(err, storage.ErrNotFound) {
 			return nil
 		}
@@ -100,14 +100,14 @@ func (h *host) endSession(ctx context.Context, id string, names []string, from *
 		if err != nil {
 			return err
 		}
-		if err := s.person.Watcher().TokensEnded(tx, rec.PersonID, id); err != nil {
+		if err := s.deps.Person.Watcher().TokensEnded(tx, rec.PersonID, id); err != nil {
 			return err
 		}
-		if err := s.session.End(tx, id, rec); err != nil {
+		if err := s.deps.Session.End(tx, id, rec); err != nil {
 			return err
 		}
 		done = true
-		return s.events.Append(tx, (&session.Current{ID: id, Session: rec, Person: person}).OwnEvent(ev[0], "signed out at "+h.p.Name))
+		return s.deps.Events.Append(tx, (&session.Current{ID: id, Session: rec, Person: person}).OwnEvent(ev[0], "signed out at "+h.p.Name))
 	})
 	return done, err
 }
@@ -115,8 +115,8 @@ func (h *host) endSession(ctx context.Context, id string, names []string, from *
 // namedSessions returns the live sessions that are stored under one of the names. The names of ended sessions stay for
 // a while, and an attacker who wants to stay signed in can have made many of them: they are ignored.
 func (s *Service) namedSessions(ctx context.Context, providerID string, names []string) (ids []string, err error) {
-	now := s.now()
-	err = s.store.View(ctx, func(tx storage.Tx) error {
+	now := s.deps.Now()
+	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
 		ids = nil
 		seen := map[string]bool{}
 		for _, n := range names {
@@ -129,7 +129,7 @@ func (s *Service) namedSessions(ctx context.Context, providerID string, names []
 					continue
 				}
 				seen[id] = true
-				if _, err := s.session.Live(tx, id, now); errors.Is(err, storage.ErrNotFound) {
+				if _, err := s.deps.Session.Live(tx, id, now); errors.Is(err, storage.ErrNotFound) {
 					continue
 				} else if err != nil {
 					return err
@@ -144,9 +144,9 @@ func (s *Service) namedSessions(ctx context.Context, providerID string, names []
 
 // Ended implements idp.Host.
 func (h *host) Ended(_ http.ResponseWriter, r *http.Request, flow string) (state []byte, ret string, err error) {
-	s, key, now := h.s, secret.Hash(flow), h.s.now()
+	s, key, now := h.s, secret.Hash(flow), h.s.deps.Now()
 	var rec endingRecord
-	err = s.store.Update(r.Context(), func(tx storage.Tx) (err error) {
+	err = s.deps.Store.Update(r.Context(), func(tx storage.Tx) (err error) {
 		if rec, _, err = endings.Find(tx, key); err != nil {
 			return err
 		}
@@ -173,7 +173,7 @@ func (h *host) Go(w http.ResponseWriter, r *http.Request, n *idp.Next) {
 			web.Redirect(w, at)
 			return
 		}
-		h.s.log.Warn("no sign-out at the service providers and clients", zap.Error(err))
+		h.s.deps.Log.Warn("no sign-out at the service providers and clients", zap.Error(err))
 	}
 	h.s.send(w, r, nil, n)
 }
@@ -182,17 +182,17 @@ func (h *host) Go(w http.ResponseWriter, r *http.Request, n *idp.Next) {
 func (h *host) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.As(err, new(*idp.Rejection)):
-		h.s.front.RefuseIn(r.Context(), denial.Refusal{Reason: denial.ProviderRefused, Provider: h.p.ID, Status: http.StatusForbidden}, err)
-		h.s.pages.Error(w, r, http.StatusForbidden, "error.refused", "")
+		h.s.deps.Front.RefuseIn(r.Context(), denial.Refusal{Reason: denial.ProviderRefused, Provider: h.p.ID, Status: http.StatusForbidden}, err)
+		h.s.deps.Pages.Error(w, r, http.StatusForbidden, "error.refused", "")
 	case errors.As(err, new(*idp.Invalid)), errors.Is(err, idp.ErrReplayed), errors.Is(err, idp.ErrNoFlow):
-		h.s.front.RefuseIn(r.Context(), denial.Refusal{Reason: denial.ProviderAnswer, Provider: h.p.ID, Status: http.StatusBadRequest}, err)
+		h.s.deps.Front.RefuseIn(r.Context(), denial.Refusal{Reason: denial.ProviderAnswer, Provider: h.p.ID, Status: http.StatusBadRequest}, err)
 		key, again := "error.answer", ""
 		if returns[h.op] { // from a sign-out
 			key, again = "error.sign_out", h.Home()
 		}
-		h.s.pages.Error(w, r, http.StatusBadRequest, key, again)
+		h.s.deps.Pages.Error(w, r, http.StatusBadRequest, key, again)
 	default:
-		ref := h.s.pages.Error(w, r, http.StatusServiceUnavailable, "error.unavailable", "")
-		h.s.log.Error("request failed", zap.String("path", r.URL.Path), zap.String("ref", ref), zap.Error(err))
+		ref := h.s.deps.Pages.Error(w, r, http.StatusServiceUnavailable, "error.unavailable", "")
+		h.s.deps.Log.Error("request failed", zap.String("path", r.URL.Path), zap.String("ref", ref), zap.Error(err))
 	}
 }

@@ -115,7 +115,7 @@ func (s *Service) createPerson(tx storage.Tx, a *Answer, n *Newcomer, now time.T
 	case err == nil && n.Asked:
 		err = errRegister
 	case err == nil:
-		err = s.person.CoupleIdentity(tx, a.Provider.ID, a.Identity, n.id, now)
+		err = s.deps.Person.CoupleIdentity(tx, a.Provider.ID, a.Identity, n.id, now)
 	}
 	return &Match{ID: n.id, Person: rec, Created: true}, err
 }
@@ -129,7 +129,7 @@ func (s *Service) coupleByEmail(tx storage.Tx, a *Answer, personID string, now t
 	if err != nil {
 		return nil, err
 	}
-	if s.person.HasRole(&rec) {
+	if s.deps.Person.HasRole(&rec) {
 		return nil, ErrAsk
 	}
 	trusted, err := a.Known.trustsEmail(tx, personID)
@@ -139,7 +139,7 @@ func (s *Service) coupleByEmail(tx storage.Tx, a *Answer, personID string, now t
 	if !trusted {
 		return nil, errUntrusted
 	}
-	err = s.person.CoupleIdentity(tx, a.Provider.ID, a.Identity, personID, now)
+	err = s.deps.Person.CoupleIdentity(tx, a.Provider.ID, a.Identity, personID, now)
 	if errors.Is(err, person.ErrCoupledOther) {
 		old, renamed, err := person.RenamedIdentity(tx, a.Provider.ID, personID, a.Identity)
 		switch {
@@ -180,7 +180,7 @@ func (s *Service) rename(tx storage.Tx, a *Answer, old person.Identity, now time
 	if err != nil {
 		return nil, err
 	}
-	err = s.person.RenameIdentity(tx, old, a.Identity, now)
+	err = s.deps.Person.RenameIdentity(tx, old, a.Identity, now)
 	if errors.Is(err, person.ErrCoupled) || errors.Is(err, person.ErrCoupledOther) {
 		err = errLinked
 	}
@@ -217,12 +217,12 @@ func (s *Service) Couple(tx storage.Tx, personID, providerID, issuer, subject st
 	if err != nil {
 		return err
 	}
-	if err := s.person.CoupleIdentity(tx, providerID, id, personID, now); err != nil || known {
+	if err := s.deps.Person.CoupleIdentity(tx, providerID, id, personID, now); err != nil || known {
 		return err
 	}
 	rec, err := person.Records.Get(tx, personID)
 	if err != nil {
 		return err
 	}
-	return s.person.TellCoupled(tx, personID, &rec, providerID, id, now)
+	return s.deps.Person.TellCoupled(tx, personID, &rec, providerID, id, now)
 }

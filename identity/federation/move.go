@@ -57,10 +57,10 @@ func (s *Service) existing(tx storage.Tx, a *Answer, now time.Time) (*Match, err
 	if err != nil {
 		return nil, err
 	}
-	if !fresh || !a.Provider.Moving.Trust || s.person.HasRole(&rec) {
+	if !fresh || !a.Provider.Moving.Trust || s.deps.Person.HasRole(&rec) {
 		return nil, ErrAsk
 	}
-	if err := s.person.CoupleIdentity(tx, a.Provider.ID, a.Identity, id, now); err != nil {
+	if err := s.deps.Person.CoupleIdentity(tx, a.Provider.ID, a.Identity, id, now); err != nil {
 		return nil, err
 	}
 	return &Match{ID: id, Person: rec, NewlyOne: true, activates: activates}, nil
@@ -74,7 +74,7 @@ func (s *Service) accountOf(tx storage.Tx, name string) (string, error) {
 			return name, err
 		}
 	}
-	ids, err := s.person.ByExternalID(tx, audit.DefaultPartition, name)
+	ids, err := s.deps.Person.ByExternalID(tx, audit.DefaultPartition, name)
 	if err != nil || len(ids) != 1 { // several: no one is named
 		return "", err
 	}
@@ -106,7 +106,7 @@ func (s *Service) offersNew(q *webflow.Request, a *Answer) (offer bool, err erro
 	if !verified {
 		return true, nil
 	}
-	err = s.store.View(q.Context(), func(tx storage.Tx) error {
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) error {
 		same, err := person.ByVerifiedEmail(tx, email)
 		offer = len(same) == 0
 		return err
@@ -117,7 +117,7 @@ func (s *Service) offersNew(q *webflow.Request, a *Answer) (offer bool, err erro
 // declineAccount notes that a newcomer has no account here.
 func (s *Service) declineAccount(q *webflow.Request, a *Answer) error {
 	key := a.key()
-	return s.store.Update(q.Context(), func(tx storage.Tx) error {
+	return s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		rec, _, err := ProviderFlows.Find(tx, key)
 		if err != nil {
 			return err

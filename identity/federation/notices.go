@@ -19,12 +19,12 @@ import (
 func (s *Service) tellPerson(tx storage.Tx, a *Answer, m *Match, now time.Time) error {
 	switch {
 	case m.NewlyOne:
-		return s.person.TellCoupled(tx, m.ID, &m.Person, a.Provider.ID, a.Identity, now)
+		return s.deps.Person.TellCoupled(tx, m.ID, &m.Person, a.Provider.ID, a.Identity, now)
 	case m.Created:
 		if err := s.tellUncoupled(tx, a, uncoupled(a, nil), now); err != nil {
 			return err
 		}
-		u, err := s.person.Switches(tx)
+		u, err := s.deps.Person.Switches(tx)
 		if err != nil || !person.ReasonWeb.Enabled(u) {
 			return err
 		}
@@ -32,7 +32,7 @@ func (s *Service) tellPerson(tx storage.Tx, a *Answer, m *Match, now time.Time) 
 		if err != nil {
 			return err
 		}
-		return s.person.SendNotice(tx,
+		return s.deps.Person.SendNotice(tx,
 			person.Recipient{ID: m.ID, Record: &m.Person, Profile: &prof.Profile, VerifiedOnly: true}.Notice(notify.Welcome, now))
 	}
 	return nil
@@ -67,10 +67,10 @@ func uncoupled(a *Answer, err error) notify.Kind {
 
 // tellUncoupled tells the organisation of the application that asked what keeps accounts from being coupled.
 func (s *Service) tellUncoupled(tx storage.Tx, a *Answer, kind notify.Kind, now time.Time) error {
-	if s.notify == nil || kind == "" {
+	if s.deps.Notify == nil || kind == "" {
 		return nil
 	}
-	units, err := s.units(tx)
+	units, err := s.deps.Units(tx)
 	if err != nil || !units.EmailNotifications.ConfigurationErrorForAccountLinking {
 		return err
 	}
@@ -92,17 +92,17 @@ func (s *Service) tellUncoupled(tx storage.Tx, a *Answer, kind notify.Kind, now 
 	}
 	n := NoticeTo(o, kind, now)
 	n.Data = map[string]string{"provider": a.Provider.Name, "application": cmp.Or(client.Name, client.ID)}
-	return s.person.SendNotice(tx, n)
+	return s.deps.Person.SendNotice(tx, n)
 }
 
 // warnUncoupled is tellUncoupled for an identity that signed no one in. Its errors do not stop the person.
 func (s *Service) warnUncoupled(r *http.Request, a *Answer, err error) {
 	kind := uncoupled(a, err)
-	if kind == "" || s.notify == nil {
+	if kind == "" || s.deps.Notify == nil {
 		return
 	}
-	now := s.now()
-	if err := s.store.Update(r.Context(), func(tx storage.Tx) error { return s.tellUncoupled(tx, a, kind, now) }); err != nil {
-		s.log.Warn("the organisation is not told why accounts are not coupled", zap.String("provider", a.Provider.ID), zap.Error(err))
+	now := s.deps.Now()
+	if err := s.deps.Store.Update(r.Context(), func(tx storage.Tx) error { return s.tellUncoupled(tx, a, kind, now) }); err != nil {
+		s.deps.Log.Warn("the organisation is not told why accounts are not coupled", zap.String("provider", a.Provider.ID), zap.Error(err))
 	}
 }

@@ -26,11 +26,11 @@ import (
 // checkNetwork refuses a browser at an address that the provider does not serve. The address is the one that events
 // have: that of the peer, or what a proxy says that the operator trusts.
 func (s *Service) checkNetwork(q *webflow.Request, p *Member, ways *Ways) error {
-	addr, _ := netip.ParseAddr(s.origin(q.Request).ClientIP)
+	addr, _ := netip.ParseAddr(s.deps.Origin(q.Request).ClientIP)
 	if p.Serves(addr) {
 		return nil
 	}
-	s.front.Refuse(q, denial.Refusal{
+	s.deps.Front.Refuse(q, denial.Refusal{
 		Where: denial.SignIn, Reason: denial.ProviderNotOffered, By: "provider", Provider: p.ID,
 		Detail: "not from this address",
 	}, nil)
@@ -67,10 +67,10 @@ func (s *Service) passwordPage(q *webflow.Request, x *exchange, ways *Ways, stat
 	if !ways.Alone() && x.Flow.Couple == "" {
 		f.Links = []web.FormLink{{Label: "trouble.other", URL: x.chooseURL()}}
 	}
-	if f.CSRF, err = s.front.FormToken(q, x.passwordForm()); err != nil {
+	if f.CSRF, err = s.deps.Front.FormToken(q, x.passwordForm()); err != nil {
 		return err
 	}
-	s.pages.Render(q.W, q.Request, s.front.View(x.Flow.Demand, "form", status, f))
+	s.deps.Pages.Render(q.W, q.Request, s.deps.Front.View(x.Flow.Demand, "form", status, f))
 	return nil
 }
 
@@ -98,12 +98,13 @@ func (s *Service) handlePassword(q *webflow.Request) error {
 		q.W.Header().Set("Allow", "GET, HEAD")
 		return &webflow.Answer{Status: http.StatusMethodNotAllowed, Key: "error.method"}
 	}
-	if err := s.front.CheckForm(q, x.passwordForm(), ProviderURL(x.SignIn, x.Provider.ID)); err != nil {
+	if err := s.deps.Front.CheckForm(q, x.passwordForm(), ProviderURL(x.SignIn, x.Provider.ID)); err != nil {
 		return err
 	}
 	t := &typed{
-		exchange: x, username: strings.TrimSpace(q.PostForm.Get("username")), password: q.PostForm.Get("password"), origin: s.origin(q.Request),
-		device: s.session.DeviceToken(q.Request),
+		exchange: x, username: strings.TrimSpace(q.PostForm.Get("username")), password: q.PostForm.Get("password"),
+		origin: s.deps.Origin(q.Request),
+		device: s.deps.Session.DeviceToken(q.Request),
 	}
 	problem := func(status int, key string) error {
 		return s.passwordPage(q, x, ways, status, t.username, web.Form{Problem: key})
@@ -113,7 +114,7 @@ func (s *Service) handlePassword(q *webflow.Request) error {
 		return problem(http.StatusUnprocessableEntity, "problem.username")
 	case t.password == "":
 		return problem(http.StatusUnprocessableEntity, "problem.password")
-	case !s.admit(q.Request):
+	case !s.deps.Admit(q.Request):
 		return webflow.ErrTooMany
 	}
 	id, err := s.checkTyped(q.Context(), t)
@@ -128,7 +129,7 @@ func (s *Service) handlePassword(q *webflow.Request) error {
 	case errors.Is(err, idp.ErrCredentials):
 		s.refuseTyped(q, t, denial.WrongPassword, err)
 		t.attempt.Provider = x.Provider.ID
-		if err := s.proof.Failed(q.Context(), x.Flow.Demand.Client.ID, t.holder, t.attempt, t.origin); err != nil {
+		if err := s.deps.Proof.Failed(q.Context(), x.Flow.Demand.Client.ID, t.holder, t.attempt, t.origin); err != nil {
 			return err
 		}
 		return problem(http.StatusUnprocessableEntity, "problem.mismatch")
@@ -154,13 +155,13 @@ func (s *Service) refuseTyped(q *webflow.Request, t *typed, reason denial.Reason
 	if t.holder.ID != "" {
 		why = challenge.About(why, t.holder)
 	}
-	s.front.Refuse(q, why, cause)
+	s.deps.Front.Refuse(q, why, cause)
 }
 
 // notTried takes back an attempt that was no guess.
 func (s *Service) notTried(ctx context.Context, t *typed) {
 	if len(t.attempt.Counters) > 0 {
-		s.proof.NotEvaluated(context.WithoutCancel(ctx), t.attempt)
+		s.deps.Proof.NotEvaluated(context.WithoutCancel(ctx), t.attempt)
 	}
 }
 
@@ -180,7 +181,7 @@ func (s *Service) checkTyped(ctx context.Context, t *typed) (*idp.Identity, erro
 	case err != nil:
 		return nil, err
 	}
-	id.AuthTime = s.now()
+	id.AuthTime = s.deps.Now()
 	return s.acceptable(id)
 }
 
@@ -189,7 +190,7 @@ func (s *Service) countTyped(ctx context.Context, t *typed, account string) erro
 	name := t.username
 	if account != "" {
 		name = t.Provider.ID + "\x00" + account
-		err := s.store.View(ctx, func(tx storage.Tx) (err error) {
+		err := s.deps.Store.View(ctx, func(tx storage.Tx) (err error) {
 			t.holder, err = holderOf(tx, t.Provider.ID, account)
 			return err
 		})
@@ -197,7 +198,7 @@ func (s *Service) countTyped(ctx context.Context, t *typed, account string) erro
 			return err
 		}
 	}
-	at, err := s.proof.BeginAttempt(ctx, t.holder, name, challenge.Source{Address: t.origin.ClientIP, Device: challenge.Hashed(t.device)})
+	at, err := s.deps.Proof.BeginAttempt(ctx, t.holder, name, challenge.Source{Address: t.origin.ClientIP, Device: challenge.Hashed(t.device)})
 	if err != nil {
 		return err
 	}
@@ -226,7 +227,7 @@ func holderOf(tx storage.Tx, providerID, account string) (h person.Holder, err e
 
 // arrive stores the identity, as an answer that a provider has given, and sends the browser on.
 func (s *Service) arrive(q *webflow.Request, t *typed, id *idp.Identity) error {
-	name, err := secret.ID(s.random, flowNameBytes)
+	name, err := secret.ID(s.deps.Random, flowNameBytes)
 	if err != nil {
 		return err
 	}
@@ -239,7 +240,7 @@ func (s *Service) arrive(q *webflow.Request, t *typed, id *idp.Identity) error {
 	if err != nil {
 		return err
 	}
-	now, key := s.now(), a.key()
+	now, key := s.deps.Now(), a.key()
 	rec := providerFlowRecord{
 		Provider: t.Provider.ID, SignIn: t.SignIn, Tracker: secret.Hash(tracker), Answered: true, CreatedAt: now,
 		ExpiresAt: now.Add(webflow.FlowLife),
@@ -247,8 +248,8 @@ func (s *Service) arrive(q *webflow.Request, t *typed, id *idp.Identity) error {
 	if rec.Identity, err = s.Seal("identity", key, raw); err != nil {
 		return err
 	}
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
-		if err := s.proof.Undo(tx, t.attempt, true, now); err != nil {
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
+		if err := s.deps.Proof.Undo(tx, t.attempt, true, now); err != nil {
 			return err
 		}
 		return ProviderFlows.Create(tx, key, rec, rec.ExpiresAt.Add(session.CollectAfter))
@@ -264,13 +265,13 @@ func (s *Service) prepareTaker(r *http.Request, p *Member, o *Opening) (err erro
 	if p.taker == nil {
 		return nil
 	}
-	if o.device = s.session.DeviceToken(r); o.device == "" {
-		if o.device, err = s.front.NewID(); err != nil {
+	if o.device = s.deps.Session.DeviceToken(r); o.device == "" {
+		if o.device, err = s.deps.Front.NewID(); err != nil {
 			return err
 		}
 	}
 	if len(p.taker.OwnGroups()) > 0 {
-		o.groups, err = s.person.NewUpdate(r.Context(), person.Edit{By: audit.Actor{Origin: s.origin(r), Name: p.Name}})
+		o.groups, err = s.deps.Person.NewUpdate(r.Context(), person.Edit{By: audit.Actor{Origin: s.deps.Origin(r), Name: p.Name}})
 	}
 	return err
 }
@@ -284,7 +285,7 @@ func (s *Service) bindTaker(tx storage.Tx, a *Answer, o *Opening, m *Match) erro
 	if err := a.setGroups(tx, o, m); err != nil {
 		return err
 	}
-	return s.proof.RememberDevice(tx, m.ID, m.Person.Epoch, challenge.Hashed(o.device), o.Now)
+	return s.deps.Proof.RememberDevice(tx, m.ID, m.Person.Epoch, challenge.Hashed(o.device), o.Now)
 }
 
 // setGroups puts a person into the groups that their provider names, and takes them out of the others that belong to

@@ -42,7 +42,7 @@ type Newcomer struct {
 
 // PrepareNewcomer prepares a person for an identity. Details that do not fit into a profile are left out.
 func (s *Service) PrepareNewcomer(a *Answer) (*Newcomer, error) {
-	id, err := uuid.NewRandomFromReader(s.random)
+	id, err := uuid.NewRandomFromReader(s.deps.Random)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (s *Service) PrepareNewcomer(a *Answer) (*Newcomer, error) {
 			}
 		}
 	}
-	now := s.now()
+	now := s.deps.Now()
 	out.Rec.CreatedAt, out.Rec.UpdatedAt = now, now
 	return out, nil
 }

@@ -34,13 +34,13 @@ func (s *Service) RefreshDetails(ctx context.Context, subject, sessionID, provid
 		rec  session.Record
 		held session.ProviderRecord
 		u    *settings.Units
-		now  = s.now()
+		now  = s.deps.Now()
 	)
-	err := s.store.View(ctx, func(tx storage.Tx) (err error) {
-		if u, err = s.units(tx); err != nil {
+	err := s.deps.Store.View(ctx, func(tx storage.Tx) (err error) {
+		if u, err = s.deps.Units(tx); err != nil {
 			return err
 		}
-		if rec, err = s.session.Live(tx, sessionID, now); err == nil && rec.Held && rec.PersonID == subject && rec.Provider == provider {
+		if rec, err = s.deps.Session.Live(tx, sessionID, now); err == nil && rec.Held && rec.PersonID == subject && rec.Provider == provider {
 			held, err = session.ProviderRecords.Get(tx, sessionID)
 		}
 		return err
@@ -96,10 +96,10 @@ func (s *Service) keepRefreshed(ctx context.Context, sessionID string, held sess
 			return err
 		}
 	}
-	now := s.now()
+	now := s.deps.Now()
 	// A refresh token that is valid once is lost with the answer, so the write outlives the request.
-	return s.store.Update(context.WithoutCancel(ctx), func(tx storage.Tx) error {
-		rec, err := s.session.Live(tx, sessionID, now)
+	return s.deps.Store.Update(context.WithoutCancel(ctx), func(tx storage.Tx) error {
+		rec, err := s.deps.Session.Live(tx, sessionID, now)
 		if errors.Is(err, storage.ErrNotFound) {
 			return nil
 		}
@@ -115,13 +115,13 @@ func (s *Service) keepRefreshed(ctx context.Context, sessionID string, held sess
 			return err
 		}
 		present.Sealed, present.Refreshed = sealed, present.Refreshed+1
-		if err := session.ProviderRecords.Put(tx, sessionID, present, s.session.Collect(rec)); err != nil {
+		if err := session.ProviderRecords.Put(tx, sessionID, present, s.deps.Session.Collect(rec)); err != nil {
 			return err
 		}
 		if maps.EqualFunc(rec.Details, id.Details, slices.Equal) {
 			return nil
 		}
 		rec.Details = id.Details
-		return session.Records.Put(tx, sessionID, rec, s.session.Collect(rec))
+		return session.Records.Put(tx, sessionID, rec, s.deps.Session.Collect(rec))
 	})
 }

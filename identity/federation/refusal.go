@@ -44,10 +44,10 @@ func (s *Service) refuse(q *webflow.Request, f webflow.FlowRecord, why *authn.Re
 	}
 	rec := refusalRecord{
 		Code: why.Code, Reason: idp.Printable(why.Reason), SAMLStatus: why.SAMLStatus, Cause: idp.Printable(why.Cause),
-		ExpiresAt: s.now().Add(refusalLife),
+		ExpiresAt: s.deps.Now().Add(refusalLife),
 	}
 	key := storage.Key(f.Browser, secret.Hash(f.Demand.Return))
-	err := s.store.Update(q.Context(), func(tx storage.Tx) error { return refusals.Put(tx, key, rec, rec.ExpiresAt) })
+	err := s.deps.Store.Update(q.Context(), func(tx storage.Tx) error { return refusals.Put(tx, key, rec, rec.ExpiresAt) })
 	if err != nil {
 		q.Again = ""
 		return err
@@ -56,7 +56,7 @@ func (s *Service) refuse(q *webflow.Request, f webflow.FlowRecord, why *authn.Re
 }
 
 // BrowserID returns the value of the cookie that binds flows to a browser.
-func (s *Service) BrowserID(r *http.Request) string { return s.jar.Get(r, cookie.KindBrowser) }
+func (s *Service) BrowserID(r *http.Request) string { return s.deps.Jar.Get(r, cookie.KindBrowser) }
 
 // refusalKey is the key of the refusal of a demand in a browser. Empty: there can be none.
 func (s *Service) refusalKey(r *http.Request, d authn.Demand) string {
@@ -84,7 +84,7 @@ func (s *Service) RefusalIn(tx storage.Tx, r *http.Request, d authn.Demand, now 
 // ForgetRefusal deletes the refusal of a demand, which is told once.
 func (s *Service) ForgetRefusal(r *http.Request, d authn.Demand) error {
 	key := s.refusalKey(r, d)
-	return s.store.Update(r.Context(), func(tx storage.Tx) error { return refusals.Delete(tx, key) })
+	return s.deps.Store.Update(r.Context(), func(tx storage.Tx) error { return refusals.Delete(tx, key) })
 }
 
 // providerFailed answers when a provider is down or slow: the person can try again or sign in another way. Errors that
@@ -97,7 +97,7 @@ func (s *Service) providerFailed(q *webflow.Request, x *exchange, err error) err
 	case !errors.As(err, new(*providerError)):
 		return err
 	}
-	s.front.Refuse(q, denial.Refusal{
+	s.deps.Front.Refuse(q, denial.Refusal{
 		Where: denial.SignIn, Reason: denial.ProviderFailed, By: "provider", Provider: x.Provider.ID,
 		ClientID: x.Flow.Demand.Client.ID, Status: status,
 	}, err)
@@ -120,13 +120,13 @@ func (s *Service) showTrouble(q *webflow.Request, x *exchange, key string, statu
 	if known, err := s.Registry(q.Context(), q.Settings); err == nil && !known.Ways(x.Flow.Demand).Alone() {
 		data.Other = x.chooseURL()
 	}
-	s.pages.Render(q.W, q.Request, s.troubleView(q, x, status, data))
+	s.deps.Pages.Render(q.W, q.Request, s.troubleView(q, x, status, data))
 	return nil
 }
 
 // troubleView is the page of a trouble. It keeps nothing of an address that the provider has written.
 func (s *Service) troubleView(q *webflow.Request, x *exchange, status int, data web.Trouble) web.View {
-	v := s.front.View(x.Flow.Demand, "trouble", status, data)
+	v := s.deps.Front.View(x.Flow.Demand, "trouble", status, data)
 	if q.Foreign {
 		v.Fragment = ""
 	}
@@ -135,16 +135,16 @@ func (s *Service) troubleView(q *webflow.Request, x *exchange, status int, data 
 
 // RecordFailure writes the event of a failed sign-in, unless there are too many of them.
 func (s *Service) RecordFailure(r *http.Request, client, provider, person, reason string) {
-	if !s.refused.AllowN(s.now(), 1) {
+	if !s.refused.AllowN(s.deps.Now(), 1) {
 		return
 	}
-	ev, err := s.person.NewEvents(s.origin(r), challenge.LoginFailed)
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(r), challenge.LoginFailed)
 	if err == nil {
 		e := ev[0]
 		e.PersonID, e.ClientID, e.Provider, e.Reason, e.Ref = person, client, provider, reason, denial.RefOf(r.Context())
-		err = s.store.Update(context.WithoutCancel(r.Context()), func(tx storage.Tx) error { return s.events.Append(tx, e) })
+		err = s.deps.Store.Update(context.WithoutCancel(r.Context()), func(tx storage.Tx) error { return s.deps.Events.Append(tx, e) })
 	}
 	if err != nil {
-		s.log.Error("event not written", zap.Error(err))
+		s.deps.Log.Error("event not written", zap.Error(err))
 	}
 }

@@ -99,13 +99,13 @@ func (g *Registry) Get(id string) *Member {
 // Admits reports whether a provider can sign in a person, as tx sees the settings: one of the settings signs in no one
 // with a role in the admin console unless an owner has allowed that.
 func (s *Service) Admits(tx storage.Tx, id string, who *person.Record) (bool, error) {
-	if !s.person.HasRole(who) {
+	if !s.deps.Person.HasRole(who) {
 		return true, nil
 	}
 	if m := s.fixed.byID[id]; m != nil {
 		return m.admitsRoles(), nil
 	}
-	u, err := s.units(tx)
+	u, err := s.deps.Units(tx)
 	return err == nil && u.AdmitsRoles(id), err
 }
 
@@ -117,7 +117,7 @@ func (s *Service) SignsIn(tx storage.Tx, id string) (bool, error) {
 	if m := s.fixed.byID[id]; m != nil {
 		return !m.Disabled, nil
 	}
-	u, err := s.units(tx)
+	u, err := s.deps.Units(tx)
 	return err == nil && u.SignsIn(id), err
 }
 
@@ -137,10 +137,10 @@ func (s *Service) Registry(ctx context.Context, u *settings.Units) (*Registry, e
 
 // load returns the providers of these settings, including the disabled ones.
 func (s *Service) load(ctx context.Context, u *settings.Units) (*Registry, error) {
-	if s.manager == nil {
+	if s.deps.Manager == nil {
 		return s.fixed, nil
 	}
-	list, version, err := s.manager.Providers(ctx, u)
+	list, version, err := s.deps.Manager.Providers(ctx, u)
 	if err != nil {
 		return nil, fmt.Errorf("read the identity providers: %w", err)
 	}
@@ -154,7 +154,7 @@ func (s *Service) load(ctx context.Context, u *settings.Units) (*Registry, error
 
 // Current is Registry for callers that have not read the settings.
 func (s *Service) Current(ctx context.Context) (*Registry, error) {
-	u, err := s.person.Settings(ctx)
+	u, err := s.deps.Person.Settings(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (s *Service) Current(ctx context.Context) (*Registry, error) {
 // Providers returns the present providers, including the disabled ones. The version changes with those that are
 // managed.
 func (s *Service) Providers(ctx context.Context) (list []Provider, version uint64, err error) {
-	u, err := s.person.Settings(ctx)
+	u, err := s.deps.Person.Settings(ctx)
 	if err != nil {
 		return nil, 0, err
 	}

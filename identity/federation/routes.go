@@ -6,12 +6,12 @@ import (
 
 // Routes adds the pages of sign-ins by identity providers, and the endpoints of the providers themselves.
 func (s *Service) Routes(mux webflow.Router) {
-	mux.Handle("/sign-in/provider", s.front.Pages(s.showProvider, s.handlePassword))
-	mux.Handle("/sign-in/provider/done", s.front.Pages(s.showDone, nil))
-	mux.Handle("/sign-in/connect", s.front.Pages(s.showConnect, s.handleConnect))
-	mux.HandleFunc("/saml/{id}/{op}", s.front.Page(s.handleProvider("saml")))
-	mux.HandleFunc("/oidc/{id}/{op}", s.front.Page(s.handleProvider("oidc")))
-	mux.HandleFunc("/kerberos/{id}/{op}", s.front.Page(s.handleProvider("kerberos")))
-	mux.Handle(DomainPath, s.front.Pages(s.showDomain, nil))
-	mux.Handle("/sign-out/provider", s.front.Pages(s.showEnding, nil))
+	mux.Handle("/sign-in/provider", s.deps.Front.Pages(s.showProvider, s.handlePassword))
+	mux.Handle("/sign-in/provider/done", s.deps.Front.Pages(s.showDone, nil))
+	mux.Handle("/sign-in/connect", s.deps.Front.Pages(s.showConnect, s.handleConnect))
+	mux.HandleFunc("/saml/{id}/{op}", s.deps.Front.Page(s.handleProvider("saml")))
+	mux.HandleFunc("/oidc/{id}/{op}", s.deps.Front.Page(s.handleProvider("oidc")))
+	mux.HandleFunc("/kerberos/{id}/{op}", s.deps.Front.Page(s.handleProvider("kerberos")))
+	mux.Handle(DomainPath, s.deps.Front.Pages(s.showDomain, nil))
+	mux.Handle("/sign-out/provider", s.deps.Front.Pages(s.showEnding, nil))
 }

@@ -57,25 +57,7 @@ type Deps struct {
 
 // Service signs people in by providers. It is safe for concurrent use.
 type Service struct {
-	person  *person.Service
-	session *session.Service
-	proof   *challenge.Service
-	front   *webflow.Service
-
-	store   storage.Store
-	keyring *secret.Keyring
-	events  *audit.Recorder
-	units   func(tx storage.Tx) (*settings.Units, error)
-	notify  notify.Sender
-	pages   *web.Renderer
-	manager Manager
-	origin  func(*http.Request) audit.Origin
-	admit   func(*http.Request) bool
-	jar     cookie.Jar
-	issuer  string
-	log     *zap.Logger
-	now     func() time.Time
-	random  io.Reader
+	deps Deps
 
 	fixed   *Registry                // the providers of the configuration file
 	readers []*Member                // those of them that read requests
@@ -95,13 +77,7 @@ func New(providers []Provider, d Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{
-		person: d.Person, session: d.Session, proof: d.Proof, front: d.Front,
-		store: d.Store, keyring: d.Keyring, events: d.Events, units: d.Units, notify: d.Notify,
-		pages: d.Pages, manager: d.Manager, origin: d.Origin, admit: d.Admit, jar: d.Jar,
-		issuer: d.Issuer, log: d.Log, now: d.Now, random: d.Random,
-		fixed: fixed, refused: rate.NewLimiter(refusalEventsPerSecond, refusalEventsBurst),
-	}
+	s := &Service{deps: d, fixed: fixed, refused: rate.NewLimiter(refusalEventsPerSecond, refusalEventsBurst)}
 	for _, p := range fixed.byID {
 		if p.Reader != nil && !p.Disabled {
 			s.readers = append(s.readers, p)

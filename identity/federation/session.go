@@ -52,11 +52,11 @@ type Opening struct {
 
 // PrepareSession makes what does not belong into the transaction of a sign-in: tokens, ids and events.
 func (s *Service) PrepareSession(r *http.Request, a *Answer) (o *Opening, err error) {
-	o = &Opening{Now: s.now(), old: challenge.Hashed(s.jar.Get(r, session.CookieSession))}
-	if o.token, err = secret.NewToken(s.random, secret.Session); err != nil {
+	o = &Opening{Now: s.deps.Now(), old: challenge.Hashed(s.deps.Jar.Get(r, session.CookieSession))}
+	if o.token, err = secret.NewToken(s.deps.Random, secret.Session); err != nil {
 		return nil, err
 	}
-	if o.sessionID, err = secret.ID(s.random, 16); err != nil {
+	if o.sessionID, err = secret.ID(s.deps.Random, 16); err != nil {
 		return nil, err
 	}
 	if len(a.Identity.Held) > 0 {
@@ -67,7 +67,7 @@ func (s *Service) PrepareSession(r *http.Request, a *Answer) (o *Opening, err er
 	if err = s.prepareTaker(r, a.Provider, o); err != nil {
 		return nil, err
 	}
-	o.Ev, err = s.person.NewEvents(s.origin(r), webflow.LoginSucceeded, webflow.SignedOut, person.EventCreated, IdentityCoupled,
+	o.Ev, err = s.deps.Person.NewEvents(s.deps.Origin(r), webflow.LoginSucceeded, webflow.SignedOut, person.EventCreated, IdentityCoupled,
 		person.EventActivated, webflow.SignedOut, assurance.EventSignedIn)
 	return o, err
 }
@@ -85,7 +85,7 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 	if err != nil {
 		return err
 	}
-	if s.person.HasRole(&m.Person) {
+	if s.deps.Person.HasRole(&m.Person) {
 		switch {
 		case vouched:
 			return errPlanted
@@ -118,7 +118,7 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 	if rec.Again, err = session.MarkSignedIn(tx, m.ID, o.Now); err != nil {
 		return err
 	}
-	sid, ended, err := s.session.Begin(tx, o.sessionID, o.token, o.old, rec)
+	sid, ended, err := s.deps.Session.Begin(tx, o.sessionID, o.token, o.old, rec)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 
 func (s *Service) appendAll(tx storage.Tx, list []audit.Event) error {
 	for _, e := range list {
-		if err := s.events.Append(tx, e); err != nil {
+		if err := s.deps.Events.Append(tx, e); err != nil {
 			return err
 		}
 	}
@@ -164,7 +164,7 @@ func (s *Service) appendAll(tx storage.Tx, list []audit.Event) error {
 // hold stores what the provider needs of the session, and the names by which the provider may end it.
 func (s *Service) hold(tx storage.Tx, sessionID string, a *Answer, o *Opening, rec session.Record) error {
 	h := session.ProviderRecord{Provider: a.Provider.ID, Identity: a.Key(), Sealed: o.sealed}
-	expires := s.session.Collect(rec)
+	expires := s.deps.Session.Collect(rec)
 	names := []string{subjectName(a.Identity.Issuer, a.Identity.Subject)}
 	for _, n := range a.Identity.Sessions {
 		name := sessionName(a.Identity.Issuer, n)
@@ -190,23 +190,23 @@ func sessionName(issuer, name string) string {
 
 // FinishSignIn sets the cookies of a session that a provider opened.
 func (s *Service) FinishSignIn(w http.ResponseWriter, r *http.Request, a *Answer, o *Opening) {
-	s.pages.Choose(w, r, o.locale)
-	s.front.Entered(r.Context(), o.entry)
-	s.session.SetNewCookie(w, o.token)
+	s.deps.Pages.Choose(w, r, o.locale)
+	s.deps.Front.Entered(r.Context(), o.entry)
+	s.deps.Session.SetNewCookie(w, o.token)
 	if o.device != "" {
-		s.jar.Set(w, session.CookieDevice, o.device, session.DeviceLife)
+		s.deps.Jar.Set(w, session.CookieDevice, o.device, session.DeviceLife)
 	}
-	s.jar.Set(w, kindLast, a.Provider.ID+"."+s.lastMAC(a.Provider.ID), lastLife)
+	s.deps.Jar.Set(w, kindLast, a.Provider.ID+"."+s.lastMAC(a.Provider.ID), lastLife)
 }
 
 // lastMAC authenticates the cookie of the last provider.
 func (s *Service) lastMAC(id string) string {
-	return base64.RawURLEncoding.EncodeToString(secret.MAC(s.keyring.Derive("gatehouse last provider v1"), id)[:16])
+	return base64.RawURLEncoding.EncodeToString(secret.MAC(s.deps.Keyring.Derive("gatehouse last provider v1"), id)[:16])
 }
 
 // LastUsed is the provider that this browser signed in with last, or "".
 func (s *Service) LastUsed(r *http.Request) string {
-	v := s.jar.Get(r, kindLast)
+	v := s.deps.Jar.Get(r, kindLast)
 	i := strings.LastIndexByte(v, '.')
 	if i < 0 || !hmac.Equal([]byte(v[i+1:]), []byte(s.lastMAC(v[:i]))) {
 		return ""

@@ -27,8 +27,8 @@ func (s *Service) challenge(q *webflow.Request, p *Member, name string) (asked b
 	if p.challenger == nil {
 		return false, nil
 	}
-	a, now := &Answer{exchange: exchange{Provider: p}, Name: name}, s.now()
-	err = s.store.View(q.Context(), func(tx storage.Tx) error { return s.lookAt(tx, q, a, now) })
+	a, now := &Answer{exchange: exchange{Provider: p}, Name: name}, s.deps.Now()
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) error { return s.lookAt(tx, q, a, now) })
 	switch {
 	case errors.Is(err, errOtherBrowser):
 		return true, forbidden("error.forbidden")
@@ -52,7 +52,7 @@ func (s *Service) challenge(q *webflow.Request, p *Member, name string) (asked b
 	if !ways.Alone() {
 		data.Other, data.Next = a.chooseURL(), a.chooseURL()
 	}
-	s.pages.Render(q.W, q.Request, s.troubleView(q, &a.exchange, http.StatusUnauthorized, data))
+	s.deps.Pages.Render(q.W, q.Request, s.troubleView(q, &a.exchange, http.StatusUnauthorized, data))
 	return true, nil
 }
 

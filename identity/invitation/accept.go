@@ -28,8 +28,8 @@ type acceptance struct {
 }
 
 func (s *Service) prepareAcceptance(q *webflow.Request, token, browser string) (*acceptance, error) {
-	from := s.origin(q.Request)
-	ev, err := s.person.NewEvents(from, invitationAccepted, person.EventActivated)
+	from := s.deps.Origin(q.Request)
+	ev, err := s.deps.Person.NewEvents(from, invitationAccepted, person.EventActivated)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (s *Service) acceptInvitation(tx storage.Tx, how string, e *acceptance, now
 	if !x.isChecked(e.browser) {
 		return nil, person.ErrMismatch
 	}
-	if _, err := s.proof.SpendLink(tx, linkInvitation, e.token, now); err != nil {
+	if _, err := s.deps.Proof.SpendLink(tx, linkInvitation, e.token, now); err != nil {
 		return nil, err
 	}
 	if err := invitations.Delete(tx, x.id); err != nil {
@@ -84,10 +84,10 @@ func (s *Service) acceptInvitation(tx storage.Tx, how string, e *acceptance, now
 	}
 	if e.inactive {
 		t := person.Recipient{ID: x.id, Record: &x.rec, Profile: &x.prof.Profile}
-		return x, s.person.Notify(tx, t, notify.Welcome, person.ReasonWeb.Enabled, now)
+		return x, s.deps.Person.Notify(tx, t, notify.Welcome, person.ReasonWeb.Enabled, now)
 	}
 	x.rec.Awaits = person.ReasonWeb // decides whether the welcome is sent
-	x.rec, err = s.person.Activate(tx, x.id, x.rec, by.Fill(e.activated, x.id, how), now)
+	x.rec, err = s.deps.Person.Activate(tx, x.id, x.rec, by.Fill(e.activated, x.id, how), now)
 	return x, err
 }
 
@@ -122,13 +122,13 @@ func (s *Service) acceptByPassword(q *webflow.Request, x *invitation, phc string
 		return x.rec, person.Passwords.Put(tx, x.id, password, time.Time{})
 	}
 	if e.inactive {
-		now := s.now()
-		err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+		now := s.deps.Now()
+		err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 			_, err := accept(tx, now)
 			return err
 		})
 	} else {
-		err = s.front.AdmitNew(q.W, q.Request, webflow.FlowRecord{}, personID, "by invitation", accept)
+		err = s.deps.Front.AdmitNew(q.W, q.Request, webflow.FlowRecord{}, personID, "by invitation", accept)
 	}
 	if err != nil {
 		return err
@@ -138,11 +138,11 @@ func (s *Service) acceptByPassword(q *webflow.Request, x *invitation, phc string
 
 // leaveInvitation redirects a person who has accepted, or says that the account is still inactive.
 func (s *Service) leaveInvitation(q *webflow.Request, x *invitation) error {
-	s.jar.Clear(q.W, challenge.LinkCookieOf(linkInvitation))
+	s.deps.Jar.Clear(q.W, challenge.LinkCookieOf(linkInvitation))
 	if x.rec.State == person.Active {
 		return q.LeaveTo(webflow.AfterSignUp(x.units))
 	}
-	s.pages.Render(q.W, q.Request, web.View{
+	s.deps.Pages.Render(q.W, q.Request, web.View{
 		Template: "message", Locales: x.locales(), Data: web.Message{Key: "invitation_inactive", Next: "/sign-in"},
 	})
 	return nil
@@ -154,11 +154,11 @@ func (s *Service) acceptByProvider(q *webflow.Request, x *invitation, p *federat
 	if p == nil {
 		return &webflow.Answer{Status: http.StatusForbidden, Key: "error.no_idp", Again: invitationPath}
 	}
-	id, err := s.front.NewFlow(q.W, q.Request, x.demand())
+	id, err := s.deps.Front.NewFlow(q.W, q.Request, x.demand())
 	if err != nil {
 		return err
 	}
-	if err := s.front.ChangeFlow(q.Context(), id, func(f *webflow.FlowRecord) { f.Invited = x.id }); err != nil {
+	if err := s.deps.Front.ChangeFlow(q.Context(), id, func(f *webflow.FlowRecord) { f.Invited = x.id }); err != nil {
 		return err
 	}
 	return q.Redirect(federation.ProviderURL(id, p.ID) + "&hop=1")
@@ -175,7 +175,7 @@ func (s *Service) takeInvited(q *webflow.Request, a *federation.Answer) error {
 	case err == nil:
 		return s.leaveInvitation(q, x)
 	case errors.Is(err, person.ErrCoupled), errors.Is(err, person.ErrCoupledOther):
-		s.federation.RecordFailure(q.Request, "", a.Provider.ID, a.Flow.Invited, a.Provider.Name+": coupled already")
+		s.deps.Federation.RecordFailure(q.Request, "", a.Provider.ID, a.Flow.Invited, a.Provider.Name+": coupled already")
 		return &webflow.Answer{Status: http.StatusConflict, Key: "error.coupled", Again: invitationPath}
 	case errors.Is(err, federation.ErrUsed):
 		return webflow.TooLate(invitationPath)
@@ -187,39 +187,39 @@ func (s *Service) takeInvited(q *webflow.Request, a *federation.Answer) error {
 
 // coupleInvited accepts the invitation and links the identity to the person, in one transaction.
 func (s *Service) coupleInvited(q *webflow.Request, a *federation.Answer) (x *invitation, err error) {
-	browser := challenge.Hashed(s.federation.BrowserID(q.Request))
-	e, err := s.prepareAcceptance(q, s.jar.Get(q.Request, challenge.LinkCookieOf(linkInvitation)), browser)
+	browser := challenge.Hashed(s.deps.Federation.BrowserID(q.Request))
+	e, err := s.prepareAcceptance(q, s.deps.Jar.Get(q.Request, challenge.LinkCookieOf(linkInvitation)), browser)
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.federation.PrepareSession(q.Request, a)
+	o, err := s.deps.Federation.PrepareSession(q.Request, a)
 	if err != nil {
 		return nil, err
 	}
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		if x, err = s.acceptInvitation(tx, "by "+a.Provider.Name, e, o.Now); err != nil {
 			return err
 		}
 		if x.id != a.Flow.Invited {
 			return challenge.ErrNoLink // another invitation was opened meanwhile
 		}
-		if err := s.person.CoupleProved(tx, a.Provider.ID, a.Identity, x.id, o.Now); err != nil {
+		if err := s.deps.Person.CoupleProved(tx, a.Provider.ID, a.Identity, x.id, o.Now); err != nil {
 			return err
 		}
 		if err := person.NoteVouched(tx, a.Provider.ID, a.Identity, x.setBy() != ""); err != nil {
 			return err
 		}
 		if x.rec.State == person.Active {
-			return s.federation.Bind(tx, a, o, &federation.Match{ID: x.id, Person: x.rec, NewlyOne: true})
+			return s.deps.Federation.Bind(tx, a, o, &federation.Match{ID: x.id, Person: x.rec, NewlyOne: true})
 		}
 		if err := federation.TakeAnswer(tx, a); err != nil {
 			return err
 		}
 		si := &session.Current{Session: session.Record{PersonID: x.id}, Person: x.rec}
-		return s.events.Append(tx, si.OwnEvent(o.Ev[federation.EvCoupled], "by "+a.Provider.Name))
+		return s.deps.Events.Append(tx, si.OwnEvent(o.Ev[federation.EvCoupled], "by "+a.Provider.Name))
 	})
 	if err == nil && x.rec.State == person.Active {
-		s.federation.FinishSignIn(q.W, q.Request, a, o)
+		s.deps.Federation.FinishSignIn(q.W, q.Request, a, o)
 	}
 	return x, err
 }

@@ -42,10 +42,10 @@ func (s *Service) renderInvitationCheck(
 		in.Way, in.Action = way.name, way.url()
 		x.describe(way, &in)
 	}
-	if in.CSRF, err = s.front.FormToken(q, x.form); err != nil {
+	if in.CSRF, err = s.deps.Front.FormToken(q, x.form); err != nil {
 		return err
 	}
-	s.pages.Render(q.W, q.Request, web.View{Template: "invitation_check", Status: status, Locales: x.locales(), Data: in})
+	s.deps.Pages.Render(q.W, q.Request, web.View{Template: "invitation_check", Status: status, Locales: x.locales(), Data: in})
 	return nil
 }
 
@@ -76,7 +76,7 @@ func (x *invitation) describe(way *invitationWay, in *web.InvitationCheck) {
 func (s *Service) handleInvitationCheck(q *webflow.Request) error {
 	x, err := s.openInvitation(q)
 	if err == nil {
-		err = s.front.CheckForm(q, x.form, invitationPath)
+		err = s.deps.Front.CheckForm(q, x.form, invitationPath)
 	}
 	if err != nil {
 		return err
@@ -95,13 +95,13 @@ func (s *Service) handleInvitationCheck(q *webflow.Request) error {
 		in := web.InvitationCheck{Problem: "problem.invitation_missing"}
 		return s.renderInvitationCheck(q, x, way, http.StatusUnprocessableEntity, in)
 	default:
-		err = s.checkAnswer(q.Context(), x, x.actor(s.origin(q.Request)), way, answer)
+		err = s.checkAnswer(q.Context(), x, x.actor(s.deps.Origin(q.Request)), way, answer)
 	}
 	switch {
 	case err == nil:
 		return q.Redirect(invitationPath)
 	case errors.Is(err, person.ErrMismatch):
-		s.front.Refuse(q, denial.Refusal{Where: denial.Page, Reason: denial.WrongAnswer, PersonID: x.id}, err)
+		s.deps.Front.Refuse(q, denial.Refusal{Where: denial.Page, Reason: denial.WrongAnswer, PersonID: x.id}, err)
 		return s.askAgain(q, way)
 	}
 	return s.invitationError(q, err)

@@ -74,7 +74,7 @@ func (s *Service) Invite(ctx context.Context, n NewInvitation, by audit.Actor) (
 	if !person.IsEmail(n.Email) {
 		return out, &person.ValidationError{Field: "email", Problem: "is not an e-mail address"}
 	}
-	p, err := s.person.Place(n.person())
+	p, err := s.deps.Person.Place(n.person())
 	if err != nil {
 		return out, err
 	}
@@ -82,25 +82,25 @@ func (s *Service) Invite(ctx context.Context, n NewInvitation, by audit.Actor) (
 	if err != nil {
 		return out, err
 	}
-	id, err := uuid.NewRandomFromReader(s.random)
+	id, err := uuid.NewRandomFromReader(s.deps.Random)
 	if err != nil {
 		return out, err
 	}
-	ev, err := s.person.NewEvents(by.Origin, person.EventCreated, personInvited)
+	ev, err := s.deps.Person.NewEvents(by.Origin, person.EventCreated, personInvited)
 	if err != nil {
 		return out, err
 	}
-	now := s.now()
+	now := s.deps.Now()
 	rec.State, rec.CreatedAt, rec.UpdatedAt = person.Invited, now, now
 	prof.Profile.MarkNew(by)
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
-		if err := s.person.CheckConfigured(tx, &prof, nil, now); err != nil {
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
+		if err := s.deps.Person.CheckConfigured(tx, &prof, nil, now); err != nil {
 			return err
 		}
 		if err := person.RefuseOthers(tx, by, "", &rec, &prof.Profile, nil, ""); err != nil {
 			return err
 		}
-		if err := s.person.SpareNew(by, &rec); err != nil {
+		if err := s.deps.Person.SpareNew(by, &rec); err != nil {
 			return err
 		}
 		if err := person.CreatePerson(tx, id.String(), rec, &prof, folded); err != nil {
@@ -121,7 +121,7 @@ func (s *Service) appendEvents(
 	for _, e := range happened {
 		e = by.Fill(e, id, reason)
 		e.Partition = rec.PartitionName()
-		if err := s.events.Append(tx, e); err != nil {
+		if err := s.deps.Events.Append(tx, e); err != nil {
 			return err
 		}
 	}
@@ -132,18 +132,18 @@ func (s *Service) appendEvents(
 func (s *Service) sendInvitation(
 	tx storage.Tx, id string, rec *person.Record, prof *person.Profile, email string, now time.Time,
 ) (out Invitation, err error) {
-	u, err := s.units(tx)
+	u, err := s.deps.Units(tx)
 	if err != nil {
 		return out, err
 	}
 	if !u.Features.AcceptingInvitationEnabled {
 		return out, ErrInvitationsOff
 	}
-	path, err := s.proof.NewLink(tx, linkInvitation, id, map[string]string{challenge.LinkTo: email}, invitationLife, now)
+	path, err := s.deps.Proof.NewLink(tx, linkInvitation, id, map[string]string{challenge.LinkTo: email}, invitationLife, now)
 	if err != nil {
 		return out, err
 	}
-	on, err := s.person.Switches(tx)
+	on, err := s.deps.Person.Switches(tx)
 	if err != nil {
 		return out, err
 	}
@@ -156,19 +156,19 @@ func (s *Service) sendInvitation(
 		return out, err
 	}
 	if !out.Sent {
-		out.Link = s.issuer + path
+		out.Link = s.deps.Issuer + path
 		return out, nil
 	}
 	n := person.Recipient{ID: id, Record: rec, Profile: prof}.Notice(notify.AccountInvitation, now)
 	n.To, n.Link = email, path
-	return out, s.person.SendNotice(tx, n)
+	return out, s.deps.Person.SendNotice(tx, n)
 }
 
 // InviteAgain sends an invited person (username or id) a new link, which ends the previous one and its count of
 // answers. Errors: person.ErrNoPerson, *person.StateError, *challenge.TooSoonError, ErrInvitationsOff.
 func (s *Service) InviteAgain(ctx context.Context, usernameOrID string, by audit.Actor) (out Invitation, err error) {
-	now := s.now()
-	err = s.person.Change(ctx, usernameOrID, by, personInvited, func(tx storage.Tx, id string, rec *person.Record) (bool, error) {
+	now := s.deps.Now()
+	err = s.deps.Person.Change(ctx, usernameOrID, by, personInvited, func(tx storage.Tx, id string, rec *person.Record) (bool, error) {
 		if rec.State == person.Removed {
 			return false, person.ErrNoPerson
 		}
@@ -182,7 +182,7 @@ func (s *Service) InviteAgain(ctx context.Context, usernameOrID string, by audit
 		if wait := inv.SentAt.Add(invitationEvery).Sub(now); wait > 0 {
 			return false, &challenge.TooSoonError{Wait: wait}
 		}
-		t, err := s.proof.LinkReached(tx, id, rec)
+		t, err := s.deps.Proof.LinkReached(tx, id, rec)
 		if err != nil {
 			return false, err
 		}
@@ -196,7 +196,7 @@ func (s *Service) InviteAgain(ctx context.Context, usernameOrID string, by audit
 // WithdrawInvitation removes an invited person (id) who has not accepted yet. Errors: person.ErrNoPerson,
 // *person.StateError.
 func (s *Service) WithdrawInvitation(ctx context.Context, id string, by audit.Actor) error {
-	return s.person.RemovePerson(ctx, id, by, func(_ storage.Tx, d *person.Details) error {
+	return s.deps.Person.RemovePerson(ctx, id, by, func(_ storage.Tx, d *person.Details) error {
 		if d.State != person.Invited {
 			return &person.StateError{State: d.State}
 		}

@@ -34,7 +34,7 @@ func (s *Service) signInWays(q *webflow.Request, x *invitation) (*federation.Way
 	if !x.isChecked(x.browser) {
 		return nil, q.RedirectAway(invitationCheckPath)
 	}
-	known, err := s.federation.Registry(q.Context(), q.Settings)
+	known, err := s.deps.Federation.Registry(q.Context(), q.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (s *Service) renderInvitation(
 	problems map[string]string,
 ) (err error) {
 	in := web.Invitation{Action: invitationPath, Account: x.rec.Username}
-	if in.CSRF, err = s.front.FormToken(q, x.form); err != nil {
+	if in.CSRF, err = s.deps.Front.FormToken(q, x.form); err != nil {
 		return err
 	}
 	if ways.Password {
@@ -59,11 +59,11 @@ func (s *Service) renderInvitation(
 		list = append(list, webflow.CustomInputs(person.CustomFieldsOf(x.units, settings.OwnMethod), custom, problems)...)
 		in.Fields = web.Fields(false, append(list, password)...)
 	}
-	logos := s.pages.ProviderLogos(q.Context())
+	logos := s.deps.Pages.ProviderLogos(q.Context())
 	for _, p := range ways.Providers {
 		in.Providers = append(in.Providers, web.Provider{Name: p.Name, URL: p.ID, Logo: logos[p.ID]})
 	}
-	s.pages.Render(q.W, q.Request, web.View{
+	s.deps.Pages.Render(q.W, q.Request, web.View{
 		Template: "invitation", Status: status, Locales: x.locales(), Data: in,
 		Client: authn.Client{Targets: webflow.TargetsOf(webflow.AfterSignUp(x.units))},
 	})
@@ -80,7 +80,7 @@ func (x *invitation) demand() authn.Demand {
 func (s *Service) handleInvitation(q *webflow.Request) error {
 	x, err := s.openInvitation(q)
 	if err == nil {
-		err = s.front.CheckForm(q, x.form, invitationPath)
+		err = s.deps.Front.CheckForm(q, x.form, invitationPath)
 	}
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (s *Service) handleInvitation(q *webflow.Request) error {
 	if len(problems) > 0 {
 		return s.renderInvitation(q, x, ways, http.StatusUnprocessableEntity, custom, problems)
 	}
-	phc, err := s.person.HashNew(q.Context(), password, person.NamesOf(&x.rec, &x.prof.Profile)...)
+	phc, err := s.deps.Person.HashNew(q.Context(), password, person.NamesOf(&x.rec, &x.prof.Profile)...)
 	if problem := webflow.PasswordProblem(err); problem != "" {
 		problems["password"] = problem
 		return s.renderInvitation(q, x, ways, http.StatusUnprocessableEntity, custom, problems)

@@ -30,11 +30,11 @@ type invitation struct {
 
 // readInvitation returns the invitation of a link. challenge.ErrNoLink: the link is invalid or has ended.
 func (s *Service) readInvitation(tx storage.Tx, token string, now time.Time) (*invitation, error) {
-	link, err := s.proof.ReadLink(tx, linkInvitation, token, now)
+	link, err := s.deps.Proof.ReadLink(tx, linkInvitation, token, now)
 	if err != nil {
 		return nil, err
 	}
-	u, err := s.units(tx)
+	u, err := s.deps.Units(tx)
 	if err != nil {
 		return nil, err
 	}
@@ -61,20 +61,20 @@ func loadInvitation(tx storage.Tx, u *settings.Units, token, id string) (x *invi
 
 // openInvitation returns the invitation whose link this browser has opened.
 func (s *Service) openInvitation(q *webflow.Request) (x *invitation, err error) {
-	now, browser := s.now(), challenge.Hashed(s.federation.BrowserID(q.Request))
-	o, err := s.front.LinkIn(q, linkInvitation, "/sign-in", func(tx storage.Tx, o *challenge.OpenLink) (err error) {
+	now, browser := s.deps.Now(), challenge.Hashed(s.deps.Federation.BrowserID(q.Request))
+	o, err := s.deps.Front.LinkIn(q, linkInvitation, "/sign-in", func(tx storage.Tx, o *challenge.OpenLink) (err error) {
 		if x, err = loadInvitation(tx, q.Settings, o.Token, o.Record.PersonID); err != nil {
 			return err
 		}
 		if to, _ := x.number(); to != "" && browser != "" {
-			x.codeSent, err = s.proof.CodeWaits(tx, x.smsPurpose(browser), now)
+			x.codeSent, err = s.deps.Proof.CodeWaits(tx, x.smsPurpose(browser), now)
 		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	token, err := s.jar.Browser(q.W, q.Request, s.front.NewID)
+	token, err := s.deps.Jar.Browser(q.W, q.Request, s.deps.Front.NewID)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (s *Service) invitationError(q *webflow.Request, err error) error {
 	if errors.Is(err, errLocked) {
 		return &webflow.Answer{Status: http.StatusForbidden, Key: "error.invitation_locked"}
 	}
-	return s.front.LinkError(q, linkInvitation, "/sign-in", err)
+	return s.deps.Front.LinkError(q, linkInvitation, "/sign-in", err)
 }
 
 // locales is the language that the person prefers, if it is known.

@@ -6,6 +6,6 @@ import (
 
 // Routes adds the pages for invited people.
 func (s *Service) Routes(mux webflow.Router) {
-	mux.Handle(invitationPath, s.front.Pages(s.showInvitation, s.handleInvitation))
-	mux.Handle(invitationCheckPath, s.front.Pages(s.showInvitationCheck, s.handleInvitationCheck))
+	mux.Handle(invitationPath, s.deps.Front.Pages(s.showInvitation, s.handleInvitation))
+	mux.Handle(invitationCheckPath, s.deps.Front.Pages(s.showInvitationCheck, s.handleInvitationCheck))
 }

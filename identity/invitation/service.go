@@ -41,33 +41,14 @@ type Deps struct {
 }
 
 // Service serves the pages for invited people. It is safe for concurrent use.
-type Service struct {
-	person     *person.Service
-	proof      *challenge.Service
-	front      *webflow.Service
-	federation *federation.Service
-
-	store  storage.Store
-	events *audit.Recorder
-	units  func(tx storage.Tx) (*settings.Units, error)
-	pages  *web.Renderer
-	origin func(*http.Request) audit.Origin
-	jar    cookie.Jar
-	issuer string
-	now    func() time.Time
-	random io.Reader
-}
+type Service struct{ deps Deps }
 
 // New returns a service, and registers its hooks.
 func New(d Deps) *Service {
-	s := &Service{
-		person: d.Person, proof: d.Proof, front: d.Front, federation: d.Federation, store: d.Store, events: d.Events,
-		units: d.Units, pages: d.Pages, origin: d.Origin, jar: d.Jar, issuer: d.Issuer, now: d.Now,
-		random: d.Random,
-	}
-	s.person.OnRemove(forgetInvitation)
-	s.proof.SetTerms(challenge.DeliveredInvitation, invitationTerms)
-	s.proof.SetLinkPath(linkInvitation, invitationPath)
-	s.federation.OnArrival(isInvited, s.takeInvited)
+	s := &Service{deps: d}
+	s.deps.Person.OnRemove(forgetInvitation)
+	s.deps.Proof.SetTerms(challenge.DeliveredInvitation, invitationTerms)
+	s.deps.Proof.SetLinkPath(linkInvitation, invitationPath)
+	s.deps.Federation.OnArrival(isInvited, s.takeInvited)
 	return s
 }

@@ -47,12 +47,12 @@ func (s *Service) handleInvitationText(q *webflow.Request, x *invitation, way *i
 
 // sendInvitationText sends a code to the number of the invited person. wait is how long none is sent.
 func (s *Service) sendInvitationText(q *webflow.Request, token, browser string) (wait time.Duration, err error) {
-	code, err := challenge.NewSentCode(s.random)
+	code, err := challenge.NewSentCode(s.deps.Random)
 	if err != nil {
 		return 0, err
 	}
-	now := s.now()
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+	now := s.deps.Now()
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		x, err := s.readInvitation(tx, token, now)
 		if err != nil {
 			return err
@@ -65,8 +65,8 @@ func (s *Service) sendInvitationText(q *webflow.Request, token, browser string) 
 		}
 		c := x.smsPurpose(browser)
 		t := person.Recipient{ID: x.id, Record: &x.rec, Profile: &x.prof.Profile}
-		wait, err = s.proof.SendCode(tx, c, code, now, func(tx storage.Tx, code string) error {
-			return s.person.TextCode(tx, t, notify.SMSPhoneCode, c.To, code, now)
+		wait, err = s.deps.Proof.SendCode(tx, c, code, now, func(tx storage.Tx, code string) error {
+			return s.deps.Person.TextCode(tx, t, notify.SMSPhoneCode, c.To, code, now)
 		})
 		return err
 	})

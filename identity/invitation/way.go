@@ -49,10 +49,10 @@ var allWays = []*invitationWay{
 		on:   func(v *settings.InvitationVerificationRequired) bool { return v.ViaSMSEnabled },
 		can: func(s *Service, x *invitation) bool {
 			number, _ := x.number()
-			return s.person.SendsTexts(x.units) && number != ""
+			return s.deps.Person.SendsTexts(x.units) && number != ""
 		},
 		check: func(ctx context.Context, s *Service, x *invitation, answer string) (func(storage.Tx) (bool, error), error) {
-			return s.proof.CheckCode(ctx, x.smsPurpose(x.browser), answer)
+			return s.deps.Proof.CheckCode(ctx, x.smsPurpose(x.browser), answer)
 		},
 	},
 	{
@@ -60,7 +60,7 @@ var allWays = []*invitationWay{
 		on:   func(v *settings.InvitationVerificationRequired) bool { return v.ViaExternallyDeliveredCodeEnabled },
 		can:  func(*Service, *invitation) bool { return true }, // the code can be on its way
 		check: func(ctx context.Context, s *Service, x *invitation, answer string) (func(storage.Tx) (bool, error), error) {
-			return s.proof.CheckDeliveredCode(ctx, challenge.DeliveredInvitation, x.id, answer)
+			return s.deps.Proof.CheckDeliveredCode(ctx, challenge.DeliveredInvitation, x.id, answer)
 		},
 	},
 }
@@ -126,12 +126,12 @@ func (x *invitation) isLocked(browser string) bool {
 // checkAnswer counts an answer, then checks it, and stores that the browser has passed. errLocked: no more answers are
 // accepted. person.ErrMismatch: the answer is wrong.
 func (s *Service) checkAnswer(ctx context.Context, x *invitation, by audit.Actor, way *invitationWay, answer string) error {
-	ev, err := s.person.NewEvents(by.Origin, invitationFailed, invitationLocked)
+	ev, err := s.deps.Person.NewEvents(by.Origin, invitationFailed, invitationLocked)
 	if err != nil {
 		return err
 	}
-	now, token, browser := s.now(), x.token, x.browser
-	err = s.store.Update(ctx, func(tx storage.Tx) (err error) {
+	now, token, browser := s.deps.Now(), x.token, x.browser
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) (err error) {
 		if x, err = s.readInvitation(tx, token, now); err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (s *Service) checkAnswer(ctx context.Context, x *invitation, by audit.Actor
 		return err
 	}
 	failed := false
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		after, err := s.readInvitation(tx, token, now)
 		if err != nil {
 			return err
@@ -188,8 +188,8 @@ func (s *Service) checkAnswer(ctx context.Context, x *invitation, by audit.Actor
 
 // skipCheck stores that a browser continues without a check. person.ErrMismatch: that is not allowed.
 func (s *Service) skipCheck(ctx context.Context, token, browser string) error {
-	now := s.now()
-	return s.store.Update(ctx, func(tx storage.Tx) error {
+	now := s.deps.Now()
+	return s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		x, err := s.readInvitation(tx, token, now)
 		if err != nil {
 			return err

@@ -42,17 +42,17 @@ func checkTOTP(_ context.Context, s *Service, a *response) (spender, error) {
 	if before == nil {
 		return nil, person.ErrMismatch
 	}
-	key, err := s.keyring.Open(purpose, before.Sealed)
+	key, err := s.deps.Keyring.Open(purpose, before.Sealed)
 	if err != nil {
 		return nil, err
 	}
-	step, ok := codes.Step(key, a.code, before.LastStep, s.now())
+	step, ok := codes.Step(key, a.code, before.LastStep, s.deps.Now())
 	if !ok {
 		return nil, person.ErrMismatch
 	}
 	sealed := before.Sealed
-	if !s.keyring.IsCurrent(sealed) {
-		if sealed, err = s.keyring.Seal(purpose, key); err != nil {
+	if !s.deps.Keyring.IsCurrent(sealed) {
+		if sealed, err = s.deps.Keyring.Seal(purpose, key); err != nil {
 			return nil, err
 		}
 	}
@@ -99,24 +99,24 @@ func (s *Service) readTOTPSetUp(q *webflow.Request) (x totpSetUp, err error) {
 // pendingTOTP returns the secret that the session has to confirm: the stored one when the page is loaded again,
 // otherwise a new one.
 func (s *Service) pendingTOTP(q *webflow.Request, stored totpSetUpRecord) ([]byte, error) {
-	now, purpose := s.now(), totpPurpose(q.SignIn.Session.PersonID)
+	now, purpose := s.deps.Now(), totpPurpose(q.SignIn.Session.PersonID)
 	if stored.ExpiresAt.After(now) {
-		if key, err := s.keyring.Open(purpose, stored.Sealed); err == nil {
+		if key, err := s.deps.Keyring.Open(purpose, stored.Sealed); err == nil {
 			return key, nil
 		}
 		// It belongs to another person, or the key that sealed it is gone.
 	}
-	fresh, err := codes.NewSecret(s.random)
+	fresh, err := codes.NewSecret(s.deps.Random)
 	if err != nil {
 		return nil, err
 	}
-	sealed, err := s.keyring.Seal(purpose, fresh)
+	sealed, err := s.deps.Keyring.Seal(purpose, fresh)
 	if err != nil {
 		return nil, err
 	}
 	rec := totpSetUpRecord{Sealed: sealed, ExpiresAt: now.Add(totpSetUpLife)}
 	var faster []byte
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		faster = nil
 		last, _, err := totpSetUps.Find(tx, q.SignIn.ID)
 		if err != nil {
@@ -129,7 +129,7 @@ func (s *Service) pendingTOTP(q *webflow.Request, stored totpSetUpRecord) ([]byt
 		return totpSetUps.Put(tx, q.SignIn.ID, rec, rec.ExpiresAt.Add(session.CollectAfter))
 	})
 	if err == nil && faster != nil {
-		return s.keyring.Open(purpose, faster)
+		return s.deps.Keyring.Open(purpose, faster)
 	}
 	return fresh, err
 }
@@ -148,16 +148,16 @@ func (s *Service) showAuthenticator(q *webflow.Request) error {
 
 func (s *Service) authenticatorPage(q *webflow.Request, x totpSetUp, status int, problem string) error {
 	in := web.Authenticator{Action: x.self, Cancel: x.next, Problem: problem, Secret: codes.Encode(x.key)}
-	in.URI = codes.URI(x.key, s.pages.Name(), q.SignIn.Person.Username)
+	in.URI = codes.URI(x.key, s.deps.Pages.Name(), q.SignIn.Person.Username)
 	code, err := qr.Encode(in.URI, qr.M)
 	if err == nil {
-		in.CSRF, err = s.front.FormToken(q, webflow.SessionForm(authenticatorForm, q.SignIn))
+		in.CSRF, err = s.deps.Front.FormToken(q, webflow.SessionForm(authenticatorForm, q.SignIn))
 	}
 	if err != nil {
 		return err
 	}
 	in.QR = web.NewQR(code.Size, code.Black)
-	s.pages.Render(q.W, q.Request, web.View{Template: "authenticator", Status: status, Client: x.client, Data: in})
+	s.deps.Pages.Render(q.W, q.Request, web.View{Template: "authenticator", Status: status, Client: x.client, Data: in})
 	return nil
 }
 
@@ -165,7 +165,7 @@ func (s *Service) authenticatorPage(q *webflow.Request, x totpSetUp, status int,
 func (s *Service) handleAuthenticator(q *webflow.Request) error {
 	x, err := s.readTOTPSetUp(q)
 	if err == nil {
-		err = s.front.CheckForm(q, webflow.SessionForm(authenticatorForm, q.SignIn), x.self)
+		err = s.deps.Front.CheckForm(q, webflow.SessionForm(authenticatorForm, q.SignIn), x.self)
 	}
 	if err == nil {
 		x.key, err = s.pendingTOTP(q, x.stored)
@@ -173,7 +173,7 @@ func (s *Service) handleAuthenticator(q *webflow.Request) error {
 	if err != nil {
 		return err
 	}
-	step, ok := codes.Step(x.key, q.PostForm.Get("code"), 0, s.now())
+	step, ok := codes.Step(x.key, q.PostForm.Get("code"), 0, s.deps.Now())
 	if !ok {
 		return s.authenticatorPage(q, x, http.StatusUnprocessableEntity, "problem.code_app")
 	}
@@ -194,19 +194,19 @@ func (s *Service) handleAuthenticator(q *webflow.Request) error {
 // returns recovery codes, unless the person has some.
 func (s *Service) addTOTP(q *webflow.Request, key []byte, step int64) (fresh []string, err error) {
 	personID := q.SignIn.Session.PersonID
-	sealed, err := s.keyring.Seal(totpPurpose(personID), key)
+	sealed, err := s.deps.Keyring.Seal(totpPurpose(personID), key)
 	if err != nil {
 		return nil, err
 	}
-	fresh, hashes, err := codes.NewRecovery(s.random, personID)
+	fresh, hashes, err := codes.NewRecovery(s.deps.Random, personID)
 	if err != nil {
 		return nil, err
 	}
-	ev, err := s.person.NewEvents(s.origin(q.Request), stepUpAdded, recoveryMade)
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), stepUpAdded, recoveryMade)
 	if err != nil {
 		return nil, err
 	}
-	now := s.now()
+	now := s.deps.Now()
 	made := false
 	err = s.raise(q, gain{method: &TOTPMethod, setUp: true, spend: func(tx storage.Tx, own *Record) (bool, error) {
 		// Checked again here: of two pages that add the first method at once, the later one needs the level of the earlier.
@@ -224,10 +224,10 @@ func (s *Service) addTOTP(q *webflow.Request, key []byte, step int64) (fresh []s
 		if err := totpSetUps.Delete(tx, q.SignIn.ID); err != nil {
 			return false, err
 		}
-		if err := s.events.Append(tx, q.SignIn.OwnEvent(ev[0], TOTPMethod.Name)); err != nil || !made {
+		if err := s.deps.Events.Append(tx, q.SignIn.OwnEvent(ev[0], TOTPMethod.Name)); err != nil || !made {
 			return true, err
 		}
-		return true, s.events.Append(tx, q.SignIn.OwnEvent(ev[1], ""))
+		return true, s.deps.Events.Append(tx, q.SignIn.OwnEvent(ev[1], ""))
 	}})
 	if !made {
 		fresh = nil

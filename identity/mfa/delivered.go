@@ -25,7 +25,7 @@ var deliveredMethod = Method{
 	},
 	has: func(storage.Tx, *session.Current, *Record) (bool, error) { return true, nil },
 	check: func(ctx context.Context, s *Service, a *response) (spender, error) {
-		spend, err := s.proof.CheckDeliveredCode(ctx, challenge.DeliveredStepUp, a.signIn.Session.PersonID, a.code)
+		spend, err := s.deps.Proof.CheckDeliveredCode(ctx, challenge.DeliveredStepUp, a.signIn.Session.PersonID, a.code)
 		if err != nil {
 			return nil, err
 		}
@@ -56,16 +56,16 @@ const (
 
 // requestCode tells the administrators, by an event, that a person is waiting for a code.
 func requestCode(s *Service, q *webflow.Request, x *stepUp, m *Method) error {
-	ev, err := s.person.NewEvents(s.origin(q.Request), deliveredCodeRequested)
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), deliveredCodeRequested)
 	if err != nil {
 		return err
 	}
-	now := s.now()
+	now := s.deps.Now()
 	var wait time.Duration
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		wait = 0
 		key := storage.Key("code-asked", q.SignIn.Session.PersonID)
-		last, err := s.proof.ReadFailures(tx, challenge.Counter{Key: key, Limit: codeRequestMost}, now)
+		last, err := s.deps.Proof.ReadFailures(tx, challenge.Counter{Key: key, Limit: codeRequestMost}, now)
 		if err != nil {
 			return err
 		}
@@ -73,12 +73,12 @@ func requestCode(s *Service, q *webflow.Request, x *stepUp, m *Method) error {
 			return nil
 		}
 		rec := challenge.FailureRecord{Failures: codeRequestMost, First: now, Until: now.Add(codeRequestEvery)}
-		if err := challenge.FailureRecords.Put(tx, key, rec, s.proof.CollectAt(rec)); err != nil {
+		if err := challenge.FailureRecords.Put(tx, key, rec, s.deps.Proof.CollectAt(rec)); err != nil {
 			return err
 		}
 		e := q.SignIn.OwnEvent(ev[0], string(challenge.DeliveredStepUp))
 		e.ClientID = x.flow.Demand.Client.ID
-		return s.events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 	switch {
 	case err != nil:

@@ -19,7 +19,7 @@ import (
 // emailMethod is a code by e-mail, to a verified address.
 var emailMethod = Method{
 	Name:  session.MethodEmail,
-	needs: func(s *Service) bool { return s.notify != nil },
+	needs: func(s *Service) bool { return s.deps.Notify != nil },
 	Level: func(u *settings.Units) int {
 		if !u.EmailNotifications.StepUpAuthentication {
 			return 0
@@ -38,7 +38,7 @@ var emailMethod = Method{
 		}
 		n := t.Notice(notify.StepUpCode, now)
 		n.Data["code"] = code
-		return s.person.SendNotice(tx, n)
+		return s.deps.Person.SendNotice(tx, n)
 	},
 	check: checkCode,
 }
@@ -65,19 +65,19 @@ func emailAddress(tx storage.Tx, si *session.Current) (string, error) {
 
 // sendCode serves the button that sends a code.
 func (s *Service) sendCode(q *webflow.Request, x *stepUp, m *Method) error {
-	code, err := challenge.NewSentCode(s.random)
+	code, err := challenge.NewSentCode(s.deps.Random)
 	if err != nil {
 		return err
 	}
-	now := s.now()
+	now := s.deps.Now()
 	var wait time.Duration
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		wait = 0
 		c, err := m.codePurpose(tx, x.id, q.SignIn)
 		if err != nil || c.To == "" {
 			return err // the address or number was removed meanwhile
 		}
-		wait, err = s.proof.SendCode(tx, c, code, now, func(tx storage.Tx, code string) error { return m.send(s, tx, q.SignIn, code, now) })
+		wait, err = s.deps.Proof.SendCode(tx, c, code, now, func(tx storage.Tx, code string) error { return m.send(s, tx, q.SignIn, code, now) })
 		return err
 	})
 	switch {
@@ -93,7 +93,7 @@ func (s *Service) sendCode(q *webflow.Request, x *stepUp, m *Method) error {
 // checkCode checks a code that was sent for a step-up. It is no longer valid when the person now reads codes elsewhere.
 func checkCode(ctx context.Context, s *Service, a *response) (spender, error) {
 	c := a.stepUp.code
-	spend, err := s.proof.CheckCode(ctx, c, a.code)
+	spend, err := s.deps.Proof.CheckCode(ctx, c, a.code)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func emailSection(_ storage.Tx, _ *webflow.Request, st *Standing) (*web.Security
 // the person has lost no longer counts.
 func (s *Service) LowerReached(tx storage.Tx, personID string, old, now *person.Profile) error {
 	if !sameVerified(old, now) {
-		if err := s.session.FactorChanged(tx, personID); err != nil {
+		if err := s.deps.Session.FactorChanged(tx, personID); err != nil {
 			return err
 		}
 	}
@@ -127,14 +127,14 @@ func (s *Service) LowerReached(tx storage.Tx, personID string, old, now *person.
 	if slices.ContainsFunc(old.EmailAddresses, func(e person.EmailAddress) bool {
 		return lost(person.Contact{Kind: person.ContactEmail, Value: e.Value}, e.Verified)
 	}) {
-		if err := s.session.LowerSessions(tx, personID, session.MethodEmail, ""); err != nil {
+		if err := s.deps.Session.LowerSessions(tx, personID, session.MethodEmail, ""); err != nil {
 			return err
 		}
 	}
 	if slices.ContainsFunc(old.PhoneNumbers, func(n person.PhoneNumber) bool {
 		return lost(person.Contact{Kind: person.ContactPhone, Value: n.Value}, n.Verified)
 	}) {
-		return s.session.LowerSessions(tx, personID, session.MethodSMS, "")
+		return s.deps.Session.LowerSessions(tx, personID, session.MethodSMS, "")
 	}
 	return nil
 }

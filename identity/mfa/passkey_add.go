@@ -60,7 +60,7 @@ func (s *Service) addPasskeyPage(q *webflow.Request, x passkeySetUp, status int,
 	if len(x.set.Keys) >= passkey.Most {
 		in.Full = passkey.Most
 		v.Data = in
-		s.pages.Render(q.W, q.Request, v)
+		s.deps.Pages.Render(q.W, q.Request, v)
 		return nil
 	}
 	challenge, err := s.Passkeys.EnsureChallenge(q.Context(), passkey.ChallengeAdd, q.SignIn.ID, x.waiting)
@@ -70,7 +70,7 @@ func (s *Service) addPasskeyPage(q *webflow.Request, x passkeySetUp, status int,
 	if err != nil {
 		return err
 	}
-	csrf, err := s.front.FormToken(q, webflow.SessionForm(passkeyForm, q.SignIn))
+	csrf, err := s.deps.Front.FormToken(q, webflow.SessionForm(passkeyForm, q.SignIn))
 	if err != nil {
 		return err
 	}
@@ -81,17 +81,17 @@ func (s *Service) addPasskeyPage(q *webflow.Request, x passkeySetUp, status int,
 		Life:  passkey.ChallengeSeconds,
 	}
 	v.Client, v.Data = x.client, in
-	s.pages.Render(q.W, q.Request, v)
+	s.deps.Pages.Render(q.W, q.Request, v)
 	return nil
 }
 
 // addHandle gives a person's passkeys their handle.
 func (s *Service) addHandle(q *webflow.Request) (set passkey.Set, err error) {
 	fresh := make([]byte, passkey.HandleBytes)
-	if _, err := io.ReadFull(s.random, fresh); err != nil {
+	if _, err := io.ReadFull(s.deps.Random, fresh); err != nil {
 		return set, err
 	}
-	err = s.store.Update(q.Context(), func(tx storage.Tx) (err error) {
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) (err error) {
 		if set, err = passkey.Read(tx, q.SignIn.Session.PersonID); err != nil || len(set.Handle) > 0 { // another tab was faster
 			return err
 		}
@@ -105,7 +105,7 @@ func (s *Service) addHandle(q *webflow.Request) (set passkey.Set, err error) {
 func (s *Service) handleAddPasskey(q *webflow.Request) error {
 	x, err := s.readPasskeySetUp(q, passkeyMethod.setUp)
 	if err == nil {
-		err = s.front.CheckForm(q, webflow.SessionForm(passkeyForm, q.SignIn), x.self)
+		err = s.deps.Front.CheckForm(q, webflow.SessionForm(passkeyForm, q.SignIn), x.self)
 	}
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (s *Service) handleAddPasskey(q *webflow.Request) error {
 	case errors.Is(err, errKnownPasskey):
 		return s.addPasskeyPage(q, x, http.StatusUnprocessableEntity, "problem.passkey_known")
 	case errors.Is(err, person.ErrMismatch):
-		s.front.Refuse(q, denial.Refusal{Reason: denial.PasskeyRefused}, err)
+		s.deps.Front.Refuse(q, denial.Refusal{Reason: denial.PasskeyRefused}, err)
 		return s.addPasskeyPage(q, x, http.StatusUnprocessableEntity, "problem.passkey_failed")
 	case err != nil:
 		return err
@@ -146,18 +146,18 @@ func (s *Service) handleAddPasskey(q *webflow.Request) error {
 // recovery codes, unless the person has some.
 func (s *Service) addPasskey(q *webflow.Request, key passkey.Passkey) (_ passkey.Passkey, fresh []string, err error) {
 	personID := q.SignIn.Session.PersonID
-	if key.ID, err = secret.ID(s.random, 16); err != nil {
+	if key.ID, err = secret.ID(s.deps.Random, 16); err != nil {
 		return key, nil, err
 	}
-	fresh, hashes, err := codes.NewRecovery(s.random, personID)
+	fresh, hashes, err := codes.NewRecovery(s.deps.Random, personID)
 	if err != nil {
 		return key, nil, err
 	}
-	ev, err := s.person.NewEvents(s.origin(q.Request), passkeyAdded, recoveryMade)
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), passkeyAdded, recoveryMade)
 	if err != nil {
 		return key, nil, err
 	}
-	now, made := s.now(), false
+	now, made := s.deps.Now(), false
 	key.Since, key.Vouched = now.Truncate(time.Second), q.SignIn.Session.Vouched
 	err = s.raise(q, gain{method: &passkeyMethod, passkey: key.ID, setUp: true, spend: func(tx storage.Tx, own *Record) (bool, error) {
 		made = false
@@ -171,7 +171,7 @@ func (s *Service) addPasskey(q *webflow.Request, key passkey.Passkey) (_ passkey
 			return true, err
 		}
 		own.Recovery = hashes
-		return true, s.events.Append(tx, q.SignIn.OwnEvent(ev[1], ""))
+		return true, s.deps.Events.Append(tx, q.SignIn.OwnEvent(ev[1], ""))
 	}})
 	if !made {
 		fresh = nil
@@ -212,13 +212,13 @@ func (s *Service) putPasskey(tx storage.Tx, q *webflow.Request, key passkey.Pass
 	if key.Automatic {
 		reason = passkeyAutomatic
 	}
-	return set, s.events.Append(tx, q.SignIn.OwnEvent(ev, reason))
+	return set, s.deps.Events.Append(tx, q.SignIn.OwnEvent(ev, reason))
 }
 
 // notifyPasskey tells a person that a passkey was added, was removed, or is suspected to have a copy. No setting
 // switches the message off: it is sent wherever e-mails are.
 func (s *Service) notifyPasskey(tx storage.Tx, personID string, rec *person.Record, kind audit.Type, now time.Time) error {
-	if s.notify == nil {
+	if s.deps.Notify == nil {
 		return nil
 	}
 	prof, err := person.ReadProfile(tx, personID, rec)
@@ -231,5 +231,5 @@ func (s *Service) notifyPasskey(tx storage.Tx, personID string, rec *person.Reco
 	}
 	n := person.Recipient{ID: personID, Record: rec, Profile: &prof.Profile}.Notice(kinds[kind], now)
 	n.Link = webflow.SecurityPath
-	return s.person.SendNotice(tx, n)
+	return s.deps.Person.SendNotice(tx, n)
 }

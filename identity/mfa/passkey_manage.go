@@ -32,7 +32,7 @@ func (s *Service) passkeySection(tx storage.Tx, q *webflow.Request, st *Standing
 	if err != nil {
 		return nil, err
 	}
-	csrf, err := s.front.FormToken(q, webflow.SessionForm(passkeyRemoveForm, q.SignIn))
+	csrf, err := s.deps.Front.FormToken(q, webflow.SessionForm(passkeyRemoveForm, q.SignIn))
 	if err != nil {
 		return nil, err
 	}
@@ -124,11 +124,11 @@ func (s *Service) showNamePasskey(q *webflow.Request) error {
 }
 
 func (s *Service) namePasskeyPage(q *webflow.Request, x onePasskey, status int, problem string) error {
-	csrf, err := s.front.FormToken(q, webflow.SessionForm(passkeyNameForm, q.SignIn))
+	csrf, err := s.deps.Front.FormToken(q, webflow.SessionForm(passkeyNameForm, q.SignIn))
 	if err != nil {
 		return err
 	}
-	s.pages.Render(q.W, q.Request, web.View{Template: "passkey_name", Status: status, Locales: q.SignIn.Locales(), Data: web.PasskeyName{
+	s.deps.Pages.Render(q.W, q.Request, web.View{Template: "passkey_name", Status: status, Locales: q.SignIn.Locales(), Data: web.PasskeyName{
 		Action: x.self, Name: x.key.Name, CSRF: csrf, Cancel: webflow.SecurityPath, Problem: problem,
 	}})
 	return nil
@@ -138,7 +138,7 @@ func (s *Service) namePasskeyPage(q *webflow.Request, x onePasskey, status int, 
 func (s *Service) handleNamePasskey(q *webflow.Request) error {
 	x, err := s.readOnePasskey(q, passkeyNamePath)
 	if err == nil {
-		err = s.front.CheckForm(q, webflow.SessionForm(passkeyNameForm, q.SignIn), x.self)
+		err = s.deps.Front.CheckForm(q, webflow.SessionForm(passkeyNameForm, q.SignIn), x.self)
 	}
 	if err != nil {
 		return err
@@ -162,12 +162,12 @@ func (s *Service) handleNamePasskey(q *webflow.Request) error {
 func (s *Service) changePasskey(
 	q *webflow.Request, id string, kind audit.Type, reason string, change func(tx storage.Tx, set *passkey.Set, i int) error,
 ) error {
-	ev, err := s.person.NewEvents(s.origin(q.Request), kind)
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), kind)
 	if err != nil {
 		return err
 	}
-	now := s.now()
-	return s.store.Update(q.Context(), func(tx storage.Tx) error {
+	now := s.deps.Now()
+	return s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		if _, err := s.CheckSetUp(tx, q.SignIn, now); err != nil {
 			return err
 		}
@@ -183,13 +183,13 @@ func (s *Service) changePasskey(
 		if err := change(tx, &set, i); err != nil {
 			return err
 		}
-		return s.events.Append(tx, q.SignIn.OwnEvent(ev[0], reason))
+		return s.deps.Events.Append(tx, q.SignIn.OwnEvent(ev[0], reason))
 	})
 }
 
 // checkWayIn returns ErrLastWay when a person could not sign in without one of their passkeys.
 func (s *Service) checkWayIn(tx storage.Tx, personID string, rec *person.Record, set *passkey.Set, id string) error {
-	u, err := s.units(tx)
+	u, err := s.deps.Units(tx)
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (s *Service) showRemovePasskey(q *webflow.Request) error {
 	if err != nil {
 		return err
 	}
-	csrf, err := s.front.FormToken(q, webflow.SessionForm(passkeyRemoveForm, q.SignIn))
+	csrf, err := s.deps.Front.FormToken(q, webflow.SessionForm(passkeyRemoveForm, q.SignIn))
 	if err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func (s *Service) showRemovePasskey(q *webflow.Request) error {
 	if name == "" {
 		name = strconv.Itoa(x.key.Number)
 	}
-	s.pages.Render(q.W, q.Request, web.View{Template: "confirm", Locales: q.SignIn.Locales(), Data: web.Confirm{
+	s.deps.Pages.Render(q.W, q.Request, web.View{Template: "confirm", Locales: q.SignIn.Locales(), Data: web.Confirm{
 		Key: "remove.passkey", Name: name, Action: x.self, CSRF: csrf, Cancel: webflow.SecurityPath,
 	}})
 	return nil
@@ -229,12 +229,12 @@ func (s *Service) showRemovePasskey(q *webflow.Request) error {
 func (s *Service) handleRemovePasskey(q *webflow.Request) error {
 	x, err := s.readOnePasskey(q, passkeyRemovePath)
 	if err == nil {
-		err = s.front.CheckForm(q, webflow.SessionForm(passkeyRemoveForm, q.SignIn), x.self)
+		err = s.deps.Front.CheckForm(q, webflow.SessionForm(passkeyRemoveForm, q.SignIn), x.self)
 	}
 	if err != nil {
 		return err
 	}
-	personID, now := q.SignIn.Session.PersonID, s.now()
+	personID, now := q.SignIn.Session.PersonID, s.deps.Now()
 	err = s.changePasskey(q, x.key.ID, passkeyRemoved, x.key.Name, func(tx storage.Tx, set *passkey.Set, _ int) error {
 		rec, err := person.Records.Get(tx, personID)
 		if err != nil {
@@ -253,14 +253,14 @@ func (s *Service) handleRemovePasskey(q *webflow.Request) error {
 		if err != nil {
 			return err
 		}
-		if err := s.session.LowerSessions(tx, personID, passkeyMethod.Name, x.key.ID); err != nil {
+		if err := s.deps.Session.LowerSessions(tx, personID, passkeyMethod.Name, x.key.ID); err != nil {
 			return err
 		}
 		return s.notifyPasskey(tx, personID, &rec, passkeyRemoved, now)
 	})
 	switch {
 	case errors.Is(err, ErrLastWay):
-		s.pages.Render(q.W, q.Request, web.View{
+		s.deps.Pages.Render(q.W, q.Request, web.View{
 			Template: "message", Status: http.StatusConflict, Locales: q.SignIn.Locales(),
 			Data: web.Message{Key: "passkey_last", Next: webflow.SecurityPath},
 		})

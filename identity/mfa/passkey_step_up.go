@@ -67,7 +67,7 @@ func (s *Service) passkeyStepUpPage(q *webflow.Request, x passkeyStepUp, status 
 	if err != nil {
 		return err
 	}
-	csrf, err := s.front.FormToken(q, x.form(q.SignIn, &passkeyMethod))
+	csrf, err := s.deps.Front.FormToken(q, x.form(q.SignIn, &passkeyMethod))
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (s *Service) passkeyStepUpPage(q *webflow.Request, x passkeyStepUp, status 
 		Action: self, CSRF: csrf, Options: s.Passkeys.UseOptions(challenge, x.set.Usable()), Again: self, Label: "step_up.passkey.choice",
 		Life: passkey.ChallengeSeconds,
 	}
-	s.pages.Render(q.W, q.Request, s.front.View(x.flow.Demand, "step_up_passkey", status, in))
+	s.deps.Pages.Render(q.W, q.Request, s.deps.Front.View(x.flow.Demand, "step_up_passkey", status, in))
 	return nil
 }
 
@@ -88,7 +88,7 @@ func (s *Service) passkeyStepUpPage(q *webflow.Request, x passkeyStepUp, status 
 func (s *Service) handlePasskeyStepUp(q *webflow.Request) error {
 	x, err := s.readPasskeyStepUp(q)
 	if err == nil {
-		err = s.front.CheckForm(q, x.form(q.SignIn, &passkeyMethod), URL(x.id))
+		err = s.deps.Front.CheckForm(q, x.form(q.SignIn, &passkeyMethod), URL(x.id))
 	}
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (s *Service) handlePasskeyStepUp(q *webflow.Request) error {
 		return s.passkeyStepUpPage(q, x, http.StatusUnprocessableEntity, web.StepUpPasskey{Problem: "problem.passkey_late"})
 	}
 	wait, err := s.tryAnswer(q, &response{
-		stepUp: x.stepUp, method: &passkeyMethod, signIn: q.SignIn, from: s.origin(q.Request),
+		stepUp: x.stepUp, method: &passkeyMethod, signIn: q.SignIn, from: s.deps.Origin(q.Request),
 		code: q.PostForm.Get("credential"), challenge: challenge,
 	})
 	switch {
@@ -124,7 +124,7 @@ func checkPasskey(ctx context.Context, s *Service, a *response) (spender, error)
 		return nil, err
 	}
 	a.passkey = key.ID
-	now := s.now()
+	now := s.deps.Now()
 	return func(tx storage.Tx, _ *Record) (bool, error) {
 		_, err := s.Passkeys.Use(tx, a.signIn.Session.PersonID, key, now)
 		if errors.Is(err, person.ErrMismatch) {

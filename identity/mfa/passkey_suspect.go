@@ -13,12 +13,12 @@ import (
 // Suspect marks a passkey whose counter has gone back: there may be a copy, and which of the two answered is unknown.
 // From now on neither is accepted.
 func (s *Service) Suspect(ctx context.Context, personID string, key passkey.Passkey, from audit.Origin) error {
-	ev, err := s.person.NewEvents(from, passkeySuspected)
+	ev, err := s.deps.Person.NewEvents(from, passkeySuspected)
 	if err != nil {
 		return err
 	}
-	now := s.now()
-	return s.store.Update(ctx, func(tx storage.Tx) error {
+	now := s.deps.Now()
+	return s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		rec, err := person.Records.Get(tx, personID)
 		if err != nil {
 			return err
@@ -33,12 +33,12 @@ func (s *Service) Suspect(ctx context.Context, personID string, key passkey.Pass
 		if err := passkey.Put(tx, personID, set); err != nil {
 			return err
 		}
-		if err := s.session.FactorChanged(tx, personID); err != nil {
+		if err := s.deps.Session.FactorChanged(tx, personID); err != nil {
 			return err
 		}
 		if err := s.notifyPasskey(tx, personID, &rec, passkeySuspected, now); err != nil {
 			return err
 		}
-		return s.events.Append(tx, audit.Actor{}.Fill(ev[0], personID, set.Keys[i].Name))
+		return s.deps.Events.Append(tx, audit.Actor{}.Fill(ev[0], personID, set.Keys[i].Name))
 	})
 }

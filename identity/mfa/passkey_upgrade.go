@@ -32,7 +32,7 @@ func (s *Service) Upgrade(ctx context.Context, flow, personID string) (page stri
 	if !s.Passkeys.Upgrades() {
 		return "", nil
 	}
-	err = s.store.View(ctx, func(tx storage.Tx) error {
+	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
 		set, err := passkey.Read(tx, personID)
 		if page = ""; err == nil && set.Made == 0 {
 			page = upgradeURL(flow)
@@ -55,14 +55,14 @@ type upgrade struct {
 }
 
 func (s *Service) readUpgrade(q *webflow.Request) (x upgrade, err error) {
-	if x.id, x.flow, err = s.front.FlowIn(q); err != nil {
+	if x.id, x.flow, err = s.deps.Front.FlowIn(q); err != nil {
 		return x, err
 	}
 	q.Again = webflow.FlowURL(x.id)
 	if q.SignIn == nil || q.SignIn.Session.Provider != session.LocalProvider {
 		return x, nil
 	}
-	err = s.store.View(q.Context(), func(tx storage.Tx) error {
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) error {
 		st, err := s.StandingIn(tx, q.SignIn, q.Settings)
 		if err != nil {
 			return err
@@ -84,7 +84,7 @@ func (s *Service) showUpgrade(q *webflow.Request) error {
 		return err
 	}
 	if !x.ok {
-		return s.front.Finish(q, x.id, x.flow)
+		return s.deps.Front.Finish(q, x.id, x.flow)
 	}
 	challenge, err := s.Passkeys.EnsureChallenge(q.Context(), passkey.ChallengeAdd, q.SignIn.ID, x.waiting)
 	if err == nil && len(x.set.Handle) == 0 {
@@ -93,11 +93,11 @@ func (s *Service) showUpgrade(q *webflow.Request) error {
 	if err != nil {
 		return err
 	}
-	csrf, err := s.front.FormToken(q, webflow.SessionForm(upgradeForm, q.SignIn))
+	csrf, err := s.deps.Front.FormToken(q, webflow.SessionForm(upgradeForm, q.SignIn))
 	if err != nil {
 		return err
 	}
-	s.pages.Render(q.W, q.Request, s.front.View(x.flow.Demand, "passkey_upgrade", http.StatusOK, web.PasskeyUpgrade{
+	s.deps.Pages.Render(q.W, q.Request, s.deps.Front.View(x.flow.Demand, "passkey_upgrade", http.StatusOK, web.PasskeyUpgrade{
 		Action: upgradeURL(x.id), CSRF: csrf,
 		Options: s.Passkeys.UpgradeOptions(q.SignIn.Person.Username, q.SignIn.Person.Name, challenge, &x.set),
 	}))
@@ -112,9 +112,9 @@ func (s *Service) handleUpgrade(q *webflow.Request) error {
 		return err
 	}
 	if !x.ok {
-		return s.front.Finish(q, x.id, x.flow)
+		return s.deps.Front.Finish(q, x.id, x.flow)
 	}
-	if err := s.front.CheckForm(q, webflow.SessionForm(upgradeForm, q.SignIn), q.Again); err != nil {
+	if err := s.deps.Front.CheckForm(q, webflow.SessionForm(upgradeForm, q.SignIn), q.Again); err != nil {
 		return err
 	}
 	challenge, err := s.Passkeys.SpendChallenge(q.Context(), passkey.ChallengeAdd, q.SignIn.ID)
@@ -125,12 +125,12 @@ func (s *Service) handleUpgrade(q *webflow.Request) error {
 	if challenge != nil && answer != "" {
 		switch err := s.upgrade(q, &x.set, challenge, answer); {
 		case errors.Is(err, person.ErrMismatch), errors.Is(err, errKnownPasskey):
-			s.front.Refuse(q, denial.Refusal{Reason: denial.PasskeyRefused}, err)
+			s.deps.Front.Refuse(q, denial.Refusal{Reason: denial.PasskeyRefused}, err)
 		case err != nil:
 			return err
 		}
 	}
-	return s.front.Finish(q, x.id, x.flow)
+	return s.deps.Front.Finish(q, x.id, x.flow)
 }
 
 // upgrade stores the passkey that the browser has made. The session stays at its level: no one has used the passkey.
@@ -139,16 +139,16 @@ func (s *Service) upgrade(q *webflow.Request, set *passkey.Set, challenge []byte
 	if err != nil {
 		return err
 	}
-	if key.ID, err = secret.ID(s.random, 16); err != nil {
+	if key.ID, err = secret.ID(s.deps.Random, 16); err != nil {
 		return err
 	}
-	ev, err := s.person.NewEvents(s.origin(q.Request), passkeyAdded)
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), passkeyAdded)
 	if err != nil {
 		return err
 	}
-	now := s.now()
+	now := s.deps.Now()
 	key.Since, key.Vouched = now.Truncate(time.Second), q.SignIn.Session.Vouched
-	return s.store.Update(q.Context(), func(tx storage.Tx) error {
+	return s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		if _, err := s.CheckSetUp(tx, q.SignIn, now); err != nil {
 			return err
 		}

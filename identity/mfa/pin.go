@@ -47,7 +47,7 @@ func pinPurpose(personID string) string { return "step-up PIN " + personID }
 // verified.
 func checkPIN(ctx context.Context, s *Service, a *response) (spender, error) {
 	personID := a.signIn.Session.PersonID
-	ev, err := s.person.NewEvents(a.from, pinLocked)
+	ev, err := s.deps.Person.NewEvents(a.from, pinLocked)
 	if err != nil {
 		return nil, err
 	}
@@ -59,16 +59,16 @@ func checkPIN(ctx context.Context, s *Service, a *response) (spender, error) {
 	switch {
 	case err != nil:
 		if _, err := s.countPIN(ctx, personID, -1); err != nil && !errors.Is(err, person.ErrMismatch) {
-			s.log.Error("attempt not undone", zap.Error(err))
+			s.deps.Log.Error("attempt not undone", zap.Error(err))
 		}
 		return nil, err
 	case !ok && rec.Failures >= pinTries:
-		err = s.store.Update(ctx, func(tx storage.Tx) error { return s.events.Append(tx, a.signIn.OwnEvent(ev[0], "")) })
+		err = s.deps.Store.Update(ctx, func(tx storage.Tx) error { return s.deps.Events.Append(tx, a.signIn.OwnEvent(ev[0], "")) })
 		return nil, cmp.Or(err, person.ErrMismatch)
 	case !ok:
 		return nil, person.ErrMismatch
 	}
-	now := s.now().Truncate(time.Second)
+	now := s.deps.Now().Truncate(time.Second)
 	return func(_ storage.Tx, own *Record) (bool, error) {
 		if own.PIN == nil || !bytes.Equal(own.PIN.Sealed, rec.Sealed) {
 			return false, nil
@@ -83,7 +83,7 @@ func checkPIN(ctx context.Context, s *Service, a *response) (spender, error) {
 // countPIN changes the count of wrong PINs in a row, and returns the PIN with its new count. person.ErrMismatch: there
 // is no PIN, or it is locked and takes no further attempt.
 func (s *Service) countPIN(ctx context.Context, personID string, by int) (rec pinRecord, err error) {
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		own, err := readRecord(tx, personID)
 		if err != nil {
 			return err
@@ -100,9 +100,9 @@ func (s *Service) countPIN(ctx context.Context, personID string, by int) (rec pi
 }
 
 func (s *Service) verifyPIN(ctx context.Context, personID string, rec pinRecord, pin string) (ok bool, err error) {
-	phc, err := s.keyring.Open(pinPurpose(personID), rec.Sealed)
+	phc, err := s.deps.Keyring.Open(pinPurpose(personID), rec.Sealed)
 	if err == nil {
-		ok, _, err = s.hasher.Verify(ctx, string(phc), strings.TrimSpace(pin))
+		ok, _, err = s.deps.Hasher.Verify(ctx, string(phc), strings.TrimSpace(pin))
 	}
 	return ok, err
 }
@@ -126,11 +126,11 @@ func (s *Service) pinSection(tx storage.Tx, q *webflow.Request, st *Standing) (*
 }
 
 func (s *Service) pinPage(q *webflow.Request, x setUp, status int, problem string) error {
-	csrf, err := s.front.FormToken(q, webflow.SessionForm(pinForm, q.SignIn))
+	csrf, err := s.deps.Front.FormToken(q, webflow.SessionForm(pinForm, q.SignIn))
 	if err != nil {
 		return err
 	}
-	s.pages.Render(q.W, q.Request, web.View{Template: "pin", Status: status, Client: x.client, Data: web.PIN{
+	s.deps.Pages.Render(q.W, q.Request, web.View{Template: "pin", Status: status, Client: x.client, Data: web.PIN{
 		Action: x.self, Cancel: x.next, CSRF: csrf, Problem: problem,
 	}})
 	return nil
@@ -149,7 +149,7 @@ func (s *Service) showPIN(q *webflow.Request) error {
 func (s *Service) handlePIN(q *webflow.Request) error {
 	x, err := s.readSetUpOnce(q, &pinMethod)
 	if err == nil {
-		err = s.front.CheckForm(q, webflow.SessionForm(pinForm, q.SignIn), x.self)
+		err = s.deps.Front.CheckForm(q, webflow.SessionForm(pinForm, q.SignIn), x.self)
 	}
 	if err != nil {
 		return err
@@ -170,28 +170,28 @@ func (s *Service) addPIN(q *webflow.Request, pin string) error {
 	if err != nil {
 		return err
 	}
-	ev, err := s.person.NewEvents(s.origin(q.Request), stepUpAdded)
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), stepUpAdded)
 	if err != nil {
 		return err
 	}
-	now := s.now()
+	now := s.deps.Now()
 	return s.raise(q, gain{method: &pinMethod, setUp: true, spend: func(tx storage.Tx, own *Record) (bool, error) {
 		st, err := s.CheckSetUp(tx, q.SignIn, now)
 		if err != nil || st.Own.PIN != nil || pinMethod.Level(st.Units) == 0 {
 			return false, err
 		}
 		own.PIN = rec
-		return true, s.events.Append(tx, q.SignIn.OwnEvent(ev[0], pinMethod.Name))
+		return true, s.deps.Events.Append(tx, q.SignIn.OwnEvent(ev[0], pinMethod.Name))
 	}})
 }
 
 // newPIN returns what is stored of a PIN.
 func (s *Service) newPIN(ctx context.Context, personID, pin string) (*pinRecord, error) {
-	phc, err := s.hasher.Hash(ctx, pin)
+	phc, err := s.deps.Hasher.Hash(ctx, pin)
 	if err != nil {
 		return nil, err
 	}
 	// There are so few PINs that a hash alone does not protect one.
-	sealed, err := s.keyring.Seal(pinPurpose(personID), []byte(phc))
-	return &pinRecord{Sealed: sealed, Since: s.now().Truncate(time.Second)}, err
+	sealed, err := s.deps.Keyring.Seal(pinPurpose(personID), []byte(phc))
+	return &pinRecord{Sealed: sealed, Since: s.deps.Now().Truncate(time.Second)}, err
 }

@@ -40,7 +40,7 @@ func (s *Service) pinResetAddress(tx storage.Tx, si *session.Current, st *Standi
 
 // SendsPINs reports whether a link for a new PIN would be sent to any verified address of the person.
 func (s *Service) SendsPINs(st *Standing) bool {
-	return s.notify != nil && st.Units.EmailNotifications.PINReset && st.Own.PIN != nil && pinMethod.Level(st.Units) > 0
+	return s.deps.Notify != nil && st.Units.EmailNotifications.PINReset && st.Own.PIN != nil && pinMethod.Level(st.Units) > 0
 }
 
 // pinResetRequest is a request of a person who may get a link for a new PIN.
@@ -56,11 +56,11 @@ func (s *Service) readPINForgotten(q *webflow.Request) (x pinResetRequest, err e
 	x.flow = flowOf(q.Request)
 	x.self, x.next = withFlow(pinForgotPath, q.Request)
 	q.Again = x.self
-	if err := s.front.NeedLevel(q, session.PasswordLevel, x.self); err != nil {
+	if err := s.deps.Front.NeedLevel(q, session.PasswordLevel, x.self); err != nil {
 		return x, err
 	}
-	now := s.now()
-	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+	now := s.deps.Now()
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
 		if x.standing, err = s.StandingIn(tx, q.SignIn, q.Settings); err != nil {
 			return err
 		}
@@ -77,11 +77,11 @@ func (s *Service) readPINForgotten(q *webflow.Request) (x pinResetRequest, err e
 }
 
 func (s *Service) pinForgottenPage(q *webflow.Request, x pinResetRequest, status int, in web.Form) (err error) {
-	if in.CSRF, err = s.front.FormToken(q, webflow.SessionForm(pinForgotForm, q.SignIn)); err != nil {
+	if in.CSRF, err = s.deps.Front.FormToken(q, webflow.SessionForm(pinForgotForm, q.SignIn)); err != nil {
 		return err
 	}
 	in.Key, in.Fill, in.Action, in.Cancel = "pin_forgot", []any{"to", person.MaskEmail(x.to)}, x.self, x.next
-	s.pages.Render(q.W, q.Request, web.View{Template: "form", Status: status, Locales: q.SignIn.Locales(), Client: x.client, Data: in})
+	s.deps.Pages.Render(q.W, q.Request, web.View{Template: "form", Status: status, Locales: q.SignIn.Locales(), Client: x.client, Data: in})
 	return nil
 }
 
@@ -94,7 +94,7 @@ func (s *Service) showPINForgot(q *webflow.Request) error {
 	case q.URL.Query().Get("sent") == "":
 		return s.pinForgottenPage(q, x, http.StatusOK, web.Form{})
 	}
-	s.pages.Render(q.W, q.Request, web.View{Template: "form", Locales: q.SignIn.Locales(), Data: web.Form{
+	s.deps.Pages.Render(q.W, q.Request, web.View{Template: "form", Locales: q.SignIn.Locales(), Data: web.Form{
 		Key: "pin_forgot_sent", Fill: []any{"to", person.MaskEmail(x.to)}, Cancel: x.next,
 	}})
 	return nil
@@ -104,16 +104,16 @@ func (s *Service) showPINForgot(q *webflow.Request) error {
 func (s *Service) handlePINForgot(q *webflow.Request) error {
 	x, err := s.readPINForgotten(q)
 	if err == nil {
-		err = s.front.CheckForm(q, webflow.SessionForm(pinForgotForm, q.SignIn), x.self)
+		err = s.deps.Front.CheckForm(q, webflow.SessionForm(pinForgotForm, q.SignIn), x.self)
 	}
 	if err != nil {
 		return err
 	}
-	personID, now := q.SignIn.Session.PersonID, s.now()
+	personID, now := q.SignIn.Session.PersonID, s.deps.Now()
 	var wait time.Duration
-	err = s.store.Update(q.Context(), func(tx storage.Tx) (err error) {
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) (err error) {
 		limit := challenge.CodePurpose{Purpose: "pin reset", To: x.to, Limit: personID}
-		if wait, err = s.proof.CountSent(tx, limit, 0, now); err != nil || wait > 0 {
+		if wait, err = s.deps.Proof.CountSent(tx, limit, 0, now); err != nil || wait > 0 {
 			return err
 		}
 		t, err := recipientOf(tx, q.SignIn)
@@ -122,10 +122,10 @@ func (s *Service) handlePINForgot(q *webflow.Request) error {
 		}
 		n := t.Notice(notify.PINReset, now)
 		data := map[string]string{challenge.LinkTo: n.To, webflow.LinkFlow: x.flow}
-		if n.Link, err = s.proof.NewLink(tx, LinkPINReset, personID, data, pinResetLife, now); err != nil {
+		if n.Link, err = s.deps.Proof.NewLink(tx, LinkPINReset, personID, data, pinResetLife, now); err != nil {
 			return err
 		}
-		return s.person.SendNotice(tx, n)
+		return s.deps.Person.SendNotice(tx, n)
 	})
 	switch {
 	case err != nil:
@@ -150,30 +150,30 @@ type pinResetLink struct {
 
 // readPINReset reads a request of the page that the link opens. The person of the link has to be signed in.
 func (s *Service) readPINReset(q *webflow.Request) (x pinResetLink, err error) {
-	now := s.now()
-	x.OpenLink, err = s.front.LinkIn(q, LinkPINReset, pinForgotPath, func(tx storage.Tx, o *challenge.OpenLink) (err error) {
+	now := s.deps.Now()
+	x.OpenLink, err = s.deps.Front.LinkIn(q, LinkPINReset, pinForgotPath, func(tx storage.Tx, o *challenge.OpenLink) (err error) {
 		x.client, err = s.readClient(tx, q, o.Record.Data[webflow.LinkFlow], now)
 		return err
 	})
 	if err != nil {
 		return x, err
 	}
-	if err := s.front.NeedLevel(q, session.PasswordLevel, PINResetPath); err != nil {
+	if err := s.deps.Front.NeedLevel(q, session.PasswordLevel, PINResetPath); err != nil {
 		return x, err
 	}
 	if q.SignIn.Session.PersonID != x.Record.PersonID {
-		return x, s.front.LinkError(q, LinkPINReset, pinForgotPath, challenge.ErrNoLink)
+		return x, s.deps.Front.LinkError(q, LinkPINReset, pinForgotPath, challenge.ErrNoLink)
 	}
 	q.Again = webflow.SecurityPath
 	return x, nil
 }
 
 func (s *Service) pinResetPage(q *webflow.Request, x pinResetLink, status int, problem string) error {
-	csrf, err := s.front.FormToken(q, x.Form())
+	csrf, err := s.deps.Front.FormToken(q, x.Form())
 	if err != nil {
 		return err
 	}
-	s.pages.Render(q.W, q.Request, web.View{
+	s.deps.Pages.Render(q.W, q.Request, web.View{
 		Template: "pin", Status: status, Locales: q.SignIn.Locales(), Client: x.client,
 		Data: web.PIN{Action: PINResetPath, CSRF: csrf, Problem: problem, Cancel: webflow.SecurityPath},
 	})
@@ -193,7 +193,7 @@ func (s *Service) showPINReset(q *webflow.Request) error {
 func (s *Service) handlePINReset(q *webflow.Request) error {
 	x, err := s.readPINReset(q)
 	if err == nil {
-		err = s.front.CheckLink(q, x.OpenLink)
+		err = s.deps.Front.CheckLink(q, x.OpenLink)
 	}
 	if err != nil {
 		return err
@@ -202,17 +202,17 @@ func (s *Service) handlePINReset(q *webflow.Request) error {
 	if problem := codes.PINProblem(pin, strings.TrimSpace(q.PostForm.Get("again"))); problem != "" {
 		return s.pinResetPage(q, x, http.StatusUnprocessableEntity, problem)
 	}
-	flow, _, err := s.front.SignInOf(q.Request, x.Record.Data[webflow.LinkFlow])
+	flow, _, err := s.deps.Front.SignInOf(q.Request, x.Record.Data[webflow.LinkFlow])
 	if err == nil {
 		err = s.resetPIN(q, x.OpenLink, pin)
 	}
 	switch {
 	case errors.Is(err, challenge.ErrNoLink), errors.Is(err, person.ErrMismatch):
-		return s.front.LinkError(q, LinkPINReset, pinForgotPath, challenge.ErrNoLink)
+		return s.deps.Front.LinkError(q, LinkPINReset, pinForgotPath, challenge.ErrNoLink)
 	case err != nil:
 		return err
 	}
-	s.jar.Clear(q.W, challenge.LinkCookieOf(LinkPINReset))
+	s.deps.Jar.Clear(q.W, challenge.LinkCookieOf(LinkPINReset))
 	if flow != "" {
 		return q.Redirect(URL(flow))
 	}
@@ -226,13 +226,13 @@ func (s *Service) resetPIN(q *webflow.Request, o *challenge.OpenLink, pin string
 	if err != nil {
 		return err
 	}
-	ev, err := s.person.NewEvents(s.origin(q.Request), pinReset)
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), pinReset)
 	if err != nil {
 		return err
 	}
-	now := s.now()
+	now := s.deps.Now()
 	return s.raise(q, gain{method: &pinMethod, setUp: true, spend: func(tx storage.Tx, own *Record) (bool, error) {
-		if _, err := s.proof.SpendLink(tx, LinkPINReset, o.Token, now); err != nil {
+		if _, err := s.deps.Proof.SpendLink(tx, LinkPINReset, o.Token, now); err != nil {
 			return false, err
 		}
 		st, err := s.ReadStanding(tx, q.SignIn)
@@ -243,10 +243,10 @@ func (s *Service) resetPIN(q *webflow.Request, o *challenge.OpenLink, pin string
 			return false, err
 		}
 		// Sessions that were raised with the old PIN may belong to a thief.
-		if err := s.session.LowerSessions(tx, q.SignIn.Session.PersonID, pinMethod.Name, ""); err != nil {
+		if err := s.deps.Session.LowerSessions(tx, q.SignIn.Session.PersonID, pinMethod.Name, ""); err != nil {
 			return false, err
 		}
 		own.PIN = rec
-		return true, s.events.Append(tx, q.SignIn.OwnEvent(ev[0], ""))
+		return true, s.deps.Events.Append(tx, q.SignIn.OwnEvent(ev[0], ""))
 	}})
 }

@@ -45,10 +45,10 @@ func preferredSection(_ storage.Tx, _ *webflow.Request, st *Standing) (*web.Secu
 
 // readPreferred reads what the two handlers of the page share.
 func (s *Service) readPreferred(q *webflow.Request) (st *Standing, err error) {
-	if _, err := s.front.VisitOf(q, preferredPath); err != nil {
+	if _, err := s.deps.Front.VisitOf(q, preferredPath); err != nil {
 		return nil, err
 	}
-	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
 		st, err = s.StandingIn(tx, q.SignIn, q.Settings)
 		return err
 	})
@@ -64,7 +64,7 @@ func (s *Service) showPreferred(q *webflow.Request) error {
 	if err != nil {
 		return err
 	}
-	csrf, err := s.front.FormToken(q, webflow.SessionForm(preferredForm, q.SignIn))
+	csrf, err := s.deps.Front.FormToken(q, webflow.SessionForm(preferredForm, q.SignIn))
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (s *Service) showPreferred(q *webflow.Request) error {
 	for _, m := range st.preferable() {
 		f.Options = append(f.Options, web.Option{Value: m.Name, Label: "step_up." + m.Name + ".choice"})
 	}
-	s.pages.Render(q.W, q.Request, web.View{Template: "form", Locales: q.SignIn.Locales(), Data: web.Form{
+	s.deps.Pages.Render(q.W, q.Request, web.View{Template: "form", Locales: q.SignIn.Locales(), Data: web.Form{
 		Key: "preferred", Action: preferredPath, CSRF: csrf, Cancel: webflow.SecurityPath, Fields: []web.Field{f},
 	}})
 	return nil
@@ -88,7 +88,7 @@ func (s *Service) showPreferred(q *webflow.Request) error {
 func (s *Service) handlePreferred(q *webflow.Request) error {
 	st, err := s.readPreferred(q)
 	if err == nil {
-		err = s.front.CheckForm(q, webflow.SessionForm(preferredForm, q.SignIn), preferredPath)
+		err = s.deps.Front.CheckForm(q, webflow.SessionForm(preferredForm, q.SignIn), preferredPath)
 	}
 	if err != nil {
 		return err
@@ -97,13 +97,13 @@ func (s *Service) handlePreferred(q *webflow.Request) error {
 	if name != lastUsed && Pick(st.preferable(), name) == nil {
 		return q.Redirect(preferredPath)
 	}
-	ev, err := s.person.NewEvents(s.origin(q.Request), stepUpPreferred)
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), stepUpPreferred)
 	if err != nil {
 		return err
 	}
-	now := s.now()
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
-		if _, err := s.session.Live(tx, q.SignIn.ID, now); err != nil {
+	now := s.deps.Now()
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
+		if _, err := s.deps.Session.Live(tx, q.SignIn.ID, now); err != nil {
 			return err
 		}
 		own, err := readRecord(tx, q.SignIn.Session.PersonID)
@@ -116,7 +116,7 @@ func (s *Service) handlePreferred(q *webflow.Request) error {
 		if err := putRecord(tx, q.SignIn.Session.PersonID, own); err != nil {
 			return err
 		}
-		return s.events.Append(tx, q.SignIn.OwnEvent(ev[0], name))
+		return s.deps.Events.Append(tx, q.SignIn.OwnEvent(ev[0], name))
 	})
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return err

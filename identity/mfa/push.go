@@ -33,7 +33,7 @@ const (
 // pushMethod is a prompt on a phone, where the person types the number that the browser shows.
 var pushMethod = Method{
 	Name: session.MethodPush, page: pushStepUpPath, setUp: webflow.SecurityPath + "/push",
-	needs: func(s *Service) bool { return s.push != nil },
+	needs: func(s *Service) bool { return s.deps.Push != nil },
 	Level: func(u *settings.Units) int { return u.StepUp.AuthenticationMethods.PushAuthenticationLevel },
 	has:   func(_ storage.Tx, _ *session.Current, own *Record) (bool, error) { return len(own.Devices) > 0, nil },
 	remove: func(own *Record) {
@@ -54,7 +54,7 @@ func newPushNumber(random io.Reader) (string, error) {
 
 // phone returns the value of the cookie of the phone that a request comes from, or "".
 func (s *Service) phone(r *http.Request) string {
-	if v := s.jar.Get(r, kindPush); len(v) == 43 {
+	if v := s.deps.Jar.Get(r, kindPush); len(v) == 43 {
 		return v
 	}
 	return ""
@@ -70,7 +70,7 @@ func (r *Record) phone(cookie string) *pushDeviceRecord {
 }
 
 func (s *Service) pushSection(_ storage.Tx, _ *webflow.Request, st *Standing) (*web.SecuritySection, error) {
-	if s.push == nil {
+	if s.deps.Push == nil {
 		return nil, nil //nolint:nilnil // nothing sends prompts
 	}
 	if len(st.Own.Devices) == 0 {
@@ -89,7 +89,7 @@ func (s *Service) pushSection(_ storage.Tx, _ *webflow.Request, st *Standing) (*
 
 // phonePage writes a page about prompts, on the phone.
 func (s *Service) phonePage(q *webflow.Request, status int, in web.Push) error {
-	s.pages.Render(q.W, q.Request, web.View{Template: "push", Status: status, Data: in})
+	s.deps.Pages.Render(q.W, q.Request, web.View{Template: "push", Status: status, Data: in})
 	return nil
 }
 

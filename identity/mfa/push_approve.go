@@ -35,9 +35,9 @@ var promptPages = map[string]string{promptApproved: "approved", promptDenied: "d
 // readApproval reads the prompt of a request. When the prompt is no longer waiting, the page that says so is the
 // answer. A browser that is not on one of the person's phones learns nothing of the prompt.
 func (s *Service) readApproval(q *webflow.Request) (x approval, err error) {
-	id, now := q.URL.Query().Get("id"), s.now()
+	id, now := q.URL.Query().Get("id"), s.deps.Now()
 	q.Again = approveURL(id)
-	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
 		x, err = s.readPromptFor(tx, id, s.phone(q.Request), now)
 		return err
 	})
@@ -79,7 +79,7 @@ func (s *Service) readPromptFor(tx storage.Tx, id, phone string, now time.Time) 
 	if x.prompt.ID != id || own.phone(phone) == nil || x.person.State != person.Active {
 		return x, storage.ErrNotFound
 	}
-	if _, err := s.session.Live(tx, x.prompt.Session, now); err != nil {
+	if _, err := s.deps.Session.Live(tx, x.prompt.Session, now); err != nil {
 		return x, err
 	}
 	x.state = x.prompt.state(now)
@@ -96,7 +96,7 @@ func (s *Service) showApprove(q *webflow.Request) error {
 }
 
 func (s *Service) approvePage(q *webflow.Request, x approval, status int, problem string) error {
-	csrf, err := s.front.FormToken(q, x.form())
+	csrf, err := s.deps.Front.FormToken(q, x.form())
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (s *Service) approvePage(q *webflow.Request, x approval, status int, proble
 func (s *Service) handleApprove(q *webflow.Request) error {
 	x, err := s.readApproval(q)
 	if err == nil {
-		err = s.front.CheckForm(q, x.form(), approveURL(x.id))
+		err = s.deps.Front.CheckForm(q, x.form(), approveURL(x.id))
 	}
 	if err != nil {
 		return err
@@ -143,12 +143,12 @@ func (s *Service) handleApprove(q *webflow.Request) error {
 
 // answerPrompt writes the answer of the phone, once.
 func (s *Service) answerPrompt(q *webflow.Request, id, state string) error {
-	ev, err := s.person.NewEvents(s.origin(q.Request), pushDenied)
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), pushDenied)
 	if err != nil {
 		return err
 	}
-	now := s.now()
-	return s.store.Update(q.Context(), func(tx storage.Tx) error {
+	now := s.deps.Now()
+	return s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		x, err := s.readPromptFor(tx, id, s.phone(q.Request), now)
 		if err != nil {
 			return err
@@ -164,16 +164,16 @@ func (s *Service) answerPrompt(q *webflow.Request, id, state string) error {
 			return nil
 		}
 		c := denialCounter(x.prompt.PersonID)
-		last, err := s.proof.ReadFailures(tx, c, now)
+		last, err := s.deps.Proof.ReadFailures(tx, c, now)
 		if err != nil {
 			return err
 		}
-		last = s.proof.CountFailure(last, c, now)
-		if err := challenge.FailureRecords.Put(tx, c.Key, last, s.proof.CollectAt(last)); err != nil {
+		last = s.deps.Proof.CountFailure(last, c, now)
+		if err := challenge.FailureRecords.Put(tx, c.Key, last, s.deps.Proof.CollectAt(last)); err != nil {
 			return err
 		}
 		e := audit.Actor{ID: x.prompt.PersonID, Name: x.person.Username, Session: x.prompt.Session}.Fill(ev[0], x.prompt.PersonID, state)
 		e.Partition = x.person.PartitionName()
-		return s.events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 }

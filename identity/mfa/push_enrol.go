@@ -41,7 +41,7 @@ func (s *Service) readPhoneSetUp(q *webflow.Request) (x phoneSetUp, err error) {
 	})
 	switch {
 	case err != nil:
-	case s.push == nil:
+	case s.deps.Push == nil:
 		err = webflow.NotFound()
 	case len(x.standing.Own.Devices) >= maxPhones:
 		err = redirectInstead(q, x.next)
@@ -59,28 +59,28 @@ func (e *pushEnrolRecord) waiting(now time.Time) bool {
 // pendingPhone returns the set-up of the session and the token of its link: the stored one when the page is loaded
 // again, otherwise a new one.
 func (s *Service) pendingPhone(q *webflow.Request, stored pushEnrolRecord) (token string, rec pushEnrolRecord, err error) {
-	now, purpose := s.now(), pushEnrolPurpose(q.SignIn.ID)
+	now, purpose := s.deps.Now(), pushEnrolPurpose(q.SignIn.ID)
 	if stored.waiting(now) {
-		if open, err := s.keyring.Open(purpose, stored.Sealed); err == nil {
+		if open, err := s.deps.Keyring.Open(purpose, stored.Sealed); err == nil {
 			return string(open), stored, nil
 		}
 		// The key that sealed it is gone.
 	}
-	if token, err = secret.NewToken(s.random, secret.MailLink); err != nil {
+	if token, err = secret.NewToken(s.deps.Random, secret.MailLink); err != nil {
 		return "", rec, err
 	}
-	number, err := newPushNumber(s.random)
+	number, err := newPushNumber(s.deps.Random)
 	if err != nil {
 		return "", rec, err
 	}
-	sealed, err := s.keyring.Seal(purpose, []byte(token))
+	sealed, err := s.deps.Keyring.Seal(purpose, []byte(token))
 	if err != nil {
 		return "", rec, err
 	}
 	fresh := pushEnrolRecord{
 		PersonID: q.SignIn.Session.PersonID, Sealed: sealed, Token: secret.Hash(token), Number: number, ExpiresAt: now.Add(pushEnrolLife),
 	}
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		rec = fresh
 		id := q.SignIn.ID
 		last, _, err := pushEnrols.Find(tx, id)
@@ -100,7 +100,7 @@ func (s *Service) pendingPhone(q *webflow.Request, stored pushEnrolRecord) (toke
 	if err != nil || rec.Token == fresh.Token {
 		return token, rec, err
 	}
-	open, err := s.keyring.Open(purpose, rec.Sealed)
+	open, err := s.deps.Keyring.Open(purpose, rec.Sealed)
 	return string(open), rec, err
 }
 
@@ -116,7 +116,7 @@ func (s *Service) showPush(q *webflow.Request) error {
 func (s *Service) phoneSetUpPage(q *webflow.Request, x phoneSetUp, status int, problem string) (err error) {
 	in := web.Push{Key: "add", Cancel: x.next, Problem: problem}
 	if x.rec.Cookie == "" {
-		in.Link, in.Refresh = s.issuer+pushEnrolPath+"?"+url.Values{challenge.LinkParam: {x.token}}.Encode(), problem == ""
+		in.Link, in.Refresh = s.deps.Issuer+pushEnrolPath+"?"+url.Values{challenge.LinkParam: {x.token}}.Encode(), problem == ""
 		code, err := qr.Encode(in.Link, qr.M)
 		if err != nil {
 			return err
@@ -124,13 +124,13 @@ func (s *Service) phoneSetUpPage(q *webflow.Request, x phoneSetUp, status int, p
 		drawn := web.NewQR(code.Size, code.Black)
 		in.QR = &drawn
 	} else {
-		if in.CSRF, err = s.front.FormToken(q, webflow.SessionForm(pushForm, q.SignIn)); err != nil {
+		if in.CSRF, err = s.deps.Front.FormToken(q, webflow.SessionForm(pushForm, q.SignIn)); err != nil {
 			return err
 		}
 		in.Key, in.Action, in.Fields = "found", x.self, web.Fields(problem != "", numberField("push.number_phone"))
 		in.Facts = []web.PushFact{{Label: "push.phone", Value: webflow.AgentText(x.rec.Agent)}}
 	}
-	s.pages.Render(q.W, q.Request, web.View{Template: "push", Status: status, Locales: q.SignIn.Locales(), Client: x.client, Data: in})
+	s.deps.Pages.Render(q.W, q.Request, web.View{Template: "push", Status: status, Locales: q.SignIn.Locales(), Client: x.client, Data: in})
 	return nil
 }
 
@@ -138,7 +138,7 @@ func (s *Service) phoneSetUpPage(q *webflow.Request, x phoneSetUp, status int, p
 func (s *Service) handlePush(q *webflow.Request) error {
 	x, err := s.readPhoneSetUp(q)
 	if err == nil {
-		err = s.front.CheckForm(q, webflow.SessionForm(pushForm, q.SignIn), x.self)
+		err = s.deps.Front.CheckForm(q, webflow.SessionForm(pushForm, q.SignIn), x.self)
 	}
 	if err != nil {
 		return err
@@ -161,18 +161,18 @@ func (s *Service) handlePush(q *webflow.Request) error {
 // addPhone stores a phone whose number was typed on the other screen, and raises the session: the same person has both
 // screens.
 func (s *Service) addPhone(q *webflow.Request, x *phoneSetUp, number string) error {
-	now := s.now()
+	now := s.deps.Now()
 	if err := s.countPhone(q, x, now); err != nil { // counted before it is compared
 		return err
 	}
 	if subtle.ConstantTimeCompare([]byte(number), []byte(x.rec.Number)) != 1 {
 		return person.ErrMismatch
 	}
-	id, err := secret.ID(s.random, 16)
+	id, err := secret.ID(s.deps.Random, 16)
 	if err != nil {
 		return err
 	}
-	ev, err := s.person.NewEvents(s.origin(q.Request), stepUpAdded)
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), stepUpAdded)
 	if err != nil {
 		return err
 	}
@@ -194,13 +194,13 @@ func (s *Service) addPhone(q *webflow.Request, x *phoneSetUp, number string) err
 		sameCookie := func(d pushDeviceRecord) bool { return d.Cookie == rec.Cookie } // the same phone again
 		own.Devices = append(slices.DeleteFunc(slices.Clone(own.Devices), sameCookie),
 			pushDeviceRecord{ID: id, Cookie: rec.Cookie, Agent: rec.Agent, Since: now.Truncate(time.Second)})
-		return true, s.events.Append(tx, q.SignIn.OwnEvent(ev[0], pushMethod.Name))
+		return true, s.deps.Events.Append(tx, q.SignIn.OwnEvent(ev[0], pushMethod.Name))
 	}})
 }
 
 // countPhone counts a number that was typed. person.ErrMismatch: the set-up is over, or another phone has taken it.
 func (s *Service) countPhone(q *webflow.Request, x *phoneSetUp, now time.Time) error {
-	return s.store.Update(q.Context(), func(tx storage.Tx) error {
+	return s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		rec, _, err := pushEnrols.Find(tx, q.SignIn.ID)
 		if err != nil {
 			return err
@@ -230,13 +230,13 @@ func (s *Service) readPhoneLink(q *webflow.Request) (x phoneLink, err error) {
 	q.Again = pushEnrolPath
 	if token := q.URL.Query().Get(challenge.LinkParam); token != "" && q.Method != http.MethodPost {
 		if secret.IsToken(secret.MailLink, token) {
-			s.jar.Set(q.W, kindEnrol, token, pushEnrolLife)
+			s.deps.Jar.Set(q.W, kindEnrol, token, pushEnrolLife)
 		}
 		return x, redirectInstead(q, pushEnrolPath)
 	}
-	x.token = s.jar.Get(q.Request, kindEnrol)
-	now := s.now()
-	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+	x.token = s.deps.Jar.Get(q.Request, kindEnrol)
+	now := s.deps.Now()
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
 		if x.session, err = pushEnrolKeys.Get(tx, secret.Hash(x.token)); err != nil {
 			return err
 		}
@@ -246,7 +246,7 @@ func (s *Service) readPhoneLink(q *webflow.Request) (x phoneLink, err error) {
 		if x.person, err = person.Records.Get(tx, x.rec.PersonID); err != nil {
 			return err
 		}
-		_, err = s.session.Live(tx, x.session, now)
+		_, err = s.deps.Session.Live(tx, x.session, now)
 		return err
 	})
 	phone := s.phone(q.Request)
@@ -255,7 +255,7 @@ func (s *Service) readPhoneLink(q *webflow.Request) (x phoneLink, err error) {
 		return x, err
 	case err != nil, x.rec.Token != secret.Hash(x.token), !x.rec.waiting(now),
 		x.rec.Cookie != "" && (phone == "" || x.rec.Cookie != secret.Hash(phone)):
-		s.jar.Clear(q.W, kindEnrol)
+		s.deps.Jar.Clear(q.W, kindEnrol)
 		return x, &webflow.Answer{Status: http.StatusBadRequest, Key: "error.link"}
 	}
 	return x, nil
@@ -270,7 +270,7 @@ func (s *Service) showEnrol(q *webflow.Request) error {
 	if x.rec.Cookie != "" {
 		return s.phonePage(q, http.StatusOK, web.Push{Key: "enrolled", Number: x.rec.Number})
 	}
-	csrf, err := s.front.FormToken(q, x.form())
+	csrf, err := s.deps.Front.FormToken(q, x.form())
 	if err != nil {
 		return err
 	}
@@ -282,18 +282,18 @@ func (s *Service) showEnrol(q *webflow.Request) error {
 func (s *Service) handleEnrol(q *webflow.Request) error {
 	x, err := s.readPhoneLink(q)
 	if err == nil {
-		err = s.front.CheckForm(q, x.form(), pushEnrolPath)
+		err = s.deps.Front.CheckForm(q, x.form(), pushEnrolPath)
 	}
 	if err != nil {
 		return err
 	}
 	phone := s.phone(q.Request)
 	if phone == "" {
-		if phone, err = s.front.NewID(); err != nil {
+		if phone, err = s.deps.Front.NewID(); err != nil {
 			return err
 		}
 	}
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		rec, _, err := pushEnrols.Find(tx, x.session)
 		if err != nil {
 			return err
@@ -309,7 +309,7 @@ func (s *Service) handleEnrol(q *webflow.Request) error {
 	case err != nil:
 		return err
 	default:
-		s.jar.Set(q.W, kindPush, phone, phoneLife)
+		s.deps.Jar.Set(q.W, kindPush, phone, phoneLife)
 	}
 	return q.Redirect(pushEnrolPath)
 }

@@ -36,7 +36,7 @@ func (s *Service) showPushStepUp(q *webflow.Request) error {
 	}
 	in := web.Push{Key: "send"}
 	if p != nil {
-		switch p.state(s.now()) {
+		switch p.state(s.deps.Now()) {
 		case promptApproved:
 			return s.takeApproval(q, x, p)
 		case promptWaiting:
@@ -55,20 +55,20 @@ func (s *Service) pushStepUpPage(q *webflow.Request, x *stepUp, status int, in w
 	in.Fill = []any{"account", in.Account}
 	if in.Key == "send" {
 		in.Action = pushURL(x.id)
-		if in.CSRF, err = s.front.FormToken(q, x.form(q.SignIn, &pushMethod)); err != nil {
+		if in.CSRF, err = s.deps.Front.FormToken(q, x.form(q.SignIn, &pushMethod)); err != nil {
 			return err
 		}
 	}
 	if len(x.offered) > 1 {
 		in.Others = chooseURL(x.id)
 	}
-	s.pages.Render(q.W, q.Request, s.front.View(x.flow.Demand, "push", status, in))
+	s.deps.Pages.Render(q.W, q.Request, s.deps.Front.View(x.flow.Demand, "push", status, in))
 	return nil
 }
 
 // takeApproval raises the session of a prompt that the phone has approved.
 func (s *Service) takeApproval(q *webflow.Request, x *stepUp, p *promptRecord) error {
-	key, at, personID := promptKey(x.id, q.SignIn.ID), s.now(), q.SignIn.Session.PersonID
+	key, at, personID := promptKey(x.id, q.SignIn.ID), s.deps.Now(), q.SignIn.Session.PersonID
 	err := s.raise(q, gain{
 		method: &pushMethod, attempt: p.attempt(), client: x.flow.Demand.Client.ID, back: x.flow.Demand.Return,
 		spend: func(tx storage.Tx, own *Record) (bool, error) {
@@ -108,18 +108,18 @@ func (p *promptRecord) attempt() *challenge.Attempt {
 
 // handlePushStepUp serves POST /step-up/push?flow=…: a prompt goes to the phones.
 func (s *Service) handlePushStepUp(q *webflow.Request) error {
-	now := s.now()
+	now := s.deps.Now()
 	var denied challenge.FailureRecord
 	var p *promptRecord
 	x, err := s.readOwnPage(q, &pushMethod, func(tx storage.Tx, x *stepUp) (err error) {
 		if p, err = readPrompt(tx, promptKey(x.id, q.SignIn.ID)); err != nil {
 			return err
 		}
-		denied, err = s.proof.ReadFailures(tx, denialCounter(q.SignIn.Session.PersonID), now)
+		denied, err = s.deps.Proof.ReadFailures(tx, denialCounter(q.SignIn.Session.PersonID), now)
 		return err
 	})
 	if err == nil {
-		err = s.front.CheckForm(q, x.form(q.SignIn, &pushMethod), pushURL(x.id))
+		err = s.deps.Front.CheckForm(q, x.form(q.SignIn, &pushMethod), pushURL(x.id))
 	}
 	if err != nil {
 		return err
@@ -146,11 +146,11 @@ func (s *Service) handlePushStepUp(q *webflow.Request) error {
 // prompt sends a prompt to the phones of the person. It counts as an attempt until a phone approves it, so a thief
 // cannot wear the person down with prompts. wait is how long none is sent.
 func (s *Service) prompt(q *webflow.Request, x *stepUp, now time.Time) (wait time.Duration, err error) {
-	number, err := newPushNumber(s.random)
+	number, err := newPushNumber(s.deps.Random)
 	if err != nil {
 		return 0, err
 	}
-	id, err := secret.ID(s.random, 16)
+	id, err := secret.ID(s.deps.Random, 16)
 	if err != nil {
 		return 0, err
 	}
@@ -158,7 +158,7 @@ func (s *Service) prompt(q *webflow.Request, x *stepUp, now time.Time) (wait tim
 	if err != nil || at.Wait > 0 {
 		return at.Wait, err
 	}
-	from := s.origin(q.Request)
+	from := s.deps.Origin(q.Request)
 	rec := promptRecord{
 		ID: id, PersonID: q.SignIn.Session.PersonID, Session: q.SignIn.ID, Number: number, Address: from.ClientIP,
 		Agent: session.KeptAgent(from.UserAgent), Client: x.flow.Demand.Client.Name, At: now, ExpiresAt: now.Add(promptLife),
@@ -166,9 +166,9 @@ func (s *Service) prompt(q *webflow.Request, x *stepUp, now time.Time) (wait tim
 	for _, c := range at.Counters {
 		rec.Counters = append(rec.Counters, counterRecord{c.Key, c.Limit, c.Clears, c.Until})
 	}
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error { return s.sendPrompt(tx, x, q.SignIn, rec) })
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error { return s.sendPrompt(tx, x, q.SignIn, rec) })
 	if err != nil {
-		s.proof.NotEvaluated(q.Context(), at)
+		s.deps.Proof.NotEvaluated(q.Context(), at)
 	}
 	if errors.Is(err, errPromptWaiting) {
 		err = nil
@@ -205,7 +205,7 @@ func (s *Service) sendPrompt(tx storage.Tx, x *stepUp, si *session.Current, rec 
 		return err
 	}
 	for _, d := range own.Devices {
-		err := s.push.Send(tx, notify.Push{
+		err := s.deps.Push.Send(tx, notify.Push{
 			PersonID: rec.PersonID, Device: d.ID, Link: approveURL(rec.ID), Locales: si.Locales(), At: rec.At, Until: rec.ExpiresAt,
 			Data: map[string]string{"username": si.Person.Username},
 		})

@@ -27,9 +27,9 @@ func (st *Standing) counter(personID string, m *Method) challenge.Counter {
 
 // beginAttempt counts an attempt by a method.
 func (s *Service) beginAttempt(q *webflow.Request, x *stepUp, m *Method) (challenge.Attempt, error) {
-	personID, from := q.SignIn.Session.PersonID, s.origin(q.Request)
-	origin := challenge.Source{Address: from.ClientIP, Device: challenge.Hashed(s.session.DeviceToken(q.Request))}
-	return s.proof.BeginAttempt(q.Context(), person.Holder{ID: personID, Person: q.SignIn.Person}, q.SignIn.Person.Username, origin,
+	personID, from := q.SignIn.Session.PersonID, s.deps.Origin(q.Request)
+	origin := challenge.Source{Address: from.ClientIP, Device: challenge.Hashed(s.deps.Session.DeviceToken(q.Request))}
+	return s.deps.Proof.BeginAttempt(q.Context(), person.Holder{ID: personID, Person: q.SignIn.Person}, q.SignIn.Person.Username, origin,
 		x.standing.counter(personID, m))
 }
 
@@ -42,7 +42,7 @@ func (s *Service) tryAnswer(q *webflow.Request, a *response) (wait time.Duration
 		return 0, err
 	}
 	if at.Wait > 0 {
-		s.front.Refuse(q, denial.Refusal{
+		s.deps.Front.Refuse(q, denial.Refusal{
 			Where: denial.StepUp, Reason: denial.Throttled, By: a.method.Name,
 			ClientID: a.stepUp.flow.Demand.Client.ID,
 		}, nil)
@@ -61,28 +61,28 @@ func (s *Service) tryAnswer(q *webflow.Request, a *response) (wait time.Duration
 		if a.method == &passkeyMethod {
 			why.Reason = denial.PasskeyRefused
 		}
-		s.front.Refuse(q, why, err)
+		s.deps.Front.Refuse(q, why, err)
 		return 0, cmp.Or(s.recordFailure(ctx, a, at), person.ErrMismatch)
 	case err != nil:
-		s.proof.NotEvaluated(ctx, at)
+		s.deps.Proof.NotEvaluated(ctx, at)
 	}
 	return 0, err
 }
 
 // recordFailure writes the events of a wrong answer.
 func (s *Service) recordFailure(ctx context.Context, a *response, at challenge.Attempt) error {
-	ev, err := s.person.NewEvents(a.from, stepUpFailed, challenge.LoginThrottled)
+	ev, err := s.deps.Person.NewEvents(a.from, stepUpFailed, challenge.LoginThrottled)
 	if err != nil {
 		return err
 	}
 	if !at.Exhausted {
 		ev = ev[:1]
 	}
-	return s.store.Update(ctx, func(tx storage.Tx) error {
+	return s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		for _, e := range ev {
 			e = a.signIn.OwnEvent(e, a.method.Name)
 			e.ClientID, e.Ref = a.stepUp.flow.Demand.Client.ID, denial.RefOf(ctx)
-			if err := s.events.Append(tx, e); err != nil {
+			if err := s.deps.Events.Append(tx, e); err != nil {
 				return err
 			}
 		}
@@ -106,18 +106,18 @@ type gain struct {
 // raise gives the session of the request the level of a method, under a new cookie. person.ErrMismatch: what was
 // verified is no longer valid.
 func (s *Service) raise(q *webflow.Request, g gain) error {
-	token, err := secret.NewToken(s.random, secret.Session)
+	token, err := secret.NewToken(s.deps.Random, secret.Session)
 	if err != nil {
 		return err
 	}
-	ev, err := s.person.NewEvents(s.origin(q.Request), stepUpSucceeded)
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), stepUpSucceeded)
 	if err != nil {
 		return err
 	}
-	now, old := s.now(), challenge.Hashed(s.jar.Get(q.Request, session.CookieSession))
+	now, old := s.deps.Now(), challenge.Hashed(s.deps.Jar.Get(q.Request, session.CookieSession))
 	var rec session.Record
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
-		open, err := s.session.Open(tx, old, now)
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
+		open, err := s.deps.Session.Open(tx, old, now)
 		if errors.Is(err, storage.ErrNotFound) || (err == nil && open.ID != q.SignIn.ID) {
 			return person.ErrMismatch // signed out meanwhile
 		}
@@ -127,7 +127,7 @@ func (s *Service) raise(q *webflow.Request, g gain) error {
 		if err := spendAnswer(tx, open, g, now); err != nil {
 			return err
 		}
-		u, err := s.units(tx)
+		u, err := s.deps.Units(tx)
 		if err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func (s *Service) raise(q *webflow.Request, g gain) error {
 		rec.Opened, rec.Seen = rec.OpenedAt(), now // the session ends when it would have ended
 		var used time.Time
 		if g.setUp {
-			if err := s.session.FactorChanged(tx, rec.PersonID); err != nil {
+			if err := s.deps.Session.FactorChanged(tx, rec.PersonID); err != nil {
 				return err
 			}
 		} else {
@@ -143,24 +143,24 @@ func (s *Service) raise(q *webflow.Request, g gain) error {
 		}
 		rec.Raise(g.method.Name, g.passkey, g.method.Level(u), used)
 		if g.attempt != nil {
-			if err := s.proof.Undo(tx, *g.attempt, true, now); err != nil {
+			if err := s.deps.Proof.Undo(tx, *g.attempt, true, now); err != nil {
 				return err
 			}
 		}
-		if _, _, err := s.session.Begin(tx, open.ID, token, old, rec); err != nil {
+		if _, _, err := s.deps.Session.Begin(tx, open.ID, token, old, rec); err != nil {
 			return err
 		}
 		e := open.OwnEvent(ev[0], g.method.Name)
 		e.ClientID = g.client
-		return s.events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 	if err != nil {
 		return err
 	}
 	if !g.setUp {
-		s.front.Raised(q, denial.Entry{ClientID: g.client, By: g.method.Name, Level: rec.Level})
+		s.deps.Front.Raised(q, denial.Entry{ClientID: g.client, By: g.method.Name, Level: rec.Level})
 	}
-	s.session.SetCookie(q.W, token, rec, now)
+	s.deps.Session.SetCookie(q.W, token, rec, now)
 	return nil
 }
 

@@ -85,11 +85,11 @@ func (s *Service) showRecovery(q *webflow.Request) error {
 	if _, err := s.needRecovery(q); err != nil {
 		return err
 	}
-	csrf, err := s.front.FormToken(q, webflow.SessionForm(recoveryForm, q.SignIn))
+	csrf, err := s.deps.Front.FormToken(q, webflow.SessionForm(recoveryForm, q.SignIn))
 	if err != nil {
 		return err
 	}
-	s.pages.Render(q.W, q.Request, web.View{Template: "confirm", Data: web.Confirm{
+	s.deps.Pages.Render(q.W, q.Request, web.View{Template: "confirm", Data: web.Confirm{
 		Key: "recovery.renew", Action: RecoveryPath, CSRF: csrf, Cancel: webflow.SecurityPath,
 	}})
 	return nil
@@ -99,21 +99,21 @@ func (s *Service) showRecovery(q *webflow.Request) error {
 func (s *Service) handleRecovery(q *webflow.Request) error {
 	_, err := s.needRecovery(q)
 	if err == nil {
-		err = s.front.CheckForm(q, webflow.SessionForm(recoveryForm, q.SignIn), RecoveryPath)
+		err = s.deps.Front.CheckForm(q, webflow.SessionForm(recoveryForm, q.SignIn), RecoveryPath)
 	}
 	if err != nil {
 		return err
 	}
-	fresh, hashes, err := codes.NewRecovery(s.random, q.SignIn.Session.PersonID)
+	fresh, hashes, err := codes.NewRecovery(s.deps.Random, q.SignIn.Session.PersonID)
 	if err != nil {
 		return err
 	}
-	ev, err := s.person.NewEvents(s.origin(q.Request), recoveryMade)
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), recoveryMade)
 	if err != nil {
 		return err
 	}
-	now := s.now()
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+	now := s.deps.Now()
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		st, err := s.CheckSetUp(tx, q.SignIn, now)
 		if err != nil {
 			return err
@@ -121,7 +121,7 @@ func (s *Service) handleRecovery(q *webflow.Request) error {
 		if !st.Recovers() {
 			return person.ErrMismatch
 		}
-		if err := s.session.FactorChanged(tx, q.SignIn.Session.PersonID); err != nil {
+		if err := s.deps.Session.FactorChanged(tx, q.SignIn.Session.PersonID); err != nil {
 			return err
 		}
 		own := st.Own
@@ -129,7 +129,7 @@ func (s *Service) handleRecovery(q *webflow.Request) error {
 		if err := putRecord(tx, q.SignIn.Session.PersonID, own); err != nil {
 			return err
 		}
-		return s.events.Append(tx, q.SignIn.OwnEvent(ev[0], ""))
+		return s.deps.Events.Append(tx, q.SignIn.OwnEvent(ev[0], ""))
 	})
 	switch {
 	case errors.Is(err, person.ErrMismatch):
@@ -143,11 +143,11 @@ func (s *Service) handleRecovery(q *webflow.Request) error {
 // recoveryPage shows new codes, the only time.
 func (s *Service) recoveryPage(q *webflow.Request, in web.Recovery) (err error) {
 	// The session has a new cookie by now, and the codes themselves name their owner: the form belongs to the browser.
-	if in.CSRF, err = s.front.FormToken(q, recoveryFileForm); err != nil {
+	if in.CSRF, err = s.deps.Front.FormToken(q, recoveryFileForm); err != nil {
 		return err
 	}
 	in.Action = recoveryFilePath
-	s.pages.Render(q.W, q.Request, web.View{Template: "recovery", Locales: q.SignIn.Locales(), Data: in})
+	s.deps.Pages.Render(q.W, q.Request, web.View{Template: "recovery", Locales: q.SignIn.Locales(), Data: in})
 	return nil
 }
 
@@ -156,7 +156,7 @@ func (s *Service) recoveryPage(q *webflow.Request, in web.Recovery) (err error) 
 func (s *Service) handleRecoveryFile(q *webflow.Request) error {
 	st, err := s.needRecovery(q)
 	if err == nil {
-		err = s.front.CheckForm(q, recoveryFileForm, RecoveryPath)
+		err = s.deps.Front.CheckForm(q, recoveryFileForm, RecoveryPath)
 	}
 	if err != nil {
 		return err
@@ -168,10 +168,10 @@ func (s *Service) handleRecoveryFile(q *webflow.Request) error {
 		}
 	}
 	webflow.Attach(q.W.Header(), "recovery-codes.txt", "text/plain; charset=utf-8")
-	text := s.pages.Name() + ": " + q.SignIn.Person.Username + "\r\n" + s.pages.AccountURL() + "\r\n\r\n" +
+	text := s.deps.Pages.Name() + ": " + q.SignIn.Person.Username + "\r\n" + s.deps.Pages.AccountURL() + "\r\n\r\n" +
 		strings.Join(shown, "\r\n") + "\r\n"
 	if _, err := io.WriteString(q.W, text); err != nil {
-		s.log.Debug("recovery codes not sent")
+		s.deps.Log.Debug("recovery codes not sent")
 	}
 	return nil
 }

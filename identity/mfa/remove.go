@@ -42,11 +42,11 @@ func (s *Service) showRemove(q *webflow.Request) error {
 	if err != nil {
 		return err
 	}
-	csrf, err := s.front.FormToken(q, removeForm(q, m))
+	csrf, err := s.deps.Front.FormToken(q, removeForm(q, m))
 	if err != nil {
 		return err
 	}
-	s.pages.Render(q.W, q.Request, web.View{Template: "confirm", Data: web.Confirm{
+	s.deps.Pages.Render(q.W, q.Request, web.View{Template: "confirm", Data: web.Confirm{
 		Key: "remove." + m.Name, Action: removeURL(m), CSRF: csrf, Cancel: webflow.SecurityPath,
 	}})
 	return nil
@@ -56,17 +56,17 @@ func (s *Service) showRemove(q *webflow.Request) error {
 func (s *Service) handleRemove(q *webflow.Request) error {
 	m, err := s.readRemoval(q)
 	if err == nil {
-		err = s.front.CheckForm(q, removeForm(q, m), removeURL(m))
+		err = s.deps.Front.CheckForm(q, removeForm(q, m), removeURL(m))
 	}
 	if err != nil {
 		return err
 	}
-	ev, err := s.person.NewEvents(s.origin(q.Request), stepUpRemoved)
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), stepUpRemoved)
 	if err != nil {
 		return err
 	}
-	now := s.now()
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+	now := s.deps.Now()
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		st, err := s.CheckSetUp(tx, q.SignIn, now)
 		if err != nil || Pick(st.Has, m.Name) == nil {
 			return err
@@ -76,10 +76,10 @@ func (s *Service) handleRemove(q *webflow.Request) error {
 		if err := putRecord(tx, q.SignIn.Session.PersonID, own); err != nil {
 			return err
 		}
-		if err := s.session.LowerSessions(tx, q.SignIn.Session.PersonID, m.Name, ""); err != nil {
+		if err := s.deps.Session.LowerSessions(tx, q.SignIn.Session.PersonID, m.Name, ""); err != nil {
 			return err
 		}
-		return s.events.Append(tx, q.SignIn.OwnEvent(ev[0], m.Name))
+		return s.deps.Events.Append(tx, q.SignIn.OwnEvent(ev[0], m.Name))
 	})
 	if err != nil && !errors.Is(err, person.ErrMismatch) {
 		return err
@@ -91,13 +91,13 @@ func (s *Service) handleRemove(q *webflow.Request) error {
 // authenticator, pin, push (all phones) or passkey (all passkeys). It returns person.ErrNoPerson, and ErrNoMethod when
 // the person does not have the method. Sessions that the method raised fall to what is left.
 func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string, by audit.Actor) error {
-	ev, err := s.person.NewEvents(by.Origin, stepUpRemoved)
+	ev, err := s.deps.Person.NewEvents(by.Origin, stepUpRemoved)
 	if err != nil {
 		return err
 	}
-	now := s.now()
-	return s.store.Update(ctx, func(tx storage.Tx) error {
-		id, rec, err := s.person.Find(tx, usernameOrID)
+	now := s.deps.Now()
+	return s.deps.Store.Update(ctx, func(tx storage.Tx) error {
+		id, rec, err := s.deps.Person.Find(tx, usernameOrID)
 		if err != nil {
 			return err
 		}
@@ -132,12 +132,12 @@ func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string,
 		if err := putRecord(tx, id, own); err != nil {
 			return err
 		}
-		if err := s.session.LowerSessions(tx, id, method, ""); err != nil {
+		if err := s.deps.Session.LowerSessions(tx, id, method, ""); err != nil {
 			return err
 		}
 		e := by.Fill(ev[0], id, method)
 		e.Partition = rec.PartitionName()
-		return s.events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 }
 
@@ -148,7 +148,7 @@ func (s *Service) HasWayIn(tx storage.Tx, u *settings.Units, personID string, re
 	if rec.External != "" {
 		return true, nil
 	}
-	for _, p := range s.federation.Connectable() {
+	for _, p := range s.deps.Federation.Connectable() {
 		if slices.ContainsFunc(left, func(c person.Identity) bool { return c.Provider == p.ID }) {
 			return true, nil
 		}

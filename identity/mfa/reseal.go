@@ -30,7 +30,7 @@ type sealedSecret struct {
 // stays as it is.
 func (s *Service) Reseal(ctx context.Context, after string) (out Resealed, err error) {
 	var old []sealedSecret
-	err = s.store.View(ctx, func(tx storage.Tx) error {
+	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
 		out, old = Resealed{}, nil
 		r := storage.Range{Limit: resealBatch}
 		if after != "" {
@@ -54,12 +54,12 @@ func (s *Service) Reseal(ctx context.Context, after string) (out Resealed, err e
 	}
 	var fresh []sealedSecret
 	for _, x := range old {
-		plain, err := s.keyring.Open(x.purpose, x.old)
+		plain, err := s.deps.Keyring.Open(x.purpose, x.old)
 		if err != nil {
 			out.Left++
 			continue
 		}
-		if x.fresh, err = s.keyring.Seal(x.purpose, plain); err != nil {
+		if x.fresh, err = s.deps.Keyring.Seal(x.purpose, plain); err != nil {
 			return Resealed{}, err
 		}
 		fresh = append(fresh, x)
@@ -67,7 +67,7 @@ func (s *Service) Reseal(ctx context.Context, after string) (out Resealed, err e
 	if len(fresh) == 0 {
 		return out, nil
 	}
-	return out, s.store.Update(ctx, func(tx storage.Tx) error {
+	return out, s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		out.Sealed = 0
 		for _, x := range fresh {
 			own, err := readRecord(tx, x.person)
@@ -104,7 +104,7 @@ func (s *Service) olderOf(person string, own *Record) (old []sealedSecret) {
 			return &own.PIN.Sealed
 		}},
 	} {
-		if sealed := x.in(own); sealed != nil && !s.keyring.IsCurrent(*sealed) {
+		if sealed := x.in(own); sealed != nil && !s.deps.Keyring.IsCurrent(*sealed) {
 			x.person, x.old = person, *sealed
 			old = append(old, x)
 		}

@@ -40,11 +40,11 @@ func switchedOn(m *Method, used time.Time) *web.SecuritySection {
 // showSecurity serves GET /account/security: how the person signs in, and where to change that.
 func (s *Service) showSecurity(q *webflow.Request) error {
 	q.Again = webflow.SecurityPath
-	if err := s.front.NeedLevel(q, webflow.DashboardLevel(q.Settings), webflow.SecurityPath); err != nil {
+	if err := s.deps.Front.NeedLevel(q, webflow.DashboardLevel(q.Settings), webflow.SecurityPath); err != nil {
 		return err
 	}
 	data, signals := web.Security{Back: person.DefaultReturn}, ""
-	err := s.store.View(q.Context(), func(tx storage.Tx) error {
+	err := s.deps.Store.View(q.Context(), func(tx storage.Tx) error {
 		data.Sections = nil
 		var err error
 		if signals, err = s.PasskeySignals(tx, q.SignIn); err != nil {
@@ -68,11 +68,11 @@ func (s *Service) showSecurity(q *webflow.Request) error {
 	if err != nil {
 		return err
 	}
-	nav, err := s.front.Nav(q)
+	nav, err := s.deps.Front.Nav(q)
 	if err != nil {
 		return err
 	}
-	s.pages.Render(q.W, q.Request, web.View{Template: "security", Locales: q.SignIn.Locales(), Nav: nav, Signals: signals, Data: data})
+	s.deps.Pages.Render(q.W, q.Request, web.View{Template: "security", Locales: q.SignIn.Locales(), Nav: nav, Signals: signals, Data: data})
 	return nil
 }
 
@@ -86,7 +86,7 @@ type setUp struct {
 
 // readSetUp reads what the pages that set up a method share, and with reads what a page needs of the same snapshot.
 func (s *Service) readSetUp(q *webflow.Request, path string, reads ...func(tx storage.Tx) error) (x setUp, err error) {
-	now := s.now()
+	now := s.deps.Now()
 	x.self, x.next = withFlow(path, q.Request)
 	x.standing, err = s.needSetUp(q, x.self, append(reads, func(tx storage.Tx) (err error) {
 		x.client, err = s.readClient(tx, q, flowOf(q.Request), now)
@@ -113,6 +113,6 @@ func (s *Service) readSetUpOnce(q *webflow.Request, m *Method, reads ...func(tx 
 // another browser, leads to no application: the page is shown all the same, and the redirect after it says what is
 // wrong.
 func (s *Service) readClient(tx storage.Tx, q *webflow.Request, flow string, now time.Time) (authn.Client, error) {
-	_, rec, err := s.front.SignInIn(tx, q, flow, now)
+	_, rec, err := s.deps.Front.SignInIn(tx, q, flow, now)
 	return authn.Client{Targets: rec.Demand.Client.Targets}, err
 }

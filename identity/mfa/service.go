@@ -59,27 +59,7 @@ type Deps struct {
 
 // Service raises sign-ins. It is safe for concurrent use.
 type Service struct {
-	person     *person.Service
-	session    *session.Service
-	proof      *challenge.Service
-	front      *webflow.Service
-	federation *federation.Service
-
-	store   storage.Store
-	keyring *secret.Keyring
-	hasher  *secret.Hasher
-	events  *audit.Recorder
-	units   func(tx storage.Tx) (*settings.Units, error)
-	notify  notify.Sender
-	sms     notify.SMSSender
-	push    notify.PushSender
-	pages   *web.Renderer
-	origin  func(*http.Request) audit.Origin
-	jar     cookie.Jar
-	issuer  string
-	log     *zap.Logger
-	now     func() time.Time
-	random  io.Reader
+	deps Deps
 
 	// Passkeys keeps and verifies passkeys.
 	Passkeys *passkey.Service
@@ -88,12 +68,7 @@ type Service struct {
 
 // New returns a service.
 func New(passkeys passkey.Config, d Deps) (*Service, error) {
-	s := &Service{
-		person: d.Person, session: d.Session, proof: d.Proof, front: d.Front, federation: d.Federation,
-		store: d.Store, keyring: d.Keyring, hasher: d.Hasher, events: d.Events, units: d.Units,
-		notify: d.Notify, sms: d.SMS, push: d.Push, pages: d.Pages, origin: d.Origin,
-		jar: d.Jar, issuer: d.Issuer, log: d.Log, now: d.Now, random: d.Random,
-	}
+	s := &Service{deps: d}
 	var err error
 	s.Passkeys, err = passkey.New(passkeys, d.Issuer, d.Pages.Name(), d.Store, d.Now, d.Random)
 	return s, err

@@ -20,7 +20,7 @@ import (
 // smsMethod is a code by text message, to a verified number.
 var smsMethod = Method{
 	Name: session.MethodSMS, setUp: webflow.SecurityPath + "/sms",
-	needs: func(s *Service) bool { return s.sms != nil },
+	needs: func(s *Service) bool { return s.deps.SMS != nil },
 	Level: func(u *settings.Units) int {
 		if !u.Features.SMSEnabled {
 			return 0
@@ -44,7 +44,7 @@ var smsMethod = Method{
 		if err != nil {
 			return err
 		}
-		return s.person.TextCode(tx, t, notify.SMSStepUpCode, person.TextNumber(t.Profile), code, now)
+		return s.deps.Person.TextCode(tx, t, notify.SMSStepUpCode, person.TextNumber(t.Profile), code, now)
 	},
 	check: checkCode,
 }
@@ -59,7 +59,7 @@ func textNumber(tx storage.Tx, si *session.Current) (string, error) {
 }
 
 func (s *Service) smsSection(tx storage.Tx, q *webflow.Request, st *Standing) (*web.SecuritySection, error) {
-	if s.sms == nil || smsMethod.Level(st.Units) == 0 {
+	if s.deps.SMS == nil || smsMethod.Level(st.Units) == 0 {
 		return nil, nil //nolint:nilnil // switched off
 	}
 	if Pick(st.Has, smsMethod.Name) == nil {
@@ -80,7 +80,7 @@ type smsSetUp struct {
 
 // readSMSSetUp reads what the two handlers of the page share.
 func (s *Service) readSMSSetUp(q *webflow.Request) (x smsSetUp, err error) {
-	now := s.now()
+	now := s.deps.Now()
 	x.setUp, err = s.readSetUpOnce(q, &smsMethod, func(tx storage.Tx) (err error) {
 		if x.number, err = pendingNumber(tx, q.SignIn.ID, now); err != nil || x.number != "" {
 			return err
@@ -124,7 +124,7 @@ const smsForm = "sms"
 
 // smsPage writes the form: for a number, or for the code that was sent to it.
 func (s *Service) smsPage(q *webflow.Request, x smsSetUp, status int, typed string, in web.Form) (err error) {
-	if in.CSRF, err = s.front.FormToken(q, webflow.SessionForm(smsForm, q.SignIn)); err != nil {
+	if in.CSRF, err = s.deps.Front.FormToken(q, webflow.SessionForm(smsForm, q.SignIn)); err != nil {
 		return err
 	}
 	in.Action, in.Cancel = x.self, x.next
@@ -141,7 +141,7 @@ func (s *Service) smsPage(q *webflow.Request, x smsSetUp, status int, typed stri
 			Problem: fieldProblem(&in, "problem.code"),
 		})
 	}
-	s.pages.Render(q.W, q.Request, web.View{Template: "form", Status: status, Locales: q.SignIn.Locales(), Client: x.client, Data: in})
+	s.deps.Pages.Render(q.W, q.Request, web.View{Template: "form", Status: status, Locales: q.SignIn.Locales(), Client: x.client, Data: in})
 	return nil
 }
 
@@ -167,14 +167,14 @@ func (s *Service) showSMS(q *webflow.Request) error {
 func (s *Service) handleSMS(q *webflow.Request) error {
 	x, err := s.readSMSSetUp(q)
 	if err == nil {
-		err = s.front.CheckForm(q, webflow.SessionForm(smsForm, q.SignIn), x.self)
+		err = s.deps.Front.CheckForm(q, webflow.SessionForm(smsForm, q.SignIn), x.self)
 	}
 	if err != nil {
 		return err
 	}
 	switch {
 	case q.PostForm.Get("again") != "":
-		err := s.store.Update(q.Context(), func(tx storage.Tx) error { return smsSetUps.Delete(tx, q.SignIn.ID) })
+		err := s.deps.Store.Update(q.Context(), func(tx storage.Tx) error { return smsSetUps.Delete(tx, q.SignIn.ID) })
 		if err != nil {
 			return err
 		}
@@ -196,13 +196,13 @@ func (s *Service) takeNumber(q *webflow.Request, x smsSetUp) error {
 		}
 		return s.smsPage(q, x, http.StatusUnprocessableEntity, typed, web.Form{Problem: "problem.phone"})
 	}
-	code, err := challenge.NewSentCode(s.random)
+	code, err := challenge.NewSentCode(s.deps.Random)
 	if err != nil {
 		return err
 	}
-	now := s.now()
+	now := s.deps.Now()
 	var wait time.Duration
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		wait = 0
 		if _, err := s.CheckSetUp(tx, q.SignIn, now); err != nil {
 			return err
@@ -211,8 +211,8 @@ func (s *Service) takeNumber(q *webflow.Request, x smsSetUp) error {
 		if err != nil {
 			return err
 		}
-		wait, err = s.proof.SendCode(tx, numberCode(q.SignIn, number), code, now, func(tx storage.Tx, code string) error {
-			return s.person.TextCode(tx, t, notify.SMSPhoneCode, number, code, now)
+		wait, err = s.deps.Proof.SendCode(tx, numberCode(q.SignIn, number), code, now, func(tx storage.Tx, code string) error {
+			return s.deps.Person.TextCode(tx, t, notify.SMSPhoneCode, number, code, now)
 		})
 		if err != nil || wait > 0 {
 			return err
@@ -248,19 +248,19 @@ func (s *Service) takeNumberCode(q *webflow.Request, x smsSetUp) error {
 // addNumber marks the number as verified once the person has shown its code, and raises the session to the level of
 // such a code.
 func (s *Service) addNumber(q *webflow.Request, x smsSetUp, code string) error {
-	spend, err := s.proof.CheckCode(q.Context(), numberCode(q.SignIn, x.number), code)
+	spend, err := s.deps.Proof.CheckCode(q.Context(), numberCode(q.SignIn, x.number), code)
 	if err != nil {
 		return err
 	}
-	ev, err := s.person.NewEvents(s.origin(q.Request), stepUpAdded)
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), stepUpAdded)
 	if err != nil {
 		return err
 	}
-	change, err := s.person.NewUpdate(q.Context(), person.Edit{By: s.front.Actor(q.Request, q.SignIn), Verified: true})
+	change, err := s.deps.Person.NewUpdate(q.Context(), person.Edit{By: s.deps.Front.Actor(q.Request, q.SignIn), Verified: true})
 	if err != nil {
 		return err
 	}
-	now := s.now()
+	now := s.deps.Now()
 	return s.raise(q, gain{method: &smsMethod, setUp: true, spend: func(tx storage.Tx, own *Record) (bool, error) {
 		st, err := s.CheckSetUp(tx, q.SignIn, now)
 		if err != nil || smsMethod.Level(st.Units) == 0 {
@@ -282,7 +282,7 @@ func (s *Service) addNumber(q *webflow.Request, x smsSetUp, code string) error {
 			return false, err
 		}
 		own.NoSMS = false
-		return true, s.events.Append(tx, q.SignIn.OwnEvent(ev[0], smsMethod.Name))
+		return true, s.deps.Events.Append(tx, q.SignIn.OwnEvent(ev[0], smsMethod.Name))
 	}})
 }
 

@@ -31,7 +31,7 @@ type Standing struct {
 
 // ReadStanding reads how a signed-in person can step up.
 func (s *Service) ReadStanding(tx storage.Tx, si *session.Current) (*Standing, error) {
-	u, err := s.units(tx)
+	u, err := s.deps.Units(tx)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (s *Service) ReadStanding(tx storage.Tx, si *session.Current) (*Standing, e
 
 // StandingOf is ReadStanding in a transaction of its own.
 func (s *Service) StandingOf(ctx context.Context, si *session.Current) (st *Standing, err error) {
-	err = s.store.View(ctx, func(tx storage.Tx) error {
+	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
 		st, err = s.ReadStanding(tx, si)
 		return err
 	})
@@ -231,10 +231,10 @@ func (st *Standing) unlocks(level int) bool {
 // is webflow.NeedLevel, for a page at ret. Further reads run in the same View.
 func (s *Service) needSetUp(q *webflow.Request, ret string, reads ...func(tx storage.Tx) error) (st *Standing, err error) {
 	q.Again = ret
-	if err := s.front.NeedLevel(q, session.PasswordLevel, ret); err != nil {
+	if err := s.deps.Front.NeedLevel(q, session.PasswordLevel, ret); err != nil {
 		return nil, err
 	}
-	err = s.store.View(q.Context(), func(tx storage.Tx) error {
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) error {
 		var err error
 		if st, err = s.StandingIn(tx, q.SignIn, q.Settings); err != nil {
 			return err
@@ -249,12 +249,12 @@ func (s *Service) needSetUp(q *webflow.Request, ret string, reads ...func(tx sto
 	if err != nil {
 		return nil, err
 	}
-	return st, s.front.NeedLevel(q, st.SetUpLevel(), ret)
+	return st, s.deps.Front.NeedLevel(q, st.SetUpLevel(), ret)
 }
 
 // CheckSetUp returns how the person can step up, or person.ErrMismatch when the session may no longer set up a method.
 func (s *Service) CheckSetUp(tx storage.Tx, si *session.Current, now time.Time) (*Standing, error) {
-	rec, err := s.session.Live(tx, si.ID, now)
+	rec, err := s.deps.Session.Live(tx, si.ID, now)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, person.ErrMismatch
 	}

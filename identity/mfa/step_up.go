@@ -51,9 +51,9 @@ func (x *stepUp) form(si *session.Current, m *Method) string {
 // readStepUp reads the step-up that the request belongs to, and with reads what its page needs of the same snapshot. A
 // step-up that cannot go on, or has reached its level, leads elsewhere.
 func (s *Service) readStepUp(q *webflow.Request, reads ...func(tx storage.Tx, x *stepUp) error) (*stepUp, error) {
-	x := &stepUp{id: q.URL.Query().Get("flow"), now: s.now()}
-	err := s.store.View(q.Context(), func(tx storage.Tx) (err error) {
-		if x.flow, err = s.front.ReadFlowIn(tx, q, x.id, x.now); err != nil || q.SignIn == nil {
+	x := &stepUp{id: q.URL.Query().Get("flow"), now: s.deps.Now()}
+	err := s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
+		if x.flow, err = s.deps.Front.ReadFlowIn(tx, q, x.id, x.now); err != nil || q.SignIn == nil {
 			return err
 		}
 		if x.standing, err = s.StandingIn(tx, q.SignIn, q.Settings); err != nil {
@@ -78,7 +78,7 @@ func (s *Service) readStepUp(q *webflow.Request, reads ...func(tx storage.Tx, x 
 	switch {
 	case !q.Settings.Features.LoginEnabled:
 		return nil, session.ErrClosed
-	case q.SignIn == nil || !s.front.Meets(q.SignIn, d):
+	case q.SignIn == nil || !s.deps.Front.Meets(q.SignIn, d):
 		return nil, redirectInstead(q, webflow.FlowURL(x.id)) // the password comes first
 	case x.flow.Method != "":
 		if len(x.offered) == 0 || q.SignIn.Session.RaisedSince(x.flow.Method, x.flow.CreatedAt) {
@@ -114,7 +114,7 @@ func (s *Service) readCode(tx storage.Tx, si *session.Current, x *stepUp, m *Met
 	if x.code, err = m.codePurpose(tx, x.id, si); err != nil {
 		return err
 	}
-	x.sent, err = s.proof.CodeWaits(tx, x.code, x.now)
+	x.sent, err = s.deps.Proof.CodeWaits(tx, x.code, x.now)
 	return err
 }
 
@@ -160,7 +160,7 @@ func (s *Service) startStepUp(q *webflow.Request) error {
 		ret += "?" + url.Values{"redirect": {to}}.Encode()
 	}
 	q.Again = stepUpPath
-	if err := s.front.NeedLevel(q, q.Settings.StepUp.Actions.DefaultStepUpAuthenticationLevel, ret); err != nil {
+	if err := s.deps.Front.NeedLevel(q, q.Settings.StepUp.Actions.DefaultStepUpAuthenticationLevel, ret); err != nil {
 		return err
 	}
 	return q.Redirect(cmp.Or(to, webflow.SecurityPath))
@@ -171,11 +171,11 @@ func (s *Service) stepUpPage(q *webflow.Request, x *stepUp, m *Method, status in
 	in.Account, in.Another, in.Cancel = q.SignIn.Person.Username, webflow.AnotherInFlow(x.id), web.LocalPath(x.flow.Demand.Cancel)
 	if m == nil {
 		x.fillChoices(&in)
-		s.pages.Render(q.W, q.Request, s.front.View(x.flow.Demand, "step_up", status, in))
+		s.deps.Pages.Render(q.W, q.Request, s.deps.Front.View(x.flow.Demand, "step_up", status, in))
 		return nil
 	}
 	in.Method, in.Action = m.Name, methodURL(x.id, m)
-	if in.CSRF, err = s.front.FormToken(q, x.form(q.SignIn, m)); err != nil {
+	if in.CSRF, err = s.deps.Front.FormToken(q, x.form(q.SignIn, m)); err != nil {
 		return err
 	}
 	in.Digits, in.Hidden, in.Ask = m != &recoveryMethod && !m.given, m == &pinMethod, m.request != nil
@@ -188,7 +188,7 @@ func (s *Service) stepUpPage(q *webflow.Request, x *stepUp, m *Method, status in
 	if len(x.offered) > 1 || len(x.initial()) > 0 {
 		in.Others = chooseURL(x.id)
 	}
-	s.pages.Render(q.W, q.Request, s.front.View(x.flow.Demand, "step_up", status, in))
+	s.deps.Pages.Render(q.W, q.Request, s.deps.Front.View(x.flow.Demand, "step_up", status, in))
 	return nil
 }
 
@@ -224,7 +224,7 @@ func (s *Service) handleStepUp(q *webflow.Request) error {
 	case m == nil || m.check == nil || m.page != "":
 		return q.Redirect(URL(x.id))
 	}
-	if err := s.front.CheckForm(q, x.form(q.SignIn, m), URL(x.id)); err != nil {
+	if err := s.deps.Front.CheckForm(q, x.form(q.SignIn, m), URL(x.id)); err != nil {
 		return err
 	}
 	if q.PostForm.Get("send") != "" {
@@ -242,7 +242,7 @@ func (s *Service) handleStepUp(q *webflow.Request) error {
 	if !person.IsText(code, challenge.MaxCode) {
 		code = "-" // always wrong, but counted like any other
 	}
-	wait, err := s.tryAnswer(q, &response{stepUp: x, method: m, signIn: q.SignIn, from: s.origin(q.Request), code: code})
+	wait, err := s.tryAnswer(q, &response{stepUp: x, method: m, signIn: q.SignIn, from: s.deps.Origin(q.Request), code: code})
 	switch {
 	case err == nil && wait > 0:
 		in := web.StepUp{Problem: "problem.wait", Wait: webflow.RetryAfter(q.W, wait)}
@@ -258,7 +258,7 @@ func (s *Service) handleStepUp(q *webflow.Request) error {
 // wrongAnswerPage writes the page again after a wrong answer, which may have locked the method or used up the code.
 func (s *Service) wrongAnswerPage(q *webflow.Request, x *stepUp, m *Method) error {
 	locked := false
-	err := s.store.View(q.Context(), func(tx storage.Tx) error {
+	err := s.deps.Store.View(q.Context(), func(tx storage.Tx) error {
 		own, err := readRecord(tx, q.SignIn.Session.PersonID)
 		if err != nil {
 			return err

@@ -33,7 +33,7 @@ func (s *Service) Activate(tx storage.Tx, personID string, rec Record, done audi
 		return rec, err
 	}
 	done.Partition = rec.PartitionName()
-	return rec, s.events.Append(tx, done)
+	return rec, s.deps.Events.Append(tx, done)
 }
 
 // moveTo sets a state. No person waits for an activation of their own afterwards: one that an administrator has made
@@ -63,7 +63,7 @@ func (r *Record) AwaitsNow() bool { return r.State == Inactive && r.Awaits != un
 
 // MakeAwait makes a new person inactive if they must be activated first.
 func (s *Service) MakeAwait(tx storage.Tx, rec *Record, how Welcome) error {
-	u, err := s.units(tx)
+	u, err := s.deps.Units(tx)
 	if err == nil && rec.State == Active && startsInactive(u, how) {
 		rec.State, rec.Awaits = Inactive, how
 	}

@@ -20,7 +20,7 @@ const (
 // Block blocks a person as SetState does, until a time. Zero: until someone lets them sign in again. The time of
 // someone who is blocked changes. Errors: as SetState, and a *ValidationError for a time that has passed.
 func (s *Service) Block(ctx context.Context, usernameOrID string, until time.Time, by audit.Actor) error {
-	now := s.now()
+	now := s.deps.Now()
 	if !until.IsZero() && (!until.After(now) || until.After(now.Add(maxBlock))) {
 		return &ValidationError{"until", "must be in the next ten years"}
 	}
@@ -33,8 +33,8 @@ func (s *Service) moveState(ctx context.Context, usernameOrID string, to State, 
 	if err != nil {
 		return err
 	}
-	now := s.now()
-	return s.store.Update(ctx, func(tx storage.Tx) error {
+	now := s.deps.Now()
+	return s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		id, rec, err := s.Find(tx, usernameOrID)
 		if err != nil {
 			return err
@@ -74,10 +74,10 @@ func (s *Service) moveIn(tx storage.Tx, id string, rec Record, to State, until t
 
 // EndBlocks lets those sign in again whose blocks have ended by now, and returns how many.
 func (s *Service) EndBlocks(ctx context.Context) (n int, err error) {
-	now := s.now()
+	now := s.deps.Now()
 	for {
 		var due []string
-		err := s.store.View(ctx, func(tx storage.Tx) error {
+		err := s.deps.Store.View(ctx, func(tx storage.Tx) error {
 			due = nil
 			for e, err := range blockEnds.Scan(tx, storage.Range{Limit: endedAtOnce}) {
 				if err != nil {
@@ -112,7 +112,7 @@ func (s *Service) endBlock(ctx context.Context, key string, now time.Time) (ende
 	if err != nil {
 		return false, err
 	}
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		ended = false
 		if err := blockEnds.Delete(tx, key); err != nil {
 			return err

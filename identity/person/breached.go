@@ -32,12 +32,12 @@ func (e *UncertainError) Unwrap() error { return storage.ErrUnavailable }
 
 // checkBreached refuses a password that is known from a breach. The password has the form that is hashed.
 func (s *Service) checkBreached(ctx context.Context, password string) error {
-	if s.breached == nil {
+	if s.deps.Breached == nil {
 		return nil
 	}
-	known, err := s.breached.Breached(ctx, password)
+	known, err := s.deps.Breached.Breached(ctx, password)
 	switch {
-	case err != nil && (s.breached.Closed() || ctx.Err() != nil):
+	case err != nil && (s.deps.Breached.Closed() || ctx.Err() != nil):
 		return &UncertainError{err}
 	case err != nil:
 		return s.unsure(ctx, err)
@@ -50,7 +50,7 @@ func (s *Service) checkBreached(ctx context.Context, password string) error {
 // unsure records that a password was accepted without an answer of the breach check. The events are limited, since a
 // check that is down is down for everyone.
 func (s *Service) unsure(ctx context.Context, why error) error {
-	s.log.Warn("password accepted without an answer of the breach check", zap.NamedError("cause", why))
+	s.deps.Log.Warn("password accepted without an answer of the breach check", zap.NamedError("cause", why))
 	if !s.doubts.Allow() {
 		return nil
 	}
@@ -59,5 +59,5 @@ func (s *Service) unsure(ctx context.Context, why error) error {
 		return err
 	}
 	ev[0].Reason = "a password was taken without it"
-	return s.store.Update(ctx, func(tx storage.Tx) error { return s.events.Append(tx, ev[0]) })
+	return s.deps.Store.Update(ctx, func(tx storage.Tx) error { return s.deps.Events.Append(tx, ev[0]) })
 }

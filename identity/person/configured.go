@@ -90,7 +90,8 @@ func (s *Service) addConfigured(ctx context.Context, n NewPerson) (id string, fo
 	case errors.Is(err, ErrUsernameTaken): // another node was faster
 		return "", false, nil
 	case errors.As(err, new(*UncertainError)): // the start does not wait for the check
-		s.log.Error("person of the configuration not created; it is tried at the next start", zap.String("username", n.Username), zap.Error(err))
+		s.deps.Log.Error("person of the configuration not created; it is tried at the next start",
+			zap.String("username", n.Username), zap.Error(err))
 		return "", false, nil
 	}
 	return id, false, err
@@ -123,7 +124,7 @@ func (s *Service) compare(ctx context.Context, id string, n NewPerson, hashes *i
 	var stored PasswordRecord
 	var before configuredRecord
 	var known bool
-	err = s.store.View(ctx, func(tx storage.Tx) (err error) {
+	err = s.deps.Store.View(ctx, func(tx storage.Tx) (err error) {
 		if now, err = s.Details(tx, id); err != nil {
 			return err
 		}
@@ -204,7 +205,7 @@ func (s *Service) samePassword(ctx context.Context, id string, n NewPerson, phc 
 		return true, nil
 	}
 	*hashes--
-	same, _, err := s.hasher.Verify(ctx, phc, typed)
+	same, _, err := s.deps.Hasher.Verify(ctx, phc, typed)
 	if err != nil {
 		return true, nil
 	}
@@ -240,7 +241,7 @@ func sameSet(a, b []string) bool {
 // noteConfigured remembers that the configuration has a person, so it can be told when it has not any more, and how the
 // passwords compare.
 func (s *Service) noteConfigured(ctx context.Context, id string, result []byte) error {
-	return s.store.Update(ctx, func(tx storage.Tx) error {
+	return s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		return configured.Put(tx, id, configuredRecord{Compared: result}, time.Time{})
 	})
 }
@@ -250,7 +251,7 @@ func (s *Service) noteConfigured(ctx context.Context, id string, result []byte) 
 func (s *Service) noLongerConfigured(ctx context.Context, present map[string]bool) (list []Difference, err error) {
 	var gone []string
 	var names map[string]string
-	err = s.store.View(ctx, func(tx storage.Tx) error {
+	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
 		gone, names = nil, map[string]string{}
 		for e, err := range configured.Scan(tx, storage.Range{}) {
 			if err != nil {
@@ -284,7 +285,7 @@ func (s *Service) noLongerConfigured(ctx context.Context, present map[string]boo
 			})
 		}
 	}
-	return list, s.store.Update(ctx, func(tx storage.Tx) error {
+	return list, s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		for _, id := range gone {
 			if err := configured.Delete(tx, id); err != nil {
 				return err

@@ -65,7 +65,7 @@ func (d *decoys) of(name string) (phc string) {
 
 // learnDecoys reads which kinds of hashes are stored.
 func (s *Service) learnDecoys(ctx context.Context) error {
-	return s.store.View(ctx, func(tx storage.Tx) error {
+	return s.deps.Store.View(ctx, func(tx storage.Tx) error {
 		for e, err := range Passwords.Scan(tx, storage.Range{Limit: decoySample}) {
 			if err != nil {
 				return err

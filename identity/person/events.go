@@ -27,7 +27,7 @@ var stateEvents = map[State]audit.Type{Active: EventActivated, Inactive: personI
 func (s *Service) NewEvents(from audit.Origin, kinds ...audit.Type) ([]audit.Event, error) {
 	out := make([]audit.Event, len(kinds))
 	for i, k := range kinds {
-		e, err := s.events.New(k, from)
+		e, err := s.deps.Events.New(k, from)
 		if err != nil {
 			return nil, err
 		}

@@ -116,7 +116,7 @@ func (s *Service) PersonIDs(tx storage.Tx, partition, after string, descending b
 
 // Person returns the person of a username or id, or ErrNoPerson.
 func (s *Service) Person(ctx context.Context, usernameOrID string) (p Person, err error) {
-	err = s.store.View(ctx, func(tx storage.Tx) error {
+	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
 		id, rec, err := s.Find(tx, usernameOrID)
 		p = rec.Person(id)
 		return err
@@ -140,7 +140,7 @@ func (s *Service) ListPersons(ctx context.Context, after string, limit int) (lis
 	if !ok {
 		return nil, &ValidationError{"partition", "is not a partition's name"}
 	}
-	err = s.store.View(ctx, func(tx storage.Tx) error {
+	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
 		list = nil
 		take := func(id string) error {
 			rec, err := Records.Get(tx, id)

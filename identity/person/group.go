@@ -53,7 +53,7 @@ func (s *Service) AddGroup(ctx context.Context, c GroupChange, by audit.Actor) (
 	if err := s.spareGroup(by, c.Partition, c.Name); err != nil {
 		return g, err
 	}
-	id, err := uuid.NewRandomFromReader(s.random)
+	id, err := uuid.NewRandomFromReader(s.deps.Random)
 	if err != nil {
 		return g, err
 	}
@@ -62,8 +62,8 @@ func (s *Service) AddGroup(ctx context.Context, c GroupChange, by audit.Actor) (
 		return g, err
 	}
 	ev[0].Partition = c.Partition
-	now := s.now()
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
+	now := s.deps.Now()
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		rec := groupRecord{
 			Name: c.Name, Partition: stored(c.Partition), ExternalID: c.ExternalID, Permissions: c.Permissions,
 			CreatedAt: now, UpdatedAt: now,
@@ -79,7 +79,7 @@ func (s *Service) AddGroup(ctx context.Context, c GroupChange, by audit.Actor) (
 		}
 		g = rec.group(id.String())
 		ev[0].Reason = c.Name
-		return s.events.Append(tx, ev[0])
+		return s.deps.Events.Append(tx, ev[0])
 	})
 	return g, err
 }
@@ -137,9 +137,9 @@ func (s *Service) UpdateGroup(ctx context.Context, id string, by audit.Actor,
 	if err := s.settle(ctx, id); err != nil {
 		return g, err
 	}
-	now := s.now()
+	now := s.deps.Now()
 	renamed := false
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		rec, err := readGroup(tx, id)
 		if err != nil {
 			return err
@@ -192,7 +192,7 @@ func (s *Service) UpdateGroup(ctx context.Context, id string, by audit.Actor,
 		if err := groups.Put(tx, id, after, time.Time{}); err != nil {
 			return err
 		}
-		return s.events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 	if err != nil || !renamed {
 		return g, err

@@ -62,7 +62,7 @@ func (s *Service) setMember(tx storage.Tx, id string, e audit.Event, now time.Ti
 		return err
 	}
 	e.PersonID, e.Reason, e.Partition = id, "groups", rec.PartitionName()
-	return s.events.Append(tx, e)
+	return s.deps.Events.Append(tx, e)
 }
 
 func (s *Service) changeMembers(tx storage.Tx, id string, g *groupRecord, c *GroupChange, ev []audit.Event, now time.Time) error {

@@ -15,7 +15,7 @@ func (s *Service) RemoveGroup(ctx context.Context, id string, by audit.Actor, al
 	if err := s.settle(ctx, id); err != nil {
 		return err
 	}
-	err := s.store.Update(ctx, func(tx storage.Tx) error {
+	err := s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		rec, err := groups.Get(tx, id)
 		if errors.Is(err, storage.ErrNotFound) {
 			return ErrNoGroup
@@ -46,8 +46,8 @@ func (s *Service) emptyGroup(ctx context.Context, id string, by audit.Actor) (mo
 	if err != nil {
 		return false, err
 	}
-	now := s.now()
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
+	now := s.deps.Now()
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		more = false
 		rec, found, err := groups.Find(tx, id)
 		if err != nil || !found { // another call was faster
@@ -76,7 +76,7 @@ func (s *Service) emptyGroup(ctx context.Context, id string, by audit.Actor) (mo
 		}
 		e := ev[0]
 		e.Reason, e.Partition = rec.Name, rec.partitionName()
-		if err := s.events.Append(tx, e); err != nil {
+		if err := s.deps.Events.Append(tx, e); err != nil {
 			return err
 		}
 		return groups.Delete(tx, id)
@@ -89,7 +89,7 @@ func (s *Service) emptyGroup(ctx context.Context, id string, by audit.Actor) (mo
 func (s *Service) settle(ctx context.Context, id string) error {
 	for after := ""; ; {
 		done, last := false, ""
-		err := s.store.Update(ctx, func(tx storage.Tx) error {
+		err := s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 			rec, err := groups.Get(tx, id)
 			if errors.Is(err, storage.ErrNotFound) {
 				return ErrNoGroup

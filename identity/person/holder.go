@@ -20,7 +20,7 @@ type Holder struct {
 
 // LookUp returns the person with a username, or an empty Holder.
 func (s *Service) LookUp(ctx context.Context, username string) (a Holder, err error) {
-	err = s.store.View(ctx, func(tx storage.Tx) error {
+	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
 		a = Holder{}
 		id, rec, err := s.Find(tx, username)
 		if errors.Is(err, ErrNoPerson) || IsID(username) {
@@ -43,7 +43,7 @@ func (s *Service) LookUp(ctx context.Context, username string) (a Holder, err er
 
 // HolderOf is LookUp by the id of a person. A person who was removed is no one.
 func (s *Service) HolderOf(ctx context.Context, id string) (a Holder, err error) {
-	err = s.store.View(ctx, func(tx storage.Tx) error {
+	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
 		a = Holder{}
 		rec, found, err := Records.Find(tx, id)
 		if err != nil || !found || rec.State == Removed {
@@ -63,7 +63,7 @@ func (s *Service) HolderOf(ctx context.Context, id string) (a Holder, err error)
 // one slow hash in both cases, unless no password can have the form. fresh is a new hash if the stored one has another
 // cost.
 func (s *Service) Verify(ctx context.Context, a Holder, password string) (fresh string, err error) {
-	if fresh, err = s.Compare(ctx, s.hasher, a, password); err == nil && a.Person.State != Active {
+	if fresh, err = s.Compare(ctx, s.deps.Hasher, a, password); err == nil && a.Person.State != Active {
 		err = ErrMismatch
 	}
 	return fresh, err

@@ -70,10 +70,10 @@ func (t Recipient) Address() string {
 
 // Switches returns the settings of notices to persons. All are off if no e-mail can be sent.
 func (s *Service) Switches(tx storage.Tx) (*settings.EmailNotifications, error) {
-	if s.notify == nil {
+	if s.deps.Notify == nil {
 		return new(settings.EmailNotifications), nil
 	}
-	u, err := s.units(tx)
+	u, err := s.deps.Units(tx)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (s *Service) SendNotice(tx storage.Tx, n notify.Notice) error {
 	if n.To == "" {
 		return nil
 	}
-	return s.notify.Send(tx, n)
+	return s.deps.Notify.Send(tx, n)
 }
 
 // Notify sends a notice if its setting is on.

@@ -31,7 +31,7 @@ func (s *Service) SetPassword(ctx context.Context, usernameOrID string, password
 	if err != nil {
 		return err
 	}
-	return s.store.Update(ctx, func(tx storage.Tx) error {
+	return s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		id, _, err := s.Find(tx, usernameOrID)
 		if err == nil {
 			_, err = s.ReplacePassword(tx, id, n)
@@ -58,7 +58,7 @@ func (s *Service) PreparePassword(ctx context.Context, password string, by audit
 	if err != nil {
 		return nil, err
 	}
-	return &HashedPassword{changeContext{by, passwordChanged, ev[0], s.now()}, phc}, nil
+	return &HashedPassword{changeContext{by, passwordChanged, ev[0], s.deps.Now()}, phc}, nil
 }
 
 // ReplacePassword sets a new password within tx, with event and notice. All sessions, refresh tokens, links and action
@@ -127,7 +127,7 @@ func namesIn(p *Profile) []string {
 
 // namesOf is NamesOf for a username or id. An unknown one has none.
 func (s *Service) namesOf(ctx context.Context, usernameOrID string) (names []string, err error) {
-	err = s.store.View(ctx, func(tx storage.Tx) error {
+	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
 		id, rec, err := s.Find(tx, usernameOrID)
 		if err != nil {
 			return err

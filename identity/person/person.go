@@ -132,14 +132,14 @@ func (s *Service) CreateAs(ctx context.Context, n NewPerson, by audit.Actor, how
 	if err != nil {
 		return Details{}, err
 	}
-	now := s.now()
+	now := s.deps.Now()
 	rec.CreatedAt, rec.UpdatedAt = now, now
 	ev, err := s.NewEvents(by.Origin, EventCreated)
 	if err != nil {
 		return Details{}, err
 	}
 	prof.Profile.MarkNew(by)
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		if err := s.CheckConfigured(tx, &prof, nil, now); err != nil {
 			return err
 		}
@@ -170,7 +170,7 @@ func (s *Service) CreateAs(ctx context.Context, n NewPerson, by audit.Actor, how
 		}
 		e := by.Fill(ev[0], id, ReasonWith("", n.LeftOut))
 		e.Partition = rec.PartitionName()
-		return s.events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 	if err != nil {
 		return Details{}, err
@@ -182,10 +182,10 @@ func (s *Service) CreateAs(ctx context.Context, n NewPerson, by audit.Actor, how
 
 // Usable is NewPerson.Usable with the present settings.
 func (s *Service) Usable(ctx context.Context, n NewPerson) (NewPerson, error) {
-	now := s.now()
+	now := s.deps.Now()
 	var out NewPerson
-	err := s.store.View(ctx, func(tx storage.Tx) error {
-		u, err := s.units(tx)
+	err := s.deps.Store.View(ctx, func(tx storage.Tx) error {
+		u, err := s.deps.Units(tx)
 		if err == nil {
 			out = n.Usable(u, now)
 		}
@@ -197,7 +197,7 @@ func (s *Service) Usable(ctx context.Context, n NewPerson) (NewPerson, error) {
 // idOf returns the id of a new person.
 func (s *Service) idOf(n NewPerson) (string, error) {
 	if n.ID == "" {
-		id, err := uuid.NewRandomFromReader(s.random)
+		id, err := uuid.NewRandomFromReader(s.deps.Random)
 		return id.String(), err
 	}
 	if !IsID(n.ID) || n.ID != strings.ToLower(n.ID) {
@@ -270,8 +270,8 @@ func (s *Service) Change(ctx context.Context, usernameOrID string, by audit.Acto
 	if err != nil {
 		return err
 	}
-	now := s.now()
-	return s.store.Update(ctx, func(tx storage.Tx) error {
+	now := s.deps.Now()
+	return s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		id, rec, err := s.Find(tx, usernameOrID)
 		if err != nil {
 			return err
@@ -320,7 +320,7 @@ func (s *Service) changeIn(tx storage.Tx, id string, rec Record, c changeContext
 	}
 	e := c.by.Fill(c.event, id, "")
 	e.Partition = rec.PartitionName()
-	return rec, s.events.Append(tx, e)
+	return rec, s.deps.Events.Append(tx, e)
 }
 
 // Get returns the state of a person, or storage.ErrNotFound. It is one read.

@@ -19,7 +19,9 @@ func (n *PhoneNumber) Is(number string) bool {
 const SentCodeLife = 10 * time.Minute
 
 // SendsTexts reports whether text messages are configured and switched on.
-func (s *Service) SendsTexts(u *settings.Units) bool { return s.sms != nil && u.Features.SMSEnabled }
+func (s *Service) SendsTexts(u *settings.Units) bool {
+	return s.deps.SMS != nil && u.Features.SMSEnabled
+}
 
 // ParsePhone returns a phone number in the form that text messages are sent to (ITU-T E.164). The number must have the
 // code of its country, after + or 00: without it the country is unknown.
@@ -77,7 +79,7 @@ func (s *Service) TextCode(tx storage.Tx, t Recipient, kind notify.Kind, to, cod
 	}
 	m := t.Text(kind, to, now)
 	m.Data["code"], m.Until = code, now.Add(SentCodeLife)
-	return s.sms.Send(tx, m)
+	return s.deps.SMS.Send(tx, m)
 }
 
 // MaskEmail shortens an address so that only its owner recognises it.

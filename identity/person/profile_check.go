@@ -234,7 +234,7 @@ func (d *Directory) check() error {
 // CheckConfigured checks a person against the settings, and the date of birth against the time. before is nil for a new
 // person. Error: *ValidationError.
 func (s *Service) CheckConfigured(tx storage.Tx, p, before *ProfileRecord, now time.Time) error {
-	u, err := s.units(tx)
+	u, err := s.deps.Units(tx)
 	if err != nil {
 		return err
 	}
@@ -276,7 +276,7 @@ func (p *Profile) absent(u *settings.Units) (out []ValidationError) {
 // checkKept refuses a profile that lacks a required detail which it had before. People from before the requirement can
 // be changed without it.
 func (s *Service) checkKept(tx storage.Tx, p, before *Profile) error {
-	u, err := s.units(tx)
+	u, err := s.deps.Units(tx)
 	if err != nil {
 		return err
 	}

@@ -54,17 +54,8 @@ type Deps struct {
 
 // Service keeps persons. It is safe for concurrent use; the hooks are set before it is used.
 type Service struct {
-	store    storage.Store
-	hasher   *secret.Hasher
-	events   *audit.Recorder
-	units    func(tx storage.Tx) (*settings.Units, error)
+	deps     Deps
 	settings *depcache.One[*settings.Units]
-	notify   notify.Sender
-	sms      notify.SMSSender
-	breached BreachCheck
-	log      *zap.Logger
-	now      func() time.Time
-	random   io.Reader
 
 	cfg    Config
 	made   *secret.Hasher // a part of hasher, for new passwords: a directory sets thousands of them
@@ -88,25 +79,23 @@ func New(ctx context.Context, cfg Config, d Deps) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{
-		store: d.Store, hasher: d.Hasher, events: d.Events, units: d.Units, settings: depcache.NewOne[*settings.Units](d.Store),
-		notify: d.Notify, sms: d.SMS, breached: d.Breached, log: d.Log, now: d.Now,
-		random: d.Random,
-		cfg:    cfg, made: d.Hasher.Part(), doubts: rate.NewLimiter(rate.Every(time.Minute), 10),
+		deps: d, settings: depcache.NewOne[*settings.Units](d.Store),
+		cfg: cfg, made: d.Hasher.Part(), doubts: rate.NewLimiter(rate.Every(time.Minute), 10),
 		decoys:       decoys{key: d.Keyring.Derive(decoyPurpose), kind: map[string]string{}},
 		comparedKeys: d.Keyring.DeriveAll(comparedPurpose),
 	}
 	if err := s.learnDecoys(ctx); err != nil {
-		s.log.Warn("kinds of imported hashes not looked up", zap.Error(err))
+		s.deps.Log.Warn("kinds of imported hashes not looked up", zap.Error(err))
 	}
 	return s, nil
 }
 
 // View reads persons and groups in one snapshot. fn can run several times and only reads.
 func (s *Service) View(ctx context.Context, fn func(storage.Tx) error) error {
-	return s.store.View(ctx, fn)
+	return s.deps.Store.View(ctx, fn)
 }
 
 // Settings returns the present settings, from memory while nothing changes.
 func (s *Service) Settings(ctx context.Context) (*settings.Units, error) {
-	return s.settings.Ask(ctx, s.units)
+	return s.settings.Ask(ctx, s.deps.Units)
 }

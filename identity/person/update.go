@@ -50,7 +50,7 @@ func (s *Service) UpdatePerson(ctx context.Context, id string, e Edit, fn func(t
 	if err != nil {
 		return after, err
 	}
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		after, err = u.Apply(tx, id, fn)
 		return err
 	})
@@ -79,7 +79,7 @@ func (s *Service) NewUpdate(ctx context.Context, e Edit) (*Update, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &Update{Edit: e, s: s, now: s.now(), phc: phc, events: map[audit.Type]audit.Event{}}
+	u := &Update{Edit: e, s: s, now: s.deps.Now(), phc: phc, events: map[audit.Type]audit.Event{}}
 	for i, k := range kinds {
 		u.events[k] = list[i]
 	}
@@ -140,7 +140,7 @@ func (u *updateTx) settle(was *Record, old *ProfileRecord, d *Details) (Record, 
 		rec.moveTo(d.State)
 	}
 	if u.Foreign {
-		units, err := u.s.units(u.tx)
+		units, err := u.s.deps.Units(u.tx)
 		if err != nil {
 			return rec, prof, err
 		}
@@ -273,7 +273,7 @@ func (u *updateTx) write(was, rec *Record, old, prof *ProfileRecord, changes []s
 func (u *updateTx) record(rec *Record, kind audit.Type, reason string) error {
 	e := u.By.Fill(u.events[kind], u.id, reason)
 	e.Partition = rec.PartitionName()
-	return u.s.events.Append(u.tx, e)
+	return u.s.deps.Events.Append(u.tx, e)
 }
 
 // tellOf tells the person what has changed.

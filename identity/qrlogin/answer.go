@@ -62,15 +62,15 @@ func (x *scanned) isNumber(typed string) bool {
 // since it never changes. ErrNumber: it was not, and left tries are left. ErrOver, ErrNoCode, ErrOff, ErrFactor,
 // ErrPerson.
 func (s *Service) answer(ctx context.Context, hash string, who approver, deny, right bool) (left int, err error) {
-	ev, err := s.person.NewEvents(who.by.Origin, approved, denied)
+	ev, err := s.deps.Person.NewEvents(who.by.Origin, approved, denied)
 	if err != nil {
 		return 0, err
 	}
-	now := s.now()
+	now := s.deps.Now()
 	var verdict error // that what is written says
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		left, verdict = 0, nil
-		u, err := s.units(tx)
+		u, err := s.deps.Units(tx)
 		if err != nil {
 			return err
 		}
@@ -109,13 +109,13 @@ func (s *Service) answer(ctx context.Context, hash string, who approver, deny, r
 		}
 		e = who.by.Fill(e, who.personID, reason)
 		e.ClientID, e.Partition = x.rec.Client, p.PartitionName()
-		return s.events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 	if err == nil {
 		err = verdict
 	}
 	if errors.Is(err, ErrNumber) {
-		s.front.RefuseIn(ctx, denial.Refusal{Where: denial.SignIn, Reason: denial.PhoneRefused, By: "phone", PersonID: who.personID}, err)
+		s.deps.Front.RefuseIn(ctx, denial.Refusal{Where: denial.SignIn, Reason: denial.PhoneRefused, By: "phone", PersonID: who.personID}, err)
 	}
 	return left, err
 }
@@ -130,7 +130,7 @@ func (s *Service) approve(tx storage.Tx, x *scanned, who approver, p person.Reco
 	if who.session == "" {
 		return nil
 	}
-	on, err := s.session.Live(tx, who.session, now)
+	on, err := s.deps.Session.Live(tx, who.session, now)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && (on.PersonID != who.personID || on.Epoch != p.Epoch) {
 		return ErrPerson
 	}
@@ -169,10 +169,10 @@ type Waiting struct {
 
 // Look returns what a person has to see before an app approves a code. person.ErrNoPerson, ErrNoCode, ErrOff, ErrOver.
 func (s *Service) Look(ctx context.Context, token, personID string, ceiling int) (out Waiting, err error) {
-	hash, now := tokenHash(token), s.now()
+	hash, now := tokenHash(token), s.deps.Now()
 	var x scanned
-	err = s.store.View(ctx, func(tx storage.Tx) error {
-		u, err := s.units(tx)
+	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
+		u, err := s.deps.Units(tx)
 		if err != nil {
 			return err
 		}
@@ -221,10 +221,10 @@ type AppAnswer struct {
 // AnswerFor answers for a person who uses an app, whose backend vouches for them. person.ErrNoPerson, ErrNumber,
 // ErrNoCode, ErrOff, ErrOver, ErrFactor, ErrPerson.
 func (s *Service) AnswerFor(ctx context.Context, token, personID string, in AppAnswer, ceiling int, by audit.Actor) error {
-	hash, now := tokenHash(token), s.now()
+	hash, now := tokenHash(token), s.deps.Now()
 	var x scanned
-	err := s.store.View(ctx, func(tx storage.Tx) error {
-		u, err := s.units(tx)
+	err := s.deps.Store.View(ctx, func(tx storage.Tx) error {
+		u, err := s.deps.Units(tx)
 		if err != nil {
 			return err
 		}

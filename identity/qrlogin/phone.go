@@ -44,15 +44,15 @@ func (s *Service) readPhone(q *webflow.Request) (x *phone, err error) {
 		if !secret.IsToken(secret.PhoneCode, token) {
 			return nil, noCode()
 		}
-		s.jar.Set(q.W, kindPhone, token, codeLife+approvalLife)
+		s.deps.Jar.Set(q.W, kindPhone, token, codeLife+approvalLife)
 		return nil, cmp.Or(q.Redirect(PhonePath), webflow.ErrAnswered)
 	}
-	x = &phone{Request: q, token: s.jar.Get(q.Request, kindPhone)}
+	x = &phone{Request: q, token: s.deps.Jar.Get(q.Request, kindPhone)}
 	if x.token == "" {
 		return nil, noCode()
 	}
-	hash, now := tokenHash(x.token), s.now()
-	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+	hash, now := tokenHash(x.token), s.deps.Now()
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
 		x.scanned, err = s.read(tx, q.Settings, hash, now)
 		return err
 	})
@@ -69,7 +69,7 @@ func (s *Service) readPhone(q *webflow.Request) (x *phone, err error) {
 		Provider: session.LocalProvider, MaxAge: x.flow.Demand.MaxAge, NotBefore: x.flow.Demand.NotBefore, Return: x.self(),
 		Level: session.PasswordLevel,
 	}
-	result, err := s.front.Authenticate(q, d)
+	result, err := s.deps.Front.Authenticate(q, d)
 	if err != nil {
 		q.Again = x.self()
 		return nil, webflow.SignInError(err, x.self())
@@ -80,7 +80,7 @@ func (s *Service) readPhone(q *webflow.Request) (x *phone, err error) {
 	x.other, x.lacks = q.SignIn.Session.Provider != session.LocalProvider, x.scanned.lacks(&q.SignIn.Session)
 	if x.lacks && x.way.factor != "" {
 		var st *mfa.Standing
-		if st, err = s.stepup.StandingOf(q.Context(), q.SignIn); err != nil {
+		if st, err = s.deps.StepUp.StandingOf(q.Context(), q.SignIn); err != nil {
 			return nil, err
 		}
 		x.has = st.Offers(x.way.factor)
@@ -93,11 +93,11 @@ func noCode() error { return &webflow.Answer{Status: http.StatusBadRequest, Key:
 
 // guessed counts a token of no code, and returns the answer.
 func (s *Service) guessed(q *webflow.Request) error {
-	s.jar.Clear(q.W, kindPhone)
-	network, now := challenge.QueueOf(s.origin(q.Request).ClientIP), s.now()
+	s.deps.Jar.Clear(q.W, kindPhone)
+	network, now := challenge.QueueOf(s.deps.Origin(q.Request).ClientIP), s.deps.Now()
 	var wait time.Duration
-	err := s.store.Update(q.Context(), func(tx storage.Tx) (err error) {
-		wait, err = s.proof.CountRequest(tx, "phone-guess", network, guessesPerNet, now)
+	err := s.deps.Store.Update(q.Context(), func(tx storage.Tx) (err error) {
+		wait, err = s.deps.Proof.CountRequest(tx, "phone-guess", network, guessesPerNet, now)
 		return err
 	})
 	switch {
@@ -124,7 +124,7 @@ var endPages = map[string]string{stateDenied: "scan_denied", stateWrong: "scan_w
 
 // answerPage writes the page on the phone. left is how many numbers can still be typed, for a problem with one.
 func (s *Service) answerPage(x *phone, status int, problem string, left int) (err error) {
-	state := x.rec.state(s.now())
+	state := x.rec.state(s.deps.Now())
 	in := web.Push{Fill: []any{"account", x.SignIn.Person.Username, "n", left}, Problem: problem}
 	switch {
 	case state == stateApproved && x.rec.PersonID == x.SignIn.Session.PersonID:
@@ -150,7 +150,7 @@ func (s *Service) answerPage(x *phone, status int, problem string, left int) (er
 		return s.phonePage(x, status, in)
 	}
 	in.Action, in.Deny = x.self(), true
-	if in.CSRF, err = s.front.FormToken(x.Request, x.form()); err != nil {
+	if in.CSRF, err = s.deps.Front.FormToken(x.Request, x.form()); err != nil {
 		return err
 	}
 	if x.lacks {
@@ -177,7 +177,7 @@ func (x *phone) facts() []web.PushFact {
 }
 
 func (s *Service) phonePage(x *phone, status int, in web.Push) error {
-	s.pages.Render(x.W, x.Request.Request, web.View{Template: "push", Status: status, Locales: x.SignIn.Locales(), Data: in})
+	s.deps.Pages.Render(x.W, x.Request.Request, web.View{Template: "push", Status: status, Locales: x.SignIn.Locales(), Data: in})
 	return nil
 }
 
@@ -186,21 +186,21 @@ func (s *Service) phonePage(x *phone, status int, in web.Push) error {
 func (s *Service) handlePhone(q *webflow.Request) error {
 	x, err := s.readPhone(q)
 	if err == nil {
-		err = s.front.CheckForm(q, x.form(), x.self())
+		err = s.deps.Front.CheckForm(q, x.form(), x.self())
 	}
 	if err != nil {
 		return err
 	}
 	deny, number := q.PostForm.Get("deny") != "", strings.TrimSpace(q.PostForm.Get("number"))
 	switch {
-	case x.rec.state(s.now()) != stateWaiting, x.way.by == byApp, x.other && !deny:
+	case x.rec.state(s.deps.Now()) != stateWaiting, x.way.by == byApp, x.other && !deny:
 		return q.Redirect(x.self())
 	case !deny && x.lacks:
 		return s.confirm(x)
 	case !deny && number == "":
 		return s.answerPage(x, http.StatusUnprocessableEntity, "problem.push_missing", 0)
 	}
-	who := approver{personID: q.SignIn.Session.PersonID, session: q.SignIn.ID, by: s.front.Actor(q.Request, q.SignIn)}
+	who := approver{personID: q.SignIn.Session.PersonID, session: q.SignIn.ID, by: s.deps.Front.Actor(q.Request, q.SignIn)}
 	left, err := s.answer(q.Context(), x.rec.Token, who, deny, x.isNumber(number))
 	switch {
 	case errors.Is(err, ErrNumber) && left > 0:
@@ -217,7 +217,7 @@ func (s *Service) handlePhone(q *webflow.Request) error {
 // confirm sends the person to show who they are: by the method that the settings name, or to the level of the sign-in.
 func (s *Service) confirm(x *phone) error {
 	if x.way.factor == "" {
-		if err := s.front.NeedLevel(x.Request, x.way.level, x.self()); err != nil {
+		if err := s.deps.Front.NeedLevel(x.Request, x.way.level, x.self()); err != nil {
 			return err
 		}
 		return x.Redirect(x.self())
@@ -225,9 +225,9 @@ func (s *Service) confirm(x *phone) error {
 	if !x.has {
 		return x.Redirect(x.self())
 	}
-	id, err := s.front.NewFlow(x.W, x.Request.Request, authn.Demand{MaxAge: -1, Return: x.self(), Client: authn.Client{Name: x.rec.Name}})
+	id, err := s.deps.Front.NewFlow(x.W, x.Request.Request, authn.Demand{MaxAge: -1, Return: x.self(), Client: authn.Client{Name: x.rec.Name}})
 	if err == nil {
-		err = s.front.ChangeFlow(x.Context(), id, func(f *webflow.FlowRecord) { f.Method = x.way.factor })
+		err = s.deps.Front.ChangeFlow(x.Context(), id, func(f *webflow.FlowRecord) { f.Method = x.way.factor })
 	}
 	if err != nil {
 		return err

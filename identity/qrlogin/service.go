@@ -51,32 +51,7 @@ type Deps struct {
 
 // Service shows codes, has them approved and signs the browsers in that show them. It is safe for concurrent use, and
 // keeps nothing in memory: the phone can come to another node.
-type Service struct {
-	person     *person.Service
-	session    *session.Service
-	proof      *challenge.Service
-	front      *webflow.Service
-	federation *federation.Service
-	stepup     *mfa.Service
-
-	store   storage.Store
-	keyring *secret.Keyring
-	events  *audit.Recorder
-	units   func(tx storage.Tx) (*settings.Units, error)
-	pages   *web.Renderer
-	origin  func(*http.Request) audit.Origin
-	jar     cookie.Jar
-	issuer  string
-	log     *zap.Logger
-	now     func() time.Time
-	random  io.Reader
-}
+type Service struct{ deps Deps }
 
 // New returns a service.
-func New(d Deps) *Service {
-	return &Service{
-		person: d.Person, session: d.Session, proof: d.Proof, front: d.Front, federation: d.Federation, stepup: d.StepUp,
-		store: d.Store, keyring: d.Keyring, events: d.Events, units: d.Units, pages: d.Pages, origin: d.Origin,
-		jar: d.Jar, issuer: d.Issuer, log: d.Log, now: d.Now, random: d.Random,
-	}
-}
+func New(d Deps) *Service { return &Service{deps: d} }

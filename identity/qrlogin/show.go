@@ -50,20 +50,20 @@ func (x *waiting) form() string { return "phone-code:" + x.id }
 
 // readWaiting reads what the two handlers of the page share.
 func (s *Service) readWaiting(q *webflow.Request) (*waiting, error) {
-	id, f, err := s.front.FlowIn(q)
+	id, f, err := s.deps.Front.FlowIn(q)
 	if err != nil {
 		return nil, err
 	}
 	method := q.URL.Query().Get("idp")
 	q.Again = webflow.FlowURL(id)
 	x := &waiting{Request: q, id: id, flow: f, self: federation.PhoneURL(id, method)}
-	if q.SignIn != nil && s.front.Satisfies(q.SignIn, f.Demand) { // signed in meanwhile
-		return nil, cmp.Or(s.front.Return(q, id, f), webflow.ErrAnswered)
+	if q.SignIn != nil && s.deps.Front.Satisfies(q.SignIn, f.Demand) { // signed in meanwhile
+		return nil, cmp.Or(s.deps.Front.Return(q, id, f), webflow.ErrAnswered)
 	}
 	if !q.Settings.Features.LoginEnabled {
 		return nil, session.ErrClosed
 	}
-	known, err := s.federation.Registry(q.Context(), q.Settings)
+	known, err := s.deps.Federation.Registry(q.Context(), q.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -77,14 +77,14 @@ func (s *Service) readWaiting(q *webflow.Request) (*waiting, error) {
 	if x.way = s.wayOf(q.Settings, method); x.way == nil || !offered {
 		return nil, &webflow.Answer{Status: http.StatusForbidden, Key: "error.no_idp", Again: q.Again}
 	}
-	err = s.store.View(q.Context(), func(tx storage.Tx) error {
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) error {
 		rec, found, err := codes.Find(tx, id)
 		if found {
 			x.rec = &rec
 		}
 		return err
 	})
-	x.own = x.rec != nil && x.rec.Method == method && x.rec.Browser == challenge.Hashed(s.jar.Get(q.Request, kindWaiting))
+	x.own = x.rec != nil && x.rec.Method == method && x.rec.Browser == challenge.Hashed(s.deps.Jar.Get(q.Request, kindWaiting))
 	return x, err
 }
 
@@ -107,7 +107,7 @@ func (s *Service) showCode(q *webflow.Request) error {
 	if !x.own { // it stands in another window, or the browser was closed meanwhile
 		return s.codePage(x, http.StatusOK, web.Push{Key: "scan_again"})
 	}
-	switch x.rec.state(s.now()) {
+	switch x.rec.state(s.deps.Now()) {
 	case stateWaiting:
 		return s.waitPage(x)
 	case stateApproved:
@@ -124,7 +124,7 @@ func (s *Service) showCode(q *webflow.Request) error {
 func (s *Service) handleCode(q *webflow.Request) error {
 	x, err := s.readWaiting(q)
 	if err == nil {
-		err = s.front.CheckForm(q, x.form(), x.self)
+		err = s.deps.Front.CheckForm(q, x.form(), x.self)
 	}
 	if err != nil {
 		return err
@@ -146,9 +146,9 @@ func (s *Service) start(q *webflow.Request) error {
 		MaxAge: -1, Return: cmp.Or(web.LocalPath(to), person.DefaultReturn),
 		Client: authn.Client{Targets: webflow.TargetsOf(to)},
 	}
-	id, err := s.front.NewFlow(q.W, q.Request, d)
+	id, err := s.deps.Front.NewFlow(q.W, q.Request, d)
 	if err == nil && web.LocalPath(to) == "" {
-		err = s.front.ChangeFlow(q.Context(), id, func(f *webflow.FlowRecord) { f.Elsewhere = to })
+		err = s.deps.Front.ChangeFlow(q.Context(), id, func(f *webflow.FlowRecord) { f.Elsewhere = to })
 	}
 	if err != nil {
 		return err
@@ -160,33 +160,33 @@ func purpose(flow string) string { return "code for a phone " + flow }
 
 // newNumber returns two digits, the first of which is not zero.
 func (s *Service) newNumber() (string, error) {
-	first, err := secret.Text(s.random, "123456789", 1)
+	first, err := secret.Text(s.deps.Random, "123456789", 1)
 	if err != nil {
 		return "", err
 	}
-	second, err := secret.Text(s.random, "0123456789", 1)
+	second, err := secret.Text(s.deps.Random, "0123456789", 1)
 	return first + second, err
 }
 
 // make makes a code, in place of the one before, and redirects to the page that shows it.
 func (s *Service) make(x *waiting) error {
-	token, err := secret.NewToken(s.random, secret.PhoneCode)
+	token, err := secret.NewToken(s.deps.Random, secret.PhoneCode)
 	if err != nil {
 		return err
 	}
-	id, err := secret.ID(s.random, 16)
+	id, err := secret.ID(s.deps.Random, 16)
 	if err != nil {
 		return err
 	}
-	browser, err := s.front.NewID()
+	browser, err := s.deps.Front.NewID()
 	if err != nil {
 		return err
 	}
-	sealed, err := s.keyring.Seal(purpose(x.id), []byte(token))
+	sealed, err := s.deps.Keyring.Seal(purpose(x.id), []byte(token))
 	if err != nil {
 		return err
 	}
-	now, from := s.now(), s.origin(x.Request.Request)
+	now, from := s.deps.Now(), s.deps.Origin(x.Request.Request)
 	rec := codeRecord{
 		ID: id, Token: secret.Hash(token), Sealed: sealed, Browser: secret.Hash(browser), Method: x.way.id, Client: x.flow.Demand.Client.ID,
 		Name: x.flow.Demand.Client.Name, Address: from.ClientIP, Agent: session.KeptAgent(from.UserAgent), At: now, Expires: now.Add(codeLife),
@@ -198,7 +198,7 @@ func (s *Service) make(x *waiting) error {
 	if x.rec != nil {
 		before = x.rec.Token
 	}
-	err = s.store.Update(x.Context(), func(tx storage.Tx) (err error) {
+	err = s.deps.Store.Update(x.Context(), func(tx storage.Tx) (err error) {
 		last, found, err := codes.Find(tx, x.id)
 		if err != nil {
 			return err
@@ -206,7 +206,7 @@ func (s *Service) make(x *waiting) error {
 		if found && last.Token != before {
 			return errWaits
 		}
-		if wait, err = s.proof.CountRequest(tx, "phone-code", network, codesPerNet, now); err != nil || wait > 0 {
+		if wait, err = s.deps.Proof.CountRequest(tx, "phone-code", network, codesPerNet, now); err != nil || wait > 0 {
 			return err
 		}
 		if found {
@@ -225,22 +225,23 @@ func (s *Service) make(x *waiting) error {
 	case err != nil:
 		return err
 	case wait > 0:
-		s.front.Refuse(x.Request, denial.Refusal{Where: denial.SignIn, Reason: denial.Throttled, By: "phone", ClientID: rec.Client}, errTooMany)
+		s.deps.Front.Refuse(x.Request,
+			denial.Refusal{Where: denial.SignIn, Reason: denial.Throttled, By: "phone", ClientID: rec.Client}, errTooMany)
 		return s.codePage(x, http.StatusTooManyRequests,
 			web.Push{Key: "scan_again", Problem: "problem.wait", Wait: webflow.RetryAfter(x.W, wait)})
 	default:
-		s.jar.Set(x.W, kindWaiting, browser, 0)
+		s.deps.Jar.Set(x.W, kindWaiting, browser, 0)
 	}
 	return x.Redirect(x.self)
 }
 
 // waitPage writes the code that waits.
 func (s *Service) waitPage(x *waiting) error {
-	open, err := s.keyring.Open(purpose(x.id), x.rec.Sealed)
+	open, err := s.deps.Keyring.Open(purpose(x.id), x.rec.Sealed)
 	if err != nil { // the key that sealed it is gone
 		return s.codePage(x, http.StatusOK, web.Push{Key: "scan_again"})
 	}
-	in := web.Push{Key: "scan", Number: x.rec.Number, Refresh: true, Link: linkOf(s.issuer, string(open)), Open: x.way.open(string(open))}
+	in := web.Push{Key: "scan", Number: x.rec.Number, Refresh: true, Link: linkOf(s.deps.Issuer, string(open)), Open: x.way.open(string(open))}
 	code, err := qr.Encode(in.Link, qr.M)
 	if err != nil {
 		return err
@@ -276,10 +277,10 @@ func (s *Service) codePage(x *waiting, status int, in web.Push) (err error) {
 	in.Cancel = web.LocalPath(x.flow.Demand.Cancel)
 	if in.QR == nil {
 		in.Action = x.self
-		if in.CSRF, err = s.front.FormToken(x.Request, x.form()); err != nil {
+		if in.CSRF, err = s.deps.Front.FormToken(x.Request, x.form()); err != nil {
 			return err
 		}
 	}
-	s.pages.Render(x.W, x.Request.Request, s.front.View(x.flow.Demand, "push", status, in))
+	s.deps.Pages.Render(x.W, x.Request.Request, s.deps.Front.View(x.flow.Demand, "push", status, in))
 	return nil
 }

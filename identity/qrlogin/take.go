@@ -17,24 +17,25 @@ import (
 
 // take signs in the browser that has shown a code which a phone has approved. The code is used up.
 func (s *Service) take(x *waiting) error {
-	token, err := secret.NewToken(s.random, secret.Session)
+	token, err := secret.NewToken(s.deps.Random, secret.Session)
 	if err != nil {
 		return err
 	}
-	id, err := secret.ID(s.random, 16)
+	id, err := secret.ID(s.deps.Random, 16)
 	if err != nil {
 		return err
 	}
-	from := s.origin(x.Request.Request)
-	ev, err := s.person.NewEvents(from, webflow.LoginSucceeded, webflow.SignedOut, webflow.SignedOut)
+	from := s.deps.Origin(x.Request.Request)
+	ev, err := s.deps.Person.NewEvents(from, webflow.LoginSucceeded, webflow.SignedOut, webflow.SignedOut)
 	if err != nil {
 		return err
 	}
-	now, old, signedInFor := s.now(), challenge.Hashed(s.jar.Get(x.Request.Request, session.CookieSession)), secret.Hash(x.flow.Demand.Return)
+	now, old := s.deps.Now(), challenge.Hashed(s.deps.Jar.Get(x.Request.Request, session.CookieSession))
+	signedInFor := secret.Hash(x.flow.Demand.Return)
 	var rec session.Record
 	var who person.Record
 	var taken bool
-	err = s.store.Update(x.Context(), func(tx storage.Tx) error {
+	err = s.deps.Store.Update(x.Context(), func(tx storage.Tx) error {
 		code, err := codes.Get(tx, x.id)
 		if err != nil {
 			return err
@@ -60,19 +61,19 @@ func (s *Service) take(x *waiting) error {
 		if rec.Again, err = session.MarkSignedIn(tx, rec.PersonID, now); err != nil {
 			return err
 		}
-		sid, ended, err := s.session.Begin(tx, id, token, old, rec)
+		sid, ended, err := s.deps.Session.Begin(tx, id, token, old, rec)
 		if err != nil {
 			return err
 		}
 		for i, y := range ended {
-			if err := s.events.Append(tx, y.OwnEvent(ev[1+i], y.Reason)); err != nil {
+			if err := s.deps.Events.Append(tx, y.OwnEvent(ev[1+i], y.Reason)); err != nil {
 				return err
 			}
 		}
 		taken = true
 		e := (&session.Current{ID: sid, Session: rec, Person: who}).OwnEvent(ev[0], "by phone")
 		e.ClientID = code.Client
-		return s.events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 	switch {
 	case errors.Is(err, storage.ErrNotFound), errors.Is(err, ErrOver): // another request of this browser was faster
@@ -80,26 +81,26 @@ func (s *Service) take(x *waiting) error {
 	case err != nil:
 		return err
 	case !taken:
-		s.jar.Clear(x.W, kindWaiting)
-		s.front.Refuse(x.Request, denial.Refusal{Where: denial.SignIn, Reason: denial.PhoneRefused, By: "phone", ClientID: x.rec.Client},
+		s.deps.Jar.Clear(x.W, kindWaiting)
+		s.deps.Front.Refuse(x.Request, denial.Refusal{Where: denial.SignIn, Reason: denial.PhoneRefused, By: "phone", ClientID: x.rec.Client},
 			ErrPerson)
 		x.rec = nil
 		return s.codePage(x, http.StatusOK, web.Push{Key: "scan_again", Problem: "problem.scan_over"})
 	}
-	s.front.Entered(x.Context(), denial.Entry{
+	s.deps.Front.Entered(x.Context(), denial.Entry{
 		PersonID: rec.PersonID, Username: who.Username, ClientID: x.rec.Client, By: "phone",
 		Provider: rec.Provider, Level: rec.Level,
 	})
-	s.jar.Clear(x.W, kindWaiting)
-	s.session.SetNewCookie(x.W, token)
-	s.pages.Choose(x.W, x.Request.Request, who.Locale)
-	return s.front.Finish(x.Request, x.id, x.flow)
+	s.deps.Jar.Clear(x.W, kindWaiting)
+	s.deps.Session.SetNewCookie(x.W, token)
+	s.deps.Pages.Choose(x.W, x.Request.Request, who.Locale)
+	return s.deps.Front.Finish(x.Request, x.id, x.flow)
 }
 
 // sessionOf returns the session that an approved code opens, and its person. ErrPerson, ErrOff, ErrFactor: none, by
 // now.
 func (s *Service) sessionOf(tx storage.Tx, code *codeRecord, now time.Time) (rec session.Record, p person.Record, err error) {
-	u, err := s.units(tx)
+	u, err := s.deps.Units(tx)
 	if err != nil {
 		return rec, p, err
 	}
@@ -119,18 +120,18 @@ func (s *Service) sessionOf(tx storage.Tx, code *codeRecord, now time.Time) (rec
 		AMR: []string{session.AMRCustom}, Provider: session.LocalProvider, Vouched: true,
 	}
 	if code.Session == "" {
-		if s.person.HasRole(&p) {
+		if s.deps.Person.HasRole(&p) {
 			return rec, p, ErrPerson
 		}
 	} else {
-		from, err := s.session.Live(tx, code.Session, now)
+		from, err := s.deps.Session.Live(tx, code.Session, now)
 		if errors.Is(err, storage.ErrNotFound) || err == nil && (from.PersonID != code.PersonID || from.Epoch != code.Epoch) {
 			return rec, p, ErrPerson
 		}
 		if err != nil {
 			return rec, p, err
 		}
-		rec = s.session.Inherit(&from, min(code.Level, w.level), now)
+		rec = s.deps.Session.Inherit(&from, min(code.Level, w.level), now)
 		if rec.Level < min(code.Level, w.level) {
 			return rec, p, ErrFactor // the phone has lost what it had confirmed
 		}

@@ -67,7 +67,7 @@ func (s *Service) wayOf(u *settings.Units, method string) *way {
 	}
 	if mobile.StepUpType != "" {
 		w.factor = stepUpTypes[mobile.StepUpType]
-		gives := s.stepup.LevelOf(u, w.factor)
+		gives := s.deps.StepUp.LevelOf(u, w.factor)
 		if gives == 0 { // no one could approve
 			return nil
 		}

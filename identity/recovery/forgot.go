@@ -13,12 +13,12 @@ import (
 
 // offersMailReset reports whether a forgotten password can be replaced by a link in an e-mail.
 func (s *Service) offersMailReset(u *settings.Units) bool {
-	return u.Features.PasswordResetEnabled && u.PasswordLogin() && s.notify != nil
+	return u.Features.PasswordResetEnabled && u.PasswordLogin() && s.deps.Notify != nil
 }
 
 // offersTextReset reports whether a forgotten password can be replaced by a code in a text message.
 func (s *Service) offersTextReset(u *settings.Units) bool {
-	return u.Features.PasswordResetEnabled && u.PasswordLogin() && s.person.SendsTexts(u)
+	return u.Features.PasswordResetEnabled && u.PasswordLogin() && s.deps.Person.SendsTexts(u)
 }
 
 // offersReset reports whether there is any way to replace a forgotten password.
@@ -59,7 +59,7 @@ var accountField = web.Field{Name: "username", Label: "forgot.label", Autocomple
 
 // showForgotForm serves the GET of a form.
 func (s *Service) showForgotForm(q *webflow.Request, f *forgotForm) error {
-	a, err := s.front.DetourOf(q, f.path, f.exists)
+	a, err := s.deps.Front.DetourOf(q, f.path, f.exists)
 	if err != nil {
 		return err
 	}
@@ -82,13 +82,13 @@ func (s *Service) renderForgot(
 		in.Links = f.links(a)
 	}
 	in.Links = append(in.Links, webflow.SignInLink(a.ID))
-	return s.front.RenderForm(q, a, f.key+":"+a.ID, status, in)
+	return s.deps.Front.RenderForm(q, a, f.key+":"+a.ID, status, in)
 }
 
 // readForgot reads the input of a form that was posted.
 func (s *Service) readForgot(q *webflow.Request, f *forgotForm) (a webflow.Detour, typed string, err error) {
-	if a, err = s.front.DetourOf(q, f.path, f.exists); err == nil {
-		err = s.front.CheckForm(q, f.key+":"+a.ID, q.Again)
+	if a, err = s.deps.Front.DetourOf(q, f.path, f.exists); err == nil {
+		err = s.deps.Front.CheckForm(q, f.key+":"+a.ID, q.Again)
 	}
 	if err != nil {
 		return a, "", err
@@ -119,7 +119,7 @@ func (s *Service) handleForgotForm(q *webflow.Request, f *forgotForm, send reset
 func (s *Service) answerForgot(
 	q *webflow.Request, a webflow.Detour, f *forgotForm, typed string, do func() (wait time.Duration, err error),
 ) error {
-	if !s.admit(q.Request) {
+	if !s.deps.Admit(q.Request) {
 		return webflow.ErrTooMany
 	}
 	wait, err := do()

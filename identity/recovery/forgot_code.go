@@ -29,15 +29,15 @@ type textReset struct {
 
 // readTextReset reads what this browser has asked for.
 func (s *Service) readTextReset(q *webflow.Request) (x textReset, err error) {
-	if x.Detour, err = s.front.DetourOf(q, forgotTextPath, s.offersTextReset); err != nil {
+	if x.Detour, err = s.deps.Front.DetourOf(q, forgotTextPath, s.offersTextReset); err != nil {
 		return x, err
 	}
-	x.browser = challenge.Hashed(s.federation.BrowserID(q.Request))
-	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+	x.browser = challenge.Hashed(s.deps.Federation.BrowserID(q.Request))
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
 		x.rec, err = textResets.Get(tx, x.browser)
 		return err
 	})
-	if errors.Is(err, storage.ErrNotFound) || err == nil && !x.rec.ExpiresAt.After(s.now()) {
+	if errors.Is(err, storage.ErrNotFound) || err == nil && !x.rec.ExpiresAt.After(s.deps.Now()) {
 		return x, q.RedirectAway(q.Again)
 	}
 	if err == nil {
@@ -58,7 +58,7 @@ func (s *Service) showForgotCode(q *webflow.Request) error {
 }
 
 func (s *Service) renderForgotCode(q *webflow.Request, x textReset, status int, problem string) error {
-	return s.front.RenderForm(q, x.Detour, x.form(), status, web.Form{
+	return s.deps.Front.RenderForm(q, x.Detour, x.form(), status, web.Form{
 		Key: "forgot_code", Action: webflow.WithSignIn(forgotCodePath, x.ID), Problem: problem,
 		Fields: webflow.CodeFields("forgot_code.label", problem),
 		Links: []web.FormLink{
@@ -73,7 +73,7 @@ func (s *Service) renderForgotCode(q *webflow.Request, x textReset, status int, 
 func (s *Service) handleForgotCode(q *webflow.Request) error {
 	x, err := s.readTextReset(q)
 	if err == nil {
-		err = s.front.CheckForm(q, x.form(), q.Again)
+		err = s.deps.Front.CheckForm(q, x.form(), q.Again)
 	}
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (s *Service) handleForgotCode(q *webflow.Request) error {
 	if typed == "" {
 		return s.renderForgotCode(q, x, http.StatusUnprocessableEntity, "problem.code_missing")
 	}
-	spend, err := s.proof.CheckCode(q.Context(), x.rec.codePurpose(x.browser), typed)
+	spend, err := s.deps.Proof.CheckCode(q.Context(), x.rec.codePurpose(x.browser), typed)
 	if err == nil {
 		err = s.startReset(q, x, spend)
 	}
@@ -101,9 +101,9 @@ func (s *Service) startReset(q *webflow.Request, x textReset, spend func(storage
 	if x.rec.PersonID == "" {
 		return person.ErrMismatch
 	}
-	id, now := x.rec.PersonID, s.now()
+	id, now := x.rec.PersonID, s.deps.Now()
 	var path string
-	err := s.store.Update(q.Context(), func(tx storage.Tx) error {
+	err := s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		if ok, err := spend(tx); err != nil || !ok {
 			return errors.Join(err, person.ErrMismatch)
 		}
@@ -114,7 +114,7 @@ func (s *Service) startReset(q *webflow.Request, x textReset, spend func(storage
 		if err != nil {
 			return err
 		}
-		t, err := s.proof.LinkReached(tx, id, &p)
+		t, err := s.deps.Proof.LinkReached(tx, id, &p)
 		if err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (s *Service) startReset(q *webflow.Request, x textReset, spend func(storage
 			return err
 		}
 		data := map[string]string{webflow.LinkFlow: x.ID, challenge.LinkNumber: x.rec.To}
-		path, err = s.proof.NewLink(tx, linkReset, id, data, textedLinkLife, now)
+		path, err = s.deps.Proof.NewLink(tx, linkReset, id, data, textedLinkLife, now)
 		return err
 	})
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *Service) startReset(q *webflow.Request, x textReset, spend func(storage
 	}
 	u, err := url.Parse(path)
 	if err == nil {
-		s.jar.Set(q.W, challenge.LinkCookieOf(linkReset), u.Query().Get(challenge.LinkParam), challenge.LinkCookie)
+		s.deps.Jar.Set(q.W, challenge.LinkCookieOf(linkReset), u.Query().Get(challenge.LinkParam), challenge.LinkCookie)
 	}
 	return err
 }

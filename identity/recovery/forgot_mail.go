@@ -47,17 +47,17 @@ func (s *Service) showForgot(q *webflow.Request) error { return s.showForgotForm
 // handleForgot serves POST /forgot?flow=….
 func (s *Service) handleForgot(q *webflow.Request) error {
 	return s.handleForgotForm(q, s.mailForm(), func(q *webflow.Request, a webflow.Detour, typed string) (time.Duration, error) {
-		return s.sendResets(q.Context(), typed, a.ID, s.origin(q.Request))
+		return s.sendResets(q.Context(), typed, a.ID, s.deps.Origin(q.Request))
 	})
 }
 
 // showForgotSent serves GET /forgot/sent?flow=…: what happens next, whether the person exists or not.
 func (s *Service) showForgotSent(q *webflow.Request) error {
-	a, err := s.front.DetourOf(q, forgotPath, s.offersMailReset)
+	a, err := s.deps.Front.DetourOf(q, forgotPath, s.offersMailReset)
 	if err != nil {
 		return err
 	}
-	return s.front.RenderForm(q, a, "", http.StatusOK, web.Form{
+	return s.deps.Front.RenderForm(q, a, "", http.StatusOK, web.Form{
 		Key: "forgot_sent", Next: webflow.SignInURL(a.ID),
 		Links: []web.FormLink{{Label: "forgot_sent.again", URL: webflow.WithSignIn(forgotPath, a.ID)}},
 	})
@@ -76,13 +76,13 @@ func foldInput(typed string) string {
 // the same work is done, but the link never works and the notice is not sent. wait is how long nothing is accepted from
 // this address.
 func (s *Service) sendResets(ctx context.Context, typed, flow string, from audit.Origin) (wait time.Duration, err error) {
-	ev, err := s.person.NewEvents(from, slices.Repeat([]audit.Type{passwordResetRequested}, maxAccounts)...)
+	ev, err := s.deps.Person.NewEvents(from, slices.Repeat([]audit.Type{passwordResetRequested}, maxAccounts)...)
 	if err != nil {
 		return 0, err
 	}
-	now := s.now()
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
-		wait, err = s.proof.CountRequest(tx, "reset-address", challenge.Network(from.ClientIP), resetsPerAddress, now)
+	now := s.deps.Now()
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
+		wait, err = s.deps.Proof.CountRequest(tx, "reset-address", challenge.Network(from.ClientIP), resetsPerAddress, now)
 		if err != nil || wait > 0 {
 			return err
 		}
@@ -108,15 +108,15 @@ func (s *Service) findRecipients(tx storage.Tx, typed string) ([]person.Recipien
 	if person.IsID(typed) {
 		return nil, nil
 	}
-	id, rec, err := s.person.Find(tx, typed)
+	id, rec, err := s.deps.Person.Find(tx, typed)
 	if err == nil {
-		t, err := s.proof.LinkReached(tx, id, &rec)
+		t, err := s.deps.Proof.LinkReached(tx, id, &rec)
 		return []person.Recipient{t}, err
 	}
 	if !errors.Is(err, person.ErrNoPerson) {
 		return nil, err
 	}
-	partition, address, ok := s.person.SplitName(typed)
+	partition, address, ok := s.deps.Person.SplitName(typed)
 	if !ok || !person.IsEmail(address) {
 		return nil, nil
 	}
@@ -133,7 +133,7 @@ func (s *Service) findRecipients(tx storage.Tx, typed string) ([]person.Recipien
 		if err != nil {
 			return nil, err
 		}
-		t, err := s.proof.LinkReached(tx, id, &rec)
+		t, err := s.deps.Proof.LinkReached(tx, id, &rec)
 		if err != nil {
 			return nil, err
 		}
@@ -151,7 +151,7 @@ func (s *Service) sendReset(tx storage.Tx, t person.Recipient, typed, flow strin
 	if holder == "" {
 		holder = "name:" + secret.Hash(foldInput(typed))
 	}
-	wait, err := s.proof.CountRequest(tx, "reset-person", holder, resetsPerPerson, now)
+	wait, err := s.deps.Proof.CountRequest(tx, "reset-person", holder, resetsPerPerson, now)
 	if err != nil {
 		return err
 	}
@@ -166,14 +166,14 @@ func (s *Service) sendReset(tx storage.Tx, t person.Recipient, typed, flow strin
 		n.Kind = notify.Nothing
 	}
 	data := map[string]string{challenge.LinkTo: n.To, webflow.LinkFlow: flow}
-	path, err := s.proof.NewLink(tx, linkReset, holder, data, resetLife, now)
+	path, err := s.deps.Proof.NewLink(tx, linkReset, holder, data, resetLife, now)
 	if err != nil {
 		return err
 	}
 	if n.Kind != notify.ResetNoPassword {
 		n.Link = path
 	}
-	if err := s.notify.Send(tx, n); err != nil {
+	if err := s.deps.Notify.Send(tx, n); err != nil {
 		return err
 	}
 	return s.appendRequest(tx, t, e, "")
@@ -185,7 +185,7 @@ func (s *Service) appendRequest(tx storage.Tx, t person.Recipient, e audit.Event
 	if t.Record != nil {
 		e.Partition = t.Record.PartitionName()
 	}
-	return s.events.Append(tx, e)
+	return s.deps.Events.Append(tx, e)
 }
 
 // resetNotice is the answer to a person who asked for a new password: the link, the providers that sign the person in,
@@ -207,7 +207,7 @@ func (s *Service) resetNotice(tx storage.Tx, t person.Recipient, now time.Time) 
 	if has || len(names) == 0 {
 		return t.Notice(notify.ResetLink, now), nil
 	}
-	u, err := s.units(tx)
+	u, err := s.deps.Units(tx)
 	if err != nil || !u.EmailNotifications.PasswordResetForAccountWithoutPassword {
 		return nothing, err
 	}
@@ -219,13 +219,13 @@ func (s *Service) resetNotice(tx storage.Tx, t person.Recipient, now time.Time) 
 // providersOf returns the names of the providers that sign a person in.
 func (s *Service) providersOf(tx storage.Tx, id string, rec *person.Record) (names []string, err error) {
 	if rec.External != "" {
-		names = append(names, s.federation.ProviderName(storage.Parts(rec.External)[0]))
+		names = append(names, s.deps.Federation.ProviderName(storage.Parts(rec.External)[0]))
 	}
 	for e, err := range person.IdentitiesOf.Scan(tx, storage.Range{Prefix: storage.Prefix(id)}) {
 		if err != nil {
 			return nil, err
 		}
-		if name := s.federation.ProviderName(storage.Parts(e.Key)[1]); !slices.Contains(names, name) {
+		if name := s.deps.Federation.ProviderName(storage.Parts(e.Key)[1]); !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

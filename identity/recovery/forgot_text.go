@@ -43,8 +43,8 @@ func (s *Service) showForgotText(q *webflow.Request) error { return s.showForgot
 // handleForgotText serves POST /forgot/text?flow=….
 func (s *Service) handleForgotText(q *webflow.Request) error {
 	return s.handleForgotForm(q, s.textForm(), func(q *webflow.Request, _ webflow.Detour, typed string) (time.Duration, error) {
-		device := challenge.Hashed(s.session.DeviceToken(q.Request))
-		return s.sendTextReset(q.Context(), typed, challenge.Hashed(s.federation.BrowserID(q.Request)), device, s.origin(q.Request))
+		device := challenge.Hashed(s.deps.Session.DeviceToken(q.Request))
+		return s.sendTextReset(q.Context(), typed, challenge.Hashed(s.deps.Federation.BrowserID(q.Request)), device, s.deps.Origin(q.Request))
 	})
 }
 
@@ -54,17 +54,17 @@ func (s *Service) handleForgotText(q *webflow.Request) error {
 func (s *Service) sendTextReset(
 	ctx context.Context, typed, browser, device string, from audit.Origin,
 ) (wait time.Duration, err error) {
-	code, err := challenge.NewSentCode(s.random)
+	code, err := challenge.NewSentCode(s.deps.Random)
 	if err != nil {
 		return 0, err
 	}
-	ev, err := s.person.NewEvents(from, passwordResetRequested)
+	ev, err := s.deps.Person.NewEvents(from, passwordResetRequested)
 	if err != nil {
 		return 0, err
 	}
-	folded, now := foldInput(typed), s.now()
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
-		wait, err = s.proof.CountRequest(tx, "reset-address", challenge.Network(from.ClientIP), resetsPerAddress, now)
+	folded, now := foldInput(typed), s.deps.Now()
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
+		wait, err = s.deps.Proof.CountRequest(tx, "reset-address", challenge.Network(from.ClientIP), resetsPerAddress, now)
 		if err != nil || wait > 0 {
 			return err
 		}
@@ -76,7 +76,7 @@ func (s *Service) sendTextReset(
 		kind, target := notify.Nothing, rec.To
 		if t.ID != "" {
 			kind, rec.PersonID, rec.To = notify.SMSResetCode, t.ID, person.TextNumber(t.Profile)
-			known, err := s.proof.Knows(tx, person.Holder{ID: t.ID, Person: *t.Record}, device)
+			known, err := s.deps.Proof.Knows(tx, person.Holder{ID: t.ID, Person: *t.Record}, device)
 			if err != nil {
 				return err
 			}
@@ -85,7 +85,7 @@ func (s *Service) sendTextReset(
 				rec.Typed, target = secret.Hash(storage.Key(folded, device)), storage.Key(target, device)
 			}
 		}
-		wait, err = s.proof.SendCode(tx, rec.codePurpose(browser), code, now, func(tx storage.Tx, code string) error {
+		wait, err = s.deps.Proof.SendCode(tx, rec.codePurpose(browser), code, now, func(tx storage.Tx, code string) error {
 			ready, err := challenge.OnceEvery(tx, "text-code", secret.Hash(target), textEvery, now)
 			if err != nil {
 				return err
@@ -93,7 +93,7 @@ func (s *Service) sendTextReset(
 			if !ready {
 				kind, rec.PersonID = notify.Nothing, "" // a code that was not sent never works
 			}
-			return s.person.TextCode(tx, t, kind, rec.To, code, now)
+			return s.deps.Person.TextCode(tx, t, kind, rec.To, code, now)
 		})
 		if err != nil || wait > 0 {
 			return err

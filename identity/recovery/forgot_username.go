@@ -29,7 +29,7 @@ const (
 
 // offersReminder reports whether a forgotten username can be sent in a text message.
 func (s *Service) offersReminder(u *settings.Units) bool {
-	return u.Features.UsernameReminderViaSMSEnabled && u.PasswordLogin() && s.person.SendsTexts(u)
+	return u.Features.UsernameReminderViaSMSEnabled && u.PasswordLogin() && s.deps.Person.SendsTexts(u)
 }
 
 // reminderLinks is the link to the page for a forgotten username, if that page exists.
@@ -69,18 +69,18 @@ func (s *Service) handleForgotUsername(q *webflow.Request) error {
 		return s.renderForgot(q, a, f, http.StatusUnprocessableEntity, typed, web.Form{Problem: "problem.phone"})
 	}
 	return s.answerForgot(q, a, f, typed, func() (time.Duration, error) {
-		return s.remind(q.Context(), number, s.origin(q.Request))
+		return s.remind(q.Context(), number, s.deps.Origin(q.Request))
 	})
 }
 
 // showForgotUsernameSent serves GET /forgot/username/sent?flow=…: what happens next, whether the number is known or
 // not.
 func (s *Service) showForgotUsernameSent(q *webflow.Request) error {
-	a, err := s.front.DetourOf(q, forgotUsernamePath, s.offersReminder)
+	a, err := s.deps.Front.DetourOf(q, forgotUsernamePath, s.offersReminder)
 	if err != nil {
 		return err
 	}
-	return s.front.RenderForm(q, a, "", http.StatusOK, web.Form{
+	return s.deps.Front.RenderForm(q, a, "", http.StatusOK, web.Form{
 		Key: "forgot_username_sent", Next: webflow.SignInURL(a.ID),
 		Links: []web.FormLink{{Label: "forgot_username_sent.again", URL: webflow.WithSignIn(forgotUsernamePath, a.ID)}},
 	})
@@ -90,12 +90,12 @@ func (s *Service) showForgotUsernameSent(q *webflow.Request) error {
 // number the same work is done, but the message is not sent. wait is how long nothing is accepted. It does not depend
 // on whether the number is known.
 func (s *Service) remind(ctx context.Context, number string, from audit.Origin) (wait time.Duration, err error) {
-	ev, err := s.person.NewEvents(from, slices.Repeat([]audit.Type{usernameReminderSent}, maxAccounts)...)
+	ev, err := s.deps.Person.NewEvents(from, slices.Repeat([]audit.Type{usernameReminderSent}, maxAccounts)...)
 	if err != nil {
 		return 0, err
 	}
-	now := s.now()
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
+	now := s.deps.Now()
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		if wait, err = s.countReminder(tx, number, from, now); err != nil || wait > 0 {
 			return err
 		}
@@ -111,7 +111,7 @@ func (s *Service) remind(ctx context.Context, number string, from audit.Origin) 
 		m := notify.SMS{Kind: notify.Nothing, To: number, At: now, Data: map[string]string{}}
 		var names []string
 		for i, t := range list {
-			name, err := s.person.InPartition(t.Record.PartitionName(), t.Record.Username)
+			name, err := s.deps.Person.InPartition(t.Record.PartitionName(), t.Record.Username)
 			if err != nil {
 				return err
 			}
@@ -120,7 +120,7 @@ func (s *Service) remind(ctx context.Context, number string, from audit.Origin) 
 			if ready {
 				e := ev[i]
 				e.PersonID, e.Partition = t.ID, t.Record.PartitionName()
-				if err := s.events.Append(tx, e); err != nil {
+				if err := s.deps.Events.Append(tx, e); err != nil {
 					return err
 				}
 			}
@@ -128,7 +128,7 @@ func (s *Service) remind(ctx context.Context, number string, from audit.Origin) 
 		if m.Data["usernames"] = strings.Join(names, ", "); !ready {
 			m.Kind = notify.Nothing
 		}
-		return s.sms.Send(tx, m)
+		return s.deps.SMS.Send(tx, m)
 	})
 	return wait, err
 }
@@ -137,11 +137,11 @@ func (s *Service) remind(ctx context.Context, number string, from audit.Origin) 
 func (s *Service) countReminder(
 	tx storage.Tx, number string, from audit.Origin, now time.Time,
 ) (wait time.Duration, err error) {
-	wait, err = s.proof.CountRequest(tx, "remind-address", challenge.Network(from.ClientIP), resetsPerAddress, now)
+	wait, err = s.deps.Proof.CountRequest(tx, "remind-address", challenge.Network(from.ClientIP), resetsPerAddress, now)
 	if err != nil || wait > 0 {
 		return wait, err
 	}
-	return s.proof.CountRequest(tx, "remind-number", secret.Hash(number), remindersPerNumber, now)
+	return s.deps.Proof.CountRequest(tx, "remind-number", secret.Hash(number), remindersPerNumber, now)
 }
 
 // findByNumber returns the active persons with a verified number, at most maxAccounts.

@@ -50,28 +50,28 @@ func (s *Service) HandFirst(ctx context.Context, usernameOrID, path string, by a
 }
 
 func (s *Service) handReset(ctx context.Context, usernameOrID string, send bool, next string, by audit.Actor) (out HandedReset, err error) {
-	ev, err := s.person.NewEvents(by.Origin, passwordResetRequested)
+	ev, err := s.deps.Person.NewEvents(by.Origin, passwordResetRequested)
 	if err != nil {
 		return out, err
 	}
-	now := s.now()
+	now := s.deps.Now()
 	life := resetLife
 	if !send {
 		life = handedLife
 	}
-	err = s.store.Update(ctx, func(tx storage.Tx) error {
-		id, rec, err := s.person.Find(tx, usernameOrID)
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
+		id, rec, err := s.deps.Person.Find(tx, usernameOrID)
 		if err != nil {
 			return err
 		}
-		u, err := s.units(tx)
+		u, err := s.deps.Units(tx)
 		if err != nil {
 			return err
 		}
 		if !u.PasswordLogin() || rec.State != person.Active && rec.State != person.Inactive {
 			return ErrNoReset
 		}
-		t, err := s.proof.LinkReached(tx, id, &rec)
+		t, err := s.deps.Proof.LinkReached(tx, id, &rec)
 		if err != nil {
 			return err
 		}
@@ -79,15 +79,15 @@ func (s *Service) handReset(ctx context.Context, usernameOrID string, send bool,
 		if next != "" {
 			data[leadsTo] = next
 		}
-		if who := by.Untrusted(); who != "" && !send && !s.person.HasRole(&rec) {
+		if who := by.Untrusted(); who != "" && !send && !s.deps.Person.HasRole(&rec) {
 			data[handedBy] = who
 		}
 		if send {
-			if data[challenge.LinkTo] = t.Address(); t.Address() == "" || s.notify == nil {
+			if data[challenge.LinkTo] = t.Address(); t.Address() == "" || s.deps.Notify == nil {
 				return ErrNoReset
 			}
 		}
-		path, err := s.proof.NewLink(tx, linkReset, id, data, life, now)
+		path, err := s.deps.Proof.NewLink(tx, linkReset, id, data, life, now)
 		if err != nil {
 			return err
 		}
@@ -95,16 +95,16 @@ func (s *Service) handReset(ctx context.Context, usernameOrID string, send bool,
 		if send {
 			n := t.Notice(notify.ResetLink, now)
 			n.Link = path
-			err = s.notify.Send(tx, n)
+			err = s.deps.Notify.Send(tx, n)
 		} else {
-			out.Link = s.issuer + path
+			out.Link = s.deps.Issuer + path
 		}
 		if err != nil {
 			return err
 		}
 		e := by.Fill(ev[0], id, "by an administrator")
 		e.Partition = rec.PartitionName()
-		return s.events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 	return out, err
 }

@@ -35,8 +35,8 @@ type resetRequest struct {
 // openReset reads the link of the request, its person, and the sign-in that it was sent for.
 func (s *Service) openReset(q *webflow.Request) (x resetRequest, err error) {
 	x.U = q.Settings
-	off, now := !s.offersReset(x.U), s.now()
-	x.OpenLink, err = s.front.LinkIn(q, linkReset, s.forgotURL(x.U), func(tx storage.Tx, o *challenge.OpenLink) error {
+	off, now := !s.offersReset(x.U), s.deps.Now()
+	x.OpenLink, err = s.deps.Front.LinkIn(q, linkReset, s.forgotURL(x.U), func(tx storage.Tx, o *challenge.OpenLink) error {
 		if off && o.Record.Data[handedOver] == "" {
 			return webflow.NotFound()
 		}
@@ -52,10 +52,10 @@ func (s *Service) openReset(q *webflow.Request) (x resetRequest, err error) {
 		to, number := o.Record.Data[challenge.LinkTo], o.Record.Data[challenge.LinkNumber]
 		x.vouched = cmp.Or(o.Record.Data[handedBy], person.Contact{Kind: person.ContactEmail, Value: to}.SetBy(&prof.Profile),
 			person.Contact{Kind: person.ContactPhone, Value: number}.SetBy(&prof.Profile))
-		if x.username, err = s.person.InPartition(p.PartitionName(), p.Username); err != nil {
+		if x.username, err = s.deps.Person.InPartition(p.PartitionName(), p.Username); err != nil {
 			return err
 		}
-		x.ID, x.Flow, err = s.front.SignInIn(tx, q, o.Record.Data[webflow.LinkFlow], now)
+		x.ID, x.Flow, err = s.deps.Front.SignInIn(tx, q, o.Record.Data[webflow.LinkFlow], now)
 		return err
 	})
 	if err == nil {
@@ -81,7 +81,7 @@ func (s *Service) renderReset(q *webflow.Request, x resetRequest, status int, pr
 	username := web.Field{
 		Name: "username", Label: "sign_in.username", Value: x.username, Autocomplete: "username", ReadOnly: true,
 	}
-	return s.front.RenderForm(q, x.Detour, x.Form(), status, web.Form{
+	return s.deps.Front.RenderForm(q, x.Detour, x.Form(), status, web.Form{
 		Key: "reset", Action: resetPath, Fields: web.Fields(false, username, webflow.NewPasswordField(&x.U.PasswordPolicy, problem)),
 	})
 }
@@ -91,7 +91,7 @@ func (s *Service) renderReset(q *webflow.Request, x resetRequest, status int, pr
 func (s *Service) handleReset(q *webflow.Request) error {
 	x, err := s.openReset(q)
 	if err == nil {
-		err = s.front.CheckLink(q, x.OpenLink)
+		err = s.deps.Front.CheckLink(q, x.OpenLink)
 	}
 	if err != nil {
 		return err
@@ -100,10 +100,10 @@ func (s *Service) handleReset(q *webflow.Request) error {
 	if password == "" {
 		return s.renderReset(q, x, http.StatusUnprocessableEntity, "problem.password")
 	}
-	err = s.reset(q.Context(), x, password, s.origin(q.Request))
+	err = s.reset(q.Context(), x, password, s.deps.Origin(q.Request))
 	switch problem := webflow.PasswordProblem(err); {
 	case err == nil:
-		s.jar.Clear(q.W, challenge.LinkCookieOf(linkReset))
+		s.deps.Jar.Clear(q.W, challenge.LinkCookieOf(linkReset))
 		if next := x.Record.Data[leadsTo]; next != "" {
 			return q.Redirect(next)
 		}
@@ -114,27 +114,27 @@ func (s *Service) handleReset(q *webflow.Request) error {
 	case problem != "":
 		return s.renderReset(q, x, http.StatusUnprocessableEntity, problem)
 	case errors.Is(err, challenge.ErrNoLink), errors.Is(err, person.ErrNoPerson):
-		return s.front.LinkError(q, linkReset, s.forgotURL(x.U), challenge.ErrNoLink)
+		return s.deps.Front.LinkError(q, linkReset, s.forgotURL(x.U), challenge.ErrNoLink)
 	}
 	return err
 }
 
 func (s *Service) reset(ctx context.Context, x resetRequest, password string, from audit.Origin) error {
 	by := audit.Actor{ID: x.Record.PersonID, Name: x.username, Origin: from, Vouched: x.vouched}
-	fresh, err := s.person.PreparePassword(ctx, password, by, x.names...)
+	fresh, err := s.deps.Person.PreparePassword(ctx, password, by, x.names...)
 	if err != nil {
 		return err
 	}
-	ev, err := s.person.NewEvents(from, passwordReset)
+	ev, err := s.deps.Person.NewEvents(from, passwordReset)
 	if err != nil {
 		return err
 	}
-	return s.store.Update(ctx, func(tx storage.Tx) error {
-		link, err := s.proof.SpendLink(tx, linkReset, x.Token, fresh.Now)
+	return s.deps.Store.Update(ctx, func(tx storage.Tx) error {
+		link, err := s.deps.Proof.SpendLink(tx, linkReset, x.Token, fresh.Now)
 		if err != nil {
 			return err
 		}
-		rec, err := s.person.ReplacePassword(tx, link.PersonID, fresh)
+		rec, err := s.deps.Person.ReplacePassword(tx, link.PersonID, fresh)
 		if err != nil {
 			return err
 		}
@@ -152,13 +152,13 @@ func (s *Service) reset(ctx context.Context, x resetRequest, password string, fr
 		}
 		e := by.Fill(ev[0], link.PersonID, "")
 		e.Partition = rec.PartitionName()
-		return s.events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 }
 
 // notifyReset tells the person about the new password, unless another notice does.
 func (s *Service) notifyReset(tx storage.Tx, id string, rec *person.Record, n *person.HashedPassword) error {
-	u, err := s.person.Switches(tx)
+	u, err := s.deps.Person.Switches(tx)
 	if err != nil || !u.PasswordReset || person.HearsOf(u, n.Kind) {
 		return err
 	}
@@ -167,13 +167,13 @@ func (s *Service) notifyReset(tx storage.Tx, id string, rec *person.Record, n *p
 		return err
 	}
 	t := person.Recipient{ID: id, Record: rec, Profile: &prof.Profile}
-	return s.person.SendNotice(tx, t.Notice(notify.PasswordReset, n.Now))
+	return s.deps.Person.SendNotice(tx, t.Notice(notify.PasswordReset, n.Now))
 }
 
 // clearFailures forgets the wrong passwords of a person with a new one: the guesses of strangers must not delay the
 // person now.
 func (s *Service) clearFailures(tx storage.Tx, id string, from audit.Origin) error {
-	for _, c := range s.proof.Counters("person:"+id, challenge.Source{Address: from.ClientIP, Many: true}, false) {
+	for _, c := range s.deps.Proof.Counters("person:"+id, challenge.Source{Address: from.ClientIP, Many: true}, false) {
 		if err := challenge.FailureRecords.Delete(tx, c.Key); err != nil {
 			return err
 		}
@@ -183,9 +183,9 @@ func (s *Service) clearFailures(tx storage.Tx, id string, from audit.Origin) err
 
 // showResetDone serves GET /reset/done?flow=…: the way to sign in with the new password.
 func (s *Service) showResetDone(q *webflow.Request) error {
-	a, err := s.front.DetourOf(q, forgotPath, s.offersReset)
+	a, err := s.deps.Front.DetourOf(q, forgotPath, s.offersReset)
 	if err != nil {
 		return err
 	}
-	return s.front.RenderForm(q, a, "", http.StatusOK, web.Form{Key: "reset_done", Next: webflow.SignInURL(a.ID)})
+	return s.deps.Front.RenderForm(q, a, "", http.StatusOK, web.Form{Key: "reset_done", Next: webflow.SignInURL(a.ID)})
 }

@@ -47,33 +47,11 @@ type Deps struct {
 }
 
 // Service serves the pages for forgotten passwords and usernames. It is safe for concurrent use.
-type Service struct {
-	person     *person.Service
-	session    *session.Service
-	proof      *challenge.Service
-	front      *webflow.Service
-	federation *federation.Service
-
-	store  storage.Store
-	events *audit.Recorder
-	units  func(tx storage.Tx) (*settings.Units, error)
-	notify notify.Sender
-	sms    notify.SMSSender
-	origin func(*http.Request) audit.Origin
-	admit  func(*http.Request) bool
-	jar    cookie.Jar
-	issuer string
-	now    func() time.Time
-	random io.Reader
-}
+type Service struct{ deps Deps }
 
 // New returns a service, and registers its hooks.
 func New(d Deps) *Service {
-	s := &Service{
-		person: d.Person, session: d.Session, proof: d.Proof, front: d.Front, federation: d.Federation, store: d.Store,
-		events: d.Events, units: d.Units, notify: d.Notify, sms: d.SMS, origin: d.Origin, admit: d.Admit,
-		jar: d.Jar, issuer: d.Issuer, now: d.Now, random: d.Random,
-	}
-	s.proof.SetLinkPath(linkReset, resetPath)
+	s := &Service{deps: d}
+	s.deps.Proof.SetLinkPath(linkReset, resetPath)
 	return s
 }

@@ -29,7 +29,7 @@ const MostEnded = 2
 // tokens bound to it stay valid. Another person's session in this browser ends, and a session of the same person if
 // they have too many.
 func (s *Service) Begin(tx storage.Tx, id, token, old string, rec Record) (sessionID string, ended []Ended, err error) {
-	u, err := s.units(tx)
+	u, err := s.deps.Units(tx)
 	if err != nil {
 		return "", nil, err
 	}

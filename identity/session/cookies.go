@@ -20,14 +20,14 @@ func (s *Service) SetCookies(w http.ResponseWriter, rec Record, token, device st
 	if rec.Remembered {
 		life = s.cfg.Remember
 	}
-	s.jar.Set(w, CookieSession, token, life)
-	s.jar.Set(w, CookieDevice, device, DeviceLife)
+	s.deps.Jar.Set(w, CookieSession, token, life)
+	s.deps.Jar.Set(w, CookieDevice, device, DeviceLife)
 	s.offerDevice(w, token)
 }
 
 // SetNewCookie sets the cookie of a new session that lasts until the browser closes.
 func (s *Service) SetNewCookie(w http.ResponseWriter, token string) {
-	s.jar.Set(w, CookieSession, token, 0)
+	s.deps.Jar.Set(w, CookieSession, token, 0)
 	s.offerDevice(w, token)
 }
 
@@ -37,7 +37,7 @@ func (s *Service) SetCookie(w http.ResponseWriter, token string, rec Record, now
 	if rec.Remembered {
 		life = max(s.ends(rec).Sub(now), time.Second)
 	}
-	s.jar.Set(w, CookieSession, token, life)
+	s.deps.Jar.Set(w, CookieSession, token, life)
 	if !rec.IsBound() {
 		s.offerDevice(w, token)
 	}
@@ -45,7 +45,7 @@ func (s *Service) SetCookie(w http.ResponseWriter, token string, rec Record, now
 
 // DeviceToken returns the value of the cookie that recognises this browser, or "".
 func (s *Service) DeviceToken(r *http.Request) string {
-	if v := s.jar.Get(r, CookieDevice); len(v) == 43 && utf8.ValidString(v) {
+	if v := s.deps.Jar.Get(r, CookieDevice); len(v) == 43 && utf8.ValidString(v) {
 		return v
 	}
 	return ""

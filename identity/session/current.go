@@ -50,8 +50,8 @@ func (s *Service) CurrentOf(r *http.Request) (*authn.Result, error) {
 
 // Read returns the live session that the request's cookie opens, or nil.
 func (s *Service) Read(r *http.Request) (c *Current, err error) {
-	now := s.now()
-	err = s.store.View(r.Context(), func(tx storage.Tx) error {
+	now := s.deps.Now()
+	err = s.deps.Store.View(r.Context(), func(tx storage.Tx) error {
 		c, err = s.ReadIn(tx, r, now)
 		return err
 	})
@@ -60,7 +60,7 @@ func (s *Service) Read(r *http.Request) (c *Current, err error) {
 
 // ReadIn is Read within a transaction.
 func (s *Service) ReadIn(tx storage.Tx, r *http.Request, now time.Time) (*Current, error) {
-	token := s.jar.Get(r, CookieSession)
+	token := s.deps.Jar.Get(r, CookieSession)
 	if !secret.IsToken(secret.Session, token) {
 		return nil, nil //nolint:nilnil // the browser is not signed in
 	}
@@ -80,7 +80,7 @@ func (s *Service) ReadIn(tx storage.Tx, r *http.Request, now time.Time) (*Curren
 // Key is the record that ReadIn reads first, for those who read others along with it. nil: the browser is not signed
 // in.
 func (s *Service) Key(r *http.Request) []byte {
-	token := s.jar.Get(r, CookieSession)
+	token := s.deps.Jar.Get(r, CookieSession)
 	if !secret.IsToken(secret.Session, token) {
 		return nil
 	}

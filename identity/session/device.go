@@ -14,8 +14,8 @@ import (
 // exchange returns what lets browsers bind their sessions to a device.
 func (s *Service) exchange() *dbsc.Exchange {
 	return &dbsc.Exchange{
-		Guard: s.devices, Store: s.store, Sessions: s, Origin: s.issuer, Jar: s.jar, Session: CookieSession,
-		Offered: s.cfg.DeviceBound && s.jar.CrossesSites(), Noted: s.noted, Now: s.now,
+		Guard: s.deps.Devices, Store: s.deps.Store, Sessions: s, Origin: s.deps.Issuer, Jar: s.deps.Jar, Session: CookieSession,
+		Offered: s.cfg.DeviceBound && s.deps.Jar.CrossesSites(), Noted: s.noted, Now: s.deps.Now,
 	}
 }
 
@@ -27,7 +27,7 @@ func (s *Service) CountDevicesBy(noted func(dbsc.Outcome)) { s.noted = noted }
 
 // ServeDevice serves the paths of package dbsc.
 func (s *Service) ServeDevice(w http.ResponseWriter, r *http.Request) {
-	s.exchange().Serve(w, dbsc.Request{Request: r, Token: s.jar.Get(r, CookieSession)})
+	s.exchange().Serve(w, dbsc.Request{Request: r, Token: s.deps.Jar.Get(r, CookieSession)})
 }
 
 // IsBound reports whether the session counts on the device of its browser alone.
@@ -52,7 +52,7 @@ func (s *Service) Find(tx storage.Tx, token string, now time.Time) (dbsc.Device,
 
 // Binder implements dbsc.Sessions.
 func (s *Service) Binder(q dbsc.Request) (func(tx storage.Tx, key []byte, now time.Time) error, error) {
-	ev, err := s.person.NewEvents(s.origin(q.Request), deviceBound)
+	ev, err := s.deps.Person.NewEvents(s.deps.Origin(q.Request), deviceBound)
 	if err != nil {
 		return nil, err
 	}
@@ -66,32 +66,32 @@ func (s *Service) Binder(q dbsc.Request) (func(tx storage.Tx, key []byte, now ti
 		if err := Records.Put(tx, c.ID, c.Session, s.Collect(c.Session)); err != nil {
 			return err
 		}
-		return s.events.Append(tx, c.OwnEvent(ev[0], ""))
+		return s.deps.Events.Append(tx, c.OwnEvent(ev[0], ""))
 	}, nil
 }
 
 // admits reports whether a session counts in a request: one that is bound needs its second cookie.
 func (s *Service) admits(r *http.Request, c *Current, now time.Time) bool {
-	return s.devices.Admits(deviceOf(c.ID, &c.Session), s.jar.Get(r, dbsc.Cookie), now)
+	return s.deps.Devices.Admits(deviceOf(c.ID, &c.Session), s.deps.Jar.Get(r, dbsc.Cookie), now)
 }
 
 // offerDevice lets the browser that gets the cookie of a session bind it to its device.
 func (s *Service) offerDevice(w http.ResponseWriter, token string) {
 	if err := s.exchange().Offer(w.Header(), token); err != nil {
-		s.log.Warn("session not offered to be bound to its device", zap.Error(err))
+		s.deps.Log.Warn("session not offered to be bound to its device", zap.Error(err))
 	}
 }
 
 // ForgetSecond takes away the second cookie of a session that does not count any more, so a browser that has its key
 // asks for another one before its next request.
 func (s *Service) ForgetSecond(w http.ResponseWriter, r *http.Request) {
-	if s.jar.Get(r, dbsc.Cookie) != "" {
-		s.jar.Clear(w, dbsc.Cookie)
+	if s.deps.Jar.Get(r, dbsc.Cookie) != "" {
+		s.deps.Jar.Clear(w, dbsc.Cookie)
 	}
 }
 
 // ClearCookies takes the cookies of a session that has ended away.
 func (s *Service) ClearCookies(w http.ResponseWriter, r *http.Request) {
-	s.jar.Clear(w, CookieSession)
+	s.deps.Jar.Clear(w, CookieSession)
 	s.ForgetSecond(w, r)
 }

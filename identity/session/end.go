@@ -30,7 +30,7 @@ func (s *Service) endUnlisted(tx storage.Tx, id string, rec Record) error {
 			return err
 		}
 	}
-	return s.person.Watcher().SessionEnded(tx, rec.PersonID, id)
+	return s.deps.Person.Watcher().SessionEnded(tx, rec.PersonID, id)
 }
 
 // CloseSession ends a session of a person within tx, or returns storage.ErrNotFound if the person has no such session.

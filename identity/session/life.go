@@ -54,7 +54,7 @@ func (s *Service) counts(tx storage.Tx, rec *Record) (bool, error) {
 		return true, nil
 	}
 	p, found, err := person.Records.Find(tx, rec.PersonID)
-	return found && !s.person.HasRole(&p), err
+	return found && !s.deps.Person.HasRole(&p), err
 }
 
 // alive reports whether a session has not ended by itself.
@@ -111,7 +111,7 @@ func (s *Service) Touch(ctx context.Context, id string) error { return s.mark(ct
 
 // mark is Touch, and records where the session was used from if that is known.
 func (s *Service) mark(ctx context.Context, id string, from *audit.Origin) error {
-	now := s.now()
+	now := s.deps.Now()
 	due := func(tx storage.Tx) (Record, bool, error) {
 		rec, err := s.Live(tx, id, now)
 		if errors.Is(err, storage.ErrNotFound) {
@@ -120,14 +120,14 @@ func (s *Service) mark(ctx context.Context, id string, from *audit.Origin) error
 		return rec, err == nil && (now.Sub(rec.Seen) >= markEvery || rec.Address == "" && from != nil), err
 	}
 	var write bool
-	err := s.store.View(ctx, func(tx storage.Tx) (err error) {
+	err := s.deps.Store.View(ctx, func(tx storage.Tx) (err error) {
 		_, write, err = due(tx)
 		return err
 	})
 	if err != nil || !write {
 		return err
 	}
-	return s.store.Update(ctx, func(tx storage.Tx) error {
+	return s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		rec, ok, err := due(tx)
 		if err != nil || !ok {
 			return err
@@ -147,11 +147,11 @@ func (s *Service) mark(ctx context.Context, id string, from *audit.Origin) error
 
 // Use is Touch for a request that continues even if the mark cannot be written.
 func (s *Service) Use(r *http.Request, c *Current) {
-	if s.now().Sub(c.Session.Seen) < markEvery && c.Session.Address != "" {
+	if s.deps.Now().Sub(c.Session.Seen) < markEvery && c.Session.Address != "" {
 		return
 	}
-	from := s.origin(r)
+	from := s.deps.Origin(r)
 	if err := s.mark(r.Context(), c.ID, &from); err != nil {
-		s.log.Error("idle mark not written", zap.String("session_id", c.ID), zap.Error(err))
+		s.deps.Log.Error("idle mark not written", zap.String("session_id", c.ID), zap.Error(err))
 	}
 }

@@ -52,24 +52,14 @@ type Deps struct {
 
 // Service keeps sessions. It is safe for concurrent use; the hooks are set before it is used.
 type Service struct {
-	person *person.Service
-	store  storage.Store
-	events *audit.Recorder
-	units  func(tx storage.Tx) (*settings.Units, error)
-	origin func(*http.Request) audit.Origin
-	jar    cookie.Jar
-	issuer string
-	log    *zap.Logger
-	now    func() time.Time
+	deps Deps
+	cfg  Config
 
-	cfg         Config
 	trusts      func(r *http.Request, provider string) bool // nil: every sender
 	signsIn     func(tx storage.Tx, provider string) (bool, error)
 	forgetHooks []func(tx storage.Tx, session string) error
 	factorHooks []func(tx storage.Tx, person string) error
-
-	devices *dbsc.Guard
-	noted   func(dbsc.Outcome) // nil: no one counts
+	noted       func(dbsc.Outcome) // nil: no one counts
 }
 
 // WithDefaults returns the configuration with the defaults in place of what is 0.
@@ -87,8 +77,5 @@ func New(cfg Config, d Deps) (*Service, error) {
 	if cfg.Idle < time.Minute || cfg.Absolute < time.Minute {
 		return nil, errors.New("identity: sessions must last at least a minute")
 	}
-	return &Service{
-		person: d.Person, store: d.Store, events: d.Events, units: d.Units, origin: d.Origin, jar: d.Jar, log: d.Log, now: d.Now, cfg: cfg,
-		issuer: d.Issuer, devices: d.Devices,
-	}, nil
+	return &Service{deps: d, cfg: cfg}, nil
 }

@@ -33,20 +33,20 @@ type newAccount struct {
 func (s *Service) prepareAccount(
 	q *webflow.Request, p *pendingSignUp, inactive bool, spend func(storage.Tx) (bool, error),
 ) (*newAccount, error) {
-	id, err := uuid.NewRandomFromReader(s.random)
+	id, err := uuid.NewRandomFromReader(s.deps.Random)
 	if err != nil {
 		return nil, err
 	}
-	by := audit.Actor{ID: id.String(), Name: p.typed.Email, Origin: s.origin(q.Request)}
+	by := audit.Actor{ID: id.String(), Name: p.typed.Email, Origin: s.deps.Origin(q.Request)}
 	c := &newAccount{Service: s, id: id.String(), inactive: inactive, pending: p, spend: spend, by: by}
-	n, err := s.person.Place(p.typed.newPerson())
+	n, err := s.deps.Person.Place(p.typed.newPerson())
 	if err != nil {
 		return nil, err
 	}
 	if c.rec, c.prof, c.folded, err = n.Records(); err != nil {
 		return nil, err
 	}
-	c.happened, err = s.person.NewEvents(by.Origin, person.EventCreated, personSignedUp)
+	c.happened, err = s.deps.Person.NewEvents(by.Origin, person.EventCreated, personSignedUp)
 	return c, err
 }
 
@@ -70,12 +70,12 @@ func (c *newAccount) create(tx storage.Tx, now time.Time) (person.Record, error)
 			return c.rec, err
 		}
 	}
-	if err := c.person.CheckConfigured(tx, &c.prof, nil, now); err != nil {
+	if err := c.deps.Person.CheckConfigured(tx, &c.prof, nil, now); err != nil {
 		return c.rec, err
 	}
 	c.rec.CreatedAt, c.rec.UpdatedAt = now, now
 	if c.inactive {
-		if err := c.person.MakeAwait(tx, &c.rec, person.ReasonWeb); err != nil {
+		if err := c.deps.Person.MakeAwait(tx, &c.rec, person.ReasonWeb); err != nil {
 			return c.rec, err
 		}
 	}
@@ -88,12 +88,12 @@ func (c *newAccount) create(tx storage.Tx, now time.Time) (person.Record, error)
 	}
 	for _, e := range c.happened {
 		e.Provider = session.LocalProvider
-		if err := c.events.Append(tx, c.by.Fill(e, c.id, "")); err != nil {
+		if err := c.deps.Events.Append(tx, c.by.Fill(e, c.id, "")); err != nil {
 			return c.rec, err
 		}
 	}
 	t := person.Recipient{ID: c.id, Record: &c.rec, Profile: &c.prof.Profile}
-	return c.rec, c.person.Greet(tx, t, person.ReasonWeb, now)
+	return c.rec, c.deps.Person.Greet(tx, t, person.ReasonWeb, now)
 }
 
 // findOwner returns the person who has an address as username or as verified address, or nil.
@@ -117,6 +117,6 @@ func (s *Service) findOwner(tx storage.Tx, address string) (*person.Recipient, e
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.proof.LinkReached(tx, id, &rec)
+	t, err := s.deps.Proof.LinkReached(tx, id, &rec)
 	return &t, err
 }

@@ -30,14 +30,14 @@ const signUpPurpose = "sign-up that waits"
 
 // readPending reads the form of this browser that waits. nil: no form waits.
 func (s *Service) readPending(q *webflow.Request) (a webflow.Detour, p *pendingSignUp, err error) {
-	a, err = s.front.DetourOf(q, signUpPath, s.offersSignUp)
-	token := s.jar.Get(q.Request, kindSignUp)
+	a, err = s.deps.Front.DetourOf(q, signUpPath, s.offersSignUp)
+	token := s.deps.Jar.Get(q.Request, kindSignUp)
 	if err != nil || token == "" {
 		return a, nil, err
 	}
 	var rec signUpRecord
 	hash := secret.Hash(token)
-	err = s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+	err = s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
 		rec, err = signUps.Get(tx, hash)
 		return err
 	})
@@ -46,11 +46,11 @@ func (s *Service) readPending(q *webflow.Request) (a webflow.Detour, p *pendingS
 		return a, nil, nil
 	case err != nil:
 		return a, nil, err
-	case !rec.ExpiresAt.After(s.now()), !s.jar.SameBrowser(q.Request, rec.Browser):
+	case !rec.ExpiresAt.After(s.deps.Now()), !s.deps.Jar.SameBrowser(q.Request, rec.Browser):
 		return a, nil, nil
 	}
 	p = &pendingSignUp{hash: hash, browser: rec.Browser}
-	raw, err := s.keyring.Open(signUpPurpose, rec.Sealed)
+	raw, err := s.deps.Keyring.Open(signUpPurpose, rec.Sealed)
 	if err != nil {
 		return a, nil, err
 	}
@@ -66,9 +66,9 @@ const (
 // toConfirm is the part that is confirmed next, or "" if none is left.
 func (s *Service) toConfirm(u *settings.Units, t *signUpInput) string {
 	switch {
-	case s.front.VerifiesEmail(u) && !t.Verified:
+	case s.deps.Front.VerifiesEmail(u) && !t.Verified:
 		return confirmEmail
-	case t.Phone != "" && s.person.VerifiesPhone(u) && !t.PhoneProven:
+	case t.Phone != "" && s.deps.Person.VerifiesPhone(u) && !t.PhoneProven:
 		return confirmPhone
 	}
 	return ""
@@ -107,17 +107,17 @@ func (s *Service) awaitCode(q *webflow.Request, a webflow.Detour, t *signUpInput
 	case wait > 0:
 		return s.renderSignUp(q, a, http.StatusTooManyRequests, t, webflow.WaitForm(q, "problem.sent", wait))
 	}
-	s.jar.Set(q.W, kindSignUp, token, signUpLife)
+	s.deps.Jar.Set(q.W, kindSignUp, token, signUpLife)
 	return q.Redirect(webflow.WithSignIn(signUpCodePath, a.ID))
 }
 
 // storeSignUp stores the form for the browser that gets the token.
 func (s *Service) storeSignUp(q *webflow.Request, t *signUpInput) (p *pendingSignUp, token string, err error) {
-	browser, err := s.jar.Browser(q.W, q.Request, s.front.NewID)
+	browser, err := s.deps.Jar.Browser(q.W, q.Request, s.deps.Front.NewID)
 	if err != nil {
 		return nil, "", err
 	}
-	if token, err = s.front.NewID(); err != nil {
+	if token, err = s.deps.Front.NewID(); err != nil {
 		return nil, "", err
 	}
 	p = &pendingSignUp{typed: *t, hash: secret.Hash(token), browser: secret.Hash(browser)}
@@ -125,7 +125,7 @@ func (s *Service) storeSignUp(q *webflow.Request, t *signUpInput) (p *pendingSig
 	if err != nil {
 		return nil, "", err
 	}
-	return p, token, s.store.Update(q.Context(), func(tx storage.Tx) error {
+	return p, token, s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		return signUps.Create(tx, p.hash, rec, rec.ExpiresAt.Add(session.CollectAfter))
 	})
 }
@@ -136,8 +136,8 @@ func (s *Service) sealSignUp(p *pendingSignUp) (signUpRecord, error) {
 	if err != nil {
 		return signUpRecord{}, err
 	}
-	sealed, err := s.keyring.Seal(signUpPurpose, raw)
-	return signUpRecord{Browser: p.browser, Sealed: sealed, ExpiresAt: s.now().Add(signUpLife)}, err
+	sealed, err := s.deps.Keyring.Seal(signUpPurpose, raw)
+	return signUpRecord{Browser: p.browser, Sealed: sealed, ExpiresAt: s.deps.Now().Add(signUpLife)}, err
 }
 
 // readConfirmation reads the form whose address or number is confirmed now.
@@ -180,7 +180,7 @@ func (s *Service) renderSignUpCode(q *webflow.Request, a webflow.Detour, p *pend
 func (s *Service) handleSignUpCode(q *webflow.Request) error {
 	a, p, err := s.readConfirmation(q)
 	if err == nil {
-		err = s.front.CheckForm(q, p.form(), q.Again)
+		err = s.deps.Front.CheckForm(q, p.form(), q.Again)
 	}
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func (s *Service) handleSignUpCode(q *webflow.Request) error {
 		return s.renderSignUpCode(q, a, p, http.StatusUnprocessableEntity, web.Form{Problem: "problem.code_missing"})
 	}
 	part, before := s.toConfirm(a.U, &p.typed), p.typed
-	spend, err := s.proof.CheckCode(q.Context(), p.codePurpose(part), code)
+	spend, err := s.deps.Proof.CheckCode(q.Context(), p.codePurpose(part), code)
 	if err == nil {
 		p.typed.confirm(part)
 		if s.toConfirm(a.U, &p.typed) == "" {
@@ -218,7 +218,7 @@ func (s *Service) keepConfirmation(q *webflow.Request, p *pendingSignUp, spend f
 	if err != nil {
 		return err
 	}
-	return s.store.Update(q.Context(), func(tx storage.Tx) error {
+	return s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		if ok, err := spend(tx); err != nil || !ok {
 			return cmp.Or(err, person.ErrMismatch)
 		}

@@ -70,7 +70,7 @@ func (x *registration) keepsEmail() bool {
 
 // readRegistration reads the answer of the provider that the request names.
 func (s *Service) readRegistration(q *webflow.Request) (*registration, error) {
-	a, err := s.federation.AnswerIn(q)
+	a, err := s.deps.Federation.AnswerIn(q)
 	if err != nil {
 		return nil, err
 	}
@@ -83,12 +83,12 @@ func (s *Service) readRegistration(q *webflow.Request) (*registration, error) {
 	x := &registration{Answer: a, u: q.Settings, says: a.Says()}
 	named, fields := x.u.Registration(a.Provider.ID)
 	x.named, x.fields = named && !a.Known.NoPassword, fields
-	x.chooses = x.named && !s.person.EmailUsernames()
+	x.chooses = x.named && !s.deps.Person.EmailUsernames()
 	if !x.named && len(fields) == 0 { // switched off meanwhile
 		return nil, q.RedirectAway(a.Done())
 	}
 	if len(a.Rec.Typed) > 0 {
-		raw, err := s.federation.Unseal(registerPurpose, secret.Hash(a.Name), a.Rec.Typed)
+		raw, err := s.deps.Federation.Unseal(registerPurpose, secret.Hash(a.Name), a.Rec.Typed)
 		if err == nil {
 			err = cbor.Unmarshal(raw, &x.typed)
 		}
@@ -130,7 +130,7 @@ func (s *Service) renderRegister(q *webflow.Request, x *registration, status int
 		in.Links = []web.FormLink{{Label: "register.known", URL: federation.ConnectURL(x.Name)}}
 	}
 	in.Cancel = web.LocalPath(x.Flow.Demand.Cancel)
-	return s.front.RenderForm(q, x.detour(), x.form(), status, in)
+	return s.deps.Front.RenderForm(q, x.detour(), x.form(), status, in)
 }
 
 func (x *registration) detour() webflow.Detour {
@@ -144,7 +144,7 @@ func (x *registration) form() string { return "register:" + x.Name + ":" + x.Key
 func (s *Service) handleRegister(q *webflow.Request) error {
 	x, err := s.readRegistration(q)
 	if err == nil {
-		err = s.front.CheckForm(q, x.form(), q.Again)
+		err = s.deps.Front.CheckForm(q, x.form(), q.Again)
 	}
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (s *Service) handleRegister(q *webflow.Request) error {
 	if x.named {
 		// The same hash for a name that is taken, so the time does not show it.
 		names := append(x.typed.names(), x.says.Names()...)
-		x.typed.PHC, err = s.person.HashNew(q.Context(), q.PostForm.Get("password"), append(names, q.PostForm.Get("username"))...)
+		x.typed.PHC, err = s.deps.Person.HashNew(q.Context(), q.PostForm.Get("password"), append(names, q.PostForm.Get("username"))...)
 		if problem := webflow.PasswordProblem(err); problem != "" {
 			x.typed.problem("password", problem)
 			return s.renderRegister(q, x, http.StatusUnprocessableEntity, web.Form{})
@@ -192,7 +192,7 @@ func (s *Service) isUsernameTaken(ctx context.Context, x *registration) (taken b
 	if err != nil {
 		return false, err
 	}
-	err = s.store.View(ctx, func(tx storage.Tx) error {
+	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
 		_, err := person.ReadName(tx, audit.DefaultPartition, folded)
 		if taken = err == nil; errors.Is(err, storage.ErrNotFound) {
 			return nil
@@ -226,11 +226,11 @@ func (s *Service) keepInput(q *webflow.Request, x *registration, spend func(stor
 	if err != nil {
 		return err
 	}
-	sealed, err := s.federation.Seal(registerPurpose, key, raw)
+	sealed, err := s.deps.Federation.Seal(registerPurpose, key, raw)
 	if err != nil {
 		return err
 	}
-	return s.store.Update(q.Context(), func(tx storage.Tx) error {
+	return s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		rec, err := federation.ProviderFlows.Get(tx, key)
 		if errors.Is(err, storage.ErrNotFound) || err == nil && rec.Identity == nil {
 			return federation.ErrUsed

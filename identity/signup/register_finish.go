@@ -43,7 +43,7 @@ func (s *Service) handleRegisterCode(q *webflow.Request) error {
 		return err
 	}
 	p := x.pending()
-	if err := s.front.CheckForm(q, p.form(), p.action); err != nil {
+	if err := s.deps.Front.CheckForm(q, p.form(), p.action); err != nil {
 		return err
 	}
 	if q.PostForm.Get("send") != "" {
@@ -55,7 +55,7 @@ func (s *Service) handleRegisterCode(q *webflow.Request) error {
 		return s.renderSignUpCode(q, x.detour(), p, http.StatusUnprocessableEntity, in)
 	}
 	part := s.toConfirmNext(x)
-	spend, err := s.proof.CheckCode(q.Context(), p.codePurpose(part), code)
+	spend, err := s.deps.Proof.CheckCode(q.Context(), p.codePurpose(part), code)
 	if err == nil {
 		x.typed.confirm(part)
 		if s.toConfirmNext(x) == "" {
@@ -78,7 +78,7 @@ func (s *Service) finishRegister(q *webflow.Request, x *registration, spend func
 	err := s.register(q, x, spend)
 	switch {
 	case err == nil:
-		return s.front.Finish(q, x.SignIn, x.Flow)
+		return s.deps.Front.Finish(q, x.SignIn, x.Flow)
 	case errors.Is(err, errAddressTaken) && spend != nil: // only its owner gets to know
 		p := x.pending()
 		p.typed.Verified, p.typed.PhoneProven = false, false
@@ -99,7 +99,7 @@ func (s *Service) failRegister(q *webflow.Request, x *registration, err error) e
 		return q.Redirect(federation.ConnectURL(x.Name))
 	case errors.Is(err, federation.ErrBlocked):
 		reason := x.Provider.Name + ": the person is not active"
-		s.federation.RecordFailure(q.Request, x.Flow.Demand.Client.ID, x.Provider.ID, "", reason)
+		s.deps.Federation.RecordFailure(q.Request, x.Flow.Demand.Client.ID, x.Provider.ID, "", reason)
 		return &webflow.Answer{Status: http.StatusForbidden, Key: "error.denied"}
 	case errors.Is(err, person.ErrMismatch):
 		return q.Redirect(registerCodeURL(x.Name))
@@ -119,7 +119,7 @@ func (s *Service) failRegister(q *webflow.Request, x *registration, err error) e
 
 // makeNewcomer returns the person that the provider's answer and the form create.
 func (s *Service) makeNewcomer(x *registration) (*federation.Newcomer, error) {
-	n, err := s.federation.PrepareNewcomer(x.Answer)
+	n, err := s.deps.Federation.PrepareNewcomer(x.Answer)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (s *Service) makeNewcomer(x *registration) (*federation.Newcomer, error) {
 	if n.Rec, n.Prof, n.Folded, err = n.Person.Records(); err != nil {
 		return nil, err
 	}
-	n.Rec.CreatedAt, n.Rec.UpdatedAt = s.now(), s.now()
+	n.Rec.CreatedAt, n.Rec.UpdatedAt = s.deps.Now(), s.deps.Now()
 	return n, nil
 }
 
@@ -154,18 +154,18 @@ func (s *Service) register(q *webflow.Request, x *registration, spend func(stora
 	if err != nil {
 		return err
 	}
-	o, err := s.federation.PrepareSession(q.Request, x.Answer)
+	o, err := s.deps.Federation.PrepareSession(q.Request, x.Answer)
 	if err != nil {
 		return err
 	}
-	device := s.session.DeviceToken(q.Request)
+	device := s.deps.Session.DeviceToken(q.Request)
 	if device == "" {
-		if device, err = s.front.NewID(); err != nil {
+		if device, err = s.deps.Front.NewID(); err != nil {
 			return err
 		}
 	}
 	hash := challenge.Hashed(device)
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		if spend != nil {
 			if ok, err := spend(tx); err != nil || !ok {
 				return cmp.Or(err, person.ErrMismatch)
@@ -174,7 +174,7 @@ func (s *Service) register(q *webflow.Request, x *registration, spend func(stora
 		if err := s.checkNewcomer(tx, x, n, o.Now); err != nil {
 			return err
 		}
-		f, err := s.federation.PersonOf(tx, x.Answer, n, o.Now)
+		f, err := s.deps.Federation.PersonOf(tx, x.Answer, n, o.Now)
 		if err == nil && !f.Created { // the person was not asked for a password, so there must not be a new one
 			err = errKnown
 		}
@@ -186,14 +186,14 @@ func (s *Service) register(q *webflow.Request, x *registration, spend func(stora
 				return err
 			}
 		}
-		return s.federation.Bind(tx, x.Answer, o, f)
+		return s.deps.Federation.Bind(tx, x.Answer, o, f)
 	})
 	if err != nil {
 		return err
 	}
-	s.federation.FinishSignIn(q.W, q.Request, x.Answer, o)
+	s.deps.Federation.FinishSignIn(q.W, q.Request, x.Answer, o)
 	if x.named {
-		s.jar.Set(q.W, session.CookieDevice, device, session.DeviceLife)
+		s.deps.Jar.Set(q.W, session.CookieDevice, device, session.DeviceLife)
 	}
 	return nil
 }
@@ -209,7 +209,7 @@ func (s *Service) checkNewcomer(tx storage.Tx, x *registration, n *federation.Ne
 			return cmp.Or(err, errAddressTaken)
 		}
 	}
-	return s.person.CheckConfigured(tx, &n.Prof, nil, now)
+	return s.deps.Person.CheckConfigured(tx, &n.Prof, nil, now)
 }
 
 // putPassword stores the password of a new person, and that the person knows the device (hash of its cookie).

@@ -15,23 +15,23 @@ import (
 // sendSignUpCode sends a code to the address or the number that is confirmed next. The owner of an address that is
 // taken gets a notice instead. wait is how long nothing is sent there.
 func (s *Service) sendSignUpCode(q *webflow.Request, u *settings.Units, p *pendingSignUp) (wait time.Duration, err error) {
-	code, err := challenge.NewSentCode(s.random)
+	code, err := challenge.NewSentCode(s.deps.Random)
 	if err != nil {
 		return 0, err
 	}
-	now, t, part := s.now(), &p.typed, s.toConfirm(u, &p.typed)
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+	now, t, part := s.deps.Now(), &p.typed, s.toConfirm(u, &p.typed)
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		var owner *person.Recipient
 		if part == confirmEmail {
 			if owner, err = s.findOwner(tx, t.Email); err != nil {
 				return err
 			}
 		}
-		wait, err = s.proof.SendCode(tx, p.codePurpose(part), code, now, func(tx storage.Tx, code string) error {
+		wait, err = s.deps.Proof.SendCode(tx, p.codePurpose(part), code, now, func(tx storage.Tx, code string) error {
 			data := map[string]string{"code": code}
 			switch {
 			case part == confirmPhone:
-				return s.sms.Send(tx, notify.SMS{
+				return s.deps.SMS.Send(tx, notify.SMS{
 					Kind: notify.SMSPhoneCode, To: t.Phone, Locales: []string{t.Locale},
 					At: now, Until: now.Add(person.SentCodeLife), Data: data,
 				})
@@ -39,7 +39,7 @@ func (s *Service) sendSignUpCode(q *webflow.Request, u *settings.Units, p *pendi
 				return s.notifyTaken(tx, *owner, t, now)
 			}
 			// Without the name: a stranger could use it to send any text to the address of another person.
-			return s.notify.Send(tx, notify.Notice{
+			return s.deps.Notify.Send(tx, notify.Notice{
 				Kind: notify.SignUpCode, To: t.Email, Locales: []string{t.Locale}, At: now, Data: data,
 			})
 		})
@@ -55,7 +55,7 @@ func (s *Service) notifyTaken(tx storage.Tx, t person.Recipient, typed *signUpIn
 		n.Kind, n.To = notify.Nothing, typed.Email
 	}
 	n.Link = "/sign-in"
-	return s.notify.Send(tx, n)
+	return s.deps.Notify.Send(tx, n)
 }
 
 // notifyOwner is notifyTaken for a form without a code, a few times for each address.
@@ -65,7 +65,7 @@ func (s *Service) notifyOwner(tx storage.Tx, typed *signUpInput, now time.Time) 
 		return err
 	}
 	key := secret.Hash(person.FoldEmail(typed.Email))
-	wait, err := s.proof.CountRequest(tx, "sign-up-told", key, challenge.SentCodesMost, now)
+	wait, err := s.deps.Proof.CountRequest(tx, "sign-up-told", key, challenge.SentCodesMost, now)
 	if err != nil || wait > 0 {
 		return err
 	}

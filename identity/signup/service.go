@@ -48,33 +48,11 @@ type Deps struct {
 }
 
 // Service serves the pages for new accounts. It is safe for concurrent use.
-type Service struct {
-	person     *person.Service
-	session    *session.Service
-	proof      *challenge.Service
-	front      *webflow.Service
-	federation *federation.Service
-
-	store   storage.Store
-	keyring *secret.Keyring
-	events  *audit.Recorder
-	notify  notify.Sender
-	sms     notify.SMSSender
-	pages   *web.Renderer
-	origin  func(*http.Request) audit.Origin
-	admit   func(*http.Request) bool
-	jar     cookie.Jar
-	now     func() time.Time
-	random  io.Reader
-}
+type Service struct{ deps Deps }
 
 // New returns a service, and registers its hooks.
 func New(d Deps) *Service {
-	s := &Service{
-		person: d.Person, session: d.Session, proof: d.Proof, front: d.Front, federation: d.Federation, store: d.Store,
-		keyring: d.Keyring, events: d.Events, notify: d.Notify, sms: d.SMS, pages: d.Pages, origin: d.Origin,
-		admit: d.Admit, jar: d.Jar, now: d.Now, random: d.Random,
-	}
-	s.federation.RegisterBy(federation.Registration{Ask: askFirst, URL: registerURL})
+	s := &Service{deps: d}
+	s.deps.Federation.RegisterBy(federation.Registration{Ask: askFirst, URL: registerURL})
 	return s
 }

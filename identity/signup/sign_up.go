@@ -26,7 +26,7 @@ const (
 // offersSignUp reports whether people can make accounts. Addresses that must be confirmed need a way to send e-mails.
 func (s *Service) offersSignUp(u *settings.Units) bool {
 	f := u.Features
-	sends := s.notify != nil || !u.Attributes.Verification.EmailEnabled && !person.ActivatesByEmail(u)
+	sends := s.deps.Notify != nil || !u.Attributes.Verification.EmailEnabled && !person.ActivatesByEmail(u)
 	return f.SignUpEnabled && f.LoginEnabled && u.PasswordLogin() && sends
 }
 
@@ -71,7 +71,7 @@ func (s *Service) renderWithTarget(q *webflow.Request, a webflow.Detour, form st
 	if to := s.afterSignUp(a); web.LocalPath(to) == "" {
 		a = a.WithTarget(to)
 	}
-	return s.front.RenderForm(q, a, form, status, in)
+	return s.deps.Front.RenderForm(q, a, form, status, in)
 }
 
 // afterSignUp returns the destination of a person after the sign-up: that of the sign-in, or the one in the settings.
@@ -85,9 +85,9 @@ func (s *Service) afterSignUp(a webflow.Detour) string {
 // handleSignUp serves POST /sign-up?flow=…. It creates the person only if addresses are not confirmed; otherwise the
 // form waits.
 func (s *Service) handleSignUp(q *webflow.Request) error {
-	a, err := s.front.DetourOf(q, signUpPath, s.offersSignUp)
+	a, err := s.deps.Front.DetourOf(q, signUpPath, s.offersSignUp)
 	if err == nil {
-		err = s.front.CheckForm(q, "sign_up:"+a.ID, q.Again)
+		err = s.deps.Front.CheckForm(q, "sign_up:"+a.ID, q.Again)
 	}
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (s *Service) handleSignUp(q *webflow.Request) error {
 		return s.renderSignUp(q, a, http.StatusTooManyRequests, t, webflow.WaitForm(q, "problem.wait", wait))
 	}
 	// The same hash for an address that is taken, so neither the answer nor the time shows it.
-	t.PHC, err = s.person.HashNew(q.Context(), q.PostForm.Get("password"), t.names()...)
+	t.PHC, err = s.deps.Person.HashNew(q.Context(), q.PostForm.Get("password"), t.names()...)
 	if problem := webflow.PasswordProblem(err); problem != "" {
 		t.problem("password", problem)
 		return s.renderSignUp(q, a, http.StatusUnprocessableEntity, t, web.Form{})
@@ -127,17 +127,17 @@ func (s *Service) handleSignUp(q *webflow.Request) error {
 // finish puts the phone number into its stored form, and notes the language of the page.
 func (t *signUpInput) finish(s *Service, q *webflow.Request, a webflow.Detour) {
 	t.Phone, _ = person.ParsePhone(t.Phone)
-	t.Locale = s.pages.Lang(q.Request, a.Flow.Demand.Locales, a.Flow.Demand.Client.ID)
+	t.Locale = s.deps.Pages.Lang(q.Request, a.Flow.Demand.Locales, a.Flow.Demand.Client.ID)
 }
 
 // countSignUp counts a form that would be hashed and stored. wait is how long none is accepted from this address.
 func (s *Service) countSignUp(q *webflow.Request) (wait time.Duration, err error) {
-	if !s.admit(q.Request) {
+	if !s.deps.Admit(q.Request) {
 		return 0, webflow.ErrTooMany
 	}
-	now, from := s.now(), challenge.Network(s.origin(q.Request).ClientIP)
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
-		wait, err = s.proof.CountRequest(tx, "sign-up-address", from, signUpsPerAddress, now)
+	now, from := s.deps.Now(), challenge.Network(s.deps.Origin(q.Request).ClientIP)
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
+		wait, err = s.deps.Proof.CountRequest(tx, "sign-up-address", from, signUpsPerAddress, now)
 		return err
 	})
 	return wait, err
@@ -155,15 +155,15 @@ func (s *Service) finishSignUp(
 	case inactive:
 		err = s.storeInactive(q, a, c)
 	default:
-		err = s.front.AdmitNew(q.W, q.Request, a.Flow, c.id, "signed up", c.create)
+		err = s.deps.Front.AdmitNew(q.W, q.Request, a.Flow, c.id, "signed up", c.create)
 	}
 	q.Again = webflow.WithSignIn(signUpPath, a.ID)
 	switch {
 	case err == nil && inactive:
-		s.jar.Clear(q.W, kindSignUp)
+		s.deps.Jar.Clear(q.W, kindSignUp)
 		return q.Redirect(webflow.WithSignIn(signUpSentPath, a.ID))
 	case err == nil:
-		s.jar.Clear(q.W, kindSignUp)
+		s.deps.Jar.Clear(q.W, kindSignUp)
 		return q.LeaveTo(s.afterSignUp(a))
 	case errors.Is(err, person.ErrMismatch), errors.Is(err, person.ErrUsernameTaken) && p.typed.Verified:
 		p.typed = before
@@ -179,8 +179,8 @@ func (s *Service) finishSignUp(
 // storeInactive creates a person who must be activated. If the address is taken its owner gets a notice, and the answer
 // is the same.
 func (s *Service) storeInactive(q *webflow.Request, a webflow.Detour, c *newAccount) error {
-	now := s.now()
-	return s.store.Update(q.Context(), func(tx storage.Tx) error {
+	now := s.deps.Now()
+	return s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		_, err := c.create(tx, now)
 		if errors.Is(err, person.ErrUsernameTaken) && person.ActivatesByEmail(a.U) {
 			return s.notifyOwner(tx, &c.pending.typed, now) // nothing was written
@@ -191,7 +191,7 @@ func (s *Service) storeInactive(q *webflow.Request, a webflow.Detour, c *newAcco
 
 // showSignUpSent serves GET /sign-up/sent?flow=…: how the account is activated, whether it was created or not.
 func (s *Service) showSignUpSent(q *webflow.Request) error {
-	a, err := s.front.DetourOf(q, signUpPath, s.offersSignUp)
+	a, err := s.deps.Front.DetourOf(q, signUpPath, s.offersSignUp)
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (s *Service) showSignUpSent(q *webflow.Request) error {
 	if !person.ActivatesByEmail(a.U) {
 		key = "sign_up_later"
 	}
-	return s.front.RenderForm(q, a, "", http.StatusOK, web.Form{
-		Key: key, Fill: []any{"brand", s.pages.Name()}, Next: webflow.SignInURL(a.ID),
+	return s.deps.Front.RenderForm(q, a, "", http.StatusOK, web.Form{
+		Key: key, Fill: []any{"brand", s.deps.Pages.Name()}, Next: webflow.SignInURL(a.ID),
 	})
 }

@@ -36,7 +36,7 @@ func (b *Browser) Info() Info {
 
 // Listed returns what others see of the browsers that a person trusts, or person.ErrNoPerson.
 func (s *Service) Listed(tx storage.Tx, personID string, now time.Time) (list []Info, err error) {
-	_, rec, err := s.person.Find(tx, personID)
+	_, rec, err := s.deps.Person.Find(tx, personID)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (r *Record) valid(epoch, global int64, now time.Time) bool {
 // Forget ends the trust in a browser of a person, or in every one if id is empty, and appends e unless there was none.
 // It returns how many there were, or person.ErrNoPerson.
 func (s *Service) Forget(tx storage.Tx, personID, id string, now time.Time, e audit.Event) (ended int, err error) {
-	_, rec, err := s.person.Find(tx, personID)
+	_, rec, err := s.deps.Person.Find(tx, personID)
 	if err != nil {
 		return 0, err
 	}
@@ -102,20 +102,20 @@ func (s *Service) Forget(tx storage.Tx, personID, id string, now time.Time, e au
 	if ended == 0 {
 		return 0, nil
 	}
-	return ended, s.events.Append(tx, e)
+	return ended, s.deps.Events.Append(tx, e)
 }
 
 // ForgetFor is Forget on behalf of someone else, in a transaction of its own.
 func (s *Service) ForgetFor(ctx context.Context, personID, id string, by audit.Actor) (ended int, err error) {
-	ev, err := s.person.NewEvents(by.Origin, Ended)
+	ev, err := s.deps.Person.NewEvents(by.Origin, Ended)
 	if err != nil {
 		return 0, err
 	}
-	now, reason := s.now(), ""
+	now, reason := s.deps.Now(), ""
 	if id == "" {
 		reason = "all browsers"
 	}
-	err = s.store.Update(ctx, func(tx storage.Tx) (err error) {
+	err = s.deps.Store.Update(ctx, func(tx storage.Tx) (err error) {
 		ended, err = s.Forget(tx, personID, id, now, by.Fill(ev[0], personID, reason))
 		return err
 	})

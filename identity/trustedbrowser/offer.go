@@ -35,7 +35,7 @@ func offerForm(flow string, si *session.Current) string { return "trust:" + flow
 
 // readOffer returns the flow of a request. Where there is nothing to ask, the browser goes on.
 func (s *Service) readOffer(q *webflow.Request) (id string, d authn.Demand, err error) {
-	id, flow, err := s.front.FlowIn(q)
+	id, flow, err := s.deps.Front.FlowIn(q)
 	if err != nil {
 		return "", d, err
 	}
@@ -58,10 +58,10 @@ func (s *Service) showOffer(q *webflow.Request) error {
 		Key: "trust_browser", Action: OfferURL(id),
 		Fields: web.Fields(false, web.Field{Name: "trust", Type: "checkbox", Label: "trust_browser.label", Hint: "sign_in.remember.hint"}),
 	}
-	if form.CSRF, err = s.front.FormToken(q, offerForm(id, q.SignIn)); err != nil {
+	if form.CSRF, err = s.deps.Front.FormToken(q, offerForm(id, q.SignIn)); err != nil {
 		return err
 	}
-	s.pages.Render(q.W, q.Request, s.front.View(d, "form", http.StatusOK, form))
+	s.deps.Pages.Render(q.W, q.Request, s.deps.Front.View(d, "form", http.StatusOK, form))
 	return nil
 }
 
@@ -71,7 +71,7 @@ func (s *Service) handleOffer(q *webflow.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.front.CheckForm(q, offerForm(id, q.SignIn), OfferURL(id)); err != nil {
+	if err := s.deps.Front.CheckForm(q, offerForm(id, q.SignIn), OfferURL(id)); err != nil {
 		return err
 	}
 	if err := s.answer(q, d, q.PostForm.Get("trust") != ""); err != nil {
@@ -82,21 +82,21 @@ func (s *Service) handleOffer(q *webflow.Request) error {
 
 // answer notes that the person was asked and, if they want it, trusts the browser.
 func (s *Service) answer(q *webflow.Request, d authn.Demand, trusts bool) error {
-	id, err := secret.ID(s.random, 16)
+	id, err := secret.ID(s.deps.Random, 16)
 	if err != nil {
 		return err
 	}
-	fresh, err := secret.ID(s.random, secretBytes)
+	fresh, err := secret.ID(s.deps.Random, secretBytes)
 	if err != nil {
 		return err
 	}
-	from := s.origin(q.Request)
-	ev, err := s.person.NewEvents(from, browserTrusted)
+	from := s.deps.Origin(q.Request)
+	ev, err := s.deps.Person.NewEvents(from, browserTrusted)
 	if err != nil {
 		return err
 	}
-	now, before, done := s.now(), s.carried(q.Request), false
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+	now, before, done := s.deps.Now(), s.carried(q.Request), false
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		done = false
 		open, err := s.open(tx, q, now)
 		if err != nil || open == nil || !raisedFor(open.Session, d) {
@@ -104,7 +104,7 @@ func (s *Service) answer(q *webflow.Request, d authn.Demand, trusts bool) error 
 		}
 		rec := open.Session
 		rec.RaisedFor = ""
-		u, err := s.units(tx)
+		u, err := s.deps.Units(tx)
 		if err != nil {
 			return err
 		}
@@ -121,22 +121,22 @@ func (s *Service) answer(q *webflow.Request, d authn.Demand, trusts bool) error 
 			}
 			e := open.OwnEvent(ev[0], "")
 			e.ClientID = d.Client.ID
-			if err := s.events.Append(tx, e); err != nil {
+			if err := s.deps.Events.Append(tx, e); err != nil {
 				return err
 			}
 			rec.Trusted, done = id, true
 		}
-		return session.Records.Put(tx, open.ID, rec, s.session.Collect(rec))
+		return session.Records.Put(tx, open.ID, rec, s.deps.Session.Collect(rec))
 	})
 	if err == nil && done {
-		s.jar.Set(q.W, cookieKind, carried{id, fresh}.String(), life)
+		s.deps.Jar.Set(q.W, cookieKind, carried{id, fresh}.String(), life)
 	}
 	return err
 }
 
 // open returns the session of a request within a transaction. nil: it has ended, or is another one now.
 func (s *Service) open(tx storage.Tx, q *webflow.Request, now time.Time) (*session.Current, error) {
-	open, err := s.session.Open(tx, challenge.Hashed(s.jar.Get(q.Request, session.CookieSession)), now)
+	open, err := s.deps.Session.Open(tx, challenge.Hashed(s.deps.Jar.Get(q.Request, session.CookieSession)), now)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && open.ID != q.SignIn.ID {
 		return nil, nil //nolint:nilnil // no such session
 	}

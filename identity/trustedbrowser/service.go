@@ -46,25 +46,7 @@ type Deps struct {
 }
 
 // Service keeps trusted browsers. It is safe for concurrent use.
-type Service struct {
-	person  *person.Service
-	session *session.Service
-	front   *webflow.Service
-
-	store  storage.Store
-	events *audit.Recorder
-	units  func(tx storage.Tx) (*settings.Units, error)
-	pages  *web.Renderer
-	origin func(*http.Request) audit.Origin
-	jar    cookie.Jar
-	now    func() time.Time
-	random io.Reader
-}
+type Service struct{ deps Deps }
 
 // New returns a service.
-func New(d Deps) *Service {
-	return &Service{
-		person: d.Person, session: d.Session, front: d.Front, store: d.Store, events: d.Events, units: d.Units, pages: d.Pages, origin: d.Origin,
-		jar: d.Jar, now: d.Now, random: d.Random,
-	}
-}
+func New(d Deps) *Service { return &Service{deps: d} }

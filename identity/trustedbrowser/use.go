@@ -25,7 +25,7 @@ func (c carried) String() string { return c.id + "." + c.secret }
 
 // carried returns what the browser of a request carries, or nothing.
 func (s *Service) carried(r *http.Request) carried {
-	id, value, ok := strings.Cut(s.jar.Get(r, cookieKind), ".")
+	id, value, ok := strings.Cut(s.deps.Jar.Get(r, cookieKind), ".")
 	if !ok || id == "" || value == "" {
 		return carried{}
 	}
@@ -43,10 +43,10 @@ func (s *Service) Counts(q *webflow.Request, d authn.Demand) (counts bool, err e
 		!q.Settings.TrustsBrowsers(d.Client.ID) || fresh(d) {
 		return false, nil
 	}
-	now := s.now()
+	now := s.deps.Now()
 	if id := q.SignIn.Session.Trusted; id != "" {
 		var browser Record
-		err := s.store.View(q.Context(), func(tx storage.Tx) (err error) {
+		err := s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
 			browser, counts, err = s.still(tx, q.SignIn, id, now)
 			return err
 		})
@@ -70,7 +70,7 @@ func (s *Service) giveAgain(q *webflow.Request, browser Record, now time.Time) {
 		return
 	}
 	if next := after(salt, has.secret); secret.New(browser.Secret).Equal(secret.Hash(next)) {
-		s.jar.Set(q.W, cookieKind, carried{has.id, next}.String(), browser.ExpiresAt.Sub(now))
+		s.deps.Jar.Set(q.W, cookieKind, carried{has.id, next}.String(), browser.ExpiresAt.Sub(now))
 	}
 }
 
@@ -95,18 +95,18 @@ func (s *Service) still(tx storage.Tx, si *session.Current, id string, now time.
 // use takes the secret of the cookie for this session, and gives the browser another one.
 func (s *Service) use(q *webflow.Request, d authn.Demand, has carried, now time.Time) (bool, error) {
 	salt := make([]byte, secretBytes)
-	if _, err := io.ReadFull(s.random, salt); err != nil {
+	if _, err := io.ReadFull(s.deps.Random, salt); err != nil {
 		return false, err
 	}
 	next := after(salt, has.secret)
-	from := s.origin(q.Request)
-	ev, err := s.person.NewEvents(from, browserUsed, Ended)
+	from := s.deps.Origin(q.Request)
+	ev, err := s.deps.Person.NewEvents(from, browserUsed, Ended)
 	if err != nil {
 		return false, err
 	}
 	var counts, renewed, ended bool
 	var until time.Time
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
 		counts, renewed, ended = false, false, false
 		open, err := s.open(tx, q, now)
 		if err != nil || open == nil {
@@ -129,7 +129,7 @@ func (s *Service) use(q *webflow.Request, d authn.Demand, has carried, now time.
 			if err := Browsers.Put(tx, key, browser, browser.ExpiresAt); err != nil {
 				return err
 			}
-			if err := session.Records.Put(tx, open.ID, rec, s.session.Collect(rec)); err != nil {
+			if err := session.Records.Put(tx, open.ID, rec, s.deps.Session.Collect(rec)); err != nil {
 				return err
 			}
 		} else {
@@ -140,16 +140,16 @@ func (s *Service) use(q *webflow.Request, d authn.Demand, has carried, now time.
 			}
 		}
 		e.ClientID = d.Client.ID
-		return s.events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 	switch {
 	case err != nil:
 		return false, err
 	case renewed:
 		q.SignIn.Session.Trusted, q.SignIn.Session.TrustSalt = has.id, salt
-		s.jar.Set(q.W, cookieKind, carried{has.id, next}.String(), until.Sub(now))
+		s.deps.Jar.Set(q.W, cookieKind, carried{has.id, next}.String(), until.Sub(now))
 	case ended:
-		s.jar.Clear(q.W, cookieKind)
+		s.deps.Jar.Clear(q.W, cookieKind)
 	}
 	return counts, nil
 }

@@ -23,8 +23,8 @@ func WithSignIn(path, flow string) string {
 
 // SignInOf returns the sign-in under way with this id, if it belongs to this browser and has not expired; otherwise "".
 func (s *Service) SignInOf(r *http.Request, id string) (own string, rec FlowRecord, err error) {
-	now := s.now()
-	err = s.store.View(r.Context(), func(tx storage.Tx) (err error) {
+	now := s.deps.Now()
+	err = s.deps.Store.View(r.Context(), func(tx storage.Tx) (err error) {
 		own, rec, err = s.SignInIn(tx, &Request{Request: r}, id, now)
 		return err
 	})
@@ -34,7 +34,7 @@ func (s *Service) SignInOf(r *http.Request, id string) (own string, rec FlowReco
 // SignInIn is SignInOf within a transaction.
 func (s *Service) SignInIn(tx storage.Tx, q *Request, id string, now time.Time) (string, FlowRecord, error) {
 	rec, err := findFlow(tx, id)
-	if err != nil || rec == nil || !rec.ExpiresAt.After(now) || !s.jar.SameBrowser(q.Request, rec.Browser) {
+	if err != nil || rec == nil || !rec.ExpiresAt.After(now) || !s.deps.Jar.SameBrowser(q.Request, rec.Browser) {
 		return "", FlowRecord{}, err
 	}
 	return id, *rec, nil

@@ -62,19 +62,19 @@ func (s *Service) Chosen(si *session.Current, d authn.Demand) bool {
 // isFresh reports whether a sign-in is young enough (OpenID Connect Core 3.1.2.1, max_age). A sign-in elsewhere of
 // unknown age is not: the provider is asked for a new one.
 func (s *Service) isFresh(rec session.Record, d authn.Demand) bool {
-	return d.MaxAge < 0 || (!rec.Unproven && s.now().Sub(rec.AuthTime) <= d.MaxAge)
+	return d.MaxAge < 0 || (!rec.Unproven && s.deps.Now().Sub(rec.AuthTime) <= d.MaxAge)
 }
 
 // NewFlow stores a sign-in under way and returns its id.
 func (s *Service) NewFlow(w http.ResponseWriter, r *http.Request, d authn.Demand) (string, error) {
-	if !s.admit(r) {
+	if !s.deps.Admit(r) {
 		return "", ErrTooMany
 	}
-	browser, err := s.jar.Browser(w, r, s.NewID)
+	browser, err := s.deps.Jar.Browser(w, r, s.NewID)
 	if err != nil {
 		return "", err
 	}
-	id, err := secret.ID(s.random, 16)
+	id, err := secret.ID(s.deps.Random, 16)
 	if err != nil {
 		return "", err
 	}
@@ -84,16 +84,16 @@ func (s *Service) NewFlow(w http.ResponseWriter, r *http.Request, d authn.Demand
 	}
 	d.Locales = slices.DeleteFunc(slices.Clone(d.Locales[:min(len(d.Locales), maxLocales)]),
 		func(l string) bool { return !person.IsText(l, 64) })
-	now := s.now()
+	now := s.deps.Now()
 	rec := FlowRecord{Demand: d, Browser: secret.Hash(browser), CreatedAt: now, ExpiresAt: now.Add(FlowLife)}
-	return id, s.store.Update(r.Context(), func(tx storage.Tx) error {
+	return id, s.deps.Store.Update(r.Context(), func(tx storage.Tx) error {
 		return FlowRecords.Create(tx, id, rec, rec.ExpiresAt.Add(FlowMemory))
 	})
 }
 
 // ChangeFlow changes a sign-in under way.
 func (s *Service) ChangeFlow(ctx context.Context, id string, change func(*FlowRecord)) error {
-	return s.store.Update(ctx, func(tx storage.Tx) error { return ChangeFlowIn(tx, id, change) })
+	return s.deps.Store.Update(ctx, func(tx storage.Tx) error { return ChangeFlowIn(tx, id, change) })
 }
 
 // ChangeFlowIn is ChangeFlow within a transaction.

@@ -37,11 +37,13 @@ func (s *Service) Refuse(q *Request, why denial.Refusal, cause error) {
 
 // RefuseIn is Refuse for the context of a request.
 func (s *Service) RefuseIn(ctx context.Context, why denial.Refusal, cause error) {
-	s.refused.Refuse(ctx, s.log, why, cause)
+	s.deps.Refusals.Refuse(ctx, s.deps.Log, why, cause)
 }
 
 // Entered logs and counts a sign-in, once it is stored.
-func (s *Service) Entered(ctx context.Context, e denial.Entry) { s.refused.Entered(ctx, s.log, e) }
+func (s *Service) Entered(ctx context.Context, e denial.Entry) {
+	s.deps.Refusals.Entered(ctx, s.deps.Log, e)
+}
 
 // Raised logs and counts a step-up of the request's person, once it is stored.
 func (s *Service) Raised(q *Request, e denial.Entry) {

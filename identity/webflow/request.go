@@ -73,7 +73,7 @@ func (s *Service) outlasting(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := ratelimit.Outlast(r.Context())
 		defer cancel()
-		h(w, r.WithContext(secret.AskedBy(ctx, challenge.QueueOf(s.origin(r).ClientIP), r.Context().Done())))
+		h(w, r.WithContext(secret.AskedBy(ctx, challenge.QueueOf(s.deps.Origin(r).ClientIP), r.Context().Done())))
 	}
 }
 
@@ -102,11 +102,11 @@ func (s *Service) Reload(q *Request) (*Request, error) {
 
 // Load reads what a request needs, in one View at most. The request is never nil.
 func (s *Service) Load(w http.ResponseWriter, r *http.Request) (*Request, error) {
-	r = s.refused.Begin(w, r, s.origin(r).ClientIP, denial.Refusal{Where: denial.Page})
-	q, now := &Request{Request: r, W: w}, s.now()
+	r = s.deps.Refusals.Begin(w, r, s.deps.Origin(r).ClientIP, denial.Refusal{Where: denial.Page})
+	q, now := &Request{Request: r, W: w}, s.deps.Now()
 	flow := r.URL.Query().Get("flow")
 	first := [][]byte{settings.VersionKey()}
-	if key := s.session.Key(r); key != nil {
+	if key := s.deps.Session.Key(r); key != nil {
 		first = append(first, key)
 	}
 	if isFlowID(flow) {
@@ -114,16 +114,16 @@ func (s *Service) Load(w http.ResponseWriter, r *http.Request) (*Request, error)
 	}
 	var err error
 	if len(first) == 1 { // a browser that nothing is known of
-		q.Settings, err = s.person.Settings(r.Context())
+		q.Settings, err = s.deps.Person.Settings(r.Context())
 	} else {
-		err = s.store.View(r.Context(), func(tx storage.Tx) (err error) {
+		err = s.deps.Store.View(r.Context(), func(tx storage.Tx) (err error) {
 			if _, err := tx.GetMany(first...); err != nil { // in one round trip
 				return err
 			}
-			if q.Settings, err = s.units(tx); err != nil {
+			if q.Settings, err = s.deps.Units(tx); err != nil {
 				return err
 			}
-			if q.SignIn, err = s.session.ReadIn(tx, r, now); err != nil {
+			if q.SignIn, err = s.deps.Session.ReadIn(tx, r, now); err != nil {
 				return err
 			}
 			if err := s.readSeeing(tx, q, now); err != nil {
@@ -142,7 +142,7 @@ func (s *Service) Load(w http.ResponseWriter, r *http.Request) (*Request, error)
 		q.Request = r.WithContext(settings.Seen(r.Context(), q.Settings))
 	}
 	if q.SignIn == nil {
-		s.session.ForgetSecond(w, r)
+		s.deps.Session.ForgetSecond(w, r)
 	}
 	q.noteRequester()
 	return q, err
@@ -212,7 +212,7 @@ func (e *formError) Unwrap() error { return e.cause }
 // CheckForm refuses a request that is not a POST of that form of this browser. again is a path where the person finds
 // the form again.
 func (s *Service) CheckForm(q *Request, form, again string) error {
-	if err := s.pages.CheckPost(q.Request, s.jar.Get(q.Request, cookie.KindBrowser), form); err != nil {
+	if err := s.deps.Pages.CheckPost(q.Request, s.deps.Jar.Get(q.Request, cookie.KindBrowser), form); err != nil {
 		return &formError{err, again}
 	}
 	return nil
@@ -220,7 +220,7 @@ func (s *Service) CheckForm(q *Request, form, again string) error {
 
 // CheckUpload is CheckForm for a form with files of so many bytes together.
 func (s *Service) CheckUpload(q *Request, form, again string, most int64) (*web.Upload, error) {
-	up, err := s.pages.CheckUpload(q.Request, s.jar.Get(q.Request, cookie.KindBrowser), form, most)
+	up, err := s.deps.Pages.CheckUpload(q.Request, s.deps.Jar.Get(q.Request, cookie.KindBrowser), form, most)
 	if err != nil {
 		return nil, &formError{err, again}
 	}
@@ -229,8 +229,8 @@ func (s *Service) CheckUpload(q *Request, form, again string, most int64) (*web.
 
 // FormToken returns the token of a form of this browser.
 func (s *Service) FormToken(q *Request, form string) (string, error) {
-	browser, err := s.jar.Browser(q.W, q.Request, s.NewID)
-	return s.pages.CSRF(browser, form), err
+	browser, err := s.deps.Jar.Browser(q.W, q.Request, s.NewID)
+	return s.deps.Pages.CSRF(browser, form), err
 }
 
 // SessionForm names a form that belongs to one session.
@@ -243,12 +243,12 @@ func (s *Service) Render(q *Request, err error) {
 	case err == nil, errors.Is(err, ErrAnswered), errors.Is(err, authn.ErrResponded):
 	case errors.As(err, &form):
 		s.Refuse(q, denial.Refusal{Reason: denial.FormRefused, Status: http.StatusForbidden}, form.cause)
-		s.pages.Refuse(q.W, q.Request, form.cause, form.again)
+		s.deps.Pages.Refuse(q.W, q.Request, form.cause, form.again)
 	case errors.As(err, &answer):
 		if reason := reasons[answer.Key]; reason != "" {
 			s.Refuse(q, denial.Refusal{Reason: reason, Status: answer.Status}, answer.Cause)
 		}
-		s.pages.ErrorTo(q.W, q.Request, answer.Status, answer.Key, answer.Again, answer.Label)
+		s.deps.Pages.ErrorTo(q.W, q.Request, answer.Status, answer.Key, answer.Again, answer.Label)
 	default:
 		s.fail(q, err)
 	}
@@ -257,7 +257,7 @@ func (s *Service) Render(q *Request, err error) {
 // FlowIn returns the sign-in under way that the parameter flow names, if it belongs to this browser and has not
 // expired.
 func (s *Service) FlowIn(q *Request) (id string, rec FlowRecord, err error) {
-	if err = s.checkFlow(q, q.flow, s.now()); err == nil {
+	if err = s.checkFlow(q, q.flow, s.deps.Now()); err == nil {
 		rec = *q.flow
 	}
 	return q.URL.Query().Get("flow"), rec, err
@@ -281,7 +281,7 @@ func (s *Service) checkFlow(q *Request, rec *FlowRecord, now time.Time) error {
 	switch {
 	case rec == nil:
 		return &Answer{Status: http.StatusBadRequest, Key: "error.expired", Again: person.DefaultReturn}
-	case !s.jar.SameBrowser(q.Request, rec.Browser):
+	case !s.deps.Jar.SameBrowser(q.Request, rec.Browser):
 		// The id alone opens nothing: a stranger may have sent it in a link. Nor does the answer lead into that flow.
 		return &Answer{Status: http.StatusForbidden, Key: "error.forbidden"}
 	case !rec.ExpiresAt.After(now):
@@ -384,7 +384,7 @@ func (s *Service) RenderForm(q *Request, a Detour, form string, status int, in w
 			return err
 		}
 	}
-	s.pages.Render(q.W, q.Request, s.View(a.Flow.Demand, "form", status, in))
+	s.deps.Pages.Render(q.W, q.Request, s.View(a.Flow.Demand, "form", status, in))
 	return nil
 }
 
@@ -399,13 +399,13 @@ func (s *Service) LinkIn(q *Request, kind challenge.LinkKind, again string,
 		if !secret.IsToken(secret.MailLink, token) {
 			return nil, s.LinkError(q, kind, again, challenge.ErrNoLink)
 		}
-		s.jar.Set(q.W, challenge.LinkCookieOf(kind), token, challenge.LinkCookie)
-		web.Redirect(q.W, s.proof.LinkPath(kind))
+		s.deps.Jar.Set(q.W, challenge.LinkCookieOf(kind), token, challenge.LinkCookie)
+		web.Redirect(q.W, s.deps.Proof.LinkPath(kind))
 		return nil, ErrAnswered
 	}
-	o, now := &challenge.OpenLink{Kind: kind, Token: s.jar.Get(q.Request, challenge.LinkCookieOf(kind))}, s.now()
-	err := s.store.View(q.Context(), func(tx storage.Tx) (err error) {
-		if o.Record, err = s.proof.ReadLink(tx, kind, o.Token, now); err != nil {
+	o, now := &challenge.OpenLink{Kind: kind, Token: s.deps.Jar.Get(q.Request, challenge.LinkCookieOf(kind))}, s.deps.Now()
+	err := s.deps.Store.View(q.Context(), func(tx storage.Tx) (err error) {
+		if o.Record, err = s.deps.Proof.ReadLink(tx, kind, o.Token, now); err != nil {
 			return err
 		}
 		for _, read := range further {
@@ -423,15 +423,15 @@ func (s *Service) LinkIn(q *Request, kind challenge.LinkKind, again string,
 
 // CheckLink refuses a request that is not a POST of the page of that link.
 func (s *Service) CheckLink(q *Request, o *challenge.OpenLink) error {
-	return s.CheckForm(q, o.Form(), s.proof.LinkPath(o.Kind))
+	return s.CheckForm(q, o.Form(), s.deps.Proof.LinkPath(o.Kind))
 }
 
 // LinkError is the answer for a link that is invalid or expired; any other error is returned as it is.
 func (s *Service) LinkError(q *Request, kind challenge.LinkKind, again string, err error) error {
 	if errors.Is(err, challenge.ErrNoLink) {
-		s.jar.Clear(q.W, challenge.LinkCookieOf(kind))
+		s.deps.Jar.Clear(q.W, challenge.LinkCookieOf(kind))
 		return &Answer{Status: http.StatusBadRequest, Key: "error.link", Again: again}
 	}
-	q.Again = s.proof.LinkPath(kind)
+	q.Again = s.deps.Proof.LinkPath(kind)
 	return err
 }

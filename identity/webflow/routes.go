@@ -17,9 +17,9 @@ type Router interface {
 func (s *Service) Routes(mux Router) {
 	mux.Handle(signInWaitPath, s.Pages(s.showSignInWait, nil))
 	mux.Handle(EndSeeingPath, s.Pages(nil, s.handleEndSeeing))
-	mux.Handle(web.LanguagePath, s.methods(s.pages.ShowLanguage, nil))
-	mux.Handle("/assets/", s.pages.Assets())
-	mux.Handle(web.FaviconPath, s.methods(s.pages.ShowFavicon, nil))
+	mux.Handle(web.LanguagePath, s.methods(s.deps.Pages.ShowLanguage, nil))
+	mux.Handle("/assets/", s.deps.Pages.Assets())
+	mux.Handle(web.FaviconPath, s.methods(s.deps.Pages.ShowFavicon, nil))
 }
 
 // methods serves GET and HEAD by show, POST by handle, and answers 405 for others. Either may be nil.
@@ -39,7 +39,7 @@ func (s *Service) methods(show, handle http.HandlerFunc) http.Handler {
 			handle(w, r)
 		default:
 			w.Header().Set("Allow", strings.Join(allow, ", "))
-			s.pages.Error(w, r, http.StatusMethodNotAllowed, "error.method", "")
+			s.deps.Pages.Error(w, r, http.StatusMethodNotAllowed, "error.method", "")
 		}
 	})
 }

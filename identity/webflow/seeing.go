@@ -116,12 +116,12 @@ func (s *Service) AnswerSeeing(q *Request, d authn.Demand) (result *authn.Result
 
 // BeginSeeing lets the session of by look at the account of a person, who is told.
 func (s *Service) BeginSeeing(ctx context.Context, personID string, by audit.Actor) error {
-	e, err := s.events.New(SeeingBegun, by.Origin)
+	e, err := s.deps.Events.New(SeeingBegun, by.Origin)
 	if err != nil {
 		return err
 	}
-	now := s.now()
-	return s.store.Update(ctx, func(tx storage.Tx) error {
+	now := s.deps.Now()
+	return s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		p, err := person.Records.Get(tx, personID)
 		if err != nil {
 			return err
@@ -130,17 +130,17 @@ func (s *Service) BeginSeeing(ctx context.Context, personID string, by audit.Act
 		if err != nil {
 			return err
 		}
-		if _, err := s.session.See(tx, by.Session, &session.SeeingRecord{Person: personID, Ends: now.Add(SeeingLasts)}, now); err != nil {
+		if _, err := s.deps.Session.See(tx, by.Session, &session.SeeingRecord{Person: personID, Ends: now.Add(SeeingLasts)}, now); err != nil {
 			return err
 		}
-		if s.notify != nil {
+		if s.deps.Notify != nil {
 			n := person.Recipient{ID: personID, Record: &p, Profile: &prof.Profile}.Notice(notify.AccountSeen, now)
 			n.Data["administrator"], n.Until, n.Link = by.Name, now.Add(SeeingLasts), ActivityPath
-			if err := s.person.SendNotice(tx, n); err != nil {
+			if err := s.deps.Person.SendNotice(tx, n); err != nil {
 				return err
 			}
 		}
-		return s.events.Append(tx, by.Fill(e, personID, ""))
+		return s.deps.Events.Append(tx, by.Fill(e, personID, ""))
 	})
 }
 
@@ -152,17 +152,17 @@ func (s *Service) handleEndSeeing(q *Request) error {
 	if q.seeing == nil { // over by itself
 		return q.Redirect(person.DefaultReturn)
 	}
-	by, now := s.Actor(q.Request, q.seeing.By), s.now()
-	e, err := s.events.New(SeeingEnded, by.Origin)
+	by, now := s.Actor(q.Request, q.seeing.By), s.deps.Now()
+	e, err := s.deps.Events.New(SeeingEnded, by.Origin)
 	if err != nil {
 		return err
 	}
-	err = s.store.Update(q.Context(), func(tx storage.Tx) error {
-		before, err := s.session.See(tx, by.Session, nil, now)
+	err = s.deps.Store.Update(q.Context(), func(tx storage.Tx) error {
+		before, err := s.deps.Session.See(tx, by.Session, nil, now)
 		if err != nil || before == nil {
 			return err
 		}
-		return s.events.Append(tx, by.Fill(e, before.Person, ""))
+		return s.deps.Events.Append(tx, by.Fill(e, before.Person, ""))
 	})
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return err

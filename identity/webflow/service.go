@@ -48,22 +48,7 @@ type Deps struct {
 
 // Service serves what pages share. It is safe for concurrent use.
 type Service struct {
-	person  *person.Service
-	session *session.Service
-	proof   *challenge.Service
-
-	store   storage.Store
-	events  *audit.Recorder
-	units   func(tx storage.Tx) (*settings.Units, error)
-	notify  notify.Sender
-	pages   *web.Renderer
-	origin  func(*http.Request) audit.Origin
-	admit   func(*http.Request) bool
-	jar     cookie.Jar
-	refused *denial.Recorder
-	log     *zap.Logger
-	now     func() time.Time
-	random  io.Reader
+	deps Deps
 
 	authenticator authenticator
 	protects      func(tx storage.Tx, si *session.Current, u *settings.Units) (bool, error)
@@ -72,11 +57,4 @@ type Service struct {
 }
 
 // New returns a service.
-func New(d Deps) *Service {
-	return &Service{
-		person: d.Person, session: d.Session, proof: d.Proof,
-		store: d.Store, events: d.Events, units: d.Units, notify: d.Notify,
-		pages: d.Pages, origin: d.Origin, admit: d.Admit, jar: d.Jar, refused: d.Refusals,
-		log: d.Log, now: d.Now, random: d.Random,
-	}
-}
+func New(d Deps) *Service { return &Service{deps: d} }

@@ -83,7 +83,7 @@ func LogoutTarget(u *settings.Units) string {
 
 // AfterLogout is LogoutTarget for callers that have not read the settings.
 func (s *Service) AfterLogout(ctx context.Context) (string, error) {
-	u, err := s.person.Settings(ctx)
+	u, err := s.deps.Person.Settings(ctx)
 	if err != nil {
 		return "", err
 	}

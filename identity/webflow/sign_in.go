@@ -23,7 +23,7 @@ import (
 func (s *Service) AdmitNew(w http.ResponseWriter, r *http.Request, f FlowRecord, personID, why string,
 	prove func(storage.Tx, time.Time) (person.Record, error),
 ) error {
-	device := s.session.DeviceToken(r)
+	device := s.deps.Session.DeviceToken(r)
 	if device == "" {
 		var err error
 		if device, err = s.NewID(); err != nil {
@@ -31,13 +31,13 @@ func (s *Service) AdmitNew(w http.ResponseWriter, r *http.Request, f FlowRecord,
 		}
 	}
 	return s.Admit(w, r, f, Identification{
-		Person: personID, Level: session.PasswordLevel, AMR: "DEFAULT", Reason: why, Device: device, From: s.origin(r),
+		Person: personID, Level: session.PasswordLevel, AMR: "DEFAULT", Reason: why, Device: device, From: s.deps.Origin(r),
 		Prove: func(tx storage.Tx, now time.Time) (person.Record, error) {
 			rec, err := prove(tx, now)
 			if err != nil {
 				return rec, err
 			}
-			return rec, s.proof.RememberDevice(tx, personID, rec.Epoch, challenge.Hashed(device), now)
+			return rec, s.deps.Proof.RememberDevice(tx, personID, rec.Epoch, challenge.Hashed(device), now)
 		},
 	})
 }
@@ -63,7 +63,7 @@ func (s *Service) Succeed(w http.ResponseWriter, r *http.Request, f FlowRecord, 
 	}
 	return s.Admit(w, r, f, Identification{
 		Person: p.Account.ID, Level: session.PasswordLevel, AMR: "DEFAULT", Remember: remember, Device: p.Device, From: p.From,
-		Prove: func(tx storage.Tx, now time.Time) (person.Record, error) { return s.proof.Confirm(tx, p, now) },
+		Prove: func(tx storage.Tx, now time.Time) (person.Record, error) { return s.deps.Proof.Confirm(tx, p, now) },
 	})
 }
 
@@ -84,27 +84,27 @@ type Identification struct {
 
 // Admit opens the session and sets its cookies.
 func (s *Service) Admit(w http.ResponseWriter, r *http.Request, f FlowRecord, who Identification) error {
-	token, err := secret.NewToken(s.random, secret.Session)
+	token, err := secret.NewToken(s.deps.Random, secret.Session)
 	if err != nil {
 		return err
 	}
-	id, err := secret.ID(s.random, 16)
+	id, err := secret.ID(s.deps.Random, 16)
 	if err != nil {
 		return err
 	}
-	ev, err := s.person.NewEvents(who.From, LoginSucceeded, SignedOut, SignedOut)
+	ev, err := s.deps.Person.NewEvents(who.From, LoginSucceeded, SignedOut, SignedOut)
 	if err != nil {
 		return err
 	}
-	now, old := s.now(), challenge.Hashed(s.jar.Get(r, session.CookieSession))
+	now, old := s.deps.Now(), challenge.Hashed(s.deps.Jar.Get(r, session.CookieSession))
 	rec := session.Record{
 		PersonID: who.Person, AuthTime: now, Seen: now, Level: who.Level, AMR: []string{who.AMR}, Passkey: who.Passkey,
 		Provider:   session.LocalProvider,
-		Remembered: who.Remember && s.session.OffersRemember(), SignedInFor: secret.Hash(f.Demand.Return), Vouched: who.Vouched,
+		Remembered: who.Remember && s.deps.Session.OffersRemember(), SignedInFor: secret.Hash(f.Demand.Return), Vouched: who.Vouched,
 	}
 	rec.From(who.From)
 	var locale, username string
-	err = s.store.Update(r.Context(), func(tx storage.Tx) error {
+	err = s.deps.Store.Update(r.Context(), func(tx storage.Tx) error {
 		p, err := who.Prove(tx, now)
 		if err == nil {
 			err = s.vouch(tx, &rec, &p)
@@ -116,18 +116,18 @@ func (s *Service) Admit(w http.ResponseWriter, r *http.Request, f FlowRecord, wh
 		if rec.Again, err = session.MarkSignedIn(tx, who.Person, now); err != nil {
 			return err
 		}
-		sessionID, ended, err := s.session.Begin(tx, id, token, old, rec)
+		sessionID, ended, err := s.deps.Session.Begin(tx, id, token, old, rec)
 		if err != nil {
 			return err
 		}
 		for i, x := range ended {
-			if err := s.events.Append(tx, x.OwnEvent(ev[1+i], x.Reason)); err != nil {
+			if err := s.deps.Events.Append(tx, x.OwnEvent(ev[1+i], x.Reason)); err != nil {
 				return err
 			}
 		}
 		e := (&session.Current{ID: sessionID, Session: rec, Person: p}).OwnEvent(ev[0], who.Reason)
 		e.ClientID = f.Demand.Client.ID
-		return s.events.Append(tx, e)
+		return s.deps.Events.Append(tx, e)
 	})
 	if errors.Is(err, person.ErrPlanted) {
 		return PlantedPassword(person.DefaultReturn)
@@ -146,8 +146,8 @@ func (s *Service) Admit(w http.ResponseWriter, r *http.Request, f FlowRecord, wh
 		entry.By = "new_password"
 	}
 	s.Entered(r.Context(), entry)
-	s.session.SetCookies(w, rec, token, who.Device)
-	s.pages.Choose(w, r, locale)
+	s.deps.Session.SetCookies(w, rec, token, who.Device)
+	s.deps.Pages.Choose(w, r, locale)
 	return nil
 }
 
@@ -161,7 +161,7 @@ func (s *Service) vouch(tx storage.Tx, rec *session.Record, p *person.Record) er
 		}
 		rec.Vouched = pw.SetBy != ""
 	}
-	if rec.Vouched && s.person.HasRole(p) {
+	if rec.Vouched && s.deps.Person.HasRole(p) {
 		return person.ErrPlanted
 	}
 	return nil

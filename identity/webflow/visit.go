@@ -44,7 +44,7 @@ func DashboardLevel(u *settings.Units) int {
 
 // Actor is the person of the request, whose own session stays.
 func (s *Service) Actor(r *http.Request, si *session.Current) audit.Actor {
-	by := audit.Actor{ID: si.Session.PersonID, Name: si.Person.Username, Session: si.ID, Origin: s.origin(r)}
+	by := audit.Actor{ID: si.Session.PersonID, Name: si.Person.Username, Session: si.ID, Origin: s.deps.Origin(r)}
 	if si.Session.Vouched {
 		by.Vouched = "an API client or administrator"
 	}
@@ -82,7 +82,7 @@ func (s *Service) Nav(q *Request) (*web.Nav, error) {
 	if s.moreNav != nil {
 		n.Entries = append(n.Entries, s.moreNav(q)...)
 	}
-	from, _ := base64.RawURLEncoding.DecodeString(s.jar.Get(r, kindBack)) // an invalid cookie is not allowed below
+	from, _ := base64.RawURLEncoding.DecodeString(s.deps.Jar.Get(r, kindBack)) // an invalid cookie is not allowed below
 	if back, err := url.Parse(Allowed(q.Settings, string(from))); err == nil && back.Host != "" {
 		n.Back, n.BackName = back.String(), back.Hostname()
 	}
@@ -100,14 +100,14 @@ func (s *Service) RememberBack(q *Request) error {
 		return nil
 	}
 	if to := Allowed(q.Settings, from); to != "" && len(TargetsOf(to)) > 0 && len(to) <= 1024 {
-		s.jar.Set(q.W, kindBack, base64.RawURLEncoding.EncodeToString([]byte(to)), 0)
+		s.deps.Jar.Set(q.W, kindBack, base64.RawURLEncoding.EncodeToString([]byte(to)), 0)
 	}
 	return cmp.Or(q.Redirect(person.DefaultReturn), ErrAnswered)
 }
 
 // VerifiesEmail reports whether addresses are shown to be a person's own by a code.
 func (s *Service) VerifiesEmail(u *settings.Units) bool {
-	return s.notify != nil && u.Attributes.Verification.EmailEnabled
+	return s.deps.Notify != nil && u.Attributes.Verification.EmailEnabled
 }
 
 // authenticator asks for a sign-in. It is the whole service.

@@ -33,7 +33,7 @@ func (s *Service) Finish(q *Request, flow string, f FlowRecord) error {
 		if err == nil {
 			return q.Redirect(CompleteURL(flow))
 		}
-		s.log.Error("the person is not asked for missing details", zap.Error(err))
+		s.deps.Log.Error("the person is not asked for missing details", zap.Error(err))
 	}
 	return s.Return(q, flow, f)
 }
@@ -60,7 +60,7 @@ func (s *Service) FinishElsewhere(q *Request, to string) error {
 		err = s.ChangeFlow(q.Context(), id, func(f *FlowRecord) { f.Elsewhere = to })
 	}
 	if err != nil {
-		s.log.Error("the person is not asked for missing details", zap.Error(err))
+		s.deps.Log.Error("the person is not asked for missing details", zap.Error(err))
 		return q.LeaveTo(to)
 	}
 	return q.Redirect(CompleteURL(id))
@@ -74,7 +74,8 @@ func (s *Service) showSignInWait(q *Request) error {
 		return err
 	}
 	to := cmp.Or(web.LocalPath(f.Demand.Return), person.DefaultReturn)
-	s.pages.Render(q.W, q.Request, s.View(f.Demand, "forward", http.StatusOK, web.Forward{Name: cmp.Or(f.Demand.Client.Name, q.Host), To: to}))
+	s.deps.Pages.Render(q.W, q.Request,
+		s.View(f.Demand, "forward", http.StatusOK, web.Forward{Name: cmp.Or(f.Demand.Client.Name, q.Host), To: to}))
 	return nil
 }
 
