@@ -3,8 +3,10 @@
 package main
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
+	"debug/buildinfo"
 	"errors"
 	"flag"
 	"fmt"
@@ -16,6 +18,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -29,19 +32,20 @@ import (
 )
 
 // These tests make whole releases and use them as people do: they check, install, upgrade and remove them. They need
-// root, the programs of needed, and a quarter of an hour: `make nightly` runs them.
+// root, the programs of needed, and half an hour: `make nightly` runs them.
 
 const (
 	oldVersion = "v0.0.1"
 	newVersion = "v0.0.2"
 	namespace  = "GATEHOUSE_TEST_NAMESPACE" // in the environment of the tests within a namespace
 	maxImage   = 45 << 20
+	emulator   = "qemu-aarch64-static"
 )
 
 // needed are programs that the tests run, with the package of Debian that has them.
 var needed = map[string]string{
 	"debootstrap": "debootstrap", "minisign": "minisign", "sha256sum": "coreutils", "setpriv": "util-linux", "unshare": "util-linux",
-	"chroot": "coreutils", "mount": "mount", "git": "git", "tar": "tar",
+	"chroot": "coreutils", "mount": "mount", "git": "git", "tar": "tar", emulator: "qemu-user-static",
 }
 
 // dists are the directories of finished releases: of the old version, of the new one, and of the same made elsewhere.
@@ -110,7 +114,8 @@ func prepare(m *testing.M) (int, error) {
 	return 0, nil
 }
 
-// releases makes the three releases from the commit, the last one in another directory.
+// releases makes the three releases from the commit: the old one for this machine, and the new one for all platforms,
+// here and in another directory.
 func releases(dir string) (paths []string, err error) {
 	tree := filepath.Join(dir, "another", "tree")
 	if _, err := output("..", nil, "git", "worktree", "add", "--detach", tree, "HEAD"); err != nil {
@@ -118,7 +123,10 @@ func releases(dir string) (paths []string, err error) {
 	}
 	defer output("..", nil, "git", "worktree", "remove", "--force", tree) //nolint:errcheck // it is below a directory that goes
 	for i, r := range []release{{root: "..", version: oldVersion}, {root: "..", version: newVersion}, {root: tree, version: newVersion}} {
-		r.out, r.targets = filepath.Join(dir, fmt.Sprint(i)), []string{runtime.GOOS + "/" + runtime.GOARCH}
+		r.out, r.targets = filepath.Join(dir, fmt.Sprint(i)), strings.Split(platforms, ",")
+		if r.version == oldVersion {
+			r.targets = []string{runtime.GOOS + "/" + runtime.GOARCH}
+		}
 		if err := r.make(filepath.Join("testdata", "minisign.key"), false); err != nil {
 			return nil, err
 		}
@@ -217,29 +225,88 @@ func TestVerifyCommands(t *testing.T) {
 	}
 }
 
-// TestArchiveRuns unpacks the archive and asks the binary for its versions.
-func TestArchiveRuns(t *testing.T) {
-	dir := t.TempDir()
-	run(t, "tar", "-xf", filepath.Join(newDist, "gatehouse_0.0.2_linux_amd64.tar.gz"), "-C", dir)
-	bin := filepath.Join(dir, "gatehouse_0.0.2_linux_amd64", "caddy")
-	if got := run(t, bin, "gatehouse", "version"); !strings.Contains(got, newVersion) {
-		t.Errorf("caddy gatehouse version = %q, want %s", got, newVersion)
-	}
-	bom, err := os.ReadFile(filepath.Join(newDist, "gatehouse_0.0.2_linux_amd64.cdx.json"))
-	if err != nil || !strings.Contains(string(bom), "pkg:golang/github.com/gatehouse-id/gatehouse@"+newVersion) {
-		t.Errorf("the bill of materials does not name Gatehouse %s (%v)", newVersion, err)
-	}
-	raw, err := os.ReadFile(bin)
-	if err != nil {
-		t.Fatal(err)
-	}
+// TestArchivesRun unpacks the archive of each platform, and has the binary say its version and serve a page where the
+// platform is this machine's or can be emulated.
+func TestArchivesRun(t *testing.T) {
 	here, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if bytes.Contains(raw, []byte(here)) {
-		t.Errorf("the binary names the directory %s", here)
+	for _, platform := range strings.Split(platforms, ",") {
+		t.Run(platform, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			name := "gatehouse_0.0.2_" + strings.ReplaceAll(platform, "/", "_")
+			program := "caddy"
+			if strings.HasPrefix(platform, "windows/") {
+				program = "caddy.exe"
+				files, err := zip.OpenReader(filepath.Join(newDist, name+".zip"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := errors.Join(os.CopyFS(dir, files), files.Close()); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				run(t, "tar", "-xf", filepath.Join(newDist, name+".tar.gz"), "-C", dir)
+			}
+			bin := filepath.Join(dir, name, program)
+			for _, file := range []string{bin, filepath.Join(dir, name, "LICENSE"), filepath.Join(dir, name, "README.md")} {
+				if _, err := os.Stat(file); err != nil {
+					t.Error(err)
+				}
+			}
+			bom, err := os.ReadFile(filepath.Join(newDist, name+".cdx.json"))
+			if err != nil || !strings.Contains(string(bom), "pkg:golang/github.com/gatehouse-id/gatehouse@"+newVersion) {
+				t.Errorf("the bill of materials does not name Gatehouse %s (%v)", newVersion, err)
+			}
+			info, err := buildinfo.ReadFile(bin)
+			if err != nil {
+				t.Fatal(err)
+			}
+			system, arch, _ := strings.Cut(platform, "/")
+			for key, want := range map[string]string{"GOOS": system, "GOARCH": arch} {
+				if got := settingOf(info, key); got != want {
+					t.Errorf("the binary is for %s %q, want %q", key, got, want)
+				}
+			}
+			if raw, err := os.ReadFile(bin); err != nil || bytes.Contains(raw, []byte(here)) {
+				t.Errorf("the binary names the directory %s (%v)", here, err)
+			}
+			words := []string{bin}
+			switch platform {
+			case runtime.GOOS + "/" + runtime.GOARCH:
+			case "linux/arm64":
+				words = []string{emulator, bin}
+			default:
+				return
+			}
+			said := run(t, words[0], append(words[1:], "gatehouse", "version")...)
+			if !strings.Contains(said, newVersion) || !strings.Contains(said, platform) {
+				t.Errorf("caddy gatehouse version = %q, want %s and %s", said, newVersion, platform)
+			}
+			m := &machine{t: t, root: dir}
+			t.Cleanup(m.end)
+			port := map[string]string{"amd64": "8081", "arm64": "8082"}[arch]
+			m.write("/Caddyfile", strings.NewReplacer("/var/lib/gatehouse", dir, "//localhost", "//localhost:"+port).Replace(signIn))
+			cmd := exec.Command(words[0], append(words[1:], "run", "--config", dir+"/Caddyfile")...)
+			cmd.Env = []string{"HOME=" + dir}
+			m.launch(cmd, dir+"/notify", dir+"/notify")
+			if got := m.get("127.0.0.1:"+port, "/oauth/jwks"); !strings.Contains(got, `"kid"`) {
+				t.Errorf("the keys of the server are %s", got)
+			}
+			m.stop()
+		})
 	}
+}
+
+func settingOf(info *debug.BuildInfo, key string) string {
+	for _, s := range info.Settings {
+		if s.Key == key {
+			return s.Value
+		}
+	}
+	return ""
 }
 
 // signIn is a Caddyfile with an issuer, whose keys are data.

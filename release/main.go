@@ -16,11 +16,14 @@ import (
 	"strings"
 )
 
+// platforms are those that a release is made for.
+const platforms = "linux/amd64,linux/arm64,darwin/arm64,windows/amd64"
+
 func main() {
 	r := release{root: ".."}
 	flag.StringVar(&r.version, "version", "", "the version, such as v0.1.0")
 	flag.StringVar(&r.out, "o", "../dist", "the directory of the results, which must be absent or empty")
-	targets := flag.String("targets", "linux/amd64,linux/arm64,darwin/arm64,windows/amd64", "the platforms; the one of this machine is needed")
+	targets := flag.String("targets", platforms, "the platforms; the one of this machine is needed")
 	key := flag.String("key", "", "the file of a minisign secret key, whose password is in MINISIGN_PASSWORD; without it nothing is signed")
 	dirty := flag.Bool("dirty", false, "release files that are not committed, to try something")
 	flag.Parse()

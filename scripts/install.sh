@@ -2,8 +2,8 @@
 # Installs what the tests need and this machine lacks: a C compiler (the race detector needs one), Chromium, Node.js
 # with npm, Python's requests-oauthlib, Django, Authlib and PyJWT, nginx with set_misc, HAProxy, OpenLDAP, MIT
 # Kerberos, PostgreSQL, PgBouncer, Apache with mod_auth_mellon, PHP with SimpleSAMLphp, systemd-analyze, minisign,
-# debootstrap, and the npm packages of e2e/node, e2e/clients and e2e/mcp. It installs on Debian and Ubuntu; on other systems it names the
-# missing packages. It needs root or sudo only to install.
+# debootstrap, QEMU for programs of arm64, and the npm packages of e2e/node, e2e/clients and e2e/mcp. It installs on
+# Debian and Ubuntu; on other systems it names the missing packages. It needs root or sudo only to install.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,6 +24,7 @@ have curl || missing+=(curl ca-certificates)
 have systemd-analyze || missing+=(systemd)
 have minisign || missing+=(minisign)
 have debootstrap || [[ -x /usr/sbin/debootstrap ]] || missing+=(debootstrap)
+have qemu-aarch64-static || missing+=(qemu-user-static)
 have certutil || missing+=(libnss3-tools)
 have openssl || missing+=(openssl)
 have nginx || [[ -x /usr/sbin/nginx ]] || missing+=(nginx-light)
