@@ -58,11 +58,12 @@ func (s *Service) handleAddCertificate(w http.ResponseWriter, r *http.Request, c
 	if in.KeyPair.ID != "" {
 		return jsonapi.Invalid(jsonapi.Problem{Path: "key_pair.id", Problem: "is ours to choose"})
 	}
-	n, err := s.prepareOne("key_pair", "", in.KeyPair, s.by(r, client))
+	by := s.by(r, client)
+	n, err := s.prepareOne("key_pair", "", in.KeyPair, by)
 	if err != nil {
 		return err
 	}
-	change, err := s.newChange(n)
+	change, err := s.newChange(r.Context(), by, n)
 	if err != nil {
 		return err
 	}
@@ -123,11 +124,12 @@ func (s *Service) handleUpdateCertificate(w http.ResponseWriter, r *http.Request
 	if in.KeyPair.ID != "" && in.KeyPair.ID != id {
 		return jsonapi.Invalid(jsonapi.Problem{Path: "key_pair.id", Problem: "is not that of the path"})
 	}
-	n, err := s.prepareOne("key_pair", id, in.KeyPair, s.by(r, client))
+	by := s.by(r, client)
+	n, err := s.prepareOne("key_pair", id, in.KeyPair, by)
 	if err != nil {
 		return err
 	}
-	change, err := s.newChange(n)
+	change, err := s.newChange(r.Context(), by, n)
 	if err != nil {
 		return err
 	}
@@ -142,11 +144,12 @@ func (s *Service) handleUpdateCertificate(w http.ResponseWriter, r *http.Request
 // "Certificates").
 func (s *Service) handleDeleteCertificate(w http.ResponseWriter, r *http.Request, client string) error {
 	id := r.PathValue("certificateId")
-	e, err := s.newEvent(certificateRemoved, s.by(r, client))
+	by := s.by(r, client)
+	e, err := s.newEvent(certificateRemoved, by)
 	if err != nil {
 		return err
 	}
-	newVersion, err := s.owner.NewVersion()
+	finish, err := s.owner.Change(r.Context(), by)
 	if err != nil {
 		return err
 	}
@@ -154,7 +157,7 @@ func (s *Service) handleDeleteCertificate(w http.ResponseWriter, r *http.Request
 		if _, err := storedPair(tx, id); err != nil {
 			return err
 		}
-		return s.delete(tx, id, e, newVersion)
+		return s.delete(tx, id, e, finish)
 	})
 	if err != nil {
 		return err

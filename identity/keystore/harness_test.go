@@ -43,6 +43,8 @@ type certificates struct {
 	handler http.Handler
 	logs    *observer.ObservedLogs
 	now     time.Time
+	apis    []string // that the client has besides configuration
+	told    []string // what the owners were told of
 }
 
 const certificatePath = "/v2/config/certificates"
@@ -69,7 +71,12 @@ func newCertificates(t *testing.T) *certificates {
 				return id, nil
 			}
 		},
+		Has: func(_, api string) bool { return slices.Contains(c.apis, api) },
 	}
+	c.service.OnSignInChange(func(_ storage.Tx, _ audit.Actor, paths []string, _ time.Time) error {
+		c.told = paths
+		return nil
+	})
 	c.handler = settings.NewAPI(c.service, gate, nil)
 	return c
 }

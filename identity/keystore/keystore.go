@@ -78,11 +78,18 @@ type Deps struct {
 	Random  io.Reader
 }
 
+// Named is the id and name of a stored key pair.
+type Named struct{ ID, Name string }
+
+// Finish ends a change of key pairs in its transaction. (Owner.Change)
+type Finish func(tx storage.Tx, replaced ...Named) error
+
 // Owner is the configuration that the key pairs are part of.
 type Owner interface {
-	// NewVersion prepares a new version of the configuration before a transaction. The transaction that changes a key
-	// pair writes it, so everything derived from the configuration is read again.
-	NewVersion() (write func(tx storage.Tx) error, err error)
+	// Change prepares a change of key pairs by the caller of ctx. The transaction that makes it calls finish last, with
+	// the stored pairs that get a key or certificate from outside, and ends with its error. finish writes a new version
+	// of the configuration, so everything derived from it is read again.
+	Change(ctx context.Context, by audit.Actor) (finish Finish, err error)
 	// Uses returns the places in the configuration that name a key pair, as tx sees them.
 	Uses(tx storage.Tx, id, name string) ([]string, error)
 }

@@ -4,13 +4,18 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity/keystore"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -69,6 +74,97 @@ func TestKeytab(t *testing.T) {
 	}
 	status, body = c.call(http.MethodDelete, certificatePath+"/"+id, nil)
 	c.want("delete", status, body, http.StatusOK)
+}
+
+// TestKeyPairOfALoginMethod: a key pair by which a login method knows people is guarded as the method is, and the
+// owners are told of another one.
+func TestKeyPairOfALoginMethod(t *testing.T) {
+	t.Parallel()
+	for name, administrators := range map[string]bool{"for everybody": false, "for administrators too": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCertificates(t)
+			id := c.add(pairOf("tickets", "KEYTAB", keytabOf(keytabKey), ""))
+			owner := settings.WithRights(t.Context(), settings.Owner)
+			method := fmt.Sprintf(`{"login_methods":{"login_methods":[{"id":"desk","name":"Desk","type":"KERBEROS","enabled":false,"removable":true,`+
+				`"administrators_enabled":%t,"kerberos_attributes":{"keytab_id":"tickets"}}]}}`, administrators)
+			if _, err := c.service.Import(owner, []byte(method), audit.Actor{ID: "owner"}); err != nil {
+				t.Fatal(err)
+			}
+			given := func(name string) string {
+				t.Helper()
+				m, err := c.service.KeyPairs().Get(t.Context(), name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return base64.StdEncoding.EncodeToString([]byte(m.Keytab.Reveal()))
+			}
+			mine := pairOf("tickets", "KEYTAB", keytabOf("the attacker's"), "")
+			withID := pairOf("tickets", "KEYTAB", keytabOf("the attacker's"), "")
+			withID["id"] = id
+			doors := map[string]func() (int, string){
+				"one pair": func() (int, string) { return c.call(http.MethodPost, certificatePath+"/"+id, wrapped(mine)) },
+				"a batch": func() (int, string) {
+					return c.call(http.MethodPost, certificatePath+"/batch", fields{"key_pairs": []fields{mine}})
+				},
+				"a batch, id": func() (int, string) {
+					return c.call(http.MethodPost, certificatePath+"/batch", fields{"key_pairs": []fields{withID}})
+				},
+				"the whole configuration": func() (int, string) {
+					status, body := c.call(http.MethodPost, "/api/v2/config", fields{"key_pairs": []fields{mine}})
+					if status == http.StatusNoContent {
+						status = http.StatusOK
+					}
+					return status, body
+				},
+				"an import": func() (int, string) {
+					raw, err := json.Marshal(fields{"key_pairs": []fields{mine}})
+					if err != nil {
+						t.Fatal(err)
+					}
+					_, err = c.service.Import(settings.WithRights(t.Context(), settings.SignIn), raw, audit.Actor{ID: "ops"})
+					if e := new(jsonapi.Error); errors.As(err, &e) {
+						return e.Status, e.Error()
+					}
+					return http.StatusOK, fmt.Sprint(err)
+				},
+			}
+			if !administrators {
+				for door, change := range doors {
+					c.told = nil
+					mine["private_key"] = keytabOf(door)
+					withID["private_key"] = keytabOf(door)
+					status, body := change()
+					c.want(door, status, body, http.StatusOK)
+					if given("tickets") != keytabOf(door) || !slices.Equal(c.told, []string{"key_pairs.tickets"}) {
+						t.Errorf("%s: the keytab is %s, and the owners were told of %q", door, given("tickets"), c.told)
+					}
+				}
+				return
+			}
+			t.Run("attack 9992: an API client for settings gives a method for administrators a key of its own", func(t *testing.T) {
+				for door, change := range doors {
+					status, body := change()
+					c.want(door, status, body, http.StatusForbidden)
+					if given("tickets") != keytabOf(keytabKey) {
+						t.Errorf("%s: the keytab is another one", door)
+					}
+				}
+			})
+			c.told, c.apis = nil, []string{"administrators"}
+			status, body := doors["one pair"]()
+			c.want("a client for administrators", status, body, http.StatusOK)
+			if given("tickets") == keytabOf(keytabKey) || !slices.Equal(c.told, []string{"key_pairs.tickets"}) {
+				t.Errorf("the keytab is the former one, or the owners were told of %q", c.told)
+			}
+			c.told = nil
+			other := c.add(pairOf("other", "KEYTAB", keytabOf(keytabKey), ""))
+			status, body = c.call(http.MethodPost, certificatePath+"/"+other, wrapped(pairOf("other", "KEYTAB", keytabOf("new"), "")))
+			if c.want("a pair that nothing uses", status, body, http.StatusOK); c.told != nil {
+				t.Errorf("the owners were told of %q", c.told)
+			}
+		})
+	}
 }
 
 func TestKeytabAttacks(t *testing.T) {

@@ -150,7 +150,7 @@ func (s *Service) replace(ctx context.Context, id string, old, next record, what
 		return false, err
 	}
 	e.Reason = what + " " + cmp.Or(old.Name, "Gatehouse's own key pair")
-	newVersion, err := s.owner.NewVersion()
+	finish, err := s.owner.Change(ctx, by)
 	if err != nil {
 		return false, err
 	}
@@ -167,7 +167,7 @@ func (s *Service) replace(ctx context.Context, id string, old, next record, what
 		if err := table.Put(tx, key, next, time.Time{}); err != nil {
 			return err
 		}
-		if err := newVersion(tx); err != nil {
+		if err := finish(tx); err != nil {
 			return err
 		}
 		changed = true

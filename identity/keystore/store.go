@@ -92,32 +92,33 @@ func checkName(name string) error {
 	return nil
 }
 
-// put stores a prepared pair and reports whether that changes anything. A refusal undoes the transaction.
-func (s *Service) put(tx storage.Tx, n *candidate) (changed bool, err error) {
+// put stores a prepared pair and reports whether that changes anything. old is the stored pair that it replaces. A
+// refusal undoes the transaction.
+func (s *Service) put(tx storage.Tx, n *candidate) (old record, changed bool, err error) {
 	if n.adds {
-		return true, s.create(tx, n)
+		return old, true, s.create(tx, n)
 	}
 	old, rec, err := s.replacement(tx, n)
 	if err != nil || rec.same(old) {
-		return false, err
+		return old, false, err
 	}
 	if rec.Name != old.Name || len(rec.Private) == 0 && len(old.Private) > 0 {
 		if err := s.checkUnused(tx, n.id, old.Name); err != nil {
-			return false, err
+			return old, false, err
 		}
 	}
 	if rec.Name != old.Name {
 		if err := claimName(tx, n, rec.Name); err != nil {
-			return false, err
+			return old, false, err
 		}
 		if err := keyNames.Delete(tx, old.Name); err != nil {
-			return false, err
+			return old, false, err
 		}
 	}
 	if err := keyPairs.Put(tx, n.id, rec, time.Time{}); err != nil {
-		return false, err
+		return old, false, err
 	}
-	return true, s.events.Append(tx, n.event)
+	return old, true, s.events.Append(tx, n.event)
 }
 
 // replacement returns the stored pair that a prepared one replaces, and what takes its place.
@@ -207,7 +208,7 @@ func claimName(tx storage.Tx, n *candidate, name string) error {
 }
 
 // delete removes a pair that is not in use.
-func (s *Service) delete(tx storage.Tx, id string, e audit.Event, newVersion func(tx storage.Tx) error) error {
+func (s *Service) delete(tx storage.Tx, id string, e audit.Event, finish Finish) error {
 	old, err := keyPairs.Get(tx, id)
 	if errors.Is(err, storage.ErrNotFound) {
 		return jsonapi.NotFound()
@@ -225,7 +226,7 @@ func (s *Service) delete(tx storage.Tx, id string, e audit.Event, newVersion fun
 		return err
 	}
 	e.Reason = old.Name
-	if err := newVersion(tx); err != nil {
+	if err := finish(tx); err != nil {
 		return err
 	}
 	return s.events.Append(tx, e)
@@ -245,14 +246,14 @@ func (s *Service) newEvent(kind audit.Type, by audit.Actor) (audit.Event, error)
 
 // Change is several key pairs that were checked and are stored together.
 type Change struct {
-	s          *Service
-	pairs      []*candidate
-	newVersion func(tx storage.Tx) error
+	s      *Service
+	pairs  []*candidate
+	finish Finish
 }
 
-func (s *Service) newChange(pairs ...*candidate) (*Change, error) {
-	newVersion, err := s.owner.NewVersion()
-	return &Change{s, pairs, newVersion}, err
+func (s *Service) newChange(ctx context.Context, by audit.Actor, pairs ...*candidate) (*Change, error) {
+	finish, err := s.owner.Change(ctx, by)
+	return &Change{s, pairs, finish}, err
 }
 
 // Prepare checks key pairs. One with the id of a stored pair replaces it; so does one without an id that has the name
@@ -283,7 +284,7 @@ func (s *Service) Prepare(ctx context.Context, path string, in []KeyPair, by aud
 		}
 		pairs = append(pairs, n)
 	}
-	return s.newChange(pairs...)
+	return s.newChange(ctx, by, pairs...)
 }
 
 // replaced returns for each key pair the id of the stored one that it replaces, "" for a new one.
@@ -306,21 +307,25 @@ func (s *Service) replaced(ctx context.Context, in []KeyPair) ([]string, error) 
 	return ids, err
 }
 
-// Apply stores all of them or, with an error, none. The new version is written last, so the check for users of a key
+// Apply stores all of them or, with an error, none. The new version is written last, so what asks for users of a key
 // pair reads the configuration as it was before.
 func (c *Change) Apply(tx storage.Tx) error {
 	changed := false
+	var replaced []Named
 	for _, n := range c.pairs {
-		one, err := c.s.put(tx, n)
+		old, one, err := c.s.put(tx, n)
 		if err != nil {
 			return err
 		}
 		changed = changed || one
+		if one && !n.adds {
+			replaced = append(replaced, Named{n.id, old.Name})
+		}
 	}
 	if !changed {
 		return nil
 	}
-	return c.newVersion(tx)
+	return c.finish(tx, replaced...)
 }
 
 // Difference is a key pair before and after a Change. The private parts are in neither. From is nil for a new pair.

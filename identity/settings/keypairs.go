@@ -1,11 +1,14 @@
 package settings
 
 import (
+	"context"
 	"errors"
+	"net/http"
 	"reflect"
 	"strconv"
 
 	"github.com/gatehouse-id/gatehouse/identity/keystore"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/coded"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -16,16 +19,56 @@ func (s *Service) KeyPairs() *keystore.Service { return s.keyPairs }
 // keyPairOwner is the configuration as its key pairs see it.
 type keyPairOwner struct{ s *Service }
 
-// NewVersion implements keystore.Owner.
-func (o keyPairOwner) NewVersion() (write func(tx storage.Tx) error, err error) {
+// Change implements keystore.Owner. A key pair that a login method names decides who signs in, as the method does: the
+// owners are told of other keys, and for a method that signs in administrators, an owner alone gives them.
+func (o keyPairOwner) Change(ctx context.Context, by audit.Actor) (keystore.Finish, error) {
+	rights, _ := ctx.Value(rightsKey{}).(Rights)
 	nonce, err := o.s.nonce()
 	if err != nil {
 		return nil, err
 	}
-	return func(tx storage.Tx) error {
-		_, err := writeVersion(tx, versionRecord{Nonce: nonce})
-		return err
+	told, err := o.s.newEvent(signInUpdated, by)
+	if err != nil {
+		return nil, err
+	}
+	return func(tx storage.Tx, replaced ...keystore.Named) error {
+		paths, err := o.permit(tx, rights, replaced)
+		if err != nil {
+			return err
+		}
+		if _, err := writeVersion(tx, versionRecord{Nonce: nonce}); err != nil {
+			return err
+		}
+		return o.s.tellOwners(tx, told, by, paths)
 	}, nil
+}
+
+// permit returns those of the key pairs that login methods name, as paths, or an error if the rights do not cover them.
+func (o keyPairOwner) permit(tx storage.Tx, rights Rights, replaced []keystore.Named) (paths []string, err error) {
+	if len(replaced) == 0 {
+		return nil, nil
+	}
+	u, err := o.s.Units(tx)
+	if err != nil {
+		return nil, err
+	}
+	for _, pair := range replaced {
+		named := false
+		path := "key_pairs." + pair.Name
+		for i := range u.LoginMethods.LoginMethods {
+			m := &u.LoginMethods.LoginMethods[i]
+			if !m.names(pair) {
+				continue
+			}
+			if named = true; rights < Owner && m.Removable && m.AdministratorsEnabled {
+				return nil, withCode(http.StatusForbidden, coded.Errorf("owners_only", "member", "%s "+ownersOnly, path))
+			}
+		}
+		if named {
+			paths = append(paths, path)
+		}
+	}
+	return paths, nil
 }
 
 // Uses implements keystore.Owner.
@@ -115,10 +158,22 @@ type namedKeyPair struct {
 
 // namedKeyPairs returns the key pairs that login methods name.
 func (u *Units) namedKeyPairs() (out []namedKeyPair) {
-	u.visit(unitNamed("login_methods"), visitor{value: func(v reflect.Value, p place) {
-		if (p.tag == "keypair" || p.tag == "keytab") && v.String() != "" {
-			out = append(out, namedKeyPair{p.at, v.String(), p.tag == "keytab"})
-		}
-	}})
+	u.visit(unitNamed("login_methods"), ofKeyPairs(func(k namedKeyPair) { out = append(out, k) }))
 	return out
+}
+
+// names reports whether a method names a key pair, by its id or name.
+func (m *LoginMethod) names(pair keystore.Named) (found bool) {
+	of := ofKeyPairs(func(k namedKeyPair) { found = found || k.name == pair.ID || k.name == pair.Name })
+	of.visit(reflect.ValueOf(m), place{})
+	return found
+}
+
+// ofKeyPairs calls fn for each member that names a key pair.
+func ofKeyPairs(fn func(namedKeyPair)) visitor {
+	return visitor{value: func(v reflect.Value, p place) {
+		if (p.tag == "keypair" || p.tag == "keytab") && v.String() != "" {
+			fn(namedKeyPair{p.at, v.String(), p.tag == "keytab"})
+		}
+	}}
 }

@@ -146,3 +146,15 @@ func (u *Units) SignsIn(id string) bool {
 func (s *Service) OnSignInChange(fn func(tx storage.Tx, by audit.Actor, paths []string, at time.Time) error) {
 	s.onSignIn = fn
 }
+
+// tellOwners appends the event told and tells the owners, where settings of sign-in have changed. paths name them.
+func (s *Service) tellOwners(tx storage.Tx, told audit.Event, by audit.Actor, paths []string) error {
+	if len(paths) == 0 {
+		return nil
+	}
+	told.Reason = listed(paths)
+	if err := s.events.Append(tx, told); err != nil || s.onSignIn == nil {
+		return err
+	}
+	return s.onSignIn(tx, by, paths, told.Occurred)
+}

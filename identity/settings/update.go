@@ -157,16 +157,15 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 	if err != nil {
 		return nil, err
 	}
-	ev, err := s.events.New(configurationUpdated, e.by.Origin)
+	ev, err := s.newEvent(configurationUpdated, e.by)
 	if err != nil {
 		return nil, err
 	}
-	ev.Actor, ev.AgentUser, ev.Reason = e.by.ID, e.by.ID, listed(changed)
-	telling, err := s.events.New(signInUpdated, e.by.Origin)
+	ev.Reason = listed(pathsOf(changed))
+	told, err := s.newEvent(signInUpdated, e.by)
 	if err != nil {
 		return nil, err
 	}
-	telling.Actor, telling.AgentUser, telling.Reason = e.by.ID, e.by.ID, listed(signIn)
 	nonce, err := s.nonce()
 	if err != nil {
 		return nil, err
@@ -215,15 +214,8 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 				return err
 			}
 		}
-		if len(signIn) > 0 {
-			if err := s.events.Append(tx, telling); err != nil {
-				return err
-			}
-			if s.onSignIn != nil {
-				if err := s.onSignIn(tx, e.by, pathsOf(signIn), telling.Occurred); err != nil {
-					return err
-				}
-			}
+		if err := s.tellOwners(tx, told, e.by, pathsOf(signIn)); err != nil {
+			return err
 		}
 		now, err = version(tx)
 		return err
@@ -325,19 +317,26 @@ func pathsOf(changed []Change) (paths []string) {
 	return paths
 }
 
+// newEvent makes an event before the transaction that appends it.
+func (s *Service) newEvent(kind audit.Type, by audit.Actor) (audit.Event, error) {
+	e, err := s.events.New(kind, by.Origin)
+	e.Actor, e.AgentUser = by.ID, by.ID
+	return e, err
+}
+
 // listed is as many of the changed members as an event has room for, without their values.
-func listed(changed []Change) string {
+func listed(paths []string) string {
 	const room = 480
 	var b strings.Builder
-	for i, c := range changed {
-		if b.Len()+len(c.Path) > room {
-			fmt.Fprintf(&b, " and %d more", len(changed)-i)
+	for i, path := range paths {
+		if b.Len()+len(path) > room {
+			fmt.Fprintf(&b, " and %d more", len(paths)-i)
 			break
 		}
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(c.Path)
+		b.WriteString(path)
 	}
 	return b.String()
 }
