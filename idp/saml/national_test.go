@@ -1,19 +1,14 @@
 package saml_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/x509"
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/beevik/etree"
 
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/saml"
@@ -47,15 +42,20 @@ func newNation(t *testing.T, scheme, assurance string, edit ...func(*saml.Config
 	t.Cleanup(n.service.Close)
 	n.idp = n.service.Provider
 	n.named = map[string]*samltest.Key{"client": n.client, "server": n.service.Server, "other": samltest.NewServerKey("other", now)}
-	cfg := saml.Config{
-		Metadata: n.service.Front.URL + "/metadata", Scheme: scheme, Assurance: assurance, ClientKey: "client",
-		ServerCertificate: "server",
-	}
+	cfg := n.config(scheme, assurance)
 	for _, e := range edit {
 		e(&cfg)
 	}
 	n.reopen(cfg)
 	return n
+}
+
+// config is that of a service provider which the service accepts.
+func (n *nation) config(scheme, assurance string) saml.Config {
+	return saml.Config{
+		Metadata: n.service.Front.URL + "/metadata", Scheme: scheme, Assurance: assurance, ClientKey: "client",
+		ServerCertificate: "server",
+	}
 }
 
 // reopen makes the service provider of a configuration.
@@ -133,59 +133,6 @@ func (n *nation) answers(name string, edit ...func(*samltest.Answer)) (*idp.Iden
 
 func class(c string) func(*samltest.Answer) { return func(a *samltest.Answer) { a.Class = c } }
 
-// TestDigiD: a sign-in by artifact, on a back channel with certificates.
-func TestDigiD(t *testing.T) {
-	t.Parallel()
-	n := newNation(t, saml.DigiD, "middle", func(c *saml.Config) {
-		c.Mapping = idp.Mapping{Attributes: []idp.Attribute{{From: "bsn", To: "citizen_number"}}}
-	})
-	root := n.query.XML.Root()
-	if root.SelectElement("NameIDPolicy") != nil || n.query.Class() != midden {
-		t.Errorf("the request asks for %s", samltest.Bytes(n.query.XML))
-	}
-	id, err := n.answers(citizen)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if id.Subject != citizen || id.Level != 2 || !slices.Equal(id.Details["citizen_number"], []string{"111222333"}) {
-		t.Errorf("Finish = %+v", id)
-	}
-	if old, err := n.answers("s00000001:111222333"); err != nil || old.Subject == id.Subject {
-		t.Errorf("a number of another register: %+v, %v", old, err)
-	}
-	for _, name := range []string{
-		"111222333", "s00000000:111222334", "s00000000:000000000", "s00000002:111222333", "s00000000:1112223330",
-		"s00000000:111222333 ", "x",
-	} {
-		if id, err := n.answers(name); err == nil || id != nil {
-			t.Errorf("the NameID %q signs in %+v", name, id)
-		}
-	}
-	_, err = n.answers(citizen, func(a *samltest.Answer) { *a = samltest.Cancelled(n.query) })
-	if no := new(idp.Rejection); !errors.As(err, &no) || !no.Cancelled || !strings.HasSuffix(no.SAMLStatus, ":AuthnFailed") {
-		t.Errorf("gone back: %v, want a rejection that says so", err)
-	}
-	if _, err := n.Begin(t.Context(), idp.Request{Flow: flow, MaxAge: -1, Passive: true}); !errors.As(err, new(*idp.Rejection)) {
-		t.Errorf("without a page: %v, want a rejection", err)
-	}
-}
-
-// TestDigiDLevels: each level asks for its class, and takes no lower one.
-func TestDigiDLevels(t *testing.T) {
-	t.Parallel()
-	levels(t, saml.DigiD, []string{basis, midden, subst, hoog}, []int{1, 2, 3, 4},
-		func(n *nation, c string) (*idp.Identity, error) { return n.answers(citizen, class(c)) })
-}
-
-// TestEToegangLevels: likewise at a broker of eToegang.
-func TestEToegangLevels(t *testing.T) {
-	t.Parallel()
-	levels(t, saml.EToegang, []string{loa + "1", loa + "2", loa + "2plus", loa + "3", loa + "4"}, []int{1, 1, 2, 3, 4},
-		func(n *nation, c string) (*idp.Identity, error) {
-			return n.answers("p-1", class(c), func(a *samltest.Answer) { a.Format = "urn:oasis:names:tc:SAML:2.0:nameid-format:persistent" })
-		})
-}
-
 func levels(t *testing.T, scheme string, classes []string, worth []int, answer func(*nation, string) (*idp.Identity, error)) {
 	t.Helper()
 	for i, name := range saml.SchemeLevels(scheme) {
@@ -261,13 +208,8 @@ func TestBackChannel(t *testing.T) {
 			t.Parallel()
 			n := newNation(t, saml.DigiD, "basic")
 			if tt.cfg != nil {
-				cfg := saml.Config{
-					Metadata: n.service.Front.URL + "/metadata", Scheme: saml.DigiD, Assurance: "basic", ClientKey: "client",
-					ServerCertificate: "server",
-				}
-				tt.cfg(&cfg)
-				lax := cfg.Scheme == ""
-				if lax {
+				cfg := n.config(saml.DigiD, "basic")
+				if tt.cfg(&cfg); cfg.Scheme == "" {
 					cfg.AuthnContext = &saml.AuthnContext{Comparison: "minimum", Classes: []string{basis}}
 				}
 				n.reopen(cfg)
@@ -358,268 +300,6 @@ func TestNationalRefusesRequests(t *testing.T) {
 	if _, err := n.service.Read(httptest.NewRequest(http.MethodGet, next.URL, nil)); err == nil ||
 		!strings.Contains(err.Error(), "unknown issuer") {
 		t.Errorf("an unknown issuer: %v", err)
-	}
-}
-
-// TestDigiDLogout: the service signs a person out by a request of its own.
-func TestDigiDLogout(t *testing.T) {
-	t.Parallel()
-	n := newNation(t, saml.DigiD, "basic")
-	slo := strings.Replace(acs, "/acs", "/slo", 1)
-	ask := func(body []byte, kind string) (*httptest.ResponseRecorder, *ending) {
-		r := httptest.NewRequest(http.MethodPost, slo, bytes.NewReader(body))
-		r.Header.Set("Content-Type", kind)
-		w, h := httptest.NewRecorder(), &ending{}
-		if !n.Handle(w, r, "slo", h) {
-			t.Fatal("there is no such endpoint")
-		}
-		return w, h
-	}
-	request := n.service.LogoutBySOAP(slo, citizen, "session-1")
-	w, h := ask(request, "text/xml; charset=utf-8")
-	if len(h.queries) != 1 || h.queries[0].Issuer != n.service.EntityID || len(h.queries[0].Sessions) != 1 {
-		t.Fatalf("%d %s ends %+v (%v), want one session", w.Code, w.Body, h.queries, h.failed)
-	}
-	answer := etree.NewDocument()
-	if err := answer.ReadFromBytes(w.Body.Bytes()); err != nil {
-		t.Fatal(err)
-	}
-	said := answer.FindElement("/Envelope/Body/LogoutResponse")
-	asked := samltest.Parse(request).FindElement("/Envelope/Body/LogoutRequest")
-	if said == nil || said.SelectElement("Signature") == nil || said.SelectAttrValue("InResponseTo", "") != asked.SelectAttrValue("ID", "") ||
-		said.FindElement("./Status/StatusCode").SelectAttrValue("Value", "") != samltest.Success {
-		t.Errorf("the answer is %s", w.Body)
-	}
-	unsigned := samltest.Parse(n.service.LogoutBySOAP(slo, citizen, "session-1"))
-	remove(unsigned.FindElement(".//Signature"))
-	for what, body := range map[string][]byte{
-		"attack 783: the same again":      request,
-		"attack 783: without a signature": samltest.Bytes(unsigned),
-		"attack 783: of another person": bytes.Replace(n.service.LogoutBySOAP(slo, citizen, "session-1"),
-			[]byte("111222333"), []byte("123456782"), 1),
-		"attack 783: for another endpoint": n.service.LogoutBySOAP("https://other.example/slo", citizen, "session-1"),
-		"attack 783: no envelope":          []byte("<x/>"),
-		"attack 783: too long":             bytes.Repeat([]byte("x"), 2<<20),
-	} {
-		t.Run(what, func(t *testing.T) {
-			if w, h := ask(body, "text/xml"); h.failed == nil || len(h.queries) > 0 {
-				t.Errorf("%d ends %+v", w.Code, h.queries)
-			}
-		})
-	}
-	w, h = ask(n.service.LogoutBySOAP(slo, citizen, strings.Repeat("x", 5000)), "text/xml")
-	if h.failed != nil || len(h.queries) > 0 || !strings.Contains(w.Body.String(), "urn:oasis:names:tc:SAML:2.0:status:Requester") {
-		t.Errorf("a signed request with a malformed session: %d %s ends %+v (%v), want status Requester", w.Code, w.Body, h.queries, h.failed)
-	}
-	if _, h := ask(n.service.LogoutBySOAP(slo, citizen, "session-1"), "application/x-www-form-urlencoded"); h.failed == nil ||
-		len(h.queries) > 0 {
-		t.Errorf("as a form it ends %+v", h.queries)
-	}
-	metadata := httptest.NewRecorder()
-	n.Handle(metadata, httptest.NewRequest(http.MethodGet, sp, nil), "metadata", &ending{})
-	if got := metadata.Body.String(); !strings.Contains(got, `bindings:SOAP" Location="`+slo) ||
-		strings.Contains(got, `bindings:HTTP-POST" Location="`+acs) {
-		t.Errorf("our metadata are %s", got)
-	}
-}
-
-// ending remembers what a provider wants of the identity service.
-type ending struct {
-	queries []idp.EndQuery
-	failed  error
-}
-
-func (e *ending) EndSessions(_ context.Context, q idp.EndQuery, _ *http.Request) (int, error) {
-	e.queries = append(e.queries, q)
-	return 1, nil
-}
-
-func (*ending) Ended(http.ResponseWriter, *http.Request, string) ([]byte, string, error) {
-	return nil, "", idp.ErrNoFlow
-}
-func (*ending) Home() string                                             { return "/" }
-func (*ending) Go(http.ResponseWriter, *http.Request, *idp.Next)         {}
-func (e *ending) Fail(_ http.ResponseWriter, _ *http.Request, err error) { e.failed = err }
-
-// TestEToegang: a broker names the person in encrypted attributes, for our entity ID and the key that is named.
-func TestEToegang(t *testing.T) {
-	t.Parallel()
-	const acting, legal, bsn, pseudo = "urn:etoegang:core:ActingSubjectID", "urn:etoegang:core:LegalSubjectID",
-		"urn:etoegang:1.12:EntityConcernedID:BSN", "urn:etoegang:1.12:EntityConcernedID:PseudoID"
-	now := time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
-	sealing, others := samltest.NewKey("sealing", now), samltest.NewKey("others", now)
-	n := newNation(t, saml.EToegang, "substantial", func(c *saml.Config) {
-		c.EntityID, c.Via, c.Decrypt, c.ClientKey = dv, "urn:etoegang:EB:00000004000000149000:entities:9009", []string{"sealing"}, "client"
-		c.Mapping = idp.Mapping{Attributes: []idp.Attribute{
-			{From: bsn, To: "bsn"},
-			{From: "urn:etoegang:1.9:attribute:FirstName", To: "given_name"},
-		}}
-	})
-	n.named["sealing"] = sealing
-	root := n.query.XML.Root()
-	if via := root.FindElement("./Scoping/IDPList/IDPEntry"); via == nil ||
-		!strings.HasSuffix(via.SelectAttrValue("ProviderID", ""), ":9009") || n.query.SP != dv ||
-		root.SelectAttr("AssertionConsumerServiceURL") != nil || root.SelectAttr("ProtocolBinding") != nil ||
-		root.SelectElement("NameIDPolicy") != nil {
-		t.Errorf("the request is %s", samltest.Bytes(n.query.XML))
-	}
-	to := func(k *samltest.Key, content string) samltest.Answer {
-		return samltest.Answer{Encrypt: k.Certificate, Content: content}
-	}
-	name := func(attribute string, sealed ...string) string {
-		return `<saml:Attribute xmlns:saml="` + samltest.Assertion + `" Name="` + attribute + `"><saml:AttributeValue>` +
-			strings.Join(sealed, `</saml:AttributeValue><saml:AttributeValue>`) + `</saml:AttributeValue></saml:Attribute>`
-	}
-	sealed := func(k *samltest.Key, recipient, kind, value string) string {
-		return samltest.SealedName(to(k, samltest.AES256CBC), recipient, kind, value)
-	}
-	attribute := func(k *samltest.Key, raw string) *etree.Element {
-		return samltest.Seal(to(k, samltest.AES256GCM), "EncryptedAttribute", []byte(raw))
-	}
-	plain := func(xml string) *etree.Element { return samltest.Parse([]byte(xml)).Root() }
-	first := `<saml:Attribute xmlns:saml="` + samltest.Assertion +
-		`" Name="urn:etoegang:1.9:attribute:FirstName"><saml:AttributeValue>Anna</saml:AttributeValue></saml:Attribute>`
-	for _, tt := range []struct {
-		name     string
-		elements func() []*etree.Element
-		subject  string // empty: refused
-		bsn      string
-	}{
-		{"a number", func() []*etree.Element {
-			return []*etree.Element{plain(name(acting, sealed(sealing, dv, bsn, "111222333"))), attribute(sealing, first)}
-		}, bsn + ":111222333", "111222333"},
-		{"a pseudonym", func() []*etree.Element {
-			return []*etree.Element{plain(name(legal, sealed(sealing, dv, pseudo, "p1"))), attribute(sealing, first)}
-		}, pseudo + ":p1", ""},
-		{"both: the number", func() []*etree.Element {
-			return []*etree.Element{
-				plain(name(acting, sealed(sealing, dv, pseudo, "p1"), sealed(sealing, dv, bsn, "111222333"))),
-				attribute(sealing, first),
-			}
-		}, bsn + ":111222333", "111222333"},
-		{"acting for somebody", func() []*etree.Element {
-			return []*etree.Element{
-				plain(name(legal, sealed(sealing, dv, bsn, "123456782"))),
-				plain(name(acting, sealed(sealing, dv, pseudo, "p2"))), attribute(sealing, first),
-			}
-		}, pseudo + ":p2", "123456782"},
-		{"with a name for others", func() []*etree.Element {
-			return []*etree.Element{plain(name(acting, sealed(others, "urn:etoegang:DV:2:entities:1", bsn, "123456782"),
-				sealed(sealing, dv, pseudo, "p1"))), attribute(sealing, first)}
-		}, pseudo + ":p1", ""},
-		{"attack 873: a company alone", func() []*etree.Element {
-			return []*etree.Element{
-				plain(name(legal, sealed(sealing, dv, "urn:etoegang:1.9:EntityConcernedID:KvKnr", "12345678"))),
-				attribute(sealing, first),
-			}
-		}, "", ""},
-		{"attack 784: sealed for another key", func() []*etree.Element {
-			return []*etree.Element{plain(name(acting, sealed(others, dv, bsn, "111222333")))}
-		}, "", ""},
-		{"attack 784: an attribute for another key", func() []*etree.Element { return []*etree.Element{attribute(others, first)} }, "", ""},
-		{"attack 784: an attribute that is no attribute", func() []*etree.Element {
-			return []*etree.Element{attribute(sealing, `<saml:NameID xmlns:saml="`+samltest.Assertion+`">x</saml:NameID>`)}
-		}, "", ""},
-		{"attack 784: two pseudonyms", func() []*etree.Element {
-			return []*etree.Element{plain(name(acting, sealed(sealing, dv, pseudo, "p1"), sealed(sealing, dv, pseudo, "p2")))}
-		}, "", ""},
-		{"attack 784: only names for others", func() []*etree.Element {
-			return []*etree.Element{plain(name(acting, sealed(others, "urn:etoegang:DV:2:entities:1", bsn, "123456782")))}
-		}, "", ""},
-		{"attack 890: who acts for a citizen is named for others only", func() []*etree.Element {
-			return []*etree.Element{
-				plain(name(legal, sealed(sealing, dv, bsn, "123456782"))),
-				plain(name(acting, sealed(others, "urn:etoegang:DV:2:entities:1", pseudo, "p2"))),
-			}
-		}, "", ""},
-		{"attack 890: who acts for a citizen is not named", func() []*etree.Element {
-			return []*etree.Element{plain(name(legal, sealed(sealing, dv, bsn, "123456782"))), plain(name(acting))}
-		}, "", ""},
-		{"attack 890: somebody acts for a citizen, and no name says who", func() []*etree.Element {
-			return []*etree.Element{
-				plain(name(legal, sealed(sealing, dv, bsn, "123456782"))),
-				plain(name("urn:etoegang:core:Representation", "true")),
-			}
-		}, "", ""},
-		{"nobody acts for them", func() []*etree.Element {
-			return []*etree.Element{
-				plain(name(legal, sealed(sealing, dv, bsn, "123456782"))),
-				plain(name("urn:etoegang:core:Representation", "false")), attribute(sealing, first),
-			}
-		}, bsn + ":123456782", "123456782"},
-		{"attack 890: a name without its kind", func() []*etree.Element {
-			return []*etree.Element{plain(name(acting, sealed(sealing, dv, "", "111222333")))}
-		}, "", ""},
-		{"attack 784: a hundred of them", func() (out []*etree.Element) {
-			for range 100 {
-				out = append(out, attribute(sealing, first))
-			}
-			return out
-		}, "", ""},
-		{"no name that lasts", func() []*etree.Element { return []*etree.Element{plain(first)} }, "", ""},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			id, err := n.answers("changes", func(a *samltest.Answer) {
-				a.Format, a.Class = "urn:oasis:names:tc:SAML:2.0:nameid-format:transient", loa+"3"
-				a.Edit = func(root *etree.Element) {
-					statement := find(root, "./Assertion").CreateElement("saml:AttributeStatement")
-					for _, e := range tt.elements() {
-						statement.AddChild(e)
-					}
-				}
-			})
-			switch {
-			case tt.subject == "" && (err == nil || id != nil):
-				t.Errorf("Finish = %+v, want it refused", id)
-			case tt.subject == "":
-			case err != nil:
-				t.Errorf("Finish = %v %v", err, errors.Unwrap(err))
-			case id.Subject != tt.subject || strings.Join(id.Details["bsn"], " ") != tt.bsn ||
-				strings.Join(id.Details["given_name"], "") != "Anna" || id.Level != 3:
-				t.Errorf("Finish = %+v, want %s with %q", id, tt.subject, tt.bsn)
-			}
-		})
-	}
-	t.Run("attack 891: who acts for a citizen is not taken for them by identify_by", func(t *testing.T) {
-		n := newNation(t, saml.EToegang, "substantial", func(c *saml.Config) {
-			c.EntityID, c.Decrypt, c.ClientKey, c.IdentifyBy = dv, []string{"sealing"}, "client", bsn
-		})
-		n.named["sealing"] = sealing
-		for _, tt := range []struct {
-			name, acting, stable string
-		}{
-			{"the citizen", sealed(sealing, dv, bsn, "123456782"), "123456782"},
-			{"who acts for them", sealed(sealing, dv, pseudo, "p2"), ""},
-		} {
-			id, err := n.answers("changes", func(a *samltest.Answer) {
-				a.Format, a.Class = "urn:oasis:names:tc:SAML:2.0:nameid-format:transient", loa+"3"
-				a.Edit = func(root *etree.Element) {
-					statement := find(root, "./Assertion").CreateElement("saml:AttributeStatement")
-					statement.AddChild(plain(name(acting, tt.acting)))
-					if tt.stable == "" {
-						statement.AddChild(plain(name(legal, sealed(sealing, dv, bsn, "123456782"))))
-					}
-				}
-			})
-			if err != nil || id.Stable != tt.stable {
-				t.Errorf("%s: %+v, %v, want to be known by %q", tt.name, id, err, tt.stable)
-			}
-		}
-	})
-	t.Run("an encrypted assertion", func(t *testing.T) {
-		id, err := n.answers("p-1", func(a *samltest.Answer) {
-			a.Format, a.Encrypt, a.SignResponse = "urn:oasis:names:tc:SAML:2.0:nameid-format:persistent", sealing.Certificate, true
-		})
-		if err != nil || id.Subject != "p-1" {
-			t.Errorf("Finish = %+v, %v", id, err)
-		}
-	})
-	metadata := httptest.NewRecorder()
-	n.Handle(metadata, httptest.NewRequest(http.MethodGet, sp, nil), "metadata", &ending{})
-	for _, want := range []string{`entityID="` + dv + `"`, "AttributeConsumingService", bsn, url.PathEscape("acs")} {
-		if !strings.Contains(metadata.Body.String(), want) {
-			t.Errorf("our metadata lack %s: %s", want, metadata.Body)
-		}
 	}
 }
 
