@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the modules of the OpenID Foundation's conformance plans as tests and prints a line for each module of
 # scripts/conformance.txt: PASS, FAIL, N/A with the reason, or LOST if no test has its name; its plan and its name. The
-# output of failed tests follows. A module that the suite lacks is one "of ours".
+# output of failed tests follows. A module that the suite lacks has the plan "own".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$(mktemp)
@@ -21,8 +21,8 @@ sed -nE 's|^ +--- ([A-Z]+): Test[A-Za-z0-9]+/(.*/)?([^/ ]+)/([^/ ]+) \(.*|\1 \3 
 		delete result[key]
 	}
 	END {
-		for (key in result) if (plans[key] ~ /-test-plan$|^of_ours$/) { print result[key], "of-ours", names[key]; ours++ }
-		printf "%d passed, %d failed, %d do not apply, %d lost, %d more are of ours\n", count["PASS"], count["FAIL"], none, lost, ours
+		for (key in result) if (plans[key] ~ /-test-plan$|^of_ours$/) { print result[key], "own", names[key]; ours++ }
+		printf "%d passed, %d failed, %d do not apply, %d lost, %d more than the suite has\n", count["PASS"], count["FAIL"], none, lost, ours
 		exit lost > 0 || count["FAIL"] > 0
 	}' - scripts/conformance.txt || status=1
 if ((status)); then

@@ -9,6 +9,12 @@ function pages(dir) {
 	}));
 }
 
+// reports are the newest report of each kind: their names are DATE-KIND.md.
+function reports() {
+	const newest = new Map(pages('reports').map((p) => [p.link.slice('/reports/2026-11-30-'.length), p]));
+	return [...newest.values()];
+}
+
 const page = (link) => ({ text: fs.readFileSync(`.src/${link}.md`, 'utf8').match(/^# (.*)$/m)[1].replaceAll('`', ''), link: '/' + link });
 const group = (text, links, dirs = []) => ({
 	text, collapsed: true,
@@ -32,6 +38,7 @@ export default defineConfig({
 			group('Reference', ['caddyfile', 'commands', 'configuration', 'events', 'api', 'api-details', 'credentials'],
 				[['Caddyfile by block', 'caddyfile'], ['Commands', 'commands'], ['Settings', 'configuration'], ['Events', 'events'], ['APIs', 'api']]),
 			group('Why it works so', ['hardening', 'performance', 'decisions', 'attacks'], [['Decisions', 'decisions'], ['Attacks', 'attacks'], ['Records', 'adr']]),
+			{ text: 'What was measured and tried', collapsed: true, items: reports() },
 		],
 	},
 });
