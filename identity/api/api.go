@@ -73,8 +73,8 @@ func New(deps Deps) (*API, error) {
 // ServeHTTP implements http.Handler for what Paths names.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.mux.ServeHTTP(w, r) }
 
-// on returns a function that refuses requests while a feature is switched off.
-func (a *API) on(feature func(*settings.Features) bool, off func() *jsonapi.Error) func(*http.Request) error {
+// on returns a function that refuses requests while the feature of an API is switched off.
+func (a *API) on(feature func(*settings.Features) bool, api string) func(*http.Request) error {
 	return func(r *http.Request) error {
 		if a.deps.Units == nil {
 			return nil
@@ -82,7 +82,7 @@ func (a *API) on(feature func(*settings.Features) bool, off func() *jsonapi.Erro
 		return a.deps.Store.View(r.Context(), func(tx storage.Tx) error {
 			u, err := a.deps.Units(tx)
 			if err == nil && !feature(&u.Features) {
-				return off()
+				return apiOff(api)
 			}
 			return err
 		})
@@ -94,5 +94,5 @@ func able(there bool, on func(*http.Request) error) func(*http.Request) error {
 	if there {
 		return on
 	}
-	return func(*http.Request) error { return credentialsOff() }
+	return func(*http.Request) error { return apiOff("credentials") }
 }

@@ -84,7 +84,7 @@ func refusedCredentials(w http.ResponseWriter, err error) error {
 	case errors.As(err, &missing):
 		return attributesMissing(missing.AnyOf)
 	case errors.As(err, new(*authn.Refusal)):
-		return credentialsOff().With(err)
+		return apiOff("credentials").With(err)
 	}
 	return err
 }

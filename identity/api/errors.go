@@ -27,8 +27,13 @@ type missingAttributes struct {
 	AnyOf []string `json:"any_of"`
 }
 
-func credentialsOff() *jsonapi.Error {
-	return &jsonapi.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "credentials API not available"}
+// apiOff answers for an API that is switched off or missing. That of persons has no code.
+func apiOff(name string) *jsonapi.Error {
+	e := &jsonapi.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: name + " API not available"}
+	if name == "person" {
+		e.Code = 0
+	}
+	return e
 }
 
 func badHeader(name, problem string) *jsonapi.Error {
@@ -107,10 +112,6 @@ func conflict(why string) *jsonapi.Error {
 	return &jsonapi.Error{Status: http.StatusConflict, Message: why}
 }
 
-func personsOff() *jsonapi.Error {
-	return &jsonapi.Error{Status: http.StatusServiceUnavailable, Message: "person API not available"}
-}
-
 // refused answers an invalid member with 400, a repetition that comes too soon with 429, and an unknown person or thing
 // with 404.
 func refused(w http.ResponseWriter, err error) error {
@@ -127,22 +128,6 @@ func refused(w http.ResponseWriter, err error) error {
 
 func tooManyRequests() *jsonapi.Error {
 	return &jsonapi.Error{Status: http.StatusTooManyRequests, Message: "too many requests"}
-}
-
-func eventsOff() *jsonapi.Error {
-	return &jsonapi.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "events API not available"}
-}
-
-func sessionsOff() *jsonapi.Error {
-	return &jsonapi.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "session API not available"}
-}
-
-func storageOff() *jsonapi.Error {
-	return &jsonapi.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "storage API not available"}
-}
-
-func statisticsOff() *jsonapi.Error {
-	return &jsonapi.Error{Status: http.StatusServiceUnavailable, Code: 1001, Message: "statistics API not available"}
 }
 
 func noIDs() *jsonapi.Error {

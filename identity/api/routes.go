@@ -28,12 +28,12 @@ func (a *API) Paths() []string {
 
 // routes: every path of the package.
 func (a *API) routes() http.Handler {
-	events := a.on(func(f *settings.Features) bool { return f.EventsAPIEnabled }, eventsOff)
-	credentials := able(a.deps.Identity != nil, a.on(func(f *settings.Features) bool { return f.CredentialsAPIEnabled }, credentialsOff))
-	persons := a.on(func(f *settings.Features) bool { return f.PersonAPIEnabled }, personsOff)
-	statistics := a.on(func(f *settings.Features) bool { return f.StatisticsAPIEnabled }, statisticsOff)
+	events := a.on(func(f *settings.Features) bool { return f.EventsAPIEnabled }, "events")
+	credentials := able(a.deps.Identity != nil, a.on(func(f *settings.Features) bool { return f.CredentialsAPIEnabled }, "credentials"))
+	persons := a.on(func(f *settings.Features) bool { return f.PersonAPIEnabled }, "person")
+	statistics := a.on(func(f *settings.Features) bool { return f.StatisticsAPIEnabled }, "statistics")
 	if a.deps.Identity == nil {
-		persons = func(*http.Request) error { return personsOff() }
+		persons = func(*http.Request) error { return apiOff("person") }
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/api/events", a.deps.Gate.Methods(eventsAPI, events, map[string]jsonapi.Handler{http.MethodGet: a.handleEvents}))
@@ -48,13 +48,13 @@ func (a *API) routes() http.Handler {
 		a.deps.Gate.Methods(credentialsAPI, credentials, map[string]jsonapi.Handler{http.MethodPost: a.handleToken}))
 	mux.Handle("/api/credentials/tokens/validate",
 		a.deps.Gate.Methods(credentialsAPI, credentials, map[string]jsonapi.Handler{http.MethodPost: a.handleCheckToken}))
-	kept := able(a.deps.Identity != nil, a.on(func(f *settings.Features) bool { return f.StorageAPIEnabled }, storageOff))
+	kept := able(a.deps.Identity != nil, a.on(func(f *settings.Features) bool { return f.StorageAPIEnabled }, "storage"))
 	mux.Handle("/api/storage/{id}",
 		a.deps.Gate.Methods(storageAPI, kept, map[string]jsonapi.Handler{http.MethodGet: a.handleValues, http.MethodDelete: a.handleClearValues}))
 	mux.Handle("/api/storage/{id}/{key}", a.deps.Gate.Methods(storageAPI, kept, map[string]jsonapi.Handler{
 		http.MethodGet: a.handleValue, http.MethodPut: a.handlePutValue, http.MethodDelete: a.handleDeleteValue,
 	}))
-	sessions := able(a.deps.Identity != nil, a.on(func(f *settings.Features) bool { return f.SessionAPIEnabled }, sessionsOff))
+	sessions := able(a.deps.Identity != nil, a.on(func(f *settings.Features) bool { return f.SessionAPIEnabled }, "session"))
 	mux.Handle("/api/persons/{id}/sessions",
 		a.deps.Gate.Methods(sessionsAPI, sessions,
 			map[string]jsonapi.Handler{http.MethodGet: a.handleSessions, http.MethodDelete: a.handleEndSessions}))
