@@ -11,24 +11,15 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/admin/backup"
+	"github.com/gatehouse-id/gatehouse/internal/clocktest"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
-// clock is a clock that stands still until the test moves it.
-type clock struct {
-	mu  sync.Mutex // guards now
-	now time.Time
-}
-
-func (c *clock) Now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.now }
-
-func (c *clock) move(d time.Duration) { c.mu.Lock(); defer c.mu.Unlock(); c.now = c.now.Add(d) }
-
 // newScheduled is a service on a Wednesday, 12:00.
-func newScheduled(t *testing.T, write func(context.Context, io.Writer) error) (*backup.Service, *clock) {
+func newScheduled(t *testing.T, write func(context.Context, io.Writer) error) (*backup.Service, *clocktest.Clock) {
 	t.Helper()
-	s, c := newService(t, write), &clock{now: time.Date(2035, 11, 21, 12, 0, 0, 0, time.UTC)}
+	s, c := newService(t, write), clocktest.New(time.Date(2035, 11, 21, 12, 0, 0, 0, time.UTC))
 	s.Recorder.Now = c.Now
 	t.Cleanup(func() { _ = s.Close() })
 	return s, c
@@ -83,16 +74,16 @@ func TestSchedule(t *testing.T) {
 	if got := plan(t, s); !got.Next.Equal(time.Date(2035, 11, 22, 2, 0, 0, 0, time.UTC)) || !got.Last.IsZero() {
 		t.Errorf("plan = %+v, want the next one at 2 tomorrow", got)
 	}
-	c.move(14*time.Hour - time.Second)
+	c.Advance(14*time.Hour - time.Second)
 	due(t, s)
 	if got := list(t, s, 0); len(got) != 1 {
 		t.Errorf("before its time: %+v", got)
 	}
-	c.move(time.Second)
+	c.Advance(time.Second)
 	for range 4 {
 		due(t, s)
 		due(t, s) // once
-		c.move(24 * time.Hour)
+		c.Advance(24 * time.Hour)
 	}
 	due(t, s)
 	due(t, s)
@@ -100,14 +91,14 @@ func TestSchedule(t *testing.T) {
 	if len(got) != 3 || got[0].By != "schedule" || got[0].State != backup.Done || got[2].By != "Ann" || len(files(t, s)) != 3 {
 		t.Errorf("after 5 nights there are %+v and the files %q, want two of the schedule and Ann's", got, files(t, s))
 	}
-	c.move(40 * 24 * time.Hour) // no one was there
+	c.Advance(40 * 24 * time.Hour) // no one was there
 	due(t, s)
 	due(t, s)
 	if got := plan(t, s); !got.Next.After(c.Now()) || !got.Last.Equal(c.Now()) || got.Problem != "" {
 		t.Errorf("plan = %+v, want one that was made up for", got)
 	}
 	s.Room = func() bool { return false }
-	c.move(24 * time.Hour)
+	c.Advance(24 * time.Hour)
 	due(t, s)
 	if got := plan(t, s); !strings.Contains(got.Problem, "room") {
 		t.Errorf("plan = %+v, want the problem", got)
@@ -124,7 +115,7 @@ func TestSchedule(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := len(list(t, s, 0))
-	c.move(30 * 24 * time.Hour)
+	c.Advance(30 * 24 * time.Hour)
 	due(t, s)
 	if got := list(t, s, 0); len(got) != n {
 		t.Errorf("a schedule that is off has made %+v", got)
@@ -138,7 +129,7 @@ func TestScheduleOfSeveral(t *testing.T) {
 	if err := s.SetPlan(t.Context(), backup.Schedule{Every: backup.Daily, Hour: 2, Keep: 2}, by); err != nil {
 		t.Fatal(err)
 	}
-	c.move(24 * time.Hour)
+	c.Advance(24 * time.Hour)
 	all := []*backup.Service{s}
 	for range 3 {
 		all = append(all, &backup.Service{Store: s.Store, Recorder: s.Recorder, Dir: s.Dir, Host: "another", Log: s.Log})

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -35,6 +34,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/calllog"
+	"github.com/gatehouse-id/gatehouse/internal/clocktest"
 	"github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/limit"
 	"github.com/gatehouse-id/gatehouse/internal/logo"
@@ -51,21 +51,11 @@ const (
 	password = "correct horse 1"
 )
 
-// clock is a clock that stands still until the test advances it.
-type clock struct {
-	mu  sync.Mutex // guards now
-	now time.Time
-}
-
-func (c *clock) Now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.now }
-
-func (c *clock) Advance(d time.Duration) { c.mu.Lock(); defer c.mu.Unlock(); c.now = c.now.Add(d) }
-
 // harness is an issuer with a console and a person of each role: viewer@, helpdesk@, operator@, owner@ and
 // nobody@example.com, and a second one of each, two.viewer@ and so on.
 type harness struct {
 	t       *testing.T
-	clock   *clock
+	clock   *clocktest.Clock
 	store   storage.Store
 	id      *identity.Service
 	az      *authz.Server
@@ -114,7 +104,7 @@ func newHarness(t *testing.T) *harness {
 func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harness {
 	t.Helper()
 	h := &harness{
-		t: t, clock: &clock{now: time.Date(2035, 11, 21, 12, 0, 0, 0, time.UTC)}, notices: &notifytest.Notices{}, on: true,
+		t: t, clock: clocktest.New(time.Date(2035, 11, 21, 12, 0, 0, 0, time.UTC)), notices: &notifytest.Notices{}, on: true,
 		providers: &fakeProviders{}, ticks: make(chan time.Time), pauses: make(chan struct{}, 1000),
 	}
 	raw, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = h.clock.Now })

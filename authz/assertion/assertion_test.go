@@ -5,37 +5,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/authz/assertion"
 	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/internal/clocktest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 )
 
-// clock is a clock that only advance moves.
-type clock struct {
-	mu sync.Mutex // guards t
-	t  time.Time
-}
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.t
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.t = c.t.Add(d)
-}
-
-func newSigner(t testing.TB) (*assertion.Signer, *keys.Keys, *clock) {
+func newSigner(t testing.TB) (*assertion.Signer, *keys.Keys, *clocktest.Clock) {
 	t.Helper()
-	now := &clock{t: time.Date(2035, 3, 1, 12, 0, 0, 0, time.UTC)}
+	now := clocktest.New(time.Date(2035, 3, 1, 12, 0, 0, 0, time.UTC))
 	store, err := badgerstore.OpenMemory()
 	if err != nil {
 		t.Fatal(err)
@@ -45,11 +27,11 @@ func newSigner(t testing.TB) (*assertion.Signer, *keys.Keys, *clock) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := keys.New(t.Context(), store, ring, now.now, nil, nil)
+	k, err := keys.New(t.Context(), store, ring, now.Now, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return assertion.New("https://issuer.test", k, now.now), k, now
+	return assertion.New("https://issuer.test", k, now.Now), k, now
 }
 
 func about(path string) assertion.Statement {
@@ -79,7 +61,7 @@ func TestAssertionSaysWhoAskedForWhat(t *testing.T) {
 	// printf 'GET\nwiki.test\n/a\n' | openssl sha256 -binary | basenc --base64url
 	want := `{"iss":"https://issuer.test","aud":"https://wiki.test","sub":"ada","sid":"s1","acr":"urn:gatehouse:level:2","groups":["staff"],` +
 		`"cnf":{"req#S256":"yamRsWN3dUp82Y_E32bPvrebrSbS_1v6xJSInPGDNjw"},` +
-		fmt.Sprintf(`"iat":%d,"exp":%d}`, now.now().Unix(), now.now().Unix()+60)
+		fmt.Sprintf(`"iat":%d,"exp":%d}`, now.Now().Unix(), now.Now().Unix()+60)
 	if string(raw) != want {
 		t.Errorf("claims = %s, want %s", raw, want)
 	}
@@ -141,15 +123,15 @@ func TestAssertionOfAnotherRequestDiffers(t *testing.T) {
 func TestAssertionIsSignedAnewBeforeItExpires(t *testing.T) {
 	t.Parallel()
 	s, k, now := newSigner(t)
-	now.advance(2 * time.Hour)
+	now.Advance(2 * time.Hour)
 	first := sign(t, s, about("/"))
-	now.advance(29 * time.Second)
+	now.Advance(29 * time.Second)
 	if sign(t, s, about("/")) != first {
 		t.Error("an assertion was signed again after 29 s")
 	}
 	for range 10 { // others do not prolong it
 		sign(t, s, about("/other"))
-		now.advance(time.Second)
+		now.Advance(time.Second)
 		text := sign(t, s, about("/"))
 		raw, err := k.Verify(text, keys.TypeAssertion)
 		if err != nil {
@@ -161,11 +143,11 @@ func TestAssertionIsSignedAnewBeforeItExpires(t *testing.T) {
 		if err := json.Unmarshal(raw, &c); err != nil {
 			t.Fatal(err)
 		}
-		if left := c.Expires - now.now().Unix(); left <= 30 || left > 60 {
+		if left := c.Expires - now.Now().Unix(); left <= 30 || left > 60 {
 			t.Errorf("an assertion is handed out %d s before it expires, want 31 to 60", left)
 		}
 	}
-	now.advance(-time.Hour) // a clock that was set back
+	now.Advance(-time.Hour) // a clock that was set back
 	if text := sign(t, s, about("/")); text == first {
 		t.Error("an assertion of the future was handed out")
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/keys/keystest"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/clocktest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -289,28 +290,11 @@ func Secret(id string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// Clock is a clock that only Advance moves. It is safe for concurrent use.
-type Clock struct {
-	mu sync.Mutex // guards t
-	t  time.Time
-}
+// Clock is a clock that only Advance moves.
+type Clock = clocktest.Clock
 
 // NewClock returns a clock that shows Start.
-func NewClock() *Clock { return &Clock{t: Start} }
-
-// Now returns the time that the clock shows.
-func (c *Clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.t
-}
-
-// Advance moves the clock.
-func (c *Clock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.t = c.t.Add(d)
-}
+func NewClock() *Clock { return clocktest.New(Start) }
 
 // FaultyStore is a store that fails on demand.
 type FaultyStore struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gatehouse-id/gatehouse/authz/keys"
+	"github.com/gatehouse-id/gatehouse/internal/clocktest"
 	"github.com/gatehouse-id/gatehouse/internal/jwa"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -21,33 +22,15 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
 )
 
-// clock is a clock that only Advance moves. It is safe for concurrent use.
-type clock struct {
-	mu sync.Mutex // guards t
-	t  time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.t
-}
-
-func (c *clock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.t = c.t.Add(d)
-}
-
 type keyWorld struct {
 	store   storage.Store
 	keyring *secret.Keyring
-	clock   *clock
+	clock   *clocktest.Clock
 }
 
 func newKeyWorld(t *testing.T) keyWorld {
 	t.Helper()
-	now := &clock{t: time.Date(2035, 3, 1, 12, 0, 0, 0, time.UTC)}
+	now := clocktest.New(time.Date(2035, 3, 1, 12, 0, 0, 0, time.UTC))
 	store, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = now.Now })
 	if err != nil {
 		t.Fatal(err)

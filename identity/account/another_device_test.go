@@ -369,25 +369,7 @@ func TestAnotherDeviceAttacks(t *testing.T) {
 	t.Run("attack 231: a link twice, and sixty-four times at once", func(t *testing.T) {
 		t.Parallel()
 		h, b, _ := carrying(t)
-		link := carry(b)
-		var mu sync.Mutex
-		codes := map[int]int{}
-		var all sync.WaitGroup
-		browsers, pages := make([]*identitytest.Browser, 64), make([]*identitytest.Answer, 64)
-		for i := range browsers {
-			browsers[i] = h.Browser()
-			pages[i] = browsers[i].Get(link)
-		}
-		for i, b := range browsers {
-			all.Go(func() {
-				a := b.Post(pages[i])
-				mu.Lock()
-				defer mu.Unlock()
-				codes[a.Code]++
-			})
-		}
-		all.Wait()
-		if codes[303] != 1 || codes[400] != 63 {
+		if codes := h.AtOnce(carry(b), 64); codes[303] != 1 || codes[400] != 63 {
 			t.Errorf("statuses %v, want one 303", codes)
 		}
 	})

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -169,25 +168,7 @@ func TestActionTokenLinkAttacks(t *testing.T) {
 		if a := two.Post(pageTwo); a.Code != 400 || two.IsSignedIn() {
 			t.Errorf("second POST = %d, want 400", a.Code)
 		}
-		link = h.Link(actiontoken.NewActionToken{})
-		var mu sync.Mutex
-		codes := map[int]int{}
-		var all sync.WaitGroup
-		browsers, pages := make([]*identitytest.Browser, 64), make([]*identitytest.Answer, 64)
-		for i := range browsers {
-			browsers[i] = h.Browser()
-			pages[i] = browsers[i].Get(link)
-		}
-		for i, b := range browsers {
-			all.Go(func() {
-				a := b.Post(pages[i])
-				mu.Lock()
-				defer mu.Unlock()
-				codes[a.Code]++
-			})
-		}
-		all.Wait()
-		if codes[303] != 1 || codes[400] != 63 {
+		if codes := h.AtOnce(h.Link(actiontoken.NewActionToken{}), 64); codes[303] != 1 || codes[400] != 63 {
 			t.Errorf("statuses %v, want one 303", codes)
 		}
 	})

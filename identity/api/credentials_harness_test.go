@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
@@ -23,12 +22,14 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/api"
+	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/audit/eventtest"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/clocktest"
 	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/web"
@@ -43,47 +44,14 @@ const (
 	hexKey       = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 )
 
-// clock stands still until it is moved.
-type clock struct {
-	mu  sync.Mutex // guards now
-	now time.Time
-}
-
-func (c *clock) Now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.now }
-
-func (c *clock) Advance(d time.Duration) { c.mu.Lock(); defer c.mu.Unlock(); c.now = c.now.Add(d) }
-
-// flaky is a store that can be switched off.
-type flaky struct {
-	storage.Store
-	mu   sync.Mutex // guards down
-	down bool
-}
-
-func (f *flaky) failing() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.down }
-
-func (f *flaky) View(ctx context.Context, fn func(storage.Tx) error) error {
-	if f.failing() {
-		return storage.ErrUnavailable
-	}
-	return f.Store.View(ctx, fn)
-}
-
-func (f *flaky) Update(ctx context.Context, fn func(storage.Tx) error) error {
-	if f.failing() {
-		return storage.ErrUnavailable
-	}
-	return f.Store.Update(ctx, fn)
-}
-
 // people is the credentials API and action tokens over persons of a store of its own. The API client ops may use
 // everything, other nothing.
 type people struct {
 	testing.TB
 	*api.API
 	persons *identity.Service
-	store   *flaky
-	clock   *clock
+	store   *identitytest.FaultyStore
+	clock   *clocktest.Clock
 	hasher  *secret.Hasher
 	logs    *observer.ObservedLogs
 	mu      sync.Mutex // guards units
@@ -114,7 +82,7 @@ func newPeopleCosting(t testing.TB, cost secret.HashCost, change ...func(*identi
 // newPeopleNotified is newPeopleCosting whose notices are sent. nil: none are.
 func newPeopleNotified(t testing.TB, mail notify.Sender, cost secret.HashCost, change ...func(*identity.Config, *api.Deps)) *people {
 	t.Helper()
-	c := &clock{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+	c := clocktest.New(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
 	store, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = c.Now })
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +91,7 @@ func newPeopleNotified(t testing.TB, mail notify.Sender, cost secret.HashCost, c
 	core, logs := observer.New(zapcore.DebugLevel)
 	log := zap.New(core)
 	h := &people{
-		TB: t, store: &flaky{Store: storagetest.Closures(t, store)}, clock: c, logs: logs, units: settings.Defaults(),
+		TB: t, store: &identitytest.FaultyStore{Store: storagetest.Closures(t, store)}, clock: c, logs: logs, units: settings.Defaults(),
 		hasher: secret.NewHasher(cost),
 	}
 	cfg := identity.Config{

@@ -349,9 +349,7 @@ func TestValidateWithoutStorage(t *testing.T) {
 	t.Parallel()
 	h := newPeople(t)
 	body := h.with(demo, demoPassword)
-	h.store.mu.Lock()
-	h.store.down = true
-	h.store.mu.Unlock()
+	h.store.Down.Store(true)
 	if a := h.call(http.MethodPost, validatePath, body); a.status() != 503 || a.Header().Get("Retry-After") == "" {
 		t.Errorf("without storage = %d %s, want 503", a.status(), a.Body)
 	}

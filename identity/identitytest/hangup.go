@@ -13,6 +13,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
+	"github.com/gatehouse-id/gatehouse/internal/clocktest"
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/badgerstore"
 	"github.com/gatehouse-id/gatehouse/storage/storagetest"
@@ -115,7 +116,7 @@ type left struct {
 
 // send sends a form to a service on these records, from a browser that hangs up after n Updates. If n is 0, it stays.
 func (h *Harness) send(p posted, records map[string]string, n int64) left {
-	c := &Clock{now: p.now}
+	c := clocktest.New(p.now)
 	inner, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = c.Now })
 	if err != nil {
 		h.T.Fatal(err)

@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -32,6 +31,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/audit/eventtest"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/clocktest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -48,17 +48,8 @@ const (
 	DemoPassword = "correct horse 1"
 )
 
-// Clock is a clock that stands still until the test advances it.
-type Clock struct {
-	mu  sync.Mutex // guards now
-	now time.Time
-}
-
-// Now returns the time that the clock shows.
-func (c *Clock) Now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.now }
-
-// Advance moves the clock.
-func (c *Clock) Advance(d time.Duration) { c.mu.Lock(); defer c.mu.Unlock(); c.now = c.now.Add(d) }
+// Clock is a clock that only Advance moves.
+type Clock = clocktest.Clock
 
 // FaultyStore is a store that can be switched off or made read-only.
 type FaultyStore struct {
@@ -119,7 +110,7 @@ type Harness struct {
 // New starts a service that ends with the test.
 func New(t testing.TB, change ...func(*identity.Config)) *Harness {
 	t.Helper()
-	c := &Clock{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+	c := clocktest.New(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
 	store, err := badgerstore.OpenMemory(func(o *badgerstore.Options) { o.Now = c.Now })
 	if err != nil {
 		t.Fatal(err)
@@ -237,6 +228,23 @@ type Browser struct {
 // Browser returns a browser without cookies.
 func (h *Harness) Browser() *Browser {
 	return &Browser{H: h, Cookies: map[string]string{}, Address: "203.0.113.7:4711"}
+}
+
+// AtOnce opens a link in so many new browsers and sends its form in all of them at once. It counts the statuses.
+func (h *Harness) AtOnce(link string, browsers int) map[int]int {
+	statuses := make(chan int, browsers)
+	begin := make(chan struct{})
+	for range browsers {
+		b := h.Browser()
+		page := b.Get(link)
+		go func() { <-begin; statuses <- b.Post(page).Code }()
+	}
+	close(begin)
+	count := map[int]int{}
+	for range browsers {
+		count[<-statuses]++
+	}
+	return count
 }
 
 // Answer is a response, and the address that it came from.

@@ -332,7 +332,7 @@ func TestAppleSecret(t *testing.T) {
 			turn time.Duration
 			want int
 		}{{0, 1}, {4 * time.Minute, 1}, {2 * time.Minute, 2}, {time.Hour, 3}} {
-			l.clock.turn(step.turn)
+			l.clock.Advance(step.turn)
 			if _, err := l.byApple(nil); err != nil {
 				t.Fatalf("after %s: %v", step.turn, err)
 			}

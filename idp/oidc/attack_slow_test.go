@@ -162,7 +162,7 @@ func TestBreaker(t *testing.T) {
 		t.Errorf("the provider was asked %d times while it was down, want it left alone after 5", n)
 	}
 	l.op.Change(func(s *oidctest.Script) { s.Handlers = nil })
-	l.clock.turn(6 * time.Second)
+	l.clock.Advance(6 * time.Second)
 	l.accepts("up again")
 	l.accepts("and on")
 }

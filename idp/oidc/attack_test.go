@@ -194,7 +194,7 @@ func TestAttackKeys(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		l.clock.turn(61 * time.Second)
+		l.clock.Advance(61 * time.Second)
 		for range 100 {
 			l.backChannel(t, forge(`{"alg":"RS256","kid":"unknown"}`, `{}`, "x"), new(host))
 		}
@@ -270,7 +270,7 @@ func TestAttackKeys(t *testing.T) {
 		}
 		l.seal(func(c map[string]any) string { return oidctest.Sign(t, jose.RS256, keys.RSA, nil, c) })
 		l.accepts("no kid, where one key alone can have signed")
-		l.clock.turn(2 * time.Hour)
+		l.clock.Advance(2 * time.Hour)
 		l.op.Change(func(s *oidctest.Script) {
 			s.Keys = jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: keys.RSA.Public(), KeyID: "one"}, {Key: mallory.RSA.Public(), KeyID: "two"}}}
 		})
@@ -361,7 +361,7 @@ func TestAttackCallbacks(t *testing.T) {
 	t.Run("mix-up: the answer of one provider in the flow of another", func(t *testing.T) {
 		t.Parallel()
 		honest, evil := openAs(t, "honest", oidctest.New(t)), openAs(t, "evil", oidctest.New(t))
-		evil.clock.turn(honest.clock.Now().Sub(evil.clock.Now()))
+		evil.clock.Advance(honest.clock.Now().Sub(evil.clock.Now()))
 		// the person chose evil, which sends the browser on to honest as a request of our client there
 		started := evil.begin(whenever)
 		code := honest.walk(honest.begin(whenever))

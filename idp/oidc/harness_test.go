@@ -21,6 +21,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/oidc"
 	"github.com/gatehouse-id/gatehouse/idp/oidc/oidctest"
+	"github.com/gatehouse-id/gatehouse/internal/clocktest"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -29,25 +30,7 @@ const (
 	flowName = "a-flow-that-nobody-guesses-0123456789"
 )
 
-// clock stands still until a test moves it.
-type clock struct {
-	mu  sync.Mutex // guards now
-	now time.Time
-}
-
-func newClock() *clock { return &clock{now: time.Now().Truncate(time.Second)} }
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) turn(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
+func newClock() *clocktest.Clock { return clocktest.New(time.Now().Truncate(time.Second)) }
 
 // lab is one of our providers, connected to a scripted OpenID provider.
 type lab struct {
@@ -55,7 +38,7 @@ type lab struct {
 
 	t     *testing.T
 	op    *oidctest.OP
-	clock *clock
+	clock *clocktest.Clock
 	log   *observer.ObservedLogs
 	key   crypto.Signer // our key pair, under any name
 	used  map[string]time.Time

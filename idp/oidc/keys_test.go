@@ -112,7 +112,7 @@ func TestKeyRotation(t *testing.T) {
 	if _, err := l.signIn(whenever); !isInvalid(err) {
 		t.Errorf("an unknown key within a minute of the last fetch: %v, want invalid", err)
 	}
-	l.clock.turn(61 * time.Second)
+	l.clock.Advance(61 * time.Second)
 	if _, err := l.signIn(whenever); err != nil {
 		t.Errorf("the new key: %v", err)
 	}
@@ -135,7 +135,7 @@ func TestKeyReplacedUnderItsName(t *testing.T) {
 	if _, err := l.signIn(whenever); !isInvalid(err) {
 		t.Errorf("within a minute of the last fetch: %v, want invalid", err)
 	}
-	l.clock.turn(61 * time.Second)
+	l.clock.Advance(61 * time.Second)
 	if _, err := l.signIn(whenever); err != nil {
 		t.Errorf("the new key: %v", err)
 	}
@@ -150,7 +150,7 @@ func TestKeyReplacedUnderItsName(t *testing.T) {
 			t.Errorf("forged logout token: %d, want 400", w.Code)
 		}
 	}
-	l.clock.turn(61 * time.Second)
+	l.clock.Advance(61 * time.Second)
 	for range 20 {
 		l.backChannel(t, forged.Sign(t, l.op.LogoutClaims(l.clock.Now().Unix(), nil)), new(host))
 	}
@@ -164,16 +164,16 @@ func TestMetadataRefresh(t *testing.T) {
 	const at = "/.well-known/openid-configuration"
 	l := open(t, func(c *oidc.Config) { c.MetadataExpiration = 10 * time.Minute })
 	l.begin(whenever)
-	l.clock.turn(9 * time.Minute)
+	l.clock.Advance(9 * time.Minute)
 	l.begin(whenever)
 	if n := l.op.Count(at); n != 1 {
 		t.Fatalf("metadata were fetched %d times within their time, want once", n)
 	}
-	l.clock.turn(2 * time.Minute)
+	l.clock.Advance(2 * time.Minute)
 	l.op.Change(func(s *oidctest.Script) { s.Discovery = map[string]any{"authorization_endpoint": l.op.URL + "/moved"} })
 	l.begin(whenever) // the known ones, at once; the new ones arrive in the background
 	await(t, "the new authorization endpoint", func() bool { return strings.Contains(l.begin(whenever).URL, "/moved") })
-	l.clock.turn(11 * time.Minute)
+	l.clock.Advance(11 * time.Minute)
 	l.op.Change(func(s *oidctest.Script) { s.Discovery = map[string]any{"issuer": "https://evil.example"} })
 	n := l.op.Count(at)
 	l.begin(whenever)
@@ -181,7 +181,7 @@ func TestMetadataRefresh(t *testing.T) {
 	if !strings.Contains(l.begin(whenever).URL, "/moved") {
 		t.Error("metadata of another issuer were taken")
 	}
-	l.clock.turn(25 * time.Hour)
+	l.clock.Advance(25 * time.Hour)
 	if _, err := l.Begin(t.Context(), idp.Request{Flow: flowName}); err == nil {
 		t.Error("metadata are used for more than a day after they were good")
 	}

@@ -21,7 +21,7 @@ func TestRefresh(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.clock.turn(time.Hour)
+	l.clock.Advance(time.Hour)
 	before := was.AuthTime.Unix()
 	l.op.Change(func(s *oidctest.Script) {
 		s.IDToken = map[string]any{"auth_time": before, "nonce": nil}
@@ -69,7 +69,7 @@ func TestRefresh(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.clock.turn(48 * time.Hour)
+	l.clock.Advance(48 * time.Hour)
 	if _, err := l.Refresh(t.Context(), without.Held); kind(err) != "unknown" {
 		t.Errorf("without a refresh token: %v, want an error that is not a verdict", err)
 	}
@@ -96,7 +96,7 @@ func TestRefreshWithoutRefreshToken(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l.clock.turn(tt.lasts)
+			l.clock.Advance(tt.lasts)
 			l.op.Change(func(s *oidctest.Script) { s.UserInfo = map[string]any{"name": "Alice Married"} })
 			now, err := l.Refresh(t.Context(), was.Held)
 			if err != nil || now.Subject != "alice" || now.Details["fullName"][0] != "Alice Married" || !now.AuthTime.Equal(was.AuthTime) {
@@ -107,7 +107,7 @@ func TestRefreshWithoutRefreshToken(t *testing.T) {
 				t.Errorf("Refresh with the userinfo of another person = %v, want invalid", err)
 			}
 			l.op.Change(func(s *oidctest.Script) { s.UserInfo = nil })
-			if l.clock.turn(max(0, tt.endsAt-tt.lasts)); tt.endsAt == 0 {
+			if l.clock.Advance(max(0, tt.endsAt-tt.lasts)); tt.endsAt == 0 {
 				l.op.Change(func(s *oidctest.Script) {
 					s.Handlers = map[string]http.HandlerFunc{"/userinfo": func(w http.ResponseWriter,
 						_ *http.Request,

@@ -44,7 +44,7 @@ func TestDiscoveryDown(t *testing.T) {
 		t.Errorf("the provider was asked %d times in a moment, want once", n)
 	}
 	l.op.Change(func(s *oidctest.Script) { s.Handlers = nil })
-	l.clock.turn(6 * time.Second)
+	l.clock.Advance(6 * time.Second)
 	l.accepts("up again")
 }
 
@@ -56,10 +56,10 @@ func TestDownLater(t *testing.T) {
 	down := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }
 	l.op.Change(func(s *oidctest.Script) { s.Handlers = map[string]http.HandlerFunc{discovery: down, "/jwks": down} })
 	for range 12 {
-		l.clock.turn(2 * time.Hour)
+		l.clock.Advance(2 * time.Hour)
 		l.accepts("by what is known")
 	}
-	l.clock.turn(3 * time.Hour)
+	l.clock.Advance(3 * time.Hour)
 	if _, err := l.Begin(t.Context(), idp.Request{Flow: flowName}); err == nil {
 		t.Error("metadata of the day before yesterday are used")
 	}

@@ -24,6 +24,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/gatehouse-id/gatehouse/idp"
+	"github.com/gatehouse-id/gatehouse/internal/clocktest"
 )
 
 // newKey creates a key pair with a certificate that is valid for ten years.
@@ -65,16 +66,6 @@ const (
 	flowID    = "0123456789abcdefghijklmnopqrst_-"
 )
 
-// clock is set by the test.
-type clock struct {
-	mu sync.Mutex
-	t  time.Time
-}
-
-func (c *clock) now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.t }
-
-func (c *clock) add(d time.Duration) { c.mu.Lock(); defer c.mu.Unlock(); c.t = c.t.Add(d) }
-
 // transport answers requests to every host.
 type transport func(*http.Request) (*http.Response, error)
 
@@ -92,7 +83,7 @@ type world struct {
 	*Provider
 
 	t     *testing.T
-	clock *clock
+	clock *clocktest.Clock
 	host  *scriptedHost
 
 	mu    sync.Mutex // guards used
@@ -112,7 +103,7 @@ func newEnv(w *world) idp.Env {
 		w.check = refuse("Checked")
 	}
 	return idp.Env{
-		ID: "partner", Issuer: issuer0, Now: w.clock.now, Random: rand.Reader, Log: zap.NewNop(),
+		ID: "partner", Issuer: issuer0, Now: w.clock.Now, Random: rand.Reader, Log: zap.NewNop(),
 		Client: &http.Client{Transport: w.calls}, Checked: &http.Client{Transport: w.check},
 		Once: func(_ context.Context, key string, _ time.Time) error {
 			w.mu.Lock()
@@ -138,7 +129,7 @@ func newEnv(w *world) idp.Env {
 // newWorld creates a provider from cfg. Without metadata in cfg it gets that of the scripted provider.
 func newWorld(t *testing.T, cfg Config, options ...func(*world)) *world {
 	t.Helper()
-	w := &world{t: t, clock: &clock{t: start}, used: map[string]bool{}, host: &scriptedHost{}}
+	w := &world{t: t, clock: clocktest.New(start), used: map[string]bool{}, host: &scriptedHost{}}
 	for _, o := range options {
 		o(w)
 	}
@@ -241,8 +232,8 @@ func message(kind, id, issuer, destination string, now time.Time) *etree.Element
 
 // answerTo returns an unsigned answer to one of our requests.
 func (w *world) answerTo(request string) *etree.Element {
-	now := w.clock.now().Format(instant)
-	later := w.clock.now().Add(5 * time.Minute).Format(instant)
+	now := w.clock.Now().Format(instant)
+	later := w.clock.Now().Add(5 * time.Minute).Format(instant)
 	answers := ""
 	if request != "" {
 		answers = fmt.Sprintf(`InResponseTo="%s"`, request)
@@ -266,7 +257,7 @@ func (w *world) answerTo(request string) *etree.Element {
 			`</saml:AttributeStatement></saml:Assertion></samlp:Response>`,
 		nsProtocol, nsAssertion, id, now, w.at("acs"), answers, entity, statusSuccess, id, now, entity, formatPersistent, entity,
 		w.at("acs"), later, answers,
-		now, later, w.entityID, now, w.clock.now().Add(8*time.Hour).Format(instant)))
+		now, later, w.entityID, now, w.clock.Now().Add(8*time.Hour).Format(instant)))
 	return e
 }
 

@@ -86,7 +86,7 @@ func (w *world) theirs(kind string, add func(*etree.Element)) *etree.Element {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	e := message(kind, id, entity, w.at("slo"), w.clock.now())
+	e := message(kind, id, entity, w.at("slo"), w.clock.Now())
 	add(e)
 	return e
 }
@@ -254,7 +254,7 @@ func TestLogoutRefusedWithAnswer(t *testing.T) {
 		},
 		"attack 161: an hour old": func(w *world) *http.Request {
 			r := w.arrives(w.theirs("LogoutRequest", logoutOf("p-1")), bindingRedirect, paramRequest, "", idpKey())
-			w.clock.add(time.Hour)
+			w.clock.Advance(time.Hour)
 			return r
 		},
 		"attack 161: after the time that it names": func(w *world) *http.Request {

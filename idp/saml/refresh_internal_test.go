@@ -19,6 +19,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/saml/safexml"
+	"github.com/gatehouse-id/gatehouse/internal/clocktest"
 )
 
 // publisher is the web server of the provider.
@@ -83,12 +84,12 @@ func TestRefresh(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.clock.add(defaultRefresh - time.Second)
+	w.clock.Advance(defaultRefresh - time.Second)
 	if again, err := w.metadata.get(t.Context()); again != first || err != nil || p.count() != 1 {
 		t.Errorf("young metadata was fetched %d times, %v", p.count(), err)
 	}
 	p.set(func(p *publisher) { p.body = metadataOf(entity, otherKey()) })
-	w.clock.add(time.Second)
+	w.clock.Advance(time.Second)
 	if second, err := w.metadata.get(t.Context()); err != nil || second == first || !second.Signing[0].Equal(otherKey().Certificate) {
 		t.Errorf("old metadata is still used: %v", err)
 	}
@@ -103,7 +104,7 @@ func TestRefresh(t *testing.T) {
 	} {
 		before := p.count()
 		p.set(bad)
-		w.clock.add(defaultRefresh)
+		w.clock.Advance(defaultRefresh)
 		if m, err := w.metadata.get(t.Context()); err != nil || !m.Signing[0].Equal(otherKey().Certificate) {
 			t.Errorf("%s: the last good metadata is not used: %v", name, err)
 		}
@@ -145,11 +146,11 @@ func TestRefreshValidUntil(t *testing.T) {
 	}
 	request, _, state := w.begin(idp.Request{MaxAge: -1})
 	p.set(func(p *publisher) { p.err = errors.New("connection refused") })
-	w.clock.add(89 * time.Minute)
+	w.clock.Advance(89 * time.Minute)
 	if _, err := w.metadata.get(t.Context()); err != nil {
 		t.Errorf("metadata in its last minute: %v", err)
 	}
-	w.clock.add(time.Minute)
+	w.clock.Advance(time.Minute)
 	t.Run("attack 146: the provider's metadata has ended", func(t *testing.T) {
 		if _, err := w.Begin(t.Context(), idp.Request{Flow: flowID}); err == nil {
 			t.Error("a sign-in begins by metadata that is no longer valid")
@@ -176,7 +177,7 @@ func TestRefreshDown(t *testing.T) {
 		t.Errorf("the provider was asked %d times in a moment, want once", n)
 	}
 	p.set(func(p *publisher) { p.err, p.body = nil, metadataOf(entity, idpKey()) })
-	w.clock.add(firstPause)
+	w.clock.Advance(firstPause)
 	if _, err := w.Begin(t.Context(), idp.Request{Flow: flowID}); err != nil {
 		t.Errorf("the provider is there again: %v", err)
 	}
@@ -220,7 +221,7 @@ func TestRefreshNewKey(t *testing.T) {
 	if _, err := w.Finish(t.Context(), state, answer()); !isInvalid(err) || p.count() != 1 {
 		t.Errorf("metadata of this moment was fetched again: %d, %v", p.count(), err)
 	}
-	w.clock.add(eager)
+	w.clock.Advance(eager)
 	if _, err := w.Finish(t.Context(), state, answer()); err != nil {
 		t.Errorf("an answer by the new key: %v", err)
 	}
@@ -255,7 +256,7 @@ func TestRefreshRollover(t *testing.T) {
 		{[]*idp.Key{otherKey()}, idpKey(), false},
 	} {
 		p.set(func(p *publisher) { p.body = metadataOf(entity, step.published...) })
-		w.clock.add(defaultRefresh)
+		w.clock.Advance(defaultRefresh)
 		request, _, state := w.begin(idp.Request{MaxAge: -1})
 		answer := w.answerTo(request.SelectAttrValue("ID", ""))
 		if err := sign(answer, step.by); err != nil {
@@ -286,18 +287,18 @@ func TestMetadataFile(t *testing.T) {
 		t.Errorf("Warnings without the file = %q", said)
 	}
 	put(metadataOf(entity, idpKey()))
-	w.clock.add(lastPause)
+	w.clock.Advance(lastPause)
 	first, err := w.metadata.get(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	put("<half")
-	w.clock.add(fileRefresh)
+	w.clock.Advance(fileRefresh)
 	if m, err := w.metadata.get(t.Context()); err != nil || m != first {
 		t.Errorf("a file that is being written: %v", err)
 	}
 	put(metadataOf(entity, otherKey()))
-	w.clock.add(fileRefresh)
+	w.clock.Advance(fileRefresh)
 	if m, err := w.metadata.get(t.Context()); err != nil || !m.Signing[0].Equal(otherKey().Certificate) {
 		t.Errorf("the new file is not read: %v", err)
 	}
@@ -307,7 +308,7 @@ func TestMetadataFile(t *testing.T) {
 	if err := os.Mkdir(name, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	w.clock.add(fileRefresh)
+	w.clock.Advance(fileRefresh)
 	if m, err := w.metadata.get(t.Context()); err != nil || m == nil {
 		t.Errorf("get with a directory = %v, %v, want what was read last", m, err)
 	}
@@ -360,7 +361,7 @@ func TestMetadataCertificate(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			p, err := New(Config{Metadata: tt.metadata, MetadataCertificate: tt.certificate}, newEnv(&world{clock: &clock{t: start}}))
+			p, err := New(Config{Metadata: tt.metadata, MetadataCertificate: tt.certificate}, newEnv(&world{clock: clocktest.New(start)}))
 			if (err == nil) != tt.good {
 				t.Errorf("New = %v", err)
 			}
@@ -497,7 +498,7 @@ func TestExpiredCertificates(t *testing.T) {
 			if _, err := w.metadata.get(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			w.clock.add(3650 * 24 * time.Hour)
+			w.clock.Advance(3650 * 24 * time.Hour)
 			request, _, state := w.begin(idp.Request{MaxAge: -1})
 			answer := w.answerTo(request.SelectAttrValue("ID", ""))
 			id, err := w.Finish(t.Context(), state, w.posted(answer, flowID))

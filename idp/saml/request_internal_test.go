@@ -18,6 +18,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/idp/saml/safexml"
+	"github.com/gatehouse-id/gatehouse/internal/clocktest"
 )
 
 func texts(elements []*etree.Element) []string {
@@ -320,7 +321,7 @@ func TestBeginErrors(t *testing.T) {
 			`<md:SingleSignOnService Binding="`+bindingRedirect+`" Location="`+ssoAt+`"/>`,
 			`<md:SingleSignOnService Binding="`+bindingPost+`" Location="`+sloAt+`/post"/>`) + " "},
 	} {
-		w := &world{t: t, clock: &clock{t: start}, used: map[string]bool{}}
+		w := &world{t: t, clock: clocktest.New(start), used: map[string]bool{}}
 		p, err := New(cfg.or(metadataOf(entity, idpKey())), newEnv(w))
 		if err != nil {
 			continue // already refused

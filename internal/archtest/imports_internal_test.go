@@ -5,7 +5,7 @@ func init() {
 internal: internal storage
 # it asks everybody
 internal/depcache/modeltest: authz identity internal storage
-internal/cluster: storage
+internal/cluster: internal/clocktest storage
 # it reads every table
 internal/authn: storage
 internal/loopback:

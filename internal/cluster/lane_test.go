@@ -46,13 +46,13 @@ func TestEachNodeHasAChainOfEvents(t *testing.T) {
 
 	// a is killed, or paused: its lane stays free as long as it can still write there.
 	d := join(t, db, "d")
-	db.clock.pass(14 * time.Second)
+	db.clock.Advance(14 * time.Second)
 	for _, m := range []*machine{b, c, d} {
 		m.beat(t)
 	}
 	e := join(t, db, "e")
 	wantLanes(t, "while a was seen a moment ago", map[*machine]int{d: 3, e: 4})
-	db.clock.pass(2 * time.Second)
+	db.clock.Advance(2 * time.Second)
 	f := join(t, db, "f")
 	wantLanes(t, "when a is not heard of", map[*machine]int{f: 0})
 	if err := d.Leave(t.Context()); err != nil {

@@ -11,35 +11,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/internal/clocktest"
 	"github.com/gatehouse-id/gatehouse/internal/cluster"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// clock is a clock that tests set.
-type clock struct {
-	mu sync.Mutex // guards at
-	at time.Time
-}
-
-func newClock() *clock { return &clock{at: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)} }
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) pass(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
+func newClock() *clocktest.Clock { return clocktest.New(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)) }
 
 // database is a store that several nodes share.
 type database struct {
 	storage.Store
 
-	clock *clock
+	clock *clocktest.Clock
 	cut   atomic.Bool // nothing reaches it
 }
 
@@ -49,7 +32,7 @@ func (d *database) Clock(context.Context) (time.Time, error) {
 	if d.cut.Load() {
 		return time.Time{}, errCut
 	}
-	return d.clock.now(), nil
+	return d.clock.Now(), nil
 }
 
 func (d *database) Update(ctx context.Context, fn func(storage.Tx) error) error {
@@ -64,13 +47,13 @@ type machine struct {
 	*cluster.Node
 
 	way   *database
-	clock *clock
+	clock *clocktest.Clock
 }
 
 func join(t *testing.T, db *database, host string) *machine {
 	t.Helper()
 	m := &machine{way: &database{Store: db.Store, clock: db.clock}, clock: db.clock}
-	n, err := cluster.Join(t.Context(), m.way, cluster.Options{Host: host, Version: "v1", Now: m.clock.now})
+	n, err := cluster.Join(t.Context(), m.way, cluster.Options{Host: host, Version: "v1", Now: m.clock.Now})
 	if err != nil {
 		t.Fatalf("Join = %v", err)
 	}
@@ -175,7 +158,7 @@ func TestPausedNode(t *testing.T) {
 	termA := <-atA.begun
 	for range 10 {
 		b.beat(t)
-		db.clock.pass(5 * time.Second)
+		db.clock.Advance(5 * time.Second)
 		a.beat(t)
 	}
 	atB.idle(t, "b")
@@ -183,10 +166,10 @@ func TestPausedNode(t *testing.T) {
 		t.Errorf("Update in the term = %v", err)
 	}
 
-	db.clock.pass(9 * time.Second) // a is paused
+	db.clock.Advance(9 * time.Second) // a is paused
 	b.beat(t)
 	atB.idle(t, "b, before the term of a is over,")
-	db.clock.pass(2 * time.Second)
+	db.clock.Advance(2 * time.Second)
 	b.beat(t)
 	termB := <-atB.begun
 	if err := mark(a, termA, "4"); !errors.Is(err, cluster.ErrOver) { // it has not noticed
@@ -228,7 +211,7 @@ func TestNodeThatReachesNothing(t *testing.T) {
 	<-at.begun
 	a.way.cut.Store(true)
 	for range 3 {
-		db.clock.pass(3 * time.Second)
+		db.clock.Advance(3 * time.Second)
 		if err := a.Beat(t.Context()); !errors.Is(err, errCut) {
 			t.Errorf("Beat = %v, want %v", err, errCut)
 		}
@@ -238,7 +221,7 @@ func TestNodeThatReachesNothing(t *testing.T) {
 		t.Error("the work has ended before the term")
 	default:
 	}
-	db.clock.pass(2 * time.Second)
+	db.clock.Advance(2 * time.Second)
 	if err := a.Beat(t.Context()); !errors.Is(err, errCut) {
 		t.Errorf("Beat = %v, want %v", err, errCut)
 	}
@@ -274,7 +257,7 @@ func TestManyNodes(t *testing.T) {
 			all.Go(func() { m.beat(t) })
 		}
 		all.Wait()
-		db.clock.pass(time.Second)
+		db.clock.Advance(time.Second)
 	}
 	who := <-begun
 	if got := marked(t, db.Store); got != who+" by "+who || len(begun) != 0 {
@@ -288,25 +271,25 @@ func TestClocks(t *testing.T) {
 	db := &database{Store: memory(t), clock: newClock()}
 	for _, off := range []time.Duration{-6 * time.Second, 6 * time.Second} {
 		wrong := newClock()
-		wrong.pass(off)
-		if _, err := cluster.Join(t.Context(), db, cluster.Options{Now: wrong.now}); !errors.Is(err, cluster.ErrClock) ||
+		wrong.Advance(off)
+		if _, err := cluster.Join(t.Context(), db, cluster.Options{Now: wrong.Now}); !errors.Is(err, cluster.ErrClock) ||
 			!strings.Contains(err.Error(), "6s") {
 			t.Errorf("Join with a clock that is off by %s = %v, want %v", off, err, cluster.ErrClock)
 		}
 	}
 	own := newClock()
-	n, err := cluster.Join(t.Context(), db, cluster.Options{Host: "a", Now: own.now})
+	n, err := cluster.Join(t.Context(), db, cluster.Options{Host: "a", Now: own.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
-	own.pass(-5500 * time.Millisecond)
+	own.Advance(-5500 * time.Millisecond)
 	if err := n.Beat(t.Context()); err != nil {
 		t.Errorf("Beat = %v", err)
 	}
 	if err := n.Check(); !errors.Is(err, cluster.ErrClock) || !strings.Contains(err.Error(), "5.5s behind") {
 		t.Errorf("Check = %v, want %v", err, cluster.ErrClock)
 	}
-	own.pass(5 * time.Second)
+	own.Advance(5 * time.Second)
 	if err := n.Beat(t.Context()); err != nil {
 		t.Errorf("Beat = %v", err)
 	}
@@ -324,14 +307,14 @@ func TestClocks(t *testing.T) {
 func TestStorageWhoseClockWasAhead(t *testing.T) {
 	t.Parallel()
 	db := &database{Store: memory(t), clock: newClock()}
-	db.clock.pass(time.Hour)
+	db.clock.Advance(time.Hour)
 	a := join(t, db, "a")
 	atA := lead(t, a, "work")
 	a.beat(t)
 	<-atA.begun
 	lane := a.Lane()
 	a.way.cut.Store(true) // it is dead
-	db.clock.pass(-time.Hour)
+	db.clock.Advance(-time.Hour)
 	b := join(t, db, "b")
 	atB := lead(t, b, "work")
 	b.beat(t)
@@ -354,7 +337,7 @@ func TestListOfNodes(t *testing.T) {
 	a := join(t, db, "a")
 	lead(t, a, "work")
 	a.beat(t)
-	db.clock.pass(time.Minute)
+	db.clock.Advance(time.Minute)
 	b := join(t, db, "b")
 	lead(t, b, "work")
 	lead(t, b, "more work")
@@ -364,7 +347,7 @@ func TestListOfNodes(t *testing.T) {
 		t.Fatalf("List = %+v, %v, want two nodes", list, err)
 	}
 	if l := list[0]; l.Host != "b" || !l.Alive || !l.This || l.Version != "v1" || fmt.Sprint(l.Roles) != "[more work work]" ||
-		!l.Seen.Equal(db.clock.now()) {
+		!l.Seen.Equal(db.clock.Now()) {
 		t.Errorf("the node that answers = %+v", l)
 	}
 	if n := b.Count(); n != 1 {
@@ -456,7 +439,7 @@ func TestRunOfANode(t *testing.T) {
 func joinAs(t *testing.T, db *database, host string, format int) *machine {
 	t.Helper()
 	m := &machine{way: &database{Store: db.Store, clock: db.clock}, clock: db.clock}
-	n, err := cluster.Join(t.Context(), m.way, cluster.Options{Host: host, Version: fmt.Sprint("v", format), Format: format, Now: m.clock.now})
+	n, err := cluster.Join(t.Context(), m.way, cluster.Options{Host: host, Version: fmt.Sprint("v", format), Format: format, Now: m.clock.Now})
 	if err != nil {
 		t.Fatalf("Join = %v", err)
 	}
@@ -501,7 +484,7 @@ func TestRollingUpgrade(t *testing.T) {
 	if err := older.Leave(t.Context()); err != nil {
 		t.Errorf("Leave = %v", err)
 	}
-	db.clock.pass(16 * time.Second) // paused is not heard of
+	db.clock.Advance(16 * time.Second) // paused is not heard of
 	newer.beat(t)
 	if before, now, err := finish(newer); err != nil || before != 1 || now != 2 {
 		t.Errorf("Finish = %d, %d, %v, want from 1 to 2", before, now, err)
@@ -510,7 +493,7 @@ func TestRollingUpgrade(t *testing.T) {
 		t.Errorf("Finish again = %d, %d, %v", before, now, err)
 	}
 	newer.beat(t)
-	if _, err := cluster.Join(t.Context(), older.way, cluster.Options{Host: "a", Format: 1, Now: db.clock.now}); !errors.Is(err,
+	if _, err := cluster.Join(t.Context(), older.way, cluster.Options{Host: "a", Format: 1, Now: db.clock.Now}); !errors.Is(err,
 		cluster.ErrNewer) || !strings.Contains(err.Error(), "format 2, this version reads 1") {
 		t.Errorf("Join of the older version = %v, want %v", err, cluster.ErrNewer)
 	}
@@ -548,12 +531,12 @@ func TestSilentNode(t *testing.T) {
 	t.Parallel()
 	db := &database{Store: memory(t), clock: newClock()}
 	a := join(t, db, "a")
-	db.clock.pass(14 * time.Second)
+	db.clock.Advance(14 * time.Second)
 	if err := a.Check(); err != nil {
 		t.Errorf("Check = %v", err)
 	}
 	a.way.cut.Store(true)
-	db.clock.pass(2 * time.Second)
+	db.clock.Advance(2 * time.Second)
 	if err := a.Check(); !errors.Is(err, cluster.ErrSilent) || !strings.Contains(err.Error(), "16s") {
 		t.Errorf("Check = %v, want %v", err, cluster.ErrSilent)
 	}
