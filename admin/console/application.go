@@ -90,10 +90,8 @@ func hasOldSecrets(v *layout.Visit) bool { return hasSecret(v) && shownClient(v)
 
 func (c *Console) showApplication(v *layout.Visit) (*web.Console, error) {
 	a := shownClient(v)
-	out := &web.Console{
-		Name: v.Called, Up: &web.Up{Label: web.Say("console.applications.title"), URL: layout.Root + "/applications"},
-		Logo: c.logoOf(a), Tags: []web.Cell{enabledCell(a), originCell(a.Origin)},
-	}
+	out := c.applicationPage(a, "console.application.tab")
+	out.Actions = v.Buttons()
 	kind := "console.client.confidential"
 	if a.Public {
 		kind = "console.client.public"
@@ -132,7 +130,6 @@ func (c *Console) showApplication(v *layout.Visit) (*web.Console, error) {
 	if len(uris.Cells) > 0 {
 		facts = append(facts, uris)
 	}
-	out.Actions, out.Tabs = v.Buttons(), applicationTabs(a.ID, "console.application.tab")
 	out.Parts = []web.ConsolePart{
 		{Facts: facts},
 		{ID: "caddyfile", Title: web.Say("console.client.source"), Text: web.Say("console.client.source.text"), Source: c.SourceOf(&a.Client)},

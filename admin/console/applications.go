@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -53,8 +54,7 @@ func (c *Console) showApplications(v *layout.Visit) (*web.Console, error) {
 	t := &web.Table{
 		Label: web.Say("console.applications.title"),
 		Columns: []string{
-			"console.column.application", "console.field.client_id", "console.field.grants", "console.column.state",
-			"console.column.seen", "console.field.origin",
+			"console.column.application", "console.field.grants", "console.column.state", "console.column.seen", "console.field.origin",
 		},
 	}
 	next := ""
@@ -67,15 +67,10 @@ func (c *Console) showApplications(v *layout.Visit) (*web.Console, error) {
 			next = list[i-1].ID
 			break
 		}
-		name := a.Name
-		if name == "" {
-			name = a.ID
-		}
 		t.Rows = append(t.Rows, web.TableRow{
 			URL: applicationPath(a.ID),
 			Cells: []web.Cell{
-				{Name: name, Logo: c.logoOf(a)},
-				{Name: a.ID, Code: true},
+				c.applicationCell(a),
 				{Name: strings.Join(a.Grants, ", ")},
 				enabledCell(a),
 				usedCell(used[a.ID]), originCell(a.Origin),
@@ -121,6 +116,15 @@ func usedCell(at time.Time) web.Cell {
 		return layout.OrNone("")
 	}
 	return web.Cell{Text: web.Say("console.time", "time", at)}
+}
+
+// applicationCell names an application, and its id where that is another word.
+func (c *Console) applicationCell(a *clientstore.Info) web.Cell {
+	out := web.Cell{Name: cmp.Or(a.Name, a.ID), Logo: c.logoOf(a)}
+	if out.Name != a.ID {
+		out.Note = a.ID
+	}
+	return out
 }
 
 func enabledCell(a *clientstore.Info) web.Cell {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -20,16 +21,20 @@ func (c *Console) connectionScreen() *layout.Screen {
 	}
 }
 
-// applicationTabs lead from an application to what concerns it elsewhere. current is the label of the page that they
-// are on.
-func applicationTabs(id, current string) (out []web.Choice) {
+// applicationPage is a page about an application: its name and status, and the tabs that lead to what concerns it.
+// current is the title of the tab that it is.
+func (c *Console) applicationPage(a *clientstore.Info, current string) *web.Console {
+	out := &web.Console{
+		Name: cmp.Or(a.Name, a.ID), Up: &web.Up{Label: web.Say("console.applications.title"), URL: layout.Root + "/applications"},
+		Logo: c.logoOf(a), Tags: []web.Cell{enabledCell(a), originCell(a.Origin)},
+	}
 	for _, tab := range []web.Choice{
-		{Label: "console.application.tab", URL: applicationPath(id)},
-		{Label: "console.connection.title", URL: applicationPath(id) + "/connection"},
-		{Label: "console.preview.title", URL: previewPath(id)},
+		{Label: "console.application.tab", URL: applicationPath(a.ID)},
+		{Label: "console.connection.title", URL: applicationPath(a.ID) + "/connection"},
+		{Label: "console.preview.title", URL: previewPath(a.ID)},
 	} {
 		tab.Current = tab.Label == current
-		out = append(out, tab)
+		out.Tabs = append(out.Tabs, tab)
 	}
 	return out
 }
@@ -40,10 +45,8 @@ func (c *Console) showConnection(v *layout.Visit) (*web.Console, error) {
 	if v.URL.Query().Has("for") {
 		guide = integrations.Find(v.URL.Query().Get("for"))
 	}
-	out := &web.Console{
-		Name: v.Called, Up: &web.Up{Label: web.Say("console.applications.title"), URL: layout.Root + "/applications"},
-		Tabs: applicationTabs(a.ID, "console.connection.title"), Lead: web.Say("console.connection.text"),
-	}
+	out := c.applicationPage(a, "console.connection.title")
+	out.Lead = web.Say("console.connection.text")
 	if len(a.RedirectURIs) > 0 {
 		choice := web.Field{
 			Name: "for", Type: "select", Label: "console.connection.for",

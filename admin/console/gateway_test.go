@@ -411,6 +411,13 @@ func TestWhatCanThisPersonOpen(t *testing.T) {
 			t.Errorf("%s is no tab %s of the page of a person:\n%s", path, tab, a.form())
 		}
 	}
+	for query, clear := range map[string]bool{"": false, "&site=shop.example.com": true, "&where=oauth": true} {
+		a := b.get("/admin/refusals?person=" + id + query)
+		if !strings.Contains(a.form(), name) || !strings.Contains(a.form(), `<input type="hidden" name="person" value="`+id+`">`) ||
+			strings.Contains(a.form(), `<a href="/admin/refusals?person=`+id+`">Show all</a>`) != clear {
+			t.Errorf("the filter %q leaves the page of the person:\n%s", query, a.form())
+		}
+	}
 	if a := b.get("/admin/refusals?person=nobody@example.com"); strings.Contains(a.form(), name) {
 		t.Errorf("a filter for a person made their page of the list:\n%s", a.form())
 	}

@@ -67,7 +67,7 @@ func (c *Console) showGroups(v *layout.Visit) (*web.Console, error) {
 	for _, g := range list {
 		row := web.TableRow{URL: groupPath(g.ID), Cells: []web.Cell{{Name: g.Name}, {Text: web.Say("console.count", "n", g.Members)}, {}}}
 		if r := c.frame.RoleOfGroup(g.Partition, g.Name); r != layout.Nobody {
-			row.Cells[2] = roleCell(r)
+			row.Cells[2] = layout.RoleCell(r)
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -173,7 +173,7 @@ func (c *Console) showGroup(v *layout.Visit) (*web.Console, error) {
 	g := shownGroup(v)
 	out := &web.Console{Name: g.Name, Up: &web.Up{Label: web.Say("console.groups.title"), URL: layout.Root + "/groups"}}
 	if r := c.frame.RoleOfGroup(g.Partition, g.Name); r != layout.Nobody {
-		out.Tags = []web.Cell{roleCell(r)}
+		out.Tags = []web.Cell{layout.RoleCell(r)}
 		out.Lead = web.Say("console.group.role")
 	}
 	var people []person.Person

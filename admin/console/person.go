@@ -108,11 +108,8 @@ func (c *Console) rankOfPerson(v *layout.Visit, tx storage.Tx) (layout.Role, err
 
 func (c *Console) showPerson(v *layout.Visit) (*web.Console, error) {
 	p := shownPerson(v)
-	out := sites.PersonPage(&p.Person, "console.person.tab")
+	out := sites.PersonPage(&p.Person, v.Rank, "console.person.tab")
 	out.Actions = v.Buttons()
-	if v.Rank != layout.Nobody {
-		out.Tags = append(out.Tags, roleCell(v.Rank))
-	}
 	if v.Self {
 		out.Lead = web.Say("console.person.self")
 	} else if v.May(v.Screen.Act("edit")) != nil && v.Role >= layout.Helpdesk {
@@ -152,11 +149,6 @@ func (c *Console) showPerson(v *layout.Visit) (*web.Console, error) {
 	}
 	out.Parts = append(out.Parts, last)
 	return out, nil
-}
-
-// roleCell is a role as a mark.
-func roleCell(r layout.Role) web.Cell {
-	return web.Cell{Text: web.Say("console.role." + r.String()), Kind: "plain"}
 }
 
 func (c *Console) profile(v *layout.Visit) []web.ConsoleFact {

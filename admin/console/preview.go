@@ -29,14 +29,12 @@ func previewPath(id string) string { return applicationPath(id) + "/preview" }
 
 func (c *Console) showPreview(v *layout.Visit) (*web.Console, error) {
 	a, who, scopes := shownClient(v), strings.TrimSpace(v.URL.Query().Get("person")), strings.TrimSpace(v.URL.Query().Get("scopes"))
-	out := &web.Console{
-		Name: v.Called, Lead: web.Say("console.preview.text", "name", v.Called), Tabs: applicationTabs(a.ID, "console.preview.title"),
-		Up: &web.Up{Label: web.Say("console.applications.title"), URL: layout.Root + "/applications"},
-		Filter: &web.Filter{Action: v.Path(), Submit: "console.preview.show", Fields: []web.Field{
-			{Name: "person", Label: "console.field.username", Value: who, Hint: "console.field.member.hint", Required: true},
-			{Name: "scopes", Label: "console.field.scopes", Value: scopes, Hint: "console.preview.scopes.hint"},
-		}},
-	}
+	out := c.applicationPage(a, "console.preview.title")
+	out.Lead = web.Say("console.preview.text", "name", v.Called)
+	out.Filter = &web.Filter{Action: v.Path(), Submit: "console.preview.show", Fields: []web.Field{
+		{Name: "person", Label: "console.field.username", Value: who, Hint: "console.field.member.hint", Required: true},
+		{Name: "scopes", Label: "console.field.scopes", Value: scopes, Hint: "console.preview.scopes.hint"},
+	}}
 	if who == "" {
 		return out, nil
 	}

@@ -127,17 +127,12 @@ func (c *Console) findPeople(v *layout.Visit, _ web.Words, q string) (web.Consol
 }
 
 func (c *Console) findApplications(v *layout.Visit, _ web.Words, q string) (web.ConsolePart, error) {
-	part := results("applications", web.Say("console.applications.title"), "console.column.application", "console.field.client_id",
-		"console.column.state")
+	part := results("applications", web.Say("console.applications.title"), "console.column.application", "console.column.state")
 	list, err := c.Clients.List(v.Context())
 	for i := range list {
 		if a := &list[i]; matches(a.ID+" "+a.Name, q) && !full(&part) {
-			name := a.Name
-			if name == "" {
-				name = a.ID
-			}
 			part.Table.Rows = append(part.Table.Rows,
-				web.TableRow{URL: applicationPath(a.ID), Cells: []web.Cell{{Name: name}, {Name: a.ID, Code: true}, enabledCell(a)}})
+				web.TableRow{URL: applicationPath(a.ID), Cells: []web.Cell{c.applicationCell(a), enabledCell(a)}})
 		}
 	}
 	return part, err
@@ -195,7 +190,11 @@ func (c *Console) findCommands(v *layout.Visit, words web.Words, q string) (web.
 	for _, at := range c.frame.Commands(v) {
 		page := web.Say("console." + at.Screen + ".title")
 		if what := words.T(at.Label); (q == "" && at.Label != page.Key) || (q != "" && matches(what, q)) {
-			part.Table.Rows = append(part.Table.Rows, web.TableRow{URL: at.URL, Cells: []web.Cell{{Text: web.Say(at.Label)}, {Text: page}}})
+			row := web.TableRow{URL: at.URL, Cells: []web.Cell{{Text: web.Say(at.Label)}, {}}}
+			if at.Label != page.Key {
+				row.Cells[1].Text = page
+			}
+			part.Table.Rows = append(part.Table.Rows, row)
 		}
 	}
 	return part, nil

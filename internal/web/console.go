@@ -54,7 +54,7 @@ type Filter struct {
 	Action string
 	Hidden []Hidden
 	Fields []Field
-	Submit string // message of the button, if the page shows nothing without the fields. Default: that it filters
+	Submit string // message of the button, if the page shows nothing without the fields. Default: that it applies them
 	Clear  string // the list without a filter. Empty: nothing is filtered
 }
 
@@ -71,10 +71,10 @@ func (f *Filter) folded() []Field {
 
 // Button returns the message of the button.
 func (f *Filter) Button() string {
-	if len(f.folded()) > 0 {
-		return "console.filter.apply"
+	if f.Submit == "" && len(f.Fields) == 1 && f.Fields[0].Type == "search" {
+		return "console.search.submit"
 	}
-	return cmp.Or(f.Submit, "console.filter")
+	return cmp.Or(f.Submit, "console.filter.apply")
 }
 
 // fold has the fields that narrow windows show behind one line.

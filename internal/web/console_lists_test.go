@@ -98,7 +98,7 @@ func TestFoldedFilters(t *testing.T) {
 		"nothing is set":    {filter("", "", ""), fold + `<summary class="button quiet">Filters</summary>`, "Apply"},
 		"one is set":        {filter("", "ACTIVE", ""), open + `<summary class="button quiet">Filters (1)</summary>`, "Apply"},
 		"two are set":       {filter("staff", "ACTIVE", ""), open + `<summary class="button quiet">Filters (2)</summary>`, "Apply"},
-		"a search alone":    {alone, "", "Filter"},
+		"a search alone":    {alone, "", "Search"},
 		"a form of its own": {filter("", "", "console.preview.show"), "", "Try"},
 	} {
 		page := render(newRenderer(t, web.Brand{}), web.View{Template: "console", Data: web.Console{

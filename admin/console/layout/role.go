@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // Role is the set of rights of a person in the console. Each may do what the ones before it may.
@@ -72,3 +73,8 @@ func (f *Frame) RoleOfGroup(partition, name string) Role {
 
 // GroupNames are the names of the groups that give roles.
 func (c Config) GroupNames() []string { return slices.Collect(maps.Values(c.Groups)) }
+
+// RoleCell is a role as a mark.
+func RoleCell(r Role) web.Cell {
+	return web.Cell{Text: web.Say("console.role." + r.String()), Kind: "plain"}
+}

@@ -154,10 +154,7 @@ func (t *texts) showQueue(v *layout.Visit) (*web.Console, error) {
 	}
 	if len(list) == 0 && next == "" {
 		out.Parts[0].Table = nil
-		out.Parts[0].Empty = &web.Empty{
-			Text: web.Say("console.queue.none"),
-			Next: &web.Action{Label: "console.queue.failed", URL: layout.With(v.Path(), "state", "failed")},
-		}
+		out.Parts[0].Empty = &web.Empty{Text: web.Say("console.queue.none")}
 		switch {
 		case len(t.Manage.Outgoing) == 0:
 			out.Parts[0].Empty = &web.Empty{
@@ -165,10 +162,7 @@ func (t *texts) showQueue(v *layout.Visit) (*web.Console, error) {
 				Next: &web.Action{Label: "console.findings.title", URL: layout.Root + "#findings"},
 			}
 		case f.givenUp:
-			out.Parts[0].Empty = &web.Empty{
-				Text: web.Say("console.queue.none_failed"),
-				Next: &web.Action{Label: "console.queue.waiting", URL: v.Path()},
-			}
+			out.Parts[0].Empty.Text = web.Say("console.queue.none_failed")
 		}
 	}
 	return out, nil

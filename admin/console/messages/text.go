@@ -87,32 +87,34 @@ func (t *texts) showText(v *layout.Visit) (*web.Console, error) {
 		Label: web.Say("console.messages.languages"),
 		Columns: []string{
 			"console.column.language", "console.column.text", "console.column.builtin", "console.column.origin",
-			"console.column.action",
+			"console.column.action", "console.act.reset-message",
 		},
 	}
 	row := func(name web.Cell, locale string, now, builtIn, origin web.Cell) {
 		act := v.Link("edit-message", "locale", locale)
-		cells := []web.Cell{name, now, builtIn, origin, act}
+		reset := web.Cell{}
 		if _, _, ok := x.stored(locale); ok {
-			if reset := v.Link("reset-message", "locale", locale); reset.URL != "" {
-				cells = append(cells, reset)
-			}
+			reset = v.Link("reset-message", "locale", locale)
 		}
-		table.Rows = append(table.Rows, web.TableRow{Cells: cells})
+		table.Rows = append(table.Rows, web.TableRow{Cells: []web.Cell{name, now, builtIn, origin, act, reset}})
 	}
 	for _, l := range t.pages.Spoken(v.Context()) {
 		w, _ := t.pages.Wording(v.Context(), l.Locale, x.key)
 		origin := t.stateCell(w)
 		origin.Hint = web.Text{} // it has a column
-		row(web.Cell{Name: l.Name, Note: l.Locale}, l.Locale, web.Cell{Name: cmp.Or(w.Text, "—")}, layout.OrNone(w.BuiltIn), origin)
+		builtIn := web.Cell{}
+		if w.BuiltIn != w.Text {
+			builtIn = layout.OrNone(w.BuiltIn)
+		}
+		row(web.Cell{Name: l.Name, Note: l.Locale}, l.Locale, web.Cell{Name: cmp.Or(w.Text, "—")}, builtIn, origin)
 	}
 	_, every, ok := x.stored(settings.DefaultMessages)
-	origin := layout.OrNone("")
+	origin := web.Cell{}
 	if ok {
 		origin = web.Cell{Text: web.Say("console.text.changed"), Kind: "plain"}
 	}
 	row(web.Cell{Text: web.Say("console.text.every"), Hint: web.Say("console.text.every.hint")}, settings.DefaultMessages,
-		layout.OrNone(every), layout.OrNone(""), origin)
+		layout.OrNone(every), web.Cell{}, origin)
 	out := &web.Console{
 		Name: x.key, Up: &web.Up{
 			Label: web.Say("console.messages.title"),

@@ -99,7 +99,7 @@ func (g *gateway) showOpens(v *layout.Visit) (*web.Console, error) {
 		t.Rows = append(t.Rows, row)
 	}
 	t.First, t.Next = v.Pages(next)
-	out := PersonPage(&p.Person, "console.opens.title")
+	out := PersonPage(&p.Person, g.RoleOf(p.Partition, p.Groups), "console.opens.title")
 	out.Lead, out.Parts = web.Say("console.opens.text", "name", v.Called), []web.ConsolePart{{Table: t}}
 	out.Filter = &web.Filter{
 		Action: v.Path(),

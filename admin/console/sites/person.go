@@ -11,13 +11,16 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
-// PersonPage is a page about a person: their name and status, and the tabs that lead to what concerns them. current is
-// the title of the tab that it is.
-func PersonPage(p *person.Person, current string) *web.Console {
+// PersonPage is a page about a person: their name, status and role, and the tabs that lead to what concerns them.
+// current is the title of the tab that it is.
+func PersonPage(p *person.Person, rank layout.Role, current string) *web.Console {
 	username := admin.Typed(*p)
 	out := &web.Console{
 		Name: cmp.Or(p.Name, username), Initials: Initials(p), Tags: []web.Cell{StateCell(p.State)},
 		Up: &web.Up{Label: web.Say("console.persons.title"), URL: layout.Root + "/persons"},
+	}
+	if rank != layout.Nobody {
+		out.Tags = append(out.Tags, layout.RoleCell(rank))
 	}
 	if p.Name != "" {
 		out.Sub = username

@@ -43,10 +43,11 @@ func (g *gateway) showRefusals(v *layout.Visit) (*web.Console, error) {
 		Filter: &web.Filter{Action: v.Path(), Fields: fields},
 	}
 	f := denial.Filter{Where: q.Get("where"), Behind: q.Get("after"), Limit: layout.Rows}
-	if slices.ContainsFunc(fields, func(f web.Field) bool { return f.Value != "" }) {
+	selects := func(f web.Field) bool { return f.Value != "" }
+	if slices.ContainsFunc(fields, selects) {
 		out.Filter.Clear = v.Path()
 	}
-	wrong := ""
+	wrong, theirs := "", false
 	if typed := fields[0].Value; typed != "" {
 		ref, err := denial.ParseRef(typed)
 		if err == nil {
@@ -77,12 +78,20 @@ func (g *gateway) showRefusals(v *layout.Visit) (*web.Console, error) {
 		case err != nil:
 			return nil, err
 		default:
-			if len(q) == 1 && who == p.ID { // from their page
-				about := PersonPage(&p, "console.refusals.title")
-				about.Filter, out = out.Filter, about
+			if fields[1].Value = admin.Typed(p); who == p.ID { // from their page
+				about := PersonPage(&p, g.RoleOf(p.Partition, p.Groups), "console.refusals.title")
+				about.Filter, out, theirs = out.Filter, about, true
 			}
-			fields[1].Value = admin.Typed(p)
 		}
+	}
+	if theirs { // the page is about them: they are no filter
+		out.Filter.Hidden = []web.Hidden{{Name: "person", Value: f.Person}}
+		if fields = slices.Delete(fields, 1, 2); !slices.ContainsFunc(fields, selects) {
+			out.Filter.Clear = ""
+		} else {
+			out.Filter.Clear = refusalsOf(f.Person)
+		}
+		out.Filter.Fields = fields
 	}
 	for i := range fields {
 		if fields[i].Name == wrong {
@@ -108,7 +117,7 @@ func (g *gateway) showRefusals(v *layout.Visit) (*web.Console, error) {
 	case out.Filter.Clear == "":
 		out.Parts[0].Empty = &web.Empty{Text: web.Say("console.refusals.none")}
 	default:
-		out.Parts[0].Empty = &web.Empty{Text: web.Say("console.none"), Next: &web.Action{Label: "console.filter.clear", URL: v.Path()}}
+		out.Parts[0].Empty = &web.Empty{Text: web.Say("console.none"), Next: &web.Action{Label: "console.filter.clear", URL: out.Filter.Clear}}
 	}
 	return out, nil
 }
