@@ -18,8 +18,8 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
-	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect/ratelimits"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/sitepath"
 	"github.com/gatehouse-id/gatehouse/caddymodule/roles"
 	"github.com/gatehouse-id/gatehouse/caddymodule/serviceprovider"
 	"github.com/gatehouse-id/gatehouse/identity/api"
@@ -170,7 +170,7 @@ func (a *App) readPolicy(d *caddyfile.Dispenser) error {
 	if a.Policies == nil {
 		a.Policies = map[string]*policy.Policy{}
 	}
-	return policy.ReadNamed(d, a.Policies, protect.CheckPublic)
+	return policy.ReadNamed(d, a.Policies, sitepath.CheckPublic)
 }
 
 // readStorage reads

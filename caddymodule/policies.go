@@ -12,7 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/inventory"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy/stored"
-	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/sitepath"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/spelling"
 )
@@ -82,7 +82,7 @@ func (a *App) policyUsers(name string) (out []string) {
 
 // policyLoader prepares the policies of the configuration API.
 func (a *App) policyLoader() stored.Loader {
-	return stored.Loader{Ctx: a.ctx, CheckPublic: protect.CheckPublic}
+	return stored.Loader{Ctx: a.ctx, CheckPublic: sitepath.CheckPublic}
 }
 
 // fixedPolicies are the policies of the Caddyfile, as they are written there: Provision resolves their placeholders.

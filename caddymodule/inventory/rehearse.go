@@ -15,6 +15,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/forwardauth"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/sitepath"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/recheck"
@@ -44,7 +45,7 @@ func (s *Sites) test(r *http.Request, inst *adminapi.Instance, name string, p *s
 		if err != nil {
 			return nil, err
 		}
-		found, at, err := policy.Load(s.ctx, name, raw, protect.CheckPublic)
+		found, at, err := policy.Load(s.ctx, name, raw, sitepath.CheckPublic)
 		if err != nil {
 			return nil, &sites.Wrong{Field: "json", Reason: strings.TrimPrefix(at+": "+err.Error(), ": ")}
 		}

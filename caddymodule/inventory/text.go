@@ -8,7 +8,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/admin/console/sites"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
-	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/sitepath"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/coded"
 )
@@ -26,7 +26,7 @@ func writePolicy(p *settings.Policy) string {
 // readPolicy reads a policy in the syntax of the Caddyfile. lines are those on which the rules begin, those of deny
 // first. Its error is a *sites.Wrong.
 func readPolicy(text string) (p settings.Policy, lines []int, err error) {
-	read, lines, err := policy.ReadText(text, protect.CheckPublic)
+	read, lines, err := policy.ReadText(text, sitepath.CheckPublic)
 	if wrong := new(policy.TextError); errors.As(err, &wrong) {
 		return p, nil, &sites.Wrong{Line: wrong.Line, Reason: wrong.Problem, Cause: wrong}
 	}

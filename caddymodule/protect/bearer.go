@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/gatehouse-id/gatehouse/authz/dpop"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/sitepath"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -120,7 +121,7 @@ func badToken(text string) *refusal {
 func isB64Token(s string) bool {
 	s = strings.TrimRight(s, "=")
 	for i := range len(s) {
-		if c := s[i]; !unreserved(c) && c != '+' && c != '/' {
+		if c := s[i]; !sitepath.Unreserved(c) && c != '+' && c != '/' {
 			return false
 		}
 	}
@@ -134,7 +135,7 @@ func tokenInQuery(rawQuery string) *refusal {
 		return nil
 	}
 	for pair := range strings.SplitSeq(rawQuery, "&") {
-		if queryKey(pair) == "access_token" {
+		if sitepath.QueryKey(pair) == "access_token" {
 			return badToken("a token in the query is not accepted: send it in the Authorization header").by(refusals.TokenInQuery)
 		}
 	}

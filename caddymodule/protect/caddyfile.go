@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/reference"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/sitepath"
 )
 
 func init() {
@@ -164,7 +165,7 @@ func (p *Protect) subdirectives() caddyfileutil.Subdirectives {
 		"tokens":         caddyfileutil.Value(&p.Tokens, checkTokens),
 		"headers":        p.readHeader,
 		"assertion":      p.readAssertion,
-		"public":         caddyfileutil.Values(&p.Public, CheckPublic),
+		"public":         caddyfileutil.Values(&p.Public, sitepath.CheckPublic),
 		"shadow":         p.readShadow,
 		"audit":          p.Audit.Read,
 		"preflight":      caddyfileutil.Flag(&p.Preflight),

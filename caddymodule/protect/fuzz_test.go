@@ -50,18 +50,3 @@ func FuzzWithoutOurs(f *testing.F) {
 		}
 	})
 }
-
-func FuzzCutParam(f *testing.F) {
-	for _, s := range []string{"a=1&gatehouse_code=x&b", "gatehouse%5Fcode=1", "&&", "a=%zz&gatehouse_code"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, query string) {
-		rest, values := cutParam(query, "gatehouse_code")
-		if (values == nil) != (rest == query) && query != rest {
-			t.Fatalf("cutParam(%q) = %q, %q", query, rest, values)
-		}
-		if again, more := cutParam(rest, "gatehouse_code"); more != nil || again != rest {
-			t.Fatalf("cutParam(%q) = %q, which still has %q", query, rest, more)
-		}
-	})
-}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/sitepath"
 )
 
 // What package forwardauth needs to put the requests to this handler that another proxy asks about.
@@ -61,7 +62,7 @@ func IsOwn(path string) bool { return strings.HasPrefix(path, ownPrefix) }
 // HasSecret reports whether a request target holds a code or token that must not stay in logs.
 func HasSecret(target string) bool {
 	_, query, _ := strings.Cut(target, "?")
-	_, codes := cutParam(query, authz.SiteCodeParam)
+	_, codes := sitepath.CutParam(query, authz.SiteCodeParam)
 	return codes != nil || tokenInQuery(query) != nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/sitesession"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/sitepath"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/dbsc"
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
@@ -149,7 +150,7 @@ func requestURI(r *http.Request) string {
 	if raw := originalTarget(r); isPlainTarget(raw) {
 		path, rawQuery, asked = strings.Cut(raw, "?")
 	}
-	query, codes := cutParam(rawQuery, authz.SiteCodeParam)
+	query, codes := sitepath.CutParam(rawQuery, authz.SiteCodeParam)
 	if asked && (query != "" || codes == nil) {
 		return path + "?" + query
 	}
@@ -159,7 +160,7 @@ func requestURI(r *http.Request) string {
 // ownPath serves Gatehouse's own paths on a site with login. true: the request has been answered.
 func (p *Protect) ownPath(g *requestState, rec *credentials) bool {
 	u := original(g.r)
-	_, codes := cutParam(u.RawQuery, authz.SiteCodeParam)
+	_, codes := sitepath.CutParam(u.RawQuery, authz.SiteCodeParam)
 	own := strings.HasPrefix(u.Path, ownPrefix)
 	if codes == nil && !own {
 		return false

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/sitepath"
 	"github.com/gatehouse-id/gatehouse/caddymodule/servertest/caddytest"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -178,7 +179,7 @@ func TestPeersTargets(t *testing.T) {
 				// What was changed before is judged as it goes on.
 				a := bare(host, path)
 				for _, s := range g.take() {
-					if !strings.HasPrefix(s.target, "/api/") || !canonicalPath(s.target) || a.StatusCode != http.StatusOK {
+					if !strings.HasPrefix(s.target, "/api/") || !sitepath.Canonical(s.target) || a.StatusCode != http.StatusOK {
 						t.Errorf("%s of %s reached the upstream as %s", path, host, s.target)
 					}
 				}

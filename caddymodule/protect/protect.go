@@ -32,6 +32,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/mcp"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect/ratelimits"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/sitepath"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/dbsc"
@@ -263,7 +264,7 @@ func (p *Protect) Provision(ctx caddy.Context) error {
 	if p.metadata = a.MCP(); p.MCP != nil {
 		a.AddMCP(p.resourceServer())
 	}
-	if len(p.matchers) == 0 && !p.fixed.public.match("/") {
+	if len(p.matchers) == 0 && !p.fixed.public.Match("/") {
 		a.Guard(p.Place(), slices.Concat(p.Sites, p.Origins))
 	}
 	return nil
@@ -361,7 +362,7 @@ func (p *Protect) setUp(res *caddyfileutil.Resolver) error {
 	p.Tokens = res.Plain("tokens", p.Tokens, checkTokens)
 	p.Accept = res.List("accept", p.Accept, checkAccept)
 	p.accepts = len(p.Accept) > 0
-	p.Public = res.List("public", p.Public, CheckPublic)
+	p.Public = res.List("public", p.Public, sitepath.CheckPublic)
 	p.level = res.Count("level", p.Level, caddyfileutil.CheckLevel)
 	p.reach = p.level
 	p.session = res.Duration("session", p.Session)
@@ -543,7 +544,7 @@ func (p *Protect) admit(g *requestState) (ok bool) {
 	if p.replay && p.resume(g, rec) {
 		return false
 	}
-	if guarded && !g.ruling.public.match(g.r.URL.Path) && !(p.Preflight && isPreflight(g.r)) {
+	if guarded && !g.ruling.public.Match(g.r.URL.Path) && !(p.Preflight && isPreflight(g.r)) {
 		return p.judge(g, rec)
 	}
 	if g.kept != "" { // nothing is kept for open paths

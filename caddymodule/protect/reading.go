@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/sitepath"
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 )
 
@@ -27,7 +28,7 @@ const methodParam = "_method"
 // readable refuses a request if a part of it that decides can be read in two ways.
 func readable(r *http.Request, asks policy.Parts) *refusal {
 	switch {
-	case asks.Path && !canonicalPath(r.URL.EscapedPath()):
+	case asks.Path && !sitepath.Canonical(r.URL.EscapedPath()):
 		return malformed("the path is not in its canonical form").by(refusals.PathNotCanonical)
 	case asks.Method && !plainMethod(r):
 		return malformed("the method is not in upper case, or the request names another one in a header or parameter").by(refusals.NotPlain)
@@ -52,7 +53,7 @@ func plainMethod(r *http.Request) bool {
 		}
 	}
 	for pair := range strings.FieldsFuncSeq(r.URL.RawQuery, separates) {
-		if key := queryKey(pair); odd(key) || sameParam(key, methodParam) {
+		if key := sitepath.QueryKey(pair); odd(key) || sameParam(key, methodParam) {
 			return false
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect/ratelimits"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/sitepath"
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/ratelimit"
 	"github.com/gatehouse-id/gatehouse/internal/web"
@@ -168,7 +169,7 @@ func (p *Protect) turnAway(g *requestState, rec *credentials, auth authority, v 
 func (p *Protect) before(g *requestState) string {
 	if from, err := url.Parse(g.r.Header.Get("Referer")); err == nil && from.Scheme+"://"+from.Host == g.site.origin &&
 		!strings.HasPrefix(from.Path, ownPrefix) {
-		query, _ := cutParam(from.RawQuery, authz.SiteCodeParam)
+		query, _ := sitepath.CutParam(from.RawQuery, authz.SiteCodeParam)
 		if to := (&url.URL{Path: from.Path, RawPath: from.RawPath, RawQuery: query}).RequestURI(); isPlainTarget(to) && web.LocalPath(to) != "" {
 			return to
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/savedforms"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/slowbody"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/sitepath"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/web"
@@ -128,7 +129,7 @@ func withParam(target, name, value string) string {
 // resume serves the page that asks whether a kept form is to be sent, and reads its answer. true: the request has been
 // answered. Otherwise it goes on, and resend puts the form in its place once it may pass.
 func (p *Protect) resume(g *requestState, rec *credentials) (answered bool) {
-	_, ids := cutParam(original(g.r).RawQuery, keptParam)
+	_, ids := sitepath.CutParam(original(g.r).RawQuery, keptParam)
 	if ids == nil {
 		return false
 	}
@@ -243,7 +244,7 @@ func (p *Protect) resend(g *requestState, rec *credentials) bool {
 	if g.credential.site == nil {
 		return p.writeRefusal(g, *malformed("a kept form is sent by a browser"))
 	}
-	query, _ := cutParam(original(r).RawQuery, keptParam)
+	query, _ := sitepath.CutParam(original(r).RawQuery, keptParam)
 	target := requestURI(r)
 	if path, _, asked := strings.Cut(target, "?"); asked {
 		if target = path; query != "" {
@@ -271,9 +272,9 @@ func (p *Protect) resend(g *requestState, rec *credentials) bool {
 	r.Body, r.ContentLength, r.TransferEncoding, r.Trailer = io.NopCloser(bytes.NewReader(form.Body)), int64(len(form.Body)), nil, nil
 	r.Form, r.PostForm, r.MultipartForm = nil, nil, nil
 	r.RequestURI = target
-	r.URL.RawQuery, _ = cutParam(r.URL.RawQuery, keptParam)
+	r.URL.RawQuery, _ = sitepath.CutParam(r.URL.RawQuery, keptParam)
 	if orig, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok && orig.URL != nil && orig.URL != r.URL {
-		orig.URL.RawQuery, _ = cutParam(orig.URL.RawQuery, keptParam)
+		orig.URL.RawQuery, _ = sitepath.CutParam(orig.URL.RawQuery, keptParam)
 	}
 	p.log.Info("kept form sent", zap.String("origin", g.site.origin), zap.String("person_id", g.who.Subject),
 		zap.String("client_ip", p.origin(r).ClientIP))

@@ -11,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/sitepath"
 )
 
 // The rules of a site, in addition to what it asks of every request. Package policy reads and judges them; here they
@@ -32,7 +33,7 @@ func (p *Protect) loadRules(ctx caddy.Context, use usePolicy) error {
 	parts := p.gather(p.Policies, &p.Rules, "policy", use)
 	rules := fixedOf(parts)
 	p.fixed = &ruling{
-		rules: rules, public: append(slices.Clone(p.fixed.public), res.List("public", rules.Public, CheckPublic)...),
+		rules: rules, public: append(slices.Clone(p.fixed.public), res.List("public", rules.Public, sitepath.CheckPublic)...),
 		asks: p.parts.Or(rules.Parts()),
 	}
 	if err := res.Err(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/sitepath"
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
 	"github.com/gatehouse-id/gatehouse/internal/recheck"
 )
@@ -23,7 +24,7 @@ import (
 // ruling are the rules of a site at one moment, in addition to its requirements for every request.
 type ruling struct {
 	rules  *policy.Policy
-	public publicPaths
+	public sitepath.Public
 	asks   policy.Parts // of a request that decide. One that could be read otherwise there is refused
 
 	book    *policy.Book // of the policies that are not in the Caddyfile

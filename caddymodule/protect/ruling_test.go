@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/sitepath"
 	"github.com/gatehouse-id/gatehouse/internal/recheck"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -48,7 +49,7 @@ func (s *shelf) put(t testing.TB, text string) {
 	if text != "" {
 		ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
 		t.Cleanup(cancel)
-		p, at, err := policy.Load(ctx, "later", []byte(text), CheckPublic)
+		p, at, err := policy.Load(ctx, "later", []byte(text), sitepath.CheckPublic)
 		if err != nil {
 			t.Fatalf("%s: %v", at, err)
 		}

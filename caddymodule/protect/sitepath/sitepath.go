@@ -1,4 +1,5 @@
-package protect
+// Package sitepath decides which spellings of a path can be read in one way only, and takes parameters out of queries.
+package sitepath
 
 import (
 	"net/url"
@@ -10,11 +11,11 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/coded"
 )
 
-// publicPaths are paths that need no sign-in: exact ones, and prefixes that end in "/*".
-type publicPaths []string
+// Public are paths that need no sign-in: exact ones, and prefixes that end in "/*".
+type Public []string
 
-// match reports whether a decoded path, whose escaped form is canonical, is public.
-func (l publicPaths) match(path string) bool {
+// Match reports whether a decoded path, whose escaped form is canonical, is public.
+func (l Public) Match(path string) bool {
 	for _, p := range l {
 		if prefix, ok := strings.CutSuffix(p, "*"); ok {
 			if strings.HasPrefix(path, prefix) {
@@ -35,17 +36,17 @@ func CheckPublic(s string) error {
 		return coded.New("public_all", "/* would open the whole site: leave protect out instead")
 	case path != s && !strings.HasSuffix(path, "/"):
 		return coded.Errorf("public_star", "value", "%q: a * must be alone after a slash, as in /assets/*", s)
-	case strings.Contains(path, "*") || !canonicalPath((&url.URL{Path: path}).EscapedPath()):
+	case strings.Contains(path, "*") || !Canonical((&url.URL{Path: path}).EscapedPath()):
 		return coded.Errorf("public_path", "value", "%q is not a path such as /healthz or /assets/*", s)
 	}
 	return nil
 }
 
-// canonicalPath reports whether servers can read an escaped path in one way only. Where a path decides about access,
+// Canonical reports whether servers can read an escaped path in one way only. Where a path decides about access,
 // any other spelling is refused: empty and dot segments, backslashes, parameters (;), needless escapes, escaped or
 // doubly escaped separators, control characters, anything that is not UTF-8, and characters that normalise to one of
 // these.
-func canonicalPath(escaped string) bool {
+func Canonical(escaped string) bool {
 	if escaped == "" || escaped[0] != '/' || strings.Contains(escaped, "//") {
 		return false
 	}
@@ -57,7 +58,7 @@ func canonicalPath(escaped string) bool {
 				return false
 			}
 			b, ok := unhex(escaped[i+1], escaped[i+2])
-			if !ok || unreserved(b) || strings.IndexByte("/\\%;.", b) >= 0 || b < ' ' || b == 0x7f {
+			if !ok || Unreserved(b) || strings.IndexByte("/\\%;.", b) >= 0 || b < ' ' || b == 0x7f {
 				return false
 			}
 			plain = plain && b < utf8.RuneSelf
@@ -103,8 +104,8 @@ func lookalike(r rune) bool {
 	return unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r)
 }
 
-// unreserved: RFC 3986 2.3. Escaping these makes another spelling of the same path.
-func unreserved(c byte) bool {
+// Unreserved: RFC 3986 2.3. Escaping these makes another spelling of the same path.
+func Unreserved(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
 }
 
@@ -126,8 +127,8 @@ func nibble(c byte) (byte, bool) {
 	return 0, false
 }
 
-// queryKey returns the decoded name of one pair of a query. A name that cannot be decoded is returned as it is.
-func queryKey(pair string) string {
+// QueryKey returns the decoded name of one pair of a query. A name that cannot be decoded is returned as it is.
+func QueryKey(pair string) string {
 	key, _, _ := strings.Cut(pair, "=")
 	if !strings.ContainsAny(key, "%+") {
 		return key
@@ -138,14 +139,14 @@ func queryKey(pair string) string {
 	return key
 }
 
-// cutParam takes every parameter of this name out of a raw query and leaves the rest byte for byte. values are those
+// CutParam takes every parameter of this name out of a raw query and leaves the rest byte for byte. values are those
 // taken out.
-func cutParam(rawQuery, name string) (rest string, values []string) {
+func CutParam(rawQuery, name string) (rest string, values []string) {
 	if rawQuery == "" {
 		return "", nil
 	}
 	for pair := range strings.SplitSeq(rawQuery, "&") {
-		if queryKey(pair) == name {
+		if QueryKey(pair) == name {
 			_, v, _ := strings.Cut(pair, "=")
 			if u, err := url.QueryUnescape(v); err == nil {
 				v = u
@@ -156,6 +157,6 @@ func cutParam(rawQuery, name string) (rest string, values []string) {
 	if values == nil {
 		return rawQuery, nil
 	}
-	kept := slices.DeleteFunc(strings.Split(rawQuery, "&"), func(pair string) bool { return queryKey(pair) == name })
+	kept := slices.DeleteFunc(strings.Split(rawQuery, "&"), func(pair string) bool { return QueryKey(pair) == name })
 	return strings.Join(kept, "&"), values
 }

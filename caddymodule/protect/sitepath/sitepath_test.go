@@ -1,10 +1,12 @@
-package protect
+package sitepath_test
 
 import (
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect/sitepath"
 )
 
 func TestCanonicalPath(t *testing.T) {
@@ -13,8 +15,8 @@ func TestCanonicalPath(t *testing.T) {
 		"/", "/admin", "/admin/", "/a/b.c/d-e_f~g", "/.well-known/x", "/...x", "/a%20b", "/caf%C3%A9", "/caf%c3%a9", "/a:b@c!$&'()*+,=",
 		"/a%22b", "/.gatehouse/logout",
 	} {
-		if !canonicalPath(path) {
-			t.Errorf("canonicalPath(%q) = false, want true", path)
+		if !sitepath.Canonical(path) {
+			t.Errorf("Canonical(%q) = false, want true", path)
 		}
 	}
 	for _, path := range []string{
@@ -26,8 +28,8 @@ func TestCanonicalPath(t *testing.T) {
 		"/a/.. /b", "/a/%20/b", "/a\tb", "/a b",
 		"/a%e2%80%8bb", "/a%c2%85b", "/a%e2%80%a8b", "/a/%2E%2E%20/b", "/a/.../b",
 	} {
-		if canonicalPath(path) {
-			t.Errorf("canonicalPath(%q) = true, want false", path)
+		if sitepath.Canonical(path) {
+			t.Errorf("Canonical(%q) = true, want false", path)
 		}
 	}
 }
@@ -37,39 +39,39 @@ func FuzzCanonicalPath(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if !canonicalPath(s) {
+		if !sitepath.Canonical(s) {
 			return
 		}
 		path, err := url.PathUnescape(s)
 		if err != nil {
-			t.Fatalf("canonicalPath(%q) = true, and it cannot be decoded: %v", s, err)
+			t.Fatalf("Canonical(%q) = true, and it cannot be decoded: %v", s, err)
 		}
 		again, err := url.PathUnescape(path)
 		if err == nil && again != path {
-			t.Fatalf("canonicalPath(%q) = true, and decoding it twice makes %q", s, again)
+			t.Fatalf("Canonical(%q) = true, and decoding it twice makes %q", s, again)
 		}
 		if resolved := (&url.URL{Path: "/"}).JoinPath(path).Path; resolved != path {
-			t.Fatalf("canonicalPath(%q) = true, and resolving it makes %q", s, resolved)
+			t.Fatalf("Canonical(%q) = true, and resolving it makes %q", s, resolved)
 		}
 		if strings.ContainsAny(path, "\\;\x00\r\n") {
-			t.Fatalf("canonicalPath(%q) = true, and it holds a separator", s)
+			t.Fatalf("Canonical(%q) = true, and it holds a separator", s)
 		}
 	})
 }
 
 func TestPublicPaths(t *testing.T) {
 	t.Parallel()
-	public := publicPaths{"/healthz", "/assets/*"}
+	public := sitepath.Public{"/healthz", "/assets/*"}
 	for path, want := range map[string]bool{
 		"/healthz": true, "/healthz/": false, "/healthz/x": false, "/HEALTHZ": false, "/assets/": true, "/assets/a/b.css": true, "/assets": false,
 		"/assetsx": false, "/": false, "/admin": false,
 	} {
-		if got := public.match(path); got != want {
+		if got := public.Match(path); got != want {
 			t.Errorf("match(%q) = %v, want %v", path, got, want)
 		}
 	}
 	for _, s := range []string{"/*", "*", "", "healthz", "/a*", "/a/*/b", "/../x", "/a//b", "/a;b"} {
-		if CheckPublic(s) == nil {
+		if sitepath.CheckPublic(s) == nil {
 			t.Errorf("CheckPublic(%q) = nil, want an error", s)
 		}
 	}
@@ -93,10 +95,25 @@ func TestCutParam(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			rest, values := cutParam(tt.query, "gatehouse_code")
+			rest, values := sitepath.CutParam(tt.query, "gatehouse_code")
 			if rest != tt.rest || !slices.Equal(values, tt.values) {
-				t.Errorf("cutParam(%q) = %q, %q, want %q, %q", tt.query, rest, values, tt.rest, tt.values)
+				t.Errorf("CutParam(%q) = %q, %q, want %q, %q", tt.query, rest, values, tt.rest, tt.values)
 			}
 		})
 	}
+}
+
+func FuzzCutParam(f *testing.F) {
+	for _, s := range []string{"a=1&gatehouse_code=x&b", "gatehouse%5Fcode=1", "&&", "a=%zz&gatehouse_code"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, query string) {
+		rest, values := sitepath.CutParam(query, "gatehouse_code")
+		if (values == nil) != (rest == query) && query != rest {
+			t.Fatalf("CutParam(%q) = %q, %q", query, rest, values)
+		}
+		if again, more := sitepath.CutParam(rest, "gatehouse_code"); more != nil || again != rest {
+			t.Fatalf("CutParam(%q) = %q, which still has %q", query, rest, more)
+		}
+	})
 }
