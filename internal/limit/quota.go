@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/internal/periodic"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -307,25 +308,11 @@ func (q *Quotas) near(share float64, limit int, now time.Time, keep func(*Use) b
 
 // Run writes every FlushEvery what was counted, until ctx ends, and what was counted until then.
 func (q *Quotas) Run(ctx context.Context) {
-	tick := time.NewTicker(FlushEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
-			q.tell(q.Flush(last))
-			cancel()
-			return
-		case <-tick.C:
-			q.tell(q.Flush(ctx))
+	periodic.Write(ctx, FlushEvery, stopWait, func(ctx context.Context) {
+		if err := q.Flush(ctx); err != nil {
+			q.log.Warn("what was used of quotas is not written yet", zap.Error(err))
 		}
-	}
-}
-
-func (q *Quotas) tell(err error) {
-	if err != nil {
-		q.log.Warn("what was used of quotas is not written yet", zap.Error(err))
-	}
+	})
 }
 
 // Flush writes what was counted and reads what other nodes have counted.

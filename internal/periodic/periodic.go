@@ -34,3 +34,20 @@ func Every(ctx context.Context, interval time.Duration, log *zap.Logger, failed 
 		trouble = text
 	}
 }
+
+// Write calls flush once in each interval until ctx ends, and then once more, which may take so long.
+func Write(ctx context.Context, interval, last time.Duration, flush func(context.Context)) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), last)
+			defer cancel()
+			flush(ctx)
+			return
+		case <-tick.C:
+			flush(ctx)
+		}
+	}
+}

@@ -43,3 +43,21 @@ func TestEvery(t *testing.T) {
 		}
 	})
 }
+
+// TestWrite: what waits is written once in each interval, and once more at the end, when the context is over.
+func TestWrite(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 150*time.Second)
+		defer cancel()
+		calls := 0
+		periodic.Write(ctx, time.Minute, time.Second, func(ctx context.Context) {
+			if calls++; ctx.Err() != nil {
+				t.Errorf("call %d cannot write: %v", calls, ctx.Err())
+			}
+		})
+		if calls != 3 {
+			t.Errorf("%d calls in 150 seconds, want 3", calls)
+		}
+	})
+}

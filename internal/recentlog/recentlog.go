@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/internal/periodic"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -88,21 +89,7 @@ func (r *Ring[T]) Add(at time.Time, record T) {
 func (r *Ring[T]) Lost() int64 { return r.lost.Load() }
 
 // Run writes what waits, until ctx ends, and what waits then.
-func (r *Ring[T]) Run(ctx context.Context) {
-	tick := time.NewTicker(writeWait)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			defer cancel()
-			r.Flush(last)
-			return
-		case <-tick.C:
-			r.Flush(ctx)
-		}
-	}
-}
+func (r *Ring[T]) Run(ctx context.Context) { periodic.Write(ctx, writeWait, time.Second, r.Flush) }
 
 // Flush writes what waits, in one transaction. What cannot be written is lost, which the log is told.
 func (r *Ring[T]) Flush(ctx context.Context) {

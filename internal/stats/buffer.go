@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/zap"
 
+	"github.com/gatehouse-id/gatehouse/internal/periodic"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -172,21 +173,7 @@ func (b *Buffer) note(who caller, address string) {
 }
 
 // Run writes until ctx ends, and then once more.
-func (b *Buffer) Run(ctx context.Context) {
-	tick := time.NewTicker(flushEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			defer cancel()
-			b.Flush(last)
-			return
-		case <-tick.C:
-			b.Flush(ctx)
-		}
-	}
-}
+func (b *Buffer) Run(ctx context.Context) { periodic.Write(ctx, flushEvery, time.Second, b.Flush) }
 
 // Flush writes what has been counted. If that fails, it is kept for the next time.
 func (b *Buffer) Flush(ctx context.Context) {
