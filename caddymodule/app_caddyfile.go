@@ -92,9 +92,6 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 	start := d.Token()
 	a.Places = caddyfileutil.ReadPlaces(d, "")
-	if d.NextArg() {
-		return d.Errf("gatehouse: unexpected argument %q, its options belong in a block", d.Val())
-	}
 	words := forwardauth.Subdirectives(&a.ForwardAuth)
 	maps.Copy(words, clientcert.Subdirectives(&a.Certificates))
 	maps.Copy(words, caddyfileutil.Subdirectives{
@@ -124,7 +121,7 @@ func (a *App) readGlobal(d *caddyfile.Dispenser) error {
 		"sms":                       a.readSMS,
 		"push":                      a.readPush,
 	})
-	if err := caddyfileutil.ReadBlock(d, "gatehouse", &reference.Gatehouse, words); err != nil {
+	if err := caddyfileutil.ReadOptions(d, "gatehouse", &reference.Gatehouse, words); err != nil {
 		return err
 	}
 	if err := a.checkIDPs(); err != nil {

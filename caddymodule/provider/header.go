@@ -70,10 +70,7 @@ func (HeaderIDP) CaddyModule() caddy.ModuleInfo {
 func (h *HeaderIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	start := d.Token()
-	if d.NextArg() {
-		return d.Errf("idp header: unexpected argument %q, its options belong in a block", d.Val())
-	}
-	err := caddyfileutil.ReadBlock(d, "idp header", &reference.HeaderIDP, h.with(caddyfileutil.Subdirectives{
+	err := caddyfileutil.ReadOptions(d, "idp header", &reference.HeaderIDP, h.with(caddyfileutil.Subdirectives{
 		"trust":      caddyfileutil.Values(&h.Trust, caddyfileutil.CheckTrusted),
 		"user":       caddyfileutil.Value(&h.User, checkHeaderName),
 		"level":      h.readLevel,

@@ -55,9 +55,6 @@ func (KerberosIDP) CaddyModule() caddy.ModuleInfo {
 func (k *KerberosIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	start := d.Token()
-	if d.NextArg() {
-		return d.Errf("idp kerberos: unexpected argument %q, its options belong in a block", d.Val())
-	}
 	words := k.with(caddyfileutil.Subdirectives{
 		"keytab":   caddyfileutil.Value(&k.Keytab, nil),
 		"service":  caddyfileutil.Value(&k.Service, nil),
@@ -68,7 +65,7 @@ func (k *KerberosIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	for _, word := range reference.NotKerberos {
 		delete(words, word)
 	}
-	if err := caddyfileutil.ReadBlock(d, "idp kerberos", &reference.Kerberos, words); err != nil {
+	if err := caddyfileutil.ReadOptions(d, "idp kerberos", &reference.Kerberos, words); err != nil {
 		return err
 	}
 	r := caddyfileutil.NewResolver(nil)

@@ -110,16 +110,13 @@ func (LDAPIDP) CaddyModule() caddy.ModuleInfo {
 func (l *LDAPIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	start := d.Token()
-	if d.NextArg() {
-		return d.Errf("idp ldap: unexpected argument %q, its options belong in a block", d.Val())
-	}
 	g := &LDAPGroups{}
 	readGroups := caddyfileutil.Block(&reference.LDAPGroups, caddyfileutil.Subdirectives{
 		"base":  caddyfileutil.Value(&g.Base, nil),
 		"match": caddyfileutil.Value(&g.Match, nil),
 		"map":   g.readMap,
 	})
-	err := caddyfileutil.ReadBlock(d, "idp ldap", &reference.LDAP, l.with(caddyfileutil.Subdirectives{
+	err := caddyfileutil.ReadOptions(d, "idp ldap", &reference.LDAP, l.with(caddyfileutil.Subdirectives{
 		"url":            caddyfileutil.Values(&l.URLs, nil),
 		"starttls":       caddyfileutil.Flag(&l.StartTLS),
 		"ca":             caddyfileutil.Value(&l.CA, nil),

@@ -136,9 +136,6 @@ func (o *OAuth2IDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if o.preset != "" {
 		kind, block = o.preset, &reference.OAuth2Preset
 	}
-	if d.NextArg() {
-		return d.Errf("idp %s: unexpected argument %q, its options belong in a block", kind, d.Val())
-	}
 	own := caddyfileutil.Subdirectives{
 		"client_id":         caddyfileutil.Value(&o.ClientID, nil),
 		"client_secret":     caddyfileutil.Value(&o.ClientSecret, nil),
@@ -155,7 +152,7 @@ func (o *OAuth2IDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		own["email"] = caddyfileutil.Value(&o.Email, nil)
 		own["email_verified"] = caddyfileutil.Value(&o.EmailVerified, nil)
 	}
-	if err := caddyfileutil.ReadBlock(d, "idp "+kind, block, o.with(own)); err != nil {
+	if err := caddyfileutil.ReadOptions(d, "idp "+kind, block, o.with(own)); err != nil {
 		return err
 	}
 	r := caddyfileutil.NewResolver(nil)

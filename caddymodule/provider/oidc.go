@@ -116,11 +116,8 @@ func (OIDCIDP) CaddyModule() caddy.ModuleInfo {
 func (o *OIDCIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	start := d.Token()
-	if d.NextArg() {
-		return d.Errf("idp oidc: unexpected argument %q, its options belong in a block", d.Val())
-	}
 	m := &OIDCMetadata{}
-	err := caddyfileutil.ReadBlock(d, "idp oidc", &reference.OIDC, o.with(caddyfileutil.Subdirectives{
+	err := caddyfileutil.ReadOptions(d, "idp oidc", &reference.OIDC, o.with(caddyfileutil.Subdirectives{
 		"issuer":        caddyfileutil.Value(&o.Issuer, nil),
 		"client_id":     caddyfileutil.Value(&o.ClientID, nil),
 		"client_secret": caddyfileutil.Value(&o.ClientSecret, nil),

@@ -93,9 +93,6 @@ func (o *OIDCPreset) read(d *caddyfile.Dispenser, kind string, block *reference.
 ) error {
 	d.Next()
 	start := d.Token()
-	if d.NextArg() {
-		return d.Errf("idp %s: unexpected argument %q, its options belong in a block", kind, d.Val())
-	}
 	own["client_id"], own["scopes"] = caddyfileutil.Value(&o.ClientID, nil), caddyfileutil.Values(&o.Scopes, nil)
 	own["issuer"] = caddyfileutil.Value(&o.Issuer, nil)
 	switch kind {
@@ -105,7 +102,7 @@ func (o *OIDCPreset) read(d *caddyfile.Dispenser, kind string, block *reference.
 	default:
 		own["client_secret"], own["select_account"] = caddyfileutil.Value(&o.ClientSecret, nil), caddyfileutil.Flag(&o.SelectAccount)
 	}
-	if err := caddyfileutil.ReadBlock(d, "idp "+kind, block, o.with(own)); err != nil {
+	if err := caddyfileutil.ReadOptions(d, "idp "+kind, block, o.with(own)); err != nil {
 		return err
 	}
 	r := caddyfileutil.NewResolver(nil)

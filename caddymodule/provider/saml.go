@@ -111,10 +111,7 @@ func (SAMLIDP) CaddyModule() caddy.ModuleInfo {
 func (s *SAMLIDP) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next()
 	start := d.Token()
-	if d.NextArg() {
-		return d.Errf("idp saml: unexpected argument %q, its options belong in a block", d.Val())
-	}
-	err := caddyfileutil.ReadBlock(d, "idp saml", &reference.SAML, s.with(caddyfileutil.Subdirectives{
+	err := caddyfileutil.ReadOptions(d, "idp saml", &reference.SAML, s.with(caddyfileutil.Subdirectives{
 		"metadata":             caddyfileutil.Value(&s.Metadata, nil),
 		"metadata_certificate": caddyfileutil.Value(&s.MetadataCertificate, nil),
 		"entity":               caddyfileutil.Value(&s.Entity, nil),

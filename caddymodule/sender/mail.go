@@ -69,10 +69,7 @@ func (m *SMTPMail) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	if err := caddyfileutil.Check(d, "mail smtp", m.Server, smtp.CheckServer); err != nil {
 		return err
 	}
-	if d.NextArg() {
-		return d.Errf("mail smtp: unexpected argument %q, its options belong in a block", d.Val())
-	}
-	err := caddyfileutil.ReadBlock(d, "mail smtp", &reference.SMTP, caddyfileutil.Subdirectives{
+	err := caddyfileutil.ReadOptions(d, "mail smtp", &reference.SMTP, caddyfileutil.Subdirectives{
 		"from":     caddyfileutil.Text(&m.From),
 		"reply_to": caddyfileutil.Text(&m.ReplyTo),
 		"username": caddyfileutil.Value(&m.Username, nil),

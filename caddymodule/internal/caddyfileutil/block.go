@@ -241,12 +241,16 @@ func Flag(dst *bool) Subdirective {
 // Block reads a block without arguments.
 func Block(block *reference.Block, read Subdirectives) Subdirective {
 	return func(d *caddyfile.Dispenser) error {
-		word := d.Val()
-		if d.NextArg() {
-			return d.Errf("%s: unexpected argument %q, its options belong in a block", word, d.Val())
-		}
-		return ReadBlock(d, word, block, read)
+		return ReadOptions(d, d.Val(), block, read)
 	}
+}
+
+// ReadOptions is ReadBlock where nothing may stand before the block.
+func ReadOptions(d *caddyfile.Dispenser, of string, block *reference.Block, read Subdirectives) error {
+	if d.NextArg() {
+		return d.Errf("%s: unexpected argument %q, its options belong in a block", of, d.Val())
+	}
+	return ReadBlock(d, of, block, read)
 }
 
 // At adds the place of an earlier token to an error.
