@@ -131,12 +131,13 @@ func followApp(t *testing.T, document, address string) (g *guide, here string) {
 func TestWikiStart(t *testing.T) {
 	t.Parallel()
 	g := &guide{server: &server{t: t, dir: t.TempDir(), secrets: map[string]string{}}, blocks: blocksOf(read(t, "../docs/start/wiki.md"))}
-	g.local = strings.NewReplacer("/etc/caddy", g.dir)
-	init := strings.Fields(g.asks("caddy gatehouse init")[0])
-	if out, err := g.gatehouse("", init[1:]...); err != nil {
+	etc := filepath.Join(g.dir, "etc") // which init makes
+	g.local = strings.NewReplacer("/etc/caddy", etc)
+	init := strings.Fields(g.asks("sudo caddy gatehouse init")[0])
+	if out, err := g.gatehouse("", init[2:]...); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	written := read(t, filepath.Join(g.dir, "Caddyfile"))
+	written := read(t, filepath.Join(etc, "Caddyfile"))
 	if want := g.local.Replace(g.first("caddyfile")); written != want {
 		t.Fatalf("init wrote\n%s\nwant what the guide shows:\n%s", written, want)
 	}

@@ -12,7 +12,7 @@ import (
 
 // init writes a Caddyfile that is accepted and says what it needs. A second run loses nothing.
 func TestInit(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "caddy") // which init makes
 	out, err := servertest.Run(t, "", "init", "--domain", "Wiki.Example.com", "--upstream", "localhost:9001", "--email",
 		"ada@example.com", "--dir", dir)
 	if err != nil {
@@ -142,7 +142,7 @@ func TestInitRefuses(t *testing.T) {
 		"e-mail at no name":   {"email", "ada@wiki", "is not an e-mail address"},
 		"e-mail with braces":  {"email", "{a}@example.com", "is not an e-mail address"},
 		"the same host":       {"issuer", "wiki.example.com", "a host of their own"},
-		"no directory":        {"dir", "nowhere", "there is no directory"},
+		"no directory":        {"dir", "nowhere/conf", "there is no directory"},
 		"a strange port":      {"upstream", "localhost:99999", "99999"},
 		"no port":             {"upstream", "localhost", "where Caddy itself listens: name the port of the site, such as localhost:9001"},
 		"the port of Caddy":   {"upstream", "https://127.0.0.1", "is port 443 of this machine"},

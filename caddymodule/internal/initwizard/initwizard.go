@@ -112,8 +112,12 @@ func (s *Site) Place(dir string) (err error) {
 	if strings.ContainsAny(dir, "{}\"`\\\n") {
 		return fmt.Errorf("--dir: %s has a character with a special meaning in a Caddyfile", dir)
 	}
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return fmt.Errorf("--dir: there is no directory %s: make it first", dir)
+	missing := dir // or what must be there to make it
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		missing = filepath.Dir(dir)
+	}
+	if info, err := os.Stat(missing); err != nil || !info.IsDir() {
+		return fmt.Errorf("--dir: there is no directory %s: make it first", missing)
 	}
 	s.Caddyfile = filepath.Join(dir, "Caddyfile")
 	if _, err := os.Lstat(s.Caddyfile); err == nil {
@@ -126,18 +130,25 @@ func exists(name string) error {
 	return fmt.Errorf("%s exists, and is not overwritten: move it away, or name another directory with --dir", name)
 }
 
-// Write makes the file at its Place, or none. An existing one stays.
+// Write makes the file at its Place, and the directory where that is missing, or neither. An existing file stays.
 func (s *Site) Write() error {
 	s.explain()
 	var text strings.Builder
 	if err := firstCaddyfile.Execute(&text, s); err != nil {
 		return err
 	}
-	if err := writeFirst(s.Caddyfile, text.String()); err != nil {
+	undo := func() error { return nil }
+	switch err := os.Mkdir(filepath.Dir(s.Caddyfile), 0o755); { //nolint:gosec // Caddy runs as a user of its own
+	case err == nil:
+		undo = func() error { return os.Remove(filepath.Dir(s.Caddyfile)) }
+	case !errors.Is(err, fs.ErrExist):
 		return err
 	}
+	if err := writeFirst(s.Caddyfile, text.String()); err != nil {
+		return errors.Join(err, undo())
+	}
 	if err := s.try(text.String()); err != nil {
-		return errors.Join(err, os.Remove(s.Caddyfile))
+		return errors.Join(err, os.Remove(s.Caddyfile), undo())
 	}
 	return nil
 }
