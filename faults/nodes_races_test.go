@@ -103,7 +103,7 @@ func nodeRaces(t *testing.T, rep *report) {
 	c := startNodes(t, false, "", "")
 	n := 500
 	if !testing.Short() {
-		n = 50_000
+		n = 2500 * cycles(0, 20)
 	}
 	kinds := c.contests()
 	var next, failed atomic.Int64
