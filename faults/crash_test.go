@@ -68,11 +68,11 @@ func powerLoss(t *testing.T, rep *report) {
 
 // powerLossControl is F3 with a build that does not sync. If it loses nothing, F3 proves nothing.
 func powerLossControl(t *testing.T, rep *report) {
-	unsynced := filepath.Join(t.TempDir(), "gatehouse-unsynced")
-	if err := Build("..", unsynced, Variant{"storage/badgerstore", `unix\.Fdatasync\(int\(f\.Fd\(\)\)\)`, `error(nil)`}); err != nil {
+	out := filepath.Join(t.TempDir(), "gatehouse-unsynced")
+	if err := Build("..", out, unsynced); err != nil {
 		t.Fatal(err)
 	}
-	s, _, refused := losePower(t, unsynced, 3)
+	s, _, refused := losePower(t, out, 3)
 	lost := s.Lost.Load()
 	s.mu.Lock()
 	s.violations = nil // the control exists to produce them
