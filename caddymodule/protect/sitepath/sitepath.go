@@ -104,7 +104,8 @@ func lookalike(r rune) bool {
 	return unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r)
 }
 
-// Unreserved: RFC 3986 2.3. Escaping these makes another spelling of the same path.
+// Unreserved reports whether a character means the same escaped and plain: escaping it is another spelling of a path.
+// (RFC 3986, 2.3)
 func Unreserved(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
 }
