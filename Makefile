@@ -59,10 +59,12 @@ bench: build ## Benchmarks of the packages, then the built binary under load; it
 	cd bench && go run . -pgo ../internal/build/gatehouse.pgo
 
 proof: build ## Runs what is claimed and writes docs/reports/DATE-*.md: conformance, attacks, faults, load; WHAT="conformance peers" runs some
+	@./scripts/install.sh faults
 	@go build -o bin/testidp ./internal/testidp
 	@./scripts/proof.sh $(WHAT)
 
 faults: build ## Kills, fills, freezes and corrupts the built binary under load, compares answers from memory and explanations with the truth, mutates SAML answers, puts every XSS payload in every field
+	@./scripts/install.sh faults
 	GATEHOUSE_ANSWERS=1000000 go test -count=1 -timeout=60m -v ./internal/depcache/modeltest
 	GATEHOUSE_GATEWAYS=1000000 go test -count=1 -timeout=60m -run='^TestOneDecision' ./caddymodule/forwardauth >/dev/null
 	GATEHOUSE_MUTATIONS=10000 go test -count=1 -run='^Test(Mutations|ArtifactMutations|Costs|CiphertextsTellNothing)$$' -v ./idp/saml ./idp/saml/samlidp

@@ -6,9 +6,9 @@ import "testing"
 var (
 	// unsynced says that records are on disk before they are.
 	unsynced = Variant{"storage/badgerstore", `unix\.Fdatasync\(int\(f\.Fd\(\)\)\)`, `error(nil)`}
-	// panicking panics in the introspection of one token, which both the endpoint and protect use.
+	// panicking panics when it is asked about one token, at the introspection endpoint and in protect.
 	panicking = Variant{
-		"authz", `(func \(\w+ \*Server\) Introspect\(ctx context\.Context, (\w+) string\) \([^)]*\) \{\n)`,
+		"authz/token", `(func \(\w+ \*Ledger\) ask\(ctx context\.Context, [^)]*\b(\w+) string\) \([^)]*\) \{\n)`,
 		"$1\tif $2 == \"lab-panic\" {\n\t\tpanic(\"lab\")\n\t}\n",
 	}
 )

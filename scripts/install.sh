@@ -3,7 +3,8 @@
 # with npm, Python's requests-oauthlib, Django, Authlib and PyJWT, nginx with set_misc, HAProxy, OpenLDAP, MIT
 # Kerberos, PostgreSQL, PgBouncer, Apache with mod_auth_mellon, PHP with SimpleSAMLphp, systemd-analyze, minisign,
 # debootstrap, QEMU for programs of arm64, and the npm packages of e2e/node, e2e/clients and e2e/mcp. It installs on
-# Debian and Ubuntu; on other systems it names the missing packages. It needs root or sudo only to install.
+# Debian and Ubuntu; on other systems it names the missing packages. It needs root or sudo only to install. With the word
+# faults it also installs what the whole round of faults needs: Patroni and etcd.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -38,6 +39,10 @@ compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql
 have pgbouncer || [[ -x /usr/sbin/pgbouncer ]] || missing+=(pgbouncer)
 [[ -e /usr/lib/apache2/modules/mod_auth_mellon.so ]] || missing+=(apache2-bin libapache2-mod-auth-mellon)
 have php || missing+=(php-cli)
+if [[ ${1-} == faults ]]; then
+	have etcd || missing+=(etcd-server)
+	have patroni || missing+=(patroni)
+fi
 [[ $(php -m 2>/dev/null) == *mbstring*xml* ]] || missing+=(php-xml php-mbstring)
 
 sudo=()
