@@ -313,7 +313,7 @@ func TestImportsThatWait(t *testing.T) {
 		refused("after one was imported and another one has come")
 		b.acts(paths[0] + "/stop-job")
 		if a, _ := b.imports("keycloak", "{"); !strings.Contains(a.form(), "couldn’t be read") {
-			t.Errorf("a file that is none:\n%s", a.form())
+			t.Errorf("a broken file:\n%s", a.form())
 		}
 		b.imports("htpasswd", file(12)) // what cannot be read does not wait
 		refused("after one could not be read and another one has come")

@@ -85,7 +85,7 @@ func TestProviderRejection(t *testing.T) {
 	}
 	a := b.Do(http.MethodGet, identitytest.Callback(identitytest.State(t, b.Leave("/next")), e.Partner.Answer(nil, no)), "")
 	if a.Code != http.StatusSeeOther || a.Header().Get("Location") != "/next#" {
-		t.Fatalf("refused = %d to %q, want back to whoever asked", a.Code, a.Header().Get("Location"))
+		t.Fatalf("refused = %d to %q, want a redirect to /next#", a.Code, a.Header().Get("Location"))
 	}
 	refusals = append(refusals, ask(b, "/next"))
 	want := &authn.Refusal{

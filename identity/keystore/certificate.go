@@ -145,7 +145,7 @@ func (s *Service) handleUpdateCertificate(w http.ResponseWriter, r *http.Request
 func (s *Service) handleDeleteCertificate(w http.ResponseWriter, r *http.Request, client string) error {
 	id := r.PathValue("certificateId")
 	by := s.by(r, client)
-	e, err := s.newEvent(certificateRemoved, by)
+	e, err := s.events.By(certificateRemoved, by)
 	if err != nil {
 		return err
 	}

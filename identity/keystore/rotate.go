@@ -145,7 +145,7 @@ func (s *Service) one(ctx context.Context, id string) (rec record, is Summary, e
 
 // replace stores next in place of old, with an event. changed is false if the pair is another one than old by now.
 func (s *Service) replace(ctx context.Context, id string, old, next record, what string, by audit.Actor) (changed bool, err error) {
-	e, err := s.newEvent(certificateUpdated, by)
+	e, err := s.events.By(certificateUpdated, by)
 	if err != nil {
 		return false, err
 	}

@@ -68,7 +68,7 @@ func (s *Service) seal(n *candidate, name string, by audit.Actor) (err error) {
 	if n.adds {
 		kind = certificateAdded
 	}
-	if n.event, err = s.newEvent(kind, by); err != nil {
+	if n.event, err = s.events.By(kind, by); err != nil {
 		return err
 	}
 	n.event.Reason = name
@@ -235,13 +235,6 @@ func (s *Service) delete(tx storage.Tx, id string, e audit.Event, finish Finish)
 // by is the API client of a request.
 func (s *Service) by(r *http.Request, client string) audit.Actor {
 	return audit.Actor{ID: client, Origin: s.origin(r)}
-}
-
-// newEvent makes an event before the transaction that appends it.
-func (s *Service) newEvent(kind audit.Type, by audit.Actor) (audit.Event, error) {
-	e, err := s.events.New(kind, by.Origin)
-	e.Actor, e.AgentUser = by.ID, by.ID
-	return e, err
 }
 
 // Change is several key pairs that were checked and are stored together.

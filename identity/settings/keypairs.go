@@ -27,7 +27,7 @@ func (o keyPairOwner) Change(ctx context.Context, by audit.Actor) (keystore.Fini
 	if err != nil {
 		return nil, err
 	}
-	told, err := o.s.newEvent(signInUpdated, by)
+	told, err := o.s.events.By(signInUpdated, by)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (o keyPairOwner) Uses(tx storage.Tx, id, name string) (places []string, err
 		return nil, err
 	}
 	for _, k := range u.namedKeyPairs() {
-		if k.name == id || k.name == name {
+		if k.is(keystore.Named{ID: id, Name: name}) {
 			places = append(places, k.at)
 		}
 	}
@@ -156,15 +156,18 @@ type namedKeyPair struct {
 	tickets  bool // the member wants a keytab
 }
 
+// is reports whether k names a key pair, by its id or name.
+func (k namedKeyPair) is(pair keystore.Named) bool { return k.name == pair.ID || k.name == pair.Name }
+
 // namedKeyPairs returns the key pairs that login methods name.
 func (u *Units) namedKeyPairs() (out []namedKeyPair) {
 	u.visit(unitNamed("login_methods"), ofKeyPairs(func(k namedKeyPair) { out = append(out, k) }))
 	return out
 }
 
-// names reports whether a method names a key pair, by its id or name.
+// names reports whether a method names a key pair.
 func (m *LoginMethod) names(pair keystore.Named) (found bool) {
-	of := ofKeyPairs(func(k namedKeyPair) { found = found || k.name == pair.ID || k.name == pair.Name })
+	of := ofKeyPairs(func(k namedKeyPair) { found = found || k.is(pair) })
 	of.visit(reflect.ValueOf(m), place{})
 	return found
 }

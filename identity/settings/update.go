@@ -157,12 +157,12 @@ func (s *Service) write(ctx context.Context, e edit, st *state, next *Units) (*s
 	if err != nil {
 		return nil, err
 	}
-	ev, err := s.newEvent(configurationUpdated, e.by)
+	ev, err := s.events.By(configurationUpdated, e.by)
 	if err != nil {
 		return nil, err
 	}
 	ev.Reason = listed(pathsOf(changed))
-	told, err := s.newEvent(signInUpdated, e.by)
+	told, err := s.events.By(signInUpdated, e.by)
 	if err != nil {
 		return nil, err
 	}
@@ -315,13 +315,6 @@ func pathsOf(changed []Change) (paths []string) {
 		paths = append(paths, c.Path)
 	}
 	return paths
-}
-
-// newEvent makes an event before the transaction that appends it.
-func (s *Service) newEvent(kind audit.Type, by audit.Actor) (audit.Event, error) {
-	e, err := s.events.New(kind, by.Origin)
-	e.Actor, e.AgentUser = by.ID, by.ID
-	return e, err
 }
 
 // listed is as many of the changed members as an event has room for, without their values.

@@ -178,6 +178,13 @@ func (r *Recorder) New(kind Type, from Origin) (Event, error) {
 	}, nil
 }
 
+// By returns an event that an actor causes. See New.
+func (r *Recorder) By(kind Type, by Actor) (Event, error) {
+	e, err := r.New(kind, by.Origin)
+	e.Actor, e.AgentUser = by.ID, by.ID
+	return e, err
+}
+
 // Append writes e to the end of its chain, and into the indexes by person and by actor, in tx.
 func (r *Recorder) Append(tx storage.Tx, e Event) error {
 	if e.check != nil {
