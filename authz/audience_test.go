@@ -2,6 +2,7 @@ package authz_test
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -79,6 +80,42 @@ func TestConsentNamesTheSites(t *testing.T) {
 			t.Errorf("the consent page for %q names the sites %q, want %q", scope, s, want)
 		}
 	}
+}
+
+// TestResourceAfterTheConsent: what a person was not asked about is not added at the token endpoint.
+func TestResourceAfterTheConsent(t *testing.T) {
+	t.Parallel()
+	const wiki, shop = "https://wiki.example.com", "https://shop.example.com"
+	authztest.Attack(t, "attack 3260: a resource that the consent did not name, with the code, later, by a device",
+		func(t *testing.T, h *authztest.Harness) {
+			with := func(form url.Values, resource string) url.Values {
+				form.Set("resource", resource)
+				return form
+			}
+			refresh := func(token string) url.Values {
+				return url.Values{"grant_type": {"refresh_token"}, "refresh_token": {token}}
+			}
+			b := h.Browser(authztest.Guest)
+			form := with(h.CodeForm("asks", b.Code("asks", "scope", "openid")), wiki)
+			authztest.WantError(t, "with the code", h.Token("asks", form), http.StatusBadRequest, "invalid_target")
+			plain := b.Tokens("asks", "scope", "openid")
+			authztest.WantError(t, "later", h.Token("asks", with(refresh(plain.Refresh), wiki)), http.StatusBadRequest, "invalid_target")
+			authztest.WantStatus(t, "later, without it", h.Refresh("asks", plain.Refresh), http.StatusOK)
+			named := b.Tokens("asks", "scope", "openid", "resource", wiki)
+			authztest.WantError(t, "another one than was named", h.Token("asks", with(refresh(named.Refresh), shop)),
+				http.StatusBadRequest, "invalid_target")
+			authztest.WantStatus(t, "the one that was named", h.Token("asks", with(refresh(named.Refresh), wiki)), http.StatusOK)
+			begun := authztest.BeginDevice(t, h, "openid")
+			h.Browser(authztest.Demo).Decide(begun.Text("user_code"), "allow")
+			device := url.Values{"grant_type": {authztest.DeviceGrant}, "device_code": {begun.Text("device_code")}}
+			authztest.WantError(t, "by a device", h.Token("tv", with(device, "https://api.example.com")), http.StatusBadRequest, "invalid_target")
+			// Who asks no one names it when it likes.
+			open := h.Tokens("shop", authztest.Demo, "scope", "openid")
+			authztest.WantStatus(t, "a client without consent", h.Token("shop", with(refresh(open.Refresh), "https://api.example.com")),
+				http.StatusOK)
+		}, authztest.WithTV(), authztest.WithConfig(func(c *authz.Config) {
+			authztest.ChangeClient(c, "asks", func(c *client.Client) { c.Audiences = []string{wiki, shop} })
+		}))
 }
 
 // TestConsentIsForTheResources: who has allowed an application to know who they are has not allowed it the site that it

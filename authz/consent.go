@@ -70,7 +70,7 @@ func (s *Server) mustConsent(ctx context.Context, p *pendingRequest, result *aut
 // mayAsk reports whether it depends on the person whether they are asked. That they can sign in is checked with the
 // answer.
 func (p *pendingRequest) mayAsk(s *Server) bool {
-	return p.client.Consent != "off" || p.rec.has("consent") || s.clients.AsksAlways(p.rec.AuthorizationDetails)
+	return p.client.AsksConsent() || p.rec.has("consent") || s.clients.AsksAlways(p.rec.AuthorizationDetails)
 }
 
 // askConsent shows the consent page.

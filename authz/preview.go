@@ -42,7 +42,7 @@ func (s *Server) Preview(ctx context.Context, c *client.Client, person string, s
 			p.Refused = append(p.Refused, name)
 		}
 	}
-	p.Asks, p.Level, p.Assurance = c.Consent != "off", s.clients.ScopeLevel(p.Scope), s.clients.ScopeAssurance(p.Scope)
+	p.Asks, p.Level, p.Assurance = c.AsksConsent(), s.clients.ScopeLevel(p.Scope), s.clients.ScopeAssurance(p.Scope)
 	if !slices.Contains(p.Scope, client.ScopeOpenID) {
 		return p, nil
 	}

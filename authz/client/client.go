@@ -183,6 +183,9 @@ func (c *Client) StillAllowed(scope []string) []string {
 	return slices.DeleteFunc(slices.Clone(scope), func(name string) bool { return !c.HasScope(name) })
 }
 
+// AsksConsent reports whether people are asked before the client gets something of theirs.
+func (c *Client) AsksConsent() bool { return c.Consent != "off" }
+
 // Admits reports whether a person of these groups can use the client.
 func (c *Client) Admits(groups []string) bool {
 	return len(c.Groups) == 0 || slices.ContainsFunc(c.Groups, func(g string) bool { return slices.Contains(groups, g) })

@@ -246,6 +246,41 @@ func TestRegistrationAllowsNoMore(t *testing.T) {
 	})
 }
 
+// attack: a stranger who is allowed to know who someone is names a site when it gets its tokens, so they open it.
+func TestRegisteredClientNamesNoSiteLater(t *testing.T) {
+	t.Parallel()
+	t.Run("attack 3260: a site that the page of a stranger did not name", func(t *testing.T) {
+		t.Parallel()
+		const redirect = "http://localhost/cb"
+		h := authztest.NewWithRegistration(t)
+		id, _ := authztest.MustRegister(t, h, `{"redirect_uris":["`+redirect+
+			`"],"token_endpoint_auth_method":"none","grant_types":["authorization_code","refresh_token"]}`)["client_id"].(string)
+		b := h.Browser(authztest.Demo)
+		v := authztest.RegisteredParams(id, redirect, "openid")
+		v.Del("resource")
+		redeem := func(resource string) *authztest.Response {
+			code, _ := authztest.AllowDocument(t, h, b, v)
+			f := url.Values{
+				"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {redirect}, "code_verifier": {authztest.Verifier},
+				"client_id": {id},
+			}
+			if resource != "" {
+				f.Set("resource", resource)
+			}
+			return h.Post("/oauth/token", f)
+		}
+		authztest.WantError(t, "with the code", redeem(authztest.ToolsResource), http.StatusBadRequest, "invalid_target")
+		res := redeem("")
+		authztest.WantStatus(t, "without it", res, http.StatusOK)
+		later := h.Post("/oauth/token", url.Values{
+			"grant_type": {"refresh_token"}, "client_id": {id}, "refresh_token": {res.Text("refresh_token")},
+			"resource": {authztest.ToolsResource},
+		})
+		authztest.WantError(t, "later", later, http.StatusBadRequest, "invalid_target")
+		h.Invariants(t)
+	})
+}
+
 // attack: strangers fill the store with clients. One network registers ten in an hour, and all together as many as the
 // operator allows; what no one uses goes, and what someone uses stays.
 func TestRegistrationIsBounded(t *testing.T) {

@@ -132,7 +132,7 @@ func (s *Service) give(ctx context.Context, q *grant.Request, key string, rec *r
 		return nil, err
 	}
 	asked := q.Client.OwnResources(q.Form.All("resource"))
-	resources, err := grant.NarrowAudience(asked, rec.Resources)
+	resources, err := grant.NarrowAudience(q.Client, asked, rec.Resources)
 	if err != nil {
 		return nil, err
 	}

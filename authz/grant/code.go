@@ -201,7 +201,7 @@ func (s *Grants) HasSession(tx storage.Tx, si *token.SignIn, epoch int64, now ti
 
 // stillAllowed reports whether the consent behind the code still exists. A client that asks for no consent needs none.
 func stillAllowed(tx storage.Tx, c *client.Client, rec *Code) (bool, error) {
-	if c.Consent == "off" {
+	if !c.AsksConsent() {
 		return true, nil
 	}
 	return consent.Covers(tx, rec.Subject, rec.ClientID, consent.Wish{Scope: rec.Scope, Details: rec.AuthorizationDetails})
@@ -258,7 +258,7 @@ func (s *Grants) prepareCode(g *codeGrant, rec *Code, st *token.Standing) error 
 	if err != nil {
 		return err
 	}
-	resources, err := NarrowAudience(g.resources, rec.Resources)
+	resources, err := NarrowAudience(g.Client, g.resources, rec.Resources)
 	if err != nil {
 		return err
 	}

@@ -269,7 +269,7 @@ func (s *Grants) prepareRotation(ctx context.Context, g *rotation, ch *chain) (*
 	if s.clients.UsageLimit(scope) > 0 { // a limit that was set since
 		return nil, oauth.InvalidScope(nil, "a scope has a usage limit and is not given by a refresh token")
 	}
-	resources, err := NarrowAudience(g.resources, ch.grant.Resources)
+	resources, err := NarrowAudience(g.Client, g.resources, ch.grant.Resources)
 	if err != nil {
 		return nil, err
 	}

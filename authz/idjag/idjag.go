@@ -82,10 +82,11 @@ func (s *service) answer(ctx context.Context, q *grant.Request) (jsonresponse.Bo
 	if err != nil {
 		return nil, err
 	}
-	asked := q.Client.OwnResources(q.Form.All("resource"))
-	resources, err := grant.NarrowAudience(asked, q.Client.OwnResources(who.Resources))
-	if err != nil {
-		return nil, err
+	resources := q.Client.OwnResources(q.Form.All("resource"))
+	if named := q.Client.OwnResources(who.Resources); len(named) > 0 { // otherwise the issuer leaves them to the client
+		if resources, err = grant.NarrowAudience(q.Client, resources, named); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.deps.Clients.May(q.Client, clientstore.Permission{Scope: scope, Provider: who.Provider, Resources: resources}); err != nil {
 		return nil, err
