@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -11,11 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/authz/apppassword"
 	"github.com/gatehouse-id/gatehouse/authz/authztest"
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/audit/eventtest"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/secret"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -220,6 +224,73 @@ func TestAppPasswordEnds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAppPasswordOfADisabledProvider: who disables a provider that was taken over ends what it has signed in, and the
+// app passwords that were made then with it.
+func TestAppPasswordOfADisabledProvider(t *testing.T) {
+	t.Parallel()
+	authztest.Attack(t, "attack 2793: an app password that was made in a sign-in by a provider that is disabled since",
+		func(t *testing.T, h *authztest.Harness) {
+			by := func(provider string) string {
+				return authztest.MustMakeAppPassword(t, h, func(q *authn.AppPasswordRequest) { q.Provider = provider })
+			}
+			partner, own := by("partner"), by("identity")
+			if !works(t, h, partner) || !works(t, h, own) {
+				t.Fatal("they do not work")
+			}
+			h.People.SwitchOff("partner")
+			if works(t, h, partner) {
+				t.Error("it still works")
+			}
+			if ok, err := use(t, h, partner, authztest.DavSite, authztest.AProgram); ok || err != nil {
+				t.Errorf("Use = %t, %v, want that it counts for nothing", ok, err)
+			}
+			if in, err := h.Server().Recheck(t.Context(), partner); err != nil || in.Active {
+				t.Errorf("Recheck = %+v, %v: an open connection stays", in, err)
+			}
+			asked := authztest.IntrospectAs(h, "dav", url.Values{"token": {partner}})
+			if asked.Body != `{"active":false}` {
+				t.Errorf("introspection = %s", asked.Body)
+			}
+			if !works(t, h, own) {
+				t.Error("that of another sign-in does not work")
+			}
+		}, authztest.WithAppPasswords())
+}
+
+// TestAppPasswordOfAFormerMember: a resource server that asks learns what protect at the same site decides.
+func TestAppPasswordOfAFormerMember(t *testing.T) {
+	t.Parallel()
+	authztest.Attack(t, "attack 6117: an app password of someone who has left the groups of its site, at a resource server that asks",
+		func(t *testing.T, h *authztest.Harness) {
+			groups := func(names ...string) {
+				h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Groups = names })
+			}
+			groups("developers")
+			text := authztest.MustMakeAppPassword(t, h, func(q *authn.AppPasswordRequest) {
+				q.Sites, q.Scopes = []string{authztest.CodeSite}, nil
+			})
+			for _, tt := range []struct {
+				groups []string
+				want   bool
+			}{{[]string{"developers"}, true}, {nil, false}, {[]string{"sales"}, false}, {[]string{"sales", "developers"}, true}} {
+				groups(tt.groups...)
+				before := len(usedEvents(t, h))
+				res := authztest.IntrospectAs(h, "code", url.Values{"token": {text}})
+				if got := strings.Contains(res.Body, `"active":true`); got != tt.want {
+					t.Errorf("in the groups %q: introspection = %s, want active: %t", tt.groups, res.Body, tt.want)
+				}
+				if !tt.want && len(usedEvents(t, h)) != before {
+					t.Error("a refused question counts as a use")
+				}
+			}
+		}, authztest.WithAppPasswords(), authztest.WithConfig(func(c *authz.Config) {
+			c.APIClients = append(c.APIClients, &client.APIClient{
+				ID: "code", Secrets: []secret.String{secret.New(authztest.Secret("code"))}, APIs: []string{"introspection"},
+				Audiences: []string{authztest.CodeSite},
+			})
+		}))
 }
 
 // TestAppPasswordIsChosenFromWhatIsOffered: a forged form gets no site or scope that the page does not offer.

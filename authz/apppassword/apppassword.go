@@ -83,6 +83,11 @@ func (s *Site) admits(who authn.Subject) bool {
 	return slices.Contains(s.Partitions, "*") || slices.Contains(s.Partitions, cmp.Or(who.Partition, audit.DefaultPartition))
 }
 
+// Takes reports whether a site takes the app passwords of a person now. Protect judges that itself; others ask here.
+func (p *Passwords) Takes(site string, who *authn.Subject) bool {
+	return slices.ContainsFunc(p.deps.Sites, func(s Site) bool { return s.Origin == site && s.admits(*who) })
+}
+
 // passwordResponse is the cached response for an app password without a usage limit.
 type passwordResponse struct {
 	in    token.Introspection
@@ -148,6 +153,9 @@ func (p *Passwords) inspect(tx storage.Tx, hash string, now time.Time, out *toke
 		return until, err
 	}
 	if st.Epochs.Global, err = p.deps.Tokens.EpochIn(tx); err != nil || st.Epochs != rec.Epochs {
+		return until, err
+	}
+	if counts, err := p.deps.Tokens.ProviderCounts(tx, rec.Provider); err != nil || !counts {
 		return until, err
 	}
 	if allowed, err := p.deps.Allowed(tx); err != nil || !allowed {

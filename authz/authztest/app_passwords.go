@@ -25,7 +25,12 @@ var AProgram = audit.Origin{ClientIP: "192.0.2.7", UserAgent: "DAVx5"}
 // NewWithAppPasswords starts a server on which people can make app passwords.
 func NewWithAppPasswords(t *testing.T, opts ...Option) *Harness {
 	t.Helper()
-	return New(t, append(opts, WithConfig(func(c *authz.Config) {
+	return New(t, append(opts, WithAppPasswords())...)
+}
+
+// WithAppPasswords lets people make app passwords.
+func WithAppPasswords() Option {
+	return WithConfig(func(c *authz.Config) {
 		c.AppPasswordSites = []apppassword.Site{
 			{Origin: DavSite, Scopes: []string{"calendar", "secure.read"}},
 			{Origin: CodeSite, Groups: []string{"developers"}},
@@ -34,7 +39,7 @@ func NewWithAppPasswords(t *testing.T, opts ...Option) *Harness {
 		c.APIClients = append(c.APIClients, &client.APIClient{
 			ID: "dav", Secrets: []secret.String{secret.New(Secret("dav"))}, APIs: []string{"introspection"}, Audiences: []string{DavSite},
 		})
-	}))...)
+	})
 }
 
 // NothingElse is a change in whose transaction nothing else happens.

@@ -108,12 +108,14 @@ func (s *Grants) authenticateAsker(r *http.Request) (asker *client.APIClient, f 
 }
 
 // introspectAppPassword answers about an app password. It is known to API clients alone that name one of its sites as
-// an audience, since a resource server that ignores aud would accept it anywhere. An active answer is a
-// use, unless the request was let in already.
+// an audience, since a resource server that ignores aud would accept it anywhere, and while that site takes those of
+// its person. An active answer is a use, unless the request was let in already.
 func (s *Grants) introspectAppPassword(w http.ResponseWriter, r *http.Request, asker *client.APIClient, text string, again bool) error {
 	i, err := s.personal.Recheck(r.Context(), text)
 	if err == nil && i.Active {
-		at := slices.IndexFunc(i.Audience, func(site string) bool { return client.HasResource(asker.Audiences, site) })
+		at := slices.IndexFunc(i.Audience, func(site string) bool {
+			return client.HasResource(asker.Audiences, site) && s.personal.Takes(site, i.Person)
+		})
 		if at < 0 || !concerns(asker, i) {
 			i = &token.Introspection{}
 		} else if !again {

@@ -83,6 +83,15 @@ func (l *Ledger) view(ctx context.Context, fn func(storage.Tx) error) error {
 
 func (l *Ledger) now() time.Time { return l.deps.Now().UTC() }
 
+// ProviderCounts reports whether what a sign-in by a provider has given counts: people can sign in by it. "": it is not
+// known by which.
+func (l *Ledger) ProviderCounts(tx storage.Tx, provider string) (bool, error) {
+	if provider == "" {
+		return true, nil
+	}
+	return l.deps.Subjects.SignsIn(tx, provider)
+}
+
 // Standing is the current state of what a record depends on.
 type Standing struct {
 	Client  *client.Client // nil: no client was asked for
