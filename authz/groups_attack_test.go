@@ -127,6 +127,20 @@ func TestGroupsOfClients(t *testing.T) {
 		authztest.WantActive(t, h, "exchanged token", other, false)
 		authztest.WantActive(t, h, "token that was exchanged", token, true)
 	}, authztest.WithExchangers(), forStaff("api"))
+	authztest.Attack(t, "attack 5812: an exchanged token of someone who has left the groups of the client that it came from",
+		func(t *testing.T, h *authztest.Harness) {
+			put(h, authztest.Demo, "staff")
+			first := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read")
+			second := authztest.Exchanged(t, h, "api", first.Access, "scope", "orders.read", "audience", authztest.LedgerAPI)
+			third := authztest.Exchanged(t, h, "warehouse", second, "audience", authztest.LedgerAPI)
+			byID := authztest.Exchanged(t, h, "api", first.ID, "subject_token_type", authztest.TokenType+"id_token", "scope", "orders.read")
+			for _, groups := range [][]string{{"staff"}, {"cleaners"}, {"staff"}} {
+				put(h, authztest.Demo, groups...)
+				for name, token := range map[string]string{"the first": first.Access, "the second": second, "the third": third, "by ID token": byID} {
+					authztest.WantActive(t, h, name+" of someone in "+groups[0], token, groups[0] == "staff")
+				}
+			}
+		}, authztest.WithExchangers(), forStaff("shop"))
 	authztest.Attack(t, "the client’s own tokens need no group", func(t *testing.T, h *authztest.Harness) {
 		res := h.Token("reports", url.Values{"grant_type": {"client_credentials"}, "scope": {"orders.read"}})
 		authztest.WantActive(t, h, "own token", res.Text("access_token"), true)

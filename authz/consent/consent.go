@@ -80,6 +80,12 @@ func newest(uses []Use) []Use {
 	return uses
 }
 
+// Scopes returns the scopes that a person has allowed a client, by any use.
+func Scopes(tx storage.Tx, person, clientID string) ([]string, error) {
+	given, _, err := consents.Find(tx, storage.Key(person, clientID))
+	return given.Scope, err
+}
+
 // Has reports whether anything is remembered of a person and a client.
 func Has(tx storage.Tx, person, clientID string) (bool, error) {
 	return consents.Has(tx, storage.Key(person, clientID))

@@ -305,6 +305,31 @@ func TestExchangeAttacks(t *testing.T) {
 			})
 		}
 	})
+	authztest.Attack(t, "attack 7813: an ID token for what its person has not allowed, or not any more",
+		func(t *testing.T, h *authztest.Harness) {
+			b := h.Browser(authztest.Demo)
+			id := b.Tokens("asks", "scope", "openid").ID
+			form := func(id, scope string) url.Values {
+				return authztest.ExchangeForm(id, "subject_token_type", authztest.TokenType+"id_token", "scope", scope)
+			}
+			refused(t, h, "by its client", "asks", "invalid_scope", form(id, "orders.read"))
+			refused(t, h, "by an API", "api", "invalid_scope", form(id, "orders.read"))
+			plain := authztest.Exchanged(t, h, "api", id, "subject_token_type", authztest.TokenType+"id_token")
+			if got := h.Introspect(plain).JSON()["scope"]; got != "openid" {
+				t.Errorf("without a scope: scope = %v, want that of the consent", got)
+			}
+			id = b.Tokens("asks", "scope", "openid orders.read").ID
+			authztest.WantStatus(t, "once it is allowed", h.Token("api", form(id, "orders.read")), http.StatusOK)
+			authztest.WantStatus(t, "withdraw the consent",
+				authztest.AsRegistrar(h, http.MethodDelete, authztest.Demo+"/consents/asks"), http.StatusNoContent)
+			refused(t, h, "by its client, after that", "asks", "invalid_request", form(id, "orders.read"))
+			refused(t, h, "by an API, after that", "api", "invalid_request", form(id, "openid"))
+		}, authztest.WithExchangers(), authztest.WithConfig(func(c *authz.Config) {
+			authztest.ChangeClient(c, "asks", func(c *client.Client) {
+				c.Grants, c.Exchange = append(c.Grants, "token_exchange"), &client.Exchange{To: []string{authztest.StockAPI}}
+			})
+			authztest.ChangeClient(c, "api", func(c *client.Client) { c.Exchange.From = append(c.Exchange.From, "asks") })
+		}))
 	authztest.Attack(t, "attack 458: tokens that are exchanged in a circle and again and again", func(t *testing.T, h *authztest.Harness) {
 		shop := h.Tokens("shop", authztest.Demo, "scope", "openid orders.read").Access
 		a := authztest.Exchanged(t, h, "api", shop, "audience", authztest.LedgerAPI)

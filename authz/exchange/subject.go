@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
+	"github.com/gatehouse-id/gatehouse/authz/consent"
 	"github.com/gatehouse-id/gatehouse/authz/oauth"
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
@@ -21,6 +23,7 @@ var (
 	errForeign  = denial.New(denial.SubjectToken, "subject_token was issued to another client")
 	errChain    = denial.New(denial.SubjectToken, "the token was exchanged too often, or by the same actor before")
 	errWeak     = denial.New(denial.SecondFactorNeeded, "the sign-in of the token is too weak for the client that exchanges it")
+	errConsent  = denial.New(denial.SubjectToken, "the person has not allowed the client of the ID token to know who they are, or not any more")
 	errUnproved = denial.New(denial.KeyUnproved, "the token is bound to a key or certificate that the sender has not proved to have")
 )
 
@@ -137,7 +140,8 @@ func (s *service) ofRefresh(tx storage.Tx, x *request) (*subject, error) {
 	}, nil
 }
 
-// ofIDToken: an ID token says who signed in, and no scopes. It is worth something while that session lives.
+// ofIDToken: an ID token says who signed in, and no scopes. It is worth something while that session lives, and no more
+// than the person has allowed its client.
 func (s *service) ofIDToken(tx storage.Tx, x *request) (*subject, error) {
 	ends := time.Unix(x.id.Expires, 0).UTC()
 	if !ends.After(x.Now) {
@@ -157,10 +161,14 @@ func (s *service) ofIDToken(tx storage.Tx, x *request) (*subject, error) {
 	if !ok || st.Subject.Epoch != session.Epoch || s.deps.Tokens.SubjectFor(st.Client, session.Subject) != x.id.Subject {
 		return nil, refuse(errInactive)
 	}
+	scope, err := s.allowed(tx, st.Client, st.Client.Scopes, session.Subject)
+	if err != nil {
+		return nil, err
+	}
 	si := token.NewSignIn(&session.Result)
 	si.Level = min(si.Level, token.ACRLevel(x.id.ACR)) // the session may have become stronger since
 	return &subject{
-		from: x.id.Audience, scope: s.deps.Clients.StillGiven(st.Client, st.Client.Scopes, &st.Subject, x.Now), ends: ends,
+		from: x.id.Audience, scope: s.deps.Clients.StillGiven(st.Client, scope, &st.Subject, x.Now), ends: ends,
 		access: token.Access{
 			Subject: si.Subject, Level: si.Level, AMR: si.AMR, AuthTime: si.AuthTime, SessionID: si.SessionID, Provider: si.Provider,
 			References: si.References,
@@ -168,6 +176,21 @@ func (s *service) ofIDToken(tx storage.Tx, x *request) (*subject, error) {
 		},
 		grant: &token.Grant{SignIn: si, ClientID: x.Client.ID, CreatedAt: x.Now, ExpiresAt: ends, Confirmation: x.Proved},
 	}, nil
+}
+
+// allowed returns those of the scopes that a person has allowed a client, if it asks.
+func (s *service) allowed(tx storage.Tx, c *client.Client, scopes []string, person string) ([]string, error) {
+	if !c.AsksConsent() {
+		return scopes, nil
+	}
+	given, err := consent.Scopes(tx, person, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(given, client.ScopeOpenID) { // taken back since
+		return nil, refuse(errConsent)
+	}
+	return slices.DeleteFunc(slices.Clone(scopes), func(name string) bool { return !slices.Contains(given, name) }), nil
 }
 
 // ofWorkload: the token of a trusted issuer stands for a client, not for a person.

@@ -200,11 +200,9 @@ func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time, out *Introspe
 	if err != nil || !ok {
 		return until, err
 	}
-	if rec.Provider != "" {
-		if ok, err = l.deps.Subjects.SignsIn(tx, rec.Provider); err != nil || !ok {
-			*out = Introspection{Barred: err == nil, Audience: rec.Audience}
-			return until, err
-		}
+	if ok, err = l.ProviderCounts(tx, rec.Provider); err != nil || !ok {
+		*out = Introspection{Barred: err == nil, Audience: rec.Audience}
+		return until, err
 	}
 	c := h.client
 	*out = Introspection{
@@ -260,7 +258,8 @@ func (l *Ledger) holders(tx storage.Tx, rec *Access, now time.Time) (h held, ok 
 	if err != nil {
 		return h, false, err
 	}
-	if ok, err := l.sourcesStand(tx, rec.Sources, values[own:]); err != nil || !ok {
+	clients, ok, err := l.sourcesStand(tx, rec.Sources, values[own:])
+	if err != nil || !ok {
 		return h, false, err
 	}
 	values = values[:own]
@@ -292,7 +291,9 @@ func (l *Ledger) holders(tx storage.Tx, rec *Access, now time.Time) (h held, ok 
 	if errors.Is(err, storage.ErrNotFound) {
 		return h, false, nil
 	}
-	if err != nil || !person.Active || person.Epoch != rec.Epochs.Person || l.deps.Clients.MayPerson(c, &person) != nil {
+	// The clients that it came from, too: their own tokens of the person would be inactive.
+	left := func(of *client.Client) bool { return l.deps.Clients.MayPerson(of, &person) != nil }
+	if err != nil || !person.Active || person.Epoch != rec.Epochs.Person || left(c) || slices.ContainsFunc(clients, left) {
 		return h, false, err
 	}
 	if details != nil {

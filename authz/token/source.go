@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/authz/client"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -30,9 +31,9 @@ func (l *Ledger) sourceKeys(keys [][]byte, sources []Source) [][]byte {
 	return keys
 }
 
-// sourcesStand reports whether every source is still there, by the values of sourceKeys. A token ends no later than its
-// sources, so their own ends are not looked at.
-func (l *Ledger) sourcesStand(tx storage.Tx, sources []Source, values [][]byte) (bool, error) {
+// sourcesStand reports whether every source is still there, by the values of sourceKeys, and returns their clients. A
+// token ends no later than its sources, so their own ends are not looked at.
+func (l *Ledger) sourcesStand(tx storage.Tx, sources []Source, values [][]byte) (of []*client.Client, ok bool, err error) {
 	next := func() []byte {
 		v := values[0]
 		values = values[1:]
@@ -42,24 +43,24 @@ func (l *Ledger) sourcesStand(tx storage.Tx, sources []Source, values [][]byte) 
 		n := len(l.deps.Clients.EpochKeys(s.ClientID))
 		c, epoch, err := l.deps.Clients.DecodeWithEpoch(s.ClientID, values[:n])
 		if err != nil || c == nil || c.Disabled || epoch != s.Epoch {
-			return false, err
+			return nil, false, err
 		}
-		values = values[n:]
+		of, values = append(of, c), values[n:]
 		if (s.Key != "" && next() == nil) || (s.GrantID != "" && next() == nil) {
-			return false, nil
+			return nil, false, nil
 		}
 		if s.Person == "" {
 			continue
 		}
 		person, err := l.deps.Subjects.Get(tx, s.Person)
 		if errors.Is(err, storage.ErrNotFound) {
-			return false, nil
+			return nil, false, nil
 		}
 		if err != nil || !person.Active || person.Epoch != s.PersonEpoch {
-			return false, err
+			return nil, false, err
 		}
 	}
-	return true, nil
+	return of, true, nil
 }
 
 // actor is the claim act: who acts, and for whom that one acted before. (RFC 8693 4.1)

@@ -12,7 +12,7 @@ authz/rar: internal
 authz/device: authz/client authz/consent authz/grant authz/oauth authz/clientstore authz/jsonresponse authz/token internal storage
 authz/dpop: authz/oauth internal storage
 authz/jwtresponse: authz/client authz/keys internal
-authz/exchange: authz/client authz/grant authz/keys authz/oauth authz/clientstore authz/jsonresponse authz/token authz/transaction internal storage
+authz/exchange: authz/client authz/consent authz/grant authz/keys authz/oauth authz/clientstore authz/jsonresponse authz/token authz/transaction internal storage
 authz/grant: authz/client authz/consent authz/jwtresponse authz/oauth authz/apppassword authz/clientstore authz/jsonresponse authz/token authz/logout internal storage
 authz/idjag: authz/client authz/grant authz/oauth authz/clientstore authz/jsonresponse authz/token authz/workload internal storage
 authz/jar: authz/client authz/oauth internal
