@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
 // markHeader tells the upstream which probe a request is.
@@ -124,7 +125,12 @@ func (a *received) carries(marker string, names []string) string {
 
 // folded writes the names alike that CGI, PHP and others take for one.
 func folded(name string) string {
-	return strings.NewReplacer("_", "-", ".", "-").Replace(strings.ToLower(strings.TrimSpace(name)))
+	return strings.Map(func(c rune) rune {
+		if !unicode.IsLetter(c) && !unicode.IsDigit(c) {
+			return '-'
+		}
+		return unicode.ToLower(c)
+	}, strings.TrimSpace(name))
 }
 
 // identity lists the identity headers without their values, which are no one's business here.

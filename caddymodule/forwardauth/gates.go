@@ -331,7 +331,7 @@ func (g *Gate) narrow(by url.Values) (narrowed, error) {
 
 // checkCertificateHeader accepts the name of a header in which a proxy names a certificate.
 func checkCertificateHeader(name string) error {
-	if !httpguts.ValidHeaderFieldName(name) || strings.ContainsAny(name, "_.") || slices.Contains(read, http.CanonicalHeaderKey(name)) {
+	if !httpguts.ValidHeaderFieldName(name) || protect.Plain(name) != name || slices.Contains(read, http.CanonicalHeaderKey(name)) {
 		return fmt.Errorf("%q cannot be the header of a certificate: choose one such as Client-Cert", name)
 	}
 	return nil

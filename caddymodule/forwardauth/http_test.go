@@ -160,6 +160,9 @@ func TestWhatAProxyIsNotBelieved(t *testing.T) {
 		"attack 371: a control character":  func(set func(string, ...string), _ http.Header) { set("uri", "/op\x01en") },
 		"attack 371: another site":         func(set func(string, ...string), _ http.Header) { set("host", "evil.test") },
 		"peer 8: an alias":                 func(_ func(string, ...string), h http.Header) { h["X_forwarded_proto"] = []string{"https"} },
+		"attack 9734: an alias with another sign": func(_ func(string, ...string), h http.Header) {
+			h["X-Forwarded!proto"] = []string{"https"}
+		},
 		"attack 372: an alias with dots": func(_ func(string, ...string),
 			h http.Header,
 		) {

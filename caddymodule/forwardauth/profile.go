@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
 )
 
 // profile is a kind of proxy: where it says what a client has asked for. Each has one source, and never takes another:
@@ -138,10 +140,11 @@ var read = []string{
 // aliases returns the first header whose name some server takes for one that is read here. "": no one has sent one.
 func aliases(h http.Header) string {
 	for name := range h {
-		if !strings.ContainsAny(name, "_.") {
+		plain := protect.Plain(name)
+		if plain == name {
 			continue
 		}
-		plain := http.CanonicalHeaderKey(strings.NewReplacer("_", "-", ".", "-").Replace(name))
+		plain = http.CanonicalHeaderKey(plain)
 		if strings.HasPrefix(plain, "X-Forwarded-") || strings.HasPrefix(plain, "X-Original-") || slices.Contains(read, plain) {
 			return name
 		}

@@ -68,6 +68,26 @@ func TestProtectAttacksOnHeaders(t *testing.T) {
 		// An obsolete line fold is a space, and the header goes with what was folded.
 		one(t, g.passed(t, g.get(t, "own.test", "/", "X-Auth-User: admin\r\n root")), "X-Auth-User", demoID)
 	})
+	g.attack(t, "attack 9734: names of headers with another sign for -", func(t *testing.T) {
+		for _, sign := range strings.Split("!#$%&'*+.^_`|~", "") {
+			var lines []string
+			for _, name := range []string{
+				"Remote-User", "Remote-Groups", "Remote-Assertion", "X-Original-Url", "X-Forwarded-For", "True-Client-Ip",
+			} {
+				lines = append(lines, strings.ReplaceAll(name, "-", sign)+": forged", strings.Replace(name, "-", sign, 1)+": forged")
+			}
+			request := "GET /public/x HTTP/1.1\r\nHost: public.test\r\n" + strings.Join(lines, "\r\n") + "\r\n\r\n"
+			for _, s := range []seen{
+				g.passed(t, g.get(t, "open.test", "/", lines...)),
+				g.passed(t, g.raw(t, append([]string{"GET /public/x HTTP/1.1", "Host: public.test"}, lines...)...)),
+				g.passed(t, exchange(t, caddytest.Dial(t, g.trusted), request)),
+			} {
+				if strings.Contains(s.raw, "forged") {
+					t.Errorf("the upstream saw %q", s.raw)
+				}
+			}
+		}
+	})
 	g.attack(t, "attack 183: identity headers spelled with underscores and dots", func(t *testing.T) {
 		for _, name := range []string{"X_Auth_User", "X.Auth.User", "X-Auth_User", "x_auth-user", "Remote_User", "REMOTE.USER", "Remote_Groups"} {
 			s := g.passed(t, g.get(t, "own.test", "/", name+": admin"))

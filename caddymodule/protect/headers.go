@@ -41,8 +41,9 @@ var proxyHeaders = []string{
 
 const forwardedPrefix = "X-Forwarded-"
 
-// nameSet finds field names in any spelling that some upstream takes for the same name: case, and _ or . for -, as CGI
-// and PHP do.
+// nameSet finds field names in any spelling that some upstream takes for the same name: case, and any other sign for -,
+// since programs behind CGI read _ for it. Some servers write _ for _ and . alone, lighttpd for all that is neither
+// letter nor digit.
 type nameSet struct {
 	byLen [64][]string // fields of each length
 	long  []string
@@ -104,10 +105,20 @@ func fold(c byte) byte {
 	switch {
 	case 'A' <= c && c <= 'Z':
 		return c + 'a' - 'A'
-	case c == '_' || c == '.':
-		return '-'
+	case 'a' <= c && c <= 'z', '0' <= c && c <= '9':
+		return c
 	}
-	return c
+	return '-'
+}
+
+// Plain returns the name of a field with - for each other sign. It is the name itself if no other one can pass for it.
+func Plain(name string) string {
+	return strings.Map(func(c rune) rune {
+		if c < utf8.RuneSelf && fold(byte(c)) == '-' {
+			return '-'
+		}
+		return c
+	}, name)
 }
 
 func isForwarded(name string) bool {
@@ -162,7 +173,8 @@ func (p *Protect) cleanse(g *requestState, guarded bool) {
 		if slices.ContainsFunc(kept, func(h IdentityHeader) bool { return h.Name == name }) {
 			continue
 		}
-		if p.guarded.has(name) || (!trusted && (isForwarded(name) || proxyNames.has(name))) {
+		// A proxy writes the names as they are. Other spellings are those of its client.
+		if p.guarded.has(name) || (isForwarded(name) || proxyNames.has(name)) && (!trusted || Plain(name) != name) {
 			delete(r.Header, name)
 		}
 	}
@@ -400,7 +412,7 @@ func fieldValue(s string) string {
 // checkIdentityHeader refuses names that mean something else in HTTP.
 func checkIdentityHeader(name string) error {
 	switch c := http.CanonicalHeaderKey(name); {
-	case !httpguts.ValidHeaderFieldName(name) || strings.ContainsAny(name, "_."):
+	case !httpguts.ValidHeaderFieldName(name) || Plain(name) != name:
 		return fmt.Errorf("%q is not a header name: letters, digits and -", name)
 	case slices.Contains([]string{
 		"Authorization", "Connection", "Content-Length", "Content-Type", "Content-Encoding", "Cookie", "Expect", "Host", "Keep-Alive",

@@ -20,6 +20,7 @@ func TestGuardedNames(t *testing.T) {
 	for name, want := range map[string]bool{
 		"Remote-User": true, "REMOTE_USER": true, "remote.user": true, "Remote-Name": true, "Remote-Email": true, "Remote_Groups": true,
 		"X-Auth-User": true, "x_auth.user": true,
+		"Remote!User": true, "remote~user": true, "X^Auth|User": true,
 		"Remote-Assertion": true, "REMOTE_ASSERTION": true, "remote.assertion": true, "x_gate.TOKEN": true,
 		"X-Rewrite-Url": true, "X-Original-Url": true, "Remote-Users": false, "Remote-Use": false, "RemoteUser": false,
 		"X-Auth-Use": false, "Accept": false, "": false,

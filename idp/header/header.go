@@ -176,10 +176,11 @@ func (p *Provider) Trusts(r *http.Request) bool {
 	return err == nil && idp.Within(p.cfg.Trust, at.Addr())
 }
 
-// same reports whether two names are equal for software that folds case and separators, as CGI does.
+// same reports whether two names are equal for software that folds case, and all that is neither letter nor digit, as
+// servers do for CGI.
 func same(a, b string) bool {
 	fold := func(c rune) rune {
-		if c == '_' || c == '.' {
+		if !unicode.IsLetter(c) && !unicode.IsDigit(c) {
 			return '-'
 		}
 		return unicode.ToLower(c)

@@ -150,7 +150,8 @@ func TestFixedLevel(t *testing.T) {
 func TestCleanse(t *testing.T) {
 	t.Parallel()
 	headers := []string{
-		"X-Remote-User", "ann", "x-remote-user", "b", "X_Remote_User", "c", "X.Remote.User", "d", "X-Remote-Level", "4",
+		"X-Remote-User", "ann", "x-remote-user", "b", "X_Remote_User", "c", "X.Remote.User", "d", "X!Remote~User", "f",
+		"X-Remote-Level", "4",
 		"X-Remote-Email", "e", "Accept", "text/html",
 	}
 	for at, want := range map[string][]string{
