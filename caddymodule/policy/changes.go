@@ -8,14 +8,16 @@ import (
 // Text returns all that the rules decide by, for comparison with another configuration.
 func (p *Policy) Text() string {
 	type part struct {
-		Deny  bool
-		Match string
-		Need  Need
-		When  []string
+		Deny   bool
+		Match  string
+		Agents []string
+		Robot  bool
+		Need   Need
+		When   []string
 	}
 	var parts []any
 	for i, r := range p.rules() {
-		parts = append(parts, part{i < len(p.Deny), r.raw, r.Need, r.When})
+		parts = append(parts, part{i < len(p.Deny), r.raw, r.Agents, r.Robot, r.Need, r.When})
 	}
 	text, err := json.Marshal(append(parts, p.Public))
 	if err != nil {

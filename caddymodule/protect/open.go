@@ -84,6 +84,8 @@ func (p *Protect) observe(ctx context.Context, c credential) (s openBasis, on re
 func (c credential) observe(ctx context.Context, from authority) (*token.Introspection, recheck.Basis, error) {
 	auth, ok := from.(observer)
 	switch {
+	case c.token == "": // of a robot, whose signature counts once
+		return new(token.Introspection), recheck.Basis{}, nil
 	case !ok:
 		who, err := c.recheck(ctx, from)
 		return who, recheck.Basis{}, err
@@ -128,7 +130,7 @@ var (
 func (p *Protect) rulesText(rules *policy.Policy, matchers []byte) string {
 	text, err := json.Marshal([]any{
 		p.Scopes, p.Groups, p.Partitions, p.Level, p.Audience, p.Clients, p.Tokens, p.Login, p.Origins, p.Sites, p.Public, p.Need, p.Preflight,
-		p.Session, p.RequestAccess, p.Introspect, p.reach, p.assured, rules.Text(), string(matchers), p.laterPolicies(), p.MCP,
+		p.Session, p.RequestAccess, p.Accept, p.Introspect, p.reach, p.assured, rules.Text(), string(matchers), p.laterPolicies(), p.MCP,
 	})
 	if err != nil {
 		return err.Error() // of Introspect alone

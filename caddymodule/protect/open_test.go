@@ -254,6 +254,28 @@ func TestReloadWithOtherRulesEndsOpenRequests(t *testing.T) {
 	if one := rules("1", "Caddyfile:1"); one == rules("2", "Caddyfile:1") || one != rules("1", "Caddyfile:9") {
 		t.Error("rules are not told apart, or by their place")
 	}
+	t.Run("attack 8054: what a reload takes away is still open", func(t *testing.T) {
+		site := func(change func(*Protect, *policy.Rule)) string {
+			rule := &policy.Rule{Place: "Caddyfile:1"}
+			p := &Protect{Rules: policy.Policy{Allow: []*policy.Rule{rule}}}
+			change(p, rule)
+			return p.rulesText(&p.Rules, nil)
+		}
+		seen := map[string]string{site(func(*Protect, *policy.Rule) {}): "the site as it was"}
+		for name, change := range map[string]func(*Protect, *policy.Rule){
+			"app passwords":            func(p *Protect, _ *policy.Rule) { p.Accept = []string{acceptAppPasswords} },
+			"a rule about robots":      func(_ *Protect, r *policy.Rule) { r.Robot = true },
+			"a rule about one robot":   func(_ *Protect, r *policy.Rule) { r.Agents = []string{"bot.test"} },
+			"a rule about another one": func(_ *Protect, r *policy.Rule) { r.Agents = []string{"bot.example"} },
+			"a rule for robots":        func(_ *Protect, r *policy.Rule) { r.Need.Agents = []string{"bot.test"} },
+		} {
+			text := site(change)
+			if other := seen[text]; other != "" {
+				t.Errorf("%s cannot be told from %s", name, other)
+			}
+			seen[text] = name
+		}
+	})
 	g := startGateway(t, func(f *fakeAuthority) { f.hasRules = func(string) bool { return true } })
 	raw := newToken(t, secret.AccessToken)
 	g.fake.set(func() { g.fake.tokens[raw] = person(1) })

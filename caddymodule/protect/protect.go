@@ -671,7 +671,7 @@ func (p *Protect) judge(g *requestState, rec *credentials) (passed bool) {
 	if !p.mayCall(g, who) {
 		return false
 	}
-	g.credential = c
+	g.credential, g.judged = c, true
 	g.credential.second = "" // a request that lasts is judged by its session
 	if g.kept != "" && !p.resend(g, rec) {
 		return false

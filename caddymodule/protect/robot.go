@@ -61,7 +61,7 @@ func (p *Protect) passRobot(g *requestState, rec *credentials, began time.Time) 
 	if !p.mayCall(g, new(token.Introspection)) || p.limitCaller(g, nil, "") {
 		return false
 	}
-	g.who = nil
+	g.who, g.judged = nil, true
 	placeholders(g.r, nil, p.now)
 	caddyhttp.SetVar(g.r.Context(), agentVar, g.rules.Agent())
 	p.countPass(g, began)

@@ -1,6 +1,7 @@
 package protect
 
 import (
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -72,6 +73,23 @@ func TestRobots(t *testing.T) {
 		g.refused(t, g.raw(t, lines...), http.StatusUnauthorized)
 	})
 	g.invariants(t)
+}
+
+// TestOpenRequestsOfRobots: a request of a robot that lasts ends when the rules let it in no longer.
+func TestOpenRequestsOfRobots(t *testing.T) {
+	g, b := startRobots(t)
+	t.Run("attack 1626: a robot stays connected after the rules have changed", func(t *testing.T) {
+		g.fake.set(func() { g.fake.hasRules = func(string) bool { return true } })
+		a := g.signed(t, b, "robots.test", "/docs/ws", handshake...)
+		if a.StatusCode != http.StatusSwitchingProtocols {
+			t.Fatalf("status = %d, want 101", a.StatusCode)
+		}
+		roundTrip(t, a, "still here")
+		g.fake.set(func() { g.fake.hasRules = func(string) bool { return false } })
+		if rest, err := io.ReadAll(a.br); err != nil || !strings.HasSuffix(string(rest), "\x88\x02\x03\xf0") {
+			t.Errorf("the end of the connection was % x, %v, want a close frame 1008", rest, err)
+		}
+	})
 }
 
 // lines returns the headers of a signature for a host.

@@ -29,6 +29,7 @@ type requestState struct {
 	r          *http.Request
 	site       *site
 	credential credential
+	judged     bool                 // rules have let it pass, so it is judged again while it lasts
 	who        *token.Introspection // what the lookup has said. nil: there was none
 	ruling     *ruling              // what decides about it
 	rules      policy.Selection     // that concern the request
@@ -52,7 +53,7 @@ type requestState struct {
 	err      error
 
 	wrote   bool               // the answer has begun
-	retract func() bool        // keeps the request from being taken up as an open one. nil: it needs no credential
+	retract func() bool        // keeps the request from being taken up as an open one. nil: it is not judged again
 	cancel  context.CancelFunc // ends the upstream's side. nil: that ends with the connection
 	ended   atomic.Bool        // the credential was found to be no longer valid
 
@@ -83,7 +84,7 @@ func (g *requestState) forward(next caddyhttp.Handler) (err error) {
 	if g.recording != nil {
 		defer func() { g.recording.end(g.protect, err) }()
 	}
-	if g.credential.token != "" {
+	if g.judged {
 		if g.webSocket || wantsEventStream(g.r) || g.r.ProtoMajor == 3 {
 			ctx, cancel := context.WithCancel(g.r.Context())
 			defer cancel()
@@ -147,7 +148,7 @@ func (g *requestState) ReadFrom(r io.Reader) (sent int64, err error) {
 		return io.Copy(struct{ io.Writer }{g}, r)
 	}
 	defer func() { g.recording.sent(sent) }()
-	if g.credential.token == "" {
+	if !g.judged {
 		return rf.ReadFrom(r)
 	}
 	// The operating system copies what is read through one LimitedReader at most.
