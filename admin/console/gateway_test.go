@@ -418,6 +418,13 @@ func TestWhatCanThisPersonOpen(t *testing.T) {
 			t.Errorf("the filter %q leaves the page of the person:\n%s", query, a.form())
 		}
 	}
+	const who = `role="columnheader">Person</th>`
+	if a := b.get("/admin/refusals?person=" + id); !strings.Contains(a.form(), h.ref) || strings.Contains(a.form(), who) {
+		t.Errorf("each refusal on the page of a person says who it is:\n%s", a.form())
+	}
+	if a := b.get("/admin/refusals"); !strings.Contains(a.form(), who) {
+		t.Errorf("the list of all refusals does not say whose they are:\n%s", a.form())
+	}
 	if a := b.get("/admin/refusals?person=nobody@example.com"); strings.Contains(a.form(), name) {
 		t.Errorf("a filter for a person made their page of the list:\n%s", a.form())
 	}

@@ -107,6 +107,11 @@ func (g *gateway) showRefusals(v *layout.Visit) (*web.Console, error) {
 		}
 	}
 	t, next := g.refusalTable(list, false), ""
+	if theirs { // the page says who they are
+		for _, r := range t.Rows {
+			r.Cells[2] = web.Cell{}
+		}
+	}
 	if more {
 		next = list[len(list)-1].Ref
 	}
