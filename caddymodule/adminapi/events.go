@@ -71,25 +71,20 @@ type EventInfo struct {
 	Username string `json:"username,omitempty"` // of the person
 }
 
-// EventsPage is a part of the events that a search finds.
-type EventsPage struct {
-	Items []EventInfo  `json:"items"`
-	Next  audit.Cursor `json:"next,omitempty"` // the value of behind for the following part
-}
-
 // adminListEvents answers the events that the parameters select: since and until (RFC 3339), type (repeated), person,
-// actor, client, address, ref, partition, tokens=true (the brief events of clients alone), behind and limit;
+// actor, client, address, ref, partition, tokens=true (the brief events of clients alone), after and limit;
 // follow=true goes forward in time.
 func adminListEvents(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
 	s, err := i.readSearch(r)
 	if err != nil {
 		return nil, err
 	}
-	var out EventsPage
+	var out Page[EventInfo]
 	err = i.Store.View(r.Context(), func(tx storage.Tx) error {
-		out = EventsPage{Items: []EventInfo{}}
-		if s.Following && !r.URL.Query().Has("behind") {
-			out.Next, err = s.Last(tx)
+		out = Page[EventInfo]{Items: []EventInfo{}}
+		if s.Following && !r.URL.Query().Has("after") {
+			last, err := s.Last(tx)
+			out.Next = last.String()
 			return err
 		}
 		found, next, err := s.Find(tx)
@@ -112,7 +107,7 @@ func adminListEvents(i *Instance, _ http.ResponseWriter, r *http.Request) (any, 
 			out.Items = append(out.Items,
 				EventInfo{Info: e.Info(), Number: e.Number, Chain: e.Chain, Actor: e.Actor, ClientID: e.ClientID, Username: names[e.PersonID]})
 		}
-		out.Next = next
+		out.Next = afterCursor(next)
 		return nil
 	})
 	return out, err
@@ -140,9 +135,9 @@ func (i *Instance) readSelection(r *http.Request) (since, until time.Time, id st
 	if limit, err = pageSize(q.Get("limit")); err != nil {
 		return since, until, "", nil, 0, err
 	}
-	if text := q.Get("behind"); text != "" {
+	if text := q.Get("after"); text != "" {
 		if behind, err = audit.ParseCursor(text); err != nil {
-			return since, until, "", nil, 0, badRequestf("behind: %v", err)
+			return since, until, "", nil, 0, badRequestf("after: %v", err)
 		}
 	}
 	if name := q.Get("person"); name != "" {

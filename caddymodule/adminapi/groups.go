@@ -10,18 +10,12 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// GroupsPage is one page of groups in the order of their names.
-type GroupsPage struct {
-	Items []person.Group `json:"items"`
-	Next  string         `json:"next,omitempty"` // the value of after for the next page
-}
-
 func adminListGroups(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
 	limit, err := pageSize(r.URL.Query().Get("limit"))
 	if err != nil {
 		return nil, err
 	}
-	page := GroupsPage{Items: []person.Group{}}
+	page := Page[person.Group]{Items: []person.Group{}}
 	partition := cmp.Or(r.URL.Query().Get("partition"), audit.DefaultPartition)
 	if err := i.checkPartition(partition); err != nil {
 		return nil, err

@@ -78,12 +78,6 @@ func adminSignOut(i *Instance, r *http.Request, in PersonRequest) (any, error) {
 	return Outcome{"signed out"}, i.aboutPerson(r, in.Person, i.Identity.Person.EndSessions(r.Context(), in.Person, caller(r)))
 }
 
-// SessionsPage is one page of live sessions.
-type SessionsPage struct {
-	Items []SessionInfo `json:"items"`
-	Next  string        `json:"next,omitempty"` // the value of after for the next page
-}
-
 // adminListSessions answers the sessions of the parameter person, or a page of all past after.
 func adminListSessions(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
 	q := r.URL.Query()
@@ -102,9 +96,9 @@ func adminListSessions(i *Instance, _ http.ResponseWriter, r *http.Request) (any
 		return nil, badRequestf("person: the other filters are for the sessions of everybody")
 	}
 	now := time.Now().UTC()
-	var out SessionsPage
+	var out Page[SessionInfo]
 	err = i.Store.View(r.Context(), func(tx storage.Tx) error {
-		out = SessionsPage{Items: []SessionInfo{}}
+		out = Page[SessionInfo]{Items: []SessionInfo{}}
 		if of.ID != "" {
 			list, err := i.manage().SessionsOf(tx, of, now)
 			out.Items = append(out.Items, list...)

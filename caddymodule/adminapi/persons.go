@@ -3,7 +3,6 @@ package adminapi
 import (
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,7 +14,7 @@ import (
 
 const (
 	maxImported = 500 // persons of one request
-	// MaxPersons is the maximum number of persons or groups on one page.
+	// MaxPersons is the maximum number of items on one page.
 	MaxPersons = 500
 )
 
@@ -66,12 +65,6 @@ func adminAddPerson(i *Instance, r *http.Request, p person.NewPerson) (any, erro
 	return i.Identity.Person.AddPerson(r.Context(), p, caller(r))
 }
 
-// PersonsPage is one page of persons in the order of their usernames.
-type PersonsPage struct {
-	Items []person.Person `json:"items"`
-	Next  string          `json:"next,omitempty"` // the value of after for the next page
-}
-
 // personFilter selects persons of a list.
 type personFilter struct{ match, group, state string }
 
@@ -93,7 +86,7 @@ func adminListPersons(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 		return nil, err
 	}
 	f := personFilter{strings.ToLower(q.Get("match")), q.Get("group"), q.Get("state")}
-	page, after := PersonsPage{Items: []person.Person{}}, q.Get("after")
+	page, after := Page[person.Person]{Items: []person.Person{}}, q.Get("after")
 	for {
 		list, err := i.Identity.Person.ListPersons(r.Context(), after, MaxPersons)
 		if err != nil {
@@ -120,18 +113,6 @@ func adminListPersons(i *Instance, _ http.ResponseWriter, r *http.Request) (any,
 // place returns what continues a list of persons after one of them.
 func (i *Instance) place(p person.Person) (after string, err error) {
 	return i.Identity.Person.InPartition(i.Identity.Person.PartitionOf(p), p.Username)
-}
-
-// pageSize reads the parameter limit: how many items a page has at most. Default: 100.
-func pageSize(limit string) (int, error) {
-	if limit == "" {
-		return 100, nil
-	}
-	n, err := strconv.Atoi(limit)
-	if err != nil || n < 1 || n > MaxPersons {
-		return 0, badRequestf("limit is not between 1 and %d", MaxPersons)
-	}
-	return n, nil
 }
 
 // passwordRequest is a new password of a person.

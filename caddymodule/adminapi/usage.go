@@ -9,12 +9,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
-// UsagePage is a part of the usage that a query selects.
-type UsagePage struct {
-	Items []usage.Row `json:"items"`
-	Next  string      `json:"next,omitempty"` // the value of after for the following part
-}
-
 // adminUsage answers the usage that the parameters select: from and to (2026-01-31), client, site, after and limit.
 func adminUsage(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error) {
 	v := r.URL.Query()
@@ -25,11 +19,10 @@ func adminUsage(i *Instance, _ http.ResponseWriter, r *http.Request) (any, error
 	if q.Limit, err = pageSize(v.Get("limit")); err != nil {
 		return nil, err
 	}
-	var out UsagePage
-	err = i.Store.View(r.Context(), func(tx storage.Tx) (err error) {
-		if out.Items, out.Next, err = q.Find(tx); out.Items == nil {
-			out.Items = []usage.Row{}
-		}
+	out := Page[usage.Row]{Items: []usage.Row{}}
+	err = i.Store.View(r.Context(), func(tx storage.Tx) error {
+		found, next, err := q.Find(tx)
+		out.Items, out.Next = append(out.Items[:0], found...), next
 		return err
 	})
 	if errors.Is(err, usage.ErrCursor) || errors.Is(err, usage.ErrDays) {

@@ -2,14 +2,10 @@ package cli
 
 import (
 	"cmp"
-	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/adminapi"
-	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/calllog"
 )
 
@@ -26,26 +22,12 @@ Calls of sites with "audit" alone are events: events list --type call.CallPassed
   caddy gatehouse events calls --person ada@example.com --path "/orders/*" --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkLimit(most); err != nil {
+			q := query(map[string]string{"person": person, "client": client, "address": address, "site": site, "path": path})
+			if err := setTimes(q, since, until, time.Now()); err != nil {
 				return err
 			}
-			q := url.Values{}
-			for name, v := range map[string]string{"person": person, "client": client, "address": address, "site": site, "path": path} {
-				if v != "" {
-					q.Set(name, v)
-				}
-			}
-			for name, text := range map[string]string{"since": since, "until": until} {
-				if text == "" {
-					continue
-				}
-				at, err := parseTime(text, time.Now())
-				if err != nil {
-					return fmt.Errorf("--%s: %w", name, err)
-				}
-				q.Set(name, at.Format(time.RFC3339Nano))
-			}
-			return listCalls(cmd, q, most)
+			header := []string{"TIME", "METHOD", "SITE", "PATH", "PERSON", "CLIENT", "ADDRESS", "OUTCOME", "REF"}
+			return printList(cmd, "/calls", q, most, "call", header, callCells)
 		},
 	}
 	f := cmd.Flags()
@@ -62,25 +44,9 @@ Calls of sites with "audit" alone are events: events list --type call.CallPassed
 	return cmd
 }
 
-func listCalls(cmd *cobra.Command, q url.Values, most int) error {
-	all, more, err := readAll(most, func(limit int, behind audit.Cursor) ([]calllog.Found, audit.Cursor, error) {
-		var page adminapi.CallsPage
-		err := call(cmd, "/calls?"+pageOf(q, limit, behind), nil, &page)
-		return page.Items, page.Next, err
-	})
-	if err != nil {
-		return err
+func callCells(c *calllog.Found) []string {
+	return []string{
+		c.At.Local().Format("2006-01-02 15:04:05"), c.Method, c.Site, c.Path, cmp.Or(c.Username, c.PersonID), c.ClientID, c.IP,
+		c.Outcome(), c.Ref,
 	}
-	t := table{noun: "call", header: []string{"TIME", "METHOD", "SITE", "PATH", "PERSON", "CLIENT", "ADDRESS", "OUTCOME", "REF"}}
-	for i := range all {
-		c := &all[i]
-		t.rows = append(t.rows, printed([]string{
-			c.At.Local().Format("2006-01-02 15:04:05"), c.Method, c.Site, c.Path, cmp.Or(c.Username, c.PersonID), c.ClientID, c.IP,
-			c.Outcome(), c.Ref,
-		}))
-	}
-	if more {
-		t.more = "There are more: use --limit."
-	}
-	return printResult(cmd, all, t.lines()...)
 }

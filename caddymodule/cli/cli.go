@@ -97,7 +97,8 @@ func secretCommand() *cobra.Command {
 	}
 }
 
-// printResult prints the result of a command: v as JSON with --json, otherwise the lines.
+// printResult prints the result of a command: v as JSON with --json, otherwise the lines, in which nothing steers a
+// terminal: names and reasons are what people and applications have chosen.
 func printResult(cmd *cobra.Command, v any, lines ...string) error {
 	out := cmd.OutOrStdout()
 	if asJSON, err := cmd.Flags().GetBool("json"); err != nil || asJSON {
@@ -105,7 +106,12 @@ func printResult(cmd *cobra.Command, v any, lines ...string) error {
 		enc.SetEscapeHTML(false)
 		return errors.Join(err, enc.Encode(v))
 	}
-	_, err := fmt.Fprintln(out, strings.Join(lines, "\n"))
+	_, err := fmt.Fprintln(out, strings.Map(func(c rune) rune {
+		if c == '\n' || c == '\t' {
+			return c
+		}
+		return printable(c)
+	}, strings.Join(lines, "\n")))
 	return err
 }
 

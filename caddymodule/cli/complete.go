@@ -7,6 +7,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/adminapi"
 	"github.com/gatehouse-id/gatehouse/identity/keystore"
+	"github.com/gatehouse-id/gatehouse/identity/person"
 )
 
 // The shell asks for the names that can follow: `caddy completion bash`. A server that does not answer has none.
@@ -19,7 +20,7 @@ func completePersons(cmd *cobra.Command, args []string, typedSoFar string) ([]co
 }
 
 func completeAnyPerson(cmd *cobra.Command, _ []string, typedSoFar string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	var page adminapi.PersonsPage
+	var page adminapi.Page[person.Person]
 	if err := call(cmd, "/persons?limit=50&match="+url.QueryEscape(typedSoFar), nil, &page); err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -11,14 +11,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
-	"github.com/caddyserver/caddy/v2"
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/adminapi"
-	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
 func eventCommands() *cobra.Command {
@@ -54,7 +51,8 @@ prints what happens from now on, until it is interrupted.`,
 			if s.follow {
 				return followEvents(cmd, q)
 			}
-			return listEvents(cmd, q, s.limit)
+			header := []string{"TIME", "EVENT", "PERSON", "BY", "CLIENT", "ADDRESS", "REASON"}
+			return printList(cmd, "/events", q, s.limit, "event", header, eventCells)
 		},
 	}
 	f := cmd.Flags()
@@ -76,131 +74,22 @@ prints what happens from now on, until it is interrupted.`,
 }
 
 func (s *eventSearch) query(now time.Time) (url.Values, error) {
-	if err := checkLimit(s.limit); err != nil {
-		return nil, err
-	}
-	q := url.Values{"type": s.types}
-	for name, v := range map[string]string{
-		"person": s.person, "client": s.client, "actor": s.actor, "address": s.address,
-		"ref": s.ref, "partition": s.partition,
-	} {
-		if v != "" {
-			q.Set(name, v)
-		}
-	}
+	q := query(map[string]string{
+		"person": s.person, "client": s.client, "actor": s.actor, "address": s.address, "ref": s.ref, "partition": s.partition,
+	})
+	q["type"] = s.types
 	if s.tokens {
 		q.Set("tokens", "true")
 	}
-	for name, text := range map[string]string{"since": s.since, "until": s.until} {
-		if text == "" {
-			continue
-		}
-		at, err := parseTime(text, now)
-		if err != nil {
-			return nil, fmt.Errorf("--%s: %w", name, err)
-		}
-		q.Set(name, at.Format(time.RFC3339Nano))
-	}
-	return q, nil
-}
-
-// parseTime reads a time as people write it, in the local zone.
-func parseTime(text string, now time.Time) (time.Time, error) {
-	year, month, date := now.Date()
-	switch text {
-	case "now":
-		return now, nil
-	case "today":
-		return time.Date(year, month, date, 0, 0, 0, 0, now.Location()), nil
-	case "yesterday":
-		return time.Date(year, month, date-1, 0, 0, 0, 0, now.Location()), nil
-	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
-		if at, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
-			return at, nil
-		}
-	}
-	if ago, err := caddy.ParseDuration(text); err == nil && ago >= 0 {
-		return now.Add(-ago), nil
-	}
-	return time.Time{}, fmt.Errorf("%q is not a time: write 2026-01-31, 2026-01-31T12:00:00Z, today, yesterday, 24h or 7d", text)
-}
-
-// readAll reads the pages of a list until it has most items, or all if most is 0. more: there are others
-func readAll[T any](most int, read func(limit int, behind audit.Cursor) ([]T, audit.Cursor, error)) (all []T, more bool, err error) {
-	all = []T{}
-	var behind audit.Cursor
-	for {
-		size := adminapi.MaxPersons
-		if most > 0 {
-			size = min(size, most-len(all))
-		}
-		items, next, err := read(size, behind)
-		if err != nil {
-			return nil, false, err
-		}
-		all = append(all, items...)
-		if len(next) == 0 {
-			return all, false, nil
-		}
-		if most > 0 && len(all) >= most {
-			return all, true, nil
-		}
-		behind = next
-	}
-}
-
-// pageOf is a query with the size of a page and where it begins.
-func pageOf(q url.Values, limit int, behind audit.Cursor) string {
-	q.Set("limit", strconv.Itoa(limit))
-	if len(behind) > 0 {
-		q.Set("behind", behind.String())
-	}
-	return q.Encode()
-}
-
-func listEvents(cmd *cobra.Command, q url.Values, most int) error {
-	all, more, err := readAll(most, func(limit int, behind audit.Cursor) ([]adminapi.EventInfo, audit.Cursor, error) {
-		var page adminapi.EventsPage
-		err := call(cmd, "/events?"+pageOf(q, limit, behind), nil, &page)
-		return page.Items, page.Next, err
-	})
-	if err != nil {
-		return err
-	}
-	t := table{noun: "event", header: []string{"TIME", "EVENT", "PERSON", "BY", "CLIENT", "ADDRESS", "REASON"}}
-	for i := range all {
-		t.rows = append(t.rows, eventCells(&all[i]))
-	}
-	if more {
-		t.more = "There are more: use --limit."
-	}
-	return printResult(cmd, all, t.lines()...)
+	return q, setTimes(q, s.since, s.until, now)
 }
 
 // eventCells is the event as a line of a table.
 func eventCells(e *adminapi.EventInfo) []string {
-	cells := []string{
+	return []string{
 		time.UnixMilli(e.Occurred).Format("2006-01-02 15:04:05"), e.EventName, cmp.Or(e.Username, e.PersonID), e.EventAgentUser,
 		e.ClientID, e.ClientIP, e.Reason,
 	}
-	return printed(cells)
-}
-
-// printed makes cells safe to print, and shows those that are empty.
-func printed(cells []string) []string {
-	for i, c := range cells {
-		cells[i] = cmp.Or(strings.Map(printable, c), "-")
-	}
-	return cells
-}
-
-// printable replaces what would break a line or steer a terminal.
-func printable(c rune) rune {
-	if !unicode.IsPrint(c) {
-		return '?'
-	}
-	return c
 }
 
 // followInterval is the interval at which following asks for new events.
@@ -219,7 +108,7 @@ func followEvents(cmd *cobra.Command, q url.Values) error {
 	tick := time.NewTicker(followInterval)
 	defer tick.Stop()
 	for {
-		var page adminapi.EventsPage
+		var page adminapi.Page[adminapi.EventInfo]
 		if err := call(cmd, "/events?"+q.Encode(), nil, &page); err != nil {
 			return err
 		}
@@ -227,13 +116,13 @@ func followEvents(cmd *cobra.Command, q url.Values) error {
 			if asJSON {
 				err = json.NewEncoder(cmd.OutOrStdout()).Encode(page.Items[i])
 			} else {
-				_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.Join(eventCells(&page.Items[i]), "  "))
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.Join(printed(eventCells(&page.Items[i])), "  "))
 			}
 			if err != nil {
 				return err
 			}
 		}
-		q.Set("behind", page.Next.String())
+		q.Set("after", page.Next)
 		if len(page.Items) == adminapi.MaxPersons {
 			continue
 		}

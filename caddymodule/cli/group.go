@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -25,23 +24,10 @@ func listGroupsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "Lists all groups of a partition by name", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all := []person.Group{}
-			for after := ""; ; {
-				var page adminapi.GroupsPage
-				if err := call(cmd, "/groups?limit=500&partition="+url.QueryEscape(partition)+"&after="+url.QueryEscape(after),
-					nil, &page); err != nil {
-					return err
-				}
-				all = append(all, page.Items...)
-				if after = page.Next; after == "" {
-					break
-				}
-			}
-			t := table{noun: "group", header: []string{"NAME", "MEMBERS", "PERMISSIONS", "ID"}}
-			for _, g := range all {
-				t.rows = append(t.rows, []string{g.Name, strconv.FormatInt(g.Members, 10), strings.Join(g.Permissions, ","), g.ID})
-			}
-			return printResult(cmd, all, t.lines()...)
+			q := query(map[string]string{"partition": partition})
+			return printList(cmd, "/groups", q, 0, "group", []string{"NAME", "MEMBERS", "PERMISSIONS", "ID"}, func(g *person.Group) []string {
+				return []string{g.Name, strconv.FormatInt(g.Members, 10), strings.Join(g.Permissions, ","), g.ID}
+			})
 		},
 	}
 	cmd.Flags().StringVar(&partition, "partition", "", "The partition. Default: the one that is called default")

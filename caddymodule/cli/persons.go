@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,36 +28,12 @@ func (s *personSearch) flags(cmd *cobra.Command) {
 
 // print reads the persons page by page and prints them.
 func (s *personSearch) print(cmd *cobra.Command) error {
-	if err := checkLimit(s.limit); err != nil {
-		return err
-	}
-	all, more := []person.Person{}, false
-	for after := ""; ; {
-		size := adminapi.MaxPersons
-		if s.limit > 0 {
-			size = min(size, s.limit-len(all))
-		}
-		var page adminapi.PersonsPage
-		q := url.Values{"limit": {strconv.Itoa(size)}, "after": {after}, "match": {s.match}, "group": {s.group}, "state": {s.state}}
-		if err := call(cmd, "/persons?"+q.Encode(), nil, &page); err != nil {
-			return err
-		}
-		all = append(all, page.Items...)
-		if after = page.Next; after == "" {
-			break
-		}
-		if more = s.limit > 0 && len(all) >= s.limit; more {
-			break
-		}
-	}
-	t := table{noun: "person", header: []string{"USERNAME", "STATE", "NAME", "GROUPS", "ID"}}
-	for _, p := range all {
-		t.rows = append(t.rows, []string{adminapi.Typed(p), strings.ToLower(string(p.State)), p.Name, strings.Join(p.Groups, ","), p.ID})
-	}
-	if more {
-		t.more = "There are more: use --limit."
-	}
-	return printResult(cmd, all, t.lines()...)
+	q := query(map[string]string{"match": s.match, "group": s.group, "state": s.state})
+	return printList(cmd, "/persons", q, s.limit, "person", []string{"USERNAME", "STATE", "NAME", "GROUPS", "ID"}, personCells)
+}
+
+func personCells(p *person.Person) []string {
+	return []string{adminapi.Typed(*p), strings.ToLower(string(p.State)), p.Name, strings.Join(p.Groups, ","), p.ID}
 }
 
 func listPersonsCommand() *cobra.Command {
@@ -139,7 +114,7 @@ func personLines(p *adminapi.PersonDetails) []string {
 	}
 	lines := f.lines()
 	if len(p.Sessions) > 0 {
-		lines = append(append(lines, ""), sessionTable(p.Sessions, false).lines()...)
+		lines = append(append(lines, ""), tableOf("session", sessionHeader, p.Sessions, sessionCells).lines()...)
 	}
 	if len(p.TrustedBrowsers) > 0 {
 		t := table{noun: "trusted browser", header: []string{"ID", "SINCE", "LAST USED", "UNTIL", "ADDRESS"}}
@@ -240,11 +215,7 @@ func personSessionsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "sessions <username or id>", Short: "Lists the sessions of a person", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all, _, err := readSessions(cmd, url.Values{"person": {args[0]}}, 0)
-			if err != nil {
-				return err
-			}
-			return printResult(cmd, all, sessionTable(all, false).lines()...)
+			return printList(cmd, "/sessions", url.Values{"person": {args[0]}}, 0, "session", sessionHeader, sessionCells)
 		},
 	}
 }

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"fmt"
-	"net/url"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -15,23 +13,14 @@ func sessionCommands() *cobra.Command {
 }
 
 func listSessionsCommand() *cobra.Command {
-	q := url.Values{}
 	var most int
 	var who, address, client, site, device string
 	cmd := &cobra.Command{
 		Use: "list", Short: "Lists all sessions, or those of one person", Args: cobra.NoArgs,
 		Example: "  caddy gatehouse session list --person ada@example.com\n  caddy gatehouse session list --ip 203.0.113.7",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			for name, value := range map[string]string{"person": who, "address": address, "client": client, "site": site, "device": device} {
-				if value != "" {
-					q.Set(name, value)
-				}
-			}
-			all, more, err := readSessions(cmd, q, most)
-			if err != nil {
-				return err
-			}
-			return printResult(cmd, all, sessionTable(all, more).lines()...)
+			q := query(map[string]string{"person": who, "address": address, "client": client, "site": site, "device": device})
+			return printList(cmd, "/sessions", q, most, "session", sessionHeader, sessionCells)
 		},
 	}
 	cmd.Flags().StringVar(&who, "person", "", "The username or id of the person")
@@ -45,35 +34,10 @@ func listSessionsCommand() *cobra.Command {
 	return cmd
 }
 
-// readSessions returns up to most sessions that q selects. 0: all.
-func readSessions(cmd *cobra.Command, q url.Values, most int) (all []adminapi.SessionInfo, more bool, err error) {
-	all = []adminapi.SessionInfo{}
-	for after := ""; ; {
-		var page adminapi.SessionsPage
-		q.Set("after", after)
-		q.Set("limit", strconv.Itoa(adminapi.MaxPersons))
-		if err := call(cmd, "/sessions?"+q.Encode(), nil, &page); err != nil {
-			return nil, false, err
-		}
-		all = append(all, page.Items...)
-		if most > 0 && len(all) >= most {
-			return all[:most], len(all) > most || page.Next != "", nil
-		}
-		if after = page.Next; after == "" {
-			return all, false, nil
-		}
-	}
-}
+var sessionHeader = []string{"ID", "PERSON", "SINCE", "LAST USED", "LEVEL", "ADDRESS"}
 
-func sessionTable(all []adminapi.SessionInfo, more bool) *table {
-	t := table{noun: "session", header: []string{"ID", "PERSON", "SINCE", "LAST USED", "LEVEL", "ADDRESS"}}
-	for _, s := range all {
-		t.rows = append(t.rows, []string{s.ID, s.Username, day(s.Since), day(s.Seen), strconv.Itoa(s.Level), s.Address})
-	}
-	if more {
-		t.more = "There are more: use --limit."
-	}
-	return &t
+func sessionCells(s *adminapi.SessionInfo) []string {
+	return []string{s.ID, s.Username, day(s.Since), day(s.Seen), strconv.Itoa(s.Level), s.Address}
 }
 
 func endSessionCommand() *cobra.Command {
@@ -89,16 +53,4 @@ once, and clients are told.`,
 			return printResult(cmd, answer, "ended session "+args[0])
 		},
 	}
-}
-
-func limitFlag(cmd *cobra.Command, to *int) {
-	cmd.Flags().IntVar(to, "limit", 0, "Print at most so many (default: all)")
-}
-
-// checkLimit refuses a negative --limit.
-func checkLimit(n int) error {
-	if n < 0 {
-		return fmt.Errorf("--limit %d is negative", n)
-	}
-	return nil
 }

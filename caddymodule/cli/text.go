@@ -2,12 +2,14 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +30,7 @@ func (t *table) lines() []string {
 	if len(t.rows) > 0 {
 		w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 		for _, row := range append([][]string{t.header}, t.rows...) {
-			fmt.Fprintln(w, strings.Join(row, "\t")) //nolint:errcheck // to memory
+			fmt.Fprintln(w, strings.Join(printed(row), "\t")) //nolint:errcheck // to memory
 		}
 		w.Flush() //nolint:errcheck // to memory
 	}
@@ -41,6 +43,23 @@ func (t *table) lines() []string {
 		lines = append(lines, t.more)
 	}
 	return lines
+}
+
+// printed makes cells safe to print, and shows those that are empty.
+func printed(cells []string) []string {
+	out := make([]string, len(cells))
+	for i, c := range cells {
+		out[i] = cmp.Or(strings.Map(printable, c), "-")
+	}
+	return out
+}
+
+// printable replaces what would break a line or steer a terminal.
+func printable(c rune) rune {
+	if !unicode.IsPrint(c) {
+		return '?'
+	}
+	return c
 }
 
 // count returns a number with its noun: 1 client, 2 clients.

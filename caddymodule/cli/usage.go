@@ -2,11 +2,9 @@ package cli
 
 import (
 	"net/url"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/adminapi"
 	"github.com/gatehouse-id/gatehouse/internal/csvfile"
 	"github.com/gatehouse-id/gatehouse/internal/usage"
 )
@@ -14,7 +12,7 @@ import (
 func usageCommand() *cobra.Command {
 	var from, to, client, site string
 	var most int
-	var table bool
+	var asCSV bool
 	cmd := &cobra.Command{
 		Use:   "usage",
 		Short: "Lists how many requests each client has made, per site and day",
@@ -24,23 +22,12 @@ those that a limit or quota has refused. Without --from and --to it lists the la
   caddy gatehouse limits usage --from 2026-01-01 --to 2026-01-31 --csv > january.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkLimit(most); err != nil {
-				return err
+			q := query(map[string]string{"from": from, "to": to, "client": client, "site": site})
+			if asCSV {
+				return writeUsage(cmd, q)
 			}
-			q := url.Values{}
-			for name, v := range map[string]string{"from": from, "to": to, "client": client, "site": site} {
-				if v != "" {
-					q.Set(name, v)
-				}
-			}
-			if table {
-				most = 0
-			}
-			all, more, err := readUsage(cmd, q, most)
-			if err != nil {
-				return err
-			}
-			return printUsage(cmd, all, more, table)
+			header := []string{"DAY", "CLIENT", "SITE", "REQUESTS", "LIMITED"}
+			return printList(cmd, "/usage", q, most, "row", header, func(r *usage.Row) []string { return r.Cells() })
 		},
 	}
 	f := cmd.Flags()
@@ -49,46 +36,20 @@ those that a limit or quota has refused. Without --from and --to it lists the la
 	f.StringVar(&client, "client", "", "Only requests of this client")
 	f.StringVar(&site, "site", "", "Only requests at this site, such as api.example.com")
 	f.IntVar(&most, "limit", 100, "Print at most so many; 0 prints all")
-	f.BoolVar(&table, "csv", false, "Print all of them as CSV")
+	f.BoolVar(&asCSV, "csv", false, "Print all of them as CSV")
 	completeFlag(cmd, "client", completeClients)
 	return cmd
 }
 
-// readUsage reads at most so many rows. most 0: all
-func readUsage(cmd *cobra.Command, q url.Values, most int) (all []usage.Row, more bool, err error) {
-	all = []usage.Row{}
-	for {
-		n := adminapi.MaxPersons
-		if most > 0 {
-			n = min(n, most-len(all))
-		}
-		q.Set("limit", strconv.Itoa(n))
-		var part adminapi.UsagePage
-		if err := call(cmd, "/usage?"+q.Encode(), nil, &part); err != nil {
-			return nil, false, err
-		}
-		all = append(all, part.Items...)
-		if part.Next == "" || most > 0 && len(all) >= most {
-			return all, part.Next != "", nil
-		}
-		q.Set("after", part.Next)
+// writeUsage writes all rows as CSV.
+func writeUsage(cmd *cobra.Command, q url.Values) error {
+	all, _, err := readList[usage.Row](cmd, "/usage", q, 0)
+	if err != nil {
+		return err
 	}
-}
-
-func printUsage(cmd *cobra.Command, all []usage.Row, more, csv bool) error {
-	if csv {
-		out := csvfile.New(cmd.OutOrStdout(), usage.Columns...)
-		for i := range all {
-			out.Row(all[i].Cells()...)
-		}
-		return out.Flush()
-	}
-	t := table{noun: "row", header: []string{"DAY", "CLIENT", "SITE", "REQUESTS", "LIMITED"}}
+	out := csvfile.New(cmd.OutOrStdout(), usage.Columns...)
 	for i := range all {
-		t.rows = append(t.rows, printed(all[i].Cells()))
+		out.Row(all[i].Cells()...)
 	}
-	if more {
-		t.more = "There are more: use --limit."
-	}
-	return printResult(cmd, all, t.lines()...)
+	return out.Flush()
 }
