@@ -121,7 +121,8 @@ func (h *host) install(caddyfile string) {
 	}
 	h.write("etc/Caddyfile", h.local(caddyfile))
 	h.write("etc/secrets.env", "REPORTS_SECRET="+reportsOfGuide+"\n")
-	h.write("stubs/chown", "#!/bin/sh\n") // there is no user caddy
+	h.write("stubs/chown", "#!/bin/sh\n")   // there is no user caddy
+	h.write("stubs/useradd", "#!/bin/sh\n") // and none is added
 	// Commands that talk to the server find its admin address, which is not the usual one.
 	h.write("stubs/caddy", fmt.Sprintf("#!/bin/sh\ncase \"$1 $2\" in\n'gatehouse restore'|validate*) exec %[1]s/bin/caddy \"$@\";;\n*) exec %[1]s/bin/caddy \"$@\" --address %[2]s;;\nesac\n", h.dir, h.admin))
 }

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 )
 
 // archive writes the binary with its documents: a zip file for Windows, a compressed tar file for others.
@@ -21,6 +24,33 @@ func (r *release) archive(b binary, docs []file) error {
 	return create(r.path(base+".tar.gz"), func(w io.Writer) error {
 		z := gzip.NewWriter(w)
 		return errors.Join(r.tar(z, base+"/", append([]file{{"caddy", b.path, true}}, docs...)), z.Close())
+	})
+}
+
+// deployment writes what installations with several parts start from: the Helm chart, the Compose files, the board of
+// Grafana and the alert rules of Prometheus.
+func (r *release) deployment() error {
+	var files []file
+	for _, dir := range []string{"packaging", "docs/grafana", "docs/prometheus"} {
+		err := filepath.WalkDir(filepath.Join(r.root, dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			name, err := filepath.Rel(filepath.Join(r.root, filepath.Dir(dir)), path)
+			name = strings.TrimPrefix(filepath.ToSlash(name), "packaging/")
+			if dir != "packaging" || strings.HasPrefix(name, "chart/") || strings.HasPrefix(name, "compose") {
+				files = append(files, file{name: name, path: path})
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	base := fmt.Sprintf("gatehouse_%s_deployment", r.plain())
+	return create(r.path(base+".tar.gz"), func(w io.Writer) error {
+		z := gzip.NewWriter(w)
+		return errors.Join(r.tar(z, base+"/", files), z.Close())
 	})
 }
 

@@ -35,6 +35,9 @@ type file struct {
 	program    bool
 }
 
+// toolchain compiles releases, whichever the go command is: another one makes other bytes.
+const toolchain = "go1.26.8"
+
 var (
 	semantic = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
 	platform = regexp.MustCompile(`^(linux|darwin|windows)/(amd64|arm64)$`)
@@ -168,7 +171,7 @@ func (r *release) texts() (list []file) {
 // output runs a program and returns what it prints, without the last newline.
 func output(dir string, env []string, name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
-	cmd.Dir, cmd.Env, cmd.Stderr = dir, append(os.Environ(), env...), os.Stderr
+	cmd.Dir, cmd.Env, cmd.Stderr = dir, append(append(os.Environ(), "GOTOOLCHAIN="+toolchain), env...), os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)

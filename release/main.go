@@ -77,6 +77,9 @@ func (r *release) assemble(binaries []binary, docs []file, sign signer) error {
 			}
 		}
 	}
+	if err := r.deployment(); err != nil {
+		return fmt.Errorf("deployment: %w", err)
+	}
 	if err := r.image(binaries); err != nil {
 		return fmt.Errorf("image: %w", err)
 	}

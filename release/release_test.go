@@ -83,15 +83,12 @@ func testKey(t *testing.T) signer {
 func TestSameBytes(t *testing.T) {
 	t.Parallel()
 	tree := t.TempDir()
-	sources, err := filepath.Glob("../packaging/*")
-	if err != nil {
-		t.Fatal(err)
+	for _, dir := range []string{"packaging", "docs/grafana", "docs/prometheus"} {
+		if err := os.CopyFS(filepath.Join(tree, dir), os.DirFS("../"+dir)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	sources = slices.DeleteFunc(sources, func(name string) bool { // the chart is no part of a release
-		info, err := os.Stat(name)
-		return err == nil && info.IsDir()
-	})
-	for _, source := range append(sources, "../go.sum", "../release/go.sum", "../CHANGELOG.md", "../LICENSE", "../README.md") {
+	for _, source := range []string{"../go.sum", "../release/go.sum", "../CHANGELOG.md", "../LICENSE", "../README.md"} {
 		raw, err := os.ReadFile(source)
 		copied, long := filepath.Join(tree, strings.TrimPrefix(source, "../")), time.Unix(1_500_000_000, 0)
 		made := os.MkdirAll(filepath.Dir(copied), 0o700)
@@ -114,7 +111,7 @@ func TestSameBytes(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"SHA256SUMS", "SHA256SUMS.minisig", "gatehouse_1.2.3.intoto.json", "gatehouse_1.2.3_linux_amd64.apk", "gatehouse_1.2.3_linux_amd64.deb",
+		"SHA256SUMS", "SHA256SUMS.minisig", "gatehouse_1.2.3.intoto.json", "gatehouse_1.2.3_deployment.tar.gz", "gatehouse_1.2.3_linux_amd64.apk", "gatehouse_1.2.3_linux_amd64.deb",
 		"gatehouse_1.2.3_linux_amd64.rpm", "gatehouse_1.2.3_linux_amd64.tar.gz", "gatehouse_1.2.3_linux_arm64.apk",
 		"gatehouse_1.2.3_linux_arm64.deb", "gatehouse_1.2.3_linux_arm64.rpm", "gatehouse_1.2.3_linux_arm64.tar.gz",
 		"gatehouse_1.2.3_oci.tar", "gatehouse_1.2.3_windows_amd64.zip",
@@ -129,6 +126,29 @@ func TestSameBytes(t *testing.T) {
 				t.Errorf("%s names this machine (%v)", f.name, err)
 			}
 		}
+	}
+}
+
+// TestDeployment: the chart and the Compose files of a release have what they refer to.
+func TestDeployment(t *testing.T) {
+	t.Parallel()
+	r := standIn(t, "v1.2.3")
+	out, err := exec.CommandContext(t.Context(), "tar", "-tzf", r.path("gatehouse_1.2.3_deployment.tar.gz")).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := strings.Fields(strings.ReplaceAll(string(out), "gatehouse_1.2.3_deployment/", ""))
+	for _, want := range []string{
+		"chart/Chart.yaml", "chart/values.yaml", "chart/templates/NOTES.txt", "compose.yaml", "compose.caddyfile",
+		"compose.postgres.yaml", "compose.postgres.caddyfile", "compose.application.yaml", "compose.application.caddyfile",
+		"grafana/gatehouse.json", "prometheus/alerts.yml",
+	} {
+		if !slices.Contains(names, want) {
+			t.Errorf("the archive has %v, which lack %s", names, want)
+		}
+	}
+	if i := slices.IndexFunc(names, func(name string) bool { return strings.Contains(name, "test") }); i >= 0 {
+		t.Errorf("the archive has the test %s", names[i])
 	}
 }
 

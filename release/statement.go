@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strings"
 
 	"aead.dev/minisign"
@@ -63,7 +62,7 @@ func (r *release) state() error {
 	d := &s.Predicate.BuildDefinition
 	d.BuildType = "https://github.com/gatehouse-id/gatehouse/blob/main/docs/versions.md#make-release"
 	d.ExternalParameters = map[string]any{"version": r.version, "targets": r.targets}
-	d.InternalParameters = map[string]string{"go": runtime.Version()}
+	d.InternalParameters = map[string]string{"go": toolchain}
 	d.ResolvedDependencies = []resource{{URI: repository + "@" + r.commit, Digest: map[string]string{"gitCommit": r.commit}}}
 	for _, name := range []string{"go.sum", "release/go.sum"} {
 		sum, err := sumOf(r.root + "/" + name)

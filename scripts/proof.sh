@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs what scripts/proof.txt lists, or the names that are given, and writes docs/reports/DATE-NAME.md of each: the
-# machine, the commit, the command, the result, and the SHA-256 of the whole output, which goes to dist/proof. It ends
+# machine, the commit, the command, the result, and the SHA-256 of the whole output, which goes to bin/proof. It ends
 # with an error if a command does. GATEHOUSE_PROOF names another list.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,7 +9,7 @@ day=$(date -u +%F)
 changed=""
 [[ -z $(git status --porcelain 2>/dev/null) ]] || changed=", with changes that are not committed"
 machine="$(uname -srm), $(nproc) × $(sed -nE 's/^model name\s*: //p' /proc/cpuinfo 2>/dev/null | head -1 || true), $(awk '/^MemTotal/ { printf "%.0f GiB", $2 / 1048576 }' /proc/meminfo 2>/dev/null || true)"
-mkdir -p dist/proof docs/reports
+mkdir -p bin/proof docs/reports
 
 status=0
 known=" "
@@ -17,7 +17,7 @@ while IFS=$'\t' read -r name title command; do
 	[[ -n $name && $name != \#* ]] || continue
 	known+="$name "
 	(($# == 0)) || [[ " $* " == *" $name "* ]] || continue
-	out=dist/proof/$day-$name.txt
+	out=bin/proof/$day-$name.txt
 	echo "proof: $name"
 	begun=$(date +%s)
 	code=0
