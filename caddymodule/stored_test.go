@@ -22,10 +22,10 @@ import (
 
 // kinds are tables of which each stored version has records.
 var kinds = strings.Fields(`
-	authz_client authz_consent authz_grant authz_key authz_refresh
-	config_key_pair config_own_key config_unit event_chain event_log
-	identity_by_email identity_group identity_group_member identity_password identity_person identity_profile
-	identity_session identity_sessions identity_value logo logo_file`)
+	authz_app_password authz_client authz_consent authz_grant authz_key authz_refresh
+	backup_schedule config_key_pair config_own_key config_unit event_chain event_log
+	identity_access_request identity_by_email identity_group identity_group_member identity_password identity_person identity_profile
+	identity_session identity_sessions identity_step_up identity_value logo logo_file`)
 
 // TestStoredRecords reads each record that an earlier version has written, in a directory and in a database, as a
 // record of now, which must have lost nothing of it.

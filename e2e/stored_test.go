@@ -108,7 +108,8 @@ func openStored(t *testing.T, name string, where func(*testing.T, *server) bed) 
 	for what, args := range map[string][]string{
 		"ben@example.com": {"person", "list"}, `"readers"`: {"group", "list", "--json"}, `"ada"`: {"session", "list", "--json"},
 		"announced": {"key-pair", "list"}, "person.PersonCreatedEvent": {"events", "list", "--json"},
-		"The blog": {"client", "show", "blog"},
+		"The blog": {"client", "show", "blog"}, "I write the plans": {"access", "list"}, "Git on a laptop": {"person", "show", "ada"},
+		"recovery code": {"person", "show", "eva@example.com"},
 	} {
 		if got := must(t, s, args...); !strings.Contains(got, what) {
 			t.Errorf("caddy gatehouse %v prints no %s:\n%s", args, what, got)
@@ -154,7 +155,7 @@ func (s *server) askFor(client string) string {
 func (v *visitor) shown(address string) string {
 	v.t.Helper()
 	for range 10 {
-		resp := v.get(address)
+		resp := v.navigate(address)
 		raw, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil {
@@ -189,6 +190,7 @@ func placeStored(t *testing.T, s *server, where func(*testing.T, *server) bed) b
 			"apis introspection":                "apis introspection configuration policies persons storage assurance",
 			"scopes openid profile email " + apiScope: "scopes openid profile email " + apiScope +
 				"\n\t\t\tlifetimes {\n\t\t\t\trefresh_token " + long + "\n\t\t\t\trefresh_chain " + long + "\n\t\t\t}",
+			"\t\tlogin\n\t}\n": "\t\tlogin\n\t\tgroups readers\n\t\trequest_access on\n\t\taccept app_passwords\n\t}\n",
 			"identity {": "identity {\n\t\t\tadmin ada {\n\t\t\t\tlevel 1\n\t\t\t}\n\t\t\tsession {\n\t\t\t\tidle " + long +
 				"\n\t\t\t\tabsolute " + long + "\n\t\t\t}",
 		} {
@@ -279,6 +281,58 @@ func keepStored(t *testing.T, name string, where func(*testing.T, *server) bed) 
 		t.Fatal("the shop gets no refresh token")
 	}
 	v.upload(s.Issuer+"/admin/applications/blog/set-logo", "logo")
+	v.send(s.Issuer, v.shown(s.Issuer+"/admin/storage/backup-schedule"), "every", "every", "weekly", "weekday", "1", "hour", "2", "keep", "5")
+	v.send(s.Issuer, v.shown(s.Issuer+"/account/security/app-passwords"), "name",
+		"name", "Git on a laptop", "site", s.Wiki, "days", "365")
+
+	v = s.visit(t, person, was.Password)
+	v.authorize(s.askFor("shop"))
+	ask := regexp.MustCompile(`href="([^"]*/access[^"]*)"`).FindStringSubmatch(v.shown(s.Wiki + "/plans"))
+	if ask == nil {
+		t.Fatalf("the wiki offers nobody to ask for access: %s", v.shown(s.Wiki+"/plans"))
+	}
+	v.send(s.Wiki, v.shown(s.Wiki+html.UnescapeString(ask[1])), "reason", "reason", "I write the plans")
+	must(t, s, "access", "grant", person, s.Wiki, "--uses", "3")
+
+	if out, err := s.gatehouse(was.Password+"\n", "gatehouse", "person", "add", "eva@example.com", "--address", s.Admin); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	v = s.visit(t, "eva@example.com", was.Password) // who is asked for a second factor from now on
+	v.authorize(s.askFor("shop"))
+	secrets := regexp.MustCompile(`(?:[A-Z2-7]{4} ){7}[A-Z2-7]{4}`)
+	page := v.shown(s.Issuer + "/account/security/authenticator")
+	v.send(s.Issuer, page, "code", "code", appCode(t, strings.ReplaceAll(secrets.FindString(page), " ", ""), 0))
+}
+
+// send fills in the form with a field on a page of an origin, and sends it.
+func (v *visitor) send(origin, page, field string, values ...string) {
+	v.t.Helper()
+	for _, m := range formTag.FindAllStringSubmatch(page, -1) {
+		if !strings.Contains(m[2], `name="`+field+`"`) {
+			continue
+		}
+		form := url.Values{}
+		for _, h := range hiddenTag.FindAllStringSubmatch(m[2], -1) {
+			form.Add(html.UnescapeString(h[1]), html.UnescapeString(h[2]))
+		}
+		for i := 0; i < len(values); i += 2 {
+			form.Set(values[i], values[i+1])
+		}
+		req, err := http.NewRequestWithContext(v.t.Context(), http.MethodPost, origin+html.UnescapeString(m[1]), strings.NewReader(form.Encode()))
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		req.Header.Set("Origin", origin)
+		resp := v.do(req)
+		raw, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode >= 400 {
+			v.t.Fatalf("%s: %s, %v: %s", m[1], resp.Status, err, raw)
+		}
+		return
+	}
+	v.t.Fatalf("no form with %s: %s", field, page)
 }
 
 // upload sends a picture by the form of a page.
