@@ -13,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/clientstore"
 	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/internal/stats"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -60,8 +61,8 @@ func (c *Console) applicationScreen() *layout.Screen {
 			},
 			{Name: "revoke-client", Role: layout.Operator, Danger: true, Do: c.revokeClient},
 			{
-				Name: "remove-client", Role: layout.Operator, Danger: true, When: func(v *layout.Visit) bool { return shownClient(v).Stored },
-				Do: c.removeClient,
+				Name: "remove-client", Role: layout.Operator, Danger: true, May: mayRemoveClient,
+				When: func(v *layout.Visit) bool { return shownClient(v).Stored }, Do: c.removeClient,
 			},
 		},
 	}
@@ -217,6 +218,16 @@ func (c *Console) disable(to bool) func(*layout.Visit, url.Values) (layout.Resul
 
 func (c *Console) revokeClient(v *layout.Visit, _ url.Values) (layout.Result, error) {
 	return layout.Result{}, c.Clients.Revoke(v.Context(), shownClient(v).ID, v.Actor())
+}
+
+// mayRemoveClient leaves an application that needs a second factor to the owners: added again, it would need none.
+// (docs/decisions/console.md#settings-of-sign-in)
+func mayRemoveClient(v *layout.Visit) error {
+	needs := []string{authn.SecondFactorAlways, authn.SecondFactorWhenSetUp}
+	if v.Role != layout.Owner && slices.Contains(needs, shownClient(v).SecondFactor) {
+		return layout.Denied("the client needs a second factor")
+	}
+	return nil
 }
 
 func (c *Console) removeClient(v *layout.Visit, _ url.Values) (layout.Result, error) {

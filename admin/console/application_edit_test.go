@@ -252,6 +252,29 @@ func TestEditingApplicationsAttacks(t *testing.T) {
 			t.Errorf("attack: an application that provisions people by now has other redirect URIs: %d %v", a.Code, h.clientOf("wiki").RedirectURIs)
 		}
 	})
+	t.Run("attack 3789: an operator adds an application again, so it needs no second factor", func(t *testing.T) {
+		t.Parallel()
+		h := newHarness(t)
+		const remove = "/admin/applications/wiki/remove-client"
+		operator, owner := h.as("operator@example.com"), h.as("owner@example.com")
+		for _, second := range []string{"always", "when_set_up"} {
+			h.application("wiki")
+			asked := operator.get(remove)
+			h.must(h.az.Clients().Change(t.Context(), "wiki", "", audit.Actor{},
+				func(c *client.Client) error { c.SecondFactor = second; return nil }))
+			for _, a := range []*answer{operator.get(remove), operator.submit(asked)} {
+				if a.Code != http.StatusForbidden {
+					t.Errorf("attack: an operator removes an application with second_factor %s: %d", second, a.Code)
+				}
+			}
+			if h.clientOf("wiki").SecondFactor != second {
+				t.Fatal("attack: the application has changed")
+			}
+			if a := owner.acts(remove); a.Code != http.StatusOK {
+				t.Errorf("an owner removes it: %d\n%s", a.Code, a.form())
+			}
+		}
+	})
 	t.Run("attack 536: the name of an application that is sent back with its form", func(t *testing.T) {
 		t.Parallel()
 		h := newHarness(t)
