@@ -143,7 +143,7 @@ func NoteVouched(tx storage.Tx, providerID string, id *idp.Identity, vouched boo
 	if err != nil || rec.Vouched == vouched {
 		return err
 	}
-	rec.Vouched = vouched
+	rec.Vouched, rec.SetBy = vouched, ""
 	return Identities.Put(tx, key, rec, time.Time{})
 }
 

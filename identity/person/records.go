@@ -140,8 +140,10 @@ type IdentityRecord struct {
 	// which the identity is found when the provider names the person otherwise. Both can be empty.
 	Form   string `cbor:"5,keyasint,omitempty"`
 	Stable string `cbor:"6,keyasint,omitempty"`
-	// Vouched says that an API client has linked the identity, or opened the session in which it was linked.
-	Vouched bool `cbor:"7,keyasint,omitempty"`
+	// Vouched says that an API client has linked the identity, or opened the session in which it was linked, or that SetBy
+	// has brought it by a merge.
+	Vouched bool   `cbor:"7,keyasint,omitempty"`
+	SetBy   string `cbor:"8,keyasint,omitempty"` // an audit.Actor.Untrusted. Empty: no one, or an API client
 }
 
 // Locales returns the languages that the person has chosen.

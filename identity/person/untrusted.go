@@ -115,7 +115,7 @@ func PlantedFor(tx storage.Tx, id string) (out []Planted, err error) {
 	linked, err := CoupledIdentities(tx, id)
 	for _, l := range linked {
 		if l.Record.Vouched {
-			out = append(out, Planted{Kind: "account", Value: l.Provider, At: l.Record.Since})
+			out = append(out, Planted{Kind: "account", Value: l.Provider, By: l.Record.SetBy, At: l.Record.Since})
 		}
 	}
 	return out, err

@@ -136,10 +136,10 @@ func (s *Service) Merge(ctx context.Context, stays, goes string, by audit.Actor,
 			if err != nil {
 				return err
 			}
-			if err := plan.move(tx, keep.ID, other.ID); err != nil {
+			if err := plan.move(tx, keep.ID, other.ID, by); err != nil {
 				return err
 			}
-			plan.fill(keep, other)
+			plan.fill(keep, other, by)
 			return nil
 		})
 		if err != nil {
@@ -151,10 +151,13 @@ func (s *Service) Merge(ctx context.Context, stays, goes string, by audit.Actor,
 	})
 }
 
-// move gives the links to the account that stays.
-func (p *Plan) move(tx storage.Tx, stays, goes string) error {
+// move gives the links to the account that stays. That an untrusted actor says so shows nothing of its person.
+func (p *Plan) move(tx storage.Tx, stays, goes string, by audit.Actor) error {
 	for _, l := range p.links {
 		l.Record.PersonID = stays
+		if who := by.Untrusted(); who != "" && !l.Record.Vouched {
+			l.Record.Vouched, l.Record.SetBy = true, who
+		}
 		if err := person.Identities.Put(tx, l.Key, l.Record, time.Time{}); err != nil {
 			return err
 		}
@@ -168,18 +171,19 @@ func (p *Plan) move(tx storage.Tx, stays, goes string) error {
 	return nil
 }
 
-// fill adds groups, addresses and numbers. What the account has stays as it is, and its primary ones stay primary.
-func (p *Plan) fill(keep, other *person.Details) {
+// fill adds groups, addresses and numbers. What the account has stays as it is, and its primary ones stay primary. What
+// comes by the word of an untrusted actor is marked by that.
+func (p *Plan) fill(keep, other *person.Details, by audit.Actor) {
 	keep.Groups = append(slices.Clone(keep.Groups), p.Groups...)
 	for _, e := range other.Profile.EmailAddresses {
 		if slices.Contains(p.Addresses, e.Value) {
-			e.Primary = len(keep.Profile.EmailAddresses) == 0
+			e.Primary, e.SetBy = len(keep.Profile.EmailAddresses) == 0, cmp.Or(e.SetBy, by.Untrusted())
 			keep.Profile.EmailAddresses = append(keep.Profile.EmailAddresses, e)
 		}
 	}
 	for _, n := range other.Profile.PhoneNumbers {
 		if slices.Contains(p.Numbers, n.Value) {
-			n.Primary = len(keep.Profile.PhoneNumbers) == 0
+			n.Primary, n.SetBy = len(keep.Profile.PhoneNumbers) == 0, cmp.Or(n.SetBy, by.Untrusted())
 			keep.Profile.PhoneNumbers = append(keep.Profile.PhoneNumbers, n)
 		}
 	}
