@@ -106,7 +106,7 @@ func (s *Service) Invite(ctx context.Context, n NewInvitation, by audit.Actor) (
 		if err := person.CreatePerson(tx, id.String(), rec, &prof, folded); err != nil {
 			return err
 		}
-		if out, err = s.sendInvitation(tx, id.String(), &rec, &prof.Profile, n.Email, now); err != nil {
+		if out, err = s.sendInvitation(tx, id.String(), &rec, &prof.Profile, n.Email, by, now); err != nil {
 			return err
 		}
 		return s.appendEvents(tx, id.String(), &rec, by, "", ev...)
@@ -130,7 +130,7 @@ func (s *Service) appendEvents(
 
 // sendInvitation makes a new link, which ends the previous one, and sends it if invitations are sent.
 func (s *Service) sendInvitation(
-	tx storage.Tx, id string, rec *person.Record, prof *person.Profile, email string, now time.Time,
+	tx storage.Tx, id string, rec *person.Record, prof *person.Profile, email string, by audit.Actor, now time.Time,
 ) (out Invitation, err error) {
 	u, err := s.deps.Units(tx)
 	if err != nil {
@@ -152,6 +152,9 @@ func (s *Service) sendInvitation(
 		Sent: on.AccountInvitation && email != "",
 	}
 	inv := invitationRecord{Email: email, Sent: out.Sent, SentAt: now, ExpiresAt: out.ExpiresAt}
+	if !out.Sent {
+		inv.HandedTo = by.Untrusted()
+	}
 	if err := invitations.Put(tx, id, inv, inv.ExpiresAt.Add(session.CollectAfter)); err != nil {
 		return out, err
 	}
@@ -187,7 +190,7 @@ func (s *Service) InviteAgain(ctx context.Context, usernameOrID string, by audit
 			return false, err
 		}
 		// Not to the previous address: an administrator can have corrected it meanwhile.
-		out, err = s.sendInvitation(tx, id, rec, t.Profile, t.Address(), now)
+		out, err = s.sendInvitation(tx, id, rec, t.Profile, t.Address(), by, now)
 		return true, err
 	})
 	return out, err

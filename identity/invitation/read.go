@@ -1,6 +1,7 @@
 package invitation
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"time"
@@ -98,9 +99,9 @@ func (s *Service) invitationError(q *webflow.Request, err error) error {
 // locales is the language that the person prefers, if it is known.
 func (x *invitation) locales() []string { return person.TheOnly(x.rec.Locale) }
 
-// setBy returns the untrusted actor who has invited the person, or "".
+// setBy returns the untrusted actor who has invited the person, or was shown the link, or "".
 func (x *invitation) setBy() string {
-	return person.Contact{Kind: person.ContactEmail, Value: x.inv.Email}.SetBy(&x.prof.Profile)
+	return cmp.Or(x.inv.HandedTo, person.Contact{Kind: person.ContactEmail, Value: x.inv.Email}.SetBy(&x.prof.Profile))
 }
 
 // actor returns the invited person as the cause of an event.

@@ -21,4 +21,6 @@ type invitationRecord struct {
 	Browser string `cbor:"6,keyasint,omitempty"`
 	Skipped bool   `cbor:"7,keyasint,omitempty"`
 	Number  string `cbor:"8,keyasint,omitempty"` // phone number that the check has verified
+	// HandedTo is the audit.Actor.Untrusted who was shown the link, to hand it over. Empty: no one like that
+	HandedTo string `cbor:"9,keyasint,omitempty"`
 }

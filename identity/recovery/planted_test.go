@@ -242,6 +242,55 @@ func TestPlantedInvitation(t *testing.T) {
 	}
 }
 
+// TestHandedInvitation: what is chosen by the link of an invitation that was shown to a program, or to an administrator
+// below owner, signs in no one with a role, even if an owner has entered the address.
+func TestHandedInvitation(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		to       audit.Actor
+		accepted bool // before the role
+		want     bool
+	}{
+		"attack 5353: to a program":                   {program, false, false},
+		"attack 5353: to a program, accepted before":  {program, true, false},
+		"attack 5353: to the helpdesk":                {operator, false, false},
+		"attack 5353: to the helpdesk, accepted then": {operator, true, false},
+		"to an owner": {identitytest.Ops, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := newPromoting(t)
+			made, err := x.Invitation.Invite(t.Context(), invitation.NewInvitation{Email: identitytest.Guest}, identitytest.Ops)
+			if err != nil {
+				t.Fatal(err)
+			}
+			u, err := x.Units(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			u.EmailNotifications.AccountInvitation = false
+			x.Clock.Advance(time.Minute)
+			if made, err = x.Invitation.InviteAgain(t.Context(), made.PersonID, tt.to); err != nil || made.Link == "" {
+				t.Fatalf("InviteAgain = %+v, %v, want a link", made, err)
+			}
+			x.role.Store(!tt.accepted)
+			b := x.Browser()
+			if page := b.Get(strings.TrimPrefix(made.Link, identitytest.Issuer)); page.Code == http.StatusOK {
+				b.Post(page, "password", identitytest.GuestPassword)
+			}
+			x.role.Store(true)
+			if got := b.IsSignedIn(); got != tt.want {
+				t.Errorf("signed in: %v, want %v", got, tt.want)
+			}
+			b = x.Browser()
+			b.Try(identitytest.Guest, identitytest.GuestPassword)
+			if got := b.IsSignedIn(); got != tt.want {
+				t.Errorf("signed in again: %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
 // TestPlantedContact: an address that is added in a session by a program's password is the program's.
 func TestPlantedContact(t *testing.T) {
 	t.Parallel()
