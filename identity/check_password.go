@@ -70,6 +70,9 @@ func (s *Service) checkPassword(ctx context.Context, clientID, username, passwor
 			return err
 		},
 	})
+	if errors.Is(err, person.ErrPlanted) {
+		return nil, &authn.Refusal{Code: "access_denied", Reason: "the password was set for the person, and has to be renewed"}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +96,7 @@ type passwordTry struct {
 
 	verify func(context.Context, person.Holder) (fresh string, err error)
 	// accept writes what a right password leads to. person.ErrMismatch: what was verified no longer holds.
+	// person.ErrPlanted: the password is not the person's.
 	accept func(context.Context, verdict) error
 }
 
@@ -103,7 +107,8 @@ type verdict struct {
 	fresh   string // hash of the password at the present cost. Empty: the stored one is at that cost
 }
 
-// tryPassword counts an attempt and checks the password. authn.ErrBadCredentials, *authn.ThrottledError.
+// tryPassword counts an attempt and checks the password. authn.ErrBadCredentials, *authn.ThrottledError,
+// person.ErrPlanted.
 func (s *Service) tryPassword(ctx context.Context, t passwordTry) error {
 	// What follows from an attempt must not depend on whether the client waits.
 	gone := ctx.Done()
@@ -142,7 +147,7 @@ func (s *Service) tryPassword(ctx context.Context, t passwordTry) error {
 		why.Reason = denial.PlantedPassword
 		s.refuseAccount(ctx, why, a, t.origin, err)
 		s.Proof.NotEvaluated(ctx, at)
-		return &authn.Refusal{Code: "access_denied", Reason: "the password was set for the person, and has to be renewed"}
+		return err
 	case errors.As(err, new(*person.StateError)), errors.As(err, new(*MissingError)), errors.Is(err, authn.ErrSecondFactor):
 		return err // the password is right, and accept has written so
 	case !errors.Is(err, person.ErrMismatch):
@@ -162,7 +167,11 @@ func (s *Service) refuseAccount(ctx context.Context, why denial.Refusal, a perso
 }
 
 // confirm writes that the password was right: the hash at the present cost, and that the attempt does not count.
-func (s *Service) confirm(tx storage.Tx, v verdict, pw person.PasswordRecord, now time.Time) error {
+// person.ErrPlanted: it is not the person's.
+func (s *Service) confirm(tx storage.Tx, v verdict, p *person.Record, pw person.PasswordRecord, now time.Time) error {
+	if pw.SetBy != "" && s.Person.HasRole(p) {
+		return person.ErrPlanted
+	}
 	if err := v.account.Rehash(tx, pw, v.fresh); err != nil {
 		return err
 	}
@@ -188,11 +197,8 @@ func (s *Service) signInByPassword(ctx context.Context, clientID string, v verdi
 		if err != nil {
 			return err
 		}
-		if pw.SetBy != "" && s.Person.HasRole(&p) {
-			return person.ErrPlanted
-		}
 		si.Epoch, username = p.Epoch, p.Username
-		if err := s.confirm(tx, v, pw, now); err != nil {
+		if err := s.confirm(tx, v, &p, pw, now); err != nil {
 			return err
 		}
 		if more, err = lacks(tx, &session.Current{Session: session.Record{PersonID: v.account.ID}, Person: p}); err != nil {

@@ -31,8 +31,8 @@ func (e *MissingError) Error() string { return "required attributes are missing"
 
 // ValidateCredentials returns the profile of the person whose credentials these are. It shares the throttle of the
 // sign-in page, costs the same for unknown people, and leaves most of the queue of password hashes to that page.
-// login.ErrBadCredentials, *login.ThrottledError, *person.StateError, *MissingError, secret.ErrBusy, and a
-// *login.Refusal while passwords sign no one in.
+// login.ErrBadCredentials, *login.ThrottledError, *person.StateError, *MissingError, person.ErrPlanted, secret.ErrBusy,
+// and a *login.Refusal while passwords sign no one in.
 func (s *Service) ValidateCredentials(ctx context.Context, c Credentials) (person.Profile, error) {
 	u, err := s.Person.Settings(ctx)
 	if err == nil {
@@ -75,7 +75,7 @@ func (s *Service) validate(ctx context.Context, c Credentials, v verdict) (out p
 		if err != nil {
 			return err
 		}
-		if err := s.confirm(tx, v, pw, now); err != nil {
+		if err := s.confirm(tx, v, &p, pw, now); err != nil {
 			return err
 		}
 		if out, refused, err = s.usable(tx, id, p); err != nil {

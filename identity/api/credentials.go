@@ -72,7 +72,7 @@ func (a *API) handleValidate(w http.ResponseWriter, r *http.Request, client stri
 func refusedCredentials(w http.ResponseWriter, err error) error {
 	state, missing, throttled := new(person.StateError), new(identity.MissingError), new(authn.ThrottledError)
 	switch {
-	case errors.Is(err, authn.ErrBadCredentials):
+	case errors.Is(err, authn.ErrBadCredentials), errors.Is(err, person.ErrPlanted):
 		return badCredentials()
 	case errors.As(err, &throttled):
 		ratelimit.RetryAfter(w, throttled.Wait)

@@ -465,6 +465,23 @@ func TestCredentialsAttacks(t *testing.T) {
 			h.validate(tt.username, tt.password, tt.header...).check(t, tt.name, tt.status, tt.code)
 		}
 	})
+	t.Run("attack 6917: a password that a program, or an administrator below owner, has set before the role", func(t *testing.T) {
+		t.Parallel()
+		h := newPeople(t, withRoles)
+		for _, by := range []audit.Actor{{ID: "crm", BelowRoles: true}, {ID: "oscar", BelowOwner: true}, {ID: "olive"}} {
+			id := h.add(person.NewPerson{Username: by.ID, Email: by.ID + "@example.com"})
+			if err := h.persons.Person.SetPassword(t.Context(), id, secret.New("another password 2"), by); err != nil {
+				t.Fatal(err)
+			}
+			h.validate(by.ID, "another password 2").check(t, "before the role", 200, 0)
+			h.join(id, owners)
+			if by.Untrusted() == "" {
+				h.validate(by.ID, "another password 2").check(t, "set by an owner", 200, 0)
+			} else {
+				h.validate(by.ID, "another password 2").check(t, "set by "+by.ID, 401, 3013)
+			}
+		}
+	})
 	t.Run("peer 42: an API client that is limited to a partition reaches persons of others", func(t *testing.T) {
 		t.Parallel()
 		const header = "X-Service-Persons-Partition-Id"
