@@ -129,7 +129,7 @@ func PersonFrom(id *idp.Identity) person.NewPerson {
 // the origin of the sign-in. Details that cannot be stored do not stop a sign-in; an address that is refused does not
 // keep the name from being stored.
 func (s *Service) synchronise(tx storage.Tx, m *Match, p *Member, id *idp.Identity, up *person.Update) error {
-	up.By.ID, up.By.Name = m.ID, m.Person.Username
+	up.By.ID, up.By.Name, up.By.Vouched = m.ID, m.Person.Username, p.Untrusted()
 	n := PersonFrom(id)
 	if n.Email == "" || !*n.EmailVerified {
 		n.Email, n.EmailVerified = "", nil // an unverified address replaces no other

@@ -76,6 +76,15 @@ type Member struct {
 // admitsRoles reports whether people with a role in the admin console can sign in by the provider.
 func (m *Member) admitsRoles() bool { return !m.Managed || m.Administrators }
 
+// Untrusted names the provider, as audit.Actor.Vouched does, if it signs in no one with a role in the admin console:
+// what it says of a person, and what is done in its sessions, is then no one's who has a role. "" for others.
+func (m *Member) Untrusted() string {
+	if m.admitsRoles() {
+		return ""
+	}
+	return "the login method " + m.Name
+}
+
 // asks reports whether people choose the provider on a page, and are sent there or asked for their password there.
 func (m *Member) asks() bool { return m.links() || m.Phone }
 

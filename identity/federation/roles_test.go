@@ -5,12 +5,16 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/federation"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
+	"github.com/gatehouse-id/gatehouse/identity/notify"
+	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -301,6 +305,67 @@ func TestLinkedByAPlantedAddress(t *testing.T) {
 			a := e.Through(again, identitytest.Ann())
 			if again.IsSignedIn() != tt.signsIn {
 				t.Errorf("a sign-in with the role ended at %s with %d, signed in %t, want %t\n%s", a.URL, a.Code, again.IsSignedIn(), tt.signsIn, a.Body)
+			}
+		})
+	}
+}
+
+// TestProviderBeforeARole: what a provider of the settings has shown of a person, and what was added in a session that
+// it has opened, lets no one in once the person has a role, unless an owner has allowed the provider for them.
+func TestProviderBeforeARole(t *testing.T) {
+	t.Parallel()
+	allowed := identitytest.WithProvider("partner", func(p *federation.Provider) { p.Administrators = true })
+	for name, tt := range map[string]struct {
+		change []func(*identity.Config)
+		want   bool
+	}{
+		"attack 8531: a provider of the settings": {[]func(*identity.Config){ofTheSettings}, false},
+		"an owner has allowed it":                 {[]func(*identity.Config){ofTheSettings, allowed}, true},
+		"a provider of the Caddyfile":             {nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var role atomic.Bool
+			e := identitytest.NewElsewhere(t, append([]func(*identity.Config){
+				identitytest.PasskeysOn, identitytest.WithProvider("partner", func(p *federation.Provider) { p.Synchronise = true }),
+				func(c *identity.Config) { c.HasRole = func(string, []string) bool { return role.Load() } },
+			}, tt.change...)...)
+			u := settings.Defaults()
+			u.Features.PasswordResetEnabled = true
+			e.Units = func(storage.Tx) (*settings.Units, error) { return &u, nil }
+			e.Notices = new(notifytest.Notices)
+			e.Start()
+			id := identitytest.Mallory()
+			err := e.Store.Update(t.Context(), func(tx storage.Tx) error {
+				return e.Person.CoupleProved(tx, "partner", id, e.DemoID(), e.Clock.Now())
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.At("partner")
+			b, key := e.Browser(), identitytest.NewAuthenticator(t)
+			e.MustEnter(b, id)
+			b.AddPasskey(key)
+			for _, admin := range []bool{false, true} {
+				role.Store(admin)
+				want := !admin || tt.want
+				if b.IsSignedIn() != want {
+					t.Errorf("role %v: the session is open: %v, want %v", admin, b.IsSignedIn(), want)
+				}
+				e.At("identity")
+				in := e.Browser()
+				in.TryPasskey(key)
+				if in.IsSignedIn() != want {
+					t.Errorf("role %v: the passkey signs in: %v, want %v", admin, in.IsSignedIn(), want)
+				}
+				e.Notices.Take()
+				e.Browser().Forget(identitytest.Demo)
+				sent := slices.ContainsFunc(e.Notices.Take(), func(n notify.Notice) bool {
+					return n.Kind == notify.ResetLink && n.To == id.Email
+				})
+				if sent != want {
+					t.Errorf("role %v: a link for a new password goes to the address: %v, want %v", admin, sent, want)
+				}
 			}
 		})
 	}

@@ -96,7 +96,7 @@ func (s *Service) Bind(tx storage.Tx, a *Answer, o *Opening, m *Match) error {
 	rec := session.Record{
 		PersonID: m.ID, Epoch: m.Person.Epoch, AuthTime: o.Now, Opened: o.Now, Seen: o.Now, Level: id.Level, AMR: id.AMR, Provider: a.Provider.ID,
 		Details: id.Details, NotAfter: id.NotAfter, SignedInFor: secret.Hash(a.Flow.Demand.Return), Held: true,
-		Unproven: id.AuthTime.IsZero(), Vouched: vouched,
+		Unproven: id.AuthTime.IsZero(), Vouched: vouched || a.Provider.Untrusted() != "" && !m.linked,
 	}
 	rec.From(audit.Origin{ClientIP: o.Ev[evSucceeded].ClientIP, UserAgent: o.Ev[evSucceeded].UserAgent})
 	if !id.AuthTime.IsZero() && id.AuthTime.Before(o.Now) {

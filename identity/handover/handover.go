@@ -286,7 +286,7 @@ func (s *Service) takeOver(ctx context.Context, n *newcomer, m *federation.Membe
 		e.Partition = d.PartitionName()
 		return s.Events.Append(tx, e)
 	}
-	made, err := s.create(ctx, p, audit.Actor{Origin: n.From, Name: m.Name})
+	made, err := s.create(ctx, p, audit.Actor{Origin: n.From, Name: m.Name, Vouched: m.Untrusted()})
 	switch {
 	case err == nil:
 		return s.Person.HolderOf(ctx, made.ID)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -327,5 +328,34 @@ func TestRenamedAfterMoving(t *testing.T) {
 	}
 	if n := o.old.Tried(); n != 1 {
 		t.Errorf("the old directory was asked %d times", n)
+	}
+}
+
+// TestPasswordOfAnOldDirectory: a password that an old directory of the settings has brought signs in no one with a
+// role, unless an owner has allowed the directory for them.
+func TestPasswordOfAnOldDirectory(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		change func(*federation.Provider)
+		want   bool
+	}{
+		"attack 8531: a directory of the settings": {func(p *federation.Provider) { p.Managed = true }, false},
+		"an owner has allowed it":                  {func(p *federation.Provider) { p.Managed, p.Administrators = true, true }, true},
+		"a directory of the Caddyfile":             {func(*federation.Provider) {}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var role atomic.Bool
+			o := newWithOld(t, identitytest.WithProvider("old", tt.change), func(c *identity.Config) {
+				c.HasRole = func(string, []string) bool { return role.Load() }
+			})
+			if _, ok := o.signsIn("eve", evePassword); !ok {
+				t.Fatal("not signed in before the role")
+			}
+			role.Store(true)
+			if _, ok := o.signsIn("eve", evePassword); ok != tt.want {
+				t.Errorf("signed in with a role: %v, want %v", ok, tt.want)
+			}
+		})
 	}
 }

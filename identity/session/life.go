@@ -42,8 +42,8 @@ func (s *Service) Live(tx storage.Tx, id string, now time.Time) (Record, error) 
 }
 
 // counts reports whether the sign-in of a session still counts. One by a provider that was disabled or removed since
-// does not. One by the word of an API client does not count for a person with a role in the admin console, whenever
-// they got the role.
+// does not. One by the word of an API client, or of a login method that is not for them, does not count for a person
+// with a role in the admin console, whenever they got the role.
 func (s *Service) counts(tx storage.Tx, rec *Record) (bool, error) {
 	if s.signsIn != nil {
 		if is, err := s.signsIn(tx, rec.Provider); err != nil || !is {

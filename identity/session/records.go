@@ -71,7 +71,8 @@ type Record struct {
 	Trusted string `cbor:"27,keyasint,omitempty"`
 	// TrustSalt is the salt that turned the browser's former secret into the present one. nil: it was not changed
 	TrustSalt []byte `cbor:"28,keyasint,omitempty"`
-	// Vouched says that the person has shown nothing: an API client has opened the session.
+	// Vouched says that the person has shown nothing that counts for someone with a role in the admin console: an API
+	// client has opened the session, or a login method that signs in no one with a role.
 	Vouched bool `cbor:"29,keyasint,omitempty"`
 	// DeviceKey is the public key of the device that the session is bound to. (package dbsc) Empty: none
 	DeviceKey []byte `cbor:"30,keyasint,omitempty"`

@@ -182,7 +182,8 @@ func (s *Service) register(q *webflow.Request, x *registration, spend func(stora
 			return err
 		}
 		if x.named {
-			if err := putPassword(tx, f, x.typed.PHC, hash, o.Now); err != nil {
+			password := person.PasswordRecord{PHC: x.typed.PHC, ChangedAt: o.Now, SetBy: x.Provider.Untrusted()}
+			if err := putPassword(tx, f, password, hash); err != nil {
 				return err
 			}
 		}
@@ -213,11 +214,10 @@ func (s *Service) checkNewcomer(tx storage.Tx, x *registration, n *federation.Ne
 }
 
 // putPassword stores the password of a new person, and that the person knows the device (hash of its cookie).
-func putPassword(tx storage.Tx, f *federation.Match, phc, device string, now time.Time) error {
-	password := person.PasswordRecord{PHC: phc, ChangedAt: now}
+func putPassword(tx storage.Tx, f *federation.Match, password person.PasswordRecord, device string) error {
 	if err := person.Passwords.Create(tx, f.ID, password, time.Time{}); err != nil {
 		return err
 	}
-	known := challenge.DeviceRecord{Epoch: f.Person.Epoch, Seen: now}
-	return challenge.DeviceRecords.Put(tx, storage.Key(f.ID, device), known, now.Add(session.DeviceLife))
+	known := challenge.DeviceRecord{Epoch: f.Person.Epoch, Seen: password.ChangedAt}
+	return challenge.DeviceRecords.Put(tx, storage.Key(f.ID, device), known, known.Seen.Add(session.DeviceLife))
 }

@@ -47,6 +47,9 @@ func (s *Service) Actor(r *http.Request, si *session.Current) audit.Actor {
 	by := audit.Actor{ID: si.Session.PersonID, Name: si.Person.Username, Session: si.ID, Origin: s.deps.Origin(r)}
 	if si.Session.Vouched {
 		by.Vouched = "an API client or administrator"
+		if id := si.Session.Provider; id != session.LocalProvider {
+			by.Vouched = "the login method " + id
+		}
 	}
 	return by
 }
