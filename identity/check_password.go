@@ -197,7 +197,7 @@ func (s *Service) signInByPassword(ctx context.Context, clientID string, v verdi
 		if err != nil {
 			return err
 		}
-		si.Epoch, username = p.Epoch, p.Username
+		si.Epoch, si.Vouched, username = p.Epoch, pw.SetBy != "", p.Username
 		if err := s.confirm(tx, v, &p, pw, now); err != nil {
 			return err
 		}

@@ -293,6 +293,25 @@ func TestAppPasswordOfAFormerMember(t *testing.T) {
 		}))
 }
 
+// TestAppPasswordBeforeARole: one that was made in a sign-in of someone else's word works until its person has a role
+// in the admin console. One that the person has made themselves goes on.
+func TestAppPasswordBeforeARole(t *testing.T) {
+	t.Parallel()
+	for name, vouched := range map[string]bool{"attack 2199: in a session of an API client": true, "in a session of the person": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := authztest.NewWithAppPasswords(t)
+			text := authztest.MustMakeAppPassword(t, h, func(q *authn.AppPasswordRequest) { q.Vouched = vouched })
+			for _, admin := range []bool{false, true, false} {
+				h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Administrator = admin })
+				if want := !admin || !vouched; works(t, h, text) != want || (len(listed(t, h)) == 1) != want {
+					t.Errorf("with a role (%v) it works: %v, want %v", admin, !want, want)
+				}
+			}
+		})
+	}
+}
+
 // TestAppPasswordIsChosenFromWhatIsOffered: a forged form gets no site or scope that the page does not offer.
 func TestAppPasswordIsChosenFromWhatIsOffered(t *testing.T) {
 	t.Parallel()

@@ -152,7 +152,7 @@ func (p *Passwords) inspect(tx storage.Tx, hash string, now time.Time, out *toke
 	if err != nil || !good {
 		return until, err
 	}
-	if st.Epochs.Global, err = p.deps.Tokens.EpochIn(tx); err != nil || st.Epochs != rec.Epochs {
+	if st.Epochs.Global, err = p.deps.Tokens.EpochIn(tx); err != nil || st.Epochs != rec.Epochs || !rec.signIn().Counts(&st.Subject) {
 		return until, err
 	}
 	if counts, err := p.deps.Tokens.ProviderCounts(tx, rec.Provider); err != nil || !counts {

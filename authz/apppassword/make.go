@@ -103,7 +103,7 @@ func (p *Passwords) Make(ctx context.Context, q authn.AppPasswordRequest, by aud
 	now, hash := p.now(), secret.Hash(text)
 	rec := passwordRecord{
 		ID: id, Person: q.Person, Name: q.Name, Sites: q.Sites, Scope: q.Scopes, CreatedAt: now, ExpiresAt: now.Add(q.Life),
-		AuthTime: q.AuthTime, Level: q.Level, AMR: q.AMR, Provider: q.Provider, UsageLimit: q.Limit,
+		AuthTime: q.AuthTime, Level: q.Level, AMR: q.AMR, Provider: q.Provider, Vouched: q.Vouched, UsageLimit: q.Limit,
 	}
 	if least := p.deps.Clients.UsageLimit(q.Scopes); least > 0 && (q.Limit == 0 || least < q.Limit) {
 		rec.UsageLimit = least
@@ -177,7 +177,7 @@ func (p *Passwords) List(tx storage.Tx, person string, now time.Time) (out []aut
 		if err != nil {
 			return nil, err
 		}
-		if !found || rec.Epochs != st.Epochs || !rec.ExpiresAt.After(now) {
+		if !found || rec.Epochs != st.Epochs || !rec.signIn().Counts(&st.Subject) || !rec.ExpiresAt.After(now) {
 			continue
 		}
 		used, found, err := uses.Find(tx, e.Value)

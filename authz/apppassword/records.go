@@ -31,6 +31,12 @@ type passwordRecord struct {
 	Level    int       `cbor:"11,keyasint,omitempty"`
 	AMR      []string  `cbor:"12,keyasint,omitempty"`
 	Provider string    `cbor:"13,keyasint,omitempty"`
+	Vouched  bool      `cbor:"14,keyasint,omitempty"` // as in authn.Result
+}
+
+// signIn is the sign-in in which it was made.
+func (r *passwordRecord) signIn() *token.SignIn {
+	return &token.SignIn{Subject: r.Person, AuthTime: r.AuthTime, Level: r.Level, AMR: r.AMR, Provider: r.Provider, Vouched: r.Vouched}
 }
 
 // useRecord says how often and where an app password was used. It is made with the app password. If it is missing, the

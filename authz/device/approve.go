@@ -139,7 +139,7 @@ func (s *Service) approver(r *http.Request) (*authn.Result, *authn.Subject, erro
 	}
 	return &authn.Result{
 		Subject: in.Person.ID, SessionID: in.SessionID, AuthTime: in.AuthTime, Level: in.Level, AMR: in.AMR, Provider: in.Provider,
-		Details: in.Person.Details,
+		Details: in.Person.Details, Vouched: in.Vouched,
 	}, in.Person, nil
 }
 

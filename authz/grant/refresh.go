@@ -67,7 +67,7 @@ func (s *Grants) readChain(tx storage.Tx, key string, now time.Time) (ch chain, 
 	}
 	st, ok, err := s.tokens.CheckStanding(tx, ch.rec.ClientID, ch.grant.Subject)
 	ch.standing = st
-	if err != nil || !ok || st.Epochs != ch.grant.Epochs || !ch.grant.ExpiresAt.After(now) {
+	if err != nil || !ok || st.Epochs != ch.grant.Epochs || !ch.grant.Counts(&st.Subject) || !ch.grant.ExpiresAt.After(now) {
 		return ch, err
 	}
 	if ch.verdict = refreshGood; !ch.rec.SpentAt.IsZero() {

@@ -92,6 +92,6 @@ func NewSignIn(result *authn.Result) SignIn {
 	return SignIn{
 		Subject: result.Subject, SessionID: result.SessionID, AuthTime: result.AuthTime, Level: result.Level, AMR: result.AMR,
 		Provider: result.Provider,
-		Details:  result.Details, References: result.References,
+		Details:  result.Details, References: result.References, Vouched: result.Vouched,
 	}
 }

@@ -156,7 +156,7 @@ func (l *Ledger) LiveGrants(tx storage.Tx, person string, now time.Time) (list [
 			if err != nil {
 				return nil, err
 			}
-			if found && st.Epochs == g.Epochs && g.ExpiresAt.After(now) {
+			if found && st.Epochs == g.Epochs && g.Counts(&st.Subject) && g.ExpiresAt.After(now) {
 				list = append(list, LiveGrant{h.ID, g})
 			}
 		}

@@ -46,6 +46,7 @@ type Introspection struct {
 	App *client.App
 
 	Provider string   // of the sign-in
+	Vouched  bool     // as in authn.Result
 	Barred   bool     // The token is inactive because people cannot sign in by its provider any more.
 	Claims   []string // for the userinfo endpoint, in addition to those of the scopes
 	Verified string   // what it asks for there as verified, in JSON
@@ -209,7 +210,7 @@ func (l *Ledger) inspect(tx storage.Tx, key string, now time.Time, out *Introspe
 		Active: true, Scope: l.deps.Clients.StillGiven(c, rec.Scope, h.person, now), ClientID: rec.ClientID, Client: c,
 		Stranger: c.IsStranger(), Subject: rec.Subject, TokenType: rec.Confirmation.TokenType(),
 		IssuedAt: rec.CreatedAt, ExpiresAt: rec.ExpiresAt, AuthTime: rec.AuthTime, Audience: rec.Audience, Level: rec.Level,
-		AMR: rec.AMR, SessionID: rec.SessionID, Person: h.person, UsageLimit: rec.UsageLimit, Provider: rec.Provider,
+		AMR: rec.AMR, SessionID: rec.SessionID, Person: h.person, UsageLimit: rec.UsageLimit, Provider: rec.Provider, Vouched: h.vouched,
 		Claims: l.deps.Clients.StillClaimed(c, rec.Claims, h.person, now), Verified: rec.Verified, Sector: c.Sector(), App: c.App,
 		Confirmation: rec.Confirmation, Actors: rec.Actors,
 		AuthorizationDetails: l.deps.Clients.StillDetailed(c, rec.AuthorizationDetails),
@@ -241,6 +242,7 @@ type held struct {
 	client    *client.Client
 	person    *authn.Subject // nil: the client's own token
 	grantEnds time.Time
+	vouched   bool // as in authn.Result
 }
 
 // holders reads what an access token depends on: its grant, its client and the global epoch in one round trip, its
@@ -272,17 +274,16 @@ func (l *Ledger) holders(tx storage.Tx, rec *Access, now time.Time) (h held, ok 
 		return h, false, err
 	}
 	h.client = c
-	var details map[string][]string
+	var g Grant
 	if rec.GrantID != "" {
 		raw := values[len(values)-1]
 		if raw == nil {
 			return h, false, nil // revoked
 		}
-		g, err := grants.Decode(raw)
-		if err != nil || !g.ExpiresAt.After(now) {
+		if g, err = grants.Decode(raw); err != nil || !g.ExpiresAt.After(now) {
 			return h, false, err
 		}
-		details, h.grantEnds = g.Details, g.ExpiresAt
+		h.grantEnds, h.vouched = g.ExpiresAt, g.Vouched
 	}
 	if rec.Subject == "" {
 		return h, true, nil
@@ -293,11 +294,12 @@ func (l *Ledger) holders(tx storage.Tx, rec *Access, now time.Time) (h held, ok 
 	}
 	// The clients that it came from, too: their own tokens of the person would be inactive.
 	left := func(of *client.Client) bool { return l.deps.Clients.MayPerson(of, &person) != nil }
-	if err != nil || !person.Active || person.Epoch != rec.Epochs.Person || left(c) || slices.ContainsFunc(clients, left) {
+	if err != nil || !person.Active || person.Epoch != rec.Epochs.Person || !g.Counts(&person) || left(c) ||
+		slices.ContainsFunc(clients, left) {
 		return h, false, err
 	}
-	if details != nil {
-		person.Details = details
+	if g.Details != nil {
+		person.Details = g.Details
 	}
 	h.person = &person
 	return h, true, nil

@@ -3,6 +3,7 @@ package token
 import (
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/internal/authn"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -51,7 +52,12 @@ type SignIn struct {
 	Details map[string][]string `cbor:"7,keyasint,omitempty"`
 	// References are values of RFC 8176 in addition to those of AMR.
 	References []string `cbor:"8,keyasint,omitempty"`
+	Vouched    bool     `cbor:"9,keyasint,omitempty"` // as in authn.Result
 }
+
+// Counts reports whether the sign-in counts for its person, as they are now. One that someone else has vouched for does
+// not once the person has a role in the admin console.
+func (s *SignIn) Counts(who *authn.Subject) bool { return !s.Vouched || !who.Administrator }
 
 // Epochs are those in force when the record was made. A record is invalid when one of them has changed.
 type Epochs struct {

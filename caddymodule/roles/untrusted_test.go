@@ -59,3 +59,53 @@ func TestPromotedPerson(t *testing.T) {
 		t.Errorf("person show after the password and the address were replaced = %s", out)
 	}
 }
+
+// TestTokensOfAPromotedPerson: tokens that an API client has got by a password that it has set end when an owner gives
+// the person a role, and those of the person go on.
+func TestTokensOfAPromotedPerson(t *testing.T) {
+	s := servertest.Configured(t, `client legacy {
+		secret `+servertest.TestSecret+`
+		grants password refresh_token
+		scopes orders.read
+		default_scopes orders.read
+	}`)
+	s.InIdentity = "admin demo@example.com {\n\tlevel 1\n}"
+	s.MustLoad()
+	const username, planted = "ann@example.com", "a planted secret 7"
+	s.MustCall(http.MethodPost, "/scim/v2/Users", map[string]any{
+		"schemas": []string{"urn:ietf:params:scim:schemas:core:2.0:User"}, "userName": username, "password": planted,
+	}, http.StatusCreated)
+	type answer struct {
+		Access  string `json:"access_token"`
+		Refresh string `json:"refresh_token"`
+	}
+	call := func(f url.Values) (int, answer) {
+		r := s.Request(http.MethodPost, s.Issuer()+"/oauth/token", strings.NewReader(f.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.SetBasicAuth("legacy", servertest.TestSecret)
+		resp, body := s.Do(r)
+		return resp.StatusCode, servertest.Decode[answer](t, body)
+	}
+	for name, tt := range map[string]struct {
+		username, password string
+		want               int
+	}{
+		"attack 2199: of an API client": {username, planted, http.StatusUnauthorized},
+		"of the person":                 {"demo@example.com", servertest.TestPassword, http.StatusOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, tokens := call(url.Values{"grant_type": {"password"}, "username": {tt.username}, "password": {tt.password}})
+			if status != http.StatusOK || tokens.Refresh == "" || s.Enters(tokens.Access) != http.StatusOK {
+				t.Fatalf("the password = %d %+v, want tokens that work", status, tokens)
+			}
+			s.Run("", "group", "join", "gatehouse-owner", tt.username)
+			if got := s.Enters(tokens.Access); got != tt.want {
+				t.Errorf("the access token with a role = %d, want %d", got, tt.want)
+			}
+			status, _ = call(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {tokens.Refresh}})
+			if (status == http.StatusOK) != (tt.want == http.StatusOK) {
+				t.Errorf("the refresh token with a role = %d", status)
+			}
+		})
+	}
+}

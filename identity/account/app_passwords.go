@@ -290,7 +290,7 @@ func (v *appPasswordsVisit) read() (q authn.AppPasswordRequest, problem string, 
 	si := &v.SignIn.Session
 	q.Person, q.Name, q.Sites, q.Scopes, q.Life = si.PersonID, f.name, slices.Compact(slices.Sorted(slices.Values(f.sites))), f.scopes,
 		time.Duration(days)*24*time.Hour
-	q.AuthTime, q.Level, q.AMR, q.Provider = si.AuthTime, si.Level, si.AMR, si.Provider
+	q.AuthTime, q.Level, q.AMR, q.Provider, q.Vouched = si.AuthTime, si.Level, si.AMR, si.Provider, si.Vouched
 	return q, problem, err == nil && problem == "" && f.nameProblem == "" && f.usesProblem == ""
 }
 

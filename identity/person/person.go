@@ -329,7 +329,10 @@ func (s *Service) Get(tx storage.Tx, subject string) (authn.Subject, error) {
 	if err != nil {
 		return authn.Subject{}, err
 	}
-	sub := authn.Subject{ID: subject, Active: rec.State == Active, Epoch: rec.Epoch, Partition: rec.Partition, Assurance: rec.Assurance}
+	sub := authn.Subject{
+		ID: subject, Active: rec.State == Active, Epoch: rec.Epoch, Partition: rec.Partition, Assurance: rec.Assurance,
+		Administrator: s.HasRole(&rec),
+	}
 	sub.Username, sub.Groups = s.cfg.Partitions.outside(rec.Partition, rec.Username, rec.Groups)
 	sub.Profile = make(map[string]string, 8)
 	set := func(claim, v string) {

@@ -27,6 +27,7 @@ func (c *Current) Result() *authn.Result {
 	return &authn.Result{
 		Subject: c.Session.PersonID, SessionID: c.ID, AuthTime: c.Session.AuthTime, Level: c.Session.Level,
 		AMR: c.Session.AMR, References: c.Session.references(), Provider: c.Session.Provider, Details: c.Session.Details,
+		Vouched: c.Session.Vouched,
 	}
 }
 

@@ -40,6 +40,7 @@ type AppPasswordRequest struct {
 	Level    int
 	AMR      []string
 	Provider string
+	Vouched  bool // as in Result
 }
 
 // ErrNotOffered says that a site or scope is not, or not any more, one that the person can choose.

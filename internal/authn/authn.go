@@ -95,6 +95,8 @@ type Result struct {
 	Provider   string
 	// Details are the provider's mapped details of the person: user_details. They must not be changed.
 	Details map[string][]string
+	// Vouched says that the person has shown nothing that counts for a Subject who is an Administrator.
+	Vouched bool
 }
 
 // Subject is the state of a person that tokens and headers depend on.
@@ -117,6 +119,8 @@ type Subject struct {
 	Profile map[string]string
 	// Assurance is the evidence of the person's identity.
 	Assurance Assurance
+	// Administrator says that the person has a role in the admin console.
+	Administrator bool
 	// Details are user_details. identity leaves them empty: they belong to a sign-in, and its Result has them.
 	Details map[string][]string
 }
