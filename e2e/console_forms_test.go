@@ -105,6 +105,16 @@ func TestConsoleForms(t *testing.T) {
 	if after := s.must("", "config", "export"); !strings.Contains(after, `"min_length": 20`) || !strings.Contains(after, `"max_length": 256`) {
 		t.Errorf("the browser is at %s, and the policy is not changed: %s", b.location(), b.text("main"))
 	}
+	b.open(s.Issuer + "/admin/settings/password_policy")
+	b.shot("forms-default-1280")
+	b.screen(390, 800, "light")
+	b.shot("forms-default-390")
+	for _, length := range []string{"8", "20"} { // the default, and undone
+		b.click("main :is(.list, .notice) button")
+		if after := s.must("", "config", "export"); !strings.Contains(after, `"min_length": `+length) {
+			t.Errorf("the browser is at %s, and the least length is not %s: %s", b.location(), length, b.text("main"))
+		}
+	}
 	alertForm(b)
 	pictureForm(b)
 	serviceProviderForm(b)

@@ -192,7 +192,8 @@ func elsewhere(route string) bool {
 		"/admin/jobs/", "/admin/limits/", "/admin/events/live", "/admin/events/alerts/{id}", "/admin/refusals/{id}", "/admin/requests/{id}",
 		"/admin/requests/blocked/", "/admin/policies/{id}", "/admin/keys/", "/admin/providers/{id}/",
 		"/admin/applications/{id}/", "/admin/persons/{id}/",
-		"/admin/settings/{id}/undo-settings", "/admin/messages/undo-messages", "/admin/messages/texts/{id}/reset-message", "/admin/messages/previews/{id}/",
+		"/admin/settings/{id}/reset-member", "/admin/settings/{id}/undo-settings",
+		"/admin/messages/undo-messages", "/admin/messages/texts/{id}/reset-message", "/admin/messages/previews/{id}/",
 		"/admin/persons/block-many", "/admin/persons/unblock-many", "/admin/persons/join-many", "/admin/persons/leave-many",
 		"/admin/persons/end-many",
 	}, func(begin string) bool { return strings.HasPrefix(route, begin) })

@@ -378,15 +378,16 @@ func (a *answer) csrf() string {
 	return ""
 }
 
-// submit sends the form of a page with these fields. It does not follow the redirect.
+// submit sends the first form of a page with these fields. It does not follow the redirect.
 func (b *browser) submit(page *answer, fields ...string) *answer {
 	b.h.t.Helper()
-	action := formAction.FindStringSubmatch(page.form())
-	if action == nil {
+	at := formAction.FindStringIndex(page.form())
+	if at == nil {
 		b.h.t.Fatalf("GET %s: status %d, no form:\n%s", page.url, page.Code, page.Body)
 	}
-	v := url.Values{}
-	for _, m := range hidden.FindAllStringSubmatch(page.form(), -1) {
+	form, _, _ := strings.Cut(page.form()[at[0]:], "</form>")
+	action, v := formAction.FindStringSubmatch(form), url.Values{}
+	for _, m := range hidden.FindAllStringSubmatch(form, -1) {
 		v.Set(m[1], strings.ReplaceAll(m[2], "&#43;", "+"))
 	}
 	for i := 0; i+1 < len(fields); i += 2 {

@@ -29,6 +29,7 @@ func init() {
 		"/settings/{id}":               everybody,
 		"/settings/{id}/edit-unit":     {"-", "-", "+", "+"},
 		"/settings/{id}/edit-json":     {"-", "-", "+", "+"},
+		"/settings/{id}/reset-member":  {"-", "-", "+", "+"},
 		"/settings/{id}/undo-settings": {"-", "-", "+", "+"},
 	})
 }
@@ -185,6 +186,91 @@ func TestSwitchesAreFields(t *testing.T) {
 	if a := b.acts("/admin/settings/step_up/edit-json", "json", `{"stategy": "STRONGEST_AVAILABLE"}`); a.Code != http.StatusOK ||
 		h.units().StepUp.Strategy != "STRONGEST_AVAILABLE" || h.units().StepUp.Actions.DefaultStepUpAuthenticationLevel != 2 {
 		t.Errorf("JSON of a unit = %d, %+v", a.Code, h.units().StepUp)
+	}
+}
+
+// TestDefaultIsOneClick: each stored setting has a button that gives it its default at once, or a page that shows first
+// which entries of a list are lost. It can be undone, and who may not change the unit has no way to it.
+func TestDefaultIsOneClick(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.edit(func(u *settings.Units) {
+		u.Features.AcceptingInvitationEnabled, u.Features.ActionToken.Login.TTL = false, 120
+		u.Redirects.URLAfterLogin, u.PasswordPolicy.MinLength = "https://new.example/", 20
+		u.Organisations = []settings.Organisation{{ID: "acme", Name: "Acme"}}
+	})
+	b := h.as("owner@example.com")
+	// press sends the button of a member as a browser does: the form that it names, to the address that it has.
+	press := func(page *answer, member string) *answer {
+		t.Helper()
+		at, _, _ := strings.Cut(page.url, "?")
+		to := at + "/reset-member?member=" + member
+		_, form, _ := strings.Cut(page.form(), `id="buttons"`)
+		form, _, _ = strings.Cut(form, "</form>")
+		if !strings.Contains(page.form(), `form="buttons" formaction="`+to+`"`) {
+			t.Fatalf("%s has no button for %s:\n%s", at, member, page.form())
+		}
+		sent := url.Values{}
+		for _, m := range hidden.FindAllStringSubmatch(form, -1) {
+			sent.Set(m[1], strings.ReplaceAll(m[2], "&#43;", "+"))
+		}
+		return b.do(http.MethodPost, to, sent.Encode())
+	}
+	least := func() int { return h.units().PasswordPolicy.MinLength }
+	opened := b.get("/admin/settings/password_policy")
+	done := b.get(press(opened, "password_policy.min_length").Header().Get("Location"))
+	if least() != 8 || strings.Contains(done.form(), `id="set"`) || !strings.Contains(done.form(), "The default applies again") {
+		t.Errorf("a number has the value %d afterwards, want its default\n%s", least(), done.form())
+	}
+	if b.undoes(done); least() != 20 {
+		t.Errorf("undone, the number is %d", least())
+	}
+	h.edit(func(u *settings.Units) { u.PasswordPolicy.MaxLength = 200 })
+	if a := press(opened, "password_policy.min_length"); a.Code != http.StatusUnprocessableEntity || least() != 20 {
+		t.Errorf("a button of an older page = %d, and the number is %d", a.Code, least())
+	}
+
+	page := "/admin/settings/features"
+	on := func() bool { return h.units().Features.AcceptingInvitationEnabled }
+	done = b.get(press(b.get(page), "features.accepting_invitation_enabled").Header().Get("Location"))
+	if !on() || strings.Contains(done.form(), "Overrides the Caddyfile") || !strings.Contains(done.form(), "Caddyfile:7") {
+		t.Errorf("a switch is %t, and does not follow the Caddyfile again\n%s", on(), done.form())
+	}
+	if b.undoes(done); on() {
+		t.Error("undone, the switch follows the Caddyfile")
+	}
+	h.edit(func(u *settings.Units) { u.Features.AcceptingInvitationEnabled = true })
+	if a := b.get(page); !strings.Contains(a.form(), "member=features.accepting_invitation_enabled") {
+		t.Errorf("a switch that is stored with its default has no button\n%s", a.form())
+	}
+	events := len(h.allEvents(t.Context()))
+	done = b.get(press(b.get(page), "features.accepting_invitation_enabled").Header().Get("Location"))
+	if strings.Contains(done.form(), "member=features.accepting_invitation_enabled") || strings.Contains(done.form(), undoButton) ||
+		len(h.allEvents(t.Context())) != events {
+		t.Errorf("a switch that had its default is still stored, or the change of nothing has an event or a way back\n%s", done.form())
+	}
+
+	asked := b.get("/admin/settings/organisations/reset-member?member=organisations")
+	if !strings.Contains(b.get("/admin/settings/organisations").form(), `href="`+asked.url+`"`) || !strings.Contains(asked.form(), "Acme") {
+		t.Errorf("a list is not shown first\n%s", asked.form())
+	}
+	if a := b.submit(asked); a.Code != http.StatusSeeOther || len(h.units().Organisations) != 0 {
+		t.Errorf("a list = %d, has %d entries", a.Code, len(h.units().Organisations))
+	}
+	for _, member := range []string{"", "password_policy.max_length", "features.login_enabled", "nothing"} {
+		if a := b.acts(page + "/reset-member?member=" + member); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("what is not stored in the unit, %q = %d", member, a.Code)
+		}
+	}
+
+	for _, who := range []string{"viewer", "helpdesk", "operator"} {
+		other := h.as(who + "@example.com")
+		if shown := strings.Contains(other.get("/admin/settings/redirects").form(), "reset-member"); shown != (who == "operator") {
+			t.Errorf("%s is shown the button: %t", who, shown)
+		}
+	}
+	if a := h.as("operator@example.com").get("/admin/settings/login_methods/reset-member"); a.Code != http.StatusForbidden {
+		t.Errorf("an operator resets settings of sign-in: %d", a.Code)
 	}
 }
 
@@ -374,6 +460,7 @@ func TestEverySettingsActHasItsEvent(t *testing.T) {
 	h.actHasEvent(owner, ownerID, "/admin/settings/redirects/edit-unit", changed, "redirects.url_after_login", "https://one.example/")
 	h.actHasEvent(owner, ownerID, "/admin/settings/redirects/edit-json", changed, "json", `{"url_after_login":"https://two.example/"}`)
 	h.actHasEvent(owner, ownerID, "/admin/settings/undo-settings", changed)
+	h.actHasEvent(owner, ownerID, "/admin/settings/redirects/reset-member?member=redirects.url_after_login", changed)
 	h.actHasEvent(owner, ownerID, "/admin/settings/compare-settings", "-", "json", `{}`)
 	file := url.Values{"json": {`{"redirects":{"url_after_login":"https://three.example/"}}`}}.Get("json")
 	seen := owner.submit(owner.get("/admin/settings/import-settings"), "json", file)

@@ -3,6 +3,7 @@ package settings
 import (
 	"context"
 	"reflect"
+	"slices"
 
 	"github.com/gatehouse-id/gatehouse/identity/settings/wire"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
@@ -89,6 +90,36 @@ func (s *Service) EditUnit(ctx context.Context, name, tag string, raw []byte, wh
 	}
 	_, err = s.update(ctx, e)
 	return changed, within(err, un.name)
+}
+
+// ResetMember gives a member of a unit that had this entity tag when it was read its default. A switch follows the
+// Caddyfile again. An unknown path changes nothing.
+func (s *Service) ResetMember(ctx context.Context, name, tag, path string, by audit.Actor) (changed []Change, err error) {
+	un, paths := unitNamed(name), []string{path}
+	if path == twin || path == otherTwin {
+		paths = []string{twin, otherTwin}
+	}
+	_, err = s.update(ctx, edit{
+		by: by, unset: paths, report: &changed, match: func(st *state) bool { return unitView(un).version(st) == tag },
+		apply: func(u *Units) error {
+			reset(reflect.ValueOf(un.of(u)).Elem(), reflect.ValueOf(un.of(s.standard.clone())).Elem(), un.name, paths)
+			return nil
+		},
+	})
+	return changed, within(err, un.name)
+}
+
+// reset gives the members of these paths the values of standard. A member is what members calls one.
+func reset(v, standard reflect.Value, at string, paths []string) {
+	if v.Kind() == reflect.Struct {
+		for f := range wire.Fields(v.Type()) {
+			reset(v.Field(f.Index), standard.Field(f.Index), at+"."+f.Name, paths)
+		}
+		return
+	}
+	if slices.Contains(paths, at) {
+		v.Set(standard)
+	}
 }
 
 // ImportAt is Import for units that had this entity tag, of all of them together, when they were read.

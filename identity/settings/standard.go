@@ -92,7 +92,8 @@ func (c chosen) add(un string, raw []byte) {
 	}
 }
 
-// with returns c and what an edit sets: the switches that were sent and those that have changed.
+// with returns c and what an edit sets: the switches that were sent and those that have changed, but for those that it
+// gives their defaults.
 func (c chosen) with(e edit, changed []Change) chosen {
 	out := maps.Clone(c)
 	for un, raw := range e.sent {
@@ -106,12 +107,15 @@ func (c chosen) with(e edit, changed []Change) chosen {
 	if out[twin] || out[otherTwin] {
 		out[twin], out[otherTwin] = true, true
 	}
+	for _, path := range e.unset {
+		delete(out, path)
+	}
 	return out
 }
 
-// differs reports whether a switch of a unit was set that was not set before.
+// differs reports whether a switch of a unit is set that was not set before, or the other way around.
 func (c chosen) differs(from chosen, un string) bool {
-	return slices.ContainsFunc(switches()[un], func(path string) bool { return c[path] && !from[path] })
+	return slices.ContainsFunc(switches()[un], func(path string) bool { return c[path] != from[path] })
 }
 
 // only returns the JSON of a unit without the switches that no one has set.

@@ -153,3 +153,42 @@ func TestTagOfCaddyfileSwitch(t *testing.T) {
 		w.must(412, http.MethodPost, path, body, "If-Match", before)
 	}
 }
+
+// TestResetSwitchFollows: a switch that is given its default follows the Caddyfile again, also where it had that value,
+// and under either of its names. Other switches stay set.
+func TestResetSwitchFollows(t *testing.T) {
+	t.Parallel()
+	const sent = `{"features":{"sign_up_enabled":false,"pin_enabled":false,"externally_delivered_code_step_up":{"enabled":true}}}`
+	const code = "step_up_authentication_method_externally_delivered_code_enabled"
+	for path, want := range map[string]string{
+		"features.sign_up_enabled": `"sign_up_enabled":true`,
+		"features." + code:         `"externally_delivered_code_step_up":{"enabled":false`,
+
+		"features.externally_delivered_code_step_up.enabled": `"` + code + `":false`,
+	} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.imports(sent)
+			tag := ""
+			list, _, err := w.service.UnitStates(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, u := range list {
+				if u.Name == "features" {
+					tag = u.Tag
+				}
+			}
+			owner, by := settings.WithRights(t.Context(), settings.Owner), audit.Actor{ID: "command"}
+			if _, err := w.service.ResetMember(owner, "features", "older", path, by); err == nil {
+				t.Error("a reset of an older unit is not refused")
+			}
+			if _, err := w.service.ResetMember(owner, "features", tag, path, by); err != nil {
+				t.Fatal(err)
+			}
+			w.serving(settings.Config{Switches: map[string]bool{"features.sign_up_enabled": true, "features.pin_enabled": true}})
+			w.shows(reset, `"pin_enabled":false`, want)
+		})
+	}
+}

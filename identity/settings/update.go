@@ -40,6 +40,8 @@ type edit struct {
 	sent map[string]json.RawMessage
 	// keepIDs accepts ids that Gatehouse otherwise chooses, as an export has them.
 	keepIDs bool
+	// unset are members that have their defaults afterwards: the switches among them are not set any more.
+	unset []string
 	// chosen are the switches that are set afterwards. nil: those that were, and what the edit sets
 	chosen chosen
 	// report receives the changes. It may be nil.
@@ -275,7 +277,8 @@ func (s *Service) nonce() ([]byte, error) {
 	return b, err
 }
 
-// records returns the units as they are stored that have changed, or have a switch that was not set before.
+// records returns the units as they are stored that have changed, or have a switch that is set and was not, or the
+// other way around.
 func (s *Service) records(changed []Change, before, set chosen, u *Units) (map[string]unitRecord, error) {
 	out := map[string]unitRecord{}
 	for _, un := range table {

@@ -118,9 +118,10 @@ type ConsolePart struct {
 	Charts      []Chart
 	Choices     []Choice // of what the part shows
 	Table       *Table
-	Fold        Text   // folds the table up after these words. Empty: it stands open
-	Pick        *Pick  // what is done to the rows that are chosen
-	Empty       *Empty // in place of a table without rows
+	Fold        Text         // folds the table up after these words. Empty: it stands open
+	Pick        *Pick        // what is done to the rows that are chosen
+	Buttons     *ConsoleForm // that the buttons in the table send. nil: there are none
+	Empty       *Empty       // in place of a table without rows
 	Secret      *Secret
 	Source      string // lines of a configuration, to copy: with a button, if the part has an ID
 	Frames      []Frame
@@ -295,6 +296,7 @@ type Cell struct {
 	Logo     *Image // of the application, likewise. nil: none
 	Kind     string
 	URL      string
+	Button   bool   // it sends the buttons' form of its part to the URL
 	Code     bool   // it is copied rather than read
 	Copy     string // names the code among those of the page, for a button that copies it. Empty: no button
 	// Quoted says that the name and the note are sentences, in which what stands between backquotes is copied.
@@ -464,6 +466,7 @@ type cell struct {
 	Mark  bool
 	Kind  string // of the mark. Empty: plain
 	URL   string
+	Form  string // that a button sends to the URL. Empty: it is a link
 	Code  bool
 	Copy  *copyButton
 	Long  bool // a word is so long that a table has to break it
@@ -471,6 +474,9 @@ type cell struct {
 	Initials string
 	Logo     *Image
 }
+
+// buttonsForm is the id of the form that the buttons in the tables of a page send.
+const buttonsForm = "buttons"
 
 // Cell returns a cell with its words.
 func (f *frame) Cell(in Cell) cell {
@@ -481,6 +487,9 @@ func (f *frame) Cell(in Cell) cell {
 	if in.Copy != "" {
 		b := f.Copy(in.Copy)
 		out.Copy = &b
+	}
+	if in.Button {
+		out.Form = buttonsForm
 	}
 	if in.Quoted {
 		out.Words, out.Hint = backquoted(in.Name), backquoted(in.Note)

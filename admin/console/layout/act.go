@@ -173,10 +173,29 @@ func (v *Visit) Link(name, param, value string) web.Cell {
 	return web.Cell{Text: web.Say("console.act." + name), URL: v.Path() + "/" + name + "?" + url.Values{param: {value}}.Encode()}
 }
 
-// Chosen asks for a part of what the screen is about: the parameter names it, and the form sends it along.
+// Button is Link for an act that can be undone: one click sends the form of ButtonForm. Someone whose sign-in is too
+// old comes to the page of the act instead.
+func (v *Visit) Button(name, param, value string) web.Cell {
+	cell := v.Link(name, param, value)
+	cell.Button = cell.URL != ""
+	return cell
+}
+
+// ButtonForm is the form of the buttons of an act, with what they have in common. nil: there are none
+func (v *Visit) ButtonForm(name string, hidden ...web.Hidden) (*web.ConsoleForm, error) {
+	a := v.Screen.Act(name)
+	if !v.offers(a) {
+		return nil, nil //nolint:nilnil // who may not do it sees no buttons
+	}
+	token, err := v.frame.Identity.Front.FormToken(v.Request, v.frame.form(v, a))
+	return &web.ConsoleForm{Action: v.Path() + "/" + name, CSRF: token, Hidden: hidden}, err
+}
+
+// Chosen asks for a part of what the screen is about: the parameter names it, and the form sends it along, or a button
+// in its address.
 func (v *Visit) Chosen(param string) (string, []web.Hidden) {
 	value := v.URL.Query().Get(param)
-	if v.Method == http.MethodPost {
+	if v.Method == http.MethodPost && v.PostForm.Has(param) {
 		value = v.PostForm.Get(param)
 	}
 	return value, []web.Hidden{{Name: param, Value: value}}

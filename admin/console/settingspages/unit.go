@@ -17,6 +17,7 @@ import (
 // unitScreen is one unit: its members with their origins, and the same as JSON.
 func (s *screens) unitScreen() *layout.Screen {
 	hasFields := func(v *layout.Visit) bool { return slices.ContainsFunc(shownUnit(v).Members, isField) }
+	isStored := func(v *layout.Visit) bool { return slices.ContainsFunc(shownUnit(v).Members, stored) }
 	fits := func(v *layout.Visit) bool { return len(readable(string(shownUnit(v).JSON), "  ")) <= maxEdited }
 	may := func(v *layout.Visit) error {
 		if settings.DecidesSignIn(shownUnit(v).Name) && v.Role != layout.Owner {
@@ -29,30 +30,38 @@ func (s *screens) unitScreen() *layout.Screen {
 		Acts: []*layout.Act{
 			{Name: "edit-unit", Role: layout.Operator, When: hasFields, May: may, Ask: s.askUnit, Do: s.editUnit},
 			{Name: "edit-json", Role: layout.Operator, When: fits, May: may, Ask: s.askJSON, Do: s.editJSON},
+			{Name: "reset-member", Role: layout.Operator, Hidden: true, When: isStored, May: may, Ask: askReset, Do: s.reset},
 			{Name: "undo-settings", Role: layout.Operator, Danger: true, Hidden: true, May: may, Ask: s.askUndo, Do: s.Undo},
 		},
 	}
 }
 
+// stored reports whether a member has a value of its own, be it that of the default.
+func stored(m settings.Member) bool { return m.Origin == settings.FromStorage }
+
 func (s *screens) showUnit(v *layout.Visit) (*web.Console, error) {
 	u := shownUnit(v)
-	changed, rest := s.memberTable("console.unit.changed"), s.memberTable("console.unit.rest")
+	set, rest := s.memberTable("console.unit.set"), s.memberTable("console.unit.rest")
 	for _, m := range u.Members {
 		t := rest
 		if m.Origin != settings.FromDefault || m.Value != m.Standard {
-			t = changed
+			t = set
 		}
 		t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{
 			explainedCell(m.Path), valueCell(m, m.Value),
-			valueCell(m, m.Standard), s.originCell(m),
+			valueCell(m, m.Standard), s.originCell(m), resetCell(v, m),
 		}})
 	}
 	out := &web.Console{
 		Title: v.Words, Name: u.Name, Up: &web.Up{Label: web.Say("console.settings.title"), URL: layout.Root + settingsPath},
 		Actions: v.Buttons(),
 	}
-	if len(changed.Rows) > 0 {
-		out.Parts = append(out.Parts, web.ConsolePart{ID: "changed", Title: web.Say("console.unit.changed"), Table: changed})
+	if len(set.Rows) > 0 {
+		buttons, err := v.ButtonForm("reset-member", web.Hidden{Name: "tag", Value: u.Tag})
+		if err != nil {
+			return nil, err
+		}
+		out.Parts = append(out.Parts, web.ConsolePart{ID: "set", Title: web.Say("console.unit.set"), Table: set, Buttons: buttons})
 	}
 	if len(rest.Rows) > 0 {
 		out.Parts = append(out.Parts,
@@ -86,9 +95,24 @@ func (s *screens) showUnit(v *layout.Visit) (*web.Console, error) {
 
 func (s *screens) memberTable(label string) *web.Table {
 	return &web.Table{
-		Label:   web.Say(label),
-		Columns: []string{"console.column.member", "console.column.value", "console.column.default", "console.field.origin"},
+		Label: web.Say(label),
+		Columns: []string{
+			"console.column.member", "console.column.value", "console.column.default", "console.field.origin",
+			"console.act.reset-member",
+		},
 	}
+}
+
+// resetCell gives a member its default: at once where its value fits in a field, and after a look at a list, whose
+// entries are lost.
+func resetCell(v *layout.Visit, m settings.Member) web.Cell {
+	switch {
+	case !stored(m):
+		return web.Cell{}
+	case isField(m):
+		return v.Button("reset-member", "member", m.Path)
+	}
+	return v.Link("reset-member", "member", m.Path)
 }
 
 // within is the path of a member in its unit.
@@ -332,6 +356,38 @@ func (s *screens) editUnit(v *layout.Visit, in url.Values) (layout.Result, error
 	_, err = s.Config.EditUnit(Write(v), u.Name, u.Tag, raw, false, v.Actor())
 	if err != nil {
 		return layout.Result{}, Refused(s.blamed(u, err, first), err)
+	}
+	return s.undoable(v)
+}
+
+// askReset shows the change that gives a member its default.
+func askReset(v *layout.Visit) (q layout.Question, err error) {
+	u := shownUnit(v)
+	path, hidden := v.Chosen("member")
+	q.Hidden = append(hidden, web.Hidden{Name: "tag", Value: u.Tag})
+	for _, m := range u.Members {
+		if m.Path == path && m.Value != m.Standard {
+			change := settings.Change{Path: path, From: json.RawMessage(m.Value), To: json.RawMessage(m.Standard)}
+			q.Parts = []web.ConsolePart{{
+				ID: "changes", Title: web.Say("console.settings.changes"), Table: changeTable([]settings.Change{change}),
+			}}
+		}
+	}
+	return q, nil
+}
+
+// reset gives a member its default.
+func (s *screens) reset(v *layout.Visit, in url.Values) (layout.Result, error) {
+	u := shownUnit(v)
+	path, _ := v.Chosen("member")
+	switch {
+	case in.Get("tag") != u.Tag:
+		return layout.Result{}, &layout.Problem{Key: "console.settings.moved"}
+	case !slices.ContainsFunc(u.Members, func(m settings.Member) bool { return m.Path == path && stored(m) }):
+		return layout.Result{}, &layout.Problem{Key: "console.problem.gone"}
+	}
+	if _, err := s.Config.ResetMember(Write(v), u.Name, u.Tag, path, v.Actor()); err != nil {
+		return layout.Result{}, Refused("", err)
 	}
 	return s.undoable(v)
 }
