@@ -125,7 +125,7 @@ func TestOverviewCounts(t *testing.T) {
 	<-done
 	for _, period := range []string{"hour", "day", "month", "nonsense"} {
 		a := b.get("/admin?period=" + period)
-		if a.Code != 200 || !strings.Contains(a.form(), "<b>2</b>") || !strings.Contains(a.form(), `<path d="M0 `) ||
+		if a.Code != 200 || !strings.Contains(a.form(), "<b>2</b>") || !strings.Contains(a.form(), `none" aria-hidden="true"><path d="M`) ||
 			!strings.Contains(a.form(), "<details>") {
 			t.Errorf("the overview of %s = %d\n%s", period, a.Code, a.form())
 		}

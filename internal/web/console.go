@@ -365,9 +365,11 @@ type bars struct {
 }
 
 // Bars returns the bars of a chart as one path, which takes a third of the bytes of rectangles. A number that is not
-// zero is always seen. nil: all are zero
+// zero is always seen. A zero after the first of them is a line; before it there is nothing, since counting may not
+// have begun. nil: all are zero
 func (f *frame) Bars(c Chart) *bars {
-	if !slices.ContainsFunc(c.Counts, func(n int64) bool { return n > 0 }) {
+	first := slices.IndexFunc(c.Counts, func(n int64) bool { return n > 0 })
+	if first < 0 {
 		return nil
 	}
 	out := &bars{Width: max(1, int64(len(c.Counts))*(barWidth+barGap)-barGap), Height: chartHeight}
@@ -378,7 +380,10 @@ func (f *frame) Bars(c Chart) *bars {
 	var path strings.Builder
 	for i, n := range c.Counts {
 		h := int64(1)
-		if n > 0 {
+		switch {
+		case i < first:
+			continue
+		case n > 0:
 			h = max(3, n*chartHeight/most)
 		}
 		fmt.Fprintf(&path, "M%d %dh%dV%dh-%[3]dz", i*(barWidth+barGap), chartHeight-h, barWidth, chartHeight)

@@ -94,3 +94,23 @@ func TestLongNamesBreakBetweenTheirParts(t *testing.T) {
 		}
 	}
 }
+
+// TestBars: a chart shows what was counted. Before the first number there is nothing, between numbers a line is a zero,
+// and a small number is seen next to a large one.
+func TestBars(t *testing.T) {
+	t.Parallel()
+	for want, counts := range map[string][]int64{
+		"":               {0, 0, 0},
+		"M20 0h8V48h-8z": {0, 0, 5},
+		"M0 0h8V48h-8zM10 47h8V48h-8zM20 47h8V48h-8z":  {5, 0, 0},
+		"M10 45h8V48h-8zM20 47h8V48h-8zM30 0h8V48h-8z": {0, 1, 0, 1000},
+	} {
+		got := ""
+		if b := new(frame).Bars(Chart{Counts: counts}); b != nil {
+			got = b.Path
+		}
+		if got != want {
+			t.Errorf("the bars of %d are %q, want %q", counts, got, want)
+		}
+	}
+}
