@@ -119,10 +119,11 @@ func (c *Console) showApplication(v *layout.Visit) (*web.Console, error) {
 		})
 	}
 	facts = append(facts, layout.LinksFact(v, "console.field.client_logo", "set-logo", "remove-logo")...)
-	used, err := c.usedFacts(v, a.ID)
+	used, active, err := c.usedFacts(v, a.ID)
 	if err != nil {
 		return nil, err
 	}
+	out.AtStake = web.Say("console.zone.application", "sessions", active)
 	facts = append(facts, used...)
 	uris := web.ConsoleFact{Label: "console.field.redirect_uris"}
 	for _, u := range a.RedirectURIs {
@@ -142,10 +143,10 @@ func (c *Console) showApplication(v *layout.Visit) (*web.Console, error) {
 var usedByPeople = []string{audit.CountSignIn, audit.CountActive}
 
 // usedFacts say when an application was last used for a person, when it has shown who it is and from where, and in how
-// many sessions it has tokens, from what is counted and listed anyway.
-func (c *Console) usedFacts(v *layout.Visit, id string) ([]web.ConsoleFact, error) {
+// many sessions it has tokens, from what is counted and listed anyway. active is the number of these sessions in words.
+func (c *Console) usedFacts(v *layout.Visit, id string) (out []web.ConsoleFact, active web.Text, err error) {
 	last, open, called := layout.OrNone(""), web.Cell{}, stats.Last{}
-	err := c.Store.View(v.Context(), func(tx storage.Tx) error {
+	err = c.Store.View(v.Context(), func(tx storage.Tx) error {
 		last, open, called = layout.OrNone(""), web.Cell{}, stats.Last{}
 		var at time.Time
 		for _, measure := range usedByPeople {
@@ -165,8 +166,8 @@ func (c *Console) usedFacts(v *layout.Visit, id string) ([]web.ConsoleFact, erro
 			return err
 		}
 		key := "console.count"
-		if more {
-			key = "console.count.more"
+		if active = web.Say("console.number.sessions", "n", n); more {
+			key, active = "console.count.more", web.Say("console.number.sessions.more", "n", n)
 		}
 		if open.Text = web.Say(key, "n", n); n > 0 {
 			open.URL = layout.With(layout.Root+"/sessions", "client", id)
@@ -176,14 +177,14 @@ func (c *Console) usedFacts(v *layout.Visit, id string) ([]web.ConsoleFact, erro
 		}
 		return nil
 	})
-	out := []web.ConsoleFact{{Label: "console.field.last_used", Cells: []web.Cell{last}}}
+	out = []web.ConsoleFact{{Label: "console.field.last_used", Cells: []web.Cell{last}}}
 	if !called.At.IsZero() {
 		out = append(out, web.ConsoleFact{
 			Label: "console.field.client_called",
 			Cells: []web.Cell{{Text: web.Say("console.time", "time", called.At), Note: called.Address}},
 		})
 	}
-	return append(out, web.ConsoleFact{Label: "console.field.client_sessions", Cells: []web.Cell{open}}), err
+	return append(out, web.ConsoleFact{Label: "console.field.client_sessions", Cells: []web.Cell{open}}), active, err
 }
 
 func askRotate(v *layout.Visit) (layout.Question, error) {

@@ -224,6 +224,7 @@ func (c *Console) showGroup(v *layout.Visit) (*web.Console, error) {
 		members.Empty = v.Empty("console.group.none", "add-member")
 	}
 	out.Actions, out.Parts = v.Buttons(), []web.ConsolePart{{Facts: facts}, members}
+	out.AtStake = web.Say("console.act.remove-group.text", "n", g.Members, "name", g.Name)
 	return out, nil
 }
 

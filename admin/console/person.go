@@ -109,7 +109,7 @@ func (c *Console) rankOfPerson(v *layout.Visit, tx storage.Tx) (layout.Role, err
 func (c *Console) showPerson(v *layout.Visit) (*web.Console, error) {
 	p := shownPerson(v)
 	out := sites.PersonPage(&p.Person, v.Rank, "console.person.tab")
-	out.Actions = v.Buttons()
+	out.Actions, out.AtStake = v.Buttons(), web.Say("console.zone.person", numbers(v)...)
 	if v.Self {
 		out.Lead = web.Say("console.person.self")
 	} else if v.May(v.Screen.Act("edit")) != nil && v.Role >= layout.Helpdesk {

@@ -89,3 +89,27 @@ func TestInitials(t *testing.T) {
 		t.Errorf("groups have initials:\n%s", a.form())
 	}
 }
+
+// TestZoneSaysWhatIsAtStake: the zone of what takes something away says in numbers what that is, to those who see it.
+func TestZoneSaysWhatIsAtStake(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.as("nobody@example.com")
+	h.as("nobody@example.com")
+	owner, viewer := h.as("owner@example.com"), h.as("viewer@example.com")
+	for path, want := range map[string]string{
+		personPath(h.personID("nobody@example.com")):     "Active now: 2 sessions, no tokens or app passwords.",
+		personPath(h.personID("two.nobody@example.com")): "Active now: no sessions, no tokens or app passwords.",
+		groupPath(h.groupID("staff")):                    "10 members lose the access that staff gives. Their accounts stay.",
+		groupPath(h.newGroup("cleaners")):                "cleaners has no members.",
+		applicationPath("shop"):                          "Active now: no sessions.",
+	} {
+		_, zone, _ := strings.Cut(owner.get(path).form(), `id="zone"`)
+		if !strings.Contains(zone, want) {
+			t.Errorf("the zone of %s is %q, want %q", path, zone, want)
+		}
+		if a := viewer.get(path); strings.Contains(a.form(), want) {
+			t.Errorf("%s says %q to those who can take nothing away", path, want)
+		}
+	}
+}

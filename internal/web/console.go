@@ -31,6 +31,8 @@ type Console struct {
 	// Actions has the first one next to the title, the others in a menu there, and those that
 	// take something away at the end of the page.
 	Actions []Action
+	// AtStake says in numbers what those that take something away would end.
+	AtStake Text
 	Tabs    []Choice // pages about the same
 	Cards   []Card
 	Filter  *Filter
