@@ -544,11 +544,23 @@ func TestPolicies(t *testing.T) {
 	see(b.acts(edit, "rules", next), 422, "&#34;name&#34;: &#34;nobody at night&#34;", "&#34;name&#34;: &#34;nobody at noon&#34;",
 		"Review the changes", `value="yes"`)
 	see(b.get("/admin/policies/used"), 200, "when 22:00-06:00")
-	see(b.acts(edit, "rules", next, "confirm", "yes"), 200, "when 12:00-13:00", "Saved.")
+	// It is tried first unless the form says otherwise.
+	see(b.get(edit), 200, "The copy is called used-next", `<option value="try"`)
+	see(b.acts(edit, "rules", next, "confirm", "yes"), 200, "<h1>used-next</h1>", "when 12:00-13:00", "Saved.",
+		"shadow {\n\t\tpolicy used-next\n")
+	see(b.get("/admin/policies/used"), 200, "when 22:00-06:00")
+	see(b.acts(edit, "rules", next, "confirm", "yes"), 422, `id="apply-problem"`, "used-next already exists")
+	if a := b.get("/admin/policies/used-next/edit-policy"); strings.Contains(a.form(), `name="apply"`) {
+		t.Errorf("a policy that no site uses is to be tried first:\n%s", a.form())
+	}
+	see(b.acts("/admin/policies/used-next/edit-policy", "rules", strings.ReplaceAll(next, "noon", "one"), "confirm", "yes"), 200,
+		"<h1>used-next</h1>", "nobody at one")
+	see(b.acts(edit, "rules", next, "apply", "now", "confirm", "yes"), 200, "<h1>used</h1>", "when 12:00-13:00", "Saved.")
 
 	opened := b.get(edit)
 	h.policy("used", "somebody else")
-	see(b.submit(opened, "rules", next, "confirm", "yes"), 422, "Someone else changed this", "&#34;name&#34;: &#34;somebody else&#34;")
+	see(b.submit(opened, "rules", next, "apply", "now", "confirm", "yes"), 422, "Someone else changed this",
+		"&#34;name&#34;: &#34;somebody else&#34;")
 	see(b.get("/admin/policies/used"), 200, "somebody else")
 
 	see(b.acts("/admin/policies/add-policy", "policy", "office", "rules", next, "confirm", "yes"), 422, "exists")

@@ -363,6 +363,13 @@ func (g *gateway) askPolicy(v *layout.Visit) (q layout.Question, err error) {
 	q.Fields = append(q.Fields, rulesField("console.policy.rules.hint", text), web.Field{
 		Name: "cases", Type: "textarea", Label: "console.test.cases", Hint: "console.test.cases.hint", Value: exampleCases(entry, sites),
 	})
+	if isOld && enforced(entry, sites) {
+		q.Fields = append(q.Fields, web.Field{
+			Name: "apply", Type: "select", Label: "console.policy.apply", Hint: "console.policy.apply.hint",
+			HintFill: []any{"name", trialName(entry.Name)},
+			Options:  []web.Option{{Value: applyTrial, Label: "console.policy.apply.try"}, {Value: applyNow, Label: "console.policy.apply.now"}},
+		})
+	}
 	sent := v.PostForm.Get("rules")
 	if sent == "" {
 		return q, nil
@@ -377,6 +384,22 @@ func (g *gateway) askPolicy(v *layout.Visit) (q layout.Question, err error) {
 	}
 	q.Fields = append(q.Fields, web.Field{Name: "confirm", Type: "checkbox", Label: "console.policy.confirm"})
 	return q, nil
+}
+
+// The values of the field that says where the new rules of a policy are stored that a site enforces.
+const (
+	applyTrial = "try"
+	applyNow   = "now"
+)
+
+// trialName is the name of the copy of a policy that is tried in the shadow before it is enforced.
+func trialName(name string) string { return name + "-next" }
+
+// enforced reports whether a site decides by a stored policy, and does not only try it.
+func enforced(p *settings.PolicyEntry, sites []Site) bool {
+	enforces := func(g Gate) bool { return slices.Contains(g.Policies, p.Name) }
+	return p.Stored() && len(p.UsedBy) > 0 && (len(trialsOf(p.Name, sites).Cells) == 0 ||
+		slices.ContainsFunc(sites, func(s Site) bool { return slices.ContainsFunc(s.Gates, enforces) }))
 }
 
 // rulesField is the field of the rules of a policy.
@@ -483,11 +506,29 @@ func (g *gateway) addPolicy(v *layout.Visit, in url.Values) (layout.Result, erro
 	return g.storePolicy(v, in, name, settings.Policy{}, true)
 }
 
+// editPolicy stores new rules. Those of a policy that a site enforces are stored as a copy, to be tried in the shadow,
+// unless the form says that they hold now.
 func (g *gateway) editPolicy(v *layout.Visit, in url.Values) (layout.Result, error) {
-	if in.Get("before") != printOf(shownPolicy(v).Policy) { // since the page was opened
+	p := shownPolicy(v)
+	if in.Get("before") != printOf(p.Policy) { // since the page was opened
 		return layout.Result{}, &layout.Problem{Key: "console.problem.changed"}
 	}
-	return g.storePolicy(v, in, shownPolicy(v).Name, shownPolicy(v).Policy, false)
+	sites, err := g.Sites()
+	if err != nil {
+		return layout.Result{}, err
+	}
+	if !enforced(p, sites) || in.Get("apply") == applyNow {
+		return g.storePolicy(v, in, p.Name, p.Policy, false)
+	}
+	name := trialName(p.Name)
+	list, err := g.Settings.Policies(v.Context())
+	if err != nil {
+		return layout.Result{}, err
+	}
+	if slices.ContainsFunc(list, func(p settings.PolicyEntry) bool { return p.Name == name }) {
+		return layout.Result{}, &layout.Problem{Field: "apply", Key: "console.policy.apply.taken", Fill: []any{"name", name}}
+	}
+	return g.storePolicy(v, in, name, settings.Policy{}, true)
 }
 
 // storePolicy stores a policy that was before until now, once the changes have been confirmed.
