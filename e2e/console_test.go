@@ -139,7 +139,10 @@ func TestConsole(t *testing.T) {
 			seeAs = address
 		}
 	}
-	t.Logf("%d pages of %d shapes looked at", c.looked, len(c.shapes))
+	t.Logf("%d pages of %d shapes looked at, and the height of %d lists", c.looked, len(c.shapes), c.lists)
+	if c.lists < 3 {
+		t.Errorf("the height of %d lists was looked at, want more", c.lists)
+	}
 	for route := range strings.Lines(read(t, "../admin/console/testdata/routes.txt")) {
 		route = strings.TrimSpace(route)
 		is := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(route), `\{id\}`, "[^/]+") + " ")

@@ -28,6 +28,7 @@ type crawler struct {
 	state   string          // the browser's user, for messages
 	forms   []form          // of the pages of this state
 	looked  int
+	lists   int    // whose height was looked at
 	foreign string // another browser's token against forgery
 }
 
@@ -273,6 +274,18 @@ const overhanging = `(() => {
 	}).map(e => e.tagName + ' ' + e.className + ' ' + (e.innerText ?? '').slice(0, 40));
 })()`
 
+// listHeight is a script that returns how high a list of the console is with twenty rows as high as its own, in
+// pixels, with its menus and filters folded. 0: the page is no list, or has too few rows to tell.
+const listHeight = `(() => {
+	const [list, more] = [document.querySelectorAll('main section .list'), [...document.querySelectorAll('.more[open]')]];
+	const rows = list.length == 1 && document.querySelectorAll('main section').length == 1 ? list[0].tBodies[0].rows.length : 0;
+	if (rows < 5) return 0;
+	more.forEach(e => e.open = false);
+	const [table, page] = [list[0].offsetHeight, document.documentElement.scrollHeight];
+	more.forEach(e => e.open = true);
+	return Math.round(page - table + 20 * table / rows);
+})()`
+
 // maxWeight bounds what a screen of the console loads: the bytes of HTML, style sheets, scripts and pictures as they
 // are sent. The font counts once for all pages, and has a bound of its own.
 const maxWeight = 60_000
@@ -355,12 +368,18 @@ func (c *crawler) look(name string) {
 		}
 		b.screen(screen.width, screen.height, "light")
 		page := eval[struct {
-			Wide int64
-			Over []string
-		}](b, `({Wide: document.documentElement.scrollWidth, Over: `+overhanging+`})`)
+			Wide, High int64
+			Over       []string
+		}](b, `({Wide: document.documentElement.scrollWidth, High: `+listHeight+`, Over: `+overhanging+`})`)
 		if page.Wide > screen.width || len(page.Over) > 0 {
 			c.t.Errorf("%s is %d pixels wide on a screen of %d, and beyond the edge of the card are %q", name, page.Wide, screen.width, page.Over)
 			b.shot("crawl-wide-" + strings.NewReplacer("/", "_", ":", "", " ", "-").Replace(name))
+		}
+		if screen.width == 390 && page.High > 0 {
+			c.lists++
+		}
+		if screen.width == 390 && page.High > 4*screen.height {
+			c.t.Errorf("%s is %d pixels high with twenty rows, want at most four screens of %d", name, page.High, screen.height)
 		}
 	}
 	if known {
