@@ -15,8 +15,8 @@ import (
 
 const (
 	maxLimit    = 1000
-	maxLooked   = 1000 // persons that one question looks at
-	atOnce      = 128  // of them; a source that has many fitting persons begins with fewer
+	maxLooked   = 500 // persons that one question looks at
+	atOnce      = 128 // of them; a source that has many fitting persons begins with fewer
 	leastAtOnce = 16
 	probed      = 256 // entries that tell a short index from a long one
 	maxText     = 256 // bytes

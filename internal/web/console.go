@@ -164,27 +164,62 @@ type TableRow struct {
 	Pick  string // value of the box that chooses it. Empty: it has none
 }
 
-// rows is the data of the template "rows".
+// rows is the data of the template "rows". All that is asked about a cell is answered before the template runs: calls of
+// methods by it take longer than the cells.
 type rows struct {
-	*frame
-	Table *Table
-	Pick  *Pick
-
-	numbers []bool
+	Rows []line
+	Pick string // name of the boxes. Empty: there are none
 }
 
-// RowsOf returns what the template "rows" sees.
-func (f *frame) RowsOf(t *Table, p *Pick) rows { return rows{f, t, p, f.Numbers(t)} }
+// line is a row of a table as the template sees it.
+type line struct {
+	Pick, Name string // value of its box, and what the row is about
+	Cells      []tableCell
+}
 
-// IsNumber reports whether a column has numbers, which are compared digit by digit.
-func (r rows) IsNumber(column int) bool { return column < len(r.numbers) && r.numbers[column] }
+// tableCell is a cell of a table.
+type tableCell struct {
+	cell
+
+	Row    string // address of what the row is about, in its first cell
+	Label  string // heading of the column, where narrow windows show it next to the cell
+	Number bool   // it is compared digit by digit
+	None   bool   // it has no value: narrow windows leave it out
+}
 
 // compared are the columns where it counts that there is no value.
 var compared = []string{"console.column.before", "console.column.after", "console.column.now", "console.column.typed"}
 
-// IsNone reports whether a cell has no value: narrow windows leave it out. The first one names the row.
-func (r rows) IsNone(column int, c Cell) bool {
-	return column > 0 && c.None() && !slices.Contains(compared, r.Table.Columns[min(column, len(r.Table.Columns)-1)])
+// RowsOf returns what the template "rows" sees.
+func (f *frame) RowsOf(t *Table, p *Pick) rows {
+	out := rows{Rows: make([]line, len(t.Rows))}
+	if p != nil {
+		out.Pick = p.Name
+	}
+	numbers, labels := f.Numbers(t), make([]string, len(t.Columns))
+	for i := range labels {
+		labels[i] = f.columnOf(t, i)
+	}
+	for n, r := range t.Rows {
+		to := line{Pick: r.Pick, Cells: make([]tableCell, len(r.Cells))}
+		for i, in := range r.Cells {
+			c := tableCell{cell: f.Cell(in)}
+			if i == 0 { // it names the row
+				c.Row, to.Name = r.URL, f.nameOr(in.Text, in.Name)
+			} else {
+				c.None = in.None() && !slices.Contains(compared, t.Columns[min(i, len(t.Columns)-1)])
+			}
+			if i < len(labels) {
+				c.Number = numbers[i]
+				if i > 0 {
+					c.Label = labels[i]
+				}
+			}
+			to.Cells[i] = c
+		}
+		out.Rows[n] = to
+	}
+	return out
 }
 
 // number matches what a column of numbers has.
@@ -517,9 +552,19 @@ func (f *frame) Cell(in Cell) cell {
 		out.Hint = wired(in.Wire, f.Say(in.Hint))
 	}
 	out.Words, out.Hint = f.placed(out.Words), f.placed(out.Hint)
-	read := elements.ReplaceAllString(string(out.Words), "")
-	out.Long = slices.ContainsFunc(strings.Fields(read), func(word string) bool { return utf8.RuneCountInString(word) > longWord })
+	out.Long = hasLongWord(string(out.Words))
 	return out
+}
+
+// hasLongWord reports whether a word is so long that a table has to break it, in text that is HTML already.
+func hasLongWord(escaped string) bool {
+	if len(escaped) <= longWord {
+		return false
+	}
+	if strings.Contains(escaped, "<") {
+		escaped = elements.ReplaceAllString(escaped, "")
+	}
+	return slices.ContainsFunc(strings.Fields(escaped), func(word string) bool { return utf8.RuneCountInString(word) > longWord })
 }
 
 // breaks are the places where a long e-mail address, or the name of a setting, can go on in the next line.
@@ -530,6 +575,9 @@ var identifier = regexp.MustCompile(`[\w.@\[\]+-]*\w[._@]\w[\w.@\[\]+-]*`)
 
 // breakable returns a text as HTML. Long addresses and identifiers break between their parts.
 func breakable(text string) template.HTML {
+	if len(text) <= longWord { // no word of it is long
+		return template.HTML(template.HTMLEscapeString(text)) //nolint:gosec // escaped
+	}
 	return template.HTML(identifier.ReplaceAllStringFunc(template.HTMLEscapeString(text), func(word string) string { //nolint:gosec // escaped
 		if len(word) <= longWord || len(word) <= longCode && strings.Contains(word, "@") {
 			return word
@@ -585,19 +633,11 @@ func (f *frame) UpName(u Up) string { return cmp.Or(u.Name, f.Say(u.Label)) }
 // plainColumns are those whose cells are understood without their heading.
 var plainColumns = []string{"console.column.state", "console.column.severity", "console.column.time"}
 
-// ColumnOf returns the heading of the column of a cell, which narrow windows show next to it. What can be done with a
+// columnOf returns the heading of the column of a cell, which narrow windows show next to it. What can be done with a
 // row, and its status, need none.
-func (f *frame) ColumnOf(t *Table, i int) string {
+func (f *frame) columnOf(t *Table, i int) string {
 	if i >= len(t.Columns) || t.Columns[i] == "" || slices.Contains(plainColumns, t.Columns[i]) || t.HasActs(i) {
 		return ""
 	}
 	return f.T(t.Columns[i])
-}
-
-// RowName returns the words of the first cell of a row, which name what the row is about.
-func (f *frame) RowName(r TableRow) string {
-	if len(r.Cells) == 0 {
-		return ""
-	}
-	return f.nameOr(r.Cells[0].Text, r.Cells[0].Name)
 }
