@@ -164,8 +164,8 @@ type TableRow struct {
 	Pick  string // value of the box that chooses it. Empty: it has none
 }
 
-// rows is the data of the template "rows". All that is asked about a cell is answered before the template runs: calls of
-// methods by it take longer than the cells.
+// rows is the data of the template "rows". All that is asked about a cell is answered before the template runs: calling
+// a method from it for each cell takes longer than the cell.
 type rows struct {
 	Rows []line
 	Pick string // name of the boxes. Empty: there are none
