@@ -103,13 +103,13 @@ func (s *screens) memberTable(label string) *web.Table {
 	}
 }
 
-// resetCell gives a member its default: at once where its value fits in a field, and after a look at a list, whose
+// resetCell gives a member its default: at once where it is one value, and after a look at a list, whose
 // entries are lost.
 func resetCell(v *layout.Visit, m settings.Member) web.Cell {
 	switch {
 	case !stored(m):
 		return web.Cell{}
-	case isField(m):
+	case isField(m) && !isURLs(m):
 		return v.Button("reset-member", "member", m.Path)
 	}
 	return v.Link("reset-member", "member", m.Path)
@@ -231,11 +231,45 @@ func (s *screens) declared(v *layout.Visit, unit string) (*web.Table, error) {
 	return t, nil
 }
 
-// isField reports whether a member has a field of its own in the form: a switch, a number, one of several words, or a
-// text. One that does nothing yet has none.
+// isField reports whether a member has a field of its own in the form: a switch, a number, one of several words, a text
+// or a list of addresses. One that does nothing yet has none.
 func isField(m settings.Member) bool {
 	e, _ := effect.Of(m.Path)
-	return e.Does != "" && !strings.ContainsAny(m.Value[:1], "[{n")
+	return isURLs(m) || e.Does != "" && !strings.ContainsAny(m.Value[:1], "[{n")
+}
+
+// isURLs reports whether a member is a list of addresses, each of which is a line of its field.
+func isURLs(m settings.Member) bool {
+	return m.Path == "redirects.url_whitelist" || m.Path == "features.action_token.whitelisted_urls"
+}
+
+// urlsOf returns the addresses of such a list.
+func urlsOf(raw string) (out []string) {
+	var list []settings.WhitelistedURL
+	_ = json.Unmarshal([]byte(raw), &list) // as the settings have written it
+	for _, w := range list {
+		out = append(out, w.URL)
+	}
+	return out
+}
+
+// typedURLs is the list of the addresses in a field. Those that were there keep their ids.
+func typedURLs(m settings.Member, text string) string {
+	var typed []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			typed = append(typed, line)
+		}
+	}
+	if slices.Equal(typed, urlsOf(m.Value)) {
+		return m.Value
+	}
+	list := []map[string]string{}
+	for _, address := range typed {
+		list = append(list, map[string]string{"url": address})
+	}
+	raw, _ := json.Marshal(list) //nolint:errchkjson // texts
+	return string(raw)
 }
 
 // fieldOf is the field of a member, with its value.
@@ -245,6 +279,8 @@ func fieldOf(m settings.Member) web.Field {
 	}
 	kind, args, _ := strings.Cut(m.Check, ",")
 	switch {
+	case isURLs(m):
+		f.Type, f.Value = "textarea", strings.Join(urlsOf(m.Value), "\n")
 	case m.Switch:
 		f.Type, f.Checked = "checkbox", m.Value == "true"
 	case kind == "enum":
@@ -277,6 +313,8 @@ func textOf(raw string) string {
 // typed is the value of a field, as JSON. One that is as its page has shown it is as it was, blanks around it included.
 func typed(m settings.Member, in url.Values) string {
 	switch value := strings.TrimSpace(in.Get(m.Path)); {
+	case isURLs(m):
+		return typedURLs(m, value)
 	case m.Switch:
 		return strconv.FormatBool(in.Has(m.Path))
 	case value == strings.TrimSpace(textOf(m.Value)):
