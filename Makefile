@@ -56,8 +56,8 @@ conformance: ## The OpenID Foundation's checks of a provider, a line for each mo
 
 bench: build ## Benchmarks of the packages, then the built binary under load; its profile guides the next build
 	go test -run='^$$' -bench=. -benchmem -benchtime=200ms ./...
-	go test -count=1 -timeout=60m -v -run='^TestScale$$' ./admin/console -persons=1000000 -events=1000000
 	cd bench && go run . -pgo ../internal/build/gatehouse.pgo
+	go test -count=1 -timeout=60m -v -run='^TestScale$$' ./admin/console -persons=1000000 -events=1000000
 
 proof: build ## Runs what is claimed and writes docs/reports/DATE-*.md: conformance, attacks, faults, load; WHAT="conformance peers" runs some
 	@./scripts/install.sh faults
