@@ -566,10 +566,7 @@ func (v *visitor) signOut(origin string) {
 		if err != nil {
 			v.t.Fatal(err)
 		}
-		form := url.Values{}
-		for _, h := range hiddenTag.FindAllStringSubmatch(m[2], -1) {
-			form.Add(html.UnescapeString(h[1]), html.UnescapeString(h[2]))
-		}
+		form := hiddenFields(m[2])
 		resp = v.post(to.String(), form)
 		v.t.Cleanup(func() { resp.Body.Close() })
 	}
@@ -659,10 +656,9 @@ func (g *gateways) enter(t *testing.T, origin string) *visitor {
 		if err != nil {
 			t.Fatal(err)
 		}
-		form := url.Values{"username": {v.username}, "password": {v.password}}
-		for _, h := range hiddenTag.FindAllStringSubmatch(m[2], -1) {
-			form.Add(html.UnescapeString(h[1]), html.UnescapeString(h[2]))
-		}
+		form := hiddenFields(m[2])
+		form.Set("username", v.username)
+		form.Set("password", v.password)
 		resp = v.post(to.String(), form)
 	}
 	t.Fatalf("no way in through %s", origin)

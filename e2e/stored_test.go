@@ -311,20 +311,11 @@ func (v *visitor) send(origin, page, field string, values ...string) {
 		if !strings.Contains(m[2], `name="`+field+`"`) {
 			continue
 		}
-		form := url.Values{}
-		for _, h := range hiddenTag.FindAllStringSubmatch(m[2], -1) {
-			form.Add(html.UnescapeString(h[1]), html.UnescapeString(h[2]))
-		}
+		form := hiddenFields(m[2])
 		for i := 0; i < len(values); i += 2 {
 			form.Set(values[i], values[i+1])
 		}
-		req, err := http.NewRequestWithContext(v.t.Context(), http.MethodPost, origin+html.UnescapeString(m[1]), strings.NewReader(form.Encode()))
-		if err != nil {
-			v.t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		req.Header.Set("Origin", origin)
-		resp := v.do(req)
+		resp := v.postFrom(origin, origin+html.UnescapeString(m[1]), form)
 		raw, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || resp.StatusCode >= 400 {

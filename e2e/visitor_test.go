@@ -44,6 +44,15 @@ var (
 	hiddenTag = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)"`)
 )
 
+// hiddenFields are those of a form, with their values.
+func hiddenFields(form string) url.Values {
+	out := url.Values{}
+	for _, h := range hiddenTag.FindAllStringSubmatch(form, -1) {
+		out.Add(html.UnescapeString(h[1]), html.UnescapeString(h[2]))
+	}
+	return out
+}
+
 // authorize opens an authorization request, signs in and allows what is asked for, until the browser leaves the issuer.
 func (v *visitor) authorize(address string) returned {
 	v.t.Helper()
@@ -73,10 +82,7 @@ func (v *visitor) authorize(address string) returned {
 		if err != nil {
 			v.t.Fatal(err)
 		}
-		form := url.Values{}
-		for _, h := range hiddenTag.FindAllStringSubmatch(m[2], -1) {
-			form.Add(html.UnescapeString(h[1]), html.UnescapeString(h[2]))
-		}
+		form := hiddenFields(m[2])
 		if !strings.HasPrefix(to.String(), v.issuer+"/") {
 			return returned{to.String(), "form_post", form}
 		}
@@ -117,12 +123,18 @@ func (v *visitor) get(address string) *http.Response {
 
 func (v *visitor) post(address string, form url.Values) *http.Response {
 	v.t.Helper()
+	return v.postFrom(v.issuer, address, form)
+}
+
+// postFrom sends a form from a page of an origin.
+func (v *visitor) postFrom(origin, address string, form url.Values) *http.Response {
+	v.t.Helper()
 	req, err := http.NewRequestWithContext(v.t.Context(), http.MethodPost, address, strings.NewReader(form.Encode()))
 	if err != nil {
 		v.t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	req.Header.Set("Origin", v.issuer)
+	req.Header.Set("Origin", origin)
 	return v.do(req)
 }
 

@@ -21,10 +21,7 @@ func (r *release) archive(b binary, docs []file) error {
 			return r.zip(w, base+"/", append([]file{{"caddy.exe", b.path, true}}, docs...))
 		})
 	}
-	return create(r.path(base+".tar.gz"), func(w io.Writer) error {
-		z := gzip.NewWriter(w)
-		return errors.Join(r.tar(z, base+"/", append([]file{{"caddy", b.path, true}}, docs...)), z.Close())
-	})
+	return r.tarball(base, append([]file{{"caddy", b.path, true}}, docs...))
 }
 
 // deployment writes what installations with several parts start from: the Helm chart, the Compose files, the board of
@@ -47,7 +44,11 @@ func (r *release) deployment() error {
 			return err
 		}
 	}
-	base := fmt.Sprintf("gatehouse_%s_deployment", r.plain())
+	return r.tarball(fmt.Sprintf("gatehouse_%s_deployment", r.plain()), files)
+}
+
+// tarball writes files below a directory of its name into a compressed tar file.
+func (r *release) tarball(base string, files []file) error {
 	return create(r.path(base+".tar.gz"), func(w io.Writer) error {
 		z := gzip.NewWriter(w)
 		return errors.Join(r.tar(z, base+"/", files), z.Close())
