@@ -343,12 +343,13 @@ func random(n int) string {
 var handed sync.Map
 
 // freePorts returns ports without a listener, below the range for outgoing connections, which could otherwise take a
-// port before it is used. No two tests get the same one, since the first may listen on it late.
+// port before it is used, and above 10080, the highest port that browsers refuse to open (Fetch, port blocking). No two
+// tests get the same one, since the first may listen on it late.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
 	var free []int
 	for tries := 0; len(free) < n; tries++ {
-		port := 10_000 + mathrand.IntN(20_000)
+		port := 10_081 + mathrand.IntN(20_000)
 		if _, taken := handed.LoadOrStore(port, true); taken {
 			continue
 		}
