@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
 	"helm.sh/helm/v4/pkg/chart/v2/lint"
@@ -19,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -58,17 +60,17 @@ func render(t *testing.T, vals map[string]any) (map[string]string, error) {
 	return engine.Render(c, all)
 }
 
-// kinds are the types of what a manifest can be. Those of custom resources are not there.
+// kinds are the types of what a manifest can be.
 var kinds = map[string]func() any{
 	"ConfigMap": func() any { return new(corev1.ConfigMap) }, "Service": func() any { return new(corev1.Service) },
 	"ServiceAccount": func() any { return new(corev1.ServiceAccount) }, "Deployment": func() any { return new(appsv1.Deployment) },
 	"PodDisruptionBudget": func() any { return new(policyv1.PodDisruptionBudget) },
 	"NetworkPolicy":       func() any { return new(networkingv1.NetworkPolicy) }, "Ingress": func() any { return new(networkingv1.Ingress) },
-	"ServiceMonitor": func() any { return new(map[string]any) }, "HTTPRoute": func() any { return new(map[string]any) },
+	"ServiceMonitor": func() any { return new(monitoringv1.ServiceMonitor) }, "HTTPRoute": func() any { return new(gatewayv1.HTTPRoute) },
 }
 
 // TestChart lints the chart with the values of each example and renders it. What it renders is decoded strictly into
-// the types of Kubernetes, and compared with testdata.
+// the types of Kubernetes, the Gateway API and the Prometheus operator, and compared with testdata.
 func TestChart(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
