@@ -139,9 +139,9 @@ func TestConsole(t *testing.T) {
 			seeAs = address
 		}
 	}
-	t.Logf("%d pages of %d shapes looked at, and the height of %d lists", c.looked, len(c.shapes), c.lists)
-	if c.lists < 3 {
-		t.Errorf("the height of %d lists was looked at, want more", c.lists)
+	t.Logf("%d pages of %d shapes looked at, %d by axe, and the height of %d lists", c.looked, len(c.shapes), c.tried, c.lists)
+	if c.lists < 3 || c.tried < 20 {
+		t.Errorf("the height of %d lists was looked at, and %d pages by axe, want more", c.lists, c.tried)
 	}
 	for route := range strings.Lines(read(t, "../admin/console/testdata/routes.txt")) {
 		route = strings.TrimSpace(route)
