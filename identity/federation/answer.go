@@ -116,11 +116,16 @@ func (s *Service) openIdentity(a *Answer) error {
 	if err := cbor.Unmarshal(raw, a.Identity); err != nil {
 		return err
 	}
-	a.Provider.settleEmail(a.Identity)
-	for _, name := range slices.Concat(own, a.Provider.Excluded) {
-		delete(a.Identity.Details, name)
-	}
+	a.Provider.settle(a.Identity)
 	return nil
+}
+
+// settle is the one place that decides what counts of an identity, whenever the provider has told it.
+func (p *Provider) settle(id *idp.Identity) {
+	p.settleEmail(id)
+	for _, name := range slices.Concat(own, p.Excluded) {
+		delete(id.Details, name)
+	}
 }
 
 // settleEmail says of an identity whether its address is verified, as far as the provider can vouch for that, or the

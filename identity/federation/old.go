@@ -60,6 +60,6 @@ func (s *Service) AskOld(ctx context.Context, m *Member, c idp.Credentials) (*id
 		return nil, err
 	}
 	id.Details = maps.Clone(id.Details) // the provider's own
-	m.settleEmail(id)
+	m.settle(id)
 	return id, nil
 }

@@ -80,10 +80,7 @@ func (s *Service) RefreshDetails(ctx context.Context, subject, sessionID, provid
 	if person.IdentityKey(p.ID, id) != held.Identity || len(id.Held) > maxHeld {
 		return nil, &idp.Invalid{Reason: "the provider names another person than before"}
 	}
-	p.settleEmail(id)
-	for _, name := range own {
-		delete(id.Details, name)
-	}
+	p.settle(id)
 	return id.Details, s.keepRefreshed(ctx, sessionID, held, id)
 }
 

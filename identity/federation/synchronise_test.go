@@ -1,6 +1,8 @@
 package federation_test
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
 
@@ -61,17 +64,30 @@ func TestExcludedAttributes(t *testing.T) {
 			}
 		}))
 		e.At("partner")
-		id := identitytest.Ann()
+		id := holding()
 		id.Details["room"] = []string{"12"}
 		si := e.MustEnter(e.Browser(), id)
 		p, err := e.Person.Person(t.Context(), si.Subject)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (si.Details["room"] == nil) != excluded || (si.Details["lastName"] == nil) != excluded || (p.FamilyName == "") != excluded ||
-			si.Details["firstName"] == nil {
+		right := func(details map[string][]string) bool {
+			return (details["room"] == nil) == excluded && (details["lastName"] == nil) == excluded && details["firstName"] != nil
+		}
+		if !right(si.Details) || (p.FamilyName == "") != excluded {
 			t.Errorf("excluded %t: details %v, family name %q", excluded, si.Details, p.FamilyName)
 		}
+		e.Partner.OnRefresh(func(context.Context, []byte) (*idp.Identity, error) {
+			again := holding()
+			again.Details["room"] = []string{"13"}
+			return again, nil
+		})
+		t.Run(fmt.Sprintf("attack 1299: excluded %t, asked again", excluded), func(t *testing.T) {
+			got, err := e.Federation.RefreshDetails(t.Context(), si.Subject, si.SessionID, "partner")
+			if err != nil || !right(got) {
+				t.Errorf("RefreshDetails = %v, %v", got, err)
+			}
+		})
 	}
 }
 

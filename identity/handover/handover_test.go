@@ -99,6 +99,17 @@ func TestFirstSignInByAnOldDirectory(t *testing.T) {
 	}
 }
 
+// TestExcludedByAnOldDirectory: a detail that the operator excludes does not come along.
+func TestExcludedByAnOldDirectory(t *testing.T) {
+	t.Parallel()
+	o := newWithOld(t, func(c *identity.Config) { c.Providers[0].Excluded = []string{"name"} })
+	id, ok := o.signsIn("eve", evePassword)
+	p, err := o.Person.Person(t.Context(), id)
+	if !ok || err != nil || p.Username != "eve" || p.Name == "Eve Example" {
+		t.Errorf("signed in %v as %+v, %v, want eve without her name there", ok, p, err)
+	}
+}
+
 func fieldsOf(fields []zapcore.Field) string {
 	enc := zapcore.NewMapObjectEncoder()
 	for _, f := range fields {
