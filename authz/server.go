@@ -92,7 +92,7 @@ type Subjects interface {
 	// second step, asks being second_factor of the client, and of its organisations. A *authn.Refusal: no sign-in does.
 	Needs(tx storage.Tx, client, asks, subject string, now time.Time) (level int, err error)
 	// Linked returns the person of an identity at a provider, or storage.ErrNotFound.
-	Linked(tx storage.Tx, provider, issuer, subject string) (person string, err error)
+	Linked(tx storage.Tx, provider, issuer, subject string) (person string, vouched bool, err error)
 	// RefreshDetails asks the identity provider of a session for the details of its person again, until ctx ends. nil:
 	// the provider cannot be asked, or the person has signed in by another provider since, whose details the client is
 	// not necessarily allowed to know.

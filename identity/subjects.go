@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -45,24 +44,25 @@ func (x Subjects) Get(tx storage.Tx, subject string) (authn.Subject, error) {
 	return x.s.Person.Get(tx, subject)
 }
 
-// Linked returns the person of an identity at a provider, or storage.ErrNotFound, also if the provider does not sign in
-// the person because of a role.
-func (x Subjects) Linked(tx storage.Tx, provider, issuer, subject string) (string, error) {
+// Linked returns the person of an identity at a provider, or storage.ErrNotFound, also if the identity does not sign in
+// the person because of a role. vouched is that of authn.Result, for a sign-in by the identity.
+func (x Subjects) Linked(tx storage.Tx, provider, issuer, subject string) (personID string, vouched bool, err error) {
 	known, err := person.Identities.Get(tx, person.IdentityKey(provider, &idp.Identity{Issuer: issuer, Subject: subject}))
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	rec, err := person.Records.Get(tx, known.PersonID)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	if known.Vouched && x.s.Person.HasRole(&rec) {
-		return "", storage.ErrNotFound
+	admits, err := x.s.Federation.AdmitsRoles(tx, provider)
+	if err != nil {
+		return "", false, err
 	}
-	if admits, err := x.s.Federation.Admits(tx, provider, &rec); err != nil || !admits {
-		return "", cmp.Or(err, storage.ErrNotFound)
+	if vouched = known.Vouched || !admits; vouched && x.s.Person.HasRole(&rec) {
+		return "", false, storage.ErrNotFound
 	}
-	return known.PersonID, nil
+	return known.PersonID, vouched, nil
 }
 
 // GroupExists reports whether there is a group of a name, as Get names them.

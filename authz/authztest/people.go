@@ -37,6 +37,7 @@ type People struct {
 	demands             []authn.Demand
 	touched             map[string]int
 	linked              map[string]string // provider, issuer, subject
+	vouching            bool              // of all that are linked
 	made                int
 	failure             error
 	farewell, elsewhere bool
@@ -311,13 +312,20 @@ func (p *People) Session(tx storage.Tx, id string, now time.Time) (authn.Session
 }
 
 // Linked implements authz.Subjects.
-func (p *People) Linked(_ storage.Tx, provider, issuer, subject string) (string, error) {
+func (p *People) Linked(_ storage.Tx, provider, issuer, subject string) (person string, vouched bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if person := p.linked[provider+" "+issuer+" "+subject]; person != "" {
-		return person, nil
+		return person, p.vouching, nil
 	}
-	return "", storage.ErrNotFound
+	return "", false, storage.ErrNotFound
+}
+
+// VouchForLinks says of all identities at providers that someone else has vouched for them.
+func (p *People) VouchForLinks() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.vouching = true
 }
 
 // Link links an identity at a provider to a person. An empty person unlinks it.

@@ -37,8 +37,8 @@ var (
 
 // Subjects reads people inside a transaction.
 type Subjects interface {
-	// Linked returns the person of an identity at a provider, or storage.ErrNotFound.
-	Linked(tx storage.Tx, provider, issuer, subject string) (person string, err error)
+	// Linked returns the person of an identity at a provider, or storage.ErrNotFound. vouched is that of authn.Result.
+	Linked(tx storage.Tx, provider, issuer, subject string) (person string, vouched bool, err error)
 	// Needs returns the level that a sign-in of a person needs for a client, where no page can ask for more: that of the
 	// second step, asks being second_factor of the client, and of its organisations. A *authn.Refusal: no sign-in does.
 	Needs(tx storage.Tx, client, asks, subject string, now time.Time) (level int, err error)
@@ -94,20 +94,19 @@ func (s *service) answer(ctx context.Context, q *grant.Request) (jsonresponse.Bo
 	if s.deps.Clients.ScopeLevel(scope) > level {
 		return nil, oauth.InvalidScope(nil, "a scope needs a higher authentication level than an identity assertion has")
 	}
-	person, epoch, err := s.find(ctx, q, who)
+	in, epoch, err := s.find(ctx, q, who)
 	if err != nil {
 		return nil, err
 	}
 	return s.deps.Grants.IssueGrant(ctx, q, &grant.Issuance{
-		Grant: token.Grant{
-			SignIn: token.SignIn{Subject: person, AuthTime: who.AuthTime, Level: level, Provider: who.Provider}, Scope: scope, Resources: resources,
-		},
+		Grant:     token.Grant{SignIn: in, Scope: scope, Resources: resources},
 		Resources: resources, Epoch: epoch, Whole: true, Alone: true, Reason: "identity assertion of " + who.Issuer,
 		Spend: func(tx storage.Tx) error {
-			if linked, err := s.deps.Subjects.Linked(tx, who.Provider, who.Issuer, who.Subject); errors.Is(err, storage.ErrNotFound) ||
-				err == nil && linked != person {
+			linked, vouched, err := s.deps.Subjects.Linked(tx, who.Provider, who.Issuer, who.Subject)
+			if errors.Is(err, storage.ErrNotFound) || err == nil && (linked != in.Subject || vouched != in.Vouched) {
 				return refuse(errPerson) // unlinked since
-			} else if err != nil {
+			}
+			if err != nil {
 				return err
 			}
 			if err := who.Spend(tx); errors.Is(err, storage.ErrExists) {
@@ -152,15 +151,18 @@ func (s *service) scope(q *grant.Request, who *workload.Identity) ([]string, err
 	return scope, nil
 }
 
-// find returns the person of the assertion: the one who signs in with that very identity. An address in an
+// find returns the sign-in of the assertion, of the person who signs in with that very identity. An address in an
 // assertion finds no one.
-func (s *service) find(ctx context.Context, q *grant.Request, who *workload.Identity) (person string, epoch int64, err error) {
+func (s *service) find(ctx context.Context, q *grant.Request, who *workload.Identity) (in token.SignIn, epoch int64, err error) {
 	err = s.deps.Store.View(ctx, func(tx storage.Tx) error {
-		if person, err = s.deps.Subjects.Linked(tx, who.Provider, who.Issuer, who.Subject); errors.Is(err, storage.ErrNotFound) {
+		person, vouched, err := s.deps.Subjects.Linked(tx, who.Provider, who.Issuer, who.Subject)
+		if errors.Is(err, storage.ErrNotFound) {
 			return refuse(errPerson)
-		} else if err != nil {
+		}
+		if err != nil {
 			return err
 		}
+		in = token.SignIn{Subject: person, AuthTime: who.AuthTime, Level: level, Provider: who.Provider, Vouched: vouched}
 		st, ok, err := s.deps.Tokens.CheckStanding(tx, q.Client.ID, person)
 		if err != nil {
 			return err
@@ -178,5 +180,5 @@ func (s *service) find(ctx context.Context, q *grant.Request, who *workload.Iden
 		}
 		return err
 	})
-	return person, epoch, oauth.StorageError(err)
+	return in, epoch, oauth.StorageError(err)
 }

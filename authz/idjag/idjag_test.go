@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -109,6 +110,28 @@ func TestIdentityAssertion(t *testing.T) {
 	h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Active = false })
 	authztest.WantActive(t, h, "of a blocked person", res.Text("access_token"), false)
 	h.Invariants(t)
+}
+
+// TestIdentityAssertionBeforeARole: a token of an identity that someone else has vouched for ends when its person gets
+// a role in the admin console.
+func TestIdentityAssertionBeforeARole(t *testing.T) {
+	t.Parallel()
+	for name, vouched := range map[string]bool{"attack 8267: of a link that an API client has made": true, "of a link of the person": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := authztest.NewBuildServer(t, jose.ES256)
+			h := authztest.New(t, withIdentities(b))
+			if vouched {
+				h.People.VouchForLinks()
+			}
+			res := h.Token("wiki", assertionFor(b.Sign(t, b.About(h), authztest.IDJAGType)))
+			authztest.WantStatus(t, "an assertion", res, http.StatusOK)
+			for _, admin := range []bool{false, true} {
+				h.People.Change(authztest.Demo, func(s *authn.Subject) { s.Administrator = admin })
+				authztest.WantActive(t, h, fmt.Sprintf("with a role: %v", admin), res.Text("access_token"), !admin || !vouched)
+			}
+		})
+	}
 }
 
 // TestIdentityAssertionAttacks: see docs/attacks/identity-assertions.md.

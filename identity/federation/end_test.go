@@ -252,7 +252,7 @@ func TestLinkedIdentity(t *testing.T) {
 		{"partner", "", "", ""},
 	} {
 		err := e.Store.View(t.Context(), func(tx storage.Tx) error {
-			got, err := e.Subjects().Linked(tx, c.provider, c.issuer, c.subject)
+			got, _, err := e.Subjects().Linked(tx, c.provider, c.issuer, c.subject)
 			if got != c.want || (c.want == "") != errors.Is(err, storage.ErrNotFound) {
 				t.Errorf("Linked(%q, %q, %q) = %q, %v, want %q", c.provider, c.issuer, c.subject, got, err, c.want)
 			}

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/text/collate"
 	"golang.org/x/text/language"
 
-	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/storage"
@@ -96,12 +95,9 @@ func (g *Registry) Get(id string) *Member {
 	return nil
 }
 
-// Admits reports whether a provider can sign in a person, as tx sees the settings: one of the settings signs in no one
-// with a role in the admin console unless an owner has allowed that.
-func (s *Service) Admits(tx storage.Tx, id string, who *person.Record) (bool, error) {
-	if !s.deps.Person.HasRole(who) {
-		return true, nil
-	}
+// AdmitsRoles reports whether a provider can sign in people with a role in the admin console, as tx sees the settings:
+// one of the settings can if an owner has allowed that.
+func (s *Service) AdmitsRoles(tx storage.Tx, id string) (bool, error) {
 	if m := s.fixed.byID[id]; m != nil {
 		return m.admitsRoles(), nil
 	}

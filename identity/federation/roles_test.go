@@ -134,11 +134,12 @@ func TestAssertionAboutAnAdministrator(t *testing.T) {
 			e := identitytest.NewElsewhere(t, tt.change...)
 			id := identitytest.Known()
 			var got string
+			var vouched bool
 			err := e.Store.Update(t.Context(), func(tx storage.Tx) (err error) {
 				if err := e.Person.CoupleProved(tx, "partner", id, e.DemoID(), e.Clock.Now()); err != nil {
 					return err
 				}
-				got, err = e.Subjects().Linked(tx, "partner", id.Issuer, id.Subject)
+				got, vouched, err = e.Subjects().Linked(tx, "partner", id.Issuer, id.Subject)
 				if errors.Is(err, tt.want) {
 					err = nil
 				}
@@ -149,6 +150,9 @@ func TestAssertionAboutAnAdministrator(t *testing.T) {
 			}
 			if want := map[bool]string{true: e.DemoID()}[tt.want == nil]; got != want {
 				t.Errorf("Linked = %q, want %q", got, want)
+			}
+			if want := name == "a person who has no role"; vouched != want {
+				t.Errorf("Linked says vouched %v, want %v", vouched, want)
 			}
 		})
 	}
