@@ -320,10 +320,12 @@ func TestExchangeAttacks(t *testing.T) {
 			}
 			id = b.Tokens("asks", "scope", "openid orders.read").ID
 			authztest.WantStatus(t, "once it is allowed", h.Token("api", form(id, "orders.read")), http.StatusOK)
+			authztest.WantActive(t, h, "what was got before", plain, true)
 			authztest.WantStatus(t, "withdraw the consent",
 				authztest.AsRegistrar(h, http.MethodDelete, authztest.Demo+"/consents/asks"), http.StatusNoContent)
 			refused(t, h, "by its client, after that", "asks", "invalid_request", form(id, "orders.read"))
 			refused(t, h, "by an API, after that", "api", "invalid_request", form(id, "openid"))
+			authztest.WantActive(t, h, "what was got before, after that", plain, false)
 		}, authztest.WithExchangers(), authztest.WithConfig(func(c *authz.Config) {
 			authztest.ChangeClient(c, "asks", func(c *client.Client) {
 				c.Grants, c.Exchange = append(c.Grants, "token_exchange"), &client.Exchange{To: []string{authztest.StockAPI}}

@@ -174,7 +174,9 @@ func (s *service) ofIDToken(tx storage.Tx, x *request) (*subject, error) {
 			References: si.References,
 			Sources:    []token.Source{{ClientID: x.id.Audience, Epoch: st.Epochs.Client}},
 		},
-		grant: &token.Grant{SignIn: si, ClientID: x.Client.ID, CreatedAt: x.Now, ExpiresAt: ends, Confirmation: x.Proved},
+		grant: &token.Grant{
+			SignIn: si, ClientID: x.Client.ID, From: x.id.Audience, CreatedAt: x.Now, ExpiresAt: ends, Confirmation: x.Proved,
+		},
 	}, nil
 }
 

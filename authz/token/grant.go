@@ -44,7 +44,7 @@ func (l *Ledger) StoreGrant(tx storage.Tx, id string, g Grant, limit int) error 
 	if err := sessionindex.Note(tx, sessionindex.Application, g.ClientID, g.SessionID, g.ExpiresAt); err != nil {
 		return err
 	}
-	return putHeld(tx, g.Subject, g.ClientID, append(have, heldGrant{ID: id, Session: g.SessionID, ExpiresAt: g.ExpiresAt}))
+	return putHeld(tx, g.Subject, g.ClientID, append(have, heldGrant{ID: id, Session: g.SessionID, ExpiresAt: g.ExpiresAt, From: g.From}))
 }
 
 // dispensable returns the index of the grant that makes room for one of a session. The list is in the order of time. A
@@ -77,21 +77,27 @@ func DropGrant(tx storage.Tx, subject, clientID, id string) error {
 	return unlist(tx, subject, clientID, id)
 }
 
-// DropGrants ends every grant of a person to a client and returns how many had not expired.
+// DropGrants ends every grant of a person to a client, and those that others got for its ID tokens. It returns how many
+// had not expired.
 func (l *Ledger) DropGrants(tx storage.Tx, subject, clientID string, now time.Time) (n int, err error) {
-	list, _, err := heldGrants.Find(tx, storage.Key(subject, clientID))
+	all, err := heldBy(tx, subject)
 	if err != nil {
 		return 0, err
 	}
-	for _, h := range list.Held {
-		if err := grants.Delete(tx, h.ID); err != nil {
-			return 0, err
-		}
-		if h.ExpiresAt.After(now) {
-			n++
+	for _, c := range all {
+		for _, h := range c.held {
+			if c.client != clientID && h.From != clientID {
+				continue
+			}
+			if err := DropGrant(tx, subject, c.client, h.ID); err != nil {
+				return 0, err
+			}
+			if h.ExpiresAt.After(now) {
+				n++
+			}
 		}
 	}
-	return n, putHeld(tx, subject, clientID, nil)
+	return n, nil
 }
 
 // DraftGrantAccess makes an access token of a grant, for a sender who has proved this. It ends with the grant at the

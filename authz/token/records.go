@@ -83,6 +83,8 @@ type Grant struct {
 	Confirmation Confirmation `cbor:"10,keyasint,omitzero"`
 	// AuthorizationDetails are those that the person has seen, in JSON. (RFC 9396)
 	AuthorizationDetails string `cbor:"11,keyasint,omitempty"`
+	// From is the client whose ID token it was given for: it ends with what the person has allowed that one. Empty: none.
+	From string `cbor:"12,keyasint,omitempty"`
 }
 
 // heldList is the grants that a client has of a person, the oldest first.
@@ -95,6 +97,7 @@ type heldGrant struct {
 	ID        string    `cbor:"1,keyasint"` // sorts by time
 	Session   string    `cbor:"2,keyasint,omitempty"`
 	ExpiresAt time.Time `cbor:"3,keyasint"`
+	From      string    `cbor:"4,keyasint,omitempty"` // as in Grant
 }
 
 // Access is an access token: an opaque one by its hash, a JWT by its jti. GrantID is empty for client credentials.
