@@ -50,7 +50,9 @@ func (s *service) Check(ctx context.Context, in *authv3.CheckRequest) (out *auth
 	}()
 	q, err := question(in.GetAttributes())
 	if err == nil {
-		q.Client = s.gates.ClientBehind(q.Client, q.Header["X-Forwarded-For"])
+		peer := q.Client
+		q.Client = s.gates.ClientBehind(peer, q.Header["X-Forwarded-For"])
+		q.Certified = q.Client == peer // the certificate of a proxy in front of Envoy is not that of its client
 		var a forwardauth.Answer
 		if a, err = s.gates.Ask(ctx, q); err == nil {
 			return answer(&a, q.Header)

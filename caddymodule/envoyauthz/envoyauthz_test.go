@@ -149,7 +149,7 @@ func TestCheckTellsEnvoyWhoItIs(t *testing.T) {
 	}
 	want := forwardauth.Question{
 		Method: "GET", Scheme: "https", Host: "wiki.test", Target: "/a?x=1", Client: netip.MustParseAddr("192.0.2.7"), Gate: "wiki",
-		Narrow: map[string][]string{"level": {"2"}},
+		Certified: true, Narrow: map[string][]string{"level": {"2"}},
 		Header: http.Header{"Authorization": {"Bearer t"}, "Accept": {"text/html"}, "Cookie": {"theirs=1; gh-x-site=secret"}},
 	}
 	asked := f.take()
@@ -394,8 +394,8 @@ func TestCheckBehindAnotherProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := f.take()[0].Client; got != netip.MustParseAddr("198.51.100.9") {
-		t.Errorf("client = %v, want that of the balancer's client", got)
+	if got := f.take()[0]; got.Client != netip.MustParseAddr("198.51.100.9") || got.Certified {
+		t.Errorf("client = %v, certified %v, want the balancer's client, whose certificate Envoy does not know", got.Client, got.Certified)
 	}
 }
 

@@ -39,6 +39,8 @@ type Question struct {
 	// Certificate is that of the client, if the proxy says so outside of the headers of the client. Empty: it has none, or
 	// the header that the gate names has it.
 	Certificate string
+	// Certified says that the proxy would have told Certificate, so a header that names another is the client's own.
+	Certified bool
 	// Gate is the name of a forward_auth or a policy. Empty: the forward_auth that has the origin of the request.
 	Gate string
 	// Narrow asks for more than the gate does: scope, group, level, audience.
@@ -97,7 +99,7 @@ func (g *Gates) Ask(ctx context.Context, q Question) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	if sent := q.Header[gate.CertificateHeader]; len(sent) > 0 { // several: the proxy has added to what the client sent
+	if sent := q.Header[gate.CertificateHeader]; len(sent) > 0 && !q.Certified { // several: the proxy has added to what the client sent
 		q.Certificate = strings.Join(sent, ",")
 	}
 	r, err := q.request(ctx)

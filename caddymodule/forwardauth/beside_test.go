@@ -224,6 +224,17 @@ func TestCertificateThatTheClientNames(t *testing.T) {
 			}
 		}
 	}
+	t.Run("attack 4252: the header through Envoy, which tells certificates by itself", func(t *testing.T) {
+		for certified, want := range map[bool]int{false: http.StatusOK, true: http.StatusUnauthorized} {
+			a := ask(t, g, Question{
+				Method: "GET", Scheme: "https", Host: "mtls.test", Target: "/", Certified: certified, Gate: "mtls",
+				Header: headers("Authorization", authorization, "X-Certificate", value),
+			})
+			if a.Status != want {
+				t.Errorf("certified %v: status = %d, want %d", certified, a.Status, want)
+			}
+		}
+	})
 }
 
 // TestProxiesThatAreBelieved: a network that holds strangers is refused.

@@ -18,7 +18,7 @@ var ForwardAuth = Block{
 		{
 			Word: "client_certificate_header", Arguments: "<name>", Default: "none: tokens that are bound to a certificate open nothing",
 			Example: "client_certificate_header X-Client-Certificate",
-			Text:    "The header in which the proxy names the certificate of the client. The proxy must set or remove it in each request, or clients can claim any certificate. Envoy over gRPC says it by itself.",
+			Text:    "The header in which the proxy names the certificate of the client. The proxy must set or remove it in each request, or clients can claim any certificate. Envoy over gRPC says it by itself: there the header counts only from a proxy of `forward_auth_from` in front of Envoy.",
 		},
 	}, ofGates(Protect.Options)),
 	Instead: map[string]string{ //nolint:gosec // no credentials
