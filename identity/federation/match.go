@@ -102,7 +102,7 @@ func (s *Service) createPerson(tx storage.Tx, a *Answer, n *Newcomer, now time.T
 		return nil, errRegister
 	}
 	rec, folded := n.Rec, n.Folded
-	n.Prof.Profile.MarkNew(audit.Actor{Vouched: a.Provider.Untrusted()})
+	n.Prof.MarkNew(audit.Actor{Vouched: a.Provider.Untrusted()})
 	err := person.CreatePerson(tx, n.id, rec, &n.Prof, folded)
 	if _, verified := person.VerifiedEmail(a.Identity); errors.Is(err, person.ErrUsernameTaken) && !n.Named && !verified {
 		// Linking with the other account is not offered: the provider vouches for nothing that speaks for it.

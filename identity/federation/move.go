@@ -63,6 +63,9 @@ func (s *Service) existing(tx storage.Tx, a *Answer, now time.Time) (*Match, err
 	if err := s.deps.Person.CoupleIdentity(tx, a.Provider.ID, a.Identity, id, now); err != nil {
 		return nil, err
 	}
+	if err := noteExternal(tx, a, id, &rec, name); err != nil {
+		return nil, err
+	}
 	return &Match{ID: id, Person: rec, NewlyOne: true, activates: activates}, nil
 }
 
@@ -79,6 +82,15 @@ func (s *Service) accountOf(tx storage.Tx, name string) (string, error) {
 		return "", err
 	}
 	return ids[0], nil
+}
+
+// noteExternal marks an identity that was linked by an external id which an untrusted actor has entered.
+func noteExternal(tx storage.Tx, a *Answer, id string, rec *person.Record, name string) error {
+	prof, err := person.ReadProfile(tx, id, rec)
+	if err != nil {
+		return err
+	}
+	return person.NoteVouched(tx, a.Provider.ID, a.Identity, name != id && prof.Directory.SetBy != "")
 }
 
 // untouched reports whether no one has a way into an account yet, and no one has signed in to it.

@@ -1,6 +1,7 @@
 package federation_test
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
 
 // newcomerAt is someone that partner names for the first time, with the identifier of an account here.
@@ -145,6 +147,52 @@ func TestNewcomerIsNamedByTheProvider(t *testing.T) {
 		}
 		if a := reach("mallory-4", "E-21"); a.Code != http.StatusForbidden {
 			t.Errorf("a blocked account: %d %s\n%s", a.Code, a.URL, a.Body)
+		}
+	})
+	t.Run("attack 3313: an API client names its own employee, before the account gets a role", func(t *testing.T) {
+		t.Parallel()
+		e := moving(t, federation.Moving{Ask: true, Trust: true})
+		e.At("identity", "partner")
+		client := audit.Actor{Name: "the mailing list", BelowRoles: true}
+		written := imported(e, "ida", "E-17", "")
+		update := person.Edit{By: client}
+		if _, err := e.Person.UpdatePerson(t.Context(), written, update, func(_ storage.Tx, d *person.Details) error {
+			d.Directory.ExternalID = "M-1"
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		made, err := e.Person.CreatePerson(t.Context(),
+			person.NewPerson{Username: "ivo", Directory: &person.Directory{ExternalID: "M-2"}}, client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := imported(e, "iris", "E-19", "")
+		if _, err := e.Person.UpdatePerson(t.Context(), kept, update, func(_ storage.Tx, d *person.Details) error {
+			d.Directory.Title = "Buyer"
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			name, id, identifier string
+			planted              int
+		}{
+			{"written", written, "M-1", 1}, {"made", made.ID, "M-2", 1}, {"kept", kept, "E-19", 0},
+			{"named by its id", imported(e, "ines", "", ""), "", 0},
+		} {
+			b := e.Browser()
+			if a := b.Come(b.Leave(toPartner(e, b)),
+				e.Partner.Answer(newcomerAt("at-"+c.id, cmp.Or(c.identifier, c.id)), nil)); a.Body.String() != "signed in as "+c.id {
+				t.Fatalf("%s: %s\n%s", c.name, a.URL, a.Body)
+			}
+			var planted []person.Planted
+			if err := e.Store.View(t.Context(), func(tx storage.Tx) (err error) {
+				planted, err = person.PlantedFor(tx, c.id)
+				return err
+			}); err != nil || len(planted) != c.planted {
+				t.Errorf("%s: %v, %v, want %d ways in that someone else has prepared", c.name, planted, err, c.planted)
+			}
 		}
 	})
 	t.Run("with its password alone", func(t *testing.T) {

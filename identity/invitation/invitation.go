@@ -92,7 +92,7 @@ func (s *Service) Invite(ctx context.Context, n NewInvitation, by audit.Actor) (
 	}
 	now := s.deps.Now()
 	rec.State, rec.CreatedAt, rec.UpdatedAt = person.Invited, now, now
-	prof.Profile.MarkNew(by)
+	prof.MarkNew(by)
 	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		if err := s.deps.Person.CheckConfigured(tx, &prof, nil, now); err != nil {
 			return err

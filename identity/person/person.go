@@ -138,7 +138,7 @@ func (s *Service) CreateAs(ctx context.Context, n NewPerson, by audit.Actor, how
 	if err != nil {
 		return Details{}, err
 	}
-	prof.Profile.MarkNew(by)
+	prof.MarkNew(by)
 	err = s.deps.Store.Update(ctx, func(tx storage.Tx) error {
 		if err := s.CheckConfigured(tx, &prof, nil, now); err != nil {
 			return err

@@ -127,6 +127,8 @@ type Directory struct {
 	Department      string              `json:"department,omitempty" cbor:"16,keyasint,omitempty"`
 	Manager         string              `json:"manager,omitempty" cbor:"17,keyasint,omitempty"` // a person's id
 	Plurals         map[string][]Plural `json:"plurals,omitempty" cbor:"18,keyasint,omitempty"` // ims, photos, entitlements, roles, x509Certificates
+	// SetBy names an untrusted actor who has entered ExternalID, as in EmailAddress.
+	SetBy string `json:"-" cbor:"19,keyasint,omitempty"`
 }
 
 // Plural is a value of an attribute that may have several. (RFC 7643 2.4)

@@ -38,10 +38,18 @@ func (p *Profile) markSetBy(by audit.Actor, before *Profile, confirmed string) {
 	}
 }
 
-// MarkNew marks the addresses and numbers of a new person by who has entered them.
-func (p *Profile) MarkNew(by audit.Actor) {
-	p.markStated(by, nil)
-	p.markSetBy(by, nil, "")
+// markSetBy notes an untrusted actor who has entered the external id, as of addresses.
+func (d *Directory) markSetBy(by audit.Actor, before *Directory) {
+	if d.SetBy = before.SetBy; d.ExternalID != before.ExternalID {
+		d.SetBy = by.Untrusted()
+	}
+}
+
+// MarkNew marks the addresses, the numbers and the external id of a new person by who has entered them.
+func (r *ProfileRecord) MarkNew(by audit.Actor) {
+	r.Profile.markStated(by, nil)
+	r.Profile.markSetBy(by, nil, "")
+	r.Directory.markSetBy(by, new(Directory))
 }
 
 // Trusted returns the profile without the addresses and numbers that an untrusted actor has entered.

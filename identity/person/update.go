@@ -166,6 +166,7 @@ func (u *updateTx) settle(was *Record, old *ProfileRecord, d *Details) (Record, 
 	}
 	prof.Profile.markStated(u.By, &old.Profile)
 	prof.Profile.markSetBy(u.By, &old.Profile, u.Confirmed)
+	prof.Directory.markSetBy(u.By, &old.Directory)
 	if err := RefuseOthers(u.tx, u.By, u.id, &rec, &prof.Profile, &old.Profile, was.Username); err != nil {
 		return rec, prof, err
 	}
