@@ -103,7 +103,7 @@ func (s *Service) MakeDeliveredCode(ctx context.Context, usernameOrID, purpose s
 		if err != nil {
 			return err
 		}
-		if out.ExpiresAt, err = s.putDeliveredCode(tx, why, id, &rec, code, t, now); err != nil {
+		if out.ExpiresAt, err = s.putDeliveredCode(tx, why, id, &rec, code, by.Untrusted(), t, now); err != nil {
 			return err
 		}
 		out.NotBefore = nil
@@ -131,8 +131,8 @@ func deliveredHash(key []byte, why DeliveredPurpose, person string, epoch int64,
 }
 
 // putDeliveredCode stores a code in place of the one before, and returns when it expires. Error: *TooSoonError.
-func (s *Service) putDeliveredCode(tx storage.Tx, why DeliveredPurpose, person string, rec *person.Record, code string, t DeliveredTerms,
-	now time.Time,
+func (s *Service) putDeliveredCode(tx storage.Tx, why DeliveredPurpose, person string, rec *person.Record, code, setBy string,
+	t DeliveredTerms, now time.Time,
 ) (time.Time, error) {
 	key := storage.Key(string(why), person)
 	last, found, err := deliveredCodes.Find(tx, key)
@@ -144,7 +144,7 @@ func (s *Service) putDeliveredCode(tx storage.Tx, why DeliveredPurpose, person s
 	}
 	out := deliveredCodeRecord{
 		Hash: deliveredHash(s.deps.Keyring.Derive(deliveredPurposeKey), why, person, rec.Epoch, code), Epoch: rec.Epoch,
-		MadeAt: now, From: now.Add(t.After), ExpiresAt: now.Add(t.After + t.Life),
+		MadeAt: now, From: now.Add(t.After), ExpiresAt: now.Add(t.After + t.Life), SetBy: setBy,
 	}
 	return out.ExpiresAt, deliveredCodes.Put(tx, key, out, out.ExpiresAt.Add(session.CollectAfter))
 }
@@ -155,8 +155,8 @@ func (r deliveredCodeRecord) works(epoch int64, now time.Time) bool {
 }
 
 // CheckDeliveredCode checks an entered code, and counts the attempt before. Error: person.ErrMismatch, if the code is
-// wrong or does not work now. spend deletes the code in the transaction that uses it, and returns false if another
-// request has.
+// wrong or does not work now, or an untrusted actor has made it and the person has a role. spend deletes the code in
+// the transaction that uses it, and returns false if another request has.
 func (s *Service) CheckDeliveredCode(ctx context.Context, why DeliveredPurpose, personID,
 	typed string,
 ) (spend func(tx storage.Tx) (bool, error), err error) {
@@ -170,7 +170,7 @@ func (s *Service) CheckDeliveredCode(ctx context.Context, why DeliveredPurpose, 
 		if err != nil {
 			return err
 		}
-		if !rec.works(p.Epoch, now) || rec.Tries >= deliveredCodeTries {
+		if !rec.works(p.Epoch, now) || rec.Tries >= deliveredCodeTries || rec.SetBy != "" && s.deps.Person.HasRole(&p) {
 			return storage.ErrNotFound
 		}
 		rec.Tries++

@@ -58,4 +58,6 @@ type deliveredCodeRecord struct {
 	MadeAt    time.Time `cbor:"4,keyasint"`
 	From      time.Time `cbor:"5,keyasint"` // it does not work before
 	ExpiresAt time.Time `cbor:"6,keyasint"`
+	// SetBy names an untrusted actor who has made the code, as in person.EmailAddress.
+	SetBy string `cbor:"7,keyasint,omitempty"`
 }

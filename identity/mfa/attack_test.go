@@ -5,13 +5,86 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
+	"github.com/gatehouse-id/gatehouse/storage"
 )
+
+// TestPreparedSecondStep: a second step that an API client has prepared is worth nothing once its person has a role in
+// the admin console.
+func TestPreparedSecondStep(t *testing.T) {
+	t.Parallel()
+	turning := func() (role *atomic.Bool, change func(*identity.Config)) {
+		role = new(atomic.Bool)
+		return role, func(c *identity.Config) { c.HasRole = func(string, []string) bool { return role.Load() } }
+	}
+	t.Run("attack 7376: a passkey of a session that a client has opened", func(t *testing.T) {
+		t.Parallel()
+		role, change := turning()
+		h, k := identitytest.New(t, identitytest.PasskeysOn, change), identitytest.NewAuthenticator(t)
+		opened := h.Browser()
+		opened.SignIn(identitytest.Demo, identitytest.DemoPassword)
+		now, err := h.Session.CurrentOf(identitytest.NewRequest(opened, "/"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Store.Update(t.Context(), func(tx storage.Tx) error {
+			rec, err := session.Records.Get(tx, now.SessionID)
+			if err != nil {
+				return err
+			}
+			rec.Vouched = true
+			return session.Records.Put(tx, now.SessionID, rec, h.Session.Collect(rec))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		opened.AddPasskey(k)
+		browsers := map[bool]*identitytest.Browser{false: h.Browser(), true: h.Browser()}
+		for _, b := range browsers {
+			b.SignIn(identitytest.Demo, identitytest.DemoPassword)
+		}
+		level3(h)
+		for is, b := range browsers {
+			role.Store(is)
+			f := b.ReadPasskeyForm(b.Get("/next"))
+			if in := b.AnswerPasskey(f, k.Use(f.Options)).Code == http.StatusSeeOther; in == is {
+				t.Errorf("with a role %v: the passkey raises the session: %v", is, in)
+			}
+		}
+	})
+	t.Run("attack 7376: a code that a client has made", func(t *testing.T) {
+		t.Parallel()
+		role, change := turning()
+		h, _ := delivering(t, change)
+		for _, c := range []struct {
+			by   audit.Actor
+			role bool
+			in   bool
+		}{
+			{audit.Actor{ID: "desk", BelowRoles: true}, false, true},
+			{audit.Actor{ID: "desk", BelowRoles: true}, true, false},
+			{audit.Actor{ID: "admin"}, true, true},
+		} {
+			role.Store(false)
+			made, err := h.Proof.MakeDeliveredCode(t.Context(), identitytest.Demo, "step-up", c.by)
+			if err != nil {
+				t.Fatal(err)
+			}
+			role.Store(c.role)
+			b := h.Plain()
+			if in := b.Post(b.Get("/next"), "code", made.Code).Code == http.StatusSeeOther; in != c.in {
+				t.Errorf("a code of %s, a role %v: lets in %v", c.by.ID, c.role, in)
+			}
+		}
+	})
+}
 
 func TestStepUpAttacks(t *testing.T) {
 	t.Parallel()

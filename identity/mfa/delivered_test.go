@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gatehouse-id/gatehouse/identity"
 	"github.com/gatehouse-id/gatehouse/identity/challenge"
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/person"
@@ -17,9 +18,9 @@ import (
 )
 
 // delivering returns a harness where level 2 is demanded and delivered codes are the only method.
-func delivering(t *testing.T) (*identitytest.Harness, *settings.Units) {
+func delivering(t *testing.T, change ...func(*identity.Config)) (*identitytest.Harness, *settings.Units) {
 	t.Helper()
-	h, u := identitytest.NewStepping(t, 2)
+	h, u := identitytest.NewStepping(t, 2, change...)
 	u.Features.GoogleAuthenticatorStepUpAuthenticationEnabled = false
 	u.Features.ExternallyDeliveredCodeStepUp = settings.ExternallyDeliveredCodeStepUp{Enabled: true, ExpirationTime: 1800}
 	return h, u

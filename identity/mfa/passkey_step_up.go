@@ -126,7 +126,10 @@ func checkPasskey(ctx context.Context, s *Service, a *response) (spender, error)
 	a.passkey = key.ID
 	now := s.deps.Now()
 	return func(tx storage.Tx, _ *Record) (bool, error) {
-		_, err := s.Passkeys.Use(tx, a.signIn.Session.PersonID, key, now)
+		rec, err := s.Passkeys.Use(tx, a.signIn.Session.PersonID, key, now)
+		if err == nil && key.Vouched && s.deps.Person.HasRole(&rec) {
+			err = person.ErrMismatch
+		}
 		if errors.Is(err, person.ErrMismatch) {
 			return false, nil
 		}
