@@ -121,7 +121,8 @@ func (s *Service) handleRecovery(q *webflow.Request) error {
 		if !st.Recovers() {
 			return person.ErrMismatch
 		}
-		if err := s.deps.Session.FactorChanged(tx, q.SignIn.Session.PersonID); err != nil {
+		// Other sessions that were raised with an old code may belong to a thief.
+		if err := s.deps.Session.LowerOthers(tx, q.SignIn.ID, q.SignIn.Session.PersonID, recoveryMethod.Name); err != nil {
 			return err
 		}
 		own := st.Own

@@ -72,6 +72,32 @@ func TestLostPasskey(t *testing.T) {
 	h.CheckInvariants()
 }
 
+// TestNewCodesLowerWhatOldOnesRaised: the owner's own session keeps its level.
+func TestNewCodesLowerWhatOldOnesRaised(t *testing.T) {
+	t.Parallel()
+	h, k := identitytest.New(t, identitytest.PasskeysOn), identitytest.NewAuthenticator(t)
+	first := h.Browser()
+	first.SignIn(identitytest.Demo, identitytest.DemoPassword)
+	f := first.ReadPasskeyForm(first.Get(identitytest.AddPasskeyPage))
+	codes := identitytest.RecoveryCodesOf(first.AnswerPasskey(f, k.Create(f.Options)))
+	thief, owner := h.Browser(), h.Browser()
+	for _, b := range []*identitytest.Browser{thief, owner} {
+		b.SignIn(identitytest.Demo, identitytest.DemoPassword)
+	}
+	level3(h)
+	for i, b := range []*identitytest.Browser{thief, owner} {
+		page := b.Get("/next")
+		b.Post(b.Get(strings.Replace(page.URL, "/step-up/passkey?", "/step-up?", 1)+"&method=recovery"), "code", codes[i])
+		h.WantLevel(b, 3)
+	}
+	if a := owner.Post(owner.Get("/account/security/recovery")); len(identitytest.RecoveryCodesOf(a)) != 10 {
+		t.Fatalf("new codes = %d:\n%s", a.Code, a.Body)
+	}
+	t.Run("attack 5070: a session that was raised with an old code", func(*testing.T) { h.WantLevel(thief, 1) })
+	h.WantLevel(owner, 3)
+	h.WantLevel(first, 3)
+}
+
 // TestCodesEndWithTheLastPasskey: codes that stand in for nothing are invalid, also for passkeys to come.
 func TestCodesEndWithTheLastPasskey(t *testing.T) {
 	t.Parallel()

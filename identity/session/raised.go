@@ -155,6 +155,15 @@ func (s *Service) FactorChanged(tx storage.Tx, person string) error {
 // LowerSessions lowers all sessions that a method has raised which the person no longer has. passkey is the id of one
 // passkey, "" for all.
 func (s *Service) LowerSessions(tx storage.Tx, person, method, passkey string) error {
+	return s.lowerSessions(tx, "", person, method, passkey)
+}
+
+// LowerOthers is LowerSessions for a person's sessions other than one.
+func (s *Service) LowerOthers(tx storage.Tx, one, person, method string) error {
+	return s.lowerSessions(tx, one, person, method, "")
+}
+
+func (s *Service) lowerSessions(tx storage.Tx, except, person, method, passkey string) error {
 	if err := s.FactorChanged(tx, person); err != nil {
 		return err
 	}
@@ -168,7 +177,7 @@ func (s *Service) LowerSessions(tx storage.Tx, person, method, passkey string) e
 		if err != nil {
 			return err
 		}
-		if !found || rec.PersonID != person {
+		if !found || rec.PersonID != person || id == except {
 			continue
 		}
 		raised, begun := rec.lower(passkey, raisedNames(method)...), method == MethodPasskey && rec.lowerSignIn(passkey)
