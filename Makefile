@@ -45,7 +45,7 @@ test: install $(TOOLS) ## Everything that a change can break: check, races in wh
 	@go run ./internal/testrun build,format e2e unit-race faults lint bench
 
 nightly: install $(TOOLS) .bin/golangci-lint ## What takes long: races everywhere, every interop suite, dependencies, all linters, releases made and installed, the Helm chart, the documentation site, the guided build, faults in full
-	@GATEHOUSE_MODELS=100 GATEHOUSE_PAGES=all go run ./internal/testrun build race-all e2e-all supply golangci dist chart site
+	@GATEHOUSE_MODELS=100 GATEHOUSE_PAGES=all go run ./internal/testrun build race-all e2e-all supply golangci dist chart site apps
 	$(MAKE) build faults conformance
 
 supply: ## Looks at the dependencies: their sums, known weaknesses, the bill of materials; once after each change of go.mod
