@@ -45,7 +45,7 @@ func Build(root, out string, variants ...Variant) error {
 	cmd := exec.Command("go", "build", "-overlay", out+".json", "-o", out, "./cmd/gatehouse")
 	cmd.Dir = root
 	if os.Getenv("GOFLAGS") == "" {
-		cmd.Env = append(os.Environ(), "GOFLAGS=-trimpath -buildvcs=false -tags=nobadger,nomysql,nopgx -gcflags=all=-dwarf=false")
+		cmd.Env = append(os.Environ(), "GOFLAGS=-trimpath -buildvcs=false -tags=nobadger,nomysql,nopgx -gcflags=all=-dwarf=false -ldflags=-s")
 	}
 	if msg, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build a variant: %w: %s", err, msg)

@@ -73,7 +73,7 @@ func main() {
 	file := flag.String("f", "xcaddy.json", "what to build")
 	guide := flag.String("pgo", "", "a processor profile that guides the compiler; none by default")
 	list := flag.String("sbom", "", "where the bill of materials goes (CycloneDX); none by default")
-	version := flag.String("release", "", "the version of a release, such as v0.1.0: replaced plugins have it, and there is no symbol table")
+	version := flag.String("release", "", "the version of a release, such as v0.1.0: replaced plugins have it")
 	flag.Parse()
 	err := build(*file, *out, *guide, *version)
 	if err == nil && *list != "" {
@@ -112,9 +112,6 @@ func build(file, out, guide, version string) error {
 		return err
 	}
 	args := append([]string{"build", "-mod=mod"}, strings.Fields(b.BuildFlags)...)
-	if version != "" {
-		args = append(args, "-ldflags=-s")
-	}
 	if guide != "" {
 		if guide, err = filepath.Abs(guide); err != nil {
 			return err
