@@ -196,3 +196,6 @@ func leaveGroup(tx storage.Tx, partition, name, person string, now time.Time) er
 func (s *Service) Members(tx storage.Tx, group, after string, limit int) ([]string, error) {
 	return someMembers(tx, group, after, limit)
 }
+
+// MemberKey is the stored key that a person has as a member of a group, for GetMany.
+func MemberKey(group, person string) []byte { return groupMembers.Key(storage.Key(group, person)) }

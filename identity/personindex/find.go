@@ -67,7 +67,8 @@ type candidate struct {
 type source struct {
 	next func(after string, limit int) ([]candidate, error)
 	// known says that the indexes know the persons too: those who cannot be asked for by them are not read.
-	known bool
+	known   bool
+	members bool // it yields members of the group alone
 	// other reports whether another source yields the person too, or this one elsewhere. nil: never
 	other func(c candidate, r *person.Record) bool
 }
@@ -82,6 +83,7 @@ type search struct {
 	folded  string // Text as usernames are compared. Empty: it cannot be a username
 	mail    string
 	group   string // its name
+	small   bool   // the group is gone through in place of an index
 	built   bool
 }
 
@@ -114,14 +116,14 @@ func Find(tx storage.Tx, persons *person.Service, q Query) (out Answer, err erro
 			if err != nil {
 				return out, err
 			}
-			hits, err := s.read(list, sources[at].known)
+			hits, err := s.read(list, &sources[at])
 			if err != nil {
 				return out, err
 			}
 			for i, f := range hits {
 				after = list[i].at
 				looked++
-				if f != nil && s.selects(f.rec, f.Seen) && (sources[at].other == nil || !sources[at].other(list[i], f.rec)) && !out.has(f.ID) {
+				if f.fit && (sources[at].other == nil || !sources[at].other(list[i], f.rec)) && !out.has(f.ID) {
 					out.Persons = append(out.Persons, f.Found)
 				}
 				if len(out.Persons) == s.Limit || looked == maxLooked {
@@ -218,65 +220,96 @@ func (s *search) prepare() error {
 		if err != nil {
 			return err
 		}
-		s.group = g.Name
+		s.group, s.small = g.Name, g.Members < probed
 	}
 	return nil
 }
 
-// hit is a candidate who exists.
+// hit is a candidate, and whether it is one of those asked for.
 type hit struct {
 	Found
 
 	rec *person.Record
+	fit bool
 }
 
-// read returns the candidates who exist, nil for the others, in two round trips. first leaves out the
-// persons that the indexes exclude, which can be a moment behind for someone who has just changed.
-func (s *search) read(list []candidate, first bool) ([]*hit, error) {
-	if len(list) == 0 {
-		return nil, nil
+// look is a look at candidates, which leaves out some at each step.
+type look struct {
+	tx   storage.Tx
+	list []candidate
+	hits []hit // for each candidate
+	rest []int // those that are left
+}
+
+// step reads a record of each candidate that is left, in one round trip, and leaves out those it does not fit.
+func (l *look) step(key func(id string) []byte, fits func(h *hit, id string, raw []byte) (bool, error)) error {
+	if len(l.rest) == 0 {
+		return nil
 	}
-	out := make([]*hit, len(list))
-	keys := make([][]byte, 0, len(list))
-	for _, c := range list {
-		keys = append(keys, known.Key(c.id))
+	keys := make([][]byte, len(l.rest))
+	for n, i := range l.rest {
+		keys[n] = key(l.list[i].id)
 	}
-	found, err := s.tx.GetMany(keys...)
+	found, err := l.tx.GetMany(keys...)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var asked []int
-	keys = keys[:0]
-	seen := make([]time.Time, len(list))
-	for i, c := range list {
-		if found[i] != nil {
-			k, err := known.Decode(found[i])
-			if err != nil {
-				return nil, err
-			}
-			if seen[i] = k.Seen; first && s.excludes(&k) {
-				continue
-			}
-		}
-		asked, keys = append(asked, i), append(keys, person.Records.Key(c.id))
-	}
-	if len(keys) == 0 {
-		return out, nil
-	}
-	if found, err = s.tx.GetMany(keys...); err != nil {
-		return nil, err
-	}
-	for n, i := range asked {
-		if found[n] == nil {
-			continue
-		}
-		rec, err := person.Records.Decode(found[n])
+	left := l.rest[:0]
+	for n, i := range l.rest {
+		fit, err := fits(&l.hits[i], l.list[i].id, found[n])
 		if err != nil {
-			return nil, err
+			return err
 		}
-		out[i] = &hit{Found: Found{Person: rec.Person(list[i].id), Seen: seen[i]}, rec: &rec}
+		if fit {
+			left = append(left, i)
+		}
 	}
-	return out, nil
+	l.rest = left
+	return nil
+}
+
+// read looks at candidates, in two round trips, and one before them that leaves out who is no member of the group: of
+// many with a name, only the members are read. What the indexes know comes first for a source that they know too, since
+// it excludes most; it can be a moment behind for someone who has just changed. For others it comes last, for the last
+// sign-in.
+func (s *search) read(list []candidate, from *source) ([]hit, error) {
+	l := look{tx: s.tx, list: list, hits: make([]hit, len(list)), rest: make([]int, len(list))}
+	for i := range list {
+		l.rest[i] = i
+	}
+	listed := func(h *hit, _ string, raw []byte) (bool, error) {
+		if raw == nil {
+			return true, nil
+		}
+		k, err := known.Decode(raw)
+		h.Seen = k.Seen
+		return !from.known || !s.excludes(&k), err
+	}
+	var err error
+	if s.group != "" && !from.members {
+		err = l.step(func(id string) []byte { return person.MemberKey(s.Group, id) },
+			func(_ *hit, _ string, raw []byte) (bool, error) { return raw != nil, nil })
+	}
+	if err == nil && from.known {
+		err = l.step(known.Key, listed)
+	}
+	if err == nil {
+		err = l.step(person.Records.Key, func(h *hit, id string, raw []byte) (bool, error) {
+			if raw == nil {
+				return false, nil
+			}
+			rec, err := person.Records.Decode(raw)
+			h.Person, h.rec = rec.Person(id), &rec
+			return s.selects(&rec), err
+		})
+	}
+	if err == nil && !from.known {
+		err = l.step(known.Key, listed)
+	}
+	for _, i := range l.rest {
+		l.hits[i].fit = s.inTime(l.hits[i].Seen)
+	}
+	return l.hits, err
 }
 
 // excludes reports whether someone is not asked for, by what the indexes know.
@@ -285,16 +318,17 @@ func (s *search) excludes(k *knownRecord) bool {
 }
 
 // selects reports whether a person is one of those asked for. It trusts no index: that can be a moment behind.
-func (s *search) selects(r *person.Record, seen time.Time) bool {
+func (s *search) selects(r *person.Record) bool {
 	switch {
 	case r.PartitionName() != s.Partition, s.State == "" && r.State == person.Removed, s.State != "" && r.State != s.State:
 		return false
-	case s.group != "" && !slices.Contains(r.Groups, s.group):
-		return false
-	case !s.SeenSince.IsZero() && seen.Before(s.SeenSince), !s.SeenBefore.IsZero() && !seen.Before(s.SeenBefore):
-		return false
 	}
-	return true
+	return s.group == "" || slices.Contains(r.Groups, s.group)
+}
+
+// inTime reports whether a last sign-in is in the time that is asked for.
+func (s *search) inTime(seen time.Time) bool {
+	return (s.SeenSince.IsZero() || !seen.Before(s.SeenSince)) && (s.SeenBefore.IsZero() || seen.Before(s.SeenBefore))
 }
 
 func (s *search) startsUsername(r *person.Record) bool {

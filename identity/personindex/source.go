@@ -26,7 +26,7 @@ func (s *search) sources(at int) ([]source, error) {
 	case s.Recent, s.State == "" && s.Group == "" && (!s.SeenSince.IsZero() || !s.SeenBefore.IsZero() && s.built):
 		return []source{{next: s.recent}}, nil
 	case s.Group != "":
-		return []source{{next: s.members, known: s.State != ""}}, nil
+		return []source{{next: s.members, members: true, known: s.State != ""}}, nil
 	case s.State == person.Removed, s.State != "" && s.State != person.Active && s.built:
 		return []source{{next: s.inState}}, nil
 	}
@@ -39,8 +39,8 @@ func (s *search) everybody(after string, limit int) ([]candidate, error) {
 }
 
 // textSources go from what names one person to what names many. A person that two of them yield comes with the first.
-// Of the words, that is gone through which fewest persons have, and the members of a small group in place of all: what
-// is gone through is known by a bounded look at each, and a list that has begun stays with it.
+// Of the words, that is gone through which fewest persons have, by a bounded look at each, and the members of a small
+// group in place of all. A list that has begun stays with what it goes through.
 func (s *search) textSources(at int) ([]source, error) {
 	out := make([]source, atWords+len(s.words))
 	if at >= len(out) {
@@ -50,17 +50,11 @@ func (s *search) textSources(at int) ([]source, error) {
 	byID := len(id) >= leastID && strings.Trim(id, "0123456789abcdef-") == ""
 	isID := func(c candidate) bool { return byID && strings.HasPrefix(c.id, id) }
 	before := func(c candidate, r *person.Record) bool { return isID(c) || s.startsUsername(r) || s.startsMail(r) }
-	if at < 0 && s.Group != "" {
-		some, err := s.members("", probed)
-		if err != nil {
-			return nil, err
-		}
-		if len(some) < probed {
-			at = atMembers
-		}
+	if at < 0 && s.small {
+		at = atMembers
 	}
 	if at == atMembers {
-		out[atMembers] = source{next: s.members, other: func(c candidate, r *person.Record) bool {
+		out[atMembers] = source{next: s.members, members: true, other: func(c candidate, r *person.Record) bool {
 			return !before(c, r) && (len(s.words) == 0 || !named(wordsOf(r), s.words))
 		}}
 		return out, nil
@@ -117,7 +111,7 @@ func (s *search) rarest() (best int, err error) {
 		if len(s.words) == 1 {
 			break
 		}
-		list, err := s.names(w, "", probed)
+		list, err := s.names(w, "", fewest)
 		if err != nil {
 			return 0, err
 		}
