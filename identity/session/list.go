@@ -78,7 +78,7 @@ func (s *Service) List(tx storage.Tx, subject string, now time.Time) ([]authn.Se
 
 // Count returns how many sessions are kept, up to most.
 func Count(tx storage.Tx, most int) (n int, err error) {
-	for _, err := range keyRecords.Scan(tx, storage.Range{Limit: most}) { // each has one
+	for _, err := range tx.Scan(storage.Range{Prefix: keyRecords.Key(""), Limit: most}) { // each has one
 		if err != nil {
 			return 0, err
 		}

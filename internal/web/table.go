@@ -36,10 +36,9 @@ type line struct {
 	Cells      []tableCell
 }
 
-// tableCell is a cell of a table.
+// tableCell is a cell of a table. What the cell has is not embedded: to find it takes templates several times as long.
 type tableCell struct {
-	cell
-
+	Cell   cell
 	Row    string // address of what the row is about, in its first cell
 	Label  string // heading of the column, where narrow windows show it next to the cell
 	Number bool   // it is compared digit by digit
@@ -62,7 +61,7 @@ func (f *frame) RowsOf(t *Table, p *Pick) rows {
 	for n, r := range t.Rows {
 		to := line{Pick: r.Pick, Cells: make([]tableCell, len(r.Cells))}
 		for i, in := range r.Cells {
-			c := tableCell{cell: f.Cell(in)}
+			c := tableCell{Cell: f.Cell(in)}
 			if i == 0 {
 				c.Row, to.Name = r.URL, f.nameOr(in.Text, in.Name)
 			} else {
