@@ -97,7 +97,7 @@ type harness struct {
 
 func newHarness(t *testing.T) *harness {
 	t.Helper()
-	return newHarnessOver(t, func(s storage.Store) storage.Store { return s })
+	return newHarnessOver(t, func(s storage.Store) storage.Store { return storagetest.Closures(t, s) })
 }
 
 // newHarnessOver is newHarness with a store over that in memory, or in place of it.
@@ -111,7 +111,7 @@ func newHarnessOver(t *testing.T, over func(storage.Store) storage.Store) *harne
 	h.must(err)
 	kept := over(raw)
 	t.Cleanup(func() { h.must(kept.Close()) })
-	h.meanwhile = &meanwhile{Store: storagetest.Closures(t, kept)}
+	h.meanwhile = &meanwhile{Store: kept}
 	h.store = h.meanwhile
 	h.notices.In(kept)
 	keyring, err := secret.NewKeyring(make([]byte, secret.KeySize))
