@@ -27,16 +27,28 @@ func TestFile(t *testing.T) {
 		t.Errorf("go.mod requires a different Caddy version than xcaddy.json (%s)", b.CaddyVersion)
 	}
 	module := strings.Fields(mod)[1]
-	var ours bool
+	var ours string
 	for _, p := range b.Plugins {
-		ours = ours || p.Package == module
+		if p.Package == module {
+			ours = p.Version
+		}
 	}
-	if !ours {
-		t.Errorf("xcaddy.json does not name %s", module)
+	if want := newest(t); ours != want {
+		t.Errorf("xcaddy.json has %s in version %q, the newest in CHANGELOG.md is %s", module, ours, want)
 	}
 	if !strings.Contains(text(t, "Makefile"), "export GOFLAGS := "+b.BuildFlags+"\n") {
 		t.Errorf("xcaddy.json builds with %q, the Makefile with different flags", b.BuildFlags)
 	}
+}
+
+// newest returns the newest version in CHANGELOG.md.
+func newest(t *testing.T) string {
+	t.Helper()
+	m := regexp.MustCompile(`(?m)^## \[?(v?[0-9.]+)`).FindStringSubmatch(text(t, "CHANGELOG.md"))
+	if m == nil {
+		t.Fatal("CHANGELOG.md has no version")
+	}
+	return "v" + strings.TrimPrefix(m[1], "v")
 }
 
 // TestProfile: the profile that guides the build is one of our server, and says nothing of the machine where it was
@@ -114,7 +126,7 @@ func stamp() (string, error) {
 func TestReleaseVersion(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ release, want string }{
-		"a build": {"", "github.com/gatehouse-id/gatehouse v0.0.0\n"}, "a release": {"v1.2.3", "github.com/gatehouse-id/gatehouse v1.2.3\n"},
+		"a build": {"", "github.com/gatehouse-id/gatehouse " + newest(t) + "\n"}, "a release": {"v1.2.3", "github.com/gatehouse-id/gatehouse v1.2.3\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -76,7 +76,7 @@ func TestBuild(t *testing.T) {
 		}
 	}
 	out, err = exec.CommandContext(t.Context(), built(t), "gatehouse", "version", "--json").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), `"gatehouse":"v0.0.0"`) {
+	if err != nil || !strings.Contains(string(out), `"gatehouse":"`+newest(t)+`"`) {
 		t.Errorf("gatehouse version = %s, %v, want the version in xcaddy.json", out, err)
 	}
 }
