@@ -38,7 +38,7 @@ func TestPersonsGuide(t *testing.T) {
 		t.Errorf("GET = %d %v, want one person", status, o)
 	}
 	dir := t.TempDir()
-	for kind, want := range map[string]string{"csv": "2 persons: 2 created", "jsonl": "2 persons: 2 created"} {
+	for kind, want := range map[string]string{"csv": "2 people: 2 created", "jsonl": "2 people: 2 created"} {
 		file := filepath.Join(dir, "people."+kind)
 		servertest.WriteFile(t, file, examples[kind][0], 0o600)
 		if out := p.Run("", "import", file); !strings.Contains(out, want) {

@@ -28,11 +28,11 @@ func TestPersonAdministration(t *testing.T) {
 		!strings.HasSuffix(out, "\n1 person\n") {
 		t.Errorf("person find = %s, want a header, grace and 1 person", out)
 	}
-	if out := s.Run("", "person", "list", "--group", "staff", "--limit", "2"); !strings.Contains(out, "2 persons\nThere are more") ||
+	if out := s.Run("", "person", "list", "--group", "staff", "--limit", "2"); !strings.Contains(out, "2 people\nThere are more") ||
 		strings.Contains(out, "grace") {
 		t.Errorf("person list --limit 2 = %s", out)
 	}
-	if out := s.Run("", "person", "list", "--state", "blocked"); out != "0 persons\n" {
+	if out := s.Run("", "person", "list", "--state", "blocked"); out != "0 people\n" {
 		t.Errorf("person list --state blocked = %q", out)
 	}
 	s.Refused("no person adaa; did you mean ada@example.com?", "", "person", "show", "adaa")

@@ -88,7 +88,7 @@ func TestCommands(t *testing.T) {
 		if out := s.Run("", "person", "unblock", "ann@example.com"); !strings.Contains(out, "active") {
 			t.Errorf("person unblock = %s", out)
 		}
-		if out := s.Run("", "person", "list"); !strings.HasPrefix(out, "USERNAME") || !strings.HasSuffix(out, "\n3 persons\n") {
+		if out := s.Run("", "person", "list"); !strings.HasPrefix(out, "USERNAME") || !strings.HasSuffix(out, "\n3 people\n") {
 			t.Errorf("person list = %s", out)
 		}
 	})

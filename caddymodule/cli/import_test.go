@@ -37,7 +37,7 @@ dora,{MD5}AAAA,,,,
 		}
 	}
 	out, err := servertest.Run(t, "", "import", people, "--json", "--address", p.Admin)
-	if err == nil || !strings.Contains(err.Error(), "3 persons not imported") {
+	if err == nil || !strings.Contains(err.Error(), "3 people not imported") {
 		t.Errorf("import of a file with wrong lines = %v, want it said", err)
 	}
 	got := servertest.Decode[summary](t, out).Persons
@@ -66,11 +66,11 @@ dora,{MD5}AAAA,,,,
 		for i := range 1000 {
 			fmt.Fprintf(&in, `{"username":"p%d","email":"p%d@example.com","profile":{"email_addresses":[],"custom_attributes":[{"name":"n","value":"%s"}]}}`+"\n", i, i, strings.Repeat("x", 500))
 		}
-		if out := p.Run(in.String(), "import", "jsonl", "-"); !strings.Contains(out, "1000 persons: 1000 created, 0 updated, 0 exist, 0 failed") {
+		if out := p.Run(in.String(), "import", "jsonl", "-"); !strings.Contains(out, "1000 people: 1000 created, 0 updated, 0 exist, 0 failed") {
 			t.Errorf("import = %s", out)
 		}
 		if out := p.Run(in.String(), "import", "jsonl", "-", "--from", "501"); !strings.Contains(out,
-			"500 persons: 0 created, 0 updated, 500 exist, 0 failed") {
+			"500 people: 0 created, 0 updated, 500 exist, 0 failed") {
 			t.Errorf("import again = %s", out)
 		}
 		all := servertest.Decode[[]person.Person](t, p.Run("", "person", "list", "--json"))

@@ -13,9 +13,9 @@ func TestProgress(t *testing.T) {
 		live bool
 		want string
 	}{
-		"a terminal": {true, "\r[------------------------]   1 %  1 person\x1b[K\r[############------------]  50 %  2 persons\x1b[K" +
-			"\r\x1b[Kline 7: no username\n\r[########################] 100 %  4 persons\x1b[K\r5 persons\x1b[K\n"},
-		"a file": {false, "line 7: no username\n100 %  4 persons\n5 persons\n"},
+		"a terminal": {true, "\r[------------------------]   1 %  1 person\x1b[K\r[############------------]  50 %  2 people\x1b[K" +
+			"\r\x1b[Kline 7: no username\n\r[########################] 100 %  4 people\x1b[K\r5 people\x1b[K\n"},
+		"a file": {false, "line 7: no username\n100 %  4 people\n5 people\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -62,9 +62,12 @@ func printable(c rune) rune {
 	return c
 }
 
-// count returns a number with its noun: 1 client, 2 clients.
+// count returns a number with its noun: 1 client, 2 clients, 2 people.
 func count(n int, noun string) string {
-	if n != 1 {
+	switch {
+	case n != 1 && noun == "person":
+		noun = "people"
+	case n != 1:
 		noun += "s"
 	}
 	return fmt.Sprintf("%d %s", n, noun)
