@@ -151,7 +151,7 @@ func TestEveryMemberIsSaved(t *testing.T) {
 		}
 		for _, m := range h.unitOf(u.Name).Members {
 			asked := b.get(at + "/edit-unit")
-			if !asked.has(m.Path) {
+			if !asked.has(m.Path) || strings.Contains(asked.form(), ` name="`+m.Path+`" value="rows"`) { // rows_test.go
 				continue
 			}
 			changed++

@@ -13,7 +13,6 @@ import (
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/identity/settings/effect"
 	settingswire "github.com/gatehouse-id/gatehouse/identity/settings/wire"
-	"github.com/gatehouse-id/gatehouse/internal/jsonapi"
 )
 
 // labels checks that a member has a label and a sentence, and that each of its words has a label.
@@ -24,8 +23,8 @@ func labels(t *testing.T, known map[string]string, path, check string) {
 			t.Errorf("%s is not explained: there is no message %s", path, key)
 		}
 	}
-	kind, words, _ := strings.Cut(check, ",")
-	if kind != "enum" {
+	_, words, found := strings.Cut(","+check, ",enum,")
+	if !found {
 		return
 	}
 	for word := range strings.SplitSeq(words, "|") {
@@ -82,20 +81,29 @@ func checkLabels(t *testing.T, known map[string]string) {
 			if ft.Kind() == reflect.Pointer {
 				ft = ft.Elem()
 			}
-			if ft.Kind() == reflect.Struct && ft != reflect.TypeFor[jsonapi.Secret]() {
-				walk(ft, at+".")
-				continue
-			}
-			if e, _ := effect.Of(at); (e.Does != "" || ft.Kind() == reflect.Slice) &&
-				!slices.Contains([]string{"id", "type", "enabled", "removable"}, f.Name) {
+			inside := map[reflect.Kind]string{reflect.Slice: "[]", reflect.Map: "{}"}[ft.Kind()]
+			e, _ := effect.Of(at)
+			if ft.Kind() != reflect.Struct && (e.Does != "" || inside != "") &&
+				!slices.Contains([]string{"id", "enabled", "removable"}, f.Name) && at != "login_methods.login_methods[].type" {
 				labels(t, known, at, f.Check)
 				members++
+			}
+			switch {
+			case ft.Kind() == reflect.Struct:
+				walk(ft, at+".")
+			case inside != "" && ft.Elem().Kind() == reflect.Struct:
+				if inside == "{}" {
+					labels(t, known, at+"{}.key", "")
+				}
+				walk(ft.Elem(), at+inside+".")
 			}
 		}
 	}
 	walk(reflect.TypeFor[settings.LoginMethod](), "login_methods.login_methods[].")
-	if members < 180 {
-		t.Errorf("%d members were looked at, want at least 180", members)
+	walk(reflect.TypeFor[settings.Organisation](), "organisations[].")
+	walk(reflect.TypeFor[settings.Profile](), "profile.")
+	if members < 240 {
+		t.Errorf("%d members were looked at, want at least 240", members)
 	}
 }
 

@@ -23,8 +23,9 @@ func Say(key string, fill ...any) Text { return Text{key, fill} }
 type Field struct {
 	// Name of the field in the form, and its id unless there is an ID.
 	Name, ID string
-	// Type: text, textarea, search, email, tel, password, date, select, country for a list of them, checkbox, file, code
-	// for one-time codes, secret for a code that onlookers must not read. Default: text
+	// Type: text, textarea, search, email, tel, password, date, select, country for a list of them, checkbox, checks for
+	// a box for each option, whose names follow that of the field, file, code for one-time codes, secret for a code that
+	// onlookers must not read, rows for a list whose entries have fields of their own. Default: text
 	Type  string
 	Label string
 	// Called is the label if the key Label has no message. It is shown as it is.
@@ -51,10 +52,49 @@ type Field struct {
 	MinLength, MaxLength    int // characters; 0: none. No MaxLength for passwords: browsers cut what is pasted.
 	Options                 []Option
 	Lines                   []Text // a list under the field, such as the rules of the password policy
+	// Rows are the entries of a list. Its buttons send the form with rowsButton and the name of the list or an entry.
+	Rows []FieldRow
+	// Full says that there is room for no other entry, Ordered that the entries can be moved.
+	Full, Ordered bool
 }
 
-// Option is one of a select. Label is a message.
-type Option struct{ Value, Label string }
+// Option is one of a select, or of several boxes. Label is a message.
+type Option struct {
+	Value, Label string
+	Checked      bool // of a box
+}
+
+// FieldRow is an entry of a list in a form.
+type FieldRow struct {
+	Name   string // of the hidden field that has Origin, and the id of the entry
+	Origin string // tells which stored entry it is
+	Called string // in its heading, as it is. Empty: its number alone
+	Open   string // path of a page with the rest of the entry. Empty: none
+	Focus  bool
+	Fields []Field
+}
+
+// FieldNamed returns the field of a name among fields and the entries of their lists, or nil.
+func FieldNamed(name string, list []Field) *Field {
+	for i := range list {
+		if list[i].Name == name {
+			return &list[i]
+		}
+		for j := range list[i].Rows {
+			if f := FieldNamed(name, list[i].Rows[j].Fields); f != nil {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+// focused reports whether an entry of the list, or a field of one, has the focus or a problem, which takes it.
+func (f *Field) focused() bool {
+	return slices.ContainsFunc(f.Rows, func(r FieldRow) bool {
+		return r.Focus || slices.ContainsFunc(r.Fields, func(f Field) bool { return f.Focus || f.Problem != "" || f.focused() })
+	})
+}
 
 // Fields puts the focus on the first field with a problem, of several that one notice describes on the first empty one.
 // If there is no such field, a notice above the form takes the focus itself; without a notice it is on the first empty
@@ -65,7 +105,7 @@ func Fields(notice bool, list ...Field) []Field {
 		if f.Invalid && (invalid < 0 || f.Value == "" && list[invalid].Value != "") {
 			invalid = i
 		}
-		if f.Type == "checkbox" || f.Type == "select" || f.Type == "country" || f.Type == "file" {
+		if slices.Contains([]string{"checkbox", "checks", "rows", "select", "country", "file"}, f.Type) {
 			continue
 		}
 		if empty < 0 && f.Value == "" && !f.ReadOnly {
@@ -79,6 +119,9 @@ func Fields(notice bool, list ...Field) []Field {
 	}
 	if focus < 0 && !notice {
 		focus = empty
+	}
+	if slices.ContainsFunc(list, func(f Field) bool { return f.focused() }) {
+		focus = -1
 	}
 	out := slices.Clone(list)
 	for i := range out {
@@ -106,6 +149,48 @@ type field struct {
 	Value             string // of a textarea
 	IsCode            bool
 	Reveal            string // label of the button that reveals the input. Empty: no such button
+	// Of a list: its entries, and the button that adds one.
+	Name, Describes string
+	Rows            []fieldRow
+	Add, Open       string
+	Focus           bool // of a list, or of boxes
+}
+
+// fieldRow is the data of an entry of a list.
+type fieldRow struct {
+	Name, Origin, Title string
+	Focus               bool
+	Fields              []field
+	Open                string
+	Buttons             []rowButton
+}
+
+// rowButton changes the entries of a list. Value says how, and of which.
+type rowButton struct{ Label, Value string }
+
+// fieldRows returns the entries of a list with their texts.
+func (f *frame) fieldRows(in Field) (out []fieldRow) {
+	for i, r := range in.Rows {
+		title := cmp.Or(r.Called, f.T("console.rows.entry", "n", i+1))
+		row := fieldRow{Name: r.Name, Origin: r.Origin, Title: title, Focus: r.Focus, Open: r.Open}
+		for _, one := range r.Fields {
+			row.Fields = append(row.Fields, f.Field(one))
+		}
+		if in.Ordered && i > 0 {
+			row.Buttons = append(row.Buttons, rowButton{f.T("console.rows.up"), "up " + r.Name})
+		}
+		if in.Ordered && i+1 < len(in.Rows) {
+			row.Buttons = append(row.Buttons, rowButton{f.T("console.rows.down"), "down " + r.Name})
+		}
+		row.Buttons = append(row.Buttons, rowButton{f.T("console.rows.remove"), "remove " + r.Name})
+		out = append(out, row)
+	}
+	return out
+}
+
+// HasRows reports whether a form has lists of entries. Their buttons come before the one that sends it.
+func (f *ConsoleForm) HasRows() bool {
+	return slices.ContainsFunc(f.Fields, func(f Field) bool { return f.Type == "rows" })
 }
 
 type option struct {
@@ -135,7 +220,7 @@ func (f *frame) Field(in Field) field {
 		by = append(by, "problem")
 	}
 	for _, o := range in.Options {
-		out.Options = append(out.Options, option{o.Value, f.T(o.Label), o.Value == in.Value})
+		out.Options = append(out.Options, option{o.Value, f.T(o.Label), o.Checked || o.Value == in.Value})
 	}
 	if in.Type == "country" {
 		out.Options = f.countries(in.Value)
@@ -147,13 +232,21 @@ func (f *frame) Field(in Field) field {
 		f.Needs("password")
 		out.Reveal = f.T("field.reveal", "label", out.Label)
 	}
+	out.Focus = in.Focus
+	if out.Name = in.Name; in.Type == "rows" {
+		if out.Rows = f.fieldRows(in); !in.Full {
+			out.Add = f.T("console.rows.add")
+		}
+		out.Open = f.T("console.rows.open")
+	}
 	out.IsCode = in.Type == "code" || in.Type == "secret"
+	out.Describes = strings.Join(by, " ")
 	in.complete()
 	in.Invalid = in.Invalid || in.Problem != ""
 	if in.Type == "textarea" {
 		out.Value, in.Value = in.Value, ""
 	}
-	out.Type, out.Names, out.Attributes = in.Type, in.names(out.ID), in.attributes(out.IsCode, strings.Join(by, " "))
+	out.Type, out.Names, out.Attributes = in.Type, in.names(out.ID), in.attributes(out.IsCode, out.Describes)
 	return out
 }
 

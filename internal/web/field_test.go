@@ -78,7 +78,10 @@ func TestField(t *testing.T) {
 			nil,
 		},
 		"select": {
-			Field{Name: "gender", Type: "select", Label: "Gender", Value: "F", Autocomplete: "sex", Options: []Option{{"", "-"}, {"F", "<Woman>"}}},
+			Field{
+				Name: "gender", Type: "select", Label: "Gender", Value: "F", Autocomplete: "sex",
+				Options: []Option{{Label: "-"}, {Value: "F", Label: "<Woman>"}},
+			},
 			[]string{
 				`<select id="gender" name="gender" autocomplete="sex">`, `<option value="">-</option>`,
 				`<option value="F" selected>&lt;Woman&gt;</option>`,

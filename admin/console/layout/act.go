@@ -98,6 +98,9 @@ func (f *Frame) renderAct(v *Visit, a *Act, status int, in url.Values, wrong *Pr
 func (f *Frame) renderQuestion(v *Visit, a *Act, ask Question, status int, in url.Values, wrong *Problem) (err error) {
 	key := "console.act." + a.Name
 	out := &web.Console{Title: web.Say(key + ".title"), Up: v.Up(), Lead: web.Say(key+".text", append(ask.Fill, "name", v.Called)...)}
+	if ask.Name != "" {
+		out.Title, out.Name = web.Text{}, ask.Name
+	}
 	if ask.Off != nil {
 		out.Lead, out.Parts = web.Text{}, []web.ConsolePart{{Empty: ask.Off}}
 		return f.render(v, status, out)
@@ -111,8 +114,10 @@ func (f *Frame) renderQuestion(v *Visit, a *Act, ask Question, status int, in ur
 				f.Value = ""
 			}
 		}
-		if wrong != nil && wrong.Field == f.Name {
-			f.Problem, f.ProblemFill = wrong.Key, wrong.Fill
+	}
+	if wrong != nil && wrong.Field != "" {
+		if f := web.FieldNamed(wrong.Field, ask.Fields); f != nil {
+			f.Problem, f.ProblemFill, f.Focus = wrong.Key, wrong.Fill, true
 			wrong = nil
 		}
 	}

@@ -55,7 +55,8 @@ type Act struct {
 
 // Question is the content of the page of an act.
 type Question struct {
-	Fill   []any // of its text
+	Name   string // of the part that it is about, as the heading. Empty: the title of the act
+	Fill   []any  // of its text
 	Facts  []web.ConsoleFact
 	Fields []web.Field
 	Hidden []web.Hidden

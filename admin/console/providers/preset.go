@@ -2,10 +2,12 @@ package providers
 
 import (
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/admin/console/layout"
+	"github.com/gatehouse-id/gatehouse/admin/console/members"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
@@ -55,11 +57,15 @@ func (p *preset) made() *settings.LoginMethod {
 	return m.WithAttributes()
 }
 
-// own are the members of the attribute object of a method: what is asked for a new one.
-func own(m *settings.LoginMethod) []methodField {
-	return slices.DeleteFunc(methodFields(m), func(f methodField) bool {
-		return !strings.Contains(f.Name, "_attributes.") || strings.HasPrefix(f.Name, "saml_mutual_ssl_tls_attributes.")
-	})
+// own is the form of the attribute object of a method: what is asked for a new one.
+func own(m *settings.LoginMethod, in url.Values) *members.Form {
+	form := formOf(m, in)
+	skip := form.Skip
+	form.Skip = func(path string) bool {
+		return skip(path) || !strings.Contains(path, "_attributes.") || strings.HasSuffix(path, "_mappings") ||
+			strings.HasPrefix(path, methodPath+".saml_mutual_ssl_tls_attributes.")
+	}
+	return form
 }
 
 // askPreset asks for what a kind of provider needs.
@@ -74,11 +80,12 @@ func (s *setup) askPreset(p *preset) layout.Question {
 	if q.Facts = s.addresses(&settings.LoginMethod{ID: q.Fields[1].Value, Type: p.method}); len(q.Facts) > 0 {
 		q.Facts[0].Cells[0].Hint = web.Say("console.provider.callback")
 	}
-	for _, f := range own(p.made()) {
+	m := p.made()
+	for _, f := range own(m, nil).Fields(reflect.ValueOf(m).Elem()) {
 		if f.Type == "password" {
 			f.Hint = ""
 		}
-		q.Fields = append(q.Fields, f.Field)
+		q.Fields = append(q.Fields, f)
 	}
 	q.Fields = append(q.Fields, web.Field{
 		Name: "enabled", Type: "checkbox", Label: "console.field.provider_on", Hint: "console.field.provider_on.hint",
@@ -90,11 +97,9 @@ func (s *setup) askPreset(p *preset) layout.Question {
 func (s *setup) addPreset(v *layout.Visit, p *preset, in url.Values) (layout.Result, error) {
 	m := p.made()
 	m.ID, m.Name, m.Enabled = strings.TrimSpace(in.Get("provider_id")), strings.TrimSpace(in.Get("provider_name")), in.Has("enabled")
-	fields := own(m)
-	for i := range fields {
-		if wrong := fields[i].set(fields[i].typed(in)); wrong != nil {
-			return layout.Result{}, wrong
-		}
+	form, of := own(m, in), reflect.ValueOf(m).Elem()
+	if wrong := form.Read(of); wrong != nil {
+		return layout.Result{}, wrong
 	}
-	return layout.Result{To: pathOf(providersPath, m.ID)}, refusedMember(s.addMethod(v, *m), fields)
+	return layout.Result{To: pathOf(providersPath, m.ID)}, form.Refused(of, s.addMethod(v, *m))
 }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // difference is a value of a member, at any depth, before and after a change. nil: it is absent
@@ -84,6 +85,29 @@ func texts(value any) (out []string) {
 			return nil
 		}
 		out = append(out, text)
+	}
+	return out
+}
+
+// summaries returns what names each object of a list: its name and up to two other texts, or its id. nil: the value is
+// something else
+func summaries(value any) (out []string) {
+	list, _ := value.([]any)
+	for _, entry := range list {
+		object, ok := entry.(map[string]any)
+		if !ok {
+			return nil
+		}
+		var words []string
+		for _, key := range append([]string{"name"}, slices.Sorted(maps.Keys(object))...) {
+			text, _ := object[key].(string)
+			text = cmp.Or(text, strings.Join(texts(object[key]), ", "))
+			if text != "" && key != "id" && !slices.Contains(words, text) && len(words) < 3 {
+				words = append(words, text)
+			}
+		}
+		id, _ := object["id"].(string)
+		out = append(out, cmp.Or(strings.Join(words, " · "), id, "—"))
 	}
 	return out
 }

@@ -214,6 +214,10 @@ func shown(value any) web.Cell {
 			text = strings.Join(words, "\n")
 			break
 		}
+		if entries := summaries(value); entries != nil {
+			text = strings.Join(entries, ", ")
+			break
+		}
 		raw, err := json.Marshal(value)
 		if err != nil {
 			return layout.OrNone("")

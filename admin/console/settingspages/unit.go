@@ -2,21 +2,26 @@ package settingspages
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gatehouse-id/gatehouse/admin/console/layout"
+	"github.com/gatehouse-id/gatehouse/admin/console/members"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
-	"github.com/gatehouse-id/gatehouse/identity/settings/effect"
+	"github.com/gatehouse-id/gatehouse/identity/settings/wire"
+	"github.com/gatehouse-id/gatehouse/identity/webflow"
 	"github.com/gatehouse-id/gatehouse/internal/alias"
 	"github.com/gatehouse-id/gatehouse/internal/web"
 )
 
 // unitScreen is one unit: its members with their origins, and the same as JSON.
 func (s *screens) unitScreen() *layout.Screen {
-	hasFields := func(v *layout.Visit) bool { return slices.ContainsFunc(shownUnit(v).Members, isField) }
+	hasFields := func(v *layout.Visit) (has bool) {
+		return entryOf(v, valueOf(shownUnit(v)), func(f *members.Form, of reflect.Value) { has = len(f.Fields(of)) > 0 }) && has
+	}
 	isStored := func(v *layout.Visit) bool { return slices.ContainsFunc(shownUnit(v).Members, stored) }
 	fits := func(v *layout.Visit) bool { return len(readable(string(shownUnit(v).JSON), "  ")) <= maxEdited }
 	may := func(v *layout.Visit) error {
@@ -109,7 +114,7 @@ func resetCell(v *layout.Visit, m settings.Member) web.Cell {
 	switch {
 	case !stored(m):
 		return web.Cell{}
-	case isField(m) && !isURLs(m):
+	case !strings.ContainsAny(m.Value[:1], "[{"):
 		return v.Button("reset-member", "member", m.Path)
 	}
 	return v.Link("reset-member", "member", m.Path)
@@ -231,169 +236,92 @@ func (s *screens) declared(v *layout.Visit, unit string) (*web.Table, error) {
 	return t, nil
 }
 
-// isField reports whether a member has a field of its own in the form: a switch, a number, one of several words, a text
-// or a list of addresses. One that does nothing yet has none.
-func isField(m settings.Member) bool {
-	e, _ := effect.Of(m.Path)
-	return isURLs(m) || e.Does != "" && !strings.ContainsAny(m.Value[:1], "[{n")
+// elsewhere are the members that screens of their own change, by the paths of these.
+var elsewhere = map[string]string{
+	"login_methods.login_methods": "/providers", "policies": "/policies",
+	"custom_messages.default": "/messages", "custom_messages.locales": "/messages", "messages": "/messages",
 }
 
-// isURLs reports whether a member is a list of addresses, each of which is a line of its field.
-func isURLs(m settings.Member) bool {
-	return m.Path == "redirects.url_whitelist" || m.Path == "features.action_token.whitelisted_urls"
-}
-
-// urlsOf returns the addresses of such a list.
-func urlsOf(raw string) (out []string) {
-	var list []settings.WhitelistedURL
-	_ = json.Unmarshal([]byte(raw), &list) // as the settings have written it
-	for _, w := range list {
-		out = append(out, w.URL)
-	}
-	return out
-}
-
-// typedURLs is the list of the addresses in a field. Those that were there keep their ids.
-func typedURLs(m settings.Member, text string) string {
-	var typed []string
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" {
-			typed = append(typed, line)
+// valueOf is a unit as the settings have it.
+func valueOf(u *settings.UnitState) reflect.Value {
+	all := reflect.New(reflect.TypeFor[settings.Units]()).Elem()
+	for one := range wire.Fields(all.Type()) {
+		if one.Name == u.Name {
+			v := all.Field(one.Index)
+			_ = json.Unmarshal(u.JSON, v.Addr().Interface()) // as the settings have written it
+			return v
 		}
 	}
-	if slices.Equal(typed, urlsOf(m.Value)) {
-		return m.Value
-	}
-	list := []map[string]string{}
-	for _, address := range typed {
-		list = append(list, map[string]string{"url": address})
-	}
-	raw, _ := json.Marshal(list) //nolint:errchkjson // texts
-	return string(raw)
+	return all
 }
 
-// fieldOf is the field of a member, with its value.
-func fieldOf(m settings.Member) web.Field {
-	f := web.Field{
-		Name: m.Path, Label: layout.MemberLabel(m.Path), Called: within(m.Path), Hint: layout.MemberHint(m.Path), Wire: within(m.Path),
+// entryOf calls do with the form of the unit, or of its entry that the page is about, and with what the form changes.
+func entryOf(v *layout.Visit, unit reflect.Value, do func(f *members.Form, of reflect.Value)) bool {
+	place, _ := v.Chosen("at")
+	f := &members.Form{Open: v.Path() + "/edit-unit?at=", Skip: func(path string) bool { return elsewhere[path] != "" }}
+	if v.Method == http.MethodPost {
+		f.In = v.PostForm
 	}
-	kind, args, _ := strings.Cut(m.Check, ",")
-	switch {
-	case isURLs(m):
-		f.Type, f.Value = "textarea", strings.Join(urlsOf(m.Value), "\n")
-	case m.Switch:
-		f.Type, f.Checked = "checkbox", m.Value == "true"
-	case kind == "enum":
-		f.Type, f.Value = "select", textOf(m.Value)
-		words := strings.Split(args, "|")
-		if !slices.Contains(words, f.Value) { // not set yet: a browser would send the first word
-			words = slices.Insert(words, 0, f.Value)
+	return members.Entry(unit, place, shownUnit(v).Name, "", func(of reflect.Value, path, at string) {
+		f.Path, f.At, f.Name = path, at, "entry"
+		if place == "" {
+			f.Name = path
 		}
-		for _, word := range words {
-			f.Options = append(f.Options, web.Option{Value: word, Label: layout.WordLabel(word)})
-		}
-	default:
-		f.Value = textOf(m.Value)
-		if kind == "int" {
-			f.InputMode, f.MaxLength, f.Required = "numeric", 12, true
-		}
-	}
-	return f
+		do(f, of)
+	})
 }
 
-// textOf is a value as it stands in a field.
-func textOf(raw string) string {
-	var text string
-	if json.Unmarshal([]byte(raw), &text) != nil {
-		return raw
-	}
-	return text
-}
-
-// typed is the value of a field, as JSON. One that is as its page has shown it is as it was, blanks around it included.
-func typed(m settings.Member, in url.Values) string {
-	switch value := strings.TrimSpace(in.Get(m.Path)); {
-	case isURLs(m):
-		return typedURLs(m, value)
-	case m.Switch:
-		return strconv.FormatBool(in.Has(m.Path))
-	case value == strings.TrimSpace(textOf(m.Value)):
-		return m.Value
-	case strings.HasPrefix(m.Value, `"`):
-		raw, err := json.Marshal(value)
-		if err != nil {
-			return `""`
-		}
-		return string(raw)
-	default:
-		if _, err := strconv.Atoi(value); err != nil {
-			raw, _ := json.Marshal(value) //nolint:errchkjson // a text: what is wrong with it, the settings say
-			return string(raw)
-		}
-		return value
-	}
-}
-
-// askUnit asks for the values of a unit. A form that was sent for another version shows what holds now next to what was
-// typed.
-func (s *screens) askUnit(v *layout.Visit) (layout.Question, error) {
+// askUnit asks for the values of a unit, or of one of its entries. A form that was sent for another version shows what
+// holds now next to what was typed.
+func (s *screens) askUnit(v *layout.Visit) (q layout.Question, err error) {
 	u := shownUnit(v)
-	q := layout.Question{Submit: "console.save", Hidden: []web.Hidden{{Name: "tag", Value: u.Tag}}}
-	for _, m := range u.Members {
-		if isField(m) {
-			q.Fields = append(q.Fields, fieldOf(m))
-		}
+	q = layout.Question{Submit: "console.save", Hidden: []web.Hidden{{Name: "tag", Value: u.Tag}}}
+	if place, at := v.Chosen("at"); place != "" {
+		q.Hidden = append(q.Hidden, at...)
 	}
-	if sent := v.PostForm.Get("tag"); sent != "" && sent != u.Tag {
-		t := &web.Table{
-			Label:   web.Say("console.unit.typed"),
-			Columns: []string{"console.column.member", "console.column.now", "console.column.typed"},
+	if !entryOf(v, valueOf(u), func(f *members.Form, of reflect.Value) {
+		if f.At != "" {
+			q.Name = members.Called(of)
 		}
-		for _, m := range u.Members {
-			if isField(m) && typed(m, v.PostForm) != m.Value {
-				t.Rows = append(t.Rows, web.TableRow{Cells: []web.Cell{
-					memberCell(m.Path, ""), valueCell(m, m.Value),
-					valueCell(m, typed(m, v.PostForm)),
-				}})
-			}
-		}
-		q.Parts = []web.ConsolePart{{ID: "typed", Title: web.Say("console.unit.typed"), Text: web.Say("console.unit.typed.text"), Table: t}}
+		sent := v.PostForm.Get("tag")
+		q.Fields, q.Parts = f.Again(of, sent != "" && sent != u.Tag)
+	}) {
+		return q, webflow.NotFound()
 	}
 	return q, nil
 }
 
-// editUnit saves the fields that differ from what holds.
+// editUnit saves the fields that differ from what holds. The buttons of its rows show it again.
 func (s *screens) editUnit(v *layout.Visit, in url.Values) (layout.Result, error) {
 	u := shownUnit(v)
 	if in.Get("tag") != u.Tag {
 		return layout.Result{}, &layout.Problem{Key: "console.settings.moved"}
 	}
-	members := map[string]any{}
-	var first string
-	for _, m := range u.Members {
-		if !isField(m) {
-			continue
-		}
-		if value := typed(m, in); value != m.Value {
-			if wrong := wrongNumber(m, value); wrong != nil {
-				return layout.Result{}, wrong
-			}
-			set(members, strings.Split(within(m.Path), "."), json.RawMessage(value))
-			if first == "" {
-				first = m.Path
-			}
-		}
+	if members.Pressed(in) {
+		q, err := s.askUnit(v)
+		return layout.Result{Ask: &q}, err
 	}
-	if first == "" { // saved as it was
+	next, refused := valueOf(u), func(err error) error { return err }
+	var wrong *layout.Problem
+	if !entryOf(v, next, func(f *members.Form, of reflect.Value) {
+		wrong = f.Read(of)
+		refused = func(err error) error { return f.Refused(of, err) }
+	}) {
+		return layout.Result{}, webflow.NotFound()
+	}
+	if wrong != nil {
+		return layout.Result{}, wrong
+	}
+	changed := members.Changed(valueOf(u), next)
+	if changed == nil { // saved as it was
 		return layout.Result{}, nil
 	}
-	raw, err := json.Marshal(members)
+	raw, err := json.Marshal(changed)
 	if err != nil {
 		return layout.Result{}, err
 	}
-	_, err = s.Config.EditUnit(Write(v), u.Name, u.Tag, raw, false, v.Actor())
-	if err != nil {
-		return layout.Result{}, Refused(s.blamed(u, err, first), err)
+	if _, err = s.Config.EditUnit(Write(v), u.Name, u.Tag, raw, next.Kind() != reflect.Struct, v.Actor()); err != nil {
+		return layout.Result{}, refused(err)
 	}
 	return s.undoable(v)
 }
@@ -428,52 +356,6 @@ func (s *screens) reset(v *layout.Visit, in url.Values) (layout.Result, error) {
 		return layout.Result{}, Refused("", err)
 	}
 	return s.undoable(v)
-}
-
-// wrongNumber says what is wrong with the value of a number, or nil.
-func wrongNumber(m settings.Member, value string) *layout.Problem {
-	kind, args, _ := strings.Cut(m.Check, ",")
-	if kind != "int" {
-		return nil
-	}
-	low, high, _ := strings.Cut(args, ",")
-	least, _ := strconv.Atoi(low)
-	most, _ := strconv.Atoi(high)
-	if n, err := strconv.Atoi(value); err != nil || n < least || n > most {
-		return &layout.Problem{Field: m.Path, Key: "console.problem.number", Fill: []any{"from", least, "to", most}}
-	}
-	return nil
-}
-
-// blamed is the field that an error is about: the one whose path it begins with, or the first that was changed.
-func (s *screens) blamed(u *settings.UnitState, err error, first string) string {
-	if err == nil {
-		return ""
-	}
-	best := ""
-	for _, m := range u.Members {
-		if path := within(m.Path); isField(m) && (strings.HasPrefix(err.Error(), path+":") || strings.Contains(err.Error(), " "+path+":")) &&
-			len(m.Path) > len(best) {
-			best = m.Path
-		}
-	}
-	if best == "" {
-		return first
-	}
-	return best
-}
-
-// set sets a member of an object and the objects around it.
-func set(members map[string]any, path []string, value json.RawMessage) {
-	for len(path) > 1 {
-		below, ok := members[path[0]].(map[string]any)
-		if !ok {
-			below = map[string]any{}
-			members[path[0]] = below
-		}
-		members, path = below, path[1:]
-	}
-	members[path[0]] = value
 }
 
 // askJSON asks for the whole of a unit as JSON. A form that was sent for another version shows how it differs from what
