@@ -42,7 +42,7 @@ func TestConsoleRows(t *testing.T) {
 		"organisations": organisations, "organisation": organisations + "?at=[0]",
 		"application": organisations + "?at=[0].service_providers{wiki}",
 		"rules":       "/admin/settings/profile/edit-unit", "provider": "/admin/providers/corp/edit-provider",
-		"unit": "/admin/settings/organisations",
+		"unit": "/admin/settings/organisations", "features": "/admin/settings/features/edit-unit",
 	}
 	for _, width := range []int64{1280, 390} {
 		for name, path := range pages {
@@ -53,6 +53,9 @@ func TestConsoleRows(t *testing.T) {
 			}
 			if size := eval[int](b, "new Blob([document.documentElement.outerHTML]).size"); size > maxWeight {
 				t.Errorf("%s has %d bytes, want at most %d", path, size, maxWeight)
+			}
+			if high := eval[int64](b, "document.documentElement.scrollHeight"); name == "features" && high > 4*800 {
+				t.Errorf("%s is %d pixels high on a screen of %d, want at most four of 800", path, high, width)
 			}
 			for _, scheme := range []string{"dark", "light"} {
 				b.screen(width, 800, scheme)

@@ -54,6 +54,10 @@ type Field struct {
 	Lines                   []Text // a list under the field, such as the rules of the password policy
 	// Rows are the entries of a list. Its buttons send the form with rowsButton and the name of the list or an entry.
 	Rows []FieldRow
+	// Group is the message of the part of a long form that the field is in. Neighbours of one group fold together. Differs
+	// says that the value is not the default: its group is open.
+	Group   string
+	Differs bool
 	// Full says that there is room for no other entry, Ordered that the entries can be moved.
 	Full, Ordered bool
 }
@@ -87,6 +91,30 @@ func FieldNamed(name string, list []Field) *Field {
 		}
 	}
 	return nil
+}
+
+// FieldGroup has neighbours of a form that fold together. Without a Label they do not fold.
+type FieldGroup struct {
+	Label   string
+	Open    bool
+	Differs int // fields whose value is not the default
+	Fields  []Field
+}
+
+// Groups returns the fields of a form by their groups.
+func (f *ConsoleForm) Groups() (out []FieldGroup) {
+	for i := range f.Fields {
+		one := &f.Fields[i]
+		if len(out) == 0 || out[len(out)-1].Label != one.Group {
+			out = append(out, FieldGroup{Label: one.Group})
+		}
+		g := &out[len(out)-1]
+		if g.Fields = append(g.Fields, *one); one.Differs {
+			g.Differs++
+		}
+		g.Open = g.Open || one.Differs || one.Problem != "" || one.focused()
+	}
+	return out
 }
 
 // focused reports whether an entry of the list, or a field of one, has the focus or a problem, which takes it.

@@ -285,6 +285,7 @@ func (s *screens) askUnit(v *layout.Visit) (q layout.Question, err error) {
 		}
 		sent := v.PostForm.Get("tag")
 		q.Fields, q.Parts = f.Again(of, sent != "" && sent != u.Tag)
+		grouped(u, q.Fields)
 	}) {
 		return q, webflow.NotFound()
 	}
