@@ -105,7 +105,7 @@ func (c *crawler) tabs(name string) {
 	b := c.b
 	n := eval[int](b, `(() => {
 		const all = [...document.querySelectorAll('a[href],button,input:not([type=hidden]),select,textarea,summary,[tabindex]')].filter(e =>
-			e.tabIndex >= 0 && !e.disabled && e.getClientRects().length > 0 && getComputedStyle(e).visibility === 'visible');
+			e.tabIndex >= 0 && !e.disabled && e.getClientRects().length > 0 && e.checkVisibility({visibilityProperty: true}));
 		const groups = new Set();
 		window.tabStops = all.filter(e => e.type !== 'radio' || (!groups.has(e.name) && groups.add(e.name)));
 		window.tabSeen = new Map();
