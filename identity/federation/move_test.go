@@ -178,7 +178,9 @@ func TestNewcomerIsNamedByTheProvider(t *testing.T) {
 			name, id, identifier string
 			planted              int
 		}{
-			{"written", written, "M-1", 1}, {"made", made.ID, "M-2", 1}, {"kept", kept, "E-19", 0},
+			{"written", written, "M-1", 1},
+			{"made", made.ID, "M-2", 1},
+			{"kept", kept, "E-19", 0},
 			{"named by its id", imported(e, "ines", "", ""), "", 0},
 		} {
 			b := e.Browser()
