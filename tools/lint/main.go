@@ -3,8 +3,8 @@
 // errorlint, bodyclose, ineffassign and revive, with the settings below.
 //
 // A finding is accepted by `//nolint:NAME // reason` on its line. golangci-lint, which `make nightly` runs, reads the
-// same directives and has the same settings in .golangci.yml, and runs gosec, which takes longer to start than to look
-// at a package.
+// same directives and has the same settings in .golangci.yml. It also runs revive's rules that need types, and gosec,
+// which takes longer to start than to look at a package.
 package main
 
 import (
