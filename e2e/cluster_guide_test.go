@@ -69,7 +69,7 @@ func TestClusterGuide(t *testing.T) {
 	}()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for limit := time.After(30 * time.Second); ; {
+	for limit := time.After(2 * time.Minute); ; {
 		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", ports[1])) //nolint:noctx // a local port
 		if err == nil {
 			c.Close()

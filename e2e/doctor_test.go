@@ -208,7 +208,7 @@ func startNginx(t *testing.T, conf, address string) {
 			t.Logf("nginx said:\n%s", tail([]byte(out.String()), 3000))
 		}
 	})
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -85,7 +85,7 @@ func newMailServer(t *testing.T) *mailServer {
 // refusesOne waits until the server has refused a mail.
 func (m *mailServer) refusesOne(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); m.refused.Load() == 0; {
+	for deadline := time.Now().Add(2 * time.Minute); m.refused.Load() == 0; {
 		if time.Now().After(deadline) {
 			t.Fatal("no mail was tried")
 		}

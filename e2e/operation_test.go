@@ -177,7 +177,7 @@ func (h *host) systemctl(action string) {
 			h.t.Fatal(err)
 		}
 		go func(cmd *exec.Cmd, exit chan error) { exit <- cmd.Wait() }(h.cmd, h.exit)
-		for deadline := time.Now().Add(30 * time.Second); ; {
+		for deadline := time.Now().Add(2 * time.Minute); ; {
 			if resp, err := http.Get(h.issuer + "/healthz"); err == nil {
 				resp.Body.Close()
 				if resp.StatusCode == http.StatusOK {
@@ -191,7 +191,7 @@ func (h *host) systemctl(action string) {
 			case <-time.After(20 * time.Millisecond):
 			}
 			if time.Now().After(deadline) {
-				h.t.Fatal("the service is not ready after 30 s")
+				h.t.Fatal("the service is not ready after two minutes")
 			}
 		}
 	case "stop":

@@ -95,7 +95,7 @@ func (g *guide) launch(address, dir string, env []string, command string, args .
 			t.Logf("the application said:\n%s", tail([]byte(out.String()), 3000))
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

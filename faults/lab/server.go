@@ -124,7 +124,7 @@ func (s *Server) StartReady(ctx context.Context) (time.Duration, error) {
 	if err := s.Start(); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -137,7 +137,7 @@ func (s *Server) StartReady(ctx context.Context) (time.Duration, error) {
 		case <-s.exited:
 			return 0, fmt.Errorf("the server ended at its start: %w\n%s", errors.Join(s.exit), s.LogTail(15))
 		case <-ctx.Done():
-			return 0, fmt.Errorf("the server is not ready after 30 s\n%s", s.LogTail(15))
+			return 0, fmt.Errorf("the server is not ready after two minutes\n%s", s.LogTail(15))
 		}
 	}
 }
