@@ -91,7 +91,7 @@ type Subjects interface {
 	// Needs returns the level that a sign-in of a person needs for a client, where no page can ask for more: that of the
 	// second step, asks being second_factor of the client, and of its organisations. A *authn.Refusal: no sign-in does.
 	Needs(tx storage.Tx, client, asks, subject string, now time.Time) (level int, err error)
-	// Linked returns the person of an identity at a provider, or storage.ErrNotFound.
+	// Linked returns the person of an identity at a provider, or storage.ErrNotFound. vouched is that of authn.Result.
 	Linked(tx storage.Tx, provider, issuer, subject string) (person string, vouched bool, err error)
 	// RefreshDetails asks the identity provider of a session for the details of its person again, until ctx ends. nil:
 	// the provider cannot be asked, or the person has signed in by another provider since, whose details the client is
