@@ -7,8 +7,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,6 +17,8 @@ import (
 	"testing"
 	"text/template"
 	"time"
+
+	"github.com/gatehouse-id/gatehouse/faults/lab"
 )
 
 const (
@@ -339,31 +339,14 @@ func random(n int) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// handed has the ports that freePorts has returned to any test of this run.
-var handed sync.Map
-
-// freePorts returns ports without a listener, below the range for outgoing connections, which could otherwise take a
-// port before it is used, and above 10080, the highest port that browsers refuse to open (Fetch, port blocking). No two
-// tests get the same one, since the first may listen on it late.
+// freePorts returns ports of lab.FreePorts, or fails the test.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
-	var free []int
-	for tries := 0; len(free) < n; tries++ {
-		port := 10_081 + mathrand.IntN(20_000)
-		if _, taken := handed.LoadOrStore(port, true); taken {
-			continue
-		}
-		l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
-		if err != nil {
-			if tries > 100 {
-				t.Fatal(err)
-			}
-			continue
-		}
-		defer l.Close() // all at the end, so no port appears twice
-		free = append(free, port)
+	ports, err := lab.FreePorts(n)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return free
+	return ports
 }
 
 // artifact returns the name of a file that outlives the run.

@@ -77,11 +77,12 @@ func text(n int) string { return base64.RawURLEncoding.EncodeToString(Random(n))
 var handed sync.Map
 
 // FreePorts returns n ports without a listener, below the range for outgoing connections, which could otherwise take a
-// port before it is used. It never returns a port twice, since the first who got it may listen on it late.
+// port before it is used, and above 10080, the highest port that browsers refuse to open (Fetch, port blocking). It
+// never returns a port twice, since the first who got it may listen on it late.
 func FreePorts(n int) ([]int, error) {
 	var ports []int
 	for tries := 0; len(ports) < n; tries++ {
-		port := 10_000 + mathrand.IntN(20_000) //nolint:gosec // no secret
+		port := 10_081 + mathrand.IntN(20_000) //nolint:gosec // no secret
 		if _, taken := handed.LoadOrStore(port, true); taken {
 			continue
 		}
