@@ -61,12 +61,18 @@ func TestOAuth2Proxy(t *testing.T) {
 			"--http-address="+strings.TrimPrefix(here, "http://"), "--upstream="+behind.URL)
 	}
 
-	t.Run("in and out", func(t *testing.T) { //nolint:paralleltest // the programs listen at one address
-		begin(t, settings+only+"\n")
+	enter := func(t *testing.T) *tab {
+		t.Helper()
 		b := s.browse(t)
 		b.open(here + "/")
 		b.click("form button")
 		b.signIn(person, s.Password)
+		return b
+	}
+
+	t.Run("in and out", func(t *testing.T) { //nolint:paralleltest // the programs listen at one address
+		begin(t, settings+only+"\n")
+		b := enter(t)
 		b.click("button[value=allow]")
 		b.reaches(here + "/")
 		if got := b.text("body"); got != person+" in staff" {
@@ -84,10 +90,7 @@ func TestOAuth2Proxy(t *testing.T) {
 	})
 	t.Run("another group", func(t *testing.T) { //nolint:paralleltest // the programs listen at one address
 		begin(t, settings+strings.Replace(only, "staff", "board", 1)+"\n")
-		b := s.browse(t)
-		b.open(here + "/")
-		b.click("form button")
-		b.signIn(person, s.Password) // what was allowed is remembered
+		b := enter(t) // what was allowed is remembered
 		b.reaches(here + "/")
 		if got := b.text("body"); !strings.Contains(got, "403") {
 			t.Errorf("at %s somebody who is not in the group sees %q", b.location(), got)
