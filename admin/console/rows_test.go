@@ -240,7 +240,7 @@ func TestMappingsAreRows(t *testing.T) {
 	const level = levels + "[0].authentication_level"
 	a = send(list+"[1].map_from", "tel", level, "9", levels+"[0].authn_context_class_ref_name", "X509")
 	if !a.refusedAt(level, "from 1 to 4") {
-		t.Errorf("a level that is none = %d\n%s", a.Code, a.form())
+		t.Errorf("a level out of range = %d\n%s", a.Code, a.form())
 	}
 	if a := send(level, "3"); a.Code != http.StatusSeeOther {
 		t.Fatalf("a mapping and a level = %d\n%s", a.Code, a.form())

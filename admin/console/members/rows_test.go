@@ -194,7 +194,7 @@ func TestNamedRows(t *testing.T) {
 		"added":        {map[string]string{"[1]": "", "[1].key": "docs"}, "docs/docs/ wiki/wiki/oidc"},
 		"twice":        {map[string]string{"[1]": "", "[1].key": "wiki"}, list + "[1].key"},
 		"without name": {map[string]string{"[0].key": ""}, list + "[0].key"},
-		"of nobody":    {map[string]string{"[1]": ":root", "[1].key": "docs"}, "docs/docs/ wiki/wiki/oidc"},
+		"unknown":      {map[string]string{"[1]": ":root", "[1].key": "docs"}, "docs/docs/ wiki/wiki/oidc"},
 	} {
 		o := organisation()
 		v := reflect.ValueOf(o).Elem()
