@@ -21,6 +21,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
+	"github.com/gatehouse-id/gatehouse/internal/fieldname"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -331,7 +332,7 @@ func (g *Gate) narrow(by url.Values) (narrowed, error) {
 
 // checkCertificateHeader accepts the name of a header in which a proxy names a certificate.
 func checkCertificateHeader(name string) error {
-	if !httpguts.ValidHeaderFieldName(name) || protect.Plain(name) != name || slices.Contains(read, http.CanonicalHeaderKey(name)) {
+	if !httpguts.ValidHeaderFieldName(name) || fieldname.Plain(name) != name || slices.Contains(read, http.CanonicalHeaderKey(name)) {
 		return fmt.Errorf("%q cannot be the header of a certificate: choose one such as Client-Cert", name)
 	}
 	return nil

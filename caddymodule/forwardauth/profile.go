@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gatehouse-id/gatehouse/caddymodule/protect"
+	"github.com/gatehouse-id/gatehouse/internal/fieldname"
 )
 
 // profile is a kind of proxy: where it says what a client has asked for. Each has one source, and never takes another:
@@ -140,7 +140,7 @@ var read = []string{
 // aliases returns the first header whose name some server takes for one that is read here. "": no one has sent one.
 func aliases(h http.Header) string {
 	for name := range h {
-		plain := protect.Plain(name)
+		plain := fieldname.Plain(name)
 		if plain == name {
 			continue
 		}

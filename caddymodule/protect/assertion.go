@@ -16,6 +16,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/transaction"
 	"github.com/gatehouse-id/gatehouse/caddymodule/internal/caddyfileutil"
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/fieldname"
 )
 
 // defaultAssertion carries the signed assertion upstream. It is deleted from requests at every site.
@@ -71,7 +72,7 @@ func (p *Protect) assertable() error {
 	case len(p.Origins) == 0 && len(p.Sites) == 0:
 		return errors.New("assertion: the site has no address with a host, and the assertion says for which site it is: " +
 			"give the site one, such as https://wiki.example.com")
-	case slices.ContainsFunc(p.headers, func(h IdentityHeader) bool { return sameField(h.Name, p.Assertion) }):
+	case slices.ContainsFunc(p.headers, func(h IdentityHeader) bool { return fieldname.Same(h.Name, p.Assertion) }):
 		return fmt.Errorf("assertion: %s is one of headers, too", p.Assertion)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz/token"
 	"github.com/gatehouse-id/gatehouse/caddymodule/servertest/caddytest"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
+	"github.com/gatehouse-id/gatehouse/internal/fieldname"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
 
@@ -120,7 +121,7 @@ func TestProtectAttacksOnHeaders(t *testing.T) {
 				t.Errorf("body = %q, want hi", s.body)
 			}
 			for name := range s.trailer {
-				if sameField(name, "X-Auth-User") || sameField(name, "Remote-User") {
+				if fieldname.Same(name, "X-Auth-User") || fieldname.Same(name, "Remote-User") {
 					t.Errorf("the upstream saw the trailer %s", name)
 				}
 			}

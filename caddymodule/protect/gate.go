@@ -41,7 +41,7 @@ func (p *Protect) Guarded() []string {
 }
 
 // Guards reports whether a header name is one of Guarded, or a spelling of one that some upstream takes for it.
-func (p *Protect) Guards(name string) bool { return p.guarded.has(name) }
+func (p *Protect) Guards(name string) bool { return p.guarded.Has(name) }
 
 // Identity are those of them that carry the identity, at this site or at others.
 func (p *Protect) Identity() []string {

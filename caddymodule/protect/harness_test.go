@@ -39,6 +39,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/internal/botauth"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	"github.com/gatehouse-id/gatehouse/internal/dbsc"
+	"github.com/gatehouse-id/gatehouse/internal/fieldname"
 	"github.com/gatehouse-id/gatehouse/internal/limit"
 	"github.com/gatehouse-id/gatehouse/internal/recheck"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
@@ -331,7 +332,7 @@ type seen struct {
 // values returns the values of every header line whose name some server reads as name.
 func (s seen) values(name string) (out []string) {
 	for _, h := range s.header {
-		if sameField(h[0], name) {
+		if fieldname.Same(h[0], name) {
 			out = append(out, h[1])
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/internal/cookie"
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/fieldname"
 )
 
 // defaultHeaders carry the identity upstream when a site does not name its own headers.
@@ -41,43 +42,10 @@ var proxyHeaders = []string{
 
 const forwardedPrefix = "X-Forwarded-"
 
-// nameSet finds field names in any spelling that some upstream takes for the same name: case, and any other sign for -,
-// since programs behind CGI read _ for it. Some servers write _ for _ and . alone, lighttpd for all that is neither
-// letter nor digit.
-type nameSet struct {
-	byLen [64][]string // fields of each length
-	long  []string
-}
-
-func newNameSet(names ...string) *nameSet {
-	s := new(nameSet)
-	for _, n := range names {
-		if len(n) < len(s.byLen) {
-			s.byLen[len(n)] = append(s.byLen[len(n)], n)
-		} else {
-			s.long = append(s.long, n)
-		}
-	}
-	return s
-}
-
-func (s *nameSet) has(name string) bool {
-	candidates := s.long
-	if len(name) < len(s.byLen) {
-		candidates = s.byLen[len(name)]
-	}
-	for _, c := range candidates {
-		if sameField(c, name) {
-			return true
-		}
-	}
-	return false
-}
-
-var proxyNames = newNameSet(proxyHeaders...)
+var proxyNames = fieldname.NewSet(proxyHeaders...)
 
 // guardedNames are the fields that only protect may set.
-func guardedNames(own []IdentityHeader, assertion string) *nameSet {
+func guardedNames(own []IdentityHeader, assertion string) *fieldname.Set {
 	names := append(slices.Clone(alwaysDeleted), defaultAssertion)
 	if assertion != "" && assertion != defaultAssertion {
 		names = append(names, assertion)
@@ -85,44 +53,11 @@ func guardedNames(own []IdentityHeader, assertion string) *nameSet {
 	for _, h := range slices.Concat(defaultHeaders, own) {
 		names = append(names, h.Name)
 	}
-	return newNameSet(names...)
-}
-
-// sameField reports whether two field names are the same to software that folds case and separators.
-func sameField(a, b string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range len(a) {
-		if fold(a[i]) != fold(b[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-func fold(c byte) byte {
-	switch {
-	case 'A' <= c && c <= 'Z':
-		return c + 'a' - 'A'
-	case 'a' <= c && c <= 'z', '0' <= c && c <= '9':
-		return c
-	}
-	return '-'
-}
-
-// Plain returns the name of a field with - for each other sign. It is the name itself if no other one can pass for it.
-func Plain(name string) string {
-	return strings.Map(func(c rune) rune {
-		if c < utf8.RuneSelf && fold(byte(c)) == '-' {
-			return '-'
-		}
-		return c
-	}, name)
+	return fieldname.NewSet(names...)
 }
 
 func isForwarded(name string) bool {
-	return len(name) > len(forwardedPrefix) && sameField(name[:len(forwardedPrefix)], forwardedPrefix)
+	return len(name) > len(forwardedPrefix) && fieldname.Same(name[:len(forwardedPrefix)], forwardedPrefix)
 }
 
 // form refuses requests that no upstream should see, from any sender.
@@ -147,7 +82,7 @@ func (p *Protect) form(g *requestState) *refusal {
 		// RFC 9110 7.6.1: headers that Connection names are removed before the request goes on. That would remove the
 		// identity headers too.
 		for name := range strings.SplitSeq(line, ",") {
-			if p.guarded.has(strings.TrimSpace(name)) {
+			if p.guarded.Has(strings.TrimSpace(name)) {
 				return malformed("Connection names a header that is not the client's")
 			}
 		}
@@ -174,13 +109,13 @@ func (p *Protect) cleanse(g *requestState, guarded bool) {
 			continue
 		}
 		// A proxy writes the names as they are. Other spellings are those of its client.
-		if p.guarded.has(name) || (isForwarded(name) || proxyNames.has(name)) && (!trusted || Plain(name) != name) {
+		if p.guarded.Has(name) || (isForwarded(name) || proxyNames.Has(name)) && (!trusted || fieldname.Plain(name) != name) {
 			delete(r.Header, name)
 		}
 	}
 	if len(r.Trailer) > 0 && r.Body != nil {
 		r.Body = &trailerGuard{ReadCloser: r.Body, trailer: r.Trailer, names: p.guarded}
-		p.guarded.deleteFrom(r.Trailer)
+		p.guarded.DeleteFrom(r.Trailer)
 	}
 	if !g.webSocket {
 		// Only WebSocket may leave HTTP: any other protocol would be a tunnel past this handler. (RFC 9110 7.8: a
@@ -190,25 +125,17 @@ func (p *Protect) cleanse(g *requestState, guarded bool) {
 	}
 }
 
-func (s *nameSet) deleteFrom(h http.Header) {
-	for name := range h {
-		if s.has(name) {
-			delete(h, name)
-		}
-	}
-}
-
 // trailerGuard deletes trailers with the names of guarded headers. Trailers are known once the body has been read.
 type trailerGuard struct {
 	io.ReadCloser
 	trailer http.Header
-	names   *nameSet
+	names   *fieldname.Set
 }
 
 func (t *trailerGuard) Read(b []byte) (int, error) {
 	n, err := t.ReadCloser.Read(b)
 	if err != nil {
-		t.names.deleteFrom(t.trailer)
+		t.names.DeleteFrom(t.trailer)
 	}
 	return n, err
 }
@@ -412,7 +339,7 @@ func fieldValue(s string) string {
 // checkIdentityHeader refuses names that mean something else in HTTP.
 func checkIdentityHeader(name string) error {
 	switch c := http.CanonicalHeaderKey(name); {
-	case !httpguts.ValidHeaderFieldName(name) || Plain(name) != name:
+	case !httpguts.ValidHeaderFieldName(name) || fieldname.Plain(name) != name:
 		return fmt.Errorf("%q is not a header name: letters, digits and -", name)
 	case slices.Contains([]string{
 		"Authorization", "Connection", "Content-Length", "Content-Type", "Content-Encoding", "Cookie", "Expect", "Host", "Keep-Alive",

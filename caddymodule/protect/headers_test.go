@@ -25,7 +25,7 @@ func TestGuardedNames(t *testing.T) {
 		"X-Rewrite-Url": true, "X-Original-Url": true, "Remote-Users": false, "Remote-Use": false, "RemoteUser": false,
 		"X-Auth-Use": false, "Accept": false, "": false,
 	} {
-		if got := names.has(name); got != want {
+		if got := names.Has(name); got != want {
 			t.Errorf("has(%q) = %v, want %v", name, got, want)
 		}
 	}

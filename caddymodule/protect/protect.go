@@ -36,6 +36,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/dbsc"
+	"github.com/gatehouse-id/gatehouse/internal/fieldname"
 	"github.com/gatehouse-id/gatehouse/internal/recheck"
 )
 
@@ -156,7 +157,7 @@ type Protect struct {
 	issuer   string             // of the tokens of this configuration
 	sites    map[string][]*site // by Host header
 	headers  []IdentityHeader
-	guarded  *nameSet
+	guarded  *fieldname.Set
 	matchers caddyhttp.MatcherSets
 	open     bool                // the matcher leaves paths open
 	parts    policy.Parts        // of a request that the matcher asks for
@@ -464,7 +465,7 @@ func (p *Protect) consistent() error {
 		return errors.New("request_access is for sites with login")
 	}
 	for i, h := range p.headers {
-		if slices.ContainsFunc(p.headers[:i], func(o IdentityHeader) bool { return sameField(o.Name, h.Name) }) {
+		if slices.ContainsFunc(p.headers[:i], func(o IdentityHeader) bool { return fieldname.Same(o.Name, h.Name) }) {
 			return fmt.Errorf("headers: %s is set twice", h.Name)
 		}
 	}

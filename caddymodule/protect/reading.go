@@ -14,6 +14,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/caddymodule/policy"
 	"github.com/gatehouse-id/gatehouse/caddymodule/protect/sitepath"
 	refusals "github.com/gatehouse-id/gatehouse/internal/denial"
+	"github.com/gatehouse-id/gatehouse/internal/fieldname"
 )
 
 // Where a part of a request decides, a request that the upstream could read otherwise is refused.
@@ -21,7 +22,7 @@ import (
 
 // methodOverrides are headers by which frameworks take another method than that of the request, and methodParam is the
 // parameter.
-var methodOverrides = newNameSet("X-Http-Method-Override", "X-Http-Method", "X-Method-Override")
+var methodOverrides = fieldname.NewSet("X-Http-Method-Override", "X-Http-Method", "X-Method-Override")
 
 const methodParam = "_method"
 
@@ -48,7 +49,7 @@ func plainMethod(r *http.Request) bool {
 		return false
 	}
 	for name := range r.Header {
-		if methodOverrides.has(name) {
+		if methodOverrides.Has(name) {
 			return false
 		}
 	}

@@ -119,7 +119,7 @@ func (p *Protect) Rehearse(w http.ResponseWriter, r *http.Request, c Caller,
 		passed = true
 		out.Headers = map[string]string{}
 		for name, values := range r.Header {
-			if len(values) > 0 && q.guarded.has(name) {
+			if len(values) > 0 && q.guarded.Has(name) {
 				out.Headers[name] = strings.Join(values, ", ")
 			}
 		}

@@ -163,7 +163,7 @@ func TestExplainedAsLive(t *testing.T) {
 		err = p.ServeHTTP(lw, prepare(live, lw), caddyhttp.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) error {
 			seen = map[string]string{}
 			for name, v := range r.Header {
-				if p.guarded.has(name) {
+				if p.guarded.Has(name) {
 					seen[name] = v[0]
 				}
 			}

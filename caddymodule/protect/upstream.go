@@ -19,7 +19,7 @@ func (g *requestState) failed(err error) error {
 	p, r := g.protect, g.r
 	// Error routes begin with the request as it is now. What was meant for the upstream is not for an error page, which
 	// another server may write.
-	p.guarded.deleteFrom(r.Header)
+	p.guarded.DeleteFrom(r.Header)
 	delete(r.Header, "Authorization")
 
 	cause := caddyhttp.HandlerError{}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/idp"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
+	"github.com/gatehouse-id/gatehouse/internal/fieldname"
 )
 
 const (
@@ -93,7 +94,7 @@ func New(cfg Config) (*Provider, error) {
 			return nil, fmt.Errorf("%q is not the name of a header", name)
 		}
 	}
-	if cfg.LevelHeader != "" && same(cfg.LevelHeader, cfg.User) {
+	if cfg.LevelHeader != "" && fieldname.Same(cfg.LevelHeader, cfg.User) {
 		return nil, fmt.Errorf("the header %s is both user and level", cfg.User)
 	}
 	return p, nil
@@ -163,7 +164,7 @@ func (p *Provider) Cleanse(r *http.Request) {
 	trusted := p.Trusts(r)
 	for name := range r.Header {
 		for _, own := range p.names {
-			if same(own, name) && !(trusted && strings.EqualFold(own, name)) {
+			if fieldname.Same(own, name) && !(trusted && strings.EqualFold(own, name)) {
 				delete(r.Header, name)
 			}
 		}
@@ -174,18 +175,6 @@ func (p *Provider) Cleanse(r *http.Request) {
 func (p *Provider) Trusts(r *http.Request) bool {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	return err == nil && idp.Within(p.cfg.Trust, at.Addr())
-}
-
-// same reports whether two names are equal for software that folds case, and all that is neither letter nor digit, as
-// servers do for CGI.
-func same(a, b string) bool {
-	fold := func(c rune) rune {
-		if !unicode.IsLetter(c) && !unicode.IsDigit(c) {
-			return '-'
-		}
-		return unicode.ToLower(c)
-	}
-	return len(a) == len(b) && strings.Map(fold, a) == strings.Map(fold, b)
 }
 
 // isToken: RFC 9110 5.6.2.
