@@ -51,7 +51,7 @@ func (c *Console) personScreen() *layout.Screen {
 				Name: "revoke-password", Role: layout.Helpdesk, Danger: true, Hidden: true, Ask: askPart("password"),
 				Do: c.endHeld("app_passwords", "password"),
 			},
-			{Name: "remove-method", Role: layout.Helpdesk, Danger: true, Hidden: true, Ask: askPart("method"), Do: c.removeMethod},
+			{Name: "remove-method", Role: layout.Helpdesk, Danger: true, Hidden: true, Ask: c.askRemoveMethod, Do: c.removeMethod},
 			{Name: "unlink", Role: layout.Helpdesk, Danger: true, Hidden: true, Ask: c.askUnlink, Do: c.unlink},
 			{Name: "join", Role: layout.Operator, Hidden: true, Ask: c.askJoin, Do: c.join},
 			{Name: "leave", Role: layout.Operator, Danger: true, Hidden: true, Ask: askPart("group"), Do: c.leave},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/admin"
 	"github.com/gatehouse-id/gatehouse/admin/console/layout"
+	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/web"
@@ -153,8 +154,21 @@ func (c *Console) endHeld(kind, param string) func(*layout.Visit, url.Values) (l
 	}
 }
 
+// askRemoveMethod offers to tell the person by e-mail, with a link to the page that sets up another one. The removal of
+// passkeys is always told.
+func (c *Console) askRemoveMethod(v *layout.Visit) (layout.Question, error) {
+	method, hidden := v.Chosen("method")
+	ask := layout.Question{Hidden: hidden, Fill: []any{"what", web.Say("console.method." + method)}}
+	if to := shownPerson(v).Email; c.Mails && to != "" && method != "passkey" {
+		ask.Fields = []web.Field{{Name: "mail", Type: "checkbox", Checked: true, Hint: "console.field.mail.hint"}}
+		ask.Facts = []web.ConsoleFact{{Label: "console.field.email", Cells: []web.Cell{{Name: to}}}}
+	}
+	return ask, nil
+}
+
 func (c *Console) removeMethod(v *layout.Visit, in url.Values) (layout.Result, error) {
-	return layout.Result{}, c.Identity.StepUp.RemoveStepUp(v.Context(), shownPerson(v).ID, in.Get("method"), v.Actor())
+	r := mfa.Removal{Method: in.Get("method"), Mail: in.Has("mail")}
+	return layout.Result{}, c.Identity.StepUp.RemoveStepUp(v.Context(), shownPerson(v).ID, r, v.Actor())
 }
 
 func (c *Console) askBlock(v *layout.Visit) (layout.Question, error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/invitation"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/settings"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
@@ -120,5 +121,43 @@ func TestMoreOfAPerson(t *testing.T) {
 	}
 	if a := b.acts(path + "/verify"); a.Code != http.StatusOK || strings.Contains(a.form(), "Not verified") {
 		t.Errorf("verify = %d\n%s", a.Code, a.form())
+	}
+}
+
+// TestRemoveMethodByMail: the form offers an e-mail to a person with an address, where e-mails can be sent.
+func TestRemoveMethodByMail(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.edit(func(u *settings.Units) {
+		u.Features.PINEnabled, u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = true, true
+	})
+	id, desk := h.personID("nobody@example.com"), h.as("helpdesk@example.com")
+	form := personPath(id) + "/remove-method?method=pin"
+	remove := func(fields ...string) int {
+		t.Helper()
+		if a := h.as("nobody@example.com").acts("/account/security/pin", "pin", "827164", "again", "827164"); a.Code != http.StatusOK {
+			t.Fatalf("a new PIN = %d\n%s", a.Code, a.Body)
+		}
+		h.notices.Take()
+		if a := desk.acts(form, fields...); a.Code != http.StatusOK || !strings.Contains(a.form(), "has been removed") {
+			t.Fatalf("remove = %d\n%s", a.Code, a.form())
+		}
+		return len(h.notices.Take())
+	}
+	if page := desk.get(form).form(); !strings.Contains(page, "nobody@example.com") || !strings.Contains(page, "Tell them by e-mail") {
+		t.Errorf("the form does not offer an e-mail:\n%s", page)
+	}
+	if n := remove("mail", "on"); n != 1 {
+		t.Errorf("%d e-mails were sent, want 1", n)
+	}
+	if n := remove(); n != 0 {
+		t.Errorf("%d e-mails were sent without the tick, want none", n)
+	}
+	if page := desk.get(personPath(id) + "/remove-method?method=passkey").form(); strings.Contains(page, "Tell them by e-mail") {
+		t.Errorf("the form asks about the e-mail that is sent in any case:\n%s", page)
+	}
+	h.console.Mails = false
+	if page := desk.get(form).form(); strings.Contains(page, "Tell them by e-mail") {
+		t.Errorf("the form offers what cannot be sent:\n%s", page)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/invitation"
 	"github.com/gatehouse-id/gatehouse/identity/ldapmigration"
+	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/internal/secret"
 )
@@ -147,10 +148,12 @@ func adminSetState(i *Instance, r *http.Request, in StateRequest) (any, error) {
 type stepUpRequest struct {
 	Person string `json:"person"`
 	Remove string `json:"remove"`
+	Mail   bool   `json:"mail"` // whether the person is told by e-mail
 }
 
 func adminRemoveStepUp(i *Instance, r *http.Request, in stepUpRequest) (any, error) {
-	return Outcome{"removed"}, i.aboutPerson(r, in.Person, i.Identity.StepUp.RemoveStepUp(r.Context(), in.Person, in.Remove, caller(r)))
+	return Outcome{"removed"}, i.aboutPerson(r, in.Person, i.Identity.StepUp.RemoveStepUp(r.Context(), in.Person,
+		mfa.Removal{Method: in.Remove, Mail: in.Mail}, caller(r)))
 }
 
 // Withdrawal is the answer of a consent that was withdrawn.

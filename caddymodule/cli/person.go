@@ -169,21 +169,26 @@ With --until the block ends automatically. Blocking again changes the time.`,
 }
 
 func stepUpCommand() *cobra.Command {
-	return &cobra.Command{
+	var mail bool
+	cmd := &cobra.Command{
 		Use:   "remove-step-up <username or id> <authenticator|pin|push|passkey>",
 		Short: "Takes an authenticator app, a PIN, phones or passkeys off a person who cannot use them any more",
 		Long: `Takes an authenticator app, with its recovery codes, a PIN, all phones that are
 asked, or all passkeys off a person:
-after the loss of a phone, or when the PIN is locked. The person can set up others.`,
+after the loss of a phone, or when the PIN is locked. The person can set up others.
+With --mail they are told by e-mail, with a link to the page for that; of passkeys
+they are told in any case.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var answer adminapi.Outcome
-			if err := call(cmd, "/persons/step-up", map[string]string{"person": args[0], "remove": args[1]}, &answer); err != nil {
+			if err := call(cmd, "/persons/step-up", map[string]any{"person": args[0], "remove": args[1], "mail": mail}, &answer); err != nil {
 				return err
 			}
 			return printResult(cmd, answer, fmt.Sprintf("removed the %s of %s", args[1], args[0]))
 		},
 	}
+	cmd.Flags().BoolVar(&mail, "mail", false, "Whether the person is told by e-mail")
+	return cmd
 }
 
 func withdrawCommand() *cobra.Command {

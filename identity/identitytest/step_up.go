@@ -10,9 +10,11 @@ import (
 	"github.com/pquerna/otp/totp"
 
 	"github.com/gatehouse-id/gatehouse/identity"
+	"github.com/gatehouse-id/gatehouse/identity/mfa"
 	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/notify/notifytest"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
+	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
@@ -81,6 +83,11 @@ func (b *Browser) SetPIN(pin string) {
 	if a := b.Post(b.Get(PINPage), "pin", pin, "again", pin); a.Code != http.StatusSeeOther {
 		b.H.T.Fatalf("a new PIN = %d:\n%s", a.Code, a.Body)
 	}
+}
+
+// RemoveMethod removes a method of Demo, as an administrator does.
+func (h *Harness) RemoveMethod(method string) error {
+	return h.StepUp.RemoveStepUp(h.T.Context(), Demo, mfa.Removal{Method: method}, audit.Actor{ID: "admin", Name: "admin"})
 }
 
 // NewStepping returns a harness where every demand asks for a level, unless its URL has plain=, and authenticator apps

@@ -315,7 +315,7 @@ func TestPasskeyGone(t *testing.T) {
 	if a := owner.TryPasskey(second); a.Code != http.StatusSeeOther || owner.Level() != 3 {
 		t.Errorf("the other passkey = %d", a.Code)
 	}
-	if err := h.StepUp.RemoveStepUp(t.Context(), identitytest.Demo, "passkey", audit.Actor{ID: "admin"}); err != nil {
+	if err := h.RemoveMethod("passkey"); err != nil {
 		t.Fatal(err)
 	}
 	if got := owner.Level(); got != 1 {
@@ -400,7 +400,7 @@ func TestInitialStepUpBesideGiven(t *testing.T) {
 		t.Errorf("who has one is offered to set up another:\n%s", page)
 	}
 	u.StepUp.Actions.AllowSetInitialStepUpMethodEnabled = false
-	if err := h.StepUp.RemoveStepUp(t.Context(), identitytest.Demo, "authenticator", audit.Actor{ID: "admin"}); err != nil {
+	if err := h.RemoveMethod("authenticator"); err != nil {
 		t.Fatal(err)
 	}
 	if page := b.Get("/next").Body.String(); strings.Contains(page, "/account/security/") || !strings.Contains(page, "you were given for") {

@@ -205,7 +205,7 @@ func (s *Service) putPasskey(tx storage.Tx, q *webflow.Request, key passkey.Pass
 	if err := passkey.Put(tx, personID, set); err != nil {
 		return set, err
 	}
-	if err := s.notifyPasskey(tx, personID, &q.SignIn.Person, passkeyAdded, now); err != nil {
+	if err := s.notifyMethod(tx, personID, &q.SignIn.Person, notify.PasskeyAdded, session.MethodPasskey, now); err != nil {
 		return set, err
 	}
 	reason := ""
@@ -215,9 +215,9 @@ func (s *Service) putPasskey(tx storage.Tx, q *webflow.Request, key passkey.Pass
 	return set, s.deps.Events.Append(tx, q.SignIn.OwnEvent(ev, reason))
 }
 
-// notifyPasskey tells a person that a passkey was added, was removed, or is suspected to have a copy. No setting
-// switches the message off: it is sent wherever e-mails are.
-func (s *Service) notifyPasskey(tx storage.Tx, personID string, rec *person.Record, kind audit.Type, now time.Time) error {
+// notifyMethod tells a person what has happened to one of their sign-in methods. No setting switches the message off:
+// it is sent wherever e-mails are.
+func (s *Service) notifyMethod(tx storage.Tx, personID string, rec *person.Record, kind notify.Kind, method string, now time.Time) error {
 	if s.deps.Notify == nil {
 		return nil
 	}
@@ -225,11 +225,7 @@ func (s *Service) notifyPasskey(tx storage.Tx, personID string, rec *person.Reco
 	if err != nil {
 		return err
 	}
-	kinds := map[audit.Type]notify.Kind{
-		passkeyAdded: notify.PasskeyAdded, passkeyRemoved: notify.PasskeyRemoved,
-		passkeySuspected: notify.PasskeySuspected,
-	}
-	n := person.Recipient{ID: personID, Record: rec, Profile: &prof.Profile}.Notice(kinds[kind], now)
-	n.Link = webflow.SecurityPath
+	n := person.Recipient{ID: personID, Record: rec, Profile: &prof.Profile}.Notice(kind, now)
+	n.Link, n.Data["method"] = webflow.SecurityPath, method
 	return s.deps.Person.SendNotice(tx, n)
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/session"
@@ -256,7 +257,7 @@ func (s *Service) handleRemovePasskey(q *webflow.Request) error {
 		if err := s.deps.Session.LowerSessions(tx, personID, passkeyMethod.Name, x.key.ID); err != nil {
 			return err
 		}
-		return s.notifyPasskey(tx, personID, &rec, passkeyRemoved, now)
+		return s.notifyMethod(tx, personID, &rec, notify.PasskeyRemoved, session.MethodPasskey, now)
 	})
 	switch {
 	case errors.Is(err, ErrLastWay):

@@ -4,8 +4,10 @@ import (
 	"context"
 	"slices"
 
+	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/session"
 	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/storage"
 )
@@ -36,7 +38,7 @@ func (s *Service) Suspect(ctx context.Context, personID string, key passkey.Pass
 		if err := s.deps.Session.FactorChanged(tx, personID); err != nil {
 			return err
 		}
-		if err := s.notifyPasskey(tx, personID, &rec, passkeySuspected, now); err != nil {
+		if err := s.notifyMethod(tx, personID, &rec, notify.PasskeySuspected, session.MethodPasskey, now); err != nil {
 			return err
 		}
 		return s.deps.Events.Append(tx, audit.Actor{}.Fill(ev[0], personID, set.Keys[i].Name))

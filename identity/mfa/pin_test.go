@@ -10,7 +10,6 @@ import (
 
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
 	"github.com/gatehouse-id/gatehouse/identity/mfa"
-	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
 func TestPIN(t *testing.T) {
@@ -121,10 +120,10 @@ func TestPINAttacks(t *testing.T) {
 		if n := h.Events()["person.PINLockedEvent"]; n != 1 {
 			t.Errorf("%d events of the lock, want 1", n)
 		}
-		if err := h.StepUp.RemoveStepUp(t.Context(), identitytest.Demo, "authenticator", audit.Actor{}); !errors.Is(err, mfa.ErrNoMethod) {
+		if err := h.RemoveMethod("authenticator"); !errors.Is(err, mfa.ErrNoMethod) {
 			t.Errorf("removing what is not there = %v", err)
 		}
-		if err := h.StepUp.RemoveStepUp(t.Context(), identitytest.Demo, "pin", audit.Actor{}); err != nil {
+		if err := h.RemoveMethod("pin"); err != nil {
 			t.Error(err)
 		}
 		b.SetPIN("827164")

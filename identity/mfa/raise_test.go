@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
-	"github.com/gatehouse-id/gatehouse/internal/audit"
 )
 
 // TestRemovedMethodLowersSessions: removing a method lowers the sessions that it raised to the level of their other
@@ -58,7 +57,7 @@ func TestRemovedMethodLowersSessions(t *testing.T) {
 	if a := second.Get("/next"); strings.HasPrefix(a.Body.String(), "signed in as ") {
 		t.Error("level 3 is still open to a session that fell")
 	}
-	if err := h.StepUp.RemoveStepUp(t.Context(), identitytest.Demo, "pin", audit.Actor{ID: "admin", Name: "admin"}); err != nil {
+	if err := h.RemoveMethod("pin"); err != nil {
 		t.Fatal(err)
 	}
 	want("without the PIN,", 1, 1, 1)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/identity/identitytest"
-	"github.com/gatehouse-id/gatehouse/internal/audit"
 	"github.com/gatehouse-id/gatehouse/internal/authn"
 )
 
@@ -107,7 +106,7 @@ func TestCodesEndWithTheLastPasskey(t *testing.T) {
 			b.Post(b.Get(identitytest.LinkTo(t, page, "/account/security/passkeys/remove?id=")))
 		},
 		"by an administrator": func(t *testing.T, h *identitytest.Harness, _ *identitytest.Browser) {
-			if err := h.StepUp.RemoveStepUp(t.Context(), identitytest.Demo, "passkey", audit.Actor{ID: "admin"}); err != nil {
+			if err := h.RemoveMethod("passkey"); err != nil {
 				t.Fatal(err)
 			}
 		},

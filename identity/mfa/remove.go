@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/gatehouse-id/gatehouse/identity/notify"
 	"github.com/gatehouse-id/gatehouse/identity/passkey"
 	"github.com/gatehouse-id/gatehouse/identity/person"
 	"github.com/gatehouse-id/gatehouse/identity/settings"
@@ -87,10 +88,19 @@ func (s *Service) handleRemove(q *webflow.Request) error {
 	return q.Redirect(webflow.SecurityPath)
 }
 
-// RemoveStepUp takes a method away from a person who can no longer use it, such as after the loss of a phone:
-// authenticator, pin, push (all phones) or passkey (all passkeys). It returns person.ErrNoPerson, and ErrNoMethod when
-// the person does not have the method. Sessions that the method raised fall to what is left.
-func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string, by audit.Actor) error {
+// Removal names a method that an administrator removes from a person who can no longer use it, such as after the loss
+// of a phone.
+type Removal struct {
+	Method string // authenticator, pin, push (all phones) or passkey (all passkeys)
+	// Mail tells the person by e-mail, with a link to the page that sets up another one. It needs an address, and a
+	// server for e-mails. The removal of passkeys is always told.
+	Mail bool
+}
+
+// RemoveStepUp takes a method away from a person. It returns person.ErrNoPerson, and ErrNoMethod when the person does
+// not have the method. Sessions that the method raised fall to what is left.
+func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID string, r Removal, by audit.Actor) error {
+	method := r.Method
 	ev, err := s.deps.Person.NewEvents(by.Origin, stepUpRemoved)
 	if err != nil {
 		return err
@@ -123,11 +133,17 @@ func (s *Service) RemoveStepUp(ctx context.Context, usernameOrID, method string,
 			if err := removeIdleRecovery(tx, id, &own); err != nil {
 				return err
 			}
-			if err := s.notifyPasskey(tx, id, &rec, passkeyRemoved, now); err != nil {
-				return err
-			}
 		default:
 			return ErrNoMethod
+		}
+		told := notify.MethodRemoved
+		if method == passkeyMethod.Name {
+			told = notify.PasskeyRemoved
+		}
+		if r.Mail || told == notify.PasskeyRemoved {
+			if err := s.notifyMethod(tx, id, &rec, told, method, now); err != nil {
+				return err
+			}
 		}
 		if err := putRecord(tx, id, own); err != nil {
 			return err

@@ -164,6 +164,9 @@ func (c MailConfig) Compose(words web.Words, id string, n Notice) (Message, erro
 		pairs = append(pairs, "until", n.Until)
 	}
 	for name, v := range n.Data {
+		if name == "method" {
+			v = words.T("security." + v + ".title")
+		}
 		pairs = append(pairs, name, v)
 	}
 	if len(n.Events) > 0 {

@@ -130,6 +130,7 @@ func sample(kind notify.Kind) notify.Notice {
 			"application": "The shop", "subject": "f3a1", "app": "Phone", "administrator": "ben@example.com", "sites": "dav.example.com",
 			"site": "wiki.example.com", "person": "ann", "alert": "Refusals", "count": "3", "events": "Login Failed",
 			"settings": "features.pin_enabled", "client": "shop", "percent": "80", "quota": "10/month", "used": "8", "of": "10",
+			"method": "authenticator",
 		},
 		Until: time.Date(2026, 12, 24, 18, 0, 0, 0, time.UTC),
 	}
@@ -194,6 +195,21 @@ func TestMailNamesTheLinkedAccount(t *testing.T) {
 		}
 		if !strings.Contains(m.Text, "your account at Partner account was linked") || !strings.Contains(m.Text, "If you didn’t expect this") {
 			t.Errorf("the account %q: the mail says %s", account, m.Text)
+		}
+	}
+}
+
+// TestMailNamesTheMethod: what was removed is named as on the page where another one is set up.
+func TestMailNamesTheMethod(t *testing.T) {
+	t.Parallel()
+	p := newPost(t)
+	for method, want := range map[string]string{
+		"pin": ": Pincode. ", "authenticator": ": Authenticator-app. ", "push": ": Goedkeuren op je telefoon. ",
+	} {
+		n := sample(notify.MethodRemoved)
+		n.Data["method"], n.Locales = method, []string{"nl"}
+		if m := p.one(n); !strings.Contains(m.Text, want) {
+			t.Errorf("%s: the mail says %s", method, m.Text)
 		}
 	}
 }

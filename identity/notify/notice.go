@@ -36,6 +36,7 @@ const (
 	PasskeyAdded       Kind = "passkey_added"
 	PasskeyRemoved     Kind = "passkey_removed"
 	PasskeySuspected   Kind = "passkey_suspected"
+	MethodRemoved      Kind = "method_removed" // a second step, by an administrator
 	AppPasswordMade    Kind = "app_password_made"
 	AccountSeen        Kind = "account_seen" // by an administrator
 	AccessGranted      Kind = "access_granted"

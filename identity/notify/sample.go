@@ -15,7 +15,8 @@ func Kinds() []Kind {
 		IdentityCoupled, StepUpCode, PINReset,
 		AccountInvitation, AddressCode, ResetLink, PasswordReset, ResetNoPassword, SignUpCode, SignUpExisting, Activation, ActivationCode,
 		EmailVerification, PasskeyAdded,
-		PasskeyRemoved, PasskeySuspected, AppPasswordMade, AccountSeen, AccessRequested, EventAlert, SignInSettings, AccessGranted, AccessRefused,
+		PasskeyRemoved, PasskeySuspected, MethodRemoved, AppPasswordMade,
+		AccountSeen, AccessRequested, EventAlert, SignInSettings, AccessGranted, AccessRefused,
 		IDCardValidated, IDCardRefused, AccountUnlinked,
 		CouplingUnverified, CouplingAmbiguous, CouplingUntrusted, QuotaReached, Test,
 	}
@@ -34,7 +35,7 @@ func samples() map[string]string {
 		"administrator": "ben@example.com", "sites": "dav.example.com", "site": "wiki.example.com", "person": "ann", "alert": "Refusals",
 		"count":  "3",
 		"client": "shop", "percent": "80", "quota": "10000/month of the plan gold", "used": "8000", "of": "10000",
-		"settings": "login_methods.login_methods",
+		"settings": "login_methods.login_methods", "method": "authenticator",
 	}
 }
 

@@ -348,10 +348,10 @@ func TestPasskeysAreBounded(t *testing.T) {
 func TestRemovePasskeysByCommand(t *testing.T) {
 	t.Parallel()
 	h, k := identitytest.WithPasskey(t)
-	if err := h.StepUp.RemoveStepUp(t.Context(), identitytest.Demo, "passkey", audit.Actor{ID: "admin"}); err != nil {
+	if err := h.RemoveMethod("passkey"); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.StepUp.RemoveStepUp(t.Context(), identitytest.Demo, "passkey", audit.Actor{ID: "admin"}); err == nil {
+	if err := h.RemoveMethod("passkey"); err == nil {
 		t.Error("passkeys that are gone are removed again")
 	}
 	if a := h.Browser().TryPasskey(k); a.Code != http.StatusUnprocessableEntity {
