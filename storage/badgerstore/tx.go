@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -16,29 +15,22 @@ import (
 	"github.com/gatehouse-id/gatehouse/storage/engine"
 )
 
-var errEnded = unavailable("the transaction has ended")
-
 // tx is a view or one closure of a batch: its own writes, over those of the batch, over a snapshot.
 type tx struct {
+	engine.Writes
+
 	store *Store
-	ctx   context.Context // of a view, so a long scan ends with its caller
-	seq   uint64          // the snapshot
-	base  *badger.Txn     // reads the snapshot; nil until something is read
-	batch *engine.Overlay // what earlier closures of the batch wrote; nil in a view
-	own   *engine.Overlay // what this closure wrote; nil in a view
-	known *recent         // what closures have read before; nil in a view
-	fail  error           // a write that was refused: nothing of the closure is kept
-	ended bool
+	ctx   context.Context    // of a view, so a long scan ends with its caller
+	seq   uint64             // the snapshot
+	base  *badger.Txn        // reads the snapshot; nil until something is read
+	known *recent            // what closures have read before; nil in a view
 	iters []*badger.Iterator // open iterators
 	key   []byte             // scratch for stored keys
 }
 
-// Failed implements engine.Transaction.
-func (t *tx) Failed() error { return t.fail }
-
 // End makes the transaction unusable and releases what it holds.
 func (t *tx) End() {
-	t.ended = true
+	t.Writes.End()
 	for _, it := range t.iters { // left open by a caller that pulled a scan and did not stop it
 		it.Close()
 	}
@@ -82,19 +74,14 @@ func (t *tx) GetMany(keys ...[]byte) ([][]byte, error) {
 
 // stored returns the checked record of key. If it is shared it must not be changed.
 func (t *tx) stored(key []byte) (stored []byte, shared bool, err error) {
-	if t.ended {
-		return nil, false, errEnded
+	if t.Ended() {
+		return nil, false, engine.ErrEnded
 	}
-	for _, o := range [...]*engine.Overlay{t.own, t.batch} {
-		if o == nil {
-			continue
+	if e, ok := t.Written(key); ok {
+		if e.Stored == nil {
+			return nil, false, storage.ErrNotFound
 		}
-		if e, ok := o.Get(key); ok {
-			if e.Stored == nil {
-				return nil, false, storage.ErrNotFound
-			}
-			return e.Stored, true, nil
-		}
+		return e.Stored, true, nil
 	}
 	if len(key) > storage.MaxKey {
 		return nil, false, storage.ErrNotFound // too long to have been written
@@ -154,76 +141,18 @@ func (t *tx) Create(key, value []byte, expires time.Time) error {
 	return t.Put(key, value, expires)
 }
 
-// Put implements storage.Tx.
-func (t *tx) Put(key, value []byte, expires time.Time) error {
-	if len(value) > storage.MaxValue {
-		return t.refuse(fmt.Errorf("%w: a value of %d bytes", storage.ErrTooLarge, len(value)))
-	}
-	if err := t.writes(key); err != nil {
-		return err
-	}
-	return t.write(&engine.Entry{Key: string(key), Stored: engine.EncodeRecord(key, value, expires)})
-}
-
-// Delete implements storage.Tx.
-func (t *tx) Delete(key []byte) error {
-	if err := t.writes(key); err != nil {
-		return err
-	}
-	return t.write(&engine.Entry{Key: string(key)})
-}
-
-// writes reports whether a record can be written under a key.
-func (t *tx) writes(key []byte) error {
-	switch {
-	case t.ended:
-		return errEnded
-	case t.own == nil:
-		return storage.ErrReadOnly
-	case len(key) > storage.MaxKey:
-		return t.refuse(fmt.Errorf("%w: a key of %d bytes", storage.ErrTooLarge, len(key)))
-	case t.fail != nil:
-		return t.fail // nothing will be kept, so nothing more is collected
-	}
-	return nil
-}
-
-func (t *tx) write(e *engine.Entry) error {
-	t.own.Put(e)
-	if t.own.Size() > t.store.maxSize || t.own.Len() > t.store.maxCount {
-		return t.refuse(fmt.Errorf("%w: a transaction of %d records and %d bytes", storage.ErrTooLarge, t.own.Len(), t.own.Size()))
-	}
-	return nil
-}
-
-// refuse remembers the error, so a closure that ignores it cannot commit half of its writes.
-func (t *tx) refuse(err error) error {
-	switch {
-	case t.ended:
-		return errEnded
-	case t.own == nil:
-		return storage.ErrReadOnly
-	case t.fail == nil:
-		t.fail = err
-	}
-	return err
-}
-
 // Scan implements storage.Tx.
 func (t *tx) Scan(r storage.Range) iter.Seq2[storage.Record, error] {
 	return func(yield func(storage.Record, error) bool) {
-		if t.ended {
-			yield(storage.Record{}, errEnded)
+		if t.Ended() {
+			yield(storage.Record{}, engine.ErrEnded)
 			return
 		}
 		b := engine.BoundsOf(r)
 		if b.Empty() {
 			return
 		}
-		s := scan{tx: t, Bounds: b, descending: r.Descending, pending: engine.Layered(t.batch.Within(b), t.own.Within(b))}
-		if r.Descending {
-			slices.Reverse(s.pending)
-		}
+		s := scan{tx: t, Bounds: b, Merge: t.Merge(b, r.Descending)}
 		if t.known == nil || !t.known.vacant(r.Prefix) {
 			s.open(r.Prefix)
 			defer s.close()
@@ -248,10 +177,9 @@ func (t *tx) Scan(r storage.Range) iter.Seq2[storage.Record, error] {
 type scan struct {
 	*tx
 	engine.Bounds
-	descending bool
-	pending    []*engine.Entry  // entries of the range, in the direction of the scan
-	it         *badger.Iterator // nil: Badger has nothing of the range
-	broken     error            // there is no iterator
+	engine.Merge
+	it     *badger.Iterator // nil: Badger has nothing of the range
+	broken error            // there is no iterator
 }
 
 // iterator is item for scans.
@@ -266,8 +194,8 @@ func (t *tx) iterator(o badger.IteratorOptions) (it *badger.Iterator, err error)
 }
 
 func (s *scan) open(prefix []byte) {
-	o := badger.IteratorOptions{Reverse: s.descending}
-	if s.descending {
+	o := badger.IteratorOptions{Reverse: s.Descending}
+	if s.Descending {
 		o.Prefix = []byte{recordSpace} // a longer one would hide keys behind a seek to the end of the range
 	} else {
 		o.Prefix = append([]byte{recordSpace}, prefix...)
@@ -277,7 +205,7 @@ func (s *scan) open(prefix []byte) {
 	}
 	s.iters = append(s.iters, s.it)
 	switch {
-	case !s.descending:
+	case !s.Descending:
 		s.it.Seek(append([]byte{recordSpace}, s.Low...))
 	case s.Bounded:
 		s.it.Seek(append([]byte{recordSpace}, s.High...))
@@ -287,7 +215,7 @@ func (s *scan) open(prefix []byte) {
 	default:
 		s.it.Seek([]byte{recordSpace + 1})
 	}
-	if s.known == nil || s.descending || s.it.Valid() {
+	if s.known == nil || s.Descending || s.it.Valid() {
 		return
 	}
 	if table := s.known.miss(prefix); table != nil && s.empty(table) {
@@ -336,42 +264,32 @@ func (s *scan) close() {
 // next returns the next record; ok is false at the end.
 func (s *scan) next() (rec storage.Record, ok bool, err error) {
 	for {
-		if s.ended {
-			return rec, false, errEnded
+		if s.Ended() {
+			return rec, false, engine.ErrEnded
 		}
 		if s.broken != nil {
 			return rec, false, s.broken
 		}
 		var item *badger.Item
-		if s.it != nil && s.it.Valid() {
+		var key []byte
+		if s.it != nil && s.it.Valid() && s.Has(string(s.it.Item().Key()[1:])) {
 			item = s.it.Item()
-			if !s.Has(string(item.Key()[1:])) {
-				item = nil
-			}
+			key = item.Key()[1:]
 		}
-		if len(s.pending) > 0 {
-			e, before, same := s.pending[0], true, false
-			if item != nil {
-				c := strings.Compare(e.Key, string(item.Key()[1:]))
-				same = c == 0
-				before = same || (c < 0) != s.descending
+		if e, replaces := s.Take(key, item != nil); e != nil {
+			if replaces {
+				s.it.Next()
 			}
-			if before {
-				s.pending = s.pending[1:]
-				if same {
-					s.it.Next()
-				}
-				if e.Stored == nil {
-					continue
-				}
-				return storage.Record{Key: []byte(e.Key), Value: slices.Clone(e.Stored[engine.RecordHead:]), Expires: engine.Expires(e.Stored)},
-					true, nil
+			if e.Stored == nil {
+				continue
 			}
+			return storage.Record{Key: []byte(e.Key), Value: slices.Clone(e.Stored[engine.RecordHead:]), Expires: engine.Expires(e.Stored)},
+				true, nil
 		}
 		if item == nil {
 			return rec, false, nil
 		}
-		rec.Key = slices.Clone(item.Key()[1:])
+		rec.Key = slices.Clone(key)
 		err = item.Value(func(v []byte) error {
 			if err := engine.CheckRecord(rec.Key, v); err != nil {
 				return err

@@ -132,7 +132,10 @@ func (w *writer) refuse(err error) {
 
 // run runs one closure and, if it succeeds, adds its writes to the batch.
 func (w *writer) run(r *engine.Request) {
-	t := &tx{store: w.store, seq: w.seq, batch: w.batch, own: w.own, known: w.known}
+	t := &tx{
+		Writes: engine.Writes{Batch: w.batch, Own: w.own, MaxSize: w.store.maxSize, MaxCount: w.store.maxCount},
+		store:  w.store, seq: w.seq, known: w.known,
+	}
 	kept := false
 	r.Run(t, w.store.log, func(keep bool) {
 		if kept = keep; !keep {

@@ -36,6 +36,9 @@ func (e *Entry) size() int64 { return int64(len(e.Key) + len(e.Stored) + PerEntr
 
 // Get returns the write of a key.
 func (o *Overlay) Get(key []byte) (*Entry, bool) {
+	if o == nil {
+		return nil, false
+	}
 	e, ok := o.m[string(key)]
 	return e, ok
 }
@@ -113,8 +116,8 @@ func (o *Overlay) sort() {
 	o.fresh = o.fresh[:0]
 }
 
-// Layered merges the entries of two overlays in ascending order; where both have a key, over wins.
-func Layered(under, over []*Entry) []*Entry {
+// layered merges the entries of two overlays in ascending order; where both have a key, over wins.
+func layered(under, over []*Entry) []*Entry {
 	if len(under) == 0 {
 		return over
 	}

@@ -105,13 +105,13 @@ func (s *Store) restore(ctx context.Context, r io.Reader, after func(storage.Tx)
 func (w *writer) finish(base *transaction, after func(storage.Tx) error) error {
 	own := engine.NewOverlay()
 	if after != nil {
-		t := &tx{store: w.store, base: base, batch: engine.NewOverlay(), own: own}
+		t := &tx{Writes: writes(engine.NewOverlay(), own), store: w.store, base: base}
 		defer t.End()
 		if err := after(t); err != nil {
 			return err
 		}
-		if t.fail != nil {
-			return t.fail
+		if err := t.Failed(); err != nil {
+			return err
 		}
 	}
 	return w.commit(base, own)

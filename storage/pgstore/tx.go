@@ -4,17 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/gatehouse-id/gatehouse/storage"
 	"github.com/gatehouse-id/gatehouse/storage/engine"
 )
-
-var errEnded = unavailable("the transaction has ended")
 
 // The largest transaction of one closure.
 const (
@@ -30,39 +25,22 @@ const (
 
 // tx is a view or one closure of a batch: its own writes, over those of the batch, over a transaction of the database.
 type tx struct {
+	engine.Writes
+
 	store *Store
 	ctx   context.Context // of a view, so a long scan ends with its caller
 	trail *storage.Trail  // of its request: a view adds to it, an update reads along what it has. Can be nil
 	base  *transaction
-	batch *engine.Overlay // what earlier closures of the batch wrote; nil in a view
-	own   *engine.Overlay // what this closure wrote; nil in a view
-	fail  error           // a write that was refused: nothing of the closure is kept
-	ended bool
 }
 
-// Failed implements engine.Transaction.
-func (t *tx) Failed() error { return t.fail }
-
-// End makes the transaction unusable.
-func (t *tx) End() { t.ended = true }
-
-// written returns what was written under a key since the transaction of the database began.
-func (t *tx) written(key []byte) (*engine.Entry, bool) {
-	for _, o := range [...]*engine.Overlay{t.own, t.batch} {
-		if o == nil {
-			continue
-		}
-		if e, ok := o.Get(key); ok {
-			return e, true
-		}
-	}
-	return nil, false
+func writes(batch, own *engine.Overlay) engine.Writes {
+	return engine.Writes{Batch: batch, Own: own, MaxSize: maxSize, MaxCount: maxCount}
 }
 
 func (t *tx) usable() error {
 	switch {
-	case t.ended:
-		return errEnded
+	case t.Ended():
+		return engine.ErrEnded
 	case t.ctx != nil:
 		return t.ctx.Err()
 	}
@@ -90,7 +68,7 @@ func (t *tx) GetMany(keys ...[]byte) ([][]byte, error) {
 	var ask [][]byte
 	var at []int
 	for i, key := range keys {
-		if e, ok := t.written(key); !ok {
+		if e, ok := t.Written(key); !ok {
 			ask, at = append(ask, key), append(at, i)
 		} else if e.Stored != nil {
 			values[i] = valueOf(e.Stored)
@@ -99,7 +77,7 @@ func (t *tx) GetMany(keys ...[]byte) ([][]byte, error) {
 	if len(ask) == 0 {
 		return values, nil
 	}
-	if t.own == nil {
+	if t.Own == nil {
 		t.trail.Note(ask...)
 	} else if err := t.readAlong(ask); err != nil {
 		return nil, err
@@ -140,7 +118,7 @@ func valueOf(stored []byte) []byte { return append([]byte{}, stored[engine.Recor
 // Create implements storage.Tx.
 func (t *tx) Create(key, value []byte, expires time.Time) error {
 	switch _, err := t.Get(key); {
-	case t.own == nil && !t.ended:
+	case t.Own == nil && !t.Ended():
 		return storage.ErrReadOnly
 	case err == nil:
 		return storage.ErrExists
@@ -152,48 +130,26 @@ func (t *tx) Create(key, value []byte, expires time.Time) error {
 
 // Put implements storage.Tx.
 func (t *tx) Put(key, value []byte, expires time.Time) error {
-	if len(value) > storage.MaxValue {
-		return t.refuse(fmt.Errorf("%w: a value of %d bytes", storage.ErrTooLarge, len(value)))
+	if err := t.reserved(key); err != nil {
+		return err
 	}
-	return t.write(key, func() []byte { return engine.EncodeRecord(key, value, sayable(expires)) })
+	return t.Writes.Put(key, value, sayable(expires))
 }
 
 // Delete implements storage.Tx.
 func (t *tx) Delete(key []byte) error {
-	return t.write(key, func() []byte { return nil })
+	if err := t.reserved(key); err != nil {
+		return err
+	}
+	return t.Writes.Delete(key)
 }
 
-func (t *tx) write(key []byte, stored func() []byte) error {
-	switch {
-	case t.ended:
-		return errEnded
-	case t.own == nil:
-		return storage.ErrReadOnly
-	case len(key) > storage.MaxKey:
-		return t.refuse(fmt.Errorf("%w: a key of %d bytes", storage.ErrTooLarge, len(key)))
-	case bytes.HasPrefix(key, []byte(tallyPrefix)):
-		return t.refuse(errors.New("the key is that of a row that counts commits"))
-	case t.fail != nil:
-		return t.fail // nothing will be kept, so nothing more is collected
-	}
-	t.own.Put(&engine.Entry{Key: string(key), Stored: stored()})
-	if t.own.Size() > maxSize || t.own.Len() > maxCount {
-		return t.refuse(fmt.Errorf("%w: a transaction of %d records and %d bytes", storage.ErrTooLarge, t.own.Len(), t.own.Size()))
+// reserved refuses the keys of rows that are no records.
+func (t *tx) reserved(key []byte) error {
+	if bytes.HasPrefix(key, []byte(tallyPrefix)) {
+		return t.Refuse(errors.New("the key is that of a row that counts commits"))
 	}
 	return nil
-}
-
-// refuse remembers the error, so a closure that ignores it cannot commit half of its writes.
-func (t *tx) refuse(err error) error {
-	switch {
-	case t.ended:
-		return errEnded
-	case t.own == nil:
-		return storage.ErrReadOnly
-	case t.fail == nil:
-		t.fail = err
-	}
-	return err
 }
 
 // Scan implements storage.Tx.
@@ -207,12 +163,9 @@ func (t *tx) Scan(r storage.Range) iter.Seq2[storage.Record, error] {
 		if b.Empty() {
 			return
 		}
-		s := scan{tx: t, Bounds: b, descending: r.Descending, page: firstPage, pending: engine.Layered(within(t.batch, b), within(t.own, b))}
-		if r.Descending {
-			slices.Reverse(s.pending)
-		}
+		s := scan{tx: t, Bounds: b, Merge: t.Merge(b, r.Descending), page: firstPage}
 		if r.Limit > 0 {
-			s.page = min(r.Limit+len(s.pending), lastPage) // as many may be deleted
+			s.page = min(r.Limit+s.Pending(), lastPage) // as many may be deleted
 		}
 		for n := 0; r.Limit <= 0 || n < r.Limit; n++ {
 			rec, ok, err := s.next()
@@ -227,53 +180,40 @@ func (t *tx) Scan(r storage.Range) iter.Seq2[storage.Record, error] {
 	}
 }
 
-func within(o *engine.Overlay, b engine.Bounds) []*engine.Entry {
-	if o == nil {
-		return nil
-	}
-	return o.Within(b)
-}
-
 // scan merges the writes that are not in the database yet with pages of records. Its bounds are what was not read yet.
 type scan struct {
 	*tx
 	engine.Bounds
+	engine.Merge
 
-	descending bool
-	pending    []*engine.Entry  // entries of the range, in the direction of the scan
-	rows       []storage.Record // of the last page, as stored
-	page       int              // how many records are read next
-	over       bool             // there are no more pages
+	rows []storage.Record // of the last page, as stored
+	page int              // how many records are read next
+	over bool             // there are no more pages
 }
 
 // next returns the next record as it is stored; ok is false at the end.
 func (s *scan) next() (rec storage.Record, ok bool, err error) {
 	for {
-		if s.ended {
-			return rec, false, errEnded
+		if s.Ended() {
+			return rec, false, engine.ErrEnded
 		}
 		for len(s.rows) == 0 && !s.over { // a page can have rows that are no records
 			if err := s.read(); err != nil {
 				return rec, false, err
 			}
 		}
-		if len(s.pending) > 0 {
-			e, before, same := s.pending[0], true, false
-			if len(s.rows) > 0 {
-				c := strings.Compare(e.Key, string(s.rows[0].Key))
-				same = c == 0
-				before = same || (c < 0) != s.descending
+		var key []byte
+		if len(s.rows) > 0 {
+			key = s.rows[0].Key
+		}
+		if e, replaces := s.Take(key, len(s.rows) > 0); e != nil {
+			if replaces {
+				s.rows = s.rows[1:]
 			}
-			if before {
-				s.pending = s.pending[1:]
-				if same {
-					s.rows = s.rows[1:]
-				}
-				if e.Stored == nil {
-					continue
-				}
-				return storage.Record{Key: []byte(e.Key), Value: e.Stored}, true, nil
+			if e.Stored == nil {
+				continue
 			}
+			return storage.Record{Key: []byte(e.Key), Value: e.Stored}, true, nil
 		}
 		if len(s.rows) == 0 {
 			return rec, false, nil
@@ -295,7 +235,7 @@ func (s *scan) read() error {
 	if err := s.base.settle(nil); err != nil {
 		return err
 	}
-	results, err := s.base.run(s.store.sql.scan(s.Bounds, s.descending, s.page))
+	results, err := s.base.run(s.store.sql.scan(s.Bounds, s.Descending, s.page))
 	if err != nil {
 		return err
 	}
@@ -316,7 +256,7 @@ func (s *scan) read() error {
 		return nil
 	}
 	last := string(rows[len(rows)-1][0])
-	if s.descending {
+	if s.Descending {
 		s.High, s.Bounded = last, true
 	} else {
 		s.Low = last + "\x00"

@@ -94,7 +94,7 @@ func (w *writer) attempt(batch []*engine.Request, more bool) ([]*engine.Request,
 	base := &transaction{store: w.store, begin: w.store.sql.beginUpdate, open: w.open}
 	all, own := engine.NewOverlay(), engine.NewOverlay()
 	for i := 0; i < len(batch); i++ {
-		if w.call(batch[i], &tx{store: w.store, base: base, batch: all, own: own, trail: batch[i].Trail}) {
+		if w.call(batch[i], &tx{Writes: writes(all, own), store: w.store, base: base, trail: batch[i].Trail}) {
 			for e := range own.All() {
 				all.Put(e)
 			}
