@@ -88,13 +88,11 @@ func noteFlag(cmd *cobra.Command, to *string) {
 }
 
 func decideAccess(cmd *cobra.Command, in adminapi.AccessDecision) error {
-	var out access.Request
-	if err := call(cmd, "/access", in, &out); err != nil {
-		return err
-	}
-	line := fmt.Sprintf("%s at %s: %s", out.Username, out.Site, out.State)
-	if out.State == access.Granted {
-		line += " until " + day(out.Ends)
-	}
-	return printResult(cmd, out, line)
+	return tell(cmd, "/access", in, func(out *access.Request) string {
+		line := fmt.Sprintf("%s at %s: %s", out.Username, out.Site, out.State)
+		if out.State == access.Granted {
+			line += " until " + day(out.Ends)
+		}
+		return line
+	})
 }

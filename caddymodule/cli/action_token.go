@@ -44,11 +44,7 @@ parameters idp_id, external_id and optionally issuer) and COUPLE_EXTERNAL_IDP_FR
 				}
 				in.Make.Actions = append(in.Make.Actions, a)
 			}
-			var out actiontoken.ActionToken
-			if err := call(cmd, "/persons/tokens", in, &out); err != nil {
-				return err
-			}
-			return printResult(cmd, out, out.Token)
+			return tell(cmd, "/persons/tokens", in, func(out *actiontoken.ActionToken) string { return out.Token })
 		},
 	}
 	f := cmd.Flags()
@@ -71,11 +67,7 @@ func revokeActionTokensCommand() *cobra.Command {
 			if len(args) == 2 {
 				in["id"] = args[1]
 			}
-			var out adminapi.Outcome
-			if err := call(cmd, "/persons/tokens/revoke", in, &out); err != nil {
-				return err
-			}
-			return printResult(cmd, out, out.Status)
+			return tell(cmd, "/persons/tokens/revoke", in, func(out *adminapi.Outcome) string { return out.Status })
 		},
 	}
 }

@@ -178,6 +178,25 @@ func call(cmd *cobra.Command, path string, in, out any) error {
 	return nil
 }
 
+// show asks the running server, and prints the answer by lines.
+func show[T any](cmd *cobra.Command, path string, in any, lines func(*T) []string) error {
+	var out T
+	if err := call(cmd, path, in, &out); err != nil {
+		return err
+	}
+	return printResult(cmd, out, lines(&out)...)
+}
+
+// tell is show for an answer that is one sentence or value.
+func tell[T any](cmd *cobra.Command, path string, in any, line func(*T) string) error {
+	return show(cmd, path, in, func(out *T) []string { return []string{line(out)} })
+}
+
+// do has the running server change something, and prints what was done.
+func do(cmd *cobra.Command, path string, in any, done string) error {
+	return tell(cmd, path, in, func(*adminapi.Outcome) string { return done })
+}
+
 func open(cmd *cobra.Command, path string, in any) (*http.Response, error) {
 	address, err := adminAddress(cmd)
 	if err != nil {

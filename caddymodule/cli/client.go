@@ -286,19 +286,11 @@ changed there.`,
 				return errors.New("nothing to change: give at least one flag, such as --name")
 			}
 			slices.Sort(in.Members)
-			return changeClient(cmd, in, "changed client "+args[0])
+			return do(cmd, "/clients/change", in, "changed client "+args[0])
 		},
 	}
 	clientFlags(cmd.Flags(), &in.Client)
 	return cmd
-}
-
-func changeClient(cmd *cobra.Command, in adminapi.ClientChange, done string) error {
-	var answer adminapi.Outcome
-	if err := call(cmd, "/clients/change", in, &answer); err != nil {
-		return err
-	}
-	return printResult(cmd, answer, done)
 }
 
 func disableCommand(use, short string, disabled bool) *cobra.Command {
@@ -306,7 +298,7 @@ func disableCommand(use, short string, disabled bool) *cobra.Command {
 		Use: use + " <id>", Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in := adminapi.ClientChange{Client: client.Client{ID: args[0], Disabled: disabled}, Members: []string{"disabled"}}
-			return changeClient(cmd, in, args[0]+" is "+(&listedClient{Disabled: disabled}).state())
+			return do(cmd, "/clients/change", in, args[0]+" is "+(&listedClient{Disabled: disabled}).state())
 		},
 	}
 }
@@ -347,7 +339,7 @@ func revokeClientCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke <id>", Short: "Ends every token, code and grant of a client, which can get new ones", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return endClient(cmd, "/clients/revoke", args[0], "ended everything that "+args[0]+" was given")
+			return do(cmd, "/clients/revoke", adminapi.ClientRequest{Client: args[0]}, "ended everything that "+args[0]+" was given")
 		},
 	}
 }
@@ -359,15 +351,7 @@ func removeClientCommand() *cobra.Command {
 			if err := confirm(cmd, "Remove client "+args[0]+" and end its tokens?"); err != nil {
 				return err
 			}
-			return endClient(cmd, "/clients/remove", args[0], "removed client "+args[0])
+			return do(cmd, "/clients/remove", adminapi.ClientRequest{Client: args[0]}, "removed client "+args[0])
 		},
 	})
-}
-
-func endClient(cmd *cobra.Command, path, id, done string) error {
-	var answer adminapi.Outcome
-	if err := call(cmd, path, adminapi.ClientRequest{Client: id}, &answer); err != nil {
-		return err
-	}
-	return printResult(cmd, answer, done)
 }

@@ -104,15 +104,13 @@ func sendConfig(cmd *cobra.Command, file, path, verb string) error {
 	if err != nil {
 		return err
 	}
-	var changed []settings.Change
-	if err := call(cmd, path, json.RawMessage(raw), &changed); err != nil {
-		return err
-	}
-	lines := []string{count(len(changed), "member") + " " + verb}
-	for _, c := range changed {
-		lines = append(lines, fmt.Sprintf("%s: %s -> %s", c.Path, short(c.From), short(c.To)))
-	}
-	return printResult(cmd, changed, lines...)
+	return show(cmd, path, json.RawMessage(raw), func(changed *[]settings.Change) []string {
+		lines := []string{count(len(*changed), "member") + " " + verb}
+		for _, c := range *changed {
+			lines = append(lines, fmt.Sprintf("%s: %s -> %s", c.Path, short(c.From), short(c.To)))
+		}
+		return lines
+	})
 }
 
 // short is a value on one line; a long one is cut.

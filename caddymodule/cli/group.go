@@ -41,11 +41,8 @@ func addGroupCommand() *cobra.Command {
 		Long: `Adds a group without members. A person who is given a group that does not exist
 makes it too, without permissions.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var added person.Group
-			if err := call(cmd, "/groups", adminapi.GroupRequest{Group: args[0], Permissions: &permissions}, &added); err != nil {
-				return err
-			}
-			return printResult(cmd, added, fmt.Sprintf("added %s (%s)", added.Name, added.ID))
+			in := adminapi.GroupRequest{Group: args[0], Permissions: &permissions}
+			return tell(cmd, "/groups", in, func(g *person.Group) string { return fmt.Sprintf("added %s (%s)", g.Name, g.ID) })
 		},
 	}
 	permissionsFlag(cmd, &permissions)
@@ -90,27 +87,19 @@ func memberCommand(use, short string, set func(*adminapi.GroupRequest, []string)
 }
 
 func changeGroup(cmd *cobra.Command, in adminapi.GroupRequest) error {
-	var g adminapi.GroupAnswer
-	if err := call(cmd, "/groups/change", in, &g); err != nil {
-		return err
-	}
-	var lines []string
-	for _, w := range g.Warnings {
-		lines = append(lines, "warning: "+w)
-	}
-	return printResult(cmd, g, append(lines, fmt.Sprintf("%s: %s, permissions: %s", g.Name, count(int(g.Members), "member"),
-		strings.Join(g.Permissions, ",")))...)
+	return show(cmd, "/groups/change", in, func(g *adminapi.GroupAnswer) (lines []string) {
+		for _, w := range g.Warnings {
+			lines = append(lines, "warning: "+w)
+		}
+		return append(lines, fmt.Sprintf("%s: %s, permissions: %s", g.Name, count(int(g.Members), "member"), strings.Join(g.Permissions, ",")))
+	})
 }
 
 func removeGroupCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "remove <name or id>", Short: "Takes everyone out of a group and removes it", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var answer adminapi.Outcome
-			if err := call(cmd, "/groups/remove", adminapi.GroupRequest{Group: args[0]}, &answer); err != nil {
-				return err
-			}
-			return printResult(cmd, answer, "removed "+args[0])
+			return do(cmd, "/groups/remove", adminapi.GroupRequest{Group: args[0]}, "removed "+args[0])
 		},
 	}
 }

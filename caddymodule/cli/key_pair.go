@@ -31,12 +31,8 @@ func listKeyPairsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "Lists the key pairs, Gatehouse's own included, with the stage of their rotation", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var all []keystore.Rotation
-			if err := call(cmd, "/key-pairs", nil, &all); err != nil {
-				return err
-			}
-			t := table{noun: "key pair", header: []string{"NAME", "TYPE", "STAGE", "NEXT STEP", "SINCE", "ENDS", "SHA-256", "USED BY"}}
-			for _, p := range all {
+			header := []string{"NAME", "TYPE", "STAGE", "NEXT STEP", "SINCE", "ENDS", "SHA-256", "USED BY"}
+			return showTable(cmd, "/key-pairs", nil, "key pair", header, func(p *keystore.Rotation) []string {
 				since, now := time.Time{}, &keystore.PublicPart{}
 				for _, beside := range []*keystore.PublicPart{p.Next, p.Former} {
 					if beside != nil {
@@ -46,12 +42,11 @@ func listKeyPairsCommand() *cobra.Command {
 				if p.Current != nil {
 					now = p.Current
 				}
-				t.rows = append(t.rows, []string{
+				return []string{
 					cmp.Or(p.Name, "("+p.ID+")"), p.KeyType, string(p.Stage), cmp.Or(string(p.NextStep), "-"), day(since),
 					day(now.NotAfter), now.SHA256[:min(16, len(now.SHA256))], strings.Join(p.UsedBy, ", "),
-				})
-			}
-			return printResult(cmd, all, t.lines()...)
+				}
+			})
 		},
 	}
 }
@@ -69,11 +64,8 @@ func keyPairStep(step keystore.Step, short, long string) *cobra.Command {
 					return err
 				}
 			}
-			var out keystore.Rotation
-			if err := call(cmd, "/key-pairs/rotate", adminapi.KeyPairRequest{KeyPair: name, Step: step}, &out); err != nil {
-				return err
-			}
-			return printResult(cmd, out, keyPairLines(step, out)...)
+			in := adminapi.KeyPairRequest{KeyPair: name, Step: step}
+			return show(cmd, "/key-pairs/rotate", in, func(p *keystore.Rotation) []string { return keyPairLines(step, p) })
 		},
 	}
 	if step == keystore.Retire || step == keystore.Renew {
@@ -85,7 +77,7 @@ func keyPairStep(step keystore.Step, short, long string) *cobra.Command {
 func keyPairName(name string) string { return cmp.Or(name, "Gatehouse's own key pair") }
 
 // keyPairLines says what a step has done and what comes next, and has the certificate that others have to know.
-func keyPairLines(step keystore.Step, p keystore.Rotation) (lines []string) {
+func keyPairLines(step keystore.Step, p *keystore.Rotation) (lines []string) {
 	argument := p.Name
 	if strings.ContainsFunc(p.Name, func(c rune) bool {
 		return !strings.ContainsRune("-_.@", c) && !unicode.IsLetter(c) && !unicode.IsDigit(c)

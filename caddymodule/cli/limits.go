@@ -20,17 +20,11 @@ func listLimitsCommand() *cobra.Command {
 		Long: `Lists the callers that have used at least 80 percent of a limit or quota at this server, those that have
 used most of it first, at most 100.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var all []admin.LimitUse
-			if err := call(cmd, "/limits", nil, &all); err != nil {
-				return err
-			}
-			t := table{noun: "caller", header: []string{"KIND", "CALLER", "LIMIT", "USED", "RESET", "ID"}}
-			for _, u := range all {
-				t.rows = append(t.rows, []string{
-					u.Kind, u.Caller, u.Limit, fmt.Sprintf("%d of %d", u.Used, u.Of), (time.Duration(u.ResetSecs) * time.Second).String(), u.ID,
-				})
-			}
-			return printResult(cmd, all, t.lines()...)
+			header := []string{"KIND", "CALLER", "LIMIT", "USED", "RESET", "ID"}
+			return showTable(cmd, "/limits", nil, "caller", header, func(u *admin.LimitUse) []string {
+				reset := time.Duration(u.ResetSecs) * time.Second
+				return []string{u.Kind, u.Caller, u.Limit, fmt.Sprintf("%d of %d", u.Used, u.Of), reset.String(), u.ID}
+			})
 		},
 	}
 }

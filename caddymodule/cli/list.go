@@ -102,6 +102,11 @@ func printList[T any](cmd *cobra.Command, path string, q url.Values, most int, n
 	return printResult(cmd, all, t.lines()...)
 }
 
+// showTable is printList for a list that the server answers in one piece.
+func showTable[T any](cmd *cobra.Command, path string, in any, noun string, header []string, cells func(*T) []string) error {
+	return show(cmd, path, in, func(all *[]T) []string { return tableOf(noun, header, *all, cells).lines() })
+}
+
 func tableOf[T any](noun string, header []string, all []T, cells func(*T) []string) *table {
 	t := &table{noun: noun, header: header}
 	for i := range all {

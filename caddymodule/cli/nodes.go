@@ -17,27 +17,14 @@ of that of the storage, how long it takes to write there, and what it alone does
 server that ended without a word, such as one that was killed, is listed for a day. With a storage
 that belongs to one server the list has this one.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var all []cluster.Info
-			if err := call(cmd, "/nodes", nil, &all); err != nil {
-				return err
-			}
-			lines := nodeTable(all).lines()
-			for _, n := range all {
-				if n.This && n.Written > 0 && n.Written < n.Format {
-					lines = append(lines, fmt.Sprintf("The records have format %d, so servers can go back to the older version. When none will: caddy gatehouse upgrade finish", n.Written))
-				}
-				if n.Problem != "" {
-					lines = append(lines, "WRONG  "+n.Problem)
-				}
-			}
-			return printResult(cmd, all, lines...)
+			return show(cmd, "/nodes", nil, nodeLines)
 		},
 	}
 }
 
-func nodeTable(all []cluster.Info) *table {
-	t := table{noun: "server", header: []string{"ID", "HOST", "VERSION", "STATE", "STARTED", "SEEN", "CLOCK", "LAG", "DOES"}}
-	for _, n := range all {
+func nodeLines(all *[]cluster.Info) []string {
+	header := []string{"ID", "HOST", "VERSION", "STATE", "STARTED", "SEEN", "CLOCK", "LAG", "DOES"}
+	lines := tableOf("server", header, *all, func(n *cluster.Info) []string {
 		state := "running"
 		switch {
 		case n.This:
@@ -45,10 +32,18 @@ func nodeTable(all []cluster.Info) *table {
 		case !n.Alive:
 			state = "gone"
 		}
-		t.rows = append(t.rows, []string{
+		return []string{
 			n.ID, n.Host, n.Version, state, day(n.Started), day(n.Seen), fmt.Sprintf("%+d ms", n.Ahead), fmt.Sprintf("%d ms", n.Lag),
 			strings.Join(n.Roles, ", "),
-		})
+		}
+	}).lines()
+	for _, n := range *all {
+		if n.This && n.Written > 0 && n.Written < n.Format {
+			lines = append(lines, fmt.Sprintf("The records have format %d, so servers can go back to the older version. When none will: caddy gatehouse upgrade finish", n.Written))
+		}
+		if n.Problem != "" {
+			lines = append(lines, "WRONG  "+n.Problem)
+		}
 	}
-	return &t
+	return lines
 }

@@ -76,11 +76,7 @@ username that is an e-mail address counts as the person's verified e-mail.`,
 					return err
 				}
 			}
-			var added person.Person
-			if err := call(cmd, "/persons", p, &added); err != nil {
-				return err
-			}
-			return printResult(cmd, added, fmt.Sprintf("added %s (%s)", added.Username, added.ID))
+			return tell(cmd, "/persons", p, func(p *person.Person) string { return fmt.Sprintf("added %s (%s)", p.Username, p.ID) })
 		},
 	}
 	f := cmd.Flags()
@@ -125,13 +121,19 @@ func stateCommand(use, short string, state person.State) *cobra.Command {
 	return &cobra.Command{
 		Use: use + " <username or id>", Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var answer adminapi.Outcome
-			if err := call(cmd, "/persons/state", map[string]string{"person": args[0], "state": string(state)}, &answer); err != nil {
-				return err
-			}
-			return printResult(cmd, answer, fmt.Sprintf("%s is %s", args[0], strings.ToLower(answer.Status)))
+			return setState(cmd, adminapi.StateRequest{Person: args[0], State: state}, "")
 		},
 	}
+}
+
+func setState(cmd *cobra.Command, in adminapi.StateRequest, until string) error {
+	return tell(cmd, "/persons/state", in, func(answer *adminapi.Outcome) string {
+		done := in.Person + " is " + strings.ToLower(answer.Status)
+		if until != "" {
+			done += " until " + until
+		}
+		return done
+	})
 }
 
 func blockCommand() *cobra.Command {
@@ -152,15 +154,7 @@ With --until the block ends automatically. Blocking again changes the time.`,
 				}
 				in.Until = at
 			}
-			var answer adminapi.Outcome
-			if err := call(cmd, "/persons/state", in, &answer); err != nil {
-				return err
-			}
-			done := args[0] + " is " + strings.ToLower(answer.Status)
-			if until != "" {
-				done += " until " + until
-			}
-			return printResult(cmd, answer, done)
+			return setState(cmd, in, until)
 		},
 	}
 	cmd.Flags().StringVar(&until, "until", "", "When the block ends: a day, at 00:00 UTC, or a time")
@@ -180,11 +174,8 @@ With --mail they are told by e-mail, with a link to the page for that; of passke
 they are told in any case.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var answer adminapi.Outcome
-			if err := call(cmd, "/persons/step-up", map[string]any{"person": args[0], "remove": args[1], "mail": mail}, &answer); err != nil {
-				return err
-			}
-			return printResult(cmd, answer, fmt.Sprintf("removed the %s of %s", args[1], args[0]))
+			in := map[string]any{"person": args[0], "remove": args[1], "mail": mail}
+			return do(cmd, "/persons/step-up", in, fmt.Sprintf("removed the %s of %s", args[1], args[0]))
 		},
 	}
 	cmd.Flags().BoolVar(&mail, "mail", false, "Whether the person is told by e-mail")
@@ -199,11 +190,10 @@ func withdrawCommand() *cobra.Command {
 The client has to ask again.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var answer adminapi.Withdrawal
-			if err := call(cmd, "/persons/withdraw", map[string]string{"person": args[0], "client": args[1]}, &answer); err != nil {
-				return err
-			}
-			return printResult(cmd, answer, fmt.Sprintf("withdrawn; grants ended: %d", answer.Grants))
+			in := map[string]string{"person": args[0], "client": args[1]}
+			return tell(cmd, "/persons/withdraw", in, func(w *adminapi.Withdrawal) string {
+				return fmt.Sprintf("withdrawn; grants ended: %d", w.Grants)
+			})
 		},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 	"github.com/gatehouse-id/gatehouse/authz"
 	"github.com/gatehouse-id/gatehouse/caddymodule/adminapi"
 	"github.com/gatehouse-id/gatehouse/identity/person"
+	"github.com/gatehouse-id/gatehouse/identity/trustedbrowser"
 )
 
 // personSearch is the selection by the flags of a list.
@@ -68,11 +70,7 @@ func showPersonCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "show <username or id>", Short: "Shows a person with sessions, applications and ways to sign in", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var p adminapi.PersonDetails
-			if err := call(cmd, "/persons/show?person="+url.QueryEscape(args[0]), nil, &p); err != nil {
-				return err
-			}
-			return printResult(cmd, p, personLines(&p)...)
+			return show(cmd, "/persons/show?person="+url.QueryEscape(args[0]), nil, personLines)
 		},
 	}
 }
@@ -112,38 +110,30 @@ func personLines(p *adminapi.PersonDetails) []string {
 	for _, planted := range p.Planted {
 		f.add("not with a role", "%s", planted)
 	}
-	lines := f.lines()
-	if len(p.Sessions) > 0 {
-		lines = append(append(lines, ""), tableOf("session", sessionHeader, p.Sessions, sessionCells).lines()...)
+	grant, grantCells := []string{"CLIENT", "SCOPE", "SINCE", "UNTIL"}, func(i *authz.Item) []string {
+		return []string{i.ClientID, i.Scope, day(i.CreatedAt), day(i.ExpiresAt)}
 	}
-	if len(p.TrustedBrowsers) > 0 {
-		t := table{noun: "trusted browser", header: []string{"ID", "SINCE", "LAST USED", "UNTIL", "ADDRESS"}}
-		for _, b := range p.TrustedBrowsers {
-			t.rows = append(t.rows, []string{b.ID, day(b.TrustedAt), day(b.LastUsedAt), day(b.ExpiresAt), b.ClientIP})
-		}
-		lines = append(append(lines, ""), t.lines()...)
-	}
-	lines = appendItems(lines, "token grant", p.Tokens)
-	lines = appendItems(lines, "consent", p.Consents)
-	if len(p.AppPasswords) == 0 {
-		return lines
-	}
-	t := table{noun: "app password", header: []string{"ID", "NAME", "SITES", "UNTIL", "LAST USED", "FROM"}}
-	for _, i := range p.AppPasswords {
-		t.rows = append(t.rows, []string{i.ID, i.Name, strings.Join(i.Sites, " "), day(i.ExpiresAt), day(i.LastUsedAt), i.LastAddress})
-	}
-	return append(append(lines, ""), t.lines()...)
+	return slices.Concat(
+		f.lines(),
+		section("session", sessionHeader, p.Sessions, sessionCells),
+		section("trusted browser", []string{"ID", "SINCE", "LAST USED", "UNTIL", "ADDRESS"}, p.TrustedBrowsers,
+			func(b *trustedbrowser.Info) []string {
+				return []string{b.ID, day(b.TrustedAt), day(b.LastUsedAt), day(b.ExpiresAt), b.ClientIP}
+			}),
+		section("token grant", grant, p.Tokens, grantCells),
+		section("consent", grant, p.Consents, grantCells),
+		section("app password", []string{"ID", "NAME", "SITES", "UNTIL", "LAST USED", "FROM"}, p.AppPasswords, func(i *authz.Item) []string {
+			return []string{i.ID, i.Name, strings.Join(i.Sites, " "), day(i.ExpiresAt), day(i.LastUsedAt), i.LastAddress}
+		}),
+	)
 }
 
-func appendItems(lines []string, noun string, items []authz.Item) []string {
-	if len(items) == 0 {
-		return lines
+// section is an empty line and the table of what belongs to a person, or nothing.
+func section[T any](noun string, header []string, all []T, cells func(*T) []string) []string {
+	if len(all) == 0 {
+		return nil
 	}
-	t := table{noun: noun, header: []string{"CLIENT", "SCOPE", "SINCE", "UNTIL"}}
-	for _, i := range items {
-		t.rows = append(t.rows, []string{i.ClientID, i.Scope, day(i.CreatedAt), day(i.ExpiresAt)})
-	}
-	return append(append(lines, ""), t.lines()...)
+	return append([]string{""}, tableOf(noun, header, all, cells).lines()...)
 }
 
 // waysIn names what the person can sign in and step up with.
@@ -193,11 +183,7 @@ func setPersonCommand() *cobra.Command {
 			if !some {
 				return errors.New("nothing to change: give at least one flag, such as --name")
 			}
-			var p person.Person
-			if err := call(cmd, "/persons/change", in, &p); err != nil {
-				return err
-			}
-			return printResult(cmd, p, "changed "+adminapi.Typed(p))
+			return tell(cmd, "/persons/change", in, func(p *person.Person) string { return "changed " + adminapi.Typed(*p) })
 		},
 	}
 	f := cmd.Flags()
@@ -224,11 +210,7 @@ func signOutCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "sign-out <username or id>", Short: "Ends every session and token of a person", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var answer adminapi.Outcome
-			if err := call(cmd, "/persons/sign-out", adminapi.PersonRequest{Person: args[0]}, &answer); err != nil {
-				return err
-			}
-			return printResult(cmd, answer, "signed "+args[0]+" out everywhere")
+			return do(cmd, "/persons/sign-out", adminapi.PersonRequest{Person: args[0]}, "signed "+args[0]+" out everywhere")
 		},
 	}
 }
@@ -249,11 +231,7 @@ func revokeAppPasswordCommand() *cobra.Command {
 			if id != "" {
 				done = "revoked " + id
 			}
-			var answer adminapi.Outcome
-			if err := call(cmd, "/persons/app-passwords", in, &answer); err != nil {
-				return err
-			}
-			return printResult(cmd, answer, done)
+			return do(cmd, "/persons/app-passwords", in, done)
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "Whether all of them are revoked")
@@ -287,11 +265,7 @@ for the second factor again. Sessions go on; "person sign-out" ends them and the
 			if id != "" {
 				done = "browser " + id + " is no longer trusted"
 			}
-			var answer adminapi.Outcome
-			if err := call(cmd, "/persons/untrust", in, &answer); err != nil {
-				return err
-			}
-			return printResult(cmd, answer, done)
+			return do(cmd, "/persons/untrust", in, done)
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "Whether the trust in all of them ends")
@@ -313,15 +287,12 @@ administrator, "person remove-step-up" removes a locked PIN.`,
 			if len(args) == 1 {
 				path, in, of = "/persons/unlock", adminapi.PersonRequest{Person: args[0]}, args[0]
 			}
-			var answer adminapi.Unlocked
-			if err := call(cmd, path, in, &answer); err != nil {
-				return err
-			}
-			done := "forgot the failed sign-ins of " + of
-			if answer.Counters == 0 {
-				done = of + " has no failed sign-ins"
-			}
-			return printResult(cmd, answer, done)
+			return tell(cmd, path, in, func(answer *adminapi.Unlocked) string {
+				if answer.Counters == 0 {
+					return of + " has no failed sign-ins"
+				}
+				return "forgot the failed sign-ins of " + of
+			})
 		},
 	}
 	cmd.Flags().StringVar(&address, "ip", "", "The IP address, or an IPv6 network, that need not wait")

@@ -19,12 +19,8 @@ func providerCommands() *cobra.Command {
 	list := &cobra.Command{
 		Use: "list", Short: "Lists the identity providers of the Caddyfile and of the configuration API", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var all []adminapi.ProviderInfo
-			if err := call(cmd, "/idps", nil, &all); err != nil {
-				return err
-			}
-			t := table{noun: "identity provider", header: []string{"ID", "PROTOCOL", "NAME", "FROM", "STATE"}}
-			for _, p := range all {
+			header := []string{"ID", "PROTOCOL", "NAME", "FROM", "STATE"}
+			return showTable(cmd, "/idps", nil, "identity provider", header, func(p *adminapi.ProviderInfo) []string {
 				from, state := "Caddyfile", "on"
 				if p.Managed {
 					from = "configuration API"
@@ -32,9 +28,8 @@ func providerCommands() *cobra.Command {
 				if p.Disabled {
 					state = "off"
 				}
-				t.rows = append(t.rows, []string{p.ID, p.Protocol, p.Name, from, state})
-			}
-			return printResult(cmd, all, t.lines()...)
+				return []string{p.ID, p.Protocol, p.Name, from, state}
+			})
 		},
 	}
 	test := &cobra.Command{
@@ -83,11 +78,7 @@ func mailCommands() *cobra.Command {
 the server.`,
 		Example: "  caddy gatehouse mail test ada@example.com",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var answer adminapi.Outcome
-			if err := call(cmd, "/mail/test", map[string]string{"to": args[0]}, &answer); err != nil {
-				return err
-			}
-			return printResult(cmd, answer, "The mail server accepted a message to "+args[0]+".")
+			return do(cmd, "/mail/test", map[string]string{"to": args[0]}, "The mail server accepted a message to "+args[0]+".")
 		},
 	}
 	return group("mail", "Tests e-mail", test)
@@ -97,11 +88,7 @@ func keyCommands() *cobra.Command {
 	list := &cobra.Command{
 		Use: "list", Short: "Lists the keys that sign ID tokens and JWT access tokens", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var all []keys.Info
-			if err := call(cmd, "/keys", nil, &all); err != nil {
-				return err
-			}
-			return printResult(cmd, all, keyTable(all).lines()...)
+			return showKeys(cmd, "/keys", nil)
 		},
 	}
 	rotate := &cobra.Command{
@@ -110,11 +97,7 @@ func keyCommands() *cobra.Command {
 and the previous key is published for two days more. For an algorithm whose successor is
 waiting already nothing happens. Keys rotate automatically every 90 days.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var all []keys.Info
-			if err := call(cmd, "/keys/rotate", struct{}{}, &all); err != nil {
-				return err
-			}
-			return printResult(cmd, all, keyTable(all).lines()...)
+			return showKeys(cmd, "/keys/rotate", struct{}{})
 		},
 	}
 	retire := &cobra.Command{
@@ -125,22 +108,17 @@ that signs, its successor or a new key signs from now on. Other servers of the s
 within a minute. To replace keys without an interruption use keys rotate.`,
 		Example: "caddy gatehouse keys retire 3q2-7wAAAAAAAAAAAAAAAA",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var all []keys.Info
-			if err := call(cmd, "/keys/retire", adminapi.KeyRequest{KeyID: args[0]}, &all); err != nil {
-				return err
-			}
-			return printResult(cmd, all, keyTable(all).lines()...)
+			return showKeys(cmd, "/keys/retire", adminapi.KeyRequest{KeyID: args[0]})
 		},
 	}
 	return group("keys", "Lists, rotates and retires the signing keys", list, rotate, retire, resealCommand())
 }
 
-func keyTable(all []keys.Info) *table {
-	t := table{noun: "key", header: []string{"ALG", "KID", "USE", "SIGNS FROM", "SIGNS UNTIL", "PUBLISHED UNTIL"}}
-	for _, k := range all {
-		t.rows = append(t.rows, []string{k.Algorithm, k.ID, k.Use, day(k.ActiveFrom), day(k.RetiresAt), day(k.GoneAt)})
-	}
-	return &t
+func showKeys(cmd *cobra.Command, path string, in any) error {
+	header := []string{"ALG", "KID", "USE", "SIGNS FROM", "SIGNS UNTIL", "PUBLISHED UNTIL"}
+	return showTable(cmd, path, in, "key", header, func(k *keys.Info) []string {
+		return []string{k.Algorithm, k.ID, k.Use, day(k.ActiveFrom), day(k.RetiresAt), day(k.GoneAt)}
+	})
 }
 
 // day returns a time for a list, in the local zone. A zero time is a dash.

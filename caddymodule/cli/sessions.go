@@ -46,11 +46,7 @@ func endSessionCommand() *cobra.Command {
 		Long: `Ends a sign-in session: the person has to sign in again in that browser, sites and tokens of the session end at
 once, and clients are told.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var answer adminapi.Outcome
-			if err := call(cmd, "/sessions/end", map[string]string{"session": args[0]}, &answer); err != nil {
-				return err
-			}
-			return printResult(cmd, answer, "ended session "+args[0])
+			return do(cmd, "/sessions/end", map[string]string{"session": args[0]}, "ended session "+args[0])
 		},
 	}
 }

@@ -36,11 +36,7 @@ the client's secret. Standard output has only the token.`,
 			if lifetime != 0 {
 				in.Lifetime = caddyfileutil.Duration(lifetime.String())
 			}
-			var out adminapi.AccessToken
-			if err := call(cmd, "/tokens", in, &out); err != nil {
-				return err
-			}
-			return printResult(cmd, out, out.Token)
+			return tell(cmd, "/tokens", in, func(out *adminapi.AccessToken) string { return out.Token })
 		},
 	}
 	f := cmd.Flags()
@@ -63,13 +59,11 @@ standard input than as an argument, which everyone on the machine can see.`,
 			if err != nil {
 				return err
 			}
-			var out adminapi.Introspection
-			if err := call(cmd, "/tokens/introspect", map[string]string{"token": token}, &out); err != nil {
-				return err
-			}
-			lines := []string{"not active"}
-			if out.Active {
-				lines = []string{"active until " + out.ExpiresAt.Format(time.RFC3339), "client " + out.ClientID, "sub    " + out.Subject}
+			return show(cmd, "/tokens/introspect", map[string]string{"token": token}, func(out *adminapi.Introspection) []string {
+				if !out.Active {
+					return []string{"not active"}
+				}
+				lines := []string{"active until " + out.ExpiresAt.Format(time.RFC3339), "client " + out.ClientID, "sub    " + out.Subject}
 				if out.Username != "" {
 					lines = append(lines, "user   "+out.Username)
 				}
@@ -77,8 +71,8 @@ standard input than as an argument, which everyone on the machine can see.`,
 				if out.UsageLimit > 0 {
 					lines = append(lines, fmt.Sprintf("used   %d of %d times", out.UsageCount, out.UsageLimit))
 				}
-			}
-			return printResult(cmd, out, lines...)
+				return lines
+			})
 		},
 	}
 }
@@ -96,11 +90,7 @@ machine can see.`,
 			if err != nil {
 				return err
 			}
-			var out adminapi.Outcome
-			if err := call(cmd, "/tokens/revoke", map[string]string{"token": token}, &out); err != nil {
-				return err
-			}
-			return printResult(cmd, out, out.Status)
+			return tell(cmd, "/tokens/revoke", map[string]string{"token": token}, func(out *adminapi.Outcome) string { return out.Status })
 		},
 	}
 }
@@ -130,11 +120,7 @@ issuer stay, so people get new tokens without a password; clients authenticate a
 			if err := confirm(cmd, "End every token of everyone?"); err != nil {
 				return err
 			}
-			var answer adminapi.Outcome
-			if err := call(cmd, "/tokens/revoke-all", struct{}{}, &answer); err != nil {
-				return err
-			}
-			return printResult(cmd, answer, "ended every token")
+			return do(cmd, "/tokens/revoke-all", struct{}{}, "ended every token")
 		},
 	})
 }

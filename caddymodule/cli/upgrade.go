@@ -23,16 +23,12 @@ versions have the same form as the one before, and then there is nothing to do. 
 of its own needs no such command.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var answer adminapi.UpgradeAnswer
-			if err := call(cmd, "/upgrade/finish", struct{}{}, &answer); err != nil {
-				return err
-			}
-			if answer.Before == answer.Now {
-				return printResult(cmd, answer,
-					fmt.Sprintf("nothing to do: the records have format %d, the newest that this version knows", answer.Now))
-			}
-			return printResult(cmd, answer,
-				fmt.Sprintf("the records had format %d and have %d from now on: an older version can no longer use them", answer.Before, answer.Now))
+			return tell(cmd, "/upgrade/finish", struct{}{}, func(a *adminapi.UpgradeAnswer) string {
+				if a.Before == a.Now {
+					return fmt.Sprintf("nothing to do: the records have format %d, the newest that this version knows", a.Now)
+				}
+				return fmt.Sprintf("the records had format %d and have %d from now on: an older version can no longer use them", a.Before, a.Now)
+			})
 		},
 	}
 }

@@ -23,11 +23,9 @@ the dash. References are kept for 24 hours: the newest 8,192, and at most 100 a 
 			if err != nil {
 				return err
 			}
-			var answer adminapi.WhyAnswer
-			if err := call(cmd, "/why?"+url.Values{"ref": {ref}}.Encode(), nil, &answer); err != nil {
-				return err
-			}
-			return printResult(cmd, answer, answer.At.Format(time.RFC3339)+"  "+answer.Sentence, answer.Fix)
+			return show(cmd, "/why?"+url.Values{"ref": {ref}}.Encode(), nil, func(a *adminapi.WhyAnswer) []string {
+				return []string{a.At.Format(time.RFC3339) + "  " + a.Sentence, a.Fix}
+			})
 		},
 	}
 }
